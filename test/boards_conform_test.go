@@ -13,20 +13,20 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Every firmware, with every framing and on every transport, in every mode, finds
-// nothing to complain of, all at the same time; and when all have left, nothing is
-// left of them.
+// Every firmware, with every framing, transport and mode, finds no violation, all at the same time;
+// after all have left, the server holds no resources for them.
 func TestBoardsConform(t *testing.T) {
 	t.Parallel()
 	limit := limited(t, 80*time.Second)
 	var all sync.WaitGroup
-	var houses []*boardHouse
+	var servers []*boardServer
 	var before []float64
 	var sums soundSums
 	modes := []string{wire.ModeAuto, wire.ModeManual, wire.ModeRealtime}
-	for i, overMQTT := range modes { // of which there is no framing: one mode at each server
-		h := newBoardHouse(t, "PATCHBAY_XIAOZHI_SILENCE=3s", "PATCHBAY_XIAOZHI_LINGER=3s", fmt.Sprintf("PATCHBAY_XIAOZHI_FRAMING=%d", i+1))
-		houses, before = append(houses, h), append(before, h.goroutines())
+	for i, overMQTT := range modes { // MQTT has no framings, so each server tests one mode
+		h := newBoardServer(t, "PATCHBAY_XIAOZHI_SILENCE=3s",
+			"PATCHBAY_XIAOZHI_LINGER=3s", fmt.Sprintf("PATCHBAY_XIAOZHI_FRAMING=%d", i+1))
+		servers, before = append(servers, h), append(before, h.goroutines())
 		begin := func(p sim.Profile, mode, way string) {
 			name := fmt.Sprintf("%s %s %s", p.Name, way, mode)
 			b := h.mine(name, way, sim.Options{Profile: p, Mode: mode, Steady: true, KeepAudio: true})
@@ -50,12 +50,12 @@ func TestBoardsConform(t *testing.T) {
 	}
 	all.Wait()
 	sums.judge(t)
-	for i, h := range houses {
+	for i, h := range servers {
 		h.quiet(before[i])
 	}
 }
 
-// soundSums is how the sound of many boards has travelled.
+// soundSums sums up how the sound of many boards was delivered.
 type soundSums struct {
 	mu                   sync.Mutex
 	received, lost, full int
@@ -71,19 +71,20 @@ func (s *soundSums) add(r sim.Report) {
 	s.ahead = max(s.ahead, r.MaxAhead)
 }
 
-// judge leaves boards no slack, but some of the packets: on a busy machine one board
-// or another begins late to play.
+// judge checks the delivery of sound. It tolerates some late packets, because on a busy machine a
+// board may start to play late.
 func (s *soundSums) judge(t *testing.T) {
 	t.Helper()
-	t.Logf("of %d packets, %d came too early or too late, and %d were too many at once; the server was %.1f ahead", s.received, s.lost, s.full, s.ahead)
+	t.Logf("of %d packets, %d came too early or too late, and %d were too many at once; the server was %.1f ahead",
+		s.received, s.lost, s.full, s.ahead)
 	if s.received < 1000 || s.lost > s.received/50 || s.full > 0 || s.ahead > 6 {
 		t.Error("boards do not play that well")
 	}
 }
 
-// converse is two questions, somebody who interrupts, a tool in the middle of it, and
-// then nothing until the server has had enough.
-func (h *boardHouse) converse(ctx context.Context, b *sim.Board, button bool) error {
+// converse has two questions, an interruption and a tool call, and then waits until the server ends
+// the conversation.
+func (h *boardServer) converse(ctx context.Context, b *sim.Board, button bool) error {
 	if err := b.Boot(ctx); err != nil {
 		return err
 	}
@@ -115,10 +116,10 @@ func (h *boardHouse) converse(ctx context.Context, b *sim.Board, button bool) er
 	return err
 }
 
-// repeated looks whether a board heard again what somebody said to it: good morning.
+// repeated checks that a board heard its own words again: good morning.
 func repeated(a sim.Answer) error {
-	if !strings.Contains(a.Heard, "0.9") || len(a.Sentences) != 1 {
-		return fmt.Errorf("understood was %q, said was %q", a.Heard, a.Sentences)
+	if !strings.Contains(a.Transcript, "0.9") || len(a.Sentences) != 1 {
+		return fmt.Errorf("understood was %q, said was %q", a.Transcript, a.Sentences)
 	}
 	if n := same(a.Audio, sim.GoodMorning()); n < 20 || n > a.Packets {
 		return fmt.Errorf("of %d packets, %d were said", a.Packets, n)
@@ -126,7 +127,7 @@ func repeated(a sim.Answer) error {
 	return nil
 }
 
-// same is how many packets in a row are those that somebody said.
+// same returns the length of the longest run of packets that were said.
 func same(heard, said [][]byte) (most int) {
 	for i := range said {
 		for j := range heard {
@@ -140,7 +141,7 @@ func same(heard, said [][]byte) (most int) {
 	return most
 }
 
-// interrupt asks something, and does not wait for the end of the answer.
+// interrupt asks a question and does not wait for the end of the answer.
 func interrupt(ctx context.Context, b *sim.Board, button bool) (err error) {
 	if button {
 		err = b.Hold(ctx)

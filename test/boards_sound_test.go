@@ -23,14 +23,13 @@ import (
 	"patchbay/internal/voice/pcm"
 )
 
-// sounds are files that boards are played: somebody who says good morning, and two
-// seconds of a tone.
+// sounds returns files to play on boards: a spoken good morning, and two seconds of a tone.
 func sounds(t *testing.T) (speech, tone string) {
 	t.Helper()
 	folder := t.TempDir()
 	speech, tone = filepath.Join(folder, "speech.ogg"), filepath.Join(folder, "tone.wav")
 	var file bytes.Buffer
-	w, err := ogg.NewWriter(&file, ogg.Recording{Channels: 1, InputRate: 16000, Vendor: "test"})
+	w, err := ogg.NewWriter(&file, ogg.WriterOptions{Channels: 1, InputRate: 16000, Vendor: "test"})
 	must(t, err)
 	for _, packet := range sim.GoodMorning() {
 		must(t, w.Write(packet))
@@ -49,7 +48,7 @@ func sounds(t *testing.T) (speech, tone string) {
 
 const toneRate, toneHertz = 16000, 440
 
-// pitch is how many times a second sound swings, and how long it is.
+// pitch returns the frequency of a sound in hertz, and its length.
 func pitch(t *testing.T, packets [][]byte) (hertz float64, length time.Duration) {
 	t.Helper()
 	d, err := opus.NewDecoder(toneRate)
@@ -70,7 +69,7 @@ func pitch(t *testing.T, packets [][]byte) (hertz float64, length time.Duration)
 	return float64(up) * toneRate / float64(len(middle)), time.Duration(len(sound)) * time.Second / toneRate
 }
 
-// recorded are the packets of an Ogg file, which players can play.
+// recorded returns the packets of an Ogg file, and checks that players can play it.
 func recorded(t *testing.T, file string, whole bool) (packets [][]byte) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -85,7 +84,8 @@ func recorded(t *testing.T, file string, whole bool) (packets [][]byte) {
 		packets = append(packets, slices.Clone(p.Data))
 	}
 	if program, err := exec.LookPath("opusdec"); err == nil {
-		out, err := exec.CommandContext(t.Context(), program, "--quiet", "--rate", "16000", file, filepath.Join(t.TempDir(), "out.wav")).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), program, "--quiet", "--rate", "16000", file,
+			filepath.Join(t.TempDir(), "out.wav")).CombinedOutput()
 		if err != nil {
 			t.Errorf("opusdec: %v: %s", err, out)
 		}
@@ -93,10 +93,10 @@ func recorded(t *testing.T, file string, whole bool) (packets [][]byte) {
 	return packets
 }
 
-// inOrder is how many of the packets that were said are in a recording, in their order.
-// Where some came late, there is silence between them.
+// inOrder returns how many of the packets that were said are in a recording, in order. Late packets
+// leave silence between them.
 func inOrder(recorded, said [][]byte) int {
-	most := make([]int, len(said)+1) // of the first so many that were said, in what was looked at
+	most := make([]int, len(said)+1) // per prefix of said: the longest match so far
 	for _, packet := range recorded {
 		before := 0
 		for i := range said {
@@ -111,10 +111,10 @@ func inOrder(recorded, said [][]byte) int {
 	return most[len(said)]
 }
 
-// Sound comes to boards whole and in time, whether somebody talks with them or not,
-// and what they hear comes to their owner.
+// Boards play sound completely and in time, during a conversation and outside, and what they record
+// reaches their owner.
 func TestBoardSound(t *testing.T) {
-	h := newBoardHouse(t, "PATCHBAY_FETCH_ALLOW_NETS=127.0.0.1/32")
+	h := newBoardServer(t, "PATCHBAY_FETCH_ALLOW_NETS=127.0.0.1/32")
 	limit := limited(t, 60*time.Second)
 	speech, tone := sounds(t)
 	files := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(speech))))
@@ -122,10 +122,10 @@ func TestBoardSound(t *testing.T) {
 
 	kitchen := h.online(limit, "Kitchen", "websocket", sim.Options{Steady: true, KeepAudio: true})
 	bath := h.online(limit, "Bath", "mqtt", sim.Options{Profile: sim.FW25, Steady: true, KeepAudio: true})
-	// It idles, and its firmware fetches what it is told of.
+	// The board is idle, and its firmware fetches the URLs it gets.
 	for i, source := range []string{speech, tone, files.URL + "/speech.ogg"} {
 		h.run(t, "device", "play", "Bath", source, "--text", "The bell")
-		v, err := bath.Await(limit, func(v sim.View) bool { return v.Notices == i+1 })
+		v, err := bath.Await(limit, func(v sim.View) bool { return v.Notifications == i+1 })
 		must(t, err)
 		if v.State != sim.Idle || v.Displayed != "The bell" {
 			t.Errorf("%s: it is %s and shows %q", source, v.State, v.Displayed)
@@ -151,8 +151,8 @@ func TestBoardSound(t *testing.T) {
 	pleased(t, bath)
 }
 
-// plays plays to a board that somebody talks with.
-func (h *boardHouse) plays(t *testing.T, b *sim.Board, speech, tone string) {
+// plays plays a file on a board that is in a conversation.
+func (h *boardServer) plays(t *testing.T, b *sim.Board, speech, tone string) {
 	limit := limited(t, 40*time.Second)
 	play := func(source string, atLeast time.Duration) sim.Answer {
 		t.Helper()
@@ -172,14 +172,16 @@ func (h *boardHouse) plays(t *testing.T, b *sim.Board, speech, tone string) {
 	said := sim.GoodMorning()
 	a := play(speech, 2400*time.Millisecond)
 	if n := same(a.Audio, said); n != len(said) || a.Packets != len(said) {
-		t.Errorf("%s: %d packets were heard, %d of them as they are in the file, which has %d", speech, a.Packets, n, len(said))
+		t.Errorf("%s: %d packets were heard, %d of them as they are in the file, which has %d", speech, a.Packets, n,
+			len(said))
 	}
 	a = play(tone, 1900*time.Millisecond)
-	if hertz, length := pitch(t, a.Audio); math.Abs(hertz-toneHertz) > 10 || length < 2*time.Second || length > 2100*time.Millisecond {
+	if hertz, length := pitch(t, a.Audio); math.Abs(hertz-toneHertz) > 10 || length < 2*time.Second ||
+		length > 2100*time.Millisecond {
 		t.Errorf("heard were %v of %.0f Hz, want %v of %d Hz", length, hertz, 2*time.Second, toneHertz)
 	}
 
-	// Whoever plays is stopped by stop.
+	// stop ends the playback.
 	before := b.View().Answers
 	stopped := make(chan string, 1)
 	go func() { out, _ := h.try("device", "play", b.MAC(), speech); stopped <- out }()
@@ -196,8 +198,8 @@ func (h *boardHouse) plays(t *testing.T, b *sim.Board, speech, tone string) {
 	}
 }
 
-// records records what somebody says to a board that was asleep when it began.
-func (h *boardHouse) records(t *testing.T, b *sim.Board, name string) {
+// records records speech at a board that was asleep when the recording began.
+func (h *boardServer) records(t *testing.T, b *sim.Board, name string) {
 	limit := limited(t, 40*time.Second)
 	file := filepath.Join(t.TempDir(), "recorded.ogg")
 	cmd := h.command("device", "record", name, "--out", file, "--seconds", "4", "--wait", "30s")
@@ -209,7 +211,7 @@ func (h *boardHouse) records(t *testing.T, b *sim.Board, name string) {
 	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "is asleep; waiting") {
 		t.Fatalf("it says %q (%v)", line, err)
 	}
-	h.run(t, "device", "show", name) // what was called before this has come by now
+	h.run(t, "device", "show", name) // earlier calls have been handled by now
 	before := b.View().Answers
 	must(t, tells(limit, b))
 	more, err := io.ReadAll(lines)
@@ -225,7 +227,7 @@ func (h *boardHouse) records(t *testing.T, b *sim.Board, name string) {
 	must(t, b.Lose(sim.Dropped))
 }
 
-// tells says something with the button held down, so that all of it is heard.
+// tells speaks with the button held down, so that all of it is recorded.
 func tells(ctx context.Context, b *sim.Board) error {
 	if err := b.Hold(ctx); err != nil {
 		return err
@@ -236,7 +238,7 @@ func tells(ctx context.Context, b *sim.Board) error {
 	return b.Release(ctx)
 }
 
-// leaves interrupts the answer, and goes.
+// leaves interrupts the answer and disconnects.
 func leaves(ctx context.Context, b *sim.Board) error {
 	_, err := b.Await(ctx, is(sim.Speaking))
 	if err == nil {
@@ -251,8 +253,8 @@ func leaves(ctx context.Context, b *sim.Board) error {
 	return err
 }
 
-// listens listens to a board through two conversations.
-func (h *boardHouse) listens(t *testing.T, b *sim.Board, name string) {
+// listens listens to a board during two conversations.
+func (h *boardServer) listens(t *testing.T, b *sim.Board, name string) {
 	limit := limited(t, 40*time.Second)
 	file := filepath.Join(t.TempDir(), "heard.ogg")
 	cmd := h.command("device", "listen", name, "--out", file)

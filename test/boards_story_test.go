@@ -15,19 +15,22 @@ import (
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
-// sixDigits is how a board shows that it waits for its owner.
+// sixDigits matches the code that a board shows while it waits for its owner.
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
 // showsCode waits until a board shows a code.
 func showsCode(t *testing.T, b *sim.Board) string {
 	t.Helper()
-	v, err := b.Await(limited(t, 20*time.Second), func(v sim.View) bool { return v.State == sim.Activating && sixDigits.MatchString(v.Displayed) })
+	v, err := b.Await(limited(t, 20*time.Second), func(v sim.View) bool {
+		return v.State == sim.Activating &&
+			sixDigits.MatchString(v.Displayed)
+	})
 	must(t, err)
 	return sixDigits.FindString(v.Displayed)
 }
 
-// tools are a device's tools by their own names.
-func (h *boardHouse) tools(device string) map[string]boardTool {
+// tools returns a device's tools by their own names.
+func (h *boardServer) tools(device string) map[string]boardTool {
 	h.t.Helper()
 	var list []boardTool
 	h.json(h.t, &list, "device", "tools", device)
@@ -38,27 +41,27 @@ func (h *boardHouse) tools(device string) map[string]boardTool {
 	return out
 }
 
-// fails runs a command that must fail with words.
-func (h *boardHouse) fails(want string, args ...string) {
+// fails runs a command that must fail with the given text.
+func (h *boardServer) fails(want string, args ...string) {
 	h.t.Helper()
 	if out, err := h.try(args...); err == nil || !strings.Contains(out, want) {
 		h.t.Errorf("patchbay %s: %q (%v), want %q", strings.Join(args, " "), out, err, want)
 	}
 }
 
-// says runs a command that must say something.
-func (h *boardHouse) says(want string, args ...string) {
+// says runs a command that must print the given text.
+func (h *boardServer) says(want string, args ...string) {
 	h.t.Helper()
 	if out := h.run(h.t, args...); !strings.Contains(out, want) {
 		h.t.Errorf("patchbay %s: %q, want %q", strings.Join(args, " "), out, want)
 	}
 }
 
-// A board shows a code, its owner types it in, and from then on calls it from a
-// terminal and with an assistant, as far as the rules allow.
+// A board shows a code, its owner enters it, and then calls the board's tools from a terminal and
+// with an assistant, as the rules allow.
 func TestBoardStory(t *testing.T) {
 	t.Parallel()
-	h := newBoardHouse(t)
+	h := newBoardServer(t)
 	limit := limited(t, 60*time.Second)
 	picture := boardPicture(t)
 	b := h.board(sim.Options{Picture: picture, Profile: sim.FW25})
@@ -87,37 +90,42 @@ func TestBoardStory(t *testing.T) {
 		t.Errorf("the photo has %d bytes (%v)", len(got), err)
 	}
 	tools := h.tools("Kitchen")
-	assisted := false // without Node.js, nobody does
+	assisted := false // not without Node.js
 	t.Run("assistant", func(t *testing.T) { h.assistant(t, b, tools); assisted = true })
 	t.Run("rules", func(t *testing.T) { h.boardRules(t, b, tools) })
 	t.Run("trail", func(t *testing.T) { h.boardTrail(t, assisted) })
 	t.Run("changes", func(t *testing.T) { h.boardChanges(t, b) })
 }
 
-// assistant is a program of the official TypeScript SDK.
-func (h *boardHouse) assistant(t *testing.T, b *sim.Board, tools map[string]boardTool) {
+// assistant runs a program that uses the official TypeScript SDK.
+func (h *boardServer) assistant(t *testing.T, b *sim.Board, tools map[string]boardTool) {
 	h.t = t
 	var key addedKey
-	h.json(t, &key, "key", "add", "--name", "assistant", "--scope", "mcp", "--deny-tool", tools["self.screen.set_theme"].Name)
+	h.json(t, &key, "key", "add", "--name", "assistant", "--scope", "mcp",
+		"--deny-tool", tools["self.screen.set_theme"].Name)
 	peer := mcptest.TypeScript(t, "streamable", h.url+"/mcp", key.Key)
 	var listed []struct{ Name string }
 	must(t, peer.Do("list", nil).Decode("tools", &listed))
 	for own, want := range map[string]bool{
-		"self.audio_speaker.set_volume": true, "self.camera.take_photo": true, "show": true, "play": true, "status": true,
+		"self.audio_speaker.set_volume": true, "self.camera.take_photo": true, "show": true, "play": true,
+		"status":                true,
 		"self.screen.set_theme": false, "self.reboot": false, "self.upgrade_firmware": false, "reboot": false,
 	} {
 		if tools[own].Name == "" {
 			t.Errorf("there is no %s", own)
 		}
-		if got := slices.ContainsFunc(listed, func(x struct{ Name string }) bool { return x.Name == tools[own].Name }); got != want {
+		if got := slices.ContainsFunc(listed,
+			func(x struct{ Name string }) bool { return x.Name == tools[own].Name }); got != want {
 			t.Errorf("%s is listed: %t", own, got)
 		}
 	}
-	if got := peer.Call(tools["self.audio_speaker.set_volume"].Name, given{"volume": 55}); got.Words() != "true" || b.Volume() != 55 {
-		t.Errorf("the volume is %d, and it says %q", b.Volume(), got.Words())
+	if got := peer.Call(tools["self.audio_speaker.set_volume"].Name, given{"volume": 55}); got.Text() != "true" ||
+		b.Volume() != 55 {
+		t.Errorf("the volume is %d, and it says %q", b.Volume(), got.Text())
 	}
 	var photo called
-	must(t, peer.Call(tools["self.camera.take_photo"].Name, given{"question": "What is there?"}).Decode("result", &photo))
+	must(t, peer.Call(tools["self.camera.take_photo"].Name, given{"question": "What is there?"}).Decode("result",
+		&photo))
 	if !bytes.Equal(photo.data(t, "image"), boardPicture(t)) {
 		t.Error("it is another photo")
 	}
@@ -133,8 +141,8 @@ func (h *boardHouse) assistant(t *testing.T, b *sim.Board, tools map[string]boar
 	}
 }
 
-// boardRules looks whether what is dangerous is refused until it is allowed.
-func (h *boardHouse) boardRules(t *testing.T, b *sim.Board, tools map[string]boardTool) {
+// boardRules checks that dangerous tools are refused until they are allowed.
+func (h *boardServer) boardRules(t *testing.T, b *sim.Board, tools map[string]boardTool) {
 	h.t = t
 	limit := limited(t, 30*time.Second)
 	for _, own := range []string{"reboot", "self.reboot", "self.upgrade_firmware"} {
@@ -163,19 +171,20 @@ func (h *boardHouse) boardRules(t *testing.T, b *sim.Board, tools map[string]boa
 	}
 }
 
-// boardTrail looks for the calls in the audit trail.
-func (h *boardHouse) boardTrail(t *testing.T, assisted bool) {
+// boardTrail checks that the calls are in the audit trail.
+func (h *boardServer) boardTrail(t *testing.T, assisted bool) {
 	h.t = t
 	var calls []struct {
-		Tool, Outcome, Door, Code string
-		KeyName                   string `json:"key_name"`
+		Tool, Outcome, Channel, Code string
+		KeyName                      string `json:"key_name"`
 	}
 	h.json(t, &calls, "calls", "--limit", "1000")
 	seen := map[string]int{}
 	for _, c := range calls {
 		seen[fmt.Sprintf("%s %s %s", c.Tool[strings.Index(c.Tool, "_")+1:], c.KeyName, c.Outcome)]++
 	}
-	wanted := []string{"self_audio_speaker_set_volume  done", "self_audio_speaker_set_volume  refused", "self_reboot  refused", "self_reboot  done", "show  refused", "show  done"}
+	wanted := []string{"self_audio_speaker_set_volume  done", "self_audio_speaker_set_volume  refused",
+		"self_reboot  refused", "self_reboot  done", "show  refused", "show  done"}
 	if assisted {
 		wanted = append(wanted, "self_audio_speaker_set_volume assistant done", "self_camera_take_photo assistant done",
 			"self_reboot assistant refused", "reboot assistant refused", "self_screen_set_theme assistant refused")
@@ -188,17 +197,20 @@ func (h *boardHouse) boardTrail(t *testing.T, assisted bool) {
 }
 
 // boardChanges renames the board, binds and removes it.
-func (h *boardHouse) boardChanges(t *testing.T, b *sim.Board) {
+func (h *boardServer) boardChanges(t *testing.T, b *sim.Board) {
 	h.t = t
 	limit := limited(t, 30*time.Second)
 	h.run(t, "bot", "add", "--name", "parrot", "--kind", "echo")
 	h.says("The bot parrot answers device 1 (Kitchen) now.", "device", "bind", "Kitchen", "parrot")
 	h.says("parrot", "device", "show", "Kitchen")
 	h.says("Device 1 is called Bath now.", "device", "rename", "Kitchen", "Bath")
-	h.until("its tools have the new name", func() bool { return strings.HasPrefix(h.tools("Bath")["status"].Name, "bath_") })
+	h.until("its tools have the new name", func() bool {
+		return strings.HasPrefix(h.tools("Bath")["status"].Name,
+			"bath_")
+	})
 	h.says("true", "device", "call", "Bath", "self.audio_speaker.set_volume", "volume=31")
 	h.says("is removed", "device", "rm", "Bath", "--yes")
-	_, err := b.Await(limit, settled) // it is cut off
+	_, err := b.Await(limit, settled) // the server disconnects it
 	must(t, err)
 	h.fails("no device", "device", "call", "Bath", "self.audio_speaker.set_volume", "volume=32")
 	if err := b.Wake(limit); err == nil {

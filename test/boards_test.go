@@ -21,22 +21,22 @@ import (
 	"patchbay/internal/store"
 )
 
-// boardHouse is a running server to which voice boards connect, and its admin.
-type boardHouse struct {
+// boardServer is a running server for voice boards, with its administrator.
+type boardServer struct {
 	t *testing.T
-	*place
+	*installation
 	*server
 	key string // of scope admin
 }
 
-// newBoardHouse starts a server for boards on both transports.
-func newBoardHouse(t *testing.T, env ...string) *boardHouse {
+// newBoardServer starts a server for boards with both transports.
+func newBoardServer(t *testing.T, env ...string) *boardServer {
 	t.Helper()
 	env = append([]string{
 		"PATCHBAY_XIAOZHI_MQTT=127.0.0.1:0", "PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0",
-		"PATCHBAY_LIMITS_AUTH_FAILURES=1000", // boards that probe show many wrong tokens, all from one address
+		"PATCHBAY_LIMITS_AUTH_FAILURES=1000", // conformance probes send many wrong tokens from one address
 	}, env...)
-	h := &boardHouse{t: t, place: newPlace(store.Options{Folder: t.TempDir()}, env...)}
+	h := &boardServer{t: t, installation: newInstallation(store.Options{Folder: t.TempDir()}, env...)}
 	h.run(t, "user", "add", "ada")
 	var key addedKey
 	h.json(t, &key, "key", "add", "--name", "admin", "--scope", "admin")
@@ -44,28 +44,28 @@ func newBoardHouse(t *testing.T, env ...string) *boardHouse {
 	return h
 }
 
-// boardSlack is what boards add to their limits of time: the machine may be busy.
+// boardSlack is added to the boards' time limits, because the machine may be busy.
 const boardSlack = 20 * time.Second
 
-// board makes a simulated board that calls this server home. Nobody approves it.
-func (h *boardHouse) board(o sim.Options) *sim.Board {
+// board returns a simulated board that connects to this server. Nobody approves it.
+func (h *boardServer) board(o sim.Options) *sim.Board {
 	o.OTA, o.Scale = h.url+"/xiaozhi/ota/", 0.01
 	if o.Slack == 0 {
 		o.Slack = boardSlack
 	}
 	meter := sim.NewMeter()
 	h.t.Cleanup(meter.Close)
-	o.Held = meter.Held
+	o.Stalled = meter.Stalled
 	b := sim.New(o)
 	h.t.Cleanup(b.Close)
 	return b
 }
 
-// mine makes a board whose owner types in its code as soon as it is shown. The
-// transport is websocket or mqtt.
-func (h *boardHouse) mine(name, transport string, o sim.Options) *sim.Board {
-	watch := o.Watch
-	o.Watch = func(e sim.Event) {
+// mine returns a board whose owner enters its code as soon as it is shown. The transport is
+// websocket or mqtt.
+func (h *boardServer) mine(name, transport string, o sim.Options) *sim.Board {
+	watch := o.OnEvent
+	o.OnEvent = func(e sim.Event) {
 		if e.Kind == sim.EventCode {
 			if err := h.approve(e.Text, name, transport); err != nil {
 				h.t.Errorf("approve %s: %v", name, err)
@@ -78,27 +78,28 @@ func (h *boardHouse) mine(name, transport string, o sim.Options) *sim.Board {
 	return h.board(o)
 }
 
-// online makes a board with an owner, and turns it on.
-func (h *boardHouse) online(ctx context.Context, name, transport string, o sim.Options) *sim.Board {
+// online returns a board that has an owner and is turned on.
+func (h *boardServer) online(ctx context.Context, name, transport string, o sim.Options) *sim.Board {
 	h.t.Helper()
 	b := h.mine(name, transport, o)
 	must(h.t, b.Boot(ctx))
 	return b
 }
 
-func (h *boardHouse) approve(code, name, transport string) error {
+func (h *boardServer) approve(code, name, transport string) error {
 	var d struct{ ID int64 }
-	if err := h.ask(ctx, http.MethodPost, "/api/v1/devices/approve", given{"code": code, "name": name}, &d); err != nil {
+	if err := h.ask(ctx, http.MethodPost, "/api/v1/devices/approve", given{"code": code, "name": name},
+		&d); err != nil {
 		return err
 	}
-	return h.ask(ctx, http.MethodPatch, "/api/v1/devices/"+strconv.FormatInt(d.ID, 10), given{"transport": transport}, &d)
+	return h.ask(ctx, http.MethodPatch, "/api/v1/devices/"+strconv.FormatInt(d.ID, 10), given{"transport": transport},
+		&d)
 }
 
-// boardClient leaves no connections behind, which would count as goroutines of the
-// server.
+// boardClient keeps no idle connections, which would count as goroutines of the server.
 var boardClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-func (h *boardHouse) open(ctx context.Context, method, path string, body any) (*http.Response, error) {
+func (h *boardServer) open(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (h *boardHouse) open(ctx context.Context, method, path string, body any) (*
 	return res, nil
 }
 
-func (h *boardHouse) ask(ctx context.Context, method, path string, body, into any) error {
+func (h *boardServer) ask(ctx context.Context, method, path string, body, into any) error {
 	res, err := h.open(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (h *boardHouse) ask(ctx context.Context, method, path string, body, into an
 	return json.NewDecoder(res.Body).Decode(into)
 }
 
-// called is what came of a call.
+// called is the result of a call.
 type called struct {
 	Content []struct{ Type, Text, Data, MIMEType string }
 	Fields  json.RawMessage `json:"structuredContent"`
@@ -144,7 +145,7 @@ func (c *called) text() (words string) {
 	return words
 }
 
-// data is the first picture or sound of a kind.
+// data returns the first picture or sound of a kind.
 func (c *called) data(t *testing.T, kind string) []byte {
 	t.Helper()
 	for _, x := range c.Content {
@@ -158,14 +159,15 @@ func (c *called) data(t *testing.T, kind string) []byte {
 	return nil
 }
 
-// callError is why a call was not carried out, or failed.
-type callError struct{ Code, Told string }
+// callError is the error of a call.
+type callError struct{ Code, Message string }
 
-func (e *callError) Error() string { return e.Code + ": " + e.Told }
+func (e *callError) Error() string { return e.Code + ": " + e.Message }
 
-// call calls a tool of a device as its owner does.
-func (h *boardHouse) call(ctx context.Context, device, name string, args given) (*called, error) {
-	res, err := h.open(ctx, http.MethodPost, "/api/v1/devices/"+url.PathEscape(device)+"/tools/"+url.PathEscape(name)+"/call", given{"arguments": args})
+// call calls a tool of a device with its owner's key.
+func (h *boardServer) call(ctx context.Context, device, name string, args given) (*called, error) {
+	res, err := h.open(ctx, http.MethodPost, "/api/v1/devices/"+url.PathEscape(device)+"/tools/"+url.PathEscape(name)+
+		"/call", given{"arguments": args})
 	if err != nil {
 		return nil, err
 	}
@@ -191,15 +193,17 @@ func (h *boardHouse) call(ctx context.Context, device, name string, args given) 
 	return nil, errors.Join(lines.Err(), io.ErrUnexpectedEOF)
 }
 
-// awaitTools waits until it is known which tools a board has that woke for the first
-// time.
-func (h *boardHouse) awaitTools(ctx context.Context, device string) error {
+// awaitTools waits until the tools of a board that started for the first time are known.
+func (h *boardServer) awaitTools(ctx context.Context, device string) error {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	for {
 		var list struct{ Tools []boardTool }
 		err := h.ask(ctx, http.MethodGet, "/api/v1/devices/"+url.PathEscape(device)+"/tools", nil, &list)
-		if err != nil || slices.ContainsFunc(list.Tools, func(x boardTool) bool { return strings.HasPrefix(x.Own, "self.") }) {
+		if err != nil || slices.ContainsFunc(list.Tools, func(x boardTool) bool {
+			return strings.HasPrefix(x.Own,
+				"self.")
+		}) {
 			return err
 		}
 		select {
@@ -210,13 +214,13 @@ func (h *boardHouse) awaitTools(ctx context.Context, device string) error {
 	}
 }
 
-// boardTool is a tool of a device: its name there, and that for programs.
+// boardTool is a tool of a device: its name on the device, and its name for programs.
 type boardTool struct {
 	Own         string `json:"own_name"`
 	Name, State string
 }
 
-// refused says with which code a call was refused; "" if it was not.
+// refused returns the error code of a refused call, or "".
 func refused(err error) string {
 	if e, ok := errors.AsType[*callError](err); ok {
 		return e.Code
@@ -224,8 +228,8 @@ func refused(err error) string {
 	return ""
 }
 
-// metric is the sum of a metric over all labels.
-func (h *boardHouse) metric(name string) float64 {
+// metric returns the sum of a metric over all labels.
+func (h *boardServer) metric(name string) float64 {
 	h.t.Helper()
 	res, err := h.open(ctx, http.MethodGet, "/metrics", nil)
 	must(h.t, err)
@@ -242,14 +246,14 @@ func (h *boardHouse) metric(name string) float64 {
 		sum, found = sum+n, true
 	}
 	must(h.t, lines.Err())
-	if !found && !strings.HasSuffix(name, "_boards") { // which has no labels before the first
+	if !found && !strings.HasSuffix(name, "_boards") { // without labels before the first board
 		h.t.Fatalf("there is no metric %s", name)
 	}
 	return sum
 }
 
-// goroutines is how many the server has when it has come to rest.
-func (h *boardHouse) goroutines() (n float64) {
+// goroutines returns the server's number of goroutines once it is stable.
+func (h *boardServer) goroutines() (n float64) {
 	h.t.Helper()
 	same := 0
 	h.until("the server is at rest", func() bool {
@@ -263,9 +267,8 @@ func (h *boardHouse) goroutines() (n float64) {
 	return n
 }
 
-// quiet waits until nothing is left of the boards that are gone: neither connections
-// nor goroutines.
-func (h *boardHouse) quiet(goroutines float64) {
+// quiet waits until no connections and goroutines of disconnected boards remain.
+func (h *boardServer) quiet(goroutines float64) {
 	h.t.Helper()
 	h.until("no board is connected", func() bool { return h.metric("patchbay_xiaozhi_boards") == 0 })
 	h.until("nobody talks", func() bool { return h.metric("patchbay_xiaozhi_conversations") == 0 })
@@ -273,12 +276,12 @@ func (h *boardHouse) quiet(goroutines float64) {
 	defer func() { h.t.Logf("%v goroutines before, %v after", goroutines, now) }()
 	h.until(fmt.Sprintf("there are %v goroutines again", goroutines), func() bool {
 		now = h.metric("go_goroutines")
-		return now <= goroutines+3 // those of requests that end just now
+		return now <= goroutines+3 // of requests that are just ending
 	})
 }
 
-// until waits until something is so.
-func (h *boardHouse) until(what string, so func() bool) {
+// until waits until a condition holds.
+func (h *boardServer) until(what string, so func() bool) {
 	h.t.Helper()
 	waitUntil(h.t, what, so)
 }
@@ -302,15 +305,15 @@ func waitWithin(t *testing.T, limit time.Duration, what string, so func() bool) 
 	}
 }
 
-// limited ends a test that hangs.
+// limited returns a context that ends a hanging test.
 func limited(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// pleased fails a test if a board saw its server break a rule, but for those that a
-// server breaks that is killed.
+// pleased fails a test if a board saw the server violate a rule, except for those that a killed
+// server violates.
 func pleased(t *testing.T, b *sim.Board, but ...string) {
 	t.Helper()
 	for _, v := range b.Report().Violations {
@@ -320,10 +323,10 @@ func pleased(t *testing.T, b *sim.Board, but ...string) {
 	}
 }
 
-// is waits for a state of a board.
+// is returns a condition that is true in the given state of a board.
 func is(want sim.State) func(sim.View) bool {
 	return func(v sim.View) bool { return v.State == want }
 }
 
-// settled is a board that is idle and in no conversation.
+// settled reports whether a board is idle and in no conversation.
 func settled(v sim.View) bool { return v.State == sim.Idle && v.SessionID == "" }

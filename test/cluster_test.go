@@ -13,16 +13,16 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Glasses ask at the first instance, the plugin's socket is on the second. The
-// answer streams; the second is killed in mid-answer and the asker is told in
-// words within two seconds; after restarts of both, everything is still there.
+// Glasses ask at the first instance; the plugin is connected to the second. The answer streams. The
+// second instance is killed during an answer, and the asker gets an error message within two
+// seconds. After both restart, all data is still there.
 func TestTwoInstances(t *testing.T) {
 	o := storetest.Postgres(t)
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	secret := "PATCHBAY_SECRET=" + strings.Repeat("5e", 32)
-	first := newPlace(o, secret, "PATCHBAY_BUS_URL="+urls[0])
+	first := newInstallation(o, secret, "PATCHBAY_BUS_URL="+urls[0])
 	o.Folder = t.TempDir()
-	second := newPlace(o, secret, "PATCHBAY_BUS_URL="+urls[1])
+	second := newInstallation(o, secret, "PATCHBAY_BUS_URL="+urls[1])
 
 	first.run(t, "user", "add", "ada")
 	var bot addedBot
@@ -33,20 +33,21 @@ func TestTwoInstances(t *testing.T) {
 	one, two := first.serve(t), second.serve(t)
 	asked, release := make(chan struct{}, 10), make(chan struct{})
 	connect := func(s *server) (disconnect func()) {
-		plugin := sim.New(sim.Options{Server: s.url, Token: bot.SDKToken, Scale: 0.02, Upstream: func(ctx context.Context, c sim.Chat, piece func(string)) error {
-			for _, word := range []string{"one ", "two ", "three "} {
-				piece(word)
-			}
-			if strings.Contains(c.Message, "slow") {
-				asked <- struct{}{}
-				select {
-				case <-release:
-				case <-ctx.Done():
+		plugin := sim.New(sim.Options{Server: s.url, Token: bot.SDKToken, Scale: 0.02,
+			Upstream: func(ctx context.Context, c sim.Chat, piece func(string)) error {
+				for _, word := range []string{"one ", "two ", "three "} {
+					piece(word)
 				}
-			}
-			piece("four")
-			return nil
-		}})
+				if strings.Contains(c.Message, "slow") {
+					asked <- struct{}{}
+					select {
+					case <-release:
+					case <-ctx.Done():
+					}
+				}
+				piece("four")
+				return nil
+			}})
 		running, stop := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		wg.Go(func() { plugin.Run(running) })
@@ -56,7 +57,7 @@ func TestTwoInstances(t *testing.T) {
 	const want = "one two three four"
 	awaitAnswer(t, one, key.Key, want)
 
-	// The holder dies in mid-answer.
+	// The instance with the plugin dies during the answer.
 	heard := make(chan string, 100)
 	result := make(chan answer, 1)
 	go func() {
@@ -83,7 +84,7 @@ func TestTwoInstances(t *testing.T) {
 	disconnect()
 	close(release)
 
-	// Both come back, and the next question is answered.
+	// Both restart, and the next question is answered.
 	two = second.serve(t)
 	defer connect(two)()
 	awaitAnswer(t, one, key.Key, want)
@@ -105,7 +106,7 @@ func TestTwoInstances(t *testing.T) {
 	}
 }
 
-// awaitAnswer asks until the plugin has connected and the answer is whole.
+// awaitAnswer asks until the plugin is connected and the answer is complete.
 func awaitAnswer(t *testing.T, s *server, key, want string) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)

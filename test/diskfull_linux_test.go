@@ -13,13 +13,13 @@ import (
 	"patchbay/internal/store"
 )
 
-// On a disk that is full askers are told that their turn is not kept, the server says that it
-// is not ready and why, and pages are served still. When there is room again all goes on by
-// itself. The log has one line when it begins, and one when it is
-// over (there is little room all the time, since the file system is small).
+// With a full disk, askers are told that their turn is not saved, the server reports that it is not
+// ready and why, and pages are still served. When space is free again, everything recovers by
+// itself. The log has one line at the beginning and one at the end (there is little space all the
+// time, because the file system is small).
 func TestDiskFull(t *testing.T) {
 	folder := t.TempDir()
-	// Enough for the server not to call it full from the start.
+	// Enough that the server does not consider the disk full from the start.
 	if err := syscall.Mount("none", folder, "tmpfs", 0, fmt.Sprintf("size=%d", store.NoSpace+60<<20)); err != nil {
 		t.Skipf("no file system can be mounted here: %v", err)
 	}
@@ -28,7 +28,7 @@ func TestDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p := newPlace(store.Options{Folder: folder})
+	p := newInstallation(store.Options{Folder: folder})
 	p.run(t, "user", "add", "ada")
 	var bot addedBot
 	p.json(t, &bot, "bot", "add", "--name", "parrot", "--kind", "echo", "--set", "shared=true")
@@ -53,7 +53,8 @@ func TestDiskFull(t *testing.T) {
 	ask := func() answer {
 		t.Helper()
 		asked++
-		a, err := s.ask(key.Key, question(fmt.Sprint(bot.ID), "wearer", fmt.Sprint("m", asked), fmt.Sprint("hello ", asked)), nil)
+		a, err := s.ask(key.Key, question(fmt.Sprint(bot.ID), "wearer", fmt.Sprint("m", asked),
+			fmt.Sprint("hello ", asked)), nil)
 		must(t, err)
 		return a
 	}
@@ -71,7 +72,7 @@ func TestDiskFull(t *testing.T) {
 			zeros, err = zeros[:len(zeros)/16], nil
 		}
 	}
-	// SQLite's log may have some pages left, which is room for some turns.
+	// SQLite's log may have free pages left, which hold some more turns.
 	for a := ask(); !strings.Contains(a.text, "没能记下来"); a = ask() {
 		if asked > 5000 {
 			t.Fatalf("told is %+v", a)
@@ -96,7 +97,8 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("afterwards told is %+v", a)
 	}
 	must(t, s.stop())
-	for line, times := range map[string]int{"data cannot be written, or hardly any more": 1, "there is little room on the disk; make some": 2} {
+	for line, times := range map[string]int{"data cannot be written, or hardly any more": 1,
+		"there is little room on the disk; make some": 2} {
 		if n := strings.Count(s.log(), line); n != times {
 			t.Errorf("the log says %d times: %s", n, line)
 		}

@@ -12,45 +12,46 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// What was acknowledged survives kill -9, in the middle of whatever goes on:
-// turns, bindings, new keys and new bots. The server and the commands are killed
-// again and again, and each time everything that was acknowledged is looked for.
+// Acknowledged changes survive kill -9 at any time: turns, bindings, new keys and new bots. The
+// server and the commands are killed repeatedly, and each time everything acknowledged is looked
+// up.
 func TestKillLosesNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		p := newPlace(o)
+		p := newInstallation(o)
 		p.run(t, "user", "add", "ada")
 		var bot addedBot
 		p.json(t, &bot, "bot", "add", "--name", "parrot", "--kind", "echo", "--set", "shared=true")
 		var key addedKey
 		p.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
-		d := &deeds{t: t, p: p, bot: bot.ID, key: key.Key}
+		d := &ackedWork{t: t, p: p, bot: bot.ID, key: key.Key}
 		for round := range 3 {
 			s := p.serve(t)
 			d.work(s, round)
 			d.check(t)
 		}
-		t.Logf("nothing lost of %d turns, %d bindings, %d keys, %d bots", len(d.turns), len(d.bound), len(d.keys), len(d.bots))
+		t.Logf("nothing lost of %d turns, %d bindings, %d keys, %d bots", len(d.turns), len(d.bound), len(d.keys),
+			len(d.bots))
 	})
 }
 
-// deeds is what was acknowledged.
-type deeds struct {
+// ackedWork is what was acknowledged.
+type ackedWork struct {
 	t   *testing.T
-	p   *place
+	p   *installation
 	bot int64
 	key string
 
 	mu    sync.Mutex
-	turns []string // sessions whose done has come
+	turns []string // sessions of completed turns
 	bound []string // wearers
 	keys  []addedKey
 	bots  []addedBot
-	heads []string // of the audit trail when it was looked at last
+	heads []string // heads of the audit trail at the last check
 }
 
-// work does everything at once until enough has been acknowledged, and kills the
-// server in the middle of the rest.
-func (d *deeds) work(s *server, round int) {
+// work does all kinds of changes concurrently until enough are acknowledged, and kills the server
+// during the rest.
+func (d *ackedWork) work(s *server, round int) {
 	stop := make(chan struct{})
 	acknowledged := make(chan string, 1000)
 	var wg sync.WaitGroup
@@ -94,7 +95,7 @@ func (d *deeds) work(s *server, round int) {
 	wg.Wait()
 }
 
-func (d *deeds) turn(s *server, session string) bool {
+func (d *ackedWork) turn(s *server, session string) bool {
 	a, err := s.ask(d.key, question(fmt.Sprint(d.bot), "", session, "你好"), nil)
 	if err != nil || !a.done {
 		return false
@@ -105,7 +106,7 @@ func (d *deeds) turn(s *server, session string) bool {
 	return true
 }
 
-func (d *deeds) bind(s *server, user string) bool {
+func (d *ackedWork) bind(s *server, user string) bool {
 	var inv struct{ Code string }
 	out, err := d.p.try("bind", fmt.Sprint(d.bot), "--json")
 	if err != nil || !decode(out, &inv) {
@@ -121,9 +122,9 @@ func (d *deeds) bind(s *server, user string) bool {
 	return true
 }
 
-// addKey makes a key, after killing a command that makes another: a command that
-// dies half-way must not harm what others do.
-func (d *deeds) addKey(name string) bool {
+// addKey creates a key after killing another such command: a command that dies halfway must not
+// affect others.
+func (d *ackedWork) addKey(name string) bool {
 	doomed := d.p.command("key", "add", "--name", name+"-doomed", "--scope", "lingzhu")
 	if doomed.Start() == nil {
 		doomed.Process.Kill()
@@ -140,7 +141,7 @@ func (d *deeds) addKey(name string) bool {
 	return true
 }
 
-func (d *deeds) addBot(name string) bool {
+func (d *ackedWork) addBot(name string) bool {
 	var b addedBot
 	out, err := d.p.try("bot", "add", "--name", name, "--kind", "eyeclaw", "--json")
 	if err != nil || !decode(out, &b) {
@@ -152,9 +153,9 @@ func (d *deeds) addBot(name string) bool {
 	return true
 }
 
-// check looks for everything in the database.
-func (d *deeds) check(t *testing.T) {
-	// Nothing is wrong with the audit trail, and it goes on from where it was.
+// check looks up everything acknowledged in the database.
+func (d *ackedWork) check(t *testing.T) {
+	// The audit trail verifies, and continues from its last head.
 	verify := []string{"audit", "verify"}
 	for _, h := range d.heads {
 		verify = append(verify, "--expect", h)

@@ -15,38 +15,40 @@ import (
 	"testing"
 )
 
-// ground are the rooms that stand on nothing of ours.
-var ground = []string{"bus", "config", "fetch", "jsonrpc", "observe", "qr", "seal", "store", "talk", "tool"}
+// baseLayers are the packages that import none of ours.
+var baseLayers = []string{"bus", "config", "fetch", "jsonrpc", "observe", "qr", "seal", "store", "talk", "tool"}
 
-// standsOn says which packages of ours a package may import, by their folder
-// below internal. A folder stands for everything in it. What is not listed here
-// has no place in the house yet: give it one, here and in AGENTS.md.
-var standsOn = map[string][]string{
-	"bus": nil, "config": nil, "fetch": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil, "talk": nil, "tool": nil,
+// allowedImports lists the packages of ours that a package may import, by folder below internal. A
+// folder includes its subfolders. A package that is not listed has no layer yet: add it here and in
+// AGENTS.md.
+var allowedImports = map[string][]string{
+	"bus": nil, "config": nil, "fetch": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil,
+	"talk": nil, "tool": nil,
 	"licenses": nil, "proxytest": nil,
 
 	"account": {"seal", "store", "talk"},
 	"voice":   nil,
 	"backup":  {"seal", "store"},
-	"board":   {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
-	// What people can do, and the two ways to it.
-	"control": {"account", "backup", "board", "fetch", "plug/learn", "seal", "store", "talk", "tool"},
-	"api":     {"account", "backup", "board", "control", "fetch", "observe", "seal", "store", "talk", "tool"},
-	"console": {"account", "backup", "board", "control", "observe", "plug/learn", "qr", "store", "talk", "tool"},
+	"hub":     {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
+	// The use cases, and the two ways to them.
+	"control": {"account", "backup", "hub", "fetch", "plug/learn", "seal", "store", "talk", "tool"},
+	"api":     {"account", "backup", "hub", "control", "fetch", "observe", "seal", "store", "talk", "tool"},
+	"console": {"account", "backup", "hub", "control", "observe", "plug/learn", "qr", "store", "talk", "tool"},
 
-	// A plug knows the board and the vocabulary, and no other plug.
-	"plug/bots":           {"board", "store", "talk", "tool"},
-	"plug/echo":           {"board", "store", "talk"},
+	// A plug imports the hub and the vocabulary, and no other plug.
+	"plug/bots":           {"hub", "store", "talk", "tool"},
+	"plug/echo":           {"hub", "store", "talk"},
 	"plug/eyeclaw":        {"talk"},
-	"plug/learn":          {"board", "plug/learn/schedule", "plug/learn/transfer", "store", "talk", "tool"},
+	"plug/learn":          {"hub", "plug/learn/schedule", "plug/learn/transfer", "store", "talk", "tool"},
 	"plug/learn/embed":    nil,
 	"plug/learn/fsrs":     {"talk"},
 	"plug/learn/quiz":     {"plug/learn", "plug/learn/schedule", "store", "talk"},
 	"plug/learn/remind":   {"plug/learn", "plug/learn/schedule", "store", "talk"},
 	"plug/learn/schedule": {"plug/learn/fsrs", "store", "talk"},
 	"plug/learn/transfer": {"store", "talk"},
-	"plug/mcp":            {"account", "board", "fetch", "jsonrpc", "seal", "talk", "tool"},
-	"plug/xiaozhi":        {"account", "board", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp", "plug/xiaozhi/wire", "seal", "store", "talk", "tool", "voice"},
+	"plug/mcp":            {"account", "hub", "fetch", "jsonrpc", "seal", "talk", "tool"},
+	"plug/xiaozhi": {"account", "hub", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp",
+		"plug/xiaozhi/wire", "seal", "store", "talk", "tool", "voice"},
 	"plug/xiaozhi/broker": {"plug/xiaozhi/mqtt"},
 	"plug/xiaozhi/mqtt":   {"plug/xiaozhi/wire"},
 	"plug/xiaozhi/remote": {"jsonrpc", "plug/xiaozhi/wire", "tool"},
@@ -57,22 +59,23 @@ var standsOn = map[string][]string{
 	"plug/mcp/upstream":   {"fetch", "jsonrpc", "talk", "tool"},
 	"plug/openai":         {"fetch", "talk", "tool"},
 
-	"plug/openclaw/bot":          {"board", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},
-	"plug/openclaw/client":       {"fetch", "plug/openclaw/wire", "talk"},
-	"plug/openclaw/gateway":      {"account", "board", "bus", "jsonrpc", "plug/openclaw/wire", "seal", "store", "talk", "tool"},
+	"plug/openclaw/bot":    {"hub", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},
+	"plug/openclaw/client": {"fetch", "plug/openclaw/wire", "talk"},
+	"plug/openclaw/gateway": {"account", "hub", "bus", "jsonrpc", "plug/openclaw/wire", "seal", "store", "talk",
+		"tool"},
 	"plug/openclaw/openclawtest": {"plug/openclaw/wire"},
-	"plug/openclaw/shim":         {"board", "jsonrpc", "plug/openclaw/client", "plug/openclaw/wire", "talk", "tool"},
+	"plug/openclaw/shim":         {"hub", "jsonrpc", "plug/openclaw/client", "plug/openclaw/wire", "talk", "tool"},
 	"plug/openclaw/sim":          {"plug/openclaw/client", "plug/openclaw/wire"},
 	"plug/openclaw/wire":         {"jsonrpc"},
-	"plug/rokid":                 {"account", "board", "fetch", "qr", "store", "talk"},
+	"plug/rokid":                 {"account", "hub", "fetch", "qr", "store", "talk"},
 
-	// Only app knows everything.
-	"app": append([]string{"account", "api", "backup", "board", "console", "control", "plug", "voice"}, ground...),
+	// Only app imports everything.
+	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "plug", "voice"}, baseLayers...),
 }
 
 const inside = "patchbay/internal/"
 
-// pkg is what the go command tells about a package.
+// pkg is a package as listed by the go command.
 type pkg struct {
 	ImportPath, Dir           string
 	Imports                   []string
@@ -84,7 +87,8 @@ type pkg struct {
 // packages lists the packages of the module.
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles", "patchbay/...")
+	cmd := exec.Command("go", "list",
+		"-json=ImportPath,Dir,Imports,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles", "patchbay/...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -100,24 +104,24 @@ func packages(t *testing.T) []pkg {
 		}
 		list = append(list, p)
 	}
-	if len(list) < len(standsOn) {
+	if len(list) < len(allowedImports) {
 		t.Fatalf("only %d packages found", len(list))
 	}
 	return list
 }
 
-// helper says that a package is there for tests, the demo and benchmarks: the
-// far sides of our connections, and rigs.
-func helper(importPath string) bool {
+// isTestHelper reports whether a package only serves tests, the demo and benchmarks: simulated
+// peers and test rigs.
+func isTestHelper(importPath string) bool {
 	last := path.Base(importPath)
 	return last == "sim" || strings.HasSuffix(last, "test")
 }
 
-// room is the folder of standsOn that a package belongs to, or "".
-func room(importPath string) string {
+// layerOf returns the folder of allowedImports that contains a package, or "".
+func layerOf(importPath string) string {
 	rel, ok := strings.CutPrefix(importPath, inside)
 	for ok {
-		if _, known := standsOn[rel]; known {
+		if _, known := allowedImports[rel]; known {
 			return rel
 		}
 		rel, ok = path.Dir(rel), path.Dir(rel) != "."
@@ -125,13 +129,13 @@ func room(importPath string) string {
 	return ""
 }
 
-// A room stands only on rooms below it.
+// A package imports only packages of lower layers.
 func TestLayers(t *testing.T) {
 	for _, p := range packages(t) {
 		if !strings.HasPrefix(p.ImportPath, inside) {
 			continue
 		}
-		here := room(p.ImportPath)
+		here := layerOf(p.ImportPath)
 		if here == "" {
 			t.Errorf("%s has no place in standsOn", p.ImportPath)
 			continue
@@ -140,37 +144,37 @@ func TestLayers(t *testing.T) {
 			if !strings.HasPrefix(imported, "patchbay/") {
 				continue
 			}
-			if why := forbidden(p.ImportPath, here, imported); why != "" {
+			if why := importViolation(p.ImportPath, here, imported); why != "" {
 				t.Errorf("%s imports %s: %s", p.ImportPath, imported, why)
 			}
 		}
 	}
 }
 
-// forbidden says why one of our packages must not import another, or "".
-func forbidden(importer, here, imported string) string {
+// importViolation returns why one of our packages must not import another, or "".
+func importViolation(importer, here, imported string) string {
 	switch {
 	case !strings.HasPrefix(imported, inside):
 		return "it is no part of the house"
-	case helper(imported) && !helper(importer):
+	case isTestHelper(imported) && !isTestHelper(importer):
 		return "it is for tests, the demo and benchmarks"
-	case helper(imported) || room(imported) == here:
+	case isTestHelper(imported) || layerOf(imported) == here:
 		return ""
 	}
 	below := strings.TrimPrefix(imported, inside)
-	for _, allowed := range standsOn[here] {
+	for _, allowed := range allowedImports[here] {
 		if below == allowed || strings.HasPrefix(below, allowed+"/") {
 			return ""
 		}
 	}
-	if helper(importer) && slices.Contains(standsOn["app"], strings.SplitN(below, "/", 2)[0]) && !strings.HasPrefix(below, "plug/") {
-		return "" // a rig may use what the whole program uses, apart from plugs
+	if isTestHelper(importer) && slices.Contains(allowedImports["app"], strings.SplitN(below, "/", 2)[0]) &&
+		!strings.HasPrefix(below, "plug/") {
+		return "" // a rig may use what the whole program uses, except plugs
 	}
-	return here + " stands on " + strings.Join(standsOn[here], ", ")
+	return here + " stands on " + strings.Join(allowedImports[here], ", ")
 }
 
-// Whoever breaks a layer must be told: the rules above are tried on imports that
-// they forbid.
+// The rules reject violations: they are tried on forbidden imports.
 func TestLayersForbid(t *testing.T) {
 	for _, c := range []struct {
 		importer, imported string
@@ -178,39 +182,39 @@ func TestLayersForbid(t *testing.T) {
 	}{
 		{"talk", "store", true},
 		{"store", "talk", true},
-		{"board", "plug/echo", true},
-		{"board", "store", false},
+		{"hub", "plug/echo", true},
+		{"hub", "store", false},
 		{"plug/rokid", "plug/openai", true},
 		{"plug/rokid", "plug/eyeclaw/sim", true},
 		{"plug/rokid", "plug/rokid/hud", false},
 		{"plug/rokid/hud", "talk", false},
 		{"plug/rokid/hud", "api", true},
 		{"plug/openai", "config", true},
-		{"account", "board", true},
+		{"account", "hub", true},
 		{"app", "plug/rokid", false},
 		{"app", "plug/openai/openaitest", true},
-		{"board", "store/storetest", true},
+		{"hub", "store/storetest", true},
 		{"board/boardtest", "store/storetest", false},
 		{"board/boardtest", "plug/rokid", true},
 	} {
 		importer := inside + c.importer
-		if got := forbidden(importer, room(importer), inside+c.imported) != ""; got != c.forbidden {
+		if got := importViolation(importer, layerOf(importer), inside+c.imported) != ""; got != c.forbidden {
 			t.Errorf("%s may not import %s: %t, want %t", c.importer, c.imported, got, c.forbidden)
 		}
 	}
-	if room(inside+"cellar") != "" {
+	if layerOf(inside+"cellar") != "" {
 		t.Error("a room that nobody knows passes")
 	}
 }
 
-// rule is something that must not stand in a source file.
+// rule forbids a pattern in source files.
 type rule struct {
 	name  string
 	where func(file string) bool
 	match *regexp.Regexp
-	// unless: a file that has this may have the other too.
+	// unless exempts files that match this pattern.
 	unless *regexp.Regexp
-	except []string // files, by path in the repository
+	except []string // exempt files, by path in the repository
 	why    string
 }
 
@@ -252,9 +256,11 @@ var rules = []rule{
 		name: "SQL outside the store", where: code,
 		match: regexp.MustCompile(`(?m)^\s*(_ |\w+ )?"(database/sql|github\.com/jackc/pgx[^"]*|modernc\.org/sqlite[^"]*)"( //.*)?$`),
 		except: []string{
-			"internal/store/storetest/storetest.go", "internal/store/storetest/migrated.go", // make databases for tests
+			// create databases for tests
+			"internal/store/storetest/storetest.go", "internal/store/storetest/migrated.go",
 			// Anki's files are databases.
-			"internal/plug/learn/transfer/apkg/write.go", "internal/plug/learn/transfer/apkg/collection.go", "internal/plug/learn/transfer/apkg/read.go",
+			"internal/plug/learn/transfer/apkg/write.go", "internal/plug/learn/transfer/apkg/collection.go",
+			"internal/plug/learn/transfer/apkg/read.go",
 		},
 		unless: regexp.MustCompile(`(?m)^package store$`),
 		why:    "rows are the business of package store",
@@ -264,13 +270,13 @@ var rules = []rule{
 			return strings.HasPrefix(file, "internal/store/") && path.Base(file) != "store.go" && !tests(file)
 		},
 		match: regexp.MustCompile(`\bdialect\b`),
-		// Each searches words in its own way, and one of them is connected to.
+		// Each searches words in its own way, and one of them connects to PostgreSQL.
 		except: []string{"internal/store/learn_search.go", "internal/store/postgres.go"},
 		why:    "SQLite and PostgreSQL are spoken to with one text",
 	},
 }
 
-// TestRules looks for what must not stand in the source.
+// TestRules checks that no source file violates a rule.
 func TestRules(t *testing.T) {
 	files := sources(t)
 	for _, r := range rules {
@@ -294,8 +300,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// sources are all Go files of the repository by path, apart from this one, which
-// names what it forbids.
+// sources returns all Go files of the repository by path, except this one, which contains the
+// forbidden patterns.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -307,10 +313,10 @@ func sources(t *testing.T) map[string]string {
 	return files
 }
 
-// root is the folder of go.mod, seen from this package's.
+// root is the folder of go.mod, relative to this package.
 const root = ".."
 
-// walk reads the repository's files whose names end in one of some ways.
+// walk visits the repository's files whose names match an ending.
 func walk(t *testing.T, ending string, visit func(file, text string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -335,7 +341,7 @@ func walk(t *testing.T, ending string, visit func(file, text string)) {
 	}
 }
 
-// No file of the program needs a C compiler, whatever the import looks like.
+// No file of the program imports C, however the import is written.
 func TestNoCgo(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.CgoFiles) > 0 {

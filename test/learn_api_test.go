@@ -15,10 +15,10 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// pupilByAPI is a program that asks /api/v1/learn.
+// pupilByAPI is a client of /api/v1/learn.
 type pupilByAPI struct{ url, key, lang string }
 
-// ask sends JSON, and reads it; what is answered is put into to, unless that is nil.
+// ask sends JSON and decodes the response into to, unless that is nil.
 func (p pupilByAPI) ask(t *testing.T, method, path string, body, to any) (status int, text string) {
 	t.Helper()
 	var in io.Reader
@@ -43,7 +43,7 @@ func (p pupilByAPI) ask(t *testing.T, method, path string, body, to any) (status
 	return resp.StatusCode, string(answer)
 }
 
-// must asks for what has to be done.
+// must sends a request that must succeed.
 func (p pupilByAPI) must(t *testing.T, method, path string, body, to any) {
 	t.Helper()
 	if status, text := p.ask(t, method, path, body, to); status != http.StatusOK {
@@ -51,7 +51,7 @@ func (p pupilByAPI) must(t *testing.T, method, path string, body, to any) {
 	}
 }
 
-// refused asks for what must not be done, and wants to be told why.
+// refused sends a request that must fail with a reason.
 func (p pupilByAPI) refused(t *testing.T, want int, words, method, path string, body any) {
 	t.Helper()
 	if status, text := p.ask(t, method, path, body, nil); status != want || !strings.Contains(text, words) {
@@ -59,7 +59,7 @@ func (p pupilByAPI) refused(t *testing.T, want int, words, method, path string, 
 	}
 }
 
-// apiPoint and apiNext are what the story looks at of points and questions.
+// apiPoint and apiNext are the checked parts of points and questions.
 type apiPoint struct {
 	ID, Question, Answer, Deck, State, Due string
 	Tags                                   []string
@@ -88,26 +88,31 @@ type apiNext struct {
 	} `json:"remaining"`
 }
 
-// A whole story of learning with nothing but /api/v1, on both databases.
+// A whole story of learning through /api/v1 alone, on both databases.
 func TestLearnStoryByAPI(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		place := newPlace(o, "PATCHBAY_AUDIT_ARGS=true")
+		place := newInstallation(o, "PATCHBAY_AUDIT_ARGS=true")
 		key := learning(t, place)
 		p := pupilByAPI{place.serve(t).url, key, "en"}
-		p.must(t, "PATCH", "settings", given{"time_zone": "UTC", "day_start": time.Now().UTC().Add(12 * time.Hour).Format("15:04")}, nil)
+		p.must(t, "PATCH", "settings", given{"time_zone": "UTC",
+			"day_start": time.Now().UTC().Add(12 * time.Hour).Format("15:04")}, nil)
 
-		// Points, a deck, pages, search.
+		// Points, a deck, paging, search.
 		var paris, water, third apiPoint
-		p.must(t, "POST", "points", given{"question": "Capital of France?", "answer": "Paris", "deck": "Geography", "tags": []string{"europe", "capital/city"}}, &paris)
+		p.must(t, "POST", "points", given{"question": "Capital of France?", "answer": "Paris", "deck": "Geography",
+			"tags": []string{"europe", "capital/city"}}, &paris)
 		p.must(t, "POST", "points", given{"question": "Water?", "answer": "H2O", "tags": []string{"chem"}}, &water)
 		p.must(t, "POST", "points", given{"question": "Kept?", "answer": "yes", "is_in_review_plan": false}, &third)
-		if paris.Deck != "Geography" || paris.State != "new" || !paris.InPlan || len(paris.Plan) != 1 || third.InPlan || third.Tags == nil {
+		if paris.Deck != "Geography" || paris.State != "new" || !paris.InPlan || len(paris.Plan) != 1 || third.InPlan ||
+			third.Tags == nil {
 			t.Errorf("made %+v %+v", paris, third)
 		}
-		for body, words := range map[string]string{`{"question":" ","answer":"a"}`: "question must not be empty", `{"question":"q"}`: "answer must not be empty", `{"nonsense":1}`: "unknown field"} {
+		for body, words := range map[string]string{`{"question":" ","answer":"a"}`: "question must not be empty",
+			`{"question":"q"}`: "answer must not be empty", `{"nonsense":1}`: "unknown field"} {
 			p.refused(t, 400, words, "POST", "points", json.RawMessage(body))
 		}
-		p.refused(t, 400, "longer than 64 KiB", "POST", "points", given{"question": strings.Repeat("q", 70_000), "answer": "a"})
+		p.refused(t, 400, "longer than 64 KiB", "POST", "points",
+			given{"question": strings.Repeat("q", 70_000), "answer": "a"})
 		p.refused(t, 400, "too large", "POST", "points", given{"question": strings.Repeat("q", 2<<20), "answer": "a"})
 		pupilByAPI{p.url, p.key, "zh"}.refused(t, 400, "问题不能为空", "POST", "points", given{"answer": "a"})
 		listed := func(query string) (ids []string) {
@@ -125,8 +130,10 @@ func TestLearnStoryByAPI(t *testing.T) {
 			return ids
 		}
 		for query, want := range map[string][]string{
-			"": {third.ID, water.ID, paris.ID}, "deck=geography": {paris.ID}, "deck=default": {third.ID, water.ID}, "tag=capital/city": {paris.ID}, "query=water": {water.ID},
-			"state=new": {paris.ID, water.ID}, "state=due": nil, "state=trash": nil, "state=draft": nil, "state=leech": nil, "state=learning": nil,
+			"": {third.ID, water.ID, paris.ID}, "deck=geography": {paris.ID}, "deck=default": {third.ID, water.ID},
+			"tag=capital/city": {paris.ID}, "query=water": {water.ID},
+			"state=new": {paris.ID, water.ID}, "state=due": nil, "state=trash": nil, "state=draft": nil,
+			"state=leech": nil, "state=learning": nil,
 		} {
 			if got := listed(query); !slices.Equal(got, want) {
 				t.Errorf("%q lists %v, want %v", query, got, want)
@@ -137,7 +144,7 @@ func TestLearnStoryByAPI(t *testing.T) {
 		p.refused(t, 400, "from 1 to 200", "GET", "points?limit=1000", nil)
 		p.refused(t, 404, "no such deck", "GET", "points?deck=nowhere", nil)
 
-		// Change one.
+		// Change a point.
 		p.must(t, "PATCH", "points/"+paris.ID, given{"answer": "Paris, on the Seine"}, &paris)
 		if paris.Answer != "Paris, on the Seine" || paris.Question != "Capital of France?" || len(paris.Tags) != 2 {
 			t.Errorf("changed %+v", paris)
@@ -145,10 +152,11 @@ func TestLearnStoryByAPI(t *testing.T) {
 		p.refused(t, 404, "no such point", "PATCH", "points/nobodys", given{"answer": "a", "deck": "made for nothing"})
 		p.refused(t, 400, "answer must not be empty", "PATCH", "points/"+paris.ID, given{"answer": ""})
 
-		// A review: the question, its answer, a judgement, the grade, and what follows.
+		// A review: the question, its answer, a judgement, the grade, and the result.
 		var next apiNext
 		p.must(t, "GET", "next?deck=Geography", nil, &next)
-		if next.Card == nil || next.Card.Point != paris.ID || next.Card.Answer != "" || len(next.Card.Grades) != 4 || next.Card.Grades[0].Grade != "again" || next.Card.Grades[0].Minutes != 1 || next.Left.New != 1 {
+		if next.Card == nil || next.Card.Point != paris.ID || next.Card.Answer != "" || len(next.Card.Grades) != 4 ||
+			next.Card.Grades[0].Grade != "again" || next.Card.Grades[0].Minutes != 1 || next.Left.New != 1 {
 			t.Fatalf("next is %+v", next)
 		}
 		var queue struct{ Cards []struct{ Question string } }
@@ -169,7 +177,8 @@ func TestLearnStoryByAPI(t *testing.T) {
 		if judged.Score != 100 || judged.By != "comparison" {
 			t.Errorf("judged %+v", judged)
 		}
-		review := given{"knowledge_point_id": paris.ID, "schedule_id": next.Card.Sitting, "review_id": "one", "grade": 4, "recall_text": "Paris", "score": 90, "took_ms": 1500}
+		review := given{"knowledge_point_id": paris.ID, "schedule_id": next.Card.Sitting, "review_id": "one",
+			"grade": 4, "recall_text": "Paris", "score": 90, "took_ms": 1500}
 		var done struct {
 			Review, Grade, State, Due string
 			ID                        string `json:"review_id"`
@@ -177,32 +186,38 @@ func TestLearnStoryByAPI(t *testing.T) {
 			Next                      apiNext
 		}
 		p.must(t, "POST", "reviews", review, &done)
-		if done.ID != "one" || done.Grade != "easy" || done.State != "review" || done.Due == "" || done.Next.Card == nil || done.Next.Card.Point != water.ID {
+		if done.ID != "one" || done.Grade != "easy" || done.State != "review" || done.Due == "" ||
+			done.Next.Card == nil || done.Next.Card.Point != water.ID {
 			t.Errorf("done %+v", done)
 		}
 		if p.must(t, "POST", "reviews", review, &done); !done.Already {
 			t.Errorf("the same review counts twice: %+v", done)
 		}
-		p.refused(t, 409, "done already", "POST", "reviews", given{"knowledge_point_id": paris.ID, "schedule_id": next.Card.Sitting, "grade": "good", "recall_text": "else"})
+		p.refused(t, 409, "done already", "POST", "reviews",
+			given{"knowledge_point_id": paris.ID, "schedule_id": next.Card.Sitting, "grade": "good",
+				"recall_text": "else"})
 		p.refused(t, 409, "not due yet", "POST", "reviews", given{"knowledge_point_id": paris.ID, "grade": "good"})
 		p.refused(t, 409, "not among those", "POST", "reviews", given{"knowledge_point_id": third.ID, "grade": "good"})
 		p.refused(t, 404, "no such point", "POST", "reviews", given{"knowledge_point_id": "nobodys", "grade": "good"})
-		for _, bad := range []given{{"knowledge_point_id": water.ID}, {"knowledge_point_id": water.ID, "grade": 5}, {"grade": 1}, {"knowledge_point_id": water.ID, "grade": 1, "score": 101}, {"knowledge_point_id": water.ID, "grade": 1, "took_ms": -1}} {
+		for _, bad := range []given{{"knowledge_point_id": water.ID}, {"knowledge_point_id": water.ID, "grade": 5},
+			{"grade": 1}, {"knowledge_point_id": water.ID, "grade": 1, "score": 101},
+			{"knowledge_point_id": water.ID, "grade": 1, "took_ms": -1}} {
 			p.refused(t, 400, "error", "POST", "reviews", bad)
 		}
 		var history struct {
 			History []struct {
-				ID, Kind, Grade, Door string
-				Score                 int
+				ID, Kind, Grade, Channel string
+				Score                    int
 			}
 			Next string
 		}
 		p.must(t, "GET", "points/"+paris.ID+"/history", nil, &history)
-		if len(history.History) != 1 || history.History[0].Grade != "easy" || history.History[0].Door != "api" || history.History[0].Score != 90 {
+		if len(history.History) != 1 || history.History[0].Grade != "easy" || history.History[0].Channel != "api" ||
+			history.History[0].Score != 90 {
 			t.Errorf("history %+v", history)
 		}
 
-		// Take it back: it is asked again.
+		// Undo it: the question comes again.
 		var undone struct{ Card struct{ Question string } }
 		p.must(t, "POST", "undo", given{"review_id": "one"}, &undone)
 		if undone.Card.Question != "Capital of France?" {
@@ -216,7 +231,7 @@ func TestLearnStoryByAPI(t *testing.T) {
 		p.refused(t, 400, "Give date", "POST", "points/"+water.ID+"/due", given{})
 		p.refused(t, 400, "is not a date", "POST", "points/"+water.ID+"/due", given{"date": "tomorrow"})
 
-		// The trash, and back.
+		// The trash, and restoring from it.
 		p.must(t, "DELETE", "points/"+paris.ID, nil, nil)
 		p.refused(t, 404, "no such point", "GET", "points/"+paris.ID, nil)
 		p.refused(t, 404, "no such point", "DELETE", "points/"+paris.ID, nil)
@@ -225,9 +240,11 @@ func TestLearnStoryByAPI(t *testing.T) {
 		}
 		p.must(t, "POST", "points/"+paris.ID+"/restore", nil, &paris)
 
-		// Tags: one is renamed, and two become one only if that is said.
-		p.must(t, "POST", "points", given{"question": "Oxygen?", "answer": "O", "tags": []string{"chemistry", "chem"}}, nil)
-		p.refused(t, 409, "points with the tag “chemistry” already (1)", "PATCH", "tags/chem", given{"name": "chemistry"})
+		// Tags: one is renamed; two are merged only on request.
+		p.must(t, "POST", "points", given{"question": "Oxygen?", "answer": "O", "tags": []string{"chemistry", "chem"}},
+			nil)
+		p.refused(t, 409, "points with the tag “chemistry” already (1)", "PATCH",
+			"tags/chem", given{"name": "chemistry"})
 		p.refused(t, 404, "No point has this tag", "PATCH", "tags/nobodys", given{"name": "x"})
 		p.refused(t, 400, "needs a name", "PATCH", "tags/chem", given{"name": " # "})
 		var renamed struct {
@@ -281,7 +298,7 @@ func TestLearnStoryByAPI(t *testing.T) {
 			t.Errorf("decks %v", decks)
 		}
 
-		// Settings: null takes a decision back.
+		// Settings: null resets a setting.
 		var settings struct {
 			Zone       string `json:"time_zone"`
 			Strictness string
@@ -301,7 +318,7 @@ func TestLearnStoryByAPI(t *testing.T) {
 		}
 		p.refused(t, 400, "there is no time zone", "PATCH", "settings", given{"time_zone": "Moon/Base"})
 
-		// How it goes.
+		// Statistics.
 		var stats struct {
 			Points   int
 			Done     struct{ Reviews int } `json:"done_today"`
@@ -310,29 +327,35 @@ func TestLearnStoryByAPI(t *testing.T) {
 			Decks    []struct{ Name string }
 		}
 		p.must(t, "GET", "stats?days=30&history_days=7&weeks=12", nil, &stats)
-		if stats.Points != 4 || stats.Done.Reviews != 0 || len(stats.Forecast) != 30 || len(stats.Weeks) != 12 || len(stats.Decks) != 2 {
+		if stats.Points != 4 || stats.Done.Reviews != 0 || len(stats.Forecast) != 30 || len(stats.Weeks) != 12 ||
+			len(stats.Decks) != 2 {
 			t.Errorf("stats %+v", stats)
 		}
 		p.refused(t, 400, "from 0 to 365", "GET", "stats?days=1000", nil)
 
-		// What changed something is in the trail, and nothing else; what came to nothing
-		// is told as such.
-		var calls []struct{ Door, Program, Provider, Tool, Outcome, Args string }
+		// The trail has the calls that changed something, and no others; failed calls are marked as
+		// such.
+		var calls []struct{ Channel, Program, Provider, Tool, Outcome, Args string }
 		place.json(t, &calls, "calls", "--limit", "200")
 		seen := map[string]int{}
 		for _, c := range calls {
 			seen[c.Tool+" "+c.Outcome]++
-			if c.Door != "api" || c.Program != "story/1" || c.Provider != "learn" {
+			if c.Channel != "api" || c.Program != "story/1" || c.Provider != "learn" {
 				t.Errorf("the trail has %+v", c)
 			}
-			if c.Tool == "rename_tag" && c.Outcome == "done" && !strings.Contains(c.Args, `"merge":true`) && !strings.Contains(c.Args, "capital/city") {
+			if c.Tool == "rename_tag" && c.Outcome == "done" && !strings.Contains(c.Args, `"merge":true`) &&
+				!strings.Contains(c.Args, "capital/city") {
 				t.Errorf("the trail has %+v", c)
 			}
 		}
 		for what, n := range map[string]int{
-			"create_knowledge_point done": 4, "update_knowledge_point done": 1, "delete_knowledge_point done": 1, "delete_knowledge_point trouble": 1, "restore_knowledge_point done": 1,
-			"submit_review done": 2, "submit_review trouble": 4, "undo_review done": 1, "undo_review failed": 1, "reschedule_knowledge_points done": 1, "rename_tag done": 2, "rename_tag trouble": 2,
-			"save_deck done": 2, "delete_deck done": 1, "update_learning_settings done": 3, "update_learning_settings failed": 1, "next_review done": 0, "reveal_answer done": 0, "analyze_recall done": 0,
+			"create_knowledge_point done": 4, "update_knowledge_point done": 1, "delete_knowledge_point done": 1,
+			"delete_knowledge_point tool_error": 1, "restore_knowledge_point done": 1,
+			"submit_review done": 2, "submit_review tool_error": 4, "undo_review done": 1, "undo_review failed": 1,
+			"reschedule_knowledge_points done": 1, "rename_tag done": 2, "rename_tag tool_error": 2,
+			"save_deck done": 2, "delete_deck done": 1, "update_learning_settings done": 3,
+			"update_learning_settings failed": 1, "next_review done": 0, "reveal_answer done": 0,
+			"analyze_recall done": 0,
 		} {
 			if seen[what] != n {
 				t.Errorf("%q is in the trail %d times, want %d", what, seen[what], n)
@@ -341,10 +364,9 @@ func TestLearnStoryByAPI(t *testing.T) {
 	})
 }
 
-// A key does with knowledge points what its scope and its rules let it, and nobody
-// reaches another's.
+// A key's access to points is limited by its scope and rules, and to its own person.
 func TestLearnAPIKeys(t *testing.T) {
-	place := newPlace(store.Options{Folder: t.TempDir()})
+	place := newInstallation(store.Options{Folder: t.TempDir()})
 	place.run(t, "user", "add", "ada")
 	place.run(t, "user", "add", "bob")
 	var bot addedBot
@@ -363,26 +385,30 @@ func TestLearnAPIKeys(t *testing.T) {
 		own := with("--user", "ada", "--scope", scope)
 		own.must(t, "GET", "points/"+point.ID, nil, nil)
 		own.must(t, "PATCH", "points/"+point.ID, given{"answer": "b"}, nil)
-		if status, _, text, err := send(http.MethodGet, s.url+"/api/v1/learn/export?format=csv", own.key, "", ""); err != nil || status != http.StatusOK || !strings.Contains(text, "q,b") {
+		if status, _, text, err := send(http.MethodGet, s.url+"/api/v1/learn/export?format=csv", own.key, "",
+			""); err != nil || status != http.StatusOK || !strings.Contains(text, "q,b") {
 			t.Errorf("%s: %d %s %v", scope, status, text, err)
 		}
 	}
-	for _, path := range []string{"points/" + point.ID, "points/" + point.ID + "/answer", "points/" + point.ID + "/history"} {
+	for _, path := range []string{"points/" + point.ID, "points/" + point.ID + "/answer",
+		"points/" + point.ID + "/history"} {
 		with("--user", "bob", "--scope", "learn").refused(t, 404, "no such point", "GET", path, nil)
 	}
 	with("--user", "ada", "--scope", "mcp").refused(t, 401, "scope learn, operator or admin", "GET", "points", nil)
-	with("--user", "ada", "--scope", "operator", "--bot", fmt.Sprint(bot.ID)).refused(t, 403, "for one bot alone", "GET", "points", nil)
+	with("--user", "ada", "--scope", "operator", "--bot", fmt.Sprint(bot.ID)).refused(t, 403, "for one bot alone",
+		"GET", "points", nil)
 	reader := with("--user", "ada", "--scope", "learn", "--allow-tool", "list_*", "--allow-tool", "get_*")
 	reader.must(t, "GET", "points", nil, nil)
 	reader.must(t, "GET", "points/"+point.ID, nil, nil)
 	reader.refused(t, 403, "create_knowledge_point", "POST", "points", given{"question": "q", "answer": "a"})
 	reader.refused(t, 403, "update_knowledge_point", "PATCH", "tags/t", given{"name": "u"})
 	reader.refused(t, 403, "reveal_answer", "GET", "points/"+point.ID+"/answer", nil)
-	if status, _, _, err := send(http.MethodGet, s.url+"/api/v1/bots", ada.key, "", ""); err != nil || status != http.StatusUnauthorized {
+	if status, _, _, err := send(http.MethodGet, s.url+"/api/v1/bots", ada.key, "", ""); err != nil ||
+		status != http.StatusUnauthorized {
 		t.Errorf("a key for Learn opens more: %d %v", status, err)
 	}
 	slow := with("--user", "ada", "--scope", "learn", "--rate", "1")
-	for n := 1; ; n++ { // some are saved up
+	for n := 1; ; n++ { // some requests are saved up
 		status, text := slow.ask(t, "GET", "tags", nil, nil)
 		if status == http.StatusTooManyRequests && strings.Contains(text, "wait a minute") {
 			break

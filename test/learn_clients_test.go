@@ -16,13 +16,13 @@ import (
 	"patchbay/internal/store"
 )
 
-// learnPeer is a client that others wrote, connected to Learn's door.
+// learnPeer is a third-party client connected to Learn's MCP endpoint.
 type learnPeer struct {
 	tools func(t *testing.T) []string
 	call  func(t *testing.T, tool string, args given) *lesson
 }
 
-// peerOf makes one of a program that obeys commands.
+// peerOf returns a client that is controlled by commands.
 func peerOf(p *mcptest.Peer) learnPeer {
 	return learnPeer{
 		tools: func(t *testing.T) (names []string) {
@@ -41,11 +41,12 @@ func peerOf(p *mcptest.Peer) learnPeer {
 	}
 }
 
-// peerOfSDK makes one of the official Go SDK.
+// peerOfSDK returns a client that uses the official Go SDK.
 func peerOfSDK(t *testing.T, transport sdk.Transport) learnPeer {
 	limited, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil).Connect(limited, transport, nil)
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil).Connect(limited, transport,
+		nil)
 	must(t, err)
 	t.Cleanup(func() { session.Close() })
 	return learnPeer{
@@ -69,7 +70,7 @@ func peerOfSDK(t *testing.T, transport sdk.Transport) learnPeer {
 	}
 }
 
-// keyed sends a key with every request.
+// keyed adds a key to every request.
 type keyed string
 
 func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -78,11 +79,11 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Clients that others wrote learn, through every transport: each with a key of its
-// own person, so that they do not see each other's points.
+// Third-party clients learn through every transport, each with a key of its own person, so that
+// they do not see each other's points.
 func TestLearnClients(t *testing.T) {
 	t.Parallel()
-	p := newPlace(store.Options{Folder: t.TempDir()})
+	p := newInstallation(store.Options{Folder: t.TempDir()})
 	p.run(t, "user", "add", "first")
 	s := p.serve(t)
 	clients := []struct {
@@ -102,10 +103,12 @@ func TestLearnClients(t *testing.T) {
 			return peerOf(mcptest.MCPGo(t, "sse", s.url+"/api/mcp/sse", key))
 		}},
 		{"Go SDK, streamable", func(t *testing.T, key string) learnPeer {
-			return peerOfSDK(t, &sdk.StreamableClientTransport{Endpoint: s.url + "/api/mcp", HTTPClient: &http.Client{Transport: keyed(key)}})
+			return peerOfSDK(t, &sdk.StreamableClientTransport{Endpoint: s.url + "/api/mcp",
+				HTTPClient: &http.Client{Transport: keyed(key)}})
 		}},
 		{"Go SDK, SSE", func(t *testing.T, key string) learnPeer {
-			return peerOfSDK(t, &sdk.SSEClientTransport{Endpoint: s.url + "/api/mcp/sse", HTTPClient: &http.Client{Transport: keyed(key)}})
+			return peerOfSDK(t, &sdk.SSEClientTransport{Endpoint: s.url + "/api/mcp/sse",
+				HTTPClient: &http.Client{Transport: keyed(key)}})
 		}},
 	}
 	for i, c := range clients {
@@ -122,14 +125,14 @@ func TestLearnClients(t *testing.T) {
 	}
 }
 
-// card is what a quiz asks.
+// card is a question.
 type card struct {
 	Point    string `json:"knowledge_point_id"`
 	Schedule string `json:"schedule_id"`
 	Question string
 }
 
-// learnStory is what somebody does with an assistant in an evening.
+// learnStory is an evening of learning with an assistant.
 func learnStory(t *testing.T, c learnPeer) {
 	do := func(tool string, args given, into any) *lesson {
 		t.Helper()
@@ -138,7 +141,7 @@ func learnStory(t *testing.T, c learnPeer) {
 			t.Fatalf("%s %v: %s", tool, args, l.text())
 		}
 		said := l.Structured
-		if len(said) == 0 { // a session of a revision that does not know of it
+		if len(said) == 0 { // a session of a protocol revision without it
 			said = []byte(l.text())
 		}
 		if err := json.Unmarshal(said, into); err != nil {
@@ -147,7 +150,8 @@ func learnStory(t *testing.T, c learnPeer) {
 		return l
 	}
 	listed := c.tools(t)
-	for _, name := range []string{"list_reviews", "mark_as_reviewed", "next_review", "reveal_answer", "submit_review", "undo_review", "restore_knowledge_point"} {
+	for _, name := range []string{"list_reviews", "mark_as_reviewed", "next_review", "reveal_answer", "submit_review",
+		"undo_review", "restore_knowledge_point"} {
 		if !slices.Contains(listed, name) {
 			t.Errorf("%s is not among %q", name, listed)
 		}
@@ -156,7 +160,8 @@ func learnStory(t *testing.T, c learnPeer) {
 	ids := map[string]string{}
 	for i := range 3 {
 		var p learned
-		do("create_knowledge_point", given{"question": fmt.Sprintf("问题 %d <&>", i), "answer": fmt.Sprintf("%s %d", secret, i), "tags": []string{"晚上"}}, &p)
+		do("create_knowledge_point", given{"question": fmt.Sprintf("问题 %d <&>", i),
+			"answer": fmt.Sprintf("%s %d", secret, i), "tags": []string{"晚上"}}, &p)
 		ids[p.Question] = p.ID
 	}
 
@@ -164,7 +169,8 @@ func learnStory(t *testing.T, c learnPeer) {
 		Done bool
 		Card *card
 	}
-	if l := do("next_review", given{}, &next); next.Done || next.Card == nil || next.Card.Question != "问题 0 <&>" || strings.Contains(fmt.Sprint(l.Content)+string(l.Structured), secret) {
+	if l := do("next_review", given{}, &next); next.Done || next.Card == nil || next.Card.Question != "问题 0 <&>" ||
+		strings.Contains(fmt.Sprint(l.Content)+string(l.Structured), secret) {
 		t.Fatalf("asked is %s", l.Structured)
 	}
 	first := *next.Card
@@ -172,7 +178,8 @@ func learnStory(t *testing.T, c learnPeer) {
 		Answer string
 		Grades map[string]string
 	}
-	if do("reveal_answer", given{"knowledge_point_id": first.Point}, &revealed); revealed.Answer != secret+" 0" || len(revealed.Grades) != 4 {
+	if do("reveal_answer", given{"knowledge_point_id": first.Point}, &revealed); revealed.Answer != secret+" 0" ||
+		len(revealed.Grades) != 4 {
 		t.Errorf("revealed is %+v", revealed)
 	}
 	var reviewed struct {
@@ -180,10 +187,12 @@ func learnStory(t *testing.T, c learnPeer) {
 		Review           string `json:"review_id"`
 		Next             *card  `json:"next_card"`
 	}
-	review := given{"knowledge_point_id": first.Point, "schedule_id": first.Schedule, "grade": "good", "review_id": "r-1", "recall_text": "我记得", "score": 90}
+	review := given{"knowledge_point_id": first.Point, "schedule_id": first.Schedule, "grade": "good",
+		"review_id": "r-1", "recall_text": "我记得", "score": 90}
 	for _, again := range []bool{false, true} {
 		reviewed.Already = false
-		if l := do("submit_review", review, &reviewed); !reviewed.Success || reviewed.Already != again || reviewed.Review != "r-1" || reviewed.Next == nil || reviewed.Next.Question != "问题 1 <&>" ||
+		if l := do("submit_review", review, &reviewed); !reviewed.Success || reviewed.Already != again ||
+			reviewed.Review != "r-1" || reviewed.Next == nil || reviewed.Next.Question != "问题 1 <&>" ||
 			strings.Contains(fmt.Sprint(l.Content)+string(l.Structured), secret) {
 			t.Errorf("sent again %t: %s", again, l.Structured)
 		}
@@ -203,7 +212,8 @@ func learnStory(t *testing.T, c learnPeer) {
 	var history struct {
 		Reviews []struct{ Kind, Undoes string }
 	}
-	if do("review_history", given{"knowledge_point_id": first.Point}, &history); len(history.Reviews) != 2 || history.Reviews[1].Kind != "undo" || history.Reviews[1].Undoes != "r-1" {
+	if do("review_history", given{"knowledge_point_id": first.Point}, &history); len(history.Reviews) != 2 ||
+		history.Reviews[1].Kind != "undo" || history.Reviews[1].Undoes != "r-1" {
 		t.Errorf("the history is %+v", history)
 	}
 
@@ -222,13 +232,14 @@ func learnStory(t *testing.T, c learnPeer) {
 		t.Errorf("the trash is %+v", trash)
 	}
 	var back learned
-	if do("restore_knowledge_point", given{"id": id}, &back); back.ID != id || back.State != "new" || back.open() == "" {
+	if do("restore_knowledge_point", given{"id": id}, &back); back.ID != id || back.State != "new" ||
+		back.open() == "" {
 		t.Errorf("brought back is %+v", back)
 	}
 	paged(t, do, ids)
 }
 
-// paged lists the points one by one, until there are no more.
+// paged lists the points one per page until there are no more.
 func paged(t *testing.T, do func(string, given, any) *lesson, want map[string]string) {
 	t.Helper()
 	seen := map[string]string{}

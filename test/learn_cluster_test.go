@@ -12,15 +12,15 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Two devices of one person, at two instances, review the same at the same moment:
-// one is first, and the other is told. The counters are right at both afterwards.
+// Two devices of one person, at two instances, submit the same review at the same moment: one
+// succeeds, the other gets an error. Afterwards the counters are right at both.
 func TestLearnTwoInstances(t *testing.T) {
 	o := storetest.Postgres(t)
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	more := []string{"PATCHBAY_SECRET=" + strings.Repeat("5e", 32), "PATCHBAY_LIMITS_CALL_RATE=0"}
-	first := newPlace(o, append(more, "PATCHBAY_BUS_URL="+urls[0])...)
+	first := newInstallation(o, append(more, "PATCHBAY_BUS_URL="+urls[0])...)
 	o.Folder = t.TempDir()
-	second := newPlace(o, append(more, "PATCHBAY_BUS_URL="+urls[1])...)
+	second := newInstallation(o, append(more, "PATCHBAY_BUS_URL="+urls[1])...)
 	key := learning(t, first)
 	devices := [2]pupil{{first.serve(t).url, key}, {second.serve(t).url, key}}
 	farFromMidnight(t, devices[0])
@@ -32,8 +32,8 @@ func TestLearnTwoInstances(t *testing.T) {
 			race(t, devices, &x, i)
 		}
 	})
-	// Many at once, so that the instances write many at a time, in different orders. What one
-	// person changes is in line, and nobody waits in it for more than 5 s.
+	// Many concurrent changes, so that the instances write in batches and in different orders.
+	// Changes of one person are serialized, and none waits longer than 5 s.
 	t.Run("many at once", func(t *testing.T) {
 		points := bothCreate(t, devices, 60)
 		var all sync.WaitGroup
@@ -52,7 +52,7 @@ func TestLearnTwoInstances(t *testing.T) {
 	}
 }
 
-// tellCauses says why calls failed, which callers are not told, if the test failed.
+// tellCauses logs why calls failed, which callers do not see, if the test failed.
 func tellCauses(t *testing.T, o store.Options) {
 	if !t.Failed() {
 		return
@@ -68,7 +68,7 @@ func tellCauses(t *testing.T, o store.Options) {
 	}
 }
 
-// bothCreate lets both devices create points at the same time, n each.
+// bothCreate has both devices create n points each, concurrently.
 func bothCreate(t *testing.T, devices [2]pupil, n int) []learned {
 	t.Helper()
 	var mu sync.Mutex
@@ -78,7 +78,8 @@ func bothCreate(t *testing.T, devices [2]pupil, n int) []learned {
 		creating.Go(func() {
 			for i := range n {
 				var made learned
-				if err := d.ask("create_knowledge_point", given{"question": fmt.Sprint("q ", i), "answer": "a", "deck": fmt.Sprint("deck ", i%3), "tags": []string{"t"}}, &made); err != nil {
+				if err := d.ask("create_knowledge_point", given{"question": fmt.Sprint("q ", i), "answer": "a",
+					"deck": fmt.Sprint("deck ", i%3), "tags": []string{"t"}}, &made); err != nil {
 					t.Error(err)
 					return
 				}
@@ -99,8 +100,8 @@ func bothCreate(t *testing.T, devices [2]pupil, n int) []learned {
 	return points
 }
 
-// race lets both devices submit the same review. Every third time they send the
-// same one, as a client does that has two connections.
+// race has both devices submit the same review. Every third time they send the same submission,
+// like a client with two connections.
 func race(t *testing.T, devices [2]pupil, x *learned, round int) {
 	same := round%3 == 0
 	ready := make(chan struct{})
@@ -108,7 +109,8 @@ func race(t *testing.T, devices [2]pupil, x *learned, round int) {
 	var errs [2]error
 	var both sync.WaitGroup
 	for i, d := range devices {
-		review := given{"knowledge_point_id": x.ID, "schedule_id": x.open(), "grade": []string{"good", "again"}[i], "review_id": fmt.Sprintf("%s-%d", x.ID, i), "recall_text": fmt.Sprint("device ", i)}
+		review := given{"knowledge_point_id": x.ID, "schedule_id": x.open(), "grade": []string{"good", "again"}[i],
+			"review_id": fmt.Sprintf("%s-%d", x.ID, i), "recall_text": fmt.Sprint("device ", i)}
 		if same {
 			review["grade"], review["review_id"], review["recall_text"] = "hard", x.ID, "the same"
 		}

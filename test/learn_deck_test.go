@@ -13,12 +13,12 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// A deck that is deleted while others put points into it loses none: they go to
-// the deck that everybody has, and are counted there.
+// Deleting a deck while points are added to it loses none: they move to the default deck and are
+// counted there.
 func TestLearnDeckGoes(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		place := newPlace(o, "PATCHBAY_LIMITS_CALL_RATE=0")
+		place := newInstallation(o, "PATCHBAY_LIMITS_CALL_RATE=0")
 		p := pupil{key: learning(t, place)}
 		p.url = place.serve(t).url
 		farFromMidnight(t, p)
@@ -34,7 +34,8 @@ func TestLearnDeckGoes(t *testing.T) {
 					default:
 					}
 					var made learned
-					err := p.ask("create_knowledge_point", given{"question": fmt.Sprint(worker, " ", i), "answer": "a", "deck": "fleeting"}, &made)
+					err := p.ask("create_knowledge_point", given{"question": fmt.Sprint(worker, " ", i), "answer": "a",
+						"deck": "fleeting"}, &made)
 					if err == nil && i%2 == 0 {
 						err = p.ask("submit_review", given{"knowledge_point_id": made.ID, "grade": "easy"}, &struct{}{})
 					}
@@ -55,7 +56,8 @@ func TestLearnDeckGoes(t *testing.T) {
 					return
 				default:
 				}
-				file := "question,answer,deck,tags\n" + strings.Repeat(fmt.Sprintf("imported %d,a,fleeting,t\n", i), 300)
+				file := "question,answer,deck,tags\n" + strings.Repeat(fmt.Sprintf("imported %d,a,fleeting,t\n", i),
+					300)
 				status, _, text, err := send(http.MethodPost, p.url+"/api/v1/learn/import?name=x.csv", p.key, "", file)
 				if err != nil || status != http.StatusOK {
 					t.Errorf("import %d: %d %s %v", i, status, text, err)
@@ -66,7 +68,7 @@ func TestLearnDeckGoes(t *testing.T) {
 		for gone := 0; gone < rounds && !t.Failed(); {
 			l, err := p.try("delete_deck", given{"name": "fleeting"})
 			if _, none := errors.AsType[*refusal](err); none {
-				continue // nobody has made it yet
+				continue // not created yet
 			}
 			must(t, err)
 			if l.IsError {
@@ -87,17 +89,18 @@ func TestLearnDeckGoes(t *testing.T) {
 	})
 }
 
-// A change of schedule that was cut off half-way is made whole by asking again, and
-// a point that has its old plan in between does not leave the course.
+// An interrupted change of schedule is completed by repeating the request, and a point that still
+// has its old plan does not leave the course.
 func TestLearnScheduleSurvivesKill(t *testing.T) {
 	const many = 5000
-	place := newPlace(store.Options{Folder: t.TempDir()}, "PATCHBAY_LIMITS_CALL_RATE=0")
+	place := newInstallation(store.Options{Folder: t.TempDir()}, "PATCHBAY_LIMITS_CALL_RATE=0")
 	p := pupil{key: learning(t, place)}
 	s := place.serve(t)
 	p.url = s.url
 	farFromMidnight(t, p)
 	p.call(t, "save_deck", given{"name": "big"}, &struct{}{})
-	if status, done, text := p.load(t, table(many), url.Values{"name": {"x.csv"}, "deck": {"big"}}); status != http.StatusOK || done.Added != many {
+	if status, done, text := p.load(t, table(many), url.Values{"name": {"x.csv"},
+		"deck": {"big"}}); status != http.StatusOK || done.Added != many {
 		t.Fatalf("%d %s", status, text)
 	}
 	change := given{"name": "big", "settings": given{"schedule": "classic"}}

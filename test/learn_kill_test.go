@@ -14,12 +14,11 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Whatever was acknowledged about points is there after kill -9, and what was not
-// can be sent again and counts once; and however the server died, its counters
-// say what its rows say.
+// Acknowledged changes of points survive kill -9; unacknowledged ones can be sent again and count
+// once; and however the server died, its counters match its rows.
 func TestLearnSurvivesKill(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		place := newPlace(o, "PATCHBAY_LIMITS_CALL_RATE=0")
+		place := newInstallation(o, "PATCHBAY_LIMITS_CALL_RATE=0")
 		p := pupil{key: learning(t, place)}
 		s := place.serve(t)
 		p.url = s.url
@@ -55,30 +54,32 @@ func TestLearnSurvivesKill(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("nothing lost of %d points with %d reviews, %d of them undone; %d calls were cut off", points, reviews, undone, doubtful)
+		t.Logf("nothing lost of %d points with %d reviews, %d of them undone; %d calls were cut off", points, reviews,
+			undone, doubtful)
 	})
 }
 
-// farFromMidnight lets the learner's day begin twelve hours from now, so that it
-// does not end within a test.
+// farFromMidnight makes the learner's day begin twelve hours from now, so that it does not end
+// during a test.
 func farFromMidnight(t *testing.T, p pupil) {
 	t.Helper()
-	p.call(t, "update_learning_settings", given{"time_zone": "UTC", "day_start": time.Now().UTC().Add(12 * time.Hour).Format("15:04")}, &struct{}{})
+	p.call(t, "update_learning_settings", given{"time_zone": "UTC",
+		"day_start": time.Now().UTC().Add(12 * time.Hour).Format("15:04")}, &struct{}{})
 }
 
-// student is one client, and what it knows to be acknowledged. Its points are its
-// own, so that it knows what must be there.
+// student is one client with the changes it knows to be acknowledged. It has points of its own, so
+// that it knows what must be there.
 type student struct {
 	name, key string
 	dice      *rand.Rand
 	facts     []*fact
-	made      int                 // names
-	doubt     func(p pupil) error // does again what was cut off; nil: nothing was
-	unsure    *fact               // what it is about; nil: a new one
+	made      int                 // number of names used
+	doubt     func(p pupil) error // repeats the interrupted change; nil: none
+	unsure    *fact               // the point of that change; nil: a new one
 	doubtful  int
 }
 
-// fact is a point as it was acknowledged.
+// fact is the acknowledged state of a point.
 type fact struct {
 	id, question string
 	deck         string
@@ -91,8 +92,8 @@ type reviewed struct {
 	undone    bool
 }
 
-// studyUntilKilled lets all work until enough was acknowledged, and kills the
-// server in the middle of the rest.
+// studyUntilKilled has all students work until enough is acknowledged, and kills the server during
+// the rest.
 func studyUntilKilled(t *testing.T, students []*student, s *server) {
 	t.Helper()
 	enough := make(chan struct{}, 10_000)
@@ -131,8 +132,7 @@ func studyUntilKilled(t *testing.T, students []*student, s *server) {
 	}
 }
 
-// next decides what to do now. What it returns can be done again if nobody knows
-// whether it was done.
+// next chooses the next change. The returned function can be repeated if its outcome is unknown.
 func (st *student) next() (about *fact, do func(pupil) error) {
 	st.made++
 	name := fmt.Sprintf("%s-%d", st.name, st.made)
@@ -156,7 +156,7 @@ func (st *student) next() (about *fact, do func(pupil) error) {
 	return f, f.review(name, []string{"again", "hard", "good", "easy"}[st.dice.IntN(4)])
 }
 
-// create adds a point, unless it is there.
+// create adds a point unless it exists.
 func (st *student) create(question string) func(pupil) error {
 	tried := false
 	return func(p pupil) error {
@@ -177,7 +177,8 @@ func (st *student) create(question string) func(pupil) error {
 		}
 		tried = true
 		if made.ID == "" {
-			if err := p.ask("create_knowledge_point", given{"question": question, "answer": "a", "deck": "alpha", "tags": []string{st.name}}, &made); err != nil {
+			if err := p.ask("create_knowledge_point", given{"question": question, "answer": "a", "deck": "alpha",
+				"tags": []string{st.name}}, &made); err != nil {
 				return err
 			}
 		}
@@ -188,11 +189,12 @@ func (st *student) create(question string) func(pupil) error {
 
 func (f *fact) review(id, grade string) func(pupil) error {
 	return func(p pupil) error {
-		l, err := p.try("submit_review", given{"knowledge_point_id": f.id, "grade": grade, "review_id": id, "recall_text": id, "early": true})
+		l, err := p.try("submit_review", given{"knowledge_point_id": f.id, "grade": grade, "review_id": id,
+			"recall_text": id, "early": true})
 		switch {
 		case err != nil:
 			return err
-		case l.IsError && strings.Contains(l.text(), "No incomplete review"): // the course is over
+		case l.IsError && strings.Contains(l.text(), "No incomplete review"): // the course is complete
 			return nil
 		case l.IsError:
 			return &refusal{Message: l.text()}
@@ -226,7 +228,7 @@ func (f *fact) move(deck string) func(pupil) error {
 	}
 }
 
-// remove puts the point into the trash, where it may be already.
+// remove moves the point to the trash, where it may be already.
 func (f *fact) remove(p pupil) error {
 	_, err := p.try("delete_knowledge_point", given{"id": f.id})
 	if err == nil {
@@ -243,7 +245,7 @@ func (f *fact) restore(p pupil) error {
 	return err
 }
 
-// repeat does again what the end of the server cut off.
+// repeat repeats the change that the end of the server interrupted.
 func (st *student) repeat(t *testing.T, p pupil) {
 	t.Helper()
 	if st.doubt != nil {
@@ -252,7 +254,7 @@ func (st *student) repeat(t *testing.T, p pupil) {
 	st.doubt, st.unsure = nil, nil
 }
 
-// check looks for everything that was acknowledged.
+// check looks up everything acknowledged.
 func (st *student) check(t *testing.T, p pupil) {
 	t.Helper()
 	for _, f := range st.facts {
@@ -275,8 +277,7 @@ func (st *student) check(t *testing.T, p pupil) {
 	}
 }
 
-// compare looks at the history of a point. Of what is not sure, one entry may be
-// more there.
+// compare checks the history of a point. An unsure change may have added one entry.
 func (f *fact) compare(t *testing.T, log []entry, unsure bool) {
 	t.Helper()
 	times, undone, others := map[string]int{}, map[string]int{}, 0

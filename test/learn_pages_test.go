@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// reviews reads all pages of what is due.
+// reviews reads all pages of due points.
 func (p pupil) reviews(t *testing.T, limit int) (points []string, left leftToday) {
 	t.Helper()
 	for args := (given{"limit": limit}); ; {
@@ -44,16 +44,17 @@ type leftToday struct {
 	Held     int `json:"held_back"`
 }
 
-// Whoever pages through many points sees each exactly once, whatever is added and
-// deleted meanwhile; and what is due comes in pages within the limits of the day.
+// Paging through many points returns each exactly once, whatever is added and deleted meanwhile;
+// due points come in pages within the daily limits.
 func TestLearnPages(t *testing.T) {
 	t.Parallel()
 	const many = 10_000
-	place := newPlace(store.Options{Folder: t.TempDir()}, "PATCHBAY_LIMITS_CALL_RATE=0")
+	place := newInstallation(store.Options{Folder: t.TempDir()}, "PATCHBAY_LIMITS_CALL_RATE=0")
 	key := learning(t, place)
 	p := pupil{place.serve(t).url, key}
 	file := table(many)
-	if status, done, text := p.load(t, file, url.Values{"name": {"points.csv"}}); status != 200 || !done.Imported || done.Added != many {
+	if status, done, text := p.load(t, file, url.Values{"name": {"points.csv"}}); status != 200 || !done.Imported ||
+		done.Added != many {
 		t.Fatalf("%d %s", status, text)
 	}
 
@@ -67,7 +68,8 @@ func TestLearnPages(t *testing.T) {
 			default:
 			}
 			var point learned
-			err := p.ask("create_knowledge_point", given{"question": fmt.Sprintf("restless %d", i), "answer": "x"}, &point)
+			err := p.ask("create_knowledge_point", given{"question": fmt.Sprintf("restless %d", i), "answer": "x"},
+				&point)
 			if err == nil && i%2 == 0 {
 				err = p.ask("delete_knowledge_point", given{"id": point.ID}, &struct{}{})
 			}
@@ -103,7 +105,8 @@ func TestLearnPages(t *testing.T) {
 	close(stop)
 	restless.Wait()
 
-	if status, done, text := p.load(t, file, url.Values{"name": {"points.csv"}, "dry_run": {"true"}}); status != 200 || done.Imported || done.Added+done.Unchanged != many {
+	if status, done, text := p.load(t, file, url.Values{"name": {"points.csv"}, "dry_run": {"true"}}); status != 200 ||
+		done.Imported || done.Added+done.Unchanged != many {
 		t.Errorf("a dry run: %d %s", status, text)
 	}
 	t.Run("due", func(t *testing.T) { duePages(t, p) })
@@ -111,14 +114,15 @@ func TestLearnPages(t *testing.T) {
 	recount(t, p)
 }
 
-// duePages pages through what is due with several limits of the day.
+// duePages pages through due points with several daily limits.
 func duePages(t *testing.T, p pupil) {
 	for _, c := range []struct{ perDay, page int }{{20, 7}, {20, 20}, {1000, 300}, {5000, 500}} {
 		p.call(t, "update_learning_settings", given{"defaults": given{"new_per_day": c.perDay}}, &struct{}{})
 		points, left := p.reviews(t, c.page)
 		distinct := slices.Compact(slices.Sorted(slices.Values(points)))
 		if len(points) != c.perDay || len(distinct) != c.perDay || left.New != c.perDay || left.Held == 0 {
-			t.Errorf("%d a day in pages of %d: %d rows, %d points, left %+v", c.perDay, c.page, len(points), len(distinct), left)
+			t.Errorf("%d a day in pages of %d: %d rows, %d points, left %+v", c.perDay, c.page, len(points),
+				len(distinct), left)
 		}
 		due, err := p.page("list_knowledge_points", given{"due_only": true})
 		must(t, err)
@@ -132,7 +136,7 @@ func duePages(t *testing.T, p pupil) {
 	}
 }
 
-// dayLimits learns as much as a day allows.
+// dayLimits reviews as much as a day allows.
 func dayLimits(t *testing.T, p pupil) {
 	const perDay = 25
 	p.call(t, "update_learning_settings", given{"defaults": given{"new_per_day": perDay}}, &struct{}{})
@@ -152,14 +156,16 @@ func dayLimits(t *testing.T, p pupil) {
 			Remaining leftToday
 			Note      string
 		}
-		p.call(t, "submit_review", given{"knowledge_point_id": asked.Point, "schedule_id": asked.Schedule, "grade": "easy"}, &done)
+		p.call(t, "submit_review", given{"knowledge_point_id": asked.Point, "schedule_id": asked.Schedule,
+			"grade": "easy"}, &done)
 		if done.Remaining.New != perDay-1-i {
 			t.Errorf("after %d: left %+v", i+1, done.Remaining)
 		}
 		next.Card, next.Note = done.Next, done.Note
 	}
 	next.Card = nil
-	if p.call(t, "next_review", given{}, &next); !next.Done || next.Card != nil || !strings.Contains(next.Note, "held back") {
+	if p.call(t, "next_review", given{}, &next); !next.Done || next.Card != nil ||
+		!strings.Contains(next.Note, "held back") {
 		t.Errorf("after the last: %+v", next)
 	}
 }

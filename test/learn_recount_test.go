@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// counted is what learning_stats says.
+// counted is the result of learning_stats.
 type counted struct {
 	Today  string
 	Points int
 	Left   leftToday                         `json:"left_today"`
 	Done   struct{ Reviews, New, Again int } `json:"done_today"`
-	// Month is of the reviews of 30 days.
+	// Month counts the reviews of 30 days.
 	Month    int `json:"reviews_30d"`
 	Forecast []struct {
 		Date string
@@ -27,8 +27,8 @@ type deckCount struct {
 	Points, New, Due int
 }
 
-// recount compares every number that is kept with what the rows say, and returns
-// the points. Nobody may change anything meanwhile.
+// recount compares all stored counters with the rows, and returns the points. Nothing may change
+// meanwhile.
 func recount(t *testing.T, p pupil) []learned {
 	t.Helper()
 	var before struct {
@@ -38,8 +38,10 @@ func recount(t *testing.T, p pupil) []learned {
 		}
 	}
 	p.call(t, "get_learning_settings", given{}, &before)
-	p.call(t, "update_learning_settings", given{"defaults": given{"new_per_day": 9999, "reviews_per_day": 9999}}, &struct{}{})
-	defer p.call(t, "update_learning_settings", given{"defaults": given{"new_per_day": before.Settings.New, "reviews_per_day": before.Settings.Reviews}}, &struct{}{})
+	p.call(t, "update_learning_settings", given{"defaults": given{"new_per_day": 9999, "reviews_per_day": 9999}},
+		&struct{}{})
+	defer p.call(t, "update_learning_settings", given{"defaults": given{"new_per_day": before.Settings.New,
+		"reviews_per_day": before.Settings.Reviews}}, &struct{}{})
 
 	points, err := p.page("list_knowledge_points", given{})
 	must(t, err)
@@ -49,7 +51,7 @@ func recount(t *testing.T, p pupil) []learned {
 	p.call(t, "learning_stats", given{"days": 365}, &kept)
 	want := counted{Today: kept.Today, Points: len(points)}
 	decks, waiting, tags := map[string]*deckCount{}, map[string]int{}, map[string]int{}
-	for _, d := range kept.Decks { // also those that are empty
+	for _, d := range kept.Decks { // empty ones too
 		decks[d.Name] = &deckCount{Name: d.Name}
 	}
 	for _, x := range points {
@@ -112,7 +114,7 @@ func (c *counted) add(d *deckCount, waiting map[string]int, x *learned) {
 		c.Left.New++
 		return
 	case "learning", "relearning":
-		// The day of a moment is the learner's; here they are all within today.
+		// The learner's day of a moment; here all are today.
 		day = c.Today
 		c.Left.Learning++
 	case "review":
@@ -136,8 +138,7 @@ func (c *counted) done(t *testing.T, p pupil, points, trash []learned) {
 	}
 	for _, x := range slices.Concat(points, trash) {
 		if x.State == "new" && len(x.Schedules) == 1 {
-			// It may still have a history, of reviews that were taken back. They
-			// count for nothing.
+			// It may still have a history of undone reviews, which do not count.
 			continue
 		}
 		log := p.history(t, x.ID)
@@ -163,7 +164,7 @@ func (c *counted) done(t *testing.T, p pupil, points, trash []learned) {
 	}
 }
 
-// entry is a line of a point's history.
+// entry is an entry of a point's history.
 type entry struct {
 	ID     string `json:"review_id"`
 	Kind   string
@@ -171,7 +172,7 @@ type entry struct {
 	Undoes string
 }
 
-// history is all that was done with a point.
+// history returns a point's history.
 func (p pupil) history(t *testing.T, id string) []entry {
 	t.Helper()
 	var all []entry

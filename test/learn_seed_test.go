@@ -19,7 +19,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// curl sends a body with the real curl, where there is one.
+// curl sends a body with the real curl, if it is installed.
 func curl(t *testing.T, url, key, body string) (status int, text string) {
 	t.Helper()
 	path, err := exec.LookPath("curl")
@@ -37,8 +37,8 @@ func curl(t *testing.T, url, key, body string) (status int, text string) {
 	return status, string(out[:at])
 }
 
-// seedTools are the tools of the service that Learn follows, as its manual names
-// them, with what they need.
+// seedTools are the tools of the original service, as its manual names them, with their required
+// arguments.
 var seedTools = []struct {
 	name, description string
 	required          []string
@@ -64,7 +64,7 @@ var (
 	dateOf   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
 )
 
-// members are an object's, in their order.
+// members returns the member names of an object, in order.
 func members(t *testing.T, text json.RawMessage) (names []string, values map[string]json.RawMessage) {
 	t.Helper()
 	must(t, json.Unmarshal(text, &values))
@@ -82,8 +82,8 @@ func members(t *testing.T, text json.RawMessage) (names []string, values map[str
 	return names, values
 }
 
-// wantRow looks at a row of one of the original's tables: its columns come first,
-// in their order, and times are written as there.
+// wantRow checks a row of one of the original's tables: its columns come first, in order, and times
+// have the original's format.
 func wantRow(t *testing.T, text json.RawMessage, columns string) map[string]json.RawMessage {
 	t.Helper()
 	want := strings.Fields(columns)
@@ -109,8 +109,8 @@ func wantRow(t *testing.T, text json.RawMessage, columns string) map[string]json
 	return values
 }
 
-// seedCall sends a call as the manual of the original writes it, and looks at
-// what every result has in common.
+// seedCall sends a call as the original's manual writes it, and checks what all results have in
+// common.
 func seedCall(t *testing.T, url, body string) *lesson {
 	t.Helper()
 	status, text := curl(t, url+"/api/mcp", "test_token", body)
@@ -119,7 +119,8 @@ func seedCall(t *testing.T, url, body string) *lesson {
 		ID      int
 		Result  *lesson
 	}
-	if err := json.Unmarshal([]byte(text), &m); err != nil || status != 200 || m.JSONRPC != "2.0" || m.Result == nil || len(m.Result.Content) == 0 {
+	if err := json.Unmarshal([]byte(text), &m); err != nil || status != 200 || m.JSONRPC != "2.0" || m.Result == nil ||
+		len(m.Result.Content) == 0 {
 		t.Fatalf("%s\n%d %s, %v", body, status, text, err)
 	}
 	l := m.Result
@@ -147,14 +148,14 @@ func seedBody(id int, tool, args string) string {
 }`, id, tool, args)
 }
 
-// Whoever was connected to the original notices nothing: what its manual says to
-// send is answered as its manual and its programs say.
+// Clients of the original service work unchanged: requests from its manual are answered as its
+// manual and its programs describe.
 func TestLearnSeed(t *testing.T) {
 	folder := t.TempDir()
-	s := newPlace(store.Options{Folder: folder}).serve(t, "--demo")
-	door := s.url + "/api/mcp"
+	s := newInstallation(store.Options{Folder: folder}).serve(t, "--demo")
+	endpoint := s.url + "/api/mcp"
 
-	status, text := curl(t, door, "test_token", `{
+	status, text := curl(t, endpoint, "test_token", `{
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -163,30 +164,33 @@ func TestLearnSeed(t *testing.T) {
 	if want := `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"learn-assistant","version":"1.0.0"}}}`; status != 200 || text != want {
 		t.Errorf("initialize: %d %s", status, text)
 	}
-	t.Run("tools", func(t *testing.T) { seedList(t, door) })
+	t.Run("tools", func(t *testing.T) { seedList(t, endpoint) })
 
 	if l := seedCall(t, s.url, seedBody(3, "list_reviews", "{}")); l.text() != "[]" {
 		t.Errorf("nothing is there, and due is %s", l.text())
 	}
 	t.Run("story", func(t *testing.T) { seedStory(t, s.url) })
 	t.Run("mistakes", func(t *testing.T) { seedMistakes(t, s.url) })
-	t.Run("keys", func(t *testing.T) { seedKeys(t, door, newPlace(store.Options{Folder: filepath.Join(folder, "demo")})) })
+	t.Run("keys", func(t *testing.T) {
+		seedKeys(t, endpoint, newInstallation(store.Options{Folder: filepath.Join(folder, "demo")}))
+	})
 
 	for method, want := range map[string]string{
 		http.MethodOptions: "",
 		http.MethodGet:     `{"name":"learn-assistant","version":"1.0.0","protocol":"json-rpc-2.0","endpoint":"/api/mcp","authentication":{"type":"bearer","header":"Authorization"}}`,
 	} {
-		status, header, text, err := send(method, door, "", "", "")
+		status, header, text, err := send(method, endpoint, "", "", "")
 		must(t, err)
 		if status != 200 || text != want || header.Get("Access-Control-Allow-Origin") != "*" ||
-			!strings.HasPrefix(header.Get("Access-Control-Allow-Methods"), "POST, OPTIONS, GET") || !strings.HasPrefix(header.Get("Access-Control-Allow-Headers"), "Content-Type, Authorization") {
+			!strings.HasPrefix(header.Get("Access-Control-Allow-Methods"), "POST, OPTIONS, GET") ||
+			!strings.HasPrefix(header.Get("Access-Control-Allow-Headers"), "Content-Type, Authorization") {
 			t.Errorf("%s: %d %s %v", method, status, text, header)
 		}
 	}
 }
 
-func seedList(t *testing.T, door string) {
-	status, text := curl(t, door, "test_token", `{
+func seedList(t *testing.T, endpoint string) {
+	status, text := curl(t, endpoint, "test_token", `{
     "jsonrpc": "2.0",
     "id": 2,
     "method": "tools/list",
@@ -205,7 +209,8 @@ func seedList(t *testing.T, door string) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(text), &m); err != nil || status != 200 || m.ID != 2 || len(m.Result.Tools) <= len(seedTools) {
+	if err := json.Unmarshal([]byte(text), &m); err != nil || status != 200 || m.ID != 2 ||
+		len(m.Result.Tools) <= len(seedTools) {
 		t.Fatalf("%d %s, %v", status, text, err)
 	}
 	var names []string
@@ -222,7 +227,8 @@ func seedList(t *testing.T, door string) {
 			t.Errorf("%s is number %d, want %d", want.name, at+1, i+1)
 		}
 		got := m.Result.Tools[at]
-		if got.Description != want.description || got.InputSchema.Type != "object" || !slices.Equal(got.InputSchema.Required, want.required) {
+		if got.Description != want.description || got.InputSchema.Type != "object" ||
+			!slices.Equal(got.InputSchema.Required, want.required) {
 			t.Errorf("%s is %+v", want.name, got)
 		}
 		for _, name := range want.required {
@@ -247,7 +253,8 @@ func seedStory(t *testing.T, url string) {
     }
   }`)
 	row := wantRow(t, json.RawMessage(created.text()), pointColumns)
-	if string(row["question"]) != `"什么是主动回忆？"` || string(row["answer"]) != `"主动回忆是一种学习技巧..."` || string(row["is_in_review_plan"]) != "true" || row["review_schedules"] != nil {
+	if string(row["question"]) != `"什么是主动回忆？"` || string(row["answer"]) != `"主动回忆是一种学习技巧..."` ||
+		string(row["is_in_review_plan"]) != "true" || row["review_schedules"] != nil {
 		t.Errorf("created is %s", created.text())
 	}
 	var point, second learned
@@ -275,12 +282,14 @@ func seedStory(t *testing.T, url string) {
       "question": "更新后的问题",
       "answer": "更新后的答案"
     }`))
-	if row = wantRow(t, json.RawMessage(updated.text()), pointColumns); string(row["question"]) != `"更新后的问题"` || string(row["answer"]) != `"更新后的答案"` {
+	if row = wantRow(t, json.RawMessage(updated.text()), pointColumns); string(row["question"]) != `"更新后的问题"` ||
+		string(row["answer"]) != `"更新后的答案"` {
 		t.Errorf("updated is %s", updated.text())
 	}
 	var rows []json.RawMessage
 	must(t, json.Unmarshal([]byte(seedCall(t, url, seedBody(4, "list_knowledge_points", "{}")).text()), &rows))
-	if len(rows) != 2 || string(wantRow(t, rows[0], pointColumns)["id"]) != `"`+second.ID+`"` || wantRow(t, rows[1], pointColumns)["review_schedules"] == nil {
+	if len(rows) != 2 || string(wantRow(t, rows[0], pointColumns)["id"]) != `"`+second.ID+`"` ||
+		wantRow(t, rows[1], pointColumns)["review_schedules"] == nil {
 		t.Errorf("the list is %s", rows)
 	}
 
@@ -299,7 +308,7 @@ func seedStory(t *testing.T, url string) {
 	}
 }
 
-// seedReviews looks at the list of what is due, and returns the row of a point.
+// seedReviews checks the list of due points and returns the row of a point.
 func seedReviews(t *testing.T, url, point string, want int) (schedule string) {
 	t.Helper()
 	l := seedCall(t, url, seedBody(3, "list_reviews", "{}"))
@@ -319,7 +328,8 @@ func seedReviews(t *testing.T, url, point string, want int) (schedule string) {
 			Of    struct{ ID string } `json:"knowledge_points"`
 		}
 		must(t, json.Unmarshal(text, &v))
-		if v.Of.ID != v.Point || v.Date < last || string(row["completed"]) != "false" || string(row["completed_at"]) != "null" || string(row["recall_text"]) != "null" {
+		if v.Of.ID != v.Point || v.Date < last || string(row["completed"]) != "false" ||
+			string(row["completed_at"]) != "null" || string(row["recall_text"]) != "null" {
 			t.Errorf("due is %s", text)
 		}
 		last = v.Date
@@ -341,14 +351,15 @@ func seedRecalls(t *testing.T, url, point, second, schedule string) {
       "schedule_id": "`+schedule+`",
       "recall_text": "我回忆的内容..."
     }`)
-	for range 2 { // sent again, it changes nothing
+	for range 2 { // the second changes nothing
 		success(seedCall(t, url, recall), schedule)
 	}
 	if l := seedCall(t, url, strings.Replace(recall, "我回忆的内容", "别的", 1)); !l.IsError || l.code() != "already_reviewed" {
 		t.Errorf("another recall of the same: %+v", l)
 	}
 	var p learned
-	must(t, json.Unmarshal([]byte(seedCall(t, url, seedBody(5, "get_knowledge_point", `{"id": "`+point+`"}`)).text()), &p))
+	must(t, json.Unmarshal([]byte(seedCall(t, url, seedBody(5, "get_knowledge_point", `{"id": "`+point+`"}`)).text()),
+		&p))
 	done := 0
 	for _, v := range p.Schedules {
 		if v.Completed {
@@ -372,10 +383,13 @@ func seedRecalls(t *testing.T, url, point, second, schedule string) {
 func seedMistakes(t *testing.T, url string) {
 	const nobody = "123e4567-e89b-12d3-a456-426614174000"
 	for tool, args := range map[string]string{
-		"get_knowledge_point": `{"id":"` + nobody + `"}`, "update_knowledge_point": `{"id":"` + nobody + `","question":"q"}`, "delete_knowledge_point": `{"id":"` + nobody + `"}`,
-		"submit_recall": `{"schedule_id":"` + nobody + `","recall_text":"x"}`, "mark_as_reviewed": `{"knowledge_point_id":"` + nobody + `"}`,
+		"get_knowledge_point": `{"id":"` + nobody + `"}`, "update_knowledge_point": `{"id":"` + nobody +
+			`","question":"q"}`, "delete_knowledge_point": `{"id":"` + nobody + `"}`,
+		"submit_recall":    `{"schedule_id":"` + nobody + `","recall_text":"x"}`,
+		"mark_as_reviewed": `{"knowledge_point_id":"` + nobody + `"}`,
 	} {
-		if l := seedCall(t, url, seedBody(1, tool, args)); !l.IsError || !strings.Contains(l.text(), "not found") || !strings.Contains(l.text(), nobody) {
+		if l := seedCall(t, url, seedBody(1, tool, args)); !l.IsError || !strings.Contains(l.text(), "not found") ||
+			!strings.Contains(l.text(), nobody) {
 			t.Errorf("%s of nobody's: %+v", tool, l)
 		}
 	}
@@ -399,35 +413,43 @@ func seedMistakes(t *testing.T, url string) {
 		want   string
 	}{
 		{callOf(0, "list_reviews", "{}"), 200, `{"jsonrpc":"2.0","id":0,"result":`},
-		{callOf(1, "nope", "{}"), 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool: nope"}}`},
-		{callOf(1, "create_knowledge_point", `{"question":" ","answer":"a"}`), 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"question must not be empty"}}`},
-		{callOf(1, "create_knowledge_point", `{"question":null,"answer":"a"}`), 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,`},
-		{callOf(1, "list_knowledge_points", `{"cursor":"nonsense"}`), 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,`},
-		{`{"jsonrpc":"2.0","id":1,"method":"nope"}`, 400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: nope"}}`},
+		{callOf(1, "nope", "{}"), 200,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown tool: nope"}}`},
+		{callOf(1, "create_knowledge_point", `{"question":" ","answer":"a"}`), 200,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"question must not be empty"}}`},
+		{callOf(1, "create_knowledge_point", `{"question":null,"answer":"a"}`), 200,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,`},
+		{callOf(1, "list_knowledge_points", `{"cursor":"nonsense"}`), 200,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,`},
+		{`{"jsonrpc":"2.0","id":1,"method":"nope"}`, 400,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found: nope"}}`},
 		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202, ``},
 		{`{"jsonrpc":`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		{`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, 200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,`},
 	} {
-		if status, text := curl(t, url+"/api/mcp", "test_token", c.body); status != c.status || !strings.HasPrefix(text, c.want) || c.want == "" && text != "" {
+		if status, text := curl(t, url+"/api/mcp", "test_token", c.body); status != c.status ||
+			!strings.HasPrefix(text, c.want) || c.want == "" && text != "" {
 			t.Errorf("%s\n got %d %s\nwant %d %s", c.body, status, text, c.status, c.want)
 		}
 	}
 }
 
-func seedKeys(t *testing.T, door string, p *place) {
+func seedKeys(t *testing.T, endpoint string, p *installation) {
 	const list = `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`
 	var mine, other addedKey
 	p.json(t, &mine, "key", "add", "--name", "mine", "--scope", "learn")
 	p.json(t, &other, "key", "add", "--name", "other", "--scope", "lingzhu")
-	if status, text := curl(t, door, mine.Key, list); status != 200 || !strings.Contains(text, "mark_as_reviewed") {
+	if status, text := curl(t, endpoint, mine.Key, list); status != 200 || !strings.Contains(text, "mark_as_reviewed") {
 		t.Errorf("a good key: %d %.200s", status, text)
 	}
 	p.run(t, "key", "revoke", mine.ID)
-	for name, key := range map[string]string{"none": "", "not a key": "sk_nonsense", "without scope": other.Key, "revoked": mine.Key} {
-		want := `{"error":{"code":-32000,"message":"` + map[bool]string{true: "Unauthorized: API key required", false: "Unauthorized: Invalid API key"}[key == ""] + `"}}`
+	for name, key := range map[string]string{"none": "", "not a key": "sk_nonsense", "without scope": other.Key,
+		"revoked": mine.Key} {
+		want := `{"error":{"code":-32000,"message":"` + map[bool]string{true: "Unauthorized: API key required",
+			false: "Unauthorized: Invalid API key"}[key == ""] + `"}}`
 		deadline := time.Now().Add(time.Minute)
-		for { // a server believes a key for a moment
-			status, _, text, err := send(http.MethodPost, door, key, "application/json", list)
+		for { // servers cache a key for a moment
+			status, _, text, err := send(http.MethodPost, endpoint, key, "application/json", list)
 			must(t, err)
 			if status == 401 && text == want {
 				break

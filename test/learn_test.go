@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// pupil is a program at Learn's door that knows JSON-RPC and nothing else.
+// pupil is a program that calls Learn's MCP endpoint with plain JSON-RPC.
 type pupil struct{ url, key string }
 
-// learnClient waits longer than a busy machine takes.
+// learnClient has a timeout beyond the delays of a busy machine.
 var learnClient = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
 
-// send makes a request as curl does, and returns what came of it.
+// send makes a request as curl does, and returns the response.
 func send(method, url, key, kind, body string) (status int, header http.Header, text string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -45,7 +45,7 @@ type lesson struct {
 	IsError    bool
 }
 
-// text is what a client of the original reads.
+// text returns the text that a client of the original service reads.
 func (l *lesson) text() string {
 	if len(l.Content) == 0 {
 		return ""
@@ -53,7 +53,7 @@ func (l *lesson) text() string {
 	return l.Content[0].Text
 }
 
-// code is what a failed call says to programs.
+// code returns the error code of a failed call.
 func (l *lesson) code() string {
 	var v struct{ Error string }
 	if len(l.Structured) == 0 || json.Unmarshal(l.Structured, &v) != nil {
@@ -62,7 +62,7 @@ func (l *lesson) code() string {
 	return v.Error
 }
 
-// refusal is an error of JSON-RPC.
+// refusal is a JSON-RPC error.
 type refusal struct {
 	Code    int
 	Message string
@@ -76,7 +76,8 @@ func (p pupil) try(tool string, args any) (*lesson, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, _, text, err := send(http.MethodPost, p.url+"/api/mcp", p.key, "application/json", callOf(1, tool, string(given)))
+	status, _, text, err := send(http.MethodPost, p.url+"/api/mcp", p.key,
+		"application/json", callOf(1, tool, string(given)))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (p pupil) try(tool string, args any) (*lesson, error) {
 	return m.Result, nil
 }
 
-// ask calls a tool and decodes what it says to programs.
+// ask calls a tool and decodes the structured content.
 func (p pupil) ask(tool string, args, into any) error {
 	l, err := p.try(tool, args)
 	switch {
@@ -107,7 +108,7 @@ func (p pupil) ask(tool string, args, into any) error {
 	return json.Unmarshal(l.Structured, into)
 }
 
-// call is ask for calls that must not fail.
+// call is ask for calls that must succeed.
 func (p pupil) call(t *testing.T, tool string, args, into any) {
 	t.Helper()
 	must(t, p.ask(tool, args, into))
@@ -116,7 +117,7 @@ func (p pupil) call(t *testing.T, tool string, args, into any) {
 // given are the arguments of a call.
 type given map[string]any
 
-// learned is a point as programs read it.
+// learned is a point in results for programs.
 type learned struct {
 	ID        string
 	Question  string
@@ -135,7 +136,7 @@ type learned struct {
 	} `json:"review_schedules"`
 }
 
-// open is the id of the earliest row of the plan that is to come.
+// open returns the ID of the earliest open row of the plan.
 func (p *learned) open() string {
 	for _, s := range p.Schedules {
 		if !s.Completed {
@@ -164,8 +165,8 @@ func (p pupil) page(tool string, args given) ([]learned, error) {
 	}
 }
 
-// learning is a person's key at a server with nothing else in it.
-func learning(t *testing.T, p *place) string {
+// learning returns a person's key at a server without other data.
+func learning(t *testing.T, p *installation) string {
 	t.Helper()
 	p.run(t, "user", "add", "ada")
 	var key addedKey

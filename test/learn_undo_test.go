@@ -9,10 +9,10 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// A review that is taken back after its point went to a deck with the other
-// schedule leaves the point with a whole plan of that schedule.
+// Undoing a review after its point moved to a deck with the other schedule leaves the point with a
+// complete plan of that schedule.
 func TestLearnUndoInAnotherDeck(t *testing.T) {
-	place := newPlace(store.Options{Folder: t.TempDir()})
+	place := newInstallation(store.Options{Folder: t.TempDir()})
 	p := pupil{key: learning(t, place)}
 	p.url = place.serve(t).url
 	farFromMidnight(t, p)
@@ -24,9 +24,10 @@ func TestLearnUndoInAnotherDeck(t *testing.T) {
 		t.Run(fmt.Sprint(c.from, " to ", c.to), func(t *testing.T) {
 			var point learned
 			p.call(t, "create_knowledge_point", given{"question": "q", "answer": "a", "deck": c.from}, &point)
-			for range 2 { // as before, each time
+			for range 2 { // with the same result each time
 				review := point.ID + fmt.Sprint(len(p.history(t, point.ID)))
-				p.call(t, "submit_review", given{"knowledge_point_id": point.ID, "grade": "good", "early": true, "review_id": review}, &struct{}{})
+				p.call(t, "submit_review", given{"knowledge_point_id": point.ID, "grade": "good", "early": true,
+					"review_id": review}, &struct{}{})
 				p.call(t, "update_knowledge_point", given{"id": point.ID, "deck": c.to}, &struct{}{})
 				p.call(t, "undo_review", given{"review_id": review}, &struct{}{})
 				p.call(t, "get_knowledge_point", given{"id": point.ID}, &point)
@@ -44,11 +45,11 @@ func TestLearnUndoInAnotherDeck(t *testing.T) {
 	recount(t, p)
 }
 
-// Several clients review one point at the same moment. Whatever order that was,
-// taking everything back leads to where it began.
+// Several clients review one point at the same moment. Whatever the order, undoing everything leads
+// back to the start.
 func TestLearnManyHands(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		place := newPlace(o, "PATCHBAY_LIMITS_CALL_RATE=0")
+		place := newInstallation(o, "PATCHBAY_LIMITS_CALL_RATE=0")
 		p := pupil{key: learning(t, place)}
 		p.url = place.serve(t).url
 		farFromMidnight(t, p)
@@ -59,7 +60,8 @@ func TestLearnManyHands(t *testing.T) {
 		for hand := range hands {
 			all.Go(func() {
 				for i := range each {
-					review := given{"knowledge_point_id": point.ID, "grade": "good", "early": true, "review_id": fmt.Sprint(hand, "-", i)}
+					review := given{"knowledge_point_id": point.ID, "grade": "good", "early": true,
+						"review_id": fmt.Sprint(hand, "-", i)}
 					if err := p.ask("submit_review", review, &struct{}{}); err != nil {
 						t.Error(err)
 					}

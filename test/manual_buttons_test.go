@@ -9,25 +9,25 @@ import (
 
 var (
 	unread = regexp.MustCompile("(?s)`[^`\n]*`|<!--.*?-->")
-	// slanted is what stands between single stars: what a page, a menu or a button of the
-	// console is called. In English it begins with a capital, unlike what stands for
-	// something else ("switch to *name*"); in Chinese that is in a table.
+	// slanted matches text between single stars: the name of a page, a menu or a button of the
+	// console. In English such names begin with a capital, unlike placeholders ("switch to
+	// *name*"); in Chinese they are in a table.
 	slanted = regexp.MustCompile(`\*([^*\s][^*\n]*)\*`)
-	// fat is what a paragraph or an item of a list begins with.
+	// fat matches bold text at the start of a paragraph or list item.
 	fat = regexp.MustCompile(`(?m)^(?:- )?\*\*([^*\n]+?)[.。：:]?\*\*`)
-	// fatWithin is every bold text.
+	// fatWithin matches any bold text.
 	fatWithin = regexp.MustCompile(`\*\*([^*\n]+?)[.。：:]?\*\*`)
 )
 
-// partOf is a part of a page, from its heading to the next.
+// partOf returns a section of a page, from its heading to the next.
 func partOf(text, heading string) string {
 	_, part, _ := strings.Cut(text, "\n## "+heading+"\n")
 	part, _, _ = strings.Cut(part, "\n## ")
 	return part
 }
 
-// What the manual says is on the console's pages is called there as the manual calls it, in
-// the language of the manual's page.
+// The manual uses the names of the console's pages and buttons, in the language of the manual's
+// page.
 func TestManualCallsButtonsByTheirNames(t *testing.T) {
 	english, chinese := map[string]bool{}, map[string]bool{}
 	walk(t, ".go", func(file, _ string) {

@@ -25,11 +25,11 @@ var update = flag.Bool("update", false, "write what is generated into the manual
 
 // page is a page of the manual.
 type page struct {
-	file string // by path in the repository
+	file string // path in the repository
 	text string
 }
 
-// pages reads the manual: what stands at the root and in docs.
+// pages returns the pages of the manual: those at the root and in docs.
 func pages(t *testing.T) []page {
 	t.Helper()
 	var list []page
@@ -44,7 +44,7 @@ func pages(t *testing.T) []page {
 	return list
 }
 
-// The table of settings is what the program says of them.
+// The table of settings matches the program's own description.
 func TestSettingsPage(t *testing.T) {
 	const name, mark = "docs/configuration.md", "<!-- settings -->\n"
 	text, err := os.ReadFile(filepath.Join(root, name))
@@ -70,8 +70,8 @@ func TestSettingsPage(t *testing.T) {
 	}
 }
 
-// Every sentence that a wearer, or the owner of a bot, may be told is on the page
-// about errors, in both languages.
+// Every message that a wearer or the owner of a bot may get is on the page about errors, in both
+// languages.
 func TestErrorsPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/errors.md"))
 	if err != nil {
@@ -81,10 +81,13 @@ func TestErrorsPage(t *testing.T) {
 	for _, file := range []string{
 		"internal/talk/lang.go", "internal/plug/rokid/words.go", "internal/plug/rokid/hud/filter.go",
 		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
-		"internal/plug/openclaw/bot/failure.go", "internal/plug/openclaw/client/trouble.go", "internal/plug/openclaw/shim/say.go",
-		"internal/plug/learn/quiz/words.go", "internal/plug/learn/remind/remind.go", "internal/plug/learn/judge.go", "internal/plug/learn/compare.go",
+		"internal/plug/openclaw/bot/failure.go", "internal/plug/openclaw/client/connection_error.go",
+		"internal/plug/openclaw/shim/say.go",
+		"internal/plug/learn/quiz/words.go", "internal/plug/learn/remind/remind.go", "internal/plug/learn/judge.go",
+		"internal/plug/learn/compare.go",
 		"internal/plug/learn/compose.go", "internal/plug/learn/model.go", "internal/plug/learn/chat.go",
-		"internal/plug/xiaozhi/ota.go", "internal/plug/xiaozhi/repeat.go", "internal/plug/xiaozhi/ask.go", "internal/plug/xiaozhi/photograph.go", "internal/plug/xiaozhi/photos.go",
+		"internal/plug/xiaozhi/ota.go", "internal/plug/xiaozhi/echovoice.go", "internal/plug/xiaozhi/ask.go",
+		"internal/plug/xiaozhi/photograph.go", "internal/plug/xiaozhi/photos.go",
 	} {
 		found := sentencesOf(t, file)
 		if len(found) == 0 {
@@ -93,10 +96,9 @@ func TestErrorsPage(t *testing.T) {
 		for _, s := range found {
 			for _, said := range []string{s.zh, s.en} {
 				said = verb.ReplaceAllString(strings.ReplaceAll(said, "%%", "\x00"), "…")
-				// A table has "<br>" where a line ends.
+				// Line breaks in a table are "<br>".
 				said = strings.NewReplacer("\x00", "%", "\n", "<br>").Replace(strings.TrimSpace(said))
-				// Long explanations have a page of their own, to which the first
-				// sentence leads.
+				// Long explanations have a page of their own, linked from the first sentence.
 				if first, _, long := strings.Cut(said, "： "); long {
 					said = first
 				}
@@ -111,14 +113,13 @@ func TestErrorsPage(t *testing.T) {
 	}
 }
 
-// Every command, every setting that a bot can have, and every number for
-// Prometheus is in the manual.
+// Every command, every setting of a bot, and every Prometheus metric is in the manual.
 func TestManualNamesEverything(t *testing.T) {
 	manual := ""
 	for _, p := range pages(t) {
 		manual += p.text
 	}
-	p := newPlace(store.Options{Folder: t.TempDir()})
+	p := newInstallation(store.Options{Folder: t.TempDir()})
 	p.run(t, "user", "add", "ada")
 	for _, kind := range []string{"echo", "openai", "eyeclaw", "openclaw"} {
 		out, _ := p.command("bot", "add", "--name", "x", "--kind", kind, "--set", "nonsense=1").CombinedOutput()
@@ -144,7 +145,8 @@ func TestManualNamesEverything(t *testing.T) {
 		}
 	}
 	commands := 0
-	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +[A-Z]`).FindAllStringSubmatch(p.run(t, "--help"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +[A-Z]`).FindAllStringSubmatch(p.run(t,
+		"--help"), -1) {
 		commands++
 		if !strings.Contains(manual, "`patchbay "+m[1]+"`") {
 			t.Errorf("the command %q is in no table", m[1])
@@ -199,7 +201,7 @@ var (
 	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
-// anchors are the places in a page that a link can name, as GitHub names them.
+// anchors returns the link targets of a page, as GitHub names them.
 func anchors(text string) []string {
 	var list []string
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -208,7 +210,7 @@ func anchors(text string) []string {
 	return list
 }
 
-// Links within the repository lead somewhere.
+// Links within the repository resolve.
 func TestManualLinks(t *testing.T) {
 	all := map[string]string{}
 	for _, p := range pages(t) {
@@ -240,11 +242,11 @@ func TestManualLinks(t *testing.T) {
 	}
 }
 
-// block is something on a page that the test runs or holds against what was run.
+// block is a code block of a page that the test runs or compares.
 type block struct {
 	line   int
-	script string // to be run; hidden ones stand in comments "<!-- run: … -->"
-	output string // what the script before it has to print
+	script string // to be run; hidden ones are in comments "<!-- run: … -->"
+	output string // required output of the script before it
 }
 
 var blocks = regexp.MustCompile("(?ms)^<!-- run: (.*?) -->$|^```(sh|text output)\n(.*?)^```$")
@@ -272,9 +274,9 @@ func blocksOf(text string) []block {
 	return list
 }
 
-// The commands of the manual do what it says. Each page is run from its top to its
-// end in an empty home: every block marked sh, with what a block marked "text
-// output" behind it has to be in what it prints ("…" stands for anything).
+// The commands of the manual do what it says. Each page runs from top to bottom in an empty home
+// folder: every block marked sh runs, and its output must contain the following block marked "text
+// output" ("…" matches anything).
 func TestManualRuns(t *testing.T) {
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -301,9 +303,9 @@ func TestManualRuns(t *testing.T) {
 	}
 }
 
-// prelude is what the commands of a page find. A server that a page starts runs in
-// the background, and the page goes on when it is ready. Commands of Go mean the
-// program that was built already.
+// prelude sets up the shell for a page's commands. A server that a page starts runs in the
+// background, and the page continues when it is ready. Go commands run the executable that is
+// already built.
 const prelude = `set -euo pipefail
 exec 2>&1
 trap 'kill ${server-} 2>/dev/null || true; wait || true' EXIT
@@ -343,7 +345,8 @@ func runPage(t *testing.T, p page, list []block) {
 	if strings.Contains(p.file, "zh-CN") {
 		lang = "zh_CN.UTF-8"
 	}
-	cmd.Env = []string{"HOME=" + home, "LANG=" + lang, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "PATCHBAY_LISTEN=" + address}
+	cmd.Env = []string{"HOME=" + home, "LANG=" + lang, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"),
+		"PATCHBAY_LISTEN=" + address}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
@@ -363,15 +366,15 @@ func runPage(t *testing.T, p page, list []block) {
 		if b.script != "" {
 			last = printed[i]
 		} else if missing := firstMissing(last, at.Replace(b.output)); missing != "" {
-			t.Errorf("%s:%d: the command above does not print %q (or not there), but\n%s", p.file, b.line, missing, last)
+			t.Errorf("%s:%d: the command above does not print %q (or not there), but\n%s", p.file, b.line, missing,
+				last)
 		}
 	}
 }
 
 var anything = regexp.MustCompile(" ?… ?")
 
-// firstMissing is the first line of what is wanted that does not come, in order,
-// in what was printed.
+// firstMissing returns the first wanted line that does not occur, in order, in the output.
 func firstMissing(printed, wanted string) string {
 	lines := strings.Split(printed, "\n")
 	for i, line := range lines {
@@ -393,7 +396,7 @@ func firstMissing(printed, wanted string) string {
 	return ""
 }
 
-// oneSpace makes the columns of a table as wide as in any other.
+// oneSpace normalizes the column widths of a table.
 func oneSpace(line string) string { return strings.Join(strings.Fields(line), " ") }
 
 func TestFirstMissing(t *testing.T) {
@@ -412,7 +415,7 @@ func TestFirstMissing(t *testing.T) {
 	}
 }
 
-// freeAddress is an address of this machine at which nobody listens.
+// freeAddress returns a local address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

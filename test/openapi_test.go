@@ -13,8 +13,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// openAPICheck has documents checked by a program that others wrote, against the official
-// schema of OpenAPI 3.1, and returns what is wrong with each.
+// openAPICheck validates documents with a third-party program against the official schema of
+// OpenAPI 3.1, and returns the errors of each.
 func openAPICheck(t *testing.T, documents ...[]byte) [][]string {
 	t.Helper()
 	lack := func(what string) {
@@ -32,7 +32,7 @@ func openAPICheck(t *testing.T, documents ...[]byte) [][]string {
 	}
 	var in bytes.Buffer
 	for _, d := range documents {
-		must(t, json.Compact(&in, d)) // a line each
+		must(t, json.Compact(&in, d)) // one line each
 		in.WriteByte('\n')
 	}
 	cmd := exec.CommandContext(t.Context(), node, "check.mjs")
@@ -56,10 +56,10 @@ func openAPICheck(t *testing.T, documents ...[]byte) [][]string {
 	return complaints
 }
 
-// What the server says of its API is OpenAPI 3.1 by the official schema, its schemas are
-// JSON Schemas, and what it refers to is there. Broken copies are noticed.
+// The server's API description is valid OpenAPI 3.1, its schemas are JSON Schemas, and its
+// references resolve. Broken copies are detected.
 func TestOpenAPIFitsItsSchema(t *testing.T) {
-	p := newPlace(store.Options{Folder: t.TempDir()})
+	p := newInstallation(store.Options{Folder: t.TempDir()})
 	status, text := get(t, p.serve(t, "--demo").url+"/api/v1/openapi.json")
 	if status != http.StatusOK {
 		t.Fatalf("%d: %s", status, text)

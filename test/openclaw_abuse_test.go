@@ -17,12 +17,12 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// abusers is how many devices are invented, each with a key of its own;
-// PATCHBAY_ABUSERS makes them more.
+// abusers is the number of invented devices, each with a key pair of its own; PATCHBAY_ABUSERS
+// overrides it.
 const abusers = 10_000
 
-// Whoever invents devices, with a good key or with guessed ones, fills neither the
-// memory nor the list of those who wait; and others are served meanwhile.
+// Inventing devices, with a valid API key or with guessed ones, fills neither the memory nor the
+// list of pending requests, and others are served meanwhile.
 func TestOpenClawAbuse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("connects thousands of times")
@@ -33,10 +33,11 @@ func TestOpenClawAbuse(t *testing.T) {
 		count, err = strconv.Atoi(s)
 		must(t, err)
 	}
-	h := newClawHouse(t, "PATCHBAY_NODES_APPROVE_LOCAL=false")
+	h := newClawServer(t, "PATCHBAY_NODES_APPROVE_LOCAL=false")
 	h.run(t, "user", "add", "bob")
 	good := h.add("bob", "invents", "node")
-	n := sim.NewNode(sim.Options{URL: h.socket(), Token: h.add("ada", "hall", "node"), Name: "Hall", RetryFirst: 50 * time.Millisecond, RetryLast: time.Second})
+	n := sim.NewNode(sim.Options{URL: h.socket(), Token: h.add("ada", "hall", "node"),
+		Name: "Hall", MinBackoff: 50 * time.Millisecond, MaxBackoff: time.Second})
 	t.Cleanup(n.Close)
 	waiting := h.awaitDevice("Hall")
 
@@ -48,7 +49,7 @@ func TestOpenClawAbuse(t *testing.T) {
 		t.Errorf("with a good key, they are told %v", answers)
 	}
 	paired := time.Since(began)
-	// Of all of them, as many wait as one person may have; and ada's is still there.
+	// Only as many requests are pending as one person may have, and ada's is still among them.
 	p := h.pairs()
 	if len(p.Devices) != 201 {
 		t.Errorf("%d devices wait", len(p.Devices))
@@ -58,15 +59,15 @@ func TestOpenClawAbuse(t *testing.T) {
 	}
 	between := h.resident()
 
-	// Wrong keys are answered late, the later the more there were, and an address may have
-	// few connections that have said nothing good. So however long it takes, only few find
-	// the door open.
+	// Wrong keys are answered with a growing delay, and one address may have few unauthenticated
+	// connections. So however long it takes, only few devices are connected.
 	began = time.Now()
-	answers = h.invent(t, count, 250, "wrong") // more at a time than an address may have
+	answers = h.invent(t, count, 250, "wrong") // more concurrently than one address may have
 	guessed := time.Since(began)
-	const atATime, late = 200, 5 * time.Second // of one address, as the manual has it
+	const atATime, late = 200, 5 * time.Second // limits per address, as in the manual
 	if most := int(atATime * (2 + guessed/late)); answers[wire.DetailTokenMismatch] > most {
-		t.Errorf("%d wrong keys were looked at within %v, and %d may be", answers[wire.DetailTokenMismatch], guessed, most)
+		t.Errorf("%d wrong keys were looked at within %v, and %d may be", answers[wire.DetailTokenMismatch], guessed,
+			most)
 	}
 	if answers[wire.DetailTokenMismatch] == 0 || answers[wire.DetailTokenMismatch]+answers["429"] != count {
 		t.Errorf("with a wrong key, they are told %v", answers)
@@ -74,7 +75,8 @@ func TestOpenClawAbuse(t *testing.T) {
 	after := h.resident()
 	slowest, asked := others()
 	t.Logf("%d devices: %v with a good key, %v with a wrong one (%v); memory before %d MiB, then %d and %d; somebody else asked %d times, and waited %v at most",
-		count, paired.Round(time.Millisecond), guessed.Round(time.Millisecond), answers, before>>20, between>>20, after>>20, asked, slowest.Round(time.Millisecond))
+		count, paired.Round(time.Millisecond), guessed.Round(time.Millisecond), answers, before>>20, between>>20,
+		after>>20, asked, slowest.Round(time.Millisecond))
 	const most = 64 << 20
 	if after-before > most {
 		t.Errorf("it needs %d MiB more than before", (after-before)>>20)
@@ -83,12 +85,12 @@ func TestOpenClawAbuse(t *testing.T) {
 		t.Errorf("somebody else has asked %d times", asked)
 	}
 	h.run(t, "pair", "approve", waiting.RequestID)
-	must(t, n.Connected(limited(t, time.Minute)))
+	must(t, n.AwaitConnected(limited(t, time.Minute)))
 }
 
-// invent has many devices want in, some at a time, and counts what they are told: the
-// detail of the refusal, or the status of HTTP.
-func (h *clawHouse) invent(t *testing.T, count, atATime int, key string) map[string]int {
+// invent connects many devices, some concurrently, and counts the results: the detail of the
+// refusal, or the HTTP status.
+func (h *clawServer) invent(t *testing.T, count, atATime int, key string) map[string]int {
 	t.Helper()
 	limit := limited(t, 5*time.Minute)
 	var mu sync.Mutex
@@ -110,8 +112,8 @@ func (h *clawHouse) invent(t *testing.T, count, atATime int, key string) map[str
 	return answers
 }
 
-// tryIn is one device that was invented.
-func (h *clawHouse) tryIn(ctx context.Context, key string) string {
+// tryIn connects one invented device.
+func (h *clawServer) tryIn(ctx context.Context, key string) string {
 	me := wire.NewIdentity()
 	hello := *nodeHello(key)
 	c, err := sim.Dial(ctx, h.socket(), hello, &me, nil)
@@ -128,9 +130,9 @@ func (h *clawHouse) tryIn(ctx context.Context, key string) string {
 	return err.Error()
 }
 
-// bystander asks a bot again and again. What it returns ends that, and says how long
-// the longest wait was, and how many there were.
-func (h *clawHouse) bystander(t *testing.T) func() (slowest time.Duration, asked int) {
+// bystander asks a bot repeatedly. The returned function ends that, and returns the longest wait
+// and the number of answers.
+func (h *clawServer) bystander(t *testing.T) func() (slowest time.Duration, asked int) {
 	t.Helper()
 	var bot addedBot
 	h.json(t, &bot, "bot", "add", "--user", "ada", "--name", "parrot", "--kind", "echo")
@@ -162,11 +164,11 @@ func (h *clawHouse) bystander(t *testing.T) func() (slowest time.Duration, asked
 	}
 }
 
-// resident is the memory that the server has, in bytes.
+// resident returns the server's resident memory, in bytes.
 func (s *server) resident() int64 {
 	data, err := os.Open(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
-		return 0 // only Linux tells
+		return 0 // only available on Linux
 	}
 	defer data.Close()
 	for lines := bufio.NewScanner(data); lines.Scan(); {

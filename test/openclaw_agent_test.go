@@ -16,14 +16,13 @@ import (
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
-// A real gateway of OpenClaw's: boards are its nodes, which its agent uses, and its
-// agent answers glasses. Both have to be approved by its owner, with the commands that
-// people are told here.
+// A real OpenClaw gateway: boards are nodes that its agent uses, and its agent answers glasses. The
+// gateway's owner approves both, with the commands that our messages give.
 func TestOpenClawAgent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts OpenClaw")
 	}
-	openclawtest.LoadSchema(t) // skips without
+	openclawtest.LoadSchema(t) // skips the test without it
 	o := &clawAgent{t: t}
 	model, err := openaitest.Start()
 	must(t, err)
@@ -31,13 +30,14 @@ func TestOpenClawAgent(t *testing.T) {
 	model.Answer = o.think
 	began := time.Now()
 	o.gateway = openclawtest.Gateway(t, openclawtest.Options{
-		Model: model.URL, Manual: true, Settings: sharpEyed(), Allow: []string{"mcp.initialize", "mcp.notify", "mcp.tools.call", "mcp.tools.list", "kitchen.echo"},
+		Model: model.URL, Manual: true, Settings: sharpEyed(),
+		Allow: []string{"mcp.initialize", "mcp.notify", "mcp.tools.call", "mcp.tools.list", "kitchen.echo"},
 	})
 	t.Logf("the gateway was ready after %v", time.Since(began).Round(time.Millisecond))
 	t.Run("refusals", func(t *testing.T) { refusals(t, o.gateway) })
 	t.Run("simulated", func(t *testing.T) { simulated(t, o.gateway) })
 
-	o.boardHouse = newBoardHouse(t)
+	o.boardServer = newBoardServer(t)
 	o.speaker = o.online(limited(t, time.Minute), "Speaker", "websocket", sim.Options{})
 	o.awake(t)
 	var glasses addedKey
@@ -55,7 +55,7 @@ func TestOpenClawAgent(t *testing.T) {
 	broken := o.brokenModel(t)
 	t.Run("streams", o.streams)
 	t.Run("remembers", o.remembers)
-	t.Run("hung up", o.hungUp)
+	t.Run("disconnected", o.disconnected)
 	t.Run("interrupted", o.interrupted)
 	t.Run("sees", o.sees)
 	t.Run("slash", o.slash)
@@ -66,26 +66,27 @@ func TestOpenClawAgent(t *testing.T) {
 	t.Run("model fails", o.modelFails)
 }
 
-// sharpEyed are settings of a gateway whose model takes pictures, and which believes
-// what a proxy on this machine says about where somebody comes from.
+// sharpEyed returns the settings of a gateway whose model accepts pictures, and which trusts a
+// local proxy's claim about the client's address.
 func sharpEyed() map[string]any {
 	type m = map[string]any
 	return m{
 		"gateway": m{"trustedProxies": []string{"127.0.0.1"}},
 		"models": m{"providers": m{"fake": m{"models": []m{{
-			"id": "fake-1", "name": "Fake", "reasoning": true, "input": []string{"text", "image"}, "contextWindow": 128000, "maxTokens": 4096,
+			"id": "fake-1", "name": "Fake", "reasoning": true, "input": []string{"text", "image"},
+			"contextWindow": 128000, "maxTokens": 4096,
 			"cost": m{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
 		}}}}},
 	}
 }
 
-// clawAgent is a real gateway, and a server of ours beside it.
+// clawAgent is a real gateway with a server of ours beside it.
 type clawAgent struct {
-	*boardHouse
+	*boardServer
 	t       *testing.T
 	gateway *openclawtest.RealGateway
 	speaker *sim.Board
-	far     *farAway
+	far     *remoteMachine
 	glasses string // key
 	bot     int64
 
@@ -93,29 +94,29 @@ type clawAgent struct {
 	replies []clawReply
 }
 
-// clawReply is what the model says to questions in which there is a text.
+// clawReply is the model's reply to questions that contain a text.
 type clawReply struct {
 	to string
 	openaitest.Reply
 	asked []*openaitest.Request
 }
 
-// reply has the model answer questions in which there is a text.
+// reply sets the model's reply to questions that contain a text.
 func (o *clawAgent) reply(to string, r openaitest.Reply) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.replies = append(o.replies, clawReply{to: to, Reply: r})
 }
 
-// answers is an answer of the model.
+// answers builds a reply of the model.
 func answers(steps ...openaitest.Step) openaitest.Reply { return openaitest.Reply{Steps: steps} }
 
-// think is the model.
+// think implements the model.
 func (o *clawAgent) think(r *openaitest.Request) openaitest.Reply {
 	if results := r.Chat.Results(); len(results) > 0 {
 		return answers(openaitest.Text("It says: " + results[0].Text()))
 	}
-	said := "" // since the last answer: gateways add what they know themselves
+	said := "" // since the last reply: gateways add context of their own
 	for _, m := range slices.Backward(r.Chat.Messages) {
 		if m.Role != "user" {
 			break
@@ -124,7 +125,7 @@ func (o *clawAgent) think(r *openaitest.Request) openaitest.Reply {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var best *clawReply // the longest: short words stand elsewhere, too
+	var best *clawReply // longest match, because short texts also occur elsewhere
 	for i := range o.replies {
 		if c := &o.replies[i]; strings.Contains(said, c.to) && (best == nil || len(c.to) > len(best.to)) {
 			best = c
@@ -137,7 +138,7 @@ func (o *clawAgent) think(r *openaitest.Request) openaitest.Reply {
 	return best.Reply
 }
 
-// asked are the requests of the model for a text.
+// asked returns the model requests that contain a text.
 func (o *clawAgent) asked(to string) []*openaitest.Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,7 +150,7 @@ func (o *clawAgent) asked(to string) []*openaitest.Request {
 	return nil
 }
 
-// obey runs on the gateway what people are told to run there.
+// obey runs on the gateway the command that a message gives.
 func (o *clawAgent) obey(t *testing.T, command string) {
 	t.Helper()
 	words := strings.Fields(command)
@@ -161,12 +162,12 @@ func (o *clawAgent) obey(t *testing.T, command string) {
 	t.Logf("%s took %v", command, time.Since(began).Round(time.Millisecond))
 }
 
-// joined waits for a state of the board as a node, and returns how it is.
+// joined waits for a state of the board's connection as a node, and returns the connection.
 func (o *clawAgent) joined(t *testing.T, state string) (n control.ShimNode) {
 	t.Helper()
 	waitWithin(t, 2*time.Minute, "the board's node is "+state, func() bool {
 		var all struct{ Upstreams []control.Upstream }
-		must(t, o.boardHouse.ask(ctx, http.MethodGet, "/api/v1/upstreams", nil, &all))
+		must(t, o.boardServer.ask(ctx, http.MethodGet, "/api/v1/upstreams", nil, &all))
 		if len(all.Upstreams) != 1 || len(all.Upstreams[0].Nodes) != 1 {
 			return false
 		}
@@ -176,7 +177,8 @@ func (o *clawAgent) joined(t *testing.T, state string) (n control.ShimNode) {
 	return n
 }
 
-// boardJoins has the board's owner join the gateway, and the gateway's owner agree.
+// boardJoins connects the board to the gateway as its owner, and approves it as the gateway's
+// owner.
 func (o *clawAgent) boardJoins(t *testing.T) {
 	o.run(t, "shim", "add", "home", "--url", o.gateway.URL, "--token", o.gateway.Token, "--notices")
 	o.obey(t, o.joined(t, control.NodePairing).Command)
@@ -187,12 +189,13 @@ func (o *clawAgent) boardJoins(t *testing.T) {
 	var n wire.Node
 	decodeJSON(t, string(o.gateway.CLI(t, "nodes", "describe", "--node", "Speaker", "--json")), &n)
 	tools := o.own(n)
-	if !slices.Contains(tools, "self.audio_speaker.set_volume") || slices.Contains(tools, "self.reboot") || slices.Contains(tools, "reboot") {
+	if !slices.Contains(tools, "self.audio_speaker.set_volume") || slices.Contains(tools, "self.reboot") ||
+		slices.Contains(tools, "reboot") {
 		t.Errorf("the agent has the tools %q", tools)
 	}
 }
 
-// own are the own names of the tools that a node publishes.
+// own returns the own names of the tools that a node publishes.
 func (o *clawAgent) own(n wire.Node) (names []string) {
 	for _, tool := range n.PluginTools {
 		if tool.MCP != nil {
@@ -202,7 +205,7 @@ func (o *clawAgent) own(n wire.Node) (names []string) {
 	return names
 }
 
-// awake sees to it that the board is not asleep, as it is after a while.
+// awake wakes the board, which falls asleep after a while.
 func (o *clawAgent) awake(t *testing.T) {
 	t.Helper()
 	if o.speaker.View().SessionID == "" {
@@ -210,7 +213,7 @@ func (o *clawAgent) awake(t *testing.T) {
 	}
 }
 
-// boardUsed has the gateway's owner and its agent turn the volume.
+// boardUsed turns the volume as the gateway's owner and by its agent.
 func (o *clawAgent) boardUsed(t *testing.T) {
 	o.awake(t)
 	out := o.gateway.CLI(t, "nodes", "invoke", "--node", "Speaker", "--command", "mcp.tools.call", "--json",
@@ -228,23 +231,25 @@ func (o *clawAgent) boardUsed(t *testing.T) {
 	var calls []control.Call
 	waitUntil(t, "the calls are in the trail", func() bool {
 		var all struct{ Calls []control.Call }
-		must(t, o.boardHouse.ask(ctx, http.MethodGet, "/api/v1/calls", nil, &all))
+		must(t, o.boardServer.ask(ctx, http.MethodGet, "/api/v1/calls", nil, &all))
 		calls = all.Calls
 		return len(calls) == 2
 	})
 	for _, c := range calls {
-		if !strings.HasSuffix(c.Tool, "self_audio_speaker_set_volume") || c.Door != "shim" || c.Outcome != "done" || c.KeyName != "home" {
+		if !strings.HasSuffix(c.Tool, "self_audio_speaker_set_volume") || c.Channel != "shim" || c.Outcome != "done" ||
+			c.KeyName != "home" {
 			t.Errorf("the trail has %+v", c)
 		}
 	}
 }
 
-// boardTells has the board tell something, of which the agent hears in its next turn.
+// boardTells sends an event from the board, which the agent sees in its next turn.
 func (o *clawAgent) boardTells(t *testing.T) {
 	o.awake(t)
-	o.reply("what is new", answers(openaitest.Text("The door bell.")))
+	o.reply("what is new", answers(openaitest.Text("The bell rang.")))
 	o.speaker.Notify("notifications/button", []byte(`{"text":"somebody rings"}`))
-	o.gateway.CLI(t, "gateway", "call", "chat.send", "--json", "--params", `{"message":"what is new?","sessionKey":"agent:main:main","idempotencyKey":"turn-2"}`)
+	o.gateway.CLI(t, "gateway", "call", "chat.send", "--json", "--params",
+		`{"message":"what is new?","sessionKey":"agent:main:main","idempotencyKey":"turn-2"}`)
 	waitWithin(t, 2*time.Minute, "the agent is asked", func() bool { return len(o.asked("what is new")) > 0 })
 	if r := o.asked("what is new")[0]; !strings.Contains(string(r.Body), "Speaker - button somebody rings") {
 		for _, m := range r.Chat.Messages[1:] {
@@ -254,11 +259,12 @@ func (o *clawAgent) boardTells(t *testing.T) {
 	}
 }
 
-// boardChanges forbids a tool, which the agent has no longer then, and allows it again.
+// boardChanges forbids a tool, which the agent then loses, and allows it again.
 func (o *clawAgent) boardChanges(t *testing.T) {
 	before := o.joined(t, control.UpstreamReady).Taken
 	taken := func(want int) {
-		waitUntil(t, fmt.Sprintf("the gateway has %d tools", want), func() bool { return o.joined(t, control.UpstreamReady).Taken == want })
+		waitUntil(t, fmt.Sprintf("the gateway has %d tools", want),
+			func() bool { return o.joined(t, control.UpstreamReady).Taken == want })
 	}
 	o.run(t, "tool", "deny", "speaker_self_screen_set_theme")
 	taken(before - 1)
@@ -266,7 +272,7 @@ func (o *clawAgent) boardChanges(t *testing.T) {
 	taken(before)
 }
 
-// gatewayRestarts has the gateway start again, and everybody come back to it.
+// gatewayRestarts restarts the gateway and waits until everything reconnects.
 func (o *clawAgent) gatewayRestarts(t *testing.T) {
 	o.gateway.CLI(t, "gateway", "call", "gateway.restart.request", "--params", `{"reason":"a test"}`)
 	began := time.Now()
@@ -275,7 +281,10 @@ func (o *clawAgent) gatewayRestarts(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	o.reply("is anybody back", answers(openaitest.Text("Here again.")))
-	waitWithin(t, 2*time.Minute, "glasses are answered", func() bool { return o.answer(t, "back", "is anybody back?") == "Here again." })
+	waitWithin(t, 2*time.Minute, "glasses are answered", func() bool {
+		return o.answer(t, "back",
+			"is anybody back?") == "Here again."
+	})
 	t.Logf("everybody was back after %v", time.Since(began).Round(time.Millisecond))
 	o.awake(t)
 	o.gateway.CLI(t, "nodes", "invoke", "--node", "Speaker", "--command", "mcp.tools.call", "--json",

@@ -20,7 +20,7 @@ import (
 	"patchbay/internal/plug/openai/openaitest"
 )
 
-// doctor looks at bots that can, and cannot, be answered for.
+// doctor checks the diagnosis of healthy and unhealthy bots.
 func (o *clawAgent) doctor(t *testing.T) {
 	var good, locked, lost addedBot
 	add := func(bot *addedBot, name string, set ...string) {
@@ -33,12 +33,13 @@ func (o *clawAgent) doctor(t *testing.T) {
 	add(&good, "good", "token="+o.gateway.Token)
 	add(&locked, "locked", "token=wrong")
 	add(&lost, "lost", "token="+o.gateway.Token, "agent=nobody")
-	out, _ := o.command("doctor", "--json").Output() // it fails, as some do
+	out, _ := o.command("doctor", "--json").Output() // it fails, because some bots are unhealthy
 	var findings []struct{ Check, State, Found, Advice string }
 	decodeJSON(t, string(out), &findings)
 	for bot, want := range map[int64][2]string{
 		o.bot: {"ok", ""}, good.ID: {"ok", ""},
-		locked.ID: {"fail", fmt.Sprintf("patchbay bot set %d token=", locked.ID)}, lost.ID: {"fail", fmt.Sprintf("patchbay bot set %d agent=main", lost.ID)},
+		locked.ID: {"fail", fmt.Sprintf("patchbay bot set %d token=", locked.ID)},
+		lost.ID:   {"fail", fmt.Sprintf("patchbay bot set %d agent=main", lost.ID)},
 	} {
 		found := false
 		for _, f := range findings {
@@ -57,20 +58,21 @@ func (o *clawAgent) doctor(t *testing.T) {
 	}
 }
 
-// farAway is a way to the gateway on which one comes from another machine. It can be
-// cut.
-type farAway struct {
+// remoteMachine is a proxy to the gateway whose connections appear to come from another machine. It
+// can cut them.
+type remoteMachine struct {
 	*httptest.Server
 	mu   sync.Mutex
 	open []net.Conn
 }
 
-func newFarAway(t *testing.T, port int) *farAway {
+func newRemoteMachine(t *testing.T, port int) *remoteMachine {
 	to := &url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	f := &farAway{Server: httptest.NewUnstartedServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Header.Set("X-Forwarded-For", "203.0.113.7")
-	}})}
+	}}
+	f := &remoteMachine{Server: httptest.NewUnstartedServer(proxy)}
 	f.Config.ConnState = func(c net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			f.mu.Lock()
@@ -86,8 +88,8 @@ func newFarAway(t *testing.T, port int) *farAway {
 	return f
 }
 
-// cut cuts all connections that there are, and says how many were made so far.
-func (f *farAway) cut() int {
+// cut closes all connections and returns how many were made so far.
+func (f *remoteMachine) cut() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.open {
@@ -96,15 +98,15 @@ func (f *farAway) cut() int {
 	return len(f.open)
 }
 
-func (f *farAway) made() int {
+func (f *remoteMachine) made() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.open)
 }
 
-// botLetIn has glasses ask before the gateway's owner has agreed, and afterwards.
+// botLetIn asks before the gateway's owner has approved the bot, and afterwards.
 func (o *clawAgent) botLetIn(t *testing.T) {
-	o.far = newFarAway(o.t, o.gateway.Port)
+	o.far = newRemoteMachine(o.t, o.gateway.Port)
 	var bot addedBot
 	o.json(t, &bot, "bot", "add", "--name", "claw", "--kind", "openclaw", "--set", "hangup=cancel",
 		"--set", "url="+o.far.URL, "--set", "token="+o.gateway.Token)
@@ -114,25 +116,28 @@ func (o *clawAgent) botLetIn(t *testing.T) {
 		t.Errorf("glasses are told %q", a)
 	}
 	o.obey(t, o.health(t).Command)
-	// It is not tried again at once, but soon, and by itself.
-	waitWithin(t, 2*time.Minute, "the bot is let in", func() bool { return strings.Contains(o.answer(t, "let in", "who is there?"), "It is me.") })
+	// The bot does not retry at once, but soon and by itself.
+	waitWithin(t, 2*time.Minute, "the bot is let in", func() bool {
+		return strings.Contains(o.answer(t, "let in",
+			"who is there?"), "It is me.")
+	})
 	if h := o.health(t); h.Connections != 1 || h.Gateway == "" || h.Command != "" {
 		t.Errorf("%+v", h)
 	}
 }
 
-// health is how the bot's connection is.
+// health returns the state of the bot's connection.
 func (o *clawAgent) health(t *testing.T) control.Health {
 	t.Helper()
 	var all struct{ Bots []control.Health }
-	must(t, o.boardHouse.ask(ctx, http.MethodGet, "/api/v1/bots", nil, &all))
+	must(t, o.boardServer.ask(ctx, http.MethodGet, "/api/v1/bots", nil, &all))
 	if len(all.Bots) != 1 {
 		t.Fatalf("%+v", all)
 	}
 	return all.Bots[0]
 }
 
-// answer asks as glasses do, and returns the whole answer.
+// answer asks as glasses do and returns the whole answer.
 func (o *clawAgent) answer(t *testing.T, session, text string) string {
 	t.Helper()
 	a, err := o.server.ask(o.glasses, question(fmt.Sprint(o.bot), "U1", session, text), nil)
@@ -142,7 +147,7 @@ func (o *clawAgent) answer(t *testing.T, session, text string) string {
 	return a.text
 }
 
-// asking is a question that is being answered.
+// asking is a question in progress.
 type asking struct {
 	pieces <-chan string
 	hangUp context.CancelFunc
@@ -164,12 +169,13 @@ func (o *clawAgent) beginAt(t *testing.T, bot int64, session, text string) *aski
 	a := &asking{pieces: pieces, hangUp: cancel, done: done}
 	go func() {
 		defer close(done)
-		a.answer, a.err = o.server.askUntil(ctx, o.glasses, question(fmt.Sprint(bot), "U1", session, text), func(piece string) { pieces <- piece })
+		a.answer, a.err = o.server.askUntil(ctx, o.glasses, question(fmt.Sprint(bot), "U1", session, text),
+			func(piece string) { pieces <- piece })
 	}()
 	return a
 }
 
-// hears waits for a piece of an answer.
+// hears waits for a piece of the answer.
 func (a *asking) hears(t *testing.T, text string) {
 	t.Helper()
 	for heard := ""; !strings.Contains(heard, text); {
@@ -182,11 +188,12 @@ func (a *asking) hears(t *testing.T, text string) {
 	}
 }
 
-// streams has the model speak so slowly that every piece has to be on its way before
-// the next is there.
+// streams has the model reply so slowly that every piece must be delivered before the next one
+// exists.
 func (o *clawAgent) streams(t *testing.T) {
 	two, three := make(chan struct{}), make(chan struct{})
-	o.reply("count to three", answers(openaitest.Text("One, "), openaitest.Wait(two), openaitest.Text("two, "), openaitest.Wait(three), openaitest.Text("three.")))
+	o.reply("count to three", answers(openaitest.Text("One, "), openaitest.Wait(two), openaitest.Text("two, "),
+		openaitest.Wait(three), openaitest.Text("three.")))
 	a := o.begin(t, "streams", "count to three")
 	a.hears(t, "One,")
 	close(two)
@@ -205,16 +212,16 @@ func (o *clawAgent) remembers(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	asked := o.asked("what did I say")
-	if len(asked) != 1 || !strings.Contains(string(asked[0].Body), "count to three") || !strings.Contains(string(asked[0].Body), "One, two, three.") {
+	if len(asked) != 1 || !strings.Contains(string(asked[0].Body), "count to three") ||
+		!strings.Contains(string(asked[0].Body), "One, two, three.") {
 		t.Errorf("the model was asked %d times, and not told what was before", len(asked))
 	}
 }
 
-// hungUp has glasses go away in the middle of an answer, which nobody goes on with
-// then.
-func (o *clawAgent) hungUp(t *testing.T) {
+// disconnected disconnects the glasses during an answer, which then stops.
+func (o *clawAgent) disconnected(t *testing.T) {
 	o.reply("count for ever", answers(openaitest.Text("One, "), openaitest.Wait(t.Context().Done())))
-	a := o.begin(t, "hung up", "count for ever")
+	a := o.begin(t, "disconnected", "count for ever")
 	a.hears(t, "One,")
 	a.hangUp()
 	<-a.done
@@ -227,12 +234,12 @@ func (o *clawAgent) hungUp(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the model is still asked")
 	}
-	if !asked[0].HungUp() {
+	if !asked[0].Disconnected() {
 		t.Error("the model has answered to its end")
 	}
 }
 
-// interrupted has glasses ask something else in the middle of an answer.
+// interrupted asks another question during an answer.
 func (o *clawAgent) interrupted(t *testing.T) {
 	o.reply("count on", answers(openaitest.Text("One, "), openaitest.Wait(t.Context().Done())))
 	a := o.begin(t, "interrupted", "count on")
@@ -247,12 +254,12 @@ func (o *clawAgent) interrupted(t *testing.T) {
 	}
 }
 
-// brokenModel asks a model that answers with errors, which the gateway tries again for
-// a minute. What it returns waits until the bot's own deadline has ended that,
-// as the words tell.
+// brokenModel asks a model that fails, which the gateway retries for a minute. The returned
+// function waits until the bot's own deadline has ended the turn, as the message says.
 func (o *clawAgent) brokenModel(t *testing.T) func(*testing.T) {
 	var bot addedBot
-	o.json(t, &bot, "bot", "add", "--name", "hasty", "--kind", "openclaw", "--set", "url="+o.gateway.URL, "--set", "token="+o.gateway.Token, "--set", "deadline=10s")
+	o.json(t, &bot, "bot", "add", "--name", "hasty", "--kind", "openclaw", "--set", "url="+o.gateway.URL, "--set",
+		"token="+o.gateway.Token, "--set", "deadline=10s")
 	o.reply("fail with 500", openaitest.Reply{Status: http.StatusInternalServerError, Message: "no"})
 	began := time.Now()
 	a := o.beginAt(t, bot.ID, "broken", "fail with 500")
@@ -270,7 +277,8 @@ func (o *clawAgent) sees(t *testing.T) {
 	body, err := json.Marshal(given{
 		"agent_id": fmt.Sprint(o.bot), "user_id": "U1", "message_id": "sees", "message": []given{
 			{"role": "user", "type": "text", "text": "what is this?"},
-			{"role": "user", "type": "image", "image_url": "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(boardPicture(t))},
+			{"role": "user", "type": "image", "image_url": "data:image/jpeg;base64," +
+				base64.StdEncoding.EncodeToString(boardPicture(t))},
 		},
 	})
 	must(t, err)
@@ -283,7 +291,7 @@ func (o *clawAgent) sees(t *testing.T) {
 	}
 }
 
-// slash asks what the gateway would take for a command.
+// slash asks a question that the gateway would take for a command.
 func (o *clawAgent) slash(t *testing.T) {
 	for _, text := range []string{"/status", "! echo hi", "/exec security=full ask=off hello", "/new", "stop", "暂停。"} {
 		word := strings.TrimLeft(strings.Fields(text)[0], "/! ")
@@ -297,8 +305,8 @@ func (o *clawAgent) slash(t *testing.T) {
 	}
 }
 
-// lineCut cuts the connection to the gateway in the middle of an answer, of which
-// nothing is lost nor told twice.
+// lineCut cuts the connection to the gateway during an answer, which must arrive complete and
+// without repetition.
 func (o *clawAgent) lineCut(t *testing.T) {
 	more := make(chan struct{})
 	o.reply("count to six", answers(openaitest.Text("Four, five, "), openaitest.Wait(more), openaitest.Text("six.")))
@@ -313,8 +321,8 @@ func (o *clawAgent) lineCut(t *testing.T) {
 	}
 }
 
-// modelFails has the model refuse, which glasses are told in words. After the last
-// refusal the gateway does not ask it any more for a while.
+// modelFails has the model refuse, which glasses get as a message. After the last refusal the
+// gateway pauses its requests to the model.
 func (o *clawAgent) modelFails(t *testing.T) {
 	for _, fails := range []struct {
 		status int

@@ -16,13 +16,12 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// refusals compares what a real gateway says to those whom it does not let in with
-// what ours says.
+// refusals compares the refusals of a real gateway with ours.
 func refusals(t *testing.T, g *openclawtest.RealGateway) {
 	for name, spoil := range map[string]func(*wire.Connect){
 		"token":     func(c *wire.Connect) { c.Auth.Token = "another" },
 		"signature": func(c *wire.Connect) { c.Device.Signature = strings.Repeat("A", 86) },
-		"time":      func(c *wire.Connect) { c.Device.SignedAt -= 2 * wire.Skew.Milliseconds() },
+		"time":      func(c *wire.Connect) { c.Device.SignedAt -= 2 * wire.MaxClockSkew.Milliseconds() },
 		"nonce":     func(c *wire.Connect) { c.Device.Nonce = "another" },
 		"device":    func(c *wire.Connect) { c.Device.ID = strings.Repeat("0", 64) },
 		"key":       func(c *wire.Connect) { c.Device.PublicKey = "no key" },
@@ -35,7 +34,7 @@ func refusals(t *testing.T, g *openclawtest.RealGateway) {
 			limit := limited(t, 20*time.Second)
 			c, challenge := challenged(limit, t, g.URL)
 			hello := nodeHello(g.Token)
-			if name == "token" { // which is signed
+			if name == "token" { // a signed value
 				spoil(hello)
 			}
 			wire.NewIdentity().Sign(hello, challenge)
@@ -54,7 +53,7 @@ func refusals(t *testing.T, g *openclawtest.RealGateway) {
 			if theirs == nil || e == nil || theirs.Code != e.Code || theirs.Detail() != e.Detail() {
 				t.Fatalf("the gateway says %v, we %v", theirs, e)
 			}
-			if theirs.Message != e.Message && name != "token" { // there it gives a hint
+			if theirs.Message != e.Message && name != "token" { // the real gateway gives a hint there
 				t.Errorf("the gateway says %q, we %q", theirs.Message, e.Message)
 			}
 			if int(bye.Code) != e.Close {
@@ -64,7 +63,7 @@ func refusals(t *testing.T, g *openclawtest.RealGateway) {
 	}
 }
 
-// challenged connects, and reads the challenge.
+// challenged connects and reads the challenge.
 func challenged(ctx context.Context, t *testing.T, url string) (*websocket.Conn, wire.Challenge) {
 	t.Helper()
 	c, _, err := websocket.Dial(ctx, url, nil)
@@ -80,7 +79,7 @@ func challenged(ctx context.Context, t *testing.T, url string) (*websocket.Conn,
 	return c, challenge
 }
 
-// refusedWith reads why nobody was let in, and how the connection ends.
+// refusedWith reads the refusal and how the connection ends.
 func refusedWith(ctx context.Context, t *testing.T, c *websocket.Conn) (why *wire.Error, bye websocket.CloseError) {
 	t.Helper()
 	for {
@@ -99,17 +98,18 @@ func refusedWith(ctx context.Context, t *testing.T, c *websocket.Conn) (why *wir
 	}
 }
 
-// nodeHello is what a node says about itself.
+// nodeHello returns the hello message of a node.
 func nodeHello(token string) *wire.Connect {
 	return &wire.Connect{
 		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Caps: []string{wire.CapMCP},
-		Client:   wire.Client{ID: wire.ClientNode, Mode: wire.ModeNode, Version: "1", Platform: "linux", DeviceFamily: "Linux", DisplayName: "Kitchen"},
+		Client: wire.Client{ID: wire.ClientNode, Mode: wire.ModeNode,
+			Version: "1", Platform: "linux", DeviceFamily: "Linux", DisplayName: "Kitchen"},
 		Commands: []string{"kitchen.echo", wire.CommandTool, "not.allowed"},
 		Auth:     &wire.Auth{Token: token},
 	}
 }
 
-// simulated has a real gateway take our simulated node and operator for its own.
+// simulated connects our simulated node and operator to a real gateway, which must accept them.
 func simulated(t *testing.T, g *openclawtest.RealGateway) {
 	limit := limited(t, time.Minute)
 	turnedAway := func(token string, me wire.Identity) string {
@@ -125,7 +125,8 @@ func simulated(t *testing.T, g *openclawtest.RealGateway) {
 			t.Errorf("%q: %s instead of %s", token, got, want)
 		}
 	}
-	op, err := sim.Dial(limit, g.URL, sim.Operator(g.Token, wire.ScopeRead, wire.ScopeWrite, wire.ScopePairing, wire.ScopeAdmin), nil, nil)
+	op, err := sim.Dial(limit, g.URL, sim.Operator(g.Token, wire.ScopeRead, wire.ScopeWrite, wire.ScopePairing,
+		wire.ScopeAdmin), nil, nil)
 	must(t, err)
 	defer op.Close()
 	var devices wire.DevicePairs
@@ -138,8 +139,9 @@ func simulated(t *testing.T, g *openclawtest.RealGateway) {
 	declared := nodeHello("").Commands
 	approved := make(chan struct{}, 1)
 	n := sim.NewNode(sim.Options{
-		URL: g.URL, Token: g.Token, Identity: me, Name: "Kitchen", Caps: []string{wire.CapMCP}, Commands: declared, RetryFirst: 50 * time.Millisecond,
-		Handle: func(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+		URL: g.URL, Token: g.Token, Identity: me, Name: "Kitchen", Caps: []string{wire.CapMCP}, Commands: declared,
+		MinBackoff: 50 * time.Millisecond,
+		Handler: func(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 			return params, nil
 		},
 		OnEvent: func(f wire.Frame) {
@@ -149,7 +151,7 @@ func simulated(t *testing.T, g *openclawtest.RealGateway) {
 		},
 	})
 	defer n.Close()
-	must(t, n.Connected(limit))
+	must(t, n.AwaitConnected(limit))
 	var pairs wire.NodePairs
 	must(t, op.Call(limit, wire.MethodNodePairList, given{}, &pairs))
 	if len(pairs.Pending) != 1 || pairs.Pending[0].NodeID != n.ID() {
@@ -167,7 +169,8 @@ func simulated(t *testing.T, g *openclawtest.RealGateway) {
 	<-approved
 	echo := func() (string, error) {
 		var out struct{ Payload json.RawMessage }
-		err := op.Call(limit, wire.MethodNodeInvoke, wire.Invoke{NodeID: n.ID(), Command: "kitchen.echo", Params: json.RawMessage(`{"a":1}`), IdempotencyKey: "k"}, &out)
+		err := op.Call(limit, wire.MethodNodeInvoke, wire.Invoke{NodeID: n.ID(),
+			Command: "kitchen.echo", Params: json.RawMessage(`{"a":1}`), IdempotencyKey: "k"}, &out)
 		return string(out.Payload), err
 	}
 	if got, err := echo(); err != nil || got != `{"a":1}` {
@@ -177,7 +180,7 @@ func simulated(t *testing.T, g *openclawtest.RealGateway) {
 		t.Error("the node got no token of its own")
 	}
 	n.Cut()
-	must(t, n.Await(limit, func(s sim.State) bool { return s.Connected && s.Times == 2 }))
+	must(t, n.Await(limit, func(s sim.State) bool { return s.Connected && s.ConnectCount == 2 }))
 	waitUntil(t, "the node is called again", func() bool {
 		got, err := echo()
 		return err == nil && got == `{"a":1}`

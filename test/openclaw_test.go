@@ -16,43 +16,43 @@ import (
 	xiaozhi "patchbay/internal/plug/xiaozhi/sim"
 )
 
-// clawHouse is a running server to which programs of OpenClaw connect.
-type clawHouse struct {
-	*boardHouse
-	whole    *testing.T // not a part of it
+// clawServer is a running server to which OpenClaw programs connect.
+type clawServer struct {
+	*boardServer
+	whole    *testing.T // the whole test, not a subtest
 	listen   string     // host:port, the same after each start
-	operator string     // a key of ada's
+	operator string     // ada's key
 }
 
-func newClawHouse(t *testing.T, env ...string) *clawHouse {
+func newClawServer(t *testing.T, env ...string) *clawServer {
 	t.Helper()
-	// OpenClaw's programs may take longer to start than a board listens by default.
+	// OpenClaw's programs may take longer to start than the default silence timeout of boards.
 	env = append([]string{"PATCHBAY_XIAOZHI_SILENCE=1h"}, env...)
-	h := &clawHouse{boardHouse: newBoardHouse(t, env...), whole: t}
+	h := &clawServer{boardServer: newBoardServer(t, env...), whole: t}
 	h.listen = strings.TrimPrefix(h.url, "http://")
 	h.operator = h.add("ada", "operator", "operator")
 	return h
 }
 
-// add makes a key.
-func (h *clawHouse) add(user, name, scope string) string {
+// add creates a key.
+func (h *clawServer) add(user, name, scope string) string {
 	h.t.Helper()
 	var key addedKey
 	h.json(h.t, &key, "key", "add", "--user", user, "--name", name, "--scope", scope)
 	return key.Key
 }
 
-// again starts the server again where it was.
-func (h *clawHouse) again() {
+// again restarts the server at the same address.
+func (h *clawServer) again() {
 	h.t.Helper()
-	h.server = h.place.serve(h.whole, "--listen", h.listen)
+	h.server = h.installation.serve(h.whole, "--listen", h.listen)
 }
 
-// socket is where OpenClaw's programs connect.
-func (h *clawHouse) socket() string { return "ws://" + h.listen }
+// socket returns the WebSocket URL for OpenClaw programs.
+func (h *clawServer) socket() string { return "ws://" + h.listen }
 
-// cli runs OpenClaw's command line with a key, and returns what it prints.
-func (h *clawHouse) cli(key string, args ...string) string {
+// cli runs OpenClaw's command line with a key and returns its output.
+func (h *clawServer) cli(key string, args ...string) string {
 	h.t.Helper()
 	out, err := h.tryCLI(key, args...)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *clawHouse) cli(key string, args ...string) string {
 	return out
 }
 
-func (h *clawHouse) tryCLI(key string, args ...string) (string, error) {
+func (h *clawServer) tryCLI(key string, args ...string) (string, error) {
 	h.t.Helper()
 	began := time.Now()
 	out, err := openclawtest.TryCLI(h.t, h.socket(), key, args...)
@@ -69,20 +69,20 @@ func (h *clawHouse) tryCLI(key string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// pairs are those who wait to be let in, and nodes that wait to be of use.
+// pairs are the pending devices, and the nodes whose tools are pending.
 type pairs struct {
 	Devices []wire.DeviceRequest
 	Nodes   []wire.NodeRequest
 }
 
-func (h *clawHouse) pairs() (p pairs) {
+func (h *clawServer) pairs() (p pairs) {
 	h.t.Helper()
 	must(h.t, h.ask(ctx, http.MethodGet, "/api/v1/pairs", nil, &p))
 	return p
 }
 
-// awaitDevice waits until a device wants in, and returns its request.
-func (h *clawHouse) awaitDevice(name string) (d wire.DeviceRequest) {
+// awaitDevice waits for a device's pairing request and returns it.
+func (h *clawServer) awaitDevice(name string) (d wire.DeviceRequest) {
 	h.t.Helper()
 	h.slowly(name+" wants in", func() bool {
 		all := h.pairs().Devices
@@ -95,8 +95,8 @@ func (h *clawHouse) awaitDevice(name string) (d wire.DeviceRequest) {
 	return d
 }
 
-// awaitSurface waits until a node waits for what it can do to be approved.
-func (h *clawHouse) awaitSurface(name string) (d wire.NodeRequest) {
+// awaitSurface waits for a node's request to approve its tools and returns it.
+func (h *clawServer) awaitSurface(name string) (d wire.NodeRequest) {
 	h.t.Helper()
 	h.slowly("it is asked what "+name+" may do", func() bool {
 		all := h.pairs().Nodes
@@ -109,20 +109,20 @@ func (h *clawHouse) awaitSurface(name string) (d wire.NodeRequest) {
 	return d
 }
 
-// approve grants a request of either kind.
-func (h *clawHouse) approve(request string) {
+// approve approves a request of either kind.
+func (h *clawServer) approve(request string) {
 	h.t.Helper()
 	h.run(h.t, "pair", "approve", request)
 }
 
-// slowly is until for programs that take long to start.
-func (h *clawHouse) slowly(what string, so func() bool) {
+// slowly is until with a longer timeout, for programs that start slowly.
+func (h *clawServer) slowly(what string, so func() bool) {
 	h.t.Helper()
 	waitWithin(h.t, time.Minute, what, so)
 }
 
-// node is a node as its owner sees it; nil: it is not there.
-func (h *clawHouse) node(name string) *wire.Node {
+// node returns a node as its owner sees it, or nil if it does not exist.
+func (h *clawServer) node(name string) *wire.Node {
 	h.t.Helper()
 	var list struct{ Nodes []wire.Node }
 	must(h.t, h.ask(ctx, http.MethodGet, "/api/v1/nodes", nil, &list))
@@ -133,22 +133,23 @@ func (h *clawHouse) node(name string) *wire.Node {
 	return &list.Nodes[i]
 }
 
-// connected says whether a node is.
-func (h *clawHouse) connected(name string) bool {
+// connected reports whether a node is connected.
+func (h *clawServer) connected(name string) bool {
 	h.t.Helper()
 	n := h.node(name)
 	return n != nil && n.Connected
 }
 
-// invoke calls a node's command as its owner, without OpenClaw.
-func (h *clawHouse) invoke(ctx context.Context, node, command string, params any) (json.RawMessage, error) {
+// invoke calls a node's command with its owner's key, without OpenClaw.
+func (h *clawServer) invoke(ctx context.Context, node, command string, params any) (json.RawMessage, error) {
 	var out struct{ Payload json.RawMessage }
-	err := h.ask(ctx, http.MethodPost, "/api/v1/nodes/"+url.PathEscape(node)+"/invoke", given{"command": command, "params": params}, &out)
+	err := h.ask(ctx, http.MethodPost, "/api/v1/nodes/"+url.PathEscape(node)+"/invoke",
+		given{"command": command, "params": params}, &out)
 	return out.Payload, err
 }
 
-// speaker makes a board that is there, and whose tools are known.
-func (h *clawHouse) speaker(name string) *xiaozhi.Board {
+// speaker returns a board that is connected and whose tools are known.
+func (h *clawServer) speaker(name string) *xiaozhi.Board {
 	h.t.Helper()
 	limit := limited(h.t, time.Minute)
 	b := h.online(limit, name, "websocket", xiaozhi.Options{})
@@ -156,7 +157,7 @@ func (h *clawHouse) speaker(name string) *xiaozhi.Board {
 	return b
 }
 
-// terminate ends the server as service managers do.
+// terminate stops the server as service managers do.
 func (s *server) terminate() error {
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	return s.cmd.Wait()

@@ -11,26 +11,26 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// While PostgreSQL is away, glasses whose key, bot and binding were used lately are answered,
-// and what they were told is in the database afterwards; others hear a sentence. A key that
-// was revoked meanwhile is refused once the database is back.
+// While PostgreSQL is unavailable, glasses whose key, bot and binding were used recently get
+// answers, and their turns are in the database afterwards; others get an error message. A key
+// revoked meanwhile is refused once the database is back.
 func TestOutageIsNotHeard(t *testing.T) {
 	o := storetest.Postgres(t)
-	direct := newPlace(o)
+	direct := newInstallation(o)
 	_, rest, _ := strings.Cut(o.URL, "@")
 	address, _, _ := strings.Cut(rest, "/")
 	proxy := proxytest.New(t, address)
 	through := o
 	through.URL = strings.Replace(o.URL, address, proxy.Addr(), 1)
-	p := newPlace(through, "PATCHBAY_TRACE_CONTENT=true")
+	p := newInstallation(through, "PATCHBAY_TRACE_CONTENT=true")
 
 	direct.run(t, "user", "add", "ada")
 	var bot addedBot
 	direct.json(t, &bot, "bot", "add", "--name", "parrot", "--kind", "echo")
 	var key addedKey
 	direct.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
-	// Those who are unknown when the database fails have their keys before the server runs: a
-	// new key has it forget what it remembers.
+	// The keys unknown to the server are created before it runs, because a new key clears its
+	// cache.
 	faults := map[string]func(){"refuses": proxy.Cut, "is mute": proxy.Mute}
 	strange := map[string]addedKey{}
 	for name := range faults {
@@ -66,7 +66,8 @@ func TestOutageIsNotHeard(t *testing.T) {
 			}
 			longest = max(longest, time.Since(at))
 		}
-		t.Logf("while the database %s: 100 answers in %v, the slowest after %v", name, time.Since(began).Round(time.Millisecond), longest.Round(time.Millisecond))
+		t.Logf("while the database %s: 100 answers in %v, the slowest after %v", name,
+			time.Since(began).Round(time.Millisecond), longest.Round(time.Millisecond))
 		if said := ask(strange[name].Key); !strings.Contains(said, "请稍后重试") {
 			t.Errorf("while the database %s somebody unknown heard %q", name, said)
 		}

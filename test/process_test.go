@@ -1,5 +1,5 @@
-// Package test drives the real binary from outside: it is built, started, killed
-// and started again, and talked to as its neighbours talk.
+// Package test runs black-box tests of the real binary: it is built, started, killed and restarted,
+// and addressed through the protocols of its peers.
 package test
 
 import (
@@ -39,24 +39,23 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// place is where an installation lives: a data folder and a database, as its
-// environment variables say.
-type place struct {
+// installation is a data folder and a database, as given by environment variables.
+type installation struct {
 	db  store.Options
 	env []string
 }
 
-func newPlace(o store.Options, env ...string) *place {
-	return &place{db: o, env: append(env, "PATCHBAY_DATA="+o.Folder, "PATCHBAY_DATABASE_URL="+o.URL)}
+func newInstallation(o store.Options, env ...string) *installation {
+	return &installation{db: o, env: append(env, "PATCHBAY_DATA="+o.Folder, "PATCHBAY_DATABASE_URL="+o.URL)}
 }
 
-func (p *place) command(args ...string) *exec.Cmd {
+func (p *installation) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	return cmd
 }
 
-// server is a running patchbay serve.
+// server is a running patchbay serve process.
 type server struct {
 	cmd     *exec.Cmd
 	url     string
@@ -65,9 +64,10 @@ type server struct {
 }
 
 // serve starts a server and waits until it is ready.
-func (p *place) serve(t *testing.T, args ...string) *server {
+func (p *installation) serve(t *testing.T, args ...string) *server {
 	t.Helper()
-	s := &server{cmd: p.command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), logs: new(bytes.Buffer), reading: new(sync.WaitGroup)}
+	s := &server{cmd: p.command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...),
+		logs: new(bytes.Buffer), reading: new(sync.WaitGroup)}
 	stderr, err := s.cmd.StderrPipe()
 	must(t, err)
 	must(t, s.cmd.Start())
@@ -101,26 +101,26 @@ func (p *place) serve(t *testing.T, args ...string) *server {
 	return s
 }
 
-// kill ends the server as a power cut does.
+// kill kills the server, like a power failure.
 func (s *server) kill() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
 }
 
-// log is all that the server logged; it waits for its end.
+// log waits for the server's end and returns everything it logged.
 func (s *server) log() string {
 	s.reading.Wait()
 	return s.logs.String()
 }
 
-// stop ends it in an orderly way and returns its exit error.
+// stop stops the server gracefully and returns its exit error.
 func (s *server) stop() error {
 	s.cmd.Process.Signal(os.Interrupt)
 	return s.cmd.Wait()
 }
 
 // run runs a command and returns its output, or fails the test.
-func (p *place) run(t *testing.T, args ...string) string {
+func (p *installation) run(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := p.try(args...)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *place) run(t *testing.T, args ...string) string {
 	return out
 }
 
-func (p *place) try(args ...string) (string, error) {
+func (p *installation) try(args ...string) (string, error) {
 	cmd := p.command(args...)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
@@ -141,7 +141,7 @@ func (p *place) try(args ...string) (string, error) {
 }
 
 // json runs a command with --json and decodes its output.
-func (p *place) json(t *testing.T, into any, args ...string) {
+func (p *installation) json(t *testing.T, into any, args ...string) {
 	t.Helper()
 	out := p.run(t, append(args, "--json")...)
 	if err := json.Unmarshal([]byte(out), into); err != nil {
@@ -156,7 +156,7 @@ type addedBot struct {
 	SDKToken string `json:"sdk_token"`
 }
 
-// question is a body as the platform sends it.
+// question returns a request body as the glasses' platform sends it.
 func question(agent, user, session, text string) string {
 	b, _ := json.Marshal(map[string]any{
 		"metadata": map[string]any{"lang": "zh-CN"}, "agent_id": agent, "user_id": user, "message_id": session,
@@ -165,18 +165,18 @@ func question(agent, user, session, text string) string {
 	return string(b)
 }
 
-// answer is what glasses got.
+// answer is what the glasses received.
 type answer struct {
 	text string
 	done bool
 }
 
-// ask asks as glasses do. It tells each piece to heard, if that is not nil.
+// ask asks as glasses do and passes each piece to heard, unless that is nil.
 func (s *server) ask(key, body string, heard func(string)) (a answer, err error) {
 	return s.askUntil(ctx, key, body, heard)
 }
 
-// askUntil is ask by glasses that hang up when ctx ends.
+// askUntil is ask by glasses that disconnect when ctx ends.
 func (s *server) askUntil(ctx context.Context, key, body string, heard func(string)) (a answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/sse/rokid", strings.NewReader(body))
 	if err != nil {

@@ -23,7 +23,7 @@ type program struct {
 	url, key, session string
 }
 
-// post sends a message and returns the status, the body and the session's id.
+// post sends a message and returns the status, the body and the session ID.
 func (p *program) post(t *testing.T, path, body string) (int, string, string) {
 	t.Helper()
 	status, text, session, err := p.try(path, body)
@@ -52,10 +52,11 @@ func (p *program) try(path, body string) (int, string, string, error) {
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
 func callOf(id int, tool, args string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool,
+		args)
 }
 
-// events reads the lines of a stream of events.
+// events reads the lines of an event stream.
 func (p *program) events(t *testing.T, path string) <-chan string {
 	t.Helper()
 	reading, stop := context.WithCancel(ctx)
@@ -98,16 +99,16 @@ func awaitLine(t *testing.T, lines <-chan string, want string) string {
 	}
 }
 
-// Programs do not notice which of two instances their requests reach: a session
-// goes on at the other, also after its own was killed; what is posted to one is
-// answered on the stream of the other.
+// Programs do not notice which of two instances their requests reach: a session continues at the
+// other, even after its own was killed; the response to a message posted to one arrives on the
+// stream of the other.
 func TestProgramsOnTwoInstances(t *testing.T) {
 	o := storetest.Postgres(t)
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	secret := "PATCHBAY_SECRET=" + strings.Repeat("5e", 32)
-	first := newPlace(o, secret, "PATCHBAY_BUS_URL="+urls[0])
+	first := newInstallation(o, secret, "PATCHBAY_BUS_URL="+urls[0])
 	o.Folder = t.TempDir()
-	second := newPlace(o, secret, "PATCHBAY_BUS_URL="+urls[1])
+	second := newInstallation(o, secret, "PATCHBAY_BUS_URL="+urls[1])
 	first.run(t, "user", "add", "ada")
 	first.run(t, "bot", "add", "--name", "parrot", "--kind", "echo")
 	var key addedKey
@@ -118,27 +119,31 @@ func TestProgramsOnTwoInstances(t *testing.T) {
 	_, _, session := at(one, "").post(t, "/mcp", initialize)
 	const says = `{"botId":"parrot","message":"hello"}`
 	for _, s := range []*server{one, two} {
-		if status, body, _ := at(s, session).post(t, "/mcp", callOf(1, "send_message", says)); status != 200 || !strings.Contains(body, `"text":"hello"`) {
+		if status, body, _ := at(s, session).post(t, "/mcp", callOf(1, "send_message", says)); status != 200 ||
+			!strings.Contains(body, `"text":"hello"`) {
 			t.Errorf("a call at %s: %d %s", s.url, status, body)
 		}
 	}
 
 	lines := at(one, "").events(t, "/mcp/sse")
 	endpoint := strings.TrimPrefix(awaitLine(t, lines, "data: /mcp/messages"), "data: ")
-	if status, body, _ := at(two, "").post(t, endpoint, callOf(7, "send_message", says)); status != http.StatusAccepted {
+	if status, body, _ := at(two, "").post(t, endpoint, callOf(7,
+		"send_message", says)); status != http.StatusAccepted {
 		t.Errorf("posted to the other instance: %d %s", status, body)
 	}
 	awaitLine(t, lines, `"id":7`)
 
 	one.kill()
-	if status, body, _ := at(two, session).post(t, "/mcp", callOf(2, "send_message", says)); status != 200 || !strings.Contains(body, `"text":"hello"`) {
+	if status, body, _ := at(two, session).post(t, "/mcp", callOf(2, "send_message", says)); status != 200 ||
+		!strings.Contains(body, `"text":"hello"`) {
 		t.Errorf("after the kill: %d %s", status, body)
 	}
 	if status, _, _ := at(two, "").post(t, endpoint, callOf(8, "send_message", says)); status != http.StatusNotFound {
 		t.Errorf("a stream that died with its instance: %d", status)
 	}
 	one = first.serve(t)
-	if status, body, _ := at(one, session).post(t, "/mcp", callOf(3, "list_bots", "{}")); status != 200 || !strings.Contains(body, "parrot") {
+	if status, body, _ := at(one, session).post(t, "/mcp", callOf(3, "list_bots", "{}")); status != 200 ||
+		!strings.Contains(body, "parrot") {
 		t.Errorf("after the restart: %d %s", status, body)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, two.url+"/mcp", nil)
@@ -160,8 +165,8 @@ func TestProgramsOnTwoInstances(t *testing.T) {
 	}
 }
 
-// A call that changed something, and was answered, is in the audit trail whatever
-// happens next; and tools of an upstream are back after each kill.
+// An answered call that changed something is in the audit trail whatever happens next, and the
+// tools of an upstream are back after each kill.
 func TestKillLosesNoCall(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		home, err := sim.Start()
@@ -170,7 +175,7 @@ func TestKillLosesNoCall(t *testing.T) {
 		if o.Folder == "" {
 			o.Folder = t.TempDir()
 		}
-		p := newPlace(o)
+		p := newInstallation(o)
 		p.run(t, "user", "add", "ada")
 		var key addedKey
 		p.json(t, &key, "key", "add", "--name", "desk", "--scope", "mcp")
@@ -183,9 +188,9 @@ func TestKillLosesNoCall(t *testing.T) {
 			at := &program{url: s.url, key: key.Key}
 			_, _, at.session = at.post(t, "/mcp", initialize)
 			deadline := time.Now().Add(20 * time.Second)
-			for { // until the upstream is connected
+			for { // wait until the upstream is connected
 				_, body, _ := at.post(t, "/mcp", callOf(1, "home_get_temperature", `{"room":"x"}`))
-				if strings.Contains(body, sim.Warmth) {
+				if strings.Contains(body, sim.Temperature) {
 					break
 				}
 				if time.Now().After(deadline) {
@@ -202,9 +207,10 @@ func TestKillLosesNoCall(t *testing.T) {
 							return
 						}
 						var m struct{ Result struct{ IsError bool } }
-						if json.Unmarshal([]byte(body), &m) != nil || m.Result.IsError || !strings.Contains(body, "is at 5") {
+						if json.Unmarshal([]byte(body), &m) != nil || m.Result.IsError ||
+							!strings.Contains(body, "is at 5") {
 							if strings.Contains(body, "running already") {
-								continue // two of them used the same id at once
+								continue // two calls used the same ID concurrently
 							}
 							return
 						}
@@ -221,7 +227,7 @@ func TestKillLosesNoCall(t *testing.T) {
 			s.kill()
 			work.Wait()
 		}
-		p.serve(t) // puts what the last one has left into the trail
+		p.serve(t) // writes the calls of the killed server to the trail
 		rows, err := storetest.Open(t, o).Calls.Newest(ctx, "", time.Now().Add(time.Minute), 100_000)
 		must(t, err)
 		found := 0

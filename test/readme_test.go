@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// screen is what a command has printed so far.
+// screen is the output of a command so far.
 type screen struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	wrote chan struct{} // has something after each write
+	wrote chan struct{} // receives after each write
 }
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -41,10 +41,9 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// Who follows the README word by word on an empty machine gets to a page on which they are
-// signed in, and to a first answer. The commands are read out of it; what it says about the
-// browser is done by a browser without windows. (What stands before them, the demos, is run
-// by TestManualRuns.)
+// Following the README literally on an empty machine leads to a page with a signed-in user, and to
+// a first answer. The commands are read from the README; the browser steps run in a headless
+// browser. (TestManualRuns runs the demos that precede them.)
 func TestReadmeFromNothingToAnAnswer(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)
@@ -61,7 +60,7 @@ func TestReadmeFromNothingToAnAnswer(t *testing.T) {
 			if !ok {
 				t.Fatalf("there is no section %q", c.section)
 			}
-			// What TestManualRuns does in place of the browser is done by one here.
+			// A real browser does what TestManualRuns does without one.
 			steps := blocksOf(regexp.MustCompile(`<!-- run: .*? -->`).ReplaceAllString(section, ""))
 			if len(steps) < 4 || !strings.HasSuffix(steps[0].script, "go build -o patchbay ./cmd/patchbay\n") ||
 				steps[1].script != "patchbay serve\n" || steps[3].output == "" {
@@ -72,7 +71,8 @@ func TestReadmeFromNothingToAnAnswer(t *testing.T) {
 			shell := func(script string) *exec.Cmd {
 				cmd := exec.CommandContext(t.Context(), "bash", "-c", "exec 2>&1; set -e\n"+script)
 				cmd.Dir = home
-				cmd.Env = []string{"HOME=" + home, "LANG=" + c.lang, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "PATCHBAY_LISTEN=" + address}
+				cmd.Env = []string{"HOME=" + home, "LANG=" + c.lang,
+					"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "PATCHBAY_LISTEN=" + address}
 				return cmd
 			}
 			shown := &screen{wrote: make(chan struct{}, 1)}
@@ -93,7 +93,8 @@ func TestReadmeFromNothingToAnAnswer(t *testing.T) {
 				case <-deadline:
 					t.Fatalf("no address and no code were shown, but\n%s", shown)
 				}
-				if m := regexp.MustCompile(`(http://\S+)\s.*\b([0-9A-Z]{4}-[0-9A-Z]{4})\b`).FindStringSubmatch(shown.String()); m != nil {
+				if m := regexp.MustCompile(`(http://\S+)\s.*\b([0-9A-Z]{4}-[0-9A-Z]{4})\b`).
+					FindStringSubmatch(shown.String()); m != nil {
 					at, code = m[1], m[2]
 				}
 			}
@@ -110,8 +111,8 @@ func TestReadmeFromNothingToAnAnswer(t *testing.T) {
 	}
 }
 
-// signUp opens an address as a browser does, fills in the form that comes, and looks whether
-// the page behind it greets who has signed in.
+// signUp opens an address in a browser, fills in the form, and checks that the next page greets the
+// new user.
 func signUp(t *testing.T, at, lang, code, greeting string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)

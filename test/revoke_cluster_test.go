@@ -13,15 +13,15 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// What is open with a key at one instance ends when the key is revoked at the other, of
-// which it hears over the bus, and when the command line revokes it, which tells nobody.
+// Open connections of a key at one instance end when the key is revoked at the other, which
+// announces it on the bus, and when the command line revokes it, which announces nothing.
 func TestRevokedOnTheOtherInstance(t *testing.T) {
 	o := storetest.Postgres(t)
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	secret := "PATCHBAY_SECRET=" + strings.Repeat("5e", 32)
-	first := newPlace(o, secret, "PATCHBAY_BUS_URL="+urls[0])
+	first := newInstallation(o, secret, "PATCHBAY_BUS_URL="+urls[0])
 	o.Folder = t.TempDir()
-	second := newPlace(o, secret, "PATCHBAY_BUS_URL="+urls[1])
+	second := newInstallation(o, secret, "PATCHBAY_BUS_URL="+urls[1])
 	first.run(t, "user", "add", "ada")
 	var admin addedKey
 	first.json(t, &admin, "key", "add", "--name", "admin", "--scope", "admin")
@@ -47,7 +47,8 @@ func TestRevokedOnTheOtherInstance(t *testing.T) {
 		awaitLine(t, events, "data: /mcp/messages")
 		limited, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		socket, _, err := websocket.Dial(limited, "ws"+strings.TrimPrefix(one.url, "http")+"/mcp_endpoint/call/?token="+key.Key, nil)
+		socket, _, err := websocket.Dial(limited, "ws"+strings.TrimPrefix(one.url, "http")+"/mcp_endpoint/call/?token="+
+			key.Key, nil)
 		must(t, err)
 		defer socket.CloseNow()
 
@@ -70,7 +71,7 @@ func TestRevokedOnTheOtherInstance(t *testing.T) {
 		}
 		t.Logf("%s: revoked after %v, the stream has ended after %v, the socket after %v", way,
 			told.Round(time.Millisecond), stream.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
-		if took := time.Since(began) - told; took > 10*time.Second { // some 0.5 s where nothing else runs
+		if took := time.Since(began) - told; took > 10*time.Second { // about 0.5 s on an idle machine
 			t.Errorf("%s: it took %v", way, took)
 		}
 	}

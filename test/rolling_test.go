@@ -24,13 +24,13 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// balancer is a load balancer that leads to the instances which say that they are ready.
+// balancer is a load balancer for the instances that report to be ready.
 type balancer struct {
 	*server
 	mu    sync.Mutex
 	all   []*backend
 	next  int
-	empty atomic.Int64 // requests for which nobody was ready
+	empty atomic.Int64 // requests while no instance was ready
 }
 
 type backend struct {
@@ -56,21 +56,21 @@ func newBalancer(t *testing.T, backends int) *balancer {
 	return b
 }
 
-// lead has one of the places lead to a server, once that is ready.
+// lead directs one backend of the balancer to a server once that is ready.
 func (b *balancer) lead(t *testing.T, i int, s *server) {
 	t.Helper()
 	at, err := url.Parse(s.url)
 	must(t, err)
 	fresh := &backend{url: s.url, proxy: httputil.NewSingleHostReverseProxy(at)}
 	fresh.proxy.FlushInterval = -1
-	fresh.proxy.Transport = &http.Transport{DisableKeepAlives: true} // as nginx has it by default
+	fresh.proxy.Transport = &http.Transport{DisableKeepAlives: true} // nginx's default
 	b.mu.Lock()
 	b.all[i] = fresh
 	b.mu.Unlock()
 	eventually(t, "the load balancer finds it", fresh.ready.Load)
 }
 
-// watch looks at /readyz of all, as load balancers do.
+// watch checks /readyz of all instances, as load balancers do.
 func (b *balancer) watch(ctx context.Context) {
 	client := &http.Client{Timeout: 5 * time.Second}
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -98,7 +98,7 @@ func (b *balancer) watch(ctx context.Context) {
 }
 
 func (b *balancer) serve(w http.ResponseWriter, r *http.Request) {
-	// Go's proxy breaks an answer that comes before it has seen the end of the question.
+	// Go's proxy fails if the response comes before it has read the whole request.
 	question, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -137,35 +137,36 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// twins are two instances behind a load balancer, with a bot that a plugin answers for and
-// that connects through it. The first reaches the bus through a proxy.
-type twins struct {
+// instancePair is two instances behind a load balancer, with a bot that is answered by a plugin,
+// which connects through the balancer. The first instance reaches the bus through a proxy.
+type instancePair struct {
 	*balancer
-	places  [2]*place
+	places  [2]*installation
 	servers [2]*server
 	bus     *proxytest.Proxy
-	glasses addedKey // which ask that bot
-	others  addedKey // which ask one that says back what it hears
+	glasses addedKey // for glasses that ask that bot
+	others  addedKey // for glasses that ask an echo bot
 	admin   addedKey
 }
 
 const pluginSays = "one two"
 
-func newTwins(t *testing.T) *twins {
+func newInstancePair(t *testing.T) *instancePair {
 	t.Helper()
 	o := storetest.Postgres(t)
 	nats := bustest.Cluster(t, 1)
 	at, err := url.Parse(nats)
 	must(t, err)
-	p := &twins{balancer: newBalancer(t, 2), bus: proxytest.New(t, at.Host)}
+	p := &instancePair{balancer: newBalancer(t, 2), bus: proxytest.New(t, at.Host)}
 	for i, bus := range []string{"nats://" + p.bus.Addr(), nats} {
 		o = store.Options{URL: o.URL, Folder: t.TempDir()}
-		p.places[i] = newPlace(o, "PATCHBAY_SECRET="+strings.Repeat("5e", 32), "PATCHBAY_BUS_URL="+bus)
+		p.places[i] = newInstallation(o, "PATCHBAY_SECRET="+strings.Repeat("5e", 32), "PATCHBAY_BUS_URL="+bus)
 	}
 	p.places[0].run(t, "user", "add", "ada")
 	var bot addedBot
 	p.places[0].json(t, &bot, "bot", "add", "--name", "claw", "--kind", "eyeclaw")
-	p.places[0].json(t, &p.glasses, "key", "add", "--name", "glasses", "--scope", "lingzhu", "--bot", fmt.Sprint(bot.ID))
+	p.places[0].json(t, &p.glasses, "key", "add", "--name", "glasses", "--scope", "lingzhu",
+		"--bot", fmt.Sprint(bot.ID))
 	p.places[0].run(t, "bot", "add", "--name", "parrot", "--kind", "echo")
 	p.places[0].json(t, &p.others, "key", "add", "--name", "others", "--scope", "lingzhu", "--bot", "parrot")
 	p.places[0].json(t, &p.admin, "key", "add", "--name", "admin", "--scope", "admin")
@@ -173,11 +174,12 @@ func newTwins(t *testing.T) *twins {
 		p.servers[i] = at.serve(t)
 		p.lead(t, i, p.servers[i])
 	}
-	plugin := sim.New(sim.Options{Server: p.url, Token: bot.SDKToken, Scale: 0.02, Upstream: func(_ context.Context, _ sim.Chat, piece func(string)) error {
-		piece("one ")
-		piece("two")
-		return nil
-	}})
+	plugin := sim.New(sim.Options{Server: p.url, Token: bot.SDKToken, Scale: 0.02,
+		Upstream: func(_ context.Context, _ sim.Chat, piece func(string)) error {
+			piece("one ")
+			piece("two")
+			return nil
+		}})
 	running, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() { plugin.Run(running) })
@@ -186,8 +188,8 @@ func newTwins(t *testing.T) *twins {
 	return p
 }
 
-// Instances are restarted one after another while glasses ask and a program looks: nobody is
-// refused. ROLLING_RESTARTS is how many restarts there are.
+// Instances restart one after another while glasses ask and a program makes calls: no request is
+// refused. ROLLING_RESTARTS is the number of restarts.
 func TestRollingRestarts(t *testing.T) {
 	restarts := 3
 	if s := os.Getenv("ROLLING_RESTARTS"); s != "" {
@@ -195,7 +197,7 @@ func TestRollingRestarts(t *testing.T) {
 		restarts, err = strconv.Atoi(s)
 		must(t, err)
 	}
-	p := newTwins(t)
+	p := newInstancePair(t)
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	var load sync.WaitGroup
@@ -204,9 +206,12 @@ func TestRollingRestarts(t *testing.T) {
 		load.Go(func() {
 			for n := 0; pace(loading); n++ {
 				began := time.Now()
-				a, err := p.ask(p.glasses.Key, question("x", fmt.Sprint("U", wearer), fmt.Sprint(wearer, "-", n), fmt.Sprint("question ", n)), nil)
-				if err != nil || !strings.HasSuffix(a.text, pluginSays) || !a.done { // it may have waited for others
-					t.Errorf("question %d of wearer %d: %q, done %t, %v, after %v", n, wearer, a.text, a.done, err, time.Since(began))
+				a, err := p.ask(p.glasses.Key, question("x", fmt.Sprint("U", wearer), fmt.Sprint(wearer, "-", n),
+					fmt.Sprint("question ", n)), nil)
+				// it may have waited for other turns
+				if err != nil || !strings.HasSuffix(a.text, pluginSays) || !a.done {
+					t.Errorf("question %d of wearer %d: %q, done %t, %v, after %v", n, wearer, a.text, a.done, err,
+						time.Since(began))
 				}
 				asked.Add(1)
 				slowest.Store(max(slowest.Load(), int64(time.Since(began))))
@@ -232,11 +237,12 @@ func TestRollingRestarts(t *testing.T) {
 	})
 	for i := range restarts {
 		which := i % 2
-		if i == 0 { // a person may begin it
+		if i == 0 { // a person may start it
 			if out := p.places[which].run(t, "drain"); !strings.Contains(out, "draining") {
 				t.Errorf("patchbay drain says %q", out)
 			}
-			if status, body := get(t, p.servers[which].url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"draining"`) {
+			if status, body := get(t, p.servers[which].url+"/readyz"); status != http.StatusServiceUnavailable ||
+				!strings.Contains(body, `"draining"`) {
 				t.Errorf("/readyz is %d %s", status, body)
 			}
 		}
@@ -245,17 +251,19 @@ func TestRollingRestarts(t *testing.T) {
 		stopped := time.Since(began)
 		p.servers[which] = p.places[which].serve(t)
 		p.lead(t, which, p.servers[which])
-		t.Logf("restart %d: stopped after %v, back after %v", i+1, stopped.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		t.Logf("restart %d: stopped after %v, back after %v", i+1, stopped.Round(time.Millisecond),
+			time.Since(began).Round(time.Millisecond))
 	}
 	stop()
 	load.Wait()
 	if p.empty.Load() != 0 {
 		t.Errorf("nobody was ready for %d requests", p.empty.Load())
 	}
-	t.Logf("%d questions and %d looks, the slowest question took %v", asked.Load(), looked.Load(), time.Duration(slowest.Load()).Round(time.Millisecond))
+	t.Logf("%d questions and %d looks, the slowest question took %v", asked.Load(), looked.Load(),
+		time.Duration(slowest.Load()).Round(time.Millisecond))
 }
 
-// pace waits between two things that a load does. It is false once the load is to end.
+// pace waits between two operations of a load. It returns false once the load should end.
 func pace(ctx context.Context) bool {
 	timer := time.NewTimer(50 * time.Millisecond)
 	defer timer.Stop()
@@ -267,24 +275,28 @@ func pace(ctx context.Context) bool {
 	}
 }
 
-// An instance that is cut off from the bus says so, sends its plugin to the other one, from
-// where it can be asked again, and takes devices once the bus is back.
+// An instance that is disconnected from the bus reports it, sends its plugin to the other instance,
+// where the plugin can be asked, and accepts devices again once the bus is back.
 func TestCutOffFromTheBus(t *testing.T) {
-	p := newTwins(t)
+	p := newInstancePair(t)
 	first, second := p.servers[0], p.servers[1]
-	here := func() bool { // the plugin is at the first, and the first alone can ask it
+	here := func() bool { // the plugin is at the first instance, and only that can ask it
 		a, err := first.ask(p.glasses.Key, question("x", "U", fmt.Sprint(time.Now().UnixNano()), "hello"), nil)
 		return err == nil && a.text == pluginSays
 	}
-	has := func(i int) bool { // an instance has the plugin
-		h := &boardHouse{t, p.places[i], p.servers[i], p.admin.Key}
+	has := func(i int) bool { // instance i has the plugin
+		h := &boardServer{t, p.places[i], p.servers[i], p.admin.Key}
 		return h.metric("patchbay_cable_connections") == 1
 	}
-	if !has(0) { // bring it here
+	if !has(0) { // move it to the first instance
 		p.places[1].run(t, "drain")
 		eventually(t, "the plugin is at the first", func() bool { return has(0) && here() })
 		p.places[1].run(t, "drain", "--undo")
-		eventually(t, "the second is ready", func() bool { status, _ := get(t, second.url+"/readyz"); return status == http.StatusOK })
+		eventually(t, "the second is ready", func() bool {
+			status,
+				_ := get(t, second.url+"/readyz")
+			return status == http.StatusOK
+		})
 	}
 	p.bus.Mute()
 	cut := time.Now()
@@ -304,6 +316,10 @@ func TestCutOffFromTheBus(t *testing.T) {
 	})
 	t.Logf("the plugin can be asked %v after the cut", time.Since(cut).Round(time.Millisecond))
 	p.bus.Pass()
-	eventually(t, "the first is ready again", func() bool { status, _ := get(t, first.url+"/readyz"); return status == http.StatusOK })
+	eventually(t, "the first is ready again", func() bool {
+		status,
+			_ := get(t, first.url+"/readyz")
+		return status == http.StatusOK
+	})
 	awaitAnswer(t, first, p.glasses.Key, pluginSays)
 }

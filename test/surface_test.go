@@ -25,7 +25,7 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 func TestOutsideSurface(t *testing.T) {
-	p := newPlace(store.Options{Folder: t.TempDir()})
+	p := newInstallation(store.Options{Folder: t.TempDir()})
 	s := p.serve(t, "--demo")
 	for path, want := range map[string]int{
 		"/": 200, "/healthz": 200, "/readyz": 200, "/metrics": 200, "/nothing": 404, "/media/guess": 404,
@@ -36,7 +36,8 @@ func TestOutsideSurface(t *testing.T) {
 		}
 	}
 	for i, path := range []string{"/sse/rokid", "/metis/agent/api/sse"} {
-		req, err := http.NewRequest(http.MethodPost, s.url+path, strings.NewReader(question("1", "", fmt.Sprint(i), "你好")))
+		req, err := http.NewRequest(http.MethodPost, s.url+path,
+			strings.NewReader(question("1", "", fmt.Sprint(i), "你好")))
 		must(t, err)
 		req.Header.Set("Authorization", "Bearer test_token")
 		res, err := http.DefaultClient.Do(req)
@@ -48,14 +49,15 @@ func TestOutsideSurface(t *testing.T) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}
-	if _, text := get(t, s.url+"/metrics"); !strings.Contains(text, `patchbay_turns_total{code="",door="lingzhu",kind="echo",outcome="done"}`) {
+	if _, text := get(t, s.url+"/metrics"); !strings.Contains(text,
+		`patchbay_turns_total{channel="lingzhu",code="",kind="echo",outcome="done"}`) {
 		t.Error("the turns are not counted")
 	}
 }
 
-// Each refusal is logged once, with its cause, and without the secret.
+// Each refusal is logged once, with its cause and without the secret.
 func TestRefusalsAreLogged(t *testing.T) {
-	p := newPlace(store.Options{Folder: t.TempDir()})
+	p := newInstallation(store.Options{Folder: t.TempDir()})
 	s := p.serve(t, "--demo")
 	const secret = "guess-my-secret-key"
 	if _, err := s.ask(secret, question("1", "", "1", "x"), nil); err != nil {
@@ -72,7 +74,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 	res.Body.Close()
 	must(t, s.stop())
 	log := s.log()
-	for _, cause := range []string{`cause="no such key"`, `cause="Invalid JSON: syntax error`, `cause="no such bot"`, `cause="no key was shown"`} {
+	for _, cause := range []string{`cause="no such key"`, `cause="Invalid JSON: syntax error`, `cause="no such bot"`,
+		`cause="no key was shown"`} {
 		if n := strings.Count(log, cause); n != 1 {
 			t.Errorf("%s is logged %d times in\n%s", cause, n, log)
 		}
@@ -82,9 +85,9 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// Stopping lets running turns end, and tells those who ask meanwhile that there are no new ones.
+// A stopping server completes running turns and refuses new ones with a message.
 func TestStoppingLetsAnswersEnd(t *testing.T) {
-	p := newPlace(store.Options{Folder: t.TempDir()})
+	p := newInstallation(store.Options{Folder: t.TempDir()})
 	p.run(t, "user", "add", "ada")
 	var bot addedBot
 	p.json(t, &bot, "bot", "add", "--name", "claw", "--kind", "eyeclaw")
@@ -92,14 +95,15 @@ func TestStoppingLetsAnswersEnd(t *testing.T) {
 	p.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu", "--bot", fmt.Sprint(bot.ID))
 	s := p.serve(t)
 	release := make(chan struct{})
-	plugin := sim.New(sim.Options{Server: s.url, Token: bot.SDKToken, Scale: 0.02, Upstream: func(ctx context.Context, c sim.Chat, piece func(string)) error {
-		piece("before ")
-		if c.Message == "slow" {
-			<-release
-		}
-		piece("after")
-		return nil
-	}})
+	plugin := sim.New(sim.Options{Server: s.url, Token: bot.SDKToken, Scale: 0.02,
+		Upstream: func(ctx context.Context, c sim.Chat, piece func(string)) error {
+			piece("before ")
+			if c.Message == "slow" {
+				<-release
+			}
+			piece("after")
+			return nil
+		}})
 	running, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { plugin.Run(running) })
@@ -119,8 +123,9 @@ func TestStoppingLetsAnswersEnd(t *testing.T) {
 	<-heard
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
-	for deadline := time.Now().Add(10 * time.Second); ; { // until it says that it stops
-		if status, body := get(t, s.url+"/readyz"); status == http.StatusServiceUnavailable && strings.Contains(body, "stopping") {
+	for deadline := time.Now().Add(10 * time.Second); ; { // until it reports that it is stopping
+		if status, body := get(t, s.url+"/readyz"); status == http.StatusServiceUnavailable &&
+			strings.Contains(body, "stopping") {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -137,11 +142,12 @@ func TestStoppingLetsAnswersEnd(t *testing.T) {
 	}
 }
 
-// asksWhileDraining asks a server that waits for its last turns. Wearers hear a sentence in
-// their language, and programs are told when to come again.
+// asksWhileDraining asks a server that waits for its last turns. Wearers get a message in their
+// language, programs a time to retry.
 func asksWhileDraining(t *testing.T, s *server, key string) {
 	t.Helper()
-	for lang, words := range map[string]string{"zh-CN": "服务正在重启，请稍等一会儿再问一次。", "en-US": "The server is restarting. Please ask again in a moment."} {
+	for lang, words := range map[string]string{"zh-CN": "服务正在重启，请稍等一会儿再问一次。",
+		"en-US": "The server is restarting. Please ask again in a moment."} {
 		body := strings.Replace(question("x", "V", "3", "new"), "zh-CN", lang, 1)
 		req, err := http.NewRequest(http.MethodPost, s.url+"/sse/rokid", strings.NewReader(body))
 		must(t, err)
@@ -151,7 +157,8 @@ func asksWhileDraining(t *testing.T, s *server, key string) {
 		text, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		must(t, err)
-		if res.StatusCode != http.StatusOK || !strings.Contains(string(text), `"answer_stream":"`+words+`"`) || !strings.Contains(string(text), "event: done") {
+		if res.StatusCode != http.StatusOK || !strings.Contains(string(text), `"answer_stream":"`+words+`"`) ||
+			!strings.Contains(string(text), "event: done") {
 			t.Errorf("a question in %s: %d %s", lang, res.StatusCode, text)
 		}
 	}
@@ -170,7 +177,8 @@ func asksWhileDraining(t *testing.T, s *server, key string) {
 		text, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		must(t, err)
-		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(text), c.words) {
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" ||
+			!strings.Contains(string(text), c.words) {
 			t.Errorf("%s %s: %d %v %s", c.method, c.path, res.StatusCode, res.Header, text)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Places are found wherever they stand.
+// verbs finds placeholders anywhere in a text.
 func TestVerbs(t *testing.T) {
 	for text, want := range map[string]string{
 		"nothing, 100%%":           "",
@@ -28,8 +28,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// Every sentence that people are told is there in both languages, with the same
-// places to be filled in.
+// Every message exists in both languages, with the same placeholders.
 func TestSentencesInBothLanguages(t *testing.T) {
 	said := 0
 	walk(t, ".go", func(file, text string) {
@@ -52,12 +51,13 @@ func TestSentencesInBothLanguages(t *testing.T) {
 				t.Errorf("%s: a talk.Say is filled in differently: zh %v, en %v", at, verbs(s.zh), verbs(s.en))
 			}
 		}
-		// A poem is not told twice.
+		// A poem is not translated.
 		if file == "cmd/patchbay/demo_plugin.go" {
 			return
 		}
 		for _, l := range chineseOutsideSay(f) {
-			t.Errorf("%s: a Chinese sentence without its English, which talk.Say would ask for: %s", fset.Position(l.Pos()), l.Value)
+			t.Errorf("%s: a Chinese sentence without its English, which talk.Say would ask for: %s",
+				fset.Position(l.Pos()), l.Value)
 		}
 	})
 	if said < 100 {
@@ -65,25 +65,27 @@ func TestSentencesInBothLanguages(t *testing.T) {
 	}
 }
 
-// bothTongues are the folders and files in which whatever is wrong with what people give is
-// found: it is a [talk.Wrong], and no error with English words of its own.
+// bothTongues are the folders and files that check people's input: their errors are a [talk.Wrong],
+// and no English error texts.
 var bothTongues = []string{
-	"internal/app/clouds.go", "internal/app/shims.go", "internal/board/registry.go", "internal/board/rules.go", "internal/board/settings.go",
-	"internal/plug/learn/fsrs/", "internal/plug/learn/schedule/validate.go", "internal/plug/learn/transfer/", "internal/plug/mcp/upstream/settings.go",
+	"internal/app/clouds.go", "internal/app/shims.go", "internal/hub/registry.go", "internal/hub/rules.go",
+	"internal/hub/settings.go",
+	"internal/plug/learn/fsrs/", "internal/plug/learn/schedule/validate.go", "internal/plug/learn/transfer/",
+	"internal/plug/mcp/upstream/settings.go",
 	"internal/plug/openai/settings.go", "internal/plug/openclaw/bot/settings.go", "internal/plug/rokid/display.go",
-	// Of the command line, all but the demo and the simulated devices, which find faults
-	// of ours.
+	// The command line, except for the demo and the simulated devices, which report our own faults.
 	"cmd/patchbay/",
 }
 
-// aside are files among them, and words, that nobody is told.
+// aside matches files among them, and texts, that people do not see.
 var aside = regexp.MustCompile(`^cmd/patchbay/(demo|simulate)_?|^[^a-z]*$|^(no more|see above)$`)
 
-// What is wrong with settings, with files and with commands is told in both languages.
+// Errors of settings, files and commands exist in both languages.
 func TestWrongsInBothLanguages(t *testing.T) {
 	looked := 0
 	walk(t, ".go", func(file, text string) {
-		if !code(file) || aside.MatchString(file) || !slices.ContainsFunc(bothTongues, func(there string) bool { return strings.HasPrefix(file, there) }) {
+		if !code(file) || aside.MatchString(file) || !slices.ContainsFunc(bothTongues,
+			func(there string) bool { return strings.HasPrefix(file, there) }) {
 			return
 		}
 		looked++
@@ -103,7 +105,8 @@ func TestWrongsInBothLanguages(t *testing.T) {
 			if !ok || !fixed || strings.Contains(words, "%w") || aside.MatchString(verb.ReplaceAllString(words, "")) {
 				return true
 			}
-			if of, ok := name.X.(*ast.Ident); ok && (of.Name == "errors" && name.Sel.Name == "New" || of.Name == "fmt" && name.Sel.Name == "Errorf") {
+			if of, ok := name.X.(*ast.Ident); ok && (of.Name == "errors" && name.Sel.Name == "New" ||
+				of.Name == "fmt" && name.Sel.Name == "Errorf") {
 				t.Errorf("%s: an error in English alone: %q; use talk.Say.Wrong", fset.Position(call.Pos()), words)
 			}
 			return true
@@ -114,7 +117,7 @@ func TestWrongsInBothLanguages(t *testing.T) {
 	}
 }
 
-// sentencesOf finds the talk.Say literals of one file of the repository.
+// sentencesOf returns the talk.Say literals of one file of the repository.
 func sentencesOf(t *testing.T, file string) []sentence {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.SkipObjectResolution)
@@ -130,8 +133,8 @@ type sentence struct {
 	zh, en string
 }
 
-// sentences finds the talk.Say literals of a file, apart from those that are not
-// made of texts alone.
+// sentences returns the talk.Say literals of a file, except those that are not made of constant
+// texts alone.
 func sentences(f *ast.File) []sentence {
 	var list []sentence
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -170,7 +173,7 @@ func isSay(typ ast.Expr) bool {
 	return false
 }
 
-// constant is the value of a text, or of texts that are added up.
+// constant returns the value of a string literal, or of a sum of them.
 func constant(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -186,7 +189,7 @@ func constant(e ast.Expr) (string, bool) {
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z])`)
 
-// verbs are the places to be filled in, by the number of what fills them.
+// verbs returns the placeholders of a text, by argument number.
 func verbs(text string) []string {
 	var list []string
 	next := 1
@@ -201,8 +204,8 @@ func verbs(text string) []string {
 	return slices.Compact(list)
 }
 
-// chineseOutsideSay finds sentences in Chinese, which their full stop gives
-// away, that are neither in a talk.Say nor patterns of what people say.
+// chineseOutsideSay finds Chinese sentences, recognized by their full stop, that are neither in a
+// talk.Say nor patterns of spoken text.
 func chineseOutsideSay(f *ast.File) []*ast.BasicLit {
 	var list []*ast.BasicLit
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -213,7 +216,8 @@ func chineseOutsideSay(f *ast.File) []*ast.BasicLit {
 			s, ok := n.Fun.(*ast.SelectorExpr)
 			return !ok || s.Sel.Name != "MustCompile"
 		case *ast.BasicLit:
-			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && sentenceEnd.MatchString(text) {
+			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil &&
+				sentenceEnd.MatchString(text) {
 				list = append(list, n)
 			}
 		}
@@ -222,6 +226,6 @@ func chineseOutsideSay(f *ast.File) []*ast.BasicLit {
 	return list
 }
 
-// sentenceEnd is a full stop behind a Chinese character: alone, it is
-// punctuation that some code looks for.
+// sentenceEnd matches a full stop after a Chinese character; alone, it is punctuation that some
+// code looks for.
 var sentenceEnd = regexp.MustCompile(`\p{Han}[。！？]`)

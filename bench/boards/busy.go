@@ -27,8 +27,8 @@ const (
 	clip = 4 * time.Minute
 )
 
-// spoken are the packets of somebody who makes no pauses.
-func spoken() (packets [][]byte) {
+// speechPackets are the packets of somebody who makes no pauses.
+func speechPackets() (packets [][]byte) {
 	for _, p := range sim.GoodMorning() {
 		if len(p) > 40 {
 			packets = append(packets, p)
@@ -40,8 +40,8 @@ func spoken() (packets [][]byte) {
 // sound makes an Ogg-Opus file that lasts for a time.
 func sound(length time.Duration) ([]byte, error) {
 	var file bytes.Buffer
-	w, err := ogg.NewWriter(&file, ogg.Recording{Channels: 1, InputRate: wire.UplinkRate, Vendor: "bench"})
-	for said := spoken(); err == nil && w.Length() < length; {
+	w, err := ogg.NewWriter(&file, ogg.WriterOptions{Channels: 1, InputRate: wire.UplinkRate, Vendor: "bench"})
+	for said := speechPackets(); err == nil && w.Length() < length; {
 		for _, p := range said {
 			if err = w.Write(p); err != nil {
 				break
@@ -54,13 +54,14 @@ func sound(length time.Duration) ([]byte, error) {
 	return file.Bytes(), err
 }
 
-// offer serves a file on this machine, and says where.
-func offer(ctx context.Context, file []byte) (string, error) {
+// serveSound serves a file on this machine, and says where.
+func serveSound(ctx context.Context, file []byte) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
 		w.Write(file) //nolint:errcheck // who fetched it has gone
 	})}
 	context.AfterFunc(ctx, func() { s.Close() })
@@ -76,7 +77,7 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	address, err := offer(ctx, file)
+	address, err := serveSound(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	talking, hush := context.WithCancel(ctx)
-	defer hush()
+	talking, stopTalking := context.WithCancel(ctx)
+	defer stopTalking()
 	client := callers(o.busy)
 	errs := make([]error, o.busy)
 	var wg sync.WaitGroup
@@ -123,7 +124,7 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	hush()
+	stopTalking()
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -146,16 +147,21 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	due := boards * o.long.Seconds() / wire.UplinkFrame.Seconds()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "boards that talk\t%d over %s for %v\n", o.busy, o.transport, o.long)
-	fmt.Fprintf(w, "processor\t%.2f %% of a core each\t%.0f %% in all, the boards %.0f %%\n", share(cpu, o.long)/boards, share(cpu, o.long), share(own, o.long))
-	fmt.Fprintf(w, "memory\t%.0f KiB heap each\t%.1f goroutines each, RSS %.0f MiB\n", float64(after.Heap-before.Heap)/boards/1024, float64(after.Goroutines-before.Goroutines)/boards, rss/(1<<20))
+	fmt.Fprintf(w, "processor\t%.2f %% of a core each\t%.0f %% in all, the boards %.0f %%\n", share(cpu, o.long)/boards,
+		share(cpu, o.long), share(own, o.long))
+	fmt.Fprintf(w, "memory\t%.0f KiB heap each\t%.1f goroutines each, RSS %.0f MiB\n",
+		float64(after.Heap-before.Heap)/boards/1024, float64(after.Goroutines-before.Goroutines)/boards, rss/(1<<20))
 	fmt.Fprintf(w, "packets from boards\t%.1f %% of all\t%.0f dropped by the server, %.0f missing, %d not sent by the boards\n", 100*float64(t.Sent-was.Sent)/due,
-		n[`patchbay_xiaozhi_packets_total{outcome="dropped",way="up"}`], n[`patchbay_xiaozhi_packets_total{outcome="missing",way="up"}`], t.SendDropped)
+		n[`patchbay_xiaozhi_packets_total{outcome="dropped",way="up"}`],
+		n[`patchbay_xiaozhi_packets_total{outcome="missing",way="up"}`], t.SendDropped)
 	fmt.Fprintf(w, "packets to boards\t%.1f %% of all\tdropped by the boards: %d as they did not speak, %d as they had no room, %d as they began to speak; %d times nothing to play\n",
 		100*float64(t.Received-was.Received)/due, t.DroppedState, t.DroppedQueue, t.DroppedReset, t.Underruns)
-	fmt.Fprintf(w, "between two packets\tp50 %v\tp99 %v, max %v, at the boards\n", t.Interval(.5), t.Interval(.99), t.Interval(1))
+	fmt.Fprintf(w, "between two packets\tp50 %v\tp99 %v, max %v, at the boards\n", t.Interval(.5), t.Interval(.99),
+		t.Interval(1))
 	fmt.Fprintf(w, "jitter at the boards\tp50 %v\tp99 %v, p99.9 %v\n", t.Jitter(.5), t.Jitter(.99), t.Jitter(.999))
 	fmt.Fprintf(w, "lateness at the server\tp99 %.1f ms\tof the median board, %.1f ms of the worst; latest %.1f ms; %.0f packets by 20 ms or more, %.0f gaps\n",
-		late.median, late.worst, late.latest, n["patchbay_xiaozhi_late_total"], n["patchbay_xiaozhi_gaps_total"])
+		late.median, late.worst, late.latest, n["patchbay_xiaozhi_late_packets_total"],
+		n["patchbay_xiaozhi_gaps_total"])
 	for _, v := range t.Violations {
 		fmt.Fprintf(w, "against the protocol\t%v\n", v)
 	}
@@ -173,7 +179,7 @@ func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sou
 	var speaks sync.WaitGroup
 	defer speaks.Wait()
 	speaks.Go(func() {
-		for said := spoken(); ctx.Err() == nil && b.Talk(ctx, said) == nil; {
+		for said := speechPackets(); ctx.Err() == nil && b.Talk(ctx, said) == nil; {
 		}
 	})
 	for err == nil && ctx.Err() == nil {

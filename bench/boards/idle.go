@@ -19,18 +19,19 @@ import (
 const (
 	// booters is how many boards are turned on at a time.
 	booters = 64
-	// greetLimit is how long the server may take to ask all of them for their tools.
-	greetLimit = 2 * time.Minute
-	// greeters is how many boards begin a conversation, to see how soon they are
+	// toolsTimeout is how long the server may take to ask all of them for their tools.
+	toolsTimeout = 2 * time.Minute
+	// maxHellos is how many boards begin a conversation, to see how soon they are
 	// answered.
-	greeters = 300
+	maxHellos = 300
 )
 
 // newBoard makes a board that does at once what it is told: how long a board's own
 // loop takes is no matter of the server.
 func newBoard(s *server, number int, mode string) *sim.Board {
 	return sim.New(sim.Options{
-		OTA: s.URL + xiaozhi.HomePath, MAC: fmt.Sprintf("02:be:00:%02x:%02x:%02x", number>>16&0xff, number>>8&0xff, number&0xff), UUID: fmt.Sprintf("be000000-0000-4000-8000-%012x", number), Mode: mode,
+		OTA: s.URL + xiaozhi.OTAPath, MAC: fmt.Sprintf("02:be:00:%02x:%02x:%02x", number>>16&0xff, number>>8&0xff,
+			number&0xff), UUID: fmt.Sprintf("be000000-0000-4000-8000-%012x", number), Mode: mode,
 		Profile: sim.FW25, Dial: sim.DialFrom(number), Latency: func() time.Duration { return 0 },
 		Slack: time.Minute, // what is late is measured here, and no rule that is broken
 	})
@@ -106,11 +107,12 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	if warm.failed > 0 {
 		return warm.why
 	}
-	if err := warm.greeted(ctx); err != nil {
+	if err := warm.awaitTools(ctx); err != nil {
 		return err
 	}
 	client := callers(o.callers)
-	if _, err := s.call(ctx, client, warm.boards[0].MAC(), "self.audio_speaker.set_volume", `{"volume":10}`); err != nil {
+	if _, err := s.call(ctx, client, warm.boards[0].MAC(), "self.audio_speaker.set_volume",
+		`{"volume":10}`); err != nil {
 		return err
 	}
 	before, err := s.memory(ctx)
@@ -124,7 +126,7 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	if f.failed > 0 {
 		return fmt.Errorf("%d boards could not be turned on; the first: %w", f.failed, f.why)
 	}
-	if err := f.greeted(ctx); err != nil {
+	if err := f.awaitTools(ctx); err != nil {
 		return err
 	}
 	cpu, own = s.cpu()-cpu, cpuOf(os.Getpid())-own
@@ -138,9 +140,10 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "boards on MQTT\t%d\t%d at a time are turned on\n", len(f.boards), booters)
 	fmt.Fprintf(w, "new ones\t%.0f a second\tcall home p50 %v, p99 %v; the server used %.2f ms each, the boards %.2f ms\n", n/f.took.Seconds(),
-		short(sim.Quantile(t.HomeTimes, .5)), short(sim.Quantile(t.HomeTimes, .99)), millis(cpu)/n, millis(own)/n)
+		short(sim.Quantile(t.OTATimes, .5)), short(sim.Quantile(t.OTATimes, .99)), millis(cpu)/n, millis(own)/n)
 	fmt.Fprintf(w, "memory each\t%.1f KiB RSS\t%.1f KiB heap, %.1f KiB stacks, %.1f goroutines; RSS was %.0f MiB before garbage collection\n", (s.rss()-rss)/n/1024,
-		(float64(after.Heap)-float64(before.Heap))/n/1024, (float64(after.Stacks)-float64(before.Stacks))/n/1024, float64(after.Goroutines-before.Goroutines)/n, peak/(1<<20))
+		(float64(after.Heap)-float64(before.Heap))/n/1024, (float64(after.Stacks)-float64(before.Stacks))/n/1024,
+		float64(after.Goroutines-before.Goroutines)/n, peak/(1<<20))
 	w.Flush() //nolint:errcheck // standard output
 	if err := s.saveProfile(ctx, "heap", o.profile); err != nil {
 		return err
@@ -153,11 +156,13 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	pause(ctx, 2*time.Second) // they are asked for their tools
 	t = f.total()
 	fmt.Fprintf(w, "known ones\t%.0f a second\tcall home p50 %v, p99 %v; the server used %.2f ms each, the boards %.2f ms\n", n/f.took.Seconds(),
-		short(sim.Quantile(t.HomeTimes, .5)), short(sim.Quantile(t.HomeTimes, .99)), millis(s.cpu()-cpu)/n, millis(cpuOf(os.Getpid())-own)/n)
+		short(sim.Quantile(t.OTATimes, .5)), short(sim.Quantile(t.OTATimes, .99)), millis(s.cpu()-cpu)/n,
+		millis(cpuOf(os.Getpid())-own)/n)
 	w.Flush() //nolint:errcheck // standard output
 	cpu, own = s.cpu(), cpuOf(os.Getpid())
 	pause(ctx, o.span)
-	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe boards %.2f %%\n", share(s.cpu()-cpu, o.span), share(cpuOf(os.Getpid())-own, o.span))
+	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe boards %.2f %%\n", share(s.cpu()-cpu, o.span),
+		share(cpuOf(os.Getpid())-own, o.span))
 	w.Flush() //nolint:errcheck // standard output
 	hellos, err := f.hellos(ctx)
 	if err != nil {
@@ -175,21 +180,22 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	}
 	c := float64(max(1, len(calls)))
 	fmt.Fprintf(w, "calls of boards' tools\tp50 %v\tp99 %v, %d at a time, %.0f a second; the server used %.2f ms each, the boards %.2f ms\n", short(sim.Quantile(calls, .5)),
-		short(sim.Quantile(calls, .99)), o.callers, c/o.span.Seconds(), millis(s.cpu()-cpu)/c, millis(cpuOf(os.Getpid())-own)/c)
+		short(sim.Quantile(calls, .99)), o.callers, c/o.span.Seconds(), millis(s.cpu()-cpu)/c,
+		millis(cpuOf(os.Getpid())-own)/c)
 	for _, v := range f.total().Violations {
 		fmt.Fprintf(w, "against the protocol\t%v\n", v)
 	}
 	return w.Flush()
 }
 
-// greeted waits until the server has asked all boards for their tools.
-func (f *fleet) greeted(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, greetLimit)
+// awaitTools waits until the server has asked all boards for their tools.
+func (f *fleet) awaitTools(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, toolsTimeout)
 	defer cancel()
 	for _, b := range f.boards {
 		for r := b.Report(); r.Lists == 0 || r.Initializes == 0; r = b.Report() {
 			if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
-				return fmt.Errorf("a board was not asked for its tools within %v (%s)", greetLimit, b.MAC())
+				return fmt.Errorf("a board was not asked for its tools within %v (%s)", toolsTimeout, b.MAC())
 			}
 		}
 	}
@@ -199,7 +205,7 @@ func (f *fleet) greeted(ctx context.Context) error {
 
 // hellos has boards begin conversations, and returns how long the hellos took.
 func (f *fleet) hellos(ctx context.Context) (took []time.Duration, err error) {
-	for range min(greeters, len(f.boards)) {
+	for range min(maxHellos, len(f.boards)) {
 		b := f.boards[rand.IntN(len(f.boards))]
 		if err := b.Press(ctx); err != nil {
 			return nil, err
@@ -223,7 +229,8 @@ func (f *fleet) calls(ctx context.Context, s *server, o options) ([]time.Duratio
 			for time.Now().Before(until) && errs[i] == nil {
 				b := f.boards[rand.IntN(len(f.boards))]
 				begin := time.Now()
-				_, errs[i] = s.call(ctx, client, b.MAC(), "self.audio_speaker.set_volume", fmt.Sprintf(`{"volume":%d}`, rand.IntN(100)))
+				_, errs[i] = s.call(ctx, client, b.MAC(), "self.audio_speaker.set_volume",
+					fmt.Sprintf(`{"volume":%d}`, rand.IntN(100)))
 				took[i] = append(took[i], time.Since(begin))
 			}
 		})

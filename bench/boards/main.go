@@ -73,7 +73,8 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.busy, "busy", 0, "boards that talk, instead of idle ones")
 	flag.DurationVar(&o.long, "for", time.Minute, "with -busy: for how long")
 	flag.StringVar(&o.transport, "transport", "websocket", "with -busy: websocket or mqtt")
-	flag.StringVar(&o.profile, "profile", "", "file for a profile of the server: of its memory with -idle, of its processor time with -busy")
+	flag.StringVar(&o.profile, "profile", "",
+		"file for a profile of the server: of its memory with -idle, of its processor time with -busy")
 	flag.Parse()
 	if o.transport != "websocket" && o.transport != "mqtt" {
 		return o, fmt.Errorf("-transport: %q is neither websocket nor mqtt", o.transport)
@@ -84,14 +85,15 @@ func parse() (o options, err error) {
 // spareFiles is what a process has open beside its boards.
 const spareFiles = 200
 
-// filesFor says whether so many boards can be connected.
+// filesFor reports whether so many boards can be connected.
 func filesFor(boards int) error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return err
 	}
 	if need := uint64(boards + boards/10 + spareFiles); l.Cur < need { // Go has raised it to l.Max
-		return fmt.Errorf("%d boards need %d open files, and %d are allowed; try: ulimit -n %d", boards, need, l.Cur, need)
+		return fmt.Errorf("%d boards need %d open files, and %d are allowed; try: ulimit -n %d", boards, need, l.Cur,
+			need)
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func serve(args []string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	settings, _, err := config.Load(config.Sources{Flags: map[string]string{
-		"data": args[0], "listen": "127.0.0.1:0", "log.level": "warn", "fetch.allow_nets": "127.0.0.0/8", "limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0",
+		"data": args[0], "listen": "127.0.0.1:0", "log.level": "warn", "fetch.allow_nets": "127.0.0.0/8",
+		"limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0",
 		"xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0", "xiaozhi.transport": args[1],
 	}})
 	if err != nil {
@@ -52,21 +53,23 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	http.HandleFunc("GET /memory", tellMemory)
+	http.HandleFunc("GET /memory", serveMemory)
 	go http.Serve(side, nil) //nolint:errcheck,gosec // ends with the process
 	go func() {
 		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
 		stop()
 	}()
-	return app.Serve(ctx, settings, app.Options{Version: "bench", Demo: true, Logs: os.Stderr, Ready: func(url string, b *app.Base) {
-		at, err := app.FindRunning(b.Config.Data)
-		if err == nil {
-			err = json.NewEncoder(os.Stdout).Encode(server{URL: url, Key: at.Key, Debug: "http://" + side.Addr().String()})
-		}
-		if err != nil {
-			fail(err)
-		}
-	}})
+	return app.Serve(ctx, settings, app.Options{Version: "bench", Demo: true, Logs: os.Stderr,
+		Ready: func(url string, b *app.Base) {
+			at, err := app.FindRunning(b.Config.Data)
+			if err == nil {
+				err = json.NewEncoder(os.Stdout).Encode(server{URL: url, Key: at.Key,
+					Debug: "http://" + side.Addr().String()})
+			}
+			if err != nil {
+				fail(err)
+			}
+		}})
 }
 
 // memory is what the server's runtime says.
@@ -76,8 +79,8 @@ type memory struct {
 	Goroutines int    `json:"goroutines"`
 }
 
-// tellMemory collects the garbage, and tells what is left.
-func tellMemory(w http.ResponseWriter, _ *http.Request) {
+// serveMemory collects the garbage, and tells what is left.
+func serveMemory(w http.ResponseWriter, _ *http.Request) {
 	for range 4 { // each halves the stacks that were deep once, at most
 		runtime.GC()
 	}
@@ -220,7 +223,8 @@ func callers(n int) *http.Client {
 
 // call calls a tool of a board, and returns what the last line of the answer has.
 func (s *server) call(ctx context.Context, client *http.Client, mac, tool, args string) (json.RawMessage, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/api/v1/devices/"+mac+"/tools/"+tool+"/call", strings.NewReader(`{"arguments":`+args+`}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		s.URL+"/api/v1/devices/"+mac+"/tools/"+tool+"/call", strings.NewReader(`{"arguments":`+args+`}`))
 	if err != nil {
 		return nil, err
 	}

@@ -19,12 +19,12 @@ const (
 	brokerAddress = "127.0.0.1:1883"
 )
 
-// lookEvery is how often it is looked which instances are ready: twice as often as the manual
+// checkInterval is how often it is looked which instances are ready: twice as often as the manual
 // asks for.
-const lookEvery = time.Second
+const checkInterval = time.Second
 
-// counts are what became of connections.
-type counts struct {
+// connCounts are what became of connections.
+type connCounts struct {
 	Connects int `json:"connects"` // that were answered as they have to be
 	Refused  int `json:"refused"`  // that were answered with a refusal
 	Broken   int `json:"broken"`   // that were cut off without an answer
@@ -34,39 +34,39 @@ type counts struct {
 
 // balancer chooses an instance for each connection.
 type balancer struct {
-	mu     sync.Mutex
-	places []place
-	ready  []bool
-	load   []int // connections
-	count  counts
+	mu       sync.Mutex
+	backends []backend
+	ready    []bool
+	load     []int // connections
+	count    connCounts
 }
 
-func newBalancer(ctx context.Context, places []place) *balancer {
-	b := &balancer{places: places, ready: make([]bool, len(places)), load: make([]int, len(places))}
-	for i, p := range places {
+func newBalancer(ctx context.Context, backends []backend) *balancer {
+	b := &balancer{backends: backends, ready: make([]bool, len(backends)), load: make([]int, len(backends))}
+	for i, p := range backends {
 		b.ready[i] = built.IsReady(ctx, p.HTTP)
 	}
 	return b
 }
 
-// look looks again and again which instances are ready.
-func (b *balancer) look(ctx context.Context) {
+// watch looks again and again which instances are ready.
+func (b *balancer) watch(ctx context.Context) {
 	var work sync.WaitGroup
-	for i := range b.places {
+	for i := range b.backends {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				ok := built.IsReady(ctx, b.places[i].HTTP)
+				ok := built.IsReady(ctx, b.backends[i].HTTP)
 				b.mu.Lock()
 				b.ready[i] = ok
 				b.mu.Unlock()
-				pause(ctx, lookEvery)
+				pause(ctx, checkInterval)
 			}
 		})
 	}
 	work.Wait()
 }
 
-func (b *balancer) counted() counts {
+func (b *balancer) counted() connCounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.count
@@ -81,7 +81,7 @@ func (b *balancer) choose(pin int, tried []bool) int {
 		return pin
 	}
 	best := -1
-	for i := range b.places {
+	for i := range b.backends {
 		if b.ready[i] && !tried[i] && (best < 0 || b.load[i] < b.load[best]) {
 			best = i
 		}
@@ -96,7 +96,7 @@ var errNobody = errors.New("no instance is ready")
 func (b *balancer) dialer(number, pin int) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := sim.DialFrom(number)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		tried := make([]bool, len(b.places))
+		tried := make([]bool, len(b.backends))
 		for {
 			i := b.choose(pin, tried)
 			if i < 0 {
@@ -106,9 +106,9 @@ func (b *balancer) dialer(number, pin int) func(ctx context.Context, network, ad
 				return nil, errNobody
 			}
 			tried[i] = true
-			to := b.places[i].HTTP
+			to := b.backends[i].HTTP
 			if address == brokerAddress {
-				to = b.places[i].MQTT
+				to = b.backends[i].MQTT
 			}
 			c, err := dial(ctx, network, to)
 			if err != nil {
@@ -149,7 +149,8 @@ func (b *balancer) judge(first []byte, err error) {
 		b.count.Broken++
 	case bytes.HasPrefix(first, []byte{0x20, 2}) && len(first) == 4 && first[3] != 0: // CONNACK
 		b.count.Refused++
-	case bytes.HasPrefix(first, []byte("HTTP/1.1 ")) && !bytes.HasPrefix(first[9:], []byte("101")) && !bytes.HasPrefix(first[9:], []byte("200")):
+	case bytes.HasPrefix(first, []byte("HTTP/1.1 ")) && !bytes.HasPrefix(first[9:], []byte("101")) &&
+		!bytes.HasPrefix(first[9:], []byte("200")):
 		b.count.Refused++
 	default:
 		b.count.Connects++

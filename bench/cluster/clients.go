@@ -26,18 +26,18 @@ const clientsFlag = "-clients"
 const (
 	// openers is how many devices of a process connect for the first time at a time.
 	openers = 24
-	// tellEvery is how often a process tells how its devices are.
-	tellEvery = 200 * time.Millisecond
+	// reportInterval is how often a process tells how its devices are.
+	reportInterval = 200 * time.Millisecond
 	// bootAgain is the pause after a call home that failed.
 	bootAgain = time.Second
 	// echoSubject is where a process answers bare requests.
 	echoSubject = "bench.echo"
 )
 
-// order is what a process with devices is told, in one line of JSON. It ends with its standard
-// input.
-type order struct {
-	Places []place `json:"places"`
+// clientConfig is what a process with devices is told, in one line of JSON. It ends with its
+// standard input.
+type clientConfig struct {
+	Backends []backend `json:"places"`
 	// Boards and Nodes are ranges of numbers: from, to.
 	Boards    [2]int `json:"boards"`
 	Nodes     [2]int `json:"nodes"`
@@ -49,7 +49,7 @@ type order struct {
 type report struct {
 	Boards int `json:"boards"` // that are connected
 	Nodes  int `json:"nodes"`
-	counts
+	connCounts
 	Why string `json:"why,omitempty"` // of what went wrong last
 }
 
@@ -66,7 +66,8 @@ func (r *report) add(o report) {
 }
 
 func boardID(number int) (mac, client string) {
-	return fmt.Sprintf("02:be:00:%02x:%02x:%02x", number>>16&0xff, number>>8&0xff, number&0xff), fmt.Sprintf("be000000-0000-4000-8000-%012x", number)
+	return fmt.Sprintf("02:be:00:%02x:%02x:%02x", number>>16&0xff, number>>8&0xff, number&0xff),
+		fmt.Sprintf("be000000-0000-4000-8000-%012x", number)
 }
 
 func nodeName(number int) string { return fmt.Sprint("node ", number) }
@@ -75,13 +76,14 @@ var (
 	nodeCaps     = []string{nodewire.CapMCP}
 	nodeCommands = []string{nodewire.CommandTool}
 	nodeTools    = []nodewire.PluginTool{{
-		PluginID: nodewire.PluginMCP, Name: "hall_mark", Description: "Sets a mark.", Parameters: json.RawMessage(`{"type":"object"}`), Command: nodewire.CommandTool,
+		PluginID: nodewire.PluginMCP, Name: "hall_mark", Description: "Sets a mark.",
+		Parameters: json.RawMessage(`{"type":"object"}`), Command: nodewire.CommandTool,
 		MCP: &nodewire.ToolRef{Server: "hall", Tool: "mark"},
 	}}
 )
 
-// flock are the devices of one process.
-type flock struct {
+// simClients are the devices of one process.
+type simClients struct {
 	*balancer
 	boards []*sim.Board
 	nodes  []*openclaw.Node           // nil: not made yet; with mu held
@@ -96,7 +98,7 @@ func clients(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var o order
+	var o clientConfig
 	if err := json.Unmarshal(text, &o); err != nil {
 		return err
 	}
@@ -113,13 +115,13 @@ func clients(in io.Reader, out io.Writer) error {
 		}
 		defer conn.Close()
 	}
-	f := &flock{balancer: newBalancer(ctx, o.Places)}
-	if err := f.make(o); err != nil {
+	f := &simClients{balancer: newBalancer(ctx, o.Backends)}
+	if err := f.create(o); err != nil {
 		return err
 	}
-	go f.look(ctx)   // it ends with the process, as all devices do
+	go f.watch(ctx)  // it ends with the process, as all devices do
 	go f.turnOn(ctx) // as above
-	tick := time.NewTicker(tellEvery)
+	tick := time.NewTicker(reportInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if err := json.NewEncoder(out).Encode(f.report()); err != nil {
@@ -146,8 +148,8 @@ func answerBare(url string) (*nats.Conn, error) {
 	return conn, err
 }
 
-// make makes the boards, which do nothing yet, and learns who the nodes are.
-func (f *flock) make(o order) error {
+// create makes the boards, which do nothing yet, and learns who the nodes are.
+func (f *simClients) create(o clientConfig) error {
 	for i := o.Boards[0]; i < o.Boards[1]; i++ {
 		mac, client := boardID(i)
 		pin := -1
@@ -155,8 +157,10 @@ func (f *flock) make(o order) error {
 			pin = i % instances
 		}
 		f.boards = append(f.boards, sim.New(sim.Options{
-			OTA: "http://" + homeAddress + xiaozhi.HomePath, MAC: mac, UUID: client, Profile: sim.FW25, Dial: f.dialer(i, pin),
-			Latency: func() time.Duration { return 0 }, Slack: time.Hour, // what is late is measured here, and no rule that is broken
+			OTA: "http://" + homeAddress + xiaozhi.OTAPath, MAC: mac, UUID: client, Profile: sim.FW25,
+			Dial: f.dialer(i, pin),
+			// what is late is measured here, and no rule that is broken
+			Latency: func() time.Duration { return 0 }, Slack: time.Hour,
 		}))
 	}
 	text, err := os.ReadFile(o.NodesFile)
@@ -172,8 +176,10 @@ func (f *flock) make(o order) error {
 		number := o.Nodes[0] + i
 		d := devices[number]
 		return openclaw.NewNode(openclaw.Options{
-			URL: "ws://" + homeAddress, Token: d.Token, Own: d.Token, Identity: d.Identity, Name: nodeName(number), Caps: nodeCaps, Commands: nodeCommands, Tools: nodeTools,
-			Quiet: true, Serial: true, Handle: markNothing, Over: &http.Transport{DialContext: f.dialer(1<<17+number, -1), DisableKeepAlives: true},
+			URL: "ws://" + homeAddress, Token: d.Token, DeviceToken: d.Token, Identity: d.Identity,
+			Name: nodeName(number), Caps: nodeCaps, Commands: nodeCommands, Tools: nodeTools,
+			SkipIntro: true, Serial: true, Handler: markNothing,
+			Transport: &http.Transport{DialContext: f.dialer(1<<17+number, -1), DisableKeepAlives: true},
 		})
 	}
 	return nil
@@ -184,12 +190,13 @@ func markNothing(context.Context, string, json.RawMessage) (json.RawMessage, err
 }
 
 // turnOn turns all devices on for the first time.
-func (f *flock) turnOn(ctx context.Context) {
+func (f *simClients) turnOn(ctx context.Context) {
 	var next atomic.Int64
 	var work sync.WaitGroup
 	for range openers {
 		work.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(f.boards)+len(f.nodes) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < len(f.boards)+len(f.nodes) &&
+				ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if i < len(f.boards) {
 					f.boot(ctx, f.boards[i])
 				} else {
@@ -201,7 +208,7 @@ func (f *flock) turnOn(ctx context.Context) {
 	work.Wait()
 }
 
-func (f *flock) boot(ctx context.Context, b *sim.Board) {
+func (f *simClients) boot(ctx context.Context, b *sim.Board) {
 	for ctx.Err() == nil {
 		err := b.Boot(ctx)
 		if err == nil {
@@ -212,22 +219,22 @@ func (f *flock) boot(ctx context.Context, b *sim.Board) {
 	}
 }
 
-func (f *flock) join(ctx context.Context, i int) {
+func (f *simClients) join(ctx context.Context, i int) {
 	n := f.made(i)
 	f.mu.Lock()
 	f.nodes[i] = n
 	f.mu.Unlock()
 	limit, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if n.Connected(limit) != nil { // it goes on trying
+	if n.AwaitConnected(limit) != nil { // it goes on trying
 		s, _ := n.State()
 		f.failed.Store(fmt.Sprint("a node: ", s.Err))
 	}
 }
 
 // report counts who is connected.
-func (f *flock) report() report {
-	r := report{counts: f.counted()}
+func (f *simClients) report() report {
+	r := report{connCounts: f.counted()}
 	for _, b := range f.boards {
 		if b.View().Online {
 			r.Boards++

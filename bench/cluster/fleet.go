@@ -33,7 +33,7 @@ type fleet struct {
 }
 
 // startFleet starts the processes, whose devices connect at once.
-func startFleet(ctx context.Context, t *town) (f *fleet, err error) {
+func startFleet(ctx context.Context, t *cluster) (f *fleet, err error) {
 	f = &fleet{}
 	n := max(2, (t.boards+t.nodes+perProcess-1)/perProcess)
 	var l syscall.Rlimit
@@ -42,7 +42,8 @@ func startFleet(ctx context.Context, t *town) (f *fleet, err error) {
 	}
 	// Go has raised it to what is allowed. While one instance is away the others have its devices.
 	if need := uint64(max((t.boards+t.nodes)/n, (t.boards+t.nodes)/(instances-1)) + spareFiles); l.Cur < need {
-		return nil, fmt.Errorf("%d devices need %d open files in one process, and %d are allowed; try: ulimit -n %d", t.boards+t.nodes, need, l.Cur, need)
+		return nil, fmt.Errorf("%d devices need %d open files in one process, and %d are allowed; try: ulimit -n %d",
+			t.boards+t.nodes, need, l.Cur, need)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -50,9 +51,10 @@ func startFleet(ctx context.Context, t *town) (f *fleet, err error) {
 	}
 	f.last = make([]report, n)
 	for i := range n {
-		o := order{
-			Places: t.places, NodesFile: t.nodesFile(),
-			Boards: [2]int{t.boards * i / n, t.boards * (i + 1) / n}, Nodes: [2]int{t.nodes * i / n, t.nodes * (i + 1) / n},
+		o := clientConfig{
+			Backends: t.backends, NodesFile: t.nodesFile(),
+			Boards: [2]int{t.boards * i / n, t.boards * (i + 1) / n},
+			Nodes:  [2]int{t.nodes * i / n, t.nodes * (i + 1) / n},
 		}
 		if i == 0 {
 			o.Echo = t.bus.ClientURL()
@@ -65,7 +67,7 @@ func startFleet(ctx context.Context, t *town) (f *fleet, err error) {
 	return f, nil
 }
 
-func (f *fleet) add(ctx context.Context, program string, i int, o order) error {
+func (f *fleet) add(ctx context.Context, program string, i int, o clientConfig) error {
 	cmd := exec.CommandContext(ctx, program, clientsFlag)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -130,15 +132,16 @@ func (f *fleet) cpu() (sum time.Duration) {
 // backLimit is how long devices may take to connect.
 const backLimit = 10 * time.Minute
 
-// all waits until all devices are connected.
-func (t *town) all(ctx context.Context) error {
-	for began := time.Now(); ; pause(ctx, tellEvery/2) {
+// awaitAll waits until all devices are connected.
+func (t *cluster) awaitAll(ctx context.Context) error {
+	for began := time.Now(); ; pause(ctx, reportInterval/2) {
 		r, gone := t.fleet.report()
 		switch {
 		case r.Boards == t.boards && r.Nodes == t.nodes:
 			return nil
 		case gone || ctx.Err() != nil || time.Since(began) > backLimit:
-			return fmt.Errorf("%d boards of %d and %d nodes of %d are connected; the last that went wrong: %s", r.Boards, t.boards, r.Nodes, t.nodes, r.Why)
+			return fmt.Errorf("%d boards of %d and %d nodes of %d are connected; the last that went wrong: %s",
+				r.Boards, t.boards, r.Nodes, t.nodes, r.Why)
 		}
 	}
 }

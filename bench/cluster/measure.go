@@ -18,7 +18,7 @@ import (
 
 // measureMemory starts the installation when nobody is known, when all devices are known, and
 // connects them.
-func (t *town) measureMemory(ctx context.Context) error {
+func (t *cluster) measureMemory(ctx context.Context) error {
 	if err := t.start(ctx); err != nil {
 		return err
 	}
@@ -26,7 +26,8 @@ func (t *town) measureMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.print("an instance that knows nobody", empty.rss/instances/(1<<20), "MiB RSS", "%.0f goroutines", empty.goroutines/instances)
+	t.print("an instance that knows nobody", empty.rss/instances/(1<<20), "MiB RSS",
+		"%.0f goroutines", empty.goroutines/instances)
 	for _, n := range t.inst {
 		if err := n.Signal(syscall.SIGTERM); err != nil {
 			return err
@@ -50,7 +51,8 @@ func (t *town) measureMemory(ctx context.Context) error {
 		return err
 	}
 	devices := float64(t.boards + t.nodes)
-	t.print("a device that is known, on each instance", (known.rss-empty.rss)/instances/devices/1024, "KiB RSS", "%.1f KiB live; filled in %.0f s",
+	t.print("a device that is known, on each instance", (known.rss-empty.rss)/instances/devices/1024, "KiB RSS",
+		"%.1f KiB live; filled in %.0f s",
 		(known.live-empty.live)/instances/devices/1024, filled.Seconds())
 	t.print("start of an instance that knows all", started.Seconds(), "s", "")
 	was, err := t.usage(ctx)
@@ -61,7 +63,7 @@ func (t *town) measureMemory(ctx context.Context) error {
 	if t.fleet, err = startFleet(ctx, t); err != nil {
 		return err
 	}
-	if err := t.all(ctx); err != nil {
+	if err := t.awaitAll(ctx); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -70,23 +72,30 @@ func (t *town) measureMemory(ctx context.Context) error {
 		return err
 	}
 	u := now.since(was)
-	t.print("first connection of all", took.Seconds(), "s", "%.0f a second; %d refused, %d broken, %d unreached", devices/took.Seconds(), u.Refused, u.Broken, u.Unreached)
-	t.print("  processor of the servers", millis(u.servers)/devices, "ms each", "PostgreSQL %.2f, NATS %.2f, devices %.2f", millis(u.tables)/devices, millis(u.own)/devices, millis(u.clients)/devices)
-	t.print("  on the bus", u.in/devices, "messages each", "%.2f out, %.0f bytes in, %.0f bytes out", u.out/devices, u.bytesIn/devices, u.bytesOut/devices)
-	t.print("  PostgreSQL", u.commits/devices, "transactions each", "those that only read, too; %.0f bytes of WAL", u.wal/devices)
+	t.print("first connection of all", took.Seconds(), "s", "%.0f a second; %d refused, %d broken, %d unreached",
+		devices/took.Seconds(), u.Refused, u.Broken, u.Unreached)
+	t.print("  processor of the servers", millis(u.servers)/devices, "ms each",
+		"PostgreSQL %.2f, NATS %.2f, devices %.2f", millis(u.tables)/devices, millis(u.own)/devices,
+		millis(u.clients)/devices)
+	t.print("  on the bus", u.in/devices, "messages each", "%.2f out, %.0f bytes in, %.0f bytes out", u.out/devices,
+		u.bytesIn/devices, u.bytesOut/devices)
+	t.print("  PostgreSQL", u.commits/devices, "transactions each",
+		"those that only read, too; %.0f bytes of WAL", u.wal/devices)
 	connected, err := t.memory(ctx)
 	if err != nil {
 		return err
 	}
-	t.print("a device that is connected, in addition", (connected.rss-known.rss)/devices/1024, "KiB RSS", "%.1f KiB live, %.2f goroutines; over all instances", (connected.live-known.live)/devices/1024,
+	t.print("a device that is connected, in addition", (connected.rss-known.rss)/devices/1024, "KiB RSS",
+		"%.1f KiB live, %.2f goroutines; over all instances", (connected.live-known.live)/devices/1024,
 		(connected.goroutines-known.goroutines)/devices)
-	t.print("an instance with all that", connected.rss/instances/(1<<20), "MiB RSS", "%.0f MiB live", connected.live/instances/(1<<20))
+	t.print("an instance with all that", connected.rss/instances/(1<<20), "MiB RSS",
+		"%.0f MiB live", connected.live/instances/(1<<20))
 	return nil
 }
 
 // measureIdle looks what is used while nothing happens, and what is used beside that when
 // something has changed.
-func (t *town) measureIdle(ctx context.Context) error {
+func (t *cluster) measureIdle(ctx context.Context) error {
 	was, err := t.usage(ctx)
 	if err != nil {
 		return err
@@ -98,8 +107,10 @@ func (t *town) measureIdle(ctx context.Context) error {
 	}
 	u, span := now.since(was), now.at.Sub(was.at)
 	s := span.Seconds()
-	t.print("idle: processor of an instance", share(u.servers, span)/instances, "% of a core", "PostgreSQL %.2f, NATS %.2f, devices %.2f", share(u.tables, span), share(u.own, span), share(u.clients, span))
-	t.print("idle: on the bus", u.in/s, "messages/s in", "%.1f out, %.1f KB/s in, %.1f KB/s out", u.out/s, u.bytesIn/s/1000, u.bytesOut/s/1000)
+	t.print("idle: processor of an instance", share(u.servers, span)/instances, "% of a core",
+		"PostgreSQL %.2f, NATS %.2f, devices %.2f", share(u.tables, span), share(u.own, span), share(u.clients, span))
+	t.print("idle: on the bus", u.in/s, "messages/s in", "%.1f out, %.1f KB/s in, %.1f KB/s out", u.out/s,
+		u.bytesIn/s/1000, u.bytesOut/s/1000)
 	t.print("idle: PostgreSQL", u.commits/s, "transactions/s", "%.1f KB/s of WAL", u.wal/s/1000)
 	each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / s) }
 	return t.measureApprovals(ctx, usage{servers: each(u.servers), tables: each(u.tables), commits: u.commits / s})
@@ -114,7 +125,7 @@ const (
 
 // measureApprovals approves boards while all others are connected. Idle is what was used
 // meanwhile, in a second.
-func (t *town) measureApprovals(ctx context.Context, idle usage) error {
+func (t *cluster) measureApprovals(ctx context.Context, idle usage) error {
 	base, err := t.openBase(ctx)
 	if err != nil {
 		return err
@@ -146,7 +157,9 @@ func (t *town) measureApprovals(ctx context.Context, idle usage) error {
 	}
 	u, s := now.since(was), now.at.Sub(was.at).Seconds()
 	more := func(used, idle time.Duration) float64 { return (millis(used) - millis(idle)*s) / approvals }
-	t.print("an approval: processor of each instance", more(u.servers, idle.servers)/instances, "ms", "PostgreSQL %.0f ms, %.0f transactions, in all", more(u.tables, idle.tables), (u.commits-idle.commits*s)/approvals)
+	t.print("an approval: processor of each instance", more(u.servers, idle.servers)/instances, "ms",
+		"PostgreSQL %.0f ms, %.0f transactions, in all", more(u.tables, idle.tables),
+		(u.commits-idle.commits*s)/approvals)
 	return nil
 }
 
@@ -158,7 +171,7 @@ const (
 )
 
 // measureCalls calls boards here and elsewhere, and the bus alone, in turns.
-func (t *town) measureCalls(ctx context.Context) error {
+func (t *cluster) measureCalls(ctx context.Context) error {
 	conn, err := nats.Connect(t.bus.ClientURL())
 	if err != nil {
 		return err
@@ -201,16 +214,19 @@ func (t *town) measureCalls(ctx context.Context) error {
 			took[k] = append(took[k], time.Since(began))
 		}
 	}
-	for k, what := range []string{"a call at the board's instance", "the same at another instance", "a bare request over NATS"} {
+	for k, what := range []string{"a call at the board's instance", "the same at another instance",
+		"a bare request over NATS"} {
 		slices.Sort(took[k])
-		t.print(what, millis(quantile(took[k], .5)), "ms p50", "%.2f ms p99; %d calls, one at a time", millis(quantile(took[k], .99)), t.calls)
+		t.print(what, millis(quantile(took[k], .5)), "ms p50",
+			"%.2f ms p99; %d calls, one at a time", millis(quantile(took[k], .99)), t.calls)
 	}
 	now, err := t.usage(ctx)
 	if err != nil {
 		return err
 	}
 	u, calls := now.since(was), 2*float64(t.calls)
-	t.print("a call: PostgreSQL", u.wal/calls, "bytes of WAL", "%.2f transactions, what is done while idle included", u.commits/calls)
+	t.print("a call: PostgreSQL", u.wal/calls, "bytes of WAL",
+		"%.2f transactions, what is done while idle included", u.commits/calls)
 	p50 := func(k int) time.Duration { return quantile(took[k], .5) }
 	t.print("what the other instance adds to NATS", millis(p50(1)-p50(0)-p50(2)), "ms p50", "")
 	return nil
@@ -221,7 +237,7 @@ func quantile(sorted []time.Duration, part float64) time.Duration {
 }
 
 // call calls a tool of a board at an instance.
-func (t *town) call(ctx context.Context, client *http.Client, n *built.Instance, board int) error {
+func (t *cluster) call(ctx context.Context, client *http.Client, n *built.Instance, board int) error {
 	mac, _ := boardID(board)
 	url := "http://" + n.Address + "/api/v1/devices/" + mac + "/tools/self.audio_speaker.set_volume/call"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"arguments":{"volume":50}}`))
@@ -243,7 +259,7 @@ func (t *town) call(ctx context.Context, client *http.Client, n *built.Instance,
 }
 
 // measureRestarts stops instances, and waits until all devices are back.
-func (t *town) measureRestarts(ctx context.Context) error {
+func (t *cluster) measureRestarts(ctx context.Context) error {
 	if err := t.measureBack(ctx, "an instance is restarted", syscall.SIGTERM, t.inst[1]); err != nil {
 		return err
 	}
@@ -254,7 +270,7 @@ func (t *town) measureRestarts(ctx context.Context) error {
 }
 
 // measureBack ends instances, starts each again at once, and waits for all devices each time.
-func (t *town) measureBack(ctx context.Context, what string, how syscall.Signal, which ...*built.Instance) error {
+func (t *cluster) measureBack(ctx context.Context, what string, how syscall.Signal, which ...*built.Instance) error {
 	was, err := t.usage(ctx)
 	if err != nil {
 		return err
@@ -275,17 +291,20 @@ func (t *town) measureBack(ctx context.Context, what string, how syscall.Signal,
 			return err
 		}
 		ready := time.Since(begin)
-		if err := t.all(ctx); err != nil {
+		if err := t.awaitAll(ctx); err != nil {
 			return err
 		}
-		down = append(down, fmt.Sprintf("%.1f/%.1f/%.1f", ended.Seconds(), ready.Seconds(), time.Since(begin).Seconds()))
+		down = append(down, fmt.Sprintf("%.1f/%.1f/%.1f", ended.Seconds(), ready.Seconds(),
+			time.Since(begin).Seconds()))
 	}
 	now, err := t.usage(ctx)
 	if err != nil {
 		return err
 	}
 	u := now.since(was)
-	t.print(what+": all are back after", time.Since(began).Seconds(), "s", "ended/ready/back %s s; %d refused, %d broken, %d unreached, %d connections; bus %.1f MB in, %.1f MB out; %.0f transactions",
-		strings.Join(down, ", "), u.Refused, u.Broken, u.Unreached, u.Connects, u.bytesIn/1e6, u.bytesOut/1e6, u.commits)
+	t.print(what+": all are back after", time.Since(began).Seconds(), "s",
+		"ended/ready/back %s s; %d refused, %d broken, %d unreached, %d connections; bus %.1f MB in, %.1f MB out; %.0f transactions",
+		strings.Join(down, ", "), u.Refused, u.Broken, u.Unreached, u.Connects, u.bytesIn/1e6, u.bytesOut/1e6,
+		u.commits)
 	return nil
 }

@@ -21,11 +21,11 @@ type usage struct {
 	servers, own, clients, tables time.Duration // of processors; own is that of NATS, mostly
 	in, out, bytesIn, bytesOut    float64       // on the bus
 	commits, wal                  float64       // of PostgreSQL; reads are transactions too
-	counts
+	connCounts
 }
 
 // usage looks at everything. What a process had used that has ended is lost.
-func (t *town) usage(ctx context.Context) (u usage, err error) {
+func (t *cluster) usage(ctx context.Context) (u usage, err error) {
 	u = usage{at: time.Now(), own: built.CPU(os.Getpid()), tables: cpuOfPostgres()}
 	for _, n := range t.inst {
 		u.servers += n.CPU()
@@ -33,23 +33,27 @@ func (t *town) usage(ctx context.Context) (u usage, err error) {
 	if t.fleet != nil {
 		u.clients = t.fleet.cpu()
 		r, _ := t.fleet.report()
-		u.counts = r.counts
+		u.connCounts = r.connCounts
 	}
 	v, err := t.bus.Varz(nil)
 	if err != nil {
 		return u, err
 	}
 	u.in, u.out, u.bytesIn, u.bytesOut = float64(v.InMsgs), float64(v.OutMsgs), float64(v.InBytes), float64(v.OutBytes)
-	return u, t.db.QueryRowContext(ctx, `SELECT sum(xact_commit), pg_current_wal_lsn() - '0/0' FROM pg_stat_database`).Scan(&u.commits, &u.wal)
+	return u, t.db.QueryRowContext(ctx, `SELECT sum(xact_commit), pg_current_wal_lsn() - '0/0' FROM pg_stat_database`).
+		Scan(&u.commits, &u.wal)
 }
 
 // since is what was used since a moment.
 func (u usage) since(was usage) usage {
 	return usage{
-		at: u.at, servers: u.servers - was.servers, own: u.own - was.own, clients: u.clients - was.clients, tables: u.tables - was.tables,
-		in: u.in - was.in, out: u.out - was.out, bytesIn: u.bytesIn - was.bytesIn, bytesOut: u.bytesOut - was.bytesOut,
-		commits: u.commits - was.commits, wal: u.wal - was.wal,
-		counts: counts{u.Connects - was.Connects, u.Refused - was.Refused, u.Broken - was.Broken, u.Unreached - was.Unreached},
+		at: u.at, servers: u.servers - was.servers, own: u.own - was.own, clients: u.clients - was.clients,
+		tables: u.tables - was.tables,
+		in:     u.in - was.in, out: u.out - was.out, bytesIn: u.bytesIn - was.bytesIn,
+		bytesOut: u.bytesOut - was.bytesOut,
+		commits:  u.commits - was.commits, wal: u.wal - was.wal,
+		connCounts: connCounts{u.Connects - was.Connects, u.Refused - was.Refused, u.Broken - was.Broken,
+			u.Unreached - was.Unreached},
 	}
 }
 
@@ -77,14 +81,16 @@ func cpuOfPostgres() (sum time.Duration) {
 
 // memory is that of all instances together.
 type memory struct {
-	rss, live  float64 // in bytes; live is what the garbage collector has left, as good as that can be told from outside
+	// in bytes; live is what the garbage collector has left, as good as that can be told from
+	// outside
+	rss, live  float64
 	goroutines float64
 }
 
 // settle is how long memory may settle before it is looked at: garbage is collected meanwhile.
 const settle = 15 * time.Second
 
-func (t *town) memory(ctx context.Context) (m memory, err error) {
+func (t *cluster) memory(ctx context.Context) (m memory, err error) {
 	pause(ctx, settle)
 	for _, n := range t.inst {
 		m.rss += n.RSS()

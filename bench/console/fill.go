@@ -13,7 +13,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
@@ -38,14 +38,16 @@ func (f *filler) fill(ctx context.Context) (err error) {
 		return err
 	}
 	for i := range 20 {
-		b, _, err := f.Registry.Add(ctx, board.NewBot{Owner: f.person.ID, Name: fmt.Sprintf("Bot %d", i+1), Kind: "echo", Description: "Says back what it is told."})
+		b, _, err := f.Registry.Add(ctx, hub.NewBot{Owner: f.person.ID, Name: fmt.Sprintf("Bot %d", i+1),
+			Kind: "echo", Description: "Says back what it is told."})
 		if err != nil {
 			return err
 		}
 		f.bots = append(f.bots, b)
 	}
 	for i := range 20 {
-		if _, _, err := f.Accounts.AddKey(ctx, account.NewKey{Person: f.person.ID, Name: fmt.Sprintf("Key %d", i+1), Scopes: []string{account.ScopeMCP}}); err != nil {
+		if _, _, err := f.Accounts.AddKey(ctx, account.NewKey{Person: f.person.ID, Name: fmt.Sprintf("Key %d", i+1),
+			Scopes: []string{account.ScopeMCP}}); err != nil {
 			return err
 		}
 	}
@@ -69,7 +71,8 @@ func (f *filler) fillBoards(ctx context.Context) error {
 	}
 	for i := 1; i < f.boards; i++ {
 		d, code, err := f.Accounts.DeviceSeen(ctx, store.DeviceCall{
-			Kind: xiaozhi.Kind, Hardware: fmt.Sprintf("02:00:00:00:%02x:%02x", i>>8, i&255), Client: uuid.NewString(), Article: "bread-compact-wifi", At: time.Now(),
+			Kind: xiaozhi.Kind, Hardware: fmt.Sprintf("02:00:00:00:%02x:%02x", i>>8, i&255), Client: uuid.NewString(),
+			Article: "bread-compact-wifi", At: time.Now(),
 		})
 		if err != nil {
 			return err
@@ -77,7 +80,8 @@ func (f *filler) fillBoards(ctx context.Context) error {
 		if err := f.Store.Devices.SetCatalog(ctx, d.Number, first); err != nil {
 			return err
 		}
-		if _, err := f.Accounts.ApproveShown(ctx, account.NewDevice{Person: f.person.ID, Code: code, Name: fmt.Sprintf("Board %d", i+1), Bot: f.bots[i%len(f.bots)].Number}); err != nil {
+		if _, err := f.Accounts.ApproveByCode(ctx, account.NewDevice{Person: f.person.ID, Code: code,
+			Name: fmt.Sprintf("Board %d", i+1), Bot: f.bots[i%len(f.bots)].Number}); err != nil {
 			return err
 		}
 	}
@@ -87,9 +91,11 @@ func (f *filler) fillBoards(ctx context.Context) error {
 // firstBoard turns a simulated board on, and returns what the server learned about it.
 func (f *filler) firstBoard(ctx context.Context) (json.RawMessage, error) {
 	var device store.Device
-	b := sim.New(sim.Options{OTA: f.url + "/xiaozhi/ota/", Scale: 0.01, Slack: time.Minute, Watch: func(e sim.Event) {
+	b := sim.New(sim.Options{OTA: f.url + "/xiaozhi/ota/", Scale: 0.01, Slack: time.Minute, OnEvent: func(e sim.Event) {
 		if e.Kind == sim.EventCode {
-			device, _ = f.Accounts.ApproveShown(ctx, account.NewDevice{Person: f.person.ID, Code: e.Text, Name: "Board 1", Bot: f.bots[0].Number}) // without, it is never approved
+			// without, it is never approved
+			device, _ = f.Accounts.ApproveByCode(ctx, account.NewDevice{Person: f.person.ID, Code: e.Text,
+				Name: "Board 1", Bot: f.bots[0].Number})
 		}
 	}})
 	defer b.Close()
@@ -123,7 +129,8 @@ var subjects = strings.Fields("recall spacing photosynthesis algebra poetry chem
 func (f *filler) fillPoints(ctx context.Context) error {
 	var decks []string
 	for i := range 10 {
-		d := store.Deck{ID: uuid.NewString(), Person: f.person.ID, Name: fmt.Sprintf("Deck %d", i+1), Settings: json.RawMessage("{}"), Created: f.now}
+		d := store.Deck{ID: uuid.NewString(), Person: f.person.ID, Name: fmt.Sprintf("Deck %d", i+1),
+			Settings: json.RawMessage("{}"), Created: f.now}
 		if err := f.Store.Learn.AddDeck(ctx, d); err != nil {
 			return err
 		}
@@ -147,11 +154,12 @@ func (f *filler) point(i int, deck string) store.NewPoint {
 	subject, other := subjects[i%len(subjects)], subjects[(i/7)%len(subjects)]
 	created, today := f.now.Add(-time.Duration(i)*time.Minute), store.DateOf(f.now)
 	p := store.Point{
-		ID: uuid.NewString(), Deck: deck, InPlan: true, Created: created, Updated: created, Tags: []string{subject, fmt.Sprintf("chapter-%d", i%200)},
+		ID: uuid.NewString(), Deck: deck, InPlan: true, Created: created, Updated: created,
+		Tags:     []string{subject, fmt.Sprintf("chapter-%d", i%200)},
 		Question: fmt.Sprintf("What is fact number %d about %s?", i, subject),
 		Answer:   fmt.Sprintf("It says that **%s** depends on *%s* in %d ways:\n\n- as chapter %d explains\n- and as experiments show", subject, other, i%9, i%200),
 	}
-	p.Words = learn.Words(p.Question, p.Answer, p.Tags...)
+	p.Words = learn.IndexWords(p.Question, p.Answer, p.Tags...)
 	n := store.NewPoint{Point: p}
 	sitting := store.Sitting{ID: uuid.NewString(), Day: today, Number: 1, Created: created}
 	if i%3 == 0 {
@@ -160,11 +168,14 @@ func (f *filler) point(i int, deck string) store.NewPoint {
 		return n
 	}
 	due, last := today+store.Day(i%300)-1, created.Add(-240*time.Hour)
-	n.Point.Card = store.Card{Phase: store.Review, Stability: 20, Difficulty: 5, Due: due, Reps: 3, LastAt: last, LastDay: today - 10}
+	n.Point.Card = store.Card{Phase: store.Review, Stability: 20, Difficulty: 5, Due: due, Reps: 3, LastAt: last,
+		LastDay: today - 10}
 	for k := range 3 {
 		at := last.Add(-time.Duration(2-k) * 72 * time.Hour)
-		n.Sittings = append(n.Sittings, store.Sitting{ID: uuid.NewString(), Day: today - 10, Number: k + 1, Created: created, Completed: at, Recall: "I remember"})
-		n.Log = append(n.Log, store.LogEntry{ID: uuid.NewString(), Kind: store.LogReview, At: at, Day: store.DateOf(at), Grade: store.Good, Queue: store.QueueDay, Score: -1})
+		n.Sittings = append(n.Sittings, store.Sitting{ID: uuid.NewString(), Day: today - 10, Number: k + 1,
+			Created: created, Completed: at, Recall: "I remember"})
+		n.Log = append(n.Log, store.LogEntry{ID: uuid.NewString(), Kind: store.LogReview, At: at, Day: store.DateOf(at),
+			Grade: store.Good, Queue: store.QueueDay, Score: -1})
 	}
 	sitting.Day, sitting.Number = due, 4
 	n.Sittings = append(n.Sittings, sitting)
@@ -212,14 +223,17 @@ func (f *filler) fillTurns(ctx context.Context) error {
 func (f *filler) turn(i int) (store.Trace, *store.Exchange) {
 	b := f.bots[i%len(f.bots)]
 	t := store.Trace{
-		Turn: uuid.NewString(), Bot: b.Number, Owner: f.person.ID, Kind: "echo", Door: []string{"rokid", "xiaozhi", "console"}[i%3], Person: fmt.Sprintf("wearer-%d", i%100),
+		Turn: uuid.NewString(), Bot: b.Number, Owner: f.person.ID,
+		Kind: "echo", Channel: []string{"rokid", "xiaozhi", "console"}[i%3], Person: fmt.Sprintf("wearer-%d", i%100),
 		Conversation: fmt.Sprintf("c-%d", i/10), Instance: "bench", At: f.now.Add(-time.Duration(i) * 6 * time.Second),
-		Queue: time.Millisecond, First: time.Duration(200+i%900) * time.Millisecond, Total: time.Duration(1500+i%4000) * time.Millisecond, Pieces: 12, Bytes: 400, Outcome: "done",
+		Queue: time.Millisecond, First: time.Duration(200+i%900) * time.Millisecond,
+		Total: time.Duration(1500+i%4000) * time.Millisecond, Pieces: 12, Bytes: 400, Outcome: "done",
 	}
 	if i%50 == 0 {
 		t.Outcome, t.Code, t.Cause = "failed", "offline", "nobody was there"
 	}
-	e := &store.Exchange{Turn: t.Turn, Bot: t.Bot, Person: t.Person, Conversation: t.Conversation, At: t.At, Question: "What is the weather like?", Answer: "It is fine, and will stay so until the evening."}
+	e := &store.Exchange{Turn: t.Turn, Bot: t.Bot, Person: t.Person, Conversation: t.Conversation, At: t.At,
+		Question: "What is the weather like?", Answer: "It is fine, and will stay so until the evening."}
 	return t, e
 }
 
@@ -228,8 +242,11 @@ func (f *filler) fillCalls(ctx context.Context) error {
 	var calls []store.Call
 	for i := range f.turns {
 		calls = append(calls, store.Call{
-			ID: uuid.NewString(), At: f.now.Add(-time.Duration(i) * 6 * time.Second), Person: f.person.ID, Bot: f.bots[i%len(f.bots)].Number, Door: "mcp", Program: "bench", Provider: fmt.Sprintf("xiaozhi:%d", i%1000+1),
-			Tool: "self.audio_speaker.set_volume", Instance: "bench", Took: time.Duration(i%900) * time.Millisecond, Bytes: 100, Outcome: "done",
+			ID: uuid.NewString(), At: f.now.Add(-time.Duration(i) * 6 * time.Second), Person: f.person.ID,
+			Bot: f.bots[i%len(f.bots)].Number, Channel: "mcp", Program: "bench",
+			Provider: fmt.Sprintf("xiaozhi:%d", i%1000+1),
+			Tool:     "self.audio_speaker.set_volume", Instance: "bench", Took: time.Duration(i%900) * time.Millisecond,
+			Bytes: 100, Outcome: "done",
 		})
 		if len(calls) == 3200 || i == f.turns-1 {
 			if err := f.Store.Calls.Add(ctx, calls); err != nil {

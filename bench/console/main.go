@@ -2,7 +2,8 @@
 // server with 1,000 voice boards, 100,000 knowledge points, turns and calls, all of one
 // person, and one browser that goes to one page after the other, then eight at once.
 //
-//	go run ./bench/console [-boards 1000] [-points 100000] [-turns 100000] [-db sqlite,postgres] [-visits 400] [-only /learn] [-json]
+//	go run ./bench/console [-boards 1000] [-points 100000] [-turns 100000]
+//	  [-db sqlite,postgres] [-visits 400] [-only /learn] [-json]
 //
 // The pages are those that can be reached by links from the menu, one of each kind. The
 // last column is the 99th percentile of one after the other, over the budget of 20 ms.
@@ -101,7 +102,8 @@ func measure(ctx context.Context, o options, db, url string) error {
 	}
 	defer s.stop()
 	if !o.json {
-		fmt.Printf("%s, %d boards, %d points, %d turns (filled in %s)\n", db, o.boards, o.points, o.turns, time.Since(began).Round(time.Second))
+		fmt.Printf("%s, %d boards, %d points, %d turns (filled in %s)\n", db, o.boards, o.points, o.turns,
+			time.Since(began).Round(time.Second))
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if !o.json {
@@ -129,7 +131,9 @@ func measure(ctx context.Context, o options, db, url string) error {
 			json.NewEncoder(os.Stdout).Encode(l) //nolint:errcheck // standard output
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%.1f\t%s\t%s\t%s\t%s\t%.0f\t%.0f %%\t\n", l.Page[:min(len(l.Page), 40)], float64(l.Bytes)/1024, ms(l.P50), ms(l.P99), ms(l.Many50), ms(l.Many99), l.PerSec, 100*float64(l.P99)/float64(budget))
+		fmt.Fprintf(table, "%s\t%.1f\t%s\t%s\t%s\t%s\t%.0f\t%.0f %%\t\n", l.Page[:min(len(l.Page), 40)],
+			float64(l.Bytes)/1024, ms(l.P50), ms(l.P99), ms(l.Many50), ms(l.Many99), l.PerSec,
+			100*float64(l.P99)/float64(budget))
 	}
 	return table.Flush()
 }
@@ -139,7 +143,8 @@ const warmup = 5
 
 // visit goes to a page so often, with so many browsers at once, and returns how long
 // each visit took, and how large the page is.
-func (s *server) visit(ctx context.Context, page string, times, browsers int) (took []time.Duration, size int, err error) {
+func (s *server) visit(ctx context.Context, page string, times,
+	browsers int) (took []time.Duration, size int, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range browsers {

@@ -30,7 +30,8 @@ func start(ctx context.Context, database string, a amount) (*server, error) {
 		return nil, err
 	}
 	c, _, err := config.Load(config.Sources{Env: []string{"HOME=" + folder}, Flags: map[string]string{
-		"data": folder, "listen": "127.0.0.1:0", "database.url": database, "log.level": "error", "xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0",
+		"data": folder, "listen": "127.0.0.1:0", "database.url": database, "log.level": "error",
+		"xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0",
 	}})
 	if err != nil {
 		return nil, err
@@ -39,7 +40,8 @@ func start(ctx context.Context, database string, a amount) (*server, error) {
 	running, cancel := context.WithCancel(ctx)
 	ready, done := make(chan *app.Base, 1), make(chan error, 1)
 	go func() {
-		done <- app.Serve(running, c, app.Options{Version: "bench", Logs: os.Stderr, Ready: func(url string, b *app.Base) { s.url = url; ready <- b }})
+		done <- app.Serve(running, c, app.Options{Version: "bench", Logs: os.Stderr,
+			Ready: func(url string, b *app.Base) { s.url = url; ready <- b }})
 	}()
 	s.stop = func() {
 		s.client.CloseIdleConnections()
@@ -110,7 +112,9 @@ func (s *server) pages(ctx context.Context) []string {
 			if strings.HasPrefix(path, "/learn/tags/") {
 				kind = "/learn/tags/#"
 			}
-			if known[kind] || page == "" || strings.Contains(link[0], " download") || strings.HasPrefix(path, "/api/") || strings.Contains(path, "export") || strings.Contains(path, "/listening") {
+			if known[kind] || page == "" || strings.Contains(link[0], " download") ||
+				strings.HasPrefix(path, "/api/") || strings.Contains(path, "export") ||
+				strings.Contains(path, "/listening") {
 				continue
 			}
 			known[kind] = true

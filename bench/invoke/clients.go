@@ -87,7 +87,8 @@ func dialOperator(ctx context.Context, p *process) (*client, error) {
 		return nil, err
 	}
 	c := &client{link: l}
-	if err := c.hello(sim.Operator(p.Key, wire.ScopeRead, wire.ScopeWrite, wire.ScopePairing, wire.ScopeAdmin), nil); err != nil {
+	if err := c.hello(sim.Operator(p.Key, wire.ScopeRead, wire.ScopeWrite, wire.ScopePairing, wire.ScopeAdmin),
+		nil); err != nil {
 		c.close()
 		return nil, fmt.Errorf("the operator: %w", err)
 	}
@@ -101,8 +102,10 @@ func dialNode(ctx context.Context, p *process, me wire.Identity, buffer int) (*c
 		return nil, err
 	}
 	h := wire.Connect{
-		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Caps: []string{wire.CapMCP}, Commands: commands, Auth: &wire.Auth{Token: p.Key},
-		Client: wire.Client{ID: wire.ClientNode, DisplayName: "Bench", Version: "1", Platform: wire.Linux, DeviceFamily: "Linux", Mode: wire.ModeNode},
+		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Caps: []string{wire.CapMCP},
+		Commands: commands, Auth: &wire.Auth{Token: p.Key},
+		Client: wire.Client{ID: wire.ClientNode, DisplayName: "Bench", Version: "1", Platform: wire.Linux,
+			DeviceFamily: "Linux", Mode: wire.ModeNode},
 	}
 	c := &client{link: l}
 	if err := c.hello(h, &me); err != nil {

@@ -49,7 +49,8 @@ func startAll(ctx context.Context, o options) (_ *fleet, err error) {
 			f.stop()
 		}
 	}()
-	add := func(name string, start func(ctx context.Context, folder, program string) (*process, error), commands ...string) {
+	add := func(name string, start func(ctx context.Context, folder, program string) (*process, error),
+		commands ...string) {
 		var wanted []string
 		for _, c := range commands {
 			if name == bareName || strings.Contains(name+" "+c, o.only) {
@@ -87,7 +88,7 @@ func startSelf(ctx context.Context, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(exec.CommandContext(ctx, self, append([]string{serveFlag}, args...)...), tells)
+	return start(exec.CommandContext(ctx, self, append([]string{serveFlag}, args...)...), parseReady)
 }
 
 // serve is one of the gateways, until standard input ends.
@@ -121,7 +122,8 @@ func serve(what string, args []string) error {
 // settingsOf are those of Patchbay in a folder.
 func settingsOf(folder string) map[string]string {
 	return map[string]string{
-		"data": folder, "listen": "127.0.0.1:0", "log.level": "warn", "limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0", "nodes.allow": strings.Join(commands, ","),
+		"data": folder, "listen": "127.0.0.1:0", "log.level": "warn", "limits.call_rate": "0", "limits.streams": "0",
+		"limits.streams_of_key": "0", "nodes.allow": strings.Join(commands, ","),
 	}
 }
 
@@ -271,9 +273,11 @@ func startOpenClaw(ctx context.Context, home, _ string) (*process, error) {
 	settings, err := json.Marshal(m{
 		"gateway": m{
 			"mode": "local", "port": port, "bind": "loopback", "auth": m{"mode": "token", "token": token},
-			"nodes": m{"commands": m{"allow": commands}, "pairing": m{"sshVerify": false}}, // it would log in to whoever connects
+			// it would log in to whoever connects
+			"nodes": m{"commands": m{"allow": commands}, "pairing": m{"sshVerify": false}},
 		},
-		"update": m{"checkOnStart": false}, "discovery": m{"mdns": m{"mode": "off"}}, "models": m{"catalogRefresh": m{"enabled": false}},
+		"update": m{"checkOnStart": false}, "discovery": m{"mdns": m{"mode": "off"}},
+		"models": m{"catalogRefresh": m{"enabled": false}},
 		"agents": m{"defaults": m{"heartbeat": m{"every": "0m"}}},
 	})
 	state := filepath.Join(home, ".openclaw")
@@ -286,11 +290,14 @@ func startOpenClaw(ctx context.Context, home, _ string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, node[0], filepath.Join(top, "node_modules", "openclaw", "openclaw.mjs"), "gateway", "run", "--port", strconv.Itoa(port))
+	cmd := exec.CommandContext(ctx, node[0], filepath.Join(top, "node_modules", "openclaw", "openclaw.mjs"), "gateway",
+		"run", "--port", strconv.Itoa(port))
 	cmd.Dir = home
 	cmd.Env = []string{
-		"PATH=" + filepath.Dir(node[0]) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir(),
-		"OPENCLAW_STATE_DIR=" + state, "OPENCLAW_NO_AUTO_UPDATE=1", "OPENCLAW_DISABLE_BONJOUR=1", "OPENCLAW_NO_RESPAWN=1",
+		"PATH=" + filepath.Dir(node[0]) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home,
+		"TMPDIR=" + os.TempDir(),
+		"OPENCLAW_STATE_DIR=" + state, "OPENCLAW_NO_AUTO_UPDATE=1", "OPENCLAW_DISABLE_BONJOUR=1",
+		"OPENCLAW_NO_RESPAWN=1",
 		"DO_NOT_TRACK=1", "OPENCLAW_TELEMETRY_ENDPOINT=http://127.0.0.1:9/none", "NO_COLOR=1",
 	}
 	return start(cmd, func(p *process, text string) (bool, error) {

@@ -29,8 +29,8 @@ const (
 	idleBuffer = 4 << 10
 )
 
-// flock are nodes that are connected and approved.
-type flock struct {
+// simNodes are nodes that are connected and approved.
+type simNodes struct {
 	at      *process
 	took    time.Duration  // to connect all of them
 	serving sync.WaitGroup // each node answers pings and calls
@@ -42,7 +42,7 @@ type flock struct {
 }
 
 // connect connects a node, which answers pings and calls from then on.
-func (f *flock) connect(ctx context.Context, me wire.Identity) (*client, error) {
+func (f *simNodes) connect(ctx context.Context, me wire.Identity) (*client, error) {
 	node, err := dialNode(ctx, f.at, me, idleBuffer)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (f *flock) connect(ctx context.Context, me wire.Identity) (*client, error) 
 }
 
 // close disconnects all of them.
-func (f *flock) close() {
+func (f *simNodes) close() {
 	for _, n := range f.nodes {
 		n.close()
 	}
@@ -61,7 +61,7 @@ func (f *flock) close() {
 }
 
 // each does something n times, several at a time.
-func (f *flock) each(ctx context.Context, n int, do func(i int) error) error {
+func (f *simNodes) each(ctx context.Context, n int, do func(i int) error) error {
 	start := time.Now()
 	var next atomic.Int64
 	errs := make([]error, openers)
@@ -78,8 +78,8 @@ func (f *flock) each(ctx context.Context, n int, do func(i int) error) error {
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// gather connects nodes and has them approved.
-func (f *flock) gather(ctx context.Context, n int) error {
+// connectAll connects nodes and has them approved.
+func (f *simNodes) connectAll(ctx context.Context, n int) error {
 	operator, err := dialOperator(ctx, f.at)
 	if err != nil {
 		return err
@@ -109,9 +109,9 @@ func (f *flock) gather(ctx context.Context, n int) error {
 	})
 }
 
-// comeBack disconnects all of them, and connects them again when the gateway has noticed
+// reconnectAll disconnects all of them, and connects them again when the gateway has noticed
 // that they are gone.
-func (f *flock) comeBack(ctx context.Context, others int) error {
+func (f *simNodes) reconnectAll(ctx context.Context, others int) error {
 	f.close()
 	if err := f.count(ctx, others); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (f *flock) comeBack(ctx context.Context, others int) error {
 }
 
 // count waits until so many nodes are connected to the gateway.
-func (f *flock) count(ctx context.Context, want int) error {
+func (f *simNodes) count(ctx context.Context, want int) error {
 	operator, err := dialOperator(ctx, f.at)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (f *flock) count(ctx context.Context, want int) error {
 }
 
 // listen hands on what nodes want, until the connection ends.
-func (f *flock) listen(c *client) {
+func (f *simNodes) listen(c *client) {
 	for {
 		data, err := c.read()
 		if err != nil {
@@ -178,7 +178,7 @@ func (f *flock) listen(c *client) {
 }
 
 // add connects one node, and returns the id of what it asks for.
-func (f *flock) add(ctx context.Context) (request string, err error) {
+func (f *simNodes) add(ctx context.Context) (request string, err error) {
 	me := wire.NewIdentity()
 	told := make(chan string, 1)
 	f.mu.Lock()
@@ -213,9 +213,9 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	defer at.stop()
-	first := &flock{at: at}
+	first := &simNodes{at: at}
 	defer first.close()
-	if err := first.gather(ctx, warm); err != nil {
+	if err := first.connectAll(ctx, warm); err != nil {
 		return err
 	}
 	if _, _, err := first.calls(ctx, warm*10, time.Second); err != nil {
@@ -227,12 +227,12 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	}
 	rss := at.rss()
 	cpu, own := at.cpu(), cpuOf(os.Getpid())
-	f := &flock{at: at}
+	f := &simNodes{at: at}
 	if o.profile != "" {
 		go at.saveProfile(ctx, "profile?seconds=10", o.profile+".connect") //nolint:errcheck // it is not there then
 	}
 	defer f.close()
-	if err := f.gather(ctx, o.idle); err != nil {
+	if err := f.connectAll(ctx, o.idle); err != nil {
 		return err
 	}
 	cpu, own = at.cpu()-cpu, cpuOf(os.Getpid())-own
@@ -246,25 +246,27 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	}
 	n := float64(len(f.nodes))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	f.tell(w, "new nodes", cpu, own)
+	f.printConnects(w, "new nodes", cpu, own)
 	fmt.Fprintf(w, "memory each\t%.1f KiB RSS\t%.1f KiB heap, %.1f KiB stacks, %.1f goroutines; RSS was %.0f MiB before garbage collection\n", (at.rss()-rss)*1024/n,
-		(float64(after.Heap)-float64(before.Heap))/n/1024, (float64(after.Stacks)-float64(before.Stacks))/n/1024, float64(after.Goroutines-before.Goroutines)/n, peak)
+		(float64(after.Heap)-float64(before.Heap))/n/1024, (float64(after.Stacks)-float64(before.Stacks))/n/1024,
+		float64(after.Goroutines-before.Goroutines)/n, peak)
 	w.Flush() //nolint:errcheck // standard output
 	if err := at.saveProfile(ctx, "heap", o.profile); err != nil {
 		return err
 	}
 	cpu, own = at.cpu(), cpuOf(os.Getpid())
-	if err := f.comeBack(ctx, warm); err != nil {
+	if err := f.reconnectAll(ctx, warm); err != nil {
 		return err
 	}
-	f.tell(w, "known nodes", at.cpu()-cpu, cpuOf(os.Getpid())-own)
+	f.printConnects(w, "known nodes", at.cpu()-cpu, cpuOf(os.Getpid())-own)
 	pause(ctx, 2*time.Second) // everybody is told
 	if o.profile != "" {
 		go at.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".idle") //nolint:errcheck // it is not there then
 	}
 	cpu, own = at.cpu(), cpuOf(os.Getpid())
 	pause(ctx, o.span)
-	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe nodes %.2f %%\n", share(at.cpu()-cpu, o.span), share(cpuOf(os.Getpid())-own, o.span))
+	fmt.Fprintf(w, "while idle\t%.2f %% of a core\tthe nodes %.2f %%\n", share(at.cpu()-cpu, o.span),
+		share(cpuOf(os.Getpid())-own, o.span))
 	w.Flush() //nolint:errcheck // standard output
 	cpu, own = at.cpu(), cpuOf(os.Getpid())
 	took, real, err := f.calls(ctx, 1<<30, o.span)
@@ -277,15 +279,17 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	return w.Flush()
 }
 
-// tell prints how they connected.
-func (f *flock) tell(w io.Writer, what string, server, own time.Duration) {
+// printConnects prints how they connected.
+func (f *simNodes) printConnects(w io.Writer, what string, server, own time.Duration) {
 	n := float64(len(f.nodes))
-	fmt.Fprintf(w, "%s\t%d in %v\t%.0f a second, %d at a time; the server used %.2f ms each, the nodes %.2f ms\n", what, len(f.nodes), f.took.Round(time.Millisecond), n/f.took.Seconds(), openers,
+	fmt.Fprintf(w, "%s\t%d in %v\t%.0f a second, %d at a time; the server used %.2f ms each, the nodes %.2f ms\n", what,
+		len(f.nodes), f.took.Round(time.Millisecond), n/f.took.Seconds(), openers,
 		micros(server)/1000/n, micros(own)/1000/n)
 }
 
 // calls calls a command of random nodes, one after the other.
-func (f *flock) calls(ctx context.Context, most int, span time.Duration) (took []time.Duration, real time.Duration, err error) {
+func (f *simNodes) calls(ctx context.Context, most int, span time.Duration) (took []time.Duration, real time.Duration,
+	err error) {
 	operator, err := dialOperator(ctx, f.at)
 	if err != nil {
 		return nil, 0, err

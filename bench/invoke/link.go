@@ -44,7 +44,8 @@ func dial(ctx context.Context, at string, buffer int) (*link, error) {
 		return nil, err
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience)) // TCP has it
-	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", u.RequestURI(), u.Host)
+	_, err = fmt.Fprintf(conn,
+		"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", u.RequestURI(), u.Host)
 	in := bufio.NewReaderSize(conn, buffer)
 	var res *http.Response
 	if err == nil {
@@ -65,7 +66,7 @@ func (l *link) limit(at time.Time) { _ = l.conn.SetDeadline(at) } // TCP has it
 
 func (l *link) close() { l.conn.Close() }
 
-// more says whether something has come that was not read yet.
+// more reports whether something has come that was not read yet.
 func (l *link) more() bool { return l.in.Buffered() > l.behind }
 
 // read reads a message, and answers pings. The data are good until the next one.

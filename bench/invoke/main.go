@@ -95,11 +95,14 @@ func fail(err error) {
 func parse() (o options, err error) {
 	at := flag.String("c", "1,32", "calls at a time, separated by commas")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; each measures every gateway once")
-	flag.DurationVar(&o.span, "d", 2*time.Second, "time that one gateway is measured in a round; with -idle, that the idle server and the calls are")
+	flag.DurationVar(&o.span, "d", 2*time.Second,
+		"time that one gateway is measured in a round; with -idle, that the idle server and the calls are")
 	flag.BoolVar(&o.peer, "peer", false, "measure a real OpenClaw gateway, too")
-	flag.StringVar(&o.only, "only", "", "measure only gateways and commands whose names contain this; the bare hop is always measured")
+	flag.StringVar(&o.only, "only", "",
+		"measure only gateways and commands whose names contain this; the bare hop is always measured")
 	flag.BoolVar(&o.json, "json", false, "print every single measurement, as lines of JSON")
-	flag.StringVar(&o.profile, "profile", "", "file for a profile of Patchbay: of its processor in the last round, of its memory with -idle")
+	flag.StringVar(&o.profile, "profile", "",
+		"file for a profile of Patchbay: of its processor in the last round, of its memory with -idle")
 	flag.StringVar(&o.program, "program", "", "the patchbay that is measured; without it, it is built")
 	flag.IntVar(&o.idle, "idle", 0, "nodes that are connected and say nothing")
 	flag.Parse()
@@ -116,14 +119,15 @@ func parse() (o options, err error) {
 // spareFiles is what a process has open beside its nodes.
 const spareFiles = 300
 
-// filesFor says whether so many nodes can be connected.
+// filesFor reports whether so many nodes can be connected.
 func filesFor(nodes int) error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return err
 	}
 	if need := uint64(nodes + spareFiles); l.Cur < need { // Go has raised it to l.Max
-		return fmt.Errorf("%d nodes need %d open files, and %d are allowed; try: ulimit -n %d", nodes, need, l.Cur, need)
+		return fmt.Errorf("%d nodes need %d open files, and %d are allowed; try: ulimit -n %d", nodes, need, l.Cur,
+			need)
 	}
 	return nil
 }
@@ -238,7 +242,8 @@ func measure(ctx context.Context, c *contender, at int, span time.Duration, prof
 	real := time.Since(start)
 	n := float64(len(took))
 	r := &row{
-		Gateway: c.name, Command: c.command, At: at, Rate: n / real.Seconds(), CPU: micros(c.at.cpu()-cpu) / n, Own: micros(cpuOf(os.Getpid())-own) / n, RSS: c.at.rss(),
+		Gateway: c.name, Command: c.command, At: at, Rate: n / real.Seconds(), CPU: micros(c.at.cpu()-cpu) / n,
+		Own: micros(cpuOf(os.Getpid())-own) / n, RSS: c.at.rss(),
 		P50: quantile(took, .5), P99: quantile(took, .99),
 	}
 	return r, <-profiled
@@ -255,15 +260,24 @@ func quantile(times []time.Duration, part float64) time.Duration {
 // printRows prints what came of the rounds.
 func printRows(out io.Writer, rows []row, at []int, contenders []contender) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "at a time\tgateway\tcommand\tcalls/s (best)\tp50\tp99\tCPU a call\tclients' CPU\tRSS\tof bare hop (rounds)\t")
+	fmt.Fprintln(table,
+		"at a time\tgateway\tcommand\tcalls/s (best)\tp50\tp99\tCPU a call\tclients' CPU\tRSS\tof bare hop (rounds)\t")
 	for _, n := range at {
 		for _, c := range contenders {
-			mine := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Gateway != c.name || r.Command != c.command || r.At != n })
-			rates, parts := column(mine, func(r row) float64 { return r.Rate }), column(mine, func(r row) float64 { return r.Part })
-			fmt.Fprintf(table, "%d\t%s\t%s\t%.0f (%.0f)\t%v\t%v\t%.0f µs\t%.0f µs\t%.0f MiB\t%.0f %% (%.0f–%.0f)\t\n", n, c.name, c.command, middle(rates), rates[len(rates)-1],
-				middle(column(mine, func(r row) time.Duration { return r.P50 })), middle(column(mine, func(r row) time.Duration { return r.P99 })),
-				middle(column(mine, func(r row) float64 { return r.CPU })), middle(column(mine, func(r row) float64 { return r.Own })),
-				middle(column(mine, func(r row) float64 { return r.RSS })), 100*middle(parts), 100*parts[0], 100*parts[len(parts)-1])
+			mine := slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
+				return r.Gateway != c.name ||
+					r.Command != c.command || r.At != n
+			})
+			rates, parts := column(mine, func(r row) float64 { return r.Rate }), column(mine,
+				func(r row) float64 { return r.Part })
+			fmt.Fprintf(table, "%d\t%s\t%s\t%.0f (%.0f)\t%v\t%v\t%.0f µs\t%.0f µs\t%.0f MiB\t%.0f %% (%.0f–%.0f)\t\n",
+				n, c.name, c.command, middle(rates), rates[len(rates)-1],
+				middle(column(mine, func(r row) time.Duration { return r.P50 })),
+				middle(column(mine, func(r row) time.Duration { return r.P99 })),
+				middle(column(mine, func(r row) float64 { return r.CPU })),
+				middle(column(mine, func(r row) float64 { return r.Own })),
+				middle(column(mine, func(r row) float64 { return r.RSS })), 100*middle(parts), 100*parts[0],
+				100*parts[len(parts)-1])
 		}
 	}
 	return table.Flush()

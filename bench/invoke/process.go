@@ -29,8 +29,8 @@ type process struct {
 	in   io.WriteCloser
 }
 
-// farewell is how long a gateway may take to stop.
-const farewell = 20 * time.Second
+// stopTimeout is how long a gateway may take to stop.
+const stopTimeout = 20 * time.Second
 
 // start starts a program and reads its standard output up to a line that line likes.
 // It ends with ctx.
@@ -38,7 +38,7 @@ func start(cmd *exec.Cmd, line func(p *process, text string) (found bool, err er
 	p := &process{cmd: cmd}
 	cmd.Stderr = os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = farewell
+	cmd.WaitDelay = stopTimeout
 	var err error
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -69,15 +69,15 @@ func start(cmd *exec.Cmd, line func(p *process, text string) (found bool, err er
 	return p, nil
 }
 
-// tells reads the line in which one of our own programs tells all there is to know.
-func tells(p *process, text string) (bool, error) {
+// parseReady reads the line in which one of our own programs tells all there is to know.
+func parseReady(p *process, text string) (bool, error) {
 	return true, json.Unmarshal([]byte(text), p)
 }
 
 // stop ends the process.
 func (p *process) stop() {
 	p.in.Close()
-	force := time.AfterFunc(farewell, func() { p.cmd.Process.Kill() }) //nolint:errcheck // it has ended
+	force := time.AfterFunc(stopTimeout, func() { p.cmd.Process.Kill() }) //nolint:errcheck // it has ended
 	defer force.Stop()
 	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
 	p.cmd.Wait()                          //nolint:errcheck // how it ends is of no interest

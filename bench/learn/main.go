@@ -1,8 +1,9 @@
-// Command learn measures Learn's tools with many knowledge points, at the door that
+// Command learn measures Learn's tools with many knowledge points, at the endpoint that
 // programs use: a running server with its keys, rules, audit trail and database, and
 // one client that calls over HTTP, one call after the other.
 //
-//	go run ./bench/learn [-points 1000,10000,100000] [-db sqlite,postgres] [-calls 200] [-only next_review] [-json]
+//	go run ./bench/learn [-points 1000,10000,100000] [-db sqlite,postgres] [-calls 200]
+//	  [-only next_review] [-json]
 //
 // The points are Chinese and English, in ten decks, with tags; two thirds have been
 // reviewed, and some hundred are due. Each tool is called so often as -calls says, in
@@ -57,7 +58,8 @@ func parse() (o options, err error) {
 	dbs := flag.String("db", "sqlite,postgres", "databases")
 	flag.IntVar(&o.calls, "calls", 200, "calls of each tool")
 	flag.StringVar(&o.only, "only", "", "measure this tool alone")
-	flag.StringVar(&o.data, "data", "", "keep the SQLite database in this folder, and use it again if it is there; one number of points only")
+	flag.StringVar(&o.data, "data", "",
+		"keep the SQLite database in this folder, and use it again if it is there; one number of points only")
 	flag.BoolVar(&o.json, "json", false, "one line of JSON for each tool")
 	flag.Parse()
 	o.dbs = strings.Split(*dbs, ",")
@@ -145,12 +147,14 @@ func measure(ctx context.Context, o options, db, url string, n int) error {
 			}
 		}
 		slices.Sort(times)
-		l.P50, l.P99, l.Max, l.Bytes = times[len(times)/2], times[len(times)*99/100], times[len(times)-1], l.Bytes/len(times)
+		l.P50, l.P99, l.Max, l.Bytes = times[len(times)/2], times[len(times)*99/100], times[len(times)-1],
+			l.Bytes/len(times)
 		if o.json {
 			json.NewEncoder(os.Stdout).Encode(l) //nolint:errcheck // standard output
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.1f\t%.0f %%\t\n", l.Tool, ms(l.P50), ms(l.P99), ms(l.Max), float64(l.Bytes)/1024, 100*float64(l.P99)/float64(budget))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.1f\t%.0f %%\t\n", l.Tool, ms(l.P50), ms(l.P99), ms(l.Max),
+			float64(l.Bytes)/1024, 100*float64(l.P99)/float64(budget))
 	}
 	return table.Flush()
 }

@@ -53,7 +53,9 @@ func start(ctx context.Context, database, folder string, points int) (*server, e
 		remove = func() { os.RemoveAll(folder) }
 	}
 	c, _, err := config.Load(config.Sources{Env: []string{"HOME=" + folder}, Flags: map[string]string{
-		"data": folder, "listen": "127.0.0.1:0", "database.url": database, "log.level": "error", "limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0", "learn.time_zone": "Asia/Shanghai",
+		"data": folder, "listen": "127.0.0.1:0", "database.url": database, "log.level": "error",
+		"limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0",
+		"learn.time_zone": "Asia/Shanghai",
 	}})
 	if err != nil {
 		return nil, err
@@ -62,7 +64,8 @@ func start(ctx context.Context, database, folder string, points int) (*server, e
 	running, cancel := context.WithCancel(ctx)
 	ready, done := make(chan *app.Base, 1), make(chan error, 1)
 	go func() {
-		done <- app.Serve(running, c, app.Options{Version: "bench", Logs: os.Stderr, Ready: func(url string, b *app.Base) { s.url = url; ready <- b }})
+		done <- app.Serve(running, c, app.Options{Version: "bench", Logs: os.Stderr,
+			Ready: func(url string, b *app.Base) { s.url = url; ready <- b }})
 	}()
 	s.stop = func() {
 		s.client.CloseIdleConnections()
@@ -93,7 +96,8 @@ func (s *server) fill(ctx context.Context, b *app.Base, points int) error {
 	if err != nil {
 		return err
 	}
-	if _, s.key, err = b.Accounts.AddKey(ctx, account.NewKey{Person: p.ID, Name: "bench", Scopes: []string{account.ScopeLearn}}); err != nil {
+	if _, s.key, err = b.Accounts.AddKey(ctx, account.NewKey{Person: p.ID,
+		Name: "bench", Scopes: []string{account.ScopeLearn}}); err != nil {
 		return err
 	}
 	if known {
@@ -102,7 +106,8 @@ func (s *server) fill(ctx context.Context, b *app.Base, points int) error {
 	var decks []string
 	now := time.Now()
 	for i := range 10 {
-		d := store.Deck{ID: uuid.NewString(), Person: p.ID, Name: fmt.Sprintf("deck %d", i), Settings: json.RawMessage("{}"), Created: now}
+		d := store.Deck{ID: uuid.NewString(), Person: p.ID, Name: fmt.Sprintf("deck %d", i),
+			Settings: json.RawMessage("{}"), Created: now}
 		if err := b.Store.Learn.AddDeck(ctx, d); err != nil {
 			return err
 		}
@@ -145,22 +150,26 @@ var subjects = strings.Fields("主动回忆 分散学习 光合作用 线性代�
 func (s *server) point(i int, deck string, today store.Day, created time.Time) store.NewPoint {
 	subject, other := subjects[i%len(subjects)], subjects[(i/7)%len(subjects)]
 	p := store.Point{
-		ID: uuid.NewString(), Deck: deck, InPlan: true, Created: created, Updated: created, Tags: []string{subject, fmt.Sprintf("chapter-%d", i%200)},
+		ID: uuid.NewString(), Deck: deck, InPlan: true, Created: created, Updated: created,
+		Tags:     []string{subject, fmt.Sprintf("chapter-%d", i%200)},
 		Question: fmt.Sprintf("%s：第 %d 个问题是什么？What is fact number %d about %s?", subject, i, i, other),
 		Answer:   fmt.Sprintf("这是关于 %s 的第 %d 条知识，它和 %s 有关。\n\nFact %d says that %s depends on %s in %d ways, as chapter %d explains.", subject, i, other, i, subject, other, i%9, i%200),
 	}
-	p.Words = learn.Words(p.Question, p.Answer, p.Tags...)
+	p.Words = learn.IndexWords(p.Question, p.Answer, p.Tags...)
 	n := store.NewPoint{Point: p}
 	sitting := store.Sitting{ID: uuid.NewString(), Day: today, Number: 1, Created: created}
 	if i%3 != 0 {
 		due := today + store.Day(i%300) - 1
 		last := created.Add(-240 * time.Hour)
-		n.Point.Card = store.Card{Phase: store.Review, Stability: 20, Difficulty: 5, Due: due, Reps: 3, LastAt: last, LastDay: today - 10}
+		n.Point.Card = store.Card{Phase: store.Review, Stability: 20, Difficulty: 5, Due: due, Reps: 3, LastAt: last,
+			LastDay: today - 10}
 		sitting.Day, sitting.Number = due, 4
 		for k := range 3 {
 			at := last.Add(-time.Duration(2-k) * 72 * time.Hour)
-			n.Sittings = append(n.Sittings, store.Sitting{ID: uuid.NewString(), Day: today - 10, Number: k + 1, Created: created, Completed: at, Recall: "我记得"})
-			n.Log = append(n.Log, store.LogEntry{ID: uuid.NewString(), Kind: store.LogReview, At: at, Day: store.DateOf(at), Grade: store.Good, Queue: store.QueueDay, Score: -1})
+			n.Sittings = append(n.Sittings, store.Sitting{ID: uuid.NewString(), Day: today - 10, Number: k + 1,
+				Created: created, Completed: at, Recall: "我记得"})
+			n.Log = append(n.Log, store.LogEntry{ID: uuid.NewString(), Kind: store.LogReview, At: at,
+				Day: store.DateOf(at), Grade: store.Good, Queue: store.QueueDay, Score: -1})
 		}
 	} else {
 		n.Point.Card.Due = today
@@ -171,7 +180,8 @@ func (s *server) point(i int, deck string, today store.Day, created time.Time) s
 
 // call calls a tool and reads the whole answer.
 func (s *server) call(ctx context.Context, tool string, args any) (time.Duration, int, error) {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": map[string]any{"name": tool, "arguments": args}})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -237,7 +247,8 @@ func (s *server) story() []step {
 			return m{"query": fmt.Sprintf("请问 %s 的第 %d 条知识是什么", subject(), i)}
 		}},
 		{"create_knowledge_point", func(i int) any {
-			return m{"question": fmt.Sprintf("新的问题 %d?", i), "answer": "新的答案", "deck": "deck 1", "tags": []string{"new"}}
+			return m{"question": fmt.Sprintf("新的问题 %d?", i), "answer": "新的答案", "deck": "deck 1",
+				"tags": []string{"new"}}
 		}},
 		{"create_knowledge_points", func(i int) any {
 			var list []m
@@ -246,12 +257,16 @@ func (s *server) story() []step {
 			}
 			return m{"points": list}
 		}},
-		{"update_knowledge_point", func(i int) any { return m{"id": any1(), "answer": fmt.Sprintf("better answer %d", i)} }},
+		{"update_knowledge_point", func(i int) any {
+			return m{"id": any1(),
+				"answer": fmt.Sprintf("better answer %d", i)}
+		}},
 		{"next_review", fixed(m{})},
 		{"reveal_answer", id("knowledge_point_id")},
 		{"submit_review", func(i int) any {
 			reviewed = append(reviewed, uuid.NewString())
-			return m{"knowledge_point_id": any1(), "grade": []string{"again", "hard", "good", "easy"}[i%4], "early": true, "review_id": reviewed[i], "recall_text": "我想起来了"}
+			return m{"knowledge_point_id": any1(), "grade": []string{"again", "hard", "good", "easy"}[i%4],
+				"early": true, "review_id": reviewed[i], "recall_text": "我想起来了"}
 		}},
 		{"undo_review", func(i int) any { return m{"review_id": reviewed[len(reviewed)-1-i]} }},
 		{"mark_as_reviewed", func(i int) any {

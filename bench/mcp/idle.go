@@ -28,15 +28,16 @@ var listenings = []listening{
 // openers is how many sessions are opened at a time.
 const openers = 16
 
-// hearWithin bounds how long after a change the last session may hear of it.
-const hearWithin = 10 * time.Second
+// noticeTimeout bounds how long after a change the last session may hear of it.
+const noticeTimeout = 10 * time.Second
 
 // measureIdle prints what sessions cost that only listen, and how calls of others
 // fare beside them.
 func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	fmt.Fprintf(out, "%d sessions that only listen, %d that call as fast as they can for %v\n", o.idle, o.busy, o.span)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "sessions\tmemory each\tgoroutines each\topened/s\tcalls/s\tp50\tp99\tRSS\theard of a change\twithin\terrors\t")
+	fmt.Fprintln(table,
+		"sessions\tmemory each\tgoroutines each\topened/s\tcalls/s\tp50\tp99\tRSS\theard of a change\twithin\terrors\t")
 	for _, l := range listenings {
 		if wanted(l.name, o.only) {
 			if err := l.measure(ctx, table, o); err != nil {
@@ -77,19 +78,21 @@ func (l *listening) measure(ctx context.Context, out io.Writer, o options) error
 
 	var calls result
 	if o.busy > 0 {
-		got, err := runLoad(ctx, contender{name: l.name, server: "patchbay", wire: l.busy, at: server}, o.busy, o.span, nil)
+		got, err := runLoad(ctx, contender{name: l.name, server: "patchbay", wire: l.busy, at: server}, o.busy, o.span,
+			nil)
 		if err != nil {
 			return fmt.Errorf("the busy ones: %w", err)
 		}
 		calls = *got
 	}
 	total := server.rss()
-	heard, last, err := hear(ctx, idle, server)
+	heard, last, err := awaitNotices(ctx, idle, server)
 	if err != nil {
 		return err
 	}
 	n := float64(max(len(idle), 1))
-	fmt.Fprintf(out, "%s\t%.1f KiB\t%.1f\t%.0f\t%.0f\t%v\t%v\t%.0f MiB\t%d of %d\t%v\t%d\t\n", l.name, grown*1024/n, float64(after-before)/n, n/took.Seconds(),
+	fmt.Fprintf(out, "%s\t%.1f KiB\t%.1f\t%.0f\t%.0f\t%v\t%v\t%.0f MiB\t%d of %d\t%v\t%d\t\n", l.name, grown*1024/n,
+		float64(after-before)/n, n/took.Seconds(),
 		calls.rate, calls.at(.5), calls.at(.99), total, heard, o.idle, last.Round(time.Millisecond), failed)
 	return nil
 }
@@ -121,13 +124,13 @@ func (l *listening) openAll(c contender, n int, span time.Duration) (open []*wor
 	return open, failed
 }
 
-// hear changes what the server offers, and waits until all sessions know.
-func hear(ctx context.Context, idle []*worker, server *process) (heard int, last time.Duration, err error) {
+// awaitNotices changes what the server offers, and waits until all sessions know.
+func awaitNotices(ctx context.Context, idle []*worker, server *process) (heard int, last time.Duration, err error) {
 	start := time.Now()
 	var n, latest atomic.Int64
 	var wg sync.WaitGroup
 	for _, w := range idle {
-		w.stream.conn.SetReadDeadline(start.Add(hearWithin)) //nolint:errcheck // TCP has it
+		w.stream.conn.SetReadDeadline(start.Add(noticeTimeout)) //nolint:errcheck // TCP has it
 		wg.Go(func() {
 			for {
 				_, data, err := w.stream.event()
@@ -155,7 +158,8 @@ func (w *worker) getNotices(span time.Duration) (err error) {
 	if w.stream, err = dial(w.host, span); err != nil {
 		return err
 	}
-	return w.stream.listen(fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\nMcp-Session-Id: %s\r\nMcp-Protocol-Version: %s\r\n\r\n",
+	return w.stream.listen(fmt.Appendf(nil,
+		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\nMcp-Session-Id: %s\r\nMcp-Protocol-Version: %s\r\n\r\n",
 		w.path, w.host, w.key, w.session, w.wire))
 }
 

@@ -30,7 +30,8 @@ func (r *result) at(part float64) time.Duration {
 // runLoad lets clients call for a while, as fast as they get answers. An answer
 // that is not what it must be is an error. Profile, if not nil, is called when
 // the measured time begins.
-func runLoad(ctx context.Context, c contender, clients int, span time.Duration, profile func(time.Duration) error) (*result, error) {
+func runLoad(ctx context.Context, c contender, clients int, span time.Duration,
+	profile func(time.Duration) error) (*result, error) {
 	workers, err := openWorkers(c, clients, settle+span)
 	defer closeWorkers(workers)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command mcp measures calls of a tool that says its text back, at several MCP
 // servers: a plain net/http handler that parses, checks and answers the same JSON
-// and nothing more, the official Go SDK, mcp-go, and this project's doors as they
+// and nothing more, the official Go SDK, mcp-go, and this project's endpoints as they
 // run in production, with keys, rules, audit trail on the disk, metrics and
 // request ids.
 //
@@ -80,7 +80,8 @@ func fail(err error) {
 
 func parse() (o options, err error) {
 	clients := flag.String("c", "1,16,64", "clients at a time, separated by commas")
-	only := flag.String("only", "", "measure only servers whose names contain one of these, separated by commas; the plain handler is always measured")
+	only := flag.String("only", "",
+		"measure only servers whose names contain one of these, separated by commas; the plain handler is always measured")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; each measures every server once")
 	flag.DurationVar(&o.span, "d", 1500*time.Millisecond, "time that one server is measured in a round")
 	flag.BoolVar(&o.json, "json", false, "print every single measurement, as lines of JSON")
@@ -169,7 +170,8 @@ func measureCalls(ctx context.Context, out io.Writer, o options) error {
 }
 
 // measureRound measures every server once, in random order.
-func measureRound(ctx context.Context, o options, fleet *fleet, clients, round int, broken map[string]bool) ([]row, error) {
+func measureRound(ctx context.Context, o options, fleet *fleet, clients, round int,
+	broken map[string]bool) ([]row, error) {
 	var rows []row
 	plain := 0.0
 	for _, i := range rand.Perm(len(fleet.contenders)) {
@@ -193,7 +195,8 @@ func measureRound(ctx context.Context, o options, fleet *fleet, clients, round i
 		if c.name == plainName {
 			plain = got.rate
 		}
-		rows = append(rows, row{Server: c.name, Clients: clients, Round: round, Rate: got.rate, P50: got.at(.5), P99: got.at(.99), CPU: got.cpu, RSS: got.rss})
+		rows = append(rows, row{Server: c.name, Clients: clients, Round: round, Rate: got.rate, P50: got.at(.5),
+			P99: got.at(.99), CPU: got.cpu, RSS: got.rss})
 	}
 	if plain == 0 {
 		return nil, fmt.Errorf("the plain handler could not be measured")
@@ -210,14 +213,21 @@ func printRows(out io.Writer, rows []row, clients []int) error {
 	fmt.Fprintln(table, "clients\tserver\tcalls/s (best)\tp50\tp99\tCPU a call\tRSS\tof plain (rounds)\t")
 	for _, n := range clients {
 		for _, c := range contenders {
-			mine := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Server != c.name || r.Clients != n })
+			mine := slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
+				return r.Server != c.name ||
+					r.Clients != n
+			})
 			if len(mine) == 0 {
 				continue
 			}
-			rates, parts := column(mine, func(r row) float64 { return r.Rate }), column(mine, func(r row) float64 { return r.Part })
-			fmt.Fprintf(table, "%d\t%s\t%.0f (%.0f)\t%v\t%v\t%.0f µs\t%.0f MiB\t%.0f %% (%.0f–%.0f)\t\n", n, c.name, middle(rates), rates[len(rates)-1],
-				middle(column(mine, func(r row) time.Duration { return r.P50 })), middle(column(mine, func(r row) time.Duration { return r.P99 })),
-				middle(column(mine, func(r row) float64 { return r.CPU })), middle(column(mine, func(r row) float64 { return r.RSS })),
+			rates, parts := column(mine, func(r row) float64 { return r.Rate }), column(mine,
+				func(r row) float64 { return r.Part })
+			fmt.Fprintf(table, "%d\t%s\t%.0f (%.0f)\t%v\t%v\t%.0f µs\t%.0f MiB\t%.0f %% (%.0f–%.0f)\t\n", n, c.name,
+				middle(rates), rates[len(rates)-1],
+				middle(column(mine, func(r row) time.Duration { return r.P50 })),
+				middle(column(mine, func(r row) time.Duration { return r.P99 })),
+				middle(column(mine, func(r row) float64 { return r.CPU })),
+				middle(column(mine, func(r row) float64 { return r.RSS })),
 				100*middle(parts), 100*parts[0], 100*parts[len(parts)-1])
 		}
 	}

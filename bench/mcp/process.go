@@ -215,7 +215,8 @@ func profilesOf(ctx context.Context, c contender, folder string, clients int) fu
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		name := filepath.Join(folder, fmt.Sprintf("%s-%d-", strings.NewReplacer(" ", "-", "/", "-").Replace(c.name), clients))
+		name := filepath.Join(folder, fmt.Sprintf("%s-%d-", strings.NewReplacer(" ", "-", "/", "-").Replace(c.name),
+			clients))
 		seconds := max(int(span.Seconds()), 1)
 		for _, kind := range []string{fmt.Sprintf("profile?seconds=%d", seconds), "allocs"} {
 			text, err := c.at.debug(ctx, http.MethodGet, "/debug/pprof/"+kind)

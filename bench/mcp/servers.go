@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/bus"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp"
@@ -57,10 +57,12 @@ func serveHTTP(h http.Handler, key string) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10}
 	go s.Serve(l)             //nolint:errcheck // ends with the process
 	go http.Serve(debug, nil) //nolint:errcheck,gosec // ends with the process
-	err = json.NewEncoder(os.Stdout).Encode(process{URL: "http://" + l.Addr().String() + "/mcp", Key: key, Debug: "http://" + debug.Addr().String()})
+	err = json.NewEncoder(os.Stdout).Encode(process{URL: "http://" + l.Addr().String() + "/mcp", Key: key,
+		Debug: "http://" + debug.Addr().String()})
 	if err == nil {
 		_, err = io.Copy(io.Discard, os.Stdin)
 	}
@@ -109,7 +111,8 @@ func plain(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this is no call of echo", http.StatusBadRequest)
 		return
 	}
-	a := response{JSONRPC: "2.0", ID: q.ID, Result: callResult{Content: []content{{Type: "text", Text: *q.Params.Arguments.Text}}}}
+	a := response{JSONRPC: "2.0", ID: q.ID, Result: callResult{Content: []content{{Type: "text",
+		Text: *q.Params.Arguments.Text}}}}
 	if version := r.Header.Get("Mcp-Protocol-Version"); version != "" {
 		var said string
 		if json.Unmarshal(q.Params.Meta["io.modelcontextprotocol/protocolVersion"], &said) != nil || said != version ||
@@ -118,7 +121,8 @@ func plain(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		a.Result.Type = "complete"
-		a.Result.Meta = map[string]any{"io.modelcontextprotocol/serverInfo": map[string]string{"name": "plain", "version": "1"}}
+		a.Result.Meta = map[string]any{"io.modelcontextprotocol/serverInfo": map[string]string{"name": "plain",
+			"version": "1"}}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(a) //nolint:errcheck // the client has gone
@@ -128,7 +132,8 @@ func plain(w http.ResponseWriter, r *http.Request) {
 func officialSDK(o *sdk.StreamableHTTPOptions) http.Handler {
 	s := sdk.NewServer(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil)
 	s.AddTool(
-		&sdk.Tool{Name: "echo", Description: echoAbout, InputSchema: json.RawMessage(echoSchema), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
+		&sdk.Tool{Name: "echo", Description: echoAbout, InputSchema: json.RawMessage(echoSchema),
+			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
 		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			var args struct{ Text string }
 			if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
@@ -154,10 +159,11 @@ func (echo) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
 }
 
 func echoTool(name string) tool.Tool {
-	return tool.Tool{Name: name, Description: echoAbout, Input: json.RawMessage(echoSchema), Hints: tool.Reads()}
+	return tool.Tool{Name: name, Description: echoAbout, Input: json.RawMessage(echoSchema),
+		Hints: tool.ReadOnlyHints()}
 }
 
-// servePatchbay serves the doors on a whole board, as the program does.
+// servePatchbay serves the endpoints on a whole board, as the program does.
 func servePatchbay() error {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "patchbay-bench-")
@@ -180,32 +186,35 @@ func servePatchbay() error {
 	}
 	defer messages.Close()
 	log, metrics := observe.NewLogger(os.Stderr, "info", "text"), prometheus.NewRegistry()
-	hub, err := board.New(board.Options{Store: db, Registry: board.NewRegistry(db, box, nil), Bus: messages, Logger: log, Registerer: metrics})
+	h, err := hub.New(hub.Options{Store: db, Registry: hub.NewRegistry(db, box, nil), Bus: messages, Logger: log,
+		Registerer: metrics})
 	if err != nil {
 		return err
 	}
-	defer hub.Close()
-	socket, err := hub.Plug(board.Outlet{ID: "echo", Kind: "echo"}, echo{})
+	defer h.Close()
+	registration, err := h.Register(hub.ProviderRef{ID: "echo", Kind: "echo"}, echo{})
 	if err != nil {
 		return err
 	}
-	socket.Offer([]tool.Tool{echoTool("echo")})
-	offerMore(socket)
+	registration.SetTools([]tool.Tool{echoTool("echo")})
+	addTool(registration)
 	accounts := account.New(db, box, nil)
 	key, err := newKey(ctx, accounts)
 	if err != nil {
 		return err
 	}
-	doors := mcp.New(mcp.Options{
-		Board: hub, Accounts: account.NewRecent(accounts), Guard: account.NewGuard(10, nil), Box: box, Logger: log, Registerer: metrics,
-		Address: observe.Addresses{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}.Of, Version: "bench",
+	handlers := mcp.New(mcp.Options{
+		Hub: h, Accounts: account.NewRecent(accounts), Guard: account.NewGuard(10, nil), Box: box, Logger: log,
+		Registerer: metrics,
+		Address:    observe.Addresses{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}.ClientAddress,
+		Version:    "bench",
 	})
-	defer doors.Close()
+	defer handlers.Close()
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", doors)
-	mux.HandleFunc("GET /mcp/sse", doors.ServeSSE)
-	mux.HandleFunc("POST /mcp/messages", doors.ServeMessages)
-	return serveHTTP(observe.Requests(log, metrics, mux), key)
+	mux.Handle("/mcp", handlers)
+	mux.HandleFunc("GET /mcp/sse", handlers.ServeSSE)
+	mux.HandleFunc("POST /mcp/messages", handlers.ServeMessages)
+	return serveHTTP(observe.HandleRequests(log, metrics, mux), key)
 }
 
 func newKey(ctx context.Context, accounts *account.Service) (string, error) {
@@ -213,15 +222,16 @@ func newKey(ctx context.Context, accounts *account.Service) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, secret, err := accounts.AddKey(ctx, account.NewKey{Person: person.ID, Name: "bench", Scopes: []string{account.ScopeMCP}})
+	_, secret, err := accounts.AddKey(ctx, account.NewKey{Person: person.ID,
+		Name: "bench", Scopes: []string{account.ScopeMCP}})
 	return secret, err
 }
 
-// offerMore lets the benchmark ask for one tool more, of which all sessions must
+// addTool lets the benchmark ask for one tool more, of which all sessions must
 // hear.
-func offerMore(s *board.Socket) {
+func addTool(s *hub.Registration) {
 	var offered atomic.Int64
 	http.HandleFunc("POST /offer", func(http.ResponseWriter, *http.Request) {
-		s.Offer([]tool.Tool{echoTool("echo"), echoTool(fmt.Sprintf("echo-%d", offered.Add(1)))})
+		s.SetTools([]tool.Tool{echoTool("echo"), echoTool(fmt.Sprintf("echo-%d", offered.Add(1)))})
 	})
 }

@@ -83,7 +83,8 @@ func (w *worker) close() {
 
 // header is the head of a POST, up to the number of its Content-Length.
 func (w *worker) header(method, name string) []byte {
-	h := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n", w.path, w.host)
+	h := fmt.Appendf(nil,
+		"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n", w.path, w.host)
 	if w.key != "" {
 		h = fmt.Appendf(h, "Authorization: Bearer %s\r\n", w.key)
 	}
@@ -107,7 +108,8 @@ const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + string(fre
 	`","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`
 
 func (w *worker) hello() []byte {
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`, w.wire)
+	return fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`, w.wire)
 }
 
 const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -134,7 +136,9 @@ func (w *worker) openPipe(span time.Duration) (err error) {
 		return err
 	}
 	path := w.path + "/sse"
-	if err := w.stream.listen(fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n", path, w.host, w.key)); err != nil {
+	if err := w.stream.listen(fmt.Appendf(nil,
+		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n", path, w.host,
+		w.key)); err != nil {
 		return err
 	}
 	event, data, err := w.stream.event()
@@ -142,17 +146,17 @@ func (w *worker) openPipe(span time.Duration) (err error) {
 		return fmt.Errorf("the first event is %q %s: %w", event, data, err)
 	}
 	w.path = string(data)
-	if err := w.tell(w.hello()); err != nil {
+	if err := w.send(w.hello()); err != nil {
 		return err
 	}
 	if _, data, err = w.stream.event(); err != nil || !bytes.Contains(data, []byte(`"protocolVersion":"2024-11-05"`)) {
 		return fmt.Errorf("initialize: %.200s: %w", data, err)
 	}
-	return w.tell([]byte(initialized))
+	return w.send([]byte(initialized))
 }
 
-// tell posts a message whose answer, if it has one, comes on the stream.
-func (w *worker) tell(msg []byte) error {
+// send posts a message whose answer, if it has one, comes on the stream.
+func (w *worker) send(msg []byte) error {
 	res, err := w.link.post(w.header("", ""), msg)
 	if err == nil && res.status != http.StatusAccepted {
 		err = fmt.Errorf("status %d: %.200s", res.status, res.body)
@@ -203,7 +207,7 @@ type shape struct {
 	want  []byte
 }
 
-// fits says whether an answer is, byte for byte, the examined one with another
+// fits reports whether an answer is, byte for byte, the examined one with another
 // id.
 func (s *shape) fits(answer []byte, id int) bool {
 	if s.parts == nil {

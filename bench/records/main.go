@@ -82,7 +82,8 @@ func measure(ctx context.Context, o options, at store.Options) error {
 	if err := fill(ctx, db, o); err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d calls and %d turns written in %.0f s\n", db.Dialect(), o.calls, o.turns, time.Since(began).Seconds())
+	fmt.Printf("%s: %d calls and %d turns written in %.0f s\n", db.Dialect(), o.calls, o.turns,
+		time.Since(began).Seconds())
 	if err := lists(ctx, db); err != nil {
 		return err
 	}
@@ -97,8 +98,10 @@ var begin = time.Now().Add(-30 * 24 * time.Hour)
 
 func call(i int) store.Call {
 	c := store.Call{
-		ID: fmt.Sprintf("0199a1b2-%012d", i), At: begin.Add(time.Duration(i) * time.Second), Person: person, Key: "0199a1b2-0000-7000-8000-000000000001",
-		Door: "mcp", Program: "claude", Provider: "learn", Tool: []string{"list_due_reviews", "home_set_lamp", "record"}[i%3], Instance: "here",
+		ID: fmt.Sprintf("0199a1b2-%012d", i), At: begin.Add(time.Duration(i) * time.Second), Person: person,
+		Key:     "0199a1b2-0000-7000-8000-000000000001",
+		Channel: "mcp", Program: "claude", Provider: "learn",
+		Tool: []string{"list_due_reviews", "home_set_lamp", "record"}[i%3], Instance: "here",
 		Took: time.Millisecond, Bytes: 812, Outcome: "done", Address: "192.0.2.17",
 	}
 	switch {
@@ -112,14 +115,16 @@ func call(i int) store.Call {
 
 func turn(i int) store.Trace {
 	t := store.Trace{
-		Turn: fmt.Sprintf("0199a1b3-%012d", i), Bot: 1, Owner: person, Kind: "echo", Door: "lingzhu", Person: "wearer", Conversation: "c", Instance: "here",
-		At: begin.Add(time.Duration(i) * time.Second), First: 300 * time.Millisecond, Total: 2 * time.Second, Pieces: 12, Bytes: 400, Outcome: "done",
+		Turn: fmt.Sprintf("0199a1b3-%012d", i), Bot: 1, Owner: person,
+		Kind: "echo", Channel: "lingzhu", Person: "wearer", Conversation: "c", Instance: "here",
+		At: begin.Add(time.Duration(i) * time.Second), First: 300 * time.Millisecond, Total: 2 * time.Second,
+		Pieces: 12, Bytes: 400, Outcome: "done",
 	}
 	switch {
 	case i < 3:
-		t.Outcome, t.Door = "failed", "console"
+		t.Outcome, t.Channel = "failed", "console"
 	case i%5 == 0:
-		t.Outcome = "hung_up"
+		t.Outcome = "disconnected"
 	}
 	return t
 }
@@ -167,9 +172,9 @@ func lists(ctx context.Context, db *store.DB) error {
 		{"turns", store.TraceFilter{}},
 		{"turns, outcome=failed", store.TraceFilter{Outcome: "failed"}},
 		{"turns, outcome=wrong", store.TraceFilter{Outcome: store.Wrong}},
-		{"turns, door=console", store.TraceFilter{Door: "console"}},
-		{"turns, door=lingzhu", store.TraceFilter{Door: "lingzhu"}},
-		{"turns, door=console, outcome=failed", store.TraceFilter{Door: "console", Outcome: "failed"}},
+		{"turns, channel=console", store.TraceFilter{Channel: "console"}},
+		{"turns, channel=lingzhu", store.TraceFilter{Channel: "lingzhu"}},
+		{"turns, channel=console, outcome=failed", store.TraceFilter{Channel: "console", Outcome: "failed"}},
 		{"turns of a bot without any", store.TraceFilter{Bot: 7}},
 		{"turns of a bot, outcome=failed", store.TraceFilter{Bot: 1, Outcome: "failed"}},
 	} {
@@ -247,7 +252,8 @@ func deletion(ctx context.Context, db *store.DB, at store.Options) error {
 	}
 	if at.URL == "" {
 		time.Sleep(5 * time.Second) // what was written is taken over
-		fmt.Printf("  files: %s before, %s after; the log was %.0f MiB at most\n", before, sizes(at), float64(w.largest)/(1<<20))
+		fmt.Printf("  files: %s before, %s after; the log was %.0f MiB at most\n", before, sizes(at),
+			float64(w.largest)/(1<<20))
 	}
 	return nil
 }
@@ -295,7 +301,8 @@ func (w *writers) during(when string, do func() error) error {
 		t := waits[who]
 		w.number = max(w.number, from+len(t))
 		slices.Sort(t)
-		fmt.Printf("  %-9s %-9s %5d times, half in %.1f ms, 99 of 100 in %.1f ms, all in %.1f ms\n", when, what, len(t), ms(t[len(t)/2]), ms(t[len(t)*99/100]), ms(t[len(t)-1]))
+		fmt.Printf("  %-9s %-9s %5d times, half in %.1f ms, 99 of 100 in %.1f ms, all in %.1f ms\n", when, what, len(t),
+			ms(t[len(t)/2]), ms(t[len(t)*99/100]), ms(t[len(t)-1]))
 	}
 	return err
 }

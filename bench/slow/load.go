@@ -23,7 +23,7 @@ const (
 	keyed = 10
 )
 
-// measure knocks at each door while there are so many senders.
+// measure requests each endpoint while there are so many senders.
 func (t *target) measure(ctx context.Context, senders int, o options) ([]line, error) {
 	sending, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -49,12 +49,12 @@ func (t *target) measure(ctx context.Context, senders int, o options) ([]line, e
 		}
 	}
 	before, began := came.Load(), time.Now()
-	lines, errs := make([]line, len(t.doors)), make([]error, len(t.doors))
+	lines, errs := make([]line, len(t.endpoints)), make([]error, len(t.endpoints))
 	var clients sync.WaitGroup
-	for i, d := range t.doors {
+	for i, d := range t.endpoints {
 		clients.Go(func() {
 			var took []time.Duration
-			took, errs[i] = t.knock(ctx, d, o)
+			took, errs[i] = t.request(ctx, d, o)
 			lines[i] = summary(t, d, senders, took)
 		})
 	}
@@ -65,7 +65,7 @@ func (t *target) measure(ctx context.Context, senders int, o options) ([]line, e
 	return lines, errors.Join(append(errs, ctx.Err())...)
 }
 
-// send posts a body to some door until it is thrown out.
+// send posts a body to some endpoint until it is thrown out.
 func (t *target) send(ctx context.Context, i int, here *atomic.Int64) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, byte(1+i>>16), byte(i>>8), byte(i))}}
 	conn, err := d.DialContext(ctx, "tcp", t.address)
@@ -78,7 +78,9 @@ func (t *target) send(ctx context.Context, i int, here *atomic.Int64) {
 	if i%keyed == 0 {
 		key = "Authorization: Bearer " + t.key + "\r\n"
 	}
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n%sContent-Length: 100000\r\n\r\n{", t.posts[i%len(t.posts)], t.address, key)
+	fmt.Fprintf(conn,
+		"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n%sContent-Length: 100000\r\n\r\n{",
+		t.posts[i%len(t.posts)], t.address, key)
 	here.Add(1)
 	defer here.Add(-1)
 	gone := make(chan struct{})
@@ -102,8 +104,8 @@ func (t *target) send(ctx context.Context, i int, here *atomic.Int64) {
 	}
 }
 
-// knock asks at a door, again and again, and returns how long each answer took.
-func (t *target) knock(ctx context.Context, d door, o options) (took []time.Duration, err error) {
+// request asks at an endpoint, again and again, and returns how long each answer took.
+func (t *target) request(ctx context.Context, d endpoint, o options) (took []time.Duration, err error) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for end := time.Now().Add(o.span); time.Now().Before(end); wait(ctx, o.gap/2+rand.N(o.gap)) {

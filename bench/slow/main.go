@@ -1,18 +1,18 @@
-// Command slow measures how long a server's doors take to answer while very many
+// Command slow measures how long a server's endpoints take to answer while very many
 // connections send their bodies as slowly as they can.
 //
 //	go run ./bench/slow [-senders 5000] [-for 20s] [-gap 20ms] [-json]
 //
 // The server is that of "patchbay serve --demo", in this process, which also holds the
-// senders. Each of them posts to some door, one in ten with a good key, announces 100 KB,
+// senders. Each of them posts to some endpoint, one in ten with a good key, announces 100 KB,
 // sends a byte a second, and comes back when it is thrown out. Meanwhile one client after
-// the other knocks at the other doors. A bare net/http handler, which reads bodies with
+// the other requests the other endpoints. A bare net/http handler, which reads bodies with
 // the same limits and answers "ok", is the floor: it shows what the machine itself takes.
 // Both are measured without the senders too.
 //
 // Each sender has an address of its own in 127.0.0.0/8, which works on Linux. They need
 // two open files each; if fewer are allowed (ulimit -n), there are fewer senders, and the
-// first line says so. The exit status is 1 if the 99th percentile of a door of the server
+// first line says so. The exit status is 1 if the 99th percentile of an endpoint of the server
 // is over the budget of 50 ms with the senders, and was not without.
 package main
 
@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-// budget is what a door may take, 99 times out of 100.
+// budget is what an endpoint may take, 99 times out of 100.
 const budget = 50 * time.Millisecond
 
 type options struct {
@@ -42,16 +42,17 @@ func main() {
 	defer stop()
 	var o options
 	flag.IntVar(&o.senders, "senders", 5000, "connections that send slowly")
-	flag.DurationVar(&o.span, "for", 20*time.Second, "how long the doors are measured, each time; senders are thrown out after 10 s")
-	flag.DurationVar(&o.gap, "gap", 20*time.Millisecond, "pause between two requests at a door")
-	flag.BoolVar(&o.json, "json", false, "one line of JSON for each door")
+	flag.DurationVar(&o.span, "for", 20*time.Second,
+		"how long the endpoints are measured, each time; senders are thrown out after 10 s")
+	flag.DurationVar(&o.gap, "gap", 20*time.Millisecond, "pause between two requests to an endpoint")
+	flag.BoolVar(&o.json, "json", false, "one line of JSON for each endpoint")
 	flag.Parse()
 	within, err := run(ctx, o)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "slow:", err)
 	case !within:
-		fmt.Fprintln(os.Stderr, "slow: a door takes longer than", budget)
+		fmt.Fprintln(os.Stderr, "slow: an endpoint takes longer than", budget)
 	default:
 		return
 	}
@@ -75,16 +76,16 @@ func affordable(senders int) (int, error) {
 	return min(senders, most), nil
 }
 
-// line is what was measured of a door.
+// line is what was measured of an endpoint.
 type line struct {
-	Server  string        `json:"server"`
-	Door    string        `json:"door"`
-	Senders int           `json:"senders"`
-	Came    float64       `json:"came_per_second"` // senders that were thrown out and came back
-	Asked   int           `json:"requests"`
-	P50     time.Duration `json:"p50_ns"`
-	P99     time.Duration `json:"p99_ns"`
-	Max     time.Duration `json:"max_ns"`
+	Server   string        `json:"server"`
+	Endpoint string        `json:"endpoint"`
+	Senders  int           `json:"senders"`
+	Came     float64       `json:"came_per_second"` // senders that were thrown out and came back
+	Asked    int           `json:"requests"`
+	P50      time.Duration `json:"p50_ns"`
+	P99      time.Duration `json:"p99_ns"`
+	Max      time.Duration `json:"max_ns"`
 }
 
 func run(ctx context.Context, o options) (within bool, err error) {
@@ -93,7 +94,8 @@ func run(ctx context.Context, o options) (within bool, err error) {
 		return false, err
 	}
 	if !o.json {
-		fmt.Printf("%d slow senders (%d were wanted), a request every %v at each door for %v\n", senders, o.senders, o.gap, o.span)
+		fmt.Printf("%d slow senders (%d were wanted), a request every %v at each endpoint for %v\n", senders, o.senders,
+			o.gap, o.span)
 	}
 	bare, err := startBare()
 	if err != nil {
@@ -110,7 +112,7 @@ func run(ctx context.Context, o options) (within bool, err error) {
 		fmt.Fprintln(table, "server\tdoor\tsenders\tcome a second\trequests\tp50 ms\tp99 ms\tmax ms\t")
 	}
 	within = true
-	alone := map[string]time.Duration{} // what a door takes without senders
+	alone := map[string]time.Duration{} // what an endpoint takes without senders
 	for _, n := range []int{0, senders} {
 		for _, t := range []*target{bare, whole} {
 			lines, err := t.measure(ctx, n, o)
@@ -119,14 +121,15 @@ func run(ctx context.Context, o options) (within bool, err error) {
 			}
 			for _, l := range lines {
 				if n == 0 {
-					alone[l.Server+l.Door] = l.P99
+					alone[l.Server+l.Endpoint] = l.P99
 				}
-				within = within && (t == bare || l.P99 <= max(budget, alone[l.Server+l.Door]))
+				within = within && (t == bare || l.P99 <= max(budget, alone[l.Server+l.Endpoint]))
 				if o.json {
 					json.NewEncoder(os.Stdout).Encode(l) //nolint:errcheck // standard output
 					continue
 				}
-				fmt.Fprintf(table, "%s\t%s\t%d\t%.0f\t%d\t%s\t%s\t%s\t\n", l.Server, l.Door, l.Senders, l.Came, l.Asked, ms(l.P50), ms(l.P99), ms(l.Max))
+				fmt.Fprintf(table, "%s\t%s\t%d\t%.0f\t%d\t%s\t%s\t%s\t\n", l.Server, l.Endpoint, l.Senders, l.Came,
+					l.Asked, ms(l.P50), ms(l.P99), ms(l.Max))
 			}
 		}
 	}

@@ -23,21 +23,24 @@ import (
 type target struct {
 	name, address string
 	key           string
-	doors         []door
+	endpoints     []endpoint
 	posts         []string // where senders go
 	stop          func()
 }
 
-// door is a request that is answered with 200, and has text in its answer.
-type door struct {
+// endpoint is a request that is answered with 200, and has text in its answer.
+type endpoint struct {
 	name, method, path, body, has string
 }
 
-// doors are those of the server: pages, questions and actions.
-var doors = []door{
+// endpoints are those of the server: pages, questions and actions.
+var endpoints = []endpoint{
 	{"health", http.MethodGet, "/healthz", "", `"ok"`},
-	{"question", http.MethodPost, "/sse/rokid", `{"message_id":"%d","agent_id":"1","message":[{"role":"user","type":"text","text":"go %[1]d"}]}`, "event: done"},
-	{"mcp", http.MethodPost, "/api/mcp", `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"next_review","arguments":{}}}`, `"content"`},
+	{"question", http.MethodPost, "/sse/rokid",
+		`{"message_id":"%d","agent_id":"1","message":[{"role":"user","type":"text","text":"go %[1]d"}]}`,
+		"event: done"},
+	{"mcp", http.MethodPost, "/api/mcp",
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"next_review","arguments":{}}}`, `"content"`},
 	{"api", http.MethodGet, "/api/v1/bots", "", `"bots"`},
 	{"page", http.MethodGet, "/signin", "", "<form"},
 }
@@ -55,13 +58,15 @@ func startWhole(ctx context.Context) (*target, error) {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
-	t := &target{name: "patchbay", doors: doors, posts: []string{"/sse/rokid", "/mcp", "/api/v1/bots", "/api/mcp", "/"}}
+	t := &target{name: "patchbay", endpoints: endpoints, posts: []string{"/sse/rokid", "/mcp", "/api/v1/bots",
+		"/api/mcp", "/"}}
 	ready, done := make(chan *app.Base, 1), make(chan error, 1)
 	go func() {
-		done <- app.Serve(running, c, app.Options{Version: "bench", Demo: true, Logs: os.Stderr, Ready: func(url string, b *app.Base) {
-			t.address = strings.TrimPrefix(url, "http://")
-			ready <- b
-		}})
+		done <- app.Serve(running, c, app.Options{Version: "bench", Demo: true, Logs: os.Stderr,
+			Ready: func(url string, b *app.Base) {
+				t.address = strings.TrimPrefix(url, "http://")
+				ready <- b
+			}})
 	}()
 	stop := func() {
 		cancel()
@@ -80,14 +85,15 @@ func startWhole(ctx context.Context) (*target, error) {
 	}
 }
 
-// addKey makes a key for all doors.
+// addKey makes a key for all endpoints.
 func addKey(ctx context.Context, b *app.Base) (string, error) {
 	p, err := b.Store.People.ByName(ctx, app.DemoPerson)
 	if err != nil {
 		return "", err
 	}
 	_, key, err := b.Accounts.AddKey(ctx, account.NewKey{
-		Person: p.ID, Name: "bench", Scopes: []string{account.ScopeLingzhu, account.ScopeLearn, account.ScopeMCP, account.ScopeOperator},
+		Person: p.ID, Name: "bench", Scopes: []string{account.ScopeLingzhu, account.ScopeLearn, account.ScopeMCP,
+			account.ScopeOperator},
 	})
 	return key, err
 }
@@ -98,18 +104,20 @@ func startBare() (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := observe.Requests(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			return
-		}
-		io.WriteString(w, "ok") //nolint:errcheck // whoever asked sees it
-	}))
+	read := observe.HandleRequests(slog.New(slog.DiscardHandler), prometheus.NewRegistry(),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return
+			}
+			io.WriteString(w, "ok") //nolint:errcheck // whoever asked sees it
+		}))
 	s := &http.Server{Handler: read, ReadHeaderTimeout: observe.BodyGrace, ReadTimeout: observe.BodyGrace}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	return &target{
-		name: "net/http", address: l.Addr().String(), doors: []door{{"ok", http.MethodGet, "/", "", "ok"}}, posts: []string{"/"},
-		stop: func() { s.Close(); <-done },
+		name: "net/http", address: l.Addr().String(), endpoints: []endpoint{{"ok", http.MethodGet, "/", "", "ok"}},
+		posts: []string{"/"},
+		stop:  func() { s.Close(); <-done },
 	}, nil
 }
 
@@ -121,7 +129,8 @@ func at(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-func summary(t *target, d door, senders int, took []time.Duration) line {
+func summary(t *target, d endpoint, senders int, took []time.Duration) line {
 	slices.Sort(took)
-	return line{Server: t.name, Door: d.name, Senders: senders, Asked: len(took), P50: at(took, 50), P99: at(took, 99), Max: at(took, 100)}
+	return line{Server: t.name, Endpoint: d.name, Senders: senders, Asked: len(took), P50: at(took, 50),
+		P99: at(took, 99), Max: at(took, 100)}
 }

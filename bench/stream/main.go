@@ -35,9 +35,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/fetch"
+	"patchbay/internal/hub"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/seal"
@@ -72,22 +72,23 @@ type result struct {
 }
 
 func run(out io.Writer, answers string, l load, rounds int) error {
-	hub, err := startBoard(l)
+	h, err := startHub(l)
 	if err != nil {
 		return err
 	}
-	defer hub.stop()
+	defer h.stop()
 	bare := startBare(l)
 	defer bare.stop()
 
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "%d pieces an answer, %v between them, questions within %v, %d rounds\n", l.pieces, l.gap, l.ramp, rounds)
+	fmt.Fprintf(out, "%d pieces an answer, %v between them, questions within %v, %d rounds\n", l.pieces, l.gap, l.ramp,
+		rounds)
 	fmt.Fprintln(table, "answers\tserver\tp50\tp99\tmax\tpieces/s\twrong\t")
 	for _, field := range strings.Split(answers, ",") {
 		if l.answers, err = strconv.Atoi(strings.TrimSpace(field)); err != nil {
 			return err
 		}
-		servers := []*target{bare, hub}
+		servers := []*target{bare, h}
 		sums := make([]result, len(servers))
 		for range rounds {
 			for i, s := range servers {
@@ -156,7 +157,8 @@ func (t *target) round(l load) (result, error) {
 // listen reads one answer. Each piece is "number/nanoseconds since epoch ".
 func (t *target) listen(client *http.Client, l load, n int) (result, error) {
 	var r result
-	body := fmt.Sprintf(`{"message_id":"%d-%d","agent_id":"1","message":[{"role":"user","type":"text","text":"go"}]}`, time.Now().UnixNano(), n)
+	body := fmt.Sprintf(`{"message_id":"%d-%d","agent_id":"1","message":[{"role":"user","type":"text","text":"go"}]}`,
+		time.Now().UnixNano(), n)
 	req, err := http.NewRequest(http.MethodPost, t.url, strings.NewReader(body))
 	if err != nil {
 		return r, err
@@ -212,7 +214,8 @@ func startBare(l load) *target {
 		pause := newPause(l.gap)
 		defer pause.stop()
 		for i := range l.pieces {
-			fmt.Fprintf(w, "event: message\ndata: {\"role\":\"agent\",\"type\":\"answer\",\"answer_stream\":\"%s\",\"message_id\":\"1\",\"agent_id\":\"1\",\"is_finish\":false}\n\n", piece(i))
+			fmt.Fprintf(w,
+				"event: message\ndata: {\"role\":\"agent\",\"type\":\"answer\",\"answer_stream\":\"%s\",\"message_id\":\"1\",\"agent_id\":\"1\",\"is_finish\":false}\n\n", piece(i))
 			control.Flush()
 			pause.wait()
 		}
@@ -220,8 +223,8 @@ func startBare(l load) *target {
 	}))
 }
 
-// startBoard starts a whole board with a bot that emits pieces.
-func startBoard(l load) (*target, error) {
+// startHub starts a whole board with a bot that emits pieces.
+func startHub(l load) (*target, error) {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "patchbay-bench-")
 	if err != nil {
@@ -239,11 +242,11 @@ func startBoard(l load) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := board.Kind{Name: "source", Build: func(store.Bot, any) (talk.Bot, error) { return source(l), nil }}
-	registry := board.NewRegistry(db, box, []board.Kind{kind}, func() any { return new(rokid.Settings) })
+	kind := hub.Kind{Name: "source", Build: func(store.Bot, any) (talk.Bot, error) { return source(l), nil }}
+	registry := hub.NewRegistry(db, box, []hub.Kind{kind}, func() any { return new(rokid.Settings) })
 	log := slog.New(slog.DiscardHandler)
 	metrics := prometheus.NewRegistry()
-	hub, err := board.New(board.Options{Store: db, Registry: registry, Bus: messages, Logger: log, Registerer: metrics})
+	h, err := hub.New(hub.Options{Store: db, Registry: registry, Bus: messages, Logger: log, Registerer: metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -252,24 +255,26 @@ func startBoard(l load) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := registry.Add(ctx, board.NewBot{Owner: person.ID, Name: "source", Kind: "source"}); err != nil {
+	if _, _, err := registry.Add(ctx, hub.NewBot{Owner: person.ID, Name: "source", Kind: "source"}); err != nil {
 		return nil, err
 	}
-	_, secret, err := accounts.AddKey(ctx, account.NewKey{Person: person.ID, Name: "bench", Scopes: []string{account.ScopeLingzhu}})
+	_, secret, err := accounts.AddKey(ctx, account.NewKey{Person: person.ID,
+		Name: "bench", Scopes: []string{account.ScopeLingzhu}})
 	if err != nil {
 		return nil, err
 	}
 	photos := fetch.New(fetch.Options{})
-	door := rokid.New(rokid.Options{
-		Accounts: accounts, Board: hub, Guard: account.NewGuard(10, nil), Photos: photos, BindingPhotos: photos, Logger: log, Registerer: metrics,
+	handler := rokid.New(rokid.Options{
+		Accounts: accounts, Hub: h, Guard: account.NewGuard(10, nil), Photos: photos, BindingPhotos: photos,
+		Logger: log, Registerer: metrics,
 		Lang: talk.Chinese, Address: func(*http.Request) netip.Addr { return netip.Addr{} },
 	})
-	t := serve("patchbay", observe.Requests(log, metrics, door))
+	t := serve("patchbay", observe.HandleRequests(log, metrics, handler))
 	t.key = secret
 	closeHTTP := t.stop
 	t.stop = func() {
 		closeHTTP()
-		hub.Close()
+		h.Close()
 		messages.Close()
 		db.Close()
 		os.RemoveAll(folder)

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// base opens the desk's data beside the commands.
+// base opens the desk's data while the commands use it.
 func (d *desk) base() *app.Base {
 	d.t.Helper()
 	c, _, err := config.Load(config.Sources{Env: d.env})
@@ -59,7 +59,8 @@ func TestKeyCommands(t *testing.T) {
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
 	var made struct{ ID, Key string }
-	d.json(&made, "key", "add", "--name", "glasses", "--scope", "lingzhu", "--scope", "mcp", "--bot", "parrot", "--expires", "90d")
+	d.json(&made, "key", "add", "--name", "glasses", "--scope", "lingzhu", "--scope", "mcp", "--bot", "parrot",
+		"--expires", "90d")
 	b := d.base()
 	p, err := b.Accounts.Authenticate(t.Context(), made.Key, account.ScopeMCP)
 	if err != nil || p.Person.Name != "ada" || p.Key.Bot != 1 || p.Key.Expires.Sub(p.Key.Created).Hours() != 90*24 {
@@ -73,12 +74,15 @@ func TestKeyCommands(t *testing.T) {
 	if _, err := b.Accounts.Authenticate(t.Context(), made.Key, account.ScopeMCP); err != account.ErrRevoked {
 		t.Errorf("the revoked key gives %v", err)
 	}
-	acts, err := b.Store.Acts.Newest(t.Context(), "", 3)
-	if err != nil || len(acts) != 3 || acts[0].Act != "key.revoked" || acts[0].About != "ada: glasses (lingzhu, mcp)" || acts[1].Act != "key.made" || acts[1].About != "ada: laptop (operator)" {
+	acts, err := b.Store.AdminEvents.Newest(t.Context(), "", 3)
+	if err != nil || len(acts) != 3 || acts[0].Action != "key.revoked" ||
+		acts[0].About != "ada: glasses (lingzhu, mcp)" || acts[1].Action != "key.made" ||
+		acts[1].About != "ada: laptop (operator)" {
 		t.Errorf("the journal has %+v, %v", acts, err)
 	}
 	list := d.ok("key", "list", "--user", "ada")
-	if strings.Contains(list, made.Key) || !strings.Contains(list, "revoked") || !strings.Contains(list, "lingzhu, mcp") {
+	if strings.Contains(list, made.Key) || !strings.Contains(list, "revoked") ||
+		!strings.Contains(list, "lingzhu, mcp") {
 		t.Errorf("the list is\n%s", list)
 	}
 }
@@ -100,8 +104,8 @@ func TestChinese(t *testing.T) {
 	}
 }
 
-// Nobody is locked out without a word: whoever has an account that has no password is told
-// how to get one, where the account is made, where the server starts, and by doctor.
+// Somebody whose account has no password learns how to set one: when the account is created, when
+// the server starts, and from doctor.
 func TestAccountWithoutPassword(t *testing.T) {
 	d := blankDesk(t)
 	set := "patchbay user passwd ada"
@@ -111,10 +115,12 @@ func TestAccountWithoutPassword(t *testing.T) {
 		t.Errorf("without a server, user add says %q", got)
 	}
 	s := d.serve()
-	if got := d.ok("user", "add", "bob"); !strings.Contains(got, "patchbay bot add") || strings.Contains(got, "start the server") {
+	if got := d.ok("user", "add", "bob"); !strings.Contains(got, "patchbay bot add") ||
+		strings.Contains(got, "start the server") {
 		t.Errorf("beside a running server, user add says %q", got)
 	}
-	if got := s.stderr.String(); !strings.Contains(got, "Nobody can sign in") || !strings.Contains(got, set+" --data "+d.data) {
+	if got := s.stderr.String(); !strings.Contains(got, "Nobody can sign in") ||
+		!strings.Contains(got, set+" --data "+d.data) {
 		t.Errorf("serve says %q", got)
 	}
 	all := d.examine(exitOK)

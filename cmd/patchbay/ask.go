@@ -12,9 +12,9 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
-	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -27,7 +27,7 @@ type askCmd struct {
 	serverFlags  `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (askCmd) Help() string {
 	return `The question goes through the server that runs on the data folder, if there is one. Without one, bots are asked from here, apart from those that connect to a server.
 
@@ -39,10 +39,10 @@ Examples:
     patchbay ask lobster "hello" --server https://board.example.org --key $KEY`
 }
 
-// maxPicture is the largest picture that is sent along, as for glasses.
+// maxPicture is the maximum size of a picture, in bytes, as for glasses.
 const maxPicture = 8 << 20
 
-// Run asks.
+// Run asks the bot and prints the answer.
 func (c *askCmd) Run(ctx context.Context, sh *shell) error {
 	q := api.Question{Bot: c.Bot, Text: c.Text, Conversation: c.Conversation, Lang: string(sh.lang)}
 	if c.Image != "" {
@@ -67,13 +67,13 @@ func (c *askCmd) Run(ctx context.Context, sh *shell) error {
 	if !hasData(settings) {
 		return c.noData(settings)
 	}
-	if r, err = running(ctx, sh, settings); err != nil {
+	if r, err = findRunning(ctx, sh, settings); err != nil {
 		return err
 	}
 	if r != nil {
 		return show.done(r.ask(ctx, q, show.line))
 	}
-	return withBase(ctx, sh, settings, func(b *app.Base) error { return show.done(askHere(ctx, b, q, show.line)) })
+	return withBase(ctx, sh, settings, func(b *app.Base) error { return show.done(askLocal(ctx, b, q, show.line)) })
 }
 
 func readPicture(name string) ([]byte, error) {
@@ -89,16 +89,17 @@ func readPicture(name string) ([]byte, error) {
 	return b, err
 }
 
-// askHere asks a bot without a server.
-func askHere(ctx context.Context, b *app.Base, q api.Question, line func(api.Line) error) error {
+// askLocal asks a bot in this process, without a server.
+func askLocal(ctx context.Context, b *app.Base, q api.Question, line func(api.Line) error) error {
 	bot, err := findBot(ctx, b, q.Bot)
 	if err != nil {
 		return err
 	}
-	if connects(bot) {
-		return talk.Say{Zh: "%s 要通过运行中的服务才能提问，它会连接到那里；启动服务：patchbay serve", En: "%s is asked through a running server, to which it connects; start one with: patchbay serve"}.Wrong(bot.Name)
+	if isInbound(bot) {
+		return talk.Say{Zh: "%s 要通过运行中的服务才能提问，它会连接到那里；启动服务：patchbay serve",
+			En: "%s is asked through a running server, to which it connects; start one with: patchbay serve"}.Wrong(bot.Name)
 	}
-	turn, err := control.NewTurn(bot, q, control.DoorCommand, bot.Owner)
+	turn, err := control.NewTurn(bot, q, control.ChannelCLI, bot.Owner)
 	if err != nil {
 		return err
 	}
@@ -107,12 +108,12 @@ func askHere(ctx context.Context, b *app.Base, q api.Question, line func(api.Lin
 		return err
 	}
 	defer alone.Close()
-	hub, err := board.New(boardOptions(b, alone))
+	h, err := hub.New(hubOptions(b, alone))
 	if err != nil {
 		return err
 	}
-	defer hub.Close()
-	err = hub.Answer(ctx, turn, func(e talk.Event) error { return line(api.Line{Event: &e}) })
+	defer h.Close()
+	err = h.Answer(ctx, turn, func(e talk.Event) error { return line(api.Line{Event: &e}) })
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -123,22 +124,24 @@ func askHere(ctx context.Context, b *app.Base, q api.Question, line func(api.Lin
 	return line(last)
 }
 
-func boardOptions(b *app.Base, alone *bus.Bus) board.Options {
+func hubOptions(b *app.Base, alone *bus.Bus) hub.Options {
 	t := b.Config.Turn
-	return board.Options{
-		Store: b.Store, Registry: b.Registry, Bus: alone, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-		FirstPiece: t.FirstPiece, Idle: t.Idle, History: b.Config.History.Turns, KeepContent: b.Config.Trace.Content,
-		Late: -1, // nobody is left here to be told later
+	return hub.Options{
+		Store: b.Store, Registry: b.Registry, Bus: alone, Logger: slog.New(slog.DiscardHandler),
+		Registerer:        prometheus.NewRegistry(),
+		FirstPieceTimeout: t.FirstPiece, IdleTimeout: t.Idle, HistoryLength: b.Config.History.Turns,
+		KeepContent: b.Config.Trace.Content,
+		LateTimeout: -1, // this process cannot deliver late answers
 	}
 }
 
-// answer shows an answer as it comes.
+// answer prints an answer as it arrives.
 type answer struct {
 	sh   *shell
-	open bool // the last line has no end yet
+	open bool // the current line is not terminated
 }
 
-// line shows one line of the answer.
+// line prints one event of the answer.
 func (a *answer) line(l api.Line) error {
 	if a.sh.json {
 		if err := a.sh.writeJSON(l, ""); err != nil {
@@ -188,7 +191,7 @@ func (a *answer) words(text string) {
 	a.open = text[len(text)-1] != '\n'
 }
 
-// end ends the line that is open.
+// end terminates the current line.
 func (a *answer) end() {
 	if a.open {
 		a.sh.printf("\n")
@@ -196,7 +199,7 @@ func (a *answer) end() {
 	}
 }
 
-// done ends what is shown and passes the error on.
+// done terminates the current line and returns err.
 func (a *answer) done(err error) error {
 	a.end()
 	return err

@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// withParrot is a desk with a person and an echo bot.
+// withParrot returns a desk with a person and an echo bot.
 func withParrot(t *testing.T, env ...string) *desk {
 	t.Helper()
 	d := newDesk(t)
@@ -30,14 +30,16 @@ func TestAskWithoutAServer(t *testing.T) {
 	if got := d.ok("ask", "1", "take a photo"); got != "⟶ take_photo\n" {
 		t.Errorf("answered %q", got)
 	}
-	if got := d.ok("ask", "1", "navigate to the lake"); got != "⟶ take_navigation action=\"open\" navi_type=\"1\" poi_name=\"the lake\"\n" {
+	if got := d.ok("ask", "1",
+		"navigate to the lake"); got != "⟶ take_navigation action=\"open\" navi_type=\"1\" poi_name=\"the lake\"\n" {
 		t.Errorf("answered %q", got)
 	}
 	photo := filepath.Join(t.TempDir(), "photo.png")
-	if err := os.WriteFile(photo, inventedPhoto(), 0o600); err != nil {
+	if err := os.WriteFile(photo, samplePhoto(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.ok("ask", "1", "look:", "--image", photo); !strings.Contains(got, "look: I see a picture (image/png, ") {
+	if got := d.ok("ask", "1", "look:", "--image", photo); !strings.Contains(got,
+		"look: I see a picture (image/png, ") {
 		t.Errorf("answered %q", got)
 	}
 }
@@ -52,13 +54,15 @@ func TestAskAsJSONLines(t *testing.T) {
 		}
 		lines = append(lines, l)
 	}
-	if len(lines) != 3 || lines[0].Event.Text != "a" || lines[1].Event.Kind != talk.KindText || !lines[2].End || lines[2].Turn == "" {
+	if len(lines) != 3 || lines[0].Event.Text != "a" || lines[1].Event.Kind != talk.KindText || !lines[2].End ||
+		lines[2].Turn == "" {
 		t.Errorf("answered %+v", lines)
 	}
 }
 
 func TestAskAModelWithHistory(t *testing.T) {
-	model, err := openaitest.Start(openaitest.Reply{Steps: openaitest.Words("It is a tulip.", 0)}, openaitest.Reply{Steps: openaitest.Words("Red.", 0)},
+	model, err := openaitest.Start(openaitest.Reply{Steps: openaitest.Words("It is a tulip.", 0)},
+		openaitest.Reply{Steps: openaitest.Words("Red.", 0)},
 		openaitest.Reply{Status: 401, Message: "no such key"})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +70,8 @@ func TestAskAModelWithHistory(t *testing.T) {
 	defer model.Close()
 	d := newDesk(t)
 	d.ok("user", "add", "ada")
-	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m", "--set", "retries=-1")
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m", "--set",
+		"retries=-1")
 	d.ok("ask", "m", "Which flower?", "--conversation", "garden")
 	d.ok("ask", "m", "Which colour?", "--conversation", "garden")
 	second := model.Requests()[1].Chat
@@ -76,7 +81,8 @@ func TestAskAModelWithHistory(t *testing.T) {
 			said = append(said, m.Role+": "+m.Text())
 		}
 	}
-	if got := strings.Join(said, " | "); !strings.Contains(got, "user: Which flower? | assistant: It is a tulip. | user: Which colour?") {
+	if got := strings.Join(said, " | "); !strings.Contains(got,
+		"user: Which flower? | assistant: It is a tulip. | user: Which colour?") {
 		t.Errorf("the model was told %s", got)
 	}
 	d.failing(exitFailed, "", []string{"ask", "m", "And?"}, "Something went wrong", "no such key")
@@ -89,7 +95,7 @@ func TestAskThroughTheRunningServer(t *testing.T) {
 		t.Errorf("answered %q", got)
 	}
 	numbers := get(t, s.URL+"/metrics")
-	if !strings.Contains(numbers, `patchbay_turns_total{code="",door="cli",kind="echo",outcome="done"} 1`) {
+	if !strings.Contains(numbers, `patchbay_turns_total{channel="cli",code="",kind="echo",outcome="done"} 1`) {
 		t.Error("the question did not go through the server")
 	}
 	d.failing(exitFailed, "", []string{"ask", "nobody", "hello"}, "no bot nobody")
@@ -100,19 +106,19 @@ func TestAskAServerElsewhere(t *testing.T) {
 	var key struct{ Key string }
 	d.json(&key, "key", "add", "--name", "laptop", "--scope", "operator")
 	s := d.serve()
-	far := blankDesk(t) // knows nothing of the data
-	far.env = append(far.env, "PATCHBAY_SERVER="+s.URL, "PATCHBAY_KEY="+key.Key)
-	if got := far.ok("ask", "parrot", "hello"); got != "hello\n" {
+	remoteLearn := blankDesk(t) // has no access to the data
+	remoteLearn.env = append(remoteLearn.env, "PATCHBAY_SERVER="+s.URL, "PATCHBAY_KEY="+key.Key)
+	if got := remoteLearn.ok("ask", "parrot", "hello"); got != "hello\n" {
 		t.Errorf("answered %q", got)
 	}
 	var rows []botRow
-	far.json(&rows, "bot", "list")
+	remoteLearn.json(&rows, "bot", "list")
 	if len(rows) != 1 || rows[0].Online == nil || !*rows[0].Online {
 		t.Errorf("the bots there are %+v", rows)
 	}
-	far.failing(exitFailed, "", []string{"ask", "parrot", "hello", "--key", "wrong"}, "refuses the key")
-	far.failing(exitFailed, "", []string{"bot", "list", "--server", "http://127.0.0.1:1"}, "cannot be reached")
-	if _, err := os.Stat(far.data); err == nil {
+	remoteLearn.failing(exitFailed, "", []string{"ask", "parrot", "hello", "--key", "wrong"}, "refuses the key")
+	remoteLearn.failing(exitFailed, "", []string{"bot", "list", "--server", "http://127.0.0.1:1"}, "cannot be reached")
+	if _, err := os.Stat(remoteLearn.data); err == nil {
 		t.Error("asking elsewhere made a data folder here")
 	}
 }

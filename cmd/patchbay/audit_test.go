@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// The trail is checked while a server runs, and what was changed behind its back is named.
+// The audit trail is verified while a server runs, and manipulated entries are named.
 func TestAuditVerify(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")
@@ -17,11 +17,12 @@ func TestAuditVerify(t *testing.T) {
 	d.serve()
 	var s store.AuditState
 	d.json(&s, "audit", "verify")
-	if s.Rows != 2 || s.Wrong != 0 || !s.Whole || len(s.Heads) != 1 {
+	if s.Rows != 2 || s.ProblemCount != 0 || !s.Complete || len(s.Heads) != 1 {
 		t.Fatalf("found is %+v", s)
 	}
 	head := s.Heads[0].String()
-	if out := d.ok("audit", "verify", "--expect", head); !strings.Contains(out, "Rows as they were written: 2") || !strings.Contains(out, "Head: "+head) {
+	if out := d.ok("audit", "verify", "--expect", head); !strings.Contains(out, "Rows as they were written: 2") ||
+		!strings.Contains(out, "Head: "+head) {
 		t.Errorf("it says %q", out)
 	}
 	want(t, d.examine(0), "audit trail", good, "the newest 3 links are right")
@@ -32,12 +33,14 @@ func TestAuditVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec(`UPDATE acts SET about = 'bob: two' WHERE act = 'key.made'`); err != nil {
+	if _, err := db.Exec(`UPDATE admin_events SET about = 'bob: two' WHERE action = 'key.made'`); err != nil {
 		t.Fatal(err)
 	}
 	o := d.do("", "audit", "verify", "--expect", "1.9."+strings.Repeat("a", 64))
-	if o.code != 1 || !strings.Contains(o.stdout, "Rows as they were written: 1") || !strings.Contains(o.stdout, "Problems: 2") ||
-		!strings.Contains(o.stdout, "row changed") || !strings.Contains(o.stdout, "acts ") || !strings.Contains(o.stdout, "expected head not in the chain") {
+	if o.code != 1 || !strings.Contains(o.stdout, "Rows as they were written: 1") ||
+		!strings.Contains(o.stdout, "Problems: 2") ||
+		!strings.Contains(o.stdout, "row changed") || !strings.Contains(o.stdout, "acts ") ||
+		!strings.Contains(o.stdout, "expected head not in the chain") {
 		t.Errorf("exit code %d, %q", o.code, o.stdout)
 	}
 	want(t, d.examine(1), "audit trail", bad, "1 problem(s)")

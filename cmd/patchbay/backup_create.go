@@ -21,7 +21,7 @@ type backupCreateCmd struct {
 	dataFlags      `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (backupCreateCmd) Help() string {
 	return `The file has the database, and the key that opens the credentials in it: whoever has the file can read everything, unless it is encrypted. A running server goes on meanwhile.
 
@@ -36,15 +36,18 @@ Examples:
 }
 
 var (
-	sayBackupMade     = talk.Say{Zh: "备份已写入 %s。它能读出一切，请妥善保管。", En: "The backup is in %s. Whoever has it can read everything, so keep it safe."}
-	sayBackupSealed   = talk.Say{Zh: "加密的备份已写入 %s。丢了口令，谁也打不开它。", En: "The encrypted backup is in %s. If its passphrase is lost, nobody can open it."}
-	sayBackupPostgres = talk.Say{Zh: "数据在 PostgreSQL 里，请用 pg_dump 备份，并保管好 secret", En: "the data is in PostgreSQL: back it up with pg_dump, and keep secret"}
+	sayBackupMade = talk.Say{Zh: "备份已写入 %s。它能读出一切，请妥善保管。",
+		En: "The backup is in %s. Whoever has it can read everything, so keep it safe."}
+	sayBackupSealed = talk.Say{Zh: "加密的备份已写入 %s。丢了口令，谁也打不开它。",
+		En: "The encrypted backup is in %s. If its passphrase is lost, nobody can open it."}
+	sayBackupPostgres = talk.Say{Zh: "数据在 PostgreSQL 里，请用 pg_dump 备份，并保管好 secret",
+		En: "the data is in PostgreSQL: back it up with pg_dump, and keep secret"}
 )
 
 // Run writes the backup.
 func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 	now := time.Now()
-	return c.with(ctx, sh, func(b *app.Base) (err error) {
+	return c.withData(ctx, sh, func(b *app.Base) (err error) {
 		if b.Store.Dialect() != "sqlite" {
 			return errors.New(sayBackupPostgres.In(sh.lang))
 		}
@@ -53,7 +56,7 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		if c.File == "" {
-			c.File = backup.Name(now, passphrase != "")
+			c.File = backup.FileName(now, passphrase != "")
 		}
 		f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -61,7 +64,7 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		defer func() {
 			if err = errors.Join(err, f.Close()); err != nil {
-				err = errors.Join(err, ignoreGone(os.Remove(c.File)))
+				err = errors.Join(err, ignoreNotExist(os.Remove(c.File)))
 			}
 		}()
 		err = backup.Write(ctx, f, passphrase, b.BackupSource(), now)
@@ -71,7 +74,7 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		if err := noteAct(ctx, b, control.ActBackupTaken, filepath.Base(c.File)); err != nil {
+		if err := recordAdminEvent(ctx, b, control.EventBackupTaken, filepath.Base(c.File)); err != nil {
 			return err
 		}
 		made := sayBackupMade
@@ -82,7 +85,7 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-func ignoreGone(err error) error {
+func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

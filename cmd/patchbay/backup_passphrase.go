@@ -23,8 +23,8 @@ var (
 	sayEmptyPassphrase = talk.Say{Zh: "%s 里没有口令", En: "there is no passphrase in %s"}
 )
 
-// newPassphrase is the passphrase of a backup that is to be made; empty: it is not encrypted.
-// It is no argument, which everybody on the machine could read.
+// newPassphrase returns the passphrase for a new backup; empty means no encryption. It is not an
+// argument, because everybody on the machine can read those.
 func (sh *shell) newPassphrase(ctx context.Context, wanted bool, file string) (string, error) {
 	passphrase, err := sh.givenPassphrase(file)
 	if err != nil || passphrase == "" && !wanted {
@@ -42,10 +42,10 @@ func (sh *shell) newPassphrase(ctx context.Context, wanted bool, file string) (s
 			return "", sayNoPassphrase.Wrong(config.EnvPassphrase)
 		}
 	}
-	return passphrase, sh.aboutBackup(backup.CheckPassphrase(passphrase))
+	return passphrase, sh.explainBackupError(backup.CheckPassphrase(passphrase))
 }
 
-// passphrase is that of a backup that is there.
+// passphrase returns the passphrase of an existing backup.
 func (sh *shell) passphrase(ctx context.Context, file string) (string, error) {
 	passphrase, err := sh.givenPassphrase(file)
 	if err != nil || passphrase != "" {
@@ -67,7 +67,7 @@ var sayEncrypted = talk.Say{
 	En: "the backup is encrypted; type its passphrase in a terminal, or give --passphrase-file or %s",
 }
 
-// givenPassphrase is the passphrase in a file or, without one, in the environment.
+// givenPassphrase returns the passphrase from a file or, without one, from the environment.
 func (sh *shell) givenPassphrase(file string) (string, error) {
 	if file == "" {
 		return sh.getenv(config.EnvPassphrase), nil
@@ -77,7 +77,7 @@ func (sh *shell) givenPassphrase(file string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	// One byte more than is allowed, and the end of the line, so that what is too long is
+	// One byte more than allowed, and the line ending, so that a passphrase that is too long is
 	// refused and not cut.
 	text, err := io.ReadAll(io.LimitReader(f, backup.MaxPassphrase+3))
 	if err != nil {
@@ -90,8 +90,8 @@ func (sh *shell) givenPassphrase(file string) (string, error) {
 	return passphrase, nil
 }
 
-// aboutBackup is an error of a backup in the words that the console has for it.
-func (sh *shell) aboutBackup(err error) error {
+// explainBackupError returns the message about an error of a backup that the console shows too.
+func (sh *shell) explainBackupError(err error) error {
 	if e := control.AsError(control.AboutBackup(err)); e != nil {
 		return errors.New(e.In(sh.lang))
 	}

@@ -17,7 +17,7 @@ type backupRestoreCmd struct {
 	dataFlags      `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (backupRestoreCmd) Help() string {
 	return `The backup is checked first. Then the next "patchbay serve" puts it in the place of what is there, which is kept in a folder beside it. Until then nothing changes: restart a server that runs.
 
@@ -34,7 +34,7 @@ var sayBackupStaged = talk.Say{
 	En: "The backup is good (%s, by Patchbay %s). The next start of patchbay serve%s restores it; what is there now is kept in %s, in before-restore-….",
 }
 
-// Run checks the backup, and has the next start restore it.
+// Run checks the backup and schedules it to be restored at the next start.
 func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
 	settings, err := c.load(sh)
 	if err != nil {
@@ -57,9 +57,10 @@ func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	m, err := backup.Stage(ctx, file, passphrase, settings.Data, settings.Secret)
 	if err != nil {
-		return sh.aboutBackup(err)
+		return sh.explainBackupError(err)
 	}
-	return sh.result(map[string]any{"file": c.File, "made_at": m.At, "version": m.Version, "pending": filepath.Join(settings.Data, "restore.pending")}, func() {
-		sh.say(sayBackupStaged, sh.when(m.At), m.Version, c.again(), settings.Data)
+	return sh.result(map[string]any{"file": c.File, "made_at": m.At, "version": m.Version,
+		"pending": filepath.Join(settings.Data, "restore.pending")}, func() {
+		sh.say(sayBackupStaged, sh.when(m.At), m.Version, c.retryFlags(), settings.Data)
 	})
 }

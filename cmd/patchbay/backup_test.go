@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/seal"
 )
 
-// A backup that is restored elsewhere has what there was, once the server starts; what
-// was there instead is kept.
+// A backup that is restored elsewhere has all data once the server starts; the data that was there
+// before is kept.
 func TestBackupRestores(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")
@@ -66,8 +66,8 @@ func TestBackupRestores(t *testing.T) {
 	}
 	base := d.base()
 	defer base.Close()
-	acts, err := base.Store.Acts.Newest(context.Background(), "", 9)
-	if err != nil || len(acts) != 2 || acts[0].Act != "backup.taken" || acts[1].About != "ada" {
+	acts, err := base.Store.AdminEvents.Newest(context.Background(), "", 9)
+	if err != nil || len(acts) != 2 || acts[0].Action != "backup.taken" || acts[1].About != "ada" {
 		t.Errorf("the journal has %+v, %v", acts, err)
 	}
 }
@@ -84,8 +84,8 @@ func TestRestoreRefuses(t *testing.T) {
 	d.failing(1, "", []string{"backup", "restore", file, "--database-url", "postgres://x@127.0.0.1/y"}, "pg_dump")
 }
 
-// The passphrase of an encrypted backup is in a file or in the environment, and a backup
-// that cannot be opened says what is missing.
+// The passphrase of an encrypted backup is in a file or in the environment, and the error about a
+// backup that cannot be opened says what is missing.
 func TestEncryptedBackupRestores(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")

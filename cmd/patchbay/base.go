@@ -17,17 +17,16 @@ import (
 	"patchbay/internal/talk"
 )
 
-// dataFlags say where the data is. The environment and the configuration file
-// count as they do for the server.
+// dataFlags say where the data is. The environment and the configuration file apply as they do for
+// the server.
 type dataFlags struct {
 	Data        string `help:"Folder that holds everything the server keeps." placeholder:"DIR"`
 	Config      string `help:"Configuration file; without it, patchbay.yaml in the data folder." placeholder:"FILE"`
 	DatabaseURL string `name:"database-url" help:"PostgreSQL instead of SQLite in the data folder; better given as PATCHBAY_DATABASE_URL." placeholder:"URL"`
 }
 
-// again is what has to follow a command that is suggested, so that it finds the
-// same data.
-func (d dataFlags) again() string {
+// retryFlags returns the flags to append to a suggested command, so that it uses the same data.
+func (d dataFlags) retryFlags() string {
 	suffix := ""
 	if d.Data != "" {
 		suffix += " --data " + quoteWord(d.Data)
@@ -38,7 +37,7 @@ func (d dataFlags) again() string {
 	return suffix
 }
 
-// quoteWord quotes a word for a shell if it needs that.
+// quoteWord quotes a word for a shell if necessary.
 func quoteWord(word string) string {
 	if !strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:", r)
@@ -48,7 +47,7 @@ func quoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// load reads the settings.
+// load loads the configuration.
 func (d dataFlags) load(sh *shell) (*config.Config, error) {
 	flags := map[string]string{}
 	for path, text := range map[string]string{"data": d.Data, "database.url": d.DatabaseURL} {
@@ -60,8 +59,8 @@ func (d dataFlags) load(sh *shell) (*config.Config, error) {
 	return c, err
 }
 
-// with opens the data that is there, hands it to f, and closes it.
-func (d dataFlags) with(ctx context.Context, sh *shell, f func(*app.Base) error) error {
+// withData opens existing data, calls f with it, and closes it.
+func (d dataFlags) withData(ctx context.Context, sh *shell, f func(*app.Base) error) error {
 	c, err := d.load(sh)
 	if err != nil {
 		return err
@@ -72,8 +71,7 @@ func (d dataFlags) with(ctx context.Context, sh *shell, f func(*app.Base) error)
 	return withBase(ctx, sh, c, f)
 }
 
-// withBase opens the data, makes it if it is not there, hands it to f, and
-// closes it.
+// withBase opens the data, creating it if necessary, calls f with it, and closes it.
 func withBase(ctx context.Context, sh *shell, c *config.Config, f func(*app.Base) error) (err error) {
 	b, err := app.OpenBase(ctx, c, thisBuild().Version, sh.logger())
 	if err != nil {
@@ -83,8 +81,8 @@ func withBase(ctx context.Context, sh *shell, c *config.Config, f func(*app.Base
 	return f(b)
 }
 
-// hasData says whether there is anything to open: a database that only has to
-// be asked, or a file. Looking must not make a database in a misspelt folder.
+// hasData reports whether there is data to open: a database server, or a file. The check must not
+// create a database in a misspelt directory.
 func hasData(c *config.Config) bool {
 	if c.Database.URL != "" {
 		return true
@@ -94,7 +92,7 @@ func hasData(c *config.Config) bool {
 }
 
 func (d dataFlags) noData(c *config.Config) error {
-	return sayNoData.Wrong(c.Data, d.again())
+	return sayNoData.Wrong(c.Data, d.retryFlags())
 }
 
 var sayNoData = talk.Say{
@@ -102,16 +100,16 @@ var sayNoData = talk.Say{
 	En: "there is nothing in %[1]s yet; begin with: patchbay serve%[2]s (and open the address it prints in a browser), or: patchbay user add NAME%[2]s",
 }
 
-// logger writes what nobody is told otherwise to standard error. What a bot finds
-// wrong comes back as an error.
+// logger logs errors to standard error. Errors of bots are returned instead.
 func (sh *shell) logger() *slog.Logger { return observe.NewLogger(sh.stderr, "error", "text") }
 
-// person finds somebody by name. Without a name it is the only person there is.
+// person finds a person by name. Without a name it returns the only person there is.
 func person(ctx context.Context, b *app.Base, name string) (store.Person, error) {
 	if name != "" {
 		p, err := b.Store.People.ByName(ctx, name)
 		if errors.Is(err, store.ErrNotFound) {
-			return p, talk.Say{Zh: "没有叫 %q 的人；patchbay user list 会列出有哪些人", En: "there is nobody named %q; patchbay user list shows who there is"}.Wrong(name)
+			return p, talk.Say{Zh: "没有叫 %q 的人；patchbay user list 会列出有哪些人",
+				En: "there is nobody named %q; patchbay user list shows who there is"}.Wrong(name)
 		}
 		return p, err
 	}
@@ -120,14 +118,16 @@ func person(ctx context.Context, b *app.Base, name string) (store.Person, error)
 	case err != nil:
 		return store.Person{}, err
 	case len(people) == 0:
-		return store.Person{}, talk.Say{Zh: "还没有人；请先运行：patchbay user add 名称", En: "there is nobody yet; begin with: patchbay user add NAME"}.Wrong()
+		return store.Person{}, talk.Say{Zh: "还没有人；请先运行：patchbay user add 名称",
+			En: "there is nobody yet; begin with: patchbay user add NAME"}.Wrong()
 	case len(people) > 1:
-		return store.Person{}, usage(talk.Say{Zh: "这里有 %d 个人；请用 --user 名称 说明为谁", En: "there are %d people; say for whom with --user NAME"}, len(people))
+		return store.Person{}, usage(talk.Say{Zh: "这里有 %d 个人；请用 --user 名称 说明为谁",
+			En: "there are %d people; say for whom with --user NAME"}, len(people))
 	}
 	return people[0], nil
 }
 
-// names are the people's names by id.
+// names returns the names of all people by ID.
 func names(ctx context.Context, b *app.Base) (map[string]string, error) {
 	people, err := b.Store.People.All(ctx)
 	byID := make(map[string]string, len(people))
@@ -141,10 +141,11 @@ func names(ctx context.Context, b *app.Base) (map[string]string, error) {
 func findBot(ctx context.Context, b *app.Base, ref string) (store.Bot, error) {
 	bot, err := b.Registry.Find(ctx, "", ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return bot, talk.Say{Zh: "没有机器人 %q；patchbay bot list 会列出现有的", En: "there is no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
+		return bot, talk.Say{Zh: "没有机器人 %q；patchbay bot list 会列出现有的",
+			En: "there is no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
 	}
 	return bot, err
 }
 
-// connects says whether a bot's far side dials in, with a token.
-func connects(bot store.Bot) bool { return bot.TokenHash != "" }
+// isInbound reports whether the peer initiates the connection, with a token.
+func isInbound(bot store.Bot) bool { return bot.TokenHash != "" }

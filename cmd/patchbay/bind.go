@@ -22,7 +22,7 @@ type bindCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (bindCmd) Help() string {
 	return `Say something to the glasses: whoever is not bound yet is asked to photograph the QR code. The six digits do the same without a camera. Both are good once, for five minutes.
 
@@ -34,9 +34,9 @@ Examples:
     patchbay bind 1 --list`
 }
 
-// Run makes an invitation and waits for it to be used.
+// Run creates an invitation and waits until it is used.
 func (c *bindCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		bot, err := findBot(ctx, b, c.Bot)
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ var (
 	sayBound = talk.Say{Zh: "绑定成功！%s 现在使用 %s。", En: "Bound! %s uses %s now."}
 )
 
-// show shows the invitation.
+// show prints the invitation.
 func (c *bindCmd) show(sh *shell, bot store.Bot, inv account.Invitation) error {
 	code, err := qr.Encode(inv.Token)
 	if err != nil {
@@ -86,14 +86,15 @@ func (c *bindCmd) show(sh *shell, bot store.Bot, inv account.Invitation) error {
 		}{inv.Token, inv.Code, inv.Expires}, "")
 	}
 	_, isTerminal := terminal(sh.stdout)
-	if err := code.Terminal(sh.stdout, qr.TerminalOptions{Plain: !isTerminal || sh.getenv("NO_COLOR") != ""}); err != nil {
+	if err := code.Terminal(sh.stdout, qr.TerminalOptions{Plain: !isTerminal ||
+		sh.getenv("NO_COLOR") != ""}); err != nil {
 		return err
 	}
 	sh.say(sayLook, bot.Name, inv.Code)
 	return nil
 }
 
-// pictureScale makes a code of a token 330 pixels wide.
+// pictureScale makes the QR code of a token 330 pixels wide.
 const pictureScale = 10
 
 func writePNG(name string, code *qr.Code) (err error) {
@@ -105,13 +106,13 @@ func writePNG(name string, code *qr.Code) (err error) {
 	return code.PNG(f, pictureScale)
 }
 
-// lookEvery is how often the database is asked whether the invitation was used.
-const lookEvery = 500 * time.Millisecond
+// pollInterval is how often the database is checked for whether the invitation was used.
+const pollInterval = 500 * time.Millisecond
 
 // awaitWearer waits until an invitation is used or has expired.
 func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv account.Invitation) error {
 	_, live := terminal(sh.stderr)
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		used, err := b.Accounts.InvitationUsed(ctx, inv.ID)
@@ -127,9 +128,10 @@ func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv
 		}
 		switch {
 		case used:
-			return welcome(ctx, sh, b, bot)
+			return showBindings(ctx, sh, b, bot)
 		case left <= 0:
-			return talk.Say{Zh: "邀请已过期，没有人使用；再运行一次 bind 会生成新的", En: "the invitation has expired and was not used; run bind again for a new one"}.Wrong()
+			return talk.Say{Zh: "邀请已过期，没有人使用；再运行一次 bind 会生成新的",
+				En: "the invitation has expired and was not used; run bind again for a new one"}.Wrong()
 		}
 		select {
 		case <-tick.C:
@@ -139,8 +141,8 @@ func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv
 	}
 }
 
-// welcome tells who was bound: the newest wearer of the bot.
-func welcome(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) error {
+// showBindings prints who was bound: the newest wearer of the bot.
+func showBindings(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) error {
 	wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
 	if err != nil || len(wearers) == 0 {
 		return err

@@ -37,7 +37,8 @@ func TestBindAsJSON(t *testing.T) {
 		t.Errorf("the picture says %q (%v), want %q", texts, err, inv.Token)
 	}
 	b := d.base()
-	if _, err := b.Accounts.RedeemCode(t.Context(), store.Wearer{Publisher: ada(t, d).ID, UserID: "U1"}, "a", inv.Code); err != nil {
+	if _, err := b.Accounts.RedeemCode(t.Context(), store.Wearer{Publisher: ada(t, d).ID, UserID: "U1"},
+		"a", inv.Code); err != nil {
 		t.Error(err)
 	}
 }
@@ -51,8 +52,7 @@ func ada(t *testing.T, d *desk) store.Person {
 	return p
 }
 
-// TestBindWaits redeems the invitation as soon as it is shown, and expects the
-// command to end by itself.
+// TestBindWaits redeems the invitation as soon as it is printed, and expects the command to end.
 func TestBindWaits(t *testing.T) {
 	d := withParrot(t)
 	publisher := ada(t, d).ID
@@ -68,7 +68,8 @@ func TestBindWaits(t *testing.T) {
 	if err := lines.Decode(&inv); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.base().Accounts.RedeemToken(t.Context(), store.Wearer{Publisher: publisher, UserID: "U1"}, "a", inv.Token); err != nil {
+	if _, err := d.base().Accounts.RedeemToken(t.Context(), store.Wearer{Publisher: publisher, UserID: "U1"},
+		"a", inv.Token); err != nil {
 		t.Fatal(err)
 	}
 	var bound store.Binding
@@ -92,7 +93,8 @@ func TestUnbind(t *testing.T) {
 		for _, u := range users {
 			inv, err := b.Accounts.Invite(t.Context(), 1)
 			if err == nil {
-				_, err = b.Accounts.RedeemToken(t.Context(), store.Wearer{Publisher: publisher, UserID: u}, "a", inv.Token)
+				_, err = b.Accounts.RedeemToken(t.Context(), store.Wearer{Publisher: publisher, UserID: u},
+					"a", inv.Token)
 			}
 			if err != nil {
 				t.Fatal(err)

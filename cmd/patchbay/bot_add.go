@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -19,7 +19,7 @@ type botAddCmd struct {
 	dataFlags   `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (botAddCmd) Help() string {
 	return `Examples:
 
@@ -36,12 +36,13 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, c.User)
 		if err != nil {
 			return err
 		}
-		bot, token, err := b.Registry.Add(ctx, board.NewBot{Owner: p.ID, Name: c.Name, Kind: c.Kind, Description: c.Description, Set: set})
+		bot, token, err := b.Registry.Add(ctx, hub.NewBot{Owner: p.ID, Name: c.Name, Kind: c.Kind,
+			Description: c.Description, Set: set})
 		if err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 		}{bot.Number, token}, func() {
 			sh.say(sayBotAdded, bot.Number, bot.Name)
 			if token == "" {
-				sh.say(sayTryBot, bot.Number, c.again())
+				sh.say(sayTryBot, bot.Number, c.retryFlags())
 				return
 			}
 			sh.showToken(b.Config, bot, token)
@@ -66,7 +67,7 @@ var (
 	sayPlugin   = talk.Say{Zh: "在运行 OpenClaw 的电脑上：", En: "On the computer where OpenClaw runs:"}
 )
 
-// showToken shows the token of a bot that connects, and how its far side is told.
+// showToken prints the token of an inbound bot, and how to configure its peer.
 func (sh *shell) showToken(c *config.Config, bot store.Bot, token string) {
 	sh.say(sayToken)
 	sh.printf("  %s\n", token)
@@ -80,7 +81,7 @@ func (sh *shell) showToken(c *config.Config, bot store.Bot, token string) {
 `, token, bot.Number, outsideURL(c))
 }
 
-// outsideURL is the address at which others reach the server, as far as is known.
+// outsideURL returns the URL by which others reach the server, as far as known.
 func outsideURL(c *config.Config) string {
 	if c.PublicURL != "" {
 		return c.PublicURL

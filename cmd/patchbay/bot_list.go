@@ -16,7 +16,7 @@ type botListCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (botListCmd) Help() string {
 	return `Whether bots are connected is known only while a server runs.
 
@@ -32,9 +32,9 @@ type botRow struct {
 	store.Bot
 	control.Health
 	OwnerName string `json:"owner_name,omitempty"`
-	// Online is nil if nobody knows.
+	// Online is nil if unknown.
 	Online  *bool  `json:"online,omitempty"`
-	Trouble string `json:"trouble,omitempty"`
+	Problem string `json:"problem,omitempty"`
 }
 
 // Run lists the bots.
@@ -50,20 +50,20 @@ func (c *botListCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.botTable(liveRows(list), "")
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		rows, err := localRows(ctx, sh, b)
 		if err != nil {
 			return err
 		}
-		return sh.botTable(rows, c.again())
+		return sh.botTable(rows, c.retryFlags())
 	})
 }
 
-// localRows lists the bots of a data folder, as the server that runs on it sees
-// them if there is one.
+// localRows lists the bots of a data directory, with the state from its running server, if there is
+// one.
 func localRows(ctx context.Context, sh *shell, b *app.Base) ([]botRow, error) {
 	var rows []botRow
-	r, err := running(ctx, sh, b.Config)
+	r, err := findRunning(ctx, sh, b.Config)
 	switch {
 	case err != nil:
 		return nil, err
@@ -92,22 +92,23 @@ func localRows(ctx context.Context, sh *shell, b *app.Base) ([]botRow, error) {
 func liveRows(list []control.BotStatus) []botRow {
 	var rows []botRow
 	for _, s := range list {
-		rows = append(rows, botRow{Bot: s.Bot, Health: s.Health, Online: &s.Online, Trouble: s.Trouble})
+		rows = append(rows, botRow{Bot: s.Bot, Health: s.Health, Online: &s.Online, Problem: s.Problem})
 	}
 	return rows
 }
 
 var (
-	sayID          = talk.Say{Zh: "编号", En: "ID"}
-	sayKind        = talk.Say{Zh: "类型", En: "KIND"}
-	sayOwner       = talk.Say{Zh: "主人", En: "OWNER"}
-	saySeen        = talk.Say{Zh: "最近连接", En: "LAST SEEN"}
-	sayOnline      = talk.Say{Zh: "在线", En: "online"}
-	sayOffline     = talk.Say{Zh: "离线", En: "offline"}
-	sayNotAsked    = talk.Say{Zh: "还没有问过", En: "not asked yet"}
-	sayTroubleFrom = talk.Say{Zh: "自 %s 起有问题", En: "in trouble since %s"}
-	sayReady       = talk.Say{Zh: "就绪", En: "ready"}
-	sayNoBots      = talk.Say{Zh: "还没有机器人。接入一个：patchbay bot add --name 小龙虾 --kind echo%s", En: "There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s"}
+	sayID           = talk.Say{Zh: "编号", En: "ID"}
+	sayKind         = talk.Say{Zh: "类型", En: "KIND"}
+	sayOwner        = talk.Say{Zh: "主人", En: "OWNER"}
+	saySeen         = talk.Say{Zh: "最近连接", En: "LAST SEEN"}
+	sayOnline       = talk.Say{Zh: "在线", En: "online"}
+	sayOffline      = talk.Say{Zh: "离线", En: "offline"}
+	sayNotAsked     = talk.Say{Zh: "还没有问过", En: "not asked yet"}
+	sayFailingSince = talk.Say{Zh: "自 %s 起有问题", En: "failing since %s"}
+	sayReady        = talk.Say{Zh: "就绪", En: "ready"}
+	sayNoBots       = talk.Say{Zh: "还没有机器人。接入一个：patchbay bot add --name 小龙虾 --kind echo%s",
+		En: "There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s"}
 )
 
 func (sh *shell) botTable(rows []botRow, again string) error {
@@ -125,28 +126,29 @@ func (sh *shell) botTable(rows []botRow, again string) error {
 			if !r.Seen.IsZero() {
 				seen = sh.when(r.Seen)
 			}
-			cells = append(cells, []string{strconv.FormatInt(r.Number, 10), r.Name, r.Kind, r.OwnerName, botState(sh, r), seen, r.Trouble})
+			cells = append(cells, []string{strconv.FormatInt(r.Number, 10), r.Name, r.Kind, r.OwnerName,
+				botState(sh, r), seen, r.Problem})
 		}
 		sh.table([]talk.Say{sayID, sayName, sayKind, sayOwner, sayState, saySeen, {}}, cells)
 	})
 }
 
-// botState is whether a bot can be asked, as far as is known.
+// botState returns a text about whether a bot can be asked, as far as known.
 func botState(sh *shell, r botRow) string {
 	switch {
 	case r.Online == nil:
 		return "–"
 	case r.State == control.BotUnasked:
 		return sayNotAsked.In(sh.lang)
-	case r.State == control.BotTrouble:
-		return sayTroubleFrom.In(sh.lang, sh.when(r.TroubleSince))
+	case r.State == control.BotFailing:
+		return sayFailingSince.In(sh.lang, sh.when(r.FailingSince))
 	case r.State == control.BotReady:
 		return sayReady.In(sh.lang)
 	case !*r.Online:
 		return sayOffline.In(sh.lang)
 	case r.Seen.IsZero() && r.Connections == 0:
 		return sayReady.In(sh.lang)
-	case r.Connections > 1: // two plugins with one token: their owner should know
+	case r.Connections > 1: // two plugins with one token: the owner should know
 		return fmt.Sprintf("%s ×%d", sayOnline.In(sh.lang), r.Connections)
 	}
 	return sayOnline.In(sh.lang)

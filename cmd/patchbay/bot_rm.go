@@ -13,7 +13,7 @@ type botRmCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (botRmCmd) Help() string {
 	return `Its bindings, conversations and keys of its own go with it; the records of its turns stay. Its number is not given again.
 
@@ -24,13 +24,14 @@ Examples:
 }
 
 var (
-	sayRemoveBot  = talk.Say{Zh: "移除机器人 %d（%s），连同它的 %d 个绑定和全部对话？", En: "Remove bot %d (%s) with its %d bindings and all conversations?"}
+	sayRemoveBot = talk.Say{Zh: "移除机器人 %d（%s），连同它的 %d 个绑定和全部对话？",
+		En: "Remove bot %d (%s) with its %d bindings and all conversations?"}
 	sayBotRemoved = talk.Say{Zh: "机器人 %d（%s）已移除。", En: "Bot %d (%s) is removed."}
 )
 
 // Run removes the bot.
 func (c *botRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		bot, err := findBot(ctx, b, c.Bot)
 		if err != nil {
 			return err
@@ -49,6 +50,7 @@ func (c *botRmCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		sh.disconnect(ctx, b.Config, bot)
-		return sh.result(map[string]any{"id": bot.Number, "removed": true}, func() { sh.say(sayBotRemoved, bot.Number, bot.Name) })
+		return sh.result(map[string]any{"id": bot.Number, "removed": true},
+			func() { sh.say(sayBotRemoved, bot.Number, bot.Name) })
 	})
 }

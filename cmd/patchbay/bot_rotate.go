@@ -12,7 +12,7 @@ type botRotateCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (botRotateCmd) Help() string {
 	return `The old token is refused from now on, and whoever is connected with it is disconnected.
 
@@ -23,14 +23,14 @@ Example:
 
 var sayRotated = talk.Say{Zh: "机器人 %d（%s）有了新令牌，旧令牌已失效。", En: "Bot %d (%s) has a new token; the old one is refused."}
 
-// Run gives the bot a new token.
+// Run replaces the token of the bot.
 func (c *botRotateCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		bot, err := findBot(ctx, b, c.Bot)
 		if err != nil {
 			return err
 		}
-		token, err := b.Registry.Rotate(ctx, bot.Number)
+		token, err := b.Registry.RotateToken(ctx, bot.Number)
 		if err != nil {
 			return err
 		}

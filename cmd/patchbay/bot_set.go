@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -18,7 +18,7 @@ type botSetCmd struct {
 	dataFlags   `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (botSetCmd) Help() string {
 	return `A running server takes the change up with the next question; answers that run go on as they began.
 
@@ -34,8 +34,8 @@ var (
 	sayBotChanged = talk.Say{Zh: "机器人 %d（%s）已更新。", En: "Bot %d (%s) is changed."}
 )
 
-// sayDropped tells what went with an address, if anything did.
-func (sh *shell) sayDropped(dropped []string) {
+// showDropped prints which settings were removed with an address, if any.
+func (sh *shell) showDropped(dropped []string) {
 	if len(dropped) > 0 {
 		sh.say(control.SayDropped, strings.Join(dropped, ", "))
 	}
@@ -44,24 +44,26 @@ func (sh *shell) sayDropped(dropped []string) {
 // Run changes the bot.
 func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 	if len(c.Set) == 0 && c.Name == nil && c.Description == nil {
-		return usage(talk.Say{Zh: "没有说明要更改什么；请写 名称=值、--name 或 --description", En: "nothing to change is given; write name=value, --name or --description"})
+		return usage(talk.Say{Zh: "没有说明要更改什么；请写 名称=值、--name 或 --description",
+			En: "nothing to change is given; write name=value, --name or --description"})
 	}
 	set, err := sh.pairs(c.Set)
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		bot, err := findBot(ctx, b, c.Bot)
 		if err != nil {
 			return err
 		}
-		changed, err := b.Registry.Change(ctx, bot.Number, board.Changes{Name: c.Name, Description: c.Description, Set: set})
+		changed, err := b.Registry.Change(ctx, bot.Number, hub.Changes{Name: c.Name, Description: c.Description,
+			Set: set})
 		if err != nil {
 			return err
 		}
 		return sh.result(changed, func() {
 			sh.say(sayBotChanged, changed.Number, changed.Name)
-			sh.sayDropped(changed.Dropped)
+			sh.showDropped(changed.Dropped)
 		})
 	})
 }

@@ -21,14 +21,14 @@ type botShowCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (botShowCmd) Help() string {
 	return `Example:
 
     patchbay bot show lobster`
 }
 
-// botView is everything about a bot.
+// botView is the output about a bot.
 type botView struct {
 	botRow
 	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
@@ -37,7 +37,7 @@ type botView struct {
 	Traces   []store.Trace              `json:"traces"` // newest first
 }
 
-// lingzhuForm is what the platform of the glasses asks for, in its words.
+// lingzhuForm holds the values for the form of the glasses platform, with its field names.
 type lingzhuForm struct {
 	Vendor string `json:"三方厂商"`
 	Agent  int64  `json:"智能体ID"`
@@ -49,12 +49,12 @@ type lingzhuForm struct {
 
 // Run shows the bot.
 func (c *botShowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		bot, err := findBot(ctx, b, c.Bot)
 		if err != nil {
 			return err
 		}
-		v, err := viewBot(ctx, sh, b, bot, c.again())
+		v, err := viewBot(ctx, sh, b, bot, c.retryFlags())
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func viewBot(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, again s
 			v.botRow = r
 		}
 	}
-	if v.Settings, err = b.Registry.Shown(bot); err != nil {
+	if v.Settings, err = b.Registry.MaskedSettings(bot); err != nil {
 		return v, err
 	}
 	if v.Wearers, err = b.Store.Bindings.ByBot(ctx, bot.Number); err != nil {
@@ -83,11 +83,12 @@ func viewBot(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, again s
 	return v, err
 }
 
-// form is what to type into the platform's form.
+// form returns the values for the platform's form.
 func form(sh *shell, c *config.Config, bot store.Bot, again string) lingzhuForm {
 	f := lingzhuForm{
 		Vendor: "自定义智能体", Agent: bot.Number, URL: outsideURL(c) + "/sse/rokid",
-		AK: fmt.Sprintf("patchbay key add --name lingzhu --scope lingzhu --bot %d%s", bot.Number, again), Input: "文字, 图片",
+		AK:    fmt.Sprintf("patchbay key add --name lingzhu --scope lingzhu --bot %d%s", bot.Number, again),
+		Input: "文字, 图片",
 	}
 	if c.PublicURL == "" {
 		f.Warn = sayNoPublic.In(sh.lang)
@@ -97,11 +98,11 @@ func form(sh *shell, c *config.Config, bot store.Bot, again string) lingzhuForm 
 
 const (
 	tracesShown = 10
-	// tracesSearched bounds the look for one bot's turns among its owner's.
+	// tracesSearched is how many of the owner's turns are searched for those of one bot.
 	tracesSearched = 500
 )
 
-// lastTraces are the newest turns of a bot.
+// lastTraces returns the newest turns of a bot.
 func lastTraces(ctx context.Context, b *app.Base, bot store.Bot) ([]store.Trace, error) {
 	all, err := b.Store.Traces.Newest(ctx, bot.Owner, time.Now().Add(time.Minute), tracesSearched)
 	if err != nil {
@@ -129,7 +130,7 @@ var (
 	sayHeadTraces   = talk.Say{Zh: "\n最近的对话", En: "\nLast turns"}
 	sayMakeKey      = talk.Say{Zh: "用这条命令生成：%s", En: "make one with: %s"}
 	sayAt           = talk.Say{Zh: "时间", En: "AT"}
-	sayDoor         = talk.Say{Zh: "入口", En: "DOOR"}
+	sayChannel      = talk.Say{Zh: "通道", En: "CHANNEL"}
 	sayOutcome      = talk.Say{Zh: "结果", En: "OUTCOME"}
 	sayFirst        = talk.Say{Zh: "首段", En: "FIRST"}
 	sayTotal        = talk.Say{Zh: "总共", En: "TOTAL"}
@@ -139,7 +140,7 @@ var (
 
 func (sh *shell) showBot(v botView) {
 	sh.say(sayHeadBot, v.Number, v.Name, v.Kind, botState(sh, v.botRow))
-	for _, line := range []string{v.Description, v.Trouble} {
+	for _, line := range []string{v.Description, v.Problem} {
 		if line != "" {
 			sh.printf("%s\n", line)
 		}
@@ -148,7 +149,7 @@ func (sh *shell) showBot(v botView) {
 		sh.say(sayBotSince, sh.when(v.Since), sh.when(v.LastSeen))
 	}
 	if v.Gateway != "" {
-		sh.printf("OpenClaw %s\n", strange(v.Gateway))
+		sh.printf("OpenClaw %s\n", sanitize(v.Gateway))
 	}
 	if len(v.Settings) > 0 {
 		sh.say(sayHeadSettings)
@@ -183,13 +184,14 @@ func (sh *shell) traceTable(traces []store.Trace) {
 		if t.First > 0 {
 			first = took(t.First)
 		}
-		cause := oneLine(t.Cause)
-		rows = append(rows, []string{t.At.Local().Format("01-02 15:04:05"), t.Door, t.Outcome, first, took(t.Total), strconv.FormatInt(t.Pieces, 10), cause})
+		cause := singleLine(t.Cause)
+		rows = append(rows, []string{t.At.Local().Format("01-02 15:04:05"), t.Channel, t.Outcome, first, took(t.Total),
+			strconv.FormatInt(t.Pieces, 10), cause})
 	}
-	sh.table([]talk.Say{sayAt, sayDoor, sayOutcome, sayFirst, sayTotal, sayPieces, sayCause}, rows)
+	sh.table([]talk.Say{sayAt, sayChannel, sayOutcome, sayFirst, sayTotal, sayPieces, sayCause}, rows)
 }
 
-// plainJSON is a setting as people write it: texts without quotes.
+// plainJSON formats a setting for reading: strings without quotes.
 func plainJSON(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {

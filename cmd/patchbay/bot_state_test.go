@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/plug/openai/openaitest"
 )
 
-// The list, the details and doctor tell of a model what the server knows of it.
+// The list, the details and doctor show the state of a model that the server knows.
 func TestStateOfModels(t *testing.T) {
 	model, err := openaitest.Start(openaitest.Reply{Status: 402})
 	if err != nil {
@@ -18,15 +18,17 @@ func TestStateOfModels(t *testing.T) {
 	defer model.Close()
 	model.Models, model.Key = []string{"m"}, "sk-right"
 	d := withParrot(t)
-	d.ok("bot", "add", "--name", "gone", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m")
-	d.ok("bot", "add", "--name", "broke", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m", "--set", "api_key=sk-right")
+	d.ok("bot", "add", "--name", "gone", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set",
+		"model=m")
+	d.ok("bot", "add", "--name", "broke", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m",
+		"--set", "api_key=sk-right")
 	d.serve()
 	tick, limit := time.NewTicker(100*time.Millisecond), time.After(time.Minute)
 	defer tick.Stop()
 	for known := false; !known; {
 		var rows []botRow
 		d.json(&rows, "bot", "list")
-		known = len(rows) == 3 && rows[1].State == control.BotTrouble && rows[2].State == control.BotReady
+		known = len(rows) == 3 && rows[1].State == control.BotFailing && rows[2].State == control.BotReady
 		select {
 		case <-tick.C:
 		case <-limit:
@@ -34,12 +36,14 @@ func TestStateOfModels(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"bot", "list"}, {"bot", "show", "gone"}} {
-		if got := d.ok(args...); !strings.Contains(got, "in trouble since") || !strings.Contains(got, "cannot be reached") {
+		if got := d.ok(args...); !strings.Contains(got, "failing since") ||
+			!strings.Contains(got, "cannot be reached") {
 			t.Errorf("%v says\n%s", args, got)
 		}
 	}
 	d.failing(exitFailed, "", []string{"ask", "broke", "hello"}, "credit")
-	if got := d.ok("bot", "show", "broke"); !strings.Contains(got, "in trouble since") || !strings.Contains(got, "credit") {
+	if got := d.ok("bot", "show", "broke"); !strings.Contains(got, "failing since") ||
+		!strings.Contains(got, "credit") {
 		t.Errorf("it says\n%s", got)
 	}
 	all := d.examine(exitFailed)

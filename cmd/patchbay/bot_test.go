@@ -22,7 +22,8 @@ func TestBotCommands(t *testing.T) {
 		t.Errorf("an empty list is %q", got)
 	}
 	var parrot, lobster newBot
-	d.json(&parrot, "bot", "add", "--name", "parrot", "--kind", "echo", "--set", "pace=5ms", "--description", "says it back")
+	d.json(&parrot, "bot", "add", "--name", "parrot", "--kind", "echo", "--set", "pace=5ms", "--description",
+		"says it back")
 	d.json(&lobster, "bot", "add", "--name", "lobster", "--kind", "eyeclaw")
 	if parrot != (newBot{ID: 1}) || lobster.ID != 2 || len(lobster.Token) != 64 {
 		t.Fatalf("added %+v and %+v", parrot, lobster)
@@ -37,7 +38,8 @@ func TestBotCommands(t *testing.T) {
 	d.ok("bot", "set", "parrot", "pace=", "shared=true", "--name", "polly")
 	var view botView
 	d.json(&view, "bot", "show", "polly")
-	if view.Name != "polly" || view.Description != "says it back" || string(view.Settings["shared"]) != "true" || view.Settings["pace"] != nil {
+	if view.Name != "polly" || view.Description != "says it back" || string(view.Settings["shared"]) != "true" ||
+		view.Settings["pace"] != nil {
 		t.Errorf("the bot is now %+v", view)
 	}
 
@@ -72,13 +74,15 @@ func TestSecretsStayOffTheCommandLineAndTheScreen(t *testing.T) {
 	if err := os.WriteFile(file, []byte("sk-from-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	base := []string{"bot", "add", "--name", "gpt", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m;x"}
+	base := []string{"bot", "add", "--name", "gpt", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1",
+		"--set", "model=m;x"}
 	d.ok(append(base, "--set", "api_key=@"+file)...)
 	if o := d.do("from standard input", "bot", "set", "gpt", "system=@-", "user=true"); o.code != 0 {
 		t.Fatal(o.stderr)
 	}
 	shown := d.ok("bot", "show", "gpt")
-	if strings.Contains(shown, "sk-from") || !strings.Contains(shown, "••••") || !strings.Contains(shown, "system = from standard input") {
+	if strings.Contains(shown, "sk-from") || !strings.Contains(shown, "••••") ||
+		!strings.Contains(shown, "system = from standard input") {
 		t.Errorf("shown as\n%s", shown)
 	}
 	b := d.base()
@@ -131,7 +135,7 @@ func TestShowHasTheLastTurns(t *testing.T) {
 	if len(view.Traces) != 1 || view.Traces[0].Pieces != 3 || view.Traces[0].Outcome != "done" {
 		t.Errorf("its turns are %+v", view.Traces)
 	}
-	if got := d.ok("bot", "show", "parrot"); !strings.Contains(got, "cli   done") {
+	if got := d.ok("bot", "show", "parrot"); !strings.Contains(got, "cli      done") {
 		t.Errorf("shown as\n%s", got)
 	}
 }

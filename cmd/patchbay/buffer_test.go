@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// safeBuffer is a buffer that a command writes while the test reads.
+// safeBuffer is a buffer for concurrent use: a command writes while the test reads.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

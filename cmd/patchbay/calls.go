@@ -20,7 +20,7 @@ type callsCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (callsCmd) Help() string {
 	return `The audit trail of tools: who called what, by which key and from which address, and what came of it; newest first. Outcomes are done, trouble (the tool says that it failed), failed, refused (it was not carried out) and asked (the tool wanted to know more first).
 
@@ -34,7 +34,8 @@ Examples:
 // Run lists the calls.
 func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 1 || c.Limit > control.CallsMost {
-		return usage(talk.Say{Zh: "--limit 是 %d；请选择 1 到 %d", En: "--limit is %d; choose from 1 to %d"}, c.Limit, control.CallsMost)
+		return usage(talk.Say{Zh: "--limit 是 %d；请选择 1 到 %d", En: "--limit is %d; choose from 1 to %d"}, c.Limit,
+			control.CallsMost)
 	}
 	r, err := c.remote(sh)
 	if err != nil {
@@ -47,7 +48,7 @@ func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.callTable(calls)
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		q := control.CallQuery{Before: time.Now().Add(time.Minute), Limit: c.Limit, Failed: c.Failed}
 		if c.User != "" {
 			p, err := person(ctx, b, c.User)
@@ -83,24 +84,25 @@ func (sh *shell) callTable(calls []control.Call) error {
 		var rows [][]string
 		for _, c := range calls {
 			rows = append(rows, []string{
-				c.At.Local().Format("01-02 15:04:05"), plain(c.Tool), sh.whoCalled(c), c.Door, plain(c.Address), took(c.Took), c.Outcome, short(oneLine(causeOf(c)), causeWidth),
+				c.At.Local().Format("01-02 15:04:05"), plain(c.Tool), sh.whoCalled(c), c.Channel, plain(c.Address),
+				took(c.Took), c.Outcome, short(singleLine(causeOf(c)), causeWidth),
 			})
 		}
-		sh.table([]talk.Say{sayAt, sayTool, sayWho, sayDoor, sayFrom, sayTook, sayOutcome, sayCause}, rows)
+		sh.table([]talk.Say{sayAt, sayTool, sayWho, sayChannel, sayFrom, sayTook, sayOutcome, sayCause}, rows)
 	})
 }
 
-var sayActsFor = talk.Say{Zh: "%s 代 %s", En: "%s for %s"}
+var sayOnBehalf = talk.Say{Zh: "%s 代 %s", En: "%s for %s"}
 
-// whoCalled is a person, and by what the person called; and for whom, if the tool is
-// another's.
+// whoCalled returns the person and the channel of a call, and the owner if the tool is another
+// person's.
 func (sh *shell) whoCalled(c control.Call) string {
 	who := cmp.Or(c.PersonName, c.Person)
 	switch {
-	case c.ByMachine():
-		who = sayActsFor.In(sh.lang, sayTerminal.In(sh.lang), who)
-	case c.ByOther():
-		who = sayActsFor.In(sh.lang, cmp.Or(c.ActorName, c.Actor), who)
+	case c.IsActorMachine():
+		who = sayOnBehalf.In(sh.lang, sayTerminal.In(sh.lang), who)
+	case c.IsActorOther():
+		who = sayOnBehalf.In(sh.lang, cmp.Or(c.ActorName, c.Actor), who)
 	}
 	by := c.KeyName
 	switch {
@@ -114,7 +116,7 @@ func (sh *shell) whoCalled(c control.Call) string {
 	return strings.Trim(who+"/"+by, "/")
 }
 
-// causeOf is why a call did not succeed.
+// causeOf returns why a call failed.
 func causeOf(c control.Call) string {
 	if c.Code == "" {
 		return c.Cause

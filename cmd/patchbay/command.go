@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// command is a device command on one line: its name and its arguments.
+// command formats a device command on one line: its name and its arguments.
 func command(c *talk.Command) string {
 	if c == nil {
 		return ""

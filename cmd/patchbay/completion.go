@@ -12,7 +12,7 @@ type completionCmd struct {
 	Shell string `arg:"" help:"Which shell: bash, zsh or fish." enum:"bash,zsh,fish"`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (completionCmd) Help() string {
 	return `Examples:
 
@@ -36,24 +36,25 @@ func (c *completionCmd) Run(sh *shell, k *kong.Kong) error {
 	return sh.result(map[string]string{"shell": c.Shell, "script": script}, func() { sh.printf("%s", script) })
 }
 
-// place is a place on the command line, named by the commands before it, such as
-// "/bot/add", and what may stand there.
-type place struct {
+// completionPoint is a position on the command line, named by the commands before it, such as
+// "/bot/add", with the words that can follow.
+type completionPoint struct {
 	at    string
 	words []choice
 }
 
-// choice is a command or a flag that may stand at a place.
+// choice is a command or a flag that can follow.
 type choice struct {
 	word, help string
-	values     []string // of a flag, if they are known
+	values     []string // values of a flag, if known
 	takes      bool     // a flag that takes a value
 }
 
-// completions walks the commands. The first place is the beginning.
-func completions(n *kong.Node, at string) []place {
-	here := place{at: at}
-	var below []place
+// completions returns the completion points of a command and its subcommands. The first is the
+// command itself.
+func completions(n *kong.Node, at string) []completionPoint {
+	here := completionPoint{at: at}
+	var below []completionPoint
 	for _, child := range n.Children {
 		here.words = append(here.words, choice{word: child.Name, help: child.Help})
 		below = append(below, completions(child, at+"/"+child.Name)...)
@@ -65,20 +66,20 @@ func completions(n *kong.Node, at string) []place {
 	}
 	for _, group := range n.AllFlags(true) {
 		for _, f := range group {
-			here.words = append(here.words, choice{word: "--" + f.Name, help: f.Help, values: enum(f.Value), takes: !f.IsBool()})
+			here.words = append(here.words, choice{word: "--" + f.Name, help: f.Help, values: enum(f.Value),
+				takes: !f.IsBool()})
 		}
 	}
-	return append([]place{here}, below...)
+	return append([]completionPoint{here}, below...)
 }
 
-// enum is what values may be, if that is known.
+// enum returns the allowed values of a flag, if known.
 func enum(v *kong.Value) []string {
 	return slices.DeleteFunc(strings.Split(v.Enum, ","), func(s string) bool { return s == "" })
 }
 
-// commands are the places behind the beginning: what has to be recognised on
-// the way.
-func commands(places []place) []string {
+// commands returns the positions after the first: the commands to recognise.
+func commands(places []completionPoint) []string {
 	var list []string
 	for _, p := range places[1:] {
 		list = append(list, p.at)
@@ -86,7 +87,7 @@ func commands(places []place) []string {
 	return list
 }
 
-func bashCompletion(places []place) string {
+func bashCompletion(places []completionPoint) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# bash completion for patchbay
 _patchbay() {
@@ -106,7 +107,8 @@ _patchbay() {
 	for _, p := range places {
 		for _, c := range p.words {
 			if len(c.values) > 0 {
-				fmt.Fprintf(&b, "    %q)\n        COMPREPLY=($(compgen -W %q -- \"$cur\"))\n        return ;;\n", p.at+" "+c.word, strings.Join(c.values, " "))
+				fmt.Fprintf(&b, "    %q)\n        COMPREPLY=($(compgen -W %q -- \"$cur\"))\n        return ;;\n", p.at+
+					" "+c.word, strings.Join(c.values, " "))
 			}
 		}
 	}
@@ -126,7 +128,7 @@ complete -o default -F _patchbay patchbay
 	return b.String()
 }
 
-// zshQuote quotes for zsh, where a quote cannot stand within quotes.
+// zshQuote quotes for zsh, where a quoted string cannot contain quotes.
 func zshQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // fishQuote quotes for fish.
@@ -134,7 +136,7 @@ func fishQuote(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
-func zshCompletion(places []place) string {
+func zshCompletion(places []completionPoint) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `#compdef patchbay
 # zsh completion for patchbay
@@ -171,7 +173,7 @@ fi
 	return b.String()
 }
 
-func fishCompletion(places []place) string {
+func fishCompletion(places []completionPoint) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# fish completion for patchbay
 function __patchbay_at

@@ -34,12 +34,14 @@ func TestBashCompletion(t *testing.T) {
 		{`patchbay serve --turn-l`, "--turn-late", "--turn-idle"},
 		{`patchbay ask bot --im`, "--image", "list"},
 	} {
-		program := `source "$1"; COMP_WORDS=(` + c.words + `); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _patchbay; echo "${COMPREPLY[@]}"`
+		program := `source "$1"; COMP_WORDS=(` + c.words +
+			`); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _patchbay; echo "${COMPREPLY[@]}"`
 		out, err := exec.Command(bash, "--norc", "-c", program, "-", script).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if got := " " + strings.TrimSpace(string(out)) + " "; !strings.Contains(got, " "+c.want+" ") && !strings.HasPrefix(strings.TrimSpace(got), c.want) {
+		if got := " " + strings.TrimSpace(string(out)) + " "; !strings.Contains(got, " "+c.want+" ") &&
+			!strings.HasPrefix(strings.TrimSpace(got), c.want) {
 			t.Errorf("%s gives %q, want %q", c.words, got, c.want)
 		} else if strings.Contains(got, " "+c.not+" ") {
 			t.Errorf("%s gives %q, which has %q", c.words, got, c.not)
@@ -47,7 +49,7 @@ func TestBashCompletion(t *testing.T) {
 	}
 }
 
-// The other shells are not on every machine; their scripts are at least accepted.
+// The other shells are not on every machine; their scripts are at least parsed.
 func TestCompletionIsAcceptedByItsShell(t *testing.T) {
 	d := blankDesk(t)
 	for _, shell := range []string{"bash", "zsh", "fish"} {

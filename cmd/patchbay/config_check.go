@@ -15,7 +15,7 @@ type configCheckCmd struct {
 	Settings  kong.Plugins `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (configCheckCmd) Help() string {
 	return `Examples:
 
@@ -29,7 +29,7 @@ var (
 	sayNotDefault   = talk.Say{Zh: "%s 来自 %s", En: "%s comes from %s"}
 )
 
-// Run reads the settings as serve would.
+// Run loads the configuration as serve does.
 func (c *configCheckCmd) Run(sh *shell) error {
 	settings, origins, err := config.Load(config.Sources{File: c.Config, Env: sh.env, Flags: given(c.Settings)})
 	if sh.json {
@@ -82,7 +82,7 @@ func (c *configCheckCmd) report(sh *shell, settings *config.Config, origins []co
 		return err
 	}
 	if !out.OK {
-		return errTold
+		return errReported
 	}
 	return nil
 }

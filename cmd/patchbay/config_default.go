@@ -8,7 +8,7 @@ import (
 
 type configDefaultCmd struct{}
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (configDefaultCmd) Help() string {
 	return `Every setting is in it with its default, commented out.
 

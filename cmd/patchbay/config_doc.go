@@ -10,14 +10,14 @@ import (
 
 type configDocCmd struct{}
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (configDocCmd) Help() string {
 	return `Example:
 
     patchbay config doc > settings.md`
 }
 
-// setting is a key of the configuration as JSON.
+// setting is a configuration key in the JSON output.
 type setting struct {
 	Key     string `json:"key"`
 	Env     string `json:"env"`

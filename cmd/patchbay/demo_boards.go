@@ -21,12 +21,12 @@ import (
 
 const (
 	boardVolume = 30
-	// boardSlack is how much later than a real board the simulated one complains:
-	// the machine may be busy.
+	// boardSlack is how much longer than a real board the simulated one waits: the machine may be
+	// busy.
 	boardSlack = 3 * time.Second
-	// saidBack is the fewest packets in which a board says back the recorded words,
-	// of 60 ms each.
-	saidBack = 15
+	// minEchoPackets is the minimum number of packets in which the board echoes the recorded
+	// speech, of 60 ms each.
+	minEchoPackets = 15
 )
 
 var (
@@ -41,19 +41,19 @@ var (
 	sayPlayedBell = talk.Say{Zh: "没人说话时也响了", En: "it rang although nobody was talking with it"}
 )
 
-// playBoard has a voice board call home, be approved and called, take a photo, play a
-// sound, and say back what was said to it.
-func playBoard(ctx context.Context, st *stage) error {
+// playBoard connects a board, approves and calls it, takes a photo, plays a sound, and has speech
+// echoed.
+func playBoard(ctx context.Context, st *demoRun) error {
 	bot, err := st.base.Registry.Find(ctx, "", sayQwen.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
-	k, err := st.turnOn(ctx, bot)
+	k, err := st.startKitchen(ctx, bot)
 	if err != nil {
 		return err
 	}
 	st.kitchen = k
-	for _, step := range []func(context.Context) error{k.louder, k.see, k.ring, k.repeat} {
+	for _, step := range []func(context.Context) error{k.setVolume, k.takePhoto, k.playBell, k.speak} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -69,35 +69,37 @@ func playBoard(ctx context.Context, st *stage) error {
 	return nil
 }
 
-// kitchen is the board of the story, and the program that calls it.
-type kitchen struct {
+// demoKitchen is the board of the demo, and the program that calls its tools.
+type demoKitchen struct {
 	*sim.Board
-	st      *stage
-	program *program
+	st      *demoRun
+	program *demoProgram
 	photo   []byte
 }
 
-// turnOn turns a board on that becomes the person's, and gives a program a key.
-func (st *stage) turnOn(ctx context.Context, bot store.Bot) (*kitchen, error) {
+// startKitchen starts a board, approves it for the person, and creates a key for a program.
+func (st *demoRun) startKitchen(ctx context.Context, bot store.Bot) (*demoKitchen, error) {
 	lang := "zh-CN"
 	if st.sh.lang == talk.English {
 		lang = "en-US"
 	}
-	k := &kitchen{st: st, photo: inventedJPEG()}
+	k := &demoKitchen{st: st, photo: sampleJPEG()}
 	k.Board = sim.New(sim.Options{
-		OTA: st.url + xiaozhi.HomePath, Lang: lang, Profile: sim.FW25, Picture: k.photo, Scale: 0.01, Slack: boardSlack, Steady: true,
+		OTA: st.url + xiaozhi.OTAPath, Lang: lang, Profile: sim.FW25, Picture: k.photo, Scale: 0.01, Slack: boardSlack,
+		Steady: true,
 	})
 	st.stops = append(st.stops, func() error { k.Close(); return nil })
-	if err := k.moveIn(ctx, bot); err != nil {
+	if err := k.bind(ctx, bot); err != nil {
 		return nil, err
 	}
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID, Name: "kitchen", Scopes: []string{account.ScopeMCP}})
-	k.program = &program{st: st, key: key}
+	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
+		Name: "kitchen", Scopes: []string{account.ScopeMCP}})
+	k.program = &demoProgram{st: st, key: key}
 	return k, err
 }
 
-// moveIn turns the board on, and types in the code that it shows.
-func (k *kitchen) moveIn(ctx context.Context, bot store.Bot) error {
+// bind starts the board and approves the code that it shows.
+func (k *demoKitchen) bind(ctx context.Context, bot store.Bot) error {
 	st, booted := k.st, make(chan error, 1)
 	go func() { booted <- k.Boot(ctx) }()
 	code := ""
@@ -109,7 +111,8 @@ func (k *kitchen) moveIn(ctx context.Context, bot store.Bot) error {
 	}
 	st.line("▭", sayBoardShows.In(st.sh.lang, strings.ReplaceAll(k.Displayed(), "\n", " ")))
 	name := sayKitchen.In(st.sh.lang)
-	_, err := st.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: st.person.ID, Code: code, Name: name, Bot: bot.Number})
+	_, err := st.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: st.person.ID, Code: code, Name: name,
+		Bot: bot.Number})
 	if err != nil {
 		return err
 	}
@@ -123,8 +126,8 @@ func (k *kitchen) moveIn(ctx context.Context, bot store.Bot) error {
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
-// call has the program call a tool of the board.
-func (k *kitchen) call(ctx context.Context, end string, args map[string]any) (json.RawMessage, error) {
+// call calls a tool of the board as the program.
+func (k *demoKitchen) call(ctx context.Context, end string, args map[string]any) (json.RawMessage, error) {
 	name, err := k.program.tool(ctx, end)
 	if err != nil {
 		return nil, err
@@ -133,8 +136,8 @@ func (k *kitchen) call(ctx context.Context, end string, args map[string]any) (js
 	return k.program.ask(ctx, "tools/call", map[string]any{"name": name, "arguments": args})
 }
 
-// louder sets the volume of the board.
-func (k *kitchen) louder(ctx context.Context) error {
+// setVolume sets the volume of the board.
+func (k *demoKitchen) setVolume(ctx context.Context) error {
 	res, err := k.call(ctx, "_self_audio_speaker_set_volume", map[string]any{"volume": boardVolume})
 	if err != nil {
 		return err
@@ -145,8 +148,8 @@ func (k *kitchen) louder(ctx context.Context) error {
 	return nil
 }
 
-// see has the board take a photo, which its bot looks at, and the program too.
-func (k *kitchen) see(ctx context.Context) error {
+// takePhoto takes a photo with the board; both its bot and the program see it.
+func (k *demoKitchen) takePhoto(ctx context.Context) error {
 	raw, err := k.call(ctx, "_self_camera_take_photo", map[string]any{"question": sayOnBoard.In(k.st.sh.lang)})
 	if err != nil {
 		return err
@@ -164,41 +167,42 @@ func (k *kitchen) see(ctx context.Context) error {
 		return errors.New("the photo that came back is not the one that was taken")
 	}
 	var seen struct{ Text string }
-	if err := json.Unmarshal([]byte(res.Content[0].Text), &seen); err != nil || !strings.Contains(seen.Text, strconv.Itoa(len(k.photo))) {
+	if err := json.Unmarshal([]byte(res.Content[0].Text), &seen); err != nil ||
+		!strings.Contains(seen.Text, strconv.Itoa(len(k.photo))) {
 		return fmt.Errorf("the bot did not see the photo of %d bytes: %s", len(k.photo), res.Content[0].Text)
 	}
 	k.st.line("⇠", sayPhotoBack.In(k.st.sh.lang, len(k.photo))+" "+seen.Text)
 	return nil
 }
 
-// ring has the board play a sound although nobody talks with it.
-func (k *kitchen) ring(ctx context.Context) error {
+// playBell plays a sound on the board outside a conversation.
+func (k *demoKitchen) playBell(ctx context.Context) error {
 	res, err := k.call(ctx, "_play", map[string]any{"sound": bell(), "text": sayBell.In(k.st.sh.lang)})
 	if err != nil {
 		return err
 	}
-	if _, err := k.Await(ctx, func(v sim.View) bool { return v.Notices == 1 }); err != nil {
+	if _, err := k.Await(ctx, func(v sim.View) bool { return v.Notifications == 1 }); err != nil {
 		return fmt.Errorf("the board did not play: %w; %s", err, res)
 	}
 	k.st.line("⇠", sayPlayedBell.In(k.st.sh.lang))
 	return nil
 }
 
-// repeat says something to the board, which says it back.
-func (k *kitchen) repeat(ctx context.Context) error {
+// speak sends speech to the board, which echoes it.
+func (k *demoKitchen) speak(ctx context.Context) error {
 	k.st.line("›", sayGoodDay.In(k.st.sh.lang))
 	a, err := k.Ask(ctx, sim.GoodMorning())
 	if err != nil {
 		return err
 	}
-	if a.Packets < saidBack || a.Heard == "" {
-		return fmt.Errorf("the board heard %q, and said back %d packets", a.Heard, a.Packets)
+	if a.Packets < minEchoPackets || a.Transcript == "" {
+		return fmt.Errorf("the board heard %q, and said back %d packets", a.Transcript, a.Packets)
 	}
-	k.st.line("‹", a.Heard+" · "+strings.Join(a.Sentences, " "))
+	k.st.line("‹", a.Transcript+" · "+strings.Join(a.Sentences, " "))
 	return nil
 }
 
-// bell is a WAV file in which a bell rings for a second.
+// bell returns a WAV file with a bell of one second.
 func bell() []byte {
 	const rate = 24000
 	samples := make([]int16, rate)

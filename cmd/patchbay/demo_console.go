@@ -20,17 +20,18 @@ var (
 	saySignIn      = talk.Say{Zh: "用户名 %s，密码 %s", En: "name %s, password %s"}
 	saySignedIn    = talk.Say{Zh: "密码不对时被拒绝，对的时候进去了", En: "a wrong password is refused, the right one is let in"}
 	sayShows       = talk.Say{Zh: "%s 上有“%s”", En: "%s shows “%s”"}
-	sayConsoleNote = talk.Say{Zh: "每页最慢 %s；想慢慢看，用 patchbay serve --demo", En: "a page takes %s at the most; to look around at leisure: patchbay serve --demo"}
+	sayConsoleNote = talk.Say{Zh: "每页最慢 %s；想慢慢看，用 patchbay serve --demo",
+		En: "a page takes %s at the most; to look around at leisure: patchbay serve --demo"}
 )
 
 const (
-	consolePatience = 20 * time.Second // for one page
-	consoleLimit    = 4 << 20          // bounds a page
+	consolePatience = 20 * time.Second // timeout of one page
+	consoleLimit    = 4 << 20          // maximum size of a page, in bytes
 )
 
-// playConsole has the owner sign in to the console with a password, and look for what the
-// story has left on its pages.
-func playConsole(ctx context.Context, st *stage) error {
+// playConsole signs the owner in to the console with a password, and checks that its pages show the
+// results of the demo.
+func playConsole(ctx context.Context, st *demoRun) error {
 	password := strings.ToLower(rand.Text()[:12])
 	if err := st.base.Accounts.SetPassword(ctx, st.person.ID, password); err != nil {
 		return err
@@ -39,7 +40,7 @@ func playConsole(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	b := &visitor{st: st, http: &http.Client{Jar: jar, Timeout: consolePatience}}
+	b := &demoBrowser{st: st, http: &http.Client{Jar: jar, Timeout: consolePatience}}
 	defer b.http.CloseIdleConnections()
 	st.line("⇢", st.url+"/  "+saySignIn.In(st.sh.lang, st.person.Name, password))
 	if err := b.signIn(ctx, "not "+password); err == nil {
@@ -61,15 +62,15 @@ func playConsole(ctx context.Context, st *stage) error {
 	return nil
 }
 
-// visitor is a browser, as small as one can be.
-type visitor struct {
-	st      *stage
+// demoBrowser is a minimal browser.
+type demoBrowser struct {
+	st      *demoRun
 	http    *http.Client
-	slowest time.Duration // of the pages that were read
+	slowest time.Duration // slowest page
 }
 
-// signIn sends the form at the door, and is led on to the first page.
-func (b *visitor) signIn(ctx context.Context, password string) error {
+// signIn submits the sign-in form and follows the redirect to the first page.
+func (b *demoBrowser) signIn(ctx context.Context, password string) error {
 	form := url.Values{"name": {b.st.person.Name}, "password": {password}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.st.url+"/signin", strings.NewReader(form.Encode()))
 	if err != nil {
@@ -80,8 +81,8 @@ func (b *visitor) signIn(ctx context.Context, password string) error {
 	return err
 }
 
-// read gets a page, which has to show something.
-func (b *visitor) read(ctx context.Context, path, what string) error {
+// read loads a page, which must contain a text.
+func (b *demoBrowser) read(ctx context.Context, path, what string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.st.url+path, nil)
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (b *visitor) read(ctx context.Context, path, what string) error {
 	return err
 }
 
-func (b *visitor) do(req *http.Request) (string, error) {
+func (b *demoBrowser) do(req *http.Request) (string, error) {
 	resp, err := b.http.Do(req)
 	if err != nil {
 		return "", err
@@ -108,7 +109,7 @@ func (b *visitor) do(req *http.Request) (string, error) {
 	case resp.StatusCode != http.StatusOK:
 		return "", fmt.Errorf("%s is answered %s", at, resp.Status)
 	case at == "/signin":
-		return "", fmt.Errorf("%s is sent to the door", req.URL.Path)
+		return "", fmt.Errorf("%s is sent to the sign-in page", req.URL.Path)
 	}
 	return string(text), nil
 }

@@ -10,43 +10,43 @@ import (
 	"patchbay/internal/talk"
 )
 
-// glasses are the simulated glasses of the story. What they hear is shown as it
-// comes, and every answer has to keep to the platform's protocol.
-type glasses struct {
+// demoGlasses are the simulated glasses of the demo. Answers are printed as they arrive, and every
+// answer must conform to the platform's protocol.
+type demoGlasses struct {
 	*sim.Glasses
-	st *stage
+	st *demoRun
 }
 
-// glasses puts on a pair.
-func (st *stage) glasses(user, agent string) *glasses {
+// glasses returns simulated glasses of a user.
+func (st *demoRun) glasses(user, agent string) *demoGlasses {
 	lang := "zh-CN"
 	if st.sh.lang == talk.English {
 		lang = "en-US"
 	}
 	g := sim.New(sim.Options{URL: st.url + lingzhuPath, Key: st.key, UserID: user, AgentID: agent, Lang: lang})
 	st.stops = append(st.stops, func() error { g.Close(); return nil })
-	return &glasses{g, st}
+	return &demoGlasses{g, st}
 }
 
-// say says something and hears the answer.
-func (g *glasses) say(ctx context.Context, text string) (answered, error) {
+// say sends a question and returns the answer.
+func (g *demoGlasses) say(ctx context.Context, text string) (answered, error) {
 	g.st.line("›", text)
-	a, err := g.Ask(ctx, text, g.hear)
-	return g.heard(text, a, err)
+	a, err := g.Ask(ctx, text, g.onEvent)
+	return g.recordAnswer(text, a, err)
 }
 
 var sayPhoto = talk.Say{Zh: "[照片，%d 字节]", En: "[photo, %d bytes]"}
 
-// show sends a photo and hears the answer.
-func (g *glasses) show(ctx context.Context, photo []byte) (answered, error) {
+// show sends a photo and returns the answer.
+func (g *demoGlasses) show(ctx context.Context, photo []byte) (answered, error) {
 	what := sayPhoto.In(g.st.sh.lang, len(photo))
 	g.st.line("›", what)
-	a, err := g.Photo(ctx, photo, g.hear)
-	return g.heard(what, a, err)
+	a, err := g.Photo(ctx, photo, g.onEvent)
+	return g.recordAnswer(what, a, err)
 }
 
-// hear shows a piece of an answer.
-func (g *glasses) hear(e sim.Event) {
+// onEvent prints an event of an answer.
+func (g *demoGlasses) onEvent(e sim.Event) {
 	if e.Text != "" {
 		g.st.words(e.Text)
 	}
@@ -55,10 +55,11 @@ func (g *glasses) hear(e sim.Event) {
 	}
 }
 
-// heard notes an answer, and finds what breaks the protocol.
-func (g *glasses) heard(question string, a sim.Answer, err error) (answered, error) {
+// recordAnswer records an answer and checks it against the protocol.
+func (g *demoGlasses) recordAnswer(question string, a sim.Answer, err error) (answered, error) {
 	g.st.endLine()
-	heard := answered{Question: question, Answer: a.Text, First: millis(a.First), Total: millis(a.Total), Pieces: a.Pieces}
+	heard := answered{Question: question, Answer: a.Text, First: millis(a.First), Total: millis(a.Total),
+		Pieces: a.Pieces}
 	for _, c := range a.Commands {
 		heard.Commands = append(heard.Commands, c.Name)
 	}
@@ -74,10 +75,10 @@ func (g *glasses) heard(question string, a sim.Answer, err error) (answered, err
 	return heard, nil
 }
 
-var sayHungUp = talk.Say{Zh: "眼镜断开", En: "the glasses hang up"}
+var sayDisconnected = talk.Say{Zh: "眼镜断开", En: "the glasses hang up"}
 
-// hangUp says something, and is gone as soon as the bot has begun to think.
-func (g *glasses) hangUp(ctx context.Context, text string, thinking <-chan struct{}) error {
+// disconnect sends a question and disconnects as soon as the bot has started to think.
+func (g *demoGlasses) disconnect(ctx context.Context, text string, thinking <-chan struct{}) error {
 	g.st.line("›", text)
 	asking, goAway := context.WithCancel(ctx)
 	defer goAway()
@@ -95,6 +96,6 @@ func (g *glasses) hangUp(ctx context.Context, text string, thinking <-chan struc
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("the glasses could not hang up: %v", err)
 	}
-	g.st.line("×", sayHungUp.In(g.st.sh.lang))
+	g.st.line("×", sayDisconnected.In(g.st.sh.lang))
 	return nil
 }

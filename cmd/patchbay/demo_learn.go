@@ -20,30 +20,34 @@ var (
 	sayQuizMe    = talk.Say{Zh: "复习", En: "quiz me"}
 	sayForgot    = talk.Say{Zh: "忘了", En: "I forgot"}
 	sayStopQuiz  = talk.Say{Zh: "停", En: "stop"}
-	sayLearnNote = talk.Say{Zh: "程序加了 %d 个知识点，戴着眼镜复习了 %d 个，忘了 %d 个；下次什么时候来由 FSRS 决定", En: "a program added %d points; %d were reviewed with the glasses on, %d forgotten; FSRS says when they come again"}
+	sayLearnNote = talk.Say{Zh: "程序加了 %d 个知识点，戴着眼镜复习了 %d 个，忘了 %d 个；下次什么时候来由 FSRS 决定",
+		En: "a program added %d points; %d were reviewed with the glasses on, %d forgotten; FSRS says when they come again"}
 )
 
-// playLearn has a program add knowledge points, and glasses review them by voice.
-func playLearn(ctx context.Context, st *stage) error {
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID, Name: "study", Scopes: []string{account.ScopeLearn}})
+// playLearn adds knowledge points as a program, and reviews them by voice with glasses.
+func playLearn(ctx context.Context, st *demoRun) error {
+	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
+		Name: "study", Scopes: []string{account.ScopeLearn}})
 	if err != nil {
 		return err
 	}
 	cards := [][2]string{{sayCapital.In(st.sh.lang), sayParis.In(st.sh.lang)}, {sayFormula.In(st.sh.lang), "H2O"}}
 	for _, c := range cards {
 		st.line("⇢", "create_knowledge_point "+c[0])
-		if err := st.learn(ctx, key, "create_knowledge_point", map[string]any{"question": c[0], "answer": c[1]}, nil); err != nil {
+		if err := st.learn(ctx, key, "create_knowledge_point", map[string]any{"question": c[0], "answer": c[1]},
+			nil); err != nil {
 			return err
 		}
 	}
-	// Nobody's model judges here: what was said is compared with the answer.
+	// No model judges here: the recall is compared with the answer.
 	if err := st.learn(ctx, key, "update_learning_settings", map[string]any{"bot": "none"}, nil); err != nil {
 		return err
 	}
 	// The glasses that were bound by a photo: others may not see the owner's points.
 	g := st.glasses(stranger, platformAgent)
 	for _, turn := range []struct{ say, hear string }{
-		{sayQuizMe.In(st.sh.lang), cards[0][0]}, {cards[0][1], cards[1][0]}, {sayForgot.In(st.sh.lang), "H2O"}, {sayStopQuiz.In(st.sh.lang), "2"},
+		{sayQuizMe.In(st.sh.lang), cards[0][0]}, {cards[0][1], cards[1][0]}, {sayForgot.In(st.sh.lang), "H2O"},
+		{sayStopQuiz.In(st.sh.lang), "2"},
 	} {
 		heard, err := g.say(ctx, turn.say)
 		if err == nil {
@@ -60,15 +64,17 @@ func playLearn(ctx context.Context, st *stage) error {
 		return err
 	}
 	if stats.Done.Reviews != 2 || stats.Done.Again != 1 {
-		return fmt.Errorf("%d reviews are counted, %d of them forgotten, instead of 2 and 1", stats.Done.Reviews, stats.Done.Again)
+		return fmt.Errorf("%d reviews are counted, %d of them forgotten, instead of 2 and 1", stats.Done.Reviews,
+			stats.Done.Again)
 	}
 	st.note = sayLearnNote.In(st.sh.lang, len(cards), stats.Done.Reviews, stats.Done.Again)
 	return nil
 }
 
-// learn calls a tool of Learn's door, as programs without an MCP library do.
-func (st *stage) learn(ctx context.Context, key, tool string, args map[string]any, into any) error {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+// learn calls a tool at Learn's endpoint, as programs without an MCP library do.
+func (st *demoRun) learn(ctx context.Context, key, tool string, args map[string]any, into any) error {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": map[string]any{"name": tool, "arguments": args}})
 	if err != nil {
 		return err
 	}

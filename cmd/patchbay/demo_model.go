@@ -9,22 +9,22 @@ import (
 	"patchbay/internal/talk"
 )
 
-// model plays a model behind an OpenAI-compatible API. What it answers depends on
-// what it is told, so that its answers show whether history and photos arrive.
-type model struct {
+// demoModel simulates a model behind an OpenAI-compatible API. Its answers depend on the requests,
+// so that they show whether history and photos arrive.
+type demoModel struct {
 	server *openaitest.Server
 	lang   talk.Lang
-	name   string // that it is told, and has to remember
+	name   string // name it must remember
 
-	thinking chan struct{} // closed when it was asked the long question
-	decided  chan struct{} // to be closed when it may answer that
+	thinking chan struct{} // closed when the long question has arrived
+	decided  chan struct{} // closed when it may answer that
 
 	booked, welcome talk.Say
 }
 
-// startModel starts it on a port of this machine.
-func startModel(lang talk.Lang) (*model, error) {
-	m := &model{
+// startModel starts the model on a port of this machine.
+func startModel(lang talk.Lang) (*demoModel, error) {
+	m := &demoModel{
 		lang: lang, name: talk.Say{Zh: "小明", En: "Ming"}.In(lang),
 		thinking: make(chan struct{}), decided: make(chan struct{}),
 		booked:  talk.Say{Zh: "票订好了，八点零五分，靠窗。", En: "Your ticket is booked: five past eight, by the window."},
@@ -46,14 +46,15 @@ var (
 	sayPicture = talk.Say{Zh: "湖上的日落（我收到一张 %s，%d 字节）。", En: "A sunset over a lake (I got a %s of %d bytes)."}
 )
 
-// answer makes the reply to a request.
-func (m *model) answer(r *openaitest.Request) openaitest.Reply {
+// answer returns the reply to a request.
+func (m *demoModel) answer(r *openaitest.Request) openaitest.Reply {
 	last := r.Chat.Last()
 	switch text := last.Text(); {
 	case len(r.Chat.Results()) > 0:
 		return m.words(sayItIs.In(m.lang, r.Chat.Results()[0].Text()))
 	case strings.Contains(text, sayHowWarm.In(m.lang)) && offers(&r.Chat, toolWarmth):
-		return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", toolWarmth, `{"room":"`, sayStudy.In(m.lang), `"}`)}
+		return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", toolWarmth,
+			`{"room":"`, sayStudy.In(m.lang), `"}`)}
 	case picture(last) != "":
 		kind, data := decodeDataURI(picture(last))
 		return m.words(sayPicture.In(m.lang, kind, len(data)))
@@ -75,8 +76,8 @@ func (m *model) answer(r *openaitest.Request) openaitest.Reply {
 	return m.words(m.welcome.In(m.lang))
 }
 
-// told says whether the name is in what was said before.
-func (m *model) told(c *openaitest.Chat) bool {
+// told reports whether the name is in the conversation so far.
+func (m *demoModel) told(c *openaitest.Chat) bool {
 	for i := range c.Messages {
 		if strings.Contains(c.Messages[i].Text(), m.name) {
 			return true
@@ -85,20 +86,20 @@ func (m *model) told(c *openaitest.Chat) bool {
 	return false
 }
 
-// words streams a text, a few letters at a time.
-func (m *model) words(text string) openaitest.Reply {
+// words streams a text, a few characters at a time.
+func (m *demoModel) words(text string) openaitest.Reply {
 	const letters = 3
 	var steps []openaitest.Step
 	runes := []rune(text)
 	for len(runes) > 0 {
 		n := min(letters, len(runes))
-		steps = append(steps, openaitest.Gap(calm), openaitest.Text(string(runes[:n])))
+		steps = append(steps, openaitest.Delay(demoPiecePause), openaitest.Text(string(runes[:n])))
 		runes = runes[n:]
 	}
 	return openaitest.Reply{Steps: steps}
 }
 
-// offers says whether the model is offered a function.
+// offers reports whether a request offers a function to the model.
 func offers(c *openaitest.Chat, name string) bool {
 	for _, t := range c.Tools {
 		if t.Function.Name == name {
@@ -108,7 +109,7 @@ func offers(c *openaitest.Chat, name string) bool {
 	return false
 }
 
-// picture is the address of a message's picture, or "".
+// picture returns the URL of a message's picture, or "".
 func picture(m *openaitest.Message) string {
 	for _, p := range m.Parts() {
 		if p.Type == "image_url" {
@@ -118,7 +119,7 @@ func picture(m *openaitest.Message) string {
 	return ""
 }
 
-// decodeDataURI takes a picture out of its address.
+// decodeDataURI decodes a data: URL.
 func decodeDataURI(uri string) (kind string, data []byte) {
 	head, rest, _ := strings.Cut(uri, ",")
 	kind = strings.TrimSuffix(strings.TrimPrefix(head, "data:image/"), ";base64")

@@ -16,51 +16,56 @@ import (
 )
 
 const (
-	// nodeVolume is what an operator sets the board's volume to.
+	// nodeVolume is the volume that an operator sets on the board.
 	nodeVolume = 55
-	// nodeServer and nodeTool are what the node of the story has behind it.
+	// nodeServer and nodeTool are the MCP server and the tool of the demo's node.
 	nodeServer = "shed"
 	nodeTool   = "dig"
-	// boardNotice is what the board tells by itself.
+	// boardNotice is the method of a notice of the board.
 	boardNotice = "notifications/state_changed"
 )
 
 var (
-	sayShed       = talk.Say{Zh: "工具房", En: "shed"}
-	sayHole       = talk.Say{Zh: "挖好了，深 %d 厘米。", En: "There is a hole of %d cm now."}
-	sayNodeWaits  = talk.Say{Zh: "节点“%s”已连接，它的命令等待批准", En: "the node “%s” is connected, and its commands wait to be approved"}
+	sayShed      = talk.Say{Zh: "工具房", En: "shed"}
+	sayHole      = talk.Say{Zh: "挖好了，深 %d 厘米。", En: "There is a hole of %d cm now."}
+	sayNodeWaits = talk.Say{Zh: "节点“%s”已连接，它的命令等待批准",
+		En: "the node “%s” is connected, and its commands wait to be approved"}
 	sayNodeAgreed = talk.Say{Zh: "操作员：node.pair.approve %.8s", En: "an operator: node.pair.approve %.8s"}
 	sayNodeCalls  = talk.Say{Zh: "操作员调用节点“%s”：%s", En: "an operator calls the node “%s”: %s"}
 	sayNodeTells  = talk.Say{Zh: "“%s”自己说：%s %s", En: "“%s” tells by itself: %s %s"}
 	sayClaw       = talk.Say{Zh: "龙虾", En: "Claw"}
 	sayAskClaw    = talk.Say{Zh: "你好，龙虾！", En: "Hello, Claw!"}
-	sayNodesNote  = talk.Say{Zh: "节点的工具被调用，操作员看到 %d 个节点，智能体回答了眼镜", En: "the node's tool was called, an operator sees %d nodes, an agent has answered the glasses"}
+	sayNodesNote  = talk.Say{Zh: "节点的工具被调用，操作员看到 %d 个节点，智能体回答了眼镜",
+		En: "the node's tool was called, an operator sees %d nodes, an agent has answered the glasses"}
 )
 
-// playNodes has a node connect, be approved and called, an operator call a command of
-// the board and hear what it tells, and an agent answer the glasses.
-func playNodes(ctx context.Context, st *stage) error {
+// playNodes connects, approves and calls a node; has an operator call a command of the board and
+// receive its notice; and has an agent answer the glasses.
+func playNodes(ctx context.Context, st *demoRun) error {
 	if st.kitchen == nil {
 		return errors.New("there is no board")
 	}
 	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{
-		Person: st.person.ID, Name: "claw", Scopes: []string{account.ScopeNode, account.ScopeOperator, account.ScopeMCP},
+		Person: st.person.ID, Name: "claw", Scopes: []string{account.ScopeNode, account.ScopeOperator,
+			account.ScopeMCP},
 	})
 	if err != nil {
 		return err
 	}
-	c := &claw{st: st, key: key, url: "ws" + strings.TrimPrefix(st.url, "http"), told: make(chan wire.Frame, maxTold)}
-	c.operator, err = sim.Dial(ctx, c.url, sim.Operator(key, wire.ScopePairing, wire.ScopeWrite), new(wire.NewIdentity()), func(f wire.Frame) {
-		select {
-		case c.told <- f:
-		default: // so many events have nothing to do with the story
-		}
-	})
+	c := &demoOpenClaw{st: st, key: key, url: "ws" + strings.TrimPrefix(st.url, "http"),
+		told: make(chan wire.Frame, maxEvents)}
+	c.operator, err = sim.Dial(ctx, c.url, sim.Operator(key, wire.ScopePairing, wire.ScopeWrite),
+		new(wire.NewIdentity()), func(f wire.Frame) {
+			select {
+			case c.told <- f:
+			default: // more events than the demo can cause
+			}
+		})
 	if err != nil {
 		return err
 	}
 	st.stops = append(st.stops, func() error { c.operator.Close(); return nil })
-	for _, step := range []func(context.Context) error{c.dig, c.louder, c.hear, c.answer} {
+	for _, step := range []func(context.Context) error{c.runNode, c.setVolume, c.awaitNotification, c.answer} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -68,27 +73,27 @@ func playNodes(ctx context.Context, st *stage) error {
 	return nil
 }
 
-// maxTold bounds the events that wait to be looked at; the story has some ten.
-const maxTold = 1000
+// maxEvents is how many events are queued; the demo causes about ten.
+const maxEvents = 1000
 
-// claw is everything of OpenClaw in the story.
-type claw struct {
-	st       *stage
+// demoOpenClaw holds the OpenClaw clients of the demo.
+type demoOpenClaw struct {
+	st       *demoRun
 	key, url string
 	operator *sim.Client
 	told     chan wire.Frame // events
 	nodes    []wire.Node
 }
 
-// await waits for an event that is wanted.
-func (c *claw) await(ctx context.Context, event string, wanted func(payload []byte) bool) error {
+// await waits for an event that wanted accepts.
+func (c *demoOpenClaw) await(ctx context.Context, event string, wanted func(payload []byte) bool) error {
 	for {
 		select {
 		case f := <-c.told:
 			if f.Event == event && wanted(f.Payload) {
 				return nil
 			}
-		case <-c.operator.Gone():
+		case <-c.operator.Done():
 			return c.operator.Err()
 		case <-ctx.Done():
 			return fmt.Errorf("the operator was not told %s", event)
@@ -96,14 +101,16 @@ func (c *claw) await(ctx context.Context, event string, wanted func(payload []by
 	}
 }
 
-// dig has a node connect, the operator approve it, and a program call its tool.
-func (c *claw) dig(ctx context.Context) error {
+// runNode connects a node, approves it as the operator, and calls its tool as a program.
+func (c *demoOpenClaw) runNode(ctx context.Context) error {
 	st := c.st
 	name := sayShed.In(st.sh.lang)
 	n := sim.NewNode(sim.Options{
-		URL: c.url, Token: c.key, Name: name, Commands: []string{wire.CommandTool}, Caps: []string{wire.CapMCP}, Handle: c.carryOut,
+		URL: c.url, Token: c.key, Name: name, Commands: []string{wire.CommandTool}, Caps: []string{wire.CapMCP},
+		Handler: c.execute,
 		Tools: []wire.PluginTool{{
-			PluginID: wire.PluginMCP, Name: nodeServer + "_" + nodeTool, Description: "Digs a hole.", Command: wire.CommandTool,
+			PluginID: wire.PluginMCP, Name: nodeServer + "_" + nodeTool,
+			Description: "Digs a hole.", Command: wire.CommandTool,
 			Parameters: json.RawMessage(`{"type":"object","properties":{"depth":{"type":"integer"}},"required":["depth"]}`),
 			MCP:        &wire.ToolRef{Server: nodeServer, Tool: nodeTool},
 		}},
@@ -117,10 +124,11 @@ func (c *claw) dig(ctx context.Context) error {
 	}
 	st.line("⇠", sayNodeWaits.In(st.sh.lang, name))
 	st.line("⇢", sayNodeAgreed.In(st.sh.lang, r.RequestID))
-	if err := c.operator.Call(ctx, wire.MethodNodeApprove, map[string]string{"requestId": r.RequestID}, nil); err != nil {
+	if err := c.operator.Call(ctx, wire.MethodNodeApprove, map[string]string{"requestId": r.RequestID},
+		nil); err != nil {
 		return err
 	}
-	p := &program{st: st, key: c.key}
+	p := &demoProgram{st: st, key: c.key}
 	tool, err := p.tool(ctx, "_"+nodeServer+"_"+nodeTool)
 	if err != nil {
 		return err
@@ -138,8 +146,8 @@ func (c *claw) dig(ctx context.Context) error {
 	return nil
 }
 
-// carryOut is what the node does.
-func (c *claw) carryOut(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+// execute runs a command on the node.
+func (c *demoOpenClaw) execute(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	call, err := wire.ParseToolCall(params)
 	if command != wire.CommandTool || err != nil || call.Server != nodeServer || call.Tool != nodeTool {
 		return nil, sim.NotSupported
@@ -148,11 +156,12 @@ func (c *claw) carryOut(_ context.Context, command string, params json.RawMessag
 	if err := json.Unmarshal(call.Arguments, &args); err != nil {
 		return nil, err
 	}
-	return json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": sayHole.In(c.st.sh.lang, args.Depth)}}})
+	return json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text",
+		"text": sayHole.In(c.st.sh.lang, args.Depth)}}})
 }
 
-// louder has the operator find the board among the nodes, and set its volume.
-func (c *claw) louder(ctx context.Context) error {
+// setVolume finds the board among the nodes as the operator, and sets its volume.
+func (c *demoOpenClaw) setVolume(ctx context.Context) error {
 	st := c.st
 	var list wire.NodeList
 	if err := c.operator.Call(ctx, wire.MethodNodeList, struct{}{}, &list); err != nil {
@@ -165,11 +174,13 @@ func (c *claw) louder(ctx context.Context) error {
 	}
 	const command = "mcp.tools.call"
 	st.line("⇢", sayNodeCalls.In(st.sh.lang, board.DisplayName, command+" volume="+strconv.Itoa(nodeVolume)))
-	params, err := json.Marshal(map[string]any{"name": "self.audio_speaker.set_volume", "arguments": map[string]int{"volume": nodeVolume}})
+	params, err := json.Marshal(map[string]any{"name": "self.audio_speaker.set_volume",
+		"arguments": map[string]int{"volume": nodeVolume}})
 	if err != nil {
 		return err
 	}
-	if err := c.operator.Call(ctx, wire.MethodNodeInvoke, wire.Invoke{NodeID: board.NodeID, Command: command, Params: params, IdempotencyKey: "louder"}, nil); err != nil {
+	if err := c.operator.Call(ctx, wire.MethodNodeInvoke, wire.Invoke{NodeID: board.NodeID, Command: command,
+		Params: params, IdempotencyKey: "louder"}, nil); err != nil {
 		return err
 	}
 	if v := st.kitchen.Volume(); v != nodeVolume {
@@ -178,8 +189,8 @@ func (c *claw) louder(ctx context.Context) error {
 	return nil
 }
 
-// board is the board as a node.
-func (c *claw) board() (wire.Node, error) {
+// board returns the board as a node.
+func (c *demoOpenClaw) board() (wire.Node, error) {
 	for _, n := range c.nodes {
 		if n.DisplayName == sayKitchen.In(c.st.sh.lang) && n.Connected {
 			return n, nil
@@ -188,10 +199,10 @@ func (c *claw) board() (wire.Node, error) {
 	return wire.Node{}, fmt.Errorf("the board is not among the %d nodes", len(c.nodes))
 }
 
-// hear has the operator hear what the board tells by itself.
-func (c *claw) hear(ctx context.Context) error {
+// awaitNotification waits until the operator receives a notice of the board.
+func (c *demoOpenClaw) awaitNotification(ctx context.Context) error {
 	st := c.st
-	if err := c.operator.Call(ctx, gateway.MethodNotices, struct{}{}, nil); err != nil {
+	if err := c.operator.Call(ctx, gateway.MethodNotificationsSubscribe, struct{}{}, nil); err != nil {
 		return err
 	}
 	board, err := c.board()
@@ -212,15 +223,16 @@ func (c *claw) hear(ctx context.Context) error {
 	return nil
 }
 
-// answer has an agent of a gateway answer the glasses. The gateway is this server
-// itself, since every bot is an agent of it.
-func (c *claw) answer(ctx context.Context) error {
+// answer has an agent of a gateway answer the glasses. The gateway is this server itself, since
+// every bot is an agent of it.
+func (c *demoOpenClaw) answer(ctx context.Context) error {
 	st := c.st
 	parrot, err := st.base.Registry.Find(ctx, "", sayParrot.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
-	bot, _, err := st.bot(ctx, sayClaw, "openclaw", map[string]string{"url": c.url, "token": c.key, "agent": strconv.FormatInt(parrot.Number, 10)})
+	bot, _, err := st.bot(ctx, sayClaw, "openclaw", map[string]string{"url": c.url, "token": c.key,
+		"agent": strconv.FormatInt(parrot.Number, 10)})
 	if err != nil {
 		return err
 	}

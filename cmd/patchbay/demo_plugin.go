@@ -13,17 +13,17 @@ import (
 	"patchbay/internal/talk"
 )
 
-// pluginScale makes the plugin come back after half a second instead of two.
+// pluginScale makes the plugin reconnect after half a second instead of two.
 const pluginScale = 0.25
 
-// plugin plays an EyeClaw plugin whose network fails in mid-answer.
-type plugin struct {
+// demoPlugin simulates an EyeClaw plugin that loses its connection in the middle of an answer.
+type demoPlugin struct {
 	*sim.Plugin
-	verse  []string      // the pieces of its answer
-	joined chan struct{} // each time the server has confirmed it
+	verse  []string      // pieces of its answer
+	joined chan struct{} // receives whenever the server has confirmed a connection
 
 	mu   sync.Mutex
-	away time.Duration // how long it was
+	away time.Duration // how long it was disconnected
 }
 
 var (
@@ -38,33 +38,35 @@ var verses = map[talk.Lang][]string{
 	talk.English: {"Tyger ", "Tyger, ", "burning ", "bright,\n", "In the ", "forests ", "of the ", "night;"},
 }
 
-// The plugin's connection breaks after so many pieces; so many are lost.
+// After how many pieces the plugin's connection breaks, and how many pieces are lost.
 const (
 	piecesBefore = 3
 	piecesLost   = 2
 )
 
 // playPlugin has glasses ask a plugin that loses its connection.
-func playPlugin(ctx context.Context, st *stage) error {
+func playPlugin(ctx context.Context, st *demoRun) error {
 	bot, token, err := st.bot(ctx, sayLobster, "eyeclaw", nil)
 	if err != nil {
 		return err
 	}
-	p := &plugin{verse: verses[st.sh.lang], joined: make(chan struct{}, 8)}
+	p := &demoPlugin{verse: verses[st.sh.lang], joined: make(chan struct{}, 8)}
 	p.Plugin = sim.New(sim.Options{
 		Server: st.url, Token: token, BotID: strconv.FormatInt(bot.Number, 10), Scale: pluginScale,
-		Upstream: func(ctx context.Context, _ sim.Chat, piece func(string)) error { return p.recite(ctx, st, piece) },
+		Upstream: func(ctx context.Context, _ sim.Chat, piece func(string)) error {
+			return p.answerInPieces(ctx, st, piece)
+		},
 		Watch: func(n sim.Notice) {
 			if n.Kind == sim.Subscribed {
 				p.joined <- struct{}{}
 			}
 		},
 	})
-	st.actor(context.WithoutCancel(ctx), p.Run)
+	st.runInBackground(context.WithoutCancel(ctx), p.Run)
 	if err := p.awaitJoin(ctx); err != nil {
 		return err
 	}
-	if err := st.pluggedIn(ctx, bot); err != nil {
+	if err := st.awaitBot(ctx, bot); err != nil {
 		return err
 	}
 	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, sayPoem.In(st.sh.lang))
@@ -77,9 +79,9 @@ func playPlugin(ctx context.Context, st *stage) error {
 	return heard.exactly(strings.Join(p.verse, ""), piecesBefore+1)
 }
 
-// pluggedIn waits until the server has a bot plugged in, which is a moment after
-// it let the plugin in.
-func (st *stage) pluggedIn(ctx context.Context, bot store.Bot) error {
+// awaitBot waits until a bot is registered, which is shortly after the server has accepted the
+// plugin.
+func (st *demoRun) awaitBot(ctx context.Context, bot store.Bot) error {
 	return await(ctx, "the plugin was not plugged in", func() (bool, error) {
 		now, err := st.base.Store.Bots.ByNumber(ctx, bot.Number)
 		return !now.Seen.IsZero(), err
@@ -87,7 +89,7 @@ func (st *stage) pluggedIn(ctx context.Context, bot store.Bot) error {
 }
 
 // awaitJoin waits until the server has confirmed the plugin.
-func (p *plugin) awaitJoin(ctx context.Context) error {
+func (p *demoPlugin) awaitJoin(ctx context.Context) error {
 	select {
 	case <-p.joined:
 		return nil
@@ -96,9 +98,8 @@ func (p *plugin) awaitJoin(ctx context.Context) error {
 	}
 }
 
-// recite streams the poem. In the middle the connection breaks, and some pieces
-// go nowhere.
-func (p *plugin) recite(ctx context.Context, st *stage, piece func(string)) error {
+// answerInPieces streams the poem. In the middle the connection breaks, and some pieces are lost.
+func (p *demoPlugin) answerInPieces(ctx context.Context, st *demoRun, piece func(string)) error {
 	var dropped time.Time
 	for i, words := range p.verse {
 		switch i {
@@ -115,7 +116,7 @@ func (p *plugin) recite(ctx context.Context, st *stage, piece func(string)) erro
 			p.mu.Unlock()
 		}
 		piece(words)
-		if err := pause(ctx, 3*calm); err != nil {
+		if err := pause(ctx, 3*demoPiecePause); err != nil {
 			return err
 		}
 	}

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// script prints the story as it happens; several actors speak at once.
-type script struct {
+// demoOutput prints the demo as it happens. It is safe for concurrent use.
+type demoOutput struct {
 	sh   *shell
 	mu   sync.Mutex
-	open bool // a line of an answer has no end yet
+	open bool // a line of an answer is not terminated
 }
 
 const indent = "   "
 
-// line prints a line of the story: who or what, and the words.
-func (s *script) line(mark, words string) {
+// line prints a line: who or what, and the text.
+func (s *demoOutput) line(mark, words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.print("\n", s.open)
@@ -24,7 +24,7 @@ func (s *script) line(mark, words string) {
 }
 
 // words prints a piece of an answer.
-func (s *script) words(piece string) {
+func (s *demoOutput) words(piece string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.print(indent+"‹ ", !s.open)
@@ -32,19 +32,19 @@ func (s *script) words(piece string) {
 	s.print(fold(piece), true)
 }
 
-// endLine ends the answer.
-func (s *script) endLine() {
+// endLine terminates the line of the answer.
+func (s *demoOutput) endLine() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.print("\n", s.open)
 	s.open = false
 }
 
-func (s *script) print(text string, want bool) {
+func (s *demoOutput) print(text string, want bool) {
 	if want && !s.sh.json {
 		s.sh.printf("%s", text)
 	}
 }
 
-// fold keeps lines that follow under the first one.
+// fold indents continuation lines below the first one.
 func fold(text string) string { return strings.ReplaceAll(text, "\n", "\n"+indent+"  ") }

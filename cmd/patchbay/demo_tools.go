@@ -21,7 +21,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// The tools of the story, as callers know them.
+// The tools of the demo by the names that callers use.
 const (
 	homeSlug     = "home"
 	toolWarmth   = "home_get_temperature"
@@ -36,25 +36,28 @@ var (
 	sayStudy     = talk.Say{Zh: "书房", En: "study"}
 	sayItIs      = talk.Say{Zh: "我看了温度计，%s。", En: "I looked at the thermometer: %s."}
 	sayFromDesk  = talk.Say{Zh: "从电脑上问一句", En: "A question from the desk"}
-	sayToolsNote = talk.Say{Zh: "工具 %s 被调用，已写入审计；程序把灯调到 %d", En: "the tool %s was called, and the audit has it; a program set the lamp to %d"}
+	sayToolsNote = talk.Say{Zh: "工具 %s 被调用，已写入审计；程序把灯调到 %d",
+		En: "the tool %s was called, and the audit has it; a program set the lamp to %d"}
 )
 
-// playTools has a question of the glasses make a model call a tool of somebody
-// else's server, and has a program call a tool, and a bot, the other way.
-func playTools(ctx context.Context, st *stage) error {
+// playTools has a model call a tool of an upstream for a question of the glasses, and has a program
+// call a tool and a bot.
+func playTools(ctx context.Context, st *demoRun) error {
 	home, err := sim.Start()
 	if err != nil {
 		return err
 	}
 	st.stops = append(st.stops, home.Close)
-	if _, _, err := st.base.AddUpstream(ctx, st.person, homeSlug, app.UpstreamMCP, &upstream.Settings{URL: home.URL}); err != nil {
+	if _, _, err := st.base.AddUpstream(ctx, st.person, homeSlug, app.UpstreamMCP,
+		&upstream.Settings{URL: home.URL}); err != nil {
 		return err
 	}
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID, Name: "desk", Scopes: []string{account.ScopeMCP}})
+	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
+		Name: "desk", Scopes: []string{account.ScopeMCP}})
 	if err != nil {
 		return err
 	}
-	p := &program{st: st, key: key}
+	p := &demoProgram{st: st, key: key}
 	if err := await(ctx, "the tools of the home did not join the board", func() (bool, error) {
 		list, err := p.ask(ctx, "tools/list", nil)
 		return strings.Contains(string(list), `"`+toolWarmth+`"`), err
@@ -69,19 +72,19 @@ func playTools(ctx context.Context, st *stage) error {
 	}
 	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, sayHowWarm.In(st.sh.lang))
 	if err == nil {
-		err = heard.expect(sim.Warmth)
+		err = heard.expect(sim.Temperature)
 	}
 	if err != nil {
 		return err
 	}
-	if err := st.audited(ctx, toolWarmth, bot.Number); err != nil {
+	if err := st.checkAudit(ctx, toolWarmth, bot.Number); err != nil {
 		return err
 	}
 	return p.play(ctx, home, bot.Number)
 }
 
-// audited is an error unless the audit trail has a bot's call.
-func (st *stage) audited(ctx context.Context, tool string, bot int64) error {
+// checkAudit returns an error unless the audit trail contains a bot's call.
+func (st *demoRun) checkAudit(ctx context.Context, tool string, bot int64) error {
 	return await(ctx, "the audit trail lacks the bot's call of "+tool, func() (bool, error) {
 		rows, err := st.base.Store.Calls.Newest(ctx, st.person.ID, time.Now().Add(time.Minute), 10)
 		return slices.ContainsFunc(rows, func(c store.Call) bool {
@@ -90,15 +93,15 @@ func (st *stage) audited(ctx context.Context, tool string, bot int64) error {
 	})
 }
 
-// program is an MCP client, as small as one can be.
-type program struct {
-	st  *stage
+// demoProgram is a minimal MCP client.
+type demoProgram struct {
+	st  *demoRun
 	key string
 	id  int
 }
 
-// play has the program dim the lamp, and ask the bot.
-func (p *program) play(ctx context.Context, home *sim.Home, bot int64) error {
+// play dims the lamp and asks the bot as the program.
+func (p *demoProgram) play(ctx context.Context, home *sim.ToolServer, bot int64) error {
 	st := p.st
 	st.line("⇢", fmt.Sprintf("%s level=%d", toolLamp, lampLevel))
 	res, err := p.call(ctx, toolLamp, map[string]any{"room": sayStudy.In(st.sh.lang), "level": lampLevel})
@@ -113,7 +116,8 @@ func (p *program) play(ctx context.Context, home *sim.Home, bot int64) error {
 		return errors.New("a dangerous tool was carried out although nobody allowed it")
 	}
 	st.line("⇢", "send_message "+sayFromDesk.In(st.sh.lang))
-	reply, err := p.call(ctx, "send_message", map[string]any{"botId": strconv.FormatInt(bot, 10), "message": sayFromDesk.In(st.sh.lang)})
+	reply, err := p.call(ctx, "send_message", map[string]any{"botId": strconv.FormatInt(bot, 10),
+		"message": sayFromDesk.In(st.sh.lang)})
 	if err != nil {
 		return err
 	}
@@ -125,8 +129,8 @@ func (p *program) play(ctx context.Context, home *sim.Home, bot int64) error {
 	return nil
 }
 
-// tool finds the name by which the program calls a tool that ends in some way.
-func (p *program) tool(ctx context.Context, end string) (name string, err error) {
+// tool returns the name of the tool with a suffix.
+func (p *demoProgram) tool(ctx context.Context, end string) (name string, err error) {
 	err = await(ctx, "there is no tool *"+end, func() (bool, error) {
 		raw, err := p.ask(ctx, "tools/list", nil)
 		if err != nil {
@@ -147,8 +151,8 @@ func (p *program) tool(ctx context.Context, end string) (name string, err error)
 	return name, err
 }
 
-// call calls a tool and returns its words.
-func (p *program) call(ctx context.Context, name string, args map[string]any) (string, error) {
+// call calls a tool and returns its text.
+func (p *demoProgram) call(ctx context.Context, name string, args map[string]any) (string, error) {
 	if args == nil {
 		args = map[string]any{}
 	}
@@ -169,17 +173,18 @@ func (p *program) call(ctx context.Context, name string, args map[string]any) (s
 	return r.Content[0].Text, nil
 }
 
-// programLimit bounds what the program reads.
+// programLimit is the maximum size of a response, in bytes.
 const programLimit = 1 << 20
 
 // ask sends one request, in the revision of the protocol that needs no handshake.
-func (p *program) ask(ctx context.Context, method string, params map[string]any) (json.RawMessage, error) {
+func (p *demoProgram) ask(ctx context.Context, method string, params map[string]any) (json.RawMessage, error) {
 	if params == nil {
 		params = map[string]any{}
 	}
 	params["_meta"] = map[string]any{
-		"io.modelcontextprotocol/protocolVersion": protocolPage, "io.modelcontextprotocol/clientCapabilities": map[string]any{},
-		"io.modelcontextprotocol/clientInfo": map[string]any{"name": "desk", "version": "1"},
+		"io.modelcontextprotocol/protocolVersion":    protocolPage,
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "desk", "version": "1"},
 	}
 	p.id++
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.id, "method": method, "params": params})
@@ -191,7 +196,8 @@ func (p *program) ask(ctx context.Context, method string, params map[string]any)
 		return nil, err
 	}
 	for name, value := range map[string]string{
-		"Authorization": "Bearer " + p.key, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Authorization": "Bearer " + p.key, "Content-Type": "application/json",
+		"Accept":               "application/json, text/event-stream",
 		"MCP-Protocol-Version": protocolPage, "Mcp-Method": method,
 	} {
 		req.Header.Set(name, value)

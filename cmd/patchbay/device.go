@@ -25,9 +25,10 @@ type deviceFlags struct {
 	serverFlags `embed:""`
 }
 
-// found hands the device of the data folder to here, unless a server was named,
-// which is handed to there.
-func (f *deviceFlags) found(ctx context.Context, sh *shell, there func(*remote) error, here func(*app.Base, store.Device) error) error {
+// resolve calls there with the server if one was named, and here with the device in the data
+// directory otherwise.
+func (f *deviceFlags) resolve(ctx context.Context, sh *shell, there func(*remote) error,
+	here func(*app.Base, store.Device) error) error {
 	r, err := f.remote(sh)
 	if err != nil {
 		return err
@@ -35,10 +36,11 @@ func (f *deviceFlags) found(ctx context.Context, sh *shell, there func(*remote) 
 	if r != nil {
 		return there(r)
 	}
-	return f.with(ctx, sh, func(b *app.Base) error {
+	return f.withData(ctx, sh, func(b *app.Base) error {
 		d, err := b.Accounts.FindDevice(ctx, "", f.Device)
 		if errors.Is(err, store.ErrNotFound) {
-			return talk.Say{Zh: "没有设备 %q；patchbay device list 会列出现有的", En: "there is no device %q; patchbay device list shows those there are"}.Wrong(f.Device)
+			return talk.Say{Zh: "没有设备 %q；patchbay device list 会列出现有的",
+				En: "there is no device %q; patchbay device list shows those there are"}.Wrong(f.Device)
 		}
 		if err != nil {
 			return deviceError(err)
@@ -47,10 +49,11 @@ func (f *deviceFlags) found(ctx context.Context, sh *shell, there func(*remote) 
 	})
 }
 
-// change changes the device there or here, and tells that it did.
-func (f *deviceFlags) change(ctx context.Context, sh *shell, c api.DeviceChange, here func(*app.Base, store.Device) error, told func(deviceRow)) error {
+// change changes the device on the server or locally, and prints that it did.
+func (f *deviceFlags) change(ctx context.Context, sh *shell, c api.DeviceChange,
+	here func(*app.Base, store.Device) error, told func(deviceRow)) error {
 	var row deviceRow
-	err := f.found(ctx, sh, func(r *remote) error {
+	err := f.resolve(ctx, sh, func(r *remote) error {
 		d, err := r.changeDevice(ctx, f.Device, c)
 		row = liveDevice(d)
 		return err
@@ -74,9 +77,9 @@ func (f *deviceFlags) change(ctx context.Context, sh *shell, c api.DeviceChange,
 	return sh.result(row, func() { told(row) })
 }
 
-// deviceError is an error of the accounts in words that tell what to do.
+// deviceError returns an error of the accounts with a message that says what to do.
 func deviceError(err error) error {
-	if status, text := api.DeviceTrouble(err); status != 0 {
+	if status, text := api.DeviceErrorStatus(err); status != 0 {
 		return errors.New(text)
 	}
 	return err
@@ -85,13 +88,13 @@ func deviceError(err error) error {
 // deviceRow is a device in the list.
 type deviceRow struct {
 	api.Device
-	// Online is nil if nobody knows.
+	// Online is nil if unknown.
 	Online *bool `json:"online,omitempty"`
 }
 
 func liveDevice(d api.Device) deviceRow { return deviceRow{Device: d, Online: &d.Online} }
 
-// deviceRows adds to devices of a data folder what else is known about them.
+// deviceRows adds what else is known to devices of a data directory.
 func deviceRows(ctx context.Context, b *app.Base, list []store.Device) ([]deviceRow, error) {
 	people, err := names(ctx, b)
 	if err != nil {
@@ -107,7 +110,8 @@ func deviceRows(ctx context.Context, b *app.Base, list []store.Device) ([]device
 	}
 	rows := make([]deviceRow, len(list))
 	for i, d := range list {
-		rows[i] = deviceRow{Device: api.Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot], Uses: app.BoardTransport(b.Config, d.Transport), Waiting: api.ShowsCode(d)}}
+		rows[i] = deviceRow{Device: api.Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot],
+			Uses: app.BoardTransport(b.Config, d.Transport), Waiting: api.ShowsCode(d)}}
 	}
 	return rows, nil
 }
@@ -117,7 +121,7 @@ var (
 	sayAsleep = talk.Say{Zh: "休眠", En: "asleep"}
 )
 
-// deviceState is whether a device is connected, as far as is known.
+// deviceState returns a text about whether a device is connected, as far as known.
 func (sh *shell) deviceState(r deviceRow) string {
 	switch {
 	case r.Online == nil:
@@ -128,9 +132,9 @@ func (sh *shell) deviceState(r deviceRow) string {
 	return sayAsleep.In(sh.lang)
 }
 
-// act calls one of the tools that every device has, and prints what came of it.
-func (f *deviceFlags) act(ctx context.Context, sh *shell, name string, args map[string]any) error {
-	r, err := reachDevices(ctx, sh, f.dataFlags, f.serverFlags)
+// callTool calls one of the tools that every device has, and prints the result.
+func (f *deviceFlags) callTool(ctx context.Context, sh *shell, name string, args map[string]any) error {
+	r, err := findDeviceServer(ctx, sh, f.dataFlags, f.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -149,21 +153,21 @@ func (f *deviceFlags) act(ctx context.Context, sh *shell, name string, args map[
 type deviceCall struct {
 	device, tool string
 	args         []byte        // a JSON object
-	wait         time.Duration // how long to wait for it to wake; 0: not at all
+	wait         time.Duration // how long to wait for the device to wake; 0 means not at all
 }
 
 const (
-	// wakeEvery is how often a server is asked whether a device has woken.
+	// wakeEvery is how often the server is asked whether a device has woken.
 	wakeEvery = time.Second
-	// callEvery is the longest time between two calls of one that is awake and does
-	// not do it yet, so that the trail is not filled.
+	// callEvery is the longest interval between calls of a device that is awake but not ready, so
+	// that the audit trail is not flooded.
 	callEvery = 10 * time.Second
 )
 
 var sayWaitsAsleep = talk.Say{Zh: "%s 在休眠，等它醒来，最多 %s…", En: "%s is asleep; waiting for it to wake, for %s at most…"}
 
-// callDevice calls a tool of a device. If the device is asleep and the call is to
-// wait, it is tried again when the device is awake.
+// callDevice calls a tool of a device. If the device is asleep and the call is to wait, it retries
+// when the device is awake.
 func (r *remote) callDevice(ctx context.Context, sh *shell, c deviceCall) (end api.ToolLine, err error) {
 	until := time.Now().Add(c.wait)
 	told := false
@@ -172,7 +176,7 @@ func (r *remote) callDevice(ctx context.Context, sh *shell, c deviceCall) (end a
 			return end, err
 		}
 		if !told {
-			sh.tellAsleep(c)
+			sh.showAsleep(c)
 			told = true
 		}
 		if awake, err := r.awaitDevice(ctx, c.device, pause, until); err != nil || !awake {
@@ -181,7 +185,7 @@ func (r *remote) callDevice(ctx context.Context, sh *shell, c deviceCall) (end a
 	}
 }
 
-func (sh *shell) tellAsleep(c deviceCall) {
+func (sh *shell) showAsleep(c deviceCall) {
 	fmt.Fprintln(sh.stderr, sayWaitsAsleep.In(sh.lang, plain(c.device), c.wait))
 }
 
@@ -189,12 +193,12 @@ func (r *remote) callDeviceOnce(ctx context.Context, sh *shell, c deviceCall) (e
 	line := sh.callLine(&end)
 	err = stream(ctx, r, devicePath(c.device)+"/tools/"+url.PathEscape(c.tool)+"/call", api.ToolCall{Arguments: c.args},
 		func(l api.ToolLine) (bool, error) { return l.End, line(l) })
-	sh.progressEnds()
+	sh.clearProgress()
 	return end, err
 }
 
-// awaitDevice waits for a time, and then until a device is awake. False means that
-// it was not before the time was over.
+// awaitDevice waits for pause, and then until the device is awake. It returns false if that did not
+// happen before until.
 func (r *remote) awaitDevice(ctx context.Context, ref string, pause time.Duration, until time.Time) (bool, error) {
 	over := time.NewTimer(time.Until(until))
 	defer over.Stop()
@@ -223,7 +227,8 @@ func (r *remote) devices(ctx context.Context) (all []api.Device, err error) {
 	var page api.Devices
 	for after := int64(0); ; after = page.Next {
 		page = api.Devices{}
-		if err := r.do(ctx, http.MethodGet, "/api/v1/devices?after="+strconv.FormatInt(after, 10), nil, &page); err != nil {
+		if err := r.do(ctx, http.MethodGet, "/api/v1/devices?after="+strconv.FormatInt(after, 10), nil,
+			&page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Devices...)
@@ -243,7 +248,7 @@ func (r *remote) changeDevice(ctx context.Context, ref string, c api.DeviceChang
 	return d, err
 }
 
-// deviceTools lists a device's tools, with their schemas if they are wanted.
+// deviceTools lists a device's tools, with their schemas on request.
 func (r *remote) deviceTools(ctx context.Context, ref string, schemas bool) ([]api.DeviceTool, error) {
 	var out struct {
 		Tools []api.DeviceTool `json:"tools"`
@@ -252,8 +257,8 @@ func (r *remote) deviceTools(ctx context.Context, ref string, schemas bool) ([]a
 	return out.Tools, err
 }
 
-// listen writes what a device hears until ctx ends or the device ends it. Begun is
-// called when the server lets it.
+// listen writes the device's audio to w until ctx or the device ends it. It calls begun when the
+// server has accepted the request.
 func (r *remote) listen(ctx context.Context, ref string, w io.Writer, begun func()) (n int64, err error) {
 	resp, err := r.send(ctx, http.MethodGet, devicePath(ref)+"/listen", nil)
 	if err != nil {
@@ -269,7 +274,7 @@ func (r *remote) listen(ctx context.Context, ref string, w io.Writer, begun func
 	return n, err
 }
 
-// sink remembers whether it was the writing that failed.
+// sink records whether writing failed.
 type sink struct {
 	io.Writer
 	err error

@@ -10,7 +10,7 @@ type deviceAlertCmd struct {
 	Text        string `arg:"" help:"What it says."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceAlertCmd) Help() string {
 	return `Examples:
 
@@ -18,7 +18,7 @@ func (deviceAlertCmd) Help() string {
     patchbay device alert kitchen Post "A parcel has come" --emotion happy --later`
 }
 
-// Run alerts whoever is near the device.
+// Run alerts the people near the device.
 func (c *deviceAlertCmd) Run(ctx context.Context, sh *shell) error {
 	args := map[string]any{"title": c.Title, "text": c.Text}
 	if c.Emotion != "" {
@@ -27,5 +27,5 @@ func (c *deviceAlertCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Later {
 		args["later"] = true
 	}
-	return c.act(ctx, sh, toolAlert, args)
+	return c.callTool(ctx, sh, toolAlert, args)
 }

@@ -21,7 +21,7 @@ type deviceApproveCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceApproveCmd) Help() string {
 	return `A device that nobody owns shows a code when it is turned on. Who types it in is its owner from then on, and the device connects within half a minute. One that was erased shows a code too; it keeps its name and its bot.
 
@@ -39,7 +39,8 @@ var (
 		En: "For now a board repeats what it hears when you talk to it; bots cannot talk through it yet.",
 	}
 	sayAnswersIt = talk.Say{Zh: "由机器人 %s 回答。", En: "The bot %s answers it."}
-	sayNoAnswers = talk.Say{Zh: "还没有机器人回答它：patchbay device bind %d 机器人", En: "No bot answers it yet: patchbay device bind %d BOT"}
+	sayNoAnswers = talk.Say{Zh: "还没有机器人回答它：patchbay device bind %d 机器人",
+		En: "No bot answers it yet: patchbay device bind %d BOT"}
 )
 
 // Run approves the device.
@@ -51,12 +52,13 @@ func (c *deviceApproveCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	if r != nil {
 		var d api.Device
-		if err := r.do(ctx, http.MethodPost, "/api/v1/devices/approve", api.Approval{Code: code, Name: c.Name, Bot: c.Bot, User: c.User}, &d); err != nil {
+		if err := r.do(ctx, http.MethodPost, "/api/v1/devices/approve",
+			api.Approval{Code: code, Name: c.Name, Bot: c.Bot, User: c.User}, &d); err != nil {
 			return err
 		}
 		return sh.approved(liveDevice(d))
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, c.User)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ type deviceBindCmd struct {
 	Bot         string `arg:"" help:"Number or name of a bot of the device's owner; none: nobody answers it."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceBindCmd) Help() string {
 	return `A running server takes the change up with the next question.
 
@@ -47,14 +47,15 @@ func (c *deviceBindCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-// deviceBot finds a bot of a device's owner by number or name; it is 0 for none.
+// deviceBot finds a bot of a device's owner by number or name; it returns 0 for none.
 func deviceBot(ctx context.Context, b *app.Base, owner, ref string) (int64, error) {
 	if ref == "" || ref == api.NoBot {
 		return 0, nil
 	}
 	bot, err := b.Registry.Find(ctx, owner, ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return 0, talk.Say{Zh: "设备的主人没有机器人 %q；patchbay bot list 会列出现有的", En: "the owner of the device has no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
+		return 0, talk.Say{Zh: "设备的主人没有机器人 %q；patchbay bot list 会列出现有的",
+			En: "the owner of the device has no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
 	}
 	return bot.Number, err
 }

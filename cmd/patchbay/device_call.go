@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// checkWait says whether a time to wait makes sense.
+// checkWait validates a waiting time.
 func checkWait(wait time.Duration) error {
 	if wait < 0 {
 		return usage(talk.Say{Zh: "--wait 是 %s；要写成 2m 这样的时间", En: "--wait is %s; it has to be a time such as 2m"}, wait)
@@ -27,7 +27,7 @@ type deviceCallCmd struct {
 	Set         []string `arg:"" optional:"" name:"k=v" help:"Arguments as name=value: texts as they are, all else as JSON. name=@FILE reads the value from a file."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceCallCmd) Help() string {
 	return `How far the work is goes to standard error, the result to standard output. The exit code is 1 if the tool says that it failed. Ctrl-C cancels the call.
 
@@ -48,7 +48,7 @@ func (c *deviceCallCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *deviceCallCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		// If there is none, the answer says so.
+		// Unknown tools are reported by the response.
 		if i := slices.IndexFunc(list, func(t api.DeviceTool) bool { return t.Own == c.Tool }); i >= 0 {
 			schema = list[i].Input
 		} else if i := slices.IndexFunc(list, func(t api.DeviceTool) bool { return t.Name == c.Tool }); i >= 0 {

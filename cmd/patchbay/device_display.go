@@ -8,7 +8,7 @@ type deviceDisplayCmd struct {
 	Text        string `arg:"" help:"What it shows."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceDisplayCmd) Help() string {
 	return `Examples:
 
@@ -22,5 +22,5 @@ func (c *deviceDisplayCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Later {
 		args["later"] = true
 	}
-	return c.act(ctx, sh, toolShow, args)
+	return c.callTool(ctx, sh, toolShow, args)
 }

@@ -18,7 +18,7 @@ type deviceListCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceListCmd) Help() string {
 	return `Whether devices are awake is known only while a server runs. Codes are never listed: they stand on the device's display. Of a server, only a key with scope admin sees which devices wait; others see how many.
 
@@ -46,7 +46,7 @@ func (c *deviceListCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.deviceTable(liveDevices(list))
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		rows, err := localDevices(ctx, sh, b)
 		if err != nil {
 			return err
@@ -66,10 +66,10 @@ func liveDevices(list []api.Device) []deviceRow {
 // devicesPage is how many devices are read from the database at a time.
 const devicesPage = 1000
 
-// localDevices lists the devices of a data folder, as the server that runs on it
-// sees them if there is one.
+// localDevices lists the devices of a data directory, with the state from its running server, if
+// there is one.
 func localDevices(ctx context.Context, sh *shell, b *app.Base) ([]deviceRow, error) {
-	r, err := running(ctx, sh, b.Config)
+	r, err := findRunning(ctx, sh, b.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -91,15 +91,16 @@ func localDevices(ctx context.Context, sh *shell, b *app.Base) ([]deviceRow, err
 }
 
 var (
-	sayTransport   = talk.Say{Zh: "连接方式", En: "TRANSPORT"}
-	sayFirmware    = talk.Say{Zh: "固件", En: "FIRMWARE"}
-	sayHeard       = talk.Say{Zh: "最近出现", En: "LAST SEEN"}
-	sayHardware    = talk.Say{Zh: "硬件地址", En: "HARDWARE"}
-	sayArticle     = talk.Say{Zh: "型号", En: "WHAT"}
-	sayAddress     = talk.Say{Zh: "IP 地址", En: "ADDRESS"}
-	sayCodeUntil   = talk.Say{Zh: "验证码有效至", En: "CODE UNTIL"}
-	sayShowsCode   = talk.Say{Zh: "正显示验证码", En: "shows a code"}
-	sayNoDevices   = talk.Say{Zh: "还没有设备。打开设备，它会显示验证码，然后：patchbay device approve 验证码", En: "There are no devices yet. Turn one on; it shows a code. Then: patchbay device approve CODE"}
+	sayTransport = talk.Say{Zh: "连接方式", En: "TRANSPORT"}
+	sayFirmware  = talk.Say{Zh: "固件", En: "FIRMWARE"}
+	sayHeard     = talk.Say{Zh: "最近出现", En: "LAST SEEN"}
+	sayHardware  = talk.Say{Zh: "硬件地址", En: "HARDWARE"}
+	sayArticle   = talk.Say{Zh: "型号", En: "WHAT"}
+	sayAddress   = talk.Say{Zh: "IP 地址", En: "ADDRESS"}
+	sayCodeUntil = talk.Say{Zh: "验证码有效至", En: "CODE UNTIL"}
+	sayShowsCode = talk.Say{Zh: "正显示验证码", En: "shows a code"}
+	sayNoDevices = talk.Say{Zh: "还没有设备。打开设备，它会显示验证码，然后：patchbay device approve 验证码",
+		En: "There are no devices yet. Turn one on; it shows a code. Then: patchbay device approve CODE"}
 	sayNoneWaits   = talk.Say{Zh: "没有设备在显示验证码。", En: "No device shows a code."}
 	sayManyWait    = talk.Say{Zh: "正在显示验证码的设备：%d 台。", En: "Devices that show a code: %d."}
 	sayApproveThem = talk.Say{Zh: "批准一台：patchbay device approve 验证码", En: "Approve one: patchbay device approve CODE"}
@@ -129,7 +130,7 @@ func (sh *shell) deviceTable(rows []deviceRow) error {
 	})
 }
 
-// showWaiting lists the devices that show a code, of a server if there is one.
+// showWaiting lists the devices that show a pairing code, from a server if there is one.
 func (c *deviceListCmd) showWaiting(ctx context.Context, sh *shell, r *remote) error {
 	if r != nil {
 		var w api.Waiting
@@ -138,7 +139,7 @@ func (c *deviceListCmd) showWaiting(ctx context.Context, sh *shell, r *remote) e
 		}
 		return sh.waitingTable(w)
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		list, err := b.Store.Devices.Waiting(ctx, time.Now())
 		if err != nil {
 			return err
@@ -161,13 +162,14 @@ func (sh *shell) waitingTable(w api.Waiting) error {
 		case w.Count == 0:
 			sh.say(sayNoneWaits)
 			return
-		case len(w.Devices) == 0: // which ones is not for this key
+		case len(w.Devices) == 0: // the key may not list them
 			sh.say(sayManyWait, w.Count)
 		default:
 			var cells [][]string
 			for _, d := range w.Devices {
 				cells = append(cells, []string{
-					strconv.FormatInt(d.Number, 10), plain(d.Hardware), plain(d.Article), d.OwnerName, d.Name, d.Address, d.CodeExpires.Local().Format("15:04"),
+					strconv.FormatInt(d.Number, 10), plain(d.Hardware), plain(d.Article), d.OwnerName, d.Name,
+					d.Address, d.CodeExpires.Local().Format("15:04"),
 				})
 			}
 			sh.table([]talk.Say{sayID, sayHardware, sayArticle, sayOwner, sayName, sayAddress, sayCodeUntil}, cells)

@@ -14,7 +14,7 @@ type deviceListenCmd struct {
 	deviceFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceListenCmd) Help() string {
 	return `It writes what the device hears, as an Ogg stream of Opus, until Ctrl-C. A board hears only while somebody talks with it. Who may not call the device's tool record may not listen either.
 
@@ -25,19 +25,22 @@ Examples:
     patchbay device listen kitchen --out kitchen.ogg --json`
 }
 
-var sayListens = talk.Say{Zh: "正在听 %s，按 Ctrl-C 结束；没有人和它说话时没有声音。", En: "Listening to %s until Ctrl-C; nothing comes while nobody talks with it."}
+var sayListens = talk.Say{Zh: "正在听 %s，按 Ctrl-C 结束；没有人和它说话时没有声音。",
+	En: "Listening to %s until Ctrl-C; nothing comes while nobody talks with it."}
 
-// Run listens until ctx ends, which is no failure, or the device ends it.
+// Run listens until ctx ends, which is not an error, or the device ends it.
 func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 	if c.Out == "" {
 		if sh.json {
-			return usage(talk.Say{Zh: "--json 需要 --out 文件，否则声音会写到标准输出", En: "--json needs --out FILE, since the sound goes to standard output without it"})
+			return usage(talk.Say{Zh: "--json 需要 --out 文件，否则声音会写到标准输出",
+				En: "--json needs --out FILE, since the sound goes to standard output without it"})
 		}
 		if _, ok := terminal(sh.stdout); ok {
-			return usage(talk.Say{Zh: "声音不能写到终端；请用 --out 文件，或用管道：patchbay device listen %s | ffplay -nodisp -", En: "sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"}, quoteWord(c.Device))
+			return usage(talk.Say{Zh: "声音不能写到终端；请用 --out 文件，或用管道：patchbay device listen %s | ffplay -nodisp -",
+				En: "sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"}, quoteWord(c.Device))
 		}
 	}
-	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -46,8 +49,8 @@ func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 		_, err = r.listen(ctx, c.Device, sh.stdout, begun)
 		return listenEnd(ctx, err)
 	}
-	// Not before the device is heard is a file made, or overwritten.
-	f := &lateFile{name: c.Out}
+	// The file is created or overwritten only once audio arrives.
+	f := &lazyFile{name: c.Out}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	n, err := r.listen(ctx, c.Device, f, begun)
 	if err = listenEnd(ctx, err); err != nil {
@@ -60,7 +63,7 @@ func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 	return sh.result(got, func() { sh.say(sayRecorded, got.File, got.MIME, got.Bytes) })
 }
 
-// listenEnd is what an error means for somebody who listens until they have enough.
+// listenEnd returns nil if err only means that the user stopped listening.
 func listenEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -68,15 +71,15 @@ func listenEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// lateFile is a file that is made when something is written to it.
-type lateFile struct {
+// lazyFile is a file that is created by the first write.
+type lazyFile struct {
 	name string
 	f    *os.File
 }
 
-func (l *lateFile) Write(b []byte) (n int, err error) {
+func (l *lazyFile) Write(b []byte) (n int, err error) {
 	if l.f == nil {
-		// What is said at home is for its owner alone.
+		// Recordings from a home are readable by their owner only.
 		if l.f, err = os.OpenFile(l.name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err != nil {
 			return 0, err
 		}
@@ -84,7 +87,7 @@ func (l *lateFile) Write(b []byte) (n int, err error) {
 	return l.f.Write(b)
 }
 
-func (l *lateFile) Close() error {
+func (l *lazyFile) Close() error {
 	if l.f == nil {
 		return nil
 	}

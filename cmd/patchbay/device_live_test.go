@@ -19,15 +19,15 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/api"
 	"patchbay/internal/app"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
-// testKitchen is a device that has what the tests need.
+// testKitchen simulates a device with the tools that the tests need.
 type testKitchen struct{ asleep atomic.Bool }
 
 func (k *testKitchen) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -53,7 +53,7 @@ func (k *testKitchen) Call(_ context.Context, c *tool.Call) (*tool.Result, error
 	case c.Tool == toolRecord && args.Seconds == 3:
 		return &tool.Result{Content: json.RawMessage(`[{"type":"text","text":"three seconds"},{"type":"audio","mimeType":"audio/ogg","data":"T2dnUw=="}]`)}, nil
 	case c.Tool == toolRecord && args.Seconds == 4:
-		return tool.Trouble("the microphone is broken"), nil
+		return tool.ErrorResult("the microphone is broken"), nil
 	case len(args.Sound) > 0:
 		return tool.Text(fmt.Sprintf("played %d bytes, %q first", len(args.Sound), args.Sound[:4])), nil
 	}
@@ -63,15 +63,15 @@ func (k *testKitchen) Call(_ context.Context, c *tool.Call) (*tool.Result, error
 	return tool.Text(c.Tool + " " + string(c.Args)), nil
 }
 
-// kitchenServer is a server on the data folder of a desk that has the device.
+// kitchenServer is a server with that device on the data directory of a desk.
 type kitchenServer struct {
 	url    string
 	device *testKitchen
-	socket *board.Socket
+	socket *hub.Registration
 	listen func(ctx context.Context, device int64, w io.Writer) error
 }
 
-// hold says whether the device is awake.
+// hold sets whether the device is awake.
 func (s *kitchenServer) hold(awake bool) {
 	s.device.asleep.Store(!awake)
 	s.socket.Hold(awake)
@@ -79,11 +79,11 @@ func (s *kitchenServer) hold(awake bool) {
 
 func serveKitchen(t *testing.T, d *desk) *kitchenServer {
 	t.Helper()
-	rig := boardtest.New(t, boardtest.Options{DB: store.Options{Folder: d.data}})
+	rig := hubtest.New(t, hubtest.Options{DB: store.Options{Folder: d.data}})
 	s := &kitchenServer{device: &testKitchen{}}
-	door, err := api.New(api.Options{
+	apiHandler, err := api.New(api.Options{
 		Control: control.New(control.Options{
-			Board: rig.Board, Accounts: rig.Accounts,
+			Hub: rig.Hub, Accounts: rig.Accounts,
 			Listen: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
 				return s.listen(ctx, device, w)
 			},
@@ -94,26 +94,30 @@ func serveKitchen(t *testing.T, d *desk) *kitchenServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(door)
+	srv := httptest.NewServer(apiHandler)
 	t.Cleanup(srv.Close)
 	s.url = srv.URL
-	text, err := json.Marshal(app.Running{URL: srv.URL, Key: door.Key(), PID: os.Getpid()})
+	text, err := json.Marshal(app.Running{URL: srv.URL, Key: apiHandler.Key(), PID: os.Getpid()})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(d.data, "server.json"), text, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.socket, err = rig.Board.Plug(board.Outlet{ID: "board:1", Owner: rig.Person.ID, Slug: "kitchen", Kind: "xiaozhi", Title: "kitchen", Held: true}, s.device)
+	s.socket, err = rig.Hub.Register(hub.ProviderRef{ID: "board:1", Owner: rig.Person.ID,
+		Slug: "kitchen", Kind: "xiaozhi", Title: "kitchen", Held: true}, s.device)
 	if err != nil {
 		t.Fatal(err)
 	}
 	free := json.RawMessage(`{"type":"object"}`)
-	s.socket.Offer([]tool.Tool{
-		{Name: "self.audio_speaker.set_volume", Description: "Set the volume.", Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"},"why":{"type":"string"}}}`)},
+	s.socket.SetTools([]tool.Tool{
+		{Name: "self.audio_speaker.set_volume", Description: "Set the volume.",
+			Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"},"why":{"type":"string"}}}`)},
 		{Name: "self.slow", Description: "Take time", Input: free},
-		{Name: toolStatus, Input: free, Hints: tool.Reads()}, {Name: toolShow, Input: free}, {Name: toolAlert, Input: free}, {Name: toolPlay, Input: free},
-		{Name: toolStop, Input: free}, {Name: toolRecord, Input: free}, {Name: toolReboot, Input: free, Dangerous: true},
+		{Name: toolStatus, Input: free, Hints: tool.ReadOnlyHints()}, {Name: toolShow, Input: free},
+		{Name: toolAlert, Input: free}, {Name: toolPlay, Input: free},
+		{Name: toolStop, Input: free}, {Name: toolRecord, Input: free},
+		{Name: toolReboot, Input: free, Dangerous: true},
 	})
 	return s
 }
@@ -124,30 +128,35 @@ func TestDeviceLive(t *testing.T) {
 	if got := d.ok("device", "list"); !strings.Contains(got, "online") {
 		t.Errorf("the list is\n%s", got)
 	}
-	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got, "(xiaozhi, online)") || !strings.Contains(got, "\nStatus\n  face.eyes = open\n  volume = 70\n") {
+	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got, "(xiaozhi, online)") ||
+		!strings.Contains(got, "\nStatus\n  face.eyes = open\n  volume = 70\n") {
 		t.Errorf("it is shown as\n%s", got)
 	}
 	var view deviceView
-	if d.json(&view, "device", "show", "kitchen"); view.Online == nil || !*view.Online || !strings.Contains(string(view.Status), `"open"`) {
+	if d.json(&view, "device", "show", "kitchen"); view.Online == nil || !*view.Online ||
+		!strings.Contains(string(view.Status), `"open"`) {
 		t.Errorf("it is shown as %+v", view)
 	}
 	tools := d.ok("device", "tools", "kitchen")
-	for _, want := range []string{"self.audio_speaker.set_volume  allowed", "reboot                         dangerous", "kitchen_self_audio_speaker_set_volume\n"} {
+	for _, want := range []string{"self.audio_speaker.set_volume  allowed", "reboot                         dangerous",
+		"kitchen_self_audio_speaker_set_volume\n"} {
 		if !strings.Contains(tools, want) {
 			t.Errorf("%q is not in\n%s", want, tools)
 		}
 	}
-	if got := d.ok("device", "tools", "kitchen", "--schemas"); !strings.Contains(got, "self.audio_speaker.set_volume (allowed, from kitchen)\nSet the volume.\n\nArguments\n{") {
+	if got := d.ok("device", "tools", "kitchen", "--schemas"); !strings.Contains(got,
+		"self.audio_speaker.set_volume (allowed, from kitchen)\nSet the volume.\n\nArguments\n{") {
 		t.Errorf("the tools with schemas are\n%s", got)
 	}
 	s.hold(false)
 	if got := d.ok("device", "list"); !strings.Contains(got, "asleep") {
 		t.Errorf("the list is\n%s", got)
 	}
-	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got, "(xiaozhi, asleep)") || strings.Contains(got, "Status") {
+	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got, "(xiaozhi, asleep)") ||
+		strings.Contains(got, "Status") {
 		t.Errorf("asleep it is shown as\n%s", got)
 	}
-	s.socket.Unplug()
+	s.socket.Unregister()
 	if got := d.ok("device", "tools", "kitchen"); !strings.Contains(got, "not connected yet") {
 		t.Errorf("without tools it says %q", got)
 	}
@@ -161,16 +170,21 @@ func TestDeviceCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"call kitchen self.audio_speaker.set_volume volume=5 why=5", `self.audio_speaker.set_volume {"volume":5,"why":"5"}`},
-		{"call kitchen kitchen_self_audio_speaker_set_volume volume=5 why=5", `self.audio_speaker.set_volume {"volume":5,"why":"5"}`},
-		{`call 1 self.audio_speaker.set_volume volume=6 --args {"volume":5}`, `self.audio_speaker.set_volume {"volume":6}`},
+		{"call kitchen self.audio_speaker.set_volume volume=5 why=5",
+			`self.audio_speaker.set_volume {"volume":5,"why":"5"}`},
+		{"call kitchen kitchen_self_audio_speaker_set_volume volume=5 why=5",
+			`self.audio_speaker.set_volume {"volume":5,"why":"5"}`},
+		{`call 1 self.audio_speaker.set_volume volume=6 --args {"volume":5}`,
+			`self.audio_speaker.set_volume {"volume":6}`},
 		{"call kitchen status", `{"face":{"eyes":"open"},"volume":70}`},
 		{"display kitchen hello", `show {"text":"hello"}`},
 		{"display kitchen hello --later", `kept: {"later":true,"text":"hello"}`},
 		{"alert kitchen Oven done", `alert {"text":"done","title":"Oven"}`},
-		{"alert kitchen Oven done --emotion happy --later", `kept: {"emotion":"happy","later":true,"text":"done","title":"Oven"}`},
+		{"alert kitchen Oven done --emotion happy --later",
+			`kept: {"emotion":"happy","later":true,"text":"done","title":"Oven"}`},
 		{"play kitchen " + sound, fmt.Sprintf(`played %d bytes, "OggS" first`, maxPlayed)},
-		{"play kitchen https://example.org/a.ogg --text News", `play {"text":"News","url":"https://example.org/a.ogg"}`},
+		{"play kitchen https://example.org/a.ogg --text News",
+			`play {"text":"News","url":"https://example.org/a.ogg"}`},
 		{"play kitchen https://example.org/a.ogg --later", `kept: {"later":true,"url":"https://example.org/a.ogg"}`},
 		{"stop kitchen", "stop {}"},
 	} {
@@ -178,15 +192,18 @@ func TestDeviceCalls(t *testing.T) {
 			t.Errorf("%s gives %q, want %q", c.args, got, c.want)
 		}
 	}
-	if o := d.do("", "device", "call", "kitchen", "self.slow"); o.stdout != "self.slow {}\n" || o.stderr != "1/2 slowly\n" {
+	if o := d.do("", "device", "call", "kitchen", "self.slow"); o.stdout != "self.slow {}\n" ||
+		o.stderr != "1/2 slowly\n" {
 		t.Errorf("with progress it gives %+v", o)
 	}
 	var line api.ToolLine
-	if d.json(&line, "device", "stop", "kitchen"); line.Result == nil || line.Result.Words() != "stop {}" {
+	if d.json(&line, "device", "stop", "kitchen"); line.Result == nil || line.Result.PlainText() != "stop {}" {
 		t.Errorf("as JSON it is %+v", line)
 	}
-	d.failing(exitFailed, "", []string{"device", "reboot", "kitchen"}, "dangerous", "patchbay tool allow kitchen_reboot")
-	d.failing(exitFailed, "", []string{"device", "call", "kitchen", "nothing"}, "kitchen has no tool nothing", "unknown_tool")
+	d.failing(exitFailed, "", []string{"device", "reboot", "kitchen"}, "dangerous",
+		"patchbay tool allow kitchen_reboot")
+	d.failing(exitFailed, "", []string{"device", "call", "kitchen", "nothing"}, "kitchen has no tool nothing",
+		"unknown_tool")
 	d.failing(exitFailed, "", []string{"device", "call", "attic", "status"}, `no device "attic"`)
 	s.hold(false)
 	d.failing(exitFailed, "", []string{"device", "stop", "kitchen"}, "asleep", "offline")
@@ -200,34 +217,39 @@ func TestDeviceRecord(t *testing.T) {
 	d, _ := withKitchen(t)
 	serveKitchen(t, d)
 	file := filepath.Join(t.TempDir(), "sound.ogg")
-	if got := d.ok("device", "record", "kitchen", "--out", file, "--seconds", "3"); got != file+": audio/ogg, 4 bytes\n" {
+	if got := d.ok("device", "record", "kitchen", "--out", file, "--seconds", "3"); got != file+
+		": audio/ogg, 4 bytes\n" {
 		t.Errorf("it says %q", got)
 	}
 	if got, err := os.ReadFile(file); string(got) != "OggS" {
 		t.Errorf("the file has %q (%v)", got, err)
 	}
 	var r recording
-	if d.json(&r, "device", "record", "kitchen", "--out", file, "--seconds", "3"); r != (recording{file, "audio/ogg", 4}) {
+	if d.json(&r, "device", "record", "kitchen", "--out", file, "--seconds",
+		"3"); r != (recording{file, "audio/ogg", 4}) {
 		t.Errorf("as JSON it is %+v", r)
 	}
 	for wait, want := range map[string]string{"2m": "wait=120", "1h": "wait=240", "0s": "wait=0"} {
-		if got := d.ok("device", "record", "kitchen", "--out", file, "--seconds", "5", "--wait", wait); !strings.Contains(got, want+",") {
+		if got := d.ok("device", "record", "kitchen", "--out", file, "--seconds", "5",
+			"--wait", wait); !strings.Contains(got, want+",") {
 			t.Errorf("with --wait %s it says %q", wait, got)
 		}
 	}
 	none := filepath.Join(t.TempDir(), "none.ogg")
-	d.failing(exitFailed, "", []string{"device", "record", "kitchen", "--out", none, "--seconds", "4"}, "the microphone is broken")
+	d.failing(exitFailed, "", []string{"device", "record", "kitchen", "--out", none, "--seconds", "4"},
+		"the microphone is broken")
 	d.failing(exitFailed, "", []string{"device", "record", "kitchen", "--out", none}, "no sound")
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a file was written without a sound")
 	}
-	// A picture and a sound of other tools are saved as those of any tool are.
-	if o := d.do("", "device", "call", "kitchen", "record", "seconds=3", "--out", file); o.stdout != "three seconds\n" || !strings.Contains(o.stderr, "4 bytes") {
+	// Pictures and sounds of device tools are saved like those of other tools.
+	if o := d.do("", "device", "call", "kitchen", "record", "seconds=3",
+		"--out", file); o.stdout != "three seconds\n" || !strings.Contains(o.stderr, "4 bytes") {
 		t.Errorf("it gives %+v", o)
 	}
 }
 
-// A command that is told to waits for a device that is asleep, and says so once.
+// With the flag, a command waits for a sleeping device, and says so once.
 func TestDeviceWait(t *testing.T) {
 	d, _ := withKitchen(t)
 	s := serveKitchen(t, d)
@@ -235,21 +257,28 @@ func TestDeviceWait(t *testing.T) {
 	var stdout, stderr safeBuffer
 	done := make(chan int, 1)
 	go func() {
-		done <- run(t.Context(), []string{"device", "call", "kitchen", "status", "--wait", "2m"}, strings.NewReader(""), &stdout, &stderr, d.env)
+		done <- run(t.Context(), []string{"device", "call", "kitchen", "status", "--wait", "2m"}, strings.NewReader(""),
+			&stdout, &stderr, d.env)
 	}()
-	d.until("the word that it waits", func() bool { return strings.Contains(stderr.String(), "kitchen is asleep; waiting") })
+	d.until("the word that it waits", func() bool {
+		return strings.Contains(stderr.String(),
+			"kitchen is asleep; waiting")
+	})
 	s.hold(true)
-	if code := <-done; code != exitOK || !strings.Contains(stdout.String(), "open") || strings.Count(stderr.String(), "\n") != 1 {
+	if code := <-done; code != exitOK || !strings.Contains(stdout.String(), "open") ||
+		strings.Count(stderr.String(), "\n") != 1 {
 		t.Errorf("it ends with %d: %q, %q", code, stdout.String(), stderr.String())
 	}
 	s.hold(false)
-	if o := d.do("", "device", "call", "kitchen", "status", "--wait", "10ms"); o.code != exitFailed || !strings.Contains(o.stderr, "(offline)") {
+	if o := d.do("", "device", "call", "kitchen", "status", "--wait", "10ms"); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "(offline)") {
 		t.Errorf("when the time is over it gives %+v", o)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var told safeBuffer
 	go func() {
-		done <- run(ctx, []string{"device", "record", "kitchen", "--out", "x", "--wait", "2m"}, strings.NewReader(""), &told, &told, d.env)
+		done <- run(ctx, []string{"device", "record", "kitchen", "--out", "x", "--wait", "2m"}, strings.NewReader(""),
+			&told, &told, d.env)
 	}()
 	d.until("the word that it waits", func() bool { return strings.Contains(told.String(), "waiting") })
 	cancel()
@@ -270,18 +299,20 @@ func TestDeviceListen(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	// Ctrl-C is how it ends, and no failure.
+	// Ctrl-C is the normal end, not an error.
 	file := filepath.Join(t.TempDir(), "sound.ogg")
 	ctx, cancel := context.WithCancel(t.Context())
 	var stdout, stderr safeBuffer
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, []string{"device", "listen", "kitchen", "--out", file}, strings.NewReader(""), &stdout, &stderr, d.env)
+		done <- run(ctx, []string{"device", "listen", "kitchen", "--out", file}, strings.NewReader(""), &stdout,
+			&stderr, d.env)
 	}()
 	<-heard
 	d.until("the sound", func() bool { b, _ := os.ReadFile(file); return len(b) > 0 })
 	cancel()
-	if code := <-done; code != exitOK || stdout.String() != file+": audio/ogg, 9 bytes\n" || !strings.HasPrefix(stderr.String(), "Listening to kitchen until Ctrl-C") {
+	if code := <-done; code != exitOK || stdout.String() != file+": audio/ogg, 9 bytes\n" ||
+		!strings.HasPrefix(stderr.String(), "Listening to kitchen until Ctrl-C") {
 		t.Errorf("it ends with %d: %q, %q", code, stdout.String(), stderr.String())
 	}
 	if got, err := os.ReadFile(file); string(got) != "OggS of 1" {
@@ -296,10 +327,11 @@ func TestDeviceListen(t *testing.T) {
 		t.Errorf("to standard output come %d bytes, and %d %q", len(o.stdout), o.code, o.stderr)
 	}
 	s.listen = func(_ context.Context, _ int64, w io.Writer) error {
-		io.WriteString(w, "OggS") //nolint:errcheck // it breaks off anyhow
+		io.WriteString(w, "OggS") //nolint:errcheck // the connection is aborted anyway
 		return io.ErrUnexpectedEOF
 	}
-	if o := d.do("", "device", "listen", "kitchen", "--out", file); o.code != exitFailed || !strings.Contains(o.stderr, "patchbay: the connection broke") {
+	if o := d.do("", "device", "listen", "kitchen", "--out", file); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "patchbay: the connection broke") {
 		t.Errorf("what breaks off gives %+v", o)
 	}
 	s.listen = func(context.Context, int64, io.Writer) error {
@@ -312,7 +344,7 @@ func TestDeviceListen(t *testing.T) {
 	}
 }
 
-// A server that runs takes up by itself what is done on its data folder.
+// A running server picks up changes to its data directory.
 func TestDeviceOnServer(t *testing.T) {
 	d := withParrot(t)
 	s := d.serve()
@@ -333,7 +365,8 @@ func TestDeviceOnServer(t *testing.T) {
 	if err := <-booted; err != nil {
 		t.Error(err)
 	}
-	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got, "(xiaozhi, asleep)") || !strings.Contains(got, "  waiting = 1\n") {
+	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got, "(xiaozhi, asleep)") ||
+		!strings.Contains(got, "  waiting = 1\n") {
 		t.Errorf("it is shown as\n%s", got)
 	}
 	d.ok("device", "rename", "kitchen", "bath")
@@ -342,7 +375,7 @@ func TestDeviceOnServer(t *testing.T) {
 	d.until("the end of its tools", func() bool { return !strings.Contains(d.ok("tool", "list"), "bath_status") })
 }
 
-// Everything but what needs the data folder works from elsewhere too.
+// Everything that does not need the data directory works remotely too.
 func TestDevicesFromElsewhere(t *testing.T) {
 	d, b := withKitchen(t)
 	d.ok("user", "add", "bob", "--role", "member")
@@ -355,16 +388,19 @@ func TestDevicesFromElsewhere(t *testing.T) {
 		return append(append([]string{"device"}, args...), "--server", s.url, "--key", key)
 	}
 	code := shows(t, b, "aa:bb:cc:00:00:02", "client-2")
-	if got := elsewhere.ok(at(member.Key, "list", "--waiting")...); !strings.Contains(got, "show a code: 1.") || strings.Contains(got, "aa:bb") {
+	if got := elsewhere.ok(at(member.Key, "list", "--waiting")...); !strings.Contains(got, "show a code: 1.") ||
+		strings.Contains(got, "aa:bb") {
 		t.Errorf("a member is told %q", got)
 	}
 	if got := elsewhere.ok(at(admin.Key, "list", "--waiting")...); !strings.Contains(got, "aa:bb:cc:00:00:02") {
 		t.Errorf("an admin is told %q", got)
 	}
-	if got := elsewhere.ok(at(member.Key, "approve", code, "--name", "lamp")...); !strings.Contains(got, "Device 2 (lamp) belongs to bob now.") {
+	if got := elsewhere.ok(at(member.Key, "approve", code, "--name", "lamp")...); !strings.Contains(got,
+		"Device 2 (lamp) belongs to bob now.") {
 		t.Errorf("approve says %q", got)
 	}
-	if got := elsewhere.ok(at(member.Key, "list")...); strings.Contains(got, "kitchen") || !strings.Contains(got, "lamp") {
+	if got := elsewhere.ok(at(member.Key, "list")...); strings.Contains(got, "kitchen") ||
+		!strings.Contains(got, "lamp") {
 		t.Errorf("a member sees\n%s", got)
 	}
 	elsewhere.failing(exitFailed, "", at(member.Key, "stop", "kitchen"), `no device "kitchen"`)

@@ -17,12 +17,12 @@ type devicePlayCmd struct {
 	Source      string `arg:"" name:"file|url" help:"An Ogg-Opus or WAV file of 2 MiB at most, or an http or https address of one."`
 }
 
-// laterFlag says what becomes of something for a device that is asleep.
+// laterFlag queues a call for a device that is asleep.
 type laterFlag struct {
 	Later bool `help:"If the device is asleep, keep it until the device wakes."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (devicePlayCmd) Help() string {
 	return `Files can be made with: ffmpeg -i song.mp3 -ac 1 -c:a libopus song.ogg
 
@@ -33,8 +33,8 @@ Examples:
     patchbay device play 3 https://example.org/reminder.wav --later`
 }
 
-// maxPlayed is how large a file may be that is sent along with a call, in bytes. It
-// protects the call, which has a limit of 4 MiB, from what it would be refused for.
+// maxPlayed is the maximum size of a file that is sent with a call, in bytes. It keeps the call
+// below its limit of 4 MiB.
 const maxPlayed = 2 << 20
 
 // Run plays the sound.
@@ -47,7 +47,7 @@ func (c *devicePlayCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		args["sound"] = sound // in base64, as JSON has it
+		args["sound"] = sound // encoded as base64 in JSON
 	}
 	if c.Text != "" {
 		args["text"] = c.Text
@@ -55,10 +55,10 @@ func (c *devicePlayCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Later {
 		args["later"] = true
 	}
-	return c.act(ctx, sh, toolPlay, args)
+	return c.callTool(ctx, sh, toolPlay, args)
 }
 
-// readSound reads a file that devices can play.
+// readSound reads a sound file that devices can play.
 func readSound(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -69,10 +69,13 @@ func readSound(name string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !bytes.HasPrefix(sound, []byte("OggS")) && !(bytes.HasPrefix(sound, []byte("RIFF")) && len(sound) >= 12 && string(sound[8:12]) == "WAVE"):
-		return nil, talk.Say{Zh: "%s 既不是 Ogg 也不是 WAV 文件；转换：ffmpeg -i %s -ac 1 -c:a libopus sound.ogg", En: "%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg"}.Wrong(name, quoteWord(name))
+	case !bytes.HasPrefix(sound, []byte("OggS")) && !(bytes.HasPrefix(sound, []byte("RIFF")) && len(sound) >= 12 &&
+		string(sound[8:12]) == "WAVE"):
+		return nil, talk.Say{Zh: "%s 既不是 Ogg 也不是 WAV 文件；转换：ffmpeg -i %s -ac 1 -c:a libopus sound.ogg",
+			En: "%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg"}.Wrong(name, quoteWord(name))
 	case len(sound) > maxPlayed:
-		return nil, talk.Say{Zh: "%s 超过 %d MiB；请让设备从网址播放", En: "%s is larger than %d MiB; let the device play it from an address"}.Wrong(name, maxPlayed>>20)
+		return nil, talk.Say{Zh: "%s 超过 %d MiB；请让设备从网址播放",
+			En: "%s is larger than %d MiB; let the device play it from an address"}.Wrong(name, maxPlayed>>20)
 	}
 	return sound, nil
 }

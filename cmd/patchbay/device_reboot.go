@@ -7,7 +7,7 @@ type deviceRebootCmd struct {
 	deviceFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceRebootCmd) Help() string {
 	return `The tool that does it counts as dangerous: its owner has to allow it once (patchbay tool allow, with the name that patchbay device tools shows).
 
@@ -17,11 +17,11 @@ Examples:
     patchbay device reboot kitchen --later`
 }
 
-// Run has the device start again.
+// Run restarts the device.
 func (c *deviceRebootCmd) Run(ctx context.Context, sh *shell) error {
 	var args map[string]any
 	if c.Later {
 		args = map[string]any{"later": true}
 	}
-	return c.act(ctx, sh, toolReboot, args)
+	return c.callTool(ctx, sh, toolReboot, args)
 }

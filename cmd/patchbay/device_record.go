@@ -20,7 +20,7 @@ type deviceRecordCmd struct {
 	deviceFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceRecordCmd) Help() string {
 	return `A board hears only while somebody talks with it, so that is waited for. The sound is written as an Ogg file of Opus, which players and browsers play.
 
@@ -30,7 +30,7 @@ Examples:
     patchbay device record kitchen --out kitchen.ogg --seconds 30 --wait 2m`
 }
 
-// recording is a sound that was written.
+// recording is the output about a recorded file.
 type recording struct {
 	File  string `json:"file"`
 	MIME  string `json:"mimeType,omitempty"`
@@ -39,7 +39,7 @@ type recording struct {
 
 var sayRecorded = talk.Say{Zh: "%s：%s，%d 字节", En: "%s: %s, %d bytes"}
 
-// Run records.
+// Run records the sound.
 func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Seconds < 1 {
 		return usage(talk.Say{Zh: "--seconds 是 %d；至少是 1", En: "--seconds is %d; it has to be 1 at least"}, c.Seconds)
@@ -47,7 +47,7 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	if err := checkWait(c.Wait); err != nil {
 		return err
 	}
-	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -60,11 +60,12 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if end.Result.IsError {
-		return talk.Say{Zh: "%s 说它失败了：%s", En: "%s says that it failed: %s"}.Wrong(toolRecord, plain(end.Result.Words()))
+		return talk.Say{Zh: "%s 说它失败了：%s", En: "%s says that it failed: %s"}.Wrong(toolRecord,
+			plain(end.Result.PlainText()))
 	}
 	i := slices.IndexFunc(blocks, func(b content) bool { return b.Type == "audio" && len(b.Data) > 0 })
 	if i < 0 {
-		return talk.Say{Zh: "设备没有录到声音：%s", En: "the device recorded no sound: %s"}.Wrong(plain(end.Result.Words()))
+		return talk.Say{Zh: "设备没有录到声音：%s", En: "the device recorded no sound: %s"}.Wrong(plain(end.Result.PlainText()))
 	}
 	if err := os.WriteFile(c.Out, blocks[i].Data, 0o600); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.result(got, func() { sh.say(sayRecorded, got.File, label("audio", got.MIME), got.Bytes) })
 }
 
-// recordWait is how long the tool waits at most for somebody to talk, in one call.
+// recordWait is how long one call of the tool waits for somebody to talk.
 const recordWait = 4 * time.Minute
 
 // record calls the tool until somebody talks with the device, or the time is over.
@@ -85,7 +86,7 @@ func (c *deviceRecordCmd) record(ctx context.Context, sh *shell, r *remote) (end
 			return end, err
 		}
 		if !d.Online {
-			sh.tellAsleep(call)
+			sh.showAsleep(call)
 		}
 	}
 	until := time.Now().Add(c.Wait)
@@ -97,11 +98,12 @@ func (c *deviceRecordCmd) record(ctx context.Context, sh *shell, r *remote) (end
 		if call.args, err = json.Marshal(args); err != nil {
 			return end, err
 		}
-		if end, err = r.callDeviceOnce(ctx, sh, call); err != nil || end.Code != tool.Offline || time.Until(until) < wakeEvery {
+		if end, err = r.callDeviceOnce(ctx, sh, call); err != nil || end.Code != tool.Offline ||
+			time.Until(until) < wakeEvery {
 			return end, err
 		}
 		select {
-		case <-time.After(wakeEvery): // it may not wait at all, being unknown to the server yet
+		case <-time.After(wakeEvery): // the call may return at once if the server does not know the device yet
 		case <-ctx.Done():
 			return end, ctx.Err()
 		}

@@ -14,7 +14,7 @@ type deviceRenameCmd struct {
 	Name        string `arg:"" help:"The new name."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceRenameCmd) Help() string {
 	return `The names of its tools change with it.
 

@@ -14,7 +14,7 @@ type deviceRmCmd struct {
 	deviceFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceRmCmd) Help() string {
 	return `Its credentials are refused from now on, and a running server ends its connection. It shows a code again when it calls the next time, and whoever types that in is its owner.
 
@@ -31,7 +31,7 @@ var (
 
 // Run removes the device.
 func (c *deviceRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.found(ctx, sh, func(r *remote) error {
+	return c.resolve(ctx, sh, func(r *remote) error {
 		d, err := r.device(ctx, c.Device)
 		if err != nil {
 			return err
@@ -54,5 +54,6 @@ func (c *deviceRmCmd) remove(ctx context.Context, sh *shell, d store.Device, do 
 	if err := do(); err != nil {
 		return err
 	}
-	return sh.result(map[string]any{"id": d.Number, "removed": true}, func() { sh.say(sayDeviceRemoved, d.Number, d.Name) })
+	return sh.result(map[string]any{"id": d.Number, "removed": true},
+		func() { sh.say(sayDeviceRemoved, d.Number, d.Name) })
 }

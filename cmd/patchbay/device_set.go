@@ -17,7 +17,7 @@ type deviceSetCmd struct {
 	Set         []string `arg:"" name:"k=v" help:"transport=websocket, transport=mqtt, or transport=default, which is what the server chooses."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceSetCmd) Help() string {
 	return `A device connects by the transport that it is given when it is turned on the next time.
 
@@ -27,7 +27,8 @@ Examples:
     patchbay device set kitchen transport=default`
 }
 
-var sayDeviceSet = talk.Say{Zh: "设备 %d（%s）下次开机后的连接方式：%s。", En: "Device %d (%s) connects by this when it is turned on the next time: %s."}
+var sayDeviceSet = talk.Say{Zh: "设备 %d（%s）下次开机后的连接方式：%s。",
+	En: "Device %d (%s) connects by this when it is turned on the next time: %s."}
 
 // Run changes the device.
 func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
@@ -37,7 +38,8 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if name != "transport" {
-			return usage(talk.Say{Zh: "设备没有设置 %q；有 transport", En: "a device has no setting %q; there is transport"}, name)
+			return usage(talk.Say{Zh: "设备没有设置 %q；有 transport", En: "a device has no setting %q; there is transport"},
+				name)
 		}
 	}
 	transport, err := api.ParseTransport(set["transport"])

@@ -16,7 +16,7 @@ type deviceShowCmd struct {
 	deviceFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceShowCmd) Help() string {
 	return `While a server runs, the device is asked how it is (its tool status).
 
@@ -26,16 +26,16 @@ Examples:
     patchbay device show aa:bb:cc:dd:ee:ff --json`
 }
 
-// deviceView is everything about a device.
+// deviceView is the output about a device.
 type deviceView struct {
 	deviceRow
-	// Status is what its tool status says, if it could be asked.
+	// Status is the result of the tool status, if it could be called.
 	Status json.RawMessage `json:"status,omitempty"`
-	// Trouble is why it could not, if it is awake.
-	Trouble string `json:"trouble,omitempty"`
+	// Problem is why it could not be called, if the device is awake.
+	Problem string `json:"problem,omitempty"`
 }
 
-// The tools that every device has beside its own.
+// Tools that every device has besides its own.
 const (
 	toolStatus = "status"
 	toolShow   = "show"
@@ -49,11 +49,11 @@ const (
 // Run shows the device.
 func (c *deviceShowCmd) Run(ctx context.Context, sh *shell) error {
 	var v deviceView
-	err := c.found(ctx, sh, func(r *remote) (err error) {
+	err := c.resolve(ctx, sh, func(r *remote) (err error) {
 		v, err = r.viewDevice(ctx, sh, c.Device)
 		return err
 	}, func(b *app.Base, d store.Device) error {
-		r, err := running(ctx, sh, b.Config)
+		r, err := findRunning(ctx, sh, b.Config)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (c *deviceShowCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.result(v, func() { sh.showDevice(v) })
 }
 
-// viewDevice asks a server about a device, and the device itself how it is.
+// viewDevice reads a device from the server, and its status from the device itself.
 func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v deviceView, err error) {
 	d, err := r.device(ctx, ref)
 	if err != nil {
@@ -87,16 +87,16 @@ func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v devic
 	case ctx.Err() != nil:
 		return v, ctx.Err()
 	case err != nil:
-		v.Trouble = talk.Told(err, sh.lang)
-	case end.Code == tool.Offline: // which Online says
+		v.Problem = talk.Localize(err, sh.lang)
+	case end.Code == tool.Offline: // Online says so
 	case end.Error != "":
-		v.Trouble = toolError(end).Error()
+		v.Problem = toolError(end).Error()
 	case end.Result != nil && end.Result.IsError:
-		v.Trouble = end.Result.Words()
+		v.Problem = end.Result.PlainText()
 	case end.Result != nil:
 		v.Status = end.Result.Structured
 		if len(v.Status) == 0 {
-			v.Status, err = json.Marshal(end.Result.Words())
+			v.Status, err = json.Marshal(end.Result.PlainText())
 		}
 		return v, err
 	}
@@ -133,7 +133,8 @@ func (sh *shell) showDevice(v deviceView) {
 		name  talk.Say
 		value string
 	}{
-		{sayItsOwner, v.OwnerName}, {sayItsBot, v.BotName}, {sayItsHardware, v.Hardware}, {sayItsArticle, v.Article}, {sayItsFamily, v.Family},
+		{sayItsOwner, v.OwnerName}, {sayItsBot, v.BotName}, {sayItsHardware, v.Hardware}, {sayItsArticle, v.Article},
+		{sayItsFamily, v.Family},
 		{sayItsFirmware, v.Version}, {sayItsLanguage, v.Language}, {sayItsWay, v.Uses}, {sayItsAddress, v.Address},
 		{sayItsApproval, sh.when(v.Approved)}, {sayItsLast, sh.when(v.Seen)},
 	} {
@@ -145,10 +146,10 @@ func (sh *shell) showDevice(v deviceView) {
 	sh.showStatus(v)
 }
 
-// showStatus prints what a device says of itself, one line for each thing.
+// showStatus prints the status of a device, one line per value.
 func (sh *shell) showStatus(v deviceView) {
-	if v.Trouble != "" {
-		sh.printf("%s\n", plain(oneLine(v.Trouble)))
+	if v.Problem != "" {
+		sh.printf("%s\n", plain(singleLine(v.Problem)))
 	}
 	if len(v.Status) == 0 {
 		return
@@ -157,7 +158,7 @@ func (sh *shell) showStatus(v deviceView) {
 	sh.fields("", v.Status, 0)
 }
 
-// maxDepth is how deep what a device says is taken apart; what is deeper stays JSON.
+// maxDepth is how many levels of the status are split into lines; deeper levels stay JSON.
 const maxDepth = 3
 
 // fields prints JSON as lines such as "name.inner = value".

@@ -6,14 +6,14 @@ type deviceStopCmd struct {
 	deviceFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceStopCmd) Help() string {
 	return `Example:
 
     patchbay device stop kitchen`
 }
 
-// Run has the device stop what it says or plays.
+// Run stops the device's speech or playback.
 func (c *deviceStopCmd) Run(ctx context.Context, sh *shell) error {
-	return c.act(ctx, sh, toolStop, nil)
+	return c.callTool(ctx, sh, toolStop, nil)
 }

@@ -8,17 +8,18 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/api"
 	"patchbay/internal/app"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/store"
 )
 
 const kitchenMAC = "aa:bb:cc:00:00:01"
 
-// shows has a device call home, and returns the code that it shows.
+// shows makes a device request a pairing code, and returns the code.
 func shows(t *testing.T, b *app.Base, hardware, client string) string {
 	t.Helper()
 	_, code, err := b.Accounts.DeviceSeen(t.Context(), store.DeviceCall{
-		Kind: "xiaozhi", Hardware: hardware, Client: client, Article: "bread-compact", Version: "2.0.3", Address: "192.0.2.7",
+		Kind: "xiaozhi", Hardware: hardware, Client: client,
+		Article: "bread-compact", Version: "2.0.3", Address: "192.0.2.7",
 	})
 	if err != nil || code == "" {
 		t.Fatalf("%s shows %q (%v)", hardware, code, err)
@@ -26,18 +27,19 @@ func shows(t *testing.T, b *app.Base, hardware, client string) string {
 	return code
 }
 
-// withKitchen is a desk with a person, a bot, and a device that is called kitchen.
+// withKitchen returns a desk with a person, a bot, and a device named kitchen.
 func withKitchen(t *testing.T) (*desk, *app.Base) {
 	t.Helper()
-	d := withParrot(t, "PATCHBAY_SECRET="+boardtest.Secret)
+	d := withParrot(t, "PATCHBAY_SECRET="+hubtest.Secret)
 	b := d.base()
 	p, err := b.Store.People.ByName(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Some time ago, so that no server waits for it to be plugged in.
+	// In the past, so that no server waits for the device to connect.
 	past := account.New(b.Store, b.Box, func() time.Time { return time.Now().Add(-time.Minute) })
-	if _, err := past.ApproveDevice(t.Context(), account.NewDevice{Person: p.ID, Code: shows(t, b, kitchenMAC, "client-1"), Name: "kitchen"}); err != nil {
+	if _, err := past.ApproveDevice(t.Context(), account.NewDevice{Person: p.ID,
+		Code: shows(t, b, kitchenMAC, "client-1"), Name: "kitchen"}); err != nil {
 		t.Fatal(err)
 	}
 	return d, b
@@ -58,17 +60,20 @@ func TestDeviceCommands(t *testing.T) {
 	if waiting.Count != 1 || waiting.Devices[0].Hardware != kitchenMAC {
 		t.Errorf("waiting are %+v", waiting)
 	}
-	if got := d.ok("device", "list", "--waiting"); !strings.Contains(got, "1   "+kitchenMAC+"  bread-compact") || strings.Contains(got, code) {
+	if got := d.ok("device", "list", "--waiting"); !strings.Contains(got, "1   "+kitchenMAC+"  bread-compact") ||
+		strings.Contains(got, code) {
 		t.Errorf("the list of those that wait is\n%s", got)
 	}
 
-	if got := d.ok("device", "approve", code[:3], code[3:]); !strings.Contains(got, "Device 1 (bread-compact 0001) belongs to ada now.") || !strings.Contains(got, "device bind 1 BOT") {
+	if got := d.ok("device", "approve", code[:3], code[3:]); !strings.Contains(got,
+		"Device 1 (bread-compact 0001) belongs to ada now.") || !strings.Contains(got, "device bind 1 BOT") {
 		t.Errorf("approve says %q", got)
 	}
 	if got := d.ok("device", "rename", "1", "kitchen"); got != "Device 1 is called kitchen now.\n" {
 		t.Errorf("rename says %q", got)
 	}
-	if got := d.ok("device", "bind", "AABBCC000001", "parrot"); got != "The bot parrot answers device 1 (kitchen) now.\n" {
+	if got := d.ok("device", "bind", "AABBCC000001",
+		"parrot"); got != "The bot parrot answers device 1 (kitchen) now.\n" {
 		t.Errorf("bind says %q", got)
 	}
 	if got := d.ok("device", "set", "kitchen", "transport=mqtt"); !strings.Contains(got, "mqtt") {
@@ -93,21 +98,26 @@ func TestDeviceCommands(t *testing.T) {
 		t.Errorf("shown is %+v", view)
 	}
 	shown := d.ok("device", "show", "kitchen")
-	for _, want := range []string{"Device 1: kitchen (xiaozhi, –)\n", "\n  owner      ada\n", "\n  hardware   " + kitchenMAC + "\n", "\n  transport  mqtt\n"} {
+	for _, want := range []string{"Device 1: kitchen (xiaozhi, –)\n", "\n  owner      ada\n",
+		"\n  hardware   " + kitchenMAC + "\n", "\n  transport  mqtt\n"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("%q is not in\n%s", want, shown)
 		}
 	}
-	// One whose owner chose nothing connects as the server says, and not by "default".
+	// Without a choice of the owner the server's transport is used, and not one named "default".
 	if rows[1].Transport != "" || rows[1].Uses != "websocket" {
 		t.Errorf("without a choice it is %+v", rows[1])
 	}
-	if got := d.ok("device", "list") + d.ok("device", "show", "bath"); strings.Count(got, "websocket") != 2 || strings.Contains(got, "default") {
+	if got := d.ok("device", "list") + d.ok("device", "show", "bath"); strings.Count(got, "websocket") != 2 ||
+		strings.Contains(got, "default") {
 		t.Errorf("without a choice the list is\n%s", got)
 	}
-	// Without a server, nothing is said about whether the device sleeps.
-	for _, args := range [][]string{{"play", "kitchen", "http://127.0.0.1:1/bell.ogg"}, {"stop", "kitchen"}, {"call", "kitchen", "status"}} {
-		if o := d.do("", append([]string{"device"}, args...)...); o.code != exitFailed || !strings.Contains(o.stderr, "only while a server runs") || !strings.Contains(o.stderr, "patchbay serve") || strings.Contains(o.stderr, "asleep") {
+	// Without a server, it is unknown whether the device is asleep.
+	for _, args := range [][]string{{"play", "kitchen", "http://127.0.0.1:1/bell.ogg"}, {"stop", "kitchen"},
+		{"call", "kitchen", "status"}} {
+		if o := d.do("", append([]string{"device"}, args...)...); o.code != exitFailed ||
+			!strings.Contains(o.stderr, "only while a server runs") || !strings.Contains(o.stderr, "patchbay serve") ||
+			strings.Contains(o.stderr, "asleep") {
 			t.Errorf("%v says %+v", args, o)
 		}
 	}
@@ -119,11 +129,13 @@ func TestDeviceCommands(t *testing.T) {
 		t.Errorf("set is %+v", row)
 	}
 	for _, secret := range []string{"client-1", "code_hash", code} {
-		if all := shown + d.ok("device", "list", "--json") + d.ok("device", "show", "kitchen", "--json"); strings.Contains(all, secret) {
+		if all := shown + d.ok("device", "list", "--json") + d.ok("device", "show", "kitchen",
+			"--json"); strings.Contains(all, secret) {
 			t.Errorf("%q is told", secret)
 		}
 	}
-	if o := d.do("n\n", "device", "rm", "bath"); o.code != exitFailed || !strings.Contains(o.stderr, "Remove device 2 (bath)?") {
+	if o := d.do("n\n", "device", "rm", "bath"); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "Remove device 2 (bath)?") {
 		t.Errorf("rm went on after no: %+v", o)
 	}
 	if got := d.ok("device", "rm", "bath", "--yes"); got != "Device 2 (bath) is removed.\n" {
@@ -135,14 +147,15 @@ func TestDeviceCommands(t *testing.T) {
 	}
 }
 
-// A device that was erased shows a code again, of which its owner is told.
+// A device that was erased shows a code again; the command tells its owner.
 func TestDeviceErased(t *testing.T) {
 	d, b := withKitchen(t)
 	code := shows(t, b, kitchenMAC, "client-2")
 	if got := d.ok("device", "list"); !strings.Contains(got, "shows a code") {
 		t.Errorf("the list is\n%s", got)
 	}
-	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got, "it was erased, or something pretends to be it") {
+	if got := d.ok("device", "show", "kitchen"); !strings.Contains(got,
+		"it was erased, or something pretends to be it") {
 		t.Errorf("it is shown as\n%s", got)
 	}
 	if got := d.ok("device", "approve", code); !strings.Contains(got, "Device 1 (kitchen) belongs to ada now.") {
@@ -161,10 +174,12 @@ func TestDeviceErrors(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{exitFailed, []string{"approve", "12x456", "--user", "ada"}, []string{"no device shows this code", "read it from the device again"}},
+		{exitFailed, []string{"approve", "12x456", "--user", "ada"},
+			[]string{"no device shows this code", "read it from the device again"}},
 		{exitFailed, []string{"approve", erased, "--user", "bob"}, []string{"belongs to somebody else", "device rm"}},
 		{exitFailed, []string{"approve", erased, "--user", "ada", "--bot", "bobs"}, []string{`no bot "bobs"`}},
-		{exitFailed, []string{"approve", erased, "--user", "ada", "--name", strings.Repeat("x", 61)}, []string{"60 characters"}},
+		{exitFailed, []string{"approve", erased, "--user", "ada", "--name", strings.Repeat("x", 61)},
+			[]string{"60 characters"}},
 		{exitUsage, []string{"approve", erased}, []string{"--user NAME"}},
 		{exitFailed, []string{"show", "nothing"}, []string{`no device "nothing"`, "device list"}},
 		{exitFailed, []string{"bind", "kitchen", "bobs"}, []string{`no bot "bobs"`, "bot list"}},

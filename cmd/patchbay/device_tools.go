@@ -12,7 +12,7 @@ type deviceToolsCmd struct {
 	deviceFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceToolsCmd) Help() string {
 	return `These are the device's own tools, such as self.audio_speaker.set_volume, and those that every device has. Programs call them by the longer names in the last column; so do the rules of: patchbay tool allow, patchbay tool deny.
 
@@ -30,7 +30,7 @@ var (
 
 // Run lists the device's tools.
 func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}

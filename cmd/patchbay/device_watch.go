@@ -17,9 +17,9 @@ type deviceWatchCmd struct {
 	dataFlags   `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (deviceWatchCmd) Help() string {
-	return `It prints what devices tell by themselves, a line each, until Ctrl-C: that they are awake (patchbay/awake) or asleep, that a conversation begins (patchbay/talk) or ends (patchbay/quiet), that a photo came, and whatever their firmware tells.
+	return `It prints what devices tell by themselves, a line each, until Ctrl-C: that they are awake (patchbay/awake) or asleep, that a conversation begins (patchbay/conversation_started) or ends (patchbay/conversation_ended), that a photo came, and whatever their firmware tells.
 
 Examples:
 
@@ -29,9 +29,9 @@ Examples:
 
 var sayWatches = talk.Say{Zh: "正在等待设备的消息，按 Ctrl-C 结束。", En: "Waiting for what devices tell; Ctrl-C ends it."}
 
-// Run prints notices until ctx ends, which is no failure.
+// Run prints notices until ctx ends, which is not an error.
 func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -53,13 +53,14 @@ func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
 			return listenEnd(ctx, talk.Say{Zh: "连接中断", En: "the connection broke"}.Wrong())
 		}
 		switch n := l.Notice; {
-		case n == nil: // a sign of life
+		case n == nil: // a heartbeat
 		case sh.json:
 			if err := sh.writeJSON(n, ""); err != nil {
 				return err
 			}
 		default:
-			sh.printf("%s  %s  %s  %s\n", n.At.Local().Format("15:04:05"), plain(n.Title), plain(n.Method), plain(string(n.Params)))
+			sh.printf("%s  %s  %s  %s\n", n.At.Local().Format("15:04:05"), plain(n.Title), plain(n.Method),
+				plain(string(n.Params)))
 		}
 	}
 }

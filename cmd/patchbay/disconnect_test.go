@@ -8,8 +8,7 @@ import (
 	"patchbay/internal/plug/eyeclaw/sim"
 )
 
-// TestRotateCutsTheOldConnection has a plugin connected to the running server
-// when its bot gets a new token.
+// TestRotateCutsTheOldConnection replaces the token of a bot while its plugin is connected.
 func TestRotateCutsTheOldConnection(t *testing.T) {
 	for _, args := range [][]string{{"bot", "rotate", "lobster"}, {"bot", "rm", "lobster", "--yes"}} {
 		t.Run(args[1], func(t *testing.T) {
@@ -38,7 +37,7 @@ func TestRotateCutsTheOldConnection(t *testing.T) {
 			await(sim.Subscribed)
 			d.ok(args...)
 			await(sim.Closed)
-			if n := await(sim.Closed); n.Detail == "connection lost" { // the attempt to come back
+			if n := await(sim.Closed); n.Detail == "connection lost" { // the attempt to reconnect
 				t.Errorf("with the old token it is let in, and then %q", n.Detail)
 			}
 			stop()

@@ -16,7 +16,7 @@ type doctorCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (doctorCmd) Help() string {
 	return `Each check is one line: ok, warn or fail. The exit code is 1 if anything fails.
 
@@ -26,16 +26,16 @@ Examples:
     patchbay doctor --data /var/lib/patchbay --json`
 }
 
-// verdict is how a check ended.
+// verdict is the result of a check.
 type verdict string
 
 const (
 	good verdict = "ok"
-	warn verdict = "warn" // works, but perhaps not as meant
+	warn verdict = "warn" // works, but perhaps not as intended
 	bad  verdict = "fail"
 )
 
-// finding is the outcome of one check.
+// finding is a result of one check.
 type finding struct {
 	Check  string  `json:"check"`
 	State  verdict `json:"state"`
@@ -43,18 +43,18 @@ type finding struct {
 	Advice string  `json:"advice,omitempty"`
 }
 
-// doctor makes checks and collects what they find.
+// doctor runs checks and collects their findings.
 type doctor struct {
-	sh       *shell
-	again    string // follows suggested commands
-	settings *config.Config
-	findings []finding
+	sh         *shell
+	retryFlags string // appended to suggested commands
+	settings   *config.Config
+	findings   []finding
 }
 
-// Run makes all checks.
+// Run runs all checks.
 func (c *doctorCmd) Run(ctx context.Context, sh *shell) error {
-	d := &doctor{sh: sh, again: c.again()}
-	d.examine(ctx, c.dataFlags)
+	d := &doctor{sh: sh, retryFlags: c.retryFlags()}
+	d.runChecks(ctx, c.dataFlags)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -63,47 +63,51 @@ func (c *doctorCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	for _, f := range d.findings {
 		if f.State == bad {
-			return errTold
+			return errReported
 		}
 	}
 	return nil
 }
 
-func (d *doctor) examine(ctx context.Context, flags dataFlags) {
+func (d *doctor) runChecks(ctx context.Context, flags dataFlags) {
 	var err error
 	if d.settings, err = flags.load(d.sh); err != nil {
-		d.fail(sayCheckSettings, oneLine(d.why(err)), talk.Say{Zh: "修正后再运行 patchbay config check%s。", En: "Correct that, then run patchbay config check%s."}, d.again)
+		d.fail(sayCheckSettings, singleLine(d.errorText(err)),
+			talk.Say{Zh: "修正后再运行 patchbay config check%s。", En: "Correct that, then run patchbay config check%s."},
+			d.retryFlags)
 		return
 	}
 	d.ok(sayCheckSettings, saySettingsGood)
-	d.folder()
-	d.space()
+	d.checkDataFolder()
+	d.checkDiskSpace()
 	d.key()
 	d.certificate(time.Now())
 	d.server(ctx)
 	d.publicURL(ctx)
 	if !hasData(d.settings) && !app.FolderUsed(d.settings.Data) {
-		d.warn(sayCheckDatabase, sayNothingYet.In(d.sh.lang), sayBegin, d.again)
+		d.warn(sayCheckDatabase, sayNothingYet.In(d.sh.lang), sayBegin, d.retryFlags)
 		return
 	}
 	b, err := app.OpenBase(ctx, d.settings, thisBuild().Version, d.sh.logger())
 	if app.IsSecretWrong(err) {
-		d.fail(sayCheckKey, d.why(err), adviceKey)
+		d.fail(sayCheckKey, d.errorText(err), adviceKey)
 		return
 	}
 	switch _, gone := errors.AsType[app.DataGoneError](err); {
 	case gone:
-		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "改正地址，或恢复备份。", En: "Correct the address, or restore a backup."})
+		d.fail(sayCheckDatabase, d.errorText(err), talk.Say{Zh: "改正地址，或恢复备份。",
+			En: "Correct the address, or restore a backup."})
 		return
 	case errors.Is(err, store.ErrNewer):
-		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "升级这个程序。", En: "Upgrade this program."})
+		d.fail(sayCheckDatabase, d.errorText(err), talk.Say{Zh: "升级这个程序。", En: "Upgrade this program."})
 		return
-	case store.Trouble(err) == store.ErrDamaged:
-		d.damaged(err)
+	case store.ClassifyError(err) == store.ErrDamaged:
+		d.reportDamaged(err)
 		return
 	}
 	if err != nil {
-		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "检查数据库地址、权限和密钥。", En: "See whether its address, its rights and the secret key are right."})
+		d.fail(sayCheckDatabase, d.errorText(err), talk.Say{Zh: "检查数据库地址、权限和密钥。",
+			En: "See whether its address, its rights and the secret key are right."})
 		return
 	}
 	defer b.Close() //nolint:errcheck // nothing was written
@@ -147,14 +151,14 @@ func (d *doctor) warn(check talk.Say, found string, advice talk.Say, args ...any
 }
 
 func (d *doctor) fail(check talk.Say, found string, advice talk.Say, args ...any) {
-	d.add(check, bad, oneLine(found), advice.In(d.sh.lang, args...))
+	d.add(check, bad, singleLine(found), advice.In(d.sh.lang, args...))
 }
 
-// why is an error in words.
-func (d *doctor) why(err error) string {
+// errorText returns the message of an error.
+func (d *doctor) errorText(err error) string {
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
-		return talk.Told(app.Explain(err), d.sh.lang)
+		return talk.Localize(app.Explain(err), d.sh.lang)
 	}
 	var lines []string
 	for _, p := range problems {
@@ -163,7 +167,7 @@ func (d *doctor) why(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// show prints a line for each check.
+// show prints a line for each finding.
 func (d *doctor) show() {
 	wide := 0
 	for _, f := range d.findings {

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// auditNewest is how many links of a chain the doctor checks: some hundredths of a second.
+	// auditNewest is how many entries of a hash chain are verified; it takes some hundredths of a
+	// second.
 	auditNewest = 2000
-	// auditPatience is how long that may take on a slow machine.
+	// auditPatience is the timeout for that on a slow machine.
 	auditPatience = 10 * time.Second
 )
 
@@ -23,16 +24,16 @@ var (
 	adviceAudit    = talk.Say{Zh: "查看是哪些：patchbay audit verify%s", En: "See which: patchbay audit verify%s"}
 )
 
-// audit checks the newest links of the audit trail.
+// audit verifies the newest entries of the audit trail.
 func (d *doctor) audit(ctx context.Context, b *app.Base) {
 	ctx, cancel := context.WithTimeout(ctx, auditPatience)
 	defer cancel()
 	s, err := b.Store.Audit.Verify(ctx, store.AuditQuery{Newest: auditNewest})
 	switch {
 	case err != nil:
-		d.fail(sayCheckAudit, d.why(err), adviceLook)
-	case s.Wrong > 0:
-		d.fail(sayCheckAudit, sayAuditBroken.In(d.sh.lang, s.Wrong), adviceAudit, d.again)
+		d.fail(sayCheckAudit, d.errorText(err), adviceLook)
+	case s.ProblemCount > 0:
+		d.fail(sayCheckAudit, sayAuditBroken.In(d.sh.lang, s.ProblemCount), adviceAudit, d.retryFlags)
 	default:
 		d.ok(sayCheckAudit, sayAuditNewest, s.Links)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/openai"
 	agents "patchbay/internal/plug/openclaw/bot"
@@ -15,22 +15,25 @@ import (
 	"patchbay/internal/talk"
 )
 
-// modelLimit is how long a model may take to show that it can be asked.
+// modelLimit is the timeout of a test request to a model.
 const modelLimit = 20 * time.Second
 
 var (
-	sayCheckBots     = talk.Say{Zh: "机器人", En: "bots"}
-	sayCheckBot      = talk.Say{Zh: "机器人 %d（%s）", En: "bot %d (%s)"}
-	sayBotGood       = talk.Say{Zh: "设置有效", En: "its settings are valid"}
-	sayBotAnswers    = talk.Say{Zh: "模型可用", En: "the model can be asked"}
-	sayModelBefore   = talk.Say{Zh: "现在可以连接，但服务上次遇到：%s", En: "it can be asked now, but the server has met this: %s"}
-	sayBotConnected  = talk.Say{Zh: "已连接", En: "is connected"}
-	sayBotAway       = talk.Say{Zh: "没有连接", En: "is not connected"}
-	sayBotUnknown    = talk.Say{Zh: "服务没有运行，不知道是否连接", En: "whether it is connected is known only while the server runs"}
-	adviceAddBot     = talk.Say{Zh: "接入一个：patchbay bot add --name 小龙虾 --kind echo%s", En: "Plug one in: patchbay bot add --name lobster --kind echo%s"}
-	adviceSettings   = talk.Say{Zh: "修改：patchbay bot set %d 名称=值%s", En: "Change them with: patchbay bot set %d name=value%s"}
-	adviceConnect    = talk.Say{Zh: "检查它那边的令牌、地址和网络。", En: "See whether its far side has the token and the address, and a network."}
-	adviceTrouble    = talk.Say{Zh: "在机器人那一侧解决。", En: "That is to be solved on its side."}
+	sayCheckBots    = talk.Say{Zh: "机器人", En: "bots"}
+	sayCheckBot     = talk.Say{Zh: "机器人 %d（%s）", En: "bot %d (%s)"}
+	sayBotGood      = talk.Say{Zh: "设置有效", En: "its settings are valid"}
+	sayBotAnswers   = talk.Say{Zh: "模型可用", En: "the model can be asked"}
+	sayModelBefore  = talk.Say{Zh: "现在可以连接，但服务上次遇到：%s", En: "it can be asked now, but the server has met this: %s"}
+	sayBotConnected = talk.Say{Zh: "已连接", En: "is connected"}
+	sayBotAway      = talk.Say{Zh: "没有连接", En: "is not connected"}
+	sayBotUnknown   = talk.Say{Zh: "服务没有运行，不知道是否连接", En: "whether it is connected is known only while the server runs"}
+	adviceAddBot    = talk.Say{Zh: "接入一个：patchbay bot add --name 小龙虾 --kind echo%s",
+		En: "Plug one in: patchbay bot add --name lobster --kind echo%s"}
+	adviceSettings = talk.Say{Zh: "修改：patchbay bot set %d 名称=值%s",
+		En: "Change them with: patchbay bot set %d name=value%s"}
+	adviceConnect = talk.Say{Zh: "检查它那边的令牌、地址和网络。",
+		En: "See whether its far side has the token and the address, and a network."}
+	adviceBotSide    = talk.Say{Zh: "在机器人那一侧解决。", En: "That is to be solved on its side."}
 	adviceStartFirst = talk.Say{Zh: "启动服务后再检查。", En: "Start the server and look again."}
 )
 
@@ -38,17 +41,17 @@ var (
 func (d *doctor) bots(ctx context.Context, b *app.Base) {
 	rows, err := localRows(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckBots, d.why(err), adviceLook)
+		d.fail(sayCheckBots, d.errorText(err), adviceLook)
 		return
 	}
 	if len(rows) == 0 {
-		d.warn(sayCheckBots, sayNothingYet.In(d.sh.lang), adviceAddBot, d.again)
+		d.warn(sayCheckBots, sayNothingYet.In(d.sh.lang), adviceAddBot, d.retryFlags)
 		return
 	}
 	for _, r := range rows {
 		bot, err := b.Store.Bots.ByNumber(ctx, r.Number)
 		if err != nil {
-			d.fail(sayCheckBots, d.why(err), adviceLook)
+			d.fail(sayCheckBots, d.errorText(err), adviceLook)
 			return
 		}
 		r.Bot = bot
@@ -57,13 +60,13 @@ func (d *doctor) bots(ctx context.Context, b *app.Base) {
 }
 
 func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
-	name := both(sayCheckBot, r.Number, r.Name)
+	name := localizeBoth(sayCheckBot, r.Number, r.Name)
 	if err := checkSettings(b, r.Bot); err != nil {
-		d.fail(name, d.why(err), adviceSettings, r.Number, d.again)
+		d.fail(name, d.errorText(err), adviceSettings, r.Number, d.retryFlags)
 		return
 	}
 	switch {
-	case connects(r.Bot):
+	case isInbound(r.Bot):
 		d.connected(name, r)
 	case r.Kind == "openai":
 		d.model(ctx, b, name, r)
@@ -78,8 +81,8 @@ func (d *doctor) connected(name talk.Say, r botRow) {
 	switch {
 	case r.Online == nil:
 		d.warn(name, sayBotUnknown.In(d.sh.lang), adviceStartFirst)
-	case r.Trouble != "":
-		d.fail(name, r.Trouble, adviceTrouble)
+	case r.Problem != "":
+		d.fail(name, r.Problem, adviceBotSide)
 	case !*r.Online:
 		d.warn(name, sayBotAway.In(d.sh.lang), adviceConnect)
 	default:
@@ -87,7 +90,7 @@ func (d *doctor) connected(name talk.Say, r botRow) {
 	}
 }
 
-// model asks a model whether it can be asked.
+// model checks that a model answers.
 func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, r botRow) {
 	ctx, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
@@ -102,17 +105,17 @@ func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, r botRow
 	}
 	switch {
 	case err != nil:
-		d.fail(name, d.why(err), adviceSettings, r.Number, d.again)
-	case r.Trouble != "": // by what the server knows, which can well be about something else
-		d.warn(name, sayModelBefore.In(d.sh.lang, r.Trouble), adviceAgentAsk, r.Number, d.again)
+		d.fail(name, d.errorText(err), adviceSettings, r.Number, d.retryFlags)
+	case r.Problem != "": // known by the server; may be about something else
+		d.warn(name, sayModelBefore.In(d.sh.lang, r.Problem), adviceAgentAsk, r.Number, d.retryFlags)
 	default:
 		d.ok(name, sayBotAnswers)
 	}
 }
 
-// checkSettings reads a bot's settings as those do who use them.
+// checkSettings parses a bot's settings as its plug does.
 func checkSettings(b *app.Base, bot store.Bot) error {
-	all := []any{new(board.Common), new(rokid.Settings)}
+	all := []any{new(hub.Common), new(rokid.Settings)}
 	switch bot.Kind {
 	case "echo":
 		all = append(all, new(echo.Settings))

@@ -22,24 +22,28 @@ var (
 	sayVectorsBad   = talk.Say{Zh: "接口没有回答：%s", En: "their API does not answer: %s"}
 	sayVectorsGood  = talk.Say{Zh: "%s 能用，向量长 %d", En: "%s works, vectors have length %d"}
 
-	adviceLearnLimits = talk.Say{Zh: "每天想多复习就提高上限：patchbay learn set --reviews-per-day 400%s", En: "To do more a day: patchbay learn set --reviews-per-day 400%s"}
-	adviceLearnBot    = talk.Say{Zh: "另选一个：patchbay learn set --bot 名字%s", En: "Choose another: patchbay learn set --bot NAME%s"}
-	adviceLearnVia    = talk.Say{Zh: "例如：patchbay learn set --via glasses%s", En: "Such as: patchbay learn set --via glasses%s"}
-	adviceLearnHook   = talk.Say{Zh: "patchbay learn set --webhook 网址%s", En: "patchbay learn set --webhook ADDRESS%s"}
-	adviceVectors     = talk.Say{Zh: "检查 learn.embeddings_url、_key 和 _model；没有它，查找只看字词。", En: "See whether learn.embeddings_url, _key and _model are right; without it, points are found by their words."}
+	adviceLearnLimits = talk.Say{Zh: "每天想多复习就提高上限：patchbay learn set --reviews-per-day 400%s",
+		En: "To do more a day: patchbay learn set --reviews-per-day 400%s"}
+	adviceLearnBot = talk.Say{Zh: "另选一个：patchbay learn set --bot 名字%s",
+		En: "Choose another: patchbay learn set --bot NAME%s"}
+	adviceLearnVia = talk.Say{Zh: "例如：patchbay learn set --via glasses%s",
+		En: "Such as: patchbay learn set --via glasses%s"}
+	adviceLearnHook = talk.Say{Zh: "patchbay learn set --webhook 网址%s", En: "patchbay learn set --webhook ADDRESS%s"}
+	adviceVectors   = talk.Say{Zh: "检查 learn.embeddings_url、_key 和 _model；没有它，查找只看字词。",
+		En: "See whether learn.embeddings_url, _key and _model are right; without it, points are found by their words."}
 )
 
-// learning checks what has to do with knowledge points.
+// learning checks what concerns knowledge points.
 func (d *doctor) learning(ctx context.Context, b *app.Base) {
 	o, err := app.LearnOptions(b, d.sh.logger())
 	if err != nil {
-		d.fail(sayCheckVectors, d.why(err), adviceVectors)
+		d.fail(sayCheckVectors, d.errorText(err), adviceVectors)
 		return
 	}
 	d.vectors(ctx, o.Embedder)
 	people, err := b.Store.People.All(ctx)
 	if err != nil {
-		return // the check of the people tells
+		return // the check of the people reports it
 	}
 	s := learn.New(o)
 	for _, p := range people {
@@ -59,12 +63,12 @@ func (d *doctor) vectors(ctx context.Context, e learn.Embedder) {
 	d.ok(sayCheckVectors, sayVectorsGood, e.Model(), len(list[0]))
 }
 
-// learner checks one person's learning. Who has no points has nothing to check.
+// learner checks the learning data of one person. Without points there is nothing to check.
 func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p store.Person) {
-	name := both(sayCheckLearn, p.Name)
+	name := localizeBoth(sayCheckLearn, p.Name)
 	st, err := s.Stats(ctx, p.ID, 1, 0)
 	if err != nil {
-		d.fail(name, d.why(err), adviceLook)
+		d.fail(name, d.errorText(err), adviceLook)
 		return
 	}
 	if st.Points == 0 {
@@ -72,23 +76,23 @@ func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p s
 	}
 	l, err := s.Learner(ctx, p.ID)
 	if err != nil {
-		d.fail(name, d.why(err), adviceLook)
+		d.fail(name, d.errorText(err), adviceLook)
 		return
 	}
 	d.ok(name, sayLearnGood, st.Points, st.Left.Total(), st.Zone)
-	if st.Left.Held > 0 {
-		d.warn(name, sayDoctorHeld.In(d.sh.lang, st.Left.Held), adviceLearnLimits, d.again)
+	if st.Left.HeldBack > 0 {
+		d.warn(name, sayDoctorHeld.In(d.sh.lang, st.Left.HeldBack), adviceLearnLimits, d.retryFlags)
 	}
 	if bot := l.Profile.Bot; bot != "" && bot != "none" {
 		if _, err := b.Registry.Find(ctx, p.ID, bot); errors.Is(err, store.ErrNotFound) {
-			d.warn(name, sayLearnNoBot.In(d.sh.lang, bot), adviceLearnBot, d.again)
+			d.warn(name, sayLearnNoBot.In(d.sh.lang, bot), adviceLearnBot, d.retryFlags)
 		}
 	}
 	switch r := l.Profile.Remind; {
 	case r.At == "":
 	case len(r.Via) == 0:
-		d.warn(name, sayLearnNoWay.In(d.sh.lang, r.At), adviceLearnVia, d.again)
+		d.warn(name, sayLearnNoWay.In(d.sh.lang, r.At), adviceLearnVia, d.retryFlags)
 	case slices.Contains(r.Via, "webhook") && r.Webhook == "":
-		d.warn(name, sayLearnNoHook.In(d.sh.lang), adviceLearnHook, d.again)
+		d.warn(name, sayLearnNoHook.In(d.sh.lang), adviceLearnHook, d.retryFlags)
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// farGateway is a gateway of somebody's with the agents main and cook. It answers
-// whatever is asked, as it is told.
-func farGateway(t *testing.T, o clienttest.Options, answers map[string]func(*clienttest.Peer, wire.Request)) *clienttest.Gateway {
+// farGateway returns a simulated gateway with the agents main and cook, which sends the given
+// responses.
+func farGateway(t *testing.T, o clienttest.Options, answers map[string]func(*clienttest.Peer,
+	wire.Request)) *clienttest.Gateway {
 	t.Helper()
 	g := clienttest.Start(t, o)
 	g.Serve(func(p *clienttest.Peer, r wire.Request) {
@@ -34,7 +35,7 @@ func farGateway(t *testing.T, o clienttest.Options, answers map[string]func(*cli
 	return g
 }
 
-// Each reason why an agent does not answer is found without a server, and what to run.
+// Without a server, doctor reports every reason why an agent does not answer, and what to run.
 func TestDoctorOnAgents(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
@@ -43,7 +44,8 @@ func TestDoctorOnAgents(t *testing.T) {
 	}
 	d := withParrot(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
-	d.ok("bot", "add", "--name", "claw", "--kind", "openclaw", "--set", "url=ws://127.0.0.1:1", "--set", "token="+clienttest.Token)
+	d.ok("bot", "add", "--name", "claw", "--kind", "openclaw", "--set", "url=ws://127.0.0.1:1", "--set",
+		"token="+clienttest.Token)
 	check := func(set, want string) {
 		t.Helper()
 		d.ok(append([]string{"bot", "set", "claw"}, strings.Fields(set)...)...)
@@ -59,9 +61,11 @@ func TestDoctorOnAgents(t *testing.T) {
 	check("url="+other.URL, "fail What answers at that address is no OpenClaw gateway.")
 	check("url="+good.URL+" token="+clienttest.Token, "ok OpenClaw 2026.9.6 lets us in and has the agent main")
 	check("agent=Cook", "ok OpenClaw 2026.9.6 lets us in and has the agent Cook")
-	check("agent=nobody", "fail the gateway has no agent nobody, but main, cook → Choose another: patchbay bot set 2 agent=main")
+	check("agent=nobody",
+		"fail the gateway has no agent nobody, but main, cook → Choose another: patchbay bot set 2 agent=main")
 	check("agent= token=wrong", "fail The gateway does not accept the token.")
-	if got := d.found("bot 2 (claw)"); !strings.HasSuffix(got, "patchbay bot set 2 token=@FILE") || strings.Contains(got, "wrong") {
+	if got := d.found("bot 2 (claw)"); !strings.HasSuffix(got, "patchbay bot set 2 token=@FILE") ||
+		strings.Contains(got, "wrong") {
 		t.Errorf("the advice is %s", got)
 	}
 	ids := map[string]bool{}
@@ -71,11 +75,13 @@ func TestDoctorOnAgents(t *testing.T) {
 	if len(ids) != 1 {
 		t.Errorf("the gateway has seen %d devices, want one: the key is not kept", len(ids))
 	}
-	check("token="+clienttest.Token+" url="+clienttest.Start(t, admitAs(wire.PairingRequired(wire.PairNew, "r-1", "d", wire.RoleOperator, true))).URL,
+	check("token="+clienttest.Token+" url="+clienttest.Start(t,
+		admitAs(wire.PairingRequired(wire.PairNew, "r-1", "d", wire.RoleOperator, true))).URL,
 		"fail the gateway's owner has not approved Patchbay yet → Run on the gateway's machine: openclaw devices approve r-1")
-	check("token="+clienttest.Token+" url="+clienttest.Start(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.Scopes = []string{wire.ScopeRead} }}).URL,
+	check("token="+clienttest.Token+" url="+clienttest.Start(t,
+		clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.Scopes = []string{wire.ScopeRead} }}).URL,
 		"fail The gateway does not let Patchbay have operator.write.")
-	// It is another gateway, which has never seen the device of the first one.
+	// This is another gateway, which does not know the device of the first one.
 	got := d.found("bot 2 (claw)")
 	_, id, advised := strings.Cut(got, "openclaw devices remove ")
 	if !advised || ids[id] {
@@ -89,7 +95,7 @@ func TestDoctorOnAgents(t *testing.T) {
 	}
 }
 
-// With a server, what it has found out counts, and is in the lists too.
+// With a server, its state counts, and is in the lists too.
 func TestDoctorOnAgentsOfAServer(t *testing.T) {
 	say := func(p *clienttest.Peer, r wire.Request) {
 		var m wire.ChatSend
@@ -97,7 +103,7 @@ func TestDoctorOnAgentsOfAServer(t *testing.T) {
 			t.Error(err)
 		}
 		p.Answer(r, wire.Run{RunID: m.IdempotencyKey, Status: "started"})
-		p.Tell(wire.EventChat, wire.ChatEvent{
+		p.SendEvent(wire.EventChat, wire.ChatEvent{
 			RunID: m.IdempotencyKey, SessionKey: m.SessionKey, State: wire.ChatFinal, StopReason: "stop",
 			Message: json.RawMessage(`{"role":"assistant","content":[{"type":"text","text":"Soup."}]}`),
 		})
@@ -136,12 +142,13 @@ func TestDoctorOnAgentsOfAServer(t *testing.T) {
 	if got := d.ok("bot", "show", "claw"); !strings.Contains(got, "OpenClaw 2026.9.6") {
 		t.Errorf("the bot is shown as\n%s", got)
 	}
-	if got := metricsOf(t, s.URL); !strings.Contains(got, "patchbay_openclaw_agent_connections 1") || !strings.Contains(got, `patchbay_openclaw_agent_connects_total{outcome="connected"} 1`) {
+	if got := metricsOf(t, s.URL); !strings.Contains(got, "patchbay_openclaw_agent_connections 1") ||
+		!strings.Contains(got, `patchbay_openclaw_agent_connects_total{outcome="connected"} 1`) {
 		t.Errorf("the numbers are\n%s", got)
 	}
 
-	// Another address, at which nobody lets it in. The gateway asks the server to come
-	// back in an hour, so that until then only the doctor does.
+	// Another address, which rejects the server. The gateway asks the server to come back in an
+	// hour, so that until then only doctor connects.
 	mu.Lock()
 	refuse = wire.PairingRequired(wire.PairScopes, "r-2", "d", wire.RoleOperator, true)
 	refuse.RetryAfter = time.Hour
@@ -152,16 +159,19 @@ func TestDoctorOnAgentsOfAServer(t *testing.T) {
 	}
 	rows = nil
 	d.json(&rows, "bot", "list")
-	if r := rows[1]; r.Connections != 0 || r.Command != "openclaw devices approve r-2" || !strings.Contains(r.Trouble, r.Command) {
+	if r := rows[1]; r.Connections != 0 || r.Command != "openclaw devices approve r-2" ||
+		!strings.Contains(r.Problem, r.Command) {
 		t.Errorf("the bot is listed as %+v", r)
 	}
-	if got := d.found("bot 2 (claw)"); !strings.HasSuffix(got, "Run on the gateway's machine: openclaw devices approve r-2") {
+	if got := d.found("bot 2 (claw)"); !strings.HasSuffix(got,
+		"Run on the gateway's machine: openclaw devices approve r-2") {
 		t.Errorf("the bot is %s", got)
 	}
 	mu.Lock()
 	refuse = nil
 	mu.Unlock()
-	if got := d.found("bot 2 (claw)"); !strings.HasPrefix(got, "warn it can be connected to now, but the server has met this: ") {
+	if got := d.found("bot 2 (claw)"); !strings.HasPrefix(got,
+		"warn it can be connected to now, but the server has met this: ") {
 		t.Errorf("the bot is %s", got)
 	}
 }
@@ -186,11 +196,12 @@ func metricsOf(t *testing.T, url string) string {
 	return text.String()
 }
 
-// A gateway that boards join: whether it is there, and how far they are let in.
+// For a gateway that boards join, doctor reports whether it responds, and which boards are
+// approved.
 func TestDoctorOnShims(t *testing.T) {
 	type rule struct {
 		admit  *wire.Error
-		answer func(*clienttest.Peer, wire.Request) // of whether it is approved
+		answer func(*clienttest.Peer, wire.Request) // to the question whether it is approved
 		tools  string
 	}
 	var mu sync.Mutex
@@ -205,30 +216,33 @@ func TestDoctorOnShims(t *testing.T) {
 		defer mu.Unlock()
 		return now
 	}
-	g := farGateway(t, clienttest.Options{Admit: func(*wire.Connect) *wire.Error { return get().admit }}, map[string]func(*clienttest.Peer, wire.Request){
-		wire.MethodRunnerInventory: func(p *clienttest.Peer, r wire.Request) {
-			if get().answer != nil {
-				get().answer(p, r)
-				return
-			}
-			p.Answer(r, json.RawMessage(`{}`))
-		},
-		wire.MethodPluginTools: func(p *clienttest.Peer, r wire.Request) {
-			if get().tools != "" {
-				p.Answer(r, json.RawMessage(get().tools))
-				return
-			}
-			p.Answer(r, r.Params)
-		},
-	})
+	g := farGateway(t, clienttest.Options{Admit: func(*wire.Connect) *wire.Error { return get().admit }},
+		map[string]func(*clienttest.Peer, wire.Request){
+			wire.MethodRunnerInventory: func(p *clienttest.Peer, r wire.Request) {
+				if get().answer != nil {
+					get().answer(p, r)
+					return
+				}
+				p.Answer(r, json.RawMessage(`{}`))
+			},
+			wire.MethodPluginTools: func(p *clienttest.Peer, r wire.Request) {
+				if get().tools != "" {
+					p.Answer(r, json.RawMessage(get().tools))
+					return
+				}
+				p.Answer(r, r.Params)
+			},
+		})
 	d, _ := withKitchen(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	d.ok("shim", "add", "home", "--url", g.URL)
-	if got := d.found("gateway home"); !strings.HasPrefix(got, "warn a gateway answers; whether devices join it is known only while the server runs → Start it with: patchbay serve") {
+	if got := d.found("gateway home"); !strings.HasPrefix(got,
+		"warn a gateway answers; whether devices join it is known only while the server runs → Start it with: patchbay serve") {
 		t.Errorf("without a server: %s", got)
 	}
 	d.ok("shim", "set", "home", "url=ws://"+free(t))
-	if got := d.found("gateway home"); !strings.HasPrefix(got, "fail nothing listens there (connection refused)") || !strings.HasSuffix(got, "patchbay shim set home url=ws://HOST:18789") {
+	if got := d.found("gateway home"); !strings.HasPrefix(got, "fail nothing listens there (connection refused)") ||
+		!strings.HasSuffix(got, "patchbay shim set home url=ws://HOST:18789") {
 		t.Errorf("without a gateway: %s", got)
 	}
 	d.serve()
@@ -248,26 +262,32 @@ func TestDoctorOnShims(t *testing.T) {
 			return strings.HasPrefix(got, want)
 		})
 	}
-	again(rule{admit: now.admit}, "fail the gateway's owner has not approved Patchbay yet → Run on the gateway's machine: openclaw devices approve r-1")
+	again(rule{admit: now.admit},
+		"fail the gateway's owner has not approved Patchbay yet → Run on the gateway's machine: openclaw devices approve r-1")
 	waits := func(p *clienttest.Peer, r wire.Request) { p.Fail(r, wire.SurfacePending("r-2")) }
-	again(rule{answer: waits}, "fail the gateway's owner has not approved what it can do → Run on the gateway's machine: openclaw nodes approve r-2")
+	again(rule{answer: waits},
+		"fail the gateway's owner has not approved what it can do → Run on the gateway's machine: openclaw nodes approve r-2")
 	again(rule{tools: `{"tools":[]}`}, "warn the gateway has taken none of its ")
 	again(rule{}, "")
 	d.until("a node that is ready", func() bool {
-		return strings.HasPrefix(d.found("gateway home"), "ok OpenClaw 2026.9.6, nodes: 1, tools: ") && d.found(check) == ""
+		return strings.HasPrefix(d.found("gateway home"), "ok OpenClaw 2026.9.6, nodes: 1, tools: ") &&
+			d.found(check) == ""
 	})
 	d.ok("shim", "set", "home", "devices=nothing*")
 	d.until("a gateway without nodes", func() bool {
-		return strings.HasPrefix(d.found("gateway home"), "warn no device joins it → Approve a device, or choose others: patchbay shim set home devices=")
+		return strings.HasPrefix(d.found("gateway home"),
+			"warn no device joins it → Approve a device, or choose others: patchbay shim set home devices=")
 	})
 }
 
-// Our own gateway: its address, who is connected, and what waits.
+// For the gateway of the server itself, doctor reports its address, the connected nodes and the
+// pending requests.
 func TestDoctorOnNodes(t *testing.T) {
 	d := withParrot(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t), "PATCHBAY_NODES_ALLOW=camera.snap,lamp.dim")
 	check := sayCheckNodes.En
-	if got := d.found(check); !strings.HasPrefix(got, "ok paired nodes: 0, operators: 0") || d.found("nodes.allow") != "" {
+	if got := d.found(check); !strings.HasPrefix(got, "ok paired nodes: 0, operators: 0") ||
+		d.found("nodes.allow") != "" {
 		t.Errorf("before the beginning: %s", got)
 	}
 	var key struct{ Key string }
@@ -276,10 +296,10 @@ func TestDoctorOnNodes(t *testing.T) {
 	address := "ws" + strings.TrimPrefix(s.URL, "http")
 	n := sim.NewNode(sim.Options{
 		URL: address, Token: key.Key, Name: "study", Commands: []string{"lamp.dim", wire.CommandTool},
-		Handle: func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return nil, nil },
+		Handler: func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return nil, nil },
 	})
 	defer n.Close()
-	if err := n.Connected(t.Context()); err != nil {
+	if err := n.AwaitConnected(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got := d.found(check)
@@ -300,10 +320,11 @@ func TestDoctorOnNodes(t *testing.T) {
 
 	plain := slices.Clone(d.env)
 	d.env = append(plain, "PATCHBAY_PUBLIC_URL=http://board.example.org")
-	if got := d.found(check); !strings.Contains(got, "warn http://board.example.org is not encrypted") || !strings.Contains(got, "patchbay serve --public-url https://HOST") {
+	if got := d.found(check); !strings.Contains(got, "warn http://board.example.org is not encrypted") ||
+		!strings.Contains(got, "patchbay serve --public-url https://HOST") {
 		t.Errorf("with an address that programs refuse:\n%s", got)
 	}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) })) //nolint:errcheck // the test sees it
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) })) //nolint:errcheck // the test notices
 	defer proxy.Close()
 	d.env = append(plain, "PATCHBAY_PUBLIC_URL="+proxy.URL)
 	if got := d.found(check); !strings.Contains(got, "warn WebSockets do not get to ws://127.0.0.1") {
@@ -317,15 +338,15 @@ func TestDoctorOnNodes(t *testing.T) {
 	d.until("the node to be gone", func() bool { return strings.Contains(d.found(check), "connected: 0") })
 }
 
-// What greets must be a gateway.
-func TestGreets(t *testing.T) {
+// Only a response of a gateway is accepted.
+func TestProbeGateway(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	if err := greets(t.Context(), g.URL, nil); err != nil {
+	if err := probeGateway(t.Context(), g.URL, nil); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := greets(ctx, "ws://"+free(t), nil); err == nil {
+	if err := probeGateway(ctx, "ws://"+free(t), nil); err == nil {
 		t.Error("nobody greets")
 	}
 }

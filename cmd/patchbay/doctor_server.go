@@ -16,7 +16,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// probeLimit is how long an address may take to answer.
+// probeLimit is the timeout of a probe.
 const probeLimit = 5 * time.Second
 
 var (
@@ -29,14 +29,14 @@ var (
 	adviceServe     = talk.Say{Zh: "启动：patchbay serve%s", En: "Start it with: patchbay serve%s"}
 )
 
-// server checks the server that runs on the data folder, or that one could.
+// server checks the server that runs on the data directory, or whether one could run.
 func (d *doctor) server(ctx context.Context) {
 	at, err := app.FindRunning(d.settings.Data)
 	switch {
 	case errors.Is(err, app.ErrNotRunning):
 		d.port()
 	case err != nil:
-		d.fail(sayCheckServer, d.why(err), adviceServe, d.again)
+		d.fail(sayCheckServer, d.errorText(err), adviceServe, d.retryFlags)
 	default:
 		d.ready(ctx, at.URL)
 	}
@@ -47,14 +47,15 @@ func (d *doctor) port() {
 	l, err := net.Listen("tcp", d.settings.Listen)
 	if err != nil {
 		cause, advice := app.ExplainListen("--listen", err)
-		d.fail(sayCheckServer, sayCannotListen.In(d.sh.lang, d.settings.Listen, cause), talk.Say{Zh: "%v。", En: "%v."}, advice)
+		d.fail(sayCheckServer, sayCannotListen.In(d.sh.lang, d.settings.Listen, cause), talk.Say{Zh: "%v。", En: "%v."},
+			advice)
 		return
 	}
 	l.Close()
-	d.warn(sayCheckServer, sayNotServing.In(d.sh.lang, d.settings.Listen), adviceServe, d.again)
+	d.warn(sayCheckServer, sayNotServing.In(d.sh.lang, d.settings.Listen), adviceServe, d.retryFlags)
 }
 
-// ready asks a running server whether it can do its work.
+// ready checks that a running server is ready.
 func (d *doctor) ready(ctx context.Context, address string) {
 	var answer struct {
 		Ready   bool     `json:"ready"`
@@ -64,7 +65,7 @@ func (d *doctor) ready(ctx context.Context, address string) {
 	err := probe(ctx, client, address+"/readyz", &answer)
 	switch {
 	case err != nil:
-		d.fail(sayCheckServer, sayGone.In(d.sh.lang, address), adviceServe, d.again)
+		d.fail(sayCheckServer, sayGone.In(d.sh.lang, address), adviceServe, d.retryFlags)
 	case !answer.Ready:
 		d.fail(sayCheckServer, sayNotReady.In(d.sh.lang, address, join(answer.Failing)), adviceLook)
 	default:
@@ -97,12 +98,14 @@ var (
 	sayPublicPlain   = talk.Say{Zh: "%s 未加密", En: "%s is not encrypted"}
 	sayPublicAway    = talk.Say{Zh: "从本机访问 %s 失败：%s", En: "%s cannot be reached from here: %s"}
 	sayPublicGood    = talk.Say{Zh: "%s 有应答", En: "%s answers"}
-	advicePublic     = talk.Say{Zh: "眼镜的平台从外网访问：请设置一个能到达本服务的 https 地址。", En: "The platform of the glasses calls from outside: set an https address that leads here."}
-	adviceAway       = talk.Say{Zh: "从外网试一试；有的路由器不允许从内网访问自己的公网地址。", En: "Try it from outside; some routers do not lead back in."}
+	advicePublic     = talk.Say{Zh: "眼镜的平台从外网访问：请设置一个能到达本服务的 https 地址。",
+		En: "The platform of the glasses calls from outside: set an https address that leads here."}
+	adviceAway = talk.Say{Zh: "从外网试一试；有的路由器不允许从内网访问自己的公网地址。",
+		En: "Try it from outside; some routers do not lead back in."}
 )
 
-// publicURL checks that the outside can reach the server, as far as that can be
-// told from inside.
+// publicURL checks that the public URL leads to the server, as far as that can be tested from
+// inside.
 func (d *doctor) publicURL(ctx context.Context) {
 	address := d.settings.PublicURL
 	if address == "" {
@@ -112,9 +115,9 @@ func (d *doctor) publicURL(ctx context.Context) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		d.fail(sayCheckPublic, d.why(err), advicePublic)
+		d.fail(sayCheckPublic, d.errorText(err), advicePublic)
 		return
-	case private(u.Hostname()):
+	case isPrivate(u.Hostname()):
 		d.warn(sayCheckPublic, sayPublicPrivate.In(d.sh.lang, address), advicePublic)
 		return
 	case u.Scheme != "https":
@@ -122,17 +125,18 @@ func (d *doctor) publicURL(ctx context.Context) {
 		return
 	}
 	if err := probe(ctx, &http.Client{Timeout: probeLimit}, address+"/healthz", &struct{}{}); err != nil {
-		d.warn(sayCheckPublic, sayPublicAway.In(d.sh.lang, address, oneLine(d.why(err))), adviceAway)
+		d.warn(sayCheckPublic, sayPublicAway.In(d.sh.lang, address, singleLine(d.errorText(err))), adviceAway)
 		return
 	}
 	d.ok(sayCheckPublic, sayPublicGood, address)
 }
 
-// private says that a host cannot be reached from outside.
-func private(host string) bool {
+// isPrivate reports whether a host cannot be reached from the internet.
+func isPrivate(host string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified()
 	}
 	host = strings.ToLower(host)
-	return host == "localhost" || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local")
+	return host == "localhost" || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") ||
+		strings.HasSuffix(host, ".local")
 }

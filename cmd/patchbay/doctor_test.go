@@ -42,7 +42,7 @@ func want(t *testing.T, all map[string]finding, check string, v verdict, found s
 	}
 }
 
-// free is an address at which nobody listens.
+// free returns an address on which nothing listens.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,8 @@ func TestDoctorOnARunningServer(t *testing.T) {
 	defer model.Close()
 	model.Models, model.Key = []string{"m"}, "sk-right"
 	d := withParrot(t)
-	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m", "--set", "api_key=sk-right")
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m", "--set",
+		"api_key=sk-right")
 	d.ok("bot", "add", "--name", "lobster", "--kind", "eyeclaw")
 	s := d.serve()
 	all := d.examine(exitOK)
@@ -97,12 +98,13 @@ func TestDoctorOnARunningServer(t *testing.T) {
 		t.Error("the doctor shows the key")
 	}
 	text := d.do("", "doctor").stdout
-	if !strings.Contains(text, "\nfail  bot 2 (m)") || !strings.Contains(text, "→ Change them with: patchbay bot set 2") {
+	if !strings.Contains(text, "\nfail  bot 2 (m)") || !strings.Contains(text,
+		"→ Change them with: patchbay bot set 2") {
 		t.Errorf("the report is\n%s", text)
 	}
 }
 
-func TestDoctorFindsTrouble(t *testing.T) {
+func TestDoctorFindsProblems(t *testing.T) {
 	d := withParrot(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +118,8 @@ func TestDoctorFindsTrouble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Store.Traces.Finish(t.Context(), store.Trace{Turn: "t", Bot: 1, Owner: bot.Owner, At: tomorrow, Outcome: "done"}, nil); err != nil {
+	if err := b.Store.Traces.Finish(t.Context(), store.Trace{Turn: "t", Bot: 1, Owner: bot.Owner, At: tomorrow,
+		Outcome: "done"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	bot.Settings = []byte(`{"pace":"slow"}`)
@@ -137,7 +140,8 @@ func TestDoctorFindsTrouble(t *testing.T) {
 func TestDoctorFindsALostKey(t *testing.T) {
 	d := blankDesk(t)
 	d.ok("user", "add", "ada")
-	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m",
+		"--set", "api_key=sk-x")
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
 	all := d.examine(exitFailed)
 	want(t, all, "secret key", bad, "not the one of this installation")
@@ -171,7 +175,8 @@ func TestDoctorOnTools(t *testing.T) {
 	d.ok("key", "add", "--name", "good", "--scope", "mcp", "--allow-tool", "lamp_*")
 	d.ok("key", "add", "--name", "slip", "--scope", "mcp", "--allow-tool", "lamb_*")
 	list := d.do("", "doctor").stdout
-	if !strings.Contains(list, "mcp_open is on: anybody who reaches the server can ask it → If that is not meant: patchbay bot set 1 mcp_open=") {
+	if !strings.Contains(list,
+		"mcp_open is on: anybody who reaches the server can ask it → If that is not meant: patchbay bot set 1 mcp_open=") {
 		t.Errorf("the report on an open bot is\n%s", list)
 	}
 	all = d.examine(exitOK)
@@ -183,7 +188,7 @@ func TestDoctorOnTools(t *testing.T) {
 		}
 	}
 
-	// What is cut, what is away, and rules that may be about it.
+	// Truncated lists, disconnected upstreams, and rules that may match their tools.
 	d.ok("upstream", "set", "lamp", "max_tools=2")
 	d.ok("upstream", "add", "dead", "--url", "http://127.0.0.1:1/mcp", "--no-check")
 	d.ok("upstream", "add", "closed", "--url", servePeer(t, "token"), "--no-check")
@@ -197,7 +202,8 @@ func TestDoctorOnTools(t *testing.T) {
 		for _, f := range list {
 			all[f.Check] = f
 		}
-		return strings.Contains(all["upstream dead"].Found, "Nothing listens") && all["upstream closed"].State == bad && all["upstream lamp"].State == warn
+		return strings.Contains(all["upstream dead"].Found, "Nothing listens") && all["upstream closed"].State == bad &&
+			all["upstream lamp"].State == warn
 	})
 	want(t, all, "upstream closed", bad, "wants a token")
 	want(t, all, "upstream lamp", warn, "more tools than are taken over: 2")
@@ -216,7 +222,7 @@ func TestDoctorOnUpstreamsWithoutAServer(t *testing.T) {
 	want(t, d.examine(exitOK), "upstream lamp", warn, "only while the server runs")
 }
 
-// What doctor advises about a damaged file, or one that is gone, is about the file.
+// The advice of doctor about a damaged or missing file names the file.
 func TestDoctorDamaged(t *testing.T) {
 	d := blankDesk(t)
 	d.do("", "user", "add", "ada")
@@ -233,7 +239,8 @@ func TestDoctorDamaged(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if o := d.do("", "doctor"); !strings.Contains(o.stdout, "the database is damaged") || !strings.Contains(o.stdout, "patchbay backup restore FILE") || strings.Contains(o.stdout, "its rights") {
+		if o := d.do("", "doctor"); !strings.Contains(o.stdout, "the database is damaged") ||
+			!strings.Contains(o.stdout, "patchbay backup restore FILE") || strings.Contains(o.stdout, "its rights") {
 			t.Errorf("%s: doctor says\n%s", what, o.stdout)
 		}
 	}

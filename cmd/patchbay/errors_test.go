@@ -51,15 +51,16 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// Whoever's system speaks Chinese is told in Chinese what is wrong: with the command line,
-// with what there is, with settings, and with files.
+// On a Chinese system, errors about the command line, the data, settings and files are in Chinese.
 func TestErrorsInChinese(t *testing.T) {
 	d := blankDesk(t)
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
-	d.failing(exitFailed, "", []string{"bot", "list"}, "patchbay: "+d.data+" 里还没有数据；请先运行：patchbay serve", "patchbay user add 名称")
+	d.failing(exitFailed, "", []string{"bot", "list"}, "patchbay: "+d.data+" 里还没有数据；请先运行：patchbay serve",
+		"patchbay user add 名称")
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
-	d.ok("bot", "add", "--name", "qwen", "--kind", "openai", "--set", "base_url=http://localhost:1/v1", "--set", "model=m")
+	d.ok("bot", "add", "--name", "qwen", "--kind", "openai", "--set", "base_url=http://localhost:1/v1", "--set",
+		"model=m")
 	d.ok("bot", "add", "--name", "claw", "--kind", "openclaw", "--set", "url=ws://127.0.0.1:18789")
 	for _, c := range []struct {
 		code  int
@@ -75,9 +76,12 @@ func TestErrorsInChinese(t *testing.T) {
 		{exitFailed, "", []string{"bot", "set", "1", "concurrent=many"}, []string{`concurrent："many" 不合适（需要数字）`}},
 		{exitFailed, "", []string{"bot", "set", "1", "agent_id=all"}, []string{"agent_id 只能是 owner、anyone 或 off"}},
 		{exitFailed, "", []string{"bot", "set", "1", "max_chars=5"}, []string{"max_chars 是 0 表示不限"}},
-		{exitFailed, "", []string{"bot", "set", "2", "temperature=3", "tools_most=999"}, []string{"temperature 是 3；请选择 0 到 2", "; tools_most 是 999"}},
-		{exitFailed, "", []string{"bot", "set", "3", "url=ws://example.com"}, []string{"url 是 ws://，去往 example.com 的路上"}},
-		{exitFailed, "", []string{"bot", "add", "--name", "parrot", "--kind", "echo"}, []string{`已经有一个叫 "parrot" 的机器人了`}},
+		{exitFailed, "", []string{"bot", "set", "2", "temperature=3", "tools_most=999"},
+			[]string{"temperature 是 3；请选择 0 到 2", "; tools_most 是 999"}},
+		{exitFailed, "", []string{"bot", "set", "3", "url=ws://example.com"},
+			[]string{"url 是 ws://，去往 example.com 的路上"}},
+		{exitFailed, "", []string{"bot", "add", "--name", "parrot", "--kind", "echo"},
+			[]string{`已经有一个叫 "parrot" 的机器人了`}},
 		{exitFailed, "", []string{"user", "add", "ada"}, []string{`这个名称已被使用："ada" 已有账户`}},
 		{exitFailed, "short\n", []string{"user", "add", "bob", "--password-stdin"}, []string{"密码至少要有 8 个字符"}},
 		{exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "fly"}, []string{`没有名为 "fly" 的权限`}},
@@ -89,12 +93,14 @@ func TestErrorsInChinese(t *testing.T) {
 		{exitFailed, "", []string{"learn", "show", "zzzzzzzz"}, []string{"没有知识点"}},
 		{exitFailed, "", []string{"learn", "import", "/nope.csv"}, []string{"patchbay: 没有 /nope.csv 这个文件或文件夹；请检查路径"}},
 		{exitFailed, "", []string{"backup", "restore", "/nope.tar"}, []string{"没有 /nope.tar 这个文件或文件夹；请检查路径"}},
-		{exitFailed, "", []string{"bot", "set", "2", "api_key=@/nope"}, []string{"patchbay: api_key: 没有 /nope 这个文件或文件夹"}},
+		{exitFailed, "", []string{"bot", "set", "2", "api_key=@/nope"},
+			[]string{"patchbay: api_key: 没有 /nope 这个文件或文件夹"}},
 	} {
 		d.failing(c.code, c.stdin, c.args, c.want...)
 	}
 	bad := func(at string) {
-		if o := d.do("question,answer\n,a\n", "learn", "import", "-"); o.code != exitFailed || !strings.Contains(o.stdout, "第 2 条：问题是空的") {
+		if o := d.do("question,answer\n,a\n", "learn", "import", "-"); o.code != exitFailed ||
+			!strings.Contains(o.stdout, "第 2 条：问题是空的") {
 			t.Errorf("%s it says %q and %q", at, o.stdout, o.stderr)
 		}
 		d.failing(exitFailed, "", []string{"learn", "set", "--retention", "0.1"}, "retention 是 0.1；要在 0.80 到 0.97 之间")
@@ -111,7 +117,8 @@ func TestErrors(t *testing.T) {
 		{"user", "list"}, {"key", "list"}, {"bot", "list"}, {"bot", "show", "1"}, {"bind", "1"}, {"ask", "1", "hi"},
 		{"user", "passwd", "ada", "--password-stdin"},
 	} {
-		d.failing(exitFailed, "", args, "there is nothing in "+d.data, "begin with: patchbay serve", "patchbay user add NAME")
+		d.failing(exitFailed, "", args, "there is nothing in "+d.data, "begin with: patchbay serve",
+			"patchbay user add NAME")
 	}
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
@@ -158,8 +165,8 @@ func TestPersonIsNamedWhenThereAreSeveral(t *testing.T) {
 	d.ok("bot", "add", "--name", "x", "--kind", "echo", "--user", "bob")
 }
 
-// What is wrong with the disk, the database or the network is told in words that end in what
-// to do, here and by doctor, in the reader's language.
+// Errors of the disk, the database or the network end with advice, both here and in doctor, in the
+// reader's language.
 func TestErrorsEndInAdvice(t *testing.T) {
 	d := blankDesk(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
@@ -184,18 +191,24 @@ func TestErrorsEndInAdvice(t *testing.T) {
 		err    error
 		en, zh string
 	}{
-		{fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}), "the disk is full. Make room", "磁盘已满。请腾出空间"},
-		{fmt.Errorf("bot 2: api_key: %w", seal.ErrKey), "bot 2: api_key: sealed with another key: is secret", "bot 2: api_key: 是用另一个密钥密封的：secret"},
-		{fmt.Errorf("make the data folder: %w", &fs.PathError{Op: "mkdir", Path: "a/b", Err: syscall.ENOTDIR}), "make the data folder: a part of the path a/b is no folder", "a/b 的路径里有一处不是文件夹"},
-		{fmt.Errorf("connect to the bus: %w", bus.ErrUnreachable), "the bus (NATS) cannot be reached; see whether it runs", "无法连接总线（NATS）；请检查它是否在运行"},
-		{fmt.Errorf("connect to the bus: %w", bus.ErrRefused), "the bus (NATS) refuses; see whether user", "总线（NATS）拒绝连接；请检查 bus.url"},
+		{fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}),
+			"the disk is full. Make room", "磁盘已满。请腾出空间"},
+		{fmt.Errorf("bot 2: api_key: %w", seal.ErrKey), "bot 2: api_key: sealed with another key: is secret",
+			"bot 2: api_key: 是用另一个密钥密封的：secret"},
+		{fmt.Errorf("make the data folder: %w", &fs.PathError{Op: "mkdir", Path: "a/b", Err: syscall.ENOTDIR}),
+			"make the data folder: a part of the path a/b is no folder", "a/b 的路径里有一处不是文件夹"},
+		{fmt.Errorf("connect to the bus: %w", bus.ErrUnreachable),
+			"the bus (NATS) cannot be reached; see whether it runs", "无法连接总线（NATS）；请检查它是否在运行"},
+		{fmt.Errorf("connect to the bus: %w", bus.ErrRefused), "the bus (NATS) refuses; see whether user",
+			"总线（NATS）拒绝连接；请检查 bus.url"},
 		{store.ErrNewer, "the data is of a newer version", "数据来自更新版本的 Patchbay"},
 	} {
 		for lang, want := range map[talk.Lang]string{talk.English: c.en, talk.Chinese: c.zh} {
 			var stderr bytes.Buffer
 			sh := newShell(nil, io.Discard, &stderr, nil)
 			sh.lang = lang
-			if code := sh.fail(c.err); code != exitFailed || !strings.HasPrefix(stderr.String(), "patchbay: ") || !strings.Contains(stderr.String(), want) {
+			if code := sh.fail(c.err); code != exitFailed || !strings.HasPrefix(stderr.String(), "patchbay: ") ||
+				!strings.Contains(stderr.String(), want) {
 				t.Errorf("%v ends with %d and %q", c.err, code, &stderr)
 			}
 		}
@@ -207,16 +220,18 @@ func TestErrorsEndInAdvice(t *testing.T) {
 	}
 }
 
-// A key that is not the one that secrets were sealed with, or is none, is told of in the
-// reader's language, with what to do.
+// A key other than the one that encrypted the secrets, or an invalid one, is reported in the
+// reader's language, with advice.
 func TestWrongSecretInChinese(t *testing.T) {
 	d := blankDesk(t)
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8", "PATCHBAY_LISTEN="+free(t))
 	d.ok("user", "add", "ada")
-	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m",
+		"--set", "api_key=sk-x")
 	other := *d
 	other.env = append(slices.Clone(d.env), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
-	if o := other.do("", "doctor"); !strings.Contains(o.stdout, "不是这个服务的：数据是用另一个密钥密封的") || strings.Contains(o.stdout, "sealed with") {
+	if o := other.do("", "doctor"); !strings.Contains(o.stdout, "不是这个服务的：数据是用另一个密钥密封的") ||
+		strings.Contains(o.stdout, "sealed with") {
 		t.Errorf("doctor says\n%s", o.stdout)
 	}
 	if err := os.WriteFile(filepath.Join(d.data, "secret.key"), []byte("short"), 0o600); err != nil {
@@ -225,8 +240,7 @@ func TestWrongSecretInChinese(t *testing.T) {
 	d.failing(exitFailed, "", []string{"user", "list"}, "至少要有 32 字节", "openssl rand -hex 32")
 }
 
-// What is asked for in every program is there, and a command that lacks a word names those
-// that it takes.
+// The usual flags of every program exist, and an incomplete command lists its subcommands.
 func TestHelpAndVersion(t *testing.T) {
 	d := blankDesk(t)
 	if got, want := d.ok("--version"), d.ok("version"); got != want {
@@ -243,7 +257,7 @@ func TestHelpAndVersion(t *testing.T) {
 	d.failing(exitUsage, "", []string{"completion", "tcsh"}, `"tcsh"`, "bash, zsh or fish")
 }
 
-// What is wrong with a command line is told in one language.
+// Errors of the command line are in a single language.
 func TestUsageErrorsInChinese(t *testing.T) {
 	d := blankDesk(t)
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")

@@ -6,12 +6,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpCmd is what --help prints, for who types it as a command.
+// helpCmd prints the same as --help, as a command.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command that is to be explained; without it, all are listed."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (helpCmd) Help() string {
 	return `Examples:
 
@@ -22,15 +22,15 @@ func (helpCmd) Help() string {
 // Run prints the help of a command.
 func (c *helpCmd) Run(ctx context.Context, sh *shell) error {
 	if run(ctx, append(c.Command, "--help"), sh.stdin, sh.stdout, sh.stderr, sh.env) != exitOK {
-		return usageError{errTold}
+		return usageError{errReported}
 	}
 	return nil
 }
 
-// versionFlag is --version, which means the command version.
+// versionFlag is the flag --version, which runs the command version.
 type versionFlag bool
 
-// BeforeReset prints the version, before anything that is missing can be complained about.
+// BeforeReset prints the version before missing arguments can be reported.
 func (versionFlag) BeforeReset(k *kong.Kong) error {
 	thisBuild().print(k.Stdout)
 	k.Exit(exitOK)

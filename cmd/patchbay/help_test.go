@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/config"
 )
 
-// everyCommand lists all commands, with the groups of commands.
+// everyCommand returns all commands and groups of commands.
 func everyCommand(t *testing.T) []string {
 	t.Helper()
 	var c cli
@@ -34,7 +34,7 @@ func TestHelp(t *testing.T) {
 	d := blankDesk(t)
 	for _, name := range everyCommand(t) {
 		if strings.HasPrefix(name, "serve") || name == "config check" {
-			continue // their flags are the settings, which package config's tests pin down
+			continue // their flags are the settings, which the tests of package config cover
 		}
 		t.Run(name, func(t *testing.T) {
 			file := "help/patchbay"
@@ -62,7 +62,7 @@ func TestEveryCommandHasExamples(t *testing.T) {
 	}
 }
 
-// Every text of the help is there in Chinese, and nothing is that no help has.
+// Every text of the help has a Chinese translation, and every translation is used.
 func TestHelpInChinese(t *testing.T) {
 	d := blankDesk(t)
 	settings := map[string]bool{}
@@ -118,10 +118,13 @@ func TestHelpInChinese(t *testing.T) {
 
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
 	for args, want := range map[string][]string{
-		"--help":           {"用法：patchbay <命令> [选项]\n", "\n选项：\n", "\n开始：\n", "启动服务。", "运行“patchbay <命令> --help”查看某个命令的用法。\n"},
-		"bot add --help":   {"用法：patchbay bot add --name=NAME --kind=KIND [选项]\n", "接入机器人。", "\n例子：\n\n    patchbay bot add", "以 JSON 格式输出结果。"},
-		"help bot show":    {"用法：patchbay bot show <bot> [选项]\n", "\n参数：\n", "机器人的编号或名称。"},
-		"serve --help":     {"xiaozhi 的设置：", "选项优先于环境变量", "设备没有说明语言时使用的语言。允许：zh 或 en。默认：zh。", "存放 --secret 的值的文件。", "=false 关闭。", "\n例子：\n"},
+		"--help": {"用法：patchbay <命令> [选项]\n", "\n选项：\n", "\n开始：\n", "启动服务。",
+			"运行“patchbay <命令> --help”查看某个命令的用法。\n"},
+		"bot add --help": {"用法：patchbay bot add --name=NAME --kind=KIND [选项]\n", "接入机器人。",
+			"\n例子：\n\n    patchbay bot add", "以 JSON 格式输出结果。"},
+		"help bot show": {"用法：patchbay bot show <bot> [选项]\n", "\n参数：\n", "机器人的编号或名称。"},
+		"serve --help": {"xiaozhi 的设置：", "选项优先于环境变量", "设备没有说明语言时使用的语言。允许：zh 或 en。默认：zh。", "存放 --secret 的值的文件。",
+			"=false 关闭。", "\n例子：\n"},
 		"tool deny --help": {"主人的任何程序和机器人都看不到这个工具"},
 	} {
 		got := d.ok(strings.Fields(args)...)
@@ -130,7 +133,8 @@ func TestHelpInChinese(t *testing.T) {
 				t.Errorf("patchbay %s does not say %q but\n%s", args, w, got)
 			}
 		}
-		for _, w := range []string{"Default:", "Allowed:", "File that", "Usage:", "Flags:", "Commands:", "Arguments:", "Examples:", "Settings of"} {
+		for _, w := range []string{"Default:", "Allowed:", "File that", "Usage:", "Flags:", "Commands:", "Arguments:",
+			"Examples:", "Settings of"} {
 			if strings.Contains(got, w) {
 				t.Errorf("patchbay %s says %q", args, w)
 			}

@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// helpInChinese has each text of the help as the structs of the commands have it, and behind a
-// tab on the next line the same in Chinese. TestHelpInChinese finds what is missing.
+// helpInChinese has each text of the help as in the structs of the commands and, on the next line
+// after a tab, in Chinese. TestHelpInChinese finds missing ones.
 //
 //go:embed help_zh.txt
 var helpInChinese string
@@ -32,7 +32,7 @@ var chineseHelp = sync.OnceValue(func() map[string]string {
 	return texts
 })
 
-// inChinese is a text of the help in Chinese.
+// inChinese returns a help text in Chinese.
 func inChinese(text string) string {
 	if chinese, ok := chineseHelp()[text]; ok {
 		return chinese
@@ -43,7 +43,7 @@ func inChinese(text string) string {
 	return settingInChinese(text)
 }
 
-// What stands around the texts of settings, as settingHelp has it in English.
+// Patterns around the texts of settings, as settingHelp formats them in English.
 var (
 	sayValueFile = talk.Say{Zh: "存放 %s 的值的文件。", En: "File that holds the value of %s."}
 	sayRange     = talk.Say{Zh: "允许：%s。", En: " Allowed: %s."}
@@ -52,8 +52,7 @@ var (
 	rangeWords   = strings.NewReplacer(" to ", " 到 ", " or ", " 或 ")
 )
 
-// settingInChinese is the text of a setting in Chinese: what it means, what it can be, and
-// what it is if nobody says.
+// settingInChinese translates the help of a setting: its meaning, its values, and its default.
 func settingInChinese(text string) string {
 	if flag, ok := strings.CutPrefix(text, "File that holds the value of "); ok {
 		return sayValueFile.In(talk.Chinese, strings.TrimSuffix(flag, "."))
@@ -77,8 +76,8 @@ func settingInChinese(text string) string {
 	return chinese
 }
 
-// proseInChinese is what stands above, between and below the examples of a command, which
-// stay as they are typed.
+// proseInChinese translates the text above, between and below the examples of a command. The
+// examples stay unchanged.
 func proseInChinese(detail string) string {
 	parts := strings.Split(detail, "\n\n")
 	for i, part := range parts {
@@ -90,7 +89,7 @@ func proseInChinese(detail string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// translateHelp puts what the help says into the language of the terminal.
+// translateHelp translates the help into the language of the terminal.
 func translateHelp(k *kong.Kong, lang talk.Lang) {
 	if lang != talk.Chinese {
 		return
@@ -123,17 +122,19 @@ func translateHelp(k *kong.Kong, lang talk.Lang) {
 
 var exampleTitle = regexp.MustCompile(`^Examples?:$`)
 
-// chineseFrame translates the lines that the parser itself writes around the help. It is
-// given a line at a time.
+// chineseFrame translates the lines that the parser itself prints around the help. Each Write gets
+// one line.
 type chineseFrame struct{ to io.Writer }
 
 var (
-	frameWords = strings.NewReplacer("Usage: ", "用法：", "Flags:\n", "选项：\n", "Arguments:\n", "参数：\n", "Commands:\n", "命令：\n",
+	frameWords = strings.NewReplacer("Usage: ", "用法：", "Flags:\n", "选项：\n", "Arguments:\n", "参数：\n", "Commands:\n",
+		"命令：\n",
 		"<command>", "<命令>", "[flags]", "[选项]")
 	frameLine = regexp.MustCompile(`^(Usage: .*|Flags:|Arguments:|Commands:)\n$`)
 	frameEnd  = regexp.MustCompile(`^Run "(.*) <command> --help" for more information on a command\.\n$`)
-	// The parser has the English; $1 is the command.
-	sayFrameEnd = talk.Say{Zh: "运行“$1 <命令> --help”查看某个命令的用法。\n", En: "Run \"$1 <command> --help\" for more information on a command.\n"}
+	// The English text is the parser's; $1 is the command.
+	sayFrameEnd = talk.Say{Zh: "运行“$1 <命令> --help”查看某个命令的用法。\n",
+		En: "Run \"$1 <command> --help\" for more information on a command.\n"}
 )
 
 func (f *chineseFrame) Write(p []byte) (int, error) {

@@ -6,9 +6,9 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
-	"patchbay/internal/board"
 	"patchbay/internal/config"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -22,7 +22,7 @@ type keyAddCmd struct {
 	dataFlags    `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (keyAddCmd) Help() string {
 	return `The key is shown once. What is kept is a hash of it.
 
@@ -42,17 +42,17 @@ var (
 	sayKeyExpires = talk.Say{Zh: "有效期至 %s。", En: "It is good until %s."}
 )
 
-// Run makes the key.
+// Run creates the key.
 func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
 	expires, err := c.expires()
 	if err != nil {
 		return err
 	}
-	var rules board.Rules
+	var rules hub.Rules
 	if err := c.change(&rules); err != nil {
 		return err
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, c.User)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		if err := noteAct(ctx, b, control.ActKeyMade, control.AboutKey(k, "", p.Name)); err != nil {
+		if err := recordAdminEvent(ctx, b, control.EventKeyMade, control.AboutKey(k, "", p.Name)); err != nil {
 			return err
 		}
 		return sh.result(struct {
@@ -95,7 +95,8 @@ func (c *keyAddCmd) expires() (time.Duration, error) {
 	}
 	d, err := config.ParseDuration(c.Expires)
 	if err != nil || d <= 0 {
-		return 0, usage(talk.Say{Zh: "--expires 是 %q；请写成 12h 或 90d 这样的时间", En: "--expires is %q; give a time such as 12h or 90d"}, c.Expires)
+		return 0, usage(talk.Say{Zh: "--expires 是 %q；请写成 12h 或 90d 这样的时间",
+			En: "--expires is %q; give a time such as 12h or 90d"}, c.Expires)
 	}
 	return d, nil
 }

@@ -16,7 +16,7 @@ type keyListCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (keyListCmd) Help() string {
 	return `Examples:
 
@@ -41,7 +41,7 @@ var (
 
 // Run lists the keys.
 func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		whose := ""
 		if c.User != "" {
 			p, err := person(ctx, b, c.User)
@@ -69,9 +69,11 @@ func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
 		return sh.result(list, func() {
 			var rows [][]string
 			for _, k := range list {
-				rows = append(rows, []string{k.ID, people[k.Person], k.Name, join(k.Scopes), keyBot(sh, k.Key), k.Hint, sh.when(k.Used), keyState(sh, k.Key), sh.rules(k.Rules)})
+				rows = append(rows, []string{k.ID, people[k.Person], k.Name, join(k.Scopes), keyBot(sh, k.Key), k.Hint,
+					sh.when(k.Used), keyState(sh, k.Key), sh.rules(k.Rules)})
 			}
-			sh.table([]talk.Say{{Zh: "ID", En: "ID"}, sayUser, sayName, sayScopes, sayBot, sayHint, sayUsed, sayState, sayRulesHead}, rows)
+			sh.table([]talk.Say{{Zh: "ID", En: "ID"}, sayUser, sayName, sayScopes, sayBot, sayHint, sayUsed, sayState,
+				sayRulesHead}, rows)
 		})
 	})
 }

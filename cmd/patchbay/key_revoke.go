@@ -16,7 +16,7 @@ type keyRevokeCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (keyRevokeCmd) Help() string {
 	return `A running server refuses the key from its next use on.
 
@@ -29,13 +29,14 @@ var sayKeyRevoked = talk.Say{Zh: "密钥 %s 已吊销。", En: "The key %s is re
 
 // Run revokes the key.
 func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		k, err := b.Store.Keys.ByID(ctx, c.ID)
 		if err == nil {
 			err = b.Store.Keys.Revoke(ctx, c.ID, time.Now())
 		}
 		if errors.Is(err, store.ErrNotFound) {
-			return talk.Say{Zh: "没有 id 为 %q 的密钥；patchbay key list 会列出现有的", En: "there is no key with the id %q; patchbay key list shows those there are"}.Wrong(c.ID)
+			return talk.Say{Zh: "没有 id 为 %q 的密钥；patchbay key list 会列出现有的",
+				En: "there is no key with the id %q; patchbay key list shows those there are"}.Wrong(c.ID)
 		}
 		if err != nil {
 			return err
@@ -45,7 +46,7 @@ func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
 			if err != nil {
 				return err
 			}
-			if err := noteAct(ctx, b, control.ActKeyRevoked, control.AboutKey(k, "", p.Name)); err != nil {
+			if err := recordAdminEvent(ctx, b, control.EventKeyRevoked, control.AboutKey(k, "", p.Name)); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -20,13 +20,14 @@ type keyRuleFlags struct {
 	KeepArgs  *bool    `help:"Whether the audit trail keeps the arguments of its calls." negatable:""`
 }
 
-// given says whether any flag is.
+// given reports whether any flag is set.
 func (f *keyRuleFlags) given() bool {
-	return f.AllowTool != nil || f.DenyTool != nil || f.Dangerous != nil || f.People != nil || f.Rate != nil || f.KeepArgs != nil
+	return f.AllowTool != nil || f.DenyTool != nil || f.Dangerous != nil || f.People != nil || f.Rate != nil ||
+		f.KeepArgs != nil
 }
 
-// change applies the flags to rules: what is given replaces what was.
-func (f *keyRuleFlags) change(r *board.Rules) error {
+// change applies the flags to rules: given values replace the old ones.
+func (f *keyRuleFlags) change(r *hub.Rules) error {
 	for _, list := range []struct {
 		given []string
 		into  *[]string
@@ -57,7 +58,7 @@ type keyRulesCmd struct {
 	dataFlags    `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (keyRulesCmd) Help() string {
 	return `Without a flag it shows the rules. What is given replaces what was of its kind, and "" takes that back; the rest stays. What its owner denies (patchbay tool deny), no key may call.
 
@@ -70,10 +71,10 @@ Examples:
     patchbay key rules 0198c4d2 --clear`
 }
 
-// keyRow is a key with its rules readable.
+// keyRow is a key with readable rules.
 type keyRow struct {
 	store.Key
-	Rules board.Rules `json:"rules,omitzero"`
+	Rules hub.Rules `json:"rules,omitzero"`
 }
 
 var (
@@ -83,7 +84,7 @@ var (
 
 // Run shows or changes the rules.
 func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		k, err := findKey(ctx, b, c.ID)
 		if err != nil {
 			return err
@@ -93,7 +94,7 @@ func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		if c.Clear {
-			row.Rules = board.Rules{}
+			row.Rules = hub.Rules{}
 		}
 		if err := c.change(&row.Rules); err != nil {
 			return err
@@ -114,18 +115,17 @@ func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 func readKeyRow(k store.Key) (keyRow, error) {
-	rules, err := board.ParseRules(k.Rules)
+	rules, err := hub.ParseRules(k.Rules)
 	if err != nil {
 		err = talk.Say{Zh: "密钥 %s：%v", En: "key %s: %v"}.Wrong(k.ID, err)
 	}
 	return keyRow{k, rules}, err
 }
 
-// leastPrefix is how much of an id is enough to name a key.
+// leastPrefix is the minimum length of the prefix of an ID that names a key.
 const leastPrefix = 4
 
-// findKey finds a key that was not revoked, by id, by the beginning of its id, or
-// by name.
+// findKey finds a valid key by ID, by prefix of its ID, or by name.
 func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
 	keys, err := b.Store.Keys.ByPerson(ctx, "")
 	if err != nil {
@@ -143,11 +143,13 @@ func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
 	}
 	switch len(found) {
 	case 0:
-		return store.Key{}, talk.Say{Zh: "没有密钥 %q；patchbay key list 会列出现有的", En: "there is no key %q; patchbay key list shows those there are"}.Wrong(ref)
+		return store.Key{}, talk.Say{Zh: "没有密钥 %q；patchbay key list 会列出现有的",
+			En: "there is no key %q; patchbay key list shows those there are"}.Wrong(ref)
 	case 1:
 		return found[0], nil
 	}
-	return store.Key{}, talk.Say{Zh: "这可能指好几个密钥；请多写几位 id，key list 会显示它", En: "several keys are meant by that; give more of the id, as key list shows it"}.Wrong()
+	return store.Key{}, talk.Say{Zh: "这可能指好几个密钥；请多写几位 id，key list 会显示它",
+		En: "several keys are meant by that; give more of the id, as key list shows it"}.Wrong()
 }
 
 var (
@@ -159,8 +161,8 @@ var (
 	sayRuleKeeps  = talk.Say{Zh: "留存参数", En: "arguments kept"}
 )
 
-// rules is a short form of a key's rules; empty if there are none.
-func (sh *shell) rules(r board.Rules) string {
+// rules formats a key's rules briefly; empty if there are none.
+func (sh *shell) rules(r hub.Rules) string {
 	var parts []string
 	add := func(given bool, s talk.Say, args ...any) {
 		if given {

@@ -8,7 +8,8 @@ import (
 func TestKeyRules(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")
-	got := d.ok("key", "add", "--name", "editor", "--scope", "mcp", "--allow-tool", "files_*,send_message", "--deny-tool", "files_delete", "--dangerous", "lamp_reset", "--rate", "60", "--keep-args")
+	got := d.ok("key", "add", "--name", "editor", "--scope", "mcp", "--allow-tool", "files_*,send_message",
+		"--deny-tool", "files_delete", "--dangerous", "lamp_reset", "--rate", "60", "--keep-args")
 	const all = "only files_* send_message, not files_delete, dangerous lamp_reset, 60/min, arguments kept"
 	if !strings.Contains(got, all) {
 		t.Errorf("it is added with %q", got)
@@ -27,14 +28,17 @@ func TestKeyRules(t *testing.T) {
 		want string
 	}{
 		{[]string{"editor"}, all},
-		{[]string{id[:len(id)-2], "--rate", "5"}, "only files_* send_message, not files_delete, dangerous lamp_reset, 5/min, arguments kept"},
-		{[]string{id, "--allow-tool", "lamp_*", "--no-keep-args"}, "only lamp_*, not files_delete, dangerous lamp_reset, 5/min"},
+		{[]string{id[:len(id)-2], "--rate", "5"},
+			"only files_* send_message, not files_delete, dangerous lamp_reset, 5/min, arguments kept"},
+		{[]string{id, "--allow-tool", "lamp_*", "--no-keep-args"},
+			"only lamp_*, not files_delete, dangerous lamp_reset, 5/min"},
 		{[]string{"editor", "--deny-tool", "", "--rate", "0"}, "only lamp_*, dangerous lamp_reset"},
 		{[]string{"editor", "--clear", "--deny-tool", "x"}, "not x"},
 		{[]string{"editor"}, "not x"},
 		{[]string{"editor", "--clear"}, "all tools of its owner"},
 	} {
-		if got := d.ok(append([]string{"key", "rules"}, c.args...)...); got != "The key “editor” ("+id+"): "+c.want+"\n" {
+		if got := d.ok(append([]string{"key", "rules"}, c.args...)...); got != "The key “editor” ("+id+"): "+c.want+
+			"\n" {
 			t.Errorf("key rules %q says %q, want %q", c.args, got, c.want)
 		}
 	}
@@ -45,7 +49,7 @@ func TestKeyRules(t *testing.T) {
 	d.failing(exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "mcp", "--deny-tool", "a.b"}, `"a.b"`)
 	d.ok("key", "add", "--name", "editor", "--scope", "mcp")
 	d.failing(exitFailed, "", []string{"key", "rules", "editor"}, "several keys", "key list")
-	// A key that was revoked is out of the way.
+	// A revoked key does not make the name ambiguous.
 	d.ok("key", "revoke", id)
 	if got := d.ok("key", "rules", "editor"); strings.Contains(got, id) {
 		t.Errorf("a revoked key is meant: %q", got)

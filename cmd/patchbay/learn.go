@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// learnFlags say whose knowledge points are meant, and where they are.
+// learnFlags say whose knowledge points to use, and where they are.
 type learnFlags struct {
 	User      string `help:"Whose knowledge points; may be left out while there is one person." placeholder:"NAME"`
 	Server    string `help:"Server to ask, wherever it runs; or PATCHBAY_SERVER." placeholder:"URL"`
@@ -26,10 +26,10 @@ type learnFlags struct {
 	dataFlags `embed:""`
 }
 
-// again is what has to follow a command that is suggested, so that it finds the
-// same knowledge points.
-func (f learnFlags) again() string {
-	suffix := f.dataFlags.again()
+// retryFlags returns the flags to append to a suggested command, so that it uses the same knowledge
+// points.
+func (f learnFlags) retryFlags() string {
+	suffix := f.dataFlags.retryFlags()
 	if f.User != "" {
 		suffix += " --user " + quoteWord(f.User)
 	}
@@ -39,11 +39,11 @@ func (f learnFlags) again() string {
 	return suffix
 }
 
-// envLearnKey is where programs made for the service that Learn follows have their
-// key.
+// envLearnKey is the environment variable in which programs made for the service that Learn is
+// compatible with have their key.
 const envLearnKey = "LEARN_ASSISTANT_API_KEY"
 
-// key is the key that was given, if one was.
+// key returns the given key, if any.
 func (f learnFlags) key(sh *shell) string {
 	for _, key := range []string{f.Key, sh.getenv(config.EnvKey), sh.getenv(envLearnKey)} {
 		if key != "" {
@@ -53,8 +53,8 @@ func (f learnFlags) key(sh *shell) string {
 	return ""
 }
 
-// far is the server that was named, or nil if none was.
-func (f learnFlags) far(sh *shell) (*learnFar, error) {
+// remoteServer returns the named server, or nil if none was named.
+func (f learnFlags) remoteServer(sh *shell) (*learnRemote, error) {
 	address := f.Server
 	if address == "" {
 		address = sh.getenv(config.EnvServer)
@@ -67,49 +67,48 @@ func (f learnFlags) far(sh *shell) (*learnFar, error) {
 	case key == "":
 		return nil, usage(talk.Say{Zh: "缺少服务器的密钥；请用 --key 或 PATCHBAY_KEY 给出（在那里运行 patchbay key add --name laptop --scope learn 可生成）", En: "a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn makes one there)"})
 	case f.User != "":
-		return nil, usage(talk.Say{Zh: "服务器在别处时 --user 没有用：密钥已说明知识点是谁的", En: "--user is of no use with a server elsewhere: the key says whose the knowledge points are"})
+		return nil, usage(talk.Say{Zh: "服务器在别处时 --user 没有用：密钥已说明知识点是谁的",
+			En: "--user is of no use with a server elsewhere: the key says whose the knowledge points are"})
 	}
-	// Clients of Learn are often given the address of its door.
-	r, err := serverFlags{Server: strings.TrimSuffix(strings.TrimRight(address, "/"), learnDoor), Key: key}.remote(sh)
+	// Clients of Learn are often configured with the URL of its endpoint.
+	r, err := serverFlags{Server: strings.TrimSuffix(strings.TrimRight(address, "/"), learnEndpoint),
+		Key: key}.remote(sh)
 	if err != nil {
 		return nil, err
 	}
-	return &learnFar{r}, nil
+	return &learnRemote{r}, nil
 }
 
-// learnCaller calls Learn's tools: at a server elsewhere, at the one that runs on
-// the data folder, or in the folder itself.
+// learnCaller calls Learn's tools: on a remote server, on the server that runs on the data
+// directory, or in the data directory itself.
 type learnCaller interface {
-	// call calls a tool and decodes its result into a variable, unless that is nil.
-	// An error of type *learnTrouble is the tool's own.
+	// call calls a tool and decodes its result into a variable, unless that is nil. An error of
+	// type *learnError is the tool's own.
 	call(ctx context.Context, name string, args, into any) error
 }
 
-// learnTrouble is what a tool says about why it did nothing.
-type learnTrouble struct {
+// learnError is an error that a tool returns.
+type learnError struct {
 	text string
-	// reason is for programs, such as "already_reviewed"; empty: there is only the
-	// text.
+	// reason is for programs, such as "already_reviewed"; empty if there is only the text.
 	reason string
-	// structured is the same for programs, and perhaps more.
+	// structured is the error for programs, perhaps with more details.
 	structured json.RawMessage
 }
 
-func (e *learnTrouble) Error() string { return e.text }
+func (e *learnError) Error() string { return e.text }
 
-// learnLimit is how long a call may take. Another schedule for a deck gives all its
-// points new dates.
+// learnLimit is the timeout of a call. A new schedule for a deck reschedules all its points.
 const learnLimit = 10 * time.Minute
 
-// open finds where the knowledge points are and hands over what calls the tools
-// there.
+// open determines where the knowledge points are, and calls use with a caller of the tools there.
 func (f learnFlags) open(ctx context.Context, sh *shell, use func(learnCaller) error) error {
-	far, err := f.far(sh)
+	remoteLearn, err := f.remoteServer(sh)
 	if err != nil {
 		return err
 	}
-	if far != nil {
-		return use(far)
+	if remoteLearn != nil {
+		return use(remoteLearn)
 	}
 	settings, err := f.load(sh)
 	if err != nil {
@@ -118,12 +117,12 @@ func (f learnFlags) open(ctx context.Context, sh *shell, use func(learnCaller) e
 	if !hasData(settings) {
 		return f.noData(settings)
 	}
-	r, err := running(ctx, sh, settings)
+	r, err := findRunning(ctx, sh, settings)
 	if err != nil {
 		return err
 	}
 	if r != nil {
-		return use(&learnNear{sh, r, f.User})
+		return use(&learnLocalServer{sh, r, f.User})
 	}
 	return withBase(ctx, sh, settings, func(b *app.Base) error {
 		p, err := person(ctx, b, f.User)
@@ -134,20 +133,19 @@ func (f learnFlags) open(ctx context.Context, sh *shell, use func(learnCaller) e
 		if err != nil {
 			return err
 		}
-		return use(&learnHere{learn.Provider{Service: service}, p, string(sh.lang)})
+		return use(&learnLocalData{learn.Provider{Service: service}, p, string(sh.lang)})
 	})
 }
 
-// learnService is Learn without a server. Nobody is there to judge.
+// learnService returns Learn without a server. No model is available to judge.
 func learnService(sh *shell, b *app.Base) (*learn.Service, error) {
 	o, err := app.LearnOptions(b, sh.logger())
 	return learn.New(o), err
 }
 
-// learnWith opens the data that is there and hands over Learn and whose points are
-// meant.
+// learnWith opens existing data and calls use with Learn and the person.
 func (f learnFlags) learnWith(ctx context.Context, sh *shell, use func(s *learn.Service, person string) error) error {
-	return f.with(ctx, sh, func(b *app.Base) error {
+	return f.withData(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, f.User)
 		if err != nil {
 			return err
@@ -160,21 +158,22 @@ func (f learnFlags) learnWith(ctx context.Context, sh *shell, use func(s *learn.
 	})
 }
 
-// learnHere calls tools in the data folder.
-type learnHere struct {
+// learnLocalData calls tools in the data directory.
+type learnLocalData struct {
 	provider learn.Provider
 	person   store.Person
 	lang     string
 }
 
-func (l *learnHere) call(ctx context.Context, name string, args, into any) error {
+func (l *learnLocalData) call(ctx context.Context, name string, args, into any) error {
 	text, err := json.Marshal(args)
 	if err != nil {
 		return err
 	}
-	res, err := l.provider.Call(ctx, &tool.Call{Tool: name, Args: text, Caller: tool.Caller{Person: l.person.ID, Door: "cli", Lang: l.lang}})
+	res, err := l.provider.Call(ctx, &tool.Call{Tool: name, Args: text,
+		Caller: tool.Caller{Person: l.person.ID, Channel: "cli", Lang: l.lang}})
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == tool.BadArgs {
-		return &learnTrouble{text: e.Told}
+		return &learnError{text: e.Told}
 	}
 	if err != nil {
 		return err
@@ -182,14 +181,14 @@ func (l *learnHere) call(ctx context.Context, name string, args, into any) error
 	return learnResult(res, into)
 }
 
-// learnNear calls tools at the server that runs on the data folder.
-type learnNear struct {
+// learnLocalServer calls tools on the server that runs on the data directory.
+type learnLocalServer struct {
 	sh   *shell
 	r    *remote
 	user string
 }
 
-func (l *learnNear) call(ctx context.Context, name string, args, into any) error {
+func (l *learnLocalServer) call(ctx context.Context, name string, args, into any) error {
 	text, err := json.Marshal(args)
 	if err != nil {
 		return err
@@ -207,13 +206,13 @@ func (l *learnNear) call(ctx context.Context, name string, args, into any) error
 		return nil
 	})
 	if told {
-		l.sh.progressEnds()
+		l.sh.clearProgress()
 	}
 	switch {
 	case err != nil:
 		return err
 	case end.Code == tool.BadArgs:
-		return &learnTrouble{text: end.Error}
+		return &learnError{text: end.Error}
 	case end.Error != "":
 		return toolError(end)
 	case end.Result == nil:
@@ -222,10 +221,10 @@ func (l *learnNear) call(ctx context.Context, name string, args, into any) error
 	return learnResult(end.Result, into)
 }
 
-// learnResult reads the result of a tool.
+// learnResult decodes the result of a tool.
 func learnResult(res *tool.Result, into any) error {
 	if res.IsError {
-		trouble := &learnTrouble{text: res.Words(), structured: res.Structured}
+		trouble := &learnError{text: res.PlainText(), structured: res.Structured}
 		var why struct {
 			Error string `json:"error"`
 		}
@@ -238,25 +237,28 @@ func learnResult(res *tool.Result, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(res.Structured, into); err != nil {
-		return talk.Say{Zh: "结果读不了；服务器是别的版本吗？%v", En: "the result cannot be read; is the server of another version? %v"}.Wrong(err)
+		return talk.Say{Zh: "结果读不了；服务器是别的版本吗？%v",
+			En: "the result cannot be read; is the server of another version? %v"}.Wrong(err)
 	}
 	return nil
 }
 
-// learnFar calls tools at a server elsewhere, and brings files there.
-type learnFar struct{ *remote }
+// learnRemote calls tools on a remote server, and transfers files.
+type learnRemote struct{ *remote }
 
-// learnDoor is where a server has Learn's tools.
-const learnDoor = "/api/mcp"
+// learnEndpoint is the path of Learn's tools on a server.
+const learnEndpoint = "/api/mcp"
 
-// errLearnKey says what is wrong with a key.
-var errLearnKey = talk.Say{Zh: "服务器拒绝了密钥；它需要 learn 权限（在那里运行 patchbay key add --name laptop --scope learn 可生成），且不能已吊销", En: "the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked"}.Wrong()
+// errLearnKey explains an invalid key.
+var errLearnKey = talk.Say{Zh: "服务器拒绝了密钥；它需要 learn 权限（在那里运行 patchbay key add --name laptop --scope learn 可生成），且不能已吊销",
+	En: "the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked"}.Wrong()
 
-func (l *learnFar) call(ctx context.Context, name string, args, into any) error {
+func (l *learnRemote) call(ctx context.Context, name string, args, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, learnLimit)
 	defer cancel()
 	params := map[string]any{"name": name, "arguments": args}
-	resp, err := l.send(ctx, http.MethodPost, learnDoor, map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+	resp, err := l.send(ctx, http.MethodPost, learnEndpoint,
+		map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 	if err != nil {
 		return learnRefusal(err)
 	}
@@ -272,14 +274,14 @@ func (l *learnFar) call(ctx context.Context, name string, args, into any) error 
 	}
 	switch {
 	case answer.Error != nil:
-		return &learnTrouble{text: answer.Error.Message}
+		return &learnError{text: answer.Error.Message}
 	case answer.Result == nil:
 		return talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
 	}
 	return learnResult(answer.Result, into)
 }
 
-// learnRefusal says what kind of key a server wants at Learn's door.
+// learnRefusal explains which key a server requires for Learn.
 func learnRefusal(err error) error {
 	if errors.Is(err, errUnauthorized) {
 		return errLearnKey

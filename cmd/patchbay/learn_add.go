@@ -23,7 +23,7 @@ type learnAddCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnAddCmd) Help() string {
 	return `It is due at once. Files of other kinds are read by: patchbay learn import
 
@@ -39,15 +39,17 @@ var (
 	sayLearnAddedN = talk.Say{Zh: "已添加 %d 个，未添加 %d 个。", En: "Added: %d, left out: %d."}
 )
 
-// Run adds.
+// Run adds the points.
 func (c *learnAddCmd) Run(ctx context.Context, sh *shell) error {
 	switch {
 	case c.File != "" && c.Question != "":
-		return usage(talk.Say{Zh: "请给出问题和答案，或者 --file，不要两样都给", En: "give a question with its answer, or --file, not both"})
+		return usage(talk.Say{Zh: "请给出问题和答案，或者 --file，不要两样都给",
+			En: "give a question with its answer, or --file, not both"})
 	case c.File != "" && c.NoPlan:
 		return usage(talk.Say{Zh: "--no-plan 只用于单个知识点", En: "--no-plan is for a single knowledge point"})
 	case c.File == "" && (c.Question == "" || c.Answer == ""):
-		return usage(talk.Say{Zh: "请给出问题和答案，各用引号括起来，或者 --file", En: "give a question and its answer, both in quotes, or --file"})
+		return usage(talk.Say{Zh: "请给出问题和答案，各用引号括起来，或者 --file",
+			En: "give a question and its answer, both in quotes, or --file"})
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		if c.File != "" {
@@ -83,22 +85,22 @@ func (c *learnAddCmd) args(question, answer string) map[string]any {
 	return args
 }
 
-// learnAdded is what became of many lines.
+// learnAdded is the result of adding many lines.
 type learnAdded struct {
 	Created []string    `json:"created"`
 	Errors  []learnLine `json:"errors"`
 }
 
-// learnLine says what is wrong with a line.
+// learnLine is an invalid line with its error.
 type learnLine struct {
 	Line  int    `json:"line"`
 	Error string `json:"error"`
 }
 
 const (
-	// learnAtOnce is how many points a tool takes at once.
+	// learnAtOnce is how many points a tool accepts at once.
 	learnAtOnce = 50
-	// maxPair is the longest line with a question and its answer, in bytes.
+	// maxPair is the maximum length of a line with a question and its answer, in bytes.
 	maxPair = 256 << 10
 )
 
@@ -125,19 +127,19 @@ func (c *learnAddCmd) addLines(ctx context.Context, sh *shell, l learnCaller) er
 	case shown != nil:
 		return shown
 	case len(out.Created) == 0 && len(out.Errors) > 0:
-		return errTold
+		return errReported
 	case len(out.Created) == 0:
 		return talk.Say{Zh: "没有可添加的行", En: "there is no line to add"}.Wrong()
 	}
 	return nil
 }
 
-// eachPack reads lines and adds them, as many at once as is allowed.
+// eachPack reads lines and adds them in batches of the maximum size.
 func (c *learnAddCmd) eachPack(ctx context.Context, l learnCaller, in io.Reader, out *learnAdded) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxPair)
 	var pack []map[string]any
-	var at []int // their lines
+	var at []int // line numbers
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimPrefix(lines.Text(), "\ufeff")
 		if strings.TrimSpace(line) == "" {
@@ -165,7 +167,8 @@ func (c *learnAddCmd) eachPack(ctx context.Context, l learnCaller, in io.Reader,
 	return c.addPack(ctx, l, pack, at, out)
 }
 
-func (c *learnAddCmd) addPack(ctx context.Context, l learnCaller, pack []map[string]any, at []int, out *learnAdded) error {
+func (c *learnAddCmd) addPack(ctx context.Context, l learnCaller, pack []map[string]any, at []int,
+	out *learnAdded) error {
 	var made struct {
 		Created []string `json:"created"`
 		Errors  []struct {
@@ -174,8 +177,8 @@ func (c *learnAddCmd) addPack(ctx context.Context, l learnCaller, pack []map[str
 		} `json:"errors"`
 	}
 	err := l.call(ctx, "create_knowledge_points", map[string]any{"points": pack, "draft": c.Draft}, &made)
-	if t := asTrouble(err); t != nil && json.Unmarshal(t.structured, &made) == nil && len(made.Errors) > 0 {
-		err = nil // all of them are wrong, and it is said of each why
+	if t := asLearnError(err); t != nil && json.Unmarshal(t.structured, &made) == nil && len(made.Errors) > 0 {
+		err = nil // all of them are invalid, each with its own error
 	}
 	for _, bad := range made.Errors {
 		if bad.Index >= 0 && bad.Index < len(at) {

@@ -20,7 +20,7 @@ type learnDeckCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnDeckCmd) Help() string {
 	return `A deck is made by what is put into it, or by a setting. What it says nothing about is as patchbay learn set says; "" takes a decision back. Another schedule gives all its points new dates and keeps their history.
 
@@ -35,11 +35,12 @@ Examples:
 
 var (
 	sayDeckSaved   = talk.Say{Zh: "牌组 %s：%s", En: "The deck %s: %s"}
-	sayDeckRemoved = talk.Say{Zh: "牌组 %s 已删除，其中的知识点移到了默认牌组。", En: "The deck %s is deleted; its knowledge points are in the default one."}
-	sayDeckCommon  = talk.Say{Zh: "设置与所有牌组相同", En: "has the settings of all decks"}
+	sayDeckRemoved = talk.Say{Zh: "牌组 %s 已删除，其中的知识点移到了默认牌组。",
+		En: "The deck %s is deleted; its knowledge points are in the default one."}
+	sayDeckCommon = talk.Say{Zh: "设置与所有牌组相同", En: "has the settings of all decks"}
 )
 
-// Run lists decks, or changes one.
+// Run lists the decks, or changes one.
 func (c *learnDeckCmd) Run(ctx context.Context, sh *shell) error {
 	rules, err := c.changes()
 	if err != nil {
@@ -69,7 +70,7 @@ func (c *learnDeckCmd) Run(ctx context.Context, sh *shell) error {
 func (c *learnDeckCmd) save(ctx context.Context, sh *shell, l learnCaller, rules map[string]any) error {
 	args := map[string]any{"name": c.Name, "settings": rules}
 	if c.Rename != "" {
-		// The tool would make a deck that is not there.
+		// The tool would create a missing deck.
 		if _, err := c.find(ctx, l); err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func learnDecks(ctx context.Context, l learnCaller) ([]json.RawMessage, error) {
 	return out.Decks, err
 }
 
-// find looks the deck up.
+// find returns the deck.
 func (c *learnDeckCmd) find(ctx context.Context, l learnCaller) (json.RawMessage, error) {
 	decks, err := learnDecks(ctx, l)
 	if err != nil {
@@ -109,7 +110,8 @@ func (c *learnDeckCmd) find(ctx context.Context, l learnCaller) (json.RawMessage
 			return raw, nil
 		}
 	}
-	return nil, talk.Say{Zh: "没有牌组 %q；--new 可新建它，patchbay learn deck 会列出现有的", En: "there is no deck %q; --new makes it, and patchbay learn deck lists those there are"}.Wrong(c.Name)
+	return nil, talk.Say{Zh: "没有牌组 %q；--new 可新建它，patchbay learn deck 会列出现有的",
+		En: "there is no deck %q; --new makes it, and patchbay learn deck lists those there are"}.Wrong(c.Name)
 }
 
 func (c *learnDeckCmd) list(ctx context.Context, sh *shell, l learnCaller) error {
@@ -134,7 +136,8 @@ func (c *learnDeckCmd) list(ctx context.Context, sh *shell, l learnCaller) error
 	return sh.result(decks, func() { sh.learnDecks(rows, true) })
 }
 
-// ownSettings are what a deck decided for itself, in words; empty: nothing.
+// ownSettings describes the settings of a deck that differ from the defaults; empty if there are
+// none.
 func ownSettings(own json.RawMessage) string {
 	var settings map[string]json.RawMessage
 	if json.Unmarshal(own, &settings) != nil {

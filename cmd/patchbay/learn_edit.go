@@ -20,7 +20,7 @@ type learnEditCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnEditCmd) Help() string {
 	return `Its plan and its history stay, whatever is written anew.
 
@@ -38,7 +38,8 @@ var sayLearnChanged = talk.Say{Zh: "已更改（%s，%s）：%s", En: "Changed (
 func (c *learnEditCmd) Run(ctx context.Context, sh *shell) error {
 	args := c.changes()
 	if len(args) == 0 {
-		return usage(talk.Say{Zh: "没有要更改的内容；请看：patchbay learn edit --help", En: "there is nothing to change; see: patchbay learn edit --help"})
+		return usage(talk.Say{Zh: "没有要更改的内容；请看：patchbay learn edit --help",
+			En: "there is nothing to change; see: patchbay learn edit --help"})
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		id, err := learnID(ctx, l, c.ID)
@@ -54,7 +55,10 @@ func (c *learnEditCmd) Run(ctx context.Context, sh *shell) error {
 		if err := json.Unmarshal(row, &p); err != nil {
 			return err
 		}
-		return sh.result(row, func() { sh.say(sayLearnChanged, learnShort(p.ID), sh.learnState(p.State), learnHeading(p.Question)) })
+		return sh.result(row, func() {
+			sh.say(sayLearnChanged, learnShort(p.ID), sh.learnState(p.State),
+				learnHeading(p.Question))
+		})
 	})
 }
 

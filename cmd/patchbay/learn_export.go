@@ -21,7 +21,7 @@ type learnExportCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnExportCmd) Help() string {
 	return `JSON holds all: texts, plans and history; patchbay learn import reads it back. A file that is there is replaced only when the new one is whole.
 
@@ -37,12 +37,12 @@ var (
 	sayExportedN = talk.Say{Zh: "已写入 %s。", En: "Written to %s."}
 )
 
-// unknownPoints is how many points there were if nobody counted.
+// unknownPoints means that the number of points is not known.
 const unknownPoints = -1
 
-// Run exports.
+// Run exports the points.
 func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
-	far, err := c.far(sh)
+	remoteLearn, err := c.remoteServer(sh)
 	if err != nil {
 		return err
 	}
@@ -51,17 +51,18 @@ func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	write := func(w io.Writer) (int, error) { return c.write(ctx, sh, far, format, w) }
+	write := func(w io.Writer) (int, error) { return c.write(ctx, sh, remoteLearn, format, w) }
 	if toOutput {
 		if _, ok := terminal(sh.stdout); ok && format == "apkg" {
-			return usage(talk.Say{Zh: "Anki 包不能在终端里看；请写一个文件名", En: "an Anki package is nothing to read on a terminal; name a file"})
+			return usage(talk.Say{Zh: "Anki 包不能在终端里看；请写一个文件名",
+				En: "an Anki package is nothing to read on a terminal; name a file"})
 		}
 		_, err := write(sh.stdout)
-		sh.barEnds()
+		sh.endProgress()
 		return err
 	}
 	n, err := writeWhole(c.File, write)
-	sh.barEnds()
+	sh.endProgress()
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func exported(file, format string, n int) map[string]any {
 	return out
 }
 
-// format is what to write.
+// format returns the export format.
 func (c *learnExportCmd) format(toOutput bool) (string, error) {
 	if c.Format != "" {
 		return c.Format, nil
@@ -96,23 +97,25 @@ func (c *learnExportCmd) format(toOutput bool) (string, error) {
 	case ".markdown":
 		return "md", nil
 	}
-	return "", usage(talk.Say{Zh: "从名称 %s 看不出要写什么格式；请用 --format json、csv、md 或 apkg", En: "the name %s does not say what to write; give --format json, csv, md or apkg"}, c.File)
+	return "", usage(talk.Say{Zh: "从名称 %s 看不出要写什么格式；请用 --format json、csv、md 或 apkg",
+		En: "the name %s does not say what to write; give --format json, csv, md or apkg"}, c.File)
 }
 
 // write writes the points.
-func (c *learnExportCmd) write(ctx context.Context, sh *shell, far *learnFar, format string, w io.Writer) (n int, err error) {
-	if far != nil {
-		return unknownPoints, far.exportFile(ctx, sh, format, c.Deck, w)
+func (c *learnExportCmd) write(ctx context.Context, sh *shell, remoteLearn *learnRemote, format string,
+	w io.Writer) (n int, err error) {
+	if remoteLearn != nil {
+		return unknownPoints, remoteLearn.exportFile(ctx, sh, format, c.Deck, w)
 	}
 	err = c.learnWith(ctx, sh, func(s *learn.Service, person string) error {
-		n, err = s.Export(ctx, person, learn.ExportOptions{Format: format, Deck: c.Deck, Progress: sh.bar}, w)
+		n, err = s.Export(ctx, person, learn.ExportOptions{Format: format, Deck: c.Deck, Progress: sh.showProgress}, w)
 		return err
 	})
 	return n, err
 }
 
-// exportFile gets a file from the server.
-func (l *learnFar) exportFile(ctx context.Context, sh *shell, format, deck string, w io.Writer) error {
+// exportFile downloads a file from the server.
+func (l *learnRemote) exportFile(ctx context.Context, sh *shell, format, deck string, w io.Writer) error {
 	query := url.Values{"format": {format}}
 	if deck != "" {
 		query.Set("deck", deck)
@@ -122,14 +125,14 @@ func (l *learnFar) exportFile(ctx context.Context, sh *shell, format, deck strin
 		return err
 	}
 	defer resp.Body.Close()
-	if _, err = io.Copy(w, &counted{from: resp.Body, size: max(0, resp.ContentLength), told: sh.bar}); err != nil {
+	if _, err = io.Copy(w, &progressReader{from: resp.Body, size: max(0, resp.ContentLength),
+		report: sh.showProgress}); err != nil {
 		return talk.Say{Zh: "文件没有传完：%v", En: "the file did not come whole: %v"}.Wrong(err)
 	}
 	return nil
 }
 
-// writeWhole writes a file under another name beside it and gives it its own when
-// all of it is there.
+// writeWhole writes a temporary file beside the target and renames it when it is complete.
 func writeWhole(name string, write func(io.Writer) (int, error)) (n int, err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
@@ -143,7 +146,7 @@ func writeWhole(name string, write func(io.Writer) (int, error)) (n int, err err
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(f.Name()) //nolint:errcheck // what went wrong before matters more
+			os.Remove(f.Name()) //nolint:errcheck // the earlier error matters more
 		}
 	}()
 	n, err = write(f)
@@ -156,7 +159,7 @@ func writeWhole(name string, write func(io.Writer) (int, error)) (n int, err err
 	return n, os.Rename(f.Name(), name)
 }
 
-// writeInto writes to what is no file, such as a pipe.
+// writeInto writes to something that is not a regular file, such as a pipe.
 func writeInto(name string, write func(io.Writer) (int, error)) (n int, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {

@@ -25,7 +25,7 @@ type learnImportCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnImportCmd) Help() string {
 	return `All of a file is imported or nothing. What was imported before is known again: its text and tags become those of the file, and its plan and history stay.
 
@@ -38,43 +38,47 @@ Examples:
 }
 
 var (
-	sayImported    = talk.Say{Zh: "已导入（%s）：新增 %d，更改 %d，未变 %d。", En: "Imported (%s): %d added, %d changed, %d as they were."}
-	sayWouldImport = talk.Say{Zh: "将导入（%s）：新增 %d，更改 %d，未变 %d。", En: "It would import (%s): %d added, %d changed, %d as they were."}
-	sayDecksMade   = talk.Say{Zh: "新的牌组：%s", En: "New decks: %s"}
-	sayImportRow   = talk.Say{Zh: "第 %d 条：%s", En: "row %d: %s"}
-	sayImportMore  = talk.Say{Zh: "……另有 %d 处。", En: "… and %d more."}
+	sayImported = talk.Say{Zh: "已导入（%s）：新增 %d，更改 %d，未变 %d。",
+		En: "Imported (%s): %d added, %d changed, %d as they were."}
+	sayWouldImport = talk.Say{Zh: "将导入（%s）：新增 %d，更改 %d，未变 %d。",
+		En: "It would import (%s): %d added, %d changed, %d as they were."}
+	sayDecksMade  = talk.Say{Zh: "新的牌组：%s", En: "New decks: %s"}
+	sayImportRow  = talk.Say{Zh: "第 %d 条：%s", En: "row %d: %s"}
+	sayImportMore = talk.Say{Zh: "……另有 %d 处。", En: "… and %d more."}
 )
 
-// badMost is how many bad rows are shown; --json has them all.
-const badMost = 20
+// maxRowErrors is how many invalid rows are printed; --json prints all.
+const maxRowErrors = 20
 
-// Run imports.
+// Run imports the file.
 func (c *learnImportCmd) Run(ctx context.Context, sh *shell) error {
-	far, err := c.far(sh)
+	remoteLearn, err := c.remoteServer(sh)
 	if err != nil {
 		return err
 	}
-	out, err := c.bring(ctx, sh, far)
-	sh.barEnds()
+	out, err := c.runImport(ctx, sh, remoteLearn)
+	sh.endProgress()
 	if err != nil {
 		return err
 	}
-	if err := sh.result(out, func() { sh.imported(out, c.DryRun) }); err != nil {
+	if err := sh.result(out, func() { sh.showImported(out, c.DryRun) }); err != nil {
 		return err
 	}
 	switch {
 	case out.Done || c.DryRun:
 		return nil
-	case len(out.Bad) > 0 && !c.SkipBad:
-		return talk.Say{Zh: "没有导入任何内容，因为有 %d 处不对；请改正，或用 --skip-bad 略过", En: "nothing was imported, as something is wrong in %d places; mend them, or leave them out with --skip-bad"}.Wrong(len(out.Bad))
+	case len(out.RowErrors) > 0 && !c.SkipBad:
+		return talk.Say{Zh: "没有导入任何内容，因为有 %d 处不对；请改正，或用 --skip-bad 略过",
+			En: "nothing was imported, as something is wrong in %d places; mend them, or leave them out with --skip-bad"}.Wrong(len(out.RowErrors))
 	}
 	return talk.Say{Zh: "没有导入任何内容", En: "nothing was imported"}.Wrong()
 }
 
-// bring takes the file to where the points are.
-func (c *learnImportCmd) bring(ctx context.Context, sh *shell, far *learnFar) (*learn.Imported, error) {
-	if far != nil && c.File == "-" {
-		return far.importFile(ctx, sh, c, sh.stdin, -1)
+// runImport imports the file where the points are.
+func (c *learnImportCmd) runImport(ctx context.Context, sh *shell,
+	remoteLearn *learnRemote) (*learn.ImportResult, error) {
+	if remoteLearn != nil && c.File == "-" {
+		return remoteLearn.importFile(ctx, sh, c, sh.stdin, -1)
 	}
 	f, done, err := c.file(sh)
 	if err != nil {
@@ -85,20 +89,21 @@ func (c *learnImportCmd) bring(ctx context.Context, sh *shell, far *learnFar) (*
 	if err != nil {
 		return nil, err
 	}
-	if far != nil {
-		return far.importFile(ctx, sh, c, f, size)
+	if remoteLearn != nil {
+		return remoteLearn.importFile(ctx, sh, c, f, size)
 	}
-	var out *learn.Imported
+	var out *learn.ImportResult
 	err = c.learnWith(ctx, sh, func(s *learn.Service, person string) error {
 		out, err = s.Import(ctx, person, learn.ImportFile{
-			Name: c.name(), Format: c.Format, Deck: c.Deck, Reader: f, Size: size, DryRun: c.DryRun, SkipBad: c.SkipBad, Progress: sh.bar,
+			Name: c.name(), Format: c.Format, Deck: c.Deck, Reader: f, Size: size, DryRun: c.DryRun,
+			SkipBadRows: c.SkipBad, Progress: sh.showProgress,
 		})
 		return err
 	})
 	return out, err
 }
 
-// name helps to find the format.
+// name returns the file name, from which the format is detected.
 func (c *learnImportCmd) name() string {
 	if c.File == "-" {
 		return ""
@@ -106,8 +111,8 @@ func (c *learnImportCmd) name() string {
 	return filepath.Base(c.File)
 }
 
-// file opens the file. Standard input is put into one, as its beginning is read
-// before the rest, and of some formats the end. Done lets go of it.
+// file opens the file. Standard input is copied to a temporary file, since the beginning and, for
+// some formats, the end is read first. done releases it.
 func (c *learnImportCmd) file(sh *shell) (f *os.File, done func(), err error) {
 	if c.File != "-" {
 		f, err = os.Open(c.File)
@@ -118,7 +123,7 @@ func (c *learnImportCmd) file(sh *shell) (f *os.File, done func(), err error) {
 	}
 	done = func() {
 		f.Close()
-		os.Remove(f.Name()) //nolint:errcheck // the system tidies up
+		os.Remove(f.Name()) //nolint:errcheck // otherwise the system cleans up
 	}
 	n, err := io.Copy(f, io.LimitReader(sh.stdin, transfer.MaxSize+1))
 	if err == nil && n > transfer.MaxSize {
@@ -141,8 +146,8 @@ func sizeOf(f *os.File) (int64, error) {
 	return info.Size(), nil
 }
 
-// imported tells what became of a file.
-func (sh *shell) imported(out *learn.Imported, dry bool) {
+// showImported prints the result of an import.
+func (sh *shell) showImported(out *learn.ImportResult, dry bool) {
 	switch {
 	case dry:
 		sh.say(sayWouldImport, out.Format, out.Added, out.Changed, out.Unchanged)
@@ -152,21 +157,21 @@ func (sh *shell) imported(out *learn.Imported, dry bool) {
 	if len(out.Decks) > 0 && (out.Done || dry) {
 		sh.say(sayDecksMade, plain(join(out.Decks)))
 	}
-	for i, bad := range out.Bad {
-		if i == badMost {
-			sh.say(sayImportMore, len(out.Bad)-badMost)
+	for i, bad := range out.RowErrors {
+		if i == maxRowErrors {
+			sh.say(sayImportMore, len(out.RowErrors)-maxRowErrors)
 			break
 		}
 		text := bad.In(sh.lang)
 		if bad.What != "" {
 			text = short(bad.What, maxHeading) + ": " + text
 		}
-		sh.say(sayImportRow, bad.Row, oneLine(plain(text)))
+		sh.say(sayImportRow, bad.Row, singleLine(plain(text)))
 	}
 }
 
-// bar tells how far long work is, where somebody looks.
-func (sh *shell) bar(done, total int) {
+// showProgress prints the progress on a terminal.
+func (sh *shell) showProgress(done, total int) {
 	if _, ok := terminal(sh.stderr); !ok {
 		return
 	}
@@ -177,14 +182,15 @@ func (sh *shell) bar(done, total int) {
 	fmt.Fprint(sh.stderr, wipeLine+text)
 }
 
-// barEnds makes room for the result.
-func (sh *shell) barEnds() { sh.progressEnds() }
+// endProgress clears the progress line.
+func (sh *shell) endProgress() { sh.clearProgress() }
 
-// learnPath is where a server takes and gives files.
+// learnPath is the path for imports and exports on a server.
 const learnPath = "/api/v1/learn/"
 
-// importFile sends a file to the server. A size below 0 is not known.
-func (l *learnFar) importFile(ctx context.Context, sh *shell, c *learnImportCmd, from io.Reader, size int64) (*learn.Imported, error) {
+// importFile uploads a file to the server. A negative size means unknown.
+func (l *learnRemote) importFile(ctx context.Context, sh *shell, c *learnImportCmd, from io.Reader,
+	size int64) (*learn.ImportResult, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"format": c.Format, "deck": c.Deck, "name": c.name()} {
 		if value != "" {
@@ -196,34 +202,37 @@ func (l *learnFar) importFile(ctx context.Context, sh *shell, c *learnImportCmd,
 			query.Set(name, "true")
 		}
 	}
-	resp, err := l.file(ctx, http.MethodPost, "import", query, &counted{from: from, size: size, told: sh.bar}, size)
+	resp, err := l.file(ctx, http.MethodPost, "import", query,
+		&progressReader{from: from, size: size, report: sh.showProgress}, size)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	var out learn.Imported
+	var out learn.ImportResult
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
-		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
+		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器",
+			En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
 	}
 	return &out, nil
 }
 
-// counted tells how much was read.
-type counted struct {
+// progressReader reports how much was read.
+type progressReader struct {
 	from       io.Reader
 	size, done int64
-	told       func(done, total int)
+	report     func(done, total int)
 }
 
-func (c *counted) Read(b []byte) (int, error) {
+func (c *progressReader) Read(b []byte) (int, error) {
 	n, err := c.from.Read(b)
 	c.done += int64(n)
-	c.told(int(c.done>>10), int(c.size>>10))
+	c.report(int(c.done>>10), int(c.size>>10))
 	return n, err
 }
 
-// file makes a call whose body, or answer, is a file.
-func (l *learnFar) file(ctx context.Context, method, what string, query url.Values, body io.Reader, size int64) (*http.Response, error) {
+// file sends a request whose body or response is a file.
+func (l *learnRemote) file(ctx context.Context, method, what string, query url.Values, body io.Reader,
+	size int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, l.url+learnPath+what+"?"+query.Encode(), body)
 	if err != nil {
 		return nil, err
@@ -243,7 +252,7 @@ func (l *learnFar) file(ctx context.Context, method, what string, query url.Valu
 		return nil, talk.Say{Zh: "无法连接 %s：%v", En: "%s cannot be reached: %v"}.Wrong(l.url, unwrapURL(err))
 	}
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnprocessableEntity {
-		return resp, nil // the second says in the same form what is wrong with a file
+		return resp, nil // the body of the second has the error of the file in the same format
 	}
 	defer resp.Body.Close()
 	return nil, learnRefusal(l.refusal(resp))

@@ -11,34 +11,32 @@ import (
 	"golang.org/x/term"
 )
 
-// typist reads what somebody types: lines, and single keys on a terminal. Where
-// there is none, a key is the first letter of a line. It is used by one goroutine
-// at a time.
-type typist struct {
+// keyReader reads the user's input: lines, and single keys on a terminal. Without a terminal, a key
+// is the first letter of a line. It is not safe for concurrent use.
+type keyReader struct {
 	sh *shell
 	fd int
-	// typed is what came from the terminal; nil: there is none.
+	// typed receives the keys of the terminal; nil if there is none.
 	typed chan rune
-	err   error // why typed is closed
-	// Each value in want has one letter read. Nothing is read ahead: whether Ctrl-D
-	// ends the input is decided by the mode of the terminal when a read begins.
+	err   error // why typed was closed
+	// Each value in want requests one character. Nothing is read ahead: the terminal mode at the
+	// start of a read decides whether Ctrl-D ends the input.
 	want  chan struct{}
-	asked bool // a letter was wanted, and has not come yet
+	asked bool // a character was requested and has not arrived
 }
 
-func newTypist(sh *shell) *typist {
+func newKeyReader(sh *shell) *keyReader {
 	fd, ok := terminal(sh.stdin)
 	if !ok {
-		return &typist{sh: sh}
+		return &keyReader{sh: sh}
 	}
-	t := &typist{sh: sh, fd: fd, typed: make(chan rune), want: make(chan struct{}, 1)}
-	// Nothing ends a read from a terminal, so this goroutine is left to the end of
-	// the process.
+	t := &keyReader{sh: sh, fd: fd, typed: make(chan rune), want: make(chan struct{}, 1)}
+	// A read from a terminal cannot be canceled, so this goroutine lives until the process ends.
 	go t.read(sh.stdin)
 	return t
 }
 
-func (t *typist) read(from io.Reader) {
+func (t *keyReader) read(from io.Reader) {
 	defer close(t.typed)
 	in := bufio.NewReader(from)
 	for range t.want {
@@ -51,17 +49,17 @@ func (t *typist) read(from io.Reader) {
 	}
 }
 
-// What keys send.
+// Characters that keys send.
 const (
 	keyInterrupt = 3
 	keyEnd       = 4
 	keyEscape    = 27
 )
 
-// next is what is typed next.
-func (t *typist) next(ctx context.Context) (rune, error) {
+// next returns the next character.
+func (t *keyReader) next(ctx context.Context) (rune, error) {
 	if !t.asked {
-		t.want <- struct{}{} // it has room for the one
+		t.want <- struct{}{} // it has a buffer of one
 		t.asked = true
 	}
 	select {
@@ -76,9 +74,9 @@ func (t *typist) next(ctx context.Context) (rune, error) {
 	}
 }
 
-// line reads a line, which the terminal lets people mend while they type. At the
-// end of the input it returns io.EOF.
-func (t *typist) line(ctx context.Context) (string, error) {
+// line reads a line, which the terminal lets people edit. At the end of the input it returns
+// io.EOF.
+func (t *keyReader) line(ctx context.Context) (string, error) {
 	if t.typed == nil {
 		return t.sh.readLine(ctx)
 	}
@@ -94,8 +92,8 @@ func (t *typist) line(ctx context.Context) (string, error) {
 	}
 }
 
-// key prompts for a key and reads it: '\n' is Enter. Ctrl-C and Ctrl-D are io.EOF.
-func (t *typist) key(ctx context.Context, out io.Writer, prompt string) (rune, error) {
+// key prompts for a key and reads it: '\n' is Enter. Ctrl-C and Ctrl-D return io.EOF.
+func (t *keyReader) key(ctx context.Context, out io.Writer, prompt string) (rune, error) {
 	if t.typed == nil {
 		fmt.Fprint(out, prompt)
 		line, err := t.sh.readLine(ctx)
@@ -127,13 +125,13 @@ func (t *typist) key(ctx context.Context, out io.Writer, prompt string) (rune, e
 	}
 }
 
-// escapeTime is within which time the rest of what a key sends comes. Nothing comes
-// after the key Escape itself.
+// escapeTime is how soon the rest of an escape sequence arrives. Nothing follows the key Escape
+// itself.
 const escapeTime = 50 * time.Millisecond
 
-// escape reads the rest of what arrows and their like send, which is no answer
-// although it ends with a letter.
-func (t *typist) escape(ctx context.Context) {
+// escape discards the rest of an escape sequence, such as that of an arrow key, which ends with a
+// letter that is not an answer.
+func (t *keyReader) escape(ctx context.Context) {
 	for n := 0; ; n++ {
 		soon, cancel := context.WithTimeout(ctx, escapeTime)
 		r, err := t.next(soon)

@@ -4,8 +4,7 @@ package main
 
 import "testing"
 
-// On a terminal grades are single keys, lines can be mended while they are typed,
-// and Ctrl-C and Ctrl-D end the session.
+// On a terminal grades are single keys, lines can be edited, and Ctrl-C and Ctrl-D end the session.
 func TestLearnReviewOnATerminal(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")
@@ -21,10 +20,12 @@ func TestLearnReviewOnATerminal(t *testing.T) {
 	}{
 		{"keys", []step{
 			{"First?\x1b[0m\r\n> ", "xx\x7f\x7f德国\n"},
-			{"\x1b[1mbold\x1b[0m answer\r\n", ""}, {grades, "\x1b[A"}, {"", "h"}, // an arrow, which ends in A, is no grade
+			// the sequence of an arrow key ends in A, but is no grade
+			{"\x1b[1mbold\x1b[0m answer\r\n", ""}, {grades, "\x1b[A"}, {"", "h"},
 			{"hard → ", ""}, {"Second?", "\n"}, {grades, "\x03"},
 		}, []string{"Reviewed: 1, of these again: 0"}},
-		{"the end at a question", []step{{"Second?", "\n"}, {grades, "x"}, {"a again", ""}, {grades, "e"}, {"easy → ", ""}, {"Third?", ""}, {"\n> ", "\x04"}}, []string{"Reviewed: 1"}},
+		{"the end at a question", []step{{"Second?", "\n"}, {grades, "x"}, {"a again", ""}, {grades, "e"},
+			{"easy → ", ""}, {"Third?", ""}, {"\n> ", "\x04"}}, []string{"Reviewed: 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			session := d.typing("learn", "review")

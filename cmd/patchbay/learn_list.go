@@ -18,7 +18,7 @@ type learnListCmd struct {
 	learnFlags  `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnListCmd) Help() string {
 	return `The newest come first. Of ids the last letters are shown, which are enough for the other commands; --json has them whole.
 
@@ -43,17 +43,18 @@ const (
 	leastQuestion = 20
 	// deckWidth is how many columns of a deck's name are shown.
 	deckWidth = 20
-	// searchMost is how many points a search finds.
-	searchMost = 100
+	// maxSearchResults is the maximum number of results of a search.
+	maxSearchResults = 100
 )
 
-// Run lists.
+// Run lists the points.
 func (c *learnListCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 1 {
 		return usage(talk.Say{Zh: "--limit 是 %d；至少是 1", En: "--limit is %d; it must be at least 1"}, c.Limit)
 	}
 	if c.Trash && c.learnFilter != (learnFilter{}) {
-		return usage(talk.Say{Zh: "--trash 会列出所有已删除的内容；不能同时给出 --deck 和 --tag", En: "--trash lists all that was deleted; --deck and --tag cannot be given with it"})
+		return usage(talk.Say{Zh: "--trash 会列出所有已删除的内容；不能同时给出 --deck 和 --tag",
+			En: "--trash lists all that was deleted; --deck and --tag cannot be given with it"})
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		rows, more, err := c.rows(ctx, l)
@@ -64,16 +65,16 @@ func (c *learnListCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-// rows reads as many points as are wanted; more says that there are others.
+// rows returns at most the requested number of points; more means that there are others.
 func (c *learnListCmd) rows(ctx context.Context, l learnCaller) (rows []json.RawMessage, more bool, err error) {
 	name, args := "list_knowledge_points", c.put(map[string]any{})
 	most := c.Limit
 	switch {
 	case c.Query != "":
-		name, most = "search_knowledge_points", min(c.Limit, searchMost)
+		name, most = "search_knowledge_points", min(c.Limit, maxSearchResults)
 		args["query"] = c.Query
 		if c.All {
-			most = searchMost
+			most = maxSearchResults
 		}
 	case c.Trash:
 		name = learnTrash
@@ -99,7 +100,7 @@ func (c *learnListCmd) rows(ctx context.Context, l learnCaller) (rows []json.Raw
 	return rows, more, err
 }
 
-// learnTable shows points as wide as the terminal is.
+// learnTable prints points in the width of the terminal.
 func (sh *shell) learnTable(rows []json.RawMessage, more bool) {
 	if len(rows) == 0 {
 		sh.say(sayLearnNothing)
@@ -107,7 +108,8 @@ func (sh *shell) learnTable(rows []json.RawMessage, more bool) {
 	}
 	points := make([]learnPoint, 0, len(rows))
 	cells := make([][]string, 0, len(rows))
-	widths := [4]int{learnShortID, columns(sayState.In(sh.lang)), columns(sayLearnDue.In(sh.lang)), columns(sayLearnDeck.In(sh.lang))}
+	widths := [4]int{learnShortID, columns(sayState.In(sh.lang)), columns(sayLearnDue.In(sh.lang)),
+		columns(sayLearnDeck.In(sh.lang))}
 	for _, row := range rows {
 		var p learnPoint
 		if json.Unmarshal(row, &p) != nil {

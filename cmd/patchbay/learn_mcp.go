@@ -16,7 +16,7 @@ type learnMcpCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnMcpCmd) Help() string {
 	return `An MCP server on standard input and output, for programs that start theirs themselves, such as Claude Desktop and Cursor. It carries their messages to Learn at a server and stores nothing. Make a key with: patchbay key add --name desktop --scope learn
 
@@ -43,27 +43,29 @@ Examples:
     patchbay learn mcp --server https://board.example.org`
 }
 
-// Run carries messages until the program closes standard input.
+// Run forwards messages until the client closes standard input.
 func (c *learnMcpCmd) Run(ctx context.Context, sh *shell) error {
 	flags := learnFlags{Server: c.Server, Key: c.Key, dataFlags: c.dataFlags}
 	key := flags.key(sh)
 	if key == "" {
-		return usage(talk.Say{Zh: "缺少密钥；生成一个：patchbay key add --name desktop --scope learn%s，然后用 PATCHBAY_KEY 给出", En: "a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"}, c.again())
+		return usage(talk.Say{Zh: "缺少密钥；生成一个：patchbay key add --name desktop --scope learn%s，然后用 PATCHBAY_KEY 给出",
+			En: "a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"}, c.retryFlags())
 	}
 	address, err := c.address(ctx, sh)
 	if err != nil {
 		return err
 	}
 	err = stdio.Serve(ctx, stdio.Options{
-		In: sh.stdin, Out: sh.stdout, URL: address, Key: key, Logger: observe.NewLogger(sh.stderr, "warn", "text"), Program: "patchbay learn mcp",
+		In: sh.stdin, Out: sh.stdout, URL: address, Key: key, Logger: observe.NewLogger(sh.stderr, "warn", "text"),
+		Program: "patchbay learn mcp",
 	})
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // programs end their servers like this
+		return nil // the usual way to end a stdio server
 	}
 	return err
 }
 
-// address is where the server is.
+// address returns the URL of the server.
 func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
 	if c.Server != "" {
 		return c.Server, nil
@@ -71,7 +73,7 @@ func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
 	if address := sh.getenv(config.EnvServer); address != "" {
 		return address, nil
 	}
-	r, err := reach(ctx, sh, c.dataFlags, serverFlags{})
+	r, err := findServer(ctx, sh, c.dataFlags, serverFlags{})
 	if err != nil {
 		return "", err
 	}
@@ -79,7 +81,7 @@ func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
 		return "", talk.Say{
 			Zh: "这个数据文件夹上没有运行服务；启动服务：patchbay serve%s，或用 --server 或 PATCHBAY_SERVER 指定一个",
 			En: "no server runs on the data folder; start one with: patchbay serve%s, or name one with --server or PATCHBAY_SERVER",
-		}.Wrong(c.again())
+		}.Wrong(c.retryFlags())
 	}
 	return r.url, nil
 }

@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// learnPoint is a knowledge point as the tools give it.
+// learnPoint is a knowledge point as returned by the tools.
 type learnPoint struct {
 	ID       string      `json:"id"`
 	Question string      `json:"question"`
@@ -25,7 +25,7 @@ type learnPoint struct {
 	Plan     []learnPlan `json:"review_schedules"`
 }
 
-// learnPlan is a row of a point's plan.
+// learnPlan is one entry of a point's review plan.
 type learnPlan struct {
 	Day       string    `json:"review_date"`
 	Number    int       `json:"review_number"`
@@ -34,7 +34,7 @@ type learnPlan struct {
 	Recall    string    `json:"recall_text"`
 }
 
-// learnFilter says which points are meant.
+// learnFilter selects points.
 type learnFilter struct {
 	Deck string `help:"Only those of this deck." placeholder:"DECK"`
 	Tag  string `help:"Only those with this tag." placeholder:"TAG"`
@@ -51,11 +51,12 @@ func (f learnFilter) put(args map[string]any) map[string]any {
 	return args
 }
 
-// learnPage is how many points are asked for at a time, as many as the tools give.
+// learnPage is how many points are requested at a time, the maximum of the tools.
 const learnPage = 500
 
-// learnPages reads a list of points to its end, or until use wants no more.
-func learnPages(ctx context.Context, l learnCaller, name string, args map[string]any, use func(rows []json.RawMessage) (more bool)) error {
+// learnPages reads a list of points to its end, or until use returns false.
+func learnPages(ctx context.Context, l learnCaller, name string, args map[string]any,
+	use func(rows []json.RawMessage) (more bool)) error {
 	for {
 		var page struct {
 			Rows []json.RawMessage `json:"knowledge_points"`
@@ -72,29 +73,31 @@ func learnPages(ctx context.Context, l learnCaller, name string, args map[string
 }
 
 const (
-	// learnWholeID is how long an id is.
+	// learnWholeID is the length of an ID.
 	learnWholeID = 36
-	// learnShortID is how much of the end of an id tables show: its beginning is the
-	// time, which many have in common.
+	// learnShortID is how many of an ID's last characters are shown in tables: the first ones
+	// encode the time and are often equal.
 	learnShortID = 8
-	// learnLeastID is how much of the end of an id is enough to name a point.
+	// learnLeastID is how many of an ID's last characters are needed to name a point.
 	learnLeastID = 4
 )
 
-// learnTrash is the tool that lists what was deleted.
+// learnTrash is the tool that lists deleted points.
 const learnTrash = "list_deleted_knowledge_points"
 
 func learnShort(id string) string { return id[max(0, len(id)-learnShortID):] }
 
-// learnFind finds the whole id of a point of which somebody gave the end. List is
-// the tool that lists where it may be.
+// learnFind returns the whole ID of a point from its last characters. list is the tool that lists
+// the points to search.
 func learnFind(ctx context.Context, l learnCaller, list, id string) (string, error) {
 	id = strings.ToLower(strings.TrimSpace(id))
 	if len(id) >= learnWholeID {
 		return id, nil
 	}
 	if len(id) < learnLeastID {
-		return "", usage(talk.Say{Zh: "%q 作为 id 太短；请至少写出它的最后 %d 个字母，learn list 会显示它们", En: "%q is too short for an id; give at least %d of its last letters, as learn list shows them"}, id, learnLeastID)
+		return "", usage(talk.Say{Zh: "%q 作为 id 太短；请至少写出它的最后 %d 个字母，learn list 会显示它们",
+			En: "%q is too short for an id; give at least %d of its last letters, as learn list shows them"}, id,
+			learnLeastID)
 	}
 	var found []string
 	err := learnPages(ctx, l, list, map[string]any{"limit": learnPage}, func(rows []json.RawMessage) bool {
@@ -112,16 +115,19 @@ func learnFind(ctx context.Context, l learnCaller, list, id string) (string, err
 	case err != nil:
 		return "", err
 	case len(found) == 0 && list == learnTrash:
-		return "", talk.Say{Zh: "回收站里没有 %q；patchbay learn list --trash 会列出里面有什么", En: "there is no %q in the trash; patchbay learn list --trash shows what is"}.Wrong(id)
+		return "", talk.Say{Zh: "回收站里没有 %q；patchbay learn list --trash 会列出里面有什么",
+			En: "there is no %q in the trash; patchbay learn list --trash shows what is"}.Wrong(id)
 	case len(found) == 0:
-		return "", talk.Say{Zh: "没有知识点 %q；patchbay learn list 会列出现有的", En: "there is no knowledge point %q; patchbay learn list shows those there are"}.Wrong(id)
+		return "", talk.Say{Zh: "没有知识点 %q；patchbay learn list 会列出现有的",
+			En: "there is no knowledge point %q; patchbay learn list shows those there are"}.Wrong(id)
 	case len(found) > 1:
-		return "", talk.Say{Zh: "以 %q 结尾的 id 有 %d 个；请多写几位", En: "%q are the last letters of %d ids; give more of them"}.Wrong(id, len(found))
+		return "", talk.Say{Zh: "以 %q 结尾的 id 有 %d 个；请多写几位",
+			En: "%q are the last letters of %d ids; give more of them"}.Wrong(id, len(found))
 	}
 	return found[0], nil
 }
 
-// learnID is learnFind among the points that are not in the trash.
+// learnID is learnFind among the points that are not deleted.
 func learnID(ctx context.Context, l learnCaller, id string) (string, error) {
 	return learnFind(ctx, l, "list_knowledge_points", id)
 }
@@ -137,7 +143,7 @@ var learnStates = map[string]talk.Say{
 	"done":        {Zh: "已完成", En: "done"},
 }
 
-// learnState is where a point stands, in words.
+// learnState returns the name of a point's state.
 func (sh *shell) learnState(name string) string {
 	if s, ok := learnStates[name]; ok {
 		return s.In(sh.lang)
@@ -145,7 +151,7 @@ func (sh *shell) learnState(name string) string {
 	return name
 }
 
-// learnDue writes when a point is due: a date as it is, a moment by the clock here.
+// learnDue formats a due time: a date as it is, a time in the local time zone.
 func (sh *shell) learnDue(due string) string {
 	at, err := time.Parse(time.RFC3339, due)
 	if err != nil {
@@ -158,10 +164,10 @@ func (sh *shell) learnDue(due string) string {
 	return at.Format("2006-01-02 15:04")
 }
 
-// plainWidth is how wide lines are where nobody says how wide they may be.
+// plainWidth is the line width without a terminal.
 const plainWidth = 100
 
-// width is how many columns standard output has.
+// width returns the number of columns of standard output.
 func (sh *shell) width() int {
 	if fd, ok := terminal(sh.stdout); ok {
 		if w, _, err := term.GetSize(fd); err == nil && w > 0 {
@@ -171,14 +177,14 @@ func (sh *shell) width() int {
 	return plainWidth
 }
 
-// learnHeading is a short form of a question, for messages.
+// learnHeading shortens a question for messages.
 func learnHeading(question string) string { return short(question, maxHeading) }
 
 // maxHeading is how many columns of a question a message shows.
 const maxHeading = 60
 
-// asTrouble finds what a tool said in an error, or nil.
-func asTrouble(err error) *learnTrouble {
-	t, _ := errors.AsType[*learnTrouble](err)
+// asLearnError returns the error of a tool within err, or nil.
+func asLearnError(err error) *learnError {
+	t, _ := errors.AsType[*learnError](err)
 	return t
 }

@@ -19,7 +19,7 @@ type learnReviewCmd struct {
 	learnFlags  `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnReviewCmd) Help() string {
 	return `Asks what is due. Recall the answer, or type it, and press Enter to see it. Then say how well you knew it: a (again), h (hard), g (good), e (easy), or 1 to 4; Enter is good. u takes the last step back, s lets the knowledge point rest, d deletes it, q or Ctrl-D ends. At the question u, s, d and q alone mean the same; put a space before them if one is your answer. Every review is kept at once, so ending loses nothing.
 
@@ -33,27 +33,28 @@ Examples:
     printf 'Paris\ng\nq\n' | patchbay learn review --json`
 }
 
-// Run asks.
+// Run runs a review session.
 func (c *learnReviewCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 0 {
 		return usage(talk.Say{Zh: "--limit 是 %d；不能是负数", En: "--limit is %d; it must not be negative"}, c.Limit)
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
-		s := &learnSession{sh: sh, out: sh.stdout, learnCaller: l, typed: newTypist(sh), learnFilter: c.learnFilter, limit: c.Limit, judges: c.Judge, again: c.again(), begun: time.Now()}
+		s := &learnSession{sh: sh, out: sh.stdout, learnCaller: l, keys: newKeyReader(sh), learnFilter: c.learnFilter,
+			limit: c.Limit, judges: c.Judge, again: c.retryFlags(), begun: time.Now()}
 		if sh.json {
 			s.out = sh.stderr
 		}
-		s.ink = sh.ink(s.out)
+		s.style = sh.newStyle(s.out)
 		err := s.run(ctx)
-		if errors.Is(err, errEnough) || errors.Is(err, io.EOF) || ctx.Err() != nil {
-			err = nil // what was answered is kept
+		if errors.Is(err, errQuit) || errors.Is(err, io.EOF) || ctx.Err() != nil {
+			err = nil // given answers are saved
 		}
 		return errors.Join(err, s.summary(ctx))
 	})
 }
 
-// errEnough ends a session.
-var errEnough = errors.New("no more")
+// errQuit ends a session.
+var errQuit = errors.New("no more")
 
 // learnCard is a question.
 type learnCard struct {
@@ -65,12 +66,12 @@ type learnCard struct {
 	State    string   `json:"state"`
 }
 
-// learnStep is something that was done and can be taken back.
+// learnStep is an action that can be undone.
 type learnStep struct {
 	point  string
-	review string // its id; empty: it was no review
+	review string // its ID; empty if it was not a review
 	grade  string
-	rests  bool // it was suspended; else, if it is no review, it was deleted
+	rests  bool // suspended if true; otherwise, without a review, deleted
 }
 
 // learnSession is a session of reviews.
@@ -79,14 +80,14 @@ type learnSession struct {
 	learnFilter
 	sh     *shell
 	out    io.Writer
-	ink    ink
-	typed  *typist
+	style  style
+	keys   *keyReader
 	limit  int
 	judges bool
-	again  string // what has to follow a command that is suggested
+	again  string // flags to append to suggested commands
 
 	begun time.Time
-	card  *learnCard // nil: nothing is left
+	card  *learnCard // nil if nothing is left
 	left  learnLeft
 	steps []learnStep
 }
@@ -109,7 +110,7 @@ func (s *learnSession) run(ctx context.Context) error {
 	return nil
 }
 
-// reviews counts what was done, and how often something was forgotten.
+// reviews counts the reviews, and those graded "again".
 func (s *learnSession) reviews() (n, again int) {
 	for _, step := range s.steps {
 		if step.review != "" {
@@ -122,7 +123,7 @@ func (s *learnSession) reviews() (n, again int) {
 	return n, again
 }
 
-// next looks up the next question.
+// next loads the next question.
 func (s *learnSession) next(ctx context.Context) error {
 	var next struct {
 		Card *learnCard `json:"card"`
@@ -139,7 +140,7 @@ func (s *learnSession) next(ctx context.Context) error {
 func (s *learnSession) one(ctx context.Context) error {
 	begun := time.Now()
 	s.ask()
-	recall, err := s.typed.line(ctx)
+	recall, err := s.keys.line(ctx)
 	if err != nil {
 		s.newline()
 		return err
@@ -150,26 +151,26 @@ func (s *learnSession) one(ctx context.Context) error {
 	recall = strings.TrimSpace(recall)
 	var shown learnAnswer
 	err = s.call(ctx, "reveal_answer", map[string]any{"knowledge_point_id": s.card.Point}, &shown)
-	if t := asTrouble(err); t != nil {
-		return s.elsewhere(ctx, t)
+	if t := asLearnError(err); t != nil {
+		return s.alreadyReviewed(ctx, t)
 	}
 	if err != nil {
 		return err
 	}
 	s.show(&shown)
-	a := learnGiven{recall: recall, begun: begun, id: uuid.NewString(), grade: "good", score: noScore}
+	a := givenAnswer{recall: recall, begun: begun, id: uuid.NewString(), grade: "good", score: noScore}
 	if s.judges && recall != "" {
 		s.judge(ctx, &a)
 	}
 	return s.grade(ctx, &a)
 }
 
-// command does what a letter stands for, at a question as behind its answer; moved
-// says that there is another question now, or none.
+// command runs the command of a letter, before or after the answer is shown; moved means that there
+// is another question now, or none.
 func (s *learnSession) command(ctx context.Context, text string) (moved bool, err error) {
 	switch text {
 	case "q":
-		return true, errEnough
+		return true, errQuit
 	case "u":
 		return true, s.undo(ctx)
 	case "s":
@@ -180,25 +181,26 @@ func (s *learnSession) command(ctx context.Context, text string) (moved bool, er
 	return false, nil
 }
 
-// learnGiven is what somebody answered.
-type learnGiven struct {
+// givenAnswer is the user's recall and its review.
+type givenAnswer struct {
 	recall string
 	begun  time.Time
-	id     string // of the review: sent again, it counts once
-	grade  string // what Enter takes
+	id     string // of the review: sent twice, it counts once
+	grade  string // the default for Enter
 	score  int
 }
 
-// noScore is the score of what nobody judged.
+// noScore means that the recall was not judged.
 const noScore = -1
 
-// learnKeys are the grades by what is typed.
-var learnKeys = map[rune]string{'a': "again", 'h': "hard", 'g': "good", 'e': "easy", '1': "again", '2': "hard", '3': "good", '4': "easy"}
+// learnKeys maps keys to grades.
+var learnKeys = map[rune]string{'a': "again", 'h': "hard", 'g': "good", 'e': "easy", '1': "again", '2': "hard",
+	'3': "good", '4': "easy"}
 
-// grade reads how well it was known, until that is kept.
-func (s *learnSession) grade(ctx context.Context, a *learnGiven) error {
+// grade asks for a grade until one is saved.
+func (s *learnSession) grade(ctx context.Context, a *givenAnswer) error {
 	for {
-		key, err := s.typed.key(ctx, s.out, "["+s.sh.learnGrade(a.grade)+"] ")
+		key, err := s.keys.key(ctx, s.out, "["+s.sh.learnGrade(a.grade)+"] ")
 		s.newline()
 		if err != nil {
 			return err
@@ -215,26 +217,26 @@ func (s *learnSession) grade(ctx context.Context, a *learnGiven) error {
 			continue
 		}
 		kept, err := s.submit(ctx, a, grade)
-		switch t := asTrouble(err); {
+		switch t := asLearnError(err); {
 		case kept:
 			return err
 		case t != nil:
-			return s.elsewhere(ctx, t)
+			return s.alreadyReviewed(ctx, t)
 		case ctx.Err() != nil:
 			return err
 		}
-		// Nobody knows whether it arrived. Sent again it counts once.
-		s.say(sayReviewLost, oneLine(talk.Told(err, s.sh.lang)))
+		// It is unknown whether the review arrived. Sent again, it counts once.
+		s.say(sayReviewLost, singleLine(talk.Localize(err, s.sh.lang)))
 	}
 }
 
-// tookMost is the longest time that counts as one review: who goes for lunch in
-// between does not think all the while.
-const tookMost = 10 * time.Minute
+// maxAnswerTime is the longest recorded duration of a review; longer ones are breaks.
+const maxAnswerTime = 10 * time.Minute
 
-// submit hands a review in. If it is kept, the error is about what follows.
-func (s *learnSession) submit(ctx context.Context, a *learnGiven, grade string) (kept bool, err error) {
-	args := s.put(map[string]any{"knowledge_point_id": s.card.Point, "grade": grade, "review_id": a.id, "took_ms": min(time.Since(a.begun), tookMost).Milliseconds()})
+// submit submits a review. If kept, the review is saved and the error is about what followed.
+func (s *learnSession) submit(ctx context.Context, a *givenAnswer, grade string) (kept bool, err error) {
+	args := s.put(map[string]any{"knowledge_point_id": s.card.Point, "grade": grade, "review_id": a.id,
+		"took_ms": min(time.Since(a.begun), maxAnswerTime).Milliseconds()})
 	if s.card.Plan != "" {
 		args["schedule_id"] = s.card.Plan
 	}
@@ -260,31 +262,31 @@ func (s *learnSession) submit(ctx context.Context, a *learnGiven, grade string) 
 		s.say(sayReviewLeech)
 	}
 	s.card, s.left = done.Next, done.Left
-	if s.card == nil { // nothing is left, or it could not be looked up
+	if s.card == nil { // nothing is left, or the next question could not be loaded
 		err = s.next(ctx)
 	}
 	return true, err
 }
 
-// elsewhere goes on after a tool refused something: mostly the point was reviewed
-// or deleted on another device.
-func (s *learnSession) elsewhere(ctx context.Context, t *learnTrouble) error {
+// alreadyReviewed continues after a tool has refused a request, usually because the point was
+// reviewed or deleted on another device.
+func (s *learnSession) alreadyReviewed(ctx context.Context, t *learnError) error {
 	was := s.card.Point
 	if t.reason == "already_reviewed" {
 		s.say(sayReviewAlready)
 	} else {
-		s.say(sayReviewRefused, oneLine(plain(t.text)))
+		s.say(sayReviewRefused, singleLine(plain(t.text)))
 	}
 	if err := s.next(ctx); err != nil {
 		return err
 	}
 	if s.card != nil && s.card.Point == was && t.reason != "already_reviewed" {
-		return t // it would be refused for ever
+		return t // it would be refused every time
 	}
 	return nil
 }
 
-// set lets the point rest, or deletes it.
+// set suspends or deletes the point.
 func (s *learnSession) set(ctx context.Context, step learnStep) error {
 	var err error
 	if step.rests {
@@ -292,8 +294,8 @@ func (s *learnSession) set(ctx context.Context, step learnStep) error {
 	} else {
 		err = s.call(ctx, "delete_knowledge_point", map[string]any{"id": step.point}, nil)
 	}
-	if t := asTrouble(err); t != nil {
-		return s.elsewhere(ctx, t)
+	if t := asLearnError(err); t != nil {
+		return s.alreadyReviewed(ctx, t)
 	}
 	if err != nil {
 		return err
@@ -307,7 +309,7 @@ func (s *learnSession) set(ctx context.Context, step learnStep) error {
 	return s.next(ctx)
 }
 
-// undo takes the last step back and asks that question again.
+// undo undoes the last step and asks that question again.
 func (s *learnSession) undo(ctx context.Context) error {
 	if len(s.steps) == 0 {
 		s.say(sayReviewNoStep)
@@ -323,8 +325,8 @@ func (s *learnSession) undo(ctx context.Context) error {
 	default:
 		err = s.call(ctx, "restore_knowledge_point", map[string]any{"id": step.point}, nil)
 	}
-	if t := asTrouble(err); t != nil {
-		s.say(sayReviewRefused, oneLine(plain(t.text)))
+	if t := asLearnError(err); t != nil {
+		s.say(sayReviewRefused, singleLine(plain(t.text)))
 		return nil
 	}
 	if err != nil {
@@ -332,7 +334,7 @@ func (s *learnSession) undo(ctx context.Context) error {
 	}
 	s.steps = s.steps[:len(s.steps)-1]
 	s.say(sayReviewBack)
-	if err := s.next(ctx); err != nil { // for how many are left
+	if err := s.next(ctx); err != nil { // for the number of points left
 		return err
 	}
 	var card learnCard
@@ -343,13 +345,13 @@ func (s *learnSession) undo(ctx context.Context) error {
 	return nil
 }
 
-// judge has the recall compared with the answer. Without a verdict the session goes
-// on.
-func (s *learnSession) judge(ctx context.Context, a *learnGiven) {
+// judge has the recall compared with the answer. If that fails, the session continues.
+func (s *learnSession) judge(ctx context.Context, a *givenAnswer) {
 	var j learnJudgement
-	err := s.call(ctx, "analyze_recall", map[string]any{"knowledge_point_id": s.card.Point, "recall_text": a.recall}, &j)
+	err := s.call(ctx, "analyze_recall", map[string]any{"knowledge_point_id": s.card.Point, "recall_text": a.recall},
+		&j)
 	if err != nil {
-		s.say(sayReviewUnjudged, oneLine(talk.Told(err, s.sh.lang)))
+		s.say(sayReviewUnjudged, singleLine(talk.Localize(err, s.sh.lang)))
 		return
 	}
 	s.verdict(&j)
@@ -366,7 +368,7 @@ var learnGrades = map[string]talk.Say{
 	"easy":  {Zh: "简单", En: "easy"},
 }
 
-// learnGrade is the name of a grade.
+// learnGrade returns the name of a grade.
 func (sh *shell) learnGrade(name string) string {
 	if s, ok := learnGrades[name]; ok {
 		return s.In(sh.lang)
@@ -374,7 +376,7 @@ func (sh *shell) learnGrade(name string) string {
 	return plain(name)
 }
 
-// learnUndone is what became of a review that was taken back.
+// learnUndone is the result of undoing a review.
 type learnUndone struct {
 	Grade   string    `json:"grade"`
 	Already bool      `json:"already"`

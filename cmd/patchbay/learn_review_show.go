@@ -9,14 +9,14 @@ import (
 	"patchbay/internal/talk"
 )
 
-// learnAnswer is a question with its answer, and what grades would lead to.
+// learnAnswer is a question with its answer, and the effect of each grade.
 type learnAnswer struct {
 	Answer string            `json:"answer"`
 	Recall string            `json:"last_recall"`
 	Grades map[string]string `json:"grades"`
 }
 
-// learnJudgement is how a recall compares with an answer.
+// learnJudgement is the comparison of a recall with the answer.
 type learnJudgement struct {
 	Score   int      `json:"score"`
 	Grade   string   `json:"suggested_grade"`
@@ -29,15 +29,20 @@ type learnJudgement struct {
 }
 
 var (
-	sayReviewKeys     = talk.Say{Zh: "回车显示答案；然后 a 重来 · h 困难 · g 良好 · e 简单 · u 撤销 · s 暂停 · d 删除 · q 结束", En: "Enter shows the answer; then a again · h hard · g good · e easy · u undo · s suspend · d delete · q quit"}
-	sayReviewLeft     = talk.Say{Zh: "还剩 %d（新 %d）· %s", En: "%d left (%d new) · %s"}
-	sayReviewKept     = talk.Say{Zh: "%s → %s", En: "%s → %s"}
-	sayReviewLeech    = talk.Say{Zh: "这个知识点总是忘记：改写、拆分或暂停它会更好。", En: "This one is forgotten again and again: better write it anew, split it, or suspend it."}
-	sayReviewLost     = talk.Say{Zh: "没能保存：%s。再按一次重试，不会重复计数；q 结束。", En: "It could not be kept: %s. Press it again to try again, which counts once; q ends."}
-	sayReviewAlready  = talk.Say{Zh: "它已在别的设备上复习过了。", En: "It was reviewed on another device meanwhile."}
-	sayReviewRefused  = talk.Say{Zh: "没有完成：%s", En: "That did not work: %s"}
-	sayReviewRests    = talk.Say{Zh: "已暂停。恢复：patchbay learn edit %s --resume%s", En: "It rests until: patchbay learn edit %s --resume%s"}
-	sayReviewDeleted  = talk.Say{Zh: "已删除。30 天内可恢复：patchbay learn rm --undo %s%s", En: "It is deleted. Within 30 days this brings it back: patchbay learn rm --undo %s%s"}
+	sayReviewKeys = talk.Say{Zh: "回车显示答案；然后 a 重来 · h 困难 · g 良好 · e 简单 · u 撤销 · s 暂停 · d 删除 · q 结束",
+		En: "Enter shows the answer; then a again · h hard · g good · e easy · u undo · s suspend · d delete · q quit"}
+	sayReviewLeft  = talk.Say{Zh: "还剩 %d（新 %d）· %s", En: "%d left (%d new) · %s"}
+	sayReviewKept  = talk.Say{Zh: "%s → %s", En: "%s → %s"}
+	sayReviewLeech = talk.Say{Zh: "这个知识点总是忘记：改写、拆分或暂停它会更好。",
+		En: "This one is forgotten again and again: better write it anew, split it, or suspend it."}
+	sayReviewLost = talk.Say{Zh: "没能保存：%s。再按一次重试，不会重复计数；q 结束。",
+		En: "It could not be kept: %s. Press it again to try again, which counts once; q ends."}
+	sayReviewAlready = talk.Say{Zh: "它已在别的设备上复习过了。", En: "It was reviewed on another device meanwhile."}
+	sayReviewRefused = talk.Say{Zh: "没有完成：%s", En: "That did not work: %s"}
+	sayReviewRests   = talk.Say{Zh: "已暂停。恢复：patchbay learn edit %s --resume%s",
+		En: "It rests until: patchbay learn edit %s --resume%s"}
+	sayReviewDeleted = talk.Say{Zh: "已删除。30 天内可恢复：patchbay learn rm --undo %s%s",
+		En: "It is deleted. Within 30 days this brings it back: patchbay learn rm --undo %s%s"}
 	sayReviewNoStep   = talk.Say{Zh: "还没有可以撤销的。", En: "There is nothing to take back yet."}
 	sayReviewBack     = talk.Say{Zh: "已撤销，再来一次：", En: "Taken back; once more:"}
 	sayReviewUnjudged = talk.Say{Zh: "没有评判：%s", En: "Nobody judged it: %s"}
@@ -56,22 +61,22 @@ func (s *learnSession) say(line talk.Say, args ...any) {
 	fmt.Fprintln(s.out, line.In(s.sh.lang, args...))
 }
 
-// newline ends the line of a prompt, where nobody who types has done it.
+// newline ends the line of a prompt that the user has not ended.
 func (s *learnSession) newline() { fmt.Fprintln(s.out) }
 
 // ask shows the question.
 func (s *learnSession) ask() {
 	about := append([]string{s.sh.learnState(s.card.State), plain(s.card.Deck)}, s.card.Tags...)
 	head := sayReviewLeft.In(s.sh.lang, s.left.total(), s.left.New, plain(strings.Join(about, " · ")))
-	fmt.Fprintf(s.out, "\n%s\n%s\n> ", s.ink.faint(head), s.ink.bold(strings.TrimSpace(plain(s.card.Question))))
+	fmt.Fprintf(s.out, "\n%s\n%s\n> ", s.style.faint(head), s.style.bold(strings.TrimSpace(plain(s.card.Question))))
 }
 
-// show shows the answer, and where each grade leads.
+// show prints the answer, and the effect of each grade.
 func (s *learnSession) show(a *learnAnswer) {
-	if s.typed.typed == nil {
+	if s.keys.typed == nil {
 		s.newline()
 	}
-	fmt.Fprintf(s.out, "%s\n", s.ink.markdown(a.Answer))
+	fmt.Fprintf(s.out, "%s\n", s.style.markdown(a.Answer))
 	var ways []string
 	for _, grade := range []string{"again", "hard", "good", "easy"} {
 		if to := a.Grades[grade]; to != "" {
@@ -79,36 +84,37 @@ func (s *learnSession) show(a *learnAnswer) {
 		}
 	}
 	if len(ways) > 0 {
-		fmt.Fprintln(s.out, s.ink.faint(strings.Join(ways, " · ")))
+		fmt.Fprintln(s.out, s.style.faint(strings.Join(ways, " · ")))
 	}
 }
 
-// verdict shows how a recall compares.
+// verdict prints the comparison of a recall.
 func (s *learnSession) verdict(j *learnJudgement) {
-	line := sayReviewVerdict.In(s.sh.lang, j.Score, oneLine(plain(j.Verdict)))
+	line := sayReviewVerdict.In(s.sh.lang, j.Score, singleLine(plain(j.Verdict)))
 	if j.By == "comparison" {
 		line += " " + sayReviewByWords.In(s.sh.lang)
 	}
 	if j.Grade == "again" {
-		line = s.ink.bad(line)
+		line = s.style.bad(line)
 	} else {
-		line = s.ink.good(line)
+		line = s.style.good(line)
 	}
 	fmt.Fprintln(s.out, line)
 	if len(j.Missing) > 0 {
-		s.say(sayReviewMissing, oneLine(plain(strings.Join(j.Missing, "; "))))
+		s.say(sayReviewMissing, singleLine(plain(strings.Join(j.Missing, "; "))))
 	}
 	if len(j.Wrong) > 0 {
-		s.say(sayReviewWrong, oneLine(plain(strings.Join(j.Wrong, "; "))))
+		s.say(sayReviewWrong, singleLine(plain(strings.Join(j.Wrong, "; "))))
 	}
 }
 
-// summary tells what was done.
+// summary prints what was done.
 func (s *learnSession) summary(ctx context.Context) error {
 	n, again := s.reviews()
 	spent := time.Since(s.begun)
 	if s.sh.json {
-		return s.sh.writeJSON(map[string]any{"reviewed": n, "again": again, "seconds": int(spent.Seconds()), "left": s.left}, "  ")
+		return s.sh.writeJSON(map[string]any{"reviewed": n, "again": again, "seconds": int(spent.Seconds()),
+			"left": s.left}, "  ")
 	}
 	s.newline()
 	if n > 0 {
@@ -123,7 +129,7 @@ func (s *learnSession) summary(ctx context.Context) error {
 	return nil
 }
 
-// nothing says that nothing is left, and when something will be.
+// nothing prints that nothing is left, and when the next point is due.
 func (s *learnSession) nothing(ctx context.Context) {
 	s.say(sayReviewNothing)
 	if s.left.Steps > 0 {
@@ -133,8 +139,8 @@ func (s *learnSession) nothing(ctx context.Context) {
 		s.say(sayLearnHeld, s.left.Held)
 	}
 	var st learnStats
-	if s.call(ctx, "learning_stats", map[string]any{"days": daysMost}, &st) != nil {
-		return // it is a courtesy
+	if s.call(ctx, "learning_stats", map[string]any{"days": maxDays}, &st) != nil {
+		return // best effort
 	}
 	for _, day := range st.Forecast {
 		if day.Day > st.Today && day.Due > 0 {

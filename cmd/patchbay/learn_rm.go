@@ -13,7 +13,7 @@ type learnRmCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnRmCmd) Help() string {
 	return `What is deleted is kept for 30 days: patchbay learn list --trash
 
@@ -24,11 +24,12 @@ Examples:
 }
 
 var (
-	sayLearnRemoved  = talk.Say{Zh: "已删除：%s。30 天内可恢复：patchbay learn rm --undo %s%s", En: "Deleted: %s. Within 30 days this brings it back: patchbay learn rm --undo %s%s"}
+	sayLearnRemoved = talk.Say{Zh: "已删除：%s。30 天内可恢复：patchbay learn rm --undo %s%s",
+		En: "Deleted: %s. Within 30 days this brings it back: patchbay learn rm --undo %s%s"}
 	sayLearnRestored = talk.Say{Zh: "已恢复（%s）：%s", En: "Back again (%s): %s"}
 )
 
-// Run deletes, or brings back. What cannot be done does not keep it from the rest.
+// Run deletes or restores points. An error with one point does not stop the others.
 func (c *learnRmCmd) Run(ctx context.Context, sh *shell) error {
 	return c.open(ctx, sh, func(l learnCaller) error {
 		done := []string{}
@@ -70,7 +71,7 @@ func (c *learnRmCmd) remove(ctx context.Context, sh *shell, l learnCaller, id st
 		return id, err
 	}
 	if !sh.json {
-		sh.say(sayLearnRemoved, learnHeading(p.Question), learnShort(id), c.again())
+		sh.say(sayLearnRemoved, learnHeading(p.Question), learnShort(id), c.retryFlags())
 	}
 	return id, nil
 }

@@ -26,20 +26,23 @@ func TestLearnImportAndExport(t *testing.T) {
 	}
 	other := blankDesk(t)
 	other.ok("user", "add", "bob")
-	if got := other.ok("learn", "import", backup); !strings.Contains(got, "2 added, 0 changed, 0 as they were") || !strings.Contains(got, "New decks: Geography") {
+	if got := other.ok("learn", "import", backup); !strings.Contains(got, "2 added, 0 changed, 0 as they were") ||
+		!strings.Contains(got, "New decks: Geography") {
 		t.Errorf("it says %q", got)
 	}
 	if got := other.ok("learn", "import", backup); !strings.Contains(got, "0 added, 0 changed, 2 as they were") {
 		t.Errorf("again it says %q", got)
 	}
-	if got, want := other.points(), d.points(); len(got) != 2 || got["Capital of France?"].Answer != want["Capital of France?"].Answer {
+	if got, want := other.points(), d.points(); len(got) != 2 ||
+		got["Capital of France?"].Answer != want["Capital of France?"].Answer {
 		t.Errorf("there are %+v", got)
 	}
 	table := "question,answer\nOne?,1\nTwo?,\n"
 	d.failing(exitFailed, table, []string{"learn", "import", "-", "--json"}, "nothing was imported", "--skip-bad")
-	var out learn.Imported
+	var out learn.ImportResult
 	o := d.do(table, "learn", "import", "-", "--format", "csv", "--deck", "Numbers", "--skip-bad", "--json")
-	if err := json.Unmarshal([]byte(o.stdout), &out); err != nil || o.code != exitOK || !out.Done || out.Added != 1 || len(out.Bad) != 1 || out.Bad[0].Row != 3 {
+	if err := json.Unmarshal([]byte(o.stdout), &out); err != nil || o.code != exitOK || !out.Done || out.Added != 1 ||
+		len(out.RowErrors) != 1 || out.RowErrors[0].Row != 3 {
 		t.Errorf("it gives %+v", o)
 	}
 	o = d.do(table, "learn", "import", "-")
@@ -50,11 +53,13 @@ func TestLearnImportAndExport(t *testing.T) {
 	if o.code != exitOK || !strings.Contains(o.stdout, "It would import (csv): 1 added") || len(d.points()) != 3 {
 		t.Errorf("a dry run gives %+v", o)
 	}
-	if got := d.ok("learn", "export", "--format", "csv", "--deck", "Numbers"); !strings.Contains(got, "One?,1,") || strings.Contains(got, "France") {
+	if got := d.ok("learn", "export", "--format", "csv", "--deck", "Numbers"); !strings.Contains(got, "One?,1,") ||
+		strings.Contains(got, "France") {
 		t.Errorf("as CSV there is\n%s", got)
 	}
 	d.failing(exitUsage, "", []string{"learn", "export", filepath.Join(folder, "x.txt")}, "--format")
-	d.failing(exitFailed, "", []string{"learn", "export", filepath.Join(folder, "x.json"), "--deck", "Nothing"}, `no deck "Nothing"`)
+	d.failing(exitFailed, "", []string{"learn", "export", filepath.Join(folder, "x.json"), "--deck", "Nothing"},
+		`no deck "Nothing"`)
 	d.failing(exitFailed, "", []string{"learn", "import", folder}, "is a folder")
 	d.failing(exitFailed, "", []string{"learn", "import", filepath.Join(folder, "none")}, "none")
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
@@ -62,17 +67,17 @@ func TestLearnImportAndExport(t *testing.T) {
 	}
 }
 
-// The commands do the same through the server that runs on the data folder, and at
-// one elsewhere with a key.
+// The commands give the same results through the server that runs on the data directory, and
+// through a remote one with a key.
 func TestLearnThroughAServer(t *testing.T) {
 	d := withPoints(t)
 	var key, wrong struct{ Key string }
 	d.json(&key, "key", "add", "--name", "laptop", "--scope", "learn")
 	d.json(&wrong, "key", "add", "--name", "other", "--scope", "mcp")
 	s := d.serve()
-	far := blankDesk(t) // knows nothing of the data
-	far.env = append(far.env, "PATCHBAY_SERVER="+s.URL+"/api/mcp/", "LEARN_ASSISTANT_API_KEY="+key.Key)
-	for _, at := range []*desk{d, far} {
+	remoteLearn := blankDesk(t) // has no access to the data
+	remoteLearn.env = append(remoteLearn.env, "PATCHBAY_SERVER="+s.URL+"/api/mcp/", "LEARN_ASSISTANT_API_KEY="+key.Key)
+	for _, at := range []*desk{d, remoteLearn} {
 		at.ok("learn", "add", "One?", "1")
 		id := at.points()["One?"].ID
 		if _, sum := at.review("\ne\nq\n"); sum.Reviewed != 1 {
@@ -97,32 +102,34 @@ func TestLearnThroughAServer(t *testing.T) {
 		}
 	}
 	backup := filepath.Join(t.TempDir(), "backup.json")
-	far.ok("learn", "export", backup)
-	if got := far.ok("learn", "import", backup); !strings.Contains(got, "0 added, 0 changed, 2 as they were") {
+	remoteLearn.ok("learn", "export", backup)
+	if got := remoteLearn.ok("learn", "import", backup); !strings.Contains(got, "0 added, 0 changed, 2 as they were") {
 		t.Errorf("importing says %q", got)
 	}
-	if o := far.do("question,answer\nTwo?,\n", "learn", "import", "-"); o.code != exitFailed || !strings.Contains(o.stdout, "row 2: Two?") {
+	if o := remoteLearn.do("question,answer\nTwo?,\n", "learn", "import", "-"); o.code != exitFailed ||
+		!strings.Contains(o.stdout, "row 2: Two?") {
 		t.Errorf("a bad row gives %+v", o)
 	}
 	for _, args := range [][]string{{"learn", "list"}, {"learn", "export"}} {
-		far.failing(exitFailed, "", append(args, "--key", wrong.Key), "scope learn")
+		remoteLearn.failing(exitFailed, "", append(args, "--key", wrong.Key), "scope learn")
 	}
-	far.failing(exitUsage, "", []string{"learn", "list", "--user", "ada"}, "--user")
-	if _, err := os.Stat(far.data); err == nil {
+	remoteLearn.failing(exitUsage, "", []string{"learn", "list", "--user", "ada"}, "--user")
+	if _, err := os.Stat(remoteLearn.data); err == nil {
 		t.Error("learning elsewhere made a data folder here")
 	}
 }
 
 func TestLearnNeedsAKeyElsewhere(t *testing.T) {
 	d := blankDesk(t)
-	d.failing(exitUsage, "", []string{"learn", "list", "--server", "https://board.example.org"}, "--key", "--scope learn")
+	d.failing(exitUsage, "", []string{"learn", "list", "--server", "https://board.example.org"}, "--key",
+		"--scope learn")
 	d.failing(exitUsage, "", []string{"learn", "list", "--key", "x"}, "without --server")
 	d.failing(exitFailed, "", []string{"learn", "list"}, "there is nothing in "+d.data)
 	d.failing(exitUsage, "", []string{"learn", "mcp"}, "--scope learn", "PATCHBAY_KEY")
 }
 
-// The answer to the first review gets lost on its way back, and the second review
-// was done elsewhere in the meantime.
+// The response to the first review is lost, and the second review was done elsewhere in the
+// meantime.
 func TestLearnReviewOverABadLine(t *testing.T) {
 	d := withPoints(t)
 	var key struct{ Key string }
@@ -150,7 +157,7 @@ func TestLearnReviewOverABadLine(t *testing.T) {
 			submits = append(submits, call.Params.Arguments.Review)
 			nth = len(submits)
 			mu.Unlock()
-			if nth == 3 { // somebody is faster, on another device
+			if nth == 3 { // another device is faster
 				d.ok("tool", "call", "submit_review", "knowledge_point_id="+call.Params.Arguments.Point, "grade=easy")
 			}
 		}
@@ -171,7 +178,7 @@ func TestLearnReviewOverABadLine(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(resp.StatusCode)
-		w.Write(answer) //nolint:errcheck // the command tells
+		w.Write(answer) //nolint:errcheck // the command notices
 	}))
 	defer web.Close()
 	talk, sum := d.review("\ng\ng\n\ne\n", "--server", web.URL, "--key", key.Key)
@@ -180,7 +187,8 @@ func TestLearnReviewOverABadLine(t *testing.T) {
 	if len(submits) != 3 || submits[0] != submits[1] || submits[1] == submits[2] {
 		t.Errorf("submitted was %q", submits)
 	}
-	if sum.Reviewed != 1 || !strings.Contains(talk, "It could not be kept") || !strings.Contains(talk, "reviewed on another device") {
+	if sum.Reviewed != 1 || !strings.Contains(talk, "It could not be kept") ||
+		!strings.Contains(talk, "reviewed on another device") {
 		t.Errorf("it ends with %+v:\n%s", sum, talk)
 	}
 	var st learnStats
@@ -199,8 +207,7 @@ func readAll(t *testing.T, r io.Reader) []byte {
 	return b
 }
 
-// Programs that start their MCP servers themselves reach Learn, and see nothing but
-// messages.
+// Programs that start MCP servers themselves can use Learn, and get nothing but messages.
 func TestLearnMCP(t *testing.T) {
 	d := withPoints(t)
 	var key struct{ Key string }

@@ -9,8 +9,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// learnRules say how points come again. They are texts, so that an empty one can
-// take a decision back.
+// learnRules are the scheduling settings. They are strings, so that an empty one can remove a
+// setting.
 type learnRules struct {
 	Schedule      *string `help:"When points come again: fsrs (as well as they are remembered) or classic (after 1, 7, 16 and 35 days)." placeholder:"NAME"`
 	Retention     *string `help:"How likely a point should be remembered when it comes again, from 0.80 to 0.97." placeholder:"SHARE"`
@@ -26,7 +26,7 @@ type learnRules struct {
 	EasyDays      *string `help:"How much may fall on weekdays, in percent of a usual day, such as sat=50,sun=0." placeholder:"LIST"`
 }
 
-// changes are the settings that are given, as the tools take them.
+// changes returns the given settings in the format of the tools.
 func (r learnRules) changes() (map[string]any, error) {
 	out := map[string]any{}
 	for _, s := range []struct {
@@ -130,7 +130,7 @@ type learnSetCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnSetCmd) Help() string {
 	return `Without a flag it shows the settings. "" takes a decision back. How points come again holds for all decks that say nothing else (patchbay learn deck); another schedule gives all points new dates and keeps their history.
 
@@ -143,7 +143,7 @@ Examples:
     patchbay learn set --remind ""`
 }
 
-// learnSettings are how points come again.
+// learnSettings are the scheduling settings.
 type learnSettings struct {
 	Schedule  string  `json:"schedule"`
 	Retention float64 `json:"retention"`
@@ -155,7 +155,7 @@ type learnSettings struct {
 	Leech     int     `json:"leech"`
 }
 
-// learnProfile is what somebody decided about learning, and what follows.
+// learnProfile holds a person's learning settings and values derived from them.
 type learnProfile struct {
 	Zone       string        `json:"time_zone"`
 	DayStart   string        `json:"day_start"`
@@ -165,7 +165,7 @@ type learnProfile struct {
 	Settings   learnSettings `json:"settings"`
 }
 
-// learnRemind says when and how somebody is told that points are due.
+// learnRemind says when and how a person is reminded of due points.
 type learnRemind struct {
 	At      string   `json:"at,omitempty"`
 	Via     []string `json:"via,omitempty"`
@@ -190,7 +190,7 @@ var (
 	sayLearnFirst     = talk.Say{Zh: "第一个模型", En: "the first model there is"}
 )
 
-// Run shows the settings or changes them.
+// Run prints or changes the settings.
 func (c *learnSetCmd) Run(ctx context.Context, sh *shell) error {
 	changes, err := c.all()
 	if err != nil {
@@ -213,10 +213,11 @@ func (c *learnSetCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-// all are the changes.
+// all returns all changes.
 func (c *learnSetCmd) all() (map[string]any, error) {
 	out := map[string]any{}
-	for name, text := range map[string]*string{"time_zone": c.TimeZone, "day_start": c.DayStart, "bot": c.Bot, "strictness": c.Strictness} {
+	for name, text := range map[string]*string{"time_zone": c.TimeZone, "day_start": c.DayStart, "bot": c.Bot,
+		"strictness": c.Strictness} {
 		switch {
 		case text == nil:
 		case *text == "":
@@ -235,7 +236,7 @@ func (c *learnSetCmd) all() (map[string]any, error) {
 	return out, err
 }
 
-// remind are the changes of the reminder.
+// remind returns the changes of the reminder.
 func (c *learnSetCmd) remind() map[string]any {
 	out := map[string]any{}
 	for name, text := range map[string]*string{"at": c.Remind, "webhook": c.Webhook} {
@@ -271,10 +272,13 @@ func (sh *shell) learnProfile(p learnProfile) {
 		name  talk.Say
 		value string
 	}{
-		{sayLearnZone, p.Zone}, {sayLearnDayStart, p.DayStart}, {sayLearnRemind, remind}, {sayLearnJudge, judge}, {sayLearnStrict, strictness},
+		{sayLearnZone, p.Zone}, {sayLearnDayStart, p.DayStart}, {sayLearnRemind, remind}, {sayLearnJudge, judge},
+		{sayLearnStrict, strictness},
 		{sayLearnScheduled, s.Schedule}, {sayLearnRetention, strconv.FormatFloat(s.Retention, 'g', 4, 64)},
-		{sayLearnPerDay, strconv.Itoa(s.New)}, {sayLearnReviews, strconv.Itoa(s.Reviews)}, {sayLearnInterval, strconv.Itoa(s.Max)},
-		{sayLearnSteps, minutes(s.Steps)}, {sayLearnRelearn, minutes(s.Relearn)}, {sayLearnLeech, strconv.Itoa(s.Leech)},
+		{sayLearnPerDay, strconv.Itoa(s.New)}, {sayLearnReviews, strconv.Itoa(s.Reviews)},
+		{sayLearnInterval, strconv.Itoa(s.Max)},
+		{sayLearnSteps, minutes(s.Steps)}, {sayLearnRelearn, minutes(s.Relearn)},
+		{sayLearnLeech, strconv.Itoa(s.Leech)},
 	}
 	wide := 0
 	for _, r := range rows {
@@ -286,7 +290,7 @@ func (sh *shell) learnProfile(p learnProfile) {
 	}
 }
 
-// minutes writes steps as they are given.
+// minutes formats learning steps.
 func minutes(list []int) string {
 	if len(list) == 0 {
 		return "none"

@@ -14,7 +14,7 @@ type learnShowCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnShowCmd) Help() string {
 	return `Shows a knowledge point, its plan and all its reviews.
 
@@ -24,16 +24,16 @@ Examples:
     patchbay learn show 0198c4d2-7a51-7c3e-9d2f-0d6a3b1f5e77 --json`
 }
 
-// learnReview is a row of a point's history.
+// learnReview is an entry of a point's history.
 type learnReview struct {
-	ID     string    `json:"review_id"`
-	Kind   string    `json:"kind"`
-	At     time.Time `json:"at"`
-	Grade  string    `json:"grade"`
-	Recall string    `json:"recall_text"`
-	Score  *int      `json:"score"`
-	TookMS int64     `json:"took_ms"`
-	Door   string    `json:"door"`
+	ID      string    `json:"review_id"`
+	Kind    string    `json:"kind"`
+	At      time.Time `json:"at"`
+	Grade   string    `json:"grade"`
+	Recall  string    `json:"recall_text"`
+	Score   *int      `json:"score"`
+	TookMS  int64     `json:"took_ms"`
+	Channel string    `json:"channel"`
 }
 
 var (
@@ -53,7 +53,7 @@ var learnKinds = map[string]talk.Say{
 	"reschedule": {Zh: "改期", En: "another date"},
 }
 
-// Run shows a point.
+// Run prints a point.
 func (c *learnShowCmd) Run(ctx context.Context, sh *shell) error {
 	return c.open(ctx, sh, func(l learnCaller) error {
 		id, err := learnID(ctx, l, c.ID)
@@ -72,11 +72,12 @@ func (c *learnShowCmd) Run(ctx context.Context, sh *shell) error {
 		if err := json.Unmarshal(row, &p); err != nil {
 			return err
 		}
-		return sh.result(map[string]any{"knowledge_point": row, "reviews": history}, func() { sh.learnPoint(p, history) })
+		return sh.result(map[string]any{"knowledge_point": row, "reviews": history},
+			func() { sh.learnPoint(p, history) })
 	})
 }
 
-// learnHistory reads all there is about a point's past.
+// learnHistory reads the whole history of a point.
 func learnHistory(ctx context.Context, l learnCaller, id string) ([]json.RawMessage, error) {
 	all := []json.RawMessage{}
 	args := map[string]any{"knowledge_point_id": id, "limit": learnPage}
@@ -104,8 +105,9 @@ func (sh *shell) learnPoint(p learnPoint, history []json.RawMessage) {
 	if len(p.Tags) > 0 {
 		sh.say(sayLearnTags, plain(strings.Join(p.Tags, ", ")))
 	}
-	ink := sh.ink(sh.stdout)
-	sh.printf("\n%s\n\n%s\n\n%s\n", ink.bold(strings.TrimSpace(plain(p.Question))), ink.markdown(p.Answer), sayLearnPlan.In(sh.lang))
+	ink := sh.newStyle(sh.stdout)
+	sh.printf("\n%s\n\n%s\n\n%s\n", ink.bold(strings.TrimSpace(plain(p.Question))), ink.markdown(p.Answer),
+		sayLearnPlan.In(sh.lang))
 	for _, row := range p.Plan {
 		state := sayLearnOpen.In(sh.lang)
 		if row.Completed {
@@ -126,7 +128,7 @@ func (sh *shell) learnPoint(p learnPoint, history []json.RawMessage) {
 	}
 }
 
-// learnReview is a review on a line.
+// learnReview formats a review on one line.
 func (sh *shell) learnReview(r learnReview) string {
 	parts := []string{sh.when(r.At), plain(r.Kind)}
 	if kind, ok := learnKinds[r.Kind]; ok {
@@ -138,8 +140,8 @@ func (sh *shell) learnReview(r learnReview) string {
 	if r.TookMS > 0 {
 		parts = append(parts, took((time.Duration(r.TookMS) * time.Millisecond).Round(time.Second/10)))
 	}
-	if r.Door != "" {
-		parts = append(parts, plain(r.Door))
+	if r.Channel != "" {
+		parts = append(parts, plain(r.Channel))
 	}
 	if r.Recall != "" {
 		parts = append(parts, "“"+short(r.Recall, maxHeading)+"”")

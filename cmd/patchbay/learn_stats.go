@@ -15,7 +15,7 @@ type learnStatsCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnStatsCmd) Help() string {
 	return `Examples:
 
@@ -24,7 +24,7 @@ func (learnStatsCmd) Help() string {
     patchbay learn stats --json`
 }
 
-// learnLeft is how much is left for today.
+// learnLeft is how many points are left for today.
 type learnLeft struct {
 	New     int `json:"new"`
 	Steps   int `json:"learning"`
@@ -34,7 +34,7 @@ type learnLeft struct {
 
 func (l learnLeft) total() int { return l.New + l.Steps + l.Reviews }
 
-// learnStats is how learning goes.
+// learnStats holds the learning statistics.
 type learnStats struct {
 	Today     string         `json:"today"`
 	Zone      string         `json:"time_zone"`
@@ -53,13 +53,13 @@ type learnStats struct {
 	} `json:"done_today"`
 }
 
-// learnDay is how much is due on a day.
+// learnDay is how many points are due on a day.
 type learnDay struct {
 	Day string `json:"date"`
 	Due int    `json:"due"`
 }
 
-// learnDeckRow is a deck and what waits in it.
+// learnDeckRow is a deck with the numbers of its new and due points.
 type learnDeckRow struct {
 	Name     string          `json:"name"`
 	Points   int             `json:"points"`
@@ -70,15 +70,16 @@ type learnDeckRow struct {
 }
 
 const (
-	// daysMost is the longest look ahead, in days.
-	daysMost = 365
-	// barMost is the longest bar, in columns.
-	barMost = 60
+	// maxDays is the longest forecast, in days.
+	maxDays = 365
+	// maxBarWidth is the longest bar, in columns.
+	maxBarWidth = 60
 )
 
 var (
-	sayLearnLeft   = talk.Say{Zh: "今天还剩 %d 个（新 %d）。", En: "Left for today: %d (%d new)."}
-	sayLearnHeld   = talk.Say{Zh: "另有 %d 个超出了每日上限（patchbay learn set --new-per-day N --reviews-per-day N）。", En: "Held back by the limits of the day: %d (patchbay learn set --new-per-day N --reviews-per-day N)."}
+	sayLearnLeft = talk.Say{Zh: "今天还剩 %d 个（新 %d）。", En: "Left for today: %d (%d new)."}
+	sayLearnHeld = talk.Say{Zh: "另有 %d 个超出了每日上限（patchbay learn set --new-per-day N --reviews-per-day N）。",
+		En: "Held back by the limits of the day: %d (patchbay learn set --new-per-day N --reviews-per-day N)."}
 	sayLearnToday  = talk.Say{Zh: "今天完成 %d 次（新 %d，忘记 %d），%d 分钟。", En: "Done today: %d (%d new, %d again), %d min."}
 	sayLearnStreak = talk.Say{Zh: "连续 %d 天。", En: "Days in a row: %d."}
 	sayLearnKept   = talk.Say{Zh: "30 天内复习 %d 次，记住 %.0f%%。", En: "In 30 days: %d reviews, %.0f%% remembered."}
@@ -87,10 +88,10 @@ var (
 	sayLearnNew    = talk.Say{Zh: "新", En: "NEW"}
 )
 
-// Run tells.
+// Run prints the statistics.
 func (c *learnStatsCmd) Run(ctx context.Context, sh *shell) error {
-	if c.Days < 1 || c.Days > daysMost {
-		return usage(talk.Say{Zh: "--days 是 %d；请选择 1 到 %d", En: "--days is %d; choose from 1 to %d"}, c.Days, daysMost)
+	if c.Days < 1 || c.Days > maxDays {
+		return usage(talk.Say{Zh: "--days 是 %d；请选择 1 到 %d", En: "--days is %d; choose from 1 to %d"}, c.Days, maxDays)
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		var raw json.RawMessage
@@ -121,23 +122,24 @@ func (sh *shell) learnStats(s learnStats) {
 	sh.learnDecks(s.Decks, false)
 }
 
-// bars shows how much is due on each day.
+// bars prints how many points are due on each day.
 func (sh *shell) bars(days []learnDay) {
 	most, digits := 0, 1
 	for _, d := range days {
 		most, digits = max(most, d.Due), max(digits, len(strconv.Itoa(d.Due)))
 	}
-	room := max(1, min(barMost, sh.width()-len("2006-01-02")-digits-5))
+	room := max(1, min(maxBarWidth, sh.width()-len("2006-01-02")-digits-5))
 	for _, d := range days {
 		n := d.Due * room / max(most, room)
 		if d.Due > 0 {
 			n = max(n, 1)
 		}
-		sh.printf("%s\n", strings.TrimRight(fmt.Sprintf("  %s %*d %s", d.Day, digits, d.Due, strings.Repeat("█", n)), " "))
+		sh.printf("%s\n", strings.TrimRight(fmt.Sprintf("  %s %*d %s", d.Day, digits, d.Due, strings.Repeat("█", n)),
+			" "))
 	}
 }
 
-// learnDecks shows decks, with how they are learned if that is wanted.
+// learnDecks prints decks, with their settings on request.
 func (sh *shell) learnDecks(decks []learnDeckRow, how bool) {
 	heads := []talk.Say{sayLearnDeck, sayLearnPoints, sayLearnNew, sayLearnDue}
 	if how {

@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/plug/learn"
 )
 
-// withPoints is a desk with a person who learns two capitals.
+// withPoints returns a desk with a person who learns two capitals.
 func withPoints(t *testing.T) *desk {
 	t.Helper()
 	d := newDesk(t)
@@ -19,7 +19,7 @@ func withPoints(t *testing.T) *desk {
 	return d
 }
 
-// points lists points by their questions.
+// points returns points by question.
 func (d *desk) points(args ...string) map[string]learnPoint {
 	d.t.Helper()
 	var list []learnPoint
@@ -31,7 +31,7 @@ func (d *desk) points(args ...string) map[string]learnPoint {
 	return all
 }
 
-// review answers with lines and returns the talk and the summary.
+// review answers with lines, and returns the output and the summary.
 func (d *desk) review(lines string, args ...string) (talk string, sum learnSum) {
 	d.t.Helper()
 	o := d.do(lines, append([]string{"learn", "review", "--json"}, args...)...)
@@ -50,7 +50,8 @@ func TestLearnAddAndList(t *testing.T) {
 	d := withPoints(t)
 	all := d.points()
 	paris := all["Capital of France?"]
-	if len(all) != 2 || paris.Answer != "Paris" || paris.Deck != "Geography" || !slices.Equal(paris.Tags, []string{"europe"}) || paris.State != "new" {
+	if len(all) != 2 || paris.Answer != "Paris" || paris.Deck != "Geography" ||
+		!slices.Equal(paris.Tags, []string{"europe"}) || paris.State != "new" {
 		t.Errorf("listed are %+v", all)
 	}
 	for _, c := range []struct {
@@ -89,8 +90,8 @@ func TestLearnAddAndList(t *testing.T) {
 	d.failing(exitFailed, "", []string{"learn", "list", "--deck", "Nothing"}, `no deck "Nothing"`, "Geography")
 }
 
-// Questions are cut where the table would be wider than the terminal; Chinese
-// letters take two columns.
+// Questions are cut where the table would be wider than the terminal; Chinese characters take two
+// columns.
 func TestLearnTableFitsTheTerminal(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")
@@ -106,22 +107,26 @@ func TestLearnTableFitsTheTerminal(t *testing.T) {
 func TestLearnAddLines(t *testing.T) {
 	d := withPoints(t)
 	var lines strings.Builder
-	for i := range 120 { // more than are taken at once
+	for i := range 120 { // more than the tool accepts at once
 		lines.WriteString("word " + strings.Repeat("x", i) + "\tanswer\n")
 	}
 	o := d.do(lines.String(), "learn", "add", "--file", "-", "--deck", "Many", "--json")
 	var out learnAdded
-	if err := json.Unmarshal([]byte(o.stdout), &out); err != nil || len(out.Created) != 120 || len(out.Errors) != 0 || o.code != exitOK {
+	if err := json.Unmarshal([]byte(o.stdout), &out); err != nil || len(out.Created) != 120 || len(out.Errors) != 0 ||
+		o.code != exitOK {
 		t.Fatalf("it gives %+v (%v)", o, err)
 	}
 	if got := d.points("--deck", "Many", "--all"); len(got) != 120 {
 		t.Errorf("%d are listed", len(got))
 	}
 	o = d.do("\nno tab\ngood\tyes\nempty\t \n", "learn", "add", "--file", "-")
-	if o.code != exitOK || o.stdout != "Added: 1, left out: 2.\n" || !strings.Contains(o.stderr, "line 2: there is no tab") || !strings.Contains(o.stderr, "line 4: answer must not be empty") {
+	if o.code != exitOK || o.stdout != "Added: 1, left out: 2.\n" ||
+		!strings.Contains(o.stderr, "line 2: there is no tab") ||
+		!strings.Contains(o.stderr, "line 4: answer must not be empty") {
 		t.Errorf("bad lines give %+v", o)
 	}
-	if o := d.do("empty\t \n", "learn", "add", "--file", "-"); o.code != exitFailed || o.stderr != "line 1: answer must not be empty\n" {
+	if o := d.do("empty\t \n", "learn", "add", "--file", "-"); o.code != exitFailed ||
+		o.stderr != "line 1: answer must not be empty\n" {
 		t.Errorf("nothing but bad lines gives %+v", o)
 	}
 	d.failing(exitFailed, "", []string{"learn", "add", "--file", "-"}, "no line to add")
@@ -132,7 +137,8 @@ func TestLearnEditShowRemove(t *testing.T) {
 	id := d.points()["Capital of France?"].ID
 	d.ok("learn", "edit", id[30:], "--answer", "**Paris**, since 987", "--tag", "a", "--tag", "b", "--suspend")
 	p := d.points()["Capital of France?"]
-	if p.Answer != "**Paris**, since 987" || !slices.Equal(p.Tags, []string{"a", "b"}) || p.State != "suspended" || p.ID != id {
+	if p.Answer != "**Paris**, since 987" || !slices.Equal(p.Tags, []string{"a", "b"}) || p.State != "suspended" ||
+		p.ID != id {
 		t.Errorf("changed is %+v", p)
 	}
 	d.ok("learn", "edit", id, "--resume", "--tag", "", "--no-plan", "--deck", "default")
@@ -141,7 +147,8 @@ func TestLearnEditShowRemove(t *testing.T) {
 	}
 	d.ok("learn", "edit", id, "--plan")
 	shown := d.ok("learn", "show", id[28:])
-	for _, want := range []string{id + " · new · deck default", "Capital of France?\n\n**Paris**, since 987\n", "Plan\n   1  ", "to come", "never reviewed"} {
+	for _, want := range []string{id + " · new · deck default", "Capital of France?\n\n**Paris**, since 987\n",
+		"Plan\n   1  ", "to come", "never reviewed"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("%q is not in\n%s", want, shown)
 		}
@@ -179,7 +186,8 @@ func TestLearnReview(t *testing.T) {
 	if sum.Reviewed != 2 || sum.Again != 1 || sum.Left.Steps != 2 {
 		t.Errorf("it ends with %+v", sum)
 	}
-	for _, want := range []string{"2 left (2 new) · new · Geography · europe\nCapital of France?\n", "\nParis\nagain 1 min · hard 6 min · good 10 min · easy ", "good → ", "\n日本的首都是哪里？\n", "\n东京\n", "again → "} {
+	for _, want := range []string{"2 left (2 new) · new · Geography · europe\nCapital of France?\n",
+		"\nParis\nagain 1 min · hard 6 min · good 10 min · easy ", "good → ", "\n日本的首都是哪里？\n", "\n东京\n", "again → "} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("%q is not in\n%s", want, talk)
 		}
@@ -187,7 +195,8 @@ func TestLearnReview(t *testing.T) {
 	id := d.points()["Capital of France?"].ID
 	var shown struct{ Reviews []learnReview }
 	d.json(&shown, "learn", "show", id)
-	if len(shown.Reviews) != 1 || shown.Reviews[0].Grade != "good" || shown.Reviews[0].Recall != "Paris" || shown.Reviews[0].Door != "cli" || len(shown.Reviews[0].ID) != learnWholeID {
+	if len(shown.Reviews) != 1 || shown.Reviews[0].Grade != "good" || shown.Reviews[0].Recall != "Paris" ||
+		shown.Reviews[0].Channel != "cli" || len(shown.Reviews[0].ID) != learnWholeID {
 		t.Errorf("its history is %+v", shown.Reviews)
 	}
 	if got := d.ok("learn", "undo"); got != "Taken back (again): 日本的首都是哪里？\n" {
@@ -202,7 +211,7 @@ func TestLearnReview(t *testing.T) {
 	d.failing(exitFailed, "", []string{"learn", "undo", "--review", "nothing"}, "no review to undo")
 }
 
-// What was done in a session can be taken back in it, one step after the other.
+// The steps of a session can be undone in it, one after the other.
 func TestLearnReviewTakesBack(t *testing.T) {
 	d := withPoints(t)
 	d.ok("learn", "add", "Third?", "3")
@@ -210,7 +219,9 @@ func TestLearnReviewTakesBack(t *testing.T) {
 	if sum.Reviewed != 1 || sum.Again != 0 || sum.Left.New != 2 {
 		t.Errorf("it ends with %+v:\n%s", sum, talk)
 	}
-	for _, want := range []string{"nothing to take back", "It rests until: patchbay learn edit ", "patchbay learn rm --undo ", "Taken back; once more:\n\n2 left", "Taken back; once more:\n\n3 left", "hard → ", "easy → "} {
+	for _, want := range []string{"nothing to take back", "It rests until: patchbay learn edit ",
+		"patchbay learn rm --undo ", "Taken back; once more:\n\n2 left", "Taken back; once more:\n\n3 left", "hard → ",
+		"easy → "} {
 		if !strings.Contains(talk, want) {
 			t.Errorf("%q is not in\n%s", want, talk)
 		}
@@ -237,7 +248,8 @@ func TestLearnReviewEnds(t *testing.T) {
 		}
 	}
 	o := d.do("\ne\n", "learn", "review")
-	for _, want := range []string{"Reviewed: 1, of these again: 0, in ", "Nothing is left to review now.\n", "The next are due on "} {
+	for _, want := range []string{"Reviewed: 1, of these again: 0, in ", "Nothing is left to review now.\n",
+		"The next are due on "} {
 		if !strings.Contains(o.stdout, want) || o.code != exitOK {
 			t.Errorf("%q is not in\n%s", want, o.stdout)
 		}
@@ -249,12 +261,12 @@ func TestLearnReviewEnds(t *testing.T) {
 	d.failing(exitUsage, "", []string{"learn", "review", "--limit", "-1"}, "--limit")
 }
 
-// Without a model, words are compared; the grade that is suggested is what Enter
-// takes.
+// Without a model, words are compared; Enter accepts the suggested grade.
 func TestLearnReviewJudges(t *testing.T) {
 	d := withPoints(t)
 	talk, sum := d.review("Paris\n\nwhat I never knew\n\nq\n", "--judge")
-	if sum.Reviewed != 2 || sum.Again != 1 || !strings.Contains(talk, "100 of 100") || !strings.Contains(talk, "[again]") {
+	if sum.Reviewed != 2 || sum.Again != 1 || !strings.Contains(talk, "100 of 100") ||
+		!strings.Contains(talk, "[again]") {
 		t.Errorf("it ends with %+v:\n%s", sum, talk)
 	}
 	var shown struct{ Reviews []learnReview }
@@ -268,7 +280,8 @@ func TestLearnStats(t *testing.T) {
 	d := withPoints(t)
 	d.review("\ne\nq\n")
 	got := d.ok("learn", "stats", "--days", "30")
-	for _, want := range []string{"Left for today: 1 (1 new).", "Done today: 1 (1 new, 0 again)", "Days in a row: 1.", "100% remembered", " 1 █\n", "Geography  1       0    0\n"} {
+	for _, want := range []string{"Left for today: 1 (1 new).", "Done today: 1 (1 new, 0 again)", "Days in a row: 1.",
+		"100% remembered", " 1 █\n", "Geography  1       0    0\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -284,13 +297,17 @@ func TestLearnStats(t *testing.T) {
 func TestLearnSettings(t *testing.T) {
 	d := withPoints(t)
 	var p learnProfile
-	d.json(&p, "learn", "set", "--time-zone", "Asia/Shanghai", "--day-start", "05:30", "--new-per-day", "7", "--retention", "0.85", "--steps", "none", "--remind", "20:00", "--via", "glasses,webhook", "--webhook", "https://example.org/hook")
-	if p.Zone != "Asia/Shanghai" || p.DayStart != "05:30" || p.Settings.New != 7 || p.Settings.Retention != 0.85 || len(p.Settings.Steps) != 0 || p.Remind.At != "20:00" || len(p.Remind.Via) != 2 {
+	d.json(&p, "learn", "set", "--time-zone", "Asia/Shanghai", "--day-start", "05:30", "--new-per-day", "7",
+		"--retention", "0.85", "--steps", "none", "--remind", "20:00", "--via", "glasses,webhook", "--webhook",
+		"https://example.org/hook")
+	if p.Zone != "Asia/Shanghai" || p.DayStart != "05:30" || p.Settings.New != 7 || p.Settings.Retention != 0.85 ||
+		len(p.Settings.Steps) != 0 || p.Remind.At != "20:00" || len(p.Remind.Via) != 2 {
 		t.Errorf("the settings are %+v", p)
 	}
 	p = learnProfile{}
 	d.json(&p, "learn", "set", "--remind", "", "--new-per-day", "", "--steps", "1,10")
-	if p.Remind.At != "" || p.Remind.Webhook != "https://example.org/hook" || p.Settings.New != 20 || p.Settings.Retention != 0.85 || !slices.Equal(p.Settings.Steps, []int{1, 10}) {
+	if p.Remind.At != "" || p.Remind.Webhook != "https://example.org/hook" || p.Settings.New != 20 ||
+		p.Settings.Retention != 0.85 || !slices.Equal(p.Settings.Steps, []int{1, 10}) {
 		t.Errorf("the settings are %+v", p)
 	}
 	if got := d.ok("learn", "set"); !strings.Contains(got, "Asia/Shanghai\n") || !strings.Contains(got, "  1,10\n") {
@@ -330,25 +347,25 @@ func TestLearnDecks(t *testing.T) {
 
 func TestInk(t *testing.T) {
 	const text = "# Head\n- one **bold** and `co*de*`\n* two\n\n```go\nx := 1\n```\na ** b ** c \x1b[31mred"
-	if got := (ink{}).markdown(text); got != strings.ReplaceAll(text, "\x1b", "") {
+	if got := (style{}).markdown(text); got != strings.ReplaceAll(text, "\x1b", "") {
 		t.Errorf("without ink it is %q", got)
 	}
 	want := "\x1b[1mHead\x1b[0m\n• one \x1b[1mbold\x1b[0m and \x1b[36mco*de*\x1b[0m\n• two\n\n    \x1b[36mx := 1\x1b[0m\na ** b ** c [31mred"
-	if got := (ink{true}).markdown(text); got != want {
+	if got := (style{true}).markdown(text); got != want {
 		t.Errorf("with ink it is %q, want %q", got, want)
 	}
 }
 
-// Nothing that a stranger wrote steers the terminal, whatever it looks like.
+// No text from outside can control the terminal.
 func FuzzInk(f *testing.F) {
 	f.Add("# a\n- **b** `c`\n```\nd\n```")
 	f.Add("\x1b[31m**\x1b]0;t\x07**`\x1b`")
 	f.Add("**a*b** **** ``")
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := (ink{}).markdown(text); strings.ContainsAny(got, "\x1b\x07\r\x00") {
+		if got := (style{}).markdown(text); strings.ContainsAny(got, "\x1b\x07\r\x00") {
 			t.Errorf("%q is written as %q", text, got)
 		}
-		got := (ink{true}).markdown(text)
+		got := (style{true}).markdown(text)
 		for _, code := range []string{"0", "1", "36"} {
 			got = strings.ReplaceAll(got, "\x1b["+code+"m", "")
 		}

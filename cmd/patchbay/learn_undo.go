@@ -12,7 +12,7 @@ type learnUndoCmd struct {
 	learnFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (learnUndoCmd) Help() string {
 	return `The knowledge point is due again as it was before. What was written anew since stays.
 
@@ -27,7 +27,7 @@ var (
 	sayLearnAlready = talk.Say{Zh: "之前已经撤销：%s", En: "It was taken back before: %s"}
 )
 
-// Run takes a review back.
+// Run undoes a review.
 func (c *learnUndoCmd) Run(ctx context.Context, sh *shell) error {
 	return c.open(ctx, sh, func(l learnCaller) error {
 		args := map[string]any{}

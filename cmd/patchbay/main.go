@@ -1,5 +1,5 @@
-// Command patchbay lets the devices people wear and keep at home, and the agents
-// that answer them, plug into one board.
+// Command patchbay is a self-hosted hub that connects wearables and home devices with the agents
+// that answer them.
 package main
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 func main() {
-	// The first signal ends what runs in good order. Then the handler is taken
-	// away, so that a second one kills.
+	// The first signal shuts the program down gracefully. Then the handler is removed, so that a
+	// second signal kills it.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))

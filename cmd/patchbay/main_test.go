@@ -18,17 +18,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// limit ends what hangs; nothing here comes near it.
+// limit is a timeout for tests that hang; none comes near it.
 const limit = 5 * time.Minute
 
-// desk is where a test runs commands: an environment with a data folder.
+// desk is the environment of a test's commands, with a data directory.
 type desk struct {
 	t    *testing.T
 	data string
 	env  []string
 }
 
-// newDesk is one with a database in which nothing is yet.
+// newDesk returns a desk with an empty database.
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := blankDesk(t)
@@ -36,7 +36,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// blankDesk is one where the program has never run.
+// blankDesk returns a desk on which the program has never run.
 func blankDesk(t *testing.T) *desk {
 	t.Helper()
 	t.Setenv("COLUMNS", "") // it would change the width of help
@@ -45,13 +45,13 @@ func blankDesk(t *testing.T) *desk {
 	return &desk{t: t, data: data, env: []string{"HOME=" + home, "PATCHBAY_DATA=" + data, "LANG=en_US.UTF-8"}}
 }
 
-// outcome is what a command left behind.
+// outcome is the result of a command.
 type outcome struct {
 	stdout, stderr string
 	code           int
 }
 
-// do runs a command with something on standard input.
+// do runs a command with a text on standard input.
 func (d *desk) do(stdin string, args ...string) outcome {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -80,8 +80,8 @@ func (d *desk) json(into any, args ...string) {
 	}
 }
 
-// failing runs a command that must fail with a code, and with one line of error,
-// after a question perhaps, that holds all of want.
+// failing runs a command that must fail with an exit code and print a one-line error, perhaps after
+// a question, that contains all of want.
 func (d *desk) failing(code int, stdin string, args []string, want ...string) {
 	d.t.Helper()
 	o := d.do(stdin, args...)
@@ -118,7 +118,8 @@ func (d *desk) serve(args ...string) *server {
 	s := &server{stderr: &safeBuffer{}}
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), in, s.stderr, d.env)
+		done <- run(ctx, append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""),
+			in, s.stderr, d.env)
 		in.Close()
 	}()
 	d.t.Cleanup(func() {

@@ -15,51 +15,53 @@ import (
 	"patchbay/internal/talk"
 )
 
-// placeFlags say where nodes and their requests are looked for.
-type placeFlags struct {
+// targetFlags say where to look for nodes and their requests.
+type targetFlags struct {
 	dataFlags   `embed:""`
 	serverFlags `embed:""`
 }
 
-// again is what has to follow a command that is suggested, so that it gets to the same
-// place. A key is left out.
-func (f placeFlags) again() string {
-	suffix := f.dataFlags.again()
+// retryFlags returns the flags to append to a suggested command, so that it uses the same target.
+// The key is left out.
+func (f targetFlags) retryFlags() string {
+	suffix := f.dataFlags.retryFlags()
 	if f.Server != "" {
 		suffix += " --server " + quoteWord(f.Server)
 	}
 	return suffix
 }
 
-// at hands the server to there, the one that was named or runs on the data folder, or
-// the data to here if none runs.
-func (f placeFlags) at(ctx context.Context, sh *shell, there func(*remote) error, here func(*app.Base) error) error {
-	r, err := reach(ctx, sh, f.dataFlags, f.serverFlags)
+// withTarget calls there with the server that was named or runs on the data directory; if there is
+// none, it calls here with the data.
+func (f targetFlags) withTarget(ctx context.Context, sh *shell, there func(*remote) error,
+	here func(*app.Base) error) error {
+	r, err := findServer(ctx, sh, f.dataFlags, f.serverFlags)
 	switch {
 	case err != nil:
 		return err
 	case r != nil:
 		return there(r)
 	}
-	return f.with(ctx, sh, here)
+	return f.withData(ctx, sh, here)
 }
 
 // nodeFlags name a node.
 type nodeFlags struct {
-	Node       string `arg:"" help:"Name or id of the node, or the beginning of its id."`
-	placeFlags `embed:""`
+	Node        string `arg:"" help:"Name or id of the node, or the beginning of its id."`
+	targetFlags `embed:""`
 }
 
-// found hands the node and the server to there, or the node and the data to here.
-func (f *nodeFlags) found(ctx context.Context, sh *shell, there func(*remote, nodeRow) error, here func(*app.Base, nodeRow) error) error {
-	return f.at(ctx, sh, func(r *remote) error {
+// resolve calls there with the server and the node, or here with the data and the node.
+func (f *nodeFlags) resolve(ctx context.Context, sh *shell, there func(*remote, nodeRow) error,
+	here func(*app.Base, nodeRow) error) error {
+	return f.withTarget(ctx, sh, func(r *remote) error {
 		n, err := r.node(ctx, f.Node)
 		if err != nil {
 			return err
 		}
 		return there(r, n)
 	}, func(b *app.Base) error {
-		n, err := keptNode(ctx, b, f.Node)
+		n, err := localNode(ctx, b, f.Node)
 		if err != nil {
 			return err
 		}
@@ -70,22 +72,22 @@ func (f *nodeFlags) found(ctx context.Context, sh *shell, there func(*remote, no
 // nodeRow is a node in the list.
 type nodeRow struct {
 	wire.Node
-	// Connected is nil if nobody knows.
+	// Connected is nil if unknown.
 	Connected *bool `json:"connected,omitempty"`
 }
 
 func liveNode(n wire.Node) nodeRow { return nodeRow{Node: n, Connected: &n.Connected} }
 
 const (
-	// shortNode and shortRequest are how much of an id is shown in lists. It is enough
-	// to name one of thousands.
+	// shortNode and shortRequest are how many characters of an ID are shown in lists: enough to
+	// name one of thousands.
 	shortNode    = 12
 	shortRequest = 8
 )
 
 func shortID(id string, most int) string { return plain(id[:min(len(id), most)]) }
 
-// called is what to call a node in a sentence.
+// called returns the name of a node within a sentence.
 func (n *nodeRow) called() string { return called(n.DisplayName, n.NodeID) }
 
 func called(name, id string) string {
@@ -95,7 +97,7 @@ func called(name, id string) string {
 	return short(name, maxCalled)
 }
 
-// maxCalled is how many columns of a node's name are shown: it wrote it itself.
+// maxCalled is how many columns of a node's name are shown: the node itself chose it.
 const maxCalled = 40
 
 func nodePath(ref string) string { return "/api/v1/nodes/" + url.PathEscape(ref) }
@@ -122,9 +124,9 @@ func (r *remote) node(ctx context.Context, ref string) (nodeRow, error) {
 // peersPage is how many peers are read from the database at a time.
 const peersPage = 1000
 
-// keptNodes lists the nodes of a data folder on which no server runs. What is plugged
-// in and only appears as a node is not among them.
-func keptNodes(ctx context.Context, b *app.Base) ([]nodeRow, error) {
+// localNodes lists the nodes of a data directory on which no server runs. Devices that appear as
+// nodes only while connected are not included.
+func localNodes(ctx context.Context, b *app.Base) ([]nodeRow, error) {
 	requests, err := b.Store.Peers.Requests(ctx, store.RequestSurface, "", time.Now())
 	if err != nil {
 		return nil, err
@@ -156,28 +158,33 @@ func keptNodes(ctx context.Context, b *app.Base) ([]nodeRow, error) {
 	return rows, nil
 }
 
-// policyOf is what the settings say of commands.
+// policyOf returns the settings about commands.
 func policyOf(b *app.Base) wire.Policy {
 	return wire.Policy{Allow: b.Config.Nodes.Allow, Deny: b.Config.Nodes.Deny}
 }
 
-// surfaceOf is what is kept of what a node can do.
+// surfaceOf returns the stored surface of a node, that is what it can do.
 func surfaceOf(p store.Peer) *wire.Surface {
-	return &wire.Surface{Platform: p.Platform, Family: p.Family, Caps: p.DeclaredCaps, Declared: p.DeclaredCommands, Approved: p.Commands}
+	return &wire.Surface{Platform: p.Platform, Family: p.Family, Caps: p.DeclaredCaps, Declared: p.DeclaredCommands,
+		Approved: p.Commands}
 }
 
-// surfaceStates are how far a surface is approved, as servers tell it.
+// surfaceStates maps the approval states of a surface to the names that servers use.
 var surfaceStates = map[string]string{
-	store.SurfaceApproved: wire.Approved, store.SurfacePending: wire.PendingApproval, store.SurfaceRepending: wire.PendingReapproval,
+	store.SurfaceApproved: wire.Approved, store.SurfacePending: wire.PendingApproval,
+	store.SurfaceRepending:  wire.PendingReapproval,
 	store.SurfaceUnapproved: wire.Unapproved,
 }
 
-// nodeOf is a node as it is kept, with the request for what it wants to do.
+// nodeOf returns a stored node with its pending request for commands.
 func nodeOf(p store.Peer, ask store.PeerRequest, policy wire.Policy) wire.Node {
 	n := wire.Node{
-		NodeID: p.ID, DisplayName: p.Name, Platform: p.Platform, Version: p.Version, ClientID: p.ClientID, ClientMode: p.ClientMode, DeviceFamily: p.Family,
-		RemoteIP: p.Address, Caps: p.Caps, Commands: policy.Effective(surfaceOf(p)), PluginTools: []wire.PluginTool{}, Approval: surfaceStates[p.Surface], PathEnv: p.PathEnv,
-		LastConnectedMS: millisOf(p.Connected), LastDisconnectMS: millisOf(p.Disconnected), LastSeenAtMS: millisOf(p.Seen), LastSeenReason: p.SeenReason,
+		NodeID: p.ID, DisplayName: p.Name, Platform: p.Platform, Version: p.Version, ClientID: p.ClientID,
+		ClientMode: p.ClientMode, DeviceFamily: p.Family,
+		RemoteIP: p.Address, Caps: p.Caps, Commands: policy.Effective(surfaceOf(p)), PluginTools: []wire.PluginTool{},
+		Approval: surfaceStates[p.Surface], PathEnv: p.PathEnv,
+		LastConnectedMS: millisOf(p.Connected), LastDisconnectMS: millisOf(p.Disconnected),
+		LastSeenAtMS: millisOf(p.Seen), LastSeenReason: p.SeenReason,
 		ApprovedAtMS: millisOf(p.SurfaceAt), Paired: true,
 		PendingRequest: ask.ID, PendingCaps: ask.Ask.Caps, PendingCmds: ask.Ask.Commands,
 	}
@@ -185,7 +192,7 @@ func nodeOf(p store.Peer, ask store.PeerRequest, policy wire.Policy) wire.Node {
 	return n
 }
 
-// millisOf is a time in milliseconds since 1970, 0 for none; timeOf is the way back.
+// millisOf converts a time to Unix milliseconds, 0 for none; timeOf is the inverse.
 func millisOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -200,9 +207,9 @@ func timeOf(ms int64) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// keptNode finds a node of a data folder as servers do.
-func keptNode(ctx context.Context, b *app.Base, ref string) (nodeRow, error) {
-	rows, err := keptNodes(ctx, b)
+// localNode finds a node of a data directory as servers do.
+func localNode(ctx context.Context, b *app.Base, ref string) (nodeRow, error) {
+	rows, err := localNodes(ctx, b)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -219,9 +226,11 @@ func keptNode(ctx context.Context, b *app.Base, ref string) (nodeRow, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nodeRow{}, talk.Say{Zh: "没有节点 %q；patchbay node list 会列出现有的", En: "there is no node %q; patchbay node list shows those there are"}.Wrong(ref)
+		return nodeRow{}, talk.Say{Zh: "没有节点 %q；patchbay node list 会列出现有的",
+			En: "there is no node %q; patchbay node list shows those there are"}.Wrong(ref)
 	}
-	return nodeRow{}, talk.Say{Zh: "有 %d 个节点可能是 %q；请写出其中一个的 id", En: "%d nodes may be meant by %q; give the id of one"}.Wrong(len(found), ref)
+	return nodeRow{}, talk.Say{Zh: "有 %d 个节点可能是 %q；请写出其中一个的 id",
+		En: "%d nodes may be meant by %q; give the id of one"}.Wrong(len(found), ref)
 }
 
 var (
@@ -233,7 +242,7 @@ var (
 	sayNodeRejected  = talk.Say{Zh: "已拒绝", En: "rejected"}
 )
 
-// nodeState is whether a node is connected, as far as is known.
+// nodeState returns a text about whether a node is connected, as far as known.
 func (sh *shell) nodeState(n nodeRow) string {
 	switch {
 	case n.Connected == nil:
@@ -244,7 +253,7 @@ func (sh *shell) nodeState(n nodeRow) string {
 	return sayNodeAway.In(sh.lang)
 }
 
-// nodeApproval is how far what a node can do is approved.
+// nodeApproval says how much of what a node offers is approved.
 func (sh *shell) nodeApproval(n nodeRow) string {
 	switch n.Approval {
 	case wire.Approved:
@@ -259,13 +268,13 @@ func (sh *shell) nodeApproval(n nodeRow) string {
 	return "–"
 }
 
-// nodeSeen is when a node was heard of last.
+// seen returns when the node was last seen.
 func (n *nodeRow) seen() time.Time {
 	return timeOf(max(n.LastSeenAtMS, n.LastConnectedMS, n.LastDisconnectMS))
 }
 
-// nodeGone is an error of the database about a node that was found a moment ago.
-func nodeGone(err error) error {
+// nodeError explains an error of the database about a node that existed a moment ago.
+func nodeError(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return talk.Say{Zh: "节点刚刚被移除", En: "the node was removed just now"}.Wrong()
 	}

@@ -15,7 +15,7 @@ type nodeDescribeCmd struct {
 	nodeFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (nodeDescribeCmd) Help() string {
 	return `Its tools are known while it is connected.
 
@@ -25,10 +25,10 @@ Examples:
     patchbay node describe 3f2a91c0 --json`
 }
 
-// Run describes the node.
+// Run prints the node.
 func (c *nodeDescribeCmd) Run(ctx context.Context, sh *shell) error {
 	var row nodeRow
-	err := c.found(ctx, sh, func(_ *remote, n nodeRow) error {
+	err := c.resolve(ctx, sh, func(_ *remote, n nodeRow) error {
 		row = n
 		return nil
 	}, func(_ *app.Base, n nodeRow) error {
@@ -38,7 +38,7 @@ func (c *nodeDescribeCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	return sh.result(row, func() { sh.showNode(row, c.again()) })
+	return sh.result(row, func() { sh.showNode(row, c.retryFlags()) })
 }
 
 var (
@@ -51,29 +51,30 @@ var (
 	sayItsSurface   = talk.Say{Zh: "批准", En: "approval"}
 	sayItsMachine   = talk.Say{Zh: "机器", En: "machine"}
 	sayHeadCommands = talk.Say{Zh: "\n可以调用的命令", En: "\nCommands that can be called"}
-	sayHeadPending  = talk.Say{Zh: "\n等待批准（patchbay pair approve %s%s）", En: "\nTo be approved (patchbay pair approve %s%s)"}
-	sayHeadTools    = talk.Say{Zh: "\n工具", En: "\nTools"}
-	sayNoCommands   = talk.Say{Zh: "\n没有可以调用的命令。", En: "\nThere is no command that can be called."}
-	sayCallTool     = talk.Say{
+	sayHeadPending  = talk.Say{Zh: "\n等待批准（patchbay pair approve %s%s）",
+		En: "\nTo be approved (patchbay pair approve %s%s)"}
+	sayHeadTools  = talk.Say{Zh: "\n工具", En: "\nTools"}
+	sayNoCommands = talk.Say{Zh: "\n没有可以调用的命令。", En: "\nThere is no command that can be called."}
+	sayCallTool   = talk.Say{
 		Zh: "调用：patchbay node invoke %s %s server=服务器 tool=工具 arguments='{}'%s",
 		En: "To call one: patchbay node invoke %s %s server=SERVER tool=TOOL arguments='{}'%s",
 	}
 	sayMarked = talk.Say{Zh: "%s（危险）", En: "%s (dangerous)"}
 )
 
-// marked is a command's name, with a word about it if it is a dangerous one.
-func (sh *shell) marked(command string) string {
+// commandLabel returns a command's name, with a warning if it is dangerous.
+func (sh *shell) commandLabel(command string) string {
 	name := short(command, maxCommand)
-	if gateway.Dangerous(command) {
+	if gateway.IsDangerous(command) {
 		return sayMarked.In(sh.lang, name)
 	}
 	return name
 }
 
 const (
-	// maxCommand is how many columns of a command's name are shown: nodes invent them.
+	// maxCommand is how many columns of a command's name are shown: nodes choose them.
 	maxCommand = 60
-	// maxAbout is how many columns of what a tool says about itself are shown.
+	// maxAbout is how many columns of a tool's description are shown.
 	maxAbout = 70
 )
 
@@ -92,12 +93,14 @@ func (sh *shell) showNode(n nodeRow, again string) {
 		name  talk.Say
 		value string
 	}{
-		{sayItsID, n.NodeID}, {sayItsPlatform, platform}, {sayItsProgram, strings.TrimSpace(n.ClientID + " " + n.Version)}, {sayItsAddress, n.RemoteIP},
-		{sayItsCaps, join(n.Caps)}, {sayItsSurface, approval}, {sayItsSince, sh.whenMillis(n.ConnectedAtMS)}, {sayItsLast, sh.whenMillis(millisOf(n.seen()))},
+		{sayItsID, n.NodeID}, {sayItsPlatform, platform}, {sayItsProgram,
+			strings.TrimSpace(n.ClientID + " " + n.Version)}, {sayItsAddress, n.RemoteIP},
+		{sayItsCaps, join(n.Caps)}, {sayItsSurface, approval}, {sayItsSince, sh.whenMillis(n.ConnectedAtMS)},
+		{sayItsLast, sh.whenMillis(millisOf(n.seen()))},
 		{sayItsMachine, string(n.HostStats)},
 	} {
 		if line.value != "" {
-			rows = append(rows, []string{line.name.In(sh.lang), oneLine(plain(line.value))})
+			rows = append(rows, []string{line.name.In(sh.lang), singleLine(plain(line.value))})
 		}
 	}
 	sh.grid("  ", rows)
@@ -120,7 +123,7 @@ func (sh *shell) showCommands(n nodeRow, again string) {
 		sh.say(sayHeadCommands)
 	}
 	for _, command := range n.Commands {
-		sh.printf("  %s\n", sh.marked(command))
+		sh.printf("  %s\n", sh.commandLabel(command))
 	}
 	if n.PendingRequest == "" {
 		return
@@ -128,13 +131,13 @@ func (sh *shell) showCommands(n nodeRow, again string) {
 	sh.say(sayHeadPending, shortID(n.PendingRequest, shortRequest), again)
 	for _, command := range n.PendingCmds {
 		if !slices.Contains(n.Commands, command) {
-			sh.printf("  %s\n", sh.marked(command))
+			sh.printf("  %s\n", sh.commandLabel(command))
 		}
 	}
 }
 
-// toolOwnName is how a tool is named in a call of the command mcp.tools.call.v1: by
-// its server and its own name.
+// toolOwnName returns how a tool is named in a call of the command mcp.tools.call.v1: by its server
+// and its own name.
 func toolOwnName(t wire.PluginTool) string {
 	if t.MCP == nil {
 		return t.Name
@@ -142,7 +145,7 @@ func toolOwnName(t wire.PluginTool) string {
 	return t.MCP.Server + "/" + t.MCP.Tool
 }
 
-// whenMillis is a time in milliseconds since 1970; "" for none.
+// whenMillis formats Unix milliseconds; "" for none.
 func (sh *shell) whenMillis(ms int64) string {
 	if ms == 0 {
 		return ""

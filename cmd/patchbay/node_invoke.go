@@ -27,7 +27,7 @@ type nodeInvokeCmd struct {
 	Set       []string `arg:"" optional:"" name:"k=v" help:"Parameters as name=value: as JSON if they are JSON, and as texts otherwise. name=@FILE reads the value from a file."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (nodeInvokeCmd) Help() string {
 	return `The result goes to standard output. The exit code is 1 if the node did not carry the command out, or the tool behind it says that it failed. With --once, a call that is made again gets the answer of the first one, for some minutes. Ctrl-C ends the waiting; whether the node goes on is its own business.
 
@@ -43,22 +43,25 @@ Examples:
 // Run calls the command.
 func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Timeout <= 0 {
-		return usage(talk.Say{Zh: "--timeout 是 %s；要写成 2m 这样的时间", En: "--timeout is %s; it has to be a time such as 2m"}, c.Timeout)
+		return usage(talk.Say{Zh: "--timeout 是 %s；要写成 2m 这样的时间", En: "--timeout is %s; it has to be a time such as 2m"},
+			c.Timeout)
 	}
 	params, err := c.params(sh)
 	if err != nil {
 		return err
 	}
-	r, err := reach(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
 	if r == nil {
-		return talk.Say{Zh: "服务运行时才能调用节点；启动服务：patchbay serve%s", En: "nodes can be called only while a server runs; start one with: patchbay serve%s"}.Wrong(c.dataFlags.again())
+		return talk.Say{Zh: "服务运行时才能调用节点；启动服务：patchbay serve%s",
+			En: "nodes can be called only while a server runs; start one with: patchbay serve%s"}.Wrong(c.dataFlags.retryFlags())
 	}
-	answer, err := r.invoke(ctx, c.Node, api.NodeCall{Command: c.Command, Params: params, Timeout: c.Timeout.Milliseconds(), Once: c.Once}, c.Timeout)
+	answer, err := r.invoke(ctx, c.Node, api.NodeCall{Command: c.Command, Params: params,
+		Timeout: c.Timeout.Milliseconds(), Once: c.Once}, c.Timeout)
 	if err != nil {
-		return c.explained(ctx, r, err)
+		return c.explainError(ctx, r, err)
 	}
 	if sh.json {
 		if err := sh.writeJSON(answer, "  "); err != nil {
@@ -68,7 +71,7 @@ func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.showInvoked(answer, c.Command, c.Out)
 }
 
-// params are the parameters as they stand on the command line; nil: none.
+// params returns the parameters from the command line; nil means none.
 func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	set, err := sh.pairs(c.Set)
 	if err != nil {
@@ -84,7 +87,8 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	text := []byte(strings.TrimSpace(given))
 	switch {
 	case c.Params != "" && !json.Valid(text):
-		return nil, usage(talk.Say{Zh: `--params 要是 JSON，例如 {"bins":["git"]}`, En: `--params has to be JSON, such as {"bins":["git"]}`})
+		return nil, usage(talk.Say{Zh: `--params 要是 JSON，例如 {"bins":["git"]}`,
+			En: `--params has to be JSON, such as {"bins":["git"]}`})
 	case len(set) == 0 && c.Params == "":
 		return nil, nil
 	case len(set) == 0:
@@ -92,7 +96,8 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	}
 	params := map[string]json.RawMessage{}
 	if c.Params != "" && (json.Unmarshal(text, &params) != nil || params == nil) {
-		return nil, usage(talk.Say{Zh: "同时有 名称=值 这样的参数时，--params 要是 JSON 对象", En: "--params has to be a JSON object if there are parameters as name=value too"})
+		return nil, usage(talk.Say{Zh: "同时有 名称=值 这样的参数时，--params 要是 JSON 对象",
+			En: "--params has to be a JSON object if there are parameters as name=value too"})
 	}
 	for name, value := range set {
 		if params[name], err = argument(nil, value); err != nil {
@@ -103,16 +108,16 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 }
 
 const (
-	// invokeSpare is how much longer an answer of the server is waited for than a node
-	// may take.
+	// invokeSpare is how much longer than the node's timeout the server's response is awaited.
 	invokeSpare = 15 * time.Second
-	// maxInvoked bounds what comes back, in bytes: a frame of 25 MiB, in which a result
-	// may be there twice.
+	// maxInvoked is the maximum size of a response, in bytes: a frame of 25 MiB, which may contain
+	// the result twice.
 	maxInvoked = 64 << 20
 )
 
-// invoke calls a command of a node, and returns what the server says.
-func (r *remote) invoke(ctx context.Context, ref string, call api.NodeCall, limit time.Duration) (json.RawMessage, error) {
+// invoke calls a command of a node and returns the server's response.
+func (r *remote) invoke(ctx context.Context, ref string, call api.NodeCall,
+	limit time.Duration) (json.RawMessage, error) {
 	within, cancel := context.WithTimeout(ctx, limit+invokeSpare)
 	defer cancel()
 	resp, err := r.send(within, http.MethodPost, nodePath(ref)+"/invoke", call)
@@ -130,14 +135,15 @@ func (r *remote) invoke(ctx context.Context, ref string, call api.NodeCall, limi
 	case err != nil:
 		return nil, talk.Say{Zh: "回答还没结束，连接就中断了", En: "the connection broke before the answer was finished"}.Wrong()
 	case len(answer) > maxInvoked || !json.Valid(answer):
-		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(r.url)
+		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器",
+			En: "%s does not answer as a Patchbay server does"}.Wrong(r.url)
 	}
 	return answer, nil
 }
 
-// explained is why a node was not called, and what to do about it.
-func (c *nodeInvokeCmd) explained(ctx context.Context, r *remote, err error) error {
-	e, ok := errors.AsType[*refusedError](err)
+// explainError explains why a node was not called, and what to do about it.
+func (c *nodeInvokeCmd) explainError(ctx context.Context, r *remote, err error) error {
+	e, ok := errors.AsType[*serverError](err)
 	if !ok {
 		return err
 	}
@@ -151,9 +157,11 @@ func (c *nodeInvokeCmd) explained(ctx context.Context, r *remote, err error) err
 	told := strings.TrimSuffix(plain(e.Error()), ".")
 	switch {
 	case d.Reason == wire.NotAllowlisted:
-		return talk.Say{Zh: "%s；服务器的设置 nodes.allow 和 nodes.deny 决定可以让节点执行哪些命令", En: "%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told"}.Wrong(told)
+		return talk.Say{Zh: "%s；服务器的设置 nodes.allow 和 nodes.deny 决定可以让节点执行哪些命令",
+			En: "%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told"}.Wrong(told)
 	case d.Reason == wire.NotDeclared:
-		return talk.Say{Zh: "%s；patchbay node describe %s%s 会列出它能做什么", En: "%s; patchbay node describe %s%s shows what it can do"}.Wrong(told, quoteWord(c.Node), c.again())
+		return talk.Say{Zh: "%s；patchbay node describe %s%s 会列出它能做什么",
+			En: "%s; patchbay node describe %s%s shows what it can do"}.Wrong(told, quoteWord(c.Node), c.retryFlags())
 	case d.Reason != wire.NothingDeclared && d.Code != wire.DetailPairChanged && d.Code != wire.DetailNotConnected:
 		return err
 	}
@@ -162,24 +170,28 @@ func (c *nodeInvokeCmd) explained(ctx context.Context, r *remote, err error) err
 	case lookErr != nil:
 		return err
 	case n.PendingRequest != "":
-		return talk.Say{Zh: "%s 要运行的内容需要先批准：patchbay pair approve %s%s", En: "what %s wants to run has to be approved first: patchbay pair approve %s%s"}.Wrong(n.called(), shortID(n.PendingRequest, shortRequest), c.again())
+		return talk.Say{Zh: "%s 要运行的内容需要先批准：patchbay pair approve %s%s",
+			En: "what %s wants to run has to be approved first: patchbay pair approve %s%s"}.Wrong(n.called(),
+			shortID(n.PendingRequest, shortRequest), c.retryFlags())
 	case n.Approval == wire.Unapproved:
-		return talk.Say{Zh: "%s 要运行的内容已被拒绝；它下次连接时会再次请求", En: "what %s wants to run was rejected; it asks again when it connects the next time"}.Wrong(n.called())
+		return talk.Say{Zh: "%s 要运行的内容已被拒绝；它下次连接时会再次请求",
+			En: "what %s wants to run was rejected; it asks again when it connects the next time"}.Wrong(n.called())
 	case !*n.Connected && n.seen().IsZero():
 		return talk.Say{Zh: "%s 没有连接", En: "%s is not connected"}.Wrong(n.called())
 	case !*n.Connected:
-		return talk.Say{Zh: "%s 没有连接；最后一次在线是 %s", En: "%s is not connected; it was seen last at %s"}.Wrong(n.called(), n.seen().Local().Format("2006-01-02 15:04:05"))
+		return talk.Say{Zh: "%s 没有连接；最后一次在线是 %s", En: "%s is not connected; it was seen last at %s"}.Wrong(n.called(),
+			n.seen().Local().Format("2006-01-02 15:04:05"))
 	}
 	return err
 }
 
-// invoked is what a server answers to a call of a node's command.
-type invoked struct {
+// invokeResult is a server's response to a call of a node's command.
+type invokeResult struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// payload is what may be in a result that needs more than to be printed: the content
-// of a result of MCP, or a picture of a camera.
+// payload is the part of a result that cannot simply be printed: the content of an MCP result, or a
+// camera picture.
 type payload struct {
 	Content    json.RawMessage `json:"content"`
 	Structured json.RawMessage `json:"structuredContent"`
@@ -191,10 +203,10 @@ type payload struct {
 
 var sayNodeDone = talk.Say{Zh: "已执行；没有返回内容。", En: "It is done; nothing came back."}
 
-// showInvoked prints what came of a call, and saves what cannot be printed to the file
-// out, if there is one.
+// showInvoked prints the result of a call, and saves what cannot be printed to the file out, if
+// given.
 func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error {
-	var in invoked
+	var in invokeResult
 	if err := json.Unmarshal(answer, &in); err != nil {
 		return talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？", En: "the server gave no result; is it of another version?"}.Wrong()
 	}
@@ -222,9 +234,9 @@ func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error 
 	return nil
 }
 
-// readPayload finds texts and pictures in a result. Without blocks, it is just JSON.
+// readPayload finds texts and pictures in a result. If blocks is empty, the result is just JSON.
 func readPayload(text json.RawMessage) (blocks []content, p payload) {
-	if json.Unmarshal(text, &p) != nil { // it may have members of these names that are something else
+	if json.Unmarshal(text, &p) != nil { // it may have members of these names with other types
 		return nil, payload{}
 	}
 	if len(p.Base64) > 0 {
@@ -234,7 +246,8 @@ func readPayload(text json.RawMessage) (blocks []content, p payload) {
 		}
 		return []content{{Type: "file", MIME: kind, Data: p.Base64}}, p
 	}
-	if len(p.Content) > 0 && p.Content[0] == '[' && json.Unmarshal(p.Content, &blocks) == nil && (len(blocks) > 0 || len(p.Structured) > 0) {
+	if len(p.Content) > 0 && p.Content[0] == '[' && json.Unmarshal(p.Content, &blocks) == nil &&
+		(len(blocks) > 0 || len(p.Structured) > 0) {
 		return blocks, p
 	}
 	return nil, p

@@ -9,10 +9,10 @@ import (
 )
 
 type nodeListCmd struct {
-	placeFlags `embed:""`
+	targetFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (nodeListCmd) Help() string {
 	return `Nodes are programs on other machines that OpenClaw's operators call, as OpenClaw's own node host is one. Whatever is plugged in here, boards and servers of tools, appears among them, as long as a server runs; without one, nobody knows which nodes are connected.
 
@@ -26,17 +26,17 @@ Examples:
 // Run lists the nodes.
 func (c *nodeListCmd) Run(ctx context.Context, sh *shell) error {
 	var rows []nodeRow
-	err := c.at(ctx, sh, func(r *remote) (err error) {
+	err := c.withTarget(ctx, sh, func(r *remote) (err error) {
 		rows, err = r.nodes(ctx)
 		return err
 	}, func(b *app.Base) (err error) {
-		rows, err = keptNodes(ctx, b)
+		rows, err = localNodes(ctx, b)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return sh.nodeTable(rows, c.again())
+	return sh.nodeTable(rows, c.retryFlags())
 }
 
 var (
@@ -69,7 +69,8 @@ func (sh *shell) nodeTable(rows []nodeRow, again string) error {
 				seen = sh.when(t)
 			}
 			cells = append(cells, []string{
-				shortID(n.NodeID, shortNode), short(n.DisplayName, maxCalled), short(n.Platform, maxCalled), sh.nodeState(n), sh.nodeApproval(n),
+				shortID(n.NodeID, shortNode), short(n.DisplayName, maxCalled), short(n.Platform, maxCalled),
+				sh.nodeState(n), sh.nodeApproval(n),
 				strconv.Itoa(len(n.Commands)), seen, note,
 			})
 		}

@@ -13,7 +13,7 @@ type nodeRenameCmd struct {
 	Name      string `arg:"" help:"The new name."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (nodeRenameCmd) Help() string {
 	return `The names under which its commands join the board change with it. A board is renamed by: patchbay device rename.
 
@@ -28,16 +28,18 @@ var sayNodeRenamed = talk.Say{Zh: "节点 %s 现在叫 %s。", En: "The node %s 
 // Run renames the node.
 func (c *nodeRenameCmd) Run(ctx context.Context, sh *shell) error {
 	told := func(n nodeRow) error {
-		return sh.result(map[string]string{"nodeId": n.NodeID, "displayName": c.Name}, func() { sh.say(sayNodeRenamed, shortID(n.NodeID, shortNode), c.Name) })
+		return sh.result(map[string]string{"nodeId": n.NodeID, "displayName": c.Name},
+			func() { sh.say(sayNodeRenamed, shortID(n.NodeID, shortNode), c.Name) })
 	}
-	return c.found(ctx, sh, func(r *remote, n nodeRow) error {
-		if err := r.do(ctx, http.MethodPatch, nodePath(n.NodeID), map[string]string{"name": c.Name}, &struct{}{}); err != nil {
+	return c.resolve(ctx, sh, func(r *remote, n nodeRow) error {
+		if err := r.do(ctx, http.MethodPatch, nodePath(n.NodeID), map[string]string{"name": c.Name},
+			&struct{}{}); err != nil {
 			return err
 		}
 		return told(n)
 	}, func(b *app.Base, n nodeRow) error {
 		if err := b.Accounts.RenamePeer(ctx, n.NodeID, c.Name); err != nil {
-			return nodeGone(err)
+			return nodeError(err)
 		}
 		return told(n)
 	})

@@ -13,7 +13,7 @@ type nodeRmCmd struct {
 	nodeFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (nodeRmCmd) Help() string {
 	return `Its connection ends, and its own token is refused from now on. If it comes again with a key, it has to be paired again: to keep it away, revoke its key too.
 
@@ -30,10 +30,13 @@ var (
 
 // Run removes the node.
 func (c *nodeRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.found(ctx, sh, func(r *remote, n nodeRow) error {
-		return c.remove(ctx, sh, n, func() error { return r.do(ctx, http.MethodDelete, nodePath(n.NodeID), nil, &struct{}{}) })
+	return c.resolve(ctx, sh, func(r *remote, n nodeRow) error {
+		return c.remove(ctx, sh, n, func() error {
+			return r.do(ctx, http.MethodDelete, nodePath(n.NodeID), nil,
+				&struct{}{})
+		})
 	}, func(b *app.Base, n nodeRow) error {
-		return c.remove(ctx, sh, n, func() error { return nodeGone(b.Store.Peers.Remove(ctx, n.NodeID)) })
+		return c.remove(ctx, sh, n, func() error { return nodeError(b.Store.Peers.Remove(ctx, n.NodeID)) })
 	})
 }
 
@@ -48,5 +51,6 @@ func (c *nodeRmCmd) remove(ctx context.Context, sh *shell, n nodeRow, do func() 
 	if err := do(); err != nil {
 		return err
 	}
-	return sh.result(map[string]any{"nodeId": n.NodeID, "removed": true}, func() { sh.say(sayNodeRemoved, n.called(), id) })
+	return sh.result(map[string]any{"nodeId": n.NodeID, "removed": true},
+		func() { sh.say(sayNodeRemoved, n.called(), id) })
 }

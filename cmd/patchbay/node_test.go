@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// simulated is a simulated node in a terminal of its own.
+// simulated is a simulated node that runs in the background.
 type simulated struct {
 	out, errs safeBuffer
 	stop      context.CancelFunc
@@ -28,7 +28,8 @@ func (d *desk) node(args ...string) *simulated {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.ended <- run(ctx, append([]string{"simulate", "node"}, args...), strings.NewReader(""), &s.out, &s.errs, d.env)
+		s.ended <- run(ctx, append([]string{"simulate", "node"}, args...), strings.NewReader(""), &s.out, &s.errs,
+			d.env)
 	}()
 	d.t.Cleanup(func() {
 		stop()
@@ -37,7 +38,7 @@ func (d *desk) node(args ...string) *simulated {
 	return s
 }
 
-// A node is let in, approved, called, renamed and removed.
+// A node is paired, approved, called, renamed and removed.
 func TestNodeCommands(t *testing.T) {
 	d := withParrot(t)
 	if got := d.ok("node", "list"); !strings.Contains(got, "no nodes yet") {
@@ -50,29 +51,37 @@ func TestNodeCommands(t *testing.T) {
 	s := d.node("--name", "Kitchen", "--tools", "--commands", "system.which,system.run,kitchen.echo")
 
 	first := s.out.await(t, `waits to be let in: patchbay pair approve (\w{8})\n`)
-	if got := d.ok("pair", "list"); !strings.Contains(got, first) || !strings.Contains(got, "to connect as node\n") || !strings.Contains(got, "pair reject REQUEST") {
+	if got := d.ok("pair", "list"); !strings.Contains(got, first) || !strings.Contains(got, "to connect as node\n") ||
+		!strings.Contains(got, "pair reject REQUEST") {
 		t.Errorf("who waits is\n%s", got)
 	}
-	if got := d.ok("pair", "approve", first); !strings.HasPrefix(got, "Kitchen (") || !strings.Contains(got, ") may connect as node now.\n") || !strings.Contains(got, "patchbay pair approve ") {
+	if got := d.ok("pair", "approve", first); !strings.HasPrefix(got, "Kitchen (") ||
+		!strings.Contains(got, ") may connect as node now.\n") || !strings.Contains(got, "patchbay pair approve ") {
 		t.Errorf("approve says %q", got)
 	}
 	d.failing(exitFailed, "", []string{"pair", "approve", first}, "no request", "pair list")
 
 	second := s.out.await(t, `what it wants to run waits to be approved: patchbay pair approve (\w{8})\n`)
-	if got := d.ok("node", "list"); !strings.Contains(got, "connected  to be approved  0 ") || !strings.Contains(got, "approve it: patchbay pair approve "+second) {
+	if got := d.ok("node", "list"); !strings.Contains(got, "connected  to be approved  0 ") ||
+		!strings.Contains(got, "approve it: patchbay pair approve "+second) {
 		t.Errorf("the list is\n%s", got)
 	}
-	d.failing(exitFailed, "", []string{"node", "invoke", "Kitchen", "system.which"}, "approved first: patchbay pair approve "+second)
-	if got := d.ok("pair", "list"); !strings.Contains(got, "to run the commands kitchen.echo, mcp.tools.call.v1, system.run (dangerous), system.which\n") || !strings.Contains(got, "127.0.0.1") {
+	d.failing(exitFailed, "", []string{"node", "invoke", "Kitchen", "system.which"},
+		"approved first: patchbay pair approve "+second)
+	if got := d.ok("pair", "list"); !strings.Contains(got,
+		"to run the commands kitchen.echo, mcp.tools.call.v1, system.run (dangerous), system.which\n") ||
+		!strings.Contains(got, "127.0.0.1") {
 		t.Errorf("who waits is\n%s", got)
 	}
-	if got := d.ok("node", "describe", "kitchen"); !strings.Contains(got, "Node Kitchen: connected\n") || !strings.Contains(got, "no command that can be called") ||
+	if got := d.ok("node", "describe", "kitchen"); !strings.Contains(got, "Node Kitchen: connected\n") ||
+		!strings.Contains(got, "no command that can be called") ||
 		!strings.Contains(got, "To be approved (patchbay pair approve "+second+")\n  kitchen.echo\n") {
 		t.Errorf("it is described as\n%s", got)
 	}
 	var made decision
 	d.json(&made, "pair", "approve", "kitchen")
-	if made.Decision != wire.DecisionApproved || len(made.Commands) != 4 || len(made.Kept) != 0 || made.Name != "Kitchen" {
+	if made.Decision != wire.DecisionApproved || len(made.Commands) != 4 || len(made.Kept) != 0 ||
+		made.Name != "Kitchen" {
 		t.Errorf("approved is %+v", made)
 	}
 	s.out.await(t, `ready, and its tools are taken: 2;`)
@@ -83,13 +92,18 @@ func TestNodeCommands(t *testing.T) {
 		want  string
 	}{
 		{"", []string{"system.which", `bins=["git"]`}, "{\n  \"bins\": {\n    \"git\": \"/usr/bin/git\"\n  }\n}\n"},
-		{`{"bins":["git"]}`, []string{"system.which", "--params", "-"}, "{\n  \"bins\": {\n    \"git\": \"/usr/bin/git\"\n  }\n}\n"},
-		{"", []string{"kitchen.echo", "a=1", "b=two", "--params", `{"c":[],"a":2}`, "--timeout", "1m"}, "{\n  \"params\": {\n    \"a\": 1,\n    \"b\": \"two\",\n    \"c\": []\n  },\n  \"simulated\": \"kitchen.echo\"\n}\n"},
+		{`{"bins":["git"]}`, []string{"system.which", "--params", "-"},
+			"{\n  \"bins\": {\n    \"git\": \"/usr/bin/git\"\n  }\n}\n"},
+		{"", []string{"kitchen.echo", "a=1", "b=two", "--params", `{"c":[],"a":2}`, "--timeout", "1m"},
+			"{\n  \"params\": {\n    \"a\": 1,\n    \"b\": \"two\",\n    \"c\": []\n  },\n  \"simulated\": \"kitchen.echo\"\n}\n"},
 		{"", []string{"kitchen.echo"}, "{\n  \"params\": null,\n  \"simulated\": \"kitchen.echo\"\n}\n"},
-		{"", []string{"kitchen.echo", "--params", `["x"]`}, "{\n  \"params\": [\n    \"x\"\n  ],\n  \"simulated\": \"kitchen.echo\"\n}\n"},
-		{"", []string{"mcp.tools.call.v1", "server=lamp", "tool=set", `arguments={"on":true,"brightness":40}`}, "The lamp is on, at 40 %.\n"},
+		{"", []string{"kitchen.echo", "--params", `["x"]`},
+			"{\n  \"params\": [\n    \"x\"\n  ],\n  \"simulated\": \"kitchen.echo\"\n}\n"},
+		{"", []string{"mcp.tools.call.v1", "server=lamp", "tool=set", `arguments={"on":true,"brightness":40}`},
+			"The lamp is on, at 40 %.\n"},
 	} {
-		if o := d.do(c.stdin, append([]string{"node", "invoke", "Kitchen"}, c.args...)...); o.code != exitOK || o.stdout != c.want {
+		if o := d.do(c.stdin, append([]string{"node", "invoke", "Kitchen"}, c.args...)...); o.code != exitOK ||
+			o.stdout != c.want {
 			t.Errorf("%v gives %+v, want %q", c.args, o, c.want)
 		}
 	}
@@ -98,20 +112,25 @@ func TestNodeCommands(t *testing.T) {
 		Payload struct{ StructuredContent lamp }
 	}
 	d.json(&answer, "node", "invoke", "kitchen", "mcp.tools.call.v1", "server=lamp", "tool=get")
-	if len(answer.NodeID) != 64 || !answer.Payload.StructuredContent.On || answer.Payload.StructuredContent.Bright != 40 {
+	if len(answer.NodeID) != 64 || !answer.Payload.StructuredContent.On ||
+		answer.Payload.StructuredContent.Bright != 40 {
 		t.Errorf("as JSON it is %+v", &answer)
 	}
-	if o := d.do("", "node", "invoke", "kitchen", "mcp.tools.call.v1", "server=lamp", "tool=fly"); o.code != exitFailed || o.stdout != "the lamp has no tool fly\n" || !strings.Contains(o.stderr, "says that it failed") {
+	if o := d.do("", "node", "invoke", "kitchen", "mcp.tools.call.v1", "server=lamp",
+		"tool=fly"); o.code != exitFailed || o.stdout != "the lamp has no tool fly\n" ||
+		!strings.Contains(o.stderr, "says that it failed") {
 		t.Errorf("a tool that fails gives %+v", o)
 	}
-	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "mcp.tools.call.v1", "server=x", "tool=fly"}, "MCP_SERVER_UNAVAILABLE", "there is no server x here")
+	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "mcp.tools.call.v1", "server=x", "tool=fly"},
+		"MCP_SERVER_UNAVAILABLE", "there is no server x here")
 	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "camera.snap"}, "camera.snap", "nodes.allow")
 	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "system.notify"}, "node describe kitchen")
-	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "kitchen.echo", "--out", filepath.Join(d.data, "x")}, "no picture")
+	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "kitchen.echo",
+		"--out", filepath.Join(d.data, "x")}, "no picture")
 	d.failing(exitFailed, "", []string{"node", "invoke", "attic", "system.which"}, `no node "attic"`)
 	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "kitchen.echo", "--timeout", "11m"}, "600000")
 
-	// The same call with the same key is carried out once.
+	// The same call with the same idempotency key runs once.
 	for range 2 {
 		d.ok("node", "invoke", "kitchen", "kitchen.echo", "once=more", "--once", "cake-1")
 	}
@@ -119,10 +138,12 @@ func TestNodeCommands(t *testing.T) {
 		t.Errorf("it was carried out %d times", n)
 	}
 
-	if got := d.ok("node", "describe", answer.NodeID[:8]); !strings.Contains(got, "system.run (dangerous)\n") || !strings.Contains(got, "lamp/get  Tells whether") || strings.Contains(got, "To be approved") {
+	if got := d.ok("node", "describe", answer.NodeID[:8]); !strings.Contains(got, "system.run (dangerous)\n") ||
+		!strings.Contains(got, "lamp/get  Tells whether") || strings.Contains(got, "To be approved") {
 		t.Errorf("it is described as\n%s", got)
 	}
-	if got := d.ok("node", "rename", "kitchen", "Study"); got != "The node "+answer.NodeID[:12]+" is called Study now.\n" {
+	if got := d.ok("node", "rename", "kitchen", "Study"); got != "The node "+answer.NodeID[:12]+
+		" is called Study now.\n" {
 		t.Errorf("rename says %q", got)
 	}
 	d.failing(exitFailed, "", []string{"node", "rename", "Bots", "x"}, "plugged in here")
@@ -132,11 +153,12 @@ func TestNodeCommands(t *testing.T) {
 	if len(rows) != 3 || rows[2].DisplayName != "Study" || rows[2].Connected == nil || !*rows[2].Connected {
 		t.Errorf("the list is %+v", rows)
 	}
-	if o := d.do("n\n", "node", "rm", "Study"); o.code != exitFailed || !strings.Contains(o.stderr, "Remove the node Study") {
+	if o := d.do("n\n", "node", "rm", "Study"); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "Remove the node Study") {
 		t.Errorf("rm went on after no: %+v", o)
 	}
 	d.ok("node", "rm", "Study", "--yes")
-	// It comes again, with its key, and has to be let in anew.
+	// It reconnects with its key, and must be approved again.
 	third := s.out.await(t, `(?s)waits to be let in.*waits to be let in: patchbay pair approve (\w{8})\n`)
 	if got := d.ok("pair", "reject", third); !strings.Contains(got, "to connect is rejected") {
 		t.Errorf("reject says %q", got)
@@ -147,7 +169,7 @@ func TestNodeCommands(t *testing.T) {
 	}
 }
 
-// What a node wants to run later is asked for again.
+// Commands that a node adds later need another approval.
 func TestNodeWantsMore(t *testing.T) {
 	d := withParrot(t)
 	d.serve()
@@ -168,46 +190,56 @@ func TestNodeWantsMore(t *testing.T) {
 	s.stop()
 	<-s.ended
 	d.until("the end", func() bool { return strings.Contains(d.ok("node", "list"), "away") })
-	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "system.which"}, "Kitchen is not connected; it was seen last at")
+	d.failing(exitFailed, "", []string{"node", "invoke", "kitchen", "system.which"},
+		"Kitchen is not connected; it was seen last at")
 
 	s = d.node("--name", "Kitchen", "--tools")
 	s.out.await(t, `0 of its 2 tools are taken`)
 	if got := d.ok("node", "list"); !strings.Contains(got, "wants more") {
 		t.Errorf("the list is\n%s", got)
 	}
-	if got := d.ok("pair", "approve", "kitchen"); !strings.Contains(got, "mcp.tools.call.v1, system.notify, system.which") {
+	if got := d.ok("pair", "approve", "kitchen"); !strings.Contains(got,
+		"mcp.tools.call.v1, system.notify, system.which") {
 		t.Errorf("approve says %q", got)
 	}
 	s.out.await(t, `its tools are taken: 2;`)
 }
 
-// Without a server, what is kept can be seen and decided.
+// Without a server, stored nodes and requests can be listed and decided.
 func TestNodesWithoutAServer(t *testing.T) {
 	d := withParrot(t)
 	b := d.base()
 	shows(t, b, kitchenMAC, "client-1")
 	ask := askingNodes(t, b)
 	ask.device("a1", "Desktop")
-	if got := d.ok("pair", "list"); !strings.Contains(got, "to connect as node\n") || !strings.Contains(got, "Voice boards that show a code: 1. Approve one by it: patchbay device approve CODE\n") {
+	if got := d.ok("pair", "list"); !strings.Contains(got, "to connect as node\n") ||
+		!strings.Contains(got, "Voice boards that show a code: 1. Approve one by it: patchbay device approve CODE\n") {
 		t.Errorf("who waits is\n%s", got)
 	}
-	if got := d.ok("pair", "approve", "desktop"); !strings.Contains(got, "Desktop (a1a1a1a1a1a1) may connect as node now.") {
+	if got := d.ok("pair", "approve", "desktop"); !strings.Contains(got,
+		"Desktop (a1a1a1a1a1a1) may connect as node now.") {
 		t.Errorf("approve says %q", got)
 	}
 	ask.surface("a1", "Desktop", "system.which", "system.run", "camera.snap")
-	if got := d.ok("node", "list"); !strings.Contains(got, "a1a1a1a1a1a1  Desktop  linux     –      to be approved  0 ") || !strings.Contains(got, "approve it: patchbay pair approve") {
+	if got := d.ok("node", "list"); !strings.Contains(got,
+		"a1a1a1a1a1a1  Desktop  linux     –      to be approved  0 ") ||
+		!strings.Contains(got, "approve it: patchbay pair approve") {
 		t.Errorf("the list is\n%s", got)
 	}
 	var p pairing
-	if d.json(&p, "pair", "list"); len(p.Devices) != 0 || len(p.Nodes) != 1 || p.Nodes[0].Commands[1] != "system.run" || p.Codes != 1 {
+	if d.json(&p, "pair", "list"); len(p.Devices) != 0 || len(p.Nodes) != 1 || p.Nodes[0].Commands[1] != "system.run" ||
+		p.Codes != 1 {
 		t.Errorf("who waits is %+v", p)
 	}
 	got := d.ok("pair", "approve", p.Nodes[0].RequestID)
-	if !strings.Contains(got, "may run these commands now: system.run (dangerous), system.which\n") || !strings.Contains(got, "keep these from being called: camera.snap\n") {
+	if !strings.Contains(got, "may run these commands now: system.run (dangerous), system.which\n") ||
+		!strings.Contains(got, "keep these from being called: camera.snap\n") {
 		t.Errorf("approve says %q", got)
 	}
-	d.failing(exitFailed, "", []string{"node", "invoke", "Desktop", "system.which"}, "only while a server runs", "patchbay serve")
-	if got := d.ok("node", "describe", "a1a1"); !strings.Contains(got, "Node Desktop: –\n") || !strings.Contains(got, "system.run (dangerous)\n") {
+	d.failing(exitFailed, "", []string{"node", "invoke", "Desktop", "system.which"}, "only while a server runs",
+		"patchbay serve")
+	if got := d.ok("node", "describe", "a1a1"); !strings.Contains(got, "Node Desktop: –\n") ||
+		!strings.Contains(got, "system.run (dangerous)\n") {
 		t.Errorf("it is described as\n%s", got)
 	}
 	d.ok("node", "rename", "a1a1", "Study")
@@ -218,7 +250,8 @@ func TestNodesWithoutAServer(t *testing.T) {
 	d.ok("pair", "approve", "Study")
 	d.failing(exitFailed, "", []string{"node", "rm", "study", "--yes"}, `2 nodes may be meant by "study"`)
 	d.failing(exitFailed, "", []string{"pair", "approve", "Desktop"}, `no request "Desktop" waits`)
-	if got := d.ok("pair", "reject", "Other"); !strings.Contains(got, "The request of Other (b3b3b3b3b3b3) to connect is rejected.") {
+	if got := d.ok("pair", "reject", "Other"); !strings.Contains(got,
+		"The request of Other (b3b3b3b3b3b3) to connect is rejected.") {
 		t.Errorf("reject says %q", got)
 	}
 	d.ok("node", "rm", "a1a1", "--yes")
@@ -228,7 +261,7 @@ func TestNodesWithoutAServer(t *testing.T) {
 	}
 }
 
-// Everything works from elsewhere too, on what is one's own.
+// Everything works remotely too, on one's own nodes.
 func TestNodesFromElsewhere(t *testing.T) {
 	d := withParrot(t)
 	d.ok("user", "add", "bob", "--role", "member")
@@ -237,7 +270,8 @@ func TestNodesFromElsewhere(t *testing.T) {
 	d.json(&adas, "key", "add", "--user", "ada", "--name", "o", "--scope", "operator")
 	s := d.serve("--nodes-approve-local=false")
 	elsewhere := blankDesk(t)
-	n := elsewhere.node("--server", s.URL, "--key", bobs.Key, "--name", "Phone", "--platform", "android", "--commands", "device.info")
+	n := elsewhere.node("--server", s.URL, "--key", bobs.Key, "--name", "Phone", "--platform", "android", "--commands",
+		"device.info")
 	n.out.await(t, `waits to be let in: patchbay pair approve \w{8} / openclaw devices approve [\w-]{36}\n`)
 	at := func(key string, args ...string) []string { return append(args, "--server", s.URL, "--key", key) }
 	if got := elsewhere.ok(at(adas.Key, "pair", "list")...); got != "Nobody waits to be approved.\n" {
@@ -249,7 +283,8 @@ func TestNodesFromElsewhere(t *testing.T) {
 	n.out.await(t, `waits to be approved: patchbay pair approve \w{8} / openclaw nodes approve`)
 	elsewhere.ok(at(bobs.Key, "pair", "approve", "phone")...)
 	n.out.await(t, "ready;")
-	if got := elsewhere.ok(at(bobs.Key, "node", "invoke", "phone", "device.info")...); !strings.Contains(got, `"simulated": "device.info"`) {
+	if got := elsewhere.ok(at(bobs.Key, "node", "invoke", "phone", "device.info")...); !strings.Contains(got,
+		`"simulated": "device.info"`) {
 		t.Errorf("it says %q", got)
 	}
 	d.failing(exitFailed, "", at(adas.Key, "node", "invoke", "phone", "device.info"), `no node "phone"`)
@@ -267,10 +302,12 @@ func TestNodeUsage(t *testing.T) {
 		want []string
 	}{
 		{exitUsage, []string{"node", "invoke", "x", "y", "--timeout", "0s"}, []string{"--timeout", "2m"}},
-		{exitUsage, []string{"node", "invoke", "x", "y", "--params", "nonsense"}, []string{"--params", `{"bins":["git"]}`}},
+		{exitUsage, []string{"node", "invoke", "x", "y", "--params", "nonsense"},
+			[]string{"--params", `{"bins":["git"]}`}},
 		{exitUsage, []string{"node", "invoke", "x", "y", "a=b", "--params", "[]"}, []string{"--params", "object"}},
 		{exitUsage, []string{"node", "invoke", "x", "y", "a"}, []string{`"a"`, "name=value"}},
-		{exitFailed, []string{"node", "invoke", "x", "y", "--params", "@/does/not/exist"}, []string{"--params", "/does/not/exist"}},
+		{exitFailed, []string{"node", "invoke", "x", "y", "--params", "@/does/not/exist"},
+			[]string{"--params", "/does/not/exist"}},
 		{exitFailed, []string{"node", "describe", "x"}, []string{`no node "x"`, "node list"}},
 		{exitFailed, []string{"pair", "approve", ""}, []string{`no request ""`}},
 		{exitUsage, []string{"pair", "list", "--key", "x"}, []string{"--server"}},
@@ -278,12 +315,13 @@ func TestNodeUsage(t *testing.T) {
 		d.failing(c.code, "", c.args, c.want...)
 	}
 	empty := blankDesk(t)
-	for _, args := range [][]string{{"node", "list"}, {"pair", "list"}, {"node", "rm", "x"}, {"pair", "approve", "x"}, {"shim", "list"}} {
+	for _, args := range [][]string{{"node", "list"}, {"pair", "list"}, {"node", "rm", "x"}, {"pair", "approve", "x"},
+		{"shim", "list"}} {
 		empty.failing(exitFailed, "", args, "there is nothing in "+empty.data)
 	}
 }
 
-// A result is printed as what it is.
+// A result is printed according to its type.
 func TestShowInvoked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "photo.jpg")
 	for _, c := range []struct{ payload, out, want string }{
@@ -293,7 +331,8 @@ func TestShowInvoked(t *testing.T) {
 		{`{"content":"is a text"}`, "", "{\n  \"content\": \"is a text\"\n}\n"},
 		{`{"content":[]}`, "", "{\n  \"content\": []\n}\n"},
 		{`{"base64":5}`, "", "{\n  \"base64\": 5\n}\n"},
-		{`{"content":[{"type":"text","text":"hello"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, "", "hello\n[image/png, 3 bytes; --out FILE saves it]\n"},
+		{`{"content":[{"type":"text","text":"hello"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, "",
+			"hello\n[image/png, 3 bytes; --out FILE saves it]\n"},
 		{`{"content":[],"structuredContent":{"on":true}}`, "", "{\n  \"on\": true\n}\n"},
 		{`{"format":"jpg","base64":"/9j/","width":4}`, "", "[image/jpeg, 3 bytes; --out FILE saves it]\n"},
 		{`{"format":"jpg","base64":"/9j/","width":4}`, file, ""},
@@ -313,11 +352,11 @@ func TestShowInvoked(t *testing.T) {
 	}
 }
 
-// A refusal of an older server, without a reason, is told as it is.
+// An error response of an older server, without a reason, is printed as it is.
 func TestExplained(t *testing.T) {
 	c := &nodeInvokeCmd{}
-	err := &refusedError{NodeFailure: api.NodeFailure{Error: "no"}}
-	if got := c.explained(t.Context(), nil, err); got != error(err) {
+	err := &serverError{NodeFailure: api.NodeFailure{Error: "no"}}
+	if got := c.explainError(t.Context(), nil, err); got != error(err) {
 		t.Errorf("it is %v", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// result prints v as JSON if that is wanted, and otherwise calls text.
+// result prints v as JSON if requested, and calls text otherwise.
 func (sh *shell) result(v any, text func()) error {
 	if !sh.json {
 		text()
@@ -36,8 +36,8 @@ func (sh *shell) table(headings []talk.Say, rows [][]string) {
 	sh.grid("", append([][]string{head}, rows...))
 }
 
-// grid prints rows in columns as wide as their widest cell, each row behind an
-// indent. All rows have as many cells.
+// grid prints rows in columns as wide as their widest cell, each row after an indent. All rows have
+// the same number of cells.
 func (sh *shell) grid(indent string, rows [][]string) {
 	if len(rows) == 0 {
 		return
@@ -61,7 +61,7 @@ func (sh *shell) grid(indent string, rows [][]string) {
 	}
 }
 
-// columns is how wide a text is in a terminal: Chinese letters take two columns.
+// columns returns the width of a text in a terminal: Chinese characters take two columns.
 func columns(text string) int {
 	n := 0
 	for _, r := range text {
@@ -76,7 +76,7 @@ func columns(text string) int {
 
 var sayNever = talk.Say{Zh: "从未", En: "never"}
 
-// when writes a time for people, in their zone; the zero time is never.
+// when formats a time in the local time zone; the zero time is never.
 func (sh *shell) when(t time.Time) string {
 	if t.IsZero() {
 		return sayNever.In(sh.lang)
@@ -84,7 +84,7 @@ func (sh *shell) when(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04")
 }
 
-// took writes how long something took, short enough for a column.
+// took formats a duration briefly enough for a column.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

@@ -15,14 +15,14 @@ import (
 	"patchbay/internal/talk"
 )
 
-// pairing is who waits for somebody to decide.
+// pairing lists the pending requests.
 type pairing struct {
 	app.Pairs
-	// Codes counts the voice boards that show a code. They are approved by that.
+	// Codes is the number of boards that show a pairing code, by which they are approved.
 	Codes int `json:"codes"`
 }
 
-// pairs lists who waits, as far as the key may see.
+// pairs lists the pending requests that the key may see.
 func (r *remote) pairs(ctx context.Context) (p pairing, err error) {
 	if err = r.do(ctx, http.MethodGet, "/api/v1/pairs", nil, &p.Pairs); err != nil {
 		return p, err
@@ -33,8 +33,8 @@ func (r *remote) pairs(ctx context.Context) (p pairing, err error) {
 	return p, err
 }
 
-// keptPairs lists who waits in a data folder on which no server runs.
-func keptPairs(ctx context.Context, b *app.Base) (p pairing, err error) {
+// localPairs lists the pending requests of a data directory on which no server runs.
+func localPairs(ctx context.Context, b *app.Base) (p pairing, err error) {
 	now := time.Now()
 	p.Devices, p.Nodes = []wire.DeviceRequest{}, []wire.NodeRequest{}
 	devices, err := b.Store.Peers.Requests(ctx, store.RequestDevice, "", now)
@@ -43,8 +43,10 @@ func keptPairs(ctx context.Context, b *app.Base) (p pairing, err error) {
 	}
 	for _, r := range devices {
 		p.Devices = append(p.Devices, wire.DeviceRequest{
-			RequestID: r.ID, DeviceID: r.Peer, PublicKey: r.Ask.PublicKey, DisplayName: r.Ask.Name, Platform: r.Ask.Platform, DeviceFamily: r.Ask.Family,
-			ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, Roles: r.Ask.Roles, Scopes: r.Ask.Scopes, RemoteIP: r.Address, TS: millisOf(r.Created),
+			RequestID: r.ID, DeviceID: r.Peer, PublicKey: r.Ask.PublicKey, DisplayName: r.Ask.Name,
+			Platform: r.Ask.Platform, DeviceFamily: r.Ask.Family,
+			ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, Roles: r.Ask.Roles, Scopes: r.Ask.Scopes,
+			RemoteIP: r.Address, TS: millisOf(r.Created),
 		})
 	}
 	surfaces, err := b.Store.Peers.Requests(ctx, store.RequestSurface, "", now)
@@ -53,8 +55,10 @@ func keptPairs(ctx context.Context, b *app.Base) (p pairing, err error) {
 	}
 	for _, r := range surfaces {
 		p.Nodes = append(p.Nodes, wire.NodeRequest{
-			RequestID: r.ID, NodeID: r.Peer, ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, DisplayName: r.Ask.Name, Platform: r.Ask.Platform,
-			Version: r.Ask.Version, DeviceFamily: r.Ask.Family, Caps: r.Ask.Caps, Commands: r.Ask.Commands, Scopes: wire.ApproveScopes(r.Ask.Commands),
+			RequestID: r.ID, NodeID: r.Peer, ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode,
+			DisplayName: r.Ask.Name, Platform: r.Ask.Platform,
+			Version: r.Ask.Version, DeviceFamily: r.Ask.Family, Caps: r.Ask.Caps, Commands: r.Ask.Commands,
+			Scopes:   wire.ApproveScopes(r.Ask.Commands),
 			RemoteIP: r.Address, TS: millisOf(r.Created),
 		})
 	}
@@ -63,42 +67,44 @@ func keptPairs(ctx context.Context, b *app.Base) (p pairing, err error) {
 	return p, err
 }
 
-// find finds the request that ref means.
+// find returns the request that ref names.
 func (p *pairing) find(ref string) (app.PairRef, error) {
 	found := p.Find(ref)
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return app.PairRef{}, talk.Say{Zh: "没有等待中的请求 %q；patchbay pair list 会列出等待中的。已过期的请求会在设备重试时再次出现", En: "no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again"}.Wrong(ref)
+		return app.PairRef{}, talk.Say{Zh: "没有等待中的请求 %q；patchbay pair list 会列出等待中的。已过期的请求会在设备重试时再次出现",
+			En: "no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again"}.Wrong(ref)
 	}
 	ids := make([]string, len(found))
 	for i, f := range found {
 		ids[i] = shortID(f.ID, shortRequest)
 	}
-	return app.PairRef{}, talk.Say{Zh: "有 %d 个请求可能是 %q；请写出其中一个的 id：%s", En: "%d requests may be meant by %q; give the id of one: %s"}.Wrong(len(found), ref, join(ids))
+	return app.PairRef{}, talk.Say{Zh: "有 %d 个请求可能是 %q；请写出其中一个的 id：%s",
+		En: "%d requests may be meant by %q; give the id of one: %s"}.Wrong(len(found), ref, join(ids))
 }
 
-// decision is what was decided about a request.
+// decision is the decision about a request.
 type decision struct {
 	Request  string `json:"requestId"`
 	Decision string `json:"decision"` // wire.DecisionApproved or wire.DecisionRejected
-	// Node is the id of the device, which is its id as a node too.
+	// Node is the ID of the device, which is also its ID as a node.
 	Node string `json:"nodeId"`
 	Name string `json:"displayName,omitempty"`
 	// Roles and Scopes are what it may connect as, if it asked for that.
 	Roles  []string `json:"roles,omitempty"`
 	Scopes []string `json:"scopes,omitempty"`
-	// Commands are what it may run, if it asked for that, and Kept those of what it
-	// asked for that the settings keep from being called.
+	// Commands are the approved commands, if the request was about any; Kept are those that the
+	// settings still block.
 	Commands []string `json:"commands,omitempty"`
 	Kept     []string `json:"not_allowed,omitempty"`
 
-	surface bool // it was about commands
-	again   bool // it had been in before
+	surface bool // the request was about commands
+	again   bool // it was connected before
 }
 
-// about is a decision about a request, as it was asked for.
+// about returns a decision about a request, as requested.
 func (p *pairing) about(ref app.PairRef, verdict string) decision {
 	d := decision{Request: ref.ID, Decision: verdict, surface: ref.Node}
 	for _, r := range p.Devices {
@@ -114,19 +120,19 @@ func (p *pairing) about(ref app.PairRef, verdict string) decision {
 	return d
 }
 
-// effective notes which of the commands can be called.
+// effective records which of the commands can be called.
 func (d *decision) effective(commands []string) {
 	d.Kept = slices.DeleteFunc(slices.Clone(d.Commands), func(c string) bool { return slices.Contains(commands, c) })
 	d.Commands = commands
 }
 
-// decide decides about the request that ref means, there or here.
-func (f placeFlags) decide(ctx context.Context, sh *shell, ref, verdict string) (d decision, err error) {
+// decide decides about the request that ref names, on the server or locally.
+func (f targetFlags) decide(ctx context.Context, sh *shell, ref, verdict string) (d decision, err error) {
 	act := "approve"
 	if verdict == wire.DecisionRejected {
 		act = "reject"
 	}
-	err = f.at(ctx, sh, func(r *remote) error {
+	err = f.withTarget(ctx, sh, func(r *remote) error {
 		p, err := r.pairs(ctx)
 		if err != nil {
 			return err
@@ -143,7 +149,7 @@ func (f placeFlags) decide(ctx context.Context, sh *shell, ref, verdict string) 
 		}
 		return err
 	}, func(b *app.Base) error {
-		p, err := keptPairs(ctx, b)
+		p, err := localPairs(ctx, b)
 		if err != nil {
 			return err
 		}
@@ -152,14 +158,14 @@ func (f placeFlags) decide(ctx context.Context, sh *shell, ref, verdict string) 
 			return err
 		}
 		d = p.about(found, verdict)
-		return decideHere(ctx, b, &d)
+		return decideLocal(ctx, b, &d)
 	})
 	return d, err
 }
 
-// decideHere decides in a data folder. A server that is started, or uses the same
-// database, takes that up.
-func decideHere(ctx context.Context, b *app.Base, d *decision) error {
+// decideLocal decides in a data directory. A server that is started later or uses the same database
+// applies it.
+func decideLocal(ctx context.Context, b *app.Base, d *decision) error {
 	verdict := store.PeerDecision{ID: d.Request, At: time.Now()}
 	var err error
 	if d.Decision == wire.DecisionRejected {
@@ -176,17 +182,20 @@ func decideHere(ctx context.Context, b *app.Base, d *decision) error {
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return talk.Say{Zh: "请求刚刚过期；设备重试时会再次出现", En: "the request has expired just now; it comes again when the device tries again"}.Wrong()
+		return talk.Say{Zh: "请求刚刚过期；设备重试时会再次出现",
+			En: "the request has expired just now; it comes again when the device tries again"}.Wrong()
 	case errors.Is(err, store.ErrOccupied):
-		return talk.Say{Zh: "设备已与别人配对；要由对方先移除：patchbay node rm 节点", En: "the device is paired with somebody else; that one has to remove it first: patchbay node rm NODE"}.Wrong()
+		return talk.Say{Zh: "设备已与别人配对；要由对方先移除：patchbay node rm 节点",
+			En: "the device is paired with somebody else; that one has to remove it first: patchbay node rm NODE"}.Wrong()
 	case errors.Is(err, store.ErrFull):
-		return talk.Say{Zh: "已配对的设备太多；请移除一些：patchbay node rm 节点", En: "too many devices are paired already; remove some: patchbay node rm NODE"}.Wrong()
+		return talk.Say{Zh: "已配对的设备太多；请移除一些：patchbay node rm 节点",
+			En: "too many devices are paired already; remove some: patchbay node rm NODE"}.Wrong()
 	}
 	return err
 }
 
-// wants is what a device asks for, in words.
-func (sh *shell) wants(roles, scopes []string) string {
+// requestedAccess describes what a device requests.
+func (sh *shell) requestedAccess(roles, scopes []string) string {
 	what := join(roles)
 	if len(scopes) > 0 {
 		what += " (" + join(scopes) + ")"
@@ -194,14 +203,14 @@ func (sh *shell) wants(roles, scopes []string) string {
 	return sayWantsIn.In(sh.lang, plain(what))
 }
 
-// runs is what a node wants to run, in words.
-func (sh *shell) runs(commands []string) string {
+// requestedCommands describes the commands that a node wants to run.
+func (sh *shell) requestedCommands(commands []string) string {
 	if len(commands) == 0 {
 		return sayWantsNothing.In(sh.lang)
 	}
 	names := make([]string, len(commands))
 	for i, c := range commands {
-		names[i] = sh.marked(c)
+		names[i] = sh.commandLabel(c)
 	}
 	return sayWantsRun.In(sh.lang, strings.Join(names, ", "))
 }

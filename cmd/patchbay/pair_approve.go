@@ -9,11 +9,11 @@ import (
 )
 
 type pairApproveCmd struct {
-	Request    string `arg:"" help:"Id of the request or the beginning of it, or name or id of the device if it asks for one thing."`
-	placeFlags `embed:""`
+	Request     string `arg:"" help:"Id of the request or the beginning of it, or name or id of the device if it asks for one thing."`
+	targetFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (pairApproveCmd) Help() string {
 	return `What pair list shows is what is approved. A node that wants to run more later asks again, and may run what was approved before meanwhile. Dangerous commands are marked: they look, listen, or change something. Some of them the setting nodes.allow has to name besides.
 
@@ -45,7 +45,7 @@ func (c *pairApproveCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	return sh.result(d, func() { sh.approvedPair(d, c.again()) })
+	return sh.result(d, func() { sh.approvedPair(d, c.retryFlags()) })
 }
 
 func (sh *shell) approvedPair(d decision, again string) {
@@ -60,7 +60,7 @@ func (sh *shell) approvedPair(d decision, again string) {
 	if len(d.Commands) > 0 {
 		names := make([]string, len(d.Commands))
 		for i, command := range d.Commands {
-			names[i] = sh.marked(command)
+			names[i] = sh.commandLabel(command)
 		}
 		sh.say(sayMayRun, name, id, join(names))
 		sh.say(sayNowInvoke, id, again)

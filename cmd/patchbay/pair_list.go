@@ -9,10 +9,10 @@ import (
 )
 
 type pairListCmd struct {
-	placeFlags `embed:""`
+	targetFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (pairListCmd) Help() string {
 	return `A node asks twice: whether it may connect, and then whether it may run what it can. The first request expires five minutes after its last attempt. Programs on the server's machine are let in at once, unless the setting nodes.approve_local is false. Voice boards wait too, and are approved by the code that they show.
 
@@ -22,20 +22,20 @@ Examples:
     patchbay pair list --json`
 }
 
-// Run lists who waits.
+// Run lists the pending requests.
 func (c *pairListCmd) Run(ctx context.Context, sh *shell) error {
 	var p pairing
-	err := c.at(ctx, sh, func(r *remote) (err error) {
+	err := c.withTarget(ctx, sh, func(r *remote) (err error) {
 		p, err = r.pairs(ctx)
 		return err
 	}, func(b *app.Base) (err error) {
-		p, err = keptPairs(ctx, b)
+		p, err = localPairs(ctx, b)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return sh.result(p, func() { sh.pairTable(p, c.again()) })
+	return sh.result(p, func() { sh.pairTable(p, c.retryFlags()) })
 }
 
 var (
@@ -62,14 +62,16 @@ func (sh *shell) pairTable(p pairing, again string) {
 		row := func(request, peer, name, platform, from, wants string, ms int64) {
 			at := time.UnixMilli(ms)
 			cells = append(cells, []string{
-				shortID(request, shortRequest), shortID(peer, shortNode), short(name, maxCalled), short(platform, maxCalled), plain(from), sh.when(at), wants,
+				shortID(request, shortRequest), shortID(peer, shortNode), short(name, maxCalled),
+				short(platform, maxCalled), plain(from), sh.when(at), wants,
 			})
 		}
 		for _, r := range p.Devices {
-			row(r.RequestID, r.DeviceID, r.DisplayName, r.Platform, r.RemoteIP, sh.wants(r.Roles, r.Scopes), r.TS)
+			row(r.RequestID, r.DeviceID, r.DisplayName, r.Platform, r.RemoteIP, sh.requestedAccess(r.Roles, r.Scopes),
+				r.TS)
 		}
 		for _, r := range p.Nodes {
-			row(r.RequestID, r.NodeID, r.DisplayName, r.Platform, r.RemoteIP, sh.runs(r.Commands), r.TS)
+			row(r.RequestID, r.NodeID, r.DisplayName, r.Platform, r.RemoteIP, sh.requestedCommands(r.Commands), r.TS)
 		}
 		sh.table([]talk.Say{sayRequest, sayID, sayName, sayPlatform, sayComesFrom, sayAsked, sayWants}, cells)
 		sh.say(sayDecide, again)

@@ -8,11 +8,11 @@ import (
 )
 
 type pairRejectCmd struct {
-	Request    string `arg:"" help:"Id of the request or the beginning of it, or name or id of the device if it asks for one thing."`
-	placeFlags `embed:""`
+	Request     string `arg:"" help:"Id of the request or the beginning of it, or name or id of the device if it asks for one thing."`
+	targetFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (pairRejectCmd) Help() string {
 	return `A device that wants in asks again when it tries the next time; to keep it away, revoke its key. A node that wants to run something asks again when it connects the next time, and may run what was approved before.
 

@@ -9,13 +9,13 @@ import (
 	"patchbay/internal/talk"
 )
 
-// maxValue is the largest value read from a file, in bytes. It protects against
-// a wrong file name; a long prompt has some KiB.
+// maxValue is the maximum size of a value read from a file, in bytes. It protects against a wrong
+// file name; a long prompt has some KiB.
 const maxValue = 1 << 20
 
-// pairs reads settings given as name=value. A value that begins with @ names a
-// file to read it from, so that secrets need not stand on the command line; "@-"
-// is standard input, and "@@" stands for a first letter "@".
+// pairs parses settings given as name=value. A value that begins with @ names a file to read it
+// from, so that secrets need not be on the command line; "@-" is standard input, and "@@" stands
+// for a literal "@".
 func (sh *shell) pairs(texts []string) (map[string]string, error) {
 	set := make(map[string]string, len(texts))
 	for _, text := range texts {

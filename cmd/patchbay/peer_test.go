@@ -14,11 +14,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// peerEnv has the test binary be a server of tools, on its standard input.
+// peerEnv makes the test binary an MCP server on its standard input.
 const peerEnv = "PATCHBAY_TEST_PEER"
 
-// playPeer is what the test binary does instead of testing, if it was started as
-// a server of tools.
+// playPeer runs the MCP server instead of the tests if the test binary was started as one.
 func playPeer() bool {
 	if os.Getenv(peerEnv) == "" {
 		return false
@@ -30,7 +29,7 @@ func playPeer() bool {
 	return true
 }
 
-// newPeer is a server of tools made with the official library: a lamp.
+// newPeer returns an MCP server made with the official SDK: a lamp.
 func newPeer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "lamp", Version: "2.1"}, nil)
 	add := func(name, what, properties string, hints *mcp.ToolAnnotations, h mcp.ToolHandler) {
@@ -42,7 +41,8 @@ func newPeer() *mcp.Server {
 	says := func(text string) *mcp.CallToolResult {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 	}
-	add("set", "Set the light.\nAll of it.", `"level":{"type":"integer"},"color":{"type":"string"},"on":{"type":["boolean","null"]},"rest":{}`, nil,
+	add("set", "Set the light.\nAll of it.",
+		`"level":{"type":"integer"},"color":{"type":"string"},"on":{"type":["boolean","null"]},"rest":{}`, nil,
 		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return says(string(r.Params.Arguments)), nil
 		})
@@ -73,20 +73,21 @@ func newPeer() *mcp.Server {
 		}
 		return says("dark"), nil
 	})
-	add("wait", "Wait until the call is called off", "", nil, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		peerWaits <- struct{}{}
-		<-ctx.Done()
-		peerWaits <- struct{}{}
-		return nil, ctx.Err()
-	})
+	add("wait", "Wait until the call is called off", "", nil,
+		func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			peerWaits <- struct{}{}
+			<-ctx.Done()
+			peerWaits <- struct{}{}
+			return nil, ctx.Err()
+		})
 	return s
 }
 
-// peerWaits hears when a call of wait begins, and when it is called off.
+// peerWaits receives when a call of wait begins, and when it is canceled.
 var peerWaits = make(chan struct{}, 100)
 
-// servePeer serves the lamp over HTTP until the test ends, to those who show the
-// token; an empty one lets everybody in.
+// servePeer serves the lamp over HTTP until the test ends, to clients with the token; an empty
+// token admits everybody.
 func servePeer(t *testing.T, token string) string {
 	t.Helper()
 	s := newPeer()
@@ -105,8 +106,7 @@ func servePeer(t *testing.T, token string) string {
 	return srv.URL + "/mcp"
 }
 
-// until looks again and again at what another goroutine or process brings about,
-// until it is as wanted.
+// until calls look repeatedly until it returns true.
 func (d *desk) until(what string, look func() bool) {
 	d.t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)

@@ -8,19 +8,19 @@ import (
 	"image/png"
 )
 
-// inventedPhoto is a picture of a sunset over a lake, for simulated cameras.
-func inventedPhoto() []byte { return encodePNG(sunset()) }
+// samplePhoto returns a picture of a sunset over a lake as PNG, for simulated cameras.
+func samplePhoto() []byte { return encodePNG(drawSunset()) }
 
-// inventedJPEG is the same for cameras of voice boards, which take nothing else.
-func inventedJPEG() []byte {
+// sampleJPEG returns the same picture as JPEG, the only format of cameras of boards.
+func sampleJPEG() []byte {
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, sunset(), nil); err != nil {
-		panic(err) // it is small
+	if err := jpeg.Encode(&b, drawSunset(), nil); err != nil {
+		panic(err) // encoding to memory does not fail
 	}
 	return b.Bytes()
 }
 
-func sunset() image.Image {
+func drawSunset() image.Image {
 	const w, h, horizon = 320, 240, 150
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -31,7 +31,8 @@ func sunset() image.Image {
 	return m
 }
 
-// scenery is the sky above the horizon, the sun in it, and both in the water.
+// scenery returns a pixel of the sky above the horizon, the sun in it, and both reflected in the
+// water.
 func scenery(x, y, horizon int) color.RGBA {
 	up := horizon - y
 	water := up < 0
@@ -48,7 +49,7 @@ func scenery(x, y, horizon int) color.RGBA {
 	return color.RGBA{uint8(max(60, 250-up)), uint8(max(60, 160-up/2)), uint8(min(200, 90+up/2)), 255}
 }
 
-// encodePNG writes an image as PNG.
+// encodePNG encodes an image as PNG.
 func encodePNG(m image.Image) []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, m); err != nil {

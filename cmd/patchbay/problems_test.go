@@ -16,14 +16,15 @@ import (
 	"patchbay/internal/talk"
 )
 
-// All that internal/config finds wrong has words in Chinese: its source is read for what
-// begins as its sentences do, with a … for what is put in.
+// Every message of internal/config about a setting has a Chinese translation. The test collects the
+// messages from its source, with a … for inserted values.
 func TestProblemsInChinese(t *testing.T) {
 	files, err := filepath.Glob("../../internal/config/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	begins := []string{"is ", "has ", "holds ", "names ", "was ", "cannot ", "does not ", "give ", "write ", "keep ", "take ", "let ", "name ", "correct ", "solve ", "did you "}
+	begins := []string{"is ", "has ", "holds ", "names ", "was ", "cannot ", "does not ", "give ", "write ", "keep ",
+		"take ", "let ", "name ", "correct ", "solve ", "did you "}
 	texts := 0
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
@@ -66,7 +67,7 @@ func startsWithAny(text string, begins []string) bool {
 	return false
 }
 
-// joined is a text, with X for what is put together with it; false if there is none.
+// joined returns a concatenated string with X for its other operands; false if it is not one.
 func joined(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -89,13 +90,16 @@ func joined(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// A person whose terminal is Chinese is told in Chinese what is wrong, a program in English.
+// Problems are in Chinese in a Chinese terminal, and otherwise in English.
 func TestWrongSettingsInChinese(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
-	if err := os.WriteFile(file, []byte("listen: nowhere\nturn:\n  idle: soon\nlimits:\n  calls: 0\ncolour: red\nlog: loud\ntls:\n  cert:\n"), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("listen: nowhere\nturn:\n  idle: soon\nlimits:\n  calls: 0\ncolour: red\nlog: loud\ntls:\n  cert:\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := config.Load(config.Sources{File: file, Env: []string{"HOME=/home/ada", "PATCHBAY_LISTEM=:1"}, Flags: map[string]string{"bus.name": "a b", "secret": "x"}})
+	_, _, err := config.Load(config.Sources{File: file, Env: []string{"HOME=/home/ada", "PATCHBAY_LISTEM=:1"},
+		Flags: map[string]string{"bus.name": "a b", "secret": "x"}})
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
 		t.Fatal(err)
@@ -121,7 +125,7 @@ func TestWrongSettingsInChinese(t *testing.T) {
 	}
 }
 
-// The Chinese page of the manual is what is printed in a Chinese terminal, all of it in
+// The Chinese page of the manual equals the output in a Chinese terminal, and all of it is in
 // Chinese.
 func TestSettingsPageInChinese(t *testing.T) {
 	const name, mark = "../../docs/configuration.zh-CN.md", "<!-- settings -->\n"
@@ -138,7 +142,9 @@ func TestSettingsPageInChinese(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(want.String()) {
-		if cells := strings.Split(line, "|"); len(line) > 1 && !strings.HasPrefix(line, "|---") && !strings.HasPrefix(line, "###") && !strings.ContainsFunc(cells[max(len(cells)-2, 0)], func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+		if cells := strings.Split(line, "|"); len(line) > 1 && !strings.HasPrefix(line, "|---") &&
+			!strings.HasPrefix(line, "###") && !strings.ContainsFunc(cells[max(len(cells)-2, 0)],
+			func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
 			t.Errorf("there is no Chinese in %s", line)
 		}
 	}

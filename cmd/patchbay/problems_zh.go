@@ -11,19 +11,19 @@ import (
 	"patchbay/internal/talk"
 )
 
-// problemsInChinese has what can be wrong with the settings, and what their groups are about,
-// as internal/config says it, and behind a tab on the next line the same in Chinese. A …
-// stands for anything: the one that says most by itself counts, and what a … stands for is
-// looked for too. TestProblemsInChinese finds what is missing.
+// problemsInChinese has the messages about settings and the descriptions of their groups as in
+// internal/config and, on the next line after a tab, in Chinese. A … stands for any text: of
+// several matches the one with the most literal text counts, and the text that a … stands for is
+// translated too. TestProblemsInChinese finds missing ones.
 //
 //go:embed problems_zh.txt
 var problemsInChinese string
 
-// phrase is one of them.
+// phrase is one message with its translation.
 type phrase struct {
 	english *regexp.Regexp
-	says    int      // how many letters
-	chinese []string // between what the … stand for
+	says    int      // number of literal characters
+	chinese []string // the texts between the …
 }
 
 var chineseProblems = sync.OnceValue(func() (list []phrase) {
@@ -46,7 +46,7 @@ var chineseProblems = sync.OnceValue(func() (list []phrase) {
 	return list
 })
 
-// phraseInChinese is a part of a problem in Chinese; as it is, if it is no words of ours.
+// phraseInChinese translates a part of a message; unknown texts stay unchanged.
 func phraseInChinese(text string) string {
 	for _, p := range chineseProblems() {
 		found := p.english.FindStringSubmatch(text)
@@ -55,7 +55,7 @@ func phraseInChinese(text string) string {
 		}
 		slots := found[1:]
 		if strings.HasPrefix(text, "line ") {
-			slices.Reverse(slots) // the file comes first in Chinese
+			slices.Reverse(slots) // Chinese names the file first
 		}
 		var b strings.Builder
 		for i, between := range p.chinese {
@@ -71,7 +71,7 @@ func phraseInChinese(text string) string {
 
 var sayProblem = talk.Say{Zh: "%s%s%s：%s", En: "%s%s%s: %s"}
 
-// problem is what is wrong with the settings in the language of the terminal, on one line.
+// problem returns a problem with the settings in the language of the terminal, on one line.
 func (sh *shell) problem(p config.Problem) string {
 	if sh.lang != talk.Chinese {
 		return p.Error()

@@ -22,13 +22,13 @@ import (
 	"patchbay/internal/talk"
 )
 
-// serverFlags say which server is meant, if it is not the one of the data folder.
+// serverFlags name a server other than the one of the data directory.
 type serverFlags struct {
 	Server string `help:"Server to ask, wherever it runs; or PATCHBAY_SERVER." placeholder:"URL"`
 	Key    string `help:"Key with scope operator or admin for that server; better given as PATCHBAY_KEY." placeholder:"KEY"`
 }
 
-// remote is the server that was named, or nil if none was.
+// remote returns the named server, or nil if none was named.
 func (f serverFlags) remote(sh *shell) (*remote, error) {
 	address, key := f.Server, f.Key
 	if address == "" {
@@ -45,15 +45,17 @@ func (f serverFlags) remote(sh *shell) (*remote, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, usage(talk.Say{Zh: "服务器的地址要像 https://board.example.org 这样", En: "the server's address has to look like https://board.example.org"})
+		return nil, usage(talk.Say{Zh: "服务器的地址要像 https://board.example.org 这样",
+			En: "the server's address has to look like https://board.example.org"})
 	}
 	if key == "" {
-		return nil, usage(talk.Say{Zh: "缺少服务器的密钥；请用 --key 或 PATCHBAY_KEY 给出（patchbay key add --scope operator 可生成）", En: "a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"})
+		return nil, usage(talk.Say{Zh: "缺少服务器的密钥；请用 --key 或 PATCHBAY_KEY 给出（patchbay key add --scope operator 可生成）",
+			En: "a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"})
 	}
 	return newRemote(strings.TrimRight(address, "/"), key, sh), nil
 }
 
-// remote is a server that is reached through /api/v1.
+// remote is a server accessed through /api/v1.
 type remote struct {
 	url, key, lang string
 	client         *http.Client
@@ -61,13 +63,13 @@ type remote struct {
 
 func newRemote(address, key string, sh *shell) *remote {
 	return &remote{url: address, key: key, lang: string(sh.lang), client: &http.Client{
-		// A redirect would carry the key to somebody else.
+		// A redirect would send the key to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// running is the server that runs on a data folder, or nil if none answers there.
-func running(ctx context.Context, sh *shell, c *config.Config) (*remote, error) {
+// findRunning returns the server that runs on a data directory, or nil if none responds there.
+func findRunning(ctx context.Context, sh *shell, c *config.Config) (*remote, error) {
 	at, err := app.FindRunning(c.Data)
 	if errors.Is(err, app.ErrNotRunning) {
 		return nil, nil
@@ -79,28 +81,29 @@ func running(ctx context.Context, sh *shell, c *config.Config) (*remote, error) 
 	r.client.Transport = localTransport()
 	err = r.do(ctx, http.MethodGet, "/api/v1/status", nil, &struct{}{})
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errUnauthorized) {
-		return nil, nil // it died without a word, and perhaps another has its port now
+		return nil, nil // it crashed, and another program may have its port now
 	}
 	return r, err
 }
 
-// localTransport reaches a server on this machine by its address, which the
-// certificate that it shows to the world does not name. Its key is good for
-// nothing once it is gone, so it does not matter who else may listen there.
+// localTransport connects to a server on this machine by its address, which is not in the server's
+// certificate. The key is valid for this server only while it runs, so it does not matter who else
+// may listen there.
 func localTransport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 }
 
-var errUnauthorized = talk.Say{Zh: "服务器拒绝了密钥；它需要 operator 或 admin 权限，且不能已吊销", En: "the server refuses the key; it needs scope operator or admin, and must not be revoked"}.Wrong()
+var errUnauthorized = talk.Say{Zh: "服务器拒绝了密钥；它需要 operator 或 admin 权限，且不能已吊销",
+	En: "the server refuses the key; it needs scope operator or admin, and must not be revoked"}.Wrong()
 
 const (
-	// callLimit is how long a call may take that is not a question.
+	// callLimit is the timeout of a call that is not a question.
 	callLimit = 15 * time.Second
-	// maxReply bounds what a server may answer to such a call.
+	// maxReply is the maximum size of a response to such a call.
 	maxReply = 16 << 20
 )
 
-// do makes a call and decodes its answer.
+// do sends a request and decodes its response.
 func (r *remote) do(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -115,7 +118,7 @@ func (r *remote) do(ctx context.Context, method, path string, body, into any) er
 	return nil
 }
 
-// send makes a call. An answer that is no success is an error.
+// send sends a request. A response without a success status is returned as an error.
 func (r *remote) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -140,8 +143,8 @@ func (r *remote) send(ctx context.Context, method, path string, body any) (*http
 	return nil, r.refusal(resp)
 }
 
-// unwrapURL takes off the layer that repeats method and address, and says in words why
-// somebody could not be reached.
+// unwrapURL removes the wrapper that repeats method and URL, and explains why a host could not be
+// reached.
 func unwrapURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -153,20 +156,21 @@ func (r *remote) refusal(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnauthorized {
 		return errUnauthorized
 	}
-	var said api.NodeFailure // which has all that any refusal has
+	var said api.NodeFailure // a superset of every error response
 	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Error == "" {
-		return talk.Say{Zh: "%s 的回答是 %s；它是 Patchbay 服务器吗？", En: "%s answers %s; is it a Patchbay server?"}.Wrong(r.url, resp.Status)
+		return talk.Say{Zh: "%s 的回答是 %s；它是 Patchbay 服务器吗？", En: "%s answers %s; is it a Patchbay server?"}.Wrong(r.url,
+			resp.Status)
 	}
-	return &refusedError{said, resp.StatusCode}
+	return &serverError{said, resp.StatusCode}
 }
 
-// refusedError is why a server did not do something, in its words.
-type refusedError struct {
+// serverError is an error response of a server.
+type serverError struct {
 	api.NodeFailure
-	status int // of HTTP
+	status int // HTTP status
 }
 
-func (e *refusedError) Error() string { return e.NodeFailure.Error }
+func (e *serverError) Error() string { return e.NodeFailure.Error }
 
 // bots lists the bots that the key may see.
 func (r *remote) bots(ctx context.Context) ([]control.BotStatus, error) {
@@ -177,13 +181,13 @@ func (r *remote) bots(ctx context.Context) ([]control.BotStatus, error) {
 	return out.Bots, err
 }
 
-// ask puts a question and hands over the lines of the answer as they come.
+// ask asks a bot and calls line with the lines of the answer as they arrive.
 func (r *remote) ask(ctx context.Context, q api.Question, line func(api.Line) error) error {
 	return stream(ctx, r, "/api/v1/ask", q, func(l api.Line) (bool, error) { return l.End, line(l) })
 }
 
-// stream makes a call and hands over the lines of its answer as they come, until
-// one is the last.
+// stream sends a request and calls line with the lines of its response as they arrive, until one is
+// the last.
 func stream[T any](ctx context.Context, r *remote, path string, body any, line func(T) (last bool, err error)) error {
 	resp, err := r.send(ctx, http.MethodPost, path, body)
 	if err != nil {
@@ -205,13 +209,13 @@ func stream[T any](ctx context.Context, r *remote, path string, body any, line f
 	}
 }
 
-// disconnect has the running server, if there is one, let go of a bot's
-// connections: the bot was removed, or has a new token.
+// disconnect tells the running server, if any, to close a bot's connections: the bot was removed or
+// has a new token.
 func (sh *shell) disconnect(ctx context.Context, c *config.Config, bot store.Bot) {
-	if !connects(bot) {
+	if !isInbound(bot) {
 		return
 	}
-	r, err := running(ctx, sh, c)
+	r, err := findRunning(ctx, sh, c)
 	if err == nil && r != nil {
 		err = r.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/bots/%d/disconnect", bot.Number), nil, &struct{}{})
 	}

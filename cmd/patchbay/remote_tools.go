@@ -11,9 +11,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// reach finds the server that is meant: the one that was named, or the one that
-// runs on the data folder. It is nil if none runs there.
-func reach(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
+// findServer returns the server that was named or runs on the data directory; nil if there is none.
+func findServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
 	r, err := f.remote(sh)
 	if r != nil || err != nil {
 		return r, err
@@ -25,29 +24,30 @@ func reach(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote,
 	if !hasData(settings) {
 		return nil, d.noData(settings)
 	}
-	return running(ctx, sh, settings)
+	return findRunning(ctx, sh, settings)
 }
 
-// reachTools is reach for what only a server can tell.
-func reachTools(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
-	r, err := reach(ctx, sh, d, f)
+// findToolServer is findServer for data that only a server has; without one it fails.
+func findToolServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
+	r, err := findServer(ctx, sh, d, f)
 	if r == nil && err == nil {
-		err = talk.Say{Zh: "服务运行时才知道有哪些工具；启动服务：patchbay serve%s", En: "tools are known only while a server runs; start one with: patchbay serve%s"}.Wrong(d.again())
+		err = talk.Say{Zh: "服务运行时才知道有哪些工具；启动服务：patchbay serve%s",
+			En: "tools are known only while a server runs; start one with: patchbay serve%s"}.Wrong(d.retryFlags())
 	}
 	return r, err
 }
 
-// reachDevices is reach for what is done with a device, which only a server can reach.
-func reachDevices(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
-	r, err := reach(ctx, sh, d, f)
+// findDeviceServer is findServer for actions on a device, which only a server can reach.
+func findDeviceServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
+	r, err := findServer(ctx, sh, d, f)
 	if r == nil && err == nil {
-		err = talk.Say{Zh: "服务运行时才能联系设备；启动服务：patchbay serve%s", En: "devices can be reached only while a server runs; start one with: patchbay serve%s"}.Wrong(d.again())
+		err = talk.Say{Zh: "服务运行时才能联系设备；启动服务：patchbay serve%s",
+			En: "devices can be reached only while a server runs; start one with: patchbay serve%s"}.Wrong(d.retryFlags())
 	}
 	return r, err
 }
 
-// tools lists the tools that the key may see: somebody's, or those of a name with
-// their schemas, if they are given.
+// tools lists the tools that the key may see, filtered by person and, with their schemas, by name.
 func (r *remote) tools(ctx context.Context, user, name string) ([]api.Tool, error) {
 	query := url.Values{}
 	if user != "" {
@@ -63,12 +63,13 @@ func (r *remote) tools(ctx context.Context, user, name string) ([]api.Tool, erro
 	return out.Tools, err
 }
 
-// call calls a tool and hands over the lines of the answer as they come.
+// call calls a tool and calls line with the lines of the response as they arrive.
 func (r *remote) call(ctx context.Context, name string, c api.ToolCall, line func(api.ToolLine) error) error {
-	return stream(ctx, r, "/api/v1/tools/"+url.PathEscape(name)+"/call", c, func(l api.ToolLine) (bool, error) { return l.End, line(l) })
+	return stream(ctx, r, "/api/v1/tools/"+url.PathEscape(name)+"/call", c,
+		func(l api.ToolLine) (bool, error) { return l.End, line(l) })
 }
 
-// upstreams lists the upstreams that the key may see, and how they are.
+// upstreams lists the upstreams that the key may see, with their state.
 func (r *remote) upstreams(ctx context.Context) ([]control.Upstream, error) {
 	var out struct {
 		Upstreams []control.Upstream `json:"upstreams"`

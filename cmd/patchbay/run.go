@@ -13,16 +13,15 @@ import (
 	"patchbay/internal/talk"
 )
 
-// The exit codes of every command.
+// Exit codes of every command.
 const (
 	exitOK          = 0
 	exitFailed      = 1
-	exitUsage       = 2   // the command line makes no sense
-	exitInterrupted = 130 // what shells expect after Ctrl-C
+	exitUsage       = 2   // invalid command line
+	exitInterrupted = 130 // as shells expect after Ctrl-C
 )
 
-// run runs one command and returns its exit code. It is the whole program,
-// apart from signals.
+// run runs one command and returns its exit code. It is the whole program except signal handling.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	sh := newShell(stdin, stdout, stderr, env)
 	var c cli
@@ -33,7 +32,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if len(args) == 0 {
 		parser.Stdout = stderr
-		parser.Parse([]string{"--help"}) //nolint:errcheck // the help is all that is wanted
+		parser.Parse([]string{"--help"}) //nolint:errcheck // only the help is needed
 		return exitUsage
 	}
 	command, err := parser.Parse(args)
@@ -56,8 +55,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 var sayInterrupted = talk.Say{Zh: "已中断", En: "interrupted"}
 
-// newParser makes the parser of the command line. Exit is called after help was
-// printed; what follows then is of no interest.
+// newParser returns the parser of the command line. It calls exit after printing help; what follows
+// then does not matter.
 func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 	c.Serve.Settings = newSettings()
 	c.Config.Check.Settings = newSettings()
@@ -75,10 +74,10 @@ func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 	return k, err
 }
 
-// helpWidth keeps help readable on wide terminals.
+// helpWidth is the maximum width of help texts on wide terminals.
 const helpWidth = 100
 
-// exitCode is the code of an error.
+// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	if err == nil {
 		return exitOK
@@ -92,7 +91,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// allFlags says that everything that is wrong with the settings came from flags.
+// allFlags reports whether all problems with the settings come from flags.
 func allFlags(problems config.Problems) bool {
 	for _, p := range problems {
 		if !strings.HasPrefix(p.Where, "--") {

@@ -12,7 +12,7 @@ type secretForgetCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (secretForgetCmd) Help() string {
 	return `After "patchbay secret rotate" the old secret holds for 30 days, then it is dropped without this command. What boards and nodes were given with it is worth nothing afterwards: boards get something new when they are switched on, nodes that have not connected meanwhile have to be paired anew.
 
@@ -26,9 +26,9 @@ var (
 	saySecretNoneOld   = talk.Say{Zh: "没有旧密钥。", En: "There is no old secret."}
 )
 
-// Run drops the old secrets.
+// Run deletes the old secrets.
 func (c *secretForgetCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		old := len(b.Secrets.State()) - 1
 		if old > 0 {
 			if err := forgetSecrets(ctx, b); err != nil {
@@ -49,5 +49,5 @@ func forgetSecrets(ctx context.Context, b *app.Base) error {
 	if err := b.Secrets.Forget(ctx); err != nil {
 		return err
 	}
-	return noteAct(ctx, b, control.ActSecretForgotten, b.Box.Key().ID)
+	return recordAdminEvent(ctx, b, control.EventSecretForgotten, b.Box.Key().ID)
 }

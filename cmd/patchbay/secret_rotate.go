@@ -18,7 +18,7 @@ type secretRotateCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (secretRotateCmd) Help() string {
 	return `Everything that is sealed is sealed anew, while the servers run. What boards, nodes and programs were given with the old secret holds for 30 days more, in which they get something new by themselves. If the secret may have been stolen, use --now.
 
@@ -32,19 +32,24 @@ Examples:
 }
 
 var (
-	saySecretRotated  = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥到 %s 失效（立即失效：patchbay secret forget%s）。", En: "The installation has a new secret, and %d values were sealed anew here. The old one holds until %s; to drop it at once: patchbay secret forget%s"}
-	saySecretOnlyOne  = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥已失效。请重新启动语音板，并重新配对节点。", En: "The installation has a new secret, and %d values were sealed anew here. The old one is worth nothing any more: switch boards off and on, and pair nodes anew."}
-	saySecretConfig   = talk.Say{Zh: "请在每个实例的设置里把 secret 换成下面这一行，然后重启；在此之前旧的继续有效。", En: "Put this line as secret into the settings of every instance and restart them; until then the old one holds."}
-	saySecretNowHand  = talk.Say{Zh: "secret 在设置里，要先换上新的才能撤掉旧的：先不带 --now 运行，改好设置并重启，再运行 patchbay secret forget", En: "secret is in the settings, where the new one has to be before the old one can go: run this without --now, change the settings, restart, and run patchbay secret forget"}
-	saySecretReplaced = talk.Say{Zh: "已换上新的密钥。以前密封的内容读不出来了，请重新输入机器人、工具服务器和网关的密钥，并重启所有实例。", En: "There is a new secret. What was sealed before cannot be read any more: give the keys of bots, tool servers and gateways once more, and restart all instances."}
+	saySecretRotated = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥到 %s 失效（立即失效：patchbay secret forget%s）。",
+		En: "The installation has a new secret, and %d values were sealed anew here. The old one holds until %s; to drop it at once: patchbay secret forget%s"}
+	saySecretOnlyOne = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥已失效。请重新启动语音板，并重新配对节点。",
+		En: "The installation has a new secret, and %d values were sealed anew here. The old one is worth nothing any more: switch boards off and on, and pair nodes anew."}
+	saySecretConfig = talk.Say{Zh: "请在每个实例的设置里把 secret 换成下面这一行，然后重启；在此之前旧的继续有效。",
+		En: "Put this line as secret into the settings of every instance and restart them; until then the old one holds."}
+	saySecretNowHand = talk.Say{Zh: "secret 在设置里，要先换上新的才能撤掉旧的：先不带 --now 运行，改好设置并重启，再运行 patchbay secret forget",
+		En: "secret is in the settings, where the new one has to be before the old one can go: run this without --now, change the settings, restart, and run patchbay secret forget"}
+	saySecretReplaced = talk.Say{Zh: "已换上新的密钥。以前密封的内容读不出来了，请重新输入机器人、工具服务器和网关的密钥，并重启所有实例。",
+		En: "There is a new secret. What was sealed before cannot be read any more: give the keys of bots, tool servers and gateways once more, and restart all instances."}
 )
 
-// Run gives the installation another secret.
+// Run replaces the secret of the installation.
 func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Lost {
-		return c.lost(ctx, sh)
+		return c.replaceLost(ctx, sh)
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		configured := b.Config.Secret != ""
 		if configured && c.Now {
 			return saySecretNowHand.Wrong()
@@ -63,7 +68,7 @@ func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		if err := noteAct(ctx, b, control.ActSecretRotated, b.Box.Key().ID); err != nil {
+		if err := recordAdminEvent(ctx, b, control.EventSecretRotated, b.Box.Key().ID); err != nil {
 			return err
 		}
 		if c.Now {
@@ -73,14 +78,14 @@ func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		out := rotatedSecret{Secrets: b.Secrets.State(), Sealed: n}
 		if configured && next == nil {
-			out.Secret = b.Box.Key().Reveal()
+			out.Secret = b.Box.Key().Secret()
 		}
 		return sh.result(out, func() {
 			if c.Now {
 				sh.say(saySecretOnlyOne, n)
 				return
 			}
-			sh.say(saySecretRotated, n, sh.when(time.Now().Add(app.SecretLife)), c.again())
+			sh.say(saySecretRotated, n, sh.when(time.Now().Add(app.SecretLife)), c.retryFlags())
 			if configured {
 				sh.say(saySecretConfig)
 			}
@@ -91,15 +96,15 @@ func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-// rotatedSecret is what secret rotate has done.
+// rotatedSecret is the result of secret rotate.
 type rotatedSecret struct {
 	Secrets []app.SecretState `json:"secrets"`
-	Sealed  int               `json:"sealed_anew"`      // values, by this command
+	Sealed  int               `json:"sealed_anew"`      // number of values that this command encrypted again
 	Secret  string            `json:"secret,omitempty"` // to be configured
 }
 
-// lost begins with a new secret.
-func (c *secretRotateCmd) lost(ctx context.Context, sh *shell) error {
+// replaceLost replaces a lost secret with a new one.
+func (c *secretRotateCmd) replaceLost(ctx context.Context, sh *shell) error {
 	settings, err := c.load(sh)
 	if err != nil {
 		return err
@@ -107,11 +112,11 @@ func (c *secretRotateCmd) lost(ctx context.Context, sh *shell) error {
 	if !hasData(settings) {
 		return c.noData(settings)
 	}
-	if err := app.LoseSecret(ctx, settings, sh.logger()); err != nil {
+	if err := app.DiscardSecret(ctx, settings, sh.logger()); err != nil {
 		return err
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
-		if err := noteAct(ctx, b, control.ActSecretLost, b.Box.Key().ID); err != nil {
+	return c.withData(ctx, sh, func(b *app.Base) error {
+		if err := recordAdminEvent(ctx, b, control.EventSecretLost, b.Box.Key().ID); err != nil {
 			return err
 		}
 		return sh.result(rotatedSecret{Secrets: b.Secrets.State()}, func() { sh.say(saySecretReplaced) })

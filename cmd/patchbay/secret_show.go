@@ -12,7 +12,7 @@ type secretShowCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (secretShowCmd) Help() string {
 	return `The secret seals the credentials of bots, tool servers and gateways, and makes those of boards and nodes. Each has an id, which gives nothing away.
 
@@ -32,18 +32,18 @@ var (
 	saySecretOwn   = talk.Say{Zh: "%s，这里启动时使用", En: "%s; this instance starts with it"}
 )
 
-// shownSecrets is what secret show says.
+// shownSecrets is the output of secret show.
 type shownSecrets struct {
 	Secrets []app.SecretState `json:"secrets"`
 	Secret  string            `json:"secret,omitempty"`
 }
 
-// Run shows the secrets, or the one in use.
+// Run prints all secrets, or only the current one.
 func (c *secretShowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		out := shownSecrets{Secrets: b.Secrets.State()}
 		if c.Reveal {
-			out.Secret = b.Box.Key().Reveal()
+			out.Secret = b.Box.Key().Secret()
 		}
 		return sh.result(out, func() {
 			if c.Reveal {

@@ -23,7 +23,7 @@ type serveCmd struct {
 	Settings kong.Plugins `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (serveCmd) Help() string {
 	return `Every setting is a flag, an environment variable (PATCHBAY_LISTEN for --listen) and a key of the configuration file; "patchbay config default" explains them all. Flags win over the environment, the environment wins over the file.
 
@@ -52,7 +52,7 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 			if watched && !c.Demo {
 				fmt.Fprintln(sh.stderr, sayServes.In(sh.lang, url, b.Config.Data))
 			}
-			c.greet(ctx, sh, url, b)
+			c.printStartup(ctx, sh, url, b)
 			if c.Demo {
 				demo.start(ctx, url)
 			}
@@ -61,9 +61,9 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	err = app.Serve(ctx, settings, options)
 	_, typed := terminal(sh.stdin)
 	if _, gone := errors.AsType[app.DataGoneError](err); gone && typed && watched {
-		fmt.Fprintln(sh.stderr, talk.Told(err, sh.lang))
+		fmt.Fprintln(sh.stderr, talk.Localize(err, sh.lang))
 		if !sh.confirm(ctx, sayBeginAnew) {
-			return errTold
+			return errReported
 		}
 		options.New = true
 		err = app.Serve(ctx, settings, options)
@@ -73,28 +73,30 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 
 var sayBeginAnew = talk.Say{Zh: "重新开始，用一个空的数据库？", En: "Begin anew, with an empty database?"}
 
-// greet tells that the server answers, and what can be done with it.
-func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base) {
+// printStartup prints that the server is ready, and what to do next.
+func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *app.Base) {
 	if code, err := b.Accounts.SetupCode(ctx); err == nil && code != "" {
 		fmt.Fprintln(sh.stderr, sayNobody.In(sh.lang, url, code, quoteWord(b.Config.Data)))
 	}
-	if people, err := b.Store.People.All(ctx); err == nil && len(people) > 0 && !slices.ContainsFunc(people, signsIn) {
+	if people, err := b.Store.People.All(ctx); err == nil && len(people) > 0 &&
+		!slices.ContainsFunc(people, canSignIn) {
 		fmt.Fprintln(sh.stderr, sayLockedOut.In(sh.lang, url, quoteWord(people[0].Name), quoteWord(b.Config.Data)))
 	}
 	switch {
 	case sh.json:
-		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // whoever reads it has gone
+		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // the reader may be gone
 	case c.Demo:
 		name := "1"
 		if bot, err := b.Store.Bots.ByNumber(ctx, 1); err == nil { // an earlier start may have named it
 			name = bot.Name
 		}
-		sh.say(sayDemoServer, url, name, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard, "ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
+		sh.say(sayDemoServer, url, name, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard,
+			"ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
 	}
 }
 
-// signsIn reports whether somebody can sign in to the console.
-func signsIn(p store.Person) bool { return p.Password != "" }
+// canSignIn reports whether somebody can sign in to the console.
+func canSignIn(p store.Person) bool { return p.Password != "" }
 
 var (
 	sayDemoServer = talk.Say{

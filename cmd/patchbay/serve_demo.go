@@ -9,23 +9,24 @@ import (
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
-// demoBoard is the simulated voice board of serve --demo.
+// demoBoard is the simulated board of serve --demo.
 type demoBoard struct {
 	board *sim.Board
 	work  sync.WaitGroup
 	stop  context.CancelFunc
 }
 
-// start turns the board on.
+// start starts the board.
 func (d *demoBoard) start(ctx context.Context, url string) {
 	ctx, d.stop = context.WithCancel(ctx)
 	d.board = sim.New(sim.Options{
-		OTA: url + xiaozhi.HomePath, MAC: app.DemoBoardMAC, UUID: app.DemoBoardUUID, Profile: sim.FW25, Picture: inventedJPEG(), Tries: 10,
+		OTA: url + xiaozhi.OTAPath, MAC: app.DemoBoardMAC, UUID: app.DemoBoardUUID, Profile: sim.FW25,
+		Picture: sampleJPEG(), Tries: 10,
 	})
-	d.work.Go(func() { _ = d.board.Boot(ctx) }) // the log of the server says what it makes of the board
+	d.work.Go(func() { _ = d.board.Boot(ctx) }) // the server logs what happens with the board
 }
 
-// close turns it off.
+// close stops the board.
 func (d *demoBoard) close() {
 	if d.board == nil {
 		return

@@ -62,16 +62,20 @@ func TestServeDemoAnswersTheDocumentsExamples(t *testing.T) {
     ]
   }`)
 	for _, want := range []string{
-		"event: message\n" + `data: {"role":"agent","type":"answer","answer_stream":"你","message_id":"1021","agent_id":"1","is_finish":false}` + "\n\n",
-		"event: message\n" + `data: {"role":"agent","type":"answer","answer_stream":"好","message_id":"1021","agent_id":"1","is_finish":false}` + "\n\n",
-		"event: message\n" + `data: {"role":"agent","type":"answer","answer_stream":"","message_id":"1021","agent_id":"1","is_finish":true}` + "\n\n" +
-			"event: done\n" + `data: {"role":"agent","type":"answer","message_id":"1021","agent_id":"1","is_finish":true}` + "\n\n",
+		"event: message\n" +
+			`data: {"role":"agent","type":"answer","answer_stream":"你","message_id":"1021","agent_id":"1","is_finish":false}` + "\n\n",
+		"event: message\n" +
+			`data: {"role":"agent","type":"answer","answer_stream":"好","message_id":"1021","agent_id":"1","is_finish":false}` + "\n\n",
+		"event: message\n" +
+			`data: {"role":"agent","type":"answer","answer_stream":"","message_id":"1021","agent_id":"1","is_finish":true}` + "\n\n" +
+			"event: done\n" +
+			`data: {"role":"agent","type":"answer","message_id":"1021","agent_id":"1","is_finish":true}` + "\n\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the answer lacks\n%s\nit is\n%s", want, text)
 		}
 	}
-	// The picture of the second example cannot be fetched here; the wearer is told.
+	// The picture of the second example cannot be fetched here; the answer says so.
 	text = s.ask(t, `{
     "message_id": "1022",
     "agent_id": "1",
@@ -79,21 +83,24 @@ func TestServeDemoAnswersTheDocumentsExamples(t *testing.T) {
       {"role": "user", "type": "image", "text": "https://example.invalid/image.jpg"}
     ]
   }`)
-	if !strings.Contains(text, `"answer_stream":"图片没能收到，请再拍一次。"`) || !strings.HasSuffix(text, `"is_finish":true}`+"\n\n") {
+	if !strings.Contains(text, `"answer_stream":"图片没能收到，请再拍一次。"`) ||
+		!strings.HasSuffix(text, `"is_finish":true}`+"\n\n") {
 		t.Errorf("the answer is\n%s", text)
 	}
 }
 
 func TestServeDemoTellsWhatToTry(t *testing.T) {
-	for lang, name := range map[string]string{"en_US.UTF-8": "Bot 1 is called Lobster and", "zh_CN.UTF-8": "机器人 1 叫 小龙虾，"} {
+	for lang, name := range map[string]string{"en_US.UTF-8": "Bot 1 is called Lobster and",
+		"zh_CN.UTF-8": "机器人 1 叫 小龙虾，"} {
 		d := blankDesk(t)
 		d.env = append(d.env, "LC_ALL="+lang)
 		var out safeBuffer
 		sh := newShell(nil, &out, &out, d.env)
 		s := d.serve("--demo")
 		of := &desk{t: t, env: []string{d.env[0], "PATCHBAY_DATA=" + filepath.Join(d.data, "demo")}}
-		(&serveCmd{Demo: true}).greet(t.Context(), sh, s.URL, of.base())
-		for _, want := range []string{"curl -N -X POST " + s.URL + "/sse/rokid", "Bearer test_token", name, "simulate glasses --url " + s.URL} {
+		(&serveCmd{Demo: true}).printStartup(t.Context(), sh, s.URL, of.base())
+		for _, want := range []string{"curl -N -X POST " + s.URL + "/sse/rokid", "Bearer test_token", name,
+			"simulate glasses --url " + s.URL} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%q is not in\n%s", want, out.String())
 			}
@@ -101,7 +108,7 @@ func TestServeDemoTellsWhatToTry(t *testing.T) {
 	}
 }
 
-// The demo's pages are in the language that the browser asks for, also behind the sign-in.
+// The demo's pages are in the language that the browser requests, also after signing in.
 func TestServeDemoSpeaksAsTheBrowser(t *testing.T) {
 	d := blankDesk(t)
 	s := d.serve("--demo")
@@ -152,15 +159,16 @@ func TestServeTakesSettingsFromFlags(t *testing.T) {
 	}
 }
 
-// A second server on a data folder would serve what the first has changed from its own
-// memory, and take its boards away: it does not start, and names the first.
+// A second server on a data directory would serve outdated data from its memory, and take over the
+// boards of the first: it refuses to start, and names the first.
 func TestServeOncePerFolder(t *testing.T) {
 	d := blankDesk(t)
 	s := d.serve()
-	d.failing(exitFailed, "", []string{"serve", "--listen", "127.0.0.1:0"}, d.data, "process "+strconv.Itoa(os.Getpid()), s.URL, "--data")
+	d.failing(exitFailed, "", []string{"serve", "--listen", "127.0.0.1:0"}, d.data,
+		"process "+strconv.Itoa(os.Getpid()), s.URL, "--data")
 	port := strings.TrimPrefix(s.URL, "http://")
 	d.failing(exitFailed, "", []string{"serve", "--listen", port}, "process "+strconv.Itoa(os.Getpid()))
-	d.ok("user", "add", "ada") // commands work beside the server
+	d.ok("user", "add", "ada") // commands work while the server runs
 	var at app.Running
 	text, err := os.ReadFile(filepath.Join(d.data, "server.json"))
 	if err == nil {
@@ -172,8 +180,10 @@ func TestServeOncePerFolder(t *testing.T) {
 	other := *d
 	other.env = append(slices.Clone(d.env), "PATCHBAY_DATA="+t.TempDir())
 	other.env[1] = ""
-	other.failing(exitFailed, "", []string{"serve", "--listen", port}, "cannot listen on "+port, "another program has that port", "--listen")
-	if o := other.do("", "doctor", "--json"); strings.Contains(o.stdout, "dial tcp") || strings.Contains(o.stdout, "bind:") {
+	other.failing(exitFailed, "", []string{"serve", "--listen", port}, "cannot listen on "+port,
+		"another program has that port", "--listen")
+	if o := other.do("", "doctor", "--json"); strings.Contains(o.stdout, "dial tcp") ||
+		strings.Contains(o.stdout, "bind:") {
 		t.Errorf("doctor says %s", o.stdout)
 	}
 }

@@ -11,27 +11,26 @@ import (
 	"patchbay/internal/config"
 )
 
-// settingText is the flag of a setting. It only carries the text: what it means,
-// and what is wrong with it, package config knows.
+// settingText is the flag of a setting. It only holds the text; package config interprets and
+// validates it.
 type settingText struct {
 	Given bool
 	Text  string
 }
 
-// Decode takes the flag's value.
+// Decode reads the flag's value.
 func (s *settingText) Decode(ctx *kong.DecodeContext) error {
 	s.Given = true
 	return ctx.Scan.PopValueInto("value", &s.Text)
 }
 
-// settingSwitch is the flag of a setting that is true or false; alone it means
-// true.
+// settingSwitch is the flag of a boolean setting; without a value it means true.
 type settingSwitch struct {
 	Given bool
 	Text  string
 }
 
-// Decode takes the flag's value, if it has one.
+// Decode reads the flag's value, if any.
 func (s *settingSwitch) Decode(ctx *kong.DecodeContext) error {
 	s.Given, s.Text = true, "true"
 	if ctx.Scan.Peek().Type == kong.FlagValueToken {
@@ -40,10 +39,10 @@ func (s *settingSwitch) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// IsBool says that the flag can stand alone.
+// IsBool reports that the flag needs no value.
 func (s *settingSwitch) IsBool() bool { return true }
 
-// newSettings makes flags of all settings, as a struct that kong reads.
+// newSettings returns flags for all settings, as a struct for kong.
 func newSettings() kong.Plugins {
 	var fields []reflect.StructField
 	add := func(flag, group, help, placeholder string, typ reflect.Type) {
@@ -66,13 +65,14 @@ func newSettings() kong.Plugins {
 		}
 		add(k.Flag, group, settingHelp(k), placeholder(k), typ)
 		if k.Secret {
-			add(k.Flag+"-file", group, "File that holds the value of "+k.Flag+".", "FILE", reflect.TypeFor[settingText]())
+			add(k.Flag+"-file", group, "File that holds the value of "+k.Flag+".",
+				"FILE", reflect.TypeFor[settingText]())
 		}
 	}
 	return kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}
 }
 
-// settingHelp is a setting's line of help.
+// settingHelp returns the help of a setting.
 func settingHelp(k config.Key) string {
 	help := k.Doc
 	if k.Range != "" && k.Type != config.Bool {
@@ -106,7 +106,7 @@ func placeholder(k config.Key) string {
 	return "TEXT"
 }
 
-// given are the settings' flags that stand on the command line, by path.
+// given returns the settings whose flags are on the command line, by path.
 func given(settings kong.Plugins) map[string]string {
 	flags := map[string]string{}
 	v := reflect.ValueOf(settings[0]).Elem()

@@ -16,8 +16,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// shell is what a command is run from: where it reads and writes, and in which
-// language.
+// shell is the environment of a command: its input, output and language.
 type shell struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -25,7 +24,7 @@ type shell struct {
 	lang           talk.Lang
 	json           bool
 
-	reads chan read // lines of stdin, made when first needed
+	reads chan read // lines of stdin; created on first use
 }
 
 func newShell(stdin io.Reader, stdout, stderr io.Writer, env []string) *shell {
@@ -41,7 +40,7 @@ func newShell(stdin io.Reader, stdout, stderr io.Writer, env []string) *shell {
 	return sh
 }
 
-// getenv is a variable of the environment the command was given, or "".
+// getenv returns a variable of the command's environment, or "".
 func (sh *shell) getenv(name string) string {
 	for _, entry := range sh.env {
 		if v, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -51,17 +50,17 @@ func (sh *shell) getenv(name string) string {
 	return ""
 }
 
-// say writes a sentence for people on a line of its own.
+// say prints a message on a line of its own.
 func (sh *shell) say(s talk.Say, args ...any) {
 	fmt.Fprintln(sh.stdout, s.In(sh.lang, args...))
 }
 
-// printf writes text as it is.
+// printf prints formatted text.
 func (sh *shell) printf(format string, args ...any) { fmt.Fprintf(sh.stdout, format, args...) }
 
-// fail tells an error, if there is one, and returns the exit code.
+// fail prints an error, if any, and returns the exit code.
 func (sh *shell) fail(err error) int {
-	if err == nil || errors.Is(err, errTold) {
+	if err == nil || errors.Is(err, errReported) {
 		return exitCode(err)
 	}
 	if problems, ok := errors.AsType[config.Problems](err); ok {
@@ -70,19 +69,19 @@ func (sh *shell) fail(err error) int {
 		}
 		return exitCode(err)
 	}
-	fmt.Fprintln(sh.stderr, "patchbay:", oneLine(talk.Told(app.Explain(err), sh.lang)))
+	fmt.Fprintln(sh.stderr, "patchbay:", singleLine(talk.Localize(app.Explain(err), sh.lang)))
 	return exitCode(err)
 }
 
-// errTold ends a command that has shown already what is wrong.
-var errTold = errors.New("see above")
+// errReported ends a command that has already printed what is wrong.
+var errReported = errors.New("see above")
 
-// oneLine joins the lines of an error.
-func oneLine(text string) string {
+// singleLine joins the lines of an error.
+func singleLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// terminal is the file descriptor of a stream that is a terminal.
+// terminal returns the file descriptor of a stream if it is a terminal.
 func terminal(stream any) (fd int, ok bool) {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -92,23 +91,23 @@ func terminal(stream any) (fd int, ok bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// maxLine is the longest line read from standard input, in bytes. What people
-// type is shorter, and passwords are not allowed to be longer.
+// maxLine is the maximum length of a line of standard input, in bytes. People type shorter ones,
+// and passwords must not be longer.
 const maxLine = 64 << 10
 
-// read is a line of standard input, or why there is none.
+// read is a line of standard input, or an error.
 type read struct {
 	line string
 	err  error
 }
 
-// readLine reads a line from standard input, without its end. At the end of the
-// input it returns io.EOF. When ctx ends it does not wait for the line any more.
+// readLine reads a line from standard input, without its line ending. At the end of the input it
+// returns io.EOF. When ctx ends it stops waiting.
 func (sh *shell) readLine(ctx context.Context) (string, error) {
 	if sh.reads == nil {
 		sh.reads = make(chan read)
-		// Nothing ends a read from a terminal, so this goroutine is left to the end
-		// of the process if it comes to that.
+		// A read from a terminal cannot be canceled, so this goroutine may live until the process
+		// ends.
 		go readLines(sh.stdin, sh.reads)
 	}
 	select {
@@ -122,7 +121,7 @@ func (sh *shell) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// readLines hands over lines until there are no more.
+// readLines sends lines until the end of the input.
 func readLines(r io.Reader, to chan<- read) {
 	defer close(to)
 	lines := bufio.NewScanner(r)
@@ -137,12 +136,12 @@ func readLines(r io.Reader, to chan<- read) {
 
 var sayYes = talk.Say{Zh: "（输入 y 确认）", En: "[type y to go on] "}
 
-// confirm asks a person whether to go on. No answer is no.
+// confirm asks whether to continue. No answer means no.
 func (sh *shell) confirm(ctx context.Context, question talk.Say, args ...any) bool {
 	fmt.Fprint(sh.stderr, question.In(sh.lang, args...)+" "+sayYes.In(sh.lang))
 	answer, err := sh.readLine(ctx)
 	if err != nil {
-		fmt.Fprintln(sh.stderr) // nobody has ended the line by typing
+		fmt.Fprintln(sh.stderr) // the user has not ended the line
 	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return err == nil && (answer == "y" || answer == "yes" || answer == "是")

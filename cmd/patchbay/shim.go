@@ -13,16 +13,16 @@ import (
 	"patchbay/internal/talk"
 )
 
-// shimFlags name a gateway that somebody has joined.
+// shimFlags name a joined gateway.
 type shimFlags struct {
 	Name      string `arg:"" help:"Name of the gateway, as shim add was told it."`
 	User      string `help:"Whose, if several people have one of that name." placeholder:"NAME"`
 	dataFlags `embed:""`
 }
 
-// found opens the data and finds the gateway.
-func (f *shimFlags) found(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
-	return f.with(ctx, sh, func(b *app.Base) error {
+// resolve opens the data, finds the gateway, and calls then with both.
+func (f *shimFlags) resolve(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
+	return f.withData(ctx, sh, func(b *app.Base) error {
 		u, err := findShim(ctx, b, f.User, f.Name)
 		if err != nil {
 			return err
@@ -44,11 +44,11 @@ func findShim(ctx context.Context, b *app.Base, user, name string) (u store.Upst
 	if err != nil {
 		return u, err
 	}
-	return theShim(all, name, func(u store.Upstream) store.Upstream { return u })
+	return onlyShim(all, name, func(u store.Upstream) store.Upstream { return u })
 }
 
-// theShim finds the only gateway of a name.
-func theShim[T any](all []T, name string, upstream func(T) store.Upstream) (found T, err error) {
+// onlyShim returns the only gateway with a name.
+func onlyShim[T any](all []T, name string, upstream func(T) store.Upstream) (found T, err error) {
 	n, other := 0, ""
 	for _, each := range all {
 		switch u := upstream(each); {
@@ -64,31 +64,34 @@ func theShim[T any](all []T, name string, upstream func(T) store.Upstream) (foun
 	case n == 1:
 		return found, nil
 	case n > 1:
-		return found, usage(talk.Say{Zh: "有 %d 个人加入了名为 %s 的网关；请用 --user 名称 说明是谁的", En: "%d people have joined a gateway named %s; say whose with --user NAME"}, n, name)
+		return found, usage(talk.Say{Zh: "有 %d 个人加入了名为 %s 的网关；请用 --user 名称 说明是谁的",
+			En: "%d people have joined a gateway named %s; say whose with --user NAME"}, n, name)
 	case other != "":
-		return found, talk.Say{Zh: "%s 是 %s 这种上游；请看：patchbay upstream show %s", En: "%s is an upstream of kind %s; see: patchbay upstream show %s"}.Wrong(name, other, name)
+		return found, talk.Say{Zh: "%s 是 %s 这种上游；请看：patchbay upstream show %s",
+			En: "%s is an upstream of kind %s; see: patchbay upstream show %s"}.Wrong(name, other, name)
 	}
-	return found, talk.Say{Zh: "没有加入名为 %q 的网关；patchbay shim list 会列出已加入的", En: "no gateway named %q was joined; patchbay shim list shows those that were"}.Wrong(name)
+	return found, talk.Say{Zh: "没有加入名为 %q 的网关；patchbay shim list 会列出已加入的",
+		En: "no gateway named %q was joined; patchbay shim list shows those that were"}.Wrong(name)
 }
 
-// onlyShims leaves out upstreams of other kinds.
+// onlyShims removes upstreams of other kinds.
 func onlyShims(all []control.Upstream) []control.Upstream {
 	return slices.DeleteFunc(all, func(u control.Upstream) bool { return u.Kind != app.UpstreamShim })
 }
 
-// settled says whether it is known how all nodes at a gateway are.
-func settled(u *control.Upstream) bool {
+// isSettled reports whether the state of all nodes at a gateway is known.
+func isSettled(u *control.Upstream) bool {
 	if u.State == "" || u.State == control.UpstreamElsewhere || len(u.Nodes) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(u.Nodes, func(n control.ShimNode) bool { return n.State == control.UpstreamConnecting })
 }
 
-// shimEvery is how often a running server is asked how the nodes at a gateway are.
+// shimEvery is how often a running server is asked for the state of the nodes at a gateway.
 const shimEvery = 250 * time.Millisecond
 
-// awaitShim waits until it is known how the nodes at a gateway are, or the time is
-// over, and returns what is known then.
+// awaitShim waits until the state of all nodes at a gateway is known or wait is over, and returns
+// the last known state.
 func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration) (*control.Upstream, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -100,7 +103,7 @@ func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration
 			return nil, err
 		}
 		i := slices.IndexFunc(all, func(u control.Upstream) bool { return u.Number == number })
-		if i >= 0 && settled(&all[i]) {
+		if i >= 0 && isSettled(&all[i]) {
 			return &all[i], nil
 		}
 		select {
@@ -123,14 +126,19 @@ var (
 	sayNode         = talk.Say{Zh: "节点", En: "NODE"}
 	sayTaken        = talk.Say{Zh: "已接受", En: "TAKEN"}
 	sayAllDevices   = talk.Say{Zh: "全部", En: "all"}
-	sayShimNoNodes  = talk.Say{Zh: "还没有设备加入：没有符合 devices 的设备。", En: "No device has joined: there is none that fits the setting devices."}
-	sayShimUnknown  = talk.Say{Zh: "只有服务运行时才知道节点的状态：patchbay serve%s", En: "How its nodes are is known only while a server runs: patchbay serve%s"}
-	sayShimOther    = talk.Say{Zh: "它由另一个实例连接，或服务还没有接手。", En: "Another instance has joined it, or the server has not taken it up yet."}
-	sayRunHere      = talk.Say{Zh: "如果那个网关是 Patchbay：patchbay pair list", En: "If that gateway is a Patchbay: patchbay pair list"}
-	sayRunThere     = talk.Say{Zh: "\n请网关的主人在网关的机器上运行：", En: "\nThe gateway's owner has to run this on the gateway's machine:"}
+	sayShimNoNodes  = talk.Say{Zh: "还没有设备加入：没有符合 devices 的设备。",
+		En: "No device has joined: there is none that fits the setting devices."}
+	sayShimUnknown = talk.Say{Zh: "只有服务运行时才知道节点的状态：patchbay serve%s",
+		En: "How its nodes are is known only while a server runs: patchbay serve%s"}
+	sayShimOther = talk.Say{Zh: "它由另一个实例连接，或服务还没有接手。",
+		En: "Another instance has joined it, or the server has not taken it up yet."}
+	sayRunHere = talk.Say{Zh: "如果那个网关是 Patchbay：patchbay pair list",
+		En: "If that gateway is a Patchbay: patchbay pair list"}
+	sayRunThere = talk.Say{Zh: "\n请网关的主人在网关的机器上运行：",
+		En: "\nThe gateway's owner has to run this on the gateway's machine:"}
 )
 
-// shimState is how a node at a gateway is.
+// shimState returns the name of a state of a node at a gateway.
 func (sh *shell) shimState(state string) string {
 	switch state {
 	case control.NodePairing:
@@ -141,7 +149,7 @@ func (sh *shell) shimState(state string) string {
 	return sh.upstreamState(state)
 }
 
-// showShimNodes prints how the nodes at a gateway are, and what its owner has to do.
+// showShimNodes prints the state of the nodes at a gateway, and what the owner has to do.
 func (sh *shell) showShimNodes(u control.Upstream, again string) {
 	switch {
 	case u.State == "":
@@ -161,15 +169,16 @@ func (sh *shell) showShimNodes(u control.Upstream, again string) {
 		if device == "" {
 			device = sayAllDevices.In(sh.lang)
 		}
-		note := n.Trouble
+		note := n.Problem
 		if n.Command != "" {
-			note = "" // what has to be run, and the state, say it
+			note = "" // the state and the command to run say it
 		}
 		if !n.NextTry.IsZero() {
 			note = strings.TrimSpace(note + " " + sayNextTry.In(sh.lang, n.NextTry.Local().Format("15:04:05")))
 		}
 		cells = append(cells, []string{
-			plain(n.Name), plain(device), shortID(n.Node, shortNode), sh.shimState(n.State), fmt.Sprint(n.Tools), fmt.Sprint(n.Taken), oneLine(plain(note)),
+			plain(n.Name), plain(device), shortID(n.Node, shortNode), sh.shimState(n.State), fmt.Sprint(n.Tools),
+			fmt.Sprint(n.Taken), singleLine(plain(note)),
 		})
 		if n.Command != "" && !slices.Contains(run, n.Command) {
 			run = append(run, n.Command)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/talk"
 )
@@ -25,7 +25,7 @@ type shimAddCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (shimAddCmd) Help() string {
 	return `The agents of that gateway can use your boards then. Its owner has to approve each node twice: first that it connects, then what it can do. What has to be run for that on the gateway's machine is printed here, and by shim status. Dangerous tools, and those for people, are left out.
 
@@ -36,28 +36,30 @@ Examples:
     patchbay shim add home --url ws://127.0.0.1:18789 --devices kitchen --devices 'bed*' --notices`
 }
 
-// shimAdded is what joining a gateway brought.
+// shimAdded is the result of joining a gateway.
 type shimAdded struct {
 	ID   int64  `json:"id"`
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// State and Nodes are known if a server runs.
+	// State and Nodes are set if a server runs.
 	State string             `json:"state,omitempty"`
 	Nodes []control.ShimNode `json:"nodes,omitempty"`
 }
 
 var (
 	sayShimAdded = talk.Say{Zh: "网关 %s 已添加。", En: "The gateway %s is added."}
-	sayShimLater = talk.Say{Zh: "服务启动后会加入它：patchbay serve%s", En: "It is joined as soon as a server runs: patchbay serve%s"}
-	sayShimNext  = talk.Say{Zh: "之后查看：patchbay shim status %s%s", En: "To see how it goes on: patchbay shim status %s%s"}
+	sayShimLater = talk.Say{Zh: "服务启动后会加入它：patchbay serve%s",
+		En: "It is joined as soon as a server runs: patchbay serve%s"}
+	sayShimNext = talk.Say{Zh: "之后查看：patchbay shim status %s%s",
+		En: "To see how it goes on: patchbay shim status %s%s"}
 )
 
-// Run adds the gateway, and waits for how it goes.
+// Run adds the gateway, and waits for the result.
 func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err := checkWait(c.Wait); err != nil {
 		return err
 	}
-	if err := board.CheckSlug(c.Name); err != nil {
+	if err := hub.CheckSlug(c.Name); err != nil {
 		return err
 	}
 	settings, err := c.settings(sh)
@@ -67,7 +69,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err := settings.Validate(); err != nil {
 		return err
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, c.User)
 		if err != nil {
 			return err
@@ -78,9 +80,10 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		added := shimAdded{ID: u.Number, Name: c.Name, Kind: u.Kind}
 		row := control.Upstream{Upstream: u}
-		r, err := running(ctx, sh, b.Config)
+		r, err := findRunning(ctx, sh, b.Config)
 		if err != nil {
-			return talk.Say{Zh: "网关已添加，但不知道情况如何：%v", En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
+			return talk.Say{Zh: "网关已添加，但不知道情况如何：%v",
+				En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
 		}
 		if r != nil {
 			seen, err := r.awaitShim(ctx, u.Number, c.Wait)
@@ -88,7 +91,8 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case err != nil:
-				return talk.Say{Zh: "网关已添加，但不知道情况如何：%v", En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
+				return talk.Say{Zh: "网关已添加，但不知道情况如何：%v",
+					En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
 			case seen != nil:
 				row, added.State, added.Nodes = *seen, seen.State, seen.Nodes
 			}
@@ -99,9 +103,10 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 
 func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
 	s = &app.ShimSettings{Mode: shim.Mode(c.Mode), Title: c.Title, Devices: c.Devices, Notices: c.Notices}
-	if s.Mode == shim.Each {
+	if s.Mode == shim.EachDevice {
 		if s.Mode = ""; c.Title != "" {
-			return nil, usage(talk.Say{Zh: "--title 要和 --mode one 一起用；否则每个设备用自己的名称", En: "--title goes with --mode one; each board is called by its own name otherwise"})
+			return nil, usage(talk.Say{Zh: "--title 要和 --mode one 一起用；否则每个设备用自己的名称",
+				En: "--title goes with --mode one; each board is called by its own name otherwise"})
 		}
 	}
 	if s.URL, err = sh.value(c.URL); err != nil {
@@ -116,11 +121,11 @@ func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
 func (c *shimAddCmd) show(sh *shell, u control.Upstream, served bool) {
 	sh.say(sayShimAdded, c.Name)
 	if !served {
-		sh.say(sayShimLater, c.again())
+		sh.say(sayShimLater, c.retryFlags())
 		return
 	}
-	sh.showShimNodes(u, c.again())
-	if u.State != control.UpstreamReady || !settled(&u) {
-		sh.say(sayShimNext, c.Name, c.again())
+	sh.showShimNodes(u, c.retryFlags())
+	if u.State != control.UpstreamReady || !isSettled(&u) {
+		sh.say(sayShimNext, c.Name, c.retryFlags())
 	}
 }

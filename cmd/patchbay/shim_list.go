@@ -11,10 +11,10 @@ import (
 )
 
 type shimListCmd struct {
-	placeFlags `embed:""`
+	targetFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (shimListCmd) Help() string {
 	return `How the nodes there are is known only while a server runs; NODES counts those that are ready.
 
@@ -34,8 +34,8 @@ func (c *shimListCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.result(rows, func() { sh.shimTable(rows) })
 }
 
-// shims lists the gateways that were joined, of a server or here.
-func (f placeFlags) shims(ctx context.Context, sh *shell) ([]control.Upstream, error) {
+// shims lists the joined gateways, from a server or locally.
+func (f targetFlags) shims(ctx context.Context, sh *shell) ([]control.Upstream, error) {
 	r, err := f.remote(sh)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (f placeFlags) shims(ctx context.Context, sh *shell) ([]control.Upstream, e
 		all, err := r.upstreams(ctx)
 		return append(rows, onlyShims(all)...), err
 	}
-	err = f.with(ctx, sh, func(b *app.Base) error {
+	err = f.withData(ctx, sh, func(b *app.Base) error {
 		all, _, err := localUpstreams(ctx, sh, b)
 		rows = append(rows, onlyShims(all)...)
 		return err
@@ -72,12 +72,13 @@ func (sh *shell) shimTable(rows []control.Upstream) {
 		if u.State != "" && u.State != control.UpstreamElsewhere {
 			nodes = fmt.Sprintf("%d/%d", readyNodes(u), len(u.Nodes))
 		}
-		cells = append(cells, []string{u.Slug, u.OwnerName, u.Where, sh.upstreamState(u.State), nodes, tools, u.Trouble})
+		cells = append(cells, []string{u.Slug, u.OwnerName, u.Where, sh.upstreamState(u.State), nodes, tools,
+			u.Problem})
 	}
 	sh.table([]talk.Say{sayName, sayOwner, sayWhere, sayState, sayNodeCount, sayToolCount, {}}, cells)
 }
 
-// readyNodes counts the nodes at a gateway that are ready.
+// readyNodes returns the number of nodes at a gateway that are ready.
 func readyNodes(u control.Upstream) int {
 	n := 0
 	for _, node := range u.Nodes {
@@ -88,9 +89,9 @@ func readyNodes(u control.Upstream) int {
 	return n
 }
 
-// shimTitle is a line about a gateway: of whom it is, and how it is.
+// shimTitle prints the owner and the state of a gateway.
 func (sh *shell) shimTitle(u control.Upstream) {
-	server := "" // unknown, as long as it was never connected to
+	server := "" // unknown until the first connection
 	if u.ServerVersion != "" {
 		server = u.Server + " " + u.ServerVersion
 	}
@@ -100,7 +101,8 @@ func (sh *shell) shimTitle(u control.Upstream) {
 		rows = append(rows, []string{sayItsServerThere.In(sh.lang), plain(server)})
 	}
 	if len(u.Nodes) > 0 {
-		rows = append(rows, []string{sayItsNodes.In(sh.lang), strconv.Itoa(readyNodes(u)) + "/" + strconv.Itoa(len(u.Nodes))})
+		rows = append(rows, []string{sayItsNodes.In(sh.lang),
+			strconv.Itoa(readyNodes(u)) + "/" + strconv.Itoa(len(u.Nodes))})
 	}
 	sh.grid("  ", rows)
 }

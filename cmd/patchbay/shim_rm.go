@@ -13,7 +13,7 @@ type shimRmCmd struct {
 	shimFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (shimRmCmd) Help() string {
 	return `A running server disconnects its nodes within seconds. The keys by which the gateway knows them are forgotten: if you join it again, its owner has to approve them again.
 
@@ -30,7 +30,7 @@ var (
 
 // Run leaves the gateway.
 func (c *shimRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
 		if !c.Yes && !sh.confirm(ctx, sayLeaveShim, u.Slug) {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -40,6 +40,7 @@ func (c *shimRmCmd) Run(ctx context.Context, sh *shell) error {
 		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
 			return err
 		}
-		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true}, func() { sh.say(sayShimRemoved, u.Slug) })
+		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true},
+			func() { sh.say(sayShimRemoved, u.Slug) })
 	})
 }

@@ -13,7 +13,7 @@ type shimSetCmd struct {
 	Set       []string `arg:"" name:"k=v" help:"Settings as name=value: url, token, mode, title, devices, notices; name= takes a setting away, name=@FILE reads the value from a file."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (shimSetCmd) Help() string {
 	return `A running server takes the change up within seconds, and connects anew. Lists are separated by commas.
 
@@ -26,20 +26,20 @@ Examples:
 
 var sayShimChanged = talk.Say{Zh: "网关 %s 已更新。", En: "The gateway %s is changed."}
 
-// Run changes how the gateway is joined.
+// Run changes the settings of the gateway.
 func (c *shimSetCmd) Run(ctx context.Context, sh *shell) error {
 	set, err := sh.pairs(c.Set)
 	if err != nil {
 		return err
 	}
-	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
 		dropped, err := b.ChangeUpstream(ctx, u, set)
 		if err != nil {
 			return err
 		}
 		return sh.result(changedUpstream{u, dropped}, func() {
 			sh.say(sayShimChanged, u.Slug)
-			sh.sayDropped(dropped)
+			sh.showDropped(dropped)
 		})
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/control"
 )
 
-// The demo's board joins another Patchbay, as it joins a gateway of OpenClaw's.
+// The demo's board joins another Patchbay as it joins an OpenClaw gateway.
 func TestShimCommands(t *testing.T) {
 	there := withParrot(t)
 	var key struct{ Key string }
@@ -30,48 +30,66 @@ func TestShimCommands(t *testing.T) {
 	d.awaitTool("desk_status")
 
 	o := d.do(key.Key+"\n", "shim", "add", "home", "--url", gateway.URL, "--token", "@-", "--wait", "1m")
-	if o.code != exitOK || !strings.Contains(o.stdout, "The gateway home is added.\n") || !strings.Contains(o.stdout, "to be approved") ||
-		!strings.Contains(o.stdout, "has to run this on the gateway's machine:\n  openclaw nodes approve ") || !strings.Contains(o.stdout, "patchbay shim status home") {
+	if o.code != exitOK || !strings.Contains(o.stdout, "The gateway home is added.\n") ||
+		!strings.Contains(o.stdout, "to be approved") ||
+		!strings.Contains(o.stdout, "has to run this on the gateway's machine:\n  openclaw nodes approve ") ||
+		!strings.Contains(o.stdout, "patchbay shim status home") {
 		t.Errorf("added it says %+v", o)
 	}
 	d.failing(exitFailed, "", []string{"shim", "add", "home", "--url", gateway.URL}, "named home already")
 	there.ok("pair", "approve", "desk")
 	d.until("the node", func() bool { return strings.Contains(d.ok("shim", "list"), " 1/1 ") })
-	if got := d.ok("shim", "status", "home"); !strings.Contains(got, "Gateway home (of demo): ready") || strings.Contains(got, "openclaw") {
+	if got := d.ok("shim", "status", "home"); !strings.Contains(got, "Gateway home (of demo): ready") ||
+		strings.Contains(got, "openclaw") {
 		t.Errorf("its status is\n%s", got)
 	}
-	if got := there.ok("node", "invoke", "desk", "mcp.tools.call.v1", "server=desk", "tool=status"); !strings.Contains(got, `"online":true`) {
+	if got := there.ok("node", "invoke", "desk", "mcp.tools.call.v1", "server=desk",
+		"tool=status"); !strings.Contains(got, `"online":true`) {
 		t.Errorf("the board says %q", got)
 	}
 	var row control.Upstream
-	if d.json(&row, "shim", "status", "home"); row.Kind != app.UpstreamShim || len(row.Nodes) != 1 || row.Nodes[0].State != control.UpstreamReady || row.Nodes[0].Taken == 0 {
+	if d.json(&row, "shim", "status", "home"); row.Kind != app.UpstreamShim || len(row.Nodes) != 1 ||
+		row.Nodes[0].State != control.UpstreamReady || row.Nodes[0].Taken == 0 {
 		t.Errorf("its status is %+v", row)
 	}
-	if got := d.ok("upstream", "list"); !strings.Contains(got, "home  shim  demo   "+gateway.URL) || !strings.Contains(got, "ready") {
+	if got := d.ok("upstream", "list"); !strings.Contains(got, "home  shim  demo   "+gateway.URL) ||
+		!strings.Contains(got, "ready") {
 		t.Errorf("among upstreams it is\n%s", got)
 	}
-	if got := d.ok("upstream", "show", "home"); !strings.Contains(got, "patchbay shim status home") || !strings.Contains(got, "token = ••••••") || strings.Contains(got, key.Key) {
+	if got := d.ok("upstream", "show", "home"); !strings.Contains(got, "patchbay shim status home") ||
+		!strings.Contains(got, "token = ••••••") || strings.Contains(got, key.Key) {
 		t.Errorf("as an upstream it is\n%s", got)
 	}
 
-	// A gateway that lets nobody in by itself; all boards as one node.
+	// A gateway without automatic approval; all boards as one node.
 	var added shimAdded
-	d.json(&added, "shim", "add", "strict", "--url", closed.URL, "--token", other.Key, "--mode", "one", "--title", "Boards", "--wait", "1m")
-	if len(added.Nodes) != 1 || added.Nodes[0].State != control.NodePairing || added.Nodes[0].Name != "Boards" || !strings.HasPrefix(added.Nodes[0].Command, "openclaw devices approve ") {
+	d.json(&added, "shim", "add", "strict", "--url", closed.URL, "--token", other.Key, "--mode", "one", "--title",
+		"Boards", "--wait", "1m")
+	if len(added.Nodes) != 1 || added.Nodes[0].State != control.NodePairing || added.Nodes[0].Name != "Boards" ||
+		!strings.HasPrefix(added.Nodes[0].Command, "openclaw devices approve ") {
 		t.Errorf("added is %+v", added)
 	}
-	if got := d.ok("shim", "status", "strict"); !strings.Contains(got, "Boards  all     ") || !strings.Contains(got, "to be let in") || !strings.Contains(got, "\n  "+added.Nodes[0].Command+"\n") {
+	if got := d.ok("shim", "status", "strict"); !strings.Contains(got, "Boards  all     ") ||
+		!strings.Contains(got, "to be let in") || !strings.Contains(got, "\n  "+added.Nodes[0].Command+"\n") {
 		t.Errorf("its status is\n%s", got)
 	}
-	if got := strict.ok("pair", "list"); !strings.Contains(got, "Boards") || !strings.Contains(got, strings.Fields(added.Nodes[0].Command)[3][:8]) {
+	if got := strict.ok("pair", "list"); !strings.Contains(got, "Boards") ||
+		!strings.Contains(got, strings.Fields(added.Nodes[0].Command)[3][:8]) {
 		t.Errorf("who waits there is\n%s", got)
 	}
 	d.ok("shim", "set", "strict", "mode=each", "title=", "devices=nothing")
-	d.until("the change", func() bool { return strings.Contains(d.ok("shim", "status", "strict"), "No device has joined") })
+	d.until("the change", func() bool {
+		return strings.Contains(d.ok("shim", "status", "strict"),
+			"No device has joined")
+	})
 	d.ok("shim", "set", "strict", "devices=", "token=wrong")
-	d.until("the trouble", func() bool { return strings.Contains(d.ok("shim", "status", "strict"), "does not accept the token") })
+	d.until("the trouble", func() bool {
+		return strings.Contains(d.ok("shim", "status", "strict"),
+			"does not accept the token")
+	})
 	d.failing(exitFailed, "", []string{"shim", "set", "strict", "mode=two"}, "each", "one")
-	if o := d.do("n\n", "shim", "rm", "strict"); o.code != exitFailed || !strings.Contains(o.stderr, "Leave the gateway strict?") {
+	if o := d.do("n\n", "shim", "rm", "strict"); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "Leave the gateway strict?") {
 		t.Errorf("rm went on after no: %+v", o)
 	}
 	d.ok("shim", "rm", "strict", "--yes")
@@ -92,7 +110,8 @@ func TestShimWithoutAServer(t *testing.T) {
 		t.Errorf("its status is\n%s", got)
 	}
 	var view upstreamView
-	if d.json(&view, "upstream", "show", "home"); strings.Join(strings.Fields(string(view.Settings["devices"])), "") != `["kitchen","bed*"]` || string(view.Settings["notices"]) != "true" || view.Settings["mode"] != nil {
+	if d.json(&view, "upstream", "show", "home"); strings.Join(strings.Fields(string(view.Settings["devices"])),
+		"") != `["kitchen","bed*"]` || string(view.Settings["notices"]) != "true" || view.Settings["mode"] != nil {
 		t.Errorf("its settings are %s", view.Settings)
 	}
 	d.ok("upstream", "add", "web", "--url", "http://127.0.0.1:1/mcp", "--no-check")
@@ -105,13 +124,15 @@ func TestShimWithoutAServer(t *testing.T) {
 	}{
 		{exitUsage, []string{"add", "x"}, []string{"--url"}},
 		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--mode", "two"}, []string{"--mode", "each"}},
-		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--title", "T"}, []string{"--title", "--mode one"}},
+		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--title", "T"},
+			[]string{"--title", "--mode one"}},
 		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1"}, []string{"--user NAME"}},
 		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--wait", "-1s"}, []string{"--wait"}},
 		{exitFailed, []string{"add", "X Y", "--url", "ws://127.0.0.1:1"}, []string{"small letters"}},
 		{exitFailed, []string{"add", "x", "--url", "ws://gateway.example.com"}, []string{"use wss://"}},
 		{exitFailed, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--devices", "a b"}, []string{`"a b"`}},
-		{exitFailed, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--token", "@/does/not/exist"}, []string{"--token", "/does/not/exist"}},
+		{exitFailed, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--token", "@/does/not/exist"},
+			[]string{"--token", "/does/not/exist"}},
 		{exitUsage, []string{"status", "home"}, []string{"2 people", "--user NAME"}},
 		{exitUsage, []string{"rm", "home"}, []string{"2 people", "--user NAME"}},
 		{exitFailed, []string{"status", "nowhere"}, []string{`"nowhere"`, "shim list"}},

@@ -29,7 +29,7 @@ type simulateGlassesCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (simulateGlassesCmd) Help() string {
 	return `Requests look as those of the real platform do, and answers are held against its protocol: what breaks it is reported, and the exit code is 1. In a session, /photo FILE sends a photo, /new leaves the agent and opens it again, /quit ends.
 
@@ -40,16 +40,17 @@ Examples:
     patchbay simulate glasses --key $KEY --image qr.png "hello"`
 }
 
-// lingzhuPath is where glasses ask.
+// lingzhuPath is the path of the endpoint for glasses.
 const lingzhuPath = "/sse/rokid"
 
-// Run has the wearer speak once, or line by line.
+// Run sends one question, or one per line of input.
 func (c *simulateGlassesCmd) Run(ctx context.Context, sh *shell) error {
 	address, err := c.address(sh)
 	if err != nil {
 		return err
 	}
-	w := &wearer{sh: sh, cmd: c, Glasses: sim.New(sim.Options{URL: address, Key: c.Key, UserID: c.UserID, AgentID: c.AgentID, Lang: c.Lang})}
+	w := &glassesSession{sh: sh, cmd: c, Glasses: sim.New(sim.Options{URL: address, Key: c.Key, UserID: c.UserID,
+		AgentID: c.AgentID, Lang: c.Lang})}
 	defer w.Close()
 	if c.Text != "" {
 		err = w.say(ctx, c.Text)
@@ -57,19 +58,19 @@ func (c *simulateGlassesCmd) Run(ctx context.Context, sh *shell) error {
 		err = w.session(ctx)
 	}
 	if err == nil && w.violations > 0 {
-		err = talk.Say{Zh: "回答有 %d 处违反平台的协议，见上", En: "the answers break the platform's protocol in %d ways, see above"}.Wrong(w.violations)
+		err = talk.Say{Zh: "回答有 %d 处违反平台的协议，见上",
+			En: "the answers break the platform's protocol in %d ways, see above"}.Wrong(w.violations)
 	}
 	return err
 }
 
-// address is where the glasses ask.
+// address returns the URL that the glasses use.
 func (c *simulateGlassesCmd) address(sh *shell) (string, error) {
 	return c.serverAddress(sh, c.URL, lingzhuPath)
 }
 
-// serverAddress is where something simulated reaches the server: at the address that
-// was given, or that of the server that runs on the data folder. An address without
-// a path gets one.
+// serverAddress returns the URL by which a simulated device reaches the server: the given one, or
+// that of the server that runs on the data directory. It appends path to a URL without one.
 func (d dataFlags) serverAddress(sh *shell, given, path string) (string, error) {
 	address := given
 	if address == "" {
@@ -84,7 +85,8 @@ func (d dataFlags) serverAddress(sh *shell, given, path string) (string, error) 
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usage(talk.Say{Zh: "--url 要像 https://board.example.org 这样", En: "--url has to look like https://board.example.org"})
+		return "", usage(talk.Say{Zh: "--url 要像 https://board.example.org 这样",
+			En: "--url has to look like https://board.example.org"})
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = path
@@ -92,13 +94,13 @@ func (d dataFlags) serverAddress(sh *shell, given, path string) (string, error) 
 	return u.String(), nil
 }
 
-// wearer is somebody with simulated glasses.
-type wearer struct {
+// glassesSession is a user with simulated glasses.
+type glassesSession struct {
 	*sim.Glasses
 	sh         *shell
 	cmd        *simulateGlassesCmd
 	violations int
-	photos     int // that were sent
+	photos     int // number of photos sent
 }
 
 var (
@@ -107,13 +109,14 @@ var (
 		Zh: "用户 %s，智能体 %s。每行一句话；/photo 文件、/new、/quit。",
 		En: "Wearer %s, agent %s. Each line is a turn; /photo FILE, /new, /quit.",
 	}
-	sayFigure = talk.Say{Zh: "  首段 %s，共 %s，%d 段，%d 条注释", En: "  first piece after %s, end after %s, %d pieces, %d comments"}
+	sayFigure = talk.Say{Zh: "  首段 %s，共 %s，%d 段，%d 条注释",
+		En: "  first piece after %s, end after %s, %d pieces, %d comments"}
 	sayBroken = talk.Say{Zh: "违反协议：%s", En: "against the protocol: %s"}
 	sayCamera = talk.Say{Zh: "照片文件（直接回车：一张编出来的照片）：", En: "File of the photo (empty: an invented one): "}
 )
 
-// session takes what the wearer says from standard input.
-func (w *wearer) session(ctx context.Context) error {
+// session reads what the wearer says from standard input.
+func (w *glassesSession) session(ctx context.Context) error {
 	_, live := terminal(w.sh.stdin)
 	if live {
 		fmt.Fprintln(w.sh.stderr, saySession.In(w.sh.lang, w.UserID, w.AgentID))
@@ -133,14 +136,14 @@ func (w *wearer) session(ctx context.Context) error {
 			if !live || ctx.Err() != nil {
 				return err
 			}
-			w.sh.fail(err) // and go on
+			w.sh.fail(err) // and continue
 		}
 	}
 	return ctx.Err()
 }
 
-// do does what a line says.
-func (w *wearer) do(ctx context.Context, line string) error {
+// do runs one line of input.
+func (w *glassesSession) do(ctx context.Context, line string) error {
 	file, isPhoto := strings.CutPrefix(line, "/photo")
 	switch {
 	case line == "":
@@ -158,25 +161,25 @@ func (w *wearer) do(ctx context.Context, line string) error {
 	return w.say(ctx, line)
 }
 
-// maxPhotos ends a conversation with a bot that wants photo after photo.
+// maxPhotos limits how many photos in a row a bot can request.
 const maxPhotos = 3
 
-func (w *wearer) say(ctx context.Context, text string) error {
+func (w *glassesSession) say(ctx context.Context, text string) error {
 	show := &answer{sh: w.sh}
-	a, err := w.Ask(ctx, text, w.hear(show))
+	a, err := w.Ask(ctx, text, w.eventHandler(show))
 	show.end()
-	return w.heard(ctx, text, a, err, maxPhotos)
+	return w.reportAnswer(ctx, text, a, err, maxPhotos)
 }
 
-func (w *wearer) show(ctx context.Context, photo []byte, more int) error {
+func (w *glassesSession) show(ctx context.Context, photo []byte, more int) error {
 	show := &answer{sh: w.sh}
-	a, err := w.Photo(ctx, photo, w.hear(show))
+	a, err := w.Photo(ctx, photo, w.eventHandler(show))
 	show.end()
-	return w.heard(ctx, "", a, err, more-1)
+	return w.reportAnswer(ctx, "", a, err, more-1)
 }
 
-// hear shows the events of an answer as they come.
-func (w *wearer) hear(show *answer) func(sim.Event) {
+// eventHandler returns a function that prints the events of an answer as they arrive.
+func (w *glassesSession) eventHandler(show *answer) func(sim.Event) {
 	return func(e sim.Event) {
 		if w.sh.json {
 			return
@@ -188,7 +191,7 @@ func (w *wearer) hear(show *answer) func(sim.Event) {
 		}
 		show.words(e.Text)
 		if e.Command != nil {
-			show.event(talk.Do(*e.Command))
+			show.event(talk.DoCommand(*e.Command))
 		}
 		if len(e.FollowUp) > 0 {
 			show.event(talk.Suggest(e.FollowUp...))
@@ -196,9 +199,9 @@ func (w *wearer) hear(show *answer) func(sim.Event) {
 	}
 }
 
-// turnReport is a turn as JSON.
+// turnReport is a turn in the JSON output.
 type turnReport struct {
-	Said       string         `json:"said,omitempty"` // empty: a photo
+	Said       string         `json:"said,omitempty"` // empty for a photo
 	Text       string         `json:"text"`
 	Commands   []talk.Command `json:"commands,omitempty"`
 	FollowUp   []string       `json:"follow_up,omitempty"`
@@ -213,15 +216,17 @@ type turnReport struct {
 	AgentID    string         `json:"agent_id"`
 }
 
-// heard reports on an answer, and takes the photo if one is wanted.
-func (w *wearer) heard(ctx context.Context, said string, a sim.Answer, err error, photos int) error {
+// reportAnswer prints an answer, and takes a photo if the bot requests one.
+func (w *glassesSession) reportAnswer(ctx context.Context, said string, a sim.Answer, err error, photos int) error {
 	if err != nil {
 		return err
 	}
 	if w.sh.json {
 		err := w.sh.writeJSON(turnReport{
-			Said: said, Text: a.Text, Commands: a.Commands, FollowUp: a.FollowUp, Error: a.Err, First: millis(a.First), Total: millis(a.Total),
-			Pieces: a.Pieces, Comments: a.Comments, Violations: a.Violations, MessageID: w.MessageID(), UserID: w.UserID, AgentID: w.AgentID,
+			Said: said, Text: a.Text, Commands: a.Commands, FollowUp: a.FollowUp, Error: a.Err, First: millis(a.First),
+			Total:  millis(a.Total),
+			Pieces: a.Pieces, Comments: a.Comments, Violations: a.Violations, MessageID: w.MessageID(),
+			UserID: w.UserID, AgentID: w.AgentID,
 		}, "")
 		if err != nil {
 			return err
@@ -245,8 +250,8 @@ func (w *wearer) heard(ctx context.Context, said string, a sim.Answer, err error
 	return nil
 }
 
-// takePhoto does what a bot asked the glasses to do.
-func (w *wearer) takePhoto(ctx context.Context, photos int) error {
+// takePhoto takes and sends the photo that a bot has requested.
+func (w *glassesSession) takePhoto(ctx context.Context, photos int) error {
 	if photos <= 0 {
 		return talk.Say{Zh: "机器人不停地要照片", En: "the bot wants photo after photo"}.Wrong()
 	}
@@ -265,10 +270,10 @@ func (w *wearer) takePhoto(ctx context.Context, photos int) error {
 	return w.show(ctx, photo, photos)
 }
 
-// picture is what the camera sees: a file, or an invented picture.
-func (w *wearer) picture(file string) (photo []byte, err error) {
+// picture returns what the camera sees: a file, or a generated picture.
+func (w *glassesSession) picture(file string) (photo []byte, err error) {
 	if file == "" {
-		photo = inventedPhoto()
+		photo = samplePhoto()
 	} else if photo, err = readPicture(file); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ type simulateHomeCmd struct {
 	Dial   string `help:"Instead of being reached, connect to this address (ws://… or wss://…), as upstream add --endpoint prints it; @FILE reads it from a file." placeholder:"URL"`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (simulateHomeCmd) Help() string {
 	return `It is an MCP server with the tools get_temperature, set_lamp and reset, the last of which calls itself destructive. Ctrl-C ends it.
 
@@ -28,7 +28,7 @@ var (
 	sayHomeDone = talk.Say{Zh: "已连接；按 Ctrl-C 结束。", En: "Connected; Ctrl-C ends it."}
 )
 
-// Run serves until it is interrupted, or the connection ends.
+// Run serves until it is interrupted or the connection ends.
 func (c *simulateHomeCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Dial != "" {
 		return c.dial(ctx, sh)
@@ -52,7 +52,8 @@ func (c *simulateHomeCmd) dial(ctx context.Context, sh *shell) error {
 	}
 	home, err := sim.Dial(ctx, address)
 	if err != nil {
-		return talk.Say{Zh: "这个地址无法连接，或者拒绝了令牌", En: "the address cannot be connected to, or refuses the token"}.Wrong() // err names the address, which holds a secret
+		// err contains the URL, which holds a secret
+		return talk.Say{Zh: "这个地址无法连接，或者拒绝了令牌", En: "the address cannot be connected to, or refuses the token"}.Wrong()
 	}
 	defer home.Close()
 	if err := sh.result(map[string]bool{"connected": true}, func() { sh.say(sayHomeDone) }); err != nil {

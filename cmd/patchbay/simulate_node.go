@@ -37,7 +37,7 @@ type simulateNodeCmd struct {
 	perSecond float64
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (simulateNodeCmd) Help() string {
 	return `It says what OpenClaw's own node host says, and prints what it is told to do; nothing of that is done. If it has to wait to be approved, it says which command does that, and goes on by itself afterwards. Its key is kept, so it has to be approved once. With --json, each line is an event.
 
@@ -50,16 +50,16 @@ Examples:
     patchbay simulate node --count 1000 --ramp 100/s --for 5m`
 }
 
-// Run connects the node, or many.
+// Run connects one node or many.
 func (c *simulateNodeCmd) Run(ctx context.Context, sh *shell) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	p, err := c.place(ctx, sh)
+	p, err := c.target(ctx, sh)
 	if err != nil {
 		return err
 	}
-	defer p.end(ctx, sh)
+	defer p.revokeKey(ctx, sh)
 	ids, err := openIdentities(p.file)
 	if err != nil {
 		return err
@@ -73,15 +73,15 @@ func (c *simulateNodeCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Count > 0 {
 		err = c.many(ctx, sh, p, ids)
 	} else {
-		err = newDesktopNode(sh, c, p, ids).live(ctx)
+		err = newDesktopNode(sh, c, p, ids).runUntilDone(ctx)
 	}
 	if whole.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil // that was long enough
+		return nil // the requested duration is over
 	}
 	return err
 }
 
-// maxNodes bounds --count: each node has a connection.
+// maxNodes is the maximum of --count: each node has a connection.
 const maxNodes = 50000
 
 func (c *simulateNodeCmd) validate() error {
@@ -91,34 +91,35 @@ func (c *simulateNodeCmd) validate() error {
 	case err != nil || !(rate > 0 && rate < 1e6):
 		return usage(talk.Say{Zh: "--ramp 是 %q；要写成 50/s 这样", En: "--ramp is %q; it has to look like 50/s"}, c.Ramp)
 	case c.Count < 0 || c.Count > maxNodes:
-		return usage(talk.Say{Zh: "--count 是 %d；要在 1 到 %d 之间", En: "--count is %d; it has to be between 1 and %d"}, c.Count, maxNodes)
+		return usage(talk.Say{Zh: "--count 是 %d；要在 1 到 %d 之间", En: "--count is %d; it has to be between 1 and %d"},
+			c.Count, maxNodes)
 	case c.For < 0:
 		return usage(talk.Say{Zh: "--for 是 %s；要写成 5m 这样的时间", En: "--for is %s; it has to be a time such as 5m"}, c.For)
 	}
 	return nil
 }
 
-// nodePlace is where simulated nodes connect to.
-type nodePlace struct {
+// nodeTarget is the server that simulated nodes connect to.
+type nodeTarget struct {
 	url   string
-	over  http.RoundTripper // nil: the usual
-	file  string            // that keeps their keys
-	again string            // what follows a command that is suggested
-	here  bool              // it is the server that runs on the data folder
+	over  http.RoundTripper // nil means the default
+	file  string            // file with their identities
+	again string            // flags to append to suggested commands
+	here  bool              // it is the server that runs on the data directory
 
-	key string // of scope node; empty: none yet
-	// make makes such a key, and returns how it is revoked; nil: nobody here can.
+	key string // with scope node; empty if there is none yet
+	// make creates such a key, and returns how to revoke it; nil if it cannot be created here.
 	make   func(context.Context) (key string, revoke func(context.Context) error, err error)
-	revoke func(context.Context) error // nil: none was made
+	revoke func(context.Context) error // nil if none was created
 }
 
-// place finds the server.
-func (c *simulateNodeCmd) place(ctx context.Context, sh *shell) (*nodePlace, error) {
+// target finds the server.
+func (c *simulateNodeCmd) target(ctx context.Context, sh *shell) (*nodeTarget, error) {
 	settings, err := c.load(sh)
 	if err != nil {
 		return nil, err
 	}
-	p := &nodePlace{file: c.Identity, again: c.again()}
+	p := &nodeTarget{file: c.Identity, again: c.retryFlags()}
 	if p.file == "" {
 		p.file = filepath.Join(settings.Data, "simulated-nodes.json")
 	}
@@ -131,12 +132,13 @@ func (c *simulateNodeCmd) place(ctx context.Context, sh *shell) (*nodePlace, err
 		}
 		return p, nil
 	}
-	r, err := running(ctx, sh, settings)
+	r, err := findRunning(ctx, sh, settings)
 	if err != nil {
 		return nil, err
 	}
 	if r == nil {
-		return nil, talk.Say{Zh: "这个数据文件夹上没有运行服务；用 patchbay serve%s 启动，或给出 --server", En: "no server runs on this data folder; start one with patchbay serve%s, or give --server"}.Wrong(c.again())
+		return nil, talk.Say{Zh: "这个数据文件夹上没有运行服务；用 patchbay serve%s 启动，或给出 --server",
+			En: "no server runs on this data folder; start one with patchbay serve%s, or give --server"}.Wrong(c.retryFlags())
 	}
 	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.url, "http"), localTransport()
 	p.make = func(ctx context.Context) (string, func(context.Context) error, error) {
@@ -145,19 +147,21 @@ func (c *simulateNodeCmd) place(ctx context.Context, sh *shell) (*nodePlace, err
 	return p, nil
 }
 
-// keyLife is how long a key is good that simulated nodes get. It is revoked when they
-// end; this is for those that are killed.
+// keyLife is the lifetime of the key of simulated nodes. The key is revoked when they end; the
+// lifetime is for killed processes.
 const keyLife = 24 * time.Hour
 
-// makeKey makes a key for nodes.
-func (c *simulateNodeCmd) makeKey(ctx context.Context, sh *shell, settings *config.Config) (key string, revoke func(context.Context) error, err error) {
+// makeKey creates a key for nodes.
+func (c *simulateNodeCmd) makeKey(ctx context.Context, sh *shell,
+	settings *config.Config) (key string, revoke func(context.Context) error, err error) {
 	id := ""
 	err = withBase(ctx, sh, settings, func(b *app.Base) error {
 		p, err := person(ctx, b, c.User)
 		if err != nil {
 			return err
 		}
-		k, secret, err := b.Accounts.AddKey(ctx, account.NewKey{Person: p.ID, Name: "simulated node", Scopes: []string{account.ScopeNode}, Expires: keyLife})
+		k, secret, err := b.Accounts.AddKey(ctx, account.NewKey{Person: p.ID,
+			Name: "simulated node", Scopes: []string{account.ScopeNode}, Expires: keyLife})
 		id, key = k.ID, secret
 		return err
 	})
@@ -166,23 +170,24 @@ func (c *simulateNodeCmd) makeKey(ctx context.Context, sh *shell, settings *conf
 	}, err
 }
 
-// needKey sees to it that there is a key.
-func (p *nodePlace) needKey(ctx context.Context) (err error) {
+// needKey creates a key if there is none.
+func (p *nodeTarget) needKey(ctx context.Context) (err error) {
 	switch {
 	case p.key != "":
 		return nil
 	case p.make == nil:
-		return usage(talk.Say{Zh: "缺少 --key：需要 node 权限的密钥（patchbay key add --name node --scope node 可生成），或网关的令牌", En: "--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token"})
+		return usage(talk.Say{Zh: "缺少 --key：需要 node 权限的密钥（patchbay key add --name node --scope node 可生成），或网关的令牌",
+			En: "--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token"})
 	}
 	p.key, p.revoke, err = p.make(ctx)
 	return err
 }
 
-// revokeLimit is how long revoking a key may take.
+// revokeLimit is the timeout for revoking a key.
 const revokeLimit = 10 * time.Second
 
-// end revokes the key that was made: those who were paired have tokens of their own.
-func (p *nodePlace) end(ctx context.Context, sh *shell) {
+// revokeKey revokes the created key: paired nodes have tokens of their own.
+func (p *nodeTarget) revokeKey(ctx context.Context, sh *shell) {
 	if p.revoke == nil {
 		return
 	}
@@ -193,14 +198,16 @@ func (p *nodePlace) end(ctx context.Context, sh *shell) {
 	}
 }
 
-// machines are what the platforms call themselves.
-var machines = map[string]string{wire.Linux: "Linux", wire.MacOS: "Mac", wire.Windows: "Windows", wire.Android: "Android", wire.IOS: "iPhone"}
+// machines maps platforms to device names.
+var machines = map[string]string{wire.Linux: "Linux", wire.MacOS: "Mac", wire.Windows: "Windows",
+	wire.Android: "Android", wire.IOS: "iPhone"}
 
-// options are those of every node.
-func (c *simulateNodeCmd) options(p *nodePlace, name string, of nodeIdentity) sim.Options {
+// options returns the options of a node.
+func (c *simulateNodeCmd) options(p *nodeTarget, name string, of nodeIdentity) sim.Options {
 	o := sim.Options{
-		URL: p.url, Over: p.over, Token: p.key, Own: of.Tokens[p.url], Identity: of.Identity, Name: name, Platform: c.Platform, Family: machines[c.Platform],
-		Caps: []string{"system"}, Commands: c.Commands, Quiet: true,
+		URL: p.url, Transport: p.over, Token: p.key, DeviceToken: of.Tokens[p.url], Identity: of.Identity, Name: name,
+		Platform: c.Platform, Family: machines[c.Platform],
+		Caps: []string{"system"}, Commands: c.Commands, SkipIntro: true,
 	}
 	if c.Tools {
 		o.Caps, o.Commands = append(o.Caps, wire.CapMCP), append(slices.Clone(c.Commands), wire.CommandTool)

@@ -13,34 +13,35 @@ import (
 	"patchbay/internal/talk"
 )
 
-// desktopNode is a simulated node in the terminal.
+// desktopNode is a simulated node with its output in the terminal.
 type desktopNode struct {
-	sh    *shell
-	cmd   *simulateNodeCmd
-	place *nodePlace
-	ids   *identities
-	lamp  lamp
+	sh     *shell
+	cmd    *simulateNodeCmd
+	target *nodeTarget
+	ids    *identities
+	lamp   lamp
 
-	resolved chan string // decisions about what it can do
+	resolved chan string // receives decisions about its surface
 
-	mu   sync.Mutex // of what is printed
-	told map[string]bool
+	mu       sync.Mutex // guards the output
+	reported map[string]bool
 }
 
-func newDesktopNode(sh *shell, c *simulateNodeCmd, p *nodePlace, ids *identities) *desktopNode {
-	return &desktopNode{sh: sh, cmd: c, place: p, ids: ids, lamp: lamp{Bright: 100}, resolved: make(chan string, 1), told: map[string]bool{}}
+func newDesktopNode(sh *shell, c *simulateNodeCmd, p *nodeTarget, ids *identities) *desktopNode {
+	return &desktopNode{sh: sh, cmd: c, target: p, ids: ids, lamp: lamp{Bright: 100}, resolved: make(chan string, 1),
+		reported: map[string]bool{}}
 }
 
-// nodeEvent is what happens to a simulated node, as JSON.
+// nodeEvent is an event of a simulated node in the JSON output.
 type nodeEvent struct {
 	Event string `json:"event"`
 	Node  string `json:"nodeId,omitempty"`
 	Name  string `json:"name,omitempty"`
 	URL   string `json:"url,omitempty"`
-	// Request waits to be approved, and Approve is the command for that.
+	// Request is a pending request, and Approve the command that approves it.
 	Request string `json:"requestId,omitempty"`
 	Approve string `json:"approve,omitempty"`
-	// Command is what the node was called for.
+	// Command is the invoked command.
 	Command string          `json:"command,omitempty"`
 	Params  json.RawMessage `json:"params,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
@@ -48,23 +49,23 @@ type nodeEvent struct {
 	Tools   int             `json:"tools,omitempty"`
 }
 
-// tell tells what happens, in words or as JSON.
-func (d *desktopNode) tell(e nodeEvent, s talk.Say, args ...any) {
+// report prints an event, as text or as JSON.
+func (d *desktopNode) report(e nodeEvent, s talk.Say, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.sh.json {
 		d.sh.say(s, args...)
 		return
 	}
-	_ = d.sh.writeJSON(e, "") // nobody reads any more, and Ctrl-C ends it
+	_ = d.sh.writeJSON(e, "") // the reader is gone; Ctrl-C ends the command
 }
 
-// once says whether something was not told before.
-func (d *desktopNode) once(what string) bool {
+// firstTime reports whether something has not been printed before.
+func (d *desktopNode) firstTime(what string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	again := d.told[what]
-	d.told[what] = true
+	again := d.reported[what]
+	d.reported[what] = true
 	return !again
 }
 
@@ -76,83 +77,84 @@ var (
 	saySimWaits     = talk.Say{Zh: "  等待允许连接：%s", En: "  waits to be let in: %s"}
 	saySimWaitsToo  = talk.Say{Zh: "  它要运行的命令等待批准：%s", En: "  what it wants to run waits to be approved: %s"}
 	saySimReady     = talk.Say{Zh: "  就绪；按 Ctrl-C 结束", En: "  ready; Ctrl-C ends it"}
-	saySimToolsGood = talk.Say{Zh: "  就绪，%d 个工具已被接受；按 Ctrl-C 结束", En: "  ready, and its tools are taken: %d; Ctrl-C ends it"}
+	saySimToolsGood = talk.Say{Zh: "  就绪，%d 个工具已被接受；按 Ctrl-C 结束",
+		En: "  ready, and its tools are taken: %d; Ctrl-C ends it"}
 	saySimToolsLeft = talk.Say{
 		Zh: "  就绪，但只有 %d 个工具被接受，共 %d 个；可能还有要批准的：patchbay pair list%s",
 		En: "  ready, but %d of its %d tools are taken; perhaps something new has to be approved: patchbay pair list%s",
 	}
-	saySimNo     = talk.Say{Zh: "  它要运行的命令被拒绝；重新连接时会再问", En: "  what it wants to run was rejected; it asks again when it connects"}
+	saySimNo = talk.Say{Zh: "  它要运行的命令被拒绝；重新连接时会再问",
+		En: "  what it wants to run was rejected; it asks again when it connects"}
 	saySimCalled = talk.Say{Zh: "  被调用：%s %s → %s", En: "  is called: %s %s → %s"}
 )
 
 const (
-	// nodeRetryLast is the longest pause before the node connects again: somebody sits
-	// in front of it.
+	// nodeRetryLast is the longest pause before the node reconnects: a person is waiting for it.
 	nodeRetryLast = 3 * time.Second
-	// nodeAsks is how often it is asked whether what the node can do is approved, if
-	// the server does not tell.
+	// nodeAsks is how often the node checks whether its surface is approved, if the server does not
+	// announce it.
 	nodeAsks = 3 * time.Second
 )
 
-// live connects the node until ctx ends, or it is turned away for good.
-func (d *desktopNode) live(ctx context.Context) error {
-	name, url := d.cmd.Name, d.place.url
+// runUntilDone keeps the node connected until ctx ends, or the server rejects it permanently.
+func (d *desktopNode) runUntilDone(ctx context.Context) error {
+	name, url := d.cmd.Name, d.target.url
 	me := d.ids.of(name)
 	if err := d.ids.save(); err != nil {
 		return err
 	}
 	id := me.Identity.ID()
-	d.tell(nodeEvent{Event: "begins", Node: id, Name: name, URL: url}, saySimIs, name, shortID(id, shortNode), url)
+	d.report(nodeEvent{Event: "begins", Node: id, Name: name, URL: url}, saySimIs, name, shortID(id, shortNode), url)
 	for {
 		if me.Tokens[url] == "" {
-			if err := d.place.needKey(ctx); err != nil {
+			if err := d.target.needKey(ctx); err != nil {
 				return err
 			}
 		}
 		refused := d.connect(ctx, me)
 		switch {
 		case ctx.Err() != nil:
-			return d.ended(ctx)
+			return d.endError(ctx)
 		case refused.Detail() == wire.DetailPairing:
-			// This gateway wants to be asked anew; it remembers the request meanwhile.
+			// This gateway needs another connection; it keeps the request meanwhile.
 			if !pauseUntil(ctx, time.Now().Add(nodeRetryLast)) {
-				return d.ended(ctx)
+				return d.endError(ctx)
 			}
-		case me.Tokens[url] != "": // its own token is good no longer
+		case me.Tokens[url] != "": // its own token is no longer valid
 			d.ids.token(name, url, "")
 			if err := d.ids.save(); err != nil {
 				return err
 			}
 		default:
-			return turnedAway(refused)
+			return connectError(refused)
 		}
 		me = d.ids.of(name)
 	}
 }
 
-// ended is nothing for Ctrl-C, which is how it ends.
-func (d *desktopNode) ended(ctx context.Context) error {
+// endError returns nil after Ctrl-C, the normal end.
+func (d *desktopNode) endError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}
 	return ctx.Err()
 }
 
-// turnedAway is why a node cannot connect, and what to do.
-func turnedAway(e *wire.Error) error {
+// connectError explains why a node cannot connect, and what to do.
+func connectError(e *wire.Error) error {
 	switch e.Detail() {
 	case wire.DetailTokenMismatch, wire.DetailTokenMissing, wire.DetailDeviceToken:
-		return talk.Say{Zh: "服务器拒绝了密钥；再生成一个：patchbay key add --name node --scope node", En: "the server refuses the key; make another one with: patchbay key add --name node --scope node"}.Wrong()
+		return talk.Say{Zh: "服务器拒绝了密钥；再生成一个：patchbay key add --name node --scope node",
+			En: "the server refuses the key; make another one with: patchbay key add --name node --scope node"}.Wrong()
 	}
 	return talk.Say{Zh: "服务器不接受这个节点：%s", En: "the server turns the node away: %s"}.Wrong(plain(e.Message))
 }
 
-// connect connects the node until ctx ends or it does not try again, and returns why
-// not.
+// connect keeps the node connected until ctx ends or it does not retry, and returns the reason.
 func (d *desktopNode) connect(ctx context.Context, me nodeIdentity) *wire.Error {
 	ctx, cancel := context.WithCancel(ctx)
-	o := d.cmd.options(d.place, d.cmd.Name, me)
-	o.Handle, o.OnEvent, o.RetryLast = d.carryOut, d.hear, nodeRetryLast
+	o := d.cmd.options(d.target, d.cmd.Name, me)
+	o.Handler, o.OnEvent, o.MaxBackoff = d.execute, d.onFrame, nodeRetryLast
 	n := sim.NewNode(o)
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -161,21 +163,21 @@ func (d *desktopNode) connect(ctx context.Context, me nodeIdentity) *wire.Error 
 	times, connected := 0, false
 	for {
 		s, changed := n.State()
-		d.keep(s.Token, me)
-		if s.Times != times {
-			times = s.Times
-			d.tell(nodeEvent{Event: "connected", Node: n.ID()}, saySimConnected)
-			work.Go(func() { d.introduce(ctx, n) })
+		d.saveToken(s.Token, me)
+		if s.ConnectCount != times {
+			times = s.ConnectCount
+			d.report(nodeEvent{Event: "connected", Node: n.ID()}, saySimConnected)
+			work.Go(func() { d.sendNodeInfo(ctx, n) })
 		}
 		if connected && !s.Connected {
-			d.tell(nodeEvent{Event: "disconnected", Error: reason(s.Err)}, saySimLost, reason(s.Err))
+			d.report(nodeEvent{Event: "disconnected", Error: reason(s.Err)}, saySimLost, reason(s.Err))
 		}
 		connected = s.Connected
 		switch {
 		case s.Refused.Detail() == wire.DetailPairing:
-			d.waits("waits", saySimWaits, requestIn(s.Refused), "openclaw devices approve ")
-		case !connected && times == 0 && s.Err != nil && s.Refused == nil && d.once("nobody"):
-			d.tell(nodeEvent{Event: "unreachable", Error: reason(s.Err)}, saySimNobody, reason(s.Err))
+			d.reportPending("waits", saySimWaits, requestIn(s.Refused), "openclaw devices approve ")
+		case !connected && times == 0 && s.Err != nil && s.Refused == nil && d.firstTime("nobody"):
+			d.report(nodeEvent{Event: "unreachable", Error: reason(s.Err)}, saySimNobody, reason(s.Err))
 		}
 		if s.Paused {
 			return s.Refused
@@ -188,94 +190,95 @@ func (d *desktopNode) connect(ctx context.Context, me nodeIdentity) *wire.Error 
 	}
 }
 
-// keep keeps the node's own token.
-func (d *desktopNode) keep(token string, me nodeIdentity) {
-	if token == "" || token == me.Tokens[d.place.url] || !d.once("token "+token) {
+// saveToken stores the node's own token.
+func (d *desktopNode) saveToken(token string, me nodeIdentity) {
+	if token == "" || token == me.Tokens[d.target.url] || !d.firstTime("token "+token) {
 		return
 	}
-	d.ids.token(d.cmd.Name, d.place.url, token)
+	d.ids.token(d.cmd.Name, d.target.url, token)
 	if err := d.ids.save(); err != nil {
 		d.sh.fail(talk.Say{Zh: "没能保存节点的令牌：%v", En: "the node's token is not kept: %v"}.Wrong(err))
 	}
 }
 
-// reason is an error in a sentence.
+// reason returns the message of an error.
 func reason(err error) string {
 	if err == nil {
 		return "?"
 	}
-	return oneLine(plain(err.Error()))
+	return singleLine(plain(err.Error()))
 }
 
-// requestIn is the id of the request that waits, according to a refusal.
+// requestIn returns the ID of the pending request in an error response.
 func requestIn(e *wire.Error) string {
 	var d struct {
 		Request string `json:"requestId"`
 	}
-	_ = json.Unmarshal(e.Details, &d) // then it is not known
+	_ = json.Unmarshal(e.Details, &d) // then it is unknown
 	return d.Request
 }
 
-// waits tells once that a request waits, and what to run. There is what OpenClaw's own
-// command line calls it.
-func (d *desktopNode) waits(event string, s talk.Say, request, there string) {
-	if !d.once(event + request) {
+// reportPending prints once that a request is pending, and which command to run. there is the
+// equivalent command of OpenClaw.
+func (d *desktopNode) reportPending(event string, s talk.Say, request, there string) {
+	if !d.firstTime(event + request) {
 		return
 	}
-	approve := "patchbay pair approve " + quoteWord(shortID(request, shortRequest)) + d.place.again
+	approve := "patchbay pair approve " + quoteWord(shortID(request, shortRequest)) + d.target.again
 	if request == "" {
-		approve = "patchbay pair list" + d.place.again
+		approve = "patchbay pair list" + d.target.again
 	}
 	words := approve
-	if !d.place.here {
+	if !d.target.here {
 		words += " / " + there + quoteWord(plain(request))
 	}
-	d.tell(nodeEvent{Event: event, Request: request, Approve: approve}, s, words)
+	d.report(nodeEvent{Event: event, Request: request, Approve: approve}, s, words)
 }
 
-// surfaceRequest is how gateways name the request in what they say.
+// surfaceRequest matches how gateways name the request in their messages.
 var surfaceRequest = regexp.MustCompile(`openclaw nodes approve ([0-9A-Za-z][0-9A-Za-z_-]{0,63})`)
 
-// surfaceWaits says whether a gateway refuses something because what the node can do is
-// not approved, and which request waits for that, if one does.
-func surfaceWaits(e *wire.Error) (request string, waits bool) {
+// pendingSurface reports whether a gateway has refused something because the node's surface is not
+// approved, and returns the pending request, if there is one.
+func pendingSurface(e *wire.Error) (request string, waits bool) {
 	if e == nil || e.Code != wire.Unavailable {
 		return "", false
 	}
 	if m := surfaceRequest.FindStringSubmatch(e.Message); m != nil {
 		return m[1], true
 	}
-	return "", e.Retryable // it was rejected, or the gateway has something else to do
+	return "", e.Retryable // rejected, or the gateway is busy
 }
 
-// introduce says what a node host says when it has connected, and again when something
-// was decided, until the connection is gone.
-func (d *desktopNode) introduce(ctx context.Context, n *sim.Node) {
+// sendNodeInfo sends what a node host sends after connecting, and again after each decision, until
+// the connection ends.
+func (d *desktopNode) sendNodeInfo(ctx context.Context, n *sim.Node) {
 	for {
-		_, err := n.Request(ctx, wire.MethodRunnerInventory, []byte(`{"protocolFeatures":["node-worker-supervisor-v6"],"workerHost":{"enabled":false}}`))
+		_, err := n.Request(ctx, wire.MethodRunnerInventory,
+			[]byte(`{"protocolFeatures":["node-worker-supervisor-v6"],"workerHost":{"enabled":false}}`))
 		e, refused := errors.AsType[*wire.Error](err)
 		if err != nil && !refused {
 			return
 		}
-		request, waits := surfaceWaits(e)
+		request, waits := pendingSurface(e)
 		if waits {
 			if request != "" {
-				d.waits("waits-for-commands", saySimWaitsToo, request, "openclaw nodes approve ")
+				d.reportPending("waits-for-commands", saySimWaitsToo, request, "openclaw nodes approve ")
 			}
-			if !d.decided(ctx, nodeAsks) {
+			if !d.awaitDecision(ctx, nodeAsks) {
 				return
 			}
 			continue
 		}
-		if !d.publish(ctx, n) || !d.decided(ctx, 0) {
+		if !d.publish(ctx, n) || !d.awaitDecision(ctx, 0) {
 			return
 		}
 	}
 }
 
-// decided waits until something is decided about what the node can do, but no longer
-// than for a time; 0: for ever. False means that ctx has ended.
-func (d *desktopNode) decided(ctx context.Context, most time.Duration) bool {
+// awaitDecision waits until something about the node's surface is decided, at most for a duration;
+// 0 means no limit. It returns false if ctx has ended.
+func (d *desktopNode) awaitDecision(ctx context.Context, most time.Duration) bool {
 	var late <-chan time.Time
 	if most > 0 {
 		timer := time.NewTimer(most)
@@ -288,13 +291,13 @@ func (d *desktopNode) decided(ctx context.Context, most time.Duration) bool {
 	case <-late:
 	case verdict := <-d.resolved:
 		if verdict == wire.DecisionRejected {
-			d.tell(nodeEvent{Event: "rejected"}, saySimNo)
+			d.report(nodeEvent{Event: "rejected"}, saySimNo)
 		}
 	}
 	return true
 }
 
-// publish publishes the tools, and tells that the node is ready.
+// publish publishes the tools, and prints that the node is ready.
 func (d *desktopNode) publish(ctx context.Context, n *sim.Node) bool {
 	tools := []wire.PluginTool{}
 	if d.cmd.Tools {
@@ -309,42 +312,42 @@ func (d *desktopNode) publish(ctx context.Context, n *sim.Node) bool {
 		return false
 	}
 	var taken wire.PluginTools
-	_ = json.Unmarshal(answer, &taken) // then none is taken
+	_ = json.Unmarshal(answer, &taken) // then none was accepted
 	e := nodeEvent{Event: "ready", Tools: len(taken.Tools)}
 	switch {
 	case len(taken.Tools) < len(tools):
-		d.tell(e, saySimToolsLeft, len(taken.Tools), len(tools), d.place.again)
+		d.report(e, saySimToolsLeft, len(taken.Tools), len(tools), d.target.again)
 	case len(tools) > 0:
-		d.tell(e, saySimToolsGood, len(tools))
+		d.report(e, saySimToolsGood, len(tools))
 	default:
-		d.tell(e, saySimReady)
+		d.report(e, saySimReady)
 	}
 	return true
 }
 
-// hear takes what the server tells by itself.
-func (d *desktopNode) hear(f wire.Frame) {
+// onFrame handles events of the server.
+func (d *desktopNode) onFrame(f wire.Frame) {
 	var verdict wire.Decision
 	if f.Event != wire.EventNodeResolved || json.Unmarshal(f.Payload, &verdict) != nil {
 		return
 	}
 	select {
 	case d.resolved <- verdict.Decision:
-	default: // one of several is enough to look again
+	default: // a pending notification is enough to check again
 	}
 }
 
-// maxParams is how many columns of a call are printed.
+// maxParams is how many columns of a call's parameters are printed.
 const maxParams = 100
 
-// carryOut carries out a command, and tells it.
-func (d *desktopNode) carryOut(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+// execute runs a command and prints it.
+func (d *desktopNode) execute(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	result, err := d.lamp.simulated(ctx, command, params)
 	e := nodeEvent{Event: "call", Command: command, Params: params, Result: result}
 	text := string(result)
 	if err != nil {
 		e.Error, text = err.Error(), err.Error()
 	}
-	d.tell(e, saySimCalled, short(command, maxCommand), short(string(params), maxParams), short(text, maxParams))
+	d.report(e, saySimCalled, short(command, maxCommand), short(string(params), maxParams), short(text, maxParams))
 	return result, err
 }

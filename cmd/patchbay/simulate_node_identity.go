@@ -16,24 +16,23 @@ import (
 	"patchbay/internal/talk"
 )
 
-// nodeIdentity is what a simulated node must not lose. It is a secret.
+// nodeIdentity is the persistent identity of a simulated node. It is a secret.
 type nodeIdentity struct {
 	Identity wire.Identity `json:"identity"`
-	// Tokens are what servers have given the node, by their addresses.
+	// Tokens are the node's tokens by server URL.
 	Tokens map[string]string `json:"tokens,omitempty"`
 }
 
-// identities keeps simulated nodes in a file, by their names. It is safe for
-// concurrent use.
+// identities stores simulated nodes in a file by name. It is safe for concurrent use.
 type identities struct {
 	file string
 
 	mu   sync.Mutex
 	all  map[string]nodeIdentity
-	mine map[string]bool // those that were asked for here
+	mine map[string]bool // nodes used by this process
 }
 
-// maxIdentities bounds the file, in bytes: some 300 for each node.
+// maxIdentities is the maximum size of the file, in bytes; each node takes some 300.
 const maxIdentities = 64 << 20
 
 func openIdentities(file string) (*identities, error) {
@@ -56,12 +55,13 @@ func readIdentities(file string) (map[string]nodeIdentity, error) {
 		return nil, err
 	}
 	if len(text) > maxIdentities || json.Unmarshal(text, &all) != nil || all == nil {
-		return nil, talk.Say{Zh: "%s 里没有模拟节点的密钥；请移除它，或用 --identity 给出别的文件", En: "%s holds no keys of simulated nodes; remove it, or give another file with --identity"}.Wrong(file)
+		return nil, talk.Say{Zh: "%s 里没有模拟节点的密钥；请移除它，或用 --identity 给出别的文件",
+			En: "%s holds no keys of simulated nodes; remove it, or give another file with --identity"}.Wrong(file)
 	}
 	return all, nil
 }
 
-// of is the node of a name, which is made if there is none.
+// of returns the node with a name, creating it if necessary.
 func (i *identities) of(name string) nodeIdentity {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -75,7 +75,7 @@ func (i *identities) of(name string) nodeIdentity {
 	return n
 }
 
-// token notes what a server has given a node; an empty token is none any more.
+// token stores the token that a server has given to a node; an empty token deletes it.
 func (i *identities) token(name, url, token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -91,7 +91,7 @@ func (i *identities) token(name, url, token string) {
 	i.all[name] = n
 }
 
-// save writes the file. Nodes of others that were put into it meanwhile stay.
+// save writes the file. Nodes that other processes have added meanwhile are kept.
 func (i *identities) save() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -12,33 +12,35 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// lamp is what is behind a simulated node: a server of tools named lamp.
+// lamp is an MCP server named lamp behind a simulated node.
 type lamp struct {
 	mu     sync.Mutex
 	On     bool `json:"on"`
-	Bright int  `json:"brightness"` // percent
+	Bright int  `json:"brightness"` // in percent
 }
 
-// lampServer is how the lamp is named as a server of tools.
+// lampServer is the name of the MCP server.
 const lampServer = "lamp"
 
-// tools are the lamp's, as nodes publish them.
+// tools returns the lamp's tools as nodes publish them.
 func (l *lamp) tools() []wire.PluginTool {
 	set, get := wire.ToolRef{Server: lampServer, Tool: "set"}, wire.ToolRef{Server: lampServer, Tool: "get"}
-	names := wire.NameTools([]wire.ToolRef{set, get})
+	names := wire.NewNames([]wire.ToolRef{set, get})
 	return []wire.PluginTool{
 		{
-			PluginID: wire.PluginMCP, Name: names.Of(set), Description: "Turns the lamp on or off, and dims it.", Command: wire.CommandTool, MCP: &set,
+			PluginID: wire.PluginMCP, Name: names.Name(set),
+			Description: "Turns the lamp on or off, and dims it.", Command: wire.CommandTool, MCP: &set,
 			Parameters: json.RawMessage(`{"type":"object","properties":{"on":{"type":"boolean"},"brightness":{"type":"integer","minimum":0,"maximum":100,"description":"Percent"}}}`),
 		},
 		{
-			PluginID: wire.PluginMCP, Name: names.Of(get), Description: "Tells whether the lamp is on, and how bright.", Command: wire.CommandTool, MCP: &get,
+			PluginID: wire.PluginMCP, Name: names.Name(get),
+			Description: "Tells whether the lamp is on, and how bright.", Command: wire.CommandTool, MCP: &get,
 			Parameters: json.RawMessage(`{"type":"object","properties":{}}`),
 		},
 	}
 }
 
-// call carries out a tool of the lamp, and returns a result of MCP.
+// call runs a tool of the lamp, and returns an MCP result.
 func (l *lamp) call(c wire.ToolCall) (json.RawMessage, error) {
 	if c.Server != lampServer {
 		return nil, sim.Fail(wire.NodeNoServer, "there is no server "+c.Server+" here, but "+lampServer)
@@ -52,7 +54,8 @@ func (l *lamp) call(c wire.ToolCall) (json.RawMessage, error) {
 	switch c.Tool {
 	case "get":
 	case "set":
-		if len(c.Arguments) > 0 && json.Unmarshal(c.Arguments, &next) != nil || next.On == nil || next.Bright == nil || *next.Bright < 0 || *next.Bright > 100 {
+		if len(c.Arguments) > 0 && json.Unmarshal(c.Arguments, &next) != nil || next.On == nil || next.Bright == nil ||
+			*next.Bright < 0 || *next.Bright > 100 {
 			return lampResult("on is true or false, and brightness a number from 0 to 100", nil)
 		}
 		l.On, l.Bright = *next.On, *next.Bright
@@ -66,7 +69,7 @@ func (l *lamp) call(c wire.ToolCall) (json.RawMessage, error) {
 	return lampResult(text, l)
 }
 
-// lampResult is a result of MCP; one without a lamp says that it failed.
+// lampResult returns an MCP result; without a lamp, an error.
 func lampResult(text string, l *lamp) (json.RawMessage, error) {
 	type block struct {
 		Type string `json:"type"`
@@ -79,7 +82,7 @@ func lampResult(text string, l *lamp) (json.RawMessage, error) {
 	}{[]block{{"text", text}}, l, l == nil})
 }
 
-// simulated carries out commands of a simulated node. Nothing is done but to the lamp.
+// simulated runs commands of a simulated node. Only the lamp has state.
 func (l *lamp) simulated(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	switch command {
 	case wire.CommandTool:

@@ -14,31 +14,31 @@ import (
 	"patchbay/internal/talk"
 )
 
-// nodeCrowd are many simulated nodes.
-type nodeCrowd struct {
-	cmd   *simulateNodeCmd
-	place *nodePlace
-	ids   *identities
-	lamp  lamp
-	names []string
-	nodes []*sim.Node
-	calls atomic.Int64
+// nodeGroup is a group of simulated nodes.
+type nodeGroup struct {
+	cmd    *simulateNodeCmd
+	target *nodeTarget
+	ids    *identities
+	lamp   lamp
+	names  []string
+	nodes  []*sim.Node
+	calls  atomic.Int64
 }
 
-// nodeFigures are how many simulated nodes are.
+// nodeFigures are the numbers of simulated nodes by state.
 type nodeFigures struct {
 	Nodes     int   `json:"nodes"`
 	Connected int   `json:"connected"`
-	Waiting   int   `json:"waiting"` // to be let in
-	Lost      int   `json:"lost"`    // connections that were lost and made again
+	Waiting   int   `json:"waiting"` // pending approval
+	Lost      int   `json:"lost"`    // connections that were lost and restored
 	Calls     int64 `json:"calls"`
-	// Seconds are how long it took until all were connected; 0: they never were.
+	// Seconds is how long it took until all were connected; 0 means they never were.
 	Seconds float64 `json:"seconds"`
-	Error   string  `json:"error,omitempty"` // why the first is not connected that is not
+	Error   string  `json:"error,omitempty"` // why the first unconnected node is not connected
 }
 
 var (
-	sayNodeCrowd = talk.Say{
+	sayNodeFleet = talk.Say{
 		Zh: "%s  节点 %d，已连接 %d，等待允许 %d，断线重连 %d，调用 %d",
 		En: "%s  nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d",
 	}
@@ -50,12 +50,12 @@ var (
 )
 
 // many connects many nodes, and keeps them connected until ctx ends.
-func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodePlace, ids *identities) error {
-	m := &nodeCrowd{cmd: c, place: p, ids: ids, lamp: lamp{Bright: 100}}
+func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodeTarget, ids *identities) error {
+	m := &nodeGroup{cmd: c, target: p, ids: ids, lamp: lamp{Bright: 100}}
 	for i := range c.Count {
 		name := fmt.Sprintf("%s %d", c.Name, i+1)
 		m.names = append(m.names, name)
-		// A token may be good no longer; a key is at hand then, if it costs nothing.
+		// A token may have become invalid; a key is provided for that if it can be created here.
 		if ids.of(name).Tokens[p.url] == "" || p.make != nil {
 			if err := p.needKey(ctx); err != nil {
 				return err
@@ -66,7 +66,7 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodePlace, ids
 		return err
 	}
 	began, all := time.Now(), time.Duration(0)
-	m.turnOn(ctx, began)
+	m.startAll(ctx, began)
 	next := began.Add(manyEvery)
 	for pauseUntil(ctx, time.Now().Add(100*time.Millisecond)) {
 		f := m.figures()
@@ -75,7 +75,8 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodePlace, ids
 		}
 		if time.Now().After(next) {
 			next = next.Add(manyEvery)
-			fmt.Fprintln(sh.stderr, sayNodeCrowd.In(sh.lang, time.Since(began).Round(time.Second), f.Nodes, f.Connected, f.Waiting, f.Lost, f.Calls))
+			fmt.Fprintln(sh.stderr, sayNodeFleet.In(sh.lang, time.Since(began).Round(time.Second), f.Nodes, f.Connected,
+				f.Waiting, f.Lost, f.Calls))
 		}
 	}
 	f := m.figures()
@@ -98,19 +99,20 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodePlace, ids
 		return err
 	}
 	if f.Connected < f.Nodes {
-		return talk.Say{Zh: "%d 个节点没有连接，共 %d 个；第一个的原因：%s", En: "%d of %d nodes are not connected; of the first: %s"}.Wrong(f.Nodes-f.Connected, f.Nodes, f.Error)
+		return talk.Say{Zh: "%d 个节点没有连接，共 %d 个；第一个的原因：%s",
+			En: "%d of %d nodes are not connected; of the first: %s"}.Wrong(f.Nodes-f.Connected, f.Nodes, f.Error)
 	}
 	return nil
 }
 
-// turnOn turns the nodes on, at the rate that was asked for.
-func (m *nodeCrowd) turnOn(ctx context.Context, began time.Time) {
+// startAll starts the nodes at the requested rate.
+func (m *nodeGroup) startAll(ctx context.Context, began time.Time) {
 	for i, name := range m.names {
 		if !pauseUntil(ctx, began.Add(time.Duration(float64(i)/m.cmd.perSecond*float64(time.Second)))) {
 			return
 		}
-		o := m.cmd.options(m.place, name, m.ids.of(name))
-		o.Serial, o.Handle = true, m.carryOut
+		o := m.cmd.options(m.target, name, m.ids.of(name))
+		o.Serial, o.Handler = true, m.execute
 		if m.cmd.Tools {
 			o.Tools = m.lamp.tools()
 		}
@@ -118,16 +120,16 @@ func (m *nodeCrowd) turnOn(ctx context.Context, began time.Time) {
 	}
 }
 
-func (m *nodeCrowd) carryOut(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+func (m *nodeGroup) execute(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	m.calls.Add(1)
 	return m.lamp.simulated(ctx, command, params)
 }
 
-func (m *nodeCrowd) figures() nodeFigures {
+func (m *nodeGroup) figures() nodeFigures {
 	f := nodeFigures{Nodes: len(m.names), Calls: m.calls.Load()}
 	for _, n := range m.nodes {
 		s, _ := n.State()
-		f.Lost += max(s.Times-1, 0)
+		f.Lost += max(s.ConnectCount-1, 0)
 		switch {
 		case s.Connected:
 			f.Connected++
@@ -144,20 +146,20 @@ func (m *nodeCrowd) figures() nodeFigures {
 	return f
 }
 
-// notConnected is why a node is not connected.
+// notConnected explains why a node is not connected.
 func notConnected(s sim.State) string {
 	switch {
 	case s.Refused.Detail() == wire.DetailPairing:
 		return "it waits to be let in; see: patchbay pair list"
 	case s.Refused != nil:
-		return turnedAway(s.Refused).Error()
+		return connectError(s.Refused).Error()
 	case s.Err != nil && !errors.Is(s.Err, context.Canceled):
 		return reason(s.Err)
 	}
 	return "it is still connecting"
 }
 
-func (m *nodeCrowd) close() {
+func (m *nodeGroup) close() {
 	var all sync.WaitGroup
 	for _, n := range m.nodes {
 		all.Go(n.Close)

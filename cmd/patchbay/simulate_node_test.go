@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What happens is told as JSON too; a node that was approved once is known again.
+// Events are available as JSON too; an approved node is recognised again.
 func TestSimulateNodeOnce(t *testing.T) {
 	d := withParrot(t)
 	d.serve("--nodes-approve-local=false")
@@ -33,7 +33,8 @@ func TestSimulateNodeOnce(t *testing.T) {
 			called = e
 		}
 	}
-	if called.Command != "system.notify" || string(called.Params) != `{"title":"hello"}` || string(called.Result) != `{"ok":true}` {
+	if called.Command != "system.notify" || string(called.Params) != `{"title":"hello"}` ||
+		string(called.Result) != `{"ok":true}` {
 		t.Errorf("told is %+v", called)
 	}
 	if got := d.ok("key", "list"); strings.Count(got, "simulated node") != 1 || !strings.Contains(got, "revoked") {
@@ -48,10 +49,11 @@ func TestSimulateNodeOnce(t *testing.T) {
 	s.out.await(t, `{"event":"ready","tools":2}`)
 	s.stop()
 	<-s.ended
-	if got := s.out.String() + d.ok("key", "list"); strings.Contains(got, "waits") || strings.Count(got, "simulated node") != 1 {
+	if got := s.out.String() + d.ok("key", "list"); strings.Contains(got, "waits") ||
+		strings.Count(got, "simulated node") != 1 {
 		t.Errorf("the second time it was\n%s", got)
 	}
-	// If it was removed, it gets a key again.
+	// After its removal it gets a key again.
 	d.ok("node", "rm", "Kitchen", "--yes")
 	s = d.node(args...)
 	s.out.await(t, `"event":"waits"`)
@@ -66,7 +68,7 @@ func TestSimulateManyNodes(t *testing.T) {
 	d.serve()
 	var f nodeFigures
 	for range 2 { // the second time with tokens of their own
-		// On standard error it says how it goes, every five seconds.
+		// It prints its progress to standard error every five seconds.
 		o := d.do("", "simulate", "node", "--count", "20", "--ramp", "1000/s", "--for", "5s", "--tools", "--json")
 		if err := json.Unmarshal([]byte(o.stdout), &f); err != nil || o.code != exitOK {
 			t.Fatalf("exit code %d, %v: %q, %q", o.code, err, o.stdout, o.stderr)
@@ -77,7 +79,7 @@ func TestSimulateManyNodes(t *testing.T) {
 	}
 	var rows []nodeRow
 	d.json(&rows, "node", "list")
-	if len(rows) != 22 { // with the bots and Learn
+	if len(rows) != 22 { // including those of the bots and of Learn
 		t.Errorf("there are %d nodes", len(rows))
 	}
 }
@@ -119,14 +121,15 @@ func TestSimulateNodeErrors(t *testing.T) {
 			}
 		}
 	}
-	if o := d.do("", node("--count", "2", "--for", "1s")...); o.code != exitFailed || !strings.Contains(o.stderr, "2 of 2 nodes are not connected") || !strings.Contains(o.stderr, "pair list") {
+	if o := d.do("", node("--count", "2", "--for", "1s")...); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "2 of 2 nodes are not connected") || !strings.Contains(o.stderr, "pair list") {
 		t.Errorf("those that wait end with %+v", o)
 	}
 	n := d.node("--server", "ws://127.0.0.1:1", "--key", "k")
 	n.out.await(t, "it cannot connect: .*; it keeps trying")
 }
 
-// A server with a certificate that names its public address is reached nevertheless.
+// A server whose certificate names only its public host can still be reached locally.
 func TestSimulateNodeOverTLS(t *testing.T) {
 	d := withParrot(t)
 	cert, key := certificate(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// withGlasses is a running demo server and the flags for glasses that ask it.
+// withGlasses returns a desk with a running demo server, and the flags for glasses that use it.
 func withGlasses(t *testing.T) (*desk, []string) {
 	t.Helper()
 	d := newDesk(t)
@@ -22,18 +22,21 @@ func TestSimulateGlassesOneTurn(t *testing.T) {
 	if got := d.ok(append(glasses, "你好")...); got != "你好\n" {
 		t.Errorf("heard %q", got)
 	}
-	if got := d.ok(append(glasses, "导航到西湖")...); got != "⟶ take_navigation action=\"open\" navi_type=\"1\" poi_name=\"西湖\"\n" {
+	if got := d.ok(append(glasses,
+		"导航到西湖")...); got != "⟶ take_navigation action=\"open\" navi_type=\"1\" poi_name=\"西湖\"\n" {
 		t.Errorf("heard %q", got)
 	}
 	verbose := d.ok(append(glasses, "-v", "你好")...)
-	for _, want := range []string{`message {"role":"agent","type":"answer","answer_stream":"你"`, `done {"role":"agent"`, "2 pieces"} {
+	for _, want := range []string{`message {"role":"agent","type":"answer","answer_stream":"你"`, `done {"role":"agent"`,
+		"2 pieces"} {
 		if !strings.Contains(verbose, want) {
 			t.Errorf("-v does not show %q:\n%s", want, verbose)
 		}
 	}
 	var r turnReport
 	d.json(&r, append(glasses, "--user-id", "U1", "你好")...)
-	if r.Text != "你好" || r.Pieces != 2 || r.UserID != "U1" || r.AgentID != "1" || len(r.Violations) > 0 || r.First <= 0 {
+	if r.Text != "你好" || r.Pieces != 2 || r.UserID != "U1" || r.AgentID != "1" || len(r.Violations) > 0 ||
+		r.First <= 0 {
 		t.Errorf("as JSON %+v", r)
 	}
 }
@@ -70,7 +73,8 @@ func TestSimulateGlassesSession(t *testing.T) {
 		}
 		turns = append(turns, r)
 	}
-	if len(turns) != 3 || turns[0].Text != "one" || !strings.Contains(turns[1].Text, "image/png") || turns[2].Text != "two" {
+	if len(turns) != 3 || turns[0].Text != "one" || !strings.Contains(turns[1].Text, "image/png") ||
+		turns[2].Text != "two" {
 		t.Fatalf("heard %+v", turns)
 	}
 	if turns[0].MessageID != turns[1].MessageID || turns[1].MessageID == turns[2].MessageID {
@@ -86,7 +90,7 @@ func TestSimulateGlassesFindsTheRunningServer(t *testing.T) {
 	if got := d.ok("simulate", "glasses", "--key", key.Key, "--agent-id", "1", "hello"); got != "hello\n" {
 		t.Errorf("heard %q", got)
 	}
-	// Somebody new is asked to photograph the code, and shows something else.
+	// An unknown user is asked to photograph the code, and sends another picture.
 	o := d.do("", "simulate", "glasses", "--key", key.Key, "hello")
 	if o.code != 0 || !strings.Contains(o.stdout, "⟶ take_photo\n未能识别二维码") {
 		t.Errorf("somebody new hears %+v", o)
@@ -97,16 +101,18 @@ func TestSimulateGlassesReportsWhatIsWrong(t *testing.T) {
 	d, glasses := withGlasses(t)
 	glasses[5] = "wrong"
 	d.failing(exitFailed, "", append(glasses, "hi"), "Invalid authentication token")
-	d.failing(exitFailed, "", []string{"simulate", "glasses", "--url", "http://127.0.0.1:1", "hi"}, "connection refused")
+	d.failing(exitFailed, "", []string{"simulate", "glasses", "--url", "http://127.0.0.1:1", "hi"},
+		"connection refused")
 	d.failing(exitUsage, "", []string{"simulate", "glasses", "--url", "board", "hi"}, "--url")
 
 	sloppy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		w.Write([]byte("event: message\ndata: {\"role\":\"agent\",\"type\":\"answer\",\"answer_stream\":\"hi\",\"is_finish\":false}\n\n")) //nolint:errcheck // the test sees it
+		w.Write([]byte("event: message\ndata: {\"role\":\"agent\",\"type\":\"answer\",\"answer_stream\":\"hi\",\"is_finish\":false}\n\n")) //nolint:errcheck // the test notices
 	}))
 	defer sloppy.Close()
 	o := d.do("", "simulate", "glasses", "--url", sloppy.URL, "hi")
-	if o.code != exitFailed || o.stdout != "hi\n" || !strings.Contains(o.stderr, "against the protocol: 0 done events") || !strings.Contains(o.stderr, "see above") {
+	if o.code != exitFailed || o.stdout != "hi\n" || !strings.Contains(o.stderr,
+		"against the protocol: 0 done events") || !strings.Contains(o.stderr, "see above") {
 		t.Errorf("a sloppy server gives %+v", o)
 	}
 }

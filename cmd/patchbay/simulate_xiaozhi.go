@@ -42,7 +42,7 @@ type simulateXiaozhiCmd struct {
 	perSecond float64
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (simulateXiaozhiCmd) Help() string {
 	return `The board behaves as the firmware does, and what would confuse real boards is reported; the exit code is 1 then. As long as nobody has approved it, it shows a code.
 
@@ -59,7 +59,7 @@ Examples:
     patchbay simulate xiaozhi --count 200 --ramp 50/s --talk 20 --for 5m`
 }
 
-// Run turns the board on, or many.
+// Run starts one board or many.
 func (c *simulateXiaozhiCmd) Run(ctx context.Context, sh *shell) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c *simulateXiaozhiCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	meter := sim.NewMeter()
 	defer meter.Close()
-	opt.Held = meter.Held
+	opt.Stalled = meter.Stalled
 	if c.Count > 0 {
 		return c.many(ctx, sh, opt, speech[0])
 	}
@@ -85,13 +85,13 @@ func (c *simulateXiaozhiCmd) Run(ctx context.Context, sh *shell) error {
 	case c.Check:
 		return b.check(ctx)
 	case c.Once || !live:
-		return b.once(ctx)
+		return b.askOnce(ctx)
 	}
 	return b.session(ctx)
 }
 
-// maxBoards bounds --count: each board has up to two connections, and an address in
-// which three bytes are free.
+// maxBoards is the maximum of --count: each board has up to two connections, and a MAC address with
+// three free bytes.
 const maxBoards = 50000
 
 func (c *simulateXiaozhiCmd) validate() error {
@@ -101,20 +101,24 @@ func (c *simulateXiaozhiCmd) validate() error {
 	case err != nil || !(rate > 0 && rate < 1e6):
 		return usage(talk.Say{Zh: "--ramp 是 %q；要写成 50/s 这样", En: "--ramp is %q; it has to look like 50/s"}, c.Ramp)
 	case c.Count < 0 || c.Count > maxBoards:
-		return usage(talk.Say{Zh: "--count 是 %d；要在 1 到 %d 之间", En: "--count is %d; it has to be between 1 and %d"}, c.Count, maxBoards)
+		return usage(talk.Say{Zh: "--count 是 %d；要在 1 到 %d 之间", En: "--count is %d; it has to be between 1 and %d"},
+			c.Count, maxBoards)
 	case c.Talk < 0 || c.Talk > max(c.Count, 0):
-		return usage(talk.Say{Zh: "--talk 是 %d；要在 0 到 --count 之间", En: "--talk is %d; it has to be between 0 and what --count is"}, c.Talk)
+		return usage(talk.Say{Zh: "--talk 是 %d；要在 0 到 --count 之间",
+			En: "--talk is %d; it has to be between 0 and what --count is"}, c.Talk)
 	case c.Stay < 0 || c.For < 0 || c.Slack < 0:
 		return usage(talk.Say{Zh: "时间不能是负数", En: "a time cannot be negative"})
 	case c.Count > 0 && (c.MAC != "" || c.UUID != "" || c.Check || c.Once):
-		return usage(talk.Say{Zh: "--count 不能和 --mac、--uuid、--check 或 --once 一起用", En: "--count does not go together with --mac, --uuid, --check or --once"})
+		return usage(talk.Say{Zh: "--count 不能和 --mac、--uuid、--check 或 --once 一起用",
+			En: "--count does not go together with --mac, --uuid, --check or --once"})
 	case c.Check && c.Once:
 		return usage(talk.Say{Zh: "--check 不能和 --once 一起用", En: "--check does not go together with --once"})
 	}
 	if c.MAC != "" {
 		mac, err := net.ParseMAC(c.MAC)
 		if err != nil || len(mac) != 6 {
-			return usage(talk.Say{Zh: "--mac 是 %q；要像 02:00:00:12:34:56 这样", En: "--mac is %q; it has to look like 02:00:00:12:34:56"}, c.MAC)
+			return usage(talk.Say{Zh: "--mac 是 %q；要像 02:00:00:12:34:56 这样",
+				En: "--mac is %q; it has to look like 02:00:00:12:34:56"}, c.MAC)
 		}
 		c.MAC = mac.String()
 	}
@@ -128,7 +132,7 @@ func (c *simulateXiaozhiCmd) validate() error {
 	return nil
 }
 
-// options are those of every board.
+// options returns the options of every board.
 func (c *simulateXiaozhiCmd) options(sh *shell) (opt sim.Options, err error) {
 	if opt.OTA, err = c.address(sh); err != nil {
 		return opt, err
@@ -136,27 +140,29 @@ func (c *simulateXiaozhiCmd) options(sh *shell) (opt sim.Options, err error) {
 	if opt.Profile, err = sim.ProfileNamed(c.Profile); err != nil {
 		return opt, err
 	}
-	opt.MAC, opt.UUID, opt.Mode, opt.Slack, opt.Picture = c.MAC, c.UUID, c.Mode, c.Slack, inventedJPEG()
+	opt.MAC, opt.UUID, opt.Mode, opt.Slack, opt.Picture = c.MAC, c.UUID, c.Mode, c.Slack, sampleJPEG()
 	if sh.lang != talk.Chinese {
 		opt.Lang = "en-US"
 	}
 	if c.Picture != "" {
-		if opt.Picture, err = readPicture(c.Picture); err == nil && !bytes.HasPrefix(opt.Picture, []byte{0xff, 0xd8, 0xff}) {
-			err = talk.Say{Zh: "%s 不是 JPEG 文件，而语音设备的摄像头只拍 JPEG", En: "%s is no JPEG file, and cameras of boards take nothing else"}.Wrong(c.Picture)
+		if opt.Picture, err = readPicture(c.Picture); err == nil &&
+			!bytes.HasPrefix(opt.Picture, []byte{0xff, 0xd8, 0xff}) {
+			err = talk.Say{Zh: "%s 不是 JPEG 文件，而语音设备的摄像头只拍 JPEG",
+				En: "%s is no JPEG file, and cameras of boards take nothing else"}.Wrong(c.Picture)
 		}
 	}
 	if c.Insecure {
-		opt.TLS = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // that is what was asked for
+		opt.TLS = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // requested by the user
 	}
 	return opt, err
 }
 
-// address is where the board calls home.
+// address returns the URL that the board connects to.
 func (c *simulateXiaozhiCmd) address(sh *shell) (string, error) {
-	return c.serverAddress(sh, c.URL, xiaozhi.HomePath)
+	return c.serverAddress(sh, c.URL, xiaozhi.OTAPath)
 }
 
-// speech is what can be said to the board.
+// speech returns the recordings that can be sent to the board.
 func (c *simulateXiaozhiCmd) speech() (all [][][]byte, err error) {
 	for _, name := range c.Say {
 		data, err := os.ReadFile(name)

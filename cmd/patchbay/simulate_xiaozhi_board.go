@@ -15,20 +15,20 @@ import (
 	"patchbay/internal/talk"
 )
 
-// desktopBoard is a board in the terminal.
+// desktopBoard is a simulated board with its output in the terminal.
 type desktopBoard struct {
 	*sim.Board
 	sh     *shell
 	cmd    *simulateXiaozhiCmd
 	speech [][][]byte
 
-	mu    sync.Mutex // of what is printed
-	woken bool       // by its wake word; of the goroutine that has the terminal
+	mu    sync.Mutex // guards the output
+	woken bool       // by the wake word; used only by the goroutine that owns the terminal
 }
 
 func newDesktopBoard(sh *shell, c *simulateXiaozhiCmd, opt sim.Options, speech [][][]byte) *desktopBoard {
 	b := &desktopBoard{sh: sh, cmd: c, speech: speech}
-	opt.Watch = b.watch
+	opt.OnEvent = b.watch
 	b.Board = sim.New(opt)
 	return b
 }
@@ -44,23 +44,23 @@ var (
 		En: "It shows the code %[1]s. Make it yours with: patchbay device approve %[1]s",
 	}
 	sayBoardPlayed = talk.Say{Zh: "  播放 %.1f 秒，%s 后首音", En: "  it played %.1f s, the first sound after %s"}
-	sayBoardAsleep = talk.Say{Zh: "不在通话中；用 /wake 或 /press 开始。", En: "There is no conversation; /wake or /press begins one."}
+	sayBoardAsleep = talk.Say{Zh: "不在通话中；用 /wake 或 /press 开始。",
+		En: "There is no conversation; /wake or /press begins one."}
 )
 
-// boardEvents are what is printed of a board. What is not here is printed with -v
-// only.
+// boardEvents are the events that are printed. Others are printed only with -v.
 var boardEvents = map[sim.EventKind]talk.Say{
-	sim.EventHeard:    {Zh: "  服务器听到：%s", En: "  understood: %s"},
-	sim.EventSentence: {Zh: "  字幕：%s", En: "  says: %s"},
-	sim.EventEmotion:  {Zh: "  表情：%s", En: "  makes a face: %s"},
-	sim.EventAlert:    {Zh: "  提醒：%s", En: "  alert: %s"},
-	sim.EventCall:     {Zh: "  被调用：%s", En: "  is called: %s"},
-	sim.EventNotice:   {Zh: "  播放通知：%s", En: "  plays a notification: %s"},
-	sim.EventGone:     {Zh: "  断开：%s", En: "  disconnected: %s"},
-	sim.EventUpgrade:  {Zh: "  升级固件到 %s", En: "  takes firmware %s"},
+	sim.EventTranscript:   {Zh: "  服务器听到：%s", En: "  understood: %s"},
+	sim.EventSentence:     {Zh: "  字幕：%s", En: "  says: %s"},
+	sim.EventEmotion:      {Zh: "  表情：%s", En: "  makes a face: %s"},
+	sim.EventAlert:        {Zh: "  提醒：%s", En: "  alert: %s"},
+	sim.EventCall:         {Zh: "  被调用：%s", En: "  is called: %s"},
+	sim.EventNotification: {Zh: "  播放通知：%s", En: "  plays a notification: %s"},
+	sim.EventDisconnected: {Zh: "  断开：%s", En: "  disconnected: %s"},
+	sim.EventUpgrade:      {Zh: "  升级固件到 %s", En: "  takes firmware %s"},
 }
 
-// watch prints what happens.
+// watch prints an event.
 func (b *desktopBoard) watch(e sim.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,8 +83,8 @@ func (b *desktopBoard) watch(e sim.Event) {
 	}
 }
 
-// tell prints something between what happens.
-func (b *desktopBoard) tell(s talk.Say, args ...any) {
+// printLine prints a line between events.
+func (b *desktopBoard) printLine(s talk.Say, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.sh.json {
@@ -92,12 +92,12 @@ func (b *desktopBoard) tell(s talk.Say, args ...any) {
 	}
 }
 
-// askLimit is how long an answer may take before the board gives up.
+// boardAskLimit is how long the board waits for an answer.
 const boardAskLimit = 2 * time.Minute
 
-// once asks once and tells what came of it.
-func (b *desktopBoard) once(ctx context.Context) error {
-	b.tell(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+// askOnce asks once and prints the result.
+func (b *desktopBoard) askOnce(ctx context.Context) error {
+	b.printLine(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
 	if err := b.Boot(ctx); err != nil {
 		return err
 	}
@@ -108,16 +108,16 @@ func (b *desktopBoard) once(ctx context.Context) error {
 		err = talk.Say{Zh: "%v 内没有得到回答", En: "there was no answer within %v"}.Wrong(boardAskLimit)
 	}
 	if err != nil && ctx.Err() == nil {
-		return errors.Join(err, b.verdict())
+		return errors.Join(err, b.violationError())
 	}
 	if a.Packets > 0 {
-		b.tell(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+		b.printLine(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
 	}
-	b.stay(ctx)
+	b.waitForCalls(ctx)
 	if err := b.report(&a); err != nil {
 		return err
 	}
-	return b.verdict()
+	return b.violationError()
 }
 
 func playedSeconds(a sim.Answer) float64 {
@@ -126,12 +126,12 @@ func playedSeconds(a sim.Answer) float64 {
 
 var sayBoardStays = talk.Say{Zh: "可以调用它，%s；按 Ctrl-C 结束。", En: "It can be called now, for %s; Ctrl-C ends that."}
 
-// stay lets the board be called for a while.
-func (b *desktopBoard) stay(ctx context.Context) {
+// waitForCalls waits for tool calls for a while.
+func (b *desktopBoard) waitForCalls(ctx context.Context) {
 	if b.cmd.Stay == 0 {
 		return
 	}
-	b.tell(sayBoardStays, b.cmd.Stay)
+	b.printLine(sayBoardStays, b.cmd.Stay)
 	timer := time.NewTimer(b.cmd.Stay)
 	defer timer.Stop()
 	select {
@@ -140,8 +140,8 @@ func (b *desktopBoard) stay(ctx context.Context) {
 	}
 }
 
-// verdict is an error if the server broke rules.
-func (b *desktopBoard) verdict() error {
+// violationError returns an error if the server has violated the protocol.
+func (b *desktopBoard) violationError() error {
 	return brokenRules(b.Report().Violations)
 }
 
@@ -149,12 +149,13 @@ func brokenRules(v []sim.Violation) error {
 	if len(v) == 0 {
 		return nil
 	}
-	return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上", En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(v))
+	return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上",
+		En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(v))
 }
 
-// session does what is typed.
+// session runs the lines of standard input.
 func (b *desktopBoard) session(ctx context.Context) error {
-	b.tell(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	b.printLine(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
 	if err := b.Boot(ctx); err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (b *desktopBoard) session(ctx context.Context) error {
 		line, err := b.sh.readLine(ctx)
 		if errors.Is(err, io.EOF) || strings.TrimSpace(line) == "/quit" || ctx.Err() != nil {
 			stop()
-			return errors.Join(b.report(nil), b.verdict())
+			return errors.Join(b.report(nil), b.violationError())
 		}
 		if err == nil {
 			err = b.do(ctx, strings.TrimSpace(line))
@@ -177,12 +178,12 @@ func (b *desktopBoard) session(ctx context.Context) error {
 		case errors.Is(err, sim.ErrIdle):
 			fmt.Fprintln(b.sh.stderr, sayBoardAsleep.In(b.sh.lang))
 		case err != nil && ctx.Err() == nil:
-			b.sh.fail(err) // and go on
+			b.sh.fail(err) // and continue
 		}
 	}
 }
 
-// follow tells how much of each answer was played.
+// follow prints how much of each answer was played.
 func (b *desktopBoard) follow(ctx context.Context) {
 	for seen := b.View().Answers; ; {
 		v, err := b.Await(ctx, func(v sim.View) bool { return v.Answers > seen })
@@ -191,12 +192,12 @@ func (b *desktopBoard) follow(ctx context.Context) {
 		}
 		seen = v.Answers
 		if a := b.LastAnswer(); a.Packets > 0 {
-			b.tell(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+			b.printLine(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
 		}
 	}
 }
 
-// do does what a line says.
+// do runs one line of input.
 func (b *desktopBoard) do(ctx context.Context, line string) error {
 	command, rest, _ := strings.Cut(line, " ")
 	switch command {
@@ -228,14 +229,15 @@ func (b *desktopBoard) do(ctx context.Context, line string) error {
 	return b.typed(ctx, line)
 }
 
-// say speaks to the board, which is woken if it has to be.
+// say sends a recording to the board, and wakes it first if necessary.
 func (b *desktopBoard) say(ctx context.Context, number string) (err error) {
 	n := 1
 	if number = strings.TrimSpace(number); number != "" {
 		n, err = strconv.Atoi(number)
 	}
 	if err != nil || n < 1 || n > len(b.speech) {
-		return talk.Say{Zh: "没有录音 %s；一共有 %d 个", En: "there is no recording %s; there are %d"}.Wrong(plain(number), len(b.speech))
+		return talk.Say{Zh: "没有录音 %s；一共有 %d 个", En: "there is no recording %s; there are %d"}.Wrong(plain(number),
+			len(b.speech))
 	}
 	manual := b.cmd.Mode == wire.ModeManual
 	switch v := b.View(); {
@@ -254,11 +256,11 @@ func (b *desktopBoard) say(ctx context.Context, number string) (err error) {
 	return err
 }
 
-// typed sends a text. It would be taken for the wake word in a conversation that was
-// opened by one, so that one ends.
+// typed sends a text. In a conversation that a wake word has opened, it would be taken for the wake
+// word, so that conversation is ended first.
 func (b *desktopBoard) typed(ctx context.Context, text string) error {
 	if v := b.View(); b.woken && v.State == sim.Listening {
-		if err := b.Press(ctx); err != nil { // which hangs up
+		if err := b.Press(ctx); err != nil { // ends the conversation
 			return err
 		}
 	}

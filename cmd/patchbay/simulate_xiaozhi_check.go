@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// checkRow is a rule, and whether the server keeps it.
+// checkRow is a rule, and whether the server conforms to it.
 type checkRow struct {
 	Check  string   `json:"check"`
 	About  string   `json:"about"`
@@ -21,7 +21,7 @@ type checkRow struct {
 	Broken []string `json:"broken,omitempty"`
 }
 
-// boardChecks are the rules, in the order of their numbers.
+// boardChecks are the rules in the order of their numbers.
 var boardChecks = []struct {
 	check string
 	about talk.Say
@@ -47,21 +47,21 @@ var boardChecks = []struct {
 	{"C20", talk.Say{Zh: "固件", En: "firmware"}},
 }
 
-// checkLimit bounds the whole script. Servers end conversations after up to two
-// minutes of silence.
+// checkLimit is the timeout of the whole script. Servers end conversations after up to two minutes
+// of silence.
 const checkLimit = 6 * time.Minute
 
-// silentFor is how long the server may take to end a conversation.
-const silentFor = 150 * time.Second
+// maxSilence is how long the server may take to end a silent conversation.
+const maxSilence = 150 * time.Second
 
-// check goes through the script, and tells which rules the server breaks.
+// check runs the script, and prints which rules the server violates.
 func (b *desktopBoard) check(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	tried := map[string]bool{}
-	broke := b.script(limited, tried)
+	broke := b.runChecks(limited, tried)
 	if broke == nil {
-		b.stay(ctx)
+		b.waitForCalls(ctx)
 	}
 	rows := b.checks(tried)
 	r := b.reported()
@@ -72,12 +72,12 @@ func (b *desktopBoard) check(ctx context.Context) error {
 	if broke != nil && ctx.Err() != nil {
 		broke = ctx.Err()
 	}
-	return errors.Join(broke, err, b.verdict())
+	return errors.Join(broke, err, b.violationError())
 }
 
 var sayStep = talk.Say{Zh: "• %s", En: "• %s"}
 
-// The steps of the script.
+// Steps of the script.
 var (
 	sayStepBoot   = talk.Say{Zh: "开机，试错误的令牌", En: "turn on, try wrong tokens"}
 	sayStepAsk    = talk.Say{Zh: "问两次", En: "ask twice"}
@@ -85,17 +85,18 @@ var (
 	sayStepAbort  = talk.Say{Zh: "打断回答", En: "interrupt an answer"}
 	sayStepCall   = talk.Say{Zh: "被服务器调用：音量、照片", En: "be called by the server: volume, photo"}
 	sayStepVanish = talk.Say{Zh: "断网重连，再问一次", En: "vanish, come back, and ask again"}
-	sayStepSilent = talk.Say{Zh: "沉默，直到服务器结束会话（最多 %s）", En: "say nothing until the server ends the conversation (%s at most)"}
+	sayStepSilent = talk.Say{Zh: "沉默，直到服务器结束会话（最多 %s）",
+		En: "say nothing until the server ends the conversation (%s at most)"}
 )
 
-// script is what people and networks do to a board.
-func (b *desktopBoard) script(ctx context.Context, tried map[string]bool) error {
+// runChecks simulates the behaviour of people and networks.
+func (b *desktopBoard) runChecks(ctx context.Context, tried map[string]bool) error {
 	try := func(checks ...string) {
 		for _, c := range checks {
 			tried[c] = true
 		}
 	}
-	b.tell(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	b.printLine(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
 	b.step(sayStepBoot)
 	if err := b.Boot(ctx); err != nil {
 		return err
@@ -110,16 +111,16 @@ func (b *desktopBoard) script(ctx context.Context, tried map[string]bool) error 
 	}
 	b.step(sayStepAsk)
 	for range 2 {
-		if err := b.answered(ctx); err != nil {
+		if err := b.checkAnswer(ctx); err != nil {
 			return err
 		}
 	}
 	try("C3", "C4", "C5", "C6", "C7", "C8")
-	if b.cmd.Profile != sim.C3.Name { // which does not say that it was woken
+	if b.cmd.Profile != sim.C3.Name { // the C3 does not send the wake word
 		try("C11")
 	}
 	b.step(sayStepOdd)
-	if err := b.odd(ctx); err != nil {
+	if err := b.sendUnusualInput(ctx); err != nil {
 		return err
 	}
 	try("C10", "C18")
@@ -128,7 +129,7 @@ func (b *desktopBoard) script(ctx context.Context, tried map[string]bool) error 
 		return fmt.Errorf("interrupt: %w", err)
 	}
 	try("C9")
-	photo, err := b.called(ctx)
+	photo, err := b.checkToolCalls(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (b *desktopBoard) script(ctx context.Context, tried map[string]bool) error 
 		try("C17")
 	}
 	b.step(sayStepVanish)
-	if err := b.comeBack(ctx); err != nil {
+	if err := b.reconnectAfterFailure(ctx); err != nil {
 		return fmt.Errorf("come back: %w", err)
 	}
 	try("C13")
@@ -144,13 +145,16 @@ func (b *desktopBoard) script(ctx context.Context, tried map[string]bool) error 
 		try("C14")
 	}
 	if b.cmd.Mode == wire.ModeManual {
-		return nil // a server may wait for the button for as long as it likes
+		return nil // a server may wait for the button without limit
 	}
-	b.tell(sayStep, sayStepSilent.In(b.sh.lang, silentFor))
-	silent, cancel := context.WithTimeout(ctx, silentFor)
+	b.printLine(sayStep, sayStepSilent.In(b.sh.lang, maxSilence))
+	silent, cancel := context.WithTimeout(ctx, maxSilence)
 	defer cancel()
-	if _, err := b.Await(silent, func(v sim.View) bool { return v.State == sim.Idle && v.SessionID == "" }); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("the server does not end the conversation after %v of silence; boards never do", silentFor)
+	if _, err := b.Await(silent, func(v sim.View) bool {
+		return v.State == sim.Idle &&
+			v.SessionID == ""
+	}); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the server does not end the conversation after %v of silence; boards never do", maxSilence)
 	} else if err != nil {
 		return err
 	}
@@ -158,10 +162,10 @@ func (b *desktopBoard) script(ctx context.Context, tried map[string]bool) error 
 	return nil
 }
 
-func (b *desktopBoard) step(s talk.Say) { b.tell(sayStep, s.In(b.sh.lang)) }
+func (b *desktopBoard) step(s talk.Say) { b.printLine(sayStep, s.In(b.sh.lang)) }
 
-// answered asks something, and is disappointed if nothing is said.
-func (b *desktopBoard) answered(ctx context.Context) error {
+// checkAnswer asks a question, and fails if the answer has no sound.
+func (b *desktopBoard) checkAnswer(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, boardAskLimit)
 	defer cancel()
 	a, err := b.Ask(limited, b.speech[0])
@@ -173,12 +177,12 @@ func (b *desktopBoard) answered(ctx context.Context) error {
 	case a.Packets == 0:
 		return errors.New("the answer has no sound")
 	}
-	b.tell(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+	b.printLine(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
 	return nil
 }
 
-// odd sends what servers have to put up with, and sees whether they go on.
-func (b *desktopBoard) odd(ctx context.Context) error {
+// sendUnusualInput sends input that servers must tolerate, and checks that they continue.
+func (b *desktopBoard) sendUnusualInput(ctx context.Context) error {
 	for _, text := range []string{`{"type":"tilt","angle":7}`, `{"type":"listen"}`, `no JSON`} {
 		if err := b.SendRaw(false, []byte(text)); err != nil {
 			return err
@@ -187,10 +191,10 @@ func (b *desktopBoard) odd(ctx context.Context) error {
 	if err := b.SendRaw(true, []byte{0xff}); err != nil {
 		return err
 	}
-	return b.answered(ctx)
+	return b.checkAnswer(ctx)
 }
 
-// interrupt asks something, and does not wait for the end of the answer.
+// interrupt asks a question, and does not wait for the end of the answer.
 func (b *desktopBoard) interrupt(ctx context.Context) (err error) {
 	button := b.cmd.Mode == wire.ModeManual
 	if button {
@@ -216,8 +220,8 @@ func (b *desktopBoard) interrupt(ctx context.Context) (err error) {
 	return err
 }
 
-// comeBack has the network fail without the server noticing.
-func (b *desktopBoard) comeBack(ctx context.Context) error {
+// reconnectAfterFailure simulates a network failure that the server does not notice.
+func (b *desktopBoard) reconnectAfterFailure(ctx context.Context) error {
 	online := b.View().Online
 	if err := b.Lose(sim.Vanished); err != nil {
 		return err
@@ -227,12 +231,12 @@ func (b *desktopBoard) comeBack(ctx context.Context) error {
 			return err
 		}
 	}
-	return b.answered(ctx)
+	return b.checkAnswer(ctx)
 }
 
-// called has the server call tools of the board, if it is the one of the data folder:
-// nobody may tell another to.
-func (b *desktopBoard) called(ctx context.Context) (photo bool, err error) {
+// checkToolCalls has the server call tools of the board, if it is the one of the data directory:
+// other servers do not permit it.
+func (b *desktopBoard) checkToolCalls(ctx context.Context) (photo bool, err error) {
 	if b.cmd.URL != "" {
 		return false, nil
 	}
@@ -240,7 +244,7 @@ func (b *desktopBoard) called(ctx context.Context) (photo bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	r, err := running(ctx, b.sh, settings)
+	r, err := findRunning(ctx, b.sh, settings)
 	if r == nil || err != nil {
 		return false, err
 	}
@@ -262,8 +266,8 @@ func (b *desktopBoard) called(ctx context.Context) (photo bool, err error) {
 	return b.Report().Photos > 0, nil
 }
 
-// checks are all rules, and what became of them. What broke one was tried, and what
-// broke none with a number comes last.
+// checks returns all rules with their results. A violated rule counts as tried, and violations
+// without a rule number come last.
 func (b *desktopBoard) checks(tried map[string]bool) []checkRow {
 	var rows []checkRow
 	broken := b.Report().Violations
@@ -290,7 +294,7 @@ var (
 	sayCheckNot    = talk.Say{Zh: "未试", En: "not tried"}
 )
 
-// checks prints them.
+// checks prints the rules and results.
 func (sh *shell) checks(rows []checkRow) {
 	var table [][]string
 	for _, r := range rows {

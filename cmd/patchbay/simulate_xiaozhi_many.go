@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// manyEvery is how often is told how many boards do what.
+	// manyEvery is how often the progress is printed.
 	manyEvery = 5 * time.Second
-	// manyTries is how often a board calls home before it gives up, as firmware does.
+	// manyTries is how often a board tries to connect before it gives up, as firmware does.
 	manyTries = 10
-	// manyPause is between an answer and the next question, so that no two boards stay
-	// in step.
+	// manyPause is the pause between an answer and the next question, so that boards do not stay in
+	// step.
 	manyPause = 500 * time.Millisecond
 )
 
-// crowd are many boards.
-type crowd struct {
+// boardGroup is a group of simulated boards.
+type boardGroup struct {
 	sh     *shell
 	cmd    *simulateXiaozhiCmd
 	speech [][]byte
@@ -34,12 +34,12 @@ type crowd struct {
 	mu                 sync.Mutex
 	answers            int
 	firsts             []time.Duration // from the end of a question to the first sound
-	why                error           // of the first failure
+	why                error           // first error
 }
 
-// many turns on many boards, and talks to some of them.
+// many starts many boards, and talks to some of them.
 func (c *simulateXiaozhiCmd) many(ctx context.Context, sh *shell, opt sim.Options, speech [][]byte) error {
-	m := &crowd{sh: sh, cmd: c, speech: speech}
+	m := &boardGroup{sh: sh, cmd: c, speech: speech}
 	opt.Tries = manyTries
 	for i := range c.Count {
 		one := opt
@@ -53,7 +53,7 @@ func (c *simulateXiaozhiCmd) many(ctx context.Context, sh *shell, opt sim.Option
 		defer close(progress)
 		m.progress(running)
 	}()
-	m.turnOn(running)
+	m.startAll(running)
 	m.wait(running)
 	cancel()
 	m.wg.Wait()
@@ -70,26 +70,26 @@ func (c *simulateXiaozhiCmd) many(ctx context.Context, sh *shell, opt sim.Option
 		return talk.Say{Zh: "有 %d 处失败；第一处：%v", En: "%d things failed; the first: %v"}.Wrong(m.failed.Load(), m.why)
 	}
 	if len(f.Violations) > 0 {
-		return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上", En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(f.Violations))
+		return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上",
+			En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(f.Violations))
 	}
 	return nil
 }
 
-// turnOn turns the boards on, at the rate that was asked for.
-func (m *crowd) turnOn(ctx context.Context) {
+// startAll starts the boards at the requested rate.
+func (m *boardGroup) startAll(ctx context.Context) {
 	began := time.Now()
 	for i, b := range m.boards {
 		due := began.Add(time.Duration(float64(i) / m.cmd.perSecond * float64(time.Second)))
 		if !pauseUntil(ctx, due) {
 			return
 		}
-		m.wg.Go(func() { m.live(ctx, b, i < m.cmd.Talk) })
+		m.wg.Go(func() { m.runBoard(ctx, b, i < m.cmd.Talk) })
 	}
 }
 
-// wait waits until all boards are on, or have failed, and then for as long as was
-// asked for.
-func (m *crowd) wait(ctx context.Context) {
+// wait waits until all boards have started or failed, and then for the requested duration.
+func (m *boardGroup) wait(ctx context.Context) {
 	for int(m.on.Load()+m.failed.Load()) < len(m.boards) {
 		if !pauseUntil(ctx, time.Now().Add(50*time.Millisecond)) {
 			return
@@ -109,8 +109,8 @@ func pauseUntil(ctx context.Context, due time.Time) bool {
 	}
 }
 
-// live is the life of a board.
-func (m *crowd) live(ctx context.Context, b *sim.Board, talked bool) {
+// runBoard runs one board.
+func (m *boardGroup) runBoard(ctx context.Context, b *sim.Board, talked bool) {
 	if err := b.Boot(ctx); err != nil {
 		if ctx.Err() == nil {
 			m.fail(err)
@@ -145,7 +145,7 @@ func (m *crowd) live(ctx context.Context, b *sim.Board, talked bool) {
 	}
 }
 
-func (m *crowd) fail(err error) {
+func (m *boardGroup) fail(err error) {
 	m.failed.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,8 +159,8 @@ var sayMany = talk.Say{
 	En: "%s  on %d, failed %d, talking %d, answers %d, packets sent %d, received %d, gaps %d",
 }
 
-// progress tells how it goes, until ctx ends.
-func (m *crowd) progress(ctx context.Context) {
+// progress prints the progress until ctx ends.
+func (m *boardGroup) progress(ctx context.Context) {
 	began := time.Now()
 	tick := time.NewTicker(manyEvery)
 	defer tick.Stop()
@@ -171,13 +171,14 @@ func (m *crowd) progress(ctx context.Context) {
 			return
 		}
 		f := m.figures()
-		fmt.Fprintln(m.sh.stderr, sayMany.In(m.sh.lang, time.Since(began).Round(time.Second), m.on.Load(), m.failed.Load(), m.asking.Load(),
+		fmt.Fprintln(m.sh.stderr, sayMany.In(m.sh.lang, time.Since(began).Round(time.Second), m.on.Load(),
+			m.failed.Load(), m.asking.Load(),
 			f.Answers, f.Sent, f.Received, f.Underruns))
 	}
 }
 
-// figures are what all boards saw so far.
-func (m *crowd) figures() boardFigures {
+// figures returns the figures of all boards so far.
+func (m *boardGroup) figures() boardFigures {
 	var t sim.Total
 	for _, b := range m.boards {
 		t.Add(b.Report())
@@ -189,7 +190,7 @@ func (m *crowd) figures() boardFigures {
 	return f
 }
 
-func (m *crowd) close() {
+func (m *boardGroup) close() {
 	var all sync.WaitGroup
 	for _, b := range m.boards {
 		all.Go(b.Close)

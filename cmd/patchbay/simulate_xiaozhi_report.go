@@ -8,7 +8,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// boardFigures are what one board or many saw, as JSON. Times are milliseconds.
+// boardFigures are the figures of one board or many in the JSON output. Times are in milliseconds.
 type boardFigures struct {
 	Boards        int              `json:"boards"`
 	Boots         int              `json:"boots"`
@@ -29,7 +29,7 @@ type boardFigures struct {
 	Calls         int              `json:"calls"`
 	Photos        int              `json:"photos"`
 	Notices       int              `json:"notifications"`
-	Failed        int              `json:"failed"` // boards that could not be turned on, and questions without an answer
+	Failed        int              `json:"failed"` // boards that did not start, and questions without an answer
 	Violations    []boardViolation `json:"violations,omitempty"`
 }
 
@@ -39,7 +39,7 @@ type boardViolation struct {
 	Times int    `json:"times"`
 }
 
-// spread is what half, 95 %, 99 % and all of some figures do not exceed.
+// spread holds percentiles: 50 %, 95 %, 99 % and the maximum.
 type spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
@@ -57,10 +57,13 @@ func spreadIn(list []time.Duration) spread {
 
 func figuresOf(t *sim.Total) boardFigures {
 	f := boardFigures{
-		Boards: t.Boards, Boots: t.Boots, CallHome: spreadIn(t.HomeTimes), Conversations: t.Hellos, Hello: spreadIn(t.HelloTimes),
-		Sent: t.Sent, Received: t.Received, Unsent: t.SendDropped, Dropped: t.DroppedState + t.DroppedQueue + t.DroppedReset,
-		Underruns: t.Underruns, UnderrunTime: millis(t.UnderrunTime), Interval: spreadOf(t.Interval), Jitter: spreadOf(t.Jitter), MaxAhead: t.MaxAhead,
-		Calls: t.Calls, Photos: t.Photos, Notices: t.Notices,
+		Boards: t.Boards, Boots: t.Boots, CallHome: spreadIn(t.OTATimes), Conversations: t.Hellos,
+		Hello: spreadIn(t.HelloTimes),
+		Sent:  t.Sent, Received: t.Received, Unsent: t.SendDropped,
+		Dropped:   t.DroppedState + t.DroppedQueue + t.DroppedReset,
+		Underruns: t.Underruns, UnderrunTime: millis(t.UnderrunTime), Interval: spreadOf(t.Interval),
+		Jitter: spreadOf(t.Jitter), MaxAhead: t.MaxAhead,
+		Calls: t.Calls, Photos: t.Photos, Notices: t.Notifications,
 	}
 	for _, v := range t.Violations {
 		f.Violations = append(f.Violations, boardViolation(v))
@@ -86,7 +89,7 @@ var (
 	sayPhotosOf = talk.Say{Zh: "照片 %d 张，通知 %d 条", En: "%d photos, %d notifications"}
 )
 
-// figures prints them as a table.
+// figures prints the figures as a table.
 func (sh *shell) figures(f *boardFigures) {
 	ms := func(v float64) string { return took(time.Duration(v * float64(time.Millisecond))) }
 	wide := func(s spread) string { return saySpread.In(sh.lang, ms(s.P50), ms(s.P95), ms(s.P99), ms(s.Max)) }
@@ -98,9 +101,11 @@ func (sh *shell) figures(f *boardFigures) {
 		{sayRowCame.In(sh.lang), strconv.Itoa(f.Received), sayDroppeds.In(sh.lang, f.Dropped, f.Underruns)},
 	}
 	if f.Received > 0 {
-		rows = append(rows, []string{sayRowGap.In(sh.lang), "", wide(f.Interval)}, []string{sayRowJitter.In(sh.lang), "", wide(f.Jitter)})
+		rows = append(rows, []string{sayRowGap.In(sh.lang), "", wide(f.Interval)},
+			[]string{sayRowJitter.In(sh.lang), "", wide(f.Jitter)})
 	}
-	rows = append(rows, []string{sayRowCalls.In(sh.lang), strconv.Itoa(f.Calls), sayPhotosOf.In(sh.lang, f.Photos, f.Notices)})
+	rows = append(rows, []string{sayRowCalls.In(sh.lang), strconv.Itoa(f.Calls),
+		sayPhotosOf.In(sh.lang, f.Photos, f.Notices)})
 	if f.Boards > 1 {
 		rows = append([][]string{{sayRowBoards.In(sh.lang), strconv.Itoa(f.Boards), ""}}, rows...)
 		rows = append(rows, []string{sayRowFailed.In(sh.lang), strconv.Itoa(f.Failed), ""})
@@ -108,18 +113,18 @@ func (sh *shell) figures(f *boardFigures) {
 	sh.grid("", rows)
 }
 
-// boardReport is what one board saw, as JSON.
+// boardReport is the result of one board in the JSON output.
 type boardReport struct {
 	MAC    string       `json:"mac"`
 	UUID   string       `json:"uuid"`
-	Heard  string       `json:"heard,omitempty"` // by the server
+	Heard  string       `json:"heard,omitempty"` // speech recognised by the server
 	Said   []string     `json:"said,omitempty"`
 	Played float64      `json:"played_seconds,omitempty"`
 	Saw    boardFigures `json:"report"`
 	Checks []checkRow   `json:"checks,omitempty"`
 }
 
-// reported is what the board saw.
+// reported returns the result of the board.
 func (b *desktopBoard) reported() boardReport {
 	var t sim.Total
 	t.Add(b.Report())
@@ -128,11 +133,11 @@ func (b *desktopBoard) reported() boardReport {
 	return r
 }
 
-// report prints what the board saw; a is the answer to the one question, or nil.
+// report prints the result of the board; a is the answer to the only question, or nil.
 func (b *desktopBoard) report(a *sim.Answer) error {
 	r := b.reported()
 	if a != nil {
-		r.Heard, r.Said, r.Played = a.Heard, a.Sentences, playedSeconds(*a)
+		r.Heard, r.Said, r.Played = a.Transcript, a.Sentences, playedSeconds(*a)
 		if a.FirstAudio > 0 {
 			r.Saw.FirstSound = spreadIn([]time.Duration{a.FirstAudio})
 		}

@@ -19,15 +19,17 @@ import (
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
-// withBoards is a running demo server to which boards connect in every way.
+// withBoards returns a desk with a running demo server to which boards connect over every
+// transport.
 func withBoards(t *testing.T, flags ...string) (*desk, *server) {
 	t.Helper()
 	d := newDesk(t)
-	flags = append([]string{"--demo", "--xiaozhi-mqtt", "127.0.0.1:0", "--xiaozhi-audio", "127.0.0.1:0", "--xiaozhi-silence", "2s"}, flags...)
+	flags = append([]string{"--demo", "--xiaozhi-mqtt", "127.0.0.1:0", "--xiaozhi-audio", "127.0.0.1:0",
+		"--xiaozhi-silence", "2s"}, flags...)
 	return d, d.serve(flags...)
 }
 
-// word is a recording of somebody who says one word, as a file.
+// word returns the file of a recording of one word.
 func word(t *testing.T) string {
 	t.Helper()
 	var data []byte
@@ -50,23 +52,25 @@ func TestSimulateBoardOnce(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if verbose := d.ok(append(board, "-v")...); !strings.Contains(verbose, "state speaking") || !strings.Contains(verbose, "\npackets received") {
+	if verbose := d.ok(append(board, "-v")...); !strings.Contains(verbose, "state speaking") ||
+		!strings.Contains(verbose, "\npackets received") {
 		t.Errorf("-v shows\n%s", verbose)
 	}
 	var r boardReport
 	d.json(&r, append(board, "--profile", "fw25", "--mac", "02-00-00-AA-BB-CC")...)
-	if r.MAC != "02:00:00:aa:bb:cc" || r.Played < 0.5 || len(r.Said) != 1 || r.Saw.Boots != 1 || r.Saw.Conversations != 1 || r.Saw.Received == 0 || r.Saw.Violations != nil {
+	if r.MAC != "02:00:00:aa:bb:cc" || r.Played < 0.5 || len(r.Said) != 1 || r.Saw.Boots != 1 ||
+		r.Saw.Conversations != 1 || r.Saw.Received == 0 || r.Saw.Violations != nil {
 		t.Errorf("as JSON it is %+v", r)
 	}
 }
 
-// The script of --check finds nothing on either transport, and has the server call
-// the board.
+// The script of --check finds no violation on either transport, and has the server call the board.
 func TestSimulateBoardCheck(t *testing.T) {
 	for _, transport := range []string{"websocket", "mqtt"} {
 		d, s := withBoards(t, "--xiaozhi-transport", transport)
 		var r boardReport
-		d.json(&r, "simulate", "xiaozhi", "--data", s.Data, "--mode", "manual", "--slack", "30s", "--check", "--say", word(t))
+		d.json(&r, "simulate", "xiaozhi", "--data", s.Data, "--mode", "manual", "--slack", "30s", "--check",
+			"--say", word(t))
 		var tried []string
 		for _, c := range r.Checks {
 			if c.Tried {
@@ -81,12 +85,13 @@ func TestSimulateBoardCheck(t *testing.T) {
 			want = slices.Insert(want, 12, "C15", "C16")
 		}
 		if !slices.Equal(tried, want) || r.Saw.Calls != 2 || r.Saw.Photos != 1 {
-			t.Errorf("over %s it tried %v, want %v; calls %d, photos %d", transport, tried, want, r.Saw.Calls, r.Saw.Photos)
+			t.Errorf("over %s it tried %v, want %v; calls %d, photos %d", transport, tried, want, r.Saw.Calls,
+				r.Saw.Photos)
 		}
 	}
 }
 
-// await waits until something has been printed, and returns what its first group is.
+// await waits until the output matches, and returns the first group.
 func (b *safeBuffer) await(t *testing.T, pattern string) string {
 	t.Helper()
 	look := regexp.MustCompile(pattern)
@@ -99,7 +104,7 @@ func (b *safeBuffer) await(t *testing.T, pattern string) string {
 	return ""
 }
 
-// A board that nobody has approved shows its code until somebody does.
+// A board shows its code until somebody approves it.
 func TestSimulateBoardShowsItsCode(t *testing.T) {
 	d := withParrot(t)
 	s := d.serve()
@@ -108,7 +113,8 @@ func TestSimulateBoardShowsItsCode(t *testing.T) {
 	var out, errs safeBuffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t)}, strings.NewReader(""), &out, &errs, d.env)
+		ended <- run(ctx, []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s",
+			"--say", word(t)}, strings.NewReader(""), &out, &errs, d.env)
 	}()
 	d.ok("device", "approve", out.await(t, `device approve (\d{6})\n`))
 	if code := <-ended; code != 0 || !strings.Contains(out.String(), "it played") {
@@ -121,7 +127,8 @@ func TestSimulateBoardSession(t *testing.T) {
 	lines, keys := io.Pipe()
 	var out, errs safeBuffer
 	sh := newShell(lines, &out, &errs, d.env)
-	c := &simulateXiaozhiCmd{URL: s.URL, Profile: "fw242", Mode: "auto", Slack: 30 * time.Second, Say: []string{word(t)}}
+	c := &simulateXiaozhiCmd{URL: s.URL, Profile: "fw242", Mode: "auto", Slack: 30 * time.Second,
+		Say: []string{word(t)}}
 	opt, err := c.options(sh)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +149,7 @@ func TestSimulateBoardSession(t *testing.T) {
 		{"/say 7", "", "there is no recording 7; there are 1"},
 		{"/dance", "", "there is no /dance; /wake"},
 		{"/say", "(?s)understood: 0.*it played", ""},
-		{"hello there", "says: hello there", ""}, // after a wake word, so that it has to hang up first
+		{"hello there", "says: hello there", ""}, // after a wake word, so the conversation must end first
 		{"/press", "", ""},
 		{"good bye", "says: good bye", ""},
 	} {
@@ -162,34 +169,39 @@ func TestSimulateBoardSession(t *testing.T) {
 
 func TestSimulateManyBoards(t *testing.T) {
 	d, s := withBoards(t, "--xiaozhi-transport", "mqtt")
-	o := d.do("", "simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t), "--count", "6", "--talk", "2", "--ramp", "100/s", "--for", "6s", "--json")
+	o := d.do("", "simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t),
+		"--count", "6", "--talk", "2", "--ramp", "100/s", "--for", "6s", "--json")
 	var f boardFigures
 	if err := json.Unmarshal([]byte(o.stdout), &f); err != nil || o.code != 0 {
 		t.Fatalf("%v: %+v", err, o)
 	}
-	if f.Boards != 6 || f.Boots != 6 || f.Failed != 0 || f.Conversations < 2 || f.Answers < 2 || f.Received == 0 || f.CallHome.Max <= 0 || f.Violations != nil {
+	if f.Boards != 6 || f.Boots != 6 || f.Failed != 0 || f.Conversations < 2 || f.Answers < 2 || f.Received == 0 ||
+		f.CallHome.Max <= 0 || f.Violations != nil {
 		t.Errorf("the figures are %+v", f)
 	}
 	if !strings.Contains(o.stderr, "5s  on 6, failed 0, talking 2") {
 		t.Errorf("meanwhile it said %q", o.stderr)
 	}
-	// One household may not have so many.
-	o = d.do("", "simulate", "xiaozhi", "--url", s.URL, "--slack", "5m", "--count", "130", "--ramp", "1000/s", "--for", "0s")
-	if o.code != 0 || !strings.Contains(o.stdout, "boards            130\ncalls home        130") { // on a slow machine it also says how far it is
+	// The server limits how many boards one household may have.
+	o = d.do("", "simulate", "xiaozhi", "--url", s.URL, "--slack", "5m", "--count", "130", "--ramp", "1000/s", "--for",
+		"0s")
+	// on a slow machine it also prints progress
+	if o.code != 0 || !strings.Contains(o.stdout, "boards            130\ncalls home        130") {
 		t.Errorf("as text they are\n%+v", o)
 	}
 }
 
-// A server that boards cannot live with is told of, with the exit code 1.
+// A server that violates the protocol is reported, with exit code 1.
 func TestSimulateBoardReportsWhatIsWrong(t *testing.T) {
 	d := newDesk(t)
 	for _, c := range []struct{ answer, broken, failed string }{
-		{`{"websocket":{"url":"ws://127.0.0.1:1/","a_name_that_is_too_long":"x"}}`, "against the protocol: C1: the name websocket.a_name", "the board crashed"},
+		{`{"websocket":{"url":"ws://127.0.0.1:1/","a_name_that_is_too_long":"x"}}`,
+			"against the protocol: C1: the name websocket.a_name", "the board crashed"},
 		{`{}`, "against the protocol: C1: there is neither", "nowhere to connect to"},
 		{`{"websocket":{"url":"ws://127.0.0.1:1/"},"mqtt":{"endpoint":"127.0.0.1:1"}}`, "", "connection refused"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, c.answer) //nolint:errcheck // the test sees it
+			io.WriteString(w, c.answer) //nolint:errcheck // the test notices
 		}))
 		o := d.do("", "simulate", "xiaozhi", "--url", s.URL)
 		s.Close()
@@ -220,7 +232,10 @@ func TestSimulateBoardUsage(t *testing.T) {
 	if err := os.WriteFile(text, []byte("no sound and no picture"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--say", text}, "within a packet")
-	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--picture", text}, "no JPEG")
-	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--say", "/does/not/exist"}, "/does/not/exist")
+	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--say", text},
+		"within a packet")
+	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--picture", text},
+		"no JPEG")
+	d.failing(exitFailed, "", []string{"simulate", "xiaozhi", "--url", "http://127.0.0.1:1", "--say",
+		"/does/not/exist"}, "/does/not/exist")
 }

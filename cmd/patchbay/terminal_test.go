@@ -16,7 +16,7 @@ import (
 	"patchbay/internal/account"
 )
 
-// pty makes a terminal: what is written to the master is typed.
+// pty opens a pseudo-terminal: what is written to the master is typed input.
 func pty(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -45,15 +45,15 @@ func pty(t *testing.T) (master, slave *os.File) {
 type session struct {
 	t      *testing.T
 	ctx    context.Context
-	stop   context.CancelFunc // as Ctrl-C does for programs
+	stop   context.CancelFunc // like Ctrl-C
 	master *os.File
 	shown  chan string
-	seen   strings.Builder // all that was shown
-	rest   string          // what was shown and not waited for yet
-	done   chan int        // gets the exit code
+	seen   strings.Builder // all output
+	rest   string          // output that was not waited for yet
+	done   chan int        // receives the exit code
 }
 
-// typing runs a command in a terminal, until the test ends.
+// typing runs a command in a terminal until the test ends.
 func (d *desk) typing(args ...string) *session {
 	t := d.t
 	t.Helper()
@@ -66,7 +66,7 @@ func (d *desk) typing(args ...string) *session {
 	go func() {
 		defer close(ended)
 		code := run(running, args, slave, slave, slave, d.env)
-		slave.Close() // so that nobody waits for what is not said any more
+		slave.Close() // so that reads end
 		s.done <- code
 	}()
 	go func() { // until the slave is closed
@@ -86,7 +86,7 @@ func (d *desk) typing(args ...string) *session {
 	return s
 }
 
-// wait reads until something is shown, and returns what came before it.
+// wait reads until the output contains want, and returns what came before it.
 func (s *session) wait(want string) (before string) {
 	s.t.Helper()
 	for !strings.Contains(s.rest, want) {
@@ -105,7 +105,7 @@ func (s *session) wait(want string) (before string) {
 	return before
 }
 
-// enter types something.
+// enter types a line.
 func (s *session) enter(text string) {
 	s.t.Helper()
 	if _, err := s.master.WriteString(text); err != nil {
@@ -113,8 +113,7 @@ func (s *session) enter(text string) {
 	}
 }
 
-// In a terminal the server shows its address and how it is stopped, not lines of a log for
-// programs.
+// In a terminal the server prints its address and how to stop it, instead of log lines.
 func TestServeInATerminal(t *testing.T) {
 	d := newDesk(t)
 	s := d.typing("serve", "--listen", "127.0.0.1:0")
@@ -131,7 +130,7 @@ func TestServeInATerminal(t *testing.T) {
 	}
 }
 
-// In a terminal an account gets its password when it is opened.
+// In a terminal a new account gets its password at once.
 func TestUserAddAsksForAPassword(t *testing.T) {
 	d := newDesk(t)
 	s := d.typing("user", "add", "ada")
@@ -147,7 +146,7 @@ func TestUserAddAsksForAPassword(t *testing.T) {
 	if _, _, err := d.base().Accounts.SignIn(t.Context(), "ada", "correct horse", account.Browser{}); err != nil {
 		t.Errorf("ada cannot sign in: %v", err)
 	}
-	// Without one she is told what is missing, here and where it is looked for.
+	// Without a password, the command says what is missing and how to set it.
 	s = d.typing("user", "add", "bob")
 	s.wait("New password: ")
 	s.enter("\n")
@@ -155,7 +154,7 @@ func TestUserAddAsksForAPassword(t *testing.T) {
 	if code := <-s.done; code != exitOK {
 		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
 	}
-	// Passwords that differ make no account.
+	// With passwords that differ, no account is created.
 	s = d.typing("user", "add", "eve")
 	s.wait("New password: ")
 	s.enter("correct horse\n")
@@ -167,7 +166,7 @@ func TestUserAddAsksForAPassword(t *testing.T) {
 	}
 }
 
-// In a terminal the passphrase of a backup is asked for, twice when it is new, and not shown.
+// In a terminal the passphrase of a backup is asked for without echo, twice for a new one.
 func TestBackupAsksForAPassphrase(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")

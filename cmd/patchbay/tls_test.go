@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// certificate writes the files of a certificate that no other program trusts.
+// certificate writes the files of a self-signed certificate.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -51,6 +51,6 @@ func TestCommandsReachAServerWithTLS(t *testing.T) {
 	all := d.examine(exitOK)
 	want(t, all, "certificate", good, "is good until")
 	want(t, all, "server", good, s.URL)
-	// A server elsewhere has to show a certificate that is trusted.
+	// A remote server must have a trusted certificate.
 	d.failing(exitFailed, "", []string{"ask", "parrot", "hello", "--server", s.URL, "--key", "k"}, "certificate")
 }

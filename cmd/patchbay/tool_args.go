@@ -9,21 +9,21 @@ import (
 	"patchbay/internal/talk"
 )
 
-// toolArguments makes the arguments of a call: the object that was given, and on
-// top of it what was given as name=value. The tool's schema says which values are
-// texts; all others are written as JSON.
+// toolArguments builds the arguments of a call: the given object, overlaid with name=value pairs.
+// The tool's schema says which values are strings; all others are parsed as JSON.
 func toolArguments(schema json.RawMessage, object string, set map[string]string) (json.RawMessage, error) {
 	args := map[string]json.RawMessage{}
 	if object != "" {
 		if err := json.Unmarshal([]byte(object), &args); err != nil || args == nil {
-			return nil, usage(talk.Say{Zh: `--args 要是 JSON 对象，例如 {"city":"Paris"}`, En: `--args has to be a JSON object, such as {"city":"Paris"}`})
+			return nil, usage(talk.Say{Zh: `--args 要是 JSON 对象，例如 {"city":"Paris"}`,
+				En: `--args has to be a JSON object, such as {"city":"Paris"}`})
 		}
 	}
 	var root any
 	if len(schema) > 0 {
 		json.Unmarshal(schema, &root) //nolint:errcheck // then nothing is known
 	}
-	properties, _ := at(root, "properties").(map[string]any)
+	properties, _ := memberOf(root, "properties").(map[string]any)
 	for name, text := range set {
 		value, err := argument(typesOf(root, properties[name]), text)
 		if err != nil {
@@ -34,8 +34,8 @@ func toolArguments(schema json.RawMessage, object string, set map[string]string)
 	return json.Marshal(args)
 }
 
-// argument is a value given as text, for a schema that allows some types; none:
-// it does not say.
+// argument converts a value to JSON for a schema that allows some types; an empty set means
+// unknown.
 func argument(types map[string]bool, text string) (json.RawMessage, error) {
 	quoted, err := json.Marshal(text)
 	if err != nil {
@@ -49,14 +49,15 @@ func argument(types map[string]bool, text string) (json.RawMessage, error) {
 	case len(types) == 0:
 		return quoted, nil
 	}
-	return nil, talk.Say{Zh: "%q 要是 JSON：%s", En: "%q has to be JSON: %s"}.Wrong(text, strings.Join(slices.Sorted(maps.Keys(types)), " or "))
+	return nil, talk.Say{Zh: "%q 要是 JSON：%s", En: "%q has to be JSON: %s"}.Wrong(text,
+		strings.Join(slices.Sorted(maps.Keys(types)), " or "))
 }
 
-// schemaSteps bounds how many references and alternatives of one argument are
-// followed: strangers wrote the schema.
+// schemaSteps is how many references and alternatives of one argument are followed: the schema
+// comes from outside.
 const schemaSteps = 200
 
-// typesOf are the JSON types that a part of a schema allows, as far as it says.
+// typesOf returns the JSON types that a part of a schema allows, as far as known.
 func typesOf(root, part any) map[string]bool {
 	types := map[string]bool{}
 	open := []any{part}
@@ -73,24 +74,24 @@ func typesOf(root, part any) map[string]bool {
 		if v, ok := s["const"]; ok {
 			values = append(values, v)
 		}
-		for _, v := range few(values) {
+		for _, v := range limitElements(values) {
 			types[typeOf(v)] = true
 		}
 		if ref, ok := s["$ref"].(string); ok {
-			open = append(open, pointed(root, ref))
+			open = append(open, resolveRef(root, ref))
 		}
 		for _, word := range []string{"anyOf", "oneOf", "allOf"} {
 			inner, _ := s[word].([]any)
-			open = append(open, few(inner)...)
+			open = append(open, limitElements(inner)...)
 		}
 	}
 	return types
 }
 
-// few is the beginning of a list that may be long.
-func few(all []any) []any { return all[:min(len(all), schemaSteps)] }
+// limitElements returns the beginning of a list that may be long.
+func limitElements(all []any) []any { return all[:min(len(all), schemaSteps)] }
 
-// textsOf are the texts of a list, or a single text.
+// textsOf returns the strings of a list, or a single string.
 func textsOf(v any) []string {
 	var texts []string
 	all, ok := v.([]any)
@@ -121,20 +122,20 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// pointed is what a reference within a schema leads to.
-func pointed(root any, ref string) any {
+// resolveRef returns the target of a reference within a schema.
+func resolveRef(root any, ref string) any {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
 		return nil
 	}
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for step := range strings.SplitSeq(path, "/") {
-		root = at(root, unescape.Replace(step))
+		root = memberOf(root, unescape.Replace(step))
 	}
 	return root
 }
 
-func at(v any, name string) any {
+func memberOf(v any, name string) any {
 	object, _ := v.(map[string]any)
 	return object[name]
 }

@@ -59,7 +59,7 @@ func TestToolArguments(t *testing.T) {
 	}
 }
 
-// Schemas come from servers that strangers wrote.
+// Schemas come from servers of other people.
 func FuzzToolArguments(f *testing.F) {
 	f.Add(`{"properties":{"a":{"type":"integer"}}}`, `{"b":1}`, "a", "5")
 	f.Add(`{"properties":{"a":{"$ref":"#"}},"anyOf":[{"$ref":"#"},{"$ref":"#"},{"enum":[1,"x",null]}]}`, "", "a", "x")
@@ -79,8 +79,10 @@ func FuzzToolArguments(f *testing.F) {
 
 // So do results.
 func FuzzContent(f *testing.F) {
-	f.Add([]byte(`[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"aGk="}]`), []byte(`{"a":1}`))
-	f.Add([]byte(`[{"type":"resource","resource":{"uri":"x","blob":"aGk="}},{"type":"resource_link","uri":"y"},{}]`), []byte(nil))
+	f.Add([]byte(`[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"aGk="}]`),
+		[]byte(`{"a":1}`))
+	f.Add([]byte(`[{"type":"resource","resource":{"uri":"x","blob":"aGk="}},{"type":"resource_link","uri":"y"},{}]`),
+		[]byte(nil))
 	f.Add([]byte(`[null]`), []byte(`[`))
 	f.Fuzz(func(_ *testing.T, text, structured []byte) {
 		blocks, err := readContent(text)
@@ -91,7 +93,7 @@ func FuzzContent(f *testing.F) {
 	})
 }
 
-// What strangers wrote does not steer the terminal, and stays on its line.
+// Texts from outside cannot control the terminal, and stay on their line.
 func TestShort(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain":                "plain",

@@ -22,7 +22,7 @@ type toolCallCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (toolCallCmd) Help() string {
 	return `How far the work is goes to standard error, the result to standard output. The exit code is 1 if the tool says that it failed. Ctrl-C cancels the call. What a tool needs stands in: patchbay tool show NAME.
 
@@ -41,7 +41,7 @@ func (c *toolCallCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findToolServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c *toolCallCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		if t != nil { // if there is none, the answer says so
+		if t != nil { // otherwise the response says so
 			schema = t.Input
 		}
 	}
@@ -61,17 +61,17 @@ func (c *toolCallCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	var end api.ToolLine
 	err = r.call(ctx, c.Tool, api.ToolCall{Arguments: args, User: c.User}, sh.callLine(&end))
-	sh.progressEnds()
+	sh.clearProgress()
 	if err != nil {
 		return err
 	}
 	return sh.showCall(end, c.Tool, c.Out)
 }
 
-// givenArguments are the arguments of a call as they stand on the command line.
+// givenArguments are the arguments of a call on the command line.
 type givenArguments struct {
 	set    map[string]string
-	object string // JSON; empty: none was given
+	object string // JSON; empty means none
 }
 
 func (sh *shell) readArguments(pairs []string, object string) (g givenArguments, err error) {
@@ -87,7 +87,8 @@ func (sh *shell) readArguments(pairs []string, object string) (g givenArguments,
 	return g, nil
 }
 
-// callLine takes the lines of a call: it tells how far it is, and keeps the last one.
+// callLine returns a function for the lines of a call: it prints the progress and stores the last
+// line.
 func (sh *shell) callLine(end *api.ToolLine) func(api.ToolLine) error {
 	return func(l api.ToolLine) error {
 		if l.Progress != nil {
@@ -98,7 +99,7 @@ func (sh *shell) callLine(end *api.ToolLine) func(api.ToolLine) error {
 	}
 }
 
-// progress tells how far a call is: in a terminal on one line that changes.
+// progress prints the progress of a call: in a terminal on one line that is overwritten.
 func (sh *shell) progress(p tool.Progress) {
 	text := strconv.FormatFloat(p.Done, 'g', 6, 64)
 	if p.Total > 0 {
@@ -114,21 +115,20 @@ func (sh *shell) progress(p tool.Progress) {
 	fmt.Fprintln(sh.stderr, text)
 }
 
-// wipeLine begins the line of a terminal anew.
+// wipeLine clears the current line of a terminal.
 const wipeLine = "\r\x1b[K"
 
-// progressEnds makes room for the result.
-func (sh *shell) progressEnds() {
+// clearProgress clears the progress line.
+func (sh *shell) clearProgress() {
 	if _, ok := terminal(sh.stderr); ok {
 		fmt.Fprint(sh.stderr, wipeLine)
 	}
 }
 
-// maxProgress is how many columns of a message about progress are shown.
+// maxProgress is how many columns of a progress message are shown.
 const maxProgress = 60
 
-// showCall prints what came of a call, and saves what cannot be printed to the file
-// out, if there is one.
+// showCall prints the result of a call, and saves what cannot be printed to the file out, if given.
 func (sh *shell) showCall(end api.ToolLine, tool, out string) error {
 	if sh.json {
 		if err := sh.writeJSON(end, "  "); err != nil {
@@ -153,13 +153,14 @@ func (sh *shell) showCall(end api.ToolLine, tool, out string) error {
 	return nil
 }
 
-// callContent is what a call has brought.
+// callContent returns the content of a call's result.
 func callContent(end api.ToolLine) ([]content, error) {
 	if end.Error != "" {
 		return nil, toolError(end)
 	}
 	if end.Result == nil {
-		return nil, talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？", En: "the server gave no result; is it of another version?"}.Wrong()
+		return nil, talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？",
+			En: "the server gave no result; is it of another version?"}.Wrong()
 	}
 	return readContent(end.Result.Content)
 }

@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 )
 
 type toolDenyCmd struct {
 	ruleFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (toolDenyCmd) Help() string {
 	return `No program and no bot of its owner sees the tool from now on. If a server runs, the rule holds on all instances when the command returns.
 
@@ -22,5 +22,5 @@ Examples:
 
 // Run denies the tool.
 func (c *toolDenyCmd) Run(ctx context.Context, sh *shell) error {
-	return c.set(ctx, sh, board.RuleDeny, sayRuleDeny)
+	return c.set(ctx, sh, hub.RuleDeny, sayRuleDeny)
 }

@@ -16,7 +16,7 @@ type toolListCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (toolListCmd) Help() string {
 	return `These are the tools of the bots and of the upstreams that are connected, so they are known only while a server runs.
 
@@ -29,20 +29,22 @@ Examples:
 }
 
 var (
-	sayTool        = talk.Say{Zh: "工具", En: "TOOL"}
-	sayWhat        = talk.Say{Zh: "说明", En: "WHAT IT DOES"}
-	sayFrom        = talk.Say{Zh: "来自", En: "FROM"}
-	sayNoTools     = talk.Say{Zh: "没有可用的工具。接入一个工具服务器：patchbay upstream add --help", En: "There is no tool that may be used. Plug a server of tools in: patchbay upstream add --help"}
-	sayHiddenTools = talk.Say{Zh: "另有 %d 个被禁用，或是危险而未放行；用 --all 查看。", En: "Denied, or dangerous and not allowed: %d more; --all shows them."}
-	sayAllowed     = talk.Say{Zh: "可用", En: "allowed"}
-	sayDenied      = talk.Say{Zh: "已禁用", En: "denied"}
-	sayForPeople   = talk.Say{Zh: "供人使用", En: "for people"}
-	sayDangerous   = talk.Say{Zh: "危险，未放行", En: "dangerous"}
+	sayTool    = talk.Say{Zh: "工具", En: "TOOL"}
+	sayWhat    = talk.Say{Zh: "说明", En: "WHAT IT DOES"}
+	sayFrom    = talk.Say{Zh: "来自", En: "FROM"}
+	sayNoTools = talk.Say{Zh: "没有可用的工具。接入一个工具服务器：patchbay upstream add --help",
+		En: "There is no tool that may be used. Plug a server of tools in: patchbay upstream add --help"}
+	sayHiddenTools = talk.Say{Zh: "另有 %d 个被禁用，或是危险而未放行；用 --all 查看。",
+		En: "Denied, or dangerous and not allowed: %d more; --all shows them."}
+	sayAllowed   = talk.Say{Zh: "可用", En: "allowed"}
+	sayDenied    = talk.Say{Zh: "已禁用", En: "denied"}
+	sayForPeople = talk.Say{Zh: "供人使用", En: "for people"}
+	sayDangerous = talk.Say{Zh: "危险，未放行", En: "dangerous"}
 )
 
 // Run lists the tools.
 func (c *toolListCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findToolServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,7 @@ func (c *toolListCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-// whatWidth is how many columns of a description a list shows.
+// whatWidth is how many columns of a description are shown.
 const whatWidth = 60
 
 func (sh *shell) toolTable(tools []api.Tool) {
@@ -83,7 +85,7 @@ func (sh *shell) toolTable(tools []api.Tool) {
 	sh.table([]talk.Say{sayTool, sayState, sayOwner, sayFrom, sayWhat}, rows)
 }
 
-// provider is where a tool comes from, in words if there are any.
+// provider returns the displayed name of a tool's provider.
 func provider(t api.Tool) string {
 	if t.ProviderName != "" {
 		return plain(t.ProviderName)
@@ -105,7 +107,7 @@ func (sh *shell) toolState(t api.Tool) string {
 	return t.State
 }
 
-// short is the beginning of the first line of a text that strangers wrote.
+// short returns the beginning of the first line of a text from outside.
 func short(text string, most int) string {
 	line, rest, _ := strings.Cut(strings.TrimSpace(plain(text)), "\n")
 	more := strings.TrimSpace(rest) != ""
@@ -116,7 +118,7 @@ func short(text string, most int) string {
 		return line + " …"
 	}
 	var b strings.Builder
-	n := 1 // the dots
+	n := 1 // the ellipsis
 	for _, r := range line {
 		if n += columns(string(r)); n > most {
 			break
@@ -126,7 +128,7 @@ func short(text string, most int) string {
 	return strings.TrimRight(b.String(), " ") + "…"
 }
 
-// plain takes out what would steer a terminal: strangers wrote the text.
+// plain removes terminal control characters from a text from outside.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -6,7 +6,7 @@ type toolResetCmd struct {
 	ruleFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (toolResetCmd) Help() string {
 	return `It takes back what tool allow or tool deny decided, for the very name or pattern that was given then.
 
@@ -16,7 +16,7 @@ Examples:
     patchbay tool reset 'lamp_*'`
 }
 
-// Run takes a decision back.
+// Run removes a rule.
 func (c *toolResetCmd) Run(ctx context.Context, sh *shell) error {
 	return c.set(ctx, sh, "", sayRuleReset)
 }

@@ -11,30 +11,31 @@ import (
 	"patchbay/internal/talk"
 )
 
-// content is a block of a result, as MCP has them.
+// content is an MCP content block.
 type content struct {
 	Type     string
 	Text     string
 	MIME     string `json:"mimeType"`
-	Data     []byte // base64, of pictures and sounds
+	Data     []byte // base64 in JSON; of pictures and sounds
 	URI      string
 	Resource *struct {
 		URI  string
 		MIME string `json:"mimeType"`
 		Text string
-		Blob []byte // base64
+		Blob []byte // base64 in JSON
 	}
 }
 
 func readContent(raw json.RawMessage) ([]content, error) {
 	var blocks []content
 	if len(raw) > 0 && json.Unmarshal(raw, &blocks) != nil {
-		return nil, talk.Say{Zh: "结果读不了；--json 会原样显示", En: "the result cannot be read; --json shows it as it is"}.Wrong()
+		return nil, talk.Say{Zh: "结果读不了；--json 会原样显示",
+			En: "the result cannot be read; --json shows it as it is"}.Wrong()
 	}
 	return blocks, nil
 }
 
-// bytes are what a block has to save.
+// bytes returns the binary data of a block.
 func (c *content) bytes() (mime string, data []byte) {
 	if c.Resource != nil {
 		return c.Resource.MIME, c.Resource.Blob
@@ -42,14 +43,14 @@ func (c *content) bytes() (mime string, data []byte) {
 	return c.MIME, c.Data
 }
 
-// showContent prints the words of a result. What cannot be printed is named.
+// showContent prints the text of a result, and names what cannot be printed.
 func (sh *shell) showContent(blocks []content, structured json.RawMessage, unsaved bool) {
 	for _, c := range blocks {
 		mime, data := c.bytes()
 		switch {
 		case len(data) > 0 && unsaved:
 			sh.say(sayUnsaved, label(c.Type, mime), len(data))
-		case len(data) > 0: // saving tells
+		case len(data) > 0: // printed when it is saved
 		case c.Resource != nil && c.Resource.Text != "":
 			sh.text(c.Resource.Text)
 		case c.Text != "" || c.Type == "text":
@@ -68,7 +69,7 @@ func (sh *shell) showContent(blocks []content, structured json.RawMessage, unsav
 
 var sayUnsaved = talk.Say{Zh: "[%s，%d 字节；用 --out 文件名 保存]", En: "[%s, %d bytes; --out FILE saves it]"}
 
-// label says what a block is.
+// label describes a block.
 func label(kind, mime string) string {
 	if mime != "" {
 		return plain(mime)
@@ -76,7 +77,7 @@ func label(kind, mime string) string {
 	return plain(kind)
 }
 
-// text prints what a stranger wrote: as it is, but not what steers a terminal.
+// text prints a text from outside without terminal control characters.
 func (sh *shell) text(text string) {
 	if _, ok := terminal(sh.stdout); ok {
 		text = plain(text)
@@ -87,8 +88,8 @@ func (sh *shell) text(text string) {
 	}
 }
 
-// save writes the pictures, sounds and files of a result: the first to the file
-// of that name, those behind it to NAME-2, NAME-3 …
+// save writes the pictures, sounds and files of a result: the first to the given file, the others
+// to NAME-2, NAME-3 …
 func (sh *shell) save(blocks []content, file string) error {
 	n := 0
 	for _, c := range blocks {
@@ -108,7 +109,8 @@ func (sh *shell) save(blocks []content, file string) error {
 		fmt.Fprintf(sh.stderr, "%s: %s, %d bytes\n", name, label(c.Type, mime), len(data))
 	}
 	if n == 0 {
-		return talk.Say{Zh: "结果里没有图片、声音或文件，所以没有写入 %s", En: "the result holds no picture, sound or file, so %s was not written"}.Wrong(file)
+		return talk.Say{Zh: "结果里没有图片、声音或文件，所以没有写入 %s",
+			En: "the result holds no picture, sound or file, so %s was not written"}.Wrong(file)
 	}
 	return nil
 }

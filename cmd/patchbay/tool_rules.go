@@ -13,7 +13,7 @@ type toolRulesCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (toolRulesCmd) Help() string {
 	return `Examples:
 
@@ -35,7 +35,7 @@ var (
 
 // Run lists the rules.
 func (c *toolRulesCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		rules, err := b.Store.ToolRules.All(ctx)
 		if err != nil {
 			return err

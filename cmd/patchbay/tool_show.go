@@ -17,7 +17,7 @@ type toolShowCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (toolShowCmd) Help() string {
 	return `It shows what the tool does and, as a JSON Schema, what arguments it takes.
 
@@ -27,9 +27,9 @@ Examples:
     patchbay tool show files_read --json`
 }
 
-// Run shows the tool.
+// Run prints the tool.
 func (c *toolShowCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := findToolServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -38,19 +38,21 @@ func (c *toolShowCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if t == nil {
-		return talk.Say{Zh: "没有工具 %q；patchbay tool list --all 会列出现有的", En: "there is no tool %q; patchbay tool list --all shows those there are"}.Wrong(c.Tool)
+		return talk.Say{Zh: "没有工具 %q；patchbay tool list --all 会列出现有的",
+			En: "there is no tool %q; patchbay tool list --all shows those there are"}.Wrong(c.Tool)
 	}
 	return sh.result(t, func() { sh.showTool(t) })
 }
 
-// tool finds a tool with its schemas; nil if there is none of that name.
+// tool returns a tool with its schemas; nil if there is none of that name.
 func (r *remote) tool(ctx context.Context, user, name string) (*api.Tool, error) {
 	list, err := r.tools(ctx, user, name)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	if len(list) > 1 {
-		return nil, usage(talk.Say{Zh: "有 %d 个人的工具叫 %s；请用 --user 名称 说明是谁的", En: "%d people have a tool named %s; say whose with --user NAME"}, len(list), name)
+		return nil, usage(talk.Say{Zh: "有 %d 个人的工具叫 %s；请用 --user 名称 说明是谁的",
+			En: "%d people have a tool named %s; say whose with --user NAME"}, len(list), name)
 	}
 	return &list[0], nil
 }
@@ -73,7 +75,7 @@ func (sh *shell) showTool(t *api.Tool) {
 	sh.aboutTool(t)
 }
 
-// aboutTool says what a tool does and what it takes.
+// aboutTool prints the description of a tool and its arguments.
 func (sh *shell) aboutTool(t *api.Tool) {
 	for _, text := range []string{t.Title, t.Description} {
 		if text = strings.TrimSpace(plain(text)); text != "" {

@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"patchbay/internal/api"
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 )
 
-// withLamp is a desk with a person, a bot, a running server, and a lamp whose
-// tools have joined.
+// withLamp returns a desk with a person, a bot, a running server, and a lamp whose tools are
+// connected.
 func withLamp(t *testing.T) (*desk, *server) {
 	t.Helper()
 	d := withParrot(t)
@@ -24,7 +24,7 @@ func withLamp(t *testing.T) (*desk, *server) {
 	return d, s
 }
 
-// states are the tools that a list has, by name.
+// states returns the tools of a list by name.
 func (d *desk) states(args ...string) map[string]api.Tool {
 	d.t.Helper()
 	var list []api.Tool
@@ -46,12 +46,14 @@ func TestToolsAreKnownToAServer(t *testing.T) {
 func TestToolList(t *testing.T) {
 	d, s := withLamp(t)
 	got := d.states()
-	if _, there := got["lamp_burn"]; there || got["lamp_set"].State != api.ToolAllowed || got["send_message"].State != api.ToolAllowed {
+	if _, there := got["lamp_burn"]; there || got["lamp_set"].State != api.ToolAllowed ||
+		got["send_message"].State != api.ToolAllowed {
 		t.Errorf("listed are %+v", got)
 	}
 	got = d.states("--all")
 	lamp := got["lamp_state"]
-	if got["lamp_burn"].State != api.ToolDangerous || lamp.OwnerName != "ada" || lamp.Provider != "upstream:1" || lamp.Kind != "upstream" || !lamp.ReadOnly {
+	if got["lamp_burn"].State != api.ToolDangerous || lamp.OwnerName != "ada" || lamp.Provider != "upstream:1" ||
+		lamp.Kind != "upstream" || !lamp.ReadOnly {
 		t.Errorf("listed are %+v", got)
 	}
 	text := d.ok("tool", "list")
@@ -73,7 +75,8 @@ func TestToolList(t *testing.T) {
 func TestToolShow(t *testing.T) {
 	d, _ := withLamp(t)
 	got := d.ok("tool", "show", "lamp_set")
-	for _, want := range []string{"lamp_set (allowed, from lamp)", "ada", "Set the light.\nAll of it.", "\nArguments\n{\n", `"level": {`} {
+	for _, want := range []string{"lamp_set (allowed, from lamp)", "ada", "Set the light.\nAll of it.",
+		"\nArguments\n{\n", `"level": {`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -114,22 +117,25 @@ func TestToolCall(t *testing.T) {
 	if o := d.do(`{"level":7}`, "tool", "call", "lamp_set", "--args", "@-"); o.stdout != `{"level":7}`+"\n" {
 		t.Errorf("from standard input it gives %+v", o)
 	}
-	if o := d.do("", "tool", "call", "lamp_dim"); o.stdout != "dark\n" || o.stderr != "1/3 dimming\n2/3 dimming\n3/3 dimming\n" {
+	if o := d.do("", "tool", "call", "lamp_dim"); o.stdout != "dark\n" ||
+		o.stderr != "1/3 dimming\n2/3 dimming\n3/3 dimming\n" {
 		t.Errorf("with progress it gives %+v", o)
 	}
 	var line api.ToolLine
 	d.json(&line, "tool", "call", "lamp_state")
-	if !line.End || line.Result == nil || line.Result.Words() != "it is on" {
+	if !line.End || line.Result == nil || line.Result.PlainText() != "it is on" {
 		t.Errorf("as JSON it is %+v", line)
 	}
 }
 
 func TestToolCallFails(t *testing.T) {
 	d, _ := withLamp(t)
-	if o := d.do("", "tool", "call", "lamp_fail"); o.code != exitFailed || o.stdout != "there is no bulb\n" || o.stderr != "patchbay: lamp_fail says that it failed\n" {
+	if o := d.do("", "tool", "call", "lamp_fail"); o.code != exitFailed || o.stdout != "there is no bulb\n" ||
+		o.stderr != "patchbay: lamp_fail says that it failed\n" {
 		t.Errorf("a tool that fails gives %+v", o)
 	}
-	if o := d.do("", "tool", "call", "lamp_burn", "--json"); o.code != exitFailed || !strings.Contains(o.stdout, `"code": "denied"`) {
+	if o := d.do("", "tool", "call", "lamp_burn", "--json"); o.code != exitFailed ||
+		!strings.Contains(o.stdout, `"code": "denied"`) {
 		t.Errorf("a dangerous tool gives %+v", o)
 	}
 	for _, c := range []struct {
@@ -139,7 +145,8 @@ func TestToolCallFails(t *testing.T) {
 	}{
 		{exitFailed, []string{"nothing", "a=b"}, []string{"Unknown tool: nothing", "unknown_tool"}},
 		{exitFailed, []string{"lamp_burn"}, []string{"dangerous", "patchbay tool allow lamp_burn", "(denied)"}},
-		{exitFailed, []string{"lamp_set", "--args", `{"level":"x"}`}, []string{"level must be integer", "(bad_arguments)"}},
+		{exitFailed, []string{"lamp_set", "--args", `{"level":"x"}`},
+			[]string{"level must be integer", "(bad_arguments)"}},
 		{exitFailed, []string{"lamp_set", "--user", "nobody"}, []string{`nobody named "nobody"`}},
 		{exitFailed, []string{"lamp_state", "--out", filepath.Join(t.TempDir(), "x.png")}, []string{"no picture"}},
 		{exitUsage, []string{"lamp_set", "level=five"}, []string{`level: "five"`, "JSON: integer"}},
@@ -153,7 +160,8 @@ func TestToolCallFails(t *testing.T) {
 
 func TestToolCallSavesPictures(t *testing.T) {
 	d, _ := withLamp(t)
-	if got := d.ok("tool", "call", "lamp_shoot"); got != "two views\n[image/png, 5 bytes; --out FILE saves it]\n[image/png, 6 bytes; --out FILE saves it]\n" {
+	if got := d.ok("tool", "call",
+		"lamp_shoot"); got != "two views\n[image/png, 5 bytes; --out FILE saves it]\n[image/png, 6 bytes; --out FILE saves it]\n" {
 		t.Errorf("without a file it prints %q", got)
 	}
 	file := filepath.Join(t.TempDir(), "view.png")
@@ -167,7 +175,7 @@ func TestToolCallSavesPictures(t *testing.T) {
 	}
 }
 
-// Who goes away in the middle of a call calls it off.
+// A client that disconnects during a call cancels it.
 func TestToolCallIsCalledOff(t *testing.T) {
 	d, _ := withLamp(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,10 +204,11 @@ func TestToolRules(t *testing.T) {
 	}
 	var set ruleSet
 	d.json(&set, "tool", "allow", "lamp_burn")
-	if set.User != "ada" || set.Tool != "lamp_burn" || set.Rule != board.RuleAllow || set.Matches == nil || *set.Matches != 1 {
+	if set.User != "ada" || set.Tool != "lamp_burn" || set.Rule != hub.RuleAllow || set.Matches == nil ||
+		*set.Matches != 1 {
 		t.Errorf("set is %+v", set)
 	}
-	if state := d.states()["lamp_burn"].State; state != api.ToolAllowed { // at once, without waiting
+	if state := d.states()["lamp_burn"].State; state != api.ToolAllowed { // in effect at once
 		t.Errorf("what was just allowed is %q", state)
 	}
 	if got := d.ok("tool", "call", "lamp_burn"); got != "burnt\n" {
@@ -207,12 +216,13 @@ func TestToolRules(t *testing.T) {
 	}
 	d.ok("tool", "deny", "lamp_*")
 	d.failing(exitFailed, "", []string{"tool", "call", "lamp_state"}, "not allowed here", "denied")
-	if got := d.ok("tool", "allow", "lamp_burn"); !strings.Contains(got, "The rule lamp_* denies it still") || !strings.Contains(got, "tool reset 'lamp_*'") {
+	if got := d.ok("tool", "allow", "lamp_burn"); !strings.Contains(got, "The rule lamp_* denies it still") ||
+		!strings.Contains(got, "tool reset 'lamp_*'") {
 		t.Errorf("a tool that stays denied is allowed with %q", got)
 	}
 	var rows []ruleRow
 	d.json(&rows, "tool", "rules", "--user", "ada")
-	if len(rows) != 2 || rows[0].Tool != "lamp_*" || rows[0].Rule != board.RuleDeny || rows[1].OwnerName != "ada" {
+	if len(rows) != 2 || rows[0].Tool != "lamp_*" || rows[0].Rule != hub.RuleDeny || rows[1].OwnerName != "ada" {
 		t.Errorf("the rules are %+v", rows)
 	}
 	d.ok("tool", "reset", "lamp_*")
@@ -225,15 +235,15 @@ func TestToolRules(t *testing.T) {
 	d.failing(exitFailed, "", []string{"tool", "rules", "--user", "bob"}, `nobody named "bob"`)
 }
 
-// Everybody sees their own tools alone, apart from those who run the
-// installation.
+// People see only their own tools, except administrators.
 func TestToolsOfOthers(t *testing.T) {
 	d := withParrot(t)
 	d.ok("user", "add", "bob", "--role", "member")
 	s := d.serve()
 	peer := servePeer(t, "")
 	d.ok("upstream", "add", "lamp", "--user", "ada", "--url", peer)
-	d.ok("upstream", "add", "lamp", "--user", "bob", "--url", peer, "--no-check") // a member reaches no private address
+	// members may not use private addresses
+	d.ok("upstream", "add", "lamp", "--user", "bob", "--url", peer, "--no-check")
 	d.awaitTool("lamp_set")
 	d.ok("tool", "deny", "send_message", "--user", "bob")
 	var operator, admin, rest struct{ Key string }
@@ -245,13 +255,16 @@ func TestToolsOfOthers(t *testing.T) {
 	}
 
 	key := func(key string, args ...string) []string { return append(args, "--server", s.URL, "--key", key) }
-	if got := d.states(key(operator.Key, "--all")...); got["lamp_set"].Name != "" || got["send_message"].State != api.ToolDenied || got["list_bots"].Name == "" {
+	if got := d.states(key(operator.Key, "--all")...); got["lamp_set"].Name != "" ||
+		got["send_message"].State != api.ToolDenied || got["list_bots"].Name == "" {
 		t.Errorf("bob sees %+v", got)
 	}
-	if got := d.states(key(rest.Key, "--all")...); got["lamp_set"].State != api.ToolDenied || got["send_message"].State != api.ToolAllowed {
+	if got := d.states(key(rest.Key, "--all")...); got["lamp_set"].State != api.ToolDenied ||
+		got["send_message"].State != api.ToolAllowed {
 		t.Errorf("a key with rules sees %+v", got)
 	}
-	if got := d.states(key(admin.Key)...); got["lamp_set"].State != api.ToolAllowed || got["lamp_set"].OwnerName != "ada" {
+	if got := d.states(key(admin.Key)...); got["lamp_set"].State != api.ToolAllowed ||
+		got["lamp_set"].OwnerName != "ada" {
 		t.Errorf("ada sees %+v", got)
 	}
 	d.failing(exitFailed, "", key(operator.Key, "tool", "list", "--user", "ada"), "scope admin")
@@ -259,23 +272,25 @@ func TestToolsOfOthers(t *testing.T) {
 	d.failing(exitFailed, "", key(operator.Key, "tool", "call", "lamp_state"), "Unknown tool")
 	d.failing(exitFailed, "", key(operator.Key, "tool", "call", "lamp_state", "--user", "ada"), "scope admin")
 	d.failing(exitFailed, "", key(operator.Key, "calls", "--user", "ada"), "scope admin")
-	d.failing(exitFailed, "", key(admin.Key, "tool", "call", "send_message", "--user", "bob", "--args", `{"botId":"1","message":"x"}`), "denied")
+	d.failing(exitFailed, "", key(admin.Key, "tool", "call", "send_message", "--user", "bob", "--args",
+		`{"botId":"1","message":"x"}`), "denied")
 	d.failing(exitFailed, "", []string{"tool", "call", "lamp_state"}, "2 people", "--user NAME")
 	if got := d.ok("tool", "call", "lamp_state", "--user", "ada"); got != "it is on\n" {
 		t.Errorf("for ada it says %q", got)
 	}
 
-	// What is everybody's is listed once, and for whoever has decided about it.
+	// A tool that everybody has is listed once, and again for each person with a rule about it.
 	var all []api.Tool
 	d.json(&all, "tool", "list", "--all")
 	count := map[string]int{}
 	for _, tool := range all {
 		count[tool.Name+" "+tool.OwnerName+" "+tool.State]++
 	}
-	if count["list_bots  allowed"] != 1 || count["send_message  allowed"] != 1 || count["send_message bob denied"] != 1 || count["lamp_set ada allowed"] != 1 {
+	if count["list_bots  allowed"] != 1 || count["send_message  allowed"] != 1 ||
+		count["send_message bob denied"] != 1 || count["lamp_set ada allowed"] != 1 {
 		t.Errorf("everybody's tools are %v", count)
 	}
-	d.until("the records", func() bool { // those of tools that only read are written a moment later
+	d.until("the records", func() bool { // records of read-only tools are written a moment later
 		var mine, everybodys []control.Call
 		d.json(&mine, key(operator.Key, "calls")...)
 		d.json(&everybodys, key(admin.Key, "calls")...)
@@ -294,16 +309,19 @@ func TestCalls(t *testing.T) {
 	d.do("", "tool", "call", "nothing")
 	d.ok("tool", "call", "lamp_set", "level=3", "--server", s.URL, "--key", key.Key)
 	var calls []control.Call
-	d.until("the records", func() bool { // of a refused call it is written a moment later
-		calls = nil // what is left out keeps what it was
+	d.until("the records", func() bool { // the record of a refused call is written a moment later
+		calls = nil // omitted fields would keep their values
 		d.json(&calls, "calls")
 		return len(calls) == 3
 	})
 	set, nothing, fail := calls[0], calls[1], calls[2]
-	if set.Tool != "lamp_set" || set.PersonName != "ada" || set.KeyName != "laptop" || set.Door != "cli" || set.Outcome != "done" || set.Args != `{"level":3}` {
+	if set.Tool != "lamp_set" || set.PersonName != "ada" || set.KeyName != "laptop" || set.Channel != "cli" ||
+		set.Outcome != "done" || set.Args != `{"level":3}` {
 		t.Errorf("the newest is %+v", set)
 	}
-	if nothing.Outcome != "refused" || nothing.Code != "unknown_tool" || fail.Outcome != "trouble" || fail.Cause != "there is no bulb" || fail.Args != "" || fail.Program != "patchbay" || fail.Actor != "-" || set.Actor != "" || set.Address != "127.0.0.1" {
+	if nothing.Outcome != "refused" || nothing.Code != "unknown_tool" || fail.Outcome != "tool_error" ||
+		fail.Cause != "there is no bulb" || fail.Args != "" || fail.Program != "patchbay" || fail.Actor != "-" ||
+		set.Actor != "" || set.Address != "127.0.0.1" {
 		t.Errorf("there are %+v, %+v and %+v", set, nothing, fail)
 	}
 	for _, c := range []struct {
@@ -327,7 +345,8 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	table := d.ok("calls")
-	for _, want := range []string{"ada/laptop  ", "command line for ada", "cli   127.0.0.1", "unknown_tool: Unknown tool: nothing", "there is no bulb"} {
+	for _, want := range []string{"ada/laptop  ", "command line for ada", "cli      127.0.0.1",
+		"unknown_tool: Unknown tool: nothing", "there is no bulb"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("%q is not in\n%s", want, table)
 		}

@@ -16,7 +16,7 @@ type unbindCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (unbindCmd) Help() string {
 	return `Examples:
 
@@ -29,7 +29,7 @@ var sayUnbound = talk.Say{Zh: "已从 %[2]s 解除 %[1]d 个绑定。", En: "%d 
 
 // Run unbinds one wearer or all.
 func (c *unbindCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		bot, err := findBot(ctx, b, c.Bot)
 		if err != nil {
 			return err
@@ -48,29 +48,33 @@ func (c *unbindCmd) Run(ctx context.Context, sh *shell) error {
 				return err
 			}
 		}
-		return sh.result(map[string]any{"bot": bot.Number, "unbound": len(chosen)}, func() { sh.say(sayUnbound, len(chosen), bot.Name) })
+		return sh.result(map[string]any{"bot": bot.Number, "unbound": len(chosen)},
+			func() { sh.say(sayUnbound, len(chosen), bot.Name) })
 	})
 }
 
-// choose picks those who are meant.
+// choose selects the wearers to unbind.
 func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Binding, error) {
 	if c.UserID == "" {
 		switch {
 		case len(wearers) == 0:
 			return nil, talk.Say{Zh: "%s 没有绑定任何人", En: "nobody is bound to %s"}.Wrong(bot.Name)
 		case len(wearers) > 1 && !c.All:
-			return nil, usage(talk.Say{Zh: "有 %d 位佩戴者绑定了 %s；请用 --user-id 说明是哪位（patchbay bind %d --list 会列出），或用 --all", En: "%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all"}, len(wearers), bot.Name, bot.Number)
+			return nil, usage(talk.Say{Zh: "有 %d 位佩戴者绑定了 %s；请用 --user-id 说明是哪位（patchbay bind %d --list 会列出），或用 --all",
+				En: "%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all"}, len(wearers), bot.Name, bot.Number)
 		}
 		return wearers, nil
 	}
 	var chosen []store.Binding
 	for _, w := range wearers {
 		if w.UserID == c.UserID {
-			chosen = append(chosen, w) // the same id under two publishers: both
+			chosen = append(chosen, w) // the same ID under two publishers: both
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, talk.Say{Zh: "没有 id 为 %q 的人绑定了 %s；patchbay bind %d --list 会列出有谁", En: "nobody with the id %q is bound to %s; patchbay bind %d --list shows who is"}.Wrong(c.UserID, bot.Name, bot.Number)
+		return nil, talk.Say{Zh: "没有 id 为 %q 的人绑定了 %s；patchbay bind %d --list 会列出有谁",
+			En: "nobody with the id %q is bound to %s; patchbay bind %d --list shows who is"}.Wrong(c.UserID, bot.Name,
+			bot.Number)
 	}
 	return chosen, nil
 }

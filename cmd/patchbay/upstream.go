@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
 	"patchbay/internal/config"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -21,9 +21,9 @@ type upstreamFlags struct {
 	dataFlags `embed:""`
 }
 
-// found opens the data and finds the upstream.
-func (f *upstreamFlags) found(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
-	return f.with(ctx, sh, func(b *app.Base) error {
+// resolve opens the data, finds the upstream, and calls then with both.
+func (f *upstreamFlags) resolve(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
+	return f.withData(ctx, sh, func(b *app.Base) error {
 		u, err := findUpstream(ctx, b, f.User, f.Name)
 		if err != nil {
 			return err
@@ -54,64 +54,70 @@ func findUpstream(ctx context.Context, b *app.Base, user, name string) (u store.
 	}
 	switch n {
 	case 0:
-		return u, talk.Say{Zh: "没有上游 %q；patchbay upstream list 会列出现有的", En: "there is no upstream %q; patchbay upstream list shows those there are"}.Wrong(name)
+		return u, talk.Say{Zh: "没有上游 %q；patchbay upstream list 会列出现有的",
+			En: "there is no upstream %q; patchbay upstream list shows those there are"}.Wrong(name)
 	case 1:
 		return u, nil
 	}
-	return u, usage(talk.Say{Zh: "有 %d 个人的上游叫 %s；请用 --user 名称 说明是谁的", En: "%d people have an upstream named %s; say whose with --user NAME"}, n, name)
+	return u, usage(talk.Say{Zh: "有 %d 个人的上游叫 %s；请用 --user 名称 说明是谁的",
+		En: "%d people have an upstream named %s; say whose with --user NAME"}, n, name)
 }
 
-// serverFound is what a look at a server found.
+// serverFound is the result of checking a server.
 type serverFound struct {
 	Server    string   `json:"server"`
 	Version   string   `json:"server_version,omitempty"`
 	Protocol  string   `json:"protocol"`
 	Transport string   `json:"transport"`
-	Tools     []string `json:"tools"` // by their full names
+	Tools     []string `json:"tools"` // full names
 	Hidden    int      `json:"hidden,omitempty"`
 	Skipped   int      `json:"skipped,omitempty"`
 	Cut       bool     `json:"cut,omitempty"`
 }
 
-// checkUpstream looks at a server once.
-func checkUpstream(ctx context.Context, sh *shell, b *app.Base, owner store.Person, slug string, s *upstream.Settings) (*serverFound, error) {
+// checkUpstream connects to a server once and reads its tools.
+func checkUpstream(ctx context.Context, sh *shell, b *app.Base, owner store.Person, slug string,
+	s *upstream.Settings) (*serverFound, error) {
 	report, err := b.CheckUpstream(ctx, owner, slug, s, sh.logger(), thisBuild().Version)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if trouble, ok := errors.AsType[*upstream.Trouble](err); ok {
-		return nil, errors.New(troubleText(trouble.Told.In(sh.lang), trouble.Cause))
+	if trouble, ok := errors.AsType[*upstream.ConnectionError](err); ok {
+		return nil, errors.New(problemText(trouble.Message.In(sh.lang), trouble.Cause))
 	}
 	if err != nil {
 		return nil, err
 	}
 	f := &serverFound{
 		Server: report.Server, Version: report.Version, Protocol: report.Protocol, Transport: report.Transport,
-		Tools: []string{}, Hidden: report.Hidden, Skipped: report.Skipped, Cut: report.Cut,
+		Tools: []string{}, Hidden: report.Hidden, Skipped: report.Skipped, Cut: report.Truncated,
 	}
-	at := board.Outlet{Slug: slug}
+	at := hub.ProviderRef{Slug: slug}
 	for _, t := range report.Tools {
 		f.Tools = append(f.Tools, at.FullName(t.Name))
 	}
 	return f, nil
 }
 
-// troubleText is what is wrong, and the cause behind it.
-func troubleText(told, cause string) string {
+// problemText joins an error message and its cause.
+func problemText(told, cause string) string {
 	if cause == "" {
 		return told
 	}
-	return told + " (" + plain(oneLine(cause)) + ")"
+	return told + " (" + plain(singleLine(cause)) + ")"
 }
 
 var (
 	sayFoundServer = talk.Say{Zh: "已连接到 %s（MCP %s，%s）：%d 个工具。", En: "Connected to %s (MCP %s, %s): tools: %d."}
-	sayFoundHidden = talk.Say{Zh: "另有 %d 个被设置 allow 或 deny 排除。", En: "Left out by its settings allow and deny: %d more."}
-	sayFoundBad    = talk.Say{Zh: "另有 %d 个无法使用（名称或参数说明无效），已跳过。", En: "Skipped, since their names or schemas cannot be used: %d more."}
-	sayFoundCut    = talk.Say{Zh: "工具太多，没有全部接入；用 allow 选择，或提高 max_tools。", En: "It has more tools than are taken over; choose with allow, or raise max_tools."}
+	sayFoundHidden = talk.Say{Zh: "另有 %d 个被设置 allow 或 deny 排除。",
+		En: "Left out by its settings allow and deny: %d more."}
+	sayFoundBad = talk.Say{Zh: "另有 %d 个无法使用（名称或参数说明无效），已跳过。",
+		En: "Skipped, since their names or schemas cannot be used: %d more."}
+	sayFoundCut = talk.Say{Zh: "工具太多，没有全部接入；用 allow 选择，或提高 max_tools。",
+		En: "It has more tools than are taken over; choose with allow, or raise max_tools."}
 )
 
-// toolsNamed is how many tools are named after a look at a server.
+// toolsNamed is how many tools are listed by name after a check.
 const toolsNamed = 5
 
 func (sh *shell) showFound(f *serverFound) {
@@ -142,15 +148,15 @@ func (sh *shell) showLeftOut(hidden, skipped int, cut bool) {
 	}
 }
 
-// endpointURL is where a tool server connects to, with the token that lets it in.
+// endpointURL returns the URL that a tool server connects to, with its token.
 func endpointURL(c *config.Config, token string) string {
 	return "ws" + strings.TrimPrefix(outsideURL(c), "http") + "/mcp_endpoint/mcp/?token=" + token
 }
 
-// localUpstreams lists the upstreams of a data folder, as the server that runs
-// on it sees them if there is one.
+// localUpstreams lists the upstreams of a data directory, with the state from its running server,
+// if there is one.
 func localUpstreams(ctx context.Context, sh *shell, b *app.Base) (rows []control.Upstream, live bool, err error) {
-	r, err := running(ctx, sh, b.Config)
+	r, err := findRunning(ctx, sh, b.Config)
 	if err != nil {
 		return nil, false, err
 	}
@@ -164,7 +170,8 @@ func localUpstreams(ctx context.Context, sh *shell, b *app.Base) (rows []control
 	}
 	people, err := names(ctx, b)
 	for _, u := range list {
-		rows = append(rows, control.Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: control.UpstreamHealth{Where: b.UpstreamWhere(u)}})
+		rows = append(rows, control.Upstream{Upstream: u, OwnerName: people[u.Owner],
+			UpstreamHealth: control.UpstreamHealth{Where: b.UpstreamWhere(u)}})
 	}
 	return rows, false, err
 }

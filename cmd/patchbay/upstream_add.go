@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -28,7 +28,7 @@ type upstreamAddCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (upstreamAddCmd) Help() string {
 	return `An upstream is a server of tools (MCP) that somebody else wrote. Its tools join the board, and programs and bots of its owner can call them. The server is looked at before it is saved. Settings are allow and deny (tools by their names there), timeout, concurrent, max_tools, transport (http, sse or stdio) and, for a command, dir. A command runs on this machine, as the account that runs the server; its secrets belong in --env, since arguments are shown.
 
@@ -42,22 +42,24 @@ Examples:
     patchbay upstream add xiaozhi --cloud @address.txt --tools 'lamp_*' --tools weather_now`
 }
 
-// upstreamAdded is what adding an upstream brought.
+// upstreamAdded is the result of adding an upstream.
 type upstreamAdded struct {
 	ID    int64  `json:"id"`
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	Token string `json:"token,omitempty"`
-	// URL is where a tool server connects to, with the token.
+	// URL is what a tool server connects to, with the token.
 	URL   string       `json:"url,omitempty"`
 	Found *serverFound `json:"found,omitempty"`
 }
 
 var (
-	sayUpstreamAdded = talk.Say{Zh: "上游 %s 已添加，它的工具名以 %s_ 开头。", En: "The upstream %s is added; the names of its tools begin with %s_."}
-	sayTakenUp       = talk.Say{Zh: "运行中的服务会在几秒内连接它。", En: "A running server connects to it within seconds."}
-	sayEndpointURL   = talk.Say{Zh: "把这个地址交给工具服务器（含令牌，请现在保存，之后不会再显示）：", En: "Give this address to the tool server (it holds the token; keep it now, it is not shown again):"}
-	sayCloudAdded    = talk.Say{
+	sayUpstreamAdded = talk.Say{Zh: "上游 %s 已添加，它的工具名以 %s_ 开头。",
+		En: "The upstream %s is added; the names of its tools begin with %s_."}
+	sayTakenUp     = talk.Say{Zh: "运行中的服务会在几秒内连接它。", En: "A running server connects to it within seconds."}
+	sayEndpointURL = talk.Say{Zh: "把这个地址交给工具服务器（含令牌，请现在保存，之后不会再显示）：",
+		En: "Give this address to the tool server (it holds the token; keep it now, it is not shown again):"}
+	sayCloudAdded = talk.Say{
 		Zh: "上游 %s 已添加。从现在起，%s 的服务可以调用这些工具：%s。收回：patchbay upstream rm %s%s",
 		En: "The upstream %s is added. From now on the service at %s can call these tools: %s. To end that: patchbay upstream rm %s%s",
 	}
@@ -65,10 +67,10 @@ var (
 
 // Run adds the upstream.
 func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
-	if err := board.CheckSlug(c.Name); err != nil {
+	if err := hub.CheckSlug(c.Name); err != nil {
 		return err
 	}
-	if err := c.fit(); err != nil {
+	if err := c.checkFlags(); err != nil {
 		return err
 	}
 	kind, settings, err := c.settings(sh)
@@ -78,12 +80,12 @@ func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err := settings.Validate(); err != nil {
 		return err
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, c.User)
 		if err != nil {
 			return err
 		}
-		if err := c.free(ctx, b, p); err != nil {
+		if err := c.checkNameFree(ctx, b, p); err != nil {
 			return err
 		}
 		added := upstreamAdded{Name: c.Name, Kind: kind}
@@ -92,7 +94,8 @@ func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				return talk.Say{Zh: "%v 没有保存任何内容；--no-check 仍会保存", En: "%v Nothing was saved; --no-check saves it nevertheless"}.Wrong(err)
+				return talk.Say{Zh: "%v 没有保存任何内容；--no-check 仍会保存",
+					En: "%v Nothing was saved; --no-check saves it nevertheless"}.Wrong(err)
 			}
 		}
 		u, token, err := b.AddUpstream(ctx, p, c.Name, kind, settings)
@@ -107,8 +110,8 @@ func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-// free finds out early that the name is taken, before a server is looked at.
-func (c *upstreamAddCmd) free(ctx context.Context, b *app.Base, p store.Person) error {
+// checkNameFree fails early if the name is taken, before the server is checked.
+func (c *upstreamAddCmd) checkNameFree(ctx context.Context, b *app.Base, p store.Person) error {
 	mine, err := b.Store.Upstreams.ByOwner(ctx, p.ID)
 	for _, u := range mine {
 		if u.Slug == c.Name {
@@ -118,8 +121,8 @@ func (c *upstreamAddCmd) free(ctx context.Context, b *app.Base, p store.Person) 
 	return err
 }
 
-// fit finds flags that do not go together.
-func (c *upstreamAddCmd) fit() error {
+// checkFlags rejects flags that exclude each other.
+func (c *upstreamAddCmd) checkFlags() error {
 	ways := 0
 	for _, given := range []bool{c.URL != "", len(c.Command) > 0, c.Endpoint, c.Cloud != ""} {
 		if given {
@@ -128,15 +131,19 @@ func (c *upstreamAddCmd) fit() error {
 	}
 	switch {
 	case ways != 1:
-		return usage(talk.Say{Zh: "请说明怎样连接：--url 网址、-- 命令、--endpoint 或 --cloud 网址，只选其一", En: "say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them"})
+		return usage(talk.Say{Zh: "请说明怎样连接：--url 网址、-- 命令、--endpoint 或 --cloud 网址，只选其一",
+			En: "say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them"})
 	case c.URL == "" && (c.Token != "" || len(c.Header) > 0):
-		return usage(talk.Say{Zh: "--token 和 --header 要和 --url 一起用；命令的密钥请用 --env 给出", En: "--token and --header go with --url; give a command its secrets by --env"})
+		return usage(talk.Say{Zh: "--token 和 --header 要和 --url 一起用；命令的密钥请用 --env 给出",
+			En: "--token and --header go with --url; give a command its secrets by --env"})
 	case len(c.Command) == 0 && len(c.Env) > 0:
 		return usage(talk.Say{Zh: "--env 要和命令一起用", En: "--env goes with a command"})
 	case c.Cloud == "" && len(c.Tools) > 0:
-		return usage(talk.Say{Zh: "--tools 要和 --cloud 一起用；用 --set allow=… 选择服务器的工具", En: "--tools goes with --cloud; --set allow=… chooses among the tools of a server"})
+		return usage(talk.Say{Zh: "--tools 要和 --cloud 一起用；用 --set allow=… 选择服务器的工具",
+			En: "--tools goes with --cloud; --set allow=… chooses among the tools of a server"})
 	case c.Cloud != "" && len(c.Tools) == 0:
-		return usage(talk.Say{Zh: "缺少 --tools：请说明该服务可以调用哪些工具，例如 --tools 'lamp_*'", En: "--tools is missing: say which tools the service may call, such as --tools 'lamp_*'"})
+		return usage(talk.Say{Zh: "缺少 --tools：请说明该服务可以调用哪些工具，例如 --tools 'lamp_*'",
+			En: "--tools is missing: say which tools the service may call, such as --tools 'lamp_*'"})
 	}
 	return nil
 }
@@ -149,14 +156,14 @@ func (c *upstreamAddCmd) settings(sh *shell) (kind string, s app.UpstreamSetting
 	switch {
 	case c.Endpoint:
 		s := new(app.EndpointSettings)
-		return app.UpstreamDialsIn, s, board.Assign(s, set)
+		return app.UpstreamDialsIn, s, hub.Assign(s, set)
 	case c.Cloud != "":
 		address, err := sh.value(c.Cloud)
 		if err != nil {
 			return "", nil, fmt.Errorf("--cloud: %w", err)
 		}
 		s := &app.CloudSettings{URL: address, Allow: c.Tools}
-		return app.UpstreamCloud, s, board.Assign(s, set)
+		return app.UpstreamCloud, s, hub.Assign(s, set)
 	}
 	m := &upstream.Settings{URL: c.URL}
 	if len(c.Command) > 0 {
@@ -171,16 +178,17 @@ func (c *upstreamAddCmd) settings(sh *shell) (kind string, s app.UpstreamSetting
 	if m.Env, err = sh.pairs(c.Env); err != nil {
 		return "", nil, err
 	}
-	return app.UpstreamMCP, m, board.Assign(m, set)
+	return app.UpstreamMCP, m, hub.Assign(m, set)
 }
 
-// headers reads headers given as "name: value".
+// headers parses headers given as "name: value".
 func (sh *shell) headers(texts []string) (map[string]string, error) {
 	headers := make(map[string]string, len(texts))
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, usage(talk.Say{Zh: "--header 要像 'X-API-Key: 值' 这样", En: "--header has to look like 'X-API-Key: value'"})
+			return nil, usage(talk.Say{Zh: "--header 要像 'X-API-Key: 值' 这样",
+				En: "--header has to look like 'X-API-Key: value'"})
 		}
 		value, err := sh.value(strings.TrimSpace(value))
 		if err != nil {
@@ -197,7 +205,7 @@ func (c *upstreamAddCmd) show(sh *shell, added upstreamAdded, where string) {
 	}
 	switch added.Kind {
 	case app.UpstreamCloud:
-		sh.say(sayCloudAdded, c.Name, where, join(c.Tools), c.Name, c.again())
+		sh.say(sayCloudAdded, c.Name, where, join(c.Tools), c.Name, c.retryFlags())
 	case app.UpstreamDialsIn:
 		sh.say(sayUpstreamAdded, c.Name, c.Name)
 		sh.say(sayEndpointURL)

@@ -13,7 +13,7 @@ type upstreamCheckCmd struct {
 	upstreamFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (upstreamCheckCmd) Help() string {
 	return `It connects to the server once, from here, and reads its list of tools. The exit code is 1 if that fails.
 
@@ -23,16 +23,18 @@ Examples:
     patchbay upstream check weather --json`
 }
 
-// Run looks at the server.
+// Run checks the server.
 func (c *upstreamCheckCmd) Run(ctx context.Context, sh *shell) error {
-	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
 		s, err := b.ReadUpstream(u)
 		if err != nil {
 			return err
 		}
 		m, ok := s.(*upstream.Settings)
 		if !ok {
-			return talk.Say{Zh: "%s 的连接情况只有运行中的服务知道；请看：patchbay upstream list%s", En: "only a running server knows how %s is connected; see: patchbay upstream list%s"}.Wrong(u.Slug, c.again())
+			return talk.Say{Zh: "%s 的连接情况只有运行中的服务知道；请看：patchbay upstream list%s",
+				En: "only a running server knows how %s is connected; see: patchbay upstream list%s"}.Wrong(u.Slug,
+				c.retryFlags())
 		}
 		owner, err := b.Store.People.ByID(ctx, u.Owner)
 		if err != nil {

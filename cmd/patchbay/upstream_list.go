@@ -15,7 +15,7 @@ type upstreamListCmd struct {
 	serverFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (upstreamListCmd) Help() string {
 	return `How their connections are is known only while a server runs.
 
@@ -39,7 +39,7 @@ func (c *upstreamListCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.upstreamTable(rows)
 	}
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		rows, _, err := localUpstreams(ctx, sh, b)
 		if err != nil {
 			return err
@@ -51,7 +51,8 @@ func (c *upstreamListCmd) Run(ctx context.Context, sh *shell) error {
 var (
 	sayWhere       = talk.Say{Zh: "位置", En: "WHERE"}
 	sayToolCount   = talk.Say{Zh: "工具", En: "TOOLS"}
-	sayNoUpstreams = talk.Say{Zh: "还没有上游。接入一个工具服务器：patchbay upstream add --help", En: "There are no upstreams yet. Plug a server of tools in: patchbay upstream add --help"}
+	sayNoUpstreams = talk.Say{Zh: "还没有上游。接入一个工具服务器：patchbay upstream add --help",
+		En: "There are no upstreams yet. Plug a server of tools in: patchbay upstream add --help"}
 	sayConnecting  = talk.Say{Zh: "连接中", En: "connecting"}
 	sayWaits       = talk.Say{Zh: "等待中", En: "waiting"}
 	sayElsewhere   = talk.Say{Zh: "由另一实例连接", En: "by another instance"}
@@ -69,13 +70,14 @@ func (sh *shell) upstreamTable(rows []control.Upstream) error {
 		}
 		var cells [][]string
 		for _, u := range rows {
-			cells = append(cells, []string{u.Slug, u.Kind, u.OwnerName, u.Where, sh.upstreamState(u.State), toolCount(u), u.Trouble})
+			cells = append(cells, []string{u.Slug, u.Kind, u.OwnerName, u.Where, sh.upstreamState(u.State),
+				toolCount(u), u.Problem})
 		}
 		sh.table([]talk.Say{sayName, sayKind, sayOwner, sayWhere, sayState, sayToolCount, {}}, cells)
 	})
 }
 
-// upstreamState is how the connection is, as far as is known.
+// upstreamState returns the name of a connection state.
 func (sh *shell) upstreamState(state string) string {
 	switch state {
 	case "":
@@ -94,7 +96,7 @@ func (sh *shell) upstreamState(state string) string {
 	return state
 }
 
-// toolCount is how many tools there are, as far as is known; + if there are more.
+// toolCount returns the number of tools as far as known, with + if there are more.
 func toolCount(u control.Upstream) string {
 	switch {
 	case u.State == "" || u.Kind == app.UpstreamCloud:

@@ -13,7 +13,7 @@ type upstreamRmCmd struct {
 	upstreamFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (upstreamRmCmd) Help() string {
 	return `Its tools are gone within seconds, and its token is refused. What was decided about its tools stays, and holds again for an upstream of the same name.
 
@@ -30,7 +30,7 @@ var (
 
 // Run removes the upstream.
 func (c *upstreamRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
 		if !c.Yes && !sh.confirm(ctx, sayRemoveUpstream, u.Slug) {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -40,6 +40,7 @@ func (c *upstreamRmCmd) Run(ctx context.Context, sh *shell) error {
 		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
 			return err
 		}
-		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true}, func() { sh.say(sayUpstreamRemoved, u.Slug) })
+		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true},
+			func() { sh.say(sayUpstreamRemoved, u.Slug) })
 	})
 }

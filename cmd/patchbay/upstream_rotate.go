@@ -12,7 +12,7 @@ type upstreamRotateCmd struct {
 	upstreamFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (upstreamRotateCmd) Help() string {
 	return `It is for upstreams that connect here (--endpoint). The old token is refused from now on.
 
@@ -21,11 +21,12 @@ Example:
     patchbay upstream rotate robot`
 }
 
-var sayUpstreamRotated = talk.Say{Zh: "上游 %s 有了新令牌，旧令牌已失效。", En: "The upstream %s has a new token; the old one is refused."}
+var sayUpstreamRotated = talk.Say{Zh: "上游 %s 有了新令牌，旧令牌已失效。",
+	En: "The upstream %s has a new token; the old one is refused."}
 
-// Run gives the upstream a new token.
+// Run replaces the token of the upstream.
 func (c *upstreamRotateCmd) Run(ctx context.Context, sh *shell) error {
-	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
 		token, err := b.RotateUpstream(ctx, u)
 		if err != nil {
 			return err

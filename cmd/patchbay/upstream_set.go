@@ -15,7 +15,7 @@ type upstreamSetCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (upstreamSetCmd) Help() string {
 	return `A running server takes the change up within seconds, and connects anew. Lists are separated by commas; headers and env are JSON objects.
 
@@ -42,14 +42,14 @@ func (c *upstreamSetCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	f := upstreamFlags{Name: c.Name, User: c.User, dataFlags: c.dataFlags}
-	return f.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+	return f.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
 		dropped, err := b.ChangeUpstream(ctx, u, set)
 		if err != nil {
 			return err
 		}
 		return sh.result(changedUpstream{u, dropped}, func() {
 			sh.say(sayUpstreamChanged, u.Slug)
-			sh.sayDropped(dropped)
+			sh.showDropped(dropped)
 		})
 	})
 }

@@ -16,7 +16,7 @@ type upstreamShowCmd struct {
 	upstreamFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (upstreamShowCmd) Help() string {
 	return `Secrets are masked: tokens, headers, variables, and what stands behind the ? of an address.
 
@@ -26,15 +26,15 @@ Examples:
     patchbay upstream show files --json`
 }
 
-// upstreamView is everything about an upstream.
+// upstreamView is the output about an upstream.
 type upstreamView struct {
 	control.Upstream
 	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
 }
 
-// Run shows the upstream.
+// Run prints the upstream.
 func (c *upstreamShowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
 		rows, _, err := localUpstreams(ctx, sh, b)
 		if err != nil {
 			return err
@@ -59,8 +59,9 @@ var (
 	sayItsTools     = talk.Say{Zh: "工具：%d 个", En: "Its tools: %d"}
 	sayNextTry      = talk.Say{Zh: "下次重试：%s", En: "It is tried again at %s"}
 	sayItsLines     = talk.Say{Zh: "\n命令最后的输出", En: "\nWhat the command said last"}
-	sayShimSee      = talk.Say{Zh: "这是一个 OpenClaw 网关；它的节点：patchbay shim status %s", En: "It is an OpenClaw gateway. How the nodes there are: patchbay shim status %s"}
-	sayCloudCalls   = talk.Say{Zh: "这个服务可以调用 allow 里的工具。", En: "This service can call the tools of allow."}
+	sayShimSee      = talk.Say{Zh: "这是一个 OpenClaw 网关；它的节点：patchbay shim status %s",
+		En: "It is an OpenClaw gateway. How the nodes there are: patchbay shim status %s"}
+	sayCloudCalls = talk.Say{Zh: "这个服务可以调用 allow 里的工具。", En: "This service can call the tools of allow."}
 )
 
 func (sh *shell) showUpstream(v upstreamView) {
@@ -74,8 +75,8 @@ func (sh *shell) showUpstream(v upstreamView) {
 	if v.Kind == app.UpstreamShim {
 		sh.say(sayShimSee, v.Slug)
 	}
-	if v.Trouble != "" {
-		sh.printf("%s\n", troubleText(v.Trouble, v.Cause))
+	if v.Problem != "" {
+		sh.printf("%s\n", problemText(v.Problem, v.Cause))
 	}
 	if !v.NextTry.IsZero() {
 		sh.say(sayNextTry, v.NextTry.Local().Format("15:04:05"))

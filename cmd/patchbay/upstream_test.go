@@ -23,15 +23,20 @@ func TestUpstreamOverHTTP(t *testing.T) {
 	if err := os.WriteFile(file, []byte("s3cret-token\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.failing(exitFailed, "", []string{"upstream", "add", "lamp", "--url", address}, "wants a token", "Nothing was saved", "--no-check")
+	d.failing(exitFailed, "", []string{"upstream", "add", "lamp", "--url", address}, "wants a token",
+		"Nothing was saved", "--no-check")
 	d.failing(exitFailed, "", []string{"upstream", "show", "lamp"}, `no upstream "lamp"`)
 	var added upstreamAdded
-	d.json(&added, "upstream", "add", "lamp", "--url", address, "--token", "@"+file, "--set", "deny=wait,f*", "--set", "timeout=20s")
-	if added.ID != 1 || added.Kind != app.UpstreamMCP || added.Token != "" || added.Found == nil || added.Found.Server != "lamp" ||
-		added.Found.Version != "2.1" || len(added.Found.Tools) != 5 || added.Found.Tools[0] != "lamp_burn" || added.Found.Hidden != 2 {
+	d.json(&added, "upstream", "add", "lamp", "--url", address, "--token", "@"+file, "--set", "deny=wait,f*", "--set",
+		"timeout=20s")
+	if added.ID != 1 || added.Kind != app.UpstreamMCP || added.Token != "" || added.Found == nil ||
+		added.Found.Server != "lamp" ||
+		added.Found.Version != "2.1" || len(added.Found.Tools) != 5 || added.Found.Tools[0] != "lamp_burn" ||
+		added.Found.Hidden != 2 {
 		t.Errorf("added is %+v with %+v", added, added.Found)
 	}
-	d.failing(exitFailed, "", []string{"upstream", "add", "lamp", "--url", "http://127.0.0.1:1"}, "an upstream named lamp already")
+	d.failing(exitFailed, "", []string{"upstream", "add", "lamp", "--url", "http://127.0.0.1:1"},
+		"an upstream named lamp already")
 	if got := d.ok("upstream", "list"); !strings.Contains(got, "lamp  mcp   ada    "+address+"  –      –") {
 		t.Errorf("without a server the list is\n%s", got)
 	}
@@ -40,20 +45,23 @@ func TestUpstreamOverHTTP(t *testing.T) {
 	d.awaitTool("lamp_set")
 	var rows []control.Upstream
 	d.json(&rows, "upstream", "list")
-	if len(rows) != 1 || rows[0].State != control.UpstreamReady || rows[0].Tools != 5 || rows[0].Hidden != 2 || rows[0].OwnerName != "ada" || rows[0].Where != address {
+	if len(rows) != 1 || rows[0].State != control.UpstreamReady || rows[0].Tools != 5 || rows[0].Hidden != 2 ||
+		rows[0].OwnerName != "ada" || rows[0].Where != address {
 		t.Errorf("the list is %+v", rows)
 	}
 	shown := d.ok("upstream", "show", "lamp")
-	for _, want := range []string{"Upstream lamp (mcp, of ada): ready", "Its server: lamp 2.1 (MCP ", "Its tools: 5", "token = ••••••", `deny = ["wait","f*"]`, "timeout = 20s"} {
+	for _, want := range []string{"Upstream lamp (mcp, of ada): ready", "Its server: lamp 2.1 (MCP ", "Its tools: 5",
+		"token = ••••••", `deny = ["wait","f*"]`, "timeout = 20s"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("%q is not in\n%s", want, shown)
 		}
 	}
-	if got := d.ok("upstream", "check", "lamp"); !strings.Contains(got, "Connected to lamp 2.1") || !strings.Contains(got, "  lamp_burn\n") || !strings.Contains(got, "deny: 2 more") {
+	if got := d.ok("upstream", "check", "lamp"); !strings.Contains(got, "Connected to lamp 2.1") ||
+		!strings.Contains(got, "  lamp_burn\n") || !strings.Contains(got, "deny: 2 more") {
 		t.Errorf("the check says\n%s", got)
 	}
 
-	// A running server takes changes up.
+	// A running server picks up changes.
 	d.ok("upstream", "set", "lamp", "deny=", "allow=state, set")
 	d.until("the change", func() bool {
 		all := d.states("--all")
@@ -62,14 +70,16 @@ func TestUpstreamOverHTTP(t *testing.T) {
 	d.ok("upstream", "set", "lamp", "token=wrong-token")
 	d.until("the trouble", func() bool {
 		d.json(&rows, "upstream", "list")
-		return rows[0].State == control.UpstreamFailed && strings.Contains(rows[0].Trouble, "wants a token")
+		return rows[0].State == control.UpstreamFailed && strings.Contains(rows[0].Problem, "wants a token")
 	})
-	if got := d.ok("upstream", "show", "lamp"); !strings.Contains(got, "failed\n") || !strings.Contains(got, "It is tried again at") || strings.Contains(got, "wrong-token") {
+	if got := d.ok("upstream", "show", "lamp"); !strings.Contains(got, "failed\n") ||
+		!strings.Contains(got, "It is tried again at") || strings.Contains(got, "wrong-token") {
 		t.Errorf("in trouble it is shown as\n%s", got)
 	}
 	d.failing(exitFailed, "", []string{"upstream", "check", "lamp"}, "wants a token")
 
-	if o := d.do("n\n", "upstream", "rm", "lamp"); o.code != exitFailed || !strings.Contains(o.stderr, "Remove the upstream lamp?") {
+	if o := d.do("n\n", "upstream", "rm", "lamp"); o.code != exitFailed ||
+		!strings.Contains(o.stderr, "Remove the upstream lamp?") {
 		t.Errorf("rm went on after no: %+v", o)
 	}
 	d.ok("upstream", "rm", "lamp", "--yes")
@@ -83,7 +93,8 @@ func TestUpstreamIsACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var added upstreamAdded
-	text := d.ok("upstream", "add", "lamp", "--json", "--env", peerEnv+"=1", "--env", "API_KEY=s3cret-value", "--", self, "-some", "flag,with,commas")
+	text := d.ok("upstream", "add", "lamp", "--json", "--env", peerEnv+"=1", "--env", "API_KEY=s3cret-value",
+		"--", self, "-some", "flag,with,commas")
 	if err := json.Unmarshal([]byte(text), &added); err != nil {
 		t.Fatal(err)
 	}
@@ -101,18 +112,22 @@ func TestUpstreamIsACommand(t *testing.T) {
 	if err := json.Unmarshal(view.Settings["args"], &args); err != nil {
 		t.Fatal(err)
 	}
-	if view.State != control.UpstreamReady || view.Transport != upstream.Stdio || strings.Join(view.Stderr, " ") != "the peer begins" ||
+	if view.State != control.UpstreamReady || view.Transport != upstream.Stdio ||
+		strings.Join(view.Stderr, " ") != "the peer begins" ||
 		strings.Join(args, " ") != "-some flag,with,commas" || view.Where != self {
 		t.Errorf("it is shown as %+v", view)
 	}
-	if got := d.ok("upstream", "show", "lamp"); strings.Contains(got, "s3cret") || !strings.Contains(got, "API_KEY") || !strings.Contains(got, "said last\n  the peer begins") {
+	if got := d.ok("upstream", "show", "lamp"); strings.Contains(got, "s3cret") || !strings.Contains(got, "API_KEY") ||
+		!strings.Contains(got, "said last\n  the peer begins") {
 		t.Errorf("it is shown as\n%s", got)
 	}
-	d.failing(exitFailed, "", []string{"upstream", "add", "other", "--", filepath.Join(d.data, "nothing")}, "cannot be started", "--no-check")
+	d.failing(exitFailed, "", []string{"upstream", "add", "other", "--", filepath.Join(d.data, "nothing")},
+		"cannot be started", "--no-check")
 
-	// Those who do not run the installation run no programs on its machine.
+	// Members may not run programs on the server's machine.
 	d.ok("user", "add", "bob", "--role", "member")
-	d.failing(exitFailed, "", []string{"upstream", "add", "x", "--user", "bob", "--no-check", "--", self}, "only an admin")
+	d.failing(exitFailed, "", []string{"upstream", "add", "x", "--user", "bob", "--no-check", "--", self},
+		"only an admin")
 	d.ok("upstream", "add", "x", "--user", "bob", "--no-check", "--url", "https://mcp.example.com/mcp")
 	d.failing(exitFailed, "", []string{"upstream", "set", "x", "url=", "command=" + self}, "only an admin")
 	d.ok("upstream", "add", "x", "--user", "ada", "--no-check", "--url", "https://mcp.example.com/mcp")
@@ -126,7 +141,8 @@ func TestUpstreamThatConnectsHere(t *testing.T) {
 	d.env = append(d.env, "PATCHBAY_PUBLIC_URL=https://board.example.org")
 	var added, rotated upstreamAdded
 	d.json(&added, "upstream", "add", "robot", "--endpoint")
-	if added.Token == "" || added.URL != "wss://board.example.org/mcp_endpoint/mcp/?token="+added.Token || added.Kind != app.UpstreamDialsIn {
+	if added.Token == "" || added.URL != "wss://board.example.org/mcp_endpoint/mcp/?token="+added.Token ||
+		added.Kind != app.UpstreamDialsIn {
 		t.Errorf("added is %+v", added)
 	}
 	d.json(&rotated, "upstream", "rotate", "robot")
@@ -136,7 +152,8 @@ func TestUpstreamThatConnectsHere(t *testing.T) {
 	if got := d.ok("upstream", "show", "robot") + d.ok("upstream", "list"); strings.Contains(got, rotated.Token) {
 		t.Errorf("the token is shown again:\n%s", got)
 	}
-	if got := d.ok("upstream", "add", "arm", "--endpoint"); !strings.Contains(got, "not shown again") || !strings.Contains(got, "  wss://board.example.org/mcp_endpoint/mcp/?token=pbt_") {
+	if got := d.ok("upstream", "add", "arm", "--endpoint"); !strings.Contains(got, "not shown again") ||
+		!strings.Contains(got, "  wss://board.example.org/mcp_endpoint/mcp/?token=pbt_") {
 		t.Errorf("it is added with\n%s", got)
 	}
 	d.ok("upstream", "set", "robot", "timeout=1m", "deny=reset")
@@ -151,8 +168,11 @@ func TestUpstreamThatCallsOurTools(t *testing.T) {
 	if err := os.WriteFile(file, []byte("wss://api.example.com/mcp/?token=s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := d.ok("upstream", "add", "cloud", "--cloud", "@"+file, "--tools", "lamp_*,send_message", "--tools", "x", "--set", "deny=lamp_burn")
-	if !strings.Contains(got, "the service at wss://api.example.com/mcp/ can call these tools: lamp_*, send_message, x") || strings.Contains(got, "s3cret") {
+	got := d.ok("upstream", "add", "cloud", "--cloud", "@"+file, "--tools", "lamp_*,send_message", "--tools", "x",
+		"--set", "deny=lamp_burn")
+	if !strings.Contains(got,
+		"the service at wss://api.example.com/mcp/ can call these tools: lamp_*, send_message, x") ||
+		strings.Contains(got, "s3cret") {
 		t.Errorf("it is added with %q", got)
 	}
 	d.ok("upstream", "set", "cloud", "most=8", "allow=lamp_*")
@@ -171,7 +191,8 @@ func TestUpstreamThatCallsOurTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s app.CloudSettings
-	if err := b.UpstreamSettings(list[0], &s); err != nil || s.URL != "wss://api.example.com/mcp/?token=s3cret" || s.Most != 8 {
+	if err := b.UpstreamSettings(list[0], &s); err != nil || s.URL != "wss://api.example.com/mcp/?token=s3cret" ||
+		s.Most != 8 {
 		t.Errorf("kept is %+v (%v)", s, err)
 	}
 	d.failing(exitFailed, "", []string{"upstream", "set", "cloud", "allow="}, "allow is missing")
@@ -203,7 +224,8 @@ func TestUpstreamErrors(t *testing.T) {
 		{exitFailed, add("x", "--url", "http://a", "--set", "speed=1"), []string{`"speed"`, "max_tools"}},
 		{exitFailed, add("x", "--url", "http://a", "--set", "timeout=soon"), []string{"timeout", "45s"}},
 		{exitFailed, add("x", "--url", "http://a", "--header", "Host: b"), []string{"Host", "cannot be set"}},
-		{exitFailed, add("x", "--url", "http://a", "--token", "@/does/not/exist"), []string{"--token", "/does/not/exist"}},
+		{exitFailed, add("x", "--url", "http://a", "--token", "@/does/not/exist"),
+			[]string{"--token", "/does/not/exist"}},
 		{exitFailed, add("x", "--cloud", "https://a?token=s3cret", "--tools", "*"), []string{"wss://"}},
 		{exitFailed, add("x", "--cloud", "wss://a", "--tools", "a b"), []string{`"a b"`}},
 		{exitFailed, []string{"upstream", "check", "x"}, []string{`no upstream "x"`, "upstream list"}},
@@ -213,7 +235,8 @@ func TestUpstreamErrors(t *testing.T) {
 	} {
 		d.failing(c.code, "", c.args, c.want...)
 	}
-	d.ok("upstream", "add", "web", "--url", "http://127.0.0.1:1/mcp", "--no-check", "--header", "X-Key: s3cret: with a colon")
+	d.ok("upstream", "add", "web", "--url", "http://127.0.0.1:1/mcp", "--no-check", "--header",
+		"X-Key: s3cret: with a colon")
 	d.failing(exitFailed, "", []string{"upstream", "rotate", "web"}, "no token")
 	d.failing(exitFailed, "", []string{"upstream", "rm", "web"}, "nothing was removed", "--yes")
 	d.failing(exitFailed, "", []string{"upstream", "set", "web", "url=nonsense"}, "web address")
@@ -223,12 +246,13 @@ func TestUpstreamErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s upstream.Settings
-	if err := b.UpstreamSettings(list[0], &s); err != nil || s.Headers["X-Key"] != "s3cret: with a colon" || s.URL != "http://127.0.0.1:1/mcp" {
+	if err := b.UpstreamSettings(list[0], &s); err != nil || s.Headers["X-Key"] != "s3cret: with a colon" ||
+		s.URL != "http://127.0.0.1:1/mcp" {
 		t.Errorf("kept is %+v (%v)", s, err)
 	}
 }
 
-// What tells about this machine and its network is for admins.
+// Details about the server's machine and network are for administrators only.
 func TestUpstreamsForMembers(t *testing.T) {
 	d := newDesk(t)
 	d.ok("user", "add", "ada")
@@ -246,9 +270,10 @@ func TestUpstreamsForMembers(t *testing.T) {
 	}
 	d.until("the trouble", func() bool {
 		rows := list(admin.Key)
-		return len(rows) == 2 && rows[0].Trouble != "" && rows[0].Cause != "" && rows[1].Trouble != ""
+		return len(rows) == 2 && rows[0].Problem != "" && rows[0].Cause != "" && rows[1].Problem != ""
 	})
-	if rows := list(member.Key); len(rows) != 1 || rows[0].OwnerName != "bob" || rows[0].Trouble == "" || rows[0].Cause != "" {
+	if rows := list(member.Key); len(rows) != 1 || rows[0].OwnerName != "bob" || rows[0].Problem == "" ||
+		rows[0].Cause != "" {
 		t.Errorf("a member sees %+v", rows)
 	}
 }
@@ -284,10 +309,12 @@ func TestToolsOverTheAPI(t *testing.T) {
 		{"GET", "/api/v1/tools?schemas=true", key.Key, "", http.StatusOK, `"inputSchema":{"type":"object"`},
 		{"POST", "/api/v1/tools/lamp_dim/call", key.Key, `{"arguments":{}}`, http.StatusOK,
 			`{"progress":{"progress":1,"total":3,"message":"dimming"}}` + "\n"},
-		{"POST", "/api/v1/tools/lamp_state/call", key.Key, "", http.StatusOK, `{"end":true,"result":{"content":[{"type":"text","text":"it is on"}]}}` + "\n"},
+		{"POST", "/api/v1/tools/lamp_state/call", key.Key, "", http.StatusOK,
+			`{"end":true,"result":{"content":[{"type":"text","text":"it is on"}]}}` + "\n"},
 		{"POST", "/api/v1/tools/lamp_state/call", key.Key, "nonsense", http.StatusBadRequest, "arguments"},
 		{"POST", "/api/v1/tools/lamp_state/call", key.Key, `{"user":"bob"}`, http.StatusForbidden, "admin"},
-		{"POST", "/api/v1/tools/lamp_state/call", key.Key, strings.Repeat(" ", 5<<20), http.StatusRequestEntityTooLarge, "MiB"},
+		{"POST", "/api/v1/tools/lamp_state/call", key.Key, strings.Repeat(" ", 5<<20), http.StatusRequestEntityTooLarge,
+			"MiB"},
 		{"GET", "/api/v1/upstreams", "wrong", "", http.StatusUnauthorized, "a key"},
 		{"GET", "/api/v1/calls", "wrong", "", http.StatusUnauthorized, "a key"},
 		{"GET", "/api/v1/calls?limit=0", key.Key, "", http.StatusBadRequest, "limit"},

@@ -10,22 +10,22 @@ import (
 	"patchbay/internal/talk"
 )
 
-// usageError says that the command line makes no sense.
+// usageError is an error of the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage makes a usageError.
+// usage returns a usageError.
 func usage(s talk.Say, args ...any) error { return usageError{s.Wrong(args...)} }
 
-// complaint is an error of the parser, which speaks English only, in both languages. Its
-// groups are the arguments of the sentence.
-type complaint struct {
+// parserMessage is an error message of the parser, which is only in English, in both languages. The
+// groups of the pattern are the arguments of the message.
+type parserMessage struct {
 	parser *regexp.Regexp
 	say    talk.Say
 }
 
-var complaints = []complaint{
+var parserMessages = []parserMessage{
 	{regexp.MustCompile(`^unexpected argument (.+), did you mean one of (.+)\?$`), talk.Say{
 		Zh: "没有 %s 这个命令或参数；你是想用 %s 之一吗？", En: "unexpected argument %s, did you mean one of %s?"}},
 	{regexp.MustCompile(`^unexpected argument (.+), did you mean (.+)\?$`), talk.Say{
@@ -60,10 +60,10 @@ var (
 	notOneOf    = regexp.MustCompile(`^(.+) must be one of (.+) but got "(.*)"$`)
 )
 
-// choices lists what a value may be.
+// choices lists the allowed values.
 type choices []string
 
-// In is the list in a language.
+// In returns the list in a language.
 func (c choices) In(l talk.Lang) string {
 	last := len(c) - 1
 	if last < 1 {
@@ -74,14 +74,15 @@ func (c choices) In(l talk.Lang) string {
 
 func (c choices) Error() string { return c.In(talk.English) }
 
-// explainUsage says what the parser found, in both languages.
+// explainUsage returns an error of the parser in both languages.
 func explainUsage(err error, at *kong.Node) error {
 	text := err.Error()
 	if m := notOneOf.FindStringSubmatch(text); m != nil {
 		name, _, _ := strings.Cut(m[1], "=")
-		return sayNotOneOf.Wrong(strings.Trim(name, `"`), m[3], choices(strings.Split(strings.ReplaceAll(m[2], `"`, ""), ",")))
+		return sayNotOneOf.Wrong(strings.Trim(name, `"`), m[3],
+			choices(strings.Split(strings.ReplaceAll(m[2], `"`, ""), ",")))
 	}
-	for _, c := range complaints {
+	for _, c := range parserMessages {
 		m := c.parser.FindStringSubmatch(text)
 		if m == nil {
 			continue
@@ -98,7 +99,7 @@ func explainUsage(err error, at *kong.Node) error {
 	return err
 }
 
-// missingChoices are what an argument may be that is missing.
+// missingChoices returns the allowed values of a missing argument.
 func missingChoices(summary string, at *kong.Node) choices {
 	if at == nil {
 		return nil
@@ -113,7 +114,7 @@ func missingChoices(summary string, at *kong.Node) choices {
 	return nil
 }
 
-// asUsage adds to the parser's error where help is to be had.
+// asUsage adds how to get help to an error of the parser.
 func asUsage(err error) error {
 	command := "patchbay"
 	var at *kong.Node

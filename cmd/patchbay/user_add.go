@@ -19,7 +19,7 @@ type userAddCmd struct {
 	dataFlags     `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (userAddCmd) Help() string {
 	return `Examples:
 
@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// Run opens the account, and makes the data folder if there is none.
+// Run creates the account, and the data directory if there is none.
 func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 	lang := c.Lang
 	if lang == "" {
@@ -65,20 +65,20 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		if err := noteAct(ctx, b, control.ActPersonAdded, p.Name); err != nil {
+		if err := recordAdminEvent(ctx, b, control.EventPersonAdded, p.Name); err != nil {
 			return err
 		}
 		return sh.result(p, func() {
 			sh.say(sayPersonAdded, p.Name, p.Role)
 			if password == "" {
-				sh.say(sayCannotSignIn, p.Name, quoteWord(p.Name), c.again())
+				sh.say(sayCannotSignIn, p.Name, quoteWord(p.Name), c.retryFlags())
 			}
-			sh.next(ctx, b, settings, p, c.again())
+			sh.next(ctx, b, settings, p, c.retryFlags())
 		})
 	})
 }
 
-// ask asks for a password in the terminal, unless the name is taken anyway.
+// ask asks for a password in the terminal, unless the name is already taken.
 func (c *userAddCmd) ask(ctx context.Context, sh *shell, b *app.Base) (string, error) {
 	if _, err := b.Store.People.ByName(ctx, c.Name); err == nil {
 		return "", nil
@@ -95,13 +95,13 @@ var (
 	sayThenServe = talk.Say{Zh: "然后启动服务：\n  patchbay serve%s", En: "and start the server:\n  patchbay serve%s"}
 )
 
-// next tells somebody who has no bot yet how to go on.
+// next tells somebody without a bot what to do next.
 func (sh *shell) next(ctx context.Context, b *app.Base, c *config.Config, p store.Person, again string) {
 	if bots, err := b.Store.Bots.ByOwner(ctx, p.ID); err != nil || len(bots) > 0 {
 		return
 	}
 	sh.say(sayNextBot, again)
-	if r, err := running(ctx, sh, c); r == nil && err == nil {
+	if r, err := findRunning(ctx, sh, c); r == nil && err == nil {
 		sh.say(sayThenServe, again)
 	}
 }

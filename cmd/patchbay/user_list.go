@@ -12,7 +12,7 @@ type userListCmd struct {
 	dataFlags `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (userListCmd) Help() string {
 	return `Example:
 
@@ -29,9 +29,9 @@ var (
 	sayNone     = talk.Say{Zh: "无", En: "none"}
 )
 
-// Run lists everybody.
+// Run lists the accounts.
 func (c *userListCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		people, err := b.Store.People.All(ctx)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ type userPasswdCmd struct {
 	dataFlags     `embed:""`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (userPasswdCmd) Help() string {
 	return `Examples:
 
@@ -35,7 +35,7 @@ var (
 
 // Run sets the password.
 func (c *userPasswdCmd) Run(ctx context.Context, sh *shell) error {
-	return c.with(ctx, sh, func(b *app.Base) error {
+	return c.withData(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, c.Name)
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func (c *userPasswdCmd) Run(ctx context.Context, sh *shell) error {
 		if err := b.Accounts.SetPassword(ctx, p.ID, password); err != nil {
 			return err
 		}
-		if err := noteAct(ctx, b, control.ActPersonPassword, p.Name); err != nil {
+		if err := recordAdminEvent(ctx, b, control.EventPersonPassword, p.Name); err != nil {
 			return err
 		}
 		return sh.result(p, func() { sh.say(sayPasswordSet, p.Name) })
@@ -70,17 +70,18 @@ func (sh *shell) readPassword(ctx context.Context) (string, error) {
 	return password, err
 }
 
-// askPassword asks a person for a new password, twice, without showing it. Nothing typed is
-// an empty password, which is not asked for again.
+// askPassword asks for a new password, twice, without echo. An empty input is an empty password,
+// which is not asked for twice.
 func (sh *shell) askPassword(ctx context.Context) (string, error) {
 	fd, ok := terminal(sh.stdin)
 	if !ok {
-		return "", usage(talk.Say{Zh: "标准输入不是终端，无法询问密码；请用 --password-stdin", En: "standard input is no terminal to ask for a password on; use --password-stdin"})
+		return "", usage(talk.Say{Zh: "标准输入不是终端，无法询问密码；请用 --password-stdin",
+			En: "standard input is no terminal to ask for a password on; use --password-stdin"})
 	}
 	return sh.askTwice(ctx, fd, sayNewPassword)
 }
 
-// askTwice asks for a secret that is new, as [shell.askPassword] does for a password.
+// askTwice asks for a new secret as [shell.askPassword] does for a password.
 func (sh *shell) askTwice(ctx context.Context, fd int, first talk.Say) (string, error) {
 	var typed [2]string
 	for i, prompt := range []talk.Say{first, sayAgain} {
@@ -98,8 +99,8 @@ func (sh *shell) askTwice(ctx context.Context, fd int, first talk.Say) (string, 
 	return typed[0], nil
 }
 
-// askSecret asks for a secret once, without showing it: people type as soon as they see
-// the prompt, so that typing is hidden before. When ctx ends, what is typed is shown again.
+// askSecret asks for a secret once, without echo. Echo is switched off before the prompt, because
+// people type as soon as they see it. When ctx ends, echo is restored.
 func (sh *shell) askSecret(ctx context.Context, fd int, prompt talk.Say) (string, error) {
 	shown, err := term.MakeRaw(fd)
 	if err != nil {
@@ -112,10 +113,10 @@ func (sh *shell) askSecret(ctx context.Context, fd int, prompt talk.Say) (string
 	return secret, err
 }
 
-// readSecret reads a line that is not shown.
+// readSecret reads a line without echo.
 func readSecret(ctx context.Context, fd int) (string, error) {
 	done := make(chan read, 1)
-	go func() { // left to the end of the process if ctx ends first
+	go func() { // lives until the process ends if ctx ends first
 		b, err := term.ReadPassword(fd)
 		done <- read{string(b), err}
 	}()

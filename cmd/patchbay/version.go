@@ -18,7 +18,7 @@ type versionCmd struct {
 	Licenses bool `help:"Print the licences of everything that is in the program."`
 }
 
-// Help is the command's examples.
+// Help returns the command's detailed help with examples.
 func (versionCmd) Help() string {
 	return `Examples:
 
@@ -26,7 +26,7 @@ func (versionCmd) Help() string {
     patchbay version --licenses`
 }
 
-// build says what this binary is made of.
+// build describes this binary.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -51,7 +51,8 @@ func (b build) print(w io.Writer) {
 	if b.Revision != "" {
 		revision = " (" + b.Revision + ")"
 	}
-	fmt.Fprintf(w, "patchbay %s%s\n%s %s\nsqlite %s, postgresql %s\n", b.Version, revision, b.Go, b.Platform, b.SQLite, b.Postgres)
+	fmt.Fprintf(w, "patchbay %s%s\n%s %s\nsqlite %s, postgresql %s\n", b.Version, revision, b.Go, b.Platform, b.SQLite,
+		b.Postgres)
 }
 
 func thisBuild() build {

@@ -1,5 +1,5 @@
-// Package account knows who is who: people, the keys by which programs act for
-// them, and the bindings between wearers and bots.
+// Package account manages identities: people, the keys with which programs act for them, and the
+// bindings between wearers and bots.
 package account
 
 import (
@@ -20,26 +20,26 @@ import (
 	"patchbay/internal/talk"
 )
 
-// What a key may be used for.
+// Scopes of keys.
 const (
-	ScopeLingzhu  = "lingzhu"  // glasses ask through the Lingzhu door
-	ScopeLearn    = "learn"    // programs reach Learn
+	ScopeLingzhu  = "lingzhu"  // glasses ask on the lingzhu channel
+	ScopeLearn    = "learn"    // programs use the Learn API
 	ScopeMCP      = "mcp"      // programs call tools
 	ScopeNode     = "node"     // programs connect as nodes and ask to be paired
-	ScopeOperator = "operator" // programs run the board for their person
-	ScopeAdmin    = "admin"    // programs run the whole installation
+	ScopeOperator = "operator" // programs act as operators of what their person owns
+	ScopeAdmin    = "admin"    // programs administer the whole installation
 )
 
 // Scopes lists all scopes.
 var Scopes = []string{ScopeLingzhu, ScopeLearn, ScopeMCP, ScopeNode, ScopeOperator, ScopeAdmin}
 
-// The roles of people.
+// Roles of people.
 const (
 	RoleAdmin  = "admin"
 	RoleMember = "member"
 )
 
-// What is wrong with what is said about a person, or a key.
+// Messages about invalid input for a person or a key.
 var (
 	sayRole        = talk.Say{Zh: "角色是 %s 或 %s，不能是 %q", En: "a role is %s or %s, not %q"}
 	sayPersonThere = talk.Say{Zh: "%v：%q 已有账户", En: "%v: %q already has an account"}
@@ -49,8 +49,7 @@ var (
 	sayKeyOf       = talk.Say{Zh: "密钥所属的人或机器人不存在", En: "the person or the bot of the key does not exist"}
 )
 
-// Why a key is refused. The one who shows it learns only that it is refused;
-// the log tells which of these it was.
+// Reasons why a key is refused. The client gets only the refusal; the log has the reason.
 var (
 	ErrNoKey   = errors.New("no key was shown")
 	ErrUnknown = errors.New("no such key")
@@ -59,38 +58,42 @@ var (
 	ErrScope   = errors.New("the key has not the needed scope")
 )
 
-// Service does what accounts need. It is safe for concurrent use.
+// Service manages people, keys, bindings, devices, peers and sign-ins. It is safe for concurrent
+// use.
 type Service struct {
-	// Addresses counts, by address, the passwords and setup codes of browsers that are not
-	// known. It has to be set before the first one comes; nil: nobody counts.
+	// Addresses counts password and setup-code attempts of unknown browsers, by address. Set it
+	// before the first attempt. Nil means no counting.
 	Addresses *Guard
 
 	db  *store.DB
 	box *seal.Box
 	now func() time.Time
-	// strangers and trusted are where passwords are hashed: who guesses keeps nobody
-	// waiting who is known.
-	strangers, trusted lane
+	// Passwords of unknown and of known browsers are hashed in separate lanes, so that guessing
+	// does not delay known people.
+	strangers, trusted hashLane
 	compare            func(password, hash string) (bool, error)
-	guesses            *guesses
+	guesses            *guessLimiter
 }
 
-// New makes the service. A nil now means time.Now.
+// New returns a service. A nil now means time.Now.
 func New(db *store.DB, box *seal.Box, now func() time.Time) *Service {
 	if now == nil {
 		now = time.Now
 	}
-	return &Service{db: db, box: box, now: now, strangers: newLane(), trusted: newLane(), compare: argon2id.ComparePasswordAndHash, guesses: newGuesses()}
+	return &Service{db: db, box: box, now: now, strangers: newHashLane(), trusted: newHashLane(),
+		compare: argon2id.ComparePasswordAndHash, guesses: newGuessLimiter()}
 }
 
-// AddPerson opens an account. The first one becomes admin whatever role is
-// asked for. An empty password means that the person cannot sign in with one.
+// AddPerson opens an account. The first one becomes admin whatever the role. With an empty password
+// the person cannot sign in with a password.
 func (s *Service) AddPerson(ctx context.Context, name, role, lang, password string) (store.Person, error) {
-	return s.addPerson(ctx, store.Person{Name: name, Role: role, Lang: lang}, password, func([]store.Person) error { return nil })
+	return s.addPerson(ctx, store.Person{Name: name, Role: role, Lang: lang}, password,
+		func([]store.Person) error { return nil })
 }
 
-// addPerson opens an account, unless may, which gets everybody there is, returns an error.
-func (s *Service) addPerson(ctx context.Context, p store.Person, password string, may func([]store.Person) error) (store.Person, error) {
+// addPerson opens an account unless may, which gets all existing people, returns an error.
+func (s *Service) addPerson(ctx context.Context, p store.Person, password string,
+	may func([]store.Person) error) (store.Person, error) {
 	p.Name = strings.TrimSpace(p.Name)
 	if err := CheckName(p.Name); err != nil {
 		return store.Person{}, err
@@ -100,7 +103,7 @@ func (s *Service) addPerson(ctx context.Context, p store.Person, password string
 		return store.Person{}, err
 	}
 	p.ID, p.Created = newID(), s.now()
-	err = s.db.People.AddAmong(ctx, &p, func(others []store.Person) error {
+	err = s.db.People.AddChecked(ctx, &p, func(others []store.Person) error {
 		if len(others) == 0 {
 			p.Role = RoleAdmin
 		}
@@ -110,7 +113,7 @@ func (s *Service) addPerson(ctx context.Context, p store.Person, password string
 		if err := may(others); err != nil {
 			return err
 		}
-		return alike(p, others)
+		return looksAlike(p, others)
 	})
 	if errors.Is(err, ErrPersonName) || errors.Is(err, store.ErrExists) {
 		err = sayPersonThere.Wrong(ErrPersonName, p.Name)
@@ -121,8 +124,8 @@ func (s *Service) addPerson(ctx context.Context, p store.Person, password string
 	return p, nil
 }
 
-// SetPassword replaces a person's password, and ends all sign-ins: somebody may know
-// the one before.
+// SetPassword replaces a person's password and ends all of their sign-ins, because the previous
+// password may be known to others.
 func (s *Service) SetPassword(ctx context.Context, person, password string) error {
 	if password == "" {
 		return ErrPasswordEmpty
@@ -137,10 +140,10 @@ func (s *Service) SetPassword(ctx context.Context, person, password string) erro
 	return s.SignOutOthers(ctx, person, "")
 }
 
-// maxPassword bounds a password, in bytes.
+// maxPassword limits a password, in bytes.
 const maxPassword = 1024
 
-// CheckPassword says what is wrong with a password that somebody has chosen.
+// CheckPassword returns an error that states why a chosen password is not acceptable.
 func CheckPassword(password string) error {
 	switch n := utf8.RuneCountInString(password); {
 	case n == 0:
@@ -155,8 +158,8 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// CheckName keeps names short and printable, so that they fit in lists, logs
-// and tool names. Its error is for whoever chose the name.
+// CheckName requires names to be short and printable, so that they fit in lists, logs and tool
+// names. Its error is written for the person who chose the name.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -169,21 +172,20 @@ func CheckName(name string) error {
 	return nil
 }
 
-// NewKey says what key is wanted.
+// NewKey describes a key to create.
 type NewKey struct {
-	Person  string        // id of whom it acts for
-	Name    string        // what its person calls it
+	Person  string        // id of the person it acts for
+	Name    string        // chosen by the person
 	Scopes  []string      // at least one
-	Bot     int64         // if not 0, the only bot it opens
-	Expires time.Duration // 0: never
-	Secret  string        // empty: made here, which is what everybody wants but the demo
-	Rules   string        // which tools it may call, as JSON; empty: all that its person may
-	Parent  string        // id of the key by which it is made, with which it ends; empty: none
-	Latest  time.Time     // it expires then at the latest; zero: it need not
+	Bot     int64         // the only bot that it may use; 0 means any
+	Expires time.Duration // 0 means never
+	Secret  string        // empty: generated; only the demo sets it
+	Rules   string        // which tools it may call, as JSON; empty: every tool that the person may call
+	Parent  string        // id of the key that creates it; it ends with that key; empty: none
+	Latest  time.Time     // upper limit of the expiry; zero: none
 }
 
-// AddKey makes a key and returns its secret, which is not kept and cannot be
-// shown again.
+// AddKey creates a key and returns its secret, which is not stored and cannot be shown again.
 func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, error) {
 	if err := CheckName(n.Name); err != nil {
 		return store.Key{}, "", err
@@ -201,9 +203,10 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 	}
 	secret := n.Secret
 	if secret == "" {
-		secret = prefix(n.Scopes) + seal.Token(32)
+		secret = keyPrefix(n.Scopes) + seal.NewToken(32)
 	}
-	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret), Hint: hint(secret), Rules: n.Rules, Parent: n.Parent, Created: s.now()}
+	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret),
+		Hint: keyHint(secret), Rules: n.Rules, Parent: n.Parent, Created: s.now()}
 	if n.Expires > 0 {
 		k.Expires = k.Created.Add(n.Expires)
 	}
@@ -219,18 +222,18 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 	return k, secret, nil
 }
 
-// prefix tells people what a key is for. That of keys for Learn alone is the one
-// that its clients know.
-func prefix(scopes []string) string {
+// keyPrefix returns the prefix of a secret, which tells people what the key is for. Learn clients
+// expect "sk_", so keys with the learn scope alone have it.
+func keyPrefix(scopes []string) string {
 	if slices.Equal(scopes, []string{ScopeLearn}) {
 		return "sk_"
 	}
 	return "pb_"
 }
 
-// hint is enough of a secret to tell it from others: its prefix and 4 of at
-// least 43 characters.
-func hint(secret string) string {
+// keyHint returns as much of a secret as tells it from others: its prefix and 4 of at least 43
+// characters.
+func keyHint(secret string) string {
 	const n = len("pb_") + 4
 	if len(secret) < 4*n {
 		return ""
@@ -238,18 +241,18 @@ func hint(secret string) string {
 	return secret[:n]
 }
 
-// Principal is whom a key speaks for.
+// Principal is the person that a key acts for.
 type Principal struct {
 	Key    store.Key
 	Person store.Person
 }
 
-// Authenticate finds out whom a secret speaks for, if it has one of the scopes.
-// It returns one of the Err… of this package if the secret is refused, and
-// another error if that cannot be found out.
+// Authenticate returns the principal of a secret whose key has at least one of the scopes. A
+// refusal is one of the Err… values of this package, for which [Refused] is true; any other error
+// means that the lookup failed.
 //
-// The secret is looked up by its hash, so that the time this takes tells nothing
-// about secrets that are close.
+// The secret is looked up by its hash, so that the response time reveals nothing about similar
+// secrets.
 func (s *Service) Authenticate(ctx context.Context, secret string, scopes ...string) (Principal, error) {
 	if secret == "" {
 		return Principal{}, ErrNoKey
@@ -286,7 +289,8 @@ func (s *Service) byHash(ctx context.Context, hash string, scopes []string) (Pri
 	return Principal{Key: k, Person: p}, nil
 }
 
-// Refused says whether an error of Authenticate is about the key, not about us.
+// Refused reports whether an error of Authenticate is a refusal of the key, not a failure of the
+// lookup.
 func Refused(err error) bool {
 	for _, e := range []error{ErrNoKey, ErrUnknown, ErrRevoked, ErrExpired, ErrScope} {
 		if errors.Is(err, e) {
@@ -298,9 +302,9 @@ func Refused(err error) bool {
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// digits makes n random decimal digits.
+// digits returns n random decimal digits.
 func digits(n int) string {
-	const span = 250 // the largest multiple of 10 in a byte: no digit is likelier
+	const span = 250 // the largest multiple of 10 in a byte, so that all digits are equally likely
 	out := make([]byte, 0, n)
 	var raw [16]byte
 	for len(out) < n {

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 var ctx = context.Background()
 
-// clock is a time that the test moves.
+// clock is a time that the test sets.
 type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
@@ -57,13 +57,15 @@ func TestPeople(t *testing.T) {
 	must(t, err)
 	kept, err := db.People.ByID(ctx, second.ID)
 	must(t, err)
-	if kept.Role != account.RoleMember || !strings.HasPrefix(kept.Password, "$argon2id$") || strings.Contains(kept.Password, "horse") {
+	if kept.Role != account.RoleMember || !strings.HasPrefix(kept.Password, "$argon2id$") ||
+		strings.Contains(kept.Password, "horse") {
 		t.Errorf("kept %+v", kept)
 	}
 	for name, want := range map[string]string{
 		"ada": "already", "": "empty", "x\ny": "control", strings.Repeat("x", 61): "60",
 	} {
-		if _, err := s.AddPerson(ctx, name, account.RoleMember, "en", ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.AddPerson(ctx, name, account.RoleMember, "en", ""); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -80,9 +82,11 @@ func TestKeys(t *testing.T) {
 		s, db, c := service(t, o)
 		p, err := s.AddPerson(ctx, "ada", "", "en", "")
 		must(t, err)
-		k, secret, err := s.AddKey(ctx, account.NewKey{Person: p.ID, Name: "glasses", Scopes: []string{account.ScopeLingzhu}, Expires: time.Hour})
+		k, secret, err := s.AddKey(ctx, account.NewKey{Person: p.ID,
+			Name: "glasses", Scopes: []string{account.ScopeLingzhu}, Expires: time.Hour})
 		must(t, err)
-		if kept, _ := db.Keys.ByHash(ctx, k.Hash); kept.Hash == secret || strings.Contains(kept.Hash, secret) || !strings.HasPrefix(secret, "pb_") || len(secret) != 46 {
+		if kept, _ := db.Keys.ByHash(ctx, k.Hash); kept.Hash == secret || strings.Contains(kept.Hash, secret) ||
+			!strings.HasPrefix(secret, "pb_") || len(secret) != 46 {
 			t.Fatalf("kept %+v of %q", kept, secret)
 		}
 		got, err := s.Authenticate(ctx, secret, account.ScopeMCP, account.ScopeLingzhu)
@@ -98,7 +102,7 @@ func TestKeys(t *testing.T) {
 		_, err = s.Authenticate(ctx, secret+"x", account.ScopeLingzhu)
 		wantErr(t, err, account.ErrUnknown)
 		_, err = s.Authenticate(ctx, k.Hash, account.ScopeLingzhu)
-		wantErr(t, err, account.ErrUnknown) // who reads the database has no key
+		wantErr(t, err, account.ErrUnknown) // a hash read from the database is no key
 		_, err = s.Authenticate(ctx, secret, account.ScopeAdmin)
 		wantErr(t, err, account.ErrScope)
 		c.t = c.t.Add(time.Hour)
@@ -140,7 +144,7 @@ func TestGuard(t *testing.T) {
 	if g.Refuse(one) {
 		t.Error("a minute later it is still too many")
 	}
-	// However many addresses there are, the table is bounded.
+	// The table is bounded, however many addresses there are.
 	for i := range 30_000 {
 		g.Refuse(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 	}
@@ -152,8 +156,11 @@ func TestGuard(t *testing.T) {
 func TestParseToken(t *testing.T) {
 	const token = "AbCdEfGhIjKlMnOpQrSt-_"
 	for text, want := range map[string]bool{
-		token: true, " " + token + "\n": true, "https://board.example.org/b/" + token: true, "http://10.0.0.1:3000/b/" + token: true,
-		"": false, token + "x": false, token[1:]: false, "/b/" + token: false, "https://example.org/menu": false, "绑定" + token: false,
+		token: true, " " + token + "\n": true, "https://board.example.org/b/" + token: true,
+		"http://10.0.0.1:3000/b/" + token: true,
+		"":                                false, token + "x": false, token[1:]: false, "/b/" + token: false,
+		"https://example.org/menu":          false,
+		"绑定" + token:                        false,
 		strings.Replace(token, "-", "+", 1): false,
 	} {
 		if got, ok := account.ParseToken(text); ok != want || ok && got != token {

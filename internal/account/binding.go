@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// InvitationLife is how long a binding token and its code are good.
+	// InvitationLife is how long a binding token and its code are valid.
 	InvitationLife = 5 * time.Minute
-	// photoWait is how long a wearer who was asked to photograph the QR code
-	// may take.
+	// photoWait is how long a wearer may take to photograph the QR code after the request.
 	photoWait = 3 * time.Minute
-	// codeTries and codeWindow: a wearer may say five codes in ten minutes. The
-	// chance to hit one of 100 open invitations is then 1 in 2,000 a window.
+	// A wearer may try codeTries codes within codeWindow. The chance to hit one of 100 open
+	// invitations is then 1 in 2,000 per window.
 	codeTries  = 5
 	codeWindow = 10 * time.Minute
 )
 
-// Why a wearer is not bound.
+// Reasons why a wearer is not bound.
 var (
 	ErrInvitationUnknown = talk.Say{Zh: "没有这个邀请", En: "no such invitation"}.Wrong()
 	ErrInvitationUsed    = talk.Say{Zh: "邀请已被使用", En: "the invitation was used"}.Wrong()
@@ -34,12 +33,12 @@ var (
 	ErrTooManyTries      = talk.Say{Zh: "尝试的次数太多", En: "too many tries"}.Wrong()
 )
 
-// BoundElsewhere is the error for a wearer who has a bot already.
+// BoundElsewhere is returned for a wearer who is bound to a bot already.
 type BoundElsewhere struct{ Bot store.Bot }
 
 func (e *BoundElsewhere) Error() string { return fmt.Sprintf("bound to bot %d already", e.Bot.Number) }
 
-// Invitation is what an owner shows to a wearer to bind them.
+// Invitation is what an owner shows to a wearer so that the wearer can bind to a bot.
 type Invitation struct {
 	ID      string    `json:"id"`
 	Bot     int64     `json:"bot"`
@@ -48,15 +47,16 @@ type Invitation struct {
 	Expires time.Time `json:"expires_at"`
 }
 
-// Invite makes an invitation to bind to a bot.
+// Invite creates an invitation to bind to a bot.
 func (s *Service) Invite(ctx context.Context, bot int64) (Invitation, error) {
 	now := s.now()
 	inv := Invitation{Bot: bot, Expires: now.Add(InvitationLife)}
-	// A code may be taken by one of the last day's invitations.
+	// The code may collide with an invitation of the last day.
 	for range 10 {
-		inv.ID, inv.Token, inv.Code = newID(), seal.Token(16), digits(6)
+		inv.ID, inv.Token, inv.Code = newID(), seal.NewToken(16), digits(6)
 		err := s.db.Bindings.AddToken(ctx, store.BindToken{
-			ID: inv.ID, Bot: bot, TokenHash: seal.Hash(inv.Token), CodeHash: s.box.MAC(inv.Code), Created: now, Expires: inv.Expires,
+			ID: inv.ID, Bot: bot, TokenHash: seal.Hash(inv.Token), CodeHash: s.box.MAC(inv.Code), Created: now,
+			Expires: inv.Expires,
 		})
 		if !errors.Is(err, store.ErrExists) {
 			return inv, err
@@ -65,14 +65,14 @@ func (s *Service) Invite(ctx context.Context, bot int64) (Invitation, error) {
 	return Invitation{}, talk.Say{Zh: "未使用的邀请太多；请等五分钟", En: "too many invitations are open; wait five minutes"}.Wrong()
 }
 
-// InvitationUsed says whether somebody has redeemed an invitation.
+// InvitationUsed reports whether an invitation has been redeemed.
 func (s *Service) InvitationUsed(ctx context.Context, id string) (bool, error) {
 	t, err := s.db.Bindings.Token(ctx, id)
 	return !t.Used.IsZero(), err
 }
 
-// ParseToken finds the token in what a QR code says: the bare token, or an
-// address that ends in /b/ and the token.
+// ParseToken extracts the token from the text of a QR code: either the bare token, or an address
+// that ends in /b/ and the token.
 func ParseToken(text string) (token string, ok bool) {
 	text = strings.TrimSpace(text)
 	if i := strings.LastIndex(text, "/b/"); i >= 0 && strings.Contains(text[:i], "://") {
@@ -87,12 +87,12 @@ func ParseToken(text string) (token string, ok bool) {
 	return text, true
 }
 
-// RedeemToken binds a wearer by the token of a QR code.
+// RedeemToken binds a wearer with the token of a QR code.
 func (s *Service) RedeemToken(ctx context.Context, w store.Wearer, agentID, token string) (store.Bot, error) {
 	return s.redeem(ctx, w, agentID, seal.Hash(token))
 }
 
-// RedeemCode binds a wearer by the six digits, with few tries.
+// RedeemCode binds a wearer with a six-digit code. Wrong codes are limited to codeTries.
 func (s *Service) RedeemCode(ctx context.Context, w store.Wearer, agentID, code string) (store.Bot, error) {
 	var b store.Bot
 	wrong := []error{ErrInvitationUnknown, ErrInvitationUsed, ErrInvitationExpired}
@@ -129,7 +129,8 @@ func (s *Service) redeem(ctx context.Context, w store.Wearer, agentID, hash stri
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return store.Bot{}, err
 	}
-	err = s.db.Bindings.Redeem(ctx, t.ID, store.Binding{Publisher: w.Publisher, UserID: w.UserID, Bot: bot.Number, AgentID: agentID, Created: now}, !openness(bot).Shared)
+	err = s.db.Bindings.Redeem(ctx, t.ID, store.Binding{Publisher: w.Publisher, UserID: w.UserID, Bot: bot.Number,
+		AgentID: agentID, Created: now}, !audience(bot).Shared)
 	switch {
 	case errors.Is(err, store.ErrOccupied):
 		return store.Bot{}, ErrBotTaken
@@ -139,7 +140,7 @@ func (s *Service) redeem(ctx context.Context, w store.Wearer, agentID, hash stri
 	return bot, err
 }
 
-// BoundBot finds the bot that a wearer is bound to, or [store.ErrNotFound].
+// BoundBot returns the bot that a wearer is bound to, or [store.ErrNotFound].
 func (s *Service) BoundBot(ctx context.Context, w store.Wearer) (store.Bot, error) {
 	b, err := s.db.Bindings.Of(ctx, w)
 	if err != nil {
@@ -148,8 +149,8 @@ func (s *Service) BoundBot(ctx context.Context, w store.Wearer) (store.Bot, erro
 	return s.db.Bots.ByNumber(ctx, b.Bot)
 }
 
-// SwitchBot binds a bound wearer to another bot of the same owner, by name, if
-// that bot's owner lets wearers switch to it. Other bots are [store.ErrNotFound].
+// SwitchBot binds a bound wearer to another bot of the same owner, by name, if that bot's settings
+// allow switching to it. Otherwise the error is [store.ErrNotFound].
 func (s *Service) SwitchBot(ctx context.Context, w store.Wearer, from store.Bot, name string) (store.Bot, error) {
 	bots, err := s.db.Bots.ByOwner(ctx, from.Owner)
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *Service) SwitchBot(ctx context.Context, w store.Wearer, from store.Bot,
 		if b.Number == from.Number {
 			return b, nil
 		}
-		open := openness(b)
+		open := audience(b)
 		if !open.Switch {
 			continue
 		}
@@ -180,34 +181,34 @@ func (s *Service) SwitchBot(ctx context.Context, w store.Wearer, from store.Bot,
 	return store.Bot{}, store.ErrNotFound
 }
 
-// Unbind ends a wearer's binding; none is [store.ErrNotFound].
+// Unbind ends a wearer's binding. Without a binding the error is [store.ErrNotFound].
 func (s *Service) Unbind(ctx context.Context, w store.Wearer) error {
 	return s.db.Bindings.Remove(ctx, w)
 }
 
-// AwaitPhoto notes that a wearer was asked, in a session of the platform, to
-// photograph the QR code.
+// AwaitPhoto records that a wearer was asked, in a session of the platform, to photograph the QR
+// code.
 func (s *Service) AwaitPhoto(ctx context.Context, w store.Wearer, agentID, session string) error {
 	return s.db.Bindings.AwaitPhoto(ctx, w, agentID, session, s.now().Add(photoWait))
 }
 
-// TakePhotoWait says whether a wearer had been asked for that photo, and
-// forgets it.
+// TakePhotoWait reports whether a wearer had been asked for a photo in that session, and clears the
+// record.
 func (s *Service) TakePhotoWait(ctx context.Context, w store.Wearer, agentID, session string) (bool, error) {
 	return s.db.Bindings.TakePhotoWait(ctx, w, agentID, session, s.now())
 }
 
-// Openness is the part of a bot's settings that says whom it takes.
-type Openness struct {
-	// Shared: more than one wearer may be bound to the bot at a time.
+// Audience is the part of a bot's settings that states which wearers it accepts.
+type Audience struct {
+	// Shared allows more than one wearer to be bound to the bot at a time.
 	Shared bool `json:"shared,omitempty"`
-	// Switch: a wearer of another bot of the same owner may switch to this one.
+	// Switch allows a wearer of another bot of the same owner to switch to this one.
 	Switch bool `json:"switch,omitempty"`
 }
 
-func openness(b store.Bot) (o Openness) {
+func audience(b store.Bot) (o Audience) {
 	if err := json.Unmarshal(b.Settings, &o); err != nil {
-		return Openness{} // settings that cannot be read open nothing
+		return Audience{} // unreadable settings allow nothing
 	}
 	return o
 }

@@ -23,56 +23,58 @@ import (
 )
 
 const (
-	// DeviceCodeLife is how long a device may show a code before it is given another.
+	// DeviceCodeLife is how long a device may show a code before it gets another.
 	DeviceCodeLife = 15 * time.Minute
-	// deviceCodeSpare is what must be left of that when a device is told its code: it
-	// shows it for half a minute at least before it calls again, and somebody has to
-	// find the place to type it in.
+	// deviceCodeSpare is the minimum time left when a device gets its code again. The device shows
+	// the code for at least half a minute before it calls again, and a person has to find the page
+	// to type it in.
 	deviceCodeSpare = 3 * time.Minute
-	// deviceTries is how many wrong codes a person may type in codeWindow. The chance to hit
-	// one of 10 devices that wait is then 1 in 5,000 a window. Right ones do not count: a box
-	// of boards has many.
+	// deviceTries is how many wrong codes a person may type within codeWindow. The chance to hit
+	// one of 10 waiting devices is then 1 in 5,000 per window. Correct codes do not count, because
+	// one person may approve many boards.
 	deviceTries = 20
-	// deviceNames is how many names are tried for a device that is not given one.
+	// deviceNames is how many generated names are tried for a device without a name.
 	deviceNames = 100
 )
 
-// Why a device is not approved, or not bound.
+// Reasons why a device is not approved, or not bound.
 var (
 	ErrCodeUnknown = talk.Say{Zh: "没有设备显示这个验证码", En: "no device shows this code"}.Wrong()
-	ErrDeviceTaken = talk.Say{Zh: "这个设备属于别人，要由对方先移除", En: "the device belongs to somebody else, who has to remove it first"}.Wrong()
+	ErrDeviceTaken = talk.Say{Zh: "这个设备属于别人，要由对方先移除",
+		En: "the device belongs to somebody else, who has to remove it first"}.Wrong()
 	ErrDeviceName  = talk.Say{Zh: "另一个设备已经叫这个名称", En: "another device has this name"}.Wrong()
 	ErrNoBot       = talk.Say{Zh: "设备的主人没有这个机器人", En: "the owner of the device has no such bot"}.Wrong()
-	ErrDeviceVague = talk.Say{Zh: "有好几个设备叫这个名称；请说明编号", En: "several devices are called this; say the number of one"}.Wrong()
+	ErrDeviceVague = talk.Say{Zh: "有好几个设备叫这个名称；请说明编号",
+		En: "several devices are called this; say the number of one"}.Wrong()
 )
 
-// DeviceID is what a device says who it is.
+// DeviceID is the identity that a device claims.
 type DeviceID struct{ Kind, Hardware, Client string }
 
-// NewDevice is how a person wants to have the device that shows a code.
+// NewDevice describes how a person wants to own the device that shows a code.
 type NewDevice struct {
 	Person string // id
 	Code   string // six digits; spaces and dashes do not count
-	Name   string // empty: the one it has, or one is made
-	Bot    int64  // one of the person's; 0: the one it has, or none
+	Name   string // empty: keep the current one, or generate one
+	Bot    int64  // one of the person's bots; 0: keep the current one, or none
 }
 
-// DeviceSeen notes a call home. The code is what the device is to show until a
-// person types it in; it is empty if the device is approved. A device that calls
-// again is told the same code, whatever has been restarted meanwhile, unless that
-// code is about to expire.
+// DeviceSeen records a discovery request of a device. It returns the code that the device shows
+// until a person types it in, or "" if the device is approved. A device that calls again gets the
+// same code, even after a restart, unless that code is about to expire.
 func (s *Service) DeviceSeen(ctx context.Context, c store.DeviceCall) (d store.Device, code string, err error) {
 	if c.At.IsZero() {
 		c.At = s.now()
 	}
-	// Codes of others may be the same, and the device may call twice at a time.
+	// Another device may have the same code, and the device may call twice at the same time.
 	for range 10 {
 		d, err = s.db.Devices.Seen(ctx, c)
-		if err != nil || d.Is(c.Client) {
+		if err != nil || d.IsApprovedClient(c.Client) {
 			return d, "", err
 		}
 		if d.CodeHash != "" && d.CodeExpires.Sub(c.At) >= deviceCodeSpare {
-			// A code that cannot be made again is of a secret that holds no more.
+			// A code that none of the keys reproduces was made with a secret that is no longer
+			// valid.
 			for _, k := range s.box.Keys() {
 				if code = deviceCode(k, d, d.CodeExpires); deviceCodeHash(k, code) == d.CodeHash {
 					return d, code, nil
@@ -101,22 +103,21 @@ func (s *Service) DeviceSeen(ctx context.Context, c store.DeviceCall) (d store.D
 	return d, "", fmt.Errorf("make a code for a device: %w", err)
 }
 
-// deviceCode is six digits that follow from the device, who claims it, and when the
-// code expires. So only its hash has to be kept.
+// deviceCode derives six digits from the device, its claim, and the expiry of the code, so that
+// only the hash is stored.
 func deviceCode(k *seal.Key, d store.Device, expires time.Time) string {
 	mac, err := hex.DecodeString(k.MAC(fmt.Sprintf("device code|%d|%s|%d", d.Number, d.Claim, expires.UnixMilli())))
 	if err != nil {
-		panic(err) // MAC makes hex
+		panic(err) // MAC returns hex
 	}
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(mac)%1_000_000)
 }
 
 func deviceCodeHash(k *seal.Key, code string) string { return k.MAC("device code hash|" + code) }
 
-// ApproveDevice makes a person the owner of the device that shows a code, or lets a
-// device of theirs in again that was erased. The error is one of [ErrCodeUnknown],
-// [ErrTooManyTries], [ErrDeviceTaken], [ErrDeviceName] and [ErrNoBot] if the person
-// can do something about it, or says what is wrong with the name.
+// ApproveDevice makes a person the owner of the device that shows a code, or approves the person's
+// own device again after it was erased. Errors that the person can correct are [ErrCodeUnknown],
+// [ErrTooManyTries], [ErrDeviceTaken], [ErrDeviceName], [ErrNoBot], and those of [CheckName].
 func (s *Service) ApproveDevice(ctx context.Context, n NewDevice) (store.Device, error) {
 	var d store.Device
 	who := store.Wearer{Publisher: n.Person, UserID: "device codes"}
@@ -127,10 +128,9 @@ func (s *Service) ApproveDevice(ctx context.Context, n NewDevice) (store.Device,
 	return d, err
 }
 
-// ApproveShown is [Service.ApproveDevice] for a code that [Service.DeviceSeen] has
-// just returned, where devices are let in without asking anybody. It does not count
-// as a guess.
-func (s *Service) ApproveShown(ctx context.Context, n NewDevice) (store.Device, error) {
+// ApproveByCode is like [Service.ApproveDevice] for a code that [Service.DeviceSeen] has just
+// returned, where devices are approved automatically. It does not count as a guess.
+func (s *Service) ApproveByCode(ctx context.Context, n NewDevice) (store.Device, error) {
 	return s.approve(ctx, n, s.now())
 }
 
@@ -171,7 +171,7 @@ func (s *Service) approve(ctx context.Context, n NewDevice, now time.Time) (stor
 	return store.Device{}, ErrDeviceName
 }
 
-// approval is what an error of the store means for the one who approves.
+// approval translates an error of the store for the person who approves.
 func approval(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -184,8 +184,8 @@ func approval(err error) error {
 	return err
 }
 
-// deviceName is a name for a device that its owner did not name: what it is, and
-// the end of its hardware address, which is on a label.
+// deviceName generates a name for an unnamed device: its type and the end of its hardware address,
+// which is printed on a label.
 func deviceName(d store.Device, try int) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
@@ -207,7 +207,7 @@ func deviceName(d store.Device, try int) string {
 	return name
 }
 
-// ownBot says whether a bot, if there is one, is the person's.
+// ownBot returns [ErrNoBot] unless the bot belongs to the person or is 0.
 func (s *Service) ownBot(ctx context.Context, person string, bot int64) error {
 	if bot == 0 {
 		return nil
@@ -219,8 +219,8 @@ func (s *Service) ownBot(ctx context.Context, person string, bot int64) error {
 	return err
 }
 
-// BindDevice has one of its owner's bots answer a device; 0 means none. No such
-// device is [store.ErrNotFound].
+// BindDevice sets which of its owner's bots answers a device; 0 means none. For an unknown device
+// the error is [store.ErrNotFound].
 func (s *Service) BindDevice(ctx context.Context, number, bot int64) error {
 	d, err := s.db.Devices.ByNumber(ctx, number)
 	if err != nil {
@@ -232,8 +232,8 @@ func (s *Service) BindDevice(ctx context.Context, number, bot int64) error {
 	return s.db.Devices.Bind(ctx, number, bot)
 }
 
-// RenameDevice gives a device another name. The error is [ErrDeviceName] if its
-// owner has another of that name.
+// RenameDevice renames a device. The error is [ErrDeviceName] if its owner has another device of
+// that name.
 func (s *Service) RenameDevice(ctx context.Context, number int64, name string) error {
 	name = strings.TrimSpace(name)
 	if err := CheckName(name); err != nil {
@@ -246,14 +246,13 @@ func (s *Service) RenameDevice(ctx context.Context, number int64, name string) e
 	return err
 }
 
-// FindDevice finds an owner's device by what a person calls it: its name, its number,
-// or its hardware address in any spelling of MAC addresses. A name goes before a
-// number, and a number before an address. An empty owner means everybody's devices,
-// but not those that nobody owns. The error is [store.ErrNotFound] if there is none,
-// or [ErrDeviceVague].
+// FindDevice finds an owner's device by its name, its number, or its hardware address in any
+// spelling of MAC addresses, in this order. An empty owner means the devices of all owners, without
+// those that have none. The error is [store.ErrNotFound] if nothing matches, or [ErrDeviceVague] if
+// several do.
 func (s *Service) FindDevice(ctx context.Context, owner, ref string) (store.Device, error) {
 	ref = strings.TrimSpace(ref)
-	number, _ := strconv.ParseInt(ref, 10, 64) // 0 is nobody's
+	number, _ := strconv.ParseInt(ref, 10, 64) // 0 matches no device
 	hardware := macAddress(ref)
 	found, err := s.db.Devices.Find(ctx, owner, store.DeviceRef{Name: ref, Number: number, Hardware: hardware})
 	if err != nil {
@@ -275,8 +274,8 @@ func (s *Service) FindDevice(ctx context.Context, owner, ref string) (store.Devi
 	return store.Device{}, store.ErrNotFound
 }
 
-// macAddress writes a MAC address as devices do, in lower case with colons. It is
-// empty for everything else.
+// macAddress returns a MAC address as devices write it, in lower case with colons, or "" for any
+// other text.
 func macAddress(s string) string {
 	digits := strings.NewReplacer(":", "", "-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(s))
 	if len(digits) != 12 || strings.Trim(digits, "0123456789abcdef") != "" {
@@ -289,15 +288,14 @@ func macAddress(s string) string {
 	return strings.Join(pairs, ":")
 }
 
-// The credentials below say nothing that is kept: they are checked by making them
-// again. Each is bound to the device's number, to its hardware address and client
-// id, and to the version of its secrets, so that it ends when the device is removed,
-// erased, or its credentials are revoked. Those of sockets and of MQTT do not expire
-// otherwise, because a device only gets new ones when it is turned on.
+// The credentials below are not stored: each check computes them again. Each is bound to the
+// device's number, hardware address, client id and secret version, so that it ends when the device
+// is removed or erased, or its credentials are revoked. Credentials for WebSocket and MQTT have no
+// other expiry, because a device gets new ones only when it is turned on.
 
-// made says whether a credential is one that is made with a key of the installation: with
-// the one that seals, or with an older one that holds still.
-func (s *Service) made(credential string, with func(*seal.Key) string) bool {
+// madeWithAnyKey reports whether a credential was made with one of the installation's keys: the
+// current one, or an older one that is still valid.
+func (s *Service) madeWithAnyKey(credential string, with func(*seal.Key) string) bool {
 	same := 0
 	for _, k := range s.box.Keys() {
 		same |= subtle.ConstantTimeCompare([]byte(with(k)), []byte(credential))
@@ -305,8 +303,8 @@ func (s *Service) made(credential string, with func(*seal.Key) string) bool {
 	return same == 1
 }
 
-// signature is a keyed hash over what a credential says, under a key for one
-// purpose of one device.
+// signature returns a keyed hash of the text of a credential. The key is derived for one purpose of
+// one device.
 func signature(k *seal.Key, purpose string, d store.Device, text string) []byte {
 	key := k.MAC(fmt.Sprintf("device %s|%d|%d", purpose, d.Number, d.SecretVersion))
 	h := hmac.New(sha256.New, []byte(key))
@@ -314,7 +312,7 @@ func signature(k *seal.Key, purpose string, d store.Device, text string) []byte 
 	return h.Sum(nil)
 }
 
-// SocketToken is the token with which an approved device connects by WebSocket.
+// SocketToken returns the token with which an approved device connects by WebSocket.
 func (s *Service) SocketToken(d store.Device) string {
 	return socketToken(s.box.Key(), d, strconv.FormatInt(s.now().Unix(), 10))
 }
@@ -323,8 +321,8 @@ func socketToken(k *seal.Key, d store.Device, at string) string {
 	return base64.RawURLEncoding.EncodeToString(signature(k, "socket", d, d.Client+"|"+d.Hardware+"|"+at)) + "." + at
 }
 
-// CheckSocket finds the device that a token was issued to. A refusal is [ErrNoKey]
-// or [ErrUnknown], for which [Refused] is true.
+// CheckSocket returns the device that a token was issued to. A refusal is [ErrNoKey] or
+// [ErrUnknown], for which [Refused] is true.
 func (s *Service) CheckSocket(ctx context.Context, id DeviceID, token string) (store.Device, error) {
 	if token == "" {
 		return store.Device{}, ErrNoKey
@@ -334,15 +332,15 @@ func (s *Service) CheckSocket(ctx context.Context, id DeviceID, token string) (s
 		return store.Device{}, err
 	}
 	_, at, _ := strings.Cut(token, ".")
-	if same := s.made(token, func(k *seal.Key) string { return socketToken(k, d, at) }); !same || !known {
+	if same := s.madeWithAnyKey(token, func(k *seal.Key) string { return socketToken(k, d, at) }); !same || !known {
 		return store.Device{}, ErrUnknown
 	}
 	return d, nil
 }
 
-// approved finds the device that somebody says to be, and whether it is approved
-// with that client id. If not, the device is of no use, but making its credentials
-// takes as long.
+// approved returns the device with the claimed identity, and whether it is approved with that
+// client id. If it is not, the result must not be used for anything but computing its credentials,
+// which keeps the response time the same.
 func (s *Service) approved(ctx context.Context, id DeviceID) (d store.Device, known bool, err error) {
 	d, err = s.db.Devices.ByHardware(ctx, id.Kind, id.Hardware)
 	switch {
@@ -351,32 +349,32 @@ func (s *Service) approved(ctx context.Context, id DeviceID) (d store.Device, kn
 	case err != nil:
 		return store.Device{}, false, fmt.Errorf("look up a device: %w", err)
 	}
-	return d, d.Is(id.Client), nil
+	return d, d.IsApprovedClient(id.Client), nil
 }
 
-// DeviceApproved says whether a device is approved with this client id.
+// DeviceApproved reports whether a device is approved with this client id.
 func (s *Service) DeviceApproved(ctx context.Context, id DeviceID) (bool, error) {
 	_, known, err := s.approved(ctx, id)
 	return known, err
 }
 
-// MQTTLogin is with what a device connects to the MQTT broker.
+// MQTTLogin is a device's login at the MQTT broker.
 type MQTTLogin struct{ ClientID, Username, Password string }
 
-// mqttGroup begins every MQTT client id, as the boards' own cloud has it.
+// mqttGroup begins every MQTT client id, in the format of the boards' own cloud.
 const mqttGroup = "GID_patchbay"
 
 const mqttSeparator = "@@@"
 
-// MQTTLogin makes the login of an approved device. The address, which is told in
-// the user name, may be empty.
+// MQTTLogin returns the login of an approved device. The address, which is part of the user name,
+// may be empty.
 func (s *Service) MQTTLogin(d store.Device, address string) MQTTLogin {
 	text, err := json.Marshal(struct {
 		IP string `json:"ip"`
 		At int64  `json:"at"`
 	}{address, s.now().Unix()})
 	if err != nil {
-		panic(err) // a text and a number
+		panic(err) // a string and a number always marshal
 	}
 	l := MQTTLogin{
 		ClientID: MQTTClientID(d),
@@ -390,12 +388,12 @@ func mqttPassword(k *seal.Key, d store.Device, l MQTTLogin) string {
 	return base64.StdEncoding.EncodeToString(signature(k, "mqtt", d, l.ClientID+"|"+l.Username))
 }
 
-// MQTTClientID is the client id of an [MQTTLogin] of a device.
+// MQTTClientID returns the client id of a device's [MQTTLogin].
 func MQTTClientID(d store.Device) string {
 	return mqttGroup + mqttSeparator + strings.ReplaceAll(d.Hardware, ":", "_") + mqttSeparator + d.Client
 }
 
-// MQTTDevice is the device that a client id of an [MQTTLogin] is made for.
+// MQTTDevice returns the device that the client id of an [MQTTLogin] was made for.
 func MQTTDevice(kind, clientID string) (DeviceID, bool) {
 	parts := strings.Split(clientID, mqttSeparator)
 	if len(parts) != 3 || parts[0] != mqttGroup {
@@ -404,8 +402,8 @@ func MQTTDevice(kind, clientID string) (DeviceID, bool) {
 	return DeviceID{kind, strings.ReplaceAll(parts[1], "_", ":"), parts[2]}, true
 }
 
-// CheckMQTT finds the device of a kind that a login was made for. A refusal is
-// [ErrNoKey] or [ErrUnknown], for which [Refused] is true.
+// CheckMQTT returns the device of a kind that a login was made for. A refusal is [ErrNoKey] or
+// [ErrUnknown], for which [Refused] is true.
 func (s *Service) CheckMQTT(ctx context.Context, kind string, l MQTTLogin) (store.Device, error) {
 	if l.Password == "" {
 		return store.Device{}, ErrNoKey
@@ -418,14 +416,14 @@ func (s *Service) CheckMQTT(ctx context.Context, kind string, l MQTTLogin) (stor
 	if err != nil {
 		return store.Device{}, err
 	}
-	if same := s.made(l.Password, func(k *seal.Key) string { return mqttPassword(k, d, l) }); !same || !known {
+	if same := s.madeWithAnyKey(l.Password, func(k *seal.Key) string { return mqttPassword(k, d, l) }); !same ||
+		!known {
 		return store.Device{}, ErrUnknown
 	}
 	return d, nil
 }
 
-// VisionToken is the token with which a device sends photos in one session, for as
-// long as life.
+// VisionToken returns the token with which a device sends photos in one session, valid for life.
 func (s *Service) VisionToken(d store.Device, session string, life time.Duration) string {
 	return visionToken(s.box.Key(), d, session, strconv.FormatInt(s.now().Add(life).Unix(), 10))
 }
@@ -435,9 +433,10 @@ func visionToken(k *seal.Key, d store.Device, session, expires string) string {
 	return base64.RawURLEncoding.EncodeToString(sum) + "." + expires + "." + session
 }
 
-// CheckVision finds the device and the session that a token was issued to. A refusal
-// is [ErrNoKey], [ErrUnknown] or [ErrExpired], for which [Refused] is true.
-func (s *Service) CheckVision(ctx context.Context, id DeviceID, token string) (d store.Device, session string, err error) {
+// CheckVision returns the device and the session that a token was issued to. A refusal is
+// [ErrNoKey], [ErrUnknown] or [ErrExpired], for which [Refused] is true.
+func (s *Service) CheckVision(ctx context.Context, id DeviceID,
+	token string) (d store.Device, session string, err error) {
 	if token == "" {
 		return store.Device{}, "", ErrNoKey
 	}
@@ -447,7 +446,10 @@ func (s *Service) CheckVision(ctx context.Context, id DeviceID, token string) (d
 	}
 	_, rest, _ := strings.Cut(token, ".")
 	expires, session, _ := strings.Cut(rest, ".")
-	if same := s.made(token, func(k *seal.Key) string { return visionToken(k, d, session, expires) }); !same || !known {
+	if same := s.madeWithAnyKey(token, func(k *seal.Key) string {
+		return visionToken(k, d, session,
+			expires)
+	}); !same || !known {
 		return store.Device{}, "", ErrUnknown
 	}
 	if at, err := strconv.ParseInt(expires, 10, 64); err != nil || s.now().Unix() >= at {

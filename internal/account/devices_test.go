@@ -13,7 +13,8 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-const mac, uuid1, uuid2 = "aa:bb:cc:dd:ee:ff", "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+const mac, uuid1, uuid2 = "aa:bb:cc:dd:ee:ff", "11111111-1111-4111-8111-111111111111",
+	"22222222-2222-4222-8222-222222222222"
 
 func board(client string) store.DeviceCall {
 	return store.DeviceCall{Kind: "xiaozhi", Hardware: mac, Client: client, Article: "bread", Version: "2.4.2"}
@@ -23,14 +24,15 @@ func id(client string) account.DeviceID {
 	return account.DeviceID{Kind: "xiaozhi", Hardware: mac, Client: client}
 }
 
-// people adds two persons; the first has a bot.
+// people adds two people; the first has a bot.
 func people(t *testing.T, s *account.Service, db *store.DB) (ada, bob string, bot int64) {
 	t.Helper()
 	a, err := s.AddPerson(ctx, "ada", "", "en", "")
 	must(t, err)
 	b, err := s.AddPerson(ctx, "bob", account.RoleMember, "en", "")
 	must(t, err)
-	added, err := db.Bots.Add(ctx, store.Bot{Owner: a.ID, Name: "one", Kind: "echo", Settings: []byte(`{}`), Created: time.Now()})
+	added, err := db.Bots.Add(ctx, store.Bot{Owner: a.ID, Name: "one", Kind: "echo", Settings: []byte(`{}`),
+		Created: time.Now()})
 	must(t, err)
 	return a.ID, b.ID, added.Number
 }
@@ -44,7 +46,7 @@ func TestDeviceCode(t *testing.T) {
 		if len(code) != 6 || d.CodeHash == code || strings.Contains(fmt.Sprintf("%+v", d), code) {
 			t.Fatalf("code %q of %+v", code, d)
 		}
-		// The same code, also after a restart, until it is about to expire.
+		// The code stays the same, even after a restart, until it is about to expire.
 		box, err := seal.New(strings.Repeat("5e", 32))
 		must(t, err)
 		c.t = c.t.Add(account.DeviceCodeLife - 3*time.Minute)
@@ -59,7 +61,7 @@ func TestDeviceCode(t *testing.T) {
 		if next == code {
 			t.Fatal("the code is shown until it has expired")
 		}
-		// With another secret the code that was given is unknown, and there is a new one.
+		// With another secret the earlier code is unknown, and the device gets a new one.
 		other, err := seal.New(strings.Repeat("a1", 32))
 		must(t, err)
 		_, code, err = account.New(db, other, c.now).DeviceSeen(ctx, board(uuid1))
@@ -84,13 +86,14 @@ func TestDeviceCode(t *testing.T) {
 		}
 		d, err = s.ApproveDevice(ctx, account.NewDevice{Person: ada, Code: code[:3] + " " + code[3:], Bot: bot})
 		must(t, err)
-		if d.Name != "bread eeff" || d.Owner != ada || d.Bot != bot || !d.Is(uuid1) {
+		if d.Name != "bread eeff" || d.Owner != ada || d.Bot != bot || !d.IsApprovedClient(uuid1) {
 			t.Fatalf("approved %+v", d)
 		}
 		if _, code, err := s.DeviceSeen(ctx, board(uuid1)); err != nil || code != "" {
 			t.Errorf("an approved board shows %q: %v", code, err)
 		}
-		// A second one of the same name gets another; a name that is asked for does not.
+		// A second device with the same generated name gets a different one. A requested name is
+		// not changed.
 		twin := board(uuid2)
 		twin.Hardware = "00:00:00:00:ee:ff"
 		_, code, err = s.DeviceSeen(ctx, twin)
@@ -109,17 +112,18 @@ func TestDeviceCode(t *testing.T) {
 		must(t, s.BindDevice(ctx, d.Number, 0))
 		wantErr(t, s.BindDevice(ctx, 99, 0), store.ErrNotFound)
 
-		// Somebody who calls as the board gets a code, which only its owner may use.
+		// A device that claims the board's identity gets a code, which only the board's owner may
+		// use.
 		d, code, err = s.DeviceSeen(ctx, board(uuid2))
 		must(t, err)
-		if code == "" || d.Owner != ada || !d.Is(uuid1) {
+		if code == "" || d.Owner != ada || !d.IsApprovedClient(uuid1) {
 			t.Fatalf("a claim: %q %+v", code, d)
 		}
 		_, err = s.ApproveDevice(ctx, account.NewDevice{Person: bob, Code: code})
 		wantErr(t, err, account.ErrDeviceTaken)
 		d, err = s.ApproveDevice(ctx, account.NewDevice{Person: ada, Code: code})
 		must(t, err)
-		if d.Name != "bread eeff" || !d.Is(uuid2) || d.Bot != bot {
+		if d.Name != "bread eeff" || !d.IsApprovedClient(uuid2) || d.Bot != bot {
 			t.Errorf("approved again: %+v", d)
 		}
 	})
@@ -164,16 +168,21 @@ func TestDeviceCredentials(t *testing.T) {
 			b.Hardware = hardware
 			_, code, err := s.DeviceSeen(ctx, b)
 			must(t, err)
-			d, err := s.ApproveShown(ctx, account.NewDevice{Person: ada, Code: code})
+			d, err := s.ApproveByCode(ctx, account.NewDevice{Person: ada, Code: code})
 			must(t, err)
 			return d
 		}
 		d, neighbour := approve(mac, uuid1), approve("aa:bb:cc:dd:ee:00", uuid1)
-		socket, login, vision := s.SocketToken(d), s.MQTTLogin(d, "192.0.2.1"), s.VisionToken(d, "session.1", time.Minute)
+		socket, login, vision := s.SocketToken(d), s.MQTTLogin(d, "192.0.2.1"), s.VisionToken(d,
+			"session.1", time.Minute)
 
 		socketOf := func(i account.DeviceID, token string) error { _, err := s.CheckSocket(ctx, i, token); return err }
 		loginOf := func(l account.MQTTLogin) error { _, err := s.CheckMQTT(ctx, "xiaozhi", l); return err }
-		visionOf := func(i account.DeviceID, token string) error { _, _, err := s.CheckVision(ctx, i, token); return err }
+		visionOf := func(i account.DeviceID, token string) error {
+			_, _,
+				err := s.CheckVision(ctx, i, token)
+			return err
+		}
 		good := func(what string) {
 			t.Helper()
 			got, err := s.CheckSocket(ctx, id(uuid1), socket)
@@ -183,7 +192,8 @@ func TestDeviceCredentials(t *testing.T) {
 			if got, err = s.CheckMQTT(ctx, "xiaozhi", login); err != nil || got.Number != d.Number {
 				t.Fatalf("%s: mqtt: %+v %v", what, got, err)
 			}
-			if got, session, err := s.CheckVision(ctx, id(uuid1), vision); err != nil || got.Number != d.Number || session != "session.1" {
+			if got, session, err := s.CheckVision(ctx, id(uuid1), vision); err != nil || got.Number != d.Number ||
+				session != "session.1" {
 				t.Fatalf("%s: vision: %+v %q %v", what, got, session, err)
 			}
 		}
@@ -202,29 +212,35 @@ func TestDeviceCredentials(t *testing.T) {
 		next := account.DeviceID{Kind: "xiaozhi", Hardware: neighbour.Hardware, Client: uuid1}
 		unknown := account.DeviceID{Kind: "xiaozhi", Hardware: "00:00:00:00:00:00", Client: uuid1}
 		for what, err := range map[string]error{
-			"another client":        socketOf(id(uuid2), socket),
-			"another board":         socketOf(next, socket),
-			"an unknown board":      socketOf(unknown, socket),
-			"another kind":          socketOf(account.DeviceID{Kind: "x", Hardware: mac, Client: uuid1}, socket),
-			"a changed token":       socketOf(id(uuid1), "A"+socket[1:]),
-			"a longer token":        socketOf(id(uuid1), socket+"0"),
-			"a token without time":  socketOf(id(uuid1), strings.Split(socket, ".")[0]),
-			"an MQTT password":      socketOf(id(uuid1), login.Password),
-			"a vision token":        socketOf(id(uuid1), vision),
-			"a socket for vision":   visionOf(id(uuid1), socket),
-			"vision elsewhere":      visionOf(next, vision),
-			"another session":       visionOf(id(uuid1), vision+"0"),
-			"no parts":              loginOf(account.MQTTLogin{ClientID: "x", Username: login.Username, Password: login.Password}),
-			"another group":         loginOf(account.MQTTLogin{ClientID: strings.Replace(login.ClientID, "GID", "DIG", 1), Username: login.Username, Password: login.Password}),
-			"another board's login": loginOf(account.MQTTLogin{ClientID: strings.Replace(login.ClientID, "_ff", "_00", 1), Username: login.Username, Password: login.Password}),
-			"another user name":     loginOf(account.MQTTLogin{ClientID: login.ClientID, Username: "", Password: login.Password}),
-			"another password":      loginOf(account.MQTTLogin{ClientID: login.ClientID, Username: login.Username, Password: "x"}),
+			"another client":       socketOf(id(uuid2), socket),
+			"another board":        socketOf(next, socket),
+			"an unknown board":     socketOf(unknown, socket),
+			"another kind":         socketOf(account.DeviceID{Kind: "x", Hardware: mac, Client: uuid1}, socket),
+			"a changed token":      socketOf(id(uuid1), "A"+socket[1:]),
+			"a longer token":       socketOf(id(uuid1), socket+"0"),
+			"a token without time": socketOf(id(uuid1), strings.Split(socket, ".")[0]),
+			"an MQTT password":     socketOf(id(uuid1), login.Password),
+			"a vision token":       socketOf(id(uuid1), vision),
+			"a socket for vision":  visionOf(id(uuid1), socket),
+			"vision elsewhere":     visionOf(next, vision),
+			"another session":      visionOf(id(uuid1), vision+"0"),
+			"no parts": loginOf(account.MQTTLogin{ClientID: "x", Username: login.Username,
+				Password: login.Password}),
+			"another group": loginOf(account.MQTTLogin{ClientID: strings.Replace(login.ClientID, "GID",
+				"DIG", 1), Username: login.Username, Password: login.Password}),
+			"another board's login": loginOf(account.MQTTLogin{ClientID: strings.Replace(login.ClientID, "_ff",
+				"_00", 1), Username: login.Username, Password: login.Password}),
+			"another user name": loginOf(account.MQTTLogin{ClientID: login.ClientID,
+				Username: "", Password: login.Password}),
+			"another password": loginOf(account.MQTTLogin{ClientID: login.ClientID, Username: login.Username,
+				Password: "x"}),
 		} {
 			if !errors.Is(err, account.ErrUnknown) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		for _, err := range []error{socketOf(id(uuid1), ""), visionOf(id(uuid1), ""), loginOf(account.MQTTLogin{ClientID: login.ClientID})} {
+		for _, err := range []error{socketOf(id(uuid1), ""), visionOf(id(uuid1), ""),
+			loginOf(account.MQTTLogin{ClientID: login.ClientID})} {
 			wantErr(t, err, account.ErrNoKey)
 		}
 
@@ -237,27 +253,30 @@ func TestDeviceCredentials(t *testing.T) {
 		must(t, loginOf(login))
 		c.t = c.t.Add(-1001 * 24 * time.Hour)
 
-		// A stranger's claim changes nothing, until it is approved.
+		// A stranger's claim changes nothing until it is approved.
 		_, code, err := s.DeviceSeen(ctx, board(uuid2))
 		must(t, err)
 		good("while somebody claims it")
-		wantErr(t, socketOf(id(uuid2), s.SocketToken(store.Device{Number: d.Number, SecretVersion: 1, Hardware: mac, Client: uuid2})), account.ErrUnknown)
-		_, err = s.ApproveShown(ctx, account.NewDevice{Person: ada, Code: code})
+		wantErr(t, socketOf(id(uuid2), s.SocketToken(store.Device{Number: d.Number, SecretVersion: 1, Hardware: mac,
+			Client: uuid2})), account.ErrUnknown)
+		_, err = s.ApproveByCode(ctx, account.NewDevice{Person: ada, Code: code})
 		must(t, err)
 		bad("after another client was approved")
 		back := approve(mac, uuid1)
 		bad("after the first was approved again")
-		socket, login, vision = s.SocketToken(back), s.MQTTLogin(back, ""), s.VisionToken(back, "session.1", time.Minute)
+		socket, login, vision = s.SocketToken(back), s.MQTTLogin(back, ""), s.VisionToken(back,
+			"session.1", time.Minute)
 		good("with new ones")
 		must(t, db.Devices.Revoke(ctx, d.Number))
 		bad("after they were revoked")
 		must(t, db.Devices.Remove(ctx, d.Number))
 		again := approve(mac, uuid1)
 		bad("after it was removed")
-		socket, login, vision = s.SocketToken(again), s.MQTTLogin(again, ""), s.VisionToken(again, "session.1", time.Minute)
+		socket, login, vision = s.SocketToken(again), s.MQTTLogin(again, ""), s.VisionToken(again,
+			"session.1", time.Minute)
 		d = again
 		good("in its second life")
-		// Its number is another, even if the versions of its secrets are the same.
+		// Its number is different, even if the version of its secrets is the same.
 		must(t, db.Devices.Remove(ctx, d.Number))
 		if third := approve(mac, uuid1); third.SecretVersion != again.SecretVersion || third.Number == again.Number {
 			t.Fatalf("second %+v, third %+v", again, third)
@@ -276,7 +295,7 @@ func TestFindDevice(t *testing.T) {
 			d, code, err := s.DeviceSeen(ctx, b)
 			must(t, err)
 			if owner != "" {
-				_, err = s.ApproveShown(ctx, account.NewDevice{Person: owner, Code: code, Name: name})
+				_, err = s.ApproveByCode(ctx, account.NewDevice{Person: owner, Code: code, Name: name})
 				must(t, err)
 			}
 			return d.Number
@@ -298,7 +317,7 @@ func TestFindDevice(t *testing.T) {
 			{ada, "Kitchen", 0, store.ErrNotFound},
 			{"", "kitchen", 0, account.ErrDeviceVague},
 			{"nobody", "kitchen", 0, store.ErrNotFound},
-			{ada, "1", one, nil}, // a name goes before a number
+			{ada, "1", one, nil}, // a name takes precedence over a number
 			{"", "1", one, nil},
 			{ada, "3", one, nil},
 			{"", "5", like, nil},
@@ -307,14 +326,14 @@ func TestFindDevice(t *testing.T) {
 			{ada, "aabb.ccdd.eeff", kitchen, nil},
 			{ada, "aabbccddeeff", kitchen, nil},
 			{"", "aa_bb_cc_dd_ee_ff", kitchen, nil},
-			{"", "aabbccddeeff", his, nil}, // a name goes before an address
+			{"", "aabbccddeeff", his, nil}, // a name takes precedence over an address
 			{"", mac, like, nil},
 			{ada, mac, kitchen, nil},
 			{bob, "aa:bb:cc:dd:ee:02", 0, store.ErrNotFound},
-			{ada, "112233445566", number, nil}, // a number that is none
+			{ada, "112233445566", number, nil}, // as a number it matches no device
 			{ada, "aabbccddeef", 0, store.ErrNotFound},
 			{ada, "aabbccddeefg", 0, store.ErrNotFound},
-			{"", "6", 0, store.ErrNotFound}, // nobody's
+			{"", "6", 0, store.ErrNotFound}, // without an owner
 			{"", "aa:bb:cc:dd:ee:04", 0, store.ErrNotFound},
 			{"", "", 0, store.ErrNotFound},
 			{"", "0", 0, store.ErrNotFound},

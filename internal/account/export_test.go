@@ -1,4 +1,4 @@
 package account
 
-// CompareWith has passwords checked by something else, for tests that count.
+// CompareWith replaces the password comparison, for tests that count calls.
 func (s *Service) CompareWith(compare func(password, hash string) (bool, error)) { s.compare = compare }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Guard counts refused keys by address, so that guessing costs time. A good key
-// is never held up: the clouds that call us come from few addresses, and one
-// stranger's wrong key must not lock out everybody else who comes through them.
+// Guard counts refused keys by address, so that guessing takes time. A valid key is never delayed:
+// the clouds that call us use few addresses, and one stranger's wrong key must not lock out
+// everybody else behind them.
 type Guard struct {
 	limit int
 	now   func() time.Time
@@ -25,12 +25,12 @@ type failures struct {
 
 const (
 	guardWindow = time.Minute
-	// guardAddresses bounds the table: at 64 bytes an entry, 1.3 MB when
-	// everybody in the world tries. Past it, new addresses count as one.
+	// guardAddresses bounds the table: at 64 bytes an entry it needs at most 1.3 MB. When it is
+	// full, all new addresses share one entry.
 	guardAddresses = 20_000
 )
 
-// NewGuard allows limit refusals a minute and address.
+// NewGuard returns a guard that allows limit refusals per minute and address.
 func NewGuard(limit int, now func() time.Time) *Guard {
 	if now == nil {
 		now = time.Now
@@ -38,9 +38,9 @@ func NewGuard(limit int, now func() time.Time) *Guard {
 	return &Guard{limit: limit, now: now, seen: map[netip.Prefix]*failures{}}
 }
 
-// Take counts a try before it is made, so that tries at the same time count too, and
-// reports whether the address may make it. It is for passwords, which people choose: of
-// those, even a good one is not looked at past the limit.
+// Take counts a try before it is made, so that concurrent tries count too, and reports whether the
+// address may make it. It is meant for passwords, which people choose: past the limit even a
+// correct one is not checked.
 func (g *Guard) Take(addr netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,7 +52,7 @@ func (g *Guard) Take(addr netip.Addr) bool {
 	return true
 }
 
-// GiveBack takes back one try: it was a good one, or was not made.
+// GiveBack takes back one try that succeeded or was not made.
 func (g *Guard) GiveBack(addr netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,7 +61,7 @@ func (g *Guard) GiveBack(addr netip.Addr) {
 	}
 }
 
-// Refuse counts a refusal and says whether the address has had too many.
+// Refuse counts a refusal and reports whether the address has had too many.
 func (g *Guard) Refuse(addr netip.Addr) (tooMany bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,7 +70,7 @@ func (g *Guard) Refuse(addr netip.Addr) (tooMany bool) {
 	return f.n > g.limit
 }
 
-// count is what was counted of an address in this window. The caller holds the lock.
+// count returns the counter of an address in the current window. The caller holds the lock.
 func (g *Guard) count(addr netip.Addr) *failures {
 	now := g.now()
 	g.sweep(now)
@@ -99,7 +99,8 @@ func (g *Guard) sweep(now time.Time) {
 	}
 }
 
-// network is what counts as one address: an IPv6 customer has a /64 of them.
+// network returns the prefix that counts as one address. It is a /64 for IPv6, because one customer
+// has that many.
 func network(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	bits := 64

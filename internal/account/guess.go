@@ -10,25 +10,25 @@ import (
 	"patchbay/internal/store"
 )
 
-// guesses are locks, one of which is held while somebody tries a code. Tries of one person
-// come one after the other on this instance, so that right ones do not use up, at the same
-// moment, what may be wrong.
-type guesses struct {
+// guessLimiter has the locks that are held while a code is tried. On one instance the tries of one
+// person run one after the other, so that concurrent correct codes do not use up the allowance for
+// wrong ones.
+type guessLimiter struct {
 	seed  maphash.Seed
 	locks [64]sync.Mutex
 }
 
-func newGuesses() *guesses { return &guesses{seed: maphash.MakeSeed()} }
+func newGuessLimiter() *guessLimiter { return &guessLimiter{seed: maphash.MakeSeed()} }
 
-func (g *guesses) of(w store.Wearer) *sync.Mutex {
+func (g *guessLimiter) forAddress(w store.Wearer) *sync.Mutex {
 	return &g.locks[maphash.Comparable(g.seed, w)%uint64(len(g.locks))]
 }
 
-// guess tries a code. It counts as a guess if the error is one of wrong; with limit guesses
-// in codeWindow the error is [ErrTooManyTries], and the code is not looked at. The try is
-// reserved before, on whatever instance, so that none of many at the same moment is free.
+// guess tries a code. The try counts as a guess if the error is one of wrong. After limit guesses
+// within codeWindow the error is [ErrTooManyTries], and the code is not checked. The try is
+// reserved in the database first, so that concurrent tries on any instance count too.
 func (s *Service) guess(ctx context.Context, who store.Wearer, limit int, wrong []error, try func() error) error {
-	lock := s.guesses.of(who)
+	lock := s.guesses.forAddress(who)
 	lock.Lock()
 	defer lock.Unlock()
 	now := s.now()
@@ -44,8 +44,8 @@ func (s *Service) guess(ctx context.Context, who store.Wearer, limit int, wrong 
 	if slices.ContainsFunc(wrong, func(w error) bool { return errors.Is(err, w) }) {
 		return err
 	}
-	// What failed for another reason has told nobody anything about the code. A try that
-	// cannot be taken back counts, which costs its person one of many.
+	// Any other failure reveals nothing about the code. A try that cannot be released counts as a
+	// guess, which costs the person one of several.
 	_ = s.db.Bindings.Release(context.WithoutCancel(ctx), ticket)
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Right codes are no guesses, one after the other and all at once: somebody sets up a hundred
-// boards. Wrong ones count, however many are tried at the same moment.
+// Correct codes are not guesses, neither in sequence nor concurrently, as when somebody sets up a
+// hundred boards. Wrong ones count, however many are tried concurrently.
 func TestRightCodesAreNoGuesses(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		s, db, _ := service(t, o)
@@ -26,7 +26,7 @@ func TestRightCodesAreNoGuesses(t *testing.T) {
 			must(t, err)
 			codes[i] = code
 		}
-		for i := range 19 { // what may be wrong is nearly used up
+		for i := range 19 { // one below the limit of wrong codes
 			_, err := s.ApproveDevice(ctx, account.NewDevice{Person: ada, Code: fmt.Sprint("x", i)})
 			wantErr(t, err, account.ErrCodeUnknown)
 		}

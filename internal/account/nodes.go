@@ -14,13 +14,13 @@ import (
 	"patchbay/internal/store"
 )
 
-// The roles in which a peer connects.
+// Roles of a peer.
 const (
-	PeerNode     = "node"     // it does what it is told
-	PeerOperator = "operator" // it tells others what to do
+	PeerNode     = "node"     // it executes commands
+	PeerOperator = "operator" // it sends commands to others
 )
 
-// What an operator may do. [Covers] knows which of them others cover.
+// Scopes of operators. [Covers] knows which scope includes which.
 const (
 	OperatorRead    = "operator.read"
 	OperatorWrite   = "operator.write"
@@ -28,11 +28,11 @@ const (
 	OperatorAdmin   = "operator.admin"
 )
 
-// ErrPeerRole says that a peer was not let in in this role.
+// ErrPeerRole means that the peer was not approved in the requested role.
 var ErrPeerRole = errors.New("the peer was not approved in this role")
 
-// Covers says whether whoever has some scopes of operators may do all that is wanted:
-// operator.admin covers all of operators', and operator.write covers operator.read.
+// Covers reports whether the scopes in have include all scopes in want: operator.admin covers every
+// operator scope, and operator.write covers operator.read.
 func Covers(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool {
 		return !slices.Contains(have, w) &&
@@ -41,14 +41,14 @@ func Covers(have, want []string) bool {
 	})
 }
 
-// OpensNode says whether a program with the key may connect as a node, and ask to be
-// paired. A key for one bot does not.
+// OpensNode reports whether a program with the key may connect as a node and request pairing. It
+// may not with a key for one bot.
 func (p Principal) OpensNode() bool {
 	return p.Key.Bot == 0 && slices.Contains(p.Key.Scopes, ScopeNode)
 }
 
-// OperatorScopes is what a program with the key may do as an operator; nil: it may not
-// connect as one. A key for one bot reaches that, and does not decide who is let in.
+// OperatorScopes returns the operator scopes of a program with the key; nil means that it may not
+// connect as an operator. A key for one bot gets read and write for that bot, but not pairing.
 func (p Principal) OperatorScopes() []string {
 	admin := slices.Contains(p.Key.Scopes, ScopeAdmin)
 	switch {
@@ -62,13 +62,13 @@ func (p Principal) OperatorScopes() []string {
 	return []string{OperatorRead, OperatorWrite, OperatorPairing}
 }
 
-// PeerToken is the token with which a peer, as it was read, connects in a role, with
-// these scopes or fewer. It is the same each time, until [Service.RotatePeer], or the
-// peer is removed; the scopes of earlier times are in it too. It is made again each
-// time, so that only its hash has to be kept. The error is [ErrPeerRole] or
-// [ErrScope] for what was never approved, and [store.ErrNotFound] if the peer has
-// been changed meanwhile.
-func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scopes []string) (string, store.PeerToken, error) {
+// PeerToken returns the token with which a peer connects in a role with these scopes or fewer. The
+// token stays the same until [Service.RotatePeer] is called or the peer is removed, and keeps the
+// scopes of earlier calls. It is derived each time, so that only its hash is stored. The error is
+// [ErrPeerRole] or [ErrScope] for what was not approved, and [store.ErrNotFound] if the peer has
+// been changed since it was read.
+func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string,
+	scopes []string) (string, store.PeerToken, error) {
 	switch {
 	case !slices.Contains(p.Roles, role):
 		return "", store.PeerToken{}, ErrPeerRole
@@ -84,8 +84,8 @@ func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scop
 	if err == nil && kept.Hash == hash && Covers(kept.Scopes, scopes) {
 		return token, kept, nil
 	}
-	// Any other hash is of a secret that holds no more.
-	if s.made(kept.Hash, func(k *seal.Key) string { return seal.Hash(peerToken(k, p, role)) }) {
+	// A hash that none of the keys reproduces belongs to a secret that is no longer valid.
+	if s.madeWithAnyKey(kept.Hash, func(k *seal.Key) string { return seal.Hash(peerToken(k, p, role)) }) {
 		scopes = slices.Concat(kept.Scopes, scopes)
 	}
 	kept, err = s.db.Peers.SetToken(ctx, p, store.PeerToken{Role: role, Hash: hash, Scopes: scopes, Created: s.now()})
@@ -95,38 +95,37 @@ func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scop
 	return token, kept, nil
 }
 
-// peerToken is 43 characters that follow from the peer, its owner, the role, and the
-// version of the peer's secrets.
+// peerToken derives 43 characters from the peer, its owner, the role, and the version of the peer's
+// secrets.
 func peerToken(k *seal.Key, p store.Peer, role string) string {
 	mac, err := hex.DecodeString(k.MAC(fmt.Sprintf("peer token|%s|%s|%s|%d", p.ID, p.Owner, role, p.SecretVersion)))
 	if err != nil {
-		panic(err) // MAC makes hex
+		panic(err) // MAC returns hex
 	}
 	return base64.RawURLEncoding.EncodeToString(mac)
 }
 
-// PeerLogin is with what a peer connects. That it has the key to its id is checked
-// elsewhere.
+// PeerLogin is what a peer presents to connect. The proof that it holds the key of its id is
+// checked elsewhere.
 type PeerLogin struct {
 	Peer   string // id
 	Role   string
-	Scopes []string // that it wants
+	Scopes []string // requested
 	Token  string
 }
 
-// Paired is whom a token of a peer speaks for.
+// Paired is the peer and the owner that a token acts for.
 type Paired struct {
 	Peer   store.Peer
-	Person store.Person // its owner
+	Person store.Person // owner of the peer
 	Token  store.PeerToken
-	// Scopes is all that the peer may do in its role. Those of an administrator end
-	// when its owner is none any longer.
+	// Scopes are all scopes of the peer in its role. It loses operator.admin when its owner is no
+	// longer an administrator.
 	Scopes []string
 }
 
-// CheckPeerToken finds out whom a token speaks for. A refusal is [ErrNoKey],
-// [ErrUnknown], or [ErrScope] for a good token that wants more scopes than it has;
-// [Refused] is true for each.
+// CheckPeerToken returns the peer that a token acts for. A refusal is [ErrNoKey], [ErrUnknown], or
+// [ErrScope] for a valid token that requests more scopes than it has; [Refused] is true for each.
 func (s *Service) CheckPeerToken(ctx context.Context, l PeerLogin) (Paired, error) {
 	if l.Token == "" {
 		return Paired{}, ErrNoKey
@@ -136,13 +135,13 @@ func (s *Service) CheckPeerToken(ctx context.Context, l PeerLogin) (Paired, erro
 		return Paired{}, fmt.Errorf("look up a peer: %w", err)
 	}
 	known := err == nil
-	// For a peer that is not there the token is of no use, but making it takes as long.
-	if same := s.made(l.Token, func(k *seal.Key) string { return peerToken(k, p, l.Role) }); !same || !known {
+	// For an unknown peer the token is computed too, so that the response takes as long.
+	if same := s.madeWithAnyKey(l.Token, func(k *seal.Key) string { return peerToken(k, p, l.Role) }); !same || !known {
 		return Paired{}, ErrUnknown
 	}
 	k, err := s.db.Peers.Token(ctx, p.ID, l.Role)
 	if errors.Is(err, store.ErrNotFound) {
-		return Paired{}, ErrUnknown // it follows from what is kept, but was never given out
+		return Paired{}, ErrUnknown // a valid derivation that was never issued
 	}
 	if err != nil {
 		return Paired{}, fmt.Errorf("look up the token of a peer: %w", err)
@@ -166,13 +165,13 @@ func (s *Service) CheckPeerToken(ctx context.Context, l PeerLogin) (Paired, erro
 	return Paired{Peer: p, Person: person, Token: k, Scopes: scopes}, nil
 }
 
-// RotatePeer makes every token of a peer worthless, in all roles. No such peer is
-// [store.ErrNotFound]. [Service.PeerToken] gives it others.
+// RotatePeer invalidates all tokens of a peer, in all roles. [Service.PeerToken] then issues new
+// ones. For an unknown peer the error is [store.ErrNotFound].
 func (s *Service) RotatePeer(ctx context.Context, id string) error {
 	return s.db.Peers.Rotate(ctx, id)
 }
 
-// RenamePeer gives a peer another name, which may be the one of another peer.
+// RenamePeer renames a peer. Two peers may have the same name.
 func (s *Service) RenamePeer(ctx context.Context, id, name string) error {
 	name = strings.TrimSpace(name)
 	if err := CheckName(name); err != nil {

@@ -58,7 +58,8 @@ func TestWhatKeysOpenToPeers(t *testing.T) {
 		{"admin", "admin", 7, false, "operator.read operator.write"},
 		{"node operator", "member", 0, true, most},
 	} {
-		p := account.Principal{Key: store.Key{Scopes: strings.Fields(c.scopes), Bot: c.bot}, Person: store.Person{Role: c.role}}
+		p := account.Principal{Key: store.Key{Scopes: strings.Fields(c.scopes), Bot: c.bot},
+			Person: store.Person{Role: c.role}}
 		if got := strings.Join(p.OperatorScopes(), " "); p.OpensNode() != c.node || got != c.operator {
 			t.Errorf("%s of %s for bot %d: node %v, operator %q", c.scopes, c.role, c.bot, p.OpensNode(), got)
 		}
@@ -79,11 +80,12 @@ func TestNodeScope(t *testing.T) {
 	wantErr(t, err, account.ErrScope)
 }
 
-// paired lets a program in, as a node and as an operator.
+// paired pairs a program as a node and as an operator.
 func paired(t *testing.T, db *store.DB, owner string, scopes ...string) store.Peer {
 	t.Helper()
 	at := time.Date(2026, 3, 23, 14, 5, 9, 0, time.UTC)
-	r, _, err := db.Peers.Request(ctx, store.PeerRequest{ID: "r of " + owner, Kind: store.RequestDevice, Peer: "fe81", Owner: owner, Refreshed: at,
+	r, _, err := db.Peers.Request(ctx, store.PeerRequest{ID: "r of " + owner, Kind: store.RequestDevice,
+		Peer: "fe81", Owner: owner, Refreshed: at,
 		Ask: store.PeerAsk{Name: "lamp", Roles: []string{account.PeerNode, account.PeerOperator}, Scopes: scopes}})
 	must(t, err)
 	p, _, err := db.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, At: at})
@@ -98,7 +100,8 @@ func TestPeerToken(t *testing.T) {
 		p := paired(t, db, ada, account.OperatorWrite, account.OperatorPairing)
 		token, kept, err := s.PeerToken(ctx, p, account.PeerNode, nil)
 		must(t, err)
-		if len(token) != 43 || kept.Hash != seal.Hash(token) || kept.Role != account.PeerNode || !kept.Created.Equal(c.t) {
+		if len(token) != 43 || kept.Hash != seal.Hash(token) || kept.Role != account.PeerNode ||
+			!kept.Created.Equal(c.t) {
 			t.Fatalf("token %q, kept %+v", token, kept)
 		}
 		_, _, err = s.PeerToken(ctx, p, "worker", nil)
@@ -106,7 +109,7 @@ func TestPeerToken(t *testing.T) {
 		_, _, err = s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorAdmin})
 		wantErr(t, err, account.ErrScope)
 
-		// The same each time, also after a restart; its scopes grow.
+		// The token stays the same, even after a restart; its scopes grow.
 		created := c.t
 		c.t = c.t.Add(time.Hour)
 		box, err := seal.New(strings.Repeat("5e", 32))
@@ -137,7 +140,8 @@ func TestPeerToken(t *testing.T) {
 		}
 		got, err := s.CheckPeerToken(ctx, login(account.PeerOperator, operator, account.OperatorRead))
 		must(t, err)
-		if got.Peer.ID != p.ID || got.Person.ID != ada || got.Token.Role != account.PeerOperator || !slices.Equal(got.Scopes, kept.Scopes) {
+		if got.Peer.ID != p.ID || got.Person.ID != ada || got.Token.Role != account.PeerOperator ||
+			!slices.Equal(got.Scopes, kept.Scopes) {
 			t.Fatalf("checked: %+v", got)
 		}
 		if k, err := db.Peers.Token(ctx, p.ID, account.PeerOperator); err != nil || !k.Used.Equal(c.t) {
@@ -163,7 +167,7 @@ func TestPeerToken(t *testing.T) {
 			}
 		}
 
-		// With another secret, there is another token.
+		// With another secret the token is different.
 		otherBox, err := seal.New(strings.Repeat("a1", 32))
 		must(t, err)
 		other := account.New(db, otherBox, c.now)
@@ -177,14 +181,14 @@ func TestPeerToken(t *testing.T) {
 		_, err = other.CheckPeerToken(ctx, login(account.PeerNode, anew))
 		must(t, err)
 
-		// Rotated, all end.
+		// RotatePeer ends all tokens.
 		must(t, s.RotatePeer(ctx, p.ID))
 		for role, token := range map[string]string{account.PeerNode: token, account.PeerOperator: operator} {
 			_, err = s.CheckPeerToken(ctx, login(role, token))
 			wantErr(t, err, account.ErrUnknown)
 		}
 		_, _, err = s.PeerToken(ctx, p, account.PeerNode, nil)
-		wantErr(t, err, store.ErrNotFound) // it was read before
+		wantErr(t, err, store.ErrNotFound) // the peer was read before the rotation
 		p, err = db.Peers.ByID(ctx, p.ID)
 		must(t, err)
 		second, _, err := s.PeerToken(ctx, p, account.PeerNode, nil)
@@ -195,7 +199,7 @@ func TestPeerToken(t *testing.T) {
 		_, err = s.CheckPeerToken(ctx, login(account.PeerNode, second))
 		must(t, err)
 
-		// What it had ends with the peer, also if it is paired with the same one again.
+		// Tokens end with the peer, even if it is paired again with the same owner.
 		for _, owner := range []string{ada, bob} {
 			must(t, db.Peers.Remove(ctx, p.ID))
 			_, err = s.CheckPeerToken(ctx, login(account.PeerNode, second))
@@ -222,15 +226,17 @@ func TestPeerToken(t *testing.T) {
 	})
 }
 
-// What an administrator was granted ends when they are none any longer.
+// The grants of an administrator end when the owner is no longer one.
 func TestPeerOfAMember(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		s, db, _ := service(t, o)
 		_, bob, _ := people(t, s, db)
 		p := paired(t, db, bob, account.OperatorAdmin)
-		token, _, err := s.PeerToken(ctx, p, account.PeerOperator, []string{account.OperatorAdmin, account.OperatorRead})
+		token, _, err := s.PeerToken(ctx, p, account.PeerOperator,
+			[]string{account.OperatorAdmin, account.OperatorRead})
 		must(t, err)
-		l := account.PeerLogin{Peer: p.ID, Role: account.PeerOperator, Token: token, Scopes: []string{account.OperatorRead}}
+		l := account.PeerLogin{Peer: p.ID, Role: account.PeerOperator, Token: token,
+			Scopes: []string{account.OperatorRead}}
 		got, err := s.CheckPeerToken(ctx, l)
 		must(t, err)
 		if !slices.Equal(got.Scopes, []string{account.OperatorRead}) {

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Pending is a form that was sent when the password had been typed too long ago. It
-// waits for that in the browser, sealed, since there may be secrets in it, and another
-// instance may be the one that the password comes to.
+// Pending is a form that was sent when the last password confirmation was too long ago. It waits in
+// the browser until the password is typed. It is sealed, because it may hold secrets, and because
+// another instance may receive the password.
 type Pending struct {
-	Path string `json:"path"` // where it was sent to, with the query
-	Form string `json:"form"` // its fields, as they came
+	Path string `json:"path"` // the path it was sent to, with the query
+	Form string `json:"form"` // its fields as received
 }
 
-// pendingLife is how long a form waits for the password.
-const pendingLife = ConfirmLife
+// pendingTTL is how long a form waits for the password.
+const pendingTTL = ConfirmLife
 
-// ErrPending is a form that must not be carried out: too much time has passed, the
-// password was typed since, somebody else sent it, or it was tampered with.
+// ErrPending means that a form must not be submitted: it has expired, the password was typed since,
+// another person sent it, or it was tampered with.
 var ErrPending = errors.New("the form that waited for the password is good no more")
 
-// pending is what is sealed.
+// pending is the sealed content.
 type pending struct {
 	Pending
 	SignIn string `json:"signin"`
@@ -31,23 +31,23 @@ type pending struct {
 
 // Hold seals a form until the password is typed.
 func (s *Service) Hold(x SignedIn, p Pending) (string, error) {
-	plain, err := json.Marshal(pending{p, x.ID, s.now().Add(pendingLife).UnixMilli()})
+	plain, err := json.Marshal(pending{p, x.ID, s.now().Add(pendingTTL).UnixMilli()})
 	if err != nil {
 		return "", fmt.Errorf("seal a form: %w", err)
 	}
 	return s.box.Seal(string(plain)), nil
 }
 
-// Held opens a form that [Service.Hold] sealed for the same sign-in. [Service.Confirm]
-// makes that another one, so that no form is carried out twice. The error is
-// [ErrPending].
+// Held opens a form that [Service.Hold] sealed for the same sign-in. [Service.Confirm] replaces the
+// sign-in, so that no form is submitted twice. The error is [ErrPending].
 func (s *Service) Held(x SignedIn, sealed string) (Pending, error) {
 	plain, err := s.box.Open(sealed)
-	if err != nil || plain == sealed { // what is not sealed is given back as it is
+	if err != nil || plain == sealed { // Open returns unsealed text unchanged
 		return Pending{}, ErrPending
 	}
 	var p pending
-	if err := json.Unmarshal([]byte(plain), &p); err != nil || p.SignIn != x.ID || x.ID == "" || !s.now().Before(time.UnixMilli(p.Until)) {
+	if err := json.Unmarshal([]byte(plain), &p); err != nil || p.SignIn != x.ID || x.ID == "" ||
+		!s.now().Before(time.UnixMilli(p.Until)) {
 		return Pending{}, ErrPending
 	}
 	return p.Pending, nil

@@ -12,18 +12,20 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Why something about a person is not changed.
+// Reasons why a person is not changed.
 var (
-	// ErrLastAdmin says that somebody has to run the installation.
-	ErrLastAdmin = talk.Say{Zh: "这里总得有人管理，否则就没有管理员了", En: "somebody has to run this installation, and there would be nobody"}.Wrong()
-	// ErrPersonName is a name that somebody else has; see [ErrNameAlike] for one that
-	// looks like it.
+	// ErrLastAdmin means that the change would leave the installation without an administrator.
+	ErrLastAdmin = talk.Say{Zh: "这里总得有人管理，否则就没有管理员了",
+		En: "somebody has to run this installation, and there would be nobody"}.Wrong()
+	// ErrPersonName means that another person has the name; see [ErrNameAlike] for names that only
+	// look like it.
 	ErrPersonName = talk.Say{Zh: "这个名称已被使用", En: "the name is taken"}.Wrong()
-	// ErrZone is a time zone that nobody knows.
-	ErrZone = talk.Say{Zh: "没有这个时区；时区的名称像 Europe/Berlin 或 Asia/Shanghai", En: "there is no such time zone; they are called Europe/Berlin or Asia/Shanghai"}.Wrong()
+	// ErrZone means that a time zone is unknown.
+	ErrZone = talk.Say{Zh: "没有这个时区；时区的名称像 Europe/Berlin 或 Asia/Shanghai",
+		En: "there is no such time zone; they are called Europe/Berlin or Asia/Shanghai"}.Wrong()
 )
 
-// What is wrong with a name, or a password, that somebody has chosen.
+// Reasons why a chosen name or password is invalid.
 var (
 	ErrNameEmpty     = talk.Say{Zh: "名称不能为空", En: "a name cannot be empty"}.Wrong()
 	ErrNameLong      = talk.Say{Zh: "名称最多 60 个字符", En: "a name may have 60 characters at most"}.Wrong()
@@ -33,28 +35,27 @@ var (
 	ErrPasswordLong  = talk.Say{Zh: "密码最多 1024 字节", En: "a password may have 1,024 bytes at most"}.Wrong()
 )
 
-// SetProfile replaces a person's name, language and time zone. The error is
-// [ErrPersonName], [ErrNameAlike], [ErrZone], or says what is wrong with the name.
+// SetProfile replaces a person's name, language and time zone. The error is [ErrPersonName],
+// [ErrNameAlike], [ErrZone], or one of [CheckName].
 func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
 	p.Name, p.Zone = strings.TrimSpace(p.Name), strings.TrimSpace(p.Zone)
 	if err := CheckName(p.Name); err != nil {
 		return err
 	}
 	if p.Zone != "" {
-		// "Local" is known to Go, and means another place on another machine.
+		// Go accepts "Local", but it means a different zone on each machine.
 		if _, err := time.LoadLocation(p.Zone); err != nil || p.Zone == "Local" {
 			return ErrZone
 		}
 	}
-	err := s.db.People.SetProfile(ctx, p, func(others []store.Person) error { return alike(p, others) })
+	err := s.db.People.SetProfile(ctx, p, func(others []store.Person) error { return looksAlike(p, others) })
 	if errors.Is(err, store.ErrExists) {
 		return ErrPersonName
 	}
 	return err
 }
 
-// SetRole gives a person another role; the last admin keeps theirs, with
-// [ErrLastAdmin].
+// SetRole changes a person's role. For the last admin the error is [ErrLastAdmin].
 func (s *Service) SetRole(ctx context.Context, person, role string) error {
 	if role != RoleAdmin && role != RoleMember {
 		return sayRole.Wrong(RoleAdmin, RoleMember, role)
@@ -66,8 +67,8 @@ func (s *Service) SetRole(ctx context.Context, person, role string) error {
 	return err
 }
 
-// RemovePerson deletes a person with everything that is theirs; the last admin stays,
-// with [ErrLastAdmin].
+// RemovePerson deletes a person and all of their data. For the last admin the error is
+// [ErrLastAdmin].
 func (s *Service) RemovePerson(ctx context.Context, person string) error {
 	err := s.db.People.Remove(ctx, person, RoleAdmin)
 	if errors.Is(err, store.ErrLast) {
@@ -76,9 +77,9 @@ func (s *Service) RemovePerson(ctx context.Context, person string) error {
 	return err
 }
 
-// ChangePassword replaces the password of who knows the one before, and ends all
-// sign-ins but one, whose browser gets another token; an empty one ends all. The error
-// is [ErrPassword], [ErrTries] or [ErrBusy], or says what is wrong with the new password.
+// ChangePassword replaces a person's password after checking the previous one, and ends all
+// sign-ins except the one with the id in but, whose browser gets a new token; an empty but ends
+// all. The error is [ErrPassword], [ErrTries], [ErrBusy], or one of [CheckPassword].
 func (s *Service) ChangePassword(ctx context.Context, person, before, password, but string) (token string, err error) {
 	p, err := s.db.People.ByID(ctx, person)
 	if err != nil {
@@ -98,9 +99,9 @@ func (s *Service) ChangePassword(ctx context.Context, person, before, password, 
 		return "", err
 	}
 	if but != "" {
-		token = seal.Token(32)
+		token = seal.NewToken(32)
 		switch err := s.db.SignIns.Replace(ctx, but, seal.Hash(token), s.now()); {
-		case errors.Is(err, store.ErrNotFound): // it has ended meanwhile
+		case errors.Is(err, store.ErrNotFound): // it has ended in the meantime
 			but, token = "", ""
 		case err != nil:
 			return "", fmt.Errorf("keep a sign-in: %w", err)

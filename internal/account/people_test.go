@@ -8,9 +8,9 @@ import (
 	"patchbay/internal/store"
 )
 
-// A new password needs the one before, and ends the other browsers' sign-ins.
+// Changing the password requires the previous one, and ends the sign-ins of other browsers.
 func TestChangePassword(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	p, err := h.AddPerson(ctx, "ada", account.RoleAdmin, "en", "correct horse")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,8 @@ func TestChangePassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.ChangePassword(ctx, p.ID, "wrong horse", "battery staple", here.ID); !errors.Is(err, account.ErrPassword) {
+	if _, err := h.ChangePassword(ctx, p.ID, "wrong horse", "battery staple", here.ID); !errors.Is(err,
+		account.ErrPassword) {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	if _, err := h.ChangePassword(ctx, p.ID, "correct horse", "short", here.ID); err == nil {
@@ -61,7 +62,7 @@ func TestChangePassword(t *testing.T) {
 }
 
 func TestProfile(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	ada, err := h.AddPerson(ctx, "ada", account.RoleAdmin, "en", "")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,8 @@ func TestProfile(t *testing.T) {
 		{"bob", "../../etc/passwd", account.ErrZone},
 		{" Bob ", "Asia/Shanghai", nil},
 	} {
-		if err := h.SetProfile(ctx, store.Person{ID: bob.ID, Name: c.name, Lang: "zh", Zone: c.zone}); !errors.Is(err, c.want) {
+		if err := h.SetProfile(ctx, store.Person{ID: bob.ID, Name: c.name, Lang: "zh", Zone: c.zone}); !errors.Is(err,
+			c.want) {
 			t.Errorf("%q in %q: %v, want %v", c.name, c.zone, err, c.want)
 		}
 	}

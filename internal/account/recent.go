@@ -9,16 +9,16 @@ import (
 	"patchbay/internal/seal"
 )
 
-// recentLife is how long a good key is believed without a look into the
-// database: a revoked key is refused within that time.
-const recentLife = time.Second
+// recentTTL is how long a valid key is accepted without a database lookup. A revoked key is refused
+// within that time.
+const recentTTL = time.Second
 
-// recentKeys bounds the table of keys that were good a moment ago. When it is
-// full, the next ones are looked up each time until old ones are dropped.
-const recentKeys = 10_000
+// maxRecentKeys bounds the cache. When it is full, further keys are looked up each time until old
+// entries are dropped.
+const maxRecentKeys = 10_000
 
-// Recent authenticates keys that come many times a second, as those of programs
-// that call tools do. It is safe for concurrent use.
+// Recent caches the authentication of keys that are used many times a second, such as those of
+// programs that call tools. It is safe for concurrent use.
 type Recent struct {
 	accounts *Service
 
@@ -32,29 +32,30 @@ type recent struct {
 	at        time.Time
 }
 
-// NewRecent makes a table of keys that were good a moment ago.
+// NewRecent returns an empty cache.
 func NewRecent(s *Service) *Recent {
 	return &Recent{accounts: s, good: map[string]recent{}}
 }
 
-// Authenticate is [Service.Authenticate], at most a second old. It also returns the
-// hash by which [Recent.Again] knows the key.
-func (r *Recent) Authenticate(ctx context.Context, secret string, scopes ...string) (p Principal, hash string, err error) {
+// Authenticate is like [Service.Authenticate], with a result that may be one second old. It also
+// returns the hash of the key for [Recent.Recheck].
+func (r *Recent) Authenticate(ctx context.Context, secret string,
+	scopes ...string) (p Principal, hash string, err error) {
 	if secret == "" {
 		return Principal{}, "", ErrNoKey
 	}
 	hash = seal.Hash(secret)
-	p, err = r.Again(ctx, hash, scopes...)
+	p, err = r.Recheck(ctx, hash, scopes...)
 	return p, hash, err
 }
 
-// Again is Authenticate for a key that was good before, by its hash: is it still?
-func (r *Recent) Again(ctx context.Context, hash string, scopes ...string) (Principal, error) {
+// Recheck authenticates a key again by its hash.
+func (r *Recent) Recheck(ctx context.Context, hash string, scopes ...string) (Principal, error) {
 	now := r.accounts.now()
 	r.mu.RLock()
 	have, ok := r.good[hash]
 	r.mu.RUnlock()
-	if ok && now.Sub(have.at) < recentLife && !have.expired(now) {
+	if ok && now.Sub(have.at) < recentTTL && !have.expired(now) {
 		if !slices.ContainsFunc(scopes, func(s string) bool { return slices.Contains(have.principal.Key.Scopes, s) }) {
 			return Principal{}, ErrScope
 		}
@@ -75,22 +76,22 @@ func (r recent) expired(now time.Time) bool {
 func (r *Recent) remember(hash string, k recent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.good) >= recentKeys && k.at.Sub(r.swept) >= recentLife {
+	if len(r.good) >= maxRecentKeys && k.at.Sub(r.swept) >= recentTTL {
 		r.swept = k.at
 		for other, o := range r.good {
-			if k.at.Sub(o.at) >= recentLife {
+			if k.at.Sub(o.at) >= recentTTL {
 				delete(r.good, other)
 			}
 		}
 	}
-	if len(r.good) < recentKeys {
+	if len(r.good) < maxRecentKeys {
 		r.good[hash] = k
 	} else if _, ok := r.good[hash]; ok {
 		r.good[hash] = k
 	}
 }
 
-// Forget drops what was good a moment ago: the rights of somebody have changed.
+// Forget clears the cache, because somebody's rights have changed.
 func (r *Recent) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

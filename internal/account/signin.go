@@ -14,35 +14,34 @@ import (
 )
 
 const (
-	// SignInLife is after how long every browser has to sign in again; one that nobody
-	// uses has to after [store.SignInIdle].
+	// SignInLife is after how long every browser has to sign in again. Unused ones have to after
+	// [store.SignInIdle].
 	SignInLife = 180 * 24 * time.Hour
-	// ConfirmLife is for how long a password that was typed lets a browser see secrets.
+	// ConfirmLife is for how long a browser may show secrets after the password was typed.
 	ConfirmLife = 10 * time.Minute
-	// maxSignIns bounds the browsers of one person.
+	// maxSignIns bounds the sign-ins of one person.
 	maxSignIns = 50
-	// maxAgent bounds what a browser calls itself, in bytes.
+	// maxAgent limits the User-Agent of a browser, in bytes.
 	maxAgent = 200
-	// seenEvery is how exactly it is known when a browser was used last.
+	// seenEvery is the resolution of the last use of a browser.
 	seenEvery = time.Minute
 )
 
-// Why nobody is signed in.
+// Reasons why nobody is signed in.
 var (
-	// ErrPassword is a wrong password, or a name that nobody has: which of the two is
-	// not told.
+	// ErrPassword means a wrong password or an unknown name. It does not tell which of the two.
 	ErrPassword = talk.Say{Zh: "名称或密码不对", En: "the name or the password is wrong"}.Wrong()
-	// ErrSetupCode is a wrong code for the first account.
-	ErrSetupCode = talk.Say{Zh: "设置码不对；服务启动时会在终端里显示它", En: "the setup code is wrong; the server shows it in the terminal when it starts"}.Wrong()
-	// ErrSetUp says that there is a first account already.
+	// ErrSetupCode means a wrong code for the first account.
+	ErrSetupCode = talk.Say{Zh: "设置码不对；服务启动时会在终端里显示它",
+		En: "the setup code is wrong; the server shows it in the terminal when it starts"}.Wrong()
+	// ErrSetUp means that the first account exists already.
 	ErrSetUp = talk.Say{Zh: "这里已经设置好了；请登录", En: "this installation is set up already; sign in"}.Wrong()
-	// ErrSignedOut is a browser whose sign-in has ended.
+	// ErrSignedOut means that the sign-in of a browser has ended.
 	ErrSignedOut = errors.New("signed out")
 )
 
-// SetupCode is what whoever opens the first account has to know: eight characters,
-// the same on all instances and after a restart, and of no use once there is an
-// account. It is empty then.
+// SetupCode returns the code that is required to open the first account: eight characters, the same
+// on all instances and after a restart. It is empty once there is an account.
 func (s *Service) SetupCode(ctx context.Context) (string, error) {
 	people, err := s.db.People.All(ctx)
 	if err != nil || len(people) > 0 {
@@ -52,10 +51,10 @@ func (s *Service) SetupCode(ctx context.Context) (string, error) {
 }
 
 func setupCode(k *seal.Key) string {
-	const letters = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ" // 32, none of which looks like another
+	const letters = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ" // 32 letters and digits, without those that look alike
 	sum, err := hex.DecodeString(k.MAC("setup code"))
 	if err != nil {
-		panic(err) // MAC makes hex
+		panic(err) // MAC returns hex
 	}
 	code := make([]byte, 8)
 	for i := range code {
@@ -64,9 +63,9 @@ func setupCode(k *seal.Key) string {
 	return string(code[:4]) + "-" + string(code[4:])
 }
 
-// SetUp opens the first account, whose person runs the installation; of several at the
-// same time one is opened. The error is [ErrSetupCode], [ErrTries], [ErrBusy], [ErrSetUp],
-// or says what is wrong with the name or the password.
+// SetUp opens the first account, as an administrator. Of several concurrent calls one succeeds. The
+// error is [ErrSetupCode], [ErrTries], [ErrBusy], [ErrSetUp], or states why the name or the
+// password is invalid.
 func (s *Service) SetUp(ctx context.Context, code, name, lang, password string, by Browser) (store.Person, error) {
 	people, err := s.db.People.All(ctx)
 	if err != nil {
@@ -85,32 +84,34 @@ func (s *Service) SetUp(ctx context.Context, code, name, lang, password string, 
 		}
 		return r
 	}, code))
-	if !s.made(plain, func(k *seal.Key) string { return strings.ReplaceAll(setupCode(k), "-", "") }) {
+	if !s.madeWithAnyKey(plain, func(k *seal.Key) string { return strings.ReplaceAll(setupCode(k), "-", "") }) {
 		return store.Person{}, ErrSetupCode
 	}
 	giveBack()
 	if password == "" {
 		return store.Person{}, ErrPasswordEmpty
 	}
-	return s.addPerson(ctx, store.Person{Name: name, Role: RoleAdmin, Lang: lang}, password, func(others []store.Person) error {
-		if len(others) > 0 {
-			return ErrSetUp
-		}
-		return nil
-	})
+	return s.addPerson(ctx, store.Person{Name: name, Role: RoleAdmin, Lang: lang}, password,
+		func(others []store.Person) error {
+			if len(others) > 0 {
+				return ErrSetUp
+			}
+			return nil
+		})
 }
 
-// Browser is who wants to sign in.
+// Browser identifies the client of a sign-in.
 type Browser struct {
-	Agent   string // what it calls itself
+	Agent   string // its User-Agent
 	Address string
-	Known   []string // the marks that it has from [Service.Know]
+	Known   []string // its marks from [Service.RememberBrowser]
 }
 
-// SignIn lets a browser in, if the password is right. The browser keeps the token; it
-// is not kept here and cannot be shown again. The error is [ErrPassword] if name or
-// password are wrong, and [ErrTries] or [ErrBusy] if that was not looked at.
-func (s *Service) SignIn(ctx context.Context, name, password string, by Browser) (token string, p store.Person, err error) {
+// SignIn signs a browser in if the password is correct, and returns its token, which is not stored
+// here and cannot be shown again. The error is [ErrPassword] if the name or the password is wrong,
+// and [ErrTries] or [ErrBusy] if the password was not checked.
+func (s *Service) SignIn(ctx context.Context, name, password string,
+	by Browser) (token string, p store.Person, err error) {
 	if p, err = s.checkSignIn(ctx, strings.TrimSpace(name), password, by); err != nil {
 		return "", store.Person{}, err
 	}
@@ -118,31 +119,31 @@ func (s *Service) SignIn(ctx context.Context, name, password string, by Browser)
 	return token, p, err
 }
 
-// Admit lets a browser in without a password: that of who has just opened an account.
+// Admit signs a browser in without a password, for a person who has just opened an account.
 func (s *Service) Admit(ctx context.Context, p store.Person, by Browser) (token string, err error) {
-	token = seal.Token(32)
+	token = seal.NewToken(32)
 	now := s.now()
 	if len(by.Agent) > maxAgent {
 		by.Agent = strings.ToValidUTF8(by.Agent[:maxAgent], "")
 	}
-	x := store.SignIn{ID: seal.Hash(token), Person: p.ID, Agent: by.Agent, Address: by.Address, Created: now, Seen: now, Confirmed: now}
+	x := store.SignIn{ID: seal.Hash(token), Person: p.ID, Agent: by.Agent, Address: by.Address, Created: now, Seen: now,
+		Confirmed: now}
 	if err := s.db.SignIns.Add(ctx, x, maxSignIns); err != nil {
 		return "", fmt.Errorf("keep a sign-in: %w", err)
 	}
 	return token, nil
 }
 
-// SignedIn is who uses a browser.
+// SignedIn is a sign-in and its person.
 type SignedIn struct {
 	store.SignIn
 	Person store.Person
 }
 
-// Fresh says whether the password was typed a short time ago.
+// Fresh reports whether the password was typed within [ConfirmLife].
 func (x *SignedIn) Fresh(now time.Time) bool { return now.Sub(x.Confirmed) < ConfirmLife }
 
-// CheckSignIn finds out who uses a browser with a token. The error is [ErrSignedOut]
-// if nobody does.
+// CheckSignIn returns the sign-in of a token. The error is [ErrSignedOut] if there is none.
 func (s *Service) CheckSignIn(ctx context.Context, token, address string) (SignedIn, error) {
 	if token == "" {
 		return SignedIn{}, ErrSignedOut
@@ -173,14 +174,14 @@ func (s *Service) CheckSignIn(ctx context.Context, token, address string) (Signe
 	return SignedIn{SignIn: x, Person: p}, nil
 }
 
-// Confirm has somebody who is signed in show the password once more, before something
-// is done or shown that not everybody who finds the browser open may do or see. The
-// browser gets another token. The error is [ErrPassword], [ErrTries] or [ErrBusy].
+// Confirm checks the password of a signed-in person again, before actions and secrets that are not
+// open to everybody who finds the browser open. The browser gets a new token. The error is
+// [ErrPassword], [ErrTries] or [ErrBusy].
 func (s *Service) Confirm(ctx context.Context, x SignedIn, password string) (token string, err error) {
 	if err := s.checkAgain(ctx, x.Person, password); err != nil {
 		return "", err
 	}
-	token = seal.Token(32)
+	token = seal.NewToken(32)
 	switch err := s.db.SignIns.Replace(ctx, x.ID, seal.Hash(token), s.now()); {
 	case errors.Is(err, store.ErrNotFound):
 		return "", ErrSignedOut
@@ -190,7 +191,7 @@ func (s *Service) Confirm(ctx context.Context, x SignedIn, password string) (tok
 	return token, nil
 }
 
-// SignOut ends a sign-in. That it has ended already is no error.
+// SignOut ends a sign-in. A sign-in that has ended already is no error.
 func (s *Service) SignOut(ctx context.Context, person, id string) error {
 	if err := s.db.SignIns.Remove(ctx, person, id); !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -198,7 +199,8 @@ func (s *Service) SignOut(ctx context.Context, person, id string) error {
 	return nil
 }
 
-// SignOutOthers ends all sign-ins of a person but one, or all for an empty one.
+// SignOutOthers ends all sign-ins of a person except the one with the id in but; an empty but ends
+// all.
 func (s *Service) SignOutOthers(ctx context.Context, person, but string) error {
 	_, err := s.db.SignIns.RemoveOthers(ctx, person, but)
 	return err

@@ -12,16 +12,17 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// house is an installation that nobody has set up, with a clock.
-type house struct {
+// testInstallation is an installation without accounts, with a clock.
+type testInstallation struct {
 	*account.Service
 	db  *store.DB
 	box *seal.Box
 	now time.Time
 }
 
-func newHouse(t *testing.T) *house {
-	h := &house{db: storetest.Open(t, store.Options{Folder: t.TempDir()}), now: time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC)}
+func newTestInstallation(t *testing.T) *testInstallation {
+	h := &testInstallation{db: storetest.Open(t, store.Options{Folder: t.TempDir()}),
+		now: time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC)}
 	box, err := seal.New(strings.Repeat("5e", 32))
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +32,9 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// The first account is opened by whoever reads the terminal, once.
+// The first account is opened once, with the code from the terminal.
 func TestSetUp(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	code, err := h.SetupCode(ctx)
 	if err != nil || len(code) != 9 {
 		t.Fatalf("%q, %v", code, err)
@@ -42,7 +43,8 @@ func TestSetUp(t *testing.T) {
 		t.Error("another code after a restart")
 	}
 	for _, wrong := range []string{"", "AAAA-AAAA", code[:8], code + "A"} {
-		if _, err := h.SetUp(ctx, wrong, "ada", "en", "correct horse", account.Browser{}); !errors.Is(err, account.ErrSetupCode) {
+		if _, err := h.SetUp(ctx, wrong, "ada", "en", "correct horse", account.Browser{}); !errors.Is(err,
+			account.ErrSetupCode) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
@@ -51,11 +53,13 @@ func TestSetUp(t *testing.T) {
 			t.Errorf("the password %q is good", password)
 		}
 	}
-	p, err := h.SetUp(ctx, " "+strings.ToLower(strings.ReplaceAll(code, "-", " ")), "ada", "en", "correct horse", account.Browser{})
+	p, err := h.SetUp(ctx, " "+strings.ToLower(strings.ReplaceAll(code, "-", " ")), "ada", "en",
+		"correct horse", account.Browser{})
 	if err != nil || p.Role != account.RoleAdmin {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if _, err := h.SetUp(ctx, code, "eve", "en", "correct horse", account.Browser{}); !errors.Is(err, account.ErrSetUp) {
+	if _, err := h.SetUp(ctx, code, "eve", "en", "correct horse", account.Browser{}); !errors.Is(err,
+		account.ErrSetUp) {
 		t.Errorf("a second one: %v", err)
 	}
 	if code, err := h.SetupCode(ctx); code != "" || err != nil {
@@ -64,7 +68,7 @@ func TestSetUp(t *testing.T) {
 }
 
 func TestSignIn(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	ada, err := h.AddPerson(ctx, "ada", "", "en", "correct horse")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +77,8 @@ func TestSignIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	by := account.Browser{Agent: strings.Repeat("é", 200), Address: "192.0.2.1"}
-	for _, wrong := range [][2]string{{"ada", "wrong horse"}, {"ada", ""}, {"bob", ""}, {"bob", "x"}, {"eve", "correct horse"}, {"", ""}, {"ada", strings.Repeat("x", 2000)}} {
+	for _, wrong := range [][2]string{{"ada", "wrong horse"}, {"ada", ""}, {"bob", ""}, {"bob", "x"},
+		{"eve", "correct horse"}, {"", ""}, {"ada", strings.Repeat("x", 2000)}} {
 		if _, _, err := h.SignIn(ctx, wrong[0], wrong[1], by); !errors.Is(err, account.ErrPassword) {
 			t.Errorf("%.20q: %v", wrong, err)
 		}
@@ -106,9 +111,9 @@ func TestSignIn(t *testing.T) {
 	}
 	out("")
 	out(phone + "x")
-	out(x.ID) // the hash is no token
+	out(x.ID) // the hash is not a token
 
-	// A password that was typed long ago lets nobody see secrets.
+	// A password that was typed long ago does not reveal secrets.
 	h.now = h.now.Add(11 * time.Minute)
 	if x = in(phone); x.Fresh(h.now) {
 		t.Error("fresh after 11 minutes")
@@ -128,7 +133,7 @@ func TestSignIn(t *testing.T) {
 		t.Error("not fresh")
 	}
 
-	// The phone is sold.
+	// Sign the phone out, as when it is sold.
 	if list, err := h.db.SignIns.ByPerson(ctx, ada.ID); err != nil || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -147,9 +152,9 @@ func TestSignIn(t *testing.T) {
 	out(laptop)
 }
 
-// Sign-ins end by themselves, and with the password.
+// Sign-ins end after a while, and with a change of the password.
 func TestSignInEnds(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	ada, err := h.AddPerson(ctx, "ada", "", "en", "correct horse")
 	if err != nil {
 		t.Fatal(err)
@@ -196,10 +201,10 @@ func TestSignInEnds(t *testing.T) {
 	}
 }
 
-// A form that waits for the password is carried out for who sent it, in the browser that
-// sent it, once, and not after a while.
+// A form that waits for the password is submitted only for the person and the browser that sent it,
+// once, and for a limited time.
 func TestPending(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	signedIn := func(name string) account.SignedIn {
 		t.Helper()
 		token, _, err := h.SignIn(ctx, name, "correct horse", account.Browser{})
@@ -236,8 +241,10 @@ func TestPending(t *testing.T) {
 		x      account.SignedIn
 		sealed string
 	}{
-		"another browser": {laptop, sealed}, "another person": {bob, sealed}, "nobody": {account.SignedIn{}, sealed}, "nothing": {phone, ""},
-		"not sealed": {phone, plain}, "shortened": {phone, sealed[:len(sealed)-4]}, "changed": {phone, sealed[:middle] + string(other) + sealed[middle+1:]},
+		"another browser": {laptop, sealed}, "another person": {bob, sealed}, "nobody": {account.SignedIn{}, sealed},
+		"nothing":    {phone, ""},
+		"not sealed": {phone, plain}, "shortened": {phone, sealed[:len(sealed)-4]},
+		"changed":                       {phone, sealed[:middle] + string(other) + sealed[middle+1:]},
 		"something else that is sealed": {phone, h.box.Seal("sk-secret")},
 	} {
 		if got, err := h.Held(c.x, c.sealed); !errors.Is(err, account.ErrPending) {

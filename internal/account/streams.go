@@ -12,80 +12,80 @@ import (
 )
 
 const (
-	// accessEvery is how often an instance looks whether somebody's rights have changed,
-	// for the case that it was not told.
+	// accessEvery is how often an instance polls for changes of rights, in case a notification was
+	// lost.
 	accessEvery = 500 * time.Millisecond
-	// accessDoubt is how long after a change a new stream is checked at once: who let it in
-	// may have looked before the change. Bodies that come slowly lie between.
+	// accessDoubt is how long after a change new streams are checked at once. A request may have
+	// been authenticated before the change and begin its stream later, because its body arrived
+	// slowly.
 	accessDoubt = 2 * time.Minute
-	// accessAtATime bounds the checks that ask the database at the same time.
+	// accessAtATime bounds the concurrent checks against the database.
 	accessAtATime = 8
-	// accessLimit is how long a check may take; after it, what was let in stays until the
-	// next one.
+	// accessLimit is the timeout of a check. Streams that could not be checked stay until the next
+	// one.
 	accessLimit = 5 * time.Second
 )
 
-// ErrStreams says that a key, or its person, has too many streams open.
+// ErrStreams means that a key, or its person, has too many open streams.
 var ErrStreams = errors.New("too many streams are open")
 
-// ErrEnded is why a stream ends whose key or sign-in does not hold any more.
+// ErrEnded is the cause for ending a stream whose key or sign-in is no longer valid.
 var ErrEnded = errors.New("the key or the sign-in that opened this has ended or changed")
 
-// StreamLimits bound the streams of an instance. 0 means any number.
+// StreamLimits bounds the streams of an instance. 0 means no limit.
 type StreamLimits struct{ Key, Person int }
 
-// Streams are the requests that last. They are counted by key and by person, and end
-// when what let them in was revoked, has expired or was narrowed. It is safe for
-// concurrent use, and a nil one lets everything be.
+// Streams tracks long-lasting requests. It counts them by key and by person, and ends them when the
+// key or sign-in that opened them was revoked, has expired or was narrowed. It is safe for
+// concurrent use. A nil Streams allows everything.
 type Streams struct {
 	accounts *Service
 	limits   StreamLimits
 
 	mu      sync.Mutex
-	grounds map[groundOf]*ground
-	keys    map[string]int // streams that count, by key
+	grounds map[basisOf]*basis
+	keys    map[string]int // counted streams by key
 	people  map[string]int
-	changed time.Time     // when rights changed last
-	wake    chan struct{} // a change is to be looked into
-	hear    []func()      // told of each change
-	begun   int64         // the number of changes of rights before anything was served
+	changed time.Time     // time of the last change of rights
+	wake    chan struct{} // requests a check
+	hear    []func()      // called on each change
+	begun   int64         // version of the rights before anything was served
 }
 
-// ground is what let streams in: a key or a sign-in, as it was then.
-type ground struct {
+// basis is the key or sign-in that opened streams, in the state of that time.
+type basis struct {
 	good    func(context.Context) bool
-	expires time.Time // zero: never by itself
+	expires time.Time // zero: no expiry
 	ends    map[*context.CancelCauseFunc]bool
 }
 
-// NewStreams makes the table of streams. [Streams.Run] has to run beside it.
+// NewStreams returns an empty table. [Streams.Run] has to run beside it.
 func NewStreams(s *Service, limits StreamLimits) *Streams {
 	return &Streams{
-		accounts: s, limits: limits, grounds: map[groundOf]*ground{}, keys: map[string]int{}, people: map[string]int{},
+		accounts: s, limits: limits, grounds: map[basisOf]*basis{}, keys: map[string]int{}, people: map[string]int{},
 		wake: make(chan struct{}, 1), begun: -1,
 	}
 }
 
-// Begin notes how rights are before anything is served: what is read from now on may be
-// remembered for as long as they stay so.
+// Begin records the version of the rights before anything is served: whatever is read from now on
+// may be cached as long as the version stays the same.
 func (s *Streams) Begin(ctx context.Context) (err error) {
 	s.begun, err = s.accounts.db.AccessVersion(ctx)
 	return err
 }
 
-// OnChange adds what is told whenever rights may have changed, before streams are
-// checked. It is called before Run.
+// OnChange registers a function that is called whenever rights may have changed, before streams are
+// checked. Call it before Run.
 func (s *Streams) OnChange(f func()) { s.hear = append(s.hear, f) }
 
-// Changed says that the rights of somebody may have changed, here or on another
-// instance.
+// Changed records that rights may have changed, here or on another instance.
 func (s *Streams) Changed() {
-	s.accounts.db.ForgetKnown()
-	s.look()
+	s.accounts.db.ClearRowCache()
+	s.recheck()
 }
 
-// look has everything looked at that depends on rights.
-func (s *Streams) look() {
+// recheck calls the registered functions and requests a check of all streams.
+func (s *Streams) recheck() {
 	for _, f := range s.hear {
 		f()
 	}
@@ -98,15 +98,15 @@ func (s *Streams) look() {
 	}
 }
 
-// Key counts in a stream that a key lets in. Its context ends when the key does not hold
-// any more, or holds less; leave is to be called when the stream is over. The error is
-// [ErrStreams] if there are too many.
+// Key counts a stream that a key opens. Its context ends when the key is no longer valid or is
+// narrowed; call leave when the stream is over. The error is [ErrStreams] if there are too many.
 func (s *Streams) Key(ctx context.Context, p Principal) (in context.Context, leave func(), err error) {
 	if s == nil {
 		return ctx, func() {}, nil
 	}
 	s.mu.Lock()
-	full := s.limits.Key > 0 && s.keys[p.Key.ID] >= s.limits.Key || s.limits.Person > 0 && s.people[p.Person.ID] >= s.limits.Person
+	full := s.limits.Key > 0 && s.keys[p.Key.ID] >= s.limits.Key ||
+		s.limits.Person > 0 && s.people[p.Person.ID] >= s.limits.Person
 	if !full {
 		s.keys[p.Key.ID]++
 		s.people[p.Person.ID]++
@@ -131,33 +131,34 @@ func less(counts map[string]int, of string) {
 	}
 }
 
-// Watch is Key for what is counted elsewhere.
+// Watch is like Key for streams that are counted elsewhere.
 func (s *Streams) Watch(ctx context.Context, p Principal) (in context.Context, leave func()) {
 	if s == nil {
 		return ctx, func() {}
 	}
-	return s.enter(ctx, groundOfKey(p), p.Key.Expires, func(ctx context.Context) bool { return s.keyHolds(ctx, p) })
+	return s.enter(ctx, basisOfKey(p), p.Key.Expires, func(ctx context.Context) bool { return s.keyHolds(ctx, p) })
 }
 
-// groundOf tells keys and sign-ins apart, and the states of each: of two streams, one may
-// have come before a key was narrowed and one after.
-type groundOf struct {
+// basisOf identifies a key or a sign-in in one state: of two streams of a key, one may have begun
+// before the key was narrowed and one after.
+type basisOf struct {
 	id, role, rules, scopes string
 	bot                     int64
 }
 
-func groundOfKey(p Principal) groundOf {
-	return groundOf{p.Key.ID, p.Person.Role, p.Key.Rules, strings.Join(p.Key.Scopes, " "), p.Key.Bot}
+func basisOfKey(p Principal) basisOf {
+	return basisOf{p.Key.ID, p.Person.Role, p.Key.Rules, strings.Join(p.Key.Scopes, " "), p.Key.Bot}
 }
 
-// keyHolds reports whether a key still lets in what it did. A database that is away is
-// not the key's fault.
+// keyHolds reports whether a key is still as it was. If the database cannot be reached, the key
+// stays valid.
 func (s *Streams) keyHolds(ctx context.Context, was Principal) bool {
 	k, err := s.accounts.db.Keys.ByID(ctx, was.Key.ID)
 	if err != nil {
 		return !errors.Is(err, store.ErrNotFound)
 	}
-	if !k.Revoked.IsZero() || k.Rules != was.Key.Rules || k.Bot != was.Key.Bot || !slices.Equal(k.Scopes, was.Key.Scopes) || !k.Expires.Equal(was.Key.Expires) {
+	if !k.Revoked.IsZero() || k.Rules != was.Key.Rules || k.Bot != was.Key.Bot ||
+		!slices.Equal(k.Scopes, was.Key.Scopes) || !k.Expires.Equal(was.Key.Expires) {
 		return false
 	}
 	p, err := s.accounts.db.People.ByID(ctx, k.Person)
@@ -167,32 +168,34 @@ func (s *Streams) keyHolds(ctx context.Context, was Principal) bool {
 	return p.Role == was.Person.Role
 }
 
-// SignIn is Watch for a browser in which somebody has signed in.
+// SignIn is like Watch for a signed-in browser.
 func (s *Streams) SignIn(ctx context.Context, x SignedIn) (in context.Context, leave func()) {
 	if s == nil {
 		return ctx, func() {}
 	}
-	return s.enter(ctx, groundOf{id: x.ID, role: x.Person.Role}, x.Created.Add(SignInLife), func(ctx context.Context) bool {
-		_, err := s.accounts.db.SignIns.ByID(ctx, x.ID)
-		if err != nil {
-			return !errors.Is(err, store.ErrNotFound)
-		}
-		p, err := s.accounts.db.People.ByID(ctx, x.Person.ID)
-		if err != nil {
-			return !errors.Is(err, store.ErrNotFound)
-		}
-		return p.Role == x.Person.Role
-	})
+	return s.enter(ctx, basisOf{id: x.ID, role: x.Person.Role}, x.Created.Add(SignInLife),
+		func(ctx context.Context) bool {
+			_, err := s.accounts.db.SignIns.ByID(ctx, x.ID)
+			if err != nil {
+				return !errors.Is(err, store.ErrNotFound)
+			}
+			p, err := s.accounts.db.People.ByID(ctx, x.Person.ID)
+			if err != nil {
+				return !errors.Is(err, store.ErrNotFound)
+			}
+			return p.Role == x.Person.Role
+		})
 }
 
-func (s *Streams) enter(ctx context.Context, id groundOf, expires time.Time, good func(context.Context) bool) (context.Context, func()) {
+func (s *Streams) enter(ctx context.Context, id basisOf, expires time.Time,
+	good func(context.Context) bool) (context.Context, func()) {
 	in, cancel := context.WithCancelCause(ctx)
 	end := &cancel
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.grounds[id]
 	if g == nil {
-		g = &ground{good: good, expires: expires, ends: map[*context.CancelCauseFunc]bool{}}
+		g = &basis{good: good, expires: expires, ends: map[*context.CancelCauseFunc]bool{}}
 		s.grounds[id] = g
 	}
 	g.ends[end] = true
@@ -212,7 +215,7 @@ func (s *Streams) enter(ctx context.Context, id groundOf, expires time.Time, goo
 	}
 }
 
-// Open is how many streams are watched.
+// Open returns how many streams are watched.
 func (s *Streams) Open() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,12 +225,12 @@ func (s *Streams) Open() (n int) {
 	return n
 }
 
-// Run ends streams until ctx ends. Failed is told when it cannot be found out whether
-// rights have changed.
+// Run ends streams whose key or sign-in is no longer valid, until ctx ends. It calls failed when
+// the version of the rights cannot be read.
 func (s *Streams) Run(ctx context.Context, failed func(error)) error {
 	tick := time.NewTicker(accessEvery)
 	defer tick.Stop()
-	version := int64(-1) // so that the first look is at what changed before it, too
+	version := int64(-1) // so that the first poll also finds earlier changes
 	for {
 		select {
 		case <-ctx.Done():
@@ -241,22 +244,22 @@ func (s *Streams) Run(ctx context.Context, failed func(error)) error {
 				failed(err)
 			case err == nil && version < 0 && now == s.begun:
 				version = now
-				s.look()
+				s.recheck()
 			case err == nil && now != version:
 				version = now
 				s.Changed()
 			}
 			at := s.accounts.now()
-			s.check(ctx, func(g *ground) bool { return !g.expires.IsZero() && !at.Before(g.expires) })
+			s.check(ctx, func(g *basis) bool { return !g.expires.IsZero() && !at.Before(g.expires) })
 		}
 	}
 }
 
-// check ends the streams whose ground does not hold: of those that surely ran out, or
-// with nil of those that are asked for.
-func (s *Streams) check(ctx context.Context, over func(*ground) bool) {
+// check ends the streams that over selects, which have expired. With a nil over it asks the
+// database about every stream.
+func (s *Streams) check(ctx context.Context, over func(*basis) bool) {
 	s.mu.Lock()
-	list := map[groundOf]*ground{}
+	list := map[basisOf]*basis{}
 	for id, g := range s.grounds {
 		if over == nil || over(g) {
 			list[id] = g
@@ -279,13 +282,13 @@ func (s *Streams) check(ctx context.Context, over func(*ground) bool) {
 	}
 }
 
-func (s *Streams) end(id groundOf, g *ground) {
+func (s *Streams) end(id basisOf, g *basis) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for end := range g.ends {
 		(*end)(ErrEnded)
 	}
 	if s.grounds[id] == g {
-		delete(s.grounds, id) // what comes from now on is looked at again
+		delete(s.grounds, id) // later streams get a new check
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// patience is far more than any of this takes.
+// patience is far longer than any step of these tests takes.
 const patience = 30 * time.Second
 
-// Streams end when what let them in does not hold any more, whoever changed it, and those
-// of others go on.
+// Streams end when the key or sign-in that opened them is no longer valid, whoever changed it.
+// Streams of others continue.
 func TestStreamsEnd(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db, elsewhere := storetest.Open(t, o), storetest.Open(t, o)
@@ -36,7 +36,8 @@ func TestStreamsEnd(t *testing.T) {
 		defer func() { stop(); <-ran }()
 
 		with := func(person store.Person) account.Principal {
-			k, _, err := s.AddKey(t.Context(), account.NewKey{Person: person.ID, Name: "k", Scopes: []string{account.ScopeMCP}})
+			k, _, err := s.AddKey(t.Context(), account.NewKey{Person: person.ID,
+				Name: "k", Scopes: []string{account.ScopeMCP}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +79,7 @@ func TestStreamsEnd(t *testing.T) {
 			}
 			ends("narrowed "+what, in)
 			leave()
-			in, leave = enter(narrowed) // let in by what was known a moment ago
+			in, leave = enter(narrowed) // opened with a principal authenticated a moment ago
 			ends("late "+what, in)
 			leave()
 		}
@@ -95,7 +96,7 @@ func TestStreamsEnd(t *testing.T) {
 	})
 }
 
-// A key, and a person, have a bounded number of streams.
+// The streams of a key, and of a person, are limited.
 func TestStreamsCounted(t *testing.T) {
 	s := account.New(nil, nil, nil)
 	streams := account.NewStreams(s, account.StreamLimits{Key: 2, Person: 3})
@@ -106,7 +107,8 @@ func TestStreamsCounted(t *testing.T) {
 	for _, step := range []struct {
 		key, person string
 		ok          bool
-	}{{"k1", "p1", true}, {"k1", "p1", true}, {"k1", "p1", false}, {"k2", "p1", true}, {"k2", "p1", false}, {"k3", "p2", true}} {
+	}{{"k1", "p1", true}, {"k1", "p1", true}, {"k1", "p1", false}, {"k2", "p1", true}, {"k2", "p1", false}, {"k3",
+		"p2", true}} {
 		_, leave, err := streams.Key(t.Context(), of(step.key, step.person))
 		if (err == nil) != step.ok || err != nil && !errors.Is(err, account.ErrStreams) {
 			t.Errorf("%v: %v", step, err)

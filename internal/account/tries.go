@@ -18,37 +18,38 @@ import (
 	"patchbay/internal/talk"
 )
 
-// How often passwords are checked. A try is counted before it is made: what is checked at
-// the same time, here or on another instance, counts too.
+// Limits on password checks. A try is counted before it is made, so that concurrent checks, here or
+// on another instance, count too.
 const (
-	// triesOfAccount an hour from browsers that never signed in to the account. An hour
-	// that begins anywhere has part of two windows, so 100 checks at most.
+	// triesOfAccount per hour, from browsers that never signed in to the account. Any hour overlaps
+	// two windows, so it has at most 100 checks.
 	triesOfAccount  = 50
 	accountWindow   = time.Hour
-	triesOfBrowser  = 20 // an hour, from one that did
-	triesOfSignedIn = 10 // in signedInWindow, of who is signed in and shows the password again
+	triesOfBrowser  = 20 // per hour, from a browser that did
+	triesOfSignedIn = 10 // per signedInWindow, by a signed-in person who types the password again
 	signedInWindow  = 10 * time.Minute
-	// hashesWaiting bounds how many passwords wait for each of the two lanes. Further ones
-	// are refused at once, with [ErrBusy].
+	// hashesWaiting bounds how many passwords wait in each of the two lanes. Further ones are
+	// refused at once with [ErrBusy].
 	hashesWaiting = 32
 )
 
-// Why a password is not looked at.
+// Reasons why a password is not checked.
 var (
 	ErrTries = talk.Say{Zh: "尝试次数太多，请稍后再试", En: "too many tries; wait a while and try again"}.Wrong()
-	ErrBusy  = talk.Say{Zh: "现在正在检查太多密码，请过几秒再试", En: "too many passwords are being checked now; try again in a few seconds"}.Wrong()
+	ErrBusy  = talk.Say{Zh: "现在正在检查太多密码，请过几秒再试",
+		En: "too many passwords are being checked now; try again in a few seconds"}.Wrong()
 )
 
-// lane lets one password be hashed at a time, which takes 64 MiB of memory, and some wait
-// for it.
-type lane struct{ busy, waiting chan struct{} }
+// hashLane allows one password hash at a time, because each takes 64 MiB of memory, and a bounded
+// number of waiters.
+type hashLane struct{ busy, waiting chan struct{} }
 
-func newLane() lane {
-	return lane{busy: make(chan struct{}, 1), waiting: make(chan struct{}, 1+hashesWaiting)}
+func newHashLane() hashLane {
+	return hashLane{busy: make(chan struct{}, 1), waiting: make(chan struct{}, 1+hashesWaiting)}
 }
 
 // hash runs f when it is its turn. The error is [ErrBusy] if too many wait.
-func (l lane) hash(ctx context.Context, f func() error) error {
+func (l hashLane) hash(ctx context.Context, f func() error) error {
 	select {
 	case l.waiting <- struct{}{}:
 		defer func() { <-l.waiting }()
@@ -64,25 +65,24 @@ func (l lane) hash(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// nobodys is a hash that takes as long to check as somebody's.
-var nobodys = sync.OnceValue(func() string {
-	hash, err := argon2id.CreateHash(seal.Token(16), argon2id.DefaultParams)
+// unknownAccount is a hash that takes as long to check as that of a person.
+var unknownAccount = sync.OnceValue(func() string {
+	hash, err := argon2id.CreateHash(seal.NewToken(16), argon2id.DefaultParams)
 	if err != nil {
-		panic(err) // nothing random
+		panic(err) // no source of randomness
 	}
 	return hash
 })
 
-// limit is how many checks may be made under a key in a window.
+// limit is how many checks are allowed under a key within a window.
 type limit struct {
 	key    string
 	most   int
 	window time.Duration
 }
 
-// check finds out whether a password is a person's. That takes as long if there is no such
-// person, or the person has none. It is called in a lane. The error is [ErrPassword] or
-// [ErrTries].
+// check compares a password with that of a person. It takes as long if there is no such person, or
+// the person has no password. Call it in a lane. The error is [ErrPassword] or [ErrTries].
 func (s *Service) check(ctx context.Context, l limit, p store.Person, password string) error {
 	now := s.now()
 	may, err := s.db.SignIns.Try(ctx, seal.Hash(l.key), l.most, now, now.Add(-l.window))
@@ -100,29 +100,28 @@ func (s *Service) check(ctx context.Context, l limit, p store.Person, password s
 	return nil
 }
 
-// checkAgain is check for who is signed in. The error may be [ErrBusy] too.
+// checkAgain is like check for a signed-in person. The error may also be [ErrBusy].
 func (s *Service) checkAgain(ctx context.Context, p store.Person, password string) error {
 	return s.trusted.hash(ctx, func() error {
 		return s.check(ctx, limit{"signed in|" + p.ID, triesOfSignedIn, signedInWindow}, p, password)
 	})
 }
 
-// passwordOf says whether a password is a person's.
+// passwordOf reports whether a password is a person's.
 func (s *Service) passwordOf(p store.Person, password string) bool {
 	hash := p.Password
 	if hash == "" {
-		hash = nobodys()
+		hash = unknownAccount()
 	}
 	if len(password) > maxPassword {
-		password = "" // it is nobody's
+		password = "" // matches nobody
 	}
-	defer runtime.GC() // what was hashed with would stay until the heap has doubled
+	defer runtime.GC() // free the memory of the hash at once, not when the heap has doubled
 	same, err := s.compare(password, hash)
 	return err == nil && same && p.Password != "" && password != ""
 }
 
-// hashPassword hashes a password that somebody has chosen with argon2id; the empty
-// password stays empty.
+// hashPassword hashes a chosen password with argon2id. The empty password stays empty.
 func (s *Service) hashPassword(ctx context.Context, password string) (hash string, err error) {
 	if password == "" {
 		return "", nil
@@ -131,7 +130,7 @@ func (s *Service) hashPassword(ctx context.Context, password string) (hash strin
 		return "", err
 	}
 	err = s.trusted.hash(ctx, func() error {
-		defer runtime.GC() // as in passwordOf
+		defer runtime.GC() // see passwordOf
 		hash, err = argon2id.CreateHash(password, argon2id.DefaultParams)
 		return err
 	})
@@ -145,7 +144,7 @@ func (s *Service) takeAddress(by Browser) (giveBack func(), err error) {
 	}
 	addr, err := netip.ParseAddr(by.Address)
 	if err != nil {
-		addr = netip.Addr{} // all of them count as one
+		addr = netip.Addr{} // all unreadable addresses count as one
 	}
 	if !s.Addresses.Take(addr) {
 		return nil, ErrTries
@@ -153,24 +152,27 @@ func (s *Service) takeAddress(by Browser) (giveBack func(), err error) {
 	return func() { s.Addresses.GiveBack(addr) }, nil
 }
 
-// KnownLife is for how long a browser is known in which somebody has signed in.
-const KnownLife = 365 * 24 * time.Hour
+// KnownBrowserTTL is how long a browser counts as known after a sign-in.
+const KnownBrowserTTL = 365 * 24 * time.Hour
 
-// maxKnown bounds how many marks of one browser are looked at.
-const maxKnown = 8
+// maxKnownBrowsers bounds how many marks of one browser are checked.
+const maxKnownBrowsers = 8
 
-// Know makes the mark of a browser in which a person has just signed in. It lets nobody in:
-// by it, who guesses elsewhere does not keep the person from trying the password here.
-func (s *Service) Know(p store.Person) string {
-	return s.box.Seal(strings.Join([]string{"known", p.ID, seal.Token(12), strconv.FormatInt(s.now().Add(KnownLife).UnixMilli(), 10)}, "|"))
+// RememberBrowser returns the mark of a browser in which a person has just signed in. The mark does
+// not sign anybody in: it gives this browser tries of its own, so that guesses made elsewhere do
+// not block it.
+func (s *Service) RememberBrowser(p store.Person) string {
+	return s.box.Seal(strings.Join([]string{"known", p.ID, seal.NewToken(12),
+		strconv.FormatInt(s.now().Add(KnownBrowserTTL).UnixMilli(), 10)}, "|"))
 }
 
-// KnownAs tells the marks of several people in one browser apart, and nothing about them.
-func KnownAs(p store.Person) string { return seal.Hash("known|" + p.ID)[:8] }
+// KnownBrowserName tells the marks of several people in one browser apart, and reveals nothing
+// about them.
+func KnownBrowserName(p store.Person) string { return seal.Hash("known|" + p.ID)[:8] }
 
-// known finds the mark that a browser has of a person.
+// known returns the mark of a person that a browser holds.
 func (s *Service) known(by Browser, p store.Person) (mark string, ok bool) {
-	for _, sealed := range by.Known[:min(len(by.Known), maxKnown)] {
+	for _, sealed := range by.Known[:min(len(by.Known), maxKnownBrowsers)] {
 		plain, err := s.box.Open(sealed)
 		parts := strings.Split(plain, "|")
 		if err != nil || plain == sealed || len(parts) != 4 || parts[0] != "known" || parts[1] != p.ID || p.ID == "" {
@@ -184,8 +186,8 @@ func (s *Service) known(by Browser, p store.Person) (mark string, ok bool) {
 	return "", false
 }
 
-// checkSignIn finds out who has a name and a password. A browser that is known has a lane
-// and tries of its own; of others, what does not fit in theirs costs nothing.
+// checkSignIn returns the person with a name and a password. A known browser has a lane and tries
+// of its own. For other browsers a try that is refused without a check does not count.
 func (s *Service) checkSignIn(ctx context.Context, name, password string, by Browser) (p store.Person, err error) {
 	if len(by.Known) > 0 {
 		if p, err = s.named(ctx, name); err != nil {
@@ -211,13 +213,13 @@ func (s *Service) checkSignIn(ctx context.Context, name, password string, by Bro
 		}
 		return s.check(ctx, limit{key, triesOfAccount, accountWindow}, p, password)
 	})
-	if !errors.Is(err, ErrPassword) { // no guess was made, or it was none
+	if !errors.Is(err, ErrPassword) { // no check was made, or the password was correct
 		giveBack()
 	}
 	return p, err
 }
 
-// named is the person of a name, or nobody.
+// named returns the person with a name, or the zero person.
 func (s *Service) named(ctx context.Context, name string) (store.Person, error) {
 	p, err := s.db.People.ByName(ctx, name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

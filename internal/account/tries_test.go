@@ -13,10 +13,10 @@ import (
 	"patchbay/internal/account"
 )
 
-// Ten thousand guesses at once from five thousand addresses, at two instances, are a hundred
-// checks at most.
+// Ten thousand concurrent guesses from five thousand addresses at two instances cause at most a
+// hundred checks.
 func TestGuessesOfOneAccount(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	if _, err := h.AddPerson(ctx, "ada", "", "en", "correct horse"); err != nil {
 		t.Fatal(err)
 	}
@@ -30,10 +30,11 @@ func TestGuessesOfOneAccount(t *testing.T) {
 		}
 		var next, refused atomic.Int64
 		var wg sync.WaitGroup
-		for range 32 { // as many as may wait: none is turned away unread
+		for range 32 { // as many as may wait, so that none is refused unchecked
 			wg.Go(func() {
 				for i := next.Add(1); i <= 10_000; i = next.Add(1) {
-					by := account.Browser{Address: netip.AddrFrom4([4]byte{10, 0, byte(i % 5000 >> 8), byte(i % 5000)}).String()}
+					by := account.Browser{Address: netip.AddrFrom4([4]byte{10, 0, byte(i % 5000 >> 8),
+						byte(i % 5000)}).String()}
 					_, _, err := instances[i%2].SignIn(ctx, name, fmt.Sprint("guess ", i), by)
 					switch {
 					case errors.Is(err, account.ErrTries):
@@ -49,7 +50,7 @@ func TestGuessesOfOneAccount(t *testing.T) {
 			t.Errorf("%s: %d passwords were checked, %d refused", name, n, refused.Load())
 		}
 	}
-	// The owner's new browser is refused too, and not an hour later.
+	// The owner's new browser is refused too, but not an hour later.
 	if _, _, err := h.SignIn(ctx, "ada", "correct horse", account.Browser{}); !errors.Is(err, account.ErrTries) {
 		t.Errorf("the right password: %v", err)
 	}
@@ -59,9 +60,9 @@ func TestGuessesOfOneAccount(t *testing.T) {
 	}
 }
 
-// Guesses of one address that come at the same time count before they are checked.
+// Concurrent guesses from one address count before they are checked.
 func TestGuessesOfOneAddress(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	var checks atomic.Int64
 	h.Addresses = account.NewGuard(5, func() time.Time { return h.now })
 	h.CompareWith(func(string, string) (bool, error) { checks.Add(1); return false, nil })
@@ -77,11 +78,10 @@ func TestGuessesOfOneAddress(t *testing.T) {
 	}
 }
 
-// A browser in which somebody has signed in is let in while strangers guess as often and as
-// much at a time as they like, with that person's name and from that address; for others it
-// is a stranger, and what it may try is bounded too.
+// A known browser can sign in while strangers guess without limit, with the same name and from the
+// same address. For other people it is unknown, and its own tries are limited too.
 func TestKnownBrowser(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	ada, err := h.AddPerson(ctx, "ada", "", "en", "correct horse")
 	if err != nil {
 		t.Fatal(err)
@@ -91,9 +91,10 @@ func TestKnownBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Addresses = account.NewGuard(5, func() time.Time { return h.now })
-	known := account.Browser{Address: "192.0.2.1", Known: []string{"rubbish", h.Know(bob), h.Know(ada)}}
+	known := account.Browser{Address: "192.0.2.1", Known: []string{"rubbish", h.RememberBrowser(bob),
+		h.RememberBrowser(ada)}}
 
-	// All places for strangers are taken, for as long as this takes.
+	// All slots for unknown browsers are taken during this test.
 	guessing, release := make(chan struct{}), make(chan struct{})
 	h.CompareWith(func(password, _ string) (bool, error) {
 		if password == "guess" {
@@ -132,15 +133,15 @@ func TestKnownBrowser(t *testing.T) {
 	if _, _, err := h.SignIn(ctx, "ada", "correct horse", known); !errors.Is(err, account.ErrTries) {
 		t.Errorf("after 20 wrong ones: %v", err)
 	}
-	// Bob's mark is of no use for ada.
-	only := account.Browser{Address: "192.0.2.1", Known: []string{h.Know(bob)}}
+	// Bob's mark does not make the browser known for ada.
+	only := account.Browser{Address: "192.0.2.1", Known: []string{h.RememberBrowser(bob)}}
 	for range 5 {
 		h.SignIn(ctx, "ada", "wrong", only) //nolint:errcheck // counted
 	}
 	if _, _, err := h.SignIn(ctx, "ada", "correct horse", only); !errors.Is(err, account.ErrTries) {
 		t.Errorf("with the mark of somebody else: %v", err)
 	}
-	h.now = h.now.Add(account.KnownLife + time.Hour)
+	h.now = h.now.Add(account.KnownBrowserTTL + time.Hour)
 	for range 5 {
 		h.SignIn(ctx, "ada", "wrong", known) //nolint:errcheck // counted
 	}
@@ -149,9 +150,9 @@ func TestKnownBrowser(t *testing.T) {
 	}
 }
 
-// Who is signed in, or found the browser open, tries a password ten times in ten minutes.
+// A signed-in browser may try a password ten times in ten minutes.
 func TestGuessesOfSignedIn(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	ada, err := h.AddPerson(ctx, "ada", "", "en", "correct horse")
 	if err != nil {
 		t.Fatal(err)
@@ -182,9 +183,9 @@ func TestGuessesOfSignedIn(t *testing.T) {
 	}
 }
 
-// Of six who set up at the same time with the same code, one becomes administrator.
+// Of six concurrent setups with the same code, one succeeds.
 func TestSetUpAtOnce(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	code, err := h.SetupCode(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +194,8 @@ func TestSetUpAtOnce(t *testing.T) {
 	var made atomic.Int64
 	for i := range 6 {
 		wg.Go(func() {
-			_, err := h.SetUp(context.WithoutCancel(ctx), code, fmt.Sprint("person ", i), "en", "correct horse", account.Browser{})
+			_, err := h.SetUp(context.WithoutCancel(ctx), code, fmt.Sprint("person ", i), "en",
+				"correct horse", account.Browser{})
 			if err == nil {
 				made.Add(1)
 			} else if !errors.Is(err, account.ErrSetUp) {
@@ -208,9 +210,10 @@ func TestSetUpAtOnce(t *testing.T) {
 	}
 }
 
-// Names that look the same are refused, and so is another one for who has such a name.
+// Names that look alike are refused, also for a person who already has one of them and asks for
+// another.
 func TestNamesAlike(t *testing.T) {
-	h, ctx := newHouse(t), t.Context()
+	h, ctx := newTestInstallation(t), t.Context()
 	for _, name := range []string{"ada", "Ivan 1", "小明", "Alia"} {
 		if _, err := h.AddPerson(ctx, name, account.RoleMember, "en", ""); err != nil {
 			t.Fatal(err)
@@ -235,7 +238,7 @@ func TestNamesAlike(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	// Who had such a name before may keep it.
+	// A person who already had such a name may keep it.
 	old := bob
 	old.ID, old.Name = "old", "Bob"
 	if err := h.db.People.Add(ctx, old); err != nil {
@@ -247,17 +250,19 @@ func TestNamesAlike(t *testing.T) {
 	}
 }
 
-// What is guessed first is refused; what people make of words of their own is not.
+// Commonly guessed passwords are refused; uncommon combinations of words are not.
 func TestCommonPasswords(t *testing.T) {
 	for _, password := range []string{
-		"password", "Password1", "P@ssw0rd", "p4ssw0rd!", "12345678", "87654321", "qwertyui", "1q2w3e4r", "aaaaaaaa", "abcabcabc", "12121212",
+		"password", "Password1", "P@ssw0rd", "p4ssw0rd!", "12345678", "87654321", "qwertyui", "1q2w3e4r", "aaaaaaaa",
+		"abcabcabc", "12121212",
 		"letmein123", "iloveyou", "admin123", "Welcome1!", "woaini1314", "sunshine99", "zaq12wsx", "trustno1",
 	} {
 		if err := account.CheckPassword(password); !errors.Is(err, account.ErrPasswordCommon) {
 			t.Errorf("%q: %v", password, err)
 		}
 	}
-	for _, password := range []string{"correct horse", "battery staple", "another horse", "k7-Qx!m2Zp", "我的密码是很长的一句话", "sunshine on the hill", "patchbay"} {
+	for _, password := range []string{"correct horse", "battery staple", "another horse", "k7-Qx!m2Zp", "我的密码是很长的一句话",
+		"sunshine on the hill", "patchbay"} {
 		if err := account.CheckPassword(password); err != nil {
 			t.Errorf("%q: %v", password, err)
 		}

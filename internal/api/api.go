@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/observe"
 	"patchbay/internal/seal"
 	"patchbay/internal/talk"
@@ -44,8 +44,8 @@ type Server struct {
 
 // New makes a server, with a key of its own for the command line on this machine.
 func New(o Options) (*Server, error) {
-	s := &Server{Service: o.Control, Options: o, mux: http.NewServeMux(), key: "pb_local_" + seal.Token(32)}
-	s.houseOperations()
+	s := &Server{Service: o.Control, Options: o, mux: http.NewServeMux(), key: "pb_local_" + seal.NewToken(32)}
+	s.instanceOperations()
 	s.homeOperations()
 	s.botOperations()
 	s.deviceOperations()
@@ -78,9 +78,10 @@ func scopes(own string) []string {
 	return []string{own, account.ScopeOperator, account.ScopeAdmin}
 }
 
-// lasts counts in a request, which ends when its key does not hold any more. The key of
+// withKeyLifetime counts in a request, which ends when its key does not hold any more. The key of
 // this process has no end.
-func (s *Server) lasts(ctx context.Context, who account.Principal) (in context.Context, leave func(), err error) {
+func (s *Server) withKeyLifetime(ctx context.Context, who account.Principal) (in context.Context, leave func(),
+	err error) {
 	if who.Key.ID == "" {
 		return ctx, func() {}, nil
 	}
@@ -93,10 +94,11 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	from := s.Address(r)
 	if subtle.ConstantTimeCompare([]byte(secret), []byte(s.key)) == 1 {
-		if !from.IsLoopback() || observe.Forwarded(r) {
+		if !from.IsLoopback() || observe.IsForwarded(r) {
 			return control.Caller{}, who, errForeign
 		}
-		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Address: from.String(), Lang: lang(r)}, who, nil
+		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(),
+			Address: from.String(), Lang: lang(r)}, who, nil
 	}
 	p, err := s.Accounts.Authenticate(r.Context(), secret, scopes...)
 	if err != nil {
@@ -105,7 +107,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 	rules := forPeople(p.Key.Rules)
 	bound := rules
 	if p.Key.Bot != 0 {
-		rules = board.Narrow(rules, board.BotTools)
+		rules = hub.NarrowRules(rules, hub.BotToolNames)
 	}
 	return control.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Ends: p.Key.Expires, Rules: rules, Bound: bound,
@@ -116,7 +118,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 
 // forPeople are a key's rules here.
 func forPeople(rules string) string {
-	r, err := board.ParseRules(rules)
+	r, err := hub.ParseRules(rules)
 	if err != nil {
 		return rules // whoever uses them says what is wrong
 	}
@@ -139,17 +141,19 @@ func (s *Server) guarded(scope string, next func(http.ResponseWriter, *http.Requ
 		c, who, err := s.caller(r, open)
 		switch {
 		case err == nil:
-			ctx, leave, err := s.lasts(r.Context(), who)
+			ctx, leave, err := s.withKeyLifetime(r.Context(), who)
 			defer leave()
 			if err != nil {
 				w.Header().Set("Retry-After", "60")
-				fail(w, http.StatusTooManyRequests, "this key, or its person, has too many requests open; wait for some to end")
+				fail(w, http.StatusTooManyRequests,
+					"this key, or its person, has too many requests open; wait for some to end")
 				return
 			}
 			next(w, r.WithContext(ctx), c)
 		case errors.Is(err, errForeign) || account.Refused(err):
 			tooMany := s.Guard.Refuse(s.Address(r))
-			s.Logger.WarnContext(r.Context(), "a key was refused", "door", "api", "cause", err, "address", s.Address(r))
+			s.Logger.WarnContext(r.Context(), "a key was refused", "channel", "api", "cause", err,
+				"address", s.Address(r))
 			if tooMany {
 				w.Header().Set("Retry-After", "60")
 				fail(w, http.StatusTooManyRequests, "too many refused keys from this address; wait a minute")
@@ -169,13 +173,14 @@ func lang(r *http.Request) talk.Lang {
 	return talk.ParseLang(r.Header.Get("Accept-Language"), talk.English)
 }
 
-// broken answers what is our own fault.
-func (s *Server) broken(w http.ResponseWriter, r *http.Request, err error) {
+// internalError answers what is our own fault.
+func (s *Server) internalError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	s.Logger.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)
-	fail(w, http.StatusInternalServerError, "something is wrong on our side; the log of request "+observe.RequestID(r.Context())+" tells what")
+	fail(w, http.StatusInternalServerError, "something is wrong on our side; the log of request "+
+		observe.RequestID(r.Context())+" tells what")
 }
 
 func reply(w http.ResponseWriter, v any) {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -30,7 +30,8 @@ func (s *Server) botOperations() {
 	operate(s, "POST /api/v1/bots/{bot}/keys", "Make a key for the platform of glasses", s.AddGlassesKey)
 	operate(s, "DELETE /api/v1/bots/{bot}/keys/{key}", "Revoke a key that opens a bot alone", s.RevokeBotKey)
 	operate(s, "GET /api/v1/bots/{bot}/turns", "List the turns of a bot, newest first", s.BotTurns)
-	s.document("POST /api/v1/bots/{bot}/disconnect", "End the connections of a bot", "", nil, control.DisconnectedBot{}, s.disconnect)
+	s.document("POST /api/v1/bots/{bot}/disconnect", "End the connections of a bot", "", nil, control.DisconnectedBot{},
+		s.disconnect)
 	s.document("POST /api/v1/ask", "Put a question to a bot", "application/x-ndjson", Question{}, Line{}, s.ask)
 }
 
@@ -45,7 +46,7 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, c control.Ca
 		fail(w, http.StatusForbidden, "a key with scope admin is needed")
 	default:
 		s.Disconnect(bot)
-		s.Note(r.Context(), c, control.ActBotDisconnected, "#"+strconv.FormatInt(bot, 10))
+		s.RecordAdminEvent(r.Context(), c, control.EventBotDisconnected, "#"+strconv.FormatInt(bot, 10))
 		reply(w, control.DisconnectedBot{ID: bot, Disconnected: true})
 	}
 }
@@ -79,12 +80,12 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		s.fails(w, r, err)
 		return
 	}
-	turn.Request = talk.RequestOf(r.Header.Get("Traceparent"))
+	turn.Request = talk.ParseTraceparent(r.Header.Get("Traceparent"))
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("X-Accel-Buffering", "no")
 	lines := json.NewEncoder(w)
 	control := http.NewResponseController(w)
-	err = s.Board.Answer(r.Context(), turn, func(e talk.Event) error {
+	err = s.Hub.Answer(r.Context(), turn, func(e talk.Event) error {
 		control.SetWriteDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // not every connection has one
 		if err := lines.Encode(Line{Event: &e}); err != nil {
 			return err
@@ -92,7 +93,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		return control.Flush()
 	})
 	last := Line{End: true, Turn: turn.ID}
-	if errors.Is(err, board.ErrStopped) {
+	if errors.Is(err, hub.ErrStopped) {
 		last.Error, last.Failure = sayStopped.In(turn.Lang), err.Error()
 	} else if f := talk.AsFailure(err); f != nil {
 		last.Error, last.Failure = f.Sentence(turn.Lang), f.Error()

@@ -10,11 +10,14 @@ import (
 
 // recordOperations are about what has happened, and what is kept of it.
 func (s *Server) recordOperations() {
-	s.document("GET /api/v1/calls", "List the calls of tools, newest first", "", callsQuery{}, control.CallPage{}, s.calls)
+	s.document("GET /api/v1/calls", "List the calls of tools, newest first", "", callsQuery{}, control.CallPage{},
+		s.calls)
 	operate(s, "GET /api/v1/turns", "List the records of turns, newest first", s.Turns)
-	operate(s, "GET /api/v1/turns/{turn}", "Show the record of a turn, with the calls that were made in it", s.TurnRecord)
+	operate(s, "GET /api/v1/turns/{turn}", "Show the record of a turn, with the calls that were made in it",
+		s.TurnRecord)
 	operate(s, "GET /api/v1/stats", "Count turns, failures and connected devices of the last day", s.Stats)
-	operate(s, "DELETE /api/v1/records", "Delete what was said, records of turns, or arguments of calls, for good", s.Forget)
+	operate(s, "DELETE /api/v1/records", "Delete what was said, records of turns, or arguments of calls, for good",
+		s.Forget)
 }
 
 // keyOperations are about keys of programs.
@@ -40,13 +43,13 @@ type callsQuery struct {
 	User    string    `query:"user"`
 }
 
-// callsShown is how many calls are listed if nothing else is asked for.
-const callsShown = 50
+// defaultCalls is how many calls are listed if nothing else is asked for.
+const defaultCalls = 50
 
 func (s *Server) calls(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	query := r.URL.Query()
 	q := control.CallQuery{
-		Limit: callsShown, Failed: query.Get("failed") == "true",
+		Limit: defaultCalls, Failed: query.Get("failed") == "true",
 		Tool: query.Get("tool"), Key: query.Get("key"), Outcome: query.Get("outcome"), After: query.Get("after"),
 	}
 	var err error

@@ -35,12 +35,12 @@ func (s *Server) deviceTools(w http.ResponseWriter, r *http.Request, c control.C
 	}
 	list, err := s.DeviceTools(r.Context(), c, d)
 	if err != nil {
-		s.broken(w, r, err)
+		s.internalError(w, r, err)
 		return
 	}
 	people, err := s.names(r.Context())
 	if err != nil {
-		s.broken(w, r, err)
+		s.internalError(w, r, err)
 		return
 	}
 	owner := store.Person{ID: d.Owner, Name: people[d.Owner]}
@@ -72,7 +72,8 @@ func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c control.Ca
 	defer cancel()
 	lines := newToolLines(w)
 	res, err := s.CallDevice(ctx, c, d, control.DeviceCall{
-		Tool: r.PathValue("tool"), Args: q.Arguments, Door: "cli", Agent: r.UserAgent(), Progress: func(p tool.Progress) {
+		Tool: r.PathValue("tool"), Args: q.Arguments, Channel: "cli", Agent: r.UserAgent(),
+		Progress: func(p tool.Progress) {
 			if lines.write(ToolLine{Progress: &p}) != nil {
 				cancel() // nobody reads
 			}

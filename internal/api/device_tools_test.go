@@ -13,7 +13,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/api"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/tool"
 )
 
@@ -27,13 +27,14 @@ func (p *provider) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	if c.Progress != nil {
 		c.Progress(tool.Progress{Done: 1, Total: 2})
 	}
-	return tool.Text(c.Tool + " " + string(c.Args) + " " + c.Caller.Door), nil
+	return tool.Text(c.Tool + " " + string(c.Args) + " " + c.Caller.Channel), nil
 }
 
 func TestDeviceTools(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	socket := plugged(t, h, &provider{})
-	limited := h.Key(t, account.NewKey{Name: "limited", Scopes: []string{account.ScopeOperator}, Rules: `{"deny":["kettle_self*"]}`})
+	limited := h.Key(t, account.NewKey{Name: "limited", Scopes: []string{account.ScopeOperator},
+		Rules: `{"deny":["kettle_self*"]}`})
 	for _, c := range []struct{ key, want string }{
 		{h.local, "reboot=dangerous record=allowed self.audio_speaker.set_volume=allowed status=allowed"},
 		{h.operator, "reboot=dangerous record=allowed self.audio_speaker.set_volume=allowed status=allowed"},
@@ -44,7 +45,8 @@ func TestDeviceTools(t *testing.T) {
 		var got []string
 		for _, tool := range out.Tools {
 			got = append(got, tool.Own+"="+tool.State)
-			if tool.Name != "kettle_"+strings.ReplaceAll(tool.Own, ".", "_") || tool.OwnerName != "ada" || tool.Input != nil {
+			if tool.Name != "kettle_"+strings.ReplaceAll(tool.Own, ".", "_") || tool.OwnerName != "ada" ||
+				tool.Input != nil {
 				t.Errorf("a tool is %+v", tool)
 			}
 		}
@@ -57,7 +59,7 @@ func TestDeviceTools(t *testing.T) {
 	if !strings.Contains(string(out.Tools[2].Input), `"volume"`) {
 		t.Errorf("with schemas there is %s", out.Tools[2].Input)
 	}
-	socket.Unplug()
+	socket.Unregister()
 	h.ok(&out, h.operator, "GET", "/1/tools", "")
 	if len(out.Tools) != 0 {
 		t.Errorf("without the device there are %+v", out.Tools)
@@ -65,7 +67,7 @@ func TestDeviceTools(t *testing.T) {
 }
 
 // lines calls a tool of the kettle and reads the lines of the answer.
-func (h *house) lines(key, name, body string) []api.ToolLine {
+func (h *testServer) lines(key, name, body string) []api.ToolLine {
 	h.t.Helper()
 	a := h.do(key, "POST", "/kettle/tools/"+name+"/call", body)
 	if a.status != http.StatusOK {
@@ -86,7 +88,7 @@ func (h *house) lines(key, name, body string) []api.ToolLine {
 }
 
 func TestCallDevice(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	p := &provider{}
 	socket := plugged(t, h, p)
 	const set = "self.audio_speaker.set_volume"
@@ -95,11 +97,12 @@ func TestCallDevice(t *testing.T) {
 		{h.operator, set}, {h.admin, set}, {h.local, set}, {h.operator, "kettle_self_audio_speaker_set_volume"},
 	} {
 		lines := h.lines(c.key, c.tool, `{"arguments":{"volume":5}}`)
-		if len(lines) != 2 || lines[0].Progress == nil || lines[1].Result.Words() != done {
+		if len(lines) != 2 || lines[0].Progress == nil || lines[1].Result.PlainText() != done {
 			t.Errorf("%s gives %+v", c.tool, lines)
 		}
 	}
-	limited := h.Key(t, account.NewKey{Name: "limited", Scopes: []string{account.ScopeOperator}, Rules: `{"deny":["kettle_self*"]}`})
+	limited := h.Key(t, account.NewKey{Name: "limited", Scopes: []string{account.ScopeOperator},
+		Rules: `{"deny":["kettle_self*"]}`})
 	for _, c := range []struct {
 		key, tool, body, want string
 		code                  tool.Code
@@ -122,7 +125,7 @@ func TestCallDevice(t *testing.T) {
 		t.Errorf("asleep it says %+v", l)
 	}
 	// What a device can do that has not been awake is not known.
-	socket.Unplug()
+	socket.Unregister()
 	if l := h.lines(h.operator, set, ""); l[0].Code != tool.Offline || !strings.Contains(l[0].Error, "asleep") {
 		t.Errorf("unplugged it says %+v", l)
 	}
@@ -130,7 +133,7 @@ func TestCallDevice(t *testing.T) {
 
 // A device that was approved a moment ago is called when the server has it.
 func TestCallFreshDevice(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	code := h.shows("aa:aa:aa:aa:aa:03", "c3")
 	var d api.Device
 	h.ok(&d, h.operator, "POST", "/approve", `{"code":"`+code+`","name":"radio"}`)
@@ -139,18 +142,19 @@ func TestCallFreshDevice(t *testing.T) {
 	go func() { done <- h.do(h.local, "POST", "/radio/tools/status/call", "{}") }()
 	<-h.asked
 	h.do(h.operator, "GET", "", "") // which takes as long as it takes the call to look for the device
-	socket, err := h.Board.Plug(board.Outlet{ID: fmt.Sprintf("board:%d", d.Number), Owner: h.Person.ID, Slug: "radio", Kind: "xiaozhi"}, &provider{})
+	socket, err := h.Hub.Register(hub.ProviderRef{ID: fmt.Sprintf("board:%d", d.Number), Owner: h.Person.ID,
+		Slug: "radio", Kind: "xiaozhi"}, &provider{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket.Offer([]tool.Tool{{Name: "status"}})
+	socket.SetTools([]tool.Tool{{Name: "status"}})
 	if a := <-done; !strings.Contains(a.body, "status {} cli") {
 		t.Errorf("the call gives %+v", a)
 	}
 }
 
 func TestListen(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	h.listen = func(_ context.Context, device int64, w io.Writer) error {
 		if device != 1 {
 			t.Errorf("device %d is listened to", device)
@@ -171,14 +175,16 @@ func TestListen(t *testing.T) {
 		status int
 		want   string
 	}{
-		{tool.Fail(tool.Offline, "The board is asleep.", errors.New("cause")), http.StatusConflict, "The board is asleep."},
+		{tool.Fail(tool.Offline, "The board is asleep.", errors.New("cause")), http.StatusConflict,
+			"The board is asleep."},
 		{tool.Fail(tool.Denied, "Its microphone is off.", nil), http.StatusForbidden, "microphone"},
 		{tool.Fail(tool.Failed, "It broke.", nil), http.StatusBadGateway, "It broke."},
 		{errors.New("a secret cause"), http.StatusInternalServerError, "our side"},
 		{nil, http.StatusConflict, "no sound"},
 	} {
 		h.listen = func(context.Context, int64, io.Writer) error { return c.err }
-		if a := h.failing(c.status, c.want, h.operator, "GET", "/kettle/listen", ""); strings.Contains(a.body, "cause") {
+		if a := h.failing(c.status, c.want, h.operator, "GET", "/kettle/listen", ""); strings.Contains(a.body,
+			"cause") {
 			t.Errorf("a cause is told: %s", a.body)
 		}
 	}
@@ -193,7 +199,7 @@ func TestListen(t *testing.T) {
 // Sound comes as it is heard; who leaves ends the listening, and what breaks off
 // does not look like the end.
 func TestListenLive(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	ended := make(chan error, 1)
 	h.listen = func(ctx context.Context, _ int64, w io.Writer) error {
 		_, err := io.WriteString(w, "first\n")
@@ -239,7 +245,7 @@ func TestListenLive(t *testing.T) {
 	<-ended
 }
 
-func (h *house) listening(ctx context.Context) *http.Response {
+func (h *testServer) listening(ctx context.Context) *http.Response {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/api/v1/devices/kettle/listen", nil)
 	if err != nil {

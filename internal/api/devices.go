@@ -32,17 +32,23 @@ const maxDeviceBody = 64 << 10
 // deviceOperations are about devices, what they can do and what they tell.
 func (s *Server) deviceOperations() {
 	type ref = control.DeviceRef
-	s.document("GET /api/v1/notices", "Hear what devices tell by themselves", "application/x-ndjson", noticesOf{}, NoticeLine{}, s.notices)
+	s.document("GET /api/v1/notices", "Hear what devices tell by themselves", "application/x-ndjson", noticesOf{},
+		NoticeLine{}, s.notices)
 	s.document("GET /api/v1/devices", "List devices", "", control.DeviceQuery{}, Devices{}, s.devices)
-	operate(s, "GET /api/v1/devices/waiting", "List the devices that show a code", func(ctx context.Context, c control.Caller, _ struct{}) (Waiting, error) {
-		return s.WaitingDevices(ctx, c)
-	})
-	s.document("POST /api/v1/devices/approve", "Approve the device that shows a code", "", Approval{}, Device{}, s.approve)
+	operate(s, "GET /api/v1/devices/waiting", "List the devices that show a code",
+		func(ctx context.Context, c control.Caller, _ struct{}) (Waiting, error) {
+			return s.WaitingDevices(ctx, c)
+		})
+	s.document("POST /api/v1/devices/approve", "Approve the device that shows a code", "", Approval{}, Device{},
+		s.approve)
 	operate(s, "GET /api/v1/devices/{device}", "Show a device", s.Service.Device)
-	s.document("PATCH /api/v1/devices/{device}", "Rename or bind a device, or choose its transport", "", deviceChanged{}, Device{}, s.changeDevice)
+	s.document("PATCH /api/v1/devices/{device}", "Rename or bind a device, or choose its transport",
+		"", deviceChanged{}, Device{}, s.changeDevice)
 	operate(s, "DELETE /api/v1/devices/{device}", "Remove a device", s.removeDevice)
-	s.document("GET /api/v1/devices/{device}/tools", "List the tools of a device", "", deviceToolsOf{}, DeviceTools{}, s.deviceTools)
-	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device", "application/x-ndjson", deviceCall{}, ToolLine{}, s.callDevice)
+	s.document("GET /api/v1/devices/{device}/tools", "List the tools of a device", "", deviceToolsOf{}, DeviceTools{},
+		s.deviceTools)
+	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device",
+		"application/x-ndjson", deviceCall{}, ToolLine{}, s.callDevice)
 	s.document("GET /api/v1/devices/{device}/listen", "Listen to a device", "audio/ogg", ref{}, nil, s.listen)
 }
 
@@ -71,7 +77,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, out any, err err
 	reply(w, out)
 }
 
-// ShowsCode says whether a device shows a code now.
+// ShowsCode reports whether a device shows a code now.
 func ShowsCode(d store.Device) bool { return control.ShowsCode(d) }
 
 // approve makes the device that shows a code the caller's.
@@ -138,9 +144,9 @@ func (s *Server) deviceFails(w http.ResponseWriter, r *http.Request, err error) 
 	s.fails(w, r, err)
 }
 
-// DeviceTrouble says what a person can do about an error of the accounts that
+// DeviceErrorStatus says what a person can do about an error of the accounts that
 // concerns a device, and the status that goes with it, which is 0 for all others.
-func DeviceTrouble(err error) (status int, text string) {
+func DeviceErrorStatus(err error) (status int, text string) {
 	e := control.DeviceError(err)
 	if e == nil {
 		return 0, ""

@@ -15,17 +15,17 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/api"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
-// house is a server with two people, each with a device and a bot, and keys: ada
+// testServer is a server with two people, each with a device and a bot, and keys: ada
 // runs the installation, bob is a member.
-type house struct {
-	*boardtest.Rig
+type testServer struct {
+	*hubtest.Rig
 	t      *testing.T
 	url    string
 	bob    store.Person
@@ -39,15 +39,16 @@ type house struct {
 	listen                       func(ctx context.Context, device int64, w io.Writer) error
 }
 
-func newHouse(t *testing.T) *house {
+func newTestServer(t *testing.T) *testServer {
 	t.Helper()
-	h := &house{Rig: boardtest.New(t, boardtest.Options{}), t: t}
+	h := &testServer{Rig: hubtest.New(t, hubtest.Options{}), t: t}
 	var err error
 	if h.bob, err = h.Accounts.AddPerson(t.Context(), "bob", account.RoleMember, "en", ""); err != nil {
 		t.Fatal(err)
 	}
-	h.bot = h.Script(t, nil, nil)
-	if h.bobsBot, _, err = h.Registry.Add(t.Context(), board.NewBot{Owner: h.bob.ID, Name: "bobs", Kind: "script"}); err != nil {
+	h.bot = h.AddScript(t, nil, nil)
+	if h.bobsBot, _, err = h.Registry.Add(t.Context(), hub.NewBot{Owner: h.bob.ID,
+		Name: "bobs", Kind: "script"}); err != nil {
 		t.Fatal(err)
 	}
 	h.kettle = h.own(h.Person, "aa:aa:aa:aa:aa:01", "kettle")
@@ -57,8 +58,11 @@ func newHouse(t *testing.T) *house {
 	h.bobs = h.Key(t, account.NewKey{Person: h.bob.ID, Scopes: []string{account.ScopeOperator}})
 	s, err := api.New(api.Options{
 		Control: control.New(control.Options{
-			Board: h.Board, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
-			Nodes: func(context.Context, control.NodeAct) (json.RawMessage, error) { return json.RawMessage(`{}`), nil },
+			Hub: h.Hub, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
+			Nodes: func(context.Context, control.NodeAction) (json.RawMessage, error) {
+				return json.RawMessage(`{}`),
+					nil
+			},
 			Listen: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
 				return h.listen(ctx, device, w)
 			},
@@ -85,16 +89,17 @@ func newHouse(t *testing.T) *house {
 }
 
 // shows has a device call home, and returns the code that it shows.
-func (h *house) shows(hardware, client string) string {
+func (h *testServer) shows(hardware, client string) string {
 	h.t.Helper()
-	_, code, err := h.Accounts.DeviceSeen(h.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: hardware, Client: client, Article: "bread", Version: "2.0.3"})
+	_, code, err := h.Accounts.DeviceSeen(h.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: hardware,
+		Client: client, Article: "bread", Version: "2.0.3"})
 	if err != nil || code == "" {
 		h.t.Fatalf("%s shows %q (%v)", hardware, code, err)
 	}
 	return code
 }
 
-func (h *house) own(p store.Person, hardware, name string) store.Device {
+func (h *testServer) own(p store.Person, hardware, name string) store.Device {
 	h.t.Helper()
 	code := h.shows(hardware, "client-of-"+name)
 	// Some time ago, so that nobody waits for it to be plugged in.
@@ -113,7 +118,7 @@ type answer struct {
 	body   string
 }
 
-func (h *house) do(key, method, path, body string) answer {
+func (h *testServer) do(key, method, path, body string) answer {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), method, h.url+"/api/v1/devices"+path, strings.NewReader(body))
 	if err != nil {
@@ -133,7 +138,7 @@ func (h *house) do(key, method, path, body string) answer {
 }
 
 // ok makes a request that must succeed, and decodes the answer.
-func (h *house) ok(into any, key, method, path, body string) {
+func (h *testServer) ok(into any, key, method, path, body string) {
 	h.t.Helper()
 	a := h.do(key, method, path, body)
 	if a.status != http.StatusOK {
@@ -144,7 +149,7 @@ func (h *house) ok(into any, key, method, path, body string) {
 	}
 }
 
-func (h *house) names(key string) string {
+func (h *testServer) names(key string) string {
 	h.t.Helper()
 	var list api.Devices
 	h.ok(&list, key, "GET", "", "")
@@ -156,7 +161,7 @@ func (h *house) names(key string) string {
 }
 
 func TestDevicesOfTwoPeople(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	for key, want := range map[string]string{
 		h.local: "ada/kettle/false bob/lamp/false", h.admin: "ada/kettle/false bob/lamp/false",
 		h.operator: "ada/kettle/false", h.bobs: "bob/lamp/false",
@@ -174,7 +179,7 @@ func TestDevicesOfTwoPeople(t *testing.T) {
 
 // Devices of others look as if they did not exist, whatever is done to them.
 func TestForeignDevices(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	plugged(t, h, &provider{})
 	for _, c := range []struct{ method, path, body string }{
 		{"GET", "", ""}, {"PATCH", "", `{"name":"mine"}`}, {"DELETE", "", ""}, {"GET", "/tools", ""},
@@ -184,7 +189,8 @@ func TestForeignDevices(t *testing.T) {
 			foreign := h.do(h.bobs, c.method, "/"+ref+c.path, c.body)
 			none := h.do(h.bobs, c.method, "/nothing"+c.path, c.body)
 			if foreign.status != http.StatusNotFound || foreign.body != strings.ReplaceAll(none.body, "nothing", ref) {
-				t.Errorf("%s %s%s: %d %s, but of none %d %s", c.method, ref, c.path, foreign.status, foreign.body, none.status, none.body)
+				t.Errorf("%s %s%s: %d %s, but of none %d %s", c.method, ref, c.path, foreign.status, foreign.body,
+					none.status, none.body)
 			}
 		}
 		if a := h.do("pb_wrong", c.method, "/kettle"+c.path, c.body); a.status != http.StatusUnauthorized {
@@ -197,7 +203,7 @@ func TestForeignDevices(t *testing.T) {
 }
 
 // failing makes a request that must fail with a status, in words.
-func (h *house) failing(status int, want, key, method, path, body string) answer {
+func (h *testServer) failing(status int, want, key, method, path, body string) answer {
 	h.t.Helper()
 	a := h.do(key, method, path, body)
 	if a.status != status || !strings.Contains(a.body, want) {
@@ -207,7 +213,7 @@ func (h *house) failing(status int, want, key, method, path, body string) answer
 }
 
 func TestApprove(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	code := h.shows("aa:aa:aa:aa:aa:03", "c3")
 	wrong := fmt.Sprintf("%06d", (num(code)+1)%1_000_000)
 	for _, c := range []struct {
@@ -233,7 +239,8 @@ func TestApprove(t *testing.T) {
 		h.failing(c.status, c.want, c.key, "POST", "/approve", c.body)
 	}
 	var d api.Device
-	h.ok(&d, h.bobs, "POST", "/approve", fmt.Sprintf(`{"code":"%s-%s ","name":"radio","bot":"bobs"}`, code[:3], code[3:]))
+	h.ok(&d, h.bobs, "POST", "/approve", fmt.Sprintf(`{"code":"%s-%s ","name":"radio","bot":"bobs"}`, code[:3],
+		code[3:]))
 	if d.OwnerName != "bob" || d.Name != "radio" || d.Bot != h.bobsBot.Number || d.BotName != "bobs" || d.Waiting {
 		t.Errorf("approved is %+v", d)
 	}
@@ -264,7 +271,7 @@ func num(code string) (n int) {
 }
 
 func TestWaiting(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	code := h.shows("aa:aa:aa:aa:aa:03", "its-client-id")
 	d, err := h.Store.Devices.ByHardware(t.Context(), "xiaozhi", "aa:aa:aa:aa:aa:03")
 	if err != nil {
@@ -288,7 +295,7 @@ func TestWaiting(t *testing.T) {
 }
 
 func TestChangeDevice(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	h.own(h.bob, "aa:aa:aa:aa:aa:03", "radio")
 	for _, c := range []struct {
 		status     int
@@ -312,7 +319,8 @@ func TestChangeDevice(t *testing.T) {
 		{h.bobs, "/lamp", `{"name":"desk","bot":"bobs","transport":"mqtt"}`, "desk bobs mqtt"},
 		{h.admin, "/desk", `{"transport":"default"}`, "desk bobs "},
 		{h.local, "/2", fmt.Sprintf(`{"bot":"none","name":"%s"}`, "a/b c"), "a/b c  "},
-		{h.bobs, "/a%2Fb%20c", fmt.Sprintf(`{"bot":"%d","transport":"websocket"}`, h.bobsBot.Number), "a/b c bobs websocket"},
+		{h.bobs, "/a%2Fb%20c", fmt.Sprintf(`{"bot":"%d","transport":"websocket"}`, h.bobsBot.Number),
+			"a/b c bobs websocket"},
 	} {
 		var d api.Device
 		h.ok(&d, c.key, "PATCH", c.path, c.body)
@@ -329,7 +337,7 @@ func TestChangeDevice(t *testing.T) {
 
 // A name that two people use is no name for an admin.
 func TestVagueDevice(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	h.own(h.Person, "aa:aa:aa:aa:aa:03", "lamp")
 	h.failing(409, "use its number", h.admin, "GET", "/lamp", "")
 	var d api.Device
@@ -339,34 +347,37 @@ func TestVagueDevice(t *testing.T) {
 }
 
 func TestPagesOfDevices(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	h.own(h.bob, "aa:aa:aa:aa:aa:03", "radio")
 	for _, c := range []struct {
 		key, query string
 		count      int
 		next       int64
 	}{
-		{h.local, "", 3, 0}, {h.local, "?limit=2", 2, 2}, {h.admin, "?limit=2&after=2", 1, 0}, {h.admin, "?limit=3", 3, 3}, {h.admin, "?after=3", 0, 0},
+		{h.local, "", 3, 0}, {h.local, "?limit=2", 2, 2}, {h.admin, "?limit=2&after=2", 1, 0},
+		{h.admin, "?limit=3", 3, 3}, {h.admin, "?after=3", 0, 0},
 		{h.admin, "?limit=x&after=y", 3, 0}, {h.admin, "?limit=-1", 3, 0}, {h.bobs, "?limit=1", 2, 0},
 	} {
 		var page api.Devices
-		if h.ok(&page, c.key, "GET", c.query, ""); len(page.Devices) != c.count || page.Next != c.next || page.Devices == nil {
+		if h.ok(&page, c.key, "GET", c.query, ""); len(page.Devices) != c.count || page.Next != c.next ||
+			page.Devices == nil {
 			t.Errorf("%s lists %d, and then from %d", c.query, len(page.Devices), page.Next)
 		}
 	}
 }
 
 // plugged plugs a device's provider in for ada's kettle, awake.
-func plugged(t *testing.T, h *house, p tool.Provider) *board.Socket {
+func plugged(t *testing.T, h *testServer, p tool.Provider) *hub.Registration {
 	t.Helper()
-	socket, err := h.Board.Plug(board.Outlet{ID: "board:1", Owner: h.Person.ID, Slug: "kettle", Kind: "xiaozhi", Title: "kettle", Held: true}, p)
+	socket, err := h.Hub.Register(hub.ProviderRef{ID: "board:1", Owner: h.Person.ID,
+		Slug: "kettle", Kind: "xiaozhi", Title: "kettle", Held: true}, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	schema := json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"}}}`)
-	socket.Offer([]tool.Tool{
+	socket.SetTools([]tool.Tool{
 		{Name: "self.audio_speaker.set_volume", Description: "Loudness", Input: schema},
-		{Name: "status", Description: "How it is", Hints: tool.Reads()},
+		{Name: "status", Description: "How it is", Hints: tool.ReadOnlyHints()},
 		{Name: "record", Description: "Record"},
 		{Name: "reboot", Description: "Start again", Dangerous: true},
 	})

@@ -18,7 +18,7 @@ import (
 // What an administrator does with a member's board is the member's row, and names the
 // administrator with key and address, whatever the way.
 func TestCallsNameWhoActed(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	plugged(t, h, &provider{})
 	eve, err := h.Accounts.AddPerson(t.Context(), "eve", account.RoleAdmin, "en", "")
 	if err != nil {
@@ -60,7 +60,8 @@ func TestCallsNameWhoActed(t *testing.T) {
 			t.Fatalf("%s: the owner reads %+v", c.name, page.Calls)
 		}
 		for _, row := range page.Calls {
-			if row.Person != h.Person.ID || row.PersonName != "ada" || row.Actor != c.actor || row.ActorName != c.actorName || row.Address != "127.0.0.1" || row.Door == "" {
+			if row.Person != h.Person.ID || row.PersonName != "ada" || row.Actor != c.actor ||
+				row.ActorName != c.actorName || row.Address != "127.0.0.1" || row.Channel == "" {
 				t.Errorf("%s: %+v", c.name, row)
 			}
 			if c.keyID != "" && row.Key != c.keyID {
@@ -77,9 +78,10 @@ func TestCallsNameWhoActed(t *testing.T) {
 }
 
 // keepUpstreams keeps upstreams as they are.
-func keepUpstreams(h *house) control.UpstreamActs {
-	return control.UpstreamActs{
-		Save: func(ctx context.Context, _ store.Person, u store.Upstream, _ map[string]json.RawMessage) (control.SavedUpstream, error) {
+func keepUpstreams(h *testServer) control.UpstreamActions {
+	return control.UpstreamActions{
+		Save: func(ctx context.Context, _ store.Person, u store.Upstream,
+			_ map[string]json.RawMessage) (control.SavedUpstream, error) {
 			if u.Number != 0 {
 				return control.SavedUpstream{Upstream: u}, nil
 			}
@@ -111,27 +113,29 @@ var leavesNoRow = map[string]string{
 // where. The list of operations says which there are: a new one is either tried here, or
 // has a reason above.
 func TestEveryChangeLeavesARow(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	plugged(t, h, &provider{})
 	code := h.shows("aa:aa:aa:aa:aa:09", "client-9")
 	id := func(path string) string { // the id of the only one, or of the last that was made
 		var of map[string]any
 		if got := h.send(&of, h.admin, http.MethodPost, path, map[string]string{
-			"bots": `{"name":"walked","kind":"plugin"}`, "keys": `{"name":"walked","scopes":["mcp"]}`, "people": `{"name":"walked"}`,
-			"upstreams": `{"name":"walked","kind":"mcp","unchecked":true,"settings":{}}`, "bots/1/keys": `{"name":"walked","only":true}`,
+			"bots": `{"name":"walked","kind":"plugin"}`, "keys": `{"name":"walked","scopes":["mcp"]}`,
+			"people":      `{"name":"walked"}`,
+			"upstreams":   `{"name":"walked","kind":"mcp","unchecked":true,"settings":{}}`,
+			"bots/1/keys": `{"name":"walked","only":true}`,
 		}[path]); got != http.StatusOK {
 			t.Fatalf("POST %s: %d", path, got)
 		}
 		return strings.TrimSuffix(fmt.Sprint(of["id"]), ".0")
 	}
 	rows := func() int {
-		h.Board.Settle(t.Context())
-		acts, err := h.Store.Acts.Newest(t.Context(), "", 500)
+		h.Hub.WaitForCallRecords(t.Context())
+		acts, err := h.Store.AdminEvents.Newest(t.Context(), "", 500)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range acts {
-			if a.Door != "api" || a.Address != "127.0.0.1" || a.Key == "" || a.Name == "" {
+			if a.Channel != "api" || a.Address != "127.0.0.1" || a.Key == "" || a.Name == "" {
 				t.Fatalf("the journal has %+v", a)
 			}
 		}
@@ -203,7 +207,8 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 	} {
 		if strings.HasPrefix(c.id, "?") {
 			before := rows()
-			if got := h.send(nil, h.admin, http.MethodDelete, "records"+c.id, ""); got != http.StatusOK || rows() == before {
+			if got := h.send(nil, h.admin, http.MethodDelete, "records"+c.id, ""); got != http.StatusOK ||
+				rows() == before {
 				t.Errorf("%s: %d", c.pattern, got)
 			}
 			tried[c.pattern] = true

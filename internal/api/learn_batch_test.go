@@ -17,13 +17,15 @@ func TestBatchesKeepWhatIsRight(t *testing.T) {
 	key := r.Key(t, account.NewKey{Scopes: []string{account.ScopeOperator}})
 	call := func(tool, args string, into any) {
 		t.Helper()
-		req := httptest.NewRequest(http.MethodPost, "/api/v1/tools/"+tool+"/call", strings.NewReader(`{"arguments":`+args+`}`))
+		req := httptest.NewRequest(http.MethodPost, "/api/v1/tools/"+tool+"/call",
+			strings.NewReader(`{"arguments":`+args+`}`))
 		req.Header.Set("Authorization", "Bearer "+key)
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, req)
 		lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
 		var end ToolLine
-		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &end); err != nil || w.Code != http.StatusOK || end.Result == nil || end.Result.IsError {
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &end); err != nil || w.Code != http.StatusOK ||
+			end.Result == nil || end.Result.IsError {
 			t.Fatalf("%s: %d %v %.1000s", tool, w.Code, err, w.Body)
 		}
 		if err := json.Unmarshal(end.Result.Structured, into); err != nil {
@@ -34,8 +36,10 @@ func TestBatchesKeepWhatIsRight(t *testing.T) {
 	wrong := []string{
 		`{"question":` + long(65_537) + `,"answer":"a"}`, `{"question":"q","answer":` + long(70_000) + `}`,
 		`{"question":"","answer":"a"}`, `{"question":"q"}`, `{}`,
-		`{"question":"q","answer":"a","deck":` + long(300) + `}`, `{"question":"q","answer":"a","tags":[` + long(300) + `]}`,
-		`{"question":"q","answer":"a","tags":["` + strings.Join(strings.Split("abcdefghijklmnopqrstuvwxyz", ""), `","`) + `"]}`,
+		`{"question":"q","answer":"a","deck":` + long(300) + `}`,
+		`{"question":"q","answer":"a","tags":[` + long(300) + `]}`,
+		`{"question":"q","answer":"a","tags":["` + strings.Join(strings.Split("abcdefghijklmnopqrstuvwxyz", ""),
+			`","`) + `"]}`,
 	}
 	var made struct {
 		Created []string
@@ -58,7 +62,8 @@ func TestBatchesKeepWhatIsRight(t *testing.T) {
 		Rescheduled []string
 		Errors      map[string]string
 	}
-	call("reschedule_knowledge_points", `{"in_days":3,"ids":["`+made.Created[0]+`","",`+long(200)+`,"`+made.Created[1]+`"]}`, &moved)
+	call("reschedule_knowledge_points", `{"in_days":3,"ids":["`+made.Created[0]+`","",`+long(200)+`,"`+made.Created[1]+
+		`"]}`, &moved)
 	if len(moved.Rescheduled) != 2 || len(moved.Errors) != 2 {
 		t.Errorf("moved %v", moved)
 	}

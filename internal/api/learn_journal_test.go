@@ -23,13 +23,14 @@ func TestEveryChangeOfLearnLeavesARow(t *testing.T) {
 	key := r.Key(t, account.NewKey{Scopes: []string{account.ScopeOperator}})
 	rows := func() int {
 		t.Helper()
-		r.Board.Settle(t.Context())
+		r.Hub.WaitForCallRecords(t.Context())
 		calls, err := r.Store.Calls.Newest(t.Context(), "", time.Now().Add(time.Minute), 500)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range calls {
-			if c.Person != r.Person.ID || c.Key == "" || c.Address != "127.0.0.1" || c.Door == "" || c.Provider != "learn" {
+			if c.Person != r.Person.ID || c.Key == "" || c.Address != "127.0.0.1" || c.Channel == "" ||
+				c.Provider != "learn" {
 				t.Fatalf("the audit trail has %+v", c)
 			}
 		}
@@ -80,7 +81,8 @@ func TestEveryChangeOfLearnLeavesARow(t *testing.T) {
 	}
 	for _, o := range s.Operations() {
 		pattern := o.Method + " " + o.Path
-		if !strings.HasPrefix(o.Path, "/api/v1/learn/") || o.Method == http.MethodGet || tried[pattern] || learnLeavesNoRow[pattern] != "" {
+		if !strings.HasPrefix(o.Path, "/api/v1/learn/") || o.Method == http.MethodGet || tried[pattern] ||
+			learnLeavesNoRow[pattern] != "" {
 			continue
 		}
 		t.Errorf("%s changes something: try it here, or say why it leaves no row", pattern)

@@ -26,11 +26,12 @@ func (s *Server) nodeOperations() {
 	for _, o := range []struct {
 		pattern, summary, act string
 		in                    any
-		read                  func([]byte, *control.NodeAct) error
+		read                  func([]byte, *control.NodeAction) error
 	}{
 		{"GET /api/v1/nodes", "List nodes", control.NodeList, none, nil},
 		{"GET /api/v1/nodes/{node}", "Describe a node", control.NodeDescribe, nodeRef{}, nil},
-		{"POST /api/v1/nodes/{node}/invoke", "Have a node carry out a command", control.NodeInvoke, NodeCall{}, readInvoke},
+		{"POST /api/v1/nodes/{node}/invoke", "Have a node carry out a command", control.NodeInvoke, NodeCall{},
+			readInvoke},
 		{"PATCH /api/v1/nodes/{node}", "Rename a node", control.NodeRename, nodeName{}, readRename},
 		{"DELETE /api/v1/nodes/{node}", "Remove a node", control.NodeRemove, nodeRef{}, nil},
 		{"GET /api/v1/pairs", "List who waits to be let in, and what nodes want to do", control.PairList, none, nil},
@@ -56,10 +57,11 @@ type (
 )
 
 // onNodes answers by an act, whose body is read by read, if it has one.
-func (s *Server) onNodes(act string, read func([]byte, *control.NodeAct) error) func(http.ResponseWriter, *http.Request, control.Caller) {
+func (s *Server) onNodes(act string, read func([]byte, *control.NodeAction) error) func(http.ResponseWriter,
+	*http.Request, control.Caller) {
 	return func(w http.ResponseWriter, r *http.Request, c control.Caller) {
-		a := control.NodeAct{
-			Act: act, Node: r.PathValue("node"), Request: r.PathValue("request"),
+		a := control.NodeAction{
+			Action: act, Node: r.PathValue("node"), Request: r.PathValue("request"),
 			Person: c.Person, Key: c.Key, Rules: c.Rules, Only: c.Only, Admin: c.Admin, Program: "api",
 		}
 		if read != nil {
@@ -68,7 +70,7 @@ func (s *Server) onNodes(act string, read func([]byte, *control.NodeAct) error) 
 				err = read(body, &a)
 			}
 			if err != nil {
-				fail(w, http.StatusBadRequest, talk.Told(err, lang(r)))
+				fail(w, http.StatusBadRequest, talk.Localize(err, lang(r)))
 				return
 			}
 		}
@@ -84,7 +86,7 @@ func (s *Server) onNodes(act string, read func([]byte, *control.NodeAct) error) 
 			w.WriteHeader(e.Status)
 			json.NewEncoder(w).Encode(NodeFailure{e.Message, e.Code, e.Details}) //nolint:errcheck // the caller has gone
 		default:
-			s.broken(w, r, err)
+			s.internalError(w, r, err)
 		}
 	}
 }
@@ -105,10 +107,11 @@ type NodeCall struct {
 	Once    string          `json:"idempotency_key,omitempty"`
 }
 
-func readInvoke(body []byte, a *control.NodeAct) error {
+func readInvoke(body []byte, a *control.NodeAction) error {
 	var c NodeCall
 	if err := json.Unmarshal(body, &c); err != nil {
-		return talk.Say{Zh: `内容要像 {"command":"system.which","params":{"bins":["git"]}} 这样`, En: `the body has to look like {"command":"system.which","params":{"bins":["git"]}}`}.Wrong()
+		return talk.Say{Zh: `内容要像 {"command":"system.which","params":{"bins":["git"]}} 这样`,
+			En: `the body has to look like {"command":"system.which","params":{"bins":["git"]}}`}.Wrong()
 	}
 	if c.Command == "" {
 		return talk.Say{Zh: "command 没有填写：要节点做什么？", En: "command is missing: what is the node to do?"}.Wrong()
@@ -120,7 +123,7 @@ func readInvoke(body []byte, a *control.NodeAct) error {
 	return nil
 }
 
-func readRename(body []byte, a *control.NodeAct) error {
+func readRename(body []byte, a *control.NodeAction) error {
 	var c nodeName
 	if err := json.Unmarshal(body, &c); err != nil || c.Name == "" {
 		return talk.Say{Zh: `内容要像 {"name":"Desktop"} 这样`, En: `the body has to look like {"name":"Desktop"}`}.Wrong()

@@ -5,23 +5,23 @@ import (
 	"net/http"
 	"time"
 
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 )
 
 // NoticeLine is one line of the answer of /api/v1/notices: what a device or another
-// provider has told by itself, or nothing but a sign of life.
+// provider has told by itself, or nothing but a heartbeat.
 type NoticeLine struct {
-	Notice *board.Notice `json:"notice,omitempty"`
+	Notice *hub.Notice `json:"notice,omitempty"`
 }
 
 type noticesOf struct {
 	Device string `query:"device"` // number, name or hardware address of the only one; empty: all
 }
 
-// aliveEvery is how often whoever waits for notices is sent a sign of life, so that
+// keepAliveInterval is how often whoever waits for notices is sent a heartbeat, so that
 // proxies, and the server, notice who has gone.
-const aliveEvery = 20 * time.Second
+const keepAliveInterval = 20 * time.Second
 
 // notices streams what the caller's devices tell by themselves, a JSON object a line,
 // until the caller leaves: those of one device, if the query names it.
@@ -37,11 +37,11 @@ func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Calle
 		if !ok {
 			return
 		}
-		only = board.DeviceOutlet(d.Number)
+		only = hub.DeviceProviderID(d.Number)
 	}
-	told, forget := s.Board.Notices(c.Owner())
+	told, forget := s.Hub.SubscribeNotices(c.Owner())
 	defer forget()
-	alive := time.NewTicker(aliveEvery)
+	alive := time.NewTicker(keepAliveInterval)
 	defer alive.Stop()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -60,7 +60,7 @@ func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Calle
 				if !open {
 					return
 				}
-				line, waiting = NoticeLine{&n}, only != "" && n.Outlet != only
+				line, waiting = NoticeLine{&n}, only != "" && n.Provider != only
 			case <-alive.C:
 				line, waiting = NoticeLine{}, false
 			case <-r.Context().Done():

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"patchbay/internal/api"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 )
 
-// notices begins to wait, and returns what reads the next line that is no sign of life.
-func (h *house) notices(key, query string) func() board.Notice {
+// notices begins to wait, and returns what reads the next line that is no heartbeat.
+func (h *testServer) notices(key, query string) func() hub.Notice {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.url+"/api/v1/notices"+query, nil)
 	if err != nil {
@@ -27,7 +27,7 @@ func (h *house) notices(key, query string) func() board.Notice {
 	if err := lines.Decode(&first); err != nil || resp.StatusCode != http.StatusOK || first.Notice != nil {
 		h.t.Fatalf("status %d, %v", resp.StatusCode, err)
 	}
-	return func() board.Notice {
+	return func() hub.Notice {
 		h.t.Helper()
 		for {
 			var l api.NoticeLine
@@ -43,16 +43,17 @@ func (h *house) notices(key, query string) func() board.Notice {
 
 // Everybody hears what their own devices tell, and an admin all of them.
 func TestNotices(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	kettle := plugged(t, h, &provider{})
-	lamp, err := h.Board.Plug(board.Outlet{ID: "board:2", Owner: h.bob.ID, Slug: "lamp", Kind: "xiaozhi", Title: "lamp"}, &provider{})
+	lamp, err := h.Hub.Register(hub.ProviderRef{ID: "board:2", Owner: h.bob.ID,
+		Slug: "lamp", Kind: "xiaozhi", Title: "lamp"}, &provider{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ada, bob, all := h.notices(h.operator, ""), h.notices(h.bobs, "?device=lamp"), h.notices(h.admin, "")
 	lamp.Notify("on", nil)
 	kettle.Notify("boils", json.RawMessage(`{"at":100}`))
-	if n := ada(); n.Method != "boils" || n.Outlet != "board:1" || string(n.Params) != `{"at":100}` {
+	if n := ada(); n.Method != "boils" || n.Provider != "board:1" || string(n.Params) != `{"at":100}` {
 		t.Errorf("ada hears %+v", n)
 	}
 	if n := bob(); n.Method != "on" {

@@ -36,20 +36,23 @@ type Operation struct {
 const maxBody = 1 << 20
 
 // operate adds an operation that answers with what f gives.
-func operate[In, Out any](s *Server, pattern, summary string, f func(context.Context, control.Caller, In) (Out, error)) {
+func operate[In, Out any](s *Server, pattern, summary string,
+	f func(context.Context, control.Caller, In) (Out, error)) {
 	operateFor(s, "", pattern, summary, f)
 }
 
 // operateFor is operate for keys of one more scope.
-func operateFor[In, Out any](s *Server, scope, pattern, summary string, f func(context.Context, control.Caller, In) (Out, error)) {
+func operateFor[In, Out any](s *Server, scope, pattern, summary string,
+	f func(context.Context, control.Caller, In) (Out, error)) {
 	method, path, _ := strings.Cut(pattern, " ")
 	s.operations = append(s.operations, Operation{
-		Method: method, Path: path, Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](), Scope: scope,
+		Method: method, Path: path, Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+		Scope: scope,
 	})
 	s.mux.HandleFunc(pattern, s.guarded(scope, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		var in In
 		if err := readInput(w, r, &in); err != nil {
-			fail(w, http.StatusBadRequest, talk.Told(err, lang(r)))
+			fail(w, http.StatusBadRequest, talk.Localize(err, lang(r)))
 			return
 		}
 		out, err := f(r.Context(), c, in)
@@ -64,7 +67,8 @@ func operateFor[In, Out any](s *Server, scope, pattern, summary string, f func(c
 // document adds an operation with a handler of its own. In and out are values of the
 // types of its input and its answer; nil: nothing, or nothing in JSON. What it returns is
 // good until the next operation is added.
-func (s *Server) document(pattern, summary, kind string, in, out any, handler func(http.ResponseWriter, *http.Request, control.Caller)) *Operation {
+func (s *Server) document(pattern, summary, kind string, in, out any,
+	handler func(http.ResponseWriter, *http.Request, control.Caller)) *Operation {
 	method, path, _ := strings.Cut(pattern, " ")
 	s.operations = append(s.operations, Operation{
 		Method: method, Path: path, Summary: summary, In: reflect.TypeOf(in), Out: reflect.TypeOf(out), Kind: kind,
@@ -79,15 +83,16 @@ func (s *Server) Operations() []Operation { return s.operations }
 // statusOf are the statuses of the reasons why something is not done.
 var statusOf = map[control.Reason]int{
 	control.Invalid: http.StatusBadRequest, control.Refused: http.StatusForbidden, control.Missing: http.StatusNotFound,
-	control.Conflict: http.StatusConflict, control.TooMany: http.StatusTooManyRequests, control.TooLarge: http.StatusRequestEntityTooLarge,
-	control.Away: http.StatusServiceUnavailable, control.Late: http.StatusGatewayTimeout,
+	control.Conflict: http.StatusConflict, control.TooMany: http.StatusTooManyRequests,
+	control.TooLarge: http.StatusRequestEntityTooLarge,
+	control.Away:     http.StatusServiceUnavailable, control.Late: http.StatusGatewayTimeout,
 }
 
 // fails answers an error: with its words, or that it is our own fault.
 func (s *Server) fails(w http.ResponseWriter, r *http.Request, err error) {
 	e := control.AsError(err)
 	if e == nil {
-		s.broken(w, r, err)
+		s.internalError(w, r, err)
 		return
 	}
 	if e.Reason == control.TooMany {
@@ -121,7 +126,7 @@ func readInput(w http.ResponseWriter, r *http.Request, in any) error {
 }
 
 // readAddress fills the fields of a struct, and of those in it, that are in the address,
-// and says whether there are others.
+// and reports whether there are others.
 func readAddress(r *http.Request, query url.Values, v reflect.Value) (body bool, err error) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)

@@ -22,9 +22,11 @@ const openAPIPath = "/api/v1/openapi.json"
 // what the program can do, and nothing about the installation.
 func (s *Server) describe() {
 	s.operations = append(s.operations, Operation{
-		Method: http.MethodGet, Path: openAPIPath, Summary: "Describe this API as OpenAPI", Out: reflect.TypeFor[json.RawMessage](), Open: true,
+		Method: http.MethodGet, Path: openAPIPath, Summary: "Describe this API as OpenAPI",
+		Out: reflect.TypeFor[json.RawMessage](), Open: true,
 	})
-	s.openAPI = openAPI(s.Version, s.PublicURL, append(s.operations[:len(s.operations):len(s.operations)], s.Elsewhere...))
+	s.openAPI = openAPI(s.Version, s.PublicURL, append(s.operations[:len(s.operations):len(s.operations)],
+		s.Elsewhere...))
 	s.mux.HandleFunc(http.MethodGet+" "+openAPIPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.Write(s.openAPI) //nolint:errcheck // the caller has gone
@@ -51,7 +53,8 @@ func openAPI(version, url string, operations []Operation) []byte {
 		"description": "It was not done; error says why, for people.",
 		"content":     jsonOf(object{"$ref": "#/components/schemas/Error"}),
 	}
-	d.schemas["Error"] = object{"type": "object", "required": []string{"error"}, "properties": object{"error": object{"type": "string"}}}
+	d.schemas["Error"] = object{"type": "object", "required": []string{"error"},
+		"properties": object{"error": object{"type": "string"}}}
 	text, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info": object{
@@ -107,16 +110,19 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 				continue // it is of a type that others share
 			}
 			declared[f.name] = true
-			parameters = append(parameters, object{"name": f.name, "in": f.in, "required": f.in == "path", "schema": d.schema(f.typ)})
+			parameters = append(parameters, object{"name": f.name, "in": f.in, "required": f.in == "path",
+				"schema": d.schema(f.typ)})
 		}
 	}
 	for _, name := range wildcards {
 		if !declared[name] {
-			parameters = append(parameters, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
+			parameters = append(parameters, object{"name": name, "in": "path", "required": true,
+				"schema": object{"type": "string"}})
 		}
 	}
 	for _, name := range o.Headers {
-		parameters = append(parameters, object{"name": name, "in": "header", "required": false, "schema": object{"type": "string"}})
+		parameters = append(parameters, object{"name": name, "in": "header", "required": false,
+			"schema": object{"type": "string"}})
 	}
 	ok := object{"description": "It was done."}
 	switch {
@@ -130,7 +136,8 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 	}
 	out := object{
 		"operationId": operationID(o.Method, path), "summary": o.Summary, "tags": []string{tag(path)},
-		"responses": object{"200": ok, "4XX": object{"$ref": "#/components/responses/Problem"}, "5XX": object{"$ref": "#/components/responses/Problem"}},
+		"responses": object{"200": ok, "4XX": object{"$ref": "#/components/responses/Problem"},
+			"5XX": object{"$ref": "#/components/responses/Problem"}},
 	}
 	if o.Scope != "" {
 		out["description"] = "Keys of scope " + o.Scope + " may do it too."
@@ -153,7 +160,8 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 // operationID names an operation for programs that are made of the description.
 func operationID(method, path string) string {
 	id := strings.ToLower(method)
-	for word := range strings.FieldsFuncSeq(strings.TrimPrefix(path, "/api/v1"), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for word := range strings.FieldsFuncSeq(strings.TrimPrefix(path, "/api/v1"),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		id += strings.ToUpper(word[:1]) + word[1:]
 	}
 	return id
@@ -191,7 +199,8 @@ func fields(t reflect.Type) (list []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		x := field{name: name, typ: f.Type, optional: strings.Contains(options, "omit"), text: strings.Contains(options, "string")}
+		x := field{name: name, typ: f.Type, optional: strings.Contains(options, "omit"),
+			text: strings.Contains(options, "string")}
 		switch {
 		case f.Tag.Get("path") != "":
 			x.name, x.in = f.Tag.Get("path"), "path"
@@ -257,7 +266,8 @@ func (d *description) schema(t reflect.Type) object {
 		return object{"type": "boolean"}
 	case reflect.Float32, reflect.Float64:
 		return object{"type": "number"}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return object{"type": "integer"}
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {

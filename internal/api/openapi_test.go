@@ -17,26 +17,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/control"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 )
 
 // described is an API of a board, and its description.
-func described(t *testing.T) (*boardtest.Rig, *Server, object) {
+func described(t *testing.T) (*hubtest.Rig, *Server, object) {
 	t.Helper()
-	r := boardtest.New(t, boardtest.Options{})
+	r := hubtest.New(t, hubtest.Options{})
 	points := learn.New(learn.Options{Store: r.Store})
-	socket, err := r.Board.Plug(learn.Outlet(), &learn.Provider{Service: points})
+	socket, err := r.Hub.Register(learn.ProviderRef(), &learn.Provider{Service: points})
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket.Offer(learn.Tools())
+	socket.SetTools(learn.Tools())
 	s, err := New(Options{
 		Control: control.New(control.Options{
-			Board: r.Board, Accounts: r.Accounts, Version: "1.2.3", Points: points,
-			Health: func(store.Bot) control.Health { return control.Health{} }, Upstream: func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
+			Hub: r.Hub, Accounts: r.Accounts, Version: "1.2.3", Points: points,
+			Health:   func(store.Bot) control.Health { return control.Health{} },
+			Upstream: func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
 		}),
 		Guard:   account.NewGuard(100, nil),
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("127.0.0.1") },
@@ -167,7 +168,8 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 	key := r.Key(t, account.NewKey{Scopes: []string{account.ScopeAdmin}})
 	looked := 0
 	for _, o := range s.Operations() {
-		if o.Method != http.MethodGet || strings.Contains(o.Path, "{") || o.Kind != "" || o.Path == openAPIPath || slices.Contains([]string{"/api/v1/nodes", "/api/v1/pairs"}, o.Path) {
+		if o.Method != http.MethodGet || strings.Contains(o.Path, "{") || o.Kind != "" || o.Path == openAPIPath ||
+			slices.Contains([]string{"/api/v1/nodes", "/api/v1/pairs"}, o.Path) {
 			continue
 		}
 		path := strings.ReplaceAll(strings.ReplaceAll(o.Path, "~", "~0"), "/", "~1")

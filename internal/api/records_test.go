@@ -15,7 +15,7 @@ import (
 )
 
 // at makes a request, and returns its status and what it answers.
-func (h *house) at(key, method, path, body string) (int, string) {
+func (h *testServer) at(key, method, path, body string) (int, string) {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), method, h.url+"/api/v1/"+path, strings.NewReader(body))
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *house) at(key, method, path, body string) (int, string) {
 }
 
 // answered is the answer of a request that must succeed.
-func answered[T any](h *house, key, method, path, body string) (out T) {
+func answered[T any](h *testServer, key, method, path, body string) (out T) {
 	h.t.Helper()
 	status, text := h.at(key, method, path, body)
 	if status != http.StatusOK {
@@ -50,19 +50,23 @@ func answered[T any](h *house, key, method, path, body string) (out T) {
 // Keys are made, narrowed and revoked by their person's programs, and by nobody's that
 // may do less than the key that is made.
 func TestKeys(t *testing.T) {
-	h := newHouse(t)
-	made := answered[control.MadeKey](h, h.operator, "POST", "keys", `{"name":"desk","scopes":["mcp","mcp"],"days":30,"rules":{"allow":["home_*"],"per_minute":60}}`)
-	if who, err := h.Accounts.Authenticate(t.Context(), made.Secret, account.ScopeMCP); err != nil || who.Person.ID != h.Person.ID {
+	h := newTestServer(t)
+	made := answered[control.CreatedKey](h, h.operator, "POST", "keys",
+		`{"name":"desk","scopes":["mcp","mcp"],"days":30,"rules":{"allow":["home_*"],"per_minute":60}}`)
+	if who, err := h.Accounts.Authenticate(t.Context(), made.Secret, account.ScopeMCP); err != nil ||
+		who.Person.ID != h.Person.ID {
 		t.Fatalf("it is refused: %v", err)
 	}
-	if len(made.Scopes) != 1 || made.PersonName != "ada" || made.Rules.PerMinute != 60 || time.Until(made.Expires) > 30*24*time.Hour {
+	if len(made.Scopes) != 1 || made.PersonName != "ada" || made.Rules.PerMinute != 60 ||
+		time.Until(made.Expires) > 30*24*time.Hour {
 		t.Errorf("it is %+v", made)
 	}
 	list := answered[control.KeyList](h, h.operator, "GET", "keys", "")
 	if len(list.Keys) != 3 || list.Keys[0].ID != made.ID {
 		t.Errorf("ada has %+v", list.Keys)
 	}
-	if _, text := h.at(h.operator, "GET", "keys", ""); strings.Contains(text, made.Secret) || strings.Contains(text, "hash") {
+	if _, text := h.at(h.operator, "GET", "keys", ""); strings.Contains(text, made.Secret) ||
+		strings.Contains(text, "hash") {
 		t.Errorf("the list tells %s", text)
 	}
 	list = answered[control.KeyList](h, h.bobs, "GET", "keys", "")
@@ -96,17 +100,21 @@ func TestKeys(t *testing.T) {
 		{h.bobs, "GET", "keys?user=ada", "", http.StatusForbidden},
 		{h.bobs, "POST", "keys", `{"name":"x","scopes":["mcp"],"user":"ada"}`, http.StatusForbidden},
 		{h.bobs, "POST", "keys", `{"name":"x","scopes":["admin"]}`, http.StatusForbidden},
-		{h.bobs, "POST", "keys", fmt.Sprintf(`{"name":"x","scopes":["mcp"],"bot":%d}`, h.bot.Number), http.StatusBadRequest},
-		{h.operator, "POST", "keys", `{"name":"x","scopes":["admin"]}`, http.StatusForbidden}, // it is ada's, but not for everybody's things
+		{h.bobs, "POST", "keys", fmt.Sprintf(`{"name":"x","scopes":["mcp"],"bot":%d}`, h.bot.Number),
+			http.StatusBadRequest},
+		// it is ada's, but not for everybody's things
+		{h.operator, "POST", "keys", `{"name":"x","scopes":["admin"]}`, http.StatusForbidden},
 		{h.operator, "PATCH", "keys/" + adminsKey.ID, `{"rules":{}}`, http.StatusForbidden},
-		{h.admin, "POST", "keys", `{"name":"x","scopes":["admin"],"user":"bob"}`, http.StatusForbidden}, // bob does not run it
+		// bob does not run it
+		{h.admin, "POST", "keys", `{"name":"x","scopes":["admin"],"user":"bob"}`, http.StatusForbidden},
 		{onlyBot, "POST", "keys", `{"name":"x","scopes":["mcp"]}`, http.StatusForbidden},
 		{narrow, "POST", "keys", `{"name":"x","scopes":["mcp"]}`, http.StatusForbidden},
 		{narrow, "PATCH", "keys/" + made.ID, `{"rules":{}}`, http.StatusForbidden},
 		{narrow, "DELETE", "keys/" + made.ID, "", http.StatusForbidden},
 		{h.operator, "POST", "keys", `{"name":"x","scopes":[]}`, http.StatusBadRequest},
 		{h.operator, "POST", "keys", `{"name":"x","scopes":["mcp"],"rules":{"allow":["a b"]}}`, http.StatusBadRequest},
-		{h.operator, "POST", "keys", `{"name":"x","scopes":["mcp"],"expires":"2020-01-01T00:00:00Z"}`, http.StatusBadRequest},
+		{h.operator, "POST", "keys", `{"name":"x","scopes":["mcp"],"expires":"2020-01-01T00:00:00Z"}`,
+			http.StatusBadRequest},
 		{h.operator, "POST", "keys", `{"name":"x","scopes":["mcp"],"rules":{"alow":["a"]}}`, http.StatusBadRequest},
 		{h.operator, "GET", "keys/none", "", http.StatusNotFound},
 		{h.admin, "POST", "keys", `{"name":"bobs new one","scopes":["learn"],"user":"bob"}`, http.StatusOK},
@@ -125,12 +133,14 @@ func TestKeys(t *testing.T) {
 
 // Records are their person's: listed, counted and deleted.
 func TestRecords(t *testing.T) {
-	h := newHouse(t)
+	h := newTestServer(t)
 	now := time.Now()
 	for _, tr := range []store.Trace{
-		{Turn: "a1", Owner: h.Person.ID, Bot: h.bot.Number, At: now.Add(-time.Minute), Outcome: "done", First: time.Second, Question: "q", Answer: "a"},
+		{Turn: "a1", Owner: h.Person.ID, Bot: h.bot.Number, At: now.Add(-time.Minute),
+			Outcome: "done", First: time.Second, Question: "q", Answer: "a"},
 		{Turn: "a2", Owner: h.Person.ID, Bot: 77, At: now.Add(-2 * time.Minute), Outcome: "failed", Question: "q"},
-		{Turn: "b1", Owner: h.bob.ID, Bot: h.bobsBot.Number, At: now.Add(-3 * time.Minute), Outcome: "hung_up", Question: "bobs"},
+		{Turn: "b1", Owner: h.bob.ID, Bot: h.bobsBot.Number, At: now.Add(-3 * time.Minute),
+			Outcome: "disconnected", Question: "bobs"},
 	} {
 		if err := h.Store.Traces.Finish(t.Context(), tr, nil); err != nil {
 			t.Fatal(err)
@@ -179,7 +189,8 @@ func TestRecords(t *testing.T) {
 	if d.Question != "" {
 		t.Error("an admin reads what bob said")
 	}
-	for path, want := range map[string]string{"calls": "c1", "calls?tool=home_*&outcome=wrong": "c1", "calls?outcome=done": ""} {
+	for path, want := range map[string]string{"calls": "c1", "calls?tool=home_*&outcome=wrong": "c1",
+		"calls?outcome=done": ""} {
 		p := answered[control.CallPage](h, h.operator, "GET", path, "")
 		got := ""
 		for _, call := range p.Calls {
@@ -218,7 +229,8 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%s %s: %d %s, not %d", c.method, c.path, status, text, c.status)
 		}
 	}
-	f := answered[control.Forgotten](h, h.admin, "DELETE", "records?turns=true&said=true&arguments=true", "") // an admin's own, not everybody's
+	// an admin's own, not everybody's
+	f := answered[control.Forgotten](h, h.admin, "DELETE", "records?turns=true&said=true&arguments=true", "")
 	if f.Turns != 2 || f.Arguments != 1 {
 		t.Errorf("deleted were %+v", f)
 	}

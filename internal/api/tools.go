@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -18,8 +18,10 @@ import (
 // toolOperations are about tools, and the servers they come from.
 func (s *Server) toolOperations() {
 	operate(s, "GET /api/v1/tools", "List tools; with name or schemas, also what they take", s.ListTools)
-	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line", "application/x-ndjson", ToolCall{}, ToolLine{}, s.call)
-	operate(s, "POST /api/v1/tools/{name}/rule", "Allow or deny a tool, or all that a pattern matches, to programs and bots", s.DecideTool)
+	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line",
+		"application/x-ndjson", ToolCall{}, ToolLine{}, s.call)
+	operate(s, "POST /api/v1/tools/{name}/rule",
+		"Allow or deny a tool, or all that a pattern matches, to programs and bots", s.DecideTool)
 	operate(s, "GET /api/v1/rules", "List what was decided about tools", s.ListToolRules)
 	s.upstreamOperations()
 }
@@ -37,7 +39,7 @@ const (
 
 // names are the people's names by id.
 func (s *Server) names(ctx context.Context) (map[string]string, error) {
-	people, err := s.Board.Store.People.All(ctx)
+	people, err := s.Hub.Store.People.All(ctx)
 	byID := make(map[string]string, len(people))
 	for _, p := range people {
 		byID[p.ID] = p.Name
@@ -48,10 +50,10 @@ func (s *Server) names(ctx context.Context) (map[string]string, error) {
 // person finds whom a request names. Only admins name others. If it is false,
 // the caller has been told why.
 func (s *Server) person(w http.ResponseWriter, r *http.Request, c control.Caller, name string) (store.Person, bool) {
-	p, err := s.Board.Store.People.ByName(r.Context(), name)
+	p, err := s.Hub.Store.People.ByName(r.Context(), name)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		s.broken(w, r, err)
+		s.internalError(w, r, err)
 	case !c.Admin && (err != nil || p.ID != c.Person):
 		fail(w, http.StatusForbidden, "a key with scope admin is needed to name somebody else")
 	case err != nil:
@@ -62,9 +64,10 @@ func (s *Server) person(w http.ResponseWriter, r *http.Request, c control.Caller
 	return p, false
 }
 
-// about lists whom a request is about: whom it names, or who calls. The key of
+// subjects lists whom a request is about: whom it names, or who calls. The key of
 // this machine is about everybody if nobody is named.
-func (s *Server) about(w http.ResponseWriter, r *http.Request, c control.Caller, name string) ([]store.Person, bool) {
+func (s *Server) subjects(w http.ResponseWriter, r *http.Request, c control.Caller,
+	name string) ([]store.Person, bool) {
 	if name != "" {
 		p, ok := s.person(w, r, c, name)
 		return []store.Person{p}, ok
@@ -72,13 +75,13 @@ func (s *Server) about(w http.ResponseWriter, r *http.Request, c control.Caller,
 	var people []store.Person
 	var err error
 	if c.Person == "" {
-		people, err = s.Board.Store.People.All(r.Context())
+		people, err = s.Hub.Store.People.All(r.Context())
 	} else {
 		people = make([]store.Person, 1)
-		people[0], err = s.Board.Store.People.ByID(r.Context(), c.Person)
+		people[0], err = s.Hub.Store.People.ByID(r.Context(), c.Person)
 	}
 	if err != nil {
-		s.broken(w, r, err)
+		s.internalError(w, r, err)
 		return nil, false
 	}
 	return people, true
@@ -104,7 +107,7 @@ type ToolLine struct {
 }
 
 const (
-	// maxToolCall bounds the arguments of a call, as at the doors for programs.
+	// maxToolCall bounds the arguments of a call, as at the MCP endpoints.
 	maxToolCall = 4 << 20
 	// lineLimit is how long a line may take to be written: who reads no more is
 	// taken for gone.
@@ -117,12 +120,13 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, c control.Caller) 
 	if !ok {
 		return
 	}
-	people, ok := s.about(w, r, c, q.User)
+	people, ok := s.subjects(w, r, c, q.User)
 	if !ok {
 		return
 	}
 	if len(people) != 1 {
-		fail(w, http.StatusBadRequest, fmt.Sprintf("there are %d people; say for whom (user, or --user NAME)", len(people)))
+		fail(w, http.StatusBadRequest, fmt.Sprintf("there are %d people; say for whom (user, or --user NAME)",
+			len(people)))
 		return
 	}
 	s.stream(w, r, access(r, c, people[0].ID), r.PathValue("name"), q.Arguments)
@@ -145,25 +149,26 @@ func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) 
 }
 
 // access is what a caller may do with somebody's tools.
-func access(r *http.Request, c control.Caller, person string) board.Access {
-	return board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: person, Actor: c.ActsFor(person), Address: c.Address, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
+func access(r *http.Request, c control.Caller, person string) hub.Access {
+	return hub.Access{Rules: c.Rules, Caller: tool.Caller{
+		Person: person, Actor: c.ActsFor(person), Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
+		Channel: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
 	}}
 }
 
 // stream calls a tool by its full name and writes how it goes.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, who board.Access, name string, args json.RawMessage) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, who hub.Access, name string, args json.RawMessage) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	lines := newToolLines(w)
-	res, err := s.Board.Call(ctx, who, name, &tool.Call{
+	res, err := s.Hub.Call(ctx, who, name, &tool.Call{
 		Args: args, Progress: func(p tool.Progress) {
 			if lines.write(ToolLine{Progress: &p}) != nil {
 				cancel() // nobody reads
 			}
 		},
 	})
-	if err == nil && res.Need != nil {
+	if err == nil && res.InputRequired != nil {
 		err = tool.Fail(tool.Failed, "The tool asks back before it goes on, and nobody can be asked here.", nil)
 	}
 	lines.end(res, err)

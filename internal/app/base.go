@@ -1,5 +1,4 @@
-// Package app wires everything together, starts it, drains it, and stops it, in
-// order.
+// Package app wires the server together and starts, drains and stops it in order.
 package app
 
 import (
@@ -11,8 +10,8 @@ import (
 	_ "time/tzdata" // people choose time zones, and not every machine has them
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/learn/quiz"
@@ -24,31 +23,31 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Base is what both the server and the command line stand on: the database and
-// those who know how to read it.
+// Base is what both the server and the command line need: the configuration, the database, and the
+// services that read it.
 type Base struct {
 	Config  *config.Config
 	Store   *store.DB
 	Box     *seal.Box
 	Secrets *Secrets
-	// Installation tells this installation from others; it gives nothing away.
+	// Installation is the id of this installation. It is not secret.
 	Installation string
 	Accounts     *account.Service
-	Registry     *board.Registry
+	Registry     *hub.Registry
 	Version      string // of the program
 
-	// Agents are the bots for which agents of somebody's OpenClaw gateway answer.
+	// Agents are the bots that agents of an OpenClaw gateway answer.
 	Agents *agents.Bots
 
 	tools  *botTools
 	models *models
-	// dial reaches the outside for people who may not reach what we can reach. Nil: the
-	// command line, whose user can.
+	// dial connects to addresses that untrusted people chose, and refuses internal ones. It is nil
+	// on the command line, whose user may reach everything the machine can.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// OpenBase opens the data folder or the database that is configured. The error is a
-// [DataGoneError] if it was used and is empty.
+// OpenBase opens the configured data folder or database. The error is a [DataGoneError] if the
+// folder has been used and the database is empty.
 func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Base, error) {
 	if err := refuseLoss(ctx, c, storeOptions(c, version)); err != nil {
 		return nil, err
@@ -75,30 +74,33 @@ func openBase(ctx context.Context, c *config.Config, version string, log *slog.L
 		return nil, errors.Join(Explain(err), db.Close())
 	}
 	box := secrets.Box
-	b := &Base{Config: c, Version: version, Store: db, Box: box, Secrets: secrets, tools: &botTools{}, Accounts: account.New(db, box, nil)}
+	b := &Base{Config: c, Version: version, Store: db, Box: box, Secrets: secrets, tools: &botTools{},
+		Accounts: account.New(db, box, nil)}
 	if b.Installation, err = db.Secrets.Installation(ctx); err != nil {
 		return nil, errors.Join(Explain(err), db.Close())
 	}
-	nameFolder(c.Data, b.Installation, log)
+	markFolder(c.Data, b.Installation, log)
 	b.models = newModels(b, log)
 	b.Agents = agents.New(b.agentOptions(log))
-	b.Registry = board.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
+	b.Registry = hub.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) },
+		func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
 	return b, nil
 }
 
-// closeFolder keeps others on the machine out of the data folder, also if it was made by
-// somebody else with wider rights.
+// closeFolder removes the rights of other users of the machine on the data folder, even if it was
+// created with wider rights.
 func closeFolder(folder string, log *slog.Logger) {
 	info, err := os.Stat(folder)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
-		return // it is made later, and then it is closed
+		return // a missing folder is created later, without those rights
 	}
-	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder has to be entered
-		log.Warn("others on this machine can look into the data folder; make it yours alone: chmod 700", "folder", folder, "error", err)
+	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder needs the execute permission
+		log.Warn("others on this machine can look into the data folder; make it yours alone: chmod 700",
+			"folder", folder, "error", err)
 	}
 }
 
-// Close ends what bots have connected to, and closes the database.
+// Close closes the connections of bots and the database.
 func (b *Base) Close() error {
 	b.Agents.Close()
 	return b.Store.Close()
@@ -107,9 +109,9 @@ func (b *Base) Close() error {
 // modelKind is the kind of bots that a chat API answers.
 const modelKind = "openai"
 
-// kinds are all kinds of bots there are.
-func kinds(log *slog.Logger, base *Base) []board.Kind {
-	return []board.Kind{
+// kinds returns all kinds of bots.
+func kinds(log *slog.Logger, base *Base) []hub.Kind {
+	return []hub.Kind{
 		echo.Kind(),
 		{
 			Name:     modelKind,
@@ -117,12 +119,12 @@ func kinds(log *slog.Logger, base *Base) []board.Kind {
 			Build: func(b store.Bot, settings any) (talk.Bot, error) {
 				return base.models.build(b, *settings.(*openai.Settings), toolbox{base.tools, b})
 			},
-			// A paid service is not to be flooded by one bot's wearers.
-			Limits: board.Limits{Concurrent: 16, Waiting: 64},
+			// The wearers of one bot must not flood a paid service.
+			Limits: hub.Limits{Concurrent: 16, Waiting: 64},
 		},
 		{
-			Name:     "eyeclaw",
-			Connects: true, // its plug says how much a connection can take
+			Name:    "eyeclaw",
+			Inbound: true, // its plug sets the limits of each connection
 		},
 		base.Agents.Kind(),
 	}

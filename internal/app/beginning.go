@@ -14,8 +14,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// installationFile is the file in the data folder that names the installation whose folder
-// it is.
+// installationFile is the file in the data folder that holds the id of its installation.
 const installationFile = "installation"
 
 var (
@@ -26,24 +25,24 @@ var (
 	sayInURL = talk.Say{Zh: "database.url 的数据库", En: "the database of database.url"}
 )
 
-// DataGoneError says that the database is empty although the data folder has been used.
+// DataGoneError means that the database is empty although the data folder has been used.
 type DataGoneError struct{ error }
 
-// In is the error in a language.
-func (e DataGoneError) In(l talk.Lang) string { return talk.Told(e.error, l) }
+// In returns the error in a language.
+func (e DataGoneError) In(l talk.Lang) string { return talk.Localize(e.error, l) }
 
-// Unwrap gives the words.
+// Unwrap returns the localizable error.
 func (e DataGoneError) Unwrap() error { return e.error }
 
-// refuseLoss is a [DataGoneError] if the data folder has been used and the database is empty:
-// whoever has mistyped an address or lost a file does not want a new installation.
+// refuseLoss returns a [DataGoneError] if the data folder has been used and the database is empty,
+// because a mistyped address or a lost file must not start a new installation.
 func refuseLoss(ctx context.Context, c *config.Config, o store.Options) error {
 	if !FolderUsed(c.Data) {
 		return nil
 	}
 	empty, err := store.Empty(ctx, o)
 	if err != nil || !empty {
-		return nil //nolint:nilerr // opening it tells what is wrong
+		return nil //nolint:nilerr // opening it reports the problem
 	}
 	if c.Database.URL != "" {
 		return DataGoneError{sayDataGone.Wrong(c.Data, sayInURL)}
@@ -61,10 +60,10 @@ func exists(folder, name string) bool {
 	return err == nil
 }
 
-// nameFolder keeps in the data folder whose it is.
-func nameFolder(folder, installation string, log *slog.Logger) {
+// markFolder writes the installation's id to the data folder.
+func markFolder(folder, installation string, log *slog.Logger) {
 	if _, err := os.Stat(folder); err != nil {
-		return // with PostgreSQL there need not be one
+		return // with PostgreSQL the folder may not exist
 	}
 	path := filepath.Join(folder, installationFile)
 	if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == installation {

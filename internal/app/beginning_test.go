@@ -27,8 +27,8 @@ func openAt(t *testing.T, o store.Options) (*Base, error) {
 	return OpenBase(t.Context(), c, "1.2.3", slog.New(slog.DiscardHandler))
 }
 
-// Who has lost the database, or mistyped its address, does not get a new installation without
-// being asked. A fresh folder, a restored one, and another instance's, are no reason to ask.
+// With a lost database or a mistyped address the server does not start a new installation unless
+// told to. A fresh folder, a restored one, and another instance's are fine.
 func TestDataGone(t *testing.T) {
 	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
 		open := func(o store.Options) {
@@ -43,30 +43,33 @@ func TestDataGone(t *testing.T) {
 		open(o)
 		if o.URL != "" {
 			second := o
-			second.Folder = t.TempDir() // of another instance, with its secret
+			second.Folder = t.TempDir() // of another instance, with the same secret
 			text, err := os.ReadFile(filepath.Join(o.Folder, "secret.key"))
-			if err = errors.Join(err, os.WriteFile(filepath.Join(second.Folder, "secret.key"), text, 0o600)); err != nil {
+			if err = errors.Join(err, os.WriteFile(filepath.Join(second.Folder, "secret.key"), text,
+				0o600)); err != nil {
 				t.Fatal(err)
 			}
 			open(second)
-			o.URL = storetest.Blank(t).URL // another one
+			o.URL = storetest.Blank(t).URL // another database
 		} else if err := os.Remove(filepath.Join(o.Folder, store.FileName)); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // asking does not make it
+		for range 2 { // checking does not create the database
 			_, err := openAt(t, o)
-			if _, gone := errors.AsType[DataGoneError](err); !gone || !strings.Contains(err.Error(), "serve --new") || !strings.Contains(talk.Told(err, talk.Chinese), "serve --new") {
+			if _, gone := errors.AsType[DataGoneError](err); !gone || !strings.Contains(err.Error(), "serve --new") ||
+				!strings.Contains(talk.Localize(err, talk.Chinese), "serve --new") {
 				t.Fatalf("it says %v", err)
 			}
 		}
-		// The secret is configured, or lost too: the folder says still whose it is.
+		// With the secret configured or lost too, the folder still identifies its installation.
 		if err := os.Remove(filepath.Join(o.Folder, "secret.key")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := openAt(t, o); err == nil {
 			t.Error("without the secret it begins anew")
 		}
-		c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": o.Folder, "database.url": o.URL, "listen": "127.0.0.1:0"}})
+		c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": o.Folder, "database.url": o.URL,
+			"listen": "127.0.0.1:0"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,14 +79,15 @@ func TestDataGone(t *testing.T) {
 			t.Error("serve begins anew")
 		}
 		ready := false
-		if err := Serve(ctx, c, Options{Logs: io.Discard, New: true, Ready: func(string, *Base) { ready = true; stop() }}); err != nil || !ready {
+		if err := Serve(ctx, c, Options{Logs: io.Discard, New: true,
+			Ready: func(string, *Base) { ready = true; stop() }}); err != nil || !ready {
 			t.Errorf("serve --new: %v", err)
 		}
 		open(o)
 	})
 }
 
-// An older program says which version has written what it does not know.
+// An older program reports which version wrote the tables that it does not know.
 func TestNewerTables(t *testing.T) {
 	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
 		b, err := openAt(t, o)
@@ -109,24 +113,26 @@ func TestNewerTables(t *testing.T) {
 		}
 		for range 2 {
 			_, err = openAt(t, o)
-			if !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "7.8.9") || !strings.Contains(err.Error(), "90001") {
+			if !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "7.8.9") ||
+				!strings.Contains(err.Error(), "90001") {
 				t.Errorf("it says %v", err)
 			}
 		}
 		if _, err := db.Exec(`DROP TABLE written_by`); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = openAt(t, o); !errors.Is(err, store.ErrNewer) || !strings.Contains(talk.Told(err, talk.English), "newer version of Patchbay") {
+		if _, err = openAt(t, o); !errors.Is(err, store.ErrNewer) ||
+			!strings.Contains(talk.Localize(err, talk.English), "newer version of Patchbay") {
 			t.Errorf("it says %v", err)
 		}
 	})
 }
 
-// Some flipped bytes, and a file that was cut, are found out.
+// Flipped bytes and a truncated file are detected.
 func TestDamagedFile(t *testing.T) {
 	for what, spoil := range map[string]func([]byte) []byte{
 		"flipped bytes": func(b []byte) []byte {
-			at := len(b) / 2 &^ 4095 // a page begins there
+			at := len(b) / 2 &^ 4095 // the start of a page
 			for i := range 200 {
 				b[at+i] ^= 0xff
 			}
@@ -154,7 +160,7 @@ func TestDamagedFile(t *testing.T) {
 				defer b.Close()
 				err = b.Store.Check(t.Context())
 			}
-			if store.Trouble(err) != store.ErrDamaged {
+			if store.ClassifyError(err) != store.ErrDamaged {
 				t.Errorf("it says %v", err)
 			}
 		})

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/config"
+	"patchbay/internal/hub"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/broker"
@@ -34,59 +34,60 @@ import (
 )
 
 const (
-	// mqttSpread is over how long boards are sent away by a server that stops, so that
-	// they do not all come back at once.
+	// mqttSpread is the time over which a stopping server disconnects boards, so that they do not
+	// all reconnect at once.
 	mqttSpread = 2 * time.Second
-	// boardsFresh is how often an instance looks whether boards were approved, changed
-	// or removed, by the command line or on another instance.
+	// boardsFresh is how often an instance polls for boards that were approved, changed or removed
+	// by the command line or on another instance.
 	boardsFresh = time.Second
 )
 
-// voiceBoards is everything that voice boards connect to.
+// voiceBoards has every server that voice boards connect to.
 type voiceBoards struct {
-	surroundings
+	deps
 	home     *xiaozhi.Discovery
 	boards   *xiaozhi.Boards
 	photos   *xiaozhi.Photos
-	encoders *opus.Encoders
+	encoders *opus.EncoderPool
 	audio    *udp.Server    // nil: no UDP
-	mqtt     *mqtt.Server   // nil: no MQTT of ours
-	broker   *broker.Client // nil: nobody else's
-	plain    net.Listener   // of MQTT; nil: none
+	mqtt     *mqtt.Server   // nil: no MQTT server
+	broker   *broker.Client // nil: no external broker
+	plain    net.Listener   // of MQTT; nil: no port without TLS
 	secure   net.Listener
 	tls      *tls.Config
 	stopped  sync.Once
 }
 
-// surroundings are what voice boards, and nodes and gateways of OpenClaw, are plugged
-// into.
-type surroundings struct {
-	hub       *board.Board
+// deps are the dependencies of voice boards and of the OpenClaw gateway.
+type deps struct {
+	hub       *hub.Hub
 	base      *Base
 	messages  *bus.Bus
 	log       *slog.Logger
 	reg       prometheus.Registerer
 	guard     *account.Guard
 	addresses observe.Addresses
-	dial      func(context.Context, string, string) (net.Conn, error) // to the outside, guarded
-	web       net.Addr                                                // of the HTTP server
-	demo      bool
-	refuses   func() bool // reports whether devices are to go to another instance
+	// dial opens outbound connections; it refuses internal addresses.
+	dial    func(context.Context, string, string) (net.Conn, error)
+	web     net.Addr // of the HTTP server
+	demo    bool
+	refuses func() bool // reports whether devices have to connect to another instance
 }
 
-// boardsOn makes it all, and opens its ports.
-func boardsOn(ctx context.Context, at surroundings) (v *voiceBoards, err error) {
+// newVoiceBoards creates the servers for voice boards and opens their ports.
+func newVoiceBoards(ctx context.Context, at deps) (v *voiceBoards, err error) {
 	c := at.base.Config
 	if c.PublicURL != "" {
-		// Everybody else may well use it, and there need not be any boards.
+		// Other devices may be able to use it, and there may be no boards.
 		if err := xiaozhi.CheckPublicURL(c.PublicURL); err != nil {
-			at.log.Warn("voice boards cannot use public_url; they are told the address at which they found the server", "cause", err)
+			at.log.Warn("voice boards cannot use public_url; they are told the address at which they found the server",
+				"cause", err)
 			boards := *c
 			boards.PublicURL = ""
 			c = &boards
 		}
 	}
-	v = &voiceBoards{surroundings: at, encoders: opus.NewEncoders(encodersAtOnce)}
+	v = &voiceBoards{deps: at, encoders: opus.NewEncoderPool(maxEncoders)}
 	defer func() {
 		if err != nil {
 			v.Close()
@@ -95,18 +96,19 @@ func boardsOn(ctx context.Context, at surroundings) (v *voiceBoards, err error) 
 	if err := v.listen(c); err != nil {
 		return nil, err
 	}
-	if err := v.plugIn(c); err != nil {
+	if err := v.register(c); err != nil {
 		return nil, err
 	}
 	v.photos = xiaozhi.NewPhotos(xiaozhi.PhotosOptions{
-		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, Address: v.addresses.Of, Guard: v.guard, Taken: v.boards.Taken, Lang: talk.Lang(c.Lang),
+		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, Address: v.addresses.ClientAddress, Guard: v.guard,
+		Describe: v.boards.DescribePhoto, Lang: talk.Lang(c.Lang),
 	})
 	if err := v.discovery(ctx, c); err != nil {
 		return nil, err
 	}
 	if v.plain != nil || v.secure != nil {
 		v.mqtt = mqtt.New(mqtt.Options{
-			Auth: v.admitMQTT, Connected: func(conn *mqtt.Conn) mqtt.Session { return v.boards.ConnectedMQTT(conn) },
+			Auth: v.admitMQTT, NewSession: func(conn *mqtt.Conn) mqtt.Session { return v.boards.NewMQTTSession(conn) },
 			MaxConns: c.XiaoZhi.Boards, Spread: mqttSpread, Logger: v.log, Registerer: v.reg,
 		})
 	}
@@ -118,59 +120,65 @@ func boardsOn(ctx context.Context, at surroundings) (v *voiceBoards, err error) 
 	return v, v.boards.Refresh(ctx)
 }
 
-// plugIn makes what knows all boards.
-func (v *voiceBoards) plugIn(c *config.Config) (err error) {
+// register creates the registry of all boards.
+func (v *voiceBoards) register(c *config.Config) (err error) {
 	o := xiaozhi.Options{
-		Accounts: v.base.Accounts, Store: v.base.Store, Hub: v.hub, Logger: v.log, Registerer: v.reg, Guard: v.guard, Address: v.addresses.Of,
-		Lang: talk.Lang(c.Lang), Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL, Secure: c.TLS.Cert != "",
-		Silence: c.XiaoZhi.Silence, Linger: c.XiaoZhi.Linger, Sockets: c.XiaoZhi.Sockets, WakeWords: c.XiaoZhi.WakeWords,
-		Fetch: fetchSound(v.dial), Transport: c.XiaoZhi.Transport,
+		Accounts: v.base.Accounts, Store: v.base.Store, Hub: v.hub, Logger: v.log, Registerer: v.reg, Guard: v.guard,
+		Address: v.addresses.ClientAddress,
+		Lang:    talk.Lang(c.Lang), Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL,
+		Secure:         c.TLS.Cert != "",
+		SilenceTimeout: c.XiaoZhi.Silence, ButtonTimeout: c.XiaoZhi.Linger, MaxSockets: c.XiaoZhi.Sockets,
+		WakeWords: c.XiaoZhi.WakeWords,
+		Fetch:     fetchSound(v.dial), Transport: c.XiaoZhi.Transport,
 	}
 	if a, ok := v.web.(*net.TCPAddr); ok {
 		o.Port = strconv.Itoa(a.Port)
 	}
 	if c.XiaoZhi.Voice == "repeat" {
-		o.Voice = xiaozhi.Repeat{}
+		o.Voice = xiaozhi.EchoVoice{}
 	}
 	v.boards, err = xiaozhi.NewBoards(o)
 	return err
 }
 
-// admitMQTT says which board it is that connects to our MQTT, unless it is to go elsewhere.
+// admitMQTT authenticates a board that connects to our MQTT server, unless devices have to connect
+// to another instance.
 func (v *voiceBoards) admitMQTT(ctx context.Context, who mqtt.ConnectInfo) (string, error) {
 	if v.refuses() {
 		return "", mqtt.Unavailable
 	}
-	return v.boards.AdmitMQTT(ctx, who)
+	return v.boards.AuthenticateMQTT(ctx, who)
 }
 
-// atBroker is a board's connection to somebody else's MQTT server.
-type atBroker struct{ *broker.Conn }
+// brokerAddr is a board's connection through an external MQTT broker.
+type brokerAddr struct{ *broker.Conn }
 
-// LocalAddr implements [xiaozhi.Post]: the board has not come to us.
-func (atBroker) LocalAddr() netip.AddrPort { return netip.AddrPort{} }
+// LocalAddr implements [xiaozhi.MQTTConn]. It is zero, because the board is not connected to this
+// server.
+func (brokerAddr) LocalAddr() netip.AddrPort { return netip.AddrPort{} }
 
-// joinLease is the name of the right to be the one instance that has joined the
-// broker.
+// joinLease is the name of the lease that the one instance connected to the broker holds.
 const joinLease = "xiaozhi-broker"
 
-// join makes this server a client of somebody else's broker.
+// join connects this server to an external broker as a client.
 func (v *voiceBoards) join(x config.XiaoZhi) (err error) {
 	o := broker.Options{
-		URL: x.Join, Username: x.JoinUser, Password: x.JoinPass, ClientID: "patchbay-" + v.base.Installation, Events: x.JoinTells,
-		Known: v.boards.KnownMQTT, Connected: func(c *broker.Conn) mqtt.Session { return v.boards.ConnectedMQTT(atBroker{c}) },
-		Roll: func(context.Context) ([]string, error) {
-			return v.boards.RollMQTT(x.Transport == store.TransportMQTT), nil
+		URL: x.Join, Username: x.JoinUser, Password: x.JoinPass, ClientID: "patchbay-" + v.base.Installation,
+		Events:     x.JoinTells,
+		IsApproved: v.boards.IsApprovedMQTT,
+		NewSession: func(c *broker.Conn) mqtt.Session { return v.boards.NewMQTTSession(brokerAddr{c}) },
+		ClientIDs: func(context.Context) ([]string, error) {
+			return v.boards.MQTTClientIDs(x.Transport == store.TransportMQTT), nil
 		},
-		Auth: v.boards.AdmitMQTT, AuthSecret: x.JoinKey, MaxConns: x.Boards, Logger: v.log, Registerer: v.reg,
+		Auth: v.boards.AuthenticateMQTT, AuthSecret: x.JoinKey, MaxConns: x.Boards, Logger: v.log, Registerer: v.reg,
 	}
-	if !v.messages.Alone() {
+	if !v.messages.IsStandalone() {
 		leases, instance := v.base.Store.Leases, v.messages.Instance
-		o.Hold = func(ctx context.Context, d time.Duration) (bool, error) {
+		o.AcquireLease = func(ctx context.Context, d time.Duration) (bool, error) {
 			now := time.Now()
 			return leases.Take(ctx, joinLease, instance, now, now.Add(d))
 		}
-		o.Release = func(ctx context.Context) error { return leases.Release(ctx, joinLease, instance) }
+		o.ReleaseLease = func(ctx context.Context) error { return leases.Release(ctx, joinLease, instance) }
 	}
 	if v.broker, err = broker.New(o); err != nil {
 		return fmt.Errorf("xiaozhi.join: %w", err)
@@ -178,11 +186,10 @@ func (v *voiceBoards) join(x config.XiaoZhi) (err error) {
 	return nil
 }
 
-// encodersAtOnce bounds how many sounds are encoded at a time; each takes half a
-// percent of a processor, and 128 KB.
-const encodersAtOnce = 64
+// maxEncoders bounds the concurrent encoders. Each takes half a percent of a processor and 128 KB.
+const maxEncoders = 64
 
-// listen opens the ports for MQTT and sound.
+// listen opens the ports for MQTT and audio.
 func (v *voiceBoards) listen(c *config.Config) (err error) {
 	x := c.XiaoZhi
 	if x.MQTT != "" {
@@ -204,21 +211,23 @@ func (v *voiceBoards) listen(c *config.Config) (err error) {
 		}
 	}
 	if x.Audio != "" {
-		v.audio, err = udp.Listen(x.Audio, udp.Options{PublicHost: x.AudioHost, PublicPort: x.AudioPort, Logger: v.log, Registerer: v.reg})
+		v.audio, err = udp.Listen(x.Audio, udp.Options{PublicHost: x.AudioHost, PublicPort: x.AudioPort, Logger: v.log,
+			Registerer: v.reg})
 		if err != nil {
-			return cannotListen(x.Audio, "--xiaozhi-audio", err)
+			return listenError(x.Audio, "--xiaozhi-audio", err)
 		}
 	}
 	return nil
 }
 
-// discovery makes what boards call at home.
+// discovery creates the handler of discovery requests.
 func (v *voiceBoards) discovery(ctx context.Context, c *config.Config) (err error) {
 	x := c.XiaoZhi
 	o := xiaozhi.DiscoveryOptions{
 		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
-		Transport: x.Transport, Framing: wire.Framing(x.Framing), MQTT: v.endpoint(x), OwnTopics: x.Join != "", Keepalive: x.Keepalive,
-		FirmwareFolder: x.Firmware, Address: v.addresses.Of,
+		Transport: x.Transport, Framing: wire.Framing(x.Framing), MQTT: v.endpoint(x),
+		PerBoardTopics: x.Join != "", Keepalive: x.Keepalive,
+		FirmwareFolder: x.Firmware, Address: v.addresses.ClientAddress,
 	}
 	if x.Zone != "" {
 		if o.Zone, err = time.LoadLocation(x.Zone); err != nil {
@@ -230,14 +239,14 @@ func (v *voiceBoards) discovery(ctx context.Context, c *config.Config) (err erro
 		if err != nil {
 			return err
 		}
-		o.Auto, o.AutoBot = p.ID, 1
+		o.AutoOwner, o.AutoBot = p.ID, 1
 	}
 	v.home, err = xiaozhi.NewDiscovery(o)
 	return err
 }
 
-// endpoint is where boards are told the MQTT server is: where the settings say, or the
-// broker that was joined, or the port that was opened, of whatever host they came to.
+// endpoint returns the MQTT address for boards: the configured one, that of the joined broker, or
+// the open port on whatever host the boards used.
 func (v *voiceBoards) endpoint(x config.XiaoZhi) string {
 	if x.Broker != "" {
 		return x.Broker
@@ -272,13 +281,13 @@ func (v *voiceBoards) Run(ctx context.Context) error {
 		running.Go(func() error { return v.mqtt.Serve(ctx, v.secure, v.tls) })
 	}
 	if v.broker != nil {
-		// It ends by Drain, which has something to say to the boards before.
+		// Drain ends it, after the last messages to the boards have been sent.
 		running.Go(func() error { v.broker.Run(context.WithoutCancel(ctx)); return nil })
 	}
 	return running.Wait()
 }
 
-// keepFresh plugs in what was approved, and out what was removed.
+// keepFresh registers boards that were approved, and unregisters boards that were removed.
 func (v *voiceBoards) keepFresh(ctx context.Context) error {
 	tick := time.NewTicker(boardsFresh)
 	defer tick.Stop()
@@ -305,19 +314,19 @@ func (v *voiceBoards) keepFresh(ctx context.Context) error {
 func (v *voiceBoards) Drain(ctx context.Context) {
 	v.boards.Drain(ctx)
 	if v.broker != nil {
-		v.broker.Shutdown(ctx) //nolint:errcheck // what is left ends with the process
+		v.broker.Shutdown(ctx) //nolint:errcheck // the rest ends with the process
 	}
 	if v.mqtt != nil {
-		v.mqtt.Shutdown(ctx) //nolint:errcheck // what is left ends with the process
+		v.mqtt.Shutdown(ctx) //nolint:errcheck // the rest ends with the process
 	}
 }
 
-// Close ends everything at once.
+// Close closes everything at once.
 func (v *voiceBoards) Close() {
 	v.stopped.Do(func() {
 		for _, l := range []net.Listener{v.plain, v.secure} {
 			if l != nil {
-				l.Close() //nolint:errcheck // whoever served it has closed it
+				l.Close() //nolint:errcheck // Serve may have closed it
 			}
 		}
 		if v.boards != nil {
@@ -328,12 +337,14 @@ func (v *voiceBoards) Close() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		v.encoders.Close(ctx) //nolint:errcheck // what is in use ends with the process
+		v.encoders.Close(ctx) //nolint:errcheck // encoders in use end with the process
 	})
 }
 
-// fetchSound opens sounds at addresses that came from outside, by the guarded way.
-func fetchSound(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string) (*http.Response, error) {
+// fetchSound returns a function that fetches audio from outside addresses through the guarded
+// dialer.
+func fetchSound(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context,
+	string) (*http.Response, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: dial, ResponseHeaderTimeout: 15 * time.Second}}
 	return func(ctx context.Context, url string) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -344,7 +355,7 @@ func fetchSound(dial func(context.Context, string, string) (net.Conn, error)) fu
 	}
 }
 
-// BoardTransport is how a board is told to connect whose owner chose a transport, or none.
+// BoardTransport returns the transport of a board whose owner chose one, or none ("").
 func BoardTransport(c *config.Config, chosen string) string {
 	return cmp.Or(chosen, c.XiaoZhi.Transport, store.TransportSocket)
 }

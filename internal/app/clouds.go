@@ -3,32 +3,30 @@ package app
 import (
 	"net/url"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
 const (
-	// mostCloudTools catches a number that no such service takes.
+	// mostCloudTools limits Most. No such service accepts more tools.
 	mostCloudTools = 1000
-	// maxCloudPatterns bounds the look at a list of tools.
+	// maxCloudPatterns limits each list of patterns.
 	maxCloudPatterns = 200
 )
 
-// CloudSettings say which service calls our tools, and which of them. They hold
-// a secret.
+// CloudSettings state which service may call our tools, and which of them. They contain a secret.
 type CloudSettings struct {
-	// URL is the service's address, wss://…, with its token.
+	// URL is the service's address, wss://…, including its token.
 	URL string `json:"url" secret:"true"`
-	// Allow and Deny choose among the owner's tools, by full names and patterns in
-	// which * stands for any text. Allow is needed: nothing is offered that was
-	// not named. Deny counts more.
+	// Allow and Deny select from the owner's tools, by full names and patterns in which * stands
+	// for any text. Allow is required: only named tools are offered. Deny takes precedence.
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny,omitempty"`
-	// Most is how many tools are offered at most. 0 means 32.
+	// Most limits how many tools are offered. 0 means 32.
 	Most int `json:"most,omitempty"`
 }
 
-// What is wrong with the settings of a cloud.
+// Messages about invalid cloud settings.
 var (
 	sayCloudURL = talk.Say{
 		Zh: "url 要像 wss://api.example.com/mcp/?token=… 这样；请从该服务的控制台复制",
@@ -38,15 +36,16 @@ var (
 		Zh: "allow 没有填写：请写出该服务可以调用的工具，例如 lamp_*；* 允许全部",
 		En: "allow is missing: name the tools that the service may call, such as lamp_*; * allows all",
 	}
-	sayCloudPatterns = talk.Say{Zh: "allow 和 deny 各最多 %d 个模式；* 代表任意文本", En: "allow and deny take %d patterns each; * stands for any text"}
-	sayCloudMost     = talk.Say{Zh: "most 是 %d；请选择 1 到 %d", En: "most is %d; choose between 1 and %d"}
+	sayCloudPatterns = talk.Say{Zh: "allow 和 deny 各最多 %d 个模式；* 代表任意文本",
+		En: "allow and deny take %d patterns each; * stands for any text"}
+	sayCloudMost = talk.Say{Zh: "most 是 %d；请选择 1 到 %d", En: "most is %d; choose between 1 and %d"}
 )
 
-// Validate finds what is wrong with the settings. It tells no secret.
+// Validate returns what is wrong with the settings. The error contains no secret.
 func (s *CloudSettings) Validate() error {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme != "wss" && u.Scheme != "ws" || u.Host == "" || u.User != nil {
-		// Not shown: the address holds a token.
+		// Do not show the address: it contains a token.
 		return sayCloudURL.Wrong()
 	}
 	if len(s.Allow) == 0 {
@@ -57,7 +56,7 @@ func (s *CloudSettings) Validate() error {
 	}
 	for _, list := range [][]string{s.Allow, s.Deny} {
 		for _, p := range list {
-			if err := board.CheckPattern(p); err != nil {
+			if err := hub.CheckPattern(p); err != nil {
 				return err
 			}
 		}
@@ -68,7 +67,7 @@ func (s *CloudSettings) Validate() error {
 	return nil
 }
 
-// where is the address without its query, which may be shown.
+// where returns the address without its query, so that it can be shown.
 func (s *CloudSettings) where() string {
 	u, err := url.Parse(s.URL)
 	if err != nil {

@@ -12,21 +12,20 @@ import (
 	"patchbay/internal/config"
 )
 
-// controlFile tells the command line, which is given only the data folder, where
-// the running server is and lets it in.
+// controlFile gives the command line, which knows only the data folder, the address of the running
+// server and a key to it.
 const controlFile = "server.json"
 
-// Running is a server that runs on a data folder.
+// Running describes a server that runs on a data folder.
 type Running struct {
 	URL string `json:"url"`
-	Key string `json:"key"` // good for as long as the process runs, from this machine
+	Key string `json:"key"` // valid while the process runs, from this machine only
 	PID int    `json:"pid"`
-	// Listen is the address that it listens on.
+	// Listen is the address it listens on.
 	Listen string `json:"listen"`
 }
 
-// announce writes the control file, and returns the address of the server as
-// this machine reaches it.
+// announce writes the control file and returns the server's address as seen from this machine.
 func announce(c *config.Config, l net.Listener, key string) (string, error) {
 	scheme := "http"
 	if c.TLS.Cert != "" {
@@ -52,18 +51,18 @@ func announce(c *config.Config, l net.Listener, key string) (string, error) {
 	return url, os.Rename(path+".new", path)
 }
 
-// retract takes the control file away, if it is still ours.
-func retract(c *config.Config) {
+// removeControlFile removes the control file if this process wrote it.
+func removeControlFile(c *config.Config) {
 	if r, err := FindRunning(c.Data); err == nil && r.PID == os.Getpid() {
 		os.Remove(filepath.Join(c.Data, controlFile))
 	}
 }
 
-// ErrNotRunning says that no server has announced itself in a data folder.
+// ErrNotRunning means that no server has announced itself in a data folder.
 var ErrNotRunning = errors.New("no server runs on this data folder; start one with: patchbay serve")
 
-// FindRunning finds the server that runs on a data folder. It may have died
-// without a word: then its address does not answer.
+// FindRunning returns the server that runs on a data folder. The server may have crashed without
+// removing the file; its address does not respond then.
 func FindRunning(folder string) (Running, error) {
 	text, err := os.ReadFile(filepath.Join(folder, controlFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,27 +8,26 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-// What serve --demo plugs in. The manual's examples use these.
+// Accounts, keys and devices of serve --demo. The manual's examples use them.
 const (
 	DemoPerson = "demo"
-	// DemoPassword is what the demo's person signs in to the console with.
+	// DemoPassword is the console password of the demo's person.
 	DemoPassword = "patchbay"
 	DemoKey      = "test_token"
 	DemoBoard    = "desk"
-	// The demo's voice board is the one with these, whoever simulates it.
+	// The demo's voice board has these ids, whichever program simulates it.
 	DemoBoardMAC  = "02:00:00:00:de:30"
 	DemoBoardUUID = "5ca1ab1e-0000-4000-8000-00000000de30"
 )
 
-// demoConfig keeps the demo's data apart from real data, since its key is known to
-// everybody.
+// demoConfig keeps the demo's data apart from real data, because its key is public.
 func demoConfig(c *config.Config) *config.Config {
 	demo := *c
 	demo.Data = filepath.Join(c.Data, "demo")
@@ -53,7 +52,7 @@ var (
 	}
 )
 
-// demoAllowed refuses to show the demo to anybody but this machine.
+// demoAllowed returns an error unless the demo listens on loopback and uses its own database.
 func demoAllowed(c *config.Config, addr net.Addr) error {
 	if a, ok := addr.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return sayDemoLoopback.Wrong()
@@ -64,19 +63,19 @@ func demoAllowed(c *config.Config, addr net.Addr) error {
 	return nil
 }
 
-// seedDemo makes the demo's person, bot and key, those that are not there yet. The bot is
-// called as lang has it, and keeps its name.
+// seedDemo creates the demo's person, bot and key if they are missing. The bot is named in lang,
+// and keeps that name.
 func seedDemo(ctx context.Context, b *Base, lang talk.Lang) error {
 	p, err := b.Store.People.ByName(ctx, DemoPerson)
 	if errors.Is(err, store.ErrNotFound) {
-		// Without a language of their own they get the pages in that of the browser.
+		// With an empty language the console uses that of the browser.
 		p, err = b.Accounts.AddPerson(ctx, DemoPerson, account.RoleAdmin, "", DemoPassword)
 	}
 	if err != nil {
 		return err
 	}
 	if _, err = b.Store.Bots.ByNumber(ctx, 1); errors.Is(err, store.ErrNotFound) {
-		_, _, err = b.Registry.Add(ctx, board.NewBot{
+		_, _, err = b.Registry.Add(ctx, hub.NewBot{
 			Owner: p.ID, Name: sayDemoBot.In(lang), Kind: "echo", Description: sayDemoBotDoes.In(lang),
 			Set: map[string]string{"mcp_open": "true", "learn": "true"},
 		})
@@ -94,8 +93,8 @@ func seedDemo(ctx context.Context, b *Base, lang talk.Lang) error {
 	return seedBoard(ctx, b, p)
 }
 
-// seedBoard makes a voice board the demo person's before it calls for the first time.
-// It uses MQTT, so that it can be reached all the time.
+// seedBoard makes the demo person the owner of a voice board before its first call. The board uses
+// MQTT, so that it can be reached at any time.
 func seedBoard(ctx context.Context, b *Base, p store.Person) error {
 	d, code, err := b.Accounts.DeviceSeen(ctx, store.DeviceCall{
 		Kind: xiaozhi.Kind, Hardware: DemoBoardMAC, Client: DemoBoardUUID, Article: "simulated", At: time.Now(),
@@ -103,7 +102,8 @@ func seedBoard(ctx context.Context, b *Base, p store.Person) error {
 	if err != nil || code == "" {
 		return err
 	}
-	if d, err = b.Accounts.ApproveShown(ctx, account.NewDevice{Person: p.ID, Code: code, Name: DemoBoard, Bot: 1}); err != nil {
+	if d, err = b.Accounts.ApproveByCode(ctx, account.NewDevice{Person: p.ID, Code: code, Name: DemoBoard,
+		Bot: 1}); err != nil {
 		return err
 	}
 	return b.Store.Devices.SetTransport(ctx, d.Number, store.TransportMQTT)

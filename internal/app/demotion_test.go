@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/plug/mcp/upstream"
 )
 
-// Who runs the installation no more has no commands on it a moment later, and neither has
-// what they started, however unwilling it is.
+// A demoted administrator's commands and their child processes end shortly after the demotion, even
+// if they ignore signals.
 func TestDemotionEndsCommands(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("processes are looked for in /proc")
@@ -29,7 +29,8 @@ func TestDemotionEndsCommands(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "processes")
 	script := `trap "" TERM; (trap "" TERM; sleep 600) & echo $$ $! > "$0.new"; mv "$0.new" "$0"; while true; do sleep 600; done`
-	if _, _, err := p.base.AddUpstream(ctx, bob, "stubborn", UpstreamMCP, &upstream.Settings{Command: "sh", Args: []string{"-c", script, file}}); err != nil {
+	if _, _, err := p.base.AddUpstream(ctx, bob, "stubborn", UpstreamMCP,
+		&upstream.Settings{Command: "sh", Args: []string{"-c", script, file}}); err != nil {
 		t.Fatal(err)
 	}
 	tick := time.NewTicker(20 * time.Millisecond)

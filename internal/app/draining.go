@@ -10,57 +10,59 @@ import (
 	"patchbay/internal/talk"
 )
 
-// drainLimit is how long running turns may take to end when the server stops, and
-// lastWords how much longer what they ended with may take to be sent.
+// drainLimit is how long active turns may take to end when the server stops, and lastWords how long
+// their last events may then take to be sent.
 const (
 	drainLimit = 20 * time.Second
 	lastWords  = 2 * time.Second
 )
 
-// drainRetry is how many seconds callers are told to wait for the server that comes next.
+// drainRetry is the Retry-After (RFC 9110 §10.2.3), in seconds, while the server stops.
 const drainRetry = "5"
 
 var sayDraining = talk.Say{Zh: "服务正在停止，请稍后再试", En: "the server is stopping; try again in a moment"}
 
-// refuseWhileDraining answers, once the server stops, what would begin new work. Until its
-// running turns have ended the server still takes connections: whoever asks is told why
-// nothing happens, where a closed port would tell nothing.
+// refuseWhileDraining rejects new work once the server is stopping. Until its active turns have
+// ended the server still accepts connections, so that clients get a reason instead of a closed
+// port.
 func refuseWhileDraining(ready *atomic.Bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ready.Load() {
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Connection", "close") // the next request may find a server that stays
+		w.Header().Set("Connection", "close") // the next request may reach another instance
 		if servedWhileDraining(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Retry-After", drainRetry)
-		if strings.Contains(r.Header.Get("Accept"), "text/html") { // a person reads it
+		if strings.Contains(r.Header.Get("Accept"), "text/html") { // a browser
 			http.Error(w, sayDraining.In(langOf(r)), http.StatusServiceUnavailable)
 			return
 		}
-		tellWrong(w, r, http.StatusServiceUnavailable, sayDraining.Wrong())
+		writeInvalid(w, r, http.StatusServiceUnavailable, sayDraining.Wrong())
 	})
 }
 
-// servedWhileDraining reports whether a request is answered although the server stops: a
-// wearer's question is, since the board refuses it in words that glasses show; so are looks
-// at the server's state, pictures that running turns refer to, and messages in MCP sessions,
-// which may be what a running call waits for. New calls in those the board refuses.
+// servedWhileDraining reports whether a request is served although the server is stopping. Wearers'
+// questions are, since the hub refuses them with a message for the glasses. So are status requests,
+// images that active turns refer to, and messages in MCP sessions, which an active call may wait
+// for. The hub refuses new calls in those sessions.
 func servedWhileDraining(r *http.Request) bool {
 	if r.Header.Get("Upgrade") != "" {
 		return false
 	}
 	path := r.URL.Path
 	switch {
-	case slices.Contains(lingzhuPaths, path), path == "/healthz", path == "/readyz", path == "/metrics", strings.HasPrefix(path, "/media/"):
+	case slices.Contains(lingzhuPaths, path), path == "/healthz", path == "/readyz", path == "/metrics",
+		strings.HasPrefix(path, "/media/"):
 		return true
-	case r.Method == http.MethodGet: // a new stream of a session, which would have to end at once
+	case r.Method == http.MethodGet: // a new stream of a session would have to end at once
 		return false
 	case path == "/mcp" || path == "/api/mcp":
 		return r.Header.Get("Mcp-Session-Id") != ""
 	}
-	return path == "/mcp/messages" || path == "/api/mcp/messages" || path == "/messages" || strings.HasPrefix(path, "/messages/")
+	return path == "/mcp/messages" || path == "/api/mcp/messages" || path == "/messages" ||
+		strings.HasPrefix(path, "/messages/")
 }

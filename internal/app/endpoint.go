@@ -9,29 +9,27 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 )
 
-// endpoint is the door for tool servers that connect to us and are called by that
-// connection, as they know it from XiaoZhi's cloud: a WebSocket, with the token
-// that an upstream got when it was added.
+// endpoint is the handler for tool servers that connect to us and are called over that connection,
+// as with XiaoZhi's cloud: a WebSocket, with the token that the upstream got when it was added.
 type endpoint struct {
 	base    *Base
 	servers *upstream.Manager
-	// refresh makes the servers that are known those of the database.
+	// refresh updates the known servers from the database.
 	refresh func(context.Context) error
 	guard   *account.Guard
 	log     *slog.Logger
 	address func(*http.Request) netip.Addr
 }
 
-// ServeHTTP is /mcp_endpoint/mcp/?token=…; the token can come as a bearer token
-// too.
+// ServeHTTP serves /mcp_endpoint/mcp/?token=…. The token may also be a bearer token.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A token may be newer than what this instance has seen of the database.
+	// The token may be newer than this instance's state of the database.
 	for known := false; ; known = true {
 		u, err := e.find(r)
 		switch {
@@ -42,15 +40,16 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			e.later(w, r, err)
 			return
 		}
-		err = e.servers.Accept(w, r, OutletOf(u), u.Version)
+		err = e.servers.Accept(w, r, UpstreamProviderID(u), u.Version)
 		switch {
 		case errors.Is(err, upstream.ErrTooOften):
-			e.log.WarnContext(r.Context(), "a tool server connects too often; perhaps two of them share a token", "upstream", u.Slug, "address", e.address(r))
+			e.log.WarnContext(r.Context(), "a tool server connects too often; perhaps two of them share a token",
+				"upstream", u.Slug, "address", e.address(r))
 			w.Header().Set("Retry-After", "10")
 			http.Error(w, "too many connections in a short time", http.StatusTooManyRequests)
 			return
 		case !errors.Is(err, upstream.ErrNoUpstream):
-			return // it is served, or was answered
+			return // it was served, or got an error response
 		case known:
 			e.later(w, r, err)
 			return
@@ -62,7 +61,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find finds out whose token a request shows.
+// find returns the upstream of the token in a request.
 func (e *endpoint) find(r *http.Request) (store.Upstream, error) {
 	token := r.URL.Query().Get("token")
 	if kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
@@ -78,7 +77,7 @@ func (e *endpoint) find(r *http.Request) (store.Upstream, error) {
 	return u, err
 }
 
-// refuse turns away who shows no token that is known.
+// refuse responds to a missing or unknown token.
 func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request) {
 	from := e.address(r)
 	tooMany := e.guard.Refuse(from)
@@ -89,10 +88,11 @@ func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay"`)
-	http.Error(w, "the token of an upstream is needed, as ?token=… or as Authorization: Bearer …", http.StatusUnauthorized)
+	http.Error(w, "the token of an upstream is needed, as ?token=… or as Authorization: Bearer …",
+		http.StatusUnauthorized)
 }
 
-// later asks to come back, for a reason that is not the caller's business.
+// later responds with a temporary error, without revealing the reason.
 func (e *endpoint) later(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		e.log.ErrorContext(r.Context(), "a tool server could not be let in", "error", err)
@@ -101,14 +101,14 @@ func (e *endpoint) later(w http.ResponseWriter, r *http.Request, err error) {
 	http.Error(w, "not now; try again in a moment", http.StatusServiceUnavailable)
 }
 
-// offeredElsewhere counts the tools of a server that connects to us which another
-// instance offers. It is 0 if the server is here, given how it is here.
-func offeredElsewhere(hub *board.Board, u store.Upstream, here upstream.Status) int {
+// offeredElsewhere returns how many tools another instance offers for a server that connects to us.
+// It is 0 if the server is connected here, as here states.
+func offeredElsewhere(h *hub.Hub, u store.Upstream, here upstream.Status) int {
 	if u.Kind != UpstreamDialsIn || here.State == upstream.Ready || here.Tools > 0 {
 		return 0
 	}
-	_, held, tools := hub.Plugged(OutletOf(u))
-	if !held || len(tools) == 0 || tools[0].Here() { // it has connected here since its status was read
+	_, held, tools := h.FindProvider(UpstreamProviderID(u))
+	if !held || len(tools) == 0 || tools[0].IsLocal() { // it has connected here since its status was read
 		return 0
 	}
 	return len(tools)

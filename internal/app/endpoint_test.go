@@ -19,11 +19,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus/bustest"
 	"patchbay/internal/console"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/sim"
@@ -34,9 +34,9 @@ import (
 
 const soon = 15 * time.Second
 
-// instance is one server, as far as tool servers that connect matter.
+// instance is one server, as far as inbound tool servers need it.
 type instance struct {
-	*boardtest.Rig
+	*hubtest.Rig
 	base    *Base
 	servers *upstream.Manager
 	joined  *shims
@@ -46,7 +46,7 @@ type instance struct {
 	log     *lines
 }
 
-// lines keeps a log.
+// lines collects log lines.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -64,30 +64,33 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-func newInstance(t *testing.T, o boardtest.Options) *instance {
+func newInstance(t *testing.T, o hubtest.Options) *instance {
 	t.Helper()
-	i := &instance{Rig: boardtest.New(t, o), log: &lines{}}
-	log := slog.New(slog.NewTextHandler(io.MultiWriter(i.log, t.Output()), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	i := &instance{Rig: hubtest.New(t, o), log: &lines{}}
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(i.log, t.Output()),
+		&slog.HandlerOptions{Level: slog.LevelDebug}))
 	i.base = &Base{Store: i.Store, Box: i.Box, Accounts: i.Accounts, Registry: i.Registry}
-	doors := mcp.New(mcp.Options{
-		Board: i.Board, Accounts: account.NewRecent(i.Accounts), Guard: account.NewGuard(1000, nil), Box: i.Box, Logger: log,
-		Registerer: prometheus.NewRegistry(), Address: observe.Addresses{}.Of,
+	handler := mcp.New(mcp.Options{
+		Hub: i.Hub, Accounts: account.NewRecent(i.Accounts), Guard: account.NewGuard(1000, nil), Box: i.Box,
+		Logger:     log,
+		Registerer: prometheus.NewRegistry(), Address: observe.Addresses{}.ClientAddress,
 	})
-	t.Cleanup(doors.Close)
-	clouds := newClouds(i.base, doors, i.Board.Bus.Instance, nil)
+	t.Cleanup(handler.Close)
+	clouds := newClouds(i.base, handler, i.Hub.Bus.Instance, nil)
 	t.Cleanup(clouds.Close)
 	i.clouds = clouds
-	i.servers = upstream.New(upstream.Options{Plug: plugUpstream(i.Board, log), Logger: log})
+	i.servers = upstream.New(upstream.Options{Register: registerUpstream(i.Hub, log), Logger: log})
 	t.Cleanup(i.servers.Close)
-	i.joined = newShims(surroundings{hub: i.Board, base: i.base, messages: i.Board.Bus, log: log})
+	i.joined = newShims(deps{hub: i.Hub, base: i.base, messages: i.Hub.Bus, log: log})
 	t.Cleanup(i.joined.Close)
 	i.refresh = reconcile(i.base, i.servers, clouds, i.joined, log)
 	e := &endpoint{
 		base: i.base, servers: i.servers, refresh: i.refresh, guard: account.NewGuard(3, nil), log: log,
-		address: func(r *http.Request) netip.Addr { return observe.Addresses{}.Of(r) },
+		address: func(r *http.Request) netip.Addr { return observe.Addresses{}.ClientAddress(r) },
 	}
 	nothing := http.NotFoundHandler()
-	web := httptest.NewServer(observe.Requests(log, prometheus.NewRegistry(), routes(doorsOf(doors, e, nothing))))
+	web := httptest.NewServer(observe.HandleRequests(log, prometheus.NewRegistry(),
+		routes(testHandlers(handler, e, nothing))))
 	i.url = "ws" + strings.TrimPrefix(web.URL, "http") + "/mcp_endpoint/mcp/?token="
 	t.Cleanup(func() {
 		web.CloseClientConnections()
@@ -96,11 +99,12 @@ func newInstance(t *testing.T, o boardtest.Options) *instance {
 	return i
 }
 
-func doorsOf(m *mcp.Server, e http.Handler, nothing http.Handler) doors {
-	return doors{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing, endpoint: e, learnFiles: nothing, mcp: m, pages: console.New(console.Options{})}
+func testHandlers(m *mcp.Server, e http.Handler, nothing http.Handler) handlers {
+	return handlers{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing,
+		endpoint: e, learnFiles: nothing, mcp: m, pages: console.New(console.Options{})}
 }
 
-// add adds an upstream that connects to us.
+// add adds an upstream of the kind that connects to us.
 func (i *instance) add(t *testing.T, slug string) (store.Upstream, string) {
 	t.Helper()
 	u, token, err := i.base.AddUpstream(t.Context(), i.Person, slug, UpstreamDialsIn, &EndpointSettings{})
@@ -110,7 +114,7 @@ func (i *instance) add(t *testing.T, slug string) (store.Upstream, string) {
 	return u, token
 }
 
-func dial(t *testing.T, address string) *sim.Home {
+func dial(t *testing.T, address string) *sim.ToolServer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -122,13 +126,13 @@ func dial(t *testing.T, address string) *sim.Home {
 	return h
 }
 
-// await waits until something is offered, or not any more.
-func (i *instance) await(t *testing.T, what string, fits func(v *board.View) bool) {
+// await waits until the offered tools match fits.
+func (i *instance) await(t *testing.T, what string, fits func(v *hub.View) bool) {
 	t.Helper()
-	changes, forget := i.Board.Watch()
+	changes, forget := i.Hub.WatchTools()
 	defer forget()
 	for limit := time.After(soon); ; {
-		v, err := i.Board.View(i.Person.ID, "")
+		v, err := i.Hub.View(i.Person.ID, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,28 +147,28 @@ func (i *instance) await(t *testing.T, what string, fits func(v *board.View) boo
 	}
 }
 
-func has(name string) func(*board.View) bool {
-	return func(v *board.View) bool { return v.Tool(name) != nil }
+func has(name string) func(*hub.View) bool {
+	return func(v *hub.View) bool { return v.Tool(name) != nil }
 }
 
-func hasNot(name string) func(*board.View) bool {
-	return func(v *board.View) bool { return v.Tool(name) == nil }
+func hasNot(name string) func(*hub.View) bool {
+	return func(v *hub.View) bool { return v.Tool(name) == nil }
 }
 
 func (i *instance) call(ctx context.Context, name, args string) (*tool.Result, error) {
-	who := board.Access{Caller: tool.Caller{Person: i.Person.ID, Door: "test"}}
-	return i.Board.Call(ctx, who, name, &tool.Call{Args: json.RawMessage(args)})
+	who := hub.Access{Caller: tool.Caller{Person: i.Person.ID, Channel: "test"}}
+	return i.Hub.Call(ctx, who, name, &tool.Call{Args: json.RawMessage(args)})
 }
 
 func (i *instance) must(t *testing.T, name, args, want string) {
 	t.Helper()
 	res, err := i.call(t.Context(), name, args)
-	if err != nil || res.Words() != want {
+	if err != nil || res.PlainText() != want {
 		t.Fatalf("%s: %+v, %v; want %s", name, res, err, want)
 	}
 }
 
-// status is what a request at a door is answered with.
+// status returns the status of the response to a request.
 func status(t *testing.T, address string, header http.Header) int {
 	t.Helper()
 	conn, resp, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: header})
@@ -178,23 +182,23 @@ func status(t *testing.T, address string, header http.Header) int {
 	return resp.StatusCode
 }
 
-// ended is the code with which the far side was cut.
-func ended(t *testing.T, h *sim.Home) websocket.StatusCode {
+// ended returns the code with which the connection was closed.
+func ended(t *testing.T, h *sim.ToolServer) websocket.StatusCode {
 	t.Helper()
 	select {
 	case <-h.Done():
 	case <-time.After(soon):
 		t.Fatal("it is still connected")
 	}
-	return websocket.CloseStatus(h.Why())
+	return websocket.CloseStatus(h.Err())
 }
 
-// A tool server that connects with its token is called under its name at once;
-// who has none is turned away; and a new token cuts the one with the old.
+// A tool server that connects with its token can be called under its name at once, one without a
+// token is refused, and a new token disconnects the server with the old one.
 func TestEndpoint(t *testing.T) {
-	i := newInstance(t, boardtest.Options{})
+	i := newInstance(t, hubtest.Options{})
 	u, token := i.add(t, "robot")
-	home := dial(t, i.url+url.QueryEscape(token)) // nobody has looked at the database since
+	home := dial(t, i.url+url.QueryEscape(token)) // the instance has not read the database since
 	i.await(t, "the tools are there", has("robot_set_lamp"))
 	i.must(t, "robot_set_lamp", `{"room":"hall","level":40}`, "The lamp in hall is at 40.")
 	if level, calls := home.Lamp(); level != 40 || calls != 1 {
@@ -203,18 +207,20 @@ func TestEndpoint(t *testing.T) {
 	if _, err := i.call(t.Context(), "robot_reset", "{}"); tool.AsError(err).Code != tool.Denied {
 		t.Errorf("what is dangerous: %v", err)
 	}
-	v, err := i.Board.View(i.Person.ID, "")
+	v, err := i.Hub.View(i.Person.ID, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := v.Tool("robot_set_lamp").Outlet(); o.ID != OutletOf(u) || !o.Held || o.Kind != "upstream" || o.Owner != i.Person.ID {
+	if o := v.Tool("robot_set_lamp").Provider(); o.ID != UpstreamProviderID(u) || !o.Held || o.Kind != "upstream" ||
+		o.Owner != i.Person.ID {
 		t.Errorf("it is plugged in as %+v", o)
 	}
-	if books := v.Books(); len(books) != 1 || books[0].FullName("use") != "robot_use" {
+	if books := v.PromptSets(); len(books) != 1 || books[0].FullName("use") != "robot_use" {
 		t.Errorf("the prompts are %+v", books)
 	}
-	health := upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)
-	if h := health(u); h.State != control.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket || h.Where != "" {
+	health := upstreamHealth(i.base, i.Hub, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)
+	if h := health(u); h.State != control.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket ||
+		h.Where != "" {
 		t.Errorf("its health is %+v", h)
 	}
 
@@ -232,7 +238,8 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("it was cut with %d", code)
 	}
 	i.await(t, "the tools are gone", hasNot("robot_set_lamp"))
-	home, err = sim.Dial(t.Context(), strings.TrimSuffix(i.url, "/?token=")+"?token="+fresh) // without the slash, as people write it
+	// without the trailing slash, as people write it
+	home, err = sim.Dial(t.Context(), strings.TrimSuffix(i.url, "/?token=")+"?token="+fresh)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,9 +262,9 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// Only the token of such an upstream opens, and guessing is held up.
+// Only the token of such an upstream is accepted, and guessing is limited.
 func TestEndpointTokens(t *testing.T) {
-	i := newInstance(t, boardtest.Options{})
+	i := newInstance(t, hubtest.Options{})
 	_, token := i.add(t, "robot")
 	key := i.Key(t, account.NewKey{Scopes: []string{account.ScopeMCP}})
 	bearer := func(secret string) http.Header { return http.Header{"Authorization": {"Bearer " + secret}} }
@@ -265,7 +272,8 @@ func TestEndpointTokens(t *testing.T) {
 		token  string
 		header http.Header
 	}{
-		"none": {"", nil}, "wrong": {"pbt_wrong", nil}, "a key": {key, nil}, "a wrong bearer": {token, bearer("wrong")}, "another kind": {"", http.Header{"Authorization": {"Basic " + token}}},
+		"none": {"", nil}, "wrong": {"pbt_wrong", nil}, "a key": {key, nil}, "a wrong bearer": {token, bearer("wrong")},
+		"another kind": {"", http.Header{"Authorization": {"Basic " + token}}},
 	} {
 		got := status(t, i.url+c.token, c.header)
 		if got != http.StatusUnauthorized && got != http.StatusTooManyRequests {
@@ -275,11 +283,12 @@ func TestEndpointTokens(t *testing.T) {
 	if got := status(t, i.url+"wrong-again", nil); got != http.StatusTooManyRequests {
 		t.Errorf("guessing goes on: %d", got)
 	}
-	// A good token is never held up.
+	// A valid token is never delayed.
 	if got := status(t, i.url, bearer(token)); got != http.StatusSwitchingProtocols {
 		t.Errorf("the token is answered with %d", got)
 	}
-	if got := status(t, i.url+token, http.Header{"Origin": {"https://elsewhere.example"}}); got != http.StatusSwitchingProtocols {
+	if got := status(t, i.url+token,
+		http.Header{"Origin": {"https://elsewhere.example"}}); got != http.StatusSwitchingProtocols {
 		t.Errorf("from a page it is answered with %d", got)
 	}
 	if strings.Contains(i.log.String(), "wrong") || strings.Contains(i.log.String(), key) {
@@ -291,13 +300,13 @@ func TestEndpointTokens(t *testing.T) {
 	}
 }
 
-// A tool server at one instance is called from all of them, and belongs to the
-// one that it connected to last.
+// A tool server at one instance can be called from all of them. If it connects to another instance,
+// it moves there.
 func TestEndpointOfTwoInstances(t *testing.T) {
 	urls := strings.Split(bustest.Cluster(t, 2), ",")
 	db := store.Options{Folder: t.TempDir()}
-	here := newInstance(t, boardtest.Options{DB: db, BusURL: urls[0], Name: "here"})
-	there := newInstance(t, boardtest.Options{DB: db, BusURL: urls[1], Name: "there"})
+	here := newInstance(t, hubtest.Options{DB: db, BusURL: urls[0], Name: "here"})
+	there := newInstance(t, hubtest.Options{DB: db, BusURL: urls[1], Name: "there"})
 	u, token := here.add(t, "robot")
 	for _, i := range []*instance{here, there} {
 		if err := i.refresh(t.Context()); err != nil {
@@ -305,9 +314,9 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 		}
 	}
 	health := func(i *instance) control.UpstreamHealth {
-		return upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)(u)
+		return upstreamHealth(i.base, i.Hub, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)(u)
 	}
-	if h := health(here); h.State != control.UpstreamWaiting || !strings.Contains(h.Trouble.En, "not connected yet") {
+	if h := health(here); h.State != control.UpstreamWaiting || !strings.Contains(h.Problem.En, "not connected yet") {
 		t.Errorf("before it connects its health is %+v", h)
 	}
 
@@ -316,7 +325,7 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 		i.await(t, "the tools are there", has("robot_set_lamp"))
 	}
 	here.must(t, "robot_set_lamp", `{"room":"hall","level":7}`, "The lamp in hall is at 7.")
-	there.must(t, "robot_get_temperature", `{"room":"hall"}`, "hall: "+sim.Warmth)
+	there.must(t, "robot_get_temperature", `{"room":"hall"}`, "hall: "+sim.Temperature)
 	if level, calls := home.Lamp(); level != 7 || calls != 2 {
 		t.Errorf("the lamp is at %d after %d calls", level, calls)
 	}
@@ -326,16 +335,16 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 	if h := health(there); h.State != control.UpstreamReady {
 		t.Errorf("there its health is %+v", h)
 	}
-	if n := offeredElsewhere(there.Board, u, upstream.Status{State: upstream.Waiting}); n != 0 {
+	if n := offeredElsewhere(there.Hub, u, upstream.Status{State: upstream.Waiting}); n != 0 {
 		t.Errorf("by a status that was read before it connected, %d of its tools are elsewhere", n)
 	}
 
-	// It comes here, while the other instance believes that it still is there.
+	// It connects here while the other instance still holds its old connection.
 	newer := dial(t, here.url+token)
 	if code := ended(t, home); code != 4001 {
 		t.Errorf("the older connection was closed with %d", code)
 	}
-	there.await(t, "the tools are those of the other instance", func(v *board.View) bool {
+	there.await(t, "the tools are those of the other instance", func(v *hub.View) bool {
 		return v.Tool("robot_set_lamp") != nil && health(there).State == control.UpstreamElsewhere
 	})
 	there.must(t, "robot_set_lamp", `{"room":"hall","level":9}`, "The lamp in hall is at 9.")
@@ -347,7 +356,7 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 		t.Errorf("the older one was called %d times", calls)
 	}
 
-	// And it goes, by a change that each instance hears of by itself.
+	// Removing it in the database ends it on each instance.
 	if err := here.Store.Upstreams.Remove(t.Context(), u.Number); err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +367,8 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 	for _, i := range []*instance{here, there} {
 		i.await(t, "the tools are gone", hasNot("robot_set_lamp"))
 	}
-	if _, err := there.call(t.Context(), "robot_set_lamp", `{"room":"hall","level":1}`); tool.AsError(err).Code != tool.Unknown {
+	if _, err := there.call(t.Context(), "robot_set_lamp", `{"room":"hall","level":1}`); tool.AsError(err).
+		Code != tool.Unknown {
 		t.Errorf("a call after the end: %v", err)
 	}
 }

@@ -15,16 +15,16 @@ import (
 	"patchbay/internal/talk"
 )
 
-// explained is an error in words that end in what to do, with its cause behind it.
-type explained struct {
+// explainedError is an error with advice for people, and its cause.
+type explainedError struct {
 	error
 	cause error
 }
 
-// In is the error in a language.
-func (e explained) In(l talk.Lang) string { return talk.Told(e.error, l) }
+// In returns the error in a language.
+func (e explainedError) In(l talk.Lang) string { return talk.Localize(e.error, l) }
 
-func (e explained) Unwrap() error { return e.cause }
+func (e explainedError) Unwrap() error { return e.cause }
 
 var (
 	sayDamaged = talk.Say{
@@ -82,12 +82,13 @@ var (
 	sayNobodyListens = talk.Say{Zh: "那里没有程序在监听（连接被拒绝）", En: "nothing listens there (connection refused)"}
 	sayNoSuchHost    = talk.Say{Zh: "找不到主机 %s，请检查拼写和 DNS", En: "there is no host %s; check its spelling and the DNS"}
 	sayNoRoute       = talk.Say{Zh: "到那里的网络不通", En: "no network leads there"}
-	sayTooSlow       = talk.Say{Zh: "没有及时应答；请检查地址、防火墙，以及那边是否在运行", En: "no answer came in time; check the address, firewalls, and whether it runs"}
-	sayCertificate   = talk.Say{Zh: "它的证书不可信：%v", En: "its certificate is not trusted: %v"}
+	sayTooSlow       = talk.Say{Zh: "没有及时应答；请检查地址、防火墙，以及那边是否在运行",
+		En: "no answer came in time; check the address, firewalls, and whether it runs"}
+	sayCertificate = talk.Say{Zh: "它的证书不可信：%v", En: "its certificate is not trusted: %v"}
 )
 
-// Explain puts what is wrong with the database, the disk or the network into words that end
-// in what to do. Other errors, and those that are told in words already, stay as they are.
+// Explain turns errors of the database, the disk or the network into messages that end with advice.
+// Other errors, and errors that have a message already, stay as they are.
 func Explain(err error) error {
 	if err == nil {
 		return nil
@@ -95,11 +96,11 @@ func Explain(err error) error {
 	if _, ok := errors.AsType[*talk.Wrong](err); ok {
 		return err
 	}
-	if _, ok := errors.AsType[explained](err); ok {
+	if _, ok := errors.AsType[explainedError](err); ok {
 		return err
 	}
-	say := func(s talk.Say, args ...any) error { return explained{s.Wrong(args...), err} }
-	switch store.Trouble(err) {
+	say := func(s talk.Say, args ...any) error { return explainedError{s.Wrong(args...), err} }
+	switch store.ClassifyError(err) {
 	case store.ErrDamaged:
 		return say(sayDamaged, err)
 	case store.ErrDiskFull:
@@ -119,7 +120,7 @@ func Explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, seal.ErrKey):
-		return say(sayOtherKey, before(err, seal.ErrKey))
+		return say(sayOtherKey, errorPrefix(err, seal.ErrKey))
 	case errors.Is(err, seal.ErrShort):
 		return say(sayShortKey)
 	case errors.Is(err, store.ErrNewer):
@@ -141,28 +142,27 @@ func Explain(err error) error {
 		case errors.Is(e, fs.ErrPermission):
 			return say(sayUnwritable, e.Path)
 		case errors.Is(e, fs.ErrNotExist):
-			return say(sayNoFile, before(err, e), e.Path)
+			return say(sayNoFile, errorPrefix(err, e), e.Path)
 		case errors.Is(e, syscall.ENOTDIR):
-			return say(sayNotFolder, before(err, e), e.Path)
+			return say(sayNotFolder, errorPrefix(err, e), e.Path)
 		}
 	}
 	if why := reason(err); why != nil {
-		return explained{why, err}
+		return explainedError{why, err}
 	}
 	return err
 }
 
-// before is what an error says in front of its cause: what was being done, or which setting
-// it is about.
-func before(err, cause error) string {
+// errorPrefix returns the text of err in front of its cause: the operation, or the setting.
+func errorPrefix(err, cause error) string {
 	if text, ok := strings.CutSuffix(err.Error(), cause.Error()); ok {
 		return text
 	}
 	return ""
 }
 
-// reason is why a connection failed, without the operation and the addresses; nil for
-// anything else.
+// reason returns why a connection failed, without the operation and the addresses, or nil for other
+// errors.
 func reason(err error) error {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	op, isOp := errors.AsType[*net.OpError](err)

@@ -15,74 +15,77 @@ import (
 	"patchbay/internal/talk"
 )
 
-// handover gives the devices of this instance to the others: boards, nodes, plugins and tool
-// servers that connected to it are told to connect again, and are refused here, so that they
-// find another instance. That is done for two reasons.
+// handover moves the devices of this instance to other instances: it tells connected boards, nodes,
+// plugins and tool servers to reconnect, and refuses them here, so that they reach another
+// instance. It has two causes.
 //
-// This instance is to stop, or somebody wants it free (drain).
+// Either this instance is to stop, or an administrator drains it.
 //
-// Or it is cut off from the bus, so that the others cannot reach what is connected to it. It
-// sends its devices away once for each cut, and only if it knows by the database that another
-// instance is on the bus, or cannot ask the database either. If none is, as when NATS itself is
-// down, every device stays where it is and can be called from there: nowhere is better. While
-// it knows of a better one it refuses devices; whoever comes although there is none is kept.
+// Or it is cut off from the bus, so that other instances cannot reach its devices. It then sends
+// its devices away once per disconnection, and only if the database shows that another instance is
+// on the bus, or the database cannot be reached either. If no instance is on the bus, for example
+// because NATS itself is down, every device stays and can be called from here. The instance refuses
+// devices only while it knows that another one is on the bus.
 //
-// Questions are answered all the while.
+// Questions are answered at all times.
 type handover struct {
 	messages *bus.Bus
 	leases   store.Leases
 	log      *slog.Logger
 	sent     *prometheus.CounterVec
-	times    handoverTimes
-	// departures has a function for each device, see [handover.sendAway].
+	times    handoverTiming
+	// departures returns the devices of each kind, see [handover.moveClients].
 	departures []func() []func(atOnce bool) bool
 
 	mu       sync.Mutex
 	draining bool
-	since    time.Time // when draining began
-	cut      bool      // devices were sent away because of a cut that goes on
-	better   bool      // while it is cut off, another instance is not
+	since    time.Time // start of draining
+	cut      bool      // devices were sent away because of the current disconnection
+	better   bool      // while this instance is cut off, another one is on the bus
 	leaving  sync.WaitGroup
-	ctx      context.Context // ends when the server has stopped being ready
+	ctx      context.Context // ends when the server stops
 	stop     context.CancelFunc
 }
 
-// handoverTimes are the waits of a handover.
-type handoverTimes struct {
-	// patience is how long a cut may last before devices are sent away: plugins that come back
-	// to NATS within a few seconds should not cost anybody a connection.
+// handoverTiming has the durations of a handover.
+type handoverTiming struct {
+	// patience is how long a disconnection may last before devices are sent away, because clients
+	// that reconnect to NATS within a few seconds should not cost anybody a connection.
 	patience time.Duration
-	// look is how often it is looked whether there is a cut, and how often the others are told
-	// by the database that there is none; lease is for how long they believe it, which is less
-	// than patience, so that instances that were cut off together do not send devices to each
-	// other.
+	// look is the interval of checking the connection and renewing the lease. lease is how long the
+	// lease lasts. It is shorter than patience, so that instances that were cut off together do not
+	// send devices to each other.
 	look, lease time.Duration
-	// spread is over how long devices are sent away, so that they do not all come to the others
-	// at once, and busy how long one that is answering may take to end.
+	// spread is the time over which devices are sent away, so that they do not all reconnect at
+	// once. busy is how long a device with an active turn may take to end it.
 	spread, busy time.Duration
-	// lead is for how long an instance that is to stop still takes requests, until load
-	// balancers have seen that it is not ready.
+	// lead is how long an instance that is to stop still accepts requests, until load balancers
+	// have seen that it is not ready.
 	lead time.Duration
 }
 
-var usualHandover = handoverTimes{
-	patience: 10 * time.Second, look: 2 * time.Second, lease: 7 * time.Second, spread: 4 * time.Second, busy: 10 * time.Second, lead: 5 * time.Second,
+var defaultHandover = handoverTiming{
+	patience: 10 * time.Second, look: 2 * time.Second, lease: 7 * time.Second, spread: 4 * time.Second,
+	busy: 10 * time.Second, lead: 5 * time.Second,
 }
 
-// onBus begins the name of the lease by which an instance says that it is on the bus.
-const onBus = "on-bus/"
+// busHandover is the prefix of the lease that an instance on the bus holds.
+const busHandover = "on-bus/"
 
-// Why devices were sent away.
+// Reasons for sending devices away.
 const (
 	sentDraining = "draining"
 	sentCut      = "bus"
 )
 
-func newHandover(messages *bus.Bus, leases store.Leases, log *slog.Logger, reg prometheus.Registerer, times handoverTimes) *handover {
+func newHandover(messages *bus.Bus, leases store.Leases, log *slog.Logger, reg prometheus.Registerer,
+	times handoverTiming) *handover {
 	ctx, stop := context.WithCancel(context.Background())
-	h := &handover{ctx: ctx, stop: stop, messages: messages, leases: leases, log: log, times: times, sent: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "patchbay_devices_sent_away_total", Help: "Devices, plugins and tool servers that were told to connect to another instance.",
-	}, []string{"reason"})}
+	h := &handover{ctx: ctx, stop: stop, messages: messages, leases: leases, log: log, times: times,
+		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "patchbay_devices_sent_away_total",
+			Help: "Devices, plugins and tool servers that were told to connect to another instance.",
+		}, []string{"reason"})}
 	reg.MustRegister(h.sent)
 	for _, reason := range []string{sentDraining, sentCut} {
 		h.sent.WithLabelValues(reason)
@@ -90,21 +93,21 @@ func newHandover(messages *bus.Bus, leases store.Leases, log *slog.Logger, reg p
 	return h
 }
 
-// failing is why this instance should not be sent anything new; empty: it may.
+// failing returns why this instance should get no new traffic; empty means that it may.
 func (h *handover) failing() (why []string) {
 	if h.Draining() {
 		why = append(why, "draining")
 	}
-	if !h.messages.IsConnected() || h.messages.Cut() > muteLimit {
+	if !h.messages.IsConnected() || h.messages.DisconnectedFor() > muteLimit {
 		why = append(why, "bus")
 	}
 	return why
 }
 
-// muteLimit is how long a connection to the bus may be mute until it counts as none.
+// muteLimit is how long a bus connection may be silent before it counts as lost.
 const muteLimit = 3 * time.Second
 
-// Draining reports whether devices are to go because somebody wants that.
+// Draining reports whether the instance is being drained on request.
 func (h *handover) Draining() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,14 +121,14 @@ func (h *handover) refuses() bool {
 	return h.draining || h.cut && h.better
 }
 
-// Drain begins to send devices away, or takes them again.
+// Drain starts sending devices away, or accepts them again.
 func (h *handover) Drain(on bool) {
 	h.mu.Lock()
 	was := h.draining
 	h.draining = on
 	if on && !was {
 		h.since = time.Now()
-		h.leaving.Go(func() { h.sendAway(sentDraining) })
+		h.leaving.Go(func() { h.moveClients(sentDraining) })
 	}
 	h.mu.Unlock()
 	if was != on {
@@ -133,10 +136,10 @@ func (h *handover) Drain(on bool) {
 	}
 }
 
-// Lead is what comes before a stop, if there are others to take over: this instance is drained,
-// and goes on until they have. It returns how long that took.
+// Lead drains this instance before a stop and goes on serving until the others have taken over.
+// Without other instances it returns at once. It returns how long it took.
 func (h *handover) Lead(ctx context.Context) time.Duration {
-	if h.messages.Alone() || len(h.messages.Peers()) == 0 {
+	if h.messages.IsStandalone() || len(h.messages.Peers()) == 0 {
 		return 0
 	}
 	began := time.Now()
@@ -153,11 +156,11 @@ func (h *handover) Lead(ctx context.Context) time.Duration {
 	return time.Since(began)
 }
 
-// Run watches the bus until ctx ends.
+// Run monitors the bus until ctx ends.
 func (h *handover) Run(ctx context.Context) error {
 	defer h.leaving.Wait()
 	defer h.stop()
-	if h.messages.Alone() {
+	if h.messages.IsStandalone() {
 		<-ctx.Done()
 		return nil
 	}
@@ -165,7 +168,7 @@ func (h *handover) Run(ctx context.Context) error {
 	tick := time.NewTicker(h.times.look)
 	defer tick.Stop()
 	for {
-		h.look(ctx)
+		h.pollBus(ctx)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -174,18 +177,19 @@ func (h *handover) Run(ctx context.Context) error {
 	}
 }
 
-// release takes back what was told to the others.
+// release releases the lease.
 func (h *handover) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, h.times.look)
 	defer cancel()
-	h.leases.Release(ctx, onBus+h.messages.Instance, h.messages.Instance) //nolint:errcheck // it ends by itself in a moment
+	h.leases.Release(ctx, busHandover+h.messages.Instance, h.messages.Instance) //nolint:errcheck // it soon expires
 }
 
-// look looks whether this instance is cut off, and does what follows.
-func (h *handover) look(ctx context.Context) {
+// pollBus checks whether this instance is cut off, renews the lease, and starts a handover if
+// necessary.
+func (h *handover) pollBus(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, h.times.look)
 	defer cancel()
-	cut, me, now := h.messages.Cut(), h.messages.Instance, time.Now()
+	cut, me, now := h.messages.DisconnectedFor(), h.messages.Instance, time.Now()
 	if cut == 0 {
 		h.mu.Lock()
 		back := h.cut
@@ -194,7 +198,8 @@ func (h *handover) look(ctx context.Context) {
 		if back {
 			h.log.Info("the bus is back; devices are taken again")
 		}
-		if _, err := h.leases.Take(ctx, onBus+me, me, now, now.Add(h.times.lease)); err != nil && ctx.Err() == nil {
+		if _, err := h.leases.Take(ctx, busHandover+me, me, now, now.Add(h.times.lease)); err != nil &&
+			ctx.Err() == nil {
 			h.log.Warn("other instances were not told that this one is on the bus", "error", err)
 		}
 		return
@@ -202,7 +207,7 @@ func (h *handover) look(ctx context.Context) {
 	if cut < h.times.patience {
 		return
 	}
-	better, err := h.leases.OthersHold(ctx, onBus, me, now)
+	better, err := h.leases.OthersHold(ctx, busHandover, me, now)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.better = err == nil && better
@@ -211,12 +216,12 @@ func (h *handover) look(ctx context.Context) {
 	}
 	h.cut = true
 	h.log.Warn("this instance is cut off from the bus; its devices are sent to the others", "for", cut)
-	h.leaving.Go(func() { h.sendAway(sentCut) })
+	h.leaving.Go(func() { h.moveClients(sentCut) })
 }
 
-// sendAway tells all devices to connect again, one after another. One that is at work is left
-// alone for a while. It ends when the server stops.
-func (h *handover) sendAway(reason string) {
+// moveClients tells all devices to reconnect, one after another. A device with an active turn gets
+// more time. moveClients ends when the server stops.
+func (h *handover) moveClients(reason string) {
 	var all []func(bool) bool
 	for _, of := range h.departures {
 		all = append(all, of()...)
@@ -232,7 +237,7 @@ func (h *handover) sendAway(reason string) {
 			all[i] = nil
 		}
 	}
-	for end := began.Add(h.times.spread + h.times.busy); h.wait(busyLook); {
+	for end := began.Add(h.times.spread + h.times.busy); h.wait(busyPoll); {
 		atOnce, left := time.Now().After(end), false
 		for i, leave := range all {
 			switch {
@@ -250,10 +255,11 @@ func (h *handover) sendAway(reason string) {
 	}
 }
 
-// busyLook is how often it is looked whether a device that was at work has ended.
-const busyLook = 100 * time.Millisecond
+// busyPoll is the interval of checking devices whose turn was active.
+const busyPoll = 100 * time.Millisecond
 
-// wait is false if the server stops meanwhile: what is left ends with it, in order.
+// wait waits for d. It returns false if the server stops: the remaining devices then end with it,
+// in order.
 func (h *handover) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -265,15 +271,16 @@ func (h *handover) wait(d time.Duration) bool {
 	}
 }
 
-var sayElsewhere = talk.Say{Zh: "这个实例暂时不接受设备，请稍后重新连接", En: "this instance takes no devices at the moment; connect again in some seconds"}
+var sayElsewhere = talk.Say{Zh: "这个实例暂时不接受设备，请稍后重新连接",
+	En: "this instance takes no devices at the moment; connect again in some seconds"}
 
-// refuse refuses devices that connect while they are to go elsewhere, and has everybody else
-// come back by a new connection, which may lead elsewhere too.
+// refuse rejects devices that connect while they have to go elsewhere. While draining it closes the
+// connections of other clients, whose next one may reach another instance.
 func (h *handover) refuse(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.refuses() && r.Header.Get("Upgrade") != "" {
 			w.Header().Set("Retry-After", drainRetry)
-			tellWrong(w, r, http.StatusServiceUnavailable, sayElsewhere.Wrong())
+			writeInvalid(w, r, http.StatusServiceUnavailable, sayElsewhere.Wrong())
 			return
 		}
 		if h.Draining() {

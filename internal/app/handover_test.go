@@ -14,13 +14,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus/bustest"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/proxytest"
 	"patchbay/internal/store"
 )
 
-// holder is an instance of which a test sees which devices it sends away.
+// holder is an instance that records which devices it sends away.
 type holder struct {
 	*handover
 	proxy *proxytest.Proxy
@@ -28,7 +28,7 @@ type holder struct {
 	busy  atomic.Bool
 }
 
-func newHolder(t *testing.T, o boardtest.Options, bus string) *holder {
+func newHolder(t *testing.T, o hubtest.Options, bus string) *holder {
 	t.Helper()
 	u, err := url.Parse(bus)
 	if err != nil {
@@ -36,11 +36,13 @@ func newHolder(t *testing.T, o boardtest.Options, bus string) *holder {
 	}
 	h := &holder{proxy: proxytest.New(t, u.Host)}
 	o.BusURL = "nats://" + h.proxy.Addr()
-	r := boardtest.New(t, o)
-	times := handoverTimes{
-		patience: 4 * time.Second, look: 100 * time.Millisecond, lease: time.Second, spread: 10 * time.Millisecond, busy: time.Minute, lead: time.Millisecond,
+	r := hubtest.New(t, o)
+	times := handoverTiming{
+		patience: 4 * time.Second, look: 100 * time.Millisecond, lease: time.Second, spread: 10 * time.Millisecond,
+		busy: time.Minute, lead: time.Millisecond,
 	}
-	h.handover = newHandover(r.Board.Bus, r.Store.Leases, slog.New(slog.NewTextHandler(t.Output(), nil)), prometheus.NewRegistry(), times)
+	h.handover = newHandover(r.Hub.Bus, r.Store.Leases, slog.New(slog.NewTextHandler(t.Output(), nil)),
+		prometheus.NewRegistry(), times)
 	device := func(atOnce bool) bool {
 		if h.busy.Load() && !atOnce {
 			return false
@@ -70,12 +72,13 @@ func (h *holder) until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// An instance that is cut off from the bus sends its devices away, once, and refuses them
-// while another is on the bus. If none is, they stay.
+// An instance that is cut off from the bus sends its devices away once, and refuses them while
+// another one is on the bus. If none is, the devices stay.
 func TestCutOffSendsDevicesAway(t *testing.T) {
 	t.Parallel()
 	bus, db := bustest.Cluster(t, 1), store.Options{Folder: t.TempDir()}
-	here, there := newHolder(t, boardtest.Options{DB: db, Name: "here"}, bus), newHolder(t, boardtest.Options{DB: db, Name: "there"}, bus)
+	here, there := newHolder(t, hubtest.Options{DB: db, Name: "here"}, bus), newHolder(t,
+		hubtest.Options{DB: db, Name: "there"}, bus)
 	status := func(h *holder, upgrade string) (int, string) {
 		r := httptest.NewRequest("GET", "/cable", nil)
 		r.Header.Set("Upgrade", upgrade)
@@ -83,18 +86,19 @@ func TestCutOffSendsDevicesAway(t *testing.T) {
 			r.Header.Del("Upgrade")
 		}
 		w := httptest.NewRecorder()
-		h.refuse(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })).ServeHTTP(w, r)
+		h.refuse(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })).
+			ServeHTTP(w, r)
 		return w.Code, w.Header().Get("Retry-After")
 	}
 	both := func() bool {
-		one, err := here.leases.OthersHold(t.Context(), onBus, here.messages.Instance, time.Now())
-		other, err2 := here.leases.OthersHold(t.Context(), onBus, there.messages.Instance, time.Now())
+		one, err := here.leases.OthersHold(t.Context(), busHandover, here.messages.Instance, time.Now())
+		other, err2 := here.leases.OthersHold(t.Context(), busHandover, there.messages.Instance, time.Now())
 		return err == nil && err2 == nil && one && other && len(here.failing())+len(there.failing()) == 0
 	}
 	here.until(t, "both are on the bus", both)
 
 	here.busy.Store(true)
-	here.proxy.Mute() // nobody is told; the connection stays
+	here.proxy.Mute() // silent, but the connection stays open
 	here.until(t, "it refuses devices", here.refuses)
 	if code, after := status(here, "websocket"); code != http.StatusServiceUnavailable || after == "" {
 		t.Errorf("a device gets %d, with Retry-After %q", code, after)
@@ -117,21 +121,25 @@ func TestCutOffSendsDevicesAway(t *testing.T) {
 		t.Errorf("a device gets %d, and the other instance has sent %d away", code, there.left.Load())
 	}
 
-	here.proxy.Cut() // the bus is gone for all
+	here.proxy.Cut() // the bus is gone for all instances
 	there.proxy.Cut()
 	here.until(t, "both have been cut off for long enough", func() bool {
-		return here.messages.Cut() > here.times.patience+time.Second && there.messages.Cut() > there.times.patience+time.Second
+		return here.messages.DisconnectedFor() > here.times.patience+time.Second &&
+			there.messages.DisconnectedFor() > there.times.patience+time.Second
 	})
 	if here.refuses() || there.refuses() || here.left.Load() != 2 || there.left.Load() != 0 {
 		t.Errorf("devices were sent to nowhere: %d and %d", here.left.Load(), there.left.Load())
 	}
-	there.proxy.Pass() // now there is a better one
-	here.until(t, "devices go to the one that is back", func() bool { return here.left.Load() == 4 && here.refuses() && !there.refuses() })
+	there.proxy.Pass() // now another instance is on the bus
+	here.until(t, "devices go to the one that is back", func() bool {
+		return here.left.Load() == 4 && here.refuses() &&
+			!there.refuses()
+	})
 }
 
-// Draining sends devices away, refuses them and is told, until it is taken back.
+// Draining sends devices away, refuses them and is reported until it is ended.
 func TestDraining(t *testing.T) {
-	h := newHolder(t, boardtest.Options{}, bustest.Cluster(t, 1))
+	h := newHolder(t, hubtest.Options{}, bustest.Cluster(t, 1))
 	h.until(t, "it is ready", func() bool { return len(h.failing()) == 0 })
 	h.Drain(true)
 	h.Drain(true)

@@ -9,12 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// crowd is a listener that lets each address have some connections at a time, and closes
-// what is beyond: one machine cannot take all that there are. This machine and proxies,
-// behind which many people are, may have any number.
-type crowd struct {
+// perAddressListener limits the concurrent connections per address and closes further ones, so that
+// one machine cannot take them all. This machine, and proxies that serve many people, have no
+// limit.
+type perAddressListener struct {
 	net.Listener
-	most    int // 0: any number
+	most    int // 0 means no limit
 	proxies []netip.Prefix
 	refused prometheus.Counter
 
@@ -22,15 +22,18 @@ type crowd struct {
 	here map[netip.Addr]int
 }
 
-func newCrowd(l net.Listener, most int, proxies []netip.Prefix, reg prometheus.Registerer) *crowd {
-	c := &crowd{Listener: l, most: most, proxies: proxies, here: map[netip.Addr]int{}, refused: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "patchbay_http_connections_refused_total", Help: "Connections that were closed because their address had too many.",
-	})}
+func newPerAddressListener(l net.Listener, most int, proxies []netip.Prefix,
+	reg prometheus.Registerer) *perAddressListener {
+	c := &perAddressListener{Listener: l, most: most, proxies: proxies, here: map[netip.Addr]int{},
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "patchbay_http_connections_refused_total",
+			Help: "Connections that were closed because their address had too many.",
+		})}
 	reg.MustRegister(c.refused)
 	return c
 }
 
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *perAddressListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
 		if err != nil {
@@ -41,16 +44,16 @@ func (c *crowd) Accept() (net.Conn, error) {
 			return conn, nil
 		}
 		if c.enter(from) {
-			return &guest{Conn: conn, crowd: c, from: from}, nil
+			return &countedConn{Conn: conn, listener: c, from: from}, nil
 		}
 		c.refused.Inc()
 		conn.Close() //nolint:errcheck // it is refused either way
 	}
 }
 
-// counted is the address of which a connection counts, as an IPv6 network of one
-// subscriber; not valid if it does not count.
-func (c *crowd) counted(conn net.Conn) netip.Addr {
+// counted returns the address that a connection counts for: for IPv6 the network of one subscriber
+// (/64). It is invalid if the connection does not count.
+func (c *perAddressListener) counted(conn net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil || c.most == 0 {
 		return netip.Addr{}
@@ -65,7 +68,7 @@ func (c *crowd) counted(conn net.Conn) netip.Addr {
 	return from
 }
 
-func (c *crowd) enter(from netip.Addr) bool {
+func (c *perAddressListener) enter(from netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.here[from] >= c.most {
@@ -75,7 +78,7 @@ func (c *crowd) enter(from netip.Addr) bool {
 	return true
 }
 
-func (c *crowd) leave(from netip.Addr) {
+func (c *perAddressListener) leave(from netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.here[from]--; c.here[from] <= 0 {
@@ -83,15 +86,15 @@ func (c *crowd) leave(from netip.Addr) {
 	}
 }
 
-// guest is a connection that counts.
-type guest struct {
+// countedConn is a connection that counts until it is closed.
+type countedConn struct {
 	net.Conn
-	crowd *crowd
-	from  netip.Addr
-	once  sync.Once
+	listener *perAddressListener
+	from     netip.Addr
+	once     sync.Once
 }
 
-func (g *guest) Close() error {
-	g.once.Do(func() { g.crowd.leave(g.from) })
+func (g *countedConn) Close() error {
+	g.once.Do(func() { g.listener.leave(g.from) })
 	return g.Conn.Close()
 }

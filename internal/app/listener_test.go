@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// from is a connection that comes from an address.
+// from is a connection from a given address.
 type from struct {
 	net.Conn
 	address string
@@ -20,7 +20,7 @@ func (f *from) RemoteAddr() net.Addr {
 }
 func (f *from) Close() error { f.closed = true; return nil }
 
-// arrivals are connections that come one after another.
+// arrivals is a listener with a list of connections.
 type arrivals struct {
 	net.Listener
 	list []*from
@@ -35,18 +35,20 @@ func (a *arrivals) Accept() (net.Conn, error) {
 	return next, nil
 }
 
-// An address has a bounded number of connections; this machine and proxies have not.
+// The connections of an address are limited, except those of this machine and of proxies.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	come := &arrivals{}
-	c := newCrowd(come, 2, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, prometheus.NewRegistry())
+	c := newPerAddressListener(come, 2, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, prometheus.NewRegistry())
 	var in []net.Conn
 	for _, step := range []struct {
 		address string
 		ok      bool
 	}{
-		{"203.0.113.1", true}, {"203.0.113.1", true}, {"203.0.113.1", false}, {"::ffff:203.0.113.1", false}, {"203.0.113.2", true},
+		{"203.0.113.1", true}, {"203.0.113.1", true}, {"203.0.113.1", false}, {"::ffff:203.0.113.1", false},
+		{"203.0.113.2", true},
 		{"2001:db8::1", true}, {"2001:db8::2", true}, {"2001:db8::3", false}, {"2001:db8:0:1::1", true},
-		{"127.0.0.1", true}, {"127.0.0.1", true}, {"127.0.0.1", true}, {"10.1.2.3", true}, {"10.1.2.3", true}, {"10.1.2.3", true},
+		{"127.0.0.1", true}, {"127.0.0.1", true}, {"127.0.0.1", true}, {"10.1.2.3", true}, {"10.1.2.3", true},
+		{"10.1.2.3", true},
 	} {
 		f := &from{address: step.address}
 		come.list = []*from{f}

@@ -14,10 +14,11 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Two installations that take over each other's tools, or one its own, do not
-// heap up names without end.
+// Two installations that offer each other's tools, or one that offers its own, do not create an
+// endless number of names.
 func TestToolsDoNotGoRoundInCircles(t *testing.T) {
-	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": storetest.Folder(t, t.TempDir()), "listen": "127.0.0.1:0", "lingzhu.push_url": ""}})
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": storetest.Folder(t, t.TempDir()),
+		"listen": "127.0.0.1:0", "lingzhu.push_url": ""}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,23 +30,27 @@ func TestToolsDoNotGoRoundInCircles(t *testing.T) {
 	}
 	ready, done := make(chan started, 1), make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, c, Options{Version: "test", Logs: io.Discard, Ready: func(url string, b *Base) { ready <- started{url, b} }})
+		done <- Serve(ctx, c, Options{Version: "test", Logs: io.Discard,
+			Ready: func(url string, b *Base) { ready <- started{url, b} }})
 	}()
 	s := <-ready
 	p, err := s.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "en", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, key, err := s.base.Accounts.AddKey(ctx, account.NewKey{Person: p.ID, Name: "loop", Scopes: []string{account.ScopeMCP}})
+	_, key, err := s.base.Accounts.AddKey(ctx, account.NewKey{Person: p.ID,
+		Name: "loop", Scopes: []string{account.ScopeMCP}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := s.base.tools.board.Load()
-	_, operator, err := s.base.Accounts.AddKey(ctx, account.NewKey{Person: p.ID, Name: "op", Scopes: []string{account.ScopeOperator}})
+	h := s.base.tools.hub.Load()
+	_, operator, err := s.base.Accounts.AddKey(ctx, account.NewKey{Person: p.ID,
+		Name: "op", Scopes: []string{account.ScopeOperator}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.base.AddUpstream(ctx, p, "mirror", UpstreamMCP, &upstream.Settings{URL: s.url + "/mcp", Token: key}); err != nil {
+	if _, _, err := s.base.AddUpstream(ctx, p, "mirror", UpstreamMCP,
+		&upstream.Settings{URL: s.url + "/mcp", Token: key}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(20 * time.Second)
@@ -54,7 +59,7 @@ func TestToolsDoNotGoRoundInCircles(t *testing.T) {
 			t.Fatal("the upstream is not connected")
 		}
 	}
-	list, err := hub.View(p.ID, "")
+	list, err := h.View(p.ID, "")
 	if err != nil || len(list.Tools) < 3 {
 		t.Fatalf("%d tools, %v", len(list.Tools), err)
 	}
@@ -69,7 +74,7 @@ func TestToolsDoNotGoRoundInCircles(t *testing.T) {
 	}
 }
 
-// connected says whether the only upstream is connected and its list was read.
+// connected reports whether the only upstream is connected and its list was read.
 func connected(t *testing.T, url, key string) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/upstreams", nil)

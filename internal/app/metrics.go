@@ -14,23 +14,26 @@ import (
 	"patchbay/internal/observe"
 )
 
-// metricsHandler shows the numbers to those who may see them.
-func metricsHandler(c *config.Config, reg *prometheus.Registry, control *api.Server, addresses observe.Addresses) http.Handler {
+// metricsHandler serves the metrics to authorized clients.
+func metricsHandler(c *config.Config, reg *prometheus.Registry, control *api.Server,
+	addresses observe.Addresses) http.Handler {
 	numbers := promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case c.Metrics.Listen != "":
 			http.NotFound(w, r)
-		case c.Metrics.Open, addresses.Of(r).IsLoopback() && !observe.Forwarded(r) && observe.LocalHost(r), control.AllowsAdmin(r):
+		case c.Metrics.Open, addresses.ClientAddress(r).IsLoopback() && !observe.IsForwarded(r) &&
+			observe.IsLocalHost(r), control.AllowsAdmin(r):
 			numbers.ServeHTTP(w, r)
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "the numbers are for this machine, or for an administrator's key with scope admin", http.StatusUnauthorized)
+			http.Error(w, "the numbers are for this machine, or for an administrator's key with scope admin",
+				http.StatusUnauthorized)
 		}
 	})
 }
 
-// serveMetrics serves the numbers at an address of their own, if there is one.
+// serveMetrics serves the metrics on the address configured for them, if any.
 func serveMetrics(ctx context.Context, c *config.Config, reg *prometheus.Registry) error {
 	if c.Metrics.Listen == "" {
 		<-ctx.Done()

@@ -14,37 +14,37 @@ import (
 )
 
 const (
-	// lookAfter is how long what was found of a model is believed. Open pages look every two
-	// seconds, and at the second time see what the first has set going: whoever has one open
-	// learns within ten seconds that a model has gone.
+	// lookAfter is how long a result is considered current. Open pages refresh every two seconds,
+	// and the second refresh shows what the first one started, so that an open page shows within
+	// ten seconds that a model is down.
 	lookAfter = 5 * time.Second
-	// lookRarely is the longest pause between two looks at a model that stays in trouble,
-	// so that nobody's server is knocked at for ever by a page that was left open.
+	// lookRarely is the longest interval between two probes of a failing model, so that a page that
+	// was left open does not keep probing a server.
 	lookRarely = time.Minute
-	// lookLimit bounds a look: a server that is silent for so long cannot be reached.
+	// lookLimit is the timeout of a probe.
 	lookLimit = 5 * time.Second
-	// lookers is how many models are looked at, at a time.
+	// lookers is the number of concurrent probes.
 	lookers = 16
-	// lookQueue bounds how many wait for that. When it is full, the next who opens a page
-	// asks again.
+	// lookQueue bounds the queue of probes. When it is full, the next page refresh requests the
+	// probe again.
 	lookQueue = 256
-	// noteLimit bounds how long an answer may wait until it is noted that it has ended.
+	// noteLimit is how long an ended turn may wait for its result to be stored.
 	noteLimit = 5 * time.Second
 )
 
-// models finds out how the models behind bots are, and keeps it with the bots, so that all
-// instances know and a restart forgets nothing: by how questions end, and by looks at the
-// connection while somebody wants to know. Looks ask no model anything.
+// models tracks the state of the models behind bots, by the results of turns, and by probes while
+// somebody looks at it. It stores the state with the bots, so that all instances and restarts share
+// it. Probes check the connection without asking the model anything.
 type models struct {
 	base              *Base
 	log               *slog.Logger
 	anywhere, guarded http.RoundTripper
 	queue             chan store.Bot
-	found             sync.Map // number → finding; one for each bot that there was
+	found             sync.Map // number → probeResult, for every bot seen
 }
 
-// finding is when something was last found out on this instance, with which settings.
-type finding struct {
+// probeResult is when this instance last learned a bot's state, and with which settings.
+type probeResult struct {
 	version int64
 	at      time.Time
 }
@@ -56,35 +56,35 @@ func newModels(b *Base, log *slog.Logger) *models {
 	}
 }
 
-// build makes a bot that a model answers. It reaches what its owner may reach.
+// build creates a bot that a model answers. It may reach the addresses that its owner may reach.
 func (m *models) build(b store.Bot, s openai.Settings, box openai.Toolbox) (*openai.Bot, error) {
 	trusted := func(ctx context.Context) bool { return m.base.trusts(ctx, b.Owner) }
 	return openai.New(s, openai.Options{
 		Client:  &http.Client{Transport: ownersTransport{m.anywhere, m.guarded, trusted}},
 		Trusted: trusted, Logger: m.log.With("bot", b.Number), Toolbox: box,
-		Ended: func(ctx context.Context, p openai.Problem) {
+		OnEnd: func(ctx context.Context, p openai.Problem) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
 			defer cancel()
-			m.note(ctx, b, func(was store.ModelState) store.ModelState { return afterQuestion(was, p) })
+			m.record(ctx, b, func(was store.ModelState) store.ModelState { return probeAfterTurn(was, p) })
 		},
 	})
 }
 
-// health is how a bot is, as far as is known. Who wants to know has the bot looked at, if
-// nothing was found out lately.
+// health returns the known state of a bot. It requests a probe if the state is not recent.
 func (m *models) health(b store.Bot) control.Health {
-	m.want(b)
+	m.scheduleProbe(b)
 	switch state := current(b).State; state {
 	case "":
 		return control.Health{State: control.BotUnasked}
 	case store.ModelReady:
 		return control.Health{State: control.BotReady}
 	default:
-		return control.Health{State: control.BotTrouble, Trouble: openai.Problem(state).Words(), TroubleSince: b.Model.Since}
+		return control.Health{State: control.BotFailing, Problem: openai.Problem(state).Text(),
+			FailingSince: b.Model.Since}
 	}
 }
 
-// current is what is known of a model with the settings that its bot has now.
+// current returns the state of a model with the current settings of its bot.
 func current(b store.Bot) store.ModelState {
 	if b.Model.Version == b.Version {
 		return b.Model
@@ -92,21 +92,22 @@ func current(b store.Bot) store.ModelState {
 	return store.ModelState{Version: b.Version}
 }
 
-// want has a bot looked at, unless something was found out lately.
-func (m *models) want(b store.Bot) {
+// scheduleProbe queues a probe of a bot, unless its state is recent.
+func (m *models) scheduleProbe(b store.Bot) {
 	now := time.Now()
 	last, ok := m.found.Load(b.Number)
-	if ok && last.(finding).version == b.Version && now.Sub(last.(finding).at) < pause(b, now) {
+	if ok && last.(probeResult).version == b.Version && now.Sub(last.(probeResult).at) < pause(b, now) {
 		return
 	}
 	select {
 	case m.queue <- b:
-		m.found.Store(b.Number, finding{b.Version, now})
+		m.found.Store(b.Number, probeResult{b.Version, now})
 	default:
 	}
 }
 
-// pause is how long what was found is believed. It grows with how long a trouble lasts.
+// pause returns how long a state is considered recent. For a failing model it grows with the
+// duration of the failure.
 func pause(b store.Bot, now time.Time) time.Duration {
 	if s := current(b); s.State != "" && s.State != store.ModelReady {
 		return min(max(now.Sub(s.Since)/2, lookAfter), lookRarely)
@@ -114,8 +115,7 @@ func pause(b store.Bot, now time.Time) time.Duration {
 	return lookAfter
 }
 
-// Run looks at all models once, and then at those that somebody wants to know of, until
-// ctx ends.
+// Run probes all models once, and then those that scheduleProbe queues, until ctx ends.
 func (m *models) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -124,7 +124,7 @@ func (m *models) Run(ctx context.Context) error {
 			for {
 				select {
 				case b := <-m.queue:
-					m.look(ctx, b)
+					m.probe(ctx, b)
 				case <-ctx.Done():
 					return
 				}
@@ -134,7 +134,7 @@ func (m *models) Run(ctx context.Context) error {
 	for last := int64(0); ; {
 		list, err := m.base.Store.Bots.After(ctx, "", last, lookQueue)
 		if err != nil || len(list) == 0 {
-			if err != nil && ctx.Err() == nil { // whoever opens a page has them looked at
+			if err != nil && ctx.Err() == nil { // opening a page queues them
 				m.log.WarnContext(ctx, "which models there are could not be found out", "error", err)
 			}
 			return nil
@@ -146,7 +146,7 @@ func (m *models) Run(ctx context.Context) error {
 			}
 			select {
 			case m.queue <- b:
-				m.found.Store(b.Number, finding{b.Version, time.Now()})
+				m.found.Store(b.Number, probeResult{b.Version, time.Now()})
 			case <-ctx.Done():
 				return nil
 			}
@@ -154,11 +154,11 @@ func (m *models) Run(ctx context.Context) error {
 	}
 }
 
-// look looks at the connection to a model.
-func (m *models) look(ctx context.Context, b store.Bot) {
+// probe checks the connection to a model.
+func (m *models) probe(ctx context.Context, b store.Bot) {
 	var s openai.Settings
 	if err := m.base.Registry.Settings(b, &s); err != nil {
-		return // who asks it is told
+		return // a turn returns the error
 	}
 	bot, err := m.build(b, s, nil)
 	if err != nil {
@@ -167,18 +167,17 @@ func (m *models) look(ctx context.Context, b store.Bot) {
 	defer bot.Close()
 	limit, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	p, proven := bot.Look(limit)
+	p, proven := bot.Probe(limit)
 	if ctx.Err() == nil {
-		m.note(ctx, b, func(was store.ModelState) store.ModelState { return afterLook(was, p, proven) })
+		m.record(ctx, b, func(was store.ModelState) store.ModelState { return probeAgain(was, p, proven) })
 	}
 }
 
-// note keeps what was found out about a bot with the settings that it was built with. How
-// the bot was before decides what follows, so it is read, and read again if somebody else
-// was faster.
-func (m *models) note(ctx context.Context, b store.Bot, next func(was store.ModelState) store.ModelState) {
-	m.found.Store(b.Number, finding{b.Version, time.Now()})
-	const tries = 3 // then somebody else knows better
+// record stores the state of a bot, unless its settings have changed since it was built. The next
+// state depends on the previous one, which is read again if another instance wrote in between.
+func (m *models) record(ctx context.Context, b store.Bot, next func(was store.ModelState) store.ModelState) {
+	m.found.Store(b.Number, probeResult{b.Version, time.Now()})
+	const tries = 3 // after that another instance has newer results
 	for range tries {
 		row, err := m.base.Store.Bots.ByNumber(ctx, b.Number)
 		if err == nil && row.Version == b.Version {
@@ -202,8 +201,8 @@ func (m *models) note(ctx context.Context, b store.Bot, next func(was store.Mode
 	}
 }
 
-// afterQuestion is how a model is after a question.
-func afterQuestion(was store.ModelState, p openai.Problem) store.ModelState {
+// probeAfterTurn returns the state of a model after a turn.
+func probeAfterTurn(was store.ModelState, p openai.Problem) store.ModelState {
 	was.State, was.Asked = store.ModelReady, true
 	if p != "" {
 		was.State = string(p)
@@ -211,13 +210,13 @@ func afterQuestion(was store.ModelState, p openai.Problem) store.ModelState {
 	return was
 }
 
-// afterLook is how a model is after a look. That there is a connection ends a trouble of the
-// connection and what an earlier look has found, and nothing that a question has found: an
-// account without credit can well list models.
-func afterLook(was store.ModelState, p openai.Problem, proven bool) store.ModelState {
+// probeAgain returns the state of a model after a probe. A working connection clears connection
+// errors and the results of earlier probes, but not the errors of turns, because an account without
+// credit may still list models.
+func probeAgain(was store.ModelState, p openai.Problem, proven bool) store.ModelState {
 	trouble := was.State != "" && was.State != store.ModelReady
 	switch {
-	case trouble && was.Asked && !openai.Problem(was.State).OfConnection():
+	case trouble && was.Asked && !openai.Problem(was.State).IsConnectivity():
 	case p != "":
 		was.State, was.Asked = string(p), was.Asked && was.State == string(p)
 	case proven && was.State != store.ModelReady:

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openai"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/store"
@@ -24,21 +24,23 @@ func (d *deal) state(b store.Bot) (s control.BotStatus) {
 	return s
 }
 
-// A model that nobody has asked is found in trouble by whoever looks, on every page, and
-// one that lists what it has is ready; neither is asked anything.
+// A probe finds that a model that was never asked is failing, and shows it on every page. One that
+// lists its models is ready. Neither gets a question.
 func TestModelsAreLookedAt(t *testing.T) {
 	d := newDeal(t)
 	gone := d.model()
 	if s := d.state(gone); s.State == control.BotReady {
 		t.Errorf("before anybody looked it is %+v", s)
 	}
-	d.waits("a model that refuses connections is in trouble", func() bool { return d.state(gone).State == control.BotTrouble })
-	if s := d.state(gone); s.Online || s.TroubleSince.IsZero() || !strings.Contains(s.Trouble, "cannot be reached") {
+	d.waits("a model that refuses connections is in trouble",
+		func() bool { return d.state(gone).State == control.BotFailing })
+	if s := d.state(gone); s.Online || s.FailingSince.IsZero() || !strings.Contains(s.Problem, "cannot be reached") {
 		t.Errorf("it is %+v", s)
 	}
 	one := "/bots/" + strconv.FormatInt(gone.Number, 10)
 	for _, page := range []string{"/", "/bots", one, one + "/chat"} {
-		if text := d.open(page); !strings.Contains(text, "In trouble") || !strings.Contains(text, "cannot be reached") || strings.Contains(text, "Ready<") {
+		if text := d.open(page); !strings.Contains(text, "Failing") ||
+			!strings.Contains(text, "cannot be reached") || strings.Contains(text, "Ready<") {
 			t.Errorf("%s says\n%s", page, text)
 		}
 	}
@@ -50,7 +52,7 @@ func TestModelsAreLookedAt(t *testing.T) {
 	other := d.bot(map[string]string{"base_url": model.URL, "model": "another"})
 	d.state(other)
 	d.waits("a model that lists what it has is ready", func() bool { return d.state(good).State == control.BotReady })
-	if s := d.state(other); s.State != control.BotUnasked || s.Trouble != "" {
+	if s := d.state(other); s.State != control.BotUnasked || s.Problem != "" {
 		t.Errorf("a model that is not in the list is %+v", s)
 	}
 	if n := len(model.Requests()); n != 0 {
@@ -58,8 +60,8 @@ func TestModelsAreLookedAt(t *testing.T) {
 	}
 }
 
-// A model that was ready and has gone is red on a page that is open, soon, and then
-// everywhere, although nobody has asked it anything.
+// A model that was ready and goes down is soon red on an open page, and then everywhere, without a
+// question.
 func TestGoneModelTurnsRed(t *testing.T) {
 	d := newDeal(t)
 	model, err := openaitest.Start()
@@ -89,23 +91,24 @@ func TestGoneModelTurnsRed(t *testing.T) {
 	if took := time.Since(gone); took > time.Minute { // ten seconds, on a machine that has time
 		t.Errorf("the page tells after %v", took)
 	}
-	if s := d.state(b); s.State != control.BotTrouble || s.Online || s.TroubleSince.Before(gone.Truncate(time.Second)) {
+	if s := d.state(b); s.State != control.BotFailing || s.Online || s.FailingSince.Before(gone.Truncate(time.Second)) {
 		t.Errorf("it is %+v", s)
 	}
-	if text := d.open("/bots"); !strings.Contains(text, "In trouble") {
+	if text := d.open("/bots"); !strings.Contains(text, "Failing") {
 		t.Errorf("the list says\n%s", text)
 	}
 }
 
-// What a question has found is known on every instance and after a restart. The trail
-// does not blame the bot for a connection that we could not make, and names who asked.
-func TestTroubleIsKept(t *testing.T) {
+// The result of a turn is known on every instance and after a restart. The audit trail does not
+// blame the bot for a connection that we could not make, and names the asker.
+func TestModelStateIsKept(t *testing.T) {
 	d := newDeal(t)
 	b := d.model()
 	d.ask(b)
 	var turns control.TurnPage
 	d.must(json.Unmarshal([]byte(d.call(http.MethodGet, "/turns", d.admin, nil)), &turns))
-	if len(turns.Turns) != 1 || turns.Turns[0].Code != "bot_unreachable" || turns.Turns[0].AskerName != "ada" || turns.Turns[0].Person != "" {
+	if len(turns.Turns) != 1 || turns.Turns[0].Code != "bot_unreachable" || turns.Turns[0].AskerName != "ada" ||
+		turns.Turns[0].Person != "" {
 		t.Errorf("the trail has %+v", turns.Turns)
 	}
 	other, err := OpenBase(t.Context(), d.base.Config, "test", slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -113,10 +116,11 @@ func TestTroubleIsKept(t *testing.T) {
 	defer other.Close()
 	row, err := other.Store.Bots.ByNumber(t.Context(), b.Number)
 	d.must(err)
-	if h := other.models.health(row); h.State != control.BotTrouble || !strings.Contains(h.Trouble.En, "cannot be reached") {
+	if h := other.models.health(row); h.State != control.BotFailing ||
+		!strings.Contains(h.Problem.En, "cannot be reached") {
 		t.Errorf("another instance knows %+v", h)
 	}
-	_, err = other.Registry.Change(t.Context(), b.Number, board.Changes{Set: map[string]string{"model": "n"}})
+	_, err = other.Registry.Change(t.Context(), b.Number, hub.Changes{Set: map[string]string{"model": "n"}})
 	d.must(err)
 	row, err = other.Store.Bots.ByNumber(t.Context(), b.Number)
 	d.must(err)
@@ -125,7 +129,7 @@ func TestTroubleIsKept(t *testing.T) {
 	}
 }
 
-// A look ends troubles of the connection, and none that only a question can find.
+// A probe clears connection errors, but not errors that only a turn can find.
 func TestWhatLooksEnd(t *testing.T) {
 	const ready = openai.Problem(store.ModelReady)
 	for _, c := range []struct {
@@ -134,28 +138,30 @@ func TestWhatLooksEnd(t *testing.T) {
 		found  openai.Problem
 		proven bool
 		want   openai.Problem
-		still  bool // by a question
+		still  bool // found by a turn
 	}{
 		{"", false, "", false, "", false},
 		{"", false, "", true, ready, false},
-		{"", false, openai.Unreachable, false, openai.Unreachable, false},
-		{ready, true, openai.Unreachable, false, openai.Unreachable, false},
+		{"", false, openai.ProblemUnreachable, false, openai.ProblemUnreachable, false},
+		{ready, true, openai.ProblemUnreachable, false, openai.ProblemUnreachable, false},
 		{ready, true, "", false, ready, true},
-		{openai.Unreachable, true, "", true, ready, false},
-		{openai.Unreachable, false, "", false, "", false},
-		{openai.Spent, true, "", true, openai.Spent, true},
-		{openai.Spent, true, openai.Unreachable, false, openai.Spent, true},
-		{openai.Key, false, "", true, ready, false},
-		{openai.Key, true, "", true, openai.Key, true},
+		{openai.ProblemUnreachable, true, "", true, ready, false},
+		{openai.ProblemUnreachable, false, "", false, "", false},
+		{openai.ProblemNoCredit, true, "", true, openai.ProblemNoCredit, true},
+		{openai.ProblemNoCredit, true, openai.ProblemUnreachable, false, openai.ProblemNoCredit, true},
+		{openai.ProblemKey, false, "", true, ready, false},
+		{openai.ProblemKey, true, "", true, openai.ProblemKey, true},
 	} {
-		got := afterLook(store.ModelState{State: string(c.was), Asked: c.asked}, c.found, c.proven)
+		got := probeAgain(store.ModelState{State: string(c.was), Asked: c.asked}, c.found, c.proven)
 		if got.State != string(c.want) || got.Asked != c.still {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 	now := time.Now()
-	for lasts, want := range map[time.Duration]time.Duration{0: lookAfter, 40 * time.Second: 20 * time.Second, time.Hour: lookRarely} {
-		b := store.Bot{Version: 1, Model: store.ModelState{Version: 1, State: string(openai.Unreachable), Since: now.Add(-lasts)}}
+	for lasts, want := range map[time.Duration]time.Duration{0: lookAfter, 40 * time.Second: 20 * time.Second,
+		time.Hour: lookRarely} {
+		b := store.Bot{Version: 1, Model: store.ModelState{Version: 1, State: string(openai.ProblemUnreachable),
+			Since: now.Add(-lasts)}}
 		if got := pause(b, now); got != want {
 			t.Errorf("after %v it is left alone for %v, want %v", lasts, got, want)
 		}

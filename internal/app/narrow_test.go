@@ -1,15 +1,9 @@
 package app
 
 import (
-	"bytes"
-	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,211 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"patchbay/internal/account"
-	"patchbay/internal/api"
-	"patchbay/internal/board"
-	"patchbay/internal/config"
-	"patchbay/internal/console"
-	"patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
-	"patchbay/internal/store/storetest"
-	"patchbay/internal/tool"
 )
 
-// keep is an installation whose owner has tools, a device that waits, and bots that call
-// whatever tool they are told to.
-type keep struct {
-	t     *testing.T
-	base  *Base
-	api   *api.Server
-	hub   *board.Board
-	ada   store.Person
-	model *openaitest.Server
-	// able is a bot that may call everything, only one that may call lamp_*, and relay one
-	// that may ask the others.
-	able, only, relay store.Bot
-	lamp              store.Device
-	code              string // that another device shows
-	pair              string // a request of a node's to be let in
-
-	mu    sync.Mutex
-	calls map[string][]string // of tools, by the tag among their arguments
-}
-
-// ordered finds in a question which tool is to be called, how it is tagged, and of which
-// bot that is to be asked.
-var ordered = regexp.MustCompile(`^(?:ask (\d+): )?call (\S+) (\S+)$`)
-
-// obey has a model call the tool that the question names.
-func obey(r *openaitest.Request) openaitest.Reply {
-	last := r.Chat.Messages[len(r.Chat.Messages)-1]
-	if last.Role != "user" {
-		return openaitest.Reply{Steps: []openaitest.Step{openaitest.Text("done")}}
-	}
-	m := ordered.FindStringSubmatch(last.Parts()[0].Text)
-	if m == nil {
-		return openaitest.Reply{Steps: []openaitest.Step{openaitest.Text("what?")}}
-	}
-	name, args := m[2], map[string]string{"tag": m[3]}
-	if m[1] != "" {
-		name, args = "send_message", map[string]string{"botId": m[1], "message": "call " + m[2] + " " + m[3]}
-	}
-	text, _ := json.Marshal(args)
-	return openaitest.Reply{Steps: []openaitest.Step{openaitest.Calls(openaitest.Call{ID: "c", Name: name, Arguments: string(text)})}}
-}
-
-func newKeep(t *testing.T) *keep {
-	t.Helper()
-	k := &keep{t: t, calls: map[string][]string{}}
-	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": storetest.Folder(t, t.TempDir()), "listen": "127.0.0.1:0", "lingzhu.push_url": ""}})
-	k.must(err)
-	ctx, stop := context.WithCancel(context.Background())
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- Serve(ctx, c, Options{
-			Version: "test", Logs: io.Discard,
-			Doors: func(_ *console.Server, s *api.Server) { k.api = s },
-			Ready: func(_ string, b *Base) { k.base = b; close(ready) },
-		})
-	}()
-	select {
-	case <-ready:
-	case err := <-done:
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	k.hub = k.base.tools.board.Load()
-	k.model, err = openaitest.Start()
-	k.must(err)
-	k.model.Answer = obey
-	t.Cleanup(k.model.Close)
-	k.furnish()
-	return k
-}
-
-func (k *keep) must(err error) {
-	k.t.Helper()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-}
-
-// furnish gives ada what keys could be after.
-func (k *keep) furnish() {
-	k.t.Helper()
-	ctx, b := k.t.Context(), k.base
-	var err error
-	k.ada, err = b.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "en", "correct horse battery")
-	k.must(err)
-	for slug, tools := range map[string][]tool.Tool{
-		"lamp": {{Name: "on"}, {Name: "off"}},
-		"ear":  {{Name: "record", Dangerous: true}, {Name: "level"}},
-	} {
-		for i := range tools {
-			tools[i].Input = json.RawMessage(`{"type":"object","properties":{"tag":{"type":"string"}}}`)
-		}
-		s, err := k.hub.Plug(board.Outlet{ID: "test/" + slug, Slug: slug, Kind: "test", Owner: k.ada.ID, Title: slug}, ledger{k, slug})
-		k.must(err)
-		s.Offer(tools)
-	}
-	bot := func(name string, allow string) store.Bot {
-		made, _, err := b.Registry.Add(ctx, board.NewBot{Owner: k.ada.ID, Name: name, Kind: "openai", Set: map[string]string{
-			"base_url": k.model.URL, "model": "m", "api_key": "sk-planted-" + name, "allow_tools": allow, "dangerous_tools": "*", "concurrent": "50",
-		}})
-		k.must(err)
-		return made
-	}
-	k.able, k.only, k.relay = bot("able", "*"), bot("only", "lamp_*"), bot("relay", "send_message")
-	k.lamp = k.device("02:00:00:00:99:01", "desk")
-	_, k.code, err = b.Accounts.DeviceSeen(ctx, store.DeviceCall{Kind: "xiaozhi", Hardware: "02:00:00:00:99:02", Client: uuid.NewString(), Article: "board", At: time.Now()})
-	k.must(err)
-	k.must(b.Store.Learn.AddDeck(ctx, store.Deck{ID: "deck", Person: k.ada.ID, Name: "deck", Settings: []byte(`{}`), Created: time.Now()}))
-	k.must(b.Store.Learn.Add(ctx, k.ada.ID, []store.NewPoint{{
-		Point:    store.Point{ID: uuid.NewString(), Deck: "deck", Question: planted, Answer: planted, InPlan: true, Created: time.Now(), Updated: time.Now(), Words: []string{planted}},
-		Sittings: []store.Sitting{{ID: uuid.NewString(), Day: 1, Number: 1, Created: time.Now()}},
-	}}))
-	ask := store.PeerRequest{
-		ID: uuid.NewString(), Kind: store.RequestDevice, Peer: strings.Repeat("9a", 32), Owner: k.ada.ID, Refreshed: time.Now(),
-		Ask: store.PeerAsk{PublicKey: "key", Name: "node", Platform: "linux", ClientID: "node-host", ClientMode: "node", Version: "1", Roles: []string{"node"}},
-	}
-	_, _, err = b.Store.Peers.Request(ctx, ask)
-	k.must(err)
-	k.pair = ask.ID
-}
-
-func (k *keep) device(hardware, name string) store.Device {
-	k.t.Helper()
-	_, code, err := k.base.Accounts.DeviceSeen(k.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: hardware, Client: uuid.NewString(), Article: "board", At: time.Now()})
-	k.must(err)
-	d, err := k.base.Accounts.ApproveDevice(k.t.Context(), account.NewDevice{Person: k.ada.ID, Code: code, Name: name, Bot: k.only.Number})
-	k.must(err)
-	return d
-}
-
-// planted is what ada learns.
-const planted = "zq7planted"
-
-// key makes a key of ada's.
-func (k *keep) key(n account.NewKey) (store.Key, string) {
-	k.t.Helper()
-	n.Person, n.Name = k.ada.ID, cmp.Or(n.Name, "test")
-	made, secret, err := k.base.Accounts.AddKey(k.t.Context(), n)
-	k.must(err)
-	return made, secret
-}
-
-// do makes a request to /api/v1.
-func (k *keep) do(secret, method, path string, body any) (int, string) {
-	text, err := json.Marshal(body)
-	if err != nil || body == nil {
-		text = nil
-	}
-	r := httptest.NewRequestWithContext(k.t.Context(), method, "/api/v1/"+path, bytes.NewReader(text))
-	r.Header.Set("Authorization", "Bearer "+secret)
-	w := httptest.NewRecorder()
-	k.api.ServeHTTP(w, r)
-	return w.Code, w.Body.String()
-}
-
-// called are the tools that were called with a tag.
-func (k *keep) called(tag string) []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.Clone(k.calls[tag])
-}
-
-// ledger is a provider that notes what is called.
-type ledger struct {
-	k    *keep
-	slug string
-}
-
-func (l ledger) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
-	var args struct {
-		Tag string `json:"tag"`
-	}
-	if err := json.Unmarshal(c.Args, &args); err != nil {
-		return nil, err
-	}
-	l.k.mu.Lock()
-	defer l.k.mu.Unlock()
-	l.k.calls[args.Tag] = append(l.k.calls[args.Tag], l.slug+"_"+c.Tool)
-	return tool.Text("done"), nil
-}
-
-// A bot calls no tool for whoever asks it by a key that may not call that tool, whichever
-// way the question takes; and no key that is narrow changes what a bot may do.
+// A bot calls no tool for a key that may not call that tool, on any path of the question; and no
+// restricted key changes what a bot may do.
 func TestNarrowKeyThroughBot(t *testing.T) {
 	k := newKeep(t)
 	_, deaf := k.key(account.NewKey{Scopes: []string{account.ScopeOperator}, Rules: `{"deny":["*"]}`})
-	_, lit := k.key(account.NewKey{Scopes: []string{account.ScopeOperator}, Rules: `{"allow":["lamp_*","send_message"]}`})
+	_, lit := k.key(account.NewKey{Scopes: []string{account.ScopeOperator},
+		Rules: `{"allow":["lamp_*","send_message"]}`})
 	_, wide := k.key(account.NewKey{Scopes: []string{account.ScopeOperator}})
 	_, one := k.key(account.NewKey{Scopes: []string{account.ScopeOperator}, Bot: k.only.Number})
 	for _, c := range []struct {
@@ -237,7 +38,8 @@ func TestNarrowKeyThroughBot(t *testing.T) {
 		{"a key for lamps", lit, k.able, "call ear_level e", nil},
 		{"a key for lamps", lit, k.relay, fmt.Sprintf("ask %d: call lamp_on f", k.able.Number), []string{"lamp_on"}},
 		{"a key for lamps", lit, k.relay, fmt.Sprintf("ask %d: call ear_record g", k.able.Number), nil},
-		{"a key without rules", wide, k.relay, fmt.Sprintf("ask %d: call ear_record h", k.able.Number), []string{"ear_record"}},
+		{"a key without rules", wide, k.relay, fmt.Sprintf("ask %d: call ear_record h", k.able.Number),
+			[]string{"ear_record"}},
 		{"a key for one bot", one, k.only, "call lamp_on i", []string{"lamp_on"}},
 		{"a key for one bot", one, k.able, "call lamp_on j", nil},
 	} {
@@ -246,66 +48,75 @@ func TestNarrowKeyThroughBot(t *testing.T) {
 			t.Errorf("%s: %q to %s has called %q, want %q", c.who, c.question, c.bot.Name, got, c.want)
 		}
 	}
-	k.hub.Settle(t.Context())
+	k.hub.WaitForCallRecords(t.Context())
 	rows, err := k.base.Store.Calls.Newest(t.Context(), "", time.Now().Add(time.Minute), 500)
 	if err != nil || !slices.ContainsFunc(rows, func(c store.Call) bool { return c.Bot != 0 }) {
 		t.Errorf("no bot's call is in the audit trail: %v", err)
 	}
-	for _, c := range rows { // a bot's row has the address of whoever asked it
+	for _, c := range rows { // a bot's record has the address of the asker
 		if c.Address == "" {
 			t.Errorf("a row without an address: %+v", c)
 		}
 	}
-	widening := map[string]any{"settings": map[string]any{"allow_tools": []string{"*"}, "dangerous_tools": []string{"*"}}}
+	widening := map[string]any{"settings": map[string]any{"allow_tools": []string{"*"},
+		"dangerous_tools": []string{"*"}}}
 	for name, secret := range map[string]string{"may call nothing": deaf, "is for lamps": lit, "is for one bot": one} {
-		if status, _ := k.do(secret, http.MethodPatch, fmt.Sprintf("bots/%d", k.only.Number), widening); status != http.StatusForbidden {
+		if status, _ := k.do(secret, http.MethodPatch, fmt.Sprintf("bots/%d", k.only.Number),
+			widening); status != http.StatusForbidden {
 			t.Errorf("a key that %s changes a bot: %d", name, status)
 		}
-		if status, _ := k.do(secret, http.MethodPost, "bots", map[string]any{"name": "x", "kind": "openai", "settings": map[string]any{"base_url": k.model.URL, "model": "m"}}); status != http.StatusForbidden {
+		if status, _ := k.do(secret, http.MethodPost, "bots",
+			map[string]any{"name": "x", "kind": "openai", "settings": map[string]any{"base_url": k.model.URL,
+				"model": "m"}}); status != http.StatusForbidden {
 			t.Errorf("a key that %s adds a bot: %d", name, status)
 		}
-		if status, text := k.do(secret, http.MethodPost, "tools/lamp_on/call", map[string]any{"arguments": map[string]string{"tag": "direct " + name}}); secret != lit && len(k.called("direct "+name)) > 0 {
+		if status, text := k.do(secret, http.MethodPost, "tools/lamp_on/call",
+			map[string]any{"arguments": map[string]string{"tag": "direct " + name}}); secret != lit &&
+			len(k.called("direct "+name)) > 0 {
 			t.Errorf("a key that %s calls a tool by itself: %d %s", name, status, text)
 		}
 	}
-	// Reviews by voice are for keys that may do by tools what they do.
+	// Reviews by voice are for keys that may call the corresponding tools.
 	for secret, want := range map[string]bool{wide: true, deaf: false, lit: false} {
-		_, text := k.do(secret, http.MethodPost, "ask", map[string]any{"bot": "able", "text": "复习", "conversation": "c"})
+		_, text := k.do(secret, http.MethodPost, "ask", map[string]any{"bot": "able", "text": "复习",
+			"conversation": "c"})
 		if strings.Contains(text, planted) != want {
 			t.Errorf("asked to review: %s", text)
 		}
 	}
-	// What a key has set up obeys the rules that the key has now.
+	// Settings made by a key obey the rules that the key has now.
 	maker, secret := k.key(account.NewKey{Scopes: []string{account.ScopeOperator}})
-	if status, text := k.do(secret, http.MethodPatch, fmt.Sprintf("bots/%d", k.able.Number), map[string]any{"settings": map[string]any{"temperature": 0.5}}); status != http.StatusOK {
+	if status, text := k.do(secret, http.MethodPatch, fmt.Sprintf("bots/%d", k.able.Number),
+		map[string]any{"settings": map[string]any{"temperature": 0.5}}); status != http.StatusOK {
 		t.Fatal(status, text)
 	}
 	k.must(k.base.Store.Keys.SetRules(t.Context(), maker.ID, `{"deny":["ear_*"]}`))
 	for question, want := range map[string][]string{"call ear_level k": nil, "call lamp_on l": {"lamp_on"}} {
 		k.do(wide, http.MethodPost, "ask", map[string]any{"bot": "able", "text": question})
 		if got := k.called(question[len(question)-1:]); !slices.Equal(got, want) {
-			t.Errorf("after the key was narrowed that made its settings, %q has called %q, want %q", question, got, want)
+			t.Errorf("after the key was narrowed that made its settings, %q has called %q, want %q", question, got,
+				want)
 		}
 	}
 }
 
-// narrowed is a random key and what may come of it.
+// narrowed is a random key and what it obtains.
 type narrowed struct {
 	n       int
 	k       *keep
 	random  *rand.Rand
-	rules   board.Rules
-	bot     int64 // the only one
+	rules   hub.Rules
+	bot     int64 // the only bot of the key; 0: any
 	kept    store.Key
-	secrets []string // the key's own, and those that it got hold of
+	secrets []string // the key's own, and those it obtained
 }
 
 func (x *narrowed) tag() string { return fmt.Sprintf("key%d", x.n) }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// may says, without the code that is tested, whether the key may have a tool called: by
-// itself, or, if it is for one bot, by that.
+// may reports, independently of the tested code, whether the key may cause a call of a tool:
+// directly, or through its bot if it is for one bot.
 func (x *narrowed) may(name string) bool {
 	fits := func(patterns []string) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool {
@@ -318,7 +129,7 @@ func (x *narrowed) may(name string) bool {
 		(name != "ear_record" || !ruled || fits(x.rules.Dangerous)) && (x.bot == 0 || strings.HasPrefix(name, "lamp_"))
 }
 
-// tools are what the keys are after.
+// tools are the tools that keys try to call.
 var tools = []string{"lamp_on", "lamp_off", "ear_record", "ear_level"}
 
 func newNarrowed(k *keep, n int) *narrowed {
@@ -342,7 +153,8 @@ func newNarrowed(k *keep, n int) *narrowed {
 	}
 	want := account.NewKey{
 		Name: x.tag(), Rules: x.rules.String(), Bot: x.bot,
-		Scopes: pick(r, []string{account.ScopeOperator}, []string{account.ScopeOperator}, []string{account.ScopeAdmin}, []string{account.ScopeLearn, account.ScopeOperator}),
+		Scopes: pick(r, []string{account.ScopeOperator}, []string{account.ScopeOperator}, []string{account.ScopeAdmin},
+			[]string{account.ScopeLearn, account.ScopeOperator}),
 	}
 	if r.IntN(2) == 0 {
 		want.Expires = time.Hour
@@ -353,7 +165,7 @@ func newNarrowed(k *keep, n int) *narrowed {
 	return x
 }
 
-// step does one operation, with one of the secrets that the key has by now.
+// step does one operation with one of the secrets that the key has so far.
 func (x *narrowed) step() {
 	k, r := x.k, x.random
 	secret, name := pick(r, x.secrets...), pick(r, tools...)
@@ -371,7 +183,8 @@ func (x *narrowed) step() {
 		func() (int, string) { return k.do(secret, "POST", "ask", object{"bot": bot.Name, "text": call}) },
 		func() (int, string) { return k.do(secret, "POST", "ask", object{"bot": bot.Name, "text": call}) },
 		func() (int, string) {
-			return k.do(secret, "POST", "tools/send_message/call", object{"arguments": object{"botId": bot.Name, "message": call}})
+			return k.do(secret, "POST", "tools/send_message/call",
+				object{"arguments": object{"botId": bot.Name, "message": call}})
 		},
 		func() (int, string) { return k.do(secret, "POST", "ask", object{"bot": x.tag(), "text": call}) },
 		func() (int, string) {
@@ -397,7 +210,8 @@ func (x *narrowed) step() {
 			return k.do(secret, "POST", "devices/approve", object{"code": k.code, "bot": k.able.Name})
 		},
 		func() (int, string) {
-			return k.do(secret, "PATCH", fmt.Sprintf("devices/%d", k.lamp.Number), object{"name": x.tag(), "bot": k.able.Name})
+			return k.do(secret, "PATCH", fmt.Sprintf("devices/%d", k.lamp.Number),
+				object{"name": x.tag(), "bot": k.able.Name})
 		},
 		func() (int, string) { return k.do(secret, "DELETE", fmt.Sprintf("devices/%d", k.lamp.Number), nil) },
 		func() (int, string) { return k.do(secret, "POST", "pairs/"+k.pair+"/approve", nil) },
@@ -416,11 +230,11 @@ func (x *narrowed) step() {
 	}
 }
 
-// handed finds in an answer what would let somebody act as another.
+// handed matches credentials in a response.
 var handed = regexp.MustCompile(`"(?:key|sdk_token|token|password)":"([^"]+)"|"code":"([0-9]+)"|sk-planted[a-z-]*`)
 
-// No five operations of a key that is for less than all its person has come to more: to
-// a tool, a secret, a time or a device that the key itself may not have.
+// No five operations of a restricted key give it more than it has: no tool, secret, expiry or
+// device beyond its own rights.
 func TestNarrowKeysStayNarrow(t *testing.T) {
 	k := newKeep(t)
 	before := k.state()
@@ -459,7 +273,7 @@ func TestNarrowKeysStayNarrow(t *testing.T) {
 	}
 }
 
-// state is all that a key could have changed for its own good.
+// state returns everything that a key could change to its advantage.
 func (k *keep) state() string {
 	k.t.Helper()
 	ctx, db := k.t.Context(), k.base.Store
@@ -470,7 +284,7 @@ func (k *keep) state() string {
 	for _, b := range bots {
 		add("bot %s v%d", b.Name, b.Version)
 	}
-	devices, err := db.Devices.Look(ctx, store.DeviceSearch{Limit: 100})
+	devices, err := db.Devices.Search(ctx, store.DeviceSearch{Limit: 100})
 	k.must(err)
 	for _, d := range devices {
 		add("device %s of %s at %d", d.Name, d.Owner, d.Bot)

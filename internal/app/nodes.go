@@ -16,23 +16,24 @@ import (
 	"patchbay/internal/store"
 )
 
-// nodesOf does for /api/v1, and so for the command line and pages, what OpenClaw's
+// nodeOperations does for /api/v1, and so for the command line and the console, what OpenClaw
 // operators do over a connection.
-func nodesOf(b *Base, g *gateway.Gateway) func(context.Context, control.NodeAct) (json.RawMessage, error) {
-	return func(ctx context.Context, a control.NodeAct) (json.RawMessage, error) {
-		n := nodeActs{gateway: g, who: gateway.Operator{Admin: a.Admin, Only: a.Only, Key: a.Key, Rules: a.Rules, Program: a.Program}}
+func nodeOperations(b *Base, g *gateway.Gateway) func(context.Context, control.NodeAction) (json.RawMessage, error) {
+	return func(ctx context.Context, a control.NodeAction) (json.RawMessage, error) {
+		n := nodeActions{gateway: g, who: gateway.Operator{Admin: a.Admin, Only: a.Only, Key: a.Key, Rules: a.Rules,
+			Program: a.Program}}
 		var err error
 		if n.who.Person, err = b.actor(ctx, a.Person); err != nil {
 			return nil, err
 		}
-		out, err := n.act(ctx, a)
+		out, err := n.run(ctx, a)
 		return out, nodeError(err)
 	}
 }
 
-// actor is in whose place something is done: the person's, or, for the operator of this
-// machine, that of the only person there is. Of several it is nobody's, so that what is
-// everybody's, such as Learn, cannot be called: it would not know for whom.
+// actor returns the person for whom an operation runs. For the operator of this machine, without a
+// person, that is the only person there is. With several people it is the zero person, so that
+// tools that need a person, such as Learn, cannot be called.
 func (b *Base) actor(ctx context.Context, person string) (p store.Person, err error) {
 	if person != "" {
 		return b.Store.People.ByID(ctx, person)
@@ -44,22 +45,22 @@ func (b *Base) actor(ctx context.Context, person string) (p store.Person, err er
 	return p, err
 }
 
-// nodeActs does what one operator wants.
-type nodeActs struct {
+// nodeActions runs operations for one operator.
+type nodeActions struct {
 	gateway *gateway.Gateway
 	who     gateway.Operator
 }
 
-func (n nodeActs) do(ctx context.Context, method string, params any) (json.RawMessage, error) {
+func (n nodeActions) do(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	return n.gateway.Do(ctx, n.who, method, params)
 }
 
-func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, error) {
-	switch a.Act {
+func (n nodeActions) run(ctx context.Context, a control.NodeAction) (json.RawMessage, error) {
+	switch a.Action {
 	case control.NodeList:
 		return n.do(ctx, wire.MethodNodeList, struct{}{})
 	case control.NodePaired:
-		rows, err := n.gateway.Paired(ctx, n.who)
+		rows, err := n.gateway.PairedNodes(ctx, n.who)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +82,7 @@ func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, 
 	type id struct {
 		NodeID string `json:"nodeId"`
 	}
-	switch a.Act {
+	switch a.Action {
 	case control.NodeDescribe:
 		return n.do(ctx, wire.MethodNodeDescribe, id{node})
 	case control.NodeRemove:
@@ -103,12 +104,12 @@ func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, 
 		}
 		return n.do(ctx, wire.MethodNodeInvoke, call)
 	}
-	return nil, fmt.Errorf("nobody knows how to %s nodes", a.Act)
+	return nil, fmt.Errorf("nobody knows how to %s nodes", a.Action)
 }
 
-// notPaired says of a node that was found, but is not known as one that was paired,
-// what it is. One that was not looked for may be anybody's.
-func notPaired(a control.NodeAct, err error) error {
+// notPaired replaces the error for a node that was found but never paired by one that explains it.
+// For an exact id, which was not searched for, the error stays.
+func notPaired(a control.NodeAction, err error) error {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.UnknownNode && !a.Exact {
 		return &control.NodeError{
 			Status:  http.StatusBadRequest,
@@ -118,8 +119,8 @@ func notPaired(a control.NodeAct, err error) error {
 	return err
 }
 
-// pairs lists whoever asks to be let in, and what nodes want to do.
-func (n nodeActs) pairs(ctx context.Context) (json.RawMessage, error) {
+// pairs lists the pending requests for pairing and for capabilities of nodes.
+func (n nodeActions) pairs(ctx context.Context) (json.RawMessage, error) {
 	var devices wire.DevicePairs
 	var nodes wire.NodePairs
 	for method, into := range map[string]any{wire.MethodDevicePairList: &devices, wire.MethodNodePairList: &nodes} {
@@ -134,15 +135,15 @@ func (n nodeActs) pairs(ctx context.Context) (json.RawMessage, error) {
 	return json.Marshal(Pairs{Devices: devices.Pending, Nodes: nodes.Pending})
 }
 
-// Pairs is the answer of /api/v1/pairs: requests that wait for a decision.
+// Pairs is the response of /api/v1/pairs: requests that wait for a decision.
 type Pairs struct {
-	Devices []wire.DeviceRequest `json:"devices"` // to be let in
-	Nodes   []wire.NodeRequest   `json:"nodes"`   // to do something
+	Devices []wire.DeviceRequest `json:"devices"` // to be paired
+	Nodes   []wire.NodeRequest   `json:"nodes"`   // to use capabilities
 }
 
-// decide decides about a request, of whichever kind it is. It is named by its id or
-// the beginning of it, by the id or the name of the device, if only one waits.
-func (n nodeActs) decide(ctx context.Context, ref, device, node string) (json.RawMessage, error) {
+// decide decides a request of either kind. The request is given by its id or a prefix of it, or by
+// the id or the name of the device if only one request matches.
+func (n nodeActions) decide(ctx context.Context, ref, device, node string) (json.RawMessage, error) {
 	text, err := n.pairs(ctx)
 	if err != nil {
 		return nil, err
@@ -153,10 +154,13 @@ func (n nodeActs) decide(ctx context.Context, ref, device, node string) (json.Ra
 	}
 	m := all.Find(ref)
 	if len(m) == 0 {
-		return nil, &control.NodeError{Status: http.StatusNotFound, Message: "no pairing request " + ref + " waits; it may have expired, and comes again when the device tries again"}
+		return nil, &control.NodeError{Status: http.StatusNotFound,
+			Message: "no pairing request " + ref +
+				" waits; it may have expired, and comes again when the device tries again"}
 	}
 	if len(m) > 1 {
-		return nil, &control.NodeError{Status: http.StatusConflict, Message: "several pairing requests wait that " + ref + " may mean; give the id of one"}
+		return nil, &control.NodeError{Status: http.StatusConflict,
+			Message: "several pairing requests wait that " + ref + " may mean; give the id of one"}
 	}
 	method := device
 	if m[0].Node {
@@ -165,21 +169,22 @@ func (n nodeActs) decide(ctx context.Context, ref, device, node string) (json.Ra
 	return n.do(ctx, method, map[string]string{"requestId": m[0].ID})
 }
 
-// PairRef is a request among [Pairs].
+// PairRef refers to a request in [Pairs].
 type PairRef struct {
 	ID   string
-	Node bool // it is about what a node can do
+	Node bool // about the capabilities of a node
 }
 
-// Find finds the requests that ref may mean: an id or the beginning of one, or the id
-// or the name of a device.
+// Find returns the requests that match ref: an id or a prefix of one, or the id or the name of a
+// device.
 func (p *Pairs) Find(ref string) []PairRef {
 	var exact, some []PairRef
 	look := func(r PairRef, peer, name string) {
 		switch {
 		case r.ID == ref:
 			exact = append(exact, r)
-		case ref != "" && (strings.HasPrefix(r.ID, ref) || strings.HasPrefix(peer, ref) || strings.EqualFold(name, ref)):
+		case ref != "" && (strings.HasPrefix(r.ID, ref) || strings.HasPrefix(peer, ref) ||
+			strings.EqualFold(name, ref)):
 			some = append(some, r)
 		}
 	}
@@ -195,8 +200,8 @@ func (p *Pairs) Find(ref string) []PairRef {
 	return some
 }
 
-// find finds a node by its id, the beginning of it, or its name.
-func (n nodeActs) find(ctx context.Context, ref string) (id string, err error) {
+// find returns the id of a node by its id, a prefix of it, or its name.
+func (n nodeActions) find(ctx context.Context, ref string) (id string, err error) {
 	out, err := n.do(ctx, wire.MethodNodeList, struct{}{})
 	if err != nil {
 		return "", err
@@ -218,18 +223,20 @@ func (n nodeActs) find(ctx context.Context, ref string) (id string, err error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", &control.NodeError{Status: http.StatusNotFound, Message: fmt.Sprintf("there is no node %q; patchbay node list shows those there are", ref)}
+		return "", &control.NodeError{Status: http.StatusNotFound,
+			Message: fmt.Sprintf("there is no node %q; patchbay node list shows those there are", ref)}
 	}
-	return "", &control.NodeError{Status: http.StatusConflict, Message: fmt.Sprintf("%d nodes may be meant by %q; give the id of one", len(found), ref)}
+	return "", &control.NodeError{Status: http.StatusConflict,
+		Message: fmt.Sprintf("%d nodes may be meant by %q; give the id of one", len(found), ref)}
 }
 
-// nodeError is an error of the gateway as /api/v1 answers it.
+// nodeError translates an error of the gateway for /api/v1.
 func nodeError(err error) error {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok {
 		return err
 	}
-	status := http.StatusBadGateway // the node's
+	status := http.StatusBadGateway // an error of the node
 	switch {
 	case e == wire.UnknownNode || e == wire.UnknownRequest:
 		status = http.StatusNotFound

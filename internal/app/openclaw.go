@@ -12,31 +12,33 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/eyeclaw"
 	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/store"
 )
 
-// openClawSubject is where the gateways of the instances tell one another who has
-// come, and what was decided.
+// openClawSubject is the prefix of the subjects on which the gateways of the instances announce new
+// peers and decisions.
 const openClawSubject = "openclaw."
 
-// ownerLimit bounds the look at who owns a bot.
+// ownerLimit is the timeout of looking up a bot's owner.
 const ownerLimit = 5 * time.Second
 
-// gatewayOn makes the gateway that OpenClaw's programs connect to.
-func gatewayOn(at surroundings) (*gateway.Gateway, error) {
+// newGateway creates the gateway that OpenClaw programs connect to.
+func newGateway(at deps) (*gateway.Gateway, error) {
 	n := at.base.Config.Nodes
 	o := gateway.Options{
-		Accounts: at.base.Accounts, Store: at.base.Store, Hub: at.hub, Guard: at.guard, Logger: at.log, Registerer: at.reg,
-		Address: at.addresses.Of, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny, AutoApproveLocal: n.ApproveLocal, Conns: n.Connections,
+		Accounts: at.base.Accounts, Store: at.base.Store, Hub: at.hub, Guard: at.guard, Logger: at.log,
+		Registerer: at.reg,
+		Address:    at.addresses.ClientAddress, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny,
+		AutoApproveLocal: n.ApproveLocal, MaxConns: n.Connections,
 	}
-	if !at.messages.Alone() {
-		o.Tell, o.Hear = tellsOthers(at.messages, openClawSubject)
+	if !at.messages.IsStandalone() {
+		o.Broadcast, o.Subscribe = broadcaster(at.messages, openClawSubject)
 	}
 	g, err := gateway.New(o)
 	if err != nil {
@@ -45,20 +47,21 @@ func gatewayOn(at surroundings) (*gateway.Gateway, error) {
 	return g, nil
 }
 
-// shutdownNow ends a gateway that is not shut down yet, without waiting for anybody.
+// shutdownNow shuts a gateway down without waiting.
 func shutdownNow(g *gateway.Gateway) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	g.Shutdown(ctx) //nolint:errcheck // that it did not wait
+	g.Shutdown(ctx) //nolint:errcheck // the error is that it did not wait
 }
 
-// tellsOthers is a way to tell all other instances something, and to hear it.
-func tellsOthers(messages *bus.Bus, subject string) (tell func([]byte) error, hear func(func([]byte)) error) {
+// broadcaster returns functions that publish to all other instances, and subscribe to what they
+// publish.
+func broadcaster(messages *bus.Bus, subject string) (tell func([]byte) error, hear func(func([]byte)) error) {
 	mine := subject + messages.Instance
 	tell = func(data []byte) error { return messages.Publish(mine, data) }
 	hear = func(handle func([]byte)) error {
 		_, err := messages.Subscribe(subject+"*", func(m *nats.Msg) { // ends with the bus
-			if !messages.Is(m, mine) {
+			if !messages.HasSubject(m, mine) {
 				handle(m.Data)
 			}
 		})
@@ -67,21 +70,21 @@ func tellsOthers(messages *bus.Bus, subject string) (tell func([]byte) error, he
 	return tell, hear
 }
 
-// foreignPage reports whether a page of another site asks: browsers say whose page it is,
-// programs say nothing.
-func foreignPage(r *http.Request) bool {
+// isForeignOrigin reports whether a request comes from a page of another site. Browsers send an
+// Origin header, programs do not.
+func isForeignOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	u, err := url.Parse(origin)
 	return origin != "" && (err != nil || !strings.EqualFold(u.Host, r.Host))
 }
 
-// orGateway hands WebSockets to the gateway that come to an address that is nobody
-// else's: OpenClaw's programs use whatever address they are given.
+// orGateway passes WebSockets on paths without a handler to the gateway, because OpenClaw programs
+// use whatever address they are given.
 func orGateway(mux *http.ServeMux, g http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 			if _, pattern := mux.Handler(r); pattern == "" || pattern == homePattern {
-				if foreignPage(r) {
+				if isForeignOrigin(r) {
 					http.Error(w, "a page of another site may not connect here", http.StatusForbidden)
 					return
 				}
@@ -93,18 +96,19 @@ func orGateway(mux *http.ServeMux, g http.Handler) http.Handler {
 	})
 }
 
-// agentOptions are for the bots that agents of somebody's gateway answer for.
+// agentOptions returns the options of bots that agents of an OpenClaw gateway answer.
 func (b *Base) agentOptions(log *slog.Logger) agents.Options {
 	return agents.Options{
-		Keep: func(ctx context.Context, number int64, url, identity string) error {
-			_, err := b.Registry.Change(ctx, number, board.Changes{Set: map[string]string{"device_identity": identity}, For: url})
+		SaveIdentity: func(ctx context.Context, number int64, url, identity string) error {
+			_, err := b.Registry.Change(ctx, number, hub.Changes{Set: map[string]string{"device_identity": identity},
+				ForAddress: url})
 			return err
 		},
 		Dial: func(row store.Bot) func(context.Context, string, string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), ownerLimit)
 			defer cancel()
 			if b.trusts(ctx, row.Owner) {
-				return nil // it runs the installation, and its gateway may well be on this machine
+				return nil // an administrator's gateway may well run on this machine
 			}
 			return b.dial
 		},
@@ -112,7 +116,7 @@ func (b *Base) agentOptions(log *slog.Logger) agents.Options {
 	}
 }
 
-// botHealth tells how the connection of a bot is.
+// botHealth returns a function that reports the connection state of a bot.
 func botHealth(cable *eyeclaw.Server, base *Base) func(store.Bot) control.Health {
 	return func(b store.Bot) control.Health {
 		switch b.Kind {
@@ -121,18 +125,19 @@ func botHealth(cable *eyeclaw.Server, base *Base) func(store.Bot) control.Health
 		case modelKind:
 			return base.models.health(b)
 		}
-		return cableHealth(cable, b)
+		return eyeclawHealth(cable, b)
 	}
 }
 
-// agentHealth is what the connection to a gateway tells about a bot that an agent
-// answers for. There is none before the first question, nor long after the last.
+// agentHealth returns the state of the gateway connection of a bot that an agent answers. It is
+// zero before the first question and long after the last one.
 func agentHealth(all *agents.Bots, bot int64) control.Health {
 	s, ok := all.Status(bot)
 	if !ok {
 		return control.Health{}
 	}
-	h := control.Health{Since: s.Since, LastSeen: s.Heard, Gateway: s.Version, Trouble: s.Trouble, Command: s.Command}
+	h := control.Health{Since: s.Since, LastSeen: s.LastAnswer, Gateway: s.Version, Problem: s.Problem,
+		Command: s.Command}
 	if s.Connected {
 		h.Connections = 1
 	}

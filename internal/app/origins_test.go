@@ -19,19 +19,19 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 )
 
-// stranger is a server that notes all that it is sent, whatever protocol that is.
+// stranger is a server that records everything it receives, in any protocol.
 type stranger struct {
 	*httptest.Server
 	mu      sync.Mutex
 	heard   bytes.Buffer
 	visited chan struct{} // gets one for each request
-	// leadsTo is where it sends everybody on; empty: nowhere.
+	// leadsTo is the target of its redirects; empty: none.
 	leadsTo string
 	status  int
 }
@@ -72,7 +72,7 @@ func (s *stranger) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shake asks like a gateway of OpenClaw's, and hangs up once it was told.
+// shake performs the handshake of an OpenClaw gateway and then disconnects.
 func (s *stranger) shake(w http.ResponseWriter, r *http.Request) {
 	ws, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -88,21 +88,22 @@ func (s *stranger) shake(w http.ResponseWriter, r *http.Request) {
 	s.note(frame)
 }
 
-// secrets are what must never arrive at a stranger: they all begin like this.
+// secrets is the prefix of all values that must never reach a stranger.
 const secrets = "s3cret"
 
 // deal is an installation with something that has secrets for an address.
 type deal struct {
 	*desk
-	admin string // a key
-	known string // where the secrets belong: nobody listens there
+	admin string // the administrator's key
+	known string // the address that the secrets belong to; nothing listens there
 }
 
 func newDeal(t *testing.T) *deal {
 	d := &deal{desk: newDesk(t, nil), known: "http://127.0.0.1:1"}
 	ada, err := d.base.Store.People.ByName(t.Context(), "ada")
 	if err == nil {
-		_, d.admin, err = d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: ada.ID, Name: "admin", Scopes: []string{account.ScopeAdmin}})
+		_, d.admin, err = d.base.Accounts.AddKey(t.Context(),
+			account.NewKey{Person: ada.ID, Name: "admin", Scopes: []string{account.ScopeAdmin}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -129,17 +130,19 @@ func (d *deal) bot(set map[string]string) store.Bot {
 	if set["url"] != "" {
 		kind = "openclaw"
 	}
-	b, _, err := d.base.Registry.Add(d.t.Context(), board.NewBot{Owner: d.ada().ID, Name: seal.Token(8), Kind: kind, Set: set})
+	b, _, err := d.base.Registry.Add(d.t.Context(), hub.NewBot{Owner: d.ada().ID, Name: seal.NewToken(8), Kind: kind,
+		Set: set})
 	d.must(err)
 	return b
 }
 
-// model is a bot with a key and a header for the known address.
+// model adds a bot with a key and a header for the known address.
 func (d *deal) model() store.Bot {
-	return d.bot(map[string]string{"base_url": d.known + "/v1", "model": "m", "api_key": "s3cret-key", "headers": `{"X-Key":"s3cret-header"}`, "retries": "-1"})
+	return d.bot(map[string]string{"base_url": d.known + "/v1", "model": "m", "api_key": "s3cret-key",
+		"headers": `{"X-Key":"s3cret-header"}`, "retries": "-1"})
 }
 
-// upstream is a tool server, or a gateway, with a token for the known address.
+// upstream adds a tool server, or a gateway, with a token for the known address.
 func (d *deal) upstream(kind string) store.Upstream {
 	d.t.Helper()
 	text := `{"url":"` + d.known + `/mcp?key=s3cret-query","token":"s3cret-token","headers":{"X-Key":"s3cret-header"}}`
@@ -148,12 +151,12 @@ func (d *deal) upstream(kind string) store.Upstream {
 	}
 	s, _, err := d.base.changedSettings(d.ada(), store.Upstream{Kind: kind}, set(text))
 	d.must(err)
-	u, _, err := d.base.AddUpstream(d.t.Context(), d.ada(), strings.ToLower(seal.Hash(seal.Token(8))[:8]), kind, s)
+	u, _, err := d.base.AddUpstream(d.t.Context(), d.ada(), strings.ToLower(seal.Hash(seal.NewToken(8))[:8]), kind, s)
 	d.must(err)
 	return u
 }
 
-// call is a request to /api/v1, and its answer.
+// call sends a request to /api/v1 and returns the response.
 func (d *deal) call(method, path, key string, body any) string {
 	d.t.Helper()
 	text, err := json.Marshal(body)
@@ -170,55 +173,62 @@ func (d *deal) call(method, path, key string, body any) string {
 	return string(answer)
 }
 
-// ask has a bot asked.
+// ask sends a question to a bot.
 func (d *deal) ask(b store.Bot) {
 	d.call(http.MethodPost, fmt.Sprintf("/bots/%d/test", b.Number), d.admin, struct{}{})
 }
 
 type fields map[string]any
 
-// No sealed value arrives at an origin that it was not given for, by whatever way the
-// address has changed.
+// No sealed value reaches an origin that it was not given for, however the address was changed.
 func TestSecretsStayAtTheirOrigin(t *testing.T) {
 	d := newDeal(t)
 	changes := map[string]func(t *testing.T, to string) (told string){
 		"a bot by /api/v1": func(t *testing.T, to string) string {
 			b := d.model()
-			told := d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), d.admin, fields{"settings": fields{"base_url": to + "/v1"}})
+			told := d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), d.admin,
+				fields{"settings": fields{"base_url": to + "/v1"}})
 			d.ask(b)
 			return told
 		},
 		"a bot by its owner's key": func(t *testing.T, to string) string {
 			b := d.model()
-			_, key, err := d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: b.Owner, Name: "one", Scopes: []string{account.ScopeOperator}})
+			_, key, err := d.base.Accounts.AddKey(t.Context(),
+				account.NewKey{Person: b.Owner, Name: "one", Scopes: []string{account.ScopeOperator}})
 			d.must(err)
-			told := d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), key, fields{"settings": fields{"base_url": to + "/v1"}})
+			told := d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), key,
+				fields{"settings": fields{"base_url": to + "/v1"}})
 			d.ask(b)
 			return told
 		},
 		"a bot by its page": func(t *testing.T, to string) string {
 			b := d.model()
-			_, told := d.send(fmt.Sprintf("/bots/%d/settings", b.Number), "name", b.Name, "set.base_url", to+"/v1", "set.model", "m", "set.retries", "-1")
+			_, told := d.send(fmt.Sprintf("/bots/%d/settings", b.Number), "name", b.Name, "set.base_url", to+"/v1",
+				"set.model", "m", "set.retries", "-1")
 			d.ask(b)
 			return told
 		},
 		"a bot by the command line": func(t *testing.T, to string) string {
 			b := d.model()
-			changed, err := d.base.Registry.Change(t.Context(), b.Number, board.Changes{Set: map[string]string{"base_url": to + "/v1"}})
+			changed, err := d.base.Registry.Change(t.Context(), b.Number,
+				hub.Changes{Set: map[string]string{"base_url": to + "/v1"}})
 			d.must(err)
 			d.ask(b)
 			return fmt.Sprint(changed.Dropped)
 		},
 		"a bot in small steps": func(t *testing.T, to string) string {
 			b := d.model()
-			for _, address := range []string{d.known + "/v2", strings.Replace(to, "http://", "HTTP://", 1) + "/v2", to + "/v1"} {
-				d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), d.admin, fields{"settings": fields{"base_url": address}})
+			for _, address := range []string{d.known + "/v2", strings.Replace(to, "http://", "HTTP://", 1) + "/v2", to +
+				"/v1"} {
+				d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), d.admin,
+					fields{"settings": fields{"base_url": address}})
 			}
 			d.ask(b)
 			return "api_key"
 		},
 		"a bot in the database, or in a backup that is restored": func(t *testing.T, to string) string {
-			b := d.bot(map[string]string{"base_url": d.known + "/v1", "model": "m", "api_key": "s3cret-key", "retries": "-1"})
+			b := d.bot(map[string]string{"base_url": d.known + "/v1", "model": "m", "api_key": "s3cret-key",
+				"retries": "-1"})
 			b.Settings = bytes.Replace(b.Settings, []byte(d.known), []byte(to), 1)
 			d.must(d.base.Store.Bots.Save(t.Context(), b))
 			d.ask(b)
@@ -229,11 +239,13 @@ func TestSecretsStayAtTheirOrigin(t *testing.T) {
 			device, err := json.Marshal(fields{"device": &identity, "token": "s3cret-device"})
 			d.must(err)
 			b := d.bot(map[string]string{"url": "ws://127.0.0.1:1", "token": "s3cret-token", "first_piece": "3s"})
-			_, err = d.base.Registry.Change(t.Context(), b.Number, board.Changes{Set: map[string]string{"device_identity": string(device)}})
+			_, err = d.base.Registry.Change(t.Context(), b.Number,
+				hub.Changes{Set: map[string]string{"device_identity": string(device)}})
 			d.must(err)
-			told := d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), d.admin, fields{"settings": fields{"url": strings.Replace(to, "http", "ws", 1)}})
-			// The gateway of before answers just now.
-			keep := d.base.agentOptions(slog.New(slog.DiscardHandler)).Keep
+			told := d.call(http.MethodPatch, fmt.Sprintf("/bots/%d", b.Number), d.admin,
+				fields{"settings": fields{"url": strings.Replace(to, "http", "ws", 1)}})
+			// The previous gateway responds only now.
+			keep := d.base.agentOptions(slog.New(slog.DiscardHandler)).SaveIdentity
 			if keep(t.Context(), b.Number, "ws://127.0.0.1:1", string(device)) == nil {
 				t.Error("the token of one gateway is kept for another")
 			}
@@ -242,11 +254,13 @@ func TestSecretsStayAtTheirOrigin(t *testing.T) {
 		},
 		"a tool server by /api/v1": func(t *testing.T, to string) string {
 			u := d.upstream(UpstreamMCP)
-			return d.call(http.MethodPatch, fmt.Sprintf("/upstreams/%d", u.Number), d.admin, fields{"settings": fields{"url": to + "/mcp"}})
+			return d.call(http.MethodPatch, fmt.Sprintf("/upstreams/%d", u.Number), d.admin,
+				fields{"settings": fields{"url": to + "/mcp"}})
 		},
 		"a tool server that is looked at": func(t *testing.T, to string) string {
 			u := d.upstream(UpstreamMCP)
-			return d.call(http.MethodPost, fmt.Sprintf("/upstreams/%d/check", u.Number), d.admin, fields{"settings": fields{"url": to + "/mcp"}})
+			return d.call(http.MethodPost, fmt.Sprintf("/upstreams/%d/check", u.Number), d.admin,
+				fields{"settings": fields{"url": to + "/mcp"}})
 		},
 		"a tool server by its page": func(t *testing.T, to string) string {
 			u := d.upstream(UpstreamMCP)
@@ -259,17 +273,20 @@ func TestSecretsStayAtTheirOrigin(t *testing.T) {
 			return told
 		},
 		"a tool server by the command line": func(t *testing.T, to string) string {
-			dropped, err := d.base.ChangeUpstream(t.Context(), d.upstream(UpstreamMCP), map[string]string{"url": to + "/mcp"})
+			dropped, err := d.base.ChangeUpstream(t.Context(), d.upstream(UpstreamMCP),
+				map[string]string{"url": to + "/mcp"})
 			d.must(err)
 			return fmt.Sprint(dropped)
 		},
 		"a gateway by /api/v1": func(t *testing.T, to string) string {
 			u := d.upstream(UpstreamShim)
-			return d.call(http.MethodPatch, fmt.Sprintf("/upstreams/%d", u.Number), d.admin, fields{"settings": fields{"url": strings.Replace(to, "http", "ws", 1)}})
+			return d.call(http.MethodPatch, fmt.Sprintf("/upstreams/%d", u.Number), d.admin,
+				fields{"settings": fields{"url": strings.Replace(to, "http", "ws", 1)}})
 		},
 		"a gateway by its page": func(t *testing.T, to string) string {
 			u := d.upstream(UpstreamShim)
-			_, told := d.send(fmt.Sprintf("/gateway/shims/%d/change", u.Number), "url", strings.Replace(to, "http", "ws", 1), "mode", "one")
+			_, told := d.send(fmt.Sprintf("/gateway/shims/%d/change", u.Number),
+				"url", strings.Replace(to, "http", "ws", 1), "mode", "one")
 			return told
 		},
 	}
@@ -282,7 +299,7 @@ func TestSecretsStayAtTheirOrigin(t *testing.T) {
 			case <-time.After(soon):
 				t.Fatal("nobody came to the other address")
 			}
-			s.Close() // waits for what is under way
+			s.Close() // waits for pending requests
 			if strings.Contains(s.said(), secrets) {
 				t.Errorf("it was sent\n%s", s.said())
 			}
@@ -293,23 +310,29 @@ func TestSecretsStayAtTheirOrigin(t *testing.T) {
 	}
 }
 
-// Nor does it by a redirect, or by what a server says where it is.
+// Nor by a redirect, or by an address that a server announces.
 func TestSecretsAreNotRedirected(t *testing.T) {
 	d := newDeal(t)
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		thief := newStranger(t, "")
 		for name, use := range map[string]func(address string){
 			"a bot": func(address string) {
-				d.ask(d.bot(map[string]string{"base_url": address, "model": "m", "api_key": "s3cret-key", "headers": `{"X-Key":"s3cret-header"}`, "retries": "-1"}))
+				d.ask(d.bot(map[string]string{"base_url": address, "model": "m", "api_key": "s3cret-key",
+					"headers": `{"X-Key":"s3cret-header"}`, "retries": "-1"}))
 			},
 			"an agent": func(address string) {
-				d.ask(d.bot(map[string]string{"url": strings.Replace(address, "http", "ws", 1), "token": "s3cret-token", "first_piece": "3s"}))
+				d.ask(d.bot(map[string]string{"url": strings.Replace(address, "http", "ws", 1), "token": "s3cret-token",
+					"first_piece": "3s"}))
 			},
 			"a tool server": func(address string) {
-				d.call(http.MethodPost, "/upstreams/check", d.admin, fields{"name": "x", "kind": "mcp", "settings": fields{"url": address, "token": "s3cret-token", "headers": fields{"X-Key": "s3cret-header"}}})
+				d.call(http.MethodPost, "/upstreams/check", d.admin,
+					fields{"name": "x", "kind": "mcp", "settings": fields{"url": address, "token": "s3cret-token",
+						"headers": fields{"X-Key": "s3cret-header"}}})
 			},
 			"a tool server of before": func(address string) {
-				d.call(http.MethodPost, "/upstreams/check", d.admin, fields{"name": "x", "kind": "mcp", "settings": fields{"url": address, "transport": "sse", "token": "s3cret-token"}})
+				d.call(http.MethodPost, "/upstreams/check", d.admin,
+					fields{"name": "x", "kind": "mcp", "settings": fields{"url": address, "transport": "sse",
+						"token": "s3cret-token"}})
 			},
 		} {
 			s := newStranger(t, thief.URL)
@@ -325,8 +348,8 @@ func TestSecretsAreNotRedirected(t *testing.T) {
 	}
 }
 
-// The same origin keeps what is sealed, however its address is written, and what is given
-// in the same change is kept for the new one.
+// Secrets stay with the same origin, however its address is written, and secrets given in the same
+// change are kept for the new origin.
 func TestSecretsStayAtTheSameOrigin(t *testing.T) {
 	d := newDeal(t)
 	b := d.bot(map[string]string{"base_url": "https://API.example.com/v1", "model": "m", "api_key": "s3cret-1"})
@@ -340,7 +363,7 @@ func TestSecretsStayAtTheSameOrigin(t *testing.T) {
 		{map[string]string{"model": "n"}, "", "s3cret-2"},
 		{map[string]string{"base_url": "http://api.example.com:444/v2"}, "api_key", ""},
 	} {
-		changed, err := d.base.Registry.Change(t.Context(), b.Number, board.Changes{Set: c.set})
+		changed, err := d.base.Registry.Change(t.Context(), b.Number, hub.Changes{Set: c.set})
 		d.must(err)
 		var s struct {
 			Key string `json:"api_key"`

@@ -8,9 +8,9 @@ import (
 	"patchbay/internal/account"
 )
 
-// trusts reports whether connections for a person may lead anywhere, and whether that
-// person may learn what is found there: administrators run the installation, and the
-// command line belongs to whoever runs the machine. Whom nobody can find is not trusted.
+// trusts reports whether connections made for a person may reach any address, and whether that
+// person may see what is found there. Administrators and the command line are trusted. A person who
+// cannot be looked up is not.
 func (b *Base) trusts(ctx context.Context, person string) bool {
 	if b.dial == nil {
 		return true
@@ -19,7 +19,7 @@ func (b *Base) trusts(ctx context.Context, person string) bool {
 	return err == nil && p.Role == account.RoleAdmin
 }
 
-// dialGuarded connects to where people may lead us who are not trusted.
+// dialGuarded connects to addresses chosen by untrusted people.
 func (b *Base) dialGuarded(ctx context.Context, network, address string) (net.Conn, error) {
 	if b.dial == nil {
 		return new(net.Dialer).DialContext(ctx, network, address)
@@ -27,8 +27,9 @@ func (b *Base) dialGuarded(ctx context.Context, network, address string) (net.Co
 	return b.dial(ctx, network, address)
 }
 
-// ownersTransport sends requests for a person. Who that is to the installation is looked up
-// for each, so that a demotion holds at once: the two share no connections.
+// ownersTransport sends requests on behalf of a person. It checks for each request whether the
+// person is trusted, so that a demotion takes effect at once: the two transports share no
+// connections.
 type ownersTransport struct {
 	anywhere, guarded http.RoundTripper
 	trusted           func(context.Context) bool

@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 )
 
-// A member's bot reaches a private service only if an administrator has opened its host,
-// and even then its owner learns neither status nor words nor where it points to.
+// A member's bot reaches a private service only if an administrator has allowed its host, and even
+// then its owner sees neither status, response text nor redirect target.
 func TestMembersBotsReachNoPrivateService(t *testing.T) {
 	for _, c := range []struct {
 		name, role, hosts string
@@ -33,9 +33,11 @@ func TestMembersBotsReachNoPrivateService(t *testing.T) {
 			s := newStranger(t, "http://s3cret-place.internal/x")
 			p, err := d.base.Accounts.AddPerson(t.Context(), "bob", c.role, "en", "")
 			d.must(err)
-			_, key, err := d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: p.ID, Name: "bob", Scopes: []string{account.ScopeOperator}})
+			_, key, err := d.base.Accounts.AddKey(t.Context(),
+				account.NewKey{Person: p.ID, Name: "bob", Scopes: []string{account.ScopeOperator}})
 			d.must(err)
-			_, _, err = d.base.Registry.Add(t.Context(), board.NewBot{Owner: p.ID, Name: "scan", Kind: "openai", Set: map[string]string{"base_url": s.URL, "model": "m"}})
+			_, _, err = d.base.Registry.Add(t.Context(), hub.NewBot{Owner: p.ID,
+				Name: "scan", Kind: "openai", Set: map[string]string{"base_url": s.URL, "model": "m"}})
 			d.must(err)
 			answer := d.call(http.MethodPost, "/bots/scan/test", key, struct{}{})
 			var trial control.Trial
@@ -43,7 +45,8 @@ func TestMembersBotsReachNoPrivateService(t *testing.T) {
 			if reached := s.said() != ""; reached != c.reached || trial.Problem == "" {
 				t.Errorf("reached: %v; told: %s", reached, answer)
 			}
-			if !c.reached && (!strings.Contains(trial.Problem, "private network") || !strings.Contains(trial.Cause, "fetch.private_hosts")) {
+			if !c.reached && (!strings.Contains(trial.Problem, "private network") ||
+				!strings.Contains(trial.Cause, "fetch.private_hosts")) {
 				t.Errorf("the rule is not named: %s", answer)
 			}
 			trail := d.call(http.MethodGet, "/bots/scan/turns", key, nil)
@@ -59,20 +62,21 @@ func TestMembersBotsReachNoPrivateService(t *testing.T) {
 	}
 }
 
-// A model that cannot be asked is in trouble everywhere after one turn that failed, and
-// fine again after one that did not, or with other settings.
-func TestModelInTrouble(t *testing.T) {
+// A failing model is shown as failing everywhere after one failed turn, and as ready again after a
+// successful one, or with other settings.
+func TestFailingModel(t *testing.T) {
 	d := newDeal(t)
 	b := d.model()
 	state := func() (s control.BotStatus) {
 		d.must(json.Unmarshal([]byte(d.call(http.MethodGet, "/bots/"+b.Name, d.admin, nil)), &s))
 		return s
 	}
-	if s := state(); s.Trouble != "" || !s.Online {
+	if s := state(); s.Problem != "" || !s.Online {
 		t.Errorf("before: %+v", s)
 	}
 	d.ask(b)
-	if s := state(); s.Online || !strings.Contains(s.Trouble, "cannot be reached") || !strings.Contains(s.Trouble, "base_url") {
+	if s := state(); s.Online || !strings.Contains(s.Problem, "cannot be reached") ||
+		!strings.Contains(s.Problem, "base_url") {
 		t.Errorf("after a failed turn: %+v", s)
 	}
 	for _, page := range []string{"/", "/bots", "/bots/" + strconv.FormatInt(b.Number, 10)} {
@@ -80,9 +84,10 @@ func TestModelInTrouble(t *testing.T) {
 			t.Errorf("%s says\n%s", page, text)
 		}
 	}
-	_, err := d.base.Registry.Change(t.Context(), b.Number, board.Changes{Set: map[string]string{"base_url": d.known + "/v2"}})
+	_, err := d.base.Registry.Change(t.Context(), b.Number, hub.Changes{Set: map[string]string{"base_url": d.known +
+		"/v2"}})
 	d.must(err)
-	if s := state(); s.Trouble != "" || !s.Online {
+	if s := state(); s.Problem != "" || !s.Online {
 		t.Errorf("with other settings: %+v", s)
 	}
 }

@@ -23,16 +23,16 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// desk is somebody who runs a server with a browser.
+// desk is a running server and its administrator's browser.
 type desk struct {
 	*http.Client
 	t    *testing.T
 	url  string
 	base *Base
-	key  string // with which nodes connect
+	key  string // for nodes
 
 	folder string
-	stop   func() // in order
+	stop   func() // stops the server in order
 }
 
 // newDesk runs a server until the test ends.
@@ -79,7 +79,8 @@ func newDesk(t *testing.T, flags map[string]string) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, d.key, err = d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: p.ID, Name: "nodes", Scopes: []string{account.ScopeNode}}); err != nil {
+	if _, d.key, err = d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: p.ID,
+		Name: "nodes", Scopes: []string{account.ScopeNode}}); err != nil {
 		t.Fatal(err)
 	}
 	token, err := d.base.Accounts.Admit(t.Context(), p, account.Browser{Agent: "test"})
@@ -97,7 +98,7 @@ func newDesk(t *testing.T, flags map[string]string) *desk {
 	return d
 }
 
-// look is a page: where it is in the end, and its text.
+// look returns the final address of a page and its text.
 func (d *desk) look(resp *http.Response, err error) (at, text string) {
 	d.t.Helper()
 	if err != nil {
@@ -126,7 +127,7 @@ func (d *desk) send(path string, fields ...string) (at, text string) {
 	return d.look(d.PostForm(d.url+path, form))
 }
 
-// until looks at a page until it has a text, which only its far side can bring there.
+// until reloads a page until it has a text.
 func (d *desk) until(path, want string) string {
 	d.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -144,7 +145,7 @@ func (d *desk) until(path, want string) string {
 	}
 }
 
-// waits waits for what nothing announces.
+// waits polls a condition.
 func (d *desk) waits(what string, so func() bool) {
 	d.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -158,7 +159,7 @@ func (d *desk) waits(what string, so func() bool) {
 	}
 }
 
-// find is what a pattern finds in a text.
+// find returns the match of a pattern in a text.
 func (d *desk) find(pattern, text string) string {
 	d.t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
@@ -168,17 +169,21 @@ func (d *desk) find(pattern, text string) string {
 	return m[1]
 }
 
-// A tool server is looked at, added, changed and taken out by its pages.
+// A tool server is checked, added, changed and removed in the console.
 func TestServerByPages(t *testing.T) {
 	d, h := newDesk(t, nil), home(t)
 	fields := func(address string) []string {
 		return []string{"way", "url", "name", "haus", "url", address, "token", "s3cret-token", "deny", "get_*"}
 	}
-	if _, text := d.send("/tools/upstreams/look", fields(h.URL)...); !strings.Contains(text, "Connected to home 1.0") || !strings.Contains(text, "haus_set_lamp") || strings.Contains(text, "haus_get") || strings.Contains(text, "s3cret") {
+	if _, text := d.send("/tools/upstreams/look", fields(h.URL)...); !strings.Contains(text, "Connected to home 1.0") ||
+		!strings.Contains(text, "haus_set_lamp") || strings.Contains(text, "haus_get") ||
+		strings.Contains(text, "s3cret") {
 		t.Errorf("the look says\n%s", text)
 	}
 	at, text := d.send("/tools/upstreams", fields("http://127.0.0.1:1/mcp")...)
-	if at != "/tools/upstreams" || !strings.Contains(text, "Nothing was saved") || !strings.Contains(text, `value="haus"`) || !strings.Contains(text, "get_*") || strings.Contains(text, "s3cret") {
+	if at != "/tools/upstreams" || !strings.Contains(text, "Nothing was saved") ||
+		!strings.Contains(text, `value="haus"`) || !strings.Contains(text, "get_*") ||
+		strings.Contains(text, "s3cret") {
 		t.Errorf("it goes to %s and says\n%s", at, text)
 	}
 	at, _ = d.send("/tools/upstreams", fields(h.URL)...)
@@ -186,16 +191,20 @@ func TestServerByPages(t *testing.T) {
 		t.Fatalf("it goes to %s", at)
 	}
 	text = d.until("/tools/upstreams/1", "See its tools")
-	if !strings.Contains(text, "connected") || !strings.Contains(text, "left out by your choice: 1 more") || strings.Contains(text, "s3cret") {
+	if !strings.Contains(text, "connected") || !strings.Contains(text, "left out by your choice: 1 more") ||
+		strings.Contains(text, "s3cret") {
 		t.Errorf("its page is\n%s", text)
 	}
-	if _, text = d.send("/tools/haus_set_lamp/call", "arg.room", "study", "arg.level", "40"); !strings.Contains(text, "The lamp in study is at 40.") {
+	if _, text = d.send("/tools/haus_set_lamp/call", "arg.room", "study", "arg.level", "40"); !strings.Contains(text,
+		"The lamp in study is at 40.") {
 		t.Errorf("the lamp says\n%s", text)
 	}
-	if text = d.open("/tools/upstreams/1/edit"); strings.Contains(text, "s3cret") || !strings.Contains(text, "One is kept") || !strings.Contains(text, "get_*") {
+	if text = d.open("/tools/upstreams/1/edit"); strings.Contains(text, "s3cret") ||
+		!strings.Contains(text, "One is kept") || !strings.Contains(text, "get_*") {
 		t.Errorf("its form is\n%s", text)
 	}
-	if at, _ = d.send("/tools/upstreams/1/change", "url", h.URL, "deny", "", "timeout", "30"); at != "/tools/upstreams/1" {
+	if at, _ = d.send("/tools/upstreams/1/change", "url", h.URL, "deny", "", "timeout",
+		"30"); at != "/tools/upstreams/1" {
 		t.Errorf("it goes to %s", at)
 	}
 	d.until("/tools?q=haus", "haus_get_temperature")
@@ -205,17 +214,19 @@ func TestServerByPages(t *testing.T) {
 	}
 	if s, err := d.base.ReadUpstream(u[0]); err != nil {
 		t.Error(err)
-	} else if text, _ := json.Marshal(s); !strings.Contains(string(text), "s3cret-token") || !strings.Contains(string(text), `"30s"`) {
+	} else if text, _ := json.Marshal(s); !strings.Contains(string(text), "s3cret-token") ||
+		!strings.Contains(string(text), `"30s"`) {
 		t.Errorf("its settings are %s", text)
 	}
-	if at, text = d.send("/tools/upstreams/1/change", "url", h.URL, "concurrent", "many"); !strings.Contains(text, "no whole number") {
+	if at, text = d.send("/tools/upstreams/1/change", "url", h.URL, "concurrent", "many"); !strings.Contains(text,
+		"no whole number") {
 		t.Errorf("at %s it says\n%s", at, text)
 	}
 	if at, _ = d.send("/tools/upstreams/1/remove"); at != "/tools/upstreams" {
 		t.Errorf("it goes to %s", at)
 	}
 	d.until("/tools?q=haus", "No tool fits")
-	// One that connects to here.
+	// One that connects to us.
 	_, text = d.send("/tools/upstreams", "way", "endpoint", "name", "robot")
 	robot, err := sim.Dial(t.Context(), d.find(`<code id="endpoint">(ws://[^<]+)</code>`, text))
 	if err != nil {
@@ -232,14 +243,15 @@ func TestServerByPages(t *testing.T) {
 	<-robot.Done()
 }
 
-// A node is let in, allowed its commands, told one, and taken out by its pages.
+// A node is paired, allowed its commands, sent one, and removed in the console.
 func TestNodeByPages(t *testing.T) {
 	d := newDesk(t, map[string]string{"nodes.approve_local": "false", "nodes.deny": "system.run"})
 	me := wire.NewIdentity()
 	n := nodes.NewNode(nodes.Options{
-		URL: "ws" + strings.TrimPrefix(d.url, "http"), Token: d.key, Identity: me, Name: "Study", RetryFirst: 10 * time.Millisecond, RetryLast: 50 * time.Millisecond,
+		URL: "ws" + strings.TrimPrefix(d.url, "http"), Token: d.key, Identity: me,
+		Name: "Study", MinBackoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
 		Commands: []string{"system.which", "system.run", "camera.snap"},
-		Handle: func(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+		Handler: func(_ context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 			if string(params) != `{"bins":["git"]}` {
 				return nil, nodes.Fail("INVALID", "which bins?")
 			}
@@ -248,7 +260,8 @@ func TestNodeByPages(t *testing.T) {
 	})
 	defer n.Close()
 	text := d.until("/gateway", "wants to connect, as node")
-	if !strings.Contains(text, "Study") || !strings.Contains(text, "openclaw node run --host 127.0.0.1") || !strings.Contains(text, "system.run") {
+	if !strings.Contains(text, "Study") || !strings.Contains(text, "openclaw node run --host 127.0.0.1") ||
+		!strings.Contains(text, "system.run") {
 		t.Errorf("the gateway is\n%s", text)
 	}
 	approve := `action="(/gateway/pairs/[^"]+/approve)"`
@@ -258,7 +271,8 @@ func TestNodeByPages(t *testing.T) {
 	if !strings.Contains(text, page) || !strings.Contains(text, "<code>system.which</code>") {
 		t.Errorf("the gateway is\n%s", text)
 	}
-	if waits := d.open(page); !strings.Contains(waits, "waits for your approval") || !strings.Contains(waits, "There is no command that can be called yet") {
+	if waits := d.open(page); !strings.Contains(waits, "waits for your approval") ||
+		!strings.Contains(waits, "There is no command that can be called yet") {
 		t.Errorf("as long as nothing is approved it is\n%s", waits)
 	}
 	if strings.Contains(text, "wants to connect, as node") {
@@ -271,15 +285,18 @@ func TestNodeByPages(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if _, text = d.send(page+"/invoke", "command", "system.which", "params", `{"bins":["git"]}`); !strings.Contains(text, "/usr/bin/git") {
+	if _, text = d.send(page+"/invoke", "command", "system.which", "params",
+		`{"bins":["git"]}`); !strings.Contains(text, "/usr/bin/git") {
 		t.Errorf("what came is\n%s", text)
 	}
 	for params, want := range map[string]string{"{": "The parameters are no JSON", "{}": "which bins?"} {
-		if _, text = d.send(page+"/invoke", "command", "system.which", "params", params); !strings.Contains(text, want) {
+		if _, text = d.send(page+"/invoke", "command", "system.which", "params", params); !strings.Contains(text,
+			want) {
 			t.Errorf("%s: %q is not in\n%s", params, want, text)
 		}
 	}
-	if _, text = d.send(page+"/invoke", "command", "camera.snap"); !strings.Contains(text, "camera.snap") || !strings.Contains(text, `role="alert"`) {
+	if _, text = d.send(page+"/invoke", "command", "camera.snap"); !strings.Contains(text, "camera.snap") ||
+		!strings.Contains(text, `role="alert"`) {
 		t.Errorf("what is refused is\n%s", text)
 	}
 	if _, text = d.send(page+"/rename", "name", "Attic"); !strings.Contains(text, "<h1>Attic</h1>") {
@@ -293,14 +310,15 @@ func TestNodeByPages(t *testing.T) {
 	}
 }
 
-// The same is there for programs, in JSON.
+// Programs can do the same through the JSON API.
 func TestServerByAPI(t *testing.T) {
 	d, h := newDesk(t, nil), home(t)
 	p, err := d.base.Store.People.ByName(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, key, err := d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: p.ID, Name: "operator", Scopes: []string{account.ScopeOperator}})
+	_, key, err := d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: p.ID,
+		Name: "operator", Scopes: []string{account.ScopeOperator}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,25 +346,32 @@ func TestServerByAPI(t *testing.T) {
 	}
 	var found struct {
 		Tools   []string
-		Trouble string
+		Problem string
 	}
-	ask(http.MethodPost, "/api/v1/upstreams/check", `{"name":"haus","kind":"mcp","settings":{"url":"`+h.URL+`"}}`, http.StatusOK, &found)
-	if len(found.Tools) != 3 || found.Trouble != "" {
+	ask(http.MethodPost, "/api/v1/upstreams/check", `{"name":"haus","kind":"mcp","settings":{"url":"`+h.URL+`"}}`,
+		http.StatusOK, &found)
+	if len(found.Tools) != 3 || found.Problem != "" {
 		t.Errorf("%+v", found)
 	}
-	ask(http.MethodPost, "/api/v1/upstreams/check", `{"name":"haus","kind":"mcp","settings":{"url":"http://127.0.0.1:1"}}`, http.StatusOK, &found)
-	if !strings.Contains(found.Trouble, "Nothing listens") {
+	ask(http.MethodPost, "/api/v1/upstreams/check",
+		`{"name":"haus","kind":"mcp","settings":{"url":"http://127.0.0.1:1"}}`, http.StatusOK, &found)
+	if !strings.Contains(found.Problem, "Nothing listens") {
 		t.Errorf("%+v", found)
 	}
-	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"url":"http://127.0.0.1:1"}}`, http.StatusServiceUnavailable, nil)
-	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"command":"true"}}`, http.StatusForbidden, nil)
-	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"url":7}}`, http.StatusBadRequest, nil)
+	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"url":"http://127.0.0.1:1"}}`,
+		http.StatusServiceUnavailable, nil)
+	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"command":"true"}}`,
+		http.StatusForbidden, nil)
+	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"url":7}}`,
+		http.StatusBadRequest, nil)
 	var added struct{ ID int64 }
-	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"url":"`+h.URL+`","token":"s3cret-token"}}`, http.StatusOK, &added)
+	ask(http.MethodPost, "/api/v1/upstreams", `{"name":"haus","kind":"mcp","settings":{"url":"`+h.URL+
+		`","token":"s3cret-token"}}`, http.StatusOK, &added)
 	if added.ID != 1 {
 		t.Fatalf("%+v", added)
 	}
-	if text := ask(http.MethodGet, "/api/v1/upstreams/1", "", http.StatusOK, nil); strings.Contains(text, "s3cret") || !strings.Contains(text, `"url":"`+h.URL) {
+	if text := ask(http.MethodGet, "/api/v1/upstreams/1", "", http.StatusOK, nil); strings.Contains(text, "s3cret") ||
+		!strings.Contains(text, `"url":"`+h.URL) {
 		t.Error(text)
 	}
 	ask(http.MethodPatch, "/api/v1/upstreams/1", `{"settings":{"deny":["reset"]}}`, http.StatusOK, nil)
@@ -356,10 +381,12 @@ func TestServerByAPI(t *testing.T) {
 	if decided.Matches != 2 {
 		t.Errorf("%+v", decided)
 	}
-	if text := ask(http.MethodGet, "/api/v1/rules", "", http.StatusOK, nil); !strings.Contains(text, `"haus_*"`) || !strings.Contains(text, `"owner_name":"ada"`) {
+	if text := ask(http.MethodGet, "/api/v1/rules", "", http.StatusOK, nil); !strings.Contains(text, `"haus_*"`) ||
+		!strings.Contains(text, `"owner_name":"ada"`) {
 		t.Error(text)
 	}
-	if text := ask(http.MethodGet, "/api/v1/tools?name=haus_set_lamp", "", http.StatusOK, nil); !strings.Contains(text, `"state":"denied"`) {
+	if text := ask(http.MethodGet, "/api/v1/tools?name=haus_set_lamp", "", http.StatusOK, nil); !strings.Contains(text,
+		`"state":"denied"`) {
 		t.Error(text)
 	}
 	ask(http.MethodPost, "/api/v1/tools/haus_*/rule", `{"rule":""}`, http.StatusOK, nil)

@@ -8,16 +8,17 @@ import (
 	"patchbay/internal/store"
 )
 
-// purgeEvery is how often old rows are deleted.
+// purgeEvery is how often old records are deleted.
 const purgeEvery = 10 * time.Minute
 
-// purge deletes what is old, until ctx ends.
+// purge deletes old records until ctx ends.
 func purge(ctx context.Context, b *Base, trash func(context.Context) (int, error), log *slog.Logger) error {
 	tick := time.NewTicker(purgeEvery)
 	defer tick.Stop()
 	for {
 		now := time.Now()
-		n, err := b.Store.Purge(ctx, store.Limits{Traces: now.Add(-b.Config.Trace.Keep), Exchanges: now.Add(-b.Config.History.Keep), Calls: now.Add(-b.Config.Audit.Keep), Now: now})
+		n, err := b.Store.Purge(ctx, store.Limits{Traces: now.Add(-b.Config.Trace.Keep),
+			Exchanges: now.Add(-b.Config.History.Keep), Calls: now.Add(-b.Config.Audit.Keep), Now: now})
 		if err == nil {
 			var points int
 			points, err = trash(ctx)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/learn/remind"
@@ -19,29 +19,29 @@ import (
 	"patchbay/internal/talk"
 )
 
-// quizOn lets people review by talking to their bots.
-func quizOn(hub *board.Board, s *learn.Service, b *Base, log *slog.Logger) {
+// registerQuiz lets people review by talking to their bots.
+func registerQuiz(h *hub.Hub, s *learn.Service, b *Base, log *slog.Logger) {
 	q := quiz.New(quiz.Options{
 		Service: s, Store: b.Store, Logger: log,
 		Shared: func(bot store.Bot) bool {
-			var o account.Openness
-			err := hub.Registry.Settings(bot, &o)
+			var o account.Audience
+			err := h.Registry.Settings(bot, &o)
 			return err != nil || o.Shared
 		},
 		Allowed: func(ctx context.Context, bot store.Bot, turn *talk.Turn) bool {
-			return keyLearns(hub, bot, turn) && mayLearn(ctx, b, bot, turn)
+			return keyAllowsLearn(h, bot, turn) && canLearn(ctx, b, bot, turn)
 		},
 	})
-	hub.Interpose("learn", q.Interpose)
+	h.Intercept("learn", q.Intercept)
 }
 
-// keyLearns reports whether the key by which is asked may do by tools what Learn does when
-// it listens: give questions with their answers, take reviews, and keep new points.
-func keyLearns(hub *board.Board, bot store.Bot, turn *talk.Turn) bool {
-	if turn.Alone || turn.Bound == "" {
-		return !turn.Alone
+// keyAllowsLearn reports whether the key of a turn allows the tools that correspond to the quiz: to
+// get questions and answers, to submit reviews, and to create points.
+func keyAllowsLearn(h *hub.Hub, bot store.Bot, turn *talk.Turn) bool {
+	if turn.BotOnly || turn.KeyRules == "" {
+		return !turn.BotOnly
 	}
-	v, err := hub.View(bot.Owner, board.Join("", turn.Bound))
+	v, err := h.View(bot.Owner, hub.JoinRules("", turn.KeyRules))
 	if err != nil {
 		return false
 	}
@@ -53,11 +53,10 @@ func keyLearns(hub *board.Board, bot store.Bot, turn *talk.Turn) bool {
 	return true
 }
 
-// mayLearn says whether whoever asks may see the points of a bot's owner. Glasses
-// may if they are bound to the bot: the owner has seen to that. Those that come in
-// with nothing but a key may be anybody's who uses the same agent, so that the
-// owner has to say so.
-func mayLearn(ctx context.Context, b *Base, bot store.Bot, turn *talk.Turn) bool {
+// canLearn reports whether the person who asks may see the points of a bot's owner. Glasses may if
+// they are bound to the bot, which required the owner's consent. Glasses that have only a key may
+// belong to anybody who uses the same agent, so the owner has to allow them.
+func canLearn(ctx context.Context, b *Base, bot store.Bot, turn *talk.Turn) bool {
 	w, glasses := quiz.Wearer(turn)
 	if !glasses {
 		return true
@@ -70,10 +69,11 @@ func mayLearn(ctx context.Context, b *Base, bot store.Bot, turn *talk.Turn) bool
 	return err == nil && bound.Bot == bot.Number
 }
 
-// remindersOf are the ways to people who want to be reminded. Addresses of webhooks
-// are anybody's, so that they go by the guarded way.
-func remindersOf(b *Base, s *learn.Service, glasses *rokid.Door, dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) remind.Options {
-	return remind.Options{Store: b.Store, Service: s, Logger: log, Ways: remind.Ways{
+// remindersOf returns the channels of reminders. Webhooks use the guarded dialer, because people
+// choose their addresses.
+func remindersOf(b *Base, s *learn.Service, glasses *rokid.Handler,
+	dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) remind.Options {
+	return remind.Options{Store: b.Store, Service: s, Logger: log, Senders: remind.Senders{
 		"webhook": remind.Webhook(&http.Client{Transport: &http.Transport{DialContext: dial}}),
 		"glasses": func(ctx context.Context, person string, m remind.Message) error {
 			return pushReminder(ctx, b, glasses, person, m)
@@ -84,7 +84,7 @@ func remindersOf(b *Base, s *learn.Service, glasses *rokid.Door, dial func(conte
 var errNoGlasses = errors.New("no glasses can be reached: they must be bound to a bot that has a push_key and is not shared")
 
 // pushReminder shows a reminder on all glasses that are bound to a person's bots.
-func pushReminder(ctx context.Context, b *Base, glasses *rokid.Door, person string, m remind.Message) error {
+func pushReminder(ctx context.Context, b *Base, glasses *rokid.Handler, person string, m remind.Message) error {
 	bots, err := b.Store.Bots.ByOwner(ctx, person)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func pushReminder(ctx context.Context, b *Base, glasses *rokid.Door, person stri
 	var errs []error
 	reached := false
 	for _, bot := range bots {
-		var o account.Openness
+		var o account.Audience
 		if err := b.Registry.Settings(bot, &o); err != nil || o.Shared {
 			continue
 		}
@@ -101,7 +101,8 @@ func pushReminder(ctx context.Context, b *Base, glasses *rokid.Door, person stri
 			return err
 		}
 		for _, w := range bound {
-			err := glasses.Push(ctx, bot, rokid.Notice{ID: m.ID + "-" + w.UserID, UserID: w.UserID, AgentID: w.AgentID, Text: m.Text, Lang: m.Lang})
+			err := glasses.Push(ctx, bot, rokid.Notice{ID: m.ID + "-" + w.UserID, UserID: w.UserID, AgentID: w.AgentID,
+				Text: m.Text, Lang: m.Lang})
 			reached = reached || err == nil
 			if err != nil && !errors.Is(err, rokid.ErrNoPushKey) {
 				errs = append(errs, err)
@@ -114,9 +115,9 @@ func pushReminder(ctx context.Context, b *Base, glasses *rokid.Door, person stri
 	return errors.Join(errs...)
 }
 
-// calendar is GET /api/v1/learn/calendar.ics: what is due on the coming days, for
-// calendar programs to subscribe to. They know names and passwords better than
-// bearer tokens, so the key may come as a password too.
+// calendar serves GET /api/v1/learn/calendar.ics: the reviews due on the coming days, for calendar
+// programs to subscribe to. The key may also come as the password of Basic authentication, which
+// calendar programs support better than bearer tokens.
 func (f *learnFiles) calendar(w http.ResponseWriter, r *http.Request) {
 	if _, password, ok := r.BasicAuth(); ok {
 		r.Header.Set("Authorization", "Bearer "+password)
@@ -130,7 +131,7 @@ func (f *learnFiles) calendar(w http.ResponseWriter, r *http.Request) {
 	if p, err := f.service.Store.People.ByID(r.Context(), person); err == nil {
 		lang = talk.ParseLang(p.Lang, talk.Chinese)
 	}
-	feed, err := remind.FeedOf(r.Context(), f.service, person, lang)
+	feed, err := remind.NewFeed(r.Context(), f.service, person, lang)
 	if err != nil {
 		f.failed(w, r, fmt.Errorf("look ahead: %w", err))
 		return

@@ -10,18 +10,18 @@ import (
 	"patchbay/internal/plug/mcp"
 )
 
-// relay lets the MCP doors of several instances work as one.
+// relay connects the MCP servers of several instances.
 type relay struct{ bus *bus.Bus }
 
-// relayOn is a relay over the bus, or nil if no other instance can be on it.
-func relayOn(b *bus.Bus) mcp.Relay {
-	if b.Alone() {
+// newRelay returns a relay over the bus, or nil if there can be no other instances on it.
+func newRelay(b *bus.Bus) mcp.Relay {
+	if b.IsStandalone() {
 		return nil
 	}
 	return relay{b}
 }
 
-// relayFlush bounds the wait until the bus knows of something that is served.
+// relayFlush is the timeout until the bus has registered a subscription.
 const relayFlush = time.Second
 
 const (
@@ -32,13 +32,13 @@ const (
 // Serve implements [mcp.Relay].
 func (r relay) Serve(name string, handle func([]byte) []byte) (func(), error) {
 	sub, err := r.bus.Subscribe(relayPrefix+name, func(m *nats.Msg) {
-		r.bus.Respond(m, handle(m.Data)) //nolint:errcheck // the asker finds out by itself
+		r.bus.Respond(m, handle(m.Data)) //nolint:errcheck // the requester times out
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := r.bus.FlushTimeout(relayFlush); err != nil {
-		sub.Unsubscribe() //nolint:errcheck // the first error is the one that counts
+		sub.Unsubscribe() //nolint:errcheck // the first error is returned
 		return nil, err
 	}
 	return func() {
@@ -46,8 +46,8 @@ func (r relay) Serve(name string, handle func([]byte) []byte) (func(), error) {
 	}, nil
 }
 
-// Ask implements [mcp.Relay].
-func (r relay) Ask(ctx context.Context, name string, data []byte) ([]byte, error) {
+// Request implements [mcp.Relay].
+func (r relay) Request(ctx context.Context, name string, data []byte) ([]byte, error) {
 	m, err := r.bus.Request(ctx, relayPrefix+name, data)
 	if err != nil {
 		return nil, err
@@ -55,14 +55,14 @@ func (r relay) Ask(ctx context.Context, name string, data []byte) ([]byte, error
 	return m.Data, nil
 }
 
-// Tell implements [mcp.Relay].
-func (r relay) Tell(data []byte) error {
-	tell, _ := tellsOthers(r.bus, tellSubject)
+// Broadcast implements [mcp.Relay].
+func (r relay) Broadcast(data []byte) error {
+	tell, _ := broadcaster(r.bus, tellSubject)
 	return tell(data)
 }
 
-// Hear implements [mcp.Relay].
-func (r relay) Hear(handle func([]byte)) error {
-	_, hear := tellsOthers(r.bus, tellSubject)
+// Subscribe implements [mcp.Relay].
+func (r relay) Subscribe(handle func([]byte)) error {
+	_, hear := broadcaster(r.bus, tellSubject)
 	return hear(handle)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	plugins "patchbay/internal/plug/eyeclaw/sim"
 	homes "patchbay/internal/plug/mcp/sim"
 	nodes "patchbay/internal/plug/openclaw/sim"
@@ -32,18 +32,21 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// cutOff is within what time nothing of somebody's may be connected any more who was
-// removed: the longest are streams of browsers, which are looked at every 20 seconds.
+// cutOff is the time within which all connections of a removed person have to end. Streams of
+// browsers take longest: they are checked every 20 seconds.
 const cutOff = 40 * time.Second
 
-// A member is removed while everything of theirs is connected, and a question and a call
-// of theirs are under way: all of it is cut off, nothing lets them in again, and the
-// database knows nothing of them but that they were removed.
+// A member is removed while everything of theirs is connected, and a question and a call are
+// active: all of it ends, nothing gives them access again, and the database keeps nothing of them
+// but the record of the removal.
 func TestRemovedWhileConnected(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		d := newDesk(t, map[string]string{"database.url": o.URL, "nodes.approve_local": "true", "nodes.allow": "kitchen.wait", "trace.content": "true", "lingzhu.push_url": "", "fetch.private_hosts": "127.0.0.1"})
+		d := newDesk(t, map[string]string{"database.url": o.URL, "nodes.approve_local": "true",
+			"nodes.allow": "kitchen.wait", "trace.content": "true", "lingzhu.push_url": "",
+			"fetch.private_hosts": "127.0.0.1"})
 		m := newMember(d)
-		if at, text := d.send("/settings/people/"+m.ID+"/remove", "name", m.Name); !strings.HasPrefix(at, "/settings/people") || strings.Contains(text, m.Name+"</h1>") {
+		if at, text := d.send("/settings/people/"+m.ID+"/remove", "name", m.Name); !strings.HasPrefix(at,
+			"/settings/people") || strings.Contains(text, m.Name+"</h1>") {
 			t.Fatalf("at %s there is\n%s", at, text)
 		}
 		m.cutOff()
@@ -51,11 +54,11 @@ func TestRemovedWhileConnected(t *testing.T) {
 		if o.URL == "" {
 			o.Folder = d.folder
 		}
-		d.stop() // what is written last is written by now
+		d.stop() // the last writes are done by now
 		for table, rows := range storetest.Rows(t, o) {
 			for _, row := range rows {
-				if table == "acts" && strings.Contains(row, "person.removed") {
-					continue // what was done is kept
+				if table == "admin_events" && strings.Contains(row, "person.removed") {
+					continue // the record of admin events stays
 				}
 				for what, of := range m.known {
 					if strings.Contains(row, of) {
@@ -67,19 +70,19 @@ func TestRemovedWhileConnected(t *testing.T) {
 	})
 }
 
-// member is somebody with one of everything, which is connected.
+// member is a person with one of everything, connected.
 type member struct {
 	store.Person
 	d       *desk
-	known   map[string]string // what only they have, as rows have it
+	known   map[string]string // values in records that only this member has
 	key     string            // for programs and glasses
 	cookie  string
 	glasses *sim.Glasses
-	board   *boards.Board
+	hub     *boards.Board
 	node    *nodes.Node
 	home    string // the address for their tool server
 
-	// ends are what has to end, by name.
+	// ends has the channels of everything that has to end, by name.
 	ends map[string]<-chan error
 }
 
@@ -97,23 +100,27 @@ func newMember(d *desk) *member {
 	m.Person, err = b.Accounts.AddPerson(ctx, "mira-zq8", account.RoleMember, "en", "battery staple")
 	must(err)
 	m.known = map[string]string{"person": m.ID, "name": m.Name, "words": "zq8 words"}
-	k, key, err := b.Accounts.AddKey(ctx, account.NewKey{Person: m.ID, Name: "all", Scopes: []string{account.ScopeMCP, account.ScopeNode, account.ScopeLingzhu, account.ScopeOperator}})
+	k, key, err := b.Accounts.AddKey(ctx, account.NewKey{Person: m.ID,
+		Name: "all", Scopes: []string{account.ScopeMCP, account.ScopeNode, account.ScopeLingzhu,
+			account.ScopeOperator}})
 	must(err)
 	m.key, m.known["key"] = key, k.ID
 	m.cookie, err = b.Accounts.Admit(ctx, m.Person, account.Browser{Agent: "of zq8"})
 	must(err)
 
-	// A question that nobody answers.
+	// A question that stays unanswered.
 	asked := make(chan struct{}, 9)
 	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) //nolint:errcheck // it is not read
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // discarded
 		asked <- struct{}{}
 		<-r.Context().Done()
 	}))
 	t.Cleanup(model.Close)
-	bot, _, err := b.Registry.Add(ctx, board.NewBot{Owner: m.ID, Name: "thinker", Kind: "openai", Set: map[string]string{"base_url": model.URL, "model": "m"}})
+	bot, _, err := b.Registry.Add(ctx, hub.NewBot{Owner: m.ID,
+		Name: "thinker", Kind: "openai", Set: map[string]string{"base_url": model.URL, "model": "m"}})
 	must(err)
-	m.glasses = sim.New(sim.Options{URL: d.url + "/sse/rokid", Key: key, UserID: "wearer-zq8", AgentID: fmt.Sprint(bot.Number), Lang: "en-US"})
+	m.glasses = sim.New(sim.Options{URL: d.url + "/sse/rokid", Key: key,
+		UserID: "wearer-zq8", AgentID: fmt.Sprint(bot.Number), Lang: "en-US"})
 	t.Cleanup(m.glasses.Close)
 	m.known["wearer"] = "wearer-zq8"
 	m.begins("question", func() error {
@@ -125,28 +132,31 @@ func newMember(d *desk) *member {
 	})
 	<-asked
 
-	// A voice board that somebody talks with.
-	m.board = boards.New(boards.Options{OTA: d.url + "/xiaozhi/ota/", Scale: 0.01, Slack: time.Minute, Watch: func(e boards.Event) {
-		if e.Kind == boards.EventCode {
-			// The second code is of nobody's any more.
-			if _, err := b.Accounts.ApproveDevice(ctx, account.NewDevice{Person: m.ID, Code: e.Text, Name: "desk", Bot: bot.Number}); err != nil {
-				t.Logf("the board is not approved: %v", err)
+	// A voice board in a conversation.
+	m.hub = boards.New(boards.Options{OTA: d.url + "/xiaozhi/ota/", Scale: 0.01, Slack: time.Minute,
+		OnEvent: func(e boards.Event) {
+			if e.Kind == boards.EventCode {
+				// The second code no longer belongs to anybody.
+				if _, err := b.Accounts.ApproveDevice(ctx, account.NewDevice{Person: m.ID, Code: e.Text,
+					Name: "desk", Bot: bot.Number}); err != nil {
+					t.Logf("the board is not approved: %v", err)
+				}
 			}
-		}
-	}})
-	t.Cleanup(m.board.Close)
-	must(m.board.Boot(ctx))
-	must(m.board.Wake(ctx))
+		}})
+	t.Cleanup(m.hub.Close)
+	must(m.hub.Boot(ctx))
+	must(m.hub.Wake(ctx))
 	m.begins("conversation", func() error {
-		_, err := m.board.Await(ctx, func(v boards.View) bool { return v.SessionID == "" })
+		_, err := m.hub.Await(ctx, func(v boards.View) bool { return v.SessionID == "" })
 		return err
 	})
 
-	// A node, and a program that has it do something for a long time.
+	// A node, and a program that runs a long command on it.
 	began := make(chan struct{}, 1)
 	m.node = nodes.NewNode(nodes.Options{
-		URL: "ws" + strings.TrimPrefix(d.url, "http"), Token: key, Name: "zq8 node", Commands: []string{"kitchen.wait"}, RetryFirst: 10 * time.Millisecond, RetryLast: 200 * time.Millisecond,
-		Handle: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		URL: "ws" + strings.TrimPrefix(d.url, "http"), Token: key, Name: "zq8 node", Commands: []string{"kitchen.wait"},
+		MinBackoff: 10 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
+		Handler: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			began <- struct{}{}
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -154,7 +164,7 @@ func newMember(d *desk) *member {
 	})
 	t.Cleanup(m.node.Close)
 	m.known["node"] = m.node.ID()
-	must(m.node.Connected(ctx))
+	must(m.node.AwaitConnected(ctx))
 	asks, err := b.Store.Peers.RequestOf(ctx, store.RequestSurface, m.node.ID(), time.Now())
 	must(err)
 	_, _, err = b.Store.Peers.Approve(ctx, store.PeerDecision{ID: asks.ID, Owner: m.ID, At: time.Now()})
@@ -162,10 +172,11 @@ func newMember(d *desk) *member {
 	m.begins("node", func() error {
 		return m.node.Await(ctx, func(s nodes.State) bool { return !s.Connected && s.Refused != nil })
 	})
-	operator, err := nodes.Dial(ctx, "ws"+strings.TrimPrefix(d.url, "http"), nodes.Operator(key, wire.ScopeRead, wire.ScopeWrite), nil, nil)
+	operator, err := nodes.Dial(ctx, "ws"+strings.TrimPrefix(d.url, "http"),
+		nodes.Operator(key, wire.ScopeRead, wire.ScopeWrite), nil, nil)
 	must(err)
 	t.Cleanup(operator.Cut)
-	m.begins("operator", func() error { <-operator.Gone(); return nil })
+	m.begins("operator", func() error { <-operator.Done(); return nil })
 
 	// A program with a session, which listens, and waits for the node.
 	session := m.session()
@@ -185,14 +196,15 @@ func newMember(d *desk) *member {
 		return name != ""
 	})
 	m.begins("call", func() error {
-		resp := m.stream(http.MethodPost, "/mcp", session, fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":%q,"arguments":{"say":"zq8 words"}}}`, name), "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+		resp := m.stream(http.MethodPost, "/mcp", session,
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":%q,"arguments":{"say":"zq8 words"}}}`, name), "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 		_, err := io.Copy(io.Discard, resp.Body)
 		return errIfLate(err)
 	})
 	<-began
 
-	// A plugin's bot, a tool server that connects to here, and an open page.
-	_, token, err := b.Registry.Add(ctx, board.NewBot{Owner: m.ID, Name: "lobster", Kind: "eyeclaw"})
+	// A plugin's bot, an inbound tool server, and an open page.
+	_, token, err := b.Registry.Add(ctx, hub.NewBot{Owner: m.ID, Name: "lobster", Kind: "eyeclaw"})
 	must(err)
 	here, gone := make(chan struct{}, 9), make(chan struct{}, 9)
 	plugin := plugins.New(plugins.Options{Server: d.url, Token: token, Watch: func(n plugins.Notice) {
@@ -226,7 +238,7 @@ func newMember(d *desk) *member {
 	return m
 }
 
-// errIfLate forgives a stream that is cut.
+// errIfLate ignores the error of a stream that was cut off.
 func errIfLate(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
@@ -234,14 +246,14 @@ func errIfLate(err error) error {
 	return nil
 }
 
-// begins has something run until it is cut off.
+// begins starts something that runs until it is cut off.
 func (m *member) begins(what string, f func() error) {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	m.ends[what] = done
 }
 
-// stream asks for something and does not wait for the end of it.
+// stream sends a request without waiting for the end of the response.
 func (m *member) stream(method, path, session, body string, headers ...string) *http.Response {
 	m.d.t.Helper()
 	req, err := http.NewRequestWithContext(m.d.t.Context(), method, m.d.url+path, strings.NewReader(body))
@@ -258,7 +270,8 @@ func (m *member) stream(method, path, session, body string, headers ...string) *
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := (&http.Client{Timeout: 2 * time.Minute, Transport: http.DefaultTransport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
+	resp, err := (&http.Client{Timeout: 2 * time.Minute, Transport: http.DefaultTransport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
 	if err != nil {
 		m.d.t.Errorf("%s %s: %v", method, path, err)
 		return &http.Response{Body: http.NoBody}
@@ -267,17 +280,19 @@ func (m *member) stream(method, path, session, body string, headers ...string) *
 	return resp
 }
 
-// session begins one of a program, and returns its id.
+// session starts an MCP session and returns its id.
 func (m *member) session() string {
 	m.d.t.Helper()
-	resp := m.rpc("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"zq8 program","version":"1"}}}`, nil)
+	resp := m.rpc("",
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"zq8 program","version":"1"}}}`, nil)
 	m.rpc(resp.Header.Get("Mcp-Session-Id"), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil)
 	return resp.Header.Get("Mcp-Session-Id")
 }
 
 func (m *member) rpc(session, body string, into any) *http.Response {
 	m.d.t.Helper()
-	resp := m.stream(http.MethodPost, "/mcp", session, body, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+	resp := m.stream(http.MethodPost, "/mcp", session, body, "Content-Type", "application/json", "Accept",
+		"application/json, text/event-stream")
 	text, err := io.ReadAll(resp.Body)
 	if err == nil && into != nil {
 		text = []byte(strings.TrimSpace(string(text)))
@@ -292,7 +307,7 @@ func (m *member) rpc(session, body string, into any) *http.Response {
 	return resp
 }
 
-// cutOff says that everything that ran has ended.
+// cutOff checks that everything has ended.
 func (m *member) cutOff() {
 	m.d.t.Helper()
 	began := time.Now()
@@ -318,7 +333,7 @@ func (m *member) cutOff() {
 	}
 }
 
-// shutOut says that nothing of theirs opens anything.
+// shutOut checks that none of the member's credentials is accepted.
 func (m *member) shutOut() {
 	m.d.t.Helper()
 	t := m.d.t
@@ -330,7 +345,8 @@ func (m *member) shutOut() {
 			t.Errorf("%s is answered with %s", path, resp.Status)
 		}
 	}
-	if resp := m.stream(http.MethodGet, "/bots", "", "", "Cookie", "patchbay="+m.cookie); resp.StatusCode != http.StatusSeeOther {
+	if resp := m.stream(http.MethodGet, "/bots", "", "", "Cookie",
+		"patchbay="+m.cookie); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("the browser is answered with %s", resp.Status)
 	}
 	if robot, err := homes.Dial(t.Context(), m.home); err == nil {
@@ -339,11 +355,12 @@ func (m *member) shutOut() {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := m.board.Ask(ctx, boards.GoodMorning()); err == nil {
+	if _, err := m.hub.Ask(ctx, boards.GoodMorning()); err == nil {
 		t.Error("the board is answered")
 	}
-	// It is somebody's who types in its code.
-	d, code, err := m.d.base.Accounts.DeviceSeen(t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: m.board.MAC(), Client: uuid.NewString(), At: time.Now()})
+	// The board belongs to whoever types in its code.
+	d, code, err := m.d.base.Accounts.DeviceSeen(t.Context(),
+		store.DeviceCall{Kind: "xiaozhi", Hardware: m.hub.MAC(), Client: uuid.NewString(), At: time.Now()})
 	if err != nil || d.Owner != "" || code == "" {
 		t.Errorf("the board is %+v, %v", d, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/plug/xiaozhi"
 )
 
-// doors are what answers at the addresses that routes lists.
-type doors struct {
+// handlers are the handlers that routes maps to paths.
+type handlers struct {
 	lingzhu, cable, media, api, metrics, ready http.Handler
 	endpoint, learnFiles                       http.Handler
 	mcp                                        *mcp.Server
@@ -21,14 +21,14 @@ type doors struct {
 	pages                                      *console.Server
 }
 
-// homePattern is the address of the console's first page.
+// homePattern is the pattern of the console's home page.
 const homePattern = "/{$}"
 
-// lingzhuPaths are where the platform of the glasses asks.
+// lingzhuPaths are the paths that the glasses' platform sends questions to.
 var lingzhuPaths = []string{"/sse/rokid", "/metis/agent/api/sse"}
 
-// routes is the whole outside surface, but for what [orGateway] adds.
-func routes(d doors) *http.ServeMux {
+// routes returns the handlers of all paths; [orGateway] handles WebSockets elsewhere.
+func routes(d handlers) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, path := range lingzhuPaths {
 		mux.Handle(path, d.lingzhu)
@@ -38,7 +38,7 @@ func routes(d doors) *http.ServeMux {
 	mux.Handle("/mcp", d.mcp)
 	mux.HandleFunc("GET /mcp/sse", d.mcp.ServeSSE)
 	mux.HandleFunc("POST /mcp/messages", d.mcp.ServeMessages)
-	mux.HandleFunc("GET /mcp_endpoint/call/", d.mcp.ServeSocket)
+	mux.HandleFunc("GET /mcp_endpoint/call/", d.mcp.ServeWebSocket)
 	mux.Handle("GET /mcp_endpoint/mcp", d.endpoint)
 	mux.Handle("GET /mcp_endpoint/mcp/{$}", d.endpoint)
 	mux.HandleFunc("GET /mcp/rokid/sse", d.mcp.ServeRokid)
@@ -65,9 +65,10 @@ func routes(d doors) *http.ServeMux {
 	return mux
 }
 
-// routes are where voice boards come to.
+// routes registers the paths of voice boards.
 func (v *voiceBoards) routes(mux *http.ServeMux) {
-	for _, path := range []string{xiaozhi.HomePath, strings.TrimSuffix(xiaozhi.HomePath, "/")} { // boards follow no redirect
+	// both forms, since boards follow no redirect
+	for _, path := range []string{xiaozhi.OTAPath, strings.TrimSuffix(xiaozhi.OTAPath, "/")} {
 		mux.Handle(path, v.home)
 	}
 	for _, path := range []string{xiaozhi.SocketPath, strings.TrimSuffix(xiaozhi.SocketPath, "/")} {
@@ -81,7 +82,7 @@ func (v *voiceBoards) routes(mux *http.ServeMux) {
 	}
 }
 
-// readiness says whether the server can do its work.
+// readiness responds whether the server is ready, and what is failing.
 func readiness(failing func(context.Context) []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		what, status := failing(r.Context()), http.StatusOK
@@ -95,19 +96,19 @@ func readiness(failing func(context.Context) []string) http.Handler {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(v) //nolint:errcheck // the caller has gone
+	json.NewEncoder(w).Encode(v) //nolint:errcheck // the client has disconnected
 }
 
-// byHTTPS reports whether the outside reaches the server by https.
+// byHTTPS reports whether the public address of the server is https.
 func byHTTPS(c *config.Config) bool { return strings.HasPrefix(c.PublicURL, "https://") }
 
-// onlyHTTPS has browsers come back by https alone (RFC 6797), if that is how they come.
+// onlyHTTPS tells browsers to use https only (RFC 6797) if the public address is https.
 func onlyHTTPS(c *config.Config, next http.Handler) http.Handler {
 	if !byHTTPS(c) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers believe it by https alone
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers ignore it over http
 		next.ServeHTTP(w, r)
 	})
 }

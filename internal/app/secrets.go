@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// secretsEvery is how often an instance looks whether the installation gets another
-	// secret.
+	// secretsEvery is the interval of polling for changes of the installation's secret.
 	secretsEvery = time.Second
-	// secretsSettle is how long a change is given to reach all instances.
+	// secretsSettle is how long a change may take to reach all instances.
 	secretsSettle = 4 * secretsEvery
-	// SecretLife is how long a secret holds after another has been put to use: boards and
-	// nodes come with what they were given before.
+	// SecretLife is how long a replaced secret stays valid, for the credentials that boards and
+	// nodes got before.
 	SecretLife = 30 * 24 * time.Hour
-	// secretWaits is how long a change of the secret that was broken off can be taken up.
+	// secretWaits is how long an interrupted rotation can be resumed.
 	secretWaits = 24 * time.Hour
 )
 
@@ -58,39 +57,39 @@ var (
 	errNoSecret      = sayNoSecret.Wrong()
 )
 
-// IsSecretWrong reports whether an error of [OpenBase] is about the secret, which is not
-// the one of the installation, or gone.
+// IsSecretWrong reports whether an error of [OpenBase] means that the secret is missing, or is not
+// that of the installation.
 func IsSecretWrong(err error) bool {
 	return errors.Is(err, errStrangeSecret) || errors.Is(err, errNoSecret)
 }
 
-// Secrets are the secrets of the installation, as the database has them. It is safe for
+// Secrets manages the secrets of the installation, as stored in the database. It is safe for
 // concurrent use.
 type Secrets struct {
 	Box *seal.Box
 
 	config *config.Config
 	db     *store.DB
-	own    *seal.Key // that is configured, or was in the folder at the start
+	own    *seal.Key // configured, or read from the data folder at the start
 	log    *slog.Logger
-	settle func(context.Context) error // waits until other instances know of a change
+	settle func(context.Context) error // waits until other instances have read a change
 
 	mu   sync.Mutex
-	last []store.Secret // as they were last read
+	last []store.Secret // as last read
 }
 
-// SecretState is how a secret of the installation is.
+// SecretState describes one secret of the installation.
 type SecretState struct {
 	ID   string    `json:"id"`
 	Made time.Time `json:"made_at"`
-	Used time.Time `json:"used_at,omitzero"` // since when it seals; zero: it waits
-	// Until is how long it holds; zero: it is the one in use, or waits.
+	Used time.Time `json:"used_at,omitzero"` // when it became the current one; zero: pending
+	// Until is when it expires; zero: it is the current one, or pending.
 	Until time.Time `json:"until,omitzero"`
-	// Own: it is the one that this instance starts with.
+	// Own is set for the secret that this instance starts with.
 	Own bool `json:"own"`
 }
 
-// ownSecret is the key that is configured, or that of the folder; nil if there is none.
+// ownSecret returns the configured key, or that of the data folder, or nil if there is none.
 func ownSecret(c *config.Config) (*seal.Key, error) {
 	secret := c.Secret
 	if secret == "" {
@@ -104,9 +103,10 @@ func ownSecret(c *config.Config) (*seal.Key, error) {
 	return seal.NewKey(secret)
 }
 
-// openSecrets opens the secrets of the installation with one of them. At the first start
-// that becomes the one of the installation; without any it is made.
-func openSecrets(ctx context.Context, c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger) (*Secrets, error) {
+// openSecrets opens the secrets of the installation with the given one. At the first start the
+// given one becomes the installation's; nil means that one is generated.
+func openSecrets(ctx context.Context, c *config.Config, db *store.DB, own *seal.Key,
+	log *slog.Logger) (*Secrets, error) {
 	there, err := db.Secrets.All(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func openSecrets(ctx context.Context, c *config.Config, db *store.DB, own *seal.
 	return s, err
 }
 
-// newSecrets makes a Secrets that has its own key; without one it is made in the folder.
+// newSecrets returns a Secrets with its own key. If own is nil it generates one in the data folder.
 func newSecrets(c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger) (*Secrets, error) {
 	if own == nil {
 		box, err := seal.Open(c.Data)
@@ -140,12 +140,12 @@ func newSecrets(c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger)
 	return s, nil
 }
 
-// adopt makes the own secret that of the installation, unless values were sealed with
-// another before there was such a table.
+// adopt makes the own secret that of the installation, unless the existing values were sealed with
+// another one, before the table of secrets existed.
 func (s *Secrets) adopt(ctx context.Context) error {
 	opened, strange := 0, 0
 	_, err := s.db.Secrets.EachSealed(ctx, func(text string) (string, bool) {
-		o, n := s.Box.Look(text)
+		o, n := s.Box.CountSealed(text)
 		opened, strange = opened+o, strange+n
 		return text, false
 	})
@@ -158,14 +158,14 @@ func (s *Secrets) adopt(ctx context.Context) error {
 	return s.take(ctx)
 }
 
-// take makes the own secret that of the installation.
+// take stores the own secret as that of the installation.
 func (s *Secrets) take(ctx context.Context) error {
 	now := time.Now()
-	return s.db.Secrets.Adopt(ctx, s.own.MAC("installation")[:16], store.Secret{ID: s.own.ID, By: s.own.ID, Sealed: s.own.Wrap(s.own), Made: now, Used: now})
+	return s.db.Secrets.Adopt(ctx, s.own.MAC("installation")[:16],
+		store.Secret{ID: s.own.ID, SealedBy: s.own.ID, Sealed: s.own.Wrap(s.own), Made: now, Used: now})
 }
 
-// refresh takes up what the database says, and reports whether another key seals now
-// than before.
+// refresh reads the secrets from the database, and reports whether the current key has changed.
 func (s *Secrets) refresh(ctx context.Context) (changed bool, err error) {
 	list, err := s.db.Secrets.All(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *Secrets) refresh(ctx context.Context) (changed bool, err error) {
 	for more := true; more; {
 		more = false
 		for _, x := range list {
-			by := have[x.By]
+			by := have[x.SealedBy]
 			if by == nil || have[x.ID] != nil {
 				continue
 			}
@@ -204,20 +204,19 @@ func (s *Secrets) refresh(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return false, errStrangeSecret // somebody has emptied the table under our feet
+		return false, errStrangeSecret // the table was emptied while the server runs
 	}
 	changed = keys[0].ID != s.Box.Key().ID
-	s.Box.Set(keys...)
+	s.Box.SetKeys(keys...)
 	s.last = list
 	return changed, nil
 }
 
-// Run takes up changes of the secret until ctx ends, and drops old ones when their time
-// is over.
+// Run applies changes of the secret until ctx ends, and drops expired secrets.
 func (s *Secrets) Run(ctx context.Context) error {
 	tick := time.NewTicker(secretsEvery)
 	defer tick.Stop()
-	todo, failing := true, false // at the start something may have been left undone
+	todo, failing := true, false // at the start something may be unfinished
 	for {
 		changed, err := s.refresh(ctx)
 		todo = todo || changed
@@ -233,7 +232,8 @@ func (s *Secrets) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil && !failing {
-			s.log.Error("a change of the installation's secret could not be looked for, or not be followed", "error", err)
+			s.log.Error("a change of the installation's secret could not be looked for, or not be followed",
+				"error", err)
 		}
 		failing = err != nil
 		select {
@@ -244,7 +244,7 @@ func (s *Secrets) Run(ctx context.Context) error {
 	}
 }
 
-// follow does what has to be done once another secret is in use.
+// follow writes the secret file and reseals values after the current secret has changed.
 func (s *Secrets) follow(ctx context.Context) error {
 	if err := s.writeFile(); err != nil {
 		return err
@@ -253,8 +253,8 @@ func (s *Secrets) follow(ctx context.Context) error {
 	return err
 }
 
-// expire drops what holds no more. Before an instance that starts with an old secret
-// could not start any more, it is left to [Secrets.Forget].
+// expire drops expired secrets. It keeps them if this instance is configured with an old one and
+// could not start without it; see [Secrets.Forget].
 func (s *Secrets) expire(ctx context.Context) error {
 	list, now := s.State(), time.Now()
 	if len(list) < 2 || !list[0].Own {
@@ -269,8 +269,7 @@ func (s *Secrets) expire(ctx context.Context) error {
 	return s.Forget(ctx)
 }
 
-// State tells the secrets of the installation as they were last read, the one in use
-// first.
+// State returns the secrets of the installation as last read, the current one first.
 func (s *Secrets) State() []SecretState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,10 +287,10 @@ func (s *Secrets) State() []SecretState {
 	return out
 }
 
-// Rotate gives the installation another secret: all instances learn it, then it is put to
-// use, then everything is sealed with it. What was broken off is taken up again by the
-// next Rotate. Next is the new one; nil: one is made. It returns how many values of the
-// database it has sealed anew itself; others may have been faster.
+// Rotate gives the installation another secret: it waits until all instances have read it, makes it
+// the current one, and reseals everything with it. An interrupted rotation is resumed by the next
+// Rotate. A nil next means that a secret is generated. It returns how many values this call
+// resealed; other instances may have resealed some.
 func (s *Secrets) Rotate(ctx context.Context, next *seal.Key) (resealed int, err error) {
 	if _, err := s.refresh(ctx); err != nil {
 		return 0, err
@@ -303,7 +302,7 @@ func (s *Secrets) Rotate(ctx context.Context, next *seal.Key) (resealed int, err
 	if err := s.wait(ctx); err != nil {
 		return 0, err
 	}
-	// Somebody else may have taken up the same change.
+	// Another process may have resumed the same rotation.
 	if err := s.db.Secrets.Use(ctx, id, time.Now()); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
 	}
@@ -319,7 +318,7 @@ func (s *Secrets) Rotate(ctx context.Context, next *seal.Key) (resealed int, err
 	return s.reseal(ctx)
 }
 
-// begin keeps a new secret that waits, or finds the one that waits already.
+// begin stores a new pending secret, or returns the one that is pending already.
 func (s *Secrets) begin(ctx context.Context, next *seal.Key) (id string, err error) {
 	for _, x := range s.State() {
 		switch {
@@ -332,20 +331,20 @@ func (s *Secrets) begin(ctx context.Context, next *seal.Key) (id string, err err
 		}
 	}
 	if next == nil {
-		if next, err = seal.NewKey(seal.Secret()); err != nil {
+		if next, err = seal.NewKey(seal.NewSecret()); err != nil {
 			return "", err
 		}
 	}
 	now, used := time.Now(), s.State()[0].Used
 	current := s.Box.Key()
-	// Whoever starts with the old one finds the new one, and the other way round.
+	// An instance that starts with either secret can unwrap the other one.
 	return next.ID, s.db.Secrets.Add(ctx,
-		store.Secret{ID: next.ID, By: next.ID, Sealed: next.Wrap(next), Made: now},
-		store.Secret{ID: next.ID, By: current.ID, Sealed: current.Wrap(next), Made: now},
-		store.Secret{ID: current.ID, By: next.ID, Sealed: next.Wrap(current), Made: now, Used: used})
+		store.Secret{ID: next.ID, SealedBy: next.ID, Sealed: next.Wrap(next), Made: now},
+		store.Secret{ID: next.ID, SealedBy: current.ID, Sealed: current.Wrap(next), Made: now},
+		store.Secret{ID: current.ID, SealedBy: next.ID, Sealed: next.Wrap(current), Made: now, Used: used})
 }
 
-// wait gives other instances the time to take a change up, if there may be any.
+// wait gives other instances time to read a change, if there may be any.
 func (s *Secrets) wait(ctx context.Context) error {
 	if _, err := s.refresh(ctx); err != nil {
 		return err
@@ -367,7 +366,7 @@ func settle(ctx context.Context) error {
 	}
 }
 
-// reseal seals with the key in use what another has sealed.
+// reseal seals with the current key the values that were sealed with another.
 func (s *Secrets) reseal(ctx context.Context) (int, error) {
 	if len(s.Box.Keys()) < 2 {
 		return 0, nil
@@ -375,7 +374,7 @@ func (s *Secrets) reseal(ctx context.Context) (int, error) {
 	return s.db.Secrets.EachSealed(ctx, s.Box.Reseal)
 }
 
-// writeFile has the folder's file say the secret in use, unless that is configured.
+// writeFile writes the current secret to the data folder, unless a secret is configured.
 func (s *Secrets) writeFile() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -390,8 +389,8 @@ func (s *Secrets) writeFile() error {
 	return nil
 }
 
-// Forget drops all secrets but the one in use. What boards, nodes and programs were given
-// with an old one is worth nothing then.
+// Forget drops all secrets but the current one. Credentials that boards, nodes and programs got
+// under an old secret become invalid.
 func (s *Secrets) Forget(ctx context.Context) error {
 	if _, err := s.refresh(ctx); err != nil {
 		return err
@@ -399,19 +398,19 @@ func (s *Secrets) Forget(ctx context.Context) error {
 	if list := s.State(); !list[0].Own {
 		return sayOldSecret.Wrong()
 	}
-	// An instance that was late may have sealed something with the old one meanwhile.
+	// A slow instance may have sealed a value with the old secret in the meantime.
 	if _, err := s.reseal(ctx); err != nil {
 		return err
 	}
-	if err := s.db.Secrets.Keep(ctx, s.Box.Key().ID); err != nil {
+	if err := s.db.Secrets.KeepOnly(ctx, s.Box.Key().ID); err != nil {
 		return err
 	}
 	_, err := s.refresh(ctx)
 	return err
 }
 
-// Waiting is since when a secret waits to be put to use; zero if none does.
-func (s *Secrets) Waiting() time.Time {
+// Pending returns since when a secret has been pending; zero if none is.
+func (s *Secrets) Pending() time.Time {
 	for _, x := range s.State() {
 		if x.Used.IsZero() {
 			return x.Made
@@ -420,10 +419,10 @@ func (s *Secrets) Waiting() time.Time {
 	return time.Time{}
 }
 
-// LoseSecret gives an installation a new secret whose own is lost: the one that is
-// configured, or one in the data folder, made if there is none. What was sealed before
-// cannot be read any more, and has to be given once more. It is refused if nothing is lost.
-func LoseSecret(ctx context.Context, c *config.Config, log *slog.Logger) error {
+// DiscardSecret gives an installation whose secret is lost a new one: the configured one, or the
+// one in the data folder, which is generated if there is none. Values sealed before become
+// unreadable and have to be entered again. It returns an error if the secret is not lost.
+func DiscardSecret(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	own, err := ownSecret(c)
 	if err != nil {
 		return Explain(err)
@@ -437,7 +436,7 @@ func LoseSecret(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	case err == nil:
 		err = saySecretThere.Wrong()
 	case errors.Is(err, errNoSecret), errors.Is(err, errStrangeSecret):
-		if err = db.Secrets.Lose(ctx); err == nil {
+		if err = db.Secrets.Discard(ctx); err == nil {
 			var s *Secrets
 			if s, err = newSecrets(c, db, own, log); err == nil {
 				err = s.take(ctx)

@@ -16,8 +16,8 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/backup"
-	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/openai"
 	"patchbay/internal/seal"
@@ -25,8 +25,8 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// vault is an installation whose secret is changed, with something of everything that is
-// made or sealed with a secret.
+// vault is an installation whose secret is rotated, with one of everything that is derived from or
+// sealed with a secret.
 type vault struct {
 	t *testing.T
 	o store.Options
@@ -42,13 +42,14 @@ type vault struct {
 	peer         store.Peer
 	token        string // of the peer
 	invitation   account.Invitation
-	code         string // that another board shows
+	code         string // shown by another board
 	wearer       store.Wearer
 	installation string
 }
 
 func newVault(t *testing.T, o store.Options, secret string) *vault {
-	v := &vault{t: t, o: o, c: config.Default(), id: account.DeviceID{Kind: "xiaozhi", Hardware: "aa:bb:cc:dd:ee:01", Client: "11111111-1111-4111-8111-111111111111"}}
+	v := &vault{t: t, o: o, c: config.Default(), id: account.DeviceID{Kind: "xiaozhi", Hardware: "aa:bb:cc:dd:ee:01",
+		Client: "11111111-1111-4111-8111-111111111111"}}
 	v.c.Data, v.c.Database.URL, v.c.Secret = o.Folder, o.URL, secret
 	if o.URL != "" {
 		v.c.Data = t.TempDir()
@@ -66,19 +67,24 @@ func newVault(t *testing.T, o store.Options, secret string) *vault {
 	v.person, err = b.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "en", "wrong battery horse")
 	must(err)
 	v.wearer = store.Wearer{Publisher: v.person.ID, UserID: "w"}
-	v.bot, _, err = b.Registry.Add(ctx, board.NewBot{Owner: v.person.ID, Name: "model", Kind: "openai", Set: map[string]string{
-		"base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "s3cret-key", "headers": `{"X-Key":"s3cret-header"}`}})
+	v.bot, _, err = b.Registry.Add(ctx, hub.NewBot{Owner: v.person.ID,
+		Name: "model", Kind: "openai", Set: map[string]string{
+			"base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "s3cret-key",
+			"headers": `{"X-Key":"s3cret-header"}`}})
 	must(err)
-	v.upstream, _, err = b.AddUpstream(ctx, v.person, "home", UpstreamMCP, &upstream.Settings{URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"X-Key": "s3cret-upstream"}})
+	v.upstream, _, err = b.AddUpstream(ctx, v.person, "home", UpstreamMCP,
+		&upstream.Settings{URL: "http://127.0.0.1:1/mcp", Headers: map[string]string{"X-Key": "s3cret-upstream"}})
 	must(err)
 	must(b.Store.ShimNodes.Save(ctx, v.upstream.Number, "board:1", b.Box.Seal("s3cret-node")))
-	_, code, err := b.Accounts.DeviceSeen(ctx, store.DeviceCall{Kind: v.id.Kind, Hardware: v.id.Hardware, Client: v.id.Client, Article: "bread", Version: "2"})
+	_, code, err := b.Accounts.DeviceSeen(ctx, store.DeviceCall{Kind: v.id.Kind, Hardware: v.id.Hardware,
+		Client: v.id.Client, Article: "bread", Version: "2"})
 	must(err)
 	v.device, err = b.Accounts.ApproveDevice(ctx, account.NewDevice{Person: v.person.ID, Code: code, Name: "board"})
 	must(err)
 	v.socket, v.mqtt = b.Accounts.SocketToken(v.device), b.Accounts.MQTTLogin(v.device, "")
 	at := time.Now()
-	r, _, err := b.Store.Peers.Request(ctx, store.PeerRequest{ID: "r", Kind: store.RequestDevice, Peer: "fe81", Owner: v.person.ID, Refreshed: at,
+	r, _, err := b.Store.Peers.Request(ctx, store.PeerRequest{ID: "r", Kind: store.RequestDevice,
+		Peer: "fe81", Owner: v.person.ID, Refreshed: at,
 		Ask: store.PeerAsk{Name: "lamp", Roles: []string{account.PeerNode}}})
 	must(err)
 	v.peer, _, err = b.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, At: at})
@@ -91,18 +97,19 @@ func newVault(t *testing.T, o store.Options, secret string) *vault {
 	return v
 }
 
-// shows has an invitation and the code of another board made.
+// shows creates an invitation and the code of another board.
 func (v *vault) shows(b *Base) {
 	v.t.Helper()
 	var err, other error
 	v.invitation, err = b.Accounts.Invite(v.t.Context(), v.bot.Number)
-	_, v.code, other = b.Accounts.DeviceSeen(v.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: "aa:bb:cc:dd:ee:02", Client: "22222222-2222-4222-8222-222222222222", Article: "bread", Version: "2"})
+	_, v.code, other = b.Accounts.DeviceSeen(v.t.Context(), store.DeviceCall{Kind: "xiaozhi",
+		Hardware: "aa:bb:cc:dd:ee:02", Client: "22222222-2222-4222-8222-222222222222", Article: "bread", Version: "2"})
 	if err = errors.Join(err, other); err != nil {
 		v.t.Fatal(err)
 	}
 }
 
-// try opens the installation as a program that starts does.
+// try opens the installation like a starting program.
 func (v *vault) try() (*Base, error) {
 	c := *v.c
 	return OpenBase(v.t.Context(), &c, "test", slog.New(slog.DiscardHandler))
@@ -115,11 +122,11 @@ func (v *vault) open() *Base {
 		v.t.Fatal(err)
 	}
 	v.t.Cleanup(func() { b.Close() })
-	b.Secrets.settle = func(context.Context) error { return nil } // nobody else runs
+	b.Secrets.settle = func(context.Context) error { return nil } // no other instance runs
 	return b
 }
 
-// running is an instance that follows what the others do.
+// running opens an instance that follows changes by others.
 func (v *vault) running() *Base {
 	b := v.open()
 	ctx, cancel := context.WithCancel(v.t.Context())
@@ -134,8 +141,8 @@ func (v *vault) running() *Base {
 	return b
 }
 
-// reads checks that an instance reads all that is sealed, and that what was given out
-// before is taken, or not.
+// reads checks that an instance can read all sealed values, and whether it accepts the credentials
+// issued before.
 func (v *vault) reads(when string, b *Base, taken bool) {
 	t, ctx := v.t, v.t.Context()
 	t.Helper()
@@ -162,7 +169,8 @@ func (v *vault) reads(when string, b *Base, taken bool) {
 		"the socket": func() error { _, err := b.Accounts.CheckSocket(ctx, v.id, v.socket); return err },
 		"MQTT":       func() error { _, err := b.Accounts.CheckMQTT(ctx, "xiaozhi", v.mqtt); return err },
 		"the peer": func() error {
-			_, err := b.Accounts.CheckPeerToken(ctx, account.PeerLogin{Peer: v.peer.ID, Role: account.PeerNode, Token: v.token})
+			_, err := b.Accounts.CheckPeerToken(ctx, account.PeerLogin{Peer: v.peer.ID, Role: account.PeerNode,
+				Token: v.token})
 			return err
 		},
 	} {
@@ -175,7 +183,7 @@ func (v *vault) reads(when string, b *Base, taken bool) {
 	}
 }
 
-// server is the tool server as it is kept.
+// server returns the stored tool server.
 func (v *vault) server(b *Base) store.Upstream {
 	list, err := b.Store.Upstreams.ByOwner(v.t.Context(), v.person.ID)
 	if err != nil || len(list) != 1 {
@@ -185,19 +193,20 @@ func (v *vault) server(b *Base) store.Upstream {
 	return list[0]
 }
 
-// redeems uses what is good once.
+// redeems uses the one-time credentials.
 func (v *vault) redeems(when string, b *Base) {
 	v.t.Helper()
 	ctx := v.t.Context()
 	if _, err := b.Accounts.RedeemCode(ctx, v.wearer, "agent", v.invitation.Code); err != nil {
 		v.t.Errorf("%s: the spoken code: %v", when, err)
 	}
-	if _, err := b.Accounts.ApproveDevice(ctx, account.NewDevice{Person: v.person.ID, Code: v.code, Name: "another"}); err != nil {
+	if _, err := b.Accounts.ApproveDevice(ctx, account.NewDevice{Person: v.person.ID, Code: v.code,
+		Name: "another"}); err != nil {
 		v.t.Errorf("%s: the board's code: %v", when, err)
 	}
 }
 
-// until waits for something that another goroutine does.
+// until polls a condition that another goroutine fulfils.
 func (v *vault) until(what string, ok func() bool) {
 	v.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -213,14 +222,14 @@ func (v *vault) until(what string, ok func() bool) {
 
 var anySealed = regexp.MustCompile(`sealed:1:[A-Za-z0-9_-]+`)
 
-// The secret is changed while two instances run: on each of them everything opens at any
-// time, what was given out before holds until the old secret is dropped, and afterwards
-// nothing in any table is sealed with anything but the new one.
+// The secret is rotated while two instances run: each of them can open everything at any time,
+// credentials stay valid until the old secret is dropped, and afterwards no table has a value
+// sealed with anything but the new one.
 func TestSecretIsRotated(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		v := newVault(t, o, "")
 		if o.URL != "" {
-			v.c.Secret = seal.Secret() // of several instances each needs it
+			v.c.Secret = seal.NewSecret() // several instances need it configured
 			if _, err := v.try(); !errors.Is(err, errStrangeSecret) {
 				t.Fatalf("another secret: %v", err)
 			}
@@ -258,7 +267,7 @@ func TestSecretIsRotated(t *testing.T) {
 				}
 			}
 		}()
-		if o.URL == "" { // so that it waits for the two
+		if o.URL == "" { // so that it waits for both instances
 			if err := os.WriteFile(filepath.Join(v.c.Data, controlFile), []byte(`{}`), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -271,29 +280,38 @@ func TestSecretIsRotated(t *testing.T) {
 		if after == before {
 			t.Fatal("nothing has changed")
 		}
-		v.until("an instance does not use the new secret", func() bool { return one.Box.Key().ID == after && two.Box.Key().ID == after })
+		v.until("an instance does not use the new secret", func() bool {
+			return one.Box.Key().ID == after &&
+				two.Box.Key().ID == after
+		})
 		end()
 		v.redeems("with the old secret's", two)
 		list := one.Secrets.State()
-		if len(list) != 2 || list[0].ID != after || list[1].ID != before || list[1].Until.Before(time.Now().Add(SecretLife-time.Hour)) {
+		if len(list) != 2 || list[0].ID != after || list[1].ID != before ||
+			list[1].Until.Before(time.Now().Add(SecretLife-time.Hour)) {
 			t.Errorf("the secrets are %+v", list)
 		}
 		v.shows(one)
 		v.reads("after a restart", v.open(), true)
 		if v.c.Secret != "" {
-			if err := hand.Secrets.Forget(t.Context()); err == nil || !strings.Contains(err.Error(), "is the old one still") {
+			if err := hand.Secrets.Forget(t.Context()); err == nil ||
+				!strings.Contains(err.Error(), "is the old one still") {
 				t.Errorf("without another in the settings: %v", err)
 			}
-			v.c.Secret = hand.Box.Key().Reveal()
+			v.c.Secret = hand.Box.Key().Secret()
 			hand = v.open()
 			v.reads("with another in the settings", hand, true)
-		} else if text, err := seal.ReadFile(v.c.Data); err != nil || strings.TrimSpace(text) != hand.Box.Key().Reveal() {
+		} else if text, err := seal.ReadFile(v.c.Data); err != nil ||
+			strings.TrimSpace(text) != hand.Box.Key().Secret() {
 			t.Errorf("the file: %v", err)
 		}
 		if err := hand.Secrets.Forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		v.until("an instance knows the old secret still", func() bool { return len(one.Box.Keys()) == 1 && len(two.Box.Keys()) == 1 })
+		v.until("an instance knows the old secret still", func() bool {
+			return len(one.Box.Keys()) == 1 &&
+				len(two.Box.Keys()) == 1
+		})
 		v.reads("afterwards", one, false)
 		v.reads("afterwards", v.open(), false)
 		only := seal.NewBox(hand.Box.Key())
@@ -309,8 +327,8 @@ func TestSecretIsRotated(t *testing.T) {
 	})
 }
 
-// A change that is broken off after any of its steps is whole enough to go on with, and
-// the next one ends it.
+// A rotation that is interrupted after any of its steps leaves a usable state, and the next one
+// completes it.
 func TestRotationIsBrokenOff(t *testing.T) {
 	for name, steps := range map[string]func(*Base) error{
 		"when it has begun": func(b *Base) error {
@@ -337,7 +355,7 @@ func TestRotationIsBrokenOff(t *testing.T) {
 			v.reads("at once", b, true)
 			v.reads("after a restart", v.open(), true)
 
-			// A backup of that moment is good on another machine.
+			// A backup of that state can be restored on another machine.
 			file, err := os.CreateTemp(t.TempDir(), "")
 			if err == nil {
 				err = errors.Join(backup.Write(t.Context(), file, "", v.open().BackupSource(), time.Now()), file.Sync())
@@ -359,11 +377,11 @@ func TestRotationIsBrokenOff(t *testing.T) {
 			}
 			elsewhere.reads("restored elsewhere", elsewhere.open(), true)
 
-			// A server that starts ends what is under way; a change that had only begun
-			// waits for the command.
+			// A starting server completes a rotation in progress. One that had only begun waits for
+			// the command.
 			r := v.running()
 			if name == "when it has begun" {
-				if r.Secrets.Waiting().IsZero() {
+				if r.Secrets.Pending().IsZero() {
 					t.Error("nothing waits")
 				}
 				if _, err := v.open().Secrets.Rotate(t.Context(), nil); err != nil {
@@ -372,8 +390,9 @@ func TestRotationIsBrokenOff(t *testing.T) {
 			}
 			v.until("it is not ended", func() bool {
 				text, err := seal.ReadFile(v.c.Data)
-				_, strange := seal.NewBox(r.Box.Key()).Look(string(v.server(r).Settings))
-				return err == nil && strings.TrimSpace(text) == r.Box.Key().Reveal() && strange == 0 && len(r.Secrets.State()) == 2
+				_, strange := seal.NewBox(r.Box.Key()).CountSealed(string(v.server(r).Settings))
+				return err == nil && strings.TrimSpace(text) == r.Box.Key().Secret() && strange == 0 &&
+					len(r.Secrets.State()) == 2
 			})
 			v.reads("at the end", v.open(), true)
 			if err := v.open().Secrets.Forget(t.Context()); err != nil {
@@ -384,7 +403,7 @@ func TestRotationIsBrokenOff(t *testing.T) {
 	}
 }
 
-// Old secrets are dropped when their time is over, unless an instance starts with one.
+// Expired secrets are dropped, unless an instance starts with one of them.
 func TestOldSecretsExpire(t *testing.T) {
 	v := newVault(t, store.Options{Folder: t.TempDir()}, "")
 	b := v.open()
@@ -405,8 +424,8 @@ func TestOldSecretsExpire(t *testing.T) {
 	v.reads("then", v.open(), false)
 }
 
-// An instance with a wrong secret, or without the one it had, does not start, and makes
-// no other. If it is lost for good there is a way on.
+// An instance with a wrong or missing secret does not start, and generates no other. A lost secret
+// can be discarded.
 func TestWrongSecret(t *testing.T) {
 	v := newVault(t, store.Options{Folder: t.TempDir()}, "")
 	file := filepath.Join(v.c.Data, seal.FileName)
@@ -414,7 +433,8 @@ func TestWrongSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := LoseSecret(t.Context(), v.c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "not lost") {
+	if err := DiscardSecret(t.Context(), v.c, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "not lost") {
 		t.Errorf("one that is there is lost: %v", err)
 	}
 	if err := os.Remove(file); err != nil {
@@ -426,7 +446,7 @@ func TestWrongSecret(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it has made another: %v", err)
 	}
-	if err := os.WriteFile(file, []byte(seal.Secret()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(seal.NewSecret()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := v.try(); !errors.Is(err, errStrangeSecret) {
@@ -437,23 +457,24 @@ func TestWrongSecret(t *testing.T) {
 	}
 	v.reads("with the right one", v.open(), true)
 
-	// A database from before there was such a table.
+	// A database from before the table of secrets existed.
 	b := v.open()
-	if err := b.Store.Secrets.Lose(t.Context()); err != nil {
+	if err := b.Store.Secrets.Discard(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v.c.Secret = seal.Secret()
+	v.c.Secret = seal.NewSecret()
 	if _, err := v.try(); !errors.Is(err, errStrangeSecret) {
 		t.Errorf("with another one that is configured: %v", err)
 	}
-	if err := LoseSecret(t.Context(), v.c, slog.New(slog.DiscardHandler)); err != nil {
+	if err := DiscardSecret(t.Context(), v.c, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	b = v.open()
 	if b.Installation != v.installation || len(b.Secrets.State()) != 1 || !b.Secrets.State()[0].Own {
 		t.Errorf("afterwards %s has %+v", b.Installation, b.Secrets.State())
 	}
-	if bots, err := b.Store.Bots.ByOwner(t.Context(), v.person.ID); err != nil || !slices.ContainsFunc(bots, func(x store.Bot) bool { return x.Number == v.bot.Number }) {
+	if bots, err := b.Store.Bots.ByOwner(t.Context(), v.person.ID); err != nil ||
+		!slices.ContainsFunc(bots, func(x store.Bot) bool { return x.Number == v.bot.Number }) {
 		t.Errorf("the bots are gone: %v", err)
 	}
 }

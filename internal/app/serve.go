@@ -20,12 +20,12 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/api"
 	"patchbay/internal/backup"
-	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/config"
 	"patchbay/internal/console"
 	"patchbay/internal/control"
 	"patchbay/internal/fetch"
+	"patchbay/internal/hub"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/eyeclaw"
@@ -39,25 +39,25 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Options of [Serve] beside the configuration.
+// Options are the options of [Serve] beside the configuration.
 type Options struct {
 	Version string
-	// Demo plugs in an echo bot and a key that everybody knows. The server must
-	// listen on loopback then, and keeps its data apart.
+	// Demo adds an echo bot and a publicly known key. The server then has to listen on loopback,
+	// and keeps its data apart.
 	Demo bool
-	// New begins a new installation also where the data of one is gone.
+	// New allows a new installation although the data of the previous one is gone.
 	New bool
-	// Lang is the language of who starts the server, in which the demo's bot has its name;
-	// empty: English.
+	// Lang is the language of the person who starts the server, used for the name of the demo's
+	// bot. Empty means English.
 	Lang talk.Lang
-	// Logs is where log lines go; Terminal, that somebody watches them there.
+	// Logs is where log lines are written. Terminal means that it is a terminal.
 	Logs     io.Writer
 	Terminal bool
-	// Ready is told the server's address once it answers. It may be nil.
+	// Ready is called with the server's address once it accepts requests. It may be nil.
 	Ready func(url string, b *Base)
-	// Doors is told, before that, what people and their programs come to. It is for tests
-	// that walk through all of it, and may be nil.
-	Doors func(*console.Server, *api.Server)
+	// OnServers is called before Ready with the console and the API server. It is for tests that
+	// walk through all of their pages and operations. It may be nil.
+	OnServers func(*console.Server, *api.Server)
 }
 
 // Serve runs the server until ctx ends, then drains and stops it.
@@ -68,17 +68,18 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	log := observe.NewLogger(o.Logs, c.Log.Level, format)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	if o.Demo {
 		c = demoConfig(c)
 	}
-	lock, err := holdFolder(c, log)
+	lock, err := lockFolder(c, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	// Before anything is opened: a port that is taken is the commonest reason not to start.
+	// Listen before anything else: a taken port is the most common reason for a failed start.
 	listener, err := listen(c.Listen, "--listen")
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 	}
 	open := OpenBase
-	if o.New || o.Demo { // what a demo keeps can go
+	if o.New || o.Demo { // the demo's data may be lost
 		open = openBase
 	}
 	base, err := open(ctx, c, o.Version, log)
@@ -109,7 +110,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, base.Close()) }()
 	base.Agents.Register(registry)
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_secrets", Help: "Secrets of the installation that hold."},
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_secrets",
+		Help: "Secrets of the installation that hold."},
 		func() float64 { return float64(len(base.Box.Keys())) }))
 	if o.Demo {
 		if err := seedDemo(ctx, base, o.Lang); err != nil {
@@ -118,26 +120,30 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 
 	messages, err := bus.Open(ctx, bus.Options{
-		Installation: base.Installation, Signer: base.Box, URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert, Key: c.Bus.Key, CA: c.Bus.CA, Logger: log,
+		Installation: base.Installation, Signer: base.Box, URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert,
+		Key: c.Bus.Key, CA: c.Bus.CA, Logger: log,
 	})
 	if err != nil {
 		return err
 	}
 	defer messages.Close()
-	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "patchbay_bus_refused_total", Help: "Messages on the bus that this installation had not signed."},
-		func() float64 { return float64(messages.Refused()) }))
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "patchbay_bus_refused_total",
+		Help: "Messages on the bus that this installation had not signed."},
+		func() float64 { return float64(messages.RejectedCount()) }))
 
-	hub, err := board.New(board.Options{
+	h, err := hub.New(hub.Options{
 		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
-		FirstPiece: c.Turn.FirstPiece, Idle: c.Turn.Idle, Late: c.Turn.Late, Grace: c.Turn.Grace,
-		Turns: c.Limits.Turns, History: c.History.Turns, MediaLife: c.Media.Keep, KeepContent: c.Trace.Content,
+		FirstPieceTimeout: c.Turn.FirstPiece, IdleTimeout: c.Turn.Idle, LateTimeout: c.Turn.Late,
+		ReconnectGrace: c.Turn.Grace,
+		MaxTurns:       c.Limits.Turns, HistoryLength: c.History.Turns, MediaTTL: c.Media.Keep,
+		KeepContent:  c.Trace.Content,
 		Installation: base.Installation, Folder: c.Data,
-		Calls: c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
+		MaxCalls: c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
 	})
 	if err != nil {
 		return err
 	}
-	defer hub.Close()
+	defer h.Close()
 
 	proxies, err := config.ParsePrefixes(c.Proxies)
 	if err != nil {
@@ -145,7 +151,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	addresses := observe.Addresses{Proxies: proxies}
 	guard := account.NewGuard(c.Limits.AuthFailures, nil)
-	// Wrong keys of some program do not keep its owner from signing in.
+	// A separate guard, so that wrong keys of a program do not keep its owner from signing in.
 	base.Accounts.Addresses = account.NewGuard(c.Limits.AuthFailures, nil)
 	photos, bindingPhotos, err := fetchers(c, log, registry)
 	if err != nil {
@@ -159,50 +165,54 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	glasses := rokid.New(rokid.Options{
 		Streams:  streams,
-		Accounts: base.Accounts, Board: hub, Guard: guard, Photos: photos, BindingPhotos: bindingPhotos,
+		Accounts: base.Accounts, Hub: h, Guard: guard, Photos: photos, BindingPhotos: bindingPhotos,
 		Logger: log, Registerer: registry, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
 		HTTPErrors: c.Lingzhu.ErrorStyle == "http", QuietStart: c.Lingzhu.QuietStart, Heartbeat: c.Turn.Heartbeat,
 		WaitingText: c.Lingzhu.WaitingText, WaitingAfter: c.Lingzhu.WaitingAfter, Binding: c.Lingzhu.Binding,
 		ImagesPerHour: c.Lingzhu.ImagesPerHour, MaxBody: int64(c.Limits.Body), MaxImageBody: int64(c.Limits.BodyImages),
-		PushURL: c.Lingzhu.PushURL, Address: addresses.Of,
+		PushURL: c.Lingzhu.PushURL, Address: addresses.ClientAddress,
 	})
 	cable := eyeclaw.New(eyeclaw.Options{
-		Plug: plug{hub}, Tokens: tokens{base.Registry}, Logger: log, Registerer: registry, PublicURL: c.PublicURL, Grace: c.Turn.Grace,
-		ClientIP: func(r *http.Request) string { return addresses.Of(r).String() },
+		Registry: plug{h}, Tokens: tokens{base.Registry}, Logger: log, Registerer: registry, PublicURL: c.PublicURL,
+		Grace:    c.Turn.Grace,
+		ClientIP: func(r *http.Request) string { return addresses.ClientAddress(r).String() },
 	})
-	hub.OnUnplug(cable.Unplug)
+	h.OnDisconnectBot(cable.DisconnectBot)
 
-	base.tools.board.Store(hub)
-	asked := bots.New(bots.Options{Board: hub, Logger: log, Sessions: func(b store.Bot) int { return cableHealth(cable, b).Connections }})
+	base.tools.hub.Store(h)
+	asked := bots.New(bots.Options{Hub: h, Logger: log, Sessions: func(b store.Bot) int {
+		return eyeclawHealth(cable,
+			b).Connections
+	}})
 	defer asked.Close()
-	socket, err := hub.Plug(bots.Outlet(), asked)
+	socket, err := h.Register(bots.ProviderRef(), asked)
 	if err != nil {
 		return err
 	}
-	socket.Offer(bots.Tools())
+	socket.SetTools(bots.Tools())
 	learning, err := LearnOptions(base, log)
 	if err != nil {
 		return err
 	}
-	learning.Model, learning.Registerer = modelOn(hub), registry
+	learning.Model, learning.Registerer = newModel(h), registry
 	points := learn.New(learning)
-	if socket, err = hub.Plug(learn.Outlet(), &learn.Provider{Service: points}); err != nil {
+	if socket, err = h.Register(learn.ProviderRef(), &learn.Provider{Service: points}); err != nil {
 		return err
 	}
-	socket.Offer(learn.Tools())
-	quizOn(hub, points, base, log)
-	around := surroundings{
-		hub: hub, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
+	socket.SetTools(learn.Tools())
+	registerQuiz(h, points, base, log)
+	around := deps{
+		hub: h, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
 		dial: photos.Dial, web: listener.Addr(), demo: o.Demo,
 	}
-	devices := newHandover(messages, base.Store.Leases, log, registry, usualHandover)
+	devices := newHandover(messages, base.Store.Leases, log, registry, defaultHandover)
 	around.refuses = devices.refuses
-	voices, err := boardsOn(ctx, around)
+	voices, err := newVoiceBoards(ctx, around)
 	if err != nil {
 		return err
 	}
 	defer voices.Close()
-	nodes, err := gatewayOn(around)
+	nodes, err := newGateway(around)
 	if err != nil {
 		return err
 	}
@@ -213,76 +223,85 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	streams.OnChange(recent.Forget)
 	streams.OnChange(nodes.KeysChanged)
 	programs := mcp.New(mcp.Options{
-		Board: hub, Accounts: recent, Streams: streams, Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
-		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
-		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base), Relay: relayOn(messages),
+		Hub: h, Accounts: recent, Streams: streams, Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
+		Address: addresses.ClientAddress, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts,
+		Origins:     c.MCP.Origins,
+		MaxSessions: c.MCP.Sessions, MaxSessionsPerKey: c.MCP.SessionsOfKey, IdleTimeout: c.MCP.Idle,
+		HasOpenBots: openBots(base), Relay: newRelay(messages),
 		LearnTools: learn.ToolNames(),
 	})
 	defer programs.Close()
 	servers := upstream.New(upstream.Options{
-		Plug: plugUpstream(hub, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
+		Register: registerUpstream(h, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
 		Installation: base.Installation, Dangerous: base.dangerousTools,
 	})
 	defer servers.Close()
 	clouds := newClouds(base, programs, messages.Instance, photos.Dial)
 	defer clouds.Close()
 	refresh := reconcile(base, servers, clouds, joined, log)
-	if err := hub.OnTools(ctx, refresh); err != nil {
+	if err := h.OnToolsChanged(ctx, refresh); err != nil {
 		return err
 	}
 
 	var ready atomic.Bool
 	ready.Store(true)
-	devices.departures = append(devices.departures, cable.Departures, nodes.Departures, voices.boards.Departures, servers.Departures)
-	disk := newStorage(base, hub, log, registry)
+	devices.departures = append(devices.departures, cable.DrainFuncs, nodes.DrainFuncs, voices.boards.DrainFuncs,
+		servers.DrainFuncs)
+	disk := newStorage(base, h, log, registry)
 	failing := failing(&ready, base, disk, devices)
 	people := control.New(control.Options{
-		Board: hub, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
-		House:      houseOf(base, failing, disk, devices),
+		Hub: h, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
+		Instance:   instanceInfo(base, failing, disk, devices),
 		Health:     botHealth(cable, base),
-		Disconnect: hub.Unplug,
-		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
-		Upstreams:  upstreamActs(base, log),
-		Listen:     voices.boards.Listen,
-		Hear:       voices.boards.Hear,
+		Disconnect: h.DisconnectBot,
+		Upstream:   upstreamHealth(base, h, servers, clouds, joined),
+		Upstreams:  newUpstreamActions(base, log),
+		Listen:     voices.boards.ListenOgg,
+		Hear:       voices.boards.ListenWAV,
 		Points:     points,
-		Due:        dueOf(points),
-		Nodes:      nodesOf(base, nodes),
-		Keeping:    keeping(c),
+		Due:        dueReviews(points),
+		Nodes:      nodeOperations(base, nodes),
+		Retention:  retentionPolicy(c),
 		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },
-		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.Dangerous},
+		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 	})
-	door, err := api.New(api.Options{Control: people, Streams: streams, Guard: guard, Logger: log, Address: addresses.Of, Elsewhere: learnOperations()})
+	channel, err := api.New(api.Options{Control: people, Streams: streams, Guard: guard, Logger: log,
+		Address: addresses.ClientAddress, Elsewhere: learnOperations()})
 	if err != nil {
 		return err
 	}
 
 	pages := console.New(console.Options{
 		Registerer: registry,
-		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
+		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.ClientAddress,
+		Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
 		Learn: points, LearnFile: int64(c.Learn.ImportSize),
 		Secure: byHTTPS(c),
 	})
 
-	mux := routes(doors{
-		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: door, mcp: programs,
-		endpoint:   &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
-		learnFiles: newLearnFiles(hub, points, base, guard, log, addresses.Of, c),
-		metrics:    metricsHandler(c, registry, door, addresses), ready: readiness(failing), pages: pages,
+	mux := routes(handlers{
+		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(h.ServeMedia), api: channel,
+		mcp: programs,
+		endpoint: &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log,
+			address: addresses.ClientAddress},
+		learnFiles: newLearnFiles(h, points, base, guard, log, addresses.ClientAddress, c),
+		metrics:    metricsHandler(c, registry, channel, addresses), ready: readiness(failing), pages: pages,
 	})
 	server := &http.Server{
-		Handler:           observe.Requests(log, registry, onlyHTTPS(c, refuseWhileDraining(&ready, devices.refuse(orGateway(mux, nodes))))),
+		Handler: observe.HandleRequests(log, registry,
+			onlyHTTPS(c, refuseWhileDraining(&ready, devices.refuse(orGateway(mux, nodes))))),
 		ReadHeaderTimeout: observe.BodyGrace,
-		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.Requests
+		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.HandleRequests
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // other people's broken TLS and half requests
+		// TLS errors and incomplete requests of clients
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	url, err := announce(c, listener, door.Key())
+	url, err := announce(c, listener, channel.Key())
 	if err != nil {
 		return err
 	}
-	defer retract(c)
+	defer removeControlFile(c)
 	if err := lock.Announce(url); err != nil {
 		return err
 	}
@@ -290,7 +309,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	running, stop := errgroup.WithContext(serving)
-	var led atomic.Int64 // how long that took which came before the stop
+	var led atomic.Int64 // how long Lead took
 	running.Go(func() error {
 		defer end()
 		select {
@@ -300,9 +319,14 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 		return nil
 	})
-	running.Go(func() error { return serveHTTP(server, newCrowd(listener, c.Limits.Connections, proxies, registry), c) })
 	running.Go(func() error {
-		return streams.Run(stop, func(err error) { log.Warn("whether rights have changed could not be found out", "error", err) })
+		return serveHTTP(server, newPerAddressListener(listener, c.Limits.Connections, proxies, registry), c)
+	})
+	running.Go(func() error {
+		return streams.Run(stop, func(err error) {
+			log.Warn("whether rights have changed could not be found out",
+				"error", err)
+		})
 	})
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
 	running.Go(func() error { return base.Secrets.Run(stop) })
@@ -328,18 +352,19 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		var speaking sync.WaitGroup
 		speaking.Go(func() { voices.Drain(limit) })
 		defer speaking.Wait()
-		hub.Drain(limit)
-		cable.Shutdown(limit) //nolint:errcheck // what is left ends with the process
-		nodes.Shutdown(limit) //nolint:errcheck // the same
-		// Not before: whoever asks meanwhile is told that the server stops.
+		h.Drain(limit)
+		cable.Shutdown(limit) //nolint:errcheck // the rest ends with the process
+		nodes.Shutdown(limit) //nolint:errcheck // the rest ends with the process
+		// Shut down last: until then clients get a message that the server is stopping.
 		if err := server.Shutdown(last); err != nil {
 			return server.Close()
 		}
 		return nil
 	})
-	log.Info("serving", "url", url, "version", o.Version, "database", base.Store.Dialect(), "instance", messages.Instance)
-	if o.Doors != nil {
-		o.Doors(pages, door)
+	log.Info("serving", "url", url, "version", o.Version, "database", base.Store.Dialect(),
+		"instance", messages.Instance)
+	if o.OnServers != nil {
+		o.OnServers(pages, channel)
 	}
 	if o.Ready != nil {
 		o.Ready(url, base)
@@ -363,15 +388,17 @@ func serveHTTP(s *http.Server, l net.Listener, c *config.Config) error {
 	return err
 }
 
-// fetchers are the ways to pictures: those of wearers with a bot, and those of
-// anybody who wants to be bound.
-func fetchers(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (photos, binding *fetch.Fetcher, err error) {
+// fetchers returns the fetchers of images: for wearers with a bot, and for anybody who wants to be
+// bound.
+func fetchers(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (photos, binding *fetch.Fetcher,
+	err error) {
 	nets, err := config.ParsePrefixes(c.Fetch.AllowNets)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := fetch.Options{
-		AllowHosts: c.Fetch.AllowHosts, AllowNets: nets, PrivateHosts: c.Fetch.Private, MaxBytes: int64(c.Fetch.MaxBytes), Timeout: c.Fetch.Timeout,
+		AllowHosts: c.Fetch.AllowHosts, AllowNets: nets, PrivateHosts: c.Fetch.Private,
+		MaxBytes: int64(c.Fetch.MaxBytes), Timeout: c.Fetch.Timeout,
 		Logger: log, Registerer: reg,
 	}
 	photos = fetch.New(o)
@@ -379,17 +406,17 @@ func fetchers(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (ph
 	return photos, fetch.New(o), nil
 }
 
-// plug lets plugins be attached to the board, with the limits of their kind.
-type plug struct{ board *board.Board }
+// plug attaches plugins to the hub, with the limits of their kind.
+type plug struct{ hub *hub.Hub }
 
 func (p plug) Attach(bot int64, b talk.Bot, concurrent, waiting int) func() {
-	return p.board.Attach(bot, b, board.Limits{Concurrent: concurrent, Waiting: waiting})
+	return p.hub.AttachBot(bot, b, hub.Limits{Concurrent: concurrent, Waiting: waiting})
 }
 
-func (p plug) Renew(bot int64) { p.board.Renew(bot) }
+func (p plug) Renew(bot int64) { p.hub.RenewBot(bot) }
 
 // tokens finds the bot of a plugin's token.
-type tokens struct{ registry *board.Registry }
+type tokens struct{ registry *hub.Registry }
 
 func (t tokens) BotByToken(ctx context.Context, token string) (eyeclaw.Bot, error) {
 	b, err := t.registry.ByToken(ctx, token)
@@ -399,21 +426,21 @@ func (t tokens) BotByToken(ctx context.Context, token string) (eyeclaw.Bot, erro
 	return eyeclaw.Bot{Number: b.Number, Name: b.Name, Kind: b.Kind}, err
 }
 
-// cableHealth is what a plugin's connection tells about a bot.
-func cableHealth(cable *eyeclaw.Server, bot store.Bot) control.Health {
+// eyeclawHealth returns the state of a plugin's connection.
+func eyeclawHealth(cable *eyeclaw.Server, bot store.Bot) control.Health {
 	s, ok := cable.Status(bot.Number)
 	if !ok {
 		return control.Health{}
 	}
 	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen}
 	if s.LastErrorAt.After(s.LastAnswer) {
-		h.Trouble, h.Command = s.LastError, s.Command
+		h.Problem, h.Command = s.LastError, s.Command
 	}
 	return h
 }
 
-// openBots finds out whether there is a bot that anybody may ask through the
-// older MCP door.
+// openBots returns a function that reports whether there is a bot that anybody may ask by the
+// legacy MCP endpoint.
 func openBots(b *Base) func(context.Context) (bool, error) {
 	var mu sync.Mutex
 	var known bool
@@ -422,7 +449,7 @@ func openBots(b *Base) func(context.Context) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Now().Before(until) {
-			return known, nil // strangers must not keep the database busy
+			return known, nil // strangers must not load the database
 		}
 		open, err := anyOpen(ctx, b)
 		if err == nil {

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/plug/xiaozhi"
@@ -22,44 +22,44 @@ import (
 	"patchbay/internal/tool"
 )
 
-// ShimSettings say which gateway an owner's devices join as nodes, and how. They hold
+// ShimSettings state which OpenClaw gateway an owner's devices join as nodes, and how. They contain
 // a secret.
 type ShimSettings struct {
-	// URL is that of the gateway, ws:// or wss://.
+	// URL is the gateway's address, ws:// or wss://.
 	URL string `json:"url"`
 	// Token is the gateway's shared secret, gateway.auth.token in its settings.
 	Token string `json:"token,omitempty" secret:"true" to:"url"`
-	// Mode is each, if every device is a node, or one, if all of them are one. Empty
-	// means each.
+	// Mode is each, if every device is a node, or one, if all of them are one. Empty means each.
 	Mode shim.Mode `json:"mode,omitempty"`
-	// Title is how the node of mode one is called. Empty means Patchbay.
+	// Title is the name of the node in mode one. Empty means Patchbay.
 	Title string `json:"title,omitempty"`
-	// Devices are the devices that join, by name, and patterns in which * stands for
-	// any text. Empty means all.
+	// Devices are the devices that join, by name, and patterns in which * stands for any text.
+	// Empty means all.
 	Devices []string `json:"devices,omitempty"`
-	// Notices passes on what devices tell by themselves, which wakes the gateway's
-	// agent.
+	// Notices forwards the notices of devices, which wake the gateway's agent.
 	Notices bool `json:"notices,omitempty"`
 }
 
 const (
-	// maxShimDevices bounds the list of devices, which is looked through whenever one
-	// of them changes.
+	// maxShimDevices bounds the list of devices, which is searched whenever a device changes.
 	maxShimDevices = 200
-	// maxShimTitle bounds the name of a node, in bytes.
+	// maxShimTitle limits the name of a node, in bytes.
 	maxShimTitle = 80
 )
 
-// What is wrong with the settings of a shim.
+// Messages about invalid shim settings.
 var (
-	sayShimURL     = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789", En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
-	sayShimToken   = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制", En: "token has a space or a line break at an end; copy it again"}
-	sayShimMode    = talk.Say{Zh: "mode 是 %q；每个设备各是一个节点请选 each，所有设备合为一个节点请选 one", En: "mode is %q; choose each, if every device is a node, or one, if all of them are one"}
+	sayShimURL = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789",
+		En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
+	sayShimToken = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制",
+		En: "token has a space or a line break at an end; copy it again"}
+	sayShimMode = talk.Say{Zh: "mode 是 %q；每个设备各是一个节点请选 each，所有设备合为一个节点请选 one",
+		En: "mode is %q; choose each, if every device is a node, or one, if all of them are one"}
 	sayShimTitle   = talk.Say{Zh: "title 有 %d 字节；最多 %d 字节", En: "title has %d bytes; %d are the most"}
 	sayShimDevices = talk.Say{Zh: "devices 最多 %d 个模式；* 代表任意文本", En: "devices takes %d patterns; * stands for any text"}
 )
 
-// Validate finds what is wrong with the settings. It tells no secret.
+// Validate returns what is wrong with the settings. The error contains no secret.
 func (s *ShimSettings) Validate() error {
 	if strings.TrimSpace(s.URL) == "" {
 		return sayShimURL.Wrong()
@@ -70,7 +70,7 @@ func (s *ShimSettings) Validate() error {
 	switch {
 	case strings.TrimSpace(s.Token) != s.Token:
 		return sayShimToken.Wrong()
-	case s.Mode != "" && s.Mode != shim.Each && s.Mode != shim.One:
+	case s.Mode != "" && s.Mode != shim.EachDevice && s.Mode != shim.OneNode:
 		return sayShimMode.Wrong(s.Mode)
 	case len(s.Title) > maxShimTitle:
 		return sayShimTitle.Wrong(len(s.Title), maxShimTitle)
@@ -78,32 +78,33 @@ func (s *ShimSettings) Validate() error {
 		return sayShimDevices.Wrong(maxShimDevices)
 	}
 	for _, p := range s.Devices {
-		if err := board.CheckPattern(p); err != nil {
+		if err := hub.CheckPattern(p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// spec is the gateway of an upstream.
+// spec returns the shim specification of an upstream.
 func (s *ShimSettings) spec(u store.Upstream, guarded bool) shim.Spec {
-	url, _ := client.ParseURL(s.URL) // it was checked before it was kept
+	url, _ := client.ParseURL(s.URL) // validated before it was stored
 	return shim.Spec{
-		ID: OutletOf(u), URL: url, Token: s.Token, Mode: s.Mode, Title: s.Title, Devices: s.Devices, Owner: u.Owner, Notices: s.Notices,
-		Guarded: guarded, Version: u.Version,
+		ID: UpstreamProviderID(u), URL: url, Token: s.Token, Mode: s.Mode, Title: s.Title, Devices: s.Devices,
+		Owner: u.Owner, Notices: s.Notices,
+		Untrusted: guarded, Version: u.Version,
 	}
 }
 
-// shims keeps the gateways joined that owners have added. One instance at a time
-// joins each: a node that connects twice is reached by its newest connection alone.
+// shims connects to the gateways that owners have added. One instance at a time joins each, because
+// a gateway reaches a node only over its newest connection.
 type shims struct {
 	manager  *shim.Manager
 	leases   store.Leases
-	instance string // empty: there are no others
+	instance string // empty: there are no other instances
 	log      *slog.Logger
 
 	cancel context.CancelFunc
-	done   chan struct{} // nil: there are no others
+	done   chan struct{} // nil: there are no other instances
 
 	mu     sync.Mutex
 	wanted []shim.Spec
@@ -111,18 +112,19 @@ type shims struct {
 }
 
 const (
-	// shimLease is how long an instance that died keeps a gateway from the others.
+	// shimLease is how long a crashed instance blocks a gateway for the others.
 	shimLease = 30 * time.Second
-	// shimStore bounds reading and writing of what shims keep.
+	// shimStore is the timeout of reading and writing node keys.
 	shimStore = 10 * time.Second
 )
 
-func newShims(at surroundings) *shims {
-	kept := keptNodes{at.base}
+func newShims(at deps) *shims {
+	kept := nodeKeyStore{at.base}
 	s := &shims{leases: at.base.Store.Leases, log: at.log, mine: map[string]bool{}, manager: shim.New(shim.Options{
-		Source: devices{at.hub}, Load: kept.load, Save: kept.save, Dial: at.dial, Stats: shim.MachineStats, Version: at.base.Version, Logger: at.log, Registerer: at.reg,
+		Source: devices{at.hub}, Load: kept.load, Save: kept.save, Dial: at.dial, Stats: shim.MachineStats,
+		Version: at.base.Version, Logger: at.log, Registerer: at.reg,
 	})}
-	if at.messages.Alone() {
+	if at.messages.IsStandalone() {
 		return s
 	}
 	var ctx context.Context
@@ -135,7 +137,7 @@ func newShims(at surroundings) *shims {
 	return s
 }
 
-// set makes the given gateways those that are joined.
+// set replaces the gateways to join.
 func (s *shims) set(specs []shim.Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +145,7 @@ func (s *shims) set(specs []shim.Spec) {
 	s.apply()
 }
 
-// apply joins what this instance may. With mu held.
+// apply joins the gateways whose lease this instance holds. The caller holds mu.
 func (s *shims) apply() {
 	some := s.wanted
 	if s.instance != "" {
@@ -157,7 +159,7 @@ func (s *shims) apply() {
 	s.manager.Set(some)
 }
 
-// keepLeases takes and renews the right to join gateways, until ctx ends.
+// keepLeases takes and renews the leases of gateways until ctx ends.
 func (s *shims) keepLeases(ctx context.Context) {
 	tick := time.NewTicker(shimLease / 6)
 	defer tick.Stop()
@@ -170,7 +172,8 @@ func (s *shims) keepLeases(ctx context.Context) {
 			now := time.Now()
 			ok, err := s.leases.Take(ctx, "shim:"+spec.ID, s.instance, now, now.Add(shimLease))
 			if err != nil && ctx.Err() == nil {
-				s.log.Warn("openclaw: whether this instance may join a gateway could not be found out", "gateway", spec.ID, "error", err)
+				s.log.Warn("openclaw: whether this instance may join a gateway could not be found out",
+					"gateway", spec.ID, "error", err)
 			}
 			mine[spec.ID] = ok
 		}
@@ -189,7 +192,7 @@ func (s *shims) keepLeases(ctx context.Context) {
 	}
 }
 
-// health tells how the nodes at a gateway are.
+// health returns the state of the nodes at a gateway.
 func (s *shims) health(id string) control.UpstreamHealth {
 	nodes, mine := s.manager.Status(id)
 	if !mine {
@@ -198,29 +201,30 @@ func (s *shims) health(id string) control.UpstreamHealth {
 	h := control.UpstreamHealth{State: control.UpstreamReady, Server: "OpenClaw"}
 	for _, n := range nodes {
 		h.Tools += n.Tools
-		h.Cut = h.Cut || n.Cut > 0
+		h.Cut = h.Cut || n.Omitted > 0
 		h.ServerVersion = cmp.Or(h.ServerVersion, n.Gateway)
 		h.Nodes = append(h.Nodes, control.ShimNode{
-			Device: n.Device, Name: n.Name, Node: n.Node, State: string(n.State), Since: n.Since, Tools: n.Tools, Taken: n.Taken, Cut: n.Cut,
-			NextTry: n.NextTry, Told: n.Told, Command: n.Command,
+			Device: n.Device, Name: n.Name, Node: n.Node, State: string(n.State), Since: n.Since, Tools: n.Tools,
+			Taken: n.Accepted, Cut: n.Omitted,
+			NextTry: n.NextTry, Message: n.Message, Command: n.Command,
 		})
-		if n.State != shim.Ready && h.State == control.UpstreamReady { // the first that is not
-			h.State, h.Since, h.NextTry, h.Trouble = shimState(n.State), n.Since, n.NextTry, n.Told
+		if n.State != shim.Ready && h.State == control.UpstreamReady { // the first node that is not ready
+			h.State, h.Since, h.NextTry, h.Problem = shimState(n.State), n.Since, n.NextTry, n.Message
 		}
 	}
 	return h
 }
 
-// shimState is the state of a node as that of its gateway.
+// shimState maps the state of a node to that of its upstream.
 func shimState(s shim.State) string {
 	switch s {
 	case shim.Pairing, shim.Approval:
-		return control.UpstreamFailed // somebody has to do something
+		return control.UpstreamFailed // a person has to act
 	}
 	return string(s)
 }
 
-// Close leaves all gateways, and lets other instances join them.
+// Close disconnects from all gateways and releases their leases.
 func (s *shims) Close() {
 	if s.done != nil {
 		s.cancel()
@@ -231,20 +235,20 @@ func (s *shims) Close() {
 	defer cancel()
 	for id, mine := range s.mine {
 		if mine {
-			s.leases.Release(ctx, "shim:"+id, s.instance) //nolint:errcheck // it runs out by itself
+			s.leases.Release(ctx, "shim:"+id, s.instance) //nolint:errcheck // it expires
 		}
 	}
 }
 
-// keptNodes keeps the keys of nodes, sealed.
-type keptNodes struct{ base *Base }
+// nodeKeyStore stores the keys of nodes, sealed.
+type nodeKeyStore struct{ base *Base }
 
-// upstreamOf is the number of the upstream that a shim is of.
+// upstreamOf returns the number of a shim's upstream.
 func upstreamOf(spec string) (int64, error) {
 	return strconv.ParseInt(strings.TrimPrefix(spec, "upstream:"), 10, 64)
 }
 
-func (k keptNodes) load(ctx context.Context, spec, device string) (kept shim.Kept, err error) {
+func (k nodeKeyStore) load(ctx context.Context, spec, device string) (kept shim.NodeSecret, err error) {
 	number, err := upstreamOf(spec)
 	if err != nil {
 		return kept, err
@@ -263,7 +267,7 @@ func (k keptNodes) load(ctx context.Context, spec, device string) (kept shim.Kep
 	return kept, json.Unmarshal([]byte(plain), &kept)
 }
 
-func (k keptNodes) save(ctx context.Context, spec, device string, kept shim.Kept) error {
+func (k nodeKeyStore) save(ctx context.Context, spec, device string, kept shim.NodeSecret) error {
 	number, err := upstreamOf(spec)
 	if err != nil {
 		return err
@@ -275,9 +279,9 @@ func (k keptNodes) save(ctx context.Context, spec, device string, kept shim.Kept
 	return k.base.Store.ShimNodes.Save(ctx, number, device, k.base.Box.Seal(string(plain)))
 }
 
-// devices are voice boards as gateways may use them: by the rules that hold for every
-// program of their owner.
-type devices struct{ hub *board.Board }
+// devices provides the voice boards of an owner to gateways, under the rules for all programs of
+// that owner.
+type devices struct{ hub *hub.Hub }
 
 // Devices implements [shim.Source].
 func (d devices) Devices(spec shim.Spec) ([]shim.Device, error) {
@@ -287,14 +291,14 @@ func (d devices) Devices(spec shim.Spec) ([]shim.Device, error) {
 	}
 	var out []shim.Device
 	at := map[string]int{}
-	for _, o := range d.hub.Outlets(spec.Owner) {
+	for _, o := range d.hub.Providers(spec.Owner) {
 		if o.Kind == xiaozhi.Kind && o.Owner == spec.Owner {
 			at[o.ID] = len(out)
 			out = append(out, shim.Device{ID: o.ID, Slug: o.Slug, Title: o.Title})
 		}
 	}
 	for _, t := range may.Tools {
-		if i, ok := at[t.Outlet().ID]; ok {
+		if i, ok := at[t.Provider().ID]; ok {
 			out[i].Tools = append(out[i].Tools, *t.Tool)
 			out[i].Audio = out[i].Audio || t.Tool.Name == xiaozhi.ToolAudio
 		}
@@ -303,18 +307,20 @@ func (d devices) Devices(spec shim.Spec) ([]shim.Device, error) {
 }
 
 // Watch implements [shim.Source].
-func (d devices) Watch() (<-chan struct{}, func()) { return d.hub.Watch() }
+func (d devices) Watch() (<-chan struct{}, func()) { return d.hub.WatchTools() }
 
 // Notices implements [shim.Source].
-func (d devices) Notices(owner string) (<-chan board.Notice, func()) { return d.hub.Notices(owner) }
+func (d devices) Notices(owner string) (<-chan hub.Notice, func()) {
+	return d.hub.SubscribeNotices(owner)
+}
 
 // Call implements [shim.Source].
 func (d devices) Call(ctx context.Context, spec shim.Spec, c shim.Call) (*tool.Result, error) {
-	o, _, tools := d.hub.Plugged(c.Device)
+	o, _, tools := d.hub.FindProvider(c.Device)
 	if o.Kind != xiaozhi.Kind || o.Owner != spec.Owner {
 		return nil, tool.Fail(tool.Offline, "This device is not there any more.", nil)
 	}
-	name := o.FullName(c.Tool) // which the board refuses in words, if it is none
+	name := o.FullName(c.Tool) // not a tool then; the hub refuses it with a message
 	for _, t := range tools {
 		if t.Tool.Name == c.Tool {
 			name = t.Name
@@ -322,8 +328,9 @@ func (d devices) Call(ctx context.Context, spec shim.Spec, c shim.Call) (*tool.R
 	}
 	at := ""
 	if u, err := url.Parse(spec.URL); err == nil {
-		at = u.Host // without what may be secret in it
+		at = u.Host // without the path and query, which may be secret
 	}
-	who := board.Access{Caller: tool.Caller{Person: spec.Owner, Key: spec.ID, Address: at, Door: "shim", Program: c.Program}}
+	who := hub.Access{Caller: tool.Caller{Person: spec.Owner, Key: spec.ID, Address: at,
+		Channel: "shim", Program: c.Program}}
 	return d.hub.Call(ctx, who, name, &tool.Call{Args: c.Args})
 }

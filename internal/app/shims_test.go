@@ -4,10 +4,10 @@ import (
 	"context"
 	"testing"
 
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus/bustest"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/plug/xiaozhi"
@@ -20,21 +20,24 @@ type lamp struct{}
 
 func (lamp) Call(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }
 
-// A gateway is joined by one instance, and by another when that one stops: as the same
-// node, which nobody has to approve again.
+// One instance joins a gateway, and another one when the first stops: as the same node, without
+// another approval.
 func TestShimMovesOn(t *testing.T) {
 	gateway := clienttest.Start(t, clienttest.Options{})
 	bus, db := bustest.Cluster(t, 1), store.Options{Folder: t.TempDir()}
-	all := []*instance{newInstance(t, boardtest.Options{BusURL: bus, DB: db}), newInstance(t, boardtest.Options{BusURL: bus, DB: db})}
-	socket, err := all[0].Board.Plug(board.Outlet{ID: "board:1", Owner: all[0].Person.ID, Slug: "kitchen", Title: "Kitchen", Kind: xiaozhi.Kind, Held: true}, lamp{})
+	all := []*instance{newInstance(t, hubtest.Options{BusURL: bus, DB: db}),
+		newInstance(t, hubtest.Options{BusURL: bus, DB: db})}
+	socket, err := all[0].Hub.Register(hub.ProviderRef{ID: "board:1", Owner: all[0].Person.ID,
+		Slug: "kitchen", Title: "Kitchen", Kind: xiaozhi.Kind, Held: true}, lamp{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket.Offer([]tool.Tool{{Name: "self.lamp.on"}})
+	socket.SetTools([]tool.Tool{{Name: "self.lamp.on"}})
 	for _, i := range all {
 		i.await(t, "the board is there", has("kitchen_self_lamp_on"))
 	}
-	u, _, err := all[0].base.AddUpstream(t.Context(), all[0].Person, "claw", UpstreamShim, &ShimSettings{URL: gateway.URL, Token: clienttest.Token})
+	u, _, err := all[0].base.AddUpstream(t.Context(), all[0].Person, "claw", UpstreamShim,
+		&ShimSettings{URL: gateway.URL, Token: clienttest.Token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +52,7 @@ func TestShimMovesOn(t *testing.T) {
 	}
 	holder := -1
 	for n, i := range all {
-		if h := i.joined.health(OutletOf(u)); h.State != control.UpstreamElsewhere {
+		if h := i.joined.health(UpstreamProviderID(u)); h.State != control.UpstreamElsewhere {
 			if holder >= 0 {
 				t.Error("both have joined")
 			}
@@ -64,7 +67,8 @@ func TestShimMovesOn(t *testing.T) {
 	if second.Connect.Device.ID != first.Connect.Device.ID {
 		t.Error("another node came back")
 	}
-	if h := all[1-holder].joined.health(OutletOf(u)); h.State == control.UpstreamElsewhere || len(h.Nodes) != 1 || h.Nodes[0].Node != first.Connect.Device.ID {
+	if h := all[1-holder].joined.health(UpstreamProviderID(u)); h.State == control.UpstreamElsewhere ||
+		len(h.Nodes) != 1 || h.Nodes[0].Node != first.Connect.Device.ID {
 		t.Errorf("its health is %+v", h)
 	}
 	if err := all[0].Store.Upstreams.Remove(t.Context(), u.Number); err != nil {
@@ -73,5 +77,5 @@ func TestShimMovesOn(t *testing.T) {
 	if err := all[1-holder].refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	second.Bye()
+	second.CloseCode()
 }

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openai"
 )
 
-// bare asks without the cookies of the browser; headers come in pairs.
+// bare sends a request without the browser's cookies; headers are name-value pairs.
 func (d *desk) bare(method, path, body string, headers ...string) *http.Response {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), method, d.url+path, strings.NewReader(body))
@@ -31,14 +31,15 @@ func (d *desk) bare(method, path, body string, headers ...string) *http.Response
 	return resp
 }
 
-// keyOf makes a key of ada's.
+// keyOf creates a key of ada's.
 func (d *desk) keyOf(scope string) string {
 	d.t.Helper()
 	ada, err := d.base.Store.People.ByName(d.t.Context(), "ada")
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	_, secret, err := d.base.Accounts.AddKey(d.t.Context(), account.NewKey{Person: ada.ID, Name: scope, Scopes: []string{scope}})
+	_, secret, err := d.base.Accounts.AddKey(d.t.Context(), account.NewKey{Person: ada.ID, Name: scope,
+		Scopes: []string{scope}})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -47,31 +48,35 @@ func (d *desk) keyOf(scope string) string {
 
 const formType = "application/x-www-form-urlencoded"
 
-// Wrong keys of a program do not keep its owner, who has the same address, from signing in.
+// Wrong keys of a program do not keep its owner, at the same address, from signing in.
 func TestWrongKeysAndSignIn(t *testing.T) {
 	d := newDesk(t, map[string]string{"limits.auth_failures": "3"})
 	for _, want := range []int{401, 401, 401, 429, 429} {
-		if resp := d.bare(http.MethodGet, "/api/v1/me", "", "Authorization", "Bearer pb_wrong"); resp.StatusCode != want {
+		if resp := d.bare(http.MethodGet, "/api/v1/me", "", "Authorization",
+			"Bearer pb_wrong"); resp.StatusCode != want {
 			t.Errorf("a wrong key is answered %d, not %d", resp.StatusCode, want)
 		}
 	}
 	form := url.Values{"name": {"ada"}, "password": {"correct horse"}}
-	if resp := d.bare(http.MethodPost, "/signin", form.Encode(), "Content-Type", formType); resp.StatusCode != http.StatusSeeOther {
+	if resp := d.bare(http.MethodPost, "/signin", form.Encode(),
+		"Content-Type", formType); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("the owner is answered %d", resp.StatusCode)
 	}
 	form.Set("password", "wrong")
 	for _, want := range []int{403, 403, 403, 429} {
-		if resp := d.bare(http.MethodPost, "/signin", form.Encode(), "Content-Type", formType); resp.StatusCode != want {
+		if resp := d.bare(http.MethodPost, "/signin", form.Encode(),
+			"Content-Type", formType); resp.StatusCode != want {
 			t.Errorf("a wrong password is answered %d, not %d", resp.StatusCode, want)
 		}
 	}
-	if resp := d.bare(http.MethodGet, "/api/v1/me", "", "Authorization", "Bearer "+d.keyOf(account.ScopeOperator)); resp.StatusCode != http.StatusOK {
+	if resp := d.bare(http.MethodGet, "/api/v1/me", "", "Authorization",
+		"Bearer "+d.keyOf(account.ScopeOperator)); resp.StatusCode != http.StatusOK {
 		t.Errorf("a good key pays for wrong passwords: %d", resp.StatusCode)
 	}
 }
 
-// With a public address of https, cookies are for https alone and browsers are told to stay
-// there, also behind a proxy that does not say how they came.
+// With an https public address, cookies are for https only and browsers are told to use https only,
+// even behind a proxy that does not forward the scheme.
 func TestCookiesOfHTTPS(t *testing.T) {
 	d := newDesk(t, map[string]string{"public_url": "https://board.example.org"})
 	form := url.Values{"name": {"ada"}, "password": {"correct horse"}}.Encode()
@@ -94,7 +99,7 @@ func TestCookiesOfHTTPS(t *testing.T) {
 			t.Errorf("%v", c)
 		}
 	}
-	// On the machine itself there is nobody between.
+	// On the machine itself there is no proxy.
 	for _, c := range d.bare(http.MethodPost, "/signin", form, "Content-Type", formType).Cookies() {
 		if c.Secure {
 			t.Errorf("over http on this machine: %v", c)
@@ -102,16 +107,17 @@ func TestCookiesOfHTTPS(t *testing.T) {
 	}
 }
 
-// The data folder is its owner's alone, also if somebody else made it; answers with secrets
-// are kept by no cache; numbers are for administrators' keys, and for no page that was made
-// to lead here; and no page of another site connects to the gateway.
+// The data folder is accessible to its owner only, even if it was created otherwise; responses with
+// secrets are not cached; metrics require an administrator's key and are refused to foreign pages;
+// and no page of another site connects to the gateway.
 func TestSmallHardenings(t *testing.T) {
 	d := newDesk(t, map[string]string{})
 	if info, err := os.Stat(d.folder); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the data folder is %v, %v", info.Mode(), err)
 	}
 	operator, admin := "Bearer "+d.keyOf(account.ScopeOperator), "Bearer "+d.keyOf(account.ScopeAdmin)
-	if resp := d.bare(http.MethodGet, "/api/v1/me", "", "Authorization", operator); resp.Header.Get("Cache-Control") != "no-store" {
+	if resp := d.bare(http.MethodGet, "/api/v1/me", "", "Authorization",
+		operator); resp.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%v", resp.Header)
 	}
 	const proxied = "X-Forwarded-For"
@@ -120,7 +126,8 @@ func TestSmallHardenings(t *testing.T) {
 		want            int
 	}{
 		{"", "", "", 200}, {"localhost:3000", "", "", 200}, {"evil.example", "", "", 401},
-		{"", "192.0.2.1", "", 401}, {"", "192.0.2.1", operator, 401}, {"", "192.0.2.1", admin, 200}, {"evil.example", "", admin, 200},
+		{"", "192.0.2.1", "", 401}, {"", "192.0.2.1", operator, 401}, {"", "192.0.2.1", admin, 200},
+		{"evil.example", "", admin, 200},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/metrics", nil)
 		if err != nil {
@@ -142,7 +149,8 @@ func TestSmallHardenings(t *testing.T) {
 			t.Errorf("numbers for %+v: %d", c, resp.StatusCode)
 		}
 	}
-	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13",
+		"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
 	for _, path := range []string{"/", "/anything"} {
 		for origin, want := range map[string]int{"": 101, d.url: 101, "https://evil.example": 403, "null": 403} {
 			headers := upgrade
@@ -156,16 +164,17 @@ func TestSmallHardenings(t *testing.T) {
 	}
 }
 
-// What is sent with each request to a model may be a secret, and is sealed as its key is.
+// Headers for a model may be secret and are sealed like its key.
 func TestHeadersOfBotsAreSealed(t *testing.T) {
 	d := newDesk(t, map[string]string{})
 	ada, err := d.base.Store.People.ByName(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := d.base.Registry.Add(t.Context(), board.NewBot{Owner: ada.ID, Name: "model", Kind: "openai", Set: map[string]string{
-		"base_url": "http://127.0.0.1:9/v1", "model": "m", "headers": `{"X-Secret":"s3cr3t-value"}`,
-	}})
+	b, _, err := d.base.Registry.Add(t.Context(), hub.NewBot{Owner: ada.ID,
+		Name: "model", Kind: "openai", Set: map[string]string{
+			"base_url": "http://127.0.0.1:9/v1", "model": "m", "headers": `{"X-Secret":"s3cr3t-value"}`,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +182,7 @@ func TestHeadersOfBotsAreSealed(t *testing.T) {
 	if err != nil || strings.Contains(string(row.Settings), "s3cr3t") {
 		t.Errorf("kept as %s, %v", row.Settings, err)
 	}
-	shown, err := d.base.Registry.Shown(row)
+	shown, err := d.base.Registry.MaskedSettings(row)
 	if err != nil || strings.Contains(string(shown["headers"]), "s3cr3t") {
 		t.Errorf("shown as %s, %v", shown["headers"], err)
 	}

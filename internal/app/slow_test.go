@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/observe"
 )
 
-// While hundreds send bodies that never end, with a key and without, everybody else is
-// answered at every door; and all who send slowly are thrown out.
+// While hundreds of clients send endless bodies, with and without a key, everybody else is served
+// on every channel; and all slow clients are disconnected.
 func TestSlowSendersHoldNobodyUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the senders are thrown out after 10 s")
@@ -30,7 +30,8 @@ func TestSlowSendersHoldNobodyUp(t *testing.T) {
 	}
 	p, err := d.base.Store.People.ByName(t.Context(), "ada")
 	must(err)
-	_, key, err := d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: p.ID, Name: "slow", Scopes: []string{account.ScopeLearn, account.ScopeOperator}})
+	_, key, err := d.base.Accounts.AddKey(t.Context(), account.NewKey{Person: p.ID,
+		Name: "slow", Scopes: []string{account.ScopeLearn, account.ScopeOperator}})
 	must(err)
 	began := time.Now()
 	var ended sync.WaitGroup
@@ -42,7 +43,9 @@ func TestSlowSendersHoldNobodyUp(t *testing.T) {
 		if i%10 >= 5 {
 			auth = "Authorization: Bearer " + key + "\r\n"
 		}
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x.local\r\nContent-Type: application/json\r\n%sContent-Length: 100000\r\n\r\n{", path, auth)
+		fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: x.local\r\nContent-Type: application/json\r\n%sContent-Length: 100000\r\n\r\n{",
+			path, auth)
 		ended.Go(func() { io.Copy(io.Discard, conn) }) //nolint:errcheck // it ends either way
 		ended.Go(func() {
 			for time.Since(began) < 10*observe.BodyGrace {
@@ -58,7 +61,8 @@ func TestSlowSendersHoldNobodyUp(t *testing.T) {
 	out := make(chan struct{})
 	go func() { defer close(out); ended.Wait() }()
 	for asked, over := 0, false; !over || asked < 2; asked++ {
-		for path, want := range map[string]string{"/healthz": `"ok"`, "/readyz": `"ready":true`, "/signin": "<form", "/api/v1/bots": `"bots"`} {
+		for path, want := range map[string]string{"/healthz": `"ok"`, "/readyz": `"ready":true`, "/signin": "<form",
+			"/api/v1/bots": `"bots"`} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)
 			must(err)
 			req.Header.Set("Authorization", "Bearer "+key)

@@ -20,9 +20,9 @@ var (
 	sayHeldStarting = talk.Say{Zh: "（正在启动）", En: "(it is starting)"}
 )
 
-// holdFolder keeps a second server from the SQLite database of a data folder: the two would
-// serve from memory what the other has changed. Instances on PostgreSQL may share a folder.
-func holdFolder(c *config.Config, log *slog.Logger) (*store.FolderLock, error) {
+// lockFolder locks the SQLite database of a data folder against a second server. Each of two
+// servers would serve stale data from its cache. Instances on PostgreSQL may share a folder.
+func lockFolder(c *config.Config, log *slog.Logger) (*store.FolderLock, error) {
 	if c.Database.URL != "" {
 		return nil, nil
 	}
@@ -35,7 +35,8 @@ func holdFolder(c *config.Config, log *slog.Logger) (*store.FolderLock, error) {
 		return nil, sayHeld.Wrong(c.Data, held.Holder.PID, at)
 	}
 	if errors.Is(err, store.ErrCannotLock) {
-		log.Warn("the data folder cannot be locked; see to it that only one server runs on it", "folder", c.Data, "error", err)
+		log.Warn("the data folder cannot be locked; see to it that only one server runs on it", "folder", c.Data,
+			"error", err)
 		return nil, nil
 	}
 	return lock, err
@@ -46,31 +47,32 @@ var (
 	sayPortTaken     = talk.Say{Zh: "另一个程序已占用这个端口", En: "another program has that port"}
 	sayOtherPort     = talk.Say{Zh: "停掉它，或用 %s 换一个地址", En: "Stop it, or choose another address with %s"}
 	sayPortForbidden = talk.Say{Zh: "这个账户没有权限", En: "this account may not"}
-	sayHigherPort    = talk.Say{Zh: "1024 以下的端口需要特权；请用 %s 换一个", En: "Ports below 1024 need privileges; choose another with %s"}
-	sayNotOurs       = talk.Say{Zh: "本机没有这个地址", En: "this machine does not have that address"}
-	sayOwnAddress    = talk.Say{
+	sayHigherPort    = talk.Say{Zh: "1024 以下的端口需要特权；请用 %s 换一个",
+		En: "Ports below 1024 need privileges; choose another with %s"}
+	sayNotOurs    = talk.Say{Zh: "本机没有这个地址", En: "this machine does not have that address"}
+	sayOwnAddress = talk.Say{
 		Zh: "请用 %s 换一个；:3000 表示本机的所有地址",
 		En: "Choose another with %s; :3000 means all addresses of this machine",
 	}
 	sayOtherAddress = talk.Say{Zh: "请用 %s 换一个地址", En: "Choose another address with %s"}
 )
 
-// listen opens an address for a setting, and explains why that fails.
+// listen opens an address for a setting, and explains errors.
 func listen(address, flag string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, cannotListen(address, flag, err)
+		return nil, listenError(address, flag, err)
 	}
 	return l, nil
 }
 
-func cannotListen(address, flag string, err error) error {
+func listenError(address, flag string, err error) error {
 	cause, advice := ExplainListen(flag, err)
 	return sayCannotListen.Wrong(address, cause, advice)
 }
 
-// ExplainListen says why an address cannot be listened at, and what to do about it. Flag is
-// where the address is set.
+// ExplainListen returns why an address cannot be listened on, and advice. Flag names the setting of
+// the address.
 func ExplainListen(flag string, err error) (cause, advice error) {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -81,7 +83,7 @@ func ExplainListen(flag string, err error) (cause, advice error) {
 		return sayNotOurs.Wrong(), sayOwnAddress.Wrong(flag)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err // the operation and the address are said already
+		err = op.Err // the message has the operation and the address already
 	}
 	return err, sayOtherAddress.Wrong(flag)
 }

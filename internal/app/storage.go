@@ -8,83 +8,85 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 )
 
-// storageEvery is how often it is looked how much room there is on the disk, and, after
-// writes have failed, whether they work again.
+// storageEvery is the interval of checking the free disk space and, after failed writes, whether
+// writing works again.
 const storageEvery = 2 * time.Second
 
-// What can be wrong with what data is written to.
+// Problems of the storage.
 const (
-	diskLow    = "disk_low"    // there is little room: no reason not to be ready
-	diskFull   = "disk_full"   // there is none, or hardly any
-	diskErrors = "disk_errors" // it reports errors
-	notKept    = "storage"     // neither database nor disk has taken the last turn
+	diskLow    = "disk_low"    // little space is left; the instance stays ready
+	diskFull   = "disk_full"   // no space, or hardly any, is left
+	diskErrors = "disk_errors" // the disk reports errors
+	notKept    = "storage"     // neither database nor disk could store the last turn
 )
 
-// storage watches what data is written to: the disk of the data folder, and what comes of
-// writes to the database.
+// storage monitors the disk of the data folder and the results of database writes.
 type storage struct {
 	db     *store.DB
 	folder string
-	unkept func() bool // whether the last turn could be kept nowhere
-	rekept func()      // is told that writes work again
+	unkept func() bool // reports whether the last turn could not be stored anywhere
+	rekept func()      // called when writing works again
 	space  func(folder string) (free uint64, known bool)
 	log    *slog.Logger
 
 	free  atomic.Uint64
-	state atomic.Pointer[string] // as it was told last; nil: all is well
+	state atomic.Pointer[string] // as last reported; nil: no problem
 }
 
-func newStorage(b *Base, hub *board.Board, log *slog.Logger, reg prometheus.Registerer) *storage {
-	s := &storage{db: b.Store, folder: b.Config.Data, unkept: hub.Unkept, rekept: hub.Rekept, space: store.FreeSpace, log: log}
+func newStorage(b *Base, h *hub.Hub, log *slog.Logger, reg prometheus.Registerer) *storage {
+	s := &storage{db: b.Store, folder: b.Config.Data, unkept: h.SaveFailing, rekept: h.ResetSaveFailing,
+		space: store.FreeSpace, log: log}
 	if _, known := s.space(s.folder); known {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_disk_free_bytes", Help: "Free space where the data folder is."},
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_disk_free_bytes",
+			Help: "Free space where the data folder is."},
 			func() float64 { return float64(s.free.Load()) }))
 	}
-	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_storage_failing", Help: "1 while data cannot be written, or hardly any more."},
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_storage_failing",
+		Help: "1 while data cannot be written, or hardly any more."},
 		func() float64 {
 			if len(s.failing()) > 0 {
 				return 1
 			}
 			return 0
 		}))
-	s.look(context.Background())
+	s.measure(context.Background())
 	return s
 }
 
-// run watches until ctx ends.
+// run monitors the storage until ctx ends.
 func (s *storage) run(ctx context.Context) error {
 	tick := time.NewTicker(storageEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			s.look(ctx)
+			s.measure(ctx)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// look finds out whether what failed works again, and what is wrong now.
-func (s *storage) look(ctx context.Context) {
-	if s.db.DiskTrouble() != nil || s.unkept() {
+// measure checks whether failed writes work again, and updates the state.
+func (s *storage) measure(ctx context.Context) {
+	if s.db.DiskError() != nil || s.unkept() {
 		ctx, cancel := context.WithTimeout(ctx, storageEvery)
 		if s.db.TryWriting(ctx) == nil {
 			s.rekept()
 		}
 		cancel()
 	}
-	s.now()
+	s.current()
 }
 
-// now is what is wrong at the moment; empty: nothing. The log has one line when something
-// begins, and one when it is over.
-func (s *storage) now() string {
-	now, free := s.judge()
+// current returns the current problem, or "". It logs one line when a problem begins, and one when
+// it is over.
+func (s *storage) current() string {
+	now, free := s.evaluate()
 	s.free.Store(free)
 	if was := s.state.Swap(&now); was == nil && now == "" || was != nil && *was == now {
 		return now
@@ -101,9 +103,9 @@ func (s *storage) now() string {
 	return now
 }
 
-func (s *storage) judge() (now string, free uint64) {
+func (s *storage) evaluate() (now string, free uint64) {
 	free, known := s.space(s.folder)
-	switch trouble := s.db.DiskTrouble(); {
+	switch trouble := s.db.DiskError(); {
 	case trouble == store.ErrDisk:
 		now = diskErrors
 	case trouble != nil, known && free < store.NoSpace:
@@ -116,9 +118,9 @@ func (s *storage) judge() (now string, free uint64) {
 	return now, free
 }
 
-// failing is what keeps the server from its work.
+// failing returns the problem if it makes the server not ready.
 func (s *storage) failing() []string {
-	if now := s.now(); now != "" && now != diskLow {
+	if now := s.current(); now != "" && now != diskLow {
 		return []string{now}
 	}
 	return nil

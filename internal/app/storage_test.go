@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Whether there is room is found out again and again; the log has one line for each change.
+// The free space is checked repeatedly; the log has one line per change.
 func TestStorageWatched(t *testing.T) {
 	free, known, unkept, rekept := uint64(10<<30), true, false, 0
 	var log bytes.Buffer
@@ -24,9 +24,9 @@ func TestStorageWatched(t *testing.T) {
 		what   string
 		free   uint64
 		unkept bool
-		state  string // that is told
-		again  string // after the next look
-		lines  string // words of lines that the log has then
+		state  string // reported
+		again  string // after the next check
+		lines  string // words in the new log lines
 	}{
 		{"all is well", 10 << 30, false, "", "", ""},
 		{"little room", store.LittleSpace - 1, false, diskLow, diskLow, "little"},
@@ -43,15 +43,15 @@ func TestStorageWatched(t *testing.T) {
 			failing = []string{step.state}
 		}
 		for range 3 {
-			if got := s.failing(); !slices.Equal(got, failing) || s.now() != step.state {
-				t.Errorf("%s: it says %q and %q", step.what, got, s.now())
+			if got := s.failing(); !slices.Equal(got, failing) || s.current() != step.state {
+				t.Errorf("%s: it says %q and %q", step.what, got, s.current())
 			}
 		}
 		for range 3 {
-			s.look(t.Context())
+			s.measure(t.Context())
 		}
-		if s.now() != step.again || s.free.Load() != step.free {
-			t.Errorf("%s: it says %q then, and %d bytes", step.what, s.now(), s.free.Load())
+		if s.current() != step.again || s.free.Load() != step.free {
+			t.Errorf("%s: it says %q then, and %d bytes", step.what, s.current(), s.free.Load())
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		words := strings.Fields(step.lines)
@@ -71,8 +71,8 @@ func TestStorageWatched(t *testing.T) {
 	if rekept != 1 {
 		t.Errorf("it said %d times that turns can be kept", rekept)
 	}
-	known = false // a system that does not tell
-	if free = 0; s.now() != "" {
-		t.Errorf("it says %q", s.now())
+	known = false // a system that does not report free space
+	if free = 0; s.current() != "" {
+		t.Errorf("it says %q", s.current())
 	}
 }

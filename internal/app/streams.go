@@ -12,12 +12,13 @@ import (
 	"patchbay/internal/config"
 )
 
-// accessSubject is where instances tell that somebody's rights have changed.
+// accessSubject is the subject on which instances announce changes of rights.
 const accessSubject = "access"
 
-// newStreams makes the table of what lasts. What is changed here ends streams here at
-// once, and on the other instances as soon as they hear of it.
-func newStreams(ctx context.Context, b *Base, c *config.Config, messages *bus.Bus, log *slog.Logger, reg prometheus.Registerer) (*account.Streams, error) {
+// newStreams returns the table of streams. A change of rights ends streams on this instance at
+// once, and on the other instances when they get the announcement.
+func newStreams(ctx context.Context, b *Base, c *config.Config, messages *bus.Bus, log *slog.Logger,
+	reg prometheus.Registerer) (*account.Streams, error) {
 	s := account.NewStreams(b.Accounts, account.StreamLimits{Key: c.Limits.StreamsOfKey, Person: c.Limits.Streams})
 	if err := s.Begin(ctx); err != nil {
 		return nil, err
@@ -29,7 +30,8 @@ func newStreams(ctx context.Context, b *Base, c *config.Config, messages *bus.Bu
 		}
 	})
 	reg.MustRegister(prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "patchbay_streams", Help: "Requests that last, with a key or from a browser."}, func() float64 { return float64(s.Open()) },
+		prometheus.GaugeOpts{Name: "patchbay_streams", Help: "Requests that last, with a key or from a browser."},
+		func() float64 { return float64(s.Open()) },
 	))
 	_, err := messages.Subscribe(accessSubject, func(m *nats.Msg) { // ends with the bus
 		if string(m.Data) != messages.Instance {

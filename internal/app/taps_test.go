@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/rokid"
@@ -29,21 +29,21 @@ import (
 	"patchbay/internal/talk"
 )
 
-// tapper is somebody with glasses who taps suggestions, on a door, a board and a quiz that
-// share a clock, which the test sets.
+// tapper is a person with glasses who taps suggestions. The handler, the hub and the quiz share a
+// clock, which the test sets.
 type tapper struct {
-	*boardtest.Rig
+	*hubtest.Rig
 	t       *testing.T
 	service *learn.Service
 	url     string
 	key     string
 	bot     int64
 	clock   atomic.Int64 // in milliseconds
-	asked   int          // how often the bot was
-	done    deeds        // so far
+	asked   int          // how often the bot was asked
+	done    deeds        // counts so far
 }
 
-// deeds are what taps do.
+// deeds counts the effects of taps.
 type deeds struct{ asked, points, drafts, reviews int }
 
 func (d deeds) minus(o deeds) deeds {
@@ -55,20 +55,21 @@ func (p *tapper) now() time.Time { return time.UnixMilli(p.clock.Load()).UTC() }
 func newTapper(t *testing.T) *tapper {
 	p := &tapper{t: t}
 	p.clock.Store(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC).UnixMilli())
-	p.Rig = boardtest.New(t, boardtest.Options{
-		Board: board.Options{Now: p.now}, Shared: []func() any{func() any { return new(rokid.Settings) }},
+	p.Rig = hubtest.New(t, hubtest.Options{
+		Hub: hub.Options{Now: p.now}, Shared: []func() any{func() any { return new(rokid.Settings) }},
 	})
 	p.service = learn.New(learn.Options{Store: p.Store, Zone: time.UTC, Now: p.now})
-	p.Board.Interpose("learn", quiz.New(quiz.Options{Service: p.service, Store: p.Store, Now: p.now}).Interpose)
-	p.bot = p.Script(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+	p.Hub.Intercept("learn", quiz.New(quiz.Options{Service: p.service, Store: p.Store, Now: p.now}).Intercept)
+	p.bot = p.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 		p.asked++
 		return emit(talk.Text(fmt.Sprintf("第 %d 次：%s", p.asked, turn.Text())))
 	}).Number
 	p.key = p.Key(t, account.NewKey{Scopes: []string{account.ScopeLingzhu}, Bot: p.bot})
 	quiet := slog.New(slog.DiscardHandler)
 	server := httptest.NewServer(rokid.New(rokid.Options{
-		Accounts: p.Accounts, Board: p.Board, Guard: account.NewGuard(10, nil), Logger: quiet, Registerer: prometheus.NewRegistry(),
-		Lang: talk.Chinese, Address: func(*http.Request) netip.Addr { return netip.Addr{} },
+		Accounts: p.Accounts, Hub: p.Hub, Guard: account.NewGuard(10, nil), Logger: quiet,
+		Registerer: prometheus.NewRegistry(),
+		Lang:       talk.Chinese, Address: func(*http.Request) netip.Addr { return netip.Addr{} },
 	}))
 	t.Cleanup(server.Close)
 	p.url = server.URL
@@ -80,14 +81,16 @@ type request struct{ name, body string }
 
 func (p *tapper) tap(session, text, name string) request {
 	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"lang": "zh-CN", "currentTime": p.now().Format(time.DateTime)}, "agent_id": strings.Repeat("a", 32), "user_id": "U1",
-		"message_id": session, "message": []any{map[string]any{"role": "user", "type": "text", "text": text, "image_url": nil}},
+		"metadata": map[string]any{"lang": "zh-CN", "currentTime": p.now().Format(time.DateTime)},
+		"agent_id": strings.Repeat("a", 32), "user_id": "U1",
+		"message_id": session, "message": []any{map[string]any{"role": "user", "type": "text", "text": text,
+			"image_url": nil}},
 	})
 	p.must(err)
 	return request{name, string(body)}
 }
 
-// post sends a request, and returns what the glasses show.
+// post sends a request and returns the text on the glasses.
 func (p *tapper) post(q request) string {
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url, strings.NewReader(q.body))
 	p.must(err)
@@ -120,7 +123,7 @@ func (p *tapper) must(err error) {
 	}
 }
 
-// did counts what has been done.
+// did counts the effects so far.
 func (p *tapper) did() deeds {
 	ctx, person := p.t.Context(), p.Person.ID
 	all, err := p.Store.Learn.Points(ctx, person, store.PointFilter{}, store.PointKey{}, 100_000)
@@ -133,19 +136,19 @@ func (p *tapper) did() deeds {
 }
 
 var (
-	toldAsked = regexp.MustCompile(`^第 (\d+) 次：`)
-	toldSaved = regexp.MustCompile(`^记住了 (\d+) 条`)
+	replyAsked = regexp.MustCompile(`^第 (\d+) 次：`)
+	replySaved = regexp.MustCompile(`^记住了 (\d+) 条`)
 )
 
-// honest compares what was told with what was done.
+// honest reports whether the response matches the effects.
 func honest(told string, done deeds, before deeds) bool {
 	var want deeds
 	switch {
-	case toldAsked.MatchString(told):
-		n, _ := strconv.Atoi(toldAsked.FindStringSubmatch(told)[1])
+	case replyAsked.MatchString(told):
+		n, _ := strconv.Atoi(replyAsked.FindStringSubmatch(told)[1])
 		want.asked = n - before.asked
-	case toldSaved.MatchString(told):
-		n, _ := strconv.Atoi(toldSaved.FindStringSubmatch(told)[1])
+	case replySaved.MatchString(told):
+		n, _ := strconv.Atoi(replySaved.FindStringSubmatch(told)[1])
 		want.drafts = -n
 	case strings.HasPrefix(told, "问："): // a draft, shown for the first time or again
 		return done == deeds{points: 1, drafts: 1} || done == deeds{}
@@ -159,8 +162,8 @@ func honest(told string, done deeds, before deeds) bool {
 	return done == want
 }
 
-// Whoever taps quickly is told what was done by each tap, and nothing that was not: 1,000
-// random sequences, some of whose requests the network delivers twice.
+// Each of several quick taps gets a response with its effects and nothing else: 1,000 random
+// sequences, some of whose requests the network delivers twice.
 func TestTapsAreToldAsTheyAreDone(t *testing.T) {
 	installations, seed := 25, uint64(time.Now().UnixNano()) // each with 40 sequences
 	if testing.Short() {
@@ -174,7 +177,8 @@ func TestTapsAreToldAsTheyAreDone(t *testing.T) {
 func tapAtRandom(t *testing.T, sequences int, seed uint64) {
 	p := newTapper(t)
 	r := rand.New(rand.NewPCG(seed, 0))
-	words := []string{"确认", "确认", "取消", "开始复习", "答案", "记得", "记得", "忘了", "困难", "跳过", "停", "开灯", "开灯", "关灯", "记一下：问%d？答", "记一下：问%d？答"}
+	words := []string{"确认", "确认", "取消", "开始复习", "答案", "记得", "记得", "忘了", "困难", "跳过", "停", "开灯", "开灯", "关灯", "记一下：问%d？答",
+		"记一下：问%d？答"}
 	names := 0
 	newName := func() string {
 		names++
@@ -188,14 +192,14 @@ func tapAtRandom(t *testing.T, sequences int, seed uint64) {
 		var last request
 		var lastTold string
 		var story []string
-		since := 0 // the first delivery of the last request
+		since := 0 // milliseconds since the first delivery of the last request
 		for range 4 + r.IntN(5) {
 			gap := 200 + r.IntN(1800)
 			word := words[r.IntN(len(words))]
 			if strings.Contains(word, "%d") {
 				word = fmt.Sprintf(word, sequence*10+r.IntN(2))
 			}
-			again := last.body != "" && r.IntN(7) == 0 // by the network, soon after
+			again := last.body != "" && r.IntN(7) == 0 // a duplicate by the network, soon after
 			if again && named {
 				gap = 10 + r.IntN(900)
 			} else if again {
@@ -232,7 +236,7 @@ func tapAtRandom(t *testing.T, sequences int, seed uint64) {
 	}
 }
 
-// The seen cases, word by word.
+// The observed cases, word by word.
 func TestTheSameTapAfterAnotherIsDoneAgain(t *testing.T) {
 	p := newTapper(t)
 	session := "1774245909000"

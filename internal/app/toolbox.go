@@ -6,63 +6,64 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openai"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// botTools is where bots that call tools find the board, which is made after
-// them.
-type botTools struct{ board atomic.Pointer[board.Board] }
+// botTools holds the hub for bots that call tools. The hub is created after the bots.
+type botTools struct{ hub atomic.Pointer[hub.Hub] }
 
-// toolbox is what one bot may call: what its owner allows it, as far as whoever asks, and
-// whoever made its settings, may call that too.
+// toolbox is the set of tools that one bot may call: those that its owner allows, limited to what
+// the asker's key, and the key that last changed its settings, may call.
 type toolbox struct {
 	tools *botTools
 	bot   store.Bot
 }
 
-// access is the bot as a caller, in one turn; false if it may call nothing.
-func (t toolbox) access(ctx context.Context, turn *talk.Turn) (*board.Board, board.Access, bool, error) {
-	b := t.tools.board.Load()
+// access returns the bot's access in one turn. The bool is false if it may call no tools.
+func (t toolbox) access(ctx context.Context, turn *talk.Turn) (*hub.Hub, hub.Access, bool, error) {
+	b := t.tools.hub.Load()
 	if b == nil {
-		return nil, board.Access{}, false, nil
+		return nil, hub.Access{}, false, nil
 	}
-	var c board.Common
+	var c hub.Common
 	if err := b.Registry.Settings(t.bot, &c); err != nil || len(c.AllowTools) == 0 {
-		return nil, board.Access{}, false, err
+		return nil, hub.Access{}, false, err
 	}
-	if turn.Door == learnDoor {
-		return nil, board.Access{}, false, nil // what it judges is text of anybody's
+	if turn.Channel == learnChannel {
+		return nil, hub.Access{}, false, nil // it grades text that anybody may have written
 	}
 	bound, err := t.bound(ctx, b, turn)
 	if err != nil {
-		return nil, board.Access{}, false, err
+		return nil, hub.Access{}, false, err
 	}
-	own := board.Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}.String()
-	return b, board.Access{Caller: tool.Caller{
-		Person: t.bot.Owner, Bot: t.bot.Number, Bound: bound, Turn: turn.ID, Address: turn.Address, Depth: turn.Depth + 1, Door: "bot", Program: t.bot.Name, Lang: string(turn.Lang),
-	}, Rules: board.Join(own, bound)}, true, nil
+	own := hub.Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}.String()
+	return b, hub.Access{Caller: tool.Caller{
+		Person: t.bot.Owner, Bot: t.bot.Number, KeyRules: bound, Turn: turn.ID, Address: turn.Address,
+		Depth: turn.Depth + 1, Channel: "bot", Program: t.bot.Name, Lang: string(turn.Lang),
+	}, Rules: hub.JoinRules(own, bound)}, true, nil
 }
 
-// bound are the rules of those for whom the bot acts in a turn: who asks, and who made its
-// settings, if either did so by a key that is narrow.
-func (t toolbox) bound(ctx context.Context, b *board.Board, turn *talk.Turn) (string, error) {
+// bound returns the rules of the keys that a turn depends on: that of the asker, and that which
+// changed the bot's settings, if they are restricted.
+func (t toolbox) bound(ctx context.Context, b *hub.Hub, turn *talk.Turn) (string, error) {
 	set := ""
 	if t.bot.SetBy != "" {
 		k, err := b.Store.Keys.ByID(ctx, t.bot.SetBy)
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // its person was removed, and with them what they could change
+		// the person, and the key with them, may have been removed
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return "", err
 		}
 		set = k.Rules
 	}
-	return board.Join("", turn.Bound, set), nil
+	return hub.JoinRules("", turn.KeyRules, set), nil
 }
 
 // List implements [openai.Toolbox].
-func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]openai.Offered, error) {
+func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]openai.NamedTool, error) {
 	b, who, ok, err := t.access(ctx, turn)
 	if !ok {
 		return nil, err
@@ -71,15 +72,16 @@ func (t toolbox) List(ctx context.Context, turn *talk.Turn) ([]openai.Offered, e
 	if err != nil {
 		return nil, err
 	}
-	var out []openai.Offered
+	var out []openai.NamedTool
 	for _, o := range v.Tools {
-		out = append(out, openai.Offered{Name: o.Name, Tool: *o.Tool})
+		out = append(out, openai.NamedTool{Name: o.Name, Tool: *o.Tool})
 	}
 	return out, nil
 }
 
 // Call implements [openai.Toolbox].
-func (t toolbox) Call(ctx context.Context, turn *talk.Turn, name string, args json.RawMessage, progress func(tool.Progress)) (*tool.Result, error) {
+func (t toolbox) Call(ctx context.Context, turn *talk.Turn, name string, args json.RawMessage,
+	progress func(tool.Progress)) (*tool.Result, error) {
 	b, who, ok, err := t.access(ctx, turn)
 	if !ok {
 		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+name, err)

@@ -11,16 +11,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-// EndpointSettings are those of a tool server that connects to us: of the
-// [upstream.Settings] those that do not say how it is reached.
+// EndpointSettings are the settings of a tool server that connects to us: those of
+// [upstream.Settings] that do not state how it is reached.
 type EndpointSettings struct {
 	Allow      []string          `json:"allow,omitempty"`
 	Deny       []string          `json:"deny,omitempty"`
@@ -31,19 +31,19 @@ type EndpointSettings struct {
 
 // Validate implements [UpstreamSettings].
 func (s *EndpointSettings) Validate() error {
-	u := upstream.Settings{Allow: s.Allow, Deny: s.Deny, Timeout: s.Timeout, Concurrent: s.Concurrent, MaxTools: s.MaxTools}
-	return u.ValidateDialsIn()
+	u := upstream.Settings{Allow: s.Allow, Deny: s.Deny, Timeout: s.Timeout, Concurrent: s.Concurrent,
+		MaxTools: s.MaxTools}
+	return u.ValidateInbound()
 }
 
-// UpstreamSettings are the settings of an upstream: *[upstream.Settings],
-// *[EndpointSettings], *[CloudSettings] or *[ShimSettings].
+// UpstreamSettings are the settings of an upstream: *[upstream.Settings], *[EndpointSettings],
+// *[CloudSettings] or *[ShimSettings].
 type UpstreamSettings interface {
-	// Validate finds what is wrong with them. It tells no secret.
+	// Validate returns what is wrong with them. The error contains no secret.
 	Validate() error
 }
 
-// ReadUpstream reads the settings of an upstream, secrets readable, into the
-// struct of its kind.
+// ReadUpstream reads the settings of an upstream, with their secrets, into the struct of its kind.
 func (b *Base) ReadUpstream(u store.Upstream) (UpstreamSettings, error) {
 	s, err := settingsOf(u.Kind)
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *Base) ReadUpstream(u store.Upstream) (UpstreamSettings, error) {
 	return s, b.UpstreamSettings(u, s)
 }
 
-// settingsOf makes the struct of a kind's settings.
+// settingsOf returns a new struct for the settings of a kind.
 func settingsOf(kind string) (UpstreamSettings, error) {
 	switch kind {
 	case UpstreamMCP:
@@ -67,9 +67,9 @@ func settingsOf(kind string) (UpstreamSettings, error) {
 	return nil, fmt.Errorf("kind %q is none that this version knows", kind)
 }
 
-// UpstreamWhere is where an upstream's far side is, as it may be shown: an
-// address without its query, or a command without its arguments. Empty: it
-// connects to us, or the settings cannot be read.
+// UpstreamWhere returns the location of an upstream so that it can be shown: an address without its
+// query, or a command without its arguments. It is empty if the upstream connects to us, or its
+// settings cannot be read.
 func (b *Base) UpstreamWhere(u store.Upstream) string {
 	s, err := b.ReadUpstream(u)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *Base) UpstreamWhere(u store.Upstream) string {
 func whereOf(s UpstreamSettings) string {
 	switch s := s.(type) {
 	case *upstream.Settings:
-		return s.Where()
+		return s.DisplayAddress()
 	case *CloudSettings:
 		return s.where()
 	case *ShimSettings:
@@ -90,15 +90,16 @@ func whereOf(s UpstreamSettings) string {
 	return ""
 }
 
-// ChangeUpstream changes settings of an upstream, given as text; an empty text
-// takes a setting away. Dropped are settings that were given for another address than it
-// has now, and not given again.
-func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream, set map[string]string) (dropped []string, err error) {
+// ChangeUpstream changes settings of an upstream, given as text; an empty text removes a setting.
+// Dropped are the settings that were given for another address than the one it has now, and not
+// given again.
+func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream,
+	set map[string]string) (dropped []string, err error) {
 	s, err := b.ReadUpstream(u)
 	if err != nil {
 		return nil, err
 	}
-	if dropped, err = board.Reassign(s, set); err != nil {
+	if dropped, err = hub.Reassign(s, set); err != nil {
 		return nil, err
 	}
 	if err := s.Validate(); err != nil {
@@ -118,8 +119,7 @@ func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream, set map[str
 
 const masked = "••••••"
 
-// ShownUpstream are the settings of an upstream for people to look at, its
-// secrets masked.
+// ShownUpstream returns the settings of an upstream for display, with masked secrets.
 func (b *Base) ShownUpstream(u store.Upstream) (map[string]json.RawMessage, error) {
 	s, err := b.ReadUpstream(u)
 	if err != nil {
@@ -137,7 +137,7 @@ func (b *Base) ShownUpstream(u store.Upstream) (map[string]json.RawMessage, erro
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if raw := shown[name]; raw != nil && t.Field(i).Tag.Get("secret") == "true" {
-			shown[name] = mask(raw)
+			shown[name] = maskSecrets(raw)
 		}
 	}
 	if text := shown["url"]; text != nil {
@@ -146,8 +146,8 @@ func (b *Base) ShownUpstream(u store.Upstream) (map[string]json.RawMessage, erro
 	return shown, nil
 }
 
-// mask hides a text, or the values of an object.
-func mask(raw json.RawMessage) json.RawMessage {
+// maskSecrets masks a text, or the values of an object.
+func maskSecrets(raw json.RawMessage) json.RawMessage {
 	var values map[string]string
 	if json.Unmarshal(raw, &values) != nil {
 		return json.RawMessage(`"` + masked + `"`)
@@ -159,7 +159,7 @@ func mask(raw json.RawMessage) json.RawMessage {
 	return text
 }
 
-// maskedURL is an address whose query, which may hold a token, is hidden.
+// maskedURL returns an address whose query, which may hold a token, is masked.
 func maskedURL(s UpstreamSettings) string {
 	full := ""
 	switch s := s.(type) {
@@ -176,57 +176,61 @@ func maskedURL(s UpstreamSettings) string {
 	return whereOf(s)
 }
 
-// CheckUpstream connects to a tool server once, as the server would do for its
-// owner, and tells what it found. An error is an *[upstream.Trouble], or about
-// the settings of the installation.
-func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug string, s *upstream.Settings, log *slog.Logger, version string) (upstream.Report, error) {
+// CheckUpstream connects to a tool server once, with the rights of its owner, and returns what it
+// offers. An error is an *[upstream.ConnectionError], or is about the settings of the installation.
+func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug string, s *upstream.Settings,
+	log *slog.Logger, version string) (upstream.Report, error) {
 	photos, _, err := fetchers(b.Config, log, prometheus.NewRegistry())
 	if err != nil {
 		return upstream.Report{}, err
 	}
-	spec := upstream.Spec{ID: "check", Slug: slug, Owner: owner.ID, Settings: *s, Guarded: owner.Role != account.RoleAdmin}
-	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version, Installation: b.Installation})
+	spec := upstream.Spec{ID: "check", Slug: slug, Owner: owner.ID, Settings: *s,
+		Untrusted: owner.Role != account.RoleAdmin}
+	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version,
+		Installation: b.Installation})
 }
 
-// upstreamHealth tells how the connection of an upstream is.
-func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds *mcp.Clouds, joined *shims) func(store.Upstream) control.UpstreamHealth {
+// upstreamHealth returns a function that reports the connection state of an upstream.
+func upstreamHealth(b *Base, h *hub.Hub, servers *upstream.Manager, clouds *mcp.Clouds,
+	joined *shims) func(store.Upstream) control.UpstreamHealth {
 	return func(u store.Upstream) control.UpstreamHealth {
-		var h control.UpstreamHealth
-		if s, ok := servers.Status(OutletOf(u)); ok {
-			h = serverHealth(s)
-			if n := offeredElsewhere(hub, u, s); n > 0 {
-				h = control.UpstreamHealth{State: control.UpstreamElsewhere, Tools: n}
+		var health control.UpstreamHealth
+		if s, ok := servers.Status(UpstreamProviderID(u)); ok {
+			health = serverHealth(s)
+			if n := offeredElsewhere(h, u, s); n > 0 {
+				health = control.UpstreamHealth{State: control.UpstreamElsewhere, Tools: n}
 			}
-		} else if s, ok := clouds.Status(OutletOf(u)); ok {
-			h = cloudHealth(s)
+		} else if s, ok := clouds.Status(UpstreamProviderID(u)); ok {
+			health = cloudHealth(s)
 		} else if u.Kind == UpstreamShim {
-			h = joined.health(OutletOf(u))
+			health = joined.health(UpstreamProviderID(u))
 		}
-		h.Where = b.UpstreamWhere(u)
-		return h
+		health.Where = b.UpstreamWhere(u)
+		return health
 	}
 }
 
 func serverHealth(s upstream.Status) control.UpstreamHealth {
 	h := control.UpstreamHealth{
 		State: string(s.State), Since: s.Since, NextTry: s.NextTry, Stderr: s.Stderr,
-		Tools: s.Tools, Hidden: s.Hidden, Skipped: s.Skipped, Cut: s.Cut,
+		Tools: s.Tools, Hidden: s.Hidden, Skipped: s.Skipped, Cut: s.Truncated,
 		Server: s.Server, ServerVersion: s.ServerVersion, Protocol: s.Protocol, Transport: s.Transport,
 	}
 	if s.Err != nil {
-		h.Trouble, h.Cause = s.Err.Told, s.Err.Cause
+		h.Problem, h.Cause = s.Err.Message, s.Err.Cause
 	}
 	return h
 }
 
 func cloudHealth(s mcp.CloudStatus) control.UpstreamHealth {
-	h := control.UpstreamHealth{State: control.UpstreamConnecting, Since: s.Since, NextTry: s.NextTry, Trouble: s.Trouble}
+	h := control.UpstreamHealth{State: control.UpstreamConnecting, Since: s.Since, NextTry: s.NextTry,
+		Problem: s.Problem}
 	switch {
 	case s.Connected:
 		h.State = control.UpstreamReady
-	case s.Elsewhere:
+	case s.OnOtherInstance:
 		h.State = control.UpstreamElsewhere
-	case s.Trouble != talk.Say{}:
+	case s.Problem != talk.Say{}:
 		h.State = control.UpstreamWaiting
 	}
 	return h

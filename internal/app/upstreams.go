@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/openclaw/shim"
@@ -24,37 +24,37 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The kinds of upstreams.
+// Kinds of upstreams.
 const (
-	// UpstreamMCP is an MCP server whose tools join the board.
+	// UpstreamMCP is an MCP server whose tools are offered by the hub.
 	UpstreamMCP = control.KindServer
 	// UpstreamDialsIn is a tool server that connects to us.
 	UpstreamDialsIn = control.KindDialsIn
 	// UpstreamCloud is a service that we connect to, and that calls our tools.
 	UpstreamCloud = control.KindCloud
-	// UpstreamShim is an OpenClaw gateway of somebody's that the owner's devices join
-	// as nodes.
+	// UpstreamShim is an OpenClaw gateway that the owner's devices join as nodes.
 	UpstreamShim = control.KindShim
 )
 
-// errCommand keeps those who do not run the installation from running programs
-// on its machine.
+// errCommand prevents people who are not administrators from running programs on the server's
+// machine.
 var errCommand = talk.Say{
 	Zh: "只有管理员可以添加命令，因为它会在服务器的机器上运行",
 	En: "only an admin may add a command, since it runs on the server's machine",
 }.Wrong()
 
-// What is wrong with what is said about an upstream.
+// Messages about invalid input for an upstream.
 var (
 	sayUpstreamThere   = talk.Say{Zh: "已经有一个叫 %s 的上游了", En: "there is an upstream named %s already"}
-	sayUpstreamNoToken = talk.Say{Zh: "%s 不会连接到本服务器，所以没有令牌", En: "%s does not connect to this server, so it has no token"}
+	sayUpstreamNoToken = talk.Say{Zh: "%s 不会连接到本服务器，所以没有令牌",
+		En: "%s does not connect to this server, so it has no token"}
 )
 
-// AddUpstream adds an upstream of an owner. Settings are of the kind's type, and
-// valid. For a kind that connects to us it returns the token by which it does,
-// which is not kept and cannot be shown again.
-func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind string, settings any) (u store.Upstream, token string, err error) {
-	if err := board.CheckSlug(slug); err != nil {
+// AddUpstream adds an upstream of an owner. Settings have the kind's type and are valid. For a kind
+// that connects to us it returns the token, which is not stored and cannot be shown again.
+func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind string,
+	settings any) (u store.Upstream, token string, err error) {
+	if err := hub.CheckSlug(slug); err != nil {
 		return u, "", err
 	}
 	if s, ok := settings.(*upstream.Settings); ok && s.Command != "" && owner.Role != account.RoleAdmin {
@@ -65,7 +65,7 @@ func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind s
 		return u, "", err
 	}
 	if kind == UpstreamDialsIn {
-		token = "pbt_" + seal.Token(32)
+		token = "pbt_" + seal.NewToken(32)
 		u.TokenHash = seal.Hash(token)
 	}
 	u, err = b.Store.Upstreams.Add(ctx, u)
@@ -88,12 +88,12 @@ func (b *Base) RotateUpstream(ctx context.Context, u store.Upstream) (token stri
 	if u.TokenHash == "" {
 		return "", sayUpstreamNoToken.Wrong(u.Slug)
 	}
-	token = "pbt_" + seal.Token(32)
+	token = "pbt_" + seal.NewToken(32)
 	u.TokenHash = seal.Hash(token)
 	return token, b.Store.Upstreams.Save(ctx, u)
 }
 
-// UpstreamSettings reads the settings of an upstream, secrets readable.
+// UpstreamSettings decodes the settings of an upstream, with their secrets, into a struct.
 func (b *Base) UpstreamSettings(u store.Upstream, into any) error {
 	var text string
 	if err := json.Unmarshal(u.Settings, &text); err != nil {
@@ -106,8 +106,8 @@ func (b *Base) UpstreamSettings(u store.Upstream, into any) error {
 	return json.Unmarshal([]byte(plain), into)
 }
 
-// sealed is settings as they are kept: as a whole, since addresses and
-// environments hold secrets too.
+// sealed returns settings as they are stored: sealed as a whole, because addresses and environments
+// hold secrets too.
 func (b *Base) sealed(settings any) (json.RawMessage, error) {
 	plain, err := json.Marshal(settings)
 	if err != nil {
@@ -116,40 +116,44 @@ func (b *Base) sealed(settings any) (json.RawMessage, error) {
 	return json.Marshal(b.Box.Seal(string(plain)))
 }
 
-// OutletOf is the id of the outlet that an upstream is plugged into.
-func OutletOf(u store.Upstream) string { return "upstream:" + strconv.FormatInt(u.Number, 10) }
-
-// dangerousTools remembers what a tool server calls destructive, by its outlet.
-func (b *Base) dangerousTools(ctx context.Context, outlet string, now []string) ([]string, error) {
-	number, err := strconv.ParseInt(strings.TrimPrefix(outlet, "upstream:"), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("the outlet of an upstream: %w", err)
-	}
-	return b.Store.Upstreams.Dangerous(ctx, number, now, upstream.MaxDangerous)
+// UpstreamProviderID returns the provider id of an upstream.
+func UpstreamProviderID(u store.Upstream) string {
+	return "upstream:" + strconv.FormatInt(u.Number, 10)
 }
 
-// plugUpstream plugs a tool server in.
-func plugUpstream(hub *board.Board, log *slog.Logger) func(upstream.Spec, tool.Provider) upstream.Socket {
-	return func(s upstream.Spec, p tool.Provider) upstream.Socket {
-		socket, err := hub.Plug(board.Outlet{ID: s.ID, Owner: s.Owner, Slug: s.Slug, Kind: "upstream", Title: s.Title, Held: s.DialsIn}, p)
+// dangerousTools stores which tools a server declares as destructive, by its provider id.
+func (b *Base) dangerousTools(ctx context.Context, provider string, now []string) ([]string, error) {
+	number, err := strconv.ParseInt(strings.TrimPrefix(provider, "upstream:"), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("the provider of an upstream: %w", err)
+	}
+	return b.Store.Upstreams.RememberDangerous(ctx, number, now, upstream.MaxDangerous)
+}
+
+// registerUpstream returns a function that registers a tool server with the hub.
+func registerUpstream(h *hub.Hub, log *slog.Logger) func(upstream.Spec, tool.Provider) upstream.Registration {
+	return func(s upstream.Spec, p tool.Provider) upstream.Registration {
+		socket, err := h.Register(hub.ProviderRef{ID: s.ID, Owner: s.Owner, Slug: s.Slug,
+			Kind: "upstream", Title: s.Title, Held: s.Inbound}, p)
 		if err != nil {
 			log.Error("the tools of an upstream cannot be offered", "upstream", s.ID, "error", err)
-			return noSocket{}
+			return noRegistration{}
 		}
 		return socket
 	}
 }
 
-// noSocket is where a provider is plugged in that cannot be.
-type noSocket struct{}
+// noRegistration stands in for a registration that failed.
+type noRegistration struct{}
 
-func (noSocket) Offer([]tool.Tool) {}
-func (noSocket) Unplug()           {}
-func (noSocket) Hold(bool) int64   { return 0 }
+func (noRegistration) SetTools([]tool.Tool) {}
+func (noRegistration) Unregister()          {}
+func (noRegistration) Hold(bool) int64      { return 0 }
 
-// reconcile makes what is connected what the database says, again each time that
-// changes. It may be called by many goroutines at once: what was read last counts.
-func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *shims, log *slog.Logger) func(context.Context) error {
+// reconcile returns a function that makes the connections match the database. It is called after
+// every change and is safe for concurrent use.
+func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *shims,
+	log *slog.Logger) func(context.Context) error {
 	var one sync.Mutex
 	return func(ctx context.Context) error {
 		one.Lock()
@@ -173,8 +177,8 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *s
 			switch u.Kind {
 			case UpstreamMCP, UpstreamDialsIn:
 				s := upstream.Spec{
-					ID: OutletOf(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version,
-					Guarded: !admin[u.Owner], DialsIn: u.Kind == UpstreamDialsIn,
+					ID: UpstreamProviderID(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version,
+					Untrusted: !admin[u.Owner], Inbound: u.Kind == UpstreamDialsIn,
 				}
 				if err = b.UpstreamSettings(u, &s.Settings); err == nil {
 					specs = append(specs, s)
@@ -183,8 +187,8 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *s
 				var s CloudSettings
 				if err = b.UpstreamSettings(u, &s); err == nil {
 					services = append(services, mcp.Cloud{
-						ID: OutletOf(u), Version: u.Version, Slug: u.Slug, Owner: u.Owner, URL: s.URL,
-						Allow: s.Allow, Deny: s.Deny, Most: s.Most, Guarded: !admin[u.Owner],
+						ID: UpstreamProviderID(u), Version: u.Version, Slug: u.Slug, Owner: u.Owner, URL: s.URL,
+						Allow: s.Allow, Deny: s.Deny, MaxTools: s.Most, Untrusted: !admin[u.Owner],
 					})
 				}
 			case UpstreamShim:
@@ -193,7 +197,7 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *s
 					gateways = append(gateways, s.spec(u, !admin[u.Owner]))
 				}
 			}
-			if err != nil { // one of them must not keep the others away
+			if err != nil { // one invalid upstream must not affect the others
 				log.Error("the settings of an upstream cannot be read", "upstream", u.Slug, "error", err)
 				err = nil
 			}
@@ -205,11 +209,12 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *s
 	}
 }
 
-// newClouds makes the keeper of connections to services that call our tools: one
-// instance at a time has each.
-func newClouds(b *Base, doors *mcp.Server, instance string, dial func(context.Context, string, string) (net.Conn, error)) *mcp.Clouds {
+// newClouds returns the manager of connections to services that call our tools. One instance at a
+// time holds each connection.
+func newClouds(b *Base, handler *mcp.Server, instance string,
+	dial func(context.Context, string, string) (net.Conn, error)) *mcp.Clouds {
 	return mcp.NewClouds(mcp.CloudOptions{
-		Server: doors, Dial: dial,
+		Server: handler, Dial: dial,
 		Lease: func(ctx context.Context, name string, d time.Duration) (bool, error) {
 			now := time.Now()
 			return b.Store.Leases.Take(ctx, name, instance, now, now.Add(d))

@@ -1,16 +1,16 @@
-// Package backup writes all that an installation keeps into one file, and puts it back.
+// Package backup writes the data of an installation to one file, and restores it.
 //
 // A backup is a gzipped tar archive of
 //
-//	manifest.json   what it is of, and the sums of the others
-//	patchbay.db     the database, as it was at one moment
-//	secret.key      the key that opens the secrets in it, unless that is configured
+//	manifest.json   its version, and the SHA-256 sums of the other files
+//	patchbay.db     a consistent copy of the database
+//	secret.key      the key of the secrets in the database, unless that is configured
 //
-// and may be encrypted as a whole by a passphrase.
+// and can be encrypted as a whole with a passphrase.
 //
-// It is put back in two steps. [Stage] checks a backup and lays it down in the data
-// folder; [Swap], before the database is opened the next time, puts it in the place of
-// what is there, which it keeps in a folder beside.
+// A restore takes two steps. [Stage] verifies a backup and unpacks it into the data folder. [Swap],
+// before the database is opened the next time, moves it into place and moves the previous files to
+// another folder in the data folder.
 package backup
 
 import (
@@ -35,42 +35,42 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	// format is that of the archive; readers refuse what they do not know.
+	// format is the version of the archive format; readers reject any other.
 	format = 1
-	// maxManifest bounds a manifest, and the file of a key, in bytes.
+	// maxManifest is the maximum size of a manifest, and of a key file, in bytes.
 	maxManifest = 64 << 10
-	// MaxSize bounds what is unpacked, so that a small file cannot fill the disk.
+	// MaxSize is the maximum unpacked size in bytes, so that a small file cannot fill the disk.
 	MaxSize = 16 << 30
 )
 
-// Manifest is what a backup says of itself.
+// Manifest describes a backup.
 type Manifest struct {
 	Format  int       `json:"format"`
-	Version string    `json:"version"` // of the program that wrote it
+	Version string    `json:"version"` // version of the program that wrote it
 	At      time.Time `json:"at"`
-	// Secret is the id of a key that opens what is sealed in it: of the one in the archive,
-	// if there is one. Secrets are all of which that is true.
+	// Secret is the id of a key that opens the sealed values in the backup: of the key in the
+	// archive, if there is one. Secrets are the ids of all such keys.
 	Secret  string            `json:"secret"`
 	Secrets []string          `json:"secrets,omitempty"`
-	Sums    map[string]string `json:"sums"` // SHA-256 by file
+	Sums    map[string]string `json:"sums"` // SHA-256 in hex by file name
 }
 
-// opens says whether a secret opens what is sealed in the backup.
-func (m *Manifest) opens(secret string) bool {
+// openedBy reports whether a secret opens the sealed values in the backup.
+func (m *Manifest) openedBy(secret string) bool {
 	k, err := seal.NewKey(secret)
 	return err == nil && (k.ID == m.Secret || slices.Contains(m.Secrets, k.ID))
 }
 
-// Source is what is backed up.
+// Source is the installation to back up.
 type Source struct {
 	Store   *store.DB
 	Box     *seal.Box
-	Folder  string // of the data; the copy is made there before it is packed
+	Folder  string // data folder; the database is copied there before it is packed
 	Version string
 }
 
-// Name is what the file of a backup is called.
-func Name(at time.Time, encrypted bool) string {
+// FileName returns the file name for a backup.
+func FileName(at time.Time, encrypted bool) string {
 	name := "patchbay-" + at.UTC().Format("20060102-150405") + ".tar.gz"
 	if encrypted {
 		name += ".age"
@@ -78,9 +78,9 @@ func Name(at time.Time, encrypted bool) string {
 	return name
 }
 
-// Write writes a backup, encrypted by a passphrase if there is one. Nothing has been
-// written if the error is that of [CheckPassphrase], or [store.ErrNoSnapshot], which it is
-// with PostgreSQL.
+// Write writes a backup to w, encrypted if passphrase is not empty. If it returns an error of
+// [CheckPassphrase], or [store.ErrNoSnapshot] because the database is PostgreSQL, nothing has been
+// written.
 func Write(ctx context.Context, w io.Writer, passphrase string, s Source, at time.Time) error {
 	if err := CheckPassphrase(passphrase); err != nil {
 		return err
@@ -98,17 +98,18 @@ func Write(ctx context.Context, w io.Writer, passphrase string, s Source, at tim
 		return err
 	}
 	files := []string{copied}
-	m := Manifest{Format: format, Version: s.Version, At: at.UTC().Truncate(time.Second), Secret: s.Box.Key().ID, Sums: map[string]string{}}
+	m := Manifest{Format: format, Version: s.Version, At: at.UTC().Truncate(time.Second), Secret: s.Box.Key().ID,
+		Sums: map[string]string{}}
 	for _, k := range s.Box.Keys() {
 		m.Secrets = append(m.Secrets, k.ID)
 	}
-	// Without that file the key is configured, and kept by whoever did that.
-	if secret, err := seal.ReadFile(s.Folder); err == nil && m.opens(secret) {
+	// Without a matching key file the key is configured, and its backup is the operator's task.
+	if secret, err := seal.ReadFile(s.Folder); err == nil && m.openedBy(secret) {
 		key, err := seal.NewKey(secret)
 		if err != nil {
 			return err
 		}
-		if err := seal.WriteFile(dir, key); err != nil { // the one of the folder may change meanwhile
+		if err := seal.WriteFile(dir, key); err != nil { // the original file may change meanwhile
 			return err
 		}
 		m.Secret = key.ID
@@ -129,14 +130,15 @@ func Write(ctx context.Context, w io.Writer, passphrase string, s Source, at tim
 	}
 	zipped := gzip.NewWriter(sealed)
 	packed := tar.NewWriter(zipped)
-	if err := packed.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(text)), ModTime: m.At}); err != nil {
+	if err := packed.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(text)),
+		ModTime: m.At}); err != nil {
 		return err
 	}
 	if _, err := packed.Write(text); err != nil {
 		return err
 	}
 	for _, f := range files {
-		if err := pack(ctx, packed, f, m.At); err != nil {
+		if err := packFile(ctx, packed, f, m.At); err != nil {
 			return err
 		}
 	}
@@ -156,7 +158,7 @@ func sum(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func pack(ctx context.Context, to *tar.Writer, file string, at time.Time) error {
+func packFile(ctx context.Context, to *tar.Writer, file string, at time.Time) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -166,14 +168,15 @@ func pack(ctx context.Context, to *tar.Writer, file string, at time.Time) error 
 	if err != nil {
 		return err
 	}
-	if err := to.WriteHeader(&tar.Header{Name: filepath.Base(file), Mode: 0o600, Size: info.Size(), ModTime: at}); err != nil {
+	if err := to.WriteHeader(&tar.Header{Name: filepath.Base(file), Mode: 0o600, Size: info.Size(),
+		ModTime: at}); err != nil {
 		return err
 	}
 	_, err = io.Copy(to, reader{ctx, f})
 	return err
 }
 
-// reader ends with its context.
+// reader is a reader that fails when its context ends.
 type reader struct {
 	ctx context.Context
 	io.Reader
@@ -186,11 +189,11 @@ func (r reader) Read(b []byte) (int, error) {
 	return r.Reader.Read(b)
 }
 
-// exists says whether there is a file or folder.
+// exists reports whether there is a file or folder.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// describe is an error about a file of a backup, which its owner can do something about.
-func describe(name string, err error) error { return fmt.Errorf("%s in the backup: %w", name, err) }
+// fileError returns err with the name of a file in the backup, for the user.
+func fileError(name string, err error) error { return fmt.Errorf("%s in the backup: %w", name, err) }

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 var now = time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
 
-// house is an installation with one person.
-func house(t *testing.T, name string) (folder string, db *store.DB, box *seal.Box) {
+// newInstallation creates an installation with one person.
+func newInstallation(t *testing.T, name string) (folder string, db *store.DB, box *seal.Box) {
 	t.Helper()
 	folder = t.TempDir()
 	box, err := seal.Open(folder)
@@ -69,21 +69,21 @@ func names(t *testing.T, db *store.DB) string {
 func write(t *testing.T, folder string, db *store.DB, box *seal.Box) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := backup.Write(t.Context(), &b, "", backup.Source{Store: db, Box: box, Folder: folder, Version: "test"}, now); err != nil {
+	if err := backup.Write(t.Context(), &b, "", backup.Source{Store: db, Box: box, Folder: folder, Version: "test"},
+		now); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
-// What was backed up is there again, with the key that opens its secrets, and what was
-// there instead is kept.
+// A restore brings back the data and the key that opens its secrets, and keeps the previous files.
 func TestRestore(t *testing.T) {
-	folder, db, box := house(t, "ada")
+	folder, db, box := newInstallation(t, "ada")
 	sealed := box.Seal("credential")
 	saved := write(t, folder, db, box)
 	add(t, db, "bob") // after the backup
 
-	other, otherDB, _ := house(t, "eve")
+	other, otherDB, _ := newInstallation(t, "eve")
 	m, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, "")
 	if err != nil || m.Version != "test" || !m.At.Equal(now) {
 		t.Fatalf("%+v, %v", m, err)
@@ -123,22 +123,23 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// A crash in the middle of a restore leaves either all that was there, or all that is
-// restored, to the start after.
+// After a crash during a restore, the next start uses either all previous files or all restored
+// ones.
 func TestRestoreGoesOnAfterACrash(t *testing.T) {
-	folder, db, box := house(t, "ada")
+	folder, db, box := newInstallation(t, "ada")
 	saved := write(t, folder, db, box)
-	other, otherDB, _ := house(t, "eve")
+	other, otherDB, _ := newInstallation(t, "eve")
 	otherDB.Close()
 	if _, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, ""); err != nil {
 		t.Fatal(err)
 	}
-	// Where the database should go there is something in the way.
+	// Something blocks the path of the database.
 	staged, err := os.Stat(filepath.Join(other, "restore.pending"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := filepath.Join(other, "before-restore-"+staged.ModTime().UTC().Format("20060102-150405.000000"), seal.FileName, "x")
+	way := filepath.Join(other, "before-restore-"+staged.ModTime().UTC().Format("20060102-150405.000000"),
+		seal.FileName, "x")
 	if err := os.MkdirAll(way, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -160,9 +161,9 @@ func TestRestoreGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// Somebody writes while a backup is made: it has one moment, whole.
+// A backup made during writes is a consistent snapshot.
 func TestBackupOfABusyDatabase(t *testing.T) {
-	folder, db, box := house(t, "ada")
+	folder, db, box := newInstallation(t, "ada")
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for i := 0; ; i++ {
@@ -193,7 +194,7 @@ func TestBackupOfABusyDatabase(t *testing.T) {
 	}
 }
 
-// entry is a file of an archive.
+// entry is a file in an archive.
 type entry struct{ name, text string }
 
 func entries(t *testing.T, archive []byte) (list []entry) {
@@ -237,12 +238,13 @@ func archive(t testing.TB, list ...entry) []byte {
 	return b.Bytes()
 }
 
-// What is no whole backup of this installation, or of one that this program
-// understands, changes nothing.
+// A file that is not a complete backup of this installation, or not readable by this program,
+// changes nothing.
 func TestRefusedBackups(t *testing.T) {
-	folder, db, box := house(t, "ada")
+	folder, db, box := newInstallation(t, "ada")
 	good := entries(t, write(t, folder, db, box))
-	if len(good) != 3 || good[0].name != "manifest.json" || good[1].name != store.FileName || good[2].name != seal.FileName {
+	if len(good) != 3 || good[0].name != "manifest.json" || good[1].name != store.FileName ||
+		good[2].name != seal.FileName {
 		t.Fatalf("a backup has %+v", good)
 	}
 	manifest, data, key := good[0], good[1], good[2]
@@ -262,8 +264,11 @@ func TestRefusedBackups(t *testing.T) {
 		{"a changed one", archive(t, manifest, flipped, key), "", backup.ErrBroken},
 		{"half", archive(t, good...)[:8000], "", backup.ErrBroken},
 		{"a file more", archive(t, manifest, data, entry{"../evil", "x"}), "", backup.ErrBroken},
-		{"a name that leads elsewhere", archive(t, entry{manifest.name, strings.Replace(manifest.text, seal.FileName, "../evil", 1)}, data, entry{"../evil", key.text}), "", backup.ErrBroken},
-		{"a newer form", archive(t, entry{manifest.name, strings.Replace(manifest.text, `"format": 1`, `"format": 2`, 1)}, data, key), "", store.ErrNewer},
+		{"a name that leads elsewhere", archive(t, entry{manifest.name,
+			strings.Replace(manifest.text, seal.FileName, "../evil", 1)}, data, entry{"../evil", key.text}),
+			"", backup.ErrBroken},
+		{"a newer form", archive(t, entry{manifest.name, strings.Replace(manifest.text, `"format": 1`,
+			`"format": 2`, 1)}, data, key), "", store.ErrNewer},
 		{"another key", archive(t, good...), configured, backup.ErrSecret},
 	} {
 		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), "", folder, c.key); !errors.Is(err, c.want) {
@@ -294,14 +299,15 @@ func TestPostgresIsBackedUpOtherwise(t *testing.T) {
 	}
 }
 
-// Whatever somebody uploads is refused, or is a backup.
+// Any input is rejected or is a valid backup.
 func FuzzStage(f *testing.F) {
 	f.Add(archive(f, entry{"manifest.json", `{"format":1,"sums":{"patchbay.db":"x"}}`}, entry{"patchbay.db", "x"}))
 	f.Add([]byte("hello"))
 	f.Add([]byte("age-encryption.org/v1\n-> scrypt AAAAAAAAAAAAAAAAAAAAAA 30\nAAAA\n--- AAAA\nx"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		folder := t.TempDir()
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(file), "wrong battery", folder, ""); err == nil && backup.Staged(folder) == nil {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(file), "wrong battery", folder, ""); err == nil &&
+			backup.Staged(folder) == nil {
 			t.Error("it is good, and not there")
 		}
 	})

@@ -11,25 +11,25 @@ import (
 	"filippo.io/age"
 )
 
-// Encrypted backups are archives inside the file format of age (age-encryption.org), so
-// that its own program opens them too, on a machine without Patchbay.
+// Encrypted backups use the age file format (age-encryption.org), so that the age program can
+// decrypt them on a machine without Patchbay.
 const (
-	// ageBegin begins every file of that format.
-	ageBegin = "age-encryption.org/v1\n"
-	// maxAgeHeader bounds what comes before the encrypted bytes. With one passphrase these
-	// are 150 bytes, and the parser of age has no bound of its own.
+	// ageMagic is the first line of every age file.
+	ageMagic = "age-encryption.org/v1\n"
+	// maxAgeHeader is the maximum size of the header in bytes. With one passphrase it has 150
+	// bytes, and the parser of age has no limit of its own.
 	maxAgeHeader = 4 << 10
-	// workFactor is the logarithm of the cost of a passphrase: a second of a processor and
-	// 256 MB for each try. A file that wants more than that is refused.
+	// workFactor is the base-2 logarithm of the scrypt cost: one attempt takes a second of a
+	// processor and 256 MB. A file with a higher work factor is rejected.
 	workFactor = 18
-	// MinPassphrase is the shortest passphrase for a new backup, in characters: whoever has
-	// the file can guess for years, and nothing slows them down but workFactor.
+	// MinPassphrase is the minimum length of a passphrase for a new backup, in characters. An
+	// attacker who has the file can guess for years, slowed down only by workFactor.
 	MinPassphrase = 12
-	// MaxPassphrase is the longest, in bytes; it protects against a wrong file.
+	// MaxPassphrase is the maximum length, in bytes. It guards against choosing a wrong file.
 	MaxPassphrase = 1024
 )
 
-// Why a passphrase does not do.
+// Errors about a passphrase.
 var (
 	ErrEncrypted  = errors.New("the backup is encrypted, and no passphrase was given")
 	ErrPassphrase = errors.New("the backup is encrypted by another passphrase")
@@ -37,8 +37,8 @@ var (
 	ErrLong       = errors.New("the passphrase is too long")
 )
 
-// CheckPassphrase says whether a passphrase is good for a new backup. The empty one is: it
-// stands for a backup that is not encrypted.
+// CheckPassphrase returns an error if a passphrase is not acceptable for a new backup. The empty
+// one is: it means that the backup is not encrypted.
 func CheckPassphrase(passphrase string) error {
 	switch {
 	case len(passphrase) > MaxPassphrase:
@@ -49,11 +49,11 @@ func CheckPassphrase(passphrase string) error {
 	return nil
 }
 
-// encrypt returns a writer that writes to w what it is given, encrypted as it comes if
-// there is a passphrase. Closing it writes the rest, and leaves w open.
+// encrypt returns a writer that encrypts to w, or passes everything through if the passphrase is
+// empty. Closing it flushes the rest and leaves w open.
 func encrypt(w io.Writer, passphrase string) (io.WriteCloser, error) {
 	if passphrase == "" {
-		return plain{w}, nil
+		return nopCloser{w}, nil
 	}
 	to, err := age.NewScryptRecipient(passphrase)
 	if err != nil {
@@ -64,18 +64,18 @@ func encrypt(w io.Writer, passphrase string) (io.WriteCloser, error) {
 	return age.Encrypt(w, to)
 }
 
-// plain is a writer that nobody has to close.
-type plain struct{ io.Writer }
+// nopCloser is a writer whose Close does nothing.
+type nopCloser struct{ io.Writer }
 
-func (plain) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
-// Encrypted says whether what comes next in r is an encrypted file. It reads nothing.
+// Encrypted reports whether r continues with an encrypted backup. It consumes nothing.
 func Encrypted(r *bufio.Reader) bool {
-	head, err := r.Peek(len(ageBegin))
-	return err == nil && string(head) == ageBegin
+	head, err := r.Peek(len(ageMagic))
+	return err == nil && string(head) == ageMagic
 }
 
-// decrypt returns a reader of a backup, which may be encrypted or not.
+// decrypt returns a reader of the archive in a backup, encrypted or not.
 func decrypt(r io.Reader, passphrase string) (io.Reader, error) {
 	from := bufio.NewReaderSize(r, maxAgeHeader)
 	if !Encrypted(from) {
@@ -100,26 +100,26 @@ func decrypt(r io.Reader, passphrase string) (io.Reader, error) {
 	}
 	identity.SetMaxWorkFactor(workFactor)
 	opened, err := age.Decrypt(from, identity)
-	// The memory of the try is of no use any more, and the collector would let as much
-	// again come together before it looked.
+	// Return the memory of scrypt: the garbage collector would let the same amount accumulate again
+	// before it runs.
 	debug.FreeOSMemory()
 	if other, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		if len(other.StanzaTypes) == 1 && other.StanzaTypes[0] == "scrypt" {
 			return nil, ErrPassphrase
 		}
-		return nil, ErrNotBackup // it is encrypted for keys, which no backup is
+		return nil, ErrNotBackup // encrypted for keys, which Patchbay never does
 	}
 	if err != nil {
 		return nil, errors.Join(ErrBroken, err)
 	}
-	return intact{opened}, nil
+	return checkedReader{opened}, nil
 }
 
-// intact reads an encrypted backup. Bytes that its passphrase does not vouch for, or that
-// are missing, make an error that says so.
-type intact struct{ io.Reader }
+// checkedReader reads a decrypted backup and returns ErrBroken for bytes that fail authentication
+// or are missing.
+type checkedReader struct{ io.Reader }
 
-func (i intact) Read(b []byte) (int, error) {
+func (i checkedReader) Read(b []byte) (int, error) {
 	n, err := i.Reader.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = errors.Join(ErrBroken, err)

@@ -17,10 +17,10 @@ import (
 
 const passphrase = "correct horse 电池"
 
-// A backup with a passphrase says nothing to whoever has no passphrase, opens with the age
-// program's format too, and is refused in words if anything about it is wrong.
+// An encrypted backup reveals nothing without its passphrase, is a valid age file, and is rejected
+// with a specific error if damaged.
 func TestEncryptedBackup(t *testing.T) {
-	folder, db, box := house(t, "ada")
+	folder, db, box := newInstallation(t, "ada")
 	source := backup.Source{Store: db, Box: box, Folder: folder, Version: "test"}
 	var b bytes.Buffer
 	if err := backup.Write(t.Context(), &b, passphrase, source, now); err != nil {
@@ -46,7 +46,7 @@ func TestEncryptedBackup(t *testing.T) {
 		t.Errorf("inside are %d files", len(list))
 	}
 
-	other, _, _ := house(t, "eve")
+	other, _, _ := newInstallation(t, "eve")
 	flipped := bytes.Clone(file)
 	flipped[len(file)-9000] ^= 1
 	for _, c := range []struct {
@@ -60,22 +60,25 @@ func TestEncryptedBackup(t *testing.T) {
 		{"half", passphrase, file[:len(file)/2], backup.ErrBroken},
 		{"the beginning", passphrase, file[:60], backup.ErrNotBackup},
 		{"work for an hour", passphrase, bytes.Replace(file, []byte(" 18\n"), []byte(" 29\n"), 1), backup.ErrBroken},
-		{"a head without an end", passphrase, []byte("age-encryption.org/v1\n-> " + strings.Repeat("x", 1<<20)), backup.ErrNotBackup},
+		{"a head without an end", passphrase, []byte("age-encryption.org/v1\n-> " + strings.Repeat("x", 1<<20)),
+			backup.ErrNotBackup},
 		{"for keys", passphrase, forKeys(t), backup.ErrNotBackup},
 	} {
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), c.passphrase, other, ""); !errors.Is(err, c.want) {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), c.passphrase, other, ""); !errors.Is(err,
+			c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 		if backup.Staged(other) != nil {
 			t.Errorf("%s is staged", c.name)
 		}
 	}
-	if _, err := backup.Stage(t.Context(), bytes.NewReader(file), passphrase, other, ""); err != nil || backup.Staged(other) == nil {
+	if _, err := backup.Stage(t.Context(), bytes.NewReader(file), passphrase, other, ""); err != nil ||
+		backup.Staged(other) == nil {
 		t.Errorf("with its passphrase: %v", err)
 	}
 }
 
-// forKeys is a file that is encrypted for a key.
+// forKeys returns a file encrypted for a key.
 func forKeys(t *testing.T) []byte {
 	t.Helper()
 	key, err := age.GenerateX25519Identity()
@@ -93,19 +96,21 @@ func forKeys(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// A passphrase that is no good is refused before anything is written.
+// An unacceptable passphrase is rejected before anything is written.
 func TestPassphrasesOfBackups(t *testing.T) {
 	for passphrase, want := range map[string]error{
-		"": nil, "eleven char": backup.ErrShort, "电池电池电池电池电池电": backup.ErrShort, "twelve chars": nil, strings.Repeat("x", 1025): backup.ErrLong,
+		"": nil, "eleven char": backup.ErrShort, "电池电池电池电池电池电": backup.ErrShort, "twelve chars": nil,
+		strings.Repeat("x", 1025): backup.ErrLong,
 	} {
 		if err := backup.CheckPassphrase(passphrase); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", passphrase, err, want)
 		}
 	}
-	folder, db, box := house(t, "ada")
+	folder, db, box := newInstallation(t, "ada")
 	var b bytes.Buffer
 	source := backup.Source{Store: db, Box: box, Folder: folder}
-	if err := backup.Write(context.Background(), &b, "short", source, now); !errors.Is(err, backup.ErrShort) || b.Len() > 0 {
+	if err := backup.Write(context.Background(), &b, "short", source, now); !errors.Is(err, backup.ErrShort) ||
+		b.Len() > 0 {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
 }

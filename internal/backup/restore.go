@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// Why a file is not put back.
+// Reasons to reject a backup.
 var (
 	ErrNotBackup = errors.New("this is no backup of Patchbay")
 	ErrBroken    = errors.New("the backup is broken: a file in it is not what it was")
@@ -26,23 +26,23 @@ var (
 	ErrSecret    = errors.New("the secrets in the backup were sealed with another key than the one that is configured")
 )
 
-// Folders in the data folder.
+// Folders inside the data folder.
 const (
-	arriving = "restore.new"     // what is unpacked and not checked yet
-	pending  = "restore.pending" // what is put in place at the next start
-	moving   = "restore.moving"  // the same, when what was there before is out of the way
-	// before begins the name of the folder that keeps what was there.
-	before = "before-restore-"
+	unpackFolder  = "restore.new"     // unpacked, not yet verified
+	pendingFolder = "restore.pending" // to be moved into place at the next start
+	movingFolder  = "restore.moving"  // the same, after the previous files have been moved away
+	// oldFolderPrefix is the prefix of the folder with the previous files.
+	oldFolderPrefix = "before-restore-"
 )
 
-// files are those that a backup may have, beside its manifest.
+// files are the files that a backup may contain besides its manifest.
 var files = []string{store.FileName, seal.FileName}
 
-// Stage reads a backup, checks it, and lays it down in the data folder, from where the
-// next start puts it in place. The passphrase counts if the backup is encrypted.
-// Configured is the secret that is; empty if it is the one in the data folder. What was
-// staged before is gone. The error is, or wraps, one of the Err… of this package,
-// [store.ErrDamaged] or [store.ErrNewer] if the backup is to blame.
+// Stage reads and verifies a backup and unpacks it into the data folder, for [Swap] at the next
+// start. passphrase is used if the backup is encrypted. configured is the configured secret; empty
+// if the secret is in the data folder. A previously staged backup is replaced. If the backup itself
+// is the cause, the error is, or wraps, one of the Err… of this package, [store.ErrDamaged] or
+// [store.ErrNewer].
 func Stage(ctx context.Context, r io.Reader, passphrase, folder, configured string) (Manifest, error) {
 	archive, err := decrypt(reader{ctx, r}, passphrase)
 	if err != nil {
@@ -51,7 +51,7 @@ func Stage(ctx context.Context, r io.Reader, passphrase, folder, configured stri
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return Manifest{}, err
 	}
-	dir := filepath.Join(folder, arriving)
+	dir := filepath.Join(folder, unpackFolder)
 	if err := os.RemoveAll(dir); err != nil {
 		return Manifest{}, err
 	}
@@ -67,15 +67,15 @@ func Stage(ctx context.Context, r io.Reader, passphrase, folder, configured stri
 		return m, err
 	}
 	if configured != "" {
-		if !m.opens(configured) {
+		if !m.openedBy(configured) {
 			return m, ErrSecret
 		}
 	} else if secret, err := seal.ReadFile(dir); err == nil {
-		if !m.opens(secret) {
-			return m, describe(seal.FileName, ErrBroken)
+		if !m.openedBy(secret) {
+			return m, fileError(seal.FileName, ErrBroken)
 		}
-	} else if secret, err := seal.ReadFile(folder); err != nil || !m.opens(secret) {
-		// It was configured when the backup was made, and the file here is another.
+	} else if secret, err := seal.ReadFile(folder); err != nil || !m.openedBy(secret) {
+		// The secret was configured when the backup was made, and the local file has another.
 		return m, ErrSecret
 	}
 	if err := syncFiles(dir); err != nil {
@@ -84,10 +84,10 @@ func Stage(ctx context.Context, r io.Reader, passphrase, folder, configured stri
 	if err := Cancel(folder); err != nil {
 		return m, err
 	}
-	return m, os.Rename(dir, filepath.Join(folder, pending))
+	return m, os.Rename(dir, filepath.Join(folder, pendingFolder))
 }
 
-// unpack writes the files of a backup into a folder, and checks their sums.
+// unpack writes the files of a backup into a folder and verifies their sums.
 func unpack(r io.Reader, dir string) (m Manifest, err error) {
 	unzipped, err := gzip.NewReader(r)
 	if errors.Is(err, ErrBroken) {
@@ -103,7 +103,7 @@ func unpack(r io.Reader, dir string) (m Manifest, err error) {
 	}
 	text, err := io.ReadAll(archive)
 	if err != nil {
-		return m, describe(manifestName, ErrBroken)
+		return m, fileError(manifestName, ErrBroken)
 	}
 	if json.Unmarshal(text, &m) != nil || m.Sums[store.FileName] == "" {
 		return m, ErrNotBackup
@@ -121,7 +121,7 @@ func unpack(r io.Reader, dir string) (m Manifest, err error) {
 			return m, errors.Join(ErrBroken, err)
 		}
 		if !left[head.Name] || !slices.Contains(files, head.Name) || head.Typeflag != tar.TypeReg {
-			return m, describe(head.Name, ErrBroken)
+			return m, fileError(head.Name, ErrBroken)
 		}
 		if head.Size > MaxSize || head.Name == seal.FileName && head.Size > maxManifest {
 			return m, ErrTooLarge
@@ -132,13 +132,13 @@ func unpack(r io.Reader, dir string) (m Manifest, err error) {
 			return m, err
 		}
 		if got != m.Sums[head.Name] {
-			return m, describe(head.Name, ErrBroken)
+			return m, fileError(head.Name, ErrBroken)
 		}
 	}
 	return m, os.WriteFile(filepath.Join(dir, manifestName), text, 0o600)
 }
 
-// write makes a file, and returns its sum.
+// write creates a file and returns its SHA-256 in hex.
 func write(file string, r io.Reader) (string, error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -153,7 +153,7 @@ func write(file string, r io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
 }
 
-// syncFiles has what is in a folder on the disk before anything relies on it.
+// syncFiles flushes the files of a folder to disk before anything relies on them.
 func syncFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -171,9 +171,9 @@ func syncFiles(dir string) error {
 	return nil
 }
 
-// Staged is the backup that the next start puts in place; nil: none.
+// Staged returns the manifest of the staged backup, or nil if there is none.
 func Staged(folder string) *Manifest {
-	text, err := os.ReadFile(filepath.Join(folder, pending, manifestName))
+	text, err := os.ReadFile(filepath.Join(folder, pendingFolder, manifestName))
 	var m Manifest
 	if err != nil || json.Unmarshal(text, &m) != nil {
 		return nil
@@ -181,19 +181,19 @@ func Staged(folder string) *Manifest {
 	return &m
 }
 
-// Cancel forgets what was staged. That there is nothing is no error.
-func Cancel(folder string) error { return os.RemoveAll(filepath.Join(folder, pending)) }
+// Cancel deletes the staged backup, if any.
+func Cancel(folder string) error { return os.RemoveAll(filepath.Join(folder, pendingFolder)) }
 
-// Swap puts what was staged in place, and what was there before into a folder whose
-// name it returns; empty: nothing was staged. Nobody may have the database open. A
-// crash on the way does no harm: the next Swap goes on.
+// Swap moves the staged backup into place and the previous files into a folder whose name it
+// returns; empty: nothing was staged. The database must not be open. After a crash the next Swap
+// continues.
 func Swap(folder string) (kept string, err error) {
-	from := filepath.Join(folder, moving)
-	staged, err := os.Stat(filepath.Join(folder, pending))
+	from := filepath.Join(folder, movingFolder)
+	staged, err := os.Stat(filepath.Join(folder, pendingFolder))
 	if err == nil && !exists(from) {
-		// The name follows from what was staged, so that after a crash the rest of what
-		// was there goes to the same place.
-		old := filepath.Join(folder, before+staged.ModTime().UTC().Format("20060102-150405.000000"))
+		// The name is derived from the staged backup, so that after a crash the remaining files go
+		// to the same folder.
+		old := filepath.Join(folder, oldFolderPrefix+staged.ModTime().UTC().Format("20060102-150405.000000"))
 		if err := os.MkdirAll(old, 0o700); err != nil {
 			return "", err
 		}
@@ -203,21 +203,21 @@ func Swap(folder string) (kept string, err error) {
 		}
 		names := []string{store.FileName, store.FileName + "-wal", store.FileName + "-shm"}
 		if exists(filepath.Join(folder, "turns.pending")) {
-			names = append(names, "turns.pending") // of what was there, too
+			names = append(names, "turns.pending") // belongs to the previous data
 		}
 		for _, j := range journals {
 			names = append(names, filepath.Base(j))
 		}
-		// A backup without a key is of an installation whose key is here, or configured.
-		if exists(filepath.Join(folder, pending, seal.FileName)) {
+		// Without a key in the backup, the current key file or the configured one opens it.
+		if exists(filepath.Join(folder, pendingFolder, seal.FileName)) {
 			names = append(names, seal.FileName)
 		}
 		for _, name := range names {
-			if err := move(filepath.Join(folder, name), filepath.Join(old, name)); err != nil {
+			if err := renameIfExists(filepath.Join(folder, name), filepath.Join(old, name)); err != nil {
 				return "", err
 			}
 		}
-		if err := os.Rename(filepath.Join(folder, pending), from); err != nil {
+		if err := os.Rename(filepath.Join(folder, pendingFolder), from); err != nil {
 			return "", err
 		}
 		kept = filepath.Base(old)
@@ -226,18 +226,18 @@ func Swap(folder string) (kept string, err error) {
 		return "", nil
 	}
 	for _, name := range files {
-		if err := move(filepath.Join(from, name), filepath.Join(folder, name)); err != nil {
+		if err := renameIfExists(filepath.Join(from, name), filepath.Join(folder, name)); err != nil {
 			return kept, err
 		}
 	}
-	if kept == "" { // it was begun before; tell at least that it was done
-		kept = before + "…"
+	if kept == "" { // resumed after a crash: the exact name is unknown
+		kept = oldFolderPrefix + "…"
 	}
 	return kept, os.RemoveAll(from)
 }
 
-// move renames a file, if it is there.
-func move(from, to string) error {
+// renameIfExists renames a file if it exists.
+func renameIfExists(from, to string) error {
 	if err := os.Rename(from, to); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -42,9 +42,9 @@ type Bus struct {
 	conn   *nats.Conn
 	prefix string // of all subjects
 	signer Signer
-	// refused counts messages that no key of the installation has signed.
-	refused atomic.Uint64
-	warned  atomic.Int64 // when that was logged last, in Unix seconds
+	// rejected counts messages that no key of the installation has signed.
+	rejected atomic.Uint64
+	warned   atomic.Int64 // when that was logged last, in Unix seconds
 	// Instance is the name of this instance, unique on the bus: the given name
 	// and a random part, so that a restarted instance is not taken for its
 	// former self.
@@ -53,30 +53,30 @@ type Bus struct {
 	server *server.Server
 	log    *slog.Logger
 
-	// deaf counts the pulses since this instance has heard one of its own: those come back
-	// to it only by way of the bus, and a connection that is mute is noticed by that.
-	deaf atomic.Int64
+	// missedHeartbeats counts the pulses since this instance has heard one of its own: those come
+	// back to it only by way of the bus, and a connection that is mute is noticed by that.
+	missedHeartbeats atomic.Int64
 
-	mu    sync.Mutex
-	peers map[string]time.Time
-	lost  []func(instance string)
-	met   []func()
-	stop  chan struct{}
-	done  sync.WaitGroup
+	mu           sync.Mutex
+	peers        map[string]time.Time
+	onPeerLost   []func(instance string)
+	onPeerJoined []func()
+	stop         chan struct{}
+	done         sync.WaitGroup
 }
 
 const (
-	// pulse is how often an instance says that it lives, and silence how long
+	// heartbeatInterval is how often an instance says that it lives, and silence how long
 	// it may say nothing before the others take it for dead. A person whose
 	// answer breaks off is to be told within 2 s: that is one silence, the wait
 	// for the next pulse to notice it, and half a second to spare.
-	pulse   = 250 * time.Millisecond
-	silence = 1200 * time.Millisecond
+	heartbeatInterval = 250 * time.Millisecond
+	peerTimeout       = 1200 * time.Millisecond
 
-	pulseSubject    = "alive"
-	farewellSubject = "farewell"
-	helloSubject    = "hello"
-	connectWait     = 10 * time.Second
+	heartbeatSubject = "alive"
+	leaveSubject     = "leave"
+	helloSubject     = "hello"
+	connectTimeout   = 10 * time.Second
 )
 
 // Open connects, or starts the server inside.
@@ -84,7 +84,8 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{Instance: rand.Text(), prefix: "pb.", log: o.Logger, peers: map[string]time.Time{}, stop: make(chan struct{})}
+	b := &Bus{Instance: rand.Text(), prefix: "pb.", log: o.Logger, peers: map[string]time.Time{},
+		stop: make(chan struct{})}
 	if o.Name != "" {
 		b.Instance = o.Name + "-" + b.Instance[len(b.Instance)-6:]
 	}
@@ -101,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.RetryOnFailedConnect(false),
-		nats.Timeout(connectWait),
+		nats.Timeout(connectTimeout),
 		nats.PingInterval(5 * time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
@@ -110,8 +111,8 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
 			b.log.Info("the bus is back")
-			b.Hello()
-			b.meet()
+			b.RequestAnnouncements()
+			b.peerJoined()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			subject := ""
@@ -122,7 +123,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 		}),
 	}
 	if o.URL == "" {
-		return b, b.startInside(opts)
+		return b, b.startEmbedded(opts)
 	}
 	t, err := tlsOptions(o)
 	if err != nil {
@@ -130,9 +131,9 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	}
 	b.conn, err = nats.Connect(o.URL, append(opts, t...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the bus: %w", trouble(err))
+		return nil, fmt.Errorf("connect to the bus: %w", connectionError(err))
 	}
-	if err := b.startPulse(); err != nil {
+	if err := b.startHeartbeat(); err != nil {
 		b.conn.Close()
 		return nil, err
 	}
@@ -145,8 +146,8 @@ var (
 	ErrRefused     = errors.New("it refuses the user, the password or the token")
 )
 
-// trouble marks an error of a connection that was never there with what it means.
-func trouble(err error) error {
+// connectionError marks an error of a connection that was never there with what it means.
+func connectionError(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout):
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -181,14 +182,15 @@ func tlsOptions(o Options) ([]nats.Option, error) {
 	return []nats.Option{nats.Secure(c)}, nil
 }
 
-// startInside runs a server that listens on no port.
-func (b *Bus) startInside(opts []nats.Option) error {
-	s, err := server.NewServer(&server.Options{ServerName: b.Instance, DontListen: true, NoLog: true, NoSigs: true, MaxPayload: 8 << 20})
+// startEmbedded runs a server that listens on no port.
+func (b *Bus) startEmbedded(opts []nats.Option) error {
+	s, err := server.NewServer(&server.Options{ServerName: b.Instance, DontListen: true, NoLog: true, NoSigs: true,
+		MaxPayload: 8 << 20})
 	if err != nil {
 		return fmt.Errorf("start the bus: %w", err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(connectWait) {
+	if !s.ReadyForConnections(connectTimeout) {
 		s.Shutdown()
 		return errors.New("start the bus: it did not get ready")
 	}
@@ -200,56 +202,56 @@ func (b *Bus) startInside(opts []nats.Option) error {
 	return nil
 }
 
-// Alone says that no other instance can be on this bus.
-func (b *Bus) Alone() bool { return b.server != nil }
+// IsStandalone says that no other instance can be on this bus.
+func (b *Bus) IsStandalone() bool { return b.server != nil }
 
-// Cut is for how long this instance has been cut off from the bus, so that others cannot
-// reach what is connected to it; 0 while it is not. It is counted in pulses, so that a process
-// that stood still does not take that for a cut.
-func (b *Bus) Cut() time.Duration {
-	if d := time.Duration(b.deaf.Load()) * pulse; d > silence {
+// DisconnectedFor is for how long this instance has been cut off from the bus, so that others
+// cannot reach what is connected to it; 0 while it is not. It is counted in pulses, so that a
+// process that stood still does not take that for a cut.
+func (b *Bus) DisconnectedFor() time.Duration {
+	if d := time.Duration(b.missedHeartbeats.Load()) * heartbeatInterval; d > peerTimeout {
 		return d
 	}
 	return 0
 }
 
-// OnLost asks to be told when another instance has gone silent or has said
-// farewell. It must be called before the first message comes, and f must not
+// OnPeerLost asks to be told when another instance has gone silent or has said
+// leave message. It must be called before the first message comes, and f must not
 // block.
-func (b *Bus) OnLost(f func(instance string)) {
+func (b *Bus) OnPeerLost(f func(instance string)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lost = append(b.lost, f)
+	b.onPeerLost = append(b.onPeerLost, f)
 }
 
-// OnMeet asks to be told when some instance may not know what this one has said before:
+// OnPeerJoined asks to be told when some instance may not know what this one has said before:
 // another one has come, or come back, or this one has come back to the bus. What they have
 // to know is to be said again then. f must not block.
-func (b *Bus) OnMeet(f func()) {
+func (b *Bus) OnPeerJoined(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.met = append(b.met, f)
+	b.onPeerJoined = append(b.onPeerJoined, f)
 }
 
-func (b *Bus) meet() {
+func (b *Bus) peerJoined() {
 	b.mu.Lock()
-	met := b.met
+	met := b.onPeerJoined
 	b.mu.Unlock()
 	for _, f := range met {
 		f()
 	}
 }
 
-// Hello has all other instances say again what they have said, since this one has not
-// heard it.
-func (b *Bus) Hello() {
-	if !b.Alone() {
+// RequestAnnouncements has all other instances say again what they have said, since this one has
+// not heard it.
+func (b *Bus) RequestAnnouncements() {
+	if !b.IsStandalone() {
 		b.Publish(helloSubject, []byte(b.Instance)) //nolint:errcheck // what is said now and then makes up for it
 	}
 }
 
-// Lives says whether another instance was heard of lately.
-func (b *Bus) Lives(instance string) bool {
+// IsAlive reports whether another instance was heard of lately.
+func (b *Bus) IsAlive(instance string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, ok := b.peers[instance]
@@ -267,12 +269,12 @@ func (b *Bus) Peers() []string {
 	return out
 }
 
-// startPulse says that this instance lives, and watches that the others do.
-func (b *Bus) startPulse() error {
-	_, err := b.Subscribe(pulseSubject, func(m *nats.Msg) {
+// startHeartbeat says that this instance lives, and watches that the others do.
+func (b *Bus) startHeartbeat() error {
+	_, err := b.Subscribe(heartbeatSubject, func(m *nats.Msg) {
 		name := string(m.Data)
 		if name == b.Instance {
-			b.deaf.Store(0)
+			b.missedHeartbeats.Store(0)
 			return
 		}
 		b.mu.Lock()
@@ -280,20 +282,20 @@ func (b *Bus) startPulse() error {
 		b.peers[name] = time.Now()
 		b.mu.Unlock()
 		if !known {
-			b.meet()
+			b.peerJoined()
 		}
 	})
 	if err == nil {
 		_, err = b.Subscribe(helloSubject, func(m *nats.Msg) {
 			if string(m.Data) != b.Instance {
-				b.meet()
+				b.peerJoined()
 			}
 		})
 	}
 	if err == nil {
-		_, err = b.Subscribe(farewellSubject, func(m *nats.Msg) {
+		_, err = b.Subscribe(leaveSubject, func(m *nats.Msg) {
 			if name := string(m.Data); name != b.Instance {
-				b.forget(name)
+				b.removePeer(name)
 			}
 		})
 	}
@@ -301,16 +303,16 @@ func (b *Bus) startPulse() error {
 		return fmt.Errorf("listen for other instances: %w", err)
 	}
 	b.done.Go(func() {
-		tick := time.NewTicker(pulse)
+		tick := time.NewTicker(heartbeatInterval)
 		defer tick.Stop()
 		for {
 			if b.IsConnected() {
-				b.Publish(pulseSubject, []byte(b.Instance)) //nolint:errcheck // the next pulse tries again
+				b.Publish(heartbeatSubject, []byte(b.Instance)) //nolint:errcheck // the next pulse tries again
 			}
 			select {
 			case <-tick.C:
-				b.deaf.Add(1)
-				b.bury()
+				b.missedHeartbeats.Add(1)
+				b.expirePeers()
 			case <-b.stop:
 				return
 			}
@@ -319,26 +321,26 @@ func (b *Bus) startPulse() error {
 	return nil
 }
 
-// bury forgets the instances that have been silent for too long.
-func (b *Bus) bury() {
+// expirePeers forgets the instances that have been silent for too long.
+func (b *Bus) expirePeers() {
 	now := time.Now()
 	var gone []string
 	b.mu.Lock()
 	for name, heard := range b.peers {
-		if now.Sub(heard) > silence {
+		if now.Sub(heard) > peerTimeout {
 			gone = append(gone, name)
 		}
 	}
 	b.mu.Unlock()
 	for _, name := range gone {
-		b.forget(name)
+		b.removePeer(name)
 	}
 }
 
-func (b *Bus) forget(name string) {
+func (b *Bus) removePeer(name string) {
 	b.mu.Lock()
 	delete(b.peers, name)
-	lost := b.lost
+	lost := b.onPeerLost
 	b.mu.Unlock()
 	b.log.Info("another instance is gone", "instance", name)
 	for _, f := range lost {
@@ -346,17 +348,17 @@ func (b *Bus) forget(name string) {
 	}
 }
 
-// Drop ends the connection without a word, as the death of the process does. Close has to
+// Abort ends the connection without a word, as the death of the process does. Close has to
 // follow.
-func (b *Bus) Drop() { b.conn.Close() }
+func (b *Bus) Abort() { b.conn.Close() }
 
-// Close says farewell and disconnects. What was published before is sent.
+// Close says leave message and disconnects. What was published before is sent.
 func (b *Bus) Close() {
 	close(b.stop)
 	b.done.Wait()
-	if !b.Alone() && b.IsConnected() {
-		b.Publish(farewellSubject, []byte(b.Instance)) //nolint:errcheck // they notice the silence anyway
-		b.FlushTimeout(time.Second)                    //nolint:errcheck // as above
+	if !b.IsStandalone() && b.IsConnected() {
+		b.Publish(leaveSubject, []byte(b.Instance)) //nolint:errcheck // they notice the silence anyway
+		b.FlushTimeout(time.Second)                 //nolint:errcheck // as above
 	}
 	b.conn.Close()
 	if b.server != nil {

@@ -33,7 +33,8 @@ func key(t *testing.T, digits string) *seal.Key {
 // openOf opens the bus of an installation.
 func openOf(t *testing.T, url, name, installation string, keys ...*seal.Key) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(context.Background(), bus.Options{URL: url, Name: name, Installation: installation, Signer: seal.NewBox(keys...)})
+	b, err := bus.Open(context.Background(), bus.Options{URL: url, Name: name, Installation: installation,
+		Signer: seal.NewBox(keys...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +44,8 @@ func openOf(t *testing.T, url, name, installation string, keys ...*seal.Key) *bu
 func TestInProcess(t *testing.T) {
 	b := open(t, "", "")
 	defer b.Close()
-	if !b.Alone() || b.Instance == "" {
-		t.Fatalf("alone %t, instance %q", b.Alone(), b.Instance)
+	if !b.IsStandalone() || b.Instance == "" {
+		t.Fatalf("alone %t, instance %q", b.IsStandalone(), b.Instance)
 	}
 	limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -53,12 +54,12 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-func TestInstancesHearOfOneAnother(t *testing.T) {
+func TestInstancesFindEachOther(t *testing.T) {
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	here, there := open(t, urls[0], "here"), open(t, urls[1], "there")
 	defer here.Close()
 	lost := make(chan string, 1)
-	here.OnLost(func(instance string) { lost <- instance })
+	here.OnPeerLost(func(instance string) { lost <- instance })
 	deadline := time.After(10 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -69,21 +70,21 @@ func TestInstancesHearOfOneAnother(t *testing.T) {
 			t.Fatal("the other instance was not heard of")
 		}
 	}
-	if !here.Lives(there.Instance) || !here.Lives(here.Instance) || here.Lives("nobody") {
+	if !here.IsAlive(there.Instance) || !here.IsAlive(here.Instance) || here.IsAlive("nobody") {
 		t.Error("who lives is wrong")
 	}
 	// It dies without a word.
-	there.Drop()
+	there.Abort()
 	died := time.Now()
-	if got := <-lost; got != there.Instance || here.Lives(got) {
+	if got := <-lost; got != there.Instance || here.IsAlive(got) {
 		t.Errorf("lost %q", got)
 	}
 	t.Logf("noticed after %v", time.Since(died))
 	there.Close()
 
-	// Another says farewell, which is noticed at once.
+	// Another says leave message, which is noticed at once.
 	polite := open(t, urls[2], "polite")
-	for !here.Lives(polite.Instance) {
+	for !here.IsAlive(polite.Instance) {
 		<-tick.C
 	}
 	polite.Close()
@@ -94,11 +95,13 @@ func TestInstancesHearOfOneAnother(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	box := seal.NewBox(key(t, "ab"))
-	_, err := bus.Open(context.Background(), bus.Options{URL: "nats://user:hunter2@127.0.0.1:1", Installation: "one", Signer: box})
+	_, err := bus.Open(context.Background(), bus.Options{URL: "nats://user:hunter2@127.0.0.1:1", Installation: "one",
+		Signer: box})
 	if !errors.Is(err, bus.ErrUnreachable) || strings.Contains(err.Error(), "hunter2") {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := bus.Open(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", CA: "/does/not/exist", Installation: "one", Signer: box}); err == nil {
+	if _, err := bus.Open(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", CA: "/does/not/exist",
+		Installation: "one", Signer: box}); err == nil {
 		t.Fatal("a CA that is not there")
 	}
 }
@@ -129,15 +132,17 @@ func TestInstallationsAreStrangers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if m, err := brother.Request(ctx, "turn.1", []byte("question")); err != nil || string(m.Data) != "answer of "+here.Instance {
+	if m, err := brother.Request(ctx, "turn.1", []byte("question")); err != nil ||
+		string(m.Data) != "answer of "+here.Instance {
 		t.Errorf("it is answered with %v, %v", m, err)
 	}
 	if got := <-heard; got != here.Instance+" question" {
 		t.Errorf("heard by %q", got)
 	}
 	// What the liar says comes before the next question, as both go through one server.
-	for _, subject := range []string{"turn.1", "alive", "farewell"} {
-		if err := errors.Join(liar.Publish(subject, []byte(brother.Instance)), liar.FlushTimeout(10*time.Second)); err != nil {
+	for _, subject := range []string{"turn.1", "alive", "leave"} {
+		if err := errors.Join(liar.Publish(subject, []byte(brother.Instance)),
+			liar.FlushTimeout(10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,10 +152,11 @@ func TestInstallationsAreStrangers(t *testing.T) {
 	if got := <-heard; got != here.Instance+" again" {
 		t.Errorf("heard by %q", got)
 	}
-	if here.Refused() < 3 || stranger.Refused() != 0 {
-		t.Errorf("it has refused %d, the stranger %d", here.Refused(), stranger.Refused())
+	if here.RejectedCount() < 3 || stranger.RejectedCount() != 0 {
+		t.Errorf("it has refused %d, the stranger %d", here.RejectedCount(), stranger.RejectedCount())
 	}
-	if slices.Contains(here.Peers(), liar.Instance) || slices.Contains(here.Peers(), stranger.Instance) || !here.Lives(brother.Instance) {
+	if slices.Contains(here.Peers(), liar.Instance) || slices.Contains(here.Peers(), stranger.Instance) ||
+		!here.IsAlive(brother.Instance) {
 		t.Errorf("it knows %q", here.Peers())
 	}
 	select {
@@ -163,7 +169,8 @@ func TestInstallationsAreStrangers(t *testing.T) {
 // While the installation gets another secret, what either has signed is heard.
 func TestTwoSecrets(t *testing.T) {
 	url := bustest.Cluster(t, 1)
-	old, young := openOf(t, url, "old", "one", key(t, "ab"), key(t, "cd")), openOf(t, url, "young", "one", key(t, "cd"), key(t, "ab"))
+	old, young := openOf(t, url, "old", "one", key(t, "ab"), key(t, "cd")), openOf(t, url, "young", "one", key(t, "cd"),
+		key(t, "ab"))
 	defer old.Close()
 	defer young.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -201,7 +208,8 @@ func BenchmarkSign(b *testing.B) {
 func TestSeveralSubjectsInOrder(t *testing.T) {
 	const messages = 2000
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
-	here, there, stranger := open(t, urls[0], "here"), open(t, urls[1], "there"), openOf(t, urls[1], "stranger", "one", key(t, "cd"))
+	here, there, stranger := open(t, urls[0], "here"), open(t, urls[1], "there"), openOf(t, urls[1], "stranger",
+		"one", key(t, "cd"))
 	for _, b := range []*bus.Bus{here, there, stranger} {
 		defer b.Close()
 	}

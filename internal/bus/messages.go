@@ -27,8 +27,8 @@ type Signer interface {
 // TagSize is the length of a tag, in bytes.
 const TagSize = 16
 
-// signed is the text that is signed for a message, before its contents.
-func signed(subject, reply string) string { return "bus\n" + subject + "\n" + reply + "\n" }
+// signedText is the text that is signed for a message, before its contents.
+func signedText(subject, reply string) string { return "bus\n" + subject + "\n" + reply + "\n" }
 
 // subject is a subject as the servers know it. Those for replies are given whole.
 func (b *Bus) subject(name string) string {
@@ -43,15 +43,15 @@ func (b *Bus) Publish(subject string, data []byte) error {
 	return b.PublishRequest(subject, "", data)
 }
 
-// ErrCut says that there is no connection to the bus at the moment.
-var ErrCut = errors.New("this instance is cut off from the bus")
+// ErrDisconnected says that there is no connection to the bus at the moment.
+var ErrDisconnected = errors.New("this instance is cut off from the bus")
 
 // PublishRequest sends a message whose answers go to an inbox. While there is no connection
-// it returns [ErrCut]: other messages are sent when it is back, but whoever asks has gone
+// it returns [ErrDisconnected]: other messages are sent when it is back, but whoever asks has gone
 // by then, and must not have something done.
 func (b *Bus) PublishRequest(subject, inbox string, data []byte) error {
 	if inbox != "" && !b.conn.IsConnected() {
-		return ErrCut
+		return ErrDisconnected
 	}
 	m := &nats.Msg{Subject: b.subject(subject), Reply: inbox}
 	m.Data = b.sign(m, data)
@@ -80,7 +80,7 @@ func (b *Bus) Request(ctx context.Context, subject string, data []byte) (*nats.M
 	}
 	select {
 	case m := <-answers:
-		if Nobody(m) {
+		if IsNoResponders(m) {
 			return nil, nats.ErrNoResponders
 		}
 		return m, nil
@@ -89,30 +89,30 @@ func (b *Bus) Request(ctx context.Context, subject string, data []byte) (*nats.M
 	}
 }
 
-// Nobody reports whether a message is the bus's own answer, that nobody listens to the
+// IsNoResponders reports whether a message is the bus's own answer, that nobody listens to the
 // subject of a request.
-func Nobody(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("Status") == "503" }
+func IsNoResponders(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("Status") == "503" }
 
 // Subscribe has f called with each message, one after another. A subject may end in ".*",
 // for all that have one part more.
 func (b *Bus) Subscribe(subject string, f nats.MsgHandler) (*nats.Subscription, error) {
-	return b.conn.Subscribe(b.subject(subject), b.checked(f))
+	return b.conn.Subscribe(b.subject(subject), b.verified(f))
 }
 
 // QueueSubscribe is Subscribe for messages each of which one member of a group gets.
 func (b *Bus) QueueSubscribe(subject, group string, f nats.MsgHandler) (*nats.Subscription, error) {
-	return b.conn.QueueSubscribe(b.subject(subject), group, b.checked(f))
+	return b.conn.QueueSubscribe(b.subject(subject), group, b.verified(f))
 }
 
-// orderedRoom is how many messages may wait in [Bus.SubscribeInOrder]. Those for which there is
+// orderedBuffer is how many messages may wait in [Bus.SubscribeInOrder]. Those for which there is
 // no room are dropped, and logged.
-const orderedRoom = 4096
+const orderedBuffer = 4096
 
 // SubscribeInOrder has f called with each message of several subjects, one after another: what
 // one sender has sent comes in the order in which it was sent, whatever the subjects are. Stop
 // ends that, and waits for f.
 func (b *Bus) SubscribeInOrder(f nats.MsgHandler, subjects ...string) (stop func(), err error) {
-	came, end := make(chan *nats.Msg, orderedRoom), make(chan struct{})
+	came, end := make(chan *nats.Msg, orderedBuffer), make(chan struct{})
 	var subs []*nats.Subscription
 	unsubscribe := func() {
 		for _, s := range subs {
@@ -129,7 +129,7 @@ func (b *Bus) SubscribeInOrder(f nats.MsgHandler, subjects ...string) (stop func
 	}
 	var work sync.WaitGroup
 	work.Go(func() {
-		for take := b.checked(f); ; {
+		for take := b.verified(f); ; {
 			select {
 			case m := <-came:
 				take(m)
@@ -159,8 +159,8 @@ func (b *Bus) Inbox(to chan<- *nats.Msg) (inbox string, sub *nats.Subscription, 
 	return inbox, sub, err
 }
 
-// Is reports whether a message came by a subject.
-func (b *Bus) Is(m *nats.Msg, subject string) bool { return m.Subject == b.subject(subject) }
+// HasSubject reports whether a message came by a subject.
+func (b *Bus) HasSubject(m *nats.Msg, subject string) bool { return m.Subject == b.subject(subject) }
 
 // FlushTimeout waits until the bus knows of all that was sent and subscribed.
 func (b *Bus) FlushTimeout(limit time.Duration) error { return b.conn.FlushTimeout(limit) }
@@ -168,8 +168,8 @@ func (b *Bus) FlushTimeout(limit time.Duration) error { return b.conn.FlushTimeo
 // IsConnected reports whether there is a connection at this moment.
 func (b *Bus) IsConnected() bool { return b.conn.IsConnected() }
 
-// Refused counts messages that no key of the installation had signed.
-func (b *Bus) Refused() uint64 { return b.refused.Load() }
+// RejectedCount counts messages that no key of the installation had signed.
+func (b *Bus) RejectedCount() uint64 { return b.rejected.Load() }
 
 // sign returns data with the signature of the message that it is the contents of.
 func (b *Bus) sign(m *nats.Msg, data []byte) []byte {
@@ -177,20 +177,20 @@ func (b *Bus) sign(m *nats.Msg, data []byte) []byte {
 		return data
 	}
 	out := make([]byte, 0, len(data)+TagSize)
-	return append(append(out, data...), b.signer.Tag(signed(m.Subject, m.Reply), data)...)
+	return append(append(out, data...), b.signer.Tag(signedText(m.Subject, m.Reply), data)...)
 }
 
-// checked hands messages on that the installation has signed.
-func (b *Bus) checked(f nats.MsgHandler) nats.MsgHandler {
+// verified hands messages on that the installation has signed.
+func (b *Bus) verified(f nats.MsgHandler) nats.MsgHandler {
 	if b.signer == nil {
 		return f
 	}
 	return func(m *nats.Msg) {
-		if !Nobody(m) && !b.check(m) {
-			b.refused.Add(1)
+		if !IsNoResponders(m) && !b.verify(m) {
+			b.rejected.Add(1)
 			now := time.Now().Unix()
 			if last := b.warned.Load(); now-last >= 60 && b.warned.CompareAndSwap(last, now) {
-				b.log.Warn("messages on the bus that this installation has not signed are not heard; who else uses its subjects?", "subject", m.Subject, "refused", b.refused.Load())
+				b.log.Warn("messages on the bus that this installation has not signed are not heard; who else uses its subjects?", "subject", m.Subject, "refused", b.rejected.Load())
 			}
 			return
 		}
@@ -198,14 +198,14 @@ func (b *Bus) checked(f nats.MsgHandler) nats.MsgHandler {
 	}
 }
 
-// check takes the signature off a message, and reports whether it is good.
-func (b *Bus) check(m *nats.Msg) bool {
+// verify takes the signature off a message, and reports whether it is good.
+func (b *Bus) verify(m *nats.Msg) bool {
 	at := len(m.Data) - TagSize
 	if at < 0 {
 		return false
 	}
 	data, tag := m.Data[:at:at], m.Data[at:]
-	if !b.signer.CheckTag(signed(m.Subject, m.Reply), data, tag) {
+	if !b.signer.CheckTag(signedText(m.Subject, m.Reply), data, tag) {
 		return false
 	}
 	m.Data = data

@@ -1,20 +1,19 @@
-// Package config is the server's settings: one typed tree that is filled from
-// defaults, a YAML file, the environment and the command line.
+// Package config holds the server's settings: one typed tree that is filled from defaults, a YAML
+// file, the environment and the command line.
 //
-// The struct tags below are the only place where a setting is described. Its
-// environment variable, its flag, the commented default file, the manual's table
-// and the checks of ranges and choices are all made from them. The tags are
+// The struct tags below are the only description of a setting. Its environment variable, its flag,
+// the commented default file, the manual's table and the checks of ranges and choices are all
+// generated from them. The tags are
 //
 //	key      name in the file; the path is the names joined by dots
 //	default  text of the default; empty means the zero value
-//	doc      what it does, for the person who runs the server
+//	doc      what the setting does, for the person who runs the server
 //	min, max smallest and largest value, in the text form of the type
 //	oneof    the allowed values, separated by commas
 //	secret   "true": never printed, and can be read from a file of its own
 //	path     "true": a file or folder; "~" and relative paths are resolved
 //
-// What is not known is an error: a misspelt key that is silently ignored costs
-// its owner an evening.
+// Unknown settings are errors, because a misspelt key that is silently ignored is hard to find.
 package config
 
 import (
@@ -24,9 +23,8 @@ import (
 	"time"
 )
 
-// Config is every setting of the server. A Config that [Load] returned is valid,
-// its paths are absolute, and it is not written to again: it may be read from
-// any goroutine.
+// Config is every setting of the server. A Config returned by [Load] is valid, has absolute paths,
+// and is not modified any more, so that any goroutine may read it.
 type Config struct {
 	Listen    string   `key:"listen" default:"127.0.0.1:3000" doc:"Address and port that the server listens on; :3000 means every address of this machine."`
 	PublicURL string   `key:"public_url" doc:"Address under which the outside reaches this server, such as https://board.example.org; empty means it is not known."`
@@ -48,25 +46,25 @@ type Config struct {
 	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, how long, how it ended."`
 	History  History  `key:"history" doc:"What bots are told about earlier turns of a conversation."`
 	Media    Media    `key:"media" doc:"Pictures that came in with a question."`
-	MCP      MCP      `key:"mcp" doc:"Doors for programs that call tools, as Claude, Cursor and agents do."`
+	MCP      MCP      `key:"mcp" doc:"MCP endpoints for programs that call tools, such as Claude, Cursor and agents."`
 	Learn    Learn    `key:"learn" doc:"Knowledge points and their reviews."`
 	Audit    Audit    `key:"audit" doc:"The trail of calls of tools: who called what, when, and how it ended."`
 	Metrics  Metrics  `key:"metrics" doc:"Numbers for Prometheus."`
 }
 
-// Log says what is logged, and how.
+// Log configures logging.
 type Log struct {
 	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"Least important messages that are logged."`
 	Format string `key:"format" default:"text" oneof:"text,json" doc:"Form of a log line."`
 }
 
-// Database says where rows are kept.
+// Database configures where data is stored.
 type Database struct {
 	URL      string `key:"url" secret:"true" doc:"PostgreSQL to use, as postgres://user:password@host/name; empty means SQLite in the data folder."`
 	MaxConns int    `key:"max_conns" default:"12" min:"2" max:"1000" doc:"Most connections that this instance opens to PostgreSQL, of which two are for what takes long."`
 }
 
-// Bus says how instances reach one another.
+// Bus configures how instances reach one another.
 type Bus struct {
 	URL  string `key:"url" secret:"true" doc:"NATS servers, comma separated, such as nats://host:4222; empty means this instance is alone."`
 	Name string `key:"name" doc:"Name of this instance, to which a random ending is added; empty means a name made up at start."`
@@ -75,13 +73,13 @@ type Bus struct {
 	CA   string `key:"ca" path:"true" doc:"File with the certificates that NATS servers are checked against; empty means the system's."`
 }
 
-// TLS names the files that https is served with. Both are set, or neither is.
+// TLS names the files for serving https. Either both are set or neither.
 type TLS struct {
 	Cert string `key:"cert" path:"true" doc:"File with the certificate chain that is shown to callers."`
 	Key  string `key:"key" path:"true" doc:"File with the private key of that certificate."`
 }
 
-// Limits bounds what callers can ask for.
+// Limits bounds what clients can request.
 type Limits struct {
 	AuthFailures int  `key:"auth_failures" default:"10" min:"1" max:"100000" doc:"Wrong keys or passwords per minute and address before further attempts are refused."`
 	Body         Size `key:"body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest request body without pictures."`
@@ -94,16 +92,16 @@ type Limits struct {
 	CallRate     int  `key:"call_rate" default:"3000" min:"0" max:"10000000" doc:"Most calls of tools per minute with one key that has no rate of its own, counted on each instance; 0 means any number."`
 }
 
-// Turn says how long the parts of a turn may take.
+// Turn has the timeouts of a turn.
 type Turn struct {
 	FirstPiece time.Duration `key:"first_piece" default:"55s" min:"100ms" max:"10m" doc:"Longest wait for the first piece of an answer."`
 	Idle       time.Duration `key:"idle" default:"60s" min:"100ms" max:"1h" doc:"Longest silence between two pieces of an answer."`
 	Late       time.Duration `key:"late" default:"10m" min:"100ms" max:"1d" doc:"How long a bot may go on after the person stopped waiting, so that the answer can be told later."`
-	Heartbeat  time.Duration `key:"heartbeat" default:"7s" min:"100ms" max:"1m" doc:"How often a waiting connection is sent a sign of life."`
+	Heartbeat  time.Duration `key:"heartbeat" default:"7s" min:"100ms" max:"1m" doc:"How often a waiting connection is sent a heartbeat."`
 	Grace      time.Duration `key:"grace" default:"45s" min:"100ms" max:"10m" doc:"How long a bot that lost its connection is waited for before it counts as offline."`
 }
 
-// Lingzhu is how glasses on the Lingzhu platform are served.
+// Lingzhu configures glasses on the Lingzhu platform.
 type Lingzhu struct {
 	ErrorStyle    string        `key:"error_style" default:"sse" oneof:"sse,http" doc:"How a refused request is told: sse answers 200 with a sentence that the glasses show, http answers with a status code."`
 	QuietStart    bool          `key:"quiet_start" default:"false" doc:"Send nothing before the first piece of an answer, for platforms that would ignore a navigation command after it."`
@@ -115,7 +113,7 @@ type Lingzhu struct {
 	ImagesPerHour int           `key:"images_per_hour" default:"60" min:"1" max:"100000" doc:"Most pictures that one wearer may send in an hour."`
 }
 
-// XiaoZhi is how voice boards are served.
+// XiaoZhi configures voice boards.
 type XiaoZhi struct {
 	Transport string        `key:"transport" default:"websocket" oneof:"websocket,mqtt" doc:"How boards connect whose owner has not chosen. On websocket they can be reached only while somebody talks to them; mqtt needs mqtt and audio below."`
 	Framing   int           `key:"framing" default:"1" min:"1" max:"3" doc:"How sound is put into the frames of a WebSocket: 1 bare, 2 with timestamps, 3 with its length."`
@@ -141,7 +139,7 @@ type XiaoZhi struct {
 	WakeWords []string      `key:"wake_words" default:"你好小智,嘿你好呀,小智小智,你好小志,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"What boards and pages say that they were woken with; punctuation and case do not count. Anything else that comes in its place was typed, and is a question."`
 }
 
-// Nodes is how nodes and operators of OpenClaw are served.
+// Nodes configures nodes and operators of OpenClaw.
 type Nodes struct {
 	Allow        []string `key:"allow" doc:"Commands that nodes may be told beyond what machines of their kind may do anyway, by their exact names: dangerous ones, such as camera.snap, and those that a node has invented. A node must have declared a command besides, and its owner have approved it."`
 	Deny         []string `key:"deny" doc:"Commands that no node is told, whatever else allows them."`
@@ -158,24 +156,24 @@ type Fetch struct {
 	Timeout    time.Duration `key:"timeout" default:"15s" min:"100ms" max:"5m" doc:"Longest time for one download."`
 }
 
-// Trace says what is recorded of turns and calls.
+// Trace configures the records of turns and calls.
 type Trace struct {
 	Keep    time.Duration `key:"keep" default:"7d" min:"1h" max:"3650d" doc:"How long records are kept."`
 	Content bool          `key:"content" default:"false" doc:"Also record what was said, unless the owner of a bot decided otherwise for it."`
 }
 
-// History says how much of a conversation is kept for bots.
+// History configures how much of a conversation is kept for bots.
 type History struct {
 	Keep  time.Duration `key:"keep" default:"30d" min:"1h" max:"3650d" doc:"How long a conversation is kept after its last turn."`
 	Turns int           `key:"turns" default:"20" min:"1" max:"1000" doc:"Most earlier turns that a bot is given."`
 }
 
-// Media says how long pictures are kept.
+// Media configures how long images are kept.
 type Media struct {
 	Keep time.Duration `key:"keep" default:"1h" min:"1m" max:"30d" doc:"How long a picture is kept and its address works."`
 }
 
-// MCP says who may come in at the doors for programs.
+// MCP configures the endpoints for programs.
 type MCP struct {
 	Hosts         []string      `key:"hosts" doc:"Names under which programs may reach this server, besides addresses, names of the local network and the one in public_url."`
 	Origins       []string      `key:"origins" doc:"Web pages of other sites that may call tools, such as https://app.example.org."`
@@ -184,8 +182,8 @@ type MCP struct {
 	Idle          time.Duration `key:"idle" default:"30m" min:"1m" max:"30d" doc:"How long a session that nobody uses is kept in memory."`
 }
 
-// Learn is how people learn who decided nothing themselves, and what helps to find
-// what they know.
+// Learn has the defaults for people without settings of their own, and the embeddings for finding
+// points.
 type Learn struct {
 	TimeZone        string `key:"time_zone" doc:"Time zone of people who did not say theirs, such as Asia/Shanghai; empty means the server's."`
 	ImportSize      Size   `key:"import_size" default:"256MiB" min:"1MiB" max:"256MiB" doc:"Largest file of knowledge points that is taken over HTTP."`
@@ -195,37 +193,36 @@ type Learn struct {
 	EmbeddingsDims  int    `key:"embeddings_dims" default:"256" min:"0" max:"4096" doc:"Length of the vectors that it is asked for; 0 means that of the model."`
 }
 
-// Audit says what is kept of calls.
+// Audit configures the records of calls.
 type Audit struct {
 	Keep time.Duration `key:"keep" default:"90d" min:"1h" max:"3650d" doc:"How long the record of a call is kept."`
 	Args bool          `key:"args" default:"false" doc:"Also keep the arguments of all calls. Keys can have it for theirs alone."`
 }
 
-// Metrics says who may read the numbers.
+// Metrics configures who may read the metrics.
 type Metrics struct {
 	Listen string `key:"listen" doc:"Address and port for /metrics alone; empty means it is served with everything else."`
 	Open   bool   `key:"open" default:"false" doc:"Let anyone read /metrics; otherwise only loopback and holders of a key."`
 }
 
-// Default is the configuration of a server that was told nothing. Its Data is
-// the platform's data home as this process's environment has it, or empty when
-// there is none.
+// Default returns the configuration without any source. Its Data is the platform's data home
+// according to the environment of the process, or empty if there is none.
 func Default() *Config {
 	c := fill(defaults())
-	settle(c, newLayer(envMap(os.Environ())))
+	applyLayers(c, newLayer(envMap(os.Environ())))
 	return c
 }
 
-// String is the configuration as YAML, with secrets masked, so that a Config
-// that ends up in a message by accident gives nothing away.
+// String returns the configuration as YAML with masked secrets, so that a Config that is printed by
+// accident reveals none.
 func (c Config) String() string {
 	var b strings.Builder
-	_ = c.WriteEffective(&b) // a strings.Builder takes everything
+	_ = c.WriteEffective(&b) // a strings.Builder returns no errors
 	return b.String()
 }
 
-// GoString is String: %#v must not print secrets either.
+// GoString returns String, so that %#v does not print secrets either.
 func (c Config) GoString() string { return c.String() }
 
-// LogValue is the configuration for a log line, with secrets masked.
+// LogValue returns the configuration for a log line, with masked secrets.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }

@@ -12,9 +12,8 @@ const day = 24 * time.Hour
 
 var errDuration = errors.New("not a duration such as 7s, 10m or 30d")
 
-// ParseDuration reads a duration as Go writes it ("55s", "1h30m"), with days
-// allowed in front ("30d", "1d12h"). A day is 24 hours. Days have no sign and
-// no fraction.
+// ParseDuration parses a duration in the syntax of Go ("55s", "1h30m"), optionally with days in
+// front ("30d", "1d12h"). A day is 24 hours. Days have no sign and no fraction.
 func ParseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	days, rest, found := strings.Cut(text, "d")
@@ -40,7 +39,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return total + d, nil
 }
 
-// formatDuration writes a duration the short way: 7d rather than 168h0m0s.
+// formatDuration returns the short form of a duration: 7d rather than 168h0m0s.
 func formatDuration(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"

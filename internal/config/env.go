@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// maxSecretFile protects against a secret's file name that points at something
-// else. Keys and addresses are far shorter.
+// maxSecretFile limits the file of a secret, in bytes, in case its name points to something else.
+// Keys and addresses are far shorter.
 const maxSecretFile = 64 << 10
 
-// envMap has the variables that are not empty. The last of several wins, as it
-// does for programs that the shell starts.
+// envMap returns the variables that are not empty. Of several with the same name the last one wins,
+// as in programs that a shell starts.
 func envMap(environ []string) map[string]string {
 	m := make(map[string]string, len(environ))
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok || name == "" {
-			continue // Windows keeps the folder of each drive under "=C:"
+			continue // Windows stores the folder of each drive under "=C:"
 		}
 		if runtime.GOOS == "windows" {
 			name = strings.ToUpper(name)
@@ -56,16 +56,15 @@ func (l *layer) readEnv() {
 	}
 }
 
-// serviceLink matches the variables that Kubernetes puts into every container
-// for a service whose name begins with "patchbay". Nobody who runs the server
-// wrote them, so they must not stop it.
+// serviceLink matches the variables that Kubernetes sets in every container for a service whose
+// name begins with "patchbay". Nobody wrote them as settings, so they must not stop the server.
 var serviceLink = regexp.MustCompile(`^PATCHBAY_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// serviceURL is the value of the shortest of these variables, PATCHBAY_PORT.
-// With any other value it is a mistake that its owner should hear of.
+// serviceURL matches the value of the shortest of these variables, PATCHBAY_PORT. With any other
+// value it is a mistake that has to be reported.
 var serviceURL = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 
-// notSetting says whether a variable that begins like a setting is none.
+// notSetting reports whether a variable with the prefix of settings is not a setting.
 func notSetting(name, value string) bool {
 	switch name {
 	case EnvConfig, EnvServer, EnvKey, EnvPassphrase:
@@ -75,8 +74,8 @@ func notSetting(name, value string) bool {
 		strings.HasSuffix(name, "_PORT") && serviceURL.MatchString(value)
 }
 
-// readSecret returns the text of a file without the white space around it, or
-// what is wrong with the file.
+// readSecret returns the text of a file without surrounding white space, or what is wrong with the
+// file.
 func readSecret(path string) (text, fault string) {
 	data, err := readLimited(path, maxSecretFile)
 	if err != nil {
@@ -91,7 +90,7 @@ func readSecret(path string) (text, fault string) {
 	return text, ""
 }
 
-// readLimited reads one byte more than limit at most.
+// readLimited reads at most one byte more than limit.
 func readLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -101,7 +100,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
-// reason is the part of an error that does not repeat the path.
+// reason returns an error's text without the path.
 func reason(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -110,8 +109,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// dataHome is the folder for the server's data when none is given, or empty if
-// the environment knows no home.
+// dataHome returns the default data folder, or "" if the environment has no home folder.
 func dataHome(env map[string]string) string { return dataHomeOn(runtime.GOOS, env) }
 
 func dataHomeOn(goos string, env map[string]string) string {
@@ -125,7 +123,7 @@ func dataHomeOn(goos string, env map[string]string) string {
 	case "darwin":
 		return under(home, "Library", "Application Support", "Patchbay")
 	}
-	// The XDG base directory specification says to ignore relative paths.
+	// The XDG Base Directory Specification requires relative paths to be ignored.
 	if data := env["XDG_DATA_HOME"]; filepath.IsAbs(data) {
 		return filepath.Join(data, "patchbay")
 	}
@@ -163,7 +161,7 @@ func (l *layer) absolute(path string) string {
 	}
 	full, err := filepath.Abs(path)
 	if err != nil {
-		return path // the working folder is gone; whoever opens the path will say so
+		return path // the working folder is gone; opening the path reports it
 	}
 	return full
 }

@@ -23,7 +23,7 @@ func TestSecretFiles(t *testing.T) {
 	const want = "postgres://u:hunter2@db/p"
 	for _, tt := range []struct {
 		name  string
-		yaml  string // written into dir
+		yaml  string // written to dir
 		env   []string
 		flags map[string]string
 		want  string // the value, or the problem with DIR
@@ -32,10 +32,13 @@ func TestSecretFiles(t *testing.T) {
 		{"file", "database: {url_file: " + url + "}", nil, nil, want},
 		{"file, from its folder", "database: {url_file: url}", nil, nil, want},
 		{"flag", "", nil, map[string]string{"database.url_file": url}, want},
-		{"environment's file over file's value", "database: {url: postgres://other/p}", []string{"PATCHBAY_DATABASE_URL_FILE=" + url}, nil, want},
-		{"environment's value over file's file", "database: {url_file: no-such-file-is-read-later}", nil, map[string]string{"database.url": "postgres://x/y"},
+		{"environment's file over file's value", "database: {url: postgres://other/p}",
+			[]string{"PATCHBAY_DATABASE_URL_FILE=" + url}, nil, want},
+		{"environment's value over file's file", "database: {url_file: no-such-file-is-read-later}", nil,
+			map[string]string{"database.url": "postgres://x/y"},
 			"database.url_file on line 1 of DIR/board.yaml names no-such-file-is-read-later, which cannot be read (no such file or directory): name a file that holds the value and that this account may read"},
-		{"both in the environment", "", []string{"PATCHBAY_DATABASE_URL=postgres://x/y", "PATCHBAY_DATABASE_URL_FILE=" + url}, nil,
+		{"both in the environment", "", []string{"PATCHBAY_DATABASE_URL=postgres://x/y",
+			"PATCHBAY_DATABASE_URL_FILE=" + url}, nil,
 			"database.url in PATCHBAY_DATABASE_URL_FILE was given before, by PATCHBAY_DATABASE_URL: keep one of the two"},
 		{"both in the file", "database:\n  url_file: url\n  url: postgres://x/y\n", nil, nil,
 			"database.url on line 3 of DIR/board.yaml was given before, by line 2 of DIR/board.yaml: keep one of the two"},
@@ -47,7 +50,8 @@ func TestSecretFiles(t *testing.T) {
 			"database.url in PATCHBAY_DATABASE_URL_FILE has a value of the wrong form: give text on one line, without control characters"},
 		{"no name", "database: {url_file: \"\"}", nil, nil,
 			`database.url_file on line 1 of DIR/board.yaml is "": give a path on one line, without control characters`},
-		{"missing secret is one problem", "", []string{"PATCHBAY_SECRET_FILE=" + filepath.Join(dir, "no"), "PATCHBAY_BUS_URL=nats://b", "PATCHBAY_DATABASE_URL=" + want}, nil,
+		{"missing secret is one problem", "", []string{"PATCHBAY_SECRET_FILE=" + filepath.Join(dir, "no"),
+			"PATCHBAY_BUS_URL=nats://b", "PATCHBAY_DATABASE_URL=" + want}, nil,
 			`secret_file in PATCHBAY_SECRET_FILE names "DIR/no", which cannot be read (no such file or directory): name a file that holds the value and that this account may read`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,11 +79,12 @@ func TestSecretFiles(t *testing.T) {
 func TestForeignVariables(t *testing.T) {
 	ours := []string{
 		EnvConfig + "=", EnvServer + "=http://127.0.0.1:3000", EnvKey + "=k",
-		// What Kubernetes adds for services named patchbay and patchbay-db.
+		// Variables that Kubernetes adds for services named patchbay and patchbay-db.
 		"PATCHBAY_SERVICE_HOST=10.0.0.1", "PATCHBAY_SERVICE_PORT=3000", "PATCHBAY_SERVICE_PORT_HTTP=3000",
 		"PATCHBAY_PORT=tcp://10.0.0.1:3000", "PATCHBAY_PORT_3000_TCP=tcp://10.0.0.1:3000",
 		"PATCHBAY_PORT_3000_TCP_PROTO=tcp", "PATCHBAY_PORT_3000_TCP_PORT=3000", "PATCHBAY_PORT_3000_TCP_ADDR=10.0.0.1",
-		"PATCHBAY_DB_SERVICE_HOST=10.0.0.2", "PATCHBAY_DB_PORT=tcp://10.0.0.2:5432", "PATCHBAY_DB_PORT_5432_TCP_ADDR=10.0.0.2",
+		"PATCHBAY_DB_SERVICE_HOST=10.0.0.2", "PATCHBAY_DB_PORT=tcp://10.0.0.2:5432",
+		"PATCHBAY_DB_PORT_5432_TCP_ADDR=10.0.0.2",
 		"PATH=/bin", "patchbay_lower=1", "PATCHBAYLISTEN=1", "=C:=C:\\", "novalue",
 		"PATCHBAY_EMPTY_IS_NOT_GIVEN=",
 	}
@@ -87,7 +92,8 @@ func TestForeignVariables(t *testing.T) {
 	if err != nil || len(origins) != 0 {
 		t.Errorf("origins %v, error %v", origins, err)
 	}
-	for _, wrong := range []string{"PATCHBAY_PORT=3000", "PATCHBAY_DB_PORT=5432", "PATCHBAY_CONFIGS=x", "PATCHBAY_=x", "PATCHBAY_SERVICE=x"} {
+	for _, wrong := range []string{"PATCHBAY_PORT=3000", "PATCHBAY_DB_PORT=5432", "PATCHBAY_CONFIGS=x", "PATCHBAY_=x",
+		"PATCHBAY_SERVICE=x"} {
 		if _, _, err := Load(Sources{Env: append([]string{wrong}, home...)}); err == nil {
 			t.Errorf("%s is accepted", wrong)
 		}

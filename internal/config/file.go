@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// FileName is the configuration file's name in the data folder.
+	// FileName is the name of the configuration file in the data folder.
 	FileName = "patchbay.yaml"
-	// maxFile protects against a wrong file name. A file that sets every key
-	// has a few KiB.
+	// maxFile limits the file, in bytes, in case its name points to something else. A file that
+	// sets every key has a few KiB.
 	maxFile = 1 << 20
-	// maxProblems ends the reading of a file that is something else altogether;
-	// nobody reads further.
+	// maxProblems stops the reading of a file that is not a configuration file at all.
 	maxProblems = 50
 )
 
-// fileName finds the configuration file. It must exist if anybody named it.
+// fileName returns the path of the configuration file, and whether it has to exist because it was
+// named explicitly.
 func fileName(named string, env map[string]string, flags, vars *layer) (path string, must bool) {
 	if named == "" {
 		named = env[EnvConfig]
@@ -58,7 +58,8 @@ func (l *layer) readFile(path string, must bool) {
 		l.problems.add(path, "", "cannot be read ("+reason(err)+")", "let this account read it, or name another file")
 		return
 	case len(data) > maxFile:
-		l.problems.add(path, "", "is larger than "+Size(maxFile).String(), "name a configuration file, which is far smaller")
+		l.problems.add(path, "", "is larger than "+Size(maxFile).String(),
+			"name a configuration file, which is far smaller")
 		return
 	}
 	l.base = filepath.Dir(path)
@@ -84,8 +85,8 @@ func (l *layer) readYAML(path string, data []byte) {
 	r.group(doc.Content[0], "")
 }
 
-// yamlLine finds the place in the YAML package's errors. The rest of a message
-// can quote the file, and so a secret.
+// yamlLine matches the position in the YAML package's errors. The rest of a message may quote the
+// file, and so a secret.
 var yamlLine = regexp.MustCompile(`line [0-9]+`)
 
 func yamlReason(err error) string {
@@ -98,10 +99,9 @@ func yamlReason(err error) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// fileReader walks a YAML document. It reads nodes rather than decoding them,
-// for three reasons: nodes know their lines, they show keys that stand twice,
-// and they keep values as they were written, so that a key of 64 decimal digits
-// stays one.
+// fileReader walks a YAML document. It reads nodes instead of decoding them, for three reasons:
+// nodes have line numbers, they show duplicate keys, and they keep values as they were written, so
+// that a key of 64 decimal digits stays text.
 type fileReader struct {
 	*layer
 	path string
@@ -109,27 +109,28 @@ type fileReader struct {
 
 func (r *fileReader) at(n *yaml.Node) Origin { return Origin{Name: r.path, Line: n.Line} }
 
-// problem reports a fault of what stands at n.
+// problem reports a problem at node n.
 func (r *fileReader) problem(key string, n *yaml.Node, fault, advice string) {
 	r.problems.add(key, r.at(n).Where(), fault, advice)
 }
 
-// whole reports a fault of the file that is no one key's.
+// whole reports a problem of the file that belongs to no key.
 func (r *fileReader) whole(n *yaml.Node, fault, advice string) {
 	r.problems.add(r.path, "line "+strconv.Itoa(n.Line), fault, advice)
 }
 
-// group reads the keys beneath prefix, which is empty or ends with a dot.
+// group reads the keys below prefix, which is empty or ends with a dot.
 func (r *fileReader) group(n *yaml.Node, prefix string) {
 	this := strings.TrimSuffix(prefix, ".")
 	if isNull(n) {
-		return // a group whose keys are all commented out
+		return // all keys of the group are commented out
 	}
 	if n.Kind != yaml.MappingNode {
 		if prefix == "" {
 			r.whole(n, "holds no keys", `write lines such as "listen: 127.0.0.1:3000"`)
 		} else {
-			r.problem(this, n, "is a group of keys, not a value", "write its keys on lines of their own beneath it, indented")
+			r.problem(this, n, "is a group of keys, not a value",
+				"write its keys on lines of their own beneath it, indented")
 		}
 		return
 	}
@@ -155,7 +156,7 @@ func (r *fileReader) group(n *yaml.Node, prefix string) {
 }
 
 func (r *fileReader) entry(path string, key, value *yaml.Node) {
-	dotted := strings.Contains(key.Value, ".") // a path where a name belongs
+	dotted := strings.Contains(key.Value, ".") // a path in place of a name
 	if k := known.byPath[path]; k != nil && !dotted {
 		if text, ok := r.value(k, path, key, value); ok {
 			r.give(k, text, r.at(key))
@@ -180,7 +181,7 @@ func (r *fileReader) entry(path string, key, value *yaml.Node) {
 	r.problem(name(path), key, "is no known key", advice)
 }
 
-// value is the text of a key's value.
+// value returns the text of a key's value.
 func (r *fileReader) value(k *Key, path string, key, n *yaml.Node) (text string, ok bool) {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -199,7 +200,7 @@ func (r *fileReader) value(k *Key, path string, key, n *yaml.Node) (text string,
 	return "", false
 }
 
-// list joins the items of a list with commas, which no item can hold.
+// list joins the items of a list with commas, which no item can contain.
 func (r *fileReader) list(path string, n *yaml.Node) (text string, ok bool) {
 	items := make([]string, 0, len(n.Content))
 	for _, item := range n.Content {
@@ -216,8 +217,7 @@ func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// plain says whether a value is of one of YAML's everyday types, all of which
-// are read as they are written.
+// plain reports whether a value has one of YAML's basic types, all of which are read as written.
 func plain(n *yaml.Node) bool {
 	switch n.ShortTag() {
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// checkProblems sees that an error of Load is one that a person can read.
+// checkProblems checks that an error of Load is readable.
 func checkProblems(t *testing.T, c *Config, err error) {
 	t.Helper()
 	var problems Problems
@@ -32,11 +32,16 @@ func FuzzLoadFile(f *testing.F) {
 	}
 	f.Add(b.Bytes())
 	for _, seed := range []string{
-		"", "---\n", "lang: en\n", "lisen: :3\n", "log:\n  level: warn\nlog: {}\n", "proxies: [10.0.0.0/8, '::1']\nlimits: {body: 2048, turns: 7}\n",
-		"secret: " + hexSecret + "\n", "secret_file: /dev/null\n", "a: &a [*a]\n", "<<: {lang: en}\n", "? [a]\n: b\n", "lang: !!binary ZW4=\n",
-		"lang: ~\n", "lang: \"\\u2028\"\n", "data: ~/x\ntls: {cert: c, key: ../k}\n", "lang: en\n---\nlang: zh\n", "lingzhu: {waiting_text: >-\n  a\n  b\n}\n",
-		"lingzhu: {waiting_text: \"0x10\", waiting_after: 3s}\n", "fetch: {allow_hosts: '*.example.org, localhost', allow_nets: [fd00::/8]}\n",
-		"turn: {idle: 1d12h}\ntrace: {keep: 1d12h}\n", "\xff\xfel\x00a\x00n\x00g\x00:\x00 \x00e\x00n\x00", "bus.url: x\n", "log: debug\n", "- a\n", "{", "\t",
+		"", "---\n", "lang: en\n", "lisen: :3\n", "log:\n  level: warn\nlog: {}\n",
+		"proxies: [10.0.0.0/8, '::1']\nlimits: {body: 2048, turns: 7}\n",
+		"secret: " + hexSecret + "\n", "secret_file: /dev/null\n", "a: &a [*a]\n", "<<: {lang: en}\n", "? [a]\n: b\n",
+		"lang: !!binary ZW4=\n",
+		"lang: ~\n", "lang: \"\\u2028\"\n", "data: ~/x\ntls: {cert: c, key: ../k}\n", "lang: en\n---\nlang: zh\n",
+		"lingzhu: {waiting_text: >-\n  a\n  b\n}\n",
+		"lingzhu: {waiting_text: \"0x10\", waiting_after: 3s}\n",
+		"fetch: {allow_hosts: '*.example.org, localhost', allow_nets: [fd00::/8]}\n",
+		"turn: {idle: 1d12h}\ntrace: {keep: 1d12h}\n", "\xff\xfel\x00a\x00n\x00g\x00:\x00 \x00e\x00n\x00",
+		"bus.url: x\n", "log: debug\n", "- a\n", "{", "\t",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -55,7 +60,7 @@ func FuzzLoadFile(f *testing.F) {
 			t.Fatalf("loaded, but not valid: %v", err)
 		}
 		if c.Secret != "" || c.Database.URL != "" || c.Bus.URL != "" {
-			return // masked, so that they cannot come back
+			return // masked, so they do not load back
 		}
 		var out bytes.Buffer
 		if err := c.WriteEffective(&out); err != nil {
@@ -75,12 +80,13 @@ func FuzzLoadFile(f *testing.F) {
 	})
 }
 
-// FuzzLoadValue gives one key any text by the environment and by flag.
+// FuzzLoadValue sets one key to any text by environment and by flag.
 func FuzzLoadValue(f *testing.F) {
 	for i, k := range known.keys {
 		f.Add(i, k.Default)
 	}
-	for i, text := range []string{"1d", "106751d23h47m16.854775807s", "8EiB", "-0", "1e3", "0x1", " 7 ", "1\n", "\xff", "ＴＲＵＥ", "K", ",", "a,,b"} {
+	for i, text := range []string{"1d", "106751d23h47m16.854775807s", "8EiB", "-0", "1e3", "0x1", " 7 ", "1\n", "\xff",
+		"ＴＲＵＥ", "K", ",", "a,,b"} {
 		f.Add(i*3, text)
 	}
 	f.Fuzz(func(t *testing.T, i int, text string) {

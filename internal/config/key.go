@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// Names of environment variables that begin like settings and are none: where
-// the file is, and what the command line uses to reach a running server.
+// Environment variables that have the prefix of settings but are none: the path of the file, and
+// what the command line uses to reach a running server.
 const (
 	EnvConfig = envPrefix + "CONFIG"
 	EnvServer = envPrefix + "SERVER"
 	EnvKey    = envPrefix + "KEY"
-	// EnvPassphrase is for backup create and backup restore.
+	// EnvPassphrase is used by backup create and backup restore.
 	EnvPassphrase = envPrefix + "BACKUP_PASSPHRASE"
 )
 
 const (
 	envPrefix = "PATCHBAY_"
-	// fileKey, fileEnv and fileFlag end the names under which a secret is read
-	// from a file instead.
+	// fileKey, fileEnv and fileFlag are the suffixes of the names that read a secret from a file.
 	fileKey  = "_file"
 	fileEnv  = "_FILE"
 	fileFlag = "-file"
@@ -30,7 +29,7 @@ const (
 // Type names the form of a key's value.
 type Type string
 
-// The types of keys.
+// Types of keys.
 const (
 	Text     Type = "text"
 	Path     Type = "path"
@@ -41,21 +40,20 @@ const (
 	List     Type = "list"
 )
 
-// Key describes one setting. A secret key has a twin that names a file to read
-// it from: Path+"_file" in the file and in [Sources.Flags], Env+"_FILE", and
-// Flag+"-file".
+// Key describes one setting. A secret key has additional names for a file to read it from:
+// Path+"_file" in the file and in [Sources.Flags], Env+"_FILE", and Flag+"-file".
 type Key struct {
-	Path    string // in the file, such as database.url
+	Path    string // in the file, for example database.url
 	Env     string // PATCHBAY_DATABASE_URL
 	Flag    string // --database-url
 	Type    Type
-	Default string // text form; empty for no text, an empty list, or a value found at start
-	Range   string // the values allowed, in words such as "1 to 1000"; empty if any
+	Default string // text form; empty for no text, an empty list, or a value determined at start
+	Range   string // the allowed values, such as "1 to 1000"; empty if any
 	Doc     string
 	Secret  bool
 
 	index    []int // of the field in Config
-	min, max any   // nil if unbounded
+	min, max any   // nil means no limit
 	oneOf    []string
 }
 
@@ -64,7 +62,7 @@ type group struct {
 	name, doc string
 }
 
-// tree holds the keys in the order of the struct's fields, and its groups.
+// tree has the keys in the order of the struct's fields, and their groups.
 type tree struct {
 	keys   []*Key
 	groups map[string]group
@@ -72,11 +70,10 @@ type tree struct {
 	byEnv  map[string]*Key
 }
 
-// known is read only.
+// known is read-only.
 var known = newTree()
 
-// Keys are all settings in the order in which they are documented. The caller
-// owns the slice.
+// Keys returns all settings in the order in which they are documented. The caller owns the slice.
 func Keys() []Key {
 	keys := make([]Key, len(known.keys))
 	for i, k := range known.keys {
@@ -85,8 +82,8 @@ func Keys() []Key {
 	return keys
 }
 
-// newTree reads the tags of Config. It panics on tags that make no sense, which
-// every test of this package would find.
+// newTree reads the tags of Config. It panics on invalid tags, so that every test of this package
+// finds them.
 func newTree() *tree {
 	t := &tree{
 		groups: map[string]group{},
@@ -126,7 +123,7 @@ func newKey(path string, f reflect.StructField, index []int) *Key {
 	}
 	if choices := f.Tag.Get("oneof"); choices != "" {
 		k.oneOf = strings.Split(choices, ",")
-		k.Range = orList(k.oneOf)
+		k.Range = joinOr(k.oneOf)
 	}
 	k.Default = k.text(k.must(f.Tag.Get("default")))
 	if lo, hi := f.Tag.Get("min"), f.Tag.Get("max"); lo != "" && hi != "" {
@@ -136,7 +133,7 @@ func newKey(path string, f reflect.StructField, index []int) *Key {
 	return k
 }
 
-// must is for texts in tags.
+// must parses a value in a tag.
 func (k *Key) must(text string) any {
 	v, ok := k.parse(text)
 	if !ok {
@@ -166,12 +163,12 @@ func typeOf(f reflect.StructField) Type {
 	panic("config: field " + f.Name + " has a type that no setting can have")
 }
 
-// of is the key's value in c.
+// of returns the key's value in c.
 func (k *Key) of(c *Config) any {
 	return reflect.ValueOf(c).Elem().FieldByIndex(k.index).Interface()
 }
 
-func orList(words []string) string {
+func joinOr(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}

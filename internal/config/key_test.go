@@ -66,7 +66,8 @@ func TestDistance(t *testing.T) {
 		want int
 	}{
 		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"listen", "listen", 0}, {"lisen", "listen", 1},
-		{"listenn", "listen", 1}, {"lisden", "listen", 1}, {"litsen", "listen", 1}, {"nelist", "listen", 4}, {"ca", "abc", 3},
+		{"listenn", "listen", 1}, {"lisden", "listen", 1}, {"litsen", "listen", 1}, {"nelist", "listen", 4},
+		{"ca", "abc", 3},
 	} {
 		if got := distance(tt.a, tt.b); got != tt.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)

@@ -8,31 +8,31 @@ import (
 	"strings"
 )
 
-// Sources is where settings come from. What stands later overrides what stands
-// earlier: defaults, file, environment, flags.
+// Sources are the sources of settings. Later ones override earlier ones: defaults, file,
+// environment, flags.
 type Sources struct {
-	// File is the YAML file. If it is empty, $PATCHBAY_CONFIG names it; if that
-	// is empty too, it is patchbay.yaml in the data folder, if there is one.
+	// File is the YAML file. If it is empty, $PATCHBAY_CONFIG names it; if that is empty too, it is
+	// patchbay.yaml in the data folder, if that exists.
 	File string
-	// Env is the environment as os.Environ has it. A variable with an empty
-	// value counts as not given. Nil means no environment at all.
+	// Env is the environment in the format of os.Environ. A variable with an empty value counts as
+	// unset. Nil means no environment.
 	Env []string
-	// Flags is the text of the flags that were given, by [Key].Path.
+	// Flags maps [Key].Path to the text of the given flags.
 	Flags map[string]string
 }
 
-// Origin tells which source a value came from.
+// Origin is the source of a value.
 type Origin struct {
 	// Path is the key's path.
 	Path string
 	// Name is the file, the environment variable or the flag.
 	Name string
-	// Line is the line in the file, 0 for the other sources.
+	// Line is the line in the file; 0 for other sources.
 	Line int
 }
 
-// Where is the place in words: "line 3 of /etc/patchbay.yaml",
-// "PATCHBAY_LISTEN" or "--listen".
+// Where returns the position as text: "line 3 of /etc/patchbay.yaml", "PATCHBAY_LISTEN" or
+// "--listen".
 func (o Origin) Where() string {
 	if o.Line > 0 {
 		return "line " + strconv.Itoa(o.Line) + " of " + o.Name
@@ -40,12 +40,11 @@ func (o Origin) Where() string {
 	return o.Name
 }
 
-// Load reads all sources and returns the configuration, and for each key that
-// is not at its default where its value was given, in the order of [Keys]. It
-// reads the configuration file and the files that secrets are kept in, and
-// touches nothing else.
+// Load reads all sources and returns the configuration, and the origin of each key that is not at
+// its default, in the order of [Keys]. It reads only the configuration file and the files of
+// secrets.
 //
-// The error is [Problems]: everything that is wrong, not only the first.
+// The error is [Problems], with every problem found.
 func Load(s Sources) (*Config, []Origin, error) {
 	env := envMap(s.Env)
 	flags := newLayer(env)
@@ -65,11 +64,11 @@ func Load(s Sources) (*Config, []Origin, error) {
 		problems = append(problems, l.problems...)
 	}
 	c := fill(all...)
-	settle(c, vars)
+	applyLayers(c, vars)
 	given := problems
 	for _, p := range c.check() {
-		if given.about(p.Key) || given.about(p.Key+fileKey) {
-			continue // what was checked is not what was meant
+		if given.mentions(p.Key) || given.mentions(p.Key+fileKey) {
+			continue // the checked value is not the intended one
 		}
 		if o, ok := origins[p.Key]; ok {
 			p.Where = o.Where()
@@ -79,10 +78,10 @@ func Load(s Sources) (*Config, []Origin, error) {
 	if err := problems.err(); err != nil {
 		return nil, nil, err
 	}
-	return c, inOrder(origins), nil
+	return c, sortedProblems(origins), nil
 }
 
-// fill makes a Config of layers of values by path; later ones win. The values have the
+// fill returns a Config filled from layers of values by path; later ones win. The values have the
 // types of the fields.
 func fill(layers ...map[string]any) *Config {
 	c := new(Config)
@@ -103,17 +102,17 @@ func defaults() map[string]any {
 	return values
 }
 
-// settle finishes values whose final form depends on others or on the machine.
-func settle(c *Config, vars *layer) {
+// applyLayers completes values that depend on others or on the machine.
+func applyLayers(c *Config, vars *layer) {
 	if c.Data == "" {
 		c.Data = vars.absolute(dataHome(vars.env))
 	}
-	// Paths are appended to these.
+	// Paths are appended to these URLs.
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.Lingzhu.PushURL = strings.TrimRight(c.Lingzhu.PushURL, "/")
 }
 
-func inOrder(origins map[string]Origin) []Origin {
+func sortedProblems(origins map[string]Origin) []Origin {
 	list := make([]Origin, 0, len(origins))
 	for _, k := range known.keys {
 		if o, ok := origins[k.Path]; ok {
@@ -123,14 +122,13 @@ func inOrder(origins map[string]Origin) []Origin {
 	return list
 }
 
-// layer collects what one source gives.
+// layer collects the values of one source.
 type layer struct {
 	values   map[string]any
 	origins  map[string]Origin
 	problems Problems
 	env      map[string]string
-	// base is the folder that relative paths start from; empty means the
-	// working folder.
+	// base is the folder that relative paths start from; empty means the working folder.
 	base string
 }
 
@@ -138,7 +136,7 @@ func newLayer(env map[string]string) *layer {
 	return &layer{values: map[string]any{}, origins: map[string]Origin{}, env: env}
 }
 
-// give takes the text of a key's value.
+// give records the text of a key's value.
 func (l *layer) give(k *Key, text string, o Origin) {
 	o.Path = k.Path
 	if first, twice := l.origins[k.Path]; twice {
@@ -161,7 +159,7 @@ func (l *layer) give(k *Key, text string, o Origin) {
 	l.values[k.Path] = value
 }
 
-// giveFile takes the name of the file that holds a secret key's value.
+// giveFile records the value of a secret key from the file at path.
 func (l *layer) giveFile(k *Key, path string, o Origin) {
 	if !printable(path) || path == "" {
 		l.problems.add(k.Path+fileKey, o.Where(), "is "+show(path), "give "+want[Path])
@@ -176,8 +174,7 @@ func (l *layer) giveFile(k *Key, path string, o Origin) {
 	l.give(k, text, o)
 }
 
-// secretTwin is the key whose value can be read from a file that is named under
-// path, or nil.
+// secretTwin returns the secret key whose file is named under path, or nil.
 func secretTwin(path string) *Key {
 	of, cut := strings.CutSuffix(path, fileKey)
 	if k := known.byPath[of]; cut && k != nil && k.Secret {

@@ -2,22 +2,21 @@ package config
 
 import "strings"
 
-// Problem is one thing that is wrong with the settings, told in one sentence
-// that says what to do. It never holds the value of a secret.
+// Problem is one error in the settings, as a sentence that includes advice. It never contains the
+// value of a secret.
 type Problem struct {
-	// Key is the path of the key, or the name of the file or variable that is
-	// wrong as a whole.
+	// Key is the path of the key, or the name of the file or variable that is wrong as a whole.
 	Key string
-	// Where says what gave the value ("line 3 of /etc/patchbay.yaml",
-	// "PATCHBAY_LISTEN", "--listen"); empty if nothing did, or if Key says it.
+	// Where is the source of the value ("line 3 of /etc/patchbay.yaml", "PATCHBAY_LISTEN",
+	// "--listen"); empty if there is none, or if Key names it.
 	Where string
 	// Fault continues a sentence that begins with Key and Where.
 	Fault string
-	// Advice says what to do.
+	// Advice states how to correct it.
 	Advice string
 }
 
-// Error is the sentence, on one line.
+// Error returns the sentence, on one line.
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.Key)
@@ -33,11 +32,11 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// Problems is everything that is wrong: the file's problems first, then the
-// environment's, the flags', and what does not fit together.
+// Problems are all errors in the settings: first those of the file, then of the environment, of the
+// flags, and of contradictory values.
 type Problems []Problem
 
-// Error is one sentence per line.
+// Error returns one sentence per line.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i := range p {
@@ -46,7 +45,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// err is nil when there is no problem; a nil Problems in an error is not nil.
+// err returns nil if there are no problems; a nil Problems in an error is not nil.
 func (p Problems) err() error {
 	if len(p) == 0 {
 		return nil
@@ -54,8 +53,8 @@ func (p Problems) err() error {
 	return p
 }
 
-// about says whether a problem with the key is known already.
-func (p Problems) about(key string) bool {
+// mentions reports whether there is a problem with the key already.
+func (p Problems) mentions(key string) bool {
 	for i := range p {
 		if p[i].Key == key {
 			return true

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes. Its text is a whole number with a unit: B, KiB,
-// MiB, GiB (powers of 1024) or kB, MB, GB (powers of 1000).
+// Size is a number of bytes. Its text is a whole number with a unit: B, KiB, MiB, GiB (powers of
+// 1024) or kB, MB, GB (powers of 1000).
 type Size int64
 
 // Units of [Size].
@@ -21,8 +21,8 @@ const (
 
 var errSize = errors.New("not a size such as 512KiB or 8MiB")
 
-// sizeUnits is ordered so that the units that Size prints come first, largest
-// first. Names are in lower case.
+// sizeUnits has the units that String uses first, from largest to smallest. Names to match are in
+// lower case.
 var sizeUnits = []struct {
 	lower, name string
 	bytes       Size
@@ -36,8 +36,8 @@ var sizeUnits = []struct {
 	{"gb", "GB", 1000 * 1000 * 1000},
 }
 
-// ParseSize reads the text form of a size: "1MiB", "512 kib", "64kB", or "100"
-// for bytes. Negative and fractional sizes are errors.
+// ParseSize parses the text form of a size: "1MiB", "512 kib", "64kB", or "100" for bytes. Negative
+// and fractional sizes are errors.
 func ParseSize(text string) (Size, error) {
 	text = strings.TrimSpace(text)
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -61,7 +61,7 @@ func ParseSize(text string) (Size, error) {
 	return 0, errSize
 }
 
-// String is the shortest exact text with a unit of 1024, such as "8MiB".
+// String returns the shortest exact text with a unit of 1024, such as "8MiB".
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s != 0 && s%u.bytes == 0 {
@@ -71,10 +71,10 @@ func (s Size) String() string {
 	return "0B"
 }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is [ParseSize].
+// UnmarshalText calls [ParseSize].
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := ParseSize(string(text))
 	if err == nil {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxCompared bounds the work for one unknown name. All known ones are shorter.
+// maxCompared bounds the work for one unknown name, in bytes. All known names are shorter.
 const maxCompared = 64
 
-// suggest is the advice for an unknown name.
+// suggest returns advice for an unknown name.
 func suggest(given string, names []string) string {
 	if near := nearest(given, names); near != "" {
 		return "did you mean " + near + "?"
@@ -17,15 +17,15 @@ func suggest(given string, names []string) string {
 	return `"patchbay config doc" lists the known ones`
 }
 
-// nearest is the name that was probably meant, or empty. If none is near, it is
-// the few that end with the same word: the right key in the wrong group.
+// nearest returns the name that was probably meant, or "". If none is near, it returns up to four
+// names with the same last word, as for the right key in the wrong group.
 func nearest(given string, names []string) string {
 	given = strings.ReplaceAll(given, "-", "_")
 	if len(given) > maxCompared {
 		return ""
 	}
 	best, bestAt, sameEnd := "", typos(given)+1, []string(nil)
-	slices.Sort(names) // for the same answer every time
+	slices.Sort(names) // for a deterministic answer
 	for _, n := range names {
 		if d := distance(strings.ToLower(given), strings.ToLower(n)); d < bestAt {
 			best, bestAt = n, d
@@ -35,14 +35,14 @@ func nearest(given string, names []string) string {
 		}
 	}
 	if best == "" && len(sameEnd) <= 4 {
-		return orList(sameEnd)
+		return joinOr(sameEnd)
 	}
 	return best
 }
 
 func lastWord(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// typos is how many a name of that length may have and still be recognised.
+// typos returns how many typos are tolerated in a name of that length.
 func typos(name string) int {
 	switch name = strings.TrimPrefix(name, envPrefix); {
 	case len(name) < 6:
@@ -53,8 +53,8 @@ func typos(name string) int {
 	return 3
 }
 
-// distance is how many letters have to be added, dropped, changed or swapped
-// with their neighbour to get from a to b.
+// distance returns how many letters have to be added, dropped, changed or swapped with their
+// neighbour to get from a to b.
 func distance(a, b string) int {
 	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -77,7 +77,7 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// pathNames are all names that can stand in the file.
+// pathNames returns all names that are valid in the file.
 func pathNames() []string {
 	var names []string
 	for _, k := range known.keys {
@@ -89,7 +89,7 @@ func pathNames() []string {
 	return slices.AppendSeq(names, maps.Keys(known.groups))
 }
 
-// envNames are all environment variables that are read.
+// envNames returns all environment variables that are read.
 func envNames() []string {
 	names := []string{EnvConfig, EnvServer, EnvKey, EnvPassphrase}
 	for _, k := range known.keys {

@@ -17,17 +17,16 @@ import (
 )
 
 const (
-	// minSecret is how many bytes of the secret keep guessing hopeless.
+	// minSecret is the minimum length of the secret, in bytes, that makes guessing infeasible.
 	minSecret = 32
-	// maxHost is the longest host name that DNS has.
+	// maxHost is the maximum length of a DNS name.
 	maxHost = 253
-	// maxItems bounds the problems of one list; its owner has understood by then.
+	// maxItems bounds the problems that are reported for one list.
 	maxItems = 10
 )
 
-// Validate returns [Problems] with everything that is out of range or
-// contradicts itself, or nil. It looks at nothing but c: whether files and
-// servers exist is found out by whoever uses them.
+// Validate returns [Problems] with everything that is out of range or contradictory, or nil. It
+// checks c alone, not whether files and servers exist.
 func (c *Config) Validate() error { return c.check().err() }
 
 func (c *Config) check() Problems {
@@ -41,7 +40,7 @@ func (c *Config) check() Problems {
 	return *p
 }
 
-// checkRanges checks what the tags say.
+// checkRanges checks the ranges and choices of the tags.
 func (c *Config) checkRanges(p *Problems) {
 	for _, k := range known.keys {
 		v := k.of(c)
@@ -54,7 +53,7 @@ func (c *Config) checkRanges(p *Problems) {
 	}
 }
 
-// number is the value of any of the integer types.
+// number returns the value of any of the integer types.
 func number(v any) int64 { return reflect.ValueOf(v).Int() }
 
 func (c *Config) checkServer(p *Problems) {
@@ -62,30 +61,35 @@ func (c *Config) checkServer(p *Problems) {
 	if c.Metrics.Listen != "" {
 		checkAddress(p, "metrics.listen", c.Metrics.Listen)
 		if c.Metrics.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
-			p.add("metrics.listen", "", "is the same as listen", "give another port, or leave it empty to serve /metrics with everything else")
+			p.add("metrics.listen", "", "is the same as listen",
+				"give another port, or leave it empty to serve /metrics with everything else")
 		}
 	}
 	if c.PublicURL != "" && !isOrigin(c.PublicURL) {
-		p.add("public_url", "", "is "+show(c.PublicURL), "give scheme, host and port alone, such as https://board.example.org")
+		p.add("public_url", "", "is "+show(c.PublicURL),
+			"give scheme, host and port alone, such as https://board.example.org")
 	}
 	if c.Data == "" {
-		p.add("data", "", "is not given and this account has no home folder", "give the data folder, such as --data /var/lib/patchbay")
+		p.add("data", "", "is not given and this account has no home folder",
+			"give the data folder, such as --data /var/lib/patchbay")
 	}
 	if c.Secret != "" {
-		if fault := secretFault(c.Secret); fault != "" {
+		if fault := secretProblem(c.Secret); fault != "" {
 			p.add("secret", "", fault, `give what "openssl rand -hex 32" prints`)
 		}
 	}
 	checkPair(p, "tls.cert", c.TLS.Cert, "tls.key", c.TLS.Key)
 	checkPrefixes(p, "proxies", c.Proxies)
 	if c.Limits.BodyImages < c.Limits.Body {
-		p.add("limits.body_images", "", "is smaller than limits.body, which is "+c.Limits.Body.String(), "give at least that")
+		p.add("limits.body_images", "", "is smaller than limits.body, which is "+c.Limits.Body.String(),
+			"give at least that")
 	}
 }
 
 func (c *Config) checkInstances(p *Problems) {
 	if u := c.Database.URL; u != "" && !hasScheme(u, "postgres", "postgresql") {
-		p.add("database.url", "", "is no PostgreSQL address", "give postgres://user:password@host/name, or leave it empty for SQLite")
+		p.add("database.url", "", "is no PostgreSQL address",
+			"give postgres://user:password@host/name, or leave it empty for SQLite")
 	}
 	checkPair(p, "bus.cert", c.Bus.Cert, "bus.key", c.Bus.Key)
 	if c.Bus.Name != "" && !instanceName.MatchString(c.Bus.Name) {
@@ -105,10 +109,11 @@ func (c *Config) checkInstances(p *Problems) {
 			break
 		}
 	}
-	// Each of several instances would keep its own SQLite and its own key, and
-	// find nothing of what the others keep.
+	// Each of several instances would use its own SQLite and its own key, and would not find the
+	// data of the others.
 	if c.Database.URL == "" {
-		p.add("bus.url", "", "is given without database.url", "give the PostgreSQL that the instances share, or take bus.url out")
+		p.add("bus.url", "", "is given without database.url",
+			"give the PostgreSQL that the instances share, or take bus.url out")
 	}
 	if c.Secret == "" {
 		p.add("secret", "", "is not given although bus.url is", "give all instances the same secret")
@@ -132,27 +137,32 @@ func (c *Config) checkOutside(p *Problems) {
 		p.add("lingzhu.push_url", "", "is "+show(u), "give an address such as https://rcs.rokid.com, or leave it empty")
 	}
 	if u := c.Learn.EmbeddingsURL; u != "" && !isWebURL(u) {
-		p.add("learn.embeddings_url", "", "is "+show(u), "give an address such as https://api.openai.com/v1, or leave it empty")
+		p.add("learn.embeddings_url", "", "is "+show(u),
+			"give an address such as https://api.openai.com/v1, or leave it empty")
 	}
 	if c.Learn.EmbeddingsKey == Masked {
 		p.add("learn.embeddings_key", "", "is the mask that stands for a key that is not shown", "give the key itself")
 	}
 	checkZone(p, "learn.time_zone", c.Learn.TimeZone)
-	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern, "hosts such as media.example.org, *.example.org or 192.168.1.7")
-	checkItems(p, "fetch.private_hosts", c.Fetch.Private, isHostPattern, "hosts such as ollama.lan, *.lan or 192.168.1.7")
-	checkItems(p, "lingzhu.binding_hosts", c.Lingzhu.BindingHosts, isHostPattern, "hosts such as *.rokidcdn.com or media.example.org")
+	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern,
+		"hosts such as media.example.org, *.example.org or 192.168.1.7")
+	checkItems(p, "fetch.private_hosts", c.Fetch.Private, isHostPattern,
+		"hosts such as ollama.lan, *.lan or 192.168.1.7")
+	checkItems(p, "lingzhu.binding_hosts", c.Lingzhu.BindingHosts, isHostPattern,
+		"hosts such as *.rokidcdn.com or media.example.org")
 	checkPrefixes(p, "fetch.allow_nets", c.Fetch.AllowNets)
 	const names = "exact names of commands, such as camera.snap; a * stands for nothing else here"
 	checkItems(p, "nodes.allow", c.Nodes.Allow, commandName.MatchString, names)
 	checkItems(p, "nodes.deny", c.Nodes.Deny, commandName.MatchString, names)
 }
 
-// commandName is what a command of a node may be called.
+// commandName matches the name of a node's command.
 var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func (c *Config) checkBoards(p *Problems) {
 	x := c.XiaoZhi
-	for _, a := range []struct{ key, address string }{{"xiaozhi.mqtt", x.MQTT}, {"xiaozhi.mqtt_tls", x.MQTTTLS}, {"xiaozhi.audio", x.Audio}} {
+	for _, a := range []struct{ key, address string }{{"xiaozhi.mqtt", x.MQTT}, {"xiaozhi.mqtt_tls", x.MQTTTLS},
+		{"xiaozhi.audio", x.Audio}} {
 		if a.address != "" {
 			checkAddress(p, a.key, a.address)
 		}
@@ -161,15 +171,20 @@ func (c *Config) checkBoards(p *Problems) {
 		p.add("xiaozhi.mqtt_tls", "", "is given without tls.cert", "give a certificate, or take it out")
 	}
 	if x.Transport == "mqtt" && x.MQTT+x.MQTTTLS+x.Broker+x.Join == "" {
-		p.add("xiaozhi.transport", "", "is mqtt, and boards have no MQTT server", "give xiaozhi.mqtt and xiaozhi.audio, such as :1883 and :8884")
+		p.add("xiaozhi.transport", "", "is mqtt, and boards have no MQTT server",
+			"give xiaozhi.mqtt and xiaozhi.audio, such as :1883 and :8884")
 	}
 	if a, err := netip.ParseAddr(x.AudioHost); err == nil && !a.Is4() {
-		p.add("xiaozhi.audio_host", "", "is "+show(x.AudioHost), "give an IPv4 address, as boards know no other, or a name")
+		p.add("xiaozhi.audio_host", "", "is "+show(x.AudioHost),
+			"give an IPv4 address, as boards know no other, or a name")
 	}
-	if u, err := url.Parse(x.Join); x.Join != "" && (!hasScheme(x.Join, "mqtt", "mqtts", "ws", "wss") || err != nil || u.Hostname() == "" || u.User != nil) {
-		p.add("xiaozhi.join", "", "is no MQTT broker", "give mqtt://host or mqtts://host, and the user in xiaozhi.join_user")
+	if u, err := url.Parse(x.Join); x.Join != "" && (!hasScheme(x.Join, "mqtt", "mqtts", "ws", "wss") || err != nil ||
+		u.Hostname() == "" || u.User != nil) {
+		p.add("xiaozhi.join", "", "is no MQTT broker",
+			"give mqtt://host or mqtts://host, and the user in xiaozhi.join_user")
 	}
-	for _, s := range []struct{ key, secret string }{{"xiaozhi.join_password", x.JoinPass}, {"xiaozhi.join_secret", x.JoinKey}} {
+	for _, s := range []struct{ key, secret string }{{"xiaozhi.join_password", x.JoinPass},
+		{"xiaozhi.join_secret", x.JoinKey}} {
 		if s.secret == Masked {
 			p.add(s.key, "", "is the mask that stands for a secret that is not shown", "give the secret itself")
 		}
@@ -186,11 +201,11 @@ func checkZone(p *Problems, key, zone string) {
 	}
 }
 
-// instanceName keeps to what can stand in a subject of the bus.
+// instanceName matches what may be part of a bus subject.
 var instanceName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// hostPattern is a host name whose last label begins with a letter, so that a
-// misspelt address cannot pass for one.
+// hostPattern matches a host name whose last label begins with a letter, so that a misspelt address
+// is not taken for a name.
 var hostPattern = regexp.MustCompile(`^(?i:(\*\.)?([a-z0-9_]([a-z0-9_-]{0,62})\.)*[a-z]([a-z0-9-]{0,62}))$`)
 
 func isHostPattern(text string) bool {
@@ -210,7 +225,7 @@ func checkAddress(p *Problems, key, addr string) {
 	}
 }
 
-// checkPair refuses one of two that only make sense together.
+// checkPair reports a problem if only one of two settings that depend on each other is given.
 func checkPair(p *Problems, keyA, a, keyB, b string) {
 	switch {
 	case a != "" && b == "":
@@ -241,8 +256,8 @@ func checkItems(p *Problems, key string, items []string, valid func(string) bool
 	}
 }
 
-// hasScheme looks no further than the scheme: what follows has forms that only
-// the driver knows, such as several hosts.
+// hasScheme checks the scheme only: the rest may have forms that only the driver knows, such as
+// several hosts.
 func hasScheme(address string, schemes ...string) bool {
 	scheme, rest, ok := strings.Cut(address, "://")
 	return ok && rest != "" && slices.Contains(schemes, strings.ToLower(scheme))
@@ -262,15 +277,15 @@ func isWebURL(text string) bool {
 		u.Hostname() != "" && u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == ""
 }
 
-// isOrigin allows no path: pages and devices are served from the root.
+// isOrigin allows no path, because pages and devices are served from the root.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return isWebURL(text) && err == nil && u.Path == ""
 }
 
-// ParsePrefix reads a range ("10.0.0.0/8") or a single address ("10.1.2.3"),
-// which becomes a range of one. Host bits are cleared. Zones and IPv4 addresses
-// in IPv6 form are errors, because no connection's address would be in them.
+// ParsePrefix parses a range ("10.0.0.0/8") or a single address ("10.1.2.3"), which becomes a range
+// of one. Host bits are cleared. Zones and IPv4-mapped IPv6 addresses are errors, because they
+// would match no connection's address.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -286,7 +301,7 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// ParsePrefixes is [ParsePrefix] for a whole list, such as [Config].Proxies.
+// ParsePrefixes calls [ParsePrefix] for each item of a list, such as [Config].Proxies.
 func ParsePrefixes(texts []string) ([]netip.Prefix, error) {
 	list := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {
@@ -299,9 +314,9 @@ func ParsePrefixes(texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// secretFault says what is wrong with a secret, without repeating it. Hex and
-// base64 are asked for because what people make up themselves can be guessed.
-func secretFault(text string) string {
+// secretProblem returns what is wrong with a secret, without repeating it. Hex or base64 is
+// required, because secrets that people invent can be guessed.
+func secretProblem(text string) string {
 	key, err := hex.DecodeString(text)
 	if err != nil {
 		text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// want says which form a value of the type has, after "give ".
+// want describes the form of a type's values, after "give ".
 var want = map[Type]string{
 	Text:     "text on one line, without control characters",
 	Path:     "a path on one line, without control characters",
@@ -19,7 +19,7 @@ var want = map[Type]string{
 	List:     "values separated by commas, without control characters",
 }
 
-// wanted is the form of the key's values in words.
+// wanted describes the form of the key's values.
 func (k *Key) wanted() string {
 	if len(k.oneOf) > 0 {
 		return k.Range
@@ -30,8 +30,7 @@ func (k *Key) wanted() string {
 	return want[k.Type]
 }
 
-// parse turns the text form of a value into its type. Ranges and choices are
-// checked later, by Validate.
+// parse converts the text form of a value to its type. Validate checks ranges and choices later.
 func (k *Key) parse(text string) (value any, ok bool) {
 	if !printable(text) {
 		return nil, false
@@ -82,7 +81,7 @@ func splitList(text string) []string {
 	return list
 }
 
-// text is the text form of a value; parse reads it back.
+// text returns the text form of a value, which parse reads back.
 func (k *Key) text(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -101,7 +100,7 @@ func (k *Key) text(value any) string {
 	panic("config: " + k.Path + " has a type that no setting can have")
 }
 
-// printable says whether a text can stand on one line of YAML as it is.
+// printable reports whether a text can be written on one line of YAML unchanged.
 func printable(text string) bool {
 	if !utf8.ValidString(text) {
 		return false
@@ -115,10 +114,10 @@ func printable(text string) bool {
 	return true
 }
 
-// maxShown is how much of a wrong value a problem quotes.
+// maxShown limits how many bytes of an invalid value a problem quotes.
 const maxShown = 60
 
-// show quotes a value, or what one can see of it.
+// show quotes a value, shortened to maxShown bytes.
 func show(text string) string {
 	if len(text) > maxShown {
 		cut := maxShown
@@ -130,7 +129,7 @@ func show(text string) string {
 	return strconv.Quote(text)
 }
 
-// name writes a key as it was given, quoted if it holds anything unusual.
+// name returns a key as it was given, quoted if it contains unusual characters.
 func name(key string) string {
 	if key == "" || len(key) > maxShown {
 		return show(key)

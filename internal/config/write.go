@@ -9,11 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Masked stands for a secret that is set, wherever settings are printed. It is
-// no valid value of any secret key.
+// Masked replaces a secret that is set wherever settings are printed. It is not a valid value of
+// any secret key.
 const Masked = "********"
 
-// docWidth is where comments in the default file break.
+// docWidth is the width of comments in the default file, in columns.
 const docWidth = 96
 
 const fileHead = `Settings of Patchbay. Every key is here with its default, commented out: take the "#" away
@@ -27,8 +27,8 @@ written 7s, 10m, 12h or 30d, sizes 512KiB or 8MiB, lists [a, b].
 
 "patchbay config check" reads this file and tells what is wrong with it.`
 
-// WriteDefault writes a configuration file that explains every key and changes
-// nothing: loading it gives the same as no file at all.
+// WriteDefault writes a configuration file that explains every key and changes nothing: loading it
+// has the same result as loading no file.
 func WriteDefault(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	writeComment(b, "", fileHead)
@@ -47,9 +47,8 @@ func WriteDefault(w io.Writer) error {
 	return b.Flush()
 }
 
-// WriteEffective writes every key with its value as a configuration file.
-// Secrets that are set are written as [Masked]; a file without any loads back to
-// the same configuration.
+// WriteEffective writes every key with its value as a configuration file. Secrets that are set are
+// written as [Masked]. A file without secrets loads to the same configuration.
 func (c *Config) WriteEffective(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	at := ""
@@ -64,8 +63,7 @@ func (c *Config) WriteEffective(w io.Writer) error {
 	return b.Flush()
 }
 
-// enter writes the line of the key's group when the group changes, and returns
-// the indentation of the key.
+// enter writes the key of the group when the group changes, and returns the indentation of the key.
 func enter(b *bufio.Writer, at *string, k *Key, explain bool) (indent string) {
 	g, _, nested := strings.Cut(k.Path, ".")
 	if !nested {
@@ -82,12 +80,12 @@ func enter(b *bufio.Writer, at *string, k *Key, explain bool) (indent string) {
 	return "  "
 }
 
-// yaml is a value as it stands in the file, on one line.
+// yaml returns a value as it is written in the file, on one line.
 func (k *Key) yaml(value any) string {
 	n := scalar(k.text(value))
 	switch v := value.(type) {
 	case string:
-		n.Tag = "!!str" // or a secret of digits, and the word "no", would change type
+		n.Tag = "!!str" // otherwise a secret of digits, or the word "no", would change its type
 	case []string:
 		n = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 		for _, item := range v {
@@ -98,7 +96,7 @@ func (k *Key) yaml(value any) string {
 	}
 	out, err := yaml.Marshal(n)
 	if err != nil {
-		return `""` // not reached: every scalar and list can be written
+		return `""` // not reached: every scalar and list can be marshalled
 	}
 	return strings.TrimSuffix(string(out), "\n")
 }
@@ -111,7 +109,7 @@ func writeComment(b *bufio.Writer, indent, text string) {
 	}
 }
 
-// wrap breaks a text into lines of at most width letters, if its words allow.
+// wrap breaks a text into lines of at most width bytes if its words allow.
 func wrap(text string, width int) string {
 	var b strings.Builder
 	used := 0
@@ -131,12 +129,12 @@ func wrap(text string, width int) string {
 	return b.String()
 }
 
-// DocWords are what [WriteDocIn] says in a language.
+// DocWords are the texts of [WriteDocIn] in one language.
 type DocWords struct {
-	Head    string                   // of a table: the titles of its columns
+	Head    string                   // header row of the tables
 	Allowed string                   // with a %s for the range
-	Secret  string                   // with a %s each for key, variable and flag of the file
-	Text    func(text string) string // what a setting or a group means
+	Secret  string                   // with three %s: key, variable and flag of the file
+	Text    func(text string) string // translates the description of a setting or a group
 }
 
 var englishDoc = DocWords{
@@ -146,8 +144,8 @@ var englishDoc = DocWords{
 	Text:    func(text string) string { return text },
 }
 
-// WriteDoc writes the settings as Markdown: a table for each group, of key,
-// environment variable, flag, default and meaning.
+// WriteDoc writes the settings as Markdown tables, one per group, with key, environment variable,
+// flag, default and meaning.
 func WriteDoc(w io.Writer) error { return WriteDocIn(w, englishDoc) }
 
 // WriteDocIn is [WriteDoc] in a language.
@@ -184,7 +182,7 @@ func code(text string) string {
 	return "`" + text + "`"
 }
 
-// cellEscapes keeps letters of a sentence from becoming Markdown.
+// cellEscapes escapes Markdown characters in a sentence.
 var cellEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "<", "&lt;")
 
 func cell(text string) string { return cellEscapes.Replace(text) }

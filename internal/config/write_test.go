@@ -122,14 +122,14 @@ func TestSecretsAreMasked(t *testing.T) {
 			t.Errorf("%s does not tell that there is one: %s", name, text)
 		}
 	}
-	// The mask is not taken for a value.
+	// The mask is not accepted as a value.
 	for _, k := range Keys() {
 		if !k.Secret {
 			continue
 		}
 		_, _, _, err := load(t, "", nil, map[string]string{k.Path: Masked})
 		var problems Problems
-		if !errors.As(err, &problems) || !problems.about(k.Path) {
+		if !errors.As(err, &problems) || !problems.mentions(k.Path) {
 			t.Errorf("%s can be %s: %v", k.Path, Masked, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// enters signs somebody in, whose password was typed an hour ago.
+// enters signs p in with a password that was entered an hour ago.
 func (r *rig) enters(p store.Person) {
 	r.t.Helper()
 	token, err := r.Accounts.Admit(r.t.Context(), p, account.Browser{})
@@ -37,7 +37,7 @@ func (r *rig) enters(p store.Person) {
 	r.stale(p)
 }
 
-// stale has it be an hour since somebody typed the password.
+// stale makes the last entry of p's password an hour old.
 func (r *rig) stale(p store.Person) {
 	r.t.Helper()
 	list, err := r.Store.SignIns.ByPerson(r.t.Context(), p.ID)
@@ -51,7 +51,7 @@ func (r *rig) stale(p store.Person) {
 	}
 }
 
-// keys counts somebody's keys.
+// keys returns the number of p's keys.
 func (r *rig) keys(p store.Person) int {
 	r.t.Helper()
 	list, err := r.Store.Keys.ByPerson(r.t.Context(), p.ID)
@@ -63,7 +63,7 @@ func (r *rig) keys(p store.Person) int {
 
 var pendingField = regexp.MustCompile(`name="pending" value="([^"]+)"`)
 
-// held is the form of a page that asks for the password and keeps what was typed.
+// held returns the form of a page that asks for the password and keeps the submitted form.
 func (r *rig) held(a answer) url.Values {
 	r.t.Helper()
 	found := pendingField.FindStringSubmatch(a.text)
@@ -75,19 +75,21 @@ func (r *rig) held(a answer) url.Values {
 
 var typed = url.Values{"name": {"a-typed-name"}, "scope": {"mcp", "learn"}, "deny": {"home_*\nlamp_*"}}
 
-// What was typed when the password was too old is carried out once that was typed, once,
-// and for nobody else.
+// A form that was submitted without a recent password is carried out once after the password was
+// entered, and for no other person.
 func TestFormWaitsForThePassword(t *testing.T) {
 	r := newRig(t, false)
 	r.enters(r.Person)
 	a := r.post("/keys/new", typed)
 	form := r.held(a)
-	if strings.Contains(a.text, "a-typed-name") || strings.Contains(a.text, "home_*") || a.at() != "/keys/new" || r.keys(r.Person) != 0 {
+	if strings.Contains(a.text, "a-typed-name") || strings.Contains(a.text, "home_*") || a.at() != "/keys/new" ||
+		r.keys(r.Person) != 0 {
 		t.Fatalf("%s: %s", a.at(), a.text)
 	}
 	form.Set("password", "wrong horse")
 	a = r.post("/confirm", form)
-	if form = r.held(a); a.StatusCode != http.StatusForbidden || !strings.Contains(a.text, "The password is wrong") || r.keys(r.Person) != 0 {
+	if form = r.held(a); a.StatusCode != http.StatusForbidden || !strings.Contains(a.text, "The password is wrong") ||
+		r.keys(r.Person) != 0 {
 		t.Fatalf("%d: %s", a.StatusCode, a.text)
 	}
 	a = r.post("/confirm", form)
@@ -95,20 +97,23 @@ func TestFormWaitsForThePassword(t *testing.T) {
 		t.Fatalf("%d: %s", a.StatusCode, a.text)
 	}
 	list, err := r.Store.Keys.ByPerson(t.Context(), r.Person.ID)
-	if err != nil || len(list) != 1 || list[0].Name != "a-typed-name" || strings.Join(list[0].Scopes, " ") != "learn mcp" || !strings.Contains(list[0].Rules, "lamp_*") {
+	if err != nil || len(list) != 1 || list[0].Name != "a-typed-name" ||
+		strings.Join(list[0].Scopes, " ") != "learn mcp" || !strings.Contains(list[0].Rules, "lamp_*") {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	// The browser loads the page once more.
-	if a = r.post("/confirm", form); a.StatusCode != http.StatusConflict || !strings.Contains(a.text, "was not carried out") || r.keys(r.Person) != 1 {
+	// The browser reloads the page.
+	if a = r.post("/confirm", form); a.StatusCode != http.StatusConflict ||
+		!strings.Contains(a.text, "was not carried out") || r.keys(r.Person) != 1 {
 		t.Errorf("%d, %d keys: %s", a.StatusCode, r.keys(r.Person), a.text)
 	}
-	// What is wrong with it is told, beside what was typed, and that leads somewhere.
+	// A validation error is shown beside the input, on a page that can be left.
 	r.stale(r.Person)
 	a = r.post("/confirm", r.held(r.post("/keys/new", url.Values{"name": {"nothing-chosen"}})))
-	if a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(a.text, "Choose at least one") || !strings.Contains(a.text, `value="nothing-chosen"`) || !strings.Contains(a.text, `action="/keys/new"`) {
+	if a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(a.text, "Choose at least one") ||
+		!strings.Contains(a.text, `value="nothing-chosen"`) || !strings.Contains(a.text, `action="/keys/new"`) {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
-	// What asks for the password by itself, and leads to another page, too.
+	// The same applies to a page that asks for the password itself and redirects.
 	r.stale(r.Person)
 	a = r.post("/confirm", r.held(r.post("/bots", url.Values{"kind": {"plugin"}, "name": {"crab"}})))
 	if a.StatusCode != http.StatusOK || !strings.Contains(a.text, "crab") {
@@ -121,7 +126,7 @@ func TestFormWaitsForThePassword(t *testing.T) {
 	}
 }
 
-// Nobody has something done by a form that somebody else sent, or that was changed.
+// A form that somebody else sent, or that was changed, has no effect.
 func TestFormIsItsSendersAlone(t *testing.T) {
 	r := newRig(t, false)
 	bob, err := r.Accounts.AddPerson(t.Context(), "bob", account.RoleMember, "en", "correct horse")
@@ -153,7 +158,8 @@ func TestFormIsItsSendersAlone(t *testing.T) {
 		}
 		return 'A'
 	}, sealed[20:21])+sealed[21:]))
-	refused("not sealed", with("pending", `{"path":"/keys/new","form":"name=x&scope=mcp","signin":"","until":99999999999999}`))
+	refused("not sealed", with("pending",
+		`{"path":"/keys/new","form":"name=x&scope=mcp","signin":"","until":99999999999999}`))
 	r.enters(bob)
 	refused("somebody else's", form)
 	r.enters(r.Person)
@@ -163,22 +169,24 @@ func TestFormIsItsSendersAlone(t *testing.T) {
 		t.Errorf("a stranger gets to %s", a.at())
 	}
 	r.web = hers
-	// Where it goes to is in the seal alone; other pages take no sealed form.
+	// Only the seal says where the form goes; other pages do not accept sealed forms.
 	if a := r.post("/keys/new", form); a.StatusCode != http.StatusOK || !strings.Contains(a.text, `action="/confirm"`) {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
 	for _, path := range []string{"/keys/new", "/confirm"} {
-		if a := r.post(path, form, "Sec-Fetch-Site", "cross-site"); a.StatusCode != http.StatusForbidden || pendingField.MatchString(a.text) {
+		if a := r.post(path, form, "Sec-Fetch-Site", "cross-site"); a.StatusCode != http.StatusForbidden ||
+			pendingField.MatchString(a.text) {
 			t.Errorf("another site sends %s: %d: %s", path, a.StatusCode, a.text)
 		}
 	}
 	if n, m := r.keys(r.Person), r.keys(bob); n != 0 || m != 0 {
 		t.Errorf("%d and %d keys were made", n, m)
 	}
-	if a := r.post("/confirm", with("path", "/settings/people/new")); a.StatusCode != http.StatusOK || r.keys(r.Person) != 1 {
+	if a := r.post("/confirm", with("path", "/settings/people/new")); a.StatusCode != http.StatusOK ||
+		r.keys(r.Person) != 1 {
 		t.Errorf("%d, %d keys: %s", a.StatusCode, r.keys(r.Person), a.text)
 	}
-	// Who signs out leaves nothing behind.
+	// Signing out invalidates a waiting form.
 	r.enters(r.Person)
 	form = r.held(r.post("/keys/new", typed))
 	r.post("/signout", nil)
@@ -186,18 +194,23 @@ func TestFormIsItsSendersAlone(t *testing.T) {
 	refused("after signing out", form)
 }
 
-// A script that wants a part of a page gets the page that asks for the password; what
-// comes after is a page of its own.
+// A script that requests a part of a page gets the page that asks for the password; the result
+// after it is a whole page too.
 func TestPartWaitsForThePassword(t *testing.T) {
 	r := newRig(t, false)
 	r.enters(r.Person)
-	form := url.Values{"way": {"url"}, "name": {"home"}, "url": {"https://tools.example.org/mcp"}, "token": {"s3cr3t-token"}}
+	form := url.Values{"way": {"url"}, "name": {"home"}, "url": {"https://tools.example.org/mcp"},
+		"token": {"s3cr3t-token"}}
 	a := r.post("/tools/upstreams/look", form, "HX-Request", "true", "Referer", r.url+"/tools/upstreams/new?way=url")
-	if a.Header.Get("HX-Retarget") != "body" || a.Header.Get("HX-Reswap") != "outerHTML" || a.Header.Get("HX-Redirect") != "" || strings.Contains(a.text, "s3cr3t") || !strings.Contains(a.text, `name="next" value="/tools/upstreams/new?way=url"`) {
+	if a.Header.Get("HX-Retarget") != "body" || a.Header.Get("HX-Reswap") != "outerHTML" ||
+		a.Header.Get("HX-Redirect") != "" || strings.Contains(a.text, "s3cr3t") ||
+		!strings.Contains(a.text, `name="next" value="/tools/upstreams/new?way=url"`) {
 		t.Fatalf("%v: %s", a.Header, a.text)
 	}
 	a = r.post("/confirm", r.held(a))
-	if a.StatusCode != http.StatusOK || !strings.Contains(strings.ToLower(a.text), "<!doctype html>") || !strings.Contains(a.text, `value="https://tools.example.org/mcp"`) || !strings.Contains(a.text, "thermometer") || strings.Contains(a.text, "s3cr3t") {
+	if a.StatusCode != http.StatusOK || !strings.Contains(strings.ToLower(a.text), "<!doctype html>") ||
+		!strings.Contains(a.text, `value="https://tools.example.org/mcp"`) ||
+		!strings.Contains(a.text, "thermometer") || strings.Contains(a.text, "s3cr3t") {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
 	if set := <-r.looked; !strings.Contains(set, "s3cr3t-token") {
@@ -205,8 +218,8 @@ func TestPartWaitsForThePassword(t *testing.T) {
 	}
 }
 
-// In a browser, what somebody typed is sent on after the password, by a page's own form
-// and by the script.
+// In a browser, a submitted form is carried out after the password, both from a plain form and from
+// the script.
 func TestFormWaitsInABrowser(t *testing.T) {
 	r := newRig(t, false)
 	b := browsertest.New(t, r.url)
@@ -216,11 +229,11 @@ func TestFormWaitsInABrowser(t *testing.T) {
 	}
 	b.Cookie("patchbay", token)
 	b.Cookie("patchbay-lang", "en")
-	b.Width(390)
+	b.SetWidth(390)
 	confirm := func() {
 		t.Helper()
-		b.Until("document.activeElement.name === 'password' && document.querySelector('[name=pending]')")
-		if over := browsertest.Ask[int](b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+		b.WaitUntil("document.activeElement.name === 'password' && document.querySelector('[name=pending]')")
+		if over := browsertest.Evaluate[int](b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
 			t.Errorf("the page is %d wider than the window", over)
 		}
 		b.Press("correct horse\r")
@@ -231,8 +244,8 @@ func TestFormWaitsInABrowser(t *testing.T) {
 	r.stale(r.Person)
 	b.Press("\r")
 	confirm()
-	b.Reads("main", "a typed name")
-	b.Reads("main", "pb_")
+	b.WaitText("main", "a typed name")
+	b.WaitText("main", "pb_")
 	if n := r.keys(r.Person); n != 1 {
 		t.Errorf("%d keys were made", n)
 	}
@@ -243,14 +256,14 @@ func TestFormWaitsInABrowser(t *testing.T) {
 	r.stale(r.Person)
 	b.Click("button[formaction$='/look']")
 	confirm()
-	b.Reads("#look", "thermometer")
+	b.WaitText("#look", "thermometer")
 	if set := <-r.looked; !strings.Contains(set, "s3cr3t-token") {
 		t.Errorf("it was looked for with %s", set)
 	}
-	b.Reads("[name=url]", "https://tools.example.org/mcp")
+	b.WaitText("[name=url]", "https://tools.example.org/mcp")
 }
 
-// Files, and what is too large, do not wait: that is told.
+// Forms with files, and forms that are too large, do not wait; the page says so.
 func TestWhatDoesNotWait(t *testing.T) {
 	r := newRig(t, false)
 	r.enters(r.Person)
@@ -265,14 +278,15 @@ func TestWhatDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	part.Write(make([]byte, 3<<20)) //nolint:errcheck // into memory
-	w.Close()                       //nolint:errcheck // the same
+	w.Close()                       //nolint:errcheck // into memory
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/settings/backup/restore", &body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", w.FormDataContentType())
 	req.Header.Set("Referer", r.url+"/settings/backup")
-	if a = r.do(req); a.at() != "/confirm?lost=yes&next=%2Fsettings%2Fbackup" || !strings.Contains(a.text, "choose the file, once more") {
+	if a = r.do(req); a.at() != "/confirm?lost=yes&next=%2Fsettings%2Fbackup" ||
+		!strings.Contains(a.text, "choose the file, once more") {
 		t.Errorf("%s: %.300s", a.at(), a.text)
 	}
 	form := url.Values{"next": {"/settings/backup"}, "password": {"correct horse"}}

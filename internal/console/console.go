@@ -1,15 +1,14 @@
-// Package console is the web pages, for people with a phone or a laptop.
+// Package console serves the web pages of Patchbay, for phones and laptops.
 //
-//	console     puts the pages together
-//	door        setting up, signing in and out
-//	home        the first page, and the guide
-//	page        what all pages have in common
+//	console     assembles the pages
+//	signin      first account, signing in and out
+//	home        the first page and the setup guide
+//	page        what all pages share
 //
-// and a package for each place that the menu leads to. Pages work without a script, but
-// for what is live; with it, parts of them are exchanged where they stand. Nothing is
-// fetched from any other host.
+// and one package for each entry of the menu. Pages work without JavaScript, except for live
+// updates; with it, parts of a page are replaced in place. Pages load nothing from any other host.
 //
-// The *_templ.go files are made of the *.templ ones by templ; see AGENTS.md.
+// templ generates the *_templ.go files from the *.templ files; see AGENTS.md.
 package console
 
 import (
@@ -38,55 +37,58 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Options make a [Server]. All but Logger are required.
+// Options configures a [Server]. All fields are required unless noted otherwise.
 type Options struct {
 	Accounts *account.Service
 	Control  *control.Service
 	Address  func(*http.Request) netip.Addr
-	Lang     talk.Lang // of whoever has not said which
+	Lang     talk.Lang // for visitors who have not chosen a language
 	Version  string
-	Secure   bool         // the outside reaches the pages by https
+	Secure   bool         // browsers reach the pages over https
 	Logger   *slog.Logger // nil discards
-	// Streams ends the pages of browsers that are signed out; may be nil.
+	// Streams ends the live pages of browsers that are signed out; may be nil.
 	Streams *account.Streams
-	// Registerer takes the metrics; nil: there are none.
+	// Registerer registers the metrics; nil means no metrics.
 	Registerer prometheus.Registerer
-	// Learn keeps what people want to remember; nil: there are no pages about it.
+	// Learn stores the learning material; nil disables the pages about it.
 	Learn *learning.Service
-	// LearnFile is how large a file with knowledge points may be, in bytes.
+	// LearnFile is the maximum size of a file with knowledge points, in bytes.
 	LearnFile int64
 }
 
-// Server is the pages. It is safe for concurrent use.
+// Server serves the pages. It is safe for concurrent use.
 type Server struct {
 	Options
-	house   *page.House
-	routes  []page.Route
-	handler http.Handler
-	signIns *prometheus.CounterVec
+	instance *page.Instance
+	routes   []page.Route
+	handler  http.Handler
+	signIns  *prometheus.CounterVec
 }
 
-// New makes the pages.
+// New returns a server for all pages.
 func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o}
-	s.house = &page.House{
-		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version, Logger: o.Logger,
+	s.instance = &page.Instance{
+		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version,
+		Logger:  o.Logger,
 		Streams: o.Streams,
 		Secure:  o.Secure,
 	}
-	s.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_signins_total", Help: "Passwords and setup codes that browsers showed."}, []string{"outcome"})
+	s.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_signins_total",
+		Help: "Passwords and setup codes that browsers showed."}, []string{"outcome"})
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(s.signIns, prometheus.NewGaugeFunc(
-			prometheus.GaugeOpts{Name: "patchbay_console_live_pages", Help: "Pages of the console that are kept up to date."},
-			func() float64 { return float64(s.house.Live()) },
+			prometheus.GaugeOpts{Name: "patchbay_console_live_pages",
+				Help: "Pages of the console that are kept up to date."},
+			func() float64 { return float64(s.instance.LiveCount()) },
 		))
 	}
 	s.routes = slices.Concat(
 		bots.Routes(),
-		s.doorRoutes(),
+		s.publicRoutes(),
 		home.Routes(),
 		chat.Routes(),
 		devices.Routes(o.Control),
@@ -99,16 +101,16 @@ func New(o Options) *Server {
 	if o.Learn != nil {
 		s.routes = append(s.routes, learn.Routes(learn.Options{Points: o.Learn, Largest: o.LearnFile})...)
 	}
-	s.handler = s.house.Handler(s.routes)
+	s.handler = s.instance.Handler(s.routes)
 	return s
 }
 
-// Routes lists all pages, and what their forms and scripts ask for.
+// Routes returns all pages and the routes that their forms and scripts use.
 func (s *Server) Routes() []page.Route { return s.routes }
 
-// Paths are where the pages are, as [http.ServeMux] names addresses: the first page, and
-// every name at the top with all below it. What is nobody's is not among them, so that
-// other doors keep their own answers.
+// Paths returns the patterns of the pages, in the syntax of [http.ServeMux]: the first page, and
+// every top-level path with everything below it. Unknown paths are not included, so that other
+// handlers keep their own "not found" responses.
 func (s *Server) Paths() []string {
 	paths := []string{"/{$}", "/assets/"}
 	for _, r := range s.routes {
@@ -122,20 +124,20 @@ func (s *Server) Paths() []string {
 	return paths
 }
 
-// Drain ends what keeps open pages up to date, so that the server can stop.
-func (s *Server) Drain() { s.house.Drain() }
+// Drain ends all live updates, so that the server can stop.
+func (s *Server) Drain() { s.instance.Drain() }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// doorRoutes are the pages for who is not signed in.
-func (s *Server) doorRoutes() []page.Route {
+// publicRoutes returns the pages that need no sign-in.
+func (s *Server) publicRoutes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /setup", Access: page.Anybody, Serve: s.setupPage},
-		{Pattern: "POST /setup", Access: page.Anybody, Serve: s.setUp},
+		{Pattern: "POST /setup", Access: page.Anybody, Serve: s.createFirstAccount},
 		{Pattern: "GET /signin", Access: page.Anybody, Serve: s.signInPage},
 		{Pattern: "POST /signin", Access: page.Anybody, Serve: s.signIn},
 		{Pattern: "POST /signout", Access: page.Anybody, Serve: s.signOut},
-		{Pattern: "POST /look", Access: page.Anybody, Serve: s.look},
+		{Pattern: "POST /look", Access: page.Anybody, Serve: s.savePreferences},
 		{Pattern: "GET /confirm", Serve: s.confirmPage},
 		{Pattern: "POST /confirm", Serve: s.confirm},
 	}

@@ -14,34 +14,35 @@ import (
 	"testing"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/console"
 	"patchbay/internal/control"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-// rig is the pages, and a browser.
+// rig is a console with a client.
 type rig struct {
-	*boardtest.Rig
+	*hubtest.Rig
 	t   *testing.T
 	url string
 	web *http.Client
-	// looked has the settings of tool servers that were looked at.
+	// looked receives the settings of upstreams that were checked.
 	looked chan string
 }
 
-// newRig makes pages of an installation. Empty: nobody has an account yet.
+// newRig returns the console of an installation; if empty, without any account.
 func newRig(t *testing.T, empty bool) *rig {
 	t.Helper()
-	b := boardtest.New(t, boardtest.Options{Nobody: empty})
+	b := hubtest.New(t, hubtest.Options{NoPerson: empty})
 	if empty {
-		// nobody has a password
+		// no account has a password yet
 	} else if err := b.Accounts.SetPassword(t.Context(), b.Person.ID, "correct horse"); err != nil {
 		t.Fatal(err)
 	}
 	looked := make(chan string, 8)
-	look := func(_ context.Context, _ store.Person, _ store.Upstream, set map[string]json.RawMessage) (control.UpstreamFound, error) {
+	look := func(_ context.Context, _ store.Person, _ store.Upstream,
+		set map[string]json.RawMessage) (control.UpstreamFound, error) {
 		text, err := json.Marshal(set)
 		looked <- string(text)
 		return control.UpstreamFound{Server: "thermometer"}, err
@@ -49,7 +50,8 @@ func newRig(t *testing.T, empty bool) *rig {
 	b.Accounts.Addresses = account.NewGuard(5, nil)
 	mux := http.NewServeMux()
 	pages := console.New(console.Options{
-		Accounts: b.Accounts, Control: control.New(control.Options{Board: b.Board, Accounts: b.Accounts, Upstreams: control.UpstreamActs{Check: look}}), Lang: talk.English, Version: "test",
+		Accounts: b.Accounts, Control: control.New(control.Options{Hub: b.Hub, Accounts: b.Accounts,
+			Upstreams: control.UpstreamActions{Check: look}}), Lang: talk.English, Version: "test",
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	})
 	for _, path := range pages.Paths() {
@@ -62,7 +64,7 @@ func newRig(t *testing.T, empty bool) *rig {
 	return r
 }
 
-// browser is one that nobody has used.
+// browser returns a client without cookies.
 func (r *rig) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -71,13 +73,13 @@ func (r *rig) browser() *http.Client {
 	return &http.Client{Jar: jar}
 }
 
-// answer is a page that came.
+// answer is the response to a request.
 type answer struct {
 	*http.Response
 	text string
 }
 
-// at is the page that came in the end.
+// at returns the URL of the final page.
 func (a answer) at() string { return a.Request.URL.RequestURI() }
 
 func (r *rig) do(req *http.Request) answer {
@@ -119,23 +121,27 @@ func (r *rig) post(path string, form url.Values, headers ...string) answer {
 	return r.do(req)
 }
 
-// The first visitor who reads the terminal opens the first account.
+// The first visitor with the code from the terminal creates the first account.
 func TestFirstRun(t *testing.T) {
 	r := newRig(t, true)
 	code, err := r.Accounts.SetupCode(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := r.get("/"); a.at() != "/setup" || !strings.Contains(a.text, "Set up Patchbay") || strings.Contains(a.text, code) {
+	if a := r.get("/"); a.at() != "/setup" || !strings.Contains(a.text, "Set up Patchbay") ||
+		strings.Contains(a.text, code) {
 		t.Fatalf("%s: %s", a.at(), a.text)
 	}
 	form := url.Values{"code": {"AAAA-AAAA"}, "name": {"<ada>"}, "password": {"correct horse"}}
-	if a := r.post("/setup", form); a.StatusCode != http.StatusForbidden || !strings.Contains(a.text, "The setup code is wrong") || !strings.Contains(a.text, "&lt;ada&gt;") || strings.Contains(a.text, "correct horse") {
+	if a := r.post("/setup", form); a.StatusCode != http.StatusForbidden ||
+		!strings.Contains(a.text, "The setup code is wrong") || !strings.Contains(a.text, "&lt;ada&gt;") ||
+		strings.Contains(a.text, "correct horse") {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
 	form.Set("code", code)
 	form.Set("password", "short")
-	if a := r.post("/setup", form); a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(a.text, "at least 8 characters") {
+	if a := r.post("/setup", form); a.StatusCode != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.text, "at least 8 characters") {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
 	form.Set("name", "ada")
@@ -147,7 +153,7 @@ func TestFirstRun(t *testing.T) {
 	if err != nil || p.Role != account.RoleAdmin || p.Lang != "en" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	// Nobody else does.
+	// Nobody else can.
 	r.web = r.browser()
 	if a := r.get("/setup"); a.at() != "/signin" {
 		t.Errorf("%s after it was set up", a.at())
@@ -163,7 +169,8 @@ func TestSignInAndOut(t *testing.T) {
 	if a := r.get("/"); a.at() != "/signin" {
 		t.Errorf("a stranger gets to %s", a.at())
 	}
-	if a := r.post("/signin", form); a.StatusCode != http.StatusForbidden || !strings.Contains(a.text, "The name or the password is wrong") || strings.Contains(a.text, "horse") {
+	if a := r.post("/signin", form); a.StatusCode != http.StatusForbidden ||
+		!strings.Contains(a.text, "The name or the password is wrong") || strings.Contains(a.text, "horse") {
 		t.Errorf("%d: %s", a.StatusCode, a.text)
 	}
 	form.Set("password", "correct horse")
@@ -171,14 +178,15 @@ func TestSignInAndOut(t *testing.T) {
 		t.Errorf("another site signs somebody in: %d", a.StatusCode)
 	}
 	a := r.post("/signin", form)
-	if a.at() != "/guide" || !strings.Contains(a.text, "你好，ada") { // it is in her language
+	if a.at() != "/guide" || !strings.Contains(a.text, "你好，ada") { // in her language
 		t.Fatalf("%s: %s", a.at(), a.text)
 	}
 	site, err := url.Parse(r.url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := r.web.Jar.Cookies(site); len(c) != 2 || c[0].Name != "patchbay" || !strings.HasPrefix(c[1].Name, "patchbay-known-") {
+	if c := r.web.Jar.Cookies(site); len(c) != 2 || c[0].Name != "patchbay" ||
+		!strings.HasPrefix(c[1].Name, "patchbay-known-") {
 		t.Errorf("the cookies are %v", c)
 	}
 	old := r.web.Jar.Cookies(site)
@@ -191,7 +199,7 @@ func TestSignInAndOut(t *testing.T) {
 	}
 }
 
-// Guessing is of no use, also for whoever finds the password while it is.
+// Passwords cannot be guessed, not even with the right one during a lockout.
 func TestGuessing(t *testing.T) {
 	r := newRig(t, false)
 	form := url.Values{"name": {"ada"}, "password": {"wrong horse"}}
@@ -206,12 +214,13 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
-// Nobody is sent to another site.
+// The sign-in page never redirects to another site.
 func TestNext(t *testing.T) {
 	r := newRig(t, false)
 	r.web.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for next, want := range map[string]string{
-		"/bots/1?x=y": "/bots/1?x=y", "": "/", "https://evil.example": "/", "//evil.example": "/", `/\evil.example`: "/", "/%2fevil": "/%2fevil",
+		"/bots/1?x=y": "/bots/1?x=y", "": "/", "https://evil.example": "/", "//evil.example": "/",
+		`/\evil.example`: "/", "/%2fevil": "/%2fevil",
 		"javascript:alert(1)": "/", "bots": "/", "http:/x": "/",
 	} {
 		a := r.post("/look", url.Values{"theme": {"dark"}, "next": {next}})
@@ -221,7 +230,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Every page comes in both languages, on either ground, and lets nothing foreign in.
+// Every page is available in both languages and both themes, and loads nothing from other hosts.
 func TestLooks(t *testing.T) {
 	r := newRig(t, false)
 	a := r.get("/signin", "Accept-Language", "zh-CN,zh;q=0.9")
@@ -229,8 +238,9 @@ func TestLooks(t *testing.T) {
 		t.Error(a.text)
 	}
 	for header, want := range map[string]string{
-		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
-		"Cache-Control": "no-store", "Content-Type": "text/html",
+		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy": "same-origin",
+		"Cache-Control":   "no-store", "Content-Type": "text/html",
 	} {
 		if !strings.Contains(a.Header.Get(header), want) {
 			t.Errorf("%s: %q", header, a.Header.Get(header))
@@ -241,7 +251,8 @@ func TestLooks(t *testing.T) {
 	if !strings.Contains(a.text, `lang="en"`) || !strings.Contains(a.text, `data-theme="dark"`) {
 		t.Error(a.text)
 	}
-	if inline := regexp.MustCompile(`<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|https?://`).FindString(a.text); inline != "" {
+	if inline := regexp.MustCompile(`<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|https?://`).
+		FindString(a.text); inline != "" {
 		t.Errorf("the page has %q", inline)
 	}
 	if a := r.get("/signin/x"); a.StatusCode != http.StatusNotFound {
@@ -249,7 +260,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// What pages need is kept by browsers for ever, and small.
+// Browsers cache static files forever, and the files are small.
 func TestAssets(t *testing.T) {
 	r := newRig(t, false)
 	page := r.get("/signin").text
@@ -260,11 +271,13 @@ func TestAssets(t *testing.T) {
 	var total int64
 	for _, path := range found {
 		a := r.get(path, "Accept-Encoding", "gzip")
-		if a.StatusCode != http.StatusOK || a.Header.Get("Content-Encoding") != "gzip" || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+		if a.StatusCode != http.StatusOK || a.Header.Get("Content-Encoding") != "gzip" ||
+			!strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s: %d, %v", path, a.StatusCode, a.Header)
 		}
 		total += a.ContentLength
-		if plain := r.get(path, "Accept-Encoding", "identity"); plain.Header.Get("Content-Encoding") != "" || len(plain.text) < int(a.ContentLength) {
+		if plain := r.get(path, "Accept-Encoding", "identity"); plain.Header.Get("Content-Encoding") != "" ||
+			len(plain.text) < int(a.ContentLength) {
 			t.Errorf("%s: %v", path, plain.Header)
 		}
 	}

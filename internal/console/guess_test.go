@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// discarded counts answers by status, and keeps nothing else of them.
+// discarded is a response writer that keeps only the status.
 type discarded struct {
 	header http.Header
 	status int
@@ -28,13 +28,14 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) WriteHeader(status int)      { d.status = status }
 func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 
-// While ten thousand guesses come at once from five thousand addresses, a browser that has
-// signed in before signs in, and memory stays bounded. The hashes are real.
+// While ten thousand guesses arrive at once from five thousand addresses, a browser that has signed
+// in before can sign in, and memory stays bounded. The password hashes are real.
 func TestManyGuesses(t *testing.T) {
 	r := newRig(t, false)
 	r.Accounts.Addresses = account.NewGuard(10, nil)
 	pages := console.New(console.Options{
-		Accounts: r.Accounts, Control: control.New(control.Options{Board: r.Board, Accounts: r.Accounts}), Lang: talk.English, Version: "test",
+		Accounts: r.Accounts, Control: control.New(control.Options{Hub: r.Hub, Accounts: r.Accounts}),
+		Lang: talk.English, Version: "test",
 		Address: func(r *http.Request) netip.Addr { return netip.MustParseAddr(r.Header.Get("X-Test-Address")) },
 	})
 	signIn := func(w http.ResponseWriter, address netip.Addr, password string, cookies ...*http.Cookie) {
@@ -97,8 +98,8 @@ func TestManyGuesses(t *testing.T) {
 	}
 	close(begin)
 	began := time.Now()
-	again := httptest.NewRecorder()
-	signIn(again, home, "correct horse", known...)
+	showForm := httptest.NewRecorder()
+	signIn(showForm, home, "correct horse", known...)
 	took := time.Since(began)
 	wg.Wait()
 	close(enough)
@@ -107,12 +108,13 @@ func TestManyGuesses(t *testing.T) {
 		n, _ := statuses.Load(status)
 		return n.(*atomic.Int64).Load()
 	}
-	t.Logf("%d checked, %d past their limit, %d told to come back; signed in after %v; %d MB of heap at most", count(http.StatusForbidden),
+	t.Logf("%d checked, %d past their limit, %d told to come back; signed in after %v; %d MB of heap at most",
+		count(http.StatusForbidden),
 		count(http.StatusTooManyRequests), count(http.StatusServiceUnavailable), took, most.Load()>>20)
-	if again.Code != http.StatusSeeOther {
-		t.Errorf("the browser that is known is answered %d", again.Code)
+	if showForm.Code != http.StatusSeeOther {
+		t.Errorf("the browser that is known is answered %d", showForm.Code)
 	}
-	// The machine may be busy with other things: on an idle one it is a quarter of a second.
+	// The machine may be busy; on an idle one it takes a quarter of a second.
 	if took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}

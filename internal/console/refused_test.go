@@ -14,11 +14,11 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Wrong passwords and signing out leave a row, with account and address; ten thousand
-// guesses do not leave ten thousand, and what was typed in place of a name is not kept.
+// Wrong passwords and signing out are recorded with account and address. Ten thousand guesses do
+// not leave ten thousand records, and what was typed as a name is not stored.
 func TestRefusalsLeaveRows(t *testing.T) {
 	r := newRig(t, false)
-	service := control.New(control.Options{Board: r.Board, Accounts: r.Accounts})
+	service := control.New(control.Options{Hub: r.Hub, Accounts: r.Accounts})
 	pages := console.New(console.Options{
 		Accounts: r.Accounts, Control: service, Lang: talk.English, Version: "test",
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
@@ -33,9 +33,9 @@ func TestRefusalsLeaveRows(t *testing.T) {
 		pages.ServeHTTP(w, req)
 		return w.Result()
 	}
-	rows := func() []store.Act {
+	rows := func() []store.AdminEvent {
 		t.Helper()
-		acts, err := r.Store.Acts.Newest(t.Context(), "", 500)
+		acts, err := r.Store.AdminEvents.Newest(t.Context(), "", 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,25 +43,27 @@ func TestRefusalsLeaveRows(t *testing.T) {
 	}
 	newest := func(act, about string) {
 		t.Helper()
-		if list := rows(); len(list) == 0 || list[0].Act != act || list[0].About != about || list[0].Address != "192.0.2.7" || list[0].Door != "console" {
+		if list := rows(); len(list) == 0 || list[0].Action != act || list[0].About != about ||
+			list[0].Address != "192.0.2.7" || list[0].Channel != "console" {
 			t.Errorf("wanted %s of %q: %+v", act, about, list)
 		}
 	}
 	for range 3 {
-		if resp := post("/signin", url.Values{"name": {"ada"}, "password": {"no"}}); resp.StatusCode != http.StatusForbidden {
+		if resp := post("/signin", url.Values{"name": {"ada"},
+			"password": {"no"}}); resp.StatusCode != http.StatusForbidden {
 			t.Fatal(resp.StatusCode)
 		}
 	}
-	newest(control.ActSignInRefused, "ada")
+	newest(control.EventSignInRefused, "ada")
 	post("/signin", url.Values{"name": {"my secret password"}, "password": {"no"}})
-	newest(control.ActSignInRefused, "?")
+	newest(control.EventSignInRefused, "?")
 	if n := len(rows()); n != 2 {
 		t.Errorf("%d rows of two accounts", n)
 	}
 	in := post("/signin", url.Values{"name": {"ada"}, "password": {"correct horse"}})
-	newest(control.ActSignedIn, "")
+	newest(control.EventSignedIn, "")
 	post("/signout", nil, in.Cookies()...)
-	newest(control.ActSignInsEnded, "1")
+	newest(control.EventSignInsEnded, "1")
 
 	before := len(rows())
 	for i := range 10_000 {

@@ -7,12 +7,12 @@ import (
 	"patchbay/internal/talk"
 )
 
-// auditMost bounds how many links of a chain are checked for one request, and auditUsual is
+// maxAuditProblems bounds how many links of a chain are checked for one request, and auditUsual is
 // how many are if nothing is said: a second of one core, or a tenth.
-const auditMost, auditUsual = 100_000, 10_000
+const maxAuditProblems, auditUsual = 100_000, 10_000
 
-// AuditWanted says how much of the audit trail is checked.
-type AuditWanted struct {
+// AuditQuery says how much of the audit trail is checked.
+type AuditQuery struct {
 	Newest int    `query:"newest" json:"-"` // so many links of each chain; 0: 10,000
 	Expect string `query:"expect" json:"-"` // a head that has to be in its chain
 }
@@ -31,14 +31,14 @@ func AuditHead(text string) (h store.AuditHead, err error) {
 }
 
 // VerifyAudit checks the newest of the audit trail.
-func (s *Service) VerifyAudit(ctx context.Context, c Caller, in AuditWanted) (store.AuditState, error) {
+func (s *Service) VerifyAudit(ctx context.Context, c Caller, in AuditQuery) (store.AuditState, error) {
 	if err := admin(c); err != nil {
 		return store.AuditState{}, err
 	}
 	if in.Newest < 1 {
 		in.Newest = auditUsual
 	}
-	q := store.AuditQuery{Newest: min(in.Newest, auditMost)}
+	q := store.AuditQuery{Newest: min(in.Newest, maxAuditProblems)}
 	if in.Expect != "" {
 		h, err := AuditHead(in.Expect)
 		if err != nil {
@@ -46,5 +46,5 @@ func (s *Service) VerifyAudit(ctx context.Context, c Caller, in AuditWanted) (st
 		}
 		q.Expect = []store.AuditHead{h}
 	}
-	return s.Board.Store.Audit.Verify(ctx, q)
+	return s.Hub.Store.Audit.Verify(ctx, q)
 }

@@ -25,7 +25,7 @@ func (s *Service) BotKeys(ctx context.Context, c Caller, in BotRef) (BotKeyList,
 	if c.Only != 0 {
 		return BotKeyList{}, Fail(Refused, sayWholeKey)
 	}
-	all, err := s.Board.Store.Keys.ByBot(ctx, b.Number)
+	all, err := s.Hub.Store.Keys.ByBot(ctx, b.Number)
 	out := BotKeyList{Keys: []store.Key{}}
 	for _, k := range all {
 		if c.Owner() == "" || k.Person == c.Owner() {
@@ -56,7 +56,7 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	if err != nil {
 		return AddedKey{}, err
 	}
-	if err := makesKeys(c); err != nil {
+	if err := checkMakesKeys(c); err != nil {
 		return AddedKey{}, err
 	}
 	in.Name = strings.TrimSpace(in.Name)
@@ -78,7 +78,7 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	if err != nil {
 		return AddedKey{}, err
 	}
-	s.Note(ctx, c, ActKeyMade, AboutKey(k, c.Person, people[k.Person]))
+	s.RecordAdminEvent(ctx, c, EventKeyMade, AboutKey(k, c.Person, people[k.Person]))
 	return AddedKey{k, secret}, nil
 }
 
@@ -94,7 +94,7 @@ func (s *Service) RevokeBotKey(ctx context.Context, c Caller, in BotKeyRef) (sto
 	if err != nil {
 		return store.Key{}, err
 	}
-	if err := wide(c); err != nil {
+	if err := requireUnrestrictedKey(c); err != nil {
 		return store.Key{}, err
 	}
 	k, err := s.Key(ctx, c, KeyRef{in.Key})

@@ -31,25 +31,31 @@ type Trial struct {
 	Code    talk.Code `json:"code,omitempty"`
 }
 
-// Fine says that the bot has answered.
-func (t *Trial) Fine() bool { return t.Ended && t.Code == "" }
+// OK says that the bot has answered.
+func (t *Trial) OK() bool { return t.Ended && t.Code == "" }
 
 // trialText bounds how much of an answer is kept of a trial, in bytes.
 const trialText = 4 << 10
 
-var sayTrial = talk.Say{Zh: "你好！这是一次连接测试，请用一句话回答。", En: "Hello! This is a test of the connection. Please answer in one sentence."}
+var sayTrial = talk.Say{Zh: "你好！这是一次连接测试，请用一句话回答。",
+	En: "Hello! This is a test of the connection. Please answer in one sentence."}
 
 // Why a bot does not answer, and what its owner can do, by the kind of failure.
 var (
-	sayWhyOffline     = talk.Say{Zh: "机器人没有连接到这里。", En: "The bot is not connected here."}
-	sayDoPlugin       = talk.Say{Zh: "在运行 OpenClaw 的电脑上看看网关是否在运行，插件里的地址和令牌是否正确；令牌丢了可以在设置里换一个。", En: "At the computer where OpenClaw runs, see whether the gateway runs and whether the plugin has the right address and token; if the token is lost, make another in the settings."}
-	sayDoGateway      = talk.Say{Zh: "看看那个网关是否在运行，设置里的地址和令牌是否正确。", En: "See whether that gateway runs, and whether its address and token in the settings are right."}
-	sayWhyTimeout     = talk.Say{Zh: "等了太久也没有回答。", En: "No answer came for too long."}
-	sayDoTimeout      = talk.Say{Zh: "模型第一次加载可能很慢：过一会儿再试，或在设置里把等待时间调长。", En: "A model can be slow while it is loaded: try again in a moment, or allow more time in the settings."}
-	sayWhyBusy        = talk.Say{Zh: "有太多问题在排队。", En: "Too many questions are waiting."}
-	sayDoBusy         = talk.Say{Zh: "过一会儿再试，或在设置里允许同时回答更多问题。", En: "Try again in a moment, or let the bot answer more at a time in the settings."}
-	sayWhyLost        = talk.Say{Zh: "回答到一半时连接断了。", En: "The connection broke in the middle of the answer."}
-	sayDoAgain        = talk.Say{Zh: "再试一次。如果总是这样，看看它那边的网络和日志。", En: "Try again. If that happens each time, look at its network and its log."}
+	sayWhyOffline = talk.Say{Zh: "机器人没有连接到这里。", En: "The bot is not connected here."}
+	sayDoPlugin   = talk.Say{Zh: "在运行 OpenClaw 的电脑上看看网关是否在运行，插件里的地址和令牌是否正确；令牌丢了可以在设置里换一个。",
+		En: "At the computer where OpenClaw runs, see whether the gateway runs and whether the plugin has the right address and token; if the token is lost, make another in the settings."}
+	sayDoGateway = talk.Say{Zh: "看看那个网关是否在运行，设置里的地址和令牌是否正确。",
+		En: "See whether that gateway runs, and whether its address and token in the settings are right."}
+	sayWhyTimeout = talk.Say{Zh: "等了太久也没有回答。", En: "No answer came for too long."}
+	sayDoTimeout  = talk.Say{Zh: "模型第一次加载可能很慢：过一会儿再试，或在设置里把等待时间调长。",
+		En: "A model can be slow while it is loaded: try again in a moment, or allow more time in the settings."}
+	sayWhyBusy = talk.Say{Zh: "有太多问题在排队。", En: "Too many questions are waiting."}
+	sayDoBusy  = talk.Say{Zh: "过一会儿再试，或在设置里允许同时回答更多问题。",
+		En: "Try again in a moment, or let the bot answer more at a time in the settings."}
+	sayWhyLost = talk.Say{Zh: "回答到一半时连接断了。", En: "The connection broke in the middle of the answer."}
+	sayDoAgain = talk.Say{Zh: "再试一次。如果总是这样，看看它那边的网络和日志。",
+		En: "Try again. If that happens each time, look at its network and its log."}
 	sayWhyNoAnswer    = talk.Say{Zh: "机器人结束了，却一个字也没有说。", En: "The bot ended without a word."}
 	sayWhyStopping    = talk.Say{Zh: "服务正在重启。", En: "The server is restarting."}
 	sayDoSoon         = talk.Say{Zh: "稍等一会儿再试。", En: "Try again in a moment."}
@@ -58,8 +64,9 @@ var (
 	sayWhyUnreachable = talk.Say{Zh: "我们连不上机器人。", En: "We cannot connect to the bot."}
 	sayWhyFailed      = talk.Say{Zh: "机器人报告出错：%s", En: "The bot reported an error: %s"}
 	sayWhyFailed0     = talk.Say{Zh: "机器人报告出错，没有说明原因。", En: "The bot reported an error without saying which."}
-	sayDoModel        = talk.Say{Zh: "检查设置里的地址、模型名称和密钥。", En: "Check the address, the name of the model and the key in the settings."}
-	sayDoFarCommand   = talk.Say{Zh: "在机器人那边的电脑上运行：", En: "Run at the bot's computer:"}
+	sayDoModel        = talk.Say{Zh: "检查设置里的地址、模型名称和密钥。",
+		En: "Check the address, the name of the model and the key in the settings."}
+	sayDoFarCommand = talk.Say{Zh: "在机器人那边的电脑上运行：", En: "Run at the bot's computer:"}
 )
 
 // TryBot puts a question to a bot the way that glasses do, and tells how it went. The
@@ -78,9 +85,10 @@ func (s *Service) TryBot(ctx context.Context, c Caller, in BotRef, step func(*Tr
 		return nil, err
 	}
 	began := time.Now()
-	turn := &talk.Turn{ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Door: c.door(), Asker: c.Person, Address: c.Address, Bound: c.Bound, Alone: c.Only != 0, Lang: c.Lang, Parts: []talk.Part{{Text: t.Asked}}}
+	turn := &talk.Turn{ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Channel: c.channel(), Asker: c.Person,
+		Address: c.Address, KeyRules: c.Bound, BotOnly: c.Only != 0, Lang: c.Lang, Parts: []talk.Part{{Text: t.Asked}}}
 	turn.Conversation = turn.ID // so that it is no repetition of the trial before
-	err = s.Board.Answer(ctx, turn, func(e talk.Event) error {
+	err = s.Hub.Answer(ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindText:
 			if t.First == 0 {
@@ -120,7 +128,7 @@ func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l talk.Lang) {
 	why, do := sayWhyFailed0, sayDoAgain
 	switch f.Code {
 	case talk.Offline:
-		why, do = sayWhyOffline, s.doConnect(b)
+		why, do = sayWhyOffline, s.connectBotAction(b)
 	case talk.TimedOut:
 		why, do = sayWhyTimeout, sayDoTimeout
 	case talk.Busy:
@@ -134,18 +142,18 @@ func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l talk.Lang) {
 	case talk.Internal:
 		why, do = sayWhyInternal, sayDoInternal
 	case talk.BotFailed:
-		do = s.doConnect(b)
+		do = s.connectBotAction(b)
 	case talk.Unreachable:
-		why, do = sayWhyUnreachable, s.doConnect(b)
+		why, do = sayWhyUnreachable, s.connectBotAction(b)
 	}
 	t.Problem, t.Do = why.In(l), do.In(l)
 	if f.Code == talk.BotFailed && f.Told != "" {
 		t.Problem = sayWhyFailed.In(l, f.Told)
 	}
-	t.Cause = shortened(f.Cause)
-	if b.Trouble != "" {
+	t.Cause = truncate(f.Cause)
+	if b.Problem != "" {
 		// It is made of the same cause, in the owner's language.
-		t.Problem, t.Do, t.Command = b.Trouble, "", b.Command
+		t.Problem, t.Do, t.Command = b.Problem, "", b.Command
 		if b.Kind != "openai" { // of a model the words name the kind of failure only
 			t.Cause = ""
 		}
@@ -155,22 +163,22 @@ func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l talk.Lang) {
 	}
 }
 
-// doConnect is what helps against a far side that is not there, or answers wrongly.
-func (s *Service) doConnect(b BotStatus) talk.Say {
+// connectBotAction is what helps against a far side that is not there, or answers wrongly.
+func (s *Service) connectBotAction(b BotStatus) talk.Say {
 	switch b.Kind {
 	case "openai":
 		return sayDoModel
 	case "openclaw":
 		return sayDoGateway
 	}
-	if s.Board.Registry.Connects(b.Kind) {
+	if s.Hub.Registry.IsInbound(b.Kind) {
 		return sayDoPlugin
 	}
 	return sayDoAgain
 }
 
-// shortened is as much of a cause as is of use to somebody.
-func shortened(cause string) string {
+// truncate is as much of a cause as is of use to somebody.
+func truncate(cause string) string {
 	const most = 500 // letters
 	if utf8.RuneCountInString(cause) > most {
 		return string([]rune(cause)[:most]) + "…"

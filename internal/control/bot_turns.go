@@ -23,8 +23,8 @@ type BotTurnList struct {
 	More bool `json:"more,omitempty"`
 }
 
-// turnsPage is how many turns are listed at a time.
-const turnsPage = 50
+// turnsPerPage is how many turns are listed at a time.
+const turnsPerPage = 50
 
 // BotTurns lists the newest turns of a bot.
 func (s *Service) BotTurns(ctx context.Context, c Caller, in BotTurnsQuery) (BotTurnList, error) {
@@ -35,10 +35,10 @@ func (s *Service) BotTurns(ctx context.Context, c Caller, in BotTurnsQuery) (Bot
 	if in.Before.IsZero() {
 		in.Before, in.Turn = time.Now().Add(time.Minute), ""
 	}
-	if in.Limit <= 0 || in.Limit > turnsPage {
-		in.Limit = turnsPage
+	if in.Limit <= 0 || in.Limit > turnsPerPage {
+		in.Limit = turnsPerPage
 	}
-	list, err := s.Board.Store.Traces.ByBot(ctx, b.Number, in.Before, in.Turn, in.Limit+1)
+	list, err := s.Hub.Store.Traces.ByBot(ctx, b.Number, in.Before, in.Turn, in.Limit+1)
 	if err != nil {
 		return BotTurnList{}, err
 	}

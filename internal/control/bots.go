@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -22,11 +22,11 @@ type Health struct {
 	LastSeen    time.Time `json:"last_heard,omitzero"`
 	// Gateway is the version of OpenClaw at the far side, if it is known.
 	Gateway string   `json:"gateway,omitempty"`
-	Trouble talk.Say `json:"-"`
+	Problem talk.Say `json:"-"`
 	// State is one of the Bot… states, of a bot that we connect to when it is asked.
 	State string `json:"state,omitempty"`
-	// TroubleSince is when the trouble was found.
-	TroubleSince time.Time `json:"trouble_since,omitzero"`
+	// FailingSince is when the trouble was found.
+	FailingSince time.Time `json:"failing_since,omitzero"`
 	// Command is what the far side's owner has to run on its machine, if that helps.
 	Command string `json:"command,omitempty"`
 }
@@ -35,14 +35,14 @@ type Health struct {
 const (
 	BotUnasked = "not_asked" // nobody has, since it was set up or its trouble was over
 	BotReady   = "ready"
-	BotTrouble = "trouble"
+	BotFailing = "failing"
 )
 
 // BotStatus is a bot as /api/v1/bots lists it.
 type BotStatus struct {
 	store.Bot
 	Online  bool   `json:"online"`
-	Trouble string `json:"trouble,omitempty"`
+	Problem string `json:"problem,omitempty"`
 	Health
 }
 
@@ -83,7 +83,7 @@ var (
 
 // FindBot finds a bot by number or name.
 func (s *Service) FindBot(ctx context.Context, c Caller, ref string) (store.Bot, error) {
-	b, err := s.Board.Registry.Find(ctx, c.Owner(), ref)
+	b, err := s.Hub.Registry.Find(ctx, c.Owner(), ref)
 	switch {
 	case errors.Is(err, store.ErrNotFound) || err == nil && c.Only != 0 && b.Number != c.Only:
 		return store.Bot{}, Fail(Missing, sayNoBot, ref)
@@ -100,13 +100,13 @@ func (s *Service) status(b store.Bot, l talk.Lang) BotStatus {
 		h = s.Health(b)
 	}
 	// A bot that we connect to can always be tried; it is no better than its last answer.
-	online := s.Board.Reachable(b) && (h.Trouble == talk.Say{} || s.Board.Registry.Connects(b.Kind))
-	return BotStatus{Bot: b, Online: online, Health: h, Trouble: h.Trouble.In(l)}
+	online := s.Hub.IsReachable(b) && (h.Problem == talk.Say{} || s.Hub.Registry.IsInbound(b.Kind))
+	return BotStatus{Bot: b, Online: online, Health: h, Problem: h.Problem.In(l)}
 }
 
 // Bots lists the bots of the caller, by number.
 func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, error) {
-	list, err := s.Board.Store.Bots.ByOwner(ctx, c.Owner())
+	list, err := s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
 	if err != nil {
 		return BotList{}, err
 	}
@@ -122,8 +122,9 @@ func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, erro
 
 // BotsAfter lists the bots of the caller with numbers above one, by number. More says
 // that there are others behind them.
-func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64, limit int) (list []BotStatus, more bool, err error) {
-	found, err := s.Board.Store.Bots.After(ctx, c.Owner(), number, limit+1)
+func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
+	limit int) (list []BotStatus, more bool, err error) {
+	found, err := s.Hub.Store.Bots.After(ctx, c.Owner(), number, limit+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -154,10 +155,10 @@ func (s *Service) Bot(ctx context.Context, c Caller, in BotRef) (BotView, error)
 		return BotView{}, err
 	}
 	v := BotView{BotStatus: s.status(b, c.Lang)}
-	if v.Settings, err = s.Board.Registry.Shown(b); err != nil {
+	if v.Settings, err = s.Hub.Registry.MaskedSettings(b); err != nil {
 		return BotView{}, err
 	}
-	wearers, err := s.Board.Store.Bindings.ByBot(ctx, b.Number)
+	wearers, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
 	v.Wearers = len(wearers)
 	return v, err
 }
@@ -165,7 +166,7 @@ func (s *Service) Bot(ctx context.Context, c Caller, in BotRef) (BotView, error)
 // WearerCounts says how many wearers each bot of the caller has; those without any are
 // left out.
 func (s *Service) WearerCounts(ctx context.Context, c Caller) (map[int64]int, error) {
-	return s.Board.Store.Bindings.Counts(ctx, c.Owner())
+	return s.Hub.Store.Bindings.Counts(ctx, c.Owner())
 }
 
 // SettingTexts are settings as people write them. In JSON they may also be numbers,
@@ -214,15 +215,17 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 	case c.Only != 0:
 		return AddedBot{}, Fail(Refused, sayOnly)
 	}
-	if err := wide(c); err != nil {
+	if err := requireUnrestrictedKey(c); err != nil {
 		return AddedBot{}, err
 	}
-	b, token, err := s.Board.Registry.Add(ctx, board.NewBot{Owner: c.Person, Name: in.Name, Kind: in.Kind, Description: in.Description, Set: in.Settings, By: c.Key})
+	b, token, err := s.Hub.Registry.Add(ctx, hub.NewBot{Owner: c.Person, Name: in.Name, Kind: in.Kind,
+		Description: in.Description, Set: in.Settings, By: c.Key})
 	if err != nil {
 		return AddedBot{}, typed(Invalid, err)
 	}
-	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "person", c.Person, "program", c.Program)
-	s.Note(ctx, c, ActBotAdded, aboutBot(b, settingNames(in.Settings)...))
+	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "person", c.Person,
+		"program", c.Program)
+	s.RecordAdminEvent(ctx, c, EventBotAdded, aboutBot(b, settingNames(in.Settings)...))
 	return AddedBot{s.status(b, c.Lang), token}, nil
 }
 
@@ -242,18 +245,18 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 		return BotView{}, err
 	}
 	if len(in.Settings) > 0 { // any of them can have it reach further: where it asks, what it calls, who asks it
-		if err := wide(c); err != nil {
+		if err := requireUnrestrictedKey(c); err != nil {
 			return BotView{}, err
 		}
 	}
-	change := board.Changes{Name: in.Name, Description: in.Description, Set: in.Settings, By: c.Key}
-	changed, err := s.Board.Registry.Change(ctx, b.Number, change)
+	change := hub.Changes{Name: in.Name, Description: in.Description, Set: in.Settings, By: c.Key}
+	changed, err := s.Hub.Registry.Change(ctx, b.Number, change)
 	if err != nil {
 		return BotView{}, typed(Invalid, err)
 	}
-	s.Note(ctx, c, ActBotChanged, aboutBot(b, settingNames(in.Settings)...))
+	s.RecordAdminEvent(ctx, c, EventBotChanged, aboutBot(b, settingNames(in.Settings)...))
 	v, err := s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
-	v.Dropped, v.Notice = changed.Dropped, droppedNotice(c.Lang, changed.Dropped)
+	v.Dropped, v.Notice = changed.Dropped, droppedSettingsNotice(c.Lang, changed.Dropped)
 	return v, err
 }
 
@@ -263,7 +266,7 @@ var SayDropped = talk.Say{
 	En: "The address is another one now. So %s, which was kept for the old address, is removed and not sent to the new one. Give it again if the new address needs it.",
 }
 
-func droppedNotice(l talk.Lang, dropped []string) string {
+func droppedSettingsNotice(l talk.Lang, dropped []string) string {
 	if len(dropped) == 0 {
 		return ""
 	}
@@ -273,7 +276,7 @@ func droppedNotice(l talk.Lang, dropped []string) string {
 // typed tells what is wrong with what was typed, in the registry's words, if that is
 // what an error is about.
 func typed(r Reason, err error) error {
-	if u, ok := errors.AsType[*board.Unfit](err); ok {
+	if u, ok := errors.AsType[*hub.InputError](err); ok {
 		return said(r, u)
 	}
 	return err
@@ -291,17 +294,17 @@ func (s *Service) RemoveBot(ctx context.Context, c Caller, in BotRef) (RemovedBo
 	if err != nil {
 		return RemovedBot{}, err
 	}
-	if err := s.Board.Store.Bots.Remove(ctx, b.Number); err != nil {
+	if err := s.Hub.Store.Bots.Remove(ctx, b.Number); err != nil {
 		return RemovedBot{}, err
 	}
-	s.cutOff(b.Number)
+	s.disconnectBot(b.Number)
 	s.Logger.InfoContext(ctx, "a bot was removed", "bot", b.Number, "person", c.Person, "program", c.Program)
-	s.Note(ctx, c, ActBotRemoved, aboutBot(b))
+	s.RecordAdminEvent(ctx, c, EventBotRemoved, aboutBot(b))
 	return RemovedBot{b.Number, true}, nil
 }
 
-// cutOff ends the connections of a bot.
-func (s *Service) cutOff(bot int64) {
+// disconnectBot ends the connections of a bot.
+func (s *Service) disconnectBot(bot int64) {
 	if s.Disconnect != nil {
 		s.Disconnect(bot)
 	}
@@ -320,16 +323,16 @@ func (s *Service) RotateBot(ctx context.Context, c Caller, in BotRef) (RotatedBo
 	if err != nil {
 		return RotatedBot{}, err
 	}
-	if err := wide(c); err != nil { // whoever has the token is the bot
+	if err := requireUnrestrictedKey(c); err != nil { // whoever has the token is the bot
 		return RotatedBot{}, err
 	}
-	token, err := s.Board.Registry.Rotate(ctx, b.Number)
+	token, err := s.Hub.Registry.RotateToken(ctx, b.Number)
 	if err != nil {
 		return RotatedBot{}, typed(Invalid, err)
 	}
-	s.cutOff(b.Number)
+	s.disconnectBot(b.Number)
 	s.Logger.InfoContext(ctx, "a bot has another token", "bot", b.Number, "person", c.Person, "program", c.Program)
-	s.Note(ctx, c, ActBotToken, aboutBot(b))
+	s.RecordAdminEvent(ctx, c, EventBotToken, aboutBot(b))
 	return RotatedBot{b.Number, token}, nil
 }
 

@@ -22,11 +22,11 @@ type Call struct {
 	BotName string `json:"bot_name,omitempty"`
 }
 
-// ByOther says that another than the owner of the tool called.
-func (c *Call) ByOther() bool { return c.Actor != "" }
+// IsActorOther says that another than the owner of the tool called.
+func (c *Call) IsActorOther() bool { return c.Actor != "" }
 
-// ByMachine says that whoever runs the machine called.
-func (c *Call) ByMachine() bool { return c.Actor == actorMachine }
+// IsActorMachine says that whoever runs the machine called.
+func (c *Call) IsActorMachine() bool { return c.Actor == actorMachine }
 
 // Failed says that the call did not bring what it was made for.
 func (c *Call) Failed() bool { return c.Outcome != "done" && c.Outcome != "asked" }
@@ -67,23 +67,24 @@ func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery, user string)
 		return CallPage{}, err
 	}
 	var err error
-	if q.Person, err = s.whose(ctx, c, user); err != nil {
+	if q.Person, err = s.recordsOwner(ctx, c, user); err != nil {
 		return CallPage{}, err
 	}
 	if q.Limit < 1 || q.Limit > CallsMost {
 		return CallPage{}, Fail(Invalid, sayBadLimit, CallsMost)
 	}
-	s.Board.Settle(ctx)
-	return Calls(ctx, s.Board.Store, q)
+	s.Hub.WaitForCallRecords(ctx)
+	return Calls(ctx, s.Hub.Store, q)
 }
 
 // Calls reads the audit trail of a database.
 func Calls(ctx context.Context, db *store.DB, q CallQuery) (p CallPage, err error) {
-	f := store.CallFilter{Person: q.Person, Tool: strings.TrimSpace(q.Tool), Key: q.Key, Bot: q.Bot, Outcome: q.Outcome, From: q.From, Until: q.Before}
+	f := store.CallFilter{Person: q.Person, Tool: strings.TrimSpace(q.Tool), Key: q.Key, Bot: q.Bot, Outcome: q.Outcome,
+		From: q.From, Until: q.Before}
 	if q.Failed {
 		f.Outcome = Wrong
 	}
-	if f.After, err = readPlace(q.After); err != nil {
+	if f.After, err = decodeCursor(q.After); err != nil {
 		return p, err
 	}
 	rows, err := db.Calls.Find(ctx, f, q.Limit+1)
@@ -95,16 +96,16 @@ func Calls(ctx context.Context, db *store.DB, q CallQuery) (p CallPage, err erro
 	for _, row := range rows {
 		if size += len(row.Args); len(p.Calls) == q.Limit || size > maxCallsPage && len(p.Calls) > 0 {
 			last := p.Calls[len(p.Calls)-1]
-			p.Next = writePlace(last.At, last.ID)
+			p.Next = encodeCursor(last.At, last.ID)
 			break
 		}
 		p.Calls = append(p.Calls, Call{Call: row})
 	}
-	return p, nameCalls(ctx, db, q.Person, p.Calls)
+	return p, fillCallNames(ctx, db, q.Person, p.Calls)
 }
 
-// nameCalls fills in names.
-func nameCalls(ctx context.Context, db *store.DB, person string, calls []Call) error {
+// fillCallNames fills in names.
+func fillCallNames(ctx context.Context, db *store.DB, person string, calls []Call) error {
 	if len(calls) == 0 {
 		return nil
 	}

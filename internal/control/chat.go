@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"patchbay/internal/board"
 	"patchbay/internal/fetch"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -25,30 +25,31 @@ type Question struct {
 // MaxPicture bounds the picture of a question, in bytes. Phones take pictures of 3 to 6 MiB.
 const MaxPicture = 8 << 20
 
-// The doors of the board by which people come, as traces have them.
+// The channels by which people ask, as in traces.
 const (
-	DoorConsole = "console" // a browser
-	DoorCommand = "cli"     // the command line, and programs like it
+	ChannelConsole = "console" // a browser
+	ChannelCLI     = "cli"     // the command line, and programs like it
 )
 
-// door is by which of them a caller comes.
-func (c Caller) door() string {
-	if c.Program == DoorConsole {
-		return DoorConsole
+// channel is by which of them a caller comes.
+func (c Caller) channel() string {
+	if c.Program == ChannelConsole {
+		return ChannelConsole
 	}
-	return DoorCommand
+	return ChannelCLI
 }
 
-// asker is what the board calls a person who comes by a door, so that bots tell them
+// asker is what the hub calls a person who comes by a channel, so that bots tell them
 // apart.
-func asker(door, person string) string { return door + ":" + person }
+func asker(channel, person string) string { return channel + ":" + person }
 
 var (
-	sayBadPicture = talk.Say{Zh: "图片无法读取；可以用 WebP、JPEG、PNG 和 GIF", En: "the picture cannot be read; WebP, JPEG, PNG and GIF can"}
+	sayBadPicture = talk.Say{Zh: "图片无法读取；可以用 WebP、JPEG、PNG 和 GIF",
+		En: "the picture cannot be read; WebP, JPEG, PNG and GIF can"}
 	saySayNothing = talk.Say{Zh: "请说点什么，或者发一张图片", En: "say something, or show a picture"}
 )
 
-// Turn makes a turn of a question to one of the caller's bots, which [board.Board.Answer]
+// Turn makes a turn of a question to one of the caller's bots, which [hub.Hub.Answer]
 // puts to it.
 func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, error) {
 	b, err := s.FindBot(ctx, c, q.Bot)
@@ -59,23 +60,24 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 	if person == "" {
 		person = b.Owner // the operator of this machine asks in the owner's place
 	}
-	turn, err := NewTurn(b, q, c.door(), person)
+	turn, err := NewTurn(b, q, c.channel(), person)
 	if err != nil {
 		return nil, err
 	}
-	turn.Bound, turn.Alone, turn.Address = c.Bound, c.Only != 0, c.Address
+	turn.KeyRules, turn.BotOnly, turn.Address = c.Bound, c.Only != 0, c.Address
 	return turn, nil
 }
 
-// NewTurn makes a turn of a question that a person asks through one of the Door… of
+// NewTurn makes a turn of a question that a person asks through one of the Channel… of
 // this package.
-func NewTurn(b store.Bot, q Question, door, person string) (*talk.Turn, error) {
+func NewTurn(b store.Bot, q Question, channel, person string) (*talk.Turn, error) {
 	turn := &talk.Turn{
-		ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Door: door, Lang: talk.ParseLang(q.Lang, talk.English), Conversation: q.Conversation,
+		ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Channel: channel,
+		Lang: talk.ParseLang(q.Lang, talk.English), Conversation: q.Conversation,
 		Commands: []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave},
 	}
 	if q.Conversation != "" {
-		turn.Person = asker(door, person)
+		turn.Person = asker(channel, person)
 	} else {
 		turn.Asker = person
 	}
@@ -108,11 +110,11 @@ type Chat struct {
 	Conversation string           `json:"conversation"`
 	Exchanges    []store.Exchange `json:"exchanges"` // oldest first
 	// Ongoing are the turns that are being answered, which are in no exchange yet.
-	Ongoing []board.Ongoing `json:"ongoing,omitempty"`
+	Ongoing []hub.ActiveTurn `json:"ongoing,omitempty"`
 }
 
-// chatMost bounds how many exchanges of a conversation are shown.
-const chatMost = 50
+// maxChatTurns bounds how many exchanges of a conversation are shown.
+const maxChatTurns = 50
 
 // Chat shows a conversation of the caller with one of their bots. If they have had none,
 // it is a new one, that has a name and nothing else. The last one is that in which the bot
@@ -124,11 +126,11 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	}
 	out := Chat{Bot: s.status(b, c.Lang), Conversation: ref.Conversation, Exchanges: []store.Exchange{}}
 	// What ends now is an exchange when it is not ongoing any more, so that it is seen.
-	ongoing := s.Board.Ongoing(ctx, t)
+	ongoing := s.Hub.ActiveTurns(ctx, t)
 	if out.Conversation == "" && len(ongoing) > 0 {
 		out.Conversation = ongoing[len(ongoing)-1].Conversation
 	}
-	conversations := s.Board.Store.Conversations
+	conversations := s.Hub.Store.Conversations
 	if out.Conversation == "" {
 		out.Conversation, err = conversations.Latest(ctx, b.Number, t.Person)
 		if errors.Is(err, store.ErrNotFound) {
@@ -137,13 +139,13 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 		}
 	}
 	if err == nil {
-		out.Exchanges, err = conversations.Last(ctx, b.Number, t.Person, out.Conversation, chatMost)
+		out.Exchanges, err = conversations.Last(ctx, b.Number, t.Person, out.Conversation, maxChatTurns)
 	}
 	ended := map[string]bool{}
 	for _, e := range out.Exchanges {
 		ended[e.Turn] = true
-		if err == nil && e.Unheard { // what is shown need not be told with the next answer
-			err = conversations.Heard(ctx, e.Turn)
+		if err == nil && e.Undelivered { // what is shown need not be told with the next answer
+			err = conversations.MarkDelivered(ctx, e.Turn)
 		}
 	}
 	for _, o := range ongoing {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -21,12 +21,12 @@ import (
 
 // Options make a [Service]. Board, Accounts and Version are required.
 type Options struct {
-	Board    *board.Board
+	Hub      *hub.Hub
 	Accounts *account.Service
 	Logger   *slog.Logger // nil discards
 	Version  string
-	// House is what the installation knows about itself.
-	House House
+	// Instance is what the installation knows about itself.
+	Instance Instance
 	// PublicURL is where others reach the server; empty if nobody has said so.
 	PublicURL string
 	// Health tells how the connection of a bot is.
@@ -37,7 +37,7 @@ type Options struct {
 	// Upstream tells how the connection of an upstream is.
 	Upstream func(store.Upstream) UpstreamHealth
 	// Upstreams does with upstreams what takes knowing their kinds.
-	Upstreams UpstreamActs
+	Upstreams UpstreamActions
 	// Points is Learn; nil: there is none.
 	Points *learn.Service
 	// Due tells how many reviews Learn has for a person today. If it is nil, nobody knows.
@@ -51,13 +51,13 @@ type Options struct {
 	Hear func(ctx context.Context, device int64, who tool.Caller, w io.Writer) error
 	// Nodes does something about OpenClaw's nodes. Its error is told as it says if it
 	// is, or wraps, a [*NodeError].
-	Nodes func(context.Context, NodeAct) (json.RawMessage, error)
+	Nodes func(context.Context, NodeAction) (json.RawMessage, error)
 	// NodePolicy is what the settings say about commands of nodes.
 	NodePolicy NodePolicy
 	// Transport is how a device connects, given what its owner chose; empty: nothing.
 	Transport func(chosen string) string
-	// Keeping is what is recorded.
-	Keeping Keeping
+	// Retention is what is recorded.
+	Retention RetentionPolicy
 }
 
 // Service is what people can do. It is safe for concurrent use.
@@ -124,9 +124,9 @@ const actorMachine = "-"
 
 // Rules of people: whoever runs the board, by the command line or pages, gets what is
 // for people.
-var PeoplesRules = board.Rules{People: true}.String()
+var PeoplesRules = hub.Rules{People: true}.String()
 
-// Reason is the kind of an [Error], by which a door chooses its status.
+// Reason is the kind of an [Error], from which a handler derives its status.
 type Reason string
 
 // The reasons there are.
@@ -168,7 +168,7 @@ func AsError(err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	switch store.Trouble(err) {
+	switch store.ClassifyError(err) {
 	case store.ErrDiskFull:
 		return &Error{Reason: Away, Say: sayDiskFull, Cause: err}
 	case store.ErrDisk:
@@ -179,8 +179,10 @@ func AsError(err error) *Error {
 
 // What somebody is told whose wish could not be written down.
 var (
-	sayDiskFull = talk.Say{Zh: "服务器的磁盘已满，没有保存。请告诉管理员。", En: "The server's disk is full, and nothing was saved. Tell whoever runs it."}
-	sayDiskBad  = talk.Say{Zh: "服务器的磁盘出错，没有保存。请告诉管理员。", En: "The server's disk reports errors, and nothing was saved. Tell whoever runs it."}
+	sayDiskFull = talk.Say{Zh: "服务器的磁盘已满，没有保存。请告诉管理员。",
+		En: "The server's disk is full, and nothing was saved. Tell whoever runs it."}
+	sayDiskBad = talk.Say{Zh: "服务器的磁盘出错，没有保存。请告诉管理员。",
+		En: "The server's disk reports errors, and nothing was saved. Tell whoever runs it."}
 )
 
 // said are the words of an error about what was typed: those of the board, the accounts
@@ -200,8 +202,9 @@ var (
 	sayNameControl   = talk.Say{Zh: "名称里不能有控制字符。", En: "A name cannot have control characters."}
 	sayPasswordEmpty = talk.Say{Zh: "密码不能为空。", En: "A password cannot be empty."}
 	sayPasswordShort = talk.Say{Zh: "密码至少要有 8 个字符。", En: "A password needs at least 8 characters."}
-	sayPasswordUsual = talk.Say{Zh: "这个密码太常见，别人一猜就中；请换一个。", En: "The password is too common, and guessed first; choose another."}
-	sayPasswordLong  = talk.Say{Zh: "密码最多 1024 字节。", En: "A password may have 1,024 bytes at most."}
+	sayPasswordUsual = talk.Say{Zh: "这个密码太常见，别人一猜就中；请换一个。",
+		En: "The password is too common, and guessed first; choose another."}
+	sayPasswordLong = talk.Say{Zh: "密码最多 1024 字节。", En: "A password may have 1,024 bytes at most."}
 )
 
 // chosenWrong says in both languages what is wrong with names and passwords.
@@ -228,7 +231,7 @@ func botNames(ctx context.Context, db *store.DB, owner string) (map[int64]string
 
 // names are the people's names by id.
 func (s *Service) names(ctx context.Context) (map[string]string, error) {
-	people, err := s.Board.Store.People.All(ctx)
+	people, err := s.Hub.Store.People.All(ctx)
 	byID := make(map[string]string, len(people))
 	for _, p := range people {
 		byID[p.ID] = p.Name

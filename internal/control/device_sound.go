@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -20,8 +20,9 @@ const recordTool = "record"
 
 var (
 	sayNoEars     = talk.Say{Zh: "这台服务器没有可以收听的设备。", En: "this server has no devices that can be listened to"}
-	sayMayNotHear = talk.Say{Zh: "这里不允许使用这个设备的工具 %s，而收听需要它。", En: "the tool %s of this device is not allowed here, which listening needs"}
-	saySilent     = talk.Say{Zh: "设备没有传来声音。", En: "the device sent no sound"}
+	sayMayNotHear = talk.Say{Zh: "这里不允许使用这个设备的工具 %s，而收听需要它。",
+		En: "the tool %s of this device is not allowed here, which listening needs"}
+	saySilent = talk.Say{Zh: "设备没有传来声音。", En: "the device sent no sound"}
 )
 
 // MayListen says why somebody cannot listen to a device, if so.
@@ -34,7 +35,10 @@ func (s *Service) MayListen(ctx context.Context, c Caller, d store.Device) error
 		return err
 	}
 	// Who may not record may not listen either.
-	if slices.ContainsFunc(list, func(l board.Listing) bool { return l.Tool.Name == recordTool && l.State != "allowed" }) {
+	if slices.ContainsFunc(list, func(l hub.Listing) bool {
+		return l.Tool.Name == recordTool &&
+			l.State != "allowed"
+	}) {
 		return Fail(Refused, sayMayNotHear, recordTool)
 	}
 	return nil
@@ -50,16 +54,19 @@ const (
 // asked leaves or the device ends it. If there is an error and nothing has begun, it is
 // to be told: it is an *[Error], a *[tool.Error] of the device, or our own fault. If it
 // has begun, the answer is to be broken off, or it would look whole.
-func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, d store.Device, kind string) (begun bool, err error) {
+func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, d store.Device,
+	kind string) (begun bool, err error) {
 	if err := s.MayListen(r.Context(), c, d); err != nil {
 		return false, err
 	}
-	s.Logger.InfoContext(r.Context(), "somebody listens to a device", "device", d.Number, "person", c.Person, "key", c.Key)
+	s.Logger.InfoContext(r.Context(), "somebody listens to a device", "device", d.Number, "person", c.Person,
+		"key", c.Key)
 	began := time.Now()
 	who := tool.Caller{
-		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, Only: c.Only, Door: c.Program, Program: c.Agent, Lang: string(c.Lang),
+		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, OnlyBot: c.Only, Channel: c.Program,
+		Program: c.Agent, Lang: string(c.Lang),
 	}
-	s.noteListening(c, who, d, began)
+	s.recordListening(c, who, d, began)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	out := &soundWriter{w: w, kind: kind, control: http.NewResponseController(w), gone: cancel}
@@ -86,19 +93,19 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 	return false, err
 }
 
-// noteListening writes into the audit trail that somebody listens, when they begin: the
+// recordListening writes into the audit trail that somebody listens, when they begin: the
 // owner is to see it at once.
-func (s *Service) noteListening(c Caller, who tool.Caller, d store.Device, began time.Time) {
-	outlet, _, _ := s.Board.Plugged(board.DeviceOutlet(d.Number))
-	name := listenAct
-	if outlet.Slug != "" {
-		name = outlet.Slug + "_" + name
+func (s *Service) recordListening(c Caller, who tool.Caller, d store.Device, began time.Time) {
+	provider, _, _ := s.Hub.FindProvider(hub.DeviceProviderID(d.Number))
+	name := listenAction
+	if provider.Slug != "" {
+		name = provider.Slug + "_" + name
 	}
-	s.Board.Note(board.Access{Rules: c.Rules, Caller: who}, outlet, name, nil, nil, nil, began)
+	s.Hub.RecordCall(hub.Access{Rules: c.Rules, Caller: who}, provider, name, nil, nil, nil, began)
 }
 
-// listenAct is how listening is called in the audit trail.
-const listenAct = "listen"
+// listenAction is how listening is called in the audit trail.
+const listenAction = "listen"
 
 const (
 	// soundLimit is how long somebody may take to receive a piece of sound: who reads

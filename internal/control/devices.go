@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -30,9 +30,9 @@ type Device struct {
 	Waiting bool `json:"waiting,omitempty"`
 }
 
-// DevicesMost is how many devices an answer lists at most. They have some 600 bytes
+// MaxDevices is how many devices an answer lists at most. They have some 600 bytes
 // each, so that it protects both sides from answers of many MiB.
-const DevicesMost = 1000
+const MaxDevices = 1000
 
 // DefaultTransport is what a [DeviceChange] calls the transport that the server
 // chooses.
@@ -49,7 +49,7 @@ type DeviceRef struct {
 // DeviceQuery says which devices are wanted.
 type DeviceQuery struct {
 	After int64  `query:"after"` // the number before the first
-	Limit int    `query:"limit"` // how many at most; 0: [DevicesMost]
+	Limit int    `query:"limit"` // how many at most; 0: [MaxDevices]
 	Text  string `query:"text"`  // in the name or the hardware address; empty: any
 }
 
@@ -87,18 +87,25 @@ type DeviceChange struct {
 var (
 	sayNoDevice       = talk.Say{Zh: "没有设备 %q。", En: "there is no device %q"}
 	sayNoDeviceBot    = talk.Say{Zh: "设备的主人没有机器人 %q。", En: "the owner of the device has no bot %q"}
-	sayNoDeviceChange = talk.Say{Zh: "没有说要改什么：name、bot 或 transport。", En: "nothing to change is given: name, bot or transport"}
-	sayWhose          = talk.Say{Zh: "这里有 %d 个人；请说明设备归谁（user，或 --user 用户名）。", En: "there are %d people; say whose device it is to be (user, or --user NAME)"}
-	sayNamesOthers    = talk.Say{Zh: "要指定别人，需要权限为 admin 的密钥。", En: "a key with scope admin is needed to name somebody else"}
-	sayNobody         = talk.Say{Zh: "没有叫 %q 的人。", En: "there is nobody named %q"}
-	sayTransports     = talk.Say{Zh: "连接方式不能是 %q；可以是 %s、%s 或 %s。", En: "transport is %q; it can be %s, %s or %s"}
-	sayCodeUnknown    = talk.Say{Zh: "没有设备显示这个验证码。验证码一刻钟内有效，请再看一眼设备。", En: "no device shows this code; it is good for a quarter of an hour, so read it from the device again"}
-	sayManyCodes      = talk.Say{Zh: "试过的验证码太多了，请等十分钟。", En: "too many codes were tried; wait ten minutes"}
-	sayDeviceTaken    = talk.Say{Zh: "这个设备是别人的，要由主人先移除（patchbay device rm）。", En: "the device belongs to somebody else, who has to remove it first (patchbay device rm)"}
-	sayDeviceName     = talk.Say{Zh: "同一个主人已有同名的设备，请换一个名字。", En: "another device of the same owner has this name; choose another name"}
-	sayDeviceVague    = talk.Say{Zh: "几个人都有叫这个名字的设备，请用编号。", En: "several people have a device of this name; use its number"}
-	sayNotOwnersBot   = talk.Say{Zh: "设备的主人没有这个机器人。", En: "the owner of the device has no such bot"}
-	sayDeviceGone     = talk.Say{Zh: "这个设备已经不在了。", En: "the device is not there any more"}
+	sayNoDeviceChange = talk.Say{Zh: "没有说要改什么：name、bot 或 transport。",
+		En: "nothing to change is given: name, bot or transport"}
+	sayWhose = talk.Say{Zh: "这里有 %d 个人；请说明设备归谁（user，或 --user 用户名）。",
+		En: "there are %d people; say whose device it is to be (user, or --user NAME)"}
+	sayNamesOthers = talk.Say{Zh: "要指定别人，需要权限为 admin 的密钥。",
+		En: "a key with scope admin is needed to name somebody else"}
+	sayNobody      = talk.Say{Zh: "没有叫 %q 的人。", En: "there is nobody named %q"}
+	sayTransports  = talk.Say{Zh: "连接方式不能是 %q；可以是 %s、%s 或 %s。", En: "transport is %q; it can be %s, %s or %s"}
+	sayCodeUnknown = talk.Say{Zh: "没有设备显示这个验证码。验证码一刻钟内有效，请再看一眼设备。",
+		En: "no device shows this code; it is good for a quarter of an hour, so read it from the device again"}
+	sayManyCodes   = talk.Say{Zh: "试过的验证码太多了，请等十分钟。", En: "too many codes were tried; wait ten minutes"}
+	sayDeviceTaken = talk.Say{Zh: "这个设备是别人的，要由主人先移除（patchbay device rm）。",
+		En: "the device belongs to somebody else, who has to remove it first (patchbay device rm)"}
+	sayDeviceName = talk.Say{Zh: "同一个主人已有同名的设备，请换一个名字。",
+		En: "another device of the same owner has this name; choose another name"}
+	sayDeviceVague = talk.Say{Zh: "几个人都有叫这个名字的设备，请用编号。",
+		En: "several people have a device of this name; use its number"}
+	sayNotOwnersBot = talk.Say{Zh: "设备的主人没有这个机器人。", En: "the owner of the device has no such bot"}
+	sayDeviceGone   = talk.Say{Zh: "这个设备已经不在了。", En: "the device is not there any more"}
 )
 
 // DeviceError finds the words for what a person can do something about in an error of
@@ -121,8 +128,8 @@ func DeviceError(err error) *Error {
 	return nil
 }
 
-// deviceTold is an error about a device, in words if there are some.
-func deviceTold(err error) error {
+// describeDeviceError is an error about a device, in words if there are some.
+func describeDeviceError(err error) error {
 	if e := DeviceError(err); e != nil {
 		return e
 	}
@@ -136,26 +143,27 @@ func (s *Service) FindDevice(ctx context.Context, c Caller, ref string) (store.D
 		return d, Fail(Missing, sayNoDevice, ref)
 	}
 	if err != nil {
-		return d, deviceTold(err)
+		return d, describeDeviceError(err)
 	}
 	return d, nil
 }
 
-// Awake says whether a device is connected: then some instance holds it.
+// Awake reports whether a device is connected: then some instance holds it.
 func (s *Service) Awake(number int64) bool {
-	_, held, _ := s.Board.Plugged(board.DeviceOutlet(number))
+	_, held, _ := s.Hub.FindProvider(hub.DeviceProviderID(number))
 	return held
 }
 
-// ShowsCode says whether a device shows a code now.
+// ShowsCode reports whether a device shows a code now.
 func ShowsCode(d store.Device) bool { return d.CodeHash != "" && time.Now().Before(d.CodeExpires) }
 
 // Devices lists the caller's devices by number, by pages.
 func (s *Service) Devices(ctx context.Context, c Caller, q DeviceQuery) (Devices, error) {
-	if q.Limit < 1 || q.Limit > DevicesMost {
-		q.Limit = DevicesMost
+	if q.Limit < 1 || q.Limit > MaxDevices {
+		q.Limit = MaxDevices
 	}
-	list, err := s.Board.Store.Devices.Look(ctx, store.DeviceSearch{Owner: c.Owner(), Text: strings.TrimSpace(q.Text), After: q.After, Limit: q.Limit + 1})
+	list, err := s.Hub.Store.Devices.Search(ctx, store.DeviceSearch{Owner: c.Owner(), Text: strings.TrimSpace(q.Text),
+		After: q.After, Limit: q.Limit + 1})
 	if err != nil {
 		return Devices{}, err
 	}
@@ -191,13 +199,14 @@ func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device)
 	if err != nil {
 		return nil, err
 	}
-	bots, err := botNames(ctx, s.Board.Store, c.Owner())
+	bots, err := botNames(ctx, s.Hub.Store, c.Owner())
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Device, len(list))
 	for i, d := range list {
-		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: bots[d.Bot], Uses: s.transport(d), Online: s.Awake(d.Number), Waiting: ShowsCode(d)}
+		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: bots[d.Bot], Uses: s.transport(d),
+			Online: s.Awake(d.Number), Waiting: ShowsCode(d)}
 	}
 	return out, nil
 }
@@ -212,7 +221,7 @@ func (s *Service) transport(d store.Device) string {
 
 // WaitingDevices counts the devices that show a code, and lists them for admins.
 func (s *Service) WaitingDevices(ctx context.Context, c Caller) (Waiting, error) {
-	list, err := s.Board.Store.Devices.Waiting(ctx, time.Now())
+	list, err := s.Hub.Store.Devices.Waiting(ctx, time.Now())
 	out := Waiting{Count: len(list)}
 	if err == nil && c.Admin {
 		out.Devices, err = s.deviceRows(ctx, c, list)
@@ -223,7 +232,7 @@ func (s *Service) WaitingDevices(ctx context.Context, c Caller) (Waiting, error)
 // ApproveDevice makes the device that shows a code the caller's, or, if an admin says
 // so, somebody else's. Whoever talks to it then is bound by no key.
 func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Device, error) {
-	if err := wide(c); err != nil {
+	if err := requireUnrestrictedKey(c); err != nil {
 		return Device{}, err
 	}
 	owner, err := s.deviceOwner(ctx, c, a.User)
@@ -231,7 +240,7 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 		return Device{}, err
 	}
 	if a.Name != "" {
-		if err := goodDeviceName(a.Name); err != nil {
+		if err := validDeviceName(a.Name); err != nil {
 			return Device{}, err
 		}
 	}
@@ -241,10 +250,10 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 	}
 	d, err := s.Accounts.ApproveDevice(ctx, account.NewDevice{Person: owner, Code: a.Code, Name: a.Name, Bot: bot})
 	if err != nil {
-		return Device{}, deviceTold(err)
+		return Device{}, describeDeviceError(err)
 	}
 	s.Logger.InfoContext(ctx, "a device was approved", "device", d.Number, "person", c.Person, "key", c.Key)
-	s.Note(ctx, c, ActDeviceApproved, aboutDevice(d))
+	s.RecordAdminEvent(ctx, c, EventDeviceApproved, aboutDevice(d))
 	return s.deviceRow(ctx, c, d)
 }
 
@@ -252,7 +261,7 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 // of others, or the caller. The command line acts for the only person there is.
 func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id string, err error) {
 	if name != "" {
-		p, err := s.Board.Store.People.ByName(ctx, name)
+		p, err := s.Hub.Store.People.ByName(ctx, name)
 		switch {
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return "", err
@@ -266,7 +275,7 @@ func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id st
 	if c.Person != "" {
 		return c.Person, nil
 	}
-	people, err := s.Board.Store.People.All(ctx)
+	people, err := s.Hub.Store.People.All(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -280,7 +289,7 @@ func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id st
 // those of its tools change, which rules are about. Nothing is
 // changed if something of it makes no sense.
 func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change DeviceChange) (Device, error) {
-	if err := wide(c); err != nil {
+	if err := requireUnrestrictedKey(c); err != nil {
 		return Device{}, err
 	}
 	d, err := s.FindDevice(ctx, c, ref)
@@ -296,13 +305,13 @@ func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return Device{}, deviceTold(err)
+			return Device{}, describeDeviceError(err)
 		}
 	}
-	if d, err = s.Board.Store.Devices.ByNumber(ctx, d.Number); err != nil {
-		return Device{}, deviceTold(err)
+	if d, err = s.Hub.Store.Devices.ByNumber(ctx, d.Number); err != nil {
+		return Device{}, describeDeviceError(err)
 	}
-	s.Note(ctx, c, ActDeviceChanged, aboutDevice(d))
+	s.RecordAdminEvent(ctx, c, EventDeviceChanged, aboutDevice(d))
 	return s.deviceRow(ctx, c, d)
 }
 
@@ -312,13 +321,15 @@ func aboutDevice(d store.Device) string {
 }
 
 // deviceSteps are what has to be done for a change.
-func (s *Service) deviceSteps(ctx context.Context, d store.Device, change DeviceChange) (steps []func() error, err error) {
+func (s *Service) deviceSteps(ctx context.Context, d store.Device,
+	change DeviceChange) (steps []func() error, err error) {
 	if change.Transport != nil {
 		transport, ok := parseTransport(*change.Transport)
 		if !ok {
-			return nil, Fail(Invalid, sayTransports, *change.Transport, store.TransportSocket, store.TransportMQTT, DefaultTransport)
+			return nil, Fail(Invalid, sayTransports, *change.Transport, store.TransportSocket, store.TransportMQTT,
+				DefaultTransport)
 		}
-		steps = append(steps, func() error { return s.Board.Store.Devices.SetTransport(ctx, d.Number, transport) })
+		steps = append(steps, func() error { return s.Hub.Store.Devices.SetTransport(ctx, d.Number, transport) })
 	}
 	if change.Bot != nil {
 		bot, err := s.deviceBot(ctx, d.Owner, *change.Bot)
@@ -328,7 +339,7 @@ func (s *Service) deviceSteps(ctx context.Context, d store.Device, change Device
 		steps = append(steps, func() error { return s.Accounts.BindDevice(ctx, d.Number, bot) })
 	}
 	if change.Name != nil {
-		if err := goodDeviceName(*change.Name); err != nil {
+		if err := validDeviceName(*change.Name); err != nil {
 			return nil, err
 		}
 		// First, since it is what can fail still.
@@ -363,7 +374,7 @@ func (s *Service) deviceBot(ctx context.Context, owner, ref string) (int64, erro
 	if ref == "" || ref == NoBot {
 		return 0, nil
 	}
-	b, err := s.Board.Registry.Find(ctx, owner, ref)
+	b, err := s.Hub.Registry.Find(ctx, owner, ref)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, Fail(Missing, sayNoDeviceBot, ref)
 	}
@@ -373,9 +384,9 @@ func (s *Service) deviceBot(ctx context.Context, owner, ref string) (int64, erro
 	return b.Number, nil
 }
 
-// goodDeviceName says whether a name can be a device's. Those that cannot never come as
+// validDeviceName reports whether a name can be a device's. Those that cannot never come as
 // far as the account, so that its other errors are our own fault.
-func goodDeviceName(name string) error {
+func validDeviceName(name string) error {
 	if err := account.CheckName(strings.TrimSpace(name)); err != nil {
 		return said(Invalid, err)
 	}
@@ -384,17 +395,17 @@ func goodDeviceName(name string) error {
 
 // RemoveDevice takes a device out. If it calls again, whoever types in its code has it.
 func (s *Service) RemoveDevice(ctx context.Context, c Caller, ref string) (number int64, err error) {
-	if err := wide(c); err != nil {
+	if err := requireUnrestrictedKey(c); err != nil {
 		return 0, err
 	}
 	d, err := s.FindDevice(ctx, c, ref)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Board.Store.Devices.Remove(ctx, d.Number); err != nil {
-		return 0, deviceTold(err)
+	if err := s.Hub.Store.Devices.Remove(ctx, d.Number); err != nil {
+		return 0, describeDeviceError(err)
 	}
 	s.Logger.InfoContext(ctx, "a device was removed", "device", d.Number, "person", c.Person, "key", c.Key)
-	s.Note(ctx, c, ActDeviceRemoved, aboutDevice(d))
+	s.RecordAdminEvent(ctx, c, EventDeviceRemoved, aboutDevice(d))
 	return d.Number, nil
 }

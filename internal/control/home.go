@@ -7,21 +7,23 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
 var (
-	sayNotForMachines = talk.Say{Zh: "这里看的是某个人自己的东西：请使用这个人的密钥。", En: "This is about what is somebody's own: use a key of that person."}
-	sayNoRoad         = talk.Say{Zh: "没有 %s 这条路，有 glasses、board、agent。", En: "There is no road %s; there are glasses, board and agent."}
+	sayNotForMachines = talk.Say{Zh: "这里看的是某个人自己的东西：请使用这个人的密钥。",
+		En: "This is about what is somebody's own: use a key of that person."}
+	sayNoGuide = talk.Say{Zh: "没有名为 %s 的向导，有 glasses、board、agent。",
+		En: "There is no guide %s; there are glasses, board and agent."}
 )
 
-// glanceRecords is how many of the last turns and calls are among what is seen at a glance.
-const glanceRecords = 5
+// maxOverviewRecords is how many of the last turns and calls the overview has.
+const maxOverviewRecords = 5
 
-// Glance is what somebody wants to know first about what is theirs.
-type Glance struct {
+// Overview is what somebody wants to know first about what is theirs.
+type Overview struct {
 	Bots []BotStatus `json:"bots"`
 	// Devices counts the caller's, and Awake those that are connected.
 	Devices int `json:"devices"`
@@ -42,13 +44,13 @@ type Glance struct {
 	Names     map[int64]string `json:"-"`     // of the bots
 }
 
-// Nothing says that there is nothing yet to be seen.
-func (g *Glance) Nothing() bool { return len(g.Bots) == 0 && g.Devices == 0 }
+// IsEmpty says that there is nothing yet to be seen.
+func (g *Overview) IsEmpty() bool { return len(g.Bots) == 0 && g.Devices == 0 }
 
-// Glance tells it. Admins too see what is their own.
-func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, err error) {
-	if s.House.Storage != nil {
-		if g.Storage = s.House.Storage(); g.Storage == "disk_low" && !c.Admin {
+// Overview tells it. Admins too see what is their own.
+func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overview, err error) {
+	if s.Instance.Storage != nil {
+		if g.Storage = s.Instance.Storage(); g.Storage == "disk_low" && !c.Admin {
 			g.Storage = ""
 		}
 	}
@@ -56,7 +58,7 @@ func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, e
 	if c.Person == "" {
 		return g, Fail(Invalid, sayNotForMachines)
 	}
-	db := s.Board.Store
+	db := s.Hub.Store
 	bots, err := s.Bots(ctx, c, struct{}{})
 	if err != nil {
 		return g, err
@@ -68,8 +70,8 @@ func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, e
 	if g.Devices, err = db.Devices.Count(ctx, c.Person); err != nil {
 		return g, err
 	}
-	for _, o := range s.Board.Outlets(c.Person) {
-		if o.Owner == c.Person && o.Held && strings.HasPrefix(o.ID, board.DeviceOutlets) {
+	for _, o := range s.Hub.Providers(c.Person) {
+		if o.Owner == c.Person && o.Held && strings.HasPrefix(o.ID, hub.DeviceProviderPrefix) {
 			g.Awake++
 		}
 	}
@@ -89,7 +91,7 @@ func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, e
 	if g.Upstreams, err = s.failing(ctx, c); err != nil {
 		return g, err
 	}
-	traces, err := db.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: c.Only}, glanceRecords)
+	traces, err := db.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: c.Only}, maxOverviewRecords)
 	if err != nil {
 		return g, err
 	}
@@ -98,7 +100,8 @@ func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, e
 		t.Question, t.Answer = "", ""
 		g.Turns[i] = TurnRow{Trace: t, BotName: g.Names[t.Bot]}
 	}
-	if g.Calls, err = db.Calls.Find(ctx, store.CallFilter{Person: c.Person, Bot: c.Only}, glanceRecords); err != nil {
+	if g.Calls, err = db.Calls.Find(ctx, store.CallFilter{Person: c.Person, Bot: c.Only},
+		maxOverviewRecords); err != nil {
 		return g, err
 	}
 	for i := range g.Calls {
@@ -116,22 +119,22 @@ func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, e
 
 // failing lists the upstreams that somebody has to look after.
 func (s *Service) failing(ctx context.Context, c Caller) ([]Upstream, error) {
-	all, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+	all, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
 	if err != nil || s.Upstream == nil {
 		return nil, err
 	}
 	out := []Upstream{}
 	for _, u := range all {
 		row := s.upstreamRow(c, u, nil, false)
-		if row.State == UpstreamFailed || row.waits() {
+		if row.State == UpstreamFailed || row.isWaiting() {
 			out = append(out, row)
 		}
 	}
 	return out, nil
 }
 
-// waits says whether the owner of the gateway that an upstream is has something to do.
-func (u *Upstream) waits() bool {
+// isWaiting reports whether the owner of the gateway that an upstream is has something to do.
+func (u *Upstream) isWaiting() bool {
 	for _, n := range u.Nodes {
 		if n.State == NodePairing || n.State == NodeApproval || n.State == UpstreamFailed {
 			return true
@@ -142,23 +145,24 @@ func (u *Upstream) waits() bool {
 
 // The roads by which somebody comes to use Patchbay.
 const (
-	RoadGlasses = "glasses"
-	RoadBoard   = "board"
-	RoadAgent   = "agent"
+	GuideGlasses = "glasses"
+	GuideBoard   = "board"
+	GuideAgent   = "agent"
 )
 
-// RoadRef names a road.
-type RoadRef struct {
-	Road string `path:"road"`
+// SetupPathRef names a path through the setup guide.
+type SetupPathRef struct {
+	Path string `path:"path"`
 }
 
-// Sign is the sign of life by which somebody knows that they have come along a road.
-type Sign struct {
+// LastActivity is the last activity on a path of the setup guide: it shows that the path was
+// completed.
+type LastActivity struct {
 	// Arrived says that there was one, and Near that there was another before it: somebody
 	// has to do a last thing.
-	Arrived bool      `json:"arrived"`
-	Near    bool      `json:"near,omitempty"`
-	At      time.Time `json:"at,omitzero"`
+	Arrived     bool      `json:"arrived"`
+	AlmostThere bool      `json:"near,omitempty"`
+	At          time.Time `json:"at,omitzero"`
 	// Kind is what it was: turn, key, device, code, bot, node.
 	Kind string `json:"kind,omitempty"`
 	// Name is the bot's, the key's, the device's or the node's.
@@ -176,58 +180,58 @@ const (
 	SignNode   = "node"   // a node, or an operator, has connected
 )
 
-// signsSince is how far back turns are looked at for a sign of life.
-const signsSince = 30 * 24 * time.Hour
+// activitySince is how far back turns are looked at for a heartbeat.
+const activitySince = 30 * 24 * time.Hour
 
-// Sign tells of the last sign of life along a road, of the caller's own.
-func (s *Service) Sign(ctx context.Context, c Caller, in RoadRef) (Sign, error) {
+// LastActivity returns the last activity on a path, of the caller's own things.
+func (s *Service) LastActivity(ctx context.Context, c Caller, in SetupPathRef) (LastActivity, error) {
 	c.Admin = false
 	if c.Person == "" || c.Only != 0 {
-		return Sign{}, Fail(Invalid, sayNotForMachines)
+		return LastActivity{}, Fail(Invalid, sayNotForMachines)
 	}
-	switch in.Road {
-	case RoadGlasses:
-		return s.glassesSign(ctx, c)
-	case RoadBoard:
-		return s.boardSign(ctx, c)
-	case RoadAgent:
-		return s.agentSign(ctx, c)
+	switch in.Path {
+	case GuideGlasses:
+		return s.glassesActivity(ctx, c)
+	case GuideBoard:
+		return s.boardActivity(ctx, c)
+	case GuideAgent:
+		return s.agentActivity(ctx, c)
 	}
-	return Sign{}, Fail(Missing, sayNoRoad, in.Road)
+	return LastActivity{}, Fail(Missing, sayNoGuide, in.Path)
 }
 
-// glassesDoor is how traces name the door of the glasses' platform.
-const glassesDoor = "lingzhu"
+// glassesChannel is how traces name the channel of the glasses' platform.
+const glassesChannel = "lingzhu"
 
-// glassesSign is the last question that came from glasses, or else the last use of a key
+// glassesActivity is the last question that came from glasses, or else the last use of a key
 // for them: whoever is not bound yet asks no bot.
-func (s *Service) glassesSign(ctx context.Context, c Caller) (Sign, error) {
-	last, err := s.Board.Store.Traces.LastThrough(ctx, c.Person, glassesDoor)
+func (s *Service) glassesActivity(ctx context.Context, c Caller) (LastActivity, error) {
+	last, err := s.Hub.Store.Traces.LastOnChannel(ctx, c.Person, glassesChannel)
 	if err == nil {
-		return s.turnSign(ctx, last)
+		return s.turnActivity(ctx, last)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
-		return Sign{}, err
+		return LastActivity{}, err
 	}
-	keys, err := s.Board.Store.Keys.ByPerson(ctx, c.Person)
+	keys, err := s.Hub.Store.Keys.ByPerson(ctx, c.Person)
 	if err != nil {
-		return Sign{}, err
+		return LastActivity{}, err
 	}
-	var out Sign
+	var out LastActivity
 	for _, k := range keys {
 		for _, scope := range k.Scopes {
 			if scope == account.ScopeLingzhu && k.Used.After(out.At) {
-				out = Sign{Near: true, At: k.Used, Kind: SignKey, Name: k.Name}
+				out = LastActivity{AlmostThere: true, At: k.Used, Kind: SignKey, Name: k.Name}
 			}
 		}
 	}
 	return out, nil
 }
 
-// turnSign is a turn as a sign of life.
-func (s *Service) turnSign(ctx context.Context, t store.Trace) (Sign, error) {
-	out := Sign{Arrived: true, At: t.At, Kind: SignTurn, Bot: t.Bot}
-	b, err := s.Board.Store.Bots.ByNumber(ctx, t.Bot)
+// turnActivity is a turn as a heartbeat.
+func (s *Service) turnActivity(ctx context.Context, t store.Trace) (LastActivity, error) {
+	out := LastActivity{Arrived: true, At: t.At, Kind: SignTurn, Bot: t.Bot}
+	b, err := s.Hub.Store.Bots.ByNumber(ctx, t.Bot)
 	if errors.Is(err, store.ErrNotFound) {
 		return out, nil // it was removed
 	}
@@ -235,59 +239,60 @@ func (s *Service) turnSign(ctx context.Context, t store.Trace) (Sign, error) {
 	return out, err
 }
 
-// boardSign is the caller's device that was seen last, or else that some device shows a
+// boardActivity is the caller's device that was seen last, or else that some device shows a
 // code.
-func (s *Service) boardSign(ctx context.Context, c Caller) (Sign, error) {
-	waiting, err := s.Board.Store.Devices.Waiting(ctx, time.Now())
+func (s *Service) boardActivity(ctx context.Context, c Caller) (LastActivity, error) {
+	waiting, err := s.Hub.Store.Devices.Waiting(ctx, time.Now())
 	if err != nil {
-		return Sign{}, err
+		return LastActivity{}, err
 	}
-	d, err := s.Board.Store.Devices.Latest(ctx, c.Person)
+	d, err := s.Hub.Store.Devices.Latest(ctx, c.Person)
 	switch {
 	case err == nil:
-		return Sign{Arrived: true, At: d.Seen, Kind: SignDevice, Name: d.Name}, nil
+		return LastActivity{Arrived: true, At: d.Seen, Kind: SignDevice, Name: d.Name}, nil
 	case !errors.Is(err, store.ErrNotFound):
-		return Sign{}, err
+		return LastActivity{}, err
 	case len(waiting) > 0:
-		return Sign{Near: true, At: waiting[0].Seen, Kind: SignCode}, nil
+		return LastActivity{AlmostThere: true, At: waiting[0].Seen, Kind: SignCode}, nil
 	}
-	return Sign{}, nil
+	return LastActivity{}, nil
 }
 
-// agentSign is the last of what agents do: a bot connects, a model answers, a node comes.
-func (s *Service) agentSign(ctx context.Context, c Caller) (Sign, error) {
-	var out Sign
+// agentActivity is the last of what agents do: a bot connects, a model answers, a node comes.
+func (s *Service) agentActivity(ctx context.Context, c Caller) (LastActivity, error) {
+	var out LastActivity
 	bots, err := s.Bots(ctx, c, struct{}{})
 	if err != nil {
 		return out, err
 	}
 	for _, b := range bots.Bots {
 		at := b.Heard()
-		if at.IsZero() && b.Online && s.Board.Registry.Connects(b.Kind) {
+		if at.IsZero() && b.Online && s.Hub.Registry.IsInbound(b.Kind) {
 			at = time.Now() // nobody has written it down yet
 		}
 		if at.After(out.At) {
-			out = Sign{Arrived: true, At: at, Kind: SignBot, Name: b.Name, Bot: b.Number}
+			out = LastActivity{Arrived: true, At: at, Kind: SignBot, Name: b.Name, Bot: b.Number}
 		}
 		if b.Kind != "openai" && b.Kind != "openclaw" {
 			continue
 		}
-		list, err := s.Board.Store.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: b.Number, Outcome: "done", From: time.Now().Add(-signsSince)}, 1)
+		list, err := s.Hub.Store.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: b.Number,
+			Outcome: "done", From: time.Now().Add(-activitySince)}, 1)
 		if err != nil {
 			return out, err
 		}
 		if len(list) > 0 && list[0].At.After(out.At) {
-			out = Sign{Arrived: true, At: list[0].At, Kind: SignTurn, Name: b.Name, Bot: b.Number}
+			out = LastActivity{Arrived: true, At: list[0].At, Kind: SignTurn, Name: b.Name, Bot: b.Number}
 		}
 	}
-	peers, err := s.Board.Store.Peers.ByOwner(ctx, c.Person, "", signPeers)
+	peers, err := s.Hub.Store.Peers.ByOwner(ctx, c.Person, "", maxActivityPeers)
 	for _, p := range peers {
 		if p.Connected.After(out.At) {
-			out = Sign{Arrived: true, At: p.Connected, Kind: SignNode, Name: p.Name}
+			out = LastActivity{Arrived: true, At: p.Connected, Kind: SignNode, Name: p.Name}
 		}
 	}
 	return out, err
 }
 
-// signPeers bounds how many nodes are looked at for a sign of life.
-const signPeers = 50
+// maxActivityPeers bounds how many nodes are looked at for a heartbeat.
+const maxActivityPeers = 50

@@ -8,24 +8,29 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
 var (
-	sayNoKey        = talk.Say{Zh: "没有这个密钥。", En: "There is no such key."}
-	sayKeyName      = talk.Say{Zh: "名称要有 1 到 60 个字符，不能有控制字符。", En: "A name has 1 to 60 characters, without control characters."}
-	sayKeyScope     = talk.Say{Zh: "至少选一个用途：%s。", En: "Choose at least one of what a key is good for: %s."}
-	sayNoScope      = talk.Say{Zh: "没有用途叫 %q，只有 %s。", En: "Nothing that a key is good for is called %q; there are %s."}
-	sayKeyAdmin     = talk.Say{Zh: "只有管理这台服务器的人可以创建用途为 admin 的密钥。", En: "Keys with scope admin are for whoever runs the installation."}
-	sayKeyExpires   = talk.Say{Zh: "有效期要在以后，最长十年。", En: "A key expires in the future, within ten years."}
-	sayKeyBot       = talk.Say{Zh: "没有这个机器人。", En: "There is no such bot."}
-	sayKeyRule      = talk.Say{Zh: "“%s” 不是工具名：工具名有 1 到 64 个字母、数字、_ 和 -，* 代表任意文字。", En: "“%s” is no name of a tool: names have 1 to 64 letters, digits, _ and -, and * stands for any text."}
+	sayNoKey   = talk.Say{Zh: "没有这个密钥。", En: "There is no such key."}
+	sayKeyName = talk.Say{Zh: "名称要有 1 到 60 个字符，不能有控制字符。",
+		En: "A name has 1 to 60 characters, without control characters."}
+	sayKeyScope = talk.Say{Zh: "至少选一个用途：%s。", En: "Choose at least one of what a key is good for: %s."}
+	sayNoScope  = talk.Say{Zh: "没有用途叫 %q，只有 %s。", En: "Nothing that a key is good for is called %q; there are %s."}
+	sayKeyAdmin = talk.Say{Zh: "只有管理这台服务器的人可以创建用途为 admin 的密钥。",
+		En: "Keys with scope admin are for whoever runs the installation."}
+	sayKeyExpires = talk.Say{Zh: "有效期要在以后，最长十年。", En: "A key expires in the future, within ten years."}
+	sayKeyBot     = talk.Say{Zh: "没有这个机器人。", En: "There is no such bot."}
+	sayKeyRule    = talk.Say{Zh: "“%s” 不是工具名：工具名有 1 到 64 个字母、数字、_ 和 -，* 代表任意文字。",
+		En: "“%s” is no name of a tool: names have 1 to 64 letters, digits, _ and -, and * stands for any text."}
 	sayKeyRules     = talk.Say{Zh: "每种规则最多 200 条。", En: "There may be 200 rules of each kind."}
 	sayKeyRate      = talk.Say{Zh: "每分钟次数从 0 到 1000000。", En: "A rate is 0 to 1000000 calls a minute."}
-	sayKeyIsRevoked = talk.Say{Zh: "这个密钥已吊销，规则不能再改。", En: "The key is revoked, so its rules cannot be changed any more."}
-	sayTooManyKeys  = talk.Say{Zh: "密钥太多了，最多 %d 个，请先吊销一些。", En: "There are too many keys; revoke some, %d are the most."}
+	sayKeyIsRevoked = talk.Say{Zh: "这个密钥已吊销，规则不能再改。",
+		En: "The key is revoked, so its rules cannot be changed any more."}
+	sayTooManyKeys = talk.Say{Zh: "密钥太多了，最多 %d 个，请先吊销一些。",
+		En: "There are too many keys; revoke some, %d are the most."}
 )
 
 const (
@@ -41,13 +46,13 @@ const (
 // KeyRow is a key with what can be read about it. The secret is not kept.
 type KeyRow struct {
 	store.Key
-	Rules      board.Rules `json:"rules,omitzero"`
-	PersonName string      `json:"person_name,omitempty"`
-	BotName    string      `json:"bot_name,omitempty"`
+	Rules      hub.Rules `json:"rules,omitzero"`
+	PersonName string    `json:"person_name,omitempty"`
+	BotName    string    `json:"bot_name,omitempty"`
 }
 
-// Good says whether the key opens anything still.
-func (k *KeyRow) Good() bool {
+// IsValid reports whether the key opens anything still.
+func (k *KeyRow) IsValid() bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || k.Expires.After(time.Now()))
 }
 
@@ -68,13 +73,13 @@ func (s *Service) Keys(ctx context.Context, c Caller, in KeyQuery) (KeyList, err
 	}
 	whose := c.Owner()
 	if in.User != "" {
-		p, err := s.onePerson(ctx, c, in.User)
+		p, err := s.singlePerson(ctx, c, in.User)
 		if err != nil {
 			return KeyList{}, err
 		}
 		whose = p.ID
 	}
-	list, err := s.Board.Store.Keys.ByPerson(ctx, whose)
+	list, err := s.Hub.Store.Keys.ByPerson(ctx, whose)
 	if err != nil {
 		return KeyList{}, err
 	}
@@ -89,14 +94,14 @@ func (s *Service) keyRows(ctx context.Context, whose string, list []store.Key) (
 	if err != nil {
 		return nil, err
 	}
-	bots, err := botNames(ctx, s.Board.Store, whose)
+	bots, err := botNames(ctx, s.Hub.Store, whose)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]KeyRow, len(list))
 	for i, k := range list {
 		rows[i] = KeyRow{Key: k, PersonName: people[k.Person], BotName: bots[k.Bot]}
-		if rows[i].Rules, err = board.ParseRules(k.Rules); err != nil {
+		if rows[i].Rules, err = hub.ParseRules(k.Rules); err != nil {
 			return nil, err
 		}
 	}
@@ -113,7 +118,7 @@ func (s *Service) Key(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) 
 	if c.Only != 0 {
 		return KeyRow{}, Fail(Refused, sayWholeKey)
 	}
-	k, err := s.Board.Store.Keys.ByID(ctx, in.Key)
+	k, err := s.Hub.Store.Keys.ByID(ctx, in.Key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && c.Owner() != "" && k.Person != c.Owner() {
 		return KeyRow{}, Fail(Missing, sayNoKey)
 	}
@@ -129,55 +134,55 @@ func (s *Service) Key(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) 
 
 // NewKey says what key is wanted.
 type NewKey struct {
-	User   string      `json:"user,omitempty"` // for whom an admin makes it
-	Name   string      `json:"name"`
-	Scopes []string    `json:"scopes"`
-	Bot    int64       `json:"bot,omitempty"`    // the only bot that it opens
-	Days   int         `json:"days,omitempty"`   // for how long it is good; 0: for ever
-	Expire time.Time   `json:"expires,omitzero"` // the same, as a time
-	Rules  board.Rules `json:"rules,omitzero"`   // which tools it may call
+	User   string    `json:"user,omitempty"` // for whom an admin makes it
+	Name   string    `json:"name"`
+	Scopes []string  `json:"scopes"`
+	Bot    int64     `json:"bot,omitempty"`    // the only bot that it opens
+	Days   int       `json:"days,omitempty"`   // for how long it is good; 0: for ever
+	Expire time.Time `json:"expires,omitzero"` // the same, as a time
+	Rules  hub.Rules `json:"rules,omitzero"`   // which tools it may call
 }
 
-// MadeKey is a new key with its secret, which is told this once.
-type MadeKey struct {
+// CreatedKey is a new key with its secret, which is told this once.
+type CreatedKey struct {
 	KeyRow
 	Secret string `json:"key"`
 }
 
 // AddKey makes a key. One for everybody's things is made by those who run the
 // installation alone, and by a key only if that is one. What is made by a key ends with it.
-func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (MadeKey, error) {
-	if err := makesKeys(c); err != nil {
-		return MadeKey{}, err
+func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (CreatedKey, error) {
+	if err := checkMakesKeys(c); err != nil {
+		return CreatedKey{}, err
 	}
-	owner, err := s.onePerson(ctx, c, in.User)
+	owner, err := s.singlePerson(ctx, c, in.User)
 	if err != nil {
-		return MadeKey{}, err
+		return CreatedKey{}, err
 	}
 	want := account.NewKey{Person: owner.ID, Name: strings.TrimSpace(in.Name), Scopes: in.Scopes, Bot: in.Bot}
-	if want.Expires, err = keyLife(in); err != nil {
-		return MadeKey{}, err
+	if want.Expires, err = parseKeyLifetime(in); err != nil {
+		return CreatedKey{}, err
 	}
 	if err := inherit(c, &want); err != nil {
-		return MadeKey{}, err
+		return CreatedKey{}, err
 	}
 	if err := s.checkKey(ctx, c, owner, &want, in.Rules); err != nil {
-		return MadeKey{}, err
+		return CreatedKey{}, err
 	}
 	k, secret, err := s.Accounts.AddKey(ctx, want)
 	if err != nil {
-		return MadeKey{}, err
+		return CreatedKey{}, err
 	}
-	s.Note(ctx, c, ActKeyMade, AboutKey(k, c.Person, owner.Name))
+	s.RecordAdminEvent(ctx, c, EventKeyMade, AboutKey(k, c.Person, owner.Name))
 	rows, err := s.keyRows(ctx, k.Person, []store.Key{k})
 	if err != nil {
-		return MadeKey{}, err
+		return CreatedKey{}, err
 	}
-	return MadeKey{rows[0], secret}, nil
+	return CreatedKey{rows[0], secret}, nil
 }
 
-// keyLife is how long a new key is good; 0: for ever.
-func keyLife(in NewKey) (time.Duration, error) {
+// parseKeyLifetime is how long a new key is good; 0: for ever.
+func parseKeyLifetime(in NewKey) (time.Duration, error) {
 	life := time.Duration(in.Days) * 24 * time.Hour
 	if !in.Expire.IsZero() {
 		life = time.Until(in.Expire)
@@ -191,7 +196,8 @@ func keyLife(in NewKey) (time.Duration, error) {
 }
 
 // checkKey looks whether a key can be made so, and fills its rules in.
-func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, want *account.NewKey, rules board.Rules) error {
+func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, want *account.NewKey,
+	rules hub.Rules) error {
 	if account.CheckName(want.Name) != nil {
 		return Fail(Invalid, sayKeyName)
 	}
@@ -206,7 +212,7 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 		}
 	}
 	if slices.Contains(want.Scopes, account.ScopeAdmin) {
-		runs, err := s.runsHouse(ctx, c)
+		runs, err := s.canSeeMachine(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -215,7 +221,7 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 		}
 	}
 	if want.Bot != 0 {
-		b, err := s.Board.Store.Bots.ByNumber(ctx, want.Bot)
+		b, err := s.Hub.Store.Bots.ByNumber(ctx, want.Bot)
 		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
 			return Fail(Invalid, sayKeyBot)
 		} else if err != nil {
@@ -226,7 +232,7 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 		return err
 	}
 	want.Rules = rules.String()
-	have, err := s.Board.Store.Keys.ByPerson(ctx, owner.ID)
+	have, err := s.Hub.Store.Keys.ByPerson(ctx, owner.ID)
 	if err != nil {
 		return err
 	}
@@ -243,10 +249,10 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 }
 
 // checkRules finds rules that cannot be.
-func checkRules(r *board.Rules) error {
+func checkRules(r *hub.Rules) error {
 	for _, list := range [][]string{r.Allow, r.Deny, r.Dangerous} {
 		for _, pattern := range list {
-			if board.CheckPattern(pattern) != nil {
+			if hub.CheckPattern(pattern) != nil {
 				return Fail(Invalid, sayKeyRule, pattern)
 			}
 		}
@@ -262,13 +268,13 @@ func checkRules(r *board.Rules) error {
 
 // KeyChange replaces the rules of a key.
 type KeyChange struct {
-	Key   string      `path:"key" json:"-"`
-	Rules board.Rules `json:"rules"` // all of them; none: it may call all tools that its person may
+	Key   string    `path:"key" json:"-"`
+	Rules hub.Rules `json:"rules"` // all of them; none: it may call all tools that its person may
 }
 
 // ChangeKey gives a key other rules.
 func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow, error) {
-	if err := makesKeys(c); err != nil {
+	if err := checkMakesKeys(c); err != nil {
 		return KeyRow{}, err
 	}
 	k, err := s.Key(ctx, c, KeyRef{in.Key})
@@ -278,37 +284,37 @@ func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow
 	if !k.Revoked.IsZero() {
 		return KeyRow{}, Fail(Conflict, sayKeyIsRevoked)
 	}
-	if err := s.aboveKey(ctx, c, k); err != nil {
+	if err := s.checkKeyWidening(ctx, c, k); err != nil {
 		return KeyRow{}, err
 	}
 	if err := checkRules(&in.Rules); err != nil {
 		return KeyRow{}, err
 	}
-	if err := s.Board.Store.Keys.SetRules(ctx, k.ID, in.Rules.String()); err != nil {
+	if err := s.Hub.Store.Keys.SetRules(ctx, k.ID, in.Rules.String()); err != nil {
 		return KeyRow{}, err
 	}
-	s.Note(ctx, c, ActKeyRules, AboutKey(k.Key, c.Person, k.PersonName))
+	s.RecordAdminEvent(ctx, c, EventKeyRules, AboutKey(k.Key, c.Person, k.PersonName))
 	k.Rules = in.Rules
 	return k, nil
 }
 
-// aboveKey refuses keys for less than the key that is to be changed: with the rules
+// checkKeyWidening refuses keys for less than the key that is to be changed: with the rules
 // gone it may do more than they.
-func (s *Service) aboveKey(ctx context.Context, c Caller, k KeyRow) error {
+func (s *Service) checkKeyWidening(ctx context.Context, c Caller, k KeyRow) error {
 	if !slices.Contains(k.Scopes, account.ScopeAdmin) {
 		return nil
 	}
-	runs, err := s.runsHouse(ctx, c)
+	runs, err := s.canSeeMachine(ctx, c)
 	if err == nil && !runs {
 		err = Fail(Refused, sayKeyAdmin)
 	}
 	return err
 }
 
-// RevokeKey ends a key for good, with those that were made by it. Whoever uses it is refused from its next use on, at the
-// doors for programs within a second.
+// RevokeKey ends a key for good, with those that were made by it. Whoever uses it is refused from
+// its next use on, at the MCP endpoints within a second.
 func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) {
-	if err := wide(c); err != nil {
+	if err := requireUnrestrictedKey(c); err != nil {
 		return KeyRow{}, err
 	}
 	k, err := s.Key(ctx, c, in)
@@ -322,14 +328,14 @@ func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, e
 // revoke ends a key, if it has not ended yet.
 func (s *Service) revoke(ctx context.Context, c Caller, k *KeyRow) error {
 	now := time.Now()
-	if err := s.Board.Store.Keys.Revoke(ctx, k.ID, now); errors.Is(err, store.ErrNotFound) {
+	if err := s.Hub.Store.Keys.Revoke(ctx, k.ID, now); errors.Is(err, store.ErrNotFound) {
 		return Fail(Missing, sayNoKey) // its person has just been removed
 	} else if err != nil {
 		return err
 	}
 	if k.Revoked.IsZero() {
 		k.Revoked = now
-		s.Note(ctx, c, ActKeyRevoked, AboutKey(k.Key, c.Person, k.PersonName))
+		s.RecordAdminEvent(ctx, c, EventKeyRevoked, AboutKey(k.Key, c.Person, k.PersonName))
 	}
 	return nil
 }

@@ -6,23 +6,28 @@ import (
 	"errors"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
 var (
-	sayNoPoint      = talk.Say{Zh: "没有这个知识点，或者它已在回收站里。", En: "There is no such point, or it is in the trash."}
-	sayNoPlan       = talk.Say{Zh: "这个知识点不在复习计划里。", En: "This point is not among those that are reviewed."}
-	sayNoDeck       = talk.Say{Zh: "没有这个牌组。", En: "There is no such deck."}
-	sayDeckThere    = talk.Say{Zh: "已经有牌组“%s”。", En: "There is a deck “%s” already."}
-	sayNoTag        = talk.Say{Zh: "没有知识点带有这个标签。", En: "No point has this tag."}
-	sayTagThere     = talk.Say{Zh: "已经有知识点带有标签“%s”（%d 个）。两个标签会合为一个，以后分不开；用 merge 表示就是要这样。", En: "There are points with the tag “%s” already (%d). The two tags would become one, and could not be told apart again; say merge if that is meant."}
-	sayReviewed     = talk.Say{Zh: "这次复习已经做过了，可能是在别的设备上。这个知识点下次是 %s。", En: "This review was done already, perhaps on another device. The point is due again on %s."}
-	sayNotDue       = talk.Say{Zh: "这个知识点还没有到期，下次是 %s。用 early 可以提前复习。", En: "This point is not due yet; it comes again on %s. With early it is reviewed now."}
-	sayLearnWhose   = talk.Say{Zh: "知识点属于某个人：请用那个人的密钥。", En: "Knowledge points belong to a person: they need a key of that person's."}
-	sayLearnOnly    = talk.Say{Zh: "这个密钥只用于一个机器人，不能用于知识点。", En: "This key is for one bot alone, and not for knowledge points."}
+	sayNoPoint   = talk.Say{Zh: "没有这个知识点，或者它已在回收站里。", En: "There is no such point, or it is in the trash."}
+	sayNoPlan    = talk.Say{Zh: "这个知识点不在复习计划里。", En: "This point is not among those that are reviewed."}
+	sayNoDeck    = talk.Say{Zh: "没有这个牌组。", En: "There is no such deck."}
+	sayDeckThere = talk.Say{Zh: "已经有牌组“%s”。", En: "There is a deck “%s” already."}
+	sayNoTag     = talk.Say{Zh: "没有知识点带有这个标签。", En: "No point has this tag."}
+	sayTagThere  = talk.Say{Zh: "已经有知识点带有标签“%s”（%d 个）。两个标签会合为一个，以后分不开；用 merge 表示就是要这样。",
+		En: "There are points with the tag “%s” already (%d). The two tags would become one, and could not be told apart again; say merge if that is meant."}
+	sayReviewed = talk.Say{Zh: "这次复习已经做过了，可能是在别的设备上。这个知识点下次是 %s。",
+		En: "This review was done already, perhaps on another device. The point is due again on %s."}
+	sayNotDue = talk.Say{Zh: "这个知识点还没有到期，下次是 %s。用 early 可以提前复习。",
+		En: "This point is not due yet; it comes again on %s. With early it is reviewed now."}
+	sayLearnWhose = talk.Say{Zh: "知识点属于某个人：请用那个人的密钥。",
+		En: "Knowledge points belong to a person: they need a key of that person's."}
+	sayLearnOnly = talk.Say{Zh: "这个密钥只用于一个机器人，不能用于知识点。",
+		En: "This key is for one bot alone, and not for knowledge points."}
 	sayLearnRule    = talk.Say{Zh: "规则不允许这个密钥做 %s 做的事。", En: "The rules do not allow this key what %s does."}
 	sayLearnTooMany = talk.Say{Zh: "调用太频繁，请过一分钟再试。", En: "Too many calls; wait a minute and call again."}
 )
@@ -38,9 +43,10 @@ type Learning struct {
 func (s *Service) Learning() *Learning { return &Learning{s, s.Points} }
 
 // by is a caller as the audit trail knows it.
-func (c Caller) by() board.Access {
-	return board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: c.Person, Address: c.Address, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: c.Program, Program: c.Agent, Lang: string(c.Lang),
+func (c Caller) by() hub.Access {
+	return hub.Access{Rules: c.Rules, Caller: tool.Caller{
+		Person: c.Person, Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound, Channel: c.Program,
+		Program: c.Agent, Lang: string(c.Lang),
 	}}
 }
 
@@ -55,12 +61,12 @@ func (p *Learning) person(c Caller, name string) (string, error) {
 	case c.Key == "":
 		return c.Person, nil
 	}
-	err := p.s.Board.Admit(c.by(), name)
+	err := p.s.Hub.AuthorizeTool(c.by(), name)
 	if err == nil {
 		return c.Person, nil
 	}
 	switch tool.AsError(err).Code {
-	case tool.TooMany:
+	case tool.RateLimited:
 		return "", Fail(TooMany, sayLearnTooMany)
 	case tool.Denied, tool.Unknown:
 		return "", Fail(Refused, sayLearnRule, name)
@@ -77,10 +83,10 @@ func (p *Learning) learner(ctx context.Context, c Caller, name string) (*learn.L
 	return p.points.Learner(ctx, person)
 }
 
-// Learnt does something with the caller's knowledge points that changes them, and writes
+// RecordLearnChange does something with the caller's knowledge points that changes them, and writes
 // it into the audit trail as a call of the tool of that name, with the arguments that the
 // tool would have had. Its error is that of do.
-func (s *Service) Learnt(c Caller, name string, args any, do func() error) error {
+func (s *Service) RecordLearnChange(c Caller, name string, args any, do func() error) error {
 	began := time.Now()
 	err := do()
 	text, bad := json.Marshal(args)
@@ -92,7 +98,7 @@ func (s *Service) Learnt(c Caller, name string, args any, do func() error) error
 	if e := AsError(LearnError(err)); e != nil {
 		switch e.Reason {
 		case Missing, Conflict: // as the tools answer it
-			res, failed = tool.Trouble(e.Error()), nil
+			res, failed = tool.ErrorResult(e.Error()), nil
 		default:
 			failed = tool.Fail(tool.BadArgs, e.Error(), nil)
 		}
@@ -101,13 +107,13 @@ func (s *Service) Learnt(c Caller, name string, args any, do func() error) error
 	} else if err != nil {
 		failed = tool.Fail(tool.Failed, "The knowledge points could not be changed.", err)
 	}
-	s.Board.Note(c.by(), learn.Outlet(), name, text, res, failed, began)
+	s.Hub.RecordCall(c.by(), learn.ProviderRef(), name, text, res, failed, began)
 	return err
 }
 
-// did is [Service.Learnt], with its error in words.
-func (p *Learning) did(c Caller, name string, args any, do func() error) error {
-	return LearnError(p.s.Learnt(c, name, args, do))
+// recordChange is [Service.Learnt], with its error in words.
+func (p *Learning) recordChange(c Caller, name string, args any, do func() error) error {
+	return LearnError(p.s.RecordLearnChange(c, name, args, do))
 }
 
 // LearnError puts an error of Learn into words for people, if it is theirs to mend.
@@ -115,13 +121,13 @@ func LearnError(err error) error {
 	if bad, ok := errors.AsType[*learn.Invalid](err); ok {
 		return &Error{Reason: Invalid, Say: bad.Say, Args: bad.Args}
 	}
-	if done, ok := errors.AsType[*learn.Reviewed](err); ok {
+	if done, ok := errors.AsType[*learn.AlreadyReviewedError](err); ok {
 		return Fail(Conflict, sayReviewed, learn.DueText(&done.Entry.Point))
 	}
-	if early, ok := errors.AsType[*learn.NotDue](err); ok {
+	if early, ok := errors.AsType[*learn.NotDueError](err); ok {
 		return Fail(Conflict, sayNotDue, learn.DueText(&early.Entry.Point))
 	}
-	if there, ok := errors.AsType[*learn.TagThere](err); ok {
+	if there, ok := errors.AsType[*learn.TagExistsError](err); ok {
 		return Fail(Conflict, sayTagThere, there.Tag, there.Points)
 	}
 	switch {
@@ -129,7 +135,7 @@ func LearnError(err error) error {
 		return Fail(Missing, sayNoPoint)
 	case errors.Is(err, learn.ErrNoPlan):
 		return Fail(Conflict, sayNoPlan)
-	case errors.Is(err, learn.ErrNoTag):
+	case errors.Is(err, learn.ErrTagNotFound):
 		return Fail(Missing, sayNoTag)
 	}
 	return err
@@ -138,8 +144,8 @@ func LearnError(err error) error {
 // learnTime is how long changes may take that concern every point of a deck or a tag.
 const learnTime = 10 * time.Minute
 
-// toTheEnd lets what is begun be finished, whoever leaves meanwhile.
-func toTheEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+// detached lets what is begun be finished, whoever leaves meanwhile.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), learnTime)
 }
 

@@ -33,7 +33,7 @@ type LearnDecks struct {
 }
 
 // Decks lists the decks.
-func (p *Learning) Decks(ctx context.Context, c Caller, _ None) (out LearnDecks, err error) {
+func (p *Learning) Decks(ctx context.Context, c Caller, _ Empty) (out LearnDecks, err error) {
 	person, err := p.person(c, "list_decks")
 	if err != nil {
 		return out, err
@@ -101,7 +101,7 @@ func (p *Learning) AddDeck(ctx context.Context, c Caller, in NewLearnDeck) (Lear
 		return LearnDeck{}, Fail(Conflict, sayDeckThere, in.Name)
 	}
 	var d store.Deck
-	err = p.did(c, "save_deck", LearnDeckArgs{Name: in.Name, Settings: in.Settings}, func() (err error) {
+	err = p.recordChange(c, "save_deck", LearnDeckArgs{Name: in.Name, Settings: in.Settings}, func() (err error) {
 		d, err = p.points.SaveDeck(ctx, l.Person, learn.DeckEdit{Name: in.Name, Settings: in.Settings}, nil)
 		return err
 	})
@@ -132,10 +132,11 @@ func (p *Learning) ChangeDeck(ctx context.Context, c Caller, in LearnDeckChange)
 	if other, taken := l.DeckID(in.Name); in.Name != "" && taken && other != id {
 		return LearnDeck{}, Fail(Conflict, sayDeckThere, in.Name)
 	}
-	ctx, cancel := toTheEnd(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
-	err = p.did(c, "save_deck", LearnDeckArgs{l.DeckName(id), in.Name, in.Settings}, func() error {
-		_, err := p.points.SaveDeck(ctx, l.Person, learn.DeckEdit{Name: in.Deck, NewName: in.Name, Settings: in.Settings}, nil)
+	err = p.recordChange(c, "save_deck", LearnDeckArgs{l.DeckName(id), in.Name, in.Settings}, func() error {
+		_, err := p.points.SaveDeck(ctx, l.Person, learn.DeckEdit{Name: in.Deck, NewName: in.Name,
+			Settings: in.Settings}, nil)
 		return err
 	})
 	if err != nil {
@@ -154,14 +155,15 @@ func (p *Learning) RemoveDeck(ctx context.Context, c Caller, in LearnDeckRef) (D
 	if !known {
 		return Done{}, Fail(Missing, sayNoDeck)
 	}
-	ctx, cancel := toTheEnd(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
-	err = p.did(c, "delete_deck", LearnDeckArgs{Name: l.DeckName(id)}, func() error { return p.points.RemoveDeck(ctx, l.Person, in.Deck) })
+	err = p.recordChange(c, "delete_deck", LearnDeckArgs{Name: l.DeckName(id)},
+		func() error { return p.points.RemoveDeck(ctx, l.Person, in.Deck) })
 	return Done{err == nil}, err
 }
 
-// LearnTagsWanted says which tags are wanted.
-type LearnTagsWanted struct {
+// LearnTagsQuery says which tags are wanted.
+type LearnTagsQuery struct {
 	After string `query:"after"` // the next of the page before
 	Limit int    `query:"limit"`
 }
@@ -173,7 +175,7 @@ type LearnTags struct {
 }
 
 // Tags lists the tags.
-func (p *Learning) Tags(ctx context.Context, c Caller, in LearnTagsWanted) (out LearnTags, err error) {
+func (p *Learning) Tags(ctx context.Context, c Caller, in LearnTagsQuery) (out LearnTags, err error) {
 	person, err := p.person(c, "list_tags")
 	if err != nil {
 		return out, err
@@ -217,9 +219,9 @@ func (p *Learning) RenameTag(ctx context.Context, c Caller, in LearnTagRename) (
 	if err != nil {
 		return out, err
 	}
-	ctx, cancel := toTheEnd(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
-	err = p.did(c, LearnRenameTag, LearnTagArgs(in), func() (err error) {
+	err = p.recordChange(c, LearnRenameTag, LearnTagArgs(in), func() (err error) {
 		out.Tag, out.Points, err = p.points.RenameTag(ctx, person, in.Tag, in.Name, in.Merge, nil)
 		return err
 	})
@@ -232,8 +234,8 @@ const (
 	LearnImport    = "import"
 )
 
-// LearnStatsWanted says how far statistics go.
-type LearnStatsWanted struct {
+// LearnStatsQuery says how far statistics go.
+type LearnStatsQuery struct {
 	Days int `query:"days"`         // of the forecast; 14 if it is not given
 	Back int `query:"history_days"` // of the history
 	Week int `query:"weeks"`        // of what was remembered
@@ -265,7 +267,7 @@ const (
 )
 
 // Stats counts.
-func (p *Learning) Stats(ctx context.Context, c Caller, in LearnStatsWanted) (out LearnStats, err error) {
+func (p *Learning) Stats(ctx context.Context, c Caller, in LearnStatsQuery) (out LearnStats, err error) {
 	person, err := p.person(c, "learning_stats")
 	if err != nil {
 		return out, err
@@ -309,11 +311,12 @@ type LearnSettings struct {
 
 func learnSettings(l *learn.Learner) LearnSettings {
 	start := int(l.Calendar.Start.Minutes())
-	return LearnSettings{l.Profile, l.Calendar.Zone.String(), fmt.Sprintf("%02d:%02d", start/60, start%60), l.Today, l.Settings("")}
+	return LearnSettings{l.Profile, l.Calendar.Zone.String(), fmt.Sprintf("%02d:%02d", start/60, start%60), l.Today,
+		l.Settings("")}
 }
 
 // Settings shows what a person decided.
-func (p *Learning) Settings(ctx context.Context, c Caller, _ None) (LearnSettings, error) {
+func (p *Learning) Settings(ctx context.Context, c Caller, _ Empty) (LearnSettings, error) {
 	l, err := p.learner(ctx, c, "get_learning_settings")
 	if err != nil {
 		return LearnSettings{}, err
@@ -342,10 +345,10 @@ func (p *Learning) ChangeSettings(ctx context.Context, c Caller, in LearnSetting
 	if err != nil {
 		return LearnSettings{}, err
 	}
-	ctx, cancel := toTheEnd(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	var l *learn.Learner
-	err = p.did(c, "update_learning_settings", in, func() (err error) {
+	err = p.recordChange(c, "update_learning_settings", in, func() (err error) {
 		l, err = p.points.SaveProfile(ctx, person, changes, nil)
 		return err
 	})

@@ -43,8 +43,10 @@ type LearnPoint struct {
 
 func learnPoint(l *learn.Learner, p *store.Point) LearnPoint {
 	out := LearnPoint{
-		ID: p.ID, Question: p.Question, Answer: p.Answer, Deck: l.DeckName(p.Deck), Tags: p.Tags, State: learn.StateName(p), Due: learn.DueText(p),
-		InPlan: p.InPlan, Suspended: p.Suspended, Draft: p.Draft, Created: p.Created, Updated: p.Updated, Deleted: p.Deleted,
+		ID: p.ID, Question: p.Question, Answer: p.Answer, Deck: l.DeckName(p.Deck), Tags: p.Tags,
+		State: learn.StateName(p), Due: learn.DueText(p),
+		InPlan: p.InPlan, Suspended: p.Suspended, Draft: p.Draft, Created: p.Created, Updated: p.Updated,
+		Deleted: p.Deleted,
 	}
 	if out.Tags == nil {
 		out.Tags = []string{}
@@ -75,8 +77,8 @@ func pointDetail(l *learn.Learner, e *learn.Entry) LearnPointDetail {
 	return out
 }
 
-// LearnPointsWanted says which points are wanted.
-type LearnPointsWanted struct {
+// LearnPointsQuery says which points are wanted.
+type LearnPointsQuery struct {
 	Query string `query:"query"` // what they say; the best come first then, 40 at most
 	Deck  string `query:"deck"`  // name or id; "default" is the one that everybody has
 	Tag   string `query:"tag"`
@@ -104,12 +106,12 @@ func pointsLimit(n int) (int, error) {
 }
 
 // Points lists points, newest first or as they wait, or searches them.
-func (p *Learning) Points(ctx context.Context, c Caller, in LearnPointsWanted) (out LearnPoints, err error) {
+func (p *Learning) Points(ctx context.Context, c Caller, in LearnPointsQuery) (out LearnPoints, err error) {
 	l, err := p.learner(ctx, c, "list_knowledge_points")
 	if err != nil {
 		return out, err
 	}
-	w := learn.Wanted{Query: in.Query, Tag: in.Tag, State: in.State, After: in.After}
+	w := learn.PointQuery{Query: in.Query, Tag: in.Tag, State: in.State, After: in.After}
 	if w.Limit, err = pointsLimit(in.Limit); err != nil {
 		return out, err
 	}
@@ -118,7 +120,7 @@ func (p *Learning) Points(ctx context.Context, c Caller, in LearnPointsWanted) (
 	}
 	list, next, err := p.points.Find(ctx, l, w)
 	if err == nil {
-		if n := fitting(list); n < len(list) && in.Query == "" {
+		if n := pointsThatFit(list); n < len(list) && in.Query == "" {
 			w.Limit = n
 			list, next, err = p.points.Find(ctx, l, w)
 		}
@@ -133,8 +135,8 @@ func (p *Learning) Points(ctx context.Context, c Caller, in LearnPointsWanted) (
 	return out, nil
 }
 
-// fitting is how many points have little enough text for a page.
-func fitting(list []store.Point) int {
+// pointsThatFit is how many points have little enough text for a page.
+func pointsThatFit(list []store.Point) int {
 	size := 0
 	for i := range list {
 		if size += len(list[i].Question) + len(list[i].Answer); size > pointsBytes && i > 0 {
@@ -178,9 +180,10 @@ func (p *Learning) AddPoint(ctx context.Context, c Caller, in NewLearnPoint) (ou
 	if err != nil {
 		return out, err
 	}
-	d := learn.Draft{Question: in.Question, Answer: in.Answer, Deck: in.Deck, Tags: in.Tags, Unplanned: in.InPlan != nil && !*in.InPlan, Unconfirmed: in.Draft}
+	d := learn.Draft{Question: in.Question, Answer: in.Answer, Deck: in.Deck, Tags: in.Tags,
+		Unplanned: in.InPlan != nil && !*in.InPlan, Unconfirmed: in.Draft}
 	var e learn.Entry
-	err = p.did(c, "create_knowledge_point", in, func() error {
+	err = p.recordChange(c, "create_knowledge_point", in, func() error {
 		made, err := p.points.Create(ctx, person, []learn.Draft{d})
 		if err != nil {
 			return err
@@ -191,11 +194,11 @@ func (p *Learning) AddPoint(ctx context.Context, c Caller, in NewLearnPoint) (ou
 	if err != nil {
 		return out, err
 	}
-	return p.shown(ctx, &e)
+	return p.pointForPage(ctx, &e)
 }
 
-// shown is a point that was just changed.
-func (p *Learning) shown(ctx context.Context, e *learn.Entry) (out LearnPointDetail, err error) {
+// pointForPage is a point that was just changed.
+func (p *Learning) pointForPage(ctx context.Context, e *learn.Entry) (out LearnPointDetail, err error) {
 	l, err := p.points.Learner(ctx, e.Person)
 	if err != nil {
 		return out, err
@@ -227,19 +230,20 @@ func (p *Learning) ChangePoint(ctx context.Context, c Caller, in LearnPointChang
 	if err != nil {
 		return out, err
 	}
-	edit := learn.Edit{Question: in.Question, Answer: in.Answer, Deck: in.Deck, Tags: in.Tags, InPlan: in.InPlan, Suspended: in.Suspended, Draft: in.Draft}
+	edit := learn.Edit{Question: in.Question, Answer: in.Answer, Deck: in.Deck, Tags: in.Tags, InPlan: in.InPlan,
+		Suspended: in.Suspended, Draft: in.Draft}
 	if _, err := p.points.Get(ctx, person, in.Point); err != nil { // before a deck is made for it
 		return out, LearnError(err)
 	}
 	var e *learn.Entry
-	err = p.did(c, "update_knowledge_point", LearnArgs{in.Point, &edit}, func() (err error) {
+	err = p.recordChange(c, "update_knowledge_point", LearnArgs{in.Point, &edit}, func() (err error) {
 		e, err = p.points.Update(ctx, person, in.Point, edit)
 		return err
 	})
 	if err != nil {
 		return out, err
 	}
-	return p.shown(ctx, e)
+	return p.pointForPage(ctx, e)
 }
 
 // DeletePoint puts a point into the trash.
@@ -248,7 +252,8 @@ func (p *Learning) DeletePoint(ctx context.Context, c Caller, in LearnPointRef) 
 	if err != nil {
 		return Done{}, err
 	}
-	err = p.did(c, "delete_knowledge_point", LearnArgs{ID: in.Point}, func() error { return p.points.Delete(ctx, person, in.Point) })
+	err = p.recordChange(c, "delete_knowledge_point", LearnArgs{ID: in.Point},
+		func() error { return p.points.Delete(ctx, person, in.Point) })
 	return Done{err == nil}, err
 }
 
@@ -259,14 +264,14 @@ func (p *Learning) RestorePoint(ctx context.Context, c Caller, in LearnPointRef)
 		return out, err
 	}
 	var e *learn.Entry
-	err = p.did(c, "restore_knowledge_point", LearnArgs{ID: in.Point}, func() (err error) {
+	err = p.recordChange(c, "restore_knowledge_point", LearnArgs{ID: in.Point}, func() (err error) {
 		e, err = p.points.Restore(ctx, person, in.Point)
 		return err
 	})
 	if err != nil {
 		return out, err
 	}
-	return p.shown(ctx, e)
+	return p.pointForPage(ctx, e)
 }
 
 // LearnDue says when a point comes again.
@@ -297,7 +302,7 @@ func (p *Learning) Reschedule(ctx context.Context, c Caller, in LearnDue) (out L
 		return out, Fail(Invalid, sayNoDate)
 	}
 	var e *learn.Entry
-	err = p.did(c, "reschedule_knowledge_points", LearnMoved{[]string{in.Point}, day}, func() (err error) {
+	err = p.recordChange(c, "reschedule_knowledge_points", LearnMoved{[]string{in.Point}, day}, func() (err error) {
 		e, err = p.points.Reschedule(ctx, l.Person, in.Point, day, c.Program)
 		return err
 	})
@@ -313,8 +318,8 @@ type LearnMoved struct {
 	Date store.Day `json:"date"`
 }
 
-// LearnHistoryWanted says which entries of a point's history are wanted.
-type LearnHistoryWanted struct {
+// LearnHistoryQuery says which entries of a point's history are wanted.
+type LearnHistoryQuery struct {
 	LearnPointRef
 	After string `query:"after"` // the next of the page before
 	Limit int    `query:"limit"`
@@ -331,7 +336,7 @@ type LearnEvent struct {
 	Score   *int      `json:"score,omitempty"`
 	TookMS  int64     `json:"took_ms,omitempty"`
 	Elapsed int       `json:"elapsed_days"`
-	Door    string    `json:"door,omitempty"`
+	Channel string    `json:"channel,omitempty"`
 	Undoes  string    `json:"undoes,omitempty"`
 }
 
@@ -342,7 +347,7 @@ type LearnHistory struct {
 }
 
 // History lists what became of a point.
-func (p *Learning) History(ctx context.Context, c Caller, in LearnHistoryWanted) (out LearnHistory, err error) {
+func (p *Learning) History(ctx context.Context, c Caller, in LearnHistoryQuery) (out LearnHistory, err error) {
 	person, err := p.person(c, "review_history")
 	if err != nil {
 		return out, err
@@ -372,7 +377,8 @@ func (p *Learning) History(ctx context.Context, c Caller, in LearnHistoryWanted)
 	out.Events = make([]LearnEvent, len(list))
 	for i, v := range list {
 		out.Events[i] = LearnEvent{
-			ID: v.ID, Kind: v.Kind, At: v.At, Day: v.Day, Grade: learn.GradeName(v.Grade), Recall: v.Recall, TookMS: v.Took.Milliseconds(), Elapsed: max(v.Elapsed, 0), Door: v.Door, Undoes: v.Undoes,
+			ID: v.ID, Kind: v.Kind, At: v.At, Day: v.Day, Grade: learn.GradeName(v.Grade), Recall: v.Recall,
+			TookMS: v.Took.Milliseconds(), Elapsed: max(v.Elapsed, 0), Channel: v.Channel, Undoes: v.Undoes,
 		}
 		if v.Score >= 0 {
 			out.Events[i].Score = &list[i].Score

@@ -11,14 +11,15 @@ import (
 )
 
 var (
-	sayNeedGrade = talk.Say{Zh: "请给出评分：again、hard、good、easy，或者 1 到 4。", En: "Give the grade: again, hard, good, easy, or 1 to 4."}
+	sayNeedGrade = talk.Say{Zh: "请给出评分：again、hard、good、easy，或者 1 到 4。",
+		En: "Give the grade: again, hard, good, easy, or 1 to 4."}
 	sayNeedPoint = talk.Say{Zh: "请用 knowledge_point_id 说明是哪个知识点。", En: "Say which point with knowledge_point_id."}
 	sayBadScore  = talk.Say{Zh: "score 是 0 到 100 的数。", En: "score is a number from 0 to 100."}
 	sayBadTook   = talk.Say{Zh: "took_ms 是 0 到 3600000 的数。", En: "took_ms is a number from 0 to 3600000."}
 )
 
-// reviewTook bounds how long one review took.
-const reviewTook = time.Hour
+// checkTook bounds how long one review took.
+const checkTook = time.Hour
 
 // LearnCard is a point as it is asked: without its answer.
 type LearnCard struct {
@@ -42,29 +43,31 @@ type LearnGrade struct {
 }
 
 func learnCard(l *learn.Learner, e *learn.Entry) *LearnCard {
-	c := &LearnCard{Point: e.ID, Question: e.Question, Deck: l.DeckName(e.Deck), Tags: e.Tags, State: learn.StateName(&e.Point), Due: learn.DueText(&e.Point)}
+	c := &LearnCard{Point: e.ID, Question: e.Question, Deck: l.DeckName(e.Deck), Tags: e.Tags,
+		State: learn.StateName(&e.Point), Due: learn.DueText(&e.Point)}
 	if c.Tags == nil {
 		c.Tags = []string{}
 	}
-	if open := e.Open(); open != nil {
+	if open := e.OpenSitting(); open != nil {
 		c.Sitting, c.Number = open.ID, open.Number
 	}
 	for _, way := range l.Preview(&e.Point) {
-		c.Grades = append(c.Grades, LearnGrade{learn.GradeName(way.Grade), int(way.Wait.Round(time.Minute).Minutes()), way.Days})
+		c.Grades = append(c.Grades, LearnGrade{learn.GradeName(way.Grade), int(way.Wait.Round(time.Minute).Minutes()),
+			way.Days})
 	}
 	return c
 }
 
-// LearnNextWanted narrows what is asked next.
-type LearnNextWanted struct {
+// LearnNextQuery narrows what is asked next.
+type LearnNextQuery struct {
 	Deck string `query:"deck"` // name or id
 	Tag  string `query:"tag"`
 }
 
 // LearnNext is the next question, or when there will be one.
 type LearnNext struct {
-	Card *LearnCard `json:"card,omitempty"` // without it, nothing is left now
-	Left learn.Left `json:"remaining"`
+	Card *LearnCard      `json:"card,omitempty"` // without it, nothing is left now
+	Left learn.Remaining `json:"remaining"`
 	// Later is when the next step of a point is due today; Day the next day on which
 	// something is, and Due how much.
 	Later time.Time `json:"later,omitzero"`
@@ -73,7 +76,7 @@ type LearnNext struct {
 }
 
 // Next gives the next question. It reserves nothing.
-func (p *Learning) Next(ctx context.Context, c Caller, in LearnNextWanted) (out LearnNext, err error) {
+func (p *Learning) Next(ctx context.Context, c Caller, in LearnNextQuery) (out LearnNext, err error) {
 	l, err := p.learner(ctx, c, "next_review")
 	if err != nil {
 		return out, err
@@ -81,7 +84,7 @@ func (p *Learning) Next(ctx context.Context, c Caller, in LearnNextWanted) (out 
 	return p.next(ctx, l, in)
 }
 
-func (p *Learning) next(ctx context.Context, l *learn.Learner, in LearnNextWanted) (out LearnNext, err error) {
+func (p *Learning) next(ctx context.Context, l *learn.Learner, in LearnNextQuery) (out LearnNext, err error) {
 	deck, err := deckNamed(l, in.Deck)
 	if err != nil {
 		return out, err
@@ -95,7 +98,7 @@ func (p *Learning) next(ctx context.Context, l *learn.Learner, in LearnNextWante
 		out.Card = learnCard(q.Learner, &q.Entries[0])
 		return out, nil
 	}
-	if out.Later = q.Later; !out.Later.IsZero() {
+	if out.Later = q.NextStepDue; !out.Later.IsZero() {
 		return out, nil
 	}
 	day, n, err := p.points.NextDay(ctx, q.Learner)
@@ -105,23 +108,23 @@ func (p *Learning) next(ctx context.Context, l *learn.Learner, in LearnNextWante
 	return out, err
 }
 
-// LearnQueueWanted says what of today's queue is wanted.
-type LearnQueueWanted struct {
-	LearnNextWanted
+// LearnQueueQuery says what of today's queue is wanted.
+type LearnQueueQuery struct {
+	LearnNextQuery
 	After string `query:"after"` // the next of the page before
 	Limit int    `query:"limit"`
 }
 
 // LearnQueue is what is to be reviewed now, in its order.
 type LearnQueue struct {
-	Cards []LearnCard `json:"cards"`
-	Left  learn.Left  `json:"remaining"` // of all in the deck; tags are not heeded
-	Later time.Time   `json:"later,omitzero"`
-	Next  string      `json:"next,omitempty"`
+	Cards []LearnCard     `json:"cards"`
+	Left  learn.Remaining `json:"remaining"` // of all in the deck; tags are not heeded
+	Later time.Time       `json:"later,omitzero"`
+	Next  string          `json:"next,omitempty"`
 }
 
 // Queue lists what is to be reviewed now.
-func (p *Learning) Queue(ctx context.Context, c Caller, in LearnQueueWanted) (out LearnQueue, err error) {
+func (p *Learning) Queue(ctx context.Context, c Caller, in LearnQueueQuery) (out LearnQueue, err error) {
 	l, err := p.learner(ctx, c, "list_reviews")
 	if err != nil {
 		return out, err
@@ -137,7 +140,7 @@ func (p *Learning) Queue(ctx context.Context, c Caller, in LearnQueueWanted) (ou
 	if err != nil {
 		return out, LearnError(err)
 	}
-	out = LearnQueue{Cards: make([]LearnCard, len(q.Entries)), Left: q.Left, Later: q.Later, Next: q.Cursor}
+	out = LearnQueue{Cards: make([]LearnCard, len(q.Entries)), Left: q.Left, Later: q.NextStepDue, Next: q.Cursor}
 	for i := range q.Entries {
 		out.Cards[i] = *learnCard(q.Learner, &q.Entries[i])
 	}
@@ -186,7 +189,8 @@ func (p *Learning) Judge(ctx context.Context, c Caller, in LearnRecall) (*learn.
 	if err != nil {
 		return nil, LearnError(err)
 	}
-	j, err := p.points.Judge(ctx, person, learn.Recall{Question: e.Question, Answer: e.Answer, Recall: in.Recall, Lang: c.Lang})
+	j, err := p.points.Judge(ctx, person, learn.Recall{Question: e.Question, Answer: e.Answer, Recall: in.Recall,
+		Lang: c.Lang})
 	return j, LearnError(err)
 }
 
@@ -231,7 +235,8 @@ type LearnOutcome struct {
 
 func learnOutcome(o *learn.Outcome) LearnOutcome {
 	return LearnOutcome{
-		Review: o.Review.ID, Point: o.Entry.ID, Sitting: o.Sitting, Grade: learn.GradeName(o.Review.Grade), State: learn.StateName(&o.Entry.Point), Due: learn.DueText(&o.Entry.Point),
+		Review: o.Review.ID, Point: o.Entry.ID, Sitting: o.Sitting, Grade: learn.GradeName(o.Review.Grade),
+		State: learn.StateName(&o.Entry.Point), Due: learn.DueText(&o.Entry.Point),
 		Already: o.Already, Leech: o.Leech,
 	}
 }
@@ -256,21 +261,22 @@ func (p *Learning) Review(ctx context.Context, c Caller, in LearnReview) (out Le
 		return out, Fail(Invalid, sayNeedPoint)
 	case in.Score != nil && (*in.Score < 0 || *in.Score > 100):
 		return out, Fail(Invalid, sayBadScore)
-	case in.TookMS < 0 || in.TookMS > reviewTook.Milliseconds():
+	case in.TookMS < 0 || in.TookMS > checkTook.Milliseconds():
 		return out, Fail(Invalid, sayBadTook)
 	}
-	follows := LearnNextWanted{in.Deck, in.Tag}
+	follows := LearnNextQuery{in.Deck, in.Tag}
 	if _, err := deckNamed(l, in.Deck); err != nil {
 		return out, err
 	}
 	do := learn.Submission{
-		Point: in.Point, Sitting: in.Sitting, ID: in.Review, Grade: grade, Recall: in.Recall, Score: -1, Took: time.Duration(in.TookMS) * time.Millisecond, Door: c.Program, Early: in.Early,
+		Point: in.Point, Sitting: in.Sitting, ID: in.Review, Grade: grade, Recall: in.Recall, Score: -1,
+		Took: time.Duration(in.TookMS) * time.Millisecond, Channel: c.Program, Early: in.Early,
 	}
 	if in.Score != nil {
 		do.Score = *in.Score
 	}
 	var done *learn.Outcome
-	err = p.did(c, "submit_review", in, func() (err error) {
+	err = p.recordChange(c, "submit_review", in, func() (err error) {
 		done, err = p.points.Submit(ctx, l.Person, do)
 		return err
 	})
@@ -303,7 +309,7 @@ func (p *Learning) Undo(ctx context.Context, c Caller, in LearnUndo) (out LearnU
 		return out, err
 	}
 	var done *learn.Outcome
-	err = p.did(c, "undo_review", in, func() (err error) {
+	err = p.recordChange(c, "undo_review", in, func() (err error) {
 		done, err = p.points.Undo(ctx, l.Person, in.Review, c.Program)
 		return err
 	})

@@ -13,60 +13,61 @@ import (
 	"patchbay/internal/talk"
 )
 
-// What is in the journal, as [store.Act] has it: what anybody changes about accounts, keys,
+// What is in the journal, as [store.AdminEvent] has it: what anybody changes about accounts, keys,
 // bots, devices, nodes, tools and records. Calls of tools are in the audit trail.
 const (
-	ActPersonAdded     = "person.added"
-	ActPersonRole      = "person.role"
-	ActPersonPassword  = "person.password"
-	ActPersonRemoved   = "person.removed"
-	ActBackupTaken     = "backup.taken"
-	ActBackupStaged    = "backup.staged"
-	ActBackupCancelled = "backup.cancelled"
-	ActDrained         = "instance.drained"
-	ActUndrained       = "instance.undrained"
-	ActKeyMade         = "key.made"
-	ActKeyRules        = "key.rules"
-	ActKeyRevoked      = "key.revoked"
-	ActRecordsDeleted  = "records.deleted"
-	ActSecretRotated   = "secret.rotated"
-	ActSecretForgotten = "secret.forgotten"
-	ActSecretLost      = "secret.lost"
+	EventPersonAdded     = "person.added"
+	EventPersonRole      = "person.role"
+	EventPersonPassword  = "person.password"
+	EventPersonRemoved   = "person.removed"
+	EventBackupTaken     = "backup.taken"
+	EventBackupStaged    = "backup.staged"
+	EventBackupCancelled = "backup.cancelled"
+	EventDrained         = "instance.drained"
+	EventUndrained       = "instance.undrained"
+	EventKeyMade         = "key.made"
+	EventKeyRules        = "key.rules"
+	EventKeyRevoked      = "key.revoked"
+	EventRecordsDeleted  = "records.deleted"
+	EventSecretRotated   = "secret.rotated"
+	EventSecretForgotten = "secret.forgotten"
+	EventSecretLost      = "secret.lost"
 
-	ActSignedIn        = "person.signed_in"
-	ActProfile         = "person.profile"
-	ActSignInsEnded    = "person.signed_out"
-	ActSignInRefused   = "person.refused"
-	ActBotAdded        = "bot.added"
-	ActBotChanged      = "bot.changed"
-	ActBotRemoved      = "bot.removed"
-	ActBotToken        = "bot.token"
-	ActBotInvited      = "bot.invited"
-	ActBotUnbound      = "bot.unbound"
-	ActBotDisconnected = "bot.disconnected"
-	ActUpstreamAdded   = "upstream.added"
-	ActUpstreamChanged = "upstream.changed"
-	ActUpstreamToken   = "upstream.token"
-	ActUpstreamRemoved = "upstream.removed"
-	ActToolRule        = "tool.rule"
-	ActDeviceApproved  = "device.approved"
-	ActDeviceChanged   = "device.changed"
-	ActDeviceRemoved   = "device.removed"
-	ActNodeRenamed     = "node.renamed"
-	ActNodeRemoved     = "node.removed"
-	ActPairApproved    = "pair.approved"
-	ActPairRejected    = "pair.rejected"
+	EventSignedIn        = "person.signed_in"
+	EventProfile         = "person.profile"
+	EventSignInsEnded    = "person.signed_out"
+	EventSignInRefused   = "person.refused"
+	EventBotAdded        = "bot.added"
+	EventBotChanged      = "bot.changed"
+	EventBotRemoved      = "bot.removed"
+	EventBotToken        = "bot.token"
+	EventBotInvited      = "bot.invited"
+	EventBotUnbound      = "bot.unbound"
+	EventBotDisconnected = "bot.disconnected"
+	EventUpstreamAdded   = "upstream.added"
+	EventUpstreamChanged = "upstream.changed"
+	EventUpstreamToken   = "upstream.token"
+	EventUpstreamRemoved = "upstream.removed"
+	EventToolRule        = "tool.rule"
+	EventDeviceApproved  = "device.approved"
+	EventDeviceChanged   = "device.changed"
+	EventDeviceRemoved   = "device.removed"
+	EventNodeRenamed     = "node.renamed"
+	EventNodeRemoved     = "node.removed"
+	EventPairApproved    = "pair.approved"
+	EventPairRejected    = "pair.rejected"
 )
 
-// Note keeps in the journal of the installation that the caller did something.
-func (s *Service) Note(ctx context.Context, c Caller, act, about string) {
-	a := store.Act{ID: uuid.Must(uuid.NewV7()).String(), At: time.Now(), Person: c.Person, Act: act, About: about, Key: c.Key, Address: c.Address, Door: c.Program}
-	p, err := s.Board.Store.People.ByID(ctx, c.Person)
+// RecordAdminEvent keeps in the journal of the installation that the caller did something.
+func (s *Service) RecordAdminEvent(ctx context.Context, c Caller, act, about string) {
+	a := store.AdminEvent{ID: uuid.Must(uuid.NewV7()).String(), At: time.Now(), Person: c.Person, Action: act,
+		About: about, Key: c.Key, Address: c.Address, Channel: c.Program}
+	p, err := s.Hub.Store.People.ByID(ctx, c.Person)
 	if err == nil {
 		a.Name = p.Name
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil { // the command line is nobody
-		err = s.Board.Store.Acts.Add(ctx, a)
+		err = s.Hub.Store.AdminEvents.Add(ctx, a)
 	}
 	if err != nil {
 		// It has been done, and cannot be undone because nobody could write it down.
@@ -75,49 +76,49 @@ func (s *Service) Note(ctx context.Context, c Caller, act, about string) {
 	s.Logger.InfoContext(ctx, "the installation was changed", "act", act, "about", about, "person", a.Name)
 }
 
-// ActsWanted says which acts are wanted: the newest before one.
-type ActsWanted struct {
+// AdminEventsQuery says which acts are wanted: the newest before one.
+type AdminEventsQuery struct {
 	Before string `query:"before" json:"-"` // the id of an act; empty: from the newest on
 	Limit  int    `query:"limit" json:"-"`  // 0: 50
 }
 
-// Acts is the journal, the newest first.
-type Acts struct {
-	Acts []store.Act `json:"acts"`
+// AdminEventPage is the journal, the newest first.
+type AdminEventPage struct {
+	Events []store.AdminEvent `json:"admin_events"`
 	// Next, if it is not empty, is to be asked for as Before for those that follow.
 	Next string `json:"next,omitempty"`
 }
 
-// actsMost bounds a list of acts.
-const actsMost = 500
+// maxAdminEvents bounds a list of acts.
+const maxAdminEvents = 500
 
-// Acts lists the journal of the installation.
-func (s *Service) Acts(ctx context.Context, c Caller, in ActsWanted) (Acts, error) {
+// AdminEvents lists the journal of the installation.
+func (s *Service) AdminEvents(ctx context.Context, c Caller, in AdminEventsQuery) (AdminEventPage, error) {
 	if err := admin(c); err != nil {
-		return Acts{}, err
+		return AdminEventPage{}, err
 	}
 	if in.Limit < 1 {
 		in.Limit = 50
 	}
-	in.Limit = min(in.Limit, actsMost)
-	list, err := s.Board.Store.Acts.Newest(ctx, in.Before, in.Limit+1)
-	out := Acts{Acts: list}
+	in.Limit = min(in.Limit, maxAdminEvents)
+	list, err := s.Hub.Store.AdminEvents.Newest(ctx, in.Before, in.Limit+1)
+	out := AdminEventPage{Events: list}
 	if len(list) > in.Limit {
-		out.Acts = list[:in.Limit]
+		out.Events = list[:in.Limit]
 		out.Next = list[in.Limit-1].ID
 	}
-	if out.Acts == nil {
-		out.Acts = []store.Act{}
+	if out.Events == nil {
+		out.Events = []store.AdminEvent{}
 	}
 	return out, err
 }
 
 // People lists who has an account.
-func (s *Service) People(ctx context.Context, c Caller, _ None) (People, error) {
+func (s *Service) People(ctx context.Context, c Caller, _ Empty) (People, error) {
 	if err := admin(c); err != nil {
 		return People{}, err
 	}
-	list, err := s.Board.Store.People.All(ctx)
+	list, err := s.Hub.Store.People.All(ctx)
 	out := People{People: make([]Person, len(list))}
 	for i, p := range list {
 		out.People[i] = Person{Person: p, HasPassword: p.Password != ""}
@@ -135,15 +136,15 @@ func (s *Service) Member(ctx context.Context, c Caller, in PersonRef) (Person, e
 	if err := admin(c); err != nil {
 		return Person{}, err
 	}
-	p, err := s.Board.Store.People.ByID(ctx, in.Person)
+	p, err := s.Hub.Store.People.ByID(ctx, in.Person)
 	if err != nil {
 		return Person{}, aboutPerson(err)
 	}
-	bots, err := s.Board.Store.Bots.Count(ctx, p.ID)
+	bots, err := s.Hub.Store.Bots.Count(ctx, p.ID)
 	if err != nil {
 		return Person{}, err
 	}
-	devices, err := s.Board.Store.Devices.Count(ctx, p.ID)
+	devices, err := s.Hub.Store.Devices.Count(ctx, p.ID)
 	return Person{Person: p, HasPassword: p.Password != "", Bots: bots, Devices: devices}, err
 }
 
@@ -165,10 +166,10 @@ type AddedPerson struct {
 
 // AddPerson opens an account.
 func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedPerson, error) {
-	if err := adminWide(c); err != nil {
+	if err := requireUnrestrictedAdmin(c); err != nil {
 		return AddedPerson{}, err
 	}
-	if err := lasting(c); err != nil {
+	if err := checkLifetime(c); err != nil {
 		return AddedPerson{}, err
 	}
 	if in.Role == "" {
@@ -182,20 +183,20 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 	}
 	made := ""
 	if in.Password == "" {
-		made = madePassword()
+		made = generatePassword()
 		in.Password = made
 	}
 	p, err := s.Accounts.AddPerson(ctx, in.Name, in.Role, in.Lang, in.Password)
 	if err != nil {
 		return AddedPerson{}, aboutPerson(err)
 	}
-	s.Note(ctx, c, ActPersonAdded, p.Name)
+	s.RecordAdminEvent(ctx, c, EventPersonAdded, p.Name)
 	return AddedPerson{p, made}, nil
 }
 
-// madePassword is one for somebody who is going to choose another.
-func madePassword() string {
-	text := seal.Token(12)
+// generatePassword is one for somebody who is going to choose another.
+func generatePassword() string {
+	text := seal.NewToken(12)
 	return text[:4] + "-" + text[4:8] + "-" + text[8:12]
 }
 
@@ -207,7 +208,7 @@ type PersonChange struct {
 
 // ChangePerson gives somebody another role.
 func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (Person, error) {
-	if err := adminWide(c); err != nil {
+	if err := requireUnrestrictedAdmin(c); err != nil {
 		return Person{}, err
 	}
 	was, err := s.Member(ctx, c, in.PersonRef)
@@ -223,7 +224,7 @@ func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (
 	if err := aboutPerson(s.Accounts.SetRole(ctx, was.ID, in.Role)); err != nil {
 		return Person{}, err
 	}
-	s.Note(ctx, c, ActPersonRole, was.Name+": "+was.Role+" → "+in.Role)
+	s.RecordAdminEvent(ctx, c, EventPersonRole, was.Name+": "+was.Role+" → "+in.Role)
 	was.Role = in.Role
 	return was, nil
 }
@@ -238,10 +239,10 @@ type PersonPassword struct {
 
 // SetPersonPassword gives somebody another password, and signs them out everywhere.
 func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPassword) (AddedPerson, error) {
-	if err := adminWide(c); err != nil {
+	if err := requireUnrestrictedAdmin(c); err != nil {
 		return AddedPerson{}, err
 	}
-	if err := lasting(c); err != nil {
+	if err := checkLifetime(c); err != nil {
 		return AddedPerson{}, err
 	}
 	p, err := s.Member(ctx, c, in.PersonRef)
@@ -250,7 +251,7 @@ func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPass
 	}
 	made := ""
 	if in.Password == "" {
-		made = madePassword()
+		made = generatePassword()
 		in.Password = made
 	}
 	if err := account.CheckPassword(in.Password); err != nil {
@@ -259,12 +260,12 @@ func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPass
 	if err := s.Accounts.SetPassword(ctx, p.ID, in.Password); err != nil {
 		return AddedPerson{}, aboutPerson(err)
 	}
-	s.Note(ctx, c, ActPersonPassword, p.Name)
+	s.RecordAdminEvent(ctx, c, EventPersonPassword, p.Name)
 	return AddedPerson{p.Person, made}, nil
 }
 
-// PersonGone is somebody to be removed.
-type PersonGone struct {
+// RemovedPerson is somebody to be removed.
+type RemovedPerson struct {
 	PersonRef
 	// Name is theirs, typed by whoever removes them, to be sure who it is.
 	Name string `query:"name" json:"-"`
@@ -272,8 +273,8 @@ type PersonGone struct {
 
 // RemovePerson closes an account, with everything that is theirs: bots, devices, keys,
 // tool servers, knowledge points, records.
-func (s *Service) RemovePerson(ctx context.Context, c Caller, in PersonGone) (Done, error) {
-	if err := adminWide(c); err != nil {
+func (s *Service) RemovePerson(ctx context.Context, c Caller, in RemovedPerson) (Done, error) {
+	if err := requireUnrestrictedAdmin(c); err != nil {
 		return Done{}, err
 	}
 	p, err := s.Member(ctx, c, in.PersonRef)
@@ -286,11 +287,11 @@ func (s *Service) RemovePerson(ctx context.Context, c Caller, in PersonGone) (Do
 	if in.Name != p.Name {
 		return Done{}, Fail(Invalid, sayTypeName, p.Name)
 	}
-	bots, err := s.Board.Store.Bots.ByOwner(ctx, p.ID)
+	bots, err := s.Hub.Store.Bots.ByOwner(ctx, p.ID)
 	if err != nil {
 		return Done{}, err
 	}
-	s.Board.Settle(ctx) // calls that are recorded later would stay
+	s.Hub.WaitForCallRecords(ctx) // calls that are recorded later would stay
 	if err := aboutPerson(s.Accounts.RemovePerson(ctx, p.ID)); err != nil {
 		return Done{}, err
 	}
@@ -301,6 +302,6 @@ func (s *Service) RemovePerson(ctx context.Context, c Caller, in PersonGone) (Do
 			s.Disconnect(b.Number)
 		}
 	}
-	s.Note(ctx, c, ActPersonRemoved, p.Name)
+	s.RecordAdminEvent(ctx, c, EventPersonRemoved, p.Name)
 	return Done{true}, nil
 }

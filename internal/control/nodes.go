@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// The acts of a [NodeAct].
+// The acts of a [NodeAction].
 const (
 	NodeList     = "list"     // of nodes
 	NodePaired   = "paired"   // of those nodes that were paired
@@ -26,9 +26,9 @@ const (
 	PairReject   = "reject"   // Request
 )
 
-// NodeAct is something that is to be done about OpenClaw's nodes.
-type NodeAct struct {
-	Act string
+// NodeAction is something that is to be done about OpenClaw's nodes.
+type NodeAction struct {
+	Action string
 	// Node is an id, the beginning of one, or a name; an id and nothing else if Exact.
 	Node, Name, Request string
 	Exact               bool
@@ -61,7 +61,7 @@ func (e *NodeError) Error() string { return e.Message }
 // nodes.deny.
 type NodePolicy struct {
 	Allow, Deny []string
-	// Dangerous says whether a command is one that programs and bots get only if its
+	// Dangerous reports whether a command is one that programs and bots get only if its
 	// owner asks for it by name.
 	Dangerous func(command string) bool
 }
@@ -143,7 +143,8 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// PairRequest is somebody at the gateway's door, or a node that wants to do something.
+// PairRequest is the request of somebody who wants to connect to the gateway, or of a node that
+// wants to do something.
 type PairRequest struct {
 	ID       string   `json:"requestId"`
 	Device   string   `json:"deviceId"`
@@ -175,29 +176,33 @@ type GatewayState struct {
 
 var (
 	sayNodeMissing = talk.Say{Zh: "没有这个节点，或它已被移除。", En: "There is no such node, or it was removed."}
-	sayPairMissing = talk.Say{Zh: "这个请求已经过期，或已有人处理过。设备再次尝试时会重新出现。", En: "This request has expired, or somebody has decided about it. It comes again when the device tries again."}
-	sayNodeAway    = talk.Say{Zh: "这个节点现在没有连接。", En: "The node is not connected now."}
-	sayNodeParams  = talk.Say{Zh: "参数不是 JSON。例如：{\"bins\":[\"git\"]}", En: "The parameters are no JSON. They look like {\"bins\":[\"git\"]}"}
-	sayNodeName    = talk.Say{Zh: "请输入名称。", En: "Give it a name."}
+	sayPairMissing = talk.Say{Zh: "这个请求已经过期，或已有人处理过。设备再次尝试时会重新出现。",
+		En: "This request has expired, or somebody has decided about it. It comes again when the device tries again."}
+	sayNodeAway   = talk.Say{Zh: "这个节点现在没有连接。", En: "The node is not connected now."}
+	sayNodeParams = talk.Say{Zh: "参数不是 JSON。例如：{\"bins\":[\"git\"]}",
+		En: "The parameters are no JSON. They look like {\"bins\":[\"git\"]}"}
+	sayNodeName = talk.Say{Zh: "请输入名称。", En: "Give it a name."}
 )
 
-// nodeActs are the acts that change something, as the journal calls them. What is invoked
+// nodeActions are the acts that change something, as the journal calls them. What is invoked
 // is in the audit trail.
-var nodeActs = map[string]string{NodeRename: ActNodeRenamed, NodeRemove: ActNodeRemoved, PairApprove: ActPairApproved, PairReject: ActPairRejected}
+var nodeActions = map[string]string{NodeRename: EventNodeRenamed, NodeRemove: EventNodeRemoved,
+	PairApprove: EventPairApproved, PairReject: EventPairRejected}
 
 // OnNodes is what [Options].Nodes does, written down in the journal if it has changed
 // something.
-func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAct) (json.RawMessage, error) {
+func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAction) (json.RawMessage, error) {
 	out, err := s.Nodes(ctx, a)
-	if act := nodeActs[a.Act]; act != "" && err == nil {
-		s.Note(ctx, c, act, strings.TrimSpace(a.Node+a.Request+" "+a.Name))
+	if act := nodeActions[a.Action]; act != "" && err == nil {
+		s.RecordAdminEvent(ctx, c, act, strings.TrimSpace(a.Node+a.Request+" "+a.Name))
 	}
 	return out, err
 }
 
 // node does something about nodes for a caller.
-func (s *Service) node(ctx context.Context, c Caller, a NodeAct, missing talk.Say) (json.RawMessage, error) {
-	a.Person, a.Key, a.Rules, a.Program, a.Only, a.Admin, a.Exact = c.Person, c.Key, c.Rules, c.Program, c.Only, c.Admin, true
+func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing talk.Say) (json.RawMessage, error) {
+	a.Person, a.Key, a.Rules, a.Program, a.Only, a.Admin, a.Exact = c.Person, c.Key, c.Rules, c.Program, c.Only,
+		c.Admin, true
 	out, err := s.OnNodes(ctx, c, a)
 	e, ok := errors.AsType[*NodeError](err)
 	if !ok {
@@ -220,14 +225,14 @@ func (s *Service) node(ctx context.Context, c Caller, a NodeAct, missing talk.Sa
 
 // Gateway tells who is at the gateway.
 func (s *Service) Gateway(ctx context.Context, c Caller) (g GatewayState, err error) {
-	out, err := s.node(ctx, c, NodeAct{Act: PairList}, sayNodeMissing)
+	out, err := s.node(ctx, c, NodeAction{Action: PairList}, sayNodeMissing)
 	if err == nil {
 		err = json.Unmarshal(out, &g)
 	}
 	if err != nil {
 		return g, err
 	}
-	if out, err = s.node(ctx, c, NodeAct{Act: NodePaired}, sayNodeMissing); err == nil {
+	if out, err = s.node(ctx, c, NodeAction{Action: NodePaired}, sayNodeMissing); err == nil {
 		err = json.Unmarshal(out, &g)
 	}
 	slices.SortStableFunc(g.Nodes, func(a, b Node) int {
@@ -244,14 +249,14 @@ func (s *Service) Gateway(ctx context.Context, c Caller) (g GatewayState, err er
 
 // NodeDetail tells about one node, by its id.
 func (s *Service) NodeDetail(ctx context.Context, c Caller, id string) (n Node, err error) {
-	out, err := s.node(ctx, c, NodeAct{Act: NodeDescribe, Node: id}, sayNodeMissing)
+	out, err := s.node(ctx, c, NodeAction{Action: NodeDescribe, Node: id}, sayNodeMissing)
 	if err == nil {
 		err = json.Unmarshal(out, &n)
 	}
 	if err != nil {
 		return n, err
 	}
-	p, err := s.Board.Store.Peers.ByID(ctx, n.ID)
+	p, err := s.Hub.Store.Peers.ByID(ctx, n.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return n, nil
 	}
@@ -278,7 +283,7 @@ func (s *Service) DecidePair(ctx context.Context, c Caller, request string, appr
 	if approve {
 		act = PairApprove
 	}
-	_, err := s.node(ctx, c, NodeAct{Act: act, Request: request}, sayPairMissing)
+	_, err := s.node(ctx, c, NodeAction{Action: act, Request: request}, sayPairMissing)
 	return err
 }
 
@@ -287,19 +292,19 @@ func (s *Service) RenameNode(ctx context.Context, c Caller, id, name string) err
 	if strings.TrimSpace(name) == "" {
 		return Fail(Invalid, sayNodeName)
 	}
-	_, err := s.node(ctx, c, NodeAct{Act: NodeRename, Node: id, Name: strings.TrimSpace(name)}, sayNodeMissing)
+	_, err := s.node(ctx, c, NodeAction{Action: NodeRename, Node: id, Name: strings.TrimSpace(name)}, sayNodeMissing)
 	return err
 }
 
 // RemoveNode takes a node out: it has to be let in again.
 func (s *Service) RemoveNode(ctx context.Context, c Caller, id string) error {
-	_, err := s.node(ctx, c, NodeAct{Act: NodeRemove, Node: id}, sayNodeMissing)
+	_, err := s.node(ctx, c, NodeAction{Action: NodeRemove, Node: id}, sayNodeMissing)
 	return err
 }
 
 // InvokeNode has a node carry out a command. Params are JSON, or empty.
 func (s *Service) InvokeNode(ctx context.Context, c Caller, id, command, params string) (json.RawMessage, error) {
-	a := NodeAct{Act: NodeInvoke, Node: id, Command: command, Timeout: time.Minute}
+	a := NodeAction{Action: NodeInvoke, Node: id, Command: command, Timeout: time.Minute}
 	if params = strings.TrimSpace(params); params != "" {
 		if !json.Valid([]byte(params)) {
 			return nil, Fail(Invalid, sayNodeParams)

@@ -14,20 +14,23 @@ import (
 )
 
 var (
-	sayAdminOnly     = talk.Say{Zh: "只有管理这台服务器的人可以这样做。", En: "Only those who run the installation may do that."}
-	sayWholeKey      = talk.Say{Zh: "这个密钥只能用于一个机器人。", En: "This key is good for one bot only."}
-	sayNoAccount     = talk.Say{Zh: "命令行没有账户。", En: "The command line has no account."}
-	sayNoPerson      = talk.Say{Zh: "没有这个人。", En: "There is no such person."}
-	sayLastAdmin     = talk.Say{Zh: "总要有人管理这台服务器；请先让别人成为管理员。", En: "Somebody has to run the installation; make somebody else an administrator first."}
-	sayNameTaken     = talk.Say{Zh: "已经有人叫这个名字了。", En: "Somebody else has this name."}
-	sayNoZone        = talk.Say{Zh: "没有这个时区。时区的写法如 Asia/Shanghai 或 Europe/Berlin。", En: "There is no such time zone. They are written like Asia/Shanghai or Europe/Berlin."}
+	sayAdminOnly = talk.Say{Zh: "只有管理这台服务器的人可以这样做。", En: "Only those who run the installation may do that."}
+	sayWholeKey  = talk.Say{Zh: "这个密钥只能用于一个机器人。", En: "This key is good for one bot only."}
+	sayNoAccount = talk.Say{Zh: "命令行没有账户。", En: "The command line has no account."}
+	sayNoPerson  = talk.Say{Zh: "没有这个人。", En: "There is no such person."}
+	sayLastAdmin = talk.Say{Zh: "总要有人管理这台服务器；请先让别人成为管理员。",
+		En: "Somebody has to run the installation; make somebody else an administrator first."}
+	sayNameTaken = talk.Say{Zh: "已经有人叫这个名字了。", En: "Somebody else has this name."}
+	sayNoZone    = talk.Say{Zh: "没有这个时区。时区的写法如 Asia/Shanghai 或 Europe/Berlin。",
+		En: "There is no such time zone. They are written like Asia/Shanghai or Europe/Berlin."}
 	sayNoLang        = talk.Say{Zh: "语言是 zh 或 en。", En: "A language is zh or en."}
 	sayOldPassword   = talk.Say{Zh: "原来的密码不对。", En: "The old password is wrong."}
 	sayManyPasswords = talk.Say{Zh: "尝试次数太多，请十分钟后再试。", En: "Too many tries; wait ten minutes and try again."}
-	sayPasswordsBusy = talk.Say{Zh: "现在正在检查太多密码，请过几秒再试。", En: "Too many passwords are being checked now; try again in a few seconds."}
-	sayTypeName      = talk.Say{Zh: "要移除 %s，请准确输入这个名字。", En: "To remove %s, type exactly that name."}
-	sayNotSelf       = talk.Say{Zh: "不能移除自己；请让另一位管理员来做。", En: "You cannot remove yourself; another administrator can."}
-	sayNoSignIn      = talk.Say{Zh: "没有这个登录，也许已经退出了。", En: "There is no such sign-in; it may have ended already."}
+	sayPasswordsBusy = talk.Say{Zh: "现在正在检查太多密码，请过几秒再试。",
+		En: "Too many passwords are being checked now; try again in a few seconds."}
+	sayTypeName = talk.Say{Zh: "要移除 %s，请准确输入这个名字。", En: "To remove %s, type exactly that name."}
+	sayNotSelf  = talk.Say{Zh: "不能移除自己；请让另一位管理员来做。", En: "You cannot remove yourself; another administrator can."}
+	sayNoSignIn = talk.Say{Zh: "没有这个登录，也许已经退出了。", En: "There is no such sign-in; it may have ended already."}
 )
 
 // Person is somebody with an account, as whoever runs the installation sees them.
@@ -43,8 +46,8 @@ type People struct {
 	People []Person `json:"people"`
 }
 
-// None is what is given to something that needs nothing.
-type None struct{}
+// Empty is what is given to something that needs nothing.
+type Empty struct{}
 
 // admin refuses who does not run the installation.
 func admin(c Caller) error {
@@ -54,15 +57,15 @@ func admin(c Caller) error {
 	return nil
 }
 
-// self is whose own account a caller may see and change.
-func (s *Service) self(ctx context.Context, c Caller) (store.Person, error) {
+// ownPerson is whose own account a caller may see and change.
+func (s *Service) ownPerson(ctx context.Context, c Caller) (store.Person, error) {
 	switch {
 	case c.Person == "":
 		return store.Person{}, Fail(Missing, sayNoAccount)
 	case c.Only != 0:
 		return store.Person{}, Fail(Refused, sayWholeKey)
 	}
-	return s.Board.Store.People.ByID(ctx, c.Person)
+	return s.Hub.Store.People.ByID(ctx, c.Person)
 }
 
 // aboutPerson is the error for whoever typed what an account cannot have.
@@ -93,8 +96,8 @@ func aboutPerson(err error) error {
 }
 
 // Me is the account of the caller.
-func (s *Service) Me(ctx context.Context, c Caller, _ None) (Person, error) {
-	p, err := s.self(ctx, c)
+func (s *Service) Me(ctx context.Context, c Caller, _ Empty) (Person, error) {
+	p, err := s.ownPerson(ctx, c)
 	return Person{Person: p, HasPassword: p.Password != ""}, err
 }
 
@@ -107,7 +110,7 @@ type MeChange struct {
 
 // ChangeMe changes name, language or time zone of the caller.
 func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, error) {
-	p, err := s.self(ctx, c)
+	p, err := s.ownPerson(ctx, c)
 	if err != nil {
 		return Person{}, err
 	}
@@ -129,8 +132,8 @@ func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, 
 	if err := aboutPerson(s.Accounts.SetProfile(ctx, p)); err != nil {
 		return Person{}, err
 	}
-	s.Note(ctx, c, ActProfile, p.Name)
-	return s.Me(ctx, c, None{})
+	s.RecordAdminEvent(ctx, c, EventProfile, p.Name)
+	return s.Me(ctx, c, Empty{})
 }
 
 // PasswordChange is a new password, for who knows the old one.
@@ -150,7 +153,7 @@ type Changed struct {
 
 // ChangePassword gives the caller another password, and signs them out elsewhere.
 func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChange) (Changed, error) {
-	p, err := s.self(ctx, c)
+	p, err := s.ownPerson(ctx, c)
 	if err != nil {
 		return Changed{}, err
 	}
@@ -159,7 +162,7 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChang
 		return Changed{}, Fail(Refused, sayOldPassword)
 	}
 	if err == nil {
-		s.Note(ctx, c, ActPersonPassword, p.Name)
+		s.RecordAdminEvent(ctx, c, EventPersonPassword, p.Name)
 	}
 	return Changed{err == nil, token}, aboutPerson(err)
 }
@@ -175,8 +178,8 @@ type SignIn struct {
 	key     string
 }
 
-// Is says whether it is a sign-in, by what the store calls it.
-func (x SignIn) Is(id string) bool { return x.key == id }
+// IsCurrent reports whether it is a sign-in, by what the store calls it.
+func (x SignIn) IsCurrent(id string) bool { return x.key == id }
 
 // SignIns is where somebody is signed in.
 type SignIns struct {
@@ -185,15 +188,16 @@ type SignIns struct {
 
 // SignIns lists the browsers in which the caller is signed in, the one that was used
 // last first.
-func (s *Service) SignIns(ctx context.Context, c Caller, _ None) (SignIns, error) {
-	p, err := s.self(ctx, c)
+func (s *Service) SignIns(ctx context.Context, c Caller, _ Empty) (SignIns, error) {
+	p, err := s.ownPerson(ctx, c)
 	if err != nil {
 		return SignIns{}, err
 	}
 	list, err := s.Accounts.SignIns(ctx, p.ID)
 	out := SignIns{SignIns: make([]SignIn, len(list))}
 	for i, x := range list {
-		out.SignIns[i] = SignIn{ID: seal.Hash("sign-in " + x.ID)[:16], Agent: x.Agent, Address: x.Address, Created: x.Created, Seen: x.Seen, key: x.ID}
+		out.SignIns[i] = SignIn{ID: seal.Hash("sign-in " + x.ID)[:16], Agent: x.Agent, Address: x.Address,
+			Created: x.Created, Seen: x.Seen, key: x.ID}
 	}
 	return out, err
 }
@@ -210,7 +214,7 @@ type Done struct {
 
 // EndSignIn signs the caller out in one browser.
 func (s *Service) EndSignIn(ctx context.Context, c Caller, in SignInRef) (Done, error) {
-	list, err := s.SignIns(ctx, c, None{})
+	list, err := s.SignIns(ctx, c, Empty{})
 	if err != nil {
 		return Done{}, err
 	}
@@ -219,7 +223,7 @@ func (s *Service) EndSignIn(ctx context.Context, c Caller, in SignInRef) (Done, 
 		return Done{}, Fail(Missing, sayNoSignIn)
 	}
 	if err = s.Accounts.SignOut(ctx, c.Person, list.SignIns[i].key); err == nil {
-		s.Note(ctx, c, ActSignInsEnded, "1")
+		s.RecordAdminEvent(ctx, c, EventSignInsEnded, "1")
 	}
 	return Done{err == nil}, err
 }
@@ -231,12 +235,12 @@ type OtherSignIns struct {
 
 // EndSignIns signs the caller out in all other browsers.
 func (s *Service) EndSignIns(ctx context.Context, c Caller, in OtherSignIns) (Done, error) {
-	p, err := s.self(ctx, c)
+	p, err := s.ownPerson(ctx, c)
 	if err != nil {
 		return Done{}, err
 	}
 	if err = s.Accounts.SignOutOthers(ctx, p.ID, in.Keep); err == nil {
-		s.Note(ctx, c, ActSignInsEnded, "*")
+		s.RecordAdminEvent(ctx, c, EventSignInsEnded, "*")
 	}
 	return Done{err == nil}, err
 }

@@ -14,12 +14,14 @@ import (
 )
 
 var (
-	sayNoTurn        = talk.Say{Zh: "没有这一轮的记录，或者已经过了保留期。", En: "There is no record of that turn, or it was kept for as long as it is to be."}
+	sayNoTurn = talk.Say{Zh: "没有这一轮的记录，或者已经过了保留期。",
+		En: "There is no record of that turn, or it was kept for as long as it is to be."}
 	sayBadPlace      = talk.Say{Zh: "after 不是列表给出的 next。", En: "after is not what a list gave as next."}
 	sayBadLimit      = talk.Say{Zh: "limit 是 1 到 %d 的数。", En: "limit is a number from 1 to %d."}
 	sayBadOutcome    = talk.Say{Zh: "没有结果叫 %q，只有 %s。", En: "No outcome is called %q; there are %s."}
 	sayNothingChosen = talk.Say{Zh: "请说明要删除什么。", En: "Say what is to be deleted."}
-	sayArgsOnly      = talk.Say{Zh: "这个密钥只用于一个机器人，不能删除其他记录。", En: "This key is for one bot alone and cannot delete other records."}
+	sayArgsOnly      = talk.Say{Zh: "这个密钥只用于一个机器人，不能删除其他记录。",
+		En: "This key is for one bot alone and cannot delete other records."}
 )
 
 const (
@@ -31,8 +33,8 @@ const (
 
 // TurnOutcomes and CallOutcomes are how turns and calls end.
 var (
-	TurnOutcomes = []string{"done", "failed", "hung_up"}
-	CallOutcomes = []string{"done", "trouble", "failed", "refused", "asked"}
+	TurnOutcomes = []string{"done", "failed", "disconnected"}
+	CallOutcomes = []string{"done", "tool_error", "failed", "refused", "asked"}
 )
 
 // Wrong as an outcome that is looked for means all that did not bring what was wanted.
@@ -41,8 +43,8 @@ const Wrong = store.Wrong
 // TurnQuery says which turns are wanted. What is not said excludes nothing.
 type TurnQuery struct {
 	Bot     int64     `query:"bot"`
-	Door    string    `query:"door"`
-	Outcome string    `query:"outcome"` // done, failed, hung_up, or wrong: the last two
+	Channel string    `query:"channel"`
+	Outcome string    `query:"outcome"` // done, failed, disconnected, or wrong: the last two
 	From    time.Time `query:"from"`
 	Until   time.Time `query:"until"` // itself is too late
 	After   string    `query:"after"` // the next of the page before
@@ -68,30 +70,30 @@ type TurnPage struct {
 
 // Turns lists records of the turns of the caller's bots, without what was said.
 func (s *Service) Turns(ctx context.Context, c Caller, q TurnQuery) (p TurnPage, err error) {
-	f := store.TraceFilter{Bot: q.Bot, Door: q.Door, Outcome: q.Outcome, From: q.From, Until: q.Until}
+	f := store.TraceFilter{Bot: q.Bot, Channel: q.Channel, Outcome: q.Outcome, From: q.From, Until: q.Until}
 	if c.Only != 0 {
 		f.Bot = c.Only
 	}
 	if err := checkOutcome(q.Outcome, TurnOutcomes); err != nil {
 		return p, err
 	}
-	if f.Owner, err = s.whose(ctx, c, q.User); err != nil {
+	if f.Owner, err = s.recordsOwner(ctx, c, q.User); err != nil {
 		return p, err
 	}
-	if f.After, err = readPlace(q.After); err != nil {
+	if f.After, err = decodeCursor(q.After); err != nil {
 		return p, err
 	}
-	limit, err := pageOf(q.Limit)
+	limit, err := pageBounds(q.Limit)
 	if err != nil {
 		return p, err
 	}
-	list, err := s.Board.Store.Traces.Find(ctx, f, limit+1)
+	list, err := s.Hub.Store.Traces.Find(ctx, f, limit+1)
 	if err != nil {
 		return p, err
 	}
 	if len(list) > limit {
 		list = list[:limit]
-		p.Next = writePlace(list[limit-1].At, list[limit-1].Turn)
+		p.Next = encodeCursor(list[limit-1].At, list[limit-1].Turn)
 	}
 	for i := range list {
 		list[i].Question, list[i].Answer = "", ""
@@ -106,7 +108,7 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 	if len(list) == 0 {
 		return rows, nil
 	}
-	bots, err := botNames(ctx, s.Board.Store, owner)
+	bots, err := botNames(ctx, s.Hub.Store, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 
 // BotChoices are the caller's bots, to choose one by.
 func (s *Service) BotChoices(ctx context.Context, c Caller) ([]store.Bot, error) {
-	return s.Board.Store.Bots.ByOwner(ctx, c.Owner())
+	return s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
 }
 
 // TurnRef names a turn.
@@ -143,8 +145,9 @@ type TurnDetail struct {
 // TurnRecord shows the record of a turn of one of the caller's bots. What was said in
 // those of other people's bots is not shown to those who run the installation either.
 func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnDetail, err error) {
-	t, err := s.Board.Store.Traces.ByTurn(ctx, in.Turn)
-	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() || c.Only != 0 && t.Bot != c.Only) {
+	t, err := s.Hub.Store.Traces.ByTurn(ctx, in.Turn)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() ||
+		c.Only != 0 && t.Bot != c.Only) {
 		return d, Fail(Missing, sayNoTurn)
 	}
 	if err != nil {
@@ -157,8 +160,8 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 	if err != nil {
 		return d, err
 	}
-	s.Board.Settle(ctx)
-	calls, err := s.Board.Store.Calls.ByTurn(ctx, t.Turn)
+	s.Hub.WaitForCallRecords(ctx)
+	calls, err := s.Hub.Store.Calls.ByTurn(ctx, t.Turn)
 	if err != nil {
 		return d, err
 	}
@@ -168,7 +171,7 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 			d.Calls = append(d.Calls, Call{Call: call})
 		}
 	}
-	return d, nameCalls(ctx, s.Board.Store, t.Owner, d.Calls)
+	return d, fillCallNames(ctx, s.Hub.Store, t.Owner, d.Calls)
 }
 
 // Forgetting says which of the caller's records are to be deleted.
@@ -198,19 +201,19 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 	case c.Only != 0 && in.Bot != c.Only:
 		return f, Fail(Refused, sayArgsOnly)
 	}
-	owner, err := s.onePerson(ctx, Caller{Person: c.Person}, "")
+	owner, err := s.singlePerson(ctx, Caller{Person: c.Person}, "")
 	if err != nil {
 		return f, err
 	}
 	if in.Bot != 0 {
-		b, err := s.Board.Store.Bots.ByNumber(ctx, in.Bot)
+		b, err := s.Hub.Store.Bots.ByNumber(ctx, in.Bot)
 		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
 			return f, Fail(Missing, sayKeyBot)
 		} else if err != nil {
 			return f, err
 		}
 	}
-	db := s.Board.Store
+	db := s.Hub.Store
 	if in.Said {
 		if f.Said, err = db.Conversations.Forget(ctx, owner.ID, in.Bot); err != nil {
 			return f, err
@@ -226,7 +229,7 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 		s.days.forget(owner.ID)
 	}
 	if in.Arguments {
-		s.Board.Settle(ctx) // those of calls that were made a moment ago, too
+		s.Hub.WaitForCallRecords(ctx) // those of calls that were made a moment ago, too
 		if f.Arguments, err = db.Calls.ForgetArgs(ctx, owner.ID, in.Bot); err != nil {
 			return f, err
 		}
@@ -235,28 +238,28 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 	if in.Bot != 0 {
 		about = fmt.Sprintf("bot %d: %s", in.Bot, about)
 	}
-	s.Note(ctx, c, ActRecordsDeleted, about)
+	s.RecordAdminEvent(ctx, c, EventRecordsDeleted, about)
 	return f, nil
 }
 
-// Keeping is what is recorded, and for how long, as the settings of the installation say.
-type Keeping struct {
-	Traces    time.Duration // trace.keep
-	Content   bool          // trace.content
-	Calls     time.Duration // audit.keep
-	Args      bool          // audit.args
-	Exchanges time.Duration // history.keep
-	Told      int           // history.turns
-	Pictures  time.Duration // media.keep
+// RetentionPolicy is what is recorded, and for how long, as the settings of the installation say.
+type RetentionPolicy struct {
+	Traces       time.Duration // trace.keep
+	Content      bool          // trace.content
+	Calls        time.Duration // audit.keep
+	Args         bool          // audit.args
+	Exchanges    time.Duration // history.keep
+	HistoryTurns int           // history.turns
+	Pictures     time.Duration // media.keep
 }
 
-// whose is whose records are meant: those of whom an admin names, or of who asks; empty:
+// recordsOwner is whose records are meant: those of whom an admin names, or of who asks; empty:
 // everybody's.
-func (s *Service) whose(ctx context.Context, c Caller, user string) (string, error) {
+func (s *Service) recordsOwner(ctx context.Context, c Caller, user string) (string, error) {
 	if user == "" {
 		return c.Owner(), nil
 	}
-	p, err := s.onePerson(ctx, c, user)
+	p, err := s.singlePerson(ctx, c, user)
 	return p.ID, err
 }
 
@@ -267,7 +270,7 @@ func checkOutcome(outcome string, known []string) error {
 	return Fail(Invalid, sayBadOutcome, outcome, strings.Join(append(slices.Clone(known), Wrong), ", "))
 }
 
-func pageOf(limit int) (int, error) {
+func pageBounds(limit int) (int, error) {
 	switch {
 	case limit == 0:
 		return recordsShown, nil
@@ -277,12 +280,12 @@ func pageOf(limit int) (int, error) {
 	return limit, nil
 }
 
-// writePlace and readPlace are how a place on a list is named in an address.
-func writePlace(at time.Time, id string) string {
+// encodeCursor and decodeCursor are how a place on a list is named in an address.
+func encodeCursor(at time.Time, id string) string {
 	return strconv.FormatInt(at.UnixMilli(), 10) + "." + id
 }
 
-func readPlace(text string) (p store.Place, err error) {
+func decodeCursor(text string) (p store.RecordCursor, err error) {
 	if text == "" {
 		return p, nil
 	}
@@ -291,5 +294,5 @@ func readPlace(text string) (p store.Place, err error) {
 	if !ok || err != nil {
 		return p, Fail(Invalid, sayBadPlace)
 	}
-	return store.Place{At: time.UnixMilli(n).UTC(), ID: id}, nil
+	return store.RecordCursor{At: time.UnixMilli(n).UTC(), ID: id}, nil
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// refusedMost bounds the rows that wrong passwords leave in a minute, whoever types them
+// maxRefusals bounds the rows that wrong passwords leave in a minute, whoever types them
 // and from wherever. What is more is one row with its number.
-const refusedMost = 30
+const maxRefusals = 30
 
 // refusals keeps who guesses passwords from filling the journal.
 type refusals struct {
@@ -20,7 +20,7 @@ type refusals struct {
 	end    *time.Timer
 }
 
-// first says whether a refusal is to be written down: the first of its account and address
+// first reports whether a refusal is to be written down: the first of its account and address
 // in a minute. Flush is called for the others when the minute is over.
 func (r *refusals) first(of [3]string, now time.Time, flush func(more int)) bool {
 	r.mu.Lock()
@@ -28,7 +28,7 @@ func (r *refusals) first(of [3]string, now time.Time, flush func(more int)) bool
 	if now.Sub(r.minute) >= time.Minute || r.seen == nil {
 		r.minute, r.seen = now, map[[3]string]bool{}
 	}
-	if !r.seen[of] && len(r.seen) < refusedMost {
+	if !r.seen[of] && len(r.seen) < maxRefusals {
 		r.seen[of] = true
 		return true
 	}
@@ -53,13 +53,13 @@ func (s *Service) Refused(ctx context.Context, c Caller, name string) {
 	of := [3]string{c.Person, c.Address, name}
 	ctx = context.WithoutCancel(ctx)
 	if s.refusals.first(of, time.Now(), func(more int) {
-		s.Note(ctx, Caller{Program: c.Program}, ActSignInRefused, fmt.Sprintf("+%d", more))
+		s.RecordAdminEvent(ctx, Caller{Program: c.Program}, EventSignInRefused, fmt.Sprintf("+%d", more))
 	}) {
 		if name != "" {
-			if _, err := s.Board.Store.People.ByName(ctx, name); err != nil {
+			if _, err := s.Hub.Store.People.ByName(ctx, name); err != nil {
 				name = "?"
 			}
 		}
-		s.Note(ctx, c, ActSignInRefused, name)
+		s.RecordAdminEvent(ctx, c, EventSignInRefused, name)
 	}
 }

@@ -22,10 +22,10 @@ const (
 
 // Hour is what happened in one hour.
 type Hour struct {
-	At     time.Time `json:"at"` // when it begins
-	Done   int64     `json:"done"`
-	Failed int64     `json:"failed"`
-	HungUp int64     `json:"hung_up"`
+	At           time.Time `json:"at"` // when it begins
+	Done         int64     `json:"done"`
+	Failed       int64     `json:"failed"`
+	Disconnected int64     `json:"disconnected"`
 	// Pieces is how many turns had a first piece; half of them had it after Half at
 	// most, and nineteen of twenty after Most.
 	Pieces int64         `json:"with_pieces"`
@@ -35,7 +35,7 @@ type Hour struct {
 }
 
 // Turns is how many there were.
-func (h *Hour) Turns() int64 { return h.Done + h.Failed + h.HungUp }
+func (h *Hour) Turns() int64 { return h.Done + h.Failed + h.Disconnected }
 
 // Sample is how many devices were connected at a time.
 type Sample struct {
@@ -58,7 +58,7 @@ type StatsQuery struct {
 // Stats counts what happened in the last day: turns of the caller's bots, their calls,
 // and their devices.
 func (s *Service) Stats(ctx context.Context, c Caller, in StatsQuery) (Stats, error) {
-	owner, err := s.whose(ctx, c, in.User)
+	owner, err := s.recordsOwner(ctx, c, in.User)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -67,7 +67,7 @@ func (s *Service) Stats(ctx context.Context, c Caller, in StatsQuery) (Stats, er
 	if err != nil {
 		return Stats{}, err
 	}
-	return Stats{hours, s.samples.of(owner, time.Now().UTC(), s.Board.Held())}, nil
+	return Stats{hours, s.samples.get(owner, time.Now().UTC(), s.Hub.HeldCounts())}, nil
 }
 
 // hours counts the last day. Hours that are over for a while are counted once.
@@ -100,7 +100,7 @@ func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
 	if len(hours) == 0 {
 		return nil
 	}
-	db, from, until := s.Board.Store, hours[0].At, hours[len(hours)-1].At.Add(time.Hour)
+	db, from, until := s.Hub.Store, hours[0].At, hours[len(hours)-1].At.Add(time.Hour)
 	counts, err := db.Traces.Counts(ctx, owner, from, until, time.Hour)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
 		case "failed":
 			h.Failed += n.Turns
 		default:
-			h.HungUp += n.Turns
+			h.Disconnected += n.Turns
 		}
 	}
 	latencies, err := db.Traces.Latencies(ctx, owner, from, until, time.Hour)
@@ -121,9 +121,9 @@ func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
 	}
 	for _, l := range latencies {
 		h := &hours[l.Span]
-		h.Pieces, h.Half, h.Most = l.Turns, l.Half, l.Most
+		h.Pieces, h.Half, h.Most = l.Turns, l.Median, l.P95
 	}
-	wrongs, err := db.Calls.Wrongs(ctx, owner, from, until, time.Hour)
+	wrongs, err := db.Calls.CountFailed(ctx, owner, from, until, time.Hour)
 	for _, n := range wrongs {
 		hours[n.Span].Calls = n.Count
 	}
@@ -177,9 +177,9 @@ func (a *samples) add(at time.Time, connected map[string]int) {
 	a.at, a.each = append(a.at, at), append(a.each, connected)
 }
 
-// of are the samples of one person, and how many are connected now; those of everybody
+// get are the samples of one person, and how many are connected now; those of everybody
 // together for an empty one.
-func (a *samples) of(owner string, now time.Time, held map[string]int) []Sample {
+func (a *samples) get(owner string, now time.Time, held map[string]int) []Sample {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := make([]Sample, len(a.at), len(a.at)+1)
@@ -205,7 +205,7 @@ func (s *Service) Count(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
-		s.samples.add(time.Now().UTC(), s.Board.Held())
+		s.samples.add(time.Now().UTC(), s.Hub.HeldCounts())
 		select {
 		case <-ctx.Done():
 			return nil

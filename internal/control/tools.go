@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -63,14 +63,14 @@ type ToolList struct {
 
 // ListTools lists what is offered to a person, or to everybody.
 func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolList, error) {
-	people, err := s.peopleMeant(ctx, c, q.User)
+	people, err := s.targetPeople(ctx, c, q.User)
 	if err != nil {
 		return ToolList{}, err
 	}
 	out := []Tool{}
 	told := map[string]bool{}
 	for _, p := range people {
-		list, err := s.Board.Inventory(p.ID, c.Rules)
+		list, err := s.Hub.Inventory(p.ID, c.Rules)
 		if err != nil {
 			return ToolList{}, err
 		}
@@ -80,10 +80,10 @@ func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolLis
 				continue
 			}
 			// What is everybody's is listed once, unless somebody has decided about it.
-			if len(people) > 1 && l.Outlet().Owner == "" {
+			if len(people) > 1 && l.Provider().Owner == "" {
 				if key := t.Name + " " + t.State; told[key] {
 					continue
-				} else if t.State == unruled(l) {
+				} else if t.State == withoutRules(l) {
 					told[key] = true
 				} else {
 					t.Owner, t.OwnerName = p.ID, p.Name
@@ -92,12 +92,15 @@ func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolLis
 			out = append(out, t)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Tool) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.OwnerName, b.OwnerName)) })
+	slices.SortStableFunc(out, func(a, b Tool) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.OwnerName, b.OwnerName))
+	})
 	return ToolList{out}, nil
 }
 
-// unruled is the state of a tool about which nobody has decided.
-func unruled(l board.Listing) string {
+// withoutRules is the state of a tool about which nobody has decided.
+func withoutRules(l hub.Listing) string {
 	if l.Dangerous {
 		return ToolDangerous
 	}
@@ -105,11 +108,12 @@ func unruled(l board.Listing) string {
 }
 
 // ToolRow is a tool of somebody's as it is listed.
-func ToolRow(l board.Listing, p store.Person, schemas bool) Tool {
-	at := l.Outlet()
+func ToolRow(l hub.Listing, p store.Person, schemas bool) Tool {
+	at := l.Provider()
 	t := Tool{
-		Name: l.Name, Title: l.Title, Description: l.Description, Provider: at.ID, ProviderName: at.Title, Kind: at.Kind,
-		State: l.State, For: l.For, ReadOnly: l.OnlyReads(),
+		Name: l.Name, Title: l.Title, Description: l.Description, Provider: at.ID, ProviderName: at.Title,
+		Kind:  at.Kind,
+		State: l.State, For: l.Audience, ReadOnly: l.IsReadOnly(),
 	}
 	if at.Owner != "" {
 		t.Owner, t.OwnerName = p.ID, p.Name
@@ -144,8 +148,8 @@ type ToolPage struct {
 	Waiting, Denied int
 }
 
-func (f *ToolFilter) fits(l *board.Listing) bool {
-	at := l.Outlet()
+func (f *ToolFilter) matches(l *hub.Listing) bool {
+	at := l.Provider()
 	if f.From != "" && at.ID != f.From {
 		return false
 	}
@@ -165,12 +169,13 @@ func (f *ToolFilter) fits(l *board.Listing) bool {
 	if f.Shown == nil {
 		return false
 	}
-	return strings.Contains(strings.ToLower(f.Shown(l.Title)), text) || strings.Contains(strings.ToLower(f.Shown(l.Description)), text)
+	return strings.Contains(strings.ToLower(f.Shown(l.Title)), text) ||
+		strings.Contains(strings.ToLower(f.Shown(l.Description)), text)
 }
 
 // BrowseTools is for people who look at their tools.
 func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p ToolPage, err error) {
-	list, err := s.Board.Inventory(c.Person, "")
+	list, err := s.Hub.Inventory(c.Person, "")
 	if err != nil {
 		return p, err
 	}
@@ -190,11 +195,11 @@ func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p To
 		case ToolDenied:
 			p.Denied++
 		}
-		if !f.fits(l) {
+		if !f.matches(l) {
 			continue
 		}
 		p.Matching++
-		at := l.Outlet()
+		at := l.Provider()
 		if last := len(runs) - 1; last >= 0 && runs[last].to == i && runs[last].id == at.ID {
 			runs[last].to++
 			continue
@@ -221,22 +226,25 @@ func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p To
 }
 
 var (
-	sayToolMissing  = talk.Say{Zh: "没有叫 %s 的工具。它可能暂时离线，或已被移除。", En: "There is no tool called %s. It may be offline for now, or removed."}
-	sayRuleForm     = talk.Say{Zh: "%q 不是工具名；名称由 1 到 64 个字母、数字、_ 和 - 组成，* 代表任意文字。", En: "%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text."}
+	sayToolMissing = talk.Say{Zh: "没有叫 %s 的工具。它可能暂时离线，或已被移除。",
+		En: "There is no tool called %s. It may be offline for now, or removed."}
+	sayRuleForm = talk.Say{Zh: "%q 不是工具名；名称由 1 到 64 个字母、数字、_ 和 - 组成，* 代表任意文字。",
+		En: "%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text."}
 	sayRuleWord     = talk.Say{Zh: "规则是 allow、deny，或留空以取消。", En: "A rule is allow, deny, or empty to take one back."}
 	sayRuleMissing  = talk.Say{Zh: "没有关于 %s 的规则。", En: "There is no rule for %s."}
 	sayRulesMost    = talk.Say{Zh: "最多可以有 %d 条规则，请用 * 合并一些。", En: "There may be %d rules at most; join some with *."}
-	sayToolAsksBack = talk.Say{Zh: "这个工具还要问一些内容才能继续，而这里没有人可以回答。", En: "The tool asks back before it goes on, and nobody can be asked here."}
+	sayToolAsksBack = talk.Say{Zh: "这个工具还要问一些内容才能继续，而这里没有人可以回答。",
+		En: "The tool asks back before it goes on, and nobody can be asked here."}
 )
 
 // FindTool finds one of the caller's tools, with its schemas, in the state that it has
 // for programs and bots.
 func (s *Service) FindTool(ctx context.Context, c Caller, name string) (Tool, error) {
-	list, err := s.Board.Inventory(c.Person, "")
+	list, err := s.Hub.Inventory(c.Person, "")
 	if err != nil {
 		return Tool{}, err
 	}
-	i := slices.IndexFunc(list, func(l board.Listing) bool { return l.Name == name })
+	i := slices.IndexFunc(list, func(l hub.Listing) bool { return l.Name == name })
 	if i < 0 {
 		return Tool{}, Fail(Missing, sayToolMissing, name)
 	}
@@ -251,13 +259,13 @@ type ToolUser struct {
 	State string // one of the Tool…
 }
 
-// usersMost bounds how many keys and how many bots are looked at for one tool.
-const usersMost = 50
+// maxToolUsers bounds how many keys and how many bots are looked at for one tool.
+const maxToolUsers = 50
 
 // ToolUsers lists the keys of programs, and the bots that call tools, with whether they
 // may call one.
 func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, error) {
-	keys, err := s.Board.Store.Keys.ByPerson(ctx, c.Person)
+	keys, err := s.Hub.Store.Keys.ByPerson(ctx, c.Person)
 	if err != nil {
 		return nil, err
 	}
@@ -265,10 +273,11 @@ func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, 
 	var rules []string
 	now := time.Now()
 	for _, k := range keys {
-		if !k.Revoked.IsZero() || !k.Expires.IsZero() && k.Expires.Before(now) || len(users) == usersMost {
+		if !k.Revoked.IsZero() || !k.Expires.IsZero() && k.Expires.Before(now) || len(users) == maxToolUsers {
 			continue
 		}
-		if !slices.Contains(k.Scopes, account.ScopeMCP) && !(t.Kind == "learn" && slices.Contains(k.Scopes, account.ScopeLearn)) {
+		if !slices.Contains(k.Scopes, account.ScopeMCP) && !(t.Kind == "learn" &&
+			slices.Contains(k.Scopes, account.ScopeLearn)) {
 			continue
 		}
 		u := ToolUser{Key: k.ID, Name: k.Name}
@@ -277,19 +286,21 @@ func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, 
 		}
 		users, rules = append(users, u), append(rules, k.Rules)
 	}
-	bots, err := s.Board.Store.Bots.ByOwner(ctx, c.Person)
+	bots, err := s.Hub.Store.Bots.ByOwner(ctx, c.Person)
 	if err != nil {
 		return nil, err
 	}
 	for _, b := range bots {
-		var common board.Common
-		if err := s.Board.Registry.Settings(b, &common); err != nil || len(common.AllowTools) == 0 || len(users) >= 2*usersMost {
+		var common hub.Common
+		if err := s.Hub.Registry.Settings(b, &common); err != nil || len(common.AllowTools) == 0 ||
+			len(users) >= 2*maxToolUsers {
 			continue
 		}
 		users = append(users, ToolUser{Bot: b.Number, Name: b.Name})
-		rules = append(rules, board.Rules{Allow: common.AllowTools, Deny: common.DenyTools, Dangerous: common.DangerousTools}.String())
+		rules = append(rules, hub.Rules{Allow: common.AllowTools, Deny: common.DenyTools,
+			Dangerous: common.DangerousTools}.String())
 	}
-	states, err := s.Board.Judge(c.Person, t.Name, rules)
+	states, err := s.Hub.ToolStates(c.Person, t.Name, rules)
 	for i := range states {
 		users[i].State = states[i]
 	}
@@ -297,19 +308,21 @@ func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, 
 }
 
 // TryTool calls one of the caller's tools. Its error is a *[tool.Error], or an [*Error].
-func (s *Service) TryTool(ctx context.Context, c Caller, name string, args json.RawMessage, progress func(tool.Progress)) (*tool.Result, error) {
-	who := board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: c.Person, Address: c.Address, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: c.Program, Program: c.Program, Lang: string(c.Lang),
+func (s *Service) TryTool(ctx context.Context, c Caller, name string, args json.RawMessage,
+	progress func(tool.Progress)) (*tool.Result, error) {
+	who := hub.Access{Rules: c.Rules, Caller: tool.Caller{
+		Person: c.Person, Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound, Channel: c.Program,
+		Program: c.Program, Lang: string(c.Lang),
 	}}
-	res, err := s.Board.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
-	if err == nil && res.Need != nil {
+	res, err := s.Hub.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
+	if err == nil && res.InputRequired != nil {
 		err = Fail(Refused, sayToolAsksBack)
 	}
 	return res, err
 }
 
-// rulesMost bounds the rules of one person, each of which is tried on every tool.
-const rulesMost = 1000
+// maxToolRules bounds the rules of one person, each of which is tried on every tool.
+const maxToolRules = 1000
 
 // ToolRuleRow is a rule as /api/v1/rules lists it.
 type ToolRuleRow struct {
@@ -324,7 +337,7 @@ type ToolRuleList struct {
 
 // ListToolRules lists what was decided about tools.
 func (s *Service) ListToolRules(ctx context.Context, c Caller, _ struct{}) (ToolRuleList, error) {
-	rules, err := s.Board.Store.ToolRules.All(ctx)
+	rules, err := s.Hub.Store.ToolRules.All(ctx)
 	if err != nil {
 		return ToolRuleList{}, err
 	}
@@ -363,21 +376,21 @@ type DecidedTool struct {
 // DecideTool allows or denies tools to programs and bots, or takes that back. When it
 // returns, the decision holds on every instance that is not among the unconfirmed ones.
 func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (DecidedTool, error) {
-	if err := wide(c); err != nil {
+	if err := requireUnrestrictedKey(c); err != nil {
 		return DecidedTool{}, err
 	}
-	if err := board.CheckPattern(in.Name); err != nil {
+	if err := hub.CheckPattern(in.Name); err != nil {
 		return DecidedTool{}, &Error{Reason: Invalid, Say: sayRuleForm, Args: []any{in.Name}, Cause: err}
 	}
-	if in.Rule != "" && in.Rule != board.RuleAllow && in.Rule != board.RuleDeny {
+	if in.Rule != "" && in.Rule != hub.RuleAllow && in.Rule != hub.RuleDeny {
 		return DecidedTool{}, Fail(Invalid, sayRuleWord)
 	}
-	p, err := s.onePerson(ctx, c, in.User)
+	p, err := s.singlePerson(ctx, c, in.User)
 	if err != nil {
 		return DecidedTool{}, err
 	}
 	out := DecidedTool{User: p.Name, Tool: in.Name, Rule: in.Rule}
-	rules, err := s.Board.Store.ToolRules.All(ctx)
+	rules, err := s.Hub.Store.ToolRules.All(ctx)
 	if err != nil {
 		return DecidedTool{}, err
 	}
@@ -387,23 +400,23 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 			continue
 		}
 		mine++
-		if r.Rule == board.RuleDeny && r.Tool != in.Name && tool.Match(r.Tool, in.Name) {
+		if r.Rule == hub.RuleDeny && r.Tool != in.Name && tool.Match(r.Tool, in.Name) {
 			out.Denying = r.Tool
 		}
 	}
-	if in.Rule != "" && mine >= rulesMost {
-		return DecidedTool{}, Fail(Conflict, sayRulesMost, rulesMost)
+	if in.Rule != "" && mine >= maxToolRules {
+		return DecidedTool{}, Fail(Conflict, sayRulesMost, maxToolRules)
 	}
-	err = s.Board.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: in.Name, Rule: in.Rule, Created: time.Now()})
+	err = s.Hub.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: in.Name, Rule: in.Rule, Created: time.Now()})
 	if errors.Is(err, store.ErrNotFound) {
 		err = Fail(Missing, sayRuleMissing, in.Name)
 	}
 	if err != nil {
 		return DecidedTool{}, err
 	}
-	s.Note(ctx, c, ActToolRule, p.Name+": "+in.Name+" → "+cmp.Or(in.Rule, "-"))
+	s.RecordAdminEvent(ctx, c, EventToolRule, p.Name+": "+in.Name+" → "+cmp.Or(in.Rule, "-"))
 	out.Unconfirmed = s.toolsChanged(ctx)
-	list, err := s.Board.Inventory(p.ID, "")
+	list, err := s.Hub.Inventory(p.ID, "")
 	for _, l := range list {
 		if tool.Match(in.Name, l.Name) {
 			out.Matches++

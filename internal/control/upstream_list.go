@@ -10,7 +10,7 @@ import (
 
 // ListUpstreams lists the caller's upstreams with how their connections are.
 func (s *Service) ListUpstreams(ctx context.Context, c Caller, _ struct{}) (UpstreamList, error) {
-	rows, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
 	if err != nil {
 		return UpstreamList{}, err
 	}
@@ -18,7 +18,7 @@ func (s *Service) ListUpstreams(ctx context.Context, c Caller, _ struct{}) (Upst
 	if err != nil {
 		return UpstreamList{}, err
 	}
-	deep, err := s.runsHouse(ctx, c)
+	deep, err := s.canSeeMachine(ctx, c)
 	if err != nil {
 		return UpstreamList{}, err
 	}
@@ -34,13 +34,13 @@ type UpstreamList struct {
 	Upstreams []Upstream `json:"upstreams"`
 }
 
-// runsHouse says whether the caller may know about this machine and its network: an
+// canSeeMachine reports whether the caller may know about this machine and its network: an
 // admin, also one who looks at what is their own alone, but not by a key for less.
-func (s *Service) runsHouse(ctx context.Context, c Caller) (bool, error) {
+func (s *Service) canSeeMachine(ctx context.Context, c Caller) (bool, error) {
 	if c.Admin || c.Key != "" {
 		return c.Admin, nil
 	}
-	p, err := s.Board.Store.People.ByID(ctx, c.Person)
+	p, err := s.Hub.Store.People.ByID(ctx, c.Person)
 	return p.Role == account.RoleAdmin, err
 }
 
@@ -55,19 +55,20 @@ func (s *Service) upstreamRow(c Caller, u store.Upstream, people map[string]stri
 		h.Cause, h.Stderr = "", nil
 	}
 	for j := range h.Nodes {
-		h.Nodes[j].Trouble = h.Nodes[j].Told.In(c.Lang)
+		h.Nodes[j].Problem = h.Nodes[j].Message.In(c.Lang)
 	}
-	return Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Trouble: h.Trouble.In(c.Lang)}
+	return Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Problem: h.Problem.In(c.Lang)}
 }
 
-// UpstreamsOf lists a page of the caller's upstreams of some kinds, and says whether
+// UpstreamsOf lists a page of the caller's upstreams of some kinds, and reports whether
 // more follow.
-func (s *Service) UpstreamsOf(ctx context.Context, c Caller, after int64, limit int, kinds ...string) (page []Upstream, more bool, err error) {
-	rows, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+func (s *Service) UpstreamsOf(ctx context.Context, c Caller, after int64, limit int,
+	kinds ...string) (page []Upstream, more bool, err error) {
+	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
 	if err != nil {
 		return nil, false, err
 	}
-	deep, err := s.runsHouse(ctx, c)
+	deep, err := s.canSeeMachine(ctx, c)
 	if err != nil {
 		return nil, false, err
 	}
@@ -85,7 +86,7 @@ func (s *Service) UpstreamsOf(ctx context.Context, c Caller, after int64, limit 
 
 // upstream finds one of the caller's upstreams.
 func (s *Service) upstream(ctx context.Context, c Caller, number int64) (store.Upstream, error) {
-	rows, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
 	if err != nil {
 		return store.Upstream{}, err
 	}
@@ -112,7 +113,7 @@ func (s *Service) ShowUpstream(ctx context.Context, c Caller, in UpstreamRef) (U
 	if err != nil {
 		return UpstreamDetail{}, err
 	}
-	deep, err := s.runsHouse(ctx, c)
+	deep, err := s.canSeeMachine(ctx, c)
 	if err != nil {
 		return UpstreamDetail{}, err
 	}

@@ -51,9 +51,9 @@ type UpstreamHealth struct {
 	Protocol      string    `json:"protocol,omitempty"`
 	Transport     string    `json:"transport,omitempty"`
 	NextTry       time.Time `json:"next_try,omitzero"`
-	// Trouble is what went wrong last. Cause and Stderr, which say more about this
+	// Problem is what went wrong last. Cause and Stderr, which say more about this
 	// machine and its network, are for admins alone.
-	Trouble talk.Say `json:"-"`
+	Problem talk.Say `json:"-"`
 	Cause   string   `json:"cause,omitempty"`
 	Stderr  []string `json:"stderr,omitempty"`
 	// Nodes are the nodes as which devices have joined, if it is a gateway.
@@ -62,7 +62,7 @@ type UpstreamHealth struct {
 
 // ShimNode is a node at somebody's gateway.
 type ShimNode struct {
-	// Device is the id of the device's outlet; empty if the node stands for all.
+	// Device is the id of the device's provider; empty if the node stands for all.
 	Device string `json:"device,omitempty"`
 	Name   string `json:"name"`
 	// Node is its id at the gateway.
@@ -76,10 +76,10 @@ type ShimNode struct {
 	Taken   int       `json:"taken"`
 	Cut     int       `json:"cut,omitempty"`
 	NextTry time.Time `json:"next_try,omitzero"`
-	// Told is what is wrong and what to do; Command is what the gateway's owner has to
+	// Message is what is wrong and what to do; Command is what the gateway's owner has to
 	// run for that.
-	Told    talk.Say `json:"-"`
-	Trouble string   `json:"trouble,omitempty"`
+	Message talk.Say `json:"-"`
+	Problem string   `json:"problem,omitempty"`
 	Command string   `json:"command,omitempty"`
 }
 
@@ -94,7 +94,7 @@ type Upstream struct {
 	store.Upstream
 	OwnerName string `json:"owner_name,omitempty"`
 	UpstreamHealth
-	Trouble string `json:"trouble,omitempty"`
+	Problem string `json:"problem,omitempty"`
 }
 
 // UpstreamDetail is one upstream with its settings, secrets masked.
@@ -117,10 +117,10 @@ type UpstreamFound struct {
 	Hidden    int      `json:"hidden,omitempty"`
 	Skipped   int      `json:"skipped,omitempty"`
 	Cut       bool     `json:"cut,omitempty"`
-	// Trouble says why nothing was found; Cause, which says more about this machine
+	// Problem says why nothing was found; Cause, which says more about this machine
 	// and its network, is for admins alone.
-	Trouble string   `json:"trouble,omitempty"`
-	Told    talk.Say `json:"-"`
+	Problem string   `json:"problem,omitempty"`
+	Message talk.Say `json:"-"`
 	Cause   string   `json:"cause,omitempty"`
 	// Dropped are settings that were not sent to the server, since they were given for
 	// another address, and Notice says so.

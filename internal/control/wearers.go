@@ -26,7 +26,7 @@ func (s *Service) Wearers(ctx context.Context, c Caller, in BotRef) (WearerList,
 	if err != nil {
 		return WearerList{}, err
 	}
-	list, err := s.Board.Store.Bindings.ByBot(ctx, b.Number)
+	list, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
 	if list == nil {
 		list = []store.Binding{}
 	}
@@ -40,12 +40,12 @@ func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (accoun
 	if err != nil {
 		return account.Invitation{}, err
 	}
-	if err := wide(c); err != nil { // whoever is bound asks by another key
+	if err := requireUnrestrictedKey(c); err != nil { // whoever is bound asks by another key
 		return account.Invitation{}, err
 	}
 	i, err := s.Accounts.Invite(ctx, b.Number)
 	if err == nil {
-		s.Note(ctx, c, ActBotInvited, aboutBot(b))
+		s.RecordAdminEvent(ctx, c, EventBotInvited, aboutBot(b))
 	}
 	return i, err
 }
@@ -70,7 +70,7 @@ func (s *Service) Invitation(ctx context.Context, c Caller, in InvitationRef) (I
 	if err != nil {
 		return InvitationState{}, err
 	}
-	t, err := s.Board.Store.Bindings.Token(ctx, in.Invitation)
+	t, err := s.Hub.Store.Bindings.Token(ctx, in.Invitation)
 	if errors.Is(err, store.ErrNotFound) || err == nil && t.Bot != b.Number {
 		return InvitationState{}, Fail(Missing, sayNoInvitation)
 	}
@@ -78,7 +78,7 @@ func (s *Service) Invitation(ctx context.Context, c Caller, in InvitationRef) (I
 	if err != nil || !out.Used {
 		return out, err
 	}
-	wearers, err := s.Board.Store.Bindings.ByBot(ctx, b.Number)
+	wearers, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
 	for _, w := range wearers {
 		if w.Created.Equal(t.Used) { // both are written as one
 			out.UserID = w.UserID
@@ -107,7 +107,7 @@ func (s *Service) Unbind(ctx context.Context, c Caller, in WearerRef) (UnboundWe
 	if err != nil {
 		return UnboundWearers{}, err
 	}
-	wearers, err := s.Board.Store.Bindings.ByBot(ctx, b.Number)
+	wearers, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
 	if err != nil {
 		return UnboundWearers{}, err
 	}
@@ -125,6 +125,6 @@ func (s *Service) Unbind(ctx context.Context, c Caller, in WearerRef) (UnboundWe
 	if out.Unbound == 0 {
 		return out, Fail(Missing, sayNoWearer, in.User)
 	}
-	s.Note(ctx, c, ActBotUnbound, aboutBot(b, in.User))
+	s.RecordAdminEvent(ctx, c, EventBotUnbound, aboutBot(b, in.User))
 	return out, nil
 }

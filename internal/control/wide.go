@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
@@ -28,37 +28,38 @@ var sayNarrowKey = talk.Say{
 	En: "This key is for one bot, or for some tools, so it may not change what bots, devices, keys and tools may do. Use a key without rules, or the console.",
 }
 
-// wide refuses keys that are for less than all that their person has: by what they change,
-// they would have more. Every operation that can widen the rights of somebody asks it.
-func wide(c Caller) error {
-	if c.Key != "" && (c.Only != 0 || board.IsNarrow(c.Rules)) {
+// requireUnrestrictedKey refuses keys that are for less than all that their person has: by what
+// they change, they would have more. Every operation that can widen the rights of somebody asks it.
+func requireUnrestrictedKey(c Caller) error {
+	if c.Key != "" && (c.Only != 0 || hub.AreNarrow(c.Rules)) {
 		return Fail(Refused, sayNarrowKey)
 	}
 	return nil
 }
 
-// adminWide is admin for what can give somebody more rights than the caller's own key has.
-func adminWide(c Caller) error {
+// requireUnrestrictedAdmin is admin for what can give somebody more rights than the caller's own
+// key has.
+func requireUnrestrictedAdmin(c Caller) error {
 	if err := admin(c); err != nil {
 		return err
 	}
-	return wide(c)
+	return requireUnrestrictedKey(c)
 }
 
-// makesKeys refuses keys that may not decide what other keys do: neither those that are
+// checkMakesKeys refuses keys that may not decide what other keys do: neither those that are
 // narrow, nor those whose other rules would not hold for what they make.
-func makesKeys(c Caller) error {
-	if err := wide(c); err != nil || c.Key == "" {
+func checkMakesKeys(c Caller) error {
+	if err := requireUnrestrictedKey(c); err != nil || c.Key == "" {
 		return err
 	}
-	if r, err := board.ParseRules(c.Rules); err != nil || r.PerMinute > 0 || r.KeepArgs {
+	if r, err := hub.ParseRules(c.Rules); err != nil || r.PerMinute > 0 || r.KeepArgs {
 		return Fail(Refused, sayRatedKey)
 	}
 	return nil
 }
 
-// lasting refuses keys that expire what stays when they are gone.
-func lasting(c Caller) error {
+// checkLifetime refuses keys that expire what stays when they are gone.
+func checkLifetime(c Caller) error {
 	if !c.Ends.IsZero() {
 		return Fail(Refused, sayEndingKey)
 	}

@@ -98,12 +98,12 @@ func (g *guard) check(u *url.URL) error {
 			return &Error{Reason: BadAddress, URL: redacted(u), Err: errors.New("bad port")}
 		}
 	}
-	if !g.hostAllowed(host) {
+	if !g.isHostAllowed(host) {
 		return &Error{Reason: ForbiddenAddress, URL: redacted(u), Err: errors.New("host is not on the list")}
 	}
 	// Refused here already, so that a picture of such an address that is in the
 	// cache, or a name that looks like one, needs no second thought.
-	if ip, err := netip.ParseAddr(host); err == nil && !g.allowed(ip) {
+	if ip, err := netip.ParseAddr(host); err == nil && !g.isAllowed(ip) {
 		return &Error{Reason: ForbiddenAddress, URL: redacted(u), Err: errForbidden}
 	}
 	return nil
@@ -149,8 +149,8 @@ func isNumber(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
 
-// hostAllowed looks a lower-case host up in the list.
-func (g *guard) hostAllowed(host string) bool {
+// isHostAllowed looks a lower-case host up in the list.
+func (g *guard) isHostAllowed(host string) bool {
 	if len(g.hosts) == 0 {
 		return true
 	}
@@ -166,10 +166,10 @@ func (g *guard) hostAllowed(host string) bool {
 	return false
 }
 
-// special are the IPv4 networks that are not the public internet, by the
+// specialIPv4 are the IPv4 networks that are not the public internet, by the
 // registries of IANA (RFC 6890 and successors), and one address that answers
 // with a machine's secrets inside of a public cloud.
-var special = prefixes(
+var specialIPv4 = prefixes(
 	"0.0.0.0/8",        // this network
 	"10.0.0.0/8",       // private
 	"100.64.0.0/10",    // carrier NAT; also metadata of Alibaba Cloud
@@ -196,8 +196,8 @@ var special = prefixes(
 // link-local addresses, multicast, and IPv4 addresses in disguise (mapped,
 // compatible, NAT64).
 var (
-	global   = netip.MustParsePrefix("2000::/3")
-	special6 = prefixes(
+	globalIPv6  = netip.MustParsePrefix("2000::/3")
+	specialIPv6 = prefixes(
 		"2001::/23",         // protocol assignments: Teredo, benchmarks, ORCHID
 		"2001:db8::/32",     // documentation
 		"2002::/16",         // 6to4: contains an IPv4 address
@@ -214,7 +214,7 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-func within(ip netip.Addr, nets []netip.Prefix) bool {
+func inAnyPrefix(ip netip.Addr, nets []netip.Prefix) bool {
 	for _, n := range nets {
 		if n.Contains(ip) {
 			return true
@@ -223,17 +223,17 @@ func within(ip netip.Addr, nets []netip.Prefix) bool {
 	return false
 }
 
-// public says whether an address belongs to the public internet.
-func public(ip netip.Addr) bool {
+// isPublic reports whether an address belongs to the public internet.
+func isPublic(ip netip.Addr) bool {
 	if ip.Is4() {
-		return !within(ip, special)
+		return !inAnyPrefix(ip, specialIPv4)
 	}
-	return ip.Zone() == "" && global.Contains(ip) && !within(ip, special6)
+	return ip.Zone() == "" && globalIPv6.Contains(ip) && !inAnyPrefix(ip, specialIPv6)
 }
 
-// allowed says whether an address may be connected to.
-func (g *guard) allowed(ip netip.Addr) bool {
-	return public(ip) || within(ip, g.nets)
+// isAllowed reports whether an address may be connected to.
+func (g *guard) isAllowed(ip netip.Addr) bool {
+	return isPublic(ip) || inAnyPrefix(ip, g.nets)
 }
 
 // requestKey is the key of a request's own context among its values.
@@ -254,20 +254,20 @@ func (g *guard) connect(ctx context.Context, _, address string) (net.Conn, error
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request
 	}
-	conn, err := g.open(ctx, address)
+	conn, err := g.dialHost(ctx, address)
 	if err == nil {
 		context.AfterFunc(ctx, func() { conn.Close() })
 	}
 	return conn, err
 }
 
-// openedKey marks the context of a connection to a host that may be private.
-type openedKey struct{}
+// privateAllowedKey marks the context of a connection to a host that may be private.
+type privateAllowedKey struct{}
 
-func opened(ctx context.Context) bool { return ctx.Value(openedKey{}) != nil }
+func isPrivateAllowed(ctx context.Context) bool { return ctx.Value(privateAllowedKey{}) != nil }
 
-// open is connect for a connection that outlives its context.
-func (g *guard) open(ctx context.Context, address string) (net.Conn, error) {
+// dialHost is connect for a connection that outlives its context.
+func (g *guard) dialHost(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fail(BadAddress, "cannot be split into host and port")
@@ -314,7 +314,7 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 		return nil, fail(Network, "host has %d addresses", len(ips))
 	}
 	for _, ip := range ips {
-		if !opened(ctx) && !g.allowed(ip) {
+		if !isPrivateAllowed(ctx) && !g.isAllowed(ip) {
 			return nil, &Error{Reason: ForbiddenAddress, Err: errForbidden}
 		}
 	}
@@ -325,7 +325,7 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 // word, should anything above be wrong.
 func (g *guard) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
-	if err != nil || !opened(ctx) && !g.allowed(ap.Addr()) {
+	if err != nil || !isPrivateAllowed(ctx) && !g.isAllowed(ap.Addr()) {
 		return &Error{Reason: ForbiddenAddress, Err: errForbidden}
 	}
 	return nil

@@ -162,7 +162,8 @@ func TestAllowHosts(t *testing.T) {
 }
 
 func TestCheckHosts(t *testing.T) {
-	for _, bad := range []string{"", "*", "*.", "https://a.test", "a.test/x", "a.test:80", "*.*.test", "a*.test", "127.1", "10.0.0.0/8"} {
+	for _, bad := range []string{"", "*", "*.", "https://a.test", "a.test/x", "a.test:80", "*.*.test", "a*.test",
+		"127.1", "10.0.0.0/8"} {
 		if CheckHosts([]string{"fine.test", bad}) == nil {
 			t.Errorf("%q passes", bad)
 		}

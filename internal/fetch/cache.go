@@ -18,16 +18,16 @@ type cache struct {
 	order list.List // of *cached, the last used first
 }
 
-type cached struct {
+type cacheEntry struct {
 	url   string
 	image *Image
 	until time.Time
 }
 
-// entryBytes is what an entry costs besides its address and its picture.
-const entryBytes = 256
+// entryOverhead is what an entry costs besides its address and its picture.
+const entryOverhead = 256
 
-func (c *cached) size() int64 { return int64(len(c.url) + cap(c.image.Data) + entryBytes) }
+func (c *cacheEntry) size() int64 { return int64(len(c.url) + cap(c.image.Data) + entryOverhead) }
 
 func newCache(limit int64, ttl time.Duration) *cache {
 	return &cache{limit: limit, ttl: ttl, byURL: map[string]*list.Element{}}
@@ -41,7 +41,7 @@ func (c *cache) get(url string) *Image {
 	if el == nil {
 		return nil
 	}
-	e := el.Value.(*cached)
+	e := el.Value.(*cacheEntry)
 	if !time.Now().Before(e.until) {
 		c.drop(el)
 		return nil
@@ -52,7 +52,7 @@ func (c *cache) get(url string) *Image {
 
 // put keeps a picture, and lets go of those not used for longest.
 func (c *cache) put(url string, m *Image) {
-	e := &cached{url: url, image: m, until: time.Now().Add(c.ttl)}
+	e := &cacheEntry{url: url, image: m, until: time.Now().Add(c.ttl)}
 	if e.size() > c.limit {
 		return
 	}
@@ -70,7 +70,7 @@ func (c *cache) put(url string, m *Image) {
 
 // drop must be called with mu held.
 func (c *cache) drop(el *list.Element) {
-	e := c.order.Remove(el).(*cached)
+	e := c.order.Remove(el).(*cacheEntry)
 	delete(c.byURL, e.url)
 	c.bytes -= e.size()
 }

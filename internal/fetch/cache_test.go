@@ -17,7 +17,7 @@ import (
 func TestCacheBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		picture := func(n int) *Image { return &Image{Data: make([]byte, n)} }
-		c := newCache(3*(1000+1+entryBytes), time.Hour)
+		c := newCache(3*(1000+1+entryOverhead), time.Hour)
 		for _, url := range []string{"a", "b", "c"} {
 			c.put(url, picture(1000))
 		}
@@ -36,7 +36,7 @@ func TestCacheBounds(t *testing.T) {
 			t.Error("a picture larger than the cache emptied it")
 		}
 		c.put("a", picture(10)) // replaces
-		if want := int64(2*(1000+1+entryBytes) + 10 + 1 + entryBytes); c.bytes != want {
+		if want := int64(2*(1000+1+entryOverhead) + 10 + 1 + entryOverhead); c.bytes != want {
 			t.Errorf("cache counts %d bytes, want %d", c.bytes, want)
 		}
 		time.Sleep(time.Hour - time.Second) // of the bubble's clock
@@ -218,7 +218,7 @@ func TestDownloadsAtOnce(t *testing.T) {
 		s := &inMemory{release: make(chan struct{}), picture: picture}
 		f := s.fetcher(Options{})
 		done := make(chan error)
-		const callers = atOnce + 5
+		const callers = maxConcurrent + 5
 		for i := range callers {
 			go func() {
 				_, err := f.Image(t.Context(), fmt.Sprint("http://127.0.0.1/", i))
@@ -226,8 +226,8 @@ func TestDownloadsAtOnce(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := s.requests.Load(); n != atOnce {
-			t.Errorf("%d requests at once, want %d", n, atOnce)
+		if n := s.requests.Load(); n != maxConcurrent {
+			t.Errorf("%d requests at once, want %d", n, maxConcurrent)
 		}
 		close(s.release)
 		for range callers {

@@ -56,9 +56,9 @@ func (e *Error) Error() string {
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Forbidden reports whether an error says that an address leads to a host or a network that
+// IsForbidden reports whether an error says that an address leads to a host or a network that
 // connections of this kind may not reach.
-func Forbidden(err error) bool {
+func IsForbidden(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Reason == ForbiddenAddress
 }
@@ -85,15 +85,16 @@ func netError(ctx context.Context, err error) *Error {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return &Error{Reason: Timeout, Err: err}
 	}
-	return &Error{Reason: Network, Err: known(err)}
+	return &Error{Reason: Network, Err: safeCause(err)}
 }
 
-// known lets errors of the network through. Others may quote what the far side
+// safeCause lets errors of the network through. Others may quote what the far side
 // said, and the far side may have said the address that it was asked for.
-func known(err error) error {
+func safeCause(err error) error {
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &network) || errors.As(err, &certificate) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+	if errors.As(err, &network) || errors.As(err, &certificate) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, io.EOF) {
 		return err
 	}
 	return errors.New("the far side does not speak HTTP as it should")

@@ -30,9 +30,9 @@ const (
 	// DefaultMaxBytes is the largest picture unless Options say otherwise; a
 	// photo of the glasses has less than 1 MiB.
 	DefaultMaxBytes int64 = 5 << 20
-	// MaxMaxBytes is the most that Options can ask for: a picture is held in
+	// MaxBytesLimit is the most that Options can ask for: a picture is held in
 	// memory.
-	MaxMaxBytes int64 = 20 << 20
+	MaxBytesLimit int64 = 20 << 20
 	// DefaultTimeout is the time for everything: resolving, connecting,
 	// redirects, the whole body.
 	DefaultTimeout = 15 * time.Second
@@ -46,9 +46,9 @@ const (
 
 	// maxHeader bounds the head of a response in bytes.
 	maxHeader = 64 << 10
-	// atOnce is how many downloads run at the same time; it bounds memory to
-	// atOnce times MaxBytes. More wait, within their time.
-	atOnce = 16
+	// maxConcurrent is how many downloads run at the same time; it bounds memory to
+	// maxConcurrent times MaxBytes. More wait, within their time.
+	maxConcurrent = 16
 )
 
 // Options for a [Fetcher]. The zero value of each field means its default.
@@ -63,7 +63,7 @@ type Options struct {
 	// PrivateHosts are hosts that [Fetcher.Dial] connects to although they may not be
 	// public, written like AllowHosts. Pictures are not fetched from them.
 	PrivateHosts []string
-	// MaxBytes is the largest picture, up to [MaxMaxBytes].
+	// MaxBytes is the largest picture, up to [MaxBytesLimit].
 	MaxBytes int64
 	// Timeout is the time for one picture, all in all.
 	Timeout time.Duration
@@ -85,16 +85,16 @@ type Options struct {
 // Fetcher downloads pictures. It is safe for concurrent use and needs no closing:
 // whatever a call started ends with it.
 type Fetcher struct {
-	guard     *guard
-	private   *guard // whose list has the private hosts; nil: there are none
-	transport *http.Transport
-	maxBytes  int64
-	timeout   time.Duration
-	redirects int
-	cache     *cache
-	log       *slog.Logger
-	total     *prometheus.CounterVec
-	slots     chan struct{}
+	guard        *guard
+	privateGuard *guard // whose list has the private hosts; nil: there are none
+	transport    *http.Transport
+	maxBytes     int64
+	timeout      time.Duration
+	redirects    int
+	cache        *cache
+	log          *slog.Logger
+	total        *prometheus.CounterVec
+	slots        chan struct{}
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -110,17 +110,17 @@ func New(o Options) *Fetcher {
 	}
 	f := &Fetcher{
 		guard:     newGuard(o.AllowHosts, o.AllowNets, o.Resolver),
-		maxBytes:  min(orDefault(o.MaxBytes, DefaultMaxBytes), MaxMaxBytes),
+		maxBytes:  min(orDefault(o.MaxBytes, DefaultMaxBytes), MaxBytesLimit),
 		timeout:   orDefault(o.Timeout, DefaultTimeout),
 		redirects: orDefault(o.MaxRedirects, DefaultMaxRedirects),
 		cache:     newCache(orDefault(o.CacheBytes, DefaultCacheBytes), orDefault(o.CacheTTL, DefaultCacheTTL)),
 		log:       o.Logger,
 		total:     newTotal(o.Registerer),
-		slots:     make(chan struct{}, atOnce),
+		slots:     make(chan struct{}, maxConcurrent),
 		flights:   map[string]*flight{},
 	}
 	if len(o.PrivateHosts) > 0 {
-		f.private = newGuard(o.PrivateHosts, o.AllowNets, o.Resolver)
+		f.privateGuard = newGuard(o.PrivateHosts, o.AllowNets, o.Resolver)
 	}
 	f.transport = &http.Transport{
 		// No proxy, whatever the environment says: it would resolve the name
@@ -202,9 +202,9 @@ func (f *Fetcher) image(ctx context.Context, rawURL string) (*Image, string, err
 		if m := f.cache.get(key); m != nil {
 			return m, "cached", nil
 		}
-		fl, first := f.board(key)
+		fl, first := f.joinFlight(key)
 		if first {
-			f.fly(ctx, fl, key, u)
+			f.runFlight(ctx, fl, key, u)
 			return fl.image, "ok", fl.err
 		}
 		select {
@@ -220,9 +220,9 @@ func (f *Fetcher) image(ctx context.Context, rawURL string) (*Image, string, err
 	}
 }
 
-// board finds the download that is under way, or starts one that the caller has
+// joinFlight finds the download that is under way, or starts one that the caller has
 // to complete.
-func (f *Fetcher) board(key string) (fl *flight, first bool) {
+func (f *Fetcher) joinFlight(key string) (fl *flight, first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fl = f.flights[key]; fl != nil {
@@ -233,8 +233,8 @@ func (f *Fetcher) board(key string) (fl *flight, first bool) {
 	return fl, true
 }
 
-// fly downloads in the caller's goroutine and lands the flight.
-func (f *Fetcher) fly(ctx context.Context, fl *flight, key string, u *url.URL) {
+// runFlight downloads in the caller's goroutine and lands the flight.
+func (f *Fetcher) runFlight(ctx context.Context, fl *flight, key string, u *url.URL) {
 	fl.abandoned = true // should this goroutine not get to the end
 	defer func() {
 		f.mu.Lock()
@@ -348,8 +348,9 @@ func (f *Fetcher) read(resp *http.Response) (*Image, error) {
 // that of one of PrivateHosts. The connection is the caller's.
 func (f *Fetcher) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
-	if err == nil && f.private != nil && f.private.hostAllowed(strings.ToLower(strings.TrimSuffix(host, "."))) {
-		ctx = context.WithValue(ctx, openedKey{}, true)
+	if err == nil && f.privateGuard != nil && f.privateGuard.isHostAllowed(strings.ToLower(strings.TrimSuffix(host,
+		"."))) {
+		ctx = context.WithValue(ctx, privateAllowedKey{}, true)
 	}
-	return f.guard.open(ctx, address)
+	return f.guard.dialHost(ctx, address)
 }

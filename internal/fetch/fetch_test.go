@@ -141,8 +141,10 @@ func TestImageFormats(t *testing.T) {
 	}{
 		"/webp": {webpBytes(t), want{"image/webp", 1, 1}},
 		"/png":  {pngBytes(t), want{"image/png", 12, 7}},
-		"/jpeg": {encoded(t, func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, nil) }), want{"image/jpeg", 12, 7}},
-		"/gif":  {encoded(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), want{"image/gif", 12, 7}},
+		"/jpeg": {encoded(t, func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, nil) }),
+			want{"image/jpeg", 12, 7}},
+		"/gif": {encoded(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }),
+			want{"image/gif", 12, 7}},
 	}
 	base, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain") // a lie
@@ -213,9 +215,15 @@ func TestBodiesRefused(t *testing.T) {
 			w.Write(pngBytes(t))
 		}},
 		{"not found", HTTPStatus, http.NotFound},
-		{"no content", HTTPStatus, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) }},
-		{"redirect to nowhere", BadAddress, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusFound) }},
-		{"hangs up", Network, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }},
+		{"no content", HTTPStatus, func(w http.ResponseWriter,
+			r *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		}},
+		{"redirect to nowhere", BadAddress, func(w http.ResponseWriter,
+			r *http.Request) {
+			w.WriteHeader(http.StatusFound)
+		}},
+		{"disconnects", Network, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }},
 		{"repeats the address", Network, func(w http.ResponseWriter, r *http.Request) {
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {

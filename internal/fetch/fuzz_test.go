@@ -62,8 +62,10 @@ func FuzzAddress(f *testing.F) {
 	local := []byte{0, 127, 0, 0, 1}
 	mapped := append([]byte{1}, netip.MustParseAddr("::ffff:10.0.0.1").AsSlice()...)
 	for _, raw := range []string{
-		"http://example.com/photo.webp?sig=abc", "https://user:pw@example.com/", "http://127.0.0.1/", "http://2130706433/",
-		"http://0x7f.1/", "http://0177.0.0.1/", "http://[::1]/", "http://[::ffff:127.0.0.1]:80/", "http://[fe80::1%25eth0]/",
+		"http://example.com/photo.webp?sig=abc", "https://user:pw@example.com/", "http://127.0.0.1/",
+		"http://2130706433/",
+		"http://0x7f.1/", "http://0177.0.0.1/", "http://[::1]/", "http://[::ffff:127.0.0.1]:80/",
+		"http://[fe80::1%25eth0]/",
 		"http://[64:ff9b::a00:1]/", "http://localhost./", "http://example.com:99999/", "http://①②⑦.0.0.1/",
 		"http://1.1.1.1/", "http://[2606:4700::1111]/", "HTTP://EXAMPLE.com:80", "http://a\\@127.0.0.1/",
 	} {
@@ -109,7 +111,8 @@ func FuzzAddress(f *testing.F) {
 // The same property for addresses alone, so that the fuzzer spends its time on
 // them.
 func FuzzPublic(f *testing.F) {
-	for _, s := range []string{"8.8.8.8", "10.1.2.3", "100.64.0.1", "169.254.169.254", "::1", "64:ff9b::1", "2002::1", "2001:0::1", "2606:4700::1111", "fd00::1", "3fff::1"} {
+	for _, s := range []string{"8.8.8.8", "10.1.2.3", "100.64.0.1", "169.254.169.254", "::1", "64:ff9b::1", "2002::1",
+		"2001:0::1", "2606:4700::1111", "fd00::1", "3fff::1"} {
 		f.Add(netip.MustParseAddr(s).AsSlice())
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -117,10 +120,10 @@ func FuzzPublic(f *testing.F) {
 		if !ok {
 			return
 		}
-		if public(ip) && inside(net.IP(b)) {
+		if isPublic(ip) && inside(net.IP(b)) {
 			t.Errorf("%s passes for public", ip)
 		}
-		if ip.Is6() && ip.Is4In6() && public(ip) {
+		if ip.Is6() && ip.Is4In6() && isPublic(ip) {
 			t.Errorf("%s passes for public in this form", ip)
 		}
 	})

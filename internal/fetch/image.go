@@ -91,7 +91,7 @@ func NewImage(data []byte) (*Image, error) {
 	return &Image{MIME: f.mime, Data: data, Width: conf.Width, Height: conf.Height}, nil
 }
 
-// IsDataURI says whether an address carries its content in itself.
+// IsDataURI reports whether an address carries its content in itself.
 func IsDataURI(raw string) bool {
 	return len(raw) >= 5 && strings.EqualFold(raw[:5], "data:")
 }

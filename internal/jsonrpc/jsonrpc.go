@@ -29,11 +29,11 @@ type Message struct {
 	Raw    json.RawMessage // the whole message, as it came
 }
 
-// Call says whether the message is a request, which wants an answer.
-func (m *Message) Call() bool { return m.Method != "" && m.ID != nil }
+// IsRequest reports whether the message is a request, which wants an answer.
+func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 
-// Notice says whether the message is a notification.
-func (m *Message) Notice() bool { return m.Method != "" && m.ID == nil }
+// IsNotification reports whether the message is a notification.
+func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 
 // Why something is no message.
 var (
@@ -78,28 +78,29 @@ func Parse(data []byte) (Message, error) {
 	if method != nil {
 		m.Method = Text(method)
 	}
-	if !in.Object() || !version || twice || !m.fits(method != nil) {
+	if !in.IsObject() || !version || twice || !m.isValid(method != nil) {
 		return m, ErrMessage
 	}
 	return m, nil
 }
 
-// fits says whether the fields belong together.
-func (m *Message) fits(method bool) bool {
+// isValid reports whether the fields belong together.
+func (m *Message) isValid(method bool) bool {
 	if method {
-		return m.Method != "" && m.Result == nil && m.Error == nil && (m.Params == nil || m.Params[0] == '{' || m.Params[0] == '[')
+		return m.Method != "" && m.Result == nil && m.Error == nil &&
+			(m.Params == nil || m.Params[0] == '{' || m.Params[0] == '[')
 	}
 	return m.ID != nil && (m.Result == nil) != (m.Error == nil) && (m.Error == nil || m.Error[0] == '{')
 }
 
-// isID says whether a value can be an id: a string or a number.
+// isID reports whether a value can be an id: a string or a number.
 func isID(v []byte) bool {
 	return v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9'
 }
 
 // Text is the text of a JSON string, or "" if the value is none.
 func Text(v []byte) string {
-	if b, ok := plain(v); ok {
+	if b, ok := unescapedText(v); ok {
 		return string(b)
 	}
 	var s string
@@ -112,15 +113,15 @@ func Text(v []byte) string {
 // TextBytes is the text of a JSON string, or nothing if the value is none. It shares
 // memory with the value if it can.
 func TextBytes(v []byte) []byte {
-	if b, ok := plain(v); ok {
+	if b, ok := unescapedText(v); ok {
 		return b
 	}
 	return []byte(Text(v))
 }
 
-// plain is the text of a JSON string that is spelled as it is meant, and nothing of a
+// unescapedText is the text of a JSON string that is spelled as it is meant, and nothing of a
 // value that is no string.
-func plain(v []byte) (text []byte, ok bool) {
+func unescapedText(v []byte) (text []byte, ok bool) {
 	if len(v) < 2 || v[0] != '"' {
 		return nil, true
 	}
@@ -184,9 +185,9 @@ func AppendError(b []byte, id []byte, e *Error) []byte {
 	return append(b, "}}"...)
 }
 
-// AppendCall appends a request, or with a nil id a notification. Params may be
+// AppendRequest appends a request, or with a nil id a notification. Params may be
 // nil.
-func AppendCall(b []byte, id []byte, method string, params []byte) []byte {
+func AppendRequest(b []byte, id []byte, method string, params []byte) []byte {
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != nil {
 		b = append(b, `"id":`...)

@@ -41,7 +41,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	for in, want := range map[string]string{`""`: "", `"a b"`: "a b", `"\\\"\u0061"`: `\"a`, `"ä"`: "ä", "\"\xff\"": "\ufffd", `1`: "", `null`: "", `"`: "", ``: ""} {
+	for in, want := range map[string]string{`""`: "", `"a b"`: "a b", `"\\\"\u0061"`: `\"a`, `"ä"`: "ä",
+		"\"\xff\"": "\ufffd", `1`: "", `null`: "", `"`: "", ``: ""} {
 		if got := Text([]byte(in)); got != want {
 			t.Errorf("Text(%s) is %q", in, got)
 		}
@@ -71,10 +72,11 @@ func TestAppend(t *testing.T) {
 		want string
 	}{
 		{AppendResult(nil, []byte(`"a"`), []byte(`{}`)), `{"jsonrpc":"2.0","id":"a","result":{}}`},
-		{AppendError(nil, []byte(`1`), &Error{Code: -1, Message: "a\"\n", Data: []byte(`[]`)}), `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"a\"\n","data":[]}}`},
+		{AppendError(nil, []byte(`1`), &Error{Code: -1, Message: "a\"\n", Data: []byte(`[]`)}),
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"a\"\n","data":[]}}`},
 		{AppendError(nil, nil, &Error{Code: -2, Message: "ä"}), `{"jsonrpc":"2.0","error":{"code":-2,"message":"ä"}}`},
-		{AppendCall(nil, nil, "x", []byte(`{}`)), `{"jsonrpc":"2.0","method":"x","params":{}}`},
-		{AppendCall(nil, []byte(`3`), "x", nil), `{"jsonrpc":"2.0","id":3,"method":"x"}`},
+		{AppendRequest(nil, nil, "x", []byte(`{}`)), `{"jsonrpc":"2.0","method":"x","params":{}}`},
+		{AppendRequest(nil, []byte(`3`), "x", nil), `{"jsonrpc":"2.0","id":3,"method":"x"}`},
 	} {
 		if string(c.got) != c.want {
 			t.Errorf("got %s\nwant %s", c.got, c.want)
@@ -123,7 +125,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for name, got := range map[string]json.RawMessage{"id": m.ID, "params": m.Params, "result": m.Result, "error": m.Error} {
+		for name, got := range map[string]json.RawMessage{"id": m.ID, "params": m.Params, "result": m.Result,
+			"error": m.Error} {
 			if !bytes.Equal(got, whole[name]) {
 				t.Fatalf("%s is %q, want %q", name, got, whole[name])
 			}

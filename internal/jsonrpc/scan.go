@@ -25,15 +25,15 @@ func Scan(valid []byte) Scanner {
 	return Scanner{rest: skipSpace(rest[1:]), object: true}
 }
 
-// Object says whether the text is an object.
-func (s *Scanner) Object() bool { return s.object }
+// IsObject reports whether the text is an object.
+func (s *Scanner) IsObject() bool { return s.object }
 
 // Next finds the next member; false means that there is none.
 func (s *Scanner) Next() bool {
 	if len(s.rest) == 0 || s.rest[0] == '}' {
 		return false
 	}
-	n := textEnd(s.rest)
+	n := stringEnd(s.rest)
 	s.Key = unquote(s.rest[:n])
 	s.rest = skipSpace(skipSpace(s.rest[n:])[1:]) // the colon
 	n = valueEnd(s.rest)
@@ -70,8 +70,8 @@ func skipSpace(b []byte) []byte {
 	return b
 }
 
-// textEnd is where the string at the beginning ends.
-func textEnd(b []byte) int {
+// stringEnd is where the string at the beginning ends.
+func stringEnd(b []byte) int {
 	n := bytes.IndexByte(b[1:], '"') + 2
 	if bytes.IndexByte(b[1:n], '\\') < 0 {
 		return n
@@ -90,13 +90,13 @@ func textEnd(b []byte) int {
 func valueEnd(b []byte) int {
 	switch b[0] {
 	case '"':
-		return textEnd(b)
+		return stringEnd(b)
 	case '{', '[':
 		depth := 0
 		for i := 0; ; i++ {
 			switch b[i] {
 			case '"':
-				i += textEnd(b[i:]) - 1
+				i += stringEnd(b[i:]) - 1
 			case '{', '[':
 				depth++
 			case '}', ']':

@@ -90,7 +90,8 @@ func TestNotices(t *testing.T) {
 // modules are those that are linked: path and version, a tab, the folder.
 func modules(t *testing.T) (list []string) {
 	for _, platform := range platforms {
-		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "patchbay/cmd/patchbay")
+		cmd := exec.Command("go", "list", "-deps", "-f",
+			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "patchbay/cmd/patchbay")
 		cmd.Env = append(os.Environ(), "GOOS="+platform, "GOARCH=amd64", "CGO_ENABLED=0")
 		out, err := cmd.Output()
 		if err != nil {

@@ -13,11 +13,11 @@ type Addresses struct {
 	Proxies []netip.Prefix
 }
 
-// Of is the address of a request's client. Behind trusted proxies that is the
+// ClientAddress is the address of a request's client. Behind trusted proxies that is the
 // last address in X-Forwarded-For that is not a trusted proxy itself: what
 // stands before it was written by the client.
-func (a Addresses) Of(r *http.Request) netip.Addr {
-	at := socketAddress(r)
+func (a Addresses) ClientAddress(r *http.Request) netip.Addr {
+	at := remoteAddress(r)
 	if !a.trusted(at) {
 		return at
 	}
@@ -44,13 +44,13 @@ func (a Addresses) trusted(addr netip.Addr) bool {
 	return false
 }
 
-// Forwarded says that a request came through a proxy, trusted or not, so that
+// IsForwarded says that a request came through a proxy, trusted or not, so that
 // its socket says nothing of where it is from.
-func Forwarded(r *http.Request) bool {
+func IsForwarded(r *http.Request) bool {
 	return r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
 }
 
-func socketAddress(r *http.Request) netip.Addr {
+func remoteAddress(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
@@ -62,9 +62,9 @@ func socketAddress(r *http.Request) netip.Addr {
 	return addr.Unmap()
 }
 
-// LocalHost reports whether a request names this machine itself as its host. A page of
+// IsLocalHost reports whether a request names this machine itself as its host. A page of
 // somebody else, whose name was made to lead here, does not.
-func LocalHost(r *http.Request) bool {
+func IsLocalHost(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

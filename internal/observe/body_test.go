@@ -18,12 +18,13 @@ import (
 
 // slowServer waits for bodies as ours does, but not as long.
 func slowServer(t *testing.T, grace time.Duration, handler http.HandlerFunc) *httptest.Server {
-	s := httptest.NewUnstartedServer(Requests(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if b, ok := r.Body.(*body); ok {
-			b.grace, b.set = grace, b.began.Add(grace)
-		}
-		handler(w, r)
-	})))
+	s := httptest.NewUnstartedServer(HandleRequests(slog.New(slog.DiscardHandler), prometheus.NewRegistry(),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if b, ok := r.Body.(*deadlineBody); ok {
+				b.grace, b.deadline = grace, b.began.Add(grace)
+			}
+			handler(w, r)
+		})))
 	s.Config.ReadHeaderTimeout, s.Config.ReadTimeout = grace, grace
 	s.Start()
 	t.Cleanup(s.Close)

@@ -57,10 +57,10 @@ func (h withRequestID) WithAttrs(a []slog.Attr) slog.Handler {
 }
 func (h withRequestID) WithGroup(n string) slog.Handler { return withRequestID{h.Handler.WithGroup(n)} }
 
-// Requests gives each request an id (X-Request-Id in the answer), logs it
+// HandleRequests gives each request an id (X-Request-Id in the answer), logs it
 // without its query, which may hold secrets, counts it by route, and turns a
 // panic into a plain 500.
-func Requests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) http.Handler {
+func HandleRequests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) http.Handler {
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "patchbay_http_request_seconds",
 		Help:    "Time to serve an HTTP request, to the end of the answer.",
@@ -72,13 +72,14 @@ func Requests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) ht
 		id := uuid.Must(uuid.NewV7()).String()
 		w.Header()["X-Request-Id"] = []string{id}
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
-		rec := &recorder{ResponseWriter: w, body: inTime(w, r)}
+		rec := &statusRecorder{ResponseWriter: w, body: withBodyDeadline(w, r)}
 		defer func() {
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
-				log.ErrorContext(r.Context(), "a request panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+				log.ErrorContext(r.Context(), "a request panicked", "path", r.URL.Path, "panic", p,
+					"stack", string(debug.Stack()))
 				if rec.status == 0 {
 					http.Error(rec, "internal error, request "+id, http.StatusInternalServerError)
 				}
@@ -86,7 +87,8 @@ func Requests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) ht
 			took := time.Since(start)
 			requests.WithLabelValues(route(r), strconv.Itoa(rec.code())).Observe(took.Seconds())
 			if log.Enabled(r.Context(), slog.LevelDebug) {
-				log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rec.code(), "took", took)
+				log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rec.code(),
+					"took", took)
 			}
 		}()
 		next.ServeHTTP(rec, r)
@@ -101,34 +103,34 @@ func route(r *http.Request) string {
 	return r.Pattern
 }
 
-// recorder remembers the status of an answer. http.ResponseController reaches
+// statusRecorder remembers the status of an answer. http.ResponseController reaches
 // what is below through Unwrap.
-type recorder struct {
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
-	body   *body
+	body   *deadlineBody
 }
 
 // SetReadDeadline is what a handler sets by [http.ResponseController].
-func (r *recorder) SetReadDeadline(at time.Time) error { return r.body.handlers(at) }
+func (r *statusRecorder) SetReadDeadline(at time.Time) error { return r.body.setHandlerDeadline(at) }
 
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func (r *recorder) WriteHeader(status int) {
+func (r *statusRecorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
-func (r *recorder) Write(b []byte) (int, error) {
+func (r *statusRecorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
 	return r.ResponseWriter.Write(b)
 }
 
-func (r *recorder) code() int {
+func (r *statusRecorder) code() int {
 	if r.status == 0 {
 		return http.StatusOK
 	}

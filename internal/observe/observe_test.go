@@ -15,7 +15,8 @@ import (
 )
 
 func TestAddresses(t *testing.T) {
-	a := observe.Addresses{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}}
+	a := observe.Addresses{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("10.0.0.0/8")}}
 	for _, c := range []struct{ name, socket, forwarded, want string }{
 		{"direct", "192.0.2.1:99", "", "192.0.2.1"},
 		{"a stranger's header is not believed", "192.0.2.1:99", "198.51.100.7", "192.0.2.1"},
@@ -32,7 +33,7 @@ func TestAddresses(t *testing.T) {
 			if c.forwarded != "" {
 				r.Header.Set("X-Forwarded-For", c.forwarded)
 			}
-			if got := a.Of(r).String(); got != c.want {
+			if got := a.ClientAddress(r).String(); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -47,7 +48,7 @@ func TestRequests(t *testing.T) {
 	mux.HandleFunc("GET /boom", func(http.ResponseWriter, *http.Request) { panic("the secret of the house") })
 	mux.HandleFunc("GET /fine", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "fine") })
 	reg := prometheus.NewRegistry()
-	s := httptest.NewServer(observe.Requests(observe.NewLogger(&logs, "debug", "json"), reg, mux))
+	s := httptest.NewServer(observe.HandleRequests(observe.NewLogger(&logs, "debug", "json"), reg, mux))
 	defer s.Close()
 	res, err := http.Get(s.URL + "/boom?key=abc")
 	if err != nil {
@@ -65,7 +66,8 @@ func TestRequests(t *testing.T) {
 	}
 	res.Body.Close()
 	text := logs.String()
-	if !strings.Contains(text, "the secret of the house") || !strings.Contains(text, id) || strings.Contains(text, "abc") {
+	if !strings.Contains(text, "the secret of the house") || !strings.Contains(text, id) ||
+		strings.Contains(text, "abc") {
 		t.Errorf("the log: %s", text)
 	}
 	families, err := reg.Gather()

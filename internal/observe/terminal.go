@@ -75,7 +75,10 @@ func attr(group string, a slog.Attr) string {
 		return text
 	}
 	value := v.String()
-	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '"' || r == '=' || r == 0x7f }) {
+	if value == "" || strings.ContainsFunc(value, func(r rune) bool {
+		return r <= ' ' || r == '"' || r == '=' ||
+			r == 0x7f
+	}) {
 		value = fmt.Sprintf("%q", value)
 	}
 	return " " + group + a.Key + "=" + value

@@ -15,9 +15,9 @@ import (
 type mode int
 
 const (
-	passing mode = iota
-	cut          // connections are refused
-	mute         // connections are taken, and nothing goes through
+	passing  mode = iota
+	refusing      // connections are refused
+	muting        // connections are taken, and nothing goes through
 )
 
 // Proxy passes TCP connections on to one address. It is safe for concurrent use.
@@ -37,7 +37,7 @@ type Proxy struct {
 // conn is one connection and its other half.
 type conn struct {
 	from, to net.Conn // to is nil until it is connected
-	dead     bool     // stays mute, whatever the proxy does
+	muted    bool     // stays mute, whatever the proxy does
 	ended    chan struct{}
 	end      sync.Once
 }
@@ -68,7 +68,7 @@ func Start(to string) (*Proxy, error) {
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Pass lets everything through, as at the start. Connections that were mute go on with what
-// was held up, but for those of [Proxy.MuteOld].
+// was held up, but for those of [Proxy.MuteExisting].
 func (p *Proxy) Pass() { p.set(passing, 0) }
 
 // Slow passes everything on so much later.
@@ -76,14 +76,14 @@ func (p *Proxy) Slow(delay time.Duration) { p.set(passing, delay) }
 
 // Mute takes connections and data, and passes nothing on, as a network does that loses
 // everything: nobody is told.
-func (p *Proxy) Mute() { p.set(mute, 0) }
+func (p *Proxy) Mute() { p.set(muting, 0) }
 
-// MuteOld makes the connections that there are mute for ever, as after a failover to another
+// MuteExisting makes the connections that there are mute for ever, as after a failover to another
 // machine, and passes new ones on.
-func (p *Proxy) MuteOld() {
+func (p *Proxy) MuteExisting() {
 	p.mu.Lock()
 	for c := range p.conns {
-		c.dead = true
+		c.muted = true
 	}
 	p.mu.Unlock()
 	p.set(passing, 0)
@@ -91,7 +91,7 @@ func (p *Proxy) MuteOld() {
 
 // Cut ends all connections, and refuses new ones.
 func (p *Proxy) Cut() {
-	p.set(cut, 0)
+	p.set(refusing, 0)
 	p.Drop()
 }
 
@@ -110,7 +110,7 @@ func (p *Proxy) Close() {
 	p.closed = true
 	p.mu.Unlock()
 	p.listener.Close()
-	p.set(cut, 0)
+	p.set(refusing, 0)
 	p.Drop()
 	p.wg.Wait()
 }
@@ -130,7 +130,7 @@ func (p *Proxy) accept() {
 			return
 		}
 		p.mu.Lock()
-		if p.closed || p.mode == cut {
+		if p.closed || p.mode == refusing {
 			p.mu.Unlock()
 			reset(from)
 			continue
@@ -203,12 +203,12 @@ func (p *Proxy) pass(c *conn, to, from net.Conn) {
 	}
 }
 
-// wait waits until something may go through. It says whether the connection is still there.
+// wait waits until something may go through. It reports whether the connection still exists.
 func (p *Proxy) wait(c *conn) bool {
 	late := false
 	for {
 		p.mu.Lock()
-		changed, blocked, delay := p.changed, p.mode == mute || c.dead, p.delay
+		changed, blocked, delay := p.changed, p.mode == muting || c.muted, p.delay
 		p.mu.Unlock()
 		var after <-chan time.Time
 		switch {

@@ -93,7 +93,7 @@ func TestProxy(t *testing.T) {
 	hear(t, old, "two")
 	hear(t, late, "three")
 
-	p.MuteOld()
+	p.MuteExisting()
 	say(t, old, "four")
 	fresh := dial(t, p)
 	say(t, fresh, "five")

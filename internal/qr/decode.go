@@ -29,9 +29,9 @@ const (
 	// Budget is the longest time spent on one picture, apart from the first and
 	// simplest way of looking at it, which is always taken.
 	Budget = 2500 * time.Millisecond
-	// atOnce is how many pictures are unpacked and searched at the same time; it
+	// maxConcurrent is how many pictures are unpacked and searched at the same time; it
 	// bounds memory. More wait for their turn.
-	atOnce = 2
+	maxConcurrent = 2
 )
 
 // Reasons why [Decode] finds nothing.
@@ -44,7 +44,7 @@ var (
 	ErrNoCode = errors.New("qr: no code found")
 )
 
-var turns = make(chan struct{}, atOnce)
+var decodeSlots = make(chan struct{}, maxConcurrent)
 
 // budget is Budget. Tests of what can be read have more, as they may run on a
 // busy machine and under the race detector.
@@ -67,26 +67,26 @@ func Decode(ctx context.Context, data []byte) (texts []string, err error) {
 		}
 	}()
 	select {
-	case turns <- struct{}{}:
-		defer func() { <-turns }()
+	case decodeSlots <- struct{}{}:
+		defer func() { <-decodeSlots }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, budget)
+	budgetCtx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	texts, err = decode(ctx, within, data)
+	texts, err = decode(ctx, budgetCtx, data)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return texts, err
 }
 
-func decode(ctx, within context.Context, data []byte) ([]string, error) {
-	m, err := unpack(within, data)
+func decode(ctx, budgetCtx context.Context, data []byte) ([]string, error) {
+	m, err := unpack(budgetCtx, data)
 	if err != nil {
 		return nil, err
 	}
-	if texts := search(ctx, within, toGrey(m)); len(texts) > 0 {
+	if texts := search(ctx, budgetCtx, toGrey(m)); len(texts) > 0 {
 		return texts, nil
 	}
 	return nil, ErrNoCode
@@ -112,7 +112,7 @@ func unpack(ctx context.Context, data []byte) (m image.Image, err error) {
 	if max(conf.Width, conf.Height) > MaxSide || conf.Width*conf.Height > MaxPixels {
 		return nil, fmt.Errorf("%w: %d×%d pixels", ErrTooLarge, conf.Width, conf.Height)
 	}
-	m, _, err = image.Decode(&hurried{ctx: ctx, r: bytes.NewReader(data)})
+	m, _, err = image.Decode(&cancelableReader{ctx: ctx, r: bytes.NewReader(data)})
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: unpacking took too long", ErrNoCode)
@@ -124,16 +124,16 @@ func unpack(ctx context.Context, data []byte) (m image.Image, err error) {
 	return m, nil
 }
 
-// hurried ends reading when the context does. The decoders know no contexts, and
+// cancelableReader ends reading when the context does. The decoders know no contexts, and
 // a few megabytes of progressive JPEG can keep one busy for minutes: a scan over
 // all of the picture takes 33 bytes. It hands out pieces of about that size so
 // that decoders come back after each scan.
-type hurried struct {
+type cancelableReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (h *hurried) Read(p []byte) (int, error) {
+func (h *cancelableReader) Read(p []byte) (int, error) {
 	if err := h.ctx.Err(); err != nil {
 		return 0, err
 	}

@@ -71,8 +71,10 @@ var scenes = []scene{
 	{name: "12 megapixels", w: 4000, h: 3000, side: 1200, turn: 12, noise: 8},
 	{name: "12 megapixels, small in the middle", w: 4000, h: 3000, side: 260, turn: 30, noise: 3},
 	{name: "12 megapixels, small, dark mode", w: 4000, h: 3000, side: 320, dark: true, noise: 3, offX: 500, offY: -300},
-	{name: "everything a little", turn: 23, pitch: 15, yaw: -15, bright: 0.5, noise: 6, blur: 1, moire: 0.15, fall: 0.3, glare: 0.3},
-	{name: "everything a little, dark mode", dark: true, turn: 203, pitch: 15, yaw: -15, bright: 0.5, noise: 6, blur: 1, moire: 0.15, fall: 0.3},
+	{name: "everything a little", turn: 23, pitch: 15, yaw: -15, bright: 0.5, noise: 6, blur: 1, moire: 0.15, fall: 0.3,
+		glare: 0.3},
+	{name: "everything a little, dark mode", dark: true, turn: 203, pitch: 15, yaw: -15, bright: 0.5, noise: 6, blur: 1,
+		moire: 0.15, fall: 0.3},
 }
 
 // The plan is run to its end here, however slow the machine: what it can read
@@ -174,7 +176,8 @@ func TestPixelFormats(t *testing.T) {
 	}
 	glass := image.NewRGBA(b)
 	draw.Draw(glass, b, onGlass(from), image.Point{}, draw.Src)
-	pictures := map[string]image.Image{"Paletted": from, "YCbCr": ycc, "NYCbCrA": nycc, "NRGBA": onGlass(from), "RGBA, transparent": glass}
+	pictures := map[string]image.Image{"Paletted": from, "YCbCr": ycc, "NYCbCrA": nycc, "NRGBA": onGlass(from),
+		"RGBA, transparent": glass}
 	for name, m := range map[string]draw.Image{
 		"Gray": image.NewGray(b), "Gray16": image.NewGray16(b), "RGBA": image.NewRGBA(b), "RGBA64": image.NewRGBA64(b),
 		"NRGBA64": image.NewNRGBA64(b), "CMYK": image.NewCMYK(b),
@@ -297,10 +300,10 @@ func endless(t testing.TB) []byte {
 
 func TestUnpackingIsCutShort(t *testing.T) {
 	data := endless(t)
-	within, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	budgetCtx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := unpack(within, data)
+	_, err := unpack(budgetCtx, data)
 	if !errors.Is(err, ErrNoCode) {
 		t.Fatalf("got %v, want it to be cut short", err)
 	}
@@ -311,20 +314,20 @@ func TestUnpackingIsCutShort(t *testing.T) {
 
 // Pictures wait for their turn, and stop waiting when nobody wants them.
 func TestTurns(t *testing.T) {
-	for range atOnce {
-		turns <- struct{}{}
+	for range maxConcurrent {
+		decodeSlots <- struct{}{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := Decode(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want to have waited in vain", err)
 	}
-	for range atOnce {
-		<-turns
+	for range maxConcurrent {
+		<-decodeSlots
 	}
 	photo := scene{w: 320, h: 240, side: 150}.photo(t)
 	var all sync.WaitGroup
-	for range 4 * atOnce {
+	for range 4 * maxConcurrent {
 		all.Go(func() {
 			if got, err := Decode(t.Context(), photo); err != nil || got[0] != sceneText {
 				t.Errorf("got %q, %v", got, err)
@@ -332,7 +335,7 @@ func TestTurns(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(turns) != 0 {
-		t.Errorf("%d turns are still taken", len(turns))
+	if len(decodeSlots) != 0 {
+		t.Errorf("%d turns are still taken", len(decodeSlots))
 	}
 }

@@ -66,7 +66,7 @@ func isASCII(s string) bool {
 // Size is the number of modules along one side: 21 to 177.
 func (c *Code) Size() int { return c.size }
 
-// Dark says whether a module is dark. Outside of the code all is light.
+// Dark reports whether a module is dark. Outside of the code all is light.
 func (c *Code) Dark(x, y int) bool {
 	return x >= 0 && y >= 0 && x < c.size && y < c.size && c.dark[y*c.size+x]
 }

@@ -69,7 +69,7 @@ func cornersInRow(found []*corner, m *gozxing.BitMatrix, y int) []*corner {
 		if black && last.square(0.5) {
 			middle := x - last[4] - last[3] - (last[2]+1)/2
 			if c := confirm(m, middle, y, last.total()); c != nil {
-				found = add(found, c)
+				found = addCorner(found, c)
 			}
 		}
 		copy(last[:], last[1:])
@@ -79,8 +79,8 @@ func cornersInRow(found []*corner, m *gozxing.BitMatrix, y int) []*corner {
 	return found
 }
 
-// add counts a corner that was seen before, or keeps a new one.
-func add(found []*corner, c *corner) []*corner {
+// addCorner counts a corner that was seen before, or keeps a new one.
+func addCorner(found []*corner, c *corner) []*corner {
 	for _, f := range found {
 		if math.Abs(f.x-c.x) <= f.module && math.Abs(f.y-c.y) <= f.module &&
 			math.Abs(f.module-c.module) <= max(1, f.module/2) {
@@ -98,19 +98,19 @@ func add(found []*corner, c *corner) []*corner {
 // what it found, then along a diagonal.
 func confirm(m *gozxing.BitMatrix, x, y, across int) *corner {
 	const flattest = 2 // how much wider than high a tilted square may look
-	down, ok := look(m, x, y, 0, 1, flattest*across)
+	down, ok := scanRuns(m, x, y, 0, 1, flattest*across)
 	if !ok || !down.square(0.5) || down.total()*flattest < across {
 		return nil
 	}
 	cy := down.middle(y)
-	over, ok := look(m, x, int(cy), 1, 0, flattest*across)
+	over, ok := scanRuns(m, x, int(cy), 1, 0, flattest*across)
 	if !ok || !over.square(0.5) {
 		return nil
 	}
 	cx := over.middle(x)
-	falling, ok := look(m, int(cx), int(cy), 1, 1, flattest*across)
+	falling, ok := scanRuns(m, int(cx), int(cy), 1, 1, flattest*across)
 	if !ok || !falling.square(0.75) {
-		if rising, ok := look(m, int(cx), int(cy), 1, -1, flattest*across); !ok || !rising.square(0.75) {
+		if rising, ok := scanRuns(m, int(cx), int(cy), 1, -1, flattest*across); !ok || !rising.square(0.75) {
 			return nil
 		}
 	}
@@ -123,7 +123,7 @@ type runs [6]int
 
 func (r *runs) total() int { return r[0] + r[1] + r[2] + r[3] + r[4] }
 
-// square says whether the runs are in the ratio 1:1:3:1:1, give or take a part
+// square reports whether the runs are in the ratio 1:1:3:1:1, give or take a part
 // of a module for each of the five modules' worth.
 func (r *runs) square(tolerance float64) bool {
 	total := r.total()
@@ -141,18 +141,18 @@ func (r *runs) middle(from int) float64 {
 	return float64(from-r[5]) + float64(r[2])/2
 }
 
-// look measures the five runs along a line, from a black pixel in the middle
+// scanRuns measures the five runs along a line, from a black pixel in the middle
 // one. It fails beyond limit pixels in a run, at the edge of the picture, or if
 // the pixel is white.
-func look(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r runs, ok bool) {
-	before, ok1 := lookOneWay(m, x-dx, y-dy, -dx, -dy, limit)
-	after, ok2 := lookOneWay(m, x, y, dx, dy, limit)
+func scanRuns(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r runs, ok bool) {
+	before, ok1 := scanRunsOneWay(m, x-dx, y-dy, -dx, -dy, limit)
+	after, ok2 := scanRunsOneWay(m, x, y, dx, dy, limit)
 	r = runs{before[2], before[1], before[0] + after[0], after[1], after[2], before[0]}
 	return r, ok1 && ok2 && after[0] > 0
 }
 
-// lookOneWay measures the rest of the black run, the white one, the black one.
-func lookOneWay(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r [3]int, ok bool) {
+// scanRunsOneWay measures the rest of the black run, the white one, the black one.
+func scanRunsOneWay(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r [3]int, ok bool) {
 	w, h := m.GetWidth(), m.GetHeight()
 	for i := range r {
 		for x >= 0 && y >= 0 && x < w && y < h && m.Get(x, y) == (i != 1) {
@@ -174,9 +174,11 @@ type triple struct {
 // Bounds of what a code looks like whose corner squares are equal and stand at a
 // right angle, when it is tilted.
 const (
-	maxRatio   = 2.2                 // between the widths of modules at two corners
-	maxOdd     = 1.3                 // of triple.odd
-	minModules = (21 - 7) / 2        // between two corners of the smallest code; a turned code's module looks up to 1.4 times its width, a tilted one's legs are shorter
+	maxRatio = 2.2 // between the widths of modules at two corners
+	maxOdd   = 1.3 // of triple.odd
+	// between two corners of the smallest code; a turned code's module looks up to 1.4 times its
+	// width, a tilted one's legs are shorter
+	minModules = (21 - 7) / 2
 	maxModules = (177 - 7) * 13 / 10 // of the largest
 )
 

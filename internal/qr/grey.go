@@ -19,8 +19,8 @@ func newGrey(w, h int) *grey {
 
 func (g *grey) row(y int) []byte { return g.pix[y*g.w : (y+1)*g.w] }
 
-// long is the length of the longer side.
-func (g *grey) long() int { return max(g.w, g.h) }
+// longSide is the length of the longer side.
+func (g *grey) longSide() int { return max(g.w, g.h) }
 
 // toGrey takes the luminances of a picture. What is transparent becomes white,
 // as on a sheet of paper.
@@ -103,7 +103,7 @@ func shade(c color.Color) byte {
 // scaled is the picture with its longer side changed to long pixels: areas are
 // averaged when it shrinks, pixels interpolated when it grows.
 func (g *grey) scaled(long int) *grey {
-	f := float64(long) / float64(g.long())
+	f := float64(long) / float64(g.longSide())
 	w, h := max(1, int(math.Round(float64(g.w)*f))), max(1, int(math.Round(float64(g.h)*f)))
 	switch {
 	case w == g.w && h == g.h:
@@ -189,9 +189,9 @@ func shares(from, to int) []share {
 	return out
 }
 
-// turned is the picture turned about its middle; the corners that come in from
+// rotated is the picture turned about its middle; the corners that come in from
 // outside repeat the nearest pixel of the edge.
-func (g *grey) turned(degrees float64) *grey {
+func (g *grey) rotated(degrees float64) *grey {
 	sin, cos := math.Sincos(degrees * math.Pi / 180)
 	sin, cos = math.Abs(sin), math.Abs(cos)
 	w := int(float64(g.w)*cos + float64(g.h)*sin)
@@ -214,7 +214,7 @@ func (g *grey) warped(w, h int, step, degrees float64) *grey {
 		fy := int((u*sin + v*cos + float64(g.h)/2 - 0.5) * 65536)
 		row := out.row(y)
 		for x := range row {
-			row[x] = g.between(fx, fy)
+			row[x] = g.interpolate(fx, fy)
 			fx += dx
 			fy += dy
 		}
@@ -222,8 +222,8 @@ func (g *grey) warped(w, h int, step, degrees float64) *grey {
 	return out
 }
 
-// between interpolates at a position in 1/65536 pixels.
-func (g *grey) between(fx, fy int) byte {
+// interpolate interpolates at a position in 1/65536 pixels.
+func (g *grey) interpolate(fx, fy int) byte {
 	x, y := fx>>16, fy>>16
 	ax, ay := uint32(fx>>8)&0xff, uint32(fy>>8)&0xff
 	x0, x1 := min(max(x, 0), g.w-1), min(max(x+1, 0), g.w-1)
@@ -233,8 +233,8 @@ func (g *grey) between(fx, fy int) byte {
 	return byte((top*(256-ay) + bottom*ay + 1<<15) >> 16)
 }
 
-// cut copies a part out of the picture; r lies within it.
-func (g *grey) cut(r image.Rectangle) *grey {
+// crop copies a part out of the picture; r lies within it.
+func (g *grey) crop(r image.Rectangle) *grey {
 	out := newGrey(r.Dx(), r.Dy())
 	for y := range out.h {
 		copy(out.row(y), g.row(r.Min.Y + y)[r.Min.X:])
@@ -257,14 +257,14 @@ func (g *grey) blurred(radius int) *grey {
 	if g.w <= 2*radius || g.h <= 2*radius {
 		return g
 	}
-	s := g.sums()
+	s := g.integral()
 	out := newGrey(g.w, g.h)
 	for y := range g.h {
 		top, bottom := max(y-radius, 0), min(y+radius+1, g.h)
 		for x := range g.w {
 			left, right := max(x-radius, 0), min(x+radius+1, g.w)
 			area := uint32((right - left) * (bottom - top))
-			out.pix[y*g.w+x] = byte((s.in(left, top, right, bottom) + area/2) / area)
+			out.pix[y*g.w+x] = byte((s.sum(left, top, right, bottom) + area/2) / area)
 		}
 	}
 	return out
@@ -284,17 +284,17 @@ func (g *grey) sharpened(radius, strength int) *grey {
 	return out
 }
 
-// sums is a summed-area table: the sum over any rectangle in four reads.
-type sums struct {
+// integralImage is a summed-area table: the sum over any rectangle in four reads.
+type integralImage struct {
 	stride int
 	at     []uint32
 }
 
-// sums makes the table. 32 bits suffice up to 16.8 million pixels, and beyond
+// integral makes the table. 32 bits suffice up to 16.8 million pixels, and beyond
 // that differences still come out right as long as one window does not sum up
 // to more.
-func (g *grey) sums() *sums {
-	s := &sums{stride: g.w + 1, at: make([]uint32, (g.w+1)*(g.h+1))}
+func (g *grey) integral() *integralImage {
+	s := &integralImage{stride: g.w + 1, at: make([]uint32, (g.w+1)*(g.h+1))}
 	for y := range g.h {
 		above, line := s.at[y*s.stride:], s.at[(y+1)*s.stride:]
 		sum := uint32(0)
@@ -306,8 +306,8 @@ func (g *grey) sums() *sums {
 	return s
 }
 
-// in is the sum over left ≤ x < right, top ≤ y < bottom.
-func (s *sums) in(left, top, right, bottom int) uint32 {
+// sum is the sum over left ≤ x < right, top ≤ y < bottom.
+func (s *integralImage) sum(left, top, right, bottom int) uint32 {
 	t, b := s.at[top*s.stride:], s.at[bottom*s.stride:]
 	return b[right] - b[left] - t[right] + t[left]
 }

@@ -36,15 +36,15 @@ func byMean(parts, margin int) masker {
 		if err != nil {
 			return nil
 		}
-		s := g.sums()
-		radius := max(4, g.long()/parts/2)
+		s := g.integral()
+		radius := max(4, g.longSide()/parts/2)
 		share := uint64(100 - margin)
 		for y := range g.h {
 			top, bottom := max(y-radius, 0), min(y+radius+1, g.h)
 			for x, v := range g.row(y) {
 				left, right := max(x-radius, 0), min(x+radius+1, g.w)
 				area := uint64((right - left) * (bottom - top))
-				if uint64(v)*area*100 < uint64(s.in(left, top, right, bottom))*share {
+				if uint64(v)*area*100 < uint64(s.sum(left, top, right, bottom))*share {
 					m.Set(x, y)
 				}
 			}

@@ -35,7 +35,7 @@ func (c *Code) Terminal(w io.Writer, o TerminalOptions) error {
 	for y := -QuietZone; y < c.size+QuietZone; y += 2 {
 		b.WriteString(before)
 		for x := -QuietZone; x < c.size+QuietZone; x++ {
-			b.WriteRune(half(inked(x, y), inked(x, y+1)))
+			b.WriteRune(halfBlock(inked(x, y), inked(x, y+1)))
 		}
 		b.WriteString(after + "\n")
 	}
@@ -45,7 +45,7 @@ func (c *Code) Terminal(w io.Writer, o TerminalOptions) error {
 	return nil
 }
 
-func half(top, bottom bool) rune {
+func halfBlock(top, bottom bool) rune {
 	switch {
 	case top && bottom:
 		return '█'

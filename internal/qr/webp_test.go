@@ -20,7 +20,8 @@ var webps = []struct {
 	option []string
 }{
 	{"lossy.webp", scene{turn: 12, pitch: 10, noise: 2, side: 300}, false, []string{"-q", "40"}},
-	{"lossy_turned_dark.webp", scene{turn: 133, dark: true, bright: 0.2, noise: 1, side: 260}, false, []string{"-q", "50"}},
+	{"lossy_turned_dark.webp", scene{turn: 133, dark: true, bright: 0.2, noise: 1, side: 260}, false,
+		[]string{"-q", "50"}},
 	{"lossless.webp", scene{w: 640, h: 480, turn: 30, side: 180}, false, []string{"-lossless", "-m", "6"}},
 	{"lossy_alpha.webp", scene{w: 640, h: 480, turn: 5, side: 240}, true, []string{"-q", "60", "-alpha_q", "60"}},
 	{"lossless_alpha.webp", scene{w: 480, h: 480, turn: 270, side: 200}, true, []string{"-lossless", "-m", "6"}},

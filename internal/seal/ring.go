@@ -33,7 +33,7 @@ type Key struct {
 // NewKey derives a key from a secret, as [New] takes it.
 func NewKey(secret string) (*Key, error) {
 	secret = strings.TrimSpace(secret)
-	raw := decode(secret)
+	raw := decodeSecret(secret)
 	if len(raw) < 32 {
 		return nil, ErrShort
 	}
@@ -127,8 +127,8 @@ func (k *Key) Unwrap(sealed string) (*Key, error) {
 	return NewKey(secret)
 }
 
-// Reveal is the secret that the key is derived from, for whoever has to configure it.
-func (k *Key) Reveal() string { return k.secret }
+// Secret is the secret that the key is derived from, for whoever has to configure it.
+func (k *Key) Secret() string { return k.secret }
 
 // Key is the key that seals.
 func (b *Box) Key() *Key { return (*b.keys.Load())[0] }
@@ -144,8 +144,8 @@ func (b *Box) CheckTag(text string, data, tag []byte) bool {
 // Keys are all keys, the one that seals first. The list must not be changed.
 func (b *Box) Keys() []*Key { return *b.keys.Load() }
 
-// Set gives the box these keys, of which there has to be one at least. The first seals.
-func (b *Box) Set(keys ...*Key) {
+// SetKeys gives the box these keys, of which there has to be one at least. The first seals.
+func (b *Box) SetKeys(keys ...*Key) {
 	keys = slices.Clone(keys)
 	b.keys.Store(&keys)
 }
@@ -153,16 +153,16 @@ func (b *Box) Set(keys ...*Key) {
 // sealedText is what a sealed value looks like wherever it stands.
 var sealedText = regexp.MustCompile(regexp.QuoteMeta(prefix) + `[A-Za-z0-9_-]+`)
 
-// Look counts the sealed values in a text that the box opens, and those that it does not.
-func (b *Box) Look(text string) (opened, strange int) {
+// CountSealed counts the sealed values in a text that the box opens, and those that it does not.
+func (b *Box) CountSealed(text string) (opened, unopenable int) {
 	for _, value := range sealedText.FindAllString(text, -1) {
 		if _, err := b.Open(value); err == nil {
 			opened++
 		} else {
-			strange++
+			unopenable++
 		}
 	}
-	return opened, strange
+	return opened, unopenable
 }
 
 // Reseal seals every sealed value in a text with the key that seals now, and reports

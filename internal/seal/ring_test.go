@@ -21,23 +21,24 @@ func key(t *testing.T, digits string) *Key {
 // While a box gets another key, what either key sealed opens, whichever of them seals.
 func TestSeveralKeys(t *testing.T) {
 	first, second := key(t, "ab"), key(t, "cd")
-	b, err := New(first.Reveal())
+	b, err := New(first.Secret())
 	if err != nil {
 		t.Fatal(err)
 	}
 	old, mac := b.SealFor("https://x:443", "value"), b.MAC("code")
-	b.Set(first, second)
+	b.SetKeys(first, second)
 	if b.MAC("code") != mac || b.Key().ID != first.ID || len(b.Keys()) != 2 {
 		t.Error("a key that was added is used at once")
 	}
 	if plain, err := b.Open(second.Seal("theirs")); err != nil || plain != "theirs" {
 		t.Errorf("it opens %q, %v", plain, err)
 	}
-	b.Set(second, first)
+	b.SetKeys(second, first)
 	if b.MAC("code") != second.MAC("code") || b.Keys()[1].MAC("code") != mac {
 		t.Error("it does not use its new key, or has lost the old one")
 	}
-	text := `{"a":"` + old + `","b":"plain","c":["` + second.Seal("x") + `"],"d":"` + key(t, "ef").Seal("strange") + `"}`
+	text := `{"a":"` + old + `","b":"plain","c":["` + second.Seal("x") + `"],"d":"` + key(t, "ef").Seal("strange") +
+		`"}`
 	again, changed := b.Reseal(text)
 	if !changed || len(again) != len(text) || strings.Contains(again, old) {
 		t.Fatalf("%v: %s", changed, again)
@@ -45,7 +46,7 @@ func TestSeveralKeys(t *testing.T) {
 	if same, changed := b.Reseal(again); changed || same != again {
 		t.Error("what is sealed well is sealed once more")
 	}
-	b.Set(second)
+	b.SetKeys(second)
 	value := sealedText.FindString(again)
 	if plain, err := b.OpenFor("https://x:443", value); err != nil || plain != "value" {
 		t.Errorf("sealed anew it is %q, %v", plain, err)
@@ -92,19 +93,19 @@ func TestWriteFile(t *testing.T) {
 // Keys come and go while others seal and open.
 func TestKeysAreChangedSafely(t *testing.T) {
 	first, second := key(t, "ab"), key(t, "cd")
-	b, err := New(first.Reveal())
+	b, err := New(first.Secret())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Set(first, second)
+	b.SetKeys(first, second)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
 			for n := range 500 {
 				if i == 0 && n%2 == 0 {
-					b.Set(second, first)
+					b.SetKeys(second, first)
 				} else if i == 0 {
-					b.Set(first, second)
+					b.SetKeys(first, second)
 				} else if plain, err := b.Open(b.Seal("x")); plain != "x" || err != nil {
 					t.Errorf("%q, %v", plain, err)
 				}

@@ -52,11 +52,11 @@ func New(secret string) (*Box, error) {
 // NewBox makes a box of keys, of which there has to be one at least. The first seals.
 func NewBox(keys ...*Key) *Box {
 	b := &Box{}
-	b.Set(keys...)
+	b.SetKeys(keys...)
 	return b
 }
 
-func decode(s string) []byte {
+func decodeSecret(s string) []byte {
 	if b, err := hex.DecodeString(s); err == nil {
 		return b
 	}
@@ -70,7 +70,7 @@ func decode(s string) []byte {
 func Open(folder string) (*Box, error) {
 	secret, err := ReadFile(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		secret, err = create(filepath.Join(folder, FileName))
+		secret, err = createFile(filepath.Join(folder, FileName))
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func ReadFile(folder string) (string, error) {
 // WriteFile puts the secret of a key into a data folder. After a crash the folder has
 // either the old one or the new one, and whole.
 func WriteFile(folder string, k *Key) error {
-	temporary, err := write(folder, k.secret)
+	temporary, err := writeTemp(folder, k.secret)
 	if err != nil {
 		return fmt.Errorf("write the key that seals secrets: %w", err)
 	}
@@ -101,8 +101,8 @@ func WriteFile(folder string, k *Key) error {
 	return syncFolder(folder)
 }
 
-// write keeps a secret in a file of its own in a folder, on the disk.
-func write(folder, secret string) (file string, err error) {
+// writeTemp keeps a secret in a file of its own in a folder, on the disk.
+func writeTemp(folder, secret string) (file string, err error) {
 	f, err := os.CreateTemp(folder, FileName+".*")
 	if err != nil {
 		return "", err
@@ -127,21 +127,21 @@ func syncFolder(folder string) error {
 	return nil
 }
 
-// Secret is a new secret of 32 random bytes in hex.
-func Secret() string {
+// NewSecret is a new secret of 32 random bytes in hex.
+func NewSecret() string {
 	raw := make([]byte, 32)
 	rand.Read(raw)
 	return hex.EncodeToString(raw)
 }
 
-// create writes a new key so that a crash leaves either none or a whole one,
+// createFile writes a new key so that a crash leaves either none or a whole one,
 // and so that of two processes that start at once both use the same.
-func create(path string) (string, error) {
+func createFile(path string) (string, error) {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
-	temporary, err := write(folder, Secret())
+	temporary, err := writeTemp(folder, NewSecret())
 	if err != nil {
 		return "", fmt.Errorf("write the key that seals secrets: %w", err)
 	}
@@ -227,8 +227,8 @@ func Hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Token is a fresh secret of n random bytes in base64url.
-func Token(n int) string {
+// NewToken is a fresh secret of n random bytes in base64url.
+func NewToken(n int) string {
 	raw := make([]byte, n)
 	rand.Read(raw)
 	return base64.RawURLEncoding.EncodeToString(raw)

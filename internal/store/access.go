@@ -5,17 +5,18 @@ import (
 	"database/sql"
 )
 
-// OnAccess sets what is told, after each change of who may do what that is made through
-// this DB, that there was one. It is set before the DB is used by several goroutines.
+// OnAccess sets a function that is called after each change of access rights made through this DB.
+// Set it before other goroutines use the DB.
 func (db *DB) OnAccess(f func()) { db.onAccess = f }
 
-// AccessVersion grows whenever a key or a sign-in is ended or changed, or a person gets
-// another role or is removed, whoever did it.
+// AccessVersion returns a counter that grows whenever a key or a sign-in ends or changes, or a
+// person gets another role or is removed, on any instance.
 func (db *DB) AccessVersion(ctx context.Context) (int64, error) {
-	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) }, `SELECT value FROM counters WHERE name = 'access'`)
+	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) },
+		`SELECT value FROM counters WHERE name = 'access'`)
 }
 
-// changeAccess runs f in a transaction and counts that somebody may do less now.
+// changeAccess runs f in a transaction and increments the access version.
 func (db *DB) changeAccess(ctx context.Context, f func(*sql.Tx) error) error {
 	err := db.tx(ctx, func(tx *sql.Tx) error {
 		if err := f(tx); err != nil {

@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// What a hundred calls cost that are written at once, their links included.
+// BenchmarkCallsAdd measures Add with a hundred calls and their links.
 func BenchmarkCallsAdd(b *testing.B) {
 	run := func(b *testing.B, o store.Options) {
 		db := storetest.Open(b, o)
@@ -18,8 +18,10 @@ func BenchmarkCallsAdd(b *testing.B) {
 		for n := 0; b.Loop(); n++ {
 			for i := range calls {
 				calls[i] = store.Call{
-					ID: fmt.Sprintf("0199a1b2-%012d", n*len(calls)+i), At: at, Key: "0199a1b2-0000-7000-8000-000000000001", Turn: "0199a1b2-0000-7000-8000-000000000002",
-					Door: "mcp", Program: "claude", Provider: "learn", Tool: "list_due_reviews", Instance: "here", Took: time.Millisecond, Bytes: 812, Outcome: "done",
+					ID: fmt.Sprintf("0199a1b2-%012d", n*len(calls)+i), At: at,
+					Key: "0199a1b2-0000-7000-8000-000000000001", Turn: "0199a1b2-0000-7000-8000-000000000002",
+					Channel: "mcp", Program: "claude", Provider: "learn", Tool: "list_due_reviews", Instance: "here",
+					Took: time.Millisecond, Bytes: 812, Outcome: "done",
 					Address: "192.0.2.17",
 				}
 			}

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// AuditHead is the newest link of a chain, written CHAIN.SEQ.HASH. Who has kept one
-// elsewhere can see later whether the chain still leads there.
+// AuditHead is the newest link of a chain, written CHAIN.SEQ.HASH. Somebody who keeps a head
+// elsewhere can verify later that the chain still contains it.
 type AuditHead struct {
 	Chain string
 	Seq   int64
 	Hash  string
 }
 
-// MarshalText writes the head.
+// MarshalText implements [encoding.TextMarshaler].
 func (h AuditHead) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%s.%d.%s", h.Chain, h.Seq, h.Hash), nil
 }
 
-// String is how a head is written.
+// String returns CHAIN.SEQ.HASH.
 func (h AuditHead) String() string { return fmt.Sprintf("%s.%d.%s", h.Chain, h.Seq, h.Hash) }
 
-// UnmarshalText reads a head.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (h *AuditHead) UnmarshalText(text []byte) error {
 	parts := strings.Split(string(text), ".")
 	if len(parts) != 3 || parts[0] == "" || len(parts[2]) != 64 {
@@ -45,69 +45,70 @@ func (h *AuditHead) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// What can be wrong with the audit trail.
+// Kinds of problems of the audit trail.
 const (
-	AuditChanged = "changed" // a row is not as it was written
-	AuditMissing = "missing" // a row was deleted, and nothing says why
-	AuditAdded   = "added"   // a row was added by something else than Patchbay
-	AuditBroken  = "broken"  // a link is not as it was written, or was moved
-	AuditGap     = "gap"     // links were deleted
-	AuditHeadOff = "head"    // a head that was kept is not in the chain, or not any more
-	AuditClaim   = "claim"   // a link says of somebody who is there that they were removed
+	AuditChanged     = "changed" // a row was modified
+	AuditMissing     = "missing" // a row was deleted, and no link gives a reason
+	AuditAdded       = "added"   // a row has no link, so Patchbay did not write it
+	AuditBroken      = "broken"  // a link was modified or moved
+	AuditGap         = "gap"     // links were deleted
+	AuditHeadMissing = "head"    // an expected head is not, or no longer, in the chain
+	AuditClaim       = "claim"   // a link claims the removal of a person who still exists
 )
 
-// AuditProblem is something that is wrong with the audit trail.
+// AuditProblem is one problem of the audit trail.
 type AuditProblem struct {
 	Kind  string    `json:"kind"`
-	Table string    `json:"table,omitempty"` // calls or acts
-	Row   string    `json:"row,omitempty"`   // its id
+	Table string    `json:"table,omitempty"` // calls or acts (the kind of the link)
+	Row   string    `json:"row,omitempty"`   // id of the row
 	Chain string    `json:"chain,omitempty"`
 	Seq   int64     `json:"seq,omitempty"` // of the link
-	At    time.Time `json:"at,omitzero"`   // of the row, as the link has it
+	At    time.Time `json:"at,omitzero"`   // time of the row, from the link
 }
 
-// problemsKept bounds the problems that are told one by one.
-const problemsKept = 100
+// maxProblems limits the problems that are listed; further ones are only counted.
+const maxProblems = 100
 
-// AuditState is what was found about the audit trail.
+// AuditState is the result of a verification.
 type AuditState struct {
-	Whole   bool  `json:"whole"`   // everything was looked at, not only what is newest
-	Links   int64 `json:"links"`   // that were looked at
-	Rows    int64 `json:"rows"`    // of calls and acts, of which each is as it was written
-	Expired int64 `json:"expired"` // rows that were deleted because they are old, whose links are there
-	Removed int64 `json:"removed"` // calls that were deleted with the person whose they were
-	// Forgotten are calls whose arguments were deleted.
+	Complete bool  `json:"whole"`   // everything was checked, not only the newest links
+	Links    int64 `json:"links"`   // links checked
+	Rows     int64 `json:"rows"`    // calls and admin events that are unchanged
+	Expired  int64 `json:"expired"` // rows deleted by retention whose links remain
+	Removed  int64 `json:"removed"` // calls deleted together with their person
+	// Forgotten counts calls whose arguments were deleted.
 	Forgotten int64 `json:"forgotten"`
-	// Before are rows that have no link because they are older than the chain.
-	Before int64 `json:"before"`
-	// Since is before when all rows may have been deleted because they are old.
+	// Unlinked counts rows without a link because they are older than the chain.
+	Unlinked int64 `json:"before"`
+	// Since is the time before which retention may have deleted all rows.
 	Since time.Time `json:"since,omitzero"`
 
-	Heads    []AuditHead    `json:"heads"`
-	Wrong    int64          `json:"wrong"`    // how many problems there are
-	Problems []AuditProblem `json:"problems"` // the first of them
+	Heads        []AuditHead    `json:"heads"`
+	ProblemCount int64          `json:"wrong"`    // all problems, listed or not
+	Problems     []AuditProblem `json:"problems"` // the first maxProblems
 }
 
-// AuditQuery says how much of the audit trail is checked.
+// AuditQuery selects what is verified.
 type AuditQuery struct {
-	Newest int         // so many links of each chain, and so many rows; 0: everything
-	Expect []AuditHead // that have to be in the chains
+	Newest int         // links of each chain and rows of each table to check; 0: all
+	Expect []AuditHead // heads that must be in the chains
 }
 
-// pageOfLinks is how many links are in memory at a time.
-const pageOfLinks = 500
+// linksPerPage is the number of links held in memory at a time.
+const linksPerPage = 500
 
-// Verify checks the rows of calls and acts against their links, and the links against
-// each other, as they are at one moment. Nobody who writes meanwhile is held up.
+// Verify checks calls and admin events against their links, and the links against each other, in
+// one consistent snapshot. Writers are not blocked.
 func (t Audit) Verify(ctx context.Context, q AuditQuery) (AuditState, error) {
-	// In SQLite this is how everything stays as it is while it is read anyway.
-	tx, err := t.db.reader(patient(ctx)).BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	// SQLite reads a snapshot in any transaction; PostgreSQL needs this isolation level.
+	tx, err := t.db.reader(longRunning(ctx)).BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead,
+		ReadOnly: true})
 	if err != nil {
 		return AuditState{}, err
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
-	v := &verifier{tx: tx, newest: q.Newest, removed: map[string]bool{}, forgotten: map[forgetting]int64{}}
-	v.Whole, v.Heads, v.Problems = q.Newest <= 0, []AuditHead{}, []AuditProblem{}
+	v := &verifier{tx: tx, newest: q.Newest, removed: map[string]bool{}, forgotten: map[forgottenArgs]int64{}}
+	v.Complete, v.Heads, v.Problems = q.Newest <= 0, []AuditHead{}, []AuditProblem{}
 	if err := v.run(ctx, q.Expect); err != nil {
 		return AuditState{}, translate(err)
 	}
@@ -119,16 +120,17 @@ type verifier struct {
 	tx     *sql.Tx
 	newest int
 
-	// What links say about rows that are gone.
-	before    int64 // rows that are older may have been deleted
-	removed   map[string]bool
-	forgotten map[forgetting]int64 // until when calls have lost their arguments
-	begun     int64                // when the first link was made; 0: it is gone
-	rest      int64                // how many rows without a link there may be
+	// Reasons for missing rows, from note links.
+	before          int64 // older rows may have been deleted by retention
+	removed         map[string]bool
+	forgotten       map[forgottenArgs]int64 // up to which time calls lost their arguments
+	beganAt         int64                   // time of the first link; 0: it was deleted
+	unlinkedAllowed int64                   // rows without a link that are still allowed
 }
 
-// forgetting names calls whose arguments were deleted: a person's, or those of one bot.
-type forgetting struct {
+// forgottenArgs identifies calls whose arguments were deleted: those of a person, or of one of the
+// person's bots.
+type forgottenArgs struct {
 	person string
 	bot    int64
 }
@@ -138,35 +140,35 @@ func (v *verifier) run(ctx context.Context, expect []AuditHead) error {
 	if err != nil {
 		return err
 	}
-	if err := v.reasons(ctx); err != nil {
+	if err := v.readReasons(ctx); err != nil {
 		return err
 	}
 	for _, c := range chains {
-		if err := v.walk(ctx, c); err != nil {
+		if err := v.verifyChain(ctx, c); err != nil {
 			return err
 		}
 	}
-	for _, table := range []string{linkCall, linkAct} {
-		if err := v.unlinked(ctx, table); err != nil {
+	for kind, table := range linkTables {
+		if err := v.checkUnlinked(ctx, table, kind); err != nil {
 			return err
 		}
 	}
 	for _, h := range expect {
-		if err := v.expect(ctx, chains, h); err != nil {
+		if err := v.checkHead(ctx, chains, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *verifier) wrong(p AuditProblem) {
-	v.Wrong++
-	if len(v.Problems) < problemsKept {
+func (v *verifier) addProblem(p AuditProblem) {
+	v.ProblemCount++
+	if len(v.Problems) < maxProblems {
 		v.Problems = append(v.Problems, p)
 	}
 }
 
-// chainEnds are where a chain begins and ends.
+// chainEnds holds the first and last position of a chain.
 type chainEnds struct {
 	head     link
 	base     int64
@@ -181,7 +183,7 @@ func (v *verifier) chains(ctx context.Context) ([]chainEnds, error) {
 	})(v.tx.QueryContext(ctx, `SELECT id, seq, link, base_seq, base_link FROM audit_chains ORDER BY id`))
 }
 
-// rowsOf reads all rows of a query.
+// rowsOf returns a function that reads all rows of a query.
 func rowsOf[T any](read func(scanner) (T, error)) func(*sql.Rows, error) ([]T, error) {
 	return func(rows *sql.Rows, err error) (out []T, _ error) {
 		if err != nil {
@@ -203,14 +205,14 @@ func readLink(s scanner) (l link, err error) {
 	return l, s.Scan(&l.chain, &l.seq, &l.kind, &l.row, &l.person, &l.at, &l.note, &l.digest, &l.link)
 }
 
-// linkStands is that a link l is in a chain, behind its beginning: only those are checked,
-// and count. What is before is about to be deleted.
-const linkStands = `EXISTS (SELECT 1 FROM audit_chains c WHERE c.id = l.chain AND c.base_seq < l.seq)`
+// linkInChain is the condition that a link l is after the base of its chain. Only those links are
+// verified and count; earlier ones are about to be deleted.
+const linkInChain = `EXISTS (SELECT 1 FROM audit_chains c WHERE c.id = l.chain AND c.base_seq < l.seq)`
 
-// reasons learns from links why rows may be gone. That these links are right is checked
+// readReasons reads from the note links why rows may be missing. The links themselves are verified
 // with the others.
-func (v *verifier) reasons(ctx context.Context) error {
-	rows, err := v.tx.QueryContext(ctx, `SELECT `+linkColumns+` FROM audit_links l WHERE row_id = '' AND `+linkStands)
+func (v *verifier) readReasons(ctx context.Context) error {
+	rows, err := v.tx.QueryContext(ctx, `SELECT `+linkColumns+` FROM audit_links l WHERE row_id = '' AND `+linkInChain)
 	if err != nil {
 		return err
 	}
@@ -220,44 +222,46 @@ func (v *verifier) reasons(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		n := l.says()
+		n := l.parseNote()
 		switch l.kind {
 		case linkBegin:
-			v.begun, v.rest = l.at, n.Calls+n.Acts
+			v.beganAt, v.unlinkedAllowed = l.at, n.Calls+n.AdminEvents
 		case linkRetention, linkBase:
 			v.before = max(v.before, n.Before)
 			v.Since = fromMillis(v.before)
 		case linkPerson:
 			v.removed[l.person] = true
 		case linkArgs:
-			f := forgetting{l.person, n.Bot}
+			f := forgottenArgs{l.person, n.Bot}
 			v.forgotten[f] = max(v.forgotten[f], n.Until)
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	people, err := rowsOf(func(s scanner) (id string, err error) { return id, s.Scan(&id) })(v.tx.QueryContext(ctx, `SELECT id FROM people`))
+	people, err := rowsOf(func(s scanner) (id string, err error) { return id, s.Scan(&id) })(v.tx.QueryContext(ctx,
+		`SELECT id FROM people`))
 	for _, id := range people {
 		if v.removed[ownerMark(id)] {
-			v.wrong(AuditProblem{Kind: AuditClaim, Row: id})
+			v.addProblem(AuditProblem{Kind: AuditClaim, Row: id})
 		}
 	}
 	return err
 }
 
-// says is what a link says that is of no row.
-func (l *link) says() (n linkNote) {
-	json.Unmarshal([]byte(l.note), &n) //nolint:errcheck // what is no note says nothing, and its link is broken
+// parseNote returns the note of a link that belongs to no row.
+func (l *link) parseNote() (n linkNote) {
+	json.Unmarshal([]byte(l.note), &n) //nolint:errcheck // an invalid note is empty, and its link is reported as broken
 	return n
 }
 
-// walk follows a chain.
-func (v *verifier) walk(ctx context.Context, c chainEnds) error {
+// verifyChain verifies the links of a chain and their rows.
+func (v *verifier) verifyChain(ctx context.Context, c chainEnds) error {
 	last := link{chain: c.head.chain, seq: c.base, link: c.baseLink}
-	based := c.base == 0 // whether a link says that the chain may begin there
+	based := c.base == 0 // a link confirms that the chain begins here
 	if from := c.head.seq - int64(v.newest); v.newest > 0 && from > c.base {
-		row := v.tx.QueryRowContext(ctx, `SELECT `+linkColumns+` FROM audit_links WHERE chain = $1 AND seq = $2`, c.head.chain, from)
+		row := v.tx.QueryRowContext(ctx, `SELECT `+linkColumns+` FROM audit_links WHERE chain = $1 AND seq = $2`,
+			c.head.chain, from)
 		switch l, err := readLink(row); {
 		case err == nil:
 			last, based = l, true
@@ -266,15 +270,16 @@ func (v *verifier) walk(ctx context.Context, c chainEnds) error {
 		}
 	}
 	for {
-		page, err := rowsOf(readLink)(v.tx.QueryContext(ctx, `SELECT `+linkColumns+` FROM audit_links WHERE chain = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
-			last.chain, last.seq, pageOfLinks))
+		page, err := rowsOf(readLink)(v.tx.QueryContext(ctx,
+			`SELECT `+linkColumns+` FROM audit_links WHERE chain = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
+			last.chain, last.seq, linksPerPage))
 		if err != nil {
 			return err
 		}
 		if len(page) == 0 {
 			break
 		}
-		rows, err := v.rowsFor(ctx, page)
+		rows, err := v.readRows(ctx, page)
 		if err != nil {
 			return err
 		}
@@ -283,13 +288,13 @@ func (v *verifier) walk(ctx context.Context, c chainEnds) error {
 			v.Links++
 			switch {
 			case l.seq != last.seq+1:
-				v.wrong(AuditProblem{Kind: AuditGap, Chain: l.chain, Seq: last.seq + 1})
-			case l.link != l.after(last.link):
-				v.wrong(AuditProblem{Kind: AuditBroken, Chain: l.chain, Seq: l.seq})
+				v.addProblem(AuditProblem{Kind: AuditGap, Chain: l.chain, Seq: last.seq + 1})
+			case l.link != l.hashAfter(last.link):
+				v.addProblem(AuditProblem{Kind: AuditBroken, Chain: l.chain, Seq: l.seq})
 			}
 			if l.row != "" {
-				v.row(l, rows)
-			} else if n := l.says(); l.kind == linkBase && n.Seq == c.base && n.Link == c.baseLink {
+				v.checkRow(l, rows)
+			} else if n := l.parseNote(); l.kind == linkBase && n.Seq == c.base && n.Link == c.baseLink {
 				based = true
 			}
 			last = *l
@@ -297,55 +302,57 @@ func (v *verifier) walk(ctx context.Context, c chainEnds) error {
 	}
 	switch {
 	case last.seq < c.head.seq:
-		v.wrong(AuditProblem{Kind: AuditGap, Chain: last.chain, Seq: last.seq + 1})
+		v.addProblem(AuditProblem{Kind: AuditGap, Chain: last.chain, Seq: last.seq + 1})
 	case last.seq > c.head.seq || last.link != c.head.link:
-		v.wrong(AuditProblem{Kind: AuditBroken, Chain: last.chain, Seq: last.seq})
+		v.addProblem(AuditProblem{Kind: AuditBroken, Chain: last.chain, Seq: last.seq})
 	case !based:
-		v.wrong(AuditProblem{Kind: AuditGap, Chain: last.chain, Seq: c.base})
+		v.addProblem(AuditProblem{Kind: AuditGap, Chain: last.chain, Seq: c.base})
 	}
 	return nil
 }
 
-// kept is a row as it is in the database.
-type kept struct {
+// storedRow is what a row in the database is compared by.
+type storedRow struct {
 	digest string
 	bot    int64
-	args   string // their digest
+	args   string // digest of the arguments
 }
 
-// rowsFor reads the rows of a page of links, by table and id.
-func (v *verifier) rowsFor(ctx context.Context, page []link) (map[[2]string]kept, error) {
-	out := make(map[[2]string]kept, len(page))
+// readRows reads the rows of a page of links, by link kind and id.
+func (v *verifier) readRows(ctx context.Context, page []link) (map[[2]string]storedRow, error) {
+	out := make(map[[2]string]storedRow, len(page))
 	const of = ` r WHERE r.id IN (SELECT row_id FROM audit_links WHERE chain = $1 AND seq >= $2 AND seq <= $3 AND kind = $4)`
 	chain, from, to := page[0].chain, page[0].seq, page[len(page)-1].seq
 	_, err := rowsOf(func(s scanner) (none struct{}, err error) {
 		var salt sql.NullString
-		c, err := readCall(withMore{s, &salt})
+		c, err := readCall(extraColumn{s, &salt})
 		values := c.appendValues(nil, "")
-		out[[2]string{linkCall, c.ID}] = kept{digest(linkCall, callNames, values[:len(callNames)]), c.Bot, digestArgs(c.Args, salt.String)}
+		out[[2]string{linkCall, c.ID}] = storedRow{digest(linkCall, callDigestNames, values[:len(callDigestNames)]),
+			c.Bot, digestArgs(c.Args, salt.String)}
 		return none, err
-	})(v.tx.QueryContext(ctx, `SELECT `+keptColumns+` FROM calls`+of, chain, from, to, linkCall))
+	})(v.tx.QueryContext(ctx, `SELECT `+callRowColumns+` FROM calls`+of, chain, from, to, linkCall))
 	if err != nil {
 		return nil, err
 	}
 	_, err = rowsOf(func(s scanner) (none struct{}, err error) {
-		a, err := readAct(s)
-		out[[2]string{linkAct, a.ID}] = kept{digest: digest(linkAct, actNames, a.values())}
+		a, err := readAdminEvent(s)
+		out[[2]string{linkAdminEvent, a.ID}] = storedRow{digest: digest(linkAdminEvent, adminEventDigestNames,
+			a.values())}
 		return none, err
-	})(v.tx.QueryContext(ctx, `SELECT `+actColumns+` FROM acts`+of, chain, from, to, linkAct))
+	})(v.tx.QueryContext(ctx, `SELECT `+adminEventColumns+` FROM admin_events`+of, chain, from, to, linkAdminEvent))
 	return out, err
 }
 
-// withMore scans a row that has more columns at its end.
-type withMore struct {
+// extraColumn scans a row that has one more column at its end.
+type extraColumn struct {
 	scanner
 	more any
 }
 
-func (w withMore) Scan(to ...any) error { return w.scanner.Scan(append(to, w.more)...) }
+func (w extraColumn) Scan(to ...any) error { return w.scanner.Scan(append(to, w.more)...) }
 
-// row checks the row of a link.
-func (v *verifier) row(l *link, rows map[[2]string]kept) {
+// checkRow compares a link with its row.
+func (v *verifier) checkRow(l *link, rows map[[2]string]storedRow) {
 	found, there := rows[[2]string{l.kind, l.row}]
 	p := AuditProblem{Table: l.kind, Row: l.row, Chain: l.chain, Seq: l.seq, At: fromMillis(l.at)}
 	switch {
@@ -355,28 +362,31 @@ func (v *verifier) row(l *link, rows map[[2]string]kept) {
 		v.Removed++
 	case !there:
 		p.Kind = AuditMissing
-		v.wrong(p)
+		v.addProblem(p)
 	case found.digest != l.digest:
 		p.Kind = AuditChanged
-		v.wrong(p)
+		v.addProblem(p)
 	case found.args == l.note:
 		v.Rows++
-	case found.args == "" && (l.at <= v.forgotten[forgetting{l.person, 0}] || l.at <= v.forgotten[forgetting{l.person, found.bot}]):
+	case found.args == "" && (l.at <= v.forgotten[forgottenArgs{l.person, 0}] ||
+		l.at <= v.forgotten[forgottenArgs{l.person, found.bot}]):
 		v.Rows++
 		v.Forgotten++
 	default:
 		p.Kind = AuditChanged
-		v.wrong(p)
+		v.addProblem(p)
 	}
 }
 
-// unlinked looks for rows that have no link.
-func (v *verifier) unlinked(ctx context.Context, table string) error {
-	from, args := table, []any{table}
+// checkUnlinked reports rows that have no link and are not older than the chain.
+func (v *verifier) checkUnlinked(ctx context.Context, table, kind string) error {
+	from, args := table, []any{kind}
 	if v.newest > 0 {
 		from, args = `(SELECT id, at FROM `+table+` ORDER BY at DESC LIMIT $2)`, append(args, v.newest)
 	}
-	rows, err := v.tx.QueryContext(ctx, `SELECT r.id, r.at FROM `+from+` r WHERE NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.row_id = r.id AND l.kind = $1 AND `+linkStands+`)`, args...)
+	rows, err := v.tx.QueryContext(ctx, `SELECT r.id, r.at FROM `+from+
+		` r WHERE NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.row_id = r.id AND l.kind = $1 AND `+linkInChain+
+		`)`, args...)
 	if err != nil {
 		return err
 	}
@@ -390,33 +400,34 @@ func (v *verifier) unlinked(ctx context.Context, table string) error {
 			return err
 		}
 		switch {
-		case at < v.before: // it is about to be deleted
-		case at <= v.begun && v.rest > 0:
-			v.rest--
-			v.Before++
+		case at < v.before: // about to be deleted by retention
+		case at <= v.beganAt && v.unlinkedAllowed > 0:
+			v.unlinkedAllowed--
+			v.Unlinked++
 		default:
-			v.wrong(AuditProblem{Kind: AuditAdded, Table: table, Row: id, At: fromMillis(at)})
+			v.addProblem(AuditProblem{Kind: AuditAdded, Table: kind, Row: id, At: fromMillis(at)})
 		}
 	}
 	return rows.Err()
 }
 
-// expect looks for a head that somebody has kept.
-func (v *verifier) expect(ctx context.Context, chains []chainEnds, h AuditHead) error {
+// checkHead verifies that a head kept elsewhere is in its chain.
+func (v *verifier) checkHead(ctx context.Context, chains []chainEnds, h AuditHead) error {
 	found := ""
 	for _, c := range chains {
 		if c.head.chain == h.Chain && c.base == h.Seq {
-			found = c.baseLink // the link itself has become old
+			found = c.baseLink // the link itself was deleted by retention
 		}
 	}
 	if found == "" {
-		err := v.tx.QueryRowContext(ctx, `SELECT link FROM audit_links WHERE chain = $1 AND seq = $2`, h.Chain, h.Seq).Scan(&found)
+		err := v.tx.QueryRowContext(ctx, `SELECT link FROM audit_links WHERE chain = $1 AND seq = $2`, h.Chain,
+			h.Seq).Scan(&found)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 	}
 	if found != h.Hash {
-		v.wrong(AuditProblem{Kind: AuditHeadOff, Chain: h.Chain, Seq: h.Seq})
+		v.addProblem(AuditProblem{Kind: AuditHeadMissing, Chain: h.Chain, Seq: h.Seq})
 	}
 	return nil
 }

@@ -8,37 +8,37 @@ import (
 	"time"
 )
 
-// Bot is something that answers, as its owner set it up.
+// Bot is a bot as its owner configured it.
 type Bot struct {
-	Number      int64           `json:"id"`    // unique for ever
+	Number      int64           `json:"id"`    // never reused
 	Owner       string          `json:"owner"` // person id
-	Name        string          `json:"name"`  // unique among the owner's
+	Name        string          `json:"name"`  // unique per owner
 	Kind        string          `json:"kind"`
 	Description string          `json:"description,omitempty"`
-	Settings    json.RawMessage `json:"-"` // a JSON object; secrets in it are sealed
-	// SetBy is the id of the key that made the settings last; empty: a person did. The
-	// rules of that key bind the bot.
+	Settings    json.RawMessage `json:"-"` // a JSON object whose secrets are sealed
+	// SetBy is the id of the key that last changed the settings; empty: a person did. The rules of
+	// that key apply to the bot.
 	SetBy     string    `json:"-"`
-	TokenHash string    `json:"-"` // of the token by which the bot connects; empty: it does not connect
-	Version   int64     `json:"-"` // grows with every change
+	TokenHash string    `json:"-"` // hash of the token the bot connects with; empty: it does not connect
+	Version   int64     `json:"-"` // incremented by every change
 	Created   time.Time `json:"created_at"`
-	Seen      time.Time `json:"last_seen,omitzero"` // when it was last connected
-	// Model is how the model behind the bot was last found, if there is one.
+	Seen      time.Time `json:"last_seen,omitzero"` // last time it was connected
+	// Model is the last known state of the model behind the bot, if there is one.
 	Model ModelState `json:"-"`
 }
 
 // ModelReady is the [ModelState].State of a model that has answered.
 const ModelReady = "ready"
 
-// ModelState is how a model was last found, on any instance.
+// ModelState is the last known state of a model, on any instance.
 type ModelState struct {
-	Version int64     // of the bot's settings; with others, it says nothing
-	State   string    // [ModelReady], or the name of what is wrong; empty: nothing is known
-	Since   time.Time // when that began
-	Asked   bool      // a question has brought it; else a look at the connection
+	Version int64     // version of the bot's settings; the state is invalid for any other
+	State   string    // [ModelReady] or the name of the problem; empty: unknown
+	Since   time.Time // since when the state holds
+	Asked   bool      // found by answering a question, not by probing the connection
 }
 
-// Bots is the table of bots.
+// Bots accesses the table of bots.
 type Bots struct{ db *DB }
 
 const botColumns = `number, owner, name, kind, description, settings, token_hash, version, created_at, seen_at, set_by,
@@ -52,36 +52,40 @@ func readBot(s scanner) (b Bot, err error) {
 		seen     sql.NullInt64
 		since    int64
 	)
-	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen, &b.SetBy,
+	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen,
+		&b.SetBy,
 		&b.Model.Version, &b.Model.State, &since, &b.Model.Asked)
 	b.Settings, b.TokenHash = json.RawMessage(settings), token.String
-	b.Created, b.Seen = fromMillis(created), fromMaybe(seen)
+	b.Created, b.Seen = fromMillis(created), fromNullMillis(seen)
 	if since != 0 {
 		b.Model.Since = fromMillis(since)
 	}
 	return b, err
 }
 
-// Add inserts a bot and gives it the next number, which is never given twice.
-// A name its owner uses already is [ErrExists].
+// Add inserts a bot and assigns the next number, which is never reused. It returns [ErrExists] if
+// the owner already uses the name.
 func (t Bots) Add(ctx context.Context, b Bot) (Bot, error) {
 	b.Version = 1
 	err := t.db.tx(ctx, func(tx *sql.Tx) error {
-		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'bot' RETURNING value`).Scan(&b.Number); err != nil {
+		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'bot' RETURNING value`).
+			Scan(&b.Number); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, 0, '', 0, FALSE)`,
-			b.Number, b.Owner, b.Name, b.Kind, b.Description, string(b.Settings), nullString(b.TokenHash), b.Version, millis(b.Created), b.SetBy)
+		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, 0, '', 0, FALSE)`,
+			b.Number, b.Owner, b.Name, b.Kind, b.Description, string(b.Settings), nullString(b.TokenHash), b.Version,
+			millis(b.Created), b.SetBy)
 		return err
 	})
 	return b, err
 }
 
-// Save writes a bot's name, description, settings and token, if it is still at
-// the version that was read; otherwise [ErrExists] tells that somebody else was
-// faster.
+// Save writes a bot's name, description, settings and token, if its version is still the one that
+// was read; otherwise it returns [ErrExists].
 func (t Bots) Save(ctx context.Context, b Bot) error {
-	n, err := t.db.exec(ctx, `UPDATE bots SET name = $1, description = $2, settings = $3, token_hash = $4, set_by = $5, version = version + 1
+	n, err := t.db.exec(ctx,
+		`UPDATE bots SET name = $1, description = $2, settings = $3, token_hash = $4, set_by = $5, version = version + 1
 		WHERE number = $6 AND version = $7`, b.Name, b.Description, string(b.Settings), nullString(b.TokenHash), b.SetBy, b.Number, b.Version)
 	if err == nil && n == 0 {
 		if _, err = t.ByNumber(ctx, b.Number); err == nil {
@@ -91,21 +95,22 @@ func (t Bots) Save(ctx context.Context, b Bot) error {
 	return err
 }
 
-// Remove deletes a bot and all that belongs to it, except its traces.
+// Remove deletes a bot and all its data, except its traces.
 func (t Bots) Remove(ctx context.Context, number int64) error {
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
 		if err := changed(tx.ExecContext(ctx, `DELETE FROM bots WHERE number = $1`, number)); err != nil {
 			return err
 		}
-		return countDevices(ctx, tx) // nobody answers those now that it answered
+		return bumpDevicesVersion(ctx, tx) // devices of the bot are unbound now
 	})
 }
 
-// MarkSeen notes that bots are connected at this moment.
+// MarkSeen records that bots are connected at this moment.
 func (t Bots) MarkSeen(ctx context.Context, numbers []int64, at time.Time) error {
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
 		for _, n := range numbers {
-			if _, err := tx.ExecContext(ctx, `UPDATE bots SET seen_at = $1 WHERE number = $2`, millis(at), n); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE bots SET seen_at = $1 WHERE number = $2`, millis(at),
+				n); err != nil {
 				return err
 			}
 		}
@@ -113,8 +118,8 @@ func (t Bots) MarkSeen(ctx context.Context, numbers []int64, at time.Time) error
 	})
 }
 
-// SetModel notes how the model behind a bot was found, if the bot is still as it was read.
-// It reports whether it was.
+// SetModel records the state of the model behind a bot, if the bot and its previous model state are
+// still as read. It reports whether it did.
 func (t Bots) SetModel(ctx context.Context, was Bot, now ModelState) (bool, error) {
 	n, err := t.db.exec(ctx, `UPDATE bots SET model_version = $1, model_state = $2, model_since = $3, model_asked = $4
 		WHERE number = $5 AND version = $6 AND model_version = $7 AND model_state = $8 AND model_asked = $9`,
@@ -123,35 +128,38 @@ func (t Bots) SetModel(ctx context.Context, was Bot, now ModelState) (bool, erro
 	return n > 0, err
 }
 
-// ByNumber finds a bot.
+// ByNumber returns a bot, or [ErrNotFound].
 func (t Bots) ByNumber(ctx context.Context, number int64) (Bot, error) {
-	return recall(ctx, t.db, knownKey{"bots", strconv.FormatInt(number, 10)}, func(ctx context.Context) (Bot, error) {
-		return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE number = $1`, number)
-	})
+	return readCached(ctx, t.db, cacheKey{"bots", strconv.FormatInt(number, 10)},
+		func(ctx context.Context) (Bot, error) {
+			return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE number = $1`, number)
+		})
 }
 
-// ByTokenHash finds the bot that connects with the token of this hash.
+// ByTokenHash returns the bot that connects with the token of this hash.
 func (t Bots) ByTokenHash(ctx context.Context, hash string) (Bot, error) {
-	return recall(ctx, t.db, knownKey{"tokens of bots", hash}, func(ctx context.Context) (Bot, error) {
+	return readCached(ctx, t.db, cacheKey{"tokens of bots", hash}, func(ctx context.Context) (Bot, error) {
 		return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE token_hash = $1`, hash)
 	})
 }
 
-// ByOwner lists an owner's bots by number; an empty owner means everybody's.
-// It lists 1,000 at most.
+// ByOwner lists an owner's bots by number, or all bots for an empty owner, at most 1,000.
 func (t Bots) ByOwner(ctx context.Context, owner string) ([]Bot, error) {
-	return all(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
+	return all(ctx, t.db, readBot, `SELECT `+botColumns+
+		` FROM bots WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
 }
 
-// After lists an owner's bots (everybody's for an empty owner) with numbers above one, by
+// After lists an owner's bots, or all bots for an empty owner, with numbers greater than number, by
 // number.
 func (t Bots) After(ctx context.Context, owner string, number int64, limit int) ([]Bot, error) {
-	return all(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE ($1 = '' OR owner = $1) AND number > $2 ORDER BY number LIMIT $3`, owner, number, limit)
+	return all(ctx, t.db, readBot, `SELECT `+botColumns+
+		` FROM bots WHERE ($1 = '' OR owner = $1) AND number > $2 ORDER BY number LIMIT $3`, owner, number, limit)
 }
 
-// Count says how many bots an owner has.
+// Count returns the number of an owner's bots.
 func (t Bots) Count(ctx context.Context, owner string) (int, error) {
-	return one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) }, `SELECT COUNT(*) FROM bots WHERE owner = $1`, owner)
+	return one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) },
+		`SELECT COUNT(*) FROM bots WHERE owner = $1`, owner)
 }
 
 func nullString(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

@@ -6,79 +6,81 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 )
 
-// Call is the record of one call of a tool.
+// Call is the record of a tool call.
 type Call struct {
-	ID       string        `json:"id"`
-	At       time.Time     `json:"at"`
-	Person   string        `json:"person"`            // whose tool it is
-	Actor    string        `json:"actor,omitempty"`   // who called, if not Person; "-": whoever runs the machine
-	Address  string        `json:"address,omitempty"` // from which the call came
+	ID     string    `json:"id"`
+	At     time.Time `json:"at"`
+	Person string    `json:"person"` // owner of the tool
+	// account that called, if not Person; "-": the operator of the machine
+	Actor    string        `json:"actor,omitempty"`
+	Address  string        `json:"address,omitempty"` // client IP address
 	Key      string        `json:"key,omitempty"`
-	Bot      int64         `json:"bot,omitempty"` // that called; 0: a program did
+	Bot      int64         `json:"bot,omitempty"` // bot that called; 0: a program
 	Turn     string        `json:"turn,omitempty"`
-	Door     string        `json:"door"`
-	Program  string        `json:"program,omitempty"` // as the caller calls itself
-	Device   string        `json:"device,omitempty"`  // as the caller calls itself
+	Channel  string        `json:"channel"`
+	Program  string        `json:"program,omitempty"` // name that the calling program reports
+	Device   string        `json:"device,omitempty"`  // device id that the caller reports
 	Provider string        `json:"provider"`
 	Tool     string        `json:"tool"`
 	Instance string        `json:"instance"`
 	Took     time.Duration `json:"took"`
-	Bytes    int64         `json:"bytes"` // of the result
+	Bytes    int64         `json:"bytes"` // size of the result
 
-	Outcome string `json:"outcome"` // done, trouble (the tool failed), failed, refused, asked (for more)
+	Outcome string `json:"outcome"` // done, trouble (the tool failed), failed, refused, asked (input needed)
 	Code    string `json:"code,omitempty"`
 	Cause   string `json:"cause,omitempty"` // for the owner, without secrets
 
-	// Args, if the owner wants them kept.
+	// Args are the arguments as JSON, if the owner records them.
 	Args string `json:"args,omitempty"`
 }
 
-// Calls is the table of calls, the audit trail.
+// Calls accesses the table of call records, part of the audit trail.
 type Calls struct{ db *DB }
 
 const (
-	callColumns = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args, actor, address`
-	// keptColumns are those of a row that is written: what the digest of the arguments is
-	// made with is for nobody to read.
-	keptColumns = callColumns + `, args_salt`
-	// callsAtOnce is how many rows one statement inserts; more gain nothing. 32 × 21
-	// parameters are well below what either database takes.
-	callsAtOnce = 32
+	callColumns = `id, at, person, key, bot, turn, channel, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args, actor, address`
+	// callRowColumns are the columns of an inserted row. They include the salt of the arguments'
+	// digest, which is never returned to readers.
+	callRowColumns = callColumns + `, args_salt`
+	// callsPerInsert is the number of rows one statement inserts; more gain nothing. 32 × 21
+	// parameters are well below the limits of both databases.
+	callsPerInsert = 32
 )
 
-var callNames = strings.Split(callColumns, ", ")
+var callDigestNames = digestNames(callColumns)
 
-// appendValues appends what is kept of a call, column by column.
+// appendValues appends the column values of a call, in the order of callRowColumns.
 func (c *Call) appendValues(to []any, salt string) []any {
 	n := len(to)
-	to = append(to, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
-		c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args), c.Actor, c.Address, nullString(salt))
-	texts(to[n:])
+	to = append(to, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Channel, c.Program, c.Device, c.Provider,
+		c.Tool, c.Instance,
+		c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args), c.Actor, c.Address,
+		nullString(salt))
+	sanitizeArgs(to[n:])
 	return to
 }
 
-// Add writes calls, and chains those that were not there yet. They are on the disk when it
-// returns, but for those of people who were removed meanwhile, which are left out.
+// Add writes calls and appends audit links for those that did not exist yet. It skips calls of
+// people who have been removed meanwhile. All others are durable when it returns.
 func (t Calls) Add(ctx context.Context, calls []Call) error {
-	single, err := t.db.preparedInsert(ctx, "calls", keptColumns, 1)
+	single, err := t.db.preparedInsert(ctx, "calls", callRowColumns, 1)
 	if err != nil {
 		return err
 	}
-	several, err := t.db.preparedInsert(ctx, "calls", keptColumns, callsAtOnce)
+	several, err := t.db.preparedInsert(ctx, "calls", callRowColumns, callsPerInsert)
 	if err != nil {
 		return err
 	}
-	chain, err := t.db.preparedInsert(ctx, "audit_links", linkColumns, linksAtOnce)
+	chain, err := t.db.preparedInsert(ctx, "audit_links", linkColumns, linksPerInsert)
 	if err != nil {
 		return err
 	}
 	add := func(atOnce int) error {
 		return t.db.tx(ctx, func(tx *sql.Tx) error {
-			calls, err := t.ofTheLiving(ctx, tx, calls)
+			calls, err := t.withoutRemovedPeople(ctx, tx, calls)
 			if err != nil {
 				return err
 			}
@@ -90,26 +92,26 @@ func (t Calls) Add(ctx context.Context, calls []Call) error {
 			if links, err = insertCalls(ctx, tx, single, 1, calls[whole:], links); err != nil {
 				return err
 			}
-			return t.db.chain(ctx, tx, chain, links)
+			return t.db.addLinks(ctx, tx, chain, links)
 		})
 	}
-	err = add(callsAtOnce)
-	if errors.Is(err, errSomeThere) {
+	err = add(callsPerInsert)
+	if errors.Is(err, errSomeExist) {
 		several = single
 		err = add(1)
 	}
 	return err
 }
 
-// ofTheLiving are calls without those of people who have no account any more.
-func (t Calls) ofTheLiving(ctx context.Context, tx *sql.Tx, calls []Call) ([]Call, error) {
+// withoutRemovedPeople returns calls without those of people who no longer have an account.
+func (t Calls) withoutRemovedPeople(ctx context.Context, tx *sql.Tx, calls []Call) ([]Call, error) {
 	known := map[string]bool{}
 	for i := range calls {
 		person := calls[i].Person
 		if _, asked := known[person]; asked {
 			continue
 		}
-		lives, err := t.db.lives(ctx, tx, person)
+		lives, err := t.db.personExists(ctx, tx, person)
 		if err != nil {
 			return nil, err
 		}
@@ -122,13 +124,14 @@ func (t Calls) ofTheLiving(ctx context.Context, tx *sql.Tx, calls []Call) ([]Cal
 	return slices.DeleteFunc(slices.Clone(calls), gone), nil
 }
 
-// errSomeThere says that of some calls that one statement inserts a few are there already,
-// as after the death of a process. Which ones is found out one by one.
-var errSomeThere = errors.New("some calls are there already")
+// errSomeExist reports that some of the calls of one multi-row statement exist already, as after a
+// crash. They are then inserted one by one to find out which.
+var errSomeExist = errors.New("some calls are there already")
 
-// insertCalls inserts calls with a statement that takes some at a time, and appends the
-// links of those that were not there yet.
-func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, calls []Call, links []link) ([]link, error) {
+// insertCalls inserts calls with a statement for rows at a time, and appends the links of those
+// that did not exist yet.
+func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, calls []Call,
+	links []link) ([]link, error) {
 	if len(calls) == 0 {
 		return links, nil
 	}
@@ -146,7 +149,7 @@ func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, ca
 		case n == 0:
 			continue
 		case n < int64(len(some)):
-			return links, errSomeThere
+			return links, errSomeExist
 		}
 		for values := range slices.Chunk(args, len(args)/len(some)) {
 			links = append(links, callLink(values))
@@ -155,7 +158,7 @@ func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, ca
 	return links, nil
 }
 
-// newSalt is what the digest of arguments is made with, if there are some.
+// newSalt returns a random salt for the digest of arguments, or "" if there are none.
 func newSalt(args string) string {
 	if args == "" {
 		return ""
@@ -163,9 +166,9 @@ func newSalt(args string) string {
 	return rand.Text()
 }
 
-// callLink is the link of a call that is kept with some values.
+// callLink returns the audit link of a call with these column values.
 func callLink(values []any) link {
-	l := rowLink(linkCall, callNames, values)
+	l := rowLink(linkCall, callDigestNames, values)
 	l.person = ownerMark(values[2].(string))
 	l.note = digestArgs(values[17].(sql.NullString).String, values[20].(sql.NullString).String)
 	return l
@@ -176,20 +179,23 @@ func readCall(s scanner) (c Call, err error) {
 		at, took int64
 		args     sql.NullString
 	)
-	err = s.Scan(&c.ID, &at, &c.Person, &c.Key, &c.Bot, &c.Turn, &c.Door, &c.Program, &c.Device, &c.Provider, &c.Tool, &c.Instance,
+	err = s.Scan(&c.ID, &at, &c.Person, &c.Key, &c.Bot, &c.Turn, &c.Channel, &c.Program, &c.Device, &c.Provider,
+		&c.Tool, &c.Instance,
 		&took, &c.Bytes, &c.Outcome, &c.Code, &c.Cause, &args, &c.Actor, &c.Address)
 	c.At, c.Took, c.Args = fromMillis(at), micros(took), args.String
 	return c, err
 }
 
-// Newest lists a person's newest calls (everybody's for an empty person) that
-// began before the given time, newest first.
+// Newest lists a person's calls, or all calls for an empty person, that began before the given
+// time, newest first.
 func (t Calls) Newest(ctx context.Context, person string, before time.Time, limit int) ([]Call, error) {
-	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls WHERE ($1 = '' OR person = $1) AND at < $2 ORDER BY at DESC, id DESC LIMIT $3`,
+	return all(ctx, t.db, readCall, `SELECT `+callColumns+
+		` FROM calls WHERE ($1 = '' OR person = $1) AND at < $2 ORDER BY at DESC, id DESC LIMIT $3`,
 		person, millis(before), limit)
 }
 
-// ByTurn lists the calls that a bot made in a turn, oldest first.
+// ByTurn lists the calls that a bot made in a turn, oldest first, at most 1,000.
 func (t Calls) ByTurn(ctx context.Context, turn string) ([]Call, error) {
-	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls WHERE turn = $1 AND turn <> '' ORDER BY at, id LIMIT 1000`, turn)
+	return all(ctx, t.db, readCall, `SELECT `+callColumns+
+		` FROM calls WHERE turn = $1 AND turn <> '' ORDER BY at, id LIMIT 1000`, turn)
 }

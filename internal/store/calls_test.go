@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// However many calls are written at once, each is there once, and as it was.
+// Concurrent and repeated writes store each call once and unchanged.
 func TestCalls(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := storetest.Open(t, o)
@@ -18,12 +18,15 @@ func TestCalls(t *testing.T) {
 		var all []store.Call
 		for i := range 100 {
 			all = append(all, store.Call{
-				ID: fmt.Sprintf("call-%03d", i), At: at.Add(time.Duration(i) * time.Millisecond), Person: "p", Key: "k", Bot: int64(i), Turn: "t", Door: "d",
-				Program: "prog", Device: "dev", Provider: "prov", Tool: "tool", Instance: "here", Took: time.Duration(i) * time.Microsecond, Bytes: int64(i),
-				Outcome: "done", Code: "c", Cause: "why", Actor: "other", Address: "192.0.2.1", Args: []string{"", `{"a":1}`}[i%2],
+				ID: fmt.Sprintf("call-%03d", i), At: at.Add(time.Duration(i) * time.Millisecond),
+				Person: "p", Key: "k", Bot: int64(i), Turn: "t", Channel: "d",
+				Program: "prog", Device: "dev", Provider: "prov", Tool: "tool", Instance: "here",
+				Took: time.Duration(i) * time.Microsecond, Bytes: int64(i),
+				Outcome: "done", Code: "c", Cause: "why", Actor: "other", Address: "192.0.2.1",
+				Args: []string{"", `{"a":1}`}[i%2],
 			})
 		}
-		for _, some := range [][]store.Call{nil, all[:1], all[:70], all} { // those that are there already are left out
+		for _, some := range [][]store.Call{nil, all[:1], all[:70], all} { // existing calls are skipped
 			if err := db.Calls.Add(ctx, some); err != nil {
 				t.Fatalf("%d calls: %v", len(some), err)
 			}
@@ -40,7 +43,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// What callers say may hold what no database keeps. It costs nobody a row.
+// Texts that a database cannot store do not cost any row.
 func TestCallsWithTextsThatCannotBeKept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := storetest.Open(t, o)
@@ -62,16 +65,20 @@ func TestCallsWithTextsThatCannotBeKept(t *testing.T) {
 			}
 		}
 		must(t, db.People.Add(ctx, store.Person{ID: "p", Name: "ada", Created: time.Now()}))
-		bot, err := db.Bots.Add(ctx, store.Bot{Owner: "p", Name: "b", Kind: "echo", Settings: []byte(`{}`), Created: time.Now()})
+		bot, err := db.Bots.Add(ctx, store.Bot{Owner: "p", Name: "b", Kind: "echo", Settings: []byte(`{}`),
+			Created: time.Now()})
 		must(t, err)
-		tr := store.Trace{Turn: "x", At: time.Now(), Person: bad, Conversation: bad, Cause: bad, Question: bad, Answer: bad}
+		tr := store.Trace{Turn: "x", At: time.Now(), Person: bad, Conversation: bad, Cause: bad, Question: bad,
+			Answer: bad}
 		if err := db.Traces.Finish(ctx, tr, nil); err != nil {
 			t.Errorf("a trace: %v", err)
 		}
 		if err := db.Traces.FinishLate(ctx, "x", time.Second, bad, bad, nil); err != nil {
 			t.Errorf("its late end: %v", err)
 		}
-		if err := db.Traces.Finish(ctx, store.Trace{Turn: "y", At: time.Now()}, &store.Exchange{Turn: "y", Bot: bot.Number, Person: bad, Conversation: bad, At: time.Now(), Question: bad, Answer: bad}); err != nil {
+		if err := db.Traces.Finish(ctx, store.Trace{Turn: "y", At: time.Now()},
+			&store.Exchange{Turn: "y", Bot: bot.Number, Person: bad, Conversation: bad, At: time.Now(), Question: bad,
+				Answer: bad}); err != nil {
 			t.Errorf("an exchange: %v", err)
 		}
 		if kept, err := db.Conversations.Last(ctx, bot.Number, bad, bad, 10); err != nil || len(kept) != 1 {

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// checkpointPages is when a writer of SQLite takes what it wrote over from the
-	// write-ahead log into the database file itself, which takes it tens of
-	// milliseconds: 64 MiB. Before that somebody else does it.
+	// checkpointPages is the size of the write-ahead log at which an SQLite writer checkpoints by
+	// itself, which takes it tens of milliseconds: 64 MiB. Normally the checkpointer does so
+	// earlier.
 	checkpointPages = 16_384
-	// checkpointAfter is how many commits are taken over together, and
-	// checkpointEvery after what time fewer are.
+	// checkpointAfter is the number of commits that trigger a checkpoint, and checkpointEvery the
+	// interval after which fewer do.
 	checkpointAfter = 200
 	checkpointEvery = 2 * time.Second
-	// rowsOfCommit is how many rows that one commit deletes count as another one.
-	rowsOfCommit = 50
-	pageSize     = 4096 // SQLite's
-	// logKept is up to how many pages the log grows before those who write wait for a
-	// moment, so that it begins anew: 16 MiB. Its file is cut to that.
-	logKept = 4_096
-	// checkpointLook is how often it is looked whether there is something to do.
-	checkpointLook = 100 * time.Millisecond
+	// rowsPerCommit is the number of deleted rows that count as one more commit.
+	rowsPerCommit = 50
+	pageSize      = 4096 // SQLite's default page size, in bytes
+	// maxLogPages is the size of the log beyond which writers wait briefly for a checkpoint that
+	// restarts it: 16 MiB. The log file is truncated to that size.
+	maxLogPages = 4_096
+	// checkpointPoll is the interval at which the checkpointer looks for work.
+	checkpointPoll = 100 * time.Millisecond
 )
 
-// A checkpointer takes over what was written from SQLite's write-ahead log into the
-// database file, so that no writer has to wait for that. It never waits for a
-// writer or a reader either: what it cannot have yet it takes the next time.
+// checkpointer copies SQLite's write-ahead log into the database file, so that no writer has to
+// wait for that. Its passive checkpoints wait for no writer or reader; pages still in use are left
+// to the next one.
 type checkpointer struct {
 	db   *DB
 	stop context.CancelFunc
@@ -43,7 +43,7 @@ func newCheckpointer(db *DB) *checkpointer {
 
 func (c *checkpointer) run(ctx context.Context) {
 	defer close(c.done)
-	tick := time.NewTicker(checkpointLook)
+	tick := time.NewTicker(checkpointPoll)
 	defer tick.Stop()
 	for last := time.Now(); ; {
 		select {
@@ -55,9 +55,9 @@ func (c *checkpointer) run(ctx context.Context) {
 			}
 			c.db.written.Store(0)
 			last = now
-			pages, _, err := c.db.checkpoint(ctx, c.db.r) // should it fail, a writer does it at checkpointPages
-			if err == nil && pages > logKept {
-				c.db.checkpoint(ctx, c.db.w) //nolint:errcheck // the next one does it
+			pages, _, err := c.db.checkpoint(ctx, c.db.r) // on failure, a writer does it at checkpointPages
+			if err == nil && pages > maxLogPages {
+				c.db.checkpoint(ctx, c.db.w) //nolint:errcheck // the next checkpoint retries
 			}
 		}
 	}
@@ -70,10 +70,9 @@ func (c *checkpointer) close() {
 	}
 }
 
-// checkpoint takes over what it can, and says how many pages the log has and how
-// many of them are in the database file now. Through the connection for writing
-// that is everything, if nobody reads what was before: the log begins anew then,
-// which it never does while others write all the time.
+// checkpoint runs a passive checkpoint and returns the pages of the log and how many of them are in
+// the database file. On the write connection, with no reader on an older snapshot, it copies all
+// pages, so that the log restarts; under constant writing it never would otherwise.
 func (db *DB) checkpoint(ctx context.Context, through *sql.DB) (pages, taken int, err error) {
 	var busy int
 	err = through.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &pages, &taken)

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// What was written is taken over from the log into the database file by those who
-// only read, while others write.
+// Checkpoints run on a read connection while others write.
 func TestCheckpoint(t *testing.T) {
 	ctx := t.Context()
 	db, err := Open(ctx, Options{Folder: t.TempDir()})
@@ -22,7 +21,8 @@ func TestCheckpoint(t *testing.T) {
 	defer db.Close()
 	big := strings.Repeat("x", 100_000)
 	for i := range 20 {
-		if err := db.People.Add(ctx, Person{ID: fmt.Sprint(i), Name: fmt.Sprint("p", i), Role: big, Created: time.Now()}); err != nil {
+		if err := db.People.Add(ctx, Person{ID: fmt.Sprint(i), Name: fmt.Sprint("p", i), Role: big,
+			Created: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// The write-ahead log begins anew while others write all the time, and its file is cut.
+// The write-ahead log restarts under constant writing, and its file is truncated.
 func TestLogStaysSmall(t *testing.T) {
 	ctx := t.Context()
 	folder := t.TempDir()
@@ -55,9 +55,10 @@ func TestLogStaysSmall(t *testing.T) {
 		return info.Size()
 	}
 	big := strings.Repeat("x", 1_000_000)
-	err = db.tx(ctx, func(tx *sql.Tx) error { // more than is kept, in one piece
+	err = db.tx(ctx, func(tx *sql.Tx) error { // one transaction larger than maxLogPages
 		for i := range 24 {
-			if _, err := tx.ExecContext(ctx, `INSERT INTO counters (name, value) VALUES ($1, 1)`, fmt.Sprint(i, big)); err != nil {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO counters (name, value) VALUES ($1, 1)`,
+				fmt.Sprint(i, big)); err != nil {
 				return err
 			}
 		}
@@ -69,11 +70,12 @@ func TestLogStaysSmall(t *testing.T) {
 	if n := log(); n < 20_000_000 {
 		t.Fatalf("the log has %d bytes only", n)
 	}
-	for i := 0; log() > logKept*pageSize; i++ { // whoever writes next cuts it
+	for i := 0; log() > maxLogPages*pageSize; i++ { // the next write truncates it
 		if ctx.Err() != nil {
 			t.Fatal("the log is not cut")
 		}
-		if err := db.People.Add(ctx, Person{ID: fmt.Sprint(i), Name: fmt.Sprint("p", i), Created: time.Now()}); err != nil {
+		if err := db.People.Add(ctx, Person{ID: fmt.Sprint(i), Name: fmt.Sprint("p", i),
+			Created: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}

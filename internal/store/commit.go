@@ -7,29 +7,28 @@ import (
 	"sync"
 )
 
-// errClosed answers writes that come after Close.
+// errClosed is returned for writes after Close.
 var errClosed = errors.New("the database is closed")
 
-// maxBatch is how many writes share one commit. With a disk that takes 5 ms to
-// sync, 128 a commit are 25,000 writes a second.
+// maxBatch is the maximum number of writes in one commit. With a disk that takes 5 ms to sync, 128
+// per commit are 25,000 writes per second.
 const maxBatch = 128
 
-// commitsAtOnce is how many commits PostgreSQL is given at a time, so that one that hangs
-// does not stop the others. SQLite has one writer.
-const commitsAtOnce = 4
+// maxConcurrentCommits is the number of concurrent commits to PostgreSQL, so that one that hangs
+// does not block the others. SQLite has one writer.
+const maxConcurrentCommits = 4
 
-// maxQueue is how many writes can wait. A turn has two at the most, one when its
-// asker goes and one when its bot ends, and there are 2,000 turns at a time.
-// Beyond that, those who write wait.
+// maxQueue is the capacity of the write queue. A turn queues at most two writes, one when its asker
+// disconnects and one when its bot ends, and there are 2,000 concurrent turns. When the queue is
+// full, writers block.
 const maxQueue = 4096
 
-// A committer writes what many turns finish with at the same time. Writes that
-// wait while one commit runs share the next one, so that the disk is asked to
-// sync once for all of them.
+// committer groups concurrent writes. Writes that wait while one commit runs share the next one, so
+// that the disk syncs once for all of them.
 type committer struct {
 	db    *DB
 	queue chan *write
-	slots chan struct{} // one for each commit at a time
+	slots chan struct{} // one per concurrent commit
 	once  sync.Once
 	stop  chan struct{}
 	done  chan struct{}
@@ -41,17 +40,17 @@ type write struct {
 }
 
 func newCommitter(db *DB) *committer {
-	c := &committer{db: db, queue: make(chan *write, maxQueue), slots: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	c := &committer{db: db, queue: make(chan *write, maxQueue), slots: make(chan struct{}, 1),
+		stop: make(chan struct{}), done: make(chan struct{})}
 	if db.path == "" { // SQLite has one writer
-		c.slots = make(chan struct{}, commitsAtOnce)
+		c.slots = make(chan struct{}, maxConcurrentCommits)
 	}
 	go c.run()
 	return c
 }
 
-// commit runs do in a transaction, perhaps together with others, and returns
-// when it is on the disk. If ctx ends before, the write is still to come: only
-// the end of the process can prevent it then.
+// commit runs do in a transaction, perhaps together with others, and returns when it is durable. If
+// ctx ends first, commit returns, but the write still happens unless the process ends.
 func (c *committer) commit(ctx context.Context, do func(context.Context, *sql.Tx) error) error {
 	w := &write{do: do, err: make(chan error, 1)}
 	select {
@@ -86,7 +85,7 @@ func (c *committer) run() {
 	for {
 		select {
 		case w := <-c.queue:
-			// While all slots are taken more writes come, which share the next commit.
+			// While all slots are taken, more writes queue up and share the next commit.
 			c.slots <- struct{}{}
 			batch := c.gather(w)
 			running.Go(func() {
@@ -107,7 +106,7 @@ func (c *committer) run() {
 	}
 }
 
-// gather takes what waits already, up to a full batch.
+// gather collects queued writes, up to a full batch.
 func (c *committer) gather(first *write) []*write {
 	batch := []*write{first}
 	for len(batch) < maxBatch {
@@ -121,9 +120,8 @@ func (c *committer) gather(first *write) []*write {
 	return batch
 }
 
-// flush commits a batch. One bad write fails a whole transaction, so a batch
-// that failed is written again one by one, and only the bad one is told; but not if the
-// database is away.
+// flush commits a batch. One bad write fails the whole transaction, so the writes of a failed batch
+// are retried one by one and only the bad one gets the error, unless the database is away.
 func (c *committer) flush(batch []*write) {
 	ctx := context.Background()
 	err := c.db.tx(ctx, func(tx *sql.Tx) error {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Exchange is one turn as history keeps it: what was asked and what was
-// answered.
+// Exchange is a turn in the conversation history: a question and its answer.
 type Exchange struct {
 	Turn         string    `json:"turn"`
 	Bot          int64     `json:"bot"`
@@ -16,18 +15,19 @@ type Exchange struct {
 	At           time.Time `json:"at"`
 	Question     string    `json:"question"`
 	Answer       string    `json:"answer"`
-	// Unheard: the answer came after the asker had gone, and waits to be told.
-	Unheard bool `json:"unheard,omitempty"`
+	// Undelivered reports that the answer came after the asker had disconnected, and is still to be
+	// delivered.
+	Undelivered bool `json:"unheard,omitempty"`
 }
 
-// Conversations is the tables of what was said.
+// Conversations accesses the tables of the conversation history.
 type Conversations struct{ db *DB }
 
 const exchangeColumns = `turn, bot, person, conversation, at, question, answer, unheard`
 
 func readExchange(s scanner) (e Exchange, err error) {
 	var at int64
-	err = s.Scan(&e.Turn, &e.Bot, &e.Person, &e.Conversation, &at, &e.Question, &e.Answer, &e.Unheard)
+	err = s.Scan(&e.Turn, &e.Bot, &e.Person, &e.Conversation, &at, &e.Question, &e.Answer, &e.Undelivered)
 	e.At = fromMillis(at)
 	return e, err
 }
@@ -39,47 +39,46 @@ func (t Conversations) Last(ctx context.Context, bot int64, person, conversation
 	) newest ORDER BY at, turn`, bot, person, conversation, n)
 }
 
-// ByTurn finds the exchange of one turn.
+// ByTurn returns the exchange of a turn, or [ErrNotFound].
 func (t Conversations) ByTurn(ctx context.Context, turn string) (Exchange, error) {
 	return one(ctx, t.db, readExchange, `SELECT `+exchangeColumns+` FROM exchanges WHERE turn = $1`, turn)
 }
 
-// Latest names the conversation that a person had with a bot last; [ErrNotFound] says
-// that there was none.
+// Latest returns the name of a person's most recent conversation with a bot, or [ErrNotFound].
 func (t Conversations) Latest(ctx context.Context, bot int64, person string) (string, error) {
 	return one(ctx, t.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
 		`SELECT conversation FROM exchanges WHERE bot = $1 AND person = $2 GROUP BY conversation ORDER BY MAX(at) DESC, conversation DESC LIMIT 1`, bot, person)
 }
 
-// Unheard returns the answers of a bot that wait to be told to a person, oldest
-// first, 3 at most.
-func (t Conversations) Unheard(ctx context.Context, bot int64, person string) ([]Exchange, error) {
+// Undelivered returns a bot's answers that are still to be delivered to a person, oldest first, at
+// most 3.
+func (t Conversations) Undelivered(ctx context.Context, bot int64, person string) ([]Exchange, error) {
 	return all(ctx, t.db, readExchange, `SELECT `+exchangeColumns+` FROM exchanges
 		WHERE bot = $1 AND person = $2 AND unheard ORDER BY at, turn LIMIT 3`, bot, person)
 }
 
-// Heard notes that an answer was told after all.
-func (t Conversations) Heard(ctx context.Context, turn string) error {
+// MarkDelivered records that a late answer was delivered.
+func (t Conversations) MarkDelivered(ctx context.Context, turn string) error {
 	_, err := t.db.exec(ctx, `UPDATE exchanges SET unheard = $1 WHERE turn = $2`, false, turn)
 	return err
 }
 
-// Keep writes an exchange, or a new answer to one that is there.
-func (t Conversations) Keep(ctx context.Context, e Exchange) error {
-	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error { return keepExchange(ctx, tx, e) })
+// Save inserts an exchange, or updates the answer of an existing one.
+func (t Conversations) Save(ctx context.Context, e Exchange) error {
+	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error { return saveExchange(ctx, tx, e) })
 }
 
-func keepExchange(ctx context.Context, tx *sql.Tx, e Exchange) error {
+func saveExchange(ctx context.Context, tx *sql.Tx, e Exchange) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO exchanges (`+exchangeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (turn) DO UPDATE SET answer = excluded.answer, unheard = excluded.unheard`, texts([]any{
-		e.Turn, e.Bot, e.Person, e.Conversation, millis(e.At), e.Question, e.Answer, e.Unheard,
+		ON CONFLICT (turn) DO UPDATE SET answer = excluded.answer, unheard = excluded.unheard`, sanitizeArgs([]any{
+		e.Turn, e.Bot, e.Person, e.Conversation, millis(e.At), e.Question, e.Answer, e.Undelivered,
 	})...)
 	return err
 }
 
-// KeepRest keeps what did not fit on a person's display, for "go on". An empty
-// rest forgets what was kept.
-func (t Conversations) KeepRest(ctx context.Context, bot int64, person, rest string, at time.Time) error {
+// SaveRemainder stores the text that did not fit on a person's display, for "go on". An empty rest
+// deletes it.
+func (t Conversations) SaveRemainder(ctx context.Context, bot int64, person, rest string, at time.Time) error {
 	if rest == "" {
 		_, err := t.db.exec(ctx, `DELETE FROM pages WHERE bot = $1 AND person = $2`, bot, person)
 		return err
@@ -89,16 +88,17 @@ func (t Conversations) KeepRest(ctx context.Context, bot int64, person, rest str
 	return err
 }
 
-// Rest returns what KeepRest kept since the given time, or "".
-func (t Conversations) Rest(ctx context.Context, bot int64, person string, since time.Time) (string, error) {
-	rest, err := one(ctx, t.db, func(s scanner) (text string, err error) { return text, s.Scan(&text) }, `SELECT rest FROM pages WHERE bot = $1 AND person = $2 AND at > $3`, bot, person, millis(since))
+// Remainder returns the text of SaveRemainder if it was stored after since, or "".
+func (t Conversations) Remainder(ctx context.Context, bot int64, person string, since time.Time) (string, error) {
+	rest, err := one(ctx, t.db, func(s scanner) (text string, err error) { return text, s.Scan(&text) },
+		`SELECT rest FROM pages WHERE bot = $1 AND person = $2 AND at > $3`, bot, person, millis(since))
 	if err == ErrNotFound {
 		return "", nil
 	}
 	return rest, err
 }
 
-// Conversation is what is kept of one, without its exchanges.
+// Conversation summarizes a conversation, without its exchanges.
 type Conversation struct {
 	Bot          int64     `json:"bot"`
 	BotName      string    `json:"bot_name"`
@@ -108,9 +108,10 @@ type Conversation struct {
 	Last         time.Time `json:"last"`
 }
 
-// Newest lists the conversations with an owner's bots (bot 0: with all of them)
-// whose last exchange was before the given time, newest first.
-func (t Conversations) Newest(ctx context.Context, owner string, bot int64, before time.Time, limit int) ([]Conversation, error) {
+// Newest lists the conversations with an owner's bots, or with one bot if it is not 0, whose last
+// exchange was before the given time, newest first.
+func (t Conversations) Newest(ctx context.Context, owner string, bot int64, before time.Time,
+	limit int) ([]Conversation, error) {
 	return all(ctx, t.db, func(s scanner) (c Conversation, err error) {
 		var last int64
 		err = s.Scan(&c.Bot, &c.BotName, &c.Person, &c.Conversation, &c.Exchanges, &last)

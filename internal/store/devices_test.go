@@ -15,7 +15,8 @@ import (
 )
 
 func call(mac, client string) store.DeviceCall {
-	return store.DeviceCall{Kind: "xiaozhi", Hardware: mac, Client: client, Family: "bread", Article: "bread-one", Version: "2.4.2", Language: "zh-CN",
+	return store.DeviceCall{Kind: "xiaozhi", Hardware: mac, Client: client,
+		Family: "bread", Article: "bread-one", Version: "2.4.2", Language: "zh-CN",
 		Features: json.RawMessage(`{"a":1}`), Address: "192.0.2.7", At: now}
 }
 
@@ -26,7 +27,7 @@ func twoPeople(t *testing.T, o store.Options) *store.DB {
 	return db
 }
 
-// approve gives a device a code and approves it.
+// approve sets a pairing code for a device and approves it.
 func approve(t *testing.T, db *store.DB, c store.DeviceCall, a store.DeviceApproval) store.Device {
 	t.Helper()
 	d, err := db.Devices.Seen(ctx, c)
@@ -43,18 +44,21 @@ func TestDeviceComesHome(t *testing.T) {
 		db := twoPeople(t, o)
 		d, err := db.Devices.Seen(ctx, call("aa", "c1"))
 		must(t, err)
-		if d.Number != 1 || d.Owner != "" || d.Claim != "c1" || d.Client != "" || d.Is("c1") || d.Family != "bread" || !d.Seen.Equal(now) {
+		if d.Number != 1 || d.Owner != "" || d.Claim != "c1" || d.Client != "" || d.IsApprovedClient("c1") ||
+			d.Family != "bread" || !d.Seen.Equal(now) {
 			t.Fatalf("the first call: %+v", d)
 		}
 		must(t, db.Devices.SetCode(ctx, d, "h1", now.Add(time.Minute), now))
-		wantErr(t, db.Devices.SetCode(ctx, d, "h2", now.Add(time.Minute), now), store.ErrNotFound) // it has one meanwhile
+		// it has a code by now
+		wantErr(t, db.Devices.SetCode(ctx, d, "h2", now.Add(time.Minute), now), store.ErrNotFound)
 		later := call("aa", "c1")
 		later.Version, later.At, later.Article = "2.5.0\x00\xff", now.Add(time.Second), "n\x00ul"
 		d, err = db.Devices.Seen(ctx, later)
 		must(t, err)
 		kept, err := db.Devices.ByHardware(ctx, "xiaozhi", "aa")
 		must(t, err)
-		if d.CodeHash != "h1" || kept.Version != d.Version || kept.Article != "n\ufffdul" || kept.CodeHash != "h1" || !kept.CodeExpires.Equal(now.Add(time.Minute)) ||
+		if d.CodeHash != "h1" || kept.Version != d.Version || kept.Article != "n\ufffdul" || kept.CodeHash != "h1" ||
+			!kept.CodeExpires.Equal(now.Add(time.Minute)) ||
 			string(kept.Features) != `{"a":1}` || kept.Address != "192.0.2.7" {
 			t.Fatalf("the second call: %+v, kept %+v", d, kept)
 		}
@@ -70,30 +74,32 @@ func TestDeviceComesHome(t *testing.T) {
 		wantErr(t, err, store.ErrNotFound)
 		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "nobody", At: now})
 		wantErr(t, err, store.ErrNotFound)
-		d, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "p1", Name: "kitchen", Bot: 2, At: now})
+		d, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "p1", Name: "kitchen", Bot: 2,
+			At: now})
 		must(t, err)
 		kept, err = db.Devices.ByNumber(ctx, 1)
 		must(t, err)
-		if !d.Is("c1") || !kept.Is("c1") || kept.Name != "kitchen" || kept.Bot != 2 || kept.Claim != "" || kept.CodeHash != "" || kept.SecretVersion != 1 || !kept.Approved.Equal(now) {
+		if !d.IsApprovedClient("c1") || !kept.IsApprovedClient("c1") || kept.Name != "kitchen" || kept.Bot != 2 ||
+			kept.Claim != "" || kept.CodeHash != "" || kept.SecretVersion != 1 || !kept.Approved.Equal(now) {
 			t.Fatalf("approved %+v, kept %+v", d, kept)
 		}
 		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "p1", At: now})
-		wantErr(t, err, store.ErrNotFound) // a code is good once
+		wantErr(t, err, store.ErrNotFound) // a code works once
 		wantErr(t, db.Devices.SetCode(ctx, kept, "h3", now.Add(time.Minute), now), store.ErrNotFound)
 	})
 }
 
-// Somebody who calls with the hardware address of an approved device changes
-// nothing about it but the claim.
+// A connection with the hardware address of an approved device changes only the claim.
 func TestDeviceClaim(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
 		d := approve(t, db, call("aa", "c1"), store.DeviceApproval{Owner: "p1", Name: "kitchen", Bot: 1})
 		stranger := call("aa", "c2")
-		stranger.Version, stranger.Address, stranger.At, stranger.Features = "6.6.6", "203.0.113.1", now.Add(time.Hour), json.RawMessage(`{}`)
+		stranger.Version, stranger.Address, stranger.At, stranger.Features = "6.6.6", "203.0.113.1", now.Add(time.Hour),
+			json.RawMessage(`{}`)
 		got, err := db.Devices.Seen(ctx, stranger)
 		must(t, err)
-		if got.Claim != "c2" || !got.Is("c1") || got.Is("c2") || got.Owner != "p1" {
+		if got.Claim != "c2" || !got.IsApprovedClient("c1") || got.IsApprovedClient("c2") || got.Owner != "p1" {
 			t.Fatalf("after the stranger: %+v", got)
 		}
 		got.Claim = ""
@@ -115,7 +121,8 @@ func TestDeviceClaim(t *testing.T) {
 		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h2", Owner: "p1", At: now})
 		wantErr(t, err, store.ErrNotFound) // the code was shown by c2
 		got = approve(t, db, stranger, store.DeviceApproval{Owner: "p1"})
-		if !got.Is("c2") || got.Name != "kitchen" || got.Bot != 1 || got.SecretVersion != 2 || got.Number != d.Number {
+		if !got.IsApprovedClient("c2") || got.Name != "kitchen" || got.Bot != 1 || got.SecretVersion != 2 ||
+			got.Number != d.Number {
 			t.Fatalf("approved again: %+v", got)
 		}
 		must(t, db.Devices.Remove(ctx, d.Number))
@@ -146,7 +153,8 @@ func TestDeviceChanges(t *testing.T) {
 		must(t, d.Touch(ctx, one.Number, "198.51.100.9", now.Add(time.Hour)))
 		got, err := d.ByNumber(ctx, one.Number)
 		must(t, err)
-		if got.Bot != 2 || got.Transport != "mqtt" || string(got.Settings) != `{"voice":"x"}` || got.SecretVersion != 2 || got.Address != "198.51.100.9" || !got.Seen.Equal(now.Add(time.Hour)) {
+		if got.Bot != 2 || got.Transport != "mqtt" || string(got.Settings) != `{"voice":"x"}` ||
+			got.SecretVersion != 2 || got.Address != "198.51.100.9" || !got.Seen.Equal(now.Add(time.Hour)) {
 			t.Fatalf("changed: %+v", got)
 		}
 		must(t, db.Bots.Remove(ctx, 2))
@@ -168,7 +176,8 @@ func TestDeviceChanges(t *testing.T) {
 		wantErr(t, err, store.ErrNotFound)
 		must(t, d.Remove(ctx, his.Number))
 		for _, err := range []error{
-			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0), d.Revoke(ctx, his.Number), d.Touch(ctx, his.Number, "", now),
+			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0),
+			d.Revoke(ctx, his.Number), d.Touch(ctx, his.Number, "", now),
 			d.SetTransport(ctx, his.Number, ""), d.SetSettings(ctx, his.Number, json.RawMessage(`{}`)),
 		} {
 			wantErr(t, err, store.ErrNotFound)
@@ -176,7 +185,7 @@ func TestDeviceChanges(t *testing.T) {
 		_, err = d.ByNumber(ctx, his.Number)
 		wantErr(t, err, store.ErrNotFound)
 
-		// A code that has expired may be given again, one that has not may not.
+		// An expired code may be issued again, a valid one may not.
 		a, err := d.Seen(ctx, call("dd", "c4"))
 		must(t, err)
 		b, err := d.Seen(ctx, call("ee", "c5"))
@@ -190,18 +199,19 @@ func TestDeviceChanges(t *testing.T) {
 	})
 }
 
-// Devices that nobody owns are forgotten when there are too many, and only those.
+// Only unowned devices are deleted when there are too many.
 func TestDeviceStrangers(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
 		mine := approve(t, db, call("mine", "c"), store.DeviceApproval{Owner: "p1", Name: "mine"})
-		for i := range store.MaxStrangers + 3 {
+		for i := range store.MaxUnownedDevices + 3 {
 			c := call(fmt.Sprint("m", i), "c")
 			c.At = now.Add(time.Duration(i) * time.Second)
 			_, err := db.Devices.Seen(ctx, c)
 			must(t, err)
 		}
-		for mac, want := range map[string]bool{"mine": true, "m0": false, "m2": false, "m3": true, fmt.Sprint("m", store.MaxStrangers+2): true} {
+		for mac, want := range map[string]bool{"mine": true, "m0": false, "m2": false, "m3": true,
+			fmt.Sprint("m", store.MaxUnownedDevices+2): true} {
 			if _, err := db.Devices.ByHardware(ctx, mine.Kind, mac); (err == nil) != want {
 				t.Errorf("%s: %v", mac, err)
 			}
@@ -209,7 +219,7 @@ func TestDeviceStrangers(t *testing.T) {
 	})
 }
 
-// However many calls of one device come at a time, it is one device.
+// Concurrent contacts of one device create one device.
 func TestDeviceCallsAtOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
@@ -232,20 +242,21 @@ func TestDeviceCallsAtOnce(t *testing.T) {
 	})
 }
 
-// The catalogs of many devices are read together; of those that have none, nothing.
+// Catalogs of many devices are read together; devices without one are left out.
 func TestDeviceCatalogs(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
 		var numbers []int64
 		want := map[int64]string{}
 		for i := range 6 {
-			n := approve(t, db, call(fmt.Sprint("a", i), "c1"), store.DeviceApproval{Owner: "p1", Name: fmt.Sprint("n", i)}).Number
+			n := approve(t, db, call(fmt.Sprint("a", i), "c1"),
+				store.DeviceApproval{Owner: "p1", Name: fmt.Sprint("n", i)}).Number
 			if i%2 == 0 {
 				want[n] = fmt.Sprintf(`[{"name":"self.%d"}]`, i)
 				must(t, db.Devices.SetCatalog(ctx, n, json.RawMessage(want[n])))
 			}
 			numbers = append(numbers, n)
-			for range 60 { // more than one statement takes
+			for range 60 { // more than fit into one statement
 				numbers = append(numbers, 1000+int64(len(numbers)))
 			}
 		}
@@ -294,7 +305,7 @@ func TestDeviceCatalog(t *testing.T) {
 	})
 }
 
-// What is decided about a device is counted, and nothing else.
+// Decisions about a device increment the devices version, and nothing else does.
 func TestDevicesVersion(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
@@ -355,7 +366,8 @@ func TestDevicePages(t *testing.T) {
 				must(t, err)
 				continue
 			}
-			want = append(want, approve(t, db, c, store.DeviceApproval{Owner: fmt.Sprint("p", 1+i%2), Name: c.Hardware}).Number)
+			want = append(want, approve(t, db, c, store.DeviceApproval{Owner: fmt.Sprint("p", 1+i%2),
+				Name: c.Hardware}).Number)
 		}
 		var after int64
 		for {
@@ -378,7 +390,7 @@ func TestDevicePages(t *testing.T) {
 	})
 }
 
-// An owner's devices are found by a part of their name or of their address.
+// Search finds an owner's devices by part of their name or hardware address.
 func TestLookForDevices(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
@@ -404,7 +416,7 @@ func TestLookForDevices(t *testing.T) {
 			{store.DeviceSearch{Owner: "p2", Limit: 9, Text: "hall"}, "[]"},
 			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "a\xffb\x00"}, "[]"},
 		} {
-			list, err := db.Devices.Look(ctx, c.q)
+			list, err := db.Devices.Search(ctx, c.q)
 			must(t, err)
 			var names []string
 			for _, d := range list {

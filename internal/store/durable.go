@@ -7,9 +7,8 @@ import (
 	"runtime"
 )
 
-// WriteDurably puts a file in its place, over one that is there. When it returns the file
-// is on the disk; if the machine dies before, there is the old one, whole, or none. Others
-// may not read it.
+// WriteDurably atomically replaces or creates a file with permissions 0600 and syncs it to disk.
+// After a crash there is the old file, complete, the new one, or none if there was none before.
 func WriteDurably(path string, data []byte) error {
 	folder := filepath.Dir(path)
 	f, err := os.CreateTemp(folder, ".new-*")
@@ -24,7 +23,7 @@ func WriteDurably(path string, data []byte) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	if runtime.GOOS == "windows" {
-		return nil // it cannot sync a folder, and needs not
+		return nil // Windows cannot sync a folder and does not need to
 	}
 	d, err := os.Open(folder)
 	if err != nil {

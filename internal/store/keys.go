@@ -7,20 +7,18 @@ import (
 	"time"
 )
 
-// Key is a secret by which a program acts for a person. The secret itself is
-// not kept.
+// Key is a secret with which a program acts for a person. Only its hash is stored.
 type Key struct {
 	ID     string   `json:"id"`
 	Person string   `json:"person"` // id
 	Name   string   `json:"name"`
 	Scopes []string `json:"scopes"`
-	Bot    int64    `json:"bot,omitempty"` // the only bot it opens; 0: any its person may use
+	Bot    int64    `json:"bot,omitempty"` // the only bot it may use; 0: any its person may use
 	Hash   string   `json:"-"`
-	Hint   string   `json:"hint"` // the first characters, to tell keys apart
-	// Rules say which tools the key may call, as JSON; empty: all that its person
-	// may.
+	Hint   string   `json:"hint"` // the first characters of the secret
+	// Rules restricts the tools that the key may call, as JSON; empty: all that its person may.
 	Rules string `json:"-"`
-	// Parent is the id of the key by which the key was made; empty: a person made it.
+	// Parent is the id of the key that created this one; empty: a person created it.
 	Parent  string    `json:"parent,omitempty"`
 	Created time.Time `json:"created_at"`
 	Expires time.Time `json:"expires_at,omitzero"`
@@ -28,7 +26,7 @@ type Key struct {
 	Used    time.Time `json:"last_used_at,omitzero"`
 }
 
-// Keys is the table of keys.
+// Keys accesses the table of keys.
 type Keys struct{ db *DB }
 
 const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at, rules, parent`
@@ -40,46 +38,52 @@ func readKey(s scanner) (k Key, err error) {
 		created                int64
 		expires, revoked, used sql.NullInt64
 	)
-	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used, &k.Rules, &k.Parent)
+	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used,
+		&k.Rules, &k.Parent)
 	k.Scopes = strings.Fields(scopes)
 	k.Bot = bot.Int64
-	k.Created, k.Expires, k.Revoked, k.Used = fromMillis(created), fromMaybe(expires), fromMaybe(revoked), fromMaybe(used)
+	k.Created, k.Expires, k.Revoked, k.Used = fromMillis(created), fromNullMillis(expires), fromNullMillis(revoked),
+		fromNullMillis(used)
 	return k, err
 }
 
-// Add inserts a key. A person or bot that does not exist is [ErrNotFound], a
-// secret that is in use already [ErrExists].
+// Add inserts a key. It returns [ErrNotFound] if the person or bot does not exist, and [ErrExists]
+// if the secret is in use.
 func (t Keys) Add(ctx context.Context, k Key) error {
-	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		k.ID, k.Person, k.Name, strings.Join(k.Scopes, " "), sql.NullInt64{Int64: k.Bot, Valid: k.Bot != 0}, k.Hash, k.Hint,
-		millis(k.Created), maybeMillis(k.Expires), maybeMillis(k.Revoked), maybeMillis(k.Used), k.Rules, k.Parent)
+	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		k.ID, k.Person, k.Name, strings.Join(k.Scopes, " "), sql.NullInt64{Int64: k.Bot, Valid: k.Bot != 0}, k.Hash,
+		k.Hint,
+		millis(k.Created), nullMillis(k.Expires), nullMillis(k.Revoked), nullMillis(k.Used), k.Rules, k.Parent)
 	return err
 }
 
-// ByHash finds the key with the secret of this hash, whatever its state.
+// ByHash returns the key with the secret of this hash, even if revoked or expired.
 func (t Keys) ByHash(ctx context.Context, hash string) (Key, error) {
-	return recall(ctx, t.db, knownKey{"keys", hash}, func(ctx context.Context) (Key, error) {
+	return readCached(ctx, t.db, cacheKey{"keys", hash}, func(ctx context.Context) (Key, error) {
 		return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash)
 	})
 }
 
-// ByID finds a key, whatever its state.
+// ByID returns a key, even if revoked or expired.
 func (t Keys) ByID(ctx context.Context, id string) (Key, error) {
 	return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE id = $1`, id)
 }
 
-// ByPerson lists a person's keys, oldest first; an empty person means everybody's.
+// ByPerson lists a person's keys, or all keys for an empty person, oldest first, at most 1,000.
 func (t Keys) ByPerson(ctx context.Context, person string) ([]Key, error) {
-	return all(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE $1 = '' OR person = $1 ORDER BY created_at, id LIMIT 1000`, person)
+	return all(ctx, t.db, readKey, `SELECT `+keyColumns+
+		` FROM keys WHERE $1 = '' OR person = $1 ORDER BY created_at, id LIMIT 1000`, person)
 }
 
-// ByBot lists the keys that open one bot alone, oldest first.
+// ByBot lists the keys that are restricted to a bot, oldest first, at most 1,000.
 func (t Keys) ByBot(ctx context.Context, bot int64) ([]Key, error) {
-	return all(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE bot = $1 ORDER BY created_at, id LIMIT 1000`, bot)
+	return all(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE bot = $1 ORDER BY created_at, id LIMIT 1000`,
+		bot)
 }
 
-// Revoke ends a key for good, and all that were made by it, or by those. A key that has
-// ended already keeps its time.
+// Revoke permanently revokes a key and all its descendants by Parent. Keys that are revoked already
+// keep their time.
 func (t Keys) Revoke(ctx context.Context, id string, at time.Time) error {
 	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 		return changed(tx.ExecContext(ctx, `UPDATE keys SET revoked_at = COALESCE(revoked_at, $1) WHERE id IN (
@@ -89,11 +93,12 @@ func (t Keys) Revoke(ctx context.Context, id string, at time.Time) error {
 	})
 }
 
-// MarkUsed notes when a key was last used, to the minute: a use less than a
-// minute after the noted one is not written.
+// MarkUsed records when a key was last used, to the minute: a use less than a minute after the
+// recorded one is not written.
 func (t Keys) MarkUsed(ctx context.Context, id string, at time.Time) error {
 	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE keys SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $3)`,
+		_, err := tx.ExecContext(ctx,
+			`UPDATE keys SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $3)`,
 			millis(at), id, millis(at.Add(-time.Minute)))
 		return err
 	})

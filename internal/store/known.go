@@ -8,116 +8,117 @@ import (
 )
 
 const (
-	// knownFor is how long a row that was read is used while the database is away.
-	knownFor = 5 * time.Minute
-	// knownMost bounds the rows that are remembered. When there are more, all are forgotten.
-	knownMost = 20_000
-	// knownWait bounds the wait for a row that is remembered, and awayFor is how long the
-	// database is not asked for such rows after that was too long, or after it failed.
-	knownWait = time.Second
-	awayFor   = time.Second
+	// cacheTTL is how long a cached row is used while the database is away.
+	cacheTTL = 5 * time.Minute
+	// maxCachedRows limits the cached rows. When it is reached, the cache is cleared.
+	maxCachedRows = 20_000
+	// cachedReadTimeout limits the read of a row that is cached, and awayPeriod is how long the
+	// database is not queried for cached rows after such a read timed out or failed.
+	cachedReadTimeout = time.Second
+	awayPeriod        = time.Second
 )
 
-// known are the rows without which nobody can be answered, as they were read last: keys,
-// people, bots, bindings. They are used only while the database is away, so that a short
-// outage of PostgreSQL is not heard. With SQLite there is none: the file is here.
-type known struct {
-	mu   sync.Mutex
-	rows map[knownKey]knownRow
-	away time.Time // until then the database is not asked
-	age  int       // how often everything was forgotten: what was read before is not kept after
+// rowCache holds the last read keys, people, bots and bindings, which every turn needs. They are
+// used only while the database is away, so that a short outage of PostgreSQL goes unnoticed. SQLite
+// needs no cache: its file is local.
+type rowCache struct {
+	mu         sync.Mutex
+	rows       map[cacheKey]cachedRow
+	awayUntil  time.Time // until then cached rows are used without a query
+	generation int       // incremented when the cache is cleared; older reads are not stored after that
 }
 
-type knownKey struct{ table, id string }
+type cacheKey struct{ table, id string }
 
-type knownRow struct {
+type cachedRow struct {
 	row any
 	at  time.Time
 }
 
-// ForgetKnown forgets all rows that would be used while the database is away. It is called
-// when somebody's rights have changed, also by another instance.
-func (db *DB) ForgetKnown() {
-	if db.known != nil {
-		db.known.mu.Lock()
-		defer db.known.mu.Unlock()
-		clear(db.known.rows)
-		db.known.age++
+// ClearRowCache drops all cached rows. Call it when access rights have changed, also on another
+// instance.
+func (db *DB) ClearRowCache() {
+	if db.rowCache != nil {
+		db.rowCache.mu.Lock()
+		defer db.rowCache.mu.Unlock()
+		clear(db.rowCache.rows)
+		db.rowCache.generation++
 	}
 }
 
-// IsAway reports whether the database was away a moment ago, so that what can be done
-// without it should be.
+// IsAway reports whether the database was away a moment ago, so that optional queries should be
+// avoided.
 func (db *DB) IsAway() bool {
-	if db.known == nil {
+	if db.rowCache == nil {
 		return false
 	}
-	db.known.mu.Lock()
-	defer db.known.mu.Unlock()
-	return time.Now().Before(db.known.away)
+	db.rowCache.mu.Lock()
+	defer db.rowCache.mu.Unlock()
+	return time.Now().Before(db.rowCache.awayUntil)
 }
 
-// recall reads a row, and takes the one that it remembers if the database is away.
-func recall[T any](ctx context.Context, db *DB, key knownKey, read func(context.Context) (T, error)) (T, error) {
-	if db.known == nil {
+// readCached reads a row, and returns the cached one if the database is away.
+func readCached[T any](ctx context.Context, db *DB, key cacheKey, read func(context.Context) (T, error)) (T, error) {
+	if db.rowCache == nil {
 		return read(ctx)
 	}
 	now := time.Now()
-	row, age, away := db.known.find(key, now)
+	row, age, away := db.rowCache.find(key, now)
 	if row != nil && away {
 		return row.(T), nil
 	}
 	limited := ctx
 	if row != nil {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, knownWait)
+		limited, cancel = context.WithTimeout(ctx, cachedReadTimeout)
 		defer cancel()
 	}
 	v, err := read(limited)
 	switch {
 	case err == nil:
-		db.known.keep(key, v, now, age)
+		db.rowCache.put(key, v, now, age)
 	case errors.Is(err, ErrNotFound):
-		db.known.drop(key)
+		db.rowCache.drop(key)
 	case row != nil && ctx.Err() == nil && IsAway(err):
-		db.known.isAway()
+		db.rowCache.markAway()
 		return row.(T), nil
 	}
 	return v, err
 }
 
-// find returns a row, nil if it is not remembered, and what [known.keep] wants to know.
-func (k *known) find(key knownKey, now time.Time) (row any, age int, away bool) {
+// find returns the cached row or nil, the current generation for [rowCache.put], and whether the
+// database is considered away.
+func (k *rowCache) find(key cacheKey, now time.Time) (row any, age int, away bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.rows[key]; now.Sub(r.at) < knownFor {
+	if r := k.rows[key]; now.Sub(r.at) < cacheTTL {
 		row = r.row
 	}
-	return row, k.age, now.Before(k.away)
+	return row, k.generation, now.Before(k.awayUntil)
 }
 
-// keep remembers a row that was read at a time.
-func (k *known) keep(key knownKey, row any, at time.Time, age int) {
+// put caches a row that was read at a time, unless the cache has been cleared since.
+func (k *rowCache) put(key cacheKey, row any, at time.Time, age int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if age != k.age {
+	if age != k.generation {
 		return
 	}
-	if len(k.rows) >= knownMost {
+	if len(k.rows) >= maxCachedRows {
 		clear(k.rows)
 	}
-	k.rows[key] = knownRow{row, at}
-	k.away = time.Time{}
+	k.rows[key] = cachedRow{row, at}
+	k.awayUntil = time.Time{}
 }
 
-func (k *known) drop(key knownKey) {
+func (k *rowCache) drop(key cacheKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.rows, key)
 }
 
-func (k *known) isAway() {
+func (k *rowCache) markAway() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.away = time.Now().Add(awayFor)
+	k.awayUntil = time.Now().Add(awayPeriod)
 }

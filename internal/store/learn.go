@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// Learn is the tables of knowledge points. Whatever is asked for a person is
-// found among that person's rows only: what is somebody else's is [ErrNotFound].
+// Learn accesses the tables of knowledge points. Each method sees only the rows of the given
+// person; rows of others are [ErrNotFound].
 type Learn struct{ db *DB }
 
-// Learner is a person's settings for learning.
+// Learner holds a person's settings for learning.
 type Learner struct {
 	Person   string
 	Settings json.RawMessage // a JSON object
-	Reminded Day             // the last day on which the person was reminded
+	Reminded Day             // last day of a reminder
 }
 
-// Learner returns a person's settings; somebody who changed none has "{}".
+// Learner returns a person's settings, "{}" if the person never changed them.
 func (t Learn) Learner(ctx context.Context, person string) (Learner, error) {
-	l, err := one(ctx, t.db, readLearner, `SELECT person, settings, reminded FROM learn_people WHERE person = $1`, person)
+	l, err := one(ctx, t.db, readLearner, `SELECT person, settings, reminded FROM learn_people WHERE person = $1`,
+		person)
 	if errors.Is(err, ErrNotFound) {
 		return Learner{Person: person, Settings: json.RawMessage("{}")}, nil
 	}
@@ -37,9 +38,10 @@ func readLearner(s scanner) (l Learner, err error) {
 	return l, err
 }
 
-// Learners lists who has settings, for reminders. It lists 100,000 at most.
+// Learners lists all people with settings, for reminders, at most 100,000.
 func (t Learn) Learners(ctx context.Context) ([]Learner, error) {
-	return all(ctx, t.db, readLearner, `SELECT person, settings, reminded FROM learn_people ORDER BY person LIMIT 100000`)
+	return all(ctx, t.db, readLearner,
+		`SELECT person, settings, reminded FROM learn_people ORDER BY person LIMIT 100000`)
 }
 
 // SaveLearner writes a person's settings.
@@ -49,17 +51,19 @@ func (t Learn) SaveLearner(ctx context.Context, person string, settings json.Raw
 	return err
 }
 
-// MarkReminded notes that a person is reminded on a day. It is false if that was
-// noted before: then somebody else reminds them.
+// MarkReminded records that a person is reminded on a day. It returns false if that was recorded
+// before: another instance sends the reminder then.
 func (t Learn) MarkReminded(ctx context.Context, person string, day Day) (bool, error) {
-	n, err := t.db.exec(ctx, `UPDATE learn_people SET reminded = $1 WHERE person = $2 AND reminded < $3`, int64(day), person, int64(day))
+	n, err := t.db.exec(ctx, `UPDATE learn_people SET reminded = $1 WHERE person = $2 AND reminded < $3`, int64(day),
+		person, int64(day))
 	return n > 0, err
 }
 
-// Decks lists a person's decks by name, without the one that everybody has. It
-// lists 1,000 at most.
+// Decks lists a person's decks by name, without the default deck, at most 1,000.
 func (t Learn) Decks(ctx context.Context, person string) ([]Deck, error) {
-	return all(ctx, t.db, readDeck, `SELECT id, person, name, settings, created_at FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`, person)
+	return all(ctx, t.db, readDeck,
+		`SELECT id, person, name, settings, created_at FROM learn_decks WHERE person = $1 ORDER BY name LIMIT 1000`,
+		person)
 }
 
 func readDeck(s scanner) (d Deck, err error) {
@@ -70,26 +74,29 @@ func readDeck(s scanner) (d Deck, err error) {
 	return d, err
 }
 
-// AddDeck adds a deck. A name that its person uses already is [ErrExists].
+// AddDeck inserts a deck. It returns [ErrExists] if the person already uses the name.
 func (t Learn) AddDeck(ctx context.Context, d Deck) error {
-	_, err := t.db.exec(ctx, `INSERT INTO learn_decks (id, person, name, settings, created_at) VALUES ($1, $2, $3, $4, $5)`,
+	_, err := t.db.exec(ctx,
+		`INSERT INTO learn_decks (id, person, name, settings, created_at) VALUES ($1, $2, $3, $4, $5)`,
 		d.ID, d.Person, d.Name, string(d.Settings), millis(d.Created))
 	return err
 }
 
 // SaveDeck writes a deck's name and settings.
 func (t Learn) SaveDeck(ctx context.Context, d Deck) error {
-	return t.db.execOne(ctx, `UPDATE learn_decks SET name = $1, settings = $2 WHERE person = $3 AND id = $4`, d.Name, string(d.Settings), d.Person, d.ID)
+	return t.db.execOne(ctx, `UPDATE learn_decks SET name = $1, settings = $2 WHERE person = $3 AND id = $4`, d.Name,
+		string(d.Settings), d.Person, d.ID)
 }
 
-// RemoveDeck deletes a deck and moves its points to the one that everybody has.
+// RemoveDeck deletes a deck and moves its points to the default deck.
 func (t Learn) RemoveDeck(ctx context.Context, person, id string) error {
-	return unlocked(func() error { return t.db.tx(ctx, removeDeck(ctx, person, id)) })
+	return retryDeadlock(func() error { return t.db.tx(ctx, removeDeck(ctx, person, id)) })
 }
 
 func removeDeck(ctx context.Context, person, id string) func(*sql.Tx) error {
 	return func(tx *sql.Tx) error {
-		if err := changed(tx.ExecContext(ctx, `DELETE FROM learn_decks WHERE person = $1 AND id = $2`, person, id)); err != nil {
+		if err := changed(tx.ExecContext(ctx, `DELETE FROM learn_decks WHERE person = $1 AND id = $2`, person,
+			id)); err != nil {
 			return err
 		}
 		for _, query := range []string{
@@ -112,11 +119,11 @@ func removeDeck(ctx context.Context, person, id string) func(*sql.Tx) error {
 	}
 }
 
-// Count is how many points of a deck wait in a queue for a day.
+// Count is the number of points of a deck in a queue for a day.
 type Count struct {
 	Deck  string
 	Queue Queue
-	Day   Day // 0 in the queues none and new
+	Day   Day // 0 in QueueNone and QueueNew
 	N     int
 }
 
@@ -124,48 +131,48 @@ func readCount(s scanner) (c Count, err error) {
 	return c, s.Scan(&c.Deck, &c.Queue, &c.Day, &c.N)
 }
 
-// Waiting counts a person's points by deck and queue: all that wait nowhere or
-// among the new, and those that wait for a day until, and with, the given one.
+// Waiting counts a person's points by deck and queue: all in the queues without a day, and those
+// due up to and including the given day.
 func (t Learn) Waiting(ctx context.Context, person string, until Day) ([]Count, error) {
-	return all(ctx, t.db, readCount, `SELECT deck, queue, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 AND day <= $2 GROUP BY deck, queue`,
+	return all(ctx, t.db, readCount,
+		`SELECT deck, queue, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 AND day <= $2 GROUP BY deck, queue`,
 		person, int64(until))
 }
 
-// Totals counts a person's points by deck, whatever they wait for, without the
-// trash.
+// Totals counts a person's points by deck in all queues, without the trash.
 func (t Learn) Totals(ctx context.Context, person string) ([]Count, error) {
-	return all(ctx, t.db, readCount, `SELECT deck, 0, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 GROUP BY deck`, person)
+	return all(ctx, t.db, readCount,
+		`SELECT deck, 0, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 GROUP BY deck`, person)
 }
 
-// Forecast counts what waits for each day from one to another, both included.
+// Forecast counts the points due on each day from one day to another, inclusive.
 func (t Learn) Forecast(ctx context.Context, person string, from, to Day) ([]Count, error) {
 	return all(ctx, t.db, readCount, `SELECT deck, queue, day, n FROM learn_counts
 		WHERE person = $1 AND queue IN (2, 3) AND day BETWEEN $2 AND $3 AND n <> 0 ORDER BY day`, person, int64(from), int64(to))
 }
 
-// Buried counts a person's due points by deck that are kept away on a day.
+// Buried counts by deck a person's due points that are buried on a day.
 func (t Learn) Buried(ctx context.Context, person string, today Day) ([]Count, error) {
 	return all(ctx, t.db, readCount, `SELECT deck, queue, 0, COUNT(*) FROM learn_points
 		WHERE person = $1 AND buried > $2 AND buried > 0 AND (queue = 1 OR queue = 3 AND due <= $3) AND deleted_at IS NULL GROUP BY deck, queue`,
 		person, int64(today), int64(today))
 }
 
-// DayWork is what was done in a deck on a day.
+// DayWork summarizes the reviews in a deck on a day.
 type DayWork struct {
 	Deck  string
 	Day   Day
-	Fresh int // first reviews
-	Due   int // reviews of points that waited for a day, without first ones
-	// Grades count reviews by grade; Ungraded ones count as Good.
+	Fresh int // first reviews of points
+	Due   int // reviews of points that were due on a day, without first ones
+	// Reviews by grade; Ungraded ones count as Good.
 	Again, Hard, Good, Easy int
 	Took                    time.Duration
 }
 
-// Reviews is how many reviews there were.
+// Reviews returns the number of reviews.
 func (w *DayWork) Reviews() int { return w.Again + w.Hard + w.Good + w.Easy }
 
-// Work lists what a person did from a day on, by day. It lists 100,000 rows at
-// most.
+// Work lists a person's reviews since a day, by day, at most 100,000 rows.
 func (t Learn) Work(ctx context.Context, person string, from Day) ([]DayWork, error) {
 	return all(ctx, t.db, func(s scanner) (w DayWork, err error) {
 		var ms int64
@@ -175,29 +182,30 @@ func (t Learn) Work(ctx context.Context, person string, from Day) ([]DayWork, er
 	}, `SELECT deck, day, fresh, due, again, hard, good, easy, took_ms FROM learn_days WHERE person = $1 AND day >= $2 ORDER BY day LIMIT 100000`, person, int64(from))
 }
 
-// TagCount is how many points have a tag.
+// TagCount is the number of points with a tag.
 type TagCount struct {
 	Tag string `json:"tag"`
 	N   int    `json:"points"`
 }
 
-// Tags lists a person's tags by name, beginning behind after. Points in the trash
-// have theirs still.
+// Tags lists a person's tags after a given one, by name. Points in the trash count too.
 func (t Learn) Tags(ctx context.Context, person, after string, limit int) ([]TagCount, error) {
 	return all(ctx, t.db, func(s scanner) (c TagCount, err error) { return c, s.Scan(&c.Tag, &c.N) },
-		`SELECT tag, n FROM learn_tag_counts WHERE person = $1 AND tag > $2 AND n > 0 ORDER BY tag LIMIT $3`, person, after, limit)
+		`SELECT tag, n FROM learn_tag_counts WHERE person = $1 AND tag > $2 AND n > 0 ORDER BY tag LIMIT $3`, person,
+		after, limit)
 }
 
-// Talk is what is kept of a conversation about points; a state that nobody came
-// back to in time is gone, and none is [ErrNotFound].
-func (t Learn) Talk(ctx context.Context, asker string, now time.Time) (person string, state json.RawMessage, err error) {
+// Talk returns the stored state of an asker's conversation about points. It returns [ErrNotFound]
+// if there is none or it has expired.
+func (t Learn) Talk(ctx context.Context, asker string, now time.Time) (person string, state json.RawMessage,
+	err error) {
 	type row struct{ person, state string }
 	r, err := one(ctx, t.db, func(s scanner) (r row, err error) { return r, s.Scan(&r.person, &r.state) },
 		`SELECT person, state FROM learn_talks WHERE asker = $1 AND until_at >= $2`, asker, millis(now))
 	return r.person, json.RawMessage(r.state), err
 }
 
-// SaveTalk keeps the state of a conversation until a moment; an empty one ends it.
+// SaveTalk stores the state of a conversation until a time; an empty state deletes it.
 func (t Learn) SaveTalk(ctx context.Context, asker, person string, state json.RawMessage, until time.Time) error {
 	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if len(state) == 0 {
@@ -206,16 +214,17 @@ func (t Learn) SaveTalk(ctx context.Context, asker, person string, state json.Ra
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO learn_talks (asker, person, state, until_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (asker) DO UPDATE SET person = excluded.person, state = excluded.state, until_at = excluded.until_at`,
-			texts([]any{asker, person, string(state), millis(until)})...)
+			sanitizeArgs([]any{asker, person, string(state), millis(until)})...)
 		return err
 	})
 }
 
 var lastNumber atomic.Int64
 
-// pointNumber makes a number for a new point: the time, and a count within the
-// millisecond that begins anywhere, since other instances make numbers too.
-func pointNumber() int64 {
+// newPointNumber returns a number for a new point: the Unix time in milliseconds, shifted left by
+// 15 bits, plus a random part, since other instances generate numbers too. Numbers of this process
+// increase.
+func newPointNumber() int64 {
 	for {
 		last := lastNumber.Load()
 		next := max(last+1, time.Now().UnixMilli()<<15|rand.Int64N(1<<15))

@@ -12,32 +12,33 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// errStale says that a point was changed by somebody else in between.
+// errStale reports that a point was changed concurrently.
 var errStale = errors.New("the point was changed in between")
 
-// staleTries is how often a change begins again because somebody else was first.
-const staleTries = 10
+// maxRetries is the number of retries after a concurrent change or a deadlock.
+const maxRetries = 10
 
-// PointChange is a change of one point on its way. Whoever makes it sets Point
-// and Sittings to what they become, and Log to what is added to the review log.
+// PointChange is a change of one point in progress. The callback of [Learn.Change] sets Point and
+// Sittings to their new values, and Log to the entries to add to the review log.
 type PointChange struct {
 	Point    Point
-	Sittings []Sitting // by number
+	Sittings []Sitting // ordered by number
 	Log      []LogEntry
-	// BuryKin keeps the point's kin away until this day; 0: it does not.
+	// BuryKin buries the point's kin until this day; 0: it does not.
 	BuryKin Day
 
-	was      Point
-	wasThere []Sitting
-	tx       *sql.Tx
-	load     map[Day]int // what waits for a day; filled 64 days at a time
-	loaded   map[Day]bool
+	before         Point
+	sittingsBefore []Sitting
+	tx             *sql.Tx
+	load           map[Day]int // points due per day; filled 64 days at a time
+	loaded         map[Day]bool
 }
 
-// Change reads a point, lets f change it, and writes what has changed, all at
-// once. The point may be in the trash. An error of f changes nothing and is
-// returned; f may run more than once, and reads through the change alone.
-func (t Learn) Change(ctx context.Context, person, id string, f func(context.Context, *PointChange) error) (*PointChange, error) {
+// Change reads a point, calls f to change it, and writes the changes in one transaction. The point
+// may be in the trash. If f returns an error, nothing is written and the error is returned. f may
+// be called more than once, and must read only through the change.
+func (t Learn) Change(ctx context.Context, person, id string,
+	f func(context.Context, *PointChange) error) (*PointChange, error) {
 	for try := 0; ; try++ {
 		var made *PointChange
 		var refused error
@@ -52,13 +53,13 @@ func (t Learn) Change(ctx context.Context, person, id string, f func(context.Con
 				return err
 			}
 			if refused = f(ctx, c); refused != nil {
-				return nil // nothing was written yet
+				return nil // nothing has been written
 			}
 			made = c
 			return c.write(ctx, t.db)
 		})
 		switch {
-		case errors.Is(err, errStale) && try < staleTries:
+		case errors.Is(err, errStale) && try < maxRetries:
 			continue
 		case err != nil:
 			return nil, err
@@ -67,13 +68,13 @@ func (t Learn) Change(ctx context.Context, person, id string, f func(context.Con
 	}
 }
 
-// commit is that of the committer. Changes of one person come one after the other, over all
-// instances: each of them writes the same counters, in an order of its own. If PostgreSQL ends one
-// all the same, because it and another one waited for each other, it begins again.
+// commit runs do through the committer. Changes of one person are serialized over all instances,
+// because each writes the same counters in its own order. If PostgreSQL still aborts one because of
+// a deadlock, it is retried.
 func (t Learn) commit(ctx context.Context, person string, do func(context.Context, *sql.Tx) error) error {
-	return unlocked(func() error {
+	return retryDeadlock(func() error {
 		return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
-			if err := t.db.alone(ctx, tx, person); err != nil {
+			if err := t.db.lockPerson(ctx, tx, person); err != nil {
 				return err
 			}
 			return do(ctx, tx)
@@ -81,37 +82,40 @@ func (t Learn) commit(ctx context.Context, person string, do func(context.Contex
 	})
 }
 
-// alone has nobody else change what a person learns until tx ends. It is in nobody's way who
-// writes something that belongs to the person.
-func (db *DB) alone(ctx context.Context, tx *sql.Tx, person string) error {
+// lockPerson locks a person's learning data until tx ends. Inserts of rows that reference the
+// person are not blocked.
+func (db *DB) lockPerson(ctx context.Context, tx *sql.Tx, person string) error {
 	if db.path != "" {
 		return nil // SQLite has one writer
 	}
-	_, err := tx.ExecContext(ctx, `SELECT 1 FROM people WHERE id = $1 FOR NO KEY UPDATE`, texts([]any{person})...)
+	_, err := tx.ExecContext(ctx, `SELECT 1 FROM people WHERE id = $1 FOR NO KEY UPDATE`,
+		sanitizeArgs([]any{person})...)
 	return err
 }
 
-// unlocked writes until it is not the one that a deadlock ends.
-func unlocked(write func() error) error {
+// retryDeadlock retries write when PostgreSQL aborts it because of a deadlock.
+func retryDeadlock(write func() error) error {
 	for try := 0; ; try++ {
 		err := write()
-		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != pgDeadlock || try == staleTries {
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != pgDeadlock || try == maxRetries {
 			return err
 		}
 	}
 }
 
-// pgDeadlock is the code of PostgreSQL's deadlock_detected.
+// pgDeadlock is the SQLSTATE of PostgreSQL's deadlock_detected.
 const pgDeadlock = "40P01"
 
 func readChange(ctx context.Context, tx *sql.Tx, person, id string) (*PointChange, error) {
-	p, err := readPoint(tx.QueryRowContext(ctx, `SELECT `+pointColumns+` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, texts([]any{person, id})...))
+	p, err := readPoint(tx.QueryRowContext(ctx, `SELECT `+pointColumns+
+		` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, sanitizeArgs([]any{person, id})...))
 	if err != nil {
 		return nil, err
 	}
-	c := &PointChange{Point: p, was: p, tx: tx}
-	c.was.Tags = slices.Clone(p.Tags)
-	rows, err := tx.QueryContext(ctx, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point = $1 ORDER BY number, created_at`, p.Number)
+	c := &PointChange{Point: p, before: p, tx: tx}
+	c.before.Tags = slices.Clone(p.Tags)
+	rows, err := tx.QueryContext(ctx, `SELECT `+sittingColumns+
+		` FROM learn_sittings WHERE point = $1 ORDER BY number, created_at`, p.Number)
 	if err != nil {
 		return nil, err
 	}
@@ -123,22 +127,24 @@ func readChange(ctx context.Context, tx *sql.Tx, person, id string) (*PointChang
 		}
 		c.Sittings = append(c.Sittings, s)
 	}
-	c.wasThere = slices.Clone(c.Sittings)
+	c.sittingsBefore = slices.Clone(c.Sittings)
 	return c, rows.Err()
 }
 
-// Was is the point before the change.
-func (c *PointChange) Was() *Point { return &c.was }
+// Before returns the point before the change.
+func (c *PointChange) Before() *Point { return &c.before }
 
-// Entry finds an entry of the person's review log.
+// Entry returns an entry of the person's review log.
 func (c *PointChange) Entry(ctx context.Context, id string) (LogEntry, error) {
-	e, err := readLog(c.tx.QueryRowContext(ctx, `SELECT `+logColumns+` FROM learn_log WHERE person = $1 AND id = $2`, texts([]any{c.was.Person, id})...))
+	e, err := readLog(c.tx.QueryRowContext(ctx, `SELECT `+logColumns+` FROM learn_log WHERE person = $1 AND id = $2`,
+		sanitizeArgs([]any{c.before.Person, id})...))
 	return e, translate(err)
 }
 
-// LastReview is the point's last review that was not taken back.
+// LastReview returns the point's last review that was not undone, or ErrNotFound.
 func (c *PointChange) LastReview(ctx context.Context) (LogEntry, error) {
-	rows, err := c.tx.QueryContext(ctx, `SELECT `+logColumns+` FROM learn_log WHERE point = $1 ORDER BY at DESC, id DESC`, c.was.Number)
+	rows, err := c.tx.QueryContext(ctx, `SELECT `+logColumns+
+		` FROM learn_log WHERE point = $1 ORDER BY at DESC, id DESC`, c.before.Number)
 	if err != nil {
 		return LogEntry{}, err
 	}
@@ -156,14 +162,16 @@ func (c *PointChange) LastReview(ctx context.Context) (LogEntry, error) {
 	return LogEntry{}, cmp.Or(rows.Err(), error(ErrNotFound))
 }
 
-// Undone says whether a review was taken back.
+// Undone reports whether a review was undone.
 func (c *PointChange) Undone(ctx context.Context, id string) (bool, error) {
 	var n int
-	err := c.tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM learn_log WHERE person = $1 AND undoes = $2 AND undoes <> ''`, texts([]any{c.was.Person, id})...).Scan(&n)
+	err := c.tx.QueryRowContext(ctx,
+		`SELECT COUNT(*) FROM learn_log WHERE person = $1 AND undoes = $2 AND undoes <> ''`,
+		sanitizeArgs([]any{c.before.Person, id})...).Scan(&n)
 	return n > 0, err
 }
 
-// Load is how many of the person's points wait for a day.
+// Load returns the number of the person's points due on a day.
 func (c *PointChange) Load(ctx context.Context, day Day) int {
 	const page = 64
 	first := day - day%page
@@ -172,10 +180,11 @@ func (c *PointChange) Load(ctx context.Context, day Day) int {
 			c.load, c.loaded = map[Day]int{}, map[Day]bool{}
 		}
 		c.loaded[first] = true
-		rows, err := c.tx.QueryContext(ctx, `SELECT day, SUM(n) FROM learn_counts WHERE person = $1 AND queue = 3 AND day BETWEEN $2 AND $3 GROUP BY day`,
-			c.was.Person, int64(first), int64(first+page-1))
+		rows, err := c.tx.QueryContext(ctx,
+			`SELECT day, SUM(n) FROM learn_counts WHERE person = $1 AND queue = 3 AND day BETWEEN $2 AND $3 GROUP BY day`,
+			c.before.Person, int64(first), int64(first+page-1))
 		if err != nil {
-			return 0 // the load only spreads the work
+			return 0 // the load is only used to spread reviews
 		}
 		defer rows.Close()
 		for rows.Next() {
@@ -191,13 +200,13 @@ func (c *PointChange) Load(ctx context.Context, day Day) int {
 
 func (c *PointChange) write(ctx context.Context, db *DB) error {
 	p := &c.Point
-	if p.Deck != c.was.Deck {
+	if p.Deck != c.before.Deck {
 		var err error
-		if p.Deck, err = db.standing(ctx, c.tx, p.Person, p.Deck); err != nil {
+		if p.Deck, err = db.resolveDeck(ctx, c.tx, p.Person, p.Deck); err != nil {
 			return err
 		}
 	}
-	args := append(pointValues(p), p.Number, c.was.Version)
+	args := append(pointValues(p), p.Number, c.before.Version)
 	res, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET (`+pointValueColumns+`, version) =
 		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, version + 1)
 		WHERE number = $25 AND version = $26`, args...)
@@ -206,12 +215,12 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 	} else if err != nil {
 		return err
 	}
-	p.Version = c.was.Version + 1
+	p.Version = c.before.Version + 1
 	var d learnDeltas
-	d.move(&c.was, p)
-	if !slices.Equal(c.was.Tags, p.Tags) {
-		d.tag(c.was.Tags, -1)
-		d.tag(p.Tags, 1)
+	d.countMove(&c.before, p)
+	if !slices.Equal(c.before.Tags, p.Tags) {
+		d.countTags(c.before.Tags, -1)
+		d.countTags(p.Tags, 1)
 		if err := writeTags(ctx, c.tx, p, true); err != nil {
 			return err
 		}
@@ -225,16 +234,17 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 		return err
 	}
 	for i := range c.Log {
-		if err := c.deckOf(ctx, db, &c.Log[i]); err != nil {
+		if err := c.resolveLogDeck(ctx, db, &c.Log[i]); err != nil {
 			return err
 		}
 		if err := writeLog(ctx, c.tx, &c.Log[i], ""); err != nil {
 			return err
 		}
-		d.logged(&c.Log[i])
+		d.countReview(&c.Log[i])
 	}
 	if c.BuryKin != 0 && p.Kin != "" {
-		_, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET buried = $1, version = version + 1 WHERE person = $2 AND kin = $3 AND kin <> '' AND number <> $4
+		_, err := c.tx.ExecContext(ctx,
+			`UPDATE learn_points SET buried = $1, version = version + 1 WHERE person = $2 AND kin = $3 AND kin <> '' AND number <> $4
 			AND deleted_at IS NULL AND (queue = 1 OR queue = 3 AND due < $5)`, int64(c.BuryKin), p.Person, p.Kin, p.Number, int64(c.BuryKin))
 		if err != nil {
 			return err
@@ -243,11 +253,11 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 	return d.write(ctx, c.tx, p.Person)
 }
 
-// deckOf says in which deck an entry counts: in the one that the point is in now, and
-// a review that is taken back in the one that it was counted in.
-func (c *PointChange) deckOf(ctx context.Context, db *DB, e *LogEntry) (err error) {
+// resolveLogDeck sets the deck in which a log entry counts: the point's current deck, or for an
+// undo the deck in which the review was counted.
+func (c *PointChange) resolveLogDeck(ctx context.Context, db *DB, e *LogEntry) (err error) {
 	if e.Kind == LogUndo && e.Deck != c.Point.Deck {
-		e.Deck, err = db.standing(ctx, c.tx, c.Point.Person, e.Deck)
+		e.Deck, err = db.resolveDeck(ctx, c.tx, c.Point.Person, e.Deck)
 		return err
 	}
 	e.Deck = c.Point.Deck
@@ -258,22 +268,24 @@ func (c *PointChange) writeSittings(ctx context.Context) error {
 	for i := range c.Sittings {
 		s := &c.Sittings[i]
 		s.Point = c.Point.Number
-		at := slices.IndexFunc(c.wasThere, func(w Sitting) bool { return w.ID == s.ID })
+		at := slices.IndexFunc(c.sittingsBefore, func(w Sitting) bool { return w.ID == s.ID })
 		var err error
 		switch {
 		case at < 0:
 			err = insertSitting(ctx, c.tx, c.Point.Person, s)
-		case c.wasThere[at] != *s:
-			_, err = c.tx.ExecContext(ctx, `UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4 WHERE person = $5 AND id = $6`,
-				texts([]any{int64(s.Day), s.Number, maybeMillis(s.Completed), s.Recall, c.Point.Person, s.ID})...)
+		case c.sittingsBefore[at] != *s:
+			_, err = c.tx.ExecContext(ctx,
+				`UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4 WHERE person = $5 AND id = $6`,
+				sanitizeArgs([]any{int64(s.Day), s.Number, nullMillis(s.Completed), s.Recall, c.Point.Person, s.ID})...)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, w := range c.wasThere {
+	for _, w := range c.sittingsBefore {
 		if !slices.ContainsFunc(c.Sittings, func(s Sitting) bool { return s.ID == w.ID }) {
-			if _, err := c.tx.ExecContext(ctx, `DELETE FROM learn_sittings WHERE person = $1 AND id = $2`, c.Point.Person, w.ID); err != nil {
+			if _, err := c.tx.ExecContext(ctx, `DELETE FROM learn_sittings WHERE person = $1 AND id = $2`,
+				c.Point.Person, w.ID); err != nil {
 				return err
 			}
 		}
@@ -282,14 +294,18 @@ func (c *PointChange) writeSittings(ctx context.Context) error {
 }
 
 func insertSitting(ctx context.Context, tx *sql.Tx, person string, s *Sitting) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		texts([]any{s.ID, person, s.Point, int64(s.Day), s.Number, maybeMillis(s.Completed), millis(s.Created), s.Recall})...)
+	_, err := tx.ExecContext(ctx,
+		`INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		sanitizeArgs([]any{s.ID, person, s.Point, int64(s.Day), s.Number, nullMillis(s.Completed), millis(s.Created),
+			s.Recall})...)
 	return err
 }
 
 func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry, onConflict string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`+onConflict,
-		texts([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade), int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Door, e.Elapsed,
+	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`+onConflict,
+		sanitizeArgs([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade),
+			int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Channel, e.Elapsed,
 			string(e.Before), string(e.After), e.Undoes})...)
 	return err
 }
@@ -301,21 +317,23 @@ func writeTags(ctx context.Context, tx *sql.Tx, p *Point, replace bool) error {
 		}
 	}
 	for _, tag := range p.Tags {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_tags (person, tag, point) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, texts([]any{p.Person, tag, p.Number})...); err != nil {
+		if _, err := tx.ExecContext(ctx,
+			`INSERT INTO learn_tags (person, tag, point) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+			sanitizeArgs([]any{p.Person, tag, p.Number})...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// learnDeltas are the counters that a change moves.
+// learnDeltas collects the changes of counters.
 type learnDeltas struct {
 	counts map[Count]int
 	days   map[dayKey]*DayWork
 	tags   map[string]int
 }
 
-func (d *learnDeltas) tag(tags []string, n int) {
+func (d *learnDeltas) countTags(tags []string, n int) {
 	if d.tags == nil {
 		d.tags = map[string]int{}
 	}
@@ -329,20 +347,20 @@ type dayKey struct {
 	day  Day
 }
 
-func (d *learnDeltas) count(p *Point, n int) {
+func (d *learnDeltas) countPoint(p *Point, n int) {
 	if d.counts == nil {
 		d.counts = map[Count]int{}
 	}
 	d.counts[Count{Deck: p.Deck, Queue: p.Queue(), Day: queueDay(p)}] += n
 }
 
-func (d *learnDeltas) move(from, to *Point) {
-	d.count(from, -1)
-	d.count(to, 1)
+func (d *learnDeltas) countMove(from, to *Point) {
+	d.countPoint(from, -1)
+	d.countPoint(to, 1)
 }
 
-// logged counts a review; a review that is taken back counts the other way.
-func (d *learnDeltas) logged(e *LogEntry) {
+// countReview counts a review, or subtracts it for an undo.
+func (d *learnDeltas) countReview(e *LogEntry) {
 	n := 1
 	switch e.Kind {
 	case LogReview:
@@ -381,8 +399,7 @@ func (d *learnDeltas) logged(e *LogEntry) {
 	}
 }
 
-// write adds the deltas, in an order that is the same everywhere, so that two
-// instances do not wait for each other.
+// write applies the deltas in a fixed order, so that two instances do not deadlock.
 func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) error {
 	keys := make([]Count, 0, len(d.counts))
 	for k, n := range d.counts {
@@ -394,7 +411,8 @@ func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) erro
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Day, b.Day), strings.Compare(a.Deck, b.Deck))
 	})
 	for _, k := range keys {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_counts (person, deck, queue, day, n) VALUES ($1, $2, $3, $4, $5)
+		if _, err := tx.ExecContext(ctx,
+			`INSERT INTO learn_counts (person, deck, queue, day, n) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (person, queue, day, deck) DO UPDATE SET n = learn_counts.n + excluded.n`, person, k.Deck, int64(k.Queue), int64(k.Day), d.counts[k]); err != nil {
 			return err
 		}
@@ -402,7 +420,7 @@ func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) erro
 	for _, tag := range slices.Sorted(maps.Keys(d.tags)) {
 		if n := d.tags[tag]; n != 0 {
 			if _, err := tx.ExecContext(ctx, `INSERT INTO learn_tag_counts (person, tag, n) VALUES ($1, $2, $3)
-				ON CONFLICT (person, tag) DO UPDATE SET n = learn_tag_counts.n + excluded.n`, texts([]any{person, tag, n})...); err != nil {
+				ON CONFLICT (person, tag) DO UPDATE SET n = learn_tag_counts.n + excluded.n`, sanitizeArgs([]any{person, tag, n})...); err != nil {
 				return err
 			}
 		}
@@ -411,13 +429,18 @@ func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) erro
 	for k := range d.days {
 		days = append(days, k)
 	}
-	slices.SortFunc(days, func(a, b dayKey) int { return cmp.Or(cmp.Compare(a.day, b.day), strings.Compare(a.deck, b.deck)) })
+	slices.SortFunc(days, func(a, b dayKey) int {
+		return cmp.Or(cmp.Compare(a.day, b.day),
+			strings.Compare(a.deck, b.deck))
+	})
 	for _, k := range days {
 		w := d.days[k]
-		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_days (person, deck, day, fresh, due, again, hard, good, easy, took_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		if _, err := tx.ExecContext(ctx,
+			`INSERT INTO learn_days (person, deck, day, fresh, due, again, hard, good, easy, took_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 			ON CONFLICT (person, day, deck) DO UPDATE SET fresh = learn_days.fresh + excluded.fresh, due = learn_days.due + excluded.due, again = learn_days.again + excluded.again, hard = learn_days.hard + excluded.hard,
 			good = learn_days.good + excluded.good, easy = learn_days.easy + excluded.easy, took_ms = learn_days.took_ms + excluded.took_ms`,
-			person, k.deck, int64(k.day), w.Fresh, w.Due, w.Again, w.Hard, w.Good, w.Easy, w.Took.Milliseconds()); err != nil {
+			person, k.deck, int64(k.day), w.Fresh, w.Due, w.Again, w.Hard, w.Good, w.Easy,
+			w.Took.Milliseconds()); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Recalls are counted by the day they count for, and what was taken back is not.
+// Recalls are counted by their day, without undone reviews.
 func TestLearnRecalls(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -19,7 +19,8 @@ func TestLearnRecalls(t *testing.T) {
 		n := 0
 		entry := func(d store.Day, kind string, q store.Queue, g store.Grade) store.LogEntry {
 			n++
-			return store.LogEntry{ID: fmt.Sprint("e", n), Kind: kind, At: d.Time().Add(time.Duration(n) * time.Minute), Day: d, Zone: "UTC", Grade: g, Queue: q, Score: -1}
+			return store.LogEntry{ID: fmt.Sprint("e", n), Kind: kind, At: d.Time().Add(time.Duration(n) * time.Minute),
+				Day: d, Zone: "UTC", Grade: g, Queue: q, Score: -1}
 		}
 		p := newPoint("1", "why?", "why")
 		p.Log = []store.LogEntry{
@@ -36,7 +37,8 @@ func TestLearnRecalls(t *testing.T) {
 		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{p}))
 		got, err := db.Learn.Recalls(ctx, "p1", day-5)
 		must(t, err)
-		if want := []store.DayRecalls{{Day: day - 1, Reviews: 1}, {Day: day, Reviews: 2, Again: 1}}; !slices.Equal(got, want) {
+		if want := []store.DayRecalls{{Day: day - 1, Reviews: 1}, {Day: day, Reviews: 2, Again: 1}}; !slices.Equal(got,
+			want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		got, err = db.Learn.Recalls(ctx, "p2", day-5)
@@ -47,7 +49,7 @@ func TestLearnRecalls(t *testing.T) {
 	})
 }
 
-// Points of a rare tag, and drafts, come in the same order and pages as all others.
+// Points of a rare tag, and drafts, have the same order and pages as all others.
 func TestLearnFewPoints(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -86,8 +88,8 @@ func TestLearnFewPoints(t *testing.T) {
 	})
 }
 
-// Points of a tag wait in the order of the whole queue, whether more of them have the tag
-// than wait, or fewer.
+// Points of a tag have the order of the whole queue, whether more or fewer points have the tag than
+// wait.
 func TestLearnQueuedByTag(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -129,7 +131,8 @@ func TestLearnQueuedByTag(t *testing.T) {
 			for _, tag := range []string{"all", "some"} {
 				want := ids(store.QueueFilter{}, tag)
 				for _, deck := range []*string{nil, new(string)} {
-					if got := ids(store.QueueFilter{Tag: tag, Deck: deck}, tag); len(want) == 0 || !slices.Equal(got, want) {
+					if got := ids(store.QueueFilter{Tag: tag, Deck: deck}, tag); len(want) == 0 ||
+						!slices.Equal(got, want) {
 						t.Errorf("in queue %d with tag %s there are %v, want %v", queue, tag, got, want)
 					}
 				}

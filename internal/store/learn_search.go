@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// ownWord makes a word of a person's own, so that a search goes through that
-// person's points only, however many others have the same word. Who happens to
-// share the mark with somebody finds numbers of points that are not theirs, which
-// nobody reads for them.
-func ownWord(person string) string {
+// personPrefix returns a prefix for the search words of a person, so that a search reads only that
+// person's points, however many others have the same word. People whose prefixes collide find
+// numbers of each other's points, but the points themselves are never read for them.
+func personPrefix(person string) string {
 	sum := sha256.Sum256([]byte(person))
 	return hex.EncodeToString(sum[:4])
 }
 
-// writeWords notes what a point is found by. This is the other place where the
-// databases differ: each searches in its own way.
+// writeWords stores the search words of a point. The databases differ here too: each has its own
+// full-text search.
 func (db *DB) writeWords(ctx context.Context, tx *sql.Tx, p *Point, replace bool) error {
-	own := ownWord(p.Person)
+	own := personPrefix(p.Person)
 	var words strings.Builder
 	for _, word := range p.Words {
 		words.WriteString(own + word + " ")
@@ -36,27 +35,29 @@ func (db *DB) writeWords(ctx context.Context, tx *sql.Tx, p *Point, replace bool
 	return err
 }
 
-// dropWords forgets what points were found by. In PostgreSQL it goes with them.
+// dropWords deletes the search words of points. In PostgreSQL they are deleted with the points.
 func (db *DB) dropWords(ctx context.Context, tx *sql.Tx, condition string, args ...any) error {
 	if db.dialect == "postgres" {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM learn_words WHERE rowid IN (SELECT number FROM learn_points WHERE `+condition+`)`, args...)
+	_, err := tx.ExecContext(ctx, `DELETE FROM learn_words WHERE rowid IN (SELECT number FROM learn_points WHERE `+
+		condition+`)`, args...)
 	return err
 }
 
-// Search lists the numbers of the newest points that have all the words, which are
-// ASCII letters and digits; a word that ends in * stands for all that begin like
-// it. Points in the trash are among them.
+// Search returns the numbers of the newest points that have all words, which are ASCII letters and
+// digits; a word that ends in * is a prefix. Points in the trash are included.
 func (t Learn) Search(ctx context.Context, person string, words []string, limit int) ([]int64, error) {
-	query, and, prefix := `SELECT rowid FROM learn_words WHERE learn_words MATCH $1 ORDER BY rowid DESC LIMIT $2`, " AND ", "*"
+	query, and, prefix := `SELECT rowid FROM learn_words WHERE learn_words MATCH $1 ORDER BY rowid DESC LIMIT $2`,
+		" AND ", "*"
 	quote := `"`
 	if t.db.dialect == "postgres" {
-		query, and, prefix = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`, " & ", ":*"
+		query, and, prefix = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`,
+			" & ", ":*"
 		quote = "'"
 	}
 	var terms strings.Builder
-	own := ownWord(person)
+	own := personPrefix(person)
 	for i, word := range words {
 		head, star := strings.CutSuffix(word, "*")
 		if i > 0 {
@@ -73,25 +74,25 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 	return all(ctx, t.db, readNumber, query, terms.String(), limit)
 }
 
-// Vector is where a point lies in the space of an embedding model.
+// Vector is the embedding of a point by a model.
 type Vector struct {
 	Point int64
-	// Data is whatever its writer reads again. Empty: the model takes no such text,
-	// and need not be asked again before it is changed.
+	// Data is opaque to the store. Empty: the model accepts no such text, and need not be called
+	// again until the text changes.
 	Data []byte
-	// Version is that of the point whose text was embedded. It is written with, and
-	// not read again.
+	// Version is the version of the point whose text was embedded. It is only written.
 	Version int64
 }
 
-// Vectors lists a person's vectors by a model, by point, behind one.
+// Vectors lists a person's vectors by a model with point numbers greater than after, by point.
 func (t Learn) Vectors(ctx context.Context, person, model string, after int64, limit int) ([]Vector, error) {
 	return all(ctx, t.db, func(s scanner) (v Vector, err error) { return v, s.Scan(&v.Point, &v.Data) },
-		`SELECT point, data FROM learn_vectors WHERE person = $1 AND model = $2 AND point > $3 ORDER BY point LIMIT $4`, person, model, after, limit)
+		`SELECT point, data FROM learn_vectors WHERE person = $1 AND model = $2 AND point > $3 ORDER BY point LIMIT $4`,
+		person, model, after, limit)
 }
 
-// VectorCount is how many vectors by a model a person has, and the highest number
-// of a point that has one; 0 and 0 if there are none.
+// VectorCount returns the number of a person's vectors by a model, and the highest point number
+// that has one; 0 and 0 if there are none.
 func (t Learn) VectorCount(ctx context.Context, person, model string) (n int, last int64, err error) {
 	type row struct {
 		n    int
@@ -102,11 +103,11 @@ func (t Learn) VectorCount(ctx context.Context, person, model string) (n int, la
 	return r.n, r.last, err
 }
 
-// SaveVectors keeps vectors, but for those whose point has been changed since the
-// version they were made of, or is gone.
+// SaveVectors stores vectors, except those whose point has changed since the embedded version or is
+// gone.
 func (t Learn) SaveVectors(ctx context.Context, person, model string, vectors []Vector) error {
-	// In PostgreSQL somebody may be about to change a point: it is left out then.
-	// Who waits for none of them cannot be part of a deadlock.
+	// In PostgreSQL, points locked by a concurrent change are skipped. A transaction that never
+	// waits for a lock cannot deadlock.
 	query := t.db.locking(`INSERT INTO learn_vectors (point, person, model, data) SELECT number, person, $1, $2 FROM learn_points WHERE number = $3 AND person = $4 AND version = $5`,
 		`FOR SHARE SKIP LOCKED`) + ` ON CONFLICT (point) DO UPDATE SET model = excluded.model, data = excluded.data`
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
@@ -123,28 +124,29 @@ func (t Learn) SaveVectors(ctx context.Context, person, model string, vectors []
 	})
 }
 
-// WithoutVector lists a person's points that have no vector by a model, oldest
-// first, behind a key; the zero key begins.
+// WithoutVector lists a person's points that have no vector by a model, oldest first, after a
+// cursor; the zero cursor starts at the beginning.
 func (t Learn) WithoutVector(ctx context.Context, person, model string, after PointKey, limit int) ([]Point, error) {
-	return all(ctx, t.db, readPoint, `SELECT `+pointColumns+` FROM learn_points p WHERE person = $1 AND (created_at, number) > ($2, $3) AND deleted_at IS NULL AND staged IS NULL
+	return all(ctx, t.db, readPoint, `SELECT `+pointColumns+
+		` FROM learn_points p WHERE person = $1 AND (created_at, number) > ($2, $3) AND deleted_at IS NULL AND staged IS NULL
 		AND NOT EXISTS (SELECT 1 FROM learn_vectors v WHERE v.point = p.number AND v.model = $4) ORDER BY created_at, number LIMIT $5`,
 		person, zeroMillis(after.At), after.Number, model, limit)
 }
 
-// LackVectors lists who has more points than vectors by a model, by id, behind one.
-// Who has only points in the trash without one is among them.
-func (t Learn) LackVectors(ctx context.Context, model, after string, limit int) ([]string, error) {
+// PeopleLackingVectors lists the people, after a given id, who have more points than vectors by a
+// model. People whose only points without a vector are in the trash are among them.
+func (t Learn) PeopleLackingVectors(ctx context.Context, model, after string, limit int) ([]string, error) {
 	return all(ctx, t.db, func(s scanner) (person string, err error) { return person, s.Scan(&person) },
 		`SELECT c.person FROM (SELECT person, SUM(n) AS n FROM learn_counts WHERE person > $1 GROUP BY person) c
 		LEFT JOIN (SELECT person, COUNT(*) AS n FROM learn_vectors WHERE model = $2 AND person > $3 GROUP BY person) v ON v.person = c.person
 		WHERE c.n > COALESCE(v.n, 0) ORDER BY c.person LIMIT $4`, after, model, after, limit)
 }
 
-// dropVector forgets where a point lies whose text has changed.
+// dropVector deletes the vector of a point whose text has changed.
 func (c *PointChange) dropVector(ctx context.Context) error {
-	if c.Point.Question == c.was.Question && c.Point.Answer == c.was.Answer {
+	if c.Point.Question == c.before.Question && c.Point.Answer == c.before.Answer {
 		return nil
 	}
-	_, err := c.tx.ExecContext(ctx, `DELETE FROM learn_vectors WHERE point = $1`, c.was.Number)
+	_, err := c.tx.ExecContext(ctx, `DELETE FROM learn_vectors WHERE point = $1`, c.before.Number)
 	return err
 }

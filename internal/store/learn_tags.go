@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Tagged is how many of a person's points have a tag, those in the trash too.
-func (t Learn) Tagged(ctx context.Context, person, tag string) (int, error) {
-	return t.tagged(ctx, person, tag)
+// CountTagged returns the number of a person's points with a tag, including the trash.
+func (t Learn) CountTagged(ctx context.Context, person, tag string) (int, error) {
+	return t.countTagged(ctx, person, tag)
 }
 
-// RenameTag gives some of the points that have a tag another one in its place, those in
-// the trash too, and says how many: fewer than most if no more are left. words says what
-// a point is found by then.
-func (t Learn) RenameTag(ctx context.Context, person, from, to string, most int, words func(*Point) []string) (n int, err error) {
-	err = unlocked(func() error {
+// RenameTag replaces a tag by another in up to most points, including the trash, and returns how
+// many it changed: fewer than most if none are left. words returns the new search words of a point.
+func (t Learn) RenameTag(ctx context.Context, person, from, to string, most int,
+	words func(*Point) []string) (n int, err error) {
+	err = retryDeadlock(func() error {
 		return t.db.tx(ctx, func(tx *sql.Tx) error {
-			points, err := t.tagsHolders(ctx, tx, person, from, most)
+			points, err := t.lockTagged(ctx, tx, person, from, most)
 			n = len(points)
 			if err != nil || n == 0 {
 				return err
@@ -25,11 +25,12 @@ func (t Learn) RenameTag(ctx context.Context, person, from, to string, most int,
 			var d learnDeltas
 			for i := range points {
 				p := &points[i]
-				d.tag(p.Tags, -1)
-				p.Tags = slices.DeleteFunc(slices.Clone(p.Tags), func(tag string) bool { return tag == from || tag == to })
+				d.countTags(p.Tags, -1)
+				p.Tags = slices.DeleteFunc(slices.Clone(p.Tags),
+					func(tag string) bool { return tag == from || tag == to })
 				p.Tags = append(p.Tags, to)
 				slices.Sort(p.Tags)
-				d.tag(p.Tags, 1)
+				d.countTags(p.Tags, 1)
 				p.Words = words(p)
 				if err := t.db.retag(ctx, tx, p); err != nil {
 					return err
@@ -41,9 +42,9 @@ func (t Learn) RenameTag(ctx context.Context, person, from, to string, most int,
 	return n, err
 }
 
-// tagsHolders reads, and locks, points that have a tag. Those of an import that goes on
-// are left out: nobody sees them yet.
-func (t Learn) tagsHolders(ctx context.Context, tx *sql.Tx, person, tag string, most int) ([]Point, error) {
+// lockTagged reads and locks points that have a tag. Those of an unfinished import are left out:
+// they are still invisible.
+func (t Learn) lockTagged(ctx context.Context, tx *sql.Tx, person, tag string, most int) ([]Point, error) {
 	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT `+pointColumns+` FROM learn_points WHERE number IN
 		(SELECT t.point FROM learn_tags t JOIN learn_points p ON p.number = t.point WHERE t.person = $1 AND t.tag = $2 AND p.staged IS NULL ORDER BY t.point LIMIT $3) ORDER BY number`, `FOR UPDATE`),
 		person, tag, most)
@@ -62,9 +63,10 @@ func (t Learn) tagsHolders(ctx context.Context, tx *sql.Tx, person, tag string, 
 	return out, rows.Err()
 }
 
-// retag writes the tags of a point, and what it is found by.
+// retag writes the tags and search words of a point.
 func (db *DB) retag(ctx context.Context, tx *sql.Tx, p *Point) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE learn_points SET tags = $1, version = version + 1 WHERE number = $2`, texts([]any{joinTags(p.Tags), p.Number})...); err != nil {
+	if _, err := tx.ExecContext(ctx, `UPDATE learn_points SET tags = $1, version = version + 1 WHERE number = $2`,
+		sanitizeArgs([]any{joinTags(p.Tags), p.Number})...); err != nil {
 		return err
 	}
 	if err := writeTags(ctx, tx, p, true); err != nil {

@@ -26,13 +26,14 @@ func wordsOf(p *store.Point) []string {
 	return append([]string{"w" + p.ID}, p.Tags...)
 }
 
-// A tag is renamed a batch at a time, also of what is in the trash, and may become one
-// with another that some of its points have already.
+// Tags are renamed in batches, including the trash, and may be merged with a tag that some of the
+// points already have.
 func TestRenameTag(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
 		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "admin", Lang: "en", Created: now}))
-		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "1"), newPoint("2", "2"), newPoint("3", "3"), newPoint("4", "4")}))
+		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "1"), newPoint("2", "2"), newPoint("3", "3"),
+			newPoint("4", "4")}))
 		must(t, db.Learn.Add(ctx, "p2", []store.NewPoint{newPoint("1", "somebody else's")}))
 		edit(t, db, "4", func(p *store.Point) { p.Tags = []string{"z"} })
 		edit(t, db, "3", func(p *store.Point) { p.Deleted = now })
@@ -47,7 +48,7 @@ func TestRenameTag(t *testing.T) {
 		if got := tagsOf(t, db, "p1"); got != "b:3 z:4 " {
 			t.Errorf("tags %s", got)
 		}
-		if n, err := db.Learn.Tagged(ctx, "p1", "z"); err != nil || n != 4 {
+		if n, err := db.Learn.CountTagged(ctx, "p1", "z"); err != nil || n != 4 {
 			t.Errorf("%d, %v", n, err)
 		}
 		if p := mustPoint(t, db, "1"); !slices.Equal(p.Tags, []string{"b", "z"}) || p.Question != "1" {
@@ -56,17 +57,18 @@ func TestRenameTag(t *testing.T) {
 		if got, err := db.Learn.Search(ctx, "p1", []string{"w2", "z"}, 10); err != nil || len(got) != 1 {
 			t.Errorf("found %v, %v", got, err)
 		}
-		// Two become one: who has both has it once.
+		// Two tags are merged: a point with both has the result once.
 		if n, err := db.Learn.RenameTag(ctx, "p1", "b", "z", 10, wordsOf); err != nil || n != 3 {
 			t.Fatalf("%d, %v", n, err)
 		}
 		if got := tagsOf(t, db, "p1"); got != "z:4 " {
 			t.Errorf("tags %s", got)
 		}
-		if list, err := db.Learn.Points(ctx, "p1", store.PointFilter{Tag: "z"}, begin, 10); err != nil || len(list) != 3 || !slices.Equal(list[1].Tags, []string{"z"}) {
+		if list, err := db.Learn.Points(ctx, "p1", store.PointFilter{Tag: "z"}, begin, 10); err != nil ||
+			len(list) != 3 || !slices.Equal(list[1].Tags, []string{"z"}) {
 			t.Errorf("%+v, %v", list, err)
 		}
-		must(t, under.Finish(ctx, nil)) // what came meanwhile has what it came with
+		must(t, under.Finish(ctx, nil)) // points imported meanwhile keep their tags
 		if got := tagsOf(t, db, "p1"); got != "a:1 b:1 z:4 " {
 			t.Errorf("tags %s", got)
 		}
@@ -76,8 +78,8 @@ func TestRenameTag(t *testing.T) {
 	})
 }
 
-// Whoever changes points while their tag is renamed loses nothing, and the counts are
-// right in the end.
+// Concurrent changes of points whose tag is renamed are not lost, and the counts are right in the
+// end.
 func TestRenameTagWhileOthersWrite(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -89,11 +91,12 @@ func TestRenameTagWhileOthersWrite(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
-				_, err := db.Learn.Change(ctx, "p1", fmt.Sprint(i), func(_ context.Context, c *store.PointChange) error {
-					c.Point.Tags = append(slices.Clone(c.Point.Tags), "zz")
-					c.Point.Card.Reps++
-					return nil
-				})
+				_, err := db.Learn.Change(ctx, "p1", fmt.Sprint(i),
+					func(_ context.Context, c *store.PointChange) error {
+						c.Point.Tags = append(slices.Clone(c.Point.Tags), "zz")
+						c.Point.Card.Reps++
+						return nil
+					})
 				if err != nil {
 					t.Error(err)
 				}
@@ -109,7 +112,8 @@ func TestRenameTagWhileOthersWrite(t *testing.T) {
 			t.Errorf("tags %s", got)
 		}
 		for i := range 20 {
-			if p := mustPoint(t, db, fmt.Sprint(i)); !slices.Equal(p.Tags, []string{"b", "k", "zz"}) || p.Card.Reps != 1 {
+			if p := mustPoint(t, db, fmt.Sprint(i)); !slices.Equal(p.Tags, []string{"b", "k", "zz"}) ||
+				p.Card.Reps != 1 {
 				t.Errorf("%v, %d", p.Tags, p.Card.Reps)
 			}
 		}

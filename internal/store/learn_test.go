@@ -15,7 +15,8 @@ import (
 
 func newPoint(id, question string, words ...string) store.NewPoint {
 	return store.NewPoint{
-		Point:    store.Point{ID: id, Question: question, Answer: "because", Tags: []string{"a", "b"}, InPlan: true, Created: now, Updated: now, Words: words},
+		Point: store.Point{ID: id, Question: question, Answer: "because", Tags: []string{"a", "b"}, InPlan: true,
+			Created: now, Updated: now, Words: words},
 		Sittings: []store.Sitting{{ID: "s-" + id, Day: 100, Number: 1, Created: now}},
 	}
 }
@@ -37,8 +38,10 @@ func TestLearnPoints(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
 		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "admin", Lang: "en", Created: now}))
-		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "why?", "why", "x4e3b"), newPoint("2", "who?", "who", "x4e3b")}))
-		wantErr(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("3", "new"), newPoint("1", "again")}), store.ErrExists)
+		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "why?", "why", "x4e3b"),
+			newPoint("2", "who?", "who", "x4e3b")}))
+		wantErr(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("3", "new"), newPoint("1", "again")}),
+			store.ErrExists)
 		must(t, db.Learn.Add(ctx, "p2", []store.NewPoint{newPoint("1", "somebody else's", "why")}))
 		p, err := db.Learn.Point(ctx, "p1", "1")
 		must(t, err)
@@ -53,7 +56,7 @@ func TestLearnPoints(t *testing.T) {
 		_, err = db.Learn.Change(ctx, "p2", "2", func(context.Context, *store.PointChange) error { return nil })
 		wantErr(t, err, store.ErrNotFound)
 
-		// A review: the card moves, the plan goes on, the log grows.
+		// A review changes the card and the plan, and appends to the log.
 		review := func(entry string, day store.Day) func(context.Context, *store.PointChange) error {
 			return func(ctx context.Context, c *store.PointChange) error {
 				if _, err := c.Entry(ctx, entry); !errors.Is(err, store.ErrNotFound) {
@@ -61,8 +64,10 @@ func TestLearnPoints(t *testing.T) {
 				}
 				c.Point.Card.Phase, c.Point.Card.Due, c.Point.Card.Reps = store.Review, day, c.Point.Card.Reps+1
 				c.Sittings[len(c.Sittings)-1].Completed = now
-				c.Sittings = append(c.Sittings, store.Sitting{ID: "next-" + entry, Day: day, Number: len(c.Sittings) + 1, Created: now})
-				c.Log = []store.LogEntry{{ID: entry, Person: "p1", Point: c.Point.Number, Kind: store.LogReview, At: now, Day: 100, Grade: store.Good, Elapsed: -1, Score: -1}}
+				c.Sittings = append(c.Sittings, store.Sitting{ID: "next-" + entry, Day: day,
+					Number: len(c.Sittings) + 1, Created: now})
+				c.Log = []store.LogEntry{{ID: entry, Person: "p1", Point: c.Point.Number, Kind: store.LogReview,
+					At: now, Day: 100, Grade: store.Good, Elapsed: -1, Score: -1}}
 				return nil
 			}
 		}
@@ -84,12 +89,14 @@ func TestLearnPoints(t *testing.T) {
 		if last.ID != "r1" {
 			t.Fatalf("last review %+v", last)
 		}
-		due, err := db.Learn.Queued(ctx, "p1", store.QueueFilter{Queue: store.QueueDay, Today: 103, Now: now}, store.QueueKey{}, 10)
+		due, err := db.Learn.Queued(ctx, "p1", store.QueueFilter{Queue: store.QueueDay, Today: 103, Now: now},
+			store.QueueKey{}, 10)
 		must(t, err)
 		if len(due) != 1 || due[0].ID != "1" {
 			t.Fatalf("due %v", due)
 		}
-		due, err = db.Learn.Queued(ctx, "p1", store.QueueFilter{Queue: store.QueueDay, Today: 103, Now: now, Tag: "a", Deck: new(string)}, store.KeyOf(&due[0]), 10)
+		due, err = db.Learn.Queued(ctx, "p1", store.QueueFilter{Queue: store.QueueDay, Today: 103, Now: now,
+			Tag: "a", Deck: new(string)}, store.KeyOf(&due[0]), 10)
 		must(t, err)
 		if len(due) != 0 {
 			t.Fatalf("behind the last: %v", due)
@@ -100,10 +107,11 @@ func TestLearnPoints(t *testing.T) {
 			t.Fatalf("plan %+v", plans)
 		}
 
-		// An undo counts the other way, and the review is not the last one any more.
+		// An undo subtracts the review, which is no longer the last one.
 		_, err = db.Learn.Change(ctx, "p1", "1", func(ctx context.Context, c *store.PointChange) error {
 			c.Point.Card, c.Sittings = store.Card{}, c.Sittings[:1]
-			c.Log = []store.LogEntry{{ID: "u1", Person: "p1", Point: c.Point.Number, Kind: store.LogUndo, At: now, Day: 100, Grade: store.Good, Elapsed: -1, Undoes: "r1"}}
+			c.Log = []store.LogEntry{{ID: "u1", Person: "p1", Point: c.Point.Number, Kind: store.LogUndo, At: now,
+				Day: 100, Grade: store.Good, Elapsed: -1, Undoes: "r1"}}
 			return nil
 		})
 		must(t, err)
@@ -115,11 +123,12 @@ func TestLearnPoints(t *testing.T) {
 			t.Fatalf("work %+v", work)
 		}
 
-		// Search, in one's own points only.
+		// Search finds only the person's own points.
 		for _, c := range []struct {
 			words []string
 			want  int
-		}{{[]string{"why"}, 1}, {[]string{"x4e3b"}, 2}, {[]string{"x4e3b", "who"}, 1}, {[]string{"wh*"}, 2}, {[]string{"none"}, 0}} {
+		}{{[]string{"why"}, 1}, {[]string{"x4e3b"}, 2}, {[]string{"x4e3b", "who"}, 1}, {[]string{"wh*"},
+			2}, {[]string{"none"}, 0}} {
 			got, err := db.Learn.Search(ctx, "p1", c.words, 10)
 			must(t, err)
 			if len(got) != c.want {
@@ -132,8 +141,12 @@ func TestLearnPoints(t *testing.T) {
 			t.Fatalf("tags %v", tags)
 		}
 
-		// The trash, and its end.
-		_, err = db.Learn.Change(ctx, "p1", "1", func(_ context.Context, c *store.PointChange) error { c.Point.Deleted = now; return nil })
+		// Moving a point to the trash, and emptying it.
+		_, err = db.Learn.Change(ctx, "p1", "1", func(_ context.Context,
+			c *store.PointChange) error {
+			c.Point.Deleted = now
+			return nil
+		})
 		must(t, err)
 		_, err = db.Learn.Point(ctx, "p1", "1")
 		wantErr(t, err, store.ErrNotFound)
@@ -151,7 +164,7 @@ func TestLearnPoints(t *testing.T) {
 	})
 }
 
-// Many reviews of one point at the same time all count, none is lost.
+// Concurrent reviews of one point all count.
 func TestLearnChangesAtOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -166,7 +179,11 @@ func TestLearnChangesAtOnce(t *testing.T) {
 				if i%2 == 0 {
 					on = second
 				}
-				_, err := on.Learn.Change(ctx, "p1", "1", func(_ context.Context, c *store.PointChange) error { c.Point.Card.Reps++; return nil })
+				_, err := on.Learn.Change(ctx, "p1", "1", func(_ context.Context,
+					c *store.PointChange) error {
+					c.Point.Card.Reps++
+					return nil
+				})
 				if err != nil {
 					t.Error(err)
 				}
@@ -193,11 +210,12 @@ func TestLearnImport(t *testing.T) {
 		}
 		must(t, m.Finish(ctx, nil))
 		m = db.Learn.NewImport("p1", "import-0")
-		must(t, m.Finish(ctx, []store.PointEdit{{ID: "2", Question: "whom?", Answer: "him", Tags: []string{"c"}, Words: []string{"whom"}, Updated: now}}))
+		must(t, m.Finish(ctx, []store.PointEdit{{ID: "2", Question: "whom?", Answer: "him", Tags: []string{"c"},
+			Words: []string{"whom"}, Updated: now}}))
 		if got, err := db.Learn.Search(ctx, "p1", []string{"whom"}, 10); err != nil || len(got) != 1 {
 			t.Fatalf("%v, %v", got, err)
 		}
-		ids, byOrigin, err := db.Learn.Known(ctx, "p1")
+		ids, byOrigin, err := db.Learn.PointIDs(ctx, "p1")
 		must(t, err)
 		if len(ids) != 2 || len(byOrigin) != 0 {
 			t.Fatalf("%v %v", ids, byOrigin)

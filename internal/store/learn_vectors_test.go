@@ -13,7 +13,7 @@ import (
 
 var begin store.PointKey
 
-// vectorOf is a vector that was made of a point as it is now.
+// vectorOf returns a vector of the current version of a point.
 func vectorOf(p store.Point, data ...byte) store.Vector {
 	return store.Vector{Point: p.Number, Version: p.Version, Data: data}
 }
@@ -31,7 +31,7 @@ func without(t *testing.T, db *store.DB, model string, after store.PointKey) []s
 
 func lacking(t *testing.T, db *store.DB, model, after string) []string {
 	t.Helper()
-	list, err := db.Learn.LackVectors(ctx, model, after, 10)
+	list, err := db.Learn.PeopleLackingVectors(ctx, model, after, 10)
 	must(t, err)
 	return list
 }
@@ -49,7 +49,8 @@ func TestVectors(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
 		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "admin", Lang: "en", Created: now}))
-		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "why?"), newPoint("2", "who?"), newPoint("3", "when?")}))
+		must(t, db.Learn.Add(ctx, "p1", []store.NewPoint{newPoint("1", "why?"), newPoint("2", "who?"),
+			newPoint("3", "when?")}))
 		must(t, db.Learn.Add(ctx, "p2", []store.NewPoint{newPoint("1", "somebody else's")}))
 		one, two, three := mustPoint(t, db, "1"), mustPoint(t, db, "2"), mustPoint(t, db, "3")
 		check := func(what string, got, want any) {
@@ -61,16 +62,19 @@ func TestVectors(t *testing.T) {
 		check("nobody has any", lacking(t, db, "m", ""), []string{"p1", "p2"})
 		check("behind the first", lacking(t, db, "m", "p1"), []string{"p2"})
 		check("points", without(t, db, "m", begin), []string{"1", "2", "3"})
-		check("points behind", without(t, db, "m", store.PointKey{At: one.Created, Number: one.Number}), []string{"2", "3"})
+		check("points behind", without(t, db, "m", store.PointKey{At: one.Created, Number: one.Number}),
+			[]string{"2", "3"})
 
-		// A vector of somebody else's point, of an earlier text, or of a point that is
-		// gone is not kept; the others of the batch are.
+		// Vectors of others' points, of earlier texts and of deleted points are skipped; the rest
+		// of the batch is stored.
 		edit(t, db, "2", func(p *store.Point) { p.Answer = "she" })
 		must(t, db.Learn.SaveVectors(ctx, "p2", "m", []store.Vector{vectorOf(one, 9)}))
-		must(t, db.Learn.SaveVectors(ctx, "p1", "m", []store.Vector{vectorOf(one, 1, 2), vectorOf(two, 3, 4), {Point: 77, Version: 1, Data: []byte{1}}, vectorOf(three)}))
+		must(t, db.Learn.SaveVectors(ctx, "p1", "m", []store.Vector{vectorOf(one, 1, 2), vectorOf(two, 3, 4),
+			{Point: 77, Version: 1, Data: []byte{1}}, vectorOf(three)}))
 		list, err := db.Learn.Vectors(ctx, "p1", "m", 0, 10)
 		must(t, err)
-		if len(list) != 2 || list[0].Point != one.Number || !slices.Equal(list[0].Data, []byte{1, 2}) || list[1].Point != three.Number || len(list[1].Data) != 0 {
+		if len(list) != 2 || list[0].Point != one.Number || !slices.Equal(list[0].Data, []byte{1, 2}) ||
+			list[1].Point != three.Number || len(list[1].Data) != 0 {
 			t.Fatalf("vectors %+v", list)
 		}
 		check("points", without(t, db, "m", begin), []string{"2"})
@@ -84,7 +88,7 @@ func TestVectors(t *testing.T) {
 			t.Fatalf("%d vectors until %d, %v", n, last, err)
 		}
 
-		// Changes but those of the text leave a vector where it is.
+		// Changes of other fields than the text keep the vector.
 		edit(t, db, "1", func(p *store.Point) { p.Tags = []string{"c"}; p.Words = []string{"why"} })
 		check("points", without(t, db, "m", begin), []string{"2"})
 		edit(t, db, "1", func(p *store.Point) { p.Question = "why not?" })
@@ -94,22 +98,21 @@ func TestVectors(t *testing.T) {
 			must(t, db.Learn.SaveVectors(ctx, "p1", "m", []store.Vector{vectorOf(mustPoint(t, db, id), 5, 6)}))
 		}
 		check("all have one", lacking(t, db, "m", ""), []string{"p2"})
-		// Who has a point in the trash without one may be asked in vain, but who lacks
-		// one is always asked.
+		// A person whose only point without a vector is in the trash may be listed; a person who
+		// lacks one always is.
 		edit(t, db, "3", func(p *store.Point) { p.Question = "when, then?"; p.Deleted = now })
 		check("points", without(t, db, "m", begin), []string{})
 		check("in the trash", lacking(t, db, "m", ""), []string{"p1", "p2"})
 		_, err = db.Learn.EmptyTrash(ctx, "p1", now.Add(time.Hour))
 		must(t, err)
 		check("for good", lacking(t, db, "m", ""), []string{"p2"})
-		// Another model's takes the place.
+		// The vector of another model replaces it.
 		must(t, db.Learn.SaveVectors(ctx, "p1", "m2", []store.Vector{vectorOf(mustPoint(t, db, "1"), 7)}))
 		check("points", without(t, db, "m", begin), []string{"1"})
 	})
 }
 
-// A text that is changed while its vector is being kept never has the vector of
-// the text before.
+// A text that changes while its vector is stored never gets the vector of the previous text.
 func TestVectorsOfTextsThatChange(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -150,7 +153,7 @@ func TestVectorsOfTextsThatChange(t *testing.T) {
 			t.Fatalf("vectors %+v", list)
 		}
 		for _, v := range list {
-			points, err := db.Learn.Numbered(ctx, "p1", []int64{v.Point})
+			points, err := db.Learn.PointsByNumber(ctx, "p1", []int64{v.Point})
 			must(t, err)
 			if string(v.Data) != points[0].Question {
 				t.Errorf("the text is %q, and its vector is of %q", points[0].Question, v.Data)

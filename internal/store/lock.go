@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// LockName is the file in the data folder that a running server holds locked. Its
-// content names the server.
+// LockName is the file in the data folder that a running server keeps locked. Its content
+// identifies the server.
 const LockName = "server.lock"
 
-// Holder is the server that holds a data folder.
+// Holder identifies the server that uses a data folder.
 type Holder struct {
 	PID int    `json:"pid"`
-	URL string `json:"url,omitempty"` // empty: it is still starting
+	URL string `json:"url,omitempty"` // empty: still starting
 }
 
-// HeldError is returned for a data folder that another server holds.
+// HeldError reports that another server uses a data folder.
 type HeldError struct {
 	Folder string
 	Holder Holder
@@ -30,16 +30,15 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is in use by process %d", e.Folder, e.Holder.PID)
 }
 
-// ErrCannotLock is returned where the system or the file system has no locks.
+// ErrCannotLock reports that the system or the file system does not support locks.
 var ErrCannotLock = errors.New("files cannot be locked here")
 
-// FolderLock keeps other servers away from a data folder with a SQLite database. Other
-// programs may open the database beside it. The lock ends with the process, however that
-// ends; the file stays.
+// FolderLock prevents other servers from using a data folder with a SQLite database. Other programs
+// may open the database. The lock ends with the process, even if it is killed; the file remains.
 type FolderLock struct{ f *os.File }
 
-// LockFolder takes the lock of a data folder, and makes the folder if it is missing. The
-// error is a [*HeldError] if another server has the lock.
+// LockFolder locks a data folder, creating the folder if missing. It returns a [*HeldError] if
+// another server has the lock.
 func LockFolder(folder string) (*FolderLock, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
@@ -58,7 +57,7 @@ func LockFolder(folder string) (*FolderLock, error) {
 		held := &HeldError{Folder: folder}
 		const maxHolder = 4 << 10
 		if text, err := io.ReadAll(io.LimitReader(f, maxHolder)); err == nil {
-			json.Unmarshal(text, &held.Holder) //nolint:errcheck // a name that is only half written is left out
+			json.Unmarshal(text, &held.Holder) //nolint:errcheck // a partly written holder is left out
 		}
 		return nil, held
 	}
@@ -70,7 +69,7 @@ func LockFolder(folder string) (*FolderLock, error) {
 	return l, nil
 }
 
-// Announce writes who holds the lock, and where it serves.
+// Announce writes the holder's process id and URL into the lock file.
 func (l *FolderLock) Announce(url string) error {
 	if l == nil {
 		return nil
@@ -88,7 +87,7 @@ func (l *FolderLock) Announce(url string) error {
 	return nil
 }
 
-// Close gives the lock back.
+// Close releases the lock.
 func (l *FolderLock) Close() error {
 	if l == nil {
 		return nil

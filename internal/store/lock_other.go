@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// LockFile fails here: files cannot be locked on this system. Calls are then committed
-// without a journal, and a second server on a data folder is not noticed.
+// LockFile always fails: this system has no file locks. Calls are then committed without a journal,
+// and a second server on a data folder is not detected.
 func LockFile(*os.File) (bool, error) {
 	return false, errors.New("files cannot be locked on this system")
 }

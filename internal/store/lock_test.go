@@ -29,7 +29,7 @@ func TestFolderHasOneServer(t *testing.T) {
 	}
 	refused(store.Holder{PID: os.Getpid(), URL: "http://127.0.0.1:3000"})
 
-	// Commands work on the database meanwhile.
+	// Commands can use the database while it is locked.
 	db, err := store.Open(t.Context(), store.Options{Folder: folder})
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// LockFile locks an open file until it is closed, and reports whether it could: another
-// process, or another part of this one, may have locked it. The lock of a process
-// ends with it, however it ends.
+// LockFile locks an open file until it is closed, and reports whether it could: another process, or
+// another part of this one, may hold the lock. The system releases the locks of a process that
+// ends.
 func LockFile(f *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -8,15 +8,17 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// How a model is, is kept with its bot, for who has read the bot as it is.
+// The state of a model is stored only if the bot is unchanged since it was read.
 func TestModelStates(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := storetest.Open(t, o)
 		ctx, now := t.Context(), time.Now().Truncate(time.Millisecond)
-		if err := db.People.Add(ctx, store.Person{ID: "p", Name: "p", Role: "admin", Lang: "en", Created: now}); err != nil {
+		if err := db.People.Add(ctx, store.Person{ID: "p", Name: "p", Role: "admin", Lang: "en",
+			Created: now}); err != nil {
 			t.Fatal(err)
 		}
-		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p", Name: "b", Kind: "openai", Settings: []byte(`{}`), Created: now})
+		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p", Name: "b", Kind: "openai", Settings: []byte(`{}`),
+			Created: now})
 		if err != nil || b.Model != (store.ModelState{}) {
 			t.Fatalf("%+v, %v", b, err)
 		}
@@ -28,7 +30,8 @@ func TestModelStates(t *testing.T) {
 			t.Errorf("who had not read it was let write: %v, %v", done, err)
 		}
 		got, err := db.Bots.ByNumber(ctx, b.Number)
-		if err != nil || got.Model.State != "key" || !got.Model.Asked || !got.Model.Since.Equal(now) || got.Model.Version != 1 {
+		if err != nil || got.Model.State != "key" || !got.Model.Asked || !got.Model.Since.Equal(now) ||
+			got.Model.Version != 1 {
 			t.Errorf("kept %+v, %v", got.Model, err)
 		}
 		got.Name = "c"

@@ -9,23 +9,27 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// What a server has called dangerous is kept with its upstream, once, up to a number; and
-// a key ends with the one that made it.
+// Tools once declared destructive are remembered per upstream, once each, up to a limit; and a key
+// is revoked with its parent.
 func TestWhatKeysAndServersLeave(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := storetest.Open(t, o)
 		ctx, now := t.Context(), time.Now()
-		if err := db.People.Add(ctx, store.Person{ID: "p", Name: "p", Role: "admin", Lang: "en", Created: now}); err != nil {
+		if err := db.People.Add(ctx, store.Person{ID: "p", Name: "p", Role: "admin", Lang: "en",
+			Created: now}); err != nil {
 			t.Fatal(err)
 		}
-		u, err := db.Upstreams.Add(ctx, store.Upstream{Owner: "p", Slug: "u", Kind: "mcp", Settings: []byte(`{}`), Created: now})
+		u, err := db.Upstreams.Add(ctx, store.Upstream{Owner: "p", Slug: "u", Kind: "mcp", Settings: []byte(`{}`),
+			Created: now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, step := range []struct{ now, want []string }{
-			{nil, nil}, {[]string{"b", "a"}, []string{"a", "b"}}, {[]string{"a"}, []string{"a", "b"}}, {[]string{"c", "d"}, []string{"a", "b", "c"}}, {nil, []string{"a", "b", "c"}},
+			{nil, nil}, {[]string{"b", "a"}, []string{"a", "b"}}, {[]string{"a"}, []string{"a", "b"}},
+			{[]string{"c", "d"}, []string{"a", "b", "c"}}, {nil, []string{"a", "b", "c"}},
 		} {
-			if got, err := db.Upstreams.Dangerous(ctx, u.Number, step.now, 3); err != nil || !slices.Equal(got, step.want) {
+			if got, err := db.Upstreams.RememberDangerous(ctx, u.Number, step.now, 3); err != nil ||
+				!slices.Equal(got, step.want) {
 				t.Errorf("with %q there are %q, %v; want %q", step.now, got, err, step.want)
 			}
 		}
@@ -33,7 +37,8 @@ func TestWhatKeysAndServersLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, k := range []struct{ id, parent string }{{"a", ""}, {"b", "a"}, {"c", "b"}, {"d", ""}} {
-			if err := db.Keys.Add(ctx, store.Key{ID: k.id, Person: "p", Name: k.id, Hash: k.id, Parent: k.parent, Created: now}); err != nil {
+			if err := db.Keys.Add(ctx, store.Key{ID: k.id, Person: "p", Name: k.id, Hash: k.id, Parent: k.parent,
+				Created: now}); err != nil {
 				t.Fatal(err)
 			}
 		}

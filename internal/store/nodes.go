@@ -11,55 +11,54 @@ import (
 )
 
 const (
-	// MaxPeers is how many peers one person may have. Programs on the same machine may
-	// be let in without asking anybody: at some 2 KB each, whoever has a key can make
-	// them take 20 MB.
+	// MaxPeers is the maximum number of peers of a person. Programs on the same machine may be
+	// paired without confirmation, so anybody with a key can create them: at about 2 KB each they
+	// take 20 MB.
 	MaxPeers = 10_000
-	// markedAtOnce is how many peers one statement marks, so that others can write
-	// between two of them.
-	markedAtOnce = 100
+	// idsPerStatement is the number of ids in one statement, so that others can write between two
+	// of them.
+	idsPerStatement = 100
 )
 
-// Who approved a peer.
+// Ways in which a peer was approved.
 const (
 	ViaOwner     = "owner"
-	ViaSilent    = "silent"    // nobody: it is on the same machine and showed a key
-	ViaBootstrap = "bootstrap" // whoever gave it a code to set up with
+	ViaSilent    = "silent"    // without confirmation: on the same machine, with a key
+	ViaBootstrap = "bootstrap" // by the person who issued its setup code
 )
 
-// How far the surface of a peer is approved. Empty: nothing was ever declared.
+// Approval states of a peer's surface. Empty: nothing was ever declared.
 const (
 	SurfaceApproved   = "approved"
 	SurfacePending    = "pending"
-	SurfaceRepending  = "repending"  // a smaller one is approved, and in force
-	SurfaceUnapproved = "unapproved" // rejected, and none was ever approved
+	SurfaceRepending  = "repending"  // pending, while a smaller one is approved and in force
+	SurfaceUnapproved = "unapproved" // rejected, and none was ever approved before
 )
 
-// Peer is a program with a key of its own that was paired with a person: a node, an
-// operator, or both.
+// Peer is a program with its own key pair that is paired with a person: a node, an operator, or
+// both.
 //
-// It is known by its key for ever, and belongs to one person until that one removes
-// it. What a node may do is its surface, which is approved separately: the commands
-// and caps that it declared and somebody agreed to. Both lists are sorted, as are the
-// roles and scopes.
+// It is identified by its key, and belongs to one person until that person removes it. What a node
+// may do is its surface, which is approved separately: the declared commands and caps that somebody
+// accepted. All lists are sorted.
 type Peer struct {
 	ID         string `json:"id"` // hex SHA-256 of the raw public key
 	Owner      string `json:"owner"`
 	PublicKey  string `json:"public_key"` // base64url of 32 bytes
 	Name       string `json:"name,omitempty"`
 	Platform   string `json:"platform,omitempty"`
-	Family     string `json:"family,omitempty"` // of devices
+	Family     string `json:"family,omitempty"` // device family
 	ClientID   string `json:"client_id,omitempty"`
 	ClientMode string `json:"client_mode,omitempty"`
 	Version    string `json:"version,omitempty"`
-	Address    string `json:"address,omitempty"` // IP address it was last connected from
+	Address    string `json:"address,omitempty"` // IP address of its last connection
 	// Roles and Scopes are all that were ever approved.
 	Roles    []string  `json:"roles"`
 	Scopes   []string  `json:"scopes"`
 	Approved time.Time `json:"approved_at"`
 	Via      string    `json:"approved_via"`
-	// SecretVersion is part of every token of the peer. It is a number that no peer
-	// ever had, so that a token ends when it changes, and with the peer.
+	// SecretVersion is part of every token of the peer. It is unique over all peers and never
+	// reused, so that tokens become invalid when it changes or the peer is removed.
 	SecretVersion int64     `json:"-"`
 	Created       time.Time `json:"created_at"`
 	Connected     time.Time `json:"connected_at,omitzero"`
@@ -68,18 +67,18 @@ type Peer struct {
 	SeenReason    string    `json:"last_seen_reason,omitempty"`
 
 	Surface          string    `json:"surface,omitempty"`
-	SurfaceAt        time.Time `json:"surface_approved_at,omitzero"` // zero: never
+	SurfaceAt        time.Time `json:"surface_approved_at,omitzero"` // approval time of the surface; zero: never
 	Caps             []string  `json:"caps"`
 	Commands         []string  `json:"commands"`
 	DeclaredCaps     []string  `json:"declared_caps"`
 	DeclaredCommands []string  `json:"declared_commands"`
 
-	Permissions json.RawMessage `json:"permissions,omitempty"` // a JSON object: what its system lets it do
+	Permissions json.RawMessage `json:"permissions,omitempty"` // a JSON object: permissions granted by its system
 	PathEnv     string          `json:"path_env,omitempty"`
-	Settings    json.RawMessage `json:"-"` // a JSON object: what its owner set
+	Settings    json.RawMessage `json:"-"` // a JSON object, as its owner set it
 }
 
-// Peers is the table of peers, of their tokens, and of requests to become one.
+// Peers accesses the tables of peers, their tokens, and pairing requests.
 type Peers struct{ db *DB }
 
 const peerColumns = `id, owner, public_key, name, platform, family, client_id, client_mode, version, address, roles, scopes,
@@ -92,20 +91,23 @@ func readPeer(s scanner) (p Peer, err error) {
 		connected, disconnected, seen, agreed sql.NullInt64
 		permissions, settings                 string
 	)
-	err = s.Scan(&p.ID, &p.Owner, &p.PublicKey, &p.Name, &p.Platform, &p.Family, &p.ClientID, &p.ClientMode, &p.Version, &p.Address, listed{&p.Roles}, listed{&p.Scopes},
+	err = s.Scan(&p.ID, &p.Owner, &p.PublicKey, &p.Name, &p.Platform, &p.Family, &p.ClientID, &p.ClientMode, &p.Version,
+		&p.Address, jsonList{&p.Roles}, jsonList{&p.Scopes},
 		&approved, &p.Via, &p.SecretVersion, &created, &connected, &disconnected, &seen, &p.SeenReason,
-		&p.Surface, &agreed, listed{&p.Caps}, listed{&p.Commands}, listed{&p.DeclaredCaps}, listed{&p.DeclaredCommands}, &permissions, &p.PathEnv, &settings)
+		&p.Surface, &agreed, jsonList{&p.Caps}, jsonList{&p.Commands}, jsonList{&p.DeclaredCaps},
+		jsonList{&p.DeclaredCommands}, &permissions, &p.PathEnv, &settings)
 	p.Approved, p.Created = fromMillis(approved), fromMillis(created)
-	p.Connected, p.Disconnected, p.Seen, p.SurfaceAt = fromMaybe(connected), fromMaybe(disconnected), fromMaybe(seen), fromMaybe(agreed)
+	p.Connected, p.Disconnected, p.Seen, p.SurfaceAt = fromNullMillis(connected), fromNullMillis(disconnected),
+		fromNullMillis(seen), fromNullMillis(agreed)
 	p.Permissions, p.Settings = json.RawMessage(permissions), json.RawMessage(settings)
 	return p, err
 }
 
-// listed reads a list that is kept as JSON.
-type listed struct{ to *[]string }
+// jsonList scans a list stored as JSON.
+type jsonList struct{ to *[]string }
 
 // Scan implements [sql.Scanner].
-func (l listed) Scan(v any) error {
+func (l jsonList) Scan(v any) error {
 	var text sql.NullString
 	if err := text.Scan(v); err != nil {
 		return err
@@ -113,99 +115,101 @@ func (l listed) Scan(v any) error {
 	return json.Unmarshal([]byte(text.String), l.to)
 }
 
-// asList is how a list is kept.
-func asList(words []string) string {
+// encodeList returns a list as JSON.
+func encodeList(words []string) string {
 	if len(words) == 0 {
 		return "[]"
 	}
 	text, err := json.Marshal(words)
 	if err != nil {
-		panic(err) // texts
+		panic(err) // a list of strings always encodes
 	}
 	return string(text)
 }
 
-// sorted is a list in order that is fit to be kept, without those that are there
-// twice.
-func sorted(words ...[]string) []string {
+// sortedUnique joins lists into one sorted list of storable texts without duplicates.
+func sortedUnique(words ...[]string) []string {
 	all := slices.Concat(words...)
 	for i := range all {
-		all[i] = fit(all[i])
+		all[i] = sanitizeText(all[i])
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// within says whether all words of a list are in another one, which is sorted.
-func within(words, list []string) bool {
+// containsAll reports whether all words are in a sorted list.
+func containsAll(words, list []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool {
 		_, found := slices.BinarySearch(list, w)
 		return !found
 	})
 }
 
-// ByID finds a peer.
+// ByID returns a peer, or [ErrNotFound].
 func (t Peers) ByID(ctx context.Context, id string) (Peer, error) {
 	return one(ctx, t.db, readPeer, `SELECT `+peerColumns+` FROM peers WHERE id = $1`, id)
 }
 
-// ByOwner lists an owner's peers whose id is greater than after, by id; an empty
-// owner means everybody's. With the last id of one page the next one is asked for.
+// ByOwner lists an owner's peers, or all peers for an empty owner, with ids greater than after, by
+// id. The last id of a page is the cursor for the next.
 func (t Peers) ByOwner(ctx context.Context, owner, after string, limit int) ([]Peer, error) {
-	return all(ctx, t.db, readPeer, `SELECT `+peerColumns+` FROM peers WHERE ($1 = '' OR owner = $1) AND id > $2 ORDER BY id LIMIT $3`, owner, after, limit)
+	return all(ctx, t.db, readPeer, `SELECT `+peerColumns+
+		` FROM peers WHERE ($1 = '' OR owner = $1) AND id > $2 ORDER BY id LIMIT $3`, owner, after, limit)
 }
 
-// locked runs f in a transaction while nobody else decides or asks for anything about
-// peers: a request and the decision about it must not cross, and of two that come at
-// the same moment the second one has to count the first.
+// locked runs f in a transaction that excludes all other requests and decisions about peers. A
+// decision must not race with a request, and concurrent requests must count each other.
 func (t Peers) locked(ctx context.Context, f func(*sql.Tx) error) error {
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
 		var version int64
-		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT value FROM counters WHERE name = 'peers'`, "FOR UPDATE")).Scan(&version); err != nil {
+		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT value FROM counters WHERE name = 'peers'`,
+			"FOR UPDATE")).Scan(&version); err != nil {
 			return err
 		}
 		return f(tx)
 	})
 }
 
-// change is locked for what the other instances must notice.
+// change is locked for changes that other instances must notice: it increments the peers version.
 func (t Peers) change(ctx context.Context, f func(*sql.Tx) error) error {
 	return t.locked(ctx, func(tx *sql.Tx) error {
 		if err := f(tx); err != nil {
 			return err
 		}
-		return countPeers(ctx, tx)
+		return bumpPeersVersion(ctx, tx)
 	})
 }
 
-func countPeers(ctx context.Context, tx *sql.Tx) error {
+func bumpPeersVersion(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'peers'`)
 	return err
 }
 
-// PeersVersion grows whenever somebody approves, rejects, changes or removes a peer,
-// or ends its tokens, whoever does, and when a peer declares less than before. That
-// one asks, or was heard of, does not count.
+// PeersVersion returns a counter that grows whenever a peer is approved, rejected, changed or
+// removed, its tokens end, or it declares less than before, on any instance. Requests and activity
+// do not count.
 func (db *DB) PeersVersion(ctx context.Context) (int64, error) {
-	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) }, `SELECT value FROM counters WHERE name = 'peers'`)
+	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) },
+		`SELECT value FROM counters WHERE name = 'peers'`)
 }
 
-// Rename gives a peer another name, which may be the one of another peer.
+// Rename changes a peer's name, which need not be unique.
 func (t Peers) Rename(ctx context.Context, id, name string) error {
 	return t.change(ctx, func(tx *sql.Tx) error {
-		return changed(tx.ExecContext(ctx, `UPDATE peers SET name = $1 WHERE id = $2`, texts([]any{name, id})...))
+		return changed(tx.ExecContext(ctx, `UPDATE peers SET name = $1 WHERE id = $2`,
+			sanitizeArgs([]any{name, id})...))
 	})
 }
 
-// SetSettings replaces what the owner set for a peer, a JSON object.
+// SetSettings replaces the owner's settings of a peer, a JSON object.
 func (t Peers) SetSettings(ctx context.Context, id string, settings json.RawMessage) error {
 	return t.change(ctx, func(tx *sql.Tx) error {
-		return changed(tx.ExecContext(ctx, `UPDATE peers SET settings = $1 WHERE id = $2`, texts([]any{string(settings), id})...))
+		return changed(tx.ExecContext(ctx, `UPDATE peers SET settings = $1 WHERE id = $2`,
+			sanitizeArgs([]any{string(settings), id})...))
 	})
 }
 
-// Remove forgets a peer, its tokens, and whatever it asks for. If it comes again, it
-// has to be paired again.
+// Remove deletes a peer, its tokens and requests. If it connects again, it must be paired again.
 func (t Peers) Remove(ctx context.Context, id string) error {
 	return t.change(ctx, func(tx *sql.Tx) error {
 		if err := changed(tx.ExecContext(ctx, `DELETE FROM peers WHERE id = $1`, id)); err != nil {
@@ -216,15 +220,14 @@ func (t Peers) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// SetSurface notes what a peer declares now, if it is no more than what was approved:
-// what is left out is approved no longer, and a request for more is withdrawn, whose
-// id is returned. [ErrWider] says that the peer declares more, or that nothing was
-// ever approved, so that it has to ask ([Peers.Request]). Nothing is written for a
-// peer that declares what it did before.
+// SetSurface records what a peer declares now, if that does not exceed what was approved. Anything
+// left out is no longer approved, and a pending request for more is withdrawn; its id is returned.
+// It returns [ErrExceedsApproval] if the peer declares more, or nothing was ever approved, so that
+// [Peers.Request] is needed. An unchanged declaration writes nothing.
 func (t Peers) SetSurface(ctx context.Context, id string, caps, commands []string) (withdrawn string, err error) {
-	caps, commands = sorted(caps), sorted(commands)
+	caps, commands = sortedUnique(caps), sortedUnique(commands)
 	p, err := t.ByID(ctx, id)
-	if err != nil || p.declares(caps, commands) {
+	if err != nil || p.hasSurface(caps, commands) {
 		return "", err
 	}
 	err = t.locked(ctx, func(tx *sql.Tx) error {
@@ -232,35 +235,36 @@ func (t Peers) SetSurface(ctx context.Context, id string, caps, commands []strin
 		switch {
 		case err != nil:
 			return err
-		case !p.allows(caps, commands):
-			return ErrWider
+		case !p.allowsSurface(caps, commands):
+			return ErrExceedsApproval
 		}
-		withdrawn, err = withdraw(ctx, tx, id)
+		withdrawn, err = withdrawRequest(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE peers SET surface_state = $1, caps = $2, commands = $3, declared_caps = $2, declared_commands = $3 WHERE id = $4`,
-			SurfaceApproved, asList(caps), asList(commands), id); err != nil {
+		if _, err := tx.ExecContext(ctx,
+			`UPDATE peers SET surface_state = $1, caps = $2, commands = $3, declared_caps = $2, declared_commands = $3 WHERE id = $4`,
+			SurfaceApproved, encodeList(caps), encodeList(commands), id); err != nil {
 			return err
 		}
-		return countPeers(ctx, tx)
+		return bumpPeersVersion(ctx, tx)
 	})
 	return withdrawn, err
 }
 
-// allows says whether a surface is no more than what was approved.
-func (p Peer) allows(caps, commands []string) bool {
-	return !p.SurfaceAt.IsZero() && within(caps, p.Caps) && within(commands, p.Commands)
+// allowsSurface reports whether a surface does not exceed the approved one.
+func (p Peer) allowsSurface(caps, commands []string) bool {
+	return !p.SurfaceAt.IsZero() && containsAll(caps, p.Caps) && containsAll(commands, p.Commands)
 }
 
-// declares says whether a surface is the approved one, and nothing waits.
-func (p Peer) declares(caps, commands []string) bool {
+// hasSurface reports whether a surface is the approved one and nothing is pending.
+func (p Peer) hasSurface(caps, commands []string) bool {
 	return p.Surface == SurfaceApproved && slices.Equal(caps, p.Caps) && slices.Equal(commands, p.Commands) &&
 		slices.Equal(caps, p.DeclaredCaps) && slices.Equal(commands, p.DeclaredCommands)
 }
 
-// PeerConnect is what a peer says when it connects. What is empty stays as it was: a
-// machine may have a node and an operator that share one key.
+// PeerConnect is what a peer reports when it connects. Empty fields leave the stored values
+// unchanged, because a node and an operator on one machine may share a key.
 type PeerConnect struct {
 	ID                            string
 	ClientID, ClientMode, Version string
@@ -270,36 +274,36 @@ type PeerConnect struct {
 	At                            time.Time
 }
 
-// Connected notes that a peer has connected. Thousands may do so at the same time:
-// they share commits. No such peer is [ErrNotFound].
+// Connected records that a peer has connected. It shares commits, because thousands may connect at
+// the same time. It returns [ErrNotFound] if there is no such peer.
 func (t Peers) Connected(ctx context.Context, c PeerConnect) error {
-	return t.note(ctx, `UPDATE peers SET client_id = COALESCE(NULLIF($1, ''), client_id), client_mode = COALESCE(NULLIF($2, ''), client_mode),
+	return t.updateOne(ctx,
+		`UPDATE peers SET client_id = COALESCE(NULLIF($1, ''), client_id), client_mode = COALESCE(NULLIF($2, ''), client_mode),
 		version = COALESCE(NULLIF($3, ''), version), address = COALESCE(NULLIF($4, ''), address), path_env = COALESCE(NULLIF($5, ''), path_env),
 		permissions = COALESCE(NULLIF($6, ''), permissions), connected_at = $7, seen_at = $7, seen_reason = 'connect' WHERE id = $8`,
 		c.ClientID, c.ClientMode, c.Version, c.Address, c.PathEnv, string(c.Permissions), millis(c.At), c.ID)
 }
 
-// Disconnected notes that a peer has gone.
+// Disconnected records that a peer has disconnected.
 func (t Peers) Disconnected(ctx context.Context, id string, at time.Time) error {
-	return t.note(ctx, `UPDATE peers SET disconnected_at = $1 WHERE id = $2`, millis(at), id)
+	return t.updateOne(ctx, `UPDATE peers SET disconnected_at = $1 WHERE id = $2`, millis(at), id)
 }
 
-// Seen notes that a peer was heard of, and why.
+// Seen records activity of a peer and its reason.
 func (t Peers) Seen(ctx context.Context, id, reason string, at time.Time) error {
-	return t.note(ctx, `UPDATE peers SET seen_at = $1, seen_reason = $2 WHERE id = $3`, millis(at), reason, id)
+	return t.updateOne(ctx, `UPDATE peers SET seen_at = $1, seen_reason = $2 WHERE id = $3`, millis(at), reason, id)
 }
 
-// note runs a statement that must change a row, together with others that come at the
-// same time.
-func (t Peers) note(ctx context.Context, query string, args ...any) error {
+// updateOne runs a statement that must change a row, in a commit shared with others.
+func (t Peers) updateOne(ctx context.Context, query string, args ...any) error {
 	var n int64
 	err := t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, query, texts(args)...)
+		res, err := tx.ExecContext(ctx, query, sanitizeArgs(args)...)
 		if err != nil {
 			return err
 		}
 		n, err = res.RowsAffected()
-		return err // none is no error to the others of the batch
+		return err // a missing row must not fail the batch
 	})
 	if err == nil && n == 0 {
 		err = ErrNotFound
@@ -307,29 +311,28 @@ func (t Peers) note(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// MarkSeen notes that peers are connected at this moment. Those that are gone, or
-// were heard of later, are left out, and so are those about which something else is
-// noted just then.
+// MarkSeen records that peers are connected at this moment. It skips peers that are gone, were seen
+// later, or are locked by another update.
 func (t Peers) MarkSeen(ctx context.Context, ids []string, at time.Time) error {
-	return t.mark(ctx, "seen_at", "FOR NO KEY UPDATE SKIP LOCKED", ids, at)
+	return t.markTimes(ctx, "seen_at", "FOR NO KEY UPDATE SKIP LOCKED", ids, at)
 }
 
-// MarkDisconnected is [Peers.Disconnected] for many at once, as when a server stops.
+// MarkDisconnected is [Peers.Disconnected] for many peers, as when a server stops.
 func (t Peers) MarkDisconnected(ctx context.Context, ids []string, at time.Time) error {
-	return t.mark(ctx, "disconnected_at", "FOR NO KEY UPDATE", ids, at)
+	return t.markTimes(ctx, "disconnected_at", "FOR NO KEY UPDATE", ids, at)
 }
 
-func (t Peers) mark(ctx context.Context, column, lock string, ids []string, at time.Time) error {
-	for some := range slices.Chunk(sorted(ids), markedAtOnce) {
+func (t Peers) markTimes(ctx context.Context, column, lock string, ids []string, at time.Time) error {
+	for some := range slices.Chunk(sortedUnique(ids), idsPerStatement) {
 		args := []any{millis(at)}
 		marks := make([]string, len(some))
 		for i, id := range some {
 			args = append(args, id)
 			marks[i] = "$" + strconv.Itoa(i+2)
 		}
-		// In one order, so that two who do this at the same time do not wait for each
-		// other.
-		which := t.db.locking(`SELECT id FROM peers WHERE (`+column+` IS NULL OR `+column+` < $1) AND id IN (`+strings.Join(marks, ", ")+`) ORDER BY id`, lock)
+		// The rows are locked in one order, so that concurrent calls do not deadlock.
+		which := t.db.locking(`SELECT id FROM peers WHERE (`+column+` IS NULL OR `+column+` < $1) AND id IN (`+
+			strings.Join(marks, ", ")+`) ORDER BY id`, lock)
 		if _, err := t.db.exec(ctx, `UPDATE peers SET `+column+` = $1 WHERE id IN (`+which+`)`, args...); err != nil {
 			return err
 		}

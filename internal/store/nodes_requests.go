@@ -10,28 +10,26 @@ import (
 )
 
 const (
-	// PeerRequestLife is how long a program that wants in is remembered after its last
-	// attempt.
+	// PeerRequestLife is how long a pairing request is valid after its last attempt.
 	PeerRequestLife = 5 * time.Minute
-	// MaxPeerAsk is how many bytes a request may have, as JSON. It is what a stranger
-	// may send at once.
+	// MaxPeerAsk is the maximum size of a request's content, in bytes of JSON. A stranger can send
+	// that much at once.
 	MaxPeerAsk = 64 << 10
-	// MaxPeerRequests is how many programs wait for one person to let them in, and
-	// MaxAllPeerRequests for all together. Whoever has a key can invent one more; the
-	// one that did not try for longest is forgotten then. Some 500 bytes each, they
-	// take 500 KB, and 64 MiB if all are as large as they may be. Requests for a
-	// surface do not count: each peer has one at most.
+	// MaxPeerRequests limits the pending pairing requests of one person, and MaxAllPeerRequests
+	// those of all together. Anybody with a key can create them, so the one that was not retried
+	// for longest is deleted for a new one. At about 500 bytes each they take 500 KB, and 64 MiB at
+	// most. Requests for a surface do not count: each peer has at most one.
 	MaxPeerRequests    = 200
 	MaxAllPeerRequests = 1000
 )
 
-// What a request is about.
+// Kinds of requests.
 const (
-	RequestDevice  = "device"  // to be let in
-	RequestSurface = "surface" // to do what it declares
+	RequestDevice  = "device"  // to be paired
+	RequestSurface = "surface" // to use the declared caps and commands
 )
 
-// PeerAsk is what a program asks for, and what it says of itself.
+// PeerAsk is the content of a request: what a program requests and reports about itself.
 type PeerAsk struct {
 	PublicKey  string `json:"public_key,omitempty"` // base64url of 32 bytes
 	Name       string `json:"name,omitempty"`
@@ -40,24 +38,24 @@ type PeerAsk struct {
 	ClientID   string `json:"client_id,omitempty"`
 	ClientMode string `json:"client_mode,omitempty"`
 	Version    string `json:"version,omitempty"`
-	// Roles and Scopes are what it wants in as.
+	// Roles and Scopes are requested for pairing.
 	Roles  []string `json:"roles,omitempty"`
 	Scopes []string `json:"scopes,omitempty"`
-	// Caps and Commands are what it wants to do.
+	// Caps and Commands are the requested surface.
 	Caps     []string `json:"caps,omitempty"`
 	Commands []string `json:"commands,omitempty"`
 }
 
-// PeerRequest is a pairing that waits for somebody to decide.
+// PeerRequest is a request that waits for a decision.
 type PeerRequest struct {
 	ID        string    `json:"id"`
 	Kind      string    `json:"kind"`
-	Peer      string    `json:"peer"`    // id
-	Owner     string    `json:"owner"`   // person whose key it showed
-	Address   string    `json:"address"` // IP address it was last made from
+	Peer      string    `json:"peer"`    // id of the peer
+	Owner     string    `json:"owner"`   // person whose key it used
+	Address   string    `json:"address"` // IP address of its last attempt
 	Ask       PeerAsk   `json:"ask"`
 	Created   time.Time `json:"created_at"`
-	Refreshed time.Time `json:"refreshed_at"` // by its last attempt
+	Refreshed time.Time `json:"refreshed_at"` // time of its last attempt
 }
 
 const peerRequestColumns = `id, kind, peer, owner, address, body, created_at, refreshed_at`
@@ -74,61 +72,62 @@ func readPeerRequest(s scanner) (r PeerRequest, err error) {
 	return r, json.Unmarshal([]byte(body), &r.Ask)
 }
 
-// clean makes an ask fit to be kept and compared.
-func (a PeerAsk) clean() PeerAsk {
+// normalize makes an ask storable and comparable.
+func (a PeerAsk) normalize() PeerAsk {
 	for _, s := range []*string{&a.PublicKey, &a.Name, &a.Platform, &a.Family, &a.ClientID, &a.ClientMode, &a.Version} {
-		*s = fit(*s)
+		*s = sanitizeText(*s)
 	}
 	for _, l := range []*[]string{&a.Roles, &a.Scopes, &a.Caps, &a.Commands} {
-		*l = sorted(*l)
+		*l = sortedUnique(*l)
 	}
 	return a
 }
 
-// same says whether an ask wants what another one wants. Whoever agrees to one agrees
-// to the other: what it is called, and its version, do not matter.
-func (a PeerAsk) same(b PeerAsk) bool {
+// sameRights reports whether two asks request the same rights from the same key and platform. Names
+// and versions do not matter: approving one approves the other.
+func (a PeerAsk) sameRights(b PeerAsk) bool {
 	return a.PublicKey == b.PublicKey && a.Platform == b.Platform && a.Family == b.Family &&
 		slices.Equal(a.Roles, b.Roles) && slices.Equal(a.Scopes, b.Scopes) &&
 		slices.Equal(a.Caps, b.Caps) && slices.Equal(a.Commands, b.Commands)
 }
 
-// waits says whether nobody has to make a request again to have it decided.
-func (r PeerRequest) waits(now time.Time) bool {
+// isPending reports whether a request can still be decided without another attempt.
+func (r PeerRequest) isPending(now time.Time) bool {
 	return r.Kind != RequestDevice || now.Sub(r.Refreshed) < PeerRequestLife
 }
 
-// Request makes a request at its Refreshed, and says that it is a new one, or
-// refreshes the one that waits for the same and returns that. A new one, which gets
-// the ID that is given, takes the place of one that waits for something else: nobody
-// can be made to agree to more than they have seen. Whoever wants in a second time
-// in another role, or with other scopes, waits for both.
+// Request creates a request with the given ID at the time Refreshed and reports that it is new, or
+// refreshes the pending request for the same rights and returns that. A new request replaces a
+// pending one for other rights, so that nobody approves more than they have seen. A pairing request
+// for another role or other scopes is merged with the pending one.
 //
-// [ErrOccupied] says that the program is paired with somebody else, [ErrTooLarge] that
-// it says more than [MaxPeerAsk] bytes, and [ErrNotFound] that there is no such owner,
-// or no such peer of theirs that could have a surface. [ErrAgreed] says of a surface
-// that it is approved meanwhile.
+// It returns [ErrOccupied] if the program is paired with another person, [ErrTooLarge] if the
+// content exceeds [MaxPeerAsk], [ErrNotFound] if there is no such owner, or no such peer of the
+// owner that could have a surface, and [ErrAlreadyApproved] if the surface has been approved
+// meanwhile.
 func (t Peers) Request(ctx context.Context, r PeerRequest) (kept PeerRequest, made bool, err error) {
 	return t.RequestUnless(ctx, r, nil)
 }
 
-// RequestUnless is [Peers.Request] for a program that looked whether it is paired, and
-// may be by now: it asks nobody, with [ErrAgreed], if the peer that there is at the
-// moment of asking is enough.
-func (t Peers) RequestUnless(ctx context.Context, r PeerRequest, enough func(Peer) bool) (kept PeerRequest, made bool, err error) {
+// RequestUnless is [Peers.Request] for a program that found itself not paired, but may have been
+// paired since: if the peer that exists now satisfies enough, it returns [ErrAlreadyApproved] and
+// creates no request.
+func (t Peers) RequestUnless(ctx context.Context, r PeerRequest,
+	enough func(Peer) bool) (kept PeerRequest, made bool, err error) {
 	if r.Kind != RequestDevice && r.Kind != RequestSurface {
 		return r, false, errors.New("a request is about a " + RequestDevice + " or a " + RequestSurface)
 	}
-	r.Ask, r.Address, r.Refreshed = r.Ask.clean(), fit(r.Address), fromMillis(millis(r.Refreshed))
-	if _, err := r.Ask.body(); err != nil {
+	r.Ask, r.Address, r.Refreshed = r.Ask.normalize(), sanitizeText(r.Address), fromMillis(millis(r.Refreshed))
+	if _, err := r.Ask.encode(); err != nil {
 		return r, false, err
 	}
-	was, err := one(ctx, t.db, readPeerRequest, `SELECT `+peerRequestColumns+` FROM peer_requests WHERE kind = $1 AND peer = $2`, r.Kind, r.Peer)
+	was, err := one(ctx, t.db, readPeerRequest, `SELECT `+peerRequestColumns+
+		` FROM peer_requests WHERE kind = $1 AND peer = $2`, r.Kind, r.Peer)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return r, false, err
 	}
-	if next, same := r.after(was); same {
-		// The usual case: somebody waits, and tries again and again.
+	if next, same := r.mergeInto(was); same {
+		// The usual case: a pending program retries.
 		switch err := t.refresh(ctx, next); {
 		case err == nil:
 			return next, false, nil
@@ -137,17 +136,17 @@ func (t Peers) RequestUnless(ctx context.Context, r PeerRequest, enough func(Pee
 		}
 	}
 	err = t.locked(ctx, func(tx *sql.Tx) (err error) {
-		if err := mayAsk(ctx, tx, r, enough); err != nil {
+		if err := checkRequest(ctx, tx, r, enough); err != nil {
 			return err
 		}
-		kept, made, err = t.ask(ctx, tx, r)
+		kept, made, err = t.saveRequest(ctx, tx, r)
 		return err
 	})
 	return kept, made, err
 }
 
-// body is how an ask is kept.
-func (a PeerAsk) body() (string, error) {
+// encode returns an ask as JSON, or ErrTooLarge.
+func (a PeerAsk) encode() (string, error) {
 	body, err := json.Marshal(a)
 	if err == nil && len(body) > MaxPeerAsk {
 		err = ErrTooLarge
@@ -155,41 +154,43 @@ func (a PeerAsk) body() (string, error) {
 	return string(body), err
 }
 
-// after is a request beside the one that was made before, if there is one, and
-// whether they are the same.
-func (r PeerRequest) after(was PeerRequest) (next PeerRequest, same bool) {
-	if was.ID == "" || was.Owner != r.Owner || !was.waits(r.Refreshed) {
+// mergeInto combines a request with the pending one, if there is any, and reports whether both
+// request the same.
+func (r PeerRequest) mergeInto(was PeerRequest) (next PeerRequest, same bool) {
+	if was.ID == "" || was.Owner != r.Owner || !was.isPending(r.Refreshed) {
 		return r, false
 	}
 	if r.Kind == RequestDevice && was.Ask.Platform == r.Ask.Platform && was.Ask.Family == r.Ask.Family {
-		r.Ask.Roles, r.Ask.Scopes = sorted(was.Ask.Roles, r.Ask.Roles), sorted(was.Ask.Scopes, r.Ask.Scopes)
+		r.Ask.Roles, r.Ask.Scopes = sortedUnique(was.Ask.Roles, r.Ask.Roles), sortedUnique(was.Ask.Scopes, r.Ask.Scopes)
 	}
-	if same = was.Ask.same(r.Ask); same {
+	if same = was.Ask.sameRights(r.Ask); same {
 		r.ID, r.Created = was.ID, was.Created
 	}
 	return r, same
 }
 
-// refresh notes that a request was made again.
+// refresh records another attempt of a request.
 func (t Peers) refresh(ctx context.Context, r PeerRequest) error {
-	body, err := r.Ask.body()
+	body, err := r.Ask.encode()
 	if err != nil {
 		return err
 	}
-	return t.db.execOne(ctx, `UPDATE peer_requests SET address = $1, body = $2, refreshed_at = $3 WHERE id = $4`, r.Address, body, millis(r.Refreshed), r.ID)
+	return t.db.execOne(ctx, `UPDATE peer_requests SET address = $1, body = $2, refreshed_at = $3 WHERE id = $4`,
+		r.Address, body, millis(r.Refreshed), r.ID)
 }
 
-// ask makes or refreshes a request while nobody else does.
-func (t Peers) ask(ctx context.Context, tx *sql.Tx, r PeerRequest) (kept PeerRequest, made bool, err error) {
-	was, err := readPeerRequest(tx.QueryRowContext(ctx, `SELECT `+peerRequestColumns+` FROM peer_requests WHERE kind = $1 AND peer = $2`, r.Kind, r.Peer))
+// saveRequest creates or refreshes a request. The caller holds the lock of [Peers.locked].
+func (t Peers) saveRequest(ctx context.Context, tx *sql.Tx, r PeerRequest) (kept PeerRequest, made bool, err error) {
+	was, err := readPeerRequest(tx.QueryRowContext(ctx, `SELECT `+peerRequestColumns+
+		` FROM peer_requests WHERE kind = $1 AND peer = $2`, r.Kind, r.Peer))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, false, err
 	}
-	r, same := r.after(was)
+	r, same := r.mergeInto(was)
 	if !same {
 		r.Created = r.Refreshed
 	}
-	body, err := r.Ask.body()
+	body, err := r.Ask.encode()
 	if err != nil {
 		return r, false, err
 	}
@@ -199,21 +200,22 @@ func (t Peers) ask(ctx context.Context, tx *sql.Tx, r PeerRequest) (kept PeerReq
 		}
 	}
 	if r.Kind == RequestDevice {
-		err = makeRoom(ctx, tx, r.Owner)
+		err = evictOldestRequests(ctx, tx, r.Owner)
 	} else {
-		err = declare(ctx, tx, r)
+		err = recordDeclared(ctx, tx, r)
 	}
 	if err != nil {
 		return r, false, err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO peer_requests (`+peerRequestColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		texts([]any{r.ID, r.Kind, r.Peer, r.Owner, r.Address, body, millis(r.Created), millis(r.Refreshed)})...)
+	_, err = tx.ExecContext(ctx, `INSERT INTO peer_requests (`+peerRequestColumns+
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		sanitizeArgs([]any{r.ID, r.Kind, r.Peer, r.Owner, r.Address, body, millis(r.Created), millis(r.Refreshed)})...)
 	return r, !same, err
 }
 
-// mayAsk says whether a peer may belong to the owner of a request, and has to ask. What
-// it asks for may have been approved since it looked.
-func mayAsk(ctx context.Context, tx *sql.Tx, r PeerRequest, enough func(Peer) bool) error {
+// checkRequest reports as an error why a request is not possible or not needed. The requested
+// rights may have been approved since the caller checked.
+func checkRequest(ctx context.Context, tx *sql.Tx, r PeerRequest, enough func(Peer) bool) error {
 	p, err := readPeer(tx.QueryRowContext(ctx, `SELECT `+peerColumns+` FROM peers WHERE id = $1`, r.Peer))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && r.Kind == RequestDevice:
@@ -224,105 +226,111 @@ func mayAsk(ctx context.Context, tx *sql.Tx, r PeerRequest, enough func(Peer) bo
 		return ErrOccupied
 	case p.Owner != r.Owner:
 		return ErrNotFound
-	case r.Kind == RequestSurface && p.allows(r.Ask.Caps, r.Ask.Commands), enough != nil && enough(p):
-		return ErrAgreed
+	case r.Kind == RequestSurface && p.allowsSurface(r.Ask.Caps, r.Ask.Commands), enough != nil && enough(p):
+		return ErrAlreadyApproved
 	}
 	return nil
 }
 
-// makeRoom forgets requests of those who want in if there are too many.
-func makeRoom(ctx context.Context, tx *sql.Tx, owner string) error {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM peer_requests WHERE id = (SELECT id FROM peer_requests WHERE kind = $1 AND owner = $2 ORDER BY refreshed_at, id LIMIT 1)
+// evictOldestRequests deletes the least recently retried pairing request if there are too many.
+func evictOldestRequests(ctx context.Context, tx *sql.Tx, owner string) error {
+	if _, err := tx.ExecContext(ctx,
+		`DELETE FROM peer_requests WHERE id = (SELECT id FROM peer_requests WHERE kind = $1 AND owner = $2 ORDER BY refreshed_at, id LIMIT 1)
 		AND (SELECT COUNT(*) FROM peer_requests WHERE kind = $1 AND owner = $2) >= $3`, RequestDevice, owner, MaxPeerRequests); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM peer_requests WHERE id = (SELECT id FROM peer_requests WHERE kind = $1 ORDER BY refreshed_at, id LIMIT 1)
+	_, err := tx.ExecContext(ctx,
+		`DELETE FROM peer_requests WHERE id = (SELECT id FROM peer_requests WHERE kind = $1 ORDER BY refreshed_at, id LIMIT 1)
 		AND (SELECT COUNT(*) FROM peer_requests WHERE kind = $1) >= $2`, RequestDevice, MaxAllPeerRequests)
 	return err
 }
 
-// declare notes what a peer wants to do. What was approved stays in force.
-func declare(ctx context.Context, tx *sql.Tx, r PeerRequest) error {
+// recordDeclared stores what a peer declares. What was approved stays in force.
+func recordDeclared(ctx context.Context, tx *sql.Tx, r PeerRequest) error {
 	_, err := tx.ExecContext(ctx, `UPDATE peers SET declared_caps = $1, declared_commands = $2,
 		surface_state = CASE WHEN surface_at IS NULL THEN '`+SurfacePending+`' ELSE '`+SurfaceRepending+`' END WHERE id = $3`,
-		asList(r.Ask.Caps), asList(r.Ask.Commands), r.Peer)
+		encodeList(r.Ask.Caps), encodeList(r.Ask.Commands), r.Peer)
 	return err
 }
 
-// withdraw takes back what a peer wants to do, and returns the id of that request;
-// it is empty if there is none.
-func withdraw(ctx context.Context, tx *sql.Tx, peer string) (id string, err error) {
-	err = tx.QueryRowContext(ctx, `DELETE FROM peer_requests WHERE kind = $1 AND peer = $2 RETURNING id`, RequestSurface, peer).Scan(&id)
+// withdrawRequest deletes the surface request of a peer and returns its id, or "" if there is none.
+func withdrawRequest(ctx context.Context, tx *sql.Tx, peer string) (id string, err error) {
+	err = tx.QueryRowContext(ctx, `DELETE FROM peer_requests WHERE kind = $1 AND peer = $2 RETURNING id`,
+		RequestSurface, peer).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
 	return id, err
 }
 
-// Requests lists the requests of a kind that wait for an owner, the newest first; an
-// empty owner means everybody's. It lists 1,000 at most.
+// Requests lists the pending requests of a kind for an owner, or for all owners if it is empty,
+// newest first, at most 1,000.
 func (t Peers) Requests(ctx context.Context, kind, owner string, now time.Time) ([]PeerRequest, error) {
-	return all(ctx, t.db, readPeerRequest, `SELECT `+peerRequestColumns+` FROM peer_requests WHERE kind = $1 AND ($2 = '' OR owner = $2)
+	return all(ctx, t.db, readPeerRequest, `SELECT `+peerRequestColumns+
+		` FROM peer_requests WHERE kind = $1 AND ($2 = '' OR owner = $2)
 		AND (kind = '`+RequestSurface+`' OR refreshed_at > $3) ORDER BY created_at DESC, id DESC LIMIT 1000`, kind, owner, millis(now.Add(-PeerRequestLife)))
 }
 
-// RequestByID finds a request that waits.
+// RequestByID returns a pending request.
 func (t Peers) RequestByID(ctx context.Context, id string, now time.Time) (PeerRequest, error) {
 	return one(ctx, t.db, readPeerRequest, peerRequestByID, id, "", millis(now.Add(-PeerRequestLife)))
 }
 
-// RequestOf finds what a peer waits for, of one kind.
+// RequestOf returns the pending request of a kind of a peer.
 func (t Peers) RequestOf(ctx context.Context, kind, peer string, now time.Time) (PeerRequest, error) {
-	return one(ctx, t.db, readPeerRequest, `SELECT `+peerRequestColumns+` FROM peer_requests WHERE kind = $1 AND peer = $2
+	return one(ctx, t.db, readPeerRequest, `SELECT `+peerRequestColumns+
+		` FROM peer_requests WHERE kind = $1 AND peer = $2
 		AND (kind = '`+RequestSurface+`' OR refreshed_at > $3)`, kind, peer, millis(now.Add(-PeerRequestLife)))
 }
 
 const peerRequestByID = `SELECT ` + peerRequestColumns + ` FROM peer_requests WHERE id = $1 AND ($2 = '' OR owner = $2)
 	AND (kind = '` + RequestSurface + `' OR refreshed_at > $3)`
 
-// PeerDecision is what is decided about a request.
+// PeerDecision is a decision about a request.
 type PeerDecision struct {
-	ID    string // of the request
-	Owner string // whose request it must be; empty: anybody's
-	Via   string // how it came to be approved; empty: ViaOwner
+	ID    string // id of the request
+	Owner string // required owner of the request; empty: any
+	Via   string // how it was approved; empty: ViaOwner
 	At    time.Time
 }
 
-// take takes a request out that is decided.
-func (t Peers) take(ctx context.Context, tx *sql.Tx, d PeerDecision) (PeerRequest, error) {
-	r, err := readPeerRequest(tx.QueryRowContext(ctx, peerRequestByID, d.ID, d.Owner, millis(d.At.Add(-PeerRequestLife))))
+// takeRequest returns and deletes a request that is being decided.
+func (t Peers) takeRequest(ctx context.Context, tx *sql.Tx, d PeerDecision) (PeerRequest, error) {
+	r, err := readPeerRequest(tx.QueryRowContext(ctx, peerRequestByID, d.ID, d.Owner,
+		millis(d.At.Add(-PeerRequestLife))))
 	if err != nil {
 		return r, err
 	}
 	return r, changed(tx.ExecContext(ctx, `DELETE FROM peer_requests WHERE id = $1`, r.ID))
 }
 
-// Approve grants what a request asks for, and returns the peer as it is then. A peer
-// that had roles and scopes before keeps those too, and its name. [ErrNotFound] says
-// that there is no such request, or no longer; [ErrOccupied] that the program is
-// paired with somebody else meanwhile; [ErrFull] that the owner has [MaxPeers].
+// Approve grants a request and returns the resulting peer. A peer that was paired before keeps its
+// name, roles and scopes. It returns [ErrNotFound] if the request does not exist or has expired,
+// [ErrOccupied] if the program has been paired with another person meanwhile, and [ErrFull] if the
+// owner has [MaxPeers] peers.
 func (t Peers) Approve(ctx context.Context, d PeerDecision) (p Peer, r PeerRequest, err error) {
 	if d.Via == "" {
 		d.Via = ViaOwner
 	}
 	err = t.change(ctx, func(tx *sql.Tx) (err error) {
-		if r, err = t.take(ctx, tx, d); err != nil {
+		if r, err = t.takeRequest(ctx, tx, d); err != nil {
 			return err
 		}
 		if r.Kind == RequestSurface {
-			p, err = readPeer(tx.QueryRowContext(ctx, `UPDATE peers SET surface_state = $1, surface_at = $2, caps = $3, commands = $4,
+			p, err = readPeer(tx.QueryRowContext(ctx,
+				`UPDATE peers SET surface_state = $1, surface_at = $2, caps = $3, commands = $4,
 				declared_caps = $3, declared_commands = $4 WHERE id = $5 RETURNING `+peerColumns,
-				SurfaceApproved, millis(d.At), asList(r.Ask.Caps), asList(r.Ask.Commands), r.Peer))
+				SurfaceApproved, millis(d.At), encodeList(r.Ask.Caps), encodeList(r.Ask.Commands), r.Peer))
 			return err
 		}
-		p, err = admit(ctx, tx, r, d)
+		p, err = approvePeer(ctx, tx, r, d)
 		return err
 	})
 	return p, r, err
 }
 
-// admit lets a program in, or in with more than before.
-func admit(ctx context.Context, tx *sql.Tx, r PeerRequest, d PeerDecision) (Peer, error) {
+// approvePeer creates the peer of an approved request, or extends an existing one.
+func approvePeer(ctx context.Context, tx *sql.Tx, r PeerRequest, d PeerDecision) (Peer, error) {
 	a := r.Ask
 	p, err := readPeer(tx.QueryRowContext(ctx, `SELECT `+peerColumns+` FROM peers WHERE id = $1`, r.Peer))
 	switch {
@@ -336,10 +344,12 @@ func admit(ctx context.Context, tx *sql.Tx, r PeerRequest, d PeerDecision) (Peer
 	if p.Name == "" {
 		p.Name = a.Name
 	}
-	return readPeer(tx.QueryRowContext(ctx, `UPDATE peers SET name = $1, platform = $2, family = $3, client_id = $4, client_mode = $5, version = $6, address = $7,
+	return readPeer(tx.QueryRowContext(ctx,
+		`UPDATE peers SET name = $1, platform = $2, family = $3, client_id = $4, client_mode = $5, version = $6, address = $7,
 		roles = $8, scopes = $9, approved_at = $10, approved_via = $11 WHERE id = $12 RETURNING `+peerColumns,
-		texts([]any{p.Name, a.Platform, a.Family, a.ClientID, a.ClientMode, a.Version, r.Address,
-			asList(sorted(p.Roles, a.Roles)), asList(sorted(p.Scopes, a.Scopes)), millis(d.At), d.Via, p.ID})...))
+		sanitizeArgs([]any{p.Name, a.Platform, a.Family, a.ClientID, a.ClientMode, a.Version, r.Address,
+			encodeList(sortedUnique(p.Roles, a.Roles)), encodeList(sortedUnique(p.Scopes, a.Scopes)), millis(d.At),
+			d.Via, p.ID})...))
 }
 
 func insertPeer(ctx context.Context, tx *sql.Tx, r PeerRequest, d PeerDecision) (p Peer, err error) {
@@ -355,21 +365,23 @@ func insertPeer(ctx context.Context, tx *sql.Tx, r PeerRequest, d PeerDecision) 
 		return p, err
 	}
 	a := r.Ask
-	return readPeer(tx.QueryRowContext(ctx, `INSERT INTO peers (`+peerColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+	return readPeer(tx.QueryRowContext(ctx, `INSERT INTO peers (`+peerColumns+
+		`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 		$13, $14, $15, $13, NULL, NULL, NULL, '', '', NULL, '[]', '[]', '[]', '[]', '{}', '', '{}') RETURNING `+peerColumns,
-		texts([]any{r.Peer, r.Owner, a.PublicKey, a.Name, a.Platform, a.Family, a.ClientID, a.ClientMode, a.Version, r.Address, asList(a.Roles), asList(a.Scopes),
+		sanitizeArgs([]any{r.Peer, r.Owner, a.PublicKey, a.Name, a.Platform, a.Family, a.ClientID, a.ClientMode,
+			a.Version, r.Address, encodeList(a.Roles), encodeList(a.Scopes),
 			millis(d.At), d.Via, version})...))
 }
 
-// Reject takes a request back that nobody grants. What a peer was approved to do
-// before stays in force. [ErrNotFound] says that there is no such request, or no
-// longer.
+// Reject deletes a request without granting it. What was approved before stays in force. It returns
+// [ErrNotFound] if the request does not exist or has expired.
 func (t Peers) Reject(ctx context.Context, d PeerDecision) (r PeerRequest, err error) {
 	err = t.change(ctx, func(tx *sql.Tx) (err error) {
-		if r, err = t.take(ctx, tx, d); err != nil || r.Kind != RequestSurface {
+		if r, err = t.takeRequest(ctx, tx, d); err != nil || r.Kind != RequestSurface {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE peers SET surface_state = CASE WHEN surface_at IS NULL THEN '`+SurfaceUnapproved+`' ELSE '`+SurfaceApproved+`' END
+		_, err = tx.ExecContext(ctx, `UPDATE peers SET surface_state = CASE WHEN surface_at IS NULL THEN '`+
+			SurfaceUnapproved+`' ELSE '`+SurfaceApproved+`' END
 			WHERE id = $1`, r.Peer)
 		return err
 	})

@@ -8,28 +8,27 @@ import (
 )
 
 const (
-	// MaxPushes is how many pushes wait for one device. It protects whoever wakes a
-	// device after a month from an hour of old news, and, with [MaxPush], the disk:
-	// the pushes of one device take 2 MiB at most.
+	// MaxPushes is the maximum number of pending pushes of a device. It spares the user of a device
+	// that wakes after a month an hour of old messages and, with [MaxPush], protects the disk: the
+	// pushes of one device take at most 2 MiB.
 	MaxPushes = 32
-	// MaxPush is how many bytes the body of one may have: texts and addresses, no
-	// sounds.
+	// MaxPush is the maximum size of a push's body in bytes: texts and addresses, no audio.
 	MaxPush = 64 << 10
 )
 
-// Push is something that waits for a device until it wakes.
+// Push is a message that waits for a device until it wakes.
 type Push struct {
 	ID      string          `json:"id"` // a UUID of version 7, so that ids sort by time
 	Device  int64           `json:"device"`
 	Kind    string          `json:"kind"`
 	Body    json.RawMessage `json:"body"`             // JSON; empty: {}
-	Person  string          `json:"person,omitempty"` // who asked for it
-	Key     string          `json:"key,omitempty"`    // id of the key they used
+	Person  string          `json:"person,omitempty"` // person who requested it
+	Key     string          `json:"key,omitempty"`    // id of the key that was used
 	Created time.Time       `json:"created_at"`
 	Expires time.Time       `json:"expires_at"`
 }
 
-// Outbox is the table of pushes that wait. Those of a device go with it.
+// Outbox accesses the table of pending pushes. Removing a device deletes its pushes.
 type Outbox struct{ db *DB }
 
 const pushColumns = `id, device, kind, body, person, key, created_at, expires_at`
@@ -44,11 +43,10 @@ func readPush(s scanner) (p Push, err error) {
 	return p, err
 }
 
-// Add keeps a push. [ErrFull] says that [MaxPushes] wait for the device already,
-// [ErrTooLarge] that the body has more than [MaxPush] bytes, [ErrNotFound] that there
-// is no such device, and [ErrExists] that the id was used. Where there is no room,
-// pushes that had expired when this one was created make it; [Outbox.Expire] does not
-// count those.
+// Add stores a push. It returns [ErrFull] if [MaxPushes] are pending for the device, [ErrTooLarge]
+// if the body exceeds [MaxPush], [ErrNotFound] if there is no such device, and [ErrExists] if the
+// id was used. When the outbox is full, pushes that had expired at p.Created are deleted first;
+// [Outbox.Expire] does not count those.
 func (t Outbox) Add(ctx context.Context, p Push) error {
 	if len(p.Body) > MaxPush {
 		return ErrTooLarge
@@ -57,19 +55,22 @@ func (t Outbox) Add(ctx context.Context, p Push) error {
 		p.Body = json.RawMessage(`{}`)
 	}
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
-		// Of two that come at the same moment the second one counts the first.
+		// The lock makes concurrent calls count each other's pushes.
 		var number, waiting int64
-		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT number FROM devices WHERE number = $1`, "FOR NO KEY UPDATE"), p.Device).Scan(&number); err != nil {
+		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT number FROM devices WHERE number = $1`,
+			"FOR NO KEY UPDATE"), p.Device).Scan(&number); err != nil {
 			return err
 		}
 		count := func() error {
-			return tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM device_outbox WHERE device = $1`, p.Device).Scan(&waiting)
+			return tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM device_outbox WHERE device = $1`,
+				p.Device).Scan(&waiting)
 		}
 		if err := count(); err != nil {
 			return err
 		}
 		if waiting >= MaxPushes {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM device_outbox WHERE device = $1 AND expires_at <= $2`, p.Device, millis(p.Created)); err != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM device_outbox WHERE device = $1 AND expires_at <= $2`,
+				p.Device, millis(p.Created)); err != nil {
 				return err
 			}
 			if err := count(); err != nil {
@@ -79,19 +80,21 @@ func (t Outbox) Add(ctx context.Context, p Push) error {
 		if waiting >= MaxPushes {
 			return ErrFull
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO device_outbox (`+pushColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			texts([]any{p.ID, p.Device, p.Kind, string(p.Body), p.Person, p.Key, millis(p.Created), millis(p.Expires)})...)
+		_, err := tx.ExecContext(ctx, `INSERT INTO device_outbox (`+pushColumns+
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			sanitizeArgs([]any{p.ID, p.Device, p.Kind, string(p.Body), p.Person, p.Key, millis(p.Created),
+				millis(p.Expires)})...)
 		return err
 	})
 }
 
-// For lists what waits for a device and has not expired, oldest first.
+// For lists the pushes of a device that have not expired, oldest first.
 func (t Outbox) For(ctx context.Context, device int64, now time.Time) ([]Push, error) {
-	return all(ctx, t.db, readPush, `SELECT `+pushColumns+` FROM device_outbox WHERE device = $1 AND expires_at > $2 ORDER BY id`, device, millis(now))
+	return all(ctx, t.db, readPush, `SELECT `+pushColumns+
+		` FROM device_outbox WHERE device = $1 AND expires_at > $2 ORDER BY id`, device, millis(now))
 }
 
-// Remove takes pushes out that were delivered. Those that are gone already are no
-// error.
+// Remove deletes delivered pushes. Missing ones are not an error.
 func (t Outbox) Remove(ctx context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return nil
@@ -106,14 +109,14 @@ func (t Outbox) Remove(ctx context.Context, ids ...string) error {
 	})
 }
 
-// RemoveAll takes out whatever waits for a device.
+// RemoveAll deletes all pushes of a device.
 func (t Outbox) RemoveAll(ctx context.Context, device int64) error {
 	_, err := t.db.exec(ctx, `DELETE FROM device_outbox WHERE device = $1`, device)
 	return err
 }
 
-// Expire takes out what has expired, and returns how many those were that nobody
-// could deliver.
+// Expire deletes expired pushes and returns how many were deleted undelivered.
 func (t Outbox) Expire(ctx context.Context, now time.Time) (int64, error) {
-	return t.db.piecemeal(ctx, `DELETE FROM device_outbox WHERE id IN (SELECT id FROM device_outbox WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)`, millis(now))
+	return t.db.execInBatches(ctx,
+		`DELETE FROM device_outbox WHERE id IN (SELECT id FROM device_outbox WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)`, millis(now))
 }

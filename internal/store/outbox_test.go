@@ -15,13 +15,14 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// push is one for the first device.
+// push returns a push for the first device.
 func push(n int) store.Push {
-	return store.Push{ID: fmt.Sprintf("push %03d", n), Device: 1, Kind: "show", Body: json.RawMessage(`{"text":"hi"}`), Person: "p1", Key: "k1",
+	return store.Push{ID: fmt.Sprintf("push %03d", n), Device: 1, Kind: "show", Body: json.RawMessage(`{"text":"hi"}`),
+		Person: "p1", Key: "k1",
 		Created: now, Expires: now.Add(time.Hour)}
 }
 
-// waiting is the ids of what waits for a device.
+// waiting returns the ids of the pending pushes of a device.
 func waiting(t *testing.T, db *store.DB, device int64, at time.Time) (ids []string) {
 	t.Helper()
 	list, err := db.Outbox.For(ctx, device, at)
@@ -40,7 +41,8 @@ func TestOutbox(t *testing.T) {
 		box := db.Outbox
 
 		long, short, his, bare := push(2), push(1), push(3), push(4)
-		long.Expires, short.Body, his.Device = now.Add(2*time.Hour), json.RawMessage(`{"text":"a\u0000b`+"\xff"+`"}`), two.Number
+		long.Expires, short.Body, his.Device = now.Add(2*time.Hour), json.RawMessage(`{"text":"a\u0000b`+"\xff"+
+			`"}`), two.Number
 		bare.Body, bare.Device = nil, two.Number
 		for _, p := range []store.Push{long, short, his, bare} {
 			must(t, box.Add(ctx, p))
@@ -83,7 +85,8 @@ func TestOutbox(t *testing.T) {
 		must(t, box.Add(ctx, his))
 		must(t, box.RemoveAll(ctx, one.Number))
 		must(t, box.RemoveAll(ctx, one.Number))
-		if got := append(waiting(t, db, one.Number, now), waiting(t, db, two.Number, now)...); !slices.Equal(got, []string{his.ID}) {
+		if got := append(waiting(t, db, one.Number, now), waiting(t, db, two.Number, now)...); !slices.Equal(got,
+			[]string{his.ID}) {
 			t.Errorf("after all of one device were removed: %v", got)
 		}
 		must(t, db.Devices.Remove(ctx, two.Number))
@@ -93,7 +96,7 @@ func TestOutbox(t *testing.T) {
 	})
 }
 
-// However many come at a time, 32 wait; what has expired makes room.
+// At most 32 pushes are pending under concurrency; expired ones make room.
 func TestOutboxFull(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
@@ -131,7 +134,8 @@ func TestOutboxFull(t *testing.T) {
 		wantErr(t, db.Outbox.Add(ctx, p), store.ErrTooLarge)
 		p.Body = json.RawMessage(`"` + strings.Repeat("x", store.MaxPush-2) + `"`)
 		must(t, db.Outbox.Add(ctx, p))
-		if list, err := db.Outbox.For(ctx, one.Number, now); err != nil || len(list) != 2 || string(list[1].Body) != string(p.Body) {
+		if list, err := db.Outbox.For(ctx, one.Number, now); err != nil || len(list) != 2 ||
+			string(list[1].Body) != string(p.Body) {
 			t.Errorf("the largest was not kept: %v", err)
 		}
 	})

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Person is somebody with an account.
+// Person is an account.
 type Person struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name"` // unique
 	Role     string    `json:"role"` // admin or member
 	Lang     string    `json:"lang"`
 	Password string    `json:"-"`              // argon2id hash; empty: cannot sign in with a password
-	Zone     string    `json:"zone,omitempty"` // as the IANA names it; empty: the server's
+	Zone     string    `json:"zone,omitempty"` // IANA time zone name; empty: the server's
 	Created  time.Time `json:"created_at"`
 }
 
-// People is the table of persons.
+// People accesses the table of accounts.
 type People struct{ db *DB }
 
 const personColumns = `id, name, role, lang, password, created_at, zone`
 
-// listPeople lists everybody, 1,000 at most.
+// listPeople lists all people by name, at most 1,000.
 const listPeople = `SELECT ` + personColumns + ` FROM people ORDER BY name LIMIT 1000`
 
 func readPerson(s scanner) (p Person, err error) {
@@ -33,7 +33,7 @@ func readPerson(s scanner) (p Person, err error) {
 	return p, err
 }
 
-// Add inserts a person; a name that is taken is [ErrExists].
+// Add inserts a person. It returns [ErrExists] if the name is taken.
 func (t People) Add(ctx context.Context, p Person) error {
 	_, err := t.db.exec(ctx, addPerson, p.fields()...)
 	return err
@@ -42,26 +42,28 @@ func (t People) Add(ctx context.Context, p Person) error {
 const addPerson = `INSERT INTO people (` + personColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 func (p Person) fields() []any {
-	return texts([]any{p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created), p.Zone})
+	return sanitizeArgs([]any{p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created), p.Zone})
 }
 
-// AddAmong inserts a person, unless check returns an error. Check gets everybody there is,
-// and nobody else is added or renamed by check until it is done; it may still change p.
-func (t People) AddAmong(ctx context.Context, p *Person, check func([]Person) error) error {
-	return t.among(ctx, check, func(tx *sql.Tx) error {
+// AddChecked inserts a person, unless check returns an error. check gets all existing people, and
+// no other AddChecked or SetProfile runs concurrently. check may still change p.
+func (t People) AddChecked(ctx context.Context, p *Person, check func([]Person) error) error {
+	return t.changeChecked(ctx, check, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, addPerson, p.fields()...)
 		return err
 	})
 }
 
-// among changes people in one step with a check of everybody there is.
-func (t People) among(ctx context.Context, check func([]Person) error, change func(*sql.Tx) error) error {
+// changeChecked runs check on all people and then change, in one transaction that excludes other
+// calls of changeChecked.
+func (t People) changeChecked(ctx context.Context, check func([]Person) error, change func(*sql.Tx) error) error {
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
 		var value int64
-		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT value FROM counters WHERE name = 'bot'`, "FOR UPDATE")).Scan(&value); err != nil {
+		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT value FROM counters WHERE name = 'bot'`,
+			"FOR UPDATE")).Scan(&value); err != nil {
 			return err
 		}
-		everybody, err := everyPerson(tx.QueryContext(ctx, listPeople))
+		everybody, err := readPeople(tx.QueryContext(ctx, listPeople))
 		if err != nil {
 			return err
 		}
@@ -72,7 +74,7 @@ func (t People) among(ctx context.Context, check func([]Person) error, change fu
 	})
 }
 
-func everyPerson(rows *sql.Rows, err error) (people []Person, _ error) {
+func readPeople(rows *sql.Rows, err error) (people []Person, _ error) {
 	if err != nil {
 		return nil, err
 	}
@@ -92,23 +94,22 @@ func (t People) SetPassword(ctx context.Context, id, hash string) error {
 	return t.db.execOne(ctx, `UPDATE people SET password = $1 WHERE id = $2`, hash, id)
 }
 
-// SetProfile replaces what a person says of themselves: name, language and time zone,
-// unless check, as for [People.AddAmong], returns an error. A name that is taken is
-// [ErrExists].
+// SetProfile replaces a person's name, language and time zone, unless check, as in
+// [People.AddChecked], returns an error. It returns [ErrExists] if the name is taken.
 func (t People) SetProfile(ctx context.Context, p Person, check func([]Person) error) error {
-	return t.among(ctx, check, func(tx *sql.Tx) error {
-		args := texts([]any{p.Name, p.Lang, p.Zone, p.ID})
+	return t.changeChecked(ctx, check, func(tx *sql.Tx) error {
+		args := sanitizeArgs([]any{p.Name, p.Lang, p.Zone, p.ID})
 		return changed(tx.ExecContext(ctx, `UPDATE people SET name = $1, lang = $2, zone = $3 WHERE id = $4`, args...))
 	})
 }
 
-// SetRole gives a person another role. Instances begin anew with the person's tool servers,
-// since the role says what those may be: commands, and private addresses. The error is [ErrLast] if nobody were left of
-// the role that somebody has to have.
+// SetRole changes a person's role. Instances restart the person's tool servers, because the role
+// determines whether those may run commands and use private addresses. It returns [ErrLast] if
+// nobody would be left with the role needed.
 func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 		if role != needed {
-			if err := t.others(ctx, tx, id, needed); err != nil {
+			if err := t.requireOther(ctx, tx, id, needed); err != nil {
 				return err
 			}
 		}
@@ -127,10 +128,11 @@ func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 	})
 }
 
-// others says whether somebody else has a role, and keeps it so until the transaction
-// ends. It keeps nobody from recording something of theirs meanwhile.
-func (t People) others(ctx context.Context, tx *sql.Tx, but, role string) error {
-	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT id FROM people WHERE role = $1 ORDER BY id`, "FOR NO KEY UPDATE"), role)
+// requireOther returns ErrLast if the person but is the only one with a role, and locks those who
+// have it until the transaction ends. The lock does not block inserts that reference them.
+func (t People) requireOther(ctx context.Context, tx *sql.Tx, but, role string) error {
+	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT id FROM people WHERE role = $1 ORDER BY id`,
+		"FOR NO KEY UPDATE"), role)
 	if err != nil {
 		return err
 	}
@@ -156,29 +158,30 @@ func (t People) others(ctx context.Context, tx *sql.Tx, but, role string) error 
 	return nil
 }
 
-// Remove deletes a person with everything that is theirs, in one step. Running
-// instances find out by the counters that their bots' tools, devices and nodes are
-// gone. The error is [ErrLast] as for [People.SetRole].
+// Remove deletes a person with all their data, in one transaction. Running instances notice by the
+// version counters that the person's tools, devices and peers are gone. It returns [ErrLast] as
+// [People.SetRole] does.
 func (t People) Remove(ctx context.Context, id, needed string) error {
-	ctx = patient(ctx)
-	return unlocked(func() error {
+	ctx = longRunning(ctx)
+	return retryDeadlock(func() error {
 		return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
-			if err := t.others(ctx, tx, id, needed); err != nil {
+			if err := t.requireOther(ctx, tx, id, needed); err != nil {
 				return err
 			}
-			// Nobody records anything of theirs from now on, see lives.
+			// From here on nothing is recorded for the person, see personExists.
 			var person string
-			switch err := tx.QueryRowContext(ctx, t.db.locking(`SELECT id FROM people WHERE id = $1`, "FOR UPDATE"), id).Scan(&person); {
+			switch err := tx.QueryRowContext(ctx, t.db.locking(`SELECT id FROM people WHERE id = $1`, "FOR UPDATE"),
+				id).Scan(&person); {
 			case errors.Is(err, sql.ErrNoRows):
 				return ErrNotFound
 			case err != nil:
 				return err
 			}
-			// The search of SQLite has no foreign keys.
+			// SQLite's full-text table has no foreign keys.
 			if err := t.db.dropWords(ctx, tx, `person = $1`, id); err != nil {
 				return err
 			}
-			// Records and what wearers tried are kept by name of the person alone.
+			// Records and code attempts refer to the person without a foreign key.
 			for _, query := range []string{
 				`DELETE FROM traces WHERE owner = $1`,
 				`DELETE FROM bind_pending WHERE publisher = $1`,
@@ -192,46 +195,48 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 			if err != nil {
 				return err
 			}
-			if err := t.db.chainNote(ctx, tx, linkPerson, id, linkNote{Calls: calls}); err != nil {
+			if err := t.db.addNoteLink(ctx, tx, linkPerson, id, linkNote{Calls: calls}); err != nil {
 				return err
 			}
 			if err := changed(tx.ExecContext(ctx, `DELETE FROM people WHERE id = $1`, id)); err != nil {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name IN ('tools', 'devices', 'peers')`)
+			_, err = tx.ExecContext(ctx,
+				`UPDATE counters SET value = value + 1 WHERE name IN ('tools', 'devices', 'peers')`)
 			return err
 		})
 	})
 }
 
-// lives says whether somebody has an account still, and keeps it so until the
-// transaction ends: what is recorded by name of the person alone would stay for ever of
-// who was removed while they were asking for something. Who is being removed has none;
-// nobody is whoever runs the machine, and stays.
-func (db *DB) lives(ctx context.Context, tx *sql.Tx, person string) (bool, error) {
+// personExists reports whether a person still has an account, and prevents the removal until the
+// transaction ends. Without it, records without a foreign key that are written during a removal
+// would stay forever. A person who is being removed counts as removed. The empty person stands for
+// the operator of the machine, and always exists.
+func (db *DB) personExists(ctx context.Context, tx *sql.Tx, person string) (bool, error) {
 	if person == "" {
 		return true, nil
 	}
-	err := tx.QueryRowContext(ctx, db.locking(`SELECT id FROM people WHERE id = $1`, "FOR KEY SHARE SKIP LOCKED"), person).Scan(&person)
+	err := tx.QueryRowContext(ctx, db.locking(`SELECT id FROM people WHERE id = $1`, "FOR KEY SHARE SKIP LOCKED"),
+		person).Scan(&person)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// ByName finds a person by name.
+// ByName returns a person by name.
 func (t People) ByName(ctx context.Context, name string) (Person, error) {
 	return one(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people WHERE name = $1`, name)
 }
 
-// ByID finds a person by id.
+// ByID returns a person by id.
 func (t People) ByID(ctx context.Context, id string) (Person, error) {
-	return recall(ctx, t.db, knownKey{"people", id}, func(ctx context.Context) (Person, error) {
+	return readCached(ctx, t.db, cacheKey{"people", id}, func(ctx context.Context) (Person, error) {
 		return one(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people WHERE id = $1`, id)
 	})
 }
 
-// All lists everybody by name, 1,000 at most.
+// All lists all people by name, at most 1,000.
 func (t People) All(ctx context.Context) ([]Person, error) {
 	return all(ctx, t.db, readPerson, listPeople)
 }

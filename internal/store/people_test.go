@@ -13,59 +13,74 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// everything gives a person something in every table that people have things in. Its
-// names end in the person's.
+// everything creates rows of a person in every table with personal data. Names end in the person's
+// name.
 func everything(t *testing.T, db *store.DB, person, name string) {
 	t.Helper()
 	must(t, db.People.Add(ctx, store.Person{ID: person, Name: name, Role: "member", Lang: "en", Created: now}))
-	bot, err := db.Bots.Add(ctx, store.Bot{Owner: person, Name: "bot of " + name, Kind: "echo", Settings: []byte(`{}`), TokenHash: "token " + name, Created: now})
+	bot, err := db.Bots.Add(ctx, store.Bot{Owner: person, Name: "bot of " + name, Kind: "echo", Settings: []byte(`{}`),
+		TokenHash: "token " + name, Created: now})
 	must(t, err)
-	must(t, db.Keys.Add(ctx, store.Key{ID: "key " + name, Person: person, Name: "key of " + name, Scopes: []string{"mcp"}, Bot: bot.Number, Hash: "hash " + name, Created: now}))
-	must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "invitation " + name, Bot: bot.Number, TokenHash: "invited " + name, CodeHash: "code " + name, Created: now, Expires: now.Add(time.Hour)}))
+	must(t, db.Keys.Add(ctx, store.Key{ID: "key " + name, Person: person, Name: "key of " + name,
+		Scopes: []string{"mcp"}, Bot: bot.Number, Hash: "hash " + name, Created: now}))
+	must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "invitation " + name, Bot: bot.Number,
+		TokenHash: "invited " + name, CodeHash: "code " + name, Created: now, Expires: now.Add(time.Hour)}))
 	w := store.Wearer{Publisher: person, UserID: "wearer of " + name}
-	must(t, db.Bindings.Redeem(ctx, "invitation "+name, store.Binding{Publisher: person, UserID: w.UserID, Bot: bot.Number, Created: now}, true))
+	must(t, db.Bindings.Redeem(ctx, "invitation "+name, store.Binding{Publisher: person, UserID: w.UserID,
+		Bot: bot.Number, Created: now}, true))
 	must(t, db.Bindings.AwaitPhoto(ctx, w, "1", "m1", now.Add(time.Hour)))
 	_, err = db.Bindings.Try(ctx, w, now, now.Add(-time.Hour))
 	must(t, err)
-	must(t, db.Traces.Finish(ctx, store.Trace{Turn: "turn " + name, Bot: bot.Number, Owner: person, At: now, Question: "q of " + name},
-		&store.Exchange{Turn: "turn " + name, Bot: bot.Number, Person: "cli:" + person, Conversation: "c", At: now, Question: "q of " + name}))
+	must(t, db.Traces.Finish(ctx, store.Trace{Turn: "turn " + name, Bot: bot.Number, Owner: person, At: now,
+		Question: "q of " + name},
+		&store.Exchange{Turn: "turn " + name, Bot: bot.Number, Person: "cli:" + person, Conversation: "c", At: now,
+			Question: "q of " + name}))
 	must(t, db.Calls.Add(ctx, []store.Call{{ID: "call " + name, At: now, Person: person, Tool: "tool of " + name}}))
-	up, err := db.Upstreams.Add(ctx, store.Upstream{Owner: person, Slug: "up-" + name, Kind: "http", Settings: []byte(`{}`), Created: now})
+	up, err := db.Upstreams.Add(ctx, store.Upstream{Owner: person, Slug: "up-" + name,
+		Kind: "http", Settings: []byte(`{}`), Created: now})
 	must(t, err)
 	must(t, db.ShimNodes.Save(ctx, up.Number, "", "kept of "+name))
-	_, err = db.Upstreams.Dangerous(ctx, up.Number, []string{"tool of " + name}, 9)
+	_, err = db.Upstreams.RememberDangerous(ctx, up.Number, []string{"tool of " + name}, 9)
 	must(t, err)
 	must(t, db.ToolRules.Set(ctx, store.ToolRule{Owner: person, Tool: "tool of " + name, Rule: "deny", Created: now}))
-	must(t, db.SignIns.Add(ctx, store.SignIn{ID: "signin " + name, Person: person, Agent: "browser of " + name, Created: now, Seen: now, Confirmed: now}, 9))
-	d, err := db.Devices.Seen(ctx, store.DeviceCall{Kind: "xiaozhi", Hardware: "hw " + name, Client: "client " + name, At: now})
+	must(t, db.SignIns.Add(ctx, store.SignIn{ID: "signin " + name, Person: person, Agent: "browser of " + name,
+		Created: now, Seen: now, Confirmed: now}, 9))
+	d, err := db.Devices.Seen(ctx, store.DeviceCall{Kind: "xiaozhi", Hardware: "hw " + name, Client: "client " + name,
+		At: now})
 	must(t, err)
 	must(t, db.Devices.SetCode(ctx, d, "device code "+name, now.Add(time.Hour), now))
-	_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "device code " + name, Owner: person, Name: "board of " + name, Bot: bot.Number, At: now})
+	_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "device code " + name, Owner: person,
+		Name: "board of " + name, Bot: bot.Number, At: now})
 	must(t, err)
 	must(t, db.Devices.SetCatalog(ctx, d.Number, []byte(`[]`)))
-	must(t, db.Outbox.Add(ctx, store.Push{ID: "push " + name, Device: d.Number, Kind: "x", Body: []byte(`{}`), Person: person, Created: now, Expires: now.Add(time.Hour)}))
-	in := wantsIn("peer " + name)
+	must(t, db.Outbox.Add(ctx, store.Push{ID: "push " + name, Device: d.Number, Kind: "x", Body: []byte(`{}`),
+		Person: person, Created: now, Expires: now.Add(time.Hour)}))
+	in := deviceRequest("peer " + name)
 	in.Owner = person
 	peer := pair(t, db, in)
-	_, err = db.Peers.SetToken(ctx, peer, store.PeerToken{Peer: peer.ID, Role: "node", Hash: "peer token " + name, Created: now})
+	_, err = db.Peers.SetToken(ctx, peer, store.PeerToken{Peer: peer.ID, Role: "node", Hash: "peer token " + name,
+		Created: now})
 	must(t, err)
-	can := declares("peer "+name, "run")
+	can := surfaceRequest("peer "+name, "run")
 	can.Owner = person
 	ask(t, db, can, true)
 	must(t, db.Learn.Add(ctx, person, []store.NewPoint{newPoint("point "+name, "q of "+name, "word")}))
 	points, err := db.Learn.Points(ctx, person, store.PointFilter{}, store.PointKey{}, 1)
 	must(t, err)
-	must(t, db.Learn.SaveVectors(ctx, person, "model", []store.Vector{{Point: points[0].Number, Data: []byte{1}, Version: points[0].Version}}))
+	must(t, db.Learn.SaveVectors(ctx, person, "model", []store.Vector{{Point: points[0].Number, Data: []byte{1},
+		Version: points[0].Version}}))
 	must(t, db.Learn.SaveLearner(ctx, person, []byte(`{"of":"`+name+`"}`)))
-	must(t, db.Learn.AddDeck(ctx, store.Deck{ID: "deck " + name, Person: person, Name: "deck of " + name, Settings: []byte(`{}`), Created: now}))
+	must(t, db.Learn.AddDeck(ctx, store.Deck{ID: "deck " + name, Person: person, Name: "deck of " + name,
+		Settings: []byte(`{}`), Created: now}))
 	must(t, db.Learn.SaveTalk(ctx, "asker "+name, person, []byte(`{}`), now.Add(time.Hour)))
 }
 
-// nobodys are the tables in which people have nothing that is theirs. A link of the audit
-// trail has of a call its number, its time, and digests.
-var nobodys = []string{"counters", "leases", "media", "acts", "sign_in_tries", "audit_chains", "audit_links", "secrets", "installation", "written_by"}
+// unownedTables are the tables without personal data. An audit link contains only the id, time and
+// digests of a call.
+var unownedTables = []string{"counters", "leases", "media", "admin_events", "sign_in_tries", "audit_chains",
+	"audit_links", "secrets", "installation", "written_by"}
 
-// Who is removed goes with everything that is theirs, and nothing of anybody else's.
+// Removing a person deletes all their data, and nothing of others.
 func TestRemovePerson(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -77,7 +92,8 @@ func TestRemovePerson(t *testing.T) {
 		before := without(storetest.Rows(t, o))
 		everything(t, db, "p3", "eve")
 		for table, rows := range storetest.Rows(t, o) {
-			if len(rows) <= len(before[table]) && !slices.Contains(nobodys, table) && table != "learn_words" && !slices.Contains(unfilled, table) {
+			if len(rows) <= len(before[table]) && !slices.Contains(unownedTables, table) && table != "learn_words" &&
+				!slices.Contains(unfilled, table) {
 				t.Errorf("the test puts nothing of eve's into %s", table)
 			}
 		}
@@ -112,24 +128,27 @@ func TestRemovePerson(t *testing.T) {
 	})
 }
 
-// Who was removed while they were asking leaves no record of that, even if others' are
-// written in the same moment.
+// Nothing is recorded of a person removed during a request, even if others' records share the
+// commit.
 func TestNothingIsRecordedOfTheRemoved(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
-		bot, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "b", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		bot, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "b", Kind: "echo", Settings: []byte(`{}`),
+			Created: now})
 		must(t, err)
 		record := func(turn, person string) error {
-			e := &store.Exchange{Turn: turn, Bot: 1, Person: "x", Conversation: "c", At: now, Question: "q", Answer: "a"}
+			e := &store.Exchange{Turn: turn, Bot: 1, Person: "x", Conversation: "c", At: now,
+				Question: "q", Answer: "a"}
 			if person == "p2" {
 				e.Bot = bot.Number
 			}
 			return errors.Join(
 				db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: e.Bot, Owner: person, At: now, Outcome: "done"}, e),
-				db.Calls.Add(ctx, []store.Call{{ID: turn, Person: person, At: now, Outcome: "done"}, {ID: turn + "'", Person: "p1", At: now, Outcome: "done"}}),
+				db.Calls.Add(ctx, []store.Call{{ID: turn, Person: person, At: now, Outcome: "done"},
+					{ID: turn + "'", Person: "p1", At: now, Outcome: "done"}}),
 			)
 		}
-		// While many are recorded, one of the two is removed.
+		// One of the two people is removed while records are written.
 		var all sync.WaitGroup
 		begun := make(chan struct{}, 200)
 		for who := range 4 {
@@ -166,12 +185,12 @@ func TestNothingIsRecordedOfTheRemoved(t *testing.T) {
 	})
 }
 
-// unfilled are tables of people that take too much to fill here; what belongs to a
-// point or a person there goes by its foreign key.
+// unfilled are tables with personal data that take too much to fill here; their rows are deleted by
+// foreign keys.
 var unfilled = []string{"learn_log", "learn_days", "pages"}
 
-// Two who take each other's role at once do not leave an installation without anybody
-// who runs it.
+// Two administrators who demote each other at the same time do not leave an installation without
+// one.
 func TestSomebodyRunsTheInstallation(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -192,28 +211,30 @@ func TestProfileAndActs(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
 		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "member", Created: now}))
-		wantErr(t, db.People.SetProfile(ctx, store.Person{ID: "p2", Name: "ada"}, anybody), store.ErrExists)
-		must(t, db.People.SetProfile(ctx, store.Person{ID: "p2", Name: "Bob", Lang: "zh", Zone: "Asia/Shanghai"}, anybody))
+		wantErr(t, db.People.SetProfile(ctx, store.Person{ID: "p2", Name: "ada"}, noCheck), store.ErrExists)
+		must(t, db.People.SetProfile(ctx, store.Person{ID: "p2", Name: "Bob", Lang: "zh", Zone: "Asia/Shanghai"},
+			noCheck))
 		p, err := db.People.ByID(ctx, "p2")
 		must(t, err)
 		if p.Name != "Bob" || p.Lang != "zh" || p.Zone != "Asia/Shanghai" || p.Role != "member" {
 			t.Errorf("kept %+v", p)
 		}
 		for i, act := range []string{"one", "two", "three"} {
-			must(t, db.Acts.Add(ctx, store.Act{ID: fmt.Sprint(i), At: now.Add(time.Duration(i) * time.Hour), Person: "p1", Name: "ada", Act: act}))
+			must(t, db.AdminEvents.Add(ctx, store.AdminEvent{ID: fmt.Sprint(i),
+				At: now.Add(time.Duration(i) * time.Hour), Person: "p1", Name: "ada", Action: act}))
 		}
-		list, err := db.Acts.Newest(ctx, "2", 1)
+		list, err := db.AdminEvents.Newest(ctx, "2", 1)
 		must(t, err)
-		if len(list) != 1 || list[0].Act != "two" || !list[0].At.Equal(now.Add(time.Hour)) {
+		if len(list) != 1 || list[0].Action != "two" || !list[0].At.Equal(now.Add(time.Hour)) {
 			t.Errorf("before the third there is %+v", list)
 		}
 		_, err = db.Purge(ctx, store.Limits{Calls: now.Add(90 * time.Minute)})
 		must(t, err)
-		if list, err = db.Acts.Newest(ctx, "", 9); err != nil || len(list) != 1 || list[0].Act != "three" {
+		if list, err = db.AdminEvents.Newest(ctx, "", 9); err != nil || len(list) != 1 || list[0].Action != "three" {
 			t.Errorf("left are %+v, %v", list, err)
 		}
 	})
 }
 
-// anybody lets a name be whatever it is.
-func anybody([]store.Person) error { return nil }
+// noCheck accepts any name.
+func noCheck([]store.Person) error { return nil }

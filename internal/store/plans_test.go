@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Whatever turns and calls are filtered by, a page of them is read by an index, in the order in
-// which they are listed.
+// With any filter, a page of turns or calls is read from an index, in the order of the list.
 func TestFiltersUseIndexes(t *testing.T) {
 	db, err := Open(t.Context(), Options{Folder: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	behind := Place{At: time.Now(), ID: "x"}
+	behind := RecordCursor{At: time.Now(), ID: "x"}
 	check := func(index, query string, args []any) {
 		t.Helper()
 		steps, err := all(t.Context(), db, func(s scanner) (detail string, err error) {
@@ -25,18 +24,19 @@ func TestFiltersUseIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := strings.Join(steps, "; ")
-		if !strings.Contains(plan, "INDEX "+index+" (") || !strings.HasPrefix(plan, "SEARCH") || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") {
+		if !strings.Contains(plan, "INDEX "+index+" (") || !strings.HasPrefix(plan, "SEARCH") ||
+			strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") {
 			t.Errorf("it should go by %s: %s\n%s", index, plan, query)
 		}
 	}
 	for index, f := range map[string]TraceFilter{
 		"traces_day":     {},
 		"traces_bot":     {Bot: 1},
-		"traces_door":    {Door: "mcp"},
+		"traces_channel": {Channel: "mcp"},
 		"traces_outcome": {Outcome: "failed"},
 		"traces_trouble": {Outcome: Wrong},
 	} {
-		for _, f.After = range []Place{{}, behind} {
+		for _, f.After = range []RecordCursor{{}, behind} {
 			f.Owner = "p1"
 			query, args := f.query(50)
 			check(index, query, args)
@@ -51,7 +51,7 @@ func TestFiltersUseIndexes(t *testing.T) {
 		"calls_tool_outcome": {Tool: "record", Outcome: "failed"},
 		"calls_trouble":      {Outcome: Wrong},
 	} {
-		for _, f.After = range []Place{{}, behind} {
+		for _, f.After = range []RecordCursor{{}, behind} {
 			f.Person = "p1"
 			query, args := f.query(50)
 			check(index, query, args)

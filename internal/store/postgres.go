@@ -16,91 +16,94 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// How long PostgreSQL is waited for. Whoever asks a wearer's question has to be told within
-// some seconds what is wrong.
+// Timeouts of PostgreSQL. A wearer who asks a question must get an error within some seconds.
 const (
-	// statementLimit bounds a statement, from what is sent to the first that is heard.
+	// statementLimit limits a statement, from sending it to the first byte of the response.
 	statementLimit = 5 * time.Second
-	// serverLimit is what the server itself allows for it: it should say so before the
-	// connection is given up.
+	// serverLimit is the server's own statement_timeout, shorter so that its error arrives before
+	// the connection is given up.
 	serverLimit = statementLimit - 500*time.Millisecond
-	// patientLimit bounds what takes long: migrations, retention, what people delete.
-	patientLimit = 10 * time.Minute
-	// connectLimit bounds the making of a connection.
+	// longRunningLimit limits long-running statements: migrations, retention, deletions by people.
+	longRunningLimit = 10 * time.Minute
+	// connectLimit limits the time to connect.
 	connectLimit = 2 * time.Second
-	// pingLimit bounds the question whether a connection that was idle still works, and
-	// idleLimit is from when on it is asked.
+	// pingLimit limits the check whether an idle connection still works, and idleLimit is the idle
+	// time after which it is done.
 	pingLimit = 500 * time.Millisecond
 	idleLimit = time.Second
-	// inTransaction is how long the server keeps a transaction whose client says nothing, as
-	// after its machine has gone: its locks hold up others.
-	inTransaction = 10 * time.Second
-	// connectAgain is how long nobody else tries to connect after that has failed.
-	connectAgain = 250 * time.Millisecond
+	// idleInTransactionLimit is how long the server keeps a transaction whose client is silent, as
+	// after a crash of its machine: its locks block others.
+	idleInTransactionLimit = 10 * time.Second
+	// reconnectDelay is how long no other attempt to connect is made after one has failed.
+	reconnectDelay = 250 * time.Millisecond
 )
 
-// patientConns is how many of an instance's connections are for what takes long.
-const patientConns = 2
+// longRunningConns is the number of an instance's connections for long-running statements.
+const longRunningConns = 2
 
-// connectPostgres makes the pools: one for what somebody waits for, one for what takes long.
-func connectPostgres(o Options) (quick, patient *sql.DB, err error) {
+// connectPostgres creates two pools: one for statements that somebody waits for, and one for
+// long-running statements.
+func connectPostgres(o Options) (quick, long *sql.DB, err error) {
 	config, err := pgx.ParseConfig(o.URL)
 	if err != nil {
 		// The driver's error may quote the URL with its password.
-		return nil, nil, errors.New("the database URL cannot be read; it should look like postgres://user:password@host/name")
+		return nil, nil,
+			errors.New("the database URL cannot be read; it should look like postgres://user:password@host/name")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectLimit
 	}
-	quick, patient = newLine(config, statementLimit, serverLimit), newLine(config, patientLimit, 0)
-	quick.SetMaxOpenConns(max(1, o.MaxConns-patientConns))
+	quick, long = newPool(config, statementLimit, serverLimit), newPool(config, longRunningLimit, 0)
+	quick.SetMaxOpenConns(max(1, o.MaxConns-longRunningConns))
 	quick.SetMaxIdleConns(o.MaxConns)
 	quick.SetConnMaxIdleTime(5 * time.Minute)
-	patient.SetMaxOpenConns(patientConns)
-	patient.SetMaxIdleConns(1)
-	patient.SetConnMaxIdleTime(time.Minute)
-	return quick, patient, nil
+	long.SetMaxOpenConns(longRunningConns)
+	long.SetMaxIdleConns(1)
+	long.SetConnMaxIdleTime(time.Minute)
+	return quick, long, nil
 }
 
-type patience struct{}
+type longRunningKey struct{}
 
-// patient marks what takes long by its nature: its statements may take [patientLimit], on
-// connections of their own.
-func patient(ctx context.Context) context.Context { return context.WithValue(ctx, patience{}, true) }
+// longRunning marks a context for statements that may take [longRunningLimit] and run on their own
+// connections.
+func longRunning(ctx context.Context) context.Context {
+	return context.WithValue(ctx, longRunningKey{}, true)
+}
 
-// writer is the pool for a statement that changes something.
+// writer returns the pool for statements that write.
 func (db *DB) writer(ctx context.Context) *sql.DB {
-	if db.patient != nil && ctx.Value(patience{}) != nil {
-		return db.patient
+	if db.longPool != nil && ctx.Value(longRunningKey{}) != nil {
+		return db.longPool
 	}
 	return db.w
 }
 
-// reader is the pool for a statement that only reads.
+// reader returns the pool for statements that only read.
 func (db *DB) reader(ctx context.Context) *sql.DB {
-	if db.patient != nil && ctx.Value(patience{}) != nil {
-		return db.patient
+	if db.longPool != nil && ctx.Value(longRunningKey{}) != nil {
+		return db.longPool
 	}
 	return db.r
 }
 
-// line is the way to a PostgreSQL server. When it notices that the server is silent, all
-// connections from before are given up, so that only one of them is waited for.
-type line struct {
+// connector connects to a PostgreSQL server. When it finds the server silent, all older connections
+// are discarded, so that only one of them costs a timeout.
+type connector struct {
 	driver.Connector
-	limit  time.Duration
-	silent atomic.Int64 // when the server was last found silent, in Unix nanoseconds
+	limit    time.Duration
+	silentAt atomic.Int64 // when the server was last found silent, in Unix nanoseconds
 
-	mu     sync.Mutex
-	failed time.Time // when no connection could be made; zero: the last one was
-	why    error
-	trying bool // somebody tries again
+	mu       sync.Mutex
+	failedAt time.Time // time of the last failed attempt; zero: none
+	lastErr  error
+	retrying bool // one caller is reconnecting
 }
 
-// newLine makes a pool whose statements are given up after limit; server, if not 0, is what
-// the server is told about that.
-func newLine(config *pgx.ConnConfig, limit, server time.Duration) *sql.DB {
-	l := &line{limit: limit}
+// newPool creates a pool whose statements are given up after limit. server is the statement_timeout
+// on the server; 0 means none.
+func newPool(config *pgx.ConnConfig, limit, server time.Duration) *sql.DB {
+	l := &connector{limit: limit}
 	own := config.Copy()
 	dial := own.DialFunc
 	own.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -108,12 +111,13 @@ func newLine(config *pgx.ConnConfig, limit, server time.Duration) *sql.DB {
 		if err != nil {
 			return nil, err
 		}
-		return &limitedConn{Conn: c, line: l, made: time.Now()}, nil
+		return &limitedConn{Conn: c, connector: l, made: time.Now()}, nil
 	}
 	l.Connector = stdlib.GetConnector(*own,
 		stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-			_, err := c.Exec(ctx, `SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $2, false)`,
-				milliseconds(server), milliseconds(inTransaction))
+			_, err := c.Exec(ctx,
+				`SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $2, false)`,
+				milliseconds(server), milliseconds(idleInTransactionLimit))
 			return err
 		}),
 		stdlib.OptionShouldPing(func(ctx context.Context, p stdlib.ShouldPingParams) bool { return false }),
@@ -124,57 +128,57 @@ func newLine(config *pgx.ConnConfig, limit, server time.Duration) *sql.DB {
 
 func milliseconds(d time.Duration) string { return d.Truncate(time.Millisecond).String() }
 
-// Connect makes a connection. While none can be made one tries at a time, and the others are
-// told at once what that found.
-func (l *line) Connect(ctx context.Context) (driver.Conn, error) {
+// Connect opens a connection. While the server is unreachable, only one caller tries at a time and
+// the others get its last error at once.
+func (l *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	l.mu.Lock()
-	if l.why != nil && (l.trying || time.Since(l.failed) < connectAgain) {
+	if l.lastErr != nil && (l.retrying || time.Since(l.failedAt) < reconnectDelay) {
 		defer l.mu.Unlock()
-		return nil, l.why
+		return nil, l.lastErr
 	}
-	l.trying = l.why != nil
+	l.retrying = l.lastErr != nil
 	l.mu.Unlock()
 	c, err := l.Connector.Connect(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.trying = false
+	l.retrying = false
 	switch {
 	case err == nil:
-		l.why = nil
-	case ctx.Err() == nil: // otherwise it says nothing of the server
-		l.why, l.failed = err, time.Now()
+		l.lastErr = nil
+	case ctx.Err() == nil: // a cancelled attempt says nothing about the server
+		l.lastErr, l.failedAt = err, time.Now()
 	}
 	return c, err
 }
 
-// reset looks at a connection before it is used again: [driver.ErrBadConn] has another one
-// used instead.
-func (l *line) reset(ctx context.Context, c *pgx.Conn) error {
-	own := limitedOf(c)
+// reset checks a connection before it is reused. [driver.ErrBadConn] makes database/sql use another
+// one.
+func (l *connector) reset(ctx context.Context, c *pgx.Conn) error {
+	own := unwrapConn(c)
 	if own == nil {
 		return nil
 	}
-	if own.made.UnixNano() <= l.silent.Load() {
-		return own.giveUp()
+	if own.made.UnixNano() <= l.silentAt.Load() {
+		return own.discard()
 	}
-	if idle := time.Since(time.Unix(0, own.heard.Load())); idle <= idleLimit {
+	if idle := time.Since(time.Unix(0, own.lastRead.Load())); idle <= idleLimit {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	if err := c.Ping(limited); err != nil {
 		if ctx.Err() == nil && limited.Err() != nil {
-			l.isSilent()
+			l.markSilent()
 		}
-		return own.giveUp()
+		return own.discard()
 	}
 	return nil
 }
 
-func (l *line) isSilent() { l.silent.Store(time.Now().UnixNano()) }
+func (l *connector) markSilent() { l.silentAt.Store(time.Now().UnixNano()) }
 
-// limitedOf is what is below a connection of pgx.
-func limitedOf(c *pgx.Conn) *limitedConn {
+// unwrapConn returns the limitedConn below a pgx connection, or nil.
+func unwrapConn(c *pgx.Conn) *limitedConn {
 	conn := c.PgConn().Conn()
 	for {
 		switch x := conn.(type) {
@@ -188,48 +192,49 @@ func limitedOf(c *pgx.Conn) *limitedConn {
 	}
 }
 
-// limitedConn ends reads that take too long. pgx reads only what it waits for.
+// limitedConn limits the duration of reads. pgx reads only when it expects data.
 type limitedConn struct {
 	net.Conn
-	line  *line
-	made  time.Time
-	heard atomic.Int64 // when something came, in Unix nanoseconds
+	connector *connector
+	made      time.Time
+	lastRead  atomic.Int64 // time of the last read, in Unix nanoseconds
 
-	mu  sync.Mutex
-	own time.Time // the deadline that pgx has set, for a context that ends
+	mu       sync.Mutex
+	deadline time.Time // deadline set by pgx for a context; zero: none
 }
 
-// giveUp ends a connection without a word, for which a silent server would be waited for.
-func (c *limitedConn) giveUp() error {
+// discard closes the connection without a termination message, which could block on a silent
+// server.
+func (c *limitedConn) discard() error {
 	c.Close()
 	return driver.ErrBadConn
 }
 
 func (c *limitedConn) Read(b []byte) (int, error) {
 	c.mu.Lock()
-	limited := c.own.IsZero()
+	limited := c.deadline.IsZero()
 	if limited {
-		c.Conn.SetReadDeadline(time.Now().Add(c.line.limit)) //nolint:errcheck // then the read fails
+		c.Conn.SetReadDeadline(time.Now().Add(c.connector.limit)) //nolint:errcheck // the read fails then
 	}
 	c.mu.Unlock()
 	n, err := c.Conn.Read(b)
 	switch {
 	case err == nil:
-		c.heard.Store(time.Now().UnixNano())
+		c.lastRead.Store(time.Now().UnixNano())
 	case limited && errors.Is(err, os.ErrDeadlineExceeded):
 		c.mu.Lock()
-		ours := c.own.IsZero()
+		ours := c.deadline.IsZero()
 		c.mu.Unlock()
 		if ours {
-			c.line.isSilent()
+			c.connector.markSilent()
 			err = errSilent
 		}
 	}
 	return n, err
 }
 
-// errSilent says that the server did not answer in time. It is a [net.Error] so that pgx
-// knows the connection for broken.
+// errSilent reports that the server did not answer in time. It is a [net.Error], so that pgx treats
+// the connection as broken.
 var errSilent error = silentError{}
 
 type silentError struct{}
@@ -242,18 +247,18 @@ func (silentError) Unwrap() error   { return os.ErrDeadlineExceeded }
 func (c *limitedConn) SetDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.own = t
+	c.deadline = t
 	return c.Conn.SetDeadline(t)
 }
 
 func (c *limitedConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.own = t
+	c.deadline = t
 	return c.Conn.SetReadDeadline(t)
 }
 
-// isURL reports whether it is the address of a PostgreSQL database.
+// isURL reports whether url is the address of a PostgreSQL database.
 func isURL(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }

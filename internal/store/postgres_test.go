@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// behindProxy is an open database behind a proxy that can fail, with several connections in use.
+// behindProxy opens a database behind a proxy that can fail, with several connections in use.
 func behindProxy(t *testing.T) (*store.DB, *proxytest.Proxy) {
 	t.Helper()
 	o := storetest.Postgres(t)
@@ -22,14 +22,14 @@ func behindProxy(t *testing.T) (*store.DB, *proxytest.Proxy) {
 	p := proxytest.New(t, address)
 	o.URL = strings.Replace(o.URL, address, p.Addr(), 1)
 	db := storetest.Open(t, o)
-	t.Cleanup(p.Pass) // before it is closed
+	t.Cleanup(p.Pass) // runs before the database is closed
 	if errs := manyAtOnce(t.Context(), db); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	return db, p
 }
 
-// manyAtOnce reads and writes with many connections at a time, and returns what failed.
+// manyAtOnce reads and writes with many concurrent connections and returns the errors.
 func manyAtOnce(ctx context.Context, db *store.DB) (errs []error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -40,13 +40,14 @@ func manyAtOnce(ctx context.Context, db *store.DB) (errs []error) {
 			case 0:
 				_, err = db.People.All(ctx)
 			case 1:
-				err = db.Conversations.Keep(ctx, store.Exchange{Turn: time.Now().Format(time.RFC3339Nano), At: time.Now()})
+				err = db.Conversations.Save(ctx, store.Exchange{Turn: time.Now().Format(time.RFC3339Nano),
+					At: time.Now()})
 			case 2:
 				err = db.Leases.Release(ctx, "nothing", "nobody")
 			case 3:
 				err = db.Learn.SaveTalk(ctx, "asker", "nobody", []byte("{}"), time.Now())
 			}
-			if err != nil && !errors.Is(err, store.ErrNotFound) { // nothing is there to be written to
+			if err != nil && !errors.Is(err, store.ErrNotFound) { // the row does not exist
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -57,7 +58,7 @@ func manyAtOnce(ctx context.Context, db *store.DB) (errs []error) {
 	return errs
 }
 
-// whole has everything work again, and returns how long that took.
+// whole waits until everything works again and returns how long that took.
 func whole(t *testing.T, db *store.DB) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -73,16 +74,15 @@ func whole(t *testing.T, db *store.DB) time.Duration {
 	}
 }
 
-// After a failover the connections that there were are silent for ever. They are given up, and
-// new ones made.
+// After a failover, existing connections stay silent forever. They are discarded and replaced.
 func TestSilentConnections(t *testing.T) {
 	db, p := behindProxy(t)
-	p.MuteOld()
+	p.MuteExisting()
 	took := whole(t, db)
 	t.Logf("after a failover everything worked after %v", took.Round(time.Millisecond))
 }
 
-// While the server is silent nobody waits for long, and afterwards everything works.
+// While the server is silent nobody waits long, and afterwards everything works.
 func TestSilentServer(t *testing.T) {
 	db, p := behindProxy(t)
 	p.Mute()
@@ -90,10 +90,11 @@ func TestSilentServer(t *testing.T) {
 		began := time.Now()
 		errs := manyAtOnce(t.Context(), db)
 		took := time.Since(began)
-		if len(errs) != 40 || took > time.Minute { // where nothing else runs the limits are 5 s and 2 s
+		if len(errs) != 40 || took > time.Minute { // on an idle machine the limits are 5 s and 2 s
 			t.Errorf("%d of 40 failed, after %v", len(errs), took)
 		}
-		t.Logf("while the server is silent %d of 40 failed, the last after %v: %v", len(errs), took.Round(time.Millisecond), errs[0])
+		t.Logf("while the server is silent %d of 40 failed, the last after %v: %v", len(errs),
+			took.Round(time.Millisecond), errs[0])
 	}
 	p.Pass()
 	t.Logf("afterwards everything worked after %v", whole(t, db).Round(time.Millisecond))

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// Limits say what is old.
+// Limits sets the ages at which Purge deletes rows.
 type Limits struct {
-	Traces    time.Time // traces that began before go
-	Exchanges time.Time // exchanges that began before go
-	Calls     time.Time // calls that began, and acts that were done, before go
-	Now       time.Time // what has expired by now goes
+	Traces    time.Time // delete traces that began earlier
+	Exchanges time.Time // delete exchanges that began earlier
+	Calls     time.Time // delete calls and admin events that began earlier
+	Now       time.Time // delete what has expired by this time
 }
 
-// Used and expired invitations are kept for a day, so that a wearer who holds
-// an old QR code is told what is wrong with it.
-const tokenAfterlife = 24 * time.Hour
+// usedTokenRetention is how long used and expired invitations are stored, so that a wearer with an
+// old QR code gets a precise error.
+const usedTokenRetention = 24 * time.Hour
 
-// Purge deletes what is old and returns how many rows went. Large tables are emptied in
-// small batches, and others write in between. The file of SQLite gets smaller by what is
-// free in it afterwards.
+// Purge deletes old rows and returns their number. Large tables are emptied in small batches, so
+// that others can write in between. The SQLite file is shrunk afterwards.
 func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
-	ctx = patient(ctx)
+	ctx = longRunning(ctx)
 	var total int64
 	var errs []error
 	for _, d := range []struct {
@@ -35,23 +34,25 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		before time.Time
 	}{
 		{`DELETE FROM traces WHERE turn IN (SELECT turn FROM traces WHERE at < $1 ORDER BY at LIMIT $2)`, l.Traces},
-		{`DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges WHERE at < $1 ORDER BY at LIMIT $2)`, l.Exchanges},
+		{`DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges WHERE at < $1 ORDER BY at LIMIT $2)`,
+			l.Exchanges},
 		{`DELETE FROM media WHERE token_hash IN (SELECT token_hash FROM media WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, l.Now},
 	} {
-		n, err := db.piecemeal(ctx, d.query, millis(d.before))
+		n, err := db.execInBatches(ctx, d.query, millis(d.before))
 		total += n
 		errs = append(errs, err)
 	}
-	// These are small.
+	// Small tables need no batches.
 	for _, d := range []struct {
 		query  string
 		before time.Time
 	}{
 		{`DELETE FROM pages WHERE at < $1`, l.Exchanges},
-		{`DELETE FROM bind_tokens WHERE expires_at < $1`, l.Now.Add(-tokenAfterlife)},
+		{`DELETE FROM bind_tokens WHERE expires_at < $1`, l.Now.Add(-usedTokenRetention)},
 		{`DELETE FROM learn_talks WHERE until_at < $1`, l.Now},
 		{`DELETE FROM bind_pending WHERE expires_at < $1`, l.Now},
-		{`DELETE FROM peer_requests WHERE kind = '` + RequestDevice + `' AND refreshed_at <= $1`, l.Now.Add(-PeerRequestLife)},
+		{`DELETE FROM peer_requests WHERE kind = '` + RequestDevice + `' AND refreshed_at <= $1`,
+			l.Now.Add(-PeerRequestLife)},
 		{`DELETE FROM sign_ins WHERE seen_at < $1`, l.Now.Add(-SignInIdle)},
 		{`DELETE FROM bind_tries WHERE tried_at < $1`, l.Now.Add(-time.Hour)},
 		{`DELETE FROM sign_in_tries WHERE began_at < $1`, l.Now.Add(-time.Hour)},
@@ -65,21 +66,22 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 	return total, errors.Join(append(errs, err, db.shrink(ctx))...)
 }
 
-// How large the batches are in which much is deleted or changed. With SQLite nobody else
-// writes while one runs.
+// Sizes, in rows, of the batches in which much is deleted or changed. With SQLite nobody else can
+// write during a batch.
 const (
-	batchFirst = 200
-	batchLeast = 10
-	batchMost  = 1_000
-	// batchTime is how long a batch should take. The next one is larger or smaller by that.
+	initialBatch  = 200
+	smallestBatch = 10
+	largestBatch  = 1_000
+	// batchTime is the intended duration of a batch. The size of the next one is adjusted to it.
 	batchTime = 15 * time.Millisecond
 )
 
-// paced runs step, which handles at most limit things and reports how many it has handled
-// and how long nobody else could write, until it handles fewer. After each step others
-// have as much time as the step took.
-func paced(ctx context.Context, step func(limit int) (n int64, took time.Duration, err error)) (total int64, err error) {
-	for limit := batchFirst; ; {
+// runPaced calls step until it handles fewer than limit items. step returns how many it handled and
+// how long it blocked other writers. After each step runPaced pauses for as long as the step
+// blocked them.
+func runPaced(ctx context.Context, step func(limit int) (n int64, took time.Duration, err error)) (total int64,
+	err error) {
+	for limit := initialBatch; ; {
 		n, took, err := step(limit)
 		total += n
 		if err != nil || n < int64(limit) {
@@ -90,17 +92,17 @@ func paced(ctx context.Context, step func(limit int) (n int64, took time.Duratio
 		case <-ctx.Done():
 			return total, ctx.Err()
 		}
-		// At most twice as many as the last time: one fast step does not say much.
+		// Grow by a factor of two at most: one fast step is not representative.
 		wanted := int(float64(limit) * float64(batchTime) / float64(max(took, time.Microsecond)))
-		limit = max(batchLeast, min(wanted, 2*limit, batchMost))
+		limit = max(smallestBatch, min(wanted, 2*limit, largestBatch))
 	}
 }
 
-// batches runs change in one transaction after the other, see [paced].
-func (db *DB) batches(ctx context.Context, change func(tx *sql.Tx, limit int) (int64, error)) (int64, error) {
-	ctx = patient(ctx)
-	return paced(ctx, func(limit int) (n int64, took time.Duration, err error) {
-		var began time.Time // not before the transaction has: waiting for it holds up nobody
+// runInBatches runs change in successive transactions, see [runPaced].
+func (db *DB) runInBatches(ctx context.Context, change func(tx *sql.Tx, limit int) (int64, error)) (int64, error) {
+	ctx = longRunning(ctx)
+	return runPaced(ctx, func(limit int) (n int64, took time.Duration, err error) {
+		var began time.Time // set inside the transaction: waiting for it blocks nobody
 		err = db.tx(ctx, func(tx *sql.Tx) (err error) {
 			began = time.Now()
 			n, err = change(tx, limit)
@@ -109,30 +111,31 @@ func (db *DB) batches(ctx context.Context, change func(tx *sql.Tx, limit int) (i
 		if err != nil {
 			return 0, 0, err
 		}
-		db.written.Add(n / rowsOfCommit)
+		db.written.Add(n / rowsPerCommit)
 		return n, time.Since(began), nil
 	})
 }
 
-// piecemeal runs a statement that changes some rows at a time until there are no more. Its
-// last parameter is how many.
-func (db *DB) piecemeal(ctx context.Context, query string, args ...any) (int64, error) {
-	return db.batches(ctx, func(tx *sql.Tx, limit int) (int64, error) {
-		return affected(tx.ExecContext(ctx, query, texts(append(args[:len(args):len(args)], limit))...))
+// execInBatches runs a statement repeatedly until it changes fewer rows than its limit, which is
+// its last parameter.
+func (db *DB) execInBatches(ctx context.Context, query string, args ...any) (int64, error) {
+	return db.runInBatches(ctx, func(tx *sql.Tx, limit int) (int64, error) {
+		return affected(tx.ExecContext(ctx, query, sanitizeArgs(append(args[:len(args):len(args)], limit))...))
 	})
 }
 
-// eachOf finds rows page by page, oldest first, and changes those of one page at a time.
-// The last three parameters of find are the time and the id of the last row of the page
-// before, and how many rows are on a page; it returns ids and times. Finding holds up nobody.
-func (db *DB) eachOf(ctx context.Context, find, change string, args ...any) (total int64, err error) {
+// updateInPages finds rows page by page, oldest first, and runs change on each page in a
+// transaction. The last three parameters of find are the time and id of the last row of the
+// previous page, and the page size; it returns ids and times. find runs outside the transaction and
+// blocks nobody.
+func (db *DB) updateInPages(ctx context.Context, find, change string, args ...any) (total int64, err error) {
 	type row struct {
 		id string
 		at int64
 	}
-	ctx = patient(ctx)
+	ctx = longRunning(ctx)
 	last := row{at: math.MinInt64}
-	_, err = paced(ctx, func(limit int) (int64, time.Duration, error) {
+	_, err = runPaced(ctx, func(limit int) (int64, time.Duration, error) {
 		page, err := all(ctx, db, func(s scanner) (r row, err error) { return r, s.Scan(&r.id, &r.at) }, find,
 			append(args[:len(args):len(args)], last.at, last.id, limit)...)
 		if err != nil || len(page) == 0 {
@@ -155,7 +158,7 @@ func (db *DB) eachOf(ctx context.Context, find, change string, args ...any) (tot
 	return total, err
 }
 
-// affected is how many rows a statement has changed.
+// affected returns the number of rows that a statement has changed.
 func affected(res sql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
@@ -164,29 +167,29 @@ func affected(res sql.Result, err error) (int64, error) {
 }
 
 const (
-	// autoVacuumIncremental is what SQLite calls the mode in which a file can be made
-	// smaller bit by bit. It is chosen when a database is made.
+	// autoVacuumIncremental is SQLite's auto_vacuum mode in which a file can be shrunk gradually.
+	// It is set when the database is created.
 	autoVacuumIncremental = 2
-	// freeKept is how many free pages stay in the file at least, and freeShare which part of
-	// it: what is deleted every hour is written anew in the next one.
-	freeKept  = 1_000
-	freeShare = 20
+	// minFreePages is the minimum number of free pages left in the file, and freePagesDivisor the
+	// fraction of the file (1/20): hourly deletions make room for the next hour's rows.
+	minFreePages     = 1_000
+	freePagesDivisor = 20
 )
 
-// shrink makes the file of SQLite smaller by what is free in it, step by step as [paced]
-// does. A database from before that was possible stays as it is, until a backup of it is
-// restored.
+// shrink gradually removes free pages from the SQLite file, as in [runPaced]. A database created
+// without incremental vacuum does not shrink until a backup of it is restored.
 func (db *DB) shrink(ctx context.Context) error {
-	if db.path == "" { // PostgreSQL sees to that itself
+	if db.path == "" { // PostgreSQL vacuums by itself
 		return nil
 	}
-	_, err := paced(ctx, func(limit int) (n int64, took time.Duration, err error) {
+	_, err := runPaced(ctx, func(limit int) (n int64, took time.Duration, err error) {
 		var mode, pages, free int64
-		row := db.r.QueryRowContext(ctx, `SELECT auto_vacuum, page_count, freelist_count FROM pragma_auto_vacuum, pragma_page_count, pragma_freelist_count`)
+		row := db.r.QueryRowContext(ctx,
+			`SELECT auto_vacuum, page_count, freelist_count FROM pragma_auto_vacuum, pragma_page_count, pragma_freelist_count`)
 		if err := row.Scan(&mode, &pages, &free); err != nil {
 			return 0, 0, err
 		}
-		n = min(free-max(freeKept, pages/freeShare), int64(limit))
+		n = min(free-max(minFreePages, pages/freePagesDivisor), int64(limit))
 		if mode != autoVacuumIncremental || n <= 0 {
 			return 0, 0, nil
 		}
@@ -196,14 +199,14 @@ func (db *DB) shrink(ctx context.Context) error {
 		}
 		defer conn.Close()
 		began := time.Now()
-		// It is a table that has to be read, one row for each page that goes.
+		// The pragma returns one row for each removed page, and all must be read.
 		rows, err := conn.QueryContext(ctx, fmt.Sprintf(`PRAGMA incremental_vacuum(%d)`, n))
 		if err != nil {
 			return 0, 0, err
 		}
 		for rows.Next() {
 		}
-		db.written.Add(n / rowsOfCommit)
+		db.written.Add(n / rowsPerCommit)
 		return n, time.Since(began), errors.Join(rows.Err(), rows.Close())
 	})
 	return err

@@ -14,7 +14,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// While very many rows are deleted, others write in between.
+// Others can write while very many rows are deleted.
 func TestPurgeLetsOthersWrite(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		const rows = 4000
@@ -40,14 +40,15 @@ func TestPurgeLetsOthersWrite(t *testing.T) {
 		done := make(chan struct{})
 		purged.Go(func() {
 			defer close(done)
-			// What is new stays, and with it the link that says what went.
+			// New rows stay, as does the link that records the deletion.
 			if n, err := db.Purge(ctx, store.Limits{Calls: now.Add(time.Hour), Now: now}); err != nil || n != rows {
 				t.Errorf("%d rows went: %v", n, err)
 			}
 		})
 		between := 0
 		for i := 0; ; i++ {
-			must(t, db.Acts.Add(ctx, store.Act{ID: fmt.Sprint(i), At: now.Add(2 * time.Hour), Act: "a"}))
+			must(t, db.AdminEvents.Add(ctx, store.AdminEvent{ID: fmt.Sprint(i), At: now.Add(2 * time.Hour),
+				Action: "a"}))
 			if !there("first") && there("last") {
 				between++
 			}
@@ -66,13 +67,14 @@ func TestPurgeLetsOthersWrite(t *testing.T) {
 	})
 }
 
-// The file of SQLite gets smaller when much is deleted, and that of a copy too.
+// The SQLite file shrinks after large deletions, and so does that of a copy.
 func TestFileShrinks(t *testing.T) {
 	o := store.Options{Folder: t.TempDir()}
 	db := seeded(t, o)
 	picture := bytes.Repeat([]byte("x"), 250_000)
 	for i := range 80 {
-		must(t, db.Media.Add(ctx, fmt.Sprint(i), store.Picture{MIME: "image/png", Data: picture, Expires: now.Add(time.Hour)}, now))
+		must(t, db.Media.Add(ctx, fmt.Sprint(i), store.Picture{MIME: "image/png", Data: picture,
+			Expires: now.Add(time.Hour)}, now))
 	}
 	must(t, db.Close())
 	path := filepath.Join(o.Folder, store.FileName)

@@ -10,29 +10,34 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// recorded is a database with turns and calls of two people.
+// recorded opens a database with turns and calls of two people.
 func recorded(t *testing.T, o store.Options) *store.DB {
 	t.Helper()
 	db := seeded(t, o)
 	must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Created: now}))
-	three, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "three", Kind: "echo", Settings: []byte(`{}`), Created: now})
+	three, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "three", Kind: "echo", Settings: []byte(`{}`),
+		Created: now})
 	must(t, err)
 	var calls []store.Call
 	for i := range 40 {
-		at := now.Add(time.Duration(i/2) * time.Minute) // two at a time
+		at := now.Add(time.Duration(i/2) * time.Minute) // two per minute
 		tr := store.Trace{
-			Turn: fmt.Sprintf("turn-%02d", i), Owner: "p1", Bot: int64(1 + i%2), Door: []string{"lingzhu", "mcp"}[i/20], At: at,
-			First: time.Duration(i+1) * time.Millisecond, Outcome: []string{"done", "done", "failed", "hung_up"}[i%4], Question: "q", Answer: "a",
+			Turn: fmt.Sprintf("turn-%02d", i), Owner: "p1", Bot: int64(1 + i%2),
+			Channel: []string{"lingzhu", "mcp"}[i/20], At: at,
+			First: time.Duration(i+1) * time.Millisecond, Outcome: []string{"done", "done", "failed",
+				"disconnected"}[i%4], Question: "q", Answer: "a",
 		}
 		c := store.Call{
-			ID: fmt.Sprintf("call-%02d", i), Person: "p1", At: at, Tool: []string{"home_set_lamp", "home_a%b", "homestead"}[i%3], Key: fmt.Sprintf("k%d", i%2),
-			Outcome: []string{"done", "trouble", "failed", "refused", "asked"}[i%5], Args: "{}",
+			ID: fmt.Sprintf("call-%02d", i), Person: "p1", At: at,
+			Tool: []string{"home_set_lamp", "home_a%b", "homestead"}[i%3], Key: fmt.Sprintf("k%d", i%2),
+			Outcome: []string{"done", "tool_error", "failed", "refused", "asked"}[i%5], Args: "{}",
 		}
 		if i == 39 {
 			tr.Owner, tr.Bot, c.Person = "p2", three.Number, "p2"
 		}
 		calls = append(calls, c)
-		must(t, db.Traces.Finish(ctx, tr, &store.Exchange{Turn: tr.Turn, Bot: tr.Bot, Person: "w", At: at, Question: "q", Answer: "a"}))
+		must(t, db.Traces.Finish(ctx, tr, &store.Exchange{Turn: tr.Turn, Bot: tr.Bot, Person: "w", At: at,
+			Question: "q", Answer: "a"}))
 	}
 	must(t, db.Calls.Add(ctx, calls))
 	return db
@@ -45,7 +50,7 @@ func turnsOf(list []store.Trace) (out []string) {
 	return out
 }
 
-// However turns are looked for, they come newest first, page by page, and each once.
+// With any filter, turns come newest first, page by page, and each once.
 func TestFindTraces(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := recorded(t, o)
@@ -59,12 +64,17 @@ func TestFindTraces(t *testing.T) {
 			{"of nobody", store.TraceFilter{Owner: "p3"}, func(int) bool { return false }},
 			{"with a bot", store.TraceFilter{Owner: "p1", Bot: 2}, func(i int) bool { return i < 39 && i%2 == 1 }},
 			{"with another's bot", store.TraceFilter{Owner: "p1", Bot: 3}, func(int) bool { return false }},
-			{"at a door", store.TraceFilter{Owner: "p1", Door: "mcp"}, func(i int) bool { return i < 39 && i >= 20 }},
-			{"wrong", store.TraceFilter{Owner: "p1", Outcome: store.Wrong}, func(i int) bool { return i < 39 && i%4 >= 2 }},
+			{"of a channel", store.TraceFilter{Owner: "p1", Channel: "mcp"},
+				func(i int) bool { return i < 39 && i >= 20 }},
+			{"wrong", store.TraceFilter{Owner: "p1", Outcome: store.Wrong},
+				func(i int) bool { return i < 39 && i%4 >= 2 }},
 			{"failed", store.TraceFilter{Owner: "p1", Outcome: "failed"}, func(i int) bool { return i%4 == 2 }},
 			{"done", store.TraceFilter{Owner: "p1", Outcome: "done"}, func(i int) bool { return i%4 < 2 }},
-			{"of some minutes", store.TraceFilter{Owner: "p1", From: now.Add(3 * time.Minute), Until: now.Add(5 * time.Minute)}, func(i int) bool { return i >= 6 && i < 10 }},
-			{"of it all", store.TraceFilter{Owner: "p1", Bot: 1, Door: "lingzhu", Outcome: store.Wrong, From: now.Add(time.Minute), Until: now.Add(8 * time.Minute)}, func(i int) bool { return i >= 2 && i < 16 && i%4 == 2 }},
+			{"of some minutes", store.TraceFilter{Owner: "p1", From: now.Add(3 * time.Minute),
+				Until: now.Add(5 * time.Minute)}, func(i int) bool { return i >= 6 && i < 10 }},
+			{"of it all", store.TraceFilter{Owner: "p1", Bot: 1, Channel: "lingzhu", Outcome: store.Wrong,
+				From: now.Add(time.Minute), Until: now.Add(8 * time.Minute)},
+				func(i int) bool { return i >= 2 && i < 16 && i%4 == 2 }},
 		} {
 			var want []string
 			for i := 39; i >= 0; i-- {
@@ -82,7 +92,7 @@ func TestFindTraces(t *testing.T) {
 						break
 					}
 					last := list[len(list)-1]
-					f.After = store.Place{At: last.At, ID: last.Turn}
+					f.After = store.RecordCursor{At: last.At, ID: last.Turn}
 				}
 				if !slices.Equal(got, want) {
 					t.Errorf("%s, %d at a time: %v, not %v", c.name, limit, got, want)
@@ -103,10 +113,12 @@ func TestFindCalls(t *testing.T) {
 			{"all", store.CallFilter{}, func(int) bool { return true }},
 			{"of somebody", store.CallFilter{Person: "p2"}, func(i int) bool { return i == 39 }},
 			{"a tool", store.CallFilter{Person: "p1", Tool: "homestead"}, func(i int) bool { return i%3 == 2 }},
-			{"some tools", store.CallFilter{Person: "p1", Tool: "home_*"}, func(i int) bool { return i < 39 && i%3 < 2 }},
+			{"some tools", store.CallFilter{Person: "p1", Tool: "home_*"},
+				func(i int) bool { return i < 39 && i%3 < 2 }},
 			{"a percent sign", store.CallFilter{Person: "p1", Tool: "*%b"}, func(i int) bool { return i%3 == 1 }},
 			{"a key", store.CallFilter{Person: "p1", Key: "k1"}, func(i int) bool { return i < 39 && i%2 == 1 }},
-			{"wrong", store.CallFilter{Person: "p1", Outcome: store.Wrong}, func(i int) bool { return i < 39 && i%5 > 0 && i%5 < 4 }},
+			{"wrong", store.CallFilter{Person: "p1", Outcome: store.Wrong},
+				func(i int) bool { return i < 39 && i%5 > 0 && i%5 < 4 }},
 			{"asked", store.CallFilter{Person: "p1", Outcome: "asked"}, func(i int) bool { return i < 39 && i%5 == 4 }},
 			{"a bot's", store.CallFilter{Person: "p1", Bot: 1}, func(int) bool { return false }},
 		} {
@@ -125,7 +137,7 @@ func TestFindCalls(t *testing.T) {
 				if len(list) < 7 {
 					break
 				}
-				f.After = store.Place{At: list[6].At, ID: list[6].ID}
+				f.After = store.RecordCursor{At: list[6].At, ID: list[6].ID}
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: %v, not %v", c.name, got, want)
@@ -134,18 +146,22 @@ func TestFindCalls(t *testing.T) {
 	})
 }
 
-// What charts are made of: of 1 to 100 ms, half took 50 at most, and 95 took 95.
+// Of latencies from 1 to 100 ms, the median is 50 and the 95th percentile 95.
 func TestCounts(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)
 		var calls []store.Call
 		for i := range 100 {
 			must(t, db.Traces.Finish(ctx, store.Trace{
-				Turn: fmt.Sprint(i), Owner: "p1", At: now.Add(time.Hour), First: time.Duration(100-i) * time.Millisecond, Outcome: []string{"done", "failed"}[i/99],
+				Turn: fmt.Sprint(i), Owner: "p1", At: now.Add(time.Hour),
+				First: time.Duration(100-i) * time.Millisecond, Outcome: []string{"done", "failed"}[i/99],
 			}, nil))
-			calls = append(calls, store.Call{ID: fmt.Sprint(i), Person: "p1", At: now.Add(time.Duration(i) * time.Minute), Outcome: []string{"done", "asked", "failed", "refused"}[i%4]})
+			calls = append(calls, store.Call{ID: fmt.Sprint(i),
+				Person: "p1", At: now.Add(time.Duration(i) * time.Minute),
+				Outcome: []string{"done", "asked", "failed", "refused"}[i%4]})
 		}
-		for i, tr := range []store.Trace{{At: now}, {At: now, First: time.Second}, {At: now.Add(-1)}, {At: now.Add(3 * time.Hour)}, {At: now, Owner: "p2", First: time.Hour}} {
+		for i, tr := range []store.Trace{{At: now}, {At: now, First: time.Second}, {At: now.Add(-1)},
+			{At: now.Add(3 * time.Hour)}, {At: now, Owner: "p2", First: time.Hour}} {
 			tr.Turn, tr.Outcome = fmt.Sprint("x", i), "done"
 			if tr.Owner == "" {
 				tr.Owner = "p1"
@@ -155,24 +171,27 @@ func TestCounts(t *testing.T) {
 		must(t, db.Calls.Add(ctx, calls))
 		until := now.Add(3 * time.Hour)
 		counts, err := db.Traces.Counts(ctx, "p1", now, until, time.Hour)
-		if want := []store.TurnCount{{0, "done", 2}, {1, "done", 99}, {1, "failed", 1}}; err != nil || !slices.Equal(counts, want) {
+		if want := []store.TurnCount{{0, "done", 2}, {1, "done", 99}, {1, "failed", 1}}; err != nil ||
+			!slices.Equal(counts, want) {
 			t.Errorf("%v, %v, not %v", counts, err, want)
 		}
 		latencies, err := db.Traces.Latencies(ctx, "p1", now, until, time.Hour)
-		if want := []store.Latency{{0, 1, time.Second, time.Second}, {1, 100, 50 * time.Millisecond, 95 * time.Millisecond}}; err != nil || !slices.Equal(latencies, want) {
+		if want := []store.Latency{{0, 1, time.Second, time.Second},
+			{1, 100, 50 * time.Millisecond, 95 * time.Millisecond}}; err != nil || !slices.Equal(latencies, want) {
 			t.Errorf("%v, %v, not %v", latencies, err, want)
 		}
-		wrongs, err := db.Calls.Wrongs(ctx, "p1", now, until, time.Hour)
+		wrongs, err := db.Calls.CountFailed(ctx, "p1", now, until, time.Hour)
 		if want := []store.SpanCount{{0, 30}, {1, 20}}; err != nil || !slices.Equal(wrongs, want) {
 			t.Errorf("%v, %v, not %v", wrongs, err, want)
 		}
-		if all, err := db.Traces.Counts(ctx, "", now, until, time.Hour); err != nil || len(all) != 3 || all[0].Turns != 3 {
+		if all, err := db.Traces.Counts(ctx, "", now, until, time.Hour); err != nil || len(all) != 3 ||
+			all[0].Turns != 3 {
 			t.Errorf("everybody's: %v, %v", all, err)
 		}
 	})
 }
 
-// What somebody wants forgotten is gone, and nothing of anybody else's.
+// Forget deletes what was requested, and nothing of others.
 func TestForget(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := recorded(t, o)
@@ -205,8 +224,10 @@ func TestForget(t *testing.T) {
 			n      int64
 			left   [3]int
 		}{
-			{"traces of another's bot", func() (int64, error) { return db.Traces.Forget(ctx, "p1", 3) }, 0, [3]int{40, 40, 40}},
-			{"traces of a bot", func() (int64, error) { return db.Traces.Forget(ctx, "p1", 1) }, 20, [3]int{20, 40, 40}},
+			{"traces of another's bot", func() (int64, error) { return db.Traces.Forget(ctx, "p1", 3) }, 0,
+				[3]int{40, 40, 40}},
+			{"traces of a bot", func() (int64, error) { return db.Traces.Forget(ctx, "p1", 1) }, 20,
+				[3]int{20, 40, 40}},
 			{"what traces say", func() (int64, error) {
 				if err := db.Traces.ForgetSaid(ctx, "p1", 2); err != nil {
 					return 0, err
@@ -220,10 +241,14 @@ func TestForget(t *testing.T) {
 				return 0, err
 			}, 0, [3]int{20, 40, 40}},
 			{"all traces", func() (int64, error) { return db.Traces.Forget(ctx, "p1", 0) }, 19, [3]int{1, 40, 40}},
-			{"what another's bot said", func() (int64, error) { return db.Conversations.Forget(ctx, "p1", 3) }, 0, [3]int{1, 40, 40}},
-			{"what a bot said", func() (int64, error) { return db.Conversations.Forget(ctx, "p1", 2) }, 19, [3]int{1, 21, 40}},
-			{"what all bots said", func() (int64, error) { return db.Conversations.Forget(ctx, "p1", 0) }, 20, [3]int{1, 1, 40}},
-			{"arguments of a bot", func() (int64, error) { return db.Calls.ForgetArgs(ctx, "p1", 1) }, 0, [3]int{1, 1, 40}},
+			{"what another's bot said", func() (int64, error) { return db.Conversations.Forget(ctx, "p1", 3) }, 0,
+				[3]int{1, 40, 40}},
+			{"what a bot said", func() (int64, error) { return db.Conversations.Forget(ctx, "p1", 2) }, 19,
+				[3]int{1, 21, 40}},
+			{"what all bots said", func() (int64, error) { return db.Conversations.Forget(ctx, "p1", 0) }, 20,
+				[3]int{1, 1, 40}},
+			{"arguments of a bot", func() (int64, error) { return db.Calls.ForgetArgs(ctx, "p1", 1) }, 0,
+				[3]int{1, 1, 40}},
 			{"arguments", func() (int64, error) { return db.Calls.ForgetArgs(ctx, "p1", 0) }, 39, [3]int{1, 1, 1}},
 		} {
 			n, err := c.forget()

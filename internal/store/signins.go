@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// SignIn is a browser in which somebody has signed in.
+// SignIn is a browser session of a person.
 type SignIn struct {
-	ID        string    `json:"-"` // hash of the token that the browser keeps
+	ID        string    `json:"-"` // hash of the browser's token
 	Person    string    `json:"person"`
-	Agent     string    `json:"agent"`   // what the browser calls itself
-	Address   string    `json:"address"` // from which it was seen last
+	Agent     string    `json:"agent"`   // User-Agent of the browser
+	Address   string    `json:"address"` // IP address of its last use
 	Created   time.Time `json:"created_at"`
 	Seen      time.Time `json:"seen_at"`
-	Confirmed time.Time `json:"confirmed_at"` // when the password was typed last
+	Confirmed time.Time `json:"confirmed_at"` // when the password was last entered
 }
 
-// SignInIdle is after how long a browser that nobody uses has to sign in again.
+// SignInIdle is the idle time after which a browser must sign in again.
 const SignInIdle = 30 * 24 * time.Hour
 
-// SignIns is the table of browsers in which somebody has signed in.
+// SignIns accesses the table of browser sessions.
 type SignIns struct{ db *DB }
 
 const signInColumns = `id, person, agent, address, created_at, seen_at, confirmed_at`
@@ -32,7 +32,7 @@ func readSignIn(s scanner) (x SignIn, err error) {
 	return x, err
 }
 
-// Add keeps a sign-in, and ends the person's ones beyond the newest most.
+// Add stores a sign-in, and ends the person's least recently used ones beyond most.
 func (t SignIns) Add(ctx context.Context, x SignIn, most int) error {
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO sign_ins (`+signInColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
@@ -45,25 +45,26 @@ func (t SignIns) Add(ctx context.Context, x SignIn, most int) error {
 	})
 }
 
-// ByID finds a sign-in by the hash of its token.
+// ByID returns a sign-in by the hash of its token.
 func (t SignIns) ByID(ctx context.Context, id string) (SignIn, error) {
 	return one(ctx, t.db, readSignIn, `SELECT `+signInColumns+` FROM sign_ins WHERE id = $1`, id)
 }
 
-// ByPerson lists a person's sign-ins, the one that was seen last first.
+// ByPerson lists a person's sign-ins, most recently used first.
 func (t SignIns) ByPerson(ctx context.Context, person string) ([]SignIn, error) {
-	return all(ctx, t.db, readSignIn, `SELECT `+signInColumns+` FROM sign_ins WHERE person = $1 ORDER BY seen_at DESC, id`, person)
+	return all(ctx, t.db, readSignIn, `SELECT `+signInColumns+
+		` FROM sign_ins WHERE person = $1 ORDER BY seen_at DESC, id`, person)
 }
 
-// Seen notes that a sign-in was used from an address.
+// Seen records the use of a sign-in from an address.
 func (t SignIns) Seen(ctx context.Context, id, address string, at time.Time) error {
 	return t.db.execOne(ctx, `UPDATE sign_ins SET seen_at = $1, address = $2 WHERE id = $3`, millis(at), address, id)
 }
 
-// Replace gives a sign-in another token, which has just been confirmed by the
-// password.
+// Replace changes the token of a sign-in that has just been confirmed by password.
 func (t SignIns) Replace(ctx context.Context, id, by string, at time.Time) error {
-	return t.db.execOne(ctx, `UPDATE sign_ins SET id = $1, seen_at = $2, confirmed_at = $2 WHERE id = $3`, by, millis(at), id)
+	return t.db.execOne(ctx, `UPDATE sign_ins SET id = $1, seen_at = $2, confirmed_at = $2 WHERE id = $3`, by,
+		millis(at), id)
 }
 
 // Remove ends a person's sign-in.
@@ -73,8 +74,8 @@ func (t SignIns) Remove(ctx context.Context, person, id string) error {
 	})
 }
 
-// RemoveOthers ends all sign-ins of a person but one, or all for an empty one. It
-// returns how many there were.
+// RemoveOthers ends all sign-ins of a person except one, or all if but is empty, and returns their
+// number.
 func (t SignIns) RemoveOthers(ctx context.Context, person, but string) (n int64, err error) {
 	err = t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but)
@@ -86,9 +87,9 @@ func (t SignIns) RemoveOthers(ctx context.Context, person, but string) (n int64,
 	return n, err
 }
 
-// Try counts a try under a key before it is made, so that tries at the same time on
-// several instances are counted too. It reports whether there were fewer than most in the
-// window that began after since; otherwise nothing is counted.
+// Try counts an attempt under a key before it is made, so that concurrent attempts on several
+// instances count too. It reports whether there were fewer than most in the window that began after
+// since; otherwise nothing is counted.
 func (t SignIns) Try(ctx context.Context, key string, most int, now, since time.Time) (bool, error) {
 	n, err := t.db.exec(ctx, `INSERT INTO sign_in_tries (key, began_at, tries) VALUES ($1, $2, 1)
 		ON CONFLICT (key) DO UPDATE SET
@@ -98,7 +99,7 @@ func (t SignIns) Try(ctx context.Context, key string, most int, now, since time.
 	return n > 0, err
 }
 
-// GiveBack takes back one try under a key: it was the right password.
+// GiveBack takes back one attempt under a key, after a correct password.
 func (t SignIns) GiveBack(ctx context.Context, key string) error {
 	_, err := t.db.exec(ctx, `UPDATE sign_in_tries SET tries = tries - 1 WHERE key = $1 AND tries > 0`, key)
 	return err

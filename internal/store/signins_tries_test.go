@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// Tries that are counted at the same time never are more than there may be.
+// Concurrent attempts never exceed the limit.
 func TestTries(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db, now := storetest.Open(t, o), time.Now()

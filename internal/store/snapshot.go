@@ -12,27 +12,27 @@ import (
 	"strings"
 )
 
-// ErrNoSnapshot says that the database is one that others copy.
+// ErrNoSnapshot reports that the database is PostgreSQL, which has its own backup tools.
 var ErrNoSnapshot = errors.New("PostgreSQL is backed up with its own means, pg_dump")
 
-// Snapshot writes a copy of the SQLite database, as it is at one moment, to a file that
-// does not exist. Whoever reads and writes meanwhile is not held up.
+// Snapshot writes a consistent copy of the SQLite database to a new file. Concurrent readers and
+// writers are not blocked.
 func (db *DB) Snapshot(ctx context.Context, file string) error {
-	if db.path == "" { // it is no file
+	if db.path == "" { // PostgreSQL
 		return ErrNoSnapshot
 	}
-	// The file is made here, so that nobody but its owner can read it.
+	// Create the file first, so that only its owner can read it.
 	if _, err := touch(file); err != nil {
 		return err
 	}
-	// A connection of its own: that for writing is for those who write.
+	// Use a separate connection, to leave the write connection to writers.
 	own, err := sql.Open("sqlite", "file:"+escapePath(db.path)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		return err
 	}
 	defer own.Close()
 	own.SetMaxOpenConns(1)
-	// A database from before its file could get smaller has a copy that can.
+	// A database created without incremental vacuum gets a copy with it.
 	var vacuum int
 	if err := own.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&vacuum); err != nil {
 		return err
@@ -48,14 +48,14 @@ func (db *DB) Snapshot(ctx context.Context, file string) error {
 	return nil
 }
 
-// Errors about a file that is to be the database.
+// Errors about a file that is to become the database.
 var (
 	ErrDamaged = errors.New("the database is damaged")
 	ErrNewer   = errors.New("the database is of a newer version of Patchbay")
 )
 
-// CheckFile says whether a file is a whole SQLite database of ours that this program
-// can bring up to date. The error is, or wraps, [ErrDamaged] or [ErrNewer] if not.
+// CheckFile verifies that a file is an intact Patchbay database that this program can migrate.
+// Otherwise the error is, or wraps, [ErrDamaged] or [ErrNewer].
 func CheckFile(ctx context.Context, file string) error {
 	q := url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"query_only(ON)"}}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escapePath(file), RawQuery: q.Encode()}).String())
@@ -81,7 +81,7 @@ func CheckFile(ctx context.Context, file string) error {
 	return nil
 }
 
-// latestMigration is the number of the newest migration that this program has.
+// latestMigration returns the number of the newest migration of this program.
 func latestMigration() (latest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	for _, f := range files {

@@ -2,5 +2,5 @@
 
 package store
 
-// FreeSpace is not known here.
+// FreeSpace is not supported on this system.
 func FreeSpace(string) (bytes uint64, ok bool) { return 0, false }

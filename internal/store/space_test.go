@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A database that may not grow any more says so until it may: reading goes on, and whoever
-// tries to write finds out when that works again.
+// A full database reports so until it can grow again: reads keep working, and a test write detects
+// when writes work again.
 func TestDiskFull(t *testing.T) {
 	ctx := t.Context()
 	db, err := Open(ctx, Options{Folder: t.TempDir()})
@@ -29,24 +29,25 @@ func TestDiskFull(t *testing.T) {
 	if err := add("a"); err != nil {
 		t.Fatal(err)
 	}
-	limit(1) // as many as there are
-	if err := add("b"); Trouble(err) != ErrDiskFull || db.DiskTrouble() != ErrDiskFull {
-		t.Errorf("a write says %v, and the database %v", err, db.DiskTrouble())
+	limit(1) // the current number of pages
+	if err := add("b"); ClassifyError(err) != ErrDiskFull || db.DiskError() != ErrDiskFull {
+		t.Errorf("a write says %v, and the database %v", err, db.DiskError())
 	}
-	// So do those that share a commit.
+	// Writes that share a commit fail too.
 	db.disk.Store(nil)
-	if err := db.Traces.Finish(ctx, Trace{Turn: strings.Repeat("t", 100_000)}, nil); Trouble(err) != ErrDiskFull || db.DiskTrouble() != ErrDiskFull {
-		t.Errorf("a commit says %v, and the database %v", err, db.DiskTrouble())
+	if err := db.Traces.Finish(ctx, Trace{Turn: strings.Repeat("t", 100_000)},
+		nil); ClassifyError(err) != ErrDiskFull || db.DiskError() != ErrDiskFull {
+		t.Errorf("a commit says %v, and the database %v", err, db.DiskError())
 	}
 	if list, err := db.People.All(ctx); err != nil || len(list) != 1 {
 		t.Errorf("of people there are %d, %v", len(list), err)
 	}
-	if err := db.TryWriting(ctx); Trouble(err) != ErrDiskFull || db.DiskTrouble() != ErrDiskFull {
-		t.Errorf("trying says %v, and the database %v", err, db.DiskTrouble())
+	if err := db.TryWriting(ctx); ClassifyError(err) != ErrDiskFull || db.DiskError() != ErrDiskFull {
+		t.Errorf("trying says %v, and the database %v", err, db.DiskError())
 	}
 	limit(1 << 30)
-	if err := db.TryWriting(ctx); err != nil || db.DiskTrouble() != nil {
-		t.Errorf("trying says %v, and the database %v", err, db.DiskTrouble())
+	if err := db.TryWriting(ctx); err != nil || db.DiskError() != nil {
+		t.Errorf("trying says %v, and the database %v", err, db.DiskError())
 	}
 	if err := errors.Join(add("b"), db.Ping(ctx)); err != nil {
 		t.Error(err)

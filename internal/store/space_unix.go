@@ -4,7 +4,7 @@ package store
 
 import "syscall"
 
-// FreeSpace is how many bytes this account can still write in a folder.
+// FreeSpace returns how many bytes this account can still write in a folder.
 func FreeSpace(folder string) (bytes uint64, ok bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {

@@ -1,10 +1,9 @@
-// Package store keeps what must survive: people, keys, bots, bindings,
-// conversations, traces and short-lived pictures. It speaks to SQLite (a file in
-// the data folder) and to PostgreSQL with one and the same SQL text.
+// Package store persists the data of an installation: people, keys, bots, bindings, conversations,
+// traces, call records and short-lived pictures. It supports SQLite (a file in the data folder) and
+// PostgreSQL with the same SQL text.
 //
-// What a write method has returned for is on the disk: SQLite runs in WAL mode
-// with synchronous=FULL, PostgreSQL with its defaults. All methods are safe for
-// use by many goroutines.
+// A write is durable when its method returns: SQLite runs in WAL mode with synchronous=FULL,
+// PostgreSQL with its defaults. All methods are safe for concurrent use.
 package store
 
 import (
@@ -21,8 +20,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
@@ -31,16 +28,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Errors that callers decide by.
+// Errors that callers distinguish.
 var (
-	ErrNotFound = errors.New("not found")
-	ErrExists   = errors.New("exists already")
-	ErrOccupied = errors.New("bound to somebody else")
-	ErrFull     = errors.New("too many are kept already")
-	ErrTooLarge = errors.New("too large to be kept")
-	ErrWider    = errors.New("more than was approved")
-	ErrAgreed   = errors.New("approved already")
-	ErrLast     = errors.New("the last one there is")
+	ErrNotFound        = errors.New("not found")
+	ErrExists          = errors.New("exists already")
+	ErrOccupied        = errors.New("bound to somebody else")
+	ErrFull            = errors.New("too many are kept already")
+	ErrTooLarge        = errors.New("too large to be kept")
+	ErrExceedsApproval = errors.New("more than was approved")
+	ErrAlreadyApproved = errors.New("approved already")
+	ErrLast            = errors.New("the last one there is")
 )
 
 //go:embed migrations/*.sql
@@ -49,20 +46,21 @@ var migrations embed.FS
 // FileName is the SQLite database inside the data folder.
 const FileName = "patchbay.db"
 
-// Options say where the database is.
+// Options configures the database connection.
 type Options struct {
 	// URL is a postgres:// URL; empty means SQLite in Folder.
 	URL string
-	// Folder is the data folder. It is made if it is missing.
+	// Folder is the data folder. It is created if missing.
 	Folder string
-	// Version is that of the program, which is told to older ones.
+	// Version is the version of this program. It is recorded with the schema, so that an older
+	// program can name it when it refuses the database.
 	Version string
-	// MaxConns limits the connections to PostgreSQL, of which two are for what takes long,
-	// and the readers of SQLite; 0 means 12.
+	// MaxConns limits the connections to PostgreSQL, two of which are reserved for long-running
+	// statements, and the read connections to SQLite; 0 means 12.
 	MaxConns int
 }
 
-// DB is an open database. Each field is one family of tables.
+// DB is an open database. Each exported field accesses one group of tables.
 type DB struct {
 	People        People
 	Keys          Keys
@@ -81,28 +79,28 @@ type DB struct {
 	Outbox        Outbox
 	Peers         Peers
 	SignIns       SignIns
-	Acts          Acts
+	AdminEvents   AdminEvents
 	Audit         Audit
 	Secrets       Secrets
 
-	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
-	patient *sql.DB // for what takes long; nil for SQLite, see [patient]
-	dialect string
-	path    string // of the SQLite database
-	commits *committer
-	disk    atomic.Pointer[error] // see DiskTrouble
-	written atomic.Int64          // commits that no checkpoint has taken over
-	files   *checkpointer         // nil for PostgreSQL, which does that itself
+	w, r         *sql.DB // SQLite: w is a single connection; PostgreSQL: both are one pool
+	longPool     *sql.DB // for long-running statements; nil for SQLite, see [longRunning]
+	dialect      string
+	path         string // of the SQLite database
+	commits      *committer
+	disk         atomic.Pointer[error] // see DiskError
+	written      atomic.Int64          // commits since the last checkpoint
+	checkpointer *checkpointer         // nil for PostgreSQL, which checkpoints by itself
 
-	onAccess func() // see OnAccess; may be nil
-	known    *known // nil for SQLite
+	onAccess func()    // see OnAccess; may be nil
+	rowCache *rowCache // nil for SQLite
 
 	statements sync.Map // query → *sql.Stmt on r
 	inserts    sync.Map // insert → *sql.Stmt on w
 }
 
-// Open opens the database, brings its tables up to date, and starts the group
-// committer, which Close stops.
+// Open opens the database, applies pending migrations, and starts the group committer, which Close
+// stops.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.MaxConns <= 0 {
 		o.MaxConns = 12
@@ -115,7 +113,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		db.closePools()
 		return nil, err
 	}
-	if err := db.beginChain(ctx); err != nil {
+	if err := db.createFirstChain(ctx); err != nil {
 		db.closePools()
 		return nil, fmt.Errorf("begin the chain of the audit trail: %w", err)
 	}
@@ -136,12 +134,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Outbox = Outbox{db}
 	db.Peers = Peers{db}
 	db.SignIns = SignIns{db}
-	db.Acts = Acts{db}
+	db.AdminEvents = AdminEvents{db}
 	db.Audit = Audit{db}
 	db.Secrets = Secrets{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
-		db.files = newCheckpointer(db)
+		db.checkpointer = newCheckpointer(db)
 	}
 	return db, nil
 }
@@ -153,11 +151,12 @@ func connect(o Options) (*DB, error) {
 	if !isURL(o.URL) {
 		return nil, errors.New("the database URL must begin with postgres:// (leave it empty for SQLite in the data folder)")
 	}
-	quick, patient, err := connectPostgres(o)
+	quick, long, err := connectPostgres(o)
 	if err != nil {
 		return nil, err
 	}
-	return &DB{w: quick, r: quick, patient: patient, dialect: "postgres", known: &known{rows: map[knownKey]knownRow{}}}, nil
+	return &DB{w: quick, r: quick, longPool: long, dialect: "postgres",
+		rowCache: &rowCache{rows: map[cacheKey]cachedRow{}}}, nil
 }
 
 func connectSQLite(o Options) (*DB, error) {
@@ -176,8 +175,9 @@ func connectSQLite(o Options) (*DB, error) {
 		}
 		return sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escapePath(path), RawQuery: q.Encode()}).String())
 	}
-	pragmas := []string{"journal_mode(WAL)", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages), fmt.Sprintf("journal_size_limit(%d)", logKept*pageSize)}
-	if size == 0 { // what becomes of free pages is settled before anything else is written
+	pragmas := []string{"journal_mode(WAL)", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages),
+		fmt.Sprintf("journal_size_limit(%d)", maxLogPages*pageSize)}
+	if size == 0 { // SQLite accepts auto_vacuum only before the first write
 		pragmas = append([]string{"auto_vacuum(INCREMENTAL)"}, pragmas...)
 	}
 	w, err := open(pragmas...)
@@ -195,8 +195,8 @@ func connectSQLite(o Options) (*DB, error) {
 	return &DB{w: w, r: r, dialect: "sqlite", path: path}, nil
 }
 
-// touch makes the database file with rights for its owner only, before SQLite
-// would make it with the process's defaults, and returns its size.
+// touch creates the database file with permissions 0600, before SQLite would create it with the
+// process's defaults, and returns its size.
 func touch(path string) (int64, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -209,7 +209,7 @@ func touch(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// escapePath keeps '?' and '%' in a folder's name from being read as part of
+// escapePath escapes a file path, so that '?' and '%' in a folder's name are not read as part of
 // the connection string.
 func escapePath(p string) string {
 	return (&url.URL{Path: filepath.ToSlash(p)}).EscapedPath()
@@ -220,22 +220,24 @@ func (db *DB) migrate(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	// The two search for words each in its own way.
-	dialect, opts := goose.DialectSQLite3, []goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_postgres.sql"})}
+	// Full-text search has a separate migration for each database.
+	dialect, opts := goose.DialectSQLite3,
+		[]goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_postgres.sql"})}
 	if db.dialect == "postgres" {
-		dialect, opts = goose.DialectPostgres, []goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_sqlite.sql"})}
-		// Several instances may start at once on one database.
+		dialect, opts = goose.DialectPostgres,
+			[]goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_sqlite.sql"})}
+		// Several instances may start on one database at the same time.
 		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
 			return err
 		}
 		opts = append(opts, goose.WithSessionLocker(locker))
 	}
-	p, err := goose.NewProvider(dialect, db.writer(patient(ctx)), files, opts...)
+	p, err := goose.NewProvider(dialect, db.writer(longRunning(ctx)), files, opts...)
 	if err != nil {
 		return fmt.Errorf("prepare the database: %w", err)
 	}
-	if err := db.refuseNewer(ctx); err != nil {
+	if err := db.checkNotNewer(ctx); err != nil {
 		return err
 	}
 	done, err := p.Up(ctx)
@@ -245,49 +247,49 @@ func (db *DB) migrate(ctx context.Context, version string) error {
 	if len(done) == 0 {
 		return nil
 	}
-	return db.signState(ctx, version)
+	return db.recordVersion(ctx, version)
 }
 
-// Close commits what waits and closes the database. Closing again does nothing.
+// Close commits the queued writes and closes the database. Further calls do nothing.
 func (db *DB) Close() error {
 	db.commits.close()
-	db.files.close()
+	db.checkpointer.close()
 	return db.closePools()
 }
 
 func (db *DB) closePools() error {
-	if db.patient != nil {
-		return errors.Join(db.w.Close(), db.patient.Close())
+	if db.longPool != nil {
+		return errors.Join(db.w.Close(), db.longPool.Close())
 	}
 	return errors.Join(db.r.Close(), db.w.Close())
 }
 
-// Dialect is "sqlite" or "postgres".
+// Dialect returns "sqlite" or "postgres".
 func (db *DB) Dialect() string { return db.dialect }
 
-// Ping says whether the database answers.
+// Ping runs a trivial query and returns its error.
 func (db *DB) Ping(ctx context.Context) error {
 	var one int
 	return db.w.QueryRowContext(ctx, `SELECT 1`).Scan(&one)
 }
 
-// tx runs f in a transaction of its own.
+// tx runs f in its own transaction, and rolls back if f fails.
 func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) (err error) {
-	defer func() { db.noted(err) }()
+	defer func() { db.noteDiskError(err) }()
 	tx, err := db.writer(ctx).BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if err := f(tx); err != nil {
-		tx.Rollback() //nolint:errcheck // the first error is the one that counts
+		tx.Rollback() //nolint:errcheck // the error of f is returned
 		return translate(err)
 	}
 	db.written.Add(1)
 	return translate(tx.Commit())
 }
 
-// locking is a query whose rows stay as they are until its transaction ends: lock
-// says how, in PostgreSQL's words. SQLite has one writer at a time anyway.
+// locking appends a PostgreSQL row-lock clause to a query, such as FOR UPDATE. SQLite needs none:
+// it has one writer at a time.
 func (db *DB) locking(query, lock string) string {
 	if db.dialect == "postgres" {
 		return query + " " + lock
@@ -295,33 +297,33 @@ func (db *DB) locking(query, lock string) string {
 	return query
 }
 
-// lookAgain has the database see how some tables are filled now. PostgreSQL would
-// find out about many new rows by itself, but not at once; SQLite goes by what the
-// queries say.
-func (db *DB) lookAgain(ctx context.Context, tables ...string) {
-	ctx = patient(ctx)
+// analyzeTables updates the planner statistics of tables. PostgreSQL would notice many new rows by
+// itself, but not at once. It does nothing with SQLite, whose queries force their plans.
+func (db *DB) analyzeTables(ctx context.Context, tables ...string) {
+	ctx = longRunning(ctx)
 	for _, table := range tables {
 		if db.dialect != "postgres" {
 			return
 		}
 		if _, err := db.exec(ctx, `ANALYZE `+table); err != nil {
-			return // it only makes queries faster
+			return // statistics only affect speed
 		}
 	}
 }
 
-// exec runs one statement and returns how many rows it changed.
+// exec runs one statement and returns the number of changed rows.
 func (db *DB) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	db.written.Add(1)
-	res, err := db.writer(ctx).ExecContext(ctx, query, texts(args)...)
+	res, err := db.writer(ctx).ExecContext(ctx, query, sanitizeArgs(args)...)
 	if err != nil {
-		db.noted(err)
+		db.noteDiskError(err)
 		return 0, translate(err)
 	}
 	return res.RowsAffected()
 }
 
-// execOne is exec for a statement that must change a row: none is ErrNotFound.
+// execOne is exec for a statement that must change a row; if it changes none, it returns
+// ErrNotFound.
 func (db *DB) execOne(ctx context.Context, query string, args ...any) error {
 	n, err := db.exec(ctx, query, args...)
 	if err == nil && n == 0 {
@@ -330,7 +332,7 @@ func (db *DB) execOne(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// translate turns the drivers' errors into the ones callers decide by.
+// translate maps driver errors to the errors of this package.
 func translate(err error) error {
 	switch {
 	case err == nil:
@@ -359,27 +361,27 @@ func translate(err error) error {
 
 func readNumber(s scanner) (n int64, err error) { return n, s.Scan(&n) }
 
-// scanner is a row, of one or of many.
+// scanner is a *sql.Row or *sql.Rows.
 type scanner interface{ Scan(...any) error }
 
-// one reads a single row; none is ErrNotFound.
+// one reads a single row. It returns ErrNotFound if there is none.
 func one[T any](ctx context.Context, db *DB, read func(scanner) (T, error), query string, args ...any) (T, error) {
 	st, err := db.prepared(ctx, query)
 	if err != nil {
 		var none T
 		return none, err
 	}
-	v, err := read(st.QueryRowContext(ctx, texts(args)...))
+	v, err := read(st.QueryRowContext(ctx, sanitizeArgs(args)...))
 	return v, translate(err)
 }
 
-// all reads every row.
+// all reads every row of a query.
 func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	st, err := db.prepared(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := st.QueryContext(ctx, texts(args)...)
+	rows, err := st.QueryContext(ctx, sanitizeArgs(args)...)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -395,30 +397,30 @@ func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), quer
 	return out, rows.Err()
 }
 
-// prepared is the statement of a reading query, which is parsed once: parsing
-// takes longer than running it. The queries are constants of this package, so
-// that there are only as many as the source has.
+// prepared returns the prepared statement of a read query, because parsing takes longer than
+// running it. Queries are constants of this package or built from a few filter combinations, so the
+// cache is bounded.
 func (db *DB) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 	return prepareOnce(ctx, db.r, &db.statements, query, func() string { return query })
 }
 
-// insertKey names a statement that inserts rows.
+// insertKey identifies a prepared INSERT by table and number of rows.
 type insertKey struct {
 	table string
 	rows  int
 }
 
-// preparedInsert is a statement that inserts several rows at once and leaves out
-// those whose key is there already. A transaction that uses it must not have begun
-// yet: SQLite has one connection for writing.
+// preparedInsert returns a statement that inserts several rows and skips those whose key exists.
+// Call it before the transaction begins: SQLite has only one write connection.
 func (db *DB) preparedInsert(ctx context.Context, table, columns string, rows int) (*sql.Stmt, error) {
-	return prepareOnce(ctx, db.w, &db.inserts, insertKey{table, rows}, func() string { return db.insertText(table, columns, rows) })
+	return prepareOnce(ctx, db.w, &db.inserts, insertKey{table, rows},
+		func() string { return db.insertText(table, columns, rows) })
 }
 
-// insertText is where the databases differ. For SQLite $1 is a name, and it looks
-// for it among all others, so that some hundred names take longer than the rows.
-// And with ON CONFLICT it keeps copies of the pages that one row changes, for the
-// case that a later one fails, which with OR IGNORE none does.
+// insertText returns an INSERT of several rows that skips existing keys. The databases differ here.
+// SQLite treats $1 as a parameter name and searches it among all others, so that several hundred
+// names take longer than the rows themselves; "?" avoids that. With ON CONFLICT SQLite also copies
+// the pages that each row changes, in case a later row fails; OR IGNORE does not.
 func (db *DB) insertText(table, columns string, rows int) string {
 	n, mark := 0, func(n int) string { return "$" + strconv.Itoa(n) }
 	if db.dialect == "sqlite" {
@@ -440,7 +442,7 @@ func (db *DB) insertText(table, columns string, rows int) string {
 	return "INSERT " + text + " ON CONFLICT DO NOTHING"
 }
 
-// prepareOnce finds a statement, or makes it.
+// prepareOnce returns the cached statement for key, or prepares and caches it.
 func prepareOnce(ctx context.Context, pool *sql.DB, known *sync.Map, key any, query func() string) (*sql.Stmt, error) {
 	if st, ok := known.Load(key); ok {
 		return st.(*sql.Stmt), nil
@@ -454,47 +456,4 @@ func prepareOnce(ctx context.Context, pool *sql.DB, known *sync.Map, key any, qu
 		return was.(*sql.Stmt), nil
 	}
 	return st, nil
-}
-
-// texts makes what people and programs wrote fit to be kept, in place: PostgreSQL
-// refuses zero bytes and broken UTF-8, and with them everything else that is
-// written at the same time.
-func texts(args []any) []any {
-	for i, a := range args {
-		switch a := a.(type) {
-		case string:
-			if !keepable(a) {
-				args[i] = fit(a)
-			}
-		case sql.NullString:
-			if !keepable(a.String) {
-				args[i] = sql.NullString{String: fit(a.String), Valid: a.Valid}
-			}
-		}
-	}
-	return args
-}
-
-func keepable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
-
-func fit(s string) string {
-	const instead = string(utf8.RuneError)
-	return strings.ReplaceAll(strings.ToValidUTF8(s, instead), "\x00", instead)
-}
-
-// millis is how a time is kept.
-func millis(t time.Time) int64 { return t.UnixMilli() }
-
-// maybeMillis keeps the zero time as NULL.
-func maybeMillis(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
-}
-
-func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
-
-func fromMaybe(ms sql.NullInt64) time.Time {
-	if !ms.Valid {
-		return time.Time{}
-	}
-	return fromMillis(ms.Int64)
 }

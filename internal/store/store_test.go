@@ -26,7 +26,8 @@ func seeded(t *testing.T, o store.Options) *store.DB {
 	db := storetest.Open(t, o)
 	must(t, db.People.Add(ctx, store.Person{ID: "p1", Name: "ada", Role: "admin", Lang: "en", Created: now}))
 	for _, name := range []string{"one", "two"} {
-		_, err := db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: name, Kind: "echo", Settings: []byte(`{}`), Created: now})
+		_, err := db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: name, Kind: "echo", Settings: []byte(`{}`),
+			Created: now})
 		must(t, err)
 	}
 	return db
@@ -53,7 +54,8 @@ func TestPeopleAndKeys(t *testing.T) {
 		_, err := db.People.ByName(ctx, "bob")
 		wantErr(t, err, store.ErrNotFound)
 
-		k := store.Key{ID: "k1", Person: "p1", Name: "glasses", Scopes: []string{"lingzhu", "mcp"}, Bot: 2, Hash: "h1", Hint: "pb_abc", Created: now, Expires: now.Add(time.Hour)}
+		k := store.Key{ID: "k1", Person: "p1", Name: "glasses", Scopes: []string{"lingzhu", "mcp"}, Bot: 2,
+			Hash: "h1", Hint: "pb_abc", Created: now, Expires: now.Add(time.Hour)}
 		must(t, db.Keys.Add(ctx, k))
 		wantErr(t, db.Keys.Add(ctx, k), store.ErrExists)
 		stranger := k
@@ -85,12 +87,14 @@ func TestBotNumbersAreNeverGivenTwice(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
 		must(t, db.Bots.Remove(ctx, 2))
-		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: "three", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: "three", Kind: "echo", Settings: []byte(`{}`),
+			Created: now})
 		must(t, err)
 		if b.Number != 3 {
 			t.Fatalf("number %d after removing 2, want 3", b.Number)
 		}
-		_, err = db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: "three", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		_, err = db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: "three", Kind: "echo", Settings: []byte(`{}`),
+			Created: now})
 		wantErr(t, err, store.ErrExists)
 		wantErr(t, db.Bots.Remove(ctx, 2), store.ErrNotFound)
 	})
@@ -100,14 +104,16 @@ func TestBotsAfter(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
 		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "member", Created: now}))
-		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "three", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "three", Kind: "echo", Settings: []byte(`{}`),
+			Created: now})
 		must(t, err)
 		for _, c := range []struct {
 			owner string
 			after int64
 			limit int
 			want  []int64
-		}{{"p1", 0, 10, []int64{1, 2}}, {"p1", 1, 10, []int64{2}}, {"", 0, 2, []int64{1, 2}}, {"", 2, 2, []int64{3}}, {"p2", 3, 2, nil}} {
+		}{{"p1", 0, 10, []int64{1, 2}}, {"p1", 1, 10, []int64{2}}, {"", 0, 2, []int64{1, 2}}, {"", 2, 2,
+			[]int64{3}}, {"p2", 3, 2, nil}} {
 			list, err := db.Bots.After(ctx, c.owner, c.after, c.limit)
 			must(t, err)
 			var got []int64
@@ -119,9 +125,11 @@ func TestBotsAfter(t *testing.T) {
 			}
 		}
 
-		// What belongs to each of them.
-		must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "i", Bot: b.Number, TokenHash: "t", CodeHash: "c", Created: now, Expires: now.Add(time.Hour)}))
-		must(t, db.Bindings.Redeem(ctx, "i", store.Binding{Publisher: "p2", UserID: "w", Bot: b.Number, Created: now}, true))
+		// Rows that belong to each of them.
+		must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "i", Bot: b.Number,
+			TokenHash: "t", CodeHash: "c", Created: now, Expires: now.Add(time.Hour)}))
+		must(t, db.Bindings.Redeem(ctx, "i", store.Binding{Publisher: "p2", UserID: "w", Bot: b.Number, Created: now},
+			true))
 		for owner, want := range map[string]int{"p1": 0, "p2": 1, "": 1} {
 			counts, err := db.Bindings.Counts(ctx, owner)
 			must(t, err)
@@ -129,14 +137,17 @@ func TestBotsAfter(t *testing.T) {
 				t.Errorf("%q has the wearers %v", owner, counts)
 			}
 		}
-		must(t, db.Keys.Add(ctx, store.Key{ID: "k1", Person: "p2", Name: "k", Scopes: []string{"lingzhu"}, Bot: b.Number, Hash: "h1", Created: now}))
-		must(t, db.Keys.Add(ctx, store.Key{ID: "k2", Person: "p2", Name: "k", Scopes: []string{"lingzhu"}, Hash: "h2", Created: now}))
+		must(t, db.Keys.Add(ctx, store.Key{ID: "k1", Person: "p2", Name: "k", Scopes: []string{"lingzhu"},
+			Bot: b.Number, Hash: "h1", Created: now}))
+		must(t, db.Keys.Add(ctx, store.Key{ID: "k2", Person: "p2", Name: "k", Scopes: []string{"lingzhu"},
+			Hash: "h2", Created: now}))
 		if keys, err := db.Keys.ByBot(ctx, b.Number); err != nil || len(keys) != 1 || keys[0].ID != "k1" {
 			t.Errorf("%v, %v", keys, err)
 		}
-		for i := range 6 { // two in each moment
+		for i := range 6 { // two at each time
 			turn := fmt.Sprintf("turn-%d", i)
-			must(t, db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: b.Number, Owner: "p2", At: now.Add(time.Duration(i/2) * time.Second)}, nil))
+			must(t, db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: b.Number,
+				Owner: "p2", At: now.Add(time.Duration(i/2) * time.Second)}, nil))
 			must(t, db.Traces.Finish(ctx, store.Trace{Turn: "other-" + turn, Bot: 1, Owner: "p1", At: now}, nil))
 		}
 		for _, c := range []struct {
@@ -179,9 +190,11 @@ func TestRedeem(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
 		for i := range 3 {
-			must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: fmt.Sprint(i), Bot: 1, TokenHash: fmt.Sprint("t", i), CodeHash: fmt.Sprint("c", i), Created: now, Expires: now.Add(5 * time.Minute)}))
+			must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: fmt.Sprint(i), Bot: 1, TokenHash: fmt.Sprint("t", i),
+				CodeHash: fmt.Sprint("c", i), Created: now, Expires: now.Add(5 * time.Minute)}))
 		}
-		wantErr(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "9", Bot: 1, TokenHash: "t9", CodeHash: "c0", Created: now, Expires: now}), store.ErrExists)
+		wantErr(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "9", Bot: 1,
+			TokenHash: "t9", CodeHash: "c0", Created: now, Expires: now}), store.ErrExists)
 		byCode, err := db.Bindings.TokenByHash(ctx, "c0")
 		must(t, err)
 		byToken, err := db.Bindings.TokenByHash(ctx, "t0")
@@ -190,15 +203,16 @@ func TestRedeem(t *testing.T) {
 			t.Fatal("code and token lead to different invitations")
 		}
 		bind := func(token, user string, alone bool) error {
-			return db.Bindings.Redeem(ctx, token, store.Binding{Publisher: "p1", UserID: user, Bot: 1, AgentID: "a", Created: now}, alone)
+			return db.Bindings.Redeem(ctx, token, store.Binding{Publisher: "p1", UserID: user, Bot: 1,
+				AgentID: "a", Created: now}, alone)
 		}
 		must(t, bind("0", "U1", true))
-		wantErr(t, bind("0", "U2", false), store.ErrExists)  // used up
-		wantErr(t, bind("1", "U2", true), store.ErrOccupied) // one wearer only
+		wantErr(t, bind("0", "U2", false), store.ErrExists)  // used already
+		wantErr(t, bind("1", "U2", true), store.ErrOccupied) // one wearer at most
 		wantErr(t, bind("1", "U1", false), store.ErrExists)  // bound already
-		must(t, bind("1", "U2", false))                      // the refusals left the invitation alone
+		must(t, bind("1", "U2", false))                      // the failed attempts did not use the invitation
 
-		// Many at once redeem one invitation: one wins.
+		// Of many concurrent redemptions of one invitation one succeeds.
 		errs := make([]error, 8)
 		var wg sync.WaitGroup
 		for i := range errs {
@@ -226,11 +240,13 @@ func TestTwoWearersAtOnceForOneSeat(t *testing.T) {
 		errs := make([]error, n)
 		var wg sync.WaitGroup
 		for i := range n {
-			must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: fmt.Sprint(i), Bot: 1, TokenHash: fmt.Sprint("t", i), CodeHash: fmt.Sprint("c", i), Created: now, Expires: now.Add(time.Minute)}))
+			must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: fmt.Sprint(i), Bot: 1, TokenHash: fmt.Sprint("t", i),
+				CodeHash: fmt.Sprint("c", i), Created: now, Expires: now.Add(time.Minute)}))
 		}
 		for i := range n {
 			wg.Go(func() {
-				errs[i] = db.Bindings.Redeem(ctx, fmt.Sprint(i), store.Binding{Publisher: "p1", UserID: fmt.Sprint("U", i), Bot: 1, Created: now}, true)
+				errs[i] = db.Bindings.Redeem(ctx, fmt.Sprint(i),
+					store.Binding{Publisher: "p1", UserID: fmt.Sprint("U", i), Bot: 1, Created: now}, true)
 			})
 		}
 		wg.Wait()
@@ -250,8 +266,11 @@ func TestConversationsAndTraces(t *testing.T) {
 		for i := range errs {
 			wg.Go(func() {
 				turn := fmt.Sprintf("turn-%03d", i)
-				errs[i] = db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: 1, Owner: "p1", Door: fmt.Sprintf("door-%d", i%2), At: now.Add(time.Duration(i) * time.Second), Total: time.Millisecond, Outcome: "done"},
-					&store.Exchange{Turn: turn, Bot: 1, Person: "x", Conversation: "c", At: now.Add(time.Duration(i) * time.Second), Question: "q", Answer: turn})
+				errs[i] = db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: 1,
+					Owner: "p1", Channel: fmt.Sprintf("channel-%d", i%2), At: now.Add(time.Duration(i) * time.Second),
+					Total: time.Millisecond, Outcome: "done"},
+					&store.Exchange{Turn: turn, Bot: 1, Person: "x", Conversation: "c",
+						At: now.Add(time.Duration(i) * time.Second), Question: "q", Answer: turn})
 			})
 		}
 		wg.Wait()
@@ -268,26 +287,29 @@ func TestConversationsAndTraces(t *testing.T) {
 			t.Errorf("nobody's latest conversation: %v", err)
 		}
 
-		must(t, db.Traces.FinishLate(ctx, "turn-299", time.Minute, "", "", &store.Exchange{Turn: "turn-299", Bot: 1, Person: "x", Conversation: "c", At: now, Answer: "late", Unheard: true}))
-		late, err := db.Conversations.Unheard(ctx, 1, "x")
+		must(t, db.Traces.FinishLate(ctx, "turn-299", time.Minute, "",
+			"", &store.Exchange{Turn: "turn-299", Bot: 1, Person: "x", Conversation: "c", At: now,
+				Answer: "late", Undelivered: true}))
+		late, err := db.Conversations.Undelivered(ctx, 1, "x")
 		must(t, err)
 		if len(late) != 1 || late[0].Answer != "late" {
 			t.Fatalf("unheard: %+v", late)
 		}
-		if e, err := db.Conversations.ByTurn(ctx, "turn-299"); err != nil || e.Answer != "late" || !e.Unheard || e.Conversation != "c" {
+		if e, err := db.Conversations.ByTurn(ctx, "turn-299"); err != nil || e.Answer != "late" || !e.Undelivered ||
+			e.Conversation != "c" {
 			t.Errorf("by its turn: %+v, %v", e, err)
 		}
 		if _, err := db.Conversations.ByTurn(ctx, "turn"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("by a turn that never was: %v", err)
 		}
-		must(t, db.Conversations.Heard(ctx, "turn-299"))
-		if late, _ = db.Conversations.Unheard(ctx, 1, "x"); len(late) != 0 {
+		must(t, db.Conversations.MarkDelivered(ctx, "turn-299"))
+		if late, _ = db.Conversations.Undelivered(ctx, 1, "x"); len(late) != 0 {
 			t.Fatalf("told, but still unheard: %+v", late)
 		}
-		if through, err := db.Traces.LastThrough(ctx, "p1", "door-0"); err != nil || through.Turn != "turn-298" {
-			t.Errorf("the last through that door is %+v: %v", through, err)
+		if through, err := db.Traces.LastOnChannel(ctx, "p1", "channel-0"); err != nil || through.Turn != "turn-298" {
+			t.Errorf("the last on that channel is %+v: %v", through, err)
 		}
-		if _, err := db.Traces.LastThrough(ctx, "p2", "door-0"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := db.Traces.LastOnChannel(ctx, "p2", "channel-0"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("somebody else's: %v", err)
 		}
 		tr, err := db.Traces.ByTurn(ctx, "turn-299")
@@ -295,7 +317,8 @@ func TestConversationsAndTraces(t *testing.T) {
 		if tr.Late != time.Minute || tr.Total != time.Millisecond {
 			t.Fatalf("trace %+v", tr)
 		}
-		n, err := db.Purge(ctx, store.Limits{Traces: now.Add(100 * time.Second), Exchanges: now.Add(-time.Hour), Now: now})
+		n, err := db.Purge(ctx, store.Limits{Traces: now.Add(100 * time.Second), Exchanges: now.Add(-time.Hour),
+			Now: now})
 		must(t, err)
 		if n != 100 {
 			t.Fatalf("purged %d rows, want the 100 oldest traces", n)
@@ -303,7 +326,7 @@ func TestConversationsAndTraces(t *testing.T) {
 	})
 }
 
-// One bad write must not take the others of its batch with it.
+// One failing write must not fail the others of its batch.
 func TestABadWriteFailsAlone(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -315,7 +338,8 @@ func TestABadWriteFailsAlone(t *testing.T) {
 				bot = 77 // no such bot
 			}
 			wg.Go(func() {
-				errs[i] = db.Conversations.Keep(ctx, store.Exchange{Turn: fmt.Sprint(i), Bot: bot, Person: "x", At: now})
+				errs[i] = db.Conversations.Save(ctx, store.Exchange{Turn: fmt.Sprint(i), Bot: bot,
+					Person: "x", At: now})
 			})
 		}
 		wg.Wait()
@@ -353,8 +377,8 @@ func TestReopenFindsEverything(t *testing.T) {
 	})
 }
 
-// Several instances may begin at once on a database that has nothing yet. What they make is
-// what other tests get copies of.
+// Several instances may start on an empty database at the same time. The result is what other tests
+// get copies of.
 func TestBegin(t *testing.T) {
 	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
 		if empty, err := store.Empty(ctx, o); err != nil || !empty {
@@ -370,7 +394,7 @@ func TestBegin(t *testing.T) {
 				}
 				db.Close() //nolint:errcheck // nothing was written
 			}); o.URL == "" {
-				all.Wait() // a file is of one process
+				all.Wait() // a SQLite file is used by one process
 			}
 		}
 		all.Wait()

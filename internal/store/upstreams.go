@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Upstream is a tool server of somebody else's that an owner has added, or a
-// service that the owner's tools are offered to.
+// Upstream is an external tool server that an owner has added, or a service that the owner's tools
+// are offered to.
 type Upstream struct {
-	Number   int64           `json:"id"`    // unique for ever
+	Number   int64           `json:"id"`    // never reused
 	Owner    string          `json:"owner"` // person id
-	Slug     string          `json:"name"`  // unique among the owner's; the prefix of its tools
+	Slug     string          `json:"name"`  // unique per owner; the prefix of its tool names
 	Kind     string          `json:"kind"`
-	Settings json.RawMessage `json:"-"` // a JSON object; secrets in it are sealed
-	// TokenHash is of the token by which its far side connects; empty: it does not.
+	Settings json.RawMessage `json:"-"` // a JSON object whose secrets are sealed
+	// TokenHash is the hash of the token with which the peer connects; empty: it does not connect.
 	TokenHash string    `json:"-"`
-	Version   int64     `json:"-"` // grows with every change
+	Version   int64     `json:"-"` // incremented by every change
 	Created   time.Time `json:"created_at"`
 }
 
-// Upstreams is the table of upstreams.
+// Upstreams accesses the table of upstreams.
 type Upstreams struct{ db *DB }
 
 const upstreamColumns = `number, owner, slug, kind, settings, token_hash, version, created_at`
@@ -38,16 +38,20 @@ func readUpstream(s scanner) (u Upstream, err error) {
 	return u, err
 }
 
-// Add inserts an upstream and gives it the next number, which is never given
-// twice. A slug its owner uses already is [ErrExists].
+// Add inserts an upstream and assigns the next number, which is never reused. It returns
+// [ErrExists] if the owner already uses the slug.
 func (t Upstreams) Add(ctx context.Context, u Upstream) (Upstream, error) {
 	u.Version = 1
 	err := t.db.changeTools(ctx, func(tx *sql.Tx) error {
-		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'upstream' RETURNING value`).Scan(&u.Number); err != nil {
+		if err := tx.QueryRowContext(ctx,
+			`UPDATE counters SET value = value + 1 WHERE name = 'upstream' RETURNING value`).
+			Scan(&u.Number); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO upstreams (`+upstreamColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			u.Number, u.Owner, u.Slug, u.Kind, string(u.Settings), nullString(u.TokenHash), u.Version, millis(u.Created))
+		_, err := tx.ExecContext(ctx, `INSERT INTO upstreams (`+upstreamColumns+
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			u.Number, u.Owner, u.Slug, u.Kind, string(u.Settings), nullString(u.TokenHash), u.Version,
+			millis(u.Created))
 		return err
 	})
 	return u, err
@@ -56,7 +60,8 @@ func (t Upstreams) Add(ctx context.Context, u Upstream) (Upstream, error) {
 // Save writes an upstream's settings and token.
 func (t Upstreams) Save(ctx context.Context, u Upstream) error {
 	return t.db.changeTools(ctx, func(tx *sql.Tx) error {
-		return changed(tx.ExecContext(ctx, `UPDATE upstreams SET settings = $1, token_hash = $2, version = version + 1 WHERE number = $3`,
+		return changed(tx.ExecContext(ctx,
+			`UPDATE upstreams SET settings = $1, token_hash = $2, version = version + 1 WHERE number = $3`,
 			string(u.Settings), nullString(u.TokenHash), u.Number))
 	})
 }
@@ -68,21 +73,20 @@ func (t Upstreams) Remove(ctx context.Context, number int64) error {
 	})
 }
 
-// ByOwner lists an owner's upstreams by number; an empty owner means everybody's.
-// It lists 1,000 at most.
+// ByOwner lists an owner's upstreams by number, or all upstreams for an empty owner, at most 1,000.
 func (t Upstreams) ByOwner(ctx context.Context, owner string) ([]Upstream, error) {
-	return all(ctx, t.db, readUpstream, `SELECT `+upstreamColumns+` FROM upstreams WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
+	return all(ctx, t.db, readUpstream, `SELECT `+upstreamColumns+
+		` FROM upstreams WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
 }
 
-// ByTokenHash finds the upstream whose far side connects with the token of this
-// hash.
+// ByTokenHash returns the upstream whose peer connects with the token of this hash.
 func (t Upstreams) ByTokenHash(ctx context.Context, hash string) (Upstream, error) {
 	return one(ctx, t.db, readUpstream, `SELECT `+upstreamColumns+` FROM upstreams WHERE token_hash = $1`, hash)
 }
 
-// Dangerous remembers tools that the server of an upstream calls destructive, and lists up
-// to most of those that it has ever called so.
-func (t Upstreams) Dangerous(ctx context.Context, number int64, now []string, most int) ([]string, error) {
+// RememberDangerous stores the tools that the server of an upstream declares destructive, and
+// returns all that it ever declared so, at most most.
+func (t Upstreams) RememberDangerous(ctx context.Context, number int64, now []string, most int) ([]string, error) {
 	const known = `SELECT tool FROM dangerous_tools WHERE upstream = $1 ORDER BY tool LIMIT $2`
 	name := func(s scanner) (n string, err error) { return n, s.Scan(&n) }
 	before, err := all(ctx, t.db, name, known, number, most)
@@ -95,7 +99,9 @@ func (t Upstreams) Dangerous(ctx context.Context, number int64, now []string, mo
 	}
 	err = t.db.tx(ctx, func(tx *sql.Tx) error {
 		for _, n := range now {
-			if _, err := tx.ExecContext(ctx, `INSERT INTO dangerous_tools (upstream, tool) VALUES ($1, $2) ON CONFLICT DO NOTHING`, number, n); err != nil {
+			if _, err := tx.ExecContext(ctx,
+				`INSERT INTO dangerous_tools (upstream, tool) VALUES ($1, $2) ON CONFLICT DO NOTHING`, number,
+				n); err != nil {
 				return err
 			}
 		}
@@ -107,8 +113,7 @@ func (t Upstreams) Dangerous(ctx context.Context, number int64, now []string, mo
 	return all(ctx, t.db, name, known, number, most)
 }
 
-// ToolRule is what an owner decided about a tool, or about all that a pattern
-// matches.
+// ToolRule is an owner's decision about a tool, or about all tools that a pattern matches.
 type ToolRule struct {
 	Owner   string    `json:"owner"`
 	Tool    string    `json:"tool"` // a name or a pattern with *
@@ -116,7 +121,7 @@ type ToolRule struct {
 	Created time.Time `json:"created_at"`
 }
 
-// ToolRules is the table of owners' decisions about tools.
+// ToolRules accesses the table of tool rules.
 type ToolRules struct{ db *DB }
 
 // All lists every owner's rules.
@@ -129,11 +134,12 @@ func (t ToolRules) All(ctx context.Context) ([]ToolRule, error) {
 	}, `SELECT owner, tool, rule, created_at FROM tool_rules ORDER BY owner, tool`)
 }
 
-// Set decides about a tool; an empty rule takes the decision back.
+// Set stores a rule; an empty Rule deletes it.
 func (t ToolRules) Set(ctx context.Context, r ToolRule) error {
 	return t.db.changeTools(ctx, func(tx *sql.Tx) error {
 		if r.Rule == "" {
-			return changed(tx.ExecContext(ctx, `DELETE FROM tool_rules WHERE owner = $1 AND tool = $2`, r.Owner, r.Tool))
+			return changed(tx.ExecContext(ctx, `DELETE FROM tool_rules WHERE owner = $1 AND tool = $2`, r.Owner,
+				r.Tool))
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO tool_rules (owner, tool, rule, created_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (owner, tool) DO UPDATE SET rule = excluded.rule, created_at = excluded.created_at`,
@@ -142,8 +148,8 @@ func (t ToolRules) Set(ctx context.Context, r ToolRule) error {
 	})
 }
 
-// changeTools runs f in a transaction and counts that something about tools has
-// changed, so that running instances look again.
+// changeTools runs f in a transaction and increments the tools version, so that running instances
+// reload.
 func (db *DB) changeTools(ctx context.Context, f func(*sql.Tx) error) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		if err := f(tx); err != nil {
@@ -154,7 +160,7 @@ func (db *DB) changeTools(ctx context.Context, f func(*sql.Tx) error) error {
 	})
 }
 
-// changed makes [ErrNotFound] of a statement that changed no row.
+// changed returns [ErrNotFound] for a statement that changed no row.
 func changed(res sql.Result, err error) error {
 	if err != nil {
 		return err
@@ -166,17 +172,18 @@ func changed(res sql.Result, err error) error {
 	return err
 }
 
-// ToolsVersion grows whenever an upstream, a rule about tools, or the rules of a
-// key change, whoever changed them.
+// ToolsVersion returns a counter that grows whenever an upstream, a tool rule, or the rules of a
+// key change, on any instance.
 func (db *DB) ToolsVersion(ctx context.Context) (int64, error) {
-	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) }, `SELECT value FROM counters WHERE name = 'tools'`)
+	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) },
+		`SELECT value FROM counters WHERE name = 'tools'`)
 }
 
-// Leases say which instance does a thing that only one may do.
+// Leases assigns tasks that only one instance may do at a time.
 type Leases struct{ db *DB }
 
-// Take takes the lease of a name, or renews it, until the given time. It is
-// false while another holder's has not run out.
+// Take acquires or renews a lease until the given time. It returns false while another holder has
+// it.
 func (t Leases) Take(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
 	n, err := t.db.exec(ctx, `INSERT INTO leases (name, holder, until_at) VALUES ($1, $2, $3)
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until_at = excluded.until_at
@@ -184,18 +191,20 @@ func (t Leases) Take(ctx context.Context, name, holder string, now, until time.T
 	return n > 0, err
 }
 
-// OthersHold reports whether somebody else than a holder has a lease now whose name begins
-// so, and forgets those that ended long ago.
+// OthersHold reports whether another holder has an unexpired lease whose name begins with prefix.
+// It also deletes such leases that expired more than an hour ago.
 func (t Leases) OthersHold(ctx context.Context, prefix, holder string, now time.Time) (bool, error) {
-	if _, err := t.db.exec(ctx, `DELETE FROM leases WHERE name LIKE $1 || '%' AND until_at < $2`, prefix, millis(now.Add(-time.Hour))); err != nil {
+	if _, err := t.db.exec(ctx, `DELETE FROM leases WHERE name LIKE $1 || '%' AND until_at < $2`, prefix,
+		millis(now.Add(-time.Hour))); err != nil {
 		return false, err
 	}
 	n, err := one(ctx, t.db, func(s scanner) (n int64, err error) { return n, s.Scan(&n) },
-		`SELECT COUNT(*) FROM leases WHERE name LIKE $1 || '%' AND holder <> $2 AND until_at >= $3`, prefix, holder, millis(now))
+		`SELECT COUNT(*) FROM leases WHERE name LIKE $1 || '%' AND holder <> $2 AND until_at >= $3`, prefix, holder,
+		millis(now))
 	return n > 0, err
 }
 
-// Release gives a lease back, if the holder has it.
+// Release releases a lease, if the holder has it.
 func (t Leases) Release(ctx context.Context, name, holder string) error {
 	_, err := t.db.exec(ctx, `DELETE FROM leases WHERE name = $1 AND holder = $2`, name, holder)
 	return err

@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// NewerError says that the tables are of a newer version of the program; it is an
-// [ErrNewer].
+// NewerError reports that the schema is of a newer version of the program. It matches [ErrNewer].
 type NewerError struct {
-	State, Known int64  // the numbers of the newest migration there, and of the newest here
-	Version      string // of the program that brought the tables there; empty: it is not known
+	State, Known int64  // newest migration of the database, and of this program
+	Version      string // version of the program that migrated the database; empty: unknown
 }
 
 // Error implements error.
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%v: its state is %d, by version %q, and this one knows %d", ErrNewer, e.State, e.Version, e.Known)
+	return fmt.Sprintf("%v: its state is %d, by version %q, and this one knows %d", ErrNewer, e.State, e.Version,
+		e.Known)
 }
 
-// Is reports that it is an [ErrNewer].
+// Is reports whether err is [ErrNewer].
 func (e *NewerError) Is(err error) bool { return err == ErrNewer }
 
-// refuseNewer is a [*NewerError] if the tables have changes that this program does not know.
-func (db *DB) refuseNewer(ctx context.Context) error {
+// checkNotNewer returns a [*NewerError] if the database has migrations that this program does not
+// know.
+func (db *DB) checkNotNewer(ctx context.Context) error {
 	known, err := latestMigration()
 	if err != nil {
 		return err
@@ -34,23 +35,25 @@ func (db *DB) refuseNewer(ctx context.Context) error {
 		return err
 	}
 	e := &NewerError{Known: known}
-	if err := db.w.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&e.State); err != nil || e.State <= known {
+	if err := db.w.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied`).
+		Scan(&e.State); err != nil || e.State <= known {
 		return err
 	}
 	if there, err := db.hasTable(ctx, "written_by"); err == nil && there {
-		// Who cannot say who it was says the rest.
+		// Without the version, the error is still useful.
 		db.w.QueryRowContext(ctx, `SELECT version FROM written_by ORDER BY state DESC LIMIT 1`).Scan(&e.Version) //nolint:errcheck // see above
 	}
 	return e
 }
 
-// signState keeps which version of the program has brought the tables where they are.
-func (db *DB) signState(ctx context.Context, version string) error {
+// recordVersion records which program version migrated the database to its current state.
+func (db *DB) recordVersion(ctx context.Context, version string) error {
 	state, err := latestMigration()
 	if err != nil {
 		return err
 	}
-	_, err = db.exec(ctx, `INSERT INTO written_by (state, version, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, state, version, millis(time.Now()))
+	_, err = db.exec(ctx, `INSERT INTO written_by (state, version, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		state, version, millis(time.Now()))
 	return err
 }
 
@@ -62,7 +65,7 @@ func (db *DB) hasTable(ctx context.Context, name string) (there bool, err error)
 	return there, db.w.QueryRowContext(ctx, query, name).Scan(&there)
 }
 
-// Empty reports whether a database has nothing of ours, or is not there. It makes and
+// Empty reports whether the database has no Patchbay tables, or does not exist. It creates and
 // changes nothing.
 func Empty(ctx context.Context, o Options) (bool, error) {
 	if o.URL == "" {
@@ -82,14 +85,15 @@ func Empty(ctx context.Context, o Options) (bool, error) {
 	return !there, err
 }
 
-// Check looks whether the database is whole: SQLite's file, page by page, and its
-// references. An error about that is or wraps [ErrDamaged]; one of the context says that
-// the time was not enough. PostgreSQL has its own means.
+// Check verifies the integrity of the SQLite file and its foreign keys. It returns an error that
+// wraps [ErrDamaged], or the context's error if the time was not enough. It does nothing with
+// PostgreSQL, which has its own tools.
 func (db *DB) Check(ctx context.Context) error {
 	if db.path == "" {
 		return nil
 	}
-	found, err := all(ctx, db, func(s scanner) (text string, err error) { return text, s.Scan(&text) }, `PRAGMA integrity_check(3)`)
+	found, err := all(ctx, db, func(s scanner) (text string, err error) { return text, s.Scan(&text) },
+		`PRAGMA integrity_check(3)`)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

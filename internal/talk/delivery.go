@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Delivery is how a turn arrived. It tells a request that the network delivers twice from
-// a person who says the same thing twice.
+// Delivery identifies the request of a turn. It distinguishes a request that the network delivers
+// twice from a person who says the same thing twice.
 type Delivery struct {
-	Content string    `json:"content"`           // digest of what was said
+	Content string    `json:"content"`           // digest of the message
 	Request string    `json:"request,omitempty"` // see [Turn.Request]
 	At      time.Time `json:"at"`
 }
 
-// RetryGap is how soon after a request the same bytes are taken for the same request, if
-// nothing names it: nobody taps twice in that time and means both.
+// RetryGap is the time within which the same bytes count as the same request, if the requests have
+// no traceparent. It is too short for a person to tap twice on purpose.
 const RetryGap = 300 * time.Millisecond
 
-// Delivered describes a turn that arrived at a time. Rules that bound it are a part of
-// what was said: under others, the answer may be another.
-func Delivered(t *Turn, at time.Time) Delivery {
+// NewDelivery returns the delivery of a turn that arrived at the given time. The digest includes
+// the rules of the key, because the answer may depend on them.
+func NewDelivery(t *Turn, at time.Time) Delivery {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d\x00%s%d\x00%s", len(t.Bound), t.Bound, len(t.Metadata), t.Metadata)
+	fmt.Fprintf(h, "%d\x00%s%d\x00%s", len(t.KeyRules), t.KeyRules, len(t.Metadata), t.Metadata)
 	for _, p := range t.Parts {
 		fmt.Fprintf(h, "%d\x00%s", len(p.Text), p.Text)
 		if p.Image != nil {
@@ -37,7 +37,7 @@ func Delivered(t *Turn, at time.Time) Delivery {
 }
 
 // Repeats reports whether d is the same request as an earlier delivery in the same
-// conversation, with no other turn between them. Equal words alone are no reason.
+// conversation, with no other turn between them. Equal content alone is not enough.
 func (d Delivery) Repeats(earlier Delivery) bool {
 	switch {
 	case d.Content != earlier.Content:
@@ -48,17 +48,17 @@ func (d Delivery) Repeats(earlier Delivery) bool {
 	return d.At.Sub(earlier.At) < RetryGap
 }
 
-// traceparent is what the W3C's Trace Context calls so, version 00.
+// traceparent matches a traceparent header of W3C Trace Context, version 00.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// RequestOf is the name of a request by its traceparent header; "" if it has no valid one.
-func RequestOf(header string) string {
+// ParseTraceparent returns a valid traceparent header without spaces around it, or "".
+func ParseTraceparent(header string) string {
 	header = strings.TrimSpace(header)
-	if !traceparent.MatchString(header) || strings.HasPrefix(header[3:], noTrace) {
+	if !traceparent.MatchString(header) || strings.HasPrefix(header[3:], zeroTraceID) {
 		return ""
 	}
 	return header
 }
 
-// noTrace is the trace id that names nothing.
-var noTrace = strings.Repeat("0", 32)
+// zeroTraceID is the invalid trace id of W3C Trace Context.
+var zeroTraceID = strings.Repeat("0", 32)

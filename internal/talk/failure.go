@@ -5,37 +5,37 @@ import (
 	"fmt"
 )
 
-// Code says why an answer did not come about, for programs and for metrics.
+// Code is the stable reason why a turn failed, for programs and metrics.
 type Code string
 
-// The reasons why an answer does not come about.
+// Reasons why a turn fails.
 const (
-	Offline   Code = "offline"    // the bot is not plugged in
-	Busy      Code = "busy"       // too many wait for the bot already
-	TimedOut  Code = "timeout"    // the bot was silent for too long
-	BotFailed Code = "bot_failed" // the bot said that it failed
-	// Unreachable: we could not connect to the bot, so that it has said nothing.
+	Offline   Code = "offline"    // the bot is not connected
+	Busy      Code = "busy"       // too many turns wait for the bot
+	TimedOut  Code = "timeout"    // the bot sent nothing before the timeout
+	BotFailed Code = "bot_failed" // the bot reported an error
+	// Unreachable: the connection to the bot could not be made.
 	Unreachable Code = "bot_unreachable"
-	Lost        Code = "lost"       // the instance that held the bot went away in mid-answer
-	NoAnswer    Code = "no_answer"  // the bot finished and had said nothing
-	Unreadable  Code = "unreadable" // what was said cannot be used (a bad picture, an empty question)
-	Stopping    Code = "stopping"   // the server stops, and takes no new turns
-	// NotKept: the answer was told, but neither the database nor the disk has taken it.
-	NotKept  Code = "not_kept"
-	Internal Code = "internal" // our own fault
+	Lost        Code = "lost"       // the instance that held the bot was lost during the answer
+	NoAnswer    Code = "no_answer"  // the bot finished without an answer
+	Unreadable  Code = "unreadable" // the message is invalid (a bad image, an empty question)
+	Stopping    Code = "stopping"   // the server is stopping and accepts no new turns
+	// NotSaved: the answer was sent, but could be written neither to the database nor to disk.
+	NotSaved Code = "not_kept"
+	Internal Code = "internal" // an error of this server
 )
 
-// Failure is why an answer did not come about, or broke off.
+// Failure is the reason why a turn has no answer, or an incomplete one.
 type Failure struct {
 	Code Code `json:"code"`
-	// Told is a few words for the person: short, without secrets, in their language, and
-	// ours: what a far side says of itself is a cause. It may be empty.
+	// Told is a short text for the person, in their language and without secrets. It is always
+	// this project's own text; a peer's error text goes into Cause. It may be empty.
 	Told string `json:"told,omitempty"`
 	// Cause is for the owner and the log, not for the person.
 	Cause string `json:"cause,omitempty"`
 }
 
-// Fail makes a Failure whose cause is err (which may be nil).
+// Fail returns a Failure with err, which may be nil, as its cause.
 func Fail(code Code, told string, err error) *Failure {
 	f := &Failure{Code: code, Told: told}
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *Failure) Error() string {
 	return string(f.Code)
 }
 
-// AsFailure finds the Failure in err, or makes one of code [BotFailed] out of an
-// error that has none. It returns nil for nil.
+// AsFailure returns the Failure that err is or wraps, or else a Failure of code [BotFailed] with
+// err as its cause. It returns nil for nil.
 func AsFailure(err error) *Failure {
 	if err == nil {
 		return nil
@@ -66,10 +66,10 @@ func AsFailure(err error) *Failure {
 	return &Failure{Code: BotFailed, Cause: err.Error()}
 }
 
-// ErrHungUp is the cause of a bot's ended context when the asker went away and
-// the bot's owner wants answers that nobody waits for to be stopped.
-var ErrHungUp = errors.New("the asker went away")
+// ErrDisconnected is the cancellation cause of a bot's context when the asker disconnected and the
+// bot is configured to stop then.
+var ErrDisconnected = errors.New("the asker went away")
 
-// ErrMoved is returned by a bot whose far side has connected to another instance before it was
-// asked. It has emitted nothing, and is to be asked there.
+// ErrMoved is returned by a bot whose peer connected to another instance before it was asked. The
+// bot has emitted nothing; the hub asks it on the other instance.
 var ErrMoved = errors.New("the bot has connected to another instance")

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Lang is a language that people are spoken to in.
+// Lang is a language of user-facing texts.
 type Lang string
 
-// The languages of user-facing texts.
+// The supported languages.
 const (
 	Chinese Lang = "zh"
 	English Lang = "en"
 )
 
-// ParseLang picks the language for a tag such as "zh-CN", "en_US" or "de". What
-// is not Chinese is spoken to in English; an empty tag means otherwise.
+// ParseLang returns the language for a tag such as "zh-CN", "en_US" or "de": Chinese or, for all
+// others, English. It returns otherwise for an empty tag.
 func ParseLang(tag string, otherwise Lang) Lang {
 	tag = strings.ToLower(strings.TrimSpace(tag))
 	switch {
@@ -27,11 +27,11 @@ func ParseLang(tag string, otherwise Lang) Lang {
 	return English
 }
 
-// Say is a sentence in the languages that Patchbay speaks, with fmt verbs.
+// Say is a text in all supported languages, with fmt verbs.
 type Say struct{ Zh, En string }
 
-// In is the sentence in one language, its verbs filled in. Sentences and errors among
-// args are filled in as that language has them.
+// In returns the text in one language, formatted with args. Texts and errors among args are
+// formatted in that language too.
 func (s Say) In(l Lang, args ...any) string {
 	text := s.En
 	if l == Chinese {
@@ -40,13 +40,14 @@ func (s Say) In(l Lang, args ...any) string {
 	if len(args) == 0 {
 		return text
 	}
-	return fmt.Sprintf(text, inOne(l, args)...)
+	return fmt.Sprintf(text, localizeArgs(l, args)...)
 }
 
-// Sentences about answers that any door may have to say.
+// Texts about answers, for all channels.
 var (
-	sayOffline     = Say{"Bot 已离线，请检查设备连接后重试。", "The bot is offline. Please check its connection and try again."}
-	sayTimedOut    = Say{"请求超时，Bot 可能已离线或响应缓慢，请稍后重试。", "That took too long. The bot may be offline or slow; please try again later."}
+	sayOffline  = Say{"Bot 已离线，请检查设备连接后重试。", "The bot is offline. Please check its connection and try again."}
+	sayTimedOut = Say{"请求超时，Bot 可能已离线或响应缓慢，请稍后重试。",
+		"That took too long. The bot may be offline or slow; please try again later."}
 	sayBusy        = Say{"排队的消息太多了，请稍后再试。", "Too many questions are waiting. Please try again in a moment."}
 	sayBotFailed   = Say{"处理出错：%s", "Something went wrong: %s"}
 	sayBotFailed0  = Say{"处理出错，请稍后重试。", "Something went wrong. Please try again later."}
@@ -54,23 +55,24 @@ var (
 	sayNoAnswer    = Say{"我没有得到回答，请再说一次。", "I got no answer. Please say it again."}
 	sayUnreadable  = Say{"没能看懂这条消息，请再试一次。", "I could not make sense of that. Please try again."}
 	sayUnreachable = Say{"连不上 Bot，请稍后重试。", "The bot cannot be reached. Please try again later."}
-	sayNotKept     = Say{"回答说完了，但没能记下来：服务的存储有问题。请稍后再试，并告诉管理员。", "That was the answer, but it could not be kept: the server's storage fails. Try again later, and tell whoever runs it."}
-	sayStopping    = Say{"服务正在重启，请稍等一会儿再问一次。", "The server is restarting. Please ask again in a moment."}
-	sayInternal    = Say{"服务出了点问题，请稍后重试。", "Something is wrong on our side. Please try again later."}
+	sayNotKept     = Say{"回答说完了，但没能记下来：服务的存储有问题。请稍后再试，并告诉管理员。",
+		"That was the answer, but it could not be kept: the server's storage fails. Try again later, and tell whoever runs it."}
+	sayStopping = Say{"服务正在重启，请稍等一会儿再问一次。", "The server is restarting. Please ask again in a moment."}
+	sayInternal = Say{"服务出了点问题，请稍后重试。", "Something is wrong on our side. Please try again later."}
 
-	// SayWaiting tells how many questions are before this one.
+	// SayWaiting has the number of questions that are answered before this one.
 	SayWaiting = Say{"前面还有 %d 条消息，请稍等…", "%d before you, one moment…"}
-	// SayWaitingOne is SayWaiting for a single one.
+	// SayWaitingOne is SayWaiting for one question.
 	SayWaitingOne = Say{"前面还有一条消息，请稍等…", "One before you, one moment…"}
-	// SayReconnecting tells that the bot's connection broke, and is waited for.
+	// SayReconnecting says that the hub waits for the bot to reconnect.
 	SayReconnecting = Say{"Bot 的连接断了，正在等它重新连上…", "The bot's connection broke; waiting for it to come back…"}
 	// SayLate introduces the answer to an earlier question.
 	SayLate = Say{"上次的问题有结果了：", "Your earlier question has an answer: "}
-	// SayCut marks an answer that broke off.
+	// SayCut marks an incomplete answer.
 	SayCut = Say{"（未完成）", " (unfinished)"}
 )
 
-// Sentence is what the person is told about the failure.
+// Sentence returns the text about the failure for the person.
 func (f *Failure) Sentence(l Lang) string {
 	switch f.Code {
 	case Offline:
@@ -94,7 +96,7 @@ func (f *Failure) Sentence(l Lang) string {
 		return sayUnreadable.In(l)
 	case Stopping:
 		return sayStopping.In(l)
-	case NotKept:
+	case NotSaved:
 		return sayNotKept.In(l)
 	case Internal:
 		return sayInternal.In(l)

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Wrong is an error about what a person gave, in words for that person. [Say.Wrong]
+// Wrong is an error about invalid input of a person, in all supported languages. [Say.Wrong]
 // makes one.
 type Wrong struct {
 	Say  Say
-	Args []any // of Say; errors and further Says among them are told in its language
+	Args []any // of Say; errors and further Says among them are localized too
 }
 
-// Wrong makes an error of a sentence.
+// Wrong returns an error with the text.
 func (s Say) Wrong(args ...any) error { return &Wrong{s, args} }
 
-// Error implements error, in English: for logs, and for programs.
+// Error implements error, in English, for logs and programs.
 func (w *Wrong) Error() string { return w.In(English) }
 
-// In is the error in a language.
+// In returns the text of the error in a language.
 func (w *Wrong) In(l Lang) string { return w.Say.In(l, w.Args...) }
 
-// Unwrap gives the errors among the arguments.
+// Unwrap returns the errors among the arguments.
 func (w *Wrong) Unwrap() []error {
 	var list []error
 	for _, a := range w.Args {
@@ -32,9 +32,9 @@ func (w *Wrong) Unwrap() []error {
 	return list
 }
 
-// Told is an error in a language. What has no words in it stays in English: the errors
-// of libraries, and what stands around a [Wrong] that was wrapped.
-func Told(err error, l Lang) string {
+// Localize returns the text of an error in a language. Parts without a translation stay in
+// English: the errors of libraries, and the text around a wrapped [Wrong].
+func Localize(err error, l Lang) string {
 	text := err.Error()
 	if l == English {
 		return text
@@ -53,13 +53,13 @@ func Told(err error, l Lang) string {
 		if e == nil || e.Error() == "" {
 			continue
 		}
-		text = strings.Replace(text, e.Error(), Told(e, l), 1)
+		text = strings.Replace(text, e.Error(), Localize(e, l), 1)
 	}
 	return text
 }
 
-// inOne puts into one language what is there in several.
-func inOne(l Lang, args []any) []any {
+// localizeArgs replaces texts and errors among args by their text in one language.
+func localizeArgs(l Lang, args []any) []any {
 	own := false
 	for i, a := range args {
 		var text string
@@ -67,11 +67,11 @@ func inOne(l Lang, args []any) []any {
 		case Say:
 			text = a.In(l)
 		case error:
-			text = Told(a, l)
+			text = Localize(a, l)
 		default:
 			continue
 		}
-		if !own { // the caller's list stays as it is
+		if !own { // do not change the caller's slice
 			args, own = slices.Clone(args), true
 		}
 		args[i] = text

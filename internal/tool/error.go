@@ -6,42 +6,42 @@ import (
 	"fmt"
 )
 
-// Code says why a call brought no result, for programs and for metrics.
+// Code is the stable reason why a call has no result, for programs and metrics.
 type Code string
 
-// The reasons why a call brings no result.
+// Reasons why a call has no result.
 const (
-	Unknown   Code = "unknown_tool"  // there is no such tool, or not for this caller
-	BadArgs   Code = "bad_arguments" // the arguments do not fit the schema
-	Denied    Code = "denied"        // the owner does not allow it
-	TooMany   Code = "rate_limited"  // the caller calls too often
-	Busy      Code = "busy"          // too many calls are running already
-	Stopping  Code = "stopping"      // the server stops, and takes no new calls
-	Offline   Code = "offline"       // the provider is not plugged in
-	Lost      Code = "lost"          // the provider went away in mid-call
-	TimedOut  Code = "timeout"       // no result came in time
-	Cancelled Code = "cancelled"     // the caller gave up
-	Garbled   Code = "garbled"       // the provider's answer cannot be used
-	TooLarge  Code = "too_large"     // the provider's answer is too large
-	Refused   Code = "refused"       // the provider refused the call as such (Error.RPC says how)
-	Failed    Code = "failed"        // the provider failed
+	Unknown     Code = "unknown_tool"  // no such tool, or not visible to this caller
+	BadArgs     Code = "bad_arguments" // the arguments do not match the schema
+	Denied      Code = "denied"        // a rule of the owner forbids it
+	RateLimited Code = "rate_limited"  // the caller exceeds its rate limit
+	Busy        Code = "busy"          // too many calls are running
+	Stopping    Code = "stopping"      // the server is stopping and accepts no new calls
+	Offline     Code = "offline"       // the provider is not connected
+	Lost        Code = "lost"          // the provider disconnected during the call
+	TimedOut    Code = "timeout"       // no result before the timeout
+	Cancelled   Code = "cancelled"     // the caller cancelled the call
+	Garbled     Code = "garbled"       // the provider's response is malformed
+	TooLarge    Code = "too_large"     // the provider's response exceeds the limit
+	Refused     Code = "refused"       // the provider rejected the request; see Error.RPC
+	Failed      Code = "failed"        // the provider failed
 )
 
-// Error is why a call brought no result.
+// Error is the reason why a call has no result.
 type Error struct {
 	Code Code `json:"code"`
-	// Told is what the caller is told: short, without secrets, and such that a
-	// model knows what to do about it.
+	// Told is the message for the caller: short, without secrets, and phrased so that a model
+	// knows what to do.
 	Told string `json:"told"`
 	// Cause is for the owner and the log.
 	Cause string `json:"cause,omitempty"`
-	// RPC and Data are the error of a provider that speaks JSON-RPC itself, for
-	// callers that do too; RPC is 0 if there is none.
+	// RPC and Data are the code and data of a provider's JSON-RPC error, passed on to callers
+	// that speak JSON-RPC; RPC is 0 if there is none.
 	RPC  int             `json:"rpc,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Fail makes an Error whose cause is err (which may be nil).
+// Fail returns an Error with err, which may be nil, as its cause.
 func Fail(code Code, told string, err error) *Error {
 	e := &Error{Code: code, Told: told}
 	if err != nil {
@@ -57,8 +57,8 @@ func (e *Error) Error() string {
 	return e.Told
 }
 
-// AsError finds the Error in err, or makes one of code [Failed] out of an error
-// that has none. It returns nil for nil.
+// AsError returns the Error that err is or wraps, or else an Error of code [Failed] with err as
+// its cause. It returns nil for nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil

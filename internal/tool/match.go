@@ -2,7 +2,7 @@ package tool
 
 import "strings"
 
-// Match says whether a name fits a pattern, in which * stands for any text.
+// Match reports whether a name matches a pattern, in which * stands for any text.
 func Match(pattern, name string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -25,7 +25,7 @@ func Match(pattern, name string) bool {
 	}
 }
 
-// MatchAny says whether a name fits one of some patterns.
+// MatchAny reports whether a name matches one of the patterns.
 func MatchAny(patterns []string, name string) bool {
 	for _, p := range patterns {
 		if Match(p, name) {

@@ -12,9 +12,12 @@ func TestMatch(t *testing.T) {
 		pattern, name string
 		want          bool
 	}{
-		{"*", "", true}, {"*", "anything", true}, {"a", "a", true}, {"a", "ab", false}, {"a*", "a", true}, {"a*", "ba", false},
-		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b", "ab", true}, {"a*b", "a", false}, {"a*a", "a", false}, {"a*b*c", "a1b2b3c", true},
-		{"a*b*c", "acb", false}, {"**", "x", true}, {"*ab*ab*", "abab", true}, {"*ab*ab*", "aab", false}, {"A*", "a", false}, {"[a]", "a", false}, {"?", "a", false},
+		{"*", "", true}, {"*", "anything", true}, {"a", "a", true}, {"a", "ab", false}, {"a*", "a", true},
+		{"a*", "ba", false},
+		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b", "ab", true}, {"a*b", "a", false}, {"a*a", "a", false},
+		{"a*b*c", "a1b2b3c", true},
+		{"a*b*c", "acb", false}, {"**", "x", true}, {"*ab*ab*", "abab", true}, {"*ab*ab*", "aab", false},
+		{"A*", "a", false}, {"[a]", "a", false}, {"?", "a", false},
 		{"", "", true}, {"", "a", false},
 	} {
 		if got := Match(c.pattern, c.name); got != c.want {

@@ -7,33 +7,34 @@ import (
 	"strings"
 )
 
-// Text is a result of words.
+// Text returns a result with one text block.
 func Text(text string) *Result {
 	return &Result{Content: textBlock(text)}
 }
 
-// Trouble is a result that says that the tool failed, and why.
-func Trouble(text string) *Result {
+// ErrorResult returns a result of a tool that ran and failed, with the reason as text.
+func ErrorResult(text string) *Result {
 	return &Result{Content: textBlock(text), IsError: true}
 }
 
-// JSON is a result for programs, which readers get as text too. It panics if v
-// cannot be written as JSON, which only a mistake in our own types causes.
+// JSON returns a result with v as structured content and as text. It panics if v cannot be
+// marshalled, which only a mistake in this project's own types causes.
 func JSON(v any) *Result {
 	text := encode(v)
 	return &Result{Content: textBlock(string(text)), Structured: text}
 }
 
-// Picture is a result of one picture.
+// Picture returns a result with one image block.
 func Picture(mime string, data []byte) *Result {
-	return &Result{Content: encode([]any{map[string]string{"type": "image", "mimeType": mime, "data": base64.StdEncoding.EncodeToString(data)}})}
+	return &Result{Content: encode([]any{map[string]string{"type": "image", "mimeType": mime,
+		"data": base64.StdEncoding.EncodeToString(data)}})}
 }
 
 func textBlock(text string) json.RawMessage {
 	return encode([]block{{Type: "text", Text: text}})
 }
 
-// encode writes JSON without HTML escapes, which models would read aloud.
+// encode marshals v without HTML escapes, which models would read aloud.
 func encode(v any) json.RawMessage {
 	var w bytes.Buffer
 	enc := json.NewEncoder(&w)
@@ -52,9 +53,8 @@ type block struct {
 	Resource json.RawMessage `json:"resource,omitempty"`
 }
 
-// Words is the result as words alone, for a reader that takes nothing else.
-// What is not text is named in brackets.
-func (r *Result) Words() string {
+// PlainText returns the result as text alone. Blocks that are not text are named in brackets.
+func (r *Result) PlainText() string {
 	var blocks []block
 	if len(r.Content) > 0 && json.Unmarshal(r.Content, &blocks) != nil {
 		return ""
@@ -65,7 +65,7 @@ func (r *Result) Words() string {
 		case "text":
 			parts = append(parts, b.Text)
 		case "resource":
-			parts = append(parts, resourceWords(b.Resource))
+			parts = append(parts, resourceText(b.Resource))
 		case "resource_link":
 			parts = append(parts, "["+b.URI+"]")
 		default:
@@ -78,18 +78,20 @@ func (r *Result) Words() string {
 	return strings.Join(parts, "\n")
 }
 
-// Repeats says whether all that the result contains is a text that is its structured
-// contents once more.
-func (r *Result) Repeats() bool {
+// RepeatsStructured reports whether the only content block is a text that repeats the structured
+// content.
+func (r *Result) RepeatsStructured() bool {
 	var blocks []block
-	if len(r.Structured) == 0 || len(r.Content) == 0 || json.Unmarshal(r.Content, &blocks) != nil || len(blocks) != 1 || blocks[0].Type != "text" {
+	if len(r.Structured) == 0 || len(r.Content) == 0 || json.Unmarshal(r.Content, &blocks) != nil || len(blocks) != 1 ||
+		blocks[0].Type != "text" {
 		return false
 	}
 	var text, fields bytes.Buffer
-	return json.Compact(&text, []byte(blocks[0].Text)) == nil && json.Compact(&fields, r.Structured) == nil && bytes.Equal(text.Bytes(), fields.Bytes())
+	return json.Compact(&text, []byte(blocks[0].Text)) == nil && json.Compact(&fields, r.Structured) == nil &&
+		bytes.Equal(text.Bytes(), fields.Bytes())
 }
 
-func resourceWords(raw json.RawMessage) string {
+func resourceText(raw json.RawMessage) string {
 	var c struct{ URI, Text string }
 	if json.Unmarshal(raw, &c) != nil || c.Text == "" {
 		return "[" + c.URI + "]"

@@ -20,7 +20,8 @@ func BenchmarkBoards(b *testing.B) {
 	for _, complexity := range []int{0, 5} {
 		for _, boards := range []int{50, 100} {
 			b.Run(fmt.Sprintf("c%d/%d", complexity, boards), func(b *testing.B) {
-				o := Output{opus.Encoding{SampleRate: 24000, Frame: 60 * ms, Bitrate: 24000, Complexity: complexity}, opus.NewEncoders(boards)}
+				o := Output{opus.Encoding{SampleRate: 24000, Frame: 60 * ms, Bitrate: 24000, Complexity: complexity},
+					opus.NewEncoderPool(boards)}
 				sound, err := binary.Append(nil, binary.LittleEndian, sweep(24000, 6*time.Second))
 				if err != nil {
 					b.Fatal(err)
@@ -44,7 +45,8 @@ func speak(b *testing.B, boards int, sound []byte, o Output) {
 	for i := range boards {
 		wg.Go(func() {
 			// They do not begin all at once.
-			h := pace.Hooks{Send: func([]byte, time.Duration) error { return nil }, NotBefore: start.Add(200*ms + time.Duration(i)*60*ms/time.Duration(boards))}
+			h := pace.Hooks{Send: func([]byte, time.Duration) error { return nil },
+				NotBefore: start.Add(200*ms + time.Duration(i)*60*ms/time.Duration(boards))}
 			src := PCM(bytes.NewReader(sound), pcm.Format{Rate: 24000, Channels: 1, Bits: 16}, o)
 			stats, err := pace.NewPlayer(pace.Options{Tail: -1}).Play(b.Context(), 0, src, h)
 			if err != nil {
@@ -55,7 +57,7 @@ func speak(b *testing.B, boards int, sound []byte, o Output) {
 			all.Frames += stats.Frames
 			all.Gaps += stats.Gaps
 			all.Late += stats.Late
-			all.Latest = max(all.Latest, stats.Latest)
+			all.MaxLateness = max(all.MaxLateness, stats.MaxLateness)
 			all.Jitter.Merge(stats.Jitter)
 		})
 	}
@@ -63,7 +65,7 @@ func speak(b *testing.B, boards int, sound []byte, o Output) {
 	used := cpu(b) - before
 	b.ReportMetric(float64(all.Gaps), "gaps")
 	b.ReportMetric(float64(all.Jitter.Quantile(0.99))/1e6, "p99-ms")
-	b.ReportMetric(float64(all.Latest)/1e6, "max-ms")
+	b.ReportMetric(float64(all.MaxLateness)/1e6, "max-ms")
 	b.ReportMetric(100*float64(used)/float64(time.Since(start))/float64(boards), "%cpu/board")
 }
 

@@ -28,16 +28,16 @@ type Output struct {
 	// Encoding is of what has to be encoded; its Frame is the length of all packets.
 	Encoding opus.Encoding
 	// Encoders encode. Without, only Opus can be played, and only if its frames fit.
-	Encoders *opus.Encoders
+	Encoders *opus.EncoderPool
 }
 
 // Packets is a sound that is there already, such as a greeting: packets that each
 // last for one frame of the board. They are not changed.
-func Packets(packets [][]byte) pace.Source { return &ready{packets} }
+func Packets(packets [][]byte) pace.Source { return &packetSource{packets} }
 
-type ready struct{ rest [][]byte }
+type packetSource struct{ rest [][]byte }
 
-func (r *ready) Next(context.Context) ([]byte, error) {
+func (r *packetSource) Next(context.Context) ([]byte, error) {
 	if len(r.rest) == 0 {
 		return nil, io.EOF
 	}
@@ -66,7 +66,7 @@ func PCM(r io.Reader, f pcm.Format, o Output) pace.Source {
 // context of Next ends, because that is how a read that waits for the network is
 // ended. A reader that is none has to end such reads by itself.
 func OggOpus(r io.Reader, o Output) pace.Source {
-	return &passed{stream: stream{r: r}, out: o, file: ogg.NewReader(r), framer: opus.NewFramer(o.Encoding.Frame)}
+	return &passthrough{stream: stream{r: r}, out: o, file: ogg.NewReader(r), framer: opus.NewFramer(o.Encoding.Frame)}
 }
 
 // stream is a reader that ends with a context.
@@ -88,8 +88,8 @@ func (s *stream) watch(ctx context.Context) {
 	s.ctx, s.release = ctx, context.AfterFunc(ctx, func() { _ = c.Close() })
 }
 
-// failed is the error of a read, or why it was ended.
-func (s *stream) failed(ctx context.Context, err error) error {
+// readError is the error of a read, or why it was ended.
+func (s *stream) readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -106,18 +106,18 @@ func (s *stream) close() error {
 	return nil
 }
 
-// passed is Opus that is passed through.
-type passed struct {
+// passthrough is Opus that is passed through.
+type passthrough struct {
 	stream
-	out    Output
-	file   *ogg.Reader
-	framer *opus.Framer
-	buf    []byte
-	over   bool
-	again  *encoded // takes over where frames do not fit
+	out       Output
+	file      *ogg.Reader
+	framer    *opus.Framer
+	buf       []byte
+	ended     bool
+	reencoder *encodedSource // takes over where frames do not fit
 }
 
-func (p *passed) Next(ctx context.Context) ([]byte, error) {
+func (p *passthrough) Next(ctx context.Context) ([]byte, error) {
 	p.watch(ctx)
 	for {
 		if packet, ok := p.framer.Pop(p.buf[:0]); ok {
@@ -125,66 +125,66 @@ func (p *passed) Next(ctx context.Context) ([]byte, error) {
 			return packet, nil
 		}
 		switch {
-		case p.again != nil:
-			return p.again.Next(ctx)
-		case p.over:
+		case p.reencoder != nil:
+			return p.reencoder.Next(ctx)
+		case p.ended:
 			return nil, io.EOF
 		}
 		if err := p.push(); err != nil {
-			return nil, p.failed(ctx, err)
+			return nil, p.readError(ctx, err)
 		}
 	}
 }
 
 // push takes the next packet of the file.
-func (p *passed) push() error {
+func (p *passthrough) push() error {
 	packet, err := p.file.Next()
 	if errors.Is(err, io.EOF) {
 		p.framer.Flush()
-		p.over = true
+		p.ended = true
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	err = p.framer.Push(packet.Data)
-	if errors.Is(err, opus.ErrIndivisible) {
-		return p.takeOver(packet.Data)
+	if errors.Is(err, opus.ErrFrameDuration) {
+		return p.startReencoding(packet.Data)
 	}
 	return err
 }
 
-// takeOver decodes and encodes everything from this packet on.
-func (p *passed) takeOver(packet []byte) error {
+// startReencoding decodes and encodes everything from this packet on.
+func (p *passthrough) startReencoding(packet []byte) error {
 	p.framer.Flush()
 	d, err := opus.NewDecoder(p.out.Encoding.SampleRate)
 	if err != nil {
 		return err
 	}
-	from := &decoded{file: p.file, decoder: d, pcm: make([]int16, d.Samples(opus.MaxDuration))}
+	from := &decodedSamples{file: p.file, decoder: d, pcm: make([]int16, d.Samples(opus.MaxDuration))}
 	if err := from.decode(packet); err != nil {
 		return err
 	}
-	p.again = encode(nil, p.out, func() (samples, error) { return from, nil })
+	p.reencoder = encode(nil, p.out, func() (samples, error) { return from, nil })
 	return nil
 }
 
-func (p *passed) Close() error {
-	if p.again != nil {
-		_ = p.again.Close() // only gives its encoder back
+func (p *passthrough) Close() error {
+	if p.reencoder != nil {
+		_ = p.reencoder.Close() // only gives its encoder back
 	}
 	return p.close()
 }
 
-// decoded is the sound of an Ogg file.
-type decoded struct {
+// decodedSamples is the sound of an Ogg file.
+type decodedSamples struct {
 	file    *ogg.Reader
 	decoder *opus.Decoder
 	pcm     []int16
 	rest    []int16 // of pcm
 }
 
-func (d *decoded) Read(out []int16) (int, error) {
+func (d *decodedSamples) Read(out []int16) (int, error) {
 	for len(d.rest) == 0 {
 		packet, err := d.file.Next()
 		if err != nil {
@@ -199,7 +199,7 @@ func (d *decoded) Read(out []int16) (int, error) {
 	return n, nil
 }
 
-func (d *decoded) decode(packet []byte) error {
+func (d *decodedSamples) decode(packet []byte) error {
 	n, err := d.decoder.Decode(packet, d.pcm)
 	d.rest = d.pcm[:n]
 	return err
@@ -210,8 +210,8 @@ type samples interface {
 	Read(pcm []int16) (int, error)
 }
 
-// encoded encodes samples.
-type encoded struct {
+// encodedSource encodes samples.
+type encodedSource struct {
 	stream
 	out     Output
 	open    func() (samples, error)
@@ -219,30 +219,30 @@ type encoded struct {
 	encoder *opus.Encoder
 	pcm     []int16
 	buf     []byte
-	over    bool
+	ended   bool
 	tail    int // samples of silence that push out what the encoder still holds
 }
 
-func encode(r io.Reader, o Output, open func() (samples, error)) *encoded {
-	return &encoded{stream: stream{r: r}, out: o, open: open}
+func encode(r io.Reader, o Output, open func() (samples, error)) *encodedSource {
+	return &encodedSource{stream: stream{r: r}, out: o, open: open}
 }
 
-func (e *encoded) Next(ctx context.Context) ([]byte, error) {
+func (e *encodedSource) Next(ctx context.Context) ([]byte, error) {
 	e.watch(ctx)
 	if e.encoder == nil {
 		if err := e.begin(ctx); err != nil {
-			return nil, e.failed(ctx, err)
+			return nil, e.readError(ctx, err)
 		}
 	}
 	n := 0
-	for n < len(e.pcm) && !e.over {
+	for n < len(e.pcm) && !e.ended {
 		k, err := e.from.Read(e.pcm[n:])
 		n += k
 		switch {
 		case errors.Is(err, io.EOF):
-			e.over = true
+			e.ended = true
 		case err != nil:
-			return nil, e.failed(ctx, err)
+			return nil, e.readError(ctx, err)
 		}
 		if k > 0 {
 			e.tail = e.encoder.Lookahead()
@@ -258,7 +258,7 @@ func (e *encoded) Next(ctx context.Context) ([]byte, error) {
 	return e.buf, err
 }
 
-func (e *encoded) begin(ctx context.Context) (err error) {
+func (e *encodedSource) begin(ctx context.Context) (err error) {
 	if e.out.Encoders == nil {
 		return ErrNoEncoder
 	}
@@ -274,11 +274,11 @@ func (e *encoded) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-func (e *encoded) Close() error {
+func (e *encodedSource) Close() error {
 	if e.encoder != nil {
 		e.encoder.Close()
 	}
-	e.over, e.tail, e.pcm = true, 0, nil
+	e.ended, e.tail, e.pcm = true, 0, nil
 	return e.close()
 }
 
@@ -289,13 +289,13 @@ const longestPause = time.Minute
 
 // Recorder writes what a board sends, with its pauses. It is for one goroutine.
 type Recorder struct {
-	w     *ogg.Writer
-	start time.Time
-	cut   time.Duration // of pauses that were too long
+	w       *ogg.Writer
+	start   time.Time
+	skipped time.Duration // of pauses that were too long
 }
 
 // NewRecorder begins a recording.
-func NewRecorder(w io.Writer, r ogg.Recording) (*Recorder, error) {
+func NewRecorder(w io.Writer, r ogg.WriterOptions) (*Recorder, error) {
 	f, err := ogg.NewWriter(w, r)
 	if err != nil {
 		return nil, fmt.Errorf("begin recording: %w", err)
@@ -313,9 +313,9 @@ func (r *Recorder) Packet(at time.Time, packet []byte) error {
 	if r.start.IsZero() {
 		r.start = at
 	}
-	if behind := at.Sub(r.start) - r.cut - r.w.Length(); behind >= 3*d {
+	if behind := at.Sub(r.start) - r.skipped - r.w.Length(); behind >= 3*d {
 		silence := min(behind, longestPause)
-		r.cut += behind - silence
+		r.skipped += behind - silence
 		if err := r.w.Skip(silence); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ import (
 
 const ms = time.Millisecond
 
-var encoders = opus.NewEncoders(4)
+var encoders = opus.NewEncoderPool(4)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -125,7 +125,7 @@ func oggEncoded(t testing.TB, e opus.Encoding, d time.Duration) (file *bytes.Buf
 	}
 	defer enc.Close()
 	file = new(bytes.Buffer)
-	w, err := ogg.NewWriter(file, ogg.Recording{Channels: 1})
+	w, err := ogg.NewWriter(file, ogg.WriterOptions{Channels: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,8 @@ func TestPCM(t *testing.T) {
 	if like := likeness(24000, sweep(24000, 1170*ms), listen(t, 24000, out)); like < 0.97 {
 		t.Errorf("likeness %.3f", like)
 	}
-	if out, err := play(t, PCM(bytes.NewReader(nil), pcm.Format{Rate: 24000, Channels: 1, Bits: 16}, board24())); !errors.Is(err, io.EOF) || len(out) != 0 {
+	if out, err := play(t, PCM(bytes.NewReader(nil), pcm.Format{Rate: 24000, Channels: 1, Bits: 16},
+		board24())); !errors.Is(err, io.EOF) || len(out) != 0 {
 		t.Errorf("%d packets of nothing, %v", len(out), err)
 	}
 }
@@ -252,7 +253,8 @@ func TestBadSound(t *testing.T) {
 		}
 	}
 	file, _ := oggFile(t, 20*ms, 600*ms)
-	if _, err := play(t, OggOpus(bytes.NewReader(file.Bytes()[:file.Len()-5]), board24())); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := play(t, OggOpus(bytes.NewReader(file.Bytes()[:file.Len()-5]), board24())); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
 		t.Errorf("cut off: %v", err)
 	}
 }
@@ -282,7 +284,10 @@ func TestAbortWhileWaiting(t *testing.T) {
 			p := pace.NewPlayer(pace.Options{})
 			start := time.Now()
 			time.AfterFunc(500*ms, func() { p.Abort() })
-			_, err := p.Play(t.Context(), 0, source(r), pace.Hooks{Send: func([]byte, time.Duration) error { return nil }})
+			_, err := p.Play(t.Context(), 0, source(r), pace.Hooks{Send: func([]byte,
+				time.Duration) error {
+				return nil
+			}})
 			if !errors.Is(err, pace.ErrAborted) || time.Since(start) != 500*ms {
 				t.Errorf("%s: %v after %s", name, err, time.Since(start))
 			}
@@ -306,7 +311,8 @@ func TestEncodersComeBack(t *testing.T) {
 
 func TestSourcesAllocateNothing(t *testing.T) {
 	file, _ := oggFile(t, 20*ms, 20*time.Second)
-	for name, s := range map[string]pace.Source{"ogg": OggOpus(file, board24()), "wav": WAV(wav(t, 44100, sweep(44100, 20*time.Second)), board24())} {
+	for name, s := range map[string]pace.Source{"ogg": OggOpus(file, board24()),
+		"wav": WAV(wav(t, 44100, sweep(44100, 20*time.Second)), board24())} {
 		for range 100 { // until all buffers have grown
 			if _, err := s.Next(t.Context()); err != nil {
 				t.Fatal(err)
@@ -327,7 +333,7 @@ func TestSourcesAllocateNothing(t *testing.T) {
 
 func TestRecorder(t *testing.T) {
 	var file bytes.Buffer
-	r, err := NewRecorder(&file, ogg.Recording{Channels: 1})
+	r, err := NewRecorder(&file, ogg.WriterOptions{Channels: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +386,7 @@ func TestOthersHearTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := ogg.NewWriter(f, ogg.Recording{Channels: 1})
+		w, err := ogg.NewWriter(f, ogg.WriterOptions{Channels: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,14 +410,16 @@ func TestOthersHearTheSame(t *testing.T) {
 		if err := errors.Join(w.Close(), f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.CommandContext(t.Context(), "opusdec", "--quiet", "--rate", "48000", "--no-dither", name, name+".wav").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "opusdec", "--quiet", "--rate", "48000", "--no-dither", name,
+			name+".wav").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		theirs := fromFile(t, name+".wav", 48000)
 		ours := listen(t, 48000, packets)
 		in48 := sweep(48000, 1200*ms)
 		same, o, th := likeness(48000, theirs, ours), likeness(48000, in48, ours), likeness(48000, in48, theirs)
-		t.Logf("%+v: ours and theirs %.5f, the original and ours %.4f, and theirs %.4f (%d, %d samples)", e, same, o, th, len(ours), len(theirs))
+		t.Logf("%+v: ours and theirs %.5f, the original and ours %.4f, and theirs %.4f (%d, %d samples)", e, same, o,
+			th, len(ours), len(theirs))
 		if same < 0.999 || th < 0.9 {
 			t.Error("that is not the same sound")
 		}

@@ -1,4 +1,4 @@
-// Package built builds the program for tests that run it.
+// Package built builds the patchbay program and runs instances of it for tests.
 package built
 
 import (
@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Program builds patchbay into a folder and returns the file.
+// Program builds patchbay into a folder and returns the path of the executable.
 //
-// Of a test that passed, go test remembers the result until a file changes that the test
-// was compiled from or has opened. What another process compiles does not count, so the
-// folders of the sources are looked through here.
+// The go command caches a passing result until a file changes that the test was compiled from or
+// has opened. Files compiled by another process do not count, so Program opens the folders of the
+// sources itself.
 func Program(folder string) (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// Instance is one server of an installation: its folder, its settings, and its process while
-// it runs.
+// Instance is one server of an installation: its folder, its settings, and its process while it
+// runs.
 type Instance struct {
 	Name    string
 	Folder  string
-	Address string   // at which it listens
-	Env     []string // of its process, and of commands on its folder
+	Address string   // listen address
+	Env     []string // of the process and of commands on its folder
 
 	program string
 	log     *os.File
@@ -30,8 +30,8 @@ type Instance struct {
 	ended   chan struct{} // closed when the process has ended
 }
 
-// NewInstance makes an instance that has not started, with a folder and a log of its name in
-// dir, and a free address. Settings are more environment variables. Close it.
+// NewInstance returns an instance that is not started, with a folder and a log named after it in
+// dir, and a free address. settings are additional environment variables. The caller must close it.
 func NewInstance(program, dir, name string, settings ...string) (n *Instance, err error) {
 	n = &Instance{Name: name, program: program, Folder: filepath.Join(dir, name)}
 	if err := os.Mkdir(n.Folder, 0o700); err != nil {
@@ -40,13 +40,14 @@ func NewInstance(program, dir, name string, settings ...string) (n *Instance, er
 	if n.Address, err = FreeAddress(); err != nil {
 		return nil, err
 	}
-	n.Env = append(os.Environ(), "LANG=en_US.UTF-8", "PATCHBAY_LANG=en", "PATCHBAY_DATA="+n.Folder, "PATCHBAY_LISTEN="+n.Address, "PATCHBAY_BUS_NAME="+name)
+	n.Env = append(os.Environ(), "LANG=en_US.UTF-8", "PATCHBAY_LANG=en", "PATCHBAY_DATA="+n.Folder,
+		"PATCHBAY_LISTEN="+n.Address, "PATCHBAY_BUS_NAME="+name)
 	n.Env = append(n.Env, settings...)
 	n.log, err = os.Create(filepath.Join(dir, name+".log"))
 	return n, err
 }
 
-// FreeAddress is an address of this machine at which nobody listens.
+// FreeAddress returns a local address on which nothing listens.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,7 +57,8 @@ func FreeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Command runs a command on its folder, and reads the JSON that it prints; out may be nil.
+// Command runs a command on the instance's folder and decodes its JSON output into out, which may
+// be nil.
 func (n *Instance) Command(out any, args ...string) error {
 	cmd := exec.Command(n.program, append(args, "--json")...)
 	cmd.Env = n.Env
@@ -72,7 +74,7 @@ func (n *Instance) Command(out any, args ...string) error {
 	return nil
 }
 
-// Start starts its process, and does not wait until it is ready.
+// Start starts the process without waiting until it is ready.
 func (n *Instance) Start() error {
 	cmd := exec.Command(n.program, "serve")
 	cmd.Env, cmd.Stderr = n.Env, n.log
@@ -82,13 +84,13 @@ func (n *Instance) Start() error {
 	ended := make(chan struct{})
 	n.cmd, n.ended = cmd, ended
 	go func() {
-		cmd.Wait() //nolint:errcheck // it is killed, or says in its log what is wrong
+		cmd.Wait() //nolint:errcheck // killed, or the log has the reason
 		close(ended)
 	}()
 	return nil
 }
 
-// Signal sends a signal to its process.
+// Signal sends a signal to the process.
 func (n *Instance) Signal(s os.Signal) error {
 	if n.cmd == nil {
 		return errors.New("it does not run")
@@ -96,20 +98,20 @@ func (n *Instance) Signal(s os.Signal) error {
 	return n.cmd.Process.Signal(s)
 }
 
-// Await waits until its process has ended, and kills it if that takes too long.
+// Await waits until the process has ended, and kills it after the given time.
 func (n *Instance) Await(patience time.Duration) {
 	select {
 	case <-n.ended:
 	case <-time.After(patience):
-		n.cmd.Process.Kill() //nolint:errcheck // it has ended
+		n.cmd.Process.Kill() //nolint:errcheck // it may have ended
 		<-n.ended
 	}
 }
 
-// Close kills its process, and leaves the folder and the log where they are.
+// Close kills the process and keeps the folder and the log.
 func (n *Instance) Close() {
 	if n.cmd != nil {
-		n.cmd.Process.Kill() //nolint:errcheck // it has ended already
+		n.cmd.Process.Kill() //nolint:errcheck // it may have ended
 		<-n.ended
 	}
 	if n.log != nil {
@@ -117,10 +119,10 @@ func (n *Instance) Close() {
 	}
 }
 
-// ReadyLimit is how long an instance may take to say whether it is ready.
+// ReadyLimit is how long an instance may take to answer a readiness check.
 const ReadyLimit = time.Second
 
-// IsReady asks the instance at an address whether it is ready, on a new connection.
+// IsReady reports whether the instance at an address is ready, over a new connection.
 func IsReady(ctx context.Context, address string) bool {
 	client := &http.Client{Timeout: ReadyLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
@@ -135,7 +137,7 @@ func IsReady(ctx context.Context, address string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// Ready waits until it is ready, a minute at most.
+// Ready waits until the instance is ready, one minute at most.
 func (n *Instance) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -153,13 +155,13 @@ func (n *Instance) Ready(ctx context.Context) error {
 	return nil
 }
 
-// CPU is the processor time that its process has used; 0 where there is no /proc.
+// CPU returns the processor time used by the process; 0 without /proc.
 func (n *Instance) CPU() time.Duration { return CPU(n.cmd.Process.Pid) }
 
-// RSS is the memory of its process, in bytes; 0 where there is no /proc.
+// RSS returns the resident memory of the process, in bytes; 0 without /proc.
 func (n *Instance) RSS() float64 { return RSS(n.cmd.Process.Pid) }
 
-// CPU is the processor time that a process has used; 0 where there is no /proc.
+// CPU returns the processor time used by a process; 0 without /proc.
 func CPU(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -168,10 +170,10 @@ func CPU(pid int) time.Duration {
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	user, _ := strconv.Atoi(fields[11])                       //nolint:errcheck // the kernel writes numbers
 	system, _ := strconv.Atoi(fields[12])                     //nolint:errcheck // as above
-	return time.Duration(user+system) * 10 * time.Millisecond // Linux counts hundredths of a second
+	return time.Duration(user+system) * 10 * time.Millisecond // clock ticks of 10 ms on Linux
 }
 
-// RSS is the memory of a process, in bytes; 0 where there is no /proc.
+// RSS returns the resident memory of a process, in bytes; 0 without /proc.
 func RSS(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

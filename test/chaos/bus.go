@@ -13,7 +13,7 @@ import (
 	"patchbay/test/built"
 )
 
-// busServer is a NATS server of a cluster, which can be stopped and started again.
+// busServer is a NATS server of a cluster that can be stopped and restarted.
 type busServer struct {
 	address string // for clients
 	options server.Options
@@ -21,7 +21,7 @@ type busServer struct {
 }
 
 // startBus starts the cluster.
-func (t *town) startBus() error {
+func (t *cluster) startBus() error {
 	var routes []*url.URL
 	for i := range t.bus {
 		clients, err := built.FreeAddress()
@@ -36,7 +36,7 @@ func (t *town) startBus() error {
 		b := &busServer{address: clients}
 		b.options = server.Options{
 			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: portOf(clients), NoLog: true, NoSigs: true,
-			// Clients hear of no other servers, so that none goes around its proxies.
+			// Clients must not learn of other servers, or they would bypass their proxies.
 			Cluster: server.ClusterOpts{Name: "chaos", Host: "127.0.0.1", Port: portOf(cluster), NoAdvertise: true},
 		}
 		t.bus[i] = b
@@ -52,7 +52,7 @@ func (t *town) startBus() error {
 
 func portOf(address string) int {
 	_, port, _ := strings.Cut(address, ":")
-	n, _ := strconv.Atoi(port) //nolint:errcheck // it was made here
+	n, _ := strconv.Atoi(port) //nolint:errcheck // a valid port, made here
 	return n
 }
 

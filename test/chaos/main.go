@@ -1,15 +1,15 @@
 // Command chaos runs three instances with PostgreSQL and three NATS servers under load, and
-// breaks things meanwhile, one after the other:
+// injects faults one after the other:
 //
 //	go run ./test/chaos                          10 faults, about 5 minutes
 //	go run ./test/chaos -faults 45 -seed 7       a long run
 //	go run ./test/chaos -only "bus *" -faults 3  only some kinds
 //	go run ./test/chaos -list                    the kinds of faults
 //
-// The load asks questions, calls tools and adds knowledge points, and remembers what it was
-// told: what was acknowledged has to be in the database at the end, once, and nothing may have
-// been carried out twice. For each fault a line says what those heard who asked meanwhile,
-// and how long it took until every instance did everything again.
+// The load asks questions, calls tools and adds knowledge points, and records the answers.
+// Everything acknowledged must be in the database at the end, once, and nothing may have been done
+// twice. A line per fault reports the outcomes of the operations during it, and how long it took
+// until every instance did everything again.
 //
 // The exit code is 1 if something acknowledged is missing, something was done twice, or an
 // instance did not recover.
@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-// options are what the command line says.
+// options are the command-line options.
 type options struct {
 	seed    uint64
 	faults  int
@@ -73,10 +73,10 @@ func main() {
 	}
 }
 
-// run runs everything, and says whether nothing was wrong.
+// run runs the test and reports whether it found no fault.
 func run(ctx context.Context, o options) (good bool, err error) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	t, err := openTown(ctx)
+	t, err := openCluster(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -105,17 +105,18 @@ func run(ctx context.Context, o options) (good bool, err error) {
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		line, err := l.suffer(ctx, f)
+		line, err := l.runFault(ctx, f)
 		if err != nil {
 			good = false
 			line.normal = "NOT: " + err.Error()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", f, short(time.Since(began)), short(line.lasted),
-			line.done, line.told, line.broken, short(line.longest.took), line.normal)
+			line.done, line.refused, line.broken, short(line.longest.took), line.normal)
 		w.Flush() //nolint:errcheck // standard output
 		if o.words {
-			fmt.Printf("         longest: %s, after %s: %s %.160s\n", line.longest.kind, short(line.longest.took), line.longest.heard, line.longest.words)
-			for _, text := range l.said(line.first) {
+			fmt.Printf("         longest: %s, after %s: %s %.160s\n", line.longest.kind, short(line.longest.took),
+				line.longest.outcome, line.longest.words)
+			for _, text := range l.logLines(line.first) {
 				fmt.Println("       ", text)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	xiaozhi "patchbay/internal/plug/xiaozhi/sim"
 )
 
-// marks counts how often each mark was set, by whatever tool: a call sets one of its own.
+// marks counts how often each mark was set by any tool: each call sets a mark of its own.
 type marks struct {
 	mu    sync.Mutex
 	times map[string]int
@@ -37,8 +37,8 @@ type markArgs struct {
 	ID string `json:"id"`
 }
 
-// peers is what is plugged in: a tool server, a node, a voice board, a plugin. All but the
-// first come through the front, and come back when they are cut off.
+// peers are the connected peers: a tool server, a node, a voice board and a plugin. All but the
+// first connect through the balancer and reconnect when disconnected.
 type peers struct {
 	marks               marks
 	server              *http.Server
@@ -49,31 +49,35 @@ type peers struct {
 	wg                  sync.WaitGroup
 }
 
-// plugIn starts the peers, and waits until all of them are there.
-func (t *town) plugIn(ctx context.Context) (*peers, error) {
+// connectPeers starts the peers and waits until all are connected.
+func (t *cluster) connectPeers(ctx context.Context) (*peers, error) {
 	p := &peers{marks: marks{times: map[string]int{}}}
 	address, err := p.serveMarks()
 	if err != nil {
 		return p, err
 	}
-	if err := t.inst[0].Command(nil, "upstream", "add", "marks", "--url", "http://"+address+"/mcp", "--no-check"); err != nil {
+	if err := t.inst[0].Command(nil, "upstream", "add", "marks", "--url", "http://"+address+"/mcp",
+		"--no-check"); err != nil {
 		return p, err
 	}
 	running, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	plugin := eyeclaw.New(eyeclaw.Options{Server: t.front.url(""), Token: t.clawToken, Scale: 0.1, Upstream: sayBack})
-	p.wg.Go(func() { plugin.Run(running) }) //nolint:errcheck // it ends when it is stopped
+	plugin := eyeclaw.New(eyeclaw.Options{Server: t.balancer.url(""), Token: t.clawToken, Scale: 0.1,
+		Upstream: sayBack})
+	p.wg.Go(func() { plugin.Run(running) }) //nolint:errcheck // ends when it is stopped
 	p.node = openclaw.NewNode(openclaw.Options{
-		URL: "ws" + strings.TrimPrefix(t.front.url(""), "http"), Token: t.node, Name: "Hall", Commands: []string{wire.CommandTool}, Caps: []string{wire.CapMCP},
+		URL: "ws" + strings.TrimPrefix(t.balancer.url(""), "http"), Token: t.node,
+		Name: "Hall", Commands: []string{wire.CommandTool}, Caps: []string{wire.CapMCP},
 		Tools: []wire.PluginTool{{
-			PluginID: wire.PluginMCP, Name: "hall_mark", Description: "Sets a mark.", Parameters: json.RawMessage(markSchema), Command: wire.CommandTool,
+			PluginID: wire.PluginMCP, Name: "hall_mark", Description: "Sets a mark.",
+			Parameters: json.RawMessage(markSchema), Command: wire.CommandTool,
 			MCP: &wire.ToolRef{Server: "hall", Tool: "mark"},
 		}},
-		Handle: p.handle, RetryFirst: 100 * time.Millisecond, RetryLast: 2 * time.Second,
+		Handler: p.handle, MinBackoff: 100 * time.Millisecond, MaxBackoff: 2 * time.Second,
 	})
 	limit, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := p.node.Connected(limit); err != nil {
+	if err := p.node.AwaitConnected(limit); err != nil {
 		return p, fmt.Errorf("the node: %w", err)
 	}
 	if err := p.turnOn(limit, t); err != nil {
@@ -82,11 +86,11 @@ func (t *town) plugIn(ctx context.Context) (*peers, error) {
 	return p, p.approved(limit, t)
 }
 
-// approved has the node's tool approved, and learns the names of the tools.
-func (p *peers) approved(ctx context.Context, t *town) error {
-	c := &caller{key: t.desk, url: t.front.url("/mcp")}
+// approved approves the node's tool and finds the names of the tools.
+func (p *peers) approved(ctx context.Context, t *cluster) error {
+	c := &caller{key: t.desk, url: t.balancer.url("/mcp")}
 	for {
-		t.inst[0].Command(nil, "pair", "approve", "Hall") //nolint:errcheck // it was approved before, or does not wait yet
+		t.inst[0].Command(nil, "pair", "approve", "Hall") //nolint:errcheck // may be approved already, or not pending yet
 		names, err := c.tools(ctx)
 		for _, name := range names {
 			switch {
@@ -107,10 +111,10 @@ func (p *peers) approved(ctx context.Context, t *town) error {
 	}
 }
 
-// turnOn turns on a voice board that uses MQTT, and approves it.
-func (p *peers) turnOn(ctx context.Context, t *town) error {
+// turnOn turns on a voice board on MQTT and approves it.
+func (p *peers) turnOn(ctx context.Context, t *cluster) error {
 	p.board = xiaozhi.New(xiaozhi.Options{
-		OTA: t.front.url("/xiaozhi/ota/"), Scale: 0.1, Tries: 10, Dial: t.front.dial,
+		OTA: t.balancer.url("/xiaozhi/ota/"), Scale: 0.1, Tries: 10, Dial: t.balancer.dial,
 		Tools: []xiaozhi.Tool{{
 			Name: "self.mark", Description: "Sets a mark.", Args: []xiaozhi.Arg{{Name: "id", Type: "string"}},
 			Do: func(_ context.Context, args xiaozhi.Args) (string, error) {
@@ -118,16 +122,16 @@ func (p *peers) turnOn(ctx context.Context, t *town) error {
 				return "true", nil
 			},
 		}},
-		Watch: func(e xiaozhi.Event) {
+		OnEvent: func(e xiaozhi.Event) {
 			if e.Kind == xiaozhi.EventCode {
-				t.inst[0].Command(nil, "device", "approve", e.Text, "--name", "porch") //nolint:errcheck // its tool is awaited
+				t.inst[0].Command(nil, "device", "approve", e.Text, "--name", "porch") //nolint:errcheck // the caller waits for its tool
 			}
 		},
 	})
 	return p.board.Boot(ctx)
 }
 
-// sayBack is the agent behind the plugin: it says in two pieces what it was told last.
+// sayBack is the agent behind the plugin: it repeats the last message in two pieces.
 func sayBack(_ context.Context, c eyeclaw.Chat, piece func(string)) error {
 	text := c.Message[strings.LastIndex(c.Message, "\n")+1:]
 	piece(text[:len(text)/2])
@@ -166,13 +170,14 @@ func (p *peers) serveMarks() (address string, err error) {
 		},
 	)
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{JSONResponse: true, Stateless: true}))
+	mux.Handle("/mcp", sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s },
+		&sdk.StreamableHTTPOptions{JSONResponse: true, Stateless: true}))
 	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	p.wg.Go(func() { p.server.Serve(l) }) //nolint:errcheck // it is closed
+	p.wg.Go(func() { p.server.Serve(l) }) //nolint:errcheck // ends when it is closed
 	return l.Addr().String(), nil
 }
 

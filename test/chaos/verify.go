@@ -10,26 +10,27 @@ import (
 	"patchbay/internal/store"
 )
 
-// verdict is what was found at the end.
+// verdict is the result of the final check.
 type verdict struct {
 	ops, acked [kindCount]int
-	missing    []string // what was acknowledged and is not in the database
-	twice      []string // what was done, or is there, more than once
-	undone     []string // calls that were acknowledged, and whose tool was never called
+	missing    []string // acknowledged, but not in the database
+	twice      []string // done or stored more than once
+	undone     []string // acknowledged calls whose tool was never called
 }
 
-// verifyLimit is how long what was acknowledged may take to be in the database.
+// verifyLimit is how long acknowledged work may take to appear in the database.
 const verifyLimit = time.Minute
 
-// verify looks for what was acknowledged, until everything is there or time is up.
+// verify looks for all acknowledged work until it is found or verifyLimit has passed.
 func (l *load) verify(ctx context.Context) (*verdict, error) {
-	db, err := store.Open(ctx, store.Options{URL: l.town.postgres.URL(databaseName), Folder: l.town.inst[0].Folder})
+	db, err := store.Open(ctx, store.Options{URL: l.cluster.postgres.URL(databaseName),
+		Folder: l.cluster.inst[0].Folder})
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
 	for end := time.Now().Add(verifyLimit); ; {
-		there, err := kept(ctx, db)
+		there, err := storedOps(ctx, db)
 		if err != nil {
 			return nil, err
 		}
@@ -41,24 +42,24 @@ func (l *load) verify(ctx context.Context) (*verdict, error) {
 	}
 }
 
-// kept counts what is in the database, by kind and id.
-func kept(ctx context.Context, db *store.DB) (map[string]int, error) {
+// storedOps counts the operations in the database, by kind and ID.
+func storedOps(ctx context.Context, db *store.DB) (map[string]int, error) {
 	there := map[string]int{}
 	const page = 1000
-	for after := (store.Place{}); ; {
+	for after := (store.RecordCursor{}); ; {
 		traces, err := db.Traces.Find(ctx, store.TraceFilter{Outcome: "done", After: after}, page)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range traces {
 			there[t.Question]++
-			after = store.Place{At: t.At, ID: t.Turn}
+			after = store.RecordCursor{At: t.At, ID: t.Turn}
 		}
 		if len(traces) < page {
 			break
 		}
 	}
-	for after := (store.Place{}); ; {
+	for after := (store.RecordCursor{}); ; {
 		calls, err := db.Calls.Find(ctx, store.CallFilter{After: after}, page)
 		if err != nil {
 			return nil, err
@@ -67,7 +68,7 @@ func kept(ctx context.Context, db *store.DB) (map[string]int, error) {
 			if strings.HasSuffix(c.Tool, "mark") && c.Outcome == "done" {
 				there["call "+c.Args]++
 			}
-			after = store.Place{At: c.At, ID: c.ID}
+			after = store.RecordCursor{At: c.At, ID: c.ID}
 		}
 		if len(calls) < page {
 			break
@@ -107,12 +108,12 @@ func kept(ctx context.Context, db *store.DB) (map[string]int, error) {
 	}
 }
 
-// judge compares what was heard with what is there.
+// judge compares the recorded outcomes with the stored operations.
 func (l *load) judge(there map[string]int) *verdict {
 	v := &verdict{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	marks := &l.town.peers.marks
+	marks := &l.cluster.peers.marks
 	marks.mu.Lock()
 	defer marks.mu.Unlock()
 	for _, o := range l.ops {
@@ -129,16 +130,16 @@ func (l *load) judge(there map[string]int) *verdict {
 			name = fmt.Sprintf(`call {"id":"%s"}`, o.id)
 			if n := marks.times[o.id]; n > 1 {
 				v.twice = append(v.twice, fmt.Sprintf("%s: %s was carried out %d times", o.kind, o.id, n))
-			} else if n == 0 && o.heard == done {
+			} else if n == 0 && o.outcome == outcomeDone {
 				v.undone = append(v.undone, o.id)
 			}
 		}
 		if n := there[name]; n > 1 {
 			v.twice = append(v.twice, fmt.Sprintf("%s: %s is there %d times", o.kind, o.id, n))
-		} else if n == 0 && o.heard == done {
+		} else if n == 0 && o.outcome == outcomeDone {
 			v.missing = append(v.missing, fmt.Sprintf("%s: %s of %s", o.kind, o.id, o.began.Format(time.TimeOnly)))
 		}
-		if o.heard == done {
+		if o.outcome == outcomeDone {
 			v.acked[o.kind]++
 		}
 	}

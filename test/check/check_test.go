@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// module writes a module of its own into a fresh folder and enters it.
+// module writes a module into a new folder and enters it.
 func module(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -76,7 +76,8 @@ func TestNever(t *testing.T) { nonsense() }
 	if want := []string{"patchbay/bad", "patchbay/panics", "patchbay/unbuilt"}; !slices.Equal(r.bad, want) {
 		t.Errorf("failed: %v, want %v", r.bad, want)
 	}
-	for _, want := range []string{"two and two are five", "only the parent complains", "undefined: nonsense", "TestAway: no moon tonight", "FAIL\tpatchbay/panics"} {
+	for _, want := range []string{"two and two are five", "only the parent complains", "undefined: nonsense",
+		"TestAway: no moon tonight", "FAIL\tpatchbay/panics"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report does not say %q", want)
 		}
@@ -91,7 +92,7 @@ func TestNever(t *testing.T) { nonsense() }
 	}
 }
 
-// What skips itself because of the race detector is run once more without it.
+// Tests that skip themselves because of the race detector run once more without it.
 func TestUnraced(t *testing.T) {
 	if res := everything().need(compiler)(t.Context()); res.state != passed {
 		t.Skip(res.note)
@@ -125,7 +126,10 @@ func TestLastLine(t *testing.T) {
 	r := &report{out: &out}
 	r.step(t.Context(), "one", func(context.Context) result { return result{state: passed} })
 	r.step(t.Context(), "two", func(context.Context) result { return result{state: failed, more: "line 1\nline 2\n"} })
-	r.step(t.Context(), "three", func(context.Context) result { return result{state: skipped, note: "missing: a moon"} })
+	r.step(t.Context(), "three", func(context.Context) result {
+		return result{state: skipped,
+			note: "missing: a moon"}
+	})
 	r.end(time.Second)
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if got := lines[len(lines)-1]; got != "1 passed, 1 failed, 1 skipped" {
@@ -134,7 +138,8 @@ func TestLastLine(t *testing.T) {
 	if got := lines[len(lines)-2]; got != "failed: two" {
 		t.Errorf("the line before is %q", got)
 	}
-	if !strings.Contains(out.String(), "\n    line 1\n    line 2\n") || !strings.Contains(out.String(), "missing: a moon") {
+	if !strings.Contains(out.String(), "\n    line 1\n    line 2\n") ||
+		!strings.Contains(out.String(), "missing: a moon") {
 		t.Errorf("the report is %q", out.String())
 	}
 }
@@ -179,12 +184,13 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// A page that was changed, and its Go was not, is found.
+// checkPages finds a page that was changed without its generated Go file.
 func TestPages(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	folder := t.TempDir()
 	for name, text := range map[string]string{
-		"a/good.templ": "package a\n\ntempl good() {\n\t<p>good</p>\n}\n", "b/stale.templ": "package b\n\ntempl bad() {\n\t<p>new</p>\n}\n",
+		"a/good.templ":     "package a\n\ntempl good() {\n\t<p>good</p>\n}\n",
+		"b/stale.templ":    "package b\n\ntempl bad() {\n\t<p>new</p>\n}\n",
 		"b/stale_templ.go": "package b\n",
 	} {
 		path := filepath.Join(folder, name)
@@ -199,7 +205,8 @@ func TestPages(t *testing.T) {
 	if res := checkPages(t.Context(), folder); res.state != failed || res.more != missing+"\n"+stale {
 		t.Errorf("the result is %+v", res)
 	}
-	if res := command(t.Context(), "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate", "-path", folder); res.state != passed {
+	if res := command(t.Context(), "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate",
+		"-path", folder); res.state != passed {
 		t.Fatalf("%+v", res)
 	}
 	if res := checkPages(t.Context(), folder); res.state != passed {
@@ -214,10 +221,12 @@ func TestMissingPrograms(t *testing.T) {
 		t.Fatalf("peers are %v", got)
 	}
 	o := everything()
-	if res := o.installPeer(t.Context(), "test/peers/club"); res.state != skipped || !strings.Contains(res.note, "apt-get install nodejs npm") {
+	if res := o.installPeer(t.Context(), "test/peers/club"); res.state != skipped ||
+		!strings.Contains(res.note, "apt-get install nodejs npm") {
 		t.Errorf("without node: %+v", res)
 	}
-	if res := o.need(compiler)(t.Context()); res.state != skipped || !strings.Contains(res.note, "apt-get install gcc") {
+	if res := o.need(compiler)(t.Context()); res.state != skipped ||
+		!strings.Contains(res.note, "apt-get install gcc") {
 		t.Errorf("without a compiler: %+v", res)
 	}
 	o.ci = true
@@ -288,12 +297,13 @@ func TestThree(t *testing.T) {}
 
 func TestUnreachable(t *testing.T) {
 	t.Setenv("GOVULNDB", "http://127.0.0.1:1")
-	if res := checkVulnerabilities(t.Context()); res.state != skipped || !strings.Contains(res.note, "cannot be reached") {
+	if res := checkVulnerabilities(t.Context()); res.state != skipped ||
+		!strings.Contains(res.note, "cannot be reached") {
 		t.Errorf("the result is %+v", res)
 	}
 }
 
-// What a test says is wrong is not lost among what a program has logged.
+// Failure messages of tests are not lost among the log lines of programs.
 func TestReasons(t *testing.T) {
 	long := "    house_test.go:191: the answer is wrong\n    house_test.go:121: time=0 level=INFO msg=fine\n            level=INFO msg=more\n    --- FAIL: TestHouse (1.00s)\n"
 	if got := reasons(long); got != "    house_test.go:191: the answer is wrong\n    --- FAIL: TestHouse (1.00s)\n" {

@@ -12,9 +12,8 @@ import (
 // target is a fuzz test.
 type target struct{ pkg, name string }
 
-// runFuzz runs every fuzz test for a while, one after the other, as each uses
-// all processors. What one finds is kept in its package's testdata/fuzz, where
-// the ordinary tests try it again from then on.
+// runFuzz runs every fuzz test for a while, one after the other, because each uses all processors.
+// Failing inputs are kept in the package's testdata/fuzz, where ordinary tests run them again.
 func runFuzz(ctx context.Context, o options, r *report) {
 	var targets []target
 	r.step(ctx, "list fuzz tests", func(ctx context.Context) result {
@@ -30,12 +29,13 @@ func runFuzz(ctx context.Context, o options, r *report) {
 	})
 	for _, t := range targets {
 		r.step(ctx, "fuzz "+strings.TrimPrefix(t.pkg, "patchbay/")+" "+t.name, func(ctx context.Context) result {
-			return command(ctx, "", nil, "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", o.fuzz.String(), t.pkg)
+			return command(ctx, "", nil, "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$",
+				"-fuzztime", o.fuzz.String(), t.pkg)
 		})
 	}
 }
 
-// fuzzTests reads what "go test -json -list" prints.
+// fuzzTests parses the output of "go test -json -list".
 func fuzzTests(out []byte) []target {
 	var list []target
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {

@@ -1,21 +1,19 @@
-// Command check runs every check that the project has, in order, and says how
-// each went:
+// Command check runs all checks of the project in order and reports the result of each:
 //
 //	go run ./test/check                      everything
-//	go run ./test/check -short               without what is slow, for between two edits
+//	go run ./test/check -short               without slow checks, for use while editing
 //	go run ./test/check -run ./internal/...  only these packages
 //	go run ./test/check -fuzz 60s            and every fuzz test for that long
 //	go run ./test/check -all                 for a release: every variant of every test, every
 //	                                         fuzz test for 10 seconds, ten faults of test/chaos
 //
-// A test that has many variants of one thing runs some that stand for all, and all of them
-// with -all, which sets CHECK_ALL=1 for it.
+// A test with many variants runs a representative selection, and all variants with -all, which
+// sets CHECK_ALL=1.
 //
-// With only Go installed everything that can run runs, and what is missing is
-// named. With CI=true in the environment something missing is a failure.
+// Checks whose programs are not installed are skipped and reported; only Go is required. With
+// CI=true in the environment a missing program is a failure.
 //
-// The last line is the count, of tests and of the other steps together. The exit
-// code is 1 if anything failed.
+// The last line counts tests and the other steps together. The exit code is 1 if anything failed.
 package main
 
 import (
@@ -34,23 +32,25 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// options are what the command line says.
+// options are the command-line options.
 type options struct {
 	short    bool
 	all      bool // every variant, fuzzing and chaos too
 	fuzz     time.Duration
 	packages []string
-	ci       bool // something missing is a failure
+	ci       bool // a missing program is a failure
 }
 
-// whole says that all packages are checked, and so the whole program.
+// whole reports whether all packages, and so the whole program, are checked.
 func (o options) whole() bool { return len(o.packages) == 1 && o.packages[0] == "./..." }
 
 func main() {
 	var o options
 	var run string
-	flag.BoolVar(&o.short, "short", false, "leave out slow tests, the race detector and the search for known vulnerabilities")
-	flag.BoolVar(&o.all, "all", false, "for a release: run every variant of every test, fuzz for 10s, and break things under load")
+	flag.BoolVar(&o.short, "short", false,
+		"leave out slow tests, the race detector and the search for known vulnerabilities")
+	flag.BoolVar(&o.all, "all", false,
+		"for a release: run every variant of every test, fuzz for 10s, and break things under load")
 	flag.DurationVar(&o.fuzz, "fuzz", 0, "also run every fuzz test for `TIME`")
 	flag.StringVar(&run, "run", "./...", "check only these `PACKAGES`, separated by spaces")
 	flag.Parse()
@@ -79,8 +79,8 @@ func main() {
 	}
 }
 
-// check runs the steps in order. A step that fails does not keep the later ones
-// from running: one look at the report then shows all there is to do.
+// check runs the steps in order. After a failed step it continues with the next, so that one report
+// shows all failures.
 func check(ctx context.Context, o options, r *report) {
 	tests, stopServer := testOptions{options: o, first: longest}, func() {}
 	if o.all {
@@ -91,7 +91,8 @@ func check(ctx context.Context, o options, r *report) {
 		return command(ctx, "", nil, "go", append([]string{"vet"}, o.packages...)...)
 	})
 	r.step(ctx, "staticcheck", func(ctx context.Context) result {
-		return command(ctx, "", nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "staticcheck"}, o.packages...)...)
+		return command(ctx, "", nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "staticcheck"},
+			o.packages...)...)
 	})
 	if o.whole() && !o.short {
 		r.step(ctx, "govulncheck", checkVulnerabilities)
@@ -134,7 +135,7 @@ func check(ctx context.Context, o options, r *report) {
 	}
 }
 
-// enterRoot makes the folder of go.mod the working directory.
+// enterRoot changes the working directory to the folder of go.mod.
 func enterRoot(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -147,7 +148,7 @@ func enterRoot(ctx context.Context) error {
 	return os.Chdir(filepath.Dir(mod))
 }
 
-// state is how a step ended.
+// state is the result state of a step.
 type state string
 
 const (
@@ -156,21 +157,21 @@ const (
 	skipped state = "skipped"
 )
 
-// result is what a step came to.
+// result is the result of a step.
 type result struct {
 	state state
-	note  string // a few words on the same line
-	more  string // what the programs said, for a step that failed
+	note  string // a short remark on the same line
+	more  string // output of the programs, for a failed step
 }
 
-// report writes what happened and counts it.
+// report prints and counts the results.
 type report struct {
 	out   io.Writer
 	total count
 	bad   []string // names of the steps that failed
 }
 
-// count is of tests, or of steps.
+// count counts tests or steps.
 type count struct{ passed, failed, skipped int }
 
 func (c count) String() string {
@@ -216,7 +217,7 @@ func (r *report) line(name string, took time.Duration, res result) {
 	}
 }
 
-// end writes the last lines.
+// end prints the summary.
 func (r *report) end(took time.Duration) {
 	fmt.Fprintf(r.out, "\n%s\n", took.Round(100*time.Millisecond))
 	if len(r.bad) > 0 {
@@ -229,7 +230,7 @@ func indent(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
 }
 
-// command runs a program in a folder (empty: here), with additions to the
+// command returns a command that runs in a folder (empty: the current one), with additions to the
 // environment.
 func command(ctx context.Context, folder string, env []string, name string, args ...string) result {
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -23,7 +23,8 @@ func checkFormat(context.Context) result {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != "."):
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" ||
+			strings.HasPrefix(d.Name(), ".") && path != "."):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go"):
 			return nil
@@ -46,13 +47,13 @@ func checkFormat(context.Context) result {
 	return result{state: passed}
 }
 
-// probeLimit is how long the database of vulnerabilities may take to answer. It
-// answers in well under a second where it can be reached at all.
+// probeLimit is the timeout of the connection check to the vulnerability database, which normally
+// responds in well under a second.
 const probeLimit = 10 * time.Second
 
-// checkVulnerabilities looks for known vulnerabilities in what the program
-// calls. Without access to their database it is skipped, even in continuous
-// integration: a network is not ours to repair.
+// checkVulnerabilities looks for known vulnerabilities in the functions that the program calls.
+// Without access to their database it is skipped, even in continuous integration, because a network
+// failure is no fault of the project.
 func checkVulnerabilities(ctx context.Context) result {
 	database := os.Getenv("GOVULNDB")
 	if database == "" {
@@ -66,7 +67,7 @@ func checkVulnerabilities(ctx context.Context) result {
 
 func reachable(ctx context.Context, address string) bool {
 	if strings.HasPrefix(address, "file:") {
-		return true // the tool says best what is wrong with it
+		return true // the tool itself reports the error best
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
@@ -82,9 +83,8 @@ func reachable(ctx context.Context, address string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// checkBinary builds the program as it is shipped and checks that it needs no
-// other library. Only Linux has programs without any, so that is what it is
-// built for wherever this runs.
+// checkBinary builds the program as it is shipped and checks that it needs no shared library. It
+// always builds for Linux, the only system with such programs.
 func checkBinary(ctx context.Context) result {
 	folder, err := os.MkdirTemp("", "patchbay-check-")
 	if err != nil {
@@ -107,7 +107,7 @@ func checkBinary(ctx context.Context) result {
 	return res
 }
 
-// static returns an error if a program asks for a dynamic linker or a library.
+// static returns an error if an executable needs a dynamic linker or a library.
 func static(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -129,8 +129,8 @@ func static(path string) error {
 	return nil
 }
 
-// need is a step that finds out whether a program is there. Without it the tests
-// that use it skip themselves.
+// need returns a step that checks whether a program is available. Tests that use the program skip
+// themselves without it.
 func (o options) need(find func(context.Context) (note, missing string)) func(context.Context) result {
 	return func(ctx context.Context) result {
 		note, missing := find(ctx)
@@ -148,8 +148,8 @@ func (o options) found(note, missing string) result {
 	return result{state: skipped, note: "missing: " + missing}
 }
 
-// postgres looks for the server's programs as the tests do. No server has to
-// run: one is started for all tests.
+// postgres finds PostgreSQL's programs as the tests do. No server has to run: one is started for
+// all tests.
 func postgres(context.Context) (note, missing string) {
 	const advice = "PostgreSQL's server programs, so what is tested on SQLite is not tested on PostgreSQL; Debian: apt-get install postgresql, macOS: brew install postgresql"
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) > 0 {
@@ -161,8 +161,8 @@ func postgres(context.Context) (note, missing string) {
 	return "", advice
 }
 
-// compiler finds out whether a C compiler works, with the headers that the race
-// detector's part of the runtime needs.
+// compiler checks that a C compiler works and has the headers that the race detector's runtime
+// needs.
 func compiler(ctx context.Context) (note, missing string) {
 	const advice = "a C compiler, so tests run without the race detector; Debian: apt-get install gcc libc6-dev, macOS: xcode-select --install"
 	out, err := exec.CommandContext(ctx, "go", "env", "CC").Output()
@@ -178,7 +178,7 @@ func compiler(ctx context.Context) (note, missing string) {
 	return words[0] + ", so tests run with the race detector", ""
 }
 
-// peers are the folders with programs that others wrote, which tests talk to.
+// peers returns the folders of third-party programs that tests use.
 func peers() []string {
 	locks, _ := filepath.Glob("test/peers/*/package-lock.json")
 	for i, lock := range locks {
@@ -187,12 +187,13 @@ func peers() []string {
 	return locks
 }
 
-// installPeer installs a folder's packages, unless that was done after the last
-// change to the list of them.
+// installPeer installs a folder's packages, unless it did so since the list of packages last
+// changed.
 func (o options) installPeer(ctx context.Context, folder string) result {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return o.found("", program+", so the tests against real clients in "+folder+" are skipped; Debian: apt-get install nodejs npm, macOS: brew install node")
+			return o.found("", program+", so the tests against real clients in "+folder+
+				" are skipped; Debian: apt-get install nodejs npm, macOS: brew install node")
 		}
 	}
 	if installed(folder) {
@@ -201,8 +202,8 @@ func (o options) installPeer(ctx context.Context, folder string) result {
 	return command(ctx, folder, nil, "npm", "ci", "--no-audit", "--no-fund")
 }
 
-// installed says whether npm has finished after the list was last changed: it
-// writes the hidden list when everything else is there.
+// installed reports whether npm finished after the list last changed: it writes its hidden lock
+// file last.
 func installed(folder string) bool {
 	lock, err := os.Stat(filepath.Join(folder, "package-lock.json"))
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// pagesFolder is where templ makes Go of the pages.
+// pagesFolder is the folder of the pages from which templ generates Go.
 const pagesFolder = "internal/console"
 
-// checkPages makes the Go of all pages in a folder anew, elsewhere, and lists what is not
-// what is here.
+// checkPages generates the Go files of all pages again, in another folder, and lists the files that
+// differ.
 func checkPages(ctx context.Context, pages string) result {
 	folder, err := os.MkdirTemp("", "patchbay-pages-")
 	if err != nil {
@@ -24,7 +24,7 @@ func checkPages(ctx context.Context, pages string) result {
 		rel, err := filepath.Rel(pages, path)
 		return filepath.Join(folder, rel), err
 	}
-	var made []string // the files that templ makes, as they are called here
+	var made []string // generated files, by their path here
 	err = filepath.WalkDir(pages, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".templ") {
 			return err
@@ -46,7 +46,8 @@ func checkPages(ctx context.Context, pages string) result {
 	if err != nil {
 		return result{state: failed, note: err.Error()}
 	}
-	if res := command(ctx, "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate", "-path", folder); res.state != passed {
+	if res := command(ctx, "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate",
+		"-path", folder); res.state != passed {
 		return res
 	}
 	var stale []string
@@ -65,7 +66,8 @@ func checkPages(ctx context.Context, pages string) result {
 		}
 	}
 	if len(stale) > 0 {
-		return result{state: failed, note: "run: go tool -modfile=tools/go.mod templ generate -path " + pages, more: strings.Join(stale, "\n")}
+		return result{state: failed, note: "run: go tool -modfile=tools/go.mod templ generate -path " + pages,
+			more: strings.Join(stale, "\n")}
 	}
 	return result{state: passed}
 }

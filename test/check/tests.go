@@ -16,32 +16,32 @@ import (
 	"time"
 )
 
-// testLimit ends a package whose tests hang.
+// testLimit is the timeout of one package's tests.
 const testLimit = "45m"
 
-// testOptions say how tests are run.
+// testOptions define how tests are run.
 type testOptions struct {
 	options
 	race  bool
-	first []string // packages to begin with, of all
+	first []string // packages to start first, of all
 	env   []string // added to the environment
-	only  string   // a pattern of tests; empty: all
+	only  string   // name pattern; empty: all
 }
 
-// unraced is in the reason of a test that skips itself because the race detector
-// makes it too slow. It is run again without.
+// unraced occurs in the skip message of a test that is too slow under the race detector. Such tests
+// run again without it.
 const unraced = "race detector"
 
-// unwatched are packages of others that are compiled without the race detector when all else
-// is with it. SQLite is translated from C: its memory is not the garbage collector's, so that
-// the detector sees nothing there, and with it SQLite needs four times as long. The others
-// only calculate keys from passwords, which is slow on purpose.
+// unwatched are third-party packages that are compiled without the race detector. SQLite is
+// translated from C: its memory is outside the garbage collector's, so the detector finds nothing
+// there, and with it SQLite takes four times as long. The others only derive keys from passwords,
+// which is slow by design.
 var unwatched = []string{
 	"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory",
 	"golang.org/x/crypto/scrypt", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/argon2",
 }
 
-// longest are packages that are begun first, so that nothing waits for them in the end.
+// longest are the packages that are started first, because they take longest.
 var longest = []string{"./test", "./test/console", "./cmd/patchbay"}
 
 func (o testOptions) args() []string {
@@ -92,7 +92,7 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 		r.total.failed++
 		r.bad = append(r.bad, "interrupted")
 	case err != nil && r.total.failed == 0:
-		// The go command itself has failed and said why on standard error.
+		// The go command itself failed and wrote the reason to standard error.
 		r.total.failed++
 		r.bad = append(r.bad, "go test: "+err.Error())
 	}
@@ -106,7 +106,7 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 	}
 }
 
-// runJSON runs a go command and gives what it says to a tally.
+// runJSON runs a go command and passes its output to a tally.
 func runJSON(cmd *exec.Cmd, t *tally) error {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -139,9 +139,8 @@ type tally struct {
 	report *report
 	race   bool
 	open   map[string]*packageTally
-	builds map[string]*bytes.Buffer // what the compiler said, by import path
-	// unraced are the tests, by package, that want to be run without the race
-	// detector.
+	builds map[string]*bytes.Buffer // compiler output, by import path
+	// unraced lists the tests, by package, to run again without the race detector.
 	unraced map[string]map[string]bool
 }
 
@@ -149,18 +148,19 @@ type tally struct {
 type packageTally struct {
 	count
 	race    bool
-	output  map[string]*bytes.Buffer // by test, "" for what is no test's
+	output  map[string]*bytes.Buffer // by test; "" for output outside tests
 	parents map[string]bool          // tests that have subtests
-	broken  map[string]bool          // tests of which a subtest failed
-	reasons []string                 // why tests were skipped
-	unraced map[string]bool          // tests of which a part was skipped because of the race detector
+	broken  map[string]bool          // tests with a failed subtest
+	reasons []string                 // skip messages
+	unraced map[string]bool          // tests partly skipped because of the race detector
 }
 
 func newTally(r *report, race bool) *tally {
-	return &tally{report: r, race: race, open: map[string]*packageTally{}, builds: map[string]*bytes.Buffer{}, unraced: map[string]map[string]bool{}}
+	return &tally{report: r, race: race, open: map[string]*packageTally{}, builds: map[string]*bytes.Buffer{},
+		unraced: map[string]map[string]bool{}}
 }
 
-// read takes all lines. One that is no event is passed on.
+// read reads all lines. Lines that are not events are copied to the report.
 func (t *tally) read(from io.Reader) error {
 	lines := bufio.NewReader(from)
 	for {
@@ -169,7 +169,7 @@ func (t *tally) read(from io.Reader) error {
 		switch {
 		case len(bytes.TrimSpace(line)) == 0:
 		case json.Unmarshal(line, &e) != nil:
-			t.report.out.Write(line) //nolint:errcheck // a report that cannot be written cannot be complained about
+			t.report.out.Write(line) //nolint:errcheck // a failed report cannot be reported
 		default:
 			t.take(e)
 		}
@@ -192,7 +192,8 @@ func (t *tally) take(e event) {
 	}
 	p := t.open[e.Package]
 	if p == nil {
-		p = &packageTally{race: t.race, output: map[string]*bytes.Buffer{}, parents: map[string]bool{}, broken: map[string]bool{}, unraced: map[string]bool{}}
+		p = &packageTally{race: t.race, output: map[string]*bytes.Buffer{}, parents: map[string]bool{},
+			broken: map[string]bool{}, unraced: map[string]bool{}}
 		t.open[e.Package] = p
 	}
 	switch {
@@ -215,8 +216,8 @@ func buffer(all map[string]*bytes.Buffer, key string) *bytes.Buffer {
 	return b
 }
 
-// ended counts a test that has ended, if it has no subtests: a test that only
-// holds others counts when it failed and none of them did.
+// ended counts a test that ended. A test with subtests counts only if it failed and none of them
+// did.
 func (p *packageTally) ended(test, action string) {
 	for i := strings.LastIndexByte(test, '/'); i >= 0; i = strings.LastIndexByte(test[:i], '/') {
 		p.parents[test[:i]] = true
@@ -233,7 +234,7 @@ func (p *packageTally) ended(test, action string) {
 		if p.race && strings.Contains(why, unraced) {
 			top, _, _ := strings.Cut(test, "/")
 			p.unraced[top] = true
-			break // it counts when it is run
+			break // counted when it runs again
 		}
 		p.skipped++
 		p.reasons = append(p.reasons, test+": "+why)
@@ -245,7 +246,7 @@ func (p *packageTally) ended(test, action string) {
 	}
 }
 
-// reason finds what a test said when it skipped itself.
+// reason returns the skip message of a test.
 func reason(out *bytes.Buffer) string {
 	if out == nil {
 		return "no reason given"
@@ -261,19 +262,19 @@ func reason(out *bytes.Buffer) string {
 	return "no reason given"
 }
 
-// endPackage reports a package and adds its count to the whole.
+// endPackage reports a package and adds its count to the total.
 func (t *tally) endPackage(e event, p *packageTally) {
 	delete(t.open, e.Package)
 	if len(p.unraced) > 0 {
 		t.unraced[e.Package] = p.unraced
 	}
 	if e.Action == "skip" && p.count == (count{}) {
-		return // it has no tests
+		return // no tests
 	}
 	res := result{state: passed, note: p.count.String()}
 	if e.Action == "fail" {
 		res.state = failed
-		if p.failed == 0 { // it was not built, panicked outside a test or took too long
+		if p.failed == 0 { // not built, panicked outside a test, or timed out
 			p.failed++
 			res.note = p.count.String()
 		}
@@ -289,11 +290,11 @@ func (t *tally) endPackage(e event, p *packageTally) {
 	}
 }
 
-// maxComplaint bounds what is printed of one package's failure. The end of it is
-// kept: it is where a stack trace or a deadline is told.
+// maxComplaint limits the printed output of a failed package, in bytes. The end is kept, because it
+// has the stack trace or the timeout.
 const maxComplaint = 64 << 10
 
-// complaint is what a package said that failed.
+// complaint returns the output of a failed package.
 func (t *tally) complaint(e event, p *packageTally) string {
 	var b strings.Builder
 	if build := t.builds[e.FailedBuild]; e.FailedBuild != "" && build != nil {
@@ -312,14 +313,14 @@ func (t *tally) complaint(e event, p *packageTally) string {
 	return text
 }
 
-// maxReasons bounds what is printed of the part of a failure that is left out.
+// maxReasons limits the failure messages printed from the omitted part of the output, in bytes.
 const maxReasons = 8 << 10
 
-// said is a line by which a test says what is wrong. Programs' log lines, which some
-// tests print, look the same but for their level.
+// said matches the lines of a test's failure message. Log lines of programs, which some tests
+// print, look alike except for their level.
 var said = regexp.MustCompile(`^\s*(\S+_test\.go:\d+: |--- FAIL|panic: |WARNING: DATA RACE)`)
 
-// reasons are the lines of a long text in which tests say what is wrong.
+// reasons returns the lines of a long output that are failure messages.
 func reasons(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

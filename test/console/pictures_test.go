@@ -11,10 +11,10 @@ import (
 
 var update = flag.Bool("update", false, "take the pictures of the manual anew")
 
-// largestPicture bounds a picture of the manual, in bytes.
+// largestPicture limits a picture of the manual, in bytes.
 const largestPicture = 150 << 10
 
-// The pictures of the manual are there, and small. With -update they are taken anew.
+// The pictures of the manual exist and are small. With -update they are taken again.
 func TestPictures(t *testing.T) {
 	folder := filepath.Join("..", "..", "docs", "img")
 	if *update {
@@ -34,34 +34,34 @@ func takePictures(t *testing.T, folder string) {
 	h := furnished(t)
 	shot := func(b *browsertest.Browser, name string) {
 		b.Script("document.activeElement?.blur(); " + settled)
-		b.Shot(filepath.Join(folder, "console-"+name+".png"))
+		b.SaveScreenshot(filepath.Join(folder, "console-"+name+".png"))
 	}
-	b := h.hers(look{390, "en", true})
+	b := h.adaBrowser(look{390, "en", true})
 	b.Open("/")
-	b.See("#glance, h1")
+	b.WaitVisible("#overview, h1")
 	shot(b, "home")
 
-	b.Width(laptop.width)
-	b.Dark(false)
+	b.SetWidth(laptop.width)
+	b.SetDark(false)
 	b.Open("/bots/1/chat")
-	b.See("#text")
+	b.WaitVisible("#text")
 	b.Type("#text", "What can I cook with potatoes and a leek?")
 	b.Press("\r")
-	b.Reads("#talk .said:not(.mine)", "leek")
-	b.Until("!document.querySelector('#talk [aria-busy]')")
+	b.WaitText("#talk .said:not(.mine)", "leek")
+	b.WaitUntil("!document.querySelector('#talk [aria-busy]')")
 	shot(b, "chat")
 
-	b.Dark(true)
+	b.SetDark(true)
 	b.Open("/devices/1")
-	b.See("#volume")
+	b.WaitVisible("#volume")
 	shot(b, "device")
 
-	b.Width(phone.width)
-	b.Dark(false)
+	b.SetWidth(phone.width)
+	b.SetDark(false)
 	b.Open("/learn/review")
-	b.See(".review textarea")
+	b.WaitVisible(".review textarea")
 	b.Type(".review textarea", "The Nile, I think")
 	b.Press("\r")
-	b.See(".answer")
+	b.WaitVisible(".answer")
 	shot(b, "review")
 }

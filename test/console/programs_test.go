@@ -23,9 +23,9 @@ import (
 	"patchbay/internal/plug/openclaw/openclawtest"
 )
 
-// keyPage signs ada in, has her make a key on the page, and returns the key and the text
-// of everything that the page gives her to copy, by its id.
-func keyPage(h *house, scopes ...string) (key string, texts map[string]string) {
+// keyPage signs ada in, creates a key on the page, and returns the key and the text of every
+// copyable element of the page, by ID.
+func keyPage(h *testServer, scopes ...string) (key string, texts map[string]string) {
 	h.t.Helper()
 	jar, err := cookiejar.New(nil)
 	must(h.t, err)
@@ -85,7 +85,7 @@ const (
 				"default": {"type": "string"}, "password": {"type": "boolean"}}}}}}`
 )
 
-// configured is a server as any of the files names it.
+// configured is a server in any of the configuration files.
 type configured struct {
 	URL     string
 	Headers map[string]string
@@ -94,8 +94,8 @@ type configured struct {
 	Env     map[string]string
 }
 
-// readFile checks a file and returns the one server in it. The answers are what somebody
-// types when asked, by the input's id.
+// readFile validates a file and returns the only server in it. answers holds the user's input, by
+// the ID of the prompt.
 func readFile(schema, text string, answers map[string]string) (server configured, err error) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
@@ -156,21 +156,22 @@ func (w with) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// byAddress is how a program connects that takes an address.
+// byAddress connects like a program that takes a URL.
 func (s configured) byAddress() sdk.Transport {
 	return &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: with(s.Headers)}}
 }
 
-// byCommand is how Claude Desktop connects: it starts the command with little more than
-// the env of the file, in some folder, and speaks with its standard input and output.
-// Here that is the folder where the pinned program of npm is installed; npx takes it from
-// there, and may not ask the registry.
+// byCommand connects like Claude Desktop: it starts the command with little more than the env of
+// the file, in an arbitrary folder, and uses its standard input and output. Here the folder is the
+// one in which the pinned npm program is installed; npx runs it from there and must not access the
+// registry.
 func (s configured) byCommand(t *testing.T, folder string) sdk.Transport {
 	t.Helper()
 	home := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "/usr/bin/env", append([]string{s.Command}, s.Args...)...)
 	cmd.Dir = folder
-	cmd.Env = []string{"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "HOME=" + home, "npm_config_offline=true", "npm_config_update_notifier=false"}
+	cmd.Env = []string{"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "HOME=" + home,
+		"npm_config_offline=true", "npm_config_update_notifier=false"}
 	for name, value := range s.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -186,13 +187,14 @@ func (s configured) byCommand(t *testing.T, folder string) sdk.Transport {
 	return &sdk.CommandTransport{Command: cmd}
 }
 
-// tried connects, lists the tools, and calls one that must answer with some words.
+// tried connects, lists the tools, and calls one that must answer with the given text.
 func tried(t *testing.T, transport sdk.Transport, tool string, args map[string]any, words string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	// The revision with a handshake, which these programs speak.
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "desk", Version: "1"}, nil).Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	// The protocol revision with a handshake, which these programs use.
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "desk", Version: "1"}, nil).Connect(ctx, transport,
+		&sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		t.Error(err)
 		return
@@ -221,7 +223,7 @@ func tried(t *testing.T, transport sdk.Transport, tool string, args map[string]a
 	}
 }
 
-// missing skips a test for lack of something, but not in continuous integration.
+// missing skips a test that lacks something, except in continuous integration.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -230,8 +232,8 @@ func missing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-// bridgeFolder is where the program of npm is installed that the page names, in the
-// version that the page names.
+// bridgeFolder returns the folder with the npm program that the page names, in the version that the
+// page names.
 func bridgeFolder(t *testing.T, args []string) string {
 	t.Helper()
 	folder, err := filepath.Abs("../peers/mcp")
@@ -252,24 +254,25 @@ func bridgeFolder(t *testing.T, args []string) string {
 	return folder
 }
 
-// Every configuration on the page of a new key has the form that the program's makers
-// say, and connects just as it stands there.
+// Every configuration on the page of a new key has the form that the program's makers document, and
+// connects unchanged.
 func TestConfigurationsOfAKey(t *testing.T) {
-	h := adasHouse(t)
+	h := newServerWithAda(t)
 	h.run("bot", "add", "--user", ada, "--name", "parrot", "--kind", "echo")
 	key, texts := keyPage(h, "mcp", "learn", "operator", "node")
 
-	for _, door := range []struct {
+	for _, endpoint := range []struct {
 		prefix, name, tool string
 		args               map[string]any
 		words              string
 	}{
 		{"mcp", "patchbay", "send_message", map[string]any{"botId": "parrot", "message": "hello"}, `"text":"hello"`},
-		{"learn", "learn", "create_knowledge_point", map[string]any{"question": "Who wrote Faust?", "answer": "Goethe"}, "Who wrote Faust?"},
+		{"learn", "learn", "create_knowledge_point", map[string]any{"question": "Who wrote Faust?", "answer": "Goethe"},
+			"Who wrote Faust?"},
 	} {
 		text := func(t *testing.T, program string) string {
 			t.Helper()
-			text, ok := texts[door.prefix+"-"+program]
+			text, ok := texts[endpoint.prefix+"-"+program]
 			if !ok {
 				t.Fatalf("the page has nothing for %s", program)
 			}
@@ -277,22 +280,22 @@ func TestConfigurationsOfAKey(t *testing.T) {
 		}
 		try := func(t *testing.T, transport sdk.Transport) {
 			t.Helper()
-			tried(t, transport, door.tool, door.args, door.words)
+			tried(t, transport, endpoint.tool, endpoint.args, endpoint.words)
 		}
-		t.Run(door.prefix+" Cursor", func(t *testing.T) {
+		t.Run(endpoint.prefix+" Cursor", func(t *testing.T) {
 			server, err := readFile(cursorFile, text(t, "cursor"), nil)
 			must(t, err)
 			try(t, server.byAddress())
 		})
-		t.Run(door.prefix+" VS Code", func(t *testing.T) {
-			server, err := readFile(vsCodeFile, text(t, "vscode"), map[string]string{door.name + "-key": key})
+		t.Run(endpoint.prefix+" VS Code", func(t *testing.T) {
+			server, err := readFile(vsCodeFile, text(t, "vscode"), map[string]string{endpoint.name + "-key": key})
 			must(t, err)
 			try(t, server.byAddress())
 		})
-		t.Run(door.prefix+" Claude Code", func(t *testing.T) {
-			try(t, claudeCode(t, text(t, "code"), door.name).byAddress())
+		t.Run(endpoint.prefix+" Claude Code", func(t *testing.T) {
+			try(t, claudeCode(t, text(t, "code"), endpoint.name).byAddress())
 		})
-		t.Run(door.prefix+" Claude Desktop", func(t *testing.T) {
+		t.Run(endpoint.prefix+" Claude Desktop", func(t *testing.T) {
 			server, err := readFile(claudeDesktopFile, text(t, "desktop"), nil)
 			must(t, err)
 			folder := t.TempDir()
@@ -302,7 +305,8 @@ func TestConfigurationsOfAKey(t *testing.T) {
 			try(t, server.byCommand(t, folder))
 		})
 	}
-	for id, want := range map[string]string{"learn-hand": "Who wrote Faust?", "oper-script": "parrot", "oper-patchbay": "parrot"} {
+	for id, want := range map[string]string{"learn-hand": "Who wrote Faust?", "oper-script": "parrot",
+		"oper-patchbay": "parrot"} {
 		t.Run(id, func(t *testing.T) {
 			if _, err := exec.LookPath("curl"); err != nil && id != "oper-patchbay" {
 				missing(t, "curl is not installed")
@@ -316,7 +320,8 @@ func TestConfigurationsOfAKey(t *testing.T) {
 	must(t, err)
 	t.Run("openclaw node run", func(t *testing.T) { // test/openclaw_peers_test.go runs it
 		got := words(t, "openclaw", `echo "$OPENCLAW_GATEWAY_TOKEN"`, texts["node-run"])
-		if want := []string{key, "node", "run", "--host", site.Hostname(), "--port", site.Port(), "--display-name", "study"}; !slices.Equal(got, want) {
+		if want := []string{key, "node", "run", "--host", site.Hostname(), "--port", site.Port(), "--display-name",
+			"study"}; !slices.Equal(got, want) {
 			t.Errorf("its words are %q, not %q", got, want)
 		}
 	})
@@ -331,8 +336,8 @@ func TestConfigurationsOfAKey(t *testing.T) {
 	})
 }
 
-// words are what a program is given by lines that somebody copied, one by one. Before
-// that comes what a line of ours prints.
+// words returns the arguments that a program gets from copied lines, one by one, after the output
+// of our own lines.
 func words(t *testing.T, program, ours, lines string) []string {
 	t.Helper()
 	if ours == "" {
@@ -342,7 +347,7 @@ func words(t *testing.T, program, ours, lines string) []string {
 	return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 }
 
-// shell runs lines that somebody copied, after some of ours.
+// shell runs copied lines after some of ours.
 func shell(t *testing.T, ours, lines string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", ours+"\n"+lines)
@@ -355,13 +360,13 @@ func shell(t *testing.T, ours, lines string) string {
 	return string(out)
 }
 
-// claudeCode reads a command line as the command line of Claude Code does: `claude mcp
-// add --help` has --scope and --transport with one value, and --header with as many as
-// follow, so that it comes last.
+// claudeCode parses a command line as Claude Code does: in `claude mcp add --help`, --scope and
+// --transport take one value, and --header takes all that follow, so it comes last.
 func claudeCode(t *testing.T, line, name string) configured {
 	t.Helper()
 	got := words(t, "claude", "", line)
-	if len(got) != 10 || !slices.Equal(got[:7], []string{"mcp", "add", "--scope", "user", "--transport", "http", name}) || got[8] != "--header" {
+	if len(got) != 10 || !slices.Equal(got[:7], []string{"mcp", "add", "--scope", "user", "--transport",
+		"http", name}) || got[8] != "--header" {
 		t.Fatalf("its words are %q", got)
 	}
 	header, value, ok := strings.Cut(got[9], ": ")
@@ -371,16 +376,20 @@ func claudeCode(t *testing.T, line, name string) configured {
 	return configured{URL: got[7], Headers: map[string]string{header: value}}
 }
 
-// The checks notice what is wrong with a file.
+// The checks detect errors in a file.
 func TestWrongConfigurations(t *testing.T) {
 	for name, c := range map[string]struct{ schema, text string }{
-		"VS Code with Cursor's file":       {vsCodeFile, `{"mcpServers": {"patchbay": {"url": "http://x/mcp"}}}`},
-		"VS Code with no kind of server":   {vsCodeFile, `{"servers": {"patchbay": {"url": "http://x/mcp"}}}`},
-		"VS Code that asks for nothing":    {vsCodeFile, `{"servers": {"patchbay": {"type": "http", "url": "http://x/mcp", "headers": {"Authorization": "Bearer ${input:key}"}}}}`},
-		"VS Code with a question unsaid":   {vsCodeFile, `{"inputs": [{"id": "key", "type": "promptString"}], "servers": {"patchbay": {"type": "http", "url": "http://x/mcp"}}}`},
-		"Claude Desktop with an address":   {claudeDesktopFile, `{"mcpServers": {"patchbay": {"url": "http://x/mcp"}}}`},
-		"Cursor with a command":            {cursorFile, `{"mcpServers": {"patchbay": {"command": "npx"}}}`},
-		"Cursor with a header of no value": {cursorFile, `{"mcpServers": {"patchbay": {"url": "http://x/mcp", "headers": {"Authorization": null}}}}`},
+		"VS Code with Cursor's file":     {vsCodeFile, `{"mcpServers": {"patchbay": {"url": "http://x/mcp"}}}`},
+		"VS Code with no kind of server": {vsCodeFile, `{"servers": {"patchbay": {"url": "http://x/mcp"}}}`},
+		"VS Code that asks for nothing": {vsCodeFile,
+			`{"servers": {"patchbay": {"type": "http", "url": "http://x/mcp", "headers": {"Authorization": "Bearer ${input:key}"}}}}`},
+		"VS Code with a question unsaid": {vsCodeFile,
+			`{"inputs": [{"id": "key", "type": "promptString"}], "servers": {"patchbay": {"type": "http", "url": "http://x/mcp"}}}`},
+		"Claude Desktop with an address": {claudeDesktopFile,
+			`{"mcpServers": {"patchbay": {"url": "http://x/mcp"}}}`},
+		"Cursor with a command": {cursorFile, `{"mcpServers": {"patchbay": {"command": "npx"}}}`},
+		"Cursor with a header of no value": {cursorFile,
+			`{"mcpServers": {"patchbay": {"url": "http://x/mcp", "headers": {"Authorization": null}}}}`},
 	} {
 		if _, err := readFile(c.schema, c.text, nil); err == nil {
 			t.Errorf("%s passes", name)

@@ -21,19 +21,20 @@ import (
 	"patchbay/internal/voice/pcm"
 )
 
-// A file is played at a board, what is said to a board is recorded, and somebody listens
-// while it is said: the sound is what boards record, and Chromium plays it.
+// A file is played on a board, speech to a board is recorded, and a live listener hears it: the
+// sound is what boards record, and Chromium plays it.
 func TestBoardIsHeard(t *testing.T) {
-	h := adasHouse(t)
-	board := h.newBoard(xiaozhi.Options{Scale: 0.01, Steady: true, KeepAudio: true, Watch: func(e xiaozhi.Event) {
+	h := newServerWithAda(t)
+	board := h.newBoard(xiaozhi.Options{Scale: 0.01, Steady: true, KeepAudio: true, OnEvent: func(e xiaozhi.Event) {
 		if e.Kind == xiaozhi.EventCode {
-			if out, err := h.command("device", "approve", e.Text, "--user", ada, "--name", "Kitchen").CombinedOutput(); err != nil {
+			if out, err := h.command("device", "approve", e.Text, "--user", ada, "--name",
+				"Kitchen").CombinedOutput(); err != nil {
 				t.Errorf("device approve: %v\n%s", err, out)
 			}
 		}
 	}})
 	must(t, board.Boot(h.limit()))
-	b := h.hers(phone)
+	b := h.adaBrowser(phone)
 	h.plays(b, board)
 	h.records(b, board)
 	h.listens(b, board)
@@ -42,16 +43,15 @@ func TestBoardIsHeard(t *testing.T) {
 	}
 }
 
-// form is the form of a tool on the page of a device, and told is where it says what
-// came of it.
-func form(action string) string { return "#doing form[action$='" + action + "']" }
-func told(action string) string { return form(action) + " + .told-here" }
+// form selects the form of a tool on the page of a device, and told its result.
+func form(action string) string           { return "#doing form[action$='" + action + "']" }
+func resultSelector(action string) string { return form(action) + " + .told-here" }
 
-// plays plays a file at a board that somebody talks with.
-func (h *house) plays(b *browsertest.Browser, board *xiaozhi.Board) {
+// plays plays a file on a board that is in a conversation.
+func (h *testServer) plays(b *browsertest.Browser, board *xiaozhi.Board) {
 	h.t.Helper()
 	var file bytes.Buffer
-	w, err := ogg.NewWriter(&file, ogg.Recording{Channels: 1, InputRate: 16000, Vendor: "test"})
+	w, err := ogg.NewWriter(&file, ogg.WriterOptions{Channels: 1, InputRate: 16000, Vendor: "test"})
 	must(h.t, err)
 	for _, packet := range xiaozhi.GoodMorning() {
 		must(h.t, w.Write(packet))
@@ -62,35 +62,41 @@ func (h *house) plays(b *browsertest.Browser, board *xiaozhi.Board) {
 
 	must(h.t, board.Wake(h.limit()))
 	b.Open("/devices/1")
-	b.See(form("/play"))
+	b.WaitVisible(form("/play"))
 	b.Upload(form("/play")+" [name=file]", name)
 	b.Fill(form("/play")+" [name='arg.text']", "The bell")
 	before := board.View().Answers
 	b.Click(form("/play") + " button")
-	if _, err := board.Await(h.limit(), func(v xiaozhi.View) bool { return v.Answers > before && v.State == xiaozhi.Listening }); err != nil {
+	if _, err := board.Await(h.limit(), func(v xiaozhi.View) bool {
+		return v.Answers > before &&
+			v.State == xiaozhi.Listening
+	}); err != nil {
 		h.t.Fatalf("the board plays nothing: %v", err)
 	}
 	a := board.LastAnswer()
-	if n := inOrder(a.Audio, xiaozhi.GoodMorning()); n != len(xiaozhi.GoodMorning()) || !slices.Equal(a.Sentences, []string{"The bell"}) {
-		h.t.Errorf("the board heard %d of the file's %d packets, and shows %q", n, len(xiaozhi.GoodMorning()), a.Sentences)
+	if n := inOrder(a.Audio, xiaozhi.GoodMorning()); n != len(xiaozhi.GoodMorning()) ||
+		!slices.Equal(a.Sentences, []string{"The bell"}) {
+		h.t.Errorf("the board heard %d of the file's %d packets, and shows %q", n, len(xiaozhi.GoodMorning()),
+			a.Sentences)
 	}
-	b.Reads(told("/play"), "Delivered.")
+	b.WaitText(resultSelector("/play"), "Delivered.")
 	must(h.t, board.Lose(xiaozhi.Dropped))
 }
 
-// records records what somebody says to a board that was asleep before.
-func (h *house) records(b *browsertest.Browser, board *xiaozhi.Board) {
+// records records speech at a board that was asleep before.
+func (h *testServer) records(b *browsertest.Browser, board *xiaozhi.Board) {
 	h.t.Helper()
 	b.Open("/devices/1")
-	b.See(form("/tools/record"))
+	b.WaitVisible(form("/tools/record"))
 	b.Fill(form("/tools/record")+" [name='arg.seconds']", "4")
 	b.Click(form("/tools/record") + " button")
-	b.Until("document.querySelector(\"" + form("/tools/record") + "\").matches('.htmx-request, :has(.htmx-request)')")
-	h.run("device", "show", "Kitchen") // what was called before this has come by now
+	b.WaitUntil("document.querySelector(\"" + form("/tools/record") +
+		"\").matches('.htmx-request, :has(.htmx-request)')")
+	h.run("device", "show", "Kitchen") // earlier calls have been handled by now
 	must(h.t, says(h, board))
-	audio := told("/tools/record") + " audio"
-	b.See(audio)
-	url := browsertest.Ask[string](b, fmt.Sprintf("document.querySelector(%q).src", audio))
+	audio := resultSelector("/tools/record") + " audio"
+	b.WaitVisible(audio)
+	url := browsertest.Evaluate[string](b, fmt.Sprintf("document.querySelector(%q).src", audio))
 	text, ok := strings.CutPrefix(url, "data:audio/ogg;base64,")
 	file, err := base64.StdEncoding.DecodeString(text)
 	if !ok || err != nil {
@@ -99,41 +105,44 @@ func (h *house) records(b *browsertest.Browser, board *xiaozhi.Board) {
 	if n := inOrder(recorded(h.t, file), xiaozhi.GoodMorning()); n != len(xiaozhi.GoodMorning()) {
 		h.t.Errorf("of %d packets, %d were recorded", len(xiaozhi.GoodMorning()), n)
 	}
-	// Chromium decodes it, and somebody speaks in it.
+	// Chromium decodes it, and it contains speech.
 	b.Script(fmt.Sprintf(`(async () => {
 		const bytes = Uint8Array.from(atob(document.querySelector(%q).src.split(",")[1]), c => c.charCodeAt(0));
 		const sound = await new OfflineAudioContext(1, 48000, 48000).decodeAudioData(bytes.buffer);
 		window.sound = {seconds: sound.duration, loudest: sound.getChannelData(0).reduce((a, x) => Math.max(a, Math.abs(x)), 0)};
 	})()`, audio))
-	if seconds, loudest := browsertest.Ask[float64](b, "sound.seconds"), browsertest.Ask[float64](b, "sound.loudest"); seconds < 2.4 || seconds > 6 || loudest < 0.05 {
+	if seconds, loudest := browsertest.Evaluate[float64](b, "sound.seconds"), browsertest.Evaluate[float64](b,
+		"sound.loudest"); seconds < 2.4 || seconds > 6 || loudest < 0.05 {
 		h.t.Errorf("Chromium hears %.2f s, at most %.3f loud", seconds, loudest)
 	}
 	h.audible(b, audio)
-	if href := browsertest.Ask[string](b, fmt.Sprintf("document.querySelector(%q).href", told("/tools/record")+" a[download]")); href != url {
+	if href := browsertest.Evaluate[string](b, fmt.Sprintf("document.querySelector(%q).href",
+		resultSelector("/tools/record")+" a[download]")); href != url {
 		h.t.Errorf("what is saved is %.60s", href)
 	}
 	must(h.t, board.Lose(xiaozhi.Dropped))
 }
 
-// audible has Chromium play something, without being heard itself.
-func (h *house) audible(b *browsertest.Browser, audio string) {
+// audible checks that Chromium plays the sound, with the output muted.
+func (h *testServer) audible(b *browsertest.Browser, audio string) {
 	h.t.Helper()
 	b.Script(fmt.Sprintf("window.player = document.querySelector(%q); player.muted = true; void player.play().catch(() => {})", audio))
-	b.Until("player.error || player.readyState >= 2 && player.currentTime > 0.3")
-	if e := browsertest.Ask[string](b, "player.error ? player.error.message || String(player.error.code) : ''"); e != "" {
+	b.WaitUntil("player.error || player.readyState >= 2 && player.currentTime > 0.3")
+	if e := browsertest.Evaluate[string](b,
+		"player.error ? player.error.message || String(player.error.code) : ''"); e != "" {
 		h.t.Errorf("Chromium does not play %s: %s", audio, e)
 	}
 }
 
-// listens listens to a board, of which something comes while it is said, and goes.
-func (h *house) listens(b *browsertest.Browser, board *xiaozhi.Board) {
+// listens opens the live sound of a board, which must arrive while it is spoken, and leaves.
+func (h *testServer) listens(b *browsertest.Browser, board *xiaozhi.Board) {
 	h.t.Helper()
 	key := h.key("metrics", "admin")
 	b.Open("/devices/1")
 	b.Click("#ear button")
-	b.See("#ear audio")
+	b.WaitVisible("#ear audio")
 	h.await("somebody listens", func() bool { return h.metric(key, "patchbay_xiaozhi_listeners") == 1 })
-	// A program that is signed in as she is hears the same.
+	// A program with her session hears the same.
 	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.url+"/devices/1/listen", nil)
 	must(h.t, err)
 	req.Header.Set("Cookie", "patchbay="+h.token(ada, adaPassword))
@@ -145,7 +154,7 @@ func (h *house) listens(b *browsertest.Browser, board *xiaozhi.Board) {
 	}
 	h.await("two listen", func() bool { return h.metric(key, "patchbay_xiaozhi_listeners") == 2 })
 	spoken := make(chan error, 1)
-	go func() { // for long enough that it is heard while it is said
+	go func() { // long enough that it is heard during the speech
 		for range 3 {
 			err := says(h, board)
 			if err == nil {
@@ -165,7 +174,7 @@ func (h *house) listens(b *browsertest.Browser, board *xiaozhi.Board) {
 	default:
 		must(h.t, <-spoken)
 	}
-	// All of it has come, as samples in which somebody speaks.
+	// The recording is complete, as samples that contain speech.
 	file := make([]byte, 44+2*48000*3*len(xiaozhi.GoodMorning())*60/1000)
 	if _, err := io.ReadFull(resp.Body, file); err != nil {
 		h.t.Fatalf("what is said does not come: %v", err)
@@ -185,11 +194,14 @@ func (h *house) listens(b *browsertest.Browser, board *xiaozhi.Board) {
 	resp.Body.Close()
 	h.await("one listens", func() bool { return h.metric(key, "patchbay_xiaozhi_listeners") == 1 })
 	b.Open("/devices")
-	h.await("nobody listens once the page is closed", func() bool { return h.metric(key, "patchbay_xiaozhi_listeners") == 0 })
+	h.await("nobody listens once the page is closed", func() bool {
+		return h.metric(key,
+			"patchbay_xiaozhi_listeners") == 0
+	})
 }
 
-// says has somebody say good morning to a board, with its button held down.
-func says(h *house, board *xiaozhi.Board) error {
+// says says good morning to a board with its button held down.
+func says(h *testServer, board *xiaozhi.Board) error {
 	err := board.Hold(h.limit())
 	if err == nil {
 		err = board.Talk(h.limit(), xiaozhi.GoodMorning())
@@ -200,7 +212,7 @@ func says(h *house, board *xiaozhi.Board) error {
 	return err
 }
 
-// recorded are the packets of an Ogg file, which others' programs decode too.
+// recorded returns the packets of an Ogg file, which third-party programs can decode too.
 func recorded(t testing.TB, file []byte) (packets [][]byte) {
 	t.Helper()
 	for r := ogg.NewReader(bytes.NewReader(file)); ; {
@@ -212,7 +224,8 @@ func recorded(t testing.TB, file []byte) (packets [][]byte) {
 		packets = append(packets, slices.Clone(p.Data))
 	}
 	if program, err := exec.LookPath("opusdec"); err == nil {
-		cmd := exec.CommandContext(t.Context(), program, "--quiet", "--rate", "16000", "-", filepath.Join(t.TempDir(), "out.wav"))
+		cmd := exec.CommandContext(t.Context(), program, "--quiet", "--rate", "16000",
+			"-", filepath.Join(t.TempDir(), "out.wav"))
 		cmd.Stdin = bytes.NewReader(file)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("opusdec: %v: %s", err, out)
@@ -221,7 +234,7 @@ func recorded(t testing.TB, file []byte) (packets [][]byte) {
 	return packets
 }
 
-// inOrder is how many of the packets that were said were heard, in their order.
+// inOrder returns how many of the packets that were said were heard, in order.
 func inOrder(heard, said [][]byte) (n int) {
 	for _, packet := range heard {
 		if n < len(said) && bytes.Equal(packet, said[n]) {
@@ -231,8 +244,8 @@ func inOrder(heard, said [][]byte) (n int) {
 	return n
 }
 
-// metric is a number that the server counts.
-func (h *house) metric(key, name string) float64 {
+// metric returns a metric of the server.
+func (h *testServer) metric(key, name string) float64 {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.limit(), http.MethodGet, h.url+"/metrics", nil)
 	must(h.t, err)

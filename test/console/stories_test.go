@@ -18,101 +18,102 @@ import (
 	xiaozhi "patchbay/internal/plug/xiaozhi/sim"
 )
 
-// Somebody adds a bot, talks with it, and the words come while it speaks.
+// A person adds a bot and chats with it, and the answer appears while it streams.
 func TestBotAndChat(t *testing.T) { everyLook(t, botAndChat) }
 
 func botAndChat(t *testing.T, l look) {
-	h := l.house(t)
-	b := h.hers(l)
+	h := l.server(t)
+	b := h.adaBrowser(l)
 	b.Open("/bots")
 	b.Click("main a[href='/bots/new']")
 	b.Click("a[href='/bots/new?kind=echo']")
-	b.See("[name=name]")
+	b.WaitVisible("[name=name]")
 	l.right(t, b)
 	name, words := l.in("鹦鹉", "Parrot"), l.in("今天天气怎么样？", "How is the weather today?")
 	b.Type("[name=name]", name)
 	b.Click("form[action='/bots'] button.main")
-	b.Until("/^\\/bots\\/1\\b/.test(location.pathname)")
-	b.Reads("h1", name)
+	b.WaitUntil("/^\\/bots\\/1\\b/.test(location.pathname)")
+	b.WaitText("h1", name)
 	l.right(t, b)
 	b.Open("/bots")
-	b.Reads("main", name)
+	b.WaitText("main", name)
 	b.Open("/bots/1/chat")
-	b.See("#text")
+	b.WaitVisible("#text")
 	b.Type("#text", words)
 	b.Press("\r")
-	b.Reads("#talk .mine", words)
-	b.Reads("#talk .said:not(.mine)", words)
-	b.Until("!document.querySelector('#talk [aria-busy]')")
-	b.Until("document.activeElement.id === 'text' && document.activeElement.value === ''")
+	b.WaitText("#talk .mine", words)
+	b.WaitText("#talk .said:not(.mine)", words)
+	b.WaitUntil("!document.querySelector('#talk [aria-busy]')")
+	b.WaitUntil("document.activeElement.id === 'text' && document.activeElement.value === ''")
 	l.right(t, b)
-	// It is there when the page is opened again, and it was recorded.
+	// The chat is still there when the page is opened again, and it was recorded.
 	b.Open("/bots/1/chat")
-	b.Reads("#talk .said:not(.mine)", words)
+	b.WaitText("#talk .said:not(.mine)", words)
 	b.Open("/activity")
-	b.Reads("main", name)
+	b.WaitText("main", name)
 	b.Click("main a[href^='/activity/turns/']")
-	b.Until("location.pathname.startsWith('/activity/turns/')")
-	b.See("main svg")
+	b.WaitUntil("location.pathname.startsWith('/activity/turns/')")
+	b.WaitVisible("main svg")
 	l.right(t, b)
 }
 
-// Glasses photograph the code on the screen, and the page says that they are bound.
+// Glasses photograph the code on the screen, and the page reports that they are bound.
 func TestGlassesAreBound(t *testing.T) { everyLook(t, glassesAreBound) }
 
 func glassesAreBound(t *testing.T, l look) {
-	h := l.house(t)
+	h := l.server(t)
 	bot := h.bot(l.in("鹦鹉", "Parrot"), "echo")
-	b := h.hers(l)
+	b := h.adaBrowser(l)
 	b.Open(fmt.Sprintf("/bots/%d/bind", bot))
-	b.See("svg.bot-qr")
+	b.WaitVisible("svg.bot-qr")
 	l.right(t, b)
-	glasses := rokid.New(rokid.Options{URL: h.url + "/sse/rokid", Key: h.key("platform", "lingzhu"), UserID: "wearer-7", AgentID: "5f0c8d0e6b7a4c2f9d3e1a2b4c6d8e0f", Lang: l.in("zh-CN", "en-US")})
+	glasses := rokid.New(rokid.Options{URL: h.url + "/sse/rokid", Key: h.key("platform", "lingzhu"),
+		UserID: "wearer-7", AgentID: "5f0c8d0e6b7a4c2f9d3e1a2b4c6d8e0f", Lang: l.in("zh-CN", "en-US")})
 	t.Cleanup(glasses.Close)
 	a, err := glasses.Ask(h.limit(), l.in("你好", "Hello"), nil) // and are asked for a photo
 	if err != nil || a.Err != "" {
 		t.Fatalf("the glasses: %v %s", err, a.Err)
 	}
-	a, err = glasses.Photo(h.limit(), b.Picture("svg.bot-qr"), nil)
+	a, err = glasses.Photo(h.limit(), b.Screenshot("svg.bot-qr"), nil)
 	if err != nil || a.Err != "" || len(a.Violations) > 0 {
 		t.Fatalf("the glasses: %v %s %v", err, a.Err, a.Violations)
 	}
 	t.Logf("the glasses hear %q", a.Text)
-	b.See("#bound")
+	b.WaitVisible("#bound")
 	l.right(t, b)
 	b.Click("#bound a.main")
-	b.Until("!document.querySelector('#bound')")
-	b.Reads("main", "wearer-7")
+	b.WaitUntil("!document.querySelector('#bound')")
+	b.WaitText("main", "wearer-7")
 	l.right(t, b)
-	// And not any more.
-	b.Agree()
+	// And no longer after the removal.
+	b.AcceptDialogs()
 	b.Click("form[action$='/unbind'] button")
-	b.Until("!document.querySelector(\"form[action$='/unbind']\")")
+	b.WaitUntil("!document.querySelector(\"form[action$='/unbind']\")")
 }
 
-// A board shows a code, its owner types that in, and sets the volume by the keys of a
-// slider: the board has it.
+// A board shows a code, its owner enters it and sets the volume with the keys of a slider; the
+// board changes its volume.
 func TestBoardIsApproved(t *testing.T) { everyLook(t, boardIsApproved) }
 
 func boardIsApproved(t *testing.T, l look) {
-	h := l.house(t)
+	h := l.server(t)
 	bot := h.bot(l.in("鹦鹉", "Parrot"), "echo")
 	board, code, booted := h.waitingBoard()
-	b := h.hers(l)
+	b := h.adaBrowser(l)
 	b.Open("/devices")
 	b.Click("main a[href='/devices/approve']")
 	b.Type("[name=code]", "000000")
-	b.Expect("status of 4")
+	b.AllowProblem("status of 4")
 	b.Press("\r")
-	b.See("[role=alert]")
+	b.WaitVisible("[role=alert]")
 	l.right(t, b)
 	name := l.in("厨房", "Kitchen")
 	b.Fill("[name=code]", code)
 	b.Fill("[name=name]", name)
 	b.Fill("[name=bot]", fmt.Sprint(bot))
 	b.Click("form[action='/devices/approve'] button.main")
-	b.Until("/^\\/devices\\/\\d+$/.test(location.pathname)")
-	b.Reads("h1", name)
+	b.WaitUntil("/^\\/devices\\/\\d+$/.test(location.pathname)")
+	b.WaitText("h1", name)
 	select {
 	case err := <-booted:
 		must(t, err)
@@ -121,62 +122,64 @@ func boardIsApproved(t *testing.T, l look) {
 	}
 	must(t, board.Wake(h.limit()))
 	volume := "input#volume[type=range]"
-	b.See(volume)
+	b.WaitVisible(volume)
 	l.right(t, b)
 	before := board.Volume()
 	b.Script(fmt.Sprintf("document.querySelector(%q).focus()", volume))
 	for range 5 {
 		b.Press(kb.ArrowRight)
 	}
-	want := browsertest.Ask[string](b, fmt.Sprintf("document.querySelector(%q).value", volume))
+	want := browsertest.Evaluate[string](b, fmt.Sprintf("document.querySelector(%q).value", volume))
 	got, err := board.Await(h.limit(), func(v xiaozhi.View) bool { return fmt.Sprint(v.Volume) == want })
 	if err != nil || got.Volume == before {
 		t.Errorf("the volume is %d, it was %d, and the slider says %s (%v)", got.Volume, before, want, err)
 	}
 }
 
-// A node connects, its owner reads what it wants to run and approves it, and then runs
-// a command.
+// A node connects; its owner reads its commands, approves it, and runs one.
 func TestNodeIsApproved(t *testing.T) { everyLook(t, nodeIsApproved) }
 
 func nodeIsApproved(t *testing.T, l look) {
-	h := l.house(t)
-	b := h.hers(l)
+	h := l.server(t)
+	b := h.adaBrowser(l)
 	b.Open("/gateway")
-	b.See("h1")
+	b.WaitVisible("h1")
 	name := l.in("书房", "Study")
 	n := h.node(name, false)
-	b.Reads("main", "system.which") // it comes by itself
+	b.WaitText("main", "system.which") // appears without reloading
 	l.right(t, b)
 	b.Click("form[action^='/gateway/pairs/'][action$='/approve'] button")
-	b.Until("!document.querySelector(\"form[action$='/approve']\")")
+	b.WaitUntil("!document.querySelector(\"form[action$='/approve']\")")
 	h.await("the node is approved", func() bool {
 		var list []wire.Node
 		h.json(&list, "node", "list")
-		return slices.ContainsFunc(list, func(x wire.Node) bool { return x.NodeID == n.ID() && slices.Contains(x.Commands, "system.which") })
+		return slices.ContainsFunc(list, func(x wire.Node) bool {
+			return x.NodeID == n.ID() &&
+				slices.Contains(x.Commands, "system.which")
+		})
 	})
 	b.Open("/gateway")
 	b.Click("main a[href^='/gateway/nodes/" + n.ID()[:8] + "']")
-	b.Reads("h1", name)
-	b.Reads("main", "system.which")
+	b.WaitText("h1", name)
+	b.WaitText("main", "system.which")
 	l.right(t, b)
 }
 
-// A key is made after the password was typed once more, is shown once, opens the door
-// for programs, and does not after it was revoked.
+// A key is created after the password was entered again, is shown once, gives access to the MCP
+// endpoint, and no longer after it is revoked.
 func TestKeyIsMade(t *testing.T) { everyLook(t, keyIsMade) }
 
 func keyIsMade(t *testing.T, l look) {
-	h := l.house(t)
+	h := l.server(t)
 	h.bot(l.in("鹦鹉", "Parrot"), "echo")
-	b := h.hers(l)
+	b := h.adaBrowser(l)
 	b.Open("/keys")
 	b.Click("main a[href='/keys/new']")
 	name := l.in("编辑器", "Editor")
 	b.Type("[name=name]", name)
 	b.Click("[name=scope][value=mcp]")
 	b.Click("form[action='/keys/new'] button.main")
-	b.See("#secret")
+	b.WaitVisible("#secret")
 	l.right(t, b)
 	secret := b.Text("#secret")
 	if !strings.HasPrefix(secret, "pb_") {
@@ -186,12 +189,12 @@ func keyIsMade(t *testing.T, l look) {
 		t.Errorf("a program is told %d %s", status, body)
 	}
 	b.Open("/keys")
-	b.Reads("main", name)
+	b.WaitText("main", name)
 	if strings.Contains(b.Text("main"), secret) {
 		t.Error("the key is shown again")
 	}
 	b.Click("a.key-name")
-	b.Agree()
+	b.AcceptDialogs()
 	b.Click("form[action$='/revoke'] button")
 	h.await("the key is good for nothing", func() bool {
 		status, _ := h.program(secret)
@@ -199,10 +202,12 @@ func keyIsMade(t *testing.T, l look) {
 	})
 }
 
-// program says hello at the door for programs, with a key.
-func (h *house) program(key string) (status int, body string) {
+// program calls the MCP endpoint with a key.
+func (h *testServer) program(key string) (status int, body string) {
 	h.t.Helper()
-	req, err := http.NewRequestWithContext(h.limit(), http.MethodPost, h.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+	req, err := http.NewRequestWithContext(h.limit(), http.MethodPost,
+		h.url+"/mcp",
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
 	must(h.t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
@@ -216,34 +221,34 @@ func (h *house) program(key string) (status int, body string) {
 	return resp.StatusCode, text.String()
 }
 
-// A whole session of reviews, without a mouse: recall, reveal, compare, grade, and take
-// the last grade back.
+// A whole review session without a mouse: recall, reveal, compare, grade, and undo the last grade.
 func TestReviewSession(t *testing.T) { everyLook(t, reviewSession) }
 
 func reviewSession(t *testing.T, l look) {
-	h := l.house(t)
-	h.feed(l.in("法国的首都是哪里？\t巴黎\n德国的首都是哪里？\t柏林\n意大利的首都是哪里？\t罗马\n", "Capital of France?\tParis\nCapital of Germany?\tBerlin\nCapital of Italy?\tRome\n"),
+	h := l.server(t)
+	h.feed(l.in("法国的首都是哪里？\t巴黎\n德国的首都是哪里？\t柏林\n意大利的首都是哪里？\t罗马\n",
+		"Capital of France?\tParis\nCapital of Germany?\tBerlin\nCapital of Italy?\tRome\n"),
 		"learn", "add", "--user", ada, "--file", "-", "--deck", l.in("地理", "Geography"))
-	b := h.hers(l)
+	b := h.adaBrowser(l)
 	b.Open("/learn")
 	b.Click("main a.main[href^='/learn/review']")
 	for i := range 3 {
-		b.See(".review textarea")
+		b.WaitVisible(".review textarea")
 		if i == 0 {
 			l.right(t, b)
 			b.Type(".review textarea", l.in("巴黎", "Paris"))
 			b.Press("\r")
-			b.See(".compared")
+			b.WaitVisible(".compared")
 			l.right(t, b)
 		} else {
 			b.Script("document.activeElement.blur()")
 			b.Press(" ")
 		}
-		b.See(".answer")
+		b.WaitVisible(".answer")
 		b.Press("3")
-		b.Until("!document.querySelector('.answer')")
+		b.WaitUntil("!document.querySelector('.answer')")
 	}
-	b.See(".ended")
+	b.WaitVisible(".ended")
 	l.right(t, b)
 	var stats struct {
 		Done struct{ Reviews int } `json:"done_today"`
@@ -256,19 +261,18 @@ func reviewSession(t *testing.T, l look) {
 		t.Errorf("%d reviews are recorded", n)
 	}
 	b.Press("u")
-	b.See(".review textarea, .answer")
+	b.WaitVisible(".review textarea, .answer")
 	if n := done(); n != 2 {
 		t.Errorf("%d reviews are recorded after one was taken back", n)
 	}
 }
 
-// A file is imported while the page tells how far it is, and what is wrong in one is
-// told by row.
+// During an import the page shows the progress, and then the errors by row.
 func TestImport(t *testing.T) { everyLook(t, importFile) }
 
 func importFile(t *testing.T, l look) {
-	h := l.house(t)
-	b := h.hers(l)
+	h := l.server(t)
+	b := h.adaBrowser(l)
 	var rows strings.Builder
 	rows.WriteString("question,answer\n")
 	for i := range 20_000 {
@@ -281,54 +285,54 @@ func importFile(t *testing.T, l look) {
 	b.Upload("[name=file]", good)
 	b.Fill("[name=deck]", "Facts")
 	b.Click("form[action='/learn/import'] button")
-	b.Reads("#imported .note", "20000")
+	b.WaitText("#imported .note", "20000")
 	l.right(t, b)
-	if n := browsertest.Ask[int](b, "shares.size"); n < 2 {
+	if n := browsertest.Evaluate[int](b, "shares.size"); n < 2 {
 		t.Errorf("the page told %d times how far it is", n)
 	}
 	b.Open("/learn/points?q=12345")
-	b.Reads("main", "fact number 12345")
+	b.WaitText("main", "fact number 12345")
 
 	bad := filepath.Join(t.TempDir(), "bad.csv")
 	must(t, os.WriteFile(bad, []byte("question,answer\nWhere?,There\n,nothing was asked\n"), 0o600))
 	b.Open("/learn/import")
 	b.Upload("[name=file]", bad)
 	b.Click("form[action='/learn/import'] button")
-	b.See("#imported .bads li")
+	b.WaitVisible("#imported .bads li")
 	l.right(t, b)
 }
 
-// Signing out everywhere ends the other browsers at once, and not this one.
+// Signing out everywhere ends the sessions of other browsers at once, but not this one.
 func TestSignOutEverywhere(t *testing.T) { everyLook(t, signOutEverywhere) }
 
 func signOutEverywhere(t *testing.T, l look) {
-	h := l.house(t)
-	b, other := h.hers(l), h.hers(l)
+	h := l.server(t)
+	b, other := h.adaBrowser(l), h.adaBrowser(l)
 	other.Open("/settings")
-	other.See("h1")
+	other.WaitVisible("h1")
 	b.Open("/settings/browsers")
 	l.right(t, b)
-	b.Agree()
+	b.AcceptDialogs()
 	b.Click("form[action='/settings/browsers/others/end'] button")
-	b.Until("!document.querySelector(\"form[action='/settings/browsers/others/end']\")")
+	b.WaitUntil("!document.querySelector(\"form[action='/settings/browsers/others/end']\")")
 	other.Open("/settings")
-	other.See("form[action='/signin']")
+	other.WaitVisible("form[action='/signin']")
 	l.right(t, other)
 	b.Open("/")
-	b.See("main#page h1")
+	b.WaitVisible("main#page h1")
 }
 
-// Somebody else's things are not there for a member: neither on lists nor by address.
+// A member does not see other people's things, neither in lists nor by address.
 func TestOthersThings(t *testing.T) {
 	h := furnished(t)
 	token := h.token("bob", "battery staple")
 	everyLook(t, func(t *testing.T, l look) { othersThings(t, l, h, token) })
 }
 
-func othersThings(t *testing.T, l look, h *house, token string) {
+func othersThings(t *testing.T, l look, h *testServer, token string) {
 	b := h.window(t, l, token)
-	b.Expect("status of 404")
-	b.Expect("status of 403")
+	b.AllowProblem("status of 404")
+	b.AllowProblem("status of 403")
 	for _, path := range places {
 		b.Open(path)
 		if path == "/settings" || path == "/tools" {
@@ -341,9 +345,12 @@ func othersThings(t *testing.T, l look, h *house, token string) {
 			}
 		}
 	}
-	for _, path := range []string{"/bots/1", "/bots/1/chat", "/bots/1/settings", "/devices/1", "/devices/1/settings", "/tools/upstreams/1", "/settings/people", "/settings/backup"} {
+	for _, path := range []string{"/bots/1", "/bots/1/chat", "/bots/1/settings", "/devices/1", "/devices/1/settings",
+		"/tools/upstreams/1", "/settings/people", "/settings/backup"} {
 		b.Open(path)
-		if status := browsertest.Ask[int](b, "performance.getEntriesByType('navigation')[0].responseStatus"); status != http.StatusNotFound && status != http.StatusForbidden {
+		if status := browsertest.Evaluate[int](b,
+			"performance.getEntriesByType('navigation')[0].responseStatus"); status != http.StatusNotFound &&
+			status != http.StatusForbidden {
 			t.Errorf("%s answers bob with %d", path, status)
 		}
 		l.right(t, b)

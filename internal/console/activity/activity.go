@@ -1,5 +1,5 @@
-// Package activity is the pages of what has happened: turns, calls of tools, charts of the
-// last day, and what is kept of all that.
+// Package activity serves the pages about past activity: turns, tool calls, charts of the last day,
+// and the retention of records.
 package activity
 
 import (
@@ -19,7 +19,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Routes are the pages.
+// Routes returns the pages.
 func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /activity", Serve: turns},
@@ -33,21 +33,22 @@ func Routes() []page.Route {
 	}
 }
 
-// place is a list of records: turns, or calls.
-type place struct {
-	path           string // with /live behind it, what keeps it up to date
+// recordKind describes a list of records: turns or calls.
+type recordKind struct {
+	path           string // the live updates are at this path with /live appended
 	title, told    talk.Say
-	none, noneTold talk.Say // if there are no records
-	to             string   // where there will be some
+	none, noneTold talk.Say // shown if there are no records
+	to             string   // path of the page where records come from
 	toName         talk.Say
 }
 
 var (
-	turnsPlace = place{"/activity", sayTurns, sayTurnsTold, sayNoTurns, sayNoTurnsTold, "/bots", sayToBots}
-	callsPlace = place{"/activity/calls", sayCalls, sayCallsTold, sayNoCalls, sayNoCallsTold, "/tools", sayToTools}
+	turnRecords = recordKind{"/activity", sayTurns, sayTurnsTold, sayNoTurns, sayNoTurnsTold, "/bots", sayToBots}
+	callRecords = recordKind{"/activity/calls", sayCalls, sayCallsTold, sayNoCalls, sayNoCallsTold,
+		"/tools", sayToTools}
 )
 
-// turnRow and callRow draw a record.
+// turnRow and callRow return functions that render a record.
 func turnRow(v *page.Visit, f filter) func(control.TurnRow) templ.Component {
 	return func(t control.TurnRow) templ.Component { return oneTurn(v, f, t) }
 }
@@ -56,7 +57,7 @@ func callRow(v *page.Visit, f filter) func(control.Call) templ.Component {
 	return func(c control.Call) templ.Component { return oneCall(v, f, c) }
 }
 
-// each draws records.
+// each renders each record with row.
 func each[T any](list []T, row func(T) templ.Component) []templ.Component {
 	out := make([]templ.Component, len(list))
 	for i := range list {
@@ -65,36 +66,37 @@ func each[T any](list []T, row func(T) templ.Component) []templ.Component {
 	return out
 }
 
-// rowID is what the row of a record is called on its page: what records are called may
-// have letters that no selector can have.
+// rowID returns the element ID of a record's row. Record IDs may contain characters that CSS
+// selectors do not allow.
 func rowID(record string) string {
 	sum := sha256.Sum256([]byte(record))
 	return "r" + hex.EncodeToString(sum[:8])
 }
 
-// rowsShown is how many records are on a page.
-const rowsShown = 50
+// pageSize is the number of records on a page.
+const pageSize = 50
 
-// filter is what somebody wants to see.
+// filter selects the records to show.
 type filter struct {
 	Bot       int64
-	Door      string
+	Channel   string
 	Tool, Key string
 	Outcome   string
 	Day       string // as 2026-03-23
-	Everybody bool   // for whoever runs the installation
+	Everybody bool   // all people's records; for administrators
 	After     string
 	Live      bool
 
 	from, until time.Time
 }
 
-// readFilter reads what is asked for in the address. What makes no sense is left out.
+// readFilter reads the filter from the URL and ignores invalid values.
 func readFilter(v *page.Visit) (f filter) {
-	f.Bot, _ = strconv.ParseInt(v.FormValue("bot"), 10, 64) // what is no number is none
-	f.Door, f.Tool, f.Key, f.After = v.FormValue("door"), strings.TrimSpace(v.FormValue("tool")), v.FormValue("key"), v.FormValue("after")
+	f.Bot, _ = strconv.ParseInt(v.FormValue("bot"), 10, 64) // invalid means none
+	f.Channel, f.Tool, f.Key, f.After = v.FormValue("channel"), strings.TrimSpace(v.FormValue("tool")),
+		v.FormValue("key"), v.FormValue("after")
 	f.Outcome = v.FormValue("outcome")
-	f.Everybody = v.Admin() && v.FormValue("everybody") != ""
+	f.Everybody = v.IsAdmin() && v.FormValue("everybody") != ""
 	if day, err := time.ParseInLocation(time.DateOnly, v.FormValue("day"), v.Zone()); err == nil {
 		f.Day, f.from, f.until = v.FormValue("day"), day, day.AddDate(0, 0, 1)
 	}
@@ -102,7 +104,7 @@ func readFilter(v *page.Visit) (f filter) {
 	return f
 }
 
-// caller is as whom the records are looked at.
+// caller returns the caller that reads the records.
 func (f *filter) caller(v *page.Visit) control.Caller {
 	if f.Everybody {
 		return v.Operator()
@@ -110,18 +112,19 @@ func (f *filter) caller(v *page.Visit) control.Caller {
 	return v.Caller()
 }
 
-// used says whether it excludes something.
-func (f *filter) used() bool {
-	return f.Bot != 0 || f.Door != "" || f.Tool != "" || f.Key != "" || f.Outcome != "" || f.Day != "" || f.Everybody
+// isSet reports whether the filter excludes any record.
+func (f *filter) isSet() bool {
+	return f.Bot != 0 || f.Channel != "" || f.Tool != "" || f.Key != "" || f.Outcome != "" || f.Day != "" || f.Everybody
 }
 
-// at is an address with the filter, and some more names and values.
-func (f *filter) at(path string, more ...string) string {
+// path returns the URL of path with the filter and more pairs of names and values.
+func (f *filter) path(path string, more ...string) string {
 	q := url.Values{}
 	if f.Bot != 0 {
 		q.Set("bot", strconv.FormatInt(f.Bot, 10))
 	}
-	for _, field := range [][2]string{{"door", f.Door}, {"tool", f.Tool}, {"key", f.Key}, {"outcome", f.Outcome}, {"day", f.Day}} {
+	for _, field := range [][2]string{{"channel", f.Channel}, {"tool", f.Tool}, {"key", f.Key}, {"outcome", f.Outcome},
+		{"day", f.Day}} {
 		if field[1] != "" {
 			q.Set(field[0], field[1])
 		}
@@ -138,20 +141,20 @@ func (f *filter) at(path string, more ...string) string {
 	return path + "?" + q.Encode()
 }
 
-// bots are those that can be chosen.
+// bots returns the bots that the filter offers.
 func bots(v *page.Visit) ([]store.Bot, error) {
-	return v.House.Control.BotChoices(v.Context(), v.Caller())
+	return v.Instance.Control.BotChoices(v.Context(), v.Caller())
 }
 
 func (f *filter) turns(v *page.Visit, limit int) (control.TurnPage, error) {
-	return v.House.Control.Turns(v.Context(), f.caller(v), control.TurnQuery{
-		Bot: f.Bot, Door: f.Door, Outcome: f.Outcome, From: f.from, Until: f.until, After: f.After, Limit: limit,
+	return v.Instance.Control.Turns(v.Context(), f.caller(v), control.TurnQuery{
+		Bot: f.Bot, Channel: f.Channel, Outcome: f.Outcome, From: f.from, Until: f.until, After: f.After, Limit: limit,
 	})
 }
 
 func turns(v *page.Visit) {
 	f := readFilter(v)
-	list, err := f.turns(v, rowsShown)
+	list, err := f.turns(v, pageSize)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -161,7 +164,7 @@ func turns(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, turnsPage(v, f, list, mine))
+	v.Render(http.StatusOK, turnsPage(v, f, list, mine))
 }
 
 func turn(v *page.Visit) {
@@ -169,23 +172,24 @@ func turn(v *page.Visit) {
 	if v.FormValue("everybody") != "" {
 		c = v.Operator()
 	}
-	d, err := v.House.Control.TurnRecord(v.Context(), c, control.TurnRef{Turn: v.PathValue("turn")})
+	d, err := v.Instance.Control.TurnRecord(v.Context(), c, control.TurnRef{Turn: v.PathValue("turn")})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, turnPage(v, d))
+	v.Render(http.StatusOK, turnPage(v, d))
 }
 
 func (f *filter) calls(v *page.Visit, limit int) (control.CallPage, error) {
-	return v.House.Control.Calls(v.Context(), f.caller(v), control.CallQuery{
-		Tool: f.Tool, Key: f.Key, Bot: f.Bot, Outcome: f.Outcome, From: f.from, Before: f.until, After: f.After, Limit: limit,
+	return v.Instance.Control.Calls(v.Context(), f.caller(v), control.CallQuery{
+		Tool: f.Tool, Key: f.Key, Bot: f.Bot, Outcome: f.Outcome, From: f.from, Before: f.until, After: f.After,
+		Limit: limit,
 	}, "")
 }
 
 func calls(v *page.Visit) {
 	f := readFilter(v)
-	list, err := f.calls(v, rowsShown)
+	list, err := f.calls(v, pageSize)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -195,17 +199,17 @@ func calls(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	keys, err := v.House.Control.Keys(v.Context(), v.Caller(), control.KeyQuery{})
+	keys, err := v.Instance.Control.Keys(v.Context(), v.Caller(), control.KeyQuery{})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, callsPage(v, f, list, mine, keys.Keys))
+	v.Render(http.StatusOK, callsPage(v, f, list, mine, keys.Keys))
 }
 
-// door is where something came from, in words.
-func door(v *page.Visit, name string) string {
-	for _, d := range doors {
+// channelName returns the name of a channel in the visitor's language.
+func channelName(v *page.Visit, name string) string {
+	for _, d := range channels {
 		if d.name == name {
 			return v.Say(d.say)
 		}
@@ -213,37 +217,38 @@ func door(v *page.Visit, name string) string {
 	return name
 }
 
-// outcome is how a turn ended.
+// outcome returns the state and the name of a turn's outcome.
 func outcome(t store.Trace) (page.State, talk.Say) {
 	switch t.Outcome {
 	case "done":
 		return page.On, sayDone
-	case "hung_up":
-		return page.Wait, sayHungUp
+	case "disconnected":
+		return page.Wait, sayDisconnected
 	}
 	return page.Off, sayFailed
 }
 
-// callOutcome is how a call ended.
+// callOutcome returns the state and the name of a call's outcome.
 func callOutcome(c store.Call) (page.State, talk.Say) {
 	switch c.Outcome {
 	case "done":
 		return page.On, sayCallDone
 	case "asked":
 		return page.Wait, sayCallAsked
-	case "trouble":
-		return page.Off, sayCallTrouble
+	case "tool_error":
+		return page.Off, sayCallToolError
 	case "refused":
 		return page.Off, sayCallRefused
 	}
 	return page.Off, sayCallFailed
 }
 
-// turnOutcomes and callOutcomes are what can be chosen.
+// turnOutcomes and callOutcomes are the outcomes that the filter offers.
 var (
-	turnOutcomes = []choice{{"", sayAnyOutcome}, {control.Wrong, sayWrong}, {"done", sayDone}, {"failed", sayFailed}, {"hung_up", sayHungUp}}
+	turnOutcomes = []choice{{"", sayAnyOutcome}, {control.Wrong, sayWrong}, {"done", sayDone}, {"failed", sayFailed},
+		{"disconnected", sayDisconnected}}
 	callOutcomes = []choice{
-		{"", sayAnyOutcome}, {control.Wrong, sayWrong}, {"done", sayCallDone}, {"trouble", sayCallTrouble},
+		{"", sayAnyOutcome}, {control.Wrong, sayWrong}, {"done", sayCallDone}, {"tool_error", sayCallToolError},
 		{"failed", sayCallFailed}, {"refused", sayCallRefused}, {"asked", sayCallAsked},
 	}
 )
@@ -253,7 +258,7 @@ type choice struct {
 	say   talk.Say
 }
 
-// botName is what a bot is called; one that is gone has its number still.
+// botName returns the name of a bot, or its number if the bot was removed.
 func botName(v *page.Visit, name string, number int64) string {
 	if name == "" {
 		return v.Say(sayBotOf, number)
@@ -261,23 +266,23 @@ func botName(v *page.Visit, name string, number int64) string {
 	return name
 }
 
-// moment is when something was: today's by the clock, with the day otherwise.
-func moment(v *page.Visit, t time.Time) string {
+// formatMoment formats a time: the time of day for today, with the date otherwise.
+func formatMoment(v *page.Visit, t time.Time) string {
 	now, then := time.Now().In(v.Zone()), t.In(v.Zone())
 	if now.YearDay() == then.YearDay() && now.Year() == then.Year() {
-		return v.Clock(t)
+		return v.FormatClock(t)
 	}
-	return v.Date(t)
+	return v.FormatDate(t)
 }
 
-// who is by whom a call was made.
-func who(v *page.Visit, c control.Call) string {
+// callerName returns who made a call.
+func callerName(v *page.Visit, c control.Call) string {
 	switch {
-	case c.ByMachine():
+	case c.IsActorMachine():
 		return v.Say(sayByMachine)
 	case c.ActorName != "":
 		return c.ActorName
-	case c.ByOther():
+	case c.IsActorOther():
 		return v.Say(sayGonePerson)
 	case c.Bot != 0:
 		return botName(v, c.BotName, c.Bot)
@@ -285,7 +290,7 @@ func who(v *page.Visit, c control.Call) string {
 		return c.KeyName
 	case c.Key != "":
 		return v.Say(sayGoneKey)
-	case c.Person == v.Who.Person.ID:
+	case c.Person == v.Session.Person.ID:
 		return v.Say(sayPersonSelf)
 	}
 	return c.PersonName

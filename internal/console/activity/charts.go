@@ -11,16 +11,16 @@ import (
 )
 
 func charts(v *page.Visit) {
-	f := filter{Everybody: v.Admin() && v.FormValue("everybody") != ""}
-	s, err := v.House.Control.Stats(v.Context(), f.caller(v), control.StatsQuery{})
+	f := filter{Everybody: v.IsAdmin() && v.FormValue("everybody") != ""}
+	s, err := v.Instance.Control.Stats(v.Context(), f.caller(v), control.StatsQuery{})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, chartsPage(v, f, s))
+	v.Render(http.StatusOK, chartsPage(v, f, s))
 }
 
-// The plot of a chart, in pixels: the words of its scale are above and below.
+// Size of the plot of a chart, in pixels; the labels of the scale are above and below.
 const (
 	plotTop    = 20
 	plotHeight = 140
@@ -28,112 +28,113 @@ const (
 	plotWhole  = plotBottom + 20
 )
 
-// bars is a chart of hours, each a pile of parts.
-type bars struct {
+// barChartData is a stacked bar chart with one bar per hour.
+type barChartData struct {
 	id, title, told string
-	parts           []part
+	series          []series
 	hours           []control.Hour
-	most            int64 // of an hour
+	most            int64 // the greatest total of an hour
 }
 
-// part is one colour of the piles.
-type part struct {
+// series is one colour of the bars.
+type series struct {
 	name, class string
 	of          func(*control.Hour) int64
 }
 
-// names are what the parts are called.
-func (b *bars) names() (out []string) {
-	for _, p := range b.parts {
+// names returns the names of the series.
+func (b *barChartData) names() (out []string) {
+	for _, p := range b.series {
 		out = append(out, p.name)
 	}
 	return out
 }
 
-func (b *bars) settle() *bars {
+func (b *barChartData) trimSeries() *barChartData {
 	for i := range b.hours {
 		b.most = max(b.most, b.sum(&b.hours[i]))
 	}
 	return b
 }
 
-func (b *bars) sum(h *control.Hour) (n int64) {
-	for _, p := range b.parts {
+func (b *barChartData) sum(h *control.Hour) (n int64) {
+	for _, p := range b.series {
 		n += p.of(h)
 	}
 	return n
 }
 
-// block is a rectangle of a pile.
+// block is one rectangle of a bar.
 type block struct {
 	class, x, width string
 	y, height       string
 }
 
-// blocks are the rectangles of one hour.
-func (b *bars) blocks(i int) (out []block) {
-	const gap = 0.15 // between two hours, as a part of one
+// blocks returns the rectangles of hour i.
+func (b *barChartData) blocks(i int) (out []block) {
+	const gap = 0.15 // between two hours, as a fraction of an hour
 	hour := 100 / float64(len(b.hours))
 	base := float64(plotBottom)
-	for _, p := range b.parts {
+	for _, p := range b.series {
 		n := p.of(&b.hours[i])
 		if n == 0 {
 			continue
 		}
 		height := max(float64(n)*plotHeight/float64(b.most), 1.5)
 		base -= height
-		out = append(out, block{p.class, percent((float64(i) + gap/2) * hour), percent((1 - gap) * hour), decimal(base), decimal(height)})
+		out = append(out, block{p.class, percent((float64(i) + gap/2) * hour), percent((1 - gap) * hour), decimal(base),
+			decimal(height)})
 	}
 	return out
 }
 
-// counted is one hour in words.
-func (b *bars) counted(v *page.Visit, i int) string {
+// countText describes hour i in words.
+func (b *barChartData) countText(v *page.Visit, i int) string {
 	h := &b.hours[i]
 	var words []string
-	for _, p := range b.parts {
-		words = append(words, p.name+" "+page.Number(p.of(h)))
+	for _, p := range b.series {
+		words = append(words, p.name+" "+page.FormatNumber(p.of(h)))
 	}
 	return v.Say(sayOneHour, hourOf(v, h.At), strings.Join(words, ", "))
 }
 
-func turnsChart(v *page.Visit, hours []control.Hour) *bars {
+func turnsChart(v *page.Visit, hours []control.Hour) *barChartData {
 	var all, wrong int64
 	for i := range hours {
 		all += hours[i].Turns()
 		wrong += hours[i].Turns() - hours[i].Done
 	}
-	told := v.Say(sayPerHourTold, page.Number(all), page.Number(wrong))
+	told := v.Say(sayPerHourTold, page.FormatNumber(all), page.FormatNumber(wrong))
 	if all == 0 {
 		told = v.Say(sayNothingYet)
 	}
-	return (&bars{id: "turns", title: v.Say(sayPerHour), told: told, hours: hours, parts: []part{
+	return (&barChartData{id: "turns", title: v.Say(sayPerHour), told: told, hours: hours, series: []series{
 		{v.Say(sayAnswered), "done", func(h *control.Hour) int64 { return h.Done }},
-		{v.Say(sayLeft), "left", func(h *control.Hour) int64 { return h.HungUp }},
+		{v.Say(sayLeft), "left", func(h *control.Hour) int64 { return h.Disconnected }},
 		{v.Say(sayTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
-	}}).settle()
+	}}).trimSeries()
 }
 
-func errorsChart(v *page.Visit, hours []control.Hour) *bars {
+func errorsChart(v *page.Visit, hours []control.Hour) *barChartData {
 	var failed, calls int64
 	for i := range hours {
 		failed += hours[i].Failed
 		calls += hours[i].Calls
 	}
-	told := v.Say(sayErrorsTold, page.Number(failed), page.Number(calls))
+	told := v.Say(sayErrorsTold, page.FormatNumber(failed), page.FormatNumber(calls))
 	if failed+calls == 0 {
 		told = v.Say(sayNoErrors)
 	}
-	return (&bars{id: "errors", title: v.Say(sayErrors), told: told, hours: hours, parts: []part{
+	return (&barChartData{id: "errors", title: v.Say(sayErrors), told: told, hours: hours, series: []series{
 		{v.Say(sayTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
 		{v.Say(sayCallsWrong), "left", func(h *control.Hour) int64 { return h.Calls }},
-	}}).settle()
+	}}).trimSeries()
 }
 
-// hourOf is when an hour begins.
+// hourOf formats the beginning of an hour.
 func hourOf(v *page.Visit, t time.Time) string { return t.In(v.Zone()).Format("15:04") }
 
-// slowest is the longest time that is drawn.
+// slowest returns the longest duration of the chart.
 func slowest(hours []control.Hour) (most time.Duration) {
 	for i := range hours {
 		most = max(most, hours[i].Most)
@@ -141,8 +142,8 @@ func slowest(hours []control.Hour) (most time.Duration) {
 	return most
 }
 
-// steps draws a line of one step for each hour, in a space of as many units as there are
-// hours and 100 high. Hours of which there is nothing break it.
+// steps returns an SVG path with one step per hour, in a space of one unit per hour and 100 units
+// high. Hours without data interrupt it.
 func steps(hours []control.Hour, most time.Duration, of func(*control.Hour) time.Duration) string {
 	var d strings.Builder
 	on := false
@@ -163,20 +164,20 @@ func steps(hours []control.Hour, most time.Duration, of func(*control.Hour) time
 	return d.String()
 }
 
-// devices is what the chart of connected devices shows.
-type devices struct {
+// deviceCurve is the chart of connected devices.
+type deviceCurve struct {
 	from      time.Time
-	line      string // in a space of 1440 minutes, 100 high
+	line      string // SVG path in a space of 1440 minutes, 100 high
 	most, now int
-	since     time.Time // of the first count; zero: there is none
-	partial   bool      // the server has not run for a day
+	since     time.Time // time of the first sample; zero means none
+	partial   bool      // the server has run for less than a day
 }
 
-// minutes is how many of them the chart has.
+// minutes is the length of the chart.
 const minutes = 24 * 60
 
-func devicesOf(s control.Stats, now time.Time) devices {
-	d := devices{from: now.Add(-minutes * time.Minute)}
+func newDeviceCurve(s control.Stats, now time.Time) deviceCurve {
+	d := deviceCurve{from: now.Add(-minutes * time.Minute)}
 	for _, sample := range s.Devices {
 		if sample.At.Before(d.from) {
 			continue
@@ -209,10 +210,10 @@ func devicesOf(s control.Stats, now time.Time) devices {
 	return d
 }
 
-func (d *devices) x(at time.Time) string { return decimal(at.Sub(d.from).Minutes()) }
+func (d *deviceCurve) x(at time.Time) string { return decimal(at.Sub(d.from).Minutes()) }
 
-// hourly are the counts of the table: of each hour the most.
-func (d *devices) hourly(s control.Stats) (out []control.Sample) {
+// hourly returns the samples of the table: the maximum of each hour.
+func (d *deviceCurve) hourly(s control.Stats) (out []control.Sample) {
 	for _, sample := range s.Devices {
 		hour := sample.At.Truncate(time.Hour)
 		if n := len(out); n > 0 && out[n-1].At.Equal(hour) {
@@ -224,7 +225,7 @@ func (d *devices) hourly(s control.Stats) (out []control.Sample) {
 	return out
 }
 
-// decimal is a number with at most two digits behind the point.
+// decimal formats a number with at most two decimal places.
 func decimal(n float64) string {
 	text := strconv.FormatFloat(n, 'f', 2, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")

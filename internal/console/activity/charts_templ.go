@@ -64,7 +64,7 @@ func chartsPage(v *page.Visit, f filter, s control.Stats) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if v.Admin() {
+			if v.IsAdmin() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<form method=\"get\"><label class=\"check\"><input type=\"checkbox\" name=\"everybody\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -122,7 +122,7 @@ func chartsPage(v *page.Visit, f filter, s control.Stats) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = devicesChart(v, s, devicesOf(s, time.Now())).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = devicesChart(v, s, newDeviceCurve(s, time.Now())).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -140,7 +140,7 @@ func chartsPage(v *page.Visit, f filter, s control.Stats) templ.Component {
 	})
 }
 
-// scale is what is written around a plot: its greatest value, and some times below.
+// scale shows the labels of a plot: the greatest value, and some times below.
 func scale(v *page.Visit, most string, hours []control.Hour) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -319,7 +319,7 @@ func scale(v *page.Visit, most string, hours []control.Hour) templ.Component {
 	})
 }
 
-func barChart(v *page.Visit, b *bars) templ.Component {
+func barChart(v *page.Visit, b *barChartData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -453,7 +453,7 @@ func barChart(v *page.Visit, b *bars) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = scale(v, page.Number(b.most), b.hours).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = scale(v, page.FormatNumber(b.most), b.hours).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -463,9 +463,9 @@ func barChart(v *page.Visit, b *bars) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var27 string
-				templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(b.counted(v, i))
+				templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(b.countText(v, i))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 53, Col: 30}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 53, Col: 32}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var27))
 				if templ_7745c5c3_Err != nil {
@@ -560,7 +560,7 @@ func barChart(v *page.Visit, b *bars) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, p := range b.parts {
+			for _, p := range b.series {
 				var templ_7745c5c3_Var34 = []any{p.class}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var34...)
 				if templ_7745c5c3_Err != nil {
@@ -631,15 +631,15 @@ func barChart(v *page.Visit, b *bars) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					for _, p := range b.parts {
+					for _, p := range b.series {
 						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "<td>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var39 string
-						templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs(page.Number(p.of(&b.hours[i])))
+						templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatNumber(p.of(&b.hours[i])))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 70, Col: 43}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 70, Col: 49}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var39))
 						if templ_7745c5c3_Err != nil {
@@ -657,7 +657,7 @@ func barChart(v *page.Visit, b *bars) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = asTable(v, b.names()...).Render(templ.WithChildren(ctx, templ_7745c5c3_Var37), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = dataTable(v, b.names()...).Render(templ.WithChildren(ctx, templ_7745c5c3_Var37), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -794,7 +794,7 @@ func latencyChart(v *page.Visit, hours []control.Hour) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = scale(v, page.Took(most), hours).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = scale(v, page.FormatDuration(most), hours).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -929,9 +929,9 @@ func latencyChart(v *page.Visit, hours []control.Hour) templ.Component {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var56 string
-						templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(page.Took(h.Half))
+						templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatDuration(h.Half))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 109, Col: 30}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 109, Col: 40}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var56))
 						if templ_7745c5c3_Err != nil {
@@ -942,9 +942,9 @@ func latencyChart(v *page.Visit, hours []control.Hour) templ.Component {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var57 string
-						templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs(page.Took(h.Most))
+						templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatDuration(h.Most))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 110, Col: 30}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 110, Col: 40}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var57))
 						if templ_7745c5c3_Err != nil {
@@ -965,9 +965,9 @@ func latencyChart(v *page.Visit, hours []control.Hour) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var58 string
-					templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(page.Number(h.Pieces))
+					templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatNumber(h.Pieces))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 115, Col: 33}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 115, Col: 39}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var58))
 					if templ_7745c5c3_Err != nil {
@@ -980,7 +980,7 @@ func latencyChart(v *page.Visit, hours []control.Hour) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = asTable(v, v.Say(sayHalf), v.Say(sayMost), v.Say(sayTurns)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var54), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = dataTable(v, v.Say(sayHalf), v.Say(sayMost), v.Say(sayTurns)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var54), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -993,7 +993,7 @@ func latencyChart(v *page.Visit, hours []control.Hour) templ.Component {
 	})
 }
 
-func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
+func devicesChart(v *page.Visit, s control.Stats, d deviceCurve) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1032,9 +1032,9 @@ func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var61 string
-		templ_7745c5c3_Var61, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayConnectedTold, page.Number(d.now), page.Number(d.most)))
+		templ_7745c5c3_Var61, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayConnectedTold, page.FormatNumber(d.now), page.FormatNumber(d.most)))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 127, Col: 91}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 127, Col: 103}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var61))
 		if templ_7745c5c3_Err != nil {
@@ -1050,9 +1050,9 @@ func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var62 string
-			templ_7745c5c3_Var62, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayCountedSince, v.Date(d.since)))
+			templ_7745c5c3_Var62, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayCountedSince, v.FormatDate(d.since)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 129, Col: 67}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 129, Col: 73}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var62))
 			if templ_7745c5c3_Err != nil {
@@ -1094,9 +1094,9 @@ func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var65 string
-		templ_7745c5c3_Var65, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayConnectedTold, page.Number(d.now), page.Number(d.most)))
+		templ_7745c5c3_Var65, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayConnectedTold, page.FormatNumber(d.now), page.FormatNumber(d.most)))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 134, Col: 93}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 134, Col: 105}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var65))
 		if templ_7745c5c3_Err != nil {
@@ -1106,7 +1106,7 @@ func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = scale(v, page.Number(max(d.most, 1)), s.Hours).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = scale(v, page.FormatNumber(max(d.most, 1)), s.Hours).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1197,9 +1197,9 @@ func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var72 string
-				templ_7745c5c3_Var72, templ_7745c5c3_Err = templ.JoinStringErrs(page.Number(h.Connected))
+				templ_7745c5c3_Var72, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatNumber(h.Connected))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 144, Col: 35}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity/charts.templ`, Line: 144, Col: 41}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var72))
 				if templ_7745c5c3_Err != nil {
@@ -1212,7 +1212,7 @@ func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = asTable(v, v.Say(sayConnected)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var70), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = dataTable(v, v.Say(sayConnected)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var70), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1224,8 +1224,8 @@ func devicesChart(v *page.Visit, s control.Stats, d devices) templ.Component {
 	})
 }
 
-// asTable is a chart in numbers: a row for each hour.
-func asTable(v *page.Visit, columns ...string) templ.Component {
+// dataTable is the table of a chart's numbers, with a row for each hour.
+func dataTable(v *page.Visit, columns ...string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

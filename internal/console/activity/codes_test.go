@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every code of a turn or a call that failed has words.
+// Every error code of a turn or a call has a text.
 func TestEveryCodeHasWords(t *testing.T) {
 	code := regexp.MustCompile(`(?m)^\t[A-Z]\w+ +Code = "([a-z_]+)"`)
 	for _, file := range []string{"../../talk/failure.go", "../../tool/error.go"} {

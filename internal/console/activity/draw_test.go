@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write what is drawn into testdata")
 
-// A turn is drawn to scale: in line, to the first piece, its calls, the answer, and what
-// came after the asker had gone.
+// A turn is drawn to scale: the wait in the queue, the time to the first piece, its calls, the
+// answer, and what came after the client had disconnected.
 func TestWaterfall(t *testing.T) {
 	at := time.Date(2026, 3, 23, 14, 5, 9, 0, time.UTC)
 	call := func(tool string, from, took time.Duration) control.Call {
@@ -26,14 +26,17 @@ func TestWaterfall(t *testing.T) {
 	}
 	for name, d := range map[string]control.TurnDetail{
 		"tools": {
-			TurnRow: control.TurnRow{Trace: store.Trace{At: at, Queue: 200 * time.Millisecond, First: 1800 * time.Millisecond, Total: 4 * time.Second, Outcome: "done"}},
-			Calls:   []control.Call{call("home_get_temperature", 400*time.Millisecond, 300*time.Millisecond), call("home_<set>_a_lamp_with_a_very_long_name", 3*time.Second, 0)},
+			TurnRow: control.TurnRow{Trace: store.Trace{At: at, Queue: 200 * time.Millisecond,
+				First: 1800 * time.Millisecond, Total: 4 * time.Second, Outcome: "done"}},
+			Calls: []control.Call{call("home_get_temperature", 400*time.Millisecond, 300*time.Millisecond),
+				call("home_<set>_a_lamp_with_a_very_long_name", 3*time.Second, 0)},
 		},
-		"late": {TurnRow: control.TurnRow{Trace: store.Trace{At: at, Total: 55 * time.Second, Late: 90 * time.Second, Outcome: "failed"}}},
+		"late": {TurnRow: control.TurnRow{Trace: store.Trace{At: at, Total: 55 * time.Second, Late: 90 * time.Second,
+			Outcome: "failed"}}},
 	} {
 		var b bytes.Buffer
 		v := &page.Visit{Lang: talk.English}
-		if err := waterfall(v, fallOf(v, d)).Render(t.Context(), &b); err != nil {
+		if err := waterfall(v, newWaterfall(v, d)).Render(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.ReplaceAll(b.String(), "><", ">\n<") + "\n"
@@ -56,11 +59,12 @@ func TestWaterfall(t *testing.T) {
 	}
 }
 
-// Bars pile up to the height of the plot, and lines break where there is nothing.
+// Bars stack up to the height of the plot, and lines break where there is no data.
 func TestCharts(t *testing.T) {
 	v := &page.Visit{Lang: talk.English}
 	hours := make([]control.Hour, 4)
-	hours[1] = control.Hour{Done: 6, HungUp: 1, Failed: 3, Pieces: 7, Half: time.Second, Most: 4 * time.Second, Calls: 2}
+	hours[1] = control.Hour{Done: 6, Disconnected: 1, Failed: 3, Pieces: 7, Half: time.Second, Most: 4 * time.Second,
+		Calls: 2}
 	hours[2] = control.Hour{Done: 5, Pieces: 5, Half: 2 * time.Second, Most: 2 * time.Second}
 	b := turnsChart(v, hours)
 	if b.most != 10 || !strings.Contains(b.told, "15 turns, of which 4") {
@@ -86,11 +90,11 @@ func TestCharts(t *testing.T) {
 	for i, n := range []int{0, 2, 2, 1} {
 		s.Devices = append(s.Devices, control.Sample{At: now.Add(time.Duration(i-4) * time.Minute), Connected: n})
 	}
-	d := devicesOf(s, now)
+	d := newDeviceCurve(s, now)
 	if d.line != "M1436 100H1437V0H1439V50H1440" || d.now != 1 || d.most != 2 || !d.partial {
 		t.Errorf("%+v", d)
 	}
-	if d := devicesOf(control.Stats{}, now); !d.since.IsZero() || d.line != "" {
+	if d := newDeviceCurve(control.Stats{}, now); !d.since.IsZero() || d.line != "" {
 		t.Errorf("%+v", d)
 	}
 }

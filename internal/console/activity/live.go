@@ -9,42 +9,41 @@ import (
 
 	"github.com/a-h/templ"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 )
 
 const (
-	// calm is how long a page that follows is left alone after each change: a busy
-	// server has thousands of records a second, which nobody can read.
-	calm = 500 * time.Millisecond
-	// elsewhere is how often it is looked for records of other instances, of which
-	// this one is not told.
-	elsewhere = 5 * time.Second
-	// grownMost is how many rows a page that follows may have before it is begun anew
-	// with the newest ones.
-	grownMost = 200
+	// refreshPause is the shortest time between two updates of a live page: a busy server has
+	// thousands of records a second, more than anybody can read.
+	refreshPause = 500 * time.Millisecond
+	// remotePollInterval is how often records of other instances are read, whose changes are not
+	// announced to this one.
+	remotePollInterval = 5 * time.Second
+	// maxNewRows is how many rows a live page may have before it starts again with the newest ones.
+	maxNewRows = 200
 )
 
-// tail sends a list, and then what is new or has changed of it, while a page is open:
-// a turn whose asker went away is written down then, and again when it is over.
-type tail[T any] struct {
-	board *board.Board
-	read  func(limit int) ([]T, error) // newest first
-	id    func(T) string
-	row   func(T) templ.Component
-	list  func([]templ.Component) templ.Component
+// liveTail sends a list, and then its new and changed records while the page is open. Records
+// change: a turn whose client disconnects is recorded then, and again when it has ended.
+type liveTail[T any] struct {
+	hub  *hub.Hub
+	read func(limit int) ([]T, error) // newest first
+	id   func(T) string
+	row  func(T) templ.Component
+	list func([]templ.Component) templ.Component
 }
 
-func (l *tail[T]) run(ctx context.Context, send page.Send) error {
-	shown := map[string]uint64{} // what the rows on the page are like
+func (l *liveTail[T]) run(ctx context.Context, send page.Send) error {
+	shown := map[string]uint64{} // versions of the rows on the page
 	seed := maphash.MakeSeed()
-	tick := time.NewTicker(elsewhere)
+	tick := time.NewTicker(remotePollInterval)
 	defer tick.Stop()
 	for {
-		change := l.board.Records()
-		// All that are shown can change, and as many as fit may have come.
-		list, err := l.read(min(len(shown)+rowsShown, grownMost))
+		change := l.hub.RecordChanges()
+		// Every row on the page may have changed, and up to a page of new ones may have come.
+		list, err := l.read(min(len(shown)+pageSize, maxNewRows))
 		if err != nil {
 			return err
 		}
@@ -62,17 +61,17 @@ func (l *tail[T]) run(ctx context.Context, send page.Send) error {
 			case !known:
 				fresh = append(fresh, row)
 			case mark != marks[id]:
-				parts = append(parts, within(page.Patch("#"+id, "outerMorph"), row))
+				parts = append(parts, nested(page.Patch("#"+id, "outerMorph"), row))
 			}
 		}
 		if len(fresh) > 0 {
-			parts = append(parts, within(page.Patch("#rows", "afterbegin"), templ.Join(fresh...)))
+			parts = append(parts, nested(page.Patch("#rows", "afterbegin"), templ.Join(fresh...)))
 		}
 		switch {
-		case len(shown) == 0 || len(shown)+len(fresh) > grownMost:
-			list = list[:min(len(list), rowsShown)]
+		case len(shown) == 0 || len(shown)+len(fresh) > maxNewRows:
+			list = list[:min(len(list), pageSize)]
 			clear(shown)
-			err = send(within(page.Patch("#records", "innerHTML"), l.list(each(list, l.row))))
+			err = send(nested(page.Patch("#records", "innerHTML"), l.list(each(list, l.row))))
 		case len(parts) > 0:
 			err = send(templ.Join(parts...))
 		}
@@ -83,21 +82,21 @@ func (l *tail[T]) run(ctx context.Context, send page.Send) error {
 			id := rowID(l.id(record))
 			shown[id] = marks[id]
 		}
-		if err := wait(ctx, change, tick.C, l.board.Bus.Alone()); err != nil {
+		if err := waitForChange(ctx, change, tick.C, l.hub.Bus.IsStandalone()); err != nil {
 			return err
 		}
 	}
 }
 
-// within puts something into what has a place for it.
-func within(around, inside templ.Component) templ.Component {
+// nested renders inside as the children of around.
+func nested(around, inside templ.Component) templ.Component {
 	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
 		return around.Render(templ.WithChildren(ctx, inside), w)
 	})
 }
 
-// wait returns when there may be something new.
-func wait(ctx context.Context, change <-chan struct{}, tick <-chan time.Time, alone bool) error {
+// waitForChange returns when there may be something new, or when ctx ends.
+func waitForChange(ctx context.Context, change <-chan struct{}, tick <-chan time.Time, alone bool) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -111,7 +110,7 @@ func wait(ctx context.Context, change <-chan struct{}, tick <-chan time.Time, al
 		}
 		break
 	}
-	rest := time.NewTimer(calm)
+	rest := time.NewTimer(refreshPause)
 	defer rest.Stop()
 	select {
 	case <-ctx.Done():
@@ -124,15 +123,15 @@ func wait(ctx context.Context, change <-chan struct{}, tick <-chan time.Time, al
 func turnsLive(v *page.Visit) {
 	f := readFilter(v)
 	f.After = ""
-	l := tail[control.TurnRow]{
-		board: v.House.Control.Board,
+	l := liveTail[control.TurnRow]{
+		hub: v.Instance.Control.Hub,
 		read: func(limit int) ([]control.TurnRow, error) {
 			list, err := f.turns(v, limit)
 			return list.Turns, err
 		},
 		id:   func(t control.TurnRow) string { return t.Turn },
 		row:  turnRow(v, f),
-		list: func(drawn []templ.Component) templ.Component { return rows(v, f, turnsPlace, drawn) },
+		list: func(drawn []templ.Component) templ.Component { return rows(v, f, turnRecords, drawn) },
 	}
 	v.Live(l.run)
 }
@@ -140,15 +139,15 @@ func turnsLive(v *page.Visit) {
 func callsLive(v *page.Visit) {
 	f := readFilter(v)
 	f.After = ""
-	l := tail[control.Call]{
-		board: v.House.Control.Board,
+	l := liveTail[control.Call]{
+		hub: v.Instance.Control.Hub,
 		read: func(limit int) ([]control.Call, error) {
 			list, err := f.calls(v, limit)
 			return list.Calls, err
 		},
 		id:   func(c control.Call) string { return c.ID },
 		row:  callRow(v, f),
-		list: func(drawn []templ.Component) templ.Component { return rows(v, f, callsPlace, drawn) },
+		list: func(drawn []templ.Component) templ.Component { return rows(v, f, callRecords, drawn) },
 	}
 	v.Live(l.run)
 }

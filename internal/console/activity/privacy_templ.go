@@ -14,7 +14,7 @@ import (
 	"strconv"
 )
 
-func privacyPage(v *page.Visit, rows []kept, others []otherwise, mine []store.Bot, d deletion) templ.Component {
+func privacyPage(v *page.Visit, rows []retentionRow, others []botRetention, mine []store.Bot, d deletion) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -65,7 +65,7 @@ func privacyPage(v *page.Visit, rows []kept, others []otherwise, mine []store.Bo
 				return templ_7745c5c3_Err
 			}
 			if d.Done != nil {
-				templ_7745c5c3_Err = page.Note("good", v.Say(sayDeleted, page.Number(d.Done.Said), page.Number(d.Done.Turns), page.Number(d.Done.Arguments))).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.Note("good", v.Say(sayDeleted, page.FormatNumber(d.Done.Said), page.FormatNumber(d.Done.Turns), page.FormatNumber(d.Done.Arguments))).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -136,7 +136,7 @@ func privacyPage(v *page.Visit, rows []kept, others []otherwise, mine []store.Bo
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if v.Admin() {
+			if v.IsAdmin() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<p class=\"soft small\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

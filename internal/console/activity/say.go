@@ -10,15 +10,17 @@ var (
 	sayPrivacy  = talk.Say{Zh: "隐私", En: "Privacy"}
 	sayParts    = talk.Say{Zh: "记录的各部分", En: "Parts of activity"}
 
-	sayTurnsTold = talk.Say{Zh: "一轮对话是一个问题和它的回答。最新的在最上面。", En: "A turn is one question and its answer. The newest is on top."}
-	sayCallsTold = talk.Say{Zh: "谁在什么时候调用了哪个工具，结果如何。最新的在最上面。", En: "Who called which tool, when, and what came of it. The newest is on top."}
+	sayTurnsTold = talk.Say{Zh: "一轮对话是一个问题和它的回答。最新的在最上面。",
+		En: "A turn is one question and its answer. The newest is on top."}
+	sayCallsTold = talk.Say{Zh: "谁在什么时候调用了哪个工具，结果如何。最新的在最上面。",
+		En: "Who called which tool, when, and what came of it. The newest is on top."}
 
 	sayFilter     = talk.Say{Zh: "筛选", En: "Filter"}
 	sayFiltered   = talk.Say{Zh: "筛选（已使用）", En: "Filter (in use)"}
 	sayBot        = talk.Say{Zh: "机器人", En: "Bot"}
 	sayAllBots    = talk.Say{Zh: "全部机器人", En: "All bots"}
-	sayDoor       = talk.Say{Zh: "从哪里来", En: "Came by"}
-	sayAnyDoor    = talk.Say{Zh: "任何地方", En: "Anything"}
+	sayChannel    = talk.Say{Zh: "从哪里来", En: "Came by"}
+	sayAnyChannel = talk.Say{Zh: "任何地方", En: "Anything"}
 	sayOutcome    = talk.Say{Zh: "结果", En: "Outcome"}
 	sayAnyOutcome = talk.Say{Zh: "任何结果", En: "Any"}
 	sayWrong      = talk.Say{Zh: "没有成功的", En: "What went wrong"}
@@ -35,11 +37,13 @@ var (
 	sayFollowing  = talk.Say{Zh: "正在跟踪：新的记录会出现在最上面。", En: "Following: what is new appears on top."}
 	sayNewest     = talk.Say{Zh: "回到最新", En: "Back to the newest"}
 
-	sayNoTurns        = talk.Say{Zh: "还没有对话", En: "No turns yet"}
-	sayNoTurnsTold    = talk.Say{Zh: "有人向您的机器人提问后，这里会显示每一轮用了多久、结果如何。", En: "When somebody asks one of your bots, you see here how long it took and how it ended."}
-	sayToBots         = talk.Say{Zh: "去和机器人聊聊", En: "Talk to a bot"}
-	sayNoCalls        = talk.Say{Zh: "还没有调用", En: "No calls yet"}
-	sayNoCallsTold    = talk.Say{Zh: "程序、机器人或您自己调用工具后，这里会留下记录。", En: "When a program, a bot or you call a tool, it is written down here."}
+	sayNoTurns     = talk.Say{Zh: "还没有对话", En: "No turns yet"}
+	sayNoTurnsTold = talk.Say{Zh: "有人向您的机器人提问后，这里会显示每一轮用了多久、结果如何。",
+		En: "When somebody asks one of your bots, you see here how long it took and how it ended."}
+	sayToBots      = talk.Say{Zh: "去和机器人聊聊", En: "Talk to a bot"}
+	sayNoCalls     = talk.Say{Zh: "还没有调用", En: "No calls yet"}
+	sayNoCallsTold = talk.Say{Zh: "程序、机器人或您自己调用工具后，这里会留下记录。",
+		En: "When a program, a bot or you call a tool, it is written down here."}
 	sayToTools        = talk.Say{Zh: "看看有哪些工具", En: "See which tools there are"}
 	sayNoneFits       = talk.Say{Zh: "没有符合的记录", En: "Nothing fits"}
 	sayNoneFitsTold   = talk.Say{Zh: "换一个条件，或者不筛选。", En: "Ask for something else, or for everything."}
@@ -51,9 +55,9 @@ var (
 	sayDone           = talk.Say{Zh: "已回答", En: "answered"}
 	sayFailed         = talk.Say{Zh: "失败", En: "failed"}
 	sayLateTook       = talk.Say{Zh: "之后才结束，共 %s", En: "over after %s, without the asker"}
-	sayHungUp         = talk.Say{Zh: "提问者离开了", En: "the asker left"}
+	sayDisconnected   = talk.Say{Zh: "提问者离开了", En: "the asker left"}
 	sayCallDone       = talk.Say{Zh: "完成", En: "done"}
-	sayCallTrouble    = talk.Say{Zh: "工具说它失败了", En: "the tool says it failed"}
+	sayCallToolError  = talk.Say{Zh: "工具说它失败了", En: "the tool says it failed"}
 	sayCallFailed     = talk.Say{Zh: "没有得到结果", En: "no result came"}
 	sayCallRefused    = talk.Say{Zh: "被拒绝，没有执行", En: "refused, not carried out"}
 	sayCallAsked      = talk.Say{Zh: "工具还要问清楚", En: "the tool asked for more"}
@@ -102,8 +106,8 @@ var (
 	sayTechnicalCause = talk.Say{Zh: "技术细节", En: "In technical terms"}
 )
 
-// The doors by which turns and calls come, in words.
-var doors = []struct {
+// Names of the channels of turns and calls.
+var channels = []struct {
 	name string
 	say  talk.Say
 }{
@@ -117,32 +121,40 @@ var doors = []struct {
 	{"openclaw", talk.Say{Zh: "OpenClaw", En: "OpenClaw"}},
 	{"shim", talk.Say{Zh: "OpenClaw 网关", En: "OpenClaw gateway"}},
 	{"bot", talk.Say{Zh: "机器人", En: "bot"}},
-	{"rokid-mcp", talk.Say{Zh: "Rokid 的旧 MCP 入口", En: "Rokid's older MCP door"}},
+	{"rokid-mcp", talk.Say{Zh: "Rokid 的旧 MCP 入口", En: "Rokid's older MCP endpoint"}},
 	{"xiaozhi-mcp", talk.Say{Zh: "小智云", En: "XiaoZhi's cloud"}},
 	{"learn-files", talk.Say{Zh: "学习文件", En: "files of Learn"}},
 	{"api", talk.Say{Zh: "API", En: "API"}},
 }
 
-// Why turns and calls fail, in words for whoever can do something about it.
+// Messages for the error codes of turns and calls, for people who can act on them.
 var codes = map[string]talk.Say{
-	"offline":         talk.Say{Zh: "机器人或工具没有连接。请检查它那一端是否在运行。", En: "The bot, or what has the tool, was not connected. Look whether its side is running."},
-	"busy":            talk.Say{Zh: "同时的请求太多。可以提高它的并发数。", En: "Too much was asked at the same time. It can be set to do more at a time."},
-	"timeout":         talk.Say{Zh: "等得太久，没有回音。它那一端可能很慢或卡住了。", En: "Nothing was heard for too long. Its side may be slow, or stuck."},
-	"bot_unreachable": talk.Say{Zh: "我们连不上机器人：检查它的地址和网络，以及私有地址的规则。", En: "We could not connect to the bot: see its address, its network, and the rule about private addresses."},
-	"not_kept":        talk.Say{Zh: "回答说完了，但数据库和磁盘都没能记下它。请检查磁盘空间和数据库。", En: "The answer was told, but neither the database nor the disk has taken it. See whether the disk is full, and whether the database runs."},
-	"stopping":        talk.Say{Zh: "服务正在停止或重启，不再接受新的请求。", En: "The server was stopping or restarting, and took nothing new."},
-	"bot_failed":      talk.Say{Zh: "机器人报告出错。技术细节来自它那一端。", En: "The bot said that it failed. The technical terms come from its side."},
-	"lost":            talk.Say{Zh: "连接在中途断开了。", En: "The connection broke in the middle."},
-	"no_answer":       talk.Say{Zh: "机器人结束了，但什么也没说。", En: "The bot ended and had said nothing."},
-	"unreadable":      talk.Say{Zh: "发来的内容无法使用，例如坏的图片。", En: "What came could not be used, such as a broken picture."},
-	"internal":        talk.Say{Zh: "这台服务器出了问题，日志里有原因。", En: "Something was wrong on this server; its log tells what."},
-	"unknown_tool":    talk.Say{Zh: "没有这个工具，或者调用者不能用它。", En: "There is no such tool, or not for this caller."},
-	"bad_arguments":   talk.Say{Zh: "参数不符合工具的要求。", En: "The arguments were not what the tool takes."},
-	"denied":          talk.Say{Zh: "您的规则或密钥的规则不允许。", En: "Your rules, or those of the key, do not allow it."},
-	"rate_limited":    talk.Say{Zh: "调用太频繁。密钥的规则可以设置每分钟次数。", En: "It called too often. The rules of a key can set its rate."},
-	"cancelled":       talk.Say{Zh: "调用者不再等待。", En: "The caller gave up."},
-	"garbled":         talk.Say{Zh: "工具的回答无法使用。", En: "What the tool answered could not be used."},
-	"too_large":       talk.Say{Zh: "工具的回答太大。", En: "What the tool answered was too large."},
-	"refused":         talk.Say{Zh: "工具拒绝了这次调用。", En: "The tool refused the call."},
-	"failed":          talk.Say{Zh: "工具出错了。", En: "The tool failed."},
+	"offline": talk.Say{Zh: "机器人或工具没有连接。请检查它那一端是否在运行。",
+		En: "The bot, or what has the tool, was not connected. Look whether its side is running."},
+	"busy": talk.Say{Zh: "同时的请求太多。可以提高它的并发数。",
+		En: "Too much was asked at the same time. It can be set to do more at a time."},
+	"timeout": talk.Say{Zh: "等得太久，没有回音。它那一端可能很慢或卡住了。",
+		En: "Nothing was heard for too long. Its side may be slow, or stuck."},
+	"bot_unreachable": talk.Say{Zh: "我们连不上机器人：检查它的地址和网络，以及私有地址的规则。",
+		En: "We could not connect to the bot: see its address, its network, and the rule about private addresses."},
+	"not_kept": talk.Say{Zh: "回答说完了，但数据库和磁盘都没能记下它。请检查磁盘空间和数据库。",
+		En: "The answer was told, but neither the database nor the disk has taken it. See whether the disk is full, and whether the database runs."},
+	"stopping": talk.Say{Zh: "服务正在停止或重启，不再接受新的请求。",
+		En: "The server was stopping or restarting, and took nothing new."},
+	"bot_failed": talk.Say{Zh: "机器人报告出错。技术细节来自它那一端。",
+		En: "The bot said that it failed. The technical terms come from its side."},
+	"lost":          talk.Say{Zh: "连接在中途断开了。", En: "The connection broke in the middle."},
+	"no_answer":     talk.Say{Zh: "机器人结束了，但什么也没说。", En: "The bot ended and had said nothing."},
+	"unreadable":    talk.Say{Zh: "发来的内容无法使用，例如坏的图片。", En: "What came could not be used, such as a broken picture."},
+	"internal":      talk.Say{Zh: "这台服务器出了问题，日志里有原因。", En: "Something was wrong on this server; its log tells what."},
+	"unknown_tool":  talk.Say{Zh: "没有这个工具，或者调用者不能用它。", En: "There is no such tool, or not for this caller."},
+	"bad_arguments": talk.Say{Zh: "参数不符合工具的要求。", En: "The arguments were not what the tool takes."},
+	"denied":        talk.Say{Zh: "您的规则或密钥的规则不允许。", En: "Your rules, or those of the key, do not allow it."},
+	"rate_limited": talk.Say{Zh: "调用太频繁。密钥的规则可以设置每分钟次数。",
+		En: "It called too often. The rules of a key can set its rate."},
+	"cancelled": talk.Say{Zh: "调用者不再等待。", En: "The caller gave up."},
+	"garbled":   talk.Say{Zh: "工具的回答无法使用。", En: "What the tool answered could not be used."},
+	"too_large": talk.Say{Zh: "工具的回答太大。", En: "What the tool answered was too large."},
+	"refused":   talk.Say{Zh: "工具拒绝了这次调用。", En: "The tool refused the call."},
+	"failed":    talk.Say{Zh: "工具出错了。", En: "The tool failed."},
 }

@@ -4,14 +4,14 @@ import (
 	"net/http"
 	"slices"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 )
 
-// kinds lists the kinds that can be added, those that people have heard of first.
+// kinds returns the kinds of bots that can be added, the best known first.
 func kinds(v *page.Visit) []string {
-	there := v.House.Control.Board.Registry.Kinds()
+	there := v.Instance.Control.Hub.Registry.Kinds()
 	var out []string
 	for _, name := range kindOrder {
 		if slices.Contains(there, name) {
@@ -26,34 +26,35 @@ func kinds(v *page.Visit) []string {
 	return out
 }
 
-// addPage asks for the kind of a new bot, or what there is to say about one of a kind.
+// addPage shows the choice of kinds, or the form for a new bot of one kind.
 func addPage(v *page.Visit) {
 	kind := v.FormValue("kind")
 	if kind == "" {
-		v.Show(http.StatusOK, kindsPage(v, kinds(v)))
+		v.Render(http.StatusOK, kindsPage(v, kinds(v)))
 		return
 	}
 	list, ok := describe(v, kind)
-	if ok && admitted(v, kind) {
-		v.Show(http.StatusOK, newPage(v, kind, formOf(list, nil)))
+	if ok && isKindAllowed(v, kind) {
+		v.Render(http.StatusOK, newPage(v, kind, newForm(list, nil)))
 	}
 }
 
-// describe is what can be set about bots of a kind. If there is no such kind, that was
-// answered.
-func describe(v *page.Visit, kind string) ([]board.Setting, bool) {
-	list, err := v.House.Control.Board.Registry.Describe(kind)
+// describe returns the settings of a kind of bot. If the kind does not exist, it has responded and
+// returns false.
+func describe(v *page.Visit, kind string) ([]hub.Setting, bool) {
+	list, err := v.Instance.Control.Hub.Registry.Describe(kind)
 	if err != nil {
-		v.Missing()
+		v.NotFound()
 		return nil, false
 	}
 	return list, true
 }
 
-// admitted says whether the visitor may add a bot of a kind now: one that connects has
-// a secret, which is shown. If not, they were sent to where they may.
-func admitted(v *page.Visit, kind string) bool {
-	return !v.House.Control.Board.Registry.Connects(kind) || v.Confirmed("/bots/new?kind="+kind)
+// isKindAllowed reports whether the visitor may add a bot of a kind now. An inbound bot has a
+// token, which is shown, so the password must have been entered recently. If not, it has redirected
+// the browser.
+func isKindAllowed(v *page.Visit, kind string) bool {
+	return !v.Instance.Control.Hub.Registry.IsInbound(kind) || v.RequireConfirmation("/bots/new?kind="+kind)
 }
 
 // add adds a bot.
@@ -63,18 +64,19 @@ func add(v *page.Visit) {
 	if !ok {
 		return
 	}
-	f := formOf(list, nil)
-	set := f.typed(v)
-	b, err := v.House.Control.AddBot(v.Context(), v.Caller(), control.NewBot{Name: f.Name, Kind: kind, Description: f.Description, Settings: set})
+	f := newForm(list, nil)
+	set := f.readValues(v)
+	b, err := v.Instance.Control.AddBot(v.Context(), v.Caller(),
+		control.NewBot{Name: f.Name, Kind: kind, Description: f.Description, Settings: set})
 	switch {
 	case err != nil:
 		wrong(v, err, func(status int, text string) {
-			f.blame(v, text)
-			v.Show(status, newPage(v, kind, f))
+			f.setError(v, text)
+			v.Render(status, newPage(v, kind, f))
 		})
 	case b.SDKToken != "":
-		v.Show(http.StatusOK, tokenPage(v, b.BotStatus, b.SDKToken, v.Say(sayAdded, b.Name)))
+		v.Render(http.StatusOK, tokenPage(v, b.BotStatus, b.SDKToken, v.Say(sayAdded, b.Name)))
 	default:
-		v.To(at(b.BotStatus, "") + "?done=added")
+		v.Redirect(botPath(b.BotStatus, "") + "?done=added")
 	}
 }

@@ -14,27 +14,26 @@ import (
 )
 
 const (
-	// bindEvery is how often it is looked whether somebody was bound: that can happen at
-	// another instance, and the page is open for minutes only.
-	bindEvery = time.Second
-	// renewBefore is how long before its end an invitation is followed by another, so
-	// that whoever is about to photograph it can.
+	// bindPollInterval is how often the page checks whether somebody was bound: that can happen on
+	// another instance, and the page is open for only minutes.
+	bindPollInterval = time.Second
+	// renewBefore is how long before its expiry an invitation is replaced, so that a code that is
+	// about to be scanned stays valid.
 	renewBefore = 20 * time.Second
-	// renewals bounds for how long a page that somebody forgot makes invitations: about
-	// an hour.
-	renewals = 12
+	// maxRenewals limits how long a forgotten page renews invitations: about an hour.
+	maxRenewals = 12
 )
 
-// invitation is what binds glasses, as it is shown.
+// invitation is a binding code for glasses, with its QR code.
 type invitation struct {
 	account.Invitation
-	Side int    // of the QR code
-	Path string // of its dark parts
+	Side int    // width and height of the QR code, in modules
+	Path string // SVG path of its dark modules
 }
 
-// invite makes an invitation.
+// invite creates an invitation.
 func invite(ctx context.Context, v *page.Visit) (invitation, error) {
-	inv, err := v.House.Control.InviteWearer(ctx, v.Caller(), ref(v))
+	inv, err := v.Instance.Control.InviteWearer(ctx, v.Caller(), ref(v))
 	if err != nil {
 		return invitation{}, err
 	}
@@ -45,7 +44,7 @@ func invite(ctx context.Context, v *page.Visit) (invitation, error) {
 	return invitation{inv, code.Side(), code.Path()}, nil
 }
 
-// bindPage shows the code by which glasses are bound.
+// bindPage shows the code that binds glasses.
 func bindPage(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
@@ -56,34 +55,36 @@ func bindPage(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, codePage(v, b, inv))
+	v.Render(http.StatusOK, codePage(v, b, inv))
 }
 
-// bindLive follows an invitation: it is replaced by another before it ends, and by the
-// one who is bound as soon as it was used.
+// bindLive updates the page of an invitation: with a new invitation before the old one expires, and
+// with the bound user as soon as the invitation was used.
 func bindLive(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
 		return
 	}
 	id := v.FormValue("invitation")
-	if _, err := v.House.Control.Invitation(v.Context(), v.Caller(), control.InvitationRef{Bot: v.PathValue("bot"), Invitation: id}); err != nil {
+	if _, err := v.Instance.Control.Invitation(v.Context(), v.Caller(),
+		control.InvitationRef{Bot: v.PathValue("bot"), Invitation: id}); err != nil {
 		v.Fail(err)
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		tick := time.NewTicker(bindEvery)
+		tick := time.NewTicker(bindPollInterval)
 		defer tick.Stop()
 		for renewed := 0; ; {
-			i, err := v.House.Control.Invitation(ctx, v.Caller(), control.InvitationRef{Bot: v.PathValue("bot"), Invitation: id})
+			i, err := v.Instance.Control.Invitation(ctx, v.Caller(),
+				control.InvitationRef{Bot: v.PathValue("bot"), Invitation: id})
 			switch {
 			case err != nil:
 				return err
 			case i.Used:
-				return last(ctx, send, boundPatch(v, b, i.UserID))
+				return sendFinal(ctx, send, bindDonePatch(v, b, i.UserID))
 			case time.Until(i.Expires) > renewBefore:
-			case renewed == renewals:
-				return last(ctx, send, restsPatch(v, b))
+			case renewed == maxRenewals:
+				return sendFinal(ctx, send, pausedPatch(v, b))
 			default:
 				renewed++
 				inv, err := invite(ctx, v)
@@ -104,9 +105,9 @@ func bindLive(v *page.Visit) {
 	})
 }
 
-// last sends what stays on the page, and waits for the browser to go: one whose
-// connection ends comes back to ask again.
-func last(ctx context.Context, send page.Send, part templ.Component) error {
+// sendFinal sends the final content and keeps the stream open until the browser disconnects: a
+// browser whose stream ends reconnects.
+func sendFinal(ctx context.Context, send page.Send, part templ.Component) error {
 	if err := send(part); err != nil {
 		return err
 	}

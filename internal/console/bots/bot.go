@@ -10,22 +10,22 @@ import (
 	"patchbay/internal/store"
 )
 
-// recent is how many turns are on the page of a bot.
-const recent = 10
+// recentTurns is the number of turns on the page of a bot.
+const recentTurns = 10
 
-// overview is the page of a bot.
+// overview is the data of a bot's page.
 type overview struct {
 	Bot     control.BotView
 	Turns   []store.Trace
-	Trial   *control.Trial // nil: none was made
-	Refused string         // why none was made
+	Trial   *control.Trial // nil if no question was tried
+	Refused string         // why the trial was refused
 }
 
-// view finds what is on the page of a bot. If there is none of the visitor's, that was
-// answered.
+// view loads the data of a bot's page. If the visitor has no such bot, it has responded and returns
+// false.
 func view(v *page.Visit) (o overview, ok bool) {
 	var err error
-	if o.Bot, err = v.House.Control.Bot(v.Context(), v.Caller(), ref(v)); err != nil {
+	if o.Bot, err = v.Instance.Control.Bot(v.Context(), v.Caller(), ref(v)); err != nil {
 		v.Fail(err)
 		return o, false
 	}
@@ -36,25 +36,26 @@ func view(v *page.Visit) (o overview, ok bool) {
 	return o, true
 }
 
-// turns are the newest ones of a bot.
+// turns returns the newest turns of a bot.
 func turns(ctx context.Context, v *page.Visit) ([]store.Trace, error) {
-	l, err := v.House.Control.BotTurns(ctx, v.Caller(), control.BotTurnsQuery{Bot: v.PathValue("bot"), Limit: recent})
+	l, err := v.Instance.Control.BotTurns(ctx, v.Caller(), control.BotTurnsQuery{Bot: v.PathValue("bot"),
+		Limit: recentTurns})
 	return l.Turns, err
 }
 
-// follows is where the page is kept up to date from.
-func (o overview) follows() string {
-	path := at(o.Bot.BotStatus, "live")
+// livePath returns the path of the page's live updates.
+func (o overview) livePath() string {
+	path := botPath(o.Bot.BotStatus, "live")
 	if len(o.Turns) > 0 {
 		path += "?turn=" + o.Turns[0].Turn
 	}
 	return path
 }
 
-// show shows a bot.
+// show shows the page of a bot.
 func show(v *page.Visit) {
 	if o, ok := view(v); ok {
-		v.Show(http.StatusOK, botPage(v, o))
+		v.Render(http.StatusOK, botPage(v, o))
 	}
 }
 
@@ -66,12 +67,13 @@ func showLive(v *page.Visit) {
 	v.Live(func(ctx context.Context, send page.Send) error {
 		was, last := "", v.FormValue("turn")
 		return each(ctx, v, func() error {
-			b, err := v.House.Control.BotState(ctx, v.Caller(), ref(v))
+			b, err := v.Instance.Control.BotState(ctx, v.Caller(), ref(v))
 			if err != nil {
 				return err
 			}
 			light, text := page.BotState(v, b)
-			if now := (row{BotStatus: b, Light: light, State: text, Heard: v.When(b.Heard())}).print(); now != was {
+			if now := (row{BotStatus: b, Light: light, State: text,
+				LastSeenText: v.FormatTime(b.Heard())}).fingerprint(); now != was {
 				was = now
 				if err := send(statePatch(v, b)); err != nil {
 					return err
@@ -87,21 +89,21 @@ func showLive(v *page.Visit) {
 	})
 }
 
-// trialEvery is how often a browser is told how an answer grows.
-const trialEvery = 150 * time.Millisecond
+// trialPollInterval is how often the progress of a trial is sent to the browser.
+const trialPollInterval = 150 * time.Millisecond
 
-// try puts a question to a bot. With the script, the page is told how it goes.
+// try asks a bot a question. With JavaScript, the page shows the progress.
 func try(v *page.Visit) {
-	if !v.Partial() {
+	if !v.IsPartial() {
 		o, ok := view(v)
 		if !ok {
 			return
 		}
 		var err error
-		if o.Trial, err = v.House.Control.TryBot(v.Context(), v.Caller(), ref(v), nil); err != nil {
+		if o.Trial, err = v.Instance.Control.TryBot(v.Context(), v.Caller(), ref(v), nil); err != nil {
 			o.Refused, _ = v.Wrong(err)
 		}
-		v.Show(http.StatusOK, botPage(v, o))
+		v.Render(http.StatusOK, botPage(v, o))
 		return
 	}
 	b, ok := find(v)
@@ -110,10 +112,10 @@ func try(v *page.Visit) {
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
 		var err error
-		steps := make(chan control.Trial, 1) // the newest, until it is shown
+		steps := make(chan control.Trial, 1) // the newest state, until it is sent
 		go func() {
 			defer close(steps)
-			_, err = v.House.Control.TryBot(ctx, v.Caller(), ref(v), func(t *control.Trial) error {
+			_, err = v.Instance.Control.TryBot(ctx, v.Caller(), ref(v), func(t *control.Trial) error {
 				select {
 				case <-steps:
 				default:
@@ -133,7 +135,7 @@ func try(v *page.Visit) {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(trialEvery):
+			case <-time.After(trialPollInterval):
 			}
 		}
 		if err != nil && ctx.Err() == nil {

@@ -1,13 +1,13 @@
-// Package bots is the pages about bots: which there are and how they are, what is set
-// about each, the glasses that are bound to it, its keys and its turns.
+// Package bots serves the pages about bots: the list, the settings, the bound glasses, the keys and
+// the turns of each.
 //
-//	list       which there are
-//	add        another one
-//	bot        one of them, and the question that tries it
-//	settings   what is set about it
-//	glasses    the platform's form, and who is bound
-//	bind       the code by which glasses are bound
-//	turns      its keys, and what it was asked
+//	list       the list of bots
+//	add        adding a bot
+//	bot        the page of a bot, with a question to try it
+//	settings   its settings
+//	glasses    the values for the glasses platform, and the bound users
+//	bind       the code that binds glasses
+//	turns      its keys and turns
 package bots
 
 import (
@@ -19,39 +19,40 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Routes are the pages about bots.
+// Routes returns the pages about bots.
 func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /bots", Serve: list},
 		{Pattern: "GET /bots/live", Serve: listLive},
 		{Pattern: "GET /bots/new", Serve: addPage},
-		{Pattern: "POST /bots", Access: page.Fresh, Serve: add},
+		{Pattern: "POST /bots", Access: page.Confirmed, Serve: add},
 		{Pattern: "GET /bots/{bot}", Serve: show},
 		{Pattern: "GET /bots/{bot}/live", Serve: showLive},
 		{Pattern: "POST /bots/{bot}/test", Serve: try},
 		{Pattern: "GET /bots/{bot}/settings", Serve: settingsPage},
-		{Pattern: "POST /bots/{bot}/settings", Access: page.Fresh, Serve: change},
-		{Pattern: "POST /bots/{bot}/rotate", Access: page.Fresh, Serve: rotate},
-		{Pattern: "GET /bots/{bot}/rotate", Access: page.Fresh, Serve: rotatePage},
+		{Pattern: "POST /bots/{bot}/settings", Access: page.Confirmed, Serve: change},
+		{Pattern: "POST /bots/{bot}/rotate", Access: page.Confirmed, Serve: rotate},
+		{Pattern: "GET /bots/{bot}/rotate", Access: page.Confirmed, Serve: rotatePage},
 		{Pattern: "GET /bots/{bot}/remove", Serve: removePage},
 		{Pattern: "POST /bots/{bot}/remove", Serve: remove},
 		{Pattern: "GET /bots/{bot}/glasses", Serve: glassesPage},
 		{Pattern: "POST /bots/{bot}/unbind", Serve: unbind},
-		{Pattern: "GET /bots/{bot}/bind", Access: page.Fresh, Serve: bindPage},
+		{Pattern: "GET /bots/{bot}/bind", Access: page.Confirmed, Serve: bindPage},
 		{Pattern: "GET /bots/{bot}/bind/live", Serve: bindLive},
-		{Pattern: "GET /bots/{bot}/key", Access: page.Fresh, Serve: keyPage},
-		{Pattern: "POST /bots/{bot}/key", Access: page.Fresh, Serve: makeKey},
+		{Pattern: "GET /bots/{bot}/key", Access: page.Confirmed, Serve: keyPage},
+		{Pattern: "POST /bots/{bot}/key", Access: page.Confirmed, Serve: makeKey},
 		{Pattern: "GET /bots/{bot}/turns", Serve: turnsPage},
 		{Pattern: "POST /bots/{bot}/keys/{key}/revoke", Serve: revoke},
 	}
 }
 
-// ref names the bot of a page.
+// ref returns the bot that the path names.
 func ref(v *page.Visit) control.BotRef { return control.BotRef{Bot: v.PathValue("bot")} }
 
-// find is the bot of a page. If there is none of the visitor's, that was answered.
+// find returns the bot that the path names. If the visitor has no such bot, it has responded and
+// returns false.
 func find(v *page.Visit) (b control.BotStatus, ok bool) {
-	b, err := v.House.Control.BotState(v.Context(), v.Caller(), ref(v))
+	b, err := v.Instance.Control.BotState(v.Context(), v.Caller(), ref(v))
 	if err != nil {
 		v.Fail(err)
 		return b, false
@@ -59,8 +60,8 @@ func find(v *page.Visit) (b control.BotStatus, ok bool) {
 	return b, true
 }
 
-// at is the address of a page of a bot.
-func at(b control.BotStatus, page string) string {
+// botPath returns the path of a page of a bot.
+func botPath(b control.BotStatus, page string) string {
 	path := "/bots/" + strconv.FormatInt(b.Number, 10)
 	if page != "" {
 		path += "/" + page
@@ -68,7 +69,7 @@ func at(b control.BotStatus, page string) string {
 	return path
 }
 
-// kindName is a kind in words.
+// kindName returns the name of a kind in the visitor's language.
 func kindName(v *page.Visit, kind string) string {
 	if k, ok := kindWords[kind]; ok {
 		return v.Say(k.name)
@@ -76,29 +77,29 @@ func kindName(v *page.Visit, kind string) string {
 	return kind
 }
 
-// done is what a page tells about what was done just before.
-func done(v *page.Visit) string {
+// doneNote returns the confirmation of the action that led to this page.
+func doneNote(v *page.Visit) string {
 	if s, ok := doneSays[v.URL.Query().Get("done")]; ok {
 		return v.Say(s)
 	}
 	return ""
 }
 
-// doorName is where a question came in, in words.
-func doorName(v *page.Visit, door string) string {
-	if s, ok := doorSays[door]; ok {
+// channelName returns the name of a channel in the visitor's language.
+func channelName(v *page.Visit, channel string) string {
+	if s, ok := channelNames[channel]; ok {
 		return v.Say(s)
 	}
-	return door
+	return channel
 }
 
-// outcome is how a turn ended, in words, and the light that goes with it.
+// outcome returns the state and the name of a turn's outcome.
 func outcome(v *page.Visit, name, code string) (page.State, string) {
 	switch name {
 	case "done":
 		return page.On, v.Say(sayAnswered)
-	case "hung_up":
-		return page.Wait, v.Say(sayHungUp)
+	case "disconnected":
+		return page.Wait, v.Say(sayDisconnected)
 	}
 	if s, ok := codeSays[talk.Code(code)]; ok {
 		return page.Bad, v.Say(s)
@@ -106,8 +107,8 @@ func outcome(v *page.Visit, name, code string) (page.State, string) {
 	return page.Bad, v.Say(sayFailed)
 }
 
-// wrong shows a form once more, with what is wrong. What is missing, or our own fault, is
-// a page of its own.
+// wrong shows a form again with its error. For a missing object or an internal error it responds
+// with an error page.
 func wrong(v *page.Visit, err error, show func(status int, text string)) {
 	text, status := v.Wrong(err)
 	switch {

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/console/bots"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/openai"
@@ -28,24 +28,25 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// newRig is an installation with the kinds "script", "plugin", "echo" and "openai".
+// newRig returns an installation with the kinds "script", "plugin", "echo" and "openai".
 func newRig(t *testing.T, o control.Options) *consoletest.Rig {
 	t.Helper()
 	return consoletest.New(t, consoletest.Options{
-		Options: boardtest.Options{
-			Kinds: []board.Kind{echo.Kind(), {Name: "openai", Settings: func() any { return new(openai.Settings) }, Build: func(store.Bot, any) (talk.Bot, error) {
-				return nil, errors.New("nobody asks a model here")
-			}}},
+		Options: hubtest.Options{
+			Kinds: []hub.Kind{echo.Kind(), {Name: "openai", Settings: func() any { return new(openai.Settings) },
+				Build: func(store.Bot, any) (talk.Bot, error) {
+					return nil, errors.New("nobody asks a model here")
+				}}},
 			Shared: []func() any{func() any { return new(rokid.Settings) }, func() any { return new(asked.Settings) }},
 		},
 		Control: o,
 	}, func(*consoletest.Rig) []page.Route { return bots.Routes() })
 }
 
-// of makes a bot of somebody.
+// of creates a bot of p.
 func of(t *testing.T, r *consoletest.Rig, p store.Person, name, kind string, set map[string]string) store.Bot {
 	t.Helper()
-	b, _, err := r.Registry.Add(t.Context(), board.NewBot{Owner: p.ID, Name: name, Kind: kind, Set: set})
+	b, _, err := r.Registry.Add(t.Context(), hub.NewBot{Owner: p.ID, Name: name, Kind: kind, Set: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,89 +55,99 @@ func of(t *testing.T, r *consoletest.Rig, p store.Person, name, kind string, set
 
 func TestList(t *testing.T) {
 	r := newRig(t, control.Options{})
-	ada := r.As(r.Person)
-	if p := ada.Get("/bots"); !p.Has("There are no bots yet", `href="/bots/new"`) {
+	ada := r.SignedInAs(r.Person)
+	if p := ada.Get("/bots"); !p.Contains("There are no bots yet", `href="/bots/new"`) {
 		t.Errorf("an empty list is %s", p.Text)
 	}
 	parrot := of(t, r, r.Person, "<parrot>", "echo", nil)
 	claw := of(t, r, r.Person, "claw", "plugin", nil)
 	of(t, r, r.Bob, "bobs", "echo", nil)
 	p := ada.Get("/bots")
-	if !p.Has("&lt;parrot&gt;", "Ready", "claw", "Waiting for its first connection", fmt.Sprintf("/bots/%d", claw.Number)) || p.Has("bobs") {
+	if !p.Contains("&lt;parrot&gt;", "Ready", "claw", "Waiting for its first connection",
+		fmt.Sprintf("/bots/%d", claw.Number)) || p.Contains("bobs") {
 		t.Errorf("the list is %s", p.Text)
 	}
-	if p := r.As(r.Bob).Get("/bots"); !p.Has("bobs") || p.Has("parrot") {
+	if p := r.SignedInAs(r.Bob).Get("/bots"); !p.Contains("bobs") || p.Contains("parrot") {
 		t.Errorf("bob's list is %s", p.Text)
 	}
 	bind(t, r, parrot, "ABC")
-	if p := ada.Get("/bots"); !p.Has("1 wearer<") {
+	if p := ada.Get("/bots"); !p.Contains("1 wearer<") {
 		t.Errorf("with a wearer it is %s", p.Text)
 	}
 	for i := range 60 {
 		of(t, r, r.Person, fmt.Sprintf("bot %02d", i), "echo", nil)
 	}
-	if p := ada.Get("/bots"); !p.Has("bot 47<", "/bots?after=") || p.Has("bot 48<") {
+	if p := ada.Get("/bots"); !p.Contains("bot 47<", "/bots?after=") || p.Contains("bot 48<") {
 		t.Errorf("the first page is %s", p.Text)
 	}
-	if p := ada.Get(fmt.Sprintf("/bots?after=%d", claw.Number+49)); !p.Has("bot 59<") || p.Has("claw", "/bots?after=") {
+	if p := ada.Get(fmt.Sprintf("/bots?after=%d", claw.Number+49)); !p.Contains("bot 59<") ||
+		p.Contains("claw", "/bots?after=") {
 		t.Errorf("the second page is %s", p.Text)
 	}
 }
 
-// bind binds a wearer to a bot.
+// bind binds a user to a bot.
 func bind(t *testing.T, r *consoletest.Rig, b store.Bot, user string) {
 	t.Helper()
 	inv, err := r.Accounts.Invite(t.Context(), b.Number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Accounts.RedeemToken(t.Context(), store.Wearer{Publisher: b.Owner, UserID: user}, "agent", inv.Token); err != nil {
+	if _, err := r.Accounts.RedeemToken(t.Context(), store.Wearer{Publisher: b.Owner, UserID: user},
+		"agent", inv.Token); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestAdd(t *testing.T) {
 	r := newRig(t, control.Options{})
-	ada := r.As(r.Person)
-	if p := ada.Get("/bots/new"); !p.Has("Language model", "/bots/new?kind=openai", "/bots/new?kind=echo") {
+	ada := r.SignedInAs(r.Person)
+	if p := ada.Get("/bots/new"); !p.Contains("Language model", "/bots/new?kind=openai", "/bots/new?kind=echo") {
 		t.Errorf("the kinds are %s", p.Text)
 	}
 	if p := ada.Get("/bots/new?kind=toaster"); p.Status != http.StatusNotFound {
 		t.Errorf("a kind that there is not: %d", p.Status)
 	}
-	if p := ada.Get("/bots/new?kind=openai"); !p.Has(`name="set.base_url"`, "Address of the API", `type="password" name="set.api_key"`, `name="set.shared"`, `name="set.mcp_open"`) {
+	if p := ada.Get("/bots/new?kind=openai"); !p.Contains(`name="set.base_url"`, "Address of the API",
+		`type="password" name="set.api_key"`, `name="set.shared"`, `name="set.mcp_open"`) {
 		t.Errorf("the form is %s", p.Text)
 	}
-	p := ada.Post("/bots", "kind", "openai", "name", "qwen", "set.base_url", "http://localhost:1/v1", "set.model", "m<", "set.api_key", "sk-secret", "set.temperature", "hot")
-	if p.Status != http.StatusUnprocessableEntity || !p.Has("Temperature” is not right", "m&lt;", `value="qwen"`, `aria-invalid="true"`) || p.Has("sk-secret") {
+	p := ada.Post("/bots", "kind", "openai", "name", "qwen", "set.base_url", "http://localhost:1/v1", "set.model", "m<",
+		"set.api_key", "sk-secret", "set.temperature", "hot")
+	if p.Status != http.StatusUnprocessableEntity || !p.Contains("Temperature” is not right", "m&lt;", `value="qwen"`,
+		`aria-invalid="true"`) || p.Contains("sk-secret") {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}
-	p = ada.Post("/bots", "kind", "openai", "name", "qwen", "set.base_url", "http://localhost:1/v1", "set.model", "m", "set.api_key", "sk-secret", "set.temperature", "0.5", "set.shared", "true", "set.system", "Be\r\nkind.")
-	if !strings.HasSuffix(p.At, "?done=added") || !p.Has("The bot is added", "qwen") {
-		t.Fatalf("%s: %s", p.At, p.Text)
+	p = ada.Post("/bots", "kind", "openai", "name", "qwen", "set.base_url", "http://localhost:1/v1", "set.model", "m",
+		"set.api_key", "sk-secret", "set.temperature", "0.5", "set.shared", "true", "set.system", "Be\r\nkind.")
+	if !strings.HasSuffix(p.Path, "?done=added") || !p.Contains("The bot is added", "qwen") {
+		t.Fatalf("%s: %s", p.Path, p.Text)
 	}
 	b, err := r.Registry.Find(t.Context(), r.Person.ID, "qwen")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var s openai.Settings
-	var c board.Common
-	if err := errors.Join(r.Registry.Settings(b, &s), r.Registry.Settings(b, &c)); err != nil || s.APIKey != "sk-secret" || *s.Temperature != 0.5 || !c.Shared || s.System != "Be\nkind." {
+	var c hub.Common
+	if err := errors.Join(r.Registry.Settings(b, &s), r.Registry.Settings(b, &c)); err != nil ||
+		s.APIKey != "sk-secret" || *s.Temperature != 0.5 || !c.Shared || s.System != "Be\nkind." {
 		t.Errorf("%+v %+v %v", s, c, err)
 	}
-	if p := ada.Post("/bots", "kind", "echo", "name", "qwen"); p.Status != http.StatusUnprocessableEntity || !p.Has("named &#34;qwen&#34; already") {
+	if p := ada.Post("/bots", "kind", "echo", "name", "qwen"); p.Status != http.StatusUnprocessableEntity ||
+		!p.Contains("named &#34;qwen&#34; already") {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}
 }
 
-// stale makes the password of somebody's only browser old.
+// stale makes the last entry of p's password old in their only browser.
 func stale(t *testing.T, r *consoletest.Rig, p store.Person, b *consoletest.Browser) {
 	t.Helper()
 	list, err := r.Store.SignIns.ByPerson(t.Context(), p.ID)
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	if err := r.Store.SignIns.Replace(t.Context(), list[0].ID, seal.Hash("stale"), time.Now().Add(-time.Hour)); err != nil {
+	if err := r.Store.SignIns.Replace(t.Context(), list[0].ID, seal.Hash("stale"),
+		time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	req, err := http.NewRequest(http.MethodGet, r.URL, nil)
@@ -146,20 +157,21 @@ func stale(t *testing.T, r *consoletest.Rig, p store.Person, b *consoletest.Brow
 	b.Jar.SetCookies(req.URL, []*http.Cookie{{Name: "patchbay", Value: "stale"}})
 }
 
-// The token of a bot that connects is shown once, to who has typed the password.
+// The token of an inbound bot is shown once, to somebody who entered the password recently.
 func TestTokens(t *testing.T) {
 	cut := make(chan int64, 2)
 	r := newRig(t, control.Options{Disconnect: func(bot int64) { cut <- bot }, PublicURL: "https://board.example.org"})
-	ada := r.As(r.Person)
+	ada := r.SignedInAs(r.Person)
 	p := ada.Post("/bots", "kind", "plugin", "name", "claw")
 	_, rest, _ := strings.Cut(p.Text, `<code id="token">`)
 	token, _, _ := strings.Cut(rest, "<")
 	b, err := r.Registry.ByToken(t.Context(), token)
-	if err != nil || p.At != "/bots" || !p.Has("sdkToken "+token, "serverUrl https://board.example.org", fmt.Sprint("botId ", b.Number)) {
-		t.Fatalf("%v at %s: %s", err, p.At, p.Text)
+	if err != nil || p.Path != "/bots" || !p.Contains("sdkToken "+token,
+		"serverUrl https://board.example.org", fmt.Sprint("botId ", b.Number)) {
+		t.Fatalf("%v at %s: %s", err, p.Path, p.Text)
 	}
 	one := fmt.Sprintf("/bots/%d", b.Number)
-	if p := ada.Get(one); p.Has(token) {
+	if p := ada.Get(one); p.Contains(token) {
 		t.Error("the token is shown again")
 	}
 	p = ada.Post(one + "/rotate")
@@ -170,16 +182,16 @@ func TestTokens(t *testing.T) {
 	}
 	stale(t, r, r.Person, ada)
 	for _, path := range []string{"/bots/new?kind=plugin", one + "/rotate", one + "/key"} {
-		if p := ada.Get(path); !strings.HasPrefix(p.At, "/confirm?next=") {
-			t.Errorf("%s leads to %s", path, p.At)
+		if p := ada.Get(path); !strings.HasPrefix(p.Path, "/confirm?next=") {
+			t.Errorf("%s leads to %s", path, p.Path)
 		}
 	}
 	for _, path := range []string{one + "/rotate", one + "/key"} {
-		if p := ada.Post(path, "name", "x"); !p.Has(`action="/confirm"`) {
+		if p := ada.Post(path, "name", "x"); !p.Contains(`action="/confirm"`) {
 			t.Errorf("%s leads to %s", path, p.Text)
 		}
 	}
-	if p := ada.Post("/bots", "kind", "plugin", "name", "crab"); !p.Has(`action="/confirm"`) {
+	if p := ada.Post("/bots", "kind", "plugin", "name", "crab"); !p.Contains(`action="/confirm"`) {
 		t.Errorf("it leads to %s", p.Text)
 	}
 	if _, err := r.Registry.ByToken(t.Context(), another); err != nil {
@@ -190,14 +202,16 @@ func TestTokens(t *testing.T) {
 func TestSettings(t *testing.T) {
 	cut := make(chan int64, 1)
 	r := newRig(t, control.Options{Disconnect: func(bot int64) { cut <- bot }})
-	ada := r.As(r.Person)
-	b := of(t, r, r.Person, "qwen", "openai", map[string]string{"base_url": "http://localhost:1/v1", "model": "m", "api_key": "sk-secret", "shared": "true", "images": "false", "allow_tools": "a,b*"})
+	ada := r.SignedInAs(r.Person)
+	b := of(t, r, r.Person, "qwen", "openai", map[string]string{"base_url": "http://localhost:1/v1", "model": "m",
+		"api_key": "sk-secret", "shared": "true", "images": "false", "allow_tools": "a,b*"})
 	path := fmt.Sprintf("/bots/%d/settings", b.Number)
 	p := ada.Get(path)
-	if p.Has("sk-secret") || !p.Has("empty keeps it", `value="a, b*"`, `<option value="false" selected>`, "Take away: API key") {
+	if p.Contains("sk-secret") || !p.Contains("empty keeps it", `value="a, b*"`, `<option value="false" selected>`,
+		"Take away: API key") {
 		t.Errorf("the form is %s", p.Text)
 	}
-	settings := func() (s openai.Settings, c board.Common, b store.Bot) {
+	settings := func() (s openai.Settings, c hub.Common, b store.Bot) {
 		t.Helper()
 		b, err := r.Store.Bots.ByNumber(t.Context(), 1)
 		if err := errors.Join(err, r.Registry.Settings(b, &s), r.Registry.Settings(b, &c)); err != nil {
@@ -205,36 +219,40 @@ func TestSettings(t *testing.T) {
 		}
 		return s, c, b
 	}
-	p = ada.Post(path, "name", "Qwen", "description", "at home", "set.base_url", "http://localhost:1/v1", "set.model", "other", "set.images", "", "set.allow_tools", "a, b*", "set.hangup", "cancel")
-	if !p.Has("Saved.") {
+	p = ada.Post(path, "name", "Qwen", "description", "at home", "set.base_url", "http://localhost:1/v1", "set.model",
+		"other", "set.images", "", "set.allow_tools", "a, b*", "set.hangup", "cancel")
+	if !p.Contains("Saved.") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	s, c, b := settings()
-	if s.Model != "other" || s.APIKey != "sk-secret" || s.Images != nil || c.Shared || c.Hangup != "cancel" || len(c.AllowTools) != 2 || b.Name != "Qwen" || b.Description != "at home" {
+	if s.Model != "other" || s.APIKey != "sk-secret" || s.Images != nil || c.Shared || c.OnDisconnect != "cancel" ||
+		len(c.AllowTools) != 2 || b.Name != "Qwen" || b.Description != "at home" {
 		t.Errorf("%+v %+v %+v", s, c, b)
 	}
 	p = ada.Post(path, "name", "Qwen", "description", "at home", "set.base_url", "", "set.model", "other")
-	if p.Status != http.StatusUnprocessableEntity || !p.Has("Address of the API” is not right") {
+	if p.Status != http.StatusUnprocessableEntity || !p.Contains("Address of the API” is not right") {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}
-	ada.Post(path, "name", "Qwen", "description", "", "set.base_url", "http://localhost:1/v1", "set.model", "other", "drop.api_key", "true")
+	ada.Post(path, "name", "Qwen", "description", "", "set.base_url", "http://localhost:1/v1", "set.model", "other",
+		"drop.api_key", "true")
 	if s, _, b := settings(); s.APIKey != "" || b.Description != "" {
 		t.Errorf("%+v %+v", s, b)
 	}
 	one := fmt.Sprintf("/bots/%d", b.Number)
 	bind(t, r, b, "ABC")
-	if p := ada.Get(one + "/remove"); !p.Has("Remove Qwen?", "Its bindings (1)") {
+	if p := ada.Get(one + "/remove"); !p.Contains("Remove Qwen?", "Its bindings (1)") {
 		t.Errorf("%s", p.Text)
 	}
-	if p := ada.Post(one + "/remove"); p.At != "/bots?done=removed" || !p.Has("The bot is removed") || <-cut != b.Number {
-		t.Errorf("%s: %s", p.At, p.Text)
+	if p := ada.Post(one + "/remove"); p.Path != "/bots?done=removed" || !p.Contains("The bot is removed") ||
+		<-cut != b.Number {
+		t.Errorf("%s: %s", p.Path, p.Text)
 	}
 	if p := ada.Get(one); p.Status != http.StatusNotFound {
 		t.Errorf("it is there still: %d", p.Status)
 	}
 }
 
-// A bot is tried the way that glasses go, and failures are told in words.
+// A trial takes the same path as a question of glasses, and failures are explained.
 func TestTry(t *testing.T) {
 	trouble := talk.Say{Zh: "聊天接口没有打开", En: "the chat endpoint is off"}
 	var broken int64
@@ -242,20 +260,23 @@ func TestTry(t *testing.T) {
 		if b.Number != broken {
 			return control.Health{}
 		}
-		return control.Health{Trouble: trouble, Command: "openclaw config set it"}
+		return control.Health{Problem: trouble, Command: "openclaw config set it"}
 	}})
-	ada := r.As(r.Person)
-	good := r.Script(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
-		if turn.Person != "" || turn.Door != "console" {
+	ada := r.SignedInAs(r.Person)
+	good := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+		if turn.Person != "" || turn.Channel != "console" {
 			t.Errorf("asked %+v", turn)
 		}
 		return errors.Join(emit(talk.Note("thinking")), emit(talk.Text("I am <here>")))
 	})
-	bad := r.Script(t, nil, func(context.Context, *talk.Turn, talk.Emit) error {
+	bad := r.AddScript(t, nil, func(context.Context, *talk.Turn, talk.Emit) error {
 		return talk.Fail(talk.BotFailed, "no such model", errors.New("404 from example"))
 	})
 	away := of(t, r, r.Person, "claw", "plugin", nil)
-	worse := r.Script(t, nil, func(context.Context, *talk.Turn, talk.Emit) error { return errors.New("OpenClaw API error: 404") })
+	worse := r.AddScript(t, nil, func(context.Context, *talk.Turn,
+		talk.Emit) error {
+		return errors.New("OpenClaw API error: 404")
+	})
 	broken = worse.Number
 	for _, c := range []struct {
 		bot  store.Bot
@@ -267,31 +288,35 @@ func TestTry(t *testing.T) {
 		{worse, []string{"the chat endpoint is off", "Run at the bot", "openclaw config set it"}},
 	} {
 		path := fmt.Sprintf("/bots/%d/test", c.bot.Number)
-		if p := ada.Post(path); p.Status != http.StatusOK || !p.Has(c.want...) {
+		if p := ada.Post(path); p.Status != http.StatusOK || !p.Contains(c.want...) {
 			t.Errorf("without the script: %d %s", p.Status, p.Text)
 		}
-		if p := ada.Ask(http.MethodPost, path); p.Has("complete after") != (c.bot.Number == good.Number) {
+		if p := ada.DoHX(http.MethodPost, path); p.Contains("complete after") != (c.bot.Number == good.Number) {
 			t.Errorf("an error, and yet complete: %s", p.Text)
 		}
-		if p := ada.Ask(http.MethodPost, path); p.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" || !p.Has(c.want...) || !p.Has(`hx-target="#trial"`) {
+		if p := ada.DoHX(http.MethodPost, path); p.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" ||
+			!p.Contains(c.want...) || !p.Contains(`hx-target="#trial"`) {
 			t.Errorf("with the script: %v %s", p.Header, p.Text)
 		}
 	}
-	if p := ada.Get(fmt.Sprintf("/bots/%d", worse.Number)); !p.Has("In trouble", "the chat endpoint is off", "openclaw config set it", "The bot failed") {
+	if p := ada.Get(fmt.Sprintf("/bots/%d", worse.Number)); !p.Contains("Failing", "the chat endpoint is off",
+		"openclaw config set it", "The bot failed") {
 		t.Errorf("its page is %s", p.Text)
 	}
 }
 
 func TestGlasses(t *testing.T) {
 	r := newRig(t, control.Options{PublicURL: "https://board.example.org"})
-	ada := r.As(r.Person)
+	ada := r.SignedInAs(r.Person)
 	b := of(t, r, r.Person, "parrot", "echo", map[string]string{"mcp_open": "true"})
 	one := fmt.Sprintf("/bots/%d", b.Number)
-	if p := ada.Get(one + "/glasses"); !p.Has("https://board.example.org/sse/rokid", ">1</code>", "自定义智能体", "Nobody is bound yet", "https://board.example.org/mcp/rokid/sse", "Anybody who reaches this server may ask this bot by its number 1") || p.Has("public-url") {
+	if p := ada.Get(one + "/glasses"); !p.Contains("https://board.example.org/sse/rokid", ">1</code>", "自定义智能体",
+		"Nobody is bound yet", "https://board.example.org/mcp/rokid/sse",
+		"Anybody who reaches this server may ask this bot by its number 1") || p.Contains("public-url") {
 		t.Errorf("the page is %s", p.Text)
 	}
 	p := ada.Get(one + "/key")
-	if !p.Has("Make a key for parrot") {
+	if !p.Contains("Make a key for parrot") {
 		t.Errorf("%s", p.Text)
 	}
 	if p := ada.Post(one+"/key", "name", " "); p.Status != http.StatusUnprocessableEntity {
@@ -304,20 +329,22 @@ func TestGlasses(t *testing.T) {
 	if err != nil || k.Key.Bot != b.Number || k.Person.ID != r.Person.ID {
 		t.Fatalf("%+v %v: %s", k, err, p.Text)
 	}
-	if p := ada.Get(one + "/turns"); !p.Has("mine", k.Key.Hint, "Revoke mine") || p.Has(secret) {
+	if p := ada.Get(one + "/turns"); !p.Contains("mine", k.Key.Hint, "Revoke mine") || p.Contains(secret) {
 		t.Errorf("the keys are %s", p.Text)
 	}
-	if p := ada.Post(one + "/keys/" + k.Key.ID + "/revoke"); !p.Has("The key is revoked", ">revoked<") {
+	if p := ada.Post(one + "/keys/" + k.Key.ID + "/revoke"); !p.Contains("The key is revoked", ">revoked<") {
 		t.Errorf("%s", p.Text)
 	}
-	if _, err := r.Accounts.Authenticate(t.Context(), secret, account.ScopeLingzhu); !errors.Is(err, account.ErrRevoked) {
+	if _, err := r.Accounts.Authenticate(t.Context(), secret, account.ScopeLingzhu); !errors.Is(err,
+		account.ErrRevoked) {
 		t.Errorf("the key is %v", err)
 	}
 	bind(t, r, b, "WEARER1")
-	if p := ada.Get(one + "/glasses"); !p.Has("WEARER1", "one wearer at a time") {
+	if p := ada.Get(one + "/glasses"); !p.Contains("WEARER1", "one wearer at a time") {
 		t.Errorf("%s", p.Text)
 	}
-	if p := ada.Post(one+"/unbind", "user", "WEARER1", "publisher", r.Person.ID); !p.Has("The wearer is unbound", "Nobody is bound yet") {
+	if p := ada.Post(one+"/unbind", "user", "WEARER1", "publisher", r.Person.ID); !p.Contains("The wearer is unbound",
+		"Nobody is bound yet") {
 		t.Errorf("%s", p.Text)
 	}
 	if p := ada.Post(one+"/unbind", "user", "WEARER1"); p.Status != http.StatusNotFound {
@@ -327,12 +354,14 @@ func TestGlasses(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	r := newRig(t, control.Options{})
-	ada := r.As(r.Person)
+	ada := r.SignedInAs(r.Person)
 	b := of(t, r, r.Person, "parrot", "echo", nil)
 	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
-	for i := range 120 { // four in each moment
+	for i := range 120 { // four at a time
 		err := r.Store.Traces.Finish(t.Context(), store.Trace{
-			Turn: fmt.Sprintf("turn-%03d", i), Bot: b.Number, Owner: r.Person.ID, Door: "lingzhu", At: at.Add(time.Duration(i/4) * time.Second), Total: time.Second, Outcome: "failed", Code: "timeout",
+			Turn: fmt.Sprintf("turn-%03d", i), Bot: b.Number, Owner: r.Person.ID,
+			Channel: "lingzhu", At: at.Add(time.Duration(i/4) * time.Second), Total: time.Second,
+			Outcome: "failed", Code: "timeout",
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -341,12 +370,12 @@ func TestTurns(t *testing.T) {
 	seen := 0
 	for next := fmt.Sprintf("/bots/%d/turns", b.Number); next != ""; {
 		p := ada.Get(next)
-		if p.Status != http.StatusOK || !p.Has("It took too long", "Glasses") {
+		if p.Status != http.StatusOK || !p.Contains("It took too long", "Glasses") {
 			t.Fatalf("%d: %s", p.Status, p.Text)
 		}
 		n := strings.Count(p.Text, "/activity/turns/turn-")
 		for i := range n {
-			if want := fmt.Sprintf("turn-%03d\"", 119-seen-i); !p.Has(want) {
+			if want := fmt.Sprintf("turn-%03d\"", 119-seen-i); !p.Contains(want) {
 				t.Fatalf("%s is missing at %s", want, next)
 			}
 		}
@@ -363,8 +392,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Whatever is asked about a bot of somebody else, it looks as if there were none, and
-// nothing happens to it. Who runs the installation is no exception here.
+// A bot of another person looks as if it did not exist, and no request changes it. This applies to
+// administrators too.
 func TestNobodyElses(t *testing.T) {
 	cut := make(chan int64, 10)
 	r := newRig(t, control.Options{Disconnect: func(bot int64) { cut <- bot }})
@@ -374,7 +403,8 @@ func TestNobodyElses(t *testing.T) {
 		bot store.Bot
 	}{{r.Bob, adas}, {r.Person, bobs}} {
 		bind(t, r, c.bot, "WEARER-"+c.bot.Name)
-		k, _, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: c.bot.Owner, Name: "k", Scopes: []string{account.ScopeLingzhu}, Bot: c.bot.Number})
+		k, _, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: c.bot.Owner,
+			Name: "k", Scopes: []string{account.ScopeLingzhu}, Bot: c.bot.Number})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +412,7 @@ func TestNobodyElses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := r.As(c.who)
+		b := r.SignedInAs(c.who)
 		for _, route := range bots.Routes() {
 			method, path, _ := strings.Cut(route.Pattern, " ")
 			if !strings.Contains(path, "{bot}") {
@@ -406,17 +436,19 @@ func TestNobodyElses(t *testing.T) {
 		if w, err := r.Store.Bindings.ByBot(t.Context(), c.bot.Number); err != nil || len(w) != 1 {
 			t.Errorf("its wearers are %v, %v", w, err)
 		}
-		if keys, err := r.Store.Keys.ByBot(t.Context(), c.bot.Number); err != nil || len(keys) != 1 || !keys[0].Revoked.IsZero() {
+		if keys, err := r.Store.Keys.ByBot(t.Context(), c.bot.Number); err != nil || len(keys) != 1 ||
+			!keys[0].Revoked.IsZero() {
 			t.Errorf("its keys are %v, %v", keys, err)
 		}
 	}
-	// Another's invitation is none of one's own bot's.
+	// An invitation to another person's bot cannot be used for one's own.
 	mine := of(t, r, r.Bob, "mine", "echo", nil)
 	inv, err := r.Accounts.Invite(t.Context(), adas.Number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := r.As(r.Bob).Get(fmt.Sprintf("/bots/%d/bind/live?invitation=%s", mine.Number, inv.ID)); p.Status != http.StatusNotFound {
+	if p := r.SignedInAs(r.Bob).Get(fmt.Sprintf("/bots/%d/bind/live?invitation=%s", mine.Number,
+		inv.ID)); p.Status != http.StatusNotFound {
 		t.Errorf("ada's invitation: %d", p.Status)
 	}
 	select {

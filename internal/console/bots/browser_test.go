@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/console/browsertest"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-// window is a browser in which ada is signed in, in English.
+// window returns a browser in which ada is signed in, in English.
 func window(t *testing.T, r *consoletest.Rig) *browsertest.Browser {
 	t.Helper()
 	b := browsertest.New(t, r.URL)
@@ -34,17 +34,17 @@ func window(t *testing.T, r *consoletest.Rig) *browsertest.Browser {
 	return b
 }
 
-// Pages show bots as they come and go, how a question goes, and who was bound, without
-// anybody doing anything.
+// Pages show bots as they connect and disconnect, the progress of a question, and who was bound,
+// without a reload.
 func TestLive(t *testing.T) {
 	r := newRig(t, control.Options{})
 	claw := of(t, r, r.Person, "claw", "plugin", nil)
 	b := window(t, r)
 	row := fmt.Sprintf("#bot-%d", claw.Number)
 	b.Open("/bots")
-	b.Reads(row, "Waiting for its first connection")
+	b.WaitText(row, "Waiting for its first connection")
 	release := make(chan struct{})
-	detach := r.Board.Attach(claw.Number, boardtest.Func(func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
+	detach := r.Hub.AttachBot(claw.Number, hubtest.Func(func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
 		if err := emit(talk.Text("Half of <it>")); err != nil {
 			return err
 		}
@@ -53,60 +53,62 @@ func TestLive(t *testing.T) {
 		case <-ctx.Done():
 		}
 		return emit(talk.Text(", and the rest."))
-	}), board.Limits{})
-	b.Reads(row, "Connected")
+	}), hub.Limits{})
+	b.WaitText(row, "Connected")
 	of(t, r, r.Person, "parrot", "echo", nil)
-	b.Reads("#bots", "parrot")
+	b.WaitText("#bots", "parrot")
 
 	b.Click(row + " a")
-	b.Reads("#state", "Connected")
+	b.WaitText("#state", "Connected")
 	b.Click("form[action$='/test'] button")
-	b.Reads("#trial", "Half of <it>")
+	b.WaitText("#trial", "Half of <it>")
 	close(release)
-	b.Reads("#trial", "It answers. All is well.")
-	b.Reads("#trial", "Half of <it>, and the rest.")
-	b.Reads("#turns", "Answered")
+	b.WaitText("#trial", "It answers. All is well.")
+	b.WaitText("#trial", "Half of <it>, and the rest.")
+	b.WaitText("#turns", "Answered")
 	detach()
-	b.Reads("#state", "Not connected")
+	b.WaitText("#state", "Not connected")
 }
 
 func TestBinding(t *testing.T) {
 	r := newRig(t, control.Options{})
 	parrot := of(t, r, r.Person, "parrot", "echo", nil)
 	b := window(t, r)
-	b.Width(390)
+	b.SetWidth(390)
 	b.Open(fmt.Sprintf("/bots/%d/glasses", parrot.Number))
 	b.Click("a[href$='/bind']")
-	b.See(".bot-qr")
-	if wide := browsertest.Ask[float64](b, `document.querySelector(".bot-qr").getBoundingClientRect().width`); wide < 260 {
+	b.WaitVisible(".bot-qr")
+	if wide := browsertest.Evaluate[float64](b,
+		`document.querySelector(".bot-qr").getBoundingClientRect().width`); wide < 260 {
 		t.Errorf("the code is %v pixels wide", wide)
 	}
 	var code string
 	if _, err := fmt.Sscanf(b.Text(".bot-code"), "bind %s", &code); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Accounts.RedeemCode(t.Context(), store.Wearer{Publisher: r.Person.ID, UserID: "WEARER-1"}, "agent", code); err != nil {
+	if _, err := r.Accounts.RedeemCode(t.Context(), store.Wearer{Publisher: r.Person.ID, UserID: "WEARER-1"},
+		"agent", code); err != nil {
 		t.Fatal(err)
 	}
-	b.Reads("#bound", "WEARER-1 uses parrot now.")
+	b.WaitText("#bound", "WEARER-1 uses parrot now.")
 	b.Click("#bound a.main")
-	b.Reads("main", "WEARER-1")
-	b.Agree()
+	b.WaitText("main", "WEARER-1")
+	b.AcceptDialogs()
 	b.Click("form[action$='/unbind'] button")
-	b.Reads("main", "Nobody is bound yet")
+	b.WaitText("main", "Nobody is bound yet")
 }
 
-// phrase is what is said to glasses to bind them.
+// phrase matches what one says to the glasses to bind them.
 var phrase = regexp.MustCompile(`bind (\d{6})`)
 
-// follow reads the lines by which a page of ada's is kept up to date.
+// follow reads the lines of a live page of ada's.
 func follow(ctx context.Context, t *testing.T, r *consoletest.Rig, path string) <-chan string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := r.As(r.Person).Do(req)
+	resp, err := r.SignedInAs(r.Person).Do(req)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatal(resp, err)
 	}
@@ -125,11 +127,12 @@ func follow(ctx context.Context, t *testing.T, r *consoletest.Rig, path string) 
 	return lines
 }
 
-// An invitation that is about to end is followed by another.
+// An invitation that is about to expire is replaced by another.
 func TestInvitationRenewed(t *testing.T) {
 	r := newRig(t, control.Options{})
 	parrot := of(t, r, r.Person, "parrot", "echo", nil)
-	old := store.BindToken{ID: "old", Bot: parrot.Number, TokenHash: "t", CodeHash: "c", Created: time.Now().Add(-5 * time.Minute), Expires: time.Now().Add(5 * time.Second)}
+	old := store.BindToken{ID: "old", Bot: parrot.Number, TokenHash: "t", CodeHash: "c",
+		Created: time.Now().Add(-5 * time.Minute), Expires: time.Now().Add(5 * time.Second)}
 	if err := r.Store.Bindings.AddToken(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +149,8 @@ func TestInvitationRenewed(t *testing.T) {
 			code = m[1]
 		}
 	}
-	if _, err := r.Accounts.RedeemCode(t.Context(), store.Wearer{Publisher: r.Person.ID, UserID: "W2"}, "agent", code); err != nil {
+	if _, err := r.Accounts.RedeemCode(t.Context(), store.Wearer{Publisher: r.Person.ID, UserID: "W2"},
+		"agent", code); err != nil {
 		t.Fatal(err)
 	}
 	for line := range lines {
@@ -157,49 +161,56 @@ func TestInvitationRenewed(t *testing.T) {
 	t.Error("nobody was told")
 }
 
-// Every page fits a narrow window, in both languages, and is shot if somebody wants to
-// look at it.
+// Every page fits a narrow window, in both languages; screenshots are saved on request.
 func TestNarrow(t *testing.T) {
 	r := newRig(t, control.Options{Health: func(b store.Bot) control.Health {
 		if b.Name != "claw" {
 			return control.Health{}
 		}
-		return control.Health{Trouble: talk.Say{Zh: "对话接口没有打开。", En: "Its chat endpoint is off."}, Command: "openclaw config set gateway.http.endpoints.chatCompletions.enabled true && openclaw gateway restart"}
+		return control.Health{Problem: talk.Say{Zh: "对话接口没有打开。", En: "Its chat endpoint is off."},
+			Command: "openclaw config set gateway.http.endpoints.chatCompletions.enabled true && openclaw gateway restart"}
 	}})
 	parrot := of(t, r, r.Person, "parrot", "echo", map[string]string{"mcp_open": "true"})
-	of(t, r, r.Person, "a bot with averyveryverylongnamethatdoesnotendbeforeits60th", "openai", map[string]string{"base_url": "http://localhost:11434/v1", "model": "m", "api_key": "x"})
+	of(t, r, r.Person, "a bot with averyveryverylongnamethatdoesnotendbeforeits60th",
+		"openai", map[string]string{"base_url": "http://localhost:11434/v1", "model": "m", "api_key": "x"})
 	of(t, r, r.Person, "claw", "plugin", nil)
 	of(t, r, r.Person, "crab", "plugin", nil)
 	bind(t, r, parrot, "0123456789ABCDEF0123456789ABCDEF")
-	if _, _, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID, Name: "glasses", Scopes: []string{account.ScopeLingzhu}, Bot: parrot.Number}); err != nil {
+	if _, _, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID,
+		Name: "glasses", Scopes: []string{account.ScopeLingzhu}, Bot: parrot.Number}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Board.Answer(t.Context(), &talk.Turn{Bot: parrot.Number, Door: "lingzhu", Parts: []talk.Part{{Text: "hello"}}}, func(talk.Event) error { return nil }); err != nil {
+	if err := r.Hub.Answer(t.Context(), &talk.Turn{Bot: parrot.Number,
+		Channel: "lingzhu", Parts: []talk.Part{{Text: "hello"}}}, func(talk.Event) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	b := window(t, r)
 	for _, width := range []int64{390, 1280} {
-		b.Width(width)
+		b.SetWidth(width)
 		for _, lang := range []string{"en", "zh"} {
 			b.Cookie("patchbay-lang", lang)
-			b.Dark(lang == "zh")
+			b.SetDark(lang == "zh")
 			for name, path := range map[string]string{
-				"list": "/bots", "kinds": "/bots/new", "new": "/bots/new?kind=openai", "bot": "/bots/1", "trouble": "/bots/3", "settings": "/bots/2/settings",
-				"glasses": "/bots/1/glasses", "bind": "/bots/1/bind", "key": "/bots/1/key", "turns": "/bots/1/turns", "remove": "/bots/1/remove", "rotate": "/bots/3/rotate",
+				"list": "/bots", "kinds": "/bots/new", "new": "/bots/new?kind=openai", "bot": "/bots/1",
+				"trouble": "/bots/3", "settings": "/bots/2/settings",
+				"glasses": "/bots/1/glasses", "bind": "/bots/1/bind", "key": "/bots/1/key", "turns": "/bots/1/turns",
+				"remove": "/bots/1/remove", "rotate": "/bots/3/rotate",
 			} {
 				b.Open(path)
-				b.See("h1")
-				if wide := browsertest.Ask[int64](b, "document.documentElement.scrollWidth"); wide > width {
+				b.WaitVisible("h1")
+				if wide := browsertest.Evaluate[int64](b, "document.documentElement.scrollWidth"); wide > width {
 					t.Errorf("%s is %d pixels wide at %d, in %s", path, wide, width, lang)
 				}
-				if small := browsertest.Ask[string](b, `[...document.querySelectorAll("main a.button, main button:not(.small), main input:not([type=hidden], [type=checkbox], [type=radio]), main select, main textarea")].filter(e => e.checkVisibility() && e.getBoundingClientRect().height < 43.5).map(e => e.outerHTML).join(" ")`); small != "" {
+				if small := browsertest.Evaluate[string](b,
+					`[...document.querySelectorAll("main a.button, main button:not(.small), main input:not([type=hidden], [type=checkbox], [type=radio]), main select, main textarea")].filter(e => e.checkVisibility() && e.getBoundingClientRect().height < 43.5).map(e => e.outerHTML).join(" ")`); small != "" {
 					t.Errorf("%s has what is hard to touch: %s", path, small)
 				}
-				if unnamed := browsertest.Ask[string](b, `[...document.querySelectorAll("main input:not([type=hidden]), main select, main textarea")].filter(e => !e.labels?.length && !e.ariaLabel).map(e => e.outerHTML).join(" ")`); unnamed != "" {
+				if unnamed := browsertest.Evaluate[string](b,
+					`[...document.querySelectorAll("main input:not([type=hidden]), main select, main textarea")].filter(e => !e.labels?.length && !e.ariaLabel).map(e => e.outerHTML).join(" ")`); unnamed != "" {
 					t.Errorf("%s has fields without a label: %s", path, unnamed)
 				}
 				if folder := os.Getenv("SHOTS"); folder != "" {
-					b.Shot(fmt.Sprintf("%s/%s-%d-%s.png", folder, name, width, lang))
+					b.SaveScreenshot(fmt.Sprintf("%s/%s-%d-%s.png", folder, name, width, lang))
 				}
 			}
 		}

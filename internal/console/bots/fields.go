@@ -3,38 +3,38 @@ package bots
 import (
 	"strings"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
 // field is a setting in a form.
 type field struct {
-	board.Setting
+	hub.Setting
 	words
 	Value string
-	Set   bool   // it is set, which matters of secrets
-	Wrong string // what is wrong with it
+	Set   bool   // a secret has a value
+	Wrong string // validation error
 }
 
-// input is the name of the field, drop that of the box that takes a secret away.
-func (f field) input() string { return "set." + f.Name }
-func (f field) drop() string  { return "drop." + f.Name }
+// inputName returns the name of the input; dropName that of the checkbox that deletes a secret.
+func (f field) inputName() string { return "set." + f.Name }
+func (f field) dropName() string  { return "drop." + f.Name }
 
-// form is what is set about a bot, or is to be.
+// form holds the current or submitted settings of a bot.
 type form struct {
 	Name, Description string
 	Fields            []field
-	Wrong             string // with all of it
-	Notice            string // what else a change has brought about
+	Wrong             string // error about the form as a whole
+	Notice            string // note about further effects of a change
 }
 
-// formOf makes a form of settings.
-func formOf(list []board.Setting, set map[string]string) form {
+// newForm makes a form from settings and their values.
+func newForm(list []hub.Setting, set map[string]string) form {
 	var f form
 	for _, s := range list {
 		w, ok := settingWords[s.Name]
-		if !ok { // a kind that nobody has described yet
+		if !ok { // a kind without texts
 			w = words{group: basics, label: talk.Say{Zh: s.Name, En: s.Name}}
 		}
 		value, is := set[s.Name]
@@ -43,8 +43,8 @@ func formOf(list []board.Setting, set map[string]string) form {
 	return f
 }
 
-// in are the fields of a group, those that a bot cannot be without first.
-func (f form) in(g group) []field {
+// fieldsOf returns the fields of a group, the required ones first.
+func (f form) fieldsOf(g group) []field {
 	var first, rest []field
 	for _, x := range f.Fields {
 		switch {
@@ -58,9 +58,10 @@ func (f form) in(g group) []field {
 	return append(first, rest...)
 }
 
-// touched says whether something of a group is set, or wrong, so that it is shown.
-func (f form) touched(g group) bool {
-	for _, x := range f.in(g) {
+// isChanged reports whether a field of a group has a value or an error, so that the group is shown
+// open.
+func (f form) isChanged(g group) bool {
+	for _, x := range f.fieldsOf(g) {
 		if x.Wrong != "" {
 			return true
 		}
@@ -68,31 +69,30 @@ func (f form) touched(g group) bool {
 	return false
 }
 
-// typed reads what was typed into the form, and returns the settings that it changes.
-// Secrets that were typed are in the changes alone.
-func (f *form) typed(v *page.Visit) map[string]string {
+// readValues reads the submitted form and returns the changed settings. Submitted secrets are only
+// in the result, not in the form.
+func (f *form) readValues(v *page.Visit) map[string]string {
 	f.Name, f.Description = strings.TrimSpace(v.FormValue("name")), strings.TrimSpace(v.FormValue("description"))
 	changes := map[string]string{}
 	for i := range f.Fields {
 		x := &f.Fields[i]
-		text := strings.TrimSpace(strings.ReplaceAll(v.FormValue(x.input()), "\r\n", "\n"))
+		text := strings.TrimSpace(strings.ReplaceAll(v.FormValue(x.inputName()), "\r\n", "\n"))
 		switch {
 		case x.Secret:
-			if v.FormValue(x.drop()) != "" {
+			if v.FormValue(x.dropName()) != "" {
 				changes[x.Name] = ""
 			} else if text != "" && !x.made {
 				changes[x.Name] = text
 			}
-		case text != x.Value && !(x.Form == board.FormYesNo && text == "" && x.Value == "false"):
+		case text != x.Value && !(x.Form == hub.FormBool && text == "" && x.Value == "false"):
 			changes[x.Name], x.Value = text, text
 		}
 	}
 	return changes
 }
 
-// blame shows what is wrong beside the field that it is about, whose name the error
-// begins with.
-func (f *form) blame(v *page.Visit, text string) {
+// setError shows an error beside the field whose name the error begins with.
+func (f *form) setError(v *page.Visit, text string) {
 	f.Wrong = text
 	for i := range f.Fields {
 		x := &f.Fields[i]

@@ -3,47 +3,48 @@ package bots
 import (
 	"net/http"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 )
 
-// worn is what there is about glasses and a bot.
-type worn struct {
+// wearersView is the data of the page about glasses.
+type wearersView struct {
 	Bot     control.BotStatus
 	Wearers []store.Binding
-	Shared  bool // more than one wearer
-	// Open says that strangers may ask through the older MCP, Device that only one may.
+	Shared  bool // more than one wearer is allowed
+	// Open means that strangers may ask through the older MCP endpoint, Device that only one device
+	// may.
 	Open   bool
 	Device string
-	// Older says that there is the older MCP for the bot.
+	// Older means that the bot has the older MCP endpoint.
 	Older bool
 }
 
-// glassesPage shows what the platform of the glasses is told, and who is bound.
+// glassesPage shows the values for the glasses platform, and the bound users.
 func glassesPage(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
 		return
 	}
-	wearers, err := v.House.Control.Wearers(v.Context(), v.Caller(), ref(v))
+	wearers, err := v.Instance.Control.Wearers(v.Context(), v.Caller(), ref(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	list, set, err := v.House.Control.BotSettings(v.Context(), v.Caller(), ref(v))
+	list, set, err := v.Instance.Control.BotSettings(v.Context(), v.Caller(), ref(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, wornPage(v, worn{
+	v.Render(http.StatusOK, wearersPage(v, wearersView{
 		Bot: b, Wearers: wearers.Wearers, Shared: set["shared"] == "true",
-		Open: set["mcp_open"] == "true", Device: set["rokid_device_id"], Older: has(list, "mcp_open"),
+		Open: set["mcp_open"] == "true", Device: set["rokid_device_id"], Older: hasSetting(list, "mcp_open"),
 	}))
 }
 
-func has(list []board.Setting, name string) bool {
+func hasSetting(list []hub.Setting, name string) bool {
 	for _, s := range list {
 		if s.Name == name {
 			return true
@@ -52,50 +53,51 @@ func has(list []board.Setting, name string) bool {
 	return false
 }
 
-// unbind unbinds a wearer.
+// unbind removes the binding of a user.
 func unbind(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
 		return
 	}
-	_, err := v.House.Control.Unbind(v.Context(), v.Caller(), control.WearerRef{
+	_, err := v.Instance.Control.Unbind(v.Context(), v.Caller(), control.WearerRef{
 		Bot: v.PathValue("bot"), User: v.FormValue("user"), Publisher: v.FormValue("publisher"),
 	})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To(at(b, "glasses") + "?done=unbound")
+	v.Redirect(botPath(b, "glasses") + "?done=unbound")
 }
 
-// keyForm is what was typed to make a key, and what is wrong with it.
+// keyForm holds the submitted form for a new key, and its error.
 type keyForm struct {
 	Name  string
 	Only  bool
 	Wrong string
 }
 
-// keyPage asks what key for the platform is wanted.
+// keyPage shows the form for a key of the platform.
 func keyPage(v *page.Visit) {
 	if b, ok := find(v); ok {
-		v.Show(http.StatusOK, askKey(v, b, keyForm{Name: "lingzhu"}))
+		v.Render(http.StatusOK, newKeyForm(v, b, keyForm{Name: "lingzhu"}))
 	}
 }
 
-// makeKey makes a key for the platform, and shows it.
+// makeKey creates a key for the platform and shows it.
 func makeKey(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
 		return
 	}
 	f := keyForm{Name: v.FormValue("name"), Only: v.FormValue("who") == "only"}
-	k, err := v.House.Control.AddGlassesKey(v.Context(), v.Caller(), control.NewGlassesKey{Bot: v.PathValue("bot"), Name: f.Name, Only: f.Only})
+	k, err := v.Instance.Control.AddGlassesKey(v.Context(), v.Caller(),
+		control.NewGlassesKey{Bot: v.PathValue("bot"), Name: f.Name, Only: f.Only})
 	if err != nil {
 		wrong(v, err, func(status int, text string) {
 			f.Wrong = text
-			v.Show(status, askKey(v, b, f))
+			v.Render(status, newKeyForm(v, b, f))
 		})
 		return
 	}
-	v.Show(http.StatusOK, madeKey(v, b, k))
+	v.Render(http.StatusOK, createdKey(v, b, k))
 }

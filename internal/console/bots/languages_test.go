@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"patchbay/internal/app"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/config"
 	"patchbay/internal/console/bots"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/learn/quiz"
@@ -28,41 +28,45 @@ import (
 	"patchbay/internal/talk"
 )
 
-// right are settings with which a bot of a kind can be added.
+// right holds valid settings for a bot of each kind.
 var right = map[string]map[string]string{
 	"openai":   {"base_url": "https://api.example.com/v1", "model": "m"},
 	"openclaw": {"url": "wss://gateway.example.com"},
 }
 
-// wrongs are values that a setting cannot have, beside those that its form excludes: one
-// for each thing that is checked. More settings are behind a |, as name=value.
+// wrongs holds invalid values of settings, beyond those that the type of a setting excludes: one
+// for each check. More settings follow after a |, as name=value.
 var wrongs = map[string][]string{
 	"agent_id": {"everybody"}, "hangup": {"maybe"}, "concurrent": {"-1"}, "waiting": {"-1"},
 	"allow_tools": {"a b", strings.Repeat("x,", 201) + "x"}, "deny_tools": {"ä"}, "dangerous_tools": {"a.b"},
 	"plain": {"colours"}, "max_chars": {"-1", "5"},
 	"base_url": {"", "ftp://example.com", "https://user:secret@example.com/v1"}, "model": {""},
-	"api_key": {"sk\x01key"}, "system": {strings.Repeat("x", 33<<10)}, "history_tokens": {"1000001"}, "max_tokens": {"0"}, "temperature": {"3"},
-	"first_byte_timeout": {"-5s"}, "idle_timeout": {"-5s"}, "retries": {"11"}, "tool_steps": {"33"}, "tool_time": {"11m"}, "tool_output": {"7"}, "tools_most": {"129"},
+	"api_key": {"sk\x01key"}, "system": {strings.Repeat("x", 33<<10)}, "history_tokens": {"1000001"},
+	"max_tokens": {"0"}, "temperature": {"3"},
+	"first_byte_timeout": {"-5s"}, "idle_timeout": {"-5s"}, "retries": {"11"}, "tool_steps": {"33"},
+	"tool_time": {"11m"}, "tool_output": {"7"}, "tools_most": {"129"},
 	"headers": {`{"a b":"c"}`, `{"Host":"x"}`, `{"X":"a\nb"}`},
 	"extra":   {`{"model":"x"}`, `{"max_tokens":5}|max_tokens=7`, `{"temperature":1}|temperature=1`},
 	"url":     {"", "gateway", "ftp://example.com", "wss://user:secret@example.com", "ws://example.com"},
 	"agent":   {"a b"}, "session_prefix": {"A"}, "thinking": {"VERY"}, "deadline": {"2s"}, "device_identity": {"mine"},
 }
 
-// misfits are values that no setting of a form can have.
-var misfits = map[board.Form]string{board.FormWhole: "many", board.FormNumber: "hot", board.FormDuration: "soon", board.FormMaybe: "perhaps", board.FormObject: "[1", board.FormYesNo: "perhaps"}
+// misfits holds values that are invalid for each type of setting.
+var misfits = map[hub.Form]string{hub.FormInteger: "many", hub.FormNumber: "hot", hub.FormDuration: "soon",
+	hub.FormOptionalBool: "perhaps", hub.FormObject: "[1", hub.FormBool: "perhaps"}
 
 var han = regexp.MustCompile(`\p{Han}`)
 
-// Whatever is wrong with a setting of a bot of any kind is told beside it, in the language
-// of the page.
+// Every error about a setting of any kind of bot is shown beside it, in the language of the page.
 func TestWrongInBothLanguages(t *testing.T) {
-	r := consoletest.New(t, consoletest.Options{Options: boardtest.Options{
-		Kinds: []board.Kind{
-			echo.Kind(), {Name: "eyeclaw", Connects: true}, {Name: "openai", Settings: func() any { return new(openai.Settings) }},
+	r := consoletest.New(t, consoletest.Options{Options: hubtest.Options{
+		Kinds: []hub.Kind{
+			echo.Kind(), {Name: "eyeclaw", Inbound: true}, {Name: "openai",
+				Settings: func() any { return new(openai.Settings) }},
 			{Name: "openclaw", Settings: func() any { return new(agents.Settings) }},
 		},
-		Shared: []func() any{func() any { return new(rokid.Settings) }, func() any { return new(asked.Settings) }, func() any { return new(quiz.Settings) }},
+		Shared: []func() any{func() any { return new(rokid.Settings) }, func() any { return new(asked.Settings) },
+			func() any { return new(quiz.Settings) }},
 	}}, func(*consoletest.Rig) []page.Route { return bots.Routes() })
 	c := config.Default()
 	c.Data = filepath.Join(t.TempDir(), "data")
@@ -71,7 +75,7 @@ func TestWrongInBothLanguages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer base.Close()
-	english, chinese := r.As(r.Person), r.As(r.Person)
+	english, chinese := r.SignedInAs(r.Person), r.SignedInAs(r.Person)
 	site, err := url.Parse(r.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +95,7 @@ func TestWrongInBothLanguages(t *testing.T) {
 			if misfit, ok := misfits[s.Form]; ok {
 				values = append(values[:len(values):len(values)], misfit)
 			}
-			if seen[s.Name] = true; len(values) == 0 && s.Form != board.FormText && s.Form != board.FormList {
+			if seen[s.Name] = true; len(values) == 0 && s.Form != hub.FormText && s.Form != hub.FormList {
 				t.Errorf("nothing is known that %s cannot be", s.Name)
 			}
 			for _, value := range values {
@@ -106,7 +110,8 @@ func TestWrongInBothLanguages(t *testing.T) {
 				set[s.Name] = value
 				name := kind + ": " + s.Name + "=" + value[:min(len(value), 30)]
 				checked++
-				_, err := r.Control.AddBot(t.Context(), control.Caller{Person: r.Person.ID}, control.NewBot{Name: "wrong", Kind: kind, Settings: set})
+				_, err := r.Control.AddBot(t.Context(), control.Caller{Person: r.Person.ID},
+					control.NewBot{Name: "wrong", Kind: kind, Settings: set})
 				e := control.AsError(err)
 				if e == nil {
 					t.Errorf("%s: %v", name, err)
@@ -116,17 +121,21 @@ func TestWrongInBothLanguages(t *testing.T) {
 				if !han.MatchString(zh) || han.MatchString(en) || en != e.Error() {
 					t.Errorf("%s: %q in Chinese, %q in English", name, zh, en)
 				}
-				if s.Name == "device_identity" { // which is made, and not typed
+				if s.Name == "device_identity" { // generated, not typed
 					continue
 				}
 				form := []string{"kind", kind, "name", "wrong"}
 				for name, text := range set {
 					form = append(form, "set."+name, text)
 				}
-				if p := english.Post("/bots", form...); p.Status != http.StatusUnprocessableEntity || !p.Has(html.EscapeString(en)) || strings.HasPrefix(en, s.Name+" ") && !p.Has("is not right", `aria-invalid="true"`) {
+				if p := english.Post("/bots", form...); p.Status != http.StatusUnprocessableEntity ||
+					!p.Contains(html.EscapeString(en)) || strings.HasPrefix(en, s.Name+" ") &&
+					!p.Contains("is not right", `aria-invalid="true"`) {
 					t.Errorf("%s: %d, without %q", name, p.Status, en)
 				}
-				if p := chinese.Post("/bots", form...); p.Status != http.StatusUnprocessableEntity || !p.Has(html.EscapeString(zh)) || strings.HasPrefix(en, s.Name+" ") && !p.Has("填得不对", `aria-invalid="true"`) {
+				if p := chinese.Post("/bots", form...); p.Status != http.StatusUnprocessableEntity ||
+					!p.Contains(html.EscapeString(zh)) || strings.HasPrefix(en, s.Name+" ") &&
+					!p.Contains("填得不对", `aria-invalid="true"`) {
 					t.Errorf("%s: %d, without %q", name, p.Status, zh)
 				}
 			}

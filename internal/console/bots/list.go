@@ -13,50 +13,51 @@ import (
 )
 
 const (
-	// listed is how many bots are on a page.
-	listed = 50
-	// lookEvery is how often it is looked how bots are, beside when one comes or goes:
-	// what goes wrong with one that is there is not told by itself.
-	lookEvery = 2 * time.Second
+	// pageSize is the number of bots on a page.
+	pageSize = 50
+	// refreshInterval is how often the state of bots is read, besides when one connects or
+	// disconnects: errors of a connected bot are not announced.
+	refreshInterval = 2 * time.Second
 )
 
 // row is a bot in the list.
 type row struct {
 	control.BotStatus
-	Wearers int
-	Light   page.State
-	State   string
-	Heard   string
+	Wearers      int
+	Light        page.State
+	State        string
+	LastSeenText string
 }
 
-// print is different for rows that look different.
-func (r row) print() string {
-	return fmt.Sprint(r.Name, "\x00", r.Kind, r.Wearers, r.Light, r.State, r.Heard, r.Trouble, r.TroubleSince.Unix(), r.Command)
+// fingerprint returns a value that differs between rows that look different.
+func (r row) fingerprint() string {
+	return fmt.Sprint(r.Name, "\x00", r.Kind, r.Wearers, r.Light, r.State, r.LastSeenText, r.Problem,
+		r.FailingSince.Unix(), r.Command)
 }
 
-// rows are a page of the list.
+// rows is one page of the list.
 type rows struct {
 	Rows []row
-	Next int64 // the last one, if there are more
+	Next int64 // last number on this page; 0 means no more pages
 }
 
-// print is different for lists that look different.
-func (l rows) print() string {
+// fingerprint returns a value that differs between lists that look different.
+func (l rows) fingerprint() string {
 	h := fnv.New64a()
 	for _, r := range l.Rows {
-		fmt.Fprint(h, r.Number, r.print(), "\x01")
+		fmt.Fprint(h, r.Number, r.fingerprint(), "\x01")
 	}
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// look finds the bots of a visitor behind a number.
-func look(ctx context.Context, v *page.Visit, after int64) (rows, error) {
+// loadRows returns the visitor's bots with numbers greater than after.
+func loadRows(ctx context.Context, v *page.Visit, after int64) (rows, error) {
 	var out rows
-	bots, more, err := v.House.Control.BotsAfter(ctx, v.Caller(), after, listed)
+	bots, more, err := v.Instance.Control.BotsAfter(ctx, v.Caller(), after, pageSize)
 	if err != nil {
 		return out, err
 	}
-	wearers, err := v.House.Control.WearerCounts(ctx, v.Caller())
+	wearers, err := v.Instance.Control.WearerCounts(ctx, v.Caller())
 	if err != nil {
 		return out, err
 	}
@@ -67,40 +68,40 @@ func look(ctx context.Context, v *page.Visit, after int64) (rows, error) {
 		r := row{BotStatus: b, Wearers: wearers[b.Number]}
 		r.Light, r.State = page.BotState(v, b)
 		if !b.Online && !b.Heard().IsZero() {
-			r.Heard = v.Say(sayHeard, v.When(b.Heard()))
+			r.LastSeenText = v.Say(sayHeard, v.FormatTime(b.Heard()))
 		}
 		out.Rows = append(out.Rows, r)
 	}
 	return out, nil
 }
 
-// list shows which bots there are.
+// list shows the list of bots.
 func list(v *page.Visit) {
-	after, _ := strconv.ParseInt(v.FormValue("after"), 10, 64) //nolint:errcheck // what is no number is the beginning
-	l, err := look(v.Context(), v, after)
+	after, _ := strconv.ParseInt(v.FormValue("after"), 10, 64) //nolint:errcheck // invalid means the first page
+	l, err := loadRows(v.Context(), v, after)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, listPage(v, l, after))
+	v.Render(http.StatusOK, listPage(v, l, after))
 }
 
 // listLive keeps the list up to date.
 func listLive(v *page.Visit) {
-	after, _ := strconv.ParseInt(v.FormValue("after"), 10, 64) //nolint:errcheck // what is no number is the beginning
+	after, _ := strconv.ParseInt(v.FormValue("after"), 10, 64) //nolint:errcheck // invalid means the first page
 	v.Live(func(ctx context.Context, send page.Send) error {
-		var shown map[int64]string // what the browser shows; nil: that is not known yet
+		var shown map[int64]string // rows the browser shows; nil until known
 		return each(ctx, v, func() error {
-			l, err := look(ctx, v, after)
+			l, err := loadRows(ctx, v, after)
 			if err != nil {
 				return err
 			}
 			fresh := make(map[int64]string, len(l.Rows))
 			for _, r := range l.Rows {
-				fresh[r.Number] = r.print()
+				fresh[r.Number] = r.fingerprint()
 			}
 			switch {
-			case shown == nil && l.print() == v.FormValue("is"):
+			case shown == nil && l.fingerprint() == v.FormValue("is"):
 			case shown == nil || !sameKeys(fresh, shown):
 				shown = fresh
 				return send(listPatch(v, l, after))
@@ -128,14 +129,14 @@ func sameKeys(a, b map[int64]string) bool {
 	return len(a) == len(b)
 }
 
-// each looks at once, whenever a bot comes or goes, and every few seconds, until the
-// context ends.
-func each(ctx context.Context, v *page.Visit, look func() error) error {
-	tick := time.NewTicker(lookEvery)
+// each calls refresh at once, whenever a bot connects or disconnects, and every refreshInterval,
+// until ctx ends.
+func each(ctx context.Context, v *page.Visit, refresh func() error) error {
+	tick := time.NewTicker(refreshInterval)
 	defer tick.Stop()
 	for {
-		change := v.House.Control.Board.Plugs()
-		if err := look(); err != nil {
+		change := v.Instance.Control.Hub.BotChanges()
+		if err := refresh(); err != nil {
 			return err
 		}
 		select {

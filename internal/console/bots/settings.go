@@ -7,30 +7,31 @@ import (
 	"patchbay/internal/control"
 )
 
-// settingsOf is the form of a bot as it is set. If that failed, it was answered.
+// settingsOf returns the form with a bot's current settings. On failure it has responded and
+// returns false.
 func settingsOf(v *page.Visit, b control.BotStatus) (form, bool) {
-	list, set, err := v.House.Control.BotSettings(v.Context(), v.Caller(), ref(v))
+	list, set, err := v.Instance.Control.BotSettings(v.Context(), v.Caller(), ref(v))
 	if err != nil {
 		v.Fail(err)
 		return form{}, false
 	}
-	f := formOf(list, set)
+	f := newForm(list, set)
 	f.Name, f.Description = b.Name, b.Description
 	return f, true
 }
 
-// settingsPage shows what is set about a bot.
+// settingsPage shows the settings of a bot.
 func settingsPage(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
 		return
 	}
 	if f, ok := settingsOf(v, b); ok {
-		v.Show(http.StatusOK, changePage(v, b, f))
+		v.Render(http.StatusOK, changePage(v, b, f))
 	}
 }
 
-// change changes what is set about a bot.
+// change saves the settings of a bot.
 func change(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
@@ -40,67 +41,67 @@ func change(v *page.Visit) {
 	if !ok {
 		return
 	}
-	in := control.BotChange{Bot: v.PathValue("bot"), Settings: f.typed(v)}
+	in := control.BotChange{Bot: v.PathValue("bot"), Settings: f.readValues(v)}
 	if f.Name != b.Name {
 		in.Name = &f.Name
 	}
 	if f.Description != b.Description {
 		in.Description = &f.Description
 	}
-	changed, err := v.House.Control.ChangeBot(v.Context(), v.Caller(), in)
+	changed, err := v.Instance.Control.ChangeBot(v.Context(), v.Caller(), in)
 	if err != nil {
 		wrong(v, err, func(status int, text string) {
-			f.blame(v, text)
-			v.Show(status, changePage(v, b, f))
+			f.setError(v, text)
+			v.Render(status, changePage(v, b, f))
 		})
 		return
 	}
-	if changed.Notice != "" { // it is about this change, so only this answer shows it
+	if changed.Notice != "" { // the notice is about this change, so only this response shows it
 		if f, ok = settingsOf(v, changed.BotStatus); ok {
 			f.Notice = changed.Notice
-			v.Show(http.StatusOK, changePage(v, changed.BotStatus, f))
+			v.Render(http.StatusOK, changePage(v, changed.BotStatus, f))
 		}
 		return
 	}
-	v.To(at(b, "settings") + "?done=saved")
+	v.Redirect(botPath(b, "settings") + "?done=saved")
 }
 
-// rotatePage asks whether a bot is to have another token.
+// rotatePage asks for confirmation before a new token is made.
 func rotatePage(v *page.Visit) {
 	if b, ok := find(v); ok {
-		v.Show(http.StatusOK, askRotate(v, b))
+		v.Render(http.StatusOK, rotateForm(v, b))
 	}
 }
 
-// rotate gives a bot another token, and shows it.
+// rotate replaces the token of a bot and shows the new one.
 func rotate(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
 		return
 	}
-	r, err := v.House.Control.RotateBot(v.Context(), v.Caller(), ref(v))
+	r, err := v.Instance.Control.RotateBot(v.Context(), v.Caller(), ref(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, tokenPage(v, b, r.SDKToken, v.Say(sayRotated, b.Name)))
+	v.Render(http.StatusOK, tokenPage(v, b, r.SDKToken, v.Say(sayRotated, b.Name)))
 }
 
-// removePage asks whether a bot is to be removed.
+// removePage asks for confirmation before a bot is removed.
 func removePage(v *page.Visit) {
-	b, err := v.House.Control.Bot(v.Context(), v.Caller(), ref(v))
+	b, err := v.Instance.Control.Bot(v.Context(), v.Caller(), ref(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, askRemove(v, b))
+	v.Render(http.StatusOK, removeForm(v, b))
 }
 
 // remove removes a bot.
 func remove(v *page.Visit) {
-	if _, err := v.House.Control.RemoveBot(v.Context(), v.Caller(), ref(v)); err != nil {
+	if _, err := v.Instance.Control.RemoveBot(v.Context(), v.Caller(), ref(v)); err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To("/bots?done=removed")
+	v.Redirect("/bots?done=removed")
 }

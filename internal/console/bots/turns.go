@@ -11,16 +11,16 @@ import (
 	"patchbay/internal/store"
 )
 
-// asked is the keys of a bot, and what it was asked.
-type asked struct {
+// turnsView is the data of the page with a bot's keys and turns.
+type turnsView struct {
 	Bot   control.BotStatus
 	Keys  []store.Key
 	Turns []store.Trace
-	Next  string // where older turns are; empty: there are none
-	Older bool   // this page is not the first
+	Next  string // path of the next page with older turns; empty if there are none
+	Older bool   // not the first page
 }
 
-// turnsPage shows the keys of a bot, and what it was asked.
+// turnsPage shows the keys and the turns of a bot.
 func turnsPage(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
@@ -30,37 +30,39 @@ func turnsPage(v *page.Visit) {
 	if text := v.FormValue("before"); text != "" {
 		var err error
 		if q.Before, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			v.Missing()
+			v.NotFound()
 			return
 		}
 	}
-	list, err := v.House.Control.BotTurns(v.Context(), v.Caller(), q)
+	list, err := v.Instance.Control.BotTurns(v.Context(), v.Caller(), q)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	keys, err := v.House.Control.BotKeys(v.Context(), v.Caller(), ref(v))
+	keys, err := v.Instance.Control.BotKeys(v.Context(), v.Caller(), ref(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	a := asked{Bot: b, Keys: keys.Keys, Turns: list.Turns, Older: !q.Before.IsZero()}
+	a := turnsView{Bot: b, Keys: keys.Keys, Turns: list.Turns, Older: !q.Before.IsZero()}
 	if list.More {
 		t := list.Turns[len(list.Turns)-1]
-		a.Next = fmt.Sprintf("%s?before=%s&turn=%s", at(b, "turns"), url.QueryEscape(t.At.Format(time.RFC3339Nano)), t.Turn)
+		a.Next = fmt.Sprintf("%s?before=%s&turn=%s", botPath(b, "turns"),
+			url.QueryEscape(t.At.Format(time.RFC3339Nano)), t.Turn)
 	}
-	v.Show(http.StatusOK, askedPage(v, a))
+	v.Render(http.StatusOK, turnsListPage(v, a))
 }
 
-// revoke ends a key of a bot.
+// revoke revokes a key of a bot.
 func revoke(v *page.Visit) {
 	b, ok := find(v)
 	if !ok {
 		return
 	}
-	if _, err := v.House.Control.RevokeBotKey(v.Context(), v.Caller(), control.BotKeyRef{Bot: v.PathValue("bot"), Key: v.PathValue("key")}); err != nil {
+	if _, err := v.Instance.Control.RevokeBotKey(v.Context(), v.Caller(),
+		control.BotKeyRef{Bot: v.PathValue("bot"), Key: v.PathValue("key")}); err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To(at(b, "turns") + "?done=revoked")
+	v.Redirect(botPath(b, "turns") + "?done=revoked")
 }

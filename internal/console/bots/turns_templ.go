@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// askedPage shows the keys of a bot, and what it was asked.
-func askedPage(v *page.Visit, a asked) templ.Component {
+// turnsListPage shows the keys and the turns of a bot.
+func turnsListPage(v *page.Visit, a turnsView) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -146,9 +146,9 @@ func askedPage(v *page.Visit, a asked) templ.Component {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var9 string
-						templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayKeyUsed, v.When(k.Used)))
+						templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayKeyUsed, v.FormatTime(k.Used)))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `bots/turns.templ`, Line: 27, Col: 51}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `bots/turns.templ`, Line: 27, Col: 57}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 						if templ_7745c5c3_Err != nil {
@@ -164,9 +164,9 @@ func askedPage(v *page.Visit, a asked) templ.Component {
 								return templ_7745c5c3_Err
 							}
 							var templ_7745c5c3_Var10 templ.SafeURL
-							templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(at(a.Bot, "keys/"+k.ID+"/revoke")))
+							templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(botPath(a.Bot, "keys/"+k.ID+"/revoke")))
 							if templ_7745c5c3_Err != nil {
-								return templ.Error{Err: templ_7745c5c3_Err, FileName: `bots/turns.templ`, Line: 31, Col: 90}
+								return templ.Error{Err: templ_7745c5c3_Err, FileName: `bots/turns.templ`, Line: 31, Col: 95}
 							}
 							_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 							if templ_7745c5c3_Err != nil {
@@ -179,7 +179,7 @@ func askedPage(v *page.Visit, a asked) templ.Component {
 							var templ_7745c5c3_Var11 string
 							templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayRevokeSure, k.Name))
 							if templ_7745c5c3_Err != nil {
-								return templ.Error{Err: templ_7745c5c3_Err, FileName: `bots/turns.templ`, Line: 31, Col: 136}
+								return templ.Error{Err: templ_7745c5c3_Err, FileName: `bots/turns.templ`, Line: 31, Col: 141}
 							}
 							_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 							if templ_7745c5c3_Err != nil {

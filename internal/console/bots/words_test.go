@@ -10,8 +10,7 @@ import (
 	"patchbay/internal/console/bots"
 )
 
-// Whatever can be set about a bot of any kind has its words, and each kind too; nothing
-// that cannot be set has.
+// Every setting of every kind of bot has texts, and every kind too; nothing else has.
 func TestWords(t *testing.T) {
 	c := config.Default()
 	c.Data = filepath.Join(t.TempDir(), "data")

@@ -1,4 +1,4 @@
-// Package browsertest drives Chromium, for tests of pages as people use them.
+// Package browsertest drives Chromium for tests of pages.
 package browsertest
 
 import (
@@ -22,25 +22,24 @@ import (
 	weblog "github.com/chromedp/cdproto/log"
 )
 
-// patience is how long a page may take to show what is waited for. It is long because
-// machines that run tests are busy.
+// patience is how long a test waits for a page to show something. It is long because test machines
+// are busy.
 const patience = time.Minute
 
-// Browser is one window of Chromium, with cookies of its own. When the test ends, it
-// complains about what the console of the pages said, and about requests to any other
-// host.
+// Browser is one window of Chromium with its own cookies. When the test ends, it reports console
+// messages of the pages and requests to other hosts as failures.
 type Browser struct {
 	t    testing.TB
 	ctx  context.Context
 	base *url.URL
 
 	mu       sync.Mutex
-	trouble  []string
-	expected []string // what trouble may have in it
-	came     float64  // bytes, as they come over the network
+	problems []string
+	expected []string // texts that problems may contain
+	came     float64  // bytes received over the network
 }
 
-// Path is where Chromium is. The test is skipped if there is none, unless CI=true.
+// Path returns the path of Chromium. It skips the test if there is none, unless CI=true.
 func Path(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -55,8 +54,7 @@ func Path(t testing.TB) string {
 	return ""
 }
 
-// New opens a window of 1280 by 900 on the pages at an address, in a Chromium of its
-// own.
+// New opens a window of 1280 by 900 pixels at an address, in a Chromium of its own.
 func New(t testing.TB, address string) *Browser {
 	t.Helper()
 	c := &Chromium{}
@@ -64,16 +62,15 @@ func New(t testing.TB, address string) *Browser {
 	return c.Window(t, address)
 }
 
-// Chromium is one for many windows, which know nothing of each other: to start it takes
-// longer than most of what is tested. It starts with the first window, and again if it
-// has died; whoever has it stops it.
+// Chromium is one browser process for many isolated windows: starting it takes longer than most
+// tests. It starts with the first window, and again if it has crashed; its owner calls Stop.
 type Chromium struct {
 	mu      sync.Mutex
 	running context.Context
 	end     context.CancelFunc
 }
 
-// start returns a Chromium that runs.
+// start returns the context of a running Chromium, starting it if needed.
 func (c *Chromium) start(path string) (context.Context, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +78,10 @@ func (c *Chromium) start(path string) (context.Context, error) {
 		return c.running, nil
 	}
 	c.stop()
-	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
-	for _, name := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage"} {
+	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
+	for _, name := range []string{"disable-quic", "disable-background-networking", "disable-component-update",
+		"disable-sync", "disable-dev-shm-usage"} {
 		o = append(o, chromedp.Flag(name, true))
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), o...)
@@ -106,15 +105,15 @@ func (c *Chromium) stop() {
 	c.running, c.end = nil, nil
 }
 
-// Stop ends it. There are no windows any more.
+// Stop ends the process. No window may be open any more.
 func (c *Chromium) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stop()
 }
 
-// Window opens a window of 1280 by 900 on the pages at an address, with cookies and a
-// cache of its own, and as if it were the one that somebody looks at.
+// Window opens a window of 1280 by 900 pixels at an address, with its own cookies and cache. It has
+// the focus, like the window a person looks at.
 func (c *Chromium) Window(t testing.TB, address string) *Browser {
 	t.Helper()
 	base, err := url.Parse(address)
@@ -131,29 +130,30 @@ func (c *Chromium) Window(t testing.TB, address string) *Browser {
 		cancel()
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for _, text := range b.trouble {
+		for _, text := range b.problems {
 			t.Error(text)
 		}
 	})
-	if err := chromedp.Listen(ctx, b.hear); err != nil {
+	if err := chromedp.Listen(ctx, b.onEvent); err != nil {
 		t.Fatal(err)
 	}
-	b.Width(1280)
-	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+	b.SetWidth(1280)
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled,
+		emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// Expect says that what the console says may have a text in it.
-func (b *Browser) Expect(text string) {
+// AllowProblem accepts console messages that contain a text.
+func (b *Browser) AllowProblem(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expected = append(b.expected, text)
 }
 
-// hear notes what a page should not do.
-func (b *Browser) hear(event any) {
+// onEvent records problems: console messages, exceptions and requests to other hosts.
+func (b *Browser) onEvent(event any) {
 	text := ""
 	switch e := event.(type) {
 	case *network.EventLoadingFinished:
@@ -161,7 +161,8 @@ func (b *Browser) hear(event any) {
 		b.came += e.EncodedDataLength
 		b.mu.Unlock()
 	case *network.EventRequestWillBeSent:
-		if u, err := url.Parse(e.Request.URL); err != nil || u.Host != b.base.Host && u.Scheme != "data" && u.Scheme != "blob" {
+		if u, err := url.Parse(e.Request.URL); err != nil ||
+			u.Host != b.base.Host && u.Scheme != "data" && u.Scheme != "blob" {
 			text = "a page asks another host: " + e.Request.URL
 		}
 	case *weblog.EventEntryAdded:
@@ -191,10 +192,10 @@ func (b *Browser) hear(event any) {
 			return
 		}
 	}
-	b.trouble = append(b.trouble, text)
+	b.problems = append(b.problems, text)
 }
 
-// Do carries out steps, each of which may take its time.
+// Do runs actions, each with a timeout of its own.
 func (b *Browser) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -204,13 +205,13 @@ func (b *Browser) Do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// fail ends the test, and tells what the page shows.
+// fail ends the test and logs what the page shows.
 func (b *Browser) fail(err error) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 	defer cancel()
-	at, _ := chromedp.Run(ctx, chromedp.Location())                                      //nolint:errcheck // it is told if it is there
-	shown, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body?.innerText")) //nolint:errcheck // the same
+	at, _ := chromedp.Run(ctx, chromedp.Location())                                      //nolint:errcheck // only for the failure message
+	shown, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body?.innerText")) //nolint:errcheck // only for the failure message
 	b.t.Fatalf("%v\nat %s, which shows:\n%s", err, at, shown)
 }
 
@@ -225,43 +226,44 @@ func run[T any](b *Browser, a chromedp.Action[T]) T {
 	return out
 }
 
-// Cookie gives the browser a cookie.
+// Cookie sets a cookie.
 func (b *Browser) Cookie(name, value string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: name, Value: value, URL: b.base.String()}); err != nil {
+	if _, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: name, Value: value,
+		URL: b.base.String()}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// Open goes to a page.
+// Open loads a page.
 func (b *Browser) Open(path string) {
 	b.t.Helper()
 	b.Do(chromedp.Navigate(b.base.JoinPath().String() + path))
 }
 
-// See waits until an element is to be seen.
-func (b *Browser) See(selector string) {
+// WaitVisible waits until an element is visible.
+func (b *Browser) WaitVisible(selector string) {
 	b.t.Helper()
 	b.Do(chromedp.WaitVisible(chromedp.CSS(selector)))
 }
 
-// Reads waits until an element, or one of several, has a text in it.
-func (b *Browser) Reads(selector, text string) {
+// WaitText waits until an element that matches selector contains a text.
+func (b *Browser) WaitText(selector, text string) {
 	b.t.Helper()
-	b.Until(fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.innerText.includes(%q) || e.value === %[2]q)", selector, text))
+	b.WaitUntil(fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.innerText.includes(%q) || e.value === %[2]q)", selector, text))
 }
 
-// Until waits until an expression of JavaScript is true, over changes of page.
-func (b *Browser) Until(expression string) {
+// WaitUntil waits until a JavaScript expression is true, also across page loads.
+func (b *Browser) WaitUntil(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// An error is a page that goes while it is asked.
+		// An error means that the page is being replaced.
 		if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
 			return
 		}
@@ -273,42 +275,43 @@ func (b *Browser) Until(expression string) {
 	}
 }
 
-// Type types into a field, behind what is in it.
+// Type types at the end of a field.
 func (b *Browser) Type(selector, text string) {
 	b.t.Helper()
 	b.Do(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// Fill puts a value into a field, as typing it would.
+// Fill sets the value of a field, with the events of typing.
 func (b *Browser) Fill(selector, value string) {
 	b.t.Helper()
-	b.See(selector)
+	b.WaitVisible(selector)
 	b.Script(fmt.Sprintf(`{const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true}))}`, selector, value))
 }
 
-// Press presses keys, wherever the focus is.
+// Press presses keys in the focused element.
 func (b *Browser) Press(keys string) {
 	b.t.Helper()
 	b.Do(chromedp.KeyEvent(keys))
 }
 
-// Click clicks on an element once it is to be seen, away from the edges of the window,
-// where bars may cover it.
+// Click waits until an element is visible, scrolls it away from the edges of the window, where bars
+// may cover it, and clicks on it.
 func (b *Browser) Click(selector string) {
 	b.t.Helper()
-	b.See(selector)
-	b.Script(fmt.Sprintf(`document.querySelector(%q)?.scrollIntoView({block: "center", behavior: "instant"})`, selector))
+	b.WaitVisible(selector)
+	b.Script(fmt.Sprintf(`document.querySelector(%q)?.scrollIntoView({block: "center", behavior: "instant"})`,
+		selector))
 	b.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Text is the text of an element, as it is to be seen.
+// Text returns the visible text of an element.
 func (b *Browser) Text(selector string) string {
 	b.t.Helper()
 	return run(b, chromedp.Text(chromedp.CSS(selector)))
 }
 
-// At is the address of the page, without the host.
-func (b *Browser) At() string {
+// Path returns the path of the page's URL.
+func (b *Browser) Path() string {
 	b.t.Helper()
 	u, err := url.Parse(run(b, chromedp.Location()))
 	if err != nil {
@@ -323,27 +326,27 @@ func (b *Browser) Script(text string) {
 	run(b, chromedp.Evaluate[chromedp.Void](text, chromedp.EvalAwaitPromise))
 }
 
-// Ask gives what an expression of JavaScript is, a promise's value too.
-func Ask[T any](b *Browser, expression string) T {
+// Evaluate returns the value of a JavaScript expression, and waits if it is a promise.
+func Evaluate[T any](b *Browser, expression string) T {
 	b.t.Helper()
 	return run(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Upload chooses a file in a field for files.
+// Upload chooses a file in a file input.
 func (b *Browser) Upload(selector, file string) {
 	b.t.Helper()
 	b.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{file}))
 }
 
-// Came is how many bytes have come from the server so far, packed as they were.
-func (b *Browser) Came() int {
+// BytesReceived returns how many bytes came from the server so far, as compressed on the wire.
+func (b *Browser) BytesReceived() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return int(b.came)
 }
 
-// Width makes the window a telephone's (390) or a laptop's (1280).
-func (b *Browser) Width(pixels int64) {
+// SetWidth sets the width of the window: 390 for a phone, 1280 for a laptop.
+func (b *Browser) SetWidth(pixels int64) {
 	b.t.Helper()
 	height := int64(900)
 	if pixels < 600 {
@@ -352,8 +355,8 @@ func (b *Browser) Width(pixels int64) {
 	b.Do(chromedp.EmulateViewport(pixels, height))
 }
 
-// Dark has the browser prefer a dark ground, or a light one.
-func (b *Browser) Dark(dark bool) {
+// SetDark sets whether the browser prefers a dark theme.
+func (b *Browser) SetDark(dark bool) {
 	b.t.Helper()
 	value := "light"
 	if dark {
@@ -362,30 +365,32 @@ func (b *Browser) Dark(dark bool) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}
-	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: features}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// Agree answers what pages ask with data-confirm, from now on.
-func (b *Browser) Agree() {
+// AcceptDialogs accepts the confirmation dialogs of data-confirm from now on.
+func (b *Browser) AcceptDialogs() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: "window.confirm = () => true"}); err != nil {
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: "window.confirm = () => true"}); err != nil {
 		b.t.Fatal(err)
 	}
 	b.Script("window.confirm = () => true")
 }
 
-// Picture is an element as it is to be seen, as a PNG file.
-func (b *Browser) Picture(selector string) []byte {
+// Screenshot returns a picture of an element as a PNG file.
+func (b *Browser) Screenshot(selector string) []byte {
 	b.t.Helper()
 	return run(b, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Shot writes a picture of what is to be seen to a PNG file.
-func (b *Browser) Shot(name string) {
+// SaveScreenshot writes a picture of the visible page to a PNG file.
+func (b *Browser) SaveScreenshot(name string) {
 	b.t.Helper()
 	picture := run(b, chromedp.CaptureScreenshot())
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

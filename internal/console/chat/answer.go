@@ -10,56 +10,56 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
 const (
-	// piecesWait is how many pieces of an answer wait to be sent. When it is full, the bot
-	// waits, as it does for glasses.
-	piecesWait = 64
-	// piecesEvery is how often new pieces are sent. Bots send single characters, and a
-	// browser takes a moment for each thing that comes.
-	piecesEvery = 60 * time.Millisecond
+	// pieceBuffer is how many pieces of an answer are queued for sending. When the queue is full,
+	// the bot blocks, as it does for glasses.
+	pieceBuffer = 64
+	// pieceInterval is how often new pieces are sent. Bots send single characters, and a browser
+	// needs a moment for each update.
+	pieceInterval = 60 * time.Millisecond
 )
 
-// answer is an answer, as far as it has come.
+// answer is an answer with the pieces received so far.
 type answer struct {
 	ID       string // of the turn
 	Bot      string // its name
 	Running  bool
-	Late     []string // answers to earlier questions
+	Late     []string // late answers to earlier questions
 	Text     string
-	Note     string // the last word about the work
+	Note     string // latest progress note
 	Commands []talk.Command
 	Suggest  []string
-	// Told is how it ended, if there is something to say about that, and Cause what only
-	// the owner is told.
-	Told, Cause string
-	Stopped     bool
+	// ErrorText says how the answer ended, if that needs saying; Cause is a detail for the owner
+	// only.
+	ErrorText, Cause string
+	Stopped          bool
 
-	base         string // where one talks with the bot
+	base         string // path of the bot's chat page
 	conversation string
 	lang         talk.Lang
-	sent         answered
+	sent         answerProgress
 }
 
-// answered is how much of an answer was sent.
-type answered struct {
+// answerProgress is how much of an answer has been sent to the browser.
+type answerProgress struct {
 	late, text, commands int
 	note                 string
 }
 
-// come is how much has come.
-func (a *answer) come() answered {
-	return answered{late: len(a.Late), text: len(a.Text), commands: len(a.Commands), note: a.Note}
+// progress returns how much has been received.
+func (a *answer) progress() answerProgress {
+	return answerProgress{late: len(a.Late), text: len(a.Text), commands: len(a.Commands), note: a.Note}
 }
 
-// kept is a piece that stays when its bot goes on.
-func kept(e talk.Event) talk.Event {
+// trimEvent returns a copy of an event that stays valid after the bot continues.
+func trimEvent(e talk.Event) talk.Event {
 	if e.Command != nil {
 		e.Command = &talk.Command{Name: e.Command.Name, Args: maps.Clone(e.Command.Args)}
 	}
@@ -67,8 +67,8 @@ func kept(e talk.Event) talk.Event {
 	return e
 }
 
-// take adds a piece.
-func (a *answer) take(e talk.Event) {
+// applyEvent adds an event.
+func (a *answer) applyEvent(e talk.Event) {
 	switch e.Kind {
 	case talk.KindText:
 		a.Text += e.Text
@@ -85,56 +85,57 @@ func (a *answer) take(e talk.Event) {
 	}
 }
 
-// end says how the answer ended.
-func (a *answer) end(err error) {
+// setResult records how the answer ended.
+func (a *answer) setResult(err error) {
 	a.Running, a.Note = false, ""
 	switch {
 	case err == nil:
-	case errors.Is(err, board.ErrStopped):
+	case errors.Is(err, hub.ErrStopped):
 		a.Stopped = true
-	case errors.Is(err, talk.ErrHungUp): // the server stops, or the browser has gone
-		a.Told = (&talk.Failure{Code: talk.Lost}).Sentence(a.lang)
+	case errors.Is(err, talk.ErrDisconnected): // the server stops, or the browser has disconnected
+		a.ErrorText = (&talk.Failure{Code: talk.Lost}).Sentence(a.lang)
 	default:
 		f := talk.AsFailure(err)
-		a.Told, a.Cause = f.Sentence(a.lang), f.Error()
+		a.ErrorText, a.Cause = f.Sentence(a.lang), f.Error()
 	}
 }
 
-// begun is an answer of which nothing has come.
-func begun(turn *talk.Turn, b store.Bot) *answer {
+// newAnswer returns an empty answer.
+func newAnswer(turn *talk.Turn, b store.Bot) *answer {
 	return &answer{
 		ID: turn.ID, Bot: b.Name, Running: true, lang: turn.Lang, base: base(b), conversation: turn.Conversation,
 	}
 }
 
-// stream answers the script piece by piece.
+// stream responds to the script with the answer, piece by piece.
 func stream(v *page.Visit, turn *talk.Turn) {
 	b, ok := bot(v)
 	if !ok {
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		a := begun(turn, b.Bot)
-		if err := send(taken(v, turn, a)); err != nil {
+		a := newAnswer(turn, b.Bot)
+		if err := send(acceptedPart(v, turn, a)); err != nil {
 			return err
 		}
-		err := a.follow(ctx, v, turn, send)
-		a.end(err)
-		b = after(ctx, v, b)
+		err := a.streamTo(ctx, v, turn, send)
+		a.setResult(err)
+		b = refreshBot(ctx, v, b)
 		return send(ended(v, a, b))
 	})
 }
 
-// follow sends the pieces of an answer as they come. It returns why it ended.
-func (a *answer) follow(ctx context.Context, v *page.Visit, turn *talk.Turn, send page.Send) error {
-	pieces := make(chan talk.Event, piecesWait)
+// streamTo asks the bot and sends the pieces of the answer as they come. It returns the error that
+// ended it.
+func (a *answer) streamTo(ctx context.Context, v *page.Visit, turn *talk.Turn, send page.Send) error {
+	pieces := make(chan talk.Event, pieceBuffer)
 	var err error
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		defer close(pieces)
-		err = v.House.Control.Board.Answer(ctx, turn, func(e talk.Event) error {
+		err = v.Instance.Control.Hub.Answer(ctx, turn, func(e talk.Event) error {
 			select {
-			case pieces <- kept(e):
+			case pieces <- trimEvent(e):
 				return nil
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -147,13 +148,13 @@ func (a *answer) follow(ctx context.Context, v *page.Visit, turn *talk.Turn, sen
 		var e talk.Event
 		select {
 		case e, open = <-pieces:
-			if a.take(e); due == nil {
-				due = time.After(piecesEvery - time.Since(last))
+			if a.applyEvent(e); due == nil {
+				due = time.After(pieceInterval - time.Since(last))
 			}
 		case <-due:
 			due, last = nil, time.Now()
 			if sending := send(a.fresh(v)); sending != nil {
-				asking.Wait() // the context ends with the browser
+				asking.Wait() // the context ends with the browser's connection
 				return sending
 			}
 		}
@@ -162,22 +163,22 @@ func (a *answer) follow(ctx context.Context, v *page.Visit, turn *talk.Turn, sen
 	return err
 }
 
-// whole answers a browser without a script, when the answer has ended.
-func whole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
-	a := begun(turn, chat.Bot.Bot)
-	err := v.House.Control.Board.Answer(v.Context(), turn, func(e talk.Event) error {
-		a.take(kept(e))
+// showWhole responds to a browser without JavaScript when the answer is complete.
+func showWhole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
+	a := newAnswer(turn, chat.Bot.Bot)
+	err := v.Instance.Control.Hub.Answer(v.Context(), turn, func(e talk.Event) error {
+		a.applyEvent(trimEvent(e))
 		return nil
 	})
 	if v.Context().Err() != nil {
 		return
 	}
-	a.end(err)
-	v.Show(http.StatusOK, chatPage(v, chat, said{Turn: turn, Answer: a}))
+	a.setResult(err)
+	v.Render(http.StatusOK, chatPage(v, chat, questionForm{Turn: turn, Answer: a}))
 }
 
-// doing is a command of the bot's in words, for whoever has no glasses on.
-func (a *answer) doing(c talk.Command) (does talk.Say, args []any) {
+// commandText describes a command of the bot to glasses, for people without glasses.
+func (a *answer) commandText(c talk.Command) (does talk.Say, args []any) {
 	arg := func(name string) string { return c.Args[name] }
 	switch c.Name {
 	case talk.CommandTakePhoto:

@@ -1,9 +1,8 @@
-// Package chat is the page where somebody talks with a bot of theirs, as they would with
-// glasses on.
+// Package chat serves the page where a person talks with a bot of theirs, as with glasses.
 //
-//	chat     the page, and what its forms do
-//	answer   an answer that is being given
-//	ongoing  one that was being given when the page was opened
+//	chat          the page and its forms
+//	answer        an answer in progress
+//	active_turns  answers that were in progress when the page was opened
 package chat
 
 import (
@@ -23,30 +22,30 @@ import (
 )
 
 const (
-	// maxText bounds what is said at a time, in characters.
+	// maxText is the maximum length of a question, in characters.
 	maxText = 8000
-	// maxName bounds the name of a conversation, which browsers give back to us.
+	// maxName is the maximum length of a conversation's name, which browsers send back.
 	maxName = 64
-	// maxBody is a picture and what is around it.
+	// maxBody is the maximum size of a request: a picture and the rest of the form.
 	maxBody = control.MaxPicture + 256<<10
 )
 
-// Routes are the pages.
+// Routes returns the pages.
 func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /bots/{bot}/chat", Serve: show},
 		{Pattern: "GET /bots/{bot}/chat/live", Serve: live},
-		{Pattern: "POST /bots/{bot}/chat", Serve: say, Large: true},
-		{Pattern: "POST /bots/{bot}/chat/new", Serve: begin},
+		{Pattern: "POST /bots/{bot}/chat", Serve: submitQuestion, Large: true},
+		{Pattern: "POST /bots/{bot}/chat/new", Serve: newConversation},
 		{Pattern: "POST /bots/{bot}/chat/stop", Serve: stop},
 	}
 }
 
-// said is what is on the page beside the conversation.
-type said struct {
-	Text  string // that was typed, and not sent
+// questionForm holds what the page shows besides the conversation.
+type questionForm struct {
+	Text  string // typed, but not sent
 	Wrong string
-	// Turn and Answer are what has come without a script.
+	// Turn and Answer are the result of a question sent without JavaScript.
 	Turn   *talk.Turn
 	Answer *answer
 }
@@ -54,16 +53,17 @@ type said struct {
 // show shows a conversation.
 func show(v *page.Visit) {
 	if chat, ok := read(v, v.FormValue("c")); ok {
-		v.Show(http.StatusOK, chatPage(v, chat, said{}))
+		v.Render(http.StatusOK, chatPage(v, chat, questionForm{}))
 	}
 }
 
 func read(v *page.Visit, conversation string) (control.Chat, bool) {
 	if len(conversation) > maxName {
-		v.Missing()
+		v.NotFound()
 		return control.Chat{}, false
 	}
-	chat, err := v.House.Control.Chat(v.Context(), v.Caller(), control.ChatRef{Bot: v.PathValue("bot"), Conversation: conversation})
+	chat, err := v.Instance.Control.Chat(v.Context(), v.Caller(),
+		control.ChatRef{Bot: v.PathValue("bot"), Conversation: conversation})
 	if err != nil {
 		v.Fail(err)
 		return chat, false
@@ -71,35 +71,35 @@ func read(v *page.Visit, conversation string) (control.Chat, bool) {
 	return chat, true
 }
 
-// base is where one talks with a bot.
+// base returns the path of a bot's chat page.
 func base(b store.Bot) string { return "/bots/" + strconv.FormatInt(b.Number, 10) + "/chat" }
 
-// bot finds the bot that the address names.
+// bot returns the bot that the path names.
 func bot(v *page.Visit) (control.BotStatus, bool) {
-	b, err := v.House.Control.BotState(v.Context(), v.Caller(), control.BotRef{Bot: v.PathValue("bot")})
+	b, err := v.Instance.Control.BotState(v.Context(), v.Caller(), control.BotRef{Bot: v.PathValue("bot")})
 	if err != nil {
 		v.Fail(err)
 	}
 	return b, err == nil
 }
 
-// after is how a bot is after an answer, or was before if that cannot be found out.
-func after(ctx context.Context, v *page.Visit, b control.BotStatus) control.BotStatus {
-	if now, err := v.House.Control.BotState(ctx, v.Caller(), control.BotRef{Bot: v.PathValue("bot")}); err == nil {
+// refreshBot returns the current state of a bot, or b if it cannot be read.
+func refreshBot(ctx context.Context, v *page.Visit, b control.BotStatus) control.BotStatus {
+	if now, err := v.Instance.Control.BotState(ctx, v.Caller(), control.BotRef{Bot: v.PathValue("bot")}); err == nil {
 		return now
 	}
 	return b
 }
 
-// begin begins another conversation.
-func begin(v *page.Visit) {
+// newConversation starts another conversation.
+func newConversation(v *page.Visit) {
 	if b, ok := bot(v); ok {
-		v.To(base(b.Bot) + "?c=" + control.NewConversation())
+		v.Redirect(base(b.Bot) + "?c=" + control.NewConversation())
 	}
 }
 
-// stop stops what the bot is saying in a conversation, on whatever instance it was asked.
-// What has come of it is shown where the answer is.
+// stop stops the answers in progress of a conversation, on whatever instance they run. The partial
+// answer stays on the page.
 func stop(v *page.Visit) {
 	b, ok := bot(v)
 	if !ok {
@@ -107,25 +107,26 @@ func stop(v *page.Visit) {
 	}
 	conversation := v.FormValue("c")
 	if conversation == "" || len(conversation) > maxName {
-		v.Missing()
+		v.NotFound()
 		return
 	}
-	stopped, err := v.House.Control.StopChat(v.Context(), v.Caller(), control.ChatStop{Bot: v.PathValue("bot"), Conversation: conversation})
+	stopped, err := v.Instance.Control.StopChat(v.Context(), v.Caller(),
+		control.ChatStop{Bot: v.PathValue("bot"), Conversation: conversation})
 	switch {
 	case err != nil:
 		v.Fail(err)
-	case !v.Partial():
-		v.To(base(b.Bot) + "?c=" + url.QueryEscape(conversation))
-	case stopped.Turns == 0: // it has ended, and the page has not heard of that
-		v.Show(http.StatusOK, quiet())
+	case !v.IsPartial():
+		v.Redirect(base(b.Bot) + "?c=" + url.QueryEscape(conversation))
+	case stopped.Turns == 0: // it has ended, but the page does not know yet
+		v.Render(http.StatusOK, idleControls())
 	default:
 		v.W.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// say puts a question to the bot: piece by piece for the script, otherwise with a page
-// when the answer has ended.
-func say(v *page.Visit) {
+// submitQuestion asks the bot. The script gets the answer piece by piece; without JavaScript the
+// response is a page with the complete answer.
+func submitQuestion(v *page.Visit) {
 	q, err := question(v)
 	if err != nil && v.FormValue("c") == "" {
 		v.Fail(err)
@@ -133,13 +134,13 @@ func say(v *page.Visit) {
 	}
 	var turn *talk.Turn
 	if err == nil {
-		turn, err = v.House.Control.Turn(v.Context(), v.Caller(), q)
+		turn, err = v.Instance.Control.Turn(v.Context(), v.Caller(), q)
 	}
-	if e := control.AsError(err); err != nil && (e == nil || e.Reason == control.Missing || v.Partial()) {
+	if e := control.AsError(err); err != nil && (e == nil || e.Reason == control.Missing || v.IsPartial()) {
 		v.Fail(err)
 		return
 	}
-	if v.Partial() {
+	if v.IsPartial() {
 		stream(v, turn)
 		return
 	}
@@ -149,13 +150,13 @@ func say(v *page.Visit) {
 	}
 	if err != nil {
 		text, status := v.Wrong(err)
-		v.Show(status, chatPage(v, chat, said{Text: v.FormValue("text"), Wrong: text}))
+		v.Render(status, chatPage(v, chat, questionForm{Text: v.FormValue("text"), Wrong: text}))
 		return
 	}
-	whole(v, chat, turn)
+	showWhole(v, chat, turn)
 }
 
-// question reads what was said.
+// question reads the submitted question.
 func question(v *page.Visit) (q control.Question, err error) {
 	v.Body = http.MaxBytesReader(v.W, v.Body, maxBody)
 	err = v.ParseMultipartForm(maxBody)
@@ -179,8 +180,7 @@ func question(v *page.Visit) (q control.Question, err error) {
 	return q, err
 }
 
-// picture reads the picture that was chosen, if one was: there is a field for the camera
-// and one for files.
+// picture reads the picture if one was chosen: there is one input for the camera and one for files.
 func picture(v *page.Visit) ([]byte, error) {
 	if v.MultipartForm == nil {
 		return nil, nil

@@ -8,21 +8,22 @@ var (
 	sayNew      = talk.Say{Zh: "新对话", En: "New chat"}
 
 	sayNothingYet     = talk.Say{Zh: "打个招呼吧", En: "Say hello"}
-	sayNothingYetTold = talk.Say{Zh: "你说的话会像戴着眼镜时一样交给机器人。也可以发图片。", En: "What you say goes to the bot as it would from glasses. You can send pictures too."}
-	sayLog            = talk.Say{Zh: "对话内容", En: "Conversation"}
-	sayYou            = talk.Say{Zh: "你：", En: "You: "}
-	sayBotSays        = talk.Say{Zh: "%s：", En: "%s: "}
-	sayMessage        = talk.Say{Zh: "你的话", En: "Your message"}
-	sayPlaceholder    = talk.Say{Zh: "说点什么…", En: "Say something…"}
-	sayEnter          = talk.Say{Zh: "回车发送，Shift+回车换行。", En: "Enter sends, Shift+Enter begins a new line."}
-	saySend           = talk.Say{Zh: "发送", En: "Send"}
-	sayStop           = talk.Say{Zh: "停止", En: "Stop"}
-	sayAttach         = talk.Say{Zh: "图片", En: "Picture"}
-	sayCamera         = talk.Say{Zh: "拍照", En: "Camera"}
-	sayPicture        = talk.Say{Zh: "[图片]", En: "[picture]"}
-	sayPictureGone    = talk.Say{Zh: "发过一张图片。对话里不保留图片。", En: "A picture was sent. Conversations do not keep pictures."}
-	sayChosen         = talk.Say{Zh: "要发送的图片", En: "The picture that will be sent"}
-	sayRemove         = talk.Say{Zh: "不发这张", En: "Leave it out"}
+	sayNothingYetTold = talk.Say{Zh: "你说的话会像戴着眼镜时一样交给机器人。也可以发图片。",
+		En: "What you say goes to the bot as it would from glasses. You can send pictures too."}
+	sayLog         = talk.Say{Zh: "对话内容", En: "Conversation"}
+	sayYou         = talk.Say{Zh: "你：", En: "You: "}
+	sayBotSays     = talk.Say{Zh: "%s：", En: "%s: "}
+	sayMessage     = talk.Say{Zh: "你的话", En: "Your message"}
+	sayPlaceholder = talk.Say{Zh: "说点什么…", En: "Say something…"}
+	sayEnter       = talk.Say{Zh: "回车发送，Shift+回车换行。", En: "Enter sends, Shift+Enter begins a new line."}
+	saySend        = talk.Say{Zh: "发送", En: "Send"}
+	sayStop        = talk.Say{Zh: "停止", En: "Stop"}
+	sayAttach      = talk.Say{Zh: "图片", En: "Picture"}
+	sayCamera      = talk.Say{Zh: "拍照", En: "Camera"}
+	sayPicture     = talk.Say{Zh: "[图片]", En: "[picture]"}
+	sayPictureGone = talk.Say{Zh: "发过一张图片。对话里不保留图片。", En: "A picture was sent. Conversations do not keep pictures."}
+	sayChosen      = talk.Say{Zh: "要发送的图片", En: "The picture that will be sent"}
+	sayRemove      = talk.Say{Zh: "不发这张", En: "Leave it out"}
 
 	sayEarlier = talk.Say{Zh: "上次的问题有结果了：", En: "Your earlier question has an answer:"}
 	sayAskNext = talk.Say{Zh: "可以接着问", En: "You could ask"}
@@ -46,5 +47,6 @@ var (
 
 	sayPictureTooLarge = talk.Say{Zh: "图片太大了，最多 %d MiB。", En: "The picture is too large; it may have %d MiB."}
 	sayTextTooLong     = talk.Say{Zh: "太长了，最多 %d 个字符。", En: "That is too long; it may have %d characters."}
-	sayNotUnderstood   = talk.Say{Zh: "没能看懂浏览器发来的内容，请重新打开这一页。", En: "What the browser sent makes no sense; open the page again."}
+	sayNotUnderstood   = talk.Say{Zh: "没能看懂浏览器发来的内容，请重新打开这一页。",
+		En: "What the browser sent makes no sense; open the page again."}
 )

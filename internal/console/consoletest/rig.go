@@ -1,5 +1,5 @@
-// Package consoletest gives tests of pages an installation with two people, and a
-// browser for each.
+// Package consoletest sets up an installation with two people, and a browser for each, for tests of
+// pages.
 package consoletest
 
 import (
@@ -14,68 +14,68 @@ import (
 	"testing"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-// Rig is an installation. Its Person, ada, runs it; Bob is a member.
+// Rig is an installation. Its Person, ada, is an administrator; Bob is a member.
 type Rig struct {
-	*boardtest.Rig
-	Control *control.Service
-	House   *page.House
-	URL     string
-	Bob     store.Person
+	*hubtest.Rig
+	Control  *control.Service
+	Instance *page.Instance
+	URL      string
+	Bob      store.Person
 
 	t testing.TB
 }
 
-// Options of a rig.
+// Options configures a [Rig].
 type Options struct {
-	boardtest.Options
-	// Control is what the pages can do; Board and Accounts are filled in.
+	hubtest.Options
+	// Control configures the control service; New fills in the hub and the accounts.
 	Control control.Options
 }
 
-// New serves pages until the test ends. routes makes them.
+// New serves the pages of routes until the test ends.
 func New(t testing.TB, o Options, routes func(*Rig) []page.Route) *Rig {
 	t.Helper()
-	r := &Rig{Rig: boardtest.New(t, o.Options), t: t}
-	o.Control.Board, o.Control.Accounts = r.Board, r.Accounts
+	r := &Rig{Rig: hubtest.New(t, o.Options), t: t}
+	o.Control.Hub, o.Control.Accounts = r.Hub, r.Accounts
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	o.Control.Logger = log
 	r.Control = control.New(o.Control)
-	r.House = &page.House{
+	r.Instance = &page.Instance{
 		Accounts: r.Accounts, Control: r.Control, Lang: talk.English, Version: "test", Logger: log,
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	}
-	if !o.Nobody {
+	if !o.NoPerson {
 		var err error
-		if r.Bob, err = r.Store.People.ByName(t.Context(), "bob"); err != nil { // another instance has him
+		if r.Bob, err = r.Store.People.ByName(t.Context(), "bob"); err != nil { // another instance has created him
 			if r.Bob, err = r.Accounts.AddPerson(t.Context(), "bob", account.RoleMember, "en", ""); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	s := httptest.NewServer(r.House.Handler(routes(r)))
+	s := httptest.NewServer(r.Instance.Handler(routes(r)))
 	t.Cleanup(func() {
-		r.House.Drain()
+		r.Instance.Drain()
 		s.Close()
 	})
 	r.URL = s.URL
 	return r
 }
 
-// Browser is what somebody looks at pages with.
+// Browser is an HTTP client with cookies that acts like a browser.
 type Browser struct {
 	*http.Client
 	rig *Rig
 }
 
-// Stranger is a browser in which nobody is signed in.
-func (r *Rig) Stranger() *Browser {
+// Anonymous returns a browser that is not signed in.
+func (r *Rig) Anonymous() *Browser {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		r.t.Fatal(err)
@@ -83,10 +83,10 @@ func (r *Rig) Stranger() *Browser {
 	return &Browser{&http.Client{Jar: jar}, r}
 }
 
-// As is a browser in which somebody has just signed in, in English.
-func (r *Rig) As(p store.Person) *Browser {
+// SignedInAs returns a browser in which p has just signed in, with English pages.
+func (r *Rig) SignedInAs(p store.Person) *Browser {
 	r.t.Helper()
-	b := r.Stranger()
+	b := r.Anonymous()
 	token, err := r.Accounts.Admit(r.t.Context(), p, account.Browser{Agent: "test"})
 	if err != nil {
 		r.t.Fatal(err)
@@ -99,16 +99,16 @@ func (r *Rig) As(p store.Person) *Browser {
 	return b
 }
 
-// Page is what a browser shows in the end.
+// Page is the response that a browser shows after redirects.
 type Page struct {
 	Status int
-	At     string // its address
+	Path   string // its address
 	Text   string
 	Header http.Header
 }
 
-// Has says whether the page has all of some texts.
-func (p Page) Has(texts ...string) bool {
+// Contains reports whether the page contains all texts.
+func (p Page) Contains(texts ...string) bool {
 	for _, text := range texts {
 		if !strings.Contains(p.Text, text) {
 			return false
@@ -117,24 +117,25 @@ func (p Page) Has(texts ...string) bool {
 	return true
 }
 
-// Get goes to a page. Headers are names and values.
+// Get loads a page. headers are pairs of names and values.
 func (b *Browser) Get(path string, headers ...string) Page {
 	b.rig.t.Helper()
 	return b.do(http.MethodGet, path, nil, headers)
 }
 
-// Post sends a form, whose fields are names and values.
+// Post sends a form; fields are pairs of names and values.
 func (b *Browser) Post(path string, fields ...string) Page {
 	b.rig.t.Helper()
 	form := url.Values{}
 	for i := 0; i+1 < len(fields); i += 2 {
 		form.Add(fields[i], fields[i+1])
 	}
-	return b.do(http.MethodPost, path, strings.NewReader(form.Encode()), []string{"Content-Type", "application/x-www-form-urlencoded"})
+	return b.do(http.MethodPost, path, strings.NewReader(form.Encode()),
+		[]string{"Content-Type", "application/x-www-form-urlencoded"})
 }
 
-// Ask does as the script does: it wants a part of a page.
-func (b *Browser) Ask(method, path string, fields ...string) Page {
+// DoHX sends a request as htmx does: it expects a part of a page.
+func (b *Browser) DoHX(method, path string, fields ...string) Page {
 	b.rig.t.Helper()
 	form := url.Values{}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -146,7 +147,8 @@ func (b *Browser) Ask(method, path string, fields ...string) Page {
 		}
 		return b.do(method, path, nil, []string{"HX-Request", "true"})
 	}
-	return b.do(method, path, strings.NewReader(form.Encode()), []string{"Content-Type", "application/x-www-form-urlencoded", "HX-Request", "true"})
+	return b.do(method, path, strings.NewReader(form.Encode()),
+		[]string{"Content-Type", "application/x-www-form-urlencoded", "HX-Request", "true"})
 }
 
 func (b *Browser) do(method, path string, body io.Reader, headers []string) Page {

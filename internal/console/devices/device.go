@@ -10,50 +10,50 @@ import (
 
 	"github.com/a-h/templ"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 )
 
-// view is a device, and what it can do.
+// view is a device with its tools.
 type view struct {
 	control.Device
-	Tools []board.Listing // by name
-	Now   *now            // nil: it has not been asked
+	Tools []hub.Listing // by name
+	Now   *liveState    // nil if it was not read
 }
 
-// path is the address of something about the device.
+// path returns the URL of a page of the device.
 func (d *view) path(rest string) string { return devicePath(d.Number) + rest }
 
-// tool finds a tool by the name that it has at the device; nil if it has none.
-func (d *view) tool(name string) *board.Listing {
-	i := slices.IndexFunc(d.Tools, func(l board.Listing) bool { return l.Tool.Name == name })
+// tool returns the tool with a name of the device; nil if there is none.
+func (d *view) tool(name string) *hub.Listing {
+	i := slices.IndexFunc(d.Tools, func(l hub.Listing) bool { return l.Tool.Name == name })
 	if i < 0 {
 		return nil
 	}
 	return &d.Tools[i]
 }
 
-// offersNothing is said of a device that sleeps.
+// offersNothing is the settingsKind of a sleeping device.
 const offersNothing = "nothing"
 
-// offers names what of a device can be asked and set at once, which is nothing while it
-// sleeps: a board that wakes tells a moment later which tools it has.
-func (d *view) offers() string {
+// settingsKind identifies what can be read from and set on the device right away. For a sleeping
+// device that is nothing; a board that wakes announces its tools a moment later.
+func (d *view) settingsKind() string {
 	if !d.Online {
 		return offersNothing
 	}
 	names := "status"
 	for _, name := range []string{toolInfo, toolVolume, toolBrightness, toolTheme} {
-		if usable(d.tool(name)) {
+		if isUsable(d.tool(name)) {
 			names += "," + name
 		}
 	}
 	return names
 }
 
-// state is how a device is, as a light shows it.
+// state returns the status light of a device and its text.
 func state(d *control.Device) (page.State, talk.Say) {
 	switch {
 	case d.Waiting:
@@ -64,8 +64,8 @@ func state(d *control.Device) (page.State, talk.Say) {
 	return "", sayAsleep
 }
 
-// what says what a device is: as which it is sold, or what else it says of itself.
-func what(d *control.Device) string {
+// modelName returns the product name of a device, or else how the device describes itself.
+func modelName(d *control.Device) string {
 	for _, s := range []string{d.Article, d.Family} {
 		if s != "" {
 			return s
@@ -74,13 +74,12 @@ func what(d *control.Device) string {
 	return d.Kind
 }
 
-// find finds the device that the address names. If it is false, the browser has been
-// answered.
+// find returns the device that the path names. If it returns false, it has responded.
 func (p *pages) find(v *page.Visit) (view, bool) {
 	d, err := p.control.Device(v.Context(), v.Caller(), control.DeviceRef{Device: v.PathValue("device")})
 	var out view
 	if err == nil {
-		out, err = p.known(v, d)
+		out, err = p.withTools(v, d)
 	}
 	if err != nil {
 		v.Fail(err)
@@ -89,8 +88,8 @@ func (p *pages) find(v *page.Visit) (view, bool) {
 	return out, true
 }
 
-// known adds to a device what it can do.
-func (p *pages) known(v *page.Visit, d control.Device) (out view, err error) {
+// withTools adds the tools of a device.
+func (p *pages) withTools(v *page.Visit, d control.Device) (out view, err error) {
 	out.Device = d
 	out.Tools, err = p.control.KnownTools(v.Caller(), d.Device)
 	return out, err
@@ -101,39 +100,38 @@ func (p *pages) device(v *page.Visit) {
 	if !ok {
 		return
 	}
-	if v.URL.Query().Has("now") { // without a script, it is asked at once
-		n := p.ask(v, &d)
+	if v.URL.Query().Has("now") { // without JavaScript the state is read at once
+		n := p.readState(v, &d)
 		d.Now = &n
 	}
-	v.Show(http.StatusOK, devicePage(v, &d))
+	v.Render(http.StatusOK, devicePage(v, &d))
 }
 
 const (
-	// toldMost is how many notices a page shows.
-	toldMost = 20
-	// maxTold is how much of what a notice says is shown, in bytes.
-	maxTold = 500
-	// showerPause is the shortest time between two looks at a device: what changes
-	// about it comes in showers.
-	showerPause = 300 * time.Millisecond
+	// maxNotices is the number of notices on a page.
+	maxNotices = 20
+	// maxNoticeText is how much of a notice's text is shown, in bytes.
+	maxNoticeText = 500
+	// minRefreshPause is the shortest time between two refreshes of a device: changes come in
+	// bursts.
+	minRefreshPause = 300 * time.Millisecond
 )
 
-// deviceLive keeps the page of a device up to date: whether it is awake, what it can
-// do, and what it tells by itself.
+// deviceLive updates the page of a device: whether it is awake, its tools, and its notices.
 func (p *pages) deviceLive(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		hub := p.control.Board
-		changes, forget := hub.Watch()
+		h := p.control.Hub
+		changes, forget := h.WatchTools()
 		defer forget()
-		notices, forgetNotices := hub.Notices(v.Who.Person.ID)
+		notices, forgetNotices := h.SubscribeNotices(v.Session.Person.ID)
 		defer forgetNotices()
-		live := &deviceLive{send: send, sent: map[string]string{}, offers: v.URL.Query().Get("offers")}
-		outlet := board.DeviceOutlet(d.Number)
-		var told []board.Notice
+		live := &deviceLive{send: send, sent: map[string]string{}, settingsKind: v.URL.Query().Get("offers")}
+		provider := hub.DeviceProviderID(d.Number)
+		var recent []hub.Notice
 		again := time.NewTimer(0)
 		defer again.Stop()
 		for {
@@ -141,25 +139,25 @@ func (p *pages) deviceLive(v *page.Visit) {
 			case <-ctx.Done():
 				return nil
 			case <-changes:
-				again.Reset(showerPause)
+				again.Reset(minRefreshPause)
 			case n, open := <-notices:
 				if !open {
 					return nil
 				}
-				if n.Outlet != outlet {
+				if n.Provider != provider {
 					continue
 				}
-				told = append([]board.Notice{n}, told[:min(len(told), toldMost-1)]...)
-				if err := live.put("#notices", toldPart(v, told)); err != nil {
+				recent = append([]hub.Notice{n}, recent[:min(len(recent), maxNotices-1)]...)
+				if err := live.put("#notices", noticesPart(v, recent)); err != nil {
 					return err
 				}
-				if n.Method == noticeHeard || n.Method == noticeUnheard {
-					if err := send(patch("#now-again", "outerHTML", nowAgain(&d))); err != nil {
+				if n.Method == noticePlayed || n.Method == noticeUnplayed {
+					if err := send(patch("#now-again", "outerHTML", refreshButton(&d))); err != nil {
 						return err
 					}
 				}
 			case <-again.C:
-				if err := p.lookAt(ctx, v, d.Number, live); err != nil {
+				if err := p.refresh(ctx, v, d.Number, live); err != nil {
 					return err
 				}
 			}
@@ -167,14 +165,14 @@ func (p *pages) deviceLive(v *page.Visit) {
 	})
 }
 
-// deviceLive is what a page of a device has been sent.
+// deviceLive holds what the page of a device shows.
 type deviceLive struct {
-	send   page.Send
-	sent   map[string]string
-	offers string // what there was to set when the page was made, or was told since
+	send         page.Send
+	sent         map[string]string
+	settingsKind string // as of the page load or the last update
 }
 
-// put sends a part if it is another one than before.
+// put sends a part if it differs from the one sent before.
 func (l *deviceLive) put(target string, part templ.Component) error {
 	var b bytes.Buffer
 	if err := part.Render(context.Background(), &b); err != nil {
@@ -188,73 +186,74 @@ func (l *deviceLive) put(target string, part templ.Component) error {
 	return l.send(patch(target, "outerMorph", templ.Raw(text)))
 }
 
-// lookAt sends what is new about a device.
-func (p *pages) lookAt(ctx context.Context, v *page.Visit, number int64, l *deviceLive) error {
+// refresh sends what has changed about a device.
+func (p *pages) refresh(ctx context.Context, v *page.Visit, number int64, l *deviceLive) error {
 	row, err := p.control.Device(ctx, v.Caller(), control.DeviceRef{Device: devicePath(number)[len("/devices/"):]})
 	if err != nil {
 		return err
 	}
-	d, err := p.known(v, row)
+	d, err := p.withTools(v, row)
 	if err != nil {
 		return err
 	}
 	if err := l.put("#presence", presence(v, &d)); err != nil {
 		return err
 	}
-	if err := l.put("#doing", doing(v, &d)); err != nil {
+	if err := l.put("#doing", actionsPart(v, &d)); err != nil {
 		return err
 	}
-	before := l.offers
-	switch l.offers = d.offers(); {
-	case l.offers == before:
+	before := l.settingsKind
+	switch l.settingsKind = d.settingsKind(); {
+	case l.settingsKind == before:
 		return nil
-	case before == offersNothing || l.offers == offersNothing:
-		return l.send(patch("#now", "outerHTML", nowComes(v, &d)))
+	case before == offersNothing || l.settingsKind == offersNothing:
+		return l.send(patch("#now", "outerHTML", stateLoader(v, &d)))
 	}
-	return l.send(patch("#now-again", "outerHTML", nowAgain(&d)))
+	return l.send(patch("#now-again", "outerHTML", refreshButton(&d)))
 }
 
-// The notices that somebody begins to hear or see what is near a device, and has ended.
-const noticeHeard, noticeUnheard = "patchbay/heard", "patchbay/unheard"
+// noticePlayed and noticeUnplayed are the methods of the notices that somebody starts or stops
+// listening to or viewing a device's surroundings.
+const noticePlayed, noticeUnplayed = "patchbay/listening_started", "patchbay/listening_ended"
 
-// words says what a notice means.
-func words(v *page.Visit, n *board.Notice) string {
+// noticeText describes a notice.
+func noticeText(v *page.Visit, n *hub.Notice) string {
 	var params struct {
 		Via   string `json:"via"`
 		Bytes int64  `json:"bytes"`
-		ear
+		activeListener
 	}
 	if len(n.Params) > 0 {
-		json.Unmarshal(n.Params, &params) //nolint:errcheck // what it does not say is empty
+		json.Unmarshal(n.Params, &params) //nolint:errcheck // missing fields stay empty
 	}
 	switch n.Method {
 	case "patchbay/awake":
-		return v.Say(sayWoke, via(v, params.Via))
+		return v.Say(sayWoke, transportName(v, params.Via))
 	case "patchbay/asleep":
 		return v.Say(saySlept)
-	case "patchbay/talk":
+	case "patchbay/conversation_started":
 		return v.Say(sayTalks)
-	case "patchbay/quiet":
+	case "patchbay/conversation_ended":
 		return v.Say(sayQuiet)
 	case "patchbay/photo":
-		return v.Say(sayPhotoCame, page.Size(params.Bytes))
-	case noticeHeard:
+		return v.Say(sayPhotoCame, page.FormatSize(params.Bytes))
+	case noticePlayed:
 		return v.Say(sayEars[params.What], params.Name)
-	case noticeUnheard:
+	case noticeUnplayed:
 		return v.Say(sayNoEars[params.What], params.Name)
 	}
 	text := n.Method
 	if len(n.Params) > 0 && string(n.Params) != "{}" && string(n.Params) != "null" {
 		text += " " + string(n.Params)
 	}
-	if len(text) > maxTold {
-		text = text[:maxTold] + "…"
+	if len(text) > maxNoticeText {
+		text = text[:maxNoticeText] + "…"
 	}
 	return text
 }
 
-// via is a way to connect as people know it.
-func via(v *page.Visit, name string) string {
+// transportName returns the common name of a transport.
+func transportName(v *page.Visit, name string) string {
 	switch name {
 	case "websocket":
 		return "WebSocket"

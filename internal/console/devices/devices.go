@@ -1,11 +1,11 @@
-// Package devices are the pages about devices: which there are, approving new ones, and
-// all that can be done with one.
+// Package devices serves the pages about devices: the list, the approval of new ones, and
+// everything that can be done with one.
 //
-//	devices    the list, and approving
-//	device     the page of one device, and what it tells while that is open
-//	settings   its name, its bot, how it connects, removing it
-//	tools      its tools as forms, and calls of them
-//	now        how it is at this moment, as it says itself
+//	devices    the list, and approving devices
+//	device     the page of one device, with live notices
+//	settings   its name, bot and transport, and removing it
+//	tools      its tools as forms, and calls
+//	now        its current state, as it reports it
 //	sound      playing files, and listening
 package devices
 
@@ -23,22 +23,22 @@ import (
 	"patchbay/internal/control"
 )
 
-// pages are the pages.
+// pages holds the dependencies of the pages.
 type pages struct{ control *control.Service }
 
-// Routes are the pages at /devices.
+// Routes returns the pages below /devices.
 func Routes(c *control.Service) []page.Route {
 	p := &pages{c}
 	return []page.Route{
 		{Pattern: "GET /devices", Serve: p.list},
 		{Pattern: "GET /devices/live", Serve: p.listLive},
 		{Pattern: "GET /devices/approve", Serve: p.approvePage},
-		{Pattern: "POST /devices/approve", Access: page.Fresh, Serve: p.approve},
+		{Pattern: "POST /devices/approve", Access: page.Confirmed, Serve: p.approve},
 		{Pattern: "GET /devices/{device}", Serve: p.device},
 		{Pattern: "GET /devices/{device}/live", Serve: p.deviceLive},
-		{Pattern: "GET /devices/{device}/now", Serve: p.now},
+		{Pattern: "GET /devices/{device}/now", Serve: p.showState},
 		{Pattern: "GET /devices/{device}/settings", Serve: p.settings},
-		{Pattern: "POST /devices/{device}/settings", Access: page.Fresh, Serve: p.change},
+		{Pattern: "POST /devices/{device}/settings", Access: page.Confirmed, Serve: p.change},
 		{Pattern: "POST /devices/{device}/remove", Serve: p.remove},
 		{Pattern: "GET /devices/{device}/tools", Serve: p.tools},
 		{Pattern: "POST /devices/{device}/tools/{tool}", Serve: p.call},
@@ -49,24 +49,24 @@ func Routes(c *control.Service) []page.Route {
 }
 
 const (
-	// perPage is how many devices a page lists.
+	// perPage is the number of devices on a page.
 	perPage = 50
-	// lookAgain is after how long a list that is open is looked at again by itself: when
-	// devices were last heard of is not told.
-	lookAgain = 30 * time.Second
+	// listRefreshInterval is how often an open list is refreshed: the time of the last contact of a
+	// device changes without an event.
+	listRefreshInterval = 30 * time.Second
 )
 
-// listing is a page of the list.
-type listing struct {
+// deviceList is one page of the list.
+type deviceList struct {
 	control.Devices
-	Text  string // what is looked for
+	Text  string // search text
 	After int64
-	// Waiting counts the devices that show a code, for admins.
+	// Waiting is the number of devices that show a pairing code; for admins.
 	Waiting int
 }
 
-// address is where some page of the list is.
-func (l *listing) address(path string, after int64) string {
+// address returns the URL of a page of the list.
+func (l *deviceList) address(path string, after int64) string {
 	q := url.Values{}
 	if l.Text != "" {
 		q.Set("text", l.Text)
@@ -80,14 +80,15 @@ func (l *listing) address(path string, after int64) string {
 	return path + "?" + q.Encode()
 }
 
-// look reads the page of the list that a browser asks for.
-func (p *pages) look(ctx context.Context, v *page.Visit) (l listing, err error) {
+// loadList loads the page of the list that the request asks for.
+func (p *pages) loadList(ctx context.Context, v *page.Visit) (l deviceList, err error) {
 	l.Text = strings.TrimSpace(v.FormValue("text"))
-	l.After, _ = strconv.ParseInt(v.FormValue("after"), 10, 64) // what is no number is as 0
-	if l.Devices, err = p.control.Devices(ctx, v.Caller(), control.DeviceQuery{After: l.After, Limit: perPage, Text: l.Text}); err != nil {
+	l.After, _ = strconv.ParseInt(v.FormValue("after"), 10, 64) // invalid means 0
+	if l.Devices, err = p.control.Devices(ctx, v.Caller(), control.DeviceQuery{After: l.After, Limit: perPage,
+		Text: l.Text}); err != nil {
 		return l, err
 	}
-	if v.Admin() {
+	if v.IsAdmin() {
 		w, err := p.control.WaitingDevices(ctx, v.Caller())
 		if err != nil {
 			return l, err
@@ -98,18 +99,18 @@ func (p *pages) look(ctx context.Context, v *page.Visit) (l listing, err error) 
 }
 
 func (p *pages) list(v *page.Visit) {
-	l, err := p.look(v.Context(), v)
+	l, err := p.loadList(v.Context(), v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, listPage(v, &l))
+	v.Render(http.StatusOK, listPage(v, &l))
 }
 
-// listLive keeps the list up to date.
+// listLive updates the list.
 func (p *pages) listLive(v *page.Visit) {
-	v.Keep(lookAgain, func(ctx context.Context, send page.Parts) error {
-		l, err := p.look(ctx, v)
+	v.LiveRefresh(listRefreshInterval, func(ctx context.Context, send page.SendPart) error {
+		l, err := p.loadList(ctx, v)
 		if err != nil {
 			return err
 		}
@@ -117,13 +118,13 @@ func (p *pages) listLive(v *page.Visit) {
 	})
 }
 
-// approval is what was typed to approve a device, and what is wrong with it.
+// approval holds the submitted approval form and its errors.
 type approval struct {
 	control.Approval
 	Bots    []control.BotStatus
 	Waiting []control.Device // for admins
-	// What is wrong with the code, with the name, or with something else.
-	WrongCode, WrongName, WrongIt string
+	// Errors about the code, the name, or anything else.
+	WrongCode, WrongName, WrongOther string
 }
 
 func (p *pages) approvePage(v *page.Visit) {
@@ -132,7 +133,7 @@ func (p *pages) approvePage(v *page.Visit) {
 
 func (p *pages) showApproval(v *page.Visit, status int, a approval) {
 	bots, err := p.control.Bots(v.Context(), v.Caller(), struct{}{})
-	if err == nil && v.Admin() {
+	if err == nil && v.IsAdmin() {
 		var w control.Waiting
 		w, err = p.control.WaitingDevices(v.Context(), v.Operator())
 		a.Waiting = w.Devices
@@ -142,22 +143,23 @@ func (p *pages) showApproval(v *page.Visit, status int, a approval) {
 		return
 	}
 	a.Bots = bots.Bots
-	v.Show(status, approvePage(v, a))
+	v.Render(status, approvePage(v, a))
 }
 
-// approve makes the device that shows a code the visitor's.
+// approve gives the device that shows a pairing code to the visitor.
 func (p *pages) approve(v *page.Visit) {
 	a := approval{Approval: control.Approval{
-		Code: strings.TrimSpace(v.FormValue("code")), Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"),
+		Code: strings.TrimSpace(v.FormValue("code")), Name: strings.TrimSpace(v.FormValue("name")),
+		Bot: v.FormValue("bot"),
 	}}
 	d, err := p.control.ApproveDevice(v.Context(), v.Caller(), a.Approval)
 	if err == nil {
-		v.To(devicePath(d.Number) + "?approved")
+		v.Redirect(devicePath(d.Number) + "?approved")
 		return
 	}
 	text, status := v.Wrong(err)
 	switch e := control.AsError(err); {
-	case text == "": // the browser has gone
+	case text == "": // the browser has disconnected
 		return
 	case errors.Is(err, account.ErrDeviceTaken):
 		a.WrongCode = v.Say(sayTaken)
@@ -166,7 +168,7 @@ func (p *pages) approve(v *page.Visit) {
 	case errors.Is(err, account.ErrDeviceName), e != nil && e.Reason == control.Invalid:
 		a.WrongName = text
 	default:
-		a.WrongIt = text
+		a.WrongOther = text
 	}
 	p.showApproval(v, status, a)
 }

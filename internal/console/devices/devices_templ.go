@@ -14,8 +14,8 @@ import (
 	"strconv"
 )
 
-// listPage lists devices.
-func listPage(v *page.Visit, l *listing) templ.Component {
+// listPage is the list of devices.
+func listPage(v *page.Visit, l *deviceList) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -193,13 +193,13 @@ func listPage(v *page.Visit, l *listing) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Follow(l.address("/devices/live", l.After)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.LiveUpdates(l.address("/devices/live", l.After)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayDevices)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayDevices)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -207,8 +207,8 @@ func listPage(v *page.Visit, l *listing) templ.Component {
 	})
 }
 
-// listPart is what of the list is kept up to date.
-func listPart(v *page.Visit, l *listing) templ.Component {
+// listPart is the part of the list with live updates.
+func listPart(v *page.Visit, l *deviceList) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -403,7 +403,7 @@ func listPart(v *page.Visit, l *listing) templ.Component {
 				}
 			}
 			if l.Next != 0 {
-				templ_7745c5c3_Err = page.Next(v, l.address("/devices", l.Next)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.NextPageLink(v, l.address("/devices", l.Next)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -561,7 +561,7 @@ func light(v *page.Visit, d *control.Device) templ.Component {
 	})
 }
 
-// approvePage asks for the code that a device shows.
+// approvePage is the form for the code that a device shows.
 func approvePage(v *page.Visit, a approval) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -616,8 +616,8 @@ func approvePage(v *page.Visit, a approval) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if a.WrongIt != "" {
-				templ_7745c5c3_Err = page.Note("bad", a.WrongIt).Render(ctx, templ_7745c5c3_Buffer)
+			if a.WrongOther != "" {
+				templ_7745c5c3_Err = page.Note("bad", a.WrongOther).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -794,9 +794,9 @@ func approvePage(v *page.Visit, a approval) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var40 string
-					templ_7745c5c3_Var40, templ_7745c5c3_Err = templ.JoinStringErrs(what(&a.Waiting[i]))
+					templ_7745c5c3_Var40, templ_7745c5c3_Err = templ.JoinStringErrs(modelName(&a.Waiting[i]))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/devices.templ`, Line: 135, Col: 32}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/devices.templ`, Line: 135, Col: 37}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var40))
 					if templ_7745c5c3_Err != nil {
@@ -848,7 +848,7 @@ func approvePage(v *page.Visit, a approval) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayApproveOne)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var29), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayApproveOne)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var29), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -856,7 +856,7 @@ func approvePage(v *page.Visit, a approval) templ.Component {
 	})
 }
 
-// botField is where the bot is chosen that answers a device.
+// botField chooses the bot that answers a device.
 func botField(v *page.Visit, bots []control.BotStatus, chosen, none string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -994,7 +994,7 @@ func botField(v *page.Visit, bots []control.BotStatus, chosen, none string) temp
 	})
 }
 
-// wrong says what is wrong with a field.
+// wrong shows the error of a field.
 func wrong(id, text string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1052,7 +1052,7 @@ func wrong(id, text string) templ.Component {
 	})
 }
 
-// patch is a part of a page that goes to where it says.
+// patch is a part of a page that replaces or extends the element that target selects.
 func patch(target, swap string, part templ.Component) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -13,27 +13,27 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/console/devices"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
-// house is an installation with a device of ada's, kettle, which is plugged in.
-type house struct {
+// installation is an installation with a connected device of ada's, kettle.
+type installation struct {
 	*consoletest.Rig
 	t      *testing.T
 	kettle store.Device
-	socket *board.Socket
+	socket *hub.Registration
 	gadget *gadget
 	listen func(ctx context.Context, device int64, w io.Writer) error
 }
 
-// gadget is the far side of a device: it says what it was called with, unless it is
-// told to say something else.
+// gadget simulates a device: it returns the arguments of a call, unless told to return something
+// else.
 type gadget struct {
 	mu    sync.Mutex
 	calls []string
@@ -44,7 +44,7 @@ type gadget struct {
 func (g *gadget) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.calls = append(g.calls, c.Tool+" "+string(c.Args)+" "+c.Caller.Door)
+	g.calls = append(g.calls, c.Tool+" "+string(c.Args)+" "+c.Caller.Channel)
 	switch {
 	case c.Tool == "status" || c.Tool == "self.get_device_status":
 	case g.err != nil:
@@ -70,26 +70,41 @@ func (g *gadget) called(want string) bool {
 const later = `"later":{"type":"boolean","default":false,"description":"If the board is asleep, deliver this when it wakes"}`
 
 var kettleTools = []tool.Tool{
-	{Name: "status", Title: "How the board is", Input: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`), Hints: tool.Reads()},
-	{Name: "show", Title: "Show a text", Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","maxLength":500},` + later + `},"required":["text"],"additionalProperties":false}`)},
-	{Name: "play", Title: "Play a sound", Input: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"sound":{"type":"string"},"text":{"type":"string"},` + later + `},"additionalProperties":false}`)},
+	{Name: "status", Title: "How the board is",
+		Input: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+		Hints: tool.ReadOnlyHints()},
+	{Name: "show", Title: "Show a text",
+		Input: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","maxLength":500},` + later +
+			`},"required":["text"],"additionalProperties":false}`)},
+	{Name: "play", Title: "Play a sound",
+		Input: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"sound":{"type":"string"},"text":{"type":"string"},` + later + `},"additionalProperties":false}`)},
 	{Name: "stop", Title: "Be quiet", Input: json.RawMessage(`{"type":"object","properties":{}}`)},
-	{Name: "record", Title: "Record", For: "user", Input: json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":300,"default":10}}}`)},
-	{Name: "reboot", Title: "Restart the board", For: "user", Dangerous: true, Input: json.RawMessage(`{"type":"object"}`)},
-	{Name: "self.get_device_status", Description: "How it is", Input: json.RawMessage(`{"type":"object","properties":{}}`)},
-	{Name: "self.audio_speaker.set_volume", Description: "Sets the volume", Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer","minimum":0,"maximum":100}},"required":["volume"]}`)},
-	{Name: "self.screen.set_theme", Input: json.RawMessage(`{"type":"object","properties":{"theme":{"type":"string"}},"required":["theme"]}`)},
-	{Name: "self.camera.take_photo", Input: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"}},"required":["question"]}`)},
+	{Name: "record", Title: "Record", Audience: "user",
+		Input: json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":300,"default":10}}}`)},
+	{Name: "reboot", Title: "Restart the board", Audience: "user", Dangerous: true,
+		Input: json.RawMessage(`{"type":"object"}`)},
+	{Name: "self.get_device_status", Description: "How it is",
+		Input: json.RawMessage(`{"type":"object","properties":{}}`)},
+	{Name: "self.audio_speaker.set_volume", Description: "Sets the volume",
+		Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer","minimum":0,"maximum":100}},"required":["volume"]}`)},
+	{Name: "self.screen.set_theme",
+		Input: json.RawMessage(`{"type":"object","properties":{"theme":{"type":"string"}},"required":["theme"]}`)},
+	{Name: "self.camera.take_photo",
+		Input: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"}},"required":["question"]}`)},
 }
 
-func newHouse(t *testing.T) *house {
+func newInstance(t *testing.T) *installation {
 	t.Helper()
-	h := &house{t: t, gadget: &gadget{say: map[string]*tool.Result{
-		"status":                 tool.JSON(map[string]any{"online": true, "state": "idle", "via": "mqtt", "waiting": 2}),
+	h := &installation{t: t, gadget: &gadget{say: map[string]*tool.Result{
+		"status": tool.JSON(map[string]any{"online": true, "state": "idle", "via": "mqtt",
+			"waiting": 2}),
 		"self.get_device_status": tool.Text(`{"audio_speaker":{"volume":37},"screen":{"brightness":60,"theme":"dark"},"battery":{"level":80,"charging":false},"network":{"type":"wifi","ssid":"home"}}`),
 	}}}
 	h.Rig = consoletest.New(t, consoletest.Options{Control: control.Options{
-		Listen: func(context.Context, int64, tool.Caller, io.Writer) error { return errors.New("pages do not play Ogg") },
+		Listen: func(context.Context, int64, tool.Caller,
+			io.Writer) error {
+			return errors.New("pages do not play Ogg")
+		},
 		Hear: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
 			return h.listen(ctx, device, w)
 		},
@@ -99,33 +114,36 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// plug plugs the kettle in.
-func (h *house) plug() {
+// plug connects the kettle.
+func (h *installation) plug() {
 	h.t.Helper()
 	var err error
-	h.socket, err = h.Board.Plug(board.Outlet{ID: board.DeviceOutlet(h.kettle.Number), Owner: h.Person.ID, Slug: "kettle", Kind: "xiaozhi", Title: "kettle", Held: true}, h.gadget)
+	h.socket, err = h.Hub.Register(hub.ProviderRef{ID: hub.DeviceProviderID(h.kettle.Number), Owner: h.Person.ID,
+		Slug: "kettle", Kind: "xiaozhi", Title: "kettle", Held: true}, h.gadget)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.socket.Offer(kettleTools)
+	h.socket.SetTools(kettleTools)
 }
 
-// shows has a device call home, and returns the code that it shows.
-func (h *house) shows(hardware string) string {
+// shows makes a device request a pairing code, and returns the code.
+func (h *installation) shows(hardware string) string {
 	h.t.Helper()
-	_, code, err := h.Accounts.DeviceSeen(h.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: hardware, Client: "client of " + hardware, Article: "bread-compact", Version: "2.0.3", Features: json.RawMessage(`{"chip":"esp32s3"}`)})
+	_, code, err := h.Accounts.DeviceSeen(h.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: hardware,
+		Client: "client of " + hardware, Article: "bread-compact", Version: "2.0.3",
+		Features: json.RawMessage(`{"chip":"esp32s3"}`)})
 	if err != nil || code == "" {
 		h.t.Fatalf("%s shows %q (%v)", hardware, code, err)
 	}
 	return code
 }
 
-// own makes a device somebody's, some time ago, so that nobody waits for it.
-func (h *house) own(p store.Person, hardware, name string) store.Device {
+// own gives a device to a person, some time ago, so that it is not pending.
+func (h *installation) own(p store.Person, hardware, name string) store.Device {
 	h.t.Helper()
 	code := h.shows(hardware)
 	past := account.New(h.Store, h.Box, func() time.Time { return time.Now().Add(-time.Minute) })
-	d, err := past.ApproveShown(h.t.Context(), account.NewDevice{Person: p.ID, Code: code, Name: name})
+	d, err := past.ApproveByCode(h.t.Context(), account.NewDevice{Person: p.ID, Code: code, Name: name})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -133,37 +151,38 @@ func (h *house) own(p store.Person, hardware, name string) store.Device {
 }
 
 func TestList(t *testing.T) {
-	h := newHouse(t)
-	ada, bob := h.As(h.Person), h.As(h.Bob)
+	h := newInstance(t)
+	ada, bob := h.SignedInAs(h.Person), h.SignedInAs(h.Bob)
 	h.own(h.Person, "aa:aa:aa:aa:aa:02", "lamp")
 	h.own(h.Bob, "aa:aa:aa:aa:aa:03", "bobs radio")
 	p := ada.Get("/devices")
-	if !p.Has("kettle", "lamp", "bread-compact · firmware 2.0.3", `class="light on">Awake`, "Asleep", `href="/gateway"`) || p.Has("radio") || p.Has("waits to be approved") {
+	if !p.Contains("kettle", "lamp", "bread-compact · firmware 2.0.3", `class="light on">Awake`, "Asleep",
+		`href="/gateway"`) || p.Contains("radio") || p.Contains("waits to be approved") {
 		t.Errorf("ada sees %s", p.Text)
 	}
-	if p := bob.Get("/devices"); !p.Has("bobs radio") || p.Has("kettle") {
+	if p := bob.Get("/devices"); !p.Contains("bobs radio") || p.Contains("kettle") {
 		t.Errorf("bob sees %s", p.Text)
 	}
-	if p := ada.Get("/devices?text=KET"); !p.Has("kettle", `value="KET"`) || p.Has("lamp") {
+	if p := ada.Get("/devices?text=KET"); !p.Contains("kettle", `value="KET"`) || p.Contains("lamp") {
 		t.Errorf("looking for a kettle, ada sees %s", p.Text)
 	}
-	if p := ada.Get("/devices?text=%3Cb%3E"); !p.Has("None has “&lt;b&gt;”") {
+	if p := ada.Get("/devices?text=%3Cb%3E"); !p.Contains("None has “&lt;b&gt;”") {
 		t.Errorf("looking for nothing, ada sees %s", p.Text)
 	}
-	// Admins are told that somebody waits, and nobody else is.
+	// Only admins see that a device is waiting.
 	h.shows("aa:aa:aa:aa:aa:04")
-	if p := ada.Get("/devices"); !p.Has("1 device shows a code") {
+	if p := ada.Get("/devices"); !p.Contains("1 device shows a code") {
 		t.Errorf("ada is not told that a device waits: %s", p.Text)
 	}
-	if p := bob.Get("/devices"); p.Has("shows a code and waits") {
+	if p := bob.Get("/devices"); p.Contains("shows a code and waits") {
 		t.Error("bob is told that a device waits")
 	}
-	if p := h.As(h.newcomer("eve")).Get("/devices"); !p.Has("No device yet", `href="/devices/approve"`) {
+	if p := h.SignedInAs(h.newcomer("eve")).Get("/devices"); !p.Contains("No device yet", `href="/devices/approve"`) {
 		t.Errorf("who has no device sees %s", p.Text)
 	}
 }
 
-func (h *house) newcomer(name string) store.Person {
+func (h *installation) newcomer(name string) store.Person {
 	h.t.Helper()
 	p, err := h.Accounts.AddPerson(h.t.Context(), name, account.RoleMember, "en", "")
 	if err != nil {
@@ -172,35 +191,37 @@ func (h *house) newcomer(name string) store.Person {
 	return p
 }
 
-// A long list comes by pages.
+// A long list is paged.
 func TestPages(t *testing.T) {
-	h := newHouse(t)
+	h := newInstance(t)
 	for i := range 60 {
 		h.own(h.Bob, fmt.Sprintf("bb:aa:aa:aa:aa:%02x", i), fmt.Sprintf("device %02d", i))
 	}
-	bob := h.As(h.Bob)
+	bob := h.SignedInAs(h.Bob)
 	p := bob.Get("/devices")
-	if n := strings.Count(p.Text, `class="device"`); n != 50 || !p.Has("More") {
+	if n := strings.Count(p.Text, `class="device"`); n != 50 || !p.Contains("More") {
 		t.Fatalf("the first page has %d devices: %s", n, p.Text)
 	}
 	_, rest, _ := strings.Cut(p.Text, `href="/devices?after=`)
 	after, _, _ := strings.Cut(rest, `"`)
 	p = bob.Get("/devices?after=" + after)
-	if n := strings.Count(p.Text, `class="device"`); n != 10 || p.Has("More") || !p.Has("device 59", "To the beginning") {
+	if n := strings.Count(p.Text, `class="device"`); n != 10 || p.Contains("More") ||
+		!p.Contains("device 59", "To the beginning") {
 		t.Errorf("the second page has %d devices: %s", n, p.Text)
 	}
 }
 
 func TestApprove(t *testing.T) {
-	h := newHouse(t)
-	bob := h.As(h.Bob)
-	bot, _, err := h.Registry.Add(t.Context(), board.NewBot{Owner: h.Bob.ID, Name: "bobs bot", Kind: "script"})
+	h := newInstance(t)
+	bob := h.SignedInAs(h.Bob)
+	bot, _, err := h.Registry.Add(t.Context(), hub.NewBot{Owner: h.Bob.ID, Name: "bobs bot", Kind: "script"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	others := h.Script(t, nil, nil) // ada's
+	others := h.AddScript(t, nil, nil) // ada's
 	h.own(h.Bob, "aa:aa:aa:aa:aa:02", "lamp")
-	if p := bob.Get("/devices/approve"); p.Status != http.StatusOK || !p.Has("bobs bot", "Six digits", "a board repeats what it hears") || p.Has(others.Name) {
+	if p := bob.Get("/devices/approve"); p.Status != http.StatusOK ||
+		!p.Contains("bobs bot", "Six digits", "a board repeats what it hears") || p.Contains(others.Name) {
 		t.Fatalf("the form is %s", p.Text)
 	}
 	code := h.shows("aa:aa:aa:aa:aa:05")
@@ -216,42 +237,45 @@ func TestApprove(t *testing.T) {
 		{code, "radio", fmt.Sprint(others.Number), 404, "no bot"},
 	} {
 		p := bob.Post("/devices/approve", "code", c.code, "name", c.name, "bot", c.bot)
-		if p.Status != c.status || !p.Has(c.want, `value="`+c.code+`"`, `value="`+c.name+`"`) {
+		if p.Status != c.status || !p.Contains(c.want, `value="`+c.code+`"`, `value="`+c.name+`"`) {
 			t.Errorf("code %s, name %s: %d %s", c.code, c.name, p.Status, p.Text)
 		}
 	}
 	p := bob.Post("/devices/approve", "code", code[:3]+" "+code[3:], "name", "radio", "bot", fmt.Sprint(bot.Number))
-	if !strings.HasPrefix(p.At, "/devices/3?approved") || !p.Has("Approved", "radio", "bobs bot", "aa:aa:aa:aa:aa:05") {
-		t.Errorf("after that, bob is at %s: %s", p.At, p.Text)
+	if !strings.HasPrefix(p.Path, "/devices/3?approved") || !p.Contains("Approved", "radio", "bobs bot",
+		"aa:aa:aa:aa:aa:05") {
+		t.Errorf("after that, bob is at %s: %s", p.Path, p.Text)
 	}
-	// What belongs to somebody and was erased is theirs to approve.
+	// An erased device can be approved again by its owner.
 	code = h.erased("aa:aa:aa:aa:aa:01")
-	if p := bob.Post("/devices/approve", "code", code); p.Status != 409 || !p.Has("belongs to somebody else, who has to remove it first, on its page") {
+	if p := bob.Post("/devices/approve", "code", code); p.Status != 409 ||
+		!p.Contains("belongs to somebody else, who has to remove it first, on its page") {
 		t.Errorf("bob approves ada's kettle: %d %s", p.Status, p.Text)
 	}
-	ada := h.As(h.Person)
-	if p := ada.Get("/devices/1"); !p.Has("Waits for approval", "approve it again") {
+	ada := h.SignedInAs(h.Person)
+	if p := ada.Get("/devices/1"); !p.Contains("Waits for approval", "approve it again") {
 		t.Errorf("ada is not told: %s", p.Text)
 	}
-	if p := ada.Get("/devices/approve"); !p.Has("Devices that show a code", "aa:aa:aa:aa:aa:01") {
+	if p := ada.Get("/devices/approve"); !p.Contains("Devices that show a code", "aa:aa:aa:aa:aa:01") {
 		t.Errorf("ada does not see what waits: %s", p.Text)
 	}
-	if p := bob.Get("/devices/approve"); p.Has("aa:aa:aa:aa:aa:01") {
+	if p := bob.Get("/devices/approve"); p.Contains("aa:aa:aa:aa:aa:01") {
 		t.Error("bob sees what waits")
 	}
-	// Guessing has an end.
+	// Wrong codes are rate-limited.
 	for range 30 {
 		p = bob.Post("/devices/approve", "code", "123123")
 	}
-	if p.Status != http.StatusTooManyRequests || !p.Has("too many codes were tried") {
+	if p.Status != http.StatusTooManyRequests || !p.Contains("too many codes were tried") {
 		t.Errorf("after many guesses: %d %s", p.Status, p.Text)
 	}
 }
 
-// erased has a device call home that has forgotten who it was.
-func (h *house) erased(hardware string) string {
+// erased makes a device connect that has lost its identity, and returns its code.
+func (h *installation) erased(hardware string) string {
 	h.t.Helper()
-	_, code, err := h.Accounts.DeviceSeen(h.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: hardware, Client: "another one"})
+	_, code, err := h.Accounts.DeviceSeen(h.t.Context(), store.DeviceCall{Kind: "xiaozhi", Hardware: hardware,
+		Client: "another one"})
 	if err != nil || code == "" {
 		h.t.Fatalf("%s shows %q (%v)", hardware, code, err)
 	}
@@ -259,11 +283,12 @@ func (h *house) erased(hardware string) string {
 }
 
 func TestSettings(t *testing.T) {
-	h := newHouse(t)
-	ada := h.As(h.Person)
-	bot := h.Script(t, nil, nil)
+	h := newInstance(t)
+	ada := h.SignedInAs(h.Person)
+	bot := h.AddScript(t, nil, nil)
 	h.own(h.Person, "aa:aa:aa:aa:aa:02", "lamp")
-	if p := ada.Get("/devices/1/settings"); !p.Has(`value="kettle"`, `<option value="none" selected>`, `<option value="default" selected>`) {
+	if p := ada.Get("/devices/1/settings"); !p.Contains(`value="kettle"`, `<option value="none" selected>`,
+		`<option value="default" selected>`) {
 		t.Fatalf("the form is %s", p.Text)
 	}
 	for _, c := range []struct {
@@ -276,43 +301,49 @@ func TestSettings(t *testing.T) {
 		{"kettle", "77", "default", 404, "no bot"},
 		{"kettle", "none", "pigeon", 422, "pigeon"},
 	} {
-		if p := ada.Post("/devices/1/settings", "name", c.name, "bot", c.bot, "transport", c.transport); p.Status != c.status || !p.Has(c.want) {
+		if p := ada.Post("/devices/1/settings", "name", c.name, "bot", c.bot,
+			"transport", c.transport); p.Status != c.status || !p.Contains(c.want) {
 			t.Errorf("%+v gives %d %s", c, p.Status, p.Text)
 		}
 	}
 	p := ada.Post("/devices/1/settings", "name", "Tea & more", "bot", fmt.Sprint(bot.Number), "transport", "mqtt")
-	if p.At != "/devices/1/settings?saved" || !p.Has("Saved.", `value="Tea &amp; more"`, fmt.Sprintf(`<option value="%d" selected>`, bot.Number), `<option value="mqtt" selected>`) {
-		t.Errorf("after that, ada is at %s: %s", p.At, p.Text)
+	if p.Path != "/devices/1/settings?saved" || !p.Contains("Saved.",
+		`value="Tea &amp; more"`, fmt.Sprintf(`<option value="%d" selected>`, bot.Number),
+		`<option value="mqtt" selected>`) {
+		t.Errorf("after that, ada is at %s: %s", p.Path, p.Text)
 	}
 	d, err := h.Store.Devices.ByNumber(t.Context(), 1)
 	if err != nil || d.Name != "Tea & more" || d.Bot != bot.Number || d.Transport != "mqtt" {
 		t.Errorf("kept is %+v (%v)", d, err)
 	}
-	if p := ada.Post("/devices/1/remove"); p.At != "/devices?removed" || !p.Has("The device is removed.") || p.Has("Tea") {
-		t.Errorf("after removing it, ada is at %s: %s", p.At, p.Text)
+	if p := ada.Post("/devices/1/remove"); p.Path != "/devices?removed" || !p.Contains("The device is removed.") ||
+		p.Contains("Tea") {
+		t.Errorf("after removing it, ada is at %s: %s", p.Path, p.Text)
 	}
 	if _, err := h.Store.Devices.ByNumber(t.Context(), 1); err == nil {
 		t.Error("it is there still")
 	}
 }
 
-// What is another's looks as if it did not exist.
+// A device of another person looks as if it did not exist.
 func TestOthers(t *testing.T) {
-	h := newHouse(t)
+	h := newInstance(t)
 	h.listen = func(context.Context, int64, io.Writer) error { t.Error("bob listens"); return nil }
-	bob := h.As(h.Bob)
+	bob := h.SignedInAs(h.Bob)
 	lamp := h.own(h.Bob, "aa:aa:aa:aa:aa:02", "lamp")
 	for _, b := range []struct {
 		who  *consoletest.Browser
 		path string
-	}{{bob, "/devices/1"}, {bob, "/devices/kettle"}, {h.As(h.Person), "/devices/" + fmt.Sprint(lamp.Number)}} {
-		for _, rest := range []string{"", "/live", "/now", "/settings", "/tools", "/listening", "/listening?on=1", "/listen"} {
-			if p := b.who.Get(b.path + rest); p.Status != http.StatusNotFound || p.Has("set_volume") {
+	}{{bob, "/devices/1"}, {bob, "/devices/kettle"}, {h.SignedInAs(h.Person), "/devices/" + fmt.Sprint(lamp.Number)}} {
+		for _, rest := range []string{"", "/live", "/now", "/settings", "/tools", "/listening", "/listening?on=1",
+			"/listen"} {
+			if p := b.who.Get(b.path + rest); p.Status != http.StatusNotFound || p.Contains("set_volume") {
 				t.Errorf("GET %s%s gives %d %s", b.path, rest, p.Status, p.Text)
 			}
 		}
 		for _, rest := range []string{"/settings", "/remove", "/tools/stop", "/tools/show", "/play"} {
-			if p := b.who.Post(b.path+rest, "name", "mine", "arg.text", "hello", "arg.url", "http://a.example/"); p.Status != http.StatusNotFound {
+			if p := b.who.Post(b.path+rest, "name", "mine", "arg.text", "hello", "arg.url",
+				"http://a.example/"); p.Status != http.StatusNotFound {
 				t.Errorf("POST %s%s gives %d %s", b.path, rest, p.Status, p.Text)
 			}
 		}
@@ -323,7 +354,7 @@ func TestOthers(t *testing.T) {
 	if d, err := h.Store.Devices.ByNumber(t.Context(), 1); err != nil || d.Name != "kettle" {
 		t.Errorf("the kettle is %+v (%v)", d, err)
 	}
-	if p := h.Stranger().Get("/devices/1"); !strings.HasPrefix(p.At, "/signin") {
-		t.Errorf("a stranger is at %s", p.At)
+	if p := h.Anonymous().Get("/devices/1"); !strings.HasPrefix(p.Path, "/signin") {
+		t.Errorf("a stranger is at %s", p.Path)
 	}
 }

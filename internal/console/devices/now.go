@@ -7,53 +7,53 @@ import (
 	"strconv"
 	"time"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/schemaform"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// askLimit is how long a device may take to say how it is.
-const askLimit = 8 * time.Second
+// stateTimeout is how long a device may take to report its state.
+const stateTimeout = 8 * time.Second
 
-// now is how a device is at this moment.
-type now struct {
+// liveState is the current state of a device.
+type liveState struct {
 	status
 	Info    info
-	Trouble *tool.Error // why it did not say how it is
+	Problem *tool.Error // why the state could not be read
 }
 
-// status is what the tool status says.
+// status is the result of the tool status.
 type status struct {
-	State   string    `json:"state"` // asleep, idle, listening or speaking
-	Via     string    `json:"via"`
-	Since   time.Time `json:"since"`
-	Waiting int       `json:"waiting"`
-	Talk    *sounds   `json:"conversation"`
-	Last    *sounds   `json:"last_conversation"`
+	State   string             `json:"state"` // asleep, idle, listening or speaking
+	Via     string             `json:"via"`
+	Since   time.Time          `json:"since"`
+	Waiting int                `json:"waiting"`
+	Talk    *conversationStats `json:"conversation"`
+	Last    *conversationStats `json:"last_conversation"`
 
-	Listeners []ear `json:"listeners"`
-	Listened  *ear  `json:"last_listener"`
+	Listeners []activeListener `json:"listeners"`
+	Listened  *activeListener  `json:"last_listener"`
 }
 
-// ear is somebody who hears or sees what is near a device.
-type ear struct {
+// activeListener is somebody who listens to or views a device's surroundings.
+type activeListener struct {
 	Name  string    `json:"name"`
 	What  string    `json:"what"` // listen, record or photo
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
-// What somebody does who hears or sees what is near a device, and did.
+// Texts for what a listener does or did, by kind.
 var (
 	sayEars   = map[string]talk.Say{"listen": sayEarsLive, "record": sayEarsFile, "photo": sayEarsPhoto}
 	sayNoEars = map[string]talk.Say{"listen": sayHeardLive, "record": sayHeardFile, "photo": sayHeardPhoto}
 )
 
-// sounds are how the sound of a conversation has travelled.
-type sounds struct {
+// conversationStats are the audio statistics of a conversation.
+type conversationStats struct {
 	Began   time.Time `json:"began"`
 	Seconds float64   `json:"seconds"`
 	Up      struct {
@@ -70,7 +70,7 @@ type sounds struct {
 	} `json:"to_board"`
 }
 
-// info is what a board's own tool says, as far as we know it; firmwares differ.
+// info is the result of the board's own info tool, as far as known; firmwares differ.
 type info struct {
 	Speaker struct {
 		Volume *int `json:"volume"`
@@ -97,60 +97,61 @@ var sayStates = map[string]talk.Say{
 	"asleep": sayAsleep, "idle": sayIdle, "listening": sayListening, "speaking": saySpeaking,
 }
 
-// now shows how a device is.
-func (p *pages) now(v *page.Visit) {
+// showState shows the current state of a device.
+func (p *pages) showState(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
 		return
 	}
-	if !v.Partial() {
-		v.To(d.path("?now"))
+	if !v.IsPartial() {
+		v.Redirect(d.path("?now"))
 		return
 	}
-	n := p.ask(v, &d)
+	n := p.readState(v, &d)
 	d.Now = &n
-	v.Show(http.StatusOK, nowPart(v, &d))
+	v.Render(http.StatusOK, statePart(v, &d))
 }
 
-// ask asks a device how it is: Patchbay, how its connection is, and itself, if it is
-// awake, how loud and how bright.
-func (p *pages) ask(v *page.Visit, d *view) (n now) {
-	ctx, cancel := context.WithTimeout(v.Context(), askLimit)
+// readState reads the state of a device: its connection from Patchbay and, if it is awake, volume
+// and brightness from the device itself.
+func (p *pages) readState(v *page.Visit, d *view) (n liveState) {
+	ctx, cancel := context.WithTimeout(v.Context(), stateTimeout)
 	defer cancel()
 	for _, q := range []struct {
 		tool  string
 		awake bool
 		into  any
 	}{{toolStatus, false, &n.status}, {toolInfo, true, &n.Info}} {
-		if q.awake && !d.Online || !usable(d.tool(q.tool)) {
+		if q.awake && !d.Online || !isUsable(d.tool(q.tool)) {
 			continue
 		}
-		res, err := p.control.CallDevice(ctx, v.Caller(), d.Device.Device, control.DeviceCall{Tool: q.tool, Door: "console", Agent: v.UserAgent()})
+		res, err := p.control.CallDevice(ctx, v.Caller(), d.Device.Device,
+			control.DeviceCall{Tool: q.tool, Channel: "console", Agent: v.UserAgent()})
 		if err != nil {
-			n.Trouble = tool.AsError(err)
+			n.Problem = tool.AsError(err)
 			continue
 		}
 		text := []byte(res.Structured)
 		if len(text) == 0 {
-			text = []byte(res.Words())
+			text = []byte(res.PlainText())
 		}
-		json.Unmarshal(text, q.into) //nolint:errcheck // what it does not say is not shown
+		json.Unmarshal(text, q.into) //nolint:errcheck // missing fields are not shown
 	}
 	return n
 }
 
-// usable says whether there is a tool, and it may be called.
-func usable(l *board.Listing) bool { return l != nil && l.State == control.ToolAllowed }
+// isUsable reports whether a tool exists and may be called.
+func isUsable(l *hub.Listing) bool { return l != nil && l.State == control.ToolAllowed }
 
-// slider is something of a device that has a size.
+// slider is a numeric setting of a device.
 type slider struct {
 	ID, Label string
-	Tool      *board.Listing
+	Tool      *hub.Listing
 	Field     *schemaform.Field
-	Value     string // empty: not known
+	Value     string // empty if unknown
 }
 
-// sliders are what of a device has a size that can be set.
+// sliders returns the numeric settings of a device.
 func sliders(v *page.Visit, d *view) (out []slider) {
 	for _, s := range []struct {
 		id, tool, arg string
@@ -161,14 +162,14 @@ func sliders(v *page.Visit, d *view) (out []slider) {
 		{"brightness", toolBrightness, "brightness", sayBrightness, d.Now.Info.Screen.Brightness},
 	} {
 		l := d.tool(s.tool)
-		if !usable(l) || !d.Online {
+		if !isUsable(l) || !d.Online {
 			continue
 		}
 		f := schemaform.Read(l.Input).Get(s.arg)
 		if f == nil {
 			continue
 		}
-		// Firmware says from where to where, as a rule.
+		// Most firmwares specify the range.
 		if f.Min == "" || f.Max == "" {
 			f.Min, f.Max = "0", "100"
 		}
@@ -181,12 +182,12 @@ func sliders(v *page.Visit, d *view) (out []slider) {
 	return out
 }
 
-// shown is where a slider stands: in the middle, if nobody knows.
+// shown returns the position of a slider: the middle if the value is unknown.
 func (s *slider) shown() string {
 	if s.Value != "" {
 		return s.Value
 	}
-	low, _ := strconv.ParseFloat(s.Field.Min, 64)  // they were read as numbers
-	high, _ := strconv.ParseFloat(s.Field.Max, 64) // the same
+	low, _ := strconv.ParseFloat(s.Field.Min, 64)  // both were parsed as numbers before
+	high, _ := strconv.ParseFloat(s.Field.Max, 64) // see above
 	return strconv.Itoa(int(low+high) / 2)
 }

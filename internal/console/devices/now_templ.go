@@ -14,8 +14,8 @@ import (
 	"strconv"
 )
 
-// nowComes is where stands how the device is, once it has said so.
-func nowComes(v *page.Visit, d *view) templ.Component {
+// stateLoader is the placeholder until the device has reported its state.
+func stateLoader(v *page.Visit, d *view) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -109,8 +109,8 @@ func nowComes(v *page.Visit, d *view) templ.Component {
 	})
 }
 
-// nowPart is how the device is, and what of that can be set.
-func nowPart(v *page.Visit, d *view) templ.Component {
+// statePart shows the state of the device and its settings.
+func statePart(v *page.Visit, d *view) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -205,7 +205,7 @@ func nowPart(v *page.Visit, d *view) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if d.Now.Trouble != nil {
+		} else if d.Now.Problem != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<p class=\"soft\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -224,9 +224,9 @@ func nowPart(v *page.Visit, d *view) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var14 string
-			templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(toolresult.Why(v.Lang, d.Now.Trouble))
+			templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(toolresult.ErrorText(v.Lang, d.Now.Problem))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/now.templ`, Line: 28, Col: 79}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `devices/now.templ`, Line: 28, Col: 85}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 			if templ_7745c5c3_Err != nil {
@@ -252,7 +252,7 @@ func nowPart(v *page.Visit, d *view) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if l := d.tool(toolTheme); usable(l) {
+			if l := d.tool(toolTheme); isUsable(l) {
 				templ_7745c5c3_Err = themeForm(v, d).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -267,7 +267,7 @@ func nowPart(v *page.Visit, d *view) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = nowFacts(v, d).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = stateFacts(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -328,7 +328,7 @@ func sliderForm(v *page.Visit, d *view, s *slider) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, sets(d, s.Tool.Tool.Name, "#"+s.ID+"-told"))
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, inputAttrs(d, s.Tool.Tool.Name, "#"+s.ID+"-told"))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -533,7 +533,7 @@ func themeForm(v *page.Visit, d *view) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, sets(d, toolTheme, "#theme-told"))
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, inputAttrs(d, toolTheme, "#theme-told"))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -665,7 +665,7 @@ func themeForm(v *page.Visit, d *view) templ.Component {
 	})
 }
 
-func nowFacts(v *page.Visit, d *view) templ.Component {
+func stateFacts(v *page.Visit, d *view) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -795,7 +795,7 @@ func nowFacts(v *page.Visit, d *view) templ.Component {
 			}
 		}
 		if d.Now.Via != "" {
-			templ_7745c5c3_Err = fact(v.Say(sayBy), via(v, d.Now.Via)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = fact(v.Say(sayBy), transportName(v, d.Now.Via)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -864,7 +864,7 @@ func nowFacts(v *page.Visit, d *view) templ.Component {
 	})
 }
 
-func soundFacts(v *page.Visit, title string, s *sounds) templ.Component {
+func soundFacts(v *page.Visit, title string, s *conversationStats) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -943,9 +943,9 @@ func soundFacts(v *page.Visit, title string, s *sounds) templ.Component {
 	})
 }
 
-// nowAgain has the device asked once more, and what is shown of it stay until it has
-// answered: somebody may have a hand on a slider.
-func nowAgain(d *view) templ.Component {
+// refreshButton reads the state again. The old state stays visible until the response arrives:
+// somebody may be dragging a slider.
+func refreshButton(d *view) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

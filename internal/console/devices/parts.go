@@ -10,16 +10,16 @@ import (
 
 	"github.com/a-h/templ"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
-// about is a device in one line.
+// about describes a device in one line.
 func about(v *page.Visit, d *control.Device) string {
-	parts := []string{what(d)}
+	parts := []string{modelName(d)}
 	if d.Version != "" {
 		parts = append(parts, v.Say(sayFirmware, d.Version))
 	}
@@ -29,7 +29,7 @@ func about(v *page.Visit, d *control.Device) string {
 	return strings.Join(parts, " · ")
 }
 
-// described ties a field to its hint and to what is wrong with it.
+// described links a field to its hint and its error.
 func described(id, wrong string) templ.Attributes {
 	if wrong == "" {
 		return templ.Attributes{"aria-describedby": id + "-hint"}
@@ -37,8 +37,8 @@ func described(id, wrong string) templ.Attributes {
 	return templ.Attributes{"aria-describedby": id + "-hint " + id + "-wrong", "aria-invalid": "true"}
 }
 
-// current marks the tab of the page that is shown.
-func current(is bool) templ.Attributes {
+// currentAttr marks the tab of the current page.
+func currentAttr(is bool) templ.Attributes {
 	if !is {
 		return nil
 	}
@@ -47,16 +47,16 @@ func current(is bool) templ.Attributes {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// transport is a way to connect as its owner chooses it.
+// transport returns the name of a transport as shown in the settings.
 func transport(v *page.Visit, name string) string {
 	switch name {
 	case store.TransportSocket, store.TransportMQTT:
-		return via(v, name)
+		return transportName(v, name)
 	}
 	return v.Say(sayServerChooses)
 }
 
-// features is what a device says of itself.
+// features returns what a device says about itself.
 func features(d *view) string {
 	var b bytes.Buffer
 	if string(d.Features) == "{}" || json.Indent(&b, d.Features, "", "  ") != nil {
@@ -65,8 +65,8 @@ func features(d *view) string {
 	return b.String()
 }
 
-// inShort is what a call brought, if a word is enough for it.
-func inShort(v *page.Visit, r *tool.Result) (text string, plain bool) {
+// shortResult returns the result of a call as one short text, if that is enough.
+func shortResult(v *page.Visit, r *tool.Result) (text string, plain bool) {
 	var how struct {
 		Delivered *bool `json:"delivered"`
 		Waits     bool  `json:"waits"`
@@ -79,7 +79,7 @@ func inShort(v *page.Visit, r *tool.Result) (text string, plain bool) {
 			return v.Say(sayKept), true
 		}
 	}
-	switch strings.TrimSpace(r.Words()) {
+	switch strings.TrimSpace(r.PlainText()) {
 	case `{"stopped":true}`:
 		return v.Say(sayStopped), true
 	case `{"stopped":false}`:
@@ -90,9 +90,9 @@ func inShort(v *page.Visit, r *tool.Result) (text string, plain bool) {
 	return "", false
 }
 
-// said is a result without what is in it for programs: JSON beside words, and around
-// what a device was asked about a photo.
-func said(r *tool.Result) *tool.Result {
+// spokenResult returns a result without the parts meant for programs: JSON beside text, and the
+// JSON around the answer to a question about a photo.
+func spokenResult(r *tool.Result) *tool.Result {
 	out := *r
 	var blocks []map[string]json.RawMessage
 	if len(r.Content) == 0 || json.Unmarshal(r.Content, &blocks) != nil || len(blocks) == 0 {
@@ -109,7 +109,7 @@ func said(r *tool.Result) *tool.Result {
 			continue
 		}
 		if words := cmp.Or(inside.Text, inside.Message); words != "" {
-			b["text"], _ = json.Marshal(words) // a text
+			b["text"], _ = json.Marshal(words) // a string always encodes
 		}
 	}
 	if content, err := json.Marshal(blocks); err == nil {
@@ -118,10 +118,10 @@ func said(r *tool.Result) *tool.Result {
 	return &out
 }
 
-// groups are tools of the device itself, and those that every device has.
-func groups(list []board.Listing) (own, all []board.Listing) {
+// groups splits tools into those of the device itself and those that every device has.
+func groups(list []hub.Listing) (own, all []hub.Listing) {
 	for i := range list {
-		if itsOwn(&list[i]) {
+		if isFirmwareTool(&list[i]) {
 			own = append(own, list[i])
 		} else {
 			all = append(all, list[i])
@@ -130,19 +130,20 @@ func groups(list []board.Listing) (own, all []board.Listing) {
 	return own, all
 }
 
-// risky says that a tool is not to be called by a slip of the finger.
-func risky(l *board.Listing) bool {
+// isRisky reports whether a tool must not be called by accident.
+func isRisky(l *hub.Listing) bool {
 	return l.Dangerous || l.Hints.Destructive != nil && *l.Hints.Destructive
 }
 
-// patience is how long a form waits for its answer: boards record and play for minutes.
-const patience = `{"timeout":"400s"}`
+// requestTimeoutAttr is the timeout of a form: boards record and play for minutes.
+const requestTimeoutAttr = `{"timeout":"400s"}`
 
-// sends has a form call a tool of a device. The answer goes to target, or says itself
-// where it belongs if that is empty.
-func sends(d *view, name, target string) templ.Attributes {
+// postAttrs makes a form call a tool of a device. The response replaces target; if target is empty,
+// the response names its own target.
+func postAttrs(d *view, name, target string) templ.Attributes {
 	path := d.path("/tools/" + url.PathEscape(name))
-	a := templ.Attributes{"action": path, "hx-post": path, "hx-config": patience, "hx-swap": "innerHTML", "hx-target": target, "hx-sync": "this:drop"}
+	a := templ.Attributes{"action": path, "hx-post": path, "hx-config": requestTimeoutAttr, "hx-swap": "innerHTML",
+		"hx-target": target, "hx-sync": "this:drop"}
 	if target == "" {
 		a["hx-swap"] = "none"
 		delete(a, "hx-target")
@@ -150,33 +151,33 @@ func sends(d *view, name, target string) templ.Attributes {
 	return a
 }
 
-// sets is that for what is set by moving it: of what comes too fast, the last one counts.
-func sets(d *view, name, target string) templ.Attributes {
-	a := sends(d, name, target)
+// inputAttrs is like postAttrs for inputs that are dragged: of rapid changes only the last counts.
+func inputAttrs(d *view, name, target string) templ.Attributes {
+	a := postAttrs(d, name, target)
 	a["hx-sync"] = "this:queue last"
 	return a
 }
 
-// confirms has a form ask before it is sent, if there is something to ask.
-func confirms(text string) templ.Attributes {
+// confirmAttrs makes a form ask for confirmation with a text, if there is one.
+func confirmAttrs(text string) templ.Attributes {
 	if text == "" {
 		return nil
 	}
 	return templ.Attributes{"data-confirm": text}
 }
 
-// asks has the form of a tool that can do harm ask first.
-func asks(v *page.Visit, l *board.Listing) templ.Attributes {
-	if !risky(l) {
+// confirmToolAttrs makes the form of a risky tool ask for confirmation.
+func confirmToolAttrs(v *page.Visit, l *hub.Listing) templ.Attributes {
+	if !isRisky(l) {
 		return nil
 	}
-	return confirms(v.Say(sayCallSure, title(v, l)))
+	return confirmAttrs(v.Say(sayCallSure, title(v, l)))
 }
 
-// toolPage is where its owner decides about a tool.
-func toolPage(l *board.Listing) string { return "/tools/" + url.PathEscape(l.Name) }
+// toolPage returns the path of the page where the owner sets the rules of a tool.
+func toolPage(l *hub.Listing) string { return "/tools/" + url.PathEscape(l.Name) }
 
-// network is a network in one line.
+// network describes a network in one line.
 func network(i info) string {
 	var parts []string
 	for _, s := range []string{i.Network.Type, i.Network.SSID, i.Network.Signal} {

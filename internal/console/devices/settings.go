@@ -11,12 +11,11 @@ import (
 	"patchbay/internal/control"
 )
 
-// settings is what can be changed about a device, as it was typed, and what is wrong
-// with it.
+// settings holds the submitted settings form of a device and its errors.
 type settings struct {
-	Name, Bot, Transport string
-	Bots                 []control.BotStatus
-	WrongName, WrongIt   string
+	Name, Bot, Transport  string
+	Bots                  []control.BotStatus
+	WrongName, WrongOther string
 }
 
 func (p *pages) settings(v *page.Visit) {
@@ -41,39 +40,40 @@ func (p *pages) showSettings(v *page.Visit, status int, d *view, s settings) {
 		return
 	}
 	s.Bots = bots.Bots
-	v.Show(status, settingsPage(v, d, s))
+	v.Render(status, settingsPage(v, d, s))
 }
 
-// change changes what differs.
+// change saves the settings that differ.
 func (p *pages) change(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
 		return
 	}
-	s := settings{Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"), Transport: v.FormValue("transport")}
+	s := settings{Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"),
+		Transport: v.FormValue("transport")}
 	change := control.DeviceChange{Name: &s.Name, Bot: &s.Bot, Transport: &s.Transport}
 	_, err := p.control.ChangeDevice(v.Context(), v.Caller(), strconv.FormatInt(d.Number, 10), change)
 	if err == nil {
-		v.To(d.path("/settings?saved"))
+		v.Redirect(d.path("/settings?saved"))
 		return
 	}
 	text, status := v.Wrong(err)
 	switch e := control.AsError(err); {
-	case text == "": // the browser has gone
+	case text == "": // the browser has disconnected
 		return
 	case errors.Is(err, account.ErrDeviceName), e != nil && e.Reason == control.Invalid:
 		s.WrongName = text
 	default:
-		s.WrongIt = text
+		s.WrongOther = text
 	}
 	p.showSettings(v, status, &d, s)
 }
 
-// remove takes a device out.
+// remove removes a device.
 func (p *pages) remove(v *page.Visit) {
 	if _, err := p.control.RemoveDevice(v.Context(), v.Caller(), v.PathValue("device")); err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To("/devices?removed")
+	v.Redirect("/devices?removed")
 }

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxSound is how large a file may be that is played, in bytes. It protects the
-	// call, which has a limit of 4 MiB, from what it would be refused for.
+	// maxSound is the maximum size of a sound file, in bytes. It keeps the call below its limit of
+	// 4 MiB.
 	maxSound = 2 << 20
-	// maxSoundForm is that with what is around it.
+	// maxSoundForm is the maximum size of the form with such a file.
 	maxSoundForm = maxSound + 64<<10
-	// maxAddress and maxCaption bound what is typed beside it.
+	// maxAddress and maxCaption are the maximum lengths of the other fields.
 	maxAddress, maxCaption = 2000, 500
 )
 
-// play plays a file, or what is at an address.
+// play plays a file, or the sound at a URL.
 func (p *pages) play(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
@@ -37,10 +37,10 @@ func (p *pages) play(v *page.Visit) {
 	}
 	args, err := readSound(v)
 	if v.MultipartForm != nil {
-		defer v.MultipartForm.RemoveAll() //nolint:errcheck // nothing is left but a temporary file
+		defer v.MultipartForm.RemoveAll() //nolint:errcheck // at worst a temporary file stays
 	}
 	if err != nil {
-		p.soundFails(v, &d, err)
+		p.showSoundError(v, &d, err)
 		return
 	}
 	text, err := json.Marshal(args)
@@ -51,23 +51,23 @@ func (p *pages) play(v *page.Visit) {
 	if f := o.Form.Get(argLater); f != nil && args.Later {
 		f.Value = "true"
 	}
-	p.do(v, &d, toolPlay, text, &o)
-	p.tell(v, &d, &o)
+	p.callTool(v, &d, toolPlay, text, &o)
+	p.showOutcome(v, &d, &o)
 }
 
-// soundFails says what is wrong with what is to be played.
-func (p *pages) soundFails(v *page.Visit, d *view, err error) {
+// showSoundError shows the validation error of the form.
+func (p *pages) showSoundError(v *page.Visit, d *view, err error) {
 	text, status := v.Wrong(err)
 	switch {
-	case text == "": // the browser has gone
-	case v.Partial():
-		v.Show(http.StatusOK, page.Note("bad", text))
+	case text == "": // the browser has disconnected
+	case v.IsPartial():
+		v.Render(http.StatusOK, page.Note("bad", text))
 	default:
-		v.Show(status, wrongPage(v, d, text))
+		v.Render(status, wrongPage(v, d, text))
 	}
 }
 
-// sound is what is to be played: a file, in base64 as JSON has it, or an address.
+// sound is what to play: a file, encoded as base64 in JSON, or a URL.
 type sound struct {
 	Sound []byte `json:"sound,omitempty"`
 	URL   string `json:"url,omitempty"`
@@ -75,12 +75,13 @@ type sound struct {
 	Later bool   `json:"later,omitempty"`
 }
 
-// readSound reads what is to be played.
+// readSound reads the form.
 func readSound(v *page.Visit) (s sound, err error) {
 	if err := v.ParseMultipartForm(maxSoundForm); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return s, control.Fail(control.TooLarge, saySoundLarge, maxSound>>20)
 	}
-	s.URL, s.Text, s.Later = strings.TrimSpace(v.FormValue("arg.url")), strings.TrimSpace(v.FormValue("arg.text")), v.FormValue("arg.later") == "true"
+	s.URL, s.Text, s.Later = strings.TrimSpace(v.FormValue("arg.url")), strings.TrimSpace(v.FormValue("arg.text")),
+		v.FormValue("arg.later") == "true"
 	if len(s.URL) > maxAddress || len(s.Text) > maxCaption {
 		return s, control.Fail(control.Invalid, sayFormLarge)
 	}
@@ -105,11 +106,11 @@ func readSound(v *page.Visit) (s sound, err error) {
 	case !wav && !bytes.HasPrefix(s.Sound, []byte("OggS")):
 		return s, control.Fail(control.Invalid, sayWrongSound)
 	}
-	s.URL = "" // the file goes before it
+	s.URL = "" // a file takes precedence
 	return s, nil
 }
 
-// listening shows the player with which somebody listens, or takes it away.
+// listening shows or removes the player for listening.
 func (p *pages) listening(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
@@ -122,24 +123,24 @@ func (p *pages) listening(v *page.Visit) {
 			return
 		}
 	}
-	if v.Partial() {
-		v.Show(http.StatusOK, listenPart(v, &d, on))
+	if v.IsPartial() {
+		v.Render(http.StatusOK, listenPart(v, &d, on))
 		return
 	}
-	v.Show(http.StatusOK, listenPage(v, &d, on))
+	v.Render(http.StatusOK, listenPage(v, &d, on))
 }
 
-// listen streams what a device hears.
+// listen streams the device's microphone.
 func (p *pages) listen(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
 		return
 	}
 	begun, err := p.control.StreamSound(v.W, v.Request, v.Caller(), d.Device.Device, control.SoundWAV)
-	switch e, told := errors.AsType[*tool.Error](err); {
+	switch e, recent := errors.AsType[*tool.Error](err); {
 	case err != nil && begun:
-		panic(http.ErrAbortHandler) // the browser is not to take it for the end
-	case told:
+		panic(http.ErrAbortHandler) // the browser must not take this for the end of the stream
+	case recent:
 		v.Fail(control.Fail(control.Away, sayNotHeard, e.Told))
 	case err != nil:
 		v.Fail(err)

@@ -7,17 +7,17 @@ import (
 	"net/http"
 	"strings"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/schemaform"
 	"patchbay/internal/console/toolresult"
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// The tools that the page of a device has something of its own for.
+// Tools for which the page of a device has special controls.
 const (
 	toolStatus     = "status"
 	toolShow       = "show"
@@ -33,35 +33,35 @@ const (
 	toolPhoto      = "self.camera.take_photo"
 )
 
-// argLater is the argument by which something is kept until a device wakes.
+// argLater is the argument that queues a call until the device wakes.
 const argLater = "later"
 
-// outcome is what came of a call.
+// outcome is the result of a call.
 type outcome struct {
-	Tool   *board.Listing // nil: the device has no such tool
-	Form   *schemaform.Form
-	Bad    bool // the form says what is wrong
-	Result *tool.Result
-	Err    *tool.Error
-	// Online says that the device was connected.
+	Tool          *hub.Listing // nil if the device has no such tool
+	Form          *schemaform.Form
+	HasFormErrors bool // the fields hold the errors
+	Result        *tool.Result
+	Err           *tool.Error
+	// Online means that the device was connected.
 	Online bool
 }
 
-// why is why a call brought nothing. A device that is connected and cannot be reached
-// waits for somebody to talk to it.
-func (o *outcome) why(v *page.Visit) string {
+// errorText returns why a call failed. A device that is connected but unreachable waits until
+// somebody talks to it.
+func (o *outcome) errorText(v *page.Visit) string {
 	switch {
 	case o.Err.Code != tool.Offline || !o.Online:
 	case o.Tool != nil && o.Tool.Tool.Name == toolRecord:
 		return v.Say(sayNobodyTalked)
-	case o.Tool != nil && !itsOwn(o.Tool):
+	case o.Tool != nil && !isFirmwareTool(o.Tool):
 		return v.Say(sayOnlyInTalk)
 	}
-	return toolresult.Why(v.Lang, o.Err)
+	return toolresult.ErrorText(v.Lang, o.Err)
 }
 
-// canWait says that it can be kept until the device wakes, and was not asked to be.
-func (o *outcome) canWait() bool {
+// canCallLater reports whether the call can be queued until the device wakes, and was not queued.
+func (o *outcome) canCallLater() bool {
 	if o.Err == nil || o.Err.Code != tool.Offline || o.Form == nil {
 		return false
 	}
@@ -69,42 +69,46 @@ func (o *outcome) canWait() bool {
 	return f != nil && f.Value != "true"
 }
 
-// toolID begins the ids of a tool's form.
+// toolID returns the prefix of the element IDs of a tool's form.
 func toolID(name string) string {
 	h := fnv.New32a()
 	h.Write([]byte(name)) //nolint:errcheck // it never fails
 	return fmt.Sprintf("t%08x", h.Sum32())
 }
 
-// sayTool is what people call the tools that boards have, as a rule.
+// sayTool maps the usual tools of boards to their names.
 var sayTool = map[string]talk.Say{
-	toolStatus: sayToolStatus, toolShow: sayShowText, "emotion": sayToolEmotion, toolAlert: sayAlert, toolPlay: sayPlay, toolStop: sayStop,
+	toolStatus: sayToolStatus, toolShow: sayShowText, "emotion": sayToolEmotion, toolAlert: sayAlert, toolPlay: sayPlay,
+	toolStop:   sayStop,
 	toolRecord: sayRecord, "audio": sayToolAudio, toolReboot: sayRebootIt,
-	toolInfo: sayToolInfo, toolVolume: sayVolume, toolBrightness: sayBrightness, toolTheme: sayTheme, toolPhoto: sayPhoto,
-	"self.get_system_info": sayToolSystem, "self.reboot": sayRebootIt, "self.upgrade_firmware": sayToolUpgrade, "self.screen.get_info": sayToolScreen,
-	"self.screen.snapshot": sayToolSnapshot, "self.screen.preview_image": sayToolPreview, "self.assets.set_download_url": sayToolAssets,
+	toolInfo: sayToolInfo, toolVolume: sayVolume, toolBrightness: sayBrightness, toolTheme: sayTheme,
+	toolPhoto:              sayPhoto,
+	"self.get_system_info": sayToolSystem, "self.reboot": sayRebootIt, "self.upgrade_firmware": sayToolUpgrade,
+	"self.screen.get_info": sayToolScreen,
+	"self.screen.snapshot": sayToolSnapshot, "self.screen.preview_image": sayToolPreview,
+	"self.assets.set_download_url": sayToolAssets,
 }
 
-// title is what a tool is called.
-func title(v *page.Visit, l *board.Listing) string {
+// title returns the name of a tool.
+func title(v *page.Visit, l *hub.Listing) string {
 	if say, known := sayTool[l.Tool.Name]; known {
 		return v.Say(say)
 	}
-	return cmp.Or(toolwords.In(v.Lang, l.Title), l.Tool.Name)
+	return cmp.Or(toolwords.Translate(v.Lang, l.Title), l.Tool.Name)
 }
 
-// itsOwn says whether a tool is one that the device itself has told of.
-func itsOwn(l *board.Listing) bool { return strings.Contains(l.Tool.Name, ".") }
+// isFirmwareTool reports whether the device itself announced a tool.
+func isFirmwareTool(l *hub.Listing) bool { return strings.Contains(l.Tool.Name, ".") }
 
 func (p *pages) tools(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
 		return
 	}
-	v.Show(http.StatusOK, toolsPage(v, &d))
+	v.Render(http.StatusOK, toolsPage(v, &d))
 }
 
-// call calls a tool with what was typed into its form.
+// call calls a tool with the submitted form.
 func (p *pages) call(v *page.Visit) {
 	d, ok := p.find(v)
 	if !ok {
@@ -119,39 +123,40 @@ func (p *pages) call(v *page.Visit) {
 		o.Form = schemaform.Read(o.Tool.Input)
 	}
 	args, good := o.Form.Parse(v.Lang, v.PostForm)
-	if o.Bad = !good; good {
-		p.do(v, &d, v.PathValue("tool"), args, &o)
+	if o.HasFormErrors = !good; good {
+		p.callTool(v, &d, v.PathValue("tool"), args, &o)
 	}
-	p.tell(v, &d, &o)
+	p.showOutcome(v, &d, &o)
 }
 
-// do calls a tool of a device.
-func (p *pages) do(v *page.Visit, d *view, name string, args []byte, o *outcome) {
+// callTool calls a tool of a device.
+func (p *pages) callTool(v *page.Visit, d *view, name string, args []byte, o *outcome) {
 	res, err := p.control.CallDevice(v.Context(), v.Caller(), d.Device.Device, control.DeviceCall{
-		Tool: name, Args: args, Door: "console", Agent: v.UserAgent(),
+		Tool: name, Args: args, Channel: "console", Agent: v.UserAgent(),
 	})
 	o.Result, o.Err = res, tool.AsError(err)
 }
 
-// tell answers with what came of a call: for the place that is meant for it on the page
-// of the device, for a card of the page of its tools, or as a page.
-func (p *pages) tell(v *page.Visit, d *view, o *outcome) {
+// showOutcome responds with the result of a call: as a part of the device's page, as a card of the
+// tools page, or as a page.
+func (p *pages) showOutcome(v *page.Visit, d *view, o *outcome) {
 	switch status := http.StatusOK; {
-	case v.Context().Err() != nil: // the browser has gone
-	case !v.Partial():
-		if o.Bad {
+	case v.Context().Err() != nil: // the browser has disconnected
+	case !v.IsPartial():
+		if o.HasFormErrors {
 			status = http.StatusUnprocessableEntity
 		}
-		v.Show(status, resultPage(v, d, o))
+		v.Render(status, resultPage(v, d, o))
 	case v.FormValue("as") == "brief":
-		v.Show(status, briefPart(v, o))
+		v.Render(status, briefPart(v, o))
 	default:
-		v.Show(status, cardParts(v, o))
+		v.Render(status, cardParts(v, o))
 	}
 }
 
-// complaint is what is wrong with what was typed, where there is no room beside it.
-func (o *outcome) complaint() string {
+// failureText returns the errors of the form as one text, for places without room beside the
+// fields.
+func (o *outcome) failureText() string {
 	for _, f := range o.Form.Fields {
 		if f.Wrong != "" {
 			return f.Label + ": " + f.Wrong

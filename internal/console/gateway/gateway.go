@@ -1,5 +1,5 @@
-// Package gateway is the pages about OpenClaw: nodes that connect here and who waits to
-// be let in, and the gateways of others that one's boards have joined.
+// Package gateway serves the pages about OpenClaw: the nodes that connect here, pending pairing
+// requests, and the gateways of others that one's boards have joined.
 package gateway
 
 import (
@@ -14,54 +14,55 @@ import (
 	"patchbay/internal/control"
 )
 
-// Routes are the pages below /gateway.
+// Routes returns the pages below /gateway.
 func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /gateway", Serve: overview},
 		{Pattern: "GET /gateway/live", Serve: overviewLive},
-		{Pattern: "POST /gateway/pairs/{request}/approve", Access: page.Fresh, Serve: func(v *page.Visit) { decide(v, true) }},
+		{Pattern: "POST /gateway/pairs/{request}/approve", Access: page.Confirmed,
+			Serve: func(v *page.Visit) { decide(v, true) }},
 		{Pattern: "POST /gateway/pairs/{request}/reject", Serve: func(v *page.Visit) { decide(v, false) }},
 		{Pattern: "GET /gateway/nodes/{node}", Serve: nodePage},
 		{Pattern: "GET /gateway/nodes/{node}/live", Serve: nodeLive},
-		{Pattern: "POST /gateway/nodes/{node}/rename", Access: page.Fresh, Serve: rename},
+		{Pattern: "POST /gateway/nodes/{node}/rename", Access: page.Confirmed, Serve: rename},
 		{Pattern: "POST /gateway/nodes/{node}/remove", Serve: remove},
 		{Pattern: "POST /gateway/nodes/{node}/invoke", Serve: invoke},
-		{Pattern: "GET /gateway/shims/new", Access: page.Fresh, Serve: newShim},
-		{Pattern: "POST /gateway/shims", Access: page.Fresh, Serve: addShim},
+		{Pattern: "GET /gateway/shims/new", Access: page.Confirmed, Serve: newShim},
+		{Pattern: "POST /gateway/shims", Access: page.Confirmed, Serve: addShim},
 		{Pattern: "GET /gateway/shims/{shim}", Serve: shimPage},
 		{Pattern: "GET /gateway/shims/{shim}/live", Serve: shimLive},
-		{Pattern: "GET /gateway/shims/{shim}/edit", Access: page.Fresh, Serve: editShim},
-		{Pattern: "POST /gateway/shims/{shim}/change", Access: page.Fresh, Serve: changeShim},
+		{Pattern: "GET /gateway/shims/{shim}/edit", Access: page.Confirmed, Serve: editShim},
+		{Pattern: "POST /gateway/shims/{shim}/change", Access: page.Confirmed, Serve: changeShim},
 		{Pattern: "POST /gateway/shims/{shim}/remove", Serve: removeShim},
 	}
 }
 
 const (
-	// lookEvery is how often an open page looks at what tells nobody that it changes.
-	lookEvery = 2 * time.Second
-	// pageSize is how many nodes, or gateways, are on a page.
+	// refreshInterval is how often an open page reads state that changes without an event.
+	refreshInterval = 2 * time.Second
+	// pageSize is the number of nodes or gateways on a page.
 	pageSize = 50
 )
 
-// seen is what the first page shows.
-type seen struct {
+// overviewData is the data of the first page.
+type overviewData struct {
 	control.GatewayState
-	From  int // the first node of the page
+	From  int // index of the first node on the page
 	Shims []control.Upstream
-	More  bool // there are more gateways than are shown
+	More  bool // there are more gateways than shown
 }
 
-// Page are the nodes on the page.
-func (s *seen) Page() []control.Node {
+// Page returns the nodes on the page.
+func (s *overviewData) Page() []control.Node {
 	from := min(s.From, len(s.Nodes))
 	return s.Nodes[from:min(from+pageSize, len(s.Nodes))]
 }
 
-// Waiting are the nodes that are to be shown with what they ask for.
-func (s *seen) waits() bool { return len(s.Devices)+len(s.Wishes) > 0 }
+// hasPending reports whether there are pending requests.
+func (s *overviewData) hasPending() bool { return len(s.Devices)+len(s.Wishes) > 0 }
 
-func look(ctx context.Context, v *page.Visit) (s seen, err error) {
-	c := v.House.Control
+func loadOverview(ctx context.Context, v *page.Visit) (s overviewData, err error) {
+	c := v.Instance.Control
 	if n, err := strconv.Atoi(v.URL.Query().Get("after")); err == nil && n > 0 {
 		s.From = n
 	}
@@ -73,17 +74,17 @@ func look(ctx context.Context, v *page.Visit) (s seen, err error) {
 }
 
 func overview(v *page.Visit) {
-	s, err := look(v.Context(), v)
+	s, err := loadOverview(v.Context(), v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, overviewPage(v, &s))
+	v.Render(http.StatusOK, overviewPage(v, &s))
 }
 
 func overviewLive(v *page.Visit) {
-	v.Keep(lookEvery, func(ctx context.Context, send page.Parts) error {
-		s, err := look(ctx, v)
+	v.LiveRefresh(refreshInterval, func(ctx context.Context, send page.SendPart) error {
+		s, err := loadOverview(ctx, v)
 		if err == nil {
 			err = send("#pairs", pairs(v, &s))
 		}
@@ -98,25 +99,25 @@ func overviewLive(v *page.Visit) {
 }
 
 func decide(v *page.Visit, approve bool) {
-	if err := v.House.Control.DecidePair(v.Context(), v.Caller(), v.PathValue("request"), approve); err != nil {
+	if err := v.Instance.Control.DecidePair(v.Context(), v.Caller(), v.PathValue("request"), approve); err != nil {
 		v.Fail(err)
 		return
 	}
 	if node := v.FormValue("node"); node != "" {
-		v.To(nodeURL(node))
+		v.Redirect(nodeURL(node))
 		return
 	}
-	v.To("/gateway")
+	v.Redirect("/gateway")
 }
 
 func nodeURL(id string) string { return "/gateway/nodes/" + id }
 
-// address is where OpenClaw's programs connect to.
-func address(v *page.Visit) string { return "ws" + strings.TrimPrefix(v.Origin(), "http") }
+// address returns the URL that OpenClaw's programs connect to.
+func address(v *page.Visit) string { return "ws" + strings.TrimPrefix(v.BaseURL(), "http") }
 
-// hostCommand is what runs OpenClaw's node host.
+// hostCommand returns the command that runs OpenClaw's node host.
 func hostCommand(v *page.Visit) string {
-	scheme, rest, _ := strings.Cut(v.Origin(), "://")
+	scheme, rest, _ := strings.Cut(v.BaseURL(), "://")
 	host, port, ok := strings.Cut(rest, ":")
 	tls := ""
 	if scheme == "https" {
@@ -128,10 +129,11 @@ func hostCommand(v *page.Visit) string {
 			host, port = rest[:i+1], rest[i+2:]
 		}
 	}
-	return "OPENCLAW_GATEWAY_TOKEN=" + v.Say(sayKeyHere) + " openclaw node run --host " + strings.Trim(host, "[]") + " --port " + port + tls + " --display-name study"
+	return "OPENCLAW_GATEWAY_TOKEN=" + v.Say(sayKeyHere) + " openclaw node run --host " + strings.Trim(host, "[]") +
+		" --port " + port + tls + " --display-name study"
 }
 
-// nodeState is whether a node is there, and whether it waits for somebody.
+// nodeState returns the status light of a node and its text, including pending requests.
 func nodeState(v *page.Visit, n *control.Node) (page.State, string) {
 	switch {
 	case n.Request != "":
@@ -144,21 +146,21 @@ func nodeState(v *page.Visit, n *control.Node) (page.State, string) {
 	return "away", v.Say(sayAway)
 }
 
-// system is what a node runs on.
-func system(platform, family string) string {
+// systemName returns the operating system of a node.
+func systemName(platform, family string) string {
 	if family != "" && !strings.EqualFold(family, platform) {
 		return strings.TrimSpace(platform + " (" + family + ")")
 	}
 	return platform
 }
 
-// dangerous says whether a command reaches deep into a machine.
-func dangerous(v *page.Visit, command string) bool {
-	f := v.House.Control.NodePolicy.Dangerous
+// isDangerous reports whether a command can do harm on its machine.
+func isDangerous(v *page.Visit, command string) bool {
+	f := v.Instance.Control.NodePolicy.Dangerous
 	return f != nil && f(command)
 }
 
-// policyNames are the commands that a setting names, as they are shown.
+// policyNames formats the commands that a setting lists.
 func policyNames(v *page.Visit, names []string) string {
 	if len(names) == 0 {
 		return v.Say(sayNone)
@@ -166,7 +168,7 @@ func policyNames(v *page.Visit, names []string) string {
 	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
 }
 
-// deep says whether one of some commands is dangerous.
-func deep(v *page.Visit, commands []string) bool {
-	return slices.ContainsFunc(commands, func(c string) bool { return dangerous(v, c) })
+// hasDangerous reports whether any of the commands is dangerous.
+func hasDangerous(v *page.Visit, commands []string) bool {
+	return slices.ContainsFunc(commands, func(c string) bool { return isDangerous(v, c) })
 }

@@ -18,39 +18,45 @@ import (
 	"patchbay/internal/talk"
 )
 
-// rig is pages over a gateway that says what the test wants.
+// rig serves the pages over a simulated gateway whose responses the test sets.
 type rig struct {
 	*consoletest.Rig
 	mu   sync.Mutex
-	says map[string]string // by what was asked
-	acts []control.NodeAct
+	says map[string]string // responses by request
+	acts []control.NodeAction
 	sets []map[string]json.RawMessage
 	bad  error
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{says: map[string]string{control.PairList: `{"devices":[],"nodes":[]}`, control.NodePaired: `{"paired":[]}`}}
+	r := &rig{says: map[string]string{control.PairList: `{"devices":[],"nodes":[]}`,
+		control.NodePaired: `{"paired":[]}`}}
 	o := control.Options{
 		PublicURL: "https://board.example.org",
-		Nodes: func(_ context.Context, a control.NodeAct) (json.RawMessage, error) {
+		Nodes: func(_ context.Context, a control.NodeAction) (json.RawMessage, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.acts = append(r.acts, a)
-			if text := r.says[a.Act]; text != "" && (a.Node == "" || a.Node == "abc") {
+			if text := r.says[a.Action]; text != "" && (a.Node == "" || a.Node == "abc") {
 				return json.RawMessage(text), r.bad
 			}
 			return nil, &control.NodeError{Status: http.StatusNotFound, Message: "unknown"}
 		},
-		NodePolicy: control.NodePolicy{Allow: []string{"camera.snap"}, Deny: []string{"sms.send"}, Dangerous: func(c string) bool { return c == "system.run" }},
+		NodePolicy: control.NodePolicy{Allow: []string{"camera.snap"}, Deny: []string{"sms.send"},
+			Dangerous: func(c string) bool { return c == "system.run" }},
 		Upstream: func(store.Upstream) control.UpstreamHealth {
-			return control.UpstreamHealth{State: control.UpstreamFailed, Where: "ws://there:18789", Server: "OpenClaw", ServerVersion: "2026.9.6", Nodes: []control.ShimNode{
-				{Device: "board:1", Name: "Desk", State: control.UpstreamReady, Tools: 11, Taken: 9},
-				{Device: "board:2", Name: "Bed", State: control.NodePairing, Told: talk.Say{Zh: "请等待", En: "It has to be approved first."}, Command: "openclaw devices approve 1-2"},
-			}}
+			return control.UpstreamHealth{State: control.UpstreamFailed,
+				Where: "ws://there:18789", Server: "OpenClaw", ServerVersion: "2026.9.6", Nodes: []control.ShimNode{
+					{Device: "board:1", Name: "Desk", State: control.UpstreamReady, Tools: 11, Taken: 9},
+					{Device: "board:2", Name: "Bed", State: control.NodePairing,
+						Message: talk.Say{Zh: "请等待", En: "It has to be approved first."},
+						Command: "openclaw devices approve 1-2"},
+				}}
 		},
 	}
-	o.Upstreams = control.UpstreamActs{
-		Save: func(ctx context.Context, p store.Person, u store.Upstream, set map[string]json.RawMessage) (control.SavedUpstream, error) {
+	o.Upstreams = control.UpstreamActions{
+		Save: func(ctx context.Context, p store.Person, u store.Upstream,
+			set map[string]json.RawMessage) (control.SavedUpstream, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.sets = append(r.sets, set)
@@ -62,15 +68,17 @@ func newRig(t *testing.T) *rig {
 			return control.SavedUpstream{Upstream: u}, err
 		},
 		Shown: func(store.Upstream) (map[string]json.RawMessage, error) {
-			return map[string]json.RawMessage{"url": json.RawMessage(`"ws://there:18789"`), "token": json.RawMessage(`"••••••"`), "devices": json.RawMessage(`["desk","bed*"]`)}, nil
+			return map[string]json.RawMessage{"url": json.RawMessage(`"ws://there:18789"`),
+				"token": json.RawMessage(`"••••••"`), "devices": json.RawMessage(`["desk","bed*"]`)}, nil
 		},
 	}
-	r.Rig = consoletest.New(t, consoletest.Options{Control: o}, func(*consoletest.Rig) []page.Route { return gateway.Routes() })
+	r.Rig = consoletest.New(t, consoletest.Options{Control: o},
+		func(*consoletest.Rig) []page.Route { return gateway.Routes() })
 	return r
 }
 
-// last is what was asked of the gateway last.
-func (r *rig) last() control.NodeAct {
+// last returns the last request to the gateway.
+func (r *rig) last() control.NodeAction {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.acts[len(r.acts)-1]
@@ -86,27 +94,32 @@ func has(t *testing.T, p consoletest.Page, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(p.Text, text) {
-			t.Errorf("%s (%d) has no %q:\n%s", p.At, p.Status, text, p.Text)
+			t.Errorf("%s (%d) has no %q:\n%s", p.Path, p.Status, text, p.Text)
 		}
 	}
 }
 
 func TestOverview(t *testing.T) {
 	r := newRig(t)
-	ada := r.As(r.Person)
-	has(t, ada.Get("/gateway"), "Nobody waits", "No nodes yet", "wss://board.example.org", "--host board.example.org --port 443 --tls", "/keys/new?scope=node", "camera.snap", "sms.send")
-	r.say(control.PairList, `{"devices":[{"requestId":"q1","deviceId":"d1","displayName":"<Attic>","platform":"linux","roles":["node"],"scopes":["x"],"remoteIp":"203.0.113.7","isRepair":true,"ts":1795297812247}],
+	ada := r.SignedInAs(r.Person)
+	has(t, ada.Get("/gateway"), "Nobody waits", "No nodes yet", "wss://board.example.org",
+		"--host board.example.org --port 443 --tls", "/keys/new?scope=node", "camera.snap", "sms.send")
+	r.say(control.PairList,
+		`{"devices":[{"requestId":"q1","deviceId":"d1","displayName":"<Attic>","platform":"linux","roles":["node"],"scopes":["x"],"remoteIp":"203.0.113.7","isRepair":true,"ts":1795297812247}],
 		"nodes":[{"requestId":"q2","nodeId":"abcdefabcdefabcdef","commands":["system.run","system.which"]}]}`)
-	r.say(control.NodePaired, `{"paired":[{"nodeId":"abc","displayName":"Zed","commands":["a","b"]},{"nodeId":"def","displayName":"Yak","connected":true,"commands":[]}]}`)
+	r.say(control.NodePaired,
+		`{"paired":[{"nodeId":"abc","displayName":"Zed","commands":["a","b"]},{"nodeId":"def","displayName":"Yak","connected":true,"commands":[]}]}`)
 	p := ada.Get("/gateway")
-	has(t, p, "&lt;Attic&gt;", "wants to connect, as node", "from 203.0.113.7", "It was in before", "/gateway/pairs/q1/approve", "/gateway/pairs/q2/reject", "abcdefabcdef<", "reaches deep", "commands: 2", "/gateway/nodes/abc")
+	has(t, p, "&lt;Attic&gt;", "wants to connect, as node", "from 203.0.113.7", "It was in before",
+		"/gateway/pairs/q1/approve", "/gateway/pairs/q2/reject", "abcdefabcdef<", "reaches deep", "commands: 2",
+		"/gateway/nodes/abc")
 	if strings.Index(p.Text, ">Yak<") > strings.Index(p.Text, ">Zed<") {
 		t.Error("who is connected comes last")
 	}
 	if a := r.last(); a.Person != r.Person.ID || a.Admin || a.Program != "console" {
 		t.Errorf("it was asked as %+v", a)
 	}
-	has(t, r.As(r.Bob).Get("/gateway"), "Gateway")
+	has(t, r.SignedInAs(r.Bob).Get("/gateway"), "Gateway")
 	if a := r.last(); a.Person != r.Bob.ID {
 		t.Errorf("it was asked as %+v", a)
 	}
@@ -114,13 +127,13 @@ func TestOverview(t *testing.T) {
 
 func TestDecision(t *testing.T) {
 	r := newRig(t)
-	ada := r.As(r.Person)
+	ada := r.SignedInAs(r.Person)
 	r.say(control.PairApprove, `{}`)
-	if p := ada.Post("/gateway/pairs/q1/approve"); p.At != "/gateway" || p.Status != http.StatusOK {
-		t.Errorf("%d at %s", p.Status, p.At)
+	if p := ada.Post("/gateway/pairs/q1/approve"); p.Path != "/gateway" || p.Status != http.StatusOK {
+		t.Errorf("%d at %s", p.Status, p.Path)
 	}
 	p := ada.Post("/gateway/pairs/q1/reject")
-	if a := r.last(); a.Act != control.PairReject || a.Request != "q1" || p.Status != http.StatusNotFound {
+	if a := r.last(); a.Action != control.PairReject || a.Request != "q1" || p.Status != http.StatusNotFound {
 		t.Errorf("%+v, %d", a, p.Status)
 	}
 	has(t, p, "This request has expired")
@@ -128,24 +141,27 @@ func TestDecision(t *testing.T) {
 
 func TestNode(t *testing.T) {
 	r := newRig(t)
-	ada := r.As(r.Person)
-	r.say(control.NodeDescribe, `{"nodeId":"abc","displayName":"Zed","commands":["camera.snap","system.run"],"connected":true,"approvalState":"pending-reapproval","pendingRequestId":"q9","pendingDeclaredCommands":["more"],
+	ada := r.SignedInAs(r.Person)
+	r.say(control.NodeDescribe,
+		`{"nodeId":"abc","displayName":"Zed","commands":["camera.snap","system.run"],"connected":true,"approvalState":"pending-reapproval","pendingRequestId":"q9","pendingDeclaredCommands":["more"],
 		"nodePluginTools":[{"name":"lamp_set","description":"Dims"}],"remoteIp":"192.0.2.1"}`)
-	has(t, ada.Get("/gateway/nodes/abc"), "Zed", "wants more", "/gateway/pairs/q9/approve", `value="abc"`, "lamp_set", "192.0.2.1", "Run: system.run", "data-confirm", "This is no node that was paired")
+	has(t, ada.Get("/gateway/nodes/abc"), "Zed", "wants more", "/gateway/pairs/q9/approve", `value="abc"`, "lamp_set",
+		"192.0.2.1", "Run: system.run", "data-confirm", "This is no node that was paired")
 	if p := ada.Get("/gateway/nodes/other"); p.Status != http.StatusNotFound {
 		t.Errorf("%d", p.Status)
 	}
 	r.say(control.NodeInvoke, `{"ok":true,"payload":{"format":"jpg","base64":"/9j/"}}`)
-	has(t, ada.Ask(http.MethodPost, "/gateway/nodes/abc/invoke", "command", "camera.snap", "params", ` {"facing":"front"} `), `src="data:image/jpeg;base64,/9j/"`)
+	has(t, ada.DoHX(http.MethodPost, "/gateway/nodes/abc/invoke", "command", "camera.snap", "params",
+		` {"facing":"front"} `), `src="data:image/jpeg;base64,/9j/"`)
 	if a := r.last(); a.Command != "camera.snap" || string(a.Params) != `{"facing":"front"}` || !a.Exact {
 		t.Errorf("%+v", a)
 	}
 	r.say(control.NodeInvoke, `{"payload":{"content":[{"type":"text","text":"no <power>"}],"isError":true}}`)
 	has(t, ada.Post("/gateway/nodes/abc/invoke", "command", "camera.snap"), "no &lt;power&gt;", "Zed")
 	r.say(control.NodeInvoke, `{}`)
-	has(t, ada.Ask(http.MethodPost, "/gateway/nodes/abc/invoke", "command", "camera.snap"), "Done")
+	has(t, ada.DoHX(http.MethodPost, "/gateway/nodes/abc/invoke", "command", "camera.snap"), "Done")
 	r.bad = &control.NodeError{Status: http.StatusServiceUnavailable, Message: "away"}
-	p := ada.Ask(http.MethodPost, "/gateway/nodes/abc/invoke", "command", "camera.snap")
+	p := ada.DoHX(http.MethodPost, "/gateway/nodes/abc/invoke", "command", "camera.snap")
 	has(t, p, "not connected now")
 	if strings.Contains(p.Text, "<html") {
 		t.Error("the script gets a whole page")
@@ -154,21 +170,24 @@ func TestNode(t *testing.T) {
 
 func TestShims(t *testing.T) {
 	r := newRig(t)
-	ada, bob := r.As(r.Person), r.As(r.Bob)
+	ada, bob := r.SignedInAs(r.Person), r.SignedInAs(r.Bob)
 	has(t, ada.Get("/gateway/shims/new"), `name="token" type="password"`)
-	p := ada.Post("/gateway/shims", "name", "Home!", "url", "ws://there:18789", "token", "s3cret", "devices", "desk\nbed*", "mode", "one", "title", "T", "notices", "1")
+	p := ada.Post("/gateway/shims", "name", "Home!", "url", "ws://there:18789", "token", "s3cret", "devices",
+		"desk\nbed*", "mode", "one", "title", "T", "notices", "1")
 	has(t, p, "A name has 1 to 32 small letters", `value="ws://there:18789"`, "desk\nbed*", `value="T"`)
 	if strings.Contains(p.Text, "s3cret") {
 		t.Error("the token comes back")
 	}
-	p = ada.Post("/gateway/shims", "name", "home", "url", "ws://there:18789", "token", "s3cret", "devices", "desk, bed*")
-	if p.At != "/gateway/shims/1" {
-		t.Fatalf("%d at %s", p.Status, p.At)
+	p = ada.Post("/gateway/shims", "name", "home", "url", "ws://there:18789", "token", "s3cret", "devices",
+		"desk, bed*")
+	if p.Path != "/gateway/shims/1" {
+		t.Fatalf("%d at %s", p.Status, p.Path)
 	}
 	if text, _ := json.Marshal(r.sets[0]); string(text) != `{"devices":["desk","bed*"],"mode":null,"notices":null,"title":null,"token":"s3cret","url":"ws://there:18789"}` {
 		t.Errorf("it is added with %s", text)
 	}
-	has(t, p, "home", "ws://there:18789", "OpenClaw 2026.9.6", "tools: 11, taken there: 9", "to be let in there", "openclaw devices approve 1-2")
+	has(t, p, "home", "ws://there:18789", "OpenClaw 2026.9.6", "tools: 11, taken there: 9", "to be let in there",
+		"openclaw devices approve 1-2")
 	has(t, ada.Get("/gateway"), "home", "ready: 1 of 2", "to be let in there")
 	has(t, ada.Get("/gateway/shims/1/edit"), "One is kept", "desk\nbed*", `name="untoken"`)
 	ada.Post("/gateway/shims/1/change", "url", "ws://there:18789", "mode", "one", "title", "Boards")
@@ -179,13 +198,15 @@ func TestShims(t *testing.T) {
 	has(t, ada.Post("/gateway/shims/1/change", "url", "ws://far.example"), "use wss://", `value="ws://far.example"`)
 	r.bad = nil
 	for _, p := range []consoletest.Page{
-		bob.Get("/gateway/shims/1"), bob.Get("/gateway/shims/1/edit"), bob.Post("/gateway/shims/1/change", "url", "ws://x"), bob.Post("/gateway/shims/1/remove"), bob.Get("/gateway/shims/x"),
+		bob.Get("/gateway/shims/1"), bob.Get("/gateway/shims/1/edit"),
+		bob.Post("/gateway/shims/1/change", "url", "ws://x"), bob.Post("/gateway/shims/1/remove"),
+		bob.Get("/gateway/shims/x"),
 	} {
 		if p.Status != http.StatusNotFound || strings.Contains(p.Text, "there:18789") {
-			t.Errorf("%s: %d", p.At, p.Status)
+			t.Errorf("%s: %d", p.Path, p.Status)
 		}
 	}
-	if p := ada.Post("/gateway/shims/1/remove"); p.At != "/gateway" || strings.Contains(p.Text, "there:18789") {
-		t.Errorf("%d at %s", p.Status, p.At)
+	if p := ada.Post("/gateway/shims/1/remove"); p.Path != "/gateway" || strings.Contains(p.Text, "there:18789") {
+		t.Errorf("%d at %s", p.Status, p.Path)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"strconv"
 )
 
-// nodeView is everything about a node.
-func nodeView(v *page.Visit, n *control.Node, t tried) templ.Component {
+// nodeView is the page of a node.
+func nodeView(v *page.Visit, n *control.Node, t invocation) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -75,7 +75,7 @@ func nodeView(v *page.Visit, n *control.Node, t tried) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if n.Kept {
-				templ_7745c5c3_Err = page.Follow(nodeURL(n.ID)+"/live").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.LiveUpdates(nodeURL(n.ID)+"/live").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -90,7 +90,7 @@ func nodeView(v *page.Visit, n *control.Node, t tried) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if t.Command != "" {
-				templ_7745c5c3_Err = came(v, t).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = invokeResult(v, t).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -116,7 +116,7 @@ func nodeView(v *page.Visit, n *control.Node, t tried) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(n.Tools) > 0 {
-				templ_7745c5c3_Err = itsTools(v, n).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = nodeTools(v, n).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -126,14 +126,14 @@ func nodeView(v *page.Visit, n *control.Node, t tried) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if n.Kept {
-				templ_7745c5c3_Err = keeping(v, n).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = nodeManagement(v, n).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, n.Called()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, n.Called()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -141,7 +141,7 @@ func nodeView(v *page.Visit, n *control.Node, t tried) templ.Component {
 	})
 }
 
-// about is how a node is, and what it waits for.
+// about shows the state of a node and its pending requests.
 func about(v *page.Visit, n *control.Node) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -185,7 +185,7 @@ func about(v *page.Visit, n *control.Node) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = wish(v, n.Asked).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = commandRequest(v, n.Asked).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -296,7 +296,7 @@ func about(v *page.Visit, n *control.Node) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = fact(v.Say(sayPlatform), system(n.Platform, n.Family)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = fact(v.Say(sayPlatform), systemName(n.Platform, n.Family)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -377,8 +377,8 @@ func fact(name, value string) templ.Component {
 	})
 }
 
-// commands are what a node can be told to do, each with a form, and what it cannot.
-func commands(v *page.Visit, n *control.Node, t tried) templ.Component {
+// commands lists the commands of a node: the allowed ones with a form, and the refused ones.
+func commands(v *page.Visit, n *control.Node, t invocation) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -435,7 +435,7 @@ func commands(v *page.Visit, n *control.Node, t tried) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		for i, c := range some(n.Commands) {
+		for i, c := range firstCommands(n.Commands) {
 			templ_7745c5c3_Err = command(v, n, c, "command-"+strconv.Itoa(i), t).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -478,9 +478,9 @@ func commands(v *page.Visit, n *control.Node, t tried) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var19 string
-				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(why(v, c.Why))
+				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(reasonText(v, c.Why))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `gateway/node.templ`, Line: 98, Col: 47}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `gateway/node.templ`, Line: 98, Col: 54}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 				if templ_7745c5c3_Err != nil {
@@ -504,8 +504,8 @@ func commands(v *page.Visit, n *control.Node, t tried) templ.Component {
 	})
 }
 
-// command is one that can be called. What came of it goes beside it.
-func command(v *page.Visit, n *control.Node, name, id string, t tried) templ.Component {
+// command is one command with its form and its result.
+func command(v *page.Visit, n *control.Node, name, id string, t invocation) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -553,7 +553,7 @@ func command(v *page.Visit, n *control.Node, name, id string, t tried) templ.Com
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if dangerous(v, name) {
+		if isDangerous(v, name) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<span class=\"tag warn\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -615,7 +615,7 @@ func command(v *page.Visit, n *control.Node, name, id string, t tried) templ.Com
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if dangerous(v, name) {
+		if isDangerous(v, name) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, " data-confirm=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -665,9 +665,9 @@ func command(v *page.Visit, n *control.Node, name, id string, t tried) templ.Com
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var29 string
-		templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(described(id, name))
+		templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(descriptionID(id, name))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `gateway/node.templ`, Line: 131, Col: 113}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `gateway/node.templ`, Line: 131, Col: 117}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var29))
 		if templ_7745c5c3_Err != nil {
@@ -680,7 +680,7 @@ func command(v *page.Visit, n *control.Node, name, id string, t tried) templ.Com
 		var templ_7745c5c3_Var30 string
 		templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(t.params(name))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `gateway/node.templ`, Line: 131, Col: 132}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `gateway/node.templ`, Line: 131, Col: 136}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var30))
 		if templ_7745c5c3_Err != nil {
@@ -769,8 +769,8 @@ func command(v *page.Visit, n *control.Node, name, id string, t tried) templ.Com
 	})
 }
 
-// came is what came of a command.
-func came(v *page.Visit, t tried) templ.Component {
+// invokeResult shows the result of a command.
+func invokeResult(v *page.Visit, t invocation) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -828,8 +828,8 @@ func came(v *page.Visit, t tried) templ.Component {
 	})
 }
 
-// itsTools are the tools of MCP servers behind a node.
-func itsTools(v *page.Visit, n *control.Node) templ.Component {
+// nodeTools lists the tools of MCP servers behind a node.
+func nodeTools(v *page.Visit, n *control.Node) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -893,7 +893,7 @@ func itsTools(v *page.Visit, n *control.Node) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, t := range some(n.Tools) {
+		for _, t := range firstCommands(n.Tools) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<li><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -956,8 +956,8 @@ func itsTools(v *page.Visit, n *control.Node) templ.Component {
 	})
 }
 
-// keeping is what a node is called, and its end.
-func keeping(v *page.Visit, n *control.Node) templ.Component {
+// nodeManagement renames or removes a node.
+func nodeManagement(v *page.Visit, n *control.Node) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -13,38 +13,41 @@ import (
 	"patchbay/internal/tool"
 )
 
-// maxCommands bounds how many commands, and how many tools, of a node are listed: it
-// publishes what it likes.
+// maxCommands is how many commands, and how many tools, of a node are listed: a node may publish
+// any number.
 const maxCommands = 200
 
-// tried is a command that was carried out, or was not.
-type tried struct {
+// invocation is the invocation of a command, successful or not.
+type invocation struct {
 	Command, Params string
 	Result          *tool.Result
 	Wrong           string
 }
 
-// examples are parameters of commands that people know least.
+// examples maps the less known commands to example parameters.
 var examples = map[string]string{
-	"system.which": `{"bins":["git"]}`, "system.run": `{"command":["uname","-a"]}`, "system.notify": `{"title":"Oven","body":"The cake is done"}`,
-	"camera.snap": `{"facing":"front"}`, "location.get": `{}`, "mcp.tools.call.v1": `{"server":"lamp","tool":"set","arguments":{}}`,
-	"mcp.tools.call": `{"name":"self.audio_speaker.set_volume","arguments":{"volume":30}}`, "fs.listDir": `{"path":"~"}`,
+	"system.which": `{"bins":["git"]}`, "system.run": `{"command":["uname","-a"]}`,
+	"system.notify": `{"title":"Oven","body":"The cake is done"}`,
+	"camera.snap":   `{"facing":"front"}`, "location.get": `{}`,
+	"mcp.tools.call.v1": `{"server":"lamp","tool":"set","arguments":{}}`,
+	"mcp.tools.call":    `{"name":"self.audio_speaker.set_volume","arguments":{"volume":30}}`,
+	"fs.listDir":        `{"path":"~"}`,
 }
 
-func nodePage(v *page.Visit) { showNode(v, http.StatusOK, tried{}) }
+func nodePage(v *page.Visit) { showNode(v, http.StatusOK, invocation{}) }
 
-func showNode(v *page.Visit, status int, t tried) {
-	n, err := v.House.Control.NodeDetail(v.Context(), v.Caller(), v.PathValue("node"))
+func showNode(v *page.Visit, status int, t invocation) {
+	n, err := v.Instance.Control.NodeDetail(v.Context(), v.Caller(), v.PathValue("node"))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(status, nodeView(v, &n, t))
+	v.Render(status, nodeView(v, &n, t))
 }
 
 func nodeLive(v *page.Visit) {
-	v.Keep(lookEvery, func(ctx context.Context, send page.Parts) error {
-		n, err := v.House.Control.NodeDetail(ctx, v.Caller(), v.PathValue("node"))
+	v.LiveRefresh(refreshInterval, func(ctx context.Context, send page.SendPart) error {
+		n, err := v.Instance.Control.NodeDetail(ctx, v.Caller(), v.PathValue("node"))
 		if err != nil {
 			return err
 		}
@@ -54,55 +57,54 @@ func nodeLive(v *page.Visit) {
 
 func rename(v *page.Visit) {
 	id := v.PathValue("node")
-	if err := v.House.Control.RenameNode(v.Context(), v.Caller(), id, v.FormValue("name")); err != nil {
+	if err := v.Instance.Control.RenameNode(v.Context(), v.Caller(), id, v.FormValue("name")); err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To(nodeURL(id))
+	v.Redirect(nodeURL(id))
 }
 
 func remove(v *page.Visit) {
-	if err := v.House.Control.RemoveNode(v.Context(), v.Caller(), v.PathValue("node")); err != nil {
+	if err := v.Instance.Control.RemoveNode(v.Context(), v.Caller(), v.PathValue("node")); err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To("/gateway")
+	v.Redirect("/gateway")
 }
 
-// invoke has a node carry out a command, and shows what came of it where it was asked
-// for.
+// invoke runs a command on a node and shows the result beside its form.
 func invoke(v *page.Visit) {
-	t := tried{Command: v.FormValue("command"), Params: v.FormValue("params")}
+	t := invocation{Command: v.FormValue("command"), Params: v.FormValue("params")}
 	status := http.StatusOK
-	answer, err := v.House.Control.InvokeNode(v.Context(), v.Caller(), v.PathValue("node"), t.Command, t.Params)
+	answer, err := v.Instance.Control.InvokeNode(v.Context(), v.Caller(), v.PathValue("node"), t.Command, t.Params)
 	if err != nil {
 		if t.Wrong, status = v.Wrong(err); t.Wrong == "" {
 			return
 		}
 	} else {
-		t.Result = resultOf(answer)
+		t.Result = parseResult(answer)
 	}
-	if v.Partial() {
-		v.Show(status, came(v, t))
+	if v.IsPartial() {
+		v.Render(status, invokeResult(v, t))
 		return
 	}
 	showNode(v, status, t)
 }
 
-// some are the first of a list.
-func some[T any](list []T) []T { return list[:min(len(list), maxCommands)] }
+// firstCommands returns at most maxCommands items of a list.
+func firstCommands[T any](list []T) []T { return list[:min(len(list), maxCommands)] }
 
-// byReason sorts the commands that cannot be called: what waits for somebody first.
+// byReason sorts the commands that cannot be called; those that wait for approval come first.
 func byReason(list []control.RefusedCommand) []control.RefusedCommand {
 	list = slices.Clone(list)
 	order := []string{control.CommandAsked, control.CommandUnsaid, control.CommandDenied}
 	slices.SortStableFunc(list, func(a, b control.RefusedCommand) int {
 		return slices.Index(order, a.Why) - slices.Index(order, b.Why)
 	})
-	return some(list)
+	return firstCommands(list)
 }
 
-// approval is how far what a node can do is approved.
+// approval describes how much of what a node offers is approved.
 func approval(v *page.Visit, n *control.Node) string {
 	switch n.Approval {
 	case control.NodeAsks:
@@ -115,7 +117,7 @@ func approval(v *page.Visit, n *control.Node) string {
 	return v.Say(sayApproved)
 }
 
-func why(v *page.Visit, reason string) string {
+func reasonText(v *page.Visit, reason string) string {
 	switch reason {
 	case control.CommandAsked:
 		return v.Say(sayWhyAsked)
@@ -125,24 +127,24 @@ func why(v *page.Visit, reason string) string {
 	return v.Say(sayWhyUnsaid)
 }
 
-// params are what was typed for a command.
-func (t *tried) params(command string) string {
+// params returns the submitted parameters of a command.
+func (t *invocation) params(command string) string {
 	if t.Command == command {
 		return t.Params
 	}
 	return ""
 }
 
-// described is the id of the example of a command, if there is one.
-func described(id, command string) string {
+// descriptionID returns the element ID of a command's example, or an empty string.
+func descriptionID(id, command string) string {
 	if examples[command] == "" {
 		return ""
 	}
 	return id + "-example"
 }
 
-// resultOf is what a node answered: a result of MCP, a picture of a camera, or any JSON.
-func resultOf(answer json.RawMessage) *tool.Result {
+// parseResult converts the response of a node: an MCP result, a camera picture, or any JSON.
+func parseResult(answer json.RawMessage) *tool.Result {
 	var in struct {
 		Payload json.RawMessage `json:"payload"`
 	}

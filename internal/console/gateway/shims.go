@@ -12,26 +12,26 @@ import (
 	"patchbay/internal/control"
 )
 
-// shimForm is what was typed about a gateway, but for the token.
+// shimForm holds the submitted form of a gateway, without the token.
 type shimForm struct {
-	ID      int64 // 0: a new one
-	Name    string
-	URL     string
-	One     bool // all boards are one node
-	Title   string
-	Devices string // a name or pattern on each line
-	Notices bool
-	Tokened bool // it has a token
-	Wrong   string
+	ID       int64 // 0 means a new one
+	Name     string
+	URL      string
+	Single   bool // all boards together are one node
+	Title    string
+	Devices  string // one name or pattern per line
+	Notices  bool
+	HasToken bool // a token is stored
+	Wrong    string
 }
 
 func shimURL(id int64) string { return "/gateway/shims/" + strconv.FormatInt(id, 10) }
 
-// shim finds the gateway that a page is about. If not, the browser was told.
+// shim returns the gateway that the path names. On an error it has responded.
 func shim(v *page.Visit, ctx context.Context) (d control.UpstreamDetail, err error) {
 	id, err := strconv.ParseInt(v.PathValue("shim"), 10, 64)
 	if err == nil {
-		d, err = v.House.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
+		d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
 		if err == nil && d.Kind != control.KindShim {
 			err = control.Fail(control.Missing, sayNoShim)
 		}
@@ -46,11 +46,11 @@ func shimPage(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, shimView(v, &d))
+	v.Render(http.StatusOK, shimView(v, &d))
 }
 
 func shimLive(v *page.Visit) {
-	v.Keep(lookEvery, func(ctx context.Context, send page.Parts) error {
+	v.LiveRefresh(refreshInterval, func(ctx context.Context, send page.SendPart) error {
 		d, err := shim(v, ctx)
 		if err != nil {
 			return err
@@ -59,13 +59,15 @@ func shimLive(v *page.Visit) {
 	})
 }
 
-func newShim(v *page.Visit) { v.Show(http.StatusOK, shimFormPage(v, shimForm{})) }
+func newShim(v *page.Visit) { v.Render(http.StatusOK, shimFormPage(v, shimForm{})) }
 
-// typed reads the form of a gateway, and the settings that it makes.
-func typed(v *page.Visit) (f shimForm, set map[string]json.RawMessage) {
+// readShimForm reads the form, and returns it with the settings that it stands for.
+func readShimForm(v *page.Visit) (f shimForm, set map[string]json.RawMessage) {
 	f = shimForm{
-		Name: strings.TrimSpace(v.FormValue("name")), URL: strings.TrimSpace(v.FormValue("url")), One: v.FormValue("mode") == "one",
-		Title: strings.TrimSpace(v.FormValue("title")), Devices: v.FormValue("devices"), Notices: v.FormValue("notices") != "",
+		Name: strings.TrimSpace(v.FormValue("name")), URL: strings.TrimSpace(v.FormValue("url")),
+		Single: v.FormValue("mode") == "one",
+		Title:  strings.TrimSpace(v.FormValue("title")), Devices: v.FormValue("devices"),
+		Notices: v.FormValue("notices") != "",
 	}
 	set = map[string]json.RawMessage{}
 	put := func(name string, value any, given bool) {
@@ -75,8 +77,8 @@ func typed(v *page.Visit) (f shimForm, set map[string]json.RawMessage) {
 		}
 	}
 	put("url", f.URL, true)
-	put("mode", "one", f.One)
-	put("title", f.Title, f.One && f.Title != "")
+	put("mode", "one", f.Single)
+	put("title", f.Title, f.Single && f.Title != "")
 	devices := strings.Fields(strings.ReplaceAll(f.Devices, ",", " "))
 	put("devices", devices, len(devices) > 0)
 	put("notices", true, f.Notices)
@@ -90,20 +92,21 @@ func typed(v *page.Visit) (f shimForm, set map[string]json.RawMessage) {
 }
 
 func addShim(v *page.Visit) {
-	f, set := typed(v)
-	added, err := v.House.Control.AddUpstream(v.Context(), v.Caller(), control.NewUpstream{Name: f.Name, Kind: control.KindShim, Settings: set})
+	f, set := readShimForm(v)
+	added, err := v.Instance.Control.AddUpstream(v.Context(), v.Caller(),
+		control.NewUpstream{Name: f.Name, Kind: control.KindShim, Settings: set})
 	if err != nil {
-		again(v, f, err)
+		showShimForm(v, f, err)
 		return
 	}
-	v.To(shimURL(added.ID))
+	v.Redirect(shimURL(added.ID))
 }
 
-// again shows the form with what is wrong.
-func again(v *page.Visit, f shimForm, err error) {
+// showShimForm shows the form with an error.
+func showShimForm(v *page.Visit, f shimForm, err error) {
 	var status int
 	if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
-		v.Show(status, shimFormPage(v, f))
+		v.Render(status, shimFormPage(v, f))
 	}
 }
 
@@ -129,9 +132,10 @@ func editShim(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, shimFormPage(v, shimForm{
-		ID: d.Number, Name: d.Slug, URL: kept.URL, One: kept.Mode == "one", Title: kept.Title, Devices: strings.Join(kept.Devices, "\n"),
-		Notices: kept.Notices, Tokened: kept.Token != "",
+	v.Render(http.StatusOK, shimFormPage(v, shimForm{
+		ID: d.Number, Name: d.Slug, URL: kept.URL, Single: kept.Mode == "one", Title: kept.Title,
+		Devices: strings.Join(kept.Devices, "\n"),
+		Notices: kept.Notices, HasToken: kept.Token != "",
 	}))
 }
 
@@ -141,36 +145,37 @@ func changeShim(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	f, set := typed(v)
-	f.ID, f.Name, f.Tokened = d.Number, d.Slug, d.Settings["token"] != nil
-	if strings.Contains(f.URL, "•") { // as it was shown: what is behind its ? is hidden
+	f, set := readShimForm(v)
+	f.ID, f.Name, f.HasToken = d.Number, d.Slug, d.Settings["token"] != nil
+	if strings.Contains(f.URL, "•") { // masked as displayed: the query is hidden
 		delete(set, "url")
 	}
-	changed, err := v.House.Control.ChangeUpstream(v.Context(), v.Caller(), control.UpstreamChange{Upstream: d.Number, Settings: set})
+	changed, err := v.Instance.Control.ChangeUpstream(v.Context(), v.Caller(),
+		control.UpstreamChange{Upstream: d.Number, Settings: set})
 	if err != nil {
-		again(v, f, err)
+		showShimForm(v, f, err)
 		return
 	}
-	if changed.Notice != "" { // it is about this change, so only this answer shows it
-		v.Show(http.StatusOK, shimView(v, &changed))
+	if changed.Notice != "" { // the notice is about this change, so only this response shows it
+		v.Render(http.StatusOK, shimView(v, &changed))
 		return
 	}
-	v.To(shimURL(d.Number))
+	v.Redirect(shimURL(d.Number))
 }
 
 func removeShim(v *page.Visit) {
 	d, err := shim(v, v.Context())
 	if err == nil {
-		_, err = v.House.Control.RemoveUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: d.Number})
+		_, err = v.Instance.Control.RemoveUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: d.Number})
 	}
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To("/gateway")
+	v.Redirect("/gateway")
 }
 
-// gatewayState is how a gateway is, as a light.
+// gatewayState returns the status light of a gateway and its text.
 func gatewayState(v *page.Visit, u *control.Upstream) (page.State, string) {
 	if n := slices.IndexFunc(u.Nodes, func(n control.ShimNode) bool {
 		return n.State == control.NodePairing || n.State == control.NodeApproval
@@ -180,7 +185,7 @@ func gatewayState(v *page.Visit, u *control.Upstream) (page.State, string) {
 	return shimNodeState(v, u.State)
 }
 
-// shimNodeState is how a node at a gateway is, as a light.
+// shimNodeState returns the status light of a node at a gateway and its text.
 func shimNodeState(v *page.Visit, state string) (page.State, string) {
 	switch state {
 	case control.UpstreamReady:
@@ -190,7 +195,7 @@ func shimNodeState(v *page.Visit, state string) (page.State, string) {
 	case control.UpstreamWaiting:
 		return page.Wait, v.Say(sayTriesAgain)
 	case control.UpstreamFailed:
-		return page.Off, v.Say(sayTrouble)
+		return page.Off, v.Say(sayNeedsAction)
 	case control.UpstreamElsewhere:
 		return "away", v.Say(sayElsewhere)
 	case control.NodePairing:
@@ -201,7 +206,7 @@ func shimNodeState(v *page.Visit, state string) (page.State, string) {
 	return "away", v.Say(sayUnknown)
 }
 
-// readyNodes counts the nodes at a gateway that are ready.
+// readyNodes returns the number of nodes at a gateway that are ready.
 func readyNodes(u *control.Upstream) (n int) {
 	for _, node := range u.Nodes {
 		if node.State == control.UpstreamReady {

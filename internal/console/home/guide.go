@@ -14,79 +14,80 @@ import (
 	"patchbay/internal/talk"
 )
 
-// way is a road of the guide.
-type way struct {
+// setupPath is one path of the setup guide.
+type setupPath struct {
 	name        string
 	title, told talk.Say
-	icon        string // the path of a drawing of 24 by 24
-	// waits says for what the light waits.
-	waits talk.Say
+	icon        string // SVG path of a 24 by 24 drawing
+	// waiting says what the light waits for.
+	waiting talk.Say
 }
 
-var ways = []way{
-	{control.RoadGlasses, sayGlasses, sayGlassesTold, "M3 9h7v5H3zM14 9h7v5h-7zM10 10.5h4", sayGlassesWait},
-	{control.RoadBoard, sayBoard, sayBoardTold, "M8 4h8v10H8zM5 11a7 7 0 0 0 14 0M12 18v3", sayBoardWait},
-	{control.RoadAgent, sayAgent, sayAgentTold, "M6 8h12v11H6zM12 4v4M9.5 13h.01M14.5 13h.01", sayAgentWait},
+var setupPaths = []setupPath{
+	{control.GuideGlasses, sayGlasses, sayGlassesTold, "M3 9h7v5H3zM14 9h7v5h-7zM10 10.5h4", sayGlassesWait},
+	{control.GuideBoard, sayBoard, sayBoardTold, "M8 4h8v10H8zM5 11a7 7 0 0 0 14 0M12 18v3", sayBoardWait},
+	{control.GuideAgent, sayAgent, sayAgentTold, "M6 8h12v11H6zM12 4v4M9.5 13h.01M14.5 13h.01", sayAgentWait},
 }
 
-// guide leads to the roads.
+// guide shows the setup paths.
 func guide(v *page.Visit) {
-	signs := make([]control.Sign, len(ways))
-	for i, w := range ways {
+	signs := make([]control.LastActivity, len(setupPaths))
+	for i, w := range setupPaths {
 		var err error
-		if signs[i], err = v.House.Control.Sign(v.Context(), v.Caller(), control.RoadRef{Road: w.name}); err != nil {
+		if signs[i], err = v.Instance.Control.LastActivity(v.Context(), v.Caller(),
+			control.SetupPathRef{Path: w.name}); err != nil {
 			v.Fail(err)
 			return
 		}
 	}
-	v.Show(http.StatusOK, guidePage(v, signs))
+	v.Render(http.StatusOK, guidePage(v, signs))
 }
 
-func wayOf(v *page.Visit) (way, bool) {
-	i := slices.IndexFunc(ways, func(w way) bool { return w.name == v.PathValue("road") })
+func findSetupPath(v *page.Visit) (setupPath, bool) {
+	i := slices.IndexFunc(setupPaths, func(w setupPath) bool { return w.name == v.PathValue("path") })
 	if i < 0 {
-		v.Missing()
-		return way{}, false
+		v.NotFound()
+		return setupPath{}, false
 	}
-	return ways[i], true
+	return setupPaths[i], true
 }
 
-// road shows the steps of one.
-func road(v *page.Visit) {
-	w, ok := wayOf(v)
+// setupPage shows the steps of a setup path.
+func setupPage(v *page.Visit) {
+	w, ok := findSetupPath(v)
 	if !ok {
 		return
 	}
-	sign, err := v.House.Control.Sign(v.Context(), v.Caller(), control.RoadRef{Road: w.name})
+	sign, err := v.Instance.Control.LastActivity(v.Context(), v.Caller(), control.SetupPathRef{Path: w.name})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	bots, err := v.House.Control.Bots(v.Context(), v.Caller(), struct{}{})
+	bots, err := v.Instance.Control.Bots(v.Context(), v.Caller(), struct{}{})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, roadPage(v, w, bots.Bots, sign))
+	v.Render(http.StatusOK, setupPathPage(v, w, bots.Bots, sign))
 }
 
-// roadLive turns on the light at the end of a road. Nobody tells of turns that came, so it
-// looks.
-func roadLive(v *page.Visit) {
-	w, ok := wayOf(v)
+// setupLive turns on the light at the end of a setup path. Turns raise no event for that, so it
+// polls.
+func setupLive(v *page.Visit) {
+	w, ok := findSetupPath(v)
 	if !ok {
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		tick := time.NewTicker(signEvery)
+		tick := time.NewTicker(activityPollInterval)
 		defer tick.Stop()
-		shown := changing{send: send}
+		shown := changedPart{send: send}
 		for {
-			sign, err := v.House.Control.Sign(ctx, v.Caller(), control.RoadRef{Road: w.name})
+			sign, err := v.Instance.Control.LastActivity(ctx, v.Caller(), control.SetupPathRef{Path: w.name})
 			if err != nil {
 				return err
 			}
-			if err := shown.now(signPart(v, w, sign), signNow(v, w, sign)); err != nil {
+			if err := shown.sendIfChanged(activityPart(v, w, sign), activityPatch(v, w, sign)); err != nil {
 				return err
 			}
 			select {
@@ -98,10 +99,9 @@ func roadLive(v *page.Visit) {
 	})
 }
 
-// local says whether nothing but this machine can reach the address by which the browser
-// came.
-func local(v *page.Visit) bool {
-	u, err := url.Parse(v.Origin())
+// isLocal reports whether the address that the browser uses can be reached only from this machine.
+func isLocal(v *page.Visit) bool {
+	u, err := url.Parse(v.BaseURL())
 	if err != nil {
 		return false
 	}
@@ -109,9 +109,9 @@ func local(v *page.Visit) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// hostPort are the parts of the address for programs that want them apart.
+// hostPort returns the parts of the address for programs that need them separately.
 func hostPort(v *page.Visit) (host, port string, secure bool) {
-	u, err := url.Parse(v.Origin())
+	u, err := url.Parse(v.BaseURL())
 	if err != nil {
 		return v.Host, "443", true
 	}
@@ -126,7 +126,7 @@ func hostPort(v *page.Visit) (host, port string, secure bool) {
 	return host, port, secure
 }
 
-// nodeCommand is what starts OpenClaw's node host.
+// nodeCommand returns the command that starts OpenClaw's node host.
 func nodeCommand(v *page.Visit) string {
 	host, port, secure := hostPort(v)
 	text := "OPENCLAW_GATEWAY_TOKEN=KEY openclaw node run --host " + host + " --port " + port
@@ -136,21 +136,21 @@ func nodeCommand(v *page.Visit) string {
 	return text
 }
 
-// pluginCommands are what the EyeClaw plugin needs on its computer, but for what only the
-// page of a new bot can say.
+// pluginCommands returns the commands that set up the EyeClaw plugin on its computer, without those
+// that only the page of a new bot can provide.
 func pluginCommands(v *page.Visit) string {
 	return strings.Join([]string{
 		"openclaw plugins install @eyeclaw/eyeclaw",
-		"openclaw config set plugins.entries.eyeclaw.config.serverUrl " + v.Origin(),
+		"openclaw config set plugins.entries.eyeclaw.config.serverUrl " + v.BaseURL(),
 		"openclaw config set gateway.http.endpoints.chatCompletions.enabled true",
 	}, "\n")
 }
 
-// signSay is a sign of life in words.
-func signSay(v *page.Visit, w way, s control.Sign) string {
+// lastActivityText describes the last activity of a setup path.
+func lastActivityText(v *page.Visit, w setupPath, s control.LastActivity) string {
 	switch s.Kind {
 	case control.SignTurn:
-		if w.name == control.RoadGlasses {
+		if w.name == control.GuideGlasses {
 			return v.Say(sayCameQuestion, s.Name)
 		}
 		return v.Say(sayCameAnswer, s.Name)
@@ -165,5 +165,5 @@ func signSay(v *page.Visit, w way, s control.Sign) string {
 	case control.SignNode:
 		return v.Say(sayCameNode, s.Name)
 	}
-	return v.Say(w.waits)
+	return v.Say(w.waiting)
 }

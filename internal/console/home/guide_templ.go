@@ -13,8 +13,8 @@ import (
 	"patchbay/internal/control"
 )
 
-// guidePage leads to the roads.
-func guidePage(v *page.Visit, signs []control.Sign) templ.Component {
+// guidePage shows the setup paths.
+func guidePage(v *page.Visit, signs []control.LastActivity) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -52,9 +52,9 @@ func guidePage(v *page.Visit, signs []control.Sign) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
-			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayHello, v.Who.Person.Name))
+			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayHello, v.Session.Person.Name))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home/guide.templ`, Line: 12, Col: 55}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home/guide.templ`, Line: 12, Col: 59}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
@@ -85,8 +85,8 @@ func guidePage(v *page.Visit, signs []control.Sign) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for i, w := range ways {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<li class=\"card road\"><svg viewBox=\"0 0 24 24\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.6\" stroke-linecap=\"round\" stroke-linejoin=\"round\" aria-hidden=\"true\"><path d=\"")
+			for i, w := range setupPaths {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<li class=\"card path\"><svg viewBox=\"0 0 24 24\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.6\" stroke-linecap=\"round\" stroke-linejoin=\"round\" aria-hidden=\"true\"><path d=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -157,7 +157,7 @@ func guidePage(v *page.Visit, signs []control.Sign) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayGuide)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayGuide)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -165,8 +165,8 @@ func guidePage(v *page.Visit, signs []control.Sign) templ.Component {
 	})
 }
 
-// light says whether somebody has come along a road.
-func light(v *page.Visit, s control.Sign) templ.Component {
+// light shows whether a setup path has been completed.
+func light(v *page.Visit, s control.LastActivity) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -193,7 +193,7 @@ func light(v *page.Visit, s control.Sign) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		case s.Near:
+		case s.AlmostThere:
 			templ_7745c5c3_Err = page.Light(page.Wait, v.Say(sayNearly)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -208,8 +208,8 @@ func light(v *page.Visit, s control.Sign) templ.Component {
 	})
 }
 
-// roadPage is the steps of a road, and the light at its end.
-func roadPage(v *page.Visit, w way, bots []control.BotStatus, s control.Sign) templ.Component {
+// setupPathPage shows the steps of a setup path, and the light at its end.
+func setupPathPage(v *page.Visit, w setupPath, bots []control.BotStatus, s control.LastActivity) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -295,12 +295,12 @@ func roadPage(v *page.Visit, w way, bots []control.BotStatus, s control.Sign) te
 				return templ_7745c5c3_Err
 			}
 			switch w.name {
-			case control.RoadGlasses:
+			case control.GuideGlasses:
 				templ_7745c5c3_Err = glassesSteps(v, bots).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			case control.RoadBoard:
+			case control.GuideBoard:
 				templ_7745c5c3_Err = boardSteps(v).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -315,7 +315,7 @@ func roadPage(v *page.Visit, w way, bots []control.BotStatus, s control.Sign) te
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = signPart(v, w, s).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = activityPart(v, w, s).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -323,8 +323,8 @@ func roadPage(v *page.Visit, w way, bots []control.BotStatus, s control.Sign) te
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if w.name == control.RoadAgent {
-				templ_7745c5c3_Err = otherWay(v).Render(ctx, templ_7745c5c3_Buffer)
+			if w.name == control.GuideAgent {
+				templ_7745c5c3_Err = otherSetup(v).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -333,13 +333,13 @@ func roadPage(v *page.Visit, w way, bots []control.BotStatus, s control.Sign) te
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Follow("/guide/"+w.name+"/live").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.LiveUpdates("/guide/"+w.name+"/live").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(w.title)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var11), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(w.title)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var11), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -397,8 +397,8 @@ func step(title string) templ.Component {
 	})
 }
 
-// signPart is the light at the end of a road.
-func signPart(v *page.Visit, w way, s control.Sign) templ.Component {
+// activityPart is the light at the end of a setup path.
+func activityPart(v *page.Visit, w setupPath, s control.LastActivity) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -450,17 +450,17 @@ func signPart(v *page.Visit, w way, s control.Sign) templ.Component {
 		}
 		switch {
 		case s.Arrived:
-			templ_7745c5c3_Err = page.Light(page.On, signSay(v, w, s)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.Light(page.On, lastActivityText(v, w, s)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		case s.Near:
-			templ_7745c5c3_Err = page.Light(page.Wait, signSay(v, w, s)).Render(ctx, templ_7745c5c3_Buffer)
+		case s.AlmostThere:
+			templ_7745c5c3_Err = page.Light(page.Wait, lastActivityText(v, w, s)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		default:
-			templ_7745c5c3_Err = page.Light("", signSay(v, w, s)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.Light("", lastActivityText(v, w, s)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -564,8 +564,8 @@ func signPart(v *page.Visit, w way, s control.Sign) templ.Component {
 	})
 }
 
-// signNow is the same again.
-func signNow(v *page.Visit, w way, s control.Sign) templ.Component {
+// activityPatch is activityPart as a live update.
+func activityPatch(v *page.Visit, w setupPath, s control.LastActivity) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -598,7 +598,7 @@ func signNow(v *page.Visit, w way, s control.Sign) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = signPart(v, w, s).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = activityPart(v, w, s).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -684,7 +684,7 @@ func glassesSteps(v *page.Visit, bots []control.BotStatus) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Copyable(v, "url", v.Say(sayGlassesURL), v.Origin()+"/sse/rokid").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.Copyable(v, "url", v.Say(sayGlassesURL), v.BaseURL()+"/sse/rokid").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -692,7 +692,7 @@ func glassesSteps(v *page.Visit, bots []control.BotStatus) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if !v.Public() {
+			if !v.IsPublic() {
 				templ_7745c5c3_Err = page.Note("warn", v.Say(sayNotPublic)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -846,7 +846,7 @@ func glassesSteps(v *page.Visit, bots []control.BotStatus) templ.Component {
 	})
 }
 
-// chooseBot shows the bots that there are, or where to add one.
+// chooseBot lists the bots, or links to where one is added.
 func chooseBot(v *page.Visit, bots []control.BotStatus) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1034,7 +1034,7 @@ func boardSteps(v *page.Visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Copyable(v, "ota", v.Say(sayBoardURL), v.Origin()+"/xiaozhi/ota/").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.Copyable(v, "ota", v.Say(sayBoardURL), v.BaseURL()+"/xiaozhi/ota/").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1042,7 +1042,7 @@ func boardSteps(v *page.Visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if local(v) {
+			if isLocal(v) {
 				templ_7745c5c3_Err = page.Note("warn", v.Say(sayLocalOnly)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1277,7 +1277,7 @@ func agentSteps(v *page.Visit, bots []control.BotStatus) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Copier(v, "plugin", v.Say(sayCommands)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.CopyButton(v, "plugin", v.Say(sayCommands)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1481,8 +1481,8 @@ func choice(v *page.Visit, title, text, kind string) templ.Component {
 	})
 }
 
-// otherWay is how nodes connect to us.
-func otherWay(v *page.Visit) templ.Component {
+// otherSetup says how nodes connect to the server.
+func otherSetup(v *page.Visit) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -1,7 +1,7 @@
-// Package home is the first page, and the guide for whoever has nothing plugged in yet.
+// Package home serves the first page and the setup guide for people who have nothing connected yet.
 //
-//	home    what matters at a glance
-//	guide   three roads to the first answer, each with a light that turns on at its end
+//	home    the overview
+//	guide   three setup paths to the first answer, each with a light that turns on at its end
 package home
 
 import (
@@ -19,55 +19,55 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Routes are the pages.
+// Routes returns the pages.
 func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /{$}", Serve: first},
 		{Pattern: "GET /home/live", Serve: firstLive},
 		{Pattern: "GET /guide", Serve: guide},
-		{Pattern: "GET /guide/{road}", Serve: road},
-		{Pattern: "GET /guide/{road}/live", Serve: roadLive},
+		{Pattern: "GET /guide/{path}", Serve: setupPage},
+		{Pattern: "GET /guide/{path}/live", Serve: setupLive},
 	}
 }
 
 const (
-	// botsShown is how many bots the first page shows.
+	// botsShown is the number of bots on the first page.
 	botsShown = 6
-	// lookEvery is how often the first page looks at what nobody tells of: turns, calls,
-	// reviews, models that have gone.
-	lookEvery = 2 * time.Second
-	// signEvery is how often the guide looks for a sign of life.
-	signEvery = time.Second
+	// refreshInterval is how often the first page reads what changes without an event: turns,
+	// calls, reviews, failed models.
+	refreshInterval = 2 * time.Second
+	// activityPollInterval is how often the guide checks for activity.
+	activityPollInterval = time.Second
 )
 
-// first is the first page.
+// first shows the first page.
 func first(v *page.Visit) {
-	g, err := v.House.Control.Glance(v.Context(), v.Caller(), struct{}{})
+	g, err := v.Instance.Control.Overview(v.Context(), v.Caller(), struct{}{})
 	switch {
 	case err != nil:
 		v.Fail(err)
-	case g.Nothing():
-		v.To("/guide")
+	case g.IsEmpty():
+		v.Redirect("/guide")
 	default:
-		v.Show(http.StatusOK, firstPage(v, &g))
+		v.Render(http.StatusOK, firstPage(v, &g))
 	}
 }
 
-// firstLive keeps the first page up to date.
+// firstLive updates the first page.
 func firstLive(v *page.Visit) {
-	changes, forget := v.House.Control.Board.Watch()
+	changes, forget := v.Instance.Control.Hub.WatchTools()
 	defer forget()
 	v.Live(func(ctx context.Context, send page.Send) error {
-		tick := time.NewTicker(lookEvery)
+		tick := time.NewTicker(refreshInterval)
 		defer tick.Stop()
-		shown := changing{send: send}
+		shown := changedPart{send: send}
 		for {
-			plugs := v.House.Control.Board.Plugs()
-			g, err := v.House.Control.Glance(ctx, v.Caller(), struct{}{})
+			plugs := v.Instance.Control.Hub.BotChanges()
+			g, err := v.Instance.Control.Overview(ctx, v.Caller(), struct{}{})
 			if err != nil {
 				return err
 			}
-			if err := shown.now(glance(v, &g), firstNow(v, &g)); err != nil {
+			if err := shown.sendIfChanged(overview(v, &g), firstPatch(v, &g)); err != nil {
 				return err
 			}
 			select {
@@ -81,26 +81,26 @@ func firstLive(v *page.Visit) {
 	})
 }
 
-// changing sends a part of a page when it is another than before.
-type changing struct {
+// changedPart sends a part of a page when it has changed.
+type changedPart struct {
 	send page.Send
-	was  []byte
+	last []byte
 }
 
-// now takes what the part is now, and how it is sent.
-func (c *changing) now(part, sent templ.Component) error {
+// sendIfChanged compares part with the one before, and sends sent if they differ.
+func (c *changedPart) sendIfChanged(part, sent templ.Component) error {
 	var is bytes.Buffer
 	if err := part.Render(context.Background(), &is); err != nil {
 		return err
 	}
-	if bytes.Equal(is.Bytes(), c.was) {
+	if bytes.Equal(is.Bytes(), c.last) {
 		return nil
 	}
-	c.was = is.Bytes()
+	c.last = is.Bytes()
 	return c.send(sent)
 }
 
-// online counts the bots that could be asked now.
+// online returns the number of bots that can answer now.
 func online(list []control.BotStatus) (n int) {
 	for _, b := range list {
 		if b.Online && b.State != control.BotUnasked {
@@ -110,22 +110,22 @@ func online(list []control.BotStatus) (n int) {
 	return n
 }
 
-// troubled are the bots that have a trouble to tell of.
-func troubled(list []control.BotStatus) (out []control.BotStatus) {
+// failingBots returns the bots that have an error.
+func failingBots(list []control.BotStatus) (out []control.BotStatus) {
 	for _, b := range list {
-		if b.Trouble != "" {
+		if b.Problem != "" {
 			out = append(out, b)
 		}
 	}
 	return out
 }
 
-// botURL is the page of a bot, or one of its pages.
+// botURL returns the URL of a page of a bot.
 func botURL(number int64, rest string) templ.SafeURL {
 	return templ.SafeURL("/bots/" + strconv.FormatInt(number, 10) + rest)
 }
 
-// upstreamURL is the page of an upstream.
+// upstreamURL returns the URL of an upstream's page.
 func upstreamURL(u *control.Upstream) templ.SafeURL {
 	if u.Kind == "shim" {
 		return templ.SafeURL("/gateway/shims/" + strconv.FormatInt(u.Number, 10))
@@ -133,9 +133,10 @@ func upstreamURL(u *control.Upstream) templ.SafeURL {
 	return templ.SafeURL("/tools/upstreams/" + strconv.FormatInt(u.Number, 10))
 }
 
-// outcomes says how turns and calls have ended.
+// outcomes maps outcomes of turns and calls to texts.
 var outcomes = map[string]talk.Say{
-	"done": sayDone, "failed": sayFailed, "hung_up": sayHungUp, "trouble": sayTrouble, "refused": sayRefused, "asked": sayAsked,
+	"done": sayDone, "failed": sayFailed, "disconnected": sayDisconnected, "tool_error": sayToolFailed,
+	"refused": sayRefused, "asked": sayAsked,
 }
 
 func outcome(v *page.Visit, o string) string {
@@ -145,31 +146,33 @@ func outcome(v *page.Visit, o string) string {
 	return o
 }
 
-// doors says where turns have come from.
-var doors = map[string]talk.Say{
-	"lingzhu": sayFromGlasses, "xiaozhi": sayFromBoard, control.DoorConsole: sayFromHere, control.DoorCommand: sayFromCommand,
-	"mcp": sayFromProgram, "openclaw": sayFromOpenClaw, "learn": sayFromLearn,
+// channelNames maps channels to their names.
+var channelNames = map[string]talk.Say{
+	"lingzhu": sayFromGlasses, "xiaozhi": sayFromBoard, control.ChannelConsole: sayFromHere,
+	control.ChannelCLI: sayFromCommand,
+	"mcp":              sayFromProgram, "openclaw": sayFromOpenClaw, "learn": sayFromLearn,
 }
 
-func door(v *page.Visit, name string) string {
-	if s, ok := doors[name]; ok {
+func channelName(v *page.Visit, name string) string {
+	if s, ok := channelNames[name]; ok {
 		return v.Say(s)
 	}
 	return name
 }
 
-// called is what a call called: its tool.
-func called(c *store.Call) string {
+// calledTool returns the tool of a call.
+func calledTool(c *store.Call) string {
 	if c.Tool == "" {
 		return c.Provider
 	}
 	return c.Tool
 }
 
-// storageTold says what is wrong with the server's disk.
-var storageTold = map[string]talk.Say{"disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "storage": sayDiskErrors, "disk_low": sayDiskLow}
+// storageText maps the states of the server's disk to texts.
+var storageText = map[string]talk.Say{"disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "storage": sayDiskErrors,
+	"disk_low": sayDiskLow}
 
-// needsSomebody says whether there is something to do.
-func needsSomebody(g *control.Glance) bool {
-	return g.Storage != "" || g.Pairings > 0 || g.Waiting > 0 || len(g.Upstreams) > 0 || len(troubled(g.Bots)) > 0
+// needsAttention reports whether there is anything to do.
+func needsAttention(g *control.Overview) bool {
+	return g.Storage != "" || g.Pairings > 0 || g.Waiting > 0 || len(g.Upstreams) > 0 || len(failingBots(g.Bots)) > 0
 }

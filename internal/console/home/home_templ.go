@@ -13,8 +13,8 @@ import (
 	"patchbay/internal/control"
 )
 
-// firstPage is what matters at a glance.
-func firstPage(v *page.Visit, g *control.Glance) templ.Component {
+// firstPage is the overview.
+func firstPage(v *page.Visit, g *control.Overview) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -78,7 +78,7 @@ func firstPage(v *page.Visit, g *control.Glance) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = page.Head(v.Say(sayHello, v.Who.Person.Name)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.Head(v.Say(sayHello, v.Session.Person.Name)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -86,7 +86,7 @@ func firstPage(v *page.Visit, g *control.Glance) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = glance(v, g).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = overview(v, g).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -94,13 +94,13 @@ func firstPage(v *page.Visit, g *control.Glance) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Follow("/home/live").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.LiveUpdates("/home/live").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayHello, v.Who.Person.Name)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayHello, v.Session.Person.Name)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -108,8 +108,8 @@ func firstPage(v *page.Visit, g *control.Glance) templ.Component {
 	})
 }
 
-// firstNow is the same again.
-func firstNow(v *page.Visit, g *control.Glance) templ.Component {
+// firstPatch is the overview as a live update.
+func firstPatch(v *page.Visit, g *control.Overview) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -142,13 +142,13 @@ func firstNow(v *page.Visit, g *control.Glance) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = glance(v, g).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = overview(v, g).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Patch("#glance", "outerMorph").Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Patch("#overview", "outerMorph").Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -156,7 +156,7 @@ func firstNow(v *page.Visit, g *control.Glance) templ.Component {
 	})
 }
 
-func glance(v *page.Visit, g *control.Glance) templ.Component {
+func overview(v *page.Visit, g *control.Overview) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -177,11 +177,11 @@ func glance(v *page.Visit, g *control.Glance) templ.Component {
 			templ_7745c5c3_Var7 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<div class=\"glance\" id=\"glance\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<div class=\"overview\" id=\"overview\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if needsSomebody(g) {
+		if needsAttention(g) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<section class=\"stack\" aria-labelledby=\"needs\"><h2 id=\"needs\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -199,7 +199,7 @@ func glance(v *page.Visit, g *control.Glance) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = needs(v, g).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = attentionList(v, g).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -598,9 +598,9 @@ func glance(v *page.Visit, g *control.Glance) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var31 string
-				templ_7745c5c3_Var31, templ_7745c5c3_Err = templ.JoinStringErrs(door(v, t.Door))
+				templ_7745c5c3_Var31, templ_7745c5c3_Err = templ.JoinStringErrs(channelName(v, t.Channel))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `home/home.templ`, Line: 96, Col: 50}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `home/home.templ`, Line: 96, Col: 60}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var31))
 				if templ_7745c5c3_Err != nil {
@@ -610,7 +610,7 @@ func glance(v *page.Visit, g *control.Glance) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = ended(v, t.Outcome, t.Outcome != "done").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = outcomeBadge(v, t.Outcome, t.Outcome != "done").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -691,9 +691,9 @@ func glance(v *page.Visit, g *control.Glance) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var35 string
-				templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(called(&c))
+				templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(calledTool(&c))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `home/home.templ`, Line: 115, Col: 39}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `home/home.templ`, Line: 115, Col: 43}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var35))
 				if templ_7745c5c3_Err != nil {
@@ -703,7 +703,7 @@ func glance(v *page.Visit, g *control.Glance) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = ended(v, c.Outcome, c.Outcome != "done" && c.Outcome != "asked").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = outcomeBadge(v, c.Outcome, c.Outcome != "done" && c.Outcome != "asked").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -746,8 +746,8 @@ func glance(v *page.Visit, g *control.Glance) templ.Component {
 	})
 }
 
-// ended is how a turn or a call has ended.
-func ended(v *page.Visit, o string, wrong bool) templ.Component {
+// outcomeBadge shows the outcome of a turn or a call.
+func outcomeBadge(v *page.Visit, o string, wrong bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -783,8 +783,8 @@ func ended(v *page.Visit, o string, wrong bool) templ.Component {
 	})
 }
 
-// needs is what somebody has to do.
-func needs(v *page.Visit, g *control.Glance) templ.Component {
+// attentionList lists what needs attention.
+func attentionList(v *page.Visit, g *control.Overview) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -805,7 +805,7 @@ func needs(v *page.Visit, g *control.Glance) templ.Component {
 			templ_7745c5c3_Var38 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if told, ok := storageTold[g.Storage]; ok {
+		if told, ok := storageText[g.Storage]; ok {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<div class=\"note bad need\"><p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -827,12 +827,12 @@ func needs(v *page.Visit, g *control.Glance) templ.Component {
 		switch g.Pairings {
 		case 0:
 		case 1:
-			templ_7745c5c3_Err = need(v, v.Say(sayPairing), "/gateway", v.Say(sayDecide)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = attentionItem(v, v.Say(sayPairing), "/gateway", v.Say(sayDecide)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		default:
-			templ_7745c5c3_Err = need(v, v.Say(sayPairings, g.Pairings), "/gateway", v.Say(sayDecide)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = attentionItem(v, v.Say(sayPairings, g.Pairings), "/gateway", v.Say(sayDecide)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -840,30 +840,30 @@ func needs(v *page.Visit, g *control.Glance) templ.Component {
 		switch g.Waiting {
 		case 0:
 		case 1:
-			templ_7745c5c3_Err = need(v, v.Say(sayWaiting), "/devices/approve", v.Say(sayTypeCode)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = attentionItem(v, v.Say(sayWaiting), "/devices/approve", v.Say(sayTypeCode)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		default:
-			templ_7745c5c3_Err = need(v, v.Say(sayWaitings, g.Waiting), "/devices/approve", v.Say(sayTypeCode)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = attentionItem(v, v.Say(sayWaitings, g.Waiting), "/devices/approve", v.Say(sayTypeCode)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		for _, b := range troubled(g.Bots) {
-			templ_7745c5c3_Err = need(v, v.Say(sayBotBad, b.Name, b.Trouble), botURL(b.Number, ""), v.Say(sayLook)).Render(ctx, templ_7745c5c3_Buffer)
+		for _, b := range failingBots(g.Bots) {
+			templ_7745c5c3_Err = attentionItem(v, v.Say(sayBotBad, b.Name, b.Problem), botURL(b.Number, ""), v.Say(sayLook)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		for _, u := range g.Upstreams {
-			if u.Trouble != "" {
-				templ_7745c5c3_Err = need(v, v.Say(sayUpstream, u.Slug, u.Trouble), upstreamURL(&u), v.Say(sayLook)).Render(ctx, templ_7745c5c3_Buffer)
+			if u.Problem != "" {
+				templ_7745c5c3_Err = attentionItem(v, v.Say(sayUpstream, u.Slug, u.Problem), upstreamURL(&u), v.Say(sayLook)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = need(v, v.Say(sayUpstream0, u.Slug), upstreamURL(&u), v.Say(sayLook)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = attentionItem(v, v.Say(sayUpstream0, u.Slug), upstreamURL(&u), v.Say(sayLook)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -873,7 +873,7 @@ func needs(v *page.Visit, g *control.Glance) templ.Component {
 	})
 }
 
-func need(v *page.Visit, text string, path templ.SafeURL, does string) templ.Component {
+func attentionItem(v *page.Visit, text string, path templ.SafeURL, does string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

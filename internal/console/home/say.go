@@ -22,20 +22,24 @@ var (
 	sayNoBotsTold  = talk.Say{Zh: "机器人回答你的眼镜和语音板。", En: "Bots answer your glasses and voice boards."}
 	sayMakeBot     = talk.Say{Zh: "添加机器人", En: "Add a bot"}
 
-	sayNeedsYou   = talk.Say{Zh: "等你处理", En: "Waiting for you"}
-	sayPairings   = talk.Say{Zh: "网关上有 %d 个请求等你同意。", En: "At the gateway, %d requests wait for your word."}
-	sayPairing    = talk.Say{Zh: "网关上有一个请求等你同意。", En: "At the gateway, a request waits for your word."}
-	sayWaitings   = talk.Say{Zh: "有 %d 个设备正显示配对码。如果是你的，请输入它的码。", En: "There are %d devices showing a code. If one is yours, type its code in."}
-	sayWaiting    = talk.Say{Zh: "有一个设备正显示配对码。如果是你的，请输入它。", En: "A device shows a code. If it is yours, type the code in."}
-	sayUpstream   = talk.Say{Zh: "%s 连接不上：%s", En: "%s cannot be used: %s"}
-	sayUpstream0  = talk.Say{Zh: "%s 需要处理", En: "%s needs looking after"}
-	sayBotBad     = talk.Say{Zh: "%s：%s", En: "%s: %s"}
-	sayDiskFull   = talk.Say{Zh: "服务器的磁盘已满或将满，新的内容可能不再保存。请腾出空间；之后会自动恢复。", En: "The server's disk is full or nearly so: what is new may not be kept. Make room; then all goes on by itself."}
-	sayDiskErrors = talk.Say{Zh: "服务器写不进数据：新的内容不再保存。请检查磁盘和数据库。", En: "The server cannot write: nothing new is kept. Look after its disk and database."}
-	sayDiskLow    = talk.Say{Zh: "服务器的磁盘空间不多了，请腾出空间。", En: "There is little room left on the server's disk; make some."}
-	sayLook       = talk.Say{Zh: "去看看", En: "Have a look"}
-	sayDecide     = talk.Say{Zh: "去决定", En: "Decide"}
-	sayTypeCode   = talk.Say{Zh: "输入配对码", En: "Type the code in"}
+	sayNeedsYou = talk.Say{Zh: "等你处理", En: "Waiting for you"}
+	sayPairings = talk.Say{Zh: "网关上有 %d 个请求等你同意。", En: "At the gateway, %d requests wait for your word."}
+	sayPairing  = talk.Say{Zh: "网关上有一个请求等你同意。", En: "At the gateway, a request waits for your word."}
+	sayWaitings = talk.Say{Zh: "有 %d 个设备正显示配对码。如果是你的，请输入它的码。",
+		En: "There are %d devices showing a code. If one is yours, type its code in."}
+	sayWaiting = talk.Say{Zh: "有一个设备正显示配对码。如果是你的，请输入它。",
+		En: "A device shows a code. If it is yours, type the code in."}
+	sayUpstream  = talk.Say{Zh: "%s 连接不上：%s", En: "%s cannot be used: %s"}
+	sayUpstream0 = talk.Say{Zh: "%s 需要处理", En: "%s needs looking after"}
+	sayBotBad    = talk.Say{Zh: "%s：%s", En: "%s: %s"}
+	sayDiskFull  = talk.Say{Zh: "服务器的磁盘已满或将满，新的内容可能不再保存。请腾出空间；之后会自动恢复。",
+		En: "The server's disk is full or nearly so: what is new may not be kept. Make room; then all goes on by itself."}
+	sayDiskErrors = talk.Say{Zh: "服务器写不进数据：新的内容不再保存。请检查磁盘和数据库。",
+		En: "The server cannot write: nothing new is kept. Look after its disk and database."}
+	sayDiskLow  = talk.Say{Zh: "服务器的磁盘空间不多了，请腾出空间。", En: "There is little room left on the server's disk; make some."}
+	sayLook     = talk.Say{Zh: "去看看", En: "Have a look"}
+	sayDecide   = talk.Say{Zh: "去决定", En: "Decide"}
+	sayTypeCode = talk.Say{Zh: "输入配对码", En: "Type the code in"}
 
 	sayLastTurns   = talk.Say{Zh: "最近的提问", En: "Last questions"}
 	sayNoTurns     = talk.Say{Zh: "还没有人提问。", En: "Nobody has asked anything yet."}
@@ -43,12 +47,12 @@ var (
 	sayNoCalls     = talk.Say{Zh: "还没有调用过工具。", En: "No tool has been called yet."}
 	sayAllActivity = talk.Say{Zh: "全部记录", En: "All activity"}
 
-	sayDone    = talk.Say{Zh: "完成", En: "done"}
-	sayFailed  = talk.Say{Zh: "失败", En: "failed"}
-	sayHungUp  = talk.Say{Zh: "提问者离开了", En: "asker left"}
-	sayTrouble = talk.Say{Zh: "工具出错", En: "tool failed"}
-	sayRefused = talk.Say{Zh: "被拒绝", En: "refused"}
-	sayAsked   = talk.Say{Zh: "需要补充", En: "asked for more"}
+	sayDone         = talk.Say{Zh: "完成", En: "done"}
+	sayFailed       = talk.Say{Zh: "失败", En: "failed"}
+	sayDisconnected = talk.Say{Zh: "提问者离开了", En: "asker left"}
+	sayToolFailed   = talk.Say{Zh: "工具出错", En: "tool failed"}
+	sayRefused      = talk.Say{Zh: "被拒绝", En: "refused"}
+	sayAsked        = talk.Say{Zh: "需要补充", En: "asked for more"}
 
 	sayFromGlasses  = talk.Say{Zh: "眼镜", En: "glasses"}
 	sayFromBoard    = talk.Say{Zh: "语音板", En: "voice board"}

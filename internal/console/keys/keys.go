@@ -1,4 +1,4 @@
-// Package keys is the pages of keys, by which programs act for people.
+// Package keys serves the pages about API keys.
 package keys
 
 import (
@@ -8,44 +8,44 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 )
 
-// Routes are the pages.
+// Routes returns the pages.
 func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /keys", Serve: list},
-		{Pattern: "GET /keys/new", Access: page.Fresh, Serve: newKey},
-		{Pattern: "POST /keys/new", Access: page.Fresh, Serve: makeKey},
+		{Pattern: "GET /keys/new", Access: page.Confirmed, Serve: newKey},
+		{Pattern: "POST /keys/new", Access: page.Confirmed, Serve: makeKey},
 		{Pattern: "GET /keys/{key}", Serve: show},
-		{Pattern: "POST /keys/{key}/rules", Access: page.Fresh, Serve: setRules},
+		{Pattern: "POST /keys/{key}/rules", Access: page.Confirmed, Serve: setRules},
 		{Pattern: "POST /keys/{key}/revoke", Serve: revoke},
 	}
 }
 
 func list(v *page.Visit) {
-	all, err := v.House.Control.Keys(v.Context(), v.Caller(), control.KeyQuery{})
+	all, err := v.Instance.Control.Keys(v.Context(), v.Caller(), control.KeyQuery{})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
 	var good, old []control.KeyRow
 	for _, k := range all.Keys {
-		if k.Good() {
+		if k.IsValid() {
 			good = append(good, k)
 		} else {
 			old = append(old, k)
 		}
 	}
-	v.Show(http.StatusOK, listPage(v, good, old))
+	v.Render(http.StatusOK, listPage(v, good, old))
 }
 
-// ruleForm is what was typed about rules.
+// ruleForm holds the submitted tool rules.
 type ruleForm struct {
-	Allow, Deny, Dangerous string // a name a line
+	Allow, Deny, Dangerous string // one name per line
 	People, KeepArgs       bool
 	Rate                   string
 }
@@ -53,14 +53,16 @@ type ruleForm struct {
 func readRuleForm(v *page.Visit) ruleForm {
 	return ruleForm{
 		Allow: v.FormValue("allow"), Deny: v.FormValue("deny"), Dangerous: v.FormValue("dangerous"),
-		People: v.FormValue("people") != "", KeepArgs: v.FormValue("keep_args") != "", Rate: strings.TrimSpace(v.FormValue("rate")),
+		People: v.FormValue("people") != "", KeepArgs: v.FormValue("keep_args") != "",
+		Rate: strings.TrimSpace(v.FormValue("rate")),
 	}
 }
 
-func ruleFormOf(r board.Rules) ruleForm {
+func ruleFormOf(r hub.Rules) ruleForm {
 	f := ruleForm{
-		Allow: strings.Join(r.Allow, "\n"), Deny: strings.Join(r.Deny, "\n"), Dangerous: strings.Join(r.Dangerous, "\n"),
-		People: r.People, KeepArgs: r.KeepArgs,
+		Allow: strings.Join(r.Allow, "\n"), Deny: strings.Join(r.Deny, "\n"),
+		Dangerous: strings.Join(r.Dangerous, "\n"),
+		People:    r.People, KeepArgs: r.KeepArgs,
 	}
 	if r.PerMinute > 0 {
 		f.Rate = strconv.Itoa(r.PerMinute)
@@ -68,12 +70,13 @@ func ruleFormOf(r board.Rules) ruleForm {
 	return f
 }
 
-// used says whether something was typed.
-func (f *ruleForm) used() bool { return *f != ruleForm{} }
+// isSet reports whether any field is filled in.
+func (f *ruleForm) isSet() bool { return *f != ruleForm{} }
 
-// rules are what was typed.
-func (f *ruleForm) rules() (r board.Rules, err error) {
-	r = board.Rules{Allow: patterns(f.Allow), Deny: patterns(f.Deny), Dangerous: patterns(f.Dangerous), People: f.People, KeepArgs: f.KeepArgs}
+// rules parses the form.
+func (f *ruleForm) rules() (r hub.Rules, err error) {
+	r = hub.Rules{Allow: patterns(f.Allow), Deny: patterns(f.Deny), Dangerous: patterns(f.Dangerous), People: f.People,
+		KeepArgs: f.KeepArgs}
 	if f.Rate != "" {
 		if r.PerMinute, err = strconv.Atoi(f.Rate); err != nil {
 			return r, control.Fail(control.Invalid, sayRateWrong)
@@ -82,12 +85,15 @@ func (f *ruleForm) rules() (r board.Rules, err error) {
 	return r, nil
 }
 
-// patterns are names with commas or spaces between, or each on a line of its own.
+// patterns splits names at commas, spaces and line breaks.
 func patterns(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '，' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+	return strings.FieldsFunc(text, func(r rune) bool {
+		return r == ',' || r == '，' || r == ' ' || r == '\n' ||
+			r == '\r' || r == '\t'
+	})
 }
 
-// keyForm is what was typed about a new key, and what is wrong with it.
+// keyForm holds the submitted form for a new key, and its errors.
 type keyForm struct {
 	ruleForm
 	Name   string
@@ -97,33 +103,34 @@ type keyForm struct {
 	Wrong  string
 }
 
-// scopes are what can be chosen.
+// scopes returns the scopes that the visitor can choose.
 func scopes(v *page.Visit) []string {
-	all := []string{account.ScopeMCP, account.ScopeLearn, account.ScopeLingzhu, account.ScopeNode, account.ScopeOperator}
-	if v.Admin() {
+	all := []string{account.ScopeMCP, account.ScopeLearn, account.ScopeLingzhu, account.ScopeNode,
+		account.ScopeOperator}
+	if v.IsAdmin() {
 		all = append(all, account.ScopeAdmin)
 	}
 	return all
 }
 
-// lives are for how many days a key can be good.
-var lives = []int{7, 30, 90, 365}
+// keyLifetimes are the offered lifetimes of a key, in days.
+var keyLifetimes = []int{7, 30, 90, 365}
 
 func newKey(v *page.Visit) {
-	// Other pages lead here for a certain purpose.
+	// Other pages link here with the form prefilled.
 	f := keyForm{Name: v.FormValue("name")}
 	f.Scopes = v.Form["scope"]
-	f.Bot, _ = strconv.ParseInt(v.FormValue("bot"), 10, 64) // what is no number is none
+	f.Bot, _ = strconv.ParseInt(v.FormValue("bot"), 10, 64) // invalid means none
 	showForm(v, http.StatusOK, f)
 }
 
 func showForm(v *page.Visit, status int, f keyForm) {
-	bots, err := v.House.Control.BotChoices(v.Context(), v.Caller())
+	bots, err := v.Instance.Control.BotChoices(v.Context(), v.Caller())
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(status, newPage(v, f, bots))
+	v.Render(status, newPage(v, f, bots))
 }
 
 func makeKey(v *page.Visit) {
@@ -132,9 +139,10 @@ func makeKey(v *page.Visit) {
 	f.Bot, _ = strconv.ParseInt(v.FormValue("bot"), 10, 64)
 	f.Days, _ = strconv.Atoi(v.FormValue("days"))
 	rules, err := f.rules()
-	var made control.MadeKey
+	var made control.CreatedKey
 	if err == nil {
-		made, err = v.House.Control.AddKey(v.Context(), v.Caller(), control.NewKey{Name: f.Name, Scopes: slices.Clone(f.Scopes), Bot: f.Bot, Days: f.Days, Rules: rules})
+		made, err = v.Instance.Control.AddKey(v.Context(), v.Caller(),
+			control.NewKey{Name: f.Name, Scopes: slices.Clone(f.Scopes), Bot: f.Bot, Days: f.Days, Rules: rules})
 	}
 	if err != nil {
 		text, status := v.Wrong(err)
@@ -142,16 +150,16 @@ func makeKey(v *page.Visit) {
 		showForm(v, status, f)
 		return
 	}
-	v.Show(http.StatusOK, madePage(v, made))
+	v.Render(http.StatusOK, madePage(v, made))
 }
 
 func show(v *page.Visit) {
-	k, err := v.House.Control.Key(v.Context(), v.Caller(), control.KeyRef{Key: v.PathValue("key")})
+	k, err := v.Instance.Control.Key(v.Context(), v.Caller(), control.KeyRef{Key: v.PathValue("key")})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, keyPage(v, k, ruleFormOf(k.Rules), "", v.FormValue("saved") != ""))
+	v.Render(http.StatusOK, keyPage(v, k, ruleFormOf(k.Rules), "", v.FormValue("saved") != ""))
 }
 
 func setRules(v *page.Visit) {
@@ -159,31 +167,32 @@ func setRules(v *page.Visit) {
 	rules, err := f.rules()
 	ref := v.PathValue("key")
 	if err == nil {
-		_, err = v.House.Control.ChangeKey(v.Context(), v.Caller(), control.KeyChange{Key: ref, Rules: rules})
+		_, err = v.Instance.Control.ChangeKey(v.Context(), v.Caller(), control.KeyChange{Key: ref, Rules: rules})
 	}
 	if err == nil {
-		v.To("/keys/" + ref + "?saved=yes")
+		v.Redirect("/keys/" + ref + "?saved=yes")
 		return
 	}
-	k, missing := v.House.Control.Key(v.Context(), v.Caller(), control.KeyRef{Key: ref})
+	k, missing := v.Instance.Control.Key(v.Context(), v.Caller(), control.KeyRef{Key: ref})
 	if missing != nil {
 		v.Fail(missing)
 		return
 	}
 	text, status := v.Wrong(err)
-	v.Show(status, keyPage(v, k, f, text, false))
+	v.Render(status, keyPage(v, k, f, text, false))
 }
 
 func revoke(v *page.Visit) {
-	if _, err := v.House.Control.RevokeKey(v.Context(), v.Caller(), control.KeyRef{Key: v.PathValue("key")}); err != nil {
+	if _, err := v.Instance.Control.RevokeKey(v.Context(), v.Caller(),
+		control.KeyRef{Key: v.PathValue("key")}); err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To("/keys")
+	v.Redirect("/keys")
 }
 
-// inWords are the rules of a key.
-func inWords(v *page.Visit, r board.Rules) string {
+// rulesText describes the rules of a key.
+func rulesText(v *page.Visit, r hub.Rules) string {
 	var parts []string
 	if len(r.Allow) > 0 {
 		parts = append(parts, v.Say(sayRuleOnly, strings.Join(r.Allow, " ")))
@@ -209,12 +218,12 @@ func inWords(v *page.Visit, r board.Rules) string {
 	return strings.Join(parts, " · ")
 }
 
-// callsTools says whether rules mean something for a key.
-func callsTools(k store.Key) bool {
+// canCallTools reports whether tool rules apply to a key.
+func canCallTools(k store.Key) bool {
 	return slices.ContainsFunc(k.Scopes, func(scope string) bool { return scope != account.ScopeLingzhu })
 }
 
-// botOf is what the only bot of a key is called.
+// botOf returns the name of the only bot of a key.
 func botOf(v *page.Visit, k control.KeyRow) string {
 	if k.BotName == "" {
 		return v.Say(sayBotGone, k.Bot)
@@ -222,12 +231,12 @@ func botOf(v *page.Visit, k control.KeyRow) string {
 	return k.BotName
 }
 
-// state is whether a key is good.
+// state returns whether a key is valid, as a status light and its text.
 func state(v *page.Visit, k control.KeyRow) (page.State, string) {
 	switch {
 	case !k.Revoked.IsZero():
 		return page.Off, v.Say(sayRevoked)
-	case !k.Good():
+	case !k.IsValid():
 		return page.Off, v.Say(sayExpired)
 	}
 	return page.On, v.Say(sayGood)

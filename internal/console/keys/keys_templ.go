@@ -179,7 +179,7 @@ func listPage(v *page.Visit, good, old []control.KeyRow) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayKeys)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayKeys)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -271,11 +271,11 @@ func rows(v *page.Visit, list []control.KeyRow) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if callsTools(k.Key) {
+			if canCallTools(k.Key) {
 				var templ_7745c5c3_Var13 string
-				templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(inWords(v, k.Rules))
+				templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(rulesText(v, k.Rules))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 51, Col: 28}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 51, Col: 30}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 				if templ_7745c5c3_Err != nil {
@@ -287,9 +287,9 @@ func rows(v *page.Visit, list []control.KeyRow) templ.Component {
 				}
 			}
 			var templ_7745c5c3_Var14 string
-			templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayUsedShort, v.When(k.Used)))
+			templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayUsedShort, v.FormatTime(k.Used)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 53, Col: 43}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 53, Col: 49}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 			if templ_7745c5c3_Err != nil {
@@ -299,15 +299,15 @@ func rows(v *page.Visit, list []control.KeyRow) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if k.Good() && !k.Expires.IsZero() {
+			if k.IsValid() && !k.Expires.IsZero() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "· ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var15 string
-				templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayUntil, v.Date(k.Expires)))
+				templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayUntil, v.FormatDate(k.Expires)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 55, Col: 46}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 55, Col: 52}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
 				if templ_7745c5c3_Err != nil {
@@ -580,7 +580,7 @@ func newPage(v *page.Visit, f keyForm, bots []store.Bot) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, days := range lives {
+			for _, days := range keyLifetimes {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 42, "<option value=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -720,7 +720,7 @@ func newPage(v *page.Visit, f keyForm, bots []store.Bot) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.used() {
+			if f.isSet() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, " open")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -779,7 +779,7 @@ func newPage(v *page.Visit, f keyForm, bots []store.Bot) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayNew)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var19), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayNew)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var19), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -998,7 +998,7 @@ func patternField(label, name, value string) templ.Component {
 	})
 }
 
-func madePage(v *page.Visit, k control.MadeKey) templ.Component {
+func madePage(v *page.Visit, k control.CreatedKey) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1148,7 +1148,7 @@ func madePage(v *page.Visit, k control.MadeKey) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = use(v, at, k.Secret, k.Scopes, true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = usageHelp(v, at, k.Secret, k.Scopes, true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1158,7 +1158,7 @@ func madePage(v *page.Visit, k control.MadeKey) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayMade, k.Name)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var52), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayMade, k.Name)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var52), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1166,8 +1166,8 @@ func madePage(v *page.Visit, k control.MadeKey) templ.Component {
 	})
 }
 
-// use is ready configurations for programs.
-func use(v *page.Visit, at, key string, scopes []string, open bool) templ.Component {
+// usageHelp shows ready-made configurations for programs.
+func usageHelp(v *page.Visit, at, key string, scopes []string, open bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1188,7 +1188,7 @@ func use(v *page.Visit, at, key string, scopes []string, open bool) templ.Compon
 			templ_7745c5c3_Var60 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if v.House.Control.PublicURL == "" {
+		if v.Instance.Control.PublicURL == "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 89, "<p class=\"soft small\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1351,7 +1351,7 @@ func use(v *page.Visit, at, key string, scopes []string, open bool) templ.Compon
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = page.Copier(v, p.id, p.title).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = page.CopyButton(v, p.id, p.title).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -1451,12 +1451,12 @@ func keyPage(v *page.Visit, k control.KeyRow, f ruleForm, wrong string, saved bo
 				return templ_7745c5c3_Err
 			}
 			if !k.Revoked.IsZero() {
-				templ_7745c5c3_Err = page.Note("warn", v.Say(sayIsRevoked, v.Date(k.Revoked))).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.Note("warn", v.Say(sayIsRevoked, v.FormatDate(k.Revoked))).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			} else if !k.Good() {
-				templ_7745c5c3_Err = page.Note("warn", v.Say(sayIsExpired, v.Date(k.Expires))).Render(ctx, templ_7745c5c3_Buffer)
+			} else if !k.IsValid() {
+				templ_7745c5c3_Err = page.Note("warn", v.Say(sayIsExpired, v.FormatDate(k.Expires))).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1660,9 +1660,9 @@ func keyPage(v *page.Visit, k control.KeyRow, f ruleForm, wrong string, saved bo
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var85 string
-				templ_7745c5c3_Var85, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayUntil, v.Date(k.Expires)))
+				templ_7745c5c3_Var85, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayUntil, v.FormatDate(k.Expires)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 258, Col: 98}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 258, Col: 104}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var85))
 				if templ_7745c5c3_Err != nil {
@@ -1703,7 +1703,7 @@ func keyPage(v *page.Visit, k control.KeyRow, f ruleForm, wrong string, saved bo
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if callsTools(k.Key) {
+			if canCallTools(k.Key) {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 134, "<section class=\"card\" aria-labelledby=\"rules-head\"><h2 id=\"rules-head\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1766,9 +1766,9 @@ func keyPage(v *page.Visit, k control.KeyRow, f ruleForm, wrong string, saved bo
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var91 string
-					templ_7745c5c3_Var91, templ_7745c5c3_Err = templ.JoinStringErrs(inWords(v, k.Rules))
+					templ_7745c5c3_Var91, templ_7745c5c3_Err = templ.JoinStringErrs(rulesText(v, k.Rules))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 273, Col: 29}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys/keys.templ`, Line: 273, Col: 31}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var91))
 					if templ_7745c5c3_Err != nil {
@@ -1801,7 +1801,7 @@ func keyPage(v *page.Visit, k control.KeyRow, f ruleForm, wrong string, saved bo
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if k.Good() {
+			if k.IsValid() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 145, "<section class=\"card\" aria-labelledby=\"use-head\"><h2 id=\"use-head\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1832,7 +1832,7 @@ func keyPage(v *page.Visit, k control.KeyRow, f ruleForm, wrong string, saved bo
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = use(v, address(v), "KEY", k.Scopes, false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = usageHelp(v, address(v), "KEY", k.Scopes, false).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1948,7 +1948,7 @@ func keyPage(v *page.Visit, k control.KeyRow, f ruleForm, wrong string, saved bo
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, k.Name).Render(templ.WithChildren(ctx, templ_7745c5c3_Var71), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, k.Name).Render(templ.WithChildren(ctx, templ_7745c5c3_Var71), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

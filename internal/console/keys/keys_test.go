@@ -24,7 +24,7 @@ func newRig(t testing.TB, o consoletest.Options) *consoletest.Rig {
 	return consoletest.New(t, o, func(*consoletest.Rig) []page.Route { return keys.Routes() })
 }
 
-// shown is the text of an element of a page.
+// shown returns the text of an element of a page.
 func shown(t *testing.T, p consoletest.Page, id string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?s)id="` + id + `"[^>]*>(.*?)</(?:code|pre)>`).FindStringSubmatch(p.Text)
@@ -34,7 +34,7 @@ func shown(t *testing.T, p consoletest.Page, id string) string {
 	return html.UnescapeString(m[1])
 }
 
-// only is the one key that somebody has.
+// only returns the single key of a person.
 func only(t *testing.T, r *consoletest.Rig, p store.Person) store.Key {
 	t.Helper()
 	list, err := r.Store.Keys.ByPerson(t.Context(), p.ID)
@@ -44,20 +44,22 @@ func only(t *testing.T, r *consoletest.Rig, p store.Person) store.Key {
 	return list[0]
 }
 
-// A key is made, shown once with configurations that are right, narrowed, and revoked.
+// A key is created, shown once with valid configurations, narrowed, and revoked.
 func TestAKeysLife(t *testing.T) {
 	r := newRig(t, consoletest.Options{Control: control.Options{PublicURL: "https://board.example.org/"}})
-	bot := r.Script(t, nil, nil)
-	b := r.As(r.Person)
-	if p := b.Get("/keys"); !p.Has("No keys yet", "/keys/new") {
+	bot := r.AddScript(t, nil, nil)
+	b := r.SignedInAs(r.Person)
+	if p := b.Get("/keys"); !p.Contains("No keys yet", "/keys/new") {
 		t.Errorf("%s", p.Text)
 	}
-	if p := b.Get("/keys/new?scope=learn&name=x"); !p.Has(`value="learn" checked`, `value="x"`, `value="admin"`, bot.Name) {
+	if p := b.Get("/keys/new?scope=learn&name=x"); !p.Contains(`value="learn" checked`, `value="x"`,
+		`value="admin"`, bot.Name) {
 		t.Errorf("%s", p.Text)
 	}
-	p := b.Post("/keys/new", "name", " desk <1> ", "scope", "mcp", "scope", "learn", "scope", "node", "scope", "lingzhu", "scope", "operator",
+	p := b.Post("/keys/new", "name", " desk <1> ", "scope", "mcp", "scope", "learn", "scope", "node", "scope",
+		"lingzhu", "scope", "operator",
 		"days", "30", "allow", "home_*\n send_message", "rate", "60", "people", "on")
-	if p.Status != http.StatusOK || !p.Has("desk &lt;1&gt;", "not shown again") {
+	if p.Status != http.StatusOK || !p.Contains("desk &lt;1&gt;", "not shown again") {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	secret := shown(t, p, "secret")
@@ -66,17 +68,19 @@ func TestAKeysLife(t *testing.T) {
 		t.Fatalf("the key is refused: %v", err)
 	}
 	k := only(t, r, r.Person)
-	if k.Name != "desk <1>" || k.Rules != `{"allow":["home_*","send_message"],"people":true,"per_minute":60}` || len(k.Scopes) != 5 {
+	if k.Name != "desk <1>" || k.Rules != `{"allow":["home_*","send_message"],"people":true,"per_minute":60}` ||
+		len(k.Scopes) != 5 {
 		t.Errorf("it is %+v", k)
 	}
 	if left := time.Until(k.Expires); left < 29*24*time.Hour || left > 30*24*time.Hour {
 		t.Errorf("it is good for %s", left)
 	}
 	for id, want := range map[string]string{
-		"mcp-code":      `claude mcp add --scope user --transport http patchbay https://board.example.org/mcp --header "Authorization: Bearer ` + secret + `"`,
-		"lingzhu-url":   "https://board.example.org/sse/rokid",
-		"lingzhu-ak":    secret,
-		"node-run":      "OPENCLAW_GATEWAY_TOKEN=" + secret + " openclaw node run --host board.example.org --port 443 --tls --display-name study",
+		"mcp-code":    `claude mcp add --scope user --transport http patchbay https://board.example.org/mcp --header "Authorization: Bearer ` + secret + `"`,
+		"lingzhu-url": "https://board.example.org/sse/rokid",
+		"lingzhu-ak":  secret,
+		"node-run": "OPENCLAW_GATEWAY_TOKEN=" + secret +
+			" openclaw node run --host board.example.org --port 443 --tls --display-name study",
 		"oper-openclaw": "openclaw nodes status --url wss://board.example.org:443 --token " + secret,
 	} {
 		if got := shown(t, p, id); got != want {
@@ -90,7 +94,7 @@ func TestAKeysLife(t *testing.T) {
 		Args    []string
 		Env     map[string]string
 	}
-	// What a project's folder may hold is without the key, which VS Code asks for.
+	// Configurations for a project folder do not contain the key; VS Code asks for it.
 	for _, id := range []string{"mcp-vscode", "learn-vscode"} {
 		if text := shown(t, p, id); strings.Contains(text, secret) {
 			t.Errorf("%s has the key in it: %s", id, text)
@@ -117,23 +121,25 @@ func TestAKeysLife(t *testing.T) {
 	}
 	at := "/keys/" + k.ID
 	p = b.Get(at)
-	if !p.Has("home_*\nsend_message", "KEY openclaw node run", "/activity/calls?key="+k.ID) || p.Has(secret) {
+	if !p.Contains("home_*\nsend_message", "KEY openclaw node run", "/activity/calls?key="+k.ID) || p.Contains(secret) {
 		t.Errorf("its page is %s", p.Text)
 	}
-	if p := b.Get("/keys"); !p.Has("only home_* send_message", "60 a minute", at) || p.Has(secret) {
+	if p := b.Get("/keys"); !p.Contains("only home_* send_message", "60 a minute", at) || p.Contains(secret) {
 		t.Errorf("the list is %s", p.Text)
 	}
-	if p := b.Post(at+"/rules", "allow", "a b! c"); p.Status != http.StatusUnprocessableEntity || !p.Has("“b!”", ">a b! c<") {
+	if p := b.Post(at+"/rules", "allow", "a b! c"); p.Status != http.StatusUnprocessableEntity ||
+		!p.Contains("“b!”", ">a b! c<") {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}
-	if p := b.Post(at+"/rules", "deny", "lamp", "rate", "5", "keep_args", "on"); p.At != at+"?saved=yes" || !p.Has("The rules are saved") {
-		t.Errorf("%s: %s", p.At, p.Text)
+	if p := b.Post(at+"/rules", "deny", "lamp", "rate", "5", "keep_args", "on"); p.Path != at+"?saved=yes" ||
+		!p.Contains("The rules are saved") {
+		t.Errorf("%s: %s", p.Path, p.Text)
 	}
 	if k = only(t, r, r.Person); k.Rules != `{"deny":["lamp"],"per_minute":5,"keep_args":true}` {
 		t.Errorf("its rules are %s", k.Rules)
 	}
-	if p := b.Post(at + "/revoke"); p.At != "/keys" || !p.Has("Revoked or expired (1)", "No keys yet") {
-		t.Errorf("%s: %s", p.At, p.Text)
+	if p := b.Post(at + "/revoke"); p.Path != "/keys" || !p.Contains("Revoked or expired (1)", "No keys yet") {
+		t.Errorf("%s: %s", p.Path, p.Text)
 	}
 	if _, err := r.Accounts.Authenticate(t.Context(), secret, account.ScopeMCP); err == nil {
 		t.Error("it is good still")
@@ -141,15 +147,16 @@ func TestAKeysLife(t *testing.T) {
 	if p := b.Post(at+"/rules", "deny", "x"); p.Status != http.StatusConflict {
 		t.Errorf("rules of a revoked key: %d", p.Status)
 	}
-	if p := b.Get(at); !p.Has("This key was revoked on") || strings.Contains(p.Text, "<form method=\"post\" action=\"/keys") {
+	if p := b.Get(at); !p.Contains("This key was revoked on") ||
+		strings.Contains(p.Text, "<form method=\"post\" action=\"/keys") {
 		t.Errorf("%s", p.Text)
 	}
 }
 
-// What is wrong is told beside what was typed.
+// Errors are shown beside the fields.
 func TestWrongKeys(t *testing.T) {
 	r := newRig(t, consoletest.Options{})
-	b := r.As(r.Person)
+	b := r.SignedInAs(r.Person)
 	for _, c := range []struct {
 		fields []string
 		want   string
@@ -162,7 +169,8 @@ func TestWrongKeys(t *testing.T) {
 		{[]string{"name", "keep this", "scope", "mcp", "bot", "77"}, "There is no such bot"},
 	} {
 		p := b.Post("/keys/new", c.fields...)
-		if p.Status != http.StatusUnprocessableEntity || !p.Has(strings.ReplaceAll(c.want, "“root”", "&#34;root&#34;")) || c.fields[1] != "" && !p.Has("keep this") {
+		if p.Status != http.StatusUnprocessableEntity || !p.Contains(strings.ReplaceAll(c.want, "“root”",
+			"&#34;root&#34;")) || c.fields[1] != "" && !p.Contains("keep this") {
 			t.Errorf("%v: %d: %s", c.fields, p.Status, p.Text)
 		}
 	}
@@ -171,17 +179,17 @@ func TestWrongKeys(t *testing.T) {
 	}
 }
 
-// Members make no keys for everybody's things, see nobody else's keys, and whoever has
-// not typed the password lately makes none.
+// Members cannot create keys for everybody's data or see other people's keys, and creating a key
+// needs a recently entered password.
 func TestWhoseKeys(t *testing.T) {
 	r := newRig(t, consoletest.Options{})
 	r.Key(t, account.NewKey{Name: "adas key", Scopes: []string{account.ScopeMCP}})
 	k := only(t, r, r.Person)
-	b := r.As(r.Bob)
-	if p := b.Get("/keys"); p.Has("adas key") {
+	b := r.SignedInAs(r.Bob)
+	if p := b.Get("/keys"); p.Contains("adas key") {
 		t.Errorf("bob sees %s", p.Text)
 	}
-	if p := b.Get("/keys/" + k.ID); p.Status != http.StatusNotFound || p.Has("adas key") {
+	if p := b.Get("/keys/" + k.ID); p.Status != http.StatusNotFound || p.Contains("adas key") {
 		t.Errorf("bob gets %d", p.Status)
 	}
 	if p := b.Post("/keys/"+k.ID+"/rules", "deny", "x"); p.Status != http.StatusNotFound {
@@ -190,7 +198,7 @@ func TestWhoseKeys(t *testing.T) {
 	if p := b.Post("/keys/" + k.ID + "/revoke"); p.Status != http.StatusNotFound {
 		t.Errorf("bob gets %d", p.Status)
 	}
-	if p := b.Get("/keys/new"); p.Has(`value="admin"`) {
+	if p := b.Get("/keys/new"); p.Contains(`value="admin"`) {
 		t.Error("bob is offered a key for everybody's things")
 	}
 	if p := b.Post("/keys/new", "name", "x", "scope", "admin"); p.Status != http.StatusForbidden {
@@ -202,8 +210,9 @@ func TestWhoseKeys(t *testing.T) {
 	if after := only(t, r, r.Person); after.Rules != "" || !after.Revoked.IsZero() {
 		t.Errorf("bob has changed %+v", after)
 	}
-	ada := r.As(r.Person)
-	if p := ada.Post("/keys/new", "name", "house", "scope", "admin"); p.Status != http.StatusOK || !p.Has("patchbay bot list") {
+	ada := r.SignedInAs(r.Person)
+	if p := ada.Post("/keys/new", "name", "house", "scope", "admin"); p.Status != http.StatusOK ||
+		!p.Contains("patchbay bot list") {
 		t.Errorf("ada gets %d", p.Status)
 	}
 	list, err := r.Store.SignIns.ByPerson(t.Context(), r.Person.ID)
@@ -213,7 +222,7 @@ func TestWhoseKeys(t *testing.T) {
 	if err := r.Store.SignIns.Replace(t.Context(), list[0].ID, list[0].ID, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if p := ada.Get("/keys/new"); !strings.HasPrefix(p.At, "/confirm?next=%2Fkeys%2Fnew") {
-		t.Errorf("ada is sent to %s", p.At)
+	if p := ada.Get("/keys/new"); !strings.HasPrefix(p.Path, "/confirm?next=%2Fkeys%2Fnew") {
+		t.Errorf("ada is sent to %s", p.Path)
 	}
 }

@@ -13,21 +13,21 @@ import (
 	"patchbay/internal/console/page"
 )
 
-// group is what one purpose of a key takes.
+// group holds the configurations for one purpose of a key.
 type group struct {
 	title, told string
 	pieces      []piece
 }
 
-// piece is something to be copied.
+// piece is a text to copy.
 type piece struct {
 	id, title, told, text string
-	short                 bool // one line
+	short                 bool // a single line
 }
 
-// address is where others reach this server.
+// address returns the URL by which others reach this server.
 func address(v *page.Visit) string {
-	if public := v.House.Control.PublicURL; public != "" {
+	if public := v.Instance.Control.PublicURL; public != "" {
 		return strings.TrimSuffix(public, "/")
 	}
 	scheme := "http"
@@ -37,23 +37,24 @@ func address(v *page.Visit) string {
 	return scheme + "://" + v.Host
 }
 
-// programs are ready configurations for what a key is good for.
+// programs returns ready-made configurations for the scopes of a key.
 func programs(v *page.Visit, at, key string, scopes []string) (out []group) {
 	for _, p := range []struct {
 		scope string
 		of    func(v *page.Visit, at, key string) group
 	}{
-		{account.ScopeMCP, forTools}, {account.ScopeLearn, forLearn}, {account.ScopeLingzhu, forGlasses},
-		{account.ScopeNode, forNode}, {account.ScopeOperator, forOperator}, {account.ScopeAdmin, forOperator},
+		{account.ScopeMCP, toolsSetup}, {account.ScopeLearn, learnSetup}, {account.ScopeLingzhu, glassesSetup},
+		{account.ScopeNode, nodeSetup}, {account.ScopeOperator, operatorSetup}, {account.ScopeAdmin, operatorSetup},
 	} {
-		if slices.Contains(scopes, p.scope) && !(p.scope == account.ScopeAdmin && slices.Contains(scopes, account.ScopeOperator)) {
+		if slices.Contains(scopes, p.scope) && !(p.scope == account.ScopeAdmin &&
+			slices.Contains(scopes, account.ScopeOperator)) {
 			out = append(out, p.of(v, at, key))
 		}
 	}
 	return out
 }
 
-// Parts of configurations, their fields in the order that people expect.
+// Parts of configurations, with their fields in the customary order.
 type (
 	remote struct {
 		Type    string            `json:"type,omitempty"`
@@ -65,12 +66,12 @@ type (
 		Args    []string          `json:"args"`
 		Env     map[string]string `json:"env,omitempty"`
 	}
-	// vsCode is a whole mcp.json of VS Code's.
+	// vsCode is a complete mcp.json of VS Code.
 	vsCode struct {
 		Inputs  []input           `json:"inputs"`
 		Servers map[string]remote `json:"servers"`
 	}
-	// input is something that VS Code asks for once, and keeps sealed.
+	// input is a value that VS Code asks for once and stores encrypted.
 	input struct {
 		Type        string `json:"type"`
 		ID          string `json:"id"`
@@ -81,68 +82,75 @@ type (
 
 func bearer(key string) map[string]string { return map[string]string{"Authorization": "Bearer " + key} }
 
-// indented is JSON as people write it.
+// indented formats x as indented JSON.
 func indented(x any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(x); err != nil {
-		panic(err) // these are maps of texts
+		panic(err) // these are maps of strings
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// byAddress are the programs that take an address.
-func byAddress(v *page.Visit, prefix, name, at, key string) []piece {
-	// The file of VS Code may be in a project's folder, which others get to see: the key
-	// is not in it.
+// addressPieces returns the configurations of programs that take a URL.
+func addressPieces(v *page.Visit, prefix, name, at, key string) []piece {
+	// The file of VS Code may be in a project folder that is shared with others, so it does not
+	// contain the key.
 	asked := input{"promptString", name + "-key", v.Say(sayKeyAsked, name), true}
 	return []piece{
-		// Every project of the person's, and no file that is shared.
-		{prefix + "-code", "Claude Code", v.Say(sayInTerminal), `claude mcp add --scope user --transport http ` + name + ` ` + at + ` --header "Authorization: Bearer ` + key + `"`, false},
-		{prefix + "-cursor", "Cursor", v.Say(sayInFile, "~/.cursor/mcp.json"), indented(map[string]any{"mcpServers": map[string]any{name: remote{"", at, bearer(key)}}}), false},
-		{prefix + "-vscode", "VS Code", v.Say(sayVSCode), indented(vsCode{[]input{asked}, map[string]remote{name: {"http", at, bearer("${input:" + asked.ID + "}")}}}), false},
+		// For every project of the person; no shared file contains the key.
+		{prefix + "-code", "Claude Code", v.Say(sayInTerminal),
+			`claude mcp add --scope user --transport http ` + name + ` ` + at + ` --header "Authorization: Bearer ` +
+				key + `"`, false},
+		{prefix + "-cursor", "Cursor", v.Say(sayInFile, "~/.cursor/mcp.json"),
+			indented(map[string]any{"mcpServers": map[string]any{name: remote{"", at, bearer(key)}}}), false},
+		{prefix + "-vscode", "VS Code", v.Say(sayVSCode), indented(vsCode{[]input{asked},
+			map[string]remote{name: {"http", at, bearer("${input:" + asked.ID + "}")}}}), false},
 	}
 }
 
-// bridge is the program, of npm, that connects commands with addresses. It is given the
-// key, so it is the version that was tried.
-const bridge = "mcp-remote@0.15.1"
+// bridgePackage is the npm package that connects stdio clients with a server's URL. It gets the
+// key, so the version is pinned to the one that was tested.
+const bridgePackage = "mcp-remote@0.15.1"
 
-func forTools(v *page.Visit, at, key string) group {
-	door := at + "/mcp"
-	args := []string{"-y", bridge, door}
-	if strings.HasPrefix(door, "http://") {
+func toolsSetup(v *page.Visit, at, key string) group {
+	endpoint := at + "/mcp"
+	args := []string{"-y", bridgePackage, endpoint}
+	if strings.HasPrefix(endpoint, "http://") {
 		args = append(args, "--allow-http")
 	}
-	// The space in the header is kept out of the arguments: on some systems the program
-	// that starts the command takes them apart there.
+	// The header's space is kept out of the arguments: on some systems the program that starts the
+	// command splits arguments at spaces.
 	args = append(args, "--header", "Authorization:${AUTH_HEADER}")
 	desktop := command{"npx", args, map[string]string{"AUTH_HEADER": "Bearer " + key}}
-	pieces := append(byAddress(v, "mcp", "patchbay", door, key),
-		piece{"mcp-desktop", "Claude Desktop", v.Say(sayClaudeFile), indented(map[string]any{"mcpServers": map[string]any{"patchbay": desktop}}), false})
+	pieces := append(addressPieces(v, "mcp", "patchbay", endpoint, key),
+		piece{"mcp-desktop", "Claude Desktop", v.Say(sayClaudeFile),
+			indented(map[string]any{"mcpServers": map[string]any{"patchbay": desktop}}), false})
 	return group{v.Say(sayMCPGroup), "", pieces}
 }
 
-func forLearn(v *page.Visit, at, key string) group {
-	desktop := command{"patchbay", []string{"learn", "mcp"}, map[string]string{"PATCHBAY_SERVER": at, "PATCHBAY_KEY": key}}
-	pieces := append(byAddress(v, "learn", "learn", at+"/api/mcp", key),
-		piece{"learn-desktop", "Claude Desktop", v.Say(sayClaudeLearn), indented(map[string]any{"mcpServers": map[string]any{"learn": desktop}}), false},
+func learnSetup(v *page.Visit, at, key string) group {
+	desktop := command{"patchbay", []string{"learn", "mcp"},
+		map[string]string{"PATCHBAY_SERVER": at, "PATCHBAY_KEY": key}}
+	pieces := append(addressPieces(v, "learn", "learn", at+"/api/mcp", key),
+		piece{"learn-desktop", "Claude Desktop", v.Say(sayClaudeLearn),
+			indented(map[string]any{"mcpServers": map[string]any{"learn": desktop}}), false},
 		piece{"learn-hand", v.Say(sayByHand), v.Say(sayInTerminal), `curl -s ` + at + `/api/mcp \
   -H "Authorization: Bearer ` + key + `" -H "Content-Type: application/json" \
   -d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"next_review","arguments":{}}}'`, false})
 	return group{v.Say(sayLearnGroup), "", pieces}
 }
 
-func forGlasses(v *page.Visit, at, key string) group {
+func glassesSetup(v *page.Visit, at, key string) group {
 	return group{v.Say(sayGlassesGroup), v.Say(sayLingzhuTold), []piece{
 		{"lingzhu-url", v.Say(sayLingzhuURL), "", at + "/sse/rokid", true},
 		{"lingzhu-ak", v.Say(sayLingzhuAK), "", key, true},
 	}}
 }
 
-// hostOf is an address in parts, as OpenClaw's programs want them.
+// hostOf splits an address into the parts that OpenClaw's programs need.
 func hostOf(at string) (host, port string, secure bool) {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -159,16 +167,17 @@ func hostOf(at string) (host, port string, secure bool) {
 	return host, port, secure
 }
 
-func forNode(v *page.Visit, at, key string) group {
+func nodeSetup(v *page.Visit, at, key string) group {
 	host, port, secure := hostOf(at)
 	text := "OPENCLAW_GATEWAY_TOKEN=" + key + " openclaw node run --host " + host + " --port " + port
 	if secure {
 		text += " --tls"
 	}
-	return group{v.Say(sayNodeGroup), "", []piece{{"node-run", "openclaw node run", v.Say(sayNodeTold), text + " --display-name study", false}}}
+	return group{v.Say(sayNodeGroup), "", []piece{{"node-run", "openclaw node run", v.Say(sayNodeTold),
+		text + " --display-name study", false}}}
 }
 
-func forOperator(v *page.Visit, at, key string) group {
+func operatorSetup(v *page.Visit, at, key string) group {
 	host, port, secure := hostOf(at)
 	scheme := "ws"
 	if secure {
@@ -176,8 +185,11 @@ func forOperator(v *page.Visit, at, key string) group {
 	}
 	socket := scheme + "://" + net.JoinHostPort(host, port)
 	return group{v.Say(sayOperGroup), "", []piece{
-		{"oper-patchbay", v.Say(sayPatchbayCLI), v.Say(sayInTerminal), "export PATCHBAY_SERVER=" + at + "\nexport PATCHBAY_KEY=" + key + "\npatchbay bot list", false},
-		{"oper-script", v.Say(sayByHand), v.Say(sayInTerminal), "curl -s " + at + "/api/v1/bots -H " + strconv.Quote("Authorization: Bearer "+key), false},
-		{"oper-openclaw", v.Say(sayOpenClawCLI), v.Say(sayInTerminal), "openclaw nodes status --url " + socket + " --token " + key, false},
+		{"oper-patchbay", v.Say(sayPatchbayCLI), v.Say(sayInTerminal),
+			"export PATCHBAY_SERVER=" + at + "\nexport PATCHBAY_KEY=" + key + "\npatchbay bot list", false},
+		{"oper-script", v.Say(sayByHand), v.Say(sayInTerminal),
+			"curl -s " + at + "/api/v1/bots -H " + strconv.Quote("Authorization: Bearer "+key), false},
+		{"oper-openclaw", v.Say(sayOpenClawCLI), v.Say(sayInTerminal),
+			"openclaw nodes status --url " + socket + " --token " + key, false},
 	}}
 }

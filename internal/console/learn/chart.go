@@ -6,47 +6,49 @@ import (
 	"strings"
 )
 
-// Charts are drawn on a sheet of this size, which grows and shrinks with the page.
+// Charts are drawn in a space of this size, and scaled with the page.
 const (
 	sheetWide, sheetHigh = 360.0, 170.0
-	sheetLeft            = 34.0 // room for numbers
+	sheetLeft            = 34.0 // space for the numbers
 	sheetTop, sheetFoot  = 10.0, 24.0
 )
 
 // value is a point of a chart.
 type value struct {
-	Label, Short string  // on the table, and below the chart
-	N            float64 // below 0: there is none
+	Label, Short string  // for the table, and for the axis below the chart
+	N            float64 // negative means no value
 	Text         string
 }
 
-// chart is a drawing of numbers, with the numbers as a table.
+// chart is a chart with a table of its numbers.
 type chart struct {
 	ID, Title, Told string
-	Heads           [2]string // of the table
+	Heads           [2]string // of the table's columns
 	Values          []value
 
 	Bars  []box
 	Dots  []dot
-	Lines []string // the points of lines
+	Lines []string // SVG points of each line
 	Ticks []tick
 }
 
-// box is a bar, dot a point of a line, and tick a number beside the chart or below it.
+// box is a bar, dot a point of a line, and tick a number at an axis.
 type (
 	box  struct{ X, Y, W, H, Told string }
 	dot  struct{ X, Y, Told string }
 	tick struct {
 		X, Y, Text string
-		Across     bool // a line across the chart goes with it
+		Across     bool // with a grid line across the chart
 		LineY      string
 	}
 )
 
 func length(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
 
-// wide is how much room each value has.
-func (c *chart) wide() float64 { return (sheetWide - sheetLeft) / float64(max(len(c.Values), 1)) }
+// columnWidth returns the width of each value's column.
+func (c *chart) columnWidth() float64 {
+	return (sheetWide - sheetLeft) / float64(max(len(c.Values), 1))
+}
 
 // bars draws a bar for each value.
 func (c chart) bars() chart {
@@ -54,33 +56,34 @@ func (c chart) bars() chart {
 	for _, v := range c.Values {
 		most = max(most, v.N)
 	}
-	top, step := round(most)
+	top, step := roundScale(most)
 	high := sheetHigh - sheetTop - sheetFoot
 	for n := 0.0; n <= top; n += step {
-		c.across(sheetTop+high*(1-n/top), strconv.Itoa(int(n)))
+		c.gridLine(sheetTop+high*(1-n/top), strconv.Itoa(int(n)))
 	}
-	wide := c.wide()
+	wide := c.columnWidth()
 	for i, v := range c.Values {
 		if v.N > 0 {
 			h := max(high*v.N/top, 1)
-			c.Bars = append(c.Bars, box{length(sheetLeft + float64(i)*wide + wide*0.12), length(sheetTop + high - h), length(wide * 0.76), length(h), v.Label + ": " + v.Text})
+			c.Bars = append(c.Bars, box{length(sheetLeft + float64(i)*wide + wide*0.12), length(sheetTop + high - h),
+				length(wide * 0.76), length(h), v.Label + ": " + v.Text})
 		}
 	}
-	c.below()
+	c.axisLabels()
 	return c
 }
 
-// lowest is where a chart of shares begins, in percent: nobody forgets more for long.
+// lowest is where the axis of percentages begins: values below it do not last.
 const lowest = 50.0
 
-// line draws a line over the values, which are percents; it breaks where there is none.
+// line draws a line through the values, which are percentages. Missing values interrupt it.
 func (c chart) line() chart {
 	high := sheetHigh - sheetTop - sheetFoot
 	at := func(n float64) float64 { return sheetTop + high*(1-(max(n, lowest)-lowest)/(100-lowest)) }
 	for n := lowest; n <= 100; n += 10 {
-		c.across(at(n), strconv.Itoa(int(n))+"%")
+		c.gridLine(at(n), strconv.Itoa(int(n))+"%")
 	}
-	wide := c.wide()
+	wide := c.columnWidth()
 	var points []string
 	end := func() {
 		if len(points) > 1 {
@@ -98,26 +101,27 @@ func (c chart) line() chart {
 		c.Dots = append(c.Dots, dot{x, y, v.Label + ": " + v.Text})
 	}
 	end()
-	c.below()
+	c.axisLabels()
 	return c
 }
 
-// across notes a number beside the chart, and its line.
-func (c *chart) across(y float64, text string) {
-	c.Ticks = append(c.Ticks, tick{X: length(sheetLeft - 5), Y: length(y + 3.5), Text: text, Across: true, LineY: length(y)})
+// gridLine adds a number at the left axis with its grid line.
+func (c *chart) gridLine(y float64, text string) {
+	c.Ticks = append(c.Ticks, tick{X: length(sheetLeft - 5), Y: length(y + 3.5), Text: text, Across: true,
+		LineY: length(y)})
 }
 
-// below notes some of the dates, as many as there is room for.
-func (c *chart) below() {
+// axisLabels adds as many dates as there is space for.
+func (c *chart) axisLabels() {
 	every := max((len(c.Values)+5)/6, 1)
 	for i := 0; i < len(c.Values); i += every {
-		c.Ticks = append(c.Ticks, tick{X: length(sheetLeft + (float64(i)+0.5)*c.wide()), Y: length(sheetHigh - 7), Text: c.Values[i].Short})
+		c.Ticks = append(c.Ticks, tick{X: length(sheetLeft + (float64(i)+0.5)*c.columnWidth()),
+			Y: length(sheetHigh - 7), Text: c.Values[i].Short})
 	}
 }
 
-// round finds a number not below most that looks well at the top of a chart, and the
-// step of the numbers below.
-func round(most float64) (top, step float64) {
+// roundScale returns a round maximum for an axis, not less than most, and the step of its numbers.
+func roundScale(most float64) (top, step float64) {
 	if most < 4 {
 		return 4, 1
 	}

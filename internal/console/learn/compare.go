@@ -11,22 +11,21 @@ import (
 // piece is a part of a text that is compared with another.
 type piece struct {
 	Text string
-	Same bool // the other text has it too
+	Same bool // also in the other text
 }
 
-// comparedMost bounds the work of comparing two texts, in pairs of words.
+// comparedMost limits the work of a comparison, in pairs of words.
 const comparedMost = 1 << 20
 
-// differences marks the words that only one of two texts has: those of Han and of kana
-// by the character, and others whole. Capitals and signs count for nothing. It is nil
-// for texts that are too long for it.
+// differences marks the words that only one of two texts has. Each Han, kana or Thai character is a
+// word of its own. Case and punctuation are ignored. It returns nil for texts that are too long.
 func differences(recall, answer string) (recalled, answered []piece) {
 	a, b := pieces(recall), pieces(answer)
-	as, bs := spoken(a), spoken(b)
+	as, bs := wordIndexes(a), wordIndexes(b)
 	if len(as)*len(bs) > comparedMost {
 		return nil, nil
 	}
-	// length[i][j] is how many words the ends of both texts have in common, in order.
+	// length[i][j] is the length of the longest common subsequence of as[i:] and bs[j:].
 	length := make([][]int32, len(as)+1)
 	for i := range length {
 		length[i] = make([]int32, len(bs)+1)
@@ -52,15 +51,15 @@ func differences(recall, answer string) (recalled, answered []piece) {
 			j++
 		}
 	}
-	return joined(a), joined(b)
+	return mergePieces(a), mergePieces(b)
 }
 
-// pieces cuts a text into words and what is between them.
+// pieces splits a text into words and what is between them.
 func pieces(text string) []piece {
 	var out []piece
 	begin, was := 0, rune(0)
 	for i, r := range text {
-		if kind := kindOf(r); i > begin && (kind != kindOf(was) || kind == 'c') {
+		if kind := runeClass(r); i > begin && (kind != runeClass(was) || kind == 'c') {
 			out = append(out, piece{Text: text[begin:i]})
 			begin = i
 		}
@@ -72,8 +71,8 @@ func pieces(text string) []piece {
 	return out
 }
 
-// kindOf says whether a character is a word by itself, part of one, or between them.
-func kindOf(r rune) byte {
+// runeClass returns whether a character is a word by itself, part of a word, or a separator.
+func runeClass(r rune) byte {
 	switch {
 	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
 		return 'c'
@@ -83,24 +82,25 @@ func kindOf(r rune) byte {
 	return ' '
 }
 
-// spoken are the places of the words; what is between them counts as the same.
-func spoken(list []piece) []int {
+// wordIndexes returns the indexes of the words, and marks the separators as equal.
+func wordIndexes(list []piece) []int {
 	var out []int
 	for i := range list {
 		first := []rune(list[i].Text)[0]
-		if list[i].Same = kindOf(first) == ' '; !list[i].Same {
+		if list[i].Same = runeClass(first) == ' '; !list[i].Same {
 			out = append(out, i)
 		}
 	}
 	return out
 }
 
-// joined puts neighbours together; what is between two words that are marked is marked
-// too, so that a phrase is one mark.
-func joined(list []piece) []piece {
+// mergePieces joins neighbours that are marked alike. A separator between two marked words is
+// marked too, so that a phrase gets one mark.
+func mergePieces(list []piece) []piece {
 	var out []piece
 	for i, p := range list {
-		between := p.Same && i > 0 && i+1 < len(list) && !list[i-1].Same && !list[i+1].Same && kindOf([]rune(p.Text)[0]) == ' '
+		between := p.Same && i > 0 && i+1 < len(list) && !list[i-1].Same && !list[i+1].Same &&
+			runeClass([]rune(p.Text)[0]) == ' '
 		same := p.Same && !between
 		if n := len(out); n > 0 && out[n-1].Same == same {
 			out[n-1].Text += p.Text
@@ -111,8 +111,8 @@ func joined(list []piece) []piece {
 	return out
 }
 
-// marks shows a text, with what only it has in a tag of HTML. Templates would put space
-// between the pieces, which Chinese has not.
+// marks renders a text with the marked pieces inside an HTML tag. A template would put spaces
+// between the pieces, which Chinese does not have.
 func marks(list []piece, tag string) templ.Component {
 	var out strings.Builder
 	for _, p := range list {

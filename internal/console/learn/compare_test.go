@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What only one of two texts has is marked, word by word, or for Chinese by the
-// character; capitals and signs count for nothing.
+// Words that only one of two texts has are marked, in Chinese by character; case and punctuation
+// are ignored.
 func TestDifferences(t *testing.T) {
 	for _, c := range []struct{ recall, answer, yours, theirs string }{
 		{"Paris", "Paris", "Paris", "Paris"},
@@ -38,7 +38,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Whatever is compared, nothing of it is lost.
+// No part of a compared text is lost.
 func FuzzDifferences(f *testing.F) {
 	f.Add("Lyon on the Seine", "Paris, on the Seine")
 	f.Add("先进 先出", "\xff后进先出")
@@ -60,10 +60,10 @@ func FuzzDifferences(f *testing.F) {
 	})
 }
 
-// The top of a chart is never below what it shows, and its numbers are whole.
+// The top of an axis is never below the values, and its numbers are integers.
 func TestRound(t *testing.T) {
 	for most := 0.0; most < 20000; most += 7 {
-		top, step := round(most)
+		top, step := roundScale(most)
 		if top < most || step <= 0 || step != float64(int(step)) || top > 4+most*2.6 {
 			t.Fatalf("%v: %v in steps of %v", most, top, step)
 		}

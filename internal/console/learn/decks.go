@@ -15,10 +15,10 @@ import (
 	"patchbay/internal/store"
 )
 
-// nameMost bounds the name of a deck, in bytes, as the service does.
+// nameMost is the maximum length of a deck's name, in bytes, as in the service.
 const nameMost = 200
 
-// deckForm is a deck as its form has it.
+// deckForm is the form of a deck.
 type deckForm struct {
 	learner *learning.Learner
 
@@ -29,22 +29,22 @@ type deckForm struct {
 	Note  string
 }
 
-// decks lists the decks.
+// decks shows the list of decks.
 func (p *pages) decks(v *page.Visit) { p.decksWith(v, ok, "", "") }
 
 func (p *pages) decksWith(v *page.Visit, status int, name, wrong string) {
-	_, list, err := p.Points.Decks(v.Context(), who(v))
+	_, list, err := p.Points.Decks(v.Context(), personID(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(status, decksPage(v, list, name, wrong))
+	v.Render(status, decksPage(v, list, name, wrong))
 }
 
-// addDeck makes a deck.
+// addDeck creates a deck.
 func (p *pages) addDeck(v *page.Visit) {
 	name := strings.Join(strings.Fields(v.FormValue("name")), " ")
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		v.Fail(err)
 		return
@@ -61,35 +61,36 @@ func (p *pages) addDeck(v *page.Visit) {
 		return
 	}
 	var d store.Deck
-	err = did(v, "save_deck", control.LearnDeckArgs{Name: name}, func() (err error) {
-		d, err = p.Points.SaveDeck(v.Context(), who(v), learning.DeckEdit{Name: name}, nil)
+	err = changeAudited(v, "save_deck", control.LearnDeckArgs{Name: name}, func() (err error) {
+		d, err = p.Points.SaveDeck(v.Context(), personID(v), learning.DeckEdit{Name: name}, nil)
 		return err
 	})
 	if err != nil {
-		if text, status := v.Wrong(told(err)); text != "" {
+		if text, status := v.Wrong(learnError(err)); text != "" {
 			p.decksWith(v, status, name, text)
 		}
 		return
 	}
-	v.To("/learn/decks/" + d.ID)
+	v.Redirect("/learn/decks/" + d.ID)
 }
 
-// deckForm looks a deck up by its id.
+// deckForm loads the deck that the path names.
 func (p *pages) deckForm(v *page.Visit) (*deckForm, error) {
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range l.Decks {
 		if d.ID == v.PathValue("deck") {
-			// What all decks have in common is what one without its own has.
-			return &deckForm{learner: l, Deck: d, Name: d.Name, Rules: ruleFormOf(d.Settings, l.Settings(d.ID), l.Settings(""), true)}, nil
+			// Settings that are common to all decks are those of a deck without its own.
+			return &deckForm{learner: l, Deck: d, Name: d.Name,
+				Rules: ruleFormOf(d.Settings, l.Settings(d.ID), l.Settings(""), true)}, nil
 		}
 	}
 	return nil, control.Fail(control.Missing, sayNoDeck)
 }
 
-// deck shows a deck.
+// deck shows the page of a deck.
 func (p *pages) deck(v *page.Visit) {
 	f, err := p.deckForm(v)
 	if err != nil {
@@ -99,10 +100,10 @@ func (p *pages) deck(v *page.Visit) {
 	if v.FormValue("saved") != "" {
 		f.Note = v.Say(saySaved)
 	}
-	v.Show(ok, deckPage(v, f))
+	v.Render(ok, deckPage(v, f))
 }
 
-// saveDeck changes a deck. If its schedule changes, that may take a while.
+// saveDeck saves a deck. A change of the schedule may take a while.
 func (p *pages) saveDeck(v *page.Visit) {
 	f, err := p.deckForm(v)
 	if err != nil {
@@ -110,7 +111,7 @@ func (p *pages) saveDeck(v *page.Visit) {
 		return
 	}
 	f.Name = strings.Join(strings.Fields(v.FormValue("name")), " ")
-	changes, wrong := f.Rules.typed(v)
+	changes, wrong := f.Rules.readChanges(v)
 	id, known := f.learner.DeckID(f.Name)
 	switch {
 	case f.Name == "":
@@ -122,7 +123,7 @@ func (p *pages) saveDeck(v *page.Visit) {
 	}
 	again := func(status int, wrong string) {
 		f.Wrong = wrong
-		v.Show(status, deckPage(v, f))
+		v.Render(status, deckPage(v, f))
 	}
 	if wrong != "" {
 		refuse(v, http.StatusUnprocessableEntity, wrong, again)
@@ -134,44 +135,47 @@ func (p *pages) saveDeck(v *page.Visit) {
 		return
 	}
 	save := func(ctx context.Context, progress func(done, total int)) error {
-		return told(did(v, "save_deck", control.LearnDeckArgs{Name: f.Deck.Name, NewName: f.Name, Settings: settings}, func() error {
-			_, err := p.Points.SaveDeck(ctx, who(v), learning.DeckEdit{Name: f.Deck.ID, NewName: f.Name, Settings: settings}, progress)
+		return learnError(changeAudited(v, "save_deck", control.LearnDeckArgs{Name: f.Deck.Name, NewName: f.Name,
+			Settings: settings}, func() error {
+			_, err := p.Points.SaveDeck(ctx, personID(v), learning.DeckEdit{Name: f.Deck.ID, NewName: f.Name,
+				Settings: settings}, progress)
 			return err
 		}))
 	}
-	p.longSave(v, save, "/learn/decks/"+f.Deck.ID+"?saved=1", again)
+	p.saveWithProgress(v, save, "/learn/decks/"+f.Deck.ID+"?saved=1", again)
 }
 
-// refuse tells what is wrong with a form: beside its button if the script asked, and
-// else with the whole page again.
+// refuse shows the error of a form: beside its button if the script sent it, else on the whole page
+// again.
 func refuse(v *page.Visit, status int, wrong string, again func(int, string)) {
-	if v.Partial() {
-		v.Show(status, page.Note("bad", wrong))
+	if v.IsPartial() {
+		v.Render(status, page.Note("bad", wrong))
 		return
 	}
 	again(status, wrong)
 }
 
-// saveTime is how long settings may take that give every point another date.
+// saveTime is the timeout for saving settings that reschedule every point.
 const saveTime = 10 * time.Minute
 
-// longSave saves what may take a while, and tells how far it is: in place if the script
-// asks, and else at the end. What is begun is finished, whoever leaves meanwhile.
-func (p *pages) longSave(v *page.Visit, save func(context.Context, func(done, total int)) error, after string, again func(int, string)) {
+// saveWithProgress runs a save that may take a while and shows its progress: in place for the
+// script, else only the result. It finishes even if the browser disconnects.
+func (p *pages) saveWithProgress(v *page.Visit, save func(context.Context, func(done, total int)) error, after string,
+	again func(int, string)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), saveTime)
 	defer cancel()
-	if !v.Partial() {
+	if !v.IsPartial() {
 		if err := save(ctx, nil); err != nil {
 			if text, status := v.Wrong(err); text != "" {
 				again(status, text)
 			}
 			return
 		}
-		v.To(after)
+		v.Redirect(after)
 		return
 	}
 	v.Live(func(_ context.Context, send page.Send) error {
-		report := paced(send, func(done, total int) templ.Component { return savingPart(v, done, total) })
+		report := throttledProgress(send, func(done, total int) templ.Component { return savingPart(v, done, total) })
 		if err := save(ctx, report); err != nil {
 			text, _ := v.Wrong(err)
 			return send(savedPart("bad", text))
@@ -180,16 +184,16 @@ func (p *pages) longSave(v *page.Visit, save func(context.Context, func(done, to
 	})
 }
 
-// reportEvery is how often a browser is told how far something is.
+// reportEvery is the interval of progress updates.
 const reportEvery = 250 * time.Millisecond
 
-// paced tells a browser how far something is, now and then.
-func paced(send page.Send, part func(done, total int) templ.Component) func(done, total int) {
+// throttledProgress returns a function that sends progress at most once per reportEvery.
+func throttledProgress(send page.Send, part func(done, total int) templ.Component) func(done, total int) {
 	var last time.Time
 	return func(done, total int) {
 		if now := time.Now(); now.Sub(last) >= reportEvery {
 			last = now
-			send(part(done, total)) //nolint:errcheck // who has left is not told
+			send(part(done, total)) //nolint:errcheck // the browser may have disconnected
 		}
 	}
 }
@@ -201,10 +205,11 @@ func (p *pages) removeDeck(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	err = did(v, "delete_deck", control.LearnDeckArgs{Name: f.Deck.Name}, func() error { return p.Points.RemoveDeck(v.Context(), who(v), f.Deck.ID) })
+	err = changeAudited(v, "delete_deck", control.LearnDeckArgs{Name: f.Deck.Name},
+		func() error { return p.Points.RemoveDeck(v.Context(), personID(v), f.Deck.ID) })
 	if err != nil {
-		v.Fail(told(err))
+		v.Fail(learnError(err))
 		return
 	}
-	v.To("/learn/decks")
+	v.Redirect("/learn/decks")
 }

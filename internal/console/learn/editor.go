@@ -11,30 +11,31 @@ import (
 	"patchbay/internal/store"
 )
 
-// tagsMost bounds the tags of a point, and tagMost the bytes of each, as the service does.
+// tagsMost is the maximum number of tags of a point, and tagMost the maximum length of each in
+// bytes, as in the service.
 const tagsMost, tagMost = 20, 100
 
-// historyMost is how many entries of a point's history a page shows.
+// historyMost is how many entries of a point's history are shown.
 const historyMost = 100
 
-// draft is a point as its form has it.
+// draft is the form of a point.
 type draft struct {
 	Learner                *learning.Learner
-	Entry                  *learning.Entry // nil: a new one
+	Entry                  *learning.Entry // nil means a new one
 	Question, Answer, Tags string
-	Deck                   string // as addresses name it
+	Deck                   string // as in URLs
 	NewDeck                string
 	InPlan, Suspended      bool
-	Back                   string // where the browser goes after it is saved
+	Back                   string // where the browser goes after saving
 	Wrong                  string
 	Note                   string
 	Log                    []store.LogEntry // newest first
 	Undone                 map[string]bool
 }
 
-// newPoint asks for a point.
+// newPoint shows the form for a new point.
 func (p *pages) newPoint(v *page.Visit) {
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		v.Fail(err)
 		return
@@ -46,26 +47,26 @@ func (p *pages) newPoint(v *page.Visit) {
 	if v.FormValue("added") != "" {
 		d.Note = v.Say(sayAdded)
 	}
-	v.Show(ok, newPage(v, d))
+	v.Render(ok, newPage(v, d))
 }
 
-// typed reads what was typed into the form.
-func (d *draft) typed(v *page.Visit) {
+// readForm reads the submitted form.
+func (d *draft) readForm(v *page.Visit) {
 	d.Question, d.Answer, d.Tags = v.FormValue("question"), v.FormValue("answer"), v.FormValue("tags")
 	d.Deck, d.NewDeck = v.FormValue("deck"), strings.TrimSpace(v.FormValue("newdeck"))
 	d.InPlan, d.Suspended = v.FormValue("plan") != "", v.FormValue("rest") != ""
-	d.Back = backOf(v)
+	d.Back = returnPath(v)
 }
 
-// backOf is where a browser goes on after it; empty: it stays.
-func backOf(v *page.Visit) string {
+// returnPath returns where the browser goes afterwards; empty means that it stays.
+func returnPath(v *page.Visit) string {
 	if back := v.FormValue("back"); back != "" {
-		return page.Ours(back)
+		return page.LocalPath(back)
 	}
 	return ""
 }
 
-// missing says what has to be typed still.
+// missing returns an error about a required field that is empty.
 func (d *draft) missing(v *page.Visit) string {
 	switch {
 	case strings.TrimSpace(d.Question) == "":
@@ -78,13 +79,14 @@ func (d *draft) missing(v *page.Visit) string {
 		return v.Say(sayNameTooLong)
 	}
 	tags := tagsOf(d.Tags)
-	if len(tags) > tagsMost || slices.ContainsFunc(tags, func(tag string) bool { return len(strings.TrimSpace(tag)) > tagMost }) {
+	if len(tags) > tagsMost || slices.ContainsFunc(tags,
+		func(tag string) bool { return len(strings.TrimSpace(tag)) > tagMost }) {
 		return v.Say(sayTooManyTags, tagsMost, tagMost)
 	}
 	return ""
 }
 
-// deck is the name or id of the deck that was chosen.
+// deck returns the name or ID of the chosen deck.
 func (d *draft) deck() string {
 	if d.NewDeck != "" {
 		return d.NewDeck
@@ -94,16 +96,16 @@ func (d *draft) deck() string {
 
 // addPoint adds a point.
 func (p *pages) addPoint(v *page.Visit) {
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
 	d := &draft{Learner: l}
-	d.typed(v)
+	d.readForm(v)
 	again := func(status int, wrong string) {
 		d.Wrong = wrong
-		v.Show(status, newPage(v, d))
+		v.Render(status, newPage(v, d))
 	}
 	if wrong := d.missing(v); wrong != "" {
 		again(http.StatusUnprocessableEntity, wrong)
@@ -113,65 +115,71 @@ func (p *pages) addPoint(v *page.Visit) {
 		again(http.StatusUnprocessableEntity, v.Say(sayNoDeck))
 		return
 	}
-	var made []learning.Created
-	err = did(v, "create_knowledge_point", control.NewLearnPoint{Question: d.Question, Answer: d.Answer, Deck: d.deck(), Tags: tagsOf(d.Tags), InPlan: &d.InPlan}, func() (err error) {
-		made, err = p.Points.Create(v.Context(), who(v), []learning.Draft{{Question: d.Question, Answer: d.Answer, Deck: d.deck(), Tags: tagsOf(d.Tags), Unplanned: !d.InPlan}})
+	var made []learning.CreateResult
+	err = changeAudited(v, "create_knowledge_point", control.NewLearnPoint{Question: d.Question, Answer: d.Answer,
+		Deck: d.deck(), Tags: tagsOf(d.Tags), InPlan: &d.InPlan}, func() (err error) {
+		made, err = p.Points.Create(v.Context(), personID(v),
+			[]learning.Draft{{Question: d.Question, Answer: d.Answer, Deck: d.deck(), Tags: tagsOf(d.Tags),
+				Unplanned: !d.InPlan}})
 		if err == nil {
 			err = made[0].Err
 		}
 		return err
 	})
 	if err != nil {
-		if text, status := v.Wrong(told(err)); text != "" {
+		if text, status := v.Wrong(learnError(err)); text != "" {
 			again(status, text)
 		}
 		return
 	}
 	if v.FormValue("then") == "more" {
-		v.To("/learn/points/new?" + query("deck", deckParam(made[0].Entry.Deck)) + "&" + query("tags", d.Tags) + "&added=1")
+		v.Redirect("/learn/points/new?" + query("deck", deckParam(made[0].Entry.Deck)) + "&" + query("tags", d.Tags) +
+			"&added=1")
 		return
 	}
-	v.To(pointPath(made[0].Entry.ID))
+	v.Redirect(pointPath(made[0].Entry.ID))
 }
 
-// preview shows what is typed as it will look.
+// preview shows the rendered text of the form.
 func (p *pages) preview(v *page.Visit) {
-	v.Show(ok, previewed(v, v.FormValue("question"), v.FormValue("answer")))
+	v.Render(ok, previewed(v, v.FormValue("question"), v.FormValue("answer")))
 }
 
-// point shows a point, to be edited.
+// point shows the form of a point.
 func (p *pages) point(v *page.Visit) {
 	d, err := p.draftOf(v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	d.Back = backOf(v)
+	d.Back = returnPath(v)
 	switch {
 	case v.FormValue("saved") != "":
 		d.Note = v.Say(saySaved)
 	case v.FormValue("back-again") != "":
 		d.Note = v.Say(sayRestored)
 	}
-	v.Show(ok, pointPage(v, d))
+	v.Render(ok, pointPage(v, d))
 }
 
-// draftOf looks a point up.
+// draftOf loads the point that the path names.
 func (p *pages) draftOf(v *page.Visit) (*draft, error) {
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.Points.Get(v.Context(), who(v), v.PathValue("point"))
+	e, err := p.Points.Get(v.Context(), personID(v), v.PathValue("point"))
 	if err != nil {
-		return nil, told(err)
+		return nil, learnError(err)
 	}
 	d := &draft{
-		Learner: l, Entry: e, Question: e.Question, Answer: e.Answer, Tags: strings.Join(e.Tags, ", "), Deck: deckParam(e.Deck), InPlan: e.InPlan, Suspended: e.Suspended,
+		Learner: l, Entry: e, Question: e.Question, Answer: e.Answer, Tags: strings.Join(e.Tags, ", "),
+		Deck: deckParam(e.Deck), InPlan: e.InPlan, Suspended: e.Suspended,
 		Undone: map[string]bool{},
 	}
-	// The log of a point is short: reviews are days apart.
-	if d.Log, err = p.Points.Store.Learn.Log(v.Context(), who(v), e.Number, e.Created.AddDate(-100, 0, 0), "", 1000); err != nil {
+	// The history of a point is short: reviews are days apart.
+	if d.Log, err = p.Points.Store.Learn.Log(v.Context(), personID(v), e.Number, e.Created.AddDate(-100, 0, 0),
+		"", 1000); err != nil {
 		return nil, err
 	}
 	slices.Reverse(d.Log)
@@ -182,17 +190,17 @@ func (p *pages) draftOf(v *page.Visit) (*draft, error) {
 	return d, nil
 }
 
-// savePoint writes a point anew.
+// savePoint saves a point.
 func (p *pages) savePoint(v *page.Visit) {
 	d, err := p.draftOf(v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	d.typed(v)
+	d.readForm(v)
 	again := func(status int, wrong string) {
 		d.Wrong = wrong
-		v.Show(status, pointPage(v, d))
+		v.Render(status, pointPage(v, d))
 	}
 	if wrong := d.missing(v); wrong != "" {
 		again(http.StatusUnprocessableEntity, wrong)
@@ -207,36 +215,37 @@ func (p *pages) savePoint(v *page.Visit) {
 		Question: &d.Question, Answer: &d.Answer, Deck: &deck, Tags: &tags, InPlan: &d.InPlan, Suspended: &d.Suspended,
 	})
 	if err != nil {
-		if text, status := v.Wrong(told(err)); text != "" {
+		if text, status := v.Wrong(learnError(err)); text != "" {
 			again(status, text)
 		}
 		return
 	}
 	if d.Back != "" {
-		v.To(d.Back)
+		v.Redirect(d.Back)
 		return
 	}
-	v.To(pointPath(d.Entry.ID) + "?saved=1")
+	v.Redirect(pointPath(d.Entry.ID) + "?saved=1")
 }
 
 // update changes a point.
 func (p *pages) update(v *page.Visit, id string, edit learning.Edit) (e *learning.Entry, err error) {
-	err = did(v, "update_knowledge_point", control.LearnArgs{ID: id, Edit: &edit}, func() (err error) {
-		e, err = p.Points.Update(v.Context(), who(v), id, edit)
+	err = changeAudited(v, "update_knowledge_point", control.LearnArgs{ID: id, Edit: &edit}, func() (err error) {
+		e, err = p.Points.Update(v.Context(), personID(v), id, edit)
 		return err
 	})
 	return e, err
 }
 
-// putOff lets a point come on a date.
-func (p *pages) putOff(v *page.Visit, id string, day store.Day) error {
-	return did(v, "reschedule_knowledge_points", control.LearnMoved{IDs: []string{id}, Date: day}, func() error {
-		_, err := p.Points.Reschedule(v.Context(), who(v), id, day, door)
-		return err
-	})
+// postpone makes a point due on a date.
+func (p *pages) postpone(v *page.Visit, id string, day store.Day) error {
+	return changeAudited(v, "reschedule_knowledge_points", control.LearnMoved{IDs: []string{id}, Date: day},
+		func() error {
+			_, err := p.Points.Reschedule(v.Context(), personID(v), id, day, channel)
+			return err
+		})
 }
 
-// reschedule gives a point another date.
+// reschedule changes the due date of a point.
 func (p *pages) reschedule(v *page.Visit) {
 	d, err := p.draftOf(v)
 	if err != nil {
@@ -246,56 +255,57 @@ func (p *pages) reschedule(v *page.Visit) {
 	day, err := store.ParseDay(v.FormValue("due"))
 	if err != nil || day < d.Learner.Today || day > d.Learner.Today+36500 {
 		d.Wrong = v.Say(sayBadDay, d.Learner.Today.String())
-		v.Show(http.StatusUnprocessableEntity, pointPage(v, d))
+		v.Render(http.StatusUnprocessableEntity, pointPage(v, d))
 		return
 	}
-	if err := p.putOff(v, d.Entry.ID, day); err != nil {
-		v.Fail(told(err))
+	if err := p.postpone(v, d.Entry.ID, day); err != nil {
+		v.Fail(learnError(err))
 		return
 	}
-	v.To(pointPath(d.Entry.ID) + "?saved=1")
+	v.Redirect(pointPath(d.Entry.ID) + "?saved=1")
 }
 
-// confirmPoint says that a draft is right.
+// confirmPoint confirms a draft.
 func (p *pages) confirmPoint(v *page.Visit) {
 	no := false
 	if _, err := p.update(v, v.PathValue("point"), learning.Edit{Draft: &no}); err != nil {
-		v.Fail(told(err))
+		v.Fail(learnError(err))
 		return
 	}
-	v.To(pointPath(v.PathValue("point")) + "?saved=1")
+	v.Redirect(pointPath(v.PathValue("point")) + "?saved=1")
 }
 
-// deletePoint puts a point into the trash.
+// deletePoint moves a point to the trash.
 func (p *pages) deletePoint(v *page.Visit) {
 	id := v.PathValue("point")
-	err := did(v, "delete_knowledge_point", control.LearnArgs{ID: id}, func() error { return p.Points.Delete(v.Context(), who(v), id) })
+	err := changeAudited(v, "delete_knowledge_point", control.LearnArgs{ID: id},
+		func() error { return p.Points.Delete(v.Context(), personID(v), id) })
 	if err != nil {
-		v.Fail(told(err))
+		v.Fail(learnError(err))
 		return
 	}
-	if back := backOf(v); back != "" {
-		v.To(back)
+	if back := returnPath(v); back != "" {
+		v.Redirect(back)
 		return
 	}
-	v.To("/learn/points?" + query("gone", id))
+	v.Redirect("/learn/points?" + query("gone", id))
 }
 
-// restorePoint takes a point out of the trash.
+// restorePoint moves a point out of the trash.
 func (p *pages) restorePoint(v *page.Visit) {
 	id := v.PathValue("point")
-	err := did(v, "restore_knowledge_point", control.LearnArgs{ID: id}, func() error {
-		_, err := p.Points.Restore(v.Context(), who(v), id)
+	err := changeAudited(v, "restore_knowledge_point", control.LearnArgs{ID: id}, func() error {
+		_, err := p.Points.Restore(v.Context(), personID(v), id)
 		return err
 	})
 	if err != nil {
-		v.Fail(told(err))
+		v.Fail(learnError(err))
 		return
 	}
-	v.To(pointPath(id) + "?back-again=1")
+	v.Redirect(pointPath(id) + "?back-again=1")
 }
 
-// kindText says what an entry of the history is.
+// kindText returns the name of a history entry's kind.
 func kindText(v *page.Visit, e *store.LogEntry) string {
 	switch e.Kind {
 	case store.LogUndo:

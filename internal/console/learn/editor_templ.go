@@ -79,7 +79,7 @@ func newPage(v *page.Visit, d *draft) templ.Component {
 	})
 }
 
-// editor is the form of a point, with what it will look like beside it.
+// editor is the form of a point, with a preview beside it.
 func editor(v *page.Visit, d *draft, action string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -516,7 +516,7 @@ func previewed(v *page.Visit, question, answer string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = markdown.Show(question).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = markdown.Component(question).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -524,7 +524,7 @@ func previewed(v *page.Visit, question, answer string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = markdown.Show(answer).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = markdown.Component(answer).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1123,9 +1123,9 @@ func pointPage(v *page.Visit, d *draft) templ.Component {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var62 string
-						templ_7745c5c3_Var62, templ_7745c5c3_Err = templ.JoinStringErrs(line(d.Log[i].Recall))
+						templ_7745c5c3_Var62, templ_7745c5c3_Err = templ.JoinStringErrs(oneLine(d.Log[i].Recall))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/editor.templ`, Line: 173, Col: 56}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/editor.templ`, Line: 173, Col: 59}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var62))
 						if templ_7745c5c3_Err != nil {

@@ -20,26 +20,27 @@ import (
 )
 
 const (
-	// transferTime is how long a file may take in either direction.
+	// transferTime is the timeout of an upload or a download.
 	transferTime = 30 * time.Minute
-	// fieldMost bounds what is typed beside a file, in bytes.
+	// fieldMost is the maximum size of the other form fields, in bytes.
 	fieldMost = 1 << 10
-	// badMost is how many bad rows a page shows.
+	// badMost is how many invalid rows are shown.
 	badMost = 100
 )
 
-// formats are what can be chosen; the first is found out.
+// formats are the formats of imports; the first means detection.
 var formats = []choiceSay{
-	{"", sayFindOut}, {transfer.CSV, sayFormatCSV}, {transfer.Anki, sayFormatAnki}, {transfer.Markdown, sayFormatMarkdown}, {transfer.JSON, sayFormatJSON}, {transfer.Rows, sayFormatRows},
+	{"", sayFindOut}, {transfer.CSV, sayFormatCSV}, {transfer.Anki, sayFormatAnki},
+	{transfer.Markdown, sayFormatMarkdown}, {transfer.JSON, sayFormatJSON}, {transfer.Rows, sayFormatRows},
 }
 
-// written are the formats of exports: their content types, and the ends of their names.
+// written maps the formats of exports to content types and file name extensions.
 var written = map[string][2]string{
 	transfer.JSON: {"application/json", "json"}, transfer.CSV: {"text/csv; charset=utf-8", "csv"},
 	transfer.Markdown: {"text/markdown; charset=utf-8", "md"}, transfer.Anki: {"application/apkg", "apkg"},
 }
 
-// upload is a file that is imported, and what was chosen for it.
+// upload is a file to import, with the form's options.
 type upload struct {
 	Learner *learning.Learner
 	Format  string
@@ -51,26 +52,26 @@ type upload struct {
 	file *os.File
 	size int64
 
-	Done  *learning.Imported
-	Wrong string
+	Result *learning.ImportResult
+	Wrong  string
 }
 
-// importPage asks for a file, and offers exports.
+// importPage shows the form for imports, and links to exports.
 func (p *pages) importPage(v *page.Visit) {
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(ok, filesPage(v, &upload{Learner: l}, p.Largest>>20))
+	v.Render(ok, filesPage(v, &upload{Learner: l}, p.Largest>>20))
 }
 
-// takeFile imports a file. If the script asks, it is told how far that is; a browser
-// that leaves meanwhile gives it up, and nothing is imported.
-func (p *pages) takeFile(v *page.Visit) {
+// uploadFile imports a file and shows the progress to the script. If the browser disconnects, the
+// import is canceled and nothing is imported.
+func (p *pages) uploadFile(v *page.Visit) {
 	limits := http.NewResponseController(v.W)
-	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // then the server's own holds
-	l, err := p.Points.Learner(v.Context(), who(v))
+	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's timeout applies
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		v.Fail(err)
 		return
@@ -87,15 +88,18 @@ func (p *pages) takeFile(v *page.Visit) {
 		p.imported(v, u, err)
 		return
 	}
-	if !v.Partial() {
-		err := p.bring(v.Context(), v, u, nil)
+	if !v.IsPartial() {
+		err := p.runImport(v.Context(), v, u, nil)
 		p.imported(v, u, err)
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		report := paced(send, func(done, total int) templ.Component { return importingPart(v, done, total) })
+		report := throttledProgress(send, func(done, total int) templ.Component {
+			return importingPart(v, done,
+				total)
+		})
 		report(0, int(u.size))
-		err := p.bring(ctx, v, u, report)
+		err := p.runImport(ctx, v, u, report)
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -106,7 +110,7 @@ func (p *pages) takeFile(v *page.Visit) {
 	})
 }
 
-// imported shows what became of a file that the browser waited for.
+// imported shows the result of an import.
 func (p *pages) imported(v *page.Visit, u *upload, err error) {
 	status := ok
 	if err != nil {
@@ -114,21 +118,21 @@ func (p *pages) imported(v *page.Visit, u *upload, err error) {
 			return
 		}
 	}
-	if v.Partial() {
-		v.Show(status, importResult(v, u))
+	if v.IsPartial() {
+		v.Render(status, importResult(v, u))
 		return
 	}
-	v.Show(status, filesPage(v, u, p.Largest>>20))
+	v.Render(status, filesPage(v, u, p.Largest>>20))
 }
 
 func (u *upload) close() {
 	if u.file != nil {
 		u.file.Close()
-		os.Remove(u.file.Name()) //nolint:errcheck // the system tidies up
+		os.Remove(u.file.Name()) //nolint:errcheck // otherwise the system cleans up
 	}
 }
 
-// receive reads the form, and puts its file aside.
+// receive reads the form and stores its file temporarily.
 func (p *pages) receive(v *page.Visit, u *upload) error {
 	v.Body = http.MaxBytesReader(v.W, v.Body, p.Largest+64<<10)
 	parts, err := v.MultipartReader()
@@ -194,28 +198,29 @@ func (p *pages) part(u *upload, part *multipart.Part) error {
 	return nil
 }
 
-// bring imports the file that was received.
-func (p *pages) bring(ctx context.Context, v *page.Visit, u *upload, report func(done, total int)) error {
+// runImport imports the received file.
+func (p *pages) runImport(ctx context.Context, v *page.Visit, u *upload, report func(done, total int)) error {
 	take := func() (err error) {
-		u.Done, err = p.Points.Import(ctx, who(v), learning.ImportFile{
-			Name: u.name, Format: u.Format, Deck: u.Deck, Reader: u.file, Size: u.size, DryRun: u.DryRun, SkipBad: u.SkipBad, Progress: report,
+		u.Result, err = p.Points.Import(ctx, personID(v), learning.ImportFile{
+			Name: u.name, Format: u.Format, Deck: u.Deck, Reader: u.file, Size: u.size, DryRun: u.DryRun,
+			SkipBadRows: u.SkipBad, Progress: report,
 		})
-		return unread(err)
+		return fileError(err)
 	}
 	var err error
 	if u.DryRun {
 		err = take()
 	} else {
-		err = did(v, control.LearnImport, imports{u.name, u.size, u.Format, u.Deck, u.SkipBad}, take)
+		err = changeAudited(v, control.LearnImport, imports{u.name, u.size, u.Format, u.Deck, u.SkipBad}, take)
 	}
 	if err == nil {
 		return nil
 	}
-	u.Done = nil
-	return told(err)
+	u.Result = nil
+	return learnError(err)
 }
 
-// imports are what the audit trail has of a file that was imported.
+// imports is the audit record of an import.
 type imports struct {
 	Name    string `json:"name"`
 	Bytes   int64  `json:"bytes"`
@@ -224,8 +229,8 @@ type imports struct {
 	SkipBad bool   `json:"skip_bad,omitempty"`
 }
 
-// unread puts into words what is wrong with a file as a whole.
-func unread(err error) error {
+// fileError returns the message about an error of the whole file.
+func fileError(err error) error {
 	var tooMany *transfer.TooManyError
 	var unreadable *transfer.UnreadableError
 	switch {
@@ -239,16 +244,17 @@ func unread(err error) error {
 	return err
 }
 
-// giveFile exports a person's points.
-func (p *pages) giveFile(v *page.Visit) {
+// exportFile exports a person's points.
+func (p *pages) exportFile(v *page.Visit) {
 	format := v.FormValue("format")
 	kind, known := written[format]
 	if !known {
 		v.Fail(control.Fail(control.Invalid, sayNoFormat))
 		return
 	}
-	http.NewResponseController(v.W).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // then the server's own holds
-	// The file is written first: an error in its middle could not be told any more.
+	http.NewResponseController(v.W).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's timeout applies
+	// The file is written to disk first: an error in the middle of the response could not be
+	// reported.
 	file, err := os.CreateTemp("", "patchbay-export-*")
 	if err != nil {
 		v.Fail(fmt.Errorf("export points: %w", err))
@@ -256,8 +262,9 @@ func (p *pages) giveFile(v *page.Visit) {
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	if _, err := p.Points.Export(v.Context(), who(v), learning.ExportOptions{Format: format, Deck: v.FormValue("deck")}, file); err != nil {
-		v.Fail(told(err))
+	if _, err := p.Points.Export(v.Context(), personID(v), learning.ExportOptions{Format: format,
+		Deck: v.FormValue("deck")}, file); err != nil {
+		v.Fail(learnError(err))
 		return
 	}
 	h := v.W.Header()

@@ -452,7 +452,7 @@ func filesPage(v *page.Visit, u *upload, largest int64) templ.Component {
 	})
 }
 
-// importingPart tells how far an import is.
+// importingPart shows the progress of an import.
 func importingPart(v *page.Visit, done, total int) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -546,7 +546,7 @@ func importingPart(v *page.Visit, done, total int) templ.Component {
 	})
 }
 
-// share is how much of something is done, in percent.
+// share returns the progress in percent.
 func share(done, total int) int {
 	if total <= 0 {
 		return 0
@@ -601,7 +601,7 @@ func importedPart(v *page.Visit, u *upload) templ.Component {
 	})
 }
 
-// importResult is what became of a file.
+// importResult shows the result of an import.
 func importResult(v *page.Visit, u *upload) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -628,36 +628,36 @@ func importResult(v *page.Visit, u *upload) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if u.Done != nil {
+		} else if u.Result != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<div class=\"stack\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if u.DryRun {
-				templ_7745c5c3_Err = page.Note("", v.Say(sayWouldImport, u.Done.Added, u.Done.Changed, u.Done.Unchanged)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.Note("", v.Say(sayWouldImport, u.Result.Added, u.Result.Changed, u.Result.Unchanged)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			} else if u.Done.Done {
-				templ_7745c5c3_Err = page.Note("good", v.Say(sayImported, u.Done.Added, u.Done.Changed, u.Done.Unchanged)).Render(ctx, templ_7745c5c3_Buffer)
+			} else if u.Result.Done {
+				templ_7745c5c3_Err = page.Note("good", v.Say(sayImported, u.Result.Added, u.Result.Changed, u.Result.Unchanged)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = page.Note("bad", v.Say(sayNothingImported, len(u.Done.Bad))).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.Note("bad", v.Say(sayNothingImported, len(u.Result.RowErrors))).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			if len(u.Done.Decks) > 0 {
+			if len(u.Result.Decks) > 0 {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, "<p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var34 string
-				templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayNewDecks, strings.Join(u.Done.Decks, ", ")))
+				templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayNewDecks, strings.Join(u.Result.Decks, ", ")))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 121, Col: 61}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 121, Col: 63}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var34))
 				if templ_7745c5c3_Err != nil {
@@ -668,15 +668,15 @@ func importResult(v *page.Visit, u *upload) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if len(u.Done.Bad) > 0 {
+			if len(u.Result.RowErrors) > 0 {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "<h3>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var35 string
-				templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayBadRows, len(u.Done.Bad)))
+				templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayBadRows, len(u.Result.RowErrors)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 124, Col: 44}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 124, Col: 52}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var35))
 				if templ_7745c5c3_Err != nil {
@@ -686,7 +686,7 @@ func importResult(v *page.Visit, u *upload) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				for _, bad := range u.Done.Bad[:min(len(u.Done.Bad), badMost)] {
+				for _, bad := range u.Result.RowErrors[:min(len(u.Result.RowErrors), badMost)] {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 51, "<li>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -716,9 +716,9 @@ func importResult(v *page.Visit, u *upload) templ.Component {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var37 string
-						templ_7745c5c3_Var37, templ_7745c5c3_Err = templ.JoinStringErrs(line(bad.What))
+						templ_7745c5c3_Var37, templ_7745c5c3_Err = templ.JoinStringErrs(oneLine(bad.What))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 132, Col: 43}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 132, Col: 46}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var37))
 						if templ_7745c5c3_Err != nil {
@@ -751,15 +751,15 @@ func importResult(v *page.Visit, u *upload) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if len(u.Done.Bad) > badMost {
+				if len(u.Result.RowErrors) > badMost {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<p class=\"soft\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var39 string
-					templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayMoreBad, len(u.Done.Bad)-badMost))
+					templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayMoreBad, len(u.Result.RowErrors)-badMost))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 139, Col: 65}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/files.templ`, Line: 139, Col: 73}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var39))
 					if templ_7745c5c3_Err != nil {
@@ -771,7 +771,7 @@ func importResult(v *page.Visit, u *upload) templ.Component {
 					}
 				}
 			}
-			if u.Done.Done {
+			if u.Result.Done {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<p class=\"row\"><a class=\"button\" href=\"/learn/points\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -26,11 +26,11 @@ var tabs = []struct {
 	{"/learn/settings", saySettings},
 }
 
-func here(path, tab string) bool {
+func isCurrent(path, tab string) bool {
 	return path == tab || tab != "/learn" && strings.HasPrefix(path, tab+"/") || tab == "/learn/decks" && (path == "/learn/tags" || strings.HasPrefix(path, "/learn/tags/"))
 }
 
-// frame is a page of Learn, with the way to the others.
+// frame is the layout of the pages of Learn, with links to the others.
 func frame(v *page.Visit, title string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -99,7 +99,7 @@ func frame(v *page.Visit, title string) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if here(v.URL.Path, t.path) {
+				if isCurrent(v.URL.Path, t.path) {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " aria-current=\"page\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -133,7 +133,7 @@ func frame(v *page.Visit, title string) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, title).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, title).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -141,7 +141,7 @@ func frame(v *page.Visit, title string) templ.Component {
 	})
 }
 
-// options are those of a select, of which one is chosen.
+// options renders the options of a select element.
 func options(list []choice, chosen string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -209,7 +209,7 @@ func options(list []choice, chosen string) templ.Component {
 	})
 }
 
-// tagList shows tags, each the way to the points that have it.
+// tagList shows tags as links to the points that have them.
 func tagList(tags []string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

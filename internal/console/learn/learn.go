@@ -1,15 +1,15 @@
-// Package learn is the pages about what somebody wants to remember: today's reviews,
-// the points themselves, decks, files, statistics and settings. All that they do is done
-// by package learn of the plugs, for the person who is signed in.
+// Package learn serves the pages about the learning material of a person: today's reviews, the
+// points, decks, files, statistics and settings. All operations are those of the plug learn, for
+// the person who is signed in.
 //
-//	today     what waits
-//	review    a session of reviews, which session carries along; compare marks what was left out
-//	points    lists and searches; editor writes one
-//	decks     decks; rules are the settings of a deck, and of all
+//	today     what is due
+//	review    review sessions; session holds their state, compare marks differences
+//	points    lists and searches points; editor edits one
+//	decks     decks; rules holds the settings of one deck or of all
 //	tags      lists and renames them
 //	files     imports with progress, exports
 //	stats     charts
-//	settings  the person's own
+//	settings  the person's settings
 package learn
 
 import (
@@ -23,10 +23,10 @@ import (
 	"patchbay/internal/store"
 )
 
-// Options are what the pages need.
+// Options configures the pages.
 type Options struct {
 	Points *learning.Service
-	// Largest is how large a file may be that is imported, in bytes.
+	// Largest is the maximum size of an imported file, in bytes.
 	Largest int64
 }
 
@@ -34,7 +34,7 @@ type pages struct {
 	Options
 }
 
-// Routes are the pages.
+// Routes returns the pages.
 func Routes(o Options) []page.Route {
 	p := &pages{Options: o}
 	return []page.Route{
@@ -45,8 +45,8 @@ func Routes(o Options) []page.Route {
 		{Pattern: "POST /learn/review/judge", Serve: p.judge},
 		{Pattern: "POST /learn/review/grade", Serve: p.grade},
 		{Pattern: "POST /learn/review/undo", Serve: p.undo},
-		{Pattern: "POST /learn/review/rest", Serve: p.rest},
-		{Pattern: "POST /learn/review/tomorrow", Serve: p.tomorrow},
+		{Pattern: "POST /learn/review/rest", Serve: p.suspend},
+		{Pattern: "POST /learn/review/tomorrow", Serve: p.postponeToTomorrow},
 
 		{Pattern: "GET /learn/points", Serve: p.points},
 		{Pattern: "GET /learn/points/new", Serve: p.newPoint},
@@ -69,8 +69,8 @@ func Routes(o Options) []page.Route {
 		{Pattern: "POST /learn/tags/{tag}", Serve: p.renameTag},
 
 		{Pattern: "GET /learn/import", Serve: p.importPage},
-		{Pattern: "POST /learn/import", Serve: p.takeFile, Large: true},
-		{Pattern: "GET /learn/export", Serve: p.giveFile},
+		{Pattern: "POST /learn/import", Serve: p.uploadFile, Large: true},
+		{Pattern: "GET /learn/export", Serve: p.exportFile},
 
 		{Pattern: "GET /learn/stats", Serve: p.stats},
 
@@ -79,20 +79,20 @@ func Routes(o Options) []page.Route {
 	}
 }
 
-// who is the person whose points are meant.
-func who(v *page.Visit) string { return v.Who.Person.ID }
+// personID returns the ID of the signed-in person.
+func personID(v *page.Visit) string { return v.Session.Person.ID }
 
-// told puts an error of the service into words for people, if it is theirs to mend.
-func told(err error) error { return control.LearnError(err) }
+// learnError returns the localized error of the service, if the person can fix it.
+func learnError(err error) error { return control.LearnError(err) }
 
-// did changes somebody's points, and has it in the audit trail as a call of the tool that
-// does the same, with the arguments that it would have. Its error is that of do.
-func did(v *page.Visit, name string, args any, do func() error) error {
-	return v.House.Control.Learnt(v.Caller(), name, args, do)
+// changeAudited runs do, and records it in the audit trail as a call of the equivalent tool with
+// args. It returns the error of do.
+func changeAudited(v *page.Visit, name string, args any, do func() error) error {
+	return v.Instance.Control.RecordLearnChange(v.Caller(), name, args, do)
 }
 
-// deckParam names a deck in an address: by its id, or, the one that everybody has, by
-// its name. Empty: all decks.
+// deckParam returns a deck as a URL parameter: its ID or, for the default deck, its name. Empty
+// means all decks.
 func deckParam(id string) string {
 	if id == "" {
 		return learning.DefaultDeck
@@ -100,10 +100,10 @@ func deckParam(id string) string {
 	return id
 }
 
-// pointPath is the address of a point; who imported it may have named it.
+// pointPath returns the path of a point. The ID is escaped, because imports may choose it.
 func pointPath(id string) string { return "/learn/points/" + url.PathEscape(id) }
 
-// deckOf finds the deck that an address names; nil: all.
+// deckOf returns the deck that a URL parameter names; nil means all.
 func deckOf(l *learning.Learner, param string) (*string, error) {
 	if param == "" {
 		return nil, nil
@@ -115,7 +115,7 @@ func deckOf(l *learning.Learner, param string) (*string, error) {
 	return &id, nil
 }
 
-// deckName is how a deck is called on pages.
+// deckName returns the displayed name of a deck.
 func deckName(v *page.Visit, name string) string {
 	if name == learning.DefaultDeck || name == "" {
 		return v.Say(sayDefaultDeck)
@@ -123,12 +123,12 @@ func deckName(v *page.Visit, name string) string {
 	return name
 }
 
-// tagsOf reads tags as they are typed.
+// tagsOf splits the submitted tags.
 func tagsOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '，' || r == '、' || r == '\n' })
 }
 
-// dayText is a date as somebody says it.
+// dayText formats a date relative to today.
 func dayText(v *page.Visit, today, d store.Day) string {
 	switch n := int(d - today); {
 	case n < 0:
@@ -143,16 +143,16 @@ func dayText(v *page.Visit, today, d store.Day) string {
 	return d.String()
 }
 
-// ok is the status of a page without a fault.
+// ok is the status of a page without an error.
 const ok = http.StatusOK
 
-// choice is something to choose in a form.
+// choice is an option of a select element.
 type choice struct {
 	Value string
 	Name  string
 }
 
-// deckChoices are a person's decks, by what addresses call them.
+// deckChoices returns a person's decks as options.
 func deckChoices(v *page.Visit, l *learning.Learner) []choice {
 	out := []choice{{learning.DefaultDeck, v.Say(sayDefaultDeck)}}
 	for _, d := range l.Decks {

@@ -12,12 +12,13 @@ import (
 	"patchbay/internal/talk"
 )
 
-// pageMost is how many points a page lists.
+// pageMost is the number of points on a page.
 const pageMost = 50
 
-// states are what a list can be narrowed to.
+// states are the states by which a list can be filtered.
 var states = []state{
-	{"", sayAllStates}, {learning.StateDue, sayDue}, {learning.StateLearning, sayLearning}, {learning.StateNew, sayNew}, {learning.StateDraft, sayDrafts},
+	{"", sayAllStates}, {learning.StateDue, sayDue}, {learning.StateLearning, sayLearning}, {learning.StateNew, sayNew},
+	{learning.StateDraft, sayDrafts},
 	{learning.StateLeech, sayLeeches}, {learning.StateTrash, sayTrash},
 }
 
@@ -26,17 +27,17 @@ type state struct {
 	name  talk.Say
 }
 
-// list is a page of points.
+// list is one page of points.
 type list struct {
-	Learner           *learning.Learner
-	Query, Deck, Tag  string
-	State             string
-	Points            []store.Point
-	Next              string // the address of the page behind; empty: there is none
-	Told, Added, Gone string
+	Learner                *learning.Learner
+	Query, Deck, Tag       string
+	State                  string
+	Points                 []store.Point
+	Next                   string // URL of the next page; empty if there is none
+	Notice, Added, Deleted string
 }
 
-// address is that of the list, with a change.
+// address returns the URL of the list with one parameter changed.
 func (l *list) address(name, value string) string {
 	out := url.Values{}
 	for n, v := range map[string]string{"q": l.Query, "deck": l.Deck, "tag": l.Tag, "state": l.State, name: value} {
@@ -47,14 +48,16 @@ func (l *list) address(name, value string) string {
 	return "/learn/points?" + out.Encode()
 }
 
-// points lists points, or searches them.
+// points lists or searches points.
 func (p *pages) points(v *page.Visit) {
-	learner, err := p.Points.Learner(v.Context(), who(v))
+	learner, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	l := &list{Learner: learner, Query: strings.TrimSpace(v.FormValue("q")), Deck: v.FormValue("deck"), Tag: strings.TrimPrefix(strings.TrimSpace(v.FormValue("tag")), "#"), State: v.FormValue("state"), Gone: v.FormValue("gone")}
+	l := &list{Learner: learner, Query: strings.TrimSpace(v.FormValue("q")), Deck: v.FormValue("deck"),
+		Tag: strings.TrimPrefix(strings.TrimSpace(v.FormValue("tag")), "#"), State: v.FormValue("state"),
+		Deleted: v.FormValue("gone")}
 	if len(l.Query) > 1000 {
 		l.Query = strings.ToValidUTF8(l.Query[:1000], "")
 	}
@@ -64,27 +67,27 @@ func (p *pages) points(v *page.Visit) {
 	if l.Query != "" {
 		l.State = ""
 	}
-	w := learning.Wanted{Query: l.Query, Tag: l.Tag, State: l.State, After: v.FormValue("after"), Limit: pageMost}
+	w := learning.PointQuery{Query: l.Query, Tag: l.Tag, State: l.State, After: v.FormValue("after"), Limit: pageMost}
 	if w.Deck, err = deckOf(learner, l.Deck); err != nil {
 		v.Fail(err)
 		return
 	}
 	points, next, err := p.Points.Find(v.Context(), learner, w)
 	if _, bad := errors.AsType[*learning.Invalid](err); bad && w.After != "" {
-		w.After = "" // what somebody made up begins at the beginning
+		w.After = "" // an invalid cursor starts at the beginning
 		points, next, err = p.Points.Find(v.Context(), learner, w)
 	}
 	if err != nil {
-		v.Fail(told(err))
+		v.Fail(learnError(err))
 		return
 	}
 	if l.Points = points; next != "" {
 		l.Next = l.address("after", next)
 	}
-	v.Show(ok, pointsPage(v, l))
+	v.Render(ok, pointsPage(v, l))
 }
 
-// stateText says where a point stands, and when it comes.
+// stateText describes the state of a point and when it is due.
 func stateText(v *page.Visit, l *learning.Learner, p *store.Point) string {
 	switch {
 	case !p.Deleted.IsZero():

@@ -100,15 +100,15 @@ func pointsPage(v *page.Visit, l *list) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if l.Gone != "" {
+			if l.Deleted != "" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<form class=\"note row\" role=\"status\" method=\"post\" action=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var6 templ.SafeURL
-				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(pointPath(l.Gone) + "/restore"))
+				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(pointPath(l.Deleted) + "/restore"))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 16, Col: 108}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 16, Col: 111}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 				if templ_7745c5c3_Err != nil {
@@ -461,7 +461,7 @@ func pointsPage(v *page.Visit, l *list) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if l.Next != "" {
-				templ_7745c5c3_Err = page.Next(v, l.Next).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.NextPageLink(v, l.Next).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -520,9 +520,9 @@ func pointRow(v *page.Visit, l *list, p *store.Point) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var28 string
-			templ_7745c5c3_Var28, templ_7745c5c3_Err = templ.JoinStringErrs(line(p.Question))
+			templ_7745c5c3_Var28, templ_7745c5c3_Err = templ.JoinStringErrs(oneLine(p.Question))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 82, Col: 78}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 82, Col: 81}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var28))
 			if templ_7745c5c3_Err != nil {
@@ -538,9 +538,9 @@ func pointRow(v *page.Visit, l *list, p *store.Point) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var29 string
-			templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(line(p.Question))
+			templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(oneLine(p.Question))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 84, Col: 41}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 84, Col: 44}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var29))
 			if templ_7745c5c3_Err != nil {
@@ -556,9 +556,9 @@ func pointRow(v *page.Visit, l *list, p *store.Point) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var30 string
-		templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(line(p.Answer))
+		templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(oneLine(p.Answer))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 86, Col: 49}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/points.templ`, Line: 86, Col: 52}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var30))
 		if templ_7745c5c3_Err != nil {
@@ -644,8 +644,8 @@ func pointRow(v *page.Visit, l *list, p *store.Point) templ.Component {
 	})
 }
 
-// line are the words at the beginning of a text, on one line.
-func line(text string) string {
+// oneLine returns the beginning of a text on one line.
+func oneLine(text string) string {
 	const most = 300
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"

@@ -14,22 +14,21 @@ import (
 	"patchbay/internal/store"
 )
 
-// door is the name of these pages in the review log.
-const door = "console"
+// channel is the channel of these pages in the review log.
+const channel = "console"
 
 const (
-	// stepsMost is how many steps of a session can be taken back.
+	// stepsMost is how many steps of a session can be undone.
 	stepsMost = 12
-	// tookMost is the longest time that counts as one review: who goes for lunch in
-	// between does not think all the while.
+	// tookMost is the longest recorded duration of a review; longer ones are breaks.
 	tookMost = 10 * time.Minute
-	// waitMost is the longest that a page waits for the next step of a point by itself.
+	// waitMost is the longest time that a page waits for the next step of a point.
 	waitMost = 15 * time.Minute
 )
 
-// next finds what is asked next.
+// next returns the card with the next question.
 func (p *pages) next(v *page.Visit, s session) (*card, error) {
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		return nil, err
 	}
@@ -37,17 +36,17 @@ func (p *pages) next(v *page.Visit, s session) (*card, error) {
 	if f.Deck, err = deckOf(l, s.Deck); err != nil {
 		return nil, err
 	}
-	q, err := p.Points.Queue(v.Context(), who(v), f)
+	q, err := p.Points.Queue(v.Context(), personID(v), f)
 	if err != nil {
-		return nil, told(err)
+		return nil, learnError(err)
 	}
 	c := &card{session: s, Left: q.Left, Score: -1}
-	if s.Point != "" { // it was taken back, so it is asked again
-		e, err := p.Points.Get(v.Context(), who(v), s.Point)
+	if s.Point != "" { // the review was undone, so the point is asked again
+		e, err := p.Points.Get(v.Context(), personID(v), s.Point)
 		if err != nil && !errors.Is(err, learning.ErrNotFound) {
 			return nil, err
 		}
-		if err == nil && e.Open() != nil && e.Queue() != store.QueueNone {
+		if err == nil && e.OpenSitting() != nil && e.Queue() != store.QueueNone {
 			p.ask(v, c, l, e)
 			return c, nil
 		}
@@ -62,7 +61,7 @@ func (p *pages) next(v *page.Visit, s session) (*card, error) {
 // ask fills a card with a question.
 func (p *pages) ask(v *page.Visit, c *card, l *learning.Learner, e *learning.Entry) {
 	c.Entry, c.Deck, c.Review, c.Shown = e, deckName(v, l.DeckName(e.Deck)), uuid.NewString(), l.Now.UnixMilli()
-	if open := e.Open(); open != nil {
+	if open := e.OpenSitting(); open != nil {
 		c.Sitting = open.ID
 	}
 	for i, way := range l.Preview(&e.Point) {
@@ -70,9 +69,9 @@ func (p *pages) ask(v *page.Visit, c *card, l *learning.Learner, e *learning.Ent
 	}
 }
 
-// nothing fills a card with when something will be asked.
+// nothing fills a card that has no question with the time of the next one.
 func (p *pages) nothing(v *page.Visit, c *card, q *learning.Queue) error {
-	if c.Later = q.Later; !c.Later.IsZero() {
+	if c.Later = q.NextStepDue; !c.Later.IsZero() {
 		c.Clock = c.Later.In(q.Learner.Calendar.Zone).Format("15:04")
 		return nil
 	}
@@ -81,7 +80,8 @@ func (p *pages) nothing(v *page.Visit, c *card, q *learning.Queue) error {
 	return err
 }
 
-// nextDay says when something is due after today; empty: nothing is, in a year.
+// nextDay describes the next day after today on which points are due; empty if there is none within
+// a year.
 func (p *pages) nextDay(v *page.Visit, l *learning.Learner) (string, error) {
 	first, n, err := p.Points.NextDay(v.Context(), l)
 	if err != nil || n == 0 {
@@ -90,7 +90,7 @@ func (p *pages) nextDay(v *page.Visit, l *learning.Learner) (string, error) {
 	return v.Say(sayNextDay, dayText(v, l.Today, first), n), nil
 }
 
-// current is the card of a form: the question that was shown, with what was typed.
+// current returns the card of a submitted form: the question that was shown, with the typed recall.
 func (p *pages) current(v *page.Visit) (*card, error) {
 	c, err := p.next(v, session{Point: v.FormValue("point"), Deck: v.FormValue("deck"), Tag: v.FormValue("tag")})
 	if err != nil {
@@ -98,8 +98,8 @@ func (p *pages) current(v *page.Visit) (*card, error) {
 	}
 	s := sessionOf(v)
 	if c.Entry == nil || c.Entry.ID != v.FormValue("point") || c.Sitting != v.FormValue("sitting") {
-		// It was reviewed, or went away, elsewhere.
-		s.Point, s.Told = "", "elsewhere"
+		// The point was reviewed or removed elsewhere.
+		s.Point, s.Notice = "", "elsewhere"
 		return p.next(v, s)
 	}
 	c.session, c.Recall = s, v.FormValue("recall")
@@ -109,11 +109,11 @@ func (p *pages) current(v *page.Visit) (*card, error) {
 	if id := v.FormValue("review"); id != "" && len(id) <= 100 {
 		c.Review = id
 	}
-	c.Open = true
+	c.Revealed = true
 	return c, nil
 }
 
-// review begins a session, or goes on with one.
+// review starts or continues a session.
 func (p *pages) review(v *page.Visit) {
 	c, err := p.next(v, sessionOf(v))
 	if err != nil {
@@ -123,20 +123,20 @@ func (p *pages) review(v *page.Visit) {
 	p.answer(v, c)
 }
 
-// answer shows a card: alone if the script asked.
+// answer shows a card; the script gets only the card.
 func (p *pages) answer(v *page.Visit, c *card) {
-	if v.Partial() {
-		v.Show(ok, reviewCard(v, c))
+	if v.IsPartial() {
+		v.Render(ok, reviewCard(v, c))
 		return
 	}
-	v.Show(ok, reviewPage(v, c))
+	v.Render(ok, reviewPage(v, c))
 }
 
-// goOn shows what follows a step. Without the script the browser is sent there, so
-// that going back and loading again do no harm.
-func (p *pages) goOn(v *page.Visit, s session) {
-	if !v.Partial() {
-		v.To("/learn/review?" + s.values().Encode())
+// showNext shows the next card. Without JavaScript it redirects, so that going back and reloading
+// are harmless.
+func (p *pages) showNext(v *page.Visit, s session) {
+	if !v.IsPartial() {
+		v.Redirect("/learn/review?" + s.values().Encode())
 		return
 	}
 	c, err := p.next(v, s)
@@ -144,7 +144,7 @@ func (p *pages) goOn(v *page.Visit, s session) {
 		v.Fail(err)
 		return
 	}
-	v.Show(ok, reviewCard(v, c))
+	v.Render(ok, reviewCard(v, c))
 }
 
 // reveal shows the answer.
@@ -157,17 +157,18 @@ func (p *pages) reveal(v *page.Visit) {
 	p.answer(v, c)
 }
 
-// judge has a model say how well it was recalled.
+// judge has a model grade the recall.
 func (p *pages) judge(v *page.Visit) {
 	c, err := p.current(v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	if c.Open {
-		c.Judged, err = p.Points.Judge(v.Context(), who(v), learning.Recall{Question: c.Entry.Question, Answer: c.Entry.Answer, Recall: c.Recall, Lang: v.Lang})
+	if c.Revealed {
+		c.Judged, err = p.Points.Judge(v.Context(), personID(v),
+			learning.Recall{Question: c.Entry.Question, Answer: c.Entry.Answer, Recall: c.Recall, Lang: v.Lang})
 		if err != nil {
-			v.Fail(told(err))
+			v.Fail(learnError(err))
 			return
 		}
 		c.Score = c.Judged.Score
@@ -175,17 +176,18 @@ func (p *pages) judge(v *page.Visit) {
 	p.answer(v, c)
 }
 
-// grade takes a review.
+// grade records a review.
 func (p *pages) grade(v *page.Visit) {
 	s := sessionOf(v)
-	s.Told = ""
+	s.Notice = ""
 	grade, err := learning.ParseGrade(v.FormValue("grade"))
 	if err != nil || grade == store.Ungraded {
 		v.Fail(control.Fail(control.Invalid, sayNoGrade))
 		return
 	}
 	in := learning.Submission{
-		Point: v.FormValue("point"), Sitting: v.FormValue("sitting"), ID: v.FormValue("review"), Grade: grade, Recall: strings.TrimSpace(v.FormValue("recall")), Score: -1, Door: door,
+		Point: v.FormValue("point"), Sitting: v.FormValue("sitting"), ID: v.FormValue("review"), Grade: grade,
+		Recall: strings.TrimSpace(v.FormValue("recall")), Score: -1, Channel: channel,
 	}
 	if n, err := strconv.Atoi(v.FormValue("score")); err == nil && n >= 0 && n <= 100 {
 		in.Score = n
@@ -194,12 +196,12 @@ func (p *pages) grade(v *page.Visit) {
 		in.Took = min(max(p.Points.Now().Sub(time.UnixMilli(shown)), 0), tookMost)
 	}
 	out, err := p.submit(v, in)
-	if s.Told = refusal(err); s.Told != "" {
-		p.goOn(v, s)
+	if s.Notice = refusal(err); s.Notice != "" {
+		p.showNext(v, s)
 		return
 	}
 	if err != nil {
-		v.Fail(told(err))
+		v.Fail(learnError(err))
 		return
 	}
 	s = s.with("r" + out.Review.ID)
@@ -208,29 +210,29 @@ func (p *pages) grade(v *page.Visit) {
 		s.Again++
 	}
 	if out.Leech {
-		s.Told = "leech"
+		s.Notice = "leech"
 	}
-	p.goOn(v, s)
+	p.showNext(v, s)
 }
 
-// submit has a review counted.
+// submit submits a review to the service.
 func (p *pages) submit(v *page.Visit, in learning.Submission) (out *learning.Outcome, err error) {
-	args := control.LearnReview{Point: in.Point, Grade: control.GradeText(learning.GradeName(in.Grade)), Sitting: in.Sitting, Review: in.ID, Recall: in.Recall, TookMS: in.Took.Milliseconds()}
+	args := control.LearnReview{Point: in.Point, Grade: control.GradeText(learning.GradeName(in.Grade)),
+		Sitting: in.Sitting, Review: in.ID, Recall: in.Recall, TookMS: in.Took.Milliseconds()}
 	if in.Score >= 0 {
 		args.Score = &in.Score
 	}
-	err = did(v, "submit_review", args, func() (err error) {
-		out, err = p.Points.Submit(v.Context(), who(v), in)
+	err = changeAudited(v, "submit_review", args, func() (err error) {
+		out, err = p.Points.Submit(v.Context(), personID(v), in)
 		return err
 	})
 	return out, err
 }
 
-// refusal names what is told about a review that was not taken, if the session goes on
-// all the same.
+// refusal returns the name of the notice about a rejected review, if the session can continue.
 func refusal(err error) string {
-	var done *learning.Reviewed
-	var early *learning.NotDue
+	var done *learning.AlreadyReviewedError
+	var early *learning.NotDueError
 	switch {
 	case errors.As(err, &done):
 		return "elsewhere"
@@ -244,12 +246,12 @@ func refusal(err error) string {
 	return ""
 }
 
-// undo takes the last step back, and asks that question again.
+// undo undoes the last step, and asks that question again.
 func (p *pages) undo(v *page.Visit) {
 	s := sessionOf(v)
-	s.Told = ""
+	s.Notice = ""
 	if len(s.Steps) == 0 {
-		p.goOn(v, s)
+		p.showNext(v, s)
 		return
 	}
 	last := s.Steps[len(s.Steps)-1]
@@ -261,8 +263,8 @@ func (p *pages) undo(v *page.Visit) {
 		e, err = p.update(v, id, learning.Edit{Suspended: &no})
 	} else {
 		var out *learning.Outcome
-		err = did(v, "undo_review", control.LearnUndo{Review: last[1:]}, func() (err error) {
-			out, err = p.Points.Undo(v.Context(), who(v), last[1:], door)
+		err = changeAudited(v, "undo_review", control.LearnUndo{Review: last[1:]}, func() (err error) {
+			out, err = p.Points.Undo(v.Context(), personID(v), last[1:], channel)
 			return err
 		})
 		if err == nil {
@@ -276,45 +278,45 @@ func (p *pages) undo(v *page.Visit) {
 	var bad *learning.Invalid
 	switch {
 	case errors.As(err, &bad):
-		s.Told = "stuck"
+		s.Notice = "stuck"
 	case errors.Is(err, learning.ErrNotFound):
-		s.Told = "gone"
+		s.Notice = "gone"
 	case err != nil:
 		v.Fail(err)
 		return
 	default:
-		s.Point, s.Told = e.ID, "back"
+		s.Point, s.Notice = e.ID, "back"
 	}
-	p.goOn(v, s)
+	p.showNext(v, s)
 }
 
-// rest lets a point rest until somebody wakes it.
-func (p *pages) rest(v *page.Visit) {
+// suspend suspends a point until somebody resumes it.
+func (p *pages) suspend(v *page.Visit) {
 	s := sessionOf(v)
 	yes := true
 	id := v.FormValue("point")
 	_, err := p.update(v, id, learning.Edit{Suspended: &yes})
-	p.away(v, s.with("s"+id), "rests", err)
+	p.continueAfter(v, s.with("s"+id), "rests", err)
 }
 
-// tomorrow keeps a point away until the next day.
-func (p *pages) tomorrow(v *page.Visit) {
+// postponeToTomorrow postpones a point to the next day.
+func (p *pages) postponeToTomorrow(v *page.Visit) {
 	s := sessionOf(v)
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err == nil {
-		err = p.putOff(v, v.FormValue("point"), l.Today+1)
+		err = p.postpone(v, v.FormValue("point"), l.Today+1)
 	}
-	p.away(v, s, "tomorrow", err)
+	p.continueAfter(v, s, "tomorrow", err)
 }
 
-// away goes on after a point was put aside.
-func (p *pages) away(v *page.Visit, s session, what string, err error) {
-	if s.Told = refusal(err); s.Told == "" {
+// continueAfter continues the session after a point was put aside.
+func (p *pages) continueAfter(v *page.Visit, s session, what string, err error) {
+	if s.Notice = refusal(err); s.Notice == "" {
 		if err != nil {
-			v.Fail(told(err))
+			v.Fail(learnError(err))
 			return
 		}
-		s.Told = what
+		s.Notice = what
 	}
-	p.goOn(v, s)
+	p.showNext(v, s)
 }

@@ -18,10 +18,10 @@ import (
 	"strings"
 )
 
-// query is one value, as an address has it.
+// query encodes one URL parameter.
 func query(name, value string) string { return url.Values{name: {value}}.Encode() }
 
-// fields are what a form carries along.
+// fields renders values as hidden form fields.
 func fields(values url.Values) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -161,7 +161,7 @@ func reviewPage(v *page.Visit, c *card) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayReview)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayReview)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -169,7 +169,7 @@ func reviewPage(v *page.Visit, c *card) templ.Component {
 	})
 }
 
-// reviewCard is a question, its answer, or that nothing is left.
+// reviewCard shows a question, its answer, or the end of the session.
 func reviewCard(v *page.Visit, c *card) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -191,7 +191,7 @@ func reviewCard(v *page.Visit, c *card) templ.Component {
 			templ_7745c5c3_Var8 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if say, ok := tellings[c.Told]; ok {
+		if say, ok := tellings[c.Notice]; ok {
 			templ_7745c5c3_Err = page.Note("", v.Say(say)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -272,7 +272,7 @@ func reviewCard(v *page.Visit, c *card) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if !c.Open {
+			if !c.Revealed {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, " data-focus")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -295,7 +295,7 @@ func reviewCard(v *page.Visit, c *card) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = markdown.Show(c.Entry.Question).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = markdown.Component(c.Entry.Question).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -303,8 +303,8 @@ func reviewCard(v *page.Visit, c *card) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if c.Open {
-				templ_7745c5c3_Err = answered(v, c).Render(ctx, templ_7745c5c3_Buffer)
+			if c.Revealed {
+				templ_7745c5c3_Err = revealedAnswer(v, c).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -413,16 +413,16 @@ func reviewCard(v *page.Visit, c *card) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(c.Steps) > 0 {
-				templ_7745c5c3_Err = act(v, c, "undo", v.Say(sayUndo), "u").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = reviewButton(v, c, "undo", v.Say(sayUndo), "u").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = act(v, c, "tomorrow", v.Say(sayNotToday), "t").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = reviewButton(v, c, "tomorrow", v.Say(sayNotToday), "t").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = act(v, c, "rest", v.Say(sayRest), "r").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = reviewButton(v, c, "rest", v.Say(sayRest), "r").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -461,8 +461,8 @@ func reviewCard(v *page.Visit, c *card) templ.Component {
 	})
 }
 
-// act does something with the card that is shown.
-func act(v *page.Visit, c *card, what, label, key string) templ.Component {
+// reviewButton is a button for an action on the current card.
+func reviewButton(v *page.Visit, c *card, what, label, key string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -577,8 +577,8 @@ func act(v *page.Visit, c *card, what, label, key string) templ.Component {
 	})
 }
 
-// answered is the answer, what was recalled beside it, and the grades.
-func answered(v *page.Visit, c *card) templ.Component {
+// revealedAnswer shows the answer, the recall beside it, and the grades.
+func revealedAnswer(v *page.Visit, c *card) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -629,7 +629,7 @@ func answered(v *page.Visit, c *card) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = markdown.Show(c.Entry.Answer).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = markdown.Component(c.Entry.Answer).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -638,7 +638,7 @@ func answered(v *page.Visit, c *card) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if strings.TrimSpace(c.Recall) != "" {
-			templ_7745c5c3_Err = compared(v, c).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = comparison(v, c).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -804,8 +804,8 @@ func answered(v *page.Visit, c *card) templ.Component {
 	})
 }
 
-// compared shows what was recalled beside the answer.
-func compared(v *page.Visit, c *card) templ.Component {
+// comparison shows the recall beside the answer, with the differences marked.
+func comparison(v *page.Visit, c *card) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -977,15 +977,15 @@ func compared(v *page.Visit, c *card) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = judged(v.Say(sayRight), c.Judged.Right).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = judgedList(v.Say(sayRight), c.Judged.Right).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = judged(v.Say(sayMissing), c.Judged.Missing).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = judgedList(v.Say(sayMissing), c.Judged.Missing).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = judged(v.Say(sayWrong), c.Judged.Wrong).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = judgedList(v.Say(sayWrong), c.Judged.Wrong).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1075,7 +1075,7 @@ func compared(v *page.Visit, c *card) templ.Component {
 	})
 }
 
-func judged(name string, list []string) templ.Component {
+func judgedList(name string, list []string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1132,7 +1132,7 @@ func judged(name string, list []string) templ.Component {
 	})
 }
 
-// reviewEnd says that nothing is left, what was done, and when there will be more.
+// reviewEnd shows that nothing is left, what was done, and when the next review is due.
 func reviewEnd(v *page.Visit, c *card) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1294,15 +1294,15 @@ func reviewEnd(v *page.Visit, c *card) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if c.Left.Held > 0 {
+		if c.Left.HeldBack > 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 97, "<p class=\"soft\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var70 string
-			templ_7745c5c3_Var70, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayHeld, c.Left.Held))
+			templ_7745c5c3_Var70, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayHeld, c.Left.HeldBack))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/review.templ`, Line: 228, Col: 33}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/review.templ`, Line: 228, Col: 37}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var70))
 			if templ_7745c5c3_Err != nil {
@@ -1357,7 +1357,7 @@ func reviewEnd(v *page.Visit, c *card) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(c.Steps) > 0 {
-			templ_7745c5c3_Err = act(v, c, "undo", v.Say(sayUndo), "u").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = reviewButton(v, c, "undo", v.Say(sayUndo), "u").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -11,19 +11,19 @@ import (
 	"patchbay/internal/talk"
 )
 
-// rule is a setting of how points come again: of a deck, or of all.
+// rule is a scheduling setting of one deck or of all.
 type rule struct {
 	name        string
 	label, hint talk.Say
-	// read makes JSON of what was typed.
+	// read converts the submitted text to a JSON value.
 	read func(string) (any, bool)
-	// shown is a value as it is typed.
+	// shown formats the value for the input.
 	shown func(s schedule.Settings) string
-	// choices are all there are; nil: it is typed.
+	// choices are the allowed values; nil means free input.
 	choices     []choiceSay
-	kind        string // of the field
-	least, most int    // of a number
-	wide        bool   // apart from the others, for few
+	kind        string // type of the input
+	least, most int    // limits of a number
+	wide        bool   // advanced; shown separately
 }
 
 type choiceSay struct {
@@ -33,29 +33,45 @@ type choiceSay struct {
 
 var yesNo = []choiceSay{{"true", sayYes}, {"false", sayNo}}
 
-// rules are all settings, in the order in which they are shown; weekdays come behind.
+// rules are the settings in the order of the form; those of weekdays follow.
 var rules = []rule{
 	{
-		name: "schedule", label: saySchedule, hint: sayScheduleHint, read: readWord, shown: func(s schedule.Settings) string { return s.Schedule },
+		name: "schedule", label: saySchedule, hint: sayScheduleHint, read: readWord,
+		shown:   func(s schedule.Settings) string { return s.Schedule },
 		choices: []choiceSay{{schedule.FSRS, sayFSRS}, {schedule.Classic, sayClassic}},
 	},
-	{name: "retention", label: sayRetentionWanted, hint: sayRetentionHint, read: readPercent, kind: "number", least: 80, most: 97, shown: func(s schedule.Settings) string {
-		return strconv.FormatFloat(s.Retention*100, 'g', 4, 64)
-	}},
-	{name: "new_per_day", label: sayNewPerDay, hint: sayNewPerDayHint, read: readCount(0, 9999), kind: "number", least: 0, most: 9999, shown: func(s schedule.Settings) string { return strconv.Itoa(s.NewPerDay) }},
-	{name: "reviews_per_day", label: sayReviewsPerDay, hint: sayReviewsPerDayHint, read: readCount(0, 9999), kind: "number", least: 0, most: 9999, shown: func(s schedule.Settings) string { return strconv.Itoa(s.ReviewsPerDay) }},
-	{name: "steps", label: saySteps, hint: sayStepsHint, read: readMinutes, kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Steps) }},
-	{name: "relearn", label: sayRelearn, hint: sayRelearnHint, read: readMinutes, kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Relearn) }},
-	{name: "max_interval", label: sayMaxInterval, hint: sayMaxIntervalHint, read: readCount(1, 36500), kind: "number", least: 1, most: 36500, shown: func(s schedule.Settings) string { return strconv.Itoa(s.MaxInterval) }},
-	{name: "leech", label: sayLeechAfter, hint: sayLeechHint, read: readCount(0, 99), kind: "number", least: 0, most: 99, shown: func(s schedule.Settings) string { return strconv.Itoa(s.Leech) }},
-	{name: "leech_suspend", label: sayLeechSuspend, hint: sayLeechSuspendHint, read: readYes, choices: yesNo, shown: func(s schedule.Settings) string { return strconv.FormatBool(s.LeechSuspend) }},
-	{name: "bury", label: sayBury, hint: sayBuryHint, read: readYes, choices: yesNo, shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Bury) }},
-	{name: "balance", label: sayBalance, hint: sayBalanceHint, read: readYes, choices: yesNo, shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Balance) }},
-	{name: "weights", label: sayWeights, hint: sayWeightsHint, read: readNumbers, kind: "text", wide: true, shown: func(s schedule.Settings) string { return numbers(s.Weights) }},
+	{name: "retention", label: sayRetentionWanted, hint: sayRetentionHint, read: readPercent, kind: "number", least: 80,
+		most: 97, shown: func(s schedule.Settings) string {
+			return strconv.FormatFloat(s.Retention*100, 'g', 4, 64)
+		}},
+	{name: "new_per_day", label: sayNewPerDay, hint: sayNewPerDayHint, read: readCount(0, 9999),
+		kind: "number", least: 0, most: 9999,
+		shown: func(s schedule.Settings) string { return strconv.Itoa(s.NewPerDay) }},
+	{name: "reviews_per_day", label: sayReviewsPerDay, hint: sayReviewsPerDayHint, read: readCount(0, 9999),
+		kind: "number", least: 0, most: 9999,
+		shown: func(s schedule.Settings) string { return strconv.Itoa(s.ReviewsPerDay) }},
+	{name: "steps", label: saySteps, hint: sayStepsHint, read: readMinutes,
+		kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Steps) }},
+	{name: "relearn", label: sayRelearn, hint: sayRelearnHint, read: readMinutes,
+		kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Relearn) }},
+	{name: "max_interval", label: sayMaxInterval, hint: sayMaxIntervalHint, read: readCount(1, 36500),
+		kind: "number", least: 1, most: 36500,
+		shown: func(s schedule.Settings) string { return strconv.Itoa(s.MaxInterval) }},
+	{name: "leech", label: sayLeechAfter, hint: sayLeechHint, read: readCount(0, 99), kind: "number", least: 0,
+		most: 99, shown: func(s schedule.Settings) string { return strconv.Itoa(s.Leech) }},
+	{name: "leech_suspend", label: sayLeechSuspend, hint: sayLeechSuspendHint, read: readYes, choices: yesNo,
+		shown: func(s schedule.Settings) string { return strconv.FormatBool(s.LeechSuspend) }},
+	{name: "bury", label: sayBury, hint: sayBuryHint, read: readYes, choices: yesNo,
+		shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Bury) }},
+	{name: "balance", label: sayBalance, hint: sayBalanceHint, read: readYes, choices: yesNo,
+		shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Balance) }},
+	{name: "weights", label: sayWeights, hint: sayWeightsHint, read: readNumbers, kind: "text", wide: true,
+		shown: func(s schedule.Settings) string { return numbers(s.Weights) }},
 }
 
-// days are the days of the week, as settings name them.
-var days = []choiceSay{{"mon", sayMonday}, {"tue", sayTuesday}, {"wed", sayWednesday}, {"thu", sayThursday}, {"fri", sayFriday}, {"sat", saySaturday}, {"sun", saySunday}}
+// days are the weekdays as named in the settings.
+var days = []choiceSay{{"mon", sayMonday}, {"tue", sayTuesday}, {"wed", sayWednesday}, {"thu", sayThursday},
+	{"fri", sayFriday}, {"sat", saySaturday}, {"sun", saySunday}}
 
 func readWord(text string) (any, bool) { return text, true }
 
@@ -100,7 +116,7 @@ func readNumbers(text string) (any, bool) {
 	return list, len(list) == 21
 }
 
-// minutes writes steps as they are typed.
+// minutes formats learning steps for the input.
 func minutes(list []int) string {
 	if len(list) == 0 {
 		return "-"
@@ -112,19 +128,19 @@ func numbers(list []float64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }
 
-// ruleForm is the settings as a form has them.
+// ruleForm is the form of the scheduling settings.
 type ruleForm struct {
 	Values map[string]string // by name; weekdays as easy_days.mon
-	// Usual is what holds where nothing was decided.
-	Usual schedule.Settings
-	Deck  bool // they are a deck's, and not those of all
+	// Defaults are the values that apply where nothing is set.
+	Defaults schedule.Settings
+	Deck     bool // settings of one deck, not of all
 }
 
-// ruleFormOf is the form of what was decided, which is a JSON object.
+// ruleFormOf returns the form for the settings in own, which is a JSON object.
 func ruleFormOf(own json.RawMessage, all, usual schedule.Settings, deck bool) ruleForm {
-	f := ruleForm{Values: map[string]string{}, Usual: usual, Deck: deck}
+	f := ruleForm{Values: map[string]string{}, Defaults: usual, Deck: deck}
 	var decided map[string]json.RawMessage
-	json.Unmarshal(own, &decided) //nolint:errcheck // then nothing was
+	json.Unmarshal(own, &decided) //nolint:errcheck // invalid means nothing is set
 	for _, r := range rules {
 		if _, is := decided[r.name]; is {
 			f.Values[r.name] = r.shown(all)
@@ -140,9 +156,9 @@ func ruleFormOf(own json.RawMessage, all, usual schedule.Settings, deck bool) ru
 	return f
 }
 
-// typed reads the form: changes are as the service takes them, in which null takes a
-// decision back.
-func (f *ruleForm) typed(v *page.Visit) (changes map[string]any, wrong string) {
+// readChanges reads the form. It returns the changes in the format of the service, where null
+// removes a setting.
+func (f *ruleForm) readChanges(v *page.Visit) (changes map[string]any, wrong string) {
 	f.Values = map[string]string{}
 	changes = map[string]any{}
 	for _, r := range rules {
@@ -179,9 +195,9 @@ func (f *ruleForm) typed(v *page.Visit) (changes map[string]any, wrong string) {
 	return changes, wrong
 }
 
-// usual is what holds for a rule where nothing was decided, in words.
-func (f *ruleForm) usual(v *page.Visit, r rule) string {
-	text := r.shown(f.Usual)
+// defaultText describes the default of a rule.
+func (f *ruleForm) defaultText(v *page.Visit, r rule) string {
+	text := r.shown(f.Defaults)
 	for _, c := range r.choices {
 		if c.value == text {
 			text = v.Say(c.name)

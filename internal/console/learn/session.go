@@ -14,25 +14,26 @@ import (
 	"patchbay/internal/talk"
 )
 
-// session is where somebody is in a session of reviews. Pages carry it along, so that
-// nothing of it is kept here, and sending a form twice says the same twice.
+// session is the state of a review session. The pages carry it in their forms, so that the server
+// keeps nothing, and a form that is sent twice gives the same result.
 type session struct {
-	Deck  string // as addresses name it; empty: all
+	Deck  string // as in URLs; empty means all
 	Tag   string
 	Done  int
 	Again int
-	Began int64 // in seconds
-	// Steps can be taken back, the last one first: "r" and the id of a review, or "s"
-	// and that of a point that was let rest.
+	Began int64 // in Unix seconds
+	// Steps can be undone, the last one first: "r" and the ID of a review, or "s" and that of a
+	// suspended point.
 	Steps []string
-	// Point is asked next; empty: whichever is.
-	Point string
-	Told  string // what is told above it, by its name
+	// Point is asked next; empty means any.
+	Point  string
+	Notice string // name of the notice above it
 }
 
-// tellings are what is told above a question.
+// tellings are the notices above a question.
 var tellings = map[string]talk.Say{
-	"elsewhere": sayElsewhere, "early": sayNotDue, "gone": sayGone, "unplanned": sayUnplanned, "back": sayBackAgain, "rests": sayRestsNow, "tomorrow": sayTomorrowNow, "leech": sayLeechNow, "stuck": sayNotUndone,
+	"elsewhere": sayElsewhere, "early": sayNotDue, "gone": sayGone, "unplanned": sayUnplanned, "back": sayBackAgain,
+	"rests": sayRestsNow, "tomorrow": sayTomorrowNow, "leech": sayLeechNow, "stuck": sayNotUndone,
 }
 
 func sessionOf(v *page.Visit) session {
@@ -43,8 +44,9 @@ func sessionOf(v *page.Visit) session {
 		}
 		return min(max(n, 0), 99999)
 	}
-	s := session{Deck: v.FormValue("deck"), Tag: v.FormValue("tag"), Done: number("done"), Again: number("again"), Point: v.FormValue("ask"), Told: v.FormValue("told")}
-	s.Began, _ = strconv.ParseInt(v.FormValue("began"), 10, 64) //nolint:errcheck // then it begins now
+	s := session{Deck: v.FormValue("deck"), Tag: v.FormValue("tag"), Done: number("done"), Again: number("again"),
+		Point: v.FormValue("ask"), Notice: v.FormValue("told")}
+	s.Began, _ = strconv.ParseInt(v.FormValue("began"), 10, 64) //nolint:errcheck // invalid means that it begins now
 	if now := time.Now().Unix(); s.Began <= 0 || s.Began > now {
 		s.Began = now
 	}
@@ -56,10 +58,11 @@ func sessionOf(v *page.Visit) session {
 	return s
 }
 
-// values are the session as an address or a form has it.
+// values returns the session as URL or form values.
 func (s session) values() url.Values {
 	out := url.Values{"began": {strconv.FormatInt(s.Began, 10)}}
-	for name, value := range map[string]string{"deck": s.Deck, "tag": s.Tag, "steps": strings.Join(s.Steps, " "), "ask": s.Point, "told": s.Told} {
+	for name, value := range map[string]string{"deck": s.Deck, "tag": s.Tag, "steps": strings.Join(s.Steps, " "),
+		"ask": s.Point, "told": s.Notice} {
 		if value != "" {
 			out.Set(name, value)
 		}
@@ -72,45 +75,45 @@ func (s session) values() url.Values {
 	return out
 }
 
-// with notes a step.
+// with returns the session with one more step.
 func (s session) with(step string) session {
 	s.Steps = append(slices.Clone(s.Steps), step)
 	s.Steps = s.Steps[max(len(s.Steps)-stepsMost, 0):]
 	return s
 }
 
-// card is what a page of the session shows.
+// card is the data of a session's page.
 type card struct {
 	session
-	Entry   *learning.Entry // nil: nothing is asked now
-	Sitting string
-	Deck    string // its deck's name
-	Left    learning.Left
-	Review  string // the id that the review will have
-	Shown   int64  // when the question was, in milliseconds
-	Recall  string
-	Open    bool // the answer is to be seen
-	Judged  *learning.Judgement
-	Score   int // −1: not judged
-	Grades  [4]gradeButton
+	Entry    *learning.Entry // nil if nothing is asked now
+	Sitting  string
+	Deck     string // name of its deck
+	Left     learning.Remaining
+	Review   string // ID that the review will have
+	Shown    int64  // when the question was shown, in Unix milliseconds
+	Recall   string
+	Revealed bool // the answer is visible
+	Judged   *learning.Judgement
+	Score    int // −1 means not judged
+	Grades   [4]gradeButton
 
-	// If nothing is asked:
-	Later time.Time // when the next is due today; zero: none is
-	Clock string    // the same, as the person's clock shows it
-	Next  string    // the next day on which something is due, and how much
+	// Set if nothing is asked:
+	Later time.Time // when the next point is due today; zero means none
+	Clock string    // the same as local time of the person
+	Next  string    // the next day with due points, and how many
 }
 
-// gradeButton is a grade, and when the point would come again.
+// gradeButton is a grade, with the time until the point is due again.
 type gradeButton struct {
 	Grade int
 	Name  string
 	Wait  string
 }
 
-// hidden are the fields that forms of a card carry along.
+// hidden returns the hidden form fields of a card.
 func (c *card) hidden() url.Values {
 	s := c.session
-	s.Told, s.Point = "", ""
+	s.Notice, s.Point = "", ""
 	out := s.values()
 	if c.Entry != nil {
 		out.Set("point", c.Entry.ID)
@@ -121,22 +124,22 @@ func (c *card) hidden() url.Values {
 	return out
 }
 
-// Edit is where the point is edited, from where the session goes on.
+// Edit returns the URL where the point is edited; the session continues after it.
 func (c *card) Edit() string {
 	s := c.session
-	s.Told, s.Point = "", c.Entry.ID
+	s.Notice, s.Point = "", c.Entry.ID
 	return pointPath(c.Entry.ID) + "?" + query("back", "/learn/review?"+s.values().Encode())
 }
 
-// Number is which question of the session this is.
+// Number returns the number of the question within the session.
 func (c *card) Number() int { return c.session.Done + 1 }
 
-// Whole is how many there will be, as far as anybody knows.
+// Whole returns the expected number of questions.
 func (c *card) Whole() int { return max(c.session.Done+c.Left.Total(), c.Number()) }
 
 var gradeNames = [...]talk.Say{sayAgain, sayHard, sayGood, sayEasy}
 
-// gradeName is a grade in words.
+// gradeName returns the name of a grade.
 func gradeName(v *page.Visit, g store.Grade) string {
 	if g < store.Again || g > store.Easy {
 		return v.Say(sayUngraded)
@@ -144,7 +147,7 @@ func gradeName(v *page.Visit, g store.Grade) string {
 	return v.Say(gradeNames[g-1])
 }
 
-// waitText says when a point would come again.
+// waitText describes when a point would be due again.
 func waitText(v *page.Visit, wait time.Duration, days int) string {
 	switch {
 	case wait > 0 && wait < time.Hour:
@@ -159,10 +162,10 @@ func waitText(v *page.Visit, wait time.Duration, days int) string {
 	return v.Say(sayWaitYears, float64(days)/365)
 }
 
-// Minutes is how long the session has taken.
+// Minutes returns how long the session has taken.
 func (c *card) Minutes() int { return int((time.Now().Unix() - c.Began + 30) / 60) }
 
-// Refresh is when a page that waits asks again by itself; empty: it does not.
+// Refresh returns when a waiting page reloads itself; empty means never.
 func (c *card) Refresh() string {
 	wait := time.Until(c.Later)
 	if c.Later.IsZero() || wait > waitMost {
@@ -171,7 +174,7 @@ func (c *card) Refresh() string {
 	return fmt.Sprintf("load delay:%ds", max(int(wait.Seconds())+1, 2))
 }
 
-// suggested is the grade that a judgement suggests; 0: none does.
+// suggested returns the grade that the model suggests; 0 means none.
 func (c *card) suggested() int {
 	if c.Judged == nil {
 		return 0

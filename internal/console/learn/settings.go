@@ -13,45 +13,49 @@ import (
 	"patchbay/internal/plug/learn/schedule"
 )
 
-// settingsForm is a person's settings as the form has them.
+// settingsForm is the form of a person's settings.
 type settingsForm struct {
 	Zone, DayStart  string
-	Here            string // the zone that holds if none is given
+	Here            string // time zone that applies if none is set
 	Bot, Strictness string
 	At, Webhook     string
 	Via             []string
 	Bots            []choice
 	Rules           ruleForm
-	Now             string // the clock in that zone
+	Now             string // current time in that zone
 	Wrong, Note     string
 }
 
-// zones are offered where a time zone is typed: the largest of each part of the world.
+// zones are the suggested time zones: the largest of each region.
 var zones = []string{
-	"Asia/Shanghai", "Asia/Hong_Kong", "Asia/Taipei", "Asia/Singapore", "Asia/Tokyo", "Asia/Seoul", "Asia/Kolkata", "Asia/Dubai", "Asia/Bangkok", "Asia/Jakarta",
-	"Australia/Sydney", "Pacific/Auckland", "Europe/London", "Europe/Berlin", "Europe/Paris", "Europe/Madrid", "Europe/Rome", "Europe/Moscow", "Europe/Istanbul",
-	"Africa/Cairo", "Africa/Johannesburg", "Africa/Lagos", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/Toronto", "America/Mexico_City", "America/Sao_Paulo",
+	"Asia/Shanghai", "Asia/Hong_Kong", "Asia/Taipei", "Asia/Singapore", "Asia/Tokyo", "Asia/Seoul", "Asia/Kolkata",
+	"Asia/Dubai", "Asia/Bangkok", "Asia/Jakarta",
+	"Australia/Sydney", "Pacific/Auckland", "Europe/London", "Europe/Berlin", "Europe/Paris", "Europe/Madrid",
+	"Europe/Rome", "Europe/Moscow", "Europe/Istanbul",
+	"Africa/Cairo", "Africa/Johannesburg", "Africa/Lagos", "America/New_York", "America/Chicago", "America/Denver",
+	"America/Los_Angeles", "America/Toronto", "America/Mexico_City", "America/Sao_Paulo",
 	"UTC",
 }
 
-// strictnesses are how recalls are judged.
+// strictnesses are the levels of judging recalls.
 var strictnesses = []choiceSay{{"", sayNormal}, {"lenient", sayLenient}, {"strict", sayStrict}}
 
-// vias are the ways of reminders.
+// vias are the ways to deliver reminders.
 var vias = []choiceSay{{"glasses", sayByGlasses}, {"webhook", sayByWebhook}, {"calendar", sayByCalendar}}
 
 func (p *pages) settingsForm(v *page.Visit) (*settingsForm, error) {
-	l, err := p.Points.Learner(v.Context(), who(v))
+	l, err := p.Points.Learner(v.Context(), personID(v))
 	if err != nil {
 		return nil, err
 	}
 	f := &settingsForm{
-		Zone: l.Profile.Zone, DayStart: l.Profile.DayStart, Here: p.Points.Zone.String(), Bot: l.Profile.Bot, Strictness: l.Profile.Strictness,
-		At: l.Profile.Remind.At, Webhook: l.Profile.Remind.Webhook, Via: l.Profile.Remind.Via,
+		Zone: l.Profile.Zone, DayStart: l.Profile.DayStart, Here: p.Points.Zone.String(), Bot: l.Profile.Bot,
+		Strictness: l.Profile.Strictness,
+		At:         l.Profile.Remind.At, Webhook: l.Profile.Remind.Webhook, Via: l.Profile.Remind.Via,
 		Rules: ruleFormOf(l.Profile.Defaults, l.Settings(""), schedule.Default(), false),
 		Now:   l.Now.In(l.Calendar.Zone).Format("15:04"),
 	}
-	bots, err := p.Points.Store.Bots.ByOwner(v.Context(), who(v))
+	bots, err := p.Points.Store.Bots.ByOwner(v.Context(), personID(v))
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +84,10 @@ func (p *pages) settings(v *page.Visit) {
 	if v.FormValue("saved") != "" {
 		f.Note = v.Say(saySaved)
 	}
-	v.Show(ok, settingsPage(v, f))
+	v.Render(ok, settingsPage(v, f))
 }
 
-// saveSettings changes them. If the schedule changes, that may take a while.
+// saveSettings saves the settings. A change of the schedule may take a while.
 func (p *pages) saveSettings(v *page.Visit) {
 	f, err := p.settingsForm(v)
 	if err != nil {
@@ -91,9 +95,10 @@ func (p *pages) saveSettings(v *page.Visit) {
 		return
 	}
 	typed := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
-	f.Zone, f.DayStart, f.Bot, f.Strictness, f.At, f.Webhook = typed("time_zone"), typed("day_start"), typed("bot"), typed("strictness"), typed("at"), typed("webhook")
+	f.Zone, f.DayStart, f.Bot, f.Strictness, f.At, f.Webhook = typed("time_zone"), typed("day_start"), typed("bot"),
+		typed("strictness"), typed("at"), typed("webhook")
 	f.Via = v.Form["via"]
-	rules, wrong := f.Rules.typed(v)
+	rules, wrong := f.Rules.readChanges(v)
 	if f.Zone != "" {
 		if _, err := time.LoadLocation(f.Zone); err != nil || f.Zone == "Local" {
 			wrong = v.Say(sayNoZone, f.Zone)
@@ -107,7 +112,7 @@ func (p *pages) saveSettings(v *page.Visit) {
 	}
 	again := func(status int, wrong string) {
 		f.Wrong = wrong
-		v.Show(status, settingsPage(v, f))
+		v.Render(status, settingsPage(v, f))
 	}
 	if wrong != "" {
 		refuse(v, http.StatusUnprocessableEntity, wrong, again)
@@ -118,22 +123,23 @@ func (p *pages) saveSettings(v *page.Visit) {
 		remind["via"] = nil
 	}
 	changes, err := json.Marshal(map[string]any{
-		"time_zone": orNull(f.Zone), "day_start": orNull(f.DayStart), "bot": orNull(f.Bot), "strictness": orNull(f.Strictness), "remind": remind, "defaults": rules,
+		"time_zone": orNull(f.Zone), "day_start": orNull(f.DayStart), "bot": orNull(f.Bot),
+		"strictness": orNull(f.Strictness), "remind": remind, "defaults": rules,
 	})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
 	save := func(ctx context.Context, progress func(done, total int)) error {
-		return told(did(v, "update_learning_settings", json.RawMessage(changes), func() error {
-			_, err := p.Points.SaveProfile(ctx, who(v), changes, progress)
+		return learnError(changeAudited(v, "update_learning_settings", json.RawMessage(changes), func() error {
+			_, err := p.Points.SaveProfile(ctx, personID(v), changes, progress)
 			return err
 		}))
 	}
-	p.longSave(v, save, "/learn/settings?saved=1", again)
+	p.saveWithProgress(v, save, "/learn/settings?saved=1", again)
 }
 
-// orNull takes a decision back if nothing was typed.
+// orNull returns nil, which removes a setting, for an empty text.
 func orNull(text string) any {
 	if text == "" {
 		return nil

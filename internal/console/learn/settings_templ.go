@@ -480,7 +480,7 @@ func settingsPage(v *page.Visit, f *settingsForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = saver(v, f.Note, f.Wrong).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = saveButton(v, f.Note, f.Wrong).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

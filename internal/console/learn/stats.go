@@ -15,25 +15,25 @@ const (
 	recallWeeks  = 12
 )
 
-// figures are what the statistics show.
+// figures is the data of the statistics.
 type figures struct {
 	*learning.Stats
-	New, Steps, Known, Aside int // points by where they wait
-	Recalled                 string
-	Forecast, History        chart
-	Retention                chart
-	Drawn                    bool // there is something to draw of the past
+	New, Steps, Known, Suspended int // numbers of points by state
+	Recalled                     string
+	Forecast, History            chart
+	Retention                    chart
+	HasHistory                   bool // there are past reviews to draw
 }
 
-// stats counts, and draws.
+// stats shows the statistics.
 func (p *pages) stats(v *page.Visit) {
-	s, err := p.Points.Stats(v.Context(), who(v), forecastDays, historyDays)
+	s, err := p.Points.Stats(v.Context(), personID(v), forecastDays, historyDays)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
 	f := &figures{Stats: s}
-	waiting, err := p.Points.Store.Learn.Waiting(v.Context(), who(v), s.Today+40000)
+	waiting, err := p.Points.Store.Learn.Waiting(v.Context(), personID(v), s.Today+40000)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -47,10 +47,10 @@ func (p *pages) stats(v *page.Visit) {
 		case store.QueueDay:
 			f.Known += c.N
 		default:
-			f.Aside += c.N
+			f.Suspended += c.N
 		}
 	}
-	recalls, err := p.Points.Store.Learn.Recalls(v.Context(), who(v), s.Today-7*recallWeeks+1)
+	recalls, err := p.Points.Store.Learn.Recalls(v.Context(), personID(v), s.Today-7*recallWeeks+1)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -68,8 +68,8 @@ func (p *pages) stats(v *page.Visit) {
 	if reviews > 0 {
 		f.Recalled = percent(reviews-again, reviews)
 	}
-	f.Drawn = len(recalls) > 0 || len(s.History) > 0
-	v.Show(ok, statsPage(v, f))
+	f.HasHistory = len(recalls) > 0 || len(s.History) > 0
+	v.Render(ok, statsPage(v, f))
 }
 
 func percent(part, whole int) string {
@@ -80,7 +80,8 @@ func forecastChart(v *page.Visit, s *learning.Stats) chart {
 	c := chart{ID: "forecast", Title: v.Say(sayForecast), Heads: [2]string{v.Say(sayDay), v.Say(sayDue)}}
 	sum := 0
 	for _, d := range s.Forecast {
-		c.Values = append(c.Values, value{Label: d.Day.String(), Short: shortDay(d.Day), N: float64(d.Due), Text: strconv.Itoa(d.Due)})
+		c.Values = append(c.Values, value{Label: d.Day.String(), Short: shortDay(d.Day), N: float64(d.Due),
+			Text: strconv.Itoa(d.Due)})
 		sum += d.Due
 	}
 	c.Told = v.Say(sayForecastTold, len(s.Forecast), sum)
@@ -95,16 +96,18 @@ func historyChart(v *page.Visit, s *learning.Stats) chart {
 	}
 	sum := 0
 	for d := s.Today - historyDays + 1; d <= s.Today; d++ {
-		c.Values = append(c.Values, value{Label: d.String(), Short: shortDay(d), N: float64(done[d]), Text: strconv.Itoa(done[d])})
+		c.Values = append(c.Values, value{Label: d.String(), Short: shortDay(d), N: float64(done[d]),
+			Text: strconv.Itoa(done[d])})
 		sum += done[d]
 	}
 	c.Told = v.Say(sayReviewsTold, historyDays, sum)
 	return c.bars()
 }
 
-// retentionChart shows how much of what came back on its day was still known, by week.
+// retentionChart shows the share of due points that were still known, by week.
 func retentionChart(v *page.Visit, today store.Day, recalls []store.DayRecalls) chart {
-	c := chart{ID: "retention", Title: v.Say(sayRetentionChart), Told: v.Say(sayRetentionTold), Heads: [2]string{v.Say(sayWeekFrom), v.Say(sayRecalled)}}
+	c := chart{ID: "retention", Title: v.Say(sayRetentionChart), Told: v.Say(sayRetentionTold),
+		Heads: [2]string{v.Say(sayWeekFrom), v.Say(sayRecalled)}}
 	for _, w := range learning.Weeks(today, recalls, recallWeeks) {
 		one := value{Label: w.From.String(), Short: shortDay(w.From), N: -1, Text: "–"}
 		if w.Reviews > 0 {
@@ -116,7 +119,7 @@ func retentionChart(v *page.Visit, today store.Day, recalls []store.DayRecalls) 
 	return c.line()
 }
 
-// shortDay is a date in little room.
+// shortDay formats a date in little space.
 func shortDay(d store.Day) string {
 	t := d.Time()
 	return fmt.Sprintf("%d/%d", t.Month(), t.Day())

@@ -5,31 +5,31 @@ import (
 	learning "patchbay/internal/plug/learn"
 )
 
-// todays is what the first page shows.
-type todays struct {
+// todayView is the data of the first page.
+type todayView struct {
 	*learning.Stats
-	Decks []learning.DeckStats // in which something waits
-	Next  string               // when there will be something, if nothing is left
-	Later string               // the clock when the next step of a point is due
+	Decks []learning.DeckStats // those with due points
+	Next  string               // when the next points are due, if nothing is left
+	Later string               // local time of the next learning step
 }
 
-// today tells what waits, and what was done.
+// today shows what is due and what was done.
 func (p *pages) today(v *page.Visit) {
-	s, err := p.Points.Stats(v.Context(), who(v), 1, 0)
+	s, err := p.Points.Stats(v.Context(), personID(v), 1, 0)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	t := &todays{Stats: s}
+	t := &todayView{Stats: s}
 	for _, d := range s.Decks {
 		if d.Due+d.New > 0 {
 			t.Decks = append(t.Decks, d)
 		}
 	}
 	if s.Points > 0 && s.Left.New+s.Left.Reviews == 0 {
-		q, err := p.Points.Queue(v.Context(), who(v), learning.QueueFilter{Limit: 1})
-		if err == nil && len(q.Entries) == 0 && !q.Later.IsZero() {
-			t.Later = q.Later.In(q.Learner.Calendar.Zone).Format("15:04")
+		q, err := p.Points.Queue(v.Context(), personID(v), learning.QueueFilter{Limit: 1})
+		if err == nil && len(q.Entries) == 0 && !q.NextStepDue.IsZero() {
+			t.Later = q.NextStepDue.In(q.Learner.Calendar.Zone).Format("15:04")
 		} else if err == nil && len(q.Entries) == 0 {
 			t.Next, err = p.nextDay(v, q.Learner)
 		}
@@ -38,5 +38,5 @@ func (p *pages) today(v *page.Visit) {
 			return
 		}
 	}
-	v.Show(ok, todayPage(v, t))
+	v.Render(ok, todayPage(v, t))
 }

@@ -1,5 +1,5 @@
-// Package markdown shows texts of people and of models as pages do: what Markdown says,
-// and nothing that could do something to a page.
+// Package markdown renders Markdown of people and of models as HTML that cannot do anything to the
+// page around it.
 package markdown
 
 import (
@@ -21,18 +21,18 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Limits of what is shown as Markdown. The parser takes quadratic time, or memory, in each
-// of them. A text beyond one is shown as it stands.
+// Limits of what is rendered as Markdown. The parser takes quadratic time or memory in each of
+// them. A text beyond a limit is shown as plain text.
 const (
-	maxText  = 64 << 10 // bytes
+	maxText  = 64 << 10 // in bytes
 	maxDepth = 32       // markers of quotes and lists at the beginning of a line
 	maxLinks = 1000     // opening brackets
-	maxMarks = 4000     // marks of emphasis
-	maxCells = 50_000   // of tables: rows that are too short are filled up
+	maxMarks = 4000     // emphasis markers
+	maxCells = 50_000   // table cells: short rows are filled up
 )
 
-// cheap reports, in linear time, whether a text is within the limits.
-func cheap(source string) bool {
+// isWithinLimits reports, in linear time, whether a text is within the limits.
+func isWithinLimits(source string) bool {
 	if len(source) > maxText || strings.Count(source, "[") > maxLinks {
 		return false
 	}
@@ -53,7 +53,7 @@ func cheap(source string) bool {
 		if depth > maxDepth {
 			return false
 		}
-		if strings.Trim(text, "|-: \t\r") == "" { // between a table's head and its rows
+		if strings.Trim(text, "|-: \t\r") == "" { // separator between a table's header and its rows
 			columns = max(columns, strings.Count(text, "|")+1)
 		}
 	}
@@ -61,24 +61,26 @@ func cheap(source string) bool {
 }
 
 var reader = goldmark.New(
-	// Styles inside a page are refused, so columns say their place by an attribute.
-	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough, extension.Linkify),
-	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tamed{}, 900))),
-	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(literal{}, 100))),
+	// The policy forbids inline styles, so cells state their alignment in an attribute.
+	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+		extension.Strikethrough, extension.Linkify),
+	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(sanitizer{}, 900))),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(rawHTMLAsText{}, 100))),
 )
 
-// HTML is a text as HTML. Tags in it are shown and not obeyed, links lead to http and
-// https only, and pictures are words: pages fetch nothing from others.
+// HTML renders a text as HTML. HTML tags in it are shown as text, links lead only to http and
+// https, and pictures become their description: pages load nothing from other hosts.
 func HTML(source string) string {
 	var out bytes.Buffer
-	if !cheap(source) || reader.Convert([]byte(source), &out) != nil {
+	if !isWithinLimits(source) || reader.Convert([]byte(source), &out) != nil {
 		return "<p>" + html.EscapeString(source) + "</p>"
 	}
 	return out.String()
 }
 
-// Show is a text as a part of a page. It is not read if nobody waits for the page any more.
-func Show(source string) templ.Component {
+// Component returns a text as a component of a page. It does not render if the request was
+// canceled.
+func Component(source string) templ.Component {
 	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -88,9 +90,9 @@ func Show(source string) templ.Component {
 	})
 }
 
-// Plain are the words of a text, without what makes them fat or a table.
+// Plain returns the words of a text without formatting and tables.
 func Plain(source string) string {
-	if !cheap(source) {
+	if !isWithinLimits(source) {
 		return source
 	}
 	raw := []byte(source)
@@ -147,10 +149,10 @@ func Plain(source string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// tamed takes from a document what a page does not want.
-type tamed struct{}
+// sanitizer removes from a document what a page does not allow.
+type sanitizer struct{}
 
-func (tamed) Transform(doc *ast.Document, r text.Reader, _ parser.Context) {
+func (sanitizer) Transform(doc *ast.Document, r text.Reader, _ parser.Context) {
 	var links []ast.Node
 	ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { //nolint:errcheck // nothing here fails
 		if !entering {
@@ -158,7 +160,7 @@ func (tamed) Transform(doc *ast.Document, r text.Reader, _ parser.Context) {
 		}
 		switch n := n.(type) {
 		case *ast.Heading:
-			n.Level = min(n.Level+2, 6) // the page has its own first ones
+			n.Level = min(n.Level+2, 6) // the page itself has the first two levels
 		case *ast.Link, *ast.Image, *ast.AutoLink:
 			links = append(links, n)
 		}
@@ -167,16 +169,17 @@ func (tamed) Transform(doc *ast.Document, r text.Reader, _ parser.Context) {
 	for _, n := range links {
 		switch n := n.(type) {
 		case *ast.Link:
-			if safe(string(n.Destination)) {
-				outward(n)
+			if isSafeLink(string(n.Destination)) {
+				openInNewTab(n)
 			} else {
 				unwrap(n)
 			}
 		case *ast.AutoLink:
-			if address := string(n.URL(r.Source())); n.AutoLinkType == ast.AutoLinkURL && safe(address) {
-				outward(n)
+			if address := string(n.URL(r.Source())); n.AutoLinkType == ast.AutoLinkURL && isSafeLink(address) {
+				openInNewTab(n)
 			} else {
-				n.Parent().ReplaceChild(n.Parent(), n, ast.NewString([]byte(html.EscapeString(string(n.Label(r.Source()))))))
+				n.Parent().ReplaceChild(n.Parent(), n,
+					ast.NewString([]byte(html.EscapeString(string(n.Label(r.Source()))))))
 			}
 		case *ast.Image:
 			unwrap(n)
@@ -184,19 +187,19 @@ func (tamed) Transform(doc *ast.Document, r text.Reader, _ parser.Context) {
 	}
 }
 
-// safe says whether a link may lead somewhere.
-func safe(address string) bool {
+// isSafeLink reports whether the target of a link is allowed.
+func isSafeLink(address string) bool {
 	u, err := url.Parse(strings.TrimSpace(address))
 	return err == nil && u.Host != "" && (strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "https"))
 }
 
-// outward opens a link elsewhere, and tells that place nothing.
-func outward(n ast.Node) {
+// openInNewTab makes a link open in a new tab, without a referrer or access to this page.
+func openInNewTab(n ast.Node) {
 	n.SetAttributeString("rel", []byte("noopener noreferrer nofollow"))
 	n.SetAttributeString("target", []byte("_blank"))
 }
 
-// unwrap leaves the words of a link or picture where it was.
+// unwrap replaces a link or picture with its words.
 func unwrap(n ast.Node) {
 	parent := n.Parent()
 	for child := n.FirstChild(); child != nil; {
@@ -207,11 +210,12 @@ func unwrap(n ast.Node) {
 	parent.RemoveChild(parent, n)
 }
 
-// literal shows tags as they were typed: who learns HTML wants to see them.
-type literal struct{}
+// rawHTMLAsText shows HTML tags as typed: people who learn HTML want to see them.
+type rawHTMLAsText struct{}
 
-func (literal) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
-	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+func (rawHTMLAsText) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
+	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		if entering {
 			raw := n.(*ast.RawHTML)
 			for i := range raw.Segments.Len() {
@@ -221,19 +225,20 @@ func (literal) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkSkipChildren, nil
 	})
-	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		block := n.(*ast.HTMLBlock)
 		if !entering {
 			if block.HasClosure() {
 				w.WriteString(html.EscapeString(string(block.ClosureLine.Value(source)))) //nolint:errcheck // into memory
 			}
-			w.WriteString("</code></pre>\n") //nolint:errcheck // the same
+			w.WriteString("</code></pre>\n") //nolint:errcheck // into memory
 			return ast.WalkContinue, nil
 		}
 		w.WriteString("<pre><code>") //nolint:errcheck // into memory
 		for i := range n.Lines().Len() {
 			line := n.Lines().At(i)
-			w.WriteString(html.EscapeString(string(line.Value(source)))) //nolint:errcheck // the same
+			w.WriteString(html.EscapeString(string(line.Value(source)))) //nolint:errcheck // into memory
 		}
 		return ast.WalkContinue, nil
 	})

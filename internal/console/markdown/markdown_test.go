@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// What Markdown says is there.
+// Markdown is rendered.
 func TestShown(t *testing.T) {
 	for source, want := range map[string]string{
 		"**fat** and `code`":        "<strong>fat</strong> and <code>code</code>",
@@ -28,7 +28,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// Its words are there without what makes them fat or a table.
+// Plain keeps the words without formatting and tables.
 func TestPlain(t *testing.T) {
 	for source, want := range map[string]string{
 		"**fat** and `code`, 5*3":             "fat and code, 5*3",
@@ -47,16 +47,24 @@ func TestPlain(t *testing.T) {
 }
 
 var attacks = []string{
-	"<script>alert(1)</script>", "a <script>alert(1)</script> b", "<img src=x onerror=alert(1)>", "x<img src=x onerror=alert(1)>",
-	"[x](javascript:alert(1))", "[x](JaVaScRiPt:alert(1))", "[x](java\tscript:alert(1))", "[x](&#106;avascript:alert(1))", "[x](data:text/html,<script>alert(1)</script>)",
-	"[x](vbscript:x)", "<javascript:alert(1)>", "![x](javascript:alert(1))", "![x\" onerror=\"alert(1)](https://x/)", "[x](https://x/\"onmouseover=\"alert(1))",
-	"[x]: javascript:alert(1)\n\n[x]", "<https://x/\"><script>alert(1)</script>>", "`<script>`", "```html\n<script>alert(1)</script>\n```", "```\"><script>\n```",
-	"<style>*{display:none}</style>", "<iframe src=//x></iframe>", "<!-- --><script>alert(1)</script>", "<![CDATA[<script>alert(1)</script>]]>", "<?php <script>alert(1)</script>?>",
-	"[a](https://x 'title\" onclick=\"x')", "<svg><script>alert(1)</script></svg>", "<a@b.c\"onclick=x>", "<x@example.org>", "# <script>x</script> {onclick=alert(1)}", "//evil.example/x", "|a|b|\n|:-:|-:|\n|1|2|", "- [x] done",
-	"[x](//evil.example)", "<form action=/signout><button>", strings.Repeat("[", 5000), strings.Repeat(">", 5000) + "<script>",
+	"<script>alert(1)</script>", "a <script>alert(1)</script> b", "<img src=x onerror=alert(1)>",
+	"x<img src=x onerror=alert(1)>",
+	"[x](javascript:alert(1))", "[x](JaVaScRiPt:alert(1))", "[x](java\tscript:alert(1))",
+	"[x](&#106;avascript:alert(1))", "[x](data:text/html,<script>alert(1)</script>)",
+	"[x](vbscript:x)", "<javascript:alert(1)>", "![x](javascript:alert(1))", "![x\" onerror=\"alert(1)](https://x/)",
+	"[x](https://x/\"onmouseover=\"alert(1))",
+	"[x]: javascript:alert(1)\n\n[x]", "<https://x/\"><script>alert(1)</script>>", "`<script>`",
+	"```html\n<script>alert(1)</script>\n```", "```\"><script>\n```",
+	"<style>*{display:none}</style>", "<iframe src=//x></iframe>", "<!-- --><script>alert(1)</script>",
+	"<![CDATA[<script>alert(1)</script>]]>", "<?php <script>alert(1)</script>?>",
+	"[a](https://x 'title\" onclick=\"x')", "<svg><script>alert(1)</script></svg>", "<a@b.c\"onclick=x>",
+	"<x@example.org>", "# <script>x</script> {onclick=alert(1)}", "//evil.example/x", "|a|b|\n|:-:|-:|\n|1|2|",
+	"- [x] done",
+	"[x](//evil.example)", "<form action=/signout><button>", strings.Repeat("[", 5000),
+	strings.Repeat(">", 5000) + "<script>",
 }
 
-// harmless checks that HTML has nothing that acts.
+// harmless checks that the HTML contains nothing active.
 func harmless(t *testing.T, source string) {
 	t.Helper()
 	z := html.NewTokenizer(strings.NewReader(HTML(source)))
@@ -66,14 +74,16 @@ func harmless(t *testing.T, source string) {
 			continue
 		}
 		switch token.Data {
-		case "p", "em", "strong", "code", "pre", "a", "ul", "ol", "li", "h3", "h4", "h5", "h6", "blockquote", "hr", "br", "del", "table", "thead", "tbody", "tr", "th", "td":
+		case "p", "em", "strong", "code", "pre", "a", "ul", "ol", "li", "h3", "h4", "h5", "h6", "blockquote", "hr",
+			"br", "del", "table", "thead", "tbody", "tr", "th", "td":
 		default:
 			t.Errorf("%.100q has <%s>", source, token.Data)
 		}
 		for _, a := range token.Attr {
 			switch a.Key {
 			case "href":
-				if to := strings.ToLower(a.Val); !strings.HasPrefix(to, "http://") && !strings.HasPrefix(to, "https://") {
+				if to := strings.ToLower(a.Val); !strings.HasPrefix(to, "http://") &&
+					!strings.HasPrefix(to, "https://") {
 					t.Errorf("%.100q leads to %q", source, a.Val)
 				}
 			case "rel", "target", "title", "start", "class", "align":
@@ -84,7 +94,7 @@ func harmless(t *testing.T, source string) {
 	}
 }
 
-// Nothing that somebody wrote does anything to a page.
+// No text can run anything on a page.
 func TestHarmless(t *testing.T) {
 	for _, source := range attacks {
 		harmless(t, source)

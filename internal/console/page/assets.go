@@ -15,25 +15,24 @@ import (
 //go:embed assets/*.css assets/*.js assets/mark.svg
 var files embed.FS
 
-// asset is a file that pages need, packed.
+// asset is a compressed static file.
 type asset struct {
 	kind          string // MIME type
 	plain, packed []byte
 }
 
-// assets are the files by the names that pages call them by, which have a part of
-// their contents' hash: what a browser has kept is never out of date. urls are those
-// names by the files' own ones.
+// assets maps URL names to files. Each URL name contains a part of the hash of the contents, so
+// that browsers never use an outdated copy. urls maps file names to URL names.
 var assets, urls = func() (map[string]asset, map[string]string) {
 	all, named := map[string]asset{}, map[string]string{}
 	for name, kind := range map[string]string{
 		"console.css": "text/css; charset=utf-8", "mark.svg": "image/svg+xml", "htmx.js": script, "console.js": script,
 	} {
-		text := readFiles(madeOf[name], name)
+		text := readFiles(bundles[name], name)
 		var packed bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
+		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is valid
 		z.Write(text)                                              //nolint:errcheck // into memory
-		z.Close()                                                  //nolint:errcheck // the same
+		z.Close()                                                  //nolint:errcheck // into memory
 		sum := sha256.Sum256(text)
 		ext := path.Ext(name)
 		url := strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
@@ -42,11 +41,11 @@ var assets, urls = func() (map[string]asset, map[string]string) {
 	return all, named
 }()
 
-// madeOf are the files that browsers get as one. htmx looks at the page a moment after
-// it has come: what extends it must not come later than that.
-var madeOf = map[string][]string{"htmx.js": {"htmx.min.js", "hx-sse.min.js"}}
+// bundles lists the files that browsers get as one. htmx processes the page shortly after it has
+// loaded; its extensions must be loaded by then.
+var bundles = map[string][]string{"htmx.js": {"htmx.min.js", "hx-sse.min.js"}}
 
-// readFiles reads what browsers get by a name: some files, or the one of that name.
+// readFiles returns the concatenated files of names or, if there are none, the file of that name.
 func readFiles(names []string, name string) []byte {
 	if names == nil {
 		names = []string{name}
@@ -55,17 +54,17 @@ func readFiles(names []string, name string) []byte {
 	for _, name := range names {
 		text, err := files.ReadFile("assets/" + name)
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // the file is embedded
 		}
 		all = append(all, text)
 	}
 	return bytes.Join(all, []byte(";\n"))
 }
 
-// assetURL is the address of a file.
+// assetURL returns the URL of a file.
 func assetURL(name string) string { return urls[name] }
 
-// assetLife is how long browsers keep a file, which never changes.
+// assetLife is the Cache-Control of files, which never change under the same URL.
 const assetLife = "public, max-age=31536000, immutable"
 
 const script = "text/javascript; charset=utf-8"
@@ -86,5 +85,5 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 		text = a.packed
 	}
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.Write(text) //nolint:errcheck // the browser has gone
+	w.Write(text) //nolint:errcheck // the browser may have disconnected
 }

@@ -10,17 +10,17 @@ var (
 	sayBotUnasked        = talk.Say{Zh: "还没有问过", En: "Not asked yet"}
 	sayBotConnected      = talk.Say{Zh: "已连接", En: "Connected"}
 	sayBotConnectedTimes = talk.Say{Zh: "已连接 ×%d", En: "Connected ×%d"}
-	sayBotTroubled       = talk.Say{Zh: "有问题", En: "In trouble"}
+	sayBotFailing        = talk.Say{Zh: "有问题", En: "Failing"}
 	sayBotAwaited        = talk.Say{Zh: "等待第一次连接", En: "Waiting for its first connection"}
 	sayBotAway           = talk.Say{Zh: "没有连接", En: "Not connected"}
 )
 
-// BotState is how a bot is, as the light of it shows on every page.
+// BotState returns the status light of a bot and its text, the same on every page.
 func BotState(v *Visit, b control.BotStatus) (State, string) {
-	connects := v.House.Control.Board.Registry.Connects(b.Kind)
+	connects := v.Instance.Control.Hub.Registry.IsInbound(b.Kind)
 	switch {
-	case b.Trouble != "":
-		return Bad, v.Say(sayBotTroubled)
+	case b.Problem != "":
+		return Bad, v.Say(sayBotFailing)
 	case b.State == control.BotUnasked:
 		return Off, v.Say(sayBotUnasked)
 	case b.Online && !connects && b.Connections == 0:

@@ -11,35 +11,35 @@ import (
 	"patchbay/internal/account"
 )
 
-// pendingMost bounds a form that waits for the password, in bytes: it goes to the
-// browser and back.
-const pendingMost = 64 << 10
+// maxPendingForm is the maximum size in bytes of a form that waits for the password: it travels to
+// the browser and back.
+const maxPendingForm = 64 << 10
 
-// Confirmation is what the page has that asks for the password once more.
+// Confirmation holds what the page shows that asks for the password again.
 type Confirmation struct {
-	Next    string // where the browser goes then, or if the password is not typed
-	Pending string // the form that is carried out then, sealed; empty: none
-	Lost    bool   // there was a form, which is not carried out
-	Wrong   string // with the password
+	Next    string // where the browser goes afterwards, or if the password is not entered
+	Pending string // sealed form that is submitted afterwards; empty means none
+	Lost    bool   // a form was sent that will not be submitted
+	Wrong   string // error about the password
 }
 
-// Confirmed says whether the password was typed a short time ago. If not, the browser
-// was sent to where it is, and comes back to next; or what was sent with this request
-// is carried out after that, as if the page had asked for the password before.
-func (v *Visit) Confirmed(next string) bool {
-	if v.Who.Fresh(time.Now()) {
+// RequireConfirmation reports whether the password was entered recently. If not, it has responded
+// with the page that asks for the password. That page leads back to next, or submits the form of
+// this request afterwards, as if the password had been asked for first.
+func (v *Visit) RequireConfirmation(next string) bool {
+	if v.Session.Fresh(time.Now()) {
 		return true
 	}
 	if v.Method != http.MethodPost {
-		v.To(confirmPath(next, false))
+		v.Redirect(confirmPath(next, false))
 		return false
 	}
-	form, ok := v.sent()
+	form, ok := v.pendingForm()
 	if !ok {
-		v.To(confirmPath(next, true))
+		v.Redirect(confirmPath(next, true))
 		return false
 	}
-	sealed, err := v.House.Accounts.Hold(v.Who, account.Pending{Path: v.URL.RequestURI(), Form: form})
+	sealed, err := v.Instance.Accounts.Hold(v.Session, account.Pending{Path: v.URL.RequestURI(), Form: form})
 	if err != nil {
 		v.Fail(err)
 		return false
@@ -48,7 +48,7 @@ func (v *Visit) Confirmed(next string) bool {
 	return false
 }
 
-// confirmPath is the page that asks for the password and leads on to next.
+// confirmPath returns the URL of the page that asks for the password and then leads to next.
 func confirmPath(next string, lost bool) string {
 	q := url.Values{"next": {next}}
 	if lost {
@@ -57,37 +57,37 @@ func confirmPath(next string, lost bool) string {
 	return "/confirm?" + q.Encode()
 }
 
-// sent is the form of a request. It is false for what does not wait for the password:
-// files, and what is too large.
-func (v *Visit) sent() (form string, ok bool) {
+// pendingForm returns the form of a request. It returns false for requests that cannot wait for the
+// password: those with files, and those that are too large.
+func (v *Visit) pendingForm() (form string, ok bool) {
 	if kind, _, err := mime.ParseMediaType(v.Header.Get("Content-Type")); err == nil && kind == "multipart/form-data" {
-		// A browser does not hear an answer before it has sent everything.
-		io.Copy(io.Discard, http.MaxBytesReader(v.W, v.Body, fileMost)) //nolint:errcheck // it is of no use
+		// A browser does not read the response before it has sent the whole request.
+		io.Copy(io.Discard, http.MaxBytesReader(v.W, v.Body, maxDiscardedFile)) //nolint:errcheck // the content is not used
 		return "", false
 	}
 	if v.ParseForm() != nil {
 		return "", false
 	}
 	form = v.PostForm.Encode()
-	return form, len(form) <= pendingMost
+	return form, len(form) <= maxPendingForm
 }
 
-// fileMost bounds what is read of a file that is not wanted, in bytes. The browser of
-// who sends more is told nothing but that the connection is gone.
-const fileMost = 256 << 20
+// maxDiscardedFile is how many bytes of an unwanted file are read. A browser that sends more only
+// sees the connection close.
+const maxDiscardedFile = 256 << 20
 
-// AskPassword asks for the password. A script that wanted a part of a page gets the
-// whole one.
+// AskPassword shows the page that asks for the password. A script that requested a part of a page
+// gets the whole page.
 func (v *Visit) AskPassword(status int, c Confirmation) {
-	if v.Partial() {
+	if v.IsPartial() {
 		v.W.Header().Set("HX-Retarget", "body")
 		v.W.Header().Set("HX-Reswap", "outerHTML")
 	}
-	v.Show(status, confirmPage(v, c))
+	v.Render(status, confirmPage(v, c))
 }
 
-// Resume carries out a form that waited for the password, as whoever has signed in with
-// token. What it answers is the answer to this request.
+// Resume submits a form that waited for the password, with the session of token. Its response is
+// the response to this request.
 func (v *Visit) Resume(p account.Pending, token string) {
 	to, err := url.ParseRequestURI(p.Path)
 	if err != nil {
@@ -99,7 +99,7 @@ func (v *Visit) Resume(p account.Pending, token string) {
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(p.Form)), int64(len(p.Form))
 	r.Form, r.PostForm, r.MultipartForm = nil, nil, nil
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Del("HX-Request") // the browser shows whatever comes as a page
+	r.Header.Del("HX-Request") // the browser shows the response as a page of its own
 	r.Header.Del("Cookie")
 	for _, c := range v.Cookies() {
 		if c.Name == v.tokenCookie() {
@@ -107,5 +107,5 @@ func (v *Visit) Resume(p account.Pending, token string) {
 		}
 		r.AddCookie(c)
 	}
-	v.House.mux.ServeHTTP(v.W, r)
+	v.Instance.mux.ServeHTTP(v.W, r)
 }

@@ -15,57 +15,57 @@ import (
 )
 
 const (
-	// livesMost bounds the pages of one person that are kept up to date at a time.
-	livesMost = 40
-	// liveBeat is after how long a browser that is told nothing gets a sign that the
-	// connection is alive, and whether it is signed in still is looked at.
-	liveBeat = 20 * time.Second
-	// liveWrite is how long a browser may take to receive something.
-	liveWrite = 10 * time.Second
+	// maxLivePerPerson is the maximum number of live pages of one person at a time.
+	maxLivePerPerson = 40
+	// heartbeatInterval is how often an idle stream gets a heartbeat, and how often it is checked
+	// that the browser is still signed in.
+	heartbeatInterval = 20 * time.Second
+	// liveWriteTimeout is how long one write to a browser may take.
+	liveWriteTimeout = 10 * time.Second
 )
 
-// lives counts the pages that are kept up to date, and ends them all.
-type lives struct {
-	mu   sync.Mutex
-	of   map[string]int // by person
-	end  chan struct{}
-	once sync.Once
+// liveStreams counts the live pages and can end them all.
+type liveStreams struct {
+	mu        sync.Mutex
+	perPerson map[string]int // number of live pages by person
+	end       chan struct{}
+	once      sync.Once
 }
 
-func (l *lives) begin(person string) bool {
+func (l *liveStreams) acquire(person string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[string]int{}
+	if l.perPerson == nil {
+		l.perPerson = map[string]int{}
 	}
-	if l.of[person] >= livesMost {
+	if l.perPerson[person] >= maxLivePerPerson {
 		return false
 	}
-	l.of[person]++
+	l.perPerson[person]++
 	return true
 }
 
-func (l *lives) done(person string) {
+func (l *liveStreams) release(person string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[person]--; l.of[person] == 0 {
-		delete(l.of, person)
+	if l.perPerson[person]--; l.perPerson[person] == 0 {
+		delete(l.perPerson, person)
 	}
 }
 
-// Live is how many pages are kept up to date.
-func (h *House) Live() int {
-	h.lives.mu.Lock()
-	defer h.lives.mu.Unlock()
+// LiveCount returns the number of live pages.
+func (h *Instance) LiveCount() int {
+	h.live.mu.Lock()
+	defer h.live.mu.Unlock()
 	n := 0
-	for _, of := range h.lives.of {
+	for _, of := range h.live.perPerson {
 		n += of
 	}
 	return n
 }
 
-// ended is closed when the server stops.
-func (l *lives) ended() chan struct{} {
+// ended returns a channel that is closed when the server stops.
+func (l *liveStreams) ended() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end == nil {
@@ -74,28 +74,27 @@ func (l *lives) ended() chan struct{} {
 	return l.end
 }
 
-// Drain ends all that is kept up to date; browsers come back to the server that is
-// there then.
-func (h *House) Drain() { h.lives.once.Do(func() { close(h.lives.ended()) }) }
+// Drain ends all live pages; browsers reconnect to the server that runs by then.
+func (h *Instance) Drain() { h.live.once.Do(func() { close(h.live.ended()) }) }
 
-// Send gives a browser a part of a page. It is not for several goroutines at a time.
+// Send sends a part of a page to the browser. It is not safe for concurrent use.
 type Send func(templ.Component) error
 
-// Live keeps the browser up to date while f runs: each part that f sends goes to where
-// its [Patch] says. The context of f ends when the browser goes, is signed out, or the
-// server stops. When f returns, the browser asks again after a while, unless a page
-// without it has come. It is for what [Follow] asks for, and for answers that come
-// piece by piece to a form.
+// Live keeps the page up to date while f runs: each part that f sends replaces what its [Patch]
+// targets. The context of f ends when the browser disconnects or is signed out, or when the server
+// stops. When f returns, the browser reconnects after a while, unless it has loaded a page without
+// live updates. Live serves the requests of [LiveUpdates], and responses to forms that arrive piece
+// by piece.
 func (v *Visit) Live(f func(ctx context.Context, send Send) error) {
-	person := v.Who.Person.ID
-	if !v.House.lives.begin(person) {
+	person := v.Session.Person.ID
+	if !v.Instance.live.acquire(person) {
 		v.W.Header().Set("Retry-After", "10")
 		v.Fail(control.Fail(control.TooMany, sayTooManyPages))
 		return
 	}
-	defer v.House.lives.done(person)
-	v.FormValue("") // what was sent cannot be read any more once an answer has begun
-	in, leave := v.House.Streams.SignIn(v.Context(), v.Who)
+	defer v.Instance.live.release(person)
+	v.FormValue("") // the request body cannot be read once the response has begun
+	in, leave := v.Instance.Streams.SignIn(v.Context(), v.Session)
 	defer leave()
 	ctx, cancel := context.WithCancel(in)
 	defer cancel()
@@ -109,29 +108,30 @@ func (v *Visit) Live(f func(ctx context.Context, send Send) error) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer cancel()
-		v.watch(ctx, out)
+		v.waitRevoked(ctx, out)
 	})
 	err := f(ctx, out.send)
 	cancel()
 	watching.Wait()
 	if err != nil && v.Context().Err() == nil && !errors.Is(err, context.Canceled) {
-		v.House.Logger.DebugContext(v.Context(), "what kept a page up to date ended", "path", v.URL.Path, "error", err)
+		v.Instance.Logger.DebugContext(v.Context(), "what kept a page up to date ended", "path", v.URL.Path,
+			"error", err)
 	}
 }
 
-// watch returns when the browser must not be told anything any more.
-func (v *Visit) watch(ctx context.Context, out *stream) {
-	beat := time.NewTicker(liveBeat)
+// waitRevoked returns when the browser must not get any more data.
+func (v *Visit) waitRevoked(ctx context.Context, out *stream) {
+	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-v.House.lives.ended():
+		case <-v.Instance.live.ended():
 			return
 		case <-beat.C:
 		}
-		_, err := v.House.Accounts.CheckSignIn(ctx, v.token, v.House.Address(v.Request).String())
+		_, err := v.Instance.Accounts.CheckSignIn(ctx, v.token, v.Instance.Address(v.Request).String())
 		if errors.Is(err, account.ErrSignedOut) || out.write([]byte(": alive\n\n")) != nil {
 			return
 		}
@@ -150,7 +150,7 @@ type stream struct {
 func (s *stream) write(event []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.control.SetWriteDeadline(time.Now().Add(liveWrite)) //nolint:errcheck // not every connection has one
+	s.control.SetWriteDeadline(time.Now().Add(liveWriteTimeout)) //nolint:errcheck // not every connection supports deadlines
 	if _, err := s.w.Write(event); err != nil {
 		return err
 	}

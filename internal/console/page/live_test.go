@@ -15,14 +15,14 @@ import (
 	"patchbay/internal/console/page"
 )
 
-// A page that follows what happens gets its parts exchanged, and so does one that waits
-// for an answer in pieces; a form that is refused by the script shows why.
+// A live page gets its parts replaced, and so does a page with an answer that arrives in pieces; a
+// form that is refused shows why.
 func TestLiveInABrowser(t *testing.T) {
 	news := make(chan string, 1)
 	news <- "<news>"
 	r := consoletest.New(t, consoletest.Options{}, func(*consoletest.Rig) []page.Route {
 		return []page.Route{
-			{Pattern: "GET /{$}", Serve: func(v *page.Visit) { v.Show(http.StatusOK, livePage(v)) }},
+			{Pattern: "GET /{$}", Serve: func(v *page.Visit) { v.Render(http.StatusOK, livePage(v)) }},
 			{Pattern: "GET /live", Serve: func(v *page.Visit) {
 				v.Live(func(ctx context.Context, send page.Send) error {
 					for {
@@ -47,8 +47,8 @@ func TestLiveInABrowser(t *testing.T) {
 					return nil
 				})
 			}},
-			{Pattern: "POST /wrong", Serve: func(v *page.Visit) { v.Missing() }},
-			{Pattern: "POST /away", Serve: func(v *page.Visit) { v.To("/?there") }},
+			{Pattern: "POST /wrong", Serve: func(v *page.Visit) { v.NotFound() }},
+			{Pattern: "POST /away", Serve: func(v *page.Visit) { v.Redirect("/?there") }},
 		}
 	})
 	token, err := r.Accounts.Admit(t.Context(), r.Person, account.Browser{})
@@ -56,18 +56,18 @@ func TestLiveInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := browsertest.New(t, r.URL)
-	b.Expect("404 (Not Found)")
+	b.AllowProblem("404 (Not Found)")
 	b.Cookie("patchbay", token)
 	b.Open("/")
-	b.Reads("#news", "<news>")
+	b.WaitText("#news", "<news>")
 	b.Type("#text", "one two three\r")
-	b.Until("document.querySelectorAll(\"#talk p\").length == 3")
+	b.WaitUntil("document.querySelectorAll(\"#talk p\").length == 3")
 	b.Click("#wrong")
-	b.Reads(".note.bad", "有误")
+	b.WaitText(".note.bad", "有误")
 	b.Click("#away")
-	b.See("#there")
-	if b.At() != "/?there" {
-		t.Errorf("at %s", b.At())
+	b.WaitVisible("#there")
+	if b.Path() != "/?there" {
+		t.Errorf("at %s", b.Path())
 	}
 }
 
@@ -79,7 +79,7 @@ func livePage(v *page.Visit) templ.Component {
 	if v.URL.RawQuery == "there" {
 		body += `<p id="there">there</p>`
 	}
-	return within(page.Inside(v, "test"), join(templ.Raw(body), page.Follow("/live")))
+	return within(page.Layout(v, "test"), join(templ.Raw(body), page.LiveUpdates("/live")))
 }
 
 func said(target, swap, text string) templ.Component {
@@ -88,7 +88,7 @@ func said(target, swap, text string) templ.Component {
 
 func join(parts ...templ.Component) templ.Component { return templ.Join(parts...) }
 
-// within puts something into what has room for it.
+// within renders inside as the children of around.
 func within(around, inside templ.Component) templ.Component {
 	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
 		return around.Render(templ.WithChildren(ctx, inside), w)

@@ -2,17 +2,17 @@ package page
 
 import "strings"
 
-// Origin is where others reach the server, as far as is known: what its settings say,
-// or else what the browser called it by.
-func (v *Visit) Origin() string {
-	if u := v.House.Control.PublicURL; u != "" {
+// BaseURL returns the URL by which others reach the server, as far as known: the configured public
+// URL, or else the one that the browser used.
+func (v *Visit) BaseURL() string {
+	if u := v.Instance.Control.PublicURL; u != "" {
 		return strings.TrimRight(u, "/")
 	}
-	if v.secure() {
+	if v.isHTTPS() {
 		return "https://" + v.Host
 	}
 	return "http://" + v.Host
 }
 
-// Public says whether whoever is far away can reach [Visit.Origin], as far as is known.
-func (v *Visit) Public() bool { return strings.HasPrefix(v.House.Control.PublicURL, "https://") }
+// IsPublic reports whether [Visit.BaseURL] can be reached from the internet, as far as known.
+func (v *Visit) IsPublic() bool { return strings.HasPrefix(v.Instance.Control.PublicURL, "https://") }

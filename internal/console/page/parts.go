@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// When is a time as somebody reads it: how long ago, or the day.
-func (v *Visit) When(t time.Time) string {
+// FormatTime formats a time for reading: how long ago, or the date.
+func (v *Visit) FormatTime(t time.Time) string {
 	if t.IsZero() {
 		return v.Say(sayNever)
 	}
 	now := time.Now()
 	switch d := now.Sub(t); {
 	case d < -24*time.Hour || d >= 24*time.Hour:
-		return v.Date(t)
+		return v.FormatDate(t)
 	case d <= -time.Hour:
 		return v.Say(sayInHours, int(-d/time.Hour))
 	case d <= -time.Minute:
@@ -29,8 +29,8 @@ func (v *Visit) When(t time.Time) string {
 	}
 }
 
-// Date is a time with its day, in the zone of whoever is signed in.
-func (v *Visit) Date(t time.Time) string {
+// FormatDate formats a time with its date, in the visitor's time zone.
+func (v *Visit) FormatDate(t time.Time) string {
 	t = t.In(v.Zone())
 	layout := "2006-01-02 15:04"
 	if t.Year() == time.Now().In(v.Zone()).Year() {
@@ -39,11 +39,11 @@ func (v *Visit) Date(t time.Time) string {
 	return t.Format(layout)
 }
 
-// Clock is a time of a day, to the second.
-func (v *Visit) Clock(t time.Time) string { return t.In(v.Zone()).Format("15:04:05") }
+// FormatClock formats the time of day to the second, in the visitor's time zone.
+func (v *Visit) FormatClock(t time.Time) string { return t.In(v.Zone()).Format("15:04:05") }
 
-// Took is how long something took.
-func Took(d time.Duration) string {
+// FormatDuration formats a duration.
+func FormatDuration(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
 		return strconv.FormatInt(d.Microseconds(), 10) + " µs"
@@ -54,8 +54,8 @@ func Took(d time.Duration) string {
 	}
 }
 
-// Size is how many bytes something has.
-func Size(n int64) string {
+// FormatSize formats a number of bytes.
+func FormatSize(n int64) string {
 	switch {
 	case n < 1<<10:
 		return strconv.FormatInt(n, 10) + " B"
@@ -66,8 +66,8 @@ func Size(n int64) string {
 	}
 }
 
-// Number is a number with its thousands apart.
-func Number[N int | int64](n N) string {
+// FormatNumber formats a number with thousands separators.
+func FormatNumber[N int | int64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "\u202f" + text[i:]
@@ -75,10 +75,10 @@ func Number[N int | int64](n N) string {
 	return text
 }
 
-// State is what a light shows.
+// State is the colour of a status light.
 type State string
 
-// What a [Light] shows.
+// States of a [Light].
 const (
 	On   State = "on"
 	Wait State = "wait"

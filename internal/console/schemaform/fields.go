@@ -11,8 +11,8 @@ import (
 	"patchbay/internal/console/toolwords"
 )
 
-// said ties a field to what is said about it, for who hears the page.
-func said(id string, f *Field, hinted bool) templ.Attributes {
+// describedBy links a field to its hint and error for screen readers.
+func describedBy(id string, f *Field, hinted bool) templ.Attributes {
 	a := templ.Attributes{}
 	var by []string
 	if hinted {
@@ -30,19 +30,19 @@ func said(id string, f *Field, hinted bool) templ.Attributes {
 	return a
 }
 
-// bound is an attribute, unless it says nothing.
-func bound(name, value string) templ.Attributes {
+// limitAttr returns an attribute, or none if its value is empty.
+func limitAttr(name, value string) templ.Attributes {
 	if value == "" {
 		return nil
 	}
 	return templ.Attributes{name: value}
 }
 
-// hint is what is said about a field: what its schema says, and how it is filled in.
+// hint returns the description of a field from its schema, and how to fill it in.
 func hint(v *page.Visit, f *Field) string {
 	var parts []string
 	if f.Hint != "" {
-		parts = append(parts, toolwords.In(v.Lang, f.Hint))
+		parts = append(parts, toolwords.Translate(v.Lang, f.Hint))
 	}
 	switch f.Kind {
 	case Lines:
@@ -62,7 +62,7 @@ func hint(v *page.Visit, f *Field) string {
 	return strings.Join(parts, " ")
 }
 
-// optionLabel is what an option is called; yes and no are words.
+// optionLabel returns the label of an option; true and false become yes and no.
 func optionLabel(v *page.Visit, o Option) string {
 	switch {
 	case o.Value == "true" && o.Label == "true":
@@ -73,13 +73,13 @@ func optionLabel(v *page.Visit, o Option) string {
 	return o.Label
 }
 
-// shown is where a slider stands: in the middle, if nobody knows better.
-func (f *Field) shown() string {
+// displayValue returns the position of a slider: the middle if there is no value.
+func (f *Field) displayValue() string {
 	if f.Value != "" {
 		return f.Value
 	}
-	low, _ := strconv.ParseFloat(f.Min, 64)  // sliders have both
-	high, _ := strconv.ParseFloat(f.Max, 64) // the same
+	low, _ := strconv.ParseFloat(f.Min, 64)  // sliders have both limits
+	high, _ := strconv.ParseFloat(f.Max, 64) // see above
 	return strconv.FormatFloat(math.Ceil((low+high)/2), 'f', -1, 64)
 }
 
@@ -90,9 +90,9 @@ func (f *Field) maxLength() string {
 	return strconv.Itoa(f.MaxLength)
 }
 
-// step and keys tell a browser which numbers fit, and which keys they need.
+// step and keys return which numbers the browser accepts, and which on-screen keyboard it shows.
 func (f *Field) step() string {
-	if f.Whole {
+	if f.IsInteger {
 		return "1"
 	}
 	return "any"
@@ -101,8 +101,8 @@ func (f *Field) step() string {
 func (f *Field) keys() string {
 	switch {
 	case strings.HasPrefix(f.Min, "-") || f.Min == "":
-		return "text" // the numeric keys of telephones have no minus
-	case f.Whole:
+		return "text" // the numeric keyboards of phones have no minus
+	case f.IsInteger:
 		return "numeric"
 	}
 	return "decimal"

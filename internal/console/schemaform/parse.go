@@ -12,9 +12,9 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Parse reads what was typed as the JSON object that the schema asks for. It keeps
-// what was typed, so that the form can be shown again. If it is false, fields say in
-// the language what is wrong with them, and there is no object.
+// Parse converts the submitted values into the JSON object that the schema asks for. It keeps the
+// values, so that the form can be shown again. If ok is false, the fields hold localized errors,
+// and there is no object.
 func (f *Form) Parse(l talk.Lang, typed url.Values) (args json.RawMessage, ok bool) {
 	var out bytes.Buffer
 	ok = true
@@ -43,8 +43,8 @@ func (f *Form) Parse(l talk.Lang, typed url.Values) (args json.RawMessage, ok bo
 		if wrong != (talk.Say{}) {
 			f.Rest.Wrong, ok = wrong.In(l, about...), false
 		}
-		more := members(value)
-		for _, key := range order(value) {
+		more := objectMembers(value)
+		for _, key := range memberNames(value) {
 			if f.Get(key) == nil {
 				add(key, more[key])
 			}
@@ -56,7 +56,8 @@ func (f *Form) Parse(l talk.Lang, typed url.Values) (args json.RawMessage, ok bo
 	return json.RawMessage("{" + out.String() + "}"), true
 }
 
-// parse reads one field: its JSON, nil if it is left out, or what is wrong.
+// parse reads one field. It returns its JSON, nil if the field is left out, or what is wrong with
+// it.
 func (f *Field) parse(typed []string) (value []byte, wrong talk.Say, about []any) {
 	one := ""
 	if len(typed) > 0 {
@@ -66,7 +67,7 @@ func (f *Field) parse(typed []string) (value []byte, wrong talk.Say, about []any
 	case Some:
 		return f.parseSome(typed)
 	case Switch:
-		// A box that is not ticked is not sent at all.
+		// Browsers do not send unchecked boxes.
 		f.Value = strconv.FormatBool(one != "")
 		return []byte(f.Value), talk.Say{}, nil
 	case Line, Text:
@@ -107,15 +108,15 @@ func (f *Field) parse(typed []string) (value []byte, wrong talk.Say, about []any
 		return nil, sayNoJSON, nil
 	}
 	switch {
-	case f.want == '{' && !begins([]byte(one), '{'):
+	case f.want == '{' && !startsWith([]byte(one), '{'):
 		return nil, sayNoObject, nil
-	case f.want == '[' && !begins([]byte(one), '['):
+	case f.want == '[' && !startsWith([]byte(one), '['):
 		return nil, sayNoList, nil
 	}
 	return []byte(compact([]byte(one))), talk.Say{}, nil
 }
 
-// parseSome reads the boxes that are ticked, in the order in which they stand.
+// parseSome reads the checked boxes, in the order of the options.
 func (f *Field) parseSome(typed []string) ([]byte, talk.Say, []any) {
 	f.Chosen = nil
 	for _, o := range f.Options {
@@ -138,7 +139,7 @@ func (f *Field) parseLines(typed string) ([]byte, talk.Say, []any) {
 		case f.item == "string":
 			out = append(out, quote(line))
 		default:
-			of := Field{Whole: f.item == "integer"}
+			of := Field{IsInteger: f.item == "integer"}
 			n, wrong := of.readNumber(line)
 			if wrong != (talk.Say{}) {
 				return nil, sayLineNumber, []any{line}
@@ -149,15 +150,15 @@ func (f *Field) parseLines(typed string) ([]byte, talk.Say, []any) {
 	return slices.Concat([]byte("["), bytes.Join(out, []byte(",")), []byte("]")), talk.Say{}, nil
 }
 
-// readNumber reads a number as JSON has it.
+// readNumber converts a number to JSON.
 func (f *Field) readNumber(typed string) (n string, wrong talk.Say) {
 	n = whole(typed)
 	if n == "" {
 		v, ok := decimal(json.RawMessage(typed))
 		switch {
-		case f.Whole && ok && v == float64(int64(v)) && v > -1<<53 && v < 1<<53: // 2.0, or 1e3
+		case f.IsInteger && ok && v == float64(int64(v)) && v > -1<<53 && v < 1<<53: // such as 2.0 or 1e3
 			n = strconv.FormatInt(int64(v), 10)
-		case f.Whole:
+		case f.IsInteger:
 			return "", sayNoWhole
 		case !ok:
 			return "", sayNoNumber
@@ -175,7 +176,7 @@ func (f *Field) readNumber(typed string) (n string, wrong talk.Say) {
 	return n, talk.Say{}
 }
 
-// bounds are what a sentence about a number has in it.
+// bounds returns the arguments of a message about a number's limits.
 func (f *Field) bounds(s talk.Say) []any {
 	switch s {
 	case sayLess:
@@ -186,11 +187,11 @@ func (f *Field) bounds(s talk.Say) []any {
 	return nil
 }
 
-// quote is a text as JSON, without the escapes of HTML, which tools would see.
+// quote encodes a text as JSON without the HTML escapes, which tools would see.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.Encode(s) //nolint:errcheck // a text, into memory
+	e.Encode(s) //nolint:errcheck // a string, into memory
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

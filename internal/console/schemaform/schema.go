@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// members are the values of a JSON object by their names; nil if it is none.
-func members(raw json.RawMessage) map[string]json.RawMessage {
+// objectMembers returns the values of a JSON object by name; nil if raw is no object.
+func objectMembers(raw json.RawMessage) map[string]json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil {
 		return nil
@@ -18,9 +18,9 @@ func members(raw json.RawMessage) map[string]json.RawMessage {
 	return m
 }
 
-// order are the names in a JSON object, in the order in which they were written: that
-// is how somebody meant them to be read.
-func order(raw json.RawMessage) (names []string) {
+// memberNames returns the names in a JSON object in their written order, which is how the author
+// meant them to be read.
+func memberNames(raw json.RawMessage) (names []string) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil
@@ -47,7 +47,7 @@ func elements(raw json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
-// text is a JSON text; empty if it is something else.
+// text decodes a JSON string; it returns an empty string for other types.
 func text(raw json.RawMessage) (s string) {
 	if json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -64,7 +64,7 @@ func texts(raw json.RawMessage) (list []string) {
 	return list
 }
 
-// decimal is a JSON number.
+// decimal decodes a JSON number.
 func decimal(raw json.RawMessage) (float64, bool) {
 	var n float64
 	if len(raw) == 0 || raw[0] == 'n' || json.Unmarshal(raw, &n) != nil || math.IsInf(n, 0) {
@@ -73,8 +73,8 @@ func decimal(raw json.RawMessage) (float64, bool) {
 	return n, true
 }
 
-// begins says with which byte a JSON value begins, which tells what it is.
-func begins(raw json.RawMessage, c byte) bool {
+// startsWith reports whether a JSON value starts with a byte, which tells its type.
+func startsWith(raw json.RawMessage, c byte) bool {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	return len(raw) > 0 && raw[0] == c
 }
@@ -95,16 +95,16 @@ func indent(raw json.RawMessage) string {
 	return b.String()
 }
 
-// resolve is a schema with what it refers to, and without the null that it allows
-// beside something else: programs write that for what may be left out.
+// resolve returns a schema with its references resolved, and without a null that it allows besides
+// another type: generators write that for optional values.
 func (r *reader) resolve(raw json.RawMessage) map[string]json.RawMessage {
-	s := members(raw)
+	s := objectMembers(raw)
 	for range maxRefs {
-		inner := r.behind(s)
+		inner := r.followRef(s)
 		if inner == nil {
 			return s
 		}
-		// What is said beside the reference goes before what is said there.
+		// Keywords beside the reference take precedence over those of its target.
 		for key, v := range s {
 			if key != "$ref" && key != "anyOf" && key != "oneOf" && key != "allOf" {
 				inner[key] = v
@@ -115,43 +115,44 @@ func (r *reader) resolve(raw json.RawMessage) map[string]json.RawMessage {
 	return s
 }
 
-// behind is what a schema only points to; nil if it says something itself.
-func (r *reader) behind(s map[string]json.RawMessage) map[string]json.RawMessage {
+// followRef returns the target of a schema that is only a reference; nil otherwise.
+func (r *reader) followRef(s map[string]json.RawMessage) map[string]json.RawMessage {
 	if ref := text(s["$ref"]); ref != "" {
 		for _, at := range []string{"$defs", "definitions"} {
 			if name, ok := strings.CutPrefix(ref, "#/"+at+"/"); ok {
-				def := r.shared(at)[name]
-				if r.referred += len(def); r.referred > maxReferred {
+				def := r.definition(at)[name]
+				if r.resolvedBytes += len(def); r.resolvedBytes > maxResolvedBytes {
 					return nil
 				}
-				return members(def)
+				return objectMembers(def)
 			}
 		}
 		return nil
 	}
 	for _, word := range []string{"anyOf", "oneOf", "allOf"} {
-		list := slices.DeleteFunc(elements(s[word]), func(e json.RawMessage) bool { return text(members(e)["type"]) == "null" })
+		list := slices.DeleteFunc(elements(s[word]),
+			func(e json.RawMessage) bool { return text(objectMembers(e)["type"]) == "null" })
 		if len(list) == 1 {
-			return members(list[0])
+			return objectMembers(list[0])
 		}
 	}
 	return nil
 }
 
-// shared are the schemas that others refer to, which are read once.
-func (r *reader) shared(at string) map[string]json.RawMessage {
+// definition returns the schema at a reference; each is read once.
+func (r *reader) definition(at string) map[string]json.RawMessage {
 	known, ok := r.defs[at]
 	if !ok {
 		if r.defs == nil {
 			r.defs = map[string]map[string]json.RawMessage{}
 		}
-		known = members(r.root[at])
+		known = objectMembers(r.root[at])
 		r.defs[at] = known
 	}
 	return known
 }
 
-// kindOf is the only type of a schema beside null; empty if there are several, or none.
+// kindOf returns the only type of a schema besides null; empty if there are several or none.
 func kindOf(s map[string]json.RawMessage) string {
 	if t := text(s["type"]); t != "" {
 		return t
@@ -163,7 +164,7 @@ func kindOf(s map[string]json.RawMessage) string {
 	return types[0]
 }
 
-// options are the values that a schema lists, if they are plain ones.
+// options returns the values that a schema lists, if they are scalars.
 func options(s map[string]json.RawMessage) []Option {
 	values, names := elements(s["enum"]), texts(s["enumNames"])
 	if c := s["const"]; len(c) > 0 {
@@ -172,7 +173,7 @@ func options(s map[string]json.RawMessage) []Option {
 	if len(values) == 0 {
 		values, names = alternatives(s)
 	}
-	if len(values) > 2*maxOptions { // too many to look which are the same
+	if len(values) > 2*maxOptions { // too many to look for duplicates
 		return nil
 	}
 	var out []Option
@@ -180,11 +181,11 @@ func options(s map[string]json.RawMessage) []Option {
 		if string(v) == "null" {
 			continue
 		}
-		if begins(v, '{') || begins(v, '[') || len(out) == maxOptions {
+		if startsWith(v, '{') || startsWith(v, '[') || len(out) == maxOptions {
 			return nil
 		}
 		o := Option{Value: compact(v), Label: compact(v)}
-		if begins(v, '"') {
+		if startsWith(v, '"') {
 			o.Label = text(v)
 		}
 		if len(names) == len(values) {
@@ -198,11 +199,11 @@ func options(s map[string]json.RawMessage) []Option {
 	return out
 }
 
-// alternatives are values that are listed with their titles.
+// alternatives returns values that are listed with their titles.
 func alternatives(s map[string]json.RawMessage) (values []json.RawMessage, names []string) {
 	for _, word := range []string{"oneOf", "anyOf"} {
 		for _, e := range elements(s[word]) {
-			m := members(e)
+			m := objectMembers(e)
 			c := m["const"]
 			if len(c) == 0 {
 				return nil, nil
@@ -217,7 +218,7 @@ func alternatives(s map[string]json.RawMessage) (values []json.RawMessage, names
 	return values, names
 }
 
-// whole is a number without a fraction, as JSON; empty if it is none.
+// whole returns a number without a fraction as JSON; empty if s is none.
 func whole(s string) string {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

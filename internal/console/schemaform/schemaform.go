@@ -1,13 +1,12 @@
-// Package schemaform makes forms of JSON Schemas, for people who call tools, and reads
-// what was typed into them back as the JSON that the schema asks for.
+// Package schemaform generates HTML forms from JSON Schemas for people who call tools, and converts
+// the submitted values back into the JSON that the schema asks for.
 //
-// It is no validator: the board checks arguments before a tool gets them. A form helps
-// to fill in what most schemas have: texts, numbers, switches, choices and lists. What
-// it has no field for is typed as JSON.
+// It is no validator: the hub validates arguments before a tool gets them. A form covers what most
+// schemas have: texts, numbers, switches, choices and lists. Everything else is typed as JSON.
 //
 //	f := schemaform.Read(t.Input)
 //	@schemaform.Fields(v, "lamp", f)          // within a <form>
-//	args, ok := f.Parse(v.Lang, v.PostForm)   // if not ok, show f again: it says why
+//	args, ok := f.Parse(v.Lang, v.PostForm)   // if not ok, show f again: it holds the errors
 package schemaform
 
 import (
@@ -18,116 +17,116 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Kind is what a field looks like.
+// Kind is the type of a field in the form.
 type Kind string
 
-// The kinds of fields.
+// Kinds of fields.
 const (
-	Line   Kind = "line"   // a text of one line
-	Text   Kind = "text"   // a text of several lines
-	Number Kind = "number" // whole or not
-	Slider Kind = "slider" // a whole number of a small range
-	Switch Kind = "switch" // yes or no, and one of them if nobody touches it
-	Choice Kind = "choice" // one of some values
-	Some   Kind = "some"   // some of some values
-	Lines  Kind = "lines"  // a list, with one value on each line
-	JSON   Kind = "json"   // whatever
+	Line   Kind = "line"   // single-line text
+	Text   Kind = "text"   // multi-line text
+	Number Kind = "number" // integer or decimal
+	Slider Kind = "slider" // integer with a small range
+	Switch Kind = "switch" // yes or no, with a default
+	Choice Kind = "choice" // one of several values
+	Some   Kind = "some"   // any number of several values
+	Lines  Kind = "lines"  // a list, one value per line
+	JSON   Kind = "json"   // anything else
 )
 
 const (
-	// maxSchema is how large a schema may be of which a form is made, in bytes. It
-	// protects pages with many tools; a larger schema has one field for JSON.
+	// maxSchema is the maximum size of a schema, in bytes. It protects pages with many tools; a
+	// larger schema gets a single JSON field.
 	maxSchema = 64 << 10
-	// maxFields and maxOptions bound what a page shows of a schema. What is more is
-	// typed as JSON.
+	// maxFields and maxOptions limit what a page shows of a schema. Anything beyond is typed as
+	// JSON.
 	maxFields, maxOptions = 64, 200
-	// maxRefs is how many references within a schema are followed one after another.
+	// maxRefs is how many references in a row are followed within a schema.
 	maxRefs = 4
-	// maxReferred is how many bytes of definitions are read for all references of a schema:
-	// many fields may refer to one large definition. What is beyond is typed as JSON.
-	maxReferred = 4 * maxSchema
-	// sliderMost is the largest range that a slider has: one has to hit its values.
-	sliderMost = 100
-	// longText is from how many characters on a text gets several lines.
+	// maxResolvedBytes is how many bytes of definitions are read for all references of a schema:
+	// many fields may refer to one large definition. Anything beyond is typed as JSON.
+	maxResolvedBytes = 4 * maxSchema
+	// maxSliderSteps is the largest range of a slider: its values must be easy to hit.
+	maxSliderSteps = 100
+	// longText is the maximum length, in characters, from which a text gets several lines.
 	longText = 200
 )
 
-// Form is what a schema asks for.
+// Form is a form generated from a schema.
 type Form struct {
 	Fields []Field
-	// Rest is for arguments that the schema allows without naming them, as a JSON
-	// object; nil if it allows none.
+	// Rest is a JSON object with arguments that the schema allows without naming them; nil if it
+	// allows none.
 	Rest *Field
 }
 
 // Field is one argument.
 type Field struct {
 	Kind Kind
-	// Key is the argument's name in JSON, and Name that of the field in the form.
+	// Key is the argument's name in JSON, and Name that of the input in the form.
 	Key, Name string
 	Label     string
 	Hint      string
 	Required  bool
-	// Type is that of an input of kind Line, as HTML has it: text, url, email, date.
+	// Type is the HTML type of a Line input: text, url, email, date.
 	Type string
-	// Min and Max bound numbers; empty: nothing does.
-	Min, Max string
-	Whole    bool // only whole numbers
-	// MaxLength bounds a text, in characters; 0: nothing does.
+	// Min and Max are the limits of a number; empty means no limit.
+	Min, Max  string
+	IsInteger bool // only integers
+	// MaxLength is the maximum length of a text, in characters; 0 means no limit.
 	MaxLength int
 	Options   []Option
-	// Value is what is in the field: the default, or what was typed. Of a Switch it is
-	// "true" or "false", of a Choice the option's Value.
+	// Value is the content of the field: the default or the submitted value. It is "true" or
+	// "false" for a Switch, and the option's Value for a Choice.
 	Value string
-	// Chosen are the values of a field of kind Some.
+	// Chosen holds the values of a field of kind Some.
 	Chosen []string
-	// Wrong says what is wrong with what was typed.
+	// Wrong is the validation error.
 	Wrong string
 
-	item string // the type of what is in a list
-	want byte   // how the JSON has to begin; 0: anyhow
-	def  string // the default, as Value
+	item string // type of a list's items
+	want byte   // required first byte of the JSON; 0 means any
+	def  string // default, in the format of Value
 }
 
-// Option is one of the values of a choice.
+// Option is one value of a choice.
 type Option struct {
 	Label string
 	Value string // as JSON
 }
 
-// Picked says whether an option of kind Some is chosen.
-func (f *Field) Picked(o Option) bool { return slices.Contains(f.Chosen, o.Value) }
+// IsChosen reports whether an option of a field of kind Some is chosen.
+func (f *Field) IsChosen(o Option) bool { return slices.Contains(f.Chosen, o.Value) }
 
-// Optional says whether the field may stay empty.
-func (f *Field) Optional() bool { return !f.Required && f.def == "" }
+// IsOptional reports whether the field may stay empty.
+func (f *Field) IsOptional() bool { return !f.Required && f.def == "" }
 
-// Empty says that there is nothing to fill in but what nobody has described.
-func (f *Form) Empty() bool { return len(f.Fields) == 0 }
+// IsEmpty reports whether the schema names no arguments.
+func (f *Form) IsEmpty() bool { return len(f.Fields) == 0 }
 
-// prefix keeps the fields of a schema apart from those that a page has itself.
+// prefix distinguishes the fields of a schema from the page's own ones.
 const prefix = "arg."
 
-// Read makes a form. Every schema has one.
+// Read returns the form of a schema. It never fails.
 func Read(schema json.RawMessage) *Form {
 	rest := &Field{Kind: JSON, Name: "rest", want: '{'}
 	if len(schema) > maxSchema {
 		return &Form{Rest: rest}
 	}
-	r := reader{root: members(schema)}
+	r := reader{root: objectMembers(schema)}
 	f := &Form{}
 	more := r.root["additionalProperties"]
-	if p := r.root["patternProperties"]; len(p) > 0 || begins(more, '{') || string(more) == "true" {
+	if p := r.root["patternProperties"]; len(p) > 0 || startsWith(more, '{') || string(more) == "true" {
 		f.Rest = rest
 	}
-	names, required := order(r.root["properties"]), texts(r.root["required"])
-	props := members(r.root["properties"])
+	names, required := memberNames(r.root["properties"]), texts(r.root["required"])
+	props := objectMembers(r.root["properties"])
 	if len(names) > maxFields {
 		names, f.Rest = names[:maxFields], rest
 	}
 	for _, name := range names {
 		f.Fields = append(f.Fields, r.field(name, props[name], slices.Contains(required, name)))
 	}
-	// Some say what they need without saying what it is.
+	// Some schemas require arguments without describing them.
 	for _, name := range required {
 		if len(f.Fields) == maxFields {
 			break
@@ -136,14 +135,14 @@ func Read(schema json.RawMessage) *Form {
 			f.Fields = append(f.Fields, r.field(name, nil, true))
 		}
 	}
-	// One that has an empty list of properties has said that it takes nothing.
+	// An empty list of properties means that the tool takes no arguments.
 	if len(f.Fields) == 0 && props == nil && string(more) != "false" {
 		f.Rest = rest
 	}
 	return f
 }
 
-// Get finds the field of an argument; nil if there is none.
+// Get returns the field of an argument; nil if there is none.
 func (f *Form) Get(key string) *Field {
 	i := slices.IndexFunc(f.Fields, func(x Field) bool { return x.Key == key })
 	if i < 0 {
@@ -154,15 +153,16 @@ func (f *Form) Get(key string) *Field {
 
 // reader reads the properties of one schema.
 type reader struct {
-	root     map[string]json.RawMessage
-	defs     map[string]map[string]json.RawMessage
-	referred int // bytes of definitions that were read
+	root          map[string]json.RawMessage
+	defs          map[string]map[string]json.RawMessage
+	resolvedBytes int // size of the definitions read so far
 }
 
-// field makes the field of a property.
+// field returns the field of a property.
 func (r *reader) field(name string, raw json.RawMessage, required bool) Field {
 	s := r.resolve(raw)
-	f := Field{Kind: JSON, Key: name, Name: prefix + name, Required: required, Hint: text(s["description"]), Label: text(s["title"])}
+	f := Field{Kind: JSON, Key: name, Name: prefix + name, Required: required, Hint: text(s["description"]),
+		Label: text(s["title"])}
 	if f.Label == "" {
 		f.Label = name
 	}
@@ -180,22 +180,22 @@ func (r *reader) field(name string, raw json.RawMessage, required bool) Field {
 	case typ == "integer", typ == "number":
 		f.number(s, typ == "integer")
 	case typ == "string":
-		f.line(s)
+		f.setText(s)
 	case typ == "array":
 		f.list(r.resolve(s["items"]))
 	case typ == "object":
 		f.want = '{'
 	}
-	f.start(s["default"])
+	f.setDefault(s["default"])
 	if f.Kind == Slider && !required && f.def == "" {
-		f.Kind = Number // a slider always says something
+		f.Kind = Number // a slider always has a value
 	}
 	return f
 }
 
-// number reads the bounds of a number.
+// number reads the limits of a number.
 func (f *Field) number(s map[string]json.RawMessage, whole bool) {
-	f.Kind, f.Whole = Number, whole
+	f.Kind, f.IsInteger = Number, whole
 	low, isLow := decimal(s["minimum"])
 	high, isHigh := decimal(s["maximum"])
 	if isLow && isHigh && low > high {
@@ -207,16 +207,17 @@ func (f *Field) number(s map[string]json.RawMessage, whole bool) {
 	if isHigh {
 		f.Max = string(s["maximum"])
 	}
-	if whole && isLow && isHigh && high-low >= 1 && high-low <= sliderMost {
+	if whole && isLow && isHigh && high-low >= 1 && high-low <= maxSliderSteps {
 		f.Kind = Slider
 	}
 }
 
-// roomy are arguments that are texts of several lines, as a rule.
-var roomy = []string{"text", "content", "body", "message", "prompt", "markdown", "code", "script", "answer", "notes"}
+// longTextNames are names of arguments that usually are multi-line texts.
+var longTextNames = []string{"text", "content", "body", "message", "prompt", "markdown", "code", "script", "answer",
+	"notes"}
 
-// line reads what is known about a text.
-func (f *Field) line(s map[string]json.RawMessage) {
+// setText reads the keywords about strings.
+func (f *Field) setText(s map[string]json.RawMessage) {
 	f.Kind, f.Type = Line, "text"
 	switch text(s["format"]) {
 	case "uri", "url":
@@ -232,12 +233,13 @@ func (f *Field) line(s map[string]json.RawMessage) {
 	if f.Type != "text" {
 		return
 	}
-	if f.MaxLength > longText || f.MaxLength == 0 && slices.Contains(roomy, strings.ToLower(f.Key)) || strings.Contains(text(s["default"]), "\n") {
+	if f.MaxLength > longText || f.MaxLength == 0 && slices.Contains(longTextNames, strings.ToLower(f.Key)) ||
+		strings.Contains(text(s["default"]), "\n") {
 		f.Kind = Text
 	}
 }
 
-// list reads what a list has in it. A list of anything but plain values is JSON.
+// list reads the item type of a list. A list of anything but scalars is typed as JSON.
 func (f *Field) list(items map[string]json.RawMessage) {
 	f.want = '['
 	if all := options(items); len(all) > 0 {
@@ -250,10 +252,10 @@ func (f *Field) list(items map[string]json.RawMessage) {
 	}
 }
 
-// start puts the default into a field.
-func (f *Field) start(def json.RawMessage) {
+// setDefault sets the default of a field.
+func (f *Field) setDefault(def json.RawMessage) {
 	if string(def) != "null" {
-		f.put(def)
+		f.setValue(def)
 	}
 	if f.Kind == Switch && f.Value == "" {
 		f.Value = "false"
@@ -264,18 +266,17 @@ func (f *Field) start(def json.RawMessage) {
 	}
 }
 
-// Put fills in what is known about arguments, a JSON object: values that do not fit
-// are left out.
-func (f *Form) Put(args json.RawMessage) {
-	for key, v := range members(args) {
+// SetValues fills in values from a JSON object of arguments, and ignores those that do not fit.
+func (f *Form) SetValues(args json.RawMessage) {
+	for key, v := range objectMembers(args) {
 		if x := f.Get(key); x != nil {
-			x.put(v)
+			x.setValue(v)
 		}
 	}
 }
 
-// put fills in a value, if it fits.
-func (f *Field) put(v json.RawMessage) {
+// setValue fills in a value, if it fits.
+func (f *Field) setValue(v json.RawMessage) {
 	if len(v) == 0 || !json.Valid(v) {
 		return
 	}
@@ -305,10 +306,10 @@ func (f *Field) put(v json.RawMessage) {
 		var lines []string
 		for _, e := range elements(v) {
 			line := string(e)
-			if begins(e, '"') {
+			if startsWith(e, '"') {
 				line = text(e)
 			}
-			if f.item == "string" == begins(e, '"') && !strings.ContainsAny(line, "\r\n") {
+			if f.item == "string" == startsWith(e, '"') && !strings.ContainsAny(line, "\r\n") {
 				lines = append(lines, line)
 			}
 		}

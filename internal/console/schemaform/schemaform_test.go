@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// property makes a schema of one argument, x.
+// property returns a schema with one argument, x.
 func property(text string, required bool) json.RawMessage {
 	s := `{"type":"object","properties":{"x":` + text + `}`
 	if required {
@@ -21,7 +21,7 @@ func property(text string, required bool) json.RawMessage {
 	return json.RawMessage(s + `,"additionalProperties":false}`)
 }
 
-// typed is what a browser sends of the argument x.
+// typed returns what a browser sends for the argument x.
 func typed(values ...string) url.Values { return url.Values{"arg.x": values} }
 
 func TestFields(t *testing.T) {
@@ -29,25 +29,30 @@ func TestFields(t *testing.T) {
 		schema   string
 		required bool
 		kind     schemaform.Kind
-		value    string // what is in the field
+		value    string // content of the field
 		typed    url.Values
-		want     string // arguments, or what is wrong
+		want     string // arguments, or the error
 	}{
 		{`{"type":"string"}`, true, schemaform.Line, "", typed("a <b> \"c\""), `{"x":"a <b> \"c\""}`},
 		{`{"type":"string"}`, true, schemaform.Line, "", typed(""), "needed"},
 		{`{"type":"string"}`, false, schemaform.Line, "", typed(""), `{}`},
-		{`{"type":["string","null"],"default":"hello"}`, false, schemaform.Line, "hello", typed("there"), `{"x":"there"}`},
+		{`{"type":["string","null"],"default":"hello"}`, false, schemaform.Line, "hello", typed("there"),
+			`{"x":"there"}`},
 		{`{"type":"string","maxLength":3}`, true, schemaform.Line, "", typed("你好吗"), `{"x":"你好吗"}`},
 		{`{"type":"string","maxLength":3}`, true, schemaform.Line, "", typed("abcd"), "3 characters"},
 		{`{"type":"string","maxLength":500}`, true, schemaform.Text, "", typed("a\r\nb"), `{"x":"a\nb"}`},
-		{`{"type":"string","format":"uri"}`, true, schemaform.Line, "", typed("http://a.example/"), `{"x":"http://a.example/"}`},
-		{`{"anyOf":[{"type":"string"},{"type":"null"}],"default":null}`, false, schemaform.Line, "", typed("a"), `{"x":"a"}`},
+		{`{"type":"string","format":"uri"}`, true, schemaform.Line, "", typed("http://a.example/"),
+			`{"x":"http://a.example/"}`},
+		{`{"anyOf":[{"type":"string"},{"type":"null"}],"default":null}`, false, schemaform.Line, "", typed("a"),
+			`{"x":"a"}`},
 
 		{`{"type":"integer","minimum":0,"maximum":100}`, true, schemaform.Slider, "", typed("25"), `{"x":25}`},
 		{`{"type":"integer","minimum":0,"maximum":100}`, true, schemaform.Slider, "", typed("101"), "100 at most"},
-		{`{"type":"integer","minimum":0,"maximum":100,"default":70}`, false, schemaform.Slider, "70", typed("0"), `{"x":0}`},
+		{`{"type":"integer","minimum":0,"maximum":100,"default":70}`, false, schemaform.Slider, "70", typed("0"),
+			`{"x":0}`},
 		{`{"type":"integer","minimum":0,"maximum":100}`, false, schemaform.Number, "", typed(""), `{}`},
-		{`{"type":"integer","minimum":1,"maximum":300,"default":10}`, false, schemaform.Number, "10", typed("007"), `{"x":7}`},
+		{`{"type":"integer","minimum":1,"maximum":300,"default":10}`, false, schemaform.Number, "10", typed("007"),
+			`{"x":7}`},
 		{`{"type":"integer","minimum":1}`, true, schemaform.Number, "", typed("0"), "1 at least"},
 		{`{"type":"integer"}`, true, schemaform.Number, "", typed("1.5"), "whole number"},
 		{`{"type":"integer"}`, true, schemaform.Number, "", typed("1e3"), `{"x":1000}`},
@@ -64,23 +69,30 @@ func TestFields(t *testing.T) {
 
 		{`{"type":"string","enum":["start","stop"]}`, true, schemaform.Choice, "", typed(`"stop"`), `{"x":"stop"}`},
 		{`{"type":"string","enum":["start","stop"]}`, true, schemaform.Choice, "", typed(`"else"`), "Choose one"},
-		{`{"type":"string","enum":["start","stop"],"default":"stop"}`, false, schemaform.Choice, `"stop"`, typed(`"start"`), `{"x":"start"}`},
+		{`{"type":"string","enum":["start","stop"],"default":"stop"}`, false, schemaform.Choice,
+			`"stop"`, typed(`"start"`), `{"x":"start"}`},
 		{`{"enum":[1,"one",null,true]}`, false, schemaform.Choice, "", typed("true"), `{"x":true}`},
-		{`{"oneOf":[{"const":"a","title":"An A"},{"const":"b"}]}`, true, schemaform.Choice, "", typed(`"b"`), `{"x":"b"}`},
+		{`{"oneOf":[{"const":"a","title":"An A"},{"const":"b"}]}`, true, schemaform.Choice, "", typed(`"b"`),
+			`{"x":"b"}`},
 		{`{"enum":[{"a":1}]}`, true, schemaform.JSON, "", typed(`{"a":1}`), `{"x":{"a":1}}`},
-		{`{"$ref":"#/$defs/hue"}`, true, schemaform.JSON, "", typed(`"red"`), `{"x":"red"}`}, // there is no such
+		{`{"$ref":"#/$defs/hue"}`, true, schemaform.JSON, "", typed(`"red"`), `{"x":"red"}`}, // undefined reference
 
-		{`{"type":"array","items":{"type":"string"}}`, true, schemaform.Lines, "", typed(" a \r\n\r\nb,c\n"), `{"x":["a","b,c"]}`},
+		{`{"type":"array","items":{"type":"string"}}`, true, schemaform.Lines, "", typed(" a \r\n\r\nb,c\n"),
+			`{"x":["a","b,c"]}`},
 		{`{"type":"array","items":{"type":"string"}}`, true, schemaform.Lines, "", typed(""), `{"x":[]}`},
-		{`{"type":"array","items":{"type":"string"},"default":["a","b"]}`, false, schemaform.Lines, "a\nb", typed(""), `{}`},
+		{`{"type":"array","items":{"type":"string"},"default":["a","b"]}`, false, schemaform.Lines, "a\nb", typed(""),
+			`{}`},
 		{`{"type":"array","items":{"type":"integer"}}`, false, schemaform.Lines, "", typed("1\n2"), `{"x":[1,2]}`},
 		{`{"type":"array","items":{"type":"integer"}}`, false, schemaform.Lines, "", typed("1\ntwo"), "two"},
-		{`{"type":"array","items":{"enum":["a","b","c"]}}`, false, schemaform.Some, "", typed(`"c"`, `"a"`, `"z"`), `{"x":["a","c"]}`},
-		{`{"type":"array","items":{"enum":["a","b","c"]},"default":["a"]}`, false, schemaform.Some, "", url.Values{}, `{"x":[]}`},
+		{`{"type":"array","items":{"enum":["a","b","c"]}}`, false, schemaform.Some, "", typed(`"c"`, `"a"`, `"z"`),
+			`{"x":["a","c"]}`},
+		{`{"type":"array","items":{"enum":["a","b","c"]},"default":["a"]}`, false, schemaform.Some, "", url.Values{},
+			`{"x":[]}`},
 		{`{"type":"array"}`, false, schemaform.JSON, "", typed(`[1, {"a": 2}]`), `{"x":[1,{"a":2}]}`},
 		{`{"type":"array","items":{"type":"object"}}`, true, schemaform.JSON, "", typed(`{}`), "JSON list"},
 
-		{`{"type":"object","properties":{"y":{"type":"string"}},"default":{"y":"z"}}`, false, schemaform.JSON, "{\n  \"y\": \"z\"\n}", typed(`{"y":"w"}`), `{"x":{"y":"w"}}`},
+		{`{"type":"object","properties":{"y":{"type":"string"}},"default":{"y":"z"}}`, false, schemaform.JSON,
+			"{\n  \"y\": \"z\"\n}", typed(`{"y":"w"}`), `{"x":{"y":"w"}}`},
 		{`{"type":"object"}`, true, schemaform.JSON, "", typed(`[1]`), "JSON object"},
 		{`{"type":"object"}`, true, schemaform.JSON, "", typed(`{"y"`), "valid JSON"},
 		{`{}`, true, schemaform.JSON, "", typed(`"a"`), `{"x":"a"}`},
@@ -109,7 +121,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// Arguments come in the order of the schema, and what it refers to is found.
+// Arguments are in the order of the schema, and references are resolved.
 func TestOrderAndReferences(t *testing.T) {
 	f := schemaform.Read(json.RawMessage(`{"type":"object","$defs":{"hue":{"enum":["red","blue"],"description":"A hue"}},
 		"properties":{"z":{"type":"integer","title":"Zed"},"hue":{"$ref":"#/$defs/hue","default":"blue"},"a":{"type":"string"}},"required":["a","unheard of"]}`))
@@ -123,20 +135,22 @@ func TestOrderAndReferences(t *testing.T) {
 	if f.Get("z").Label != "Zed" || f.Get("hue").Hint != "A hue" || len(f.Get("hue").Options) != 2 {
 		t.Errorf("there is %+v", f)
 	}
-	args, ok := f.Parse(talk.Chinese, url.Values{"arg.a": {"<"}, "arg.hue": {`"red"`}, "arg.z": {"1"}, "arg.unheard of": {"[ ]"}})
+	args, ok := f.Parse(talk.Chinese, url.Values{"arg.a": {"<"}, "arg.hue": {`"red"`}, "arg.z": {"1"},
+		"arg.unheard of": {"[ ]"}})
 	if want := `{"z":1,"hue":"red","a":"<","unheard of":[]}`; !ok || string(args) != want {
 		t.Errorf("got %s, want %s", args, want)
 	}
 }
 
-// What a schema does not name is typed as JSON.
+// Arguments that a schema does not name are typed as JSON.
 func TestRest(t *testing.T) {
 	for _, c := range []struct{ schema, typed, want string }{
 		{``, `{"a": 1, "b": [2]}`, `{"a":1,"b":[2]}`},
 		{`nonsense`, ``, `{}`},
 		{`{"type":"object"}`, `{"a":1}`, `{"a":1}`},
 		{`{"type":"object","properties":[]}`, `[]`, "JSON object"},
-		{`{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":true}`, `{"a":1,"b":2}`, `{"a":5,"b":2}`},
+		{`{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":true}`, `{"a":1,"b":2}`,
+			`{"a":5,"b":2}`},
 	} {
 		f := schemaform.Read(json.RawMessage(c.schema))
 		if f.Rest == nil {
@@ -148,21 +162,23 @@ func TestRest(t *testing.T) {
 			t.Errorf("%s gives %s, %q; want %s", c.schema, args, f.Rest.Wrong, c.want)
 		}
 	}
-	for _, closed := range []string{`{"type":"object","properties":{},"additionalProperties":false}`, `{"properties":{"a":{}}}`, `{"type":"object","properties":{}}`} {
+	for _, closed := range []string{`{"type":"object","properties":{},"additionalProperties":false}`,
+		`{"properties":{"a":{}}}`, `{"type":"object","properties":{}}`} {
 		if f := schemaform.Read(json.RawMessage(closed)); f.Rest != nil {
 			t.Errorf("%s has a field for the rest", closed)
 		}
 	}
-	if f := schemaform.Read(json.RawMessage(`{"properties":{"a":{"description":"` + strings.Repeat("x", 1<<20) + `"}}}`)); f.Rest == nil || len(f.Fields) != 0 {
+	if f := schemaform.Read(json.RawMessage(`{"properties":{"a":{"description":"` + strings.Repeat("x", 1<<20) +
+		`"}}}`)); f.Rest == nil || len(f.Fields) != 0 {
 		t.Error("a schema that is too large has fields")
 	}
 }
 
-// What is known of the arguments is filled in, if it fits.
+// Known values are filled in if they fit.
 func TestPut(t *testing.T) {
 	f := schemaform.Read(json.RawMessage(`{"properties":{"volume":{"type":"integer","minimum":0,"maximum":100},"hue":{"enum":["red","blue"]},"on":{"type":"boolean","default":false},"tags":{"type":"array","items":{"type":"string"}}},"required":["volume"]}`))
-	f.Put(json.RawMessage(`{"volume":30,"hue":"blue","on":true,"tags":["a","b"],"other":1}`))
-	f.Put(json.RawMessage(`{"volume":300,"hue":"green","on":"yes"}`))
+	f.SetValues(json.RawMessage(`{"volume":30,"hue":"blue","on":true,"tags":["a","b"],"other":1}`))
+	f.SetValues(json.RawMessage(`{"volume":300,"hue":"green","on":"yes"}`))
 	for key, want := range map[string]string{"volume": "30", "hue": `"blue"`, "on": "true", "tags": "a\nb"} {
 		if got := f.Get(key).Value; got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
@@ -170,7 +186,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// Every field has a label, and says what is wrong with it.
+// Every field has a label, and shows its error.
 func TestPage(t *testing.T) {
 	f := schemaform.Read(json.RawMessage(`{"type":"object","properties":{
 		"volume":{"type":"integer","minimum":0,"maximum":100,"description":"How <loud>"},
@@ -185,9 +201,12 @@ func TestPage(t *testing.T) {
 	}
 	text := b.String()
 	for _, want := range []string{
-		`type="range" min="0" max="100" step="1" value="55" data-echo="#t-0-now"`, `aria-describedby="t-0-hint"`, `How &lt;loud&gt;`,
-		`<option value="&#34;blue&#34;">blue</option>`, `(not given)`, `value="2" checked`, `One on each line.`, `2 at least.`,
-		`aria-describedby="t-7-hint t-7-wrong" aria-invalid="true"`, `<p class="wrong" id="t-7-wrong" role="alert">It has to be 2 at least.</p>`,
+		`type="range" min="0" max="100" step="1" value="55" data-echo="#t-0-now"`, `aria-describedby="t-0-hint"`,
+		`How &lt;loud&gt;`,
+		`<option value="&#34;blue&#34;">blue</option>`, `(not given)`, `value="2" checked`, `One on each line.`,
+		`2 at least.`,
+		`aria-describedby="t-7-hint t-7-wrong" aria-invalid="true"`,
+		`<p class="wrong" id="t-7-wrong" role="alert">It has to be 2 at least.</p>`,
 		`name="rest"`,
 	} {
 		if !strings.Contains(text, want) {
@@ -197,15 +216,17 @@ func TestPage(t *testing.T) {
 	if strings.Contains(text, `name="arg.on" value="true" checked`) {
 		t.Error("a switch that was turned off is on again")
 	}
-	if controls := strings.Count(text, "<input") + strings.Count(text, "<select") + strings.Count(text, "<textarea"); strings.Count(text, "<label") != controls {
+	if controls := strings.Count(text, "<input") + strings.Count(text, "<select") + strings.Count(text,
+		"<textarea"); strings.Count(text, "<label") != controls {
 		t.Errorf("%d labels for %d fields", strings.Count(text, "<label"), controls)
 	}
 }
 
-// Whatever a schema says, there is a form; what it gives is a JSON object.
+// Every schema gives a form, and every form a JSON object.
 func FuzzRead(f *testing.F) {
 	for _, schema := range []string{
-		``, `{}`, `[]`, `{"type":"object","properties":{"a":{"type":"integer","minimum":0,"maximum":9,"default":3}},"required":["a"]}`,
+		``, `{}`, `[]`,
+		`{"type":"object","properties":{"a":{"type":"integer","minimum":0,"maximum":9,"default":3}},"required":["a"]}`,
 		`{"properties":{"a":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"null"}]}},"$defs":{"a":{"$ref":"#/$defs/a"}}}`,
 		`{"properties":{"a":{"type":"array","items":{"type":"number"},"default":[1,1e400]},"b":{"enum":[1,"b"],"enumNames":["x","y"]}},"patternProperties":{"":{}}}`,
 		`{"properties":{"a":{"type":"number","minimum":-1e308,"maximum":1e308,"default":1E5},"a":{"type":"boolean","default":true}}}`,
@@ -228,13 +249,14 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("%q with %v is refused without a word", schema, values)
 			}
 		}
-		if err := schemaform.Fields(&page.Visit{Lang: talk.English}, "t", form).Render(t.Context(), &bytes.Buffer{}); err != nil {
+		if err := schemaform.Fields(&page.Visit{Lang: talk.English}, "t", form).Render(t.Context(),
+			&bytes.Buffer{}); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// defaults is what a browser sends of a form that nobody has touched.
+// defaults returns what a browser sends for an untouched form.
 func defaults(f *schemaform.Form) url.Values {
 	v := url.Values{}
 	for _, x := range f.Fields {

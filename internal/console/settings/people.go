@@ -9,45 +9,46 @@ import (
 	"patchbay/internal/control"
 )
 
-// people is who has an account.
+// people lists the accounts.
 func (p pages) people(v *page.Visit) {
-	list, err := p.People(v.Context(), v.Operator(), control.None{})
+	list, err := p.People(v.Context(), v.Operator(), control.Empty{})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, peoplePage(v, list.People, v.FormValue("removed")))
+	v.Render(http.StatusOK, peoplePage(v, list.People, v.FormValue("removed")))
 }
 
-// newForm is what was typed for somebody new, but for the password.
+// newForm holds the submitted form for a new account, without the password.
 type newForm struct {
 	Name, Role, Lang string
 	Wrong            string
 }
 
 func (p pages) newPerson(v *page.Visit) {
-	v.Show(http.StatusOK, newPersonPage(v, newForm{Role: account.RoleMember, Lang: string(v.Lang)}))
+	v.Render(http.StatusOK, newPersonPage(v, newForm{Role: account.RoleMember, Lang: string(v.Lang)}))
 }
 
-// addPerson opens an account, and shows the password if it was made here.
+// addPerson creates an account, and shows the password if it was generated.
 func (p pages) addPerson(v *page.Visit) {
 	f := newForm{Name: v.FormValue("name"), Role: v.FormValue("role"), Lang: v.FormValue("lang")}
-	out, err := p.AddPerson(v.Context(), v.Operator(), control.NewPerson{Name: f.Name, Role: f.Role, Lang: f.Lang, Password: v.FormValue("password")})
+	out, err := p.AddPerson(v.Context(), v.Operator(), control.NewPerson{Name: f.Name, Role: f.Role, Lang: f.Lang,
+		Password: v.FormValue("password")})
 	if err != nil {
 		var status int
 		if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
-			v.Show(status, newPersonPage(v, f))
+			v.Render(status, newPersonPage(v, f))
 		}
 		return
 	}
 	if out.Password == "" {
-		v.To("/settings/people/" + out.ID + "?added=1")
+		v.Redirect("/settings/people/" + out.ID + "?added=1")
 		return
 	}
-	v.Show(http.StatusOK, passwordPage(v, sayAdded, out))
+	v.Render(http.StatusOK, passwordPage(v, sayAdded, out))
 }
 
-// personForm is a person, and what was done or is wrong.
+// personForm is the data of an account's page, with notices and errors.
 type personForm struct {
 	control.Person
 	Told, Wrong, WrongPassword, WrongName string
@@ -55,7 +56,7 @@ type personForm struct {
 
 func (p pages) person(v *page.Visit) { p.showPerson(v, http.StatusOK, personForm{}) }
 
-// showPerson shows a person with the remarks of f.
+// showPerson shows an account with the notices of f.
 func (p pages) showPerson(v *page.Visit, status int, f personForm) {
 	var err error
 	if f.Person, err = p.Member(v.Context(), v.Operator(), ref(v)); err != nil {
@@ -72,45 +73,48 @@ func (p pages) showPerson(v *page.Visit, status int, f personForm) {
 			f.Told = v.Say(sayPasswordGiven, f.Name)
 		}
 	}
-	v.Show(status, personPage(v, f))
+	v.Render(status, personPage(v, f))
 }
 
 func ref(v *page.Visit) control.PersonRef { return control.PersonRef{Person: v.PathValue("person")} }
 
 func (p pages) changeRole(v *page.Visit) {
-	_, err := p.ChangePerson(v.Context(), v.Operator(), control.PersonChange{PersonRef: ref(v), Role: v.FormValue("role")})
+	_, err := p.ChangePerson(v.Context(), v.Operator(), control.PersonChange{PersonRef: ref(v),
+		Role: v.FormValue("role")})
 	if err != nil {
 		if wrong, status := v.Wrong(err); wrong != "" {
 			p.showPerson(v, status, personForm{Wrong: wrong})
 		}
 		return
 	}
-	// Who is no administrator any more may not see the page.
-	if ref(v).Person == v.Who.Person.ID {
-		v.To("/settings")
+	// A former administrator may not see the page any more.
+	if ref(v).Person == v.Session.Person.ID {
+		v.Redirect("/settings")
 		return
 	}
-	v.To("/settings/people/" + v.PathValue("person") + "?saved=1")
+	v.Redirect("/settings/people/" + v.PathValue("person") + "?saved=1")
 }
 
 func (p pages) setPassword(v *page.Visit) {
-	out, err := p.SetPersonPassword(v.Context(), v.Operator(), control.PersonPassword{PersonRef: ref(v), Password: v.FormValue("password")})
+	out, err := p.SetPersonPassword(v.Context(), v.Operator(),
+		control.PersonPassword{PersonRef: ref(v), Password: v.FormValue("password")})
 	switch {
 	case err != nil:
 		if wrong, status := v.Wrong(err); wrong != "" {
 			p.showPerson(v, status, personForm{WrongPassword: wrong})
 		}
 	case out.Password != "":
-		v.Show(http.StatusOK, passwordPage(v, sayPasswordGiven, out))
+		v.Render(http.StatusOK, passwordPage(v, sayPasswordGiven, out))
 	default:
-		v.To("/settings/people/" + v.PathValue("person") + "?changed=1")
+		v.Redirect("/settings/people/" + v.PathValue("person") + "?changed=1")
 	}
 }
 
 func (p pages) removePerson(v *page.Visit) {
 	who, err := p.Member(v.Context(), v.Operator(), ref(v))
 	if err == nil {
-		_, err = p.RemovePerson(v.Context(), v.Operator(), control.PersonGone{PersonRef: ref(v), Name: v.FormValue("name")})
+		_, err = p.RemovePerson(v.Context(), v.Operator(), control.RemovedPerson{PersonRef: ref(v),
+			Name: v.FormValue("name")})
 	}
 	if err != nil {
 		if wrong, status := v.Wrong(err); wrong != "" {
@@ -118,5 +122,5 @@ func (p pages) removePerson(v *page.Visit) {
 		}
 		return
 	}
-	v.To("/settings/people?removed=" + url.QueryEscape(who.Name))
+	v.Redirect("/settings/people?removed=" + url.QueryEscape(who.Name))
 }

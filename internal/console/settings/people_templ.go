@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// roleName is a role in words.
+// roleName returns the name of a role.
 func roleName(v *page.Visit, role string) string {
 	if role == account.RoleAdmin {
 		return v.Say(sayAdmin)
@@ -23,7 +23,7 @@ func roleName(v *page.Visit, role string) string {
 	return v.Say(sayMember)
 }
 
-// peoplePage is who has an account.
+// peoplePage lists the accounts.
 func peoplePage(v *page.Visit, list []control.Person, removed string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -124,7 +124,7 @@ func peoplePage(v *page.Visit, list []control.Person, removed string) templ.Comp
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if x.ID == v.Who.Person.ID {
+				if x.ID == v.Session.Person.ID {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<span class=\"tag\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -194,7 +194,7 @@ func peoplePage(v *page.Visit, list []control.Person, removed string) templ.Comp
 	})
 }
 
-// roles is where a role is chosen.
+// roles chooses a role.
 func roles(v *page.Visit, chosen string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -283,7 +283,7 @@ func roles(v *page.Visit, chosen string) templ.Component {
 	})
 }
 
-// newPersonPage opens an account.
+// newPersonPage is the form for a new account.
 func newPersonPage(v *page.Visit, f newForm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -459,7 +459,7 @@ func newPersonPage(v *page.Visit, f newForm) templ.Component {
 	})
 }
 
-// passwordPage shows a password that was made here, once.
+// passwordPage shows a generated password, once.
 func passwordPage(v *page.Visit, told talk.Say, who control.AddedPerson) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -558,7 +558,7 @@ func passwordPage(v *page.Visit, told talk.Say, who control.AddedPerson) templ.C
 	})
 }
 
-// personPage is somebody else's account, for who runs the installation.
+// personPage is the page of an account, for administrators.
 func personPage(v *page.Visit, f personForm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -676,9 +676,9 @@ func personPage(v *page.Visit, f personForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var36 string
-			templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs(page.Number(f.Bots))
+			templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatNumber(f.Bots))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/people.templ`, Line: 113, Col: 29}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/people.templ`, Line: 113, Col: 35}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var36))
 			if templ_7745c5c3_Err != nil {
@@ -702,9 +702,9 @@ func personPage(v *page.Visit, f personForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var38 string
-			templ_7745c5c3_Var38, templ_7745c5c3_Err = templ.JoinStringErrs(page.Number(f.Devices))
+			templ_7745c5c3_Var38, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatNumber(f.Devices))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/people.templ`, Line: 115, Col: 32}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `settings/people.templ`, Line: 115, Col: 38}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var38))
 			if templ_7745c5c3_Err != nil {
@@ -851,7 +851,7 @@ func personPage(v *page.Visit, f personForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.ID != v.Who.Person.ID {
+			if f.ID != v.Session.Person.ID {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 60, "<form class=\"card\" method=\"post\" action=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -1,5 +1,5 @@
-// Package toolresult shows people what came of a call of a tool: words, pictures,
-// sounds and JSON, or why nothing came.
+// Package toolresult shows the result of a tool call to people: text, pictures, sounds and JSON, or
+// an error.
 package toolresult
 
 import (
@@ -14,31 +14,31 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Kind is what a block of a result is.
+// Kind is the type of a block.
 type Kind string
 
-// The kinds of blocks.
+// Kinds of blocks.
 const (
 	Text  Kind = "text"
 	JSON  Kind = "json"
 	Image Kind = "image"
 	Audio Kind = "audio"
 	Link  Kind = "link"
-	Other Kind = "other" // it is only named
+	Other Kind = "other" // only its name is shown
 )
 
-// Block is a part of a result as it is shown.
+// Block is one part of a result.
 type Block struct {
 	Kind Kind
-	// Text is what it says, or how it is called.
+	// Text is the content or the name.
 	Text string
-	// URL is the data: address of a picture or a sound, or where a link leads to.
+	// URL is the data: URL of a picture or a sound, or the target of a link.
 	URL  string
-	File string // what a sound is saved as
+	File string // file name for saving a sound
 	Size int64  // of a picture or a sound, in bytes
 }
 
-// content is a content block as MCP has it.
+// content is an MCP content block.
 type content struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
@@ -55,24 +55,25 @@ type content struct {
 	} `json:"resource"`
 }
 
-// shownImages and heardSounds are the types that browsers show and play, and the end
-// of their files' names. A picture of another type may do more than be looked at.
+// shownImages and heardSounds map the types that browsers can show and play to file name
+// extensions. Images of other types, such as SVG, may contain active content.
 var (
 	shownImages = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
 	heardSounds = map[string]string{
-		"audio/ogg": ".ogg", "audio/wav": ".wav", "audio/x-wav": ".wav", "audio/wave": ".wav", "audio/mpeg": ".mp3", "audio/mp3": ".mp3",
+		"audio/ogg": ".ogg", "audio/wav": ".wav", "audio/x-wav": ".wav", "audio/wave": ".wav", "audio/mpeg": ".mp3",
+		"audio/mp3": ".mp3",
 		"audio/mp4": ".m4a", "audio/aac": ".aac", "audio/flac": ".flac", "audio/webm": ".webm",
 	}
 )
 
-// Blocks takes a result apart.
+// Blocks splits a result into blocks.
 func Blocks(r *tool.Result) []Block {
 	var list []json.RawMessage
 	var out []Block
 	if len(r.Content) > 0 && json.Unmarshal(r.Content, &list) != nil {
 		list = nil
 	}
-	said := false // what is structured has been said in words too
+	said := false // the structured content is also there as text
 	for _, raw := range list {
 		var c content
 		if json.Unmarshal(raw, &c) != nil {
@@ -94,11 +95,11 @@ func Blocks(r *tool.Result) []Block {
 func (c *content) block() Block {
 	switch c.Type {
 	case "text":
-		return words(c.Text)
+		return textBlock(c.Text)
 	case "image", "audio":
-		return media(c.MIME, c.Data)
+		return mediaBlock(c.MIME, c.Data)
 	case "resource_link":
-		b := Block{Kind: Other, Text: first(c.Title, c.Name, c.URI)}
+		b := Block{Kind: Other, Text: firstNonEmpty(c.Title, c.Name, c.URI)}
 		if u, err := url.Parse(c.URI); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 			b.Kind, b.URL = Link, c.URI
 		}
@@ -107,18 +108,18 @@ func (c *content) block() Block {
 		switch r := c.Resource; {
 		case r == nil:
 		case r.Text != "":
-			return words(r.Text)
+			return textBlock(r.Text)
 		case r.Blob != "":
-			return media(r.MIME, r.Blob)
+			return mediaBlock(r.MIME, r.Blob)
 		default:
 			return Block{Kind: Other, Text: r.URI}
 		}
 	}
-	return Block{Kind: Other, Text: first(c.Type, "?")}
+	return Block{Kind: Other, Text: firstNonEmpty(c.Type, "?")}
 }
 
-// words are a text, or JSON if it is some.
-func words(text string) Block {
+// textBlock returns a block with a text, or with JSON if the text is JSON.
+func textBlock(text string) Block {
 	if t := strings.TrimSpace(text); strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[") {
 		if s := indented([]byte(t)); s != "" {
 			return Block{Kind: JSON, Text: s}
@@ -127,8 +128,9 @@ func words(text string) Block {
 	return Block{Kind: Text, Text: text}
 }
 
-// media is a picture or a sound. What browsers cannot show is named.
-func media(mime, data string) Block {
+// mediaBlock returns a block with a picture or a sound, or only its name if browsers cannot show
+// it.
+func mediaBlock(mime, data string) Block {
 	mime, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(mime)), ";")
 	raw, err := base64.StdEncoding.DecodeString(data)
 	end, sound := heardSounds[mime]
@@ -147,7 +149,7 @@ func media(mime, data string) Block {
 	return b
 }
 
-func first(texts ...string) string {
+func firstNonEmpty(texts ...string) string {
 	for _, t := range texts {
 		if t != "" {
 			return t
@@ -164,20 +166,23 @@ func indented(raw []byte) string {
 	return b.String()
 }
 
-// sameJSON says whether a text is the same JSON as another.
+// sameJSON reports whether a text is the same JSON as other.
 func sameJSON(text string, other json.RawMessage) bool {
 	var a, b bytes.Buffer
-	return len(other) > 0 && json.Compact(&a, []byte(text)) == nil && json.Compact(&b, other) == nil && a.String() == b.String()
+	return len(other) > 0 && json.Compact(&a, []byte(text)) == nil && json.Compact(&b, other) == nil &&
+		a.String() == b.String()
 }
 
 var saysOf = map[tool.Code]talk.Say{
-	tool.Unknown: sayUnknown, tool.BadArgs: sayBadArgs, tool.Denied: sayDenied, tool.TooMany: sayTooMany, tool.Busy: sayBusy,
-	tool.Stopping: sayStopping, tool.Offline: sayOffline, tool.Lost: sayLost, tool.TimedOut: sayTimedOut, tool.Cancelled: sayCancelled, tool.Garbled: sayGarbled,
+	tool.Unknown: sayUnknown, tool.BadArgs: sayBadArgs, tool.Denied: sayDenied, tool.RateLimited: sayTooMany,
+	tool.Busy:     sayBusy,
+	tool.Stopping: sayStopping, tool.Offline: sayOffline, tool.Lost: sayLost, tool.TimedOut: sayTimedOut,
+	tool.Cancelled: sayCancelled, tool.Garbled: sayGarbled,
 	tool.TooLarge: sayTooLarge, tool.Refused: sayRefused, tool.Failed: sayFailed,
 }
 
-// Why says in words for people why a call brought no result.
-func Why(l talk.Lang, e *tool.Error) string {
+// ErrorText says why a call failed.
+func ErrorText(l talk.Lang, e *tool.Error) string {
 	say, known := saysOf[e.Code]
 	if !known {
 		say = sayFailed

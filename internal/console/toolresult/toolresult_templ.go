@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Show is what came of a call.
+// Show shows the result of a call.
 func Show(v *page.Visit, r *tool.Result) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -269,9 +269,9 @@ func block(v *page.Visit, b Block) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var16 string
-			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(page.Size(b.Size))
+			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(page.FormatSize(b.Size))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `toolresult/toolresult.templ`, Line: 34, Col: 135}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `toolresult/toolresult.templ`, Line: 34, Col: 141}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 			if templ_7745c5c3_Err != nil {
@@ -335,8 +335,8 @@ func block(v *page.Visit, b Block) templ.Component {
 	})
 }
 
-// Trouble is why a call brought no result. What follows from it can be put inside.
-func Trouble(v *page.Visit, e *tool.Error) templ.Component {
+// Failure shows why a call failed. Its children are shown below.
+func Failure(v *page.Visit, e *tool.Error) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -375,7 +375,7 @@ func Trouble(v *page.Visit, e *tool.Error) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = Because(v, Why(v.Lang, e), e).Render(templ.WithChildren(ctx, templ_7745c5c3_Var21), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Because(v, ErrorText(v.Lang, e), e).Render(templ.WithChildren(ctx, templ_7745c5c3_Var21), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -383,7 +383,7 @@ func Trouble(v *page.Visit, e *tool.Error) templ.Component {
 	})
 }
 
-// Because is [Trouble] in the words of a page that knows more.
+// Because is [Failure] with a message of the page.
 func Because(v *page.Visit, why string, e *tool.Error) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

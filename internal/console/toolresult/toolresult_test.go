@@ -21,20 +21,24 @@ func TestShow(t *testing.T) {
 	}{
 		{tool.Text("a <b>"), `<p class="words">a &lt;b&gt;</p>`, "<b>"},
 		{tool.JSON(map[string]int{"a": 1}), "{\n  &#34;a&#34;: 1\n}", "words"},
-		{&tool.Result{Content: tool.Text("One.").Content, Structured: json.RawMessage(`{"n":1}`)}, "&#34;n&#34;: 1", ""},
+		{&tool.Result{Content: tool.Text("One.").Content, Structured: json.RawMessage(`{"n":1}`)}, "&#34;n&#34;: 1",
+			""},
 		{tool.Picture("image/jpeg", []byte("\xff\xd8")), `src="data:image/jpeg;base64,/9g="`, "audio"},
 		{tool.Picture("image/svg+xml", []byte("<svg/>")), "Not to be shown here: image/svg+xml", "<img"},
 		{tool.Picture(`image/png"onerror=`, []byte("x")), "Not to be shown", "<img"},
 		{content(`[{"type":"image","mimeType":"image/png","data":"no base64!"}]`), "Not to be shown", "<img"},
-		{content(`[{"type":"audio","mimeType":"audio/ogg; codecs=opus","data":"T2dnUw=="}]`), `<audio controls preload="metadata" src="data:audio/ogg;base64,T2dnUw=="`, ""},
-		{content(`[{"type":"resource_link","uri":"https://a.example/x","name":"x"}]`), `<a href="https://a.example/x" rel="noopener noreferrer"`, ""},
-		{content(`[{"type":"resource_link","uri":"javascript:alert(1)","name":"x"}]`), "Not to be shown here: x", "href"},
+		{content(`[{"type":"audio","mimeType":"audio/ogg; codecs=opus","data":"T2dnUw=="}]`),
+			`<audio controls preload="metadata" src="data:audio/ogg;base64,T2dnUw=="`, ""},
+		{content(`[{"type":"resource_link","uri":"https://a.example/x","name":"x"}]`),
+			`<a href="https://a.example/x" rel="noopener noreferrer"`, ""},
+		{content(`[{"type":"resource_link","uri":"javascript:alert(1)","name":"x"}]`), "Not to be shown here: x",
+			"href"},
 		{content(`[{"type":"resource","resource":{"uri":"a:b","text":"inside"}}]`), "inside", ""},
 		{content(`[{"type":"new"},{"type":"resource"}]`), "Not to be shown here: new", ""},
 		{content(`[]`), "nothing to say", ""},
 		{&tool.Result{}, "nothing to say", ""},
 		{content(`{`), "nothing to say", ""},
-		{tool.Trouble("no paper"), `role="alert"`, ""},
+		{tool.ErrorResult("no paper"), `role="alert"`, ""},
 	} {
 		var b bytes.Buffer
 		if err := toolresult.Show(&page.Visit{Lang: talk.English}, c.r).Render(t.Context(), &b); err != nil {
@@ -46,15 +50,16 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// Every reason has words of its own, in both languages.
-func TestTrouble(t *testing.T) {
+// Every reason has its own text, in both languages.
+func TestFailure(t *testing.T) {
 	said := map[string]tool.Code{}
 	for _, code := range []tool.Code{
-		tool.Unknown, tool.BadArgs, tool.Denied, tool.TooMany, tool.Busy, tool.Offline, tool.Lost, tool.TimedOut, tool.Cancelled,
+		tool.Unknown, tool.BadArgs, tool.Denied, tool.RateLimited, tool.Busy, tool.Offline, tool.Lost, tool.TimedOut,
+		tool.Cancelled,
 		tool.Garbled, tool.TooLarge, tool.Refused, tool.Failed,
 	} {
 		for _, l := range []talk.Lang{talk.English, talk.Chinese} {
-			words := toolresult.Why(l, tool.Fail(code, "told", nil))
+			words := toolresult.ErrorText(l, tool.Fail(code, "told", nil))
 			if other, twice := said[words]; twice || words == "" {
 				t.Errorf("%s is told as %s: %q", code, other, words)
 			}
@@ -63,7 +68,7 @@ func TestTrouble(t *testing.T) {
 	}
 	var b bytes.Buffer
 	odd := tool.Fail("odd", "The <lamp> is odd.", nil)
-	if err := toolresult.Trouble(&page.Visit{Lang: talk.English}, odd).Render(t.Context(), &b); err != nil {
+	if err := toolresult.Failure(&page.Visit{Lang: talk.English}, odd).Render(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "The tool failed.") || !strings.Contains(b.String(), "The &lt;lamp&gt; is odd.") {

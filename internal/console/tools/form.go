@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/control"
 )
 
-// The ways in which tools come, or go, each with a form of its own.
+// Kinds of connections for tools, each with a form of its own.
 const (
 	byURL      = "url"
 	byCommand  = "command"
@@ -19,27 +19,27 @@ const (
 	byCloud    = "cloud"
 )
 
-// serverForm is what was typed about a server, but for secrets.
+// serverForm holds the submitted form of a server, without secrets.
 type serverForm struct {
-	ID         int64 // 0: a new one
-	Way        string
-	Name       string
-	URL        string
-	Hidden     bool // the address that is kept has something behind its ?, which is not shown
-	Transport  string
-	Command    string
-	Args       string // one on each line
-	Dir        string
-	Allow      string // one on each line
-	Deny       string
-	Timeout    string // in seconds
-	Concurrent string
-	MaxTools   string
-	Most       string
-	Unchecked  bool
-	// What is kept and not shown: whether there is a token, and the names of headers and
+	ID             int64 // 0 means a new one
+	Way            string
+	Name           string
+	URL            string
+	HasHiddenQuery bool // the stored URL has a query, which is not shown
+	Transport      string
+	Command        string
+	Args           string // one per line
+	Dir            string
+	Allow          string // one per line
+	Deny           string
+	Timeout        string // in seconds
+	Concurrent     string
+	MaxTools       string
+	MaxResult      string
+	Unchecked      bool
+	// Stored values that are not shown: whether there is a token, and the names of headers and
 	// variables.
-	Tokened          bool
+	HasToken         bool
 	Headers, EnvKept []string
 
 	Wrong string
@@ -56,7 +56,7 @@ func (f *serverForm) kind() string {
 	return control.KindServer
 }
 
-// base is where its forms are sent to.
+// base returns the path that the forms are sent to.
 func (f *serverForm) base() string {
 	if f.ID == 0 {
 		return "/tools/upstreams"
@@ -71,15 +71,15 @@ func (f *serverForm) action() string {
 	return f.base() + "/change"
 }
 
-func (f *serverForm) looks() bool { return f.Way == byURL || f.Way == byCommand }
+func (f *serverForm) canCheck() bool { return f.Way == byURL || f.Way == byCommand }
 
-// settings gathers the settings of a form.
+// settings collects the settings of a form.
 type settings struct {
 	set   map[string]json.RawMessage
 	wrong error
 }
 
-// put sets a setting, or takes it away if it is not given.
+// put sets a setting, or removes it if given is false.
 func (s *settings) put(name string, value any, given bool) {
 	s.set[name] = json.RawMessage("null")
 	if given {
@@ -87,7 +87,7 @@ func (s *settings) put(name string, value any, given bool) {
 	}
 }
 
-// lines are the lines of a field that are not empty.
+// lines returns the non-empty lines of a field.
 func lines(text string) (out []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -102,7 +102,7 @@ func (s *settings) list(name, text string) {
 	s.put(name, list, len(list) > 0)
 }
 
-// number puts a number, which may be left out.
+// number sets an optional number.
 func (s *settings) number(name, text string, value func(int) any) {
 	n, err := strconv.Atoi(text)
 	if text != "" && (err != nil || n < 1) {
@@ -112,7 +112,8 @@ func (s *settings) number(name, text string, value func(int) any) {
 	s.put(name, value(n), text != "")
 }
 
-// pairs puts secrets that have names, which are typed a line each and kept if nothing is.
+// pairs sets named secrets, one per line. An empty field keeps the stored ones, unless forget is
+// set.
 func (s *settings) pairs(name, text, between string, forget bool) {
 	list := lines(text)
 	if len(list) == 0 {
@@ -133,13 +134,15 @@ func (s *settings) pairs(name, text, between string, forget bool) {
 	s.put(name, values, true)
 }
 
-// typed reads a form, and the settings that it makes.
-func typed(v *page.Visit, way string) (f serverForm, set map[string]json.RawMessage, err error) {
+// readServerForm reads a form, and returns it with the settings that it stands for.
+func readServerForm(v *page.Visit, way string) (f serverForm, set map[string]json.RawMessage, err error) {
 	text := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
 	f = serverForm{
-		Way: way, Name: text("name"), URL: text("url"), Transport: text("transport"), Command: text("command"), Args: v.FormValue("args"), Dir: text("dir"),
-		Allow: v.FormValue("allow"), Deny: v.FormValue("deny"), Timeout: text("timeout"), Concurrent: text("concurrent"), MaxTools: text("max_tools"),
-		Most: text("most"), Unchecked: v.FormValue("unchecked") != "",
+		Way: way, Name: text("name"), URL: text("url"), Transport: text("transport"), Command: text("command"),
+		Args: v.FormValue("args"), Dir: text("dir"),
+		Allow: v.FormValue("allow"), Deny: v.FormValue("deny"), Timeout: text("timeout"),
+		Concurrent: text("concurrent"), MaxTools: text("max_tools"),
+		MaxResult: text("most"), Unchecked: v.FormValue("unchecked") != "",
 	}
 	s := settings{set: map[string]json.RawMessage{}}
 	number := func(n int) any { return n }
@@ -151,7 +154,7 @@ func typed(v *page.Visit, way string) (f serverForm, set map[string]json.RawMess
 		s.number("max_tools", f.MaxTools, number)
 	}
 	address := func() {
-		if f.URL != "" { // one that is kept stays if nothing is typed
+		if f.URL != "" { // a stored URL stays if the field is empty
 			s.put("url", f.URL, true)
 		}
 	}
@@ -170,16 +173,16 @@ func typed(v *page.Visit, way string) (f serverForm, set map[string]json.RawMess
 		s.pairs("env", v.FormValue("env"), "=", v.FormValue("unenv") != "")
 	case byCloud:
 		address()
-		s.number("most", f.Most, number)
+		s.number("most", f.MaxResult, number)
 	}
 	return f, s.set, s.wrong
 }
 
-// way is the way that a form for a new server is about.
+// way returns the kind of connection of a form for a new server.
 func way(v *page.Visit) string {
 	switch w := v.FormValue("way"); w {
 	case byCommand:
-		if v.Admin() {
+		if v.IsAdmin() {
 			return w
 		}
 	case byURL, byEndpoint, byCloud:
@@ -190,76 +193,79 @@ func way(v *page.Visit) string {
 
 func newUpstream(v *page.Visit) {
 	if w := way(v); w != "" {
-		v.Show(http.StatusOK, formPage(v, &serverForm{Way: w}))
+		v.Render(http.StatusOK, formPage(v, &serverForm{Way: w}))
 		return
 	}
-	v.Show(http.StatusOK, waysPage(v))
+	v.Render(http.StatusOK, waysPage(v))
 }
 
-// again shows a form with what is wrong.
-func again(v *page.Visit, f *serverForm, err error) {
+// showUpstreamForm shows a form with its error.
+func showUpstreamForm(v *page.Visit, f *serverForm, err error) {
 	var status int
 	if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
-		v.Show(status, formPage(v, f))
+		v.Render(status, formPage(v, f))
 	}
 }
 
 func addUpstream(v *page.Visit) {
 	w := way(v)
 	if w == "" {
-		v.To("/tools/upstreams/new")
+		v.Redirect("/tools/upstreams/new")
 		return
 	}
-	f, set, err := typed(v, w)
+	f, set, err := readServerForm(v, w)
 	var added control.AddedUpstream
 	if err == nil {
-		added, err = v.House.Control.AddUpstream(v.Context(), v.Caller(), control.NewUpstream{Name: f.Name, Kind: f.kind(), Settings: set, Unchecked: f.Unchecked})
+		added, err = v.Instance.Control.AddUpstream(v.Context(), v.Caller(),
+			control.NewUpstream{Name: f.Name, Kind: f.kind(), Settings: set, Unchecked: f.Unchecked})
 	}
 	if err != nil {
-		again(v, &f, err)
+		showUpstreamForm(v, &f, err)
 		return
 	}
 	if added.Token == "" {
-		v.To(upstreamURL(added.ID))
+		v.Redirect(upstreamURL(added.ID))
 		return
 	}
-	// The token is shown by this answer alone.
-	d, err := v.House.Control.ShowUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: added.ID})
+	// Only this response shows the token.
+	d, err := v.Instance.Control.ShowUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: added.ID})
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, upstreamView(v, &d, added.Token))
+	v.Render(http.StatusOK, upstreamView(v, &d, added.Token))
 }
 
-func lookAtNew(v *page.Visit) {
+func checkNew(v *page.Visit) {
 	w := way(v)
 	if w == "" {
-		v.To("/tools/upstreams/new")
+		v.Redirect("/tools/upstreams/new")
 		return
 	}
-	f, set, err := typed(v, w)
-	look(v, &f, err, func(ctx context.Context) (control.UpstreamFound, error) {
-		return v.House.Control.CheckNewUpstream(ctx, v.Caller(), control.NewUpstream{Name: f.Name, Kind: f.kind(), Settings: set})
+	f, set, err := readServerForm(v, w)
+	runCheck(v, &f, err, func(ctx context.Context) (control.UpstreamFound, error) {
+		return v.Instance.Control.CheckNewUpstream(ctx, v.Caller(),
+			control.NewUpstream{Name: f.Name, Kind: f.kind(), Settings: set})
 	})
 }
 
-func lookAtChanged(v *page.Visit) {
-	d, err := theUpstream(v.Context(), v)
+func checkChanged(v *page.Visit) {
+	d, err := findUpstream(v.Context(), v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	kept := formOf(&d)
-	f, set, err := typed(v, kept.Way)
-	f.keep(&kept)
-	look(v, &f, err, func(ctx context.Context) (control.UpstreamFound, error) {
-		return v.House.Control.CheckUpstream(ctx, v.Caller(), control.UpstreamChange{Upstream: d.Number, Settings: set})
+	kept := newServerForm(&d)
+	f, set, err := readServerForm(v, kept.Way)
+	f.keepSecrets(&kept)
+	runCheck(v, &f, err, func(ctx context.Context) (control.UpstreamFound, error) {
+		return v.Instance.Control.CheckUpstream(ctx, v.Caller(),
+			control.UpstreamChange{Upstream: d.Number, Settings: set})
 	})
 }
 
-// look looks at a server, and says meanwhile that it does.
-func look(v *page.Visit, f *serverForm, err error, check func(context.Context) (control.UpstreamFound, error)) {
+// runCheck checks the connection to a server, and shows that it is being checked.
+func runCheck(v *page.Visit, f *serverForm, err error, check func(context.Context) (control.UpstreamFound, error)) {
 	see := func(ctx context.Context) {
 		var found control.UpstreamFound
 		if err == nil {
@@ -271,13 +277,13 @@ func look(v *page.Visit, f *serverForm, err error, check func(context.Context) (
 		}
 		f.Found = &found
 	}
-	if !v.Partial() {
+	if !v.IsPartial() {
 		see(v.Context())
-		v.Show(http.StatusOK, formPage(v, f))
+		v.Render(http.StatusOK, formPage(v, f))
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		if err := send(lookingPart(v)); err != nil {
+		if err := send(checkingPart(v)); err != nil {
 			return err
 		}
 		see(ctx)
@@ -288,8 +294,8 @@ func look(v *page.Visit, f *serverForm, err error, check func(context.Context) (
 	})
 }
 
-// formOf is the form of a server as it is kept.
-func formOf(d *control.UpstreamDetail) serverForm {
+// newServerForm returns the form of a stored server.
+func newServerForm(d *control.UpstreamDetail) serverForm {
 	var kept struct {
 		Transport, URL, Token, Command, Dir, Timeout string
 		Headers, Env                                 map[string]string
@@ -298,19 +304,22 @@ func formOf(d *control.UpstreamDetail) serverForm {
 		MaxTools                                     int `json:"max_tools"`
 	}
 	for name, into := range map[string]any{
-		"transport": &kept.Transport, "url": &kept.URL, "token": &kept.Token, "command": &kept.Command, "dir": &kept.Dir, "timeout": &kept.Timeout,
+		"transport": &kept.Transport, "url": &kept.URL, "token": &kept.Token, "command": &kept.Command,
+		"dir": &kept.Dir, "timeout": &kept.Timeout,
 		"headers": &kept.Headers, "env": &kept.Env, "args": &kept.Args, "allow": &kept.Allow, "deny": &kept.Deny,
 		"concurrent": &kept.Concurrent, "max_tools": &kept.MaxTools, "most": &kept.Most,
 	} {
 		if raw := d.Settings[name]; raw != nil {
-			json.Unmarshal(raw, into) //nolint:errcheck // what cannot be read is shown as empty
+			json.Unmarshal(raw, into) //nolint:errcheck // invalid values are shown as empty
 		}
 	}
 	f := serverForm{
-		ID: d.Number, Name: d.Slug, Way: byURL, URL: kept.URL, Transport: kept.Transport, Command: kept.Command, Dir: kept.Dir,
+		ID: d.Number, Name: d.Slug, Way: byURL, URL: kept.URL, Transport: kept.Transport, Command: kept.Command,
+		Dir:  kept.Dir,
 		Args: strings.Join(kept.Args, "\n"), Allow: strings.Join(kept.Allow, "\n"), Deny: strings.Join(kept.Deny, "\n"),
-		Timeout: seconds(kept.Timeout), Concurrent: some(kept.Concurrent), MaxTools: some(kept.MaxTools), Most: some(kept.Most),
-		Tokened: kept.Token != "", Headers: names(kept.Headers), EnvKept: names(kept.Env),
+		Timeout: seconds(kept.Timeout), Concurrent: orEmpty(kept.Concurrent), MaxTools: orEmpty(kept.MaxTools),
+		MaxResult: orEmpty(kept.Most),
+		HasToken:  kept.Token != "", Headers: names(kept.Headers), EnvKept: names(kept.Env),
 	}
 	switch {
 	case d.Kind == control.KindDialsIn:
@@ -321,45 +330,47 @@ func formOf(d *control.UpstreamDetail) serverForm {
 		f.Way = byCommand
 	}
 	if head, _, hidden := strings.Cut(f.URL, "?"); hidden {
-		f.URL, f.Hidden, d.Where = "", true, head
+		f.URL, f.HasHiddenQuery, d.Where = "", true, head
 	}
 	return f
 }
 
 func editUpstream(v *page.Visit) {
-	d, err := theUpstream(v.Context(), v)
+	d, err := findUpstream(v.Context(), v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	f := formOf(&d)
-	v.Show(http.StatusOK, formPage(v, &f))
+	f := newServerForm(&d)
+	v.Render(http.StatusOK, formPage(v, &f))
 }
 
-// keep takes over from the form as it was what is not typed into it.
-func (f *serverForm) keep(was *serverForm) {
-	f.ID, f.Name, f.Hidden, f.Tokened, f.Headers, f.EnvKept = was.ID, was.Name, was.Hidden, was.Tokened, was.Headers, was.EnvKept
+// keepSecrets copies the stored values that the form does not contain.
+func (f *serverForm) keepSecrets(was *serverForm) {
+	f.ID, f.Name, f.HasHiddenQuery, f.HasToken, f.Headers, f.EnvKept = was.ID, was.Name, was.HasHiddenQuery,
+		was.HasToken, was.Headers, was.EnvKept
 }
 
 func changeUpstream(v *page.Visit) {
-	d, err := theUpstream(v.Context(), v)
+	d, err := findUpstream(v.Context(), v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	was := formOf(&d)
-	f, set, err := typed(v, was.Way)
-	f.keep(&was)
+	was := newServerForm(&d)
+	f, set, err := readServerForm(v, was.Way)
+	f.keepSecrets(&was)
 	if err == nil {
-		d, err = v.House.Control.ChangeUpstream(v.Context(), v.Caller(), control.UpstreamChange{Upstream: d.Number, Settings: set})
+		d, err = v.Instance.Control.ChangeUpstream(v.Context(), v.Caller(),
+			control.UpstreamChange{Upstream: d.Number, Settings: set})
 	}
 	if err != nil {
-		again(v, &f, err)
+		showUpstreamForm(v, &f, err)
 		return
 	}
-	if d.Notice != "" { // it is about this change, so only this answer shows it
-		v.Show(http.StatusOK, upstreamView(v, &d, ""))
+	if d.Notice != "" { // the notice is about this change, so only this response shows it
+		v.Render(http.StatusOK, upstreamView(v, &d, ""))
 		return
 	}
-	v.To(upstreamURL(d.Number))
+	v.Redirect(upstreamURL(d.Number))
 }

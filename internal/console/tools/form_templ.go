@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// waysPage is where somebody chooses how a server is reached.
+// waysPage chooses how a server is reached.
 func waysPage(v *page.Visit) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -77,7 +77,7 @@ func waysPage(v *page.Visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if v.Admin() {
+			if v.IsAdmin() {
 				templ_7745c5c3_Err = wayCard(byCommand, v.Say(sayByCommand), v.Say(sayByCommandTip)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -97,7 +97,7 @@ func waysPage(v *page.Visit) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayWays)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayWays)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -173,7 +173,7 @@ func wayCard(way, name, about string) templ.Component {
 	})
 }
 
-// formPage is where a server is added or changed.
+// formPage is the form that adds or changes a server.
 func formPage(v *page.Visit, f *serverForm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -383,7 +383,7 @@ func formPage(v *page.Visit, f *serverForm) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if f.looks() && f.ID == 0 {
+			if f.canCheck() && f.ID == 0 {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<label class=\"check\"><input type=\"checkbox\" name=\"unchecked\" value=\"1\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -441,7 +441,7 @@ func formPage(v *page.Visit, f *serverForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.looks() {
+			if f.canCheck() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<button formaction=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -502,7 +502,7 @@ func formPage(v *page.Visit, f *serverForm) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, f.title(v)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, f.title(v)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -510,7 +510,7 @@ func formPage(v *page.Visit, f *serverForm) templ.Component {
 	})
 }
 
-// field is a field with its name and what belongs into it.
+// field is a form field with its label and hint.
 func field(label, name, tip string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -656,7 +656,7 @@ func urlFields(v *page.Visit, f *serverForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if !f.Hidden {
+			if !f.HasHiddenQuery {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, " required")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -690,11 +690,11 @@ func urlFields(v *page.Visit, f *serverForm) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = field(v.Say(sayToken), "token", secretTip(v, f.Tokened)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var32), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(v.Say(sayToken), "token", secretTip(v, f.HasToken)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var32), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if f.Tokened {
+		if f.HasToken {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, "<label class=\"check\"><input type=\"checkbox\" name=\"untoken\" value=\"1\"> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1124,9 +1124,9 @@ func cloudFields(v *page.Visit, f *serverForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var54 string
-			templ_7745c5c3_Var54, templ_7745c5c3_Err = templ.JoinStringErrs(f.Most)
+			templ_7745c5c3_Var54, templ_7745c5c3_Err = templ.JoinStringErrs(f.MaxResult)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `tools/form.templ`, Line: 153, Col: 80}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `tools/form.templ`, Line: 153, Col: 85}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var54))
 			if templ_7745c5c3_Err != nil {
@@ -1146,7 +1146,7 @@ func cloudFields(v *page.Visit, f *serverForm) templ.Component {
 	})
 }
 
-// choiceFields say which tools of a server are taken over, and how they are called.
+// choiceFields chooses which tools of a server are served, and their names.
 func choiceFields(v *page.Visit, f *serverForm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1378,8 +1378,8 @@ func choiceFields(v *page.Visit, f *serverForm) templ.Component {
 	})
 }
 
-// lookingPart says that a server is looked at.
-func lookingPart(v *page.Visit) templ.Component {
+// checkingPart says that a server is being checked.
+func checkingPart(v *page.Visit) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1426,7 +1426,7 @@ func lookingPart(v *page.Visit) templ.Component {
 	})
 }
 
-// foundPart is what was found.
+// foundPart shows the result of a check.
 func foundPart(v *page.Visit, f *serverForm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1508,8 +1508,8 @@ func foundNote(v *page.Visit, found *control.UpstreamFound) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if found.Trouble != "" {
-			templ_7745c5c3_Err = page.Note("bad", strings.TrimSpace(found.Trouble)).Render(ctx, templ_7745c5c3_Buffer)
+		if found.Problem != "" {
+			templ_7745c5c3_Err = page.Note("bad", strings.TrimSpace(found.Problem)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

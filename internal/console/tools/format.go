@@ -14,7 +14,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// seconds is a duration as the form has it.
+// seconds formats a duration for the form.
 func seconds(text string) string {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
@@ -23,8 +23,8 @@ func seconds(text string) string {
 	return strconv.Itoa(int(d / time.Second))
 }
 
-// some is a number as the form has it; 0 is nothing.
-func some(n int) string {
+// orEmpty formats a number for the form; 0 is empty.
+func orEmpty(n int) string {
 	if n == 0 {
 		return ""
 	}
@@ -33,7 +33,7 @@ func some(n int) string {
 
 func names(values map[string]string) []string { return slices.Sorted(maps.Keys(values)) }
 
-// indented is JSON for reading.
+// indented formats JSON for reading.
 func indented(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
@@ -42,12 +42,12 @@ func indented(raw json.RawMessage) string {
 	return b.String()
 }
 
-// endpoint is where a tool server connects to, with the token that lets it in.
+// endpoint returns the URL that a tool server connects to, with its token.
 func endpoint(v *page.Visit, token string) string {
-	return "ws" + strings.TrimPrefix(v.Origin(), "http") + "/mcp_endpoint/mcp/?token=" + token
+	return "ws" + strings.TrimPrefix(v.BaseURL(), "http") + "/mcp_endpoint/mcp/?token=" + token
 }
 
-// first is the beginning of a text, for lists.
+// first returns the beginning of a text, for lists.
 func first(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	const most = 160
@@ -57,19 +57,21 @@ func first(text string) string {
 	return text
 }
 
-// setting is one of a server's, as it is shown.
+// setting is one displayed setting of a server.
 type setting struct{ Name, Value string }
 
-// settingNames are the settings that are shown, in their order.
+// settingNames are the displayed settings, in their order.
 var settingNames = []struct {
 	name string
 	say  talk.Say
 }{
-	{"command", sayCommand}, {"args", sayArgs}, {"dir", sayDir}, {"env", sayEnv}, {"token", sayToken}, {"headers", sayHeaders}, {"transport", sayTransport},
-	{"allow", sayOnly}, {"deny", sayNot}, {"timeout", sayTimeout}, {"concurrent", sayConcurrent}, {"max_tools", sayMaxTools}, {"most", sayMost},
+	{"command", sayCommand}, {"args", sayArgs}, {"dir", sayDir}, {"env", sayEnv}, {"token", sayToken},
+	{"headers", sayHeaders}, {"transport", sayTransport},
+	{"allow", sayOnly}, {"deny", sayNot}, {"timeout", sayTimeout}, {"concurrent", sayConcurrent},
+	{"max_tools", sayMaxTools}, {"most", sayMost},
 }
 
-// settingList are the settings of a server for people, secrets masked.
+// settingList returns the settings of a server for display, with masked secrets.
 func settingList(v *page.Visit, d *control.UpstreamDetail) (out []setting) {
 	for _, s := range settingNames {
 		raw := d.Settings[s.name]
@@ -84,7 +86,7 @@ func settingList(v *page.Visit, d *control.UpstreamDetail) (out []setting) {
 	return out
 }
 
-// readable is a value as people read it.
+// readable formats a value for reading.
 func readable(name string, raw json.RawMessage) string {
 	var text string
 	var list []string

@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/control"
 )
 
-// tabs are the parts of the tools.
+// tabs are the tabs of the pages about tools.
 func tabs(v *page.Visit, at string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -137,7 +137,7 @@ func tab(path, name string, here bool) templ.Component {
 	})
 }
 
-// listPage is all tools of somebody.
+// listPage lists a person's tools.
 func listPage(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -312,7 +312,7 @@ func listPage(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Co
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayTools)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayTools)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -320,7 +320,7 @@ func listPage(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Co
 	})
 }
 
-// found are the tools that fit.
+// found lists the tools that match the filter.
 func found(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -422,7 +422,7 @@ func found(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Compo
 				return templ_7745c5c3_Err
 			}
 		}
-		for _, g := range grouped(v, p.Tools) {
+		for _, g := range groupTools(v, p.Tools) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<section class=\"stack\" aria-label=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -635,7 +635,7 @@ func found(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Compo
 			}
 		}
 		if p.Next > 0 {
-			templ_7745c5c3_Err = page.Next(v, listURL(control.ToolFilter{Text: f.Text, From: f.From, State: f.State, After: p.Next})).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.NextPageLink(v, listURL(control.ToolFilter{Text: f.Text, From: f.From, State: f.State, After: p.Next})).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -648,7 +648,7 @@ func found(v *page.Visit, f control.ToolFilter, p *control.ToolPage) templ.Compo
 	})
 }
 
-// rulesPage are the decisions about tools.
+// rulesPage lists the tool rules.
 func rulesPage(v *page.Visit, list []control.ToolRuleRow, next int, f ruleForm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -807,7 +807,7 @@ func rulesPage(v *page.Visit, list []control.ToolRuleRow, next int, f ruleForm) 
 					return templ_7745c5c3_Err
 				}
 				if next > 0 {
-					templ_7745c5c3_Err = page.Next(v, rulesURL(next)).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = page.NextPageLink(v, rulesURL(next)).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -953,7 +953,7 @@ func rulesPage(v *page.Visit, list []control.ToolRuleRow, next int, f ruleForm) 
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayRules)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var33), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayRules)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var33), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

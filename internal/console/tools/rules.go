@@ -5,20 +5,20 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/hub"
 )
 
-// ruleForm is a rule that was typed.
+// ruleForm holds a submitted rule.
 type ruleForm struct {
 	Name, Rule, Wrong string
 }
 
-func rules(v *page.Visit) { showRules(v, http.StatusOK, ruleForm{Rule: board.RuleDeny}) }
+func rules(v *page.Visit) { showRules(v, http.StatusOK, ruleForm{Rule: hub.RuleDeny}) }
 
 func showRules(v *page.Visit, status int, f ruleForm) {
-	l, err := v.House.Control.ListToolRules(v.Context(), v.Caller(), struct{}{})
+	l, err := v.Instance.Control.ListToolRules(v.Context(), v.Caller(), struct{}{})
 	if err != nil {
 		v.Fail(err)
 		return
@@ -30,12 +30,12 @@ func showRules(v *page.Visit, status int, f ruleForm) {
 	if to < len(l.Rules) {
 		next = to
 	}
-	v.Show(status, rulesPage(v, l.Rules[after:to], next, f))
+	v.Render(status, rulesPage(v, l.Rules[after:to], next, f))
 }
 
 func addRule(v *page.Visit) {
 	f := ruleForm{Name: strings.TrimSpace(v.FormValue("tool")), Rule: v.FormValue("rule")}
-	_, err := v.House.Control.DecideTool(v.Context(), v.Caller(), control.ToolDecision{Name: f.Name, Rule: f.Rule})
+	_, err := v.Instance.Control.DecideTool(v.Context(), v.Caller(), control.ToolDecision{Name: f.Name, Rule: f.Rule})
 	if err != nil {
 		var status int
 		if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
@@ -43,7 +43,7 @@ func addRule(v *page.Visit) {
 		}
 		return
 	}
-	v.To("/tools/rules")
+	v.Redirect("/tools/rules")
 }
 
 func rulesURL(after int) string { return "/tools/rules?after=" + strconv.Itoa(after) }

@@ -11,10 +11,11 @@ func (f *serverForm) title(v *page.Visit) string {
 	if f.ID != 0 {
 		return v.Say(sayChangeServer, f.Name)
 	}
-	return v.Say(map[string]talk.Say{byURL: sayByURL, byCommand: sayByCommand, byEndpoint: sayByEndpoint, byCloud: sayByCloud}[f.Way])
+	return v.Say(map[string]talk.Say{byURL: sayByURL, byCommand: sayByCommand, byEndpoint: sayByEndpoint,
+		byCloud: sayByCloud}[f.Way])
 }
 
-// back is the page that a form was opened from.
+// back returns the path of the page that the form was opened from.
 func (f *serverForm) back() string {
 	if f.ID != 0 {
 		return upstreamURL(f.ID)
@@ -22,10 +23,10 @@ func (f *serverForm) back() string {
 	return "/tools/upstreams/new"
 }
 
-// addressTip is what belongs into the field of an address.
+// addressTip returns the hint of the URL field.
 func addressTip(v *page.Visit, f *serverForm) string {
 	switch {
-	case f.Hidden || f.Way == byCloud && f.ID != 0:
+	case f.HasHiddenQuery || f.Way == byCloud && f.ID != 0:
 		return v.Say(sayAddressKept)
 	case f.Way == byCloud:
 		return v.Say(sayCloudTip)
@@ -40,8 +41,7 @@ func secretTip(v *page.Visit, kept bool) string {
 	return v.Say(sayTokenTip)
 }
 
-// pairsTip is what belongs into the field of secrets that have names, of which some are
-// kept.
+// pairsTip returns the hint of the field with named secrets; kept are the names of stored ones.
 func pairsTip(v *page.Visit, tip talk.Say, kept []string) string {
 	if len(kept) > 0 {
 		return v.Say(sayNamesKept, strings.Join(kept, ", "))

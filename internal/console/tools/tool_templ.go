@@ -17,7 +17,7 @@ import (
 	"strconv"
 )
 
-// toolPage is everything about a tool.
+// toolPage is the page of a tool.
 func toolPage(v *page.Visit, t control.Tool, users []control.ToolUser, tr trial) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -301,7 +301,7 @@ func toolPage(v *page.Visit, t control.Tool, users []control.ToolUser, tr trial)
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, t.Name).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, t.Name).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -309,7 +309,7 @@ func toolPage(v *page.Visit, t control.Tool, users []control.ToolUser, tr trial)
 	})
 }
 
-// whoMay is what was decided about a tool, and for whom it holds.
+// whoMay shows the rules of a tool, and whom they apply to.
 func whoMay(v *page.Visit, t control.Tool, users []control.ToolUser) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -357,9 +357,9 @@ func whoMay(v *page.Visit, t control.Tool, users []control.ToolUser) templ.Compo
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var19 string
-		templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(stateTold(v, t.State))
+		templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(stateDescription(v, t.State))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `tools/tool.templ`, Line: 65, Col: 47}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `tools/tool.templ`, Line: 65, Col: 54}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 		if templ_7745c5c3_Err != nil {
@@ -626,7 +626,7 @@ func whoMay(v *page.Visit, t control.Tool, users []control.ToolUser) templ.Compo
 	})
 }
 
-// trialForm is where a tool is tried, with what came of it.
+// trialForm calls a tool and shows the result.
 func trialForm(v *page.Visit, t control.Tool, tr trial) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -718,7 +718,7 @@ func trialForm(v *page.Visit, t control.Tool, tr trial) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if tr.Form.Empty() && tr.Form.Rest == nil {
+			if tr.Form.IsEmpty() && tr.Form.Rest == nil {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<p class=\"soft\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -786,7 +786,7 @@ func trialForm(v *page.Visit, t control.Tool, tr trial) templ.Component {
 				}
 			}
 			if tr.Failed != nil {
-				templ_7745c5c3_Err = toolresult.Trouble(v, tool.AsError(tr.Failed)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = toolresult.Failure(v, tool.AsError(tr.Failed)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -1,5 +1,5 @@
-// Package tools is the pages about what programs and bots can call: the tools, where they
-// come from, who may use them, and the servers that they come from.
+// Package tools serves the pages about the tools that programs and bots can call: the list, the
+// rules about who may call them, and the servers that provide them.
 package tools
 
 import (
@@ -16,41 +16,41 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Routes are the pages below /tools.
+// Routes returns the pages below /tools.
 func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /tools", Serve: list},
 		{Pattern: "GET /tools/rules", Serve: rules},
-		{Pattern: "POST /tools/rules", Access: page.Fresh, Serve: addRule},
+		{Pattern: "POST /tools/rules", Access: page.Confirmed, Serve: addRule},
 		{Pattern: "GET /tools/{name}", Serve: show},
-		{Pattern: "POST /tools/{name}/rule", Access: page.Fresh, Serve: decide},
+		{Pattern: "POST /tools/{name}/rule", Access: page.Confirmed, Serve: decide},
 		{Pattern: "POST /tools/{name}/call", Serve: try},
 		{Pattern: "GET /tools/upstreams", Serve: upstreams},
 		{Pattern: "GET /tools/upstreams/live", Serve: upstreamsLive},
-		{Pattern: "GET /tools/upstreams/new", Access: page.Fresh, Serve: newUpstream},
-		{Pattern: "POST /tools/upstreams/look", Access: page.Fresh, Serve: lookAtNew},
-		{Pattern: "POST /tools/upstreams", Access: page.Fresh, Serve: addUpstream},
+		{Pattern: "GET /tools/upstreams/new", Access: page.Confirmed, Serve: newUpstream},
+		{Pattern: "POST /tools/upstreams/look", Access: page.Confirmed, Serve: checkNew},
+		{Pattern: "POST /tools/upstreams", Access: page.Confirmed, Serve: addUpstream},
 		{Pattern: "GET /tools/upstreams/{upstream}", Serve: upstreamPage},
 		{Pattern: "GET /tools/upstreams/{upstream}/live", Serve: upstreamLive},
-		{Pattern: "GET /tools/upstreams/{upstream}/edit", Access: page.Fresh, Serve: editUpstream},
-		{Pattern: "POST /tools/upstreams/{upstream}/look", Access: page.Fresh, Serve: lookAtChanged},
-		{Pattern: "POST /tools/upstreams/{upstream}/change", Access: page.Fresh, Serve: changeUpstream},
-		{Pattern: "POST /tools/upstreams/{upstream}/rotate", Access: page.Fresh, Serve: rotateUpstream},
+		{Pattern: "GET /tools/upstreams/{upstream}/edit", Access: page.Confirmed, Serve: editUpstream},
+		{Pattern: "POST /tools/upstreams/{upstream}/look", Access: page.Confirmed, Serve: checkChanged},
+		{Pattern: "POST /tools/upstreams/{upstream}/change", Access: page.Confirmed, Serve: changeUpstream},
+		{Pattern: "POST /tools/upstreams/{upstream}/rotate", Access: page.Confirmed, Serve: rotateUpstream},
 		{Pattern: "POST /tools/upstreams/{upstream}/remove", Serve: removeUpstream},
 	}
 }
 
-// pageSize is how many tools, rules or servers are on a page.
+// pageSize is the number of tools, rules or servers on a page.
 const pageSize = 50
 
-// group are tools that come from the same place.
+// group holds the tools of one provider.
 type group struct {
 	ID, Kind, Title string
 	Tools           []control.Tool
 }
 
-// grouped puts tools, which are sorted by where they come from, into groups.
-func grouped(v *page.Visit, list []control.Tool) (out []group) {
+// groupTools groups tools by provider; they must be sorted by it.
+func groupTools(v *page.Visit, list []control.Tool) (out []group) {
 	for _, t := range list {
 		if len(out) == 0 || out[len(out)-1].ID != t.Provider {
 			out = append(out, group{ID: t.Provider, Kind: t.Kind, Title: providerName(v, t)})
@@ -61,7 +61,7 @@ func grouped(v *page.Visit, list []control.Tool) (out []group) {
 	return out
 }
 
-// providerName is where a tool comes from, in words.
+// providerName returns the displayed name of a tool's provider.
 func providerName(v *page.Visit, t control.Tool) string {
 	switch t.Kind {
 	case "learn":
@@ -75,7 +75,7 @@ func providerName(v *page.Visit, t control.Tool) string {
 	return t.ProviderName
 }
 
-// providerKind is what it is that a tool comes from, and the page about it, if it has one.
+// providerKind returns the kind of a tool's provider, and the path of its page, if it has one.
 func providerKind(v *page.Visit, t control.Tool) (kind, link string) {
 	name, number, _ := strings.Cut(t.Provider, ":")
 	switch {
@@ -93,10 +93,11 @@ func providerKind(v *page.Visit, t control.Tool) (kind, link string) {
 	return t.Kind, ""
 }
 
-// filter reads what somebody wants to see.
+// filter reads the filter from the URL.
 func filter(v *page.Visit) control.ToolFilter {
 	q := v.URL.Query()
-	f := control.ToolFilter{Text: strings.TrimSpace(q.Get("q")), From: q.Get("from"), State: q.Get("state"), Limit: pageSize}
+	f := control.ToolFilter{Text: strings.TrimSpace(q.Get("q")), From: q.Get("from"), State: q.Get("state"),
+		Limit: pageSize}
 	f.After, _ = strconv.Atoi(q.Get("after"))
 	if f.State != control.ToolWaiting && f.State != control.ToolDenied {
 		f.State = ""
@@ -104,7 +105,7 @@ func filter(v *page.Visit) control.ToolFilter {
 	return f
 }
 
-// listURL is the list with another filter.
+// listURL returns the URL of the list with a filter.
 func listURL(f control.ToolFilter) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"q": f.Text, "from": f.From, "state": f.State} {
@@ -123,31 +124,31 @@ func listURL(f control.ToolFilter) string {
 
 func list(v *page.Visit) {
 	f := filter(v)
-	f.Shown = func(text string) string { return toolwords.In(v.Lang, text) }
-	p, err := v.House.Control.BrowseTools(v.Context(), v.Caller(), f)
+	f.Shown = func(text string) string { return toolwords.Translate(v.Lang, text) }
+	p, err := v.Instance.Control.BrowseTools(v.Context(), v.Caller(), f)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	if v.Partial() {
-		v.Show(http.StatusOK, found(v, f, &p))
+	if v.IsPartial() {
+		v.Render(http.StatusOK, found(v, f, &p))
 		return
 	}
-	v.Show(http.StatusOK, listPage(v, f, &p))
+	v.Render(http.StatusOK, listPage(v, f, &p))
 }
 
 func toolURL(name string) string { return "/tools/" + url.PathEscape(name) }
 
-// trial is a tool that somebody tries.
+// trial is a call of a tool from its page.
 type trial struct {
 	Form   *schemaform.Form
 	Result *tool.Result
-	Failed error  // of the call
-	Wrong  string // with what was typed
+	Failed error  // error of the call
+	Wrong  string // error of the input
 }
 
 func show(v *page.Visit) {
-	t, err := v.House.Control.FindTool(v.Context(), v.Caller(), v.PathValue("name"))
+	t, err := v.Instance.Control.FindTool(v.Context(), v.Caller(), v.PathValue("name"))
 	if err != nil {
 		v.Fail(err)
 		return
@@ -156,31 +157,32 @@ func show(v *page.Visit) {
 }
 
 func showTool(v *page.Visit, status int, t control.Tool, tr trial) {
-	users, err := v.House.Control.ToolUsers(v.Context(), v.Caller(), t)
+	users, err := v.Instance.Control.ToolUsers(v.Context(), v.Caller(), t)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(status, toolPage(v, t, users, tr))
+	v.Render(status, toolPage(v, t, users, tr))
 }
 
-// decide allows or denies a tool, or takes that back.
+// decide sets or removes the rule of a tool.
 func decide(v *page.Visit) {
 	name := v.PathValue("name")
-	if _, err := v.House.Control.DecideTool(v.Context(), v.Caller(), control.ToolDecision{Name: name, Rule: v.FormValue("rule")}); err != nil {
+	if _, err := v.Instance.Control.DecideTool(v.Context(), v.Caller(),
+		control.ToolDecision{Name: name, Rule: v.FormValue("rule")}); err != nil {
 		v.Fail(err)
 		return
 	}
 	if v.FormValue("back") == "rules" {
-		v.To("/tools/rules")
+		v.Redirect("/tools/rules")
 		return
 	}
-	v.To(toolURL(name))
+	v.Redirect(toolURL(name))
 }
 
-// try calls a tool with what was typed.
+// try calls a tool with the submitted arguments.
 func try(v *page.Visit) {
-	t, err := v.House.Control.FindTool(v.Context(), v.Caller(), v.PathValue("name"))
+	t, err := v.Instance.Control.FindTool(v.Context(), v.Caller(), v.PathValue("name"))
 	if err != nil {
 		v.Fail(err)
 		return
@@ -191,7 +193,7 @@ func try(v *page.Visit) {
 	args, ok := tr.Form.Parse(v.Lang, v.PostForm)
 	if !ok {
 		status, tr.Wrong = http.StatusUnprocessableEntity, v.Say(sayLookAgain)
-	} else if tr.Result, err = v.House.Control.TryTool(v.Context(), v.Caller(), t.Name, args, nil); err != nil {
+	} else if tr.Result, err = v.Instance.Control.TryTool(v.Context(), v.Caller(), t.Name, args, nil); err != nil {
 		if v.Context().Err() != nil {
 			return
 		}
@@ -201,14 +203,14 @@ func try(v *page.Visit) {
 			tr.Failed, status = err, http.StatusBadGateway
 		}
 	}
-	if v.Partial() {
-		v.Show(http.StatusOK, trialForm(v, t, tr)) // which says itself how it went
+	if v.IsPartial() {
+		v.Render(http.StatusOK, trialForm(v, t, tr)) // shows the result or the error
 		return
 	}
 	showTool(v, status, t, tr)
 }
 
-// stateWords is what a state means for programs and bots.
+// stateWords returns the name of a state.
 func stateWords(v *page.Visit, state string) string {
 	switch state {
 	case control.ToolDenied:
@@ -221,7 +223,7 @@ func stateWords(v *page.Visit, state string) string {
 	return v.Say(sayAllowed)
 }
 
-// stateLight is a state as a light.
+// stateLight returns the status light of a state.
 func stateLight(state string) page.State {
 	switch state {
 	case control.ToolAllowed:
@@ -232,8 +234,8 @@ func stateLight(state string) page.State {
 	return page.Wait
 }
 
-// stateTold is what a state means, in a sentence.
-func stateTold(v *page.Visit, state string) string {
+// stateDescription describes a state in a sentence.
+func stateDescription(v *page.Visit, state string) string {
 	switch state {
 	case control.ToolDenied:
 		return v.Say(sayTellDenied)
@@ -245,17 +247,19 @@ func stateTold(v *page.Visit, state string) string {
 	return v.Say(sayTellAllowed)
 }
 
-// titleOf is what a tool is called on its page.
-func titleOf(v *page.Visit, t control.Tool) string { return cmp.Or(inWords(v, t, t.Title), t.Name) }
+// titleOf returns the title of a tool's page.
+func titleOf(v *page.Visit, t control.Tool) string {
+	return cmp.Or(localizedText(v, t, t.Title), t.Name)
+}
 
-// about is what a tool does, in the reader's language if the tool is ours.
-func about(v *page.Visit, t control.Tool) string { return inWords(v, t, t.Description) }
+// about returns the description of a tool, localized if the tool is Patchbay's own.
+func about(v *page.Visit, t control.Tool) string { return localizedText(v, t, t.Description) }
 
-// inWords is a text of a tool. What a server of somebody else's says stays as it is, though
-// it may say what ours do.
-func inWords(v *page.Visit, t control.Tool, text string) string {
+// localizedText returns a localized text of a tool. Texts of other people's servers stay unchanged,
+// even if they equal one of Patchbay's own.
+func localizedText(v *page.Visit, t control.Tool, text string) string {
 	if t.Kind == "upstream" {
 		return text
 	}
-	return toolwords.In(v.Lang, text)
+	return toolwords.Translate(v.Lang, text)
 }

@@ -10,48 +10,53 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/tools"
+	"patchbay/internal/hub"
 	"patchbay/internal/tool"
 )
 
-// lamp answers with what it was called with.
+// lamp returns the arguments of its calls.
 type lamp struct{}
 
 func (lamp) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	if c.Tool == "burn" {
 		return nil, tool.Fail(tool.Offline, "The lamp <is> unplugged.", nil)
 	}
-	return tool.Text("got " + string(c.Args) + " by " + c.Caller.Door), nil
+	return tool.Text("got " + string(c.Args) + " by " + c.Caller.Channel), nil
 }
 
 func newRig(t *testing.T) *consoletest.Rig {
 	r := consoletest.New(t, consoletest.Options{}, func(*consoletest.Rig) []page.Route { return tools.Routes() })
-	plug(t, r, board.Outlet{ID: "upstream:7", Owner: r.Person.ID, Slug: "lamp", Kind: "upstream", Title: "Ada's lamp"},
-		tool.Tool{Name: "set", Title: "Set the lamp", Description: "Dims it.\nAs you like.", Input: json.RawMessage(`{"type":"object","properties":{"level":{"type":"integer"}},"required":["level"]}`)},
-		tool.Tool{Name: "reset", Description: "Forgets <all>.", Dangerous: true, Input: json.RawMessage(`{"type":"object"}`)},
-		tool.Tool{Name: "record", Description: "Hears you.", For: "user", Input: json.RawMessage(`{"type":"object"}`)},
-		tool.Tool{Name: "burn", Description: "Burns.", Hints: tool.Reads(), Input: json.RawMessage(`{"type":"object"}`)})
+	plug(t, r, hub.ProviderRef{ID: "upstream:7", Owner: r.Person.ID,
+		Slug: "lamp", Kind: "upstream", Title: "Ada's lamp"},
+		tool.Tool{Name: "set", Title: "Set the lamp", Description: "Dims it.\nAs you like.",
+			Input: json.RawMessage(`{"type":"object","properties":{"level":{"type":"integer"}},"required":["level"]}`)},
+		tool.Tool{Name: "reset", Description: "Forgets <all>.", Dangerous: true,
+			Input: json.RawMessage(`{"type":"object"}`)},
+		tool.Tool{Name: "record", Description: "Hears you.", Audience: "user",
+			Input: json.RawMessage(`{"type":"object"}`)},
+		tool.Tool{Name: "burn", Description: "Burns.", Hints: tool.ReadOnlyHints(),
+			Input: json.RawMessage(`{"type":"object"}`)})
 	return r
 }
 
-func plug(t testing.TB, r *consoletest.Rig, o board.Outlet, list ...tool.Tool) {
+func plug(t testing.TB, r *consoletest.Rig, o hub.ProviderRef, list ...tool.Tool) {
 	t.Helper()
-	s, err := r.Board.Plug(o, lamp{})
+	s, err := r.Hub.Register(o, lamp{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Offer(list)
+	s.SetTools(list)
 }
 
-// has looks for all of some texts in a page.
+// has checks that a page contains all texts.
 func has(t *testing.T, p consoletest.Page, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(p.Text, text) {
-			t.Errorf("%s (%d) has no %q:\n%s", p.At, p.Status, text, p.Text)
+			t.Errorf("%s (%d) has no %q:\n%s", p.Path, p.Status, text, p.Text)
 		}
 	}
 }
@@ -60,16 +65,17 @@ func lacks(t *testing.T, p consoletest.Page, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if strings.Contains(p.Text, text) {
-			t.Errorf("%s (%d) has %q", p.At, p.Status, text)
+			t.Errorf("%s (%d) has %q", p.Path, p.Status, text)
 		}
 	}
 }
 
 func TestList(t *testing.T) {
 	r := newRig(t)
-	ada := r.As(r.Person)
+	ada := r.SignedInAs(r.Person)
 	p := ada.Get("/tools")
-	has(t, p, "Ada&#39;s lamp", "lamp_set", "Dims it.", "may use it", "dangerous, refused until you allow it", "for people, refused", "only reads", "All 4", "Not allowed yet 2", "Denied 0", "/tools/upstreams/7")
+	has(t, p, "Ada&#39;s lamp", "lamp_set", "Dims it.", "may use it", "dangerous, refused until you allow it",
+		"for people, refused", "only reads", "All 4", "Not allowed yet 2", "Denied 0", "/tools/upstreams/7")
 	lacks(t, p, "As you like")
 	p = ada.Get("/tools?q=DIMS")
 	has(t, p, "lamp_set", "Found: 1.")
@@ -77,22 +83,23 @@ func TestList(t *testing.T) {
 	p = ada.Get("/tools?state=waiting")
 	has(t, p, "lamp_reset", "lamp_record", "Found: 2.")
 	lacks(t, p, "lamp_set")
-	if p = ada.Ask(http.MethodGet, "/tools", "q", "nothing like it"); strings.Contains(p.Text, "<html") {
+	if p = ada.DoHX(http.MethodGet, "/tools", "q", "nothing like it"); strings.Contains(p.Text, "<html") {
 		t.Error("the script gets a whole page")
 	}
 	has(t, p, "No tool fits")
-	has(t, r.As(r.Bob).Get("/tools"), "No tools yet", "All 0")
+	has(t, r.SignedInAs(r.Bob).Get("/tools"), "No tools yet", "All 0")
 }
 
-// Hundreds of tools come a page at a time.
+// Hundreds of tools are shown page by page.
 func TestPages(t *testing.T) {
 	r := newRig(t)
 	var many []tool.Tool
 	for i := range 120 {
 		many = append(many, tool.Tool{Name: fmt.Sprintf("t%03d", i), Input: json.RawMessage(`{"type":"object"}`)})
 	}
-	plug(t, r, board.Outlet{ID: "board:1", Owner: r.Person.ID, Slug: "kitchen", Kind: "xiaozhi", Title: "Kitchen"}, many...)
-	ada := r.As(r.Person)
+	plug(t, r, hub.ProviderRef{ID: "board:1", Owner: r.Person.ID, Slug: "kitchen", Kind: "xiaozhi", Title: "Kitchen"},
+		many...)
+	ada := r.SignedInAs(r.Person)
 	seen := map[string]int{}
 	for path := "/tools?from=board%3A1"; path != ""; {
 		p := ada.Get(path)
@@ -113,14 +120,15 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Tools are in the order of where they come from, also where their names are not.
+// Tools are ordered by provider, also where their names are not.
 func TestOrder(t *testing.T) {
 	r := newRig(t)
 	for i, title := range []string{"B", "A", "A"} { // all in one list of names
 		id := fmt.Sprintf("board:%d", i+1)
-		plug(t, r, board.Outlet{ID: id, Owner: r.Person.ID, Kind: "xiaozhi", Title: title}, tool.Tool{Name: fmt.Sprintf("x%d", i)}, tool.Tool{Name: fmt.Sprintf("y%d", i)})
+		plug(t, r, hub.ProviderRef{ID: id, Owner: r.Person.ID, Kind: "xiaozhi", Title: title},
+			tool.Tool{Name: fmt.Sprintf("x%d", i)}, tool.Tool{Name: fmt.Sprintf("y%d", i)})
 	}
-	p := r.As(r.Person).Get("/tools")
+	p := r.SignedInAs(r.Person).Get("/tools")
 	at := -1
 	for _, name := range []string{"x1", "y1", "x2", "y2", "lamp_reset", "lamp_set", "x0", "y0"} {
 		next := strings.Index(p.Text, ">"+name+"<")
@@ -134,12 +142,13 @@ func TestOrder(t *testing.T) {
 func TestDecide(t *testing.T) {
 	r := newRig(t)
 	r.Key(t, account.NewKey{Name: "laptop", Scopes: []string{account.ScopeMCP}})
-	r.Key(t, account.NewKey{Name: "narrow", Scopes: []string{account.ScopeMCP}, Rules: board.Rules{Allow: []string{"lamp_s*"}}.String()})
+	r.Key(t, account.NewKey{Name: "narrow", Scopes: []string{account.ScopeMCP},
+		Rules: hub.Rules{Allow: []string{"lamp_s*"}}.String()})
 	r.Key(t, account.NewKey{Name: "glasses", Scopes: []string{account.ScopeLingzhu}})
 	r.Key(t, account.NewKey{Name: "bobs", Person: r.Bob.ID, Scopes: []string{account.ScopeMCP}})
-	bot := r.Script(t, map[string]string{"allow_tools": "lamp_*"}, nil)
-	ada := r.As(r.Person)
-	// may counts who may use a tool.
+	bot := r.AddScript(t, map[string]string{"allow_tools": "lamp_*"}, nil)
+	ada := r.SignedInAs(r.Person)
+	// may counts who may call a tool.
 	may := func(name string) (yes, no int) {
 		p := ada.Get("/tools/" + name)
 		has(t, p, "laptop", "narrow", bot.Name)
@@ -154,8 +163,8 @@ func TestDecide(t *testing.T) {
 		{"lamp_burn", "", 2, 1}, {"lamp_reset", "", 0, 3}, {"lamp_reset", "allow", 2, 1},
 	} {
 		if c.rule != "" {
-			if p := ada.Post("/tools/"+c.name+"/rule", "rule", c.rule); p.At != "/tools/"+c.name {
-				t.Errorf("%d at %s", p.Status, p.At)
+			if p := ada.Post("/tools/"+c.name+"/rule", "rule", c.rule); p.Path != "/tools/"+c.name {
+				t.Errorf("%d at %s", p.Status, p.Path)
 			}
 		}
 		if yes, no := may(c.name); yes != c.yes || no != c.no {
@@ -164,13 +173,15 @@ func TestDecide(t *testing.T) {
 	}
 	p := ada.Get("/tools/rules")
 	has(t, p, "lamp_set", "lamp_reset", "allowed")
-	if p = ada.Post("/tools/lamp_reset/rule", "rule", "", "back", "rules"); p.At != "/tools/rules" || strings.Contains(p.Text, "lamp_reset") {
-		t.Errorf("%d at %s", p.Status, p.At)
+	if p = ada.Post("/tools/lamp_reset/rule", "rule", "", "back", "rules"); p.Path != "/tools/rules" ||
+		strings.Contains(p.Text, "lamp_reset") {
+		t.Errorf("%d at %s", p.Status, p.Path)
 	}
 	if p = ada.Post("/tools/lamp_reset/rule", "rule", ""); p.Status != http.StatusNotFound {
 		t.Errorf("%d for a rule that is not there", p.Status)
 	}
-	if p = ada.Post("/tools/rules", "tool", "no such name!", "rule", "deny"); p.Status != http.StatusUnprocessableEntity {
+	if p = ada.Post("/tools/rules", "tool", "no such name!", "rule",
+		"deny"); p.Status != http.StatusUnprocessableEntity {
 		t.Errorf("%d", p.Status)
 	}
 	has(t, p, `value="no such name!"`, "is no name of a tool")
@@ -182,14 +193,15 @@ func TestDecide(t *testing.T) {
 
 func TestTry(t *testing.T) {
 	r := newRig(t)
-	ada := r.As(r.Person)
-	has(t, ada.Get("/tools/lamp_set"), "Set the lamp", "As you like.", `name="arg.level"`, "&#34;required&#34;", "Ada&#39;s lamp")
+	ada := r.SignedInAs(r.Person)
+	has(t, ada.Get("/tools/lamp_set"), "Set the lamp", "As you like.", `name="arg.level"`, "&#34;required&#34;",
+		"Ada&#39;s lamp")
 	has(t, ada.Post("/tools/lamp_set/call", "arg.level", "40"), "got {&#34;level&#34;:40} by console")
-	p := ada.Ask(http.MethodPost, "/tools/lamp_set/call", "arg.level", "much")
+	p := ada.DoHX(http.MethodPost, "/tools/lamp_set/call", "arg.level", "much")
 	has(t, p, "Look at what is marked", `value="much"`)
 	lacks(t, p, "<html", "got {")
 	has(t, ada.Post("/tools/lamp_burn/call"), "The lamp &lt;is&gt; unplugged.")
-	// What is for people, people can call; what is dangerous, they have to allow first.
+	// People can call tools that are meant for people; dangerous ones must be allowed first.
 	has(t, ada.Post("/tools/lamp_record/call"), "got {}")
 	p = ada.Get("/tools/lamp_reset")
 	has(t, p, "Forgets &lt;all&gt;.", "once you have allowed it")
@@ -199,43 +211,45 @@ func TestTry(t *testing.T) {
 	has(t, ada.Post("/tools/lamp_reset/call"), "got {}")
 }
 
-// Nobody sees or calls what is another's, nor decides about it.
+// Nobody sees, calls, allows or denies tools of other people.
 func TestOthers(t *testing.T) {
 	r := newRig(t)
-	bob := r.As(r.Bob)
+	bob := r.SignedInAs(r.Bob)
 	for _, p := range []consoletest.Page{
-		bob.Get("/tools/lamp_set"), bob.Post("/tools/lamp_set/call", "arg.level", "1"), bob.Get("/tools/upstreams/7"), bob.Post("/tools/upstreams/7/remove"),
+		bob.Get("/tools/lamp_set"), bob.Post("/tools/lamp_set/call", "arg.level", "1"), bob.Get("/tools/upstreams/7"),
+		bob.Post("/tools/upstreams/7/remove"),
 		bob.Get("/tools/upstreams/x"), bob.Post("/tools/upstreams/7/change"),
 	} {
 		if p.Status != http.StatusNotFound || strings.Contains(p.Text, "Set the lamp") {
-			t.Errorf("%s: %d", p.At, p.Status)
+			t.Errorf("%s: %d", p.Path, p.Status)
 		}
 	}
-	bob.Post("/tools/lamp_set/rule", "rule", "deny") // of tools of that name that he may have one day
-	has(t, r.As(r.Person).Get("/tools?q=lamp_set"), "may use it")
+	bob.Post("/tools/lamp_set/rule", "rule", "deny") // for tools of that name that he may have later
+	has(t, r.SignedInAs(r.Person).Get("/tools?q=lamp_set"), "may use it")
 	lacks(t, bob.Get("/tools/upstreams/new"), "way=command")
-	has(t, r.As(r.Person).Get("/tools/upstreams/new"), "way=command")
+	has(t, r.SignedInAs(r.Person).Get("/tools/upstreams/new"), "way=command")
 	if p := bob.Get("/tools/upstreams/new?way=command"); strings.Contains(p.Text, `name="command"`) {
 		t.Error("a member gets the form for commands")
 	}
-	if p := r.Stranger().Get("/tools"); !strings.HasPrefix(p.At, "/signin") {
-		t.Errorf("a stranger gets to %s", p.At)
+	if p := r.Anonymous().Get("/tools"); !strings.HasPrefix(p.Path, "/signin") {
+		t.Errorf("a stranger gets to %s", p.Path)
 	}
 }
 
-// Each way has a form, and no form shows what is typed into it as a secret.
+// Each kind of connection has a form, and no form shows a submitted secret.
 func TestForms(t *testing.T) {
 	r := newRig(t)
-	ada := r.As(r.Person)
+	ada := r.SignedInAs(r.Person)
 	has(t, ada.Get("/tools/upstreams/new?way=url"), `name="token"`, `type="password"`)
 	for _, way := range []string{"endpoint", "cloud", "command"} {
 		has(t, ada.Get("/tools/upstreams/new?way="+way), `name="way" value="`+way+`"`)
 	}
-	p := ada.Post("/tools/upstreams", "way", "url", "name", "x", "url", "https://mcp.example.com", "token", "s3cret", "headers", "no colon s3cret")
+	p := ada.Post("/tools/upstreams", "way", "url", "name", "x", "url", "https://mcp.example.com", "token", "s3cret",
+		"headers", "no colon s3cret")
 	has(t, p, "Each line has a name", `value="x"`, "Secrets have to be typed again")
 	lacks(t, p, "s3cret")
-	if p = ada.Post("/tools/upstreams", "way", "none"); p.At != "/tools/upstreams/new" {
-		t.Errorf("a way that nobody knows leads to %s", p.At)
+	if p = ada.Post("/tools/upstreams", "way", "none"); p.Path != "/tools/upstreams/new" {
+		t.Errorf("a way that nobody knows leads to %s", p.Path)
 	}
 }
 
@@ -244,12 +258,14 @@ func BenchmarkList(b *testing.B) {
 	r := consoletest.New(b, consoletest.Options{}, func(*consoletest.Rig) []page.Route { return tools.Routes() })
 	var some []tool.Tool
 	for i := range 12 {
-		some = append(some, tool.Tool{Name: fmt.Sprintf("tool_%d", i), Description: "Does something or other.", Input: json.RawMessage(`{"type":"object"}`)})
+		some = append(some, tool.Tool{Name: fmt.Sprintf("tool_%d", i),
+			Description: "Does something or other.", Input: json.RawMessage(`{"type":"object"}`)})
 	}
 	for i := range 1000 {
-		plug(b, r, board.Outlet{ID: fmt.Sprintf("board:%d", i+1), Owner: r.Person.ID, Slug: fmt.Sprintf("b%d", i), Kind: "xiaozhi", Title: fmt.Sprintf("Board %d", i)}, some...)
+		plug(b, r, hub.ProviderRef{ID: fmt.Sprintf("board:%d", i+1), Owner: r.Person.ID, Slug: fmt.Sprintf("b%d", i),
+			Kind: "xiaozhi", Title: fmt.Sprintf("Board %d", i)}, some...)
 	}
-	ada := r.As(r.Person)
+	ada := r.SignedInAs(r.Person)
 	for _, path := range []string{"/tools", "/tools?q=b77_tool_7", "/tools/b500_tool_3"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {

@@ -10,34 +10,35 @@ import (
 	"patchbay/internal/control"
 )
 
-// lookEvery is how often an open page looks how connections are.
-const lookEvery = 2 * time.Second
+// refreshInterval is how often an open page reads the state of connections.
+const refreshInterval = 2 * time.Second
 
-// listed is a page of servers.
-type listed struct {
+// upstreamRows is one page of servers.
+type upstreamRows struct {
 	Rows  []control.Upstream
 	After int64
 	More  bool
 }
 
-func servers(ctx context.Context, v *page.Visit) (l listed, err error) {
+func loadUpstreams(ctx context.Context, v *page.Visit) (l upstreamRows, err error) {
 	l.After, _ = strconv.ParseInt(v.URL.Query().Get("after"), 10, 64)
-	l.Rows, l.More, err = v.House.Control.UpstreamsOf(ctx, v.Caller(), l.After, pageSize, control.KindServer, control.KindDialsIn, control.KindCloud)
+	l.Rows, l.More, err = v.Instance.Control.UpstreamsOf(ctx, v.Caller(), l.After, pageSize, control.KindServer,
+		control.KindDialsIn, control.KindCloud)
 	return l, err
 }
 
 func upstreams(v *page.Visit) {
-	l, err := servers(v.Context(), v)
+	l, err := loadUpstreams(v.Context(), v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, upstreamsPage(v, &l))
+	v.Render(http.StatusOK, upstreamsPage(v, &l))
 }
 
 func upstreamsLive(v *page.Visit) {
-	v.Keep(lookEvery, func(ctx context.Context, send page.Parts) error {
-		l, err := servers(ctx, v)
+	v.LiveRefresh(refreshInterval, func(ctx context.Context, send page.SendPart) error {
+		l, err := loadUpstreams(ctx, v)
 		if err != nil {
 			return err
 		}
@@ -47,13 +48,13 @@ func upstreamsLive(v *page.Visit) {
 
 func upstreamURL(id int64) string { return "/tools/upstreams/" + strconv.FormatInt(id, 10) }
 
-// theUpstream finds the server that a page is about.
-func theUpstream(ctx context.Context, v *page.Visit) (d control.UpstreamDetail, err error) {
+// findUpstream returns the server that the path names.
+func findUpstream(ctx context.Context, v *page.Visit) (d control.UpstreamDetail, err error) {
 	id, err := strconv.ParseInt(v.PathValue("upstream"), 10, 64)
 	if err != nil {
 		return d, control.Fail(control.Missing, sayNoServer)
 	}
-	d, err = v.House.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
+	d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
 	if err == nil && d.Kind == control.KindShim {
 		err = control.Fail(control.Missing, sayNoServer)
 	}
@@ -61,17 +62,17 @@ func theUpstream(ctx context.Context, v *page.Visit) (d control.UpstreamDetail, 
 }
 
 func upstreamPage(v *page.Visit) {
-	d, err := theUpstream(v.Context(), v)
+	d, err := findUpstream(v.Context(), v)
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, upstreamView(v, &d, ""))
+	v.Render(http.StatusOK, upstreamView(v, &d, ""))
 }
 
 func upstreamLive(v *page.Visit) {
-	v.Keep(lookEvery, func(ctx context.Context, send page.Parts) error {
-		d, err := theUpstream(ctx, v)
+	v.LiveRefresh(refreshInterval, func(ctx context.Context, send page.SendPart) error {
+		d, err := findUpstream(ctx, v)
 		if err != nil {
 			return err
 		}
@@ -79,33 +80,33 @@ func upstreamLive(v *page.Visit) {
 	})
 }
 
-// rotateUpstream makes a new token, which is shown by this answer alone.
+// rotateUpstream creates a new token, which only this response shows.
 func rotateUpstream(v *page.Visit) {
-	d, err := theUpstream(v.Context(), v)
+	d, err := findUpstream(v.Context(), v)
 	var r control.RotatedUpstream
 	if err == nil {
-		r, err = v.House.Control.RotateUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: d.Number})
+		r, err = v.Instance.Control.RotateUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: d.Number})
 	}
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, upstreamView(v, &d, r.Token))
+	v.Render(http.StatusOK, upstreamView(v, &d, r.Token))
 }
 
 func removeUpstream(v *page.Visit) {
-	d, err := theUpstream(v.Context(), v)
+	d, err := findUpstream(v.Context(), v)
 	if err == nil {
-		_, err = v.House.Control.RemoveUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: d.Number})
+		_, err = v.Instance.Control.RemoveUpstream(v.Context(), v.Caller(), control.UpstreamRef{Upstream: d.Number})
 	}
 	if err != nil {
 		v.Fail(err)
 		return
 	}
-	v.To("/tools/upstreams")
+	v.Redirect("/tools/upstreams")
 }
 
-// connectionLight is how the connection of a server is, as a light.
+// connectionLight returns the status light of a server's connection and its text.
 func connectionLight(v *page.Visit, u *control.Upstream) (page.State, string) {
 	switch u.State {
 	case control.UpstreamReady:
@@ -118,14 +119,14 @@ func connectionLight(v *page.Visit, u *control.Upstream) (page.State, string) {
 		}
 		return page.Wait, v.Say(sayTriesAgain)
 	case control.UpstreamFailed:
-		return page.Off, v.Say(sayTrouble)
+		return page.Off, v.Say(sayNeedsAction)
 	case control.UpstreamElsewhere:
 		return page.On, v.Say(sayElsewhere)
 	}
 	return page.Wait, v.Say(sayUnknown)
 }
 
-// kindWords is what an upstream is, in words.
+// kindWords returns the name of an upstream's kind.
 func kindWords(v *page.Visit, u *control.Upstream) string {
 	switch {
 	case u.Kind == control.KindDialsIn:

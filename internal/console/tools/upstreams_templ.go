@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// upstreamsPage are the servers that tools come from, and the services they go to.
-func upstreamsPage(v *page.Visit, l *listed) templ.Component {
+// upstreamsPage lists the servers that provide tools, and the services that tools are served to.
+func upstreamsPage(v *page.Visit, l *upstreamRows) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -109,7 +109,7 @@ func upstreamsPage(v *page.Visit, l *listed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Follow("/tools/upstreams/live?after="+strconv.FormatInt(l.After, 10)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.LiveUpdates("/tools/upstreams/live?after="+strconv.FormatInt(l.After, 10)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -123,7 +123,7 @@ func upstreamsPage(v *page.Visit, l *listed) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, v.Say(sayServers)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, v.Say(sayServers)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -131,7 +131,7 @@ func upstreamsPage(v *page.Visit, l *listed) templ.Component {
 	})
 }
 
-func upstreamList(v *page.Visit, l *listed) templ.Component {
+func upstreamList(v *page.Visit, l *upstreamRows) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -271,13 +271,13 @@ func upstreamList(v *page.Visit, l *listed) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if u.Trouble != "" && u.State == control.UpstreamFailed {
+				if u.Problem != "" && u.State == control.UpstreamFailed {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<p class=\"small\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var14 string
-					templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(u.Trouble)
+					templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(u.Problem)
 					if templ_7745c5c3_Err != nil {
 						return templ.Error{Err: templ_7745c5c3_Err, FileName: `tools/upstreams.templ`, Line: 45, Col: 36}
 					}
@@ -309,7 +309,7 @@ func upstreamList(v *page.Visit, l *listed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if l.More {
-				templ_7745c5c3_Err = page.Next(v, "/tools/upstreams?after="+strconv.FormatInt(l.Rows[len(l.Rows)-1].Number, 10)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = page.NextPageLink(v, "/tools/upstreams?after="+strconv.FormatInt(l.Rows[len(l.Rows)-1].Number, 10)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -323,7 +323,7 @@ func upstreamList(v *page.Visit, l *listed) templ.Component {
 	})
 }
 
-// upstreamView is one server. Token is shown once, if it was made by this very answer.
+// upstreamView is the page of a server. token is shown once, if this response created it.
 func upstreamView(v *page.Visit, d *control.UpstreamDetail, token string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -467,7 +467,7 @@ func upstreamView(v *page.Visit, d *control.UpstreamDetail, token string) templ.
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Follow(upstreamURL(d.Number)+"/live").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.LiveUpdates(upstreamURL(d.Number)+"/live").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -633,7 +633,7 @@ func upstreamView(v *page.Visit, d *control.UpstreamDetail, token string) templ.
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = page.Inside(v, d.Slug).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = page.Layout(v, d.Slug).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -641,7 +641,7 @@ func upstreamView(v *page.Visit, d *control.UpstreamDetail, token string) templ.
 	})
 }
 
-// health is how the connection of a server is.
+// health shows the state of a server's connection.
 func health(v *page.Visit, d *control.UpstreamDetail) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -702,8 +702,8 @@ func health(v *page.Visit, d *control.UpstreamDetail) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.Trouble != "" {
-			templ_7745c5c3_Err = page.Note("warn", d.Trouble).Render(ctx, templ_7745c5c3_Buffer)
+		if d.Problem != "" {
+			templ_7745c5c3_Err = page.Note("warn", d.Problem).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -767,7 +767,7 @@ func health(v *page.Visit, d *control.UpstreamDetail) templ.Component {
 			}
 		}
 		if !d.NextTry.IsZero() {
-			templ_7745c5c3_Err = fact(v.Say(sayNextTry), v.Clock(d.NextTry)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = fact(v.Say(sayNextTry), v.FormatClock(d.NextTry)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1019,7 +1019,7 @@ func fact(name, value string) templ.Component {
 	})
 }
 
-// kept are the settings of a server, secrets masked.
+// kept shows the settings of a server, with masked secrets.
 func kept(v *page.Visit, d *control.UpstreamDetail) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -8,29 +8,29 @@ import (
 	"testing"
 	"unicode"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/console/toolwords/wordstest"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// raw is what programs get, which is shown as it is.
+// raw matches what programs get, which is shown unchanged.
 var raw = regexp.MustCompile(`(?s)<pre.*?</pre>`)
 
-// What our tools say is shown in the reader's language: titles, descriptions, and what each
-// argument is for. What other servers say stays as it is, and programs get what they got.
+// Texts of Patchbay's own tools are shown in the reader's language: titles, descriptions, and
+// descriptions of arguments. Texts of other servers stay unchanged, and programs get the originals.
 func TestOwnToolsInTheReadersLanguage(t *testing.T) {
 	r := newRig(t)
-	plug(t, r, learn.Outlet(), learn.Tools()...)
-	plug(t, r, bots.Outlet(), bots.Tools()...)
-	plug(t, r, board.Outlet{ID: "upstream:8", Owner: r.Person.ID, Slug: "theirs", Kind: "upstream"},
+	plug(t, r, learn.ProviderRef(), learn.Tools()...)
+	plug(t, r, bots.ProviderRef(), bots.Tools()...)
+	plug(t, r, hub.ProviderRef{ID: "upstream:8", Owner: r.Person.ID, Slug: "theirs", Kind: "upstream"},
 		tool.Tool{Name: "one", Title: "Decks", Description: "提交复习", Input: []byte(`{"type":"object"}`)})
 	ours := slices.Concat(learn.Tools(), bots.Tools())
 	wordstest.Check(t, ours)
-	browser := r.As(r.Person)
+	browser := r.SignedInAs(r.Person)
 	for _, lang := range []talk.Lang{talk.English, talk.Chinese} {
 		get := func(path string) string {
 			p := browser.Get(path, "Cookie", "patchbay-lang="+string(lang))
@@ -40,22 +40,25 @@ func TestOwnToolsInTheReadersLanguage(t *testing.T) {
 		for _, o := range ours {
 			page := get("/tools/" + o.Name)
 			for _, text := range wordstest.Texts(&o) {
-				want := toolwords.In(lang, text)
-				if text != want && (strings.Contains(page, text) || text == o.Description && strings.Contains(list, "<p class=\"soft small\">"+text)) {
+				want := toolwords.Translate(lang, text)
+				if text != want && (strings.Contains(page, text) ||
+					text == o.Description && strings.Contains(list, "<p class=\"soft small\">"+text)) {
 					t.Errorf("the %s pages about %s say %s", lang, o.Name, text)
 				}
 			}
-			if about := toolwords.In(lang, o.Description); !strings.Contains(page, about) {
+			if about := toolwords.Translate(lang, o.Description); !strings.Contains(page, about) {
 				t.Errorf("the %s page about %s does not say %s", lang, o.Name, about)
 			} else if len([]rune(about)) <= 160 && !strings.Contains(list, about) {
 				t.Errorf("the %s list does not say %s", lang, about)
 			}
 		}
-		if theirs := get("/tools/theirs_one"); !strings.Contains(theirs, "<h1>Decks") || !strings.Contains(theirs, "提交复习") {
+		if theirs := get("/tools/theirs_one"); !strings.Contains(theirs, "<h1>Decks") ||
+			!strings.Contains(theirs, "提交复习") {
 			t.Errorf("the %s page about a tool of others changes its words: %s", lang, theirs)
 		}
 		query := map[talk.Lang]string{talk.English: "/tools?q=lists+what+is", talk.Chinese: "/tools?q=回收站"}[lang]
-		if !strings.Contains(get(query), map[talk.Lang]string{talk.English: "list_reviews", talk.Chinese: "restore_knowledge_point"}[lang]) {
+		if !strings.Contains(get(query), map[talk.Lang]string{talk.English: "list_reviews",
+			talk.Chinese: "restore_knowledge_point"}[lang]) {
 			t.Errorf("nothing is found at %s", query)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package toolwords has what our own tools say of themselves in both languages, for pages.
-// Programs and models get what the tools themselves say, in whichever language that is.
+// Package toolwords translates the titles and descriptions of Patchbay's own tools for pages.
+// Programs and models get the original texts, in whichever language those are.
 package toolwords
 
 import (
@@ -11,14 +11,14 @@ import (
 	"patchbay/internal/talk"
 )
 
-// words has each text in English, and behind a tab on the next line the same in Chinese.
-// Titles, descriptions of tools and descriptions of arguments are all there: the same text
-// means the same wherever it stands.
+// words has each text in English and, on the next line after a tab, in Chinese. It covers titles
+// and descriptions of tools and descriptions of arguments: the same text has the same translation
+// everywhere.
 //
 //go:embed words.txt
 var words string
 
-// table finds a pair by either of its texts.
+// table maps both texts of a pair to the pair.
 var table = sync.OnceValue(func() map[string]talk.Say {
 	pairs := map[string]talk.Say{}
 	english := ""
@@ -34,14 +34,14 @@ var table = sync.OnceValue(func() map[string]talk.Say {
 	return pairs
 })
 
-// A command of a node of which nobody has told what it does.
+// Description of a node's command that nothing is known about.
 var (
 	sayCommand = talk.Say{Zh: "节点的命令 %s。", En: "The command %s of the node."}
 	command    = regexp.MustCompile(`^The command (\S+) of the node\.$`)
 )
 
-// In is a text of a tool in a language. What is not ours stays as it is.
-func In(lang talk.Lang, text string) string {
+// Translate returns a text of a tool in a language. Unknown texts stay unchanged.
+func Translate(lang talk.Lang, text string) string {
 	if pair, ok := table()[text]; ok {
 		return pair.In(lang)
 	}

@@ -1,6 +1,6 @@
-// Package bots offers the bots as tools: programs and other bots can ask them
-// something, and see how they are. Conversations, traces and the audit trail are
-// there to read, and prompts help to begin.
+// Package bots provides the bots as tools: programs and other bots can send them messages and read
+// their status. It also provides conversations, traces and call records as resources, and a few
+// prompts.
 package bots
 
 import (
@@ -14,65 +14,65 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// Settings are what an owner can decide about a bot that is asked by programs.
+// Settings are an owner's settings for access to a bot by programs.
 type Settings struct {
-	// MCPOpen lets anybody who reaches the server ask the bot through the older
-	// door for the platform of Rokid, which has no keys.
+	// MCPOpen lets anyone who can reach the server ask the bot without a key, through the older
+	// MCP channel for the Rokid platform.
 	MCPOpen bool `json:"mcp_open,omitempty"`
-	// RokidDeviceID is the only device that may ask the bot through that door;
-	// empty: any.
+	// RokidDeviceID is the only device that may ask the bot; empty means any. It is checked for
+	// anonymous callers, for the channel "rokid-mcp", and for calls that name a device.
 	RokidDeviceID string `json:"rokid_device_id,omitempty"`
 }
 
-// Options make a provider.
+// Options configure a Provider.
 type Options struct {
-	Board  *board.Board
+	Hub    *hub.Hub
 	Logger *slog.Logger
-	// Sessions says how many connections a bot has.
+	// Sessions returns the number of connections of a bot; nil reports 0 for every bot.
 	Sessions func(store.Bot) int
 }
 
-// Provider offers the bots. It is safe for concurrent use.
+// Provider provides the bots as tools, resources and prompts. It is safe for concurrent use.
 type Provider struct {
 	Options
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   sync.WaitGroup // answers that nobody waits for
+	work   sync.WaitGroup // turns sent with wait=false
 }
 
-// New makes a provider. Close ends what it still does.
+// New returns a Provider. Close stops its background turns.
 func New(o Options) *Provider {
 	p := &Provider{Options: o}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// Close gives up answers that nobody waits for, and waits for their end.
+// Close cancels the turns sent with wait=false and waits until they have ended.
 func (p *Provider) Close() {
 	p.cancel()
 	p.work.Wait()
 }
 
-// Outlet is where the provider is plugged in: everybody sees it, and its names
-// stand as they are.
-func Outlet() board.Outlet {
-	return board.Outlet{ID: "bots", Kind: "bots", Title: "Bots", Timeout: 10 * time.Minute}
+// ProviderRef returns the reference that the provider registers with. It has no owner, so every
+// account sees it, and its tool names have no prefix.
+func ProviderRef() hub.ProviderRef {
+	return hub.ProviderRef{ID: "bots", Kind: "bots", Title: "Bots", Timeout: 10 * time.Minute}
 }
 
-// The names of the tools.
+// Names of the tools.
 const (
 	toolSend = "send_message"
 	toolInfo = "get_bot_info"
 	toolList = "list_bots"
 )
 
-// Tools are the tools that the bots have in common.
+// Tools returns the tools of the provider; each takes the bot as an argument.
 func Tools() []tool.Tool {
 	no, yes := false, true
 	return []tool.Tool{
@@ -89,20 +89,21 @@ func Tools() []tool.Tool {
 			Hints: tool.Hints{ReadOnly: &no, Destructive: &no, OpenWorld: &yes},
 		},
 		{
-			Name: toolInfo, Title: "Look at a bot", Description: "Get a bot's name, kind and status, and whether it is online.",
+			Name: toolInfo, Title: "Look at a bot",
+			Description: "Get a bot's name, kind and status, and whether it is online.",
 			Input: json.RawMessage(`{"type":"object","properties":{` +
 				`"botId":{"type":"string","description":"Number or name of the bot"},` +
 				`"deviceId":{"type":"string","maxLength":200}},"required":["botId"]}`),
-			Hints: tool.Reads(),
+			Hints: tool.ReadOnlyHints(),
 		},
 		{
 			Name: toolList, Title: "List the bots", Description: "List the bots that can be asked with send_message.",
-			Input: json.RawMessage(`{"type":"object","properties":{}}`), Hints: tool.Reads(),
+			Input: json.RawMessage(`{"type":"object","properties":{}}`), Hints: tool.ReadOnlyHints(),
 		},
 	}
 }
 
-// arguments of all the tools.
+// arguments holds the arguments of all the tools.
 type arguments struct {
 	BotID        string `json:"botId"`
 	Message      string `json:"message"`
@@ -130,19 +131,20 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	return p.send(ctx, c, bot, &a)
 }
 
-// find finds a bot that the caller may ask.
+// find returns the bot that a names if the caller may ask it, and sets a.DeviceID to the caller's
+// device if it is empty. An anonymous caller must give the bot's number.
 func (p *Provider) find(ctx context.Context, who tool.Caller, a *arguments) (store.Bot, error) {
 	missing := tool.Fail(tool.BadArgs, "Bot not found: "+a.BotID, nil)
 	var bot store.Bot
 	var err error
-	if who.Open {
+	if who.Anonymous {
 		number, bad := strconv.ParseInt(a.BotID, 10, 64)
 		if bad != nil {
 			return bot, missing
 		}
-		bot, err = p.Board.Store.Bots.ByNumber(ctx, number)
+		bot, err = p.Hub.Store.Bots.ByNumber(ctx, number)
 	} else {
-		bot, err = p.Board.Registry.Find(ctx, who.Person, a.BotID)
+		bot, err = p.Hub.Registry.Find(ctx, who.Person, a.BotID)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -151,17 +153,17 @@ func (p *Provider) find(ctx context.Context, who tool.Caller, a *arguments) (sto
 		return bot, tool.Fail(tool.Failed, "The bot could not be looked up.", err)
 	}
 	var s Settings
-	if err := p.Board.Registry.Settings(bot, &s); err != nil {
+	if err := p.Hub.Registry.Settings(bot, &s); err != nil {
 		return bot, tool.Fail(tool.Failed, "The bot's settings cannot be read.", err)
 	}
-	if who.Open && !s.MCPOpen || who.Only != 0 && who.Only != bot.Number {
+	if who.Anonymous && !s.MCPOpen || who.OnlyBot != 0 && who.OnlyBot != bot.Number {
 		return bot, missing
 	}
 	device := a.DeviceID
 	if device == "" {
 		device = who.Device
 	}
-	asDevice := who.Open || who.Door == "rokid-mcp" || device != ""
+	asDevice := who.Anonymous || who.Channel == "rokid-mcp" || device != ""
 	if s.RokidDeviceID != "" && asDevice && subtle.ConstantTimeCompare([]byte(device), []byte(s.RokidDeviceID)) != 1 {
 		return bot, tool.Fail(tool.Denied, "Device unauthorized", nil)
 	}
@@ -169,20 +171,21 @@ func (p *Provider) find(ctx context.Context, who tool.Caller, a *arguments) (sto
 	return bot, nil
 }
 
-// Info is what get_bot_info tells.
+// Info is the result of get_bot_info, and an entry of list_bots.
 type Info struct {
 	ID          int64     `json:"id"`
 	Name        string    `json:"name"`
 	Description string    `json:"description"`
 	Kind        string    `json:"kind"`
-	Status      string    `json:"status"` // active: it can be asked; offline
+	Status      string    `json:"status"` // "active" (reachable) or "offline"
 	Online      bool      `json:"online"`
 	Sessions    int       `json:"active_sessions"`
 	LastSeen    time.Time `json:"last_seen"`
 }
 
 func (p *Provider) info(b store.Bot) Info {
-	i := Info{ID: b.Number, Name: b.Name, Description: b.Description, Kind: b.Kind, Status: "offline", Online: p.Board.Reachable(b), LastSeen: b.Seen}
+	i := Info{ID: b.Number, Name: b.Name, Description: b.Description, Kind: b.Kind,
+		Status: "offline", Online: p.Hub.IsReachable(b), LastSeen: b.Seen}
 	if i.Online {
 		i.Status = "active"
 		i.LastSeen = time.Now()
@@ -198,7 +201,7 @@ func (p *Provider) info(b store.Bot) Info {
 }
 
 func (p *Provider) list(ctx context.Context, who tool.Caller) (*tool.Result, error) {
-	bots, err := p.mine(ctx, who)
+	bots, err := p.allowedBots(ctx, who)
 	if err != nil {
 		return nil, tool.Fail(tool.Failed, "The bots could not be looked up.", err)
 	}
@@ -209,34 +212,34 @@ func (p *Provider) list(ctx context.Context, who tool.Caller) (*tool.Result, err
 	return tool.JSON(map[string]any{"bots": infos}), nil
 }
 
-// mine are the bots that a caller may ask.
-func (p *Provider) mine(ctx context.Context, who tool.Caller) ([]store.Bot, error) {
-	if who.Open || who.Person == "" {
+// allowedBots returns the bots that a caller may ask; an anonymous caller gets none.
+func (p *Provider) allowedBots(ctx context.Context, who tool.Caller) ([]store.Bot, error) {
+	if who.Anonymous || who.Person == "" {
 		return nil, nil
 	}
-	all, err := p.Board.Store.Bots.ByOwner(ctx, who.Person)
+	all, err := p.Hub.Store.Bots.ByOwner(ctx, who.Person)
 	var out []store.Bot
 	for _, b := range all {
-		if who.Only == 0 || who.Only == b.Number {
+		if who.OnlyBot == 0 || who.OnlyBot == b.Number {
 			out = append(out, b)
 		}
 	}
 	return out, err
 }
 
-// Sent is what send_message tells.
-type Sent struct {
-	Status    string    `json:"status"` // answered; sent: nobody waits
+// SendResult is the result of send_message.
+type SendResult struct {
+	Status    string    `json:"status"` // "answered", or "sent" for wait=false
 	BotID     int64     `json:"bot_id"`
 	BotName   string    `json:"bot_name"`
 	Message   string    `json:"message"`
 	Reply     string    `json:"reply,omitempty"`
-	Commands  []string  `json:"commands,omitempty"` // that the bot wanted a device to carry out
+	Commands  []string  `json:"commands,omitempty"` // names of the device commands in the reply
 	Turn      string    `json:"turn,omitempty"`
 	Timestamp time.Time `json:"timestamp"`
 }
 
-// send asks a bot.
+// send puts a message to a bot and, unless wait is false, waits for the reply.
 func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arguments) (*tool.Result, error) {
 	if strings.TrimSpace(a.Message) == "" {
 		return nil, tool.Fail(tool.BadArgs, "Missing required parameter: message", nil)
@@ -245,12 +248,13 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 		return nil, tool.Fail(tool.Denied, "A bot cannot ask itself; answer without this tool.", nil)
 	}
 	turn := &talk.Turn{
-		Bot: bot.Number, Door: "mcp", Person: person(c.Caller, a), Conversation: a.Conversation, Depth: c.Caller.Depth, Bound: c.Caller.Bound, Address: c.Caller.Address,
+		Bot: bot.Number, Channel: "mcp", Person: person(c.Caller, a), Conversation: a.Conversation,
+		Depth: c.Caller.Depth, KeyRules: c.Caller.KeyRules, Address: c.Caller.Address,
 		Lang: talk.ParseLang(c.Caller.Lang, talk.Chinese), Parts: []talk.Part{{Text: a.Message}},
 	}
-	told := Sent{Status: "answered", BotID: bot.Number, BotName: bot.Name, Message: a.Message}
+	told := SendResult{Status: "answered", BotID: bot.Number, BotName: bot.Name, Message: a.Message}
 	if a.Wait != nil && !*a.Wait {
-		p.work.Go(func() { p.ask(p.ctx, turn, nil) }) //nolint:errcheck // the trace has it
+		p.work.Go(func() { p.ask(p.ctx, turn, nil) }) //nolint:errcheck // the trace records the error
 		told.Status, told.Timestamp = "sent", time.Now().UTC().Truncate(time.Second)
 		return tool.JSON(told), nil
 	}
@@ -259,7 +263,7 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return tool.Trouble(talk.AsFailure(err).Sentence(turn.Lang)), nil
+		return tool.ErrorResult(talk.AsFailure(err).Sentence(turn.Lang)), nil
 	}
 	told.Reply, told.Commands, told.Turn = answer.text.String(), answer.commands, turn.ID
 	told.Timestamp = time.Now().UTC().Truncate(time.Second)
@@ -270,12 +274,13 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 	return res, nil
 }
 
-// person tells callers of one bot apart: by device, key, or bot.
+// person returns the conversation partner for a caller: its device, bot or key, or "" for an
+// anonymous caller without a device.
 func person(who tool.Caller, a *arguments) string {
 	switch {
-	case who.Open && a.DeviceID != "":
+	case who.Anonymous && a.DeviceID != "":
 		return "mcp:device:" + a.DeviceID
-	case who.Open:
+	case who.Anonymous:
 		return ""
 	case who.Bot != 0:
 		return "bot:" + strconv.FormatInt(who.Bot, 10)
@@ -283,31 +288,31 @@ func person(who tool.Caller, a *arguments) string {
 	return "mcp:key:" + who.Key
 }
 
-// answer is what a bot has said so far.
+// answer is the reply received from a bot so far.
 type answer struct {
 	text     strings.Builder
 	commands []string
 }
 
-// progressEvery is how often a caller hears what a bot says.
-const progressEvery = 200 * time.Millisecond
+// progressInterval is the minimum time between two progress messages with text.
+const progressInterval = 200 * time.Millisecond
 
-// maxReply bounds a reply, so that a bot that never ends costs nobody's memory.
+// maxReply is the size limit of a reply in bytes, so that an endless answer cannot exhaust memory.
 const maxReply = 1 << 20
 
-var errReply = errors.New("the reply is too long")
+var errReplyTooLong = errors.New("the reply is too long")
 
-// ask puts a turn to its bot and collects the answer. Progress, which may be nil,
-// hears the words as they come.
+// ask sends a turn to its bot and collects the answer. progress, which may be nil, gets the text
+// as it arrives.
 func (p *Provider) ask(ctx context.Context, turn *talk.Turn, progress func(tool.Progress)) (*answer, error) {
 	var a answer
 	var told time.Time
 	from := 0
-	err := p.Board.Answer(ctx, turn, func(e talk.Event) error {
+	err := p.Hub.Answer(ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindText:
 			if a.text.Len()+len(e.Text) > maxReply {
-				return errReply
+				return errReplyTooLong
 			}
 			a.text.WriteString(e.Text)
 		case talk.KindCommand:
@@ -317,7 +322,7 @@ func (p *Provider) ask(ctx context.Context, turn *talk.Turn, progress func(tool.
 				progress(tool.Progress{Done: float64(a.text.Len()) + .5, Message: e.Text})
 			}
 		}
-		if progress != nil && a.text.Len() > from && time.Since(told) >= progressEvery {
+		if progress != nil && a.text.Len() > from && time.Since(told) >= progressInterval {
 			progress(tool.Progress{Done: float64(a.text.Len()), Message: a.text.String()[from:]})
 			told, from = time.Now(), a.text.Len()
 		}

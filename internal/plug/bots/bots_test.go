@@ -11,38 +11,40 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
 type rig struct {
-	*boardtest.Rig
+	*hubtest.Rig
 	p *Provider
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{Rig: boardtest.New(t, boardtest.Options{Shared: []func() any{func() any { return new(Settings) }}})}
-	r.p = New(Options{Board: r.Board, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Sessions: func(store.Bot) int { return 2 }})
+	r := &rig{Rig: hubtest.New(t, hubtest.Options{Shared: []func() any{func() any { return new(Settings) }}})}
+	r.p = New(Options{Hub: r.Hub, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Sessions: func(store.Bot) int { return 2 }})
 	t.Cleanup(r.p.Close)
 	return r
 }
 
-// script adds a bot that answers as f says.
-func (r *rig) script(t *testing.T, set map[string]string, f boardtest.Func) { r.Script(t, set, f) }
+// script adds a bot whose answers come from f.
+func (r *rig) script(t *testing.T, set map[string]string, f hubtest.Func) { r.AddScript(t, set, f) }
 
 func (r *rig) who() tool.Caller {
-	return tool.Caller{Person: r.Person.ID, Key: "k", Door: "mcp", Lang: "en"}
+	return tool.Caller{Person: r.Person.ID, Key: "k", Channel: "mcp", Lang: "en"}
 }
 
-func (r *rig) call(t *testing.T, who tool.Caller, name, args string, progress func(tool.Progress)) (*tool.Result, error) {
+func (r *rig) call(t *testing.T, who tool.Caller, name, args string,
+	progress func(tool.Progress)) (*tool.Result, error) {
 	t.Helper()
 	return r.p.Call(t.Context(), &tool.Call{Tool: name, Args: json.RawMessage(args), Caller: who, Progress: progress})
 }
 
-var ping = boardtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+var ping = hubtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 	if err := emit(talk.Note("thinking")); err != nil {
 		return err
 	}
@@ -58,12 +60,14 @@ func TestSendMessage(t *testing.T) {
 	r := newRig(t)
 	r.script(t, nil, ping)
 	var heard []tool.Progress
-	res, err := r.call(t, r.who(), toolSend, `{"botId":"1","message":"hi"}`, func(p tool.Progress) { heard = append(heard, p) })
-	if err != nil || res.Words() != "you said hi" {
+	res, err := r.call(t, r.who(), toolSend, `{"botId":"1","message":"hi"}`,
+		func(p tool.Progress) { heard = append(heard, p) })
+	if err != nil || res.PlainText() != "you said hi" {
 		t.Fatalf("%v, %v", res, err)
 	}
-	var told Sent
-	if err := json.Unmarshal(res.Structured, &told); err != nil || told.Status != "answered" || told.BotID != 1 || told.Reply != "you said hi" || told.Turn == "" {
+	var told SendResult
+	if err := json.Unmarshal(res.Structured, &told); err != nil || told.Status != "answered" || told.BotID != 1 ||
+		told.Reply != "you said hi" || told.Turn == "" {
 		t.Errorf("it tells %s", res.Structured)
 	}
 	last := 0.0
@@ -80,9 +84,10 @@ func TestSendMessage(t *testing.T) {
 		t.Errorf("the conversation has %v, %v", list, err)
 	}
 
-	// Nobody waits: the answer is kept.
+	// With wait=false, the answer is stored in the conversation.
 	res, err = r.call(t, r.who(), toolSend, `{"botId":"1","message":"later","wait":false,"conversation":"c"}`, nil)
-	if err != nil || !strings.Contains(string(res.Structured), `"status":"sent"`) || strings.Contains(string(res.Structured), "reply") {
+	if err != nil || !strings.Contains(string(res.Structured), `"status":"sent"`) ||
+		strings.Contains(string(res.Structured), "reply") {
 		t.Errorf("%s, %v", res.Structured, err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
@@ -110,7 +115,8 @@ func TestSendMessageFails(t *testing.T) {
 		}
 	})
 	res, err := r.call(t, r.who(), toolSend, `{"botId":"1","message":"hi"}`, nil)
-	if err != nil || !res.IsError || !strings.Contains(res.Words(), "no power") || strings.Contains(res.Words(), "inner") {
+	if err != nil || !res.IsError || !strings.Contains(res.PlainText(), "no power") ||
+		strings.Contains(res.PlainText(), "inner") {
 		t.Errorf("%v, %v", res, err)
 	}
 	if res, err = r.call(t, r.who(), toolSend, `{"botId":"2","message":"hi"}`, nil); err != nil || !res.IsError {
@@ -127,13 +133,14 @@ func TestSendMessageFails(t *testing.T) {
 		{r.who(), `{"botId":"1","message":" "}`, tool.BadArgs},
 		{self, `{"botId":"1","message":"hi"}`, tool.Denied},
 	} {
-		if _, err := r.call(t, c.who, toolSend, c.args, nil); tool.AsError(err) == nil || tool.AsError(err).Code != c.want {
+		if _, err := r.call(t, c.who, toolSend, c.args, nil); tool.AsError(err) == nil ||
+			tool.AsError(err).Code != c.want {
 			t.Errorf("%s: %v, want %s", c.args, err, c.want)
 		}
 	}
 }
 
-// Whom a caller reaches depends on its key, and on what is open to anybody.
+// The bots that a caller reaches depend on its key and on each bot's MCPOpen setting.
 func TestWhoReachesWhom(t *testing.T) {
 	r := newRig(t)
 	r.script(t, map[string]string{"mcp_open": "true"}, ping)
@@ -143,11 +150,11 @@ func TestWhoReachesWhom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := tool.Caller{Open: true, Door: "rokid-mcp"}
+	open := tool.Caller{Anonymous: true, Channel: "rokid-mcp"}
 	device := open
 	device.Device = "AR-1"
 	only := r.who()
-	only.Only = 3
+	only.OnlyBot = 3
 	eve := r.who()
 	eve.Person = other.ID
 	for _, c := range []struct {
@@ -164,7 +171,7 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"the device by argument", open, `{"botId":"2","deviceId":"AR-1"}`, ""},
 		{"anybody, a closed bot", open, `{"botId":"3"}`, tool.BadArgs},
 		{"the owner", r.who(), `{"botId":"3"}`, ""},
-		{"the owner, at the standard door", r.who(), `{"botId":"2"}`, ""},
+		{"the owner, at the standard endpoint", r.who(), `{"botId":"2"}`, ""},
 		{"a key for one bot", only, `{"botId":"3"}`, ""},
 		{"a key for another bot", only, `{"botId":"1"}`, tool.BadArgs},
 		{"somebody else", eve, `{"botId":"1"}`, tool.BadArgs},
@@ -190,18 +197,21 @@ func TestWhoReachesWhom(t *testing.T) {
 	}
 	res, err := r.call(t, r.who(), toolInfo, `{"botId":"1"}`, nil)
 	var info Info
-	if err != nil || json.Unmarshal(res.Structured, &info) != nil || !info.Online || info.Status != "active" || info.Sessions != 2 || info.LastSeen.IsZero() {
+	if err != nil || json.Unmarshal(res.Structured, &info) != nil || !info.Online || info.Status != "active" ||
+		info.Sessions != 2 || info.LastSeen.IsZero() {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
 
-// What there is to read is the reader's own, a page at a time.
+// A caller sees only its own account's resources, one page at a time.
 func TestLibrary(t *testing.T) {
 	r := newRig(t)
 	r.script(t, nil, ping)
 	for i := range pageSize + 3 {
-		e := store.Exchange{Turn: "t" + string(rune('a'+i%26)) + string(rune('a'+i/26)), Bot: 1, Person: "p", Conversation: strings.Repeat("c", i+1), At: time.Now().Add(-time.Duration(i) * time.Minute), Question: "q?", Answer: "a!"}
-		if err := r.Store.Conversations.Keep(t.Context(), e); err != nil {
+		e := store.Exchange{Turn: "t" + string(rune('a'+i%26)) + string(rune('a'+i/26)), Bot: 1,
+			Person: "p", Conversation: strings.Repeat("c", i+1), At: time.Now().Add(-time.Duration(i) * time.Minute),
+			Question: "q?", Answer: "a!"}
+		if err := r.Store.Conversations.Save(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,20 +245,22 @@ func TestLibrary(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(*traces[0].Text), &list) != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", traces, err)
 	}
-	if one, err := r.p.Read(t.Context(), r.who(), uriTraces+"/"+list[0].Turn); err != nil || !strings.Contains(*one[0].Text, list[0].Turn) {
+	if one, err := r.p.Read(t.Context(), r.who(), uriTraces+"/"+list[0].Turn); err != nil ||
+		!strings.Contains(*one[0].Text, list[0].Turn) {
 		t.Errorf("one trace: %v, %v", one, err)
 	}
-	eve, only, nobody := r.who(), r.who(), tool.Caller{Open: true}
-	eve.Person, only.Only = "somebody else", 2
+	eve, only, nobody := r.who(), r.who(), tool.Caller{Anonymous: true}
+	eve.Person, only.OnlyBot = "somebody else", 2
 	for _, who := range []tool.Caller{eve, only, nobody} {
 		for _, uri := range []string{uris[2], uriTraces + "/" + list[0].Turn} {
-			if got, err := r.p.Read(t.Context(), who, uri); !errors.Is(err, tool.ErrNoSuch) {
+			if got, err := r.p.Read(t.Context(), who, uri); !errors.Is(err, tool.ErrNotFound) {
 				t.Errorf("%+v reads %s: %v, %v", who, uri, got, err)
 			}
 		}
 	}
-	for _, uri := range []string{"patchbay://what", "patchbay://conversations/1/p", "patchbay://conversations/x/-/-", "patchbay://conversations/1/!/-", "patchbay://traces/none"} {
-		if _, err := r.p.Read(t.Context(), r.who(), uri); !errors.Is(err, tool.ErrNoSuch) {
+	for _, uri := range []string{"patchbay://what", "patchbay://conversations/1/p", "patchbay://conversations/x/-/-",
+		"patchbay://conversations/1/!/-", "patchbay://traces/none"} {
+		if _, err := r.p.Read(t.Context(), r.who(), uri); !errors.Is(err, tool.ErrNotFound) {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
@@ -271,14 +283,16 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, w, err)
 		}
 	}
-	if _, err := r.p.Prompt(t.Context(), &tool.Call{Tool: "ask_bot", Args: json.RawMessage(`{}`), Caller: r.who()}); tool.AsError(err).Code != tool.BadArgs {
+	if _, err := r.p.Prompt(t.Context(), &tool.Call{Tool: "ask_bot", Args: json.RawMessage(`{}`),
+		Caller: r.who()}); tool.AsError(err).Code != tool.BadArgs {
 		t.Errorf("without arguments: %v", err)
 	}
-	bots, err := r.p.mine(t.Context(), r.who())
+	bots, err := r.p.allowedBots(t.Context(), r.who())
 	if err != nil || len(bots) != 1 {
 		t.Fatal(bots, err)
 	}
-	if got, err := r.p.Complete(t.Context(), r.who(), "ask_bot", "bot", strings.ToUpper(bots[0].Name[:1])); err != nil || len(got) != 1 || got[0] != bots[0].Name {
+	if got, err := r.p.Complete(t.Context(), r.who(), "ask_bot",
+		"bot", strings.ToUpper(bots[0].Name[:1])); err != nil || len(got) != 1 || got[0] != bots[0].Name {
 		t.Errorf("completion: %v, %v", got, err)
 	}
 }

@@ -13,22 +13,23 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What there is to read.
+// URIs and limits of the resources.
 const (
 	uriTraces       = "patchbay://traces"
 	uriCalls        = "patchbay://calls"
 	uriConversation = "patchbay://conversations/"
 	mimeJSON        = "application/json"
-	// pageSize is how many conversations are listed at a time, and newest how many
-	// traces or calls are read.
-	pageSize = 50
-	newest   = 100
-	// longest is how many exchanges of a conversation are read.
-	longest = 200
+	// pageSize is the number of conversations per page; maxRecords is the number of traces or
+	// calls in one read.
+	pageSize   = 50
+	maxRecords = 100
+	// maxExchanges is the number of exchanges in one read of a conversation.
+	maxExchanges = 200
 )
 
-// Resources implements [tool.Library]: the newest traces and calls, and each
-// conversation.
+// Resources implements [tool.ResourceProvider]. It lists the newest traces and calls on the first
+// page, and each conversation. The cursor is the time of the last listed conversation in Unix
+// milliseconds.
 func (p *Provider) Resources(ctx context.Context, who tool.Caller, cursor string) ([]tool.Resource, string, error) {
 	if who.Person == "" {
 		return nil, "", nil
@@ -36,15 +37,18 @@ func (p *Provider) Resources(ctx context.Context, who tool.Caller, cursor string
 	var out []tool.Resource
 	before := time.Now().Add(time.Minute)
 	if cursor == "" {
-		if who.Only == 0 {
+		if who.OnlyBot == 0 {
 			out = append(out,
-				tool.Resource{URI: uriTraces, Name: "traces", Title: "Newest turns", Description: "What was asked of the bots lately, how long it took and how it ended", MIME: mimeJSON},
-				tool.Resource{URI: uriCalls, Name: "calls", Title: "Newest calls", Description: "Which tools were called lately, by whom, and how it ended", MIME: mimeJSON})
+				tool.Resource{URI: uriTraces, Name: "traces", Title: "Newest turns",
+					Description: "What was asked of the bots lately, how long it took and how it ended",
+					MIME:        mimeJSON},
+				tool.Resource{URI: uriCalls, Name: "calls", Title: "Newest calls",
+					Description: "Which tools were called lately, by whom, and how it ended", MIME: mimeJSON})
 		}
 	} else if ms, err := strconv.ParseInt(cursor, 10, 64); err == nil {
 		before = time.UnixMilli(ms)
 	}
-	list, err := p.Board.Store.Conversations.Newest(ctx, who.Person, who.Only, before, pageSize)
+	list, err := p.Hub.Store.Conversations.Newest(ctx, who.Person, who.OnlyBot, before, pageSize)
 	if err != nil {
 		return nil, "", err
 	}
@@ -63,18 +67,18 @@ func (p *Provider) Resources(ctx context.Context, who tool.Caller, cursor string
 }
 
 func conversationURI(c store.Conversation) string {
-	return fmt.Sprintf("%s%d/%s/%s", uriConversation, c.Bot, word(c.Person), word(c.Conversation))
+	return fmt.Sprintf("%s%d/%s/%s", uriConversation, c.Bot, escapeSegment(c.Person), escapeSegment(c.Conversation))
 }
 
-// word writes any text so that it can stand in a URI; "-" is the empty one.
-func word(text string) string {
+// escapeSegment encodes text as one URI segment, in base64url; "-" stands for the empty text.
+func escapeSegment(text string) string {
 	if text == "" {
 		return "-"
 	}
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-func unword(w string) (string, bool) {
+func unescapeSegment(w string) (string, bool) {
 	if w == "-" {
 		return "", true
 	}
@@ -82,9 +86,9 @@ func unword(w string) (string, bool) {
 	return string(text), err == nil
 }
 
-// Templates implements [tool.Library].
+// Templates implements [tool.ResourceProvider].
 func (p *Provider) Templates(_ context.Context, who tool.Caller) ([]tool.Template, error) {
-	if who.Person == "" || who.Only != 0 {
+	if who.Person == "" || who.OnlyBot != 0 {
 		return nil, nil
 	}
 	return []tool.Template{{
@@ -93,34 +97,34 @@ func (p *Provider) Templates(_ context.Context, who tool.Caller) ([]tool.Templat
 	}}, nil
 }
 
-// Read implements [tool.Library].
+// Read implements [tool.ResourceProvider].
 func (p *Provider) Read(ctx context.Context, who tool.Caller, uri string) ([]tool.Contents, error) {
 	if who.Person == "" {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	if rest, ok := strings.CutPrefix(uri, uriConversation); ok {
 		return p.readConversation(ctx, who, uri, rest)
 	}
-	if who.Only != 0 {
-		return nil, tool.ErrNoSuch
+	if who.OnlyBot != 0 {
+		return nil, tool.ErrNotFound
 	}
-	db := p.Board.Store
+	db := p.Hub.Store
 	now := time.Now().Add(time.Minute)
 	switch {
 	case uri == uriTraces:
-		list, err := db.Traces.Newest(ctx, who.Person, now, newest)
+		list, err := db.Traces.Newest(ctx, who.Person, now, maxRecords)
 		return contents(uri, list, err)
 	case uri == uriCalls:
-		list, err := db.Calls.Newest(ctx, who.Person, now, newest)
+		list, err := db.Calls.Newest(ctx, who.Person, now, maxRecords)
 		return contents(uri, list, err)
 	}
 	turn, ok := strings.CutPrefix(uri, uriTraces+"/")
 	if !ok {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	trace, err := db.Traces.ByTurn(ctx, turn)
 	if err == store.ErrNotFound || err == nil && trace.Owner != who.Person {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	if err != nil {
 		return nil, err
@@ -132,24 +136,24 @@ func (p *Provider) Read(ctx context.Context, who tool.Caller, uri string) ([]too
 func (p *Provider) readConversation(ctx context.Context, who tool.Caller, uri, rest string) ([]tool.Contents, error) {
 	parts := strings.Split(rest, "/")
 	if len(parts) != 3 {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	number, err := strconv.ParseInt(parts[0], 10, 64)
-	person, ok1 := unword(parts[1])
-	conversation, ok2 := unword(parts[2])
-	if err != nil || !ok1 || !ok2 || who.Only != 0 && who.Only != number {
-		return nil, tool.ErrNoSuch
+	person, ok1 := unescapeSegment(parts[1])
+	conversation, ok2 := unescapeSegment(parts[2])
+	if err != nil || !ok1 || !ok2 || who.OnlyBot != 0 && who.OnlyBot != number {
+		return nil, tool.ErrNotFound
 	}
-	bot, err := p.Board.Store.Bots.ByNumber(ctx, number)
+	bot, err := p.Hub.Store.Bots.ByNumber(ctx, number)
 	if err == store.ErrNotFound || err == nil && bot.Owner != who.Person {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := p.Board.Store.Conversations.Last(ctx, number, person, conversation, longest)
+	list, err := p.Hub.Store.Conversations.Last(ctx, number, person, conversation, maxExchanges)
 	if err == nil && len(list) == 0 {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	return contents(uri, map[string]any{"bot": bot.Name, "exchanges": list}, err)
 }
@@ -166,7 +170,7 @@ func contents(uri string, v any, err error) ([]tool.Contents, error) {
 	return []tool.Contents{{URI: uri, MIME: mimeJSON, Text: &s}}, nil
 }
 
-// Prompts implements [tool.Promptbook].
+// Prompts implements [tool.PromptProvider].
 func (p *Provider) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, error) {
 	if who.Person == "" {
 		return nil, nil
@@ -180,34 +184,36 @@ func (p *Provider) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, e
 			},
 		},
 		{
-			Name: "explain_failures", Title: "Why did answers fail?", Description: "Look at the newest turns and calls that failed, and explain what to do.",
+			Name: "explain_failures", Title: "Why did answers fail?",
+			Description: "Look at the newest turns and calls that failed, and explain what to do.",
 		},
 	}, nil
 }
 
-// Prompt implements [tool.Promptbook].
-func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.Written, error) {
+// Prompt implements [tool.PromptProvider].
+func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.PromptResult, error) {
 	switch c.Tool {
 	case "ask_bot":
 		var a struct{ Bot, Question string }
 		if json.Unmarshal(c.Args, &a) != nil || a.Bot == "" || a.Question == "" {
 			return nil, tool.Fail(tool.BadArgs, "bot and question are needed, as texts", nil)
 		}
-		return &tool.Written{Messages: []tool.Message{tool.Says("user", fmt.Sprintf(
-			"Use the tool %s with botId %q to ask: %s\nThen tell me the bot's reply, and say so if it did not answer.", toolSend, a.Bot, a.Question))}}, nil
+		return &tool.PromptResult{Messages: []tool.Message{tool.TextMessage("user", fmt.Sprintf(
+			"Use the tool %s with botId %q to ask: %s\nThen tell me the bot's reply, and say so if it did not answer.",
+			toolSend, a.Bot, a.Question))}}, nil
 	case "explain_failures":
 		return p.explainFailures(ctx, c.Caller)
 	}
-	return nil, tool.ErrNoSuch
+	return nil, tool.ErrNotFound
 }
 
-func (p *Provider) explainFailures(ctx context.Context, who tool.Caller) (*tool.Written, error) {
+func (p *Provider) explainFailures(ctx context.Context, who tool.Caller) (*tool.PromptResult, error) {
 	now := time.Now().Add(time.Minute)
-	traces, err := p.Board.Store.Traces.Newest(ctx, who.Person, now, newest)
+	traces, err := p.Hub.Store.Traces.Newest(ctx, who.Person, now, maxRecords)
 	if err != nil {
 		return nil, err
 	}
-	calls, err := p.Board.Store.Calls.Newest(ctx, who.Person, now, newest)
+	calls, err := p.Hub.Store.Calls.Newest(ctx, who.Person, now, maxRecords)
 	if err != nil {
 		return nil, err
 	}
@@ -215,27 +221,29 @@ func (p *Provider) explainFailures(ctx context.Context, who tool.Caller) (*tool.
 	b.WriteString("These turns and calls of my Patchbay failed lately. Group them by cause, explain each cause in a sentence, and say what I should do about it.\n\n")
 	n := b.Len()
 	for _, t := range traces {
-		if (t.Outcome == "failed") && (who.Only == 0 || who.Only == t.Bot) {
-			fmt.Fprintf(&b, "- %s: bot %d (%s) asked through %s failed after %s: %s %s\n", t.At.Format(time.RFC3339), t.Bot, t.Kind, t.Door, t.Total.Round(time.Millisecond), t.Code, t.Cause)
+		if (t.Outcome == "failed") && (who.OnlyBot == 0 || who.OnlyBot == t.Bot) {
+			fmt.Fprintf(&b, "- %s: bot %d (%s) asked through %s failed after %s: %s %s\n", t.At.Format(time.RFC3339),
+				t.Bot, t.Kind, t.Channel, t.Total.Round(time.Millisecond), t.Code, t.Cause)
 		}
 	}
 	for _, c := range calls {
-		if c.Outcome != "done" && c.Outcome != "asked" && who.Only == 0 {
-			fmt.Fprintf(&b, "- %s: tool %s of %s, called through %s: %s %s %s\n", c.At.Format(time.RFC3339), c.Tool, c.Provider, c.Door, c.Outcome, c.Code, c.Cause)
+		if c.Outcome != "done" && c.Outcome != "asked" && who.OnlyBot == 0 {
+			fmt.Fprintf(&b, "- %s: tool %s of %s, called through %s: %s %s %s\n", c.At.Format(time.RFC3339), c.Tool,
+				c.Provider, c.Channel, c.Outcome, c.Code, c.Cause)
 		}
 	}
 	if b.Len() == n {
 		b.WriteString("(none did)\n")
 	}
-	return &tool.Written{Messages: []tool.Message{tool.Says("user", b.String())}}, nil
+	return &tool.PromptResult{Messages: []tool.Message{tool.TextMessage("user", b.String())}}, nil
 }
 
-// Complete implements [tool.Promptbook].
+// Complete implements [tool.PromptProvider].
 func (p *Provider) Complete(ctx context.Context, who tool.Caller, prompt, argument, value string) ([]string, error) {
 	if prompt != "ask_bot" || argument != "bot" {
 		return nil, nil
 	}
-	bots, err := p.mine(ctx, who)
+	bots, err := p.allowedBots(ctx, who)
 	var out []string
 	for _, b := range bots {
 		if strings.HasPrefix(strings.ToLower(b.Name), strings.ToLower(value)) {

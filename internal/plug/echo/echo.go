@@ -1,6 +1,6 @@
-// Package echo is a bot that says back what it was told, a character at a time.
-// It needs nothing, so it shows whether a way through the board works. A few
-// phrases make it send the device's commands.
+// Package echo implements a bot that repeats the message it receives, one character at a time.
+// It has no dependencies, so it shows whether a path through the hub works. A few phrases make it
+// send device commands.
 package echo
 
 import (
@@ -11,20 +11,20 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-// Settings of an echo bot.
+// Settings are the settings of an echo bot.
 type Settings struct {
-	// Pace is the pause between two characters.
-	Pace board.Duration `json:"pace,omitempty"`
+	// Pace is the pause between two characters; 0 means no pause.
+	Pace hub.Duration `json:"pace,omitempty"`
 }
 
-// Kind is the kind of bot.
-func Kind() board.Kind {
-	return board.Kind{
+// Kind returns the bot kind "echo".
+func Kind() hub.Kind {
+	return hub.Kind{
 		Name:     "echo",
 		Settings: func() any { return new(Settings) },
 		Build: func(_ store.Bot, settings any) (talk.Bot, error) {
@@ -33,12 +33,12 @@ func Kind() board.Kind {
 	}
 }
 
-// Bot echoes.
+// Bot repeats each message. It implements [talk.Bot].
 type Bot struct {
-	Pace time.Duration // between two characters; 0: none
+	Pace time.Duration // pause between two characters; 0 means no pause
 }
 
-// The phrases that are answered with a command.
+// phrases are the messages that Answer replies to with a command, if the device supports it.
 var phrases = []struct {
 	match   *regexp.Regexp
 	command func(words []string) talk.Command
@@ -47,10 +47,12 @@ var phrases = []struct {
 		return talk.Command{Name: talk.CommandTakePhoto}
 	}},
 	{regexp.MustCompile(`(?i)^(?:导航到|navigate to )\s*(.+?)[。.!！]?$`), func(w []string) talk.Command {
-		return talk.Command{Name: talk.CommandNavigate, Args: map[string]string{"action": "open", "poi_name": w[1], "navi_type": "1"}}
+		return talk.Command{Name: talk.CommandNavigate, Args: map[string]string{"action": "open", "poi_name": w[1],
+			"navi_type": "1"}}
 	}},
 	{regexp.MustCompile(`(?i)^(?:日程|remind me)\s+(\d{4}-\d\d-\d\d \d\d:\d\d)\s+(.+)$`), func(w []string) talk.Command {
-		return talk.Command{Name: talk.CommandCalendar, Args: map[string]string{"action": "create", "title": w[2], "start_time": w[1], "end_time": w[1]}}
+		return talk.Command{Name: talk.CommandCalendar, Args: map[string]string{"action": "create", "title": w[2],
+			"start_time": w[1], "end_time": w[1]}}
 	}},
 	{regexp.MustCompile(`(?i)^(?:退出|再见|leave|goodbye)[。.!！]?$`), func([]string) talk.Command {
 		return talk.Command{Name: talk.CommandLeave}
@@ -59,7 +61,8 @@ var phrases = []struct {
 
 var sayPicture = talk.Say{Zh: "我看到一张图片（%s，%d 字节）。", En: "I see a picture (%s, %d bytes)."}
 
-// Answer says everything back.
+// Answer implements [talk.Bot]: it emits a command for a known phrase, otherwise the text of the
+// turn and a description of each image.
 func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 	for _, p := range phrases {
 		words := p.match.FindStringSubmatch(strings.TrimSpace(turn.Text()))
@@ -67,7 +70,7 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 			continue
 		}
 		if c := p.command(words); turn.Can(c.Name) {
-			return emit(talk.Do(c))
+			return emit(talk.DoCommand(c))
 		}
 	}
 	text := turn.Text()
@@ -77,10 +80,10 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 		}
 		text += sayPicture.In(turn.Lang, im.MIME, len(im.Data))
 	}
-	return b.spell(ctx, text, emit)
+	return b.emitSlowly(ctx, text, emit)
 }
 
-func (b *Bot) spell(ctx context.Context, text string, emit talk.Emit) error {
+func (b *Bot) emitSlowly(ctx context.Context, text string, emit talk.Emit) error {
 	for len(text) > 0 {
 		_, n := utf8.DecodeRuneInString(text)
 		if err := emit(talk.Text(text[:n])); err != nil {

@@ -14,12 +14,12 @@ import (
 	"patchbay/internal/talk"
 )
 
-var errAway = errors.New("the plugin is not connected")
+var errOffline = errors.New("the plugin is not connected")
 
 // Answer implements [talk.Bot]: it asks the plugin and emits what comes. It has
 // no patience of its own except for a plugin that is gone: that may take the
 // grace time to come back.
-func (h *hub) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit) error {
+func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit) error {
 	if strings.TrimSpace(asked.Text()) == "" && len(asked.Images()) == 0 {
 		return talk.Fail(talk.Unreadable, "", errors.New("the question is empty"))
 	}
@@ -28,7 +28,7 @@ func (h *hub) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit) erro
 		return err
 	}
 	defer h.closeTurn(t)
-	if err := h.command(ctx, t, asked); err != nil {
+	if err := h.sendQuestion(ctx, t, asked); err != nil {
 		return err
 	}
 	for {
@@ -42,14 +42,14 @@ func (h *hub) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit) erro
 			continue
 		case n.done:
 			return n.err
-		case n.again:
-			if err := h.command(ctx, t, asked); err != nil {
+		case n.resend:
+			if err := h.sendQuestion(ctx, t, asked); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := t.wait(ctx, n.look); err != nil {
-			if unwanted(ctx) {
+		if err := t.wait(ctx, n.recheckAfter); err != nil {
+			if isUnwanted(ctx) {
 				h.cancel(t)
 			}
 			return err
@@ -59,10 +59,10 @@ func (h *hub) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit) erro
 
 // wait returns when there may be something new: at the latest after the given
 // time, if that is not zero.
-func (t *turn) wait(ctx context.Context, look time.Duration) error {
+func (t *turn) wait(ctx context.Context, recheckAfter time.Duration) error {
 	var timer <-chan time.Time
-	if look > 0 {
-		timer = time.After(look)
+	if recheckAfter > 0 {
+		timer = time.After(recheckAfter)
 	}
 	select {
 	case <-t.wake:
@@ -73,22 +73,22 @@ func (t *turn) wait(ctx context.Context, look time.Duration) error {
 	return nil
 }
 
-// unwanted says that the context ended because nobody wants the answer, rather
+// isUnwanted says that the context ended because nobody wants the answer, rather
 // than because the program stops.
-func unwanted(ctx context.Context) bool {
+func isUnwanted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	if errors.Is(cause, talk.ErrHungUp) || errors.Is(cause, context.DeadlineExceeded) {
+	if errors.Is(cause, talk.ErrDisconnected) || errors.Is(cause, context.DeadlineExceeded) {
 		return true
 	}
 	f, ok := errors.AsType[*talk.Failure](cause)
 	return ok && f.Code == talk.TimedOut
 }
 
-func (h *hub) openTurn(asked *talk.Turn) (*turn, error) {
+func (h *pluginBot) openTurn(asked *talk.Turn) (*turn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.retired {
-		return nil, talk.Fail(talk.Offline, "", errAway)
+		return nil, talk.Fail(talk.Offline, "", errOffline)
 	}
 	if h.turns[asked.ID] != nil {
 		return nil, talk.Fail(talk.Internal, "", fmt.Errorf("turn %s runs already", asked.ID))
@@ -100,7 +100,7 @@ func (h *hub) openTurn(asked *talk.Turn) (*turn, error) {
 
 // closeTurn ends our interest. If the plugin has not ended the turn, it goes on
 // collecting its text.
-func (h *hub) closeTurn(t *turn) {
+func (h *pluginBot) closeTurn(t *turn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.turns, t.id)
@@ -109,104 +109,107 @@ func (h *hub) closeTurn(t *turn) {
 	}
 	if t.settled && t.err == nil {
 		h.totals.Answers++
-		h.answer = time.Now()
+		h.lastAnswer = time.Now()
 	} else {
 		h.totals.Failures++
 	}
-	h.leaves(t)
-	h.s.log.Debug("cable: turn closed", "bot", h.bot.Number, "turn", t.id, "chunks", t.received, "bytes", t.text.Len(),
-		"summary", t.summary != nil, "overlapped", t.overlapped, "dropped", t.dropped, "failed", t.err != nil)
+	h.recordLeftover(t)
+	h.s.log.Debug("cable: turn closed", "bot", h.info.Number, "turn", t.id, "chunks", t.chunkCount,
+		"bytes", t.text.Len(),
+		"summary", t.summary != nil, "overlapped", t.overlapped, "dropped", t.connLost, "failed", t.err != nil)
 }
 
 // step is what Answer does next.
 type step struct {
-	piece string
-	done  bool
-	err   error
-	again bool          // the command never left and has to be sent again
-	look  time.Duration // when to look again, if nothing happens before; zero if not
+	piece        string
+	done         bool
+	err          error
+	resend       bool          // the command never left and has to be sent again
+	recheckAfter time.Duration // when to look again, if nothing happens before; zero if not
 }
 
-func (h *hub) next(t *turn) step {
+func (h *pluginBot) next(t *turn) step {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	if t.err != nil || t.holding && !now.Before(t.holdEnd) {
-		t.holding, t.free = false, t.text.Len()
+	if t.err != nil || t.buffering && !now.Before(t.bufferUntil) {
+		t.buffering, t.emittable = false, t.text.Len()
 	}
-	if t.err == nil && !t.settled && (t.ended && t.summary != nil || !t.settleBy.IsZero() && !now.Before(t.settleBy)) {
-		h.settle(t)
+	if t.err == nil && !t.settled && (t.ended && t.summary != nil ||
+		!t.settleDeadline.IsZero() && !now.Before(t.settleDeadline)) {
+		h.applySummary(t)
 	}
-	if t.taken < t.free {
-		piece := t.text.String()[t.taken:t.free]
-		t.taken = t.free
+	if t.emitted < t.emittable {
+		piece := t.text.String()[t.emitted:t.emittable]
+		t.emitted = t.emittable
 		return step{piece: piece}
 	}
-	if t.over() {
+	if t.isDone() {
 		return step{done: true, err: t.err}
 	}
-	var look time.Duration
+	var recheckAfter time.Duration
 	until := func(at time.Time) {
-		if d := at.Sub(now); look == 0 || d < look {
-			look = max(d, time.Millisecond)
+		if d := at.Sub(now); recheckAfter == 0 || d < recheckAfter {
+			recheckAfter = max(d, time.Millisecond)
 		}
 	}
-	if !t.settleBy.IsZero() {
-		until(t.settleBy)
+	if !t.settleDeadline.IsZero() {
+		until(t.settleDeadline)
 	}
-	if t.holding {
-		until(t.holdEnd)
+	if t.buffering {
+		until(t.bufferUntil)
 	}
-	if !t.lostAt.IsZero() {
+	if !t.disconnectedAt.IsZero() {
 		if !t.delivered.Load() {
-			return step{again: true}
+			return step{resend: true}
 		}
-		back := t.lostAt.Add(h.s.opt.Grace)
+		back := t.disconnectedAt.Add(h.s.opt.Grace)
 		if !now.Before(back) || h.moved {
-			t.fail(t.breakOff("the plugin's connection was lost and it did not come back in time"))
+			t.fail(t.interruptedError("the plugin's connection was lost and it did not come back in time"))
 			return step{done: true, err: t.err}
 		}
 		until(back)
 	}
-	return step{look: look}
+	return step{recheckAfter: recheckAfter}
 }
 
-// settle ends an answer: what the summary has more is put behind what was
+// applySummary ends an answer: what the summary has more is put behind what was
 // received. The caller holds h.mu.
-func (h *hub) settle(t *turn) {
+func (h *pluginBot) applySummary(t *turn) {
 	t.settled = true
 	text := t.text.String()
-	held := text[t.free:]
+	held := text[t.emittable:]
 	rest, anomaly := receipt{
-		told: text[:t.free], held: held, chunks: t.received, overlapped: t.overlapped, spill: t.spill,
-	}.settle(t.summary)
+		emitted: text[:t.emittable], buffered: held, chunks: t.chunkCount, overlapped: t.overlapped,
+		leftover: t.leftover,
+	}.reconcile(t.summary)
 	if anomaly != "" {
-		h.anomaly(anomaly)
+		h.recordAnomaly(anomaly)
 	}
-	t.holding = false
+	t.buffering = false
 	if rest == held {
-		t.free = len(text)
+		t.emittable = len(text)
 		return
 	}
 	more := utf8.RuneCountInString(rest) - utf8.RuneCountInString(held)
 	h.totals.Compensated += int64(more)
 	h.s.metrics.compensated.Add(float64(more))
 	// The builder begins anew: what was told stays counted, the rest is the truth.
-	told := text[:t.free]
+	told := text[:t.emittable]
 	t.text.Reset()
 	t.text.WriteString(told)
 	t.text.WriteString(rest)
-	t.free = t.text.Len()
+	t.emittable = t.text.Len()
 }
 
-func (h *hub) anomaly(kind string) {
+func (h *pluginBot) recordAnomaly(kind string) {
 	h.totals.Anomalies++
 	h.s.metrics.anomalies.WithLabelValues(kind).Inc()
 }
 
-// command sends the question over the best socket. If there is none, it waits
+// sendQuestion sends the question over the best socket. If there is none, it waits
 // for the plugin to come back, as long as the grace time lasts.
-func (h *hub) command(ctx context.Context, t *turn, asked *talk.Turn) error {
+func (h *pluginBot) sendQuestion(ctx context.Context, t *turn, asked *talk.Turn) error {
 	for {
 		c, ident, err := h.dispatch(ctx, t)
 		if err != nil {
@@ -216,8 +219,8 @@ func (h *hub) command(ctx context.Context, t *turn, asked *talk.Turn) error {
 		if question.Params.Message == "" {
 			return talk.Fail(talk.Unreadable, "", errors.New("nothing in the question can be put into words"))
 		}
-		if c.send(outbound{frame: messageFrame(ident, question), taken: &t.delivered}) {
-			if c.quietFor() > h.s.opt.Timings.Ping {
+		if c.send(outbound{frame: messageFrame(ident, question), written: &t.delivered}) {
+			if c.silentFor() > h.s.opt.Timings.Ping {
 				c.probe() // a socket that fell silent shows itself before the person gives up
 			}
 			return nil
@@ -226,18 +229,19 @@ func (h *hub) command(ctx context.Context, t *turn, asked *talk.Turn) error {
 }
 
 // dispatch picks the socket and notes that the turn runs on it.
-func (h *hub) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJSON, err error) {
+func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJSON, err error) {
 	for {
 		h.mu.Lock()
 		if h.retired {
 			h.mu.Unlock()
-			return nil, nil, talk.Fail(talk.Offline, "", errAway)
+			return nil, nil, talk.Fail(talk.Offline, "", errOffline)
 		}
-		if c = h.line(); c != nil {
-			t.conn, t.sent, t.lostAt = c, true, time.Time{}
-			t.spill = h.spill.copy()
-			t.spill.unsure = t.spill.unsure || len(h.lines()) > 1 // each plugin has leavings of its own
-			h.ask(t.id)
+		if c = h.pickConn(); c != nil {
+			t.conn, t.sent, t.disconnectedAt = c, true, time.Time{}
+			t.leftover = h.leftover.copy()
+			// each plugin has leavings of its own
+			t.leftover.uncertain = t.leftover.uncertain || len(h.subscribedConns()) > 1
+			h.markInProgress(t.id)
 			ident = c.ident
 			h.mu.Unlock()
 			return c, ident, nil
@@ -249,14 +253,14 @@ func (h *hub) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJSON, er
 		changed := h.changed
 		var left time.Duration
 		switch {
-		case !h.gone.IsZero():
-			left = time.Until(h.gone.Add(h.s.opt.Grace))
-		case len(h.lines()) > 0:
+		case !h.disconnectedAt.IsZero():
+			left = time.Until(h.disconnectedAt.Add(h.s.opt.Grace))
+		case len(h.subscribedConns()) > 0:
 			left = h.s.opt.Grace // they are dead and about to leave
 		}
 		h.mu.Unlock()
 		if left <= 0 {
-			return nil, nil, talk.Fail(talk.Offline, "", errAway)
+			return nil, nil, talk.Fail(talk.Offline, "", errOffline)
 		}
 		timer := time.NewTimer(left)
 		select {
@@ -273,14 +277,14 @@ func (h *hub) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJSON, er
 
 // cancel tells the plugin that nobody wants the answer. EyeClaw's own plugin
 // does not know the word and goes on; other connectors may stop.
-func (h *hub) cancel(t *turn) {
+func (h *pluginBot) cancel(t *turn) {
 	h.mu.Lock()
 	c := t.conn
 	var ident rawJSON
 	if c != nil {
 		ident = c.ident
 	}
-	_, working := h.asked[t.id]
+	_, working := h.inProgress[t.id]
 	h.mu.Unlock()
 	if c == nil || ident == nil || !working {
 		return
@@ -330,8 +334,8 @@ var (
 	sayNoPhoto = talk.Say{Zh: "用户拍了一张照片，但照片无法转发。", En: "The user took a photo, but it cannot be passed on."}
 )
 
-func (h *hub) question(c *conn, asked *talk.Turn) commandMessage {
-	base := strings.TrimSuffix(or(h.s.opt.PublicURL, c.base), "/")
+func (h *pluginBot) question(c *conn, asked *talk.Turn) commandMessage {
+	base := strings.TrimSuffix(orDefault(h.s.opt.PublicURL, c.baseURL), "/")
 	var lines []string
 	var full []lingzhuMessage
 	for _, p := range asked.Parts {
@@ -352,7 +356,7 @@ func (h *hub) question(c *conn, asked *talk.Turn) commandMessage {
 		}
 		full = append(full, m)
 	}
-	source := asked.Door
+	source := asked.Channel
 	if source == "lingzhu" {
 		source = "rokid_lingzhu"
 	}
@@ -367,28 +371,28 @@ func (h *hub) question(c *conn, asked *talk.Turn) commandMessage {
 			Source: source, AgentID: asked.AgentID, UserID: asked.UserID,
 			FullMessages: full, OriginalMetadata: metadata,
 			SessionID:       asked.ID,
-			OpenClawSession: fmt.Sprintf("eyeclaw:%d:%s", h.bot.Number, short(contextOf(asked))),
-			TraceID:         "trace_" + short(asked.ID),
+			OpenClawSession: fmt.Sprintf("eyeclaw:%d:%s", h.info.Number, shortHash(contextKey(asked))),
+			TraceID:         "trace_" + shortHash(asked.ID),
 		},
 		Timestamp: timestamp(),
 	}
 }
 
-// contextOf names whose context a question belongs to, which OpenClaw keeps.
+// contextKey names whose context a question belongs to, which OpenClaw keeps.
 // Without a person it is the conversation's, and at worst the question's alone:
 // strangers never share one.
-func contextOf(asked *talk.Turn) string {
+func contextKey(asked *talk.Turn) string {
 	switch {
 	case asked.Person != "":
 		return asked.Person
 	case asked.Conversation != "":
-		return asked.Door + "\x00" + asked.Conversation
+		return asked.Channel + "\x00" + asked.Conversation
 	}
 	return asked.ID
 }
 
-// short is a name's hash in 16 hex digits.
-func short(name string) string {
+// shortHash is a name's hash in 16 hex digits.
+func shortHash(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])
 }

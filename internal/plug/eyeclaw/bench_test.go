@@ -26,7 +26,7 @@ func (one) Renew(int64)                                   {}
 // through a real socket; the acknowledgement goes back meanwhile.
 func BenchmarkPiece(b *testing.B) {
 	o := one{make(chan talk.Bot, 1)}
-	s := New(Options{Plug: o, Tokens: o})
+	s := New(Options{Registry: o, Tokens: o})
 	srv := httptest.NewServer(s)
 	defer srv.Close()
 	defer func() { _ = s.Shutdown(context.Background()) }()
@@ -59,7 +59,7 @@ func BenchmarkPiece(b *testing.B) {
 			return nil
 		})
 	}()
-	h := s.hubs[7]
+	h := s.bots[7]
 	for sent := false; !sent; {
 		h.mu.Lock()
 		sent = h.turns["t1"] != nil && h.turns["t1"].sent

@@ -28,7 +28,8 @@ func TestHandshake_subprotocol(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, sent := ws.Subprotocol(), resp.Header.Values("Sec-WebSocket-Protocol"); got != c.want || (c.want == "") != (len(sent) == 0) {
+		if got, sent := ws.Subprotocol(), resp.Header.Values("Sec-WebSocket-Protocol"); got != c.want ||
+			(c.want == "") != (len(sent) == 0) {
 			t.Errorf("offered %v: chosen %q, header %q", c.offered, got, sent)
 		}
 		if ext := resp.Header.Get("Sec-WebSocket-Extensions"); ext != "" {
@@ -73,12 +74,12 @@ func TestHandshake_origin(t *testing.T) {
 func TestSubscribe(t *testing.T) {
 	r := newRig(t)
 	c := r.connect()
-	c.wants("welcome")
+	c.expect("welcome")
 
 	// Keys in the client's order, spaces and escapes as the client likes them.
 	c.ident = `"{ \"bot_id\":\"999\", \"channel\":\"BotChannel\",\"x\":\"\u4f60\/<\"}"`
 	c.raw(`{"command":"subscribe","identifier":` + c.ident + `}`)
-	m := c.wantsMessage("connected")
+	m := c.expectMessage("connected")
 	if m["bot_id"] != 7.0 || m["session_id"] == "" || m["message"] != "Successfully connected to EyeClaw" {
 		t.Errorf("connected: %v", m)
 	}
@@ -86,33 +87,33 @@ func TestSubscribe(t *testing.T) {
 	if err := json.Unmarshal([]byte(c.ident), &want); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.wants("confirm_subscription")["identifier"]; got != want {
+	if got := c.expect("confirm_subscription")["identifier"]; got != want {
 		t.Errorf("identifier came back as %q, want %q", got, want)
 	}
 
 	c.raw(`{"command":"subscribe","identifier":` + c.ident + `}`) // no answer
 	c.raw(`{"command":"subscribe","identifier":"{\"channel\":\"RokidStreamChannel\",\"access_key\":\"ak_x\"}"}`)
-	if got := c.wants("reject_subscription")["identifier"]; got != `{"channel":"RokidStreamChannel","access_key":"ak_x"}` {
+	if got := c.expect("reject_subscription")["identifier"]; got != `{"channel":"RokidStreamChannel","access_key":"ak_x"}` {
 		t.Errorf("rejected %q", got)
 	}
 	for i := range maxSubs - 1 {
 		c.raw(fmt.Sprintf(`{"command":"subscribe","identifier":"{\"channel\":\"BotChannel\",\"n\":%d}"}`, i))
-		c.wantsMessage("connected")
-		c.wants("confirm_subscription")
+		c.expectMessage("connected")
+		c.expect("confirm_subscription")
 	}
 	c.raw(`{"command":"subscribe","identifier":"{\"channel\":\"BotChannel\",\"n\":99}"}`)
-	c.wants("reject_subscription")
+	c.expect("reject_subscription")
 
 	// One question, one command, however many subscriptions.
-	a := r.ask(t.Context(), r.plugged(), "t1", "hi")
+	a := r.ask(t.Context(), r.attachedBot(), "t1", "hi")
 	if f := c.next(); f["identifier"] != want {
 		t.Errorf("the command came as %v", f)
 	}
-	c.says(`{"type":"stream_end","session_id":"t1"}`)
-	c.says(`{"type":"stream_summary","session_id":"t1","total_content":"","total_chunks":0}`)
+	c.send(`{"type":"stream_end","session_id":"t1"}`)
+	c.send(`{"type":"stream_summary","session_id":"t1","total_content":"","total_chunks":0}`)
 	a.ends(t, "")
-	c.says(`{"action":"ping"}`)
-	c.wantsMessage("pong")
+	c.send(`{"action":"ping"}`)
+	c.expectMessage("pong")
 }
 
 func TestSubscribe_rawBytes(t *testing.T) {
@@ -130,13 +131,13 @@ func TestSubscribe_rawBytes(t *testing.T) {
 func TestUnsubscribe(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Grace = time.Millisecond })
 	c := r.subscribed()
-	b := r.plugged()
+	b := r.attachedBot()
 	c.raw(`{"command":"unsubscribe","identifier":` + c.ident + `}`)
 	r.await("the bot being detached", func() bool { return r.detached == 1 })
 	r.ask(t.Context(), b, "t1", "hi").fails(t, talk.Offline)
 	c.raw(`{"command":"subscribe","identifier":` + c.ident + `}`)
-	c.wantsMessage("connected")
-	c.wants("confirm_subscription")
+	c.expectMessage("connected")
+	c.expect("confirm_subscription")
 	r.await("the bot being attached again", func() bool { return r.attached == 2 })
 }
 
@@ -145,16 +146,22 @@ func TestVocabulary(t *testing.T) {
 	c := r.subscribed()
 	for _, x := range []struct{ say, typ, has string }{
 		{`{"action":"ping","timestamp":"x"}`, "pong", `"timestamp":"20`},
-		{`{"action":"status"}`, "status_response", `"active_sessions":1,"online":true,"status":"online","total_sessions":1`},
-		{`{"action":"execute_command","command":"restart","params":{},"metadata":null}`, "command_received", `"command":"restart","status":"processing"`},
+		{`{"action":"status"}`, "status_response",
+			`"active_sessions":1,"online":true,"status":"online","total_sessions":1`},
+		{`{"action":"execute_command","command":"restart","params":{},"metadata":null}`, "command_received",
+			`"command":"restart","status":"processing"`},
 		{`{"action":"log","message":"hello"}`, "log", `"level":"info","message":"hello"`},
-		{`{"action":"log","level":"warn","message":"` + strings.Repeat("好", 3000) + `"}`, "log", `"level":"warn","message":"` + strings.Repeat("好", maxLog/3) + `"`},
-		{`{"action":"response","content":"x","session_id":"s"}`, "response_received", `"session_id":"s","status":"success"`},
-		{`{"action":"stream_chunk","content":"x","session_id":"s","sequence":3}`, "chunk_received", `"sequence":3,"session_id":"s"`},
-		{`{"type":"stream_chunk","chunk":"x","session_id":"s","sequence":0}`, "chunk_received", `"sequence":0,"session_id":"s"`},
+		{`{"action":"log","level":"warn","message":"` + strings.Repeat("好", 3000) + `"}`, "log",
+			`"level":"warn","message":"` + strings.Repeat("好", maxLogEcho/3) + `"`},
+		{`{"action":"response","content":"x","session_id":"s"}`, "response_received",
+			`"session_id":"s","status":"success"`},
+		{`{"action":"stream_chunk","content":"x","session_id":"s","sequence":3}`, "chunk_received",
+			`"sequence":3,"session_id":"s"`},
+		{`{"type":"stream_chunk","chunk":"x","session_id":"s","sequence":0}`, "chunk_received",
+			`"sequence":0,"session_id":"s"`},
 	} {
-		c.says("%s", x.say)
-		m := c.wantsMessage(x.typ)
+		c.send("%s", x.say)
+		m := c.expectMessage(x.typ)
 		if got, _ := json.Marshal(m); !strings.Contains(string(got), x.has) {
 			t.Errorf("%s answered by %.300s, without %s", x.say, got, x.has)
 		}
@@ -163,26 +170,30 @@ func TestVocabulary(t *testing.T) {
 	for _, silent := range []string{
 		`{"type":"pong"}`, `{"action":"command_result","command":"x","result":{},"error":null}`,
 		`{"action":"response","content":"","session_id":"s"}`, `{"type":"stream_chunk","content":"x","session_id":"s"}`,
-		`{"type":"stream_chunk","content":"x","session_id":"s","sequence":"1"}`, `{"type":"stream_chunk","content":"x","sequence":-1}`,
+		`{"type":"stream_chunk","content":"x","session_id":"s","sequence":"1"}`,
+		`{"type":"stream_chunk","content":"x","sequence":-1}`,
 		`{"type":"stream_chunk","content":"x","sequence":1.5}`, `{"type":"stream_chunk","content":"x","sequence":[{}]}`,
 		`{"type":"nonsense"}`, `{"type":"stream_end"}`, `{"type":"stream_error"}`, `{"type":"stream_summary"}`, `{}`,
 	} {
-		c.says("%s", silent)
+		c.send("%s", silent)
 	}
-	c.says(`{"action":"ping"}`)
-	c.wantsMessage("pong")
+	c.send(`{"action":"ping"}`)
+	c.expectMessage("pong")
 }
 
 func TestGarbage(t *testing.T) {
 	r := newRig(t)
 	c := r.connect()
-	c.wants("welcome")
+	c.expect("welcome")
 	for i, frame := range []string{
 		``, `x`, `[]`, `null`, `7`, `{"command":7}`, `{"command":"fly"}`, `{"command":"subscribe"}`,
-		`{"command":"subscribe","identifier":7}`, `{"command":"subscribe","identifier":"no json"}`, `{"command":"subscribe","identifier":"[]"}`,
-		`{"command":"subscribe","identifier":"{\"channel\":[]}"}`, `{"command":"unsubscribe","identifier":"{}"}`, `{"command":"unsubscribe"}`,
+		`{"command":"subscribe","identifier":7}`, `{"command":"subscribe","identifier":"no json"}`,
+		`{"command":"subscribe","identifier":"[]"}`,
+		`{"command":"subscribe","identifier":"{\"channel\":[]}"}`, `{"command":"unsubscribe","identifier":"{}"}`,
+		`{"command":"unsubscribe"}`,
 		`{"command":"message","identifier":` + c.ident + `,"data":"{\"action\":\"ping\"}"}`, // not subscribed
-		`{"command":"subscribe","identifier":"{\"channel\":\"BotChannel\",\"x\":\"` + strings.Repeat("x", maxIdent) + `\"}"}`,
+		`{"command":"subscribe","identifier":"{\"channel\":\"BotChannel\",\"x\":\"` +
+			strings.Repeat("x", maxIdentifier) + `\"}"}`,
 		strings.Repeat(`{"command":`, 20000), "{\"command\":\"\xff\xfe\"}",
 	} {
 		c.raw(frame)
@@ -194,14 +205,14 @@ func TestGarbage(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.raw(`{"command":"subscribe","identifier":` + c.ident + `}`)
-	c.wantsMessage("connected")
-	c.wants("confirm_subscription")
+	c.expectMessage("connected")
+	c.expect("confirm_subscription")
 	for _, data := range []string{`7`, `"7"`, `"[]"`, `""`, `null`, `"{"`, `"{\"type\":7}"`, `"no json"`} {
 		c.raw(`{"command":"message","identifier":` + c.ident + `,"data":` + data + `}`)
 	}
 	c.raw(`{"command":"message","identifier":` + c.ident + `}`)
 	c.raw(`{"command":"message","identifier":` + c.ident + `,"data":{"action":"ping"}}`) // not as a string
-	c.wantsMessage("pong")
+	c.expectMessage("pong")
 	if n := r.metric("dropped_frames_total", ""); n != 18+1+9 {
 		t.Errorf("%v frames dropped", n)
 	}

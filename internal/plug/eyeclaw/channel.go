@@ -17,14 +17,14 @@ const (
 	dropUnknownTurn  = "unknown_turn" // of a turn that we never heard of, or that the plugin had ended
 )
 
-// maxLog bounds what a plugin's log lines make us send back.
-const maxLog = 4 << 10
+// maxLogEcho bounds what a plugin's log lines make us send back.
+const maxLogEcho = 4 << 10
 
 // handle does what one frame asks for. It runs in the reader goroutine.
 func (c *conn) handle(b []byte) {
 	f, err := parseFrame(b)
 	if err != nil {
-		c.drop(dropMalformed)
+		c.recordDropped(dropMalformed)
 		return
 	}
 	switch f.Command {
@@ -33,9 +33,9 @@ func (c *conn) handle(b []byte) {
 	case "unsubscribe":
 		c.unsubscribe(f.Identifier)
 	case "message":
-		c.message(f)
+		c.handleMessage(f)
 	default:
-		c.drop(dropCommand)
+		c.recordDropped(dropCommand)
 	}
 }
 
@@ -44,8 +44,8 @@ func (c *conn) handle(b []byte) {
 // twice.
 func (c *conn) subscribe(raw rawJSON) {
 	key, ch, err := parseIdentifier(raw)
-	if err != nil || len(raw) > maxIdent {
-		c.drop(dropMalformed)
+	if err != nil || len(raw) > maxIdentifier {
+		c.recordDropped(dropMalformed)
 		return
 	}
 	if _, ok := c.subs[key]; ok {
@@ -53,46 +53,48 @@ func (c *conn) subscribe(raw rawJSON) {
 	}
 	if ch.Channel != "BotChannel" || len(c.subs) >= maxSubs {
 		c.send(outbound{frame: subscriptionFrame(raw, "reject_subscription")})
-		c.log.Warn("cable: subscription rejected", "bot_channel", ch.Channel == "BotChannel", "subscriptions", len(c.subs))
+		c.log.Warn("cable: subscription rejected", "bot_channel", ch.Channel == "BotChannel",
+			"subscriptions", len(c.subs))
 		return
 	}
-	if own := strconv.FormatInt(c.hub.bot.Number, 10); ch.BotID != "" && string(ch.BotID) != own {
-		c.log.Info("cable: the plugin is set up for another bot number, its token decides", "bot_id", clip(string(ch.BotID), 32))
+	if own := strconv.FormatInt(c.bot.info.Number, 10); ch.BotID != "" && string(ch.BotID) != own {
+		c.log.Info("cable: the plugin is set up for another bot number, its token decides",
+			"bot_id", truncate(string(ch.BotID), 32))
 	}
 	ident := append(rawJSON(nil), raw...)
 	c.subs[key] = ident
 	c.send(outbound{frame: messageFrame(ident, connectedMessage{
-		"connected", c.hub.bot.Number, c.session, "Successfully connected to EyeClaw"})})
+		"connected", c.bot.info.Number, c.session, "Successfully connected to EyeClaw"})})
 	c.send(outbound{frame: subscriptionFrame(ident, "confirm_subscription")})
 	if len(c.subs) == 1 {
 		// One question goes to one subscription, or it would be answered twice.
-		c.hub.ready(c, ident)
+		c.bot.onSubscribed(c, ident)
 	}
 }
 
 func (c *conn) unsubscribe(raw rawJSON) {
 	key, _, err := parseIdentifier(raw)
 	if _, ok := c.subs[key]; err != nil || !ok {
-		c.drop(dropUnsubscribed)
+		c.recordDropped(dropUnsubscribed)
 		return
 	}
 	delete(c.subs, key)
 	for _, other := range c.subs {
-		c.hub.ready(c, other)
+		c.bot.onSubscribed(c, other)
 		return
 	}
-	c.hub.unready(c)
+	c.bot.onUnsubscribed(c)
 }
 
-func (c *conn) message(f frame) {
+func (c *conn) handleMessage(f frame) {
 	ident, ok := c.subscription(f.Identifier)
 	if !ok {
-		c.drop(dropUnsubscribed)
+		c.recordDropped(dropUnsubscribed)
 		return
 	}
 	m, err := parseMessage(f.Data)
 	if err != nil {
-		c.drop(dropMalformed)
+		c.recordDropped(dropMalformed)
 		return
 	}
 	what := m.Action
@@ -101,29 +103,31 @@ func (c *conn) message(f frame) {
 	}
 	switch what {
 	case "stream_chunk":
-		c.chunk(ident, &m)
+		c.handleChunk(ident, &m)
 	case "stream_end":
-		c.count(c.hub.ended(c, string(m.SessionID)))
+		c.recordUnmatched(c.bot.onStreamEnd(c, string(m.SessionID)))
 	case "stream_summary":
-		c.count(c.hub.summed(c, string(m.SessionID), &summary{string(m.TotalContent), number(string(m.TotalChunks))}))
+		c.recordUnmatched(c.bot.onSummary(c, string(m.SessionID),
+			&summary{string(m.TotalContent), parseCount(string(m.TotalChunks))}))
 	case "stream_error":
-		c.count(c.hub.failed(c, string(m.SessionID), string(m.Error)))
+		c.recordUnmatched(c.bot.onError(c, string(m.SessionID), string(m.Error)))
 	case "response":
-		c.response(ident, &m)
+		c.handleResponse(ident, &m)
 	case "ping":
 		c.reply(ident, pongMessage{"pong", timestamp()})
 	case "pong":
 		// A client's answer to nothing; it shows that the client lives.
 	case "status":
-		c.reply(ident, c.hub.statusMessage(c))
+		c.reply(ident, c.bot.statusMessage(c))
 	case "log":
-		c.reply(ident, logMessage{"log", or(string(m.Level), "info"), clip(string(m.Message), maxLog), timestamp()})
+		c.reply(ident, logMessage{"log", orDefault(string(m.Level), "info"), truncate(string(m.Message), maxLogEcho),
+			timestamp()})
 	case "execute_command":
 		c.reply(ident, receivedMessage{Type: "command_received", Command: m.Command, Status: "processing"})
 	case "command_result":
 		// Nobody asked for it: we send chats only.
 	default:
-		c.drop(dropType)
+		c.recordDropped(dropType)
 	}
 }
 
@@ -143,56 +147,56 @@ func (c *conn) subscription(raw rawJSON) (ident rawJSON, ok bool) {
 	return ident, ok
 }
 
-// chunk acknowledges at once, whatever becomes of the piece: a plugin that
+// handleChunk acknowledges at once, whatever becomes of the piece: a plugin that
 // misses acknowledgements ends each answer two seconds late.
-func (c *conn) chunk(ident rawJSON, m *message) {
+func (c *conn) handleChunk(ident rawJSON, m *message) {
 	if seq := m.sequence(); seq >= 0 {
-		session := or(string(m.SessionID), c.session)
+		session := orDefault(string(m.SessionID), c.session)
 		c.reply(ident, ackMessage{"chunk_received", m.Sequence, session, timestamp()})
 	}
-	c.count(c.hub.chunk(c, string(m.SessionID), m.text(), m.sequence()))
+	c.recordUnmatched(c.bot.onChunk(c, string(m.SessionID), m.text(), m.sequence()))
 }
 
-// response is a whole answer in one message.
-func (c *conn) response(ident rawJSON, m *message) {
+// handleResponse is a whole answer in one message.
+func (c *conn) handleResponse(ident rawJSON, m *message) {
 	if m.Content == "" || m.SessionID == "" {
-		c.drop(dropMalformed)
+		c.recordDropped(dropMalformed)
 		return
 	}
 	c.reply(ident, receivedMessage{Type: "response_received", SessionID: string(m.SessionID), Status: "success"})
-	dropped := c.hub.chunk(c, string(m.SessionID), string(m.Content), -1)
+	dropped := c.bot.onChunk(c, string(m.SessionID), string(m.Content), -1)
 	if dropped == "" {
-		dropped = c.hub.complete(c, string(m.SessionID))
+		dropped = c.bot.onComplete(c, string(m.SessionID))
 	}
-	c.count(dropped)
+	c.recordUnmatched(dropped)
 }
 
 func (c *conn) reply(ident rawJSON, v any) {
 	c.send(outbound{frame: messageFrame(ident, v)})
 }
 
-// count counts a frame that found no turn.
-func (c *conn) count(dropped string) {
+// recordUnmatched counts a frame that found no turn.
+func (c *conn) recordUnmatched(dropped string) {
 	if dropped != "" {
-		c.drop(dropped)
+		c.recordDropped(dropped)
 	}
 }
 
-func (h *hub) statusMessage(c *conn) statusMessage {
+func (h *pluginBot) statusMessage(c *conn) statusMessage {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return statusMessage{
 		Type:           "status_response",
 		Status:         "online",
 		Online:         true,
-		ActiveSessions: len(h.lines()),
+		ActiveSessions: len(h.subscribedConns()),
 		TotalSessions:  h.totals.Connections,
-		Uptime:         int64(time.Since(c.since) / time.Second),
+		Uptime:         int64(time.Since(c.connectedAt) / time.Second),
 	}
 }
 
-// or is v, or what to take if that is its zero value.
-func or[T comparable](v, otherwise T) T {
+// orDefault is v, or what to take if that is its zero value.
+func orDefault[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
 		return otherwise
@@ -200,8 +204,8 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-// clip cuts a text to at most n bytes, between characters.
-func clip(s string, n int) string {
+// truncate cuts a text to at most n bytes, between characters.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

@@ -20,47 +20,47 @@ const (
 	endPong     = "pong_timeout"
 	endWrite    = "write_failed"
 	endOversize = "oversize"
-	endGoodbye  = "goodbye" // we closed it in order
+	endGraceful = "goodbye" // we closed it in order
 	endShutdown = "shutdown"
 )
 
-// bye is how we take leave of a client.
-type bye struct {
+// closeReason is how we take leave of a client.
+type closeReason struct {
 	reason    string
 	reconnect bool
 	code      websocket.StatusCode
 }
 
 var (
-	byeUnauthorized = bye{"unauthorized", false, websocket.StatusPolicyViolation}
-	byeInvalid      = bye{"invalid_request", false, websocket.StatusPolicyViolation}
-	byeRestart      = bye{"server_restart", true, websocket.StatusServiceRestart}
-	byeTooMany      = bye{"remote", true, websocket.StatusTryAgainLater}
+	closeUnauthorized = closeReason{"unauthorized", false, websocket.StatusPolicyViolation}
+	closeInvalid      = closeReason{"invalid_request", false, websocket.StatusPolicyViolation}
+	closeRestart      = closeReason{"server_restart", true, websocket.StatusServiceRestart}
+	closeTooMany      = closeReason{"remote", true, websocket.StatusTryAgainLater}
 )
 
 // conn is one socket of a bot.
 type conn struct {
-	s       *Server
-	going   bool // it is about to be closed, and nobody is asked by it. With hub.mu held
-	hub     *hub
-	ws      socket
-	log     *slog.Logger
-	base    string // scheme and host by which the far side reached us
-	session string // our name for the socket, told in "connected"
-	since   time.Time
+	s           *Server
+	draining    bool // it is about to be closed, and nobody is asked by it. With hub.mu held
+	bot         *pluginBot
+	ws          socket
+	log         *slog.Logger
+	baseURL     string // scheme and host by which the far side reached us
+	session     string // our name for the socket, told in "connected"
+	connectedAt time.Time
 
-	out  chan outbound
-	byes chan bye
-	dead chan struct{} // closed when the socket is gone
-	end  sync.Once
+	out           chan outbound
+	closeRequests chan closeReason
+	done          chan struct{} // closed when the socket is gone
+	closeOnce     sync.Once
 
-	seen   atomic.Int64 // when the last frame or pong came, in Unix nanoseconds
-	probed atomic.Int64 // when the WebSocket ping went out that is not answered yet, or 0
+	lastSeen   atomic.Int64 // when the last frame or pong came, in Unix nanoseconds
+	pingSentAt atomic.Int64 // when the WebSocket ping went out that is not answered yet, or 0
 
 	// Of the reader goroutine alone:
-	subs   map[string]rawJSON // by decoded identifier, as the client spelled it
-	probes time.Time          // when the beat last probed (of the beat goroutine alone)
-	noise  noise
+	subs      map[string]rawJSON // by decoded identifier, as the client spelled it
+	lastProbe time.Time          // when the beat last probed (of the beat goroutine alone)
+	dropLog   logThrottle
 
 	// ident is the identifier under which commands are sent, empty while the
 	// client has not subscribed. Guarded by hub.mu.
@@ -70,29 +70,29 @@ type conn struct {
 // outbound is a frame that waits to be written.
 type outbound struct {
 	frame []byte
-	// taken, if not nil, is set when the frame is being written, and taken back if
+	// written, if not nil, is set when the frame is being written, and taken back if
 	// the socket did not take all of it: then the far side cannot have read it.
-	taken *atomic.Bool
+	written *atomic.Bool
 }
 
-func newConn(h *hub, ws socket, ip, base string) *conn {
+func newConn(h *pluginBot, ws socket, ip, base string) *conn {
 	now := time.Now()
 	c := &conn{
-		s:       h.s,
-		hub:     h,
-		ws:      ws,
-		base:    base,
-		session: uuid.NewString(),
-		since:   now,
-		out:     make(chan outbound, maxQueue),
-		byes:    make(chan bye, 1),
-		dead:    make(chan struct{}),
-		subs:    make(map[string]rawJSON, 1),
-		probes:  now,
-		noise:   noise{every: 10 * time.Second},
+		s:             h.s,
+		bot:           h,
+		ws:            ws,
+		baseURL:       base,
+		session:       uuid.NewString(),
+		connectedAt:   now,
+		out:           make(chan outbound, maxQueue),
+		closeRequests: make(chan closeReason, 1),
+		done:          make(chan struct{}),
+		subs:          make(map[string]rawJSON, 1),
+		lastProbe:     now,
+		dropLog:       logThrottle{every: 10 * time.Second},
 	}
-	c.log = h.s.log.With("bot", h.bot.Number, "socket", c.session, "ip", ip)
-	c.seen.Store(now.UnixNano())
+	c.log = h.s.log.With("bot", h.info.Number, "socket", c.session, "ip", ip)
+	c.lastSeen.Store(now.UnixNano())
 	c.out <- outbound{frame: welcomeFrame}
 	return c
 }
@@ -101,10 +101,10 @@ func newConn(h *hub, ws socket, ip, base string) *conn {
 func (c *conn) read() {
 	c.log.Info("cable: plugin connected")
 	defer func() {
-		c.kill(endClosed)
-		c.hub.leave(c)
-		c.s.forget(c)
-		c.log.Info("cable: plugin disconnected", "after", time.Since(c.since).Round(time.Millisecond))
+		c.terminate(endClosed)
+		c.bot.removeConn(c)
+		c.s.removeConn(c)
+		c.log.Info("cable: plugin disconnected", "after", time.Since(c.connectedAt).Round(time.Millisecond))
 	}()
 	var buf bytes.Buffer
 	for {
@@ -117,17 +117,17 @@ func (c *conn) read() {
 		}
 		if err != nil {
 			if errors.Is(err, websocket.ErrMessageTooBig) {
-				c.hub.blame(errOversize)
-				c.kill(endOversize)
+				c.bot.recordError(errOversize)
+				c.terminate(endOversize)
 			}
 			return
 		}
-		c.seen.Store(time.Now().UnixNano())
+		c.lastSeen.Store(time.Now().UnixNano())
 		c.s.metrics.framesIn.Inc()
 		if typ == websocket.MessageText {
 			c.handle(buf.Bytes())
 		} else {
-			c.drop(dropBinary)
+			c.recordDropped(dropBinary)
 		}
 		if buf.Cap() > 64<<10 {
 			buf = bytes.Buffer{} // one large summary must not stay with the socket
@@ -140,49 +140,49 @@ func (c *conn) write() {
 	for {
 		select {
 		case o := <-c.out:
-			if !c.put(o) {
+			if !c.writeFrame(o) {
 				return
 			}
-		case b := <-c.byes:
-			c.goodbye(b)
+		case b := <-c.closeRequests:
+			c.closeGracefully(b)
 			return
-		case <-c.dead:
+		case <-c.done:
 			return
 		}
 	}
 }
 
-func (c *conn) put(o outbound) bool {
-	if o.taken != nil {
-		o.taken.Store(true)
+func (c *conn) writeFrame(o outbound) bool {
+	if o.written != nil {
+		o.written.Store(true)
 	}
 	// Ending the socket ends the write, and says why before the reader can.
-	slow := time.AfterFunc(c.s.opt.Timings.Write, c.tooSlow)
+	slow := time.AfterFunc(c.s.opt.Timings.Write, c.dropSlowClient)
 	err := c.ws.Write(context.Background(), websocket.MessageText, o.frame)
 	slow.Stop()
 	if err != nil {
-		if o.taken != nil {
-			o.taken.Store(false)
+		if o.written != nil {
+			o.written.Store(false)
 		}
-		c.kill(endWrite)
+		c.terminate(endWrite)
 		return false
 	}
 	c.s.metrics.framesOut.Inc()
 	return true
 }
 
-// tooSlow drops a client that does not read what it is sent.
-func (c *conn) tooSlow() {
-	c.hub.blame(errSlow)
-	c.kill(endSlow)
+// dropSlowClient drops a client that does not read what it is sent.
+func (c *conn) dropSlowClient() {
+	c.bot.recordError(errSlow)
+	c.terminate(endSlow)
 }
 
-// goodbye writes what is queued, then the disconnect frame, and closes.
-func (c *conn) goodbye(b bye) {
+// closeGracefully writes what is queued, then the disconnect frame, and closes.
+func (c *conn) closeGracefully(b closeReason) {
 	for {
 		select {
 		case o := <-c.out:
-			if !c.put(o) {
+			if !c.writeFrame(o) {
 				return
 			}
 			continue
@@ -190,29 +190,29 @@ func (c *conn) goodbye(b bye) {
 		}
 		break
 	}
-	if c.put(outbound{frame: b.frame()}) {
+	if c.writeFrame(outbound{frame: b.frame()}) {
 		_ = c.ws.Close(b.code, b.reason)
-		c.kill(endGoodbye)
+		c.terminate(endGraceful)
 	}
 }
 
-// leave asks the writer to take leave. It does not wait.
-func (c *conn) leave(b bye) {
+// requestClose asks the writer to take leave. It does not wait.
+func (c *conn) requestClose(b closeReason) {
 	select {
-	case c.byes <- b:
+	case c.closeRequests <- b:
 	default: // it is leaving already
 	}
 }
 
-// kill ends the socket at once. The first reason counts.
-func (c *conn) kill(reason string) {
-	c.end.Do(func() {
+// terminate ends the socket at once. The first reason counts.
+func (c *conn) terminate(reason string) {
+	c.closeOnce.Do(func() {
 		c.s.metrics.closed.WithLabelValues(reason).Inc()
-		if reason != endClosed && reason != endGoodbye {
+		if reason != endClosed && reason != endGraceful {
 			c.log.Warn("cable: socket dropped", "reason", reason)
 		}
-		close(c.dead)
-		c.ws.cut()
+		close(c.done)
+		c.ws.abort()
 	})
 }
 
@@ -221,7 +221,7 @@ func (c *conn) kill(reason string) {
 // may wait here too, as a client that does not read its acknowledgements need
 // not be read either. It reports whether the frame was queued.
 func (c *conn) send(o outbound) bool {
-	if c.ended() {
+	if c.isDone() {
 		return false
 	}
 	select {
@@ -234,23 +234,23 @@ func (c *conn) send(o outbound) bool {
 	select {
 	case c.out <- o:
 		return true
-	case <-c.dead:
+	case <-c.done:
 		return false
 	case <-timer.C:
-		c.tooSlow()
+		c.dropSlowClient()
 		return false
 	}
 }
 
-// beat is called every few seconds by one goroutine for all sockets, so it never
+// heartbeat is called every few seconds by one goroutine for all sockets, so it never
 // waits. A ping is left out if the queue is full: there are frames enough.
-func (c *conn) beat(ping []byte, now time.Time) {
+func (c *conn) heartbeat(ping []byte, now time.Time) {
 	select {
 	case c.out <- outbound{frame: ping}:
 	default:
 	}
-	if now.Sub(c.probes) >= c.s.opt.Timings.Probe {
-		c.probes = now
+	if now.Sub(c.lastProbe) >= c.s.opt.Timings.Probe {
+		c.lastProbe = now
 		c.probe()
 	}
 }
@@ -258,66 +258,65 @@ func (c *conn) beat(ping []byte, now time.Time) {
 // probe sends a WebSocket ping, unless one is on its way, and drops the socket
 // if the answer does not come in time.
 func (c *conn) probe() {
-	if !c.probed.CompareAndSwap(0, time.Now().UnixNano()) {
+	if !c.pingSentAt.CompareAndSwap(0, time.Now().UnixNano()) {
 		return
 	}
 	started := c.s.start(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.s.opt.Timings.ProbeWait)
 		defer cancel()
 		if err := c.ws.Ping(ctx); err != nil {
-			c.kill(endPong) // no effect if the socket has ended otherwise
+			c.terminate(endPong) // no effect if the socket has ended otherwise
 			return
 		}
-		c.seen.Store(time.Now().UnixNano())
-		c.probed.Store(0)
+		c.lastSeen.Store(time.Now().UnixNano())
+		c.pingSentAt.Store(0)
 	})
 	if !started {
-		c.probed.Store(0)
+		c.pingSentAt.Store(0)
 	}
 }
 
-// healthy says that nothing speaks against the socket: no ping has been waiting
-// for an unusual time.
-func (c *conn) healthy() bool {
-	at := c.probed.Load()
-	return !c.ended() && (at == 0 || time.Since(time.Unix(0, at)) < c.s.opt.Timings.ProbeWait/3)
+// isHealthy reports whether no ping has been waiting for an unusual time.
+func (c *conn) isHealthy() bool {
+	at := c.pingSentAt.Load()
+	return !c.isDone() && (at == 0 || time.Since(time.Unix(0, at)) < c.s.opt.Timings.ProbeWait/3)
 }
 
-func (c *conn) ended() bool {
+func (c *conn) isDone() bool {
 	select {
-	case <-c.dead:
+	case <-c.done:
 		return true
 	default:
 		return false
 	}
 }
 
-// quietFor is how long nothing was heard from the far side.
-func (c *conn) quietFor() time.Duration {
-	return time.Since(time.Unix(0, c.seen.Load()))
+// silentFor returns the time since the last frame or pong of the peer.
+func (c *conn) silentFor() time.Duration {
+	return time.Since(time.Unix(0, c.lastSeen.Load()))
 }
 
-// drop counts a frame that is of no use, and says so from time to time.
-func (c *conn) drop(reason string) {
+// recordDropped counts a frame that is of no use, and says so from time to time.
+func (c *conn) recordDropped(reason string) {
 	c.s.metrics.dropped.WithLabelValues(reason).Inc()
-	if hushed, ok := c.noise.allow(); ok {
-		c.log.Info("cable: frame ignored", "reason", reason, "more", hushed)
+	if suppressed, ok := c.dropLog.allow(); ok {
+		c.log.Info("cable: frame ignored", "reason", reason, "more", suppressed)
 	}
 }
 
-// noise lets one message through per period.
-type noise struct {
-	every  time.Duration
-	next   time.Time
-	hushed int
+// logThrottle lets one message through per period.
+type logThrottle struct {
+	every      time.Duration
+	next       time.Time
+	suppressed int
 }
 
-func (n *noise) allow() (hushed int, ok bool) {
+func (n *logThrottle) allow() (suppressed int, ok bool) {
 	now := time.Now()
 	if now.Before(n.next) {
-		n.hushed++
+		n.suppressed++
 		return 0, false
 	}
-	hushed, n.hushed, n.next = n.hushed, 0, now.Add(n.every)
-	return hushed, true
+	suppressed, n.suppressed, n.next = n.suppressed, 0, now.Add(n.every)
+	return suppressed, true
 }

@@ -36,9 +36,9 @@ var (
 	}
 )
 
-// commandOf is what the owner has to run where OpenClaw is, if that helps against
+// fixCommand is what the owner has to run where OpenClaw is, if that helps against
 // something that is wrong.
-func commandOf(fault talk.Say) string {
+func fixCommand(fault talk.Say) string {
 	if fault == errEndpoint {
 		return "openclaw config set gateway.http.endpoints.chatCompletions.enabled true && openclaw gateway restart"
 	}
@@ -46,41 +46,44 @@ func commandOf(fault talk.Say) string {
 }
 
 // sayIncompatible is what the person hears of errIncompatible.
-var sayIncompatible = talk.Say{Zh: "插件与 OpenClaw 的版本不兼容，请联系机器人的主人", En: "the plugin does not fit this version of OpenClaw; please tell the bot's owner"}
+var sayIncompatible = talk.Say{Zh: "插件与 OpenClaw 的版本不兼容，请联系机器人的主人",
+	En: "the plugin does not fit this version of OpenClaw; please tell the bot's owner"}
 
 // sayReported is what the person hears of every other error. The plugin's own words are
 // for the owner: they are in English and name the inside of programs.
-var sayReported = talk.Say{Zh: "OpenClaw 没能回答，请稍后再试；原因机器人的主人可以看到", En: "OpenClaw could not answer; try again later, the bot's owner can see why"}
+var sayReported = talk.Say{Zh: "OpenClaw 没能回答，请稍后再试；原因机器人的主人可以看到",
+	En: "OpenClaw could not answer; try again later, the bot's owner can see why"}
 
-// incompatible is what the plugin says when OpenClaw has no route for it: its
+// incompatiblePattern is what the plugin says when OpenClaw has no route for it: its
 // request to itself gets 404, or 405 from the control page.
-var incompatible = regexp.MustCompile(`^HTTP error: (404|405)\b`)
+var incompatiblePattern = regexp.MustCompile(`^HTTP error: (404|405)\b`)
 
-// endpointOff is what the plugin says when OpenClaw has no address for chats.
-var endpointOff = regexp.MustCompile(`^OpenClaw API error: (404|405)\b`)
+// endpointOffPattern is what the plugin says when OpenClaw has no address for chats.
+var endpointOffPattern = regexp.MustCompile(`^OpenClaw API error: (404|405)\b`)
 
 // Lengths of what is passed on of an error.
 const (
-	maxTold  = 80      // characters, of a status
-	maxCause = 2 << 10 // bytes
+	maxPublicMessage = 80      // characters, of a status
+	maxCause         = 2 << 10 // bytes
 )
 
 // explain makes a failure of what a plugin reported, and a sentence for the
 // owner.
 func explain(text string, lang talk.Lang) (*talk.Failure, talk.Say) {
-	text = plain(text)
-	cause := clip(hideSecrets(text), maxCause)
-	if incompatible.MatchString(text) {
+	text = oneLine(text)
+	cause := truncate(hideSecrets(text), maxCause)
+	if incompatiblePattern.MatchString(text) {
 		return &talk.Failure{Code: talk.BotFailed, Told: sayIncompatible.In(lang),
 			Cause: cause + ": " + errIncompatible.Zh + " / " + errIncompatible.En}, errIncompatible
 	}
-	short := tellable(text)
-	if endpointOff.MatchString(text) {
+	short := publicMessage(text)
+	if endpointOffPattern.MatchString(text) {
 		return &talk.Failure{Code: talk.BotFailed, Told: sayReported.In(lang), Cause: cause}, errEndpoint
 	}
 	owner := talk.Say{Zh: "OpenClaw 或插件报告错误：" + short, En: "OpenClaw or the plugin reported an error: " + short}
 	if short == "" {
-		owner = talk.Say{Zh: "OpenClaw 或插件报告错误，但没有说明原因。", En: "OpenClaw or the plugin reported an error without saying which."}
+		owner = talk.Say{Zh: "OpenClaw 或插件报告错误，但没有说明原因。",
+			En: "OpenClaw or the plugin reported an error without saying which."}
 	}
 	if cause == "" {
 		cause = "the plugin reported an error without saying which"
@@ -89,34 +92,34 @@ func explain(text string, lang talk.Lang) (*talk.Failure, talk.Say) {
 }
 
 var (
-	secrets   = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[^\s"',;]+|\b(sk|ak|pk|ghp|xox[a-z])[-_][\w-]{8,}|\b[\w+/=-]{32,}|((?:token|key|secret|password)["']?\s*[=:]\s*["']?)[^\s"',;&]+`)
-	addresses = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b|(^|\s)(/[\w.@-]+){2,}`)
+	secretPattern  = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[^\s"',;]+|\b(sk|ak|pk|ghp|xox[a-z])[-_][\w-]{8,}|\b[\w+/=-]{32,}|((?:token|key|secret|password)["']?\s*[=:]\s*["']?)[^\s"',;&]+`)
+	addressPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b|(^|\s)(/[\w.@-]+){2,}`)
 )
 
 // hideSecrets replaces what looks like a key.
-func hideSecrets(s string) string { return secrets.ReplaceAllString(s, "${3}…") }
+func hideSecrets(s string) string { return secretPattern.ReplaceAllString(s, "${3}…") }
 
-// tellable shortens an error to what fits a status: no keys, no addresses,
+// publicMessage shortens an error to what fits a status: no keys, no addresses,
 // no markup.
-func tellable(s string) string {
+func publicMessage(s string) string {
 	if i := strings.Index(s, "<"); i >= 0 {
 		s = s[:i] // an error page
 	}
-	s = addresses.ReplaceAllString(hideSecrets(s), "${3}…")
+	s = addressPattern.ReplaceAllString(hideSecrets(s), "${3}…")
 	s = strings.TrimRight(strings.TrimSpace(s), " -:,")
-	if utf8.RuneCountInString(s) > maxTold {
-		s = string([]rune(s)[:maxTold-1]) + "…"
+	if utf8.RuneCountInString(s) > maxPublicMessage {
+		s = string([]rune(s)[:maxPublicMessage-1]) + "…"
 	}
 	return s
 }
 
-// plain makes one line of a text.
-func plain(s string) string {
+// oneLine makes one line of a text.
+func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, clip(s, 16<<10))
+	}, truncate(s, 16<<10))
 	return strings.Join(strings.Fields(s), " ")
 }

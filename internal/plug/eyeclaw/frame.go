@@ -18,43 +18,43 @@ type frame struct {
 	Data       rawJSON `json:"data"`       // likewise; our own connectors may send the object itself
 }
 
-// channel is what an identifier holds.
-type channel struct {
-	Channel string `json:"channel"`
-	BotID   word   `json:"bot_id"`
+// channelIdentifier is what an identifier holds.
+type channelIdentifier struct {
+	Channel string        `json:"channel"`
+	BotID   lenientString `json:"bot_id"`
 }
 
-// message is what a client says to a channel. Type names what plugins say,
-// Action the methods that any client may call.
+// message is a client's message to a channel. Type names a plugin's message, Action a method that
+// any client may call.
 type message struct {
 	Type   string `json:"type"`
 	Action string `json:"action"`
 
-	SessionID    word    `json:"session_id"`
-	Content      word    `json:"content"`
-	Chunk        word    `json:"chunk"` // an older name of content
-	Sequence     rawJSON `json:"sequence"`
-	TotalContent word    `json:"total_content"`
-	TotalChunks  word    `json:"total_chunks"`
-	Error        word    `json:"error"`
+	SessionID    lenientString `json:"session_id"`
+	Content      lenientString `json:"content"`
+	Chunk        lenientString `json:"chunk"` // an older name of content
+	Sequence     rawJSON       `json:"sequence"`
+	TotalContent lenientString `json:"total_content"`
+	TotalChunks  lenientString `json:"total_chunks"`
+	Error        lenientString `json:"error"`
 
-	Command rawJSON `json:"command"`
-	Level   word    `json:"level"`
-	Message word    `json:"message"`
+	Command rawJSON       `json:"command"`
+	Level   lenientString `json:"level"`
+	Message lenientString `json:"message"`
 }
 
-// word is a string that may come as a number, or as anything else, which is
+// lenientString is a string that may come as a number, or as anything else, which is
 // then taken as it is spelled. Null is empty.
-type word string
+type lenientString string
 
-func (w *word) UnmarshalJSON(b []byte) error {
+func (w *lenientString) UnmarshalJSON(b []byte) error {
 	switch {
 	case len(b) > 0 && b[0] == '"':
 		return json.Unmarshal(b, (*string)(w))
 	case string(b) == "null":
 		*w = ""
 	default:
-		*w = word(b)
+		*w = lenientString(b)
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func parseFrame(b []byte) (frame, error) {
 }
 
 // parseIdentifier reads an identifier and the string that it is.
-func parseIdentifier(raw rawJSON) (key string, ch channel, err error) {
+func parseIdentifier(raw rawJSON) (key string, ch channelIdentifier, err error) {
 	if err = json.Unmarshal(raw, &key); err != nil {
 		return "", ch, err
 	}
@@ -104,11 +104,11 @@ func (m *message) sequence() int {
 	if len(m.Sequence) == 0 || len(m.Sequence) > 9 {
 		return -1
 	}
-	return number(string(m.Sequence))
+	return parseCount(string(m.Sequence))
 }
 
-// number reads a count. What is none gives -1.
-func number(s string) int {
+// parseCount reads a count. What is none gives -1.
+func parseCount(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
 		return -1
@@ -125,7 +125,7 @@ func pingFrame(now time.Time) []byte {
 	return append(strconv.AppendInt(b, now.Unix(), 10), '}')
 }
 
-func (b bye) frame() []byte {
+func (b closeReason) frame() []byte {
 	return encode(struct {
 		Type      string `json:"type"`
 		Reason    string `json:"reason"`

@@ -24,7 +24,8 @@ func FuzzFrame(f *testing.F) {
 		`{"type":"stream_error","error":{"a":["HTTP error: 404"]},"session_id":"t2"}`,
 		`{"type":"stream_error","error":"HTTP error: 404 - Not Found","session_id":"t2"}`,
 		`{"action":"ping","timestamp":"x"}`, `{"action":"status"}`, `{"action":"log","level":{},"message":"\ud83e"}`,
-		`{"action":"execute_command","command":{"a":[1,2]},"params":{}}`, `{"action":"response","content":"x","session_id":"t1"}`,
+		`{"action":"execute_command","command":{"a":[1,2]},"params":{}}`,
+		`{"action":"response","content":"x","session_id":"t1"}`,
 		`{"action":"command_result"}`, `{"type":"pong"}`, `{}`, ``,
 	} {
 		s, _ := json.Marshal(data)
@@ -32,18 +33,20 @@ func FuzzFrame(f *testing.F) {
 	}
 	for _, s := range []string{
 		`{"command":"subscribe","identifier":` + ident + `}`, `{"command":"unsubscribe","identifier":` + ident + `}`,
-		`{"command":"subscribe","identifier":"{\"channel\":\"RokidStreamChannel\"}"}`, `{"command":"subscribe","identifier":null}`,
-		`{"command":"message","identifier":` + ident + `,"data":{"action":"ping"}}`, `{"command":7}`, `null`, `[]`, "\xff", ``,
+		`{"command":"subscribe","identifier":"{\"channel\":\"RokidStreamChannel\"}"}`,
+		`{"command":"subscribe","identifier":null}`,
+		`{"command":"message","identifier":` + ident + `,"data":{"action":"ping"}}`, `{"command":7}`, `null`, `[]`,
+		"\xff", ``,
 	} {
 		f.Add([]byte(s))
 	}
-	s := New(Options{Plug: nobody{}, Timings: Timings{Ping: time.Hour}})
+	s := New(Options{Registry: nobody{}, Timings: Timings{Ping: time.Hour}})
 	f.Cleanup(func() { _ = s.Shutdown(f.Context()) })
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h := newHub(s, Bot{Number: 7})
+		h := newPluginBot(s, Bot{Number: 7})
 		defer h.stop()
 		c := newConn(h, socket{}, "ip", "http://x")
-		if !h.join(c) {
+		if !h.addConn(c) {
 			t.Fatal("no room")
 		}
 		c.handle([]byte(`{"command":"subscribe","identifier":` + ident + `}`))
@@ -60,13 +63,13 @@ func FuzzFrame(f *testing.F) {
 		}
 		c.handle(b)
 		c.handle(b)
-		h.lost(c)
+		h.connLost(c)
 		for len(c.out) > 0 {
 			o := <-c.out
 			if !json.Valid(o.frame) {
 				t.Errorf("in answer to %q the server says %q", b, o.frame)
 			}
-			if len(o.frame) > 2*len(b)+maxLog+1024 {
+			if len(o.frame) > 2*len(b)+maxLogEcho+1024 {
 				t.Errorf("%d bytes are answered by %d", len(b), len(o.frame))
 			}
 		}
@@ -76,8 +79,8 @@ func FuzzFrame(f *testing.F) {
 					t.Errorf("%q makes the invalid text %q", b, st.piece)
 				}
 			}
-			if tr.taken > tr.free || tr.free > tr.text.Len() {
-				t.Errorf("taken %d of %d of %d", tr.taken, tr.free, tr.text.Len())
+			if tr.emitted > tr.emittable || tr.emittable > tr.text.Len() {
+				t.Errorf("taken %d of %d of %d", tr.emitted, tr.emittable, tr.text.Len())
 			}
 			h.closeTurn(tr)
 		}
@@ -97,8 +100,9 @@ func FuzzSettle(f *testing.F) {
 	f.Add("c0 ", "", "c0 c1 ", "c0 c1 c0 and more", uint8(1), int8(2), false, false)
 	f.Add("a", "", "", "ba", uint8(1), int8(-1), true, false)
 	f.Fuzz(func(t *testing.T, told, held, left, content string, chunks uint8, total int8, overlapped, unsure bool) {
-		r := receipt{told: told, held: held, chunks: int(chunks), overlapped: overlapped, spill: spill{[]byte(left), unsure}}
-		rest, anomaly := r.settle(&summary{content, int(total)})
+		r := receipt{emitted: told, buffered: held, chunks: int(chunks), overlapped: overlapped,
+			leftover: leftover{[]byte(left), unsure}}
+		rest, anomaly := r.reconcile(&summary{content, int(total)})
 		if rest == held {
 			return
 		}
@@ -117,12 +121,13 @@ func FuzzSettle(f *testing.F) {
 
 // FuzzExplain checks that what a person is told is short and printable.
 func FuzzExplain(f *testing.F) {
-	for _, s := range []string{"", "HTTP error: 404 - Not Found", "OpenClaw API error: 500 - <html>", "Bearer x", "https://u:p@h/p?token=1", "a\x00b\xff", strings.Repeat("很", 200)} {
+	for _, s := range []string{"", "HTTP error: 404 - Not Found", "OpenClaw API error: 500 - <html>", "Bearer x",
+		"https://u:p@h/p?token=1", "a\x00b\xff", strings.Repeat("很", 200)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		failure, _ := explain(s, talk.English)
-		if n := utf8.RuneCountInString(failure.Told); n > maxTold {
+		if n := utf8.RuneCountInString(failure.Told); n > maxPublicMessage {
 			t.Errorf("%d characters: %q", n, failure.Told)
 		}
 		if len(failure.Cause) > maxCause+len(errIncompatible.Zh)+len(errIncompatible.En)+8 || failure.Cause == "" {

@@ -41,15 +41,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case bot.Kind != Kind && bot.Kind != "":
 		s.log.WarnContext(r.Context(), "cable: the token's bot is of another kind, no plugin can answer for it",
 			"bot", bot.Number, "kind", bot.Kind, "ip", ip)
-		s.refuse(w, r, byeInvalid)
+		s.refuse(w, r, closeInvalid)
 		return
 	}
-	s.welcome(w, r, bot, ip)
+	s.acceptConn(w, r, bot, ip)
 }
 
 // lookup asks who has the token, unless the answer was "nobody" a moment ago.
 func (s *Server) lookup(ctx context.Context, token string) (Bot, error) {
-	if token == "" || s.bad.known(token) {
+	if token == "" || s.badTokens.isKnownBad(token) {
 		return Bot{}, ErrUnknownToken
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.Timings.Handshake)
@@ -62,7 +62,7 @@ func (s *Server) lookup(ctx context.Context, token string) (Bot, error) {
 // same address is never turned away.
 func (s *Server) refuseToken(w http.ResponseWriter, r *http.Request, ip, token string) {
 	s.metrics.badTokens.Inc()
-	v := s.bad.strike(ip, token)
+	v := s.badTokens.record(ip, token)
 	if v.first {
 		s.log.WarnContext(r.Context(), "cable: bad or missing token", "ip", ip, "earlier", v.before)
 	}
@@ -72,7 +72,7 @@ func (s *Server) refuseToken(w http.ResponseWriter, r *http.Request, ip, token s
 		http.Error(w, "too many bad tokens", http.StatusTooManyRequests)
 		return
 	}
-	s.refuse(w, r, byeUnauthorized)
+	s.refuse(w, r, closeUnauthorized)
 }
 
 // socket is an upgraded connection.
@@ -81,32 +81,32 @@ type socket struct {
 	raw net.Conn
 }
 
-// cut ends the socket at once. CloseNow alone would wait for a closing handshake
+// abort ends the socket at once. CloseNow alone would wait for a closing handshake
 // that is under way.
-func (s socket) cut() {
+func (s socket) abort() {
 	_ = s.raw.Close()
 	_ = s.CloseNow()
 }
 
-// hijacked remembers the connection that is taken over through it.
-type hijacked struct {
+// hijackRecorder remembers the connection that is taken over through it.
+type hijackRecorder struct {
 	http.ResponseWriter
 	raw net.Conn
 }
 
-func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (h *hijackRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	raw, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	h.raw = raw
 	return raw, rw, err
 }
 
-// accept upgrades the request, or answers it with an error.
-func (s *Server) accept(w http.ResponseWriter, r *http.Request) (socket, error) {
+// upgrade upgrades the request, or answers it with an error.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) (socket, error) {
 	// A peer that does not read must not hold the handler. The deadline falls away
 	// when the connection is taken over; otherwise it must not outlast the answer.
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(s.opt.Timings.Handshake))
-	h := &hijacked{ResponseWriter: w}
+	h := &hijackRecorder{ResponseWriter: w}
 	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		Subprotocols:    []string{subprotocol},
 		OriginPatterns:  s.origins,
@@ -121,8 +121,8 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request) (socket, error) 
 }
 
 // refuse upgrades, says why the client cannot stay, and closes.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, b bye) {
-	ws, err := s.accept(w, r)
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, b closeReason) {
+	ws, err := s.upgrade(w, r)
 	if err != nil {
 		return
 	}
@@ -131,48 +131,48 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, b bye) {
 		// a write, and Shutdown does not wait longer for it.
 		ctx, cancel := context.WithTimeout(s.ctx, s.opt.Timings.Write)
 		defer cancel()
-		stop := context.AfterFunc(ctx, ws.cut)
+		stop := context.AfterFunc(ctx, ws.abort)
 		defer stop()
 		if ws.Write(ctx, websocket.MessageText, b.frame()) == nil {
 			s.metrics.framesOut.Inc()
 			_ = ws.Close(b.code, b.reason)
 		}
-		ws.cut()
+		ws.abort()
 	})
 	if !ok {
-		ws.cut()
+		ws.abort()
 	}
 }
 
-// welcome upgrades and lets the socket in. The handler returns; the socket lives
+// acceptConn upgrades and lets the socket in. The handler returns; the socket lives
 // on in its own goroutines.
-func (s *Server) welcome(w http.ResponseWriter, r *http.Request, bot Bot, ip string) {
-	h := s.hub(bot)
+func (s *Server) acceptConn(w http.ResponseWriter, r *http.Request, bot Bot, ip string) {
+	h := s.pluginBot(bot)
 	if h == nil {
 		http.Error(w, "the server is restarting", http.StatusServiceUnavailable)
 		return
 	}
-	if !h.room() {
+	if !h.hasRoom() {
 		s.log.WarnContext(r.Context(), "cable: too many sockets of one bot", "bot", bot.Number, "ip", ip)
-		s.refuse(w, r, byeTooMany)
+		s.refuse(w, r, closeTooMany)
 		return
 	}
-	ws, err := s.accept(w, r)
+	ws, err := s.upgrade(w, r)
 	if err != nil {
 		s.log.DebugContext(r.Context(), "cable: handshake failed", "bot", bot.Number, "ip", ip, "err", err)
 		return
 	}
-	c := newConn(h, ws, ip, baseOf(r))
-	if !s.admit(c) {
-		ws.cut()
+	c := newConn(h, ws, ip, baseURLOf(r))
+	if !s.startConn(c) {
+		ws.abort()
 	}
 }
 
-// admit makes the socket known to the heartbeat and its hub, and starts it.
-func (s *Server) admit(c *conn) bool {
+// startConn makes the socket known to the heartbeat and its hub, and starts it.
+func (s *Server) startConn(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing || s.hubs[c.hub.bot.Number] != c.hub || !c.hub.join(c) {
+	if s.closing || s.bots[c.bot.info.Number] != c.bot || !c.bot.addConn(c) {
 		return false
 	}
 	s.conns[c] = struct{}{}
@@ -182,17 +182,17 @@ func (s *Server) admit(c *conn) bool {
 	return true
 }
 
-// forget is the end of admit.
-func (s *Server) forget(c *conn) {
+// removeConn is the end of admit.
+func (s *Server) removeConn(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
 	s.metrics.connections.Dec()
 }
 
-// baseOf is the address by which the far side reached us. It goes back only to
+// baseURLOf is the address by which the far side reached us. It goes back only to
 // that same far side, so its word is good enough.
-func baseOf(r *http.Request) string {
+func baseURLOf(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"

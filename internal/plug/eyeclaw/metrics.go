@@ -22,13 +22,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "patchbay", Subsystem: "cable",
 			Name: "connections", Help: "Open plugin sockets."}),
-		framesIn:    frames.WithLabelValues("in"),
-		framesOut:   frames.WithLabelValues("out"),
-		dropped:     prometheus.NewCounterVec(counter("dropped_frames_total", "Inbound messages that were of no use."), []string{"reason"}),
-		closed:      prometheus.NewCounterVec(counter("closed_total", "Plugin sockets that ended."), []string{"reason"}),
-		compensated: prometheus.NewCounter(counter("compensated_characters_total", "Characters that were lost on the way and taken from a summary.")),
-		anomalies:   prometheus.NewCounterVec(counter("anomalies_total", "Answers whose pieces, numbers and summary did not fit."), []string{"kind"}),
-		badTokens:   prometheus.NewCounter(counter("bad_tokens_total", "Handshakes without a valid token.")),
+		framesIn:  frames.WithLabelValues("in"),
+		framesOut: frames.WithLabelValues("out"),
+		dropped: prometheus.NewCounterVec(counter("dropped_frames_total", "Inbound messages that were of no use."),
+			[]string{"reason"}),
+		closed: prometheus.NewCounterVec(counter("closed_total", "Plugin sockets that ended."),
+			[]string{"reason"}),
+		compensated: prometheus.NewCounter(counter("compensated_characters_total",
+			"Characters that were lost on the way and taken from a summary.")),
+		anomalies: prometheus.NewCounterVec(counter("anomalies_total",
+			"Answers whose pieces, numbers and summary did not fit."), []string{"kind"}),
+		badTokens: prometheus.NewCounter(counter("bad_tokens_total", "Handshakes without a valid token.")),
 	}
 	if reg != nil {
 		reg.MustRegister(m.connections, frames, m.dropped, m.closed, m.compensated, m.anomalies, m.badTokens)

@@ -115,8 +115,8 @@ func (p *peer) do(what string, args string) {
 	}
 }
 
-// wants reads the next event, which must have that name.
-func (p *peer) wants(name string) event {
+// expect reads the next event, which must have that name.
+func (p *peer) expect(name string) event {
 	p.t.Helper()
 	select {
 	case e, ok := <-p.events:
@@ -151,7 +151,7 @@ func (p *peer) until(name string, ok func(event) bool) {
 // received reads the next event, which must be a message of that type.
 func (p *peer) received(typ string) map[string]any {
 	p.t.Helper()
-	e := p.wants("received")
+	e := p.expect("received")
 	m, _ := e["message"].(map[string]any)
 	if m["type"] != typ {
 		p.t.Fatalf("got %v, want a message %s", e, typ)
@@ -171,8 +171,8 @@ func (p *peer) quiet(d time.Duration) {
 
 func (p *peer) upgraded() {
 	p.t.Helper()
-	p.wants("socket")
-	if e := p.wants("upgrade"); e["protocol"] != "actioncable-v1-json" || e["extensions"] != nil {
+	p.expect("socket")
+	if e := p.expect("upgrade"); e["protocol"] != "actioncable-v1-json" || e["extensions"] != nil {
 		p.t.Fatalf("got %v", e)
 	}
 }
@@ -185,7 +185,7 @@ func TestRails(t *testing.T) {
 	p.do("subscribe", botChannel)
 	p.upgraded()
 	p.received("connected") // before the confirmation, as Rails does
-	if e := p.wants("connected"); e["reconnected"] != false {
+	if e := p.expect("connected"); e["reconnected"] != false {
 		t.Errorf("got %v", e)
 	}
 	// Repeated subscriptions are not confirmed again.
@@ -195,7 +195,7 @@ func TestRails(t *testing.T) {
 	p.do("perform", `{"action":"ping","data":{}}`)
 	p.received("pong")
 
-	a := r.ask(t.Context(), r.plugged(), "t1", "你好")
+	a := r.ask(t.Context(), r.attachedBot(), "t1", "你好")
 	if m := p.received("execute_command"); m["params"].(map[string]any)["message"] != "你好" {
 		t.Errorf("got %v", m)
 	}
@@ -230,7 +230,7 @@ func TestRails_rejected(t *testing.T) {
 	p := r.peer("rails", goodToken)
 	p.do("subscribe", `{"channel":{"channel":"RokidStreamChannel","access_key":"ak_x","bot_id":"7","session_id":"s"}}`)
 	p.upgraded()
-	p.wants("rejected")
+	p.expect("rejected")
 	p.quiet(1200 * time.Millisecond) // it repeats unanswered subscriptions every 500 ms
 	if n := r.metric("frames_total", "direction=in"); n != 1 {
 		t.Errorf("it said %v things", n)
@@ -242,8 +242,8 @@ func TestRails_unauthorized(t *testing.T) {
 	p := r.peer("rails", "wrong", "1")
 	p.do("subscribe", botChannel)
 	p.upgraded()
-	p.wants("closed")
-	if e := p.wants("disconnected"); e["willAttemptReconnect"] != false {
+	p.expect("closed")
+	if e := p.expect("disconnected"); e["willAttemptReconnect"] != false {
 		t.Errorf("got %v", e)
 	}
 	p.quiet(2500 * time.Millisecond) // it would look after 1 to 2 s
@@ -258,23 +258,23 @@ func TestRails_restart(t *testing.T) {
 	p.do("subscribe", botChannel)
 	p.upgraded()
 	p.received("connected")
-	p.wants("connected")
+	p.expect("connected")
 	if err := r.s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.wants("closed")
-	if e := p.wants("disconnected"); e["willAttemptReconnect"] != true {
+	p.expect("closed")
+	if e := p.expect("disconnected"); e["willAttemptReconnect"] != true {
 		t.Errorf("got %v", e)
 	}
-	p.wants("socket") // it tries again
+	p.expect("socket") // it tries again
 }
 
 // The plugin's own WebSocket offers no subprotocol and breaks if it gets one.
 func TestPlainWS(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Timings.Ping, o.Timings.Probe = 50*time.Millisecond, 100*time.Millisecond })
 	p := r.peer("plain", goodToken)
-	p.wants("socket")
-	if e := p.wants("upgrade"); e["protocol"] != nil || e["extensions"] != nil {
+	p.expect("socket")
+	if e := p.expect("upgrade"); e["protocol"] != nil || e["extensions"] != nil {
 		t.Errorf("got %v", e)
 	}
 	counts := map[any]int{}
@@ -289,7 +289,7 @@ func TestPlainWS(t *testing.T) {
 		t.Errorf("got %v", counts)
 	}
 	p.do("send", `{"data":{"command":"subscribe","identifier":"{\"channel\":\"BotChannel\",\"bot_id\":\"7\"}"}}`)
-	r.plugged()
+	r.attachedBot()
 	p.do("close", "")
 	eventually(t, "the socket being gone", func() bool { st, _ := r.s.Status(7); return st.Connections == 0 })
 	if n := r.metric("closed_total", "reason=closed"); n != 1 {

@@ -58,8 +58,8 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		},
 		changes: make(chan struct{}, 100),
 	}
-	opt := Options{Plug: r, Tokens: r, Registerer: r.reg, Grace: patience}
-	opt.Timings.Settle = patience // a busy machine must not change the outcome
+	opt := Options{Registry: r, Tokens: r, Registerer: r.reg, Grace: patience}
+	opt.Timings.SettleWait = patience // a busy machine must not change the outcome
 	for _, c := range change {
 		c(&opt)
 	}
@@ -131,19 +131,19 @@ func (r *rig) await(what string, cond func() bool) {
 	}
 }
 
-// plugged waits until the bot is attached.
-func (r *rig) plugged() talk.Bot {
+// attachedBot waits until the bot is attached.
+func (r *rig) attachedBot() talk.Bot {
 	r.t.Helper()
 	var b talk.Bot
 	r.await("the bot being attached", func() bool { b = r.bot; return b != nil })
 	return b
 }
 
-// hub is bot 7's.
-func (r *rig) hub() *hub {
+// pluginBot is bot 7's.
+func (r *rig) pluginBot() *pluginBot {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.s.hubs[7]
+	return r.s.bots[7]
 }
 
 // eventually waits for what nothing announces.
@@ -194,7 +194,7 @@ func hasLabel(m *dto.Metric, label string) bool {
 
 // ask starts a turn and returns at once.
 func (r *rig) ask(ctx context.Context, b talk.Bot, id, text string) *answer {
-	return start(ctx, b, &talk.Turn{ID: id, Bot: 7, Door: "lingzhu", Person: "lingzhu:p:u", Lang: talk.Chinese,
+	return start(ctx, b, &talk.Turn{ID: id, Bot: 7, Channel: "lingzhu", Person: "lingzhu:p:u", Lang: talk.Chinese,
 		Parts: []talk.Part{{Text: text}}})
 }
 
@@ -331,12 +331,12 @@ func (r *rig) connect() *client {
 func (r *rig) subscribed() *client {
 	r.t.Helper()
 	c := r.connect()
-	c.wants("welcome")
+	c.expect("welcome")
 	c.raw(`{"command":"subscribe","identifier":` + c.ident + `}`)
-	c.wantsMessage("connected")
-	c.wants("confirm_subscription")
-	c.says(`{"action":"ping"}`) // it can be asked a moment after the confirmation
-	c.wantsMessage("pong")
+	c.expectMessage("connected")
+	c.expect("confirm_subscription")
+	c.send(`{"action":"ping"}`) // it can be asked a moment after the confirmation
+	c.expectMessage("pong")
 	return c
 }
 
@@ -349,8 +349,8 @@ func (c *client) raw(frame string) {
 	}
 }
 
-// says sends a message of the channel; v is JSON.
-func (c *client) says(v string, args ...any) {
+// send sends a message of the channel; v is JSON.
+func (c *client) send(v string, args ...any) {
 	c.t.Helper()
 	data, _ := json.Marshal(fmt.Sprintf(v, args...))
 	c.raw(`{"command":"message","identifier":` + c.ident + `,"data":` + string(data) + `}`)
@@ -370,8 +370,8 @@ func (c *client) next() map[string]any {
 	}
 }
 
-// wants reads the next frame, which must be of that type.
-func (c *client) wants(typ string) map[string]any {
+// expect reads the next frame, which must be of that type.
+func (c *client) expect(typ string) map[string]any {
 	c.t.Helper()
 	f := c.next()
 	if f["type"] != typ {
@@ -380,8 +380,8 @@ func (c *client) wants(typ string) map[string]any {
 	return f
 }
 
-// wantsMessage reads the next frame, which must carry a message of that type.
-func (c *client) wantsMessage(typ string) map[string]any {
+// expectMessage reads the next frame, which must carry a message of that type.
+func (c *client) expectMessage(typ string) map[string]any {
 	c.t.Helper()
 	f := c.next()
 	m, _ := f["message"].(map[string]any)
@@ -419,7 +419,8 @@ func nothingLeft(t *testing.T) {
 			if strings.Contains(g, "nothingLeft") {
 				continue
 			}
-			for _, ours := range []string{"eyeclaw.(*Server)", "eyeclaw.(*hub)", "eyeclaw.(*conn)", "eyeclaw/sim.", "websocket.(*Conn)"} {
+			for _, ours := range []string{"eyeclaw.(*Server)", "eyeclaw.(*pluginBot)", "eyeclaw.(*conn)",
+				"eyeclaw/sim.", "websocket.(*Conn)"} {
 				if strings.Contains(g, ours) {
 					return true
 				}

@@ -38,23 +38,23 @@ const Kind = "eyeclaw"
 // question: a second question in mid-answer makes both unreadable to it. So
 // there is one at a time, and few wait.
 const (
-	concurrent = 1
-	waiting    = 3
+	maxConcurrent = 1
+	maxWaiting    = 3
 )
 
 // Limits that protect this instance from one bot's plugin, or from somebody who
 // has a bot's token.
 const (
-	maxConns  = 8       // sockets per bot; a healthy owner has one, or two while moving house
-	maxSubs   = 4       // subscriptions per socket; a plugin has one
-	maxFrame  = 1 << 20 // bytes of one inbound message; the largest is a summary with the whole answer
-	maxQueue  = 256     // outbound frames that wait for a slow socket, some 200 bytes each
-	maxAnswer = 8 << 20 // bytes of one answer, which are all kept until it ends
-	maxIdent  = 4 << 10 // bytes of a subscription's identifier, echoed in every frame
+	maxConns      = 8       // sockets per bot; a healthy owner has one, or two while moving house
+	maxSubs       = 4       // subscriptions per socket; a plugin has one
+	maxFrame      = 1 << 20 // bytes of one inbound message; the largest is a summary with the whole answer
+	maxQueue      = 256     // outbound frames that wait for a slow socket, some 200 bytes each
+	maxAnswer     = 8 << 20 // bytes of one answer, which are all kept until it ends
+	maxIdentifier = 4 << 10 // bytes of a subscription's identifier, echoed in every frame
 )
 
-// Plug is where connected bots are plugged in.
-type Plug interface {
+// BotRegistry is where connected bots are plugged in.
+type BotRegistry interface {
 	// Attach makes the bot reachable, with so many turns at once and so many
 	// waiting for their turn; the returned function unplugs it.
 	Attach(bot int64, b talk.Bot, concurrent, waiting int) (detach func())
@@ -81,8 +81,8 @@ var ErrUnknownToken = errors.New("no bot has this token")
 
 // Options say how a [Server] works. Plug and Tokens are required.
 type Options struct {
-	Plug   Plug
-	Tokens Tokens
+	Registry BotRegistry
+	Tokens   Tokens
 	// Logger is told what happens, never what was said. Nil discards.
 	Logger *slog.Logger
 	// Registerer gets the metrics. Nil keeps them private.
@@ -104,17 +104,17 @@ type Options struct {
 
 // Timings are the waits of a [Server]. A zero field means its default.
 type Timings struct {
-	Ping      time.Duration // between ping frames; 3 s, as Rails clients give up after 6 s of silence
-	Probe     time.Duration // between WebSocket pings; 20 s
-	ProbeWait time.Duration // until an unanswered WebSocket ping ends the socket; 10 s
-	Write     time.Duration // for one frame to be written, or to get into a full queue; 10 s
-	Handshake time.Duration // for the upgrade and the token lookup; 10 s
-	Settle    time.Duration // between stream_end and stream_summary; 300 ms
-	Hold      time.Duration // that pieces behind a hole are kept back for the summary to fill it; 20 s
-	Window    time.Duration // over which bad tokens are counted; 1 min
+	Ping       time.Duration // between ping frames; 3 s, as Rails clients give up after 6 s of silence
+	Probe      time.Duration // between WebSocket pings; 20 s
+	ProbeWait  time.Duration // until an unanswered WebSocket ping ends the socket; 10 s
+	Write      time.Duration // for one frame to be written, or to get into a full queue; 10 s
+	Handshake  time.Duration // for the upgrade and the token lookup; 10 s
+	SettleWait time.Duration // between stream_end and stream_summary; 300 ms
+	GapWait    time.Duration // that pieces behind a hole are kept back for the summary to fill it; 20 s
+	Window     time.Duration // over which bad tokens are counted; 1 min
 }
 
-func (t Timings) filled() Timings {
+func (t Timings) withDefaults() Timings {
 	or := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
 			*d = otherwise
@@ -125,8 +125,8 @@ func (t Timings) filled() Timings {
 	or(&t.ProbeWait, 10*time.Second)
 	or(&t.Write, 10*time.Second)
 	or(&t.Handshake, 10*time.Second)
-	or(&t.Settle, 300*time.Millisecond)
-	or(&t.Hold, 20*time.Second)
+	or(&t.SettleWait, 300*time.Millisecond)
+	or(&t.GapWait, 20*time.Second)
 	or(&t.Window, time.Minute)
 	return t
 }
@@ -134,11 +134,11 @@ func (t Timings) filled() Timings {
 // Server is the ActionCable server. Its methods may be called from many
 // goroutines.
 type Server struct {
-	opt     Options
-	log     *slog.Logger
-	metrics *metrics
-	bad     *strikes
-	origins []string
+	opt       Options
+	log       *slog.Logger
+	metrics   *metrics
+	badTokens *badTokenLimiter
+	origins   []string
 
 	ctx  context.Context // ends when Shutdown begins
 	stop context.CancelFunc
@@ -147,7 +147,7 @@ type Server struct {
 	mu      sync.Mutex
 	closing bool
 	conns   map[*conn]struct{}
-	hubs    map[int64]*hub // of every bot that ever connected, until Unplug
+	bots    map[int64]*pluginBot // of every bot that ever connected, until Unplug
 }
 
 // New makes a server and starts its heartbeat. It ends with [Server.Shutdown].
@@ -161,20 +161,20 @@ func New(opt Options) *Server {
 	if opt.ClientIP == nil {
 		opt.ClientIP = socketIP
 	}
-	opt.Timings = opt.Timings.filled()
+	opt.Timings = opt.Timings.withDefaults()
 	s := &Server{
-		opt:     opt,
-		log:     opt.Logger,
-		metrics: newMetrics(opt.Registerer),
-		bad:     newStrikes(opt.Timings.Window),
-		conns:   make(map[*conn]struct{}),
-		hubs:    make(map[int64]*hub),
+		opt:       opt,
+		log:       opt.Logger,
+		metrics:   newMetrics(opt.Registerer),
+		badTokens: newBadTokenLimiter(opt.Timings.Window),
+		conns:     make(map[*conn]struct{}),
+		bots:      make(map[int64]*pluginBot),
 	}
 	if u, err := url.Parse(opt.PublicURL); err == nil && u.Host != "" {
 		s.origins = []string{u.Host}
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.start(s.beat)
+	s.start(s.heartbeat)
 	return s
 }
 
@@ -190,8 +190,8 @@ func (s *Server) start(f func()) bool {
 	return true
 }
 
-// beat sends the ping frames of all sockets, and looks for dead ones.
-func (s *Server) beat() {
+// heartbeat sends the ping frames of all sockets, and looks for dead ones.
+func (s *Server) heartbeat() {
 	tick := time.NewTicker(s.opt.Timings.Ping)
 	defer tick.Stop()
 	for {
@@ -200,15 +200,15 @@ func (s *Server) beat() {
 			return
 		case now := <-tick.C:
 			frame := pingFrame(now)
-			for _, c := range s.open() {
-				c.beat(frame, now)
+			for _, c := range s.openConns() {
+				c.heartbeat(frame, now)
 			}
 		}
 	}
 }
 
-// open lists the sockets of the moment.
-func (s *Server) open() []*conn {
+// openConns lists the sockets of the moment.
+func (s *Server) openConns() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]*conn, 0, len(s.conns))
@@ -218,19 +218,19 @@ func (s *Server) open() []*conn {
 	return list
 }
 
-// hub finds the hub of a bot, or makes it. It returns nil once Shutdown has
+// pluginBot finds the hub of a bot, or makes it. It returns nil once Shutdown has
 // begun.
-func (s *Server) hub(bot Bot) *hub {
+func (s *Server) pluginBot(bot Bot) *pluginBot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return nil
 	}
-	h := s.hubs[bot.Number]
+	h := s.bots[bot.Number]
 	if h == nil {
-		h = newHub(s, bot)
-		s.hubs[bot.Number] = h
-		s.wg.Go(h.keep)
+		h = newPluginBot(s, bot)
+		s.bots[bot.Number] = h
+		s.wg.Go(h.maintainRegistration)
 	}
 	return h
 }
@@ -241,18 +241,18 @@ func (s *Server) hub(bot Bot) *hub {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
-	hubs := make([]*hub, 0, len(s.hubs))
-	for _, h := range s.hubs {
-		hubs = append(hubs, h)
+	list := make([]*pluginBot, 0, len(s.bots))
+	for _, h := range s.bots {
+		list = append(list, h)
 	}
 	s.mu.Unlock()
 
 	s.stop()
-	for _, h := range hubs {
-		h.abandon()
+	for _, h := range list {
+		h.abortTurns()
 	}
-	for _, c := range s.open() {
-		c.leave(byeRestart)
+	for _, c := range s.openConns() {
+		c.requestClose(closeRestart)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -264,34 +264,34 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	for _, c := range s.open() {
-		c.kill(endShutdown)
+	for _, c := range s.openConns() {
+		c.terminate(endShutdown)
 	}
 	<-done
 	return ctx.Err()
 }
 
-// Departures has a function for each plugin that is connected, which tells it to connect
+// DrainFuncs has a function for each plugin that is connected, which tells it to connect
 // again, to whichever instance it finds then. While it answers it is left alone, unless at
 // once is true; the function is false then.
-func (s *Server) Departures() []func(atOnce bool) bool {
+func (s *Server) DrainFuncs() []func(atOnce bool) bool {
 	var out []func(bool) bool
-	for _, c := range s.open() {
+	for _, c := range s.openConns() {
 		out = append(out, func(atOnce bool) bool {
-			if !c.mayGo(atOnce) {
+			if !c.tryDrain(atOnce) {
 				return false
 			}
-			c.leave(byeRestart)
+			c.requestClose(closeRestart)
 			return true
 		})
 	}
 	return out
 }
 
-// mayGo reports whether nobody waits for an answer by this connection, or that does not
+// tryDrain reports whether nobody waits for an answer by this connection, or that does not
 // matter, and has nobody ask by it any more.
-func (c *conn) mayGo(atOnce bool) bool {
-	h := c.hub
+func (c *conn) tryDrain(atOnce bool) bool {
+	h := c.bot
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.turns {
@@ -299,23 +299,23 @@ func (c *conn) mayGo(atOnce bool) bool {
 			return false
 		}
 	}
-	c.going = true
+	c.draining = true
 	return true
 }
 
-// Unplug disconnects a bot's plugins for good: the bot was removed, or its token
+// DisconnectBot disconnects a bot's plugins for good: the bot was removed, or its token
 // was replaced. Running answers break off.
-func (s *Server) Unplug(bot int64) {
+func (s *Server) DisconnectBot(bot int64) {
 	s.mu.Lock()
-	h := s.hubs[bot]
+	h := s.bots[bot]
 	s.mu.Unlock()
 	if h == nil {
 		return
 	}
 	h.retire()
 	s.mu.Lock()
-	if s.hubs[bot] == h {
-		delete(s.hubs, bot)
+	if s.bots[bot] == h {
+		delete(s.bots, bot)
 	}
 	s.mu.Unlock()
 }

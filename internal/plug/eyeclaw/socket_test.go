@@ -25,8 +25,8 @@ func TestOversizeFrame(t *testing.T) {
 	}
 }
 
-// deaf dials with small buffers and never reads.
-func (r *rig) deaf() *websocket.Conn {
+// connectDeaf dials with small buffers and never reads.
+func (r *rig) connectDeaf() *websocket.Conn {
 	r.t.Helper()
 	tr := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -46,9 +46,9 @@ func (r *rig) deaf() *websocket.Conn {
 
 func TestSlowConsumer(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Timings.Write = 100 * time.Millisecond })
-	r.deaf()
+	r.connectDeaf()
 	eventually(t, "the socket", func() bool { return r.metric("connections", "") == 1 })
-	c := r.s.open()[0]
+	c := r.s.openConns()[0]
 	frame := messageFrame(rawJSON(`"x"`), logMessage{Message: strings.Repeat("x", 64<<10)})
 	limit := time.Now().Add(patience)
 	for c.send(outbound{frame: frame}) {
@@ -69,12 +69,15 @@ func TestSilentPeer(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.Timings.Ping, o.Timings.Probe, o.Timings.ProbeWait = 2*time.Millisecond, 10*time.Millisecond, time.Second
 	})
-	r.deaf()
+	r.connectDeaf()
 	lively := r.connect() // its reader answers pings
-	eventually(t, "the silent peer being dropped", func() bool { return r.metric("closed_total", "reason=pong_timeout") == 1 })
+	eventually(t, "the silent peer being dropped", func() bool {
+		return r.metric("closed_total",
+			"reason=pong_timeout") == 1
+	})
 	lively.raw(`{"command":"subscribe","identifier":` + lively.ident + `}`)
-	lively.wants("welcome")
-	lively.wantsMessage("connected")
+	lively.expect("welcome")
+	lively.expectMessage("connected")
 	eventually(t, "one socket being left", func() bool { st, _ := r.s.Status(7); return st.Connections == 1 })
 }
 
@@ -82,21 +85,21 @@ func TestSilentPeer(t *testing.T) {
 func TestUnhealthySocketIsPassedOver(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Timings.ProbeWait = patience })
 	older, newer := r.subscribed(), r.subscribed()
-	b := r.plugged()
-	h := r.hub()
+	b := r.attachedBot()
+	h := r.pluginBot()
 	h.mu.Lock()
-	h.conns[1].probed.Store(time.Now().Add(-patience / 2).UnixNano())
+	h.conns[1].pingSentAt.Store(time.Now().Add(-patience / 2).UnixNano())
 	h.mu.Unlock()
 	a := r.ask(t.Context(), b, "t1", "hi")
-	older.wantsMessage("execute_command")
-	older.says(`{"action":"response","content":"older","session_id":"t1"}`)
+	older.expectMessage("execute_command")
+	older.send(`{"action":"response","content":"older","session_id":"t1"}`)
 	a.ends(t, "older")
 	h.mu.Lock()
-	h.conns[1].probed.Store(0)
+	h.conns[1].pingSentAt.Store(0)
 	h.mu.Unlock()
 	a = r.ask(t.Context(), b, "t2", "hi")
-	newer.wantsMessage("execute_command")
-	newer.says(`{"action":"response","content":"newer","session_id":"t2"}`)
+	newer.expectMessage("execute_command")
+	newer.send(`{"action":"response","content":"newer","session_id":"t2"}`)
 	a.ends(t, "newer")
 }
 
@@ -104,13 +107,13 @@ func TestUnhealthySocketIsPassedOver(t *testing.T) {
 func TestCommandIsSentAgain(t *testing.T) {
 	r := newRig(t)
 	older, _ := r.subscribed(), r.subscribed()
-	h := r.hub()
+	h := r.pluginBot()
 	var newest *conn
 	eventually(t, "both sockets being ready", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		newest = h.conns[1]
-		return len(h.lines()) == 2
+		return len(h.subscribedConns()) == 2
 	})
 	turn := &talk.Turn{ID: "t1", Parts: []talk.Part{{Text: "hi"}}}
 	tr, err := h.openTurn(turn)
@@ -120,15 +123,15 @@ func TestCommandIsSentAgain(t *testing.T) {
 	if c, _, err := h.dispatch(t.Context(), tr); c != newest || err != nil {
 		t.Fatalf("picked %p, %v", c, err)
 	}
-	if st := h.next(tr); st.again || st.done || st.piece != "" {
+	if st := h.next(tr); st.resend || st.done || st.piece != "" {
 		t.Fatalf("unexpected %+v", st)
 	}
-	newest.kill(endWrite)
-	eventually(t, "the command being due again", func() bool { return h.next(tr).again })
-	if err := h.command(t.Context(), tr, turn); err != nil {
+	newest.terminate(endWrite)
+	eventually(t, "the command being due again", func() bool { return h.next(tr).resend })
+	if err := h.sendQuestion(t.Context(), tr, turn); err != nil {
 		t.Fatal(err)
 	}
-	older.wantsMessage("execute_command")
+	older.expectMessage("execute_command")
 	eventually(t, "the command being written", tr.delivered.Load)
 	h.closeTurn(tr)
 }
@@ -136,10 +139,10 @@ func TestCommandIsSentAgain(t *testing.T) {
 func TestTooManySockets(t *testing.T) {
 	r := newRig(t)
 	for range maxConns {
-		r.connect().wants("welcome")
+		r.connect().expect("welcome")
 	}
 	c := r.connect()
-	if f := c.wants("disconnect"); f["reason"] != "remote" || f["reconnect"] != true {
+	if f := c.expect("disconnect"); f["reason"] != "remote" || f["reconnect"] != true {
 		t.Errorf("got %v", f)
 	}
 	c.closed()
@@ -154,12 +157,12 @@ func TestTooManySockets(t *testing.T) {
 func TestUnplug(t *testing.T) {
 	r := newRig(t)
 	c := r.subscribed()
-	b := r.plugged()
+	b := r.attachedBot()
 	a := r.ask(t.Context(), b, "t1", "hi")
-	c.wantsMessage("execute_command")
-	r.s.Unplug(7)
+	c.expectMessage("execute_command")
+	r.s.DisconnectBot(7)
 	a.fails(t, talk.Offline)
-	if f := c.wants("disconnect"); f["reason"] != "unauthorized" || f["reconnect"] != false {
+	if f := c.expect("disconnect"); f["reason"] != "unauthorized" || f["reconnect"] != false {
 		t.Errorf("got %v", f)
 	}
 	c.closed()
@@ -172,14 +175,14 @@ func TestUnplug(t *testing.T) {
 	if _, ok := r.s.Status(7); ok {
 		t.Error("the bot is still known")
 	}
-	r.s.Unplug(7)
+	r.s.DisconnectBot(7)
 	r.subscribed() // with a token that is good
 	r.await("the bot being attached again", func() bool { return r.attached == 2 })
 }
 
 func TestShutdown_cutsWhoDoesNotLeave(t *testing.T) {
 	r := newRig(t)
-	r.deaf()
+	r.connectDeaf()
 	eventually(t, "the socket", func() bool { return r.metric("connections", "") == 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -198,7 +201,7 @@ func TestShutdown_tellsClients(t *testing.T) {
 	if err := r.s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if f := c.wants("disconnect"); f["reason"] != "server_restart" || f["reconnect"] != true {
+	if f := c.expect("disconnect"); f["reason"] != "server_restart" || f["reconnect"] != true {
 		t.Errorf("got %v", f)
 	}
 	c.closed()

@@ -48,7 +48,7 @@ type Totals struct {
 // to this instance.
 func (s *Server) Status(bot int64) (Status, bool) {
 	s.mu.Lock()
-	h := s.hubs[bot]
+	h := s.bots[bot]
 	s.mu.Unlock()
 	if h == nil {
 		return Status{}, false
@@ -56,36 +56,36 @@ func (s *Server) Status(bot int64) (Status, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	st := Status{
-		Online:      h.plugged,
+		Online:      h.registered,
 		Connections: len(h.conns),
-		LastSeen:    h.seen,
-		LastAnswer:  h.answer,
-		LastError:   h.fault,
-		LastErrorAt: h.faultAt,
-		Command:     commandOf(h.fault),
+		LastSeen:    h.lastSeen,
+		LastAnswer:  h.lastAnswer,
+		LastError:   h.lastError,
+		LastErrorAt: h.lastErrorAt,
+		Command:     fixCommand(h.lastError),
 		Totals:      h.totals,
 	}
 	for _, c := range h.conns {
-		if st.Since.IsZero() || c.since.Before(st.Since) {
-			st.Since = c.since
+		if st.Since.IsZero() || c.connectedAt.Before(st.Since) {
+			st.Since = c.connectedAt
 		}
-		if seen := time.Unix(0, c.seen.Load()); seen.After(st.LastSeen) {
+		if seen := time.Unix(0, c.lastSeen.Load()); seen.After(st.LastSeen) {
 			st.LastSeen = seen
 		}
 	}
-	if by := h.gone.Add(h.s.opt.Grace); !h.gone.IsZero() && time.Now().Before(by) {
+	if by := h.disconnectedAt.Add(h.s.opt.Grace); !h.disconnectedAt.IsZero() && time.Now().Before(by) {
 		st.Reconnecting, st.ReconnectBy = true, by
 	}
 	return st, true
 }
 
-// blame notes what went wrong, for the owner.
-func (h *hub) blame(what talk.Say) {
+// recordError notes what went wrong, for the owner.
+func (h *pluginBot) recordError(what talk.Say) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.blameLocked(what)
+	h.recordErrorLocked(what)
 }
 
-func (h *hub) blameLocked(what talk.Say) {
-	h.fault, h.faultAt = what, time.Now()
+func (h *pluginBot) recordErrorLocked(what talk.Say) {
+	h.lastError, h.lastErrorAt = what, time.Now()
 }

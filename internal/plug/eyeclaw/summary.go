@@ -14,61 +14,61 @@ const (
 
 // receipt is what a turn knows when its answer has ended.
 type receipt struct {
-	told       string // what the person was told
-	held       string // what was received after a hole
+	emitted    string // what the person was told
+	buffered   string // what was received after a hole
 	chunks     int    // pieces received
 	overlapped bool
-	spill      spill
+	leftover   leftover
 }
 
-// settle compares the receipt with the plugin's summary, nil if none came. The
-// result is what the person is still to be told. A nonempty anomaly says that
-// the two do not fit; then nothing is told that was not received.
+// reconcile compares the receipt with the plugin's summary, nil if none came. The
+// result is the text to emit next. A nonempty anomaly says that the two do not
+// match; then only received text is emitted.
 //
 // The summary is the text that the plugin collected: perhaps the leavings of
 // earlier answers that failed, then this answer, with all pieces, whether they
 // reached us or not. If two answers ran at once it is a mixture of both.
-func (r receipt) settle(s *summary) (rest, anomaly string) {
+func (r receipt) reconcile(s *summary) (rest, anomaly string) {
 	switch {
-	case s == nil && r.held == "":
+	case s == nil && r.buffered == "":
 		return "", ""
 	case s == nil:
-		return r.held, anomalyMissing
+		return r.buffered, anomalyMissing
 	case s.chunks == r.chunks:
-		return r.held, ""
+		return r.buffered, ""
 	case r.overlapped:
-		return r.held, anomalySummary
+		return r.buffered, anomalySummary
 	}
-	at := r.find(s.content)
+	at := r.emittedOffset(s.content)
 	if at < 0 {
-		return r.held, anomalySummary
+		return r.buffered, anomalySummary
 	}
-	rest = s.content[at+len(r.told):]
+	rest = s.content[at+len(r.emitted):]
 	switch {
 	case s.chunks >= 0 && s.chunks < r.chunks, // it counts something else
 		utf8.RuneCountInString(rest) < s.chunks-r.chunks, // each missing piece has a character
-		len(rest) < len(r.held):
-		return r.held, anomalySummary
+		len(rest) < len(r.buffered):
+		return r.buffered, anomalySummary
 	}
 	return rest, ""
 }
 
-// find is where the told text begins in the summary's content, or -1 if that
-// cannot be said for certain.
-func (r receipt) find(content string) int {
-	if known := string(r.spill.text); known != "" && !r.spill.unsure && strings.HasPrefix(content, known) {
-		if strings.HasPrefix(content[len(known):], r.told) {
+// emittedOffset returns the offset of the emitted text in the summary's content, or -1 if it is
+// not certain.
+func (r receipt) emittedOffset(content string) int {
+	if known := string(r.leftover.text); known != "" && !r.leftover.uncertain && strings.HasPrefix(content, known) {
+		if strings.HasPrefix(content[len(known):], r.emitted) {
 			return len(known)
 		}
 		return -1
 	}
-	if !r.spill.unsure && strings.HasPrefix(content, r.told) {
+	if !r.leftover.uncertain && strings.HasPrefix(content, r.emitted) {
 		return 0
 	}
 	// There are leavings that we do not know. This answer, and so the told text,
 	// is in there: if that occurs once, it is there.
-	at := strings.Index(content, r.told)
-	if r.told == "" || at != strings.LastIndex(content, r.told) {
+	at := strings.Index(content, r.emitted)
+	if r.emitted == "" || at != strings.LastIndex(content, r.emitted) {
 		return -1
 	}
 	return at

@@ -62,7 +62,8 @@ func TestToken_bad(t *testing.T) {
 	var book logbook
 	r := newRig(t, logged(&book))
 	bad := strings.Repeat("bad0", 16)
-	for _, query := range []string{"", "?sdk_token=", "?bot_id=7", "?sdk_token=" + bad, "?sdk_token=" + bad, "?sdk_token=x&sdk_token=" + goodToken} {
+	for _, query := range []string{"", "?sdk_token=", "?bot_id=7", "?sdk_token=" + bad, "?sdk_token=" + bad,
+		"?sdk_token=x&sdk_token=" + goodToken} {
 		ws, _, err := r.dial(query, nil)
 		if err != nil {
 			t.Fatalf("%q: %v", query, err)
@@ -76,7 +77,8 @@ func TestToken_bad(t *testing.T) {
 		t.Errorf("%v bad tokens counted", n)
 	}
 	log := book.String()
-	if strings.Count(log, "bad or missing token") != 1 || strings.Contains(log, bad) || strings.Contains(log, goodToken) {
+	if strings.Count(log, "bad or missing token") != 1 || strings.Contains(log, bad) ||
+		strings.Contains(log, goodToken) {
 		t.Errorf("log:\n%s", log)
 	}
 	if _, ok := r.s.Status(7); ok {
@@ -97,22 +99,22 @@ func TestToken_throttled(t *testing.T) {
 		}
 		return resp.StatusCode
 	}
-	for i := range maxTokenStrikes + 2 {
+	for i := range maxBadPerToken + 2 {
 		want := http.StatusSwitchingProtocols
-		if i >= maxTokenStrikes {
+		if i >= maxBadPerToken {
 			want = http.StatusTooManyRequests
 		}
 		if got := status("?sdk_token=same"); got != want {
 			t.Errorf("try %d with the same token: %d, want %d", i, got, want)
 		}
 	}
-	for i := maxTokenStrikes + 2; i < maxIPStrikes; i++ {
+	for i := maxBadPerToken + 2; i < maxBadPerIP; i++ {
 		if got := status(fmt.Sprintf("?sdk_token=%d", i)); got != http.StatusSwitchingProtocols {
 			t.Errorf("bad token %d of this address: %d", i, got)
 		}
 	}
 	if got := status("?sdk_token=another"); got != http.StatusTooManyRequests {
-		t.Errorf("bad token %d of this address: %d", maxIPStrikes, got)
+		t.Errorf("bad token %d of this address: %d", maxBadPerIP, got)
 	}
 	if got := status("?sdk_token=" + goodToken); got != http.StatusSwitchingProtocols {
 		t.Errorf("the good token: %d", got)
@@ -142,13 +144,13 @@ func TestToken_storeFails(t *testing.T) {
 }
 
 func TestStrikes_bounded(t *testing.T) {
-	s := newStrikes(time.Hour)
-	for i := range 3 * maxStruck {
-		s.strike(fmt.Sprint("ip", i), fmt.Sprint("token", i))
+	s := newBadTokenLimiter(time.Hour)
+	for i := range 3 * maxLimiterEntries {
+		s.record(fmt.Sprint("ip", i), fmt.Sprint("token", i))
 	}
-	for name, n := range map[string]int{"addresses": len(s.byIP.now), "earlier addresses": len(s.byIP.before),
-		"tokens": len(s.byToken.now), "earlier tokens": len(s.byToken.before)} {
-		if n > maxStruck {
+	for name, n := range map[string]int{"addresses": len(s.byIP.current), "earlier addresses": len(s.byIP.previous),
+		"tokens": len(s.byToken.current), "earlier tokens": len(s.byToken.previous)} {
+		if n > maxLimiterEntries {
 			t.Errorf("%d %s are kept", n, name)
 		}
 	}
@@ -156,16 +158,16 @@ func TestStrikes_bounded(t *testing.T) {
 
 func TestLedger_windows(t *testing.T) {
 	now := time.Now()
-	l := ledger[string]{window: time.Minute}
+	l := windowCounter[string]{window: time.Minute}
 	for i := range 5 {
-		if k, before := l.bump("a", now); k.count != i+1 || before.count != 0 {
+		if k, before := l.increment("a", now); k.count != i+1 || before.count != 0 {
 			t.Errorf("%d: %+v, %+v", i, k, before)
 		}
 	}
-	if k, before := l.bump("a", now.Add(61*time.Second)); k.count != 1 || before.count != 5 {
+	if k, before := l.increment("a", now.Add(61*time.Second)); k.count != 1 || before.count != 5 {
 		t.Errorf("in the next window: %+v, %+v", k, before)
 	}
-	if k, before := l.bump("a", now.Add(10*time.Minute)); k.count != 1 || before.count != 0 {
+	if k, before := l.increment("a", now.Add(10*time.Minute)); k.count != 1 || before.count != 0 {
 		t.Errorf("long after: %+v, %+v", k, before)
 	}
 }
@@ -174,16 +176,16 @@ func TestLedger_windows(t *testing.T) {
 // is tried meanwhile: it may have become valid.
 func TestStrikes_askAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStrikes(time.Minute)
+		s := newBadTokenLimiter(time.Minute)
 		asked := 0
 		for range 120 {
-			if !s.known("x") {
+			if !s.isKnownBad("x") {
 				asked++
 			}
-			s.strike("ip", "x")
+			s.record("ip", "x")
 			time.Sleep(time.Second)
 		}
-		if want := int(2 * time.Minute / negative); asked < want-2 || asked > want+2 {
+		if want := int(2 * time.Minute / unknownTokenTTL); asked < want-2 || asked > want+2 {
 			t.Errorf("the store was asked %d times in two minutes, want about %d", asked, want)
 		}
 	})
@@ -200,19 +202,20 @@ func TestLogsAreDiscreet(t *testing.T) {
 		}
 		return nil
 	})
-	b := r.plugged()
+	b := r.attachedBot()
 	r.ask(t.Context(), b, "t1", "PRIVATE question").ends(t, "PRIVATE answer")
 	_, _ = r.ask(t.Context(), b, "t2", "PRIVATE fail").end(t)
 	p.Drop()
 	p.wait(sim.Subscribed)
 	c := r.subscribed()
-	c.says(`{"action":"log","message":"PRIVATE log"}`)
-	c.wantsMessage("log")
-	c.says(`{"type":"PRIVATE type"}`)
+	c.send(`{"action":"log","message":"PRIVATE log"}`)
+	c.expectMessage("log")
+	c.send(`{"type":"PRIVATE type"}`)
 	c.raw(`{"command":"PRIVATE"}`)
 	c.raw(`{"command":"subscribe","identifier":"{\"channel\":\"PRIVATE\"}"}`)
-	c.wants("reject_subscription")
-	if log := book.String(); strings.Contains(log, "PRIVATE") || strings.Contains(log, goodToken) || !strings.Contains(log, "turn closed") {
+	c.expect("reject_subscription")
+	if log := book.String(); strings.Contains(log, "PRIVATE") || strings.Contains(log, goodToken) ||
+		!strings.Contains(log, "turn closed") {
 		t.Errorf("log:\n%s", log)
 	}
 }

@@ -15,19 +15,21 @@ import (
 )
 
 const (
-	// perPage is how many rows a page has, if the caller does not say.
-	perPage = 50
-	// pageBytes is how much text of points a page has, so that no model is buried.
-	pageBytes = 256 << 10
+	// defaultPageSize is the number of rows of a page when the caller gives none.
+	defaultPageSize = 50
+	// maxPageBytes limits the text of the points of one page, which keeps results within a model's
+	// context.
+	maxPageBytes = 256 << 10
 )
 
-// door is the name of Learn's own door, to which only keys with its scope have come.
-const door = "learn"
+// learnChannel is the channel of Learn's own MCP endpoint, which only keys with Learn's scope
+// reach.
+const learnChannel = "learn"
 
 // Provider offers Learn as tools. It is safe for concurrent use.
 type Provider struct{ Service *Service }
 
-// arguments of all the tools. Pointers tell what was given.
+// arguments holds the arguments of all tools. A nil pointer means that the argument was not given.
 type arguments struct {
 	ID        string          `json:"id"`
 	Point     string          `json:"knowledge_point_id"`
@@ -67,7 +69,7 @@ type arguments struct {
 	} `json:"points"`
 }
 
-// handlers are the tools.
+// handlers maps each tool name to its handler.
 var handlers = map[string]func(*Service, context.Context, *tool.Call, *arguments) (*tool.Result, error){
 	toolListReviews: (*Service).callListReviews,
 	toolListPoints:  (*Service).callListPoints,
@@ -105,7 +107,8 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+c.Tool, nil)
 	}
 	if !mayRead(c.Caller) {
-		return nil, tool.Fail(tool.Denied, "Knowledge points belong to a person: they need a key of that person's, and not one for a single bot.", nil)
+		return nil, tool.Fail(tool.Denied,
+			"Knowledge points belong to a person: they need a key of that person's, and not one for a single bot.", nil)
 	}
 	var a arguments
 	if len(c.Args) > 0 {
@@ -117,56 +120,60 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	if err == nil {
 		return res, nil
 	}
-	res, err = failed(ctx, c, &a, err)
+	res, err = errorResult(ctx, c, &a, err)
 	if e := tool.AsError(err); e != nil && e.Code == tool.Failed && ctx.Err() == nil {
 		p.Service.Logger.ErrorContext(ctx, "a tool of Learn failed", "tool", c.Tool, "call", c.ID, "error", e)
 	}
 	return res, err
 }
 
-// doorCommands is where people call tools by the command line. They read what is wrong
-// themselves; at all other doors models do, in English.
-const doorCommands = "cli"
+// cliChannel is the channel of tool calls from the command line. There a person reads the errors;
+// on all other channels a model does, in English.
+const cliChannel = "cli"
 
-// langOf is the language in which a caller is told what is wrong.
+// langOf returns the language of error messages for a call.
 func langOf(c *tool.Call) talk.Lang {
-	if c.Caller.Door == doorCommands {
+	if c.Caller.Channel == cliChannel {
 		return talk.ParseLang(c.Caller.Lang, talk.English)
 	}
 	return talk.English
 }
 
-// failed makes of an error what the caller is told.
-func failed(ctx context.Context, c *tool.Call, a *arguments, err error) (*tool.Result, error) {
+// errorResult turns an error into the result that the caller gets.
+func errorResult(ctx context.Context, c *tool.Call, a *arguments, err error) (*tool.Result, error) {
 	if e, ok := errors.AsType[*Invalid](err); ok {
 		return nil, tool.Fail(tool.BadArgs, e.In(langOf(c)), nil)
 	}
-	if e, ok := errors.AsType[*Reviewed](err); ok {
-		now := map[string]any{"error": "already_reviewed", "reviewed_at": moment(e.At), "knowledge_point_id": e.Entry.ID, "due": DueText(&e.Entry.Point)}
-		if open := e.Entry.Open(); open != nil {
+	if e, ok := errors.AsType[*AlreadyReviewedError](err); ok {
+		now := map[string]any{"error": "already_reviewed", "reviewed_at": moment(e.At),
+			"knowledge_point_id": e.Entry.ID, "due": DueText(&e.Entry.Point)}
+		if open := e.Entry.OpenSitting(); open != nil {
 			now["schedule_id"] = open.ID
 		}
-		res := tool.Trouble("This review was done already, perhaps on another device. The point is due again on " + DueText(&e.Entry.Point) + ".")
-		res.Structured = compact(now)
+		res := tool.ErrorResult("This review was done already, perhaps on another device. The point is due again on " +
+			DueText(&e.Entry.Point) + ".")
+		res.Structured = compactJSON(now)
 		return res, nil
 	}
-	if e, ok := errors.AsType[*NotDue](err); ok {
-		res := tool.Trouble("This point is not due yet; it comes again on " + DueText(&e.Entry.Point) + ". submit_review with early=true reviews it now.")
-		res.Structured = compact(map[string]any{"error": "not_due", "knowledge_point_id": e.Entry.ID, "due": DueText(&e.Entry.Point)})
+	if e, ok := errors.AsType[*NotDueError](err); ok {
+		res := tool.ErrorResult("This point is not due yet; it comes again on " + DueText(&e.Entry.Point) +
+			". submit_review with early=true reviews it now.")
+		res.Structured = compactJSON(map[string]any{"error": "not_due", "knowledge_point_id": e.Entry.ID,
+			"due": DueText(&e.Entry.Point)})
 		return res, nil
 	}
 	switch {
 	case errors.Is(err, ErrNotFound) && a.Sitting != "":
-		return tool.Trouble("Review schedule not found: " + clip(a.Sitting, 100)), nil
+		return tool.ErrorResult("Review schedule not found: " + truncateBytes(a.Sitting, 100)), nil
 	case errors.Is(err, ErrNotFound):
 		id := a.ID
 		if id == "" {
 			id = a.Point
 		}
-		return tool.Trouble("Knowledge point not found: " + clip(id, 100)), nil
+		return tool.ErrorResult("Knowledge point not found: " + truncateBytes(id, 100)), nil
 	case errors.Is(err, ErrNoPlan):
-		return tool.Trouble("No incomplete review schedule found"), nil
-	case ctx.Err() != nil: // a deadline of the database's own is a failure
+		return tool.ErrorResult("No incomplete review schedule found"), nil
+	case ctx.Err() != nil: // a deadline inside the database is a failure
 		return nil, err
 	}
 	if _, ok := errors.AsType[*tool.Error](err); ok {
@@ -175,31 +182,31 @@ func failed(ctx context.Context, c *tool.Call, a *arguments, err error) (*tool.R
 	return nil, tool.Fail(tool.Failed, "The knowledge points could not be reached; try again in a moment.", err)
 }
 
-func limit(n int) int {
+func pageLimit(n int) int {
 	if n <= 0 {
-		return perPage
+		return defaultPageSize
 	}
 	return min(n, 500)
 }
 
-// deckOf finds the deck of a filter.
-func deckOf(l *Learner, name *string) (*string, error) {
+// deckFilter returns the ID of the deck that a filter names.
+func deckFilter(l *Learner, name *string) (*string, error) {
 	if name == nil || *name == "" {
 		return nil, nil
 	}
 	id, ok := l.DeckID(*name)
 	if !ok {
-		return nil, l.NoDeck(*name)
+		return nil, l.DeckNotFound(*name)
 	}
 	return &id, nil
 }
 
-// enough shortens a page to as many entries as have little enough text.
-func enough(entries []Entry) []Entry {
+// limitPage shortens a page until the text of its entries fits in maxPageBytes.
+func limitPage(entries []Entry) []Entry {
 	size := 0
 	for i := range entries {
 		size += len(entries[i].Question) + len(entries[i].Answer) + 400 + 300*len(entries[i].Sittings)
-		if size > pageBytes && i > 0 {
+		if size > maxPageBytes && i > 0 {
 			return entries[:i]
 		}
 	}
@@ -207,49 +214,50 @@ func enough(entries []Entry) []Entry {
 }
 
 func (s *Service) callListReviews(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	q, err := s.queueOf(ctx, c, a)
+	q, err := s.queueFor(ctx, c, a)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]sittingRow, 0, len(q.Entries))
 	for i := range q.Entries {
 		e := &q.Entries[i]
-		open := e.Open()
+		open := e.OpenSitting()
 		if open == nil {
 			continue
 		}
-		row := sittingOf(&e.Point, open)
-		of := rowOf(q.Learner, &e.Point)
+		row := newSittingRow(&e.Point, open)
+		of := newPointRow(q.Learner, &e.Point)
 		row.Of = &of
 		rows = append(rows, row)
 	}
 	note := queueNote(q)
-	return result(rows, map[string]any{"reviews": rows, "remaining": q.Left, "next_cursor": maybe(q.Cursor), "note": maybe(note)}, note), nil
+	return result(rows, map[string]any{"reviews": rows, "remaining": q.Left, "next_cursor": nilIfEmpty(q.Cursor),
+		"note": nilIfEmpty(note)}, note), nil
 }
 
-func maybe(s string) *string {
+func nilIfEmpty(s string) *string {
 	if s == "" {
 		return nil
 	}
 	return &s
 }
 
-// queueOf reads the queue as a caller asks for it, no longer than a page may be.
-func (s *Service) queueOf(ctx context.Context, c *tool.Call, a *arguments) (*Queue, error) {
+// queueFor reads the queue that a call asks for, limited to one page.
+func (s *Service) queueFor(ctx context.Context, c *tool.Call, a *arguments) (*Queue, error) {
 	l, err := s.Learner(ctx, c.Caller.Person)
 	if err != nil {
 		return nil, err
 	}
-	deck, err := deckOf(l, a.Deck)
+	deck, err := deckFilter(l, a.Deck)
 	if err != nil {
 		return nil, err
 	}
-	f := QueueFilter{Deck: deck, Tag: a.Tag, Cursor: a.Cursor, Limit: limit(a.Limit)}
+	f := QueueFilter{Deck: deck, Tag: a.Tag, Cursor: a.Cursor, Limit: pageLimit(a.Limit)}
 	q, err := s.queue(ctx, l, f)
 	if err != nil {
 		return nil, err
 	}
-	if n := len(enough(q.Entries)); n < len(q.Entries) {
+	if n := len(limitPage(q.Entries)); n < len(q.Entries) {
 		f.Limit = n
 		return s.queue(ctx, l, f)
 	}
@@ -260,13 +268,16 @@ func (s *Service) queueOf(ctx context.Context, c *tool.Call, a *arguments) (*Que
 func queueNote(q *Queue) string {
 	var parts []string
 	if q.Cursor != "" {
-		parts = append(parts, fmt.Sprintf("These are %d of %d; call again with cursor %q for more.", len(q.Entries), q.Left.Total(), q.Cursor))
+		parts = append(parts, fmt.Sprintf("These are %d of %d; call again with cursor %q for more.", len(q.Entries),
+			q.Left.Total(), q.Cursor))
 	}
-	if q.Left.Held > 0 {
-		parts = append(parts, fmt.Sprintf("%d more are held back by today's limits (new_per_day, reviews_per_day).", q.Left.Held))
+	if q.Left.HeldBack > 0 {
+		parts = append(parts, fmt.Sprintf("%d more are held back by today's limits (new_per_day, reviews_per_day).",
+			q.Left.HeldBack))
 	}
-	if len(q.Entries) == 0 && !q.Later.IsZero() {
-		parts = append(parts, "Nothing is due this minute; the next question comes at "+q.Later.In(q.Learner.Calendar.Zone).Format("15:04")+".")
+	if len(q.Entries) == 0 && !q.NextStepDue.IsZero() {
+		parts = append(parts, "Nothing is due this minute; the next question comes at "+
+			q.NextStepDue.In(q.Learner.Calendar.Zone).Format("15:04")+".")
 	}
 	return strings.Join(parts, " ")
 }
@@ -276,7 +287,7 @@ func (s *Service) callListPoints(ctx context.Context, c *tool.Call, a *arguments
 	case strings.TrimSpace(a.Query) != "":
 		return s.callSearch(ctx, c, a)
 	case a.DueOnly:
-		q, err := s.queueOf(ctx, c, a)
+		q, err := s.queueFor(ctx, c, a)
 		if err != nil {
 			return nil, err
 		}
@@ -289,30 +300,31 @@ func (s *Service) callTrash(ctx context.Context, c *tool.Call, a *arguments) (*t
 	return s.listPoints(ctx, c, a, store.PointFilter{Trash: true})
 }
 
-func (s *Service) listPoints(ctx context.Context, c *tool.Call, a *arguments, f store.PointFilter) (*tool.Result, error) {
+func (s *Service) listPoints(ctx context.Context, c *tool.Call, a *arguments,
+	f store.PointFilter) (*tool.Result, error) {
 	l, err := s.Learner(ctx, c.Caller.Person)
 	if err != nil {
 		return nil, err
 	}
-	if f.Deck, err = deckOf(l, a.Deck); err != nil {
+	if f.Deck, err = deckFilter(l, a.Deck); err != nil {
 		return nil, err
 	}
 	f.Tag = a.Tag
 	var after store.PointKey
 	if a.Cursor != "" {
-		if after, err = readKey(a.Cursor); err != nil {
+		if after, err = decodeCursor(a.Cursor); err != nil {
 			return nil, err
 		}
 	}
-	entries, err := s.List(ctx, l.Person, f, after, limit(a.Limit)+1)
+	entries, err := s.List(ctx, l.Person, f, after, pageLimit(a.Limit)+1)
 	if err != nil {
 		return nil, err
 	}
-	page := enough(entries[:min(len(entries), limit(a.Limit))])
+	page := limitPage(entries[:min(len(entries), pageLimit(a.Limit))])
 	next, note := "", ""
 	if len(page) < len(entries) {
 		last := &page[len(page)-1]
-		next = writeKey(f.Key(&last.Point))
+		next = encodeCursor(f.Key(&last.Point))
 		note = fmt.Sprintf("There are more points; call again with cursor %q.", next)
 	}
 	return pointsResult(l, page, next, note), nil
@@ -321,16 +333,16 @@ func (s *Service) listPoints(ctx context.Context, c *tool.Call, a *arguments, f 
 func pointsResult(l *Learner, entries []Entry, next, note string) *tool.Result {
 	rows := make([]pointRow, len(entries))
 	for i := range entries {
-		rows[i] = fullRow(l, &entries[i])
+		rows[i] = newFullPointRow(l, &entries[i])
 	}
-	return result(rows, map[string]any{"knowledge_points": rows, "next_cursor": maybe(next)}, note)
+	return result(rows, map[string]any{"knowledge_points": rows, "next_cursor": nilIfEmpty(next)}, note)
 }
 
-func writeKey(k store.PointKey) string {
+func encodeCursor(k store.PointKey) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", k.At.UnixMilli(), k.Number))
 }
 
-func readKey(s string) (store.PointKey, error) {
+func decodeCursor(s string) (store.PointKey, error) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	var ms, number int64
 	if _, bad := fmt.Sscanf(string(text), "%d.%d", &ms, &number); err != nil || bad != nil || number == 0 {
@@ -347,16 +359,16 @@ func (s *Service) callGet(ctx context.Context, c *tool.Call, a *arguments) (*too
 	return s.pointResult(ctx, e, true)
 }
 
-// pointResult is one point, with its plan or, as the original gives it after a
-// change, without.
+// pointResult returns one point, with its plan or, as the original service does after a change,
+// without it.
 func (s *Service) pointResult(ctx context.Context, e *Entry, plan bool) (*tool.Result, error) {
 	l, err := s.Learner(ctx, e.Person)
 	if err != nil {
 		return nil, err
 	}
-	row := rowOf(l, &e.Point)
+	row := newPointRow(l, &e.Point)
 	if plan {
-		row = fullRow(l, e)
+		row = newFullPointRow(l, e)
 	}
 	return result(row, row, ""), nil
 }
@@ -373,7 +385,8 @@ func (s *Service) callCreate(ctx context.Context, c *tool.Call, a *arguments) (*
 }
 
 func (a *arguments) draft() Draft {
-	d := Draft{Question: deref(a.Question), Answer: deref(a.Answer), Deck: deref(a.Deck), Tags: deref(a.Tags), Unconfirmed: deref(a.Draft)}
+	d := Draft{Question: deref(a.Question), Answer: deref(a.Answer), Deck: deref(a.Deck), Tags: deref(a.Tags),
+		Unconfirmed: deref(a.Draft)}
 	d.Unplanned = a.InPlan != nil && !*a.InPlan
 	return d
 }
@@ -388,7 +401,8 @@ func deref[T any](p *T) (v T) {
 func (s *Service) callCreateMany(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
 	drafts := make([]Draft, len(a.Points))
 	for i, p := range a.Points {
-		drafts[i] = Draft{Question: p.Question, Answer: p.Answer, Deck: p.Deck, Tags: p.Tags, Unconfirmed: deref(a.Draft)}
+		drafts[i] = Draft{Question: p.Question, Answer: p.Answer, Deck: p.Deck, Tags: p.Tags,
+			Unconfirmed: deref(a.Draft)}
 	}
 	made, err := s.Create(ctx, c.Caller.Person, drafts)
 	if err != nil {
@@ -404,7 +418,7 @@ func (s *Service) callCreateMany(ctx context.Context, c *tool.Call, a *arguments
 	}{Created: []string{}, Errors: []bad{}}
 	for i, m := range made {
 		if m.Err != nil {
-			out.Errors = append(out.Errors, bad{i, talk.Told(m.Err, langOf(c))})
+			out.Errors = append(out.Errors, bad{i, talk.Localize(m.Err, langOf(c))})
 		} else {
 			out.Created = append(out.Created, m.Entry.ID)
 		}
@@ -415,7 +429,8 @@ func (s *Service) callCreateMany(ctx context.Context, c *tool.Call, a *arguments
 }
 
 func (s *Service) callUpdate(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	e, err := s.Update(ctx, c.Caller.Person, a.ID, Edit{Question: a.Question, Answer: a.Answer, Deck: a.Deck, Tags: a.Tags, InPlan: a.InPlan, Suspended: a.Suspended, Draft: a.Draft})
+	e, err := s.Update(ctx, c.Caller.Person, a.ID, Edit{Question: a.Question, Answer: a.Answer, Deck: a.Deck,
+		Tags: a.Tags, InPlan: a.InPlan, Suspended: a.Suspended, Draft: a.Draft})
 	if err != nil {
 		return nil, err
 	}
@@ -446,7 +461,7 @@ func (s *Service) callSearch(ctx context.Context, c *tool.Call, a *arguments) (*
 	if err != nil {
 		return nil, err
 	}
-	deck, err := deckOf(l, a.Deck)
+	deck, err := deckFilter(l, a.Deck)
 	if err != nil {
 		return nil, err
 	}
@@ -462,7 +477,7 @@ func (s *Service) callSearch(ctx context.Context, c *tool.Call, a *arguments) (*
 	for i := range hits {
 		entries[i] = hits[i].Entry
 	}
-	entries = enough(entries)
+	entries = limitPage(entries)
 	note := ""
 	if len(entries) == 0 {
 		note = "Nothing was found; try fewer or other words."

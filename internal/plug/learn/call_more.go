@@ -11,14 +11,14 @@ import (
 	"patchbay/internal/tool"
 )
 
-// deckShape is a deck as programs read it.
-type deckShape struct {
+// deckJSON is a deck in results for programs.
+type deckJSON struct {
 	Name     string            `json:"name"`
 	Points   int               `json:"points"`
 	New      int               `json:"new"`
 	Due      int               `json:"due"`
 	Settings schedule.Settings `json:"settings"`
-	Own      json.RawMessage   `json:"own_settings,omitempty"` // what it decided for itself
+	Own      json.RawMessage   `json:"own_settings,omitempty"` // the deck's own settings
 }
 
 func (s *Service) callDecks(ctx context.Context, c *tool.Call, _ *arguments) (*tool.Result, error) {
@@ -26,15 +26,16 @@ func (s *Service) callDecks(ctx context.Context, c *tool.Call, _ *arguments) (*t
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]deckShape, len(decks))
+	rows := make([]deckJSON, len(decks))
 	for i, d := range decks {
-		rows[i] = deckShape{d.Name, d.Points, d.New, d.Due, d.Settings, json.RawMessage(d.Own)}
+		rows[i] = deckJSON{d.Name, d.Points, d.New, d.Due, d.Settings, json.RawMessage(d.Own)}
 	}
 	return result(rows, map[string]any{"decks": rows}, ""), nil
 }
 
 func (s *Service) callSaveDeck(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	d, err := s.SaveDeck(ctx, c.Caller.Person, DeckEdit{Name: a.Name, NewName: a.NewName, Settings: a.Settings}, progressOf(c))
+	d, err := s.SaveDeck(ctx, c.Caller.Person, DeckEdit{Name: a.Name, NewName: a.NewName, Settings: a.Settings},
+		progressFunc(c))
 	if err != nil {
 		return nil, err
 	}
@@ -50,13 +51,14 @@ func (s *Service) callSaveDeck(ctx context.Context, c *tool.Call, a *arguments) 
 	return result(shape, shape, ""), nil
 }
 
-// progressOf tells a caller how far long work is.
-func progressOf(c *tool.Call) func(done, total int) {
+// progressFunc returns a function that reports the progress of a long operation to the caller.
+func progressFunc(c *tool.Call) func(done, total int) {
 	if c.Progress == nil {
 		return nil
 	}
 	return func(done, total int) {
-		c.Progress(tool.Progress{Done: float64(done), Total: float64(total), Message: fmt.Sprintf("%d of %d points", done, total)})
+		c.Progress(tool.Progress{Done: float64(done), Total: float64(total),
+			Message: fmt.Sprintf("%d of %d points", done, total)})
 	}
 }
 
@@ -69,19 +71,19 @@ func (s *Service) callDropDeck(ctx context.Context, c *tool.Call, a *arguments) 
 }
 
 func (s *Service) callTags(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	list, err := s.Store.Learn.Tags(ctx, c.Caller.Person, a.Cursor, limit(a.Limit)+1)
+	list, err := s.Store.Learn.Tags(ctx, c.Caller.Person, a.Cursor, pageLimit(a.Limit)+1)
 	if err != nil {
 		return nil, fmt.Errorf("list tags: %w", err)
 	}
 	next := ""
-	if len(list) > limit(a.Limit) {
-		list = list[:limit(a.Limit)]
+	if len(list) > pageLimit(a.Limit) {
+		list = list[:pageLimit(a.Limit)]
 		next = list[len(list)-1].Tag
 	}
 	if list == nil {
 		return result([]any{}, map[string]any{"tags": []any{}, "next_cursor": nil}, ""), nil
 	}
-	return result(list, map[string]any{"tags": list, "next_cursor": maybe(next)}, ""), nil
+	return result(list, map[string]any{"tags": list, "next_cursor": nilIfEmpty(next)}, ""), nil
 }
 
 func (s *Service) callStats(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
@@ -93,9 +95,9 @@ func (s *Service) callStats(ctx context.Context, c *tool.Call, a *arguments) (*t
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]deckShape, len(st.Decks))
+	rows := make([]deckJSON, len(st.Decks))
 	for i, d := range st.Decks {
-		rows[i] = deckShape{d.Name, d.Points, d.New, d.Due, d.Settings, json.RawMessage(d.Own)}
+		rows[i] = deckJSON{d.Name, d.Points, d.New, d.Due, d.Settings, json.RawMessage(d.Own)}
 	}
 	type deckLine struct {
 		Name   string `json:"name"`
@@ -114,8 +116,8 @@ func (s *Service) callStats(ctx context.Context, c *tool.Call, a *arguments) (*t
 	return result(shape, shape, ""), nil
 }
 
-// settingsShape is what a person decided, and what follows.
-type settingsShape struct {
+// settingsJSON is a person's profile and the settings that result from it.
+type settingsJSON struct {
 	Profile
 	Zone     string            `json:"time_zone"`
 	DayStart string            `json:"day_start"`
@@ -123,9 +125,10 @@ type settingsShape struct {
 	Settings schedule.Settings `json:"settings"`
 }
 
-func settingsOf(l *Learner) settingsShape {
+func newSettingsJSON(l *Learner) settingsJSON {
 	start := int(l.Calendar.Start.Minutes())
-	return settingsShape{l.Profile, l.Calendar.Zone.String(), fmt.Sprintf("%02d:%02d", start/60, start%60), l.Today.String(), l.Settings("")}
+	return settingsJSON{l.Profile, l.Calendar.Zone.String(), fmt.Sprintf("%02d:%02d", start/60, start%60),
+		l.Today.String(), l.Settings("")}
 }
 
 func (s *Service) callSettings(ctx context.Context, c *tool.Call, _ *arguments) (*tool.Result, error) {
@@ -133,21 +136,20 @@ func (s *Service) callSettings(ctx context.Context, c *tool.Call, _ *arguments) 
 	if err != nil {
 		return nil, err
 	}
-	shape := settingsOf(l)
+	shape := newSettingsJSON(l)
 	return result(shape, shape, ""), nil
 }
 
 func (s *Service) callConfigure(ctx context.Context, c *tool.Call, _ *arguments) (*tool.Result, error) {
-	l, err := s.SaveProfile(ctx, c.Caller.Person, c.Args, progressOf(c))
+	l, err := s.SaveProfile(ctx, c.Caller.Person, c.Args, progressFunc(c))
 	if err != nil {
 		return nil, err
 	}
-	shape := settingsOf(l)
+	shape := newSettingsJSON(l)
 	return result(shape, shape, ""), nil
 }
 
-// lang is the language that a caller is answered in: the one that was asked for, or
-// that of the person.
+// lang returns the language to answer in: the requested one, or else the person's.
 func (s *Service) lang(ctx context.Context, c *tool.Call) talk.Lang {
 	if c.Caller.Lang == "" {
 		if p, err := s.Store.People.ByID(ctx, c.Caller.Person); err == nil {
@@ -167,7 +169,8 @@ func (s *Service) callJudge(ctx context.Context, c *tool.Call, a *arguments) (*t
 		in.Question, in.Answer = e.Question, e.Answer
 	}
 	if strings.TrimSpace(in.Answer) == "" {
-		return nil, invalid(talk.Say{Zh: "请给出 knowledge_point_id，或者问题和答案", En: "give knowledge_point_id, or question and answer"})
+		return nil, invalid(talk.Say{Zh: "请给出 knowledge_point_id，或者问题和答案",
+			En: "give knowledge_point_id, or question and answer"})
 	}
 	j, err := s.Judge(ctx, c.Caller.Person, in)
 	if err != nil {
@@ -186,7 +189,7 @@ func (s *Service) callAsk(ctx context.Context, c *tool.Call, a *arguments) (*too
 		return nil, err
 	}
 	type source struct {
-		Cite  int  `json:"cite"` // as [1] in the answer
+		Cite  int  `json:"cite"` // cited as [1] in the answer
 		Cited bool `json:"cited"`
 		pointRow
 	}
@@ -198,7 +201,7 @@ func (s *Service) callAsk(ctx context.Context, c *tool.Call, a *arguments) (*too
 	}{reply.Text, make([]source, len(reply.Sources)), reply.By, reply.Why}
 	for i := range reply.Sources {
 		r := &reply.Sources[i]
-		shape.Sources[i] = source{r.Cite, r.Cited, rowOf(l, &r.Point)}
+		shape.Sources[i] = source{r.Cite, r.Cited, newPointRow(l, &r.Point)}
 	}
 	return result(shape, shape, ""), nil
 }

@@ -11,18 +11,18 @@ import (
 	"patchbay/internal/tool"
 )
 
-// noScore is the score of a recall that nobody judged.
-const noScore = -1
+// unjudgedScore is the score of a recall that was not judged.
+const unjudgedScore = -1
 
-// doneShape is what the original answers after a review.
-type doneShape struct {
+// doneJSON is what the original service returns after a review.
+type doneJSON struct {
 	Success bool   `json:"success"`
 	Sitting string `json:"schedule_id"`
 }
 
-// reviewShape is all there is to say after a review.
-type reviewShape struct {
-	doneShape
+// reviewJSON is the full result of a review.
+type reviewJSON struct {
+	doneJSON
 	Review  string `json:"review_id,omitempty"`
 	Point   string `json:"knowledge_point_id"`
 	Grade   string `json:"grade,omitempty"`
@@ -32,23 +32,25 @@ type reviewShape struct {
 	Leech   bool   `json:"leech,omitempty"`
 }
 
-func reviewOf(o *Outcome) reviewShape {
-	return reviewShape{
-		doneShape: doneShape{true, o.Sitting}, Review: o.Review.ID, Point: o.Entry.ID, Grade: GradeName(o.Review.Grade),
+func newReviewJSON(o *Outcome) reviewJSON {
+	return reviewJSON{
+		doneJSON: doneJSON{true, o.Sitting}, Review: o.Review.ID, Point: o.Entry.ID, Grade: GradeName(o.Review.Grade),
 		State: StateName(&o.Entry.Point), Due: DueText(&o.Entry.Point), Already: o.Already, Leech: o.Leech,
 	}
 }
 
 func (s *Service) submission(c *tool.Call, a *arguments) (Submission, error) {
 	grade, err := ParseGrade(a.Grade)
-	in := Submission{Point: a.Point, Sitting: a.Sitting, ID: a.Review, Grade: grade, Recall: a.Recall, Score: noScore, Took: time.Duration(a.TookMS) * time.Millisecond, Door: c.Caller.Door, Early: a.Early}
+	in := Submission{Point: a.Point, Sitting: a.Sitting, ID: a.Review, Grade: grade, Recall: a.Recall,
+		Score: unjudgedScore, Took: time.Duration(a.TookMS) * time.Millisecond, Channel: c.Caller.Channel,
+		Early: a.Early}
 	if a.Score != nil {
 		in.Score = *a.Score
 	}
 	return in, err
 }
 
-// callRecall completes a row of a plan; a row that does not exist is an error.
+// callRecall completes a row of a plan. It fails if the row does not exist.
 func (s *Service) callRecall(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
 	return s.complete(ctx, c, a)
 }
@@ -67,25 +69,25 @@ func (s *Service) complete(ctx context.Context, c *tool.Call, a *arguments) (*to
 	if err != nil {
 		return nil, err
 	}
-	shape := reviewOf(out)
-	return result(shape.doneShape, shape, ""), nil
+	shape := newReviewJSON(out)
+	return result(shape.doneJSON, shape, ""), nil
 }
 
-// nextShape is the next question, or why there is none.
-type nextShape struct {
+// nextJSON is the next question, or the reason why there is none.
+type nextJSON struct {
 	Done   bool              `json:"done"`
 	Card   *question         `json:"card,omitempty"`
-	Left   Left              `json:"remaining"`
+	Left   Remaining         `json:"remaining"`
 	Grades map[string]string `json:"grades,omitempty"`
 	Note   string            `json:"note"`
 }
 
-func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextShape, error) {
+func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextJSON, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
 	}
-	deck, err := deckOf(l, a.Deck)
+	deck, err := deckFilter(l, a.Deck)
 	if err != nil {
 		return nil, err
 	}
@@ -93,27 +95,27 @@ func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextS
 	if err != nil {
 		return nil, err
 	}
-	out := &nextShape{Done: len(q.Entries) == 0, Left: q.Left}
+	out := &nextJSON{Done: len(q.Entries) == 0, Left: q.Left}
 	if out.Done {
-		out.Note, err = s.nothingLeft(ctx, q)
+		out.Note, err = s.explainEmptyQueue(ctx, q)
 		return out, err
 	}
-	out.Card, out.Grades = asked(q.Learner, &q.Entries[0]), choices(q.Learner, &q.Entries[0].Point)
+	out.Card, out.Grades = questionOf(q.Learner, &q.Entries[0]), gradePreviews(q.Learner, &q.Entries[0].Point)
 	out.Note = "Ask this question and wait for the recall. Then reveal_answer, judge the meaning, and submit_review with knowledge_point_id, schedule_id and grade."
-	if out.Left.Held > 0 {
-		out.Note += fmt.Sprintf(" %d more are held back by today's limits.", out.Left.Held)
+	if out.Left.HeldBack > 0 {
+		out.Note += fmt.Sprintf(" %d more are held back by today's limits.", out.Left.HeldBack)
 	}
 	return out, nil
 }
 
-// nothingLeft says in plain words why there is no question, and when there will be
-// one.
-func (s *Service) nothingLeft(ctx context.Context, q *Queue) (string, error) {
+// explainEmptyQueue returns a sentence that says why there is no question and when the next one is
+// due.
+func (s *Service) explainEmptyQueue(ctx context.Context, q *Queue) (string, error) {
 	l := q.Learner
 	note := "Nothing is left to review now."
 	switch {
-	case !q.Later.IsZero():
-		note += " The next question comes at " + q.Later.In(l.Calendar.Zone).Format("15:04") + "."
+	case !q.NextStepDue.IsZero():
+		note += " The next question comes at " + q.NextStepDue.In(l.Calendar.Zone).Format("15:04") + "."
 	default:
 		day, n, err := s.NextDay(ctx, l)
 		if err != nil {
@@ -123,8 +125,8 @@ func (s *Service) nothingLeft(ctx context.Context, q *Queue) (string, error) {
 			note += fmt.Sprintf(" The next are due on %s (%d).", day, n)
 		}
 	}
-	if q.Left.Held > 0 {
-		note += fmt.Sprintf(" %d more are held back by today's limits; update_learning_settings with a larger new_per_day or reviews_per_day lets them come.", q.Left.Held)
+	if q.Left.HeldBack > 0 {
+		note += fmt.Sprintf(" %d more are held back by today's limits; update_learning_settings with a larger new_per_day or reviews_per_day lets them come.", q.Left.HeldBack)
 	}
 	return note, nil
 }
@@ -151,7 +153,7 @@ func (s *Service) callReveal(ctx context.Context, c *tool.Call, a *arguments) (*
 		Answer string            `json:"answer"`
 		Recall string            `json:"last_recall,omitempty"`
 		Grades map[string]string `json:"grades"`
-	}{question: *asked(l, e), Answer: e.Answer, Grades: choices(l, &e.Point)}
+	}{question: *questionOf(l, e), Answer: e.Answer, Grades: gradePreviews(l, &e.Point)}
 	for i := range e.Sittings {
 		if v := &e.Sittings[i]; !v.Completed.IsZero() && v.Recall != "" {
 			out.Recall = v.Recall
@@ -171,17 +173,17 @@ func (s *Service) callSubmit(ctx context.Context, c *tool.Call, a *arguments) (*
 	}
 	next, err := s.next(ctx, c.Caller.Person, a)
 	if err != nil {
-		// The review is on the disk; only the look ahead failed.
+		// The review is stored; only the lookup of the next question failed.
 		s.Logger.WarnContext(ctx, "the next question could not be looked up", "error", err)
-		next = &nextShape{Note: "The review is recorded. Call next_review for the next question."}
+		next = &nextJSON{Note: "The review is recorded. Call next_review for the next question."}
 	}
 	shape := struct {
-		reviewShape
+		reviewJSON
 		Next *question         `json:"next_card"`
-		Left Left              `json:"remaining"`
+		Left Remaining         `json:"remaining"`
 		Each map[string]string `json:"next_grades,omitempty"`
 		Note string            `json:"note"`
-	}{reviewOf(out), next.Card, next.Left, next.Grades, next.Note}
+	}{newReviewJSON(out), next.Card, next.Left, next.Grades, next.Note}
 	if out.Leech {
 		shape.Note = "This point is forgotten again and again (leech): suggest to rewrite it, to split it, or to suspend it. " + shape.Note
 	}
@@ -189,7 +191,7 @@ func (s *Service) callSubmit(ctx context.Context, c *tool.Call, a *arguments) (*
 }
 
 func (s *Service) callUndo(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	out, err := s.Undo(ctx, c.Caller.Person, a.Review, c.Caller.Door)
+	out, err := s.Undo(ctx, c.Caller.Person, a.Review, c.Caller.Channel)
 	if err != nil {
 		return nil, err
 	}
@@ -198,9 +200,9 @@ func (s *Service) callUndo(ctx context.Context, c *tool.Call, a *arguments) (*to
 		return nil, err
 	}
 	shape := struct {
-		reviewShape
+		reviewJSON
 		Card *question `json:"card"`
-	}{reviewOf(out), asked(l, &out.Entry)}
+	}{newReviewJSON(out), questionOf(l, &out.Entry)}
 	return result(shape, shape, ""), nil
 }
 
@@ -226,16 +228,16 @@ func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments
 		Wrong map[string]string `json:"errors,omitempty"`
 	}{Due: due.String(), Done: []string{}, Wrong: map[string]string{}}
 	for i, id := range a.IDs {
-		_, err := s.Reschedule(ctx, l.Person, id, due, c.Caller.Door)
+		_, err := s.Reschedule(ctx, l.Person, id, due, c.Caller.Channel)
 		switch bad, ok := errors.AsType[*Invalid](err); {
 		case err == nil:
 			out.Done = append(out.Done, id)
 		case ok:
 			return nil, bad
 		case errors.Is(err, ErrNotFound):
-			out.Wrong[clip(id, 100)] = "Knowledge point not found"
+			out.Wrong[truncateBytes(id, 100)] = "Knowledge point not found"
 		case errors.Is(err, ErrNoPlan):
-			out.Wrong[clip(id, 100)] = "It is not in the review plan"
+			out.Wrong[truncateBytes(id, 100)] = "It is not in the review plan"
 		default:
 			return nil, err
 		}
@@ -248,7 +250,7 @@ func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments
 	return res, nil
 }
 
-// callHistory lists what the log says about a point.
+// callHistory lists the log entries of a point.
 func (s *Service) callHistory(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
 	e, err := s.Get(ctx, c.Caller.Person, a.Point)
 	if err != nil {
@@ -265,7 +267,7 @@ func (s *Service) callHistory(ctx context.Context, c *tool.Call, a *arguments) (
 		Score   *int   `json:"score,omitempty"`
 		TookMS  int64  `json:"took_ms,omitempty"`
 		Elapsed int    `json:"elapsed_days"`
-		Door    string `json:"door,omitempty"`
+		Channel string `json:"channel,omitempty"`
 		Undoes  string `json:"undoes,omitempty"`
 	}
 	var after store.LogEntry
@@ -274,21 +276,23 @@ func (s *Service) callHistory(ctx context.Context, c *tool.Call, a *arguments) (
 			return nil, invalid(sayNoCursor)
 		}
 	}
-	list, err := s.Store.Learn.Log(ctx, c.Caller.Person, e.Number, after.At, after.ID, limit(a.Limit)+1)
+	list, err := s.Store.Learn.Log(ctx, c.Caller.Person, e.Number, after.At, after.ID, pageLimit(a.Limit)+1)
 	if err != nil {
 		return nil, fmt.Errorf("read the review log: %w", err)
 	}
 	next := ""
-	if len(list) > limit(a.Limit) {
-		list = list[:limit(a.Limit)]
+	if len(list) > pageLimit(a.Limit) {
+		list = list[:pageLimit(a.Limit)]
 		next = list[len(list)-1].ID
 	}
 	rows := make([]row, len(list))
 	for i, v := range list {
-		rows[i] = row{ID: v.ID, Kind: v.Kind, At: moment(v.At), Day: v.Day.String(), Zone: v.Zone, Grade: GradeName(v.Grade), Recall: v.Recall, TookMS: v.Took.Milliseconds(), Elapsed: max(v.Elapsed, 0), Door: v.Door, Undoes: v.Undoes}
+		rows[i] = row{ID: v.ID, Kind: v.Kind, At: moment(v.At), Day: v.Day.String(), Zone: v.Zone,
+			Grade: GradeName(v.Grade), Recall: v.Recall, TookMS: v.Took.Milliseconds(), Elapsed: max(v.Elapsed, 0),
+			Channel: v.Channel, Undoes: v.Undoes}
 		if v.Score >= 0 {
 			rows[i].Score = &list[i].Score
 		}
 	}
-	return result(rows, map[string]any{"reviews": rows, "next_cursor": maybe(next)}, ""), nil
+	return result(rows, map[string]any{"reviews": rows, "next_cursor": nilIfEmpty(next)}, ""), nil
 }

@@ -13,108 +13,107 @@ import (
 	"patchbay/internal/talk"
 )
 
-// A comparison is what judges when no model does. It knows words, not meanings:
+// The comparison judges a recall when no model does. It compares words, not meanings:
 //
-//   - The share of the answer that was said is the share of its words that the
-//     recall has, or of its pairs of characters where there are no spaces. Little
-//     words count little, and so does what the question says already. A short
-//     answer may also be almost the same letters somewhere in the recall: each
-//     wrong letter costs as much as three missing ones.
-//   - The score is 100·share^0.75: whoever says half of the words says more than
-//     half of what is meant.
-//   - A short answer with a number that was not said is forgotten, whatever else
-//     was said. One with a "not" that the recall lacks, or the other way round, is
-//     hard at most.
-//   - The grade is again, hard or good by [grades]. It is never easy: how easy it
-//     was, words do not tell.
+//   - The share of the answer that was recalled is the share of its words that occur in the recall,
+//     or of its pairs of characters in scripts without spaces. Stop words count little, and so do
+//     words that the question already contains. A short answer also matches if it nearly equals
+//     some part of the recall letter by letter: each wrong letter costs as much as three missing
+//     ones.
+//   - The score is 100·share^0.75, because half of the words carry more than half of the meaning.
+//   - A short answer whose number is missing from the recall is graded again, whatever else was
+//     recalled. If only one of answer and recall contains a negation, the grade is hard at most.
+//   - The grade is again, hard or good by [thresholdsFor]. It is never easy: words do not show how
+//     easy the recall was.
 const (
-	// shortAnswer is the longest answer that counts as short, in letters.
+	// shortAnswer is the length up to which an answer counts as short, in letters.
 	shortAnswer = 40
-	// maxHeard is how much of a recall is looked through for a short answer, in
-	// letters; the work grows with it.
-	maxHeard = 4000
-	// saidWell and saidBadly are shares from which on, and below which, a part of an
-	// answer is told to be said, and to be missing.
-	saidWell  = 0.75
-	saidBadly = 0.5
-	// maxQuoted is how many parts of an answer are quoted, and maxQuote how much of
-	// each, in characters.
+	// maxFuzzyLetters limits how much of a recall is searched for a short answer, in letters; the
+	// work grows with it.
+	maxFuzzyLetters = 4000
+	// coveredShare is the share from which a part of an answer is reported as recalled,
+	// missingShare the share below which it is reported as missing.
+	coveredShare = 0.75
+	missingShare = 0.5
+	// maxQuoted is how many parts of an answer are quoted, and maxQuote limits each quote, in
+	// characters.
 	maxQuoted = 5
 	maxQuote  = 120
 )
 
-// Sentences of comparisons.
+// Texts of comparisons.
 var (
 	sayShare  = talk.Say{Zh: "说到了答案的约 %d%%。", En: "You said about %d%% of the answer."}
 	sayNumber = talk.Say{Zh: "答案里的数字没有说到。", En: "A number in the answer was not said."}
 )
 
-// heard is a text that others are compared with.
-type heard struct {
+// comparedText is a text prepared for comparison with others.
+type comparedText struct {
 	units   map[string]bool
 	numbers map[string]bool
 	letters []rune
 	raw     string
-	not     bool
+	negated bool
 }
 
-func hear(text string) *heard {
-	text = inDigits(text)
-	h := &heard{units: map[string]bool{}, numbers: map[string]bool{}, raw: text}
-	cut(text, func(run []rune, dense bool) {
+func newComparedText(text string) *comparedText {
+	text = hanToDigits(text)
+	h := &comparedText{units: map[string]bool{}, numbers: map[string]bool{}, raw: text}
+	splitRuns(text, func(run []rune, dense bool) {
 		if !dense {
 			w := stem(string(run))
 			h.units[w] = true
-			h.not = h.not || negations[w]
+			h.negated = h.negated || negations[w]
 			return
 		}
 		for i, r := range run {
 			h.units[string(r)] = true
 			h.units[string(run[i:min(i+2, len(run))])] = true
-			h.not = h.not || r == '不' || r == '没' || r == '未'
+			h.negated = h.negated || r == '不' || r == '没' || r == '未'
 		}
 	})
 	for _, n := range numbers(text, true) {
 		h.numbers[n] = true
 	}
-	h.letters = folded(text)
-	h.letters = h.letters[:min(len(h.letters), maxHeard)]
+	h.letters = foldText(text)
+	h.letters = h.letters[:min(len(h.letters), maxFuzzyLetters)]
 	return h
 }
 
-// compare judges a recall by its words. The error is that of the context: nobody waits
-// any more.
+// compare judges a recall by its words. It fails only with the error of the context.
 func compare(ctx context.Context, in Recall, strictness string) (*Judgement, error) {
-	t := grades(strictness)
-	in.Question, in.Answer, in.Recall = affordable(in.Question), affordable(in.Answer), affordable(in.Recall)
-	question, recall := hear(in.Question), hear(in.Recall)
-	brief := len(folded(in.Answer)) <= shortAnswer
+	t := thresholdsFor(strictness)
+	in.Question, in.Answer, in.Recall = truncateToDecompose(in.Question), truncateToDecompose(in.Answer),
+		truncateToDecompose(in.Recall)
+	question, recall := newComparedText(in.Question), newComparedText(in.Recall)
+	brief := len(foldText(in.Answer)) <= shortAnswer
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	share := said(in.Answer, question, recall, brief)
+	share := coverage(in.Answer, question, recall, brief)
 	score := int(math.Round(100 * math.Pow(share, 0.75)))
 	verdict := sayShare.In(in.Lang, int(math.Round(100*share)))
-	if brief && hear(in.Answer).not != recall.not {
+	if brief && newComparedText(in.Answer).negated != recall.negated {
 		score = min(score, t.good-1)
 	}
-	if brief && !recall.has(numbers(in.Answer, false)) {
+	if brief && !recall.hasNumbers(numbers(in.Answer, false)) {
 		score, verdict = min(score, t.hard-1), sayNumber.In(in.Lang)
 	}
 	grade := min(t.grade(score), store.Good)
-	j := &Judgement{Score: score, Grade: GradeName(grade), Right: []string{}, Missing: []string{}, Wrong: []string{}, Verdict: verdict, By: ByComparison}
+	j := &Judgement{Score: score, Grade: GradeName(grade), Right: []string{}, Missing: []string{}, Wrong: []string{},
+		Verdict: verdict, By: ByComparison}
 	parts := clauses(in.Answer)
 	shares := make([]float64, len(parts))
 	for i, c := range parts {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !recall.has(numbers(c, false)) {
+		if !recall.hasNumbers(numbers(c, false)) {
 			continue
 		}
-		shares[i] = said(c, question, recall, brief)
-		if len(j.Right) < maxQuoted && grade > store.Again && shares[i] >= saidWell {
-			j.Right = append(j.Right, short(c, maxQuote))
+		shares[i] = coverage(c, question, recall, brief)
+		if len(j.Right) < maxQuoted && grade > store.Again && shares[i] >= coveredShare {
+			j.Right = append(j.Right, truncateRunes(c, maxQuote))
 		}
 	}
 	switch grade {
@@ -123,15 +122,15 @@ func compare(ctx context.Context, in Recall, strictness string) (*Judgement, err
 	case store.Hard:
 		j.Advice = sayAdviceHard.In(in.Lang)
 	}
-	j.Missing = leastSaid(parts, shares)
+	j.Missing = leastCovered(parts, shares)
 	j.Analysis = j.analysis(in.Lang)
 	return j, nil
 }
 
-// said is the share of a text that was said, from 0 to 1. Spelled compares the
-// letters too, which takes long and is for short texts.
-func said(text string, question, recall *heard, spelled bool) float64 {
-	text = inDigits(text)
+// coverage returns the share of a text that was recalled, from 0 to 1. With spelled set it also
+// compares letters, which is slow and meant for short texts.
+func coverage(text string, question, recall *comparedText, spelled bool) float64 {
+	text = hanToDigits(text)
 	var have, all float64
 	each := map[string]bool{}
 	units(text, func(unit string, weight float64) {
@@ -154,18 +153,18 @@ func said(text string, question, recall *heard, spelled bool) float64 {
 		share = 1
 	}
 	if spelled {
-		share = max(share, alike(folded(text), recall.letters))
+		share = max(share, similarity(foldText(text), recall.letters))
 	}
 	return share
 }
 
-// units cuts a text into what is compared, and says how much each counts.
+// units cuts a text into the units of comparison and passes each to a function with its weight.
 func units(text string, each func(unit string, weight float64)) {
-	cut(text, func(run []rune, dense bool) {
+	splitRuns(text, func(run []rune, dense bool) {
 		if !dense {
 			w, weight := stem(string(run)), 1.0
 			switch {
-			case little[w]:
+			case stopWords[w]:
 				weight = 0.1
 			case unicode.IsDigit(run[0]):
 				weight = 2
@@ -174,20 +173,20 @@ func units(text string, each func(unit string, weight float64)) {
 			return
 		}
 		if len(run) == 1 {
-			each(string(run), [...]float64{1, 0.1}[littles(run)])
+			each(string(run), [...]float64{1, 0.1}[countStopCharacters(run)])
 			return
 		}
 		for i := range len(run) - 1 {
-			each(string(run[i:i+2]), [...]float64{1, 0.5, 0.1}[littles(run[i:i+2])])
+			each(string(run[i:i+2]), [...]float64{1, 0.5, 0.1}[countStopCharacters(run[i:i+2])])
 		}
 	})
 }
 
-// little are words that say little.
-var little = wordSet("a an the is are was were be been being am of in on at to for by with from as and or that this these those it its his her their there which who what when where how " +
+// stopWords are words with little meaning of their own.
+var stopWords = wordSet("a an the is are was were be been being am of in on at to for by with from as and or that this these those it its his her their there which who what when where how " +
 	"do does did has have had will would can could may might i you he she we they so very just also than then into about")
 
-// negations are words that turn an answer round.
+// negations are words that negate an answer.
 var negations = wordSet("not no never none cannot without isn aren wasn weren don doesn didn won wouldn couldn shouldn")
 
 func wordSet(words string) map[string]bool {
@@ -198,8 +197,8 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// littles counts the characters that say little.
-func littles(run []rune) (n int) {
+// countStopCharacters counts the characters with little meaning of their own.
+func countStopCharacters(run []rune) (n int) {
 	for _, r := range run {
 		if strings.ContainsRune("的了是在和与也就都而及着把被给之其于以为有这那个们吗呢吧啊嗯呃", r) {
 			n++
@@ -208,7 +207,7 @@ func littles(run []rune) (n int) {
 	return n
 }
 
-// stem makes forms of one English word the same, roughly, and number words digits.
+// stem maps the forms of an English word to one, roughly, and number words to digits.
 func stem(word string) string {
 	if n, ok := numberWords[word]; ok {
 		return n
@@ -228,14 +227,15 @@ func stem(word string) string {
 	return word
 }
 
-var numberWords = map[string]string{"zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12"}
+var numberWords = map[string]string{"zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5",
+	"six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12"}
 
-// folded are the letters and digits of a text, in lower case, with one space where
-// a word ends.
-func folded(text string) []rune {
+// foldText returns the letters and digits of a text in lower case, with one space at the end of
+// each word.
+func foldText(text string) []rune {
 	var out []rune
-	before := true // dense, so that nothing begins with a space
-	cut(text, func(run []rune, dense bool) {
+	before := true // dense, so that the result does not begin with a space
+	splitRuns(text, func(run []rune, dense bool) {
 		if len(out) > 0 && !(before && dense) {
 			out = append(out, ' ')
 		}
@@ -244,20 +244,21 @@ func folded(text string) []rune {
 	return out
 }
 
-// alike is how much a short text is like some part of a longer one, from 0 to 1.
-func alike(part, text []rune) float64 {
+// similarity returns how similar a short text is to the most similar part of a longer one, from 0
+// to 1.
+func similarity(part, text []rune) float64 {
 	switch {
 	case len(part) == 0 || len(text) == 0:
 		return 0
-	case len(part) < 4 && !dense(part[0]), len(part) < 2:
-		return 0 // such are found everywhere
+	case len(part) < 4 && !isUnspaced(part[0]), len(part) < 2:
+		return 0 // such short texts occur everywhere
 	}
-	// Words begin and end where words do.
-	if !dense(part[0]) || !dense(part[len(part)-1]) {
+	// A match begins and ends at word boundaries.
+	if !isUnspaced(part[0]) || !isUnspaced(part[len(part)-1]) {
 		part = slices.Concat([]rune{' '}, part, []rune{' '})
 		text = slices.Concat([]rune{' '}, text, []rune{' '})
 	}
-	row := make([]int, len(part)+1) // the least edits of part[:i] to some end of text[:j]
+	row := make([]int, len(part)+1) // the fewest edits from part[:i] to any text that ends at text[:j]
 	for i := range row {
 		row[i] = i
 	}
@@ -277,22 +278,22 @@ func alike(part, text []rune) float64 {
 	return max(0, 1-3*float64(least)/float64(len(part)))
 }
 
-// clauses are the sentences of a text, or if it has but one, the parts between its
-// commas.
+// clauses returns the sentences of a text or, if there is only one, the parts between its commas.
 func clauses(text string) []string {
 	out := split(text, func(r, next rune) bool {
 		return strings.ContainsRune("。！？；!?;\n", r) || r == '.' && (unicode.IsSpace(next) || next == 0)
 	})
 	if len(out) == 1 {
 		out = split(text, func(r, next rune) bool {
-			return strings.ContainsRune("，、。；！？\n", r) || strings.ContainsRune(",.;!?", r) && (unicode.IsSpace(next) || next == 0)
+			return strings.ContainsRune("，、。；！？\n", r) || strings.ContainsRune(",.;!?", r) &&
+				(unicode.IsSpace(next) || next == 0)
 		})
 	}
 	return out
 }
 
-// split cuts a text behind the characters that end says; what is left without a
-// letter or digit is left out.
+// split cuts a text after each character for which end returns true. Parts without a letter or
+// digit are dropped.
 func split(text string, end func(r, next rune) bool) []string {
 	var out []string
 	runes := []rune(text)
@@ -307,20 +308,20 @@ func split(text string, end func(r, next rune) bool) []string {
 		}
 		part := strings.Trim(string(runes[from:i+1]), " \t\r\n，、。；,;-*#>")
 		part = strings.TrimRight(part, ".")
-		if len(folded(part)) > 0 {
-			out = append(out, line(part, maxQuote))
+		if len(foldText(part)) > 0 {
+			out = append(out, oneLine(part, maxQuote))
 		}
 		from = i + 1
 	}
 	return out
 }
 
-// leastSaid quotes the parts of an answer of which least was said, in their order.
-// Shares says how much of each was.
-func leastSaid(parts []string, shares []float64) []string {
+// leastCovered quotes the parts of an answer with the lowest coverage, in their order. shares holds
+// the coverage of each part.
+func leastCovered(parts []string, shares []float64) []string {
 	var least []int
 	for i, share := range shares {
-		if share < saidBadly {
+		if share < missingShare {
 			least = append(least, i)
 		}
 	}
@@ -334,27 +335,27 @@ func leastSaid(parts []string, shares []float64) []string {
 	return out
 }
 
-// has says whether all the numbers were said.
-func (h *heard) has(numbers []string) bool {
+// hasNumbers reports whether the text contains all the numbers.
+func (h *comparedText) hasNumbers(numbers []string) bool {
 	return !slices.ContainsFunc(numbers, func(n string) bool { return !h.numbers[n] })
 }
 
-// numbers are the numbers in a text, as digits. Chinese numerals, and English
-// number words, are many things besides: all are read where it is asked what was
-// said, and where it is asked what should have been, only those that cannot be
-// anything else.
+// numbers returns the numbers in a text, as digits. Chinese numerals and English number words have
+// other meanings too. With all set (for a recall) every one counts as a number; otherwise (for an
+// answer) only those that can be nothing else do.
 func numbers(text string, all bool) []string {
 	var out []string
-	runes := []rune(apart(text))
+	runes := []rune(decompose(text))
 	for i := 0; i < len(runes); {
 		switch r := runes[i]; {
 		case r >= '0' && r <= '9':
 			j := i + 1
-			for j < len(runes) && (digit(runes[j]) || strings.ContainsRune(".,", runes[j]) && j+1 < len(runes) && digit(runes[j+1])) {
+			for j < len(runes) && (isDigit(runes[j]) || strings.ContainsRune(".,", runes[j]) && j+1 < len(runes) &&
+				isDigit(runes[j+1])) {
 				j++
 			}
-			if i == 0 || !latin(runes[i-1]) {
-				out = append(out, tidy(string(runes[i:j])))
+			if i == 0 || !isLatinLetter(runes[i-1]) {
+				out = append(out, normalizeNumber(string(runes[i:j])))
 			}
 			i = j
 		case strings.ContainsRune(hanDigits+hanUnits, r):
@@ -362,7 +363,8 @@ func numbers(text string, all bool) []string {
 			for j < len(runes) && strings.ContainsRune(hanDigits+hanUnits, runes[j]) {
 				j++
 			}
-			sure := j-i > 1 || i > 0 && runes[i-1] == '第' || j < len(runes) && strings.ContainsRune("年月日号岁米倍度届章", runes[j])
+			sure := j-i > 1 || i > 0 && runes[i-1] == '第' ||
+				j < len(runes) && strings.ContainsRune("年月日号岁米倍度届章", runes[j])
 			if n, ok := hanNumber(runes[i:j]); ok && (all || sure) {
 				out = append(out, n)
 			}
@@ -372,7 +374,7 @@ func numbers(text string, all bool) []string {
 		}
 	}
 	if all {
-		for w := range strings.FieldsSeq(string(folded(text))) {
+		for w := range strings.FieldsSeq(string(foldText(text))) {
 			if n, ok := numberWords[w]; ok {
 				out = append(out, n)
 			}
@@ -381,8 +383,9 @@ func numbers(text string, all bool) []string {
 	return out
 }
 
-// inDigits writes the Chinese numerals of a text, but single ones, as digits.
-func inDigits(text string) string {
+// hanToDigits replaces the Chinese numerals of a text by digits, except those of a single
+// character.
+func hanToDigits(text string) string {
 	if !strings.ContainsAny(text, hanDigits+hanUnits) {
 		return text
 	}
@@ -404,12 +407,12 @@ func inDigits(text string) string {
 	return b.String()
 }
 
-func digit(r rune) bool { return r >= '0' && r <= '9' }
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
-func latin(r rune) bool { return r < 0x80 && unicode.IsLetter(r) }
+func isLatinLetter(r rune) bool { return r < 0x80 && unicode.IsLetter(r) }
 
-// tidy makes 1,000.50 and 1000.5 the same.
-func tidy(n string) string {
+// normalizeNumber gives equal numbers the same form, such as 1,000.50 and 1000.5.
+func normalizeNumber(n string) string {
 	n = strings.ReplaceAll(n, ",", "")
 	if strings.Contains(n, ".") {
 		n = strings.TrimRight(strings.TrimRight(n, "0"), ".")
@@ -425,7 +428,7 @@ const (
 	hanUnits  = "十百千万亿"
 )
 
-// hanNumber reads Chinese numerals: 二百零六, or one by one, 一九四九.
+// hanNumber reads Chinese numerals with units (二百零六) or digit by digit (一九四九).
 func hanNumber(run []rune) (string, bool) {
 	if len(run) > 12 {
 		return "", false
@@ -435,7 +438,7 @@ func hanNumber(run []rune) (string, bool) {
 		for _, r := range run {
 			b.WriteString(strconv.Itoa(hanDigit(r)))
 		}
-		return tidy(b.String()), true
+		return normalizeNumber(b.String()), true
 	}
 	total, section, last := 0, 0, -1
 	for _, r := range run {

@@ -16,8 +16,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// deckFor finds a deck by name, or makes it.
-func (s *Service) deckFor(ctx context.Context, l *Learner, name string) (string, error) {
+// findOrAddDeck finds a deck by name, or creates it.
+func (s *Service) findOrAddDeck(ctx context.Context, l *Learner, name string) (string, error) {
 	if id, ok := l.DeckID(strings.TrimSpace(name)); ok {
 		return id, nil
 	}
@@ -31,14 +31,15 @@ func (s *Service) addDeck(ctx context.Context, l *Learner, name string, settings
 		return store.Deck{}, err
 	}
 	if len(l.Decks) >= maxDecks {
-		return store.Deck{}, invalid(talk.Say{Zh: "已经有 %d 个牌组，不能再多了", En: "there are %d decks already, which is the most"}, maxDecks)
+		return store.Deck{}, invalid(talk.Say{Zh: "已经有 %d 个牌组，不能再多了",
+			En: "there are %d decks already, which is the most"}, maxDecks)
 	}
 	if len(settings) == 0 {
 		settings = json.RawMessage("{}")
 	}
 	d := store.Deck{ID: newID(), Person: l.Person, Name: name, Settings: settings, Created: l.Now}
 	err = s.Store.Learn.AddDeck(ctx, d)
-	if errors.Is(err, store.ErrExists) { // somebody else was first
+	if errors.Is(err, store.ErrExists) { // another request created it first
 		if l.Decks, err = s.Store.Learn.Decks(ctx, l.Person); err != nil {
 			return d, err
 		}
@@ -61,28 +62,31 @@ func deckName(name string) (string, error) {
 	case len(name) > maxName:
 		return "", invalid(talk.Say{Zh: "牌组名称最多 %d 字节", En: "the name of a deck has %d bytes at most"}, maxName)
 	case strings.EqualFold(name, DefaultDeck):
-		return "", invalid(talk.Say{Zh: "%q 是每个人都有的牌组，请换一个名称", En: "%q is the deck that everybody has; take another name"}, name)
+		return "", invalid(talk.Say{Zh: "%q 是每个人都有的牌组，请换一个名称",
+			En: "%q is the deck that everybody has; take another name"}, name)
 	}
 	return name, nil
 }
 
-// DeckEdit says what changes about a deck.
+// DeckEdit is a change of a deck.
 type DeckEdit struct {
-	Name     string          // the deck; one that does not exist is made
-	NewName  string          // empty: the name stays
-	Settings json.RawMessage // changes of its settings; null values fall back to the person's
+	Name     string          // the deck; created if it does not exist
+	NewName  string          // empty: keep the name
+	Settings json.RawMessage // changed settings; null falls back to the person's setting
 }
 
-// SaveDeck makes or changes a deck. If its schedule changes, all its points get
-// dates of the other one; progress, which may be nil, hears how far that is.
-func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit, progress func(done, total int)) (store.Deck, error) {
+// SaveDeck creates or changes a deck. If the schedule of the deck changes, all its points get dates
+// of the new one. progress reports how far that is; it may be nil.
+func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit,
+	progress func(done, total int)) (store.Deck, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return store.Deck{}, err
 	}
 	id, known := l.DeckID(e.Name)
 	if known && id == "" {
-		return store.Deck{}, invalid(talk.Say{Zh: "默认牌组用的是全部牌组共同的设置，请改那些设置", En: "the default deck has the settings that all decks have in common: change those instead"})
+		return store.Deck{}, invalid(talk.Say{Zh: "默认牌组用的是全部牌组共同的设置，请改那些设置",
+			En: "the default deck has the settings that all decks have in common: change those instead"})
 	}
 	var was store.Deck
 	before := l.common
@@ -112,9 +116,9 @@ func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit, progr
 		return d, taken
 	}
 	if before.Schedule != after.Schedule {
-		// The points come first: if this is cut off, the deck still says the other
-		// schedule, and who asks again gets the rest done.
-		if err := s.replanAs(ctx, person, id, after, progress); err != nil {
+		// The points come first: if this is interrupted, the deck still names the old schedule, and
+		// a repeated request finishes the work.
+		if err := s.replanDeck(ctx, person, id, after, progress); err != nil {
 			return d, err
 		}
 	}
@@ -128,7 +132,7 @@ func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit, progr
 	return d, nil
 }
 
-// mergePatch puts changes over an object; a null takes a member away.
+// mergePatch applies changes to a JSON object; a null removes the member.
 func mergePatch(base, changes json.RawMessage) (json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	if len(base) > 0 {
@@ -152,8 +156,8 @@ func mergePatch(base, changes json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
-// mergeInside merges some members of an object that are objects themselves member by
-// member, where changes has them.
+// mergeInside merges the named members, which are objects themselves, member by member where
+// changes contains them.
 func mergeInside(merged, was, changes json.RawMessage, names ...string) (json.RawMessage, error) {
 	var out, old, change map[string]json.RawMessage
 	for text, into := range map[*json.RawMessage]any{&merged: &out, &was: &old, &changes: &change} {
@@ -182,30 +186,31 @@ func (s *Service) RemoveDeck(ctx context.Context, person, name string) error {
 	}
 	id, ok := l.DeckID(name)
 	if !ok {
-		return l.NoDeck(name)
+		return l.DeckNotFound(name)
 	}
 	if id == "" {
 		return invalid(talk.Say{Zh: "默认牌组不能删除", En: "the default deck stays"})
 	}
 	before := l.Settings(id).Schedule
 	if before != l.common.Schedule {
-		// Its points get the dates of where they go, while they can still be told
-		// from those that are there.
-		if err := s.replanAs(ctx, person, id, l.common, nil); err != nil {
+		// The points get the dates of their new deck while they can still be told from the points
+		// there.
+		if err := s.replanDeck(ctx, person, id, l.common, nil); err != nil {
 			return err
 		}
 	}
 	err = s.Store.Learn.RemoveDeck(ctx, person, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return l.NoDeck(name)
+		return l.DeckNotFound(name)
 	}
 	return err
 }
 
-// SaveProfile changes what a person decided: changes is a JSON object with members
-// of [Profile], in which null takes a decision back; defaults and remind are merged
-// member by member. If the common schedule changes, points get dates of the other one.
-func (s *Service) SaveProfile(ctx context.Context, person string, changes json.RawMessage, progress func(done, total int)) (*Learner, error) {
+// SaveProfile changes a person's profile. changes is a JSON object with members of [Profile], in
+// which null resets a member; defaults and remind are merged member by member. If the common
+// schedule changes, the points of the decks that follow it get new dates.
+func (s *Service) SaveProfile(ctx context.Context, person string, changes json.RawMessage,
+	progress func(done, total int)) (*Learner, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
@@ -240,8 +245,8 @@ func (s *Service) SaveProfile(ctx context.Context, person string, changes json.R
 	}
 	for _, deck := range append([]store.Deck{{}}, l.Decks...) {
 		if to := next.Settings(deck.ID); l.Settings(deck.ID).Schedule != to.Schedule {
-			// As in SaveDeck, before the settings say so.
-			if err := s.replanAs(ctx, person, deck.ID, to, progress); err != nil {
+			// The points come before the settings, as in SaveDeck.
+			if err := s.replanDeck(ctx, person, deck.ID, to, progress); err != nil {
 				return nil, err
 			}
 		}
@@ -252,12 +257,12 @@ func (s *Service) SaveProfile(ctx context.Context, person string, changes json.R
 	return s.Learner(ctx, person)
 }
 
-// replanAtOnce is how many points change at the same time, so that they share
-// the disk's work.
-const replanAtOnce = 32
+// replanBatch is how many points change concurrently, so that they share disk writes.
+const replanBatch = 32
 
-// replanAs gives all points of a deck the dates of some settings.
-func (s *Service) replanAs(ctx context.Context, person, deck string, to schedule.Settings, progress func(done, total int)) error {
+// replanDeck gives all points of a deck the dates of the given settings.
+func (s *Service) replanDeck(ctx context.Context, person, deck string, to schedule.Settings,
+	progress func(done, total int)) error {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return err
@@ -279,7 +284,7 @@ func (s *Service) replanAs(ctx context.Context, person, deck string, to schedule
 			return err
 		}
 		group, each := errgroup.WithContext(ctx)
-		group.SetLimit(replanAtOnce)
+		group.SetLimit(replanBatch)
 		for _, p := range points {
 			group.Go(func() error {
 				_, err := s.change(each, person, p.ID, func(_ context.Context, c *store.PointChange) error {
@@ -287,7 +292,7 @@ func (s *Service) replanAs(ctx context.Context, person, deck string, to schedule
 					return nil
 				})
 				if errors.Is(err, ErrNotFound) {
-					return nil // it was deleted in between
+					return nil // deleted meanwhile
 				}
 				return err
 			})
@@ -303,7 +308,7 @@ func (s *Service) replanAs(ctx context.Context, person, deck string, to schedule
 	}
 }
 
-// replan gives a point the dates of a schedule. What was done stays.
+// replan gives a point the dates of a schedule. Completed reviews stay.
 func replan(c *store.PointChange, l *Learner, to schedule.Settings) {
 	var done []store.Sitting
 	for _, s := range c.Sittings {
@@ -314,27 +319,27 @@ func replan(c *store.PointChange, l *Learner, to schedule.Settings) {
 	p := &c.Point
 	c.Sittings = done
 	if to.Schedule != schedule.Classic {
-		p.Card = schedule.Turn(p.Card, to)
+		p.Card = schedule.ToFSRS(p.Card, to)
 		if p.Card.Phase == store.New {
 			p.Card.Due = l.Today
 		}
-		c.Sittings = append(c.Sittings, store.Sitting{ID: newID(), Day: p.Card.Due, Number: len(done) + 1, Created: l.Now})
+		c.Sittings = append(c.Sittings, store.Sitting{ID: newID(), Day: p.Card.Due, Number: len(done) + 1,
+			Created: l.Now})
 		return
 	}
-	resume(c, l)
+	resumeCourse(c, l)
 }
 
-// resume appends what is left of the classic course to a plan of which only what
-// was done is there.
-func resume(c *store.PointChange, l *Learner) {
+// resumeCourse appends the rest of the classic course to a plan that holds only completed reviews.
+func resumeCourse(c *store.PointChange, l *Learner) {
 	p := &c.Point
-	// Steps of one day count as one review.
+	// Learning steps on one day count as one review.
 	seen := map[store.Day]bool{}
 	for _, s := range c.Sittings {
 		seen[l.Calendar.Day(s.Completed)] = true
 	}
 	done := len(seen)
-	days := schedule.Resume(done, l.Calendar.Day(p.Created), p.Card.LastDay, l.Today)
+	days := schedule.ResumeClassic(done, l.Calendar.Day(p.Created), p.Card.LastDay, l.Today)
 	p.Card.Phase, p.Card.Step, p.Card.DueAt = store.Done, 0, time.Time{}
 	if len(days) > 0 {
 		p.Card.Phase, p.Card.Due = store.Review, days[0]

@@ -10,37 +10,38 @@ import (
 	"patchbay/internal/talk"
 )
 
-// States to which a list of points can be narrowed.
+// States by which a list of points can be filtered.
 const (
-	StateDue      = "due"      // they wait for their day, which has come
-	StateLearning = "learning" // they are on their steps
-	StateNew      = "new"      // they were never reviewed
+	StateDue      = "due"      // due today or overdue
+	StateLearning = "learning" // on their learning steps
+	StateNew      = "new"      // never reviewed
 	StateDraft    = "draft"
-	StateLeech    = "leech" // they are forgotten again and again
+	StateLeech    = "leech" // forgotten repeatedly
 	StateTrash    = "trash"
 )
 
-// Wanted says which points are looked for.
-type Wanted struct {
-	Query string  // what they say; the best come first then, and there is one page
+// PointQuery selects points.
+type PointQuery struct {
+	Query string  // search text; sorts by relevance and returns one page
 	Deck  *string // id; nil: all
 	Tag   string
-	State string // one of those above; empty: all but the trash. Not with a query
-	After string // where the page before ended, as [Service.Find] said it
+	State string // one of the states above; empty: all but the trash. Not with Query
+	After string // cursor of the page before, from [Service.Find]
 	Limit int
 }
 
-// queryMost bounds what is looked for, in bytes.
-const queryMost = 1000
+// maxFindQuery limits the search text, in bytes.
+const maxFindQuery = 1000
 
-// Find lists points, newest first or as they wait, or searches them. next begins the page
-// behind; empty: there is none.
-func (s *Service) Find(ctx context.Context, l *Learner, w Wanted) (points []store.Point, next string, err error) {
+// Find lists points, newest first or in the order of the queue, or searches them. next is the
+// cursor of the next page; empty means that there is none.
+func (s *Service) Find(ctx context.Context, l *Learner, w PointQuery) (points []store.Point, next string, err error) {
 	if query := strings.TrimSpace(w.Query); query != "" {
-		if len(query) > queryMost {
-			query = strings.ToValidUTF8(query[:queryMost], "")
+		if len(query) > maxFindQuery {
+			query = strings.ToValidUTF8(query[:maxFindQuery], "")
 		}
-		hits, err := s.Search(ctx, l.Person, query, SearchFilter{Deck: w.Deck, Tag: w.Tag, Limit: min(w.Limit, maxRanked)})
+		hits, err := s.Search(ctx, l.Person, query, SearchFilter{Deck: w.Deck, Tag: w.Tag,
+			Limit: min(w.Limit, maxRanked)})
 		for i := range hits {
 			points = append(points, hits[i].Point)
 		}
@@ -53,9 +54,9 @@ func (s *Service) Find(ctx context.Context, l *Learner, w Wanted) (points []stor
 	case StateDue:
 		waits.Queue = store.QueueDay
 	case StateLearning:
-		waits.Queue, waits.Now = store.QueueSteps, l.Now.AddDate(0, 0, 2) // all of them, when ever they come
+		waits.Queue, waits.Now = store.QueueSteps, l.Now.AddDate(0, 0, 2) // all of them, whenever they are due
 	case StateNew:
-		waits.Queue, waits.Today = store.QueueNew, l.Today+36500 // those that were put off too
+		waits.Queue, waits.Today = store.QueueNew, l.Today+36500 // including postponed points
 	case StateDraft:
 		f.Draft = true
 	case StateTrash:
@@ -63,43 +64,44 @@ func (s *Service) Find(ctx context.Context, l *Learner, w Wanted) (points []stor
 	case StateLeech:
 		f.Tag = leechTag
 	default:
-		return nil, "", invalid(talk.Say{Zh: "state 是 due、learning、new、draft、leech 或 trash，不是 %q", En: "state is due, learning, new, draft, leech or trash, not %q"}, clip(w.State, 30))
+		return nil, "", invalid(talk.Say{Zh: "state 是 due、learning、new、draft、leech 或 trash，不是 %q",
+			En: "state is due, learning, new, draft, leech or trash, not %q"}, truncateBytes(w.State, 30))
 	}
 	if waits.Queue != store.QueueNone {
 		var key store.QueueKey
-		if err := readPlace(w.After, &key); err != nil {
+		if err := decodePageKey(w.After, &key); err != nil {
 			return nil, "", err
 		}
 		points, err = s.Store.Learn.Queued(ctx, l.Person, waits, key, w.Limit+1)
 		if len(points) > w.Limit {
 			points = points[:w.Limit]
-			next = writePlace(store.KeyOf(&points[w.Limit-1]))
+			next = encodePageKey(store.KeyOf(&points[w.Limit-1]))
 		}
 		return points, next, err
 	}
 	var key store.PointKey
-	if err := readPlace(w.After, &key); err != nil {
+	if err := decodePageKey(w.After, &key); err != nil {
 		return nil, "", err
 	}
 	points, err = s.Store.Learn.Points(ctx, l.Person, f, key, w.Limit+1)
 	if len(points) > w.Limit {
 		points = points[:w.Limit]
-		next = writePlace(f.Key(&points[w.Limit-1]))
+		next = encodePageKey(f.Key(&points[w.Limit-1]))
 	}
 	return points, next, err
 }
 
-// writePlace writes where a page of a list ends into an address.
-func writePlace(key any) string {
+// encodePageKey encodes the end of a page as text for a URL.
+func encodePageKey(key any) string {
 	text, err := json.Marshal(key)
 	if err != nil {
-		return "" // only what is no text
+		return "" // only values that JSON cannot encode fail
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// readPlace reads it again.
-func readPlace(text string, key any) error {
+// decodePageKey is the reverse of encodePageKey.
+func decodePageKey(text string, key any) error {
 	if text == "" {
 		return nil
 	}
@@ -115,14 +117,15 @@ func readPlace(text string, key any) error {
 
 var sayNoCursor = talk.Say{Zh: "这个游标不是我们给出的", En: "this cursor is not one of ours"}
 
-// Week is how much of what came back on its day was still known, in seven days.
+// Week counts the reviews of seven days: how many points came back on their day, and how many of
+// them were forgotten.
 type Week struct {
 	From    store.Day `json:"from"`
 	Reviews int       `json:"reviews"`
-	Again   int       `json:"again"` // of these, forgotten
+	Again   int       `json:"again"` // forgotten ones among them
 }
 
-// Weeks counts recalls by week, the last of which ends today.
+// Weeks counts recalls by week; the last week ends today.
 func Weeks(today store.Day, recalls []store.DayRecalls, n int) []Week {
 	out := make([]Week, n)
 	for i := range out {

@@ -6,7 +6,7 @@ import (
 	"patchbay/internal/plug/learn"
 )
 
-// Files are received and imported two at a time.
+// Two files at a time are received and imported.
 func TestImportsAtATime(t *testing.T) {
 	s := learn.New(learn.Options{})
 	release, ok := s.ReserveImport()

@@ -1,11 +1,10 @@
-// Package learn keeps what people want to remember: knowledge points, when each is
-// reviewed again, and every review there was. It offers them as tools.
+// Package learn keeps the knowledge points that people want to remember, the date of each next
+// review, and a log of all reviews. It offers them as tools.
 //
-// A request's way: tools.go lists the tools, call.go reads their arguments and calls
-// a method of [Service]; points.go, review.go, queue.go, decks.go and stats.go are
-// those methods; shapes.go writes what comes back. When a point comes again is said
-// by package schedule, how well it is remembered by package fsrs. What all of them
-// change of a point goes through store.Learn.Change, in one transaction.
+// The path of a request: tools.go lists the tools, call.go reads the arguments and calls a method
+// of [Service] (points.go, review.go, queue.go, decks.go, stats.go), and rows.go builds the result.
+// Package schedule computes the next date of a point; package fsrs estimates how well it is
+// remembered. Every change of a point goes through store.Learn.Change, in one transaction.
 package learn
 
 import (
@@ -26,7 +25,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Limits of what one person keeps; they protect the database and the reader.
+// Limits of what one person stores; they protect the database and readers.
 const (
 	MaxText     = 64 << 10 // bytes of a question, of an answer, and of a recall
 	maxTags     = 20       // of a point
@@ -35,86 +34,85 @@ const (
 	maxName     = 200 // bytes of a deck's name
 )
 
-// TrashKeep is how long a deleted point can be brought back.
-const TrashKeep = 30 * 24 * time.Hour
+// TrashRetention is how long a deleted point can be restored.
+const TrashRetention = 30 * 24 * time.Hour
 
-// Errors that callers decide by.
+// Errors that callers tell apart.
 var (
 	ErrNotFound = errors.New("knowledge point not found")
 	ErrNoPlan   = errors.New("no incomplete review schedule found")
 )
 
-// Invalid is an error about what a caller gave, in words the caller can act on.
+// Invalid is an error about the caller's input, with a text that helps to correct it.
 type Invalid struct {
 	Text string // in English, for programs and models
 	Say  talk.Say
-	Args []any // of Say
+	Args []any // arguments of Say
 }
 
 func (e *Invalid) Error() string { return e.Text }
 
-// In is the error in a language.
+// In returns the error in a language.
 func (e *Invalid) In(l talk.Lang) string { return e.Say.In(l, e.Args...) }
 
 func invalid(s talk.Say, args ...any) error { return &Invalid{s.In(talk.English, args...), s, args} }
 
 var sayPlain = talk.Say{Zh: "%s", En: "%s"}
 
-// Options make a service.
+// Options configure a [Service].
 type Options struct {
 	Store  *store.DB
 	Logger *slog.Logger
-	// Zone is where people live who did not say where; nil: where the server is.
+	// Zone is the time zone of people who set none; nil means the server's.
 	Zone *time.Location
-	// Now is the clock; nil: the real one.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
-	// Registerer takes the metrics; nil: there are none.
+	// Registerer takes the metrics; nil means no metrics.
 	Registerer prometheus.Registerer
-	// Model asks a person's model; nil: nobody has one.
+	// Model asks a person's model; nil means that nobody has one.
 	Model Model
-	// Embedder makes vectors of texts; nil: there is none.
+	// Embedder makes vectors of texts; nil means no search by meaning.
 	Embedder Embedder
 }
 
-// Model asks one of a person's bots something and returns its whole answer.
-// [ErrNoModel] says that there is none to ask.
+// Model sends a prompt to one of a person's bots and returns the whole answer. It fails with
+// [ErrNoModel] if the person has no model.
 type Model func(ctx context.Context, person string, p Prompt) (string, error)
 
-// Prompt is what a model is asked.
+// Prompt is a request to a model.
 type Prompt struct {
-	// Bot is a number or a name; empty: whichever of the person's bots is a model.
+	// Bot is a number or a name; empty means any of the person's bots that is a model.
 	Bot   string
 	Text  string
 	Image *talk.Image // nil: none
 }
 
-// ErrNoModel says that a person has no model to ask.
+// ErrNoModel is returned when a person has no model.
 var ErrNoModel = errors.New("no model is set up to judge")
 
 // Embedder turns texts into vectors of one length.
 type Embedder interface {
-	// Model names what makes the vectors; those of different models cannot be
-	// compared.
+	// Model names the model; vectors of different models cannot be compared.
 	Model() string
 	// Embed returns one vector for each text.
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// Service is Learn. It is safe for concurrent use.
+// Service implements the operations of Learn. It is safe for concurrent use.
 type Service struct {
 	Options
 	vectors   vectors
 	reviews   *prometheus.CounterVec
-	importing chan struct{} // holds whose file is received and imported
+	importing chan struct{} // one slot per file being received or imported
 }
 
-// importsMost bounds how many files are received and imported at a time, by pages and by
-// programs together. Each may keep a processor busy for a minute, and what it unpacks to on
-// the disk.
-const importsMost = 2
+// maxImports limits how many files are received and imported concurrently, by web pages and
+// programs together. Each may use a processor for a minute, and disk space for its unpacked
+// contents.
+const maxImports = 2
 
-// ReserveImport takes a place for an import, before its file is received, until release. It
-// is false if there is none.
+// ReserveImport reserves a slot for an import before its file is received. The caller must call
+// release. ok is false if no slot is free.
 func (s *Service) ReserveImport() (release func(), ok bool) {
 	select {
 	case s.importing <- struct{}{}:
@@ -124,7 +122,7 @@ func (s *Service) ReserveImport() (release func(), ok bool) {
 	}
 }
 
-// New makes a service.
+// New returns a service.
 func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -135,44 +133,43 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{Options: o, importing: make(chan struct{}, importsMost), reviews: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_learn_reviews_total", Help: "Reviews of knowledge points."}, []string{"door", "grade"})}
+	s := &Service{Options: o, importing: make(chan struct{}, maxImports),
+		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_learn_reviews_total",
+			Help: "Reviews of knowledge points."}, []string{"channel", "grade"})}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(s.reviews)
 	}
 	return s
 }
 
-// Profile is what a person decided about learning.
+// Profile holds a person's settings for learning.
 type Profile struct {
-	// Zone is where the person lives, such as "Asia/Shanghai"; empty: where the
-	// server is.
+	// Zone is the person's time zone, such as "Asia/Shanghai"; empty means the server's.
 	Zone string `json:"time_zone,omitempty"`
-	// DayStart is when the person's day begins, such as "04:00", which is also the
-	// default: who learns after midnight learns for the day before.
+	// DayStart is when the person's day begins, "04:00" by default: learning after midnight counts
+	// for the day before.
 	DayStart string `json:"day_start,omitempty"`
-	// Bot is the number or name of the bot that judges recalls; empty: the first
-	// model there is. "none": nobody judges.
+	// Bot is the number or name of the bot that judges recalls; empty means the first model, "none"
+	// that no model judges.
 	Bot string `json:"bot,omitempty"`
-	// Strictness is how recalls are judged: "lenient", "normal" or "strict".
+	// Strictness is how strictly recalls are judged: "lenient", "normal" or "strict".
 	Strictness string `json:"strictness,omitempty"`
-	// Defaults are what all decks have in common, where it differs from
-	// [schedule.Default].
+	// Defaults are the common settings of all decks, where they differ from [schedule.Default].
 	Defaults json.RawMessage `json:"defaults,omitempty"`
 	Remind   Remind          `json:"remind,omitzero"`
 }
 
-// Remind says when and how a person is told that points are due.
+// Remind configures the reminders that points are due.
 type Remind struct {
 	At      string   `json:"at,omitempty"`  // such as "20:00"; empty: never
 	Via     []string `json:"via,omitempty"` // "glasses", "webhook", "calendar"
 	Webhook string   `json:"webhook,omitempty"`
 }
 
-// defaultDayStart is when a day begins for who said nothing.
+// defaultDayStart is when a day begins unless the profile says otherwise.
 const defaultDayStart = 4 * time.Hour
 
-// Calendar is the person's calendar. A zone or time that cannot be read counts as
-// not given.
+// Calendar returns the person's calendar. A zone or time that cannot be parsed is ignored.
 func (p *Profile) Calendar(otherwise *time.Location) schedule.Calendar {
 	cal := schedule.Calendar{Zone: otherwise, Start: defaultDayStart}
 	if zone, err := time.LoadLocation(p.Zone); err == nil && p.Zone != "" {
@@ -184,7 +181,7 @@ func (p *Profile) Calendar(otherwise *time.Location) schedule.Calendar {
 	return cal
 }
 
-// parseClock reads a time of day such as "04:00".
+// parseClock parses a time of day such as "04:00".
 func parseClock(s string) (time.Duration, error) {
 	h, m, ok := strings.Cut(s, ":")
 	hour, err1 := strconv.Atoi(h)
@@ -195,11 +192,12 @@ func parseClock(s string) (time.Duration, error) {
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute, nil
 }
 
-// validate says what is wrong with a profile.
+// validate returns an error about the first invalid field.
 func (p *Profile) validate() error {
 	if p.Zone != "" {
 		if _, err := time.LoadLocation(p.Zone); err != nil || p.Zone == "Local" {
-			return invalid(talk.Say{Zh: "没有时区 %q，请写成 Asia/Shanghai 或 Europe/Berlin 这样", En: "there is no time zone %q; it should be like Asia/Shanghai or Europe/Berlin"}, p.Zone)
+			return invalid(talk.Say{Zh: "没有时区 %q，请写成 Asia/Shanghai 或 Europe/Berlin 这样",
+				En: "there is no time zone %q; it should be like Asia/Shanghai or Europe/Berlin"}, p.Zone)
 		}
 	}
 	for _, clock := range []string{p.DayStart, p.Remind.At} {
@@ -210,13 +208,15 @@ func (p *Profile) validate() error {
 	switch p.Strictness {
 	case "", "lenient", "normal", "strict":
 	default:
-		return invalid(talk.Say{Zh: "strictness 是 lenient、normal 或 strict，不是 %q", En: "strictness is lenient, normal or strict, not %q"}, p.Strictness)
+		return invalid(talk.Say{Zh: "strictness 是 lenient、normal 或 strict，不是 %q",
+			En: "strictness is lenient, normal or strict, not %q"}, p.Strictness)
 	}
 	for _, way := range p.Remind.Via {
 		switch way {
 		case "glasses", "webhook", "calendar":
 		default:
-			return invalid(talk.Say{Zh: "提醒的方式是 glasses、webhook 或 calendar，不是 %q", En: "a reminder goes by glasses, webhook or calendar, not by %q"}, way)
+			return invalid(talk.Say{Zh: "提醒的方式是 glasses、webhook 或 calendar，不是 %q",
+				En: "a reminder goes by glasses, webhook or calendar, not by %q"}, way)
 		}
 	}
 	if _, err := schedule.Default().With(p.Defaults); err != nil {
@@ -225,19 +225,19 @@ func (p *Profile) validate() error {
 	return nil
 }
 
-// Learner is a person with what they decided, as of one moment.
+// Learner is a person's learning state at one moment: profile, decks, calendar and day.
 type Learner struct {
 	Person   string
 	Profile  Profile
 	Calendar schedule.Calendar
-	Decks    []store.Deck // by name, without the one that everybody has
+	Decks    []store.Deck // by name, without the default deck
 	Now      time.Time
 	Today    store.Day
 
 	common schedule.Settings
 }
 
-// Learner looks a person up.
+// Learner loads a person's profile and decks.
 func (s *Service) Learner(ctx context.Context, person string) (*Learner, error) {
 	row, err := s.Store.Learn.Learner(ctx, person)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *Service) Learner(ctx context.Context, person string) (*Learner, error) 
 	return l, nil
 }
 
-// Settings are those of a deck, by its id.
+// Settings returns the settings of a deck, by its ID.
 func (l *Learner) Settings(deck string) schedule.Settings {
 	if d := l.deck(deck); d != nil {
 		if s, err := l.common.With(d.Settings); err == nil {
@@ -278,10 +278,10 @@ func (l *Learner) deck(id string) *store.Deck {
 	return nil
 }
 
-// DefaultDeck is the name of the deck that everybody has.
+// DefaultDeck is the name of the deck that every person has.
 const DefaultDeck = "default"
 
-// DeckName is the name of a deck, by its id.
+// DeckName returns the name of a deck, by its ID.
 func (l *Learner) DeckName(id string) string {
 	if d := l.deck(id); d != nil {
 		return d.Name
@@ -289,7 +289,7 @@ func (l *Learner) DeckName(id string) string {
 	return DefaultDeck
 }
 
-// DeckID finds a deck by its name, or by its id.
+// DeckID returns the ID of a deck, by its name or ID.
 func (l *Learner) DeckID(name string) (string, bool) {
 	if name == "" || strings.EqualFold(name, DefaultDeck) {
 		return "", true
@@ -307,17 +307,18 @@ func (l *Learner) DeckID(name string) (string, bool) {
 	return "", false
 }
 
-// NoDeck is the error about a deck that does not exist; it names those that do.
-func (l *Learner) NoDeck(name string) error {
+// DeckNotFound returns the error for an unknown deck; it lists the existing ones.
+func (l *Learner) DeckNotFound(name string) error {
 	names := []string{DefaultDeck}
 	for _, d := range l.Decks[:min(len(l.Decks), 20)] {
 		names = append(names, d.Name)
 	}
-	return invalid(talk.Say{Zh: "没有牌组 %q；有：%s", En: "there is no deck %q; there are: %s"}, clip(name, 100), strings.Join(names, ", "))
+	return invalid(talk.Say{Zh: "没有牌组 %q；有：%s", En: "there is no deck %q; there are: %s"}, truncateBytes(name, 100),
+		strings.Join(names, ", "))
 }
 
-// clip shortens a text for a message.
-func clip(s string, most int) string {
+// truncateBytes shortens a text for an error message.
+func truncateBytes(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

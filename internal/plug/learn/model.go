@@ -16,24 +16,23 @@ import (
 )
 
 const (
-	// judgeTime is how long a model may think about a recall: its person waits with
-	// glasses on. writeTime is for answers and drafts.
-	judgeTime = 30 * time.Second
-	writeTime = 60 * time.Second
-	// maxShown is how much of one text a model is shown, in bytes: more would not
-	// fit into many models.
-	maxShown = 16 << 10
-	// maxReply is how much of a model's reply is looked at, in bytes.
+	// judgeTimeout limits how long a model may judge a recall while the person waits with glasses
+	// on. writeTimeout is the limit for answers and drafts.
+	judgeTimeout = 30 * time.Second
+	writeTimeout = 60 * time.Second
+	// maxPromptText limits one text in a prompt, in bytes: more would not fit into many models.
+	maxPromptText = 16 << 10
+	// maxReply limits how much of a model's reply is parsed, in bytes.
 	maxReply = 64 << 10
-	// maxObjects is in how many places of a reply an object is looked for, so that
-	// a reply of brackets costs little.
+	// maxObjects is how many positions of a reply are tried as the start of an object, so that a
+	// reply full of brackets stays cheap to parse.
 	maxObjects = 40
 )
 
-// errUnusable says that a model replied something else than it was asked for.
+// errUnusable is returned when a model's reply does not have the requested form.
 var errUnusable = errors.New("the model's reply cannot be used")
 
-// Sentences about why no model had its say.
+// Reasons why no model answered.
 var (
 	sayNoModel    = talk.Say{Zh: "没有可用的模型", En: "no model is set up"}
 	sayOff        = talk.Say{Zh: "设置里没有让模型参与", En: "the settings say that no model is asked"}
@@ -42,14 +41,14 @@ var (
 	sayGarbled    = talk.Say{Zh: "模型的回答无法使用", En: "the model's reply could not be used"}
 )
 
-// errOff says that a person wants no model to be asked.
-var errOff = errors.New("the person wants no model")
+// errModelDisabled is returned when the person has disabled models.
+var errModelDisabled = errors.New("the person wants no model")
 
-// whyNot tells a person why no model had its say.
-func whyNot(err error, l talk.Lang) string {
+// noModelReason explains to a person why no model answered.
+func noModelReason(err error, l talk.Lang) string {
 	failure, _ := errors.AsType[*talk.Failure](err)
 	switch {
-	case errors.Is(err, errOff):
+	case errors.Is(err, errModelDisabled):
 		return sayOff.In(l)
 	case errors.Is(err, ErrNoModel):
 		return sayNoModel.In(l)
@@ -61,11 +60,12 @@ func whyNot(err error, l talk.Lang) string {
 	return sayModelFails.In(l)
 }
 
-// askModel asks a person's model, unless they want none.
-func (s *Service) askModel(ctx context.Context, l *Learner, limit time.Duration, text string, image *talk.Image) (string, error) {
+// askModel asks the person's model. It fails with errModelDisabled if they disabled it.
+func (s *Service) askModel(ctx context.Context, l *Learner, limit time.Duration, text string,
+	image *talk.Image) (string, error) {
 	switch {
 	case strings.EqualFold(l.Profile.Bot, "none"):
-		return "", errOff
+		return "", errModelDisabled
 	case s.Model == nil:
 		return "", ErrNoModel
 	}
@@ -73,45 +73,45 @@ func (s *Service) askModel(ctx context.Context, l *Learner, limit time.Duration,
 	defer cancel()
 	reply, err := s.Model(ctx, l.Person, Prompt{Bot: l.Profile.Bot, Text: text, Image: image})
 	if err != nil {
-		// What a bot says about an ended context need not be that error.
+		// After the context ends, a bot may return a different error.
 		if cause := ctx.Err(); cause != nil {
 			err = errors.Join(err, cause)
 		}
 		return "", err
 	}
-	return plainReply(reply), nil
+	return stripReasoning(reply), nil
 }
 
-// plainReply is a reply without what the model thought before.
-func plainReply(reply string) string {
+// stripReasoning removes the model's reasoning from the start of a reply.
+func stripReasoning(reply string) string {
 	if i := strings.LastIndex(reply, "</think>"); i >= 0 {
 		reply = reply[i+len("</think>"):]
 	}
-	return strings.TrimSpace(clip(strings.ToValidUTF8(reply, ""), maxReply))
+	return strings.TrimSpace(truncateBytes(strings.ToValidUTF8(reply, ""), maxReply))
 }
 
-// logModel notes that a model had no say, unless that is how it is meant.
+// logModel logs that a model gave no answer, unless none is configured.
 func (s *Service) logModel(ctx context.Context, what string, err error) {
-	if !errors.Is(err, errOff) && !errors.Is(err, ErrNoModel) {
+	if !errors.Is(err, errModelDisabled) && !errors.Is(err, ErrNoModel) {
 		s.Logger.WarnContext(ctx, "a model could not be used", "for", what, "error", err)
 	}
 }
 
-// data writes texts of strangers as JSON on one line: whatever they say, they
-// cannot look like a line of the prompt.
-func data(v any) string {
+// quoteJSON encodes untrusted texts as one line of JSON, so that they cannot imitate a line of the
+// prompt.
+func quoteJSON(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return "{}" // only what is no text
+		return "{}" // only values that JSON cannot encode fail
 	}
 	return strings.TrimSpace(b.String())
 }
 
-func shown(text string) string { return clip(strings.TrimSpace(text), maxShown) }
+func promptText(text string) string { return truncateBytes(strings.TrimSpace(text), maxPromptText) }
 
-// languageName is how a prompt names a language.
+// languageName returns the name of a language for a prompt.
 func languageName(l talk.Lang) string {
 	if l == talk.Chinese {
 		return "Chinese (简体中文)"
@@ -119,9 +119,8 @@ func languageName(l talk.Lang) string {
 	return "English"
 }
 
-// findObject finds the JSON object in a reply that has the most of the fields; of
-// those that have as many, the last. Text around it, code fences and other objects
-// do not matter.
+// findObject returns the JSON object in a reply that has the most of the fields; among equals, the
+// last. It ignores surrounding text, code fences and other objects.
 func findObject(reply string, fields ...string) map[string]json.RawMessage {
 	var best map[string]json.RawMessage
 	most := 0
@@ -154,13 +153,13 @@ func findObject(reply string, fields ...string) map[string]json.RawMessage {
 		if have > 0 {
 			from += int(dec.InputOffset())
 		} else {
-			from++ // it may be inside
+			from++ // the object may be inside this one
 		}
 	}
 	return best
 }
 
-// textOf reads a text, whatever a model made of it.
+// textOf returns a JSON value as one line of text, whatever its type.
 func textOf(raw json.RawMessage, most int) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -169,22 +168,22 @@ func textOf(raw json.RawMessage, most int) string {
 			s = strings.Join(list, " ")
 		}
 	}
-	return line(s, most)
+	return oneLine(s, most)
 }
 
-// line makes one line of a text, of so many characters at most.
-func line(s string, most int) string {
+// oneLine joins a text into one line of at most most characters.
+func oneLine(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.IsSpace(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	return short(strings.Join(strings.Fields(s), " "), most)
+	return truncateRunes(strings.Join(strings.Fields(s), " "), most)
 }
 
-// short cuts a text to so many characters.
-func short(s string, most int) string {
+// truncateRunes cuts a text to at most most characters.
+func truncateRunes(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
@@ -194,12 +193,13 @@ func short(s string, most int) string {
 	return s
 }
 
-// listOf reads a list of texts: an array of texts or of objects with a text, or
-// one text. It is never nil.
+// listOf reads a list of texts: an array of texts, an array of objects with a text, or a single
+// text. The result is never nil.
 func listOf(raw json.RawMessage, items, most int) []string {
 	out := []string{}
 	add := func(s string) {
-		if s = line(strings.TrimLeft(s, "-*• \t\n"), most); s != "" && !nothing[strings.ToLower(strings.TrimRight(s, ".。"))] && len(out) < items {
+		if s = oneLine(strings.TrimLeft(s, "-*• \t\n"), most); s != "" &&
+			!emptyWords[strings.ToLower(strings.TrimRight(s, ".。"))] && len(out) < items {
 			out = append(out, s)
 		}
 	}
@@ -233,13 +233,13 @@ func listOf(raw json.RawMessage, items, most int) []string {
 	return out
 }
 
-// nothing is what models write into a list that should be empty.
-var nothing = map[string]bool{"none": true, "n/a": true, "null": true, "nothing": true, "无": true, "没有": true}
+// emptyWords are words that models write into a list that should be empty.
+var emptyWords = map[string]bool{"none": true, "n/a": true, "null": true, "nothing": true, "无": true, "没有": true}
 
-// scorePattern is a score as a text: "85", "85%", "8.5/10".
+// scorePattern matches a score as text: "85", "85%", "8.5/10".
 var scorePattern = regexp.MustCompile(`^\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(\d{1,9}))?`)
 
-// scoreOf reads a score from 0 to 100.
+// scoreOf reads a score from 0 to 100. ok is false if there is none.
 func scoreOf(raw json.RawMessage) (int, bool) {
 	text := string(raw)
 	var s string
@@ -259,7 +259,7 @@ func scoreOf(raw json.RawMessage) (int, bool) {
 	case of > 0:
 		v = v / of * 100
 	case v > 0 && v < 1:
-		v *= 100 // a share
+		v *= 100 // a fraction from 0 to 1
 	}
 	return int(math.Round(min(max(v, 0), 100))), true
 }

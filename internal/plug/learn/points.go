@@ -19,8 +19,8 @@ type Entry struct {
 	Sittings []store.Sitting // by number
 }
 
-// Open is the earliest review that is still to come, or nil.
-func (e *Entry) Open() *store.Sitting {
+// OpenSitting returns the earliest review that is not completed, or nil.
+func (e *Entry) OpenSitting() *store.Sitting {
 	for i := range e.Sittings {
 		if e.Sittings[i].Completed.IsZero() {
 			return &e.Sittings[i]
@@ -29,32 +29,32 @@ func (e *Entry) Open() *store.Sitting {
 	return nil
 }
 
-// Draft is a point that somebody wants to add.
+// Draft is a point to be added.
 type Draft struct {
 	Question string
 	Answer   string
-	Deck     string // name; a deck that does not exist is made. Empty: the default one
+	Deck     string // name; created if it does not exist. Empty: the default deck
 	Tags     []string
-	// Unplanned points are kept and not reviewed.
+	// Unplanned points are stored but not reviewed.
 	Unplanned bool
-	// Unconfirmed points wait for their person to say that they are right.
+	// Unconfirmed points are drafts until their person confirms them.
 	Unconfirmed bool
 }
 
-// Created is what became of a [Draft].
-type Created struct {
+// CreateResult is the result for one [Draft].
+type CreateResult struct {
 	Entry Entry
 	Err   error // an *[Invalid], or nil
 }
 
-// Create adds points: those that are right, all at once. What is wrong with the
-// others is said one by one.
-func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]Created, error) {
+// Create adds the valid drafts in one transaction. The results report the errors of the others one
+// by one.
+func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]CreateResult, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Created, len(drafts))
+	out := make([]CreateResult, len(drafts))
 	var rows []store.NewPoint
 	var at []int
 	for i, d := range drafts {
@@ -80,7 +80,8 @@ func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]
 }
 
 func (s *Service) draft(ctx context.Context, l *Learner, d Draft) (store.NewPoint, error) {
-	p := store.Point{ID: newID(), Question: strings.TrimSpace(d.Question), Answer: strings.TrimSpace(d.Answer), InPlan: !d.Unplanned, Draft: d.Unconfirmed, Created: l.Now, Updated: l.Now}
+	p := store.Point{ID: newID(), Question: strings.TrimSpace(d.Question), Answer: strings.TrimSpace(d.Answer),
+		InPlan: !d.Unplanned, Draft: d.Unconfirmed, Created: l.Now, Updated: l.Now}
 	if err := checkTexts(p.Question, p.Answer); err != nil {
 		return store.NewPoint{}, err
 	}
@@ -88,17 +89,17 @@ func (s *Service) draft(ctx context.Context, l *Learner, d Draft) (store.NewPoin
 	if p.Tags, err = cleanTags(d.Tags); err != nil {
 		return store.NewPoint{}, err
 	}
-	if p.Deck, err = s.deckFor(ctx, l, d.Deck); err != nil {
+	if p.Deck, err = s.findOrAddDeck(ctx, l, d.Deck); err != nil {
 		return store.NewPoint{}, err
 	}
-	p.Words = Words(p.Question, p.Answer, p.Tags...)
+	p.Words = IndexWords(p.Question, p.Answer, p.Tags...)
 	n := store.NewPoint{Point: p}
-	begin(&n.Point, &n.Sittings, l)
+	startPlan(&n.Point, &n.Sittings, l)
 	return n, nil
 }
 
-// begin makes the plan of a point that has none.
-func begin(p *store.Point, sittings *[]store.Sitting, l *Learner) {
+// startPlan creates the plan of a point that has none.
+func startPlan(p *store.Point, sittings *[]store.Sitting, l *Learner) {
 	settings := l.Settings(p.Deck)
 	number := len(*sittings) + 1
 	p.Card.Phase, p.Card.Due, p.Card.DueAt, p.Card.Step = store.New, l.Today, time.Time{}, 0
@@ -107,7 +108,7 @@ func begin(p *store.Point, sittings *[]store.Sitting, l *Learner) {
 		return
 	}
 	p.Card.Phase = store.Review
-	for i, day := range schedule.Course(l.Today) {
+	for i, day := range schedule.ClassicDates(l.Today) {
 		*sittings = append(*sittings, store.Sitting{ID: newID(), Day: day, Number: number + i, Created: l.Now})
 		if i == 0 {
 			p.Card.Due = day
@@ -129,7 +130,7 @@ func checkTexts(question, answer string) error {
 	return nil
 }
 
-// cleanTags makes tags one line each, sorted, without doubles.
+// cleanTags normalizes tags to one line each, sorted, without duplicates.
 func cleanTags(tags []string) ([]string, error) {
 	var out []string
 	for _, tag := range tags {
@@ -138,7 +139,8 @@ func cleanTags(tags []string) ([]string, error) {
 			continue
 		}
 		if len(tag) > maxTagBytes {
-			return nil, invalid(talk.Say{Zh: "标签 %q 超过 %d 字节", En: "the tag %q is longer than %d bytes"}, clip(tag, 30), maxTagBytes)
+			return nil, invalid(talk.Say{Zh: "标签 %q 超过 %d 字节", En: "the tag %q is longer than %d bytes"},
+				truncateBytes(tag, 30), maxTagBytes)
 		}
 		out = append(out, tag)
 	}
@@ -149,7 +151,7 @@ func cleanTags(tags []string) ([]string, error) {
 	return out, nil
 }
 
-// Get finds a point.
+// Get returns a point of a person.
 func (s *Service) Get(ctx context.Context, person, id string) (*Entry, error) {
 	p, err := s.Store.Learn.Point(ctx, person, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -182,8 +184,9 @@ func (s *Service) entries(ctx context.Context, points []store.Point) ([]Entry, e
 	return out, nil
 }
 
-// List lists points, newest first, behind a key.
-func (s *Service) List(ctx context.Context, person string, f store.PointFilter, after store.PointKey, limit int) ([]Entry, error) {
+// List returns points, newest first, after a key.
+func (s *Service) List(ctx context.Context, person string, f store.PointFilter, after store.PointKey,
+	limit int) ([]Entry, error) {
 	points, err := s.Store.Learn.Points(ctx, person, f, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list points: %w", err)
@@ -191,7 +194,7 @@ func (s *Service) List(ctx context.Context, person string, f store.PointFilter, 
 	return s.entries(ctx, points)
 }
 
-// Edit says what changes about a point; nil leaves a thing as it is.
+// Edit is a change of a point; nil fields stay unchanged.
 type Edit struct {
 	Question  *string   `json:"question,omitempty"`
 	Answer    *string   `json:"answer,omitempty"`
@@ -202,8 +205,8 @@ type Edit struct {
 	Draft     *bool     `json:"draft,omitempty"` // false confirms a draft
 }
 
-// Update changes a point. Its plan and its history stay, whatever is written anew;
-// only a point that goes into another kind of schedule gets the dates of that.
+// Update changes a point. Plan and history stay, except that a point that moves to a deck with
+// another schedule gets dates of that schedule.
 func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -211,7 +214,7 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 	}
 	deck := ""
 	if e.Deck != nil {
-		if deck, err = s.deckFor(ctx, l, *e.Deck); err != nil {
+		if deck, err = s.findOrAddDeck(ctx, l, *e.Deck); err != nil {
 			return nil, err
 		}
 	}
@@ -235,7 +238,7 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 		if e.Tags != nil {
 			p.Tags = tags
 		}
-		p.Words = Words(p.Question, p.Answer, p.Tags...)
+		p.Words = IndexWords(p.Question, p.Answer, p.Tags...)
 		if e.Suspended != nil {
 			p.Suspended = *e.Suspended
 		}
@@ -244,8 +247,8 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 		}
 		if e.InPlan != nil {
 			p.InPlan = *e.InPlan
-			if open := (&Entry{*p, c.Sittings}).Open(); p.InPlan && open == nil {
-				begin(p, &c.Sittings, l)
+			if open := (&Entry{*p, c.Sittings}).OpenSitting(); p.InPlan && open == nil {
+				startPlan(p, &c.Sittings, l)
 			}
 		}
 		if e.Deck != nil && deck != p.Deck {
@@ -260,8 +263,9 @@ func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry
 	})
 }
 
-// change changes a point that is not in the trash.
-func (s *Service) change(ctx context.Context, person, id string, f func(context.Context, *store.PointChange) error) (*Entry, error) {
+// change applies a function to a point that is not in the trash.
+func (s *Service) change(ctx context.Context, person, id string,
+	f func(context.Context, *store.PointChange) error) (*Entry, error) {
 	c, err := s.Store.Learn.Change(ctx, person, id, func(ctx context.Context, c *store.PointChange) error {
 		if !c.Point.Deleted.IsZero() {
 			return ErrNotFound
@@ -277,7 +281,7 @@ func (s *Service) change(ctx context.Context, person, id string, f func(context.
 	return &Entry{c.Point, c.Sittings}, nil
 }
 
-// Delete puts a point into the trash.
+// Delete moves a point to the trash.
 func (s *Service) Delete(ctx context.Context, person, id string) error {
 	now := s.Now()
 	_, err := s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
@@ -302,7 +306,7 @@ func (s *Service) Restore(ctx context.Context, person, id string) (*Entry, error
 	return &Entry{c.Point, c.Sittings}, nil
 }
 
-// EmptyTrash deletes for good what has been in the trash for [TrashKeep].
+// EmptyTrash permanently deletes points that have been in the trash for [TrashRetention].
 func (s *Service) EmptyTrash(ctx context.Context) (int, error) {
-	return s.Store.Learn.EmptyTrash(ctx, "", s.Now().Add(-TrashKeep))
+	return s.Store.Learn.EmptyTrash(ctx, "", s.Now().Add(-TrashRetention))
 }

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The names of the prompts.
+// Names of the prompts.
 const (
 	promptQuiz = "quiz_me"
 	promptMake = "make_knowledge_points"
@@ -28,26 +28,28 @@ var (
 	}
 )
 
-// Prompts implements [tool.Promptbook].
+// Prompts implements [tool.PromptProvider].
 func (p *Provider) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, error) {
 	if !mayRead(who) {
 		return nil, nil
 	}
 	return []tool.Prompt{
-		{Name: promptQuiz, Title: "Quiz me", Description: "Review the knowledge points that are due, one by one", Arguments: []tool.Argument{{Name: "deck", Description: "Only this deck"}}},
-		{Name: promptMake, Title: "Make knowledge points", Description: "Turn a text into knowledge points", Arguments: []tool.Argument{{Name: "text", Description: "What is to be learned", Required: true}}},
+		{Name: promptQuiz, Title: "Quiz me", Description: "Review the knowledge points that are due, one by one",
+			Arguments: []tool.Argument{{Name: "deck", Description: "Only this deck"}}},
+		{Name: promptMake, Title: "Make knowledge points", Description: "Turn a text into knowledge points",
+			Arguments: []tool.Argument{{Name: "text", Description: "What is to be learned", Required: true}}},
 	}, nil
 }
 
-// mayRead says whether a caller may see a person's points.
+// mayRead reports whether a caller may read a person's points.
 func mayRead(who tool.Caller) bool {
-	return who.Person != "" && !who.Open && (who.Only == 0 || who.Door == door)
+	return who.Person != "" && !who.Anonymous && (who.OnlyBot == 0 || who.Channel == learnChannel)
 }
 
-// Prompt implements [tool.Promptbook].
-func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.Written, error) {
+// Prompt implements [tool.PromptProvider].
+func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.PromptResult, error) {
 	if !mayRead(c.Caller) {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	var a struct{ Deck, Text string }
 	if len(c.Args) > 0 {
@@ -60,19 +62,23 @@ func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.Written, err
 	case promptQuiz:
 		deck := ""
 		if a.Deck != "" {
-			deck = sayPromptDeck.In(lang, clip(a.Deck, maxName))
+			deck = sayPromptDeck.In(lang, truncateBytes(a.Deck, maxName))
 		}
-		return &tool.Written{Description: "Quiz me", Messages: []tool.Message{tool.Says("user", sayPromptQuiz.In(lang, deck))}}, nil
+		return &tool.PromptResult{Description: "Quiz me", Messages: []tool.Message{tool.TextMessage("user",
+			sayPromptQuiz.In(lang, deck))}}, nil
 	case promptMake:
 		if strings.TrimSpace(a.Text) == "" {
 			return nil, tool.Fail(tool.BadArgs, "text is missing: what is to be learned?", nil)
 		}
-		return &tool.Written{Description: "Make knowledge points", Messages: []tool.Message{tool.Says("user", sayPromptMake.In(lang, clip(a.Text, MaxText)))}}, nil
+		return &tool.PromptResult{Description: "Make knowledge points",
+				Messages: []tool.Message{tool.TextMessage("user",
+					sayPromptMake.In(lang, truncateBytes(a.Text, MaxText)))}},
+			nil
 	}
-	return nil, tool.ErrNoSuch
+	return nil, tool.ErrNotFound
 }
 
-// Complete implements [tool.Promptbook]: names of decks.
+// Complete implements [tool.PromptProvider]. It completes deck names.
 func (p *Provider) Complete(ctx context.Context, who tool.Caller, prompt, argument, value string) ([]string, error) {
 	if prompt != promptQuiz || argument != "deck" || !mayRead(who) {
 		return nil, nil

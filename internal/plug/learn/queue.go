@@ -12,59 +12,59 @@ import (
 	"patchbay/internal/store"
 )
 
-// QueueFilter says what of the queue is meant.
+// QueueFilter selects a part of the queue.
 type QueueFilter struct {
-	Deck   *string // id
+	Deck   *string // ID
 	Tag    string
-	Cursor string // where the page before ended; empty begins
+	Cursor string // cursor of the page before; empty: first page
 	Limit  int
-	// Ahead also takes points on their steps that are due within [aheadOfTime], if
-	// nothing else is left.
+	// Ahead adds points on their learning steps that are due within [aheadWindow], if nothing else
+	// is left.
 	Ahead bool
 }
 
-// aheadOfTime is how early a point on its steps may come, when there is nothing
-// else to do meanwhile: what was forgotten a minute ago may, what was known may not.
-const aheadOfTime = 2 * time.Minute
+// aheadWindow is how early a point on its learning steps may be asked when nothing else is due:
+// long enough for the first step (1 minute), too short for the second (10 minutes).
+const aheadWindow = 2 * time.Minute
 
-// Left is how many points are left for today.
-type Left struct {
+// Remaining counts the points left for today.
+type Remaining struct {
 	New     int `json:"new"`
-	Steps   int `json:"learning"` // on their steps, today
+	Steps   int `json:"learning"` // on learning steps, due today
 	Reviews int `json:"review"`
-	// Held are points that are due and held back by the limits of the day.
-	Held int `json:"held_back"`
+	// HeldBack counts points that are due but exceed the daily limits.
+	HeldBack int `json:"held_back"`
 }
 
-// Total is what will be asked today.
-func (l Left) Total() int { return l.New + l.Steps + l.Reviews }
+// Total is the number of points that will be asked today.
+func (l Remaining) Total() int { return l.New + l.Steps + l.Reviews }
 
-// Queue is a page of what is to be reviewed now, in its order.
+// Queue is one page of the points to review now, in order.
 type Queue struct {
 	Learner *Learner
 	Entries []Entry
-	Cursor  string // of the next page; empty: there is none
-	Left    Left   // of all that the filter's deck has; tags are not heeded
-	// Later is when the next point on its steps is due, if nothing is now; zero:
-	// today there is none.
-	Later time.Time
+	Cursor  string    // of the next page; empty: last page
+	Left    Remaining // of the filter's deck; ignores tags
+	// NextStepDue is when the next point on its learning steps is due, if nothing is due now. It is
+	// zero if none is due today.
+	NextStepDue time.Time
 }
 
-// budget is what may still be done today.
+// budget is how many points may still be asked today.
 type budget struct {
 	New     int `json:"n"`
 	Reviews int `json:"r"`
 }
 
-// cursor is where a page of the queue ended.
+// cursor is the position where a page of the queue ended.
 type cursor struct {
 	Key  store.QueueKey    `json:"k"`
 	Used map[string]budget `json:"u,omitempty"`
 }
 
-// Queue lists what is to be reviewed now: first what waits on its steps, then what
-// was due longest, then what is new, as much as the limits of the day allow. Reading
-// it reserves nothing.
+// Queue lists the points to review now: first those on learning steps, then overdue reviews,
+// longest overdue first, then new points, within the daily limits. Reading the queue reserves
+// nothing.
 func (s *Service) Queue(ctx context.Context, person string, f QueueFilter) (*Queue, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Service) Queue(ctx context.Context, person string, f QueueFilter) (*Que
 	return s.queue(ctx, l, f)
 }
 
-// queue is [Service.Queue] for somebody who was looked up already.
+// queue is [Service.Queue] for a person who is loaded already.
 func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue, error) {
 	var from cursor
 	if f.Cursor != "" {
@@ -122,8 +122,8 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 			return nil, fmt.Errorf("look up the queue: %w", err)
 		}
 		if len(ahead) > 0 {
-			out.Later = ahead[0].Card.DueAt
-			if f.Ahead && out.Later.Sub(l.Now) <= aheadOfTime {
+			out.NextStepDue = ahead[0].Card.DueAt
+			if f.Ahead && out.NextStepDue.Sub(l.Now) <= aheadWindow {
 				points = ahead
 			}
 		}
@@ -141,20 +141,21 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 	return out, err
 }
 
-// pager reads a queue, as far as the budgets go.
+// pager reads pages of a queue within the budgets.
 type pager struct {
 	s       *Service
 	l       *Learner
 	f       QueueFilter
 	budgets map[string]budget
-	used    map[string]budget // by the pages before
+	used    map[string]budget // by earlier pages
 }
 
-// maxScan is how many points with no budget left are passed over for one page, in
-// steps of the page; the exhausted decks are mostly left out by the query already.
+// maxScan limits how many points without budget one page may skip, in multiples of the page size;
+// the query already leaves out most exhausted decks.
 const maxScan = 5
 
-func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, now time.Time, limit int) ([]store.Point, error) {
+func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, now time.Time,
+	limit int) ([]store.Point, error) {
 	var out []store.Point
 	for range maxScan {
 		want := limit - len(out)
@@ -165,7 +166,8 @@ func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, n
 		if none {
 			break
 		}
-		got, err := p.s.Store.Learn.Queued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today, Now: now, Deck: p.f.Deck, Tag: p.f.Tag, Skip: skip}, after, want)
+		got, err := p.s.Store.Learn.Queued(ctx, p.l.Person, store.QueueFilter{Queue: q, Today: p.l.Today, Now: now,
+			Deck: p.f.Deck, Tag: p.f.Tag, Skip: skip}, after, want)
 		if err != nil {
 			return nil, err
 		}
@@ -182,9 +184,9 @@ func (p *pager) page(ctx context.Context, q store.Queue, after store.QueueKey, n
 	return out, nil
 }
 
-// take uses the budget for a point, if there is any left.
+// take spends the budget on a point. It reports whether any was left.
 func (p *pager) take(point *store.Point) bool {
-	g := p.l.group(point.Deck)
+	g := p.l.limitGroup(point.Deck)
 	b := p.budgets[g]
 	switch point.Queue() {
 	case store.QueueNew:
@@ -202,14 +204,14 @@ func (p *pager) take(point *store.Point) bool {
 	return true
 }
 
-// usedBy is the budget that all pages until now have used.
+// usedBy returns the budget that all pages so far have used.
 func (p *pager) usedBy(points []store.Point) map[string]budget {
 	out := map[string]budget{}
 	for g, b := range p.used {
 		out[g] = b
 	}
 	for i := range points {
-		g := p.l.group(points[i].Deck)
+		g := p.l.limitGroup(points[i].Deck)
 		b := out[g]
 		switch points[i].Queue() {
 		case store.QueueNew:
@@ -222,15 +224,14 @@ func (p *pager) usedBy(points []store.Point) map[string]budget {
 	return out
 }
 
-// exhausted are the decks of which nothing more may be asked; none says that this
-// holds for all.
+// exhausted returns the decks whose budget is used up; none is set if all are.
 func (p *pager) exhausted(q store.Queue) (skip []string, none bool) {
 	if q == store.QueueSteps {
 		return nil, false
 	}
 	none = true
 	for _, deck := range append([]store.Deck{{}}, p.l.Decks...) {
-		b := p.budgets[p.l.group(deck.ID)]
+		b := p.budgets[p.l.limitGroup(deck.ID)]
 		if q == store.QueueNew && b.New <= 0 || q == store.QueueDay && b.Reviews <= 0 {
 			skip = append(skip, deck.ID)
 		} else {
@@ -240,9 +241,9 @@ func (p *pager) exhausted(q store.Queue) (skip []string, none bool) {
 	return skip, none
 }
 
-// group says which decks share their limits: those with limits of their own share
-// them with nobody.
-func (l *Learner) group(deck string) string {
+// limitGroup returns the group of decks that share daily limits with a deck. A deck with limits of
+// its own is its own group.
+func (l *Learner) limitGroup(deck string) string {
 	if d := l.deck(deck); d != nil {
 		var own struct {
 			New     *int `json:"new_per_day"`
@@ -255,11 +256,11 @@ func (l *Learner) group(deck string) string {
 	return ""
 }
 
-// budgets are what may still be done today, by group.
+// budgets returns what may still be asked today, by group.
 func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, error) {
 	out := map[string]budget{"": {l.common.NewPerDay, l.common.ReviewsPerDay}}
 	for _, d := range l.Decks {
-		if g := l.group(d.ID); g != "" {
+		if g := l.limitGroup(d.ID); g != "" {
 			settings := l.Settings(d.ID)
 			out[g] = budget{settings.NewPerDay, settings.ReviewsPerDay}
 		}
@@ -272,16 +273,16 @@ func (s *Service) budgets(ctx context.Context, l *Learner) (map[string]budget, e
 		if w.Day != l.Today {
 			continue
 		}
-		g := l.group(w.Deck)
+		g := l.limitGroup(w.Deck)
 		b := out[g]
 		out[g] = budget{b.New - w.Fresh, b.Reviews - w.Due}
 	}
 	return out, nil
 }
 
-// left counts what is left for today.
-func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets map[string]budget) (Left, error) {
-	var out Left
+// left counts the points left for today.
+func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets map[string]budget) (Remaining, error) {
+	var out Remaining
 	waiting, err := s.Store.Learn.Waiting(ctx, l.Person, l.Today)
 	if err != nil {
 		return out, fmt.Errorf("count what waits: %w", err)
@@ -298,7 +299,7 @@ func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets ma
 		if deck != nil && c.Deck != *deck {
 			continue
 		}
-		g := l.group(c.Deck)
+		g := l.limitGroup(c.Deck)
 		b := wants[g]
 		switch c.Queue {
 		case store.QueueNew:
@@ -315,24 +316,24 @@ func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets ma
 		fresh, reviews := min(b.New, max(most.New, 0)), min(b.Reviews, max(most.Reviews, 0))
 		out.New += fresh
 		out.Reviews += reviews
-		out.Held += b.New - fresh + b.Reviews - reviews
+		out.HeldBack += b.New - fresh + b.Reviews - reviews
 	}
 	return out, nil
 }
 
-// Preview says what each grade would lead to now.
+// Preview returns what each grade would lead to now.
 func (l *Learner) Preview(p *store.Point) [4]schedule.Choice {
 	return schedule.Preview(p.Card, l.Settings(p.Deck), l.Calendar, l.Now)
 }
 
-// NextDay finds the next day after today on which something is due, and how much; 0:
-// nothing is, in a year.
+// NextDay finds the next day after today on which points are due, and their number; n is 0 if no
+// point is due within a year.
 func (s *Service) NextDay(ctx context.Context, l *Learner) (day store.Day, n int, err error) {
-	counts, err := s.Store.Learn.Forecast(ctx, l.Person, l.Today+1, l.Today+forecastMost)
+	counts, err := s.Store.Learn.Forecast(ctx, l.Person, l.Today+1, l.Today+maxForecastDays)
 	if err != nil || len(counts) == 0 {
 		return 0, 0, err
 	}
-	day = counts[0].Day // they are in the order of their days
+	day = counts[0].Day // sorted by day
 	for _, c := range counts {
 		if c.Day == day {
 			n += c.N

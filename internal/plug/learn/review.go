@@ -14,54 +14,54 @@ import (
 	"patchbay/internal/talk"
 )
 
-// leechTag marks points that are forgotten again and again.
+// leechTag marks points that are forgotten repeatedly.
 const leechTag = "leech"
 
-// Submission is a review that somebody did.
+// Submission is a completed review to be recorded.
 type Submission struct {
-	// Point or Sitting says which: the point's id, or that of a row of its plan.
-	// With both, the row must be the point's.
+	// Point or Sitting identifies the point: its ID, or the ID of a row of its plan. If both are
+	// given, the row must belong to the point.
 	Point   string
 	Sitting string
-	// ID is the client's own name for the review: sent again, it changes nothing.
-	// Empty: one is made.
-	ID     string
-	Grade  store.Grade
-	Recall string
-	Score  int // 0–100 by a model; −1: not judged
-	Took   time.Duration
-	Door   string
-	// Early allows a review before it is due.
+	// ID is the client's ID for the review and makes retries idempotent. If empty, one is
+	// generated.
+	ID      string
+	Grade   store.Grade
+	Recall  string
+	Score   int // 0–100 by a model; −1: not judged
+	Took    time.Duration
+	Channel string
+	// Early allows a review before the point is due.
 	Early bool
 }
 
-// Outcome is what became of a submission.
+// Outcome is the result of a submission.
 type Outcome struct {
 	Entry    Entry
 	Review   store.LogEntry
-	Sitting  string // the row of the plan that it completed
-	Already  bool   // it was submitted before, and nothing has changed now
-	Leech    bool   // the point has become a leech
+	Sitting  string // row of the plan that the review completed
+	Already  bool   // submitted before; nothing changed this time
+	Leech    bool   // this review made the point a leech
 	Settings schedule.Settings
 }
 
-// Reviewed is the error about a review that somebody did already, on another
-// device or in another window.
-type Reviewed struct {
+// AlreadyReviewedError is returned when the point has been reviewed already, on another device or
+// in another window.
+type AlreadyReviewedError struct {
 	Entry Entry
 	At    time.Time
 }
 
-func (e *Reviewed) Error() string { return "this review is done already" }
+func (e *AlreadyReviewedError) Error() string { return "this review is done already" }
 
-// NotDue is the error about a review that is not due yet.
-type NotDue struct{ Entry Entry }
+// NotDueError is returned for a review that is not due yet.
+type NotDueError struct{ Entry Entry }
 
-func (e *NotDue) Error() string { return "this point is not due yet" }
+func (e *NotDueError) Error() string { return "this point is not due yet" }
 
-// Submit takes a review: the card moves, the row of the plan is completed, and the
-// log grows, all at once. What is returned without an error is on the disk. The
-// errors are [ErrNotFound], [ErrNoPlan], *[Reviewed], *[NotDue] and *[Invalid].
+// Submit records a review: it updates the card, completes the row of the plan and appends to the
+// log, in one transaction. When it returns without an error, the review is stored. The errors are
+// [ErrNotFound], [ErrNoPlan], *[AlreadyReviewedError], *[NotDueError] and *[Invalid].
 func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Outcome, error) {
 	if len(in.Recall) > MaxText {
 		return nil, invalid(talk.Say{Zh: "回忆的内容超过 %d KiB", En: "recall_text is longer than %d KiB"}, MaxText>>10)
@@ -77,7 +77,7 @@ func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Ou
 		return nil, err
 	}
 	if in.Point == "" {
-		p, err := s.Store.Learn.PointOf(ctx, person, in.Sitting)
+		p, err := s.Store.Learn.PointBySitting(ctx, person, in.Sitting)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, ErrNotFound
 		}
@@ -92,8 +92,8 @@ func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Ou
 		return s.review(ctx, c, l, in, out)
 	})
 	switch {
-	case errors.Is(err, errAlready):
-		// Nothing was written; what the change read is in out.
+	case errors.Is(err, errAlreadySubmitted):
+		// Nothing was written; out holds what the change read.
 		return out, nil
 	case err != nil:
 		return nil, err
@@ -103,12 +103,12 @@ func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Ou
 	if grade == "" {
 		grade = "none"
 	}
-	s.reviews.WithLabelValues(in.Door, grade).Inc()
+	s.reviews.WithLabelValues(in.Channel, grade).Inc()
 	return out, nil
 }
 
-// errAlready ends a change that was made before.
-var errAlready = errors.New("submitted already")
+// errAlreadySubmitted aborts a change that was made before.
+var errAlreadySubmitted = errors.New("submitted already")
 
 func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, in Submission, out *Outcome) error {
 	if in.ID != "" {
@@ -118,10 +118,11 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 		case err != nil:
 			return err
 		case was.Point != c.Point.Number || was.Kind != store.LogReview:
-			return invalid(talk.Say{Zh: "review_id %s 已经用过了，请换一个", En: "review_id %s was used for something else; take a new one"}, clip(in.ID, 50))
+			return invalid(talk.Say{Zh: "review_id %s 已经用过了，请换一个",
+				En: "review_id %s was used for something else; take a new one"}, truncateBytes(in.ID, 50))
 		default:
 			out.Entry, out.Review, out.Sitting, out.Already = Entry{c.Point, c.Sittings}, was, was.Sitting, true
-			return errAlready
+			return errAlreadySubmitted
 		}
 	}
 	i, err := s.sitting(ctx, c, l, in, out)
@@ -129,8 +130,8 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 		return err
 	}
 	if last := c.Point.Card.LastAt; !l.Now.Truncate(time.Millisecond).After(last) {
-		// Another review came in later and was written first. The log must have them
-		// in the order in which they moved the card, or they cannot be taken back.
+		// Another review was submitted later but written first. The log must list reviews in the
+		// order in which they changed the card, or they could not be undone.
 		then := *l
 		then.Now = last.Add(time.Millisecond)
 		l = &then
@@ -138,7 +139,8 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 	settings := out.Settings
 	before := c.Point.Card
 	waited := c.Point.Queue()
-	after, err := schedule.Next(before, settings, l.Calendar, schedule.Review{Grade: in.Grade, At: l.Now}, c.Point.Number, func(d store.Day) int { return c.Load(ctx, d) })
+	after, err := schedule.Next(before, settings, l.Calendar, schedule.Review{Grade: in.Grade, At: l.Now},
+		c.Point.Number, func(d store.Day) int { return c.Load(ctx, d) })
 	if err != nil {
 		return fmt.Errorf("schedule the next review: %w", err)
 	}
@@ -148,7 +150,7 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 	out.Sitting = done.ID
 	c.Point.Card = after
 	s.planNext(c, l, settings)
-	if schedule.Leech(before, c.Point.Card, settings) {
+	if schedule.BecameLeech(before, c.Point.Card, settings) {
 		out.Leech = true
 		if !slices.Contains(c.Point.Tags, leechTag) {
 			c.Point.Tags = append(slices.Clone(c.Point.Tags), leechTag)
@@ -168,23 +170,26 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 		id = newID()
 	}
 	out.Review = store.LogEntry{
-		ID: id, Person: l.Person, Point: c.Point.Number, Kind: store.LogReview, At: l.Now, Day: l.Today, Zone: l.Calendar.Zone.String(), Grade: in.Grade, Queue: waited,
-		Sitting: done.ID, Recall: in.Recall, Score: in.Score, Took: in.Took, Door: in.Door, Elapsed: elapsed, Before: card(before), After: card(c.Point.Card),
+		ID: id, Person: l.Person, Point: c.Point.Number, Kind: store.LogReview, At: l.Now, Day: l.Today,
+		Zone: l.Calendar.Zone.String(), Grade: in.Grade, Queue: waited,
+		Sitting: done.ID, Recall: in.Recall, Score: in.Score, Took: in.Took, Channel: in.Channel, Elapsed: elapsed,
+		Before: encodeCard(before), After: encodeCard(c.Point.Card),
 	}
 	c.Log = append(c.Log, out.Review)
 	return nil
 }
 
-func card(c store.Card) json.RawMessage {
+func encodeCard(c store.Card) json.RawMessage {
 	text, err := json.Marshal(c)
 	if err != nil {
-		return nil // only numbers that are none
+		return nil // only values that are not numbers fail
 	}
 	return text
 }
 
 // sitting finds the row of the plan that a review completes.
-func (s *Service) sitting(ctx context.Context, c *store.PointChange, l *Learner, in Submission, out *Outcome) (int, error) {
+func (s *Service) sitting(ctx context.Context, c *store.PointChange, l *Learner, in Submission,
+	out *Outcome) (int, error) {
 	now := Entry{c.Point, c.Sittings}
 	if in.Sitting != "" {
 		i := slices.IndexFunc(c.Sittings, func(v store.Sitting) bool { return v.ID == in.Sitting })
@@ -194,37 +199,37 @@ func (s *Service) sitting(ctx context.Context, c *store.PointChange, l *Learner,
 		if done := c.Sittings[i]; !done.Completed.IsZero() {
 			if done.Recall == in.Recall && in.ID == "" {
 				out.Entry, out.Sitting, out.Already = now, done.ID, true
-				return 0, errAlready
+				return 0, errAlreadySubmitted
 			}
-			return 0, &Reviewed{now, done.Completed}
+			return 0, &AlreadyReviewedError{now, done.Completed}
 		}
 		if !c.Point.InPlan || c.Point.Draft {
 			return 0, ErrNoPlan
 		}
 		return i, nil
 	}
-	open := now.Open()
+	open := now.OpenSitting()
 	if open == nil || !c.Point.InPlan || c.Point.Draft {
 		return 0, ErrNoPlan
 	}
-	if !s.due(&c.Point, l) {
+	if !s.isDue(&c.Point, l) {
 		last, err := c.LastReview(ctx)
 		switch {
-		case errors.Is(err, store.ErrNotFound): // never reviewed: whoever wants to begin may
+		case errors.Is(err, store.ErrNotFound): // never reviewed: may begin at any time
 		case err != nil:
 			return 0, err
 		case last.Day == l.Today && last.Recall == in.Recall && in.ID == "":
 			out.Entry, out.Review, out.Sitting, out.Already = now, last, last.Sitting, true
-			return 0, errAlready
+			return 0, errAlreadySubmitted
 		case !in.Early:
-			return 0, &NotDue{now}
+			return 0, &NotDueError{now}
 		}
 	}
 	return slices.IndexFunc(c.Sittings, func(v store.Sitting) bool { return v.ID == open.ID }), nil
 }
 
-// due says whether a point is to be reviewed now.
-func (s *Service) due(p *store.Point, l *Learner) bool {
+// isDue reports whether a point is to be reviewed now.
+func (s *Service) isDue(p *store.Point, l *Learner) bool {
 	switch p.Queue() {
 	case store.QueueNew:
 		return true
@@ -236,12 +241,12 @@ func (s *Service) due(p *store.Point, l *Learner) bool {
 	return false
 }
 
-// planNext makes the plan go on after a review.
+// planNext continues the plan after a review.
 func (s *Service) planNext(c *store.PointChange, l *Learner, settings schedule.Settings) {
 	p := &c.Point
-	open := (&Entry{*p, c.Sittings}).Open()
+	open := (&Entry{*p, c.Sittings}).OpenSitting()
 	if settings.Schedule != schedule.Classic {
-		// One row is open at a time; what is left of a classic course goes.
+		// FSRS keeps one open row; the rest of a classic course is removed.
 		c.Sittings = slices.DeleteFunc(c.Sittings, func(v store.Sitting) bool { return v.Completed.IsZero() })
 		number := 0
 		for _, v := range c.Sittings {
@@ -253,22 +258,21 @@ func (s *Service) planNext(c *store.PointChange, l *Learner, settings schedule.S
 	if open == nil {
 		p.Card.Phase = store.Done
 		if len(c.Sittings) < len(schedule.ClassicDays) {
-			// It has a plan of the other schedule still, since it was changed while
-			// its deck was.
-			resume(c, l)
+			// The plan still has rows of the other schedule: the deck's schedule changed
+			// concurrently.
+			resumeCourse(c, l)
 			p.Card.Due = max(p.Card.Due, l.Today+1)
 		}
 		return
 	}
-	// A row that is overdue too waits for tomorrow: nobody should see the same
-	// question twice in a row.
+	// If the next row is overdue as well, it moves to tomorrow, so that the same question does not
+	// come twice in a row.
 	p.Card.Phase, p.Card.Due = store.Review, max(open.Day, l.Today+1)
 }
 
-// Undo takes a review back: the last one that was done, or the one of that id if
-// no later review of its point stands in the way. The text of the point stays as
-// it is now. Undoing what is undone already changes nothing.
-func (s *Service) Undo(ctx context.Context, person, id, door string) (*Outcome, error) {
+// Undo takes back a review: the latest one, or the one with the given ID if its point has no later
+// review. The text of the point stays as it is. Undoing a review twice changes nothing.
+func (s *Service) Undo(ctx context.Context, person, id, channel string) (*Outcome, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
@@ -285,7 +289,7 @@ func (s *Service) Undo(ctx context.Context, person, id, door string) (*Outcome, 
 	case err != nil:
 		return nil, err
 	}
-	points, err := s.Store.Learn.Numbered(ctx, person, []int64{last.Point})
+	points, err := s.Store.Learn.PointsByNumber(ctx, person, []int64{last.Point})
 	if err != nil {
 		return nil, err
 	}
@@ -299,19 +303,20 @@ func (s *Service) Undo(ctx context.Context, person, id, door string) (*Outcome, 
 			return err
 		} else if undone {
 			out.Entry, out.Already = Entry{c.Point, c.Sittings}, true
-			return errAlready
+			return errAlreadySubmitted
 		}
 		top, err := c.LastReview(ctx)
 		if err != nil {
 			return err
 		}
 		if top.ID != last.ID {
-			return invalid(talk.Say{Zh: "这个知识点后来又复习过，请先撤销那一次", En: "a later review of this point stands in the way; undo that first"})
+			return invalid(talk.Say{Zh: "这个知识点后来又复习过，请先撤销那一次",
+				En: "a later review of this point stands in the way; undo that first"})
 		}
-		return takeBack(c, l, last, door, out.Settings)
+		return undoReview(c, l, last, channel, out.Settings)
 	})
 	switch {
-	case errors.Is(err, errAlready):
+	case errors.Is(err, errAlreadySubmitted):
 		return out, nil
 	case err != nil:
 		return nil, err
@@ -320,8 +325,9 @@ func (s *Service) Undo(ctx context.Context, person, id, door string) (*Outcome, 
 	return out, nil
 }
 
-// takeBack puts a point's card and plan back to what they were before a review.
-func takeBack(c *store.PointChange, l *Learner, last store.LogEntry, door string, settings schedule.Settings) error {
+// undoReview restores a point's card and plan to their state before a review.
+func undoReview(c *store.PointChange, l *Learner, last store.LogEntry, channel string,
+	settings schedule.Settings) error {
 	var before store.Card
 	if len(last.Before) == 0 {
 		return invalid(talk.Say{Zh: "这次复习是导入的，不能在这里撤销", En: "this review was imported and cannot be undone here"})
@@ -329,7 +335,7 @@ func takeBack(c *store.PointChange, l *Learner, last store.LogEntry, door string
 	if err := json.Unmarshal(last.Before, &before); err != nil {
 		return fmt.Errorf("read what was before the review: %w", err)
 	}
-	was, open := c.Point.Card, openRows(c.Sittings)
+	was, open := c.Point.Card, countOpen(c.Sittings)
 	c.Point.Card = before
 	c.Sittings = slices.DeleteFunc(c.Sittings, func(v store.Sitting) bool {
 		return v.Completed.IsZero() && !v.Created.Before(last.At) && v.ID != last.Sitting
@@ -340,23 +346,25 @@ func takeBack(c *store.PointChange, l *Learner, last store.LogEntry, door string
 		}
 	}
 	slices.SortStableFunc(c.Sittings, func(a, b store.Sitting) int { return a.Number - b.Number })
-	if settings.Schedule == schedule.Classic && openRows(c.Sittings) != open+1 {
-		// The point came into the course after the review, and its rows with it.
+	if settings.Schedule == schedule.Classic && countOpen(c.Sittings) != open+1 {
+		// The point joined the course, and got its rows, after the review.
 		replan(c, l, settings)
 	}
-	if schedule.Leech(before, was, settings) {
+	if schedule.BecameLeech(before, was, settings) {
 		c.Point.Tags = slices.DeleteFunc(slices.Clone(c.Point.Tags), func(tag string) bool { return tag == leechTag })
 		c.Point.Suspended = c.Point.Suspended && !settings.LeechSuspend
 	}
 	c.Log = append(c.Log, store.LogEntry{
-		ID: newID(), Person: l.Person, Point: c.Point.Number, Kind: store.LogUndo, At: l.Now, Day: last.Day, Zone: l.Calendar.Zone.String(), Grade: last.Grade, Queue: last.Queue,
-		Deck: last.Deck, Sitting: last.Sitting, Score: -1, Door: door, Elapsed: last.Elapsed, Before: card(was), After: card(c.Point.Card), Undoes: last.ID,
+		ID: newID(), Person: l.Person, Point: c.Point.Number, Kind: store.LogUndo, At: l.Now, Day: last.Day,
+		Zone: l.Calendar.Zone.String(), Grade: last.Grade, Queue: last.Queue,
+		Deck: last.Deck, Sitting: last.Sitting, Score: -1, Channel: channel, Elapsed: last.Elapsed,
+		Before: encodeCard(was), After: encodeCard(c.Point.Card), Undoes: last.ID,
 	})
 	return nil
 }
 
-// openRows counts the reviews of a plan that are still to come.
-func openRows(list []store.Sitting) (n int) {
+// countOpen counts the reviews of a plan that are not completed.
+func countOpen(list []store.Sitting) (n int) {
 	for i := range list {
 		if list[i].Completed.IsZero() {
 			n++
@@ -365,25 +373,27 @@ func openRows(list []store.Sitting) (n int) {
 	return n
 }
 
-// Reschedule gives a point another date. A point that was never reviewed stays
-// away until then.
-func (s *Service) Reschedule(ctx context.Context, person, id string, due store.Day, door string) (*Entry, error) {
+// Reschedule moves a point to another date. A point that was never reviewed stays out of the queue
+// until then.
+func (s *Service) Reschedule(ctx context.Context, person, id string, due store.Day, channel string) (*Entry, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
 	}
 	if due < l.Today || due > l.Today+36500 {
-		return nil, invalid(talk.Say{Zh: "日期必须在今天（%s）和一百年之内", En: "the date must lie between today (%s) and a hundred years from now"}, l.Today)
+		return nil, invalid(talk.Say{Zh: "日期必须在今天（%s）和一百年之内",
+			En: "the date must lie between today (%s) and a hundred years from now"}, l.Today)
 	}
 	return s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
 		p := &c.Point
 		before := p.Card
-		open := (&Entry{*p, c.Sittings}).Open()
+		open := (&Entry{*p, c.Sittings}).OpenSitting()
 		switch {
 		case !p.InPlan || p.Draft:
 			return ErrNoPlan
-		case open == nil: // the classic course is over
-			c.Sittings = append(c.Sittings, store.Sitting{ID: newID(), Day: due, Number: len(c.Sittings) + 1, Created: l.Now})
+		case open == nil: // the classic course is complete
+			c.Sittings = append(c.Sittings, store.Sitting{ID: newID(), Day: due, Number: len(c.Sittings) + 1,
+				Created: l.Now})
 			p.Card.Phase = store.Review
 		default:
 			open.Day = due
@@ -399,15 +409,16 @@ func (s *Service) Reschedule(ctx context.Context, person, id string, due store.D
 		}
 		p.Card.Due = due
 		c.Log = append(c.Log, store.LogEntry{
-			ID: newID(), Person: l.Person, Point: p.Number, Kind: store.LogReschedule, At: l.Now, Day: l.Today, Zone: l.Calendar.Zone.String(),
-			Score: -1, Door: door, Before: card(before), After: card(p.Card),
+			ID: newID(), Person: l.Person, Point: p.Number, Kind: store.LogReschedule, At: l.Now, Day: l.Today,
+			Zone:  l.Calendar.Zone.String(),
+			Score: -1, Channel: channel, Before: encodeCard(before), After: encodeCard(p.Card),
 		})
 		return nil
 	})
 }
 
-// ParseGrade reads a grade: "again", "hard", "good", "easy", 1 to 4, or what people
-// call them. Empty is [store.Ungraded].
+// ParseGrade parses a grade: "again", "hard", "good", "easy", 1 to 4, or a common synonym. An empty
+// string is [store.Ungraded].
 func ParseGrade(s string) (store.Grade, error) {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "":
@@ -421,10 +432,11 @@ func ParseGrade(s string) (store.Grade, error) {
 	case "easy", "4", "简单":
 		return store.Easy, nil
 	}
-	return 0, invalid(talk.Say{Zh: "评分是 again、hard、good 或 easy，不是 %q", En: "the grade is again, hard, good or easy, not %q"}, clip(s, 30))
+	return 0, invalid(talk.Say{Zh: "评分是 again、hard、good 或 easy，不是 %q",
+		En: "the grade is again, hard, good or easy, not %q"}, truncateBytes(s, 30))
 }
 
-// GradeName is a grade's name; that of an ungraded review is empty.
+// GradeName returns the name of a grade; empty for an ungraded review.
 func GradeName(g store.Grade) string {
 	return [...]string{"", "again", "hard", "good", "easy"}[g]
 }

@@ -11,127 +11,17 @@ import (
 
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/store/storetest"
 	"patchbay/internal/tool"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
-
-var ctx = context.Background()
-
-// rig is a service on a database, with a clock that the test sets.
-type rig struct {
-	*Service
-	t   *testing.T
-	now time.Time
-}
-
-// shanghai is 2026-11-22, 07:30 in Shanghai.
-var shanghai = time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)
-
-func newRig(t *testing.T, o store.Options) *rig {
-	t.Helper()
-	r := &rig{t: t, now: shanghai}
-	db := storetest.Open(t, o)
-	for _, person := range []string{"ada", "bob"} {
-		r.must(db.People.Add(ctx, store.Person{ID: person, Name: person, Role: "user", Lang: "zh", Created: r.now}))
-	}
-	zone, err := time.LoadLocation("Asia/Shanghai")
-	r.must(err)
-	r.Service = New(Options{Store: db, Zone: zone, Now: func() time.Time { return r.now }})
-	return r
-}
-
-func each(t *testing.T, run func(t *testing.T, r *rig)) {
-	storetest.Each(t, func(t *testing.T, o store.Options) { run(t, newRig(t, o)) })
-}
-
-func (r *rig) must(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// at sets the clock to a time in Shanghai.
-func (r *rig) at(text string) {
-	r.t.Helper()
-	now, err := time.ParseInLocation("2006-01-02 15:04", text, r.Zone)
-	r.must(err)
-	r.now = now
-}
-
-// call calls a tool for a person and reads what programs get.
-func (r *rig) call(person, name, args string, into any) *tool.Result {
-	r.t.Helper()
-	res, err := (&Provider{r.Service}).Call(ctx, &tool.Call{Tool: name, Args: json.RawMessage(args), Caller: tool.Caller{Person: person, Door: "test"}})
-	if err != nil {
-		r.t.Fatalf("%s %s: %v", name, args, err)
-	}
-	if into != nil {
-		if res.IsError {
-			r.t.Fatalf("%s %s: %s", name, args, res.Words())
-		}
-		if err := json.Unmarshal(res.Structured, into); err != nil {
-			r.t.Fatalf("%s: %v in %s", name, err, res.Structured)
-		}
-	}
-	return res
-}
-
-// refused calls a tool that must refuse, and returns what is told.
-func (r *rig) refused(person, name, args string) string {
-	r.t.Helper()
-	res, err := (&Provider{r.Service}).Call(ctx, &tool.Call{Tool: name, Args: json.RawMessage(args), Caller: tool.Caller{Person: person, Door: "test"}})
-	switch {
-	case err != nil:
-		return tool.AsError(err).Told
-	case !res.IsError:
-		r.t.Fatalf("%s %s is not refused: %s", name, args, res.Words())
-	}
-	return res.Words()
-}
-
-func (r *rig) add(person string, d Draft) *Entry {
-	r.t.Helper()
-	made, err := r.Create(ctx, person, []Draft{d})
-	r.must(err)
-	r.must(made[0].Err)
-	return &made[0].Entry
-}
-
-func (r *rig) settings(person, changes string) {
-	r.t.Helper()
-	_, err := r.SaveProfile(ctx, person, json.RawMessage(changes), nil)
-	r.must(err)
-}
-
-func (r *rig) due(person string) []string {
-	r.t.Helper()
-	q, err := r.Queue(ctx, person, QueueFilter{Limit: 100})
-	r.must(err)
-	var out []string
-	for _, e := range q.Entries {
-		out = append(out, e.Question)
-	}
-	return out
-}
-
-func (r *rig) grade(person, id string, g store.Grade) *Outcome {
-	r.t.Helper()
-	out, err := r.Submit(ctx, person, Submission{Point: id, Grade: g, Score: -1})
-	r.must(err)
-	return out
-}
-
-// What is made in the morning is due on the next days, not half an hour later when
-// the day begins in Greenwich.
+// Points created in the morning are due on the following days by local time, not half an hour later
+// when the day begins in Greenwich.
 func TestClassicInShanghai(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.settings("ada", `{"defaults":{"schedule":"classic"}}`)
 		for _, c := range []struct{ at, first string }{
 			{"2026-11-22 07:30", "2026-11-23"}, {"2026-11-22 08:30", "2026-11-23"}, {"2026-11-22 23:59", "2026-11-23"},
-			{"2026-11-23 03:30", "2026-11-23"}, // the night still belongs to the day before
+			{"2026-11-23 03:30", "2026-11-23"}, // the night still belongs to the previous day
 			{"2026-11-23 04:00", "2026-11-24"},
 		} {
 			r.at(c.at)
@@ -151,8 +41,8 @@ func TestClassicInShanghai(t *testing.T) {
 	})
 }
 
-// The whole classic course, with late reviews: dates stay, nobody is asked the same
-// twice on a day, and after the fourth review it is over.
+// The whole classic course, with late reviews: the dates stay, no question is asked twice on a day,
+// and after the fourth review the course ends.
 func TestClassicCourse(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.settings("ada", `{"defaults":{"schedule":"classic"}}`)
@@ -173,7 +63,7 @@ func TestClassicCourse(t *testing.T) {
 		r.grade("ada", e.ID, store.Ungraded)
 		got, err := r.Get(ctx, "ada", e.ID)
 		r.must(err)
-		if open := got.Open(); open.Day.String() != "2026-12-08" || open.Number != 3 {
+		if open := got.OpenSitting(); open.Day.String() != "2026-12-08" || open.Number != 3 {
 			t.Fatalf("the third row moved: %+v", open)
 		}
 		r.at("2026-12-27 12:00")
@@ -182,16 +72,17 @@ func TestClassicCourse(t *testing.T) {
 		r.grade("ada", e.ID, store.Good)
 		got, err = r.Get(ctx, "ada", e.ID)
 		r.must(err)
-		if got.Open() != nil || got.Card.Phase != store.Done || got.Card.Lapses != 1 {
+		if got.OpenSitting() != nil || got.Card.Phase != store.Done || got.Card.Lapses != 1 {
 			t.Fatalf("after the fourth: %+v", got.Card)
 		}
-		if told := r.refused("ada", toolMark, `{"knowledge_point_id":"`+e.ID+`","recall_text":"more"}`); told != "No incomplete review schedule found" {
-			t.Errorf("told %q", told)
+		if message := r.refusal("ada", toolMark, `{"knowledge_point_id":"`+e.ID+
+			`","recall_text":"more"}`); message != "No incomplete review schedule found" {
+			t.Errorf("told %q", message)
 		}
 	})
 }
 
-// By FSRS the known course comes out, with and without steps.
+// FSRS gives the known intervals, with and without learning steps.
 func TestFSRSCourse(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.settings("ada", `{"defaults":{"balance":false,"steps":[],"relearn":[]}}`)
@@ -227,8 +118,7 @@ func TestFSRSCourse(t *testing.T) {
 	})
 }
 
-// Two devices show the same question; both send their review. One counts, the
-// other is told.
+// Two devices show the same question and both submit a review: one counts, the other gets an error.
 func TestTwoDevices(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		e := r.add("ada", Draft{Question: "q", Answer: "a"})
@@ -241,11 +131,12 @@ func TestTwoDevices(t *testing.T) {
 			Done bool
 		}
 		res := r.call("ada", toolNext, `{}`, &card)
-		if card.Card.Point != e.ID || strings.Contains(res.Words(), `"answer"`) {
-			t.Fatalf("next is %s", res.Words())
+		if card.Card.Point != e.ID || strings.Contains(res.PlainText(), `"answer"`) {
+			t.Fatalf("next is %s", res.PlainText())
 		}
 		submit := func(review, grade string) string {
-			return fmt.Sprintf(`{"knowledge_point_id":%q,"schedule_id":%q,"review_id":%q,"grade":%q}`, e.ID, card.Card.Sitting, review, grade)
+			return fmt.Sprintf(`{"knowledge_point_id":%q,"schedule_id":%q,"review_id":%q,"grade":%q}`, e.ID,
+				card.Card.Sitting, review, grade)
 		}
 		var first, again struct {
 			Review  string `json:"review_id"`
@@ -254,12 +145,13 @@ func TestTwoDevices(t *testing.T) {
 			Due     string
 		}
 		r.call("ada", toolSubmit, submit("phone-1", "good"), &first)
-		r.call("ada", toolSubmit, submit("phone-1", "easy"), &again) // the answer was lost, the call came again
+		r.call("ada", toolSubmit, submit("phone-1", "easy"), &again) // a retry after the response was lost
 		if !again.Already || again.Grade != "good" || again.Due != first.Due {
 			t.Errorf("the same review again: %+v", again)
 		}
-		if told := r.refused("ada", toolSubmit, submit("glasses-1", "again")); !strings.Contains(told, "done already") {
-			t.Errorf("told %q", told)
+		if message := r.refusal("ada", toolSubmit, submit("glasses-1", "again")); !strings.Contains(message,
+			"done already") {
+			t.Errorf("told %q", message)
 		}
 		log, err := r.Store.Learn.Log(ctx, "ada", e.Number, time.Time{}, "", 10)
 		r.must(err)
@@ -269,8 +161,8 @@ func TestTwoDevices(t *testing.T) {
 	})
 }
 
-// A review is taken back: the card and the plan are as they were, what was written
-// anew meanwhile stays, and the log keeps both.
+// Undoing a review restores the card and the plan, keeps text edited meanwhile, and leaves both
+// entries in the log.
 func TestUndoAfterEdit(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		e := r.add("ada", Draft{Question: "q", Answer: "a"})
@@ -288,7 +180,8 @@ func TestUndoAfterEdit(t *testing.T) {
 		}
 		got, err := r.Get(ctx, "ada", e.ID)
 		r.must(err)
-		if got.Question != text || got.Card != before || len(got.Sittings) != 1 || !got.Sittings[0].Completed.IsZero() || got.Sittings[0].ID != e.Sittings[0].ID {
+		if got.Question != text || got.Card != before || len(got.Sittings) != 1 ||
+			!got.Sittings[0].Completed.IsZero() || got.Sittings[0].ID != e.Sittings[0].ID {
 			t.Fatalf("after the undo: %+v", got)
 		}
 		log, err := r.Store.Learn.Log(ctx, "ada", e.Number, time.Time{}, "", 10)
@@ -307,29 +200,34 @@ func TestUndoAfterEdit(t *testing.T) {
 	})
 }
 
-// Somebody else's ids are like ids that do not exist.
+// Another person's IDs behave like IDs that do not exist.
 func TestForeignIDs(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		e := r.add("ada", Draft{Question: "q", Answer: "a"})
 		out := r.grade("ada", e.ID, store.Good)
-		open := out.Entry.Open().ID
+		open := out.Entry.OpenSitting().ID
 		for _, c := range []struct{ tool, args string }{
-			{toolGet, `{"id":"%s"}`}, {toolUpdate, `{"id":"%s","question":"x"}`}, {toolDelete, `{"id":"%s"}`}, {toolRestore, `{"id":"%s"}`},
-			{toolMark, `{"knowledge_point_id":"%s"}`}, {toolReveal, `{"knowledge_point_id":"%s"}`}, {toolSubmit, `{"knowledge_point_id":"%s","grade":"good"}`},
-			{toolHistory, `{"knowledge_point_id":"%s"}`}, {toolReschedule, `{"ids":["%s"],"in_days":3}`}, {toolJudge, `{"knowledge_point_id":"%s","recall_text":"x"}`},
+			{toolGet, `{"id":"%s"}`}, {toolUpdate, `{"id":"%s","question":"x"}`}, {toolDelete, `{"id":"%s"}`},
+			{toolRestore, `{"id":"%s"}`},
+			{toolMark, `{"knowledge_point_id":"%s"}`}, {toolReveal, `{"knowledge_point_id":"%s"}`},
+			{toolSubmit, `{"knowledge_point_id":"%s","grade":"good"}`},
+			{toolHistory, `{"knowledge_point_id":"%s"}`}, {toolReschedule, `{"ids":["%s"],"in_days":3}`},
+			{toolJudge, `{"knowledge_point_id":"%s","recall_text":"x"}`},
 		} {
 			const unknown = "123e4567-e89b-12d3-a456-426614174000"
-			theirs := strings.ReplaceAll(r.refused("bob", c.tool, fmt.Sprintf(c.args, e.ID)), e.ID, "ID")
-			nobodys := strings.ReplaceAll(r.refused("bob", c.tool, fmt.Sprintf(c.args, unknown)), unknown, "ID")
+			theirs := strings.ReplaceAll(r.refusal("bob", c.tool, fmt.Sprintf(c.args, e.ID)), e.ID, "ID")
+			nobodys := strings.ReplaceAll(r.refusal("bob", c.tool, fmt.Sprintf(c.args, unknown)), unknown, "ID")
 			if theirs != nobodys {
 				t.Errorf("%s: %q for somebody else's, %q for nobody's", c.tool, theirs, nobodys)
 			}
 		}
-		if told := r.refused("bob", toolRecall, `{"schedule_id":"`+open+`","recall_text":"x"}`); told != "Review schedule not found: "+open {
-			t.Errorf("told %q", told)
+		if message := r.refusal("bob", toolRecall, `{"schedule_id":"`+open+
+			`","recall_text":"x"}`); message != "Review schedule not found: "+open {
+			t.Errorf("told %q", message)
 		}
-		if told := r.refused("bob", toolUndo, `{"review_id":"`+out.Review.ID+`"}`); told != r.refused("bob", toolUndo, `{"review_id":"nobody's"}`) {
-			t.Errorf("told %q", told)
+		if message := r.refusal("bob", toolUndo, `{"review_id":"`+out.Review.ID+`"}`); message != r.refusal("bob",
+			toolUndo, `{"review_id":"nobody's"}`) {
+			t.Errorf("told %q", message)
 		}
 		if got := r.due("bob"); len(got) != 0 {
 			t.Errorf("bob sees %q", got)
@@ -337,7 +235,7 @@ func TestForeignIDs(t *testing.T) {
 	})
 }
 
-// Limits of the day hold points back, and say so; decks can have their own.
+// Daily limits hold points back, and the result says so; decks can have their own limits.
 func TestDailyLimits(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.settings("ada", `{"defaults":{"new_per_day":3}}`)
@@ -349,10 +247,10 @@ func TestDailyLimits(t *testing.T) {
 		}
 		q, err := r.Queue(ctx, "ada", QueueFilter{Limit: 100})
 		r.must(err)
-		if len(q.Entries) != 5 || q.Left != (Left{New: 5, Held: 7}) {
+		if len(q.Entries) != 5 || q.Left != (Remaining{New: 5, HeldBack: 7}) {
 			t.Fatalf("%d questions, %+v", len(q.Entries), q.Left)
 		}
-		// Page by page the same come, in the same order.
+		// Paging returns the same points in the same order.
 		var paged []string
 		cursor := ""
 		for {
@@ -369,7 +267,8 @@ func TestDailyLimits(t *testing.T) {
 			t.Errorf("paged %q, at once %q", paged, want)
 		}
 		r.grade("ada", q.Entries[0].ID, store.Easy)
-		if q, err = r.Queue(ctx, "ada", QueueFilter{Limit: 100}); err != nil || len(q.Entries) != 4 || q.Left.Held != 7 {
+		if q, err = r.Queue(ctx, "ada", QueueFilter{Limit: 100}); err != nil || len(q.Entries) != 4 ||
+			q.Left.HeldBack != 7 {
 			t.Errorf("after one review %d, %+v, %v", len(q.Entries), q.Left, err)
 		}
 		r.now = r.now.AddDate(0, 0, 1)
@@ -379,15 +278,16 @@ func TestDailyLimits(t *testing.T) {
 	})
 }
 
-// Kin of what was reviewed stay away until the next day.
+// Kin of a reviewed point stay away until the next day.
 func TestBuryKin(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		var rows []store.NewPoint
 		l, err := r.Learner(ctx, "ada")
 		r.must(err)
 		for _, name := range []string{"one", "two", "three"} {
-			n := store.NewPoint{Point: store.Point{ID: name, Question: name, Answer: "a", InPlan: true, Kin: "note", Created: r.now, Updated: r.now, Words: []string{}}}
-			begin(&n.Point, &n.Sittings, l)
+			n := store.NewPoint{Point: store.Point{ID: name, Question: name, Answer: "a", InPlan: true,
+				Kin: "note", Created: r.now, Updated: r.now, Words: []string{}}}
+			startPlan(&n.Point, &n.Sittings, l)
 			rows = append(rows, n)
 		}
 		r.must(r.Store.Learn.Add(ctx, "ada", rows))
@@ -404,7 +304,7 @@ func TestBuryKin(t *testing.T) {
 	})
 }
 
-// What is forgotten again and again is marked, and if so decided, rests.
+// A point that is forgotten repeatedly is tagged and, if so configured, suspended.
 func TestLeech(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.settings("ada", `{"defaults":{"steps":[],"relearn":[],"leech":2,"leech_suspend":true}}`)
@@ -429,7 +329,7 @@ func TestLeech(t *testing.T) {
 	})
 }
 
-// Decks change over from one schedule to the other and back; history stays.
+// Decks change from one schedule to the other and back; the history stays.
 func TestChangeOver(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.settings("ada", `{"defaults":{"steps":[],"balance":false}}`)
@@ -439,10 +339,11 @@ func TestChangeOver(t *testing.T) {
 		r.settings("ada", `{"defaults":{"schedule":"classic"}}`)
 		e, err := r.Get(ctx, "ada", known.ID)
 		r.must(err)
-		if len(e.Sittings) != 4 || e.Open().Day.String() != "2026-11-29" || e.Card.Stability == 0 {
+		if len(e.Sittings) != 4 || e.OpenSitting().Day.String() != "2026-11-29" || e.Card.Stability == 0 {
 			t.Fatalf("the known one: %+v", e)
 		}
-		if e, err = r.Get(ctx, "ada", fresh.ID); err != nil || len(e.Sittings) != 4 || e.Open().Day.String() != "2026-11-23" {
+		if e, err = r.Get(ctx, "ada", fresh.ID); err != nil || len(e.Sittings) != 4 ||
+			e.OpenSitting().Day.String() != "2026-11-23" {
 			t.Fatalf("the fresh one: %+v, %v", e, err)
 		}
 		r.settings("ada", `{"defaults":{"schedule":null}}`)
@@ -462,13 +363,13 @@ func TestChangeOver(t *testing.T) {
 	})
 }
 
-// The trash gives back for thirty days.
+// Points in the trash can be restored for thirty days.
 func TestTrash(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		e := r.add("ada", Draft{Question: "q", Answer: "a", Tags: []string{"x"}})
 		r.call("ada", toolDelete, `{"id":"`+e.ID+`"}`, &struct{}{})
-		if told := r.refused("ada", toolDelete, `{"id":"`+e.ID+`"}`); told != "Knowledge point not found: "+e.ID {
-			t.Errorf("told %q", told)
+		if message := r.refusal("ada", toolDelete, `{"id":"`+e.ID+`"}`); message != "Knowledge point not found: "+e.ID {
+			t.Errorf("told %q", message)
 		}
 		var trash struct {
 			Points []struct{ ID string } `json:"knowledge_points"`
@@ -482,7 +383,7 @@ func TestTrash(t *testing.T) {
 			t.Errorf("due after it came back: %q", got)
 		}
 		r.must(r.Delete(ctx, "ada", e.ID))
-		r.now = r.now.Add(TrashKeep - time.Hour)
+		r.now = r.now.Add(TrashRetention - time.Hour)
 		if n, err := r.EmptyTrash(ctx); err != nil || n != 0 {
 			t.Errorf("%d went early, %v", n, err)
 		}
@@ -496,16 +397,16 @@ func TestTrash(t *testing.T) {
 	})
 }
 
-// A statement that the database did not answer in time is a failure of the database, and no
-// call that was given up.
+// A statement that times out is a failure of the database, not a cancelled call.
 func TestDatabaseTooSlow(t *testing.T) {
-	_, err := failed(t.Context(), &tool.Call{}, &arguments{}, fmt.Errorf("store: %w", context.DeadlineExceeded))
-	if e := tool.AsError(err); e.Code != tool.Failed || !strings.Contains(e.Told, "could not be reached; try again in a moment") {
+	_, err := errorResult(t.Context(), &tool.Call{}, &arguments{}, fmt.Errorf("store: %w", context.DeadlineExceeded))
+	if e := tool.AsError(err); e.Code != tool.Failed || !strings.Contains(e.Told,
+		"could not be reached; try again in a moment") {
 		t.Error(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err = failed(ended, &tool.Call{}, &arguments{}, context.Canceled); !errors.Is(err, context.Canceled) {
+	if _, err = errorResult(ended, &tool.Call{}, &arguments{}, context.Canceled); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -9,13 +9,16 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Settings are changed one by one; null takes a decision back.
+// Settings change one by one; null resets a setting.
 func TestProfile(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	for _, c := range []struct{ changes, want string }{
-		{`{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"new_per_day":5,"retention":0.85}}`, `{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"new_per_day":5,"retention":0.85}}`},
-		{`{"defaults":{"new_per_day":null},"remind":{"at":"20:00"}}`, `{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"retention":0.85},"remind":{"at":"20:00"}}`},
-		{`{"remind":{"via":["webhook"],"webhook":"https://example.org/x"},"day_start":null}`, `{"time_zone":"Europe/Berlin","defaults":{"retention":0.85},"remind":{"at":"20:00","via":["webhook"],"webhook":"https://example.org/x"}}`},
+		{`{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"new_per_day":5,"retention":0.85}}`,
+			`{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"new_per_day":5,"retention":0.85}}`},
+		{`{"defaults":{"new_per_day":null},"remind":{"at":"20:00"}}`,
+			`{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"retention":0.85},"remind":{"at":"20:00"}}`},
+		{`{"remind":{"via":["webhook"],"webhook":"https://example.org/x"},"day_start":null}`,
+			`{"time_zone":"Europe/Berlin","defaults":{"retention":0.85},"remind":{"at":"20:00","via":["webhook"],"webhook":"https://example.org/x"}}`},
 		{`{"remind":null,"defaults":null}`, `{"time_zone":"Europe/Berlin"}`},
 	} {
 		l, err := r.SaveProfile(ctx, "ada", json.RawMessage(c.changes), nil)
@@ -26,18 +29,19 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// A key for one bot is no key for what its person knows.
+// A key for one bot gives no access to its person's points.
 func TestKeyOfOneBot(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
-	for door, want := range map[string]tool.Code{"mcp": tool.Denied, "learn": ""} {
-		_, err := (&Provider{r.Service}).Call(ctx, &tool.Call{Tool: toolStats, Args: json.RawMessage(`{}`), Caller: tool.Caller{Person: "ada", Only: 3, Door: door}})
+	for channel, want := range map[string]tool.Code{"mcp": tool.Denied, "learn": ""} {
+		_, err := (&Provider{r.Service}).Call(ctx, &tool.Call{Tool: toolStats, Args: json.RawMessage(`{}`),
+			Caller: tool.Caller{Person: "ada", OnlyBot: 3, Channel: channel}})
 		if want == "" && err != nil || want != "" && tool.AsError(err).Code != want {
-			t.Errorf("at %s: %v", door, err)
+			t.Errorf("at %s: %v", channel, err)
 		}
 	}
 }
 
-// Arguments that are wrong are told, in words.
+// Invalid arguments are reported in words.
 func TestInvalid(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	e := r.add("ada", Draft{Question: "q", Answer: "a"})
@@ -56,8 +60,8 @@ func TestInvalid(t *testing.T) {
 		{toolReschedule, `{"ids":["` + e.ID + `"]}`, "give date or in_days"},
 		{toolReschedule, `{"ids":["` + e.ID + `"],"date":"2020-01-01"}`, "must lie between"},
 	} {
-		if told := r.refused("ada", c.tool, c.args); !strings.Contains(told, c.told) {
-			t.Errorf("%s %s: told %q, want %q", c.tool, c.args, told, c.told)
+		if message := r.refusal("ada", c.tool, c.args); !strings.Contains(message, c.told) {
+			t.Errorf("%s %s: told %q, want %q", c.tool, c.args, message, c.told)
 		}
 	}
 	for _, tl := range Tools() {

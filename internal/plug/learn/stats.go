@@ -8,23 +8,24 @@ import (
 	"patchbay/internal/store"
 )
 
-// Stats is how a person's learning goes.
+// Stats summarizes a person's learning.
 type Stats struct {
-	Today     store.Day      `json:"today"`
-	Zone      string         `json:"time_zone"`
-	DayStart  string         `json:"day_start"`
-	Points    int            `json:"points"` // all but the trash's and drafts count as what they are
-	Left      Left           `json:"left_today"`
-	Done      DoneToday      `json:"done_today"`
-	Streak    int            `json:"streak_days"`       // days in a row with a review, until today or yesterday
-	Retention float64        `json:"retention_30d"`     // share of reviews in 30 days that were not "again"; 0: there were none
+	Today    store.Day `json:"today"`
+	Zone     string    `json:"time_zone"`
+	DayStart string    `json:"day_start"`
+	Points   int       `json:"points"` // without the trash; drafts included
+	Left     Remaining `json:"left_today"`
+	Done     DoneToday `json:"done_today"`
+	Streak   int       `json:"streak_days"` // days in a row with a review, until today or yesterday
+	// share of reviews in 30 days not graded "again"; 0 if there were none
+	Retention float64        `json:"retention_30d"`
 	Reviews30 int            `json:"reviews_30d"`       // reviews in 30 days
-	Forecast  []ForecastDay  `json:"forecast"`          // from today on
+	Forecast  []ForecastDay  `json:"forecast"`          // from today
 	Decks     []DeckStats    `json:"decks"`             // by name
-	History   []HistoryEntry `json:"history,omitempty"` // the days with reviews, oldest first
+	History   []HistoryEntry `json:"history,omitempty"` // days with reviews, oldest first
 }
 
-// DoneToday is what was done today.
+// DoneToday counts today's reviews.
 type DoneToday struct {
 	Reviews int `json:"reviews"`
 	New     int `json:"new"`
@@ -32,7 +33,7 @@ type DoneToday struct {
 	Minutes int `json:"minutes"`
 }
 
-// ForecastDay is how many points are due on a day; the first counts what is overdue.
+// ForecastDay is the number of points due on a day; the first day includes overdue ones.
 type ForecastDay struct {
 	Day store.Day `json:"date"`
 	Due int       `json:"due"`
@@ -45,7 +46,7 @@ type HistoryEntry struct {
 	Again   int       `json:"again"`
 }
 
-// DeckStats is a deck and what waits in it.
+// DeckStats is a deck with its points to review.
 type DeckStats struct {
 	ID       string            `json:"id,omitempty"`
 	Name     string            `json:"name"`
@@ -53,25 +54,25 @@ type DeckStats struct {
 	New      int               `json:"new"`
 	Due      int               `json:"due"`
 	Settings schedule.Settings `json:"settings"`
-	Own      []byte            `json:"-"` // what the deck decided for itself, as JSON
+	Own      []byte            `json:"-"` // the deck's own settings, as JSON
 }
 
-// forecastMost is the longest forecast, in days.
-const forecastMost = 365
+// maxForecastDays is the longest forecast, in days.
+const maxForecastDays = 365
 
-// Stats counts. The forecast is of as many days, and the history goes as many days
-// back.
+// Stats computes a person's statistics, with a forecast of days days and a history of back days.
 func (s *Service) Stats(ctx context.Context, person string, days, back int) (*Stats, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return nil, err
 	}
-	days = min(max(days, 1), forecastMost)
+	days = min(max(days, 1), maxForecastDays)
 	budgets, err := s.budgets(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	out := &Stats{Today: l.Today, Zone: l.Calendar.Zone.String(), DayStart: fmt.Sprintf("%02d:%02d", int(l.Calendar.Start.Hours()), int(l.Calendar.Start.Minutes())%60)}
+	out := &Stats{Today: l.Today, Zone: l.Calendar.Zone.String(),
+		DayStart: fmt.Sprintf("%02d:%02d", int(l.Calendar.Start.Hours()), int(l.Calendar.Start.Minutes())%60)}
 	if out.Left, err = s.left(ctx, l, nil, budgets); err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (s *Service) Stats(ctx context.Context, person string, days, back int) (*St
 	return out, s.history(ctx, l, out, back)
 }
 
-// Decks lists a person's decks with what waits in them, the default one first.
+// Decks lists a person's decks with their points to review, the default deck first.
 func (s *Service) Decks(ctx context.Context, person string) (*Learner, []DeckStats, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -144,23 +145,25 @@ func (s *Service) forecast(ctx context.Context, l *Learner, out *Stats, days int
 	return nil
 }
 
-// streakMost bounds how far back a streak is counted, in days.
-const streakMost = 3660
+// maxStreakDays limits how far back a streak is counted, in days.
+const maxStreakDays = 3660
 
 func (s *Service) history(ctx context.Context, l *Learner, out *Stats, back int) error {
-	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today-streakMost)
+	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today-maxStreakDays)
 	if err != nil {
 		return err
 	}
 	byDay := map[store.Day]store.DayWork{}
 	for _, w := range work {
 		sum := byDay[w.Day]
-		sum.Fresh, sum.Again, sum.Hard, sum.Good, sum.Easy = sum.Fresh+w.Fresh, sum.Again+w.Again, sum.Hard+w.Hard, sum.Good+w.Good, sum.Easy+w.Easy
+		sum.Fresh, sum.Again, sum.Hard, sum.Good, sum.Easy = sum.Fresh+w.Fresh, sum.Again+w.Again, sum.Hard+w.Hard,
+			sum.Good+w.Good, sum.Easy+w.Easy
 		sum.Took += w.Took
 		byDay[w.Day] = sum
 	}
 	today := byDay[l.Today]
-	out.Done = DoneToday{Reviews: today.Reviews(), New: today.Fresh, Again: today.Again, Minutes: int(today.Took.Minutes())}
+	out.Done = DoneToday{Reviews: today.Reviews(), New: today.Fresh, Again: today.Again,
+		Minutes: int(today.Took.Minutes())}
 	again := 0
 	for i := range 30 {
 		w := byDay[l.Today-store.Day(i)]
@@ -172,7 +175,7 @@ func (s *Service) history(ctx context.Context, l *Learner, out *Stats, back int)
 	}
 	day := l.Today
 	if today.Reviews() == 0 {
-		day-- // the day is not over
+		day-- // today is not over yet
 	}
 	for ; ; day-- {
 		if w := byDay[day]; w.Reviews() == 0 {
@@ -180,7 +183,7 @@ func (s *Service) history(ctx context.Context, l *Learner, out *Stats, back int)
 		}
 		out.Streak++
 	}
-	for i := min(back, forecastMost) - 1; i >= 0; i-- {
+	for i := min(back, maxForecastDays) - 1; i >= 0; i-- {
 		d := l.Today - store.Day(i)
 		if w := byDay[d]; w.Reviews() > 0 {
 			out.History = append(out.History, HistoryEntry{Day: d, Reviews: w.Reviews(), Again: w.Again})

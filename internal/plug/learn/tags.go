@@ -9,26 +9,26 @@ import (
 	"patchbay/internal/talk"
 )
 
-// ErrNoTag says that no point has a tag.
-var ErrNoTag = errors.New("no point has this tag")
+// ErrTagNotFound is returned when no point has the tag.
+var ErrTagNotFound = errors.New("no point has this tag")
 
-// TagThere is the error about a new name of a tag that is another tag's already: the two
-// would become one, and could not be told apart again.
-type TagThere struct {
+// TagExistsError is returned when a tag would be renamed to an existing tag: the two would merge
+// and could not be separated again.
+type TagExistsError struct {
 	Tag    string
-	Points int // that have it
+	Points int // points with the existing tag
 }
 
-func (e *TagThere) Error() string {
+func (e *TagExistsError) Error() string {
 	return fmt.Sprintf("there is a tag %q already, which %d points have", e.Tag, e.Points)
 }
 
-// retagAtOnce is how many points get another tag in one transaction, so that others can
-// write in between.
-const retagAtOnce = 250
+// retagBatch is how many points get another tag in one transaction, so that other writers get their
+// turn.
+const retagBatch = 250
 
-// CleanTag is a tag as points have it. Its error is an *[Invalid].
-func CleanTag(text string) (string, error) {
+// NormalizeTag returns a tag in the form in which it is stored. The error is an *[Invalid].
+func NormalizeTag(text string) (string, error) {
 	tags, err := cleanTags([]string{text})
 	switch {
 	case err != nil:
@@ -39,33 +39,32 @@ func CleanTag(text string) (string, error) {
 	return tags[0], nil
 }
 
-// RenameTag gives all points that have a tag another one in its place, those in the
-// trash too, and says how many there were. If merge says so, it may be one that other
-// points have. If it is cut off, the rest still have the old one, and who asks again gets
-// it done; progress, which may be nil, hears how far it is. The tag as it is now comes
-// back. The errors are [ErrNoTag],
-// *[TagThere] and *[Invalid].
-func (s *Service) RenameTag(ctx context.Context, person, from, to string, merge bool, progress func(done, total int)) (string, int, error) {
-	total, err := s.Store.Learn.Tagged(ctx, person, from)
+// RenameTag renames a tag on all points, including those in the trash, and returns the new tag and
+// the number of points. With merge set, the new tag may exist already. If RenameTag is interrupted,
+// the remaining points keep the old tag, and a second call finishes the work. progress reports how
+// far it is; it may be nil. The errors are [ErrTagNotFound], *[TagExistsError] and *[Invalid].
+func (s *Service) RenameTag(ctx context.Context, person, from, to string, merge bool,
+	progress func(done, total int)) (string, int, error) {
+	total, err := s.Store.Learn.CountTagged(ctx, person, from)
 	if err != nil {
 		return "", 0, fmt.Errorf("look up a tag: %w", err)
 	}
 	if total <= 0 {
-		return "", 0, ErrNoTag
+		return "", 0, ErrTagNotFound
 	}
-	if to, err = CleanTag(to); err != nil || to == from {
+	if to, err = NormalizeTag(to); err != nil || to == from {
 		return to, 0, err
 	}
-	there, err := s.Store.Learn.Tagged(ctx, person, to)
+	there, err := s.Store.Learn.CountTagged(ctx, person, to)
 	if err != nil {
 		return "", 0, fmt.Errorf("look up a tag: %w", err)
 	}
 	if there > 0 && !merge {
-		return "", 0, &TagThere{to, there}
+		return "", 0, &TagExistsError{to, there}
 	}
-	words := func(p *store.Point) []string { return Words(p.Question, p.Answer, p.Tags...) }
+	words := func(p *store.Point) []string { return IndexWords(p.Question, p.Answer, p.Tags...) }
 	for done := 0; ; {
-		n, err := s.Store.Learn.RenameTag(ctx, person, from, to, retagAtOnce, words)
+		n, err := s.Store.Learn.RenameTag(ctx, person, from, to, retagBatch, words)
 		done += n
 		if err != nil {
 			return to, done, fmt.Errorf("rename a tag: %w", err)
@@ -73,7 +72,7 @@ func (s *Service) RenameTag(ctx context.Context, person, from, to string, merge 
 		if progress != nil {
 			progress(done, max(done, total))
 		}
-		if n < retagAtOnce {
+		if n < retagBatch {
 			return to, done, nil
 		}
 	}

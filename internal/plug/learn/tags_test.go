@@ -10,10 +10,10 @@ import (
 	"patchbay/internal/talk"
 )
 
-// A tag that many points have is renamed in several steps, of which is told.
+// A tag of many points is renamed in several steps, with progress reports.
 func TestRenameTag(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
-	const many = retagAtOnce + 20
+	const many = retagBatch + 20
 	var drafts []Draft
 	for i := range many {
 		drafts = append(drafts, Draft{Question: fmt.Sprint("q", i), Answer: "a", Tags: []string{"old", "stays"}})
@@ -21,22 +21,23 @@ func TestRenameTag(t *testing.T) {
 	if _, err := r.Create(ctx, "ada", drafts); err != nil {
 		t.Fatal(err)
 	}
-	for to, want := range map[string]error{"": &Invalid{}, "# ": &Invalid{}, "stays": &TagThere{}} {
+	for to, want := range map[string]error{"": &Invalid{}, "# ": &Invalid{}, "stays": &TagExistsError{}} {
 		_, n, err := r.RenameTag(ctx, "ada", "old", to, false, nil)
 		if n != 0 || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", want) {
 			t.Errorf("to %q: %d, %v", to, n, err)
 		}
 	}
-	if _, _, err := r.RenameTag(ctx, "ada", "nobodys", "new", false, nil); !errors.Is(err, ErrNoTag) {
+	if _, _, err := r.RenameTag(ctx, "ada", "nobodys", "new", false, nil); !errors.Is(err, ErrTagNotFound) {
 		t.Errorf("%v", err)
 	}
 	if to, n, err := r.RenameTag(ctx, "ada", "old", "#old", false, nil); to != "old" || n != 0 || err != nil {
 		t.Errorf("%q, %d, %v", to, n, err)
 	}
-	var told []int
-	to, n, err := r.RenameTag(ctx, "ada", "old", "brand new", false, func(done, total int) { told = append(told, done, total) })
-	if to != "brand-new" || n != many || err != nil || !slices.Equal(told, []int{retagAtOnce, many, many, many}) {
-		t.Fatalf("%q, %d, %v, told %v", to, n, err, told)
+	var message []int
+	to, n, err := r.RenameTag(ctx, "ada", "old", "brand new", false,
+		func(done, total int) { message = append(message, done, total) })
+	if to != "brand-new" || n != many || err != nil || !slices.Equal(message, []int{retagBatch, many, many, many}) {
+		t.Fatalf("%q, %d, %v, told %v", to, n, err, message)
 	}
 	if _, n, err := r.RenameTag(ctx, "ada", "brand-new", "stays", true, nil); n != many || err != nil {
 		t.Fatalf("%d, %v", n, err)
@@ -51,7 +52,7 @@ func TestRenameTag(t *testing.T) {
 	}
 }
 
-// What is wrong is said in both languages.
+// Errors are available in both languages.
 func TestInvalidInBoth(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	_, err := r.Reschedule(ctx, "ada", "x", -1, "")

@@ -4,18 +4,18 @@ import (
 	"encoding/json"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/tool"
 )
 
-// Outlet is where Learn is plugged in: everybody has it, each with their own
-// points, and its names stand as they are.
-func Outlet() board.Outlet {
-	return board.Outlet{ID: "learn", Kind: "learn", Title: "Learn", Timeout: 10 * time.Minute}
+// ProviderRef returns the provider under which Learn registers with the hub. Everybody may use it,
+// each with their own points, and its tool names have no prefix.
+func ProviderRef() hub.ProviderRef {
+	return hub.ProviderRef{ID: "learn", Kind: "learn", Title: "Learn", Timeout: 10 * time.Minute}
 }
 
-// The names of the tools. The first eight are those of the service that Learn
-// follows; programs that know it find them here as they were.
+// Names of the tools. The first eight are those of the original service, so that its programs work
+// here unchanged.
 const (
 	toolListReviews = "list_reviews"
 	toolListPoints  = "list_knowledge_points"
@@ -47,29 +47,29 @@ const (
 	toolAsk        = "ask_knowledge"
 )
 
-// Pieces of schemas.
+// Parts of schemas.
 const (
-	schemaID    = `{"type":"string","minLength":1,"maxLength":100,"description":"知识点的ID"}`
-	schemaDeck  = `{"type":"string","maxLength":200,"description":"Name of a deck; \"default\" is the one that everybody has"}`
-	schemaTag   = `{"type":"string","maxLength":100,"description":"Only points with this tag"}`
-	schemaTags  = `{"type":"array","maxItems":20,"items":{"type":"string","maxLength":100},"description":"Tags, without #"}`
-	schemaLimit = `{"type":"integer","minimum":1,"maximum":500,"description":"Most rows of a page (default 50)"}`
-	schemaPage  = `{"type":"string","maxLength":2000,"description":"next_cursor of the page before"}`
-	schemaGrade = `{"enum":["again","hard","good","easy"],"description":"How well it was recalled at the first attempt: again = forgotten or wrong, hard = with effort or gaps, good = right, easy = at once. Judge the meaning, not the words."}`
-	schemaText  = `{"type":"string","maxLength":65536,"description":"主动回忆的内容"}`
-	schemaOnce  = `{"type":"string","minLength":1,"maxLength":100,"description":"A name of your own for this review, such as a UUID: sent again after a lost answer, it counts once"}`
-	schemaYes   = `{"type":"boolean"}`
-	// schemaDrafts has no limits that would refuse all points of a call for one of them:
-	// [Service.Create] tells of each what is wrong with it.
+	schemaID       = `{"type":"string","minLength":1,"maxLength":100,"description":"知识点的ID"}`
+	schemaDeck     = `{"type":"string","maxLength":200,"description":"Name of a deck; \"default\" is the one that everybody has"}`
+	schemaTag      = `{"type":"string","maxLength":100,"description":"Only points with this tag"}`
+	schemaTags     = `{"type":"array","maxItems":20,"items":{"type":"string","maxLength":100},"description":"Tags, without #"}`
+	schemaLimit    = `{"type":"integer","minimum":1,"maximum":500,"description":"Most rows of a page (default 50)"}`
+	schemaPage     = `{"type":"string","maxLength":2000,"description":"next_cursor of the page before"}`
+	schemaGrade    = `{"enum":["again","hard","good","easy"],"description":"How well it was recalled at the first attempt: again = forgotten or wrong, hard = with effort or gaps, good = right, easy = at once. Judge the meaning, not the words."}`
+	schemaText     = `{"type":"string","maxLength":65536,"description":"主动回忆的内容"}`
+	schemaReviewID = `{"type":"string","minLength":1,"maxLength":100,"description":"A name of your own for this review, such as a UUID: sent again after a lost answer, it counts once"}`
+	schemaBool     = `{"type":"boolean"}`
+	// schemaDrafts sets no limits on single drafts, which would reject the whole call because of
+	// one: [Service.Create] reports the error of each draft.
 	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"Question or prompt (always needed; at most 64 KiB)"},` +
 		`"answer":{"type":"string","description":"Answer or explanation (always needed; at most 64 KiB)"},` +
 		`"deck":{"type":"string","description":"Name of a deck; \"default\" is the one that everybody has"},` +
 		`"tags":{"type":"array","items":{"type":"string"},"description":"At most 20 tags, without #"}}}`
-	// schemaIDs likewise: an id of no point is told as such.
+	// schemaIDs has no pattern for the same reason: an unknown ID is reported as such.
 	schemaIDs = `{"type":"array","minItems":1,"maxItems":50,"items":{"type":"string"},"description":"知识点的ID"}`
 )
 
-func object(required string, members ...string) json.RawMessage {
+func objectSchema(required string, members ...string) json.RawMessage {
 	text := `{"type":"object","properties":{`
 	for i := 0; i+1 < len(members); i += 2 {
 		if i > 0 {
@@ -84,35 +84,46 @@ func object(required string, members ...string) json.RawMessage {
 	return json.RawMessage(text + `}`)
 }
 
-func words(description string) string {
+func textSchema(description string) string {
 	text, _ := json.Marshal(description)
 	return `{"type":"string","maxLength":65536,"description":` + string(text) + `}`
 }
 
-// Tools are Learn's tools.
+// Tools returns Learn's tools.
 func Tools() []tool.Tool {
-	question, answer := words("问题/提示"), words("答案/详细说明")
+	question, answer := textSchema("问题/提示"), textSchema("答案/详细说明")
 	inPlan := `{"type":"boolean","description":"Whether it is reviewed at all"}`
 	list := []tool.Tool{
 		{Name: toolListReviews, Title: "Due reviews", Description: "查询今日需要复习的列表",
-			Input: object("", "limit", schemaLimit, "cursor", schemaPage, "deck", schemaDeck, "tag", schemaTag), Hints: tool.Reads()},
+			Input: objectSchema("", "limit", schemaLimit, "cursor", schemaPage, "deck", schemaDeck, "tag", schemaTag),
+			Hints: tool.ReadOnlyHints()},
 		{Name: toolListPoints, Title: "Knowledge points", Description: "查询所有知识点列表",
-			Input: object("", "limit", schemaLimit, "cursor", schemaPage, "deck", schemaDeck, "tag", schemaTag,
-				"query", words("Search instead, as search_knowledge_points does"), "due_only", `{"type":"boolean","description":"Only what is due now"}`,
-				"drafts", `{"type":"boolean","description":"Only drafts, which wait to be confirmed"}`), Hints: tool.Reads()},
-		{Name: toolGet, Title: "One knowledge point", Description: "根据ID获取单个知识点的详细信息", Input: object(`["id"]`, "id", schemaID), Hints: tool.Reads()},
+			Input: objectSchema("", "limit", schemaLimit, "cursor", schemaPage, "deck", schemaDeck, "tag", schemaTag,
+				"query", textSchema("Search instead, as search_knowledge_points does"), "due_only",
+				`{"type":"boolean","description":"Only what is due now"}`,
+				"drafts", `{"type":"boolean","description":"Only drafts, which wait to be confirmed"}`),
+			Hints: tool.ReadOnlyHints()},
+		{Name: toolGet, Title: "One knowledge point", Description: "根据ID获取单个知识点的详细信息",
+			Input: objectSchema(`["id"]`, "id", schemaID), Hints: tool.ReadOnlyHints()},
 		{Name: toolCreate, Title: "Add a knowledge point", Description: "创建新的知识点",
-			Input: object(`["question","answer"]`, "question", question, "answer", answer, "deck", schemaDeck, "tags", schemaTags, "is_in_review_plan", inPlan,
-				"draft", `{"type":"boolean","description":"Keep it as a draft until its person confirms it (update_knowledge_point with draft=false)"}`), Hints: writes(false, false)},
+			Input: objectSchema(`["question","answer"]`, "question", question, "answer", answer, "deck", schemaDeck,
+				"tags", schemaTags, "is_in_review_plan", inPlan,
+				"draft",
+				`{"type":"boolean","description":"Keep it as a draft until its person confirms it (update_knowledge_point with draft=false)"}`), Hints: writeHints(false, false)},
 		{Name: toolUpdate, Title: "Change a knowledge point", Description: "更新现有的知识点",
-			Input: object(`["id"]`, "id", schemaID, "question", question, "answer", answer, "deck", schemaDeck, "tags", schemaTags, "is_in_review_plan", inPlan,
-				"suspended", `{"type":"boolean","description":"Let it rest without taking it out of the plan"}`, "draft", `{"type":"boolean","description":"false confirms a draft"}`), Hints: writes(false, true)},
-		{Name: toolDelete, Title: "Delete a knowledge point", Description: "删除知识点", Input: object(`["id"]`, "id", schemaID), Hints: writes(true, false)},
+			Input: objectSchema(`["id"]`, "id", schemaID, "question", question, "answer", answer, "deck", schemaDeck,
+				"tags", schemaTags, "is_in_review_plan", inPlan,
+				"suspended", `{"type":"boolean","description":"Let it rest without taking it out of the plan"}`,
+				"draft", `{"type":"boolean","description":"false confirms a draft"}`), Hints: writeHints(false, true)},
+		{Name: toolDelete, Title: "Delete a knowledge point", Description: "删除知识点",
+			Input: objectSchema(`["id"]`, "id", schemaID), Hints: writeHints(true, false)},
 		{Name: toolRecall, Title: "Submit a recall", Description: "提交主动回忆（完成复习）",
-			Input: object(`["schedule_id","recall_text"]`, "schedule_id", `{"type":"string","minLength":1,"maxLength":100,"description":"复习计划的ID"}`, "recall_text", schemaText,
-				"grade", schemaGrade, "review_id", schemaOnce), Hints: writes(false, true)},
+			Input: objectSchema(`["schedule_id","recall_text"]`, "schedule_id",
+				`{"type":"string","minLength":1,"maxLength":100,"description":"复习计划的ID"}`, "recall_text", schemaText,
+				"grade", schemaGrade, "review_id", schemaReviewID), Hints: writeHints(false, true)},
 		{Name: toolMark, Title: "Mark as reviewed", Description: "将知识点标记为已复习（更新最后一个未完成的复习计划）",
-			Input: object(`["knowledge_point_id"]`, "knowledge_point_id", schemaID, "recall_text", schemaText, "grade", schemaGrade, "review_id", schemaOnce), Hints: writes(false, true)},
+			Input: objectSchema(`["knowledge_point_id"]`, "knowledge_point_id", schemaID, "recall_text", schemaText,
+				"grade", schemaGrade, "review_id", schemaReviewID), Hints: writeHints(false, true)},
 	}
 	return append(list, moreTools(question, answer)...)
 }
@@ -122,58 +133,100 @@ func moreTools(question, answer string) []tool.Tool {
 	return []tool.Tool{
 		{Name: toolCreateMany, Title: "Add several knowledge points",
 			Description: "Add up to 50 knowledge points at once. Each is one fact: a question with one clear answer. Those that are wrong are told one by one (errors); the others are kept.",
-			Input:       object(`["points"]`, "points", `{"type":"array","minItems":1,"maxItems":50,"items":`+schemaDrafts+`}`, "draft", `{"type":"boolean","description":"Keep them as drafts until their person confirms them"}`), Hints: writes(false, false)},
-		{Name: toolRestore, Title: "Bring a deleted point back", Description: "Take a deleted knowledge point out of the trash, where it is kept for 30 days.", Input: object(`["id"]`, "id", schemaID), Hints: writes(false, true)},
-		{Name: toolTrash, Title: "The trash", Description: "List deleted knowledge points that restore_knowledge_point can bring back.", Input: object("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.Reads()},
-		{Name: toolSearch, Title: "Search knowledge points", Description: "Find knowledge points by what they say, the best first. Works for Chinese and English.",
-			Input: object(`["query"]`, "query", `{"type":"string","minLength":1,"maxLength":1000}`, "deck", schemaDeck, "tag", schemaTag, "limit", `{"type":"integer","minimum":1,"maximum":40,"description":"Default 10"}`), Hints: tool.Reads()},
+			Input: objectSchema(`["points"]`, "points",
+				`{"type":"array","minItems":1,"maxItems":50,"items":`+schemaDrafts+`}`, "draft",
+				`{"type":"boolean","description":"Keep them as drafts until their person confirms them"}`),
+			Hints: writeHints(false, false)},
+		{Name: toolRestore, Title: "Bring a deleted point back",
+			Description: "Take a deleted knowledge point out of the trash, where it is kept for 30 days.",
+			Input:       objectSchema(`["id"]`, "id", schemaID), Hints: writeHints(false, true)},
+		{Name: toolTrash, Title: "The trash",
+			Description: "List deleted knowledge points that restore_knowledge_point can bring back.",
+			Input:       objectSchema("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.ReadOnlyHints()},
+		{Name: toolSearch, Title: "Search knowledge points",
+			Description: "Find knowledge points by what they say, the best first. Works for Chinese and English.",
+			Input: objectSchema(`["query"]`, "query", `{"type":"string","minLength":1,"maxLength":1000}`,
+				"deck", schemaDeck, "tag", schemaTag, "limit",
+				`{"type":"integer","minimum":1,"maximum":40,"description":"Default 10"}`), Hints: tool.ReadOnlyHints()},
 		{Name: toolNext, Title: "Next question",
 			Description: "Get the next question to review, without its answer. Ask it, wait for the person's recall, and only then call reveal_answer, judge, tell the person grade and answer, and call submit_review, which gives the next question. Taking a question reserves nothing.",
-			Input:       object("", "deck", schemaDeck, "tag", schemaTag), Hints: tool.Reads()},
-		{Name: toolReveal, Title: "Show the answer", Description: "Get the answer of a question, after the person has tried to recall it. Also tells what each grade would lead to.",
-			Input: object(`["knowledge_point_id"]`, "knowledge_point_id", schemaID), Hints: tool.Reads()},
+			Input:       objectSchema("", "deck", schemaDeck, "tag", schemaTag), Hints: tool.ReadOnlyHints()},
+		{Name: toolReveal, Title: "Show the answer",
+			Description: "Get the answer of a question, after the person has tried to recall it. Also tells what each grade would lead to.",
+			Input:       objectSchema(`["knowledge_point_id"]`, "knowledge_point_id", schemaID),
+			Hints:       tool.ReadOnlyHints()},
 		{Name: toolSubmit, Title: "Submit a review",
 			Description: "Record how well a knowledge point was recalled, and get the next question. Grade the first attempt. Give the schedule_id that next_review gave, so that a review that was done on another device meanwhile is noticed, and a review_id of your own, so that a repeated call counts once.",
-			Input: object(`["knowledge_point_id","grade"]`, "knowledge_point_id", schemaID, "grade", schemaGrade,
-				"schedule_id", `{"type":"string","minLength":1,"maxLength":100,"description":"From next_review"}`, "review_id", schemaOnce, "recall_text", schemaText,
-				"score", `{"type":"integer","minimum":0,"maximum":100,"description":"How right the recall was, if you judged it"}`,
-				"took_ms", `{"type":"integer","minimum":0,"maximum":3600000,"description":"How long the person needed"}`,
+			Input: objectSchema(`["knowledge_point_id","grade"]`, "knowledge_point_id", schemaID, "grade", schemaGrade,
+				"schedule_id", `{"type":"string","minLength":1,"maxLength":100,"description":"From next_review"}`,
+				"review_id", schemaReviewID, "recall_text", schemaText,
+				"score",
+				`{"type":"integer","minimum":0,"maximum":100,"description":"How right the recall was, if you judged it"}`,
+				"took_ms",
+				`{"type":"integer","minimum":0,"maximum":3600000,"description":"How long the person needed"}`,
 				"early", `{"type":"boolean","description":"Review it although it is not due yet"}`,
-				"deck", schemaDeck, "tag", schemaTag), Hints: writes(false, true)},
-		{Name: toolUndo, Title: "Undo a review", Description: "Take the last review back, or the one with this review_id: the point is due again as it was before. What was written anew since stays.",
-			Input: object("", "review_id", `{"type":"string","minLength":1,"maxLength":100}`), Hints: writes(false, false)},
-		{Name: toolReschedule, Title: "Set another date", Description: "Let up to 50 knowledge points come again on a date, or in a number of days (0 = today).",
-			Input: object(`["ids"]`, "ids", schemaIDs, "date", `{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"}`,
-				"in_days", `{"type":"integer","minimum":0,"maximum":36500}`), Hints: writes(false, true)},
-		{Name: toolDecks, Title: "Decks", Description: "List the decks with what is new and due in each, and their settings.", Input: object(""), Hints: tool.Reads()},
-		{Name: toolSaveDeck, Title: "Make or change a deck", Description: "Make a deck, rename it, or change its settings. Changing the schedule gives all its points new dates and keeps their history.",
-			Input: object(`["name"]`, "name", `{"type":"string","minLength":1,"maxLength":200}`, "new_name", `{"type":"string","minLength":1,"maxLength":200}`, "settings", settings), Hints: writes(false, true)},
-		{Name: toolDropDeck, Title: "Delete a deck", Description: "Delete a deck. Its points move to the default one.", Input: object(`["name"]`, "name", `{"type":"string","minLength":1,"maxLength":200}`), Hints: writes(true, false)},
-		{Name: toolTags, Title: "Tags", Description: "List the tags, and how many points have each.", Input: object("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.Reads()},
-		{Name: toolStats, Title: "How learning goes", Description: "Tell what is left for today, what was done, the streak, how much is remembered, and how much is due in the coming days.",
-			Input: object("", "days", `{"type":"integer","minimum":1,"maximum":365,"description":"Length of the forecast (default 14)"}`,
-				"history_days", `{"type":"integer","minimum":0,"maximum":365,"description":"Days of history (default 0)"}`), Hints: tool.Reads()},
-		{Name: toolHistory, Title: "History of a point", Description: "List the reviews of a knowledge point, oldest first.",
-			Input: object(`["knowledge_point_id"]`, "knowledge_point_id", schemaID, "limit", schemaLimit, "cursor", schemaPage), Hints: tool.Reads()},
-		{Name: toolSettings, Title: "Learning settings", Description: "Get the person's time zone, start of day, reminders, and the settings that all decks have in common.", Input: object(""), Hints: tool.Reads()},
-		{Name: toolConfigure, Title: "Change learning settings", Description: "Change them; null takes a decision back.",
-			Input: object("", "time_zone", `{"type":["string","null"],"description":"Such as Asia/Shanghai"}`, "day_start", `{"type":["string","null"],"description":"Such as 04:00"}`,
-				"bot", `{"type":["string","null"],"description":"Number or name of the bot that judges recalls; none: nobody does"}`, "strictness", `{"enum":["lenient","normal","strict",null]}`,
-				"defaults", settings, "remind", `{"type":["object","null"],"description":"at (such as 20:00), via (a list of glasses, webhook, calendar), webhook (an address)"}`), Hints: writes(false, true)},
-		{Name: toolJudge, Title: "Judge a recall", Description: "Compare what a person recalled with the answer: score, what was right, missing or wrong, and a grade to suggest. It changes nothing. Give the point, or question and answer.",
-			Input: object(`["recall_text"]`, "knowledge_point_id", schemaID, "question", question, "answer", answer, "recall_text", schemaText), Hints: tool.Reads()},
-		{Name: toolAsk, Title: "Ask one's own knowledge", Description: "Answer a question from the person's own knowledge points, naming the points it comes from.",
-			Input: object(`["question"]`, "question", `{"type":"string","minLength":1,"maxLength":4000}`), Hints: tool.Reads()},
+				"deck", schemaDeck, "tag", schemaTag), Hints: writeHints(false, true)},
+		{Name: toolUndo, Title: "Undo a review",
+			Description: "Take the last review back, or the one with this review_id: the point is due again as it was before. What was written anew since stays.",
+			Input:       objectSchema("", "review_id", `{"type":"string","minLength":1,"maxLength":100}`),
+			Hints:       writeHints(false, false)},
+		{Name: toolReschedule, Title: "Set another date",
+			Description: "Let up to 50 knowledge points come again on a date, or in a number of days (0 = today).",
+			Input: objectSchema(`["ids"]`, "ids", schemaIDs, "date",
+				`{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"}`,
+				"in_days", `{"type":"integer","minimum":0,"maximum":36500}`), Hints: writeHints(false, true)},
+		{Name: toolDecks, Title: "Decks",
+			Description: "List the decks with what is new and due in each, and their settings.",
+			Input:       objectSchema(""), Hints: tool.ReadOnlyHints()},
+		{Name: toolSaveDeck, Title: "Make or change a deck",
+			Description: "Make a deck, rename it, or change its settings. Changing the schedule gives all its points new dates and keeps their history.",
+			Input: objectSchema(`["name"]`, "name", `{"type":"string","minLength":1,"maxLength":200}`, "new_name",
+				`{"type":"string","minLength":1,"maxLength":200}`, "settings", settings),
+			Hints: writeHints(false, true)},
+		{Name: toolDropDeck, Title: "Delete a deck", Description: "Delete a deck. Its points move to the default one.",
+			Input: objectSchema(`["name"]`, "name", `{"type":"string","minLength":1,"maxLength":200}`),
+			Hints: writeHints(true, false)},
+		{Name: toolTags, Title: "Tags", Description: "List the tags, and how many points have each.",
+			Input: objectSchema("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.ReadOnlyHints()},
+		{Name: toolStats, Title: "How learning goes",
+			Description: "Tell what is left for today, what was done, the streak, how much is remembered, and how much is due in the coming days.",
+			Input: objectSchema("", "days",
+				`{"type":"integer","minimum":1,"maximum":365,"description":"Length of the forecast (default 14)"}`,
+				"history_days",
+				`{"type":"integer","minimum":0,"maximum":365,"description":"Days of history (default 0)"}`),
+			Hints: tool.ReadOnlyHints()},
+		{Name: toolHistory, Title: "History of a point",
+			Description: "List the reviews of a knowledge point, oldest first.",
+			Input: objectSchema(`["knowledge_point_id"]`, "knowledge_point_id", schemaID, "limit", schemaLimit,
+				"cursor", schemaPage), Hints: tool.ReadOnlyHints()},
+		{Name: toolSettings, Title: "Learning settings",
+			Description: "Get the person's time zone, start of day, reminders, and the settings that all decks have in common.", Input: objectSchema(""), Hints: tool.ReadOnlyHints()},
+		{Name: toolConfigure, Title: "Change learning settings",
+			Description: "Change them; null takes a decision back.",
+			Input: objectSchema("", "time_zone", `{"type":["string","null"],"description":"Such as Asia/Shanghai"}`,
+				"day_start", `{"type":["string","null"],"description":"Such as 04:00"}`,
+				"bot",
+				`{"type":["string","null"],"description":"Number or name of the bot that judges recalls; none: nobody does"}`, "strictness", `{"enum":["lenient","normal","strict",null]}`,
+				"defaults", settings, "remind",
+				`{"type":["object","null"],"description":"at (such as 20:00), via (a list of glasses, webhook, calendar), webhook (an address)"}`), Hints: writeHints(false, true)},
+		{Name: toolJudge, Title: "Judge a recall",
+			Description: "Compare what a person recalled with the answer: score, what was right, missing or wrong, and a grade to suggest. It changes nothing. Give the point, or question and answer.",
+			Input: objectSchema(`["recall_text"]`, "knowledge_point_id", schemaID, "question", question,
+				"answer", answer, "recall_text", schemaText), Hints: tool.ReadOnlyHints()},
+		{Name: toolAsk, Title: "Ask one's own knowledge",
+			Description: "Answer a question from the person's own knowledge points, naming the points it comes from.",
+			Input:       objectSchema(`["question"]`, "question", `{"type":"string","minLength":1,"maxLength":4000}`),
+			Hints:       tool.ReadOnlyHints()},
 	}
 }
 
-// writes are the hints of a tool that changes something at home.
-func writes(destructive, idempotent bool) tool.Hints {
+// writeHints returns the hints of a tool that changes stored data only.
+func writeHints(destructive, idempotent bool) tool.Hints {
 	no := false
 	return tool.Hints{ReadOnly: &no, Destructive: &destructive, Idempotent: &idempotent, OpenWorld: &no}
 }
 
-// ToolNames are the names of the tools, for doors that show nothing else.
+// ToolNames returns the names of the tools, for channels that show no others.
 func ToolNames() []string {
 	var names []string
 	for _, t := range Tools() {

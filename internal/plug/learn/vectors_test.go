@@ -21,8 +21,8 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// embeddings is an embeddings API: words that begin alike point the same way, and
-// "poison" is refused.
+// embeddings is an embeddings API in which words with the same beginning have the same direction,
+// and "poison" is rejected.
 type embeddings struct {
 	url string
 
@@ -41,7 +41,8 @@ func newEmbeddings(t *testing.T) *embeddings {
 
 const testDims = 64
 
-// direction of a text: each word, cut to five letters, adds a random one of its own.
+// direction returns the vector of a text: each word, cut to five letters, adds a random vector of
+// its own.
 func direction(text string) []float32 {
 	out := make([]float32, testDims)
 	for w := range strings.FieldsSeq(strings.ToLower(text)) {
@@ -91,10 +92,11 @@ func (e *embeddings) serve(w http.ResponseWriter, r *http.Request) {
 	for i, text := range in.Input {
 		data = append(data, item{"embedding", i, direction(text)})
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "model": in.Model, "usage": map[string]int{"prompt_tokens": 1, "total_tokens": 1}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "model": in.Model,
+		"usage": map[string]int{"prompt_tokens": 1, "total_tokens": 1}})
 }
 
-// seen are the texts that were asked for since it was called last.
+// seen returns the texts requested since the last call.
 func (e *embeddings) seen() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,7 +111,7 @@ func (e *embeddings) set(down bool) {
 	e.down = down
 }
 
-// meaning is a service with an embedder, and a clock.
+// meaning returns a service with an embedder and a clock.
 func meaning(t *testing.T, o store.Options) (*Service, *embeddings, *time.Time) {
 	e := newEmbeddings(t)
 	c, err := embed.New(embed.Options{URL: e.url, Key: "k", Model: "m", Batch: 10})
@@ -117,7 +119,8 @@ func meaning(t *testing.T, o store.Options) (*Service, *embeddings, *time.Time) 
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 3, 23, 12, 0, 0, 0, time.UTC)
-	return served(t, storetest.Open(t, o), Profile{}, Options{Embedder: c, Now: func() time.Time { return now }}), e, &now
+	return newService(t, storetest.Open(t, o), Profile{}, Options{Embedder: c, Now: func() time.Time { return now }}),
+		e, &now
 }
 
 func index(t *testing.T, s *Service) {
@@ -153,10 +156,12 @@ func TestMeaning(t *testing.T) {
 		if len(e.seen()) != 0 {
 			t.Error("a query was embedded that there is nothing to compare with")
 		}
-		p := noted(t, s, Draft{Question: "photography", Answer: "photons"}, Draft{Question: "gravity", Answer: "graviton"})
-		*now = now.Add(lookAgain)
+		p := noted(t, s, Draft{Question: "photography", Answer: "photons"},
+			Draft{Question: "gravity", Answer: "graviton"})
+		*now = now.Add(refreshInterval)
 		index(t, s)
-		if got := e.seen(); !slices.Equal(got, []string{"Question: photography\n\nAnswer: photons", "Question: gravity\n\nAnswer: graviton"}) {
+		if got := e.seen(); !slices.Equal(got, []string{"Question: photography\n\nAnswer: photons",
+			"Question: gravity\n\nAnswer: graviton"}) {
 			t.Fatalf("embedded %q", got)
 		}
 		index(t, s)
@@ -177,10 +182,10 @@ func TestMeaning(t *testing.T) {
 			t.Errorf("somebody else finds %v, %v", got, err)
 		}
 
-		// What is added is found soon, what is changed too, and what is gone is not.
+		// Added and changed points are found soon, deleted ones are not.
 		more := noted(t, s, Draft{Question: "photo", Answer: "photosynthesis"})
 		index(t, s)
-		*now = now.Add(lookAgain)
+		*now = now.Add(refreshInterval)
 		if got := near(t, s, "photosphere"); len(got) != 2 {
 			t.Fatalf("got %v", got)
 		}
@@ -199,22 +204,22 @@ func TestMeaning(t *testing.T) {
 		if _, err := s.EmptyTrash(ctx); err != nil {
 			t.Fatal(err)
 		}
-		// Another instance writes a vector anew: the copy is read again in the end.
+		// Another instance replaces a vector: the copy is eventually read again.
 		other := New(s.Options)
 		text = "photo"
 		if _, err := s.Update(ctx, "ada", p[1].ID, Edit{Question: &text, Answer: &text}); err != nil {
 			t.Fatal(err)
 		}
 		index(t, other)
-		*now = now.Add(readAgain)
+		*now = now.Add(reloadInterval)
 		if got := near(t, s, "gravitation"); !slices.Equal(got, []int64{more[0].Number}) {
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
-// A text that the model does not take keeps none of the others from having a
-// vector, and is not asked for again before it is changed.
+// A text that the model rejects does not prevent the vectors of others, and is not requested again
+// until it changes.
 func TestPoison(t *testing.T) {
 	s, e, now := meaning(t, store.Options{Folder: t.TempDir()})
 	var drafts []Draft
@@ -230,7 +235,7 @@ func TestPoison(t *testing.T) {
 	if n, _, err := s.Store.Learn.VectorCount(ctx, "ada", "m"); n != 70 || err != nil {
 		t.Fatalf("%d vectors, %v", n, err)
 	}
-	if got, err := s.searchMeaning(ctx, "ada", "poison"); len(got) != 0 || !refused(err) {
+	if got, err := s.searchMeaning(ctx, "ada", "poison"); len(got) != 0 || !isRefused(err) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if got := near(t, s, "word33"); len(got) == 0 || slices.Contains(got, p[33].Number) {
@@ -246,13 +251,13 @@ func TestPoison(t *testing.T) {
 		t.Fatal(err)
 	}
 	index(t, s)
-	*now = now.Add(lookAgain)
+	*now = now.Add(refreshInterval)
 	if got := near(t, s, "photon"); !slices.Equal(got, []int64{p[33].Number}) {
 		t.Errorf("got %v", got)
 	}
 }
 
-// refusing refuses everything, as with a model's name that does not exist.
+// refusing rejects everything, as a server does for an unknown model name.
 type refusing struct{ Embedder }
 
 func (refusing) Model() string { return "x" }
@@ -262,7 +267,7 @@ func (refusing) Embed(context.Context, []string) ([][]float32, error) {
 }
 
 func TestIndexWhenAllIsRefused(t *testing.T) {
-	s := served(t, storetest.SQLite(t), Profile{}, Options{Embedder: refusing{}})
+	s := newService(t, storetest.SQLite(t), Profile{}, Options{Embedder: refusing{}})
 	noted(t, s, Draft{Question: "a", Answer: "b"}, Draft{Question: "c", Answer: "d"})
 	if err := s.Index(ctx); err == nil {
 		t.Error("no error")
@@ -275,7 +280,7 @@ func TestIndexWhenAllIsRefused(t *testing.T) {
 	}
 }
 
-// A server that is down costs one search some time, and the next ones none.
+// A server that is down delays one search, and none of the next.
 func TestSearchWhileDown(t *testing.T) {
 	s, e, now := meaning(t, store.Options{Folder: t.TempDir()})
 	p := noted(t, s, Draft{Question: "photo", Answer: "gravity"})
@@ -294,14 +299,14 @@ func TestSearchWhileDown(t *testing.T) {
 	if err := s.Index(ctx); err != nil {
 		t.Errorf("nothing is to be done: %v", err)
 	}
-	*now = now.Add(restTime)
+	*now = now.Add(embedderPause)
 	e.set(false)
 	if got := near(t, s, "photo"); !slices.Equal(got, []int64{p[0].Number}) {
 		t.Errorf("got %v", got)
 	}
 }
 
-// fixed gives every text the same vector.
+// fixed returns the same vector for every text.
 type fixed struct {
 	model string
 	v     []float32
@@ -313,15 +318,16 @@ func (f fixed) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	return slices.Repeat([][]float32{f.v}, len(texts)), nil
 }
 
-// The copies of all people fit into the room there is, and those of a person with
-// more are cut.
+// The copies of all people fit into the memory limit, and the copy of a person with more is
+// truncated.
 func TestVectorRoom(t *testing.T) {
 	db := storetest.SQLite(t)
-	s := served(t, db, Profile{}, Options{Embedder: fixed{"m", direction("photo")}})
+	s := newService(t, db, Profile{}, Options{Embedder: fixed{"m", direction("photo")}})
 	const people, points = 5, 120
 	for i := range people {
 		name := fmt.Sprintf("p%d", i)
-		if err := db.People.Add(ctx, store.Person{ID: name, Name: name, Role: "user", Lang: "en", Created: time.Now()}); err != nil {
+		if err := db.People.Add(ctx, store.Person{ID: name, Name: name,
+			Role: "user", Lang: "en", Created: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		drafts := make([]Draft, points)
@@ -337,7 +343,7 @@ func TestVectorRoom(t *testing.T) {
 	for range 2 {
 		for i := range people {
 			got, err := s.searchMeaning(ctx, fmt.Sprintf("p%d", i), "photo")
-			if err != nil || len(got) != maxNear {
+			if err != nil || len(got) != maxNearest {
 				t.Fatalf("%d points, %v", len(got), err)
 			}
 		}
@@ -358,15 +364,15 @@ func TestVectorRoom(t *testing.T) {
 	}
 	s.vectors.limit = 2*copyBytes + points*(testDims+12)/2
 	s.vectors.people, s.vectors.bytes = nil, 0
-	if got, err := s.searchMeaning(ctx, "p0", "photo"); err != nil || len(got) != maxNear {
+	if got, err := s.searchMeaning(ctx, "p0", "photo"); err != nil || len(got) != maxNearest {
 		t.Fatalf("%d points, %v", len(got), err)
 	}
-	if n := len(s.vectors.people["p0"].at.points); n < points/3 || n >= points {
+	if n := len(s.vectors.people["p0"].set.points); n < points/3 || n >= points {
 		t.Errorf("%d points are in memory", n)
 	}
 }
 
-// Searches may come while points are added, and see whole vectors.
+// Searches that run while points are added see whole vectors.
 func TestVectorsMeanwhile(t *testing.T) {
 	s, _, _ := meaning(t, store.Options{Folder: t.TempDir()})
 	var mu sync.Mutex
@@ -374,7 +380,7 @@ func TestVectorsMeanwhile(t *testing.T) {
 	s.Now = func() time.Time {
 		mu.Lock()
 		defer mu.Unlock()
-		now = now.Add(lookAgain)
+		now = now.Add(refreshInterval)
 		return now
 	}
 	var wg sync.WaitGroup
@@ -414,8 +420,9 @@ func TestVectorsMeanwhile(t *testing.T) {
 var errOther = errors.New("other")
 
 func TestRefused(t *testing.T) {
-	for err, want := range map[error]bool{&embed.Error{Status: 400}: true, &embed.Error{Status: 401}: false, errOther: false} {
-		if refused(fmt.Errorf("x: %w", err)) != want {
+	for err, want := range map[error]bool{&embed.Error{Status: 400}: true, &embed.Error{Status: 401}: false,
+		errOther: false} {
+		if isRefused(fmt.Errorf("x: %w", err)) != want {
 			t.Errorf("%v", err)
 		}
 	}
@@ -425,11 +432,12 @@ func TestRefused(t *testing.T) {
 func BenchmarkLoad(b *testing.B) {
 	const points, dims = 100_000, 256
 	db := storetest.SQLite(b)
-	s := served(b, db, Profile{}, Options{Embedder: fixed{"m", make([]float32, dims)}})
+	s := newService(b, db, Profile{}, Options{Embedder: fixed{"m", make([]float32, dims)}})
 	for range points / 1000 {
 		rows := make([]store.NewPoint, 1000)
 		for i := range rows {
-			rows[i] = store.NewPoint{Point: store.Point{ID: newID(), Question: "q", Answer: "a", Created: time.Now(), Updated: time.Now()}}
+			rows[i] = store.NewPoint{Point: store.Point{ID: newID(), Question: "q", Answer: "a", Created: time.Now(),
+				Updated: time.Now()}}
 		}
 		if err := db.Learn.Add(ctx, "ada", rows); err != nil {
 			b.Fatal(err)
@@ -445,7 +453,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	for b.Loop() {
 		s.vectors.drop("ada", 0)
-		at, err := s.space(ctx, "ada")
+		at, err := s.personVectorSet(ctx, "ada")
 		if err != nil || len(at.points) != points {
 			b.Fatalf("%d points, %v", len(at.points), err)
 		}

@@ -16,31 +16,29 @@ import (
 )
 
 const (
-	// maxWords is by how many different words a point is found; the rest of a very
-	// long answer is not searched.
+	// maxWords limits the distinct words by which a point is found; the rest of a very long answer
+	// is not indexed.
 	maxWords = 4000
-	// maxWordBytes is the longest word that is kept whole.
+	// maxWordBytes is the longest word that is indexed whole.
 	maxWordBytes = 40
-	// maxTerms is how many words of a question are looked for.
+	// maxTerms is how many words of a query are searched.
 	maxTerms = 8
-	// perTerm is how many points one word of a question brings in.
-	perTerm = 60
-	// maxTogether is how many frequent words are looked for together.
-	maxTogether = 2
-	// maxRanked is how many of the points that were brought in are read and ranked,
-	// by their first rankedBytes.
+	// maxPointsPerTerm is how many points one word of a query returns.
+	maxPointsPerTerm = 60
+	// maxCombined is how many frequent words are searched together.
+	maxCombined = 2
+	// maxRanked is how many of the points found are read and ranked, each by its first rankedBytes.
 	maxRanked   = 40
 	rankedBytes = 1000
-	// maxApart bounds a text whose characters are taken apart, in bytes, as one character
-	// may become mostGrowth times as long. Nothing that is written in letters reaches it.
-	maxApart   = 2 * MaxText
-	mostGrowth = 11
+	// maxDecomposed limits a text whose characters are decomposed, in bytes, because one character
+	// may become maxGrowth times as long. Ordinary text does not reach it.
+	maxDecomposed = 2 * MaxText
+	maxGrowth     = 11
 )
 
-// Words are what a text is found by, as ASCII letters and digits: the words of
-// languages that have spaces, and of those that have none each two characters that
-// follow one another.
-func Words(question, answer string, tags ...string) []string {
+// IndexWords returns the search words of a text as ASCII letters and digits: whole words in
+// languages with spaces, pairs of adjacent characters in languages without.
+func IndexWords(question, answer string, tags ...string) []string {
 	seen := map[string]bool{}
 	out := []string{}
 	add := func(word string) {
@@ -50,40 +48,40 @@ func Words(question, answer string, tags ...string) []string {
 		}
 	}
 	for _, text := range append([]string{question, answer}, tags...) {
-		cut(text, func(run []rune, dense bool) {
+		splitRuns(text, func(run []rune, dense bool) {
 			if !dense {
-				add(plain(run))
-				add(plain([]rune(stem(string(run)))))
+				add(encodeWord(run))
+				add(encodeWord([]rune(stem(string(run)))))
 				return
 			}
 			for i := range run {
-				// The last character of a run stands alone, so that each can be found by
-				// itself, as the beginning of a word.
-				add(encoded(run[i:min(i+2, len(run))]))
+				// The last character of a run is indexed alone, so that every character can be
+				// found by itself as the prefix of a word.
+				add(hexWord(run[i:min(i+2, len(run))]))
 			}
 		})
 	}
 	return out
 }
 
-// terms are what is looked for when somebody searches for a text. The last word may
-// be the beginning of one, as somebody types it, and ends in * then.
+// terms returns the search terms of a query. The last one ends in * if it may be the prefix of a
+// word still being typed.
 func terms(query string) []string {
 	var out []string
 	last := ""
-	cut(query, func(run []rune, dense bool) {
+	splitRuns(query, func(run []rune, dense bool) {
 		last = ""
 		switch {
 		case !dense:
-			out = append(out, plain([]rune(stem(string(run)))))
+			out = append(out, encodeWord([]rune(stem(string(run)))))
 			if len(run) >= 3 {
-				last = plain(run) + "*"
+				last = encodeWord(run) + "*"
 			}
 		case len(run) == 1:
-			out = append(out, encoded(run)+"*")
+			out = append(out, hexWord(run)+"*")
 		default:
 			for i := range len(run) - 1 {
-				out = append(out, encoded(run[i:i+2]))
+				out = append(out, hexWord(run[i:i+2]))
 			}
 		}
 	})
@@ -94,14 +92,15 @@ func terms(query string) []string {
 	return slices.Compact(out)
 }
 
-// dense says whether a character is of a script without spaces between words.
-func dense(r rune) bool {
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+// isUnspaced reports whether a character belongs to a script without spaces between words.
+func isUnspaced(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
+		unicode.Khmer, unicode.Myanmar)
 }
 
-// cut finds the runs of letters and digits in a text, in lower case and without
-// accents, one script at a time.
-func cut(text string, each func(run []rune, dense bool)) {
+// splitRuns passes each run of letters and digits in a text to a function, in lower case, without
+// accents, one script per run.
+func splitRuns(text string, each func(run []rune, dense bool)) {
 	var run []rune
 	var of bool
 	end := func() {
@@ -110,15 +109,15 @@ func cut(text string, each func(run []rune, dense bool)) {
 		}
 		run = run[:0]
 	}
-	for _, r := range apart(text) {
-		if unicode.Is(unicode.Mn, r) && !dense(r) {
+	for _, r := range decompose(text) {
+		if unicode.Is(unicode.Mn, r) && !isUnspaced(r) {
 			continue // an accent
 		}
 		if !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) {
 			end()
 			continue
 		}
-		if d := dense(r); d != of {
+		if d := isUnspaced(r); d != of {
 			end()
 			of = d
 		}
@@ -127,13 +126,12 @@ func cut(text string, each func(run []rune, dense bool)) {
 	end()
 }
 
-// affordable is the beginning of a text, of no more characters than maxApart bytes hold
-// once they are taken apart.
-func affordable(text string) string {
-	if len(text) <= maxApart/mostGrowth {
+// truncateToDecompose returns the start of a text whose decomposition fits in maxDecomposed bytes.
+func truncateToDecompose(text string) string {
+	if len(text) <= maxDecomposed/maxGrowth {
 		return text
 	}
-	for i, left := 0, maxApart; i < len(text); {
+	for i, left := 0, maxDecomposed; i < len(text); {
 		p := norm.NFKD.PropertiesString(text[i:])
 		size := max(p.Size(), 1)
 		if left -= max(size, len(p.Decomposition())); left < 0 {
@@ -144,22 +142,22 @@ func affordable(text string) string {
 	return text
 }
 
-// apart is an affordable text with its characters taken apart: ligatures into letters,
-// letters into those without their accents.
-func apart(text string) string { return norm.NFKD.String(affordable(text)) }
+// decompose returns the start of a text with its characters decomposed (NFKD): ligatures into
+// letters, accented letters into letter and accent.
+func decompose(text string) string { return norm.NFKD.String(truncateToDecompose(text)) }
 
-// plain is a word as it is if it is ASCII, else encoded.
-func plain(run []rune) string {
+// encodeWord returns an ASCII word unchanged, and any other word encoded.
+func encodeWord(run []rune) string {
 	for _, r := range run {
 		if r >= 0x80 {
-			return encoded(run)
+			return hexWord(run)
 		}
 	}
 	return "w" + string(run[:min(len(run), maxWordBytes)])
 }
 
-// encoded writes characters as hexadecimal digits.
-func encoded(run []rune) string {
+// hexWord encodes characters as hexadecimal digits.
+func hexWord(run []rune) string {
 	text := string(run)
 	if len(text) > maxWordBytes {
 		text = text[:maxWordBytes]
@@ -167,21 +165,21 @@ func encoded(run []rune) string {
 	return "x" + hex.EncodeToString([]byte(text))
 }
 
-// Hit is a point that was found.
+// Hit is a search result.
 type Hit struct {
 	Entry
-	Score float64 // the higher the better; only its order means something
+	Score float64 // higher is better; only the order is meaningful
 }
 
-// SearchFilter says what of the points is meant.
+// SearchFilter restricts a search.
 type SearchFilter struct {
-	Deck  *string // id
+	Deck  *string // ID
 	Tag   string
 	Limit int
 }
 
-// Search finds points by what they say, the best first: those that have the words
-// of the query, and if there are vectors, those that mean something alike.
+// Search finds points by their text, best first: points with the words of the query and, if there
+// are vectors, points with a similar meaning.
 func (s *Service) Search(ctx context.Context, person, query string, f SearchFilter) ([]Hit, error) {
 	byWords, err := s.searchWords(ctx, person, query)
 	if err != nil {
@@ -200,7 +198,7 @@ func (s *Service) Search(ctx context.Context, person, query string, f SearchFilt
 	for i, r := range order {
 		numbers[i], score[r.number] = r.number, r.score
 	}
-	points, err := s.Store.Learn.Numbered(ctx, person, numbers)
+	points, err := s.Store.Learn.PointsByNumber(ctx, person, numbers)
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}
@@ -229,20 +227,20 @@ type ranked struct {
 	score  float64
 }
 
-// searchWords brings in points that have words of a query, best first: each word
-// counts the more the fewer points it brings. Words that very many points have bring
-// in points only if nothing else does, and then those that have several of them.
+// searchWords returns points with words of the query, best first. A word weighs more the fewer
+// points have it. Very frequent words are used only if nothing else finds a point, and then in
+// combination.
 func (s *Service) searchWords(ctx context.Context, person, query string) ([]ranked, error) {
-	words := some(terms(query), maxTerms)
+	words := sampleWords(terms(query), maxTerms)
 	rare, common := map[int64]float64{}, map[int64]float64{}
 	var many []string
 	for _, word := range words {
-		found, err := s.having(ctx, person, word)
+		found, err := s.pointsWithWord(ctx, person, word)
 		if err != nil {
 			return nil, err
 		}
 		score := rare
-		if len(found) == perTerm {
+		if len(found) == maxPointsPerTerm {
 			many, score = append(many, word), common
 		}
 		for _, n := range found {
@@ -253,10 +251,10 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 		for n := range rare {
 			rare[n] += common[n]
 		}
-		return sorted(rare), nil
+		return sortRanked(rare), nil
 	}
 	if len(many) > 1 {
-		found, err := s.Store.Learn.Search(ctx, person, some(many, maxTogether), perTerm)
+		found, err := s.Store.Learn.Search(ctx, person, sampleWords(many, maxCombined), maxPointsPerTerm)
 		if err != nil {
 			return nil, err
 		}
@@ -264,23 +262,23 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 			common[n]++
 		}
 	}
-	return sorted(common), nil
+	return sortRanked(common), nil
 }
 
-// having are the newest points that have a word. If as many as are wanted have it
-// whole, those that have longer ones, which take longer to find, are not looked for.
-func (s *Service) having(ctx context.Context, person, word string) ([]int64, error) {
+// pointsWithWord returns the newest points with a word. Longer words with that prefix take more
+// time to find, so they are searched only if too few points have the word itself.
+func (s *Service) pointsWithWord(ctx context.Context, person, word string) ([]int64, error) {
 	if head, star := strings.CutSuffix(word, "*"); star {
-		found, err := s.Store.Learn.Search(ctx, person, []string{head}, perTerm)
-		if err != nil || len(found) == perTerm {
+		found, err := s.Store.Learn.Search(ctx, person, []string{head}, maxPointsPerTerm)
+		if err != nil || len(found) == maxPointsPerTerm {
 			return found, err
 		}
 	}
-	return s.Store.Learn.Search(ctx, person, []string{word}, perTerm)
+	return s.Store.Learn.Search(ctx, person, []string{word}, maxPointsPerTerm)
 }
 
-// some are as many of the words, spread over all of them.
-func some(words []string, most int) []string {
+// sampleWords returns at most the given number of words, spread evenly over all of them.
+func sampleWords(words []string, most int) []string {
 	if len(words) <= most {
 		return words
 	}
@@ -291,24 +289,27 @@ func some(words []string, most int) []string {
 	return out
 }
 
-func sorted(score map[int64]float64) []ranked {
+func sortRanked(score map[int64]float64) []ranked {
 	out := make([]ranked, 0, len(score))
 	for n, s := range score {
 		out = append(out, ranked{n, s})
 	}
-	slices.SortFunc(out, func(a, b ranked) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.number, a.number)) })
+	slices.SortFunc(out, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.score, a.score),
+			cmp.Compare(b.number, a.number))
+	})
 	return out
 }
 
-// rank lifts points that have more of the words, and those that say literally what
-// was looked for, most of all in the question.
+// rank raises points with more of the words, and points that contain the query literally, most of
+// all in the question.
 func rank(points []store.Point, query string, score map[int64]float64) {
 	want := strings.ToLower(strings.Join(strings.Fields(query), " "))
 	looked := terms(query)
 	for i := range points {
 		p := &points[i]
 		begins, answer := p.Question[:min(len(p.Question), rankedBytes)], p.Answer[:min(len(p.Answer), rankedBytes)]
-		score[p.Number] += 10 * share(looked, Words(begins, answer, p.Tags...))
+		score[p.Number] += 10 * termShare(looked, IndexWords(begins, answer, p.Tags...))
 		switch question := strings.ToLower(p.Question); {
 		case question == want:
 			score[p.Number] += 40
@@ -320,8 +321,8 @@ func rank(points []store.Point, query string, score map[int64]float64) {
 	}
 }
 
-// share is how much of the terms is among the words.
-func share(terms, words []string) float64 {
+// termShare returns the share of the terms that is among the words.
+func termShare(terms, words []string) float64 {
 	if len(terms) == 0 {
 		return 0
 	}
@@ -332,15 +333,18 @@ func share(terms, words []string) float64 {
 	n := 0
 	for _, term := range terms {
 		head, star := strings.CutSuffix(term, "*")
-		if has[head] || star && slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, head) }) {
+		if has[head] || star && slices.ContainsFunc(words, func(word string) bool {
+			return strings.HasPrefix(word,
+				head)
+		}) {
 			n++
 		}
 	}
 	return float64(n) / float64(len(terms))
 }
 
-// fuse joins orders by what is called reciprocal rank: what is near the top of
-// several is better than what is first in one.
+// fuse merges rankings by reciprocal rank fusion: a place near the top of several rankings beats
+// the first place in one.
 func fuse(orders ...[]ranked) []ranked {
 	full := slices.DeleteFunc(slices.Clone(orders), func(o []ranked) bool { return len(o) == 0 })
 	switch len(full) {
@@ -349,12 +353,12 @@ func fuse(orders ...[]ranked) []ranked {
 	case 1:
 		return full[0]
 	}
-	const k = 60 // how little the first places differ, as published
+	const k = 60 // damping constant of the published method
 	score := map[int64]float64{}
 	for _, order := range full {
 		for i, r := range order {
 			score[r.number] += 1 / float64(k+i+1)
 		}
 	}
-	return sorted(score)
+	return sortRanked(score)
 }

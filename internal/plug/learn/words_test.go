@@ -5,21 +5,23 @@ import (
 	"testing"
 )
 
-// Chinese and English are found, in the middle of a sentence too, and only one's
-// own.
+// Chinese and English words are found, within a sentence too, and only in one's own points.
 func TestSearch(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		for _, d := range []Draft{
 			{Question: "什么是主动回忆？", Answer: "主动回忆是一种学习技巧：不看答案，先自己回想。", Tags: []string{"学习"}},
-			{Question: "What is spaced repetition?", Answer: "Reviewing at growing intervals; Café Müller.", Deck: "English"},
+			{Question: "What is spaced repetition?", Answer: "Reviewing at growing intervals; Café Müller.",
+				Deck: "English"},
 			{Question: "光合作用的方程式", Answer: "6CO₂ + 6H₂O → C₆H₁₂O₆ + 6O₂"},
 			{Question: "Who wrote Faust?", Answer: "Goethe"},
 		} {
 			r.add("ada", d)
 		}
 		for _, c := range []struct{ query, want string }{
-			{"主动回忆", "什么是主动回忆？"}, {"回想", "什么是主动回忆？"}, {"忆", "什么是主动回忆？"}, {"repetit", "What is spaced repetition?"}, {"INTERVALS", "What is spaced repetition?"},
-			{"cafe muller", "What is spaced repetition?"}, {"学习", "什么是主动回忆？"}, {"光合", "光合作用的方程式"}, {"6co2", "光合作用的方程式"}, {"who wrote faust", "Who wrote Faust?"},
+			{"主动回忆", "什么是主动回忆？"}, {"回想", "什么是主动回忆？"}, {"忆", "什么是主动回忆？"}, {"repetit", "What is spaced repetition?"},
+			{"INTERVALS", "What is spaced repetition?"},
+			{"cafe muller", "What is spaced repetition?"}, {"学习", "什么是主动回忆？"}, {"光合", "光合作用的方程式"}, {"6co2", "光合作用的方程式"},
+			{"who wrote faust", "Who wrote Faust?"},
 			{"请告诉我主动回忆是什么意思呢", "什么是主动回忆？"}, {"how does spaced repetition help my memory", "What is spaced repetition?"},
 		} {
 			hits, err := r.Search(ctx, "ada", c.query, SearchFilter{Limit: 3})
@@ -46,14 +48,14 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// A character may become many; a text does not.
+// A character may decompose into many; a text stays bounded.
 func TestCharactersThatGrow(t *testing.T) {
 	for _, unit := range []string{"\ufdfa", "\ufdfa ", "㍿", "\u0344", "각", "é", "a", "\xff"} {
 		long := strings.Repeat(unit, MaxText/len(unit))
-		if got := len(apart(long)); got > 3*MaxText {
+		if got := len(decompose(long)); got > 3*MaxText {
 			t.Errorf("%q grows to %d bytes", unit, got)
 		}
-		if whole := affordable(long) == long; whole != (unit != "\ufdfa" && unit != "\ufdfa " && unit != "㍿") {
+		if whole := truncateToDecompose(long) == long; whole != (unit != "\ufdfa" && unit != "\ufdfa " && unit != "㍿") {
 			t.Errorf("%q: whole is %v", unit, whole)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/tool"
 )
 
@@ -19,9 +19,13 @@ import (
 func BenchmarkCall(b *testing.B) {
 	r := newRig(b, rigOptions{})
 	res := tool.Text("hello")
-	r.plug(b, board.Outlet{ID: "echo", Kind: "echo"}, does(func(context.Context, *tool.Call) (*tool.Result, error) { return res, nil }),
-		tool.Tool{Name: "echo", Input: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`), Hints: tool.Reads()})
-	header := http.Header{"Authorization": {"Bearer " + r.key}, "Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}}
+	r.register(b, hub.ProviderRef{ID: "echo", Kind: "echo"},
+		providerFunc(func(context.Context, *tool.Call) (*tool.Result, error) { return res, nil }),
+		tool.Tool{Name: "echo",
+			Input: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
+			Hints: tool.ReadOnlyHints()})
+	header := http.Header{"Authorization": {"Bearer " + r.key}, "Accept": {"application/json, text/event-stream"},
+		"Content-Type": {"application/json"}}
 	asked := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/mcp", nil)
 	asked.Host = "localhost"
 	post := func(body string, h http.Header) *quiet {
@@ -35,7 +39,7 @@ func BenchmarkCall(b *testing.B) {
 	sessions, fresh := header.Clone(), header.Clone()
 	sessions.Set("Mcp-Session-Id", hello.header.Get("Mcp-Session-Id"))
 	sessions.Set("Mcp-Protocol-Version", "2025-11-25")
-	fresh.Set("Mcp-Protocol-Version", stateless)
+	fresh.Set("Mcp-Protocol-Version", statelessVersion)
 	fresh.Set("Mcp-Method", "tools/call")
 	fresh.Set("Mcp-Name", "echo")
 	for _, era := range []struct {
@@ -43,7 +47,8 @@ func BenchmarkCall(b *testing.B) {
 		header     http.Header
 	}{
 		{"sessions", "", sessions},
-		{stateless, `,"_meta":{"` + metaVersion + `":"` + stateless + `","` + metaCapabilities + `":{},"` + metaClient + `":{"name":"bench","version":"1"}}`, fresh},
+		{statelessVersion, `,"_meta":{"` + metaVersion + `":"` + statelessVersion + `","` + metaCapabilities +
+			`":{},"` + metaClient + `":{"name":"bench","version":"1"}}`, fresh},
 	} {
 		b.Run(era.name, func(b *testing.B) {
 			body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}` + era.meta + `}}`

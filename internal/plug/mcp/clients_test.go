@@ -12,8 +12,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/mcp/mcptest"
 	"patchbay/internal/talk"
@@ -23,7 +23,7 @@ import (
 // fixtures is the suite's fixtures on a rig, and what becomes of slow calls.
 type fixtures struct {
 	*rig
-	socket  *board.Socket
+	socket  *hub.Registration
 	stopped chan string
 }
 
@@ -31,12 +31,12 @@ func newFixtures(t *testing.T) *fixtures {
 	t.Helper()
 	f := &fixtures{rig: newRig(t, rigOptions{}), stopped: make(chan string, 10)}
 	all := mcptest.New(mcptest.Options{
-		Offer:           func(tools []tool.Tool) { f.socket.Offer(tools) },
-		PromptsChanged:  func() { f.socket.Changed() },
-		ResourceUpdated: func(uri string) { f.socket.Updated(uri) },
+		ToolsChanged:    func(tools []tool.Tool) { f.socket.SetTools(tools) },
+		PromptsChanged:  func() { f.socket.NotifyContentChanged() },
+		ResourceUpdated: func(uri string) { f.socket.NotifyResourceUpdated(uri) },
 		Stopped:         func(id string) { f.stopped <- id },
 	})
-	f.socket = f.plug(t, board.Outlet{ID: "fixtures", Kind: "fixtures"}, all, all.Tools()...)
+	f.socket = f.register(t, hub.ProviderRef{ID: "fixtures", Kind: "fixtures"}, all, all.Tools()...)
 	return f
 }
 
@@ -73,10 +73,12 @@ func TestClients(t *testing.T) {
 			if err := p.Do("list", nil).Decode("tools", &listed.Tools); err != nil || len(listed.Tools) < 30 {
 				t.Fatalf("%d tools are listed, %v", len(listed.Tools), err)
 			}
-			if got := p.Call("test_echo", map[string]any{"text": "héllo <b>"}).Words(); !strings.Contains(got, "héllo <b>") {
+			if got := p.Call("test_echo", map[string]any{"text": "héllo <b>"}).Text(); !strings.Contains(got,
+				"héllo <b>") {
 				t.Errorf("echo says %q", got)
 			}
-			tag := p.Start("call", map[string]any{"name": "test_tool_with_progress", "args": map[string]any{}, "progress": true})
+			tag := p.Start("call", map[string]any{"name": "test_tool_with_progress", "args": map[string]any{},
+				"progress": true})
 			p.Until("progress", nil)
 			p.Finish(tag)
 
@@ -87,14 +89,15 @@ func TestClients(t *testing.T) {
 			p.Call("test_echo", map[string]any{"text": "the stream is open by now"})
 			f.changeUntil(t, func() { p.Until("notified", changed) })
 
-			slow := p.Start("call", map[string]any{"name": "test_slow", "args": map[string]any{"ms": 60_000}, "progress": true})
+			slow := p.Start("call", map[string]any{"name": "test_slow", "args": map[string]any{"ms": 60_000},
+				"progress": true})
 			p.Until("progress", func(e mcptest.Event) bool { return e["tag"] == slow })
 			p.Do("cancel", map[string]any{"call": slow})
 			// With sessions over HTTP, mcp-go tells nobody that it cancels.
 			if name != "mcp-go, streamable" && name != "mcp-go, SSE" {
 				select {
 				case <-f.stopped:
-				case <-time.After(soon):
+				case <-time.After(testTimeout):
 					t.Error("the tool was not told that its call is cancelled")
 				}
 			}
@@ -107,7 +110,7 @@ func TestClients(t *testing.T) {
 
 // changeUntil changes the list of tools, again and again since a client may not
 // listen yet, until told returns.
-func (f *fixtures) changeUntil(t *testing.T, told func()) {
+func (f *fixtures) changeUntil(t *testing.T, reported func()) {
 	t.Helper()
 	done := make(chan struct{})
 	ended := make(chan struct{})
@@ -116,7 +119,8 @@ func (f *fixtures) changeUntil(t *testing.T, told func()) {
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			if _, err := f.Board.Call(context.Background(), board.Access{Caller: tool.Caller{Person: f.Person.ID}}, "test_trigger_tool_change", &tool.Call{}); err != nil {
+			if _, err := f.Hub.Call(context.Background(), hub.Access{Caller: tool.Caller{Person: f.Person.ID}},
+				"test_trigger_tool_change", &tool.Call{}); err != nil {
 				t.Error(err)
 			}
 			select {
@@ -126,7 +130,7 @@ func (f *fixtures) changeUntil(t *testing.T, told func()) {
 			}
 		}
 	}()
-	told()
+	reported()
 	close(done)
 	<-ended
 }
@@ -140,7 +144,7 @@ func TestGoSDK(t *testing.T) {
 		"SSE": func(f *fixtures) sdk.Transport {
 			return &sdk.SSEClientTransport{Endpoint: f.url + "/mcp/sse", HTTPClient: withKey(f.key)}
 		},
-		"the older door": func(f *fixtures) sdk.Transport {
+		"the older endpoint": func(f *fixtures) sdk.Transport {
 			return &sdk.SSEClientTransport{Endpoint: f.url + "/mcp/rokid/sse", HTTPClient: withKey(f.key)}
 		},
 	} {
@@ -150,13 +154,16 @@ func TestGoSDK(t *testing.T) {
 			}
 			t.Run(name+" "+version, func(t *testing.T) {
 				f := newFixtures(t)
-				f.Script(t, nil, boardtest.Func(func(context.Context, *talk.Turn, talk.Emit) error { return nil }))
-				asked := bots.New(bots.Options{Board: f.Board, Logger: logger(t)})
+				f.AddScript(t, nil, hubtest.Func(func(context.Context, *talk.Turn, talk.Emit) error { return nil }))
+				asked := bots.New(bots.Options{Hub: f.Hub, Logger: logger(t)})
 				t.Cleanup(asked.Close)
-				f.plug(t, bots.Outlet(), asked, bots.Tools()...)
+				f.register(t, bots.ProviderRef(), asked, bots.Tools()...)
 				changed := make(chan struct{}, 100)
 				client := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, &sdk.ClientOptions{
-					ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
+					ToolListChangedHandler: func(context.Context,
+						*sdk.ToolListChangedRequest) {
+						changed <- struct{}{}
+					},
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
@@ -172,17 +179,19 @@ func TestGoSDK(t *testing.T) {
 					}
 					n++
 				}
-				if name == "the older door" {
+				if name == "the older endpoint" {
 					if n != 2 {
-						t.Errorf("the older door has %d tools", n)
+						t.Errorf("the older endpoint has %d tools", n)
 					}
-					res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "get_bot_info", Arguments: map[string]any{"botId": "1"}})
+					res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "get_bot_info",
+						Arguments: map[string]any{"botId": "1"}})
 					if err != nil || res.IsError {
 						t.Errorf("%+v, %v", res, err)
 					}
 					return
 				}
-				res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "test_echo", Arguments: map[string]any{"text": "x"}})
+				res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "test_echo",
+					Arguments: map[string]any{"text": "x"}})
 				if err != nil || res.IsError || len(res.Content) != 1 {
 					t.Fatalf("%+v, %v", res, err)
 				}
@@ -193,19 +202,20 @@ func TestGoSDK(t *testing.T) {
 					f.changeUntil(t, func() {
 						select {
 						case <-changed:
-						case <-time.After(soon):
+						case <-time.After(testTimeout):
 							t.Error("the client did not hear that the tools have changed")
 						}
 					})
 				}
 				calling, stop := context.WithCancel(ctx)
 				time.AfterFunc(100*time.Millisecond, stop)
-				if _, err := session.CallTool(calling, &sdk.CallToolParams{Name: "test_slow", Arguments: map[string]any{"ms": 60_000}}); !errors.Is(err, context.Canceled) {
+				if _, err := session.CallTool(calling, &sdk.CallToolParams{Name: "test_slow",
+					Arguments: map[string]any{"ms": 60_000}}); !errors.Is(err, context.Canceled) {
 					t.Errorf("a cancelled call: %v", err)
 				}
 				select {
 				case <-f.stopped:
-				case <-time.After(soon):
+				case <-time.After(testTimeout):
 					t.Error("the tool was not told that its call is cancelled")
 				}
 			})
@@ -213,7 +223,7 @@ func TestGoSDK(t *testing.T) {
 	}
 }
 
-// withKey is a client that shows a key.
+// withKey returns a client that shows a key.
 func withKey(key string) *http.Client {
 	return &http.Client{Transport: keyed(key)}
 }
@@ -268,20 +278,23 @@ func TestMCPRemote(t *testing.T) {
 			ask(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, "")
 			ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `"test_echo"`)
 			ask(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"test_echo","arguments":{"text":"through"}}}`, `through`)
-			f.changeUntil(t, func() { ask(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, "notifications/tools/list_changed") })
+			f.changeUntil(t, func() {
+				ask(`{"jsonrpc":"2.0","id":4,"method":"ping"}`,
+					"notifications/tools/list_changed")
+			})
 			ask(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"test_slow","arguments":{"ms":60000},"_meta":{"progressToken":5}}}`, `notifications/progress`)
 			ask(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, "")
 			select {
 			case <-f.stopped:
-			case <-time.After(soon):
+			case <-time.After(testTimeout):
 				t.Error("the tool was not told that its call is cancelled")
 			}
 		})
 	}
 }
 
-// The older door, in the standard dialect, with clients that others wrote.
-func TestClientsOfTheOlderDoor(t *testing.T) {
+// The older endpoint, in the standard dialect, with clients that others wrote.
+func TestClientsOfRokidChannel(t *testing.T) {
 	for name, connect := range map[string]func(*testing.T, *rig) *mcptest.Peer{
 		"TypeScript": func(t *testing.T, r *rig) *mcptest.Peer {
 			return mcptest.TypeScript(t, "sse", r.url+"/mcp/rokid/sse", r.key)
@@ -296,11 +309,13 @@ func TestClientsOfTheOlderDoor(t *testing.T) {
 			if err := p.Do("list", nil).Decode("tools", &listed); err != nil || len(listed) != 2 {
 				t.Errorf("it lists %v, %v", listed, err)
 			}
-			if got := p.Call("send_message", map[string]any{"botId": "3", "message": "hello"}).Words(); got != "echo: hello" {
+			if got := p.Call("send_message", map[string]any{"botId": "3",
+				"message": "hello"}).Text(); got != "echo: hello" {
 				t.Errorf("the bot says %q", got)
 			}
-			if e := p.Finish(p.Start("call", map[string]any{"name": "list_bots", "args": map[string]any{}})); e.Name() != "failed" && !strings.Contains(e.Words(), "not allowed") {
-				t.Errorf("a tool that this door has not: %v", e)
+			if e := p.Finish(p.Start("call", map[string]any{"name": "list_bots",
+				"args": map[string]any{}})); e.Name() != "failed" && !strings.Contains(e.Text(), "not allowed") {
+				t.Errorf("a tool that this endpoint has not: %v", e)
 			}
 		})
 	}
@@ -318,7 +333,8 @@ func TestInspector(t *testing.T) {
 			if !strings.Contains(string(list), "test_echo") {
 				t.Errorf("it lists %.300s", list)
 			}
-			res := mcptest.Inspect(t, args[0], f.key, append(args[1:], "--method", "tools/call", "--tool-name", "test_echo", "--tool-arg", "text=seen")...)
+			res := mcptest.Inspect(t, args[0], f.key, append(args[1:], "--method", "tools/call", "--tool-name",
+				"test_echo", "--tool-arg", "text=seen")...)
 			if !strings.Contains(string(res), "seen") || !json.Valid(res) {
 				t.Errorf("it says %.300s", res)
 			}

@@ -15,16 +15,17 @@ import (
 
 	"github.com/coder/websocket"
 
-	"patchbay/internal/board"
 	"patchbay/internal/fetch"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// Cloud is a service that an owner offers tools to: we connect to it, and it
-// calls. XiaoZhi's cloud is one, for boards that stay with it.
+// Cloud is a service that an account offers its tools to: Patchbay dials the service, and the
+// service calls tools over that connection. XiaoZhi's cloud is one, for boards that stay
+// connected to it.
 type Cloud struct {
-	// ID is unique for ever; Version changes whenever anything of it does.
+	// ID is never reused; Version changes whenever anything of it does.
 	ID      string
 	Version int64
 	Slug    string
@@ -33,50 +34,50 @@ type Cloud struct {
 	URL string
 	// Allow and Deny choose the tools, by full names and patterns with *.
 	Allow, Deny []string
-	// Most is how many tools are offered at most; such services break with many.
-	// 0: 32.
-	Most int
-	// ResultBytes is how much of a result's text is sent; 0: 1,024.
+	// MaxTools limits the number of offered tools, because such services fail with long lists; 0
+	// means 32.
+	MaxTools int
+	// ResultBytes limits the text of a result; 0 means 1,024.
 	ResultBytes int
-	// Guarded clouds belong to somebody who is not to reach what we can reach.
-	Guarded bool
+	// Untrusted means that the owner may not reach internal addresses; Dial of [CloudOptions]
+	// connects.
+	Untrusted bool
 }
 
 const (
-	cloudTools  = 32
-	cloudResult = 1024
-	// The pauses between tries, doubled each time. The service's own sample does
-	// the same.
-	cloudFirstPause   = time.Second
-	cloudLongestPause = 10 * time.Minute
-	// cloudSteady is how long a connection must have held to begin with the
-	// shortest pause again.
-	cloudSteady = time.Minute
-	// cloudDial bounds connecting.
-	cloudDial = 10 * time.Second
-	// leaseTime is how long an instance has the right to be the one that connects;
-	// it renews it in time.
-	leaseTime = 15 * time.Second
+	defaultCloudTools       = 32
+	defaultCloudResultBytes = 1024
+	// The back-off between connection attempts, doubled each time, as in the service's own
+	// sample.
+	cloudMinBackoff = time.Second
+	cloudMaxBackoff = 10 * time.Minute
+	// cloudStableAfter is how long a connection must last to reset the back-off.
+	cloudStableAfter = time.Minute
+	// cloudDialTimeout limits one connection attempt.
+	cloudDialTimeout = 10 * time.Second
+	// leaseDuration is how long an instance holds the lease to be the one that connects; it
+	// renews the lease before it expires.
+	leaseDuration = 15 * time.Second
 )
 
-// CloudStatus tells how a cloud's connection is.
+// CloudStatus is the state of a cloud's connection.
 type CloudStatus struct {
 	Connected bool
 	Since     time.Time
-	// Elsewhere says that another instance holds the connection.
-	Elsewhere bool
-	Trouble   talk.Say // what went wrong last, and what to do; zero if nothing did
-	NextTry   time.Time
+	// OnOtherInstance means that another instance holds the connection.
+	OnOtherInstance bool
+	Problem         talk.Say // last error and its remedy; zero without an error
+	NextTry         time.Time
 }
 
-// CloudOptions make a [Clouds].
+// CloudOptions are the dependencies of [NewClouds].
 type CloudOptions struct {
 	Server *Server
-	// Lease takes, or renews, the right to be the one instance that does a thing,
-	// and Release gives it back.
+	// Lease takes or renews the lease that makes this instance the only one that connects;
+	// Release gives it back.
 	Lease   func(ctx context.Context, name string, until time.Duration) (bool, error)
 	Release func(ctx context.Context, name string) error
-	// Dial connects for guarded clouds.
+	// Dial connects for untrusted clouds.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -92,21 +93,20 @@ type Clouds struct {
 
 type cloud struct {
 	Cloud
-	clouds *Clouds
-	cancel context.CancelFunc
-	first  time.Duration // pause; tests shorten it
+	clouds     *Clouds
+	cancel     context.CancelFunc
+	minBackoff time.Duration // first back-off; tests shorten it
 
 	mu     sync.Mutex
 	status CloudStatus
 }
 
-// NewClouds makes a Clouds without any.
+// NewClouds returns a Clouds without any cloud.
 func NewClouds(o CloudOptions) *Clouds {
 	return &Clouds{CloudOptions: o, all: map[string]*cloud{}}
 }
 
-// Set makes the given clouds those that there are. It does not wait for their
-// connections.
+// Set replaces the list of clouds. It does not wait for their connections.
 func (cs *Clouds) Set(list []Cloud) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -123,7 +123,7 @@ func (cs *Clouds) Set(list []Cloud) {
 			have.cancel()
 		}
 		ctx, cancel := context.WithCancel(cs.Server.ctx)
-		it := &cloud{Cloud: c, clouds: cs, cancel: cancel, first: cloudFirstPause}
+		it := &cloud{Cloud: c, clouds: cs, cancel: cancel, minBackoff: cloudMinBackoff}
 		cs.all[c.ID] = it
 		cs.work.Go(func() {
 			defer cancel()
@@ -138,7 +138,7 @@ func (cs *Clouds) Set(list []Cloud) {
 	}
 }
 
-// Status tells how a cloud is, and false if there is no such.
+// Status returns the state of a cloud, and false if the id is unknown.
 func (cs *Clouds) Status(id string) (CloudStatus, bool) {
 	cs.mu.Lock()
 	c := cs.all[id]
@@ -151,7 +151,7 @@ func (cs *Clouds) Status(id string) (CloudStatus, bool) {
 	return c.status, true
 }
 
-// Close ends all connections and waits for their end.
+// Close ends all connections and waits until they are closed.
 func (cs *Clouds) Close() {
 	cs.mu.Lock()
 	cs.closed = true
@@ -163,7 +163,8 @@ func (cs *Clouds) Close() {
 }
 
 var (
-	sayCloudRefused = talk.Say{Zh: "对方拒绝了这个地址，请从控制台重新复制。", En: "The service refuses the address; copy it again from its console."}
+	sayCloudRefused = talk.Say{Zh: "对方拒绝了这个地址，请从控制台重新复制。",
+		En: "The service refuses the address; copy it again from its console."}
 	sayCloudPrivate = talk.Say{
 		Zh: "这个地址通向内网或特殊网络，只有管理员添加的服务才能到那里。请使用公网地址，或请管理员放行那台主机（fetch.private_hosts）。",
 		En: "The address leads to a private or special network, where only the services of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).",
@@ -172,22 +173,22 @@ var (
 	sayCloudEnded = talk.Say{Zh: "对方断开了连接，稍后会重试。", En: "The service ended the connection; it is tried again."}
 )
 
-// run keeps a connection, on one instance only, until ctx ends.
+// run keeps a connection, on one instance at a time, until ctx ends.
 func (c *cloud) run(ctx context.Context) {
-	pause := c.first
+	pause := c.minBackoff
 	lease := "cloud:" + c.ID
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		defer cancel()
 		if err := c.clouds.Release(ctx, lease); err != nil {
 			c.log().Warn("a lease was not given back", "lease", lease, "error", err)
 		}
 	}()
 	for ctx.Err() == nil {
-		mine, err := c.clouds.Lease(ctx, lease, leaseTime)
+		mine, err := c.clouds.Lease(ctx, lease, leaseDuration)
 		if err != nil || !mine {
-			c.set(func(s *CloudStatus) { *s = CloudStatus{Elsewhere: err == nil} })
-			wait(ctx, leaseTime/3)
+			c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{OnOtherInstance: err == nil} })
+			wait(ctx, leaseDuration/3)
 			continue
 		}
 		began := time.Now()
@@ -195,26 +196,26 @@ func (c *cloud) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > cloudSteady {
-			pause = c.first
+		if time.Since(began) > cloudStableAfter {
+			pause = c.minBackoff
 		}
 		rest := pause/2 + rand.N(pause/2+1)
-		pause = min(2*pause, cloudLongestPause)
-		c.set(func(s *CloudStatus) { *s = CloudStatus{Trouble: say, NextTry: time.Now().Add(rest)} })
-		c.rest(ctx, lease, rest)
+		pause = min(2*pause, cloudMaxBackoff)
+		c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{Problem: say, NextTry: time.Now().Add(rest)} })
+		c.waitForRetry(ctx, lease, rest)
 	}
 }
 
-// rest waits for the next try, keeping the lease.
-func (c *cloud) rest(ctx context.Context, lease string, d time.Duration) {
+// waitForRetry waits for the next attempt and keeps renewing the lease.
+func (c *cloud) waitForRetry(ctx context.Context, lease string, d time.Duration) {
 	until := time.Now().Add(d)
 	for ctx.Err() == nil {
 		left := time.Until(until)
 		if left <= 0 {
 			return
 		}
-		wait(ctx, min(left, leaseTime/3))
-		if mine, err := c.clouds.Lease(ctx, lease, leaseTime); err == nil && !mine {
+		wait(ctx, min(left, leaseDuration/3))
+		if mine, err := c.clouds.Lease(ctx, lease, leaseDuration); err == nil && !mine {
 			return
 		}
 	}
@@ -229,17 +230,17 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-type warner interface {
+type leveledLogger interface {
 	Warn(msg string, args ...any)
 	Info(msg string, args ...any)
 }
 
-func (c *cloud) log() warner {
-	return c.clouds.Server.Logger.With("cloud", c.Slug, "host", host(c.URL))
+func (c *cloud) log() leveledLogger {
+	return c.clouds.Server.Logger.With("cloud", c.Slug, "host", hostOf(c.URL))
 }
 
-// host is what may be shown of an address that holds a token.
-func host(address string) string {
+// hostOf returns the part of an address that may be shown; the address holds a token.
+func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
@@ -247,51 +248,52 @@ func host(address string) string {
 	return u.Host
 }
 
-func (c *cloud) set(f func(*CloudStatus)) {
+func (c *cloud) updateStatus(f func(*CloudStatus)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f(&c.status)
 }
 
-// connect connects once and serves until the connection ends. It says what went
-// wrong.
+// connect connects once, serves until the connection ends, and returns the reason of its end.
 func (c *cloud) connect(ctx context.Context, lease string) talk.Say {
-	dialing, cancel := context.WithTimeout(ctx, cloudDial)
+	dialing, cancel := context.WithTimeout(ctx, cloudDialTimeout)
 	defer cancel()
-	conn, resp, err := websocket.Dial(dialing, c.URL, &websocket.DialOptions{HTTPClient: c.client()})
+	conn, resp, err := websocket.Dial(dialing, c.URL, &websocket.DialOptions{HTTPClient: c.httpClient()})
 	if err != nil {
 		say := sayCloudAway
 		switch {
-		case fetch.Forbidden(err):
+		case fetch.IsForbidden(err):
 			say = sayCloudPrivate
 		case resp != nil && resp.StatusCode/100 == 4:
 			say = sayCloudRefused
 		}
-		// The error names the address, and with it the token.
+		// The error contains the address, and with it the token.
 		c.log().Warn("a cloud cannot be reached", "status", statusCode(resp), "reason", say.En)
 		return say
 	}
-	c.set(func(s *CloudStatus) { *s = CloudStatus{Connected: true, Since: time.Now()} })
+	c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{Connected: true, Since: time.Now()} })
 	c.log().Info("a cloud is connected")
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var keeping sync.WaitGroup
-	defer keeping.Wait()
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
 	defer stop(nil)
-	keeping.Go(func() { c.keepLease(ctx, lease, stop) })
-	rules := board.Rules{Allow: c.Allow, Deny: c.Deny, Dangerous: exact(c.Allow)}.String()
-	who := caller{access: board.Access{
-		Caller: tool.Caller{Person: c.Owner, Key: c.ID, Bound: rules, Address: host(c.URL), Door: doorSocket, Program: c.Slug}, Rules: rules,
+	renewing.Go(func() { c.keepLease(ctx, lease, stop) })
+	rules := hub.Rules{Allow: c.Allow, Deny: c.Deny, Dangerous: exactNames(c.Allow)}.String()
+	who := caller{access: hub.Access{
+		Caller: tool.Caller{Person: c.Owner, Key: c.ID, KeyRules: rules, Address: hostOf(c.URL),
+			Channel: channelWebSocket, Program: c.Slug}, Rules: rules,
 	}}
 	err = c.clouds.Server.serveConn(ctx, conn, who, dialect{
-		door: doorSocket, most: orElse(c.Most, cloudTools), resultBytes: orElse(c.ResultBytes, cloudResult),
+		channel: channelWebSocket, maxTools: orElse(c.MaxTools, defaultCloudTools),
+		resultBytes: orElse(c.ResultBytes, defaultCloudResultBytes),
 	})
 	c.log().Info("a cloud's connection has ended", "reason", closeReason(err))
 	return sayCloudEnded
 }
 
-// exact are the patterns that are names: who names a dangerous tool means it.
-func exact(patterns []string) []string {
+// exactNames returns the patterns without wildcards: naming a dangerous tool in full allows it.
+func exactNames(patterns []string) []string {
 	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return strings.Contains(p, "*") })
 }
 
@@ -309,39 +311,43 @@ func statusCode(r *http.Response) int {
 	return r.StatusCode
 }
 
-// closeReason is why a connection ended, without addresses.
+// closeReason returns why a connection ended, without addresses.
 func closeReason(err error) string {
 	if code := websocket.CloseStatus(err); code >= 0 {
 		return fmt.Sprintf("closed with %d", code)
 	}
-	if errors.Is(err, errLease) {
+	if errors.Is(err, errLeaseLost) {
 		return err.Error()
 	}
 	return "broken"
 }
 
-var errLease = errors.New("another instance has taken over")
+var errLeaseLost = errors.New("another instance has taken over")
 
-// keepLease renews the lease while a connection holds, and ends the connection
-// when another instance has it.
+// keepLease renews the lease while a connection lasts, and ends the connection when another
+// instance holds the lease.
 func (c *cloud) keepLease(ctx context.Context, lease string, lost context.CancelCauseFunc) {
 	for {
-		wait(ctx, leaseTime/3)
+		wait(ctx, leaseDuration/3)
 		if ctx.Err() != nil {
 			return
 		}
-		if mine, err := c.clouds.Lease(ctx, lease, leaseTime); err == nil && !mine {
-			lost(errLease)
+		if mine, err := c.clouds.Lease(ctx, lease, leaseDuration); err == nil && !mine {
+			lost(errLeaseLost)
 			return
 		}
 	}
 }
 
-// client connects without following redirects, which would carry the token away.
-func (c *cloud) client() *http.Client {
-	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: cloudDial, DisableKeepAlives: true}
-	if c.Guarded {
+// httpClient returns a client that does not follow redirects, which would leak the token.
+func (c *cloud) httpClient() *http.Client {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: cloudDialTimeout,
+		DisableKeepAlives: true}
+	if c.Untrusted {
 		t.Proxy, t.DialContext = nil, c.clouds.Dial
 	}
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }

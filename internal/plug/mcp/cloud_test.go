@@ -11,8 +11,8 @@ import (
 
 	"github.com/coder/websocket"
 
-	"patchbay/internal/board"
 	"patchbay/internal/fetch"
+	"patchbay/internal/hub"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
@@ -44,14 +44,14 @@ func newFakeCloud(t *testing.T) *fakeCloud {
 	return f
 }
 
-// dialled is the next connection.
+// dialled returns the next connection.
 func (f *fakeCloud) dialled(t *testing.T) *websocket.Conn {
 	t.Helper()
 	select {
 	case c := <-f.conns:
 		t.Cleanup(func() { c.CloseNow() })
 		return c
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		t.Fatal("nobody dials")
 	}
 	return nil
@@ -60,7 +60,7 @@ func (f *fakeCloud) dialled(t *testing.T) *websocket.Conn {
 // ask sends a message and returns the answer to it; others are passed over.
 func ask(t *testing.T, c *websocket.Conn, msg, id string) map[string]any {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := c.Write(ctx, websocket.MessageText, []byte(msg)); err != nil {
 		t.Fatal(err)
@@ -98,39 +98,47 @@ func (r *rig) clouds(t *testing.T, instance string) *Clouds {
 // it ends the connection, it is dialled again, and by one instance at a time.
 func TestCloud(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	says := does(func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	says := providerFunc(func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.Text(strings.Repeat("长", 1000)), nil
 	})
-	r.plug(t, board.Outlet{ID: "lamp", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "on"}, tool.Tool{Name: "off"}, tool.Tool{Name: "secret"})
-	r.plug(t, board.Outlet{ID: "door", Slug: "door", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "open"})
+	r.register(t, hub.ProviderRef{ID: "lamp", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "on"},
+		tool.Tool{Name: "off"}, tool.Tool{Name: "secret"})
+	r.register(t, hub.ProviderRef{ID: "door", Slug: "door", Kind: "k", Owner: r.Person.ID}, says,
+		tool.Tool{Name: "open"})
 	f := newFakeCloud(t)
 	here, there := r.clouds(t, "here"), r.clouds(t, "there")
-	spec := []Cloud{{ID: "upstream:1", Version: 1, Slug: "xiaozhi", Owner: r.Person.ID, URL: f.url, Allow: []string{"lamp_*"}, Deny: []string{"*_secret"}}}
+	spec := []Cloud{{ID: "upstream:1", Version: 1, Slug: "xiaozhi", Owner: r.Person.ID, URL: f.url,
+		Allow: []string{"lamp_*"}, Deny: []string{"*_secret"}}}
 	here.Set(spec)
 	conn := f.dialled(t)
 	there.Set(spec)
 
-	if m := ask(t, conn, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"xiaozhi","version":"1"}}}`, "0"); m["result"].(map[string]any)["protocolVersion"] != "2024-11-05" {
+	if m := ask(t, conn,
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"xiaozhi","version":"1"}}}`, "0"); m["result"].(map[string]any)["protocolVersion"] != "2024-11-05" {
 		t.Errorf("initialize: %v", m)
 	}
 	ask(t, conn, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "")
-	list, _ := json.Marshal(ask(t, conn, `{"jsonrpc":"2.0","id":"list-1","method":"tools/list","params":{}}`, `"list-1"`))
-	if got := string(list); !strings.Contains(got, "lamp_on") || !strings.Contains(got, "lamp_off") || strings.Contains(got, "secret") || strings.Contains(got, "door_open") {
+	list, _ := json.Marshal(ask(t, conn, `{"jsonrpc":"2.0","id":"list-1","method":"tools/list","params":{}}`,
+		`"list-1"`))
+	if got := string(list); !strings.Contains(got, "lamp_on") || !strings.Contains(got, "lamp_off") ||
+		strings.Contains(got, "secret") || strings.Contains(got, "door_open") {
 		t.Errorf("it is offered %s", got)
 	}
-	res, _ := json.Marshal(ask(t, conn, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lamp_on","arguments":{}}}`, "2"))
+	res, _ := json.Marshal(ask(t, conn,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lamp_on","arguments":{}}}`, "2"))
 	if len(res) > 1200 || !strings.Contains(string(res), "…") {
 		t.Errorf("a long result has %d bytes", len(res))
 	}
-	if m := ask(t, conn, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"door_open","arguments":{}}}`, "3"); !strings.Contains(toText(m), "not allowed") {
+	if m := ask(t, conn, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"door_open","arguments":{}}}`,
+		"3"); !strings.Contains(toText(m), "not allowed") {
 		t.Errorf("a tool that was not chosen: %v", m)
 	}
 	if m := ask(t, conn, `{"jsonrpc":"2.0","id":4,"method":"ping"}`, "4"); toText(m["result"]) != "{}" {
 		t.Errorf("ping: %v", m)
 	}
-	r.Board.Settle(t.Context())
+	r.Hub.WaitForCallRecords(t.Context())
 	rows, err := r.Store.Calls.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 9)
-	if err != nil || len(rows) == 0 || rows[0].Address == "" || rows[0].Address != host(f.url) {
+	if err != nil || len(rows) == 0 || rows[0].Address == "" || rows[0].Address != hostOf(f.url) {
 		t.Errorf("the audit trail has %+v %v", rows, err)
 	}
 	if s, _ := here.Status("upstream:1"); !s.Connected {
@@ -157,14 +165,16 @@ func TestCloudRefused(t *testing.T) {
 	cs := r.clouds(t, "here")
 	cs.Dial = fetch.New(fetch.Options{}).Dial
 	cs.Set([]Cloud{
-		{ID: "upstream:1", Version: 1, Slug: "x", Owner: r.Person.ID, URL: strings.Replace(f.url, "secret-token", "wrong-token", 1), Allow: []string{"*"}},
-		{ID: "upstream:2", Version: 1, Slug: "y", Owner: r.Person.ID, URL: f.url, Allow: []string{"*"}, Guarded: true},
+		{ID: "upstream:1", Version: 1, Slug: "x", Owner: r.Person.ID,
+			URL: strings.Replace(f.url, "secret-token", "wrong-token", 1), Allow: []string{"*"}},
+		{ID: "upstream:2", Version: 1, Slug: "y", Owner: r.Person.ID, URL: f.url, Allow: []string{"*"},
+			Untrusted: true},
 	})
 	for id, say := range map[string]talk.Say{"upstream:1": sayCloudRefused, "upstream:2": sayCloudPrivate} {
-		deadline := time.Now().Add(soon)
+		deadline := time.Now().Add(testTimeout)
 		for {
 			s, _ := cs.Status(id)
-			if s.Trouble == say && s.NextTry.After(time.Now()) {
+			if s.Problem == say && s.NextTry.After(time.Now()) {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -180,11 +190,15 @@ func toText(v any) string {
 }
 
 // The same kind of address is offered here, to clients that bring a key as token.
-func TestSocketDoor(t *testing.T) {
+func TestWebSocketChannel(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	r.plug(t, board.Outlet{ID: "a", Kind: "k"}, does(func(_ context.Context, c *tool.Call) (*tool.Result, error) { return tool.Text("hi"), nil }), tool.Tool{Name: "hello"})
+	r.register(t, hub.ProviderRef{ID: "a", Kind: "k"}, providerFunc(func(_ context.Context, c *tool.Call) (*tool.Result,
+		error) {
+		return tool.Text("hi"), nil
+	}), tool.Tool{Name: "hello"})
 	address := "ws" + strings.TrimPrefix(r.url, "http") + "/mcp_endpoint/call/?token="
-	if _, resp, err := websocket.Dial(t.Context(), address+"wrong", nil); err == nil || resp.StatusCode != http.StatusUnauthorized {
+	if _, resp, err := websocket.Dial(t.Context(), address+"wrong", nil); err == nil ||
+		resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %v", err)
 	}
 	conn, _, err := websocket.Dial(t.Context(), address+r.key, nil)
@@ -198,8 +212,8 @@ func TestSocketDoor(t *testing.T) {
 	if m := ask(t, conn, `{"jsonrpc":"2.0","id":2}`, "2"); !strings.Contains(toText(m), "-32600") {
 		t.Errorf("half a message: %v", m)
 	}
-	r.plug(t, board.Outlet{ID: "b", Slug: "new", Kind: "k"}, does(nil), tool.Tool{Name: "x"})
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	r.register(t, hub.ProviderRef{ID: "b", Slug: "new", Kind: "k"}, providerFunc(nil), tool.Tool{Name: "x"})
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if _, data, err := conn.Read(ctx); err != nil || !strings.Contains(string(data), "tools/list_changed") {
 		t.Errorf("after a change: %s, %v", data, err)

@@ -9,26 +9,26 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp/mcptest"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/tool"
 )
 
-// plugFixtures plugs the suite's fixtures in as an ordinary provider, but for some
-// of the tools.
-func plugFixtures(t testing.TB, r *rig, without ...string) *mcptest.Fixtures {
+// registerFixtures plugs the suite's fixtures in as an ordinary provider, except some of the
+// tools.
+func registerFixtures(t testing.TB, r *rig, without ...string) *mcptest.Fixtures {
 	t.Helper()
-	var socket *board.Socket
+	var registration *hub.Registration
 	rest := func(tools []tool.Tool) []tool.Tool {
 		return slices.DeleteFunc(tools, func(t tool.Tool) bool { return slices.Contains(without, t.Name) })
 	}
 	f := mcptest.New(mcptest.Options{
-		Offer:           func(tools []tool.Tool) { socket.Offer(rest(tools)) },
-		PromptsChanged:  func() { socket.Changed() },
-		ResourceUpdated: func(uri string) { socket.Updated(uri) },
+		ToolsChanged:    func(tools []tool.Tool) { registration.SetTools(rest(tools)) },
+		PromptsChanged:  func() { registration.NotifyContentChanged() },
+		ResourceUpdated: func(uri string) { registration.NotifyResourceUpdated(uri) },
 	})
-	socket = r.plug(t, board.Outlet{ID: "fixtures", Kind: "fixtures"}, f, rest(f.Tools())...)
+	registration = r.register(t, hub.ProviderRef{ID: "fixtures", Kind: "fixtures"}, f, rest(f.Tools())...)
 	return f
 }
 
@@ -38,17 +38,17 @@ func TestConformance(t *testing.T) {
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(revision, func(t *testing.T) {
 			r := newRig(t, rigOptions{open: true})
-			plugFixtures(t, r)
+			registerFixtures(t, r)
 			mcptest.Conformance(t, r.url+"/mcp", revision)
 		})
 		t.Run(revision+" with a key", func(t *testing.T) {
 			r := newRig(t, rigOptions{})
-			plugFixtures(t, r)
+			registerFixtures(t, r)
 			mcptest.Conformance(t, mcptest.Proxy(t, r.url, r.key)+"/mcp", revision)
 		})
 		t.Run(revision+" with a device that connects", func(t *testing.T) {
 			r := newRig(t, rigOptions{open: true})
-			plugFixtures(t, r, offeredByDevice...)
+			registerFixtures(t, r, offeredByDevice...)
 			dialFixtures(t, r)
 			mcptest.Conformance(t, r.url+"/mcp", revision)
 		})
@@ -58,7 +58,8 @@ func TestConformance(t *testing.T) {
 // offeredByDevice are the tools that a device offers instead: one for each kind of
 // content, a failure, a schema that must not change, and one that reports.
 var offeredByDevice = []string{
-	"test_simple_text", "test_image_content", "test_audio_content", "test_embedded_resource", "test_multiple_content_types",
+	"test_simple_text", "test_image_content", "test_audio_content", "test_embedded_resource",
+	"test_multiple_content_types",
 	"test_error_handling", "json_schema_2020_12_tool", "test_tool_with_progress",
 }
 
@@ -66,20 +67,21 @@ var offeredByDevice = []string{
 // under their own names, as a tool server does that dials in.
 func dialFixtures(t testing.TB, r *rig) {
 	t.Helper()
-	offered, forget := r.Board.Watch()
+	offered, forget := r.Hub.WatchTools()
 	defer forget()
 	m := upstream.New(upstream.Options{
-		Plug: func(s upstream.Spec, p tool.Provider) upstream.Socket {
-			socket, err := r.Board.Plug(board.Outlet{ID: s.ID, Kind: "upstream", Title: s.Title, Held: true}, p)
+		Register: func(s upstream.Spec, p tool.Provider) upstream.Registration {
+			registration, err := r.Hub.Register(hub.ProviderRef{ID: s.ID, Kind: "upstream", Title: s.Title, Held: true},
+				p)
 			if err != nil {
 				panic(err)
 			}
-			return socket
+			return registration
 		},
 		Logger: logger(t),
 	})
-	m.Set([]upstream.Spec{{ID: "device", Title: "Device", Version: 1, DialsIn: true}})
-	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	m.Set([]upstream.Spec{{ID: "device", Title: "Device", Version: 1, Inbound: true}})
+	channel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if err := m.Accept(w, req, "device", 1); err != nil {
 			t.Error(err)
 		}
@@ -87,20 +89,21 @@ func dialFixtures(t testing.TB, r *rig) {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		ended <- mcptest.New(mcptest.Options{}).DialIn(ctx, "ws"+strings.TrimPrefix(door.URL, "http"), offeredByDevice...)
+		ended <- mcptest.New(mcptest.Options{}).ServeAsDevice(ctx, "ws"+strings.TrimPrefix(channel.URL, "http"),
+			offeredByDevice...)
 	}()
 	t.Cleanup(func() {
 		m.Close()
 		cancel()
 		<-ended
-		door.Close()
+		channel.Close()
 	})
-	for limit := time.After(soon); ; {
-		v, err := r.Board.View("", "")
+	for limit := time.After(testTimeout); ; {
+		v, err := r.Hub.View("", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o := v.Tool(offeredByDevice[0]); o != nil && o.Outlet().ID == "device" {
+		if o := v.Tool(offeredByDevice[0]); o != nil && o.Provider().ID == "device" {
 			break
 		}
 		select {

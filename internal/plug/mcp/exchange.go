@@ -6,67 +6,66 @@ import (
 	"fmt"
 	"slices"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
 )
 
-// The error codes that MCP adds to JSON-RPC's.
+// Error codes that MCP adds to those of JSON-RPC.
 const (
-	codeHeaderMismatch = -32020
-	codeNeedsAbility   = -32021
-	codeVersion        = -32022
-	codeNoResource     = -32002 // until 2025-11-25
-	codeGone           = -32800 // the caller cancelled; nobody should read it
+	codeHeaderMismatch     = -32020
+	codeMissingCapability  = -32021
+	codeUnsupportedVersion = -32022
+	codeResourceNotFound   = -32002 // up to revision 2025-11-25
+	codeCancelled          = -32800 // the caller cancelled; it ignores this response
 )
 
-// exchange is one request on its way to its answer.
+// exchange is one request while it is being answered.
 type exchange struct {
-	server  *Server
-	access  board.Access
-	session *session // nil in the stateless era, and if plain
-	version string
-	can     tool.Abilities
-	level   int // least important log line that is wanted
-	msg     jsonrpc.Message
-	meta    callMeta
-	// out takes what belongs to the request besides its answer; nil: nothing can
-	// be said but the answer.
+	server    *Server
+	access    hub.Access
+	session   *session // nil without sessions, and if plain
+	version   string
+	abilities tool.Capabilities
+	level     int // least important log level to forward
+	msg       jsonrpc.Message
+	meta      callMeta
+	// out receives messages that belong to the request besides its response; nil means that only
+	// the response can be sent.
 	out sender
-	// pause ends the stream before the answer, for the caller to come back; nil if
-	// it cannot.
-	pause func()
-	// merge puts the fields of structured results beside the content, as the
-	// platform of Rokid wants them.
-	merge bool
-	// plain: the caller knows nothing of MCP but its first words.
+	// closeForReconnect ends the stream before the response, so that the client reconnects for
+	// it; nil if that is not possible.
+	closeForReconnect func()
+	// mergeStructured puts the fields of structured results beside content, as Rokid's platform
+	// requires.
+	mergeStructured bool
+	// plain means that the caller knows only the basic methods of MCP (see plainMethods).
 	plain bool
-	// most and resultBytes bound the tools that are listed, and the text of their
-	// results; 0: no bound.
-	most, resultBytes int
+	// maxTools limits the listed tools and resultBytes the text of results; 0 means no limit.
+	maxTools, resultBytes int
 }
 
-// sender takes messages to the caller. It is safe for concurrent use.
+// sender sends messages to the caller. It is safe for concurrent use.
 type sender interface{ send(msg []byte) error }
 
-// callMeta is what matters of a request's _meta.
+// callMeta holds the members of a request's _meta that are used here.
 type callMeta struct {
-	token json.RawMessage // of progress; nil: none is wanted
+	token json.RawMessage // progress token; nil: no progress wanted
 	raw   json.RawMessage
 }
 
-// stateless says whether the caller speaks a revision without sessions.
-func (x *exchange) stateless() bool { return x.session == nil && !x.plain }
+// isStateless reports whether the caller speaks a revision without sessions.
+func (x *exchange) isStateless() bool { return x.session == nil && !x.plain }
 
 // handler answers one method.
 type handler func(*exchange, context.Context) ([]byte, *jsonrpc.Error)
 
-// both are the methods of both eras, old those with sessions, fresh those
-// without.
-var both, old, fresh map[string]handler
+// commonMethods are the methods of both eras, sessionMethods those with sessions,
+// statelessMethods those without.
+var commonMethods, sessionMethods, statelessMethods map[string]handler
 
-func init() { // not a literal: discover looks at the tables itself
-	both = map[string]handler{
+func init() { // not a literal: discover reads the tables itself
+	commonMethods = map[string]handler{
 		"tools/list":               (*exchange).listTools,
 		"tools/call":               (*exchange).callTool,
 		"resources/list":           (*exchange).listResources,
@@ -76,36 +75,36 @@ func init() { // not a literal: discover looks at the tables itself
 		"prompts/get":              (*exchange).getPrompt,
 		"completion/complete":      (*exchange).complete,
 	}
-	old = map[string]handler{
+	sessionMethods = map[string]handler{
 		"ping":                  func(*exchange, context.Context) ([]byte, *jsonrpc.Error) { return []byte("{}"), nil },
 		"logging/setLevel":      (*exchange).setLevel,
 		"resources/subscribe":   (*exchange).subscribe,
 		"resources/unsubscribe": (*exchange).unsubscribe,
 	}
-	fresh = map[string]handler{"server/discover": (*exchange).discover}
+	statelessMethods = map[string]handler{"server/discover": (*exchange).discover}
 }
 
 func (x *exchange) handler() handler {
 	if x.plain {
-		return plain[x.msg.Method]
+		return plainMethods[x.msg.Method]
 	}
-	if h := both[x.msg.Method]; h != nil {
+	if h := commonMethods[x.msg.Method]; h != nil {
 		return h
 	}
-	if x.stateless() {
-		return fresh[x.msg.Method]
+	if x.isStateless() {
+		return statelessMethods[x.msg.Method]
 	}
-	return old[x.msg.Method]
+	return sessionMethods[x.msg.Method]
 }
 
-// answer is the whole answer to the request, as a message.
+// answer returns the whole response to the request.
 func (x *exchange) answer(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	h := x.handler()
 	method := x.msg.Method
 	if h == nil {
 		method = "other"
 	}
-	x.server.metrics.requests.WithLabelValues(x.access.Door, method).Inc()
+	x.server.metrics.requests.WithLabelValues(x.access.Channel, method).Inc()
 	if h == nil {
 		return x.fail(&jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "Method not found: " + x.msg.Method})
 	}
@@ -123,7 +122,7 @@ func (x *exchange) fail(e *jsonrpc.Error) ([]byte, *jsonrpc.Error) {
 	return jsonrpc.AppendError(nil, x.msg.ID, e), e
 }
 
-// param is one of the request's parameters, or nil.
+// param returns a parameter of the request, or nil.
 func (x *exchange) param(name string) json.RawMessage {
 	for in := jsonrpc.Scan(x.msg.Params); in.Next(); {
 		if string(in.Key) == name {
@@ -133,27 +132,28 @@ func (x *exchange) param(name string) json.RawMessage {
 	return nil
 }
 
-// text is a parameter that is a text, or "".
+// text returns a string parameter, or "".
 func (x *exchange) text(name string) string { return jsonrpc.Text(x.param(name)) }
 
-// readMeta takes what matters from the request's _meta.
+// readMeta reads callMeta from the request's _meta.
 func (x *exchange) readMeta() {
 	x.meta.raw = x.param("_meta")
 	for in := jsonrpc.Scan(x.meta.raw); in.Next(); {
-		if string(in.Key) == "progressToken" && (in.Value[0] == '"' || in.Value[0] == '-' || '0' <= in.Value[0] && in.Value[0] <= '9') {
+		if string(in.Key) == "progressToken" && (in.Value[0] == '"' || in.Value[0] == '-' ||
+			'0' <= in.Value[0] && in.Value[0] <= '9') {
 			x.meta.token = in.Value
 		}
 	}
 }
 
-// object is a JSON object that is being written.
+// object is a JSON object under construction.
 type object struct{ b []byte }
 
-// begin begins a result. Cached are those that a client may keep for a while:
-// what one key sees is nobody else's business, and it may change at any time.
-func (x *exchange) begin(size int, cached bool) object {
+// beginResult starts a result. With cached, the client may cache the result for a while, for
+// this key only: what a key sees is private and may change at any time.
+func (x *exchange) beginResult(size int, cached bool) object {
 	o := object{append(make([]byte, 0, size+160), '{')}
-	if x.stateless() {
+	if x.isStateless() {
 		o.b = append(o.b, `"resultType":"complete"`...)
 		if cached {
 			o.b = append(o.b, `,"ttlMs":0,"cacheScope":"private"`...)
@@ -185,14 +185,14 @@ func (o *object) text(name, value string) {
 	o.b = jsonrpc.AppendText(o.b, value)
 }
 
-// end finishes a result with its _meta: the provider's own, and in the stateless
-// era who answers.
-func (x *exchange) end(o object, own json.RawMessage) []byte {
+// endResult finishes a result with its _meta: the provider's own and, in the stateless era, the
+// server's name.
+func (x *exchange) endResult(o object, own json.RawMessage) []byte {
 	own = plainObject(own)
-	if x.stateless() {
+	if x.isStateless() {
 		o.name("_meta")
 		o.b = append(o.b, `{"io.modelcontextprotocol/serverInfo":`...)
-		o.b = append(o.b, x.server.face(x.access.Door).info...)
+		o.b = append(o.b, x.server.serverInfo(x.access.Channel).info...)
 		if len(own) > 2 {
 			o.b = append(o.b, ',')
 			o.b = append(o.b, own[1:]...)
@@ -205,10 +205,11 @@ func (x *exchange) end(o object, own json.RawMessage) []byte {
 	return append(o.b, '}')
 }
 
-// plainObject is an object without space after its brace, or nil.
+// plainObject returns the JSON object without white space after its opening brace, or nil if raw
+// is not an object.
 func plainObject(raw json.RawMessage) json.RawMessage {
 	in := jsonrpc.Scan(raw)
-	if !in.Object() {
+	if !in.IsObject() {
 		return nil
 	}
 	for i, c := range raw {
@@ -223,14 +224,14 @@ func plainObject(raw json.RawMessage) json.RawMessage {
 	return append(json.RawMessage{'{'}, raw...)
 }
 
-// notify tells the caller something that belongs to the request.
+// notify sends the caller a notification that belongs to the request.
 func (x *exchange) notify(method string, params []byte) {
 	if x.out != nil {
-		x.out.send(jsonrpc.AppendCall(nil, nil, method, params)) //nolint:errcheck // whether the caller still listens shows at the answer
+		x.out.send(jsonrpc.AppendRequest(nil, nil, method, params)) //nolint:errcheck // a disconnected caller is noticed when the response is sent
 	}
 }
 
-// The levels of log lines, least important first.
+// The log levels, least important first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // levelOff is above all levels.
@@ -256,9 +257,9 @@ func invalid(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: fmt.Sprintf(format, args...)}
 }
 
-// view is what the caller may use now.
-func (x *exchange) view() (*board.View, *jsonrpc.Error) {
-	v, err := x.server.Board.View(x.access.Person, x.access.Rules)
+// view returns what the caller may use at this moment.
+func (x *exchange) view() (*hub.View, *jsonrpc.Error) {
+	v, err := x.server.Hub.View(x.access.Person, x.access.Rules)
 	if err != nil {
 		x.server.Logger.Error("the rules of a key cannot be read", "key", x.access.Key, "error", err)
 		return nil, &jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the rules of this key cannot be read"}
@@ -266,9 +267,9 @@ func (x *exchange) view() (*board.View, *jsonrpc.Error) {
 	return v, nil
 }
 
-// capabilities is what the doors can do, as both eras declare it.
+// capabilities is what the server supports, in the form that both eras declare.
 const capabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"completions":{},"logging":{}}`
 
-// instructions tell a model what it finds here.
+// instructions tell a model what this server offers.
 const instructions = "Patchbay connects devices people wear or keep at home, bots that answer, and other tool servers. " +
 	"Names of tools begin with the name of the device or server they belong to. send_message asks a bot and returns its reply."

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp/mcptest"
 	"patchbay/internal/tool"
 )
@@ -17,9 +17,10 @@ import (
 func FuzzPost(f *testing.F) {
 	r := newRig(f, rigOptions{open: true})
 	all := mcptest.New(mcptest.Options{})
-	r.plug(f, board.Outlet{ID: "fixtures", Kind: "fixtures"}, all, all.Tools()...)
-	c := newCaller(r.server.Anybody(), doorStandard, "")
-	session, err := r.server.makeSession(r.server.newID(c, revisions[0], tool.Abilities{}), doorStandard, revisions[0], tool.Abilities{}, c)
+	r.register(f, hub.ProviderRef{ID: "fixtures", Kind: "fixtures"}, all, all.Tools()...)
+	c := newCaller(r.server.Anonymous(), channelMCP, "")
+	session, err := r.server.makeSession(r.server.newID(c, revisions[0], tool.Capabilities{}), channelMCP, revisions[0],
+		tool.Capabilities{}, c)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -29,13 +30,15 @@ func FuzzPost(f *testing.F) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"progressToken":1,"io.modelcontextprotocol/logLevel":"debug"}`
 	for _, seed := range []struct{ body, version, method, name string }{
 		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"eA"}}`, "", "", ""},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_echo","arguments":{"text":"x"},` + meta + `}}`, stateless, "tools/call", "test_echo"},
-		{`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"test_x_mcp_header","arguments":{"region":"eu"},` + meta + `}}`, stateless, "tools/call", "=?base64?dGVzdF94X21jcF9oZWFkZXI=?="},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_input_required_result_request_state","inputResponses":{"a":1},"requestState":"e30.00",` + meta + `}}`, stateless, "tools/call", "test_input_required_result_request_state"},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_echo","arguments":{"text":"x"},` + meta +
+			`}}`, statelessVersion, "tools/call", "test_echo"},
+		{`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"test_x_mcp_header","arguments":{"region":"eu"},` + meta + `}}`, statelessVersion, "tools/call", "=?base64?dGVzdF94X21jcF9oZWFkZXI=?="},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_input_required_result_request_state","inputResponses":{"a":1},"requestState":"e30.00",` + meta + `}}`, statelessVersion, "tools/call", "test_input_required_result_request_state"},
 		{`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"test_prompt_with_arguments","arguments":{"arg1":"x"}}}`, "2025-11-25", "", ""},
 		{`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}}}`, "", "", ""},
 		{`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"test://static-text"}}`, "", "", ""},
-		{`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta + `}}`, stateless, "server/discover", ""},
+		{`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta + `}}`, statelessVersion,
+			"server/discover", ""},
 		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "2025-03-26", "", ""},
 		{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "", "", ""},
 		{`{"jsonrpc":"2.0","id":1,"result":{}}`, "", "", ""},
@@ -44,13 +47,16 @@ func FuzzPost(f *testing.F) {
 		f.Add([]byte(seed.body), seed.version, seed.method, seed.name)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, version, method, name string) {
-		if strings.Contains(string(body), "subscriptions/listen") || strings.Contains(string(body), "test_slow") || strings.Contains(string(body), "test_reconnection") {
+		if strings.Contains(string(body), "subscriptions/listen") || strings.Contains(string(body), "test_slow") ||
+			strings.Contains(string(body), "test_reconnection") {
 			t.Skip("they take their time")
 		}
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(string(body)))
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://localhost/mcp", strings.NewReader(string(body)))
 		req.Header.Set("Accept", "application/json, text/event-stream")
-		req.Header["Mcp-Protocol-Version"], req.Header["Mcp-Method"], req.Header["Mcp-Name"] = []string{version}, []string{method}, []string{name}
-		if version < stateless {
+		req.Header["Mcp-Protocol-Version"], req.Header["Mcp-Method"], req.Header["Mcp-Name"] = []string{version},
+			[]string{method}, []string{name}
+		if version < statelessVersion {
 			req.Header.Set("Mcp-Session-Id", session.id)
 		}
 		w := httptest.NewRecorder()
@@ -63,7 +69,8 @@ func FuzzPost(f *testing.F) {
 			return
 		}
 		for line := range strings.Lines(text) {
-			if data, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "data: "); ok && data != "" && !json.Valid([]byte(data)) {
+			if data, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "data: "); ok && data != "" &&
+				!json.Valid([]byte(data)) {
 				t.Fatalf("%s is answered with the event %q", body, data)
 			}
 		}
@@ -88,7 +95,8 @@ func FuzzRokidArguments(f *testing.F) {
 			BotID, Message string
 			Wait           *bool
 		}
-		if e == nil && (json.Unmarshal(args, &a) != nil || a.BotID == "" || name == "send_message" && (a.Message == "" || a.Wait == nil)) {
+		if e == nil && (json.Unmarshal(args, &a) != nil || a.BotID == "" ||
+			name == "send_message" && (a.Message == "" || a.Wait == nil)) {
 			t.Fatalf("%s of %s become %s", name, raw, args)
 		}
 	})
@@ -100,7 +108,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add("x")
 	f.Add("=?base64?eA==?=")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, ok := plainHeader(text)
+		got, ok := decodeHeader(text)
 		if !strings.HasPrefix(text, "=?base64?") && (!ok || got != text) {
 			t.Fatalf("%q is read as %q, %t", text, got, ok)
 		}

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// hostList says under which names the server may be called, and from which web
-// pages. A page that makes a browser call us under a name of its own (DNS
-// rebinding) is turned away, and so is one that calls us from elsewhere.
+// hostList holds the host names under which the server may be called, and the origins of web
+// pages that may call it. It rejects pages that make a browser call the server under a name of
+// their own (DNS rebinding), and pages from other origins.
 type hostList struct{ hosts, origins []string }
 
 func newHostList(publicURL string, hosts, origins []string) hostList {
@@ -23,9 +23,9 @@ func newHostList(publicURL string, hosts, origins []string) hostList {
 	return l
 }
 
-// allows says whether a request may come in as it does.
-func (l *hostList) allows(r *http.Request) bool {
-	if !l.knows(r.Host) {
+// isAllowed reports whether the request's Host and Origin are allowed.
+func (l *hostList) isAllowed(r *http.Request) bool {
+	if !l.isKnownHost(r.Host) {
 		return false
 	}
 	origin := r.Header.Get("Origin")
@@ -36,9 +36,9 @@ func (l *hostList) allows(r *http.Request) bool {
 	return err == nil && strings.EqualFold(u.Host, r.Host)
 }
 
-// knows says whether a name is ours for sure: it is listed, or nobody can own it
-// on the internet.
-func (l *hostList) knows(hostport string) bool {
+// isKnownHost reports whether a name certainly belongs to this server: it is listed, or it
+// cannot be registered on the internet.
+func (l *hostList) isKnownHost(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h

@@ -10,28 +10,29 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
 )
 
-// doorLearn is the name of Learn's own door in traces and metrics.
-const doorLearn = "learn"
+// channelLearn is the name of the Learn endpoint in traces and metrics.
+const channelLearn = "learn"
 
-// Where Learn's door is, and what stands there for whoever looks.
+// The paths of the Learn endpoint, and what it answers to requests that are not MCP.
 const (
-	learnPath     = "/api/mcp"
-	learnMessages = learnPath + "/messages"
-	learnAbout    = `{"name":"learn-assistant","version":"1.0.0","protocol":"json-rpc-2.0","endpoint":"` + learnPath + `",` +
+	learnPath         = "/api/mcp"
+	learnMessagesPath = learnPath + "/messages"
+	learnDescription  = `{"name":"learn-assistant","version":"1.0.0","protocol":"json-rpc-2.0","endpoint":"` +
+		learnPath + `",` +
 		`"authentication":{"type":"bearer","header":"Authorization"}}`
 )
 
-// learnHello is the answer to initialize for programs that came before MCP
-// settled, whatever they ask for: some compare it.
-const learnHello = `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"learn-assistant","version":"1.0.0"}}`
+// learnInitializeResult is the response to initialize for plain clients, whatever revision they
+// request: some of them compare it byte by byte.
+const learnInitializeResult = `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"learn-assistant","version":"1.0.0"}}`
 
-// learnFace is what MCP clients see of the door.
-var learnFace = face{
+// learnServerInfo is what MCP clients see of the Learn endpoint.
+var learnServerInfo = serverInfo{
 	info:         json.RawMessage(`{"name":"learn-assistant","title":"Patchbay Learn","version":"1.0.0"}`),
 	capabilities: `{"tools":{"listChanged":true},"logging":{}}`,
 	instructions: "Knowledge points to learn by heart, repeated when they are due. " +
@@ -40,29 +41,28 @@ var learnFace = face{
 		"Go on until nothing is due.",
 }
 
-// codeLearn is the error code of this door's own refusals.
+// codeLearn is the error code of the Learn endpoint's own errors.
 const codeLearn = -32000
 
-// What somebody without a good key is told. Programs look for these words.
+// Error texts for requests without a valid key. Clients search for these words.
 const (
-	learnNoKey  = "Unauthorized: API key required"
-	learnBadKey = "Unauthorized: Invalid API key"
+	learnKeyMissing = "Unauthorized: API key required"
+	learnKeyInvalid = "Unauthorized: Invalid API key"
 )
 
-// ServeLearn is /api/mcp, with all its methods: Learn's tools and nothing else.
-// Clients that take events, as every MCP client does, have all that /mcp has.
-// Others have what this address always had: JSON-RPC 2.0 in plain HTTP, without
-// sessions and without a handshake.
+// ServeLearn serves /api/mcp, with all its methods: Learn's tools and nothing else. Clients that
+// accept event streams, as every MCP client does, get everything that /mcp offers. Other clients
+// get plain JSON-RPC 2.0 over HTTP, without sessions and without a handshake.
 func (s *Server) ServeLearn(w http.ResponseWriter, r *http.Request) {
-	if !s.openLearn(w, r, "POST, OPTIONS, GET, DELETE") {
+	if !s.checkLearnRequest(w, r, "POST, OPTIONS, GET, DELETE") {
 		return
 	}
 	events := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 	if !events && r.Method == http.MethodGet {
-		writeJSON(w, http.StatusOK, []byte(learnAbout))
+		writeJSON(w, http.StatusOK, []byte(learnDescription))
 		return
 	}
-	c, ok := s.enterLearn(w, r, learnRefusal)
+	c, ok := s.authenticateLearn(w, r, writeLearnRefusal)
 	if !ok {
 		return
 	}
@@ -74,58 +74,60 @@ func (s *Server) ServeLearn(w http.ResponseWriter, r *http.Request) {
 	case events:
 		s.post(w, r, c)
 	default:
-		s.postPlain(w, r, c)
+		s.handlePlain(w, r, c)
 	}
 }
 
-// ServeLearnSSE is GET /api/mcp/sse: Learn's tools over the HTTP+SSE of
+// ServeLearnSSE serves GET /api/mcp/sse: Learn's tools over the HTTP+SSE transport of
 // 2024-11-05.
 func (s *Server) ServeLearnSSE(w http.ResponseWriter, r *http.Request) {
-	if !s.openLearn(w, r, "GET, OPTIONS") {
+	if !s.checkLearnRequest(w, r, "GET, OPTIONS") {
 		return
 	}
-	if c, ok := s.enterLearn(w, r, learnWords); ok {
+	if c, ok := s.authenticateLearn(w, r, writeTextRefusal); ok {
 		s.openPipe(w, r, c, learnDialect)
 	}
 }
 
-// ServeLearnMessages is POST /api/mcp/messages, where clients of /api/mcp/sse
-// post. It wants the key too: once the id of the session was enough here, but it
-// stands in the address, and so in logs. Clients send the key with everything.
+// ServeLearnMessages serves POST /api/mcp/messages, where clients of /api/mcp/sse post. It
+// requires the key: the session id alone was once enough, but the id is part of the address and
+// therefore appears in logs. Clients send the key with every request.
 func (s *Server) ServeLearnMessages(w http.ResponseWriter, r *http.Request) {
-	if !s.openLearn(w, r, "POST, OPTIONS") {
+	if !s.checkLearnRequest(w, r, "POST, OPTIONS") {
 		return
 	}
-	c, ok := s.enterLearn(w, r, learnRefusal)
+	c, ok := s.authenticateLearn(w, r, writeLearnRefusal)
 	if !ok {
 		return
 	}
-	id := r.URL.Query().Get(learnDialect.param)
+	id := r.URL.Query().Get(learnDialect.sessionParam)
 	if id == "" {
 		s.refuseLearn(w, http.StatusBadRequest, "session", "Missing sessionId parameter")
 		return
 	}
-	session := s.sessions.piped(id, c)
+	session := s.sessions.findPiped(id, c)
 	if session == nil && s.Relay == nil {
-		s.noPipe(w, learnDialect)
+		s.refuseUnknownSession(w, learnDialect)
 		return
 	}
 	s.postPipe(w, r, c, session, id, learnDialect)
 }
 
-var learnDialect = dialect{door: doorLearn, messages: learnMessages, param: "sessionId"}
+var learnDialect = dialect{channel: channelLearn, messagesPath: learnMessagesPath, sessionParam: "sessionId"}
 
-// openLearn does what is done for everybody, with or without a key. It is false
-// if the request is answered. Web pages from anywhere may call: what opens the
-// door is a header that a page must know, and no browser sends by itself.
-func (s *Server) openLearn(w http.ResponseWriter, r *http.Request, methods string) bool {
+// checkLearnRequest handles CORS, the method check and other steps that need no key. It returns
+// false if it has answered the request. Web pages of any origin may call: a page must know the
+// key header, which no browser sends by itself.
+func (s *Server) checkLearnRequest(w http.ResponseWriter, r *http.Request, methods string) bool {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Allow-Methods", methods)
-	h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name")
+	h.Set("Access-Control-Allow-Headers",
+		"Content-Type, Authorization, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name")
 	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Retry-After, WWW-Authenticate")
-	if !s.hosts.knows(r.Host) {
-		s.Logger.WarnContext(r.Context(), "a request was refused: it came under a strange name", "door", doorLearn, "host", r.Host)
+	if !s.hosts.isKnownHost(r.Host) {
+		s.Logger.WarnContext(r.Context(), "a request was refused: it came under a strange name",
+			"channel", channelLearn, "host", r.Host)
 		s.refuse(w, http.StatusForbidden, "origin", "this host name is not allowed (setting mcp.hosts)")
 		return false
 	}
@@ -141,30 +143,32 @@ func (s *Server) openLearn(w http.ResponseWriter, r *http.Request, methods strin
 	return true
 }
 
-// enterLearn finds out who calls. Tell words a refusal.
-func (s *Server) enterLearn(w http.ResponseWriter, r *http.Request, tell func(w http.ResponseWriter, status int, text string)) (caller, bool) {
+// authenticateLearn identifies the caller. writeRefusal writes the error response.
+func (s *Server) authenticateLearn(w http.ResponseWriter, r *http.Request,
+	writeRefusal func(w http.ResponseWriter, status int, text string)) (caller, bool) {
 	refuse := func(status int, reason, text string) {
 		s.metrics.refused.WithLabelValues(reason).Inc()
-		tell(w, status, text)
+		writeRefusal(w, status, text)
 	}
 	p, hash, err := s.Accounts.Authenticate(r.Context(), bearer(r), account.ScopeLearn)
 	switch {
 	case err == nil:
-		c := newCaller(p, doorLearn, hash)
+		c := newCaller(p, channelLearn, hash)
 		c.access.Address = s.Address(r).String()
-		return s.learner(c), true
+		return s.limitToLearn(c), true
 	case account.Refused(err):
 		tooMany := s.Guard.Refuse(s.Address(r))
-		s.Logger.WarnContext(r.Context(), "a key was refused", "door", doorLearn, "cause", err, "address", s.Address(r))
+		s.Logger.WarnContext(r.Context(), "a key was refused", "channel", channelLearn, "cause", err,
+			"address", s.Address(r))
 		if tooMany {
 			w.Header().Set("Retry-After", "60")
 			refuse(http.StatusTooManyRequests, "guessing", "Too many refused keys from this address; wait a minute")
 			return caller{}, false
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
-		text := learnBadKey
+		text := learnKeyInvalid
 		if errors.Is(err, account.ErrNoKey) {
-			text = learnNoKey
+			text = learnKeyMissing
 		}
 		refuse(http.StatusUnauthorized, "key", text)
 	case r.Context().Err() == nil:
@@ -174,83 +178,87 @@ func (s *Server) enterLearn(w http.ResponseWriter, r *http.Request, tell func(w 
 	return caller{}, false
 }
 
-// learnRefusal refuses with an error that has neither version nor id, as programs
-// know it from this address.
-func learnRefusal(w http.ResponseWriter, status int, text string) {
+// writeLearnRefusal writes an error that has neither version nor id, the format that clients of
+// this address expect.
+func writeLearnRefusal(w http.ResponseWriter, status int, text string) {
 	o := object{[]byte(`{"error":{"code":-32000`)}
 	o.text("message", text)
 	writeJSON(w, status, append(o.b, "}}"...))
 }
 
-// learnWords refuses in plain text.
-func learnWords(w http.ResponseWriter, status int, text string) {
+// writeTextRefusal writes an error in plain text.
+func writeTextRefusal(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	w.Write([]byte(text)) //nolint:errcheck // the client has gone
+	w.Write([]byte(text)) //nolint:errcheck // the client has disconnected
 }
 
-// refuseLearn turns a message away, in the order of members that the first server
-// at this address wrote.
+// refuseLearn rejects a message, with the members in the order that the first server at this
+// address used.
 func (s *Server) refuseLearn(w http.ResponseWriter, status int, reason, text string) {
 	s.metrics.refused.WithLabelValues(reason).Inc()
 	e := encode(jsonrpc.Error{Code: codeLearn, Message: text})
 	writeJSON(w, status, slices.Concat([]byte(`{"jsonrpc":"2.0","error":`), e, []byte(`,"id":null}`)))
 }
 
-// learner leaves of what a caller may use no more than Learn.
-func (s *Server) learner(c caller) caller {
-	c.access.Rules = board.Narrow(c.access.Rules, s.LearnTools)
+// limitToLearn restricts a caller to Learn's tools.
+func (s *Server) limitToLearn(c caller) caller {
+	c.access.Rules = hub.NarrowRules(c.access.Rules, s.LearnTools)
 	return c
 }
 
-// unseen makes tools that are none of Learn's unknown at its door: that the owner
-// has others is none of its business. The trail has what really was.
-func (x *exchange) unseen(name string, err error) error {
-	if x.access.Door == doorLearn && tool.AsError(err).Code == tool.Denied && !slices.Contains(x.server.LearnTools, name) {
+// hideDenied turns "denied" for other tools into "unknown tool", so that the Learn endpoint does
+// not reveal which other tools the owner has. The audit trail keeps the real reason.
+func (x *exchange) hideDenied(name string, err error) error {
+	if x.access.Channel == channelLearn && tool.AsError(err).Code == tool.Denied &&
+		!slices.Contains(x.server.LearnTools, name) {
 		return tool.Fail(tool.Unknown, "Unknown tool: "+name, nil)
 	}
 	return err
 }
 
-// shelves and books are the libraries and prompts that a door shows. Learn's has
-// tools alone.
-func (x *exchange) shelves(v *board.View) []board.Shelf {
-	if x.access.Door == doorLearn {
+// resourceSets and promptSets return the resources and prompts that a channel shows. The Learn
+// channel has tools only.
+func (x *exchange) resourceSets(v *hub.View) []hub.ResourceSet {
+	if x.access.Channel == channelLearn {
 		return nil
 	}
-	return v.Shelves()
+	return v.ResourceSets()
 }
 
-func (x *exchange) books(v *board.View) []board.Book {
-	if x.access.Door == doorLearn {
+func (x *exchange) promptSets(v *hub.View) []hub.PromptSet {
+	if x.access.Channel == channelLearn {
 		return nil
 	}
-	return v.Books()
+	return v.PromptSets()
 }
 
-// plain are the methods for clients that know nothing of MCP but its first words.
-var plain = map[string]handler{
-	"initialize": func(*exchange, context.Context) ([]byte, *jsonrpc.Error) { return []byte(learnHello), nil },
+// plainMethods are the methods for clients that know only the basics of MCP.
+var plainMethods = map[string]handler{
+	"initialize": func(*exchange, context.Context) ([]byte, *jsonrpc.Error) {
+		return []byte(learnInitializeResult),
+			nil
+	},
 	"ping":       func(*exchange, context.Context) ([]byte, *jsonrpc.Error) { return []byte("{}"), nil },
 	"tools/list": (*exchange).listTools,
 	"tools/call": (*exchange).callTool,
 }
 
-// postPlain answers one message, or several, each of which stands for itself.
-func (s *Server) postPlain(w http.ResponseWriter, r *http.Request, c caller) {
+// handlePlain answers one message or a batch of independent messages.
+func (s *Server) handlePlain(w http.ResponseWriter, r *http.Request, c caller) {
 	body, ok := s.body(w, r)
 	if !ok {
 		return
 	}
 	c.access.Program = r.UserAgent()
-	// The end of the connection is the end of the work.
+	// The work ends with the connection.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
-	answer := s.onePlain
+	answer := s.answerPlain
 	if isBatch(body) && json.Valid(body) {
-		answer = s.batchPlain
+		answer = s.answerPlainBatch
 	}
 	msg, status := answer(ctx, c, body)
 	if msg == nil {
@@ -260,14 +268,13 @@ func (s *Server) postPlain(w http.ResponseWriter, r *http.Request, c caller) {
 	writeJSON(w, status, msg)
 }
 
-// onePlain answers one message, with the status that goes with it. Notifications
-// have no answer.
-func (s *Server) onePlain(ctx context.Context, c caller, text []byte) (answer []byte, status int) {
+// answerPlain answers one message and returns the HTTP status. Notifications have no response.
+func (s *Server) answerPlain(ctx context.Context, c caller, text []byte) (answer []byte, status int) {
 	m, err := parsePlain(text)
 	if err != nil {
 		return s.malformed(&m, err)
 	}
-	if !m.Call() {
+	if !m.IsRequest() {
 		return nil, http.StatusAccepted
 	}
 	x := &exchange{server: s, access: c.access, msg: m, plain: true, level: levelOff}
@@ -278,7 +285,7 @@ func (s *Server) onePlain(ctx context.Context, c caller, text []byte) (answer []
 	return answer, http.StatusOK
 }
 
-// malformed answers what is no message.
+// malformed returns the response to an invalid message.
 func (s *Server) malformed(m *jsonrpc.Message, err error) ([]byte, int) {
 	s.metrics.refused.WithLabelValues("message").Inc()
 	e := &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "Invalid Request: " + err.Error()}
@@ -292,8 +299,7 @@ func (s *Server) malformed(m *jsonrpc.Message, err error) ([]byte, int) {
 	return jsonrpc.AppendError(nil, id, e), http.StatusBadRequest
 }
 
-// parsePlain reads a message. Programs that people wrote themselves say null for
-// parameters that they have not.
+// parsePlain parses a message. Hand-written clients send null for absent parameters.
 func parsePlain(text []byte) (jsonrpc.Message, error) {
 	m, err := jsonrpc.Parse(text)
 	if errors.Is(err, jsonrpc.ErrMessage) && string(m.Params) == "null" {
@@ -302,15 +308,15 @@ func parsePlain(text []byte) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// batchPlain answers several messages, one after the other.
-func (s *Server) batchPlain(ctx context.Context, c caller, text []byte) ([]byte, int) {
+// answerPlainBatch answers the messages of a batch in order.
+func (s *Server) answerPlainBatch(ctx context.Context, c caller, text []byte) ([]byte, int) {
 	parts := jsonrpc.Elements(text)
-	if len(parts) == 0 || len(parts) > batchMost {
+	if len(parts) == 0 || len(parts) > maxBatch {
 		return s.malformed(&jsonrpc.Message{}, errBatch)
 	}
 	var answers [][]byte
 	for _, part := range parts {
-		if answer, _ := s.onePlain(ctx, c, part); answer != nil {
+		if answer, _ := s.answerPlain(ctx, c, part); answer != nil {
 			answers = append(answers, answer)
 		}
 	}

@@ -16,18 +16,19 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/mcp/mcptest"
 	"patchbay/internal/tool"
 )
 
-// A session belongs to the door where it began, although the key opens both.
+// A session belongs to the endpoint where it began, although the key opens both.
 func TestLearnSessionsStay(t *testing.T) {
 	r := newLearn(t)
 	key := r.learnKey(t, "", account.ScopeMCP)
 	header := http.Header{"Authorization": {"Bearer " + key}, "Accept": {"application/json, text/event-stream"}}
 	begin := func(path string) string {
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`))
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path,
+			strings.NewReader(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`))
 		req.RequestURI, req.Header = "", header
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -59,13 +60,14 @@ func TestLearnSessionsStay(t *testing.T) {
 			}
 		}
 	}
-	status, body := r.post(t, "/api/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, http.Header{"Authorization": {"Bearer " + key}, "Mcp-Session-Id": {ids["/mcp"]}})
+	status, body := r.post(t, "/api/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		http.Header{"Authorization": {"Bearer " + key}, "Mcp-Session-Id": {ids["/mcp"]}})
 	if status != 200 || strings.Contains(body, "test_echo") {
-		t.Errorf("a plain client with another door's session: %d %.100s", status, body)
+		t.Errorf("a plain client with another endpoint's session: %d %.100s", status, body)
 	}
 }
 
-// So does a stream: what is posted at another door's address does not reach it.
+// So does a stream: what is posted at another endpoint's address does not reach it.
 func TestLearnStreamsStay(t *testing.T) {
 	r := newLearn(t)
 	auth := http.Header{"Authorization": {"Bearer " + r.learnKey(t, "", account.ScopeMCP)}}
@@ -76,20 +78,22 @@ func TestLearnStreamsStay(t *testing.T) {
 		s.next(t)
 		address := s.next(t)
 		_, id, _ := strings.Cut(address, "=")
-		if status, body := r.post(t, c.elsewhere+id, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, auth); status != http.StatusNotFound {
+		if status, body := r.post(t, c.elsewhere+id, `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+			auth); status != http.StatusNotFound {
 			t.Errorf("%s%s: %d %s", c.elsewhere, id, status, body)
 		}
-		if status, body := r.post(t, strings.TrimPrefix(address, "data: "), `{"jsonrpc":"2.0","id":1,"method":"ping"}`, auth); status != http.StatusAccepted {
+		if status, body := r.post(t, strings.TrimPrefix(address, "data: "),
+			`{"jsonrpc":"2.0","id":1,"method":"ping"}`, auth); status != http.StatusAccepted {
 			t.Errorf("%s: %d %s", address, status, body)
 		}
 	}
 }
 
-// Whatever else Learn has, its door shows tools alone, and tells of no other change.
+// Whatever else Learn has, its endpoint shows tools alone, and tells of no other change.
 func TestLearnToolsAlone(t *testing.T) {
 	r := newRig(t, rigOptions{mcp: Options{LearnTools: []string{"test_echo", "test_slow"}}})
 	all := mcptest.New(mcptest.Options{})
-	socket := r.plug(t, board.Outlet{ID: "learn", Kind: "learn"}, all, all.Tools()...)
+	registration := r.register(t, hub.ProviderRef{ID: "learn", Kind: "learn"}, all, all.Tools()...)
 	auth := http.Header{"Authorization": {"Bearer " + r.Key(t, account.NewKey{Scopes: []string{account.ScopeLearn}})}}
 	s := r.openSeed(t, "/api/mcp/sse", auth)
 	s.next(t)
@@ -116,8 +120,8 @@ func TestLearnToolsAlone(t *testing.T) {
 		}
 	}
 	few := slices.DeleteFunc(all.Tools(), func(x tool.Tool) bool { return x.Name == "test_slow" })
-	socket.Changed()
-	socket.Offer(few)
+	registration.NotifyContentChanged()
+	registration.SetTools(few)
 	seen := until("notifications/tools/list_changed")
 	r.post(t, address, `{"jsonrpc":"2.0","id":"after","method":"ping"}`, auth)
 	for _, l := range append(seen, until(`"id":"after"`)...) {
@@ -136,7 +140,7 @@ func TestLearnToolsAlone(t *testing.T) {
 	}
 	req.Header = auth.Clone()
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("Mcp-Protocol-Version", stateless)
+	req.Header.Set("Mcp-Protocol-Version", statelessVersion)
 	req.Header.Set("Mcp-Method", "subscriptions/listen")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -168,14 +172,18 @@ func TestLearnSSE(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, `"id":0,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"learn-assistant","title":"Patchbay Learn","version":"1.0.0"},"instructions":"`},
 		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, ``},
-		{`{"jsonrpc":"2.0","id":"t","method":"tools/call","params":{"name":"list_reviews"}}`, `"id":"t","result":{"content":[{"type":"text","text":"[]"}]}`},
-		{`{"jsonrpc":"2.0","id":2,"method":"nope"}`, `"id":2,"error":{"code":-32601,"message":"Method not found: nope"}`},
-		{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"test_echo","arguments":{"text":"x"}}}`, `"id":3,"error":{"code":-32602,"message":"Unknown tool: test_echo"}`},
+		{`{"jsonrpc":"2.0","id":"t","method":"tools/call","params":{"name":"list_reviews"}}`,
+			`"id":"t","result":{"content":[{"type":"text","text":"[]"}]}`},
+		{`{"jsonrpc":"2.0","id":2,"method":"nope"}`,
+			`"id":2,"error":{"code":-32601,"message":"Method not found: nope"}`},
+		{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"test_echo","arguments":{"text":"x"}}}`,
+			`"id":3,"error":{"code":-32602,"message":"Unknown tool: test_echo"}`},
 		{`{"jsonrpc":"2.0","id":4,"method":"resources/list"}`, `"id":4,"result":{"resources":[]}`},
 		{`{"jsonrpc":"2.0","id":5,"method":"prompts/list"}`, `"id":5,"result":{"prompts":[]}`},
 		{`{"jsonrpc":"2.0","id":6,"method":"resources/templates/list"}`, `"id":6,"result":{"resourceTemplates":[]}`},
 		{`{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"test://static-text"}}`, `"id":7,"error":`},
-		{`{"jsonrpc":"2.0","id":8,"method":"prompts/get","params":{"name":"test_simple_prompt"}}`, `"id":8,"error":{"code":-32602`},
+		{`{"jsonrpc":"2.0","id":8,"method":"prompts/get","params":{"name":"test_simple_prompt"}}`,
+			`"id":8,"error":{"code":-32602`},
 	} {
 		if status, body := r.post(t, address, c.body, auth); status != http.StatusAccepted || body != "Accepted" {
 			t.Errorf("%s: %d %s", c.body, status, body)
@@ -200,9 +208,12 @@ func TestLearnSSE(t *testing.T) {
 		status    int
 		want      string
 	}{
-		{"/api/mcp/messages", r.key, 400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Missing sessionId parameter"},"id":null}`},
-		{"/api/mcp/messages?sessionId=", r.key, 400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Missing sessionId parameter"},"id":null}`},
-		{"/api/mcp/messages?sessionId=6a1d2a5e", r.key, 404, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}`},
+		{"/api/mcp/messages", r.key, 400,
+			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Missing sessionId parameter"},"id":null}`},
+		{"/api/mcp/messages?sessionId=", r.key, 400,
+			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Missing sessionId parameter"},"id":null}`},
+		{"/api/mcp/messages?sessionId=6a1d2a5e", r.key, 404,
+			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}`},
 		{address, other, 404, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}`},
 		{address, "", 401, `{"error":{"code":-32000,"message":"Unauthorized: API key required"}}`},
 	} {
@@ -216,26 +227,27 @@ func TestLearnSSE(t *testing.T) {
 // A key that is revoked loses its stream, and one that is good keeps it.
 func TestLearnListenersKeepTheirScope(t *testing.T) {
 	r := newLearn(t)
-	l := newListener(board.Access{}, "", &board.View{})
+	l := newListener(hub.Access{}, "", &hub.View{})
 	p, hash, err := r.server.Accounts.Authenticate(t.Context(), r.key, account.ScopeLearn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.access, l.hash = r.server.learner(newCaller(p, doorLearn, hash)).access, hash
+	l.access, l.hash = r.server.limitToLearn(newCaller(p, channelLearn, hash)).access, hash
 	before := l.access.Rules
-	if access, ok := r.server.again(l); !ok || access.Rules != before || !strings.Contains(before, "next_review") {
+	if access, ok := r.server.recheckAccess(l); !ok || access.Rules != before ||
+		!strings.Contains(before, "next_review") {
 		t.Errorf("a good key: %t, %s, before %s", ok, access.Rules, before)
 	}
 	if err := r.Store.Keys.Revoke(t.Context(), p.Key.ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	r.server.Accounts = account.NewRecent(r.Accounts) // it believes nothing yet
-	if _, ok := r.server.again(l); ok {
+	if _, ok := r.server.recheckAccess(l); ok {
 		t.Error("a revoked key goes on listening")
 	}
 }
 
-// Clients that others wrote, through every transport of the door.
+// Clients that others wrote, through every transport of the endpoint.
 func TestLearnClients(t *testing.T) {
 	for name, connect := range map[string]func(t *testing.T, r *learnRig) *mcptest.Peer{
 		"TypeScript, streamable": func(t *testing.T, r *learnRig) *mcptest.Peer {
@@ -275,10 +287,12 @@ func TestLearnClients(t *testing.T) {
 				t.Errorf("it lists %q, %v", all, err)
 			}
 			p.Call("create_knowledge_point", map[string]any{"question": "什么是主动回忆？", "answer": "…"})
-			if got := p.Call("list_knowledge_points", nil).Words(); !strings.Contains(got, "什么是主动回忆？") {
+			if got := p.Call("list_knowledge_points", nil).Text(); !strings.Contains(got, "什么是主动回忆？") {
 				t.Errorf("it says %q", got)
 			}
-			if e := p.Finish(p.Start("call", map[string]any{"name": "test_echo", "args": map[string]any{"text": "x"}})); e.Name() != "failed" || !strings.Contains(fmt.Sprint(e["message"]), "Unknown tool") {
+			if e := p.Finish(p.Start("call", map[string]any{"name": "test_echo",
+				"args": map[string]any{"text": "x"}})); e.Name() != "failed" ||
+				!strings.Contains(fmt.Sprint(e["message"]), "Unknown tool") {
 				t.Errorf("a tool of another's: %v", e)
 			}
 			if !strings.Contains(name, "stateless") {
@@ -290,7 +304,7 @@ func TestLearnClients(t *testing.T) {
 					tick := time.NewTicker(200 * time.Millisecond)
 					defer tick.Stop()
 					for i := 0; ; i++ {
-						r.socket.Offer(offer[:len(offer)-1-i%2])
+						r.registration.SetTools(offer[:len(offer)-1-i%2])
 						select {
 						case <-done:
 							return
@@ -298,7 +312,8 @@ func TestLearnClients(t *testing.T) {
 						}
 					}
 				}()
-				p.Until("notified", func(e mcptest.Event) bool { return e["method"] == "notifications/tools/list_changed" })
+				p.Until("notified",
+					func(e mcptest.Event) bool { return e["method"] == "notifications/tools/list_changed" })
 				close(done)
 				<-ended
 			}
@@ -324,13 +339,16 @@ func TestLearnGoSDK(t *testing.T) {
 				r := newLearn(t)
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				session, err := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil).Connect(ctx, transport(r), &sdk.ClientSessionOptions{ProtocolVersion: version})
+				session, err := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil).Connect(ctx,
+					transport(r), &sdk.ClientSessionOptions{ProtocolVersion: version})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer session.Close()
-				if got := session.InitializeResult(); got != nil && (got.Capabilities.Resources != nil || got.Capabilities.Prompts != nil || got.Capabilities.Tools == nil || !strings.Contains(got.Instructions, "next_review")) {
-					t.Errorf("the door says of itself %+v", got)
+				if got := session.InitializeResult(); got != nil &&
+					(got.Capabilities.Resources != nil || got.Capabilities.Prompts != nil ||
+						got.Capabilities.Tools == nil || !strings.Contains(got.Instructions, "next_review")) {
+					t.Errorf("the endpoint says of itself %+v", got)
 				}
 				var all []string
 				for x, err := range session.Tools(ctx, nil) {
@@ -342,21 +360,25 @@ func TestLearnGoSDK(t *testing.T) {
 				if !slices.Equal(sorted(all), sorted(r.server.LearnTools)) {
 					t.Errorf("it lists %q", all)
 				}
-				res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "create_knowledge_point", Arguments: map[string]any{"question": "q", "answer": "a"}})
+				res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "create_knowledge_point",
+					Arguments: map[string]any{"question": "q", "answer": "a"}})
 				if err != nil || res.IsError {
 					t.Errorf("%+v, %v", res, err)
 				}
-				if res, err = session.CallTool(ctx, &sdk.CallToolParams{Name: "test_echo", Arguments: map[string]any{"text": "x"}}); err == nil {
+				if res, err = session.CallTool(ctx, &sdk.CallToolParams{Name: "test_echo",
+					Arguments: map[string]any{"text": "x"}}); err == nil {
 					t.Errorf("a tool of another's: %+v", res)
 				}
 				calling, stop := context.WithCancel(ctx)
 				time.AfterFunc(100*time.Millisecond, stop)
-				if _, err := session.CallTool(calling, &sdk.CallToolParams{Name: "mark_as_reviewed", Arguments: map[string]any{"knowledge_point_id": "point-001", "recall_text": "slow"}}); !errors.Is(err, context.Canceled) {
+				if _, err := session.CallTool(calling, &sdk.CallToolParams{Name: "mark_as_reviewed",
+					Arguments: map[string]any{"knowledge_point_id": "point-001",
+						"recall_text": "slow"}}); !errors.Is(err, context.Canceled) {
 					t.Errorf("a cancelled call: %v", err)
 				}
 				select {
 				case <-r.stopped:
-				case <-time.After(soon):
+				case <-time.After(testTimeout):
 					t.Error("the tool was not told that its call is cancelled")
 				}
 			})
@@ -364,12 +386,14 @@ func TestLearnGoSDK(t *testing.T) {
 	}
 }
 
-// A plain client that hangs up ends its call.
+// A plain client that disconnects ends its call.
 func TestLearnHangUp(t *testing.T) {
 	r := newLearn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/api/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"submit_recall","arguments":{"schedule_id":"x","recall_text":"slow"}}}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		r.url+"/api/mcp",
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"submit_recall","arguments":{"schedule_id":"x","recall_text":"slow"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,12 +404,12 @@ func TestLearnHangUp(t *testing.T) {
 	}
 	select {
 	case <-r.stopped:
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		t.Error("the call goes on")
 	}
 }
 
-// FuzzLearn posts whatever to Learn's door, as a plain client and as an MCP
+// FuzzLearn posts whatever to Learn's endpoint, as a plain client and as an MCP
 // client. Each answer is nothing, or a message, or several.
 func FuzzLearn(f *testing.F) {
 	r := newLearn(f)
@@ -393,19 +417,22 @@ func FuzzLearn(f *testing.F) {
 		f.Add([]byte(c.body), "", "")
 	}
 	for _, body := range []string{
-		`[{"jsonrpc":"2.0","id":0,"method":"ping"},7]`, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":null}`, `[[]]`, `{"params":null}`,
+		`[{"jsonrpc":"2.0","id":0,"method":"ping"},7]`, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":null}`,
+		`[[]]`, `{"params":null}`,
 		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"get_knowledge_point","arguments":{"id":"x"}}}`, `{"id":{},"params":null,"params":null}`,
 	} {
 		f.Add([]byte(body), "application/json", "2025-11-25")
-		f.Add([]byte(body), "text/event-stream", stateless)
+		f.Add([]byte(body), "text/event-stream", statelessVersion)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, accept, version string) {
 		if strings.Contains(string(body), "slow") || strings.Contains(string(body), "subscriptions/listen") {
 			t.Skip("they take their time")
 		}
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/api/mcp", strings.NewReader(string(body)))
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://localhost/api/mcp", strings.NewReader(string(body)))
 		req.RemoteAddr = "127.0.0.1:1"
-		req.Header["Accept"], req.Header["Mcp-Protocol-Version"], req.Header["Authorization"] = []string{accept}, []string{version}, []string{"Bearer " + r.key}
+		req.Header["Accept"], req.Header["Mcp-Protocol-Version"], req.Header["Authorization"] = []string{accept},
+			[]string{version}, []string{"Bearer " + r.key}
 		w := httptest.NewRecorder()
 		r.server.ServeLearn(w, req)
 		text := w.Body.Bytes()

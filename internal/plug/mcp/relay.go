@@ -6,59 +6,59 @@ import (
 	"errors"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 )
 
-// Relay carries messages between instances, for a client whose requests reach
-// another one than its stream did.
+// Relay carries messages between instances, for clients whose request reaches another instance
+// than the one that holds their stream.
 type Relay interface {
-	// Serve hands over what is asked of a name on other instances, and tells them
-	// what comes back, until stop is called.
+	// Serve answers the requests that other instances send to a name, with handle's result,
+	// until stop is called.
 	Serve(name string, handle func(data []byte) []byte) (stop func(), err error)
-	// Ask asks whoever serves a name. Nobody does is an error, at once.
-	Ask(ctx context.Context, name string, data []byte) ([]byte, error)
-	// Tell tells all other instances.
-	Tell(data []byte) error
-	// Hear hears what they tell.
-	Hear(handle func(data []byte)) error
+	// Request sends data to the instance that serves a name. It fails at once if there is none.
+	Request(ctx context.Context, name string, data []byte) ([]byte, error)
+	// Broadcast sends data to all other instances.
+	Broadcast(data []byte) error
+	// Subscribe calls handle with every broadcast of other instances.
+	Subscribe(handle func(data []byte)) error
 }
 
-// relayed is a message of a session that reached another instance.
-type relayed struct {
+// relayMessage is a message for a session that reached another instance.
+type relayMessage struct {
 	Session string          `json:"session"`
-	Access  board.Access    `json:"access"`
+	Access  hub.Access      `json:"access"`
 	Message json.RawMessage `json:"message,omitempty"`
 	End     bool            `json:"end,omitempty"` // the client has ended the session
 }
 
 const (
-	// relayLimit bounds how long another instance may take to accept a message.
-	relayLimit = 5 * time.Second
-	// relayPause is how long to wait at first before asking again who holds a
-	// session; three times in all, each twice as long.
-	relayPause = 50 * time.Millisecond
-	// relayBytes bounds such a message, below what the bus takes at once.
-	relayBytes = 512 << 10
+	// relayTimeout limits how long another instance may take to accept a message.
+	relayTimeout = 5 * time.Second
+	// relayRetryDelay is the first delay before asking again which instance holds a session;
+	// three attempts, the delay doubles each time.
+	relayRetryDelay = 50 * time.Millisecond
+	// maxRelayBytes limits a relayed message, below the maximum message size of the bus.
+	maxRelayBytes = 512 << 10
 )
 
-// The answers of an instance that holds a session.
+// The replies of an instance that holds a session.
 var (
-	relayTaken   = []byte("taken")
-	relayUnknown = []byte("unknown")
+	relayAccepted = []byte("taken")
+	relayUnknown  = []byte("unknown")
 )
 
-var errElsewhere = errors.New("the instance that holds the session did not take the message")
+var errNotForwarded = errors.New("the instance that holds the session did not take the message")
 
-// offer lets messages for a session with a pipe come from other instances.
-func (s *session) offer(d dialect) (stop func()) {
+// serveRelay accepts messages from other instances for a session with a pipe.
+func (s *session) serveRelay(d dialect) (stop func()) {
 	r := s.server.Relay
 	if r == nil {
 		return func() {}
 	}
 	stop, err := r.Serve("mcp."+s.id, func(data []byte) []byte {
-		var x relayed
-		if json.Unmarshal(data, &x) != nil || x.Access.Key != s.key || x.Access.Door != s.door {
+		var x relayMessage
+		if json.Unmarshal(data, &x) != nil || x.Access.Key != s.key || x.Access.Channel != s.channel {
 			return relayUnknown
 		}
 		m, err := jsonrpc.Parse(x.Message)
@@ -66,8 +66,8 @@ func (s *session) offer(d dialect) (stop func()) {
 			return relayUnknown
 		}
 		s.touch()
-		s.receive(caller{access: x.Access}, m, d)
-		return relayTaken
+		s.handleMessage(caller{access: x.Access}, m, d)
+		return relayAccepted
 	})
 	if err != nil {
 		s.server.Logger.Warn("a session cannot be reached from other instances", "error", err)
@@ -76,54 +76,52 @@ func (s *session) offer(d dialect) (stop func()) {
 	return stop
 }
 
-// forward hands a message to the instance that holds a session. It is false if
-// none does.
+// forward sends a message to the instance that holds a session. It returns false if none does.
 func (s *Server) forward(ctx context.Context, id string, c caller, body []byte) (bool, error) {
-	if s.Relay == nil || len(id) != pipeIDLength || len(body) > relayBytes {
+	if s.Relay == nil || len(id) != pipeIDLength || len(body) > maxRelayBytes {
 		return false, nil
 	}
-	data, err := json.Marshal(relayed{Session: id, Access: c.access, Message: body})
+	data, err := json.Marshal(relayMessage{Session: id, Access: c.access, Message: body})
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, relayLimit)
+	ctx, cancel := context.WithTimeout(ctx, relayTimeout)
 	defer cancel()
-	answer, err := s.Relay.Ask(ctx, "mcp."+id, data)
-	// That a session has just begun at another instance may not have got about yet.
-	for pause := relayPause; err != nil && pause <= 4*relayPause && ctx.Err() == nil; pause *= 2 {
+	answer, err := s.Relay.Request(ctx, "mcp."+id, data)
+	// Other instances may not know yet that the session exists.
+	for pause := relayRetryDelay; err != nil && pause <= 4*relayRetryDelay && ctx.Err() == nil; pause *= 2 {
 		wait(ctx, pause)
-		answer, err = s.Relay.Ask(ctx, "mcp."+id, data)
+		answer, err = s.Relay.Request(ctx, "mcp."+id, data)
 	}
 	switch {
 	case err != nil:
-		return false, nil // nobody holds it
-	case string(answer) == string(relayTaken):
+		return false, nil // no instance holds it
+	case string(answer) == string(relayAccepted):
 		return true, nil
 	}
-	return false, errElsewhere
+	return false, errNotForwarded
 }
 
-// spread tells the other instances what a client says about requests that may be
-// running there: that it cancels one, or answers one of ours, or ends the
-// session.
-func (s *session) spread(x relayed) {
+// broadcast forwards to the other instances what a client sends about requests that may run
+// there: a cancellation, a response to a server request, or the end of the session.
+func (s *session) broadcast(x relayMessage) {
 	r := s.server.Relay
 	if r == nil {
 		return
 	}
 	x.Session, x.Access.Key = s.id, s.key
 	data, err := json.Marshal(x)
-	if err == nil && len(data) <= relayBytes {
-		err = r.Tell(data)
+	if err == nil && len(data) <= maxRelayBytes {
+		err = r.Broadcast(data)
 	}
 	if err != nil {
 		s.server.Logger.Warn("other instances were not told what a client says", "error", err)
 	}
 }
 
-// heard takes what another instance tells.
-func (s *Server) heard(data []byte) {
-	var x relayed
+// onRelayMessage handles a broadcast of another instance.
+func (s *Server) onRelayMessage(data []byte) {
+	var x relayMessage
 	if json.Unmarshal(data, &x) != nil {
 		return
 	}
@@ -143,8 +141,8 @@ func (s *Server) heard(data []byte) {
 		return
 	}
 	if m.Method == "" {
-		session.response(&m)
-	} else if !m.Call() {
-		session.note(&m)
+		session.handleResponse(&m)
+	} else if !m.IsRequest() {
+		session.handleNotification(&m)
 	}
 }

@@ -9,53 +9,54 @@ import (
 	"time"
 )
 
-// reply is the HTTP answer to one POST: a JSON message, or a stream of events if
-// something has to be said before the answer. It is safe for concurrent use.
+// reply is the HTTP response to one POST: a JSON message, or an event stream if messages precede
+// the response. It is safe for concurrent use.
 type reply struct {
-	session *session // nil in the stateless era
-	streams bool     // the client takes streams
-	every   time.Duration
+	session           *session // nil in the stateless era
+	acceptsStream     bool     // the client accepts event streams
+	keepAliveInterval time.Duration
 
 	mu     sync.Mutex
-	w      http.ResponseWriter // nil when the handler has returned
-	stream *events             // nil until something was said before the answer
+	w      http.ResponseWriter // nil after the handler has returned
+	stream *sseWriter          // nil until a message was sent before the response
 	log    *eventLog
 	timer  *time.Timer
 }
 
 var errClosed = errors.New("the client is gone")
 
-// send says something before the answer.
+// send sends a message before the response.
 func (r *reply) send(msg []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.begin() {
+	if !r.beginStream() {
 		return errClosed
 	}
-	return r.event(msg, false)
+	return r.writeEvent(msg, false)
 }
 
-// begin makes the answer a stream. It is false if it cannot be one. With mu held.
-func (r *reply) begin() bool {
+// beginStream turns the HTTP response into an event stream. It returns false if the client
+// accepts none. The caller holds mu.
+func (r *reply) beginStream() bool {
 	if r.stream != nil || r.log != nil {
 		return true
 	}
-	if r.w == nil || !r.streams {
+	if r.w == nil || !r.acceptsStream {
 		return false
 	}
-	r.stream = newEvents(r.w)
+	r.stream = newSSEWriter(r.w)
 	if r.session != nil {
 		r.log = r.session.openLog()
-		if r.session.version >= "2025-11-25" { // older clients choke on an event without data
-			r.stream.write([]byte("id: " + r.log.id + ".0\ndata: \n\n")) //nolint:errcheck // shows at the next write
+		if r.session.version >= "2025-11-25" { // older clients fail on an event without data
+			r.stream.write([]byte("id: " + r.log.id + ".0\ndata: \n\n")) //nolint:errcheck // an error shows at the next write
 		}
 	}
 	return true
 }
 
-// event writes an event, and keeps it if the client can come back for it. With mu
-// held.
-func (r *reply) event(msg []byte, last bool) error {
+// writeEvent writes an event and logs it if the client can resume the stream. The caller holds
+// mu.
+func (r *reply) writeEvent(msg []byte, last bool) error {
 	id := ""
 	if r.log != nil {
 		id = r.log.add(msg, last)
@@ -66,7 +67,7 @@ func (r *reply) event(msg []byte, last bool) error {
 		}
 		return nil
 	}
-	if err := r.stream.event("message", id, msg); err != nil {
+	if err := r.stream.writeEvent("message", id, msg); err != nil {
 		r.w = nil
 		if r.log == nil {
 			return err
@@ -75,28 +76,28 @@ func (r *reply) event(msg []byte, last bool) error {
 	return nil
 }
 
-// beat keeps the connection open while the answer takes its time.
-func (r *reply) beat() {
+// sendKeepAlive writes a keep-alive comment while the response is pending.
+func (r *reply) sendKeepAlive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.w == nil || r.timer == nil || !r.begin() {
+	if r.w == nil || r.timer == nil || !r.beginStream() {
 		return
 	}
-	if r.stream.comment() == nil {
-		r.timer.Reset(r.every)
+	if r.stream.writeComment() == nil {
+		r.timer.Reset(r.keepAliveInterval)
 	}
 }
 
-// patient keeps the connection open from now on, until the answer.
-func (r *reply) patient() {
-	if r.streams {
+// startKeepAlive sends keep-alive comments from now until the response.
+func (r *reply) startKeepAlive() {
+	if r.acceptsStream {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.timer = time.AfterFunc(r.every, r.beat)
+		r.timer = time.AfterFunc(r.keepAliveInterval, r.sendKeepAlive)
 	}
 }
 
-// answer is the end of it.
+// answer sends the response and ends the reply.
 func (r *reply) answer(status int, msg []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,15 +107,15 @@ func (r *reply) answer(status int, msg []byte) {
 	}
 	switch {
 	case r.stream != nil || r.log != nil:
-		r.event(msg, true) //nolint:errcheck // nobody is left to be told
+		r.writeEvent(msg, true) //nolint:errcheck // the client may have disconnected
 	case r.w != nil:
 		writeJSON(r.w, status, msg)
 	}
 }
 
-// leave ends the HTTP answer before the request is answered. It says whether the
-// client can come back for the rest.
-func (r *reply) leave() bool {
+// detach ends the HTTP response before the request is answered. It reports whether the client
+// can resume for the rest.
+func (r *reply) detach() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timer != nil {
@@ -125,41 +126,42 @@ func (r *reply) leave() bool {
 	return r.log != nil
 }
 
-// lose ends the HTTP answer while the work goes on: for a while if the client can
-// come back for the rest, else no longer.
-func (r *reply) lose(ctx context.Context, cancel context.CancelCauseFunc) {
-	if !r.leave() {
+// disconnect ends the HTTP response while the request continues: until the resume window ends if
+// the client can come back, otherwise it is cancelled.
+func (r *reply) disconnect(ctx context.Context, cancel context.CancelCauseFunc) {
+	if !r.detach() {
 		cancel(errClosed)
 		return
 	}
-	late := time.AfterFunc(resumeWithin, func() { cancel(errClosed) })
+	late := time.AfterFunc(resumeWindow, func() { cancel(errClosed) })
 	context.AfterFunc(ctx, func() { late.Stop() })
 }
 
-// pauseNow makes the answer a stream, tells the client when to come back for its
-// rest, and hangs up. It is false if the client could not.
-func (r *reply) pauseNow() bool {
+// closeForReconnect turns the response into a stream, tells the client when to reconnect for the
+// rest, and disconnects. It returns false if the client cannot resume.
+func (r *reply) closeForReconnect() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.session == nil || r.session.version < "2025-11-25" || r.w == nil || !r.begin() {
+	if r.session == nil || r.session.version < "2025-11-25" || r.w == nil || !r.beginStream() {
 		return false
 	}
-	return r.stream.write([]byte("event: close\nretry: "+strconv.Itoa(pauseMillis)+"\ndata: \n\n")) == nil && r.stream.hangUp() == nil
+	return r.stream.write([]byte("event: close\nretry: "+strconv.Itoa(reconnectMillis)+"\ndata: \n\n")) == nil &&
+		r.stream.closeStream() == nil
 }
 
-// pauseMillis is how soon a client that was sent away comes back.
-const pauseMillis = 10
+// reconnectMillis is the reconnect delay given to a client, in milliseconds.
+const reconnectMillis = 10
 
 var jsonType = []string{"application/json"}
 
 func writeJSON(w http.ResponseWriter, status int, msg []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
-	if len(msg) > 2000 { // smaller ones get it from net/http
+	if len(msg) > 2000 { // net/http sets it for smaller bodies
 		h["Content-Length"] = []string{strconv.Itoa(len(msg))}
 	}
 	if status != http.StatusOK {
 		w.WriteHeader(status)
 	}
-	w.Write(msg) //nolint:errcheck // the client has gone
+	w.Write(msg) //nolint:errcheck // the client has disconnected
 }

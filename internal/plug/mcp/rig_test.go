@@ -14,15 +14,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/observe"
 	"patchbay/internal/tool"
 )
 
-// rig is the doors on a board, behind a real listener.
+// rig is the endpoints on a hub, behind a real listener.
 type rig struct {
-	*boardtest.Rig
+	*hubtest.Rig
 	server *Server
 	url    string // of the listener
 	key    string
@@ -30,16 +30,16 @@ type rig struct {
 
 type rigOptions struct {
 	open   bool // no key is needed
-	board  board.Options
+	hub    hub.Options
 	shared []func() any
 	mcp    Options
 }
 
 func newRig(t testing.TB, o rigOptions) *rig {
 	t.Helper()
-	r := &rig{Rig: boardtest.New(t, boardtest.Options{Board: o.board, Shared: o.shared})}
+	r := &rig{Rig: hubtest.New(t, hubtest.Options{Hub: o.hub, Shared: o.shared})}
 	r.key = r.addKey(t, "test", "")
-	o.mcp.Board, o.mcp.Accounts, o.mcp.Box = r.Board, account.NewRecent(r.Accounts), r.Box
+	o.mcp.Hub, o.mcp.Accounts, o.mcp.Box = r.Hub, account.NewRecent(r.Accounts), r.Box
 	o.mcp.Guard = account.NewGuard(1000, nil)
 	o.mcp.Logger, o.mcp.Registerer, o.mcp.Version = logger(t), prometheus.NewRegistry(), "test"
 	o.mcp.Address = func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }
@@ -48,21 +48,21 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.mcp.Anybody = func() account.Principal { return p }
+		o.mcp.Anonymous = func() account.Principal { return p }
 	}
 	r.server = New(o.mcp)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", r.server)
 	mux.HandleFunc("GET /mcp/sse", r.server.ServeSSE)
 	mux.HandleFunc("POST /mcp/messages", r.server.ServeMessages)
-	mux.HandleFunc("GET /mcp_endpoint/call/", r.server.ServeSocket)
+	mux.HandleFunc("GET /mcp_endpoint/call/", r.server.ServeWebSocket)
 	mux.HandleFunc("GET /mcp/rokid/sse", r.server.ServeRokid)
 	mux.HandleFunc("POST /messages", r.server.ServeRokidMessages)
 	mux.HandleFunc("POST /messages/", r.server.ServeRokidMessages)
 	mux.HandleFunc("/api/mcp", r.server.ServeLearn)
 	mux.HandleFunc("/api/mcp/sse", r.server.ServeLearnSSE)
 	mux.HandleFunc("/api/mcp/messages", r.server.ServeLearnMessages)
-	web := httptest.NewServer(observe.Requests(o.mcp.Logger, o.mcp.Registerer, mux)) // as the program has it
+	web := httptest.NewServer(observe.HandleRequests(o.mcp.Logger, o.mcp.Registerer, mux)) // as the program has it
 	r.url = web.URL
 	t.Cleanup(func() {
 		r.server.Drain()
@@ -75,28 +75,29 @@ func newRig(t testing.TB, o rigOptions) *rig {
 
 func (r *rig) addKey(t testing.TB, name, rules string) string {
 	t.Helper()
-	_, secret, err := r.Accounts.AddKey(context.Background(), account.NewKey{Person: r.Person.ID, Name: name, Scopes: []string{account.ScopeMCP}, Rules: rules})
+	_, secret, err := r.Accounts.AddKey(context.Background(),
+		account.NewKey{Person: r.Person.ID, Name: name, Scopes: []string{account.ScopeMCP}, Rules: rules})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return secret
 }
 
-// plug plugs a provider in.
-func (r *rig) plug(t testing.TB, o board.Outlet, p tool.Provider, tools ...tool.Tool) *board.Socket {
+// register plugs a provider in.
+func (r *rig) register(t testing.TB, o hub.ProviderRef, p tool.Provider, tools ...tool.Tool) *hub.Registration {
 	t.Helper()
-	s, err := r.Board.Plug(o, p)
+	s, err := r.Hub.Register(o, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Offer(tools)
+	s.SetTools(tools)
 	return s
 }
 
-// does is a provider made of a function.
-type does func(context.Context, *tool.Call) (*tool.Result, error)
+// providerFunc is a provider made of a function.
+type providerFunc func(context.Context, *tool.Call) (*tool.Result, error)
 
-func (f does) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) { return f(ctx, c) }
+func (f providerFunc) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) { return f(ctx, c) }
 
 func logger(t testing.TB) *slog.Logger {
 	var w io.Writer = io.Discard
@@ -106,4 +107,4 @@ func logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-const soon = 10 * time.Second
+const testTimeout = 10 * time.Second

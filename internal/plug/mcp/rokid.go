@@ -8,26 +8,26 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
 )
 
-// doorRokid is the name of the older door in traces and metrics.
-const doorRokid = "rokid-mcp"
+// channelRokid is the name of the Rokid MCP endpoint in traces and metrics.
+const channelRokid = "rokid-mcp"
 
 const (
-	// rokidPing is how often the platform expects to hear from us.
-	rokidPing = 5 * time.Second
-	// rokidIdle is how long a session may go without a question.
-	rokidIdle = 30 * time.Minute
+	// rokidPingInterval is how often Rokid's platform expects a message from the server.
+	rokidPingInterval = 5 * time.Second
+	// rokidIdleTimeout is how long a session may last without a request.
+	rokidIdleTimeout = 30 * time.Minute
 )
 
-// rokidTools are the tools that this door has, whatever else is plugged in.
+// rokidTools are the tools of this endpoint, whatever else is registered.
 var rokidTools = []string{"send_message", "get_bot_info"}
 
-// rokidList is the list of tools as the platform was told it at the beginning.
-const rokidList = `{"tools":[` +
+// rokidToolList is the tool list in the exact form that Rokid's platform first received.
+const rokidToolList = `{"tools":[` +
 	`{"name":"send_message","description":"Send a message to the bot and get response","inputSchema":{"type":"object","properties":{` +
 	`"botId":{"type":"string","description":"Bot ID (required)"},` +
 	`"message":{"type":"string","description":"Message content to send to the bot"},` +
@@ -35,14 +35,14 @@ const rokidList = `{"tools":[` +
 	`{"name":"get_bot_info","description":"Get bot information and status","inputSchema":{"type":"object","properties":{` +
 	`"botId":{"type":"string","description":"Bot ID (required)"}},"required":["botId"]}}]}`
 
-// OpenBots says whether there is a bot that anybody may reach through the older
-// door.
-type OpenBots func(context.Context) (bool, error)
+// OpenBotCheck reports whether there is a bot that the Rokid endpoint opens to callers without a
+// key.
+type OpenBotCheck func(context.Context) (bool, error)
 
-// rokidDialect picks the words: those of the standard for clients that ask for a
-// stream of events, as every MCP client does.
+// rokidDialect returns the dialect of a client: the standard one for clients that accept event
+// streams, as every MCP client does.
 func rokidDialect(r *http.Request) dialect {
-	d := dialect{door: doorRokid, messages: "/messages/", idle: rokidIdle}
+	d := dialect{channel: channelRokid, messagesPath: "/messages/", idleTimeout: rokidIdleTimeout}
 	switch r.URL.Query().Get("dialect") {
 	case "mcp":
 	case "rokid":
@@ -53,68 +53,68 @@ func rokidDialect(r *http.Request) dialect {
 	return d
 }
 
-// enterRokid finds out who calls at the older door: somebody with a key, or
-// anybody if there is a bot that is open.
-func (s *Server) enterRokid(w http.ResponseWriter, r *http.Request) (caller, bool) {
-	if bearer(r) == "" && s.hosts.allows(r) {
-		open, err := s.OpenBots(r.Context())
+// authenticateRokid identifies the caller of the Rokid endpoint: a key's owner, or anybody if
+// there is an open bot.
+func (s *Server) authenticateRokid(w http.ResponseWriter, r *http.Request) (caller, bool) {
+	if bearer(r) == "" && s.hosts.isAllowed(r) {
+		open, err := s.HasOpenBots(r.Context())
 		if err != nil {
 			s.Logger.ErrorContext(r.Context(), "which bots are open could not be found out", "error", err)
 		}
 		if open {
-			return caller{access: board.Access{Caller: tool.Caller{Door: doorRokid, Open: true, Address: s.Address(r).String()}}}, true
+			return caller{access: hub.Access{Caller: tool.Caller{Channel: channelRokid, Anonymous: true,
+				Address: s.Address(r).String()}}}, true
 		}
 	}
-	return s.enter(w, r, doorRokid)
+	return s.authenticate(w, r, channelRokid)
 }
 
-// ServeRokid is GET /mcp/rokid/sse.
+// ServeRokid serves GET /mcp/rokid/sse.
 func (s *Server) ServeRokid(w http.ResponseWriter, r *http.Request) {
-	if c, ok := s.enterRokid(w, r); ok {
+	if c, ok := s.authenticateRokid(w, r); ok {
 		s.openPipe(w, r, c, rokidDialect(r))
 	}
 }
 
-// ServeRokidMessages is POST /messages/.
+// ServeRokidMessages serves POST /messages/.
 func (s *Server) ServeRokidMessages(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.enterRokid(w, r)
+	c, ok := s.authenticateRokid(w, r)
 	if !ok {
 		return
 	}
 	c.access.Device = r.Header.Get("X-Device-Id")
-	c.access.Rules = board.Narrow(c.access.Rules, rokidTools)
+	c.access.Rules = hub.NarrowRules(c.access.Rules, rokidTools)
 	id := r.URL.Query().Get("session_id")
-	session := s.sessions.piped(id, c)
-	d := dialect{door: doorRokid}
+	session := s.sessions.findPiped(id, c)
+	d := dialect{channel: channelRokid}
 	switch {
-	case session != nil && session.door == doorRokid:
+	case session != nil && session.channel == channelRokid:
 		d.rokid = session.pipe.rokid
 	case session != nil || s.Relay == nil:
-		s.noPipe(w, d)
+		s.refuseUnknownSession(w, d)
 		return
 	}
 	s.postPipe(w, r, c, session, id, d)
 }
 
-// rokidAnswer answers in the older words: no handshake is needed, the list is
-// short, a message is sent without waiting for its reply, and what is wrong is an
-// error of JSON-RPC.
+// rokidAnswer answers in Rokid's dialect: no handshake is needed, the tool list is short, a
+// message is sent without waiting for its reply, and failures are JSON-RPC errors.
 func (x *exchange) rokidAnswer(ctx context.Context) []byte {
 	switch x.msg.Method {
 	case "tools/list":
-		return jsonrpc.AppendResult(nil, x.msg.ID, []byte(rokidList))
+		return jsonrpc.AppendResult(nil, x.msg.ID, []byte(rokidToolList))
 	case "tools/call":
 	default:
 		msg, _ := x.answer(ctx)
 		return msg
 	}
-	x.server.metrics.requests.WithLabelValues(x.access.Door, x.msg.Method).Inc()
+	x.server.metrics.requests.WithLabelValues(x.access.Channel, x.msg.Method).Inc()
 	name := x.text("name")
 	args, e := rokidArguments(name, x.param("arguments"))
 	if e == nil {
 		var res *tool.Result
 		var err error
-		if res, err = x.server.Board.Call(ctx, x.access, name, &tool.Call{Args: args}); err == nil {
+		if res, err = x.server.Hub.Call(ctx, x.access, name, &tool.Call{Args: args}); err == nil {
 			return jsonrpc.AppendResult(nil, x.msg.ID, x.result(res))
 		}
 		e = rokidError(tool.AsError(err))
@@ -122,8 +122,8 @@ func (x *exchange) rokidAnswer(ctx context.Context) []byte {
 	return jsonrpc.AppendError(nil, x.msg.ID, e)
 }
 
-// rokidArguments checks arguments in the older words, and makes them what the
-// tools take.
+// rokidArguments validates arguments in Rokid's dialect and converts them to the tools' own
+// arguments.
 func rokidArguments(name string, raw json.RawMessage) (json.RawMessage, *jsonrpc.Error) {
 	if !slices.Contains(rokidTools, name) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "Unknown tool: " + name}

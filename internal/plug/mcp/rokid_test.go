@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/talk"
 )
 
-// seedReader reads the older door's stream as its clients do: lines that begin
+// seedReader reads the older endpoint's stream as its clients do: lines that begin
 // with "data: ".
 type seedReader struct {
 	lines  chan string
@@ -52,7 +52,7 @@ func (r *rig) openSeed(t *testing.T, path string, header http.Header) *seedReade
 	return s
 }
 
-// next is the next line.
+// next returns the next line.
 func (s *seedReader) next(t *testing.T) string {
 	t.Helper()
 	select {
@@ -61,13 +61,13 @@ func (s *seedReader) next(t *testing.T) string {
 			t.Fatal("the stream ended")
 		}
 		return line
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		t.Fatal("the stream says nothing")
 	}
 	return ""
 }
 
-// message is the next line that is no ping, as JSON.
+// message returns the next line that is no ping, as JSON.
 func (s *seedReader) message(t *testing.T) map[string]any {
 	t.Helper()
 	for {
@@ -108,20 +108,22 @@ func (r *rig) post(t *testing.T, path, body string, header http.Header) (int, st
 	return resp.StatusCode, string(text)
 }
 
-// newRokid is a rig with bots: 1 is open to anybody, 2 to one device, 3 to nobody
-// without a key.
+// newRokid returns a rig with bots: 1 is open to anybody, 2 to one device, 3 to nobody without a
+// key.
 func newRokid(t *testing.T) *rig {
 	t.Helper()
-	r := newRig(t, rigOptions{shared: []func() any{func() any { return new(bots.Settings) }}, mcp: Options{OpenBots: func(context.Context) (bool, error) { return true, nil }}})
-	says := boardtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+	r := newRig(t, rigOptions{shared: []func() any{func() any { return new(bots.Settings) }},
+		mcp: Options{HasOpenBots: func(context.Context) (bool, error) { return true, nil }}})
+	says := hubtest.Func(func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 		return emit(talk.Text("echo: " + turn.Text()))
 	})
-	for _, set := range []map[string]string{{"mcp_open": "true"}, {"mcp_open": "true", "rokid_device_id": "AR-G1-123456"}, {}} {
-		r.Script(t, set, says)
+	for _, set := range []map[string]string{{"mcp_open": "true"},
+		{"mcp_open": "true", "rokid_device_id": "AR-G1-123456"}, {}} {
+		r.AddScript(t, set, says)
 	}
-	asked := bots.New(bots.Options{Board: r.Board, Logger: logger(t)})
+	asked := bots.New(bots.Options{Hub: r.Hub, Logger: logger(t)})
 	t.Cleanup(asked.Close)
-	r.plug(t, bots.Outlet(), asked, bots.Tools()...)
+	r.register(t, bots.ProviderRef(), asked, bots.Tools()...)
 	return r
 }
 
@@ -141,19 +143,33 @@ func TestRokidDialect(t *testing.T) {
 		header     http.Header
 		want       string // of the answer, by JSON path = value
 	}{
-		{"list", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`, nil, `"inputSchema":{"properties":{"botId":{"description":"Bot ID (required)","type":"string"},"deviceId":{"description":"Device ID for authentication (optional)","type":"string"},"message":{"description":"Message content to send to the bot","type":"string"}},"required":["botId","message"],"type":"object"},"name":"send_message"`},
+		{"list", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`, nil,
+			`"inputSchema":{"properties":{"botId":{"description":"Bot ID (required)","type":"string"},"deviceId":{"description":"Device ID for authentication (optional)","type":"string"},"message":{"description":"Message content to send to the bot","type":"string"}},"required":["botId","message"],"type":"object"},"name":"send_message"`},
 		{"send", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"send_message","arguments":{"botId":"1","message":"你好，乐奇眼镜！","deviceId":"AR-G1-123456"}}}`, nil, `"message":"你好，乐奇眼镜！","status":"sent"`},
-		{"send to a number", `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"send_message","arguments":{"botId":1,"message":"x"}}}`, nil, `"id":"a"`},
+		{"send to a number",
+			`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"send_message","arguments":{"botId":1,"message":"x"}}}`, nil, `"id":"a"`},
 		{"info", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"1"}}}`, nil, `"online":true`},
-		{"the device in the header", `{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"2"}}}`, header, `"status":"active"`},
-		{"the argument counts more", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"2","deviceId":"other"}}}`, header, `"error":{"code":-32603,"message":"Device unauthorized"}`},
-		{"another device", `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"2"}}}`, nil, `"error":{"code":-32603,"message":"Device unauthorized"}`},
-		{"a closed bot", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"3"}}}`, nil, `"error":{"code":-32602,"message":"Bot not found: 3"},"id":7`},
-		{"no bot", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"get_bot_info","arguments":{}}}`, nil, `"error":{"code":-32602,"message":"Missing required parameter: botId"}`},
-		{"no message", `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"send_message","arguments":{"botId":"1"}}}`, nil, `"error":{"code":-32602,"message":"Missing required parameter: message"}`},
-		{"no tool", `{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"list_bots","arguments":{}}}`, nil, `"error":{"code":-32601,"message":"Unknown tool: list_bots"}`},
+		{"the device in the header",
+			`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"2"}}}`,
+			header, `"status":"active"`},
+		{"the argument counts more",
+			`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"2","deviceId":"other"}}}`, header, `"error":{"code":-32603,"message":"Device unauthorized"}`},
+		{"another device",
+			`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"2"}}}`,
+			nil, `"error":{"code":-32603,"message":"Device unauthorized"}`},
+		{"a closed bot",
+			`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"3"}}}`,
+			nil, `"error":{"code":-32602,"message":"Bot not found: 3"},"id":7`},
+		{"no bot", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"get_bot_info","arguments":{}}}`,
+			nil, `"error":{"code":-32602,"message":"Missing required parameter: botId"}`},
+		{"no message",
+			`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"send_message","arguments":{"botId":"1"}}}`,
+			nil, `"error":{"code":-32602,"message":"Missing required parameter: message"}`},
+		{"no tool", `{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"list_bots","arguments":{}}}`, nil,
+			`"error":{"code":-32601,"message":"Unknown tool: list_bots"}`},
 		{"no method", `{"jsonrpc":"2.0","id":11,"method":"what"}`, nil, `"error":{"code":-32601,`},
-		{"a handshake, if somebody wants one", `{"jsonrpc":"2.0","id":12,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, nil, `"protocolVersion":"2024-11-05"`},
+		{"a handshake, if somebody wants one",
+			`{"jsonrpc":"2.0","id":12,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, nil, `"protocolVersion":"2024-11-05"`},
 		{"ping", `{"jsonrpc":"2.0","id":13,"method":"ping"}`, nil, `"result":{}`},
 	} {
 		for _, path := range []string{endpoint, strings.Replace(endpoint, "/messages/", "/messages", 1)} {
@@ -183,10 +199,10 @@ func TestRokidDialect(t *testing.T) {
 	}
 
 	// What was sent is kept, although nobody waited for the reply.
-	deadline := time.Now().Add(soon)
+	deadline := time.Now().Add(testTimeout)
 	for {
 		list, err := r.Store.Traces.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 10)
-		if err == nil && len(list) > 0 && list[0].Door == "mcp" && list[0].Outcome == "done" {
+		if err == nil && len(list) > 0 && list[0].Channel == "mcp" && list[0].Outcome == "done" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -199,18 +215,21 @@ func TestRokidDialect(t *testing.T) {
 // results that both kinds of reader find.
 func TestRokidStandardDialect(t *testing.T) {
 	r := newRokid(t)
-	for path, accept := range map[string]string{"/mcp/rokid/sse": "text/event-stream", "/mcp/rokid/sse?dialect=mcp": "*/*"} {
+	for path, accept := range map[string]string{"/mcp/rokid/sse": "text/event-stream",
+		"/mcp/rokid/sse?dialect=mcp": "*/*"} {
 		s := r.openSeed(t, path, http.Header{"Accept": {accept}})
 		if line := s.next(t); line != "event: endpoint" {
 			t.Fatalf("the first line is %q", line)
 		}
 		endpoint := strings.TrimPrefix(s.next(t), "data: ")
-		r.post(t, endpoint, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send_message","arguments":{"botId":"1","message":"hi"}}}`, nil)
+		r.post(t, endpoint,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send_message","arguments":{"botId":"1","message":"hi"}}}`, nil)
 		if line := s.next(t); line != "event: message" {
 			t.Errorf("the answer begins with %q", line)
 		}
 		answer := s.next(t)
-		for _, want := range []string{`"content":[{"type":"text","text":"echo: hi"}]`, `"structuredContent":{`, `"isError":false`, `"status":"answered"`, `"reply":"echo: hi"`} {
+		for _, want := range []string{`"content":[{"type":"text","text":"echo: hi"}]`, `"structuredContent":{`,
+			`"isError":false`, `"status":"answered"`, `"reply":"echo: hi"`} {
 			if !strings.Contains(answer, want) {
 				t.Errorf("%s is missing in %s", want, answer)
 			}
@@ -218,11 +237,11 @@ func TestRokidStandardDialect(t *testing.T) {
 	}
 }
 
-// Without an open bot, and without a key, the door is closed; with a key all of
+// Without an open bot, and without a key, the endpoint is closed; with a key all of
 // its owner's bots are there. Sessions are their owner's alone.
 func TestRokidAccess(t *testing.T) {
 	r := newRokid(t)
-	r.server.OpenBots = func(context.Context) (bool, error) { return false, nil }
+	r.server.HasOpenBots = func(context.Context) (bool, error) { return false, nil }
 	resp, err := http.Get(r.url + "/mcp/rokid/sse") //nolint:noctx // a test
 	if err != nil {
 		t.Fatal(err)
@@ -234,12 +253,15 @@ func TestRokidAccess(t *testing.T) {
 	key := http.Header{"Authorization": {"Bearer " + r.key}}
 	s := r.openSeed(t, "/mcp/rokid/sse", key)
 	endpoint, _ := s.message(t)["endpoint"].(string)
-	r.post(t, endpoint, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"3"}}}`, key)
+	r.post(t, endpoint,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_bot_info","arguments":{"botId":"3"}}}`,
+		key)
 	if got, _ := json.Marshal(s.message(t)); !strings.Contains(string(got), `"status":"active"`) {
 		t.Errorf("with a key: %s", got)
 	}
 	other := http.Header{"Authorization": {"Bearer " + r.addKey(t, "other", "")}}
-	if status, _ := r.post(t, endpoint, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, other); status != http.StatusBadRequest {
+	if status, _ := r.post(t, endpoint, `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		other); status != http.StatusBadRequest {
 		t.Errorf("another key's session: %d", status)
 	}
 }
@@ -253,7 +275,8 @@ func TestRokidReconnect(t *testing.T) {
 	s.cancel()
 	for range s.lines { // it ends
 	}
-	if status, _ := r.post(t, endpoint, `{"jsonrpc":"2.0","id":7,"method":"ping"}`, nil); status != http.StatusAccepted {
+	if status, _ := r.post(t, endpoint, `{"jsonrpc":"2.0","id":7,"method":"ping"}`,
+		nil); status != http.StatusAccepted {
 		t.Fatalf("while the client is away: %d", status)
 	}
 	_, id, _ := strings.Cut(endpoint, "?")

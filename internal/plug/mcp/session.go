@@ -16,46 +16,46 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/seal"
 	"patchbay/internal/tool"
 )
 
-// session is what a client of a revision with sessions has with us, whatever
-// door it came through. It is safe for concurrent use.
+// session is the server side of one client's session in the revisions with sessions, on any
+// channel. It is safe for concurrent use.
 type session struct {
-	server   *Server
-	id       string
-	door     string
-	key      string // id of the key it belongs to
-	version  string
-	can      tool.Abilities
-	program  string
-	listener *listener
-	level    atomic.Int64
-	used     atomic.Int64 // Unix nanoseconds
+	server    *Server
+	id        string
+	channel   string
+	key       string // id of the key that owns it
+	version   string
+	abilities tool.Capabilities
+	program   string
+	listener  *listener
+	level     atomic.Int64
+	lastUsed  atomic.Int64 // Unix nanoseconds
 
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	calls   map[string]context.CancelCauseFunc // running requests by id
-	asked   map[int64]chan jsonrpc.Message     // our requests
-	next    int64                              // of our requests
-	streams map[string]*eventLog
-	opened  int // streams so far
-	getting *getting
-	pipe    *pipe // of doors that have one connection for everything; else nil
+	mu              sync.Mutex
+	calls           map[string]context.CancelCauseFunc // cancels running requests, by request id
+	pendingRequests map[int64]chan jsonrpc.Message     // requests of the server to the client
+	nextID          int64                              // id of the next server request
+	streams         map[string]*eventLog
+	streamCount     int // streams opened so far
+	notifications   *notificationStream
+	pipe            *pipe // for transports with a single stream; else nil
 }
 
-// getting is an open stream of notices.
-type getting struct{ cancel context.CancelFunc }
+// notificationStream is an open stream of notifications.
+type notificationStream struct{ cancel context.CancelFunc }
 
 const (
-	// callsPerSession bounds the requests of one session at a time.
-	callsPerSession = 64
-	// defaultLevel is the least important log line for clients that said nothing.
+	// maxCallsPerSession limits the concurrent requests of one session.
+	maxCallsPerSession = 64
+	// defaultLevel is the least important log level sent to clients that set none.
 	defaultLevel = 1
 )
 
@@ -65,12 +65,12 @@ var (
 	errSameID    = errors.New("a request with this id is running already")
 )
 
-// begin counts a request in, so that it can be cancelled by its id. It is to be
-// finished.
-func (s *session) begin(ctx context.Context, id json.RawMessage) (context.Context, context.CancelCauseFunc, error) {
+// beginCall registers a running request, so that it can be cancelled by its id. The caller must
+// call finishCall.
+func (s *session) beginCall(ctx context.Context, id json.RawMessage) (context.Context, context.CancelCauseFunc, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.calls) >= callsPerSession {
+	if len(s.calls) >= maxCallsPerSession {
 		return nil, nil, errBusy
 	}
 	if s.calls[string(id)] != nil {
@@ -81,8 +81,8 @@ func (s *session) begin(ctx context.Context, id json.RawMessage) (context.Contex
 	return ctx, cancel, nil
 }
 
-// finish counts a request out.
-func (s *session) finish(id json.RawMessage, cancel context.CancelCauseFunc) {
+// finishCall unregisters a running request.
+func (s *session) finishCall(id json.RawMessage, cancel context.CancelCauseFunc) {
 	cancel(nil)
 	s.touch()
 	s.mu.Lock()
@@ -90,10 +90,10 @@ func (s *session) finish(id json.RawMessage, cancel context.CancelCauseFunc) {
 	delete(s.calls, string(id))
 }
 
-func (s *session) touch() { s.used.Store(time.Now().UnixNano()) }
+func (s *session) touch() { s.lastUsed.Store(time.Now().UnixNano()) }
 
-// note takes a notification of the client's.
-func (s *session) note(m *jsonrpc.Message) {
+// handleNotification handles a notification from the client.
+func (s *session) handleNotification(m *jsonrpc.Message) {
 	if m.Method != "notifications/cancelled" {
 		return
 	}
@@ -109,47 +109,48 @@ func (s *session) note(m *jsonrpc.Message) {
 	}
 }
 
-// response takes the client's answer to a request of ours.
-func (s *session) response(m *jsonrpc.Message) {
+// handleResponse handles the client's response to a server request.
+func (s *session) handleResponse(m *jsonrpc.Message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
 	if err != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if waiting := s.asked[id]; waiting != nil {
-		waiting <- *m // it has room for one
-		delete(s.asked, id)
+	if waiting := s.pendingRequests[id]; waiting != nil {
+		waiting <- *m // buffered, never blocks
+		delete(s.pendingRequests, id)
 	}
 }
 
-// request asks the client for something, and waits for the answer.
+// request sends the client a request and waits for the response.
 func (s *session) request(ctx context.Context, out sender, r tool.Request, version string) (json.RawMessage, error) {
 	answer := make(chan jsonrpc.Message, 1)
 	s.mu.Lock()
-	s.next++
-	id := s.next
-	s.asked[id] = answer
+	s.nextID++
+	id := s.nextID
+	s.pendingRequests[id] = answer
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.asked, id)
+		delete(s.pendingRequests, id)
 	}()
 	params := r.Params
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
 	if version < "2025-11-25" {
-		params = without(params, "mode") // there was one mode only
+		params = without(params, "mode") // older revisions have a single mode
 	}
-	if err := out.send(jsonrpc.AppendCall(nil, strconv.AppendInt(nil, id, 10), r.Method, params)); err != nil {
+	if err := out.send(jsonrpc.AppendRequest(nil, strconv.AppendInt(nil, id, 10), r.Method, params)); err != nil {
 		return nil, tool.Fail(tool.Cancelled, "The client cannot be asked.", err)
 	}
 	select {
 	case m := <-answer:
 		if m.Error != nil {
-			return nil, tool.Fail(tool.Failed, "The tool asked back, and the client could not answer.", fmt.Errorf("%w: %.300s", errClient, m.Error))
+			return nil, tool.Fail(tool.Failed, "The tool asked back, and the client could not answer.",
+				fmt.Errorf("%w: %.300s", errClient, m.Error))
 		}
 		return slices.Clone(m.Result), nil
 	case <-ctx.Done():
@@ -157,7 +158,7 @@ func (s *session) request(ctx context.Context, out sender, r tool.Request, versi
 	}
 }
 
-// without is an object without one of its members.
+// without returns an object without one of its members.
 func without(obj json.RawMessage, name string) json.RawMessage {
 	o := object{[]byte{'{'}}
 	for in := jsonrpc.Scan(obj); in.Next(); {
@@ -169,26 +170,26 @@ func without(obj json.RawMessage, name string) json.RawMessage {
 	return append(o.b, '}')
 }
 
-// end ends the session and all that runs in it.
+// end ends the session and everything that runs in it.
 func (s *session) end() { s.cancel() }
 
-// busy says whether something of the session runs or is open.
-func (s *session) busy() bool {
+// isBusy reports whether the session has a running request or an open stream.
+func (s *session) isBusy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.calls) > 0 || s.getting != nil || s.pipe != nil
+	return len(s.calls) > 0 || s.notifications != nil || s.pipe != nil
 }
 
-// sessions are those in memory. What a session of Streamable HTTP is stands in
-// its id, signed: one that is not in memory any more, or came from another
-// instance or from before a restart, goes on where it was.
+// sessions holds the sessions in memory. The id of a Streamable HTTP session contains its state,
+// signed: a session that was dropped from memory, or that comes from another instance or from
+// before a restart, is restored from its id.
 type sessions struct {
 	server *Server
 
 	mu     sync.RWMutex
 	all    map[string]*session
 	perKey map[string]int
-	ended  map[string]time.Time // ids that were ended by their clients
+	ended  map[string]time.Time // ids of sessions that clients ended
 	closed bool
 }
 
@@ -201,11 +202,11 @@ var (
 	errTooMany   = errors.New("too many sessions")
 )
 
-// endedMost bounds the ids of ended sessions that are remembered.
-const endedMost = 20_000
+// maxEndedIDs limits the remembered ids of ended sessions.
+const maxEndedIDs = 20_000
 
-// abilityBits are a client's abilities as they stand in a session's id.
-func abilityBits(can tool.Abilities) (bits byte) {
+// abilityBits returns a client's capabilities as encoded in a session id.
+func abilityBits(can tool.Capabilities) (bits byte) {
 	for i, b := range []bool{can.Elicit, can.Sample, can.Roots} {
 		if b {
 			bits |= 1 << i
@@ -216,27 +217,27 @@ func abilityBits(can tool.Abilities) (bits byte) {
 
 const (
 	idRandom = 12
-	idLength = idRandom + 2 // and the revision, and the abilities
+	idLength = idRandom + 2 // plus revision and capabilities
 )
 
-// newID makes the id of a session of a caller's.
-func (s *Server) newID(c caller, version string, can tool.Abilities) string {
+// newID returns a new session id for the caller.
+func (s *Server) newID(c caller, version string, can tool.Capabilities) string {
 	var raw [idLength]byte
 	rand.Read(raw[:idRandom])
 	raw[idRandom], raw[idRandom+1] = byte(slices.Index(revisions, version)), abilityBits(can)
 	text := base64.RawURLEncoding.EncodeToString(raw[:])
-	return text + "." + s.sign("session", text, c.holder())
+	return text + "." + s.sign("session", text, c.sessionOwner())
 }
 
-// sign is a signature, of 128 bits, of texts that contain no line break.
+// sign returns a 128-bit signature of texts that contain no line break.
 func (s *Server) sign(texts ...string) string { return sign(s.Box.Key(), texts) }
 
 func sign(k *seal.Key, texts []string) string {
 	return k.MAC("mcp\n" + strings.Join(texts, "\n"))[:32]
 }
 
-// signed says whether a signature is good.
-func (s *Server) signed(signature string, texts ...string) bool {
+// verifySignature reports whether a signature is valid.
+func (s *Server) verifySignature(signature string, texts ...string) bool {
 	same := 0
 	for _, k := range s.Box.Keys() {
 		same |= subtle.ConstantTimeCompare([]byte(signature), []byte(sign(k, texts)))
@@ -244,10 +245,10 @@ func (s *Server) signed(signature string, texts ...string) bool {
 	return same == 1
 }
 
-// readID takes an id apart, if it is one of the caller's.
-func (s *Server) readID(id string, c caller) (version string, can tool.Abilities, ok bool) {
+// readID decodes a session id. It returns false if the id is not one of the caller's.
+func (s *Server) readID(id string, c caller) (version string, can tool.Capabilities, ok bool) {
 	text, signature, _ := strings.Cut(id, ".")
-	if !s.signed(signature, "session", text, c.holder()) {
+	if !s.verifySignature(signature, "session", text, c.sessionOwner()) {
 		return "", can, false
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -255,29 +256,31 @@ func (s *Server) readID(id string, c caller) (version string, can tool.Abilities
 		return "", can, false
 	}
 	bits := raw[idRandom+1]
-	return revisions[raw[idRandom]], tool.Abilities{Elicit: bits&1 != 0, Sample: bits&2 != 0, Roots: bits&4 != 0}, true
+	return revisions[raw[idRandom]], tool.Capabilities{Elicit: bits&1 != 0, Sample: bits&2 != 0, Roots: bits&4 != 0},
+		true
 }
 
-// make makes a session that the table does not know yet.
-func (s *Server) makeSession(id, door, version string, can tool.Abilities, p caller) (*session, error) {
-	v, err := s.Board.View(p.access.Person, p.access.Rules)
+// makeSession creates a session without adding it to the table.
+func (s *Server) makeSession(id, channel, version string, can tool.Capabilities, p caller) (*session, error) {
+	v, err := s.Hub.View(p.access.Person, p.access.Rules)
 	if err != nil {
 		return nil, err
 	}
 	x := &session{
-		server: s, id: id, door: door, key: p.access.Key, version: version, can: can,
+		server: s, id: id, channel: channel, key: p.access.Key, version: version, abilities: can,
 		listener: newListener(p.access, p.hash, v),
-		calls:    map[string]context.CancelCauseFunc{}, asked: map[int64]chan jsonrpc.Message{}, streams: map[string]*eventLog{},
+		calls:    map[string]context.CancelCauseFunc{}, pendingRequests: map[int64]chan jsonrpc.Message{},
+		streams: map[string]*eventLog{},
 	}
-	x.listener.tools, x.listener.prompts, x.listener.resources = true, door != doorLearn, door != doorLearn
+	x.listener.tools, x.listener.prompts, x.listener.resources = true, channel != channelLearn, channel != channelLearn
 	x.level.Store(defaultLevel)
 	x.touch()
 	x.ctx, x.cancel = context.WithCancel(s.ctx)
 	return x, nil
 }
 
-// add takes a session into the table. When that is full, the one that has been
-// unused for longest makes room.
+// add adds a session to the table. If the table is full, it drops the session that has been
+// unused the longest.
 func (t *sessions) add(s *session) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -285,8 +288,8 @@ func (t *sessions) add(s *session) error {
 		s.end()
 		return errTooMany
 	}
-	full := t.perKey[s.key] >= t.server.PerKey
-	if full || len(t.all) >= t.server.Sessions {
+	full := t.perKey[s.key] >= t.server.MaxSessionsPerKey
+	if full || len(t.all) >= t.server.MaxSessions {
 		if !t.makeRoom(s.key, full) {
 			s.end()
 			return errTooMany
@@ -297,15 +300,14 @@ func (t *sessions) add(s *session) error {
 	return nil
 }
 
-// makeRoom forgets an idle session: one of the key's if that has too many. With
-// mu held.
+// makeRoom drops an idle session: one of the key's own if ofKey. The caller holds mu.
 func (t *sessions) makeRoom(key string, ofKey bool) bool {
 	var oldest *session
 	for _, s := range t.all {
-		if ofKey && s.key != key || s.busy() {
+		if ofKey && s.key != key || s.isBusy() {
 			continue
 		}
-		if oldest == nil || s.used.Load() < oldest.used.Load() {
+		if oldest == nil || s.lastUsed.Load() < oldest.lastUsed.Load() {
 			oldest = s
 		}
 	}
@@ -316,7 +318,7 @@ func (t *sessions) makeRoom(key string, ofKey bool) bool {
 	return true
 }
 
-// drop takes a session out. With mu held.
+// drop removes a session from memory. The caller holds mu.
 func (t *sessions) drop(s *session) {
 	if t.all[s.id] != s {
 		return
@@ -328,13 +330,13 @@ func (t *sessions) drop(s *session) {
 	s.end()
 }
 
-// find finds a session of a key, in memory or by what its id says.
+// find returns a session of a key, from memory or restored from its id.
 func (t *sessions) find(id string, p caller) (*session, error) {
 	t.mu.RLock()
 	s := t.all[id]
 	_, ended := t.ended[id]
 	t.mu.RUnlock()
-	if s != nil && s.key == p.access.Key && s.door == p.access.Door {
+	if s != nil && s.key == p.access.Key && s.channel == p.access.Channel {
 		s.touch()
 		return s, nil
 	}
@@ -345,7 +347,7 @@ func (t *sessions) find(id string, p caller) (*session, error) {
 	if !ok {
 		return nil, errNoSession
 	}
-	s, err := t.server.makeSession(id, p.access.Door, version, can, p)
+	s, err := t.server.makeSession(id, p.access.Channel, version, can, p)
 	if err != nil {
 		return nil, err
 	}
@@ -353,16 +355,16 @@ func (t *sessions) find(id string, p caller) (*session, error) {
 	if other := t.all[id]; other != nil {
 		t.mu.Unlock()
 		s.end()
-		return other, nil // two requests came at once
+		return other, nil // a concurrent request restored it first
 	}
 	t.mu.Unlock()
 	return s, t.add(s)
 }
 
-// remove ends a session for good.
+// remove ends a session permanently.
 func (t *sessions) remove(s *session) { t.forget(s.id, s.key) }
 
-// forget ends a key's session for good, whether it is in memory or not.
+// forget ends a key's session permanently, whether it is in memory or not.
 func (t *sessions) forget(id, key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -372,8 +374,8 @@ func (t *sessions) forget(id, key string) {
 		}
 		t.drop(s)
 	}
-	if len(t.ended) >= endedMost {
-		clear(t.ended) // they are no danger: whoever has the id has the key too
+	if len(t.ended) >= maxEndedIDs {
+		clear(t.ended) // harmless: whoever has the id needs the key too
 	}
 	t.ended[id] = time.Now()
 }
@@ -393,16 +395,16 @@ func (t *sessions) closeAll() {
 	}
 }
 
-// sweep forgets sessions that nobody uses.
+// sweep drops idle sessions.
 func (s *Server) sweep() {
-	tick := time.NewTicker(max(s.Idle/10, time.Second))
+	tick := time.NewTicker(max(s.IdleTimeout/10, time.Second))
 	defer tick.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case now := <-tick.C:
-			s.sessions.sweep(now.Add(-s.Idle))
+			s.sessions.sweep(now.Add(-s.IdleTimeout))
 		}
 	}
 }
@@ -412,7 +414,7 @@ func (t *sessions) sweep(before time.Time) {
 	defer t.mu.Unlock()
 	var idle []*session
 	for _, s := range t.all {
-		if s.used.Load() < before.UnixNano() && !s.busy() {
+		if s.lastUsed.Load() < before.UnixNano() && !s.isBusy() {
 			idle = append(idle, s)
 		}
 	}
@@ -426,28 +428,29 @@ func (t *sessions) sweep(before time.Time) {
 	}
 }
 
-// caller is who calls, in one request.
+// caller identifies the sender of one request.
 type caller struct {
-	access board.Access
-	hash   string            // of its key
-	who    account.Principal // whose key it is; nobody's without one
+	access    hub.Access
+	hash      string            // of its key
+	principal account.Principal // zero without a key
 }
 
-// holder is whose a session is, as its id is signed: the key's, at its door. At
-// the first door it is the key alone, as it was when there was no other.
-func (c caller) holder() string {
-	if c.access.Door == doorStandard {
+// sessionOwner returns the owner that a session id is signed for: the key and its channel. On
+// the first channel it is the key alone, as it was when there was only one.
+func (c caller) sessionOwner() string {
+	if c.access.Channel == channelMCP {
 		return c.access.Key
 	}
-	return c.access.Key + " " + c.access.Door
+	return c.access.Key + " " + c.access.Channel
 }
 
-func newCaller(p account.Principal, door, hash string) caller {
+func newCaller(p account.Principal, channel, hash string) caller {
 	rules := p.Key.Rules
 	if p.Key.Bot != 0 {
-		rules = board.Narrow(rules, board.BotTools) // it opens one bot, and nothing else
+		rules = hub.NarrowRules(rules, hub.BotToolNames) // the key opens one bot and nothing else
 	}
-	return caller{board.Access{Caller: tool.Caller{
-		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Bound: p.Key.Rules, Door: door, Lang: p.Person.Lang,
+	return caller{hub.Access{Caller: tool.Caller{
+		Person: p.Person.ID, Key: p.Key.ID, OnlyBot: p.Key.Bot, KeyRules: p.Key.Rules, Channel: channel,
+		Lang: p.Person.Lang,
 	}, Rules: rules}, hash, p}
 }

@@ -15,23 +15,23 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// pipeQueue is how many messages wait for a slow client. One that is further
-// behind is cut off.
-const pipeQueue = 256
+// pipeQueueSize limits the messages queued for a slow client. A client that falls further behind
+// is disconnected.
+const pipeQueueSize = 256
 
-// errSlow ends a client that does not read.
+// errSlow ends the session of a client that does not read.
 var errSlow = errors.New("the client does not read")
 
-// pipe is the one stream on which a session of HTTP+SSE hears everything. It
-// outlives the connection for a while. It is safe for concurrent use.
+// pipe is the single server-to-client stream of an HTTP+SSE session. It outlives the connection
+// for a while. It is safe for concurrent use.
 type pipe struct {
 	session *session
 	queue   chan []byte
-	rokid   bool // it speaks the words of Rokid's platform
+	rokid   bool // Rokid's dialect
 
 	mu       sync.Mutex
-	attached *getting    // the connection; nil if there is none
-	lost     *time.Timer // ends the session if nobody comes back
+	attached *notificationStream // nil without a connection
+	expiry   *time.Timer         // ends the session if the client does not reconnect
 }
 
 func (p *pipe) send(msg []byte) error {
@@ -41,68 +41,71 @@ func (p *pipe) send(msg []byte) error {
 	case <-p.session.ctx.Done():
 		return errClosed
 	default:
-		p.session.server.Logger.Warn("an MCP client is cut off, since it does not read", "door", p.session.door, "program", p.session.program)
+		p.session.server.Logger.Warn("an MCP client is cut off, since it does not read", "channel", p.session.channel,
+			"program", p.session.program)
 		p.session.server.sessions.remove(p.session)
 		return errSlow
 	}
 }
 
-// attach makes a connection the pipe's. An older one is ended.
+// attach assigns a connection to the pipe and ends the previous one.
 func (p *pipe) attach(cancel context.CancelFunc) (detach func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.attached != nil {
 		p.attached.cancel()
 	}
-	if p.lost != nil {
-		p.lost.Stop()
+	if p.expiry != nil {
+		p.expiry.Stop()
 	}
-	mine := &getting{cancel}
+	mine := &notificationStream{cancel}
 	p.attached = mine
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.attached == mine {
 			p.attached = nil
-			p.lost = time.AfterFunc(resumeWithin, func() { p.session.server.sessions.remove(p.session) })
+			p.expiry = time.AfterFunc(resumeWindow, func() { p.session.server.sessions.remove(p.session) })
 		}
 	}
 }
 
-// dialect is how a door of HTTP+SSE words things.
+// dialect describes how an HTTP+SSE endpoint differs from the standard.
 type dialect struct {
-	door     string
-	messages string // where to post, without the query
-	param    string // of the query, that names the session; "": session_id
-	// rokid: the words of Rokid's platform, for clients that ask for no events.
+	channel      string
+	messagesPath string // path to post to, without the query
+	sessionParam string // query parameter with the session id; "": session_id
+	// rokid selects Rokid's dialect, for clients that accept no event stream.
 	rokid bool
-	// idle ends a session in which nothing is asked; 0: none is ended.
-	idle time.Duration
-	// most and resultBytes bound the tools that are listed and the text of their
-	// results, for clients that break with more; 0: no bound.
-	most, resultBytes int
+	// idleTimeout ends a session without requests; 0 means never.
+	idleTimeout time.Duration
+	// maxTools limits the listed tools and resultBytes the text of results, for clients that
+	// fail with more; 0 means no limit.
+	maxTools, resultBytes int
 }
 
-// address is where the client of a session posts.
-func (d *dialect) address(session string) string { return d.messages + "?" + d.named() + "=" + session }
+// postAddress returns the address to which the client of a session posts.
+func (d *dialect) postAddress(session string) string {
+	return d.messagesPath + "?" + d.sessionParamName() + "=" + session
+}
 
-func (d *dialect) named() string { return cmp.Or(d.param, "session_id") }
+func (d *dialect) sessionParamName() string { return cmp.Or(d.sessionParam, "session_id") }
 
-// ServeSSE is /mcp/sse: the HTTP+SSE of 2024-11-05.
+// ServeSSE serves /mcp/sse: the HTTP+SSE transport of 2024-11-05.
 func (s *Server) ServeSSE(w http.ResponseWriter, r *http.Request) {
-	if c, ok := s.enter(w, r, doorStandard); ok {
-		s.openPipe(w, r, c, dialect{door: doorStandard, messages: "/mcp/messages"})
+	if c, ok := s.authenticate(w, r, channelMCP); ok {
+		s.openPipe(w, r, c, dialect{channel: channelMCP, messagesPath: "/mcp/messages"})
 	}
 }
 
-// ServeMessages is /mcp/messages, where clients of /mcp/sse post.
+// ServeMessages serves /mcp/messages, where clients of /mcp/sse post.
 func (s *Server) ServeMessages(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.enter(w, r, doorStandard)
+	c, ok := s.authenticate(w, r, channelMCP)
 	if !ok {
 		return
 	}
 	id := r.URL.Query().Get("session_id")
-	session := s.sessions.piped(id, c)
+	session := s.sessions.findPiped(id, c)
 	if session == nil && s.Relay == nil {
 		s.refuse(w, http.StatusNotFound, "session", "there is no such session; connect again")
 		return
@@ -110,27 +113,27 @@ func (s *Server) ServeMessages(w http.ResponseWriter, r *http.Request) {
 	s.postPipe(w, r, c, session, id, dialect{})
 }
 
-// piped finds a session with a pipe, if it is the caller's.
-func (t *sessions) piped(id string, c caller) *session {
+// findPiped returns a session with a pipe if it belongs to the caller, else nil.
+func (t *sessions) findPiped(id string, c caller) *session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := t.all[id]
-	if s == nil || s.pipe == nil || s.key != c.access.Key || s.door != c.access.Door {
+	if s == nil || s.pipe == nil || s.key != c.access.Key || s.channel != c.access.Channel {
 		return nil
 	}
 	s.touch()
 	return s
 }
 
-// openPipe serves a stream: of a new session, or of one whose connection broke.
+// openPipe serves the stream of a new session, or of one whose connection broke.
 func (s *Server) openPipe(w http.ResponseWriter, r *http.Request, c caller, d dialect) {
-	in, leave, ok := s.stream(r.Context(), c)
-	defer leave()
+	in, release, ok := s.acquireStream(r.Context(), c)
+	defer release()
 	if !ok {
 		s.tooManyStreams(w)
 		return
 	}
-	session := s.sessions.piped(r.URL.Query().Get(d.named()), c)
+	session := s.sessions.findPiped(r.URL.Query().Get(d.sessionParamName()), c)
 	if session == nil {
 		var err error
 		if session, err = s.newPipe(c, d); err != nil {
@@ -146,48 +149,48 @@ func (s *Server) openPipe(w http.ResponseWriter, r *http.Request, c caller, d di
 	defer stop()
 	defer session.pipe.attach(cancel)()
 	defer s.listeners.add(session.listener, session.end)()
-	session.servePipe(ctx, newEvents(w), d)
+	session.servePipe(ctx, newSSEWriter(w), d)
 }
 
-// endIfRevoked ends a session, and the calls in it, whose key does not hold any more. One
-// whose connection broke goes on.
+// endIfRevoked ends a session and its calls if its key is no longer valid. A session whose
+// connection merely broke continues.
 func (s *Server) endIfRevoked(ctx context.Context, session *session) {
 	if context.Cause(ctx) == account.ErrEnded {
 		s.sessions.remove(session)
 	}
 }
 
-// pipeIDLength is how long the id of a session with a pipe is.
+// pipeIDLength is the length of the id of a session with a pipe.
 const pipeIDLength = 32
 
 func (s *Server) newPipe(c caller, d dialect) (*session, error) {
 	var raw [pipeIDLength / 2]byte
 	rand.Read(raw[:])
-	session, err := s.makeSession(hex.EncodeToString(raw[:]), d.door, "2024-11-05", abilities(nil), c)
+	session, err := s.makeSession(hex.EncodeToString(raw[:]), d.channel, "2024-11-05", abilities(nil), c)
 	if err != nil {
 		return nil, err
 	}
-	session.pipe = &pipe{session: session, queue: make(chan []byte, pipeQueue), rokid: d.rokid}
+	session.pipe = &pipe{session: session, queue: make(chan []byte, pipeQueueSize), rokid: d.rokid}
 	if err := s.sessions.add(session); err != nil {
 		return nil, err
 	}
-	if d.messages != "" { // the client posts, and another instance may get it
-		context.AfterFunc(session.ctx, session.offer(d))
+	if d.messagesPath != "" { // POSTs may reach another instance
+		context.AfterFunc(session.ctx, session.serveRelay(d))
 	}
 	return session, nil
 }
 
-// servePipe writes what the session has to say until ctx ends.
-func (s *session) servePipe(ctx context.Context, e *events, d dialect) {
-	address := d.address(s.id)
+// servePipe writes the session's messages until ctx ends.
+func (s *session) servePipe(ctx context.Context, e *sseWriter, d dialect) {
+	address := d.postAddress(s.id)
 	name, every, err := "message", s.server.KeepAlive, error(nil)
 	if d.rokid {
-		name, every = "", rokidPing
+		name, every = "", rokidPingInterval
 		o := object{[]byte{'{'}}
 		o.text("endpoint", address)
-		err = e.event("", "", append(o.b, '}'))
+		err = e.writeEvent("", "", append(o.b, '}'))
 	} else {
-		err = e.event("endpoint", "", []byte(address))
+		err = e.writeEvent("endpoint", "", []byte(address))
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -196,29 +199,29 @@ func (s *session) servePipe(ctx context.Context, e *events, d dialect) {
 		case <-ctx.Done():
 			return
 		case msg := <-s.pipe.queue:
-			err = e.event(name, "", msg)
+			err = e.writeEvent(name, "", msg)
 		case <-s.listener.wake:
-			for _, msg := range s.listener.notices(nil) {
+			for _, msg := range s.listener.takeNotifications(nil) {
 				if !d.rokid {
-					err = e.event(name, "", msg)
+					err = e.writeEvent(name, "", msg)
 				}
 			}
 		case <-tick.C:
-			if d.idle > 0 && time.Since(time.Unix(0, s.used.Load())) > d.idle {
+			if d.idleTimeout > 0 && time.Since(time.Unix(0, s.lastUsed.Load())) > d.idleTimeout {
 				s.server.sessions.remove(s)
 				return
 			}
 			if d.rokid {
-				err = e.event("", "", []byte(`{"type":"ping"}`))
+				err = e.writeEvent("", "", []byte(`{"type":"ping"}`))
 			} else {
-				err = e.comment()
+				err = e.writeComment()
 			}
 		}
 	}
 }
 
-// postPipe takes a message; what it is answered goes into the pipe. Without a
-// session here, another instance may have it.
+// postPipe accepts a message; the response is sent through the pipe. If the session is not here,
+// the message is forwarded to the instance that holds it.
 func (s *Server) postPipe(w http.ResponseWriter, r *http.Request, c caller, session *session, id string, d dialect) {
 	body, ok := s.body(w, r)
 	if !ok {
@@ -238,24 +241,24 @@ func (s *Server) postPipe(w http.ResponseWriter, r *http.Request, c caller, sess
 		return
 	}
 	if session != nil {
-		session.receive(c, m, d)
+		session.handleMessage(c, m, d)
 	} else if taken, err := s.forward(r.Context(), id, c, body); !taken {
 		if err != nil {
 			s.Logger.WarnContext(r.Context(), "a message was not passed on", "error", err)
 		}
-		s.noPipe(w, d)
+		s.refuseUnknownSession(w, d)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusAccepted)
-	w.Write([]byte("Accepted")) //nolint:errcheck // the client has gone
+	w.Write([]byte("Accepted")) //nolint:errcheck // the client has disconnected
 }
 
-// noPipe tells that there is no such session.
-func (s *Server) noPipe(w http.ResponseWriter, d dialect) {
-	switch d.door {
-	case doorRokid:
-	case doorLearn:
+// refuseUnknownSession responds that the session does not exist.
+func (s *Server) refuseUnknownSession(w http.ResponseWriter, d dialect) {
+	switch d.channel {
+	case channelRokid:
+	case channelLearn:
 		s.refuseLearn(w, http.StatusNotFound, "session", "Session not found")
 		return
 	default:
@@ -267,38 +270,38 @@ func (s *Server) noPipe(w http.ResponseWriter, d dialect) {
 	writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, []byte("null"), e))
 }
 
-// receive takes a message of a session with a pipe.
-func (s *session) receive(c caller, m jsonrpc.Message, d dialect) {
+// handleMessage handles a message of a session with a pipe.
+func (s *session) handleMessage(c caller, m jsonrpc.Message, d dialect) {
 	switch {
 	case m.Method == "":
-		s.response(&m)
+		s.handleResponse(&m)
 		return
-	case !m.Call():
-		s.note(&m)
+	case !m.IsRequest():
+		s.handleNotification(&m)
 		return
 	}
-	ctx, cancel, err := s.begin(s.ctx, m.ID)
+	ctx, cancel, err := s.beginCall(s.ctx, m.ID)
 	if err != nil {
-		s.pipe.send(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()})) //nolint:errcheck // told in the log
+		s.pipe.send(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()})) //nolint:errcheck // the pipe logs it
 		return
 	}
 	s.server.work.Go(func() {
 		msg := func() []byte {
-			defer s.finish(m.ID, cancel) // before the answer is out, with which the id is free
+			defer s.finishCall(m.ID, cancel) // before the response, after which the client may reuse the id
 			return s.reply(ctx, c, &m, d)
 		}()
-		s.pipe.send(msg) //nolint:errcheck // told in the log
+		s.pipe.send(msg) //nolint:errcheck // the pipe logs it
 	})
 }
 
-// reply answers one request that came through a pipe.
+// reply returns the response to a request that came through a pipe.
 func (s *session) reply(ctx context.Context, c caller, m *jsonrpc.Message, d dialect) []byte {
 	if m.Method == "initialize" {
-		return s.greet(c, m)
+		return s.initialize(c, m)
 	}
 	x := s.exchange(c, m, s.pipe)
-	x.merge = d.door == doorRokid
-	x.most, x.resultBytes = d.most, d.resultBytes
+	x.mergeStructured = d.channel == channelRokid
+	x.maxTools, x.resultBytes = d.maxTools, d.resultBytes
 	if d.rokid {
 		return x.rokidAnswer(ctx)
 	}
@@ -306,16 +309,16 @@ func (s *session) reply(ctx context.Context, c caller, m *jsonrpc.Message, d dia
 	return msg
 }
 
-// greet answers initialize in a session that is there already.
-func (s *session) greet(c caller, m *jsonrpc.Message) []byte {
-	s.server.metrics.requests.WithLabelValues(c.access.Door, m.Method).Inc()
-	var h hello
+// initialize answers initialize in an existing session.
+func (s *session) initialize(c caller, m *jsonrpc.Message) []byte {
+	s.server.metrics.requests.WithLabelValues(c.access.Channel, m.Method).Inc()
+	var h initializeParams
 	if json.Unmarshal(m.Params, &h) != nil {
-		h = hello{}
+		h = initializeParams{}
 	}
-	version := h.agreed()
+	version := h.negotiatedVersion()
 	s.mu.Lock()
-	s.version, s.can, s.program = version, abilities(h.Capabilities), h.program()
+	s.version, s.abilities, s.program = version, abilities(h.Capabilities), h.program()
 	s.mu.Unlock()
-	return jsonrpc.AppendResult(nil, m.ID, s.server.face(s.door).welcome(version))
+	return jsonrpc.AppendResult(nil, m.ID, s.server.serverInfo(s.channel).initializeResult(version))
 }

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
 )
 
-// The names of what every request of the stateless era carries in its _meta.
+// The _meta keys that every request of the stateless era carries.
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
@@ -27,8 +27,8 @@ const (
 	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
-// speaksStateless says whether a message can only be of the stateless era.
-func speaksStateless(m *jsonrpc.Message) bool {
+// isStatelessMessage reports whether a message can only belong to the stateless era.
+func isStatelessMessage(m *jsonrpc.Message) bool {
 	if m.Method == "server/discover" || m.Method == "subscriptions/listen" {
 		return true
 	}
@@ -41,34 +41,34 @@ func speaksStateless(m *jsonrpc.Message) bool {
 	return false
 }
 
-// postStateless answers a message that stands for itself.
+// postStateless answers a message that belongs to no session.
 func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, c caller, m *jsonrpc.Message) {
-	if !m.Call() {
+	if !m.IsRequest() {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 	x := &exchange{server: s, access: c.access, msg: *m, level: levelOff}
 	x.readMeta()
-	if e := x.declared(r.Header); e != nil {
+	if e := x.applyClientMeta(r.Header); e != nil {
 		s.metrics.refused.WithLabelValues("message").Inc()
 		writeJSON(w, statusOf(e), jsonrpc.AppendError(nil, m.ID, e))
 		return
 	}
-	// The end of the connection is the end of the work.
+	// The work ends with the connection.
 	in := r.Context()
 	switch {
 	case m.Method == "subscriptions/listen":
-		within, leave, ok := s.stream(in, c)
-		defer leave()
+		within, release, ok := s.acquireStream(in, c)
+		defer release()
 		if !ok {
 			s.tooManyStreams(w)
 			return
 		}
 		in = within
-	case lasting(m.Method):
-		within, leave := s.working(in, c)
-		defer leave()
+	case isLongRunning(m.Method):
+		within, release := s.withKeyLifetime(in, c)
+		defer release()
 		in = within
 	}
 	ctx, cancel := context.WithCancel(in)
@@ -79,18 +79,18 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, c caller,
 		x.serveSubscription(ctx, cancel, w, c.hash)
 		return
 	}
-	rep := &reply{w: w, streams: streams, every: s.KeepAlive}
+	rep := &reply{w: w, acceptsStream: streams, keepAliveInterval: s.KeepAlive}
 	if streams {
 		x.out = rep
 	}
-	if lasting(m.Method) {
-		rep.patient()
+	if isLongRunning(m.Method) {
+		rep.startKeepAlive()
 	}
 	msg, e := x.answer(ctx)
 	rep.answer(statusOf(e), msg)
 }
 
-// statusOf is the HTTP status of an answer in the stateless era.
+// statusOf returns the HTTP status of a response in the stateless era.
 func statusOf(e *jsonrpc.Error) int {
 	if e == nil {
 		return http.StatusOK
@@ -98,15 +98,16 @@ func statusOf(e *jsonrpc.Error) int {
 	switch e.Code {
 	case jsonrpc.MethodNotFound:
 		return http.StatusNotFound
-	case jsonrpc.InvalidParams, jsonrpc.InvalidRequest, jsonrpc.ParseError, codeHeaderMismatch, codeNeedsAbility, codeVersion:
+	case jsonrpc.InvalidParams, jsonrpc.InvalidRequest, jsonrpc.ParseError, codeHeaderMismatch, codeMissingCapability,
+		codeUnsupportedVersion:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
 }
 
-// declared takes what the request says about its sender, and holds its headers
-// against its body: whoever routes by headers must see what we do.
-func (x *exchange) declared(h http.Header) *jsonrpc.Error {
+// applyClientMeta reads the client's version and capabilities from the request and validates its
+// headers against its body: proxies that route by headers must see what the server sees.
+func (x *exchange) applyClientMeta(h http.Header) *jsonrpc.Error {
 	var version, client, capabilities, level json.RawMessage
 	for in := jsonrpc.Scan(x.meta.raw); in.Next(); {
 		switch string(in.Key) {
@@ -126,16 +127,16 @@ func (x *exchange) declared(h http.Header) *jsonrpc.Error {
 	case x.version == "":
 		return invalid("_meta is missing, or has no %s", metaVersion)
 	case header == "":
-		return mismatch("the header MCP-Protocol-Version is missing")
+		return headerMismatch("the header MCP-Protocol-Version is missing")
 	case header != x.version:
-		return mismatch("the header MCP-Protocol-Version says %q, the body %q", header, x.version)
-	case x.version != stateless:
-		data := encode(map[string]any{"supported": []string{stateless}, "requested": x.version})
-		return &jsonrpc.Error{Code: codeVersion, Message: "Unsupported protocol version", Data: data}
+		return headerMismatch("the header MCP-Protocol-Version says %q, the body %q", header, x.version)
+	case x.version != statelessVersion:
+		data := encode(map[string]any{"supported": []string{statelessVersion}, "requested": x.version})
+		return &jsonrpc.Error{Code: codeUnsupportedVersion, Message: "Unsupported protocol version", Data: data}
 	case !isObject(capabilities):
 		return invalid("_meta has no %s", metaCapabilities)
 	}
-	x.can = abilities(capabilities)
+	x.abilities = abilities(capabilities)
 	if level != nil {
 		x.level = levelOf(jsonrpc.Text(level))
 	}
@@ -143,19 +144,19 @@ func (x *exchange) declared(h http.Header) *jsonrpc.Error {
 	if json.Unmarshal(client, &info) == nil {
 		x.access.Program = strings.TrimSpace(info.Name + " " + info.Version)
 	}
-	return x.mirrors(h)
+	return x.checkHeaders(h)
 }
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-func mismatch(format string, args ...any) *jsonrpc.Error {
+func headerMismatch(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: codeHeaderMismatch, Message: fmt.Sprintf(format, args...)}
 }
 
-// mirrors holds the headers that repeat parts of the body against them.
-func (x *exchange) mirrors(h http.Header) *jsonrpc.Error {
+// checkHeaders validates the headers that repeat parts of the body.
+func (x *exchange) checkHeaders(h http.Header) *jsonrpc.Error {
 	if got := h.Get("Mcp-Method"); got != x.msg.Method {
-		return mismatch("the header Mcp-Method says %q, the body %q", got, x.msg.Method)
+		return headerMismatch("the header Mcp-Method says %q, the body %q", got, x.msg.Method)
 	}
 	name := ""
 	switch x.msg.Method {
@@ -166,8 +167,8 @@ func (x *exchange) mirrors(h http.Header) *jsonrpc.Error {
 	default:
 		return nil
 	}
-	if got, ok := plainHeader(h.Get("Mcp-Name")); !ok || got != name {
-		return mismatch("the header Mcp-Name says %q, the body %q", got, name)
+	if got, ok := decodeHeader(h.Get("Mcp-Name")); !ok || got != name {
+		return headerMismatch("the header Mcp-Name says %q, the body %q", got, name)
 	}
 	if x.msg.Method != "tools/call" {
 		return nil
@@ -180,16 +181,16 @@ func (x *exchange) mirrors(h http.Header) *jsonrpc.Error {
 	if t == nil {
 		return nil
 	}
-	for _, m := range t.Mirrored() {
-		if e := x.mirror(h, m); e != nil {
+	for _, m := range t.MirroredArguments() {
+		if e := x.checkParamHeader(h, m); e != nil {
 			return e
 		}
 	}
 	return nil
 }
 
-// mirror holds one argument against its header.
-func (x *exchange) mirror(h http.Header, m board.Mirrored) *jsonrpc.Error {
+// checkParamHeader validates the header that repeats one argument.
+func (x *exchange) checkParamHeader(h http.Header, m hub.MirroredArgument) *jsonrpc.Error {
 	value := x.param("arguments")
 	for _, name := range m.Path {
 		var inner json.RawMessage
@@ -207,18 +208,18 @@ func (x *exchange) mirror(h http.Header, m board.Mirrored) *jsonrpc.Error {
 	case absent && !there:
 		return nil
 	case absent || !there || len(got) != 1:
-		return mismatch("the header %s and the argument %s do not agree", name, strings.Join(m.Path, "."))
+		return headerMismatch("the header %s and the argument %s do not agree", name, strings.Join(m.Path, "."))
 	}
-	text, ok := plainHeader(got[0])
+	text, ok := decodeHeader(got[0])
 	if !ok || !sameValue(value, text) {
-		return mismatch("the header %s and the argument %s do not agree", name, strings.Join(m.Path, "."))
+		return headerMismatch("the header %s and the argument %s do not agree", name, strings.Join(m.Path, "."))
 	}
 	return nil
 }
 
-// plainHeader is the value of a header, which may be in base64 if it has
-// characters that headers cannot have. It is false for broken base64.
-func plainHeader(v string) (string, bool) {
+// decodeHeader returns the value of a header, decoded if it is base64, which carries characters
+// that headers cannot contain. It returns false for invalid base64.
+func decodeHeader(v string) (string, bool) {
 	inner, ok := strings.CutPrefix(v, "=?base64?")
 	if !ok {
 		return v, true
@@ -231,7 +232,7 @@ func plainHeader(v string) (string, bool) {
 	return string(text), err == nil
 }
 
-// sameValue says whether a JSON value and the text of a header are the same.
+// sameValue reports whether a JSON value and the text of a header are equal.
 func sameValue(value json.RawMessage, text string) bool {
 	switch value[0] {
 	case '"':
@@ -241,49 +242,49 @@ func sameValue(value json.RawMessage, text string) bool {
 	case '{', '[':
 		return false
 	}
-	const exact = 1 << 53 // beyond, numbers are not what they look like
+	const exact = 1 << 53 // largest range in which float64 holds all integers
 	a, err1 := strconv.ParseFloat(string(value), 64)
 	b, err2 := strconv.ParseFloat(text, 64)
 	return err1 == nil && err2 == nil && a == b && math.Abs(a) < exact
 }
 
-// discover tells what the server is, and what it speaks.
+// discover returns the server's name, revisions and capabilities.
 func (x *exchange) discover(context.Context) ([]byte, *jsonrpc.Error) {
-	o := x.begin(1024, true)
-	o.raw("supportedVersions", encode(append([]string{stateless}, revisions...)))
-	f := x.server.face(x.access.Door)
+	o := x.beginResult(1024, true)
+	o.raw("supportedVersions", encode(append([]string{statelessVersion}, revisions...)))
+	f := x.server.serverInfo(x.access.Channel)
 	o.raw("capabilities", []byte(f.capabilities))
 	o.text("instructions", f.instructions)
-	return x.end(o, nil), nil
+	return x.endResult(o, nil), nil
 }
 
-// stateLife is how long a person may take to answer what a provider asked.
-const stateLife = time.Hour
+// stateTTL is how long a person may take to answer a provider's question.
+const stateTTL = time.Hour
 
-// carried is the state of a call that waits for answers, as the client carries
-// it.
-type carried struct {
+// requestState is the state of a call that waits for input, as carried by the client.
+type requestState struct {
 	State string `json:"s"`
-	Name  string `json:"n"` // of the tool or prompt
+	Name  string `json:"n"` // tool or prompt
 	Until int64  `json:"u"` // Unix seconds
 }
 
-// need says what a provider has to know before it can go on.
-func (x *exchange) need(name string, n *tool.Need) []byte {
+// inputRequired returns a result that lists the input a provider needs to continue.
+func (x *exchange) inputRequired(name string, n *tool.InputRequired) []byte {
 	o := object{append([]byte{}, `{"resultType":"input_required"`...)}
 	if len(n.Requests) > 0 {
 		o.raw("inputRequests", encode(n.Requests))
 	}
 	if n.State != "" || len(n.Requests) == 0 {
-		text := base64.RawURLEncoding.EncodeToString(encode(carried{n.State, name, time.Now().Add(stateLife).Unix()}))
+		text := base64.RawURLEncoding.EncodeToString(encode(requestState{n.State, name,
+			time.Now().Add(stateTTL).Unix()}))
 		o.text("requestState", text+"."+x.server.sign("state", text, x.access.Person, x.access.Key))
 	}
-	return x.end(o, nil)
+	return x.endResult(o, nil)
 }
 
-// returned takes what a client brings back of what a provider asked.
-func (x *exchange) returned(name string, c *tool.Call) *jsonrpc.Error {
-	if !x.stateless() {
+// readInputResponses reads the client's answers to a provider's questions.
+func (x *exchange) readInputResponses(name string, c *tool.Call) *jsonrpc.Error {
+	if !x.isStateless() {
 		return nil
 	}
 	for in := jsonrpc.Scan(x.msg.Params); in.Next(); {
@@ -293,7 +294,7 @@ func (x *exchange) returned(name string, c *tool.Call) *jsonrpc.Error {
 				return invalid("inputResponses must be an object")
 			}
 		case "requestState":
-			state, err := x.carriedState(jsonrpc.Text(in.Value), name)
+			state, err := x.verifyState(jsonrpc.Text(in.Value), name)
 			if err != nil {
 				return invalid("requestState: %s", err)
 			}
@@ -303,17 +304,17 @@ func (x *exchange) returned(name string, c *tool.Call) *jsonrpc.Error {
 	return nil
 }
 
-var errState = errors.New("it is not what was given out for this call")
+var errBadState = errors.New("it is not what was given out for this call")
 
-func (x *exchange) carriedState(text, name string) (string, error) {
+func (x *exchange) verifyState(text, name string) (string, error) {
 	text, signature, _ := strings.Cut(text, ".")
-	if !x.server.signed(signature, "state", text, x.access.Person, x.access.Key) {
-		return "", errState
+	if !x.server.verifySignature(signature, "state", text, x.access.Person, x.access.Key) {
+		return "", errBadState
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	var c carried
+	var c requestState
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.Name != name {
-		return "", errState
+		return "", errBadState
 	}
 	if time.Now().Unix() > c.Until {
 		return "", errors.New("it is too old; call again without it")
@@ -321,10 +322,11 @@ func (x *exchange) carriedState(text, name string) (string, error) {
 	return c.State, nil
 }
 
-// serveSubscription tells the client of what it asked for, until it goes.
-func (x *exchange) serveSubscription(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter, hash string) {
+// serveSubscription sends the client the notifications it subscribed to until it disconnects.
+func (x *exchange) serveSubscription(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter,
+	hash string) {
 	s := x.server
-	s.metrics.requests.WithLabelValues(x.access.Door, x.msg.Method).Inc()
+	s.metrics.requests.WithLabelValues(x.access.Channel, x.msg.Method).Inc()
 	var want struct {
 		Tools     bool     `json:"toolsListChanged,omitempty"`
 		Prompts   bool     `json:"promptsListChanged,omitempty"`
@@ -337,8 +339,8 @@ func (x *exchange) serveSubscription(ctx context.Context, cancel context.CancelF
 		writeJSON(w, statusOf(e), jsonrpc.AppendError(nil, x.msg.ID, e))
 		return
 	}
-	if x.access.Door == doorLearn {
-		want.Prompts, want.Resources, want.URIs = false, false, nil // there are none
+	if x.access.Channel == channelLearn {
+		want.Prompts, want.Resources, want.URIs = false, false, nil // this channel has none
 	}
 	want.URIs = slices.Compact(want.URIs[:min(len(want.URIs), maxSubscriptions)])
 	v, e := x.view()
@@ -349,20 +351,21 @@ func (x *exchange) serveSubscription(ctx context.Context, cancel context.CancelF
 	l := newListener(x.access, hash, v)
 	l.tools, l.prompts, l.resources = want.Tools, want.Prompts, want.Resources
 	for _, uri := range want.URIs {
-		l.want(uri, true)
+		l.setSubscription(uri, true)
 	}
 	defer s.listeners.add(l, cancel)()
 	meta := []byte(`{"` + metaSubscription + `":` + string(x.msg.ID) + `}`)
 	ack := object{[]byte{'{'}}
 	ack.raw("_meta", meta)
 	ack.raw("notifications", encode(want))
-	out := newEvents(w)
-	if out.event("message", "", jsonrpc.AppendCall(nil, nil, "notifications/subscriptions/acknowledged", append(ack.b, '}'))) != nil {
+	out := newSSEWriter(w)
+	if out.writeEvent("message", "", jsonrpc.AppendRequest(nil, nil,
+		"notifications/subscriptions/acknowledged", append(ack.b, '}'))) != nil {
 		return
 	}
-	s.pump(ctx, out, l, meta)
-	if s.stopping.Load() { // it is us who end it
-		end := x.end(x.begin(128, false), meta)
-		out.event("message", "", jsonrpc.AppendResult(nil, x.msg.ID, end)) //nolint:errcheck // the client is gone then
+	s.writeNotifications(ctx, out, l, meta)
+	if s.stopping.Load() { // the server ends the stream
+		end := x.endResult(x.beginResult(128, false), meta)
+		out.writeEvent("message", "", jsonrpc.AppendResult(nil, x.msg.ID, end)) //nolint:errcheck // the client has disconnected
 	}
 }

@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// writeLimit bounds one write to a client: one that does not read is gone.
-	writeLimit = 10 * time.Second
-	// resumeWithin is how long a client may take to come back for the rest of an
-	// answer.
-	resumeWithin = 60 * time.Second
-	// logBytes bounds what is kept of one stream to be sent again.
-	logBytes = 1 << 20
-	// logsPerSession bounds the streams of a session that are kept.
-	logsPerSession = 64
+	// writeTimeout limits one write to a client; a client that does not read by then is
+	// disconnected.
+	writeTimeout = 10 * time.Second
+	// resumeWindow is how long a client may take to reconnect for the rest of a response.
+	resumeWindow = 60 * time.Second
+	// maxLogBytes limits the events kept per stream for replay.
+	maxLogBytes = 1 << 20
+	// maxLogsPerSession limits the number of streams kept per session.
+	maxLogsPerSession = 64
 )
 
-// events writes server-sent events. It is not safe for concurrent use.
-type events struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	buf     []byte
+// sseWriter writes server-sent events. It is not safe for concurrent use.
+type sseWriter struct {
+	w          http.ResponseWriter
+	controller *http.ResponseController
+	buf        []byte
 }
 
-// newEvents begins a stream.
-func newEvents(w http.ResponseWriter) *events {
+// newSSEWriter starts an event stream.
+func newSSEWriter(w http.ResponseWriter) *sseWriter {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	return &events{w: w, control: http.NewResponseController(w)}
+	return &sseWriter{w: w, controller: http.NewResponseController(w)}
 }
 
-// event writes one event. An empty name, and an empty id, are left out.
-func (e *events) event(name, id string, data []byte) error {
+// writeEvent writes one event. An empty name or id is omitted.
+func (e *sseWriter) writeEvent(name, id string, data []byte) error {
 	b := e.buf[:0]
 	if name != "" {
 		b = append(append(append(b, "event: "...), name...), '\n')
@@ -54,18 +54,18 @@ func (e *events) event(name, id string, data []byte) error {
 	return e.write(b)
 }
 
-func (e *events) write(b []byte) error {
-	e.control.SetWriteDeadline(time.Now().Add(writeLimit)) //nolint:errcheck // not every connection has one
+func (e *sseWriter) write(b []byte) error {
+	e.controller.SetWriteDeadline(time.Now().Add(writeTimeout)) //nolint:errcheck // not every connection supports deadlines
 	if _, err := e.w.Write(b); err != nil {
 		return err
 	}
-	return e.control.Flush()
+	return e.controller.Flush()
 }
 
-// hangUp ends the stream before its handler returns. That costs the connection,
-// and HTTP/2 cannot do it.
-func (e *events) hangUp() error {
-	conn, _, err := e.control.Hijack()
+// closeStream ends the stream before its handler returns. That closes the connection; HTTP/2
+// does not support it.
+func (e *sseWriter) closeStream() error {
+	conn, _, err := e.controller.Hijack()
 	if err != nil {
 		return err
 	}
@@ -74,80 +74,80 @@ func (e *events) hangUp() error {
 	return err
 }
 
-// comment keeps a quiet connection open.
-func (e *events) comment() error { return e.write([]byte(":\n\n")) }
+// writeComment writes an empty comment, which keeps an idle connection open.
+func (e *sseWriter) writeComment() error { return e.write([]byte(":\n\n")) }
 
-// eventLog is what was sent in the answer to one request, for a client that lost
-// its connection and comes back. It is safe for concurrent use.
+// eventLog holds the events sent in response to one request, for a client that reconnects. It is
+// safe for concurrent use.
 type eventLog struct {
 	id string
 
-	mu     sync.Mutex
-	first  int // number of the first of kept
-	kept   [][]byte
-	bytes  int
-	done   bool
-	ended  time.Time
-	change chan struct{} // closed and replaced at every change
+	mu      sync.Mutex
+	first   int // number of the first entry
+	entries [][]byte
+	bytes   int
+	done    bool
+	ended   time.Time
+	change  chan struct{} // closed and replaced at every change
 }
 
 func newEventLog(id string) *eventLog {
 	return &eventLog{id: id, first: 1, change: make(chan struct{})}
 }
 
-// add keeps an event and returns its id.
+// add appends an event and returns its id.
 func (l *eventLog) add(data []byte, last bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = append(l.kept, data)
+	l.entries = append(l.entries, data)
 	l.bytes += len(data)
-	for l.bytes > logBytes && len(l.kept) > 1 {
-		l.bytes -= len(l.kept[0])
-		l.kept, l.first = l.kept[1:], l.first+1
+	for l.bytes > maxLogBytes && len(l.entries) > 1 {
+		l.bytes -= len(l.entries[0])
+		l.entries, l.first = l.entries[1:], l.first+1
 	}
 	if last {
 		l.done, l.ended = true, time.Now()
 	}
 	close(l.change)
 	l.change = make(chan struct{})
-	return l.id + "." + strconv.Itoa(l.first+len(l.kept)-1)
+	return l.id + "." + strconv.Itoa(l.first+len(l.entries)-1)
 }
 
-// from are the events behind a number, the number of the last of them, whether
-// there will be more, and what tells of more.
-func (l *eventLog) from(n int) (events [][]byte, last int, done bool, change <-chan struct{}) {
+// after returns the events after number n, the number of the last of them, whether the log is
+// complete, and a channel that is closed at the next change.
+func (l *eventLog) after(n int) (events [][]byte, last int, done bool, change <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last = l.first + len(l.kept) - 1
+	last = l.first + len(l.entries) - 1
 	if n < last {
-		events = l.kept[max(n+1-l.first, 0):]
+		events = l.entries[max(n+1-l.first, 0):]
 	}
 	return events, last, l.done, l.change
 }
 
 var errBadEvent = errors.New("this Last-Event-ID is not known any more")
 
-// openLog begins to keep what is sent in a new stream.
+// openLog starts the event log of a new stream.
 func (s *session) openLog() *eventLog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opened++
-	l := newEventLog("s" + strconv.Itoa(s.opened))
+	s.streamCount++
+	l := newEventLog("s" + strconv.Itoa(s.streamCount))
 	for id, old := range s.streams {
 		old.mu.Lock()
-		stale := old.done && time.Since(old.ended) > resumeWithin
+		stale := old.done && time.Since(old.ended) > resumeWindow
 		old.mu.Unlock()
 		if stale {
 			delete(s.streams, id)
 		}
 	}
-	if len(s.streams) < logsPerSession {
+	if len(s.streams) < maxLogsPerSession {
 		s.streams[l.id] = l
 	}
 	return l
 }
 
-// resume sends again what came behind an event, and what is still to come.
+// resume replays the events after lastEvent and then sends new ones.
 func (s *session) resume(ctx context.Context, w http.ResponseWriter, lastEvent string, keepAlive time.Duration) error {
 	id, number, _ := strings.Cut(lastEvent, ".")
 	n, err := strconv.Atoi(number)
@@ -157,14 +157,14 @@ func (s *session) resume(ctx context.Context, w http.ResponseWriter, lastEvent s
 	if l == nil || err != nil {
 		return errBadEvent
 	}
-	e := newEvents(w)
-	e.comment() //nolint:errcheck // shows at the next write
+	e := newSSEWriter(w)
+	e.writeComment() //nolint:errcheck // an error shows at the next write
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	for {
-		some, last, done, change := l.from(n)
+		some, last, done, change := l.after(n)
 		for i, data := range some {
-			if err := e.event("message", l.id+"."+strconv.Itoa(last-len(some)+1+i), data); err != nil {
+			if err := e.writeEvent("message", l.id+"."+strconv.Itoa(last-len(some)+1+i), data); err != nil {
 				return nil
 			}
 		}
@@ -174,7 +174,7 @@ func (s *session) resume(ctx context.Context, w http.ResponseWriter, lastEvent s
 		select {
 		case <-change:
 		case <-tick.C:
-			if e.comment() != nil {
+			if e.writeComment() != nil {
 				return nil
 			}
 		case <-ctx.Done():

@@ -14,13 +14,12 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// doorStandard is the name of /mcp in traces and metrics.
-const doorStandard = "mcp"
+// channelMCP is the name of /mcp in traces and metrics.
+const channelMCP = "mcp"
 
-// ServeHTTP is /mcp: Streamable HTTP, in the revisions with sessions and in those
-// without.
+// ServeHTTP serves /mcp: Streamable HTTP, in the revisions with sessions and without.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.enter(w, r, doorStandard)
+	c, ok := s.authenticate(w, r, channelMCP)
 	if !ok {
 		return
 	}
@@ -32,46 +31,51 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodDelete:
 		s.delete(w, r, c)
 	default:
-		s.notAllowed(w)
+		s.methodNotAllowed(w)
 	}
 }
 
-func (s *Server) notAllowed(w http.ResponseWriter) {
+func (s *Server) methodNotAllowed(w http.ResponseWriter) {
 	w.Header().Set("Allow", "POST, GET, DELETE")
 	s.refuse(w, http.StatusMethodNotAllowed, "method", "this address takes POST, GET and DELETE")
 }
 
-// refuse turns a request away before anything of it was read.
+// refuse rejects a request before its body was read.
 func (s *Server) refuse(w http.ResponseWriter, status int, reason, text string) {
 	s.metrics.refused.WithLabelValues(reason).Inc()
 	writeJSON(w, status, jsonrpc.AppendError(nil, nil, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: text}))
 }
 
-// enter finds out who calls, and whether from where they may.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, door string) (caller, bool) {
-	if !s.hosts.allows(r) {
-		s.Logger.WarnContext(r.Context(), "a request was refused: it came under a strange name or from a strange page", "host", r.Host, "origin", r.Header.Get("Origin"))
-		s.refuse(w, http.StatusForbidden, "origin", "this host name or origin is not allowed (settings mcp.hosts and mcp.origins)")
+// authenticate identifies the caller and checks host and origin. It answers a rejected request
+// itself.
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, channel string) (caller, bool) {
+	if !s.hosts.isAllowed(r) {
+		s.Logger.WarnContext(r.Context(), "a request was refused: it came under a strange name or from a strange page",
+			"host", r.Host, "origin", r.Header.Get("Origin"))
+		s.refuse(w, http.StatusForbidden, "origin",
+			"this host name or origin is not allowed (settings mcp.hosts and mcp.origins)")
 		return caller{}, false
 	}
 	secret := bearer(r)
-	if secret == "" && s.Anybody != nil {
-		c := newCaller(s.Anybody(), door, "")
+	if secret == "" && s.Anonymous != nil {
+		c := newCaller(s.Anonymous(), channel, "")
 		c.access.Address = s.Address(r).String()
 		return c, true
 	}
 	p, hash, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeMCP)
 	switch {
 	case err == nil:
-		c := newCaller(p, door, hash)
+		c := newCaller(p, channel, hash)
 		c.access.Address = s.Address(r).String()
 		return c, true
 	case account.Refused(err):
 		tooMany := s.Guard.Refuse(s.Address(r))
-		s.Logger.WarnContext(r.Context(), "a key was refused", "door", door, "cause", err, "address", s.Address(r))
+		s.Logger.WarnContext(r.Context(), "a key was refused", "channel", channel, "cause", err,
+			"address", s.Address(r))
 		if tooMany {
 			w.Header().Set("Retry-After", "60")
-			s.refuse(w, http.StatusTooManyRequests, "guessing", "too many refused keys from this address; wait a minute")
+			s.refuse(w, http.StatusTooManyRequests, "guessing",
+				"too many refused keys from this address; wait a minute")
 			return caller{}, false
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay", scope="mcp"`)
@@ -91,7 +95,7 @@ func bearer(r *http.Request) string {
 	return ""
 }
 
-// body reads a request's body.
+// body reads a request's body, up to the limit.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if r.ContentLength > s.MaxBody {
 		s.refuse(w, http.StatusRequestEntityTooLarge, "size", "the request is too large")
@@ -116,8 +120,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return nil, false
 }
 
-// post takes a message. Which era it is of is said by its version header, or by
-// what it carries itself.
+// post handles a message. Its version header or its own contents determine its era.
 func (s *Server) post(w http.ResponseWriter, r *http.Request, c caller) {
 	body, ok := s.body(w, r)
 	if !ok {
@@ -125,7 +128,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, c caller) {
 	}
 	version := r.Header.Get("Mcp-Protocol-Version")
 	id := r.Header.Get("Mcp-Session-Id")
-	if id != "" && version < stateless && isBatch(body) {
+	if id != "" && version < statelessVersion && isBatch(body) {
 		s.batch(w, r, c, id, body)
 		return
 	}
@@ -136,15 +139,16 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, c caller) {
 			code = jsonrpc.InvalidRequest
 		}
 		s.metrics.refused.WithLabelValues("message").Inc()
-		writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: code, Message: err.Error()}))
+		writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, m.ID,
+			&jsonrpc.Error{Code: code, Message: err.Error()}))
 		return
 	}
 	switch {
-	case version >= stateless, id == "" && speaksStateless(&m):
+	case version >= statelessVersion, id == "" && isStatelessMessage(&m):
 		s.postStateless(w, r, c, &m)
 	case version != "" && !slices.Contains(revisions, version):
 		s.refuse(w, http.StatusBadRequest, "version", "this version of the protocol is not known: "+version)
-	case m.Method == "initialize" && m.Call():
+	case m.Method == "initialize" && m.IsRequest():
 		s.initialize(w, c, &m)
 	case id == "":
 		s.refuse(w, http.StatusBadRequest, "session", "Mcp-Session-Id is missing; begin with initialize")
@@ -166,7 +170,7 @@ func isBatch(body []byte) bool {
 	return false
 }
 
-// session finds the session of a request, or tells that there is none.
+// session returns the session of a request, or writes the error that it does not exist.
 func (s *Server) session(w http.ResponseWriter, id string, c caller) (*session, bool) {
 	found, err := s.sessions.find(id, c)
 	switch {
@@ -190,8 +194,8 @@ func (s *Server) tooManySessions(w http.ResponseWriter) {
 	s.refuse(w, http.StatusTooManyRequests, "sessions", "this key has too many open sessions; close some")
 }
 
-// hello is what a client says about itself in initialize.
-type hello struct {
+// initializeParams are the client's parameters of initialize.
+type initializeParams struct {
 	ProtocolVersion string          `json:"protocolVersion"`
 	Capabilities    json.RawMessage `json:"capabilities"`
 	ClientInfo      struct {
@@ -200,29 +204,30 @@ type hello struct {
 	} `json:"clientInfo"`
 }
 
-func (h *hello) program() string {
+func (h *initializeParams) program() string {
 	return strings.TrimSpace(h.ClientInfo.Name + " " + h.ClientInfo.Version)
 }
 
-// agreed is the revision in which we answer.
-func (h *hello) agreed() string {
+// negotiatedVersion returns the revision that the server answers with.
+func (h *initializeParams) negotiatedVersion() string {
 	if slices.Contains(revisions, h.ProtocolVersion) {
 		return h.ProtocolVersion
 	}
 	return revisions[0]
 }
 
-// initialize begins a session.
+// initialize creates a session.
 func (s *Server) initialize(w http.ResponseWriter, c caller, m *jsonrpc.Message) {
-	s.metrics.requests.WithLabelValues(c.access.Door, m.Method).Inc()
-	var h hello
+	s.metrics.requests.WithLabelValues(c.access.Channel, m.Method).Inc()
+	var h initializeParams
 	if err := json.Unmarshal(m.Params, &h); err != nil || h.ProtocolVersion == "" {
-		writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, m.ID, invalid("protocolVersion, capabilities and clientInfo are needed")))
+		writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, m.ID,
+			invalid("protocolVersion, capabilities and clientInfo are needed")))
 		return
 	}
 	can := abilities(h.Capabilities)
-	version := h.agreed()
-	session, err := s.makeSession(s.newID(c, version, can), c.access.Door, version, can, c)
+	version := h.negotiatedVersion()
+	session, err := s.makeSession(s.newID(c, version, can), c.access.Channel, version, can, c)
 	if err == nil {
 		session.program = h.program()
 		err = s.sessions.add(session)
@@ -232,25 +237,26 @@ func (s *Server) initialize(w http.ResponseWriter, c caller, m *jsonrpc.Message)
 		return
 	}
 	w.Header()["Mcp-Session-Id"] = []string{session.id}
-	writeJSON(w, http.StatusOK, jsonrpc.AppendResult(nil, m.ID, s.face(c.access.Door).welcome(version)))
+	writeJSON(w, http.StatusOK, jsonrpc.AppendResult(nil, m.ID,
+		s.serverInfo(c.access.Channel).initializeResult(version)))
 }
 
-// face is what a door says about itself.
-type face struct {
-	info         json.RawMessage // an object: name, title and version
-	capabilities string          // an object
+// serverInfo is what an endpoint reports about itself.
+type serverInfo struct {
+	info         json.RawMessage // object with name, title and version
+	capabilities string          // JSON object
 	instructions string
 }
 
-func (s *Server) face(door string) face {
-	if door == doorLearn {
-		return learnFace
+func (s *Server) serverInfo(channel string) serverInfo {
+	if channel == channelLearn {
+		return learnServerInfo
 	}
-	return face{s.info, capabilities, instructions}
+	return serverInfo{s.info, capabilities, instructions}
 }
 
-// welcome is the result of initialize.
-func (f face) welcome(version string) []byte {
+// initializeResult returns the result of initialize.
+func (f serverInfo) initializeResult(version string) []byte {
 	o := object{[]byte{'{'}}
 	o.text("protocolVersion", version)
 	o.raw("capabilities", []byte(f.capabilities))
@@ -259,84 +265,84 @@ func (f face) welcome(version string) []byte {
 	return append(o.b, '}')
 }
 
-// exchange begins to answer a request in the session.
+// exchange returns the exchange for a request of the session.
 func (s *session) exchange(c caller, m *jsonrpc.Message, out sender) *exchange {
 	x := &exchange{server: s.server, access: c.access, session: s, level: int(s.level.Load()), msg: *m, out: out}
 	s.mu.Lock()
-	x.version, x.can, x.access.Program = s.version, s.can, s.program
+	x.version, x.abilities, x.access.Program = s.version, s.abilities, s.program
 	s.mu.Unlock()
 	x.readMeta()
 	return x
 }
 
-// lasting are the methods that may take long, and say something before their
-// answer.
-func lasting(method string) bool {
+// isLongRunning reports whether a method may take long and send messages before its response.
+func isLongRunning(method string) bool {
 	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
 }
 
-// postSession takes a message in a session.
+// postSession handles a message of a session.
 func (s *Server) postSession(w http.ResponseWriter, r *http.Request, c caller, session *session, m *jsonrpc.Message) {
-	if !m.Call() {
+	if !m.IsRequest() {
 		if m.Method == "" {
-			session.response(m)
+			session.handleResponse(m)
 		} else {
-			session.note(m)
+			session.handleNotification(m)
 		}
 		if m.Method == "" || m.Method == "notifications/cancelled" {
-			session.spread(relayed{Message: m.Raw})
+			session.broadcast(relayMessage{Message: m.Raw})
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-	rep := &reply{session: session, w: w, streams: streams, every: s.KeepAlive}
+	rep := &reply{session: session, w: w, acceptsStream: streams, keepAliveInterval: s.KeepAlive}
 	session.run(r.Context(), c, m, rep)
 }
 
-// run answers one request of the session. Asking ends when the client has gone.
-func (s *session) run(asking context.Context, c caller, m *jsonrpc.Message, rep *reply) {
-	long := lasting(m.Method)
-	working := asking
+// run answers one request of the session. requestCtx ends when the client has disconnected.
+func (s *session) run(requestCtx context.Context, c caller, m *jsonrpc.Message, rep *reply) {
+	long := isLongRunning(m.Method)
+	workCtx := requestCtx
 	if long {
-		var leave func()
-		working, leave = s.server.working(s.ctx, c) // the client may come back for the answer
-		defer leave()
+		var release func()
+		workCtx, release = s.server.withKeyLifetime(s.ctx, c) // the client may reconnect for the response
+		defer release()
 	}
-	ctx, cancel, err := s.begin(working, m.ID)
+	ctx, cancel, err := s.beginCall(workCtx, m.ID)
 	if err != nil {
-		rep.answer(http.StatusOK, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()}))
+		rep.answer(http.StatusOK, jsonrpc.AppendError(nil, m.ID,
+			&jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()}))
 		return
 	}
 	var out sender
-	if rep.streams {
+	if rep.acceptsStream {
 		out = rep
 	}
 	x := s.exchange(c, m, out)
 	if long {
-		stop := context.AfterFunc(asking, func() { rep.lose(ctx, cancel) })
+		stop := context.AfterFunc(requestCtx, func() { rep.disconnect(ctx, cancel) })
 		defer stop()
-		x.pause = func() {
-			if rep.pauseNow() {
-				rep.lose(ctx, cancel)
+		x.closeForReconnect = func() {
+			if rep.closeForReconnect() {
+				rep.disconnect(ctx, cancel)
 			}
 		}
-		rep.patient()
+		rep.startKeepAlive()
 	}
-	// The request is over before its answer is out: a client may use the id again
-	// as soon as it has that.
+	// The request is unregistered before its response is sent: the client may then reuse the id
+	// at once.
 	msg := func() []byte {
-		defer s.finish(m.ID, cancel)
+		defer s.finishCall(m.ID, cancel)
 		msg, _ := x.answer(ctx)
 		return msg
 	}()
 	rep.answer(http.StatusOK, msg)
 }
 
-// batchMost bounds the messages of a batch.
-const batchMost = 50
+// maxBatch limits the messages of a batch.
+const maxBatch = 50
 
-// batch takes several messages at once, which the revision 2025-03-26 alone has.
+// batch handles a batch of messages, which only revision 2025-03-26 has.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, c caller, id string, body []byte) {
 	session, ok := s.session(w, id, c)
 	if !ok {
@@ -347,13 +353,13 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, c caller, id stri
 		return
 	}
 	parts := jsonrpc.Elements(body)
-	if len(parts) == 0 || len(parts) > batchMost {
+	if len(parts) == 0 || len(parts) > maxBatch {
 		s.refuse(w, http.StatusBadRequest, "message", "a batch has 1 to 50 messages")
 		return
 	}
 	out := []byte{'['}
 	for _, part := range parts {
-		answer := session.one(r.Context(), c, part)
+		answer := session.answerOne(r.Context(), c, part)
 		if answer != nil {
 			if len(out) > 1 {
 				out = append(out, ',')
@@ -368,34 +374,35 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, c caller, id stri
 	writeJSON(w, http.StatusOK, append(out, ']'))
 }
 
-// one takes one message of a batch and returns the answer, or nil.
-func (s *session) one(ctx context.Context, c caller, part []byte) []byte {
+// answerOne handles one message of a batch and returns the response, or nil.
+func (s *session) answerOne(ctx context.Context, c caller, part []byte) []byte {
 	m, err := jsonrpc.Parse(part)
 	switch {
 	case err != nil:
 		return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()})
 	case m.Method == "":
-		s.response(&m)
+		s.handleResponse(&m)
 		return nil
-	case !m.Call():
-		s.note(&m)
+	case !m.IsRequest():
+		s.handleNotification(&m)
 		return nil
 	}
-	ctx, cancel, err := s.begin(ctx, m.ID)
+	ctx, cancel, err := s.beginCall(ctx, m.ID)
 	if err != nil {
 		return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()})
 	}
-	defer s.finish(m.ID, cancel)
+	defer s.finishCall(m.ID, cancel)
 	answer, _ := s.exchange(c, &m, nil).answer(ctx)
 	return answer
 }
 
-// get opens the stream of notices of a session, or sends the rest of an answer.
+// get opens the notification stream of a session, or replays the rest of a response.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, c caller) {
 	id := r.Header.Get("Mcp-Session-Id")
 	if id == "" {
 		w.Header().Set("Allow", "POST")
-		s.refuse(w, http.StatusMethodNotAllowed, "method", "only a session has a stream of its own; begin with initialize")
+		s.refuse(w, http.StatusMethodNotAllowed, "method",
+			"only a session has a stream of its own; begin with initialize")
 		return
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
@@ -406,8 +413,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, c caller) {
 	if !ok {
 		return
 	}
-	in, leave, ok := s.stream(r.Context(), c)
-	defer leave()
+	in, release, ok := s.acquireStream(r.Context(), c)
+	defer release()
 	if !ok {
 		s.tooManyStreams(w)
 		return
@@ -422,38 +429,38 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, c caller) {
 		}
 		return
 	}
-	session.serveNotices(ctx, cancel, w)
+	session.serveNotifications(ctx, cancel, w)
 }
 
-// serveNotices tells the client of changes until ctx ends.
-func (s *session) serveNotices(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter) {
-	mine := &getting{cancel}
+// serveNotifications sends change notifications to the client until ctx ends.
+func (s *session) serveNotifications(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter) {
+	mine := &notificationStream{cancel}
 	s.mu.Lock()
-	if s.getting != nil {
-		s.getting.cancel() // the client comes again: the older connection is dead
+	if s.notifications != nil {
+		s.notifications.cancel() // the client reconnected: the older connection is dead
 	}
-	s.getting = mine
+	s.notifications = mine
 	s.mu.Unlock()
 	defer func() {
 		s.touch()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.getting == mine {
-			s.getting = nil
+		if s.notifications == mine {
+			s.notifications = nil
 		}
 	}()
 	remove := s.server.listeners.add(s.listener, cancel)
 	defer remove()
-	if v, err := s.server.Board.View(s.listener.access.Person, s.listener.access.Rules); err == nil {
-		s.listener.look(v) // what has changed while nobody listened
+	if v, err := s.server.Hub.View(s.listener.access.Person, s.listener.access.Rules); err == nil {
+		s.listener.refresh(v) // changes since the last stream
 	}
-	e := newEvents(w)
-	e.comment() //nolint:errcheck // shows at the next write
-	s.server.pump(ctx, e, s.listener, nil)
+	e := newSSEWriter(w)
+	e.writeComment() //nolint:errcheck // an error shows at the next write
+	s.server.writeNotifications(ctx, e, s.listener, nil)
 }
 
-// pump writes notices as they come, and comments when there are none.
-func (s *Server) pump(ctx context.Context, e *events, l *listener, meta []byte) {
+// writeNotifications writes notifications as they come, and keep-alive comments in between.
+func (s *Server) writeNotifications(ctx context.Context, e *sseWriter, l *listener, meta []byte) {
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
 	for {
@@ -461,13 +468,13 @@ func (s *Server) pump(ctx context.Context, e *events, l *listener, meta []byte) 
 		case <-ctx.Done():
 			return
 		case <-l.wake:
-			for _, msg := range l.notices(meta) {
-				if e.event("message", "", msg) != nil {
+			for _, msg := range l.takeNotifications(meta) {
+				if e.writeEvent("message", "", msg) != nil {
 					return
 				}
 			}
 		case <-tick.C:
-			if e.comment() != nil {
+			if e.writeComment() != nil {
 				return
 			}
 		}
@@ -487,6 +494,6 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, c caller) {
 		return
 	}
 	s.sessions.remove(session)
-	session.spread(relayed{End: true})
+	session.broadcast(relayMessage{End: true})
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -10,17 +10,17 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
 )
 
 const (
-	// toolsPerPage and pageBytes bound a page of tools/list.
+	// toolsPerPage and pageBytes limit a page of tools/list.
 	toolsPerPage = 250
 	pageBytes    = 256 << 10
-	// rounds bounds how often a provider may ask back in one call.
-	rounds = 10
+	// maxRounds limits how often a provider may ask for input in one call.
+	maxRounds = 10
 )
 
 func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
@@ -29,46 +29,49 @@ func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
 		return nil, e
 	}
 	all := v.Tools
-	if x.most > 0 {
-		all = all[:min(len(all), x.most)]
+	if x.maxTools > 0 {
+		all = all[:min(len(all), x.maxTools)]
 	}
 	tools, e := after(all, x.text("cursor"))
 	if e != nil {
 		return nil, e
 	}
 	n, size := 0, 0
-	for n < len(tools) && (x.plain || n < toolsPerPage && (n == 0 || size+len(tools[n].Listed()) <= pageBytes)) {
-		size += len(tools[n].Listed()) + 1
+	for n < len(tools) && (x.plain || n < toolsPerPage && (n == 0 || size+len(tools[n].ListEntry()) <= pageBytes)) {
+		size += len(tools[n].ListEntry()) + 1
 		n++
 	}
 	page := tools[:n]
-	if x.access.Door == doorLearn {
-		// As the provider offers them: programs and people know the first ones first.
-		at := func(t *board.Offered) int { return slices.Index(x.server.LearnTools, t.Name) }
-		page = slices.SortedStableFunc(slices.Values(page), func(a, b *board.Offered) int { return cmp.Compare(at(a), at(b)) })
+	if x.access.Channel == channelLearn {
+		// In the provider's order: programs and people expect the most important tools first.
+		at := func(t *hub.RegisteredTool) int { return slices.Index(x.server.LearnTools, t.Name) }
+		page = slices.SortedStableFunc(slices.Values(page), func(a,
+			b *hub.RegisteredTool) int {
+			return cmp.Compare(at(a), at(b))
+		})
 	}
-	o := x.begin(size+64, true)
+	o := x.beginResult(size+64, true)
 	o.name("tools")
 	o.b = append(o.b, '[')
 	for i, t := range page {
 		if i > 0 {
 			o.b = append(o.b, ',')
 		}
-		o.b = append(o.b, t.Listed()...)
+		o.b = append(o.b, t.ListEntry()...)
 	}
 	o.b = append(o.b, ']')
 	if n < len(tools) {
 		o.text("nextCursor", cursor(tools[n-1].Name))
 	}
 	if x.session != nil {
-		x.session.listener.heard(v)
+		x.session.listener.markToolsSeen(v)
 	}
-	return x.end(o, nil), nil
+	return x.endResult(o, nil), nil
 }
 
-// after are the tools behind a cursor, which names the last one that was told:
-// so a page is right even if the list has changed in between.
-func after(tools []*board.Offered, cursor string) ([]*board.Offered, *jsonrpc.Error) {
+// after returns the tools after a cursor. The cursor is the name of the last listed tool, so
+// that paging stays correct when the list changes in between.
+func after(tools []*hub.RegisteredTool, cursor string) ([]*hub.RegisteredTool, *jsonrpc.Error) {
 	if cursor == "" {
 		return tools, nil
 	}
@@ -76,7 +79,8 @@ func after(tools []*board.Offered, cursor string) ([]*board.Offered, *jsonrpc.Er
 	if err != nil || len(last) == 0 {
 		return nil, invalid("this cursor is not one of ours")
 	}
-	i, found := slices.BinarySearchFunc(tools, string(last), func(t *board.Offered, name string) int { return cmp.Compare(t.Name, name) })
+	i, found := slices.BinarySearchFunc(tools, string(last),
+		func(t *hub.RegisteredTool, name string) int { return cmp.Compare(t.Name, name) })
 	if found {
 		i++
 	}
@@ -86,7 +90,7 @@ func after(tools []*board.Offered, cursor string) ([]*board.Offered, *jsonrpc.Er
 func cursor(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 func (x *exchange) callTool(ctx context.Context) ([]byte, *jsonrpc.Error) {
-	c := tool.Call{Can: x.can}
+	c := tool.Call{Capabilities: x.abilities}
 	name := ""
 	for in := jsonrpc.Scan(x.msg.Params); in.Next(); {
 		switch string(in.Key) {
@@ -99,39 +103,39 @@ func (x *exchange) callTool(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	if name == "" {
 		return nil, invalid("name is missing: which tool?")
 	}
-	if e := x.returned(name, &c); e != nil {
+	if e := x.readInputResponses(name, &c); e != nil {
 		return nil, e
 	}
-	x.listen(&c)
-	for range rounds {
-		res, err := x.server.Board.Call(ctx, x.access, name, &c)
+	x.forwardProgress(&c)
+	for range maxRounds {
+		res, err := x.server.Hub.Call(ctx, x.access, name, &c)
 		switch {
 		case err != nil:
-			return x.failed(x.unseen(name, err))
-		case res.Need == nil:
-			return x.result(x.once(res)), nil
-		case x.stateless():
-			return x.need(name, res.Need), nil
+			return x.callError(x.hideDenied(name, err))
+		case res.InputRequired == nil:
+			return x.result(x.dropDuplicate(res)), nil
+		case x.isStateless():
+			return x.inputRequired(name, res.InputRequired), nil
 		}
-		if err := x.ask(ctx, res.Need, &c); err != nil {
-			return x.failed(err)
+		if err := x.ask(ctx, res.InputRequired, &c); err != nil {
+			return x.callError(err)
 		}
 	}
-	return x.failed(tool.Fail(tool.Failed, "The tool kept asking back.", nil))
+	return x.callError(tool.Fail(tool.Failed, "The tool kept asking back.", nil))
 }
 
-// listen passes on how the call goes, if the caller wants to know.
-func (x *exchange) listen(c *tool.Call) {
+// forwardProgress forwards the call's progress if the caller asked for it.
+func (x *exchange) forwardProgress(c *tool.Call) {
 	if x.out == nil {
 		return
 	}
 	if token := x.meta.token; token != nil {
-		told := -1.0
+		reported := -1.0
 		c.Progress = func(p tool.Progress) {
-			if p.Done <= told {
-				return // it must grow
+			if p.Done <= reported {
+				return // progress must increase
 			}
-			told = p.Done
+			reported = p.Done
 			x.notify("notifications/progress", progressParams(token, p))
 		}
 	}
@@ -143,7 +147,7 @@ func (x *exchange) listen(c *tool.Call) {
 			}
 		}
 	}
-	c.Pause = x.pause
+	c.Detach = x.closeForReconnect
 }
 
 func progressParams(token json.RawMessage, p tool.Progress) []byte {
@@ -159,15 +163,15 @@ func progressParams(token json.RawMessage, p tool.Progress) []byte {
 	return append(o.b, '}')
 }
 
-// structuredSince is the first revision that knows structured contents.
+// structuredSince is the first revision with structured content.
 const structuredSince = "2025-06-18"
 
-// once is a result that does not say the same twice. Many programs show their model the
-// text and the structured contents both, which costs it twice. Structured contents that the
-// text repeats are left out in revisions that do not know of them, and in all revisions if
-// they were only parsed out of the text: every program reads text.
-func (x *exchange) once(r *tool.Result) *tool.Result {
-	if x.plain || x.merge || !r.Repeats() || x.version >= structuredSince && !r.Derived {
+// dropDuplicate returns a result without duplicate content. Many programs pass both the text and
+// the structured content to their model, which costs twice the tokens. Structured content that
+// repeats the text is dropped for revisions that do not define it, and for all revisions if it
+// was only parsed out of the text: every program reads text.
+func (x *exchange) dropDuplicate(r *tool.Result) *tool.Result {
+	if x.plain || x.mergeStructured || !r.RepeatsStructured() || x.version >= structuredSince && !r.Derived {
 		return r
 	}
 	brief := *r
@@ -175,12 +179,12 @@ func (x *exchange) once(r *tool.Result) *tool.Result {
 	return &brief
 }
 
-// result writes what came of a call.
+// result encodes the result of a call.
 func (x *exchange) result(r *tool.Result) []byte {
 	if x.resultBytes > 0 {
-		r = brief(r, x.resultBytes)
+		r = truncateResult(r, x.resultBytes)
 	}
-	o := x.begin(len(r.Content)+len(r.Structured)+len(r.Meta), false)
+	o := x.beginResult(len(r.Content)+len(r.Structured)+len(r.Meta), false)
 	content := r.Content
 	if len(content) == 0 {
 		content = []byte("[]")
@@ -188,19 +192,19 @@ func (x *exchange) result(r *tool.Result) []byte {
 	o.raw("content", content)
 	if len(r.Structured) > 0 {
 		o.raw("structuredContent", r.Structured)
-		if x.merge {
+		if x.mergeStructured {
 			mergeFields(&o, r.Structured)
 		}
 	}
 	if r.IsError {
 		o.raw("isError", []byte("true"))
-	} else if x.merge {
+	} else if x.mergeStructured {
 		o.raw("isError", []byte("false"))
 	}
-	return x.end(o, r.Meta)
+	return x.endResult(o, r.Meta)
 }
 
-// mergeFields puts the fields of a structured result beside the content.
+// mergeFields puts the fields of a structured result beside content.
 func mergeFields(o *object, structured json.RawMessage) {
 	for in := jsonrpc.Scan(structured); in.Next(); {
 		switch name := string(in.Key); name {
@@ -212,9 +216,9 @@ func mergeFields(o *object, structured json.RawMessage) {
 	}
 }
 
-// failed says why a call brought no result: to the model if it can do something
-// about it, else to the program.
-func (x *exchange) failed(err error) ([]byte, *jsonrpc.Error) {
+// callError returns the error of a call: as a tool result if the model can act on it, otherwise
+// as a JSON-RPC error.
+func (x *exchange) callError(err error) ([]byte, *jsonrpc.Error) {
 	e := tool.AsError(err)
 	switch {
 	case e.RPC != 0:
@@ -222,14 +226,14 @@ func (x *exchange) failed(err error) ([]byte, *jsonrpc.Error) {
 	case e.Code == tool.Unknown, e.Code == tool.BadArgs && x.plain:
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: e.Told}
 	case e.Code == tool.Cancelled:
-		return nil, &jsonrpc.Error{Code: codeGone, Message: e.Told}
+		return nil, &jsonrpc.Error{Code: codeCancelled, Message: e.Told}
 	}
-	return x.result(tool.Trouble(e.Told)), nil
+	return x.result(tool.ErrorResult(e.Told)), nil
 }
 
-// ask asks the caller for what a provider needs, in a session, and puts the
-// answers into the call.
-func (x *exchange) ask(ctx context.Context, n *tool.Need, c *tool.Call) error {
+// ask requests the input that a provider needs from the caller, in a session, and adds the
+// answers to the call.
+func (x *exchange) ask(ctx context.Context, n *tool.InputRequired, c *tool.Call) error {
 	c.State, c.Answers = n.State, map[string]json.RawMessage{}
 	names := make([]string, 0, len(n.Requests))
 	for name := range n.Requests {
@@ -238,8 +242,9 @@ func (x *exchange) ask(ctx context.Context, n *tool.Need, c *tool.Call) error {
 	slices.Sort(names)
 	for _, name := range names {
 		r := n.Requests[name]
-		if x.out == nil || !x.able(r.Method) {
-			return tool.Fail(tool.Failed, "The tool needs to ask back ("+r.Method+"), which this client cannot do.", nil)
+		if x.out == nil || !x.canAsk(r.Method) {
+			return tool.Fail(tool.Failed, "The tool needs to ask back ("+r.Method+"), which this client cannot do.",
+				nil)
 		}
 		answer, err := x.session.request(ctx, x.out, r, x.version)
 		if err != nil {
@@ -250,23 +255,23 @@ func (x *exchange) ask(ctx context.Context, n *tool.Need, c *tool.Call) error {
 	return nil
 }
 
-// able says whether the caller declared that it can be asked something.
-func (x *exchange) able(method string) bool {
+// canAsk reports whether the caller declared support for a server request.
+func (x *exchange) canAsk(method string) bool {
 	switch method {
 	case "elicitation/create":
-		return x.can.Elicit
+		return x.abilities.Elicit
 	case "sampling/createMessage":
-		return x.can.Sample
+		return x.abilities.Sample
 	case "roots/list":
-		return x.can.Roots
+		return x.abilities.Roots
 	}
 	return false
 }
 
 var errClient = errors.New("the client answered with an error")
 
-// abilities reads what a client declares it can be asked for.
-func abilities(capabilities json.RawMessage) (can tool.Abilities) {
+// abilities parses the server requests that a client's capabilities allow.
+func abilities(capabilities json.RawMessage) (can tool.Capabilities) {
 	for in := jsonrpc.Scan(capabilities); in.Next(); {
 		if in.Value[0] != '{' {
 			continue
@@ -283,8 +288,8 @@ func abilities(capabilities json.RawMessage) (can tool.Abilities) {
 	return can
 }
 
-// elicitsForms says whether a client shows forms: it says so, or names no way at
-// all, as clients did when there was no other.
+// elicitsForms reports whether a client supports form elicitation: it declares it, or names no
+// mode at all, as clients did before there were several.
 func elicitsForms(elicitation json.RawMessage) bool {
 	none := true
 	for in := jsonrpc.Scan(elicitation); in.Next(); none = false {
@@ -295,9 +300,9 @@ func elicitsForms(elicitation json.RawMessage) bool {
 	return none
 }
 
-// brief is a result as words alone, no longer than a client can take.
-func brief(r *tool.Result, most int) *tool.Result {
-	words := r.Words()
+// truncateResult returns a result as text only, no longer than the client accepts.
+func truncateResult(r *tool.Result, most int) *tool.Result {
+	words := r.PlainText()
 	if len(words) > most {
 		words = strings.ToValidUTF8(words[:most-len("…")], "") + "…"
 	}

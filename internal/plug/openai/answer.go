@@ -28,14 +28,14 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 	a := answer{bot: b, turn: turn, emit: emit, functions: b.commands(turn)}
 	a.functions = append(a.functions, b.toolboxFunctions(ctx, turn, a.functions)...)
 	err := a.run(ctx)
-	if t := a.tally; t.calls > 0 {
+	if t := a.stats; t.calls > 0 {
 		b.log.InfoContext(ctx, "the model used tools", "turn", turn.ID, "model", b.settings.Model,
-			"calls", t.calls, "failed", t.failed, "rounds", t.steps, "took", t.took)
+			"calls", t.calls, "failed", t.failed, "rounds", t.rounds, "took", t.took)
 	}
 	if err != nil {
-		return b.failed(ctx, turn, err)
+		return b.toFailure(ctx, turn, err)
 	}
-	b.ended(ctx, "")
+	b.onEnd(ctx, "")
 	return nil
 }
 
@@ -48,46 +48,46 @@ type answer struct {
 	functions []function
 	// closed says that nothing can be called any more: the functions are not
 	// offered, or, for servers that insist on them, offered not to be called.
-	closed, insist bool
-	step           step   // the round that runs
-	thread         thread // the rounds before
-	tally          tally
-	failing        map[string]failing
-	noted          time.Time // when the person was last told about calls
-	// texts and done say that such events were emitted.
-	texts    bool
-	newline  bool // the last text ended a line
-	done     []talk.Command
-	suggest  []string
-	rejected bool // a command was dropped because of its arguments
-	// refused and unfit are what the server did not want to be offered, as long as
+	closed, sendDisabled bool
+	step                 step       // the round that runs
+	thread               callThread // the rounds before
+	stats                callStats
+	failures             map[string]failureCount
+	lastNoteAt           time.Time // when the person was last told about calls
+	// hasText and done say that such events were emitted.
+	hasText         bool
+	endsLine        bool // the last text ended a line
+	sentCommands    []talk.Command
+	suggest         []string
+	commandRejected bool // a command was dropped because of its arguments
+	// refusal and unfit are what the server did not want to be offered, as long as
 	// it is not sure that it was that.
-	refused *serverError
-	unfit   []function
+	refusal  *serverError
+	suspects []function
 }
 
 // step is what the model says and calls in one round.
 type step struct {
 	text    strings.Builder
-	said    bool
-	errands []*errand
-	// follow says that the toolbox has to carry something out.
-	follow bool
+	hasText bool
+	calls   []*pendingCall
+	// needsRun says that the toolbox has to carry something out.
+	needsRun bool
 }
 
 func (a *answer) run(ctx context.Context) error {
-	out, err := a.converse(ctx)
-	if err == nil && a.silent() && len(a.suggest) > 0 {
+	out, err := a.runRounds(ctx)
+	if err == nil && a.isSilent() && len(a.suggest) > 0 {
 		// Some models take the suggestions for the answer. Without the function
 		// they answer.
-		a.functions = without(a.functions, toolSuggest)
-		out, err = a.converse(ctx)
+		a.functions = withoutFunction(a.functions, toolSuggest)
+		out, err = a.runRounds(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if a.silent() {
-		return a.nothing(out)
+	if a.isSilent() {
+		return a.emptyAnswerError(out)
 	}
 	if len(a.suggest) > 0 {
 		return a.send(talk.Suggest(a.suggest...))
@@ -95,60 +95,61 @@ func (a *answer) run(ctx context.Context) error {
 	return nil
 }
 
-// converse asks until there is nothing left to be carried out. It ends, since
+// runRounds asks until there is nothing left to be carried out. It ends, since
 // follow closes the turn to calls in the end.
-func (a *answer) converse(ctx context.Context) (outcome, error) {
+func (a *answer) runRounds(ctx context.Context) (outcome, error) {
 	for {
 		out, err := a.ask(ctx)
-		if err != nil || !a.step.follow {
+		if err != nil || !a.step.needsRun {
 			return out, err
 		}
-		if err := a.follow(ctx, out); err != nil {
+		if err := a.runCalls(ctx, out); err != nil {
 			return out, err
 		}
 	}
 }
 
-// round asks once, with the functions as they are now.
-func (a *answer) round(ctx context.Context) (outcome, error) {
+// runRound asks once, with the functions as they are now.
+func (a *answer) runRound(ctx context.Context) (outcome, error) {
 	b := a.bot
 	messages, err := b.conversation(a.turn, a.functions)
 	if err != nil {
 		return outcome{}, err
 	}
-	offered, choice := a.offered(), ""
-	if a.insist {
+	offered, choice := a.offeredFunctions(), ""
+	if a.sendDisabled {
 		offered, choice = a.functions, "none"
 	}
 	a.step = step{}
 	body := b.request(a.turn, append(messages, a.thread.messages...), offered, choice)
 	out, err := b.round(ctx, body, sink{
-		text:  a.text,
-		calls: func(made []call) error { return a.calls(ctx, made) },
+		text:  a.onText,
+		calls: func(made []call) error { return a.onCalls(ctx, made) },
 	})
 	if err == nil && out.usage != nil {
-		b.log.DebugContext(ctx, "the model answered", "turn", a.turn.ID, "model", b.settings.Model, "finish", out.finish,
+		b.log.DebugContext(ctx, "the model answered", "turn", a.turn.ID, "model", b.settings.Model,
+			"finish", out.finish,
 			"prompt_tokens", out.usage.Prompt, "completion_tokens", out.usage.Completion)
 	}
 	return out, err
 }
 
-// offered are the functions that the model can call now.
-func (a *answer) offered() []function {
+// offeredFunctions are the functions that the model can call now.
+func (a *answer) offeredFunctions() []function {
 	if a.closed {
 		return nil
 	}
 	return a.functions
 }
 
-// silent says that the person got nothing yet.
-func (a *answer) silent() bool { return !a.texts && len(a.done) == 0 }
+// isSilent says that the person got nothing yet.
+func (a *answer) isSilent() bool { return !a.hasText && len(a.sentCommands) == 0 }
 
-// nothing says why a complete answer has nothing in it.
-func (a *answer) nothing(out outcome) error {
+// emptyAnswerError says why a complete answer has nothing in it.
+func (a *answer) emptyAnswerError(out outcome) error {
 	say := talk.Say{}
 	switch {
-	case a.rejected:
+	case a.commandRejected:
 		say = sayBadCommand
 	case out.finish == "content_filter":
 		say = sayFiltered
@@ -167,60 +168,60 @@ func (a *answer) send(e talk.Event) error {
 	return nil
 }
 
-func (a *answer) text(text string) error {
+func (a *answer) onText(text string) error {
 	if a.bot.toolbox != nil {
 		a.step.text.WriteString(clip(text, maxEcho-a.step.text.Len()))
 	}
-	if a.texts && !a.step.said && !a.newline {
+	if a.hasText && !a.step.hasText && !a.endsLine {
 		text = "\n" + text // not in one line with what was said before the calls
 	}
-	a.texts, a.step.said, a.newline = true, true, strings.HasSuffix(text, "\n")
+	a.hasText, a.step.hasText, a.endsLine = true, true, strings.HasSuffix(text, "\n")
 	return a.send(talk.Text(text))
 }
 
-// calls takes what the model called. Commands for the device go out at once; what
+// onCalls takes what the model called. Commands for the device go out at once; what
 // the toolbox has to carry out waits until the model is finished.
-func (a *answer) calls(ctx context.Context, made []call) error {
-	_, _, toolbox := kinds(a.offered())
+func (a *answer) onCalls(ctx context.Context, made []call) error {
+	_, _, toolbox := functionKinds(a.offeredFunctions())
 	for _, c := range made {
-		e := &errand{call: c}
-		a.step.errands = append(a.step.errands, e)
-		if f, _ := find(a.offered(), c.name); toolbox && f.event == nil {
-			a.step.follow = true
+		e := &pendingCall{call: c}
+		a.step.calls = append(a.step.calls, e)
+		if f, _ := find(a.offeredFunctions(), c.name); toolbox && f.event == nil {
+			a.step.needsRun = true
 			continue
 		}
 		e.done = true
-		if err := a.command(ctx, e); err != nil {
+		if err := a.onCommand(ctx, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// command passes on what the device is asked to do. What makes no sense is logged
+// onCommand passes on what the device is asked to do. What makes no sense is logged
 // and left out; the rest of the answer may well be good.
-func (a *answer) command(ctx context.Context, e *errand) error {
-	event, err := a.event(e.call)
+func (a *answer) onCommand(ctx context.Context, e *pendingCall) error {
+	event, err := a.toEvent(e.call)
 	switch {
 	case err != nil:
 		a.bot.log.WarnContext(ctx, "a call of the model is left out", "turn", a.turn.ID, "model", a.bot.settings.Model,
 			"function", oneLine(e.name, maxArgument), "error", err)
-		e.told = "Error: " + err.Error()
+		e.result = "Error: " + err.Error()
 		return nil
 	case event.Kind == talk.KindSuggest:
-		a.suggest, e.told = event.Suggest, toldShown
+		a.suggest, e.result = event.Suggest, resultShown
 		return nil
 	}
-	e.told = toldSent
-	if a.repeated(event.Command) {
+	e.result = resultSent
+	if a.isRepeated(event.Command) {
 		return nil
 	}
-	a.done = append(a.done, *event.Command)
+	a.sentCommands = append(a.sentCommands, *event.Command)
 	return a.send(event)
 }
 
-func (a *answer) event(c call) (talk.Event, error) {
-	f, ok := find(a.offered(), c.name)
+func (a *answer) toEvent(c call) (talk.Event, error) {
+	f, ok := find(a.offeredFunctions(), c.name)
 	if !ok {
 		return talk.Event{}, errors.New("there is no such function")
 	}
@@ -230,22 +231,22 @@ func (a *answer) event(c call) (talk.Event, error) {
 		event, err = f.event(args)
 	}
 	if err != nil && c.name != toolSuggest {
-		a.rejected = true
+		a.commandRejected = true
 	}
 	return event, err
 }
 
-// repeated says that a device was asked to do exactly that in this answer.
-func (a *answer) repeated(c *talk.Command) bool {
-	for i := range a.done {
-		if reflect.DeepEqual(a.done[i], *c) {
+// isRepeated says that a device was asked to do exactly that in this answer.
+func (a *answer) isRepeated(c *talk.Command) bool {
+	for i := range a.sentCommands {
+		if reflect.DeepEqual(a.sentCommands[i], *c) {
 			return true
 		}
 	}
 	return false
 }
 
-func without(functions []function, name string) []function {
+func withoutFunction(functions []function, name string) []function {
 	var out []function
 	for _, f := range functions {
 		if f.name != name {

@@ -16,7 +16,7 @@ func TestEachPieceIsPassedOnBeforeTheNextIsSent(t *testing.T) {
 	s := startServer(t, Reply{Steps: []Step{
 		Text("Hel"), Wait(gates[0]), Text("lo "), Wait(gates[1]), Text("you."), Wait(gates[2]),
 	}})
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	var got []string
 	err := b.Answer(testContext(t), question("hi"), func(e talk.Event) error {
 		// The server sends the next piece only after this one was heard.
@@ -37,42 +37,71 @@ func TestAnswers(t *testing.T) {
 		want  string
 	}{
 		{"in one piece", Reply{Whole: true, Steps: []Step{Text("Hello there.")}}, `"Hello there."`},
-		{"in one piece, command before text", Reply{Whole: true, Steps: append([]Step{Text("On the way.")}, CallInPieces(0, "c1", "take_photo", "{}")...)}, `take_photonull "On the way."`},
-		{"in one piece, arguments left out", Reply{Whole: true, Steps: append([]Step{Text("Bye.")}, CallInPieces(0, "c1", "notify_agent_off")...)}, `notify_agent_offnull "Bye."`},
-		{"in one piece, after empty lines to keep the connection", Reply{Body: "\n\n" + `{"choices":[{"index":0,"message":{"role":"assistant","content":"Yes"},"finish_reason":"stop"}]}`}, `"Yes"`},
-		{"in one piece, under another name", Reply{Header: map[string][]string{"Content-Type": {"text/plain"}}, Body: `{"choices":[{"index":0,"message":{"role":"assistant","content":"Yes"},"finish_reason":"stop"}]}`}, `"Yes"`},
+		{"in one piece, command before text", Reply{Whole: true,
+			Steps: append([]Step{Text("On the way.")}, CallInPieces(0, "c1", "take_photo", "{}")...)},
+			`take_photonull "On the way."`},
+		{"in one piece, arguments left out", Reply{Whole: true,
+			Steps: append([]Step{Text("Bye.")}, CallInPieces(0, "c1", "notify_agent_off")...)},
+			`notify_agent_offnull "Bye."`},
+		{"in one piece, after empty lines to keep the connection",
+			Reply{Body: "\n\n" +
+				`{"choices":[{"index":0,"message":{"role":"assistant","content":"Yes"},"finish_reason":"stop"}]}`},
+			`"Yes"`},
+		{"in one piece, under another name", Reply{Header: map[string][]string{"Content-Type": {"text/plain"}},
+			Body: `{"choices":[{"index":0,"message":{"role":"assistant","content":"Yes"},"finish_reason":"stop"}]}`},
+			`"Yes"`},
 		{"no [DONE]", Reply{NoDone: true, Steps: []Step{Text("ok")}}, `"ok"`},
 		{"no finish_reason", Reply{Finish: "-", Steps: []Step{Text("ok")}}, `"ok"`},
 		{"neither", Reply{Finish: "-", NoDone: true, Steps: []Step{Text("ok")}}, `"ok"`},
-		{"thinking aloud", Reply{Steps: []Step{Text("<thi"), Text("nk>let me "), Text("see</th"), Text("ink>\n\n"), Text("Yes."), Text(" <think>")}}, `"Yes." " <think>"`},
+		{"thinking aloud", Reply{Steps: []Step{Text("<thi"), Text("nk>let me "), Text("see</th"), Text("ink>\n\n"),
+			Text("Yes."), Text(" <think>")}}, `"Yes." " <think>"`},
 		{"two thoughts", Reply{Steps: []Step{Text("\n<think>a</think> <think>b</think>Yes")}}, `"Yes"`},
 		{"nearly a thought", Reply{Steps: []Step{Text("<thin"), Text(" ice")}}, `"<thin ice"`},
 		{"ends like a thought", Reply{Steps: []Step{Text("<thi")}}, `"<thi"`},
 		{"leading space", Reply{Steps: []Step{Text("\n"), Text("\n Yes"), Text(" .")}}, `"Yes" " ."`},
-		{"reasoning_content", Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"reasoning_content":"hm"},"finish_reason":null}]}` + "\n\n"), Text("Yes")}}, `"Yes"`},
-		{"content in parts", Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"Yes"}]}}]}` + "\n\n")}}, `"Yes"`},
-		{"refusal", Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"refusal":"I cannot."}}]}` + "\n\n")}}, `"I cannot."`},
-		{"another choice", Reply{Steps: []Step{Raw(`data: {"choices":[{"index":1,"delta":{"content":"other"}}]}` + "\n\n"), Text("Yes")}}, `"Yes"`},
-		{"usage only", Reply{Steps: []Step{Raw(`data: {"choices":[],"usage":{"prompt_tokens":1}}` + "\n\n"), Text("Yes")}}, `"Yes"`},
-		{"the whole again at the end", Reply{Steps: []Step{Text("Yes"), Raw(`data: {"choices":[{"index":0,"message":{"content":"Yes"},"finish_reason":"stop"}]}` + "\n\n")}}, `"Yes"`},
-		{"text along with the end", Reply{Finish: "-", Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"content":"Yes"},"finish_reason":"stop"}]}` + "\n\n")}}, `"Yes"`},
-		{"text after the end", Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"content":"A"},"finish_reason":"normal"}]}` + "\n\n"), Text("B")}}, `"A" "B"`},
+		{"reasoning_content",
+			Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"reasoning_content":"hm"},"finish_reason":null}]}` + "\n\n"), Text("Yes")}}, `"Yes"`},
+		{"content in parts",
+			Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"Yes"}]}}]}` + "\n\n")}}, `"Yes"`},
+		{"refusal", Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"refusal":"I cannot."}}]}` +
+			"\n\n")}}, `"I cannot."`},
+		{"another choice", Reply{Steps: []Step{Raw(`data: {"choices":[{"index":1,"delta":{"content":"other"}}]}` +
+			"\n\n"), Text("Yes")}}, `"Yes"`},
+		{"usage only", Reply{Steps: []Step{Raw(`data: {"choices":[],"usage":{"prompt_tokens":1}}` + "\n\n"),
+			Text("Yes")}}, `"Yes"`},
+		{"the whole again at the end", Reply{Steps: []Step{Text("Yes"),
+			Raw(`data: {"choices":[{"index":0,"message":{"content":"Yes"},"finish_reason":"stop"}]}` + "\n\n")}},
+			`"Yes"`},
+		{"text along with the end", Reply{Finish: "-",
+			Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"content":"Yes"},"finish_reason":"stop"}]}` +
+				"\n\n")}}, `"Yes"`},
+		{"text after the end",
+			Reply{Steps: []Step{Raw(`data: {"choices":[{"index":0,"delta":{"content":"A"},"finish_reason":"normal"}]}` +
+				"\n\n"), Text("B")}}, `"A" "B"`},
 
-		{"a call in pieces", Reply{Steps: CallInPieces(0, "c1", "take_navigation", `{"act`, `ion":"open","poi_`, `name":"West Lake","navi_type":"walk"}`)},
+		{"a call in pieces", Reply{Steps: CallInPieces(0, "c1", "take_navigation", `{"act`, `ion":"open","poi_`,
+			`name":"West Lake","navi_type":"walk"}`)},
 			`take_navigation{"action":"open","navi_type":"1","poi_name":"West Lake"}`},
 		{"two calls in pieces", Reply{Steps: []Step{
 			Calls(Call{Index: 0, ID: "a", Name: "take_photo"}, Call{Index: 1, ID: "b", Name: "take_navigation"}),
 			Calls(Call{Index: 1, Arguments: `{"action":`}), Calls(Call{Index: 0, Arguments: `{`}),
 			Calls(Call{Index: 1, Arguments: `"close"}`}), Calls(Call{Index: 0, Arguments: `}`}),
 		}}, `take_photonull take_navigation{"action":"close"}`},
-		{"finish_reason stop", Reply{Finish: "stop", Steps: CallInPieces(0, "c1", "take_photo", "{}")}, `take_photonull`},
-		{"call without finish_reason", Reply{Finish: "-", Steps: CallInPieces(0, "c1", "take_photo", "{}")}, `take_photonull`},
+		{"finish_reason stop", Reply{Finish: "stop", Steps: CallInPieces(0, "c1", "take_photo", "{}")},
+			`take_photonull`},
+		{"call without finish_reason", Reply{Finish: "-", Steps: CallInPieces(0, "c1", "take_photo", "{}")},
+			`take_photonull`},
 		{"call without arguments", Reply{Steps: CallInPieces(0, "c1", "notify_agent_off")}, `notify_agent_offnull`},
-		{"text, then a call", Reply{Steps: append([]Step{Text("One moment.")}, CallInPieces(0, "c", "take_photo", "{}")...)}, `"One moment." take_photonull`},
-		{"a call, then text", Reply{Steps: append(CallInPieces(0, "c", "take_photo", "{", "}"), Text("One moment."))}, `take_photonull "One moment."`},
-		{"whole calls, index always 0", Reply{Steps: []Step{Calls(call("a", "take_photo", "{}")), Calls(call("b", "take_navigation", `{"action":"close"}`))}}, `take_photonull take_navigation{"action":"close"}`},
+		{"text, then a call", Reply{Steps: append([]Step{Text("One moment.")},
+			CallInPieces(0, "c", "take_photo", "{}")...)}, `"One moment." take_photonull`},
+		{"a call, then text", Reply{Steps: append(CallInPieces(0, "c", "take_photo", "{", "}"), Text("One moment."))},
+			`take_photonull "One moment."`},
+		{"whole calls, index always 0", Reply{Steps: []Step{Calls(call("a", "take_photo", "{}")),
+			Calls(call("b", "take_navigation", `{"action":"close"}`))}},
+			`take_photonull take_navigation{"action":"close"}`},
 		{"the same function twice, index always 0", Reply{Steps: []Step{
-			Calls(call("a", "take_navigation", `{"action":"close"}`)), Calls(call("b", "take_navigation", `{"action":"open","poi_name":"X"}`)),
+			Calls(call("a", "take_navigation", `{"action":"close"}`)),
+			Calls(call("b", "take_navigation", `{"action":"open","poi_name":"X"}`)),
 		}}, `take_navigation{"action":"close"} take_navigation{"action":"open","navi_type":"0","poi_name":"X"}`},
 		{"no index, no id", Reply{Steps: []Step{
 			Raw(`data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"take_photo","arguments":"{}"}},{"id":"","function":{"name":"take_navigation","arguments":"{\"action\":\"close\"}"}}]}}]}` + "\n\n"),
@@ -88,10 +117,12 @@ func TestAnswers(t *testing.T) {
 			Raw(`data: {"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"arguments":"{\"action\":\"close\"}"}},{"id":"a","function":{"arguments":"{}"}}]}}]}` + "\n\n"),
 		}}, `take_photonull take_navigation{"action":"close"}`},
 		{"a new id in every piece", Reply{Steps: []Step{
-			Calls(call("a", "take_navigation", "")), Calls(call("b", "", `{"action":`)), Calls(call("c", "", `"close"}`)),
+			Calls(call("a", "take_navigation", "")), Calls(call("b", "", `{"action":`)),
+			Calls(call("c", "", `"close"}`)),
 		}}, `take_navigation{"action":"close"}`},
 		{"the name in every piece", Reply{Steps: []Step{
-			Calls(call("a", "take_navigation", `{"action"`)), Calls(call("a", "take_navigation", `:"close"`)), Calls(call("", "take_navigation", `}`)),
+			Calls(call("a", "take_navigation", `{"action"`)), Calls(call("a", "take_navigation", `:"close"`)),
+			Calls(call("", "take_navigation", `}`)),
 		}}, `take_navigation{"action":"close"}`},
 		{"arguments as an object", Reply{Steps: []Step{
 			Raw(`data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"take_navigation","arguments":{"action":"open","poi_name":"X","navi_type":2}}}]}}]}` + "\n\n"),
@@ -101,15 +132,19 @@ func TestAnswers(t *testing.T) {
 			Raw(`data: {"choices":[{"delta":{"function_call":{"arguments":"{\"action\":"}}}]}` + "\n\n"),
 			Raw(`data: {"choices":[{"delta":{"function_call":{"arguments":"\"close\"}"}}}]}` + "\n\n"),
 		}}, `take_navigation{"action":"close"}`},
-		{"the same command twice", Reply{Steps: []Step{Calls(call("a", "take_photo", "{}")), Calls(call("b", "take_photo", ""))}}, `take_photonull`},
-		{"an unknown function beside text", Reply{Steps: append([]Step{Text("Hm.")}, CallInPieces(0, "c", "rm_rf", "{}")...)}, `"Hm."`},
-		{"bad arguments beside text", Reply{Steps: append([]Step{Text("Hm.")}, CallInPieces(0, "c", "take_navigation", "{oops")...)}, `"Hm."`},
-		{"a good call after a bad one", Reply{Steps: append(CallInPieces(0, "a", "take_navigation", "{oops"), CallInPieces(1, "b", "take_photo", "null")...)}, `take_photonull`},
+		{"the same command twice", Reply{Steps: []Step{Calls(call("a", "take_photo", "{}")),
+			Calls(call("b", "take_photo", ""))}}, `take_photonull`},
+		{"an unknown function beside text", Reply{Steps: append([]Step{Text("Hm.")},
+			CallInPieces(0, "c", "rm_rf", "{}")...)}, `"Hm."`},
+		{"bad arguments beside text", Reply{Steps: append([]Step{Text("Hm.")},
+			CallInPieces(0, "c", "take_navigation", "{oops")...)}, `"Hm."`},
+		{"a good call after a bad one", Reply{Steps: append(CallInPieces(0, "a", "take_navigation", "{oops"),
+			CallInPieces(1, "b", "take_photo", "null")...)}, `take_photonull`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startServer(t, tt.reply)
-			b := plug(t, s.URL, nil)
+			b := newRig(t, s.URL, nil)
 			if got := b.mustAsk(t, commanding("hi")).String(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
@@ -126,18 +161,21 @@ func TestAnswersWithNothingInThem(t *testing.T) {
 	}{
 		{"empty", Reply{}, talk.NoAnswer, ""},
 		{"white space", Reply{Steps: []Step{Text(" \n")}}, talk.NoAnswer, ""},
-		{"no body", Reply{Header: map[string][]string{"Content-Type": {"text/event-stream"}}, Steps: nil, Finish: "-", NoDone: true}, talk.NoAnswer, ""},
+		{"no body", Reply{Header: map[string][]string{"Content-Type": {"text/event-stream"}}, Steps: nil,
+			Finish: "-", NoDone: true}, talk.NoAnswer, ""},
 		{"only a thought", Reply{Steps: []Step{Text("<think>hm</think>")}}, talk.NoAnswer, ""},
 		{"an endless thought", Reply{Steps: []Step{Text("<think>hm")}}, talk.NoAnswer, ""},
 		{"an unknown function", Reply{Steps: CallInPieces(0, "a", "rm_rf", "{}")}, talk.NoAnswer, ""},
-		{"arguments that are no JSON", Reply{Steps: CallInPieces(0, "a", "take_navigation", "{oops")}, talk.BotFailed, sayBadCommand.En},
-		{"arguments that make no sense", Reply{Steps: CallInPieces(0, "a", "take_navigation", `{"action":"open"}`)}, talk.BotFailed, sayBadCommand.En},
+		{"arguments that are no JSON", Reply{Steps: CallInPieces(0, "a", "take_navigation", "{oops")}, talk.BotFailed,
+			sayBadCommand.En},
+		{"arguments that make no sense", Reply{Steps: CallInPieces(0, "a", "take_navigation", `{"action":"open"}`)},
+			talk.BotFailed, sayBadCommand.En},
 		{"filtered", Reply{Finish: "content_filter"}, talk.BotFailed, sayFiltered.En},
 		{"thought too long", Reply{Finish: "length"}, talk.BotFailed, sayOutOfLength.En},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := plug(t, startServer(t, tt.reply).URL, nil)
+			b := newRig(t, startServer(t, tt.reply).URL, nil)
 			h, err := b.ask(t, commanding("hi"))
 			if f := failure(t, err); f.Code != tt.code || f.Told != tt.told || len(h.events) > 0 {
 				t.Errorf("got %s %q after %s, want %s %q", f.Code, f.Told, h, tt.code, tt.told)
@@ -148,7 +186,7 @@ func TestAnswersWithNothingInThem(t *testing.T) {
 
 func TestACommandThatIsLeftOutIsLogged(t *testing.T) {
 	s := startServer(t, Reply{Steps: append([]Step{Text("Hm.")}, CallInPieces(0, "c", "rm_rf\nlevel=ERROR", "{}")...)})
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	b.mustAsk(t, commanding("hi"))
 	if log := b.log.String(); !strings.Contains(log, "rm_rf; level=ERROR") || !strings.Contains(log, "turn-1") {
 		t.Errorf("the log has %q", log)
@@ -160,7 +198,7 @@ func TestTooManyCallsFail(t *testing.T) {
 	for i := range maxCalls + 1 {
 		steps = append(steps, CallInPieces(i, strings.Repeat("x", i+1), "take_photo", "{}")...)
 	}
-	b := plug(t, startServer(t, Reply{Steps: steps}).URL, nil)
+	b := newRig(t, startServer(t, Reply{Steps: steps}).URL, nil)
 	_, err := b.ask(t, commanding("hi"))
 	if f := failure(t, err); f.Code != talk.BotFailed || f.Told != sayGarbled.En {
 		t.Errorf("got %+v", f)
@@ -184,7 +222,7 @@ func TestCommandsAreOfferedAsTheDeviceHasThem(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startServer(t)
-			b := plug(t, s.URL, tt.settings)
+			b := newRig(t, s.URL, tt.settings)
 			turn := question("hi")
 			turn.Commands = tt.commands
 			b.mustAsk(t, turn)
@@ -208,7 +246,7 @@ func TestAFunctionThatWasNotOfferedIsNotCarriedOut(t *testing.T) {
 	s := startServer(t, Reply{Steps: append([]Step{Text("Bye.")}, CallInPieces(0, "c", "notify_agent_off", "{}")...)})
 	turn := question("hi")
 	turn.Commands = []string{"take_photo"}
-	if got := plug(t, s.URL, nil).mustAsk(t, turn).String(); got != `"Bye."` {
+	if got := newRig(t, s.URL, nil).mustAsk(t, turn).String(); got != `"Bye."` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -219,13 +257,15 @@ func TestSuggestions(t *testing.T) {
 
 	t.Run("come after the text", func(t *testing.T) {
 		s := startServer(t, Reply{Steps: append([]Step{Text("Because.")}, suggest...)})
-		if got := plug(t, s.URL, on).mustAsk(t, question("hi")).String(); got != `"Because." suggest[Why?|And; then?|Who?]` {
+		if got := newRig(t, s.URL, on).mustAsk(t, question("hi")).
+			String(); got != `"Because." suggest[Why?|And; then?|Who?]` {
 			t.Errorf("got %s", got)
 		}
 	})
 	t.Run("alone are asked for an answer", func(t *testing.T) {
 		s := startServer(t, Reply{Steps: suggest}, Reply{Steps: []Step{Text("Because.")}})
-		if got := plug(t, s.URL, on).mustAsk(t, question("hi")).String(); got != `"Because." suggest[Why?|And; then?|Who?]` {
+		if got := newRig(t, s.URL, on).mustAsk(t, question("hi")).
+			String(); got != `"Because." suggest[Why?|And; then?|Who?]` {
 			t.Errorf("got %s", got)
 		}
 		if tools := s.Requests()[1].Chat.Tools; len(tools) != 0 {
@@ -234,13 +274,14 @@ func TestSuggestions(t *testing.T) {
 	})
 	t.Run("are nothing if not wanted", func(t *testing.T) {
 		s := startServer(t, Reply{Steps: append([]Step{Text("Because.")}, suggest...)})
-		if got := plug(t, s.URL, nil).mustAsk(t, question("hi")).String(); got != `"Because."` {
+		if got := newRig(t, s.URL, nil).mustAsk(t, question("hi")).String(); got != `"Because."` {
 			t.Errorf("got %s", got)
 		}
 	})
 	t.Run("that make no sense do no harm", func(t *testing.T) {
-		s := startServer(t, Reply{Steps: append([]Step{Text("Because.")}, CallInPieces(0, "s", "suggest_questions", `{"questions":[1]}`)...)})
-		if got := plug(t, s.URL, on).mustAsk(t, question("hi")).String(); got != `"Because."` {
+		s := startServer(t, Reply{Steps: append([]Step{Text("Because.")},
+			CallInPieces(0, "s", "suggest_questions", `{"questions":[1]}`)...)})
+		if got := newRig(t, s.URL, on).mustAsk(t, question("hi")).String(); got != `"Because."` {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -248,14 +289,17 @@ func TestSuggestions(t *testing.T) {
 
 func TestServersThatRefuseFunctionsAreAskedWithout(t *testing.T) {
 	for _, refusal := range []Reply{
-		{Status: 400, Body: `{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools","type":"api_error"}}`},
-		{Status: 400, Body: `{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","code":400}`},
+		{Status: 400,
+			Body: `{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools","type":"api_error"}}`},
+		{Status: 400,
+			Body: `{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","code":400}`},
 		{Status: 500, Body: `{"error":{"code":500,"message":"Unsupported param: tools","type":"server_error"}}`},
-		{Status: 500, Body: `{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}`},
+		{Status: 500,
+			Body: `{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}`},
 		{Status: 404, Body: `{"error":{"message":"No endpoints found that support tool use.","code":404}}`},
 	} {
 		s := startServer(t, refusal)
-		b := plug(t, s.URL, nil)
+		b := newRig(t, s.URL, nil)
 		for range 2 {
 			if got := b.mustAsk(t, commanding("hi")).text(); got != "Hello there." {
 				t.Errorf("%s: got %q", refusal.Body, got)
@@ -277,7 +321,7 @@ func TestServersThatRefuseFunctionsAreAskedWithout(t *testing.T) {
 func TestAnErrorAboutFunctionsThatStaysIsToldOnce(t *testing.T) {
 	bad := Reply{Status: 400, Message: "this tool is not supported"}
 	s := startServer(t, bad, bad)
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	_, err := b.ask(t, commanding("hi"))
 	if f := failure(t, err); f.Told != sayRefused.En {
 		t.Errorf("got %+v", f)
@@ -301,12 +345,12 @@ func TestCancellingHangsUpAtOnce(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startServer(t, tt.reply)
-			b := plug(t, s.URL, nil)
+			b := newRig(t, s.URL, nil)
 			ctx, cancel := context.WithCancelCause(testContext(t))
 			returned := make(chan error, 1)
 			go func() {
 				returned <- b.Answer(ctx, question("hi"), func(talk.Event) error {
-					cancel(talk.ErrHungUp)
+					cancel(talk.ErrDisconnected)
 					return nil
 				})
 			}()
@@ -315,10 +359,10 @@ func TestCancellingHangsUpAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.reply.Hold != nil {
-				cancel(talk.ErrHungUp)
+				cancel(talk.ErrDisconnected)
 			}
 			await(t, r.Done(), "the disconnect at the server")
-			if !r.HungUp() {
+			if !r.Disconnected() {
 				t.Error("the server got to the end of its answer")
 			}
 			if err := <-returned; !errors.Is(err, context.Canceled) {
@@ -330,15 +374,16 @@ func TestCancellingHangsUpAtOnce(t *testing.T) {
 
 func TestAnErrorOfEmitHangsUpAndComesBack(t *testing.T) {
 	never := make(chan struct{})
-	s := startServer(t, Reply{Steps: []Step{Text("Hello"), Wait(never)}}, Reply{Steps: CallInPieces(0, "c", "take_photo", "{}")})
-	b := plug(t, s.URL, nil)
+	s := startServer(t, Reply{Steps: []Step{Text("Hello"), Wait(never)}},
+		Reply{Steps: CallInPieces(0, "c", "take_photo", "{}")})
+	b := newRig(t, s.URL, nil)
 	enough := errors.New("enough")
 	for range 2 {
 		if err := b.Answer(testContext(t), commanding("hi"), func(talk.Event) error { return enough }); err != enough {
 			t.Errorf("got %v, want the error of emit as it is", err)
 		}
 	}
-	if !s.Requests()[0].HungUp() {
+	if !s.Requests()[0].Disconnected() {
 		t.Error("the server got to the end of its answer")
 	}
 }
@@ -348,9 +393,10 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	s := startServer(t)
 	// The body ends a little after the stream.
 	s.Answer = func(*Request) Reply {
-		return Reply{Finish: "-", NoDone: true, Steps: []Step{Text("Hello"), finish, Raw("data: [DONE]\n\n"), Gap(20 * time.Millisecond)}}
+		return Reply{Finish: "-", NoDone: true, Steps: []Step{Text("Hello"), finish, Raw("data: [DONE]\n\n"),
+			Delay(20 * time.Millisecond)}}
 	}
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	dialled := countDials(b.Bot)
 	for range 5 {
 		b.mustAsk(t, question("hi"))
@@ -363,13 +409,13 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 func TestAnswersAtTheSameTime(t *testing.T) {
 	s := startServer(t)
 	s.Answer = func(r *Request) Reply { return Reply{Steps: Words("you said "+r.Chat.Last().Text(), 0)} }
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	const many = 20
 	results := make(chan error, many)
 	for i := range many {
 		go func() {
 			text := strings.Repeat("x", i+1)
-			h := &heard{}
+			h := &recordedEvents{}
 			err := b.Answer(testContext(t), commanding(text), h.emit)
 			if err == nil && h.text() != "you said "+text {
 				err = errors.New("mixed up: " + h.text())

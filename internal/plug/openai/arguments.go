@@ -16,10 +16,10 @@ var (
 	errLongArguments = errors.New("the arguments are too long")
 )
 
-// parseArguments reads the arguments of a call as [plainObject] does. Numbers
+// parseArguments reads the arguments of a call as [normalizeArguments] does. Numbers
 // become json.Number.
 func parseArguments(text string) (map[string]any, error) {
-	text, err := plainObject(text)
+	text, err := normalizeArguments(text)
 	if err != nil {
 		return nil, err
 	}
@@ -32,10 +32,10 @@ func parseArguments(text string) (map[string]any, error) {
 	return args, nil
 }
 
-// plainObject is the JSON object that a model wrote as the arguments of a call,
+// normalizeArguments is the JSON object that a model wrote as the arguments of a call,
 // as it is written. What models often get wrong is put right: nothing or null for
 // no arguments, an object that was encoded twice, and a code fence around it.
-func plainObject(text string) (string, error) {
+func normalizeArguments(text string) (string, error) {
 	if len(text) > maxArguments {
 		return "", errLongArguments
 	}
@@ -70,9 +70,9 @@ func unfence(text string) string {
 	return strings.TrimSpace(inner)
 }
 
-// whole says whether arguments that came in pieces are surely complete: an
+// isCompleteObject reports whether arguments that came in pieces are surely complete: an
 // object cannot go on after its closing brace.
-func whole(arguments []byte) bool {
+func isCompleteObject(arguments []byte) bool {
 	arguments = bytes.TrimSpace(arguments)
 	return len(arguments) > 1 && arguments[0] == '{' && arguments[len(arguments)-1] == '}' && json.Valid(arguments)
 }

@@ -1,15 +1,14 @@
-// Package openai is a bot that any chat API of OpenAI's kind answers: OpenAI
-// itself, DeepSeek, Ollama, vLLM, llama.cpp, an agent gateway's chat endpoint.
+// Package openai implements a bot whose answers come from an OpenAI-compatible chat API: OpenAI
+// itself, DeepSeek, Ollama, vLLM, llama.cpp, or the chat endpoint of an agent gateway.
 //
-// The way of a turn: [Bot.Answer] has the request written (prompt.go, memory.go,
-// request.go), sends it (client.go) and passes on what comes back, as it comes
-// (round.go). A round is one request and the answer to it; how many there are in
-// a turn, and with what messages and functions, is decided in answer.go alone.
+// [Bot.Answer] builds the request (prompt.go, memory.go, request.go), sends it (client.go) and
+// forwards the response as it arrives (round.go). A round is one request and its response;
+// answer.go alone decides how many rounds a turn has, and with which messages and functions.
 //
-// What the model calls is either a command for the device, which becomes an event
-// (tools.go), or a function of the [Toolbox] (toolbox.go): that is carried out
-// (errand.go), the person is told when it takes long (news.go), and the results
-// (result.go) are what the next round begins with (thread.go).
+// A function that the model calls is either a command for the device, which becomes an event
+// (tools.go), or a function of the [Toolbox] (toolbox.go). A call of the latter is executed
+// (pending_call.go), the person gets a note when it takes long (progress_notes.go), and its result
+// (result.go) is part of the next round's request (thread.go).
 package openai
 
 import (
@@ -28,54 +27,54 @@ import (
 
 var _ talk.Bot = (*Bot)(nil)
 
-// Options are what a bot gets from the house. All may be left out.
+// Options are the dependencies of a bot. All are optional.
 type Options struct {
-	// Client sends the requests; its redirect policy and its timeout, which would
-	// cut long answers off, are not used. Nil means one of the bot's own, as
-	// [NewClient] makes it. Many bots can share one.
+	// Client sends the requests; bots can share one. Its redirect policy is not used, nor is its
+	// timeout, which would cut off long answers. Nil means a client of the bot's own from
+	// [NewClient].
 	Client *http.Client
-	// Trusted reports whether the owner may learn what a server answers that fails: its
-	// status, its words, and where it points to. Others learn what is wrong in our own
-	// words, so that nobody looks around by bots where the server can reach. Nil: yes.
+	// Trusted reports whether the owner may see the failed responses of a server: status, text and
+	// redirect target. Other owners see only our own description, so that nobody can use a bot to
+	// explore the server's network. Nil means yes.
 	Trusted func(context.Context) bool
-	// Ended gets, after each answer, what is wrong with the model, and nothing if it has
-	// answered. Nil: nobody wants to know.
-	Ended func(context.Context, Problem)
-	// Logger takes what the owner should know. Nil means nobody does.
+	// OnEnd is called after each answer with the problem of the model, or "" if it has answered.
+	// It may be nil.
+	OnEnd func(context.Context, Problem)
+	// Logger gets what the owner should know. Nil discards it.
 	Logger *slog.Logger
-	// Toolbox is what the model may call beyond the device. Nil means nothing.
+	// Toolbox has the functions that the model may call besides device commands. It may be nil.
 	Toolbox Toolbox
 }
 
-// Bot answers turns by asking a model. It is safe for concurrent use and keeps
-// nothing from turn to turn: what was said before comes with the turn.
+// Bot answers turns by asking a model. It is safe for concurrent use and stores no conversation:
+// each turn carries its history.
 type Bot struct {
-	settings Settings
-	at       endpoint
-	client   *http.Client
-	own      bool // the client is ours to close
-	log      *slog.Logger
-	toolbox  Toolbox
-	trusted  func(context.Context) bool
-	ended    func(context.Context, Problem)
-	// opening is the request up to what depends on the turn, without the brace
-	// that closes it.
+	settings   Settings
+	endpoint   endpoint
+	client     *http.Client
+	ownsClient bool // the bot made the client and closes it
+	log        *slog.Logger
+	toolbox    Toolbox
+	trusted    func(context.Context) bool
+	onEnd      func(context.Context, Problem)
+	// opening is the part of the request that does not depend on the turn, without the closing
+	// brace.
 	opening []byte
-	// choices are the owner's words about functions, by [functionFields].
-	choices map[string]json.RawMessage
-	secrets []string
-	// toolless is set when the server turned out to refuse functions.
-	toolless atomic.Bool
-	// left is what is known about functions that are not offered.
-	left leftOut
-	// sleep, jitter and notePace are replaced by tests.
-	sleep    func(context.Context, time.Duration) error
-	jitter   func() float64
-	notePace notePace
+	// functionSettings are the owner's values of [functionFields].
+	functionSettings map[string]json.RawMessage
+	secrets          []string
+	// withoutTools is set once the server has refused functions.
+	withoutTools atomic.Bool
+	// omitted tracks the functions that are not offered.
+	omitted omittedFunctions
+	// sleep, jitter and noteInterval are replaced by tests.
+	sleep        func(context.Context, time.Duration) error
+	jitter       func() float64
+	noteInterval noteInterval
 }
 
-// New makes a bot of valid settings; what is not valid is said as
-// [Settings.Validate] does.
+// New returns a bot with the given settings, or the error of [Settings.Validate] if they are
+// invalid.
 func New(s Settings, o Options) (*Bot, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -84,50 +83,49 @@ func New(s Settings, o Options) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bot{settings: s, at: at, log: o.Logger, toolbox: o.Toolbox, trusted: o.Trusted, ended: o.Ended, sleep: sleep, jitter: rand.Float64, notePace: usualPace}
+	b := &Bot{settings: s, endpoint: at, log: o.Logger, toolbox: o.Toolbox, trusted: o.Trusted, onEnd: o.OnEnd,
+		sleep: sleep, jitter: rand.Float64, noteInterval: defaultNoteInterval}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
 	if b.trusted == nil {
 		b.trusted = func(context.Context) bool { return true }
 	}
-	if b.ended == nil {
-		b.ended = func(context.Context, Problem) {}
+	if b.onEnd == nil {
+		b.onEnd = func(context.Context, Problem) {}
 	}
 	client := o.Client
 	if client == nil {
-		client, b.own = NewClient(), true
+		client, b.ownsClient = NewClient(), true
 	}
-	// A redirect would carry the question, and headers with keys, to somebody
-	// else. The owner is told where it points instead.
+	// A redirect would send the question, and headers with keys, to another server. The owner is
+	// shown its target instead.
 	still := *client
 	still.Timeout = 0
 	still.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	b.client = &still
 	b.secrets = s.secrets()
-	b.opening, b.choices, err = s.opening(at.host)
+	b.opening, b.functionSettings, err = s.opening(at.host)
 	return b, err
 }
 
-// Close lets go of idle connections. It is not needed for a bot that was given
-// its client.
+// Close closes idle connections. It has no effect on a client from [Options].
 func (b *Bot) Close() {
-	if b.own {
+	if b.ownsClient {
 		b.client.CloseIdleConnections()
 	}
 }
 
-// NewClient makes a client for chat APIs. It goes through the proxy that the
-// environment names, and asks for no compression, which would hold pieces of an
-// answer back.
+// NewClient returns a client for chat APIs. It uses the proxy of the environment, and requests no
+// compression, which would delay pieces of an answer.
 func NewClient() *http.Client {
 	t := newTransport((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	t.Proxy = http.ProxyFromEnvironment
 	return &http.Client{Transport: t}
 }
 
-// NewGuardedClient is [NewClient] with another way to make connections, which says where
-// they may lead. There is no proxy: that would be what is guarded.
+// NewGuardedClient returns a client like [NewClient] that connects with dial, which decides which
+// addresses are allowed. It uses no proxy, since dial would then check only the proxy's address.
 func NewGuardedClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{Transport: newTransport(dial)}
 }
@@ -137,18 +135,18 @@ func newTransport(dial func(ctx context.Context, network, address string) (net.C
 		DialContext:            dial,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConnsPerHost:    32, // as many as ask one model at once without dialling anew
+		MaxIdleConnsPerHost:    32, // concurrent requests to one model that reuse connections
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true,
 	}
 }
 
-// functionFields of the request are about functions.
+// functionFields are the request fields that are sent only with functions.
 var functionFields = []string{"tool_choice", "parallel_tool_calls"}
 
-// opening writes the part of the request that is the same in every turn, and the
-// part that is the same wherever there are functions.
+// opening returns the part of the request that is the same in every turn, and the fields that are
+// the same in every request with functions.
 func (s *Settings) opening(host string) (opening []byte, choices map[string]json.RawMessage, err error) {
 	fields := map[string]any{}
 	for name, value := range s.Extra {
@@ -181,8 +179,8 @@ func (s *Settings) opening(host string) (opening []byte, choices map[string]json
 	return body[:len(body)-1], choices, nil
 }
 
-// lengthField is what limits an answer. OpenAI's newer models refuse the old
-// name, other servers do not know the new one.
+// lengthField returns the name of the field that limits an answer. OpenAI's newer models refuse the
+// old name; other servers do not support the new one.
 func lengthField(host string) string {
 	if host == "api.openai.com" {
 		return "max_completion_tokens"
@@ -190,7 +188,7 @@ func lengthField(host string) string {
 	return "max_tokens"
 }
 
-// secrets are the texts that must not show up anywhere.
+// secrets returns the texts that must not appear in logs or messages.
 func (s *Settings) secrets() []string {
 	all := []string{s.APIKey}
 	for _, value := range s.Headers {
@@ -201,7 +199,7 @@ func (s *Settings) secrets() []string {
 			all = append(all, values...)
 		}
 	}
-	// What is shorter is no secret, and hiding it would garble everything.
+	// A shorter text is no secret, and hiding it would garble messages.
 	const shortest = 4
 	var out []string
 	for _, secret := range all {

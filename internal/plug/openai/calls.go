@@ -30,13 +30,13 @@ type fragment struct {
 	extra     json.RawMessage
 }
 
-// calls puts the calls of an answer together. The zero value is ready.
+// callAssembler puts the calls of an answer together. The zero value is ready.
 //
 // By the book, the first piece of a call has its index, id and name and the
 // others only the index. But there are servers that send whole calls at once,
 // all with index 0 or with none, without ids, with the name repeated in every
 // piece, or with a new id in every piece.
-type calls struct {
+type callAssembler struct {
 	open []openCall
 }
 
@@ -47,7 +47,7 @@ type openCall struct {
 	extra     json.RawMessage
 }
 
-func (c *calls) add(f fragment) error {
+func (c *callAssembler) add(f fragment) error {
 	o := c.pick(f)
 	if o == nil {
 		if len(c.open) == maxCalls {
@@ -72,7 +72,7 @@ func (c *calls) add(f fragment) error {
 }
 
 // pick finds the call that a piece belongs to; nil means that it begins one.
-func (c *calls) pick(f fragment) *openCall {
+func (c *callAssembler) pick(f fragment) *openCall {
 	o := c.last(f)
 	if o == nil || f.name == "" || o.name == "" {
 		return o
@@ -83,7 +83,7 @@ func (c *calls) pick(f fragment) *openCall {
 		return nil
 	case f.id != "" && o.id != "" && f.id != o.id:
 		return nil
-	case (f.id == "" || o.id == "") && whole(o.arguments) && len(f.arguments) > 0:
+	case (f.id == "" || o.id == "") && isCompleteObject(o.arguments) && len(f.arguments) > 0:
 		return nil
 	}
 	return o
@@ -91,7 +91,7 @@ func (c *calls) pick(f fragment) *openCall {
 
 // last is the newest call that a piece could belong to: by its index, without
 // one by its id, without a known id the newest of all.
-func (c *calls) last(f fragment) *openCall {
+func (c *callAssembler) last(f fragment) *openCall {
 	for i := len(c.open) - 1; i >= 0; i-- {
 		o := &c.open[i]
 		if f.index != nil && o.index != nil && *f.index == *o.index {
@@ -107,10 +107,10 @@ func (c *calls) last(f fragment) *openCall {
 	return &c.open[len(c.open)-1]
 }
 
-// complete says whether there are calls and all of them surely are complete.
-func (c *calls) complete() bool {
+// isComplete reports whether there are calls and all of them surely are complete.
+func (c *callAssembler) isComplete() bool {
 	for i := range c.open {
-		if c.open[i].name == "" || !whole(c.open[i].arguments) {
+		if c.open[i].name == "" || !isCompleteObject(c.open[i].arguments) {
 			return false
 		}
 	}
@@ -119,7 +119,7 @@ func (c *calls) complete() bool {
 
 // take returns the calls and forgets them. Pieces that never got a name are left
 // out: nothing can be done with them.
-func (c *calls) take() []call {
+func (c *callAssembler) take() []call {
 	var out []call
 	for i := range c.open {
 		if o := &c.open[i]; o.name != "" {
@@ -130,9 +130,9 @@ func (c *calls) take() []call {
 	return out
 }
 
-// plainArguments is what the "arguments" of a call hold: by the book a string
+// argumentBytes is what the "arguments" of a call hold: by the book a string
 // with JSON in it, from some servers the JSON itself.
-func plainArguments(raw json.RawMessage) []byte {
+func argumentBytes(raw json.RawMessage) []byte {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}

@@ -21,8 +21,8 @@ const (
 	listTimeout = 15 * time.Second
 	// maxList bounds such a list; the longest known one has some 500 KiB.
 	maxList = 4 << 20
-	// namesShown is how many models an error mentions.
-	namesShown = 8
+	// maxNamesShown is how many models an error mentions.
+	maxNamesShown = 8
 )
 
 // Check finds out whether the model can be asked: the server can be reached, the
@@ -38,7 +38,7 @@ func (b *Bot) Check(ctx context.Context) error {
 		return b.unreachable(err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return b.keyRefused(err)
-	case err == nil && listed(names, b.settings.Model) && b.keyed(ctx):
+	case err == nil && isListed(names, b.settings.Model) && b.listNeedsKey(ctx):
 		return nil
 	}
 	if err := b.askOneWord(ctx); err != nil {
@@ -47,29 +47,30 @@ func (b *Bot) Check(ctx context.Context) error {
 	return nil
 }
 
-// Look finds out what a connection tells about the model, and costs nothing: it asks for
+// Probe finds out what a connection tells about the model, and costs nothing: it asks for
 // the list of models. An empty problem is none; proven reports whether the model is in the
 // list. What is told of refusals by the list alone says little: many servers have none.
-func (b *Bot) Look(ctx context.Context) (p Problem, proven bool) {
+func (b *Bot) Probe(ctx context.Context) (p Problem, proven bool) {
 	names, status, err := b.list(ctx, true)
 	switch {
 	case err == nil:
-		return "", listed(names, b.settings.Model)
-	case fetch.Forbidden(err):
-		return Private, false
+		return "", isListed(names, b.settings.Model)
+	case fetch.IsForbidden(err):
+		return ProblemPrivateAddress, false
 	case status == 0:
-		return Unreachable, false
+		return ProblemUnreachable, false
 	case status == http.StatusUnauthorized: // 403 can be a key that may ask, and not list
-		return Key, false
-	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
-		return ServerFault, false
+		return ProblemKey, false
+	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable ||
+		status == http.StatusGatewayTimeout:
+		return ProblemServer, false
 	}
 	return "", false
 }
 
-// keyed says that the list of models is good as a proof of the key: there is no
+// listNeedsKey says that the list of models is good as a proof of the key: there is no
 // key, or the list is not to be had without it.
-func (b *Bot) keyed(ctx context.Context) bool {
+func (b *Bot) listNeedsKey(ctx context.Context) bool {
 	if b.settings.APIKey == "" {
 		return true
 	}
@@ -82,13 +83,13 @@ func (b *Bot) keyed(ctx context.Context) bool {
 func (b *Bot) list(ctx context.Context, signed bool) (names []string, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.at.models, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.endpoint.models, nil)
 	if err != nil {
 		return nil, 0, err
 	}
 	req.Header.Set("Accept", "application/json")
 	if signed {
-		b.sign(req)
+		b.setHeaders(req)
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {
@@ -96,7 +97,7 @@ func (b *Bot) list(ctx context.Context, signed bool) (names []string, status int
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, resp.StatusCode, refusal(resp)
+		return nil, resp.StatusCode, responseError(resp)
 	}
 	var page struct {
 		Data []struct {
@@ -112,9 +113,9 @@ func (b *Bot) list(ctx context.Context, signed bool) (names []string, status int
 	return names, resp.StatusCode, nil
 }
 
-// listed says whether a model is in a list. Ollama lists "name:latest" for what
+// isListed reports whether a model is in a list. Ollama lists "name:latest" for what
 // is asked for as "name".
-func listed(names []string, model string) bool {
+func isListed(names []string, model string) bool {
 	for _, name := range names {
 		if name == model || name == model+":latest" {
 			return true
@@ -127,8 +128,8 @@ func listed(names []string, model string) bool {
 func (b *Bot) askOneWord(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	messages := []said{{role: roleUser, parts: []talk.Part{{Text: "Reply with the word: ok"}}}}
-	r, err := b.open(ctx, cancel, b.request(&talk.Turn{}, messages, nil, ""))
+	messages := []promptMessage{{role: roleUser, parts: []talk.Part{{Text: "Reply with the word: ok"}}}}
+	r, err := b.openReply(ctx, cancel, b.request(&talk.Turn{}, messages, nil, ""))
 	if err == nil {
 		var d delta
 		err = r.next(&d)
@@ -149,21 +150,22 @@ func (b *Bot) unreachable(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		why, advice = "connection refused", "is the model's server running, and is base_url right?"
 	case isTLS(err):
-		why, advice = "no secure connection: "+why, "does base_url need http instead of https, or the server another certificate?"
+		why, advice = "no secure connection: "+
+			why, "does base_url need http instead of https, or the server another certificate?"
 	case errors.Is(err, context.DeadlineExceeded):
 		why, advice = "no answer in time", "is the address right, and is a proxy or firewall between?"
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		why, advice = "there is no host named "+dns.Name, "is base_url spelt right?"
 	}
-	return fmt.Errorf("%s cannot be reached (%s); %s", b.at.shown, why, advice)
+	return fmt.Errorf("%s cannot be reached (%s); %s", b.endpoint.display, why, advice)
 }
 
 func (b *Bot) keyRefused(err error) error {
 	if b.settings.APIKey == "" {
-		return fmt.Errorf("%s wants a key; set api_key (%s)", b.at.host, b.redact(err.Error()))
+		return fmt.Errorf("%s wants a key; set api_key (%s)", b.endpoint.host, b.redact(err.Error()))
 	}
-	return fmt.Errorf("%s does not accept the key; check api_key (%s)", b.at.host, b.redact(err.Error()))
+	return fmt.Errorf("%s does not accept the key; check api_key (%s)", b.endpoint.host, b.redact(err.Error()))
 }
 
 // explain says why the model could not be asked, for the owner.
@@ -171,18 +173,21 @@ func (b *Bot) explain(ctx context.Context, err error, names []string) error {
 	why := b.redact(err.Error())
 	if e, ok := errors.AsType[*serverError](err); ok {
 		switch {
-		case e.spent():
-			return fmt.Errorf("%s accepts the key, but its account has no credit left (%s)", b.at.host, why)
+		case e.isOutOfCredit():
+			return fmt.Errorf("%s accepts the key, but its account has no credit left (%s)", b.endpoint.host, why)
 		case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
 			return b.keyRefused(err)
-		case len(names) > 0 && !listed(names, b.settings.Model):
-			return fmt.Errorf("%s does not know the model %q; it has %s (%s)", b.at.host, b.settings.Model, few(names), why)
+		case len(names) > 0 && !isListed(names, b.settings.Model):
+			return fmt.Errorf("%s does not know the model %q; it has %s (%s)", b.endpoint.host, b.settings.Model,
+				joinFirst(names), why)
 		case strings.Contains(strings.ToLower(e.message+e.code), "model"):
-			return fmt.Errorf("%s does not answer as model %q (%s); check model", b.at.host, b.settings.Model, why)
+			return fmt.Errorf("%s does not answer as model %q (%s); check model", b.endpoint.host, b.settings.Model,
+				why)
 		case e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status/100 == 3:
-			return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1", b.at.shown, why)
+			return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1",
+				b.endpoint.display, why)
 		}
-		return fmt.Errorf("%s does not answer (%s)", b.at.shown, why)
+		return fmt.Errorf("%s does not answer (%s)", b.endpoint.display, why)
 	}
 	if _, ok := errors.AsType[*unreachableError](err); ok {
 		return b.unreachable(err)
@@ -191,15 +196,16 @@ func (b *Bot) explain(ctx context.Context, err error, names []string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errWebPage) || errors.Is(err, errNotJSON):
-		return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1", b.at.shown, why)
+		return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1",
+			b.endpoint.display, why)
 	}
-	return fmt.Errorf("%s was asked, but %s", b.at.shown, why)
+	return fmt.Errorf("%s was asked, but %s", b.endpoint.display, why)
 }
 
-// few lists the first names.
-func few(names []string) string {
-	shown := make([]string, 0, namesShown)
-	for _, name := range names[:min(len(names), namesShown)] {
+// joinFirst lists the first names.
+func joinFirst(names []string) string {
+	shown := make([]string, 0, maxNamesShown)
+	for _, name := range names[:min(len(names), maxNamesShown)] {
 		shown = append(shown, oneLine(name, 80))
 	}
 	text := strings.Join(shown, ", ")

@@ -92,9 +92,9 @@ type delta struct {
 	thought string
 	finish  string
 	calls   []fragment
-	// whole says that this is a complete message, not a piece of one.
-	whole bool
-	usage *usage
+	// complete says that this is a complete message, not a piece of one.
+	complete bool
+	usage    *usage
 }
 
 // decode reads a piece of an answer, or a whole one. An error that the server
@@ -135,7 +135,7 @@ func (d *delta) decodeSlow(data []byte) error {
 func (d *delta) take(c *choice) {
 	m := c.Delta
 	if m == nil {
-		m, d.whole = c.Message, c.Message != nil
+		m, d.complete = c.Message, c.Message != nil
 	}
 	d.finish = c.FinishReason
 	if m == nil {
@@ -144,10 +144,11 @@ func (d *delta) take(c *choice) {
 	d.text, d.thought = string(m.Content)+string(m.Refusal), string(m.Reasoning)
 	for _, t := range m.ToolCalls {
 		d.calls = append(d.calls, fragment{
-			index: t.Index, id: t.ID, name: t.Function.Name, arguments: plainArguments(t.Function.Arguments), extra: t.Extra,
+			index: t.Index, id: t.ID, name: t.Function.Name, arguments: argumentBytes(t.Function.Arguments),
+			extra: t.Extra,
 		})
 	}
 	if f := m.FunctionCall; f != nil {
-		d.calls = append(d.calls, fragment{name: f.Name, arguments: plainArguments(f.Arguments)})
+		d.calls = append(d.calls, fragment{name: f.Name, arguments: argumentBytes(f.Arguments)})
 	}
 }

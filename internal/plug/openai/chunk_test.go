@@ -48,12 +48,14 @@ func TestPieces(t *testing.T) {
 		{"capital key", piece(`{"Content":"a"}`), "a", "", false},
 		{"key that folds", piece(`{"content":"a","tool_call\u017f":null}`), "a", "", false},
 		{"escaped key", piece(`{"\u0063ontent":"a"}`), "a", "", false},
-		{"two choices", `{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"a"}}]}`, "a", "", false},
+		{"two choices", `{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"a"}}]}`, "a",
+			"", false},
 		{"no choice", `{"choices":[]}`, "", "", false},
 		{"no choices", `{"id":"x"}`, "", "", false},
 		{"null choices", `{"choices":null}`, "", "", false},
 		{"null delta", `{"choices":[{"delta":null,"finish_reason":"stop"}]}`, "", "stop", false},
-		{"logprobs", `{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":-0.1,"bytes":[97]}]}}]}`, "a", "", false},
+		{"logprobs",
+			`{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":-0.1,"bytes":[97]}]}}]}`, "a", "", false},
 		{"usage", `{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`, "a", "", false},
 		{"error null", `{"error":null,"choices":[{"delta":{"content":"a"}}]}`, "a", "", true},
 		{"deep", `{"x":[[[[[[[[[[[[1]]]]]]]]]]]],"choices":[{"delta":{"content":"a"}}]}`, "a", "", false},
@@ -74,7 +76,8 @@ func TestPieces(t *testing.T) {
 
 func TestPiecesThatAreNone(t *testing.T) {
 	for data, want := range map[string]error{
-		``: errNotJSON, `x`: errNotJSON, `{"choices":[`: errNotJSON, `[]`: errNotJSON, `"x"`: errNotJSON, `{} {}`: errNotJSON, usual["OpenAI"] + "x": errNotJSON,
+		``: errNotJSON, `x`: errNotJSON, `{"choices":[`: errNotJSON, `[]`: errNotJSON, `"x"`: errNotJSON,
+		`{} {}`: errNotJSON, usual["OpenAI"] + "x": errNotJSON,
 		`{"choices":{}}`: errShape, `{"choices":[{"delta":{"content":1}}]}`: errShape,
 	} {
 		var d delta
@@ -85,7 +88,8 @@ func TestPiecesThatAreNone(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", data, err, want)
 		}
 	}
-	for _, data := range []string{`{"error":{"message":"m"}}`, `{"error":"m"}`, `{"object":"error","message":"m"}`, `{"error":{"message":"m"},"choices":[{"delta":{"content":"a"}}]}`} {
+	for _, data := range []string{`{"error":{"message":"m"}}`, `{"error":"m"}`, `{"object":"error","message":"m"}`,
+		`{"error":{"message":"m"},"choices":[{"delta":{"content":"a"}}]}`} {
 		var d delta
 		err := d.decode([]byte(data))
 		if e, ok := errors.AsType[*serverError](err); !ok || e.message != "m" {
@@ -109,7 +113,7 @@ func FuzzQuickDelta(f *testing.F) {
 		if !ok {
 			return
 		}
-		if err != nil || d.text != text || d.finish != finish || len(d.calls) > 0 || d.usage != nil || d.whole {
+		if err != nil || d.text != text || d.finish != finish || len(d.calls) > 0 || d.usage != nil || d.complete {
 			t.Fatalf("quick %q, %q; slow %+v, %v", text, finish, d, err)
 		}
 	})
@@ -123,7 +127,7 @@ func FuzzThinking(f *testing.F) {
 	f.Add(" <think>a</thin</think><think></think>c<think>", uint8(2))
 	f.Fuzz(func(t *testing.T, text string, size uint8) {
 		through := func(n int) string {
-			var th thinking
+			var th reasoningFilter
 			var out strings.Builder
 			for rest := text; rest != ""; {
 				n := min(n, len(rest))

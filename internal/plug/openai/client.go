@@ -25,11 +25,11 @@ const (
 	maxWhole = 8 << 20
 	// maxErrorBody is how much of an error page is read.
 	maxErrorBody = 64 << 10
-	// longestPause caps what a server may ask for with Retry-After: a person is
+	// maxRetryDelay caps what a server may ask for with Retry-After: a person is
 	// waiting.
-	longestPause = 10 * time.Second
-	// firstPause is the pause before the second try; it doubles with each.
-	firstPause = 500 * time.Millisecond
+	maxRetryDelay = 10 * time.Second
+	// firstRetryDelay is the pause before the second try; it doubles with each.
+	firstRetryDelay = 500 * time.Millisecond
 	// tailTimeout is how long we wait for the end of the stream after the model
 	// said that it is finished: for numbers of tokens, and because a connection
 	// is used again only if its answer was read to the end.
@@ -51,18 +51,18 @@ var (
 type reply struct {
 	body   io.Closer
 	in     *bufio.Reader
-	pace   *pace
+	pace   *timedReader
 	events *events // nil for an answer in one piece
-	over   bool
+	done   bool
 }
 
 // next reads the next piece into d; io.EOF is the end.
 func (r *reply) next(d *delta) error {
-	if r.over {
+	if r.done {
 		return io.EOF
 	}
 	if r.events == nil {
-		r.over = true
+		r.done = true
 		all, err := io.ReadAll(io.LimitReader(r.in, maxWhole+1))
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (r *reply) next(d *delta) error {
 	case err != nil:
 		return err
 	case bytes.Equal(bytes.TrimSpace(data), doneMark):
-		r.over = true
+		r.done = true
 		return io.EOF
 	case isError:
 		return readServerError(data)
@@ -88,82 +88,83 @@ func (r *reply) next(d *delta) error {
 // close ends the reply. A stream that is over is read to its end first, so that
 // the connection can be used again.
 func (r *reply) close() {
-	if r.over {
+	if r.done {
 		r.pace.limit(drainTimeout, errTail)
 		_, _ = io.CopyN(io.Discard, r.in, 4<<10)
 	}
 	r.body.Close()
 }
 
-// pace is the body of an answer that may not pause for too long or grow without
+// timedReader is the body of an answer that may not pause for too long or grow without
 // end. Only waiting for the server counts, not what is done between reads.
-type pace struct {
-	body   io.Reader
-	left   int64
-	idle   time.Duration
-	timer  *time.Timer // stopped unless a Read is running
-	cancel context.CancelCauseFunc
+type timedReader struct {
+	body      io.Reader
+	remaining int64
+	idle      time.Duration
+	timer     *time.Timer // stopped unless a Read is running
+	cancel    context.CancelCauseFunc
 }
 
 // limit sets how long each of the next reads may take, and what ends it.
-func (p *pace) limit(d time.Duration, why error) {
+func (p *timedReader) limit(d time.Duration, why error) {
 	p.idle = d
 	p.timer = time.AfterFunc(d, func() { p.cancel(why) })
 	p.timer.Stop()
 }
 
-func (p *pace) Read(buf []byte) (int, error) {
-	if p.left <= 0 {
+func (p *timedReader) Read(buf []byte) (int, error) {
+	if p.remaining <= 0 {
 		return 0, errTooLong
 	}
 	p.timer.Reset(p.idle)
 	n, err := p.body.Read(buf)
 	p.timer.Stop()
-	p.left -= int64(n)
+	p.remaining -= int64(n)
 	return n, err
 }
 
-// open asks, as often as is allowed, until an answer begins. What ctx is
+// openReply asks, as often as is allowed, until an answer begins. What ctx is
 // cancelled with when the server is too slow is the cause of the error.
-func (b *Bot) open(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
+func (b *Bot) openReply(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
 	limit := b.settings.firstByte()
 	until := time.Now().Add(limit)
 	timer := time.AfterFunc(limit, func() { cancel(errFirstByte) })
 	defer timer.Stop()
 	for try := 0; ; try++ {
-		r, err := b.try(ctx, cancel, body)
+		r, err := b.attempt(ctx, cancel, body)
 		if err == nil || ctx.Err() != nil {
 			return r, err
 		}
-		pause, again := b.pause(err, try)
+		pause, again := b.retryDelay(err, try)
 		if !again || time.Now().Add(pause).After(until) {
 			return nil, err
 		}
-		b.log.Debug("asking the model again", "model", b.settings.Model, "try", try+2, "pause", pause, "error", b.redact(err.Error()))
+		b.log.Debug("asking the model again", "model", b.settings.Model, "try", try+2, "pause", pause,
+			"error", b.redact(err.Error()))
 		if err := b.sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// try asks once.
-func (b *Bot) try(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.at.chat, bytes.NewReader(body))
+// attempt asks once.
+func (b *Bot) attempt(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.endpoint.chat, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
-	b.sign(req)
+	b.setHeaders(req)
 	resp, err := b.client.Do(req)
 	if err != nil {
 		return nil, unreachable(err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		return nil, refusal(resp)
+		return nil, responseError(resp)
 	}
-	p := &pace{body: resp.Body, left: maxAnswer, cancel: cancel}
+	p := &timedReader{body: resp.Body, remaining: maxAnswer, cancel: cancel}
 	p.limit(b.settings.firstByte(), errFirstByte)
 	r := &reply{body: resp.Body, in: bufio.NewReader(p), pace: p}
 	first, err := r.in.Peek(1)
@@ -182,8 +183,8 @@ func (b *Bot) try(ctx context.Context, cancel context.CancelCauseFunc, body []by
 	return r, nil
 }
 
-// sign adds the key and the owner's headers.
-func (b *Bot) sign(req *http.Request) {
+// setHeaders adds the key and the owner's headers.
+func (b *Bot) setHeaders(req *http.Request) {
 	req.Header.Set("User-Agent", "patchbay")
 	if b.settings.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+b.settings.APIKey)
@@ -208,8 +209,8 @@ func unreachable(err error) error {
 	return &unreachableError{err}
 }
 
-// refusal makes an error of an answer other than 200.
-func refusal(resp *http.Response) error {
+// responseError makes an error of an answer other than 200.
+func responseError(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	e := readServerError(body)
 	e.status = resp.StatusCode
@@ -237,32 +238,32 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return -1
 }
 
-// pause says whether asking again makes sense, and when.
-func (b *Bot) pause(err error, try int) (time.Duration, bool) {
+// retryDelay reports whether asking again makes sense, and when.
+func (b *Bot) retryDelay(err error, try int) (time.Duration, bool) {
 	if try >= b.settings.retries() {
 		return 0, false
 	}
-	backoff := min(firstPause<<min(try, 5), longestPause)
+	backoff := min(firstRetryDelay<<min(try, 5), maxRetryDelay)
 	backoff = time.Duration(float64(backoff) * (0.5 + 0.5*b.jitter()))
 	if e, ok := errors.AsType[*serverError](err); ok {
-		if !e.passing() {
+		if !e.isTransient() {
 			return 0, false
 		}
 		if e.retryAfter >= 0 {
-			return min(e.retryAfter, longestPause), true
+			return min(e.retryAfter, maxRetryDelay), true
 		}
 		return backoff, true
 	}
 	if e, ok := errors.AsType[*unreachableError](err); ok {
-		return backoff, !lasting(e.err)
+		return backoff, !isPermanent(e.err)
 	}
 	return 0, false
 }
 
-// lasting says that an error of the connection will not go away by itself.
-func lasting(err error) bool {
+// isPermanent says that an error of the connection will not go away by itself.
+func isPermanent(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return true
 	}
-	return isTLS(err) || fetch.Forbidden(err)
+	return isTLS(err) || fetch.IsForbidden(err)
 }

@@ -52,27 +52,28 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.status, text)
 }
 
-// passing says that the same question may be answered a moment later.
-func (e *serverError) passing() bool {
-	if e.spent() || e.aboutTools() {
+// isTransient reports whether a retry of the same request may succeed.
+func (e *serverError) isTransient() bool {
+	if e.isOutOfCredit() || e.isAboutTools() {
 		return false
 	}
 	return e.status == http.StatusTooManyRequests || e.status >= 500 && e.status != http.StatusNotImplemented
 }
 
-// spent says that the account behind the key has nothing left.
-func (e *serverError) spent() bool {
+// isOutOfCredit reports whether the account of the key has no credit left.
+func (e *serverError) isOutOfCredit() bool {
 	return e.status == http.StatusPaymentRequired || e.code == "insufficient_quota" || e.kind == "insufficient_quota"
 }
 
-// aboutTools says that the server or the model takes no functions, in the words
+// isAboutTools reports whether the server or the model refuses functions, in the words
 // of Ollama ("does not support tools"), llama.cpp ("Unsupported param: tools",
 // "tools param requires --jinja flag"), vLLM (`"auto" tool choice requires
 // --enable-auto-tool-choice`) and OpenRouter ("No endpoints found that support
 // tool use").
-func (e *serverError) aboutTools() bool {
+func (e *serverError) isAboutTools() bool {
 	switch e.status {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError,
+		http.StatusNotImplemented:
 	default:
 		return false
 	}
@@ -131,7 +132,8 @@ var (
 	sayBlind       = talk.Say{Zh: "模型不接受这张图片", En: "the model did not accept the picture"}
 	sayTooMuch     = talk.Say{Zh: "内容太长，模型处理不了", En: "this is too long for the model"}
 	sayUnreachable = talk.Say{Zh: "连不上模型", En: "the model cannot be reached"}
-	sayPrivate     = talk.Say{Zh: "模型的地址在内网，不允许访问", En: "the model's address is in a private network, where it may not be"}
+	sayPrivate     = talk.Say{Zh: "模型的地址在内网，不允许访问",
+		En: "the model's address is in a private network, where it may not be"}
 	sayBroke       = talk.Say{Zh: "与模型的连接断了", En: "the connection to the model broke"}
 	sayGarbled     = talk.Say{Zh: "模型的回答无法读取", En: "the model's answer cannot be read"}
 	sayFiltered    = talk.Say{Zh: "回答被模型的内容审核拦下了", En: "the model's content filter stopped the answer"}
@@ -139,8 +141,8 @@ var (
 	sayBadCommand  = talk.Say{Zh: "模型给设备的指令有误", En: "the model's command for the device makes no sense"}
 )
 
-// failed makes what [Bot.Answer] returns out of what stopped it.
-func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
+// toFailure makes what [Bot.Answer] returns out of what stopped it.
+func (b *Bot) toFailure(ctx context.Context, turn *talk.Turn, err error) error {
 	if e, ok := errors.AsType[*emitError](err); ok {
 		return e.err
 	}
@@ -151,19 +153,19 @@ func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
 		return f
 	}
 	if errors.Is(err, errFirstByte) || errors.Is(err, errIdle) {
-		b.ended(ctx, Silent)
+		b.onEnd(ctx, ProblemTimeout)
 		return talk.Fail(talk.TimedOut, "", err)
 	}
-	say, advice := told(err, len(turn.Images()) > 0 && b.settings.images())
+	say, advice := describe(err, len(turn.Images()) > 0 && b.settings.images())
 	if p := problemOf(say); p != "" {
-		b.ended(ctx, p)
+		b.onEnd(ctx, p)
 	}
 	cause := b.redact(err.Error())
 	if advice != "" {
 		cause += "; " + advice
 	}
 	f := &talk.Failure{Code: talk.BotFailed, Told: say.In(turn.Lang), Cause: cause}
-	if unconnected(err) {
+	if isConnectError(err) {
 		f.Code = talk.Unreachable // the bot has said nothing, so it is not to blame
 	}
 	if !b.trusted(ctx) {
@@ -173,12 +175,12 @@ func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
 	return f
 }
 
-// told is what an error is in plain words, and what the owner can do about it.
-func told(err error, pictures bool) (say talk.Say, advice string) {
+// describe returns an error in plain words and what the owner can do about it.
+func describe(err error, pictures bool) (say talk.Say, advice string) {
 	if e, ok := errors.AsType[*serverError](err); ok {
-		return e.told(pictures)
+		return e.describe(pictures)
 	}
-	if fetch.Forbidden(err) {
+	if fetch.IsForbidden(err) {
 		return sayPrivate, "use a public address, or ask an administrator to add its host to fetch.private_hosts"
 	}
 	if _, ok := errors.AsType[*unreachableError](err); ok {
@@ -187,22 +189,24 @@ func told(err error, pictures bool) (say talk.Say, advice string) {
 	switch {
 	case errors.Is(err, errWebPage):
 		return sayUnknown, "check base_url"
-	case errors.Is(err, errNotJSON), errors.Is(err, errEventTooLong), errors.Is(err, errTooLong), errors.Is(err, errTooManyCalls), errors.Is(err, errShape):
+	case errors.Is(err, errNotJSON), errors.Is(err, errEventTooLong), errors.Is(err, errTooLong),
+		errors.Is(err, errTooManyCalls), errors.Is(err, errShape):
 		return sayGarbled, ""
 	}
 	return sayBroke, ""
 }
 
-func (e *serverError) told(pictures bool) (talk.Say, string) {
+func (e *serverError) describe(pictures bool) (talk.Say, string) {
 	text := strings.ToLower(e.message + " " + e.code)
 	switch {
-	case e.spent():
+	case e.isOutOfCredit():
 		return saySpent, "the account behind api_key needs credit"
 	case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
 		return sayKey, "check api_key"
 	case e.status == http.StatusTooManyRequests:
 		return sayThrottled, ""
-	case e.status == http.StatusRequestEntityTooLarge || strings.Contains(text, "context_length") || strings.Contains(text, "context length") || strings.Contains(text, "context size"):
+	case e.status == http.StatusRequestEntityTooLarge || strings.Contains(text, "context_length") ||
+		strings.Contains(text, "context length") || strings.Contains(text, "context size"):
 		return sayTooMuch, "a smaller history_tokens, or tool_output, leaves more room"
 	case pictures && strings.Contains(text, "image"):
 		return sayBlind, "set images to false if the model cannot see"
@@ -214,27 +218,27 @@ func (e *serverError) told(pictures bool) (talk.Say, string) {
 	return sayRefused, ""
 }
 
-// keyLike is what looks like a key, or what is left of one after a server has
+// keyPattern is what looks like a key, or what is left of one after a server has
 // masked a part of it.
-var keyLike = regexp.MustCompile(`(?i)\b(?:bearer\s+|(?:sk|pk|key|api)[-_])[a-z0-9*._~+/=-]{6,}`)
+var keyPattern = regexp.MustCompile(`(?i)\b(?:bearer\s+|(?:sk|pk|key|api)[-_])[a-z0-9*._~+/=-]{6,}`)
 
 // redact makes a text that came from outside short and free of secrets.
 func (b *Bot) redact(text string) string {
 	for _, secret := range b.secrets {
 		text = strings.ReplaceAll(text, secret, "[hidden]")
 	}
-	return oneLine(keyLike.ReplaceAllString(text, "[hidden]"), maxCause)
+	return oneLine(keyPattern.ReplaceAllString(text, "[hidden]"), maxCause)
 }
 
-// unconnected reports whether an error is that no connection was made.
-func unconnected(err error) bool {
+// isConnectError reports whether an error is that no connection was made.
+func isConnectError(err error) bool {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return true
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
 	}
-	return fetch.Forbidden(err) || isTLS(err)
+	return fetch.IsForbidden(err) || isTLS(err)
 }
 
 func isTLS(err error) bool {

@@ -29,18 +29,25 @@ func TestAskingAgain(t *testing.T) {
 		pauses  []time.Duration
 		told    string // of the failure, empty if there is an answer
 	}{
-		{"429 with Retry-After", []Reply{{Status: 429, Header: header("Retry-After", "3")}}, 0, []time.Duration{3 * time.Second}, ""},
-		{"429 with Retry-After-Ms", []Reply{{Status: 429, Header: header("Retry-After-Ms", "120.5")}}, 0, []time.Duration{120*time.Millisecond + 500*time.Microsecond}, ""},
-		{"429 with Retry-After of an hour", []Reply{{Status: 429, Header: header("Retry-After", "3600")}}, 0, []time.Duration{longestPause}, ""},
-		{"429 with a Retry-After that has passed", []Reply{{Status: 429, Header: header("Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT")}}, 0, []time.Duration{0}, ""},
-		{"429 with nonsense", []Reply{{Status: 429, Header: header("Retry-After", "soon")}}, 0, []time.Duration{half}, ""},
+		{"429 with Retry-After", []Reply{{Status: 429, Header: header("Retry-After", "3")}}, 0,
+			[]time.Duration{3 * time.Second}, ""},
+		{"429 with Retry-After-Ms", []Reply{{Status: 429, Header: header("Retry-After-Ms", "120.5")}}, 0,
+			[]time.Duration{120*time.Millisecond + 500*time.Microsecond}, ""},
+		{"429 with Retry-After of an hour", []Reply{{Status: 429, Header: header("Retry-After", "3600")}}, 0,
+			[]time.Duration{maxRetryDelay}, ""},
+		{"429 with a Retry-After that has passed", []Reply{{Status: 429,
+			Header: header("Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT")}}, 0, []time.Duration{0}, ""},
+		{"429 with nonsense", []Reply{{Status: 429, Header: header("Retry-After", "soon")}}, 0, []time.Duration{half},
+			""},
 		{"503 twice", []Reply{down, down}, 0, []time.Duration{half, second}, ""},
-		{"500, 502, 504", []Reply{{Status: 500}, {Status: 502}, {Status: 504}}, 3, []time.Duration{half, second, two}, ""},
+		{"500, 502, 504", []Reply{{Status: 500}, {Status: 502}, {Status: 504}}, 3, []time.Duration{half, second, two},
+			""},
 		{"503 for ever", []Reply{down, down, down, down}, 0, []time.Duration{half, second}, sayServer.En},
 		{"429 for ever", []Reply{busy, busy, busy}, 0, []time.Duration{half, second}, sayThrottled.En},
 		{"no retries wanted", []Reply{down}, -1, nil, sayServer.En},
 		{"a reset connection", []Reply{reset}, 0, []time.Duration{half}, ""},
-		{"cut after the first byte", []Reply{{Body: " ", Header: header("Content-Length", "100")}}, 0, nil, sayBroke.En},
+		{"cut after the first byte", []Reply{{Body: " ", Header: header("Content-Length", "100")}}, 0, nil,
+			sayBroke.En},
 		{"reset for ever", []Reply{reset, reset, reset}, 0, []time.Duration{half, second}, sayUnreachable.En},
 		{"401", []Reply{{Status: 401}}, 0, nil, sayKey.En},
 		{"403", []Reply{{Status: 403}}, 0, nil, sayKey.En},
@@ -50,13 +57,15 @@ func TestAskingAgain(t *testing.T) {
 		{"400", []Reply{{Status: 400}}, 0, nil, sayRefused.En},
 		{"400 about length", []Reply{{Status: 400, Code: "context_length_exceeded"}}, 0, nil, sayTooMuch.En},
 		{"413", []Reply{{Status: 413}}, 0, nil, sayTooMuch.En},
-		{"a redirect", []Reply{{Status: 307, Body: "moved", Header: header("Location", "https://elsewhere.example/v1?key=geheim")}}, 0, nil, sayUnknown.En},
-		{"a web page", []Reply{{Body: "<html>hello", Header: header("Content-Type", "text/html; charset=utf-8")}}, 0, nil, sayUnknown.En},
+		{"a redirect", []Reply{{Status: 307, Body: "moved", Header: header("Location",
+			"https://elsewhere.example/v1?key=geheim")}}, 0, nil, sayUnknown.En},
+		{"a web page", []Reply{{Body: "<html>hello", Header: header("Content-Type", "text/html; charset=utf-8")}}, 0,
+			nil, sayUnknown.En},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startServer(t, tt.script...)
-			b := plug(t, s.URL, func(s *Settings) { s.Retries = tt.retries })
+			b := newRig(t, s.URL, func(s *Settings) { s.Retries = tt.retries })
 			h, err := b.ask(t, question("hi"))
 			if !slices.Equal(b.pauses, tt.pauses) {
 				t.Errorf("paused for %v, want %v", b.pauses, tt.pauses)
@@ -83,10 +92,11 @@ func TestARefusedConnectionIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	b := plug(t, "http://"+l.Addr().String()+"/v1?key=geheim", nil)
+	b := newRig(t, "http://"+l.Addr().String()+"/v1?key=geheim", nil)
 	_, err = b.ask(t, question("hi"))
 	f := failure(t, err)
-	if len(b.pauses) != DefaultRetries || f.Code != talk.Unreachable || f.Told != sayUnreachable.En || !strings.Contains(f.Cause, "refused") {
+	if len(b.pauses) != DefaultRetries || f.Code != talk.Unreachable || f.Told != sayUnreachable.En ||
+		!strings.Contains(f.Cause, "refused") {
 		t.Errorf("got %+v after pauses of %v", f, b.pauses)
 	}
 	if all := f.Cause + b.log.String(); strings.Contains(all, "/v1") || strings.Contains(all, "geheim") {
@@ -96,21 +106,23 @@ func TestARefusedConnectionIsTriedAgain(t *testing.T) {
 
 func TestAHostThatDoesNotExistIsNotTriedAgain(t *testing.T) {
 	err := &unreachableError{&net.OpError{Op: "dial", Err: &net.DNSError{Name: "x.invalid", IsNotFound: true}}}
-	b := plug(t, "http://x.invalid", nil)
-	if _, again := b.pause(err, 0); again {
+	b := newRig(t, "http://x.invalid", nil)
+	if _, again := b.retryDelay(err, 0); again {
 		t.Error("it is tried again")
 	}
 }
 
 func TestPausesAreJittered(t *testing.T) {
-	b := plug(t, "http://x.invalid", func(s *Settings) { s.Retries = 10 })
+	b := newRig(t, "http://x.invalid", func(s *Settings) { s.Retries = 10 })
 	for jitter, want := range map[float64][]time.Duration{
-		0: {250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second},
-		1: {500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second, 10 * time.Second},
+		0: {250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
+			5 * time.Second, 5 * time.Second},
+		1: {500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second,
+			10 * time.Second},
 	} {
 		b.jitter = func() float64 { return jitter }
 		for try, d := range want {
-			if got, again := b.pause(&serverError{status: 503, retryAfter: -1}, try); !again || got != d {
+			if got, again := b.retryDelay(&serverError{status: 503, retryAfter: -1}, try); !again || got != d {
 				t.Errorf("jitter %v, try %d: %v %v, want %v", jitter, try, got, again, d)
 			}
 		}
@@ -119,7 +131,7 @@ func TestPausesAreJittered(t *testing.T) {
 
 func TestNobodyWaitsLongerThanForTheFirstByte(t *testing.T) {
 	s := startServer(t, Reply{Status: 503, Header: http.Header{"Retry-After": {"9"}}})
-	b := plug(t, s.URL, func(s *Settings) { s.FirstByteTimeout = Duration(8 * time.Second) })
+	b := newRig(t, s.URL, func(s *Settings) { s.FirstByteTimeout = Duration(8 * time.Second) })
 	_, err := b.ask(t, question("hi"))
 	if f := failure(t, err); f.Told != sayServer.En || len(b.pauses) != 0 {
 		t.Errorf("got %+v after pauses of %v; want the server's error at once", f, b.pauses)
@@ -139,17 +151,18 @@ func TestNothingIsAskedAgainAfterTheFirstByte(t *testing.T) {
 		"endless line":     Raw("data: " + strings.Repeat("overloaded", maxEvent/8) + "\n\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			heardIt := make(chan struct{})
-			s := startServer(t, Reply{Steps: []Step{Text("Hello"), Wait(heardIt), last}})
-			b := plug(t, s.URL, nil)
+			sawProgress := make(chan struct{})
+			s := startServer(t, Reply{Steps: []Step{Text("Hello"), Wait(sawProgress), last}})
+			b := newRig(t, s.URL, nil)
 			var got string
 			err := b.Answer(testContext(t), question("hi"), func(e talk.Event) error {
 				got += e.Text
-				close(heardIt)
+				close(sawProgress)
 				return nil
 			})
 			f := failure(t, err)
-			if got != "Hello" || f.Code != talk.BotFailed || f.Told == "" || len(s.Requests()) != 1 || len(b.pauses) != 0 {
+			if got != "Hello" || f.Code != talk.BotFailed || f.Told == "" || len(s.Requests()) != 1 ||
+				len(b.pauses) != 0 {
 				t.Errorf("got %q, %+v after %d requests", got, f, len(s.Requests()))
 			}
 			if strings.Contains(name, "rror") && (!strings.Contains(f.Cause, "overloaded") || f.Told != sayServer.En) {
@@ -170,7 +183,7 @@ func TestACutStreamIsNoAnswer(t *testing.T) {
 		rw.Flush()
 	}))
 	defer cut.Close()
-	b := plug(t, cut.URL, nil)
+	b := newRig(t, cut.URL, nil)
 	h, err := b.ask(t, question("hi"))
 	if f := failure(t, err); f.Told != sayBroke.En || h.text() != "Hel" {
 		t.Errorf("got %s, %+v", h, f)
@@ -189,7 +202,7 @@ func TestAConnectionThatBreaksAfterTheHeadersIsTriedAgain(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	defer s.Close()
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	if got := b.mustAsk(t, question("hi")).text(); got != "Hello" || times.Load() != 2 {
 		t.Errorf("got %q after %d requests", got, times.Load())
 	}
@@ -206,12 +219,13 @@ func TestTheSilenceOfTheModel(t *testing.T) {
 	}{
 		{"before the headers", func(s *Settings) { s.FirstByteTimeout = short }, Reply{Hold: never}, errFirstByte},
 		{"after the headers", func(s *Settings) { s.IdleTimeout = short }, Reply{Steps: []Step{Wait(never)}}, errIdle},
-		{"in the middle", func(s *Settings) { s.IdleTimeout = short }, Reply{Steps: []Step{Text("Hello"), Wait(never)}}, errIdle},
+		{"in the middle", func(s *Settings) { s.IdleTimeout = short }, Reply{Steps: []Step{Text("Hello"), Wait(never)}},
+			errIdle},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startServer(t, tt.reply)
-			b := plug(t, s.URL, tt.change)
+			b := newRig(t, s.URL, tt.change)
 			_, err := b.ask(t, question("hi"))
 			for len(s.Requests()) == 0 { // it was over before the server had read the request
 				_, err = b.ask(t, question("hi"))
@@ -219,7 +233,7 @@ func TestTheSilenceOfTheModel(t *testing.T) {
 			if f := failure(t, err); f.Code != talk.TimedOut || f.Cause != tt.want.Error() {
 				t.Errorf("got %+v, want %v", f, tt.want)
 			}
-			if !s.Requests()[0].HungUp() {
+			if !s.Requests()[0].Disconnected() {
 				t.Error("the server got to the end of its answer")
 			}
 		})
@@ -229,7 +243,7 @@ func TestTheSilenceOfTheModel(t *testing.T) {
 func TestASlowListenerIsNotTheModelsSilence(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	s := startServer(t, Reply{Steps: []Step{Text("a"), Wait(first), Text("b"), Wait(second), Text("c")}})
-	b := plug(t, s.URL, func(s *Settings) { s.IdleTimeout = Duration(500 * time.Millisecond) })
+	b := newRig(t, s.URL, func(s *Settings) { s.IdleTimeout = Duration(500 * time.Millisecond) })
 	var got string
 	err := b.Answer(testContext(t), question("hi"), func(e talk.Event) error {
 		switch got += e.Text; got {
@@ -249,10 +263,10 @@ func TestASlowListenerIsNotTheModelsSilence(t *testing.T) {
 func TestCommentsAreSignsOfLife(t *testing.T) {
 	var steps []Step
 	for range 10 {
-		steps = append(steps, Gap(120*time.Millisecond), Raw(": processing\n\n"))
+		steps = append(steps, Delay(120*time.Millisecond), Raw(": processing\n\n"))
 	}
 	s := startServer(t, Reply{Steps: append(steps, Text("Hello"))})
-	b := plug(t, s.URL, func(s *Settings) { s.IdleTimeout = Duration(time.Second) })
+	b := newRig(t, s.URL, func(s *Settings) { s.IdleTimeout = Duration(time.Second) })
 	if got := b.mustAsk(t, question("hi")).text(); got != "Hello" {
 		t.Errorf("got %q", got)
 	}
@@ -266,10 +280,10 @@ func TestAStreamThatStaysOpenAfterTheFinish(t *testing.T) {
 		Reply{Steps: []Step{Text("Hello"), finish, Reset()}},
 		Reply{Steps: []Step{Text("Hello"), Raw("data: [DONE]\n\n"), Wait(never)}},
 	)
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	ctx := testContext(t)
 	for range 3 {
-		h := &heard{}
+		h := &recordedEvents{}
 		if err := b.Answer(ctx, question("hi"), h.emit); err != nil || h.text() != "Hello" {
 			t.Errorf("got %s, %v", h, err)
 		}
@@ -281,13 +295,14 @@ func TestAStreamThatStaysOpenAfterTheFinish(t *testing.T) {
 
 func TestAnEndedContextAsksNothing(t *testing.T) {
 	s := startServer(t, Reply{Status: 503})
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	b.sleep = func(ctx context.Context, _ time.Duration) error {
 		cancel()
 		return sleep(ctx, time.Hour)
 	}
-	if err := b.Answer(ctx, question("hi"), (&heard{}).emit); !errors.Is(err, context.Canceled) || len(s.Requests()) != 1 {
+	if err := b.Answer(ctx, question("hi"), (&recordedEvents{}).emit); !errors.Is(err, context.Canceled) ||
+		len(s.Requests()) != 1 {
 		t.Errorf("got %v after %d requests", err, len(s.Requests()))
 	}
 }
@@ -297,7 +312,7 @@ func TestFailuresAreToldInTheLanguageOfTheTurn(t *testing.T) {
 	s.Key = "another"
 	turn := question("你好")
 	turn.Lang = talk.Chinese
-	_, err := plug(t, s.URL, nil).ask(t, turn)
+	_, err := newRig(t, s.URL, nil).ask(t, turn)
 	if f := failure(t, err); f.Told != sayKey.Zh || f.Sentence(talk.Chinese) != "处理出错："+sayKey.Zh {
 		t.Errorf("got %+v", f)
 	}
@@ -305,7 +320,8 @@ func TestFailuresAreToldInTheLanguageOfTheTurn(t *testing.T) {
 
 func TestNoSecretGetsOut(t *testing.T) {
 	const key, session, query = "sk-secret-0123456789", "session-geheim", "q-geheim"
-	echo := "bad key sk-secret-0123456789, or sk-sec***6789, Bearer sk-secret-0123456789, session-geheim q-geheim " + strings.Repeat("x", maxCause)
+	echo := "bad key sk-secret-0123456789, or sk-sec***6789, Bearer sk-secret-0123456789, session-geheim q-geheim " +
+		strings.Repeat("x", maxCause)
 	for _, body := range []string{
 		`{"error":{"message":"` + echo + `","code":"` + key + `"}}`,
 		`{"error":"` + echo + `"}`, echo, `{"detail":[{"msg":"` + echo + `"}]}`,
@@ -314,7 +330,8 @@ func TestNoSecretGetsOut(t *testing.T) {
 		for _, status := range []int{400, 401, 404, 500} {
 			s := startServer(t)
 			s.Answer = func(*Request) Reply { return Reply{Status: status, Body: body} }
-			b := plug(t, s.URL+"?key="+query, func(s *Settings) { s.Headers = map[string]string{"X-Session": session} })
+			b := newRig(t, s.URL+"?key="+query,
+				func(s *Settings) { s.Headers = map[string]string{"X-Session": session} })
 			_, err := b.ask(t, question("hi"))
 			f := failure(t, err)
 			check := b.Check(testContext(t))

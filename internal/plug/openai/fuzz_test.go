@@ -49,7 +49,7 @@ func FuzzAnswer(f *testing.F) {
 					t.Fatalf("command %q", e.Command.Name)
 				}
 			case talk.KindSuggest:
-				if len(e.Suggest) == 0 || len(e.Suggest) > suggestionsMost {
+				if len(e.Suggest) == 0 || len(e.Suggest) > maxSuggestions {
 					t.Fatalf("suggestions %q", e.Suggest)
 				}
 				said--
@@ -59,7 +59,8 @@ func FuzzAnswer(f *testing.F) {
 			said++
 			return nil
 		})
-		if failure, ok := errors.AsType[*talk.Failure](err); err != nil && (!ok || failure.Code != talk.BotFailed && failure.Code != talk.NoAnswer) {
+		if failure, ok := errors.AsType[*talk.Failure](err); err != nil &&
+			(!ok || failure.Code != talk.BotFailed && failure.Code != talk.NoAnswer) {
 			t.Fatalf("got %v", err)
 		}
 		if err == nil && said == 0 {
@@ -70,7 +71,8 @@ func FuzzAnswer(f *testing.F) {
 
 // FuzzServerError reads any body of an error.
 func FuzzServerError(f *testing.F) {
-	for _, seed := range []string{`{"error":{"message":"m","code":1}}`, `{"error":"m"}`, `{"detail":[{"msg":"m"}]}`, `<html>`, `null`, `{"error":null}`} {
+	for _, seed := range []string{`{"error":{"message":"m","code":1}}`, `{"error":"m"}`, `{"detail":[{"msg":"m"}]}`,
+		`<html>`, `null`, `{"error":null}`} {
 		f.Add([]byte(seed), 400)
 	}
 	b := benchBot(f, "http://memory/v1", inMemory(nil))
@@ -78,11 +80,12 @@ func FuzzServerError(f *testing.F) {
 		e := readServerError(append(body, " sk-secret-0123456789"...))
 		e.status = status
 		for _, text := range []string{b.redact(e.Error()), b.explain(context.Background(), e, nil).Error()} {
-			if strings.Contains(text, b.settings.APIKey) || strings.ContainsAny(text, "\r\n\x00") || utf8.RuneCountInString(text) > maxCause+200 {
+			if strings.Contains(text, b.settings.APIKey) || strings.ContainsAny(text, "\r\n\x00") ||
+				utf8.RuneCountInString(text) > maxCause+200 {
 				t.Fatalf("got %q", text)
 			}
 		}
-		if say, _ := e.told(true); say.En == "" || say.Zh == "" {
+		if say, _ := e.describe(true); say.En == "" || say.Zh == "" {
 			t.Fatal("the person is told nothing")
 		}
 	})
@@ -105,7 +108,8 @@ func FuzzDeviceContext(f *testing.F) {
 		for _, line := range lines[1:] {
 			_, value, ok := strings.Cut(line, `: "`)
 			value, closed := strings.CutSuffix(value, `"`)
-			if !ok || !closed || value == "" || strings.ContainsAny(value, "\"\r\u0085\u2028\u2029\u202e\x00") || utf8.RuneCountInString(value) > maxContextValue {
+			if !ok || !closed || value == "" || strings.ContainsAny(value, "\"\r\u0085\u2028\u2029\u202e\x00") ||
+				utf8.RuneCountInString(value) > maxContextValue {
 				t.Fatalf("got line %q", line)
 			}
 		}
@@ -130,7 +134,7 @@ func FuzzRequest(f *testing.F) {
 		if zh {
 			turn.Lang = talk.Chinese
 		}
-		if err := b.Answer(context.Background(), turn, (&heard{}).emit); err != nil {
+		if err := b.Answer(context.Background(), turn, (&recordedEvents{}).emit); err != nil {
 			t.Fatal(err)
 		}
 	})

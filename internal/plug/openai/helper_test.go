@@ -44,15 +44,16 @@ type rig struct {
 	pauses []time.Duration
 }
 
-// plug makes a bot for the server. The settings can be changed before.
-func plug(t testing.TB, url string, change func(*Settings)) *rig {
+// newRig makes a bot for the server. The settings can be changed before.
+func newRig(t testing.TB, url string, change func(*Settings)) *rig {
 	t.Helper()
 	s := Settings{BaseURL: url, Model: "test-model", APIKey: "sk-secret-0123456789"}
 	if change != nil {
 		change(&s)
 	}
 	r := &rig{log: &logBuffer{}}
-	b, err := New(s, Options{Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	b, err := New(s, Options{Logger: slog.New(slog.NewTextHandler(r.log,
+		&slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,15 +84,15 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// heard collects events.
-type heard struct{ events []talk.Event }
+// recordedEvents collects events.
+type recordedEvents struct{ events []talk.Event }
 
-func (h *heard) emit(e talk.Event) error {
+func (h *recordedEvents) emit(e talk.Event) error {
 	h.events = append(h.events, e)
 	return nil
 }
 
-func (h *heard) text() string {
+func (h *recordedEvents) text() string {
 	var b strings.Builder
 	for _, e := range h.events {
 		if e.Kind == talk.KindText {
@@ -103,7 +104,7 @@ func (h *heard) text() string {
 
 // String is the events in short: text in quotes, commands with their arguments, notes
 // in brackets.
-func (h *heard) String() string {
+func (h *recordedEvents) String() string {
 	var out []string
 	for _, e := range h.events {
 		switch e.Kind {
@@ -125,7 +126,7 @@ func (h *heard) String() string {
 var allCommands = []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave}
 
 func question(text string) *talk.Turn {
-	return &talk.Turn{ID: "turn-1", Bot: 1, Door: "cli", Lang: talk.English, Parts: []talk.Part{{Text: text}}}
+	return &talk.Turn{ID: "turn-1", Bot: 1, Channel: "cli", Lang: talk.English, Parts: []talk.Part{{Text: text}}}
 }
 
 func commanding(text string) *talk.Turn {
@@ -135,14 +136,14 @@ func commanding(text string) *talk.Turn {
 }
 
 // ask answers a turn within the test's patience.
-func (r *rig) ask(t testing.TB, turn *talk.Turn) (*heard, error) {
+func (r *rig) ask(t testing.TB, turn *talk.Turn) (*recordedEvents, error) {
 	t.Helper()
-	h := &heard{}
+	h := &recordedEvents{}
 	err := r.Answer(testContext(t), turn, h.emit)
 	return h, err
 }
 
-func (r *rig) mustAsk(t testing.TB, turn *talk.Turn) *heard {
+func (r *rig) mustAsk(t testing.TB, turn *talk.Turn) *recordedEvents {
 	t.Helper()
 	h, err := r.ask(t, turn)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ import (
 func TestACallAndThenAnAnswer(t *testing.T) {
 	s := startServer(t, calling(Call{ID: "call_x", Name: "weather", Arguments: `{"q":"<杭州>"}`}), saying("Sunny."))
 	box := echoBox("weather", "search")
-	b := equip(t, s, box, nil)
+	b := newRigWithToolbox(t, s, box, nil)
 	if got := b.mustAsk(t, question("hi")).String(); got != `"Sunny."` {
 		t.Errorf("got %s", got)
 	}
@@ -34,11 +33,13 @@ func TestACallAndThenAnAnswer(t *testing.T) {
 	if f := first.Tools[0].Function; f.Description != "Does weather & more." || !sameJSON(string(f.Parameters), want) {
 		t.Errorf("offered %+v %s", f, f.Parameters)
 	}
-	if prompt := first.Messages[0].Text(); !strings.Contains(prompt, sayToolbox.En) || strings.Contains(prompt, sayTools.En) || prompt != second.Messages[0].Text() {
+	if prompt := first.Messages[0].Text(); !strings.Contains(prompt, sayToolbox.En) ||
+		strings.Contains(prompt, sayTools.En) || prompt != second.Messages[0].Text() {
 		t.Errorf("the prompt is %q", prompt)
 	}
 	m := second.Messages
-	if len(m) != 4 || m[1].Text() != "hi" || m[2].Role != "assistant" || string(m[2].Content) != "null" || m[3].Role != "tool" {
+	if len(m) != 4 || m[1].Text() != "hi" || m[2].Role != "assistant" || string(m[2].Content) != "null" ||
+		m[3].Role != "tool" {
 		t.Fatalf("the messages are %s", s.Requests()[1].Body)
 	}
 	if c := m[2].Calls(); len(c) != 1 || c[0] != (Call{ID: "call_x", Name: "weather", Arguments: `{"q":"<杭州>"}`}) {
@@ -48,8 +49,10 @@ func TestACallAndThenAnAnswer(t *testing.T) {
 		t.Errorf("the result is %+v %s", m[3], m[3].Text())
 	}
 	log := b.log.String()
-	if !strings.Contains(log, "level=DEBUG msg=\"a tool was called\" turn=turn-1 function=weather") || strings.Count(log, "level=INFO") != 1 ||
-		!strings.Contains(log, "the model used tools") || !strings.Contains(log, "calls=1 failed=0 rounds=1") || strings.Contains(log, "杭州") {
+	if !strings.Contains(log, "level=DEBUG msg=\"a tool was called\" turn=turn-1 function=weather") ||
+		strings.Count(log, "level=INFO") != 1 ||
+		!strings.Contains(log, "the model used tools") || !strings.Contains(log, "calls=1 failed=0 rounds=1") ||
+		strings.Contains(log, "杭州") {
 		t.Errorf("the log is %s", log)
 	}
 }
@@ -67,21 +70,23 @@ func TestWithoutToolsNothingIsDifferent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, Reply{Steps: append([]Step{Text("Hm.")}, CallInPieces(0, "c", "rm_rf", "{}")...)})
-			b := equip(t, s, box, nil)
+			b := newRigWithToolbox(t, s, box, nil)
 			if got := b.mustAsk(t, commanding("hi")).String(); got != `"Hm."` || len(s.Requests()) != 1 {
 				t.Errorf("got %s after %d requests", got, len(s.Requests()))
 			}
 			if strings.Contains(s.Requests()[0].Chat.Messages[0].Text(), sayToolbox.En) {
 				t.Error("the prompt speaks of functions that are not there")
 			}
-			if told := strings.Contains(b.log.String(), "locked"); told != (box.listErr != nil) || strings.Contains(b.log.String(), "level=INFO") {
+			if told := strings.Contains(b.log.String(), "locked"); told != (box.listErr != nil) ||
+				strings.Contains(b.log.String(), "level=INFO") {
 				t.Errorf("the log is %s", b.log)
 			}
 		})
 	}
 	t.Run("not wanted", func(t *testing.T) {
 		s := startServer(t)
-		equip(t, s, echoBox("weather"), func(s *Settings) { s.Tools = new(false) }).mustAsk(t, commanding("hi"))
+		newRigWithToolbox(t, s, echoBox("weather"), func(s *Settings) { s.Tools = new(false) }).mustAsk(t,
+			commanding("hi"))
 		if got := offeredIn(s, 1); got != "" {
 			t.Errorf("offered %s", got)
 		}
@@ -90,7 +95,8 @@ func TestWithoutToolsNothingIsDifferent(t *testing.T) {
 
 // Each of the calls returns only when the other one runs too.
 func TestCallsRunAtTheSameTime(t *testing.T) {
-	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`}, Call{ID: "2", Name: "b", Arguments: `{}`}), saying("Done."))
+	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`}, Call{ID: "2", Name: "b", Arguments: `{}`}),
+		saying("Done."))
 	running := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
 	box := echoBox("a", "b")
 	box.call = func(ctx context.Context, name, _ string, _ func(tool.Progress)) (*tool.Result, error) {
@@ -107,43 +113,12 @@ func TestCallsRunAtTheSameTime(t *testing.T) {
 		}
 		return tool.Text(name + " is done"), nil
 	}
-	b := equip(t, s, box, nil)
+	b := newRigWithToolbox(t, s, box, nil)
 	if got := b.mustAsk(t, question("hi")).String(); got != `"Done."` {
 		t.Errorf("got %s", got)
 	}
-	if got := strings.Join(toldIn(t, s, 2), "|"); got != "a is done|b is done" {
+	if got := strings.Join(toolResultsIn(t, s, 2), "|"); got != "a is done|b is done" {
 		t.Errorf("the model was told %s", got)
-	}
-}
-
-func TestNoMoreThanEightCallsRunAtOnce(t *testing.T) {
-	var calls []Call
-	for i := range 12 {
-		calls = append(calls, Call{ID: fmt.Sprint(i), Name: "a", Arguments: fmt.Sprintf(`{"n":%d}`, i)})
-	}
-	s := startServer(t, calling(calls...), saying("Done."))
-	var running, most atomic.Int32
-	open, once := make(chan struct{}), sync.Once{}
-	box := echoBox("a")
-	box.call = func(ctx context.Context, _, args string, _ func(tool.Progress)) (*tool.Result, error) {
-		n := running.Add(1)
-		defer running.Add(-1)
-		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
-		}
-		if n == 8 { // a ninth would have the time to come
-			once.Do(func() { time.AfterFunc(100*time.Millisecond, func() { close(open) }) })
-		}
-		select {
-		case <-open:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		return tool.Text(args), nil
-	}
-	equip(t, s, box, nil).mustAsk(t, question("hi"))
-	got := toldIn(t, s, 2)
-	if most.Load() != 8 || len(got) != 12 || got[0] != `{"n":0}` || got[11] != `{"n":11}` {
-		t.Errorf("%d ran at once; the model was told %q", most.Load(), got)
 	}
 }
 
@@ -167,31 +142,37 @@ func TestWhatTheModelIsTold(t *testing.T) {
 		{"null", "a", `null`, good, "fine", `{}`},
 		{"encoded twice", "a", `"{\"q\":\"x\"}"`, good, "fine", `{"q":"x"}`},
 		{"fenced", "a", "```json\n{\"q\":1}\n```", good, "fine", `{"q":1}`},
-		{"nothing", "a", `{}`, result(nil), toldNothing, `{}`},
-		{"empty", "a", `{}`, result(&tool.Result{}), toldNothing, `{}`},
-		{"blank", "a", `{}`, result(tool.Text(" \n")), toldNothing, `{}`},
-		{"said that it failed", "a", `{}`, result(tool.Trouble("no such city")), "Error: no such city", `{}`},
-		{"typed error", "a", `{}`, failure(tool.Fail(tool.Offline, "The board is not connected.", errors.New("geheim"))), "Error: The board is not connected.", `{}`},
-		{"wrapped error", "a", `{}`, failure(fmt.Errorf("x: %w", tool.Fail(tool.Denied, "Not allowed.", nil))), "Error: Not allowed.", `{}`},
+		{"nothing", "a", `{}`, result(nil), resultEmpty, `{}`},
+		{"empty", "a", `{}`, result(&tool.Result{}), resultEmpty, `{}`},
+		{"blank", "a", `{}`, result(tool.Text(" \n")), resultEmpty, `{}`},
+		{"said that it failed", "a", `{}`, result(tool.ErrorResult("no such city")), "Error: no such city", `{}`},
+		{"typed error", "a", `{}`, failure(tool.Fail(tool.Offline,
+			"The board is not connected.", errors.New("geheim"))), "Error: The board is not connected.", `{}`},
+		{"wrapped error", "a", `{}`, failure(fmt.Errorf("x: %w", tool.Fail(tool.Denied, "Not allowed.", nil))),
+			"Error: Not allowed.", `{}`},
 		{"other error", "a", `{}`, failure(errors.New("geheim")), "Error: The tool failed.", `{}`},
 		{"wordless error", "a", `{}`, failure(&tool.Error{Code: tool.Failed}), "Error: the tool failed.", `{}`},
-		{"asks the person", "a", `{}`, result(&tool.Result{Need: &tool.Need{State: "geheim"}}), toldNeed, `{}`},
-		{"unknown function", "rm_rf", `{}`, good, toldUnknown, "-"},
-		{"no function's name", "rm -rf /", `{}`, good, toldUnknown, "-"},
-		{"half an object", "a", `{"q":`, good, toldNotJSON, "-"},
-		{"a list", "a", `[1]`, good, toldNotJSON, "-"},
-		{"too long", "a", `{"q":"` + strings.Repeat("x", maxArguments) + `"}`, good, toldTooLong, "-"},
+		{"asks the person", "a", `{}`, result(&tool.Result{InputRequired: &tool.InputRequired{State: "geheim"}}),
+			resultNeedsInput, `{}`},
+		{"unknown function", "rm_rf", `{}`, good, resultUnknownFunction, "-"},
+		{"no function's name", "rm -rf /", `{}`, good, resultUnknownFunction, "-"},
+		{"half an object", "a", `{"q":`, good, resultNotJSON, "-"},
+		{"a list", "a", `[1]`, good, resultNotJSON, "-"},
+		{"too long", "a", `{"q":"` + strings.Repeat("x", maxArguments) + `"}`, good, resultTooLong, "-"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startServer(t, calling(Call{ID: "1", Name: tt.function, Arguments: tt.arguments}), saying("Done."))
 			box := echoBox("a")
-			box.call = func(context.Context, string, string, func(tool.Progress)) (*tool.Result, error) { return tt.call() }
-			b := equip(t, s, box, nil)
+			box.call = func(context.Context, string, string, func(tool.Progress)) (*tool.Result,
+				error) {
+				return tt.call()
+			}
+			b := newRigWithToolbox(t, s, box, nil)
 			if got := b.mustAsk(t, question("hi")).String(); got != `"Done."` {
 				t.Errorf("got %s", got)
 			}
-			if got := toldIn(t, s, 2); len(got) != 1 || got[0] != tt.want {
+			if got := toolResultsIn(t, s, 2); len(got) != 1 || got[0] != tt.want {
 				t.Errorf("the model was told %q, want %q", got, tt.want)
 			}
 			if got, want := box.called(), strings.TrimPrefix("a"+tt.carried, "a-"); got != want {
@@ -212,15 +193,16 @@ func TestAFailureIsRepaired(t *testing.T) {
 	box := echoBox("a")
 	box.call = func(_ context.Context, _, args string, _ func(tool.Progress)) (*tool.Result, error) {
 		if !strings.Contains(args, "Hangzhou") {
-			return tool.Trouble("no such city"), nil
+			return tool.ErrorResult("no such city"), nil
 		}
 		return tool.Text("sun"), nil
 	}
-	b := equip(t, s, box, nil)
+	b := newRigWithToolbox(t, s, box, nil)
 	if got := b.mustAsk(t, question("hi")).String(); got != `"Sunny."` {
 		t.Errorf("got %s", got)
 	}
-	if got := s.Requests()[2].Chat.Messages; len(got) != 6 || got[3].Text() != "Error: no such city" || got[5].Text() != "sun" {
+	if got := s.Requests()[2].Chat.Messages; len(got) != 6 || got[3].Text() != "Error: no such city" ||
+		got[5].Text() != "sun" {
 		t.Errorf("the third request is %s", s.Requests()[2].Body)
 	}
 	if !strings.Contains(b.log.String(), "calls=2 failed=1 rounds=2") {
@@ -230,17 +212,18 @@ func TestAFailureIsRepaired(t *testing.T) {
 
 func TestTheSameFailureIsNotTriedForEver(t *testing.T) {
 	again := calling(Call{Name: "a", Arguments: `{"q":1}`})
-	s := startServer(t, again, again, again, again, calling(Call{Name: "a", Arguments: `{"q":2}`}), saying("I give up."))
+	s := startServer(t, again, again, again, again, calling(Call{Name: "a", Arguments: `{"q":2}`}),
+		saying("I give up."))
 	box := echoBox("a")
 	box.call = func(context.Context, string, string, func(tool.Progress)) (*tool.Result, error) {
 		return nil, tool.Fail(tool.Busy, "Busy.", nil)
 	}
-	equip(t, s, box, nil).mustAsk(t, question("hi"))
+	newRigWithToolbox(t, s, box, nil).mustAsk(t, question("hi"))
 	var got []string
 	for n := 2; n <= 6; n++ {
-		got = append(got, toldIn(t, s, n)...)
+		got = append(got, toolResultsIn(t, s, n)...)
 	}
-	stop := "Error: Busy." + toldRepeated
+	stop := "Error: Busy." + noteRepeated
 	if want := []string{"Error: Busy.", "Error: Busy.", stop, stop, "Error: Busy."}; !slices.Equal(got, want) {
 		t.Errorf("the model was told %q", got)
 	}
@@ -249,83 +232,32 @@ func TestTheSameFailureIsNotTriedForEver(t *testing.T) {
 	}
 }
 
-// A model that never stops calling is stopped: after the steps that are allowed
-// it is asked without functions, and what it calls then is nothing.
-func TestTheStepsAreLimited(t *testing.T) {
-	n := 0
-	s := startServer(t)
-	s.Answer = func(*Request) Reply {
-		n++
-		r := calling(Call{ID: "x", Name: "a", Arguments: fmt.Sprintf(`{"n":%d}`, n)}, Call{ID: "y", Name: "take_photo", Arguments: `{}`})
-		if n == 4 {
-			r.Steps = append(r.Steps, Text("Enough."))
-		}
-		return r
-	}
-	box := echoBox("a")
-	turn := commanding("hi")
-	turn.Commands = nil
-	if got := equip(t, s, box, func(s *Settings) { s.ToolSteps = 3 }).mustAsk(t, turn).String(); got != `"Enough."` {
-		t.Errorf("got %s", got)
-	}
-	if len(s.Requests()) != 4 || box.called() != `a{"n":1} a{"n":2} a{"n":3}` {
-		t.Errorf("%d requests, called %s", len(s.Requests()), box.called())
-	}
-	if c := s.Requests()[3].Chat; len(c.Tools) != 0 || c.ToolChoice != nil || c.Messages[0].Text() != s.Requests()[0].Chat.Messages[0].Text() {
-		t.Errorf("the last request is %s", s.Requests()[3].Body)
-	}
-	if got := toldIn(t, s, 4); !strings.HasSuffix(got[len(got)-1], toldLast) || strings.Contains(strings.Join(toldIn(t, s, 3), ""), toldLast) {
-		t.Errorf("the model was told %q", got)
-	}
-}
-
 func TestAModelThatOnlyCallsHasNoAnswer(t *testing.T) {
 	s := startServer(t)
 	s.Answer = func(*Request) Reply { return calling(Call{Name: "a", Arguments: `{}`}) }
-	_, err := equip(t, s, echoBox("a"), nil).ask(t, question("hi"))
+	_, err := newRigWithToolbox(t, s, echoBox("a"), nil).ask(t, question("hi"))
 	if f := failure(t, err); f.Code != talk.NoAnswer || len(s.Requests()) != DefaultToolSteps+1 {
 		t.Errorf("got %+v after %d requests", f, len(s.Requests()))
 	}
 }
 
-func TestTheTimeIsLimited(t *testing.T) {
-	s := startServer(t, calling(Call{ID: "1", Name: "slow", Arguments: `{}`}, Call{ID: "2", Name: "quick", Arguments: `{}`}), saying("No idea."))
-	box := echoBox("slow", "quick")
-	box.call = func(ctx context.Context, name, _ string, _ func(tool.Progress)) (*tool.Result, error) {
-		if name == "slow" {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		return tool.Text("quick"), nil
-	}
-	b := equip(t, s, box, func(s *Settings) { s.ToolTime = Duration(300 * time.Millisecond) })
-	if got := b.mustAsk(t, question("hi")).String(); got != `"No idea."` {
-		t.Errorf("got %s", got)
-	}
-	if got := toldIn(t, s, 2); len(got) != 2 || got[0] != toldNoTime || got[1] != "quick"+toldLast {
-		t.Errorf("the model was told %q", got)
-	}
-	if got := offeredIn(s, 2); got != "" {
-		t.Errorf("offered %s", got)
-	}
-}
-
 func TestCancellingInMidCall(t *testing.T) {
-	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`}, Call{ID: "2", Name: "a", Arguments: `{"q":1}`}))
+	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`},
+		Call{ID: "2", Name: "a", Arguments: `{"q":1}`}))
 	ctx, cancel := context.WithCancelCause(testContext(t))
 	defer cancel(nil)
 	var begun, ended atomic.Int32
 	box := echoBox("a")
 	box.call = func(ctx context.Context, _, _ string, _ func(tool.Progress)) (*tool.Result, error) {
 		if begun.Add(1) == 2 {
-			cancel(talk.ErrHungUp)
+			cancel(talk.ErrDisconnected)
 		}
 		<-ctx.Done()
 		ended.Add(1)
 		return nil, ctx.Err()
 	}
-	b := equip(t, s, box, nil)
-	h := &heard{}
+	b := newRigWithToolbox(t, s, box, nil)
+	h := &recordedEvents{}
 	if err := b.Answer(ctx, question("hi"), h.emit); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
@@ -343,31 +275,13 @@ func TestAnErrorOfEmitStopsTheCalls(t *testing.T) {
 		ended = true
 		return nil, ctx.Err()
 	}
-	b := equip(t, s, box, nil)
-	b.notePace.after = time.Millisecond
+	b := newRigWithToolbox(t, s, box, nil)
+	b.noteInterval.delay = time.Millisecond
 	enough := errors.New("enough")
 	ctx := testContext(t)
-	if err := b.Answer(ctx, question("hi"), func(talk.Event) error { return enough }); err != enough || !ended || ctx.Err() != nil || len(s.Requests()) != 1 {
+	if err := b.Answer(ctx, question("hi"), func(talk.Event) error { return enough }); err != enough || !ended ||
+		ctx.Err() != nil || len(s.Requests()) != 1 {
 		t.Errorf("got %v, ended %v, %v, after %d requests", err, ended, ctx.Err(), len(s.Requests()))
-	}
-}
-
-func TestResultsAreCut(t *testing.T) {
-	long := strings.Repeat("长", 1000) // 3000 bytes
-	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`}), calling(Call{ID: "2", Name: "b", Arguments: `{}`}), saying("Done."))
-	box := echoBox("a", "b")
-	box.call = func(_ context.Context, name, _ string, _ func(tool.Progress)) (*tool.Result, error) {
-		if name == "b" {
-			return nil, tool.Fail(tool.Failed, long, nil)
-		}
-		return tool.Text(long), nil
-	}
-	equip(t, s, box, func(s *Settings) { s.ToolOutput = 1000 }).mustAsk(t, question("hi"))
-	if got := toldIn(t, s, 2)[0]; got != long[:999]+"\n[2001 of 3000 bytes were cut off here]" {
-		t.Errorf("the model was told %d bytes ending with %q", len(got), got[len(got)-60:])
-	}
-	if got := toldIn(t, s, 3)[0]; len(got) > 1100 || !strings.HasPrefix(got, "Error: 长") || !strings.Contains(got, "cut off") {
-		t.Errorf("the model was told %d bytes", len(got))
 	}
 }
 
@@ -376,7 +290,7 @@ func TestTextBeforeCalls(t *testing.T) {
 		Reply{Steps: append([]Step{Text("Let me"), Text(" look. ")}, CallInPieces(0, "1", "a", `{}`)...)},
 		Reply{Finish: "stop", Steps: append([]Step{Text("\nOne more.\n")}, CallInPieces(0, "2", "a", `{}`)...)},
 		Reply{Steps: []Step{Text("Sun"), Text("ny.")}})
-	h := equip(t, s, echoBox("a"), nil).mustAsk(t, question("hi"))
+	h := newRigWithToolbox(t, s, echoBox("a"), nil).mustAsk(t, question("hi"))
 	if got := h.String(); got != `"Let me" " look. " "`+"\n"+`One more.`+"\n"+`" "Sun" "ny."` {
 		t.Errorf("got %s", got)
 	}
@@ -391,8 +305,10 @@ func TestACommandBesideACall(t *testing.T) {
 	s := startServer(t,
 		Reply{Steps: append(append(append(
 			CallInPieces(0, "1", "take_navigation", `{"action":"close"}`), CallInPieces(1, "2", "a", `{}`)...),
-			CallInPieces(2, "3", "take_navigation", `{"action":"open"}`)...), CallInPieces(3, "4", "take_navigation", `{"action":"close"}`)...)},
-		Reply{Steps: append([]Step{Text("Done.")}, CallInPieces(0, "5", "suggest_questions", `{"questions":["Why?"]}`)...)})
+			CallInPieces(2, "3", "take_navigation", `{"action":"open"}`)...),
+			CallInPieces(3, "4", "take_navigation", `{"action":"close"}`)...)},
+		Reply{Steps: append([]Step{Text("Done.")}, CallInPieces(0, "5", "suggest_questions",
+			`{"questions":["Why?"]}`)...)})
 	box := echoBox("a")
 	box.call = func(ctx context.Context, _, _ string, _ func(tool.Progress)) (*tool.Result, error) {
 		select { // the command does not wait for the call
@@ -402,8 +318,8 @@ func TestACommandBesideACall(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}
-	b := equip(t, s, box, func(s *Settings) { s.Suggest = true })
-	h := &heard{}
+	b := newRigWithToolbox(t, s, box, func(s *Settings) { s.Suggest = true })
+	h := &recordedEvents{}
 	err := b.Answer(testContext(t), commanding("hi"), func(e talk.Event) error {
 		if e.Kind == talk.KindCommand {
 			close(emitted)
@@ -413,25 +329,29 @@ func TestACommandBesideACall(t *testing.T) {
 	if got := h.String(); err != nil || got != `take_navigation{"action":"close"} "Done." suggest[Why?]` {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if got := toldIn(t, s, 2); !slices.Equal(got, []string{toldSent, "fine", "Error: poi_name is missing", toldSent}) {
+	if got := toolResultsIn(t, s, 2); !slices.Equal(got, []string{resultSent, "fine",
+		"Error: poi_name is missing", resultSent}) {
 		t.Errorf("the model was told %q", got)
 	}
-	if got := offeredIn(s, 1); got != "take_photo take_navigation control_calendar notify_agent_off suggest_questions a" {
+	if got := offeredIn(s,
+		1); got != "take_photo take_navigation control_calendar notify_agent_off suggest_questions a" {
 		t.Errorf("offered %s", got)
 	}
 }
 
 func TestACommandAloneEndsTheTurn(t *testing.T) {
 	s := startServer(t, calling(Call{ID: "1", Name: "take_photo", Arguments: `{}`}))
-	if got := equip(t, s, echoBox("a"), nil).mustAsk(t, commanding("hi")).String(); got != `take_photonull` || len(s.Requests()) != 1 {
+	if got := newRigWithToolbox(t, s, echoBox("a"), nil).mustAsk(t,
+		commanding("hi")).String(); got != `take_photonull` || len(s.Requests()) != 1 {
 		t.Errorf("got %s after %d requests", got, len(s.Requests()))
 	}
 }
 
 func TestSuggestionsInsteadOfAnAnswerAfterACall(t *testing.T) {
 	suggest := calling(Call{ID: "2", Name: "suggest_questions", Arguments: `{"questions":["Why?"]}`})
-	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`}), suggest, calling(Call{ID: "3", Name: "a", Arguments: `{}`}), saying("Because."))
-	b := equip(t, s, echoBox("a"), func(s *Settings) { s.Suggest = true })
+	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`}), suggest,
+		calling(Call{ID: "3", Name: "a", Arguments: `{}`}), saying("Because."))
+	b := newRigWithToolbox(t, s, echoBox("a"), func(s *Settings) { s.Suggest = true })
 	if got := b.mustAsk(t, question("hi")).String(); got != `"Because." suggest[Why?]` {
 		t.Errorf("got %s", got)
 	}
@@ -444,17 +364,20 @@ func TestSuggestionsInsteadOfAnAnswerAfterACall(t *testing.T) {
 func TestCallsInOtherForms(t *testing.T) {
 	event := func(delta string) Step { return Raw(`data: {"choices":[{"delta":` + delta + `}]}` + "\n\n") }
 	for name, reply := range map[string]Reply{
-		"finish_reason stop":   {Finish: "stop", Steps: CallInPieces(0, "1", "a", `{}`)},
-		"no finish_reason":     {Finish: "-", Steps: CallInPieces(0, "1", "a", `{}`)},
-		"in one piece":         {Whole: true, Steps: CallInPieces(0, "1", "a", `{}`)},
-		"no index, no id":      {Steps: []Step{event(`{"tool_calls":[{"function":{"name":"a","arguments":"{}"}}]}`)}},
-		"arguments as object":  {Steps: []Step{event(`{"tool_calls":[{"function":{"name":"a","arguments":{}}}]}`)}},
-		"legacy function_call": {Finish: "function_call", Steps: []Step{event(`{"function_call":{"name":"a","arguments":"{"}}`), event(`{"function_call":{"arguments":"}"}}`)}},
+		"finish_reason stop":  {Finish: "stop", Steps: CallInPieces(0, "1", "a", `{}`)},
+		"no finish_reason":    {Finish: "-", Steps: CallInPieces(0, "1", "a", `{}`)},
+		"in one piece":        {Whole: true, Steps: CallInPieces(0, "1", "a", `{}`)},
+		"no index, no id":     {Steps: []Step{event(`{"tool_calls":[{"function":{"name":"a","arguments":"{}"}}]}`)}},
+		"arguments as object": {Steps: []Step{event(`{"tool_calls":[{"function":{"name":"a","arguments":{}}}]}`)}},
+		"legacy function_call": {Finish: "function_call",
+			Steps: []Step{event(`{"function_call":{"name":"a","arguments":"{"}}`),
+				event(`{"function_call":{"arguments":"}"}}`)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, reply, saying("Done."))
 			box := echoBox("a")
-			if got := equip(t, s, box, nil).mustAsk(t, question("hi")).String(); got != `"Done."` || box.called() != "a{}" {
+			if got := newRigWithToolbox(t, s, box, nil).mustAsk(t, question("hi")).String(); got != `"Done."` ||
+				box.called() != "a{}" {
 				t.Errorf("got %s, called %s", got, box.called())
 			}
 		})
@@ -463,10 +386,12 @@ func TestCallsInOtherForms(t *testing.T) {
 
 func TestIDs(t *testing.T) {
 	s := startServer(t,
-		calling(Call{ID: "", Name: "a", Arguments: `{"n":1}`}, Call{ID: "x", Name: "a", Arguments: `{"n":2}`}, Call{ID: "x", Name: "b", Arguments: `{"n":3}`}, Call{ID: "call00003", Name: "b"}),
-		calling(Call{ID: "x", Name: "a", Arguments: `{"n":4}`}, Call{ID: strings.Repeat("y", maxID+1), Name: "a", Arguments: `{"n":5}`}),
+		calling(Call{ID: "", Name: "a", Arguments: `{"n":1}`}, Call{ID: "x", Name: "a", Arguments: `{"n":2}`},
+			Call{ID: "x", Name: "b", Arguments: `{"n":3}`}, Call{ID: "call00003", Name: "b"}),
+		calling(Call{ID: "x", Name: "a", Arguments: `{"n":4}`},
+			Call{ID: strings.Repeat("y", maxID+1), Name: "a", Arguments: `{"n":5}`}),
 		saying("Done."))
-	equip(t, s, echoBox("a", "b"), nil).mustAsk(t, question("hi"))
+	newRigWithToolbox(t, s, echoBox("a", "b"), nil).mustAsk(t, question("hi"))
 	var ids []string
 	for _, m := range s.Requests()[2].Chat.Messages {
 		for _, c := range m.Calls() {
@@ -487,39 +412,12 @@ func TestThoughtsAndSignaturesGoBack(t *testing.T) {
 		event(`{"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":"{}"},"extra_content":{"google":{"thought_signature":"AbC="}}},` +
 			`{"index":1,"id":"2","function":{"name":"a","arguments":"{}"},"extra_content":null}]}`),
 	}}, saying("Done."))
-	if got := equip(t, s, echoBox("a"), nil).mustAsk(t, question("hi")).String(); got != `"Done."` {
+	if got := newRigWithToolbox(t, s, echoBox("a"), nil).mustAsk(t, question("hi")).String(); got != `"Done."` {
 		t.Errorf("got %s", got)
 	}
 	body := string(s.Requests()[1].Body)
-	if !strings.Contains(body, `"reasoning_content":"I wonder how."`) || strings.Count(body, `"extra_content":`) != 1 || !strings.Contains(body, `"extra_content":{"google":{"thought_signature":"AbC="}}`) {
+	if !strings.Contains(body, `"reasoning_content":"I wonder how."`) || strings.Count(body, `"extra_content":`) != 1 ||
+		!strings.Contains(body, `"extra_content":{"google":{"thought_signature":"AbC="}}`) {
 		t.Errorf("the second request is %s", body)
-	}
-}
-
-func TestManyLargeResults(t *testing.T) {
-	var script []Reply
-	for i := range 9 {
-		var calls []Call
-		for j := range 4 {
-			calls = append(calls, Call{Name: "a", Arguments: fmt.Sprintf(`{"n":%d,"m":%d,"x":"%s"}`, i, j, strings.Repeat("y", 8000))})
-		}
-		script = append(script, calling(calls...))
-	}
-	s := startServer(t, append(script, saying("Done."))...)
-	box := echoBox("a")
-	box.call = func(_ context.Context, _, args string, _ func(tool.Progress)) (*tool.Result, error) {
-		return tool.Text(args[:15] + strings.Repeat("z", 12000)), nil
-	}
-	equip(t, s, box, func(s *Settings) { s.ToolSteps = 20 }).mustAsk(t, question("hi"))
-	last := s.Requests()[9]
-	if n := len(last.Body); n > maxToolText+20000 {
-		t.Errorf("the last request has %d bytes", n)
-	}
-	results := last.Chat.Results()
-	if len(results) != 4 || !strings.Contains(results[0].Text(), `"n":8,"m":0`) || !strings.Contains(results[3].Text(), `"n":8,"m":3`) {
-		t.Errorf("the newest results are not there: %.100s", results[0].Text())
-	}
-	if got := last.Chat.Messages[3].Text(); got != dropped {
-		t.Errorf("the oldest result is %.100s", got)
 	}
 }

@@ -17,7 +17,8 @@ func TestToolPictures(t *testing.T) {
 	png := "\x89PNG\r\n\x1a\n"
 	webp := "RIFF\x00\x00\x00\x00WEBPVP8 "
 	block := func(mime, data string) string {
-		return `{"type":"image","mimeType":"` + mime + `","data":"` + base64.StdEncoding.EncodeToString([]byte(data)) + `"}`
+		return `{"type":"image","mimeType":"` + mime + `","data":"` + base64.StdEncoding.EncodeToString([]byte(data)) +
+			`"}`
 	}
 	uri := func(mime, data string) string {
 		return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString([]byte(data))
@@ -30,11 +31,16 @@ func TestToolPictures(t *testing.T) {
 		told          string
 		want          []string
 	}{
-		{"one", `{"type":"text","text":"A map."},` + block("image/png", png), nil, "A map.\n[image image/png]", []string{intro, uri("image/png", png)}},
-		{"by another name", block("image/jpeg", webp), nil, "[image image/jpeg]", []string{intro, uri("image/webp", webp)}},
-		{"too many", many, nil, strings.Repeat("[image image/png]\n", 5) + "[image image/webp]", append([]string{intro}, slices.Repeat([]string{uri("image/png", png)}, 4)...)},
-		{"too large", block("image/png", png+strings.Repeat("x", maxPicture-len(png)+1)), nil, "[image image/png]", nil},
-		{"as large as it may be", block("image/png", png+strings.Repeat("x", maxPicture-len(png))), nil, "[image image/png]", []string{intro, uri("image/png", png+strings.Repeat("x", maxPicture-len(png)))}},
+		{"one", `{"type":"text","text":"A map."},` + block("image/png", png), nil,
+			"A map.\n[image image/png]", []string{intro, uri("image/png", png)}},
+		{"by another name", block("image/jpeg", webp), nil, "[image image/jpeg]",
+			[]string{intro, uri("image/webp", webp)}},
+		{"too many", many, nil, strings.Repeat("[image image/png]\n", 5) + "[image image/webp]",
+			append([]string{intro}, slices.Repeat([]string{uri("image/png", png)}, 4)...)},
+		{"too large", block("image/png", png+strings.Repeat("x", maxPicture-len(png)+1)), nil,
+			"[image image/png]", nil},
+		{"as large as it may be", block("image/png", png+strings.Repeat("x", maxPicture-len(png))), nil,
+			"[image image/png]", []string{intro, uri("image/png", png+strings.Repeat("x", maxPicture-len(png)))}},
 		{"no picture", block("image/png", "<svg>"), nil, "[image image/png]", nil},
 		{"no base64", `{"type":"image","mimeType":"image/png","data":"?"}`, nil, "[image image/png]", nil},
 		{"sound", `{"type":"audio","mimeType":"audio/wav","data":"AAAA"}`, nil, "[audio audio/wav]", nil},
@@ -47,8 +53,8 @@ func TestToolPictures(t *testing.T) {
 			box.call = func(context.Context, string, string, func(tool.Progress)) (*tool.Result, error) {
 				return &tool.Result{Content: []byte("[" + tt.content + "]")}, nil
 			}
-			equip(t, s, box, tt.change).mustAsk(t, question("hi"))
-			if got := toldIn(t, s, 2); len(got) != 1 || got[0] != tt.told {
+			newRigWithToolbox(t, s, box, tt.change).mustAsk(t, question("hi"))
+			if got := toolResultsIn(t, s, 2); len(got) != 1 || got[0] != tt.told {
 				t.Errorf("the model was told %q", got)
 			}
 			var got []string
@@ -72,19 +78,19 @@ func TestOnlyTheNewestPicturesAreShown(t *testing.T) {
 	box.call = func(context.Context, string, string, func(tool.Progress)) (*tool.Result, error) {
 		return tool.Picture("image/png", fmt.Appendf(nil, "\x89PNG\r\n\x1a\n%d", n.Add(1))), nil
 	}
-	equip(t, s, box, nil).mustAsk(t, question("hi"))
+	newRigWithToolbox(t, s, box, nil).mustAsk(t, question("hi"))
 	shown, gone := 0, 0
 	for _, m := range s.Requests()[3].Chat.Messages {
 		for _, p := range m.Parts() {
 			if p.ImageURL.URL != "" {
 				shown++
-			} else if p.Text == dropped && m.Role == "user" {
+			} else if p.Text == droppedText && m.Role == "user" {
 				gone++
 			}
 		}
 	}
 	// The first round's message has no picture any more, so it is one text.
-	if shown != 4 || gone != 0 || strings.Count(string(s.Requests()[3].Body), dropped) != 2 {
+	if shown != 4 || gone != 0 || strings.Count(string(s.Requests()[3].Body), droppedText) != 2 {
 		t.Errorf("%d are shown: %s", shown, s.Requests()[3].Body)
 	}
 }
@@ -96,11 +102,12 @@ func TestAModelThatTurnsOutToBeBlind(t *testing.T) {
 	box.call = func(context.Context, string, string, func(tool.Progress)) (*tool.Result, error) {
 		return tool.Picture("image/png", []byte("\x89PNG\r\n\x1a\n")), nil
 	}
-	b := equip(t, s, box, nil)
+	b := newRigWithToolbox(t, s, box, nil)
 	if got := b.mustAsk(t, question("hi")).String(); got != `"I cannot see it."` {
 		t.Errorf("got %s", got)
 	}
-	if got := string(s.Requests()[2].Body); strings.Contains(got, "image_url") || !strings.Contains(got, dropped) || !strings.Contains(b.log.String(), "set images to false") {
+	if got := string(s.Requests()[2].Body); strings.Contains(got, "image_url") || !strings.Contains(got, droppedText) ||
+		!strings.Contains(b.log.String(), "set images to false") {
 		t.Errorf("the third request is %s; the log is %s", got, b.log)
 	}
 }

@@ -79,7 +79,7 @@ var contextKeys = []struct {
 func (b *Bot) systemPrompt(turn *talk.Turn, functions []function) string {
 	var p strings.Builder
 	p.WriteString(sayPrompt.In(turn.Lang))
-	device, suggest, toolbox := kinds(functions)
+	device, suggest, toolbox := functionKinds(functions)
 	if device {
 		p.WriteString("\n" + sayTools.In(turn.Lang))
 	}

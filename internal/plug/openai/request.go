@@ -11,16 +11,16 @@ import (
 	"patchbay/internal/talk"
 )
 
-// said is a message for the model.
-type said struct {
+// promptMessage is a message for the model.
+type promptMessage struct {
 	role  string
 	parts []talk.Part
 	// calls are what the model called along with saying it, and thought is what it
 	// thought before.
-	calls   []call
-	thought string
-	// answers is the id of the call whose result this is.
-	answers string
+	calls     []call
+	reasoning string
+	// toolCallID is the id of the call whose result this is.
+	toolCallID string
 }
 
 // The roles of messages.
@@ -35,18 +35,18 @@ const (
 // said before, and what is said now. Neighbours of one role are put together,
 // because there are chat templates that insist on turns; a person speaks twice
 // in a row when a command (take a photo) was all the answer they got.
-func (b *Bot) conversation(turn *talk.Turn, functions []function) ([]said, error) {
-	now := b.nowSaid(turn)
+func (b *Bot) conversation(turn *talk.Turn, functions []function) ([]promptMessage, error) {
+	now := b.currentParts(turn)
 	if len(now) == 0 {
 		return nil, talk.Fail(talk.Unreadable, "", nil)
 	}
-	out := []said{{role: roleSystem, parts: []talk.Part{{Text: b.systemPrompt(turn, functions)}}}}
+	out := []promptMessage{{role: roleSystem, parts: []talk.Part{{Text: b.systemPrompt(turn, functions)}}}}
 	add := func(role string, parts ...talk.Part) {
 		if last := &out[len(out)-1]; last.role == role {
 			last.parts = append(last.parts, parts...)
 			return
 		}
-		out = append(out, said{role: role, parts: parts})
+		out = append(out, promptMessage{role: role, parts: parts})
 	}
 	for _, m := range remember(turn.History, b.settings.historyTokens()) {
 		if m.Text == "" {
@@ -62,8 +62,8 @@ func (b *Bot) conversation(turn *talk.Turn, functions []function) ([]said, error
 	return out, nil
 }
 
-// nowSaid are the parts of the turn as the model gets them.
-func (b *Bot) nowSaid(turn *talk.Turn) []talk.Part {
+// currentParts are the parts of the turn as the model gets them.
+func (b *Bot) currentParts(turn *talk.Turn) []talk.Part {
 	var out []talk.Part
 	words, picture := false, false
 	for _, p := range turn.Parts {
@@ -86,9 +86,9 @@ func (b *Bot) nowSaid(turn *talk.Turn) []talk.Part {
 
 // request writes the body of a request. Unless it is empty, choice is the
 // tool_choice instead of the owner's.
-func (b *Bot) request(turn *talk.Turn, messages []said, functions []function, choice string) []byte {
+func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []function, choice string) []byte {
 	var w bytes.Buffer
-	w.Grow(len(b.opening) + sizeOf(messages) + sizeOfFunctions(functions) + 256)
+	w.Grow(len(b.opening) + messagesSize(messages) + functionsSize(functions) + 256)
 	w.Write(b.opening)
 	w.WriteString(`,"messages":[`)
 	for i, m := range messages {
@@ -122,7 +122,7 @@ func (b *Bot) writeFunctions(w *bytes.Buffer, functions []function, choice strin
 	}
 	w.WriteByte(']')
 	for _, name := range functionFields {
-		value := b.choices[name]
+		value := b.functionSettings[name]
 		if name == "tool_choice" && choice != "" {
 			value = json.RawMessage(`"` + choice + `"`)
 		}
@@ -133,7 +133,7 @@ func (b *Bot) writeFunctions(w *bytes.Buffer, functions []function, choice strin
 	}
 }
 
-func sizeOfFunctions(functions []function) int {
+func functionsSize(functions []function) int {
 	n := 0
 	for _, f := range functions {
 		n += len(f.schema) + 1
@@ -147,11 +147,11 @@ func pseudonym(person string) string {
 	return "pb-" + hex.EncodeToString(sum[:16])
 }
 
-// sizeOf is about how many bytes messages take, escapes aside.
-func sizeOf(messages []said) int {
+// messagesSize is about how many bytes messages take, escapes aside.
+func messagesSize(messages []promptMessage) int {
 	n := 0
 	for _, m := range messages {
-		n += 64 + len(m.thought)
+		n += 64 + len(m.reasoning)
 		for _, p := range m.parts {
 			n += 64 + len(p.Text) + len(p.Text)/16
 			if p.Image != nil {
@@ -165,17 +165,17 @@ func sizeOf(messages []said) int {
 	return n
 }
 
-func writeMessage(w *bytes.Buffer, m said) {
+func writeMessage(w *bytes.Buffer, m promptMessage) {
 	w.WriteString(`{"role":"` + m.role + `"`)
-	if m.answers != "" {
+	if m.toolCallID != "" {
 		w.WriteString(`,"tool_call_id":`)
-		writeString(w, m.answers)
+		writeString(w, m.toolCallID)
 	}
 	w.WriteString(`,"content":`)
 	writeContent(w, m)
-	if m.thought != "" {
+	if m.reasoning != "" {
 		w.WriteString(`,"reasoning_content":`)
-		writeString(w, m.thought)
+		writeString(w, m.reasoning)
 	}
 	if len(m.calls) > 0 {
 		writeCalls(w, m.calls)
@@ -185,7 +185,7 @@ func writeMessage(w *bytes.Buffer, m said) {
 
 // writeContent writes the content as a plain string if it can: not every server
 // takes a list of parts.
-func writeContent(w *bytes.Buffer, m said) {
+func writeContent(w *bytes.Buffer, m promptMessage) {
 	if len(m.parts) == 0 {
 		w.WriteString("null") // as the API itself says that there were only calls
 		return

@@ -17,38 +17,38 @@ const maxPicture = 4 << 20
 
 // What the model is told about calls that came to nothing or went to the device.
 const (
-	toldSent     = `{"ok":true,"info":"sent to the device"}`
-	toldShown    = `{"ok":true}`
-	toldNothing  = "(no output)"
-	toldUnknown  = "Error: there is no such function. Call only those that are offered."
-	toldNotJSON  = "Error: the arguments are not a JSON object. Call again with arguments that are."
-	toldTooLong  = "Error: the arguments are too long; 16 KiB are the most."
-	toldNeed     = "Error: this needs an answer of the person, who cannot be asked from here. Do not call it again; tell the person."
-	toldNoTime   = "Error: the time for calls is over, so there is no result."
-	toldRepeated = " This has failed in the same way several times. Do not try it again; go on without it."
-	toldLast     = "\n[No more calls are possible in this turn. Answer now with what you have.]"
+	resultSent            = `{"ok":true,"info":"sent to the device"}`
+	resultShown           = `{"ok":true}`
+	resultEmpty           = "(no output)"
+	resultUnknownFunction = "Error: there is no such function. Call only those that are offered."
+	resultNotJSON         = "Error: the arguments are not a JSON object. Call again with arguments that are."
+	resultTooLong         = "Error: the arguments are too long; 16 KiB are the most."
+	resultNeedsInput      = "Error: this needs an answer of the person, who cannot be asked from here. Do not call it again; tell the person."
+	resultTimeout         = "Error: the time for calls is over, so there is no result."
+	noteRepeated          = " This has failed in the same way several times. Do not try it again; go on without it."
+	noteLastRound         = "\n[No more calls are possible in this turn. Answer now with what you have.]"
 )
 
-// words is what the model is told about a result, limit bytes at most beside the
+// resultText is what the model is told about a result, limit bytes at most beside the
 // note that some was cut.
-func words(r *tool.Result, limit int) (told string, failed bool) {
+func resultText(r *tool.Result, limit int) (told string, failed bool) {
 	switch {
 	case r == nil:
-		return toldNothing, false
-	case r.Need != nil:
-		return toldNeed, true
+		return resultEmpty, false
+	case r.InputRequired != nil:
+		return resultNeedsInput, true
 	}
-	text := strings.ToValidUTF8(r.Words(), "\ufffd")
+	text := strings.ToValidUTF8(r.PlainText(), "\ufffd")
 	if strings.TrimSpace(text) == "" {
-		text = toldNothing
+		text = resultEmpty
 	}
 	if r.IsError {
 		text = "Error: " + text
 	}
-	return cut(text, limit), r.IsError
+	return truncateResult(text, limit), r.IsError
 }
 
-func cut(text string, limit int) string {
+func truncateResult(text string, limit int) string {
 	kept := clip(text, limit)
 	if len(kept) == len(text) {
 		return text
@@ -58,7 +58,7 @@ func cut(text string, limit int) string {
 
 // pictures are the first pictures of a result that models can be shown.
 func pictures(r *tool.Result) []*talk.Image {
-	if r == nil || r.Need != nil {
+	if r == nil || r.InputRequired != nil {
 		return nil
 	}
 	var blocks []struct{ Type, Data string }

@@ -26,18 +26,18 @@ type outcome struct {
 // there.
 const maxThought = 64 << 10
 
-// round sends one request and passes the answer on. It returns the error of a
+// round sends one request and forwards the answer. It returns the error of a
 // sink as it is, and otherwise what kept the answer from being complete; ctx's
 // error is not told apart from others.
 func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r, err := b.open(ctx, cancel, body)
+	r, err := b.openReply(ctx, cancel, body)
 	if err == nil {
 		defer r.close()
-		in := listener{to: to, reply: r}
-		if err = in.listen(); err == nil {
-			in.out.thought = in.thought.String()
+		in := answerReader{to: to, reply: r}
+		if err = in.read(); err == nil {
+			in.out.thought = in.thoughts.String()
 			return in.out, nil
 		}
 	}
@@ -50,19 +50,19 @@ func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) 
 	return outcome{}, err
 }
 
-// listener goes through one answer.
-type listener struct {
-	to    sink
-	reply *reply
-	think thinking
-	calls calls
-	said  bool
-	out   outcome
-	// thought collects out.thought.
-	thought strings.Builder
+// answerReader goes through one answer.
+type answerReader struct {
+	to        sink
+	reply     *reply
+	reasoning reasoningFilter
+	calls     callAssembler
+	hasText   bool
+	out       outcome
+	// thoughts collects out.thought.
+	thoughts strings.Builder
 }
 
-func (l *listener) listen() error {
+func (l *answerReader) read() error {
 	var d delta
 	for {
 		err := l.reply.next(&d)
@@ -82,30 +82,30 @@ func (l *listener) listen() error {
 	return l.finish()
 }
 
-func (l *listener) take(d *delta) error {
+func (l *answerReader) take(d *delta) error {
 	if d.usage != nil {
 		l.out.usage = d.usage
 	}
-	if d.whole && l.said {
+	if d.complete && l.hasText {
 		d.text = "" // a repetition of all pieces at the end
 	}
-	if !d.whole || l.thought.Len() == 0 {
-		l.thought.WriteString(clip(d.thought, maxThought-l.thought.Len()))
+	if !d.complete || l.thoughts.Len() == 0 {
+		l.thoughts.WriteString(clip(d.thought, maxThought-l.thoughts.Len()))
 	}
 	for _, f := range d.calls {
 		if err := l.calls.add(f); err != nil {
 			return err
 		}
 	}
-	if text := l.think.pass(d.text); text != "" {
+	if text := l.reasoning.pass(d.text); text != "" {
 		// Glasses ignore commands after text, so a command that is complete goes
 		// first.
-		if d.whole || l.calls.complete() {
-			if err := l.call(); err != nil {
+		if d.complete || l.calls.isComplete() {
+			if err := l.emitCalls(); err != nil {
 				return err
 			}
 		}
-		l.said = true
+		l.hasText = true
 		if err := l.to.text(text); err != nil {
 			return err
 		}
@@ -119,18 +119,18 @@ func (l *listener) take(d *delta) error {
 }
 
 // finish passes on what was held back.
-func (l *listener) finish() error {
-	if rest := l.think.rest(); rest != "" {
-		l.think = thinking{state: thinkOver}
-		l.said = true
+func (l *answerReader) finish() error {
+	if rest := l.reasoning.rest(); rest != "" {
+		l.reasoning = reasoningFilter{state: thinkOver}
+		l.hasText = true
 		if err := l.to.text(rest); err != nil {
 			return err
 		}
 	}
-	return l.call()
+	return l.emitCalls()
 }
 
-func (l *listener) call() error {
+func (l *answerReader) emitCalls() error {
 	if made := l.calls.take(); len(made) > 0 {
 		return l.to.calls(made)
 	}

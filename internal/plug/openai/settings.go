@@ -24,7 +24,7 @@ const (
 	DefaultToolSteps        = 8
 	DefaultToolTime         = 2 * time.Minute
 	DefaultToolOutput       = 16 << 10
-	DefaultToolsMost        = 64
+	DefaultMaxTools         = 64
 )
 
 const (
@@ -43,10 +43,10 @@ const (
 	maxToolTime = 10 * time.Minute
 	// maxToolOutput is about half of [maxToolText], which [shareOf] deals out.
 	maxToolOutput = 96 << 10
-	// leastToolOutput is what a failure needs to be understood.
-	leastToolOutput = 256
-	// maxToolsMost is how many functions OpenAI and others take.
-	maxToolsMost = 128
+	// minToolOutput is what a failure needs to be understood.
+	minToolOutput = 256
+	// toolsLimit is how many functions OpenAI and others take.
+	toolsLimit = 128
 )
 
 // Settings say which model answers and how it is asked. Only BaseURL and Model
@@ -62,10 +62,10 @@ type Settings struct {
 	Model string `json:"model"`
 	// System is what the owner adds to the system prompt.
 	System string `json:"system,omitempty"`
-	// Images says whether the model can see. Null means yes. If it cannot, it is
+	// Images reports whether the model can see. Null means yes. If it cannot, it is
 	// told in words that a picture came.
 	Images *bool `json:"images,omitempty"`
-	// Tools says whether the model is offered functions: device commands, and the
+	// Tools reports whether the model is offered functions: device commands, and the
 	// tools that its owner allows. Null means yes.
 	Tools *bool `json:"tools,omitempty"`
 	// ToolSteps is in how many rounds of a turn the model may call tools before it
@@ -77,9 +77,9 @@ type Settings struct {
 	// ToolOutput is how much of one tool's result the model gets, in bytes. 0 means
 	// 16 KiB; 96 KiB are the most.
 	ToolOutput int `json:"tool_output,omitempty"`
-	// ToolsMost is how many functions the model is offered at most, device commands
+	// MaxTools is how many functions the model is offered at most, device commands
 	// included. 0 means 64; 128 are the most.
-	ToolsMost int `json:"tools_most,omitempty"`
+	MaxTools int `json:"tools_most,omitempty"`
 	// HistoryTokens is how much of the conversation so far is sent along, in
 	// tokens as [estimate] counts them. 0 means 3000, negative means nothing.
 	HistoryTokens int `json:"history_tokens,omitempty"`
@@ -91,7 +91,7 @@ type Settings struct {
 	// tries together. 0 means 30 s.
 	FirstByteTimeout Duration `json:"first_byte_timeout,omitempty"`
 	// IdleTimeout is how long a server that has begun may be silent. Keep-alive
-	// comments are signs of life too. 0 means 60 s.
+	// comments are heartbeats too. 0 means 60 s.
 	IdleTimeout Duration `json:"idle_timeout,omitempty"`
 	// Retries is how often a question is asked again when the server is busy,
 	// failing or unreachable and has not begun to answer. 0 means 2, negative
@@ -111,13 +111,14 @@ type Settings struct {
 // What is wrong with settings.
 var (
 	sayNoDuration  = talk.Say{Zh: `%s 不是时长；要带单位，例如 "30s"`, En: `%s is not a duration; write it with a unit, like "30s"`}
-	sayBadDuration = talk.Say{Zh: `%q 不是时长；要写成 "30s" 或 "1m30s" 这样`, En: `%q is not a duration; write it like "30s" or "1m30s"`}
-	sayHasToBe     = talk.Say{Zh: "%s 要是%s，不能是 %s", En: "%s has to be %s, not a %s"}
-	sayTruth       = talk.Say{Zh: " true 或 false", En: "true or false"}
-	sayWhole       = talk.Say{Zh: "整数", En: "a whole number"}
-	sayNumber      = talk.Say{Zh: "数字", En: "a number"}
-	sayText        = talk.Say{Zh: "文本", En: "text"}
-	sayObject      = talk.Say{Zh: "对象", En: "an object"}
+	sayBadDuration = talk.Say{Zh: `%q 不是时长；要写成 "30s" 或 "1m30s" 这样`,
+		En: `%q is not a duration; write it like "30s" or "1m30s"`}
+	sayHasToBe = talk.Say{Zh: "%s 要是%s，不能是 %s", En: "%s has to be %s, not a %s"}
+	sayTruth   = talk.Say{Zh: " true 或 false", En: "true or false"}
+	sayWhole   = talk.Say{Zh: "整数", En: "a whole number"}
+	sayNumber  = talk.Say{Zh: "数字", En: "a number"}
+	sayText    = talk.Say{Zh: "文本", En: "text"}
+	sayObject  = talk.Say{Zh: "对象", En: "an object"}
 
 	sayNoModel = talk.Say{
 		Zh: "model 没有填写：请写出回答的模型，例如 gpt-4o-mini 或 qwen3:8b",
@@ -131,27 +132,39 @@ var (
 		Zh: "system 有 %d 字节；最多 %d 字节，因为每次提问都会发送它",
 		En: "system has %d bytes; %d are the most, because it is sent with every question",
 	}
-	sayHistory     = talk.Say{Zh: "history_tokens 是 %d；最多选择 %d（-1 表示不发送历史）", En: "history_tokens is %d; choose at most %d (-1 sends no history)"}
-	sayMaxTokens   = talk.Say{Zh: "max_tokens 是 %d；至少选择 1，或者不填", En: "max_tokens is %d; choose at least 1, or leave it out"}
-	sayTemperature = talk.Say{Zh: "temperature 是 %v；请选择 0 到 2，或者不填", En: "temperature is %v; choose between 0 and 2, or leave it out"}
-	sayFirstByte   = talk.Say{Zh: `first_byte_timeout 是负数；请写成 "30s" 这样`, En: `first_byte_timeout is negative; choose something like "30s"`}
-	sayIdle        = talk.Say{Zh: `idle_timeout 是负数；请写成 "60s" 这样`, En: `idle_timeout is negative; choose something like "60s"`}
-	sayRetries     = talk.Say{Zh: "retries 是 %d；最多选择 %d（-1 表示不再重试）", En: "retries is %d; choose at most %d (-1 never asks again)"}
-	sayToolSteps   = talk.Say{Zh: "tool_steps 是 %d；请选择 1 到 %d，或者不填，即 %d", En: "tool_steps is %d; choose 1 to %d, or leave it out for %d"}
-	sayToolTime    = talk.Say{Zh: `tool_time 是 %s；请写成 "30s" 这样，最多 %s`, En: `tool_time is %s; choose something like "30s", %s at most`}
-	sayToolOutput  = talk.Say{Zh: "tool_output 是 %d；请选择 %d 到 %d 字节，或者不填，即 %d", En: "tool_output is %d; choose %d to %d bytes, or leave it out for %d"}
-	sayToolsMost   = talk.Say{Zh: "tools_most 是 %d；请选择 1 到 %d，或者不填，即 %d", En: "tools_most is %d; choose 1 to %d, or leave it out for %d"}
+	sayHistory = talk.Say{Zh: "history_tokens 是 %d；最多选择 %d（-1 表示不发送历史）",
+		En: "history_tokens is %d; choose at most %d (-1 sends no history)"}
+	sayMaxTokens = talk.Say{Zh: "max_tokens 是 %d；至少选择 1，或者不填",
+		En: "max_tokens is %d; choose at least 1, or leave it out"}
+	sayTemperature = talk.Say{Zh: "temperature 是 %v；请选择 0 到 2，或者不填",
+		En: "temperature is %v; choose between 0 and 2, or leave it out"}
+	sayFirstByte = talk.Say{Zh: `first_byte_timeout 是负数；请写成 "30s" 这样`,
+		En: `first_byte_timeout is negative; choose something like "30s"`}
+	sayIdle = talk.Say{Zh: `idle_timeout 是负数；请写成 "60s" 这样`,
+		En: `idle_timeout is negative; choose something like "60s"`}
+	sayRetries = talk.Say{Zh: "retries 是 %d；最多选择 %d（-1 表示不再重试）",
+		En: "retries is %d; choose at most %d (-1 never asks again)"}
+	sayToolSteps = talk.Say{Zh: "tool_steps 是 %d；请选择 1 到 %d，或者不填，即 %d",
+		En: "tool_steps is %d; choose 1 to %d, or leave it out for %d"}
+	sayToolTime = talk.Say{Zh: `tool_time 是 %s；请写成 "30s" 这样，最多 %s`,
+		En: `tool_time is %s; choose something like "30s", %s at most`}
+	sayToolOutput = talk.Say{Zh: "tool_output 是 %d；请选择 %d 到 %d 字节，或者不填，即 %d",
+		En: "tool_output is %d; choose %d to %d bytes, or leave it out for %d"}
+	sayToolsMost = talk.Say{Zh: "tools_most 是 %d；请选择 1 到 %d，或者不填，即 %d",
+		En: "tools_most is %d; choose 1 to %d, or leave it out for %d"}
 	sayHeaderName  = talk.Say{Zh: "headers：%q 不能作为请求头的名称", En: "headers: %q cannot be the name of a header"}
 	sayHeaderOwn   = talk.Say{Zh: "headers：%s 不能设置；请去掉", En: "headers: %s cannot be set; take it out"}
-	sayHeaderValue = talk.Say{Zh: "headers：%s 的值里有换行或控制字符", En: "headers: the value of %s has a line break or a control character"}
+	sayHeaderValue = talk.Say{Zh: "headers：%s 的值里有换行或控制字符",
+		En: "headers: the value of %s has a line break or a control character"}
 	sayExtraOwn    = talk.Say{Zh: "extra：%s 不能在这里设置；请去掉", En: "extra: %s cannot be set there; take it out"}
 	sayExtraLength = talk.Say{
 		Zh: "extra：回答的长度已由 max_tokens 限制；两者请只保留一个",
 		En: "extra: the length of an answer is limited by max_tokens already; keep one of the two",
 	}
-	sayExtraTemperature = talk.Say{Zh: "extra：temperature 另有设置；两者请只保留一个", En: "extra: temperature has a setting of its own; keep one of the two"}
-	sayExtraJSON        = talk.Say{Zh: "extra：不能写成 JSON", En: "extra: cannot be written as JSON"}
-	sayNoBase           = talk.Say{
+	sayExtraTemperature = talk.Say{Zh: "extra：temperature 另有设置；两者请只保留一个",
+		En: "extra: temperature has a setting of its own; keep one of the two"}
+	sayExtraJSON = talk.Say{Zh: "extra：不能写成 JSON", En: "extra: cannot be written as JSON"}
+	sayNoBase    = talk.Say{
 		Zh: "base_url 没有填写：请填写 API 的地址，例如 https://api.openai.com/v1",
 		En: "base_url is missing: give the address of the API, for example https://api.openai.com/v1",
 	}
@@ -195,15 +208,15 @@ func ParseSettings(data []byte) (Settings, error) {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
 		if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return s, sayHasToBe.Wrong(mismatch.Field, wanted(mismatch.Type), mismatch.Value)
+			return s, sayHasToBe.Wrong(mismatch.Field, expectedType(mismatch.Type), mismatch.Value)
 		}
 		return s, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return s, s.Validate()
 }
 
-// wanted is a type in words that owners know.
-func wanted(t reflect.Type) talk.Say {
+// expectedType is a type in words that owners know.
+func expectedType(t reflect.Type) talk.Say {
 	switch t.Kind() {
 	case reflect.Bool:
 		return sayTruth
@@ -261,23 +274,24 @@ func (s *Settings) checkTools() error {
 		return sayToolSteps.Wrong(s.ToolSteps, maxToolSteps, DefaultToolSteps)
 	case s.ToolTime < 0 || time.Duration(s.ToolTime) > maxToolTime:
 		return sayToolTime.Wrong(time.Duration(s.ToolTime), maxToolTime)
-	case s.ToolOutput < 0 || s.ToolOutput > 0 && s.ToolOutput < leastToolOutput || s.ToolOutput > maxToolOutput:
-		return sayToolOutput.Wrong(s.ToolOutput, leastToolOutput, maxToolOutput, DefaultToolOutput)
-	case s.ToolsMost < 0 || s.ToolsMost > maxToolsMost:
-		return sayToolsMost.Wrong(s.ToolsMost, maxToolsMost, DefaultToolsMost)
+	case s.ToolOutput < 0 || s.ToolOutput > 0 && s.ToolOutput < minToolOutput || s.ToolOutput > maxToolOutput:
+		return sayToolOutput.Wrong(s.ToolOutput, minToolOutput, maxToolOutput, DefaultToolOutput)
+	case s.MaxTools < 0 || s.MaxTools > toolsLimit:
+		return sayToolsMost.Wrong(s.MaxTools, toolsLimit, DefaultMaxTools)
 	}
 	return nil
 }
 
-// ownHeaders are made from the body or steer the connection.
-var ownHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding", "accept-encoding"}
+// reservedHeaders are made from the body or steer the connection.
+var reservedHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding",
+	"accept-encoding"}
 
 func (s *Settings) checkHeaders() error {
 	for name, value := range s.Headers {
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
 			return sayHeaderName.Wrong(name)
-		case slices.Contains(ownHeaders, strings.ToLower(name)):
+		case slices.Contains(reservedHeaders, strings.ToLower(name)):
 			return sayHeaderOwn.Wrong(name)
 		case !httpguts.ValidHeaderFieldValue(value):
 			return sayHeaderValue.Wrong(name)
@@ -286,12 +300,12 @@ func (s *Settings) checkHeaders() error {
 	return nil
 }
 
-// ownFields of the request belong to the turn or to another setting.
-var ownFields = []string{"messages", "model", "stream", "tools", "functions", "user", "n"}
+// reservedFields of the request belong to the turn or to another setting.
+var reservedFields = []string{"messages", "model", "stream", "tools", "functions", "user", "n"}
 
 func (s *Settings) checkExtra() error {
 	for name := range s.Extra {
-		if slices.Contains(ownFields, name) {
+		if slices.Contains(reservedFields, name) {
 			return sayExtraOwn.Wrong(name)
 		}
 	}
@@ -312,7 +326,7 @@ func (s *Settings) tools() bool  { return s.Tools == nil || *s.Tools }
 
 func (s *Settings) toolSteps() int  { return orDefault(s.ToolSteps, DefaultToolSteps) }
 func (s *Settings) toolOutput() int { return orDefault(s.ToolOutput, DefaultToolOutput) }
-func (s *Settings) toolsMost() int  { return orDefault(s.ToolsMost, DefaultToolsMost) }
+func (s *Settings) maxTools() int   { return orDefault(s.MaxTools, DefaultMaxTools) }
 
 func (s *Settings) toolTime() time.Duration {
 	return orDefault(time.Duration(s.ToolTime), DefaultToolTime)
@@ -356,9 +370,9 @@ func (s *Settings) idle() time.Duration {
 // endpoint holds the addresses of an API.
 type endpoint struct {
 	chat, models string
-	// shown is the chat address without its query, which may hold a secret.
-	shown string
-	host  string
+	// display is the chat address without its query, which may hold a secret.
+	display string
+	host    string
 }
 
 const chatPath = "/chat/completions"
@@ -386,6 +400,6 @@ func parseEndpoint(base string) (endpoint, error) {
 	}
 	e := endpoint{chat: address(chatPath), models: address("/models"), host: u.Hostname()}
 	u.RawQuery, u.ForceQuery = "", false
-	e.shown = address(chatPath)
+	e.display = address(chatPath)
 	return e, nil
 }

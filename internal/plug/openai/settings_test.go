@@ -13,7 +13,8 @@ func TestSettingsFromJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.images() || !s.tools() || s.historyTokens() != 500 || s.firstByte() != 5*time.Second || s.idle() != 90*time.Second ||
+	if s.images() || !s.tools() || s.historyTokens() != 500 || s.firstByte() != 5*time.Second ||
+		s.idle() != 90*time.Second ||
 		s.retries() != 1 || *s.Temperature != 0 || !s.Suggest {
 		t.Errorf("got %+v", s)
 	}
@@ -29,14 +30,17 @@ func TestSettingsFromJSON(t *testing.T) {
 
 func TestWhatHoldsWhereSettingsAreSilent(t *testing.T) {
 	s, err := ParseSettings([]byte(`{"base_url":"https://api.openai.com/v1","model":"m"}`))
-	if err != nil || !s.images() || !s.tools() || s.historyTokens() != 3000 || s.firstByte() != 30*time.Second || s.idle() != time.Minute || s.retries() != 2 {
+	if err != nil || !s.images() || !s.tools() || s.historyTokens() != 3000 || s.firstByte() != 30*time.Second ||
+		s.idle() != time.Minute || s.retries() != 2 {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if s.toolSteps() != 8 || s.toolTime() != 2*time.Minute || s.toolOutput() != 16384 || s.toolsMost() != 64 {
-		t.Errorf("tools: %d steps, %v, %d bytes, %d functions", s.toolSteps(), s.toolTime(), s.toolOutput(), s.toolsMost())
+	if s.toolSteps() != 8 || s.toolTime() != 2*time.Minute || s.toolOutput() != 16384 || s.maxTools() != 64 {
+		t.Errorf("tools: %d steps, %v, %d bytes, %d functions", s.toolSteps(), s.toolTime(), s.toolOutput(),
+			s.maxTools())
 	}
 	s, err = ParseSettings([]byte(`{"base_url":"https://x.example","model":"m","tool_steps":32,"tool_time":"30s","tool_output":98304,"tools_most":128}`))
-	if err != nil || s.toolSteps() != 32 || s.toolTime() != 30*time.Second || s.toolOutput() != 98304 || s.toolsMost() != 128 {
+	if err != nil || s.toolSteps() != 32 || s.toolTime() != 30*time.Second || s.toolOutput() != 98304 ||
+		s.maxTools() != 128 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	s.Retries, s.HistoryTokens = -1, -1
@@ -101,15 +105,19 @@ func TestSettingsThatAreWrong(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	for base, want := range map[string][2]string{
-		"https://api.openai.com/v1":                    {"https://api.openai.com/v1/chat/completions", "https://api.openai.com/v1/models"},
-		"https://api.openai.com/v1/":                   {"https://api.openai.com/v1/chat/completions", "https://api.openai.com/v1/models"},
-		" https://api.deepseek.com ":                   {"https://api.deepseek.com/chat/completions", "https://api.deepseek.com/models"},
-		"http://[::1]:8080/v1/chat/completions":        {"http://[::1]:8080/v1/chat/completions", "http://[::1]:8080/v1/models"},
+		"https://api.openai.com/v1": {"https://api.openai.com/v1/chat/completions",
+			"https://api.openai.com/v1/models"},
+		"https://api.openai.com/v1/": {"https://api.openai.com/v1/chat/completions",
+			"https://api.openai.com/v1/models"},
+		" https://api.deepseek.com ": {"https://api.deepseek.com/chat/completions",
+			"https://api.deepseek.com/models"},
+		"http://[::1]:8080/v1/chat/completions": {"http://[::1]:8080/v1/chat/completions",
+			"http://[::1]:8080/v1/models"},
 		"http://h/v1/chat/completions/":                {"http://h/v1/chat/completions", "http://h/v1/models"},
 		"https://h/openai/deployments/d?api-version=1": {"https://h/openai/deployments/d/chat/completions?api-version=1", "https://h/openai/deployments/d/models?api-version=1"},
 	} {
 		e, err := parseEndpoint(base)
-		if err != nil || e.chat != want[0] || e.models != want[1] || strings.Contains(e.shown, "?") {
+		if err != nil || e.chat != want[0] || e.models != want[1] || strings.Contains(e.display, "?") {
 			t.Errorf("%s: %+v, %v", base, e, err)
 		}
 	}

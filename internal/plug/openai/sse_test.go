@@ -51,7 +51,8 @@ func TestEvents(t *testing.T) {
 		{"several lines", "data: {\ndata: \"a\":1\ndata: }\n\n", []string{"{\n\"a\":1\n}"}},
 		{"no empty line at the end", "data: 1\n\ndata: 2\n", []string{"1", "2"}},
 		{"no line break at the end", "data: 1\n\ndata: 2", []string{"1", "2"}},
-		{"no empty lines", "data: {\"a\":1}\ndata: {\"b\":2}\ndata: [DONE]\n", []string{`{"a":1}`, `{"b":2}`, "[DONE]"}},
+		{"no empty lines", "data: {\"a\":1}\ndata: {\"b\":2}\ndata: [DONE]\n",
+			[]string{`{"a":1}`, `{"b":2}`, "[DONE]"}},
 		{"many empty lines", "\n\n\ndata: 1\n\n\n\n", []string{"1"}},
 		{"error event", "event: error\ndata: {\"message\":\"x\"}\n\ndata: 1\n\n", []string{`!{"message":"x"}`, "1"}},
 		{"error field", "error: {\"message\":\"x\"}\n\ndata: [DONE]\n\n", []string{`!{"message":"x"}`, "[DONE]"}},
@@ -88,7 +89,8 @@ func TestEventsThatAreTooLong(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if got, err := readEvents(strings.NewReader("data: " + strings.Repeat("x", maxEvent) + "\r\n\r\n")); err != nil || len(got) != 1 {
+	if got, err := readEvents(strings.NewReader("data: " + strings.Repeat("x", maxEvent) + "\r\n\r\n")); err != nil ||
+		len(got) != 1 {
 		t.Errorf("the longest: %d events, %v", len(got), err)
 	}
 }

@@ -22,34 +22,34 @@ const (
 	maxPictures = 4
 )
 
-// dropped stands for the results that have no room any more.
-const dropped = "[dropped]"
+// droppedText stands for the results that have no room any more.
+const droppedText = "[dropped]"
 
-// thread is what came after the question in a turn: what the model said and
+// callThread is what came after the question in a turn: what the model said and
 // called, and what it was told about that. The zero value is ready.
-type thread struct {
-	messages []said
+type callThread struct {
+	messages []promptMessage
 	ids      map[string]bool
-	made     int // how many ids were made up
+	madeIDs  int // how many ids were made up
 }
 
 // add takes in a round.
-func (t *thread) add(text, thought string, errands []*errand, last string) {
-	spoke := said{role: roleAssistant, thought: thought}
+func (t *callThread) add(text, thought string, pending []*pendingCall, last string) {
+	spoke := promptMessage{role: roleAssistant, reasoning: thought}
 	if text != "" {
 		spoke.parts = []talk.Part{{Text: text}}
 	}
-	var results []said
+	var results []promptMessage
 	var shown []talk.Part
-	for i, e := range errands {
+	for i, e := range pending {
 		c := e.call
-		c.id, c.name, c.arguments = t.id(c.id), callableName(c.name), repaired(c.arguments)
+		c.id, c.name, c.arguments = t.id(c.id), callableName(c.name), repairArguments(c.arguments)
 		spoke.calls = append(spoke.calls, c)
-		told := e.told
-		if i == len(errands)-1 {
+		told := e.result
+		if i == len(pending)-1 {
 			told += last
 		}
-		results = append(results, said{role: roleTool, answers: c.id, parts: []talk.Part{{Text: told}}})
+		results = append(results, promptMessage{role: roleTool, toolCallID: c.id, parts: []talk.Part{{Text: told}}})
 		if len(e.pictures) > 0 {
 			shown = append(shown, talk.Part{Text: fmt.Sprintf("What %s returned as pictures:", c.name)})
 			for _, p := range e.pictures {
@@ -60,7 +60,7 @@ func (t *thread) add(text, thought string, errands []*errand, last string) {
 	newest := len(t.messages)
 	t.messages = append(append(t.messages, spoke), results...)
 	if len(shown) > 0 {
-		t.messages = append(t.messages, said{role: roleUser, parts: shown})
+		t.messages = append(t.messages, promptMessage{role: roleUser, parts: shown})
 	}
 	t.dropPictures(maxPictures)
 	t.dropTexts(newest)
@@ -68,10 +68,10 @@ func (t *thread) add(text, thought string, errands []*errand, last string) {
 
 // id is the call's own id if it has one that no other call of the turn has, and
 // otherwise one of nine letters and digits, as Mistral wants them.
-func (t *thread) id(id string) string {
+func (t *callThread) id(id string) string {
 	for id == "" || len(id) > maxID || t.ids[id] {
-		t.made++
-		id = fmt.Sprintf("call%05d", t.made)
+		t.madeIDs++
+		id = fmt.Sprintf("call%05d", t.madeIDs)
 	}
 	if t.ids == nil {
 		t.ids = map[string]bool{}
@@ -91,18 +91,18 @@ func callableName(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// repaired are the arguments such that servers take them back: vLLM, llama.cpp
+// repairArguments are the arguments such that servers take them back: vLLM, llama.cpp
 // and others refuse a conversation in which there are some that are no object.
-func repaired(arguments string) string {
-	object, err := plainObject(arguments)
+func repairArguments(arguments string) string {
+	object, err := normalizeArguments(arguments)
 	if err != nil {
 		return "{}"
 	}
 	return object
 }
 
-// pictures says whether there are any.
-func (t *thread) pictures() bool {
+// hasPictures reports whether there are any.
+func (t *callThread) hasPictures() bool {
 	for _, m := range t.messages {
 		for _, p := range m.parts {
 			if p.Image != nil {
@@ -114,7 +114,7 @@ func (t *thread) pictures() bool {
 }
 
 // dropPictures keeps only the newest pictures.
-func (t *thread) dropPictures(keep int) {
+func (t *callThread) dropPictures(keep int) {
 	for i := len(t.messages) - 1; i >= 0; i-- {
 		parts := t.messages[i].parts
 		for j := len(parts) - 1; j >= 0; j-- {
@@ -122,7 +122,7 @@ func (t *thread) dropPictures(keep int) {
 				continue
 			}
 			if keep--; keep < 0 {
-				parts[j] = talk.Part{Text: dropped}
+				parts[j] = talk.Part{Text: droppedText}
 			}
 		}
 	}
@@ -131,18 +131,18 @@ func (t *thread) dropPictures(keep int) {
 // dropTexts makes room if it has to: by the oldest results, then by what the
 // model said and wrote into calls. The results of the newest round, which begins
 // at newest, stay: [shareOf] lets them have half of the room at most.
-func (t *thread) dropTexts(newest int) {
+func (t *callThread) dropTexts(newest int) {
 	over := t.size() - maxToolText
 	for i := range t.messages[:newest] {
 		if m := &t.messages[i]; over > 0 && m.role == roleTool {
-			over -= len(m.parts[0].Text) - len(dropped)
-			m.parts[0].Text = dropped
+			over -= len(m.parts[0].Text) - len(droppedText)
+			m.parts[0].Text = droppedText
 		}
 	}
 	for i := range t.messages {
 		if m := &t.messages[i]; over > 0 && m.role == roleAssistant {
 			before := m.size()
-			m.parts, m.thought = nil, clip(m.thought, leastThought)
+			m.parts, m.reasoning = nil, clip(m.reasoning, minReasoning)
 			for j := range m.calls {
 				m.calls[j].arguments = "{}"
 			}
@@ -155,12 +155,12 @@ func (t *thread) dropTexts(newest int) {
 // have most.
 func shareOf(n, most int) int { return min(most, maxToolText/2/max(n, 1)) }
 
-// leastThought is what is left of thoughts at least: servers that want them look
+// minReasoning is what is left of thoughts at least: servers that want them look
 // whether they are there.
-const leastThought = 100
+const minReasoning = 100
 
 // size is how many bytes of texts and arguments there are.
-func (t *thread) size() int {
+func (t *callThread) size() int {
 	n := 0
 	for i := range t.messages {
 		n += t.messages[i].size()
@@ -168,8 +168,8 @@ func (t *thread) size() int {
 	return n
 }
 
-func (m *said) size() int {
-	n := len(m.thought)
+func (m *promptMessage) size() int {
+	n := len(m.reasoning)
 	for _, p := range m.parts {
 		n += len(p.Text)
 	}

@@ -13,19 +13,23 @@ import (
 )
 
 func TestWhatIsOffered(t *testing.T) {
-	with := func(o Offered, change func(*Offered)) Offered { change(&o); return o }
+	with := func(o NamedTool, change func(*NamedTool)) NamedTool { change(&o); return o }
 	box := echoBox("good")
 	box.list = append(box.list,
-		offered("take_photo", ""), offered("take_navigation", ""), offered("suggest_questions", ""), offered("good", ""),
+		offered("take_photo", ""), offered("take_navigation", ""), offered("suggest_questions", ""),
+		offered("good", ""),
 		offered("", ""), offered("a b", ""), offered("名", ""), offered(strings.Repeat("x", 65), ""),
-		with(offered("huge", ""), func(o *Offered) { o.Input = json.RawMessage(`{"x":"` + strings.Repeat("x", maxSchema) + `"}`) }),
-		with(offered("list", ""), func(o *Offered) { o.Input = json.RawMessage(`[]`) }),
-		with(offered("no_schema", ""), func(o *Offered) { o.Input = nil }),
-		with(offered("talkative", ""), func(o *Offered) { o.Description = strings.Repeat("长", 2000) }),
+		with(offered("huge", ""), func(o *NamedTool) {
+			o.Input = json.RawMessage(`{"x":"` +
+				strings.Repeat("x", maxSchema) + `"}`)
+		}),
+		with(offered("list", ""), func(o *NamedTool) { o.Input = json.RawMessage(`[]`) }),
+		with(offered("no_schema", ""), func(o *NamedTool) { o.Input = nil }),
+		with(offered("talkative", ""), func(o *NamedTool) { o.Description = strings.Repeat("长", 2000) }),
 		offered(strings.Repeat("y", 64), ""), offered("one_more", ""), offered("two_more", ""),
 	)
 	s := startServer(t)
-	b := equip(t, s, box, func(s *Settings) { s.ToolsMost = 6 })
+	b := newRigWithToolbox(t, s, box, func(s *Settings) { s.MaxTools = 6 })
 	turn := question("hi")
 	turn.Commands = []string{"take_photo"}
 	b.mustAsk(t, turn)
@@ -33,7 +37,9 @@ func TestWhatIsOffered(t *testing.T) {
 		t.Errorf("offered %s", got)
 	}
 	log := b.log.String()
-	for _, want := range []string{"take_photo (the name is taken)", "take_navigation (the name", "suggest_questions (the name", "good (the name", "a b (a name that", "huge (a schema of more", "list (the schema is not", "two_more (more than tools_most)"} {
+	for _, want := range []string{"take_photo (the name is taken)", "take_navigation (the name",
+		"suggest_questions (the name", "good (the name", "a b (a name that", "huge (a schema of more",
+		"list (the schema is not", "two_more (more than tools_most)"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("%q is not in %s", want, log)
 		}
@@ -43,7 +49,7 @@ func TestWhatIsOffered(t *testing.T) {
 func TestWhatIsLeftOutIsLoggedOncePerChange(t *testing.T) {
 	s := startServer(t)
 	box := echoBox("a", "b")
-	b := equip(t, s, box, func(s *Settings) { s.ToolsMost = 1 })
+	b := newRigWithToolbox(t, s, box, func(s *Settings) { s.MaxTools = 1 })
 	logged := func() int { return strings.Count(b.log.String(), "tools are not offered") }
 	for i, want := range []int{1, 1, 1, 2, 2, 2, 3} {
 		switch i {
@@ -67,9 +73,9 @@ func TestTheDefaultNumberOfTools(t *testing.T) {
 		names = append(names, fmt.Sprintf("t%d", i))
 	}
 	s := startServer(t)
-	b := equip(t, s, echoBox(names...), nil)
+	b := newRigWithToolbox(t, s, echoBox(names...), nil)
 	b.mustAsk(t, commanding("hi"))
-	if n := len(s.Requests()[0].Chat.Tools); n != DefaultToolsMost || !strings.Contains(b.log.String(), "and 120 more") {
+	if n := len(s.Requests()[0].Chat.Tools); n != DefaultMaxTools || !strings.Contains(b.log.String(), "and 120 more") {
 		t.Errorf("offered %d; the log is %s", n, b.log)
 	}
 }
@@ -107,7 +113,7 @@ func TestAServerThatRefusesSomeFunctions(t *testing.T) {
 		refuse("{\"error\":{\"message\":\"bad schema of `d`\"}}"),
 		saying("Hello."))
 	box := echoBox("a", "b", "c", "d")
-	b := equip(t, s, box, nil)
+	b := newRigWithToolbox(t, s, box, nil)
 	if got := b.mustAsk(t, commanding("hi")).String(); got != `"Hello."` {
 		t.Errorf("got %s", got)
 	}
@@ -123,15 +129,18 @@ func TestAServerThatRefusesSomeFunctions(t *testing.T) {
 	if got := offeredIn(s, 5); got != own+" b c" {
 		t.Errorf("the next turn offers %s", got)
 	}
-	if log := b.log.String(); !strings.Contains(log, "the server refuses tools") || !strings.Contains(log, "a (the server refuses its schema), d (") {
+	if log := b.log.String(); !strings.Contains(log, "the server refuses tools") ||
+		!strings.Contains(log, "a (the server refuses its schema), d (") {
 		t.Errorf("the log is %s", log)
 	}
 }
 
 func TestAServerThatDoesNotSayWhichFunctionItRefuses(t *testing.T) {
-	s := startServer(t, Reply{Status: 400, Message: "JSON schema conversion failed: unrecognized schema"}, saying("Hello."))
-	b := equip(t, s, echoBox("a", "b"), nil)
-	if got := b.mustAsk(t, commanding("hi")).String(); got != `"Hello."` || offeredIn(s, 2) != "take_photo take_navigation control_calendar notify_agent_off" {
+	s := startServer(t, Reply{Status: 400, Message: "JSON schema conversion failed: unrecognized schema"},
+		saying("Hello."))
+	b := newRigWithToolbox(t, s, echoBox("a", "b"), nil)
+	if got := b.mustAsk(t, commanding("hi")).String(); got != `"Hello."` ||
+		offeredIn(s, 2) != "take_photo take_navigation control_calendar notify_agent_off" {
 		t.Errorf("got %s, offered %s", got, offeredIn(s, 2))
 	}
 }
@@ -140,24 +149,26 @@ func TestAServerThatRefusesManyFunctionsOneByOne(t *testing.T) {
 	s := startServer(t)
 	s.Answer = func(r *Request) Reply {
 		if n := len(r.Chat.Tools); n > 0 {
-			return Reply{Status: 400, Message: fmt.Sprintf("Invalid schema for function '%s'", r.Chat.Tools[0].Function.Name)}
+			return Reply{Status: 400, Message: fmt.Sprintf("Invalid schema for function '%s'",
+				r.Chat.Tools[0].Function.Name)}
 		}
 		return saying("Hello.")
 	}
-	b := equip(t, s, echoBox("a", "b", "c", "d", "e", "f", "g", "h"), nil)
-	if got := b.mustAsk(t, question("hi")).String(); got != `"Hello."` || len(s.Requests()) != maxGivenUp+2 {
+	b := newRigWithToolbox(t, s, echoBox("a", "b", "c", "d", "e", "f", "g", "h"), nil)
+	if got := b.mustAsk(t, question("hi")).String(); got != `"Hello."` || len(s.Requests()) != maxDropped+2 {
 		t.Errorf("got %s after %d requests", got, len(s.Requests()))
 	}
 }
 
 func TestARefusalThatIsNotAboutFunctions(t *testing.T) {
 	for name, refusal := range map[string]Reply{
-		"length":  {Status: 400, Code: "context_length_exceeded", Message: "maximum context length is 8192 tokens (7000 in the messages, 3000 in the functions)"},
+		"length": {Status: 400, Code: "context_length_exceeded",
+			Message: "maximum context length is 8192 tokens (7000 in the messages, 3000 in the functions)"},
 		"another": {Status: 400, Message: "we do not like that"},
 		"key":     {Status: 401, Message: "bad key for schema 'a'"},
 	} {
 		s := startServer(t, refusal)
-		b := equip(t, s, echoBox("a"), nil)
+		b := newRigWithToolbox(t, s, echoBox("a"), nil)
 		_, err := b.ask(t, question("hi"))
 		failure(t, err)
 		if b.mustAsk(t, question("hi")); len(s.Requests()) != 2 || offeredIn(s, 2) != "a" {
@@ -168,21 +179,23 @@ func TestARefusalThatIsNotAboutFunctions(t *testing.T) {
 
 func TestAServerThatRefusesFunctionsAltogether(t *testing.T) {
 	s := startServer(t, Reply{Status: 400, Message: "gemma:2b does not support tools"})
-	b := equip(t, s, echoBox("a"), nil)
+	b := newRigWithToolbox(t, s, echoBox("a"), nil)
 	for range 2 {
 		if got := b.mustAsk(t, commanding("hi")).text(); got != "Hello there." {
 			t.Errorf("got %q", got)
 		}
 	}
-	if got := offeredIn(s, 2) + offeredIn(s, 3); got != "" || len(s.Requests()) != 3 || !strings.Contains(b.log.String(), "set tools to false") {
+	if got := offeredIn(s, 2) + offeredIn(s, 3); got != "" || len(s.Requests()) != 3 ||
+		!strings.Contains(b.log.String(), "set tools to false") {
 		t.Errorf("offered %q in %d requests; the log is %s", got, len(s.Requests()), b.log)
 	}
 }
 
 // What is refused after calls were made was taken before them.
 func TestARefusalAfterACall(t *testing.T) {
-	s := startServer(t, calling(Call{Name: "a", Arguments: `{}`}), Reply{Status: 400, Message: "this tool is not supported, see schema of 'a'"})
-	b := equip(t, s, echoBox("a"), nil)
+	s := startServer(t, calling(Call{Name: "a", Arguments: `{}`}),
+		Reply{Status: 400, Message: "this tool is not supported, see schema of 'a'"})
+	b := newRigWithToolbox(t, s, echoBox("a"), nil)
 	_, err := b.ask(t, question("hi"))
 	if f := failure(t, err); f.Told != sayRefused.En {
 		t.Errorf("got %+v", f)
@@ -195,11 +208,12 @@ func TestARefusalAfterACall(t *testing.T) {
 // Gateways to Anthropic's models refuse a conversation with calls in it when no
 // functions are offered.
 func TestAServerThatInsistsOnFunctions(t *testing.T) {
-	insist := Reply{Status: 400, Message: "litellm.UnsupportedParamsError: Anthropic doesn't support tool calling without `tools=` param specified."}
+	insist := Reply{Status: 400,
+		Message: "litellm.UnsupportedParamsError: Anthropic doesn't support tool calling without `tools=` param specified."}
 	s := startServer(t, calling(Call{Name: "a", Arguments: `{}`}), insist,
 		Reply{Steps: append([]Step{Text("Sunny.")}, CallInPieces(0, "x", "a", `{}`)...)})
 	box := echoBox("a")
-	b := equip(t, s, box, func(s *Settings) {
+	b := newRigWithToolbox(t, s, box, func(s *Settings) {
 		s.ToolSteps = 1
 		s.Extra = map[string]any{"tool_choice": "auto", "parallel_tool_calls": true}
 	})
@@ -208,7 +222,8 @@ func TestAServerThatInsistsOnFunctions(t *testing.T) {
 	}
 	var choices []string
 	for _, r := range s.Requests() {
-		choices = append(choices, fmt.Sprint(len(r.Chat.Tools), string(r.Chat.ToolChoice), strings.Contains(string(r.Body), "parallel_tool_calls")))
+		choices = append(choices, fmt.Sprint(len(r.Chat.Tools), string(r.Chat.ToolChoice),
+			strings.Contains(string(r.Body), "parallel_tool_calls")))
 	}
 	if got := strings.Join(choices, " "); got != `1"auto"true 0false 1"none"true` {
 		t.Errorf("the choices were %s", got)
@@ -240,7 +255,8 @@ func FuzzRounds(f *testing.F) {
 		if len([]rune(id)) > 40 {
 			return // the server would not take its own id back
 		}
-		reply = Reply{Steps: []Step{Calls(Call{ID: id, Name: name, Arguments: arguments}, Call{Index: 1, ID: id, Name: "a", Arguments: "{}"})}}
+		reply = Reply{Steps: []Step{Calls(Call{ID: id, Name: name, Arguments: arguments},
+			Call{Index: 1, ID: id, Name: "a", Arguments: "{}"})}}
 		if text != "" {
 			reply.Steps = append([]Step{Text(text)}, reply.Steps...)
 		}
@@ -252,7 +268,7 @@ func FuzzRounds(f *testing.F) {
 			return &tool.Result{Content: json.RawMessage(content), IsError: isError}, nil
 		}
 		b.toolbox = box
-		err := b.Answer(context.Background(), commanding("hi"), (&heard{}).emit)
+		err := b.Answer(context.Background(), commanding("hi"), (&recordedEvents{}).emit)
 		if f, ok := err.(*talk.Failure); err != nil && (!ok || f.Code != talk.NoAnswer && f.Told != sayBadCommand.En) {
 			t.Fatal(err)
 		}
@@ -261,7 +277,8 @@ func FuzzRounds(f *testing.F) {
 
 // FuzzSchema makes a function of any schema: servers have to take it.
 func FuzzSchema(f *testing.F) {
-	for _, seed := range []string{``, `null`, `{"type":"object","properties":{"a":{}},"required":["a","b"],"oneOf":[]}`, `{"properties":null}`, "{\"\xff\":1}"} {
+	for _, seed := range []string{``, `null`, `{"type":"object","properties":{"a":{}},"required":["a","b"],"oneOf":[]}`,
+		`{"properties":null}`, "{\"\xff\":1}"} {
 		f.Add([]byte(seed), "Does things.")
 	}
 	f.Fuzz(func(t *testing.T, input []byte, description string) {
@@ -275,7 +292,8 @@ func FuzzSchema(f *testing.F) {
 		}
 		var fields, properties map[string]json.RawMessage
 		var required []string
-		if err := json.Unmarshal(function.Function.Parameters, &fields); err != nil || string(fields["type"]) != `"object"` || fields["oneOf"] != nil ||
+		if err := json.Unmarshal(function.Function.Parameters, &fields); err != nil ||
+			string(fields["type"]) != `"object"` || fields["oneOf"] != nil ||
 			json.Unmarshal(fields["properties"], &properties) != nil || properties == nil {
 			t.Fatalf("%s became %s", input, schema)
 		}
@@ -296,15 +314,16 @@ func FuzzSchema(f *testing.F) {
 func FuzzResult(f *testing.F) {
 	for _, seed := range []string{
 		``, `[]`, `[{"type":"text","text":"a"}]`, `[{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}]`,
-		`[{"type":"resource","resource":{"uri":"x","text":"y"}},{"type":"audio"}]`, `{"a":1}`, `[{"type":"text","text":1}]`,
+		`[{"type":"resource","resource":{"uri":"x","text":"y"}},{"type":"audio"}]`, `{"a":1}`,
+		`[{"type":"text","text":1}]`,
 	} {
 		f.Add([]byte(seed), 10)
 	}
 	f.Fuzz(func(t *testing.T, content []byte, limit int) {
-		limit = leastToolOutput + (limit&0xffff)%1000
+		limit = minToolOutput + (limit&0xffff)%1000
 		r := &tool.Result{Content: content}
-		text, failed := words(r, limit)
-		if failed || text == "" || len(text) > limit+80 || !json.Valid(plainly(text)) {
+		text, failed := resultText(r, limit)
+		if failed || text == "" || len(text) > limit+80 || !json.Valid(encodeJSON(text)) {
 			t.Fatalf("%d bytes of %d: %q", len(text), limit, text)
 		}
 		shown := pictures(r)

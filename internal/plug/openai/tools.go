@@ -14,10 +14,10 @@ const (
 	// maxArgument bounds a single argument of a command, in characters: a place
 	// or a title has to fit on the glasses.
 	maxArgument = 200
-	// suggestionsMost is how many next questions glasses show.
-	suggestionsMost = 3
-	// suggestionLength bounds each, in characters.
-	suggestionLength = 60
+	// maxSuggestions is how many next questions glasses show.
+	maxSuggestions = 3
+	// maxSuggestionLength bounds each, in characters.
+	maxSuggestionLength = 60
 )
 
 // toolSuggest is the function by which a model offers next questions.
@@ -38,7 +38,7 @@ type function struct {
 // commands are our own functions in a turn: the device commands that its device
 // can carry out, in the device's order, and suggestions if the owner wants them.
 func (b *Bot) commands(turn *talk.Turn) []function {
-	if !b.settings.tools() || b.toolless.Load() {
+	if !b.settings.tools() || b.withoutTools.Load() {
 		return nil
 	}
 	var out []function
@@ -53,9 +53,9 @@ func (b *Bot) commands(turn *talk.Turn) []function {
 	return out
 }
 
-// kinds says whether there are device commands, suggestions and functions of the
+// functionKinds reports whether there are device commands, suggestions and functions of the
 // toolbox among functions.
-func kinds(functions []function) (device, suggest, toolbox bool) {
+func functionKinds(functions []function) (device, suggest, toolbox bool) {
 	for _, f := range functions {
 		switch {
 		case f.event == nil:
@@ -116,13 +116,14 @@ var suggestTool = function{
 	},
 }
 
-func commandTool(name, description, parameters string, arguments func(map[string]any) (map[string]string, error)) function {
+func commandTool(name, description, parameters string, arguments func(map[string]any) (map[string]string,
+	error)) function {
 	return function{
 		name:   name,
 		schema: functionSchema(name, description, json.RawMessage(parameters)),
 		event: func(args map[string]any) (talk.Event, error) {
 			checked, err := arguments(args)
-			return talk.Do(talk.Command{Name: name, Args: checked}), err
+			return talk.DoCommand(talk.Command{Name: name, Args: checked}), err
 		},
 	}
 }
@@ -130,8 +131,8 @@ func commandTool(name, description, parameters string, arguments func(map[string
 func noArguments(map[string]any) (map[string]string, error) { return nil, nil }
 
 func navigateArguments(args map[string]any) (map[string]string, error) {
-	action := strings.ToLower(word(args["action"]))
-	place := word(args["poi_name"])
+	action := strings.ToLower(shortText(args["action"]))
+	place := shortText(args["poi_name"])
 	switch action {
 	case "close", "stop", "end", "cancel", "exit":
 		return map[string]string{"action": "close"}, nil
@@ -142,7 +143,8 @@ func navigateArguments(args map[string]any) (map[string]string, error) {
 	if place == "" {
 		return nil, errors.New("poi_name is missing")
 	}
-	return map[string]string{"action": "open", "poi_name": place, "navi_type": naviType(word(args["navi_type"]))}, nil
+	return map[string]string{"action": "open", "poi_name": place, "navi_type": naviType(shortText(args["navi_type"]))},
+		nil
 }
 
 // naviType is the platform's digit for a way to travel. What it does not know
@@ -159,18 +161,18 @@ func naviType(how string) string {
 }
 
 func calendarArguments(args map[string]any) (map[string]string, error) {
-	if action := strings.ToLower(word(args["action"])); action != "" && action != "create" && action != "add" {
+	if action := strings.ToLower(shortText(args["action"])); action != "" && action != "create" && action != "add" {
 		return nil, fmt.Errorf("action %q is not create", action)
 	}
-	title := word(args["title"])
+	title := shortText(args["title"])
 	if title == "" {
 		return nil, errors.New("title is missing")
 	}
-	start, ok := wallClock(word(args["start_time"]))
+	start, ok := wallClock(shortText(args["start_time"]))
 	if !ok {
 		return nil, errors.New("start_time is not a time")
 	}
-	end, ok := wallClock(word(args["end_time"]))
+	end, ok := wallClock(shortText(args["end_time"]))
 	if !ok || !end.After(start) {
 		end = start.Add(time.Hour)
 	}
@@ -216,8 +218,8 @@ func suggestArguments(args map[string]any) ([]string, error) {
 	}
 	var out []string
 	for _, q := range list {
-		if s, ok := q.(string); ok && len(out) < suggestionsMost {
-			if s = oneLine(s, suggestionLength); s != "" {
+		if s, ok := q.(string); ok && len(out) < maxSuggestions {
+			if s = oneLine(s, maxSuggestionLength); s != "" {
 				out = append(out, s)
 			}
 		}
@@ -228,9 +230,9 @@ func suggestArguments(args map[string]any) ([]string, error) {
 	return out, nil
 }
 
-// word is an argument as one short line: models write numbers where text is
+// shortText is an argument as one short line: models write numbers where text is
 // wanted. Anything but text and numbers is "".
-func word(v any) string {
+func shortText(v any) string {
 	switch v := v.(type) {
 	case string:
 		return oneLine(v, maxArgument)

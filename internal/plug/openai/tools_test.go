@@ -27,13 +27,20 @@ func TestArguments(t *testing.T) {
 		{"photo, encoded nothing", "take_photo", `""`, `null`},
 		{"leave", "notify_agent_off", `{}`, `null`},
 
-		{"open", "take_navigation", `{"action":"open","poi_name":"西湖","navi_type":"bike"}`, `{"action":"open","navi_type":"2","poi_name":"西湖"}`},
-		{"digits", "take_navigation", `{"action":"open","poi_name":"X","navi_type":"1"}`, `{"action":"open","navi_type":"1","poi_name":"X"}`},
-		{"a number", "take_navigation", `{"action":"open","poi_name":"X","navi_type":1}`, `{"action":"open","navi_type":"1","poi_name":"X"}`},
-		{"words", "take_navigation", `{"action":"START","poi_name":"X","navi_type":"Walking"}`, `{"action":"open","navi_type":"1","poi_name":"X"}`},
-		{"Chinese words", "take_navigation", `{"poi_name":"X","navi_type":"骑行"}`, `{"action":"open","navi_type":"2","poi_name":"X"}`},
-		{"a ship", "take_navigation", `{"action":"open","poi_name":"X","navi_type":"ship"}`, `{"action":"open","navi_type":"0","poi_name":"X"}`},
-		{"several lines", "take_navigation", `{"action":"open","poi_name":" West\n Lake "}`, `{"action":"open","navi_type":"0","poi_name":"West; Lake"}`},
+		{"open", "take_navigation", `{"action":"open","poi_name":"西湖","navi_type":"bike"}`,
+			`{"action":"open","navi_type":"2","poi_name":"西湖"}`},
+		{"digits", "take_navigation", `{"action":"open","poi_name":"X","navi_type":"1"}`,
+			`{"action":"open","navi_type":"1","poi_name":"X"}`},
+		{"a number", "take_navigation", `{"action":"open","poi_name":"X","navi_type":1}`,
+			`{"action":"open","navi_type":"1","poi_name":"X"}`},
+		{"words", "take_navigation", `{"action":"START","poi_name":"X","navi_type":"Walking"}`,
+			`{"action":"open","navi_type":"1","poi_name":"X"}`},
+		{"Chinese words", "take_navigation", `{"poi_name":"X","navi_type":"骑行"}`,
+			`{"action":"open","navi_type":"2","poi_name":"X"}`},
+		{"a ship", "take_navigation", `{"action":"open","poi_name":"X","navi_type":"ship"}`,
+			`{"action":"open","navi_type":"0","poi_name":"X"}`},
+		{"several lines", "take_navigation", `{"action":"open","poi_name":" West\n Lake "}`,
+			`{"action":"open","navi_type":"0","poi_name":"West; Lake"}`},
 		{"close", "take_navigation", `{"action":"close","poi_name":"X"}`, `{"action":"close"}`},
 		{"no place", "take_navigation", `{"action":"open"}`, `error`},
 		{"blank place", "take_navigation", `{"action":"open","poi_name":" "}`, `error`},
@@ -43,11 +50,13 @@ func TestArguments(t *testing.T) {
 		{"fenced", "take_navigation", "```json\n{\"action\":\"close\"}\n```", `{"action":"close"}`},
 		{"half fenced", "take_navigation", "```json\n{\"action\":\"close\"}", `error`},
 
-		{"calendar", "control_calendar", `{"action":"create","title":"Dentist","start_time":"2026-03-24 09:00","end_time":"2026-03-24 09:30"}`,
+		{"calendar", "control_calendar",
+			`{"action":"create","title":"Dentist","start_time":"2026-03-24 09:00","end_time":"2026-03-24 09:30"}`,
 			`{"action":"create","end_time":"2026-03-24 09:30","start_time":"2026-03-24 09:00","title":"Dentist"}`},
 		{"no end", "control_calendar", `{"title":"Dentist","start_time":"2026-03-24T23:30"}`,
 			`{"action":"create","end_time":"2026-03-25 00:30","start_time":"2026-03-24 23:30","title":"Dentist"}`},
-		{"end before start", "control_calendar", `{"title":"D","start_time":"2026-03-24 09:00","end_time":"2026-03-24 08:00"}`,
+		{"end before start", "control_calendar",
+			`{"title":"D","start_time":"2026-03-24 09:00","end_time":"2026-03-24 08:00"}`,
 			`{"action":"create","end_time":"2026-03-24 10:00","start_time":"2026-03-24 09:00","title":"D"}`},
 		{"no title", "control_calendar", `{"action":"create","start_time":"2026-03-24 09:00"}`, `error`},
 		{"no start", "control_calendar", `{"action":"create","title":"D"}`, `error`},
@@ -88,7 +97,7 @@ func TestArgumentsThatAreTooLong(t *testing.T) {
 		t.Errorf("a name of %d characters, %v", n, err)
 	}
 	// What is streamed in pieces is cut where it cannot be good any more.
-	var c calls
+	var c callAssembler
 	for range 100 {
 		_ = c.add(fragment{index: new(0), name: "take_photo", arguments: []byte(strings.Repeat("y", 1000))})
 	}
@@ -99,13 +108,19 @@ func TestArgumentsThatAreTooLong(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	for text, want := range map[string]string{
-		"2026-03-24 09:05": "2026-03-24 09:05", "2026-03-24 09:05:59": "2026-03-24 09:05", "2026-03-24T09:05": "2026-03-24 09:05",
-		"2026-03-24t09:05:07": "2026-03-24 09:05", "2026-03-24T09:05:07Z": "2026-03-24 09:05", "2026-03-24T09:05:07.123Z": "2026-03-24 09:05",
-		"2026-03-24T09:05:07+08:00": "2026-03-24 09:05", "2026-03-24T09:05:07.5-05:00": "2026-03-24 09:05", "2026-03-24T09:05:07+0800": "2026-03-24 09:05",
-		"2026-03-24T09:05+08:00": "2026-03-24 09:05", "2026-03-24T09:05Z": "2026-03-24 09:05", "2026-03-24 09:05:07 +08:00": "2026-03-24 09:05",
-		"2026/3/4 9:05": "2026-03-04 09:05", "2026-3-4 9:05": "2026-03-04 09:05", "2026年3月24日 09:05": "2026-03-24 09:05", "2026年3月24日09:05": "2026-03-24 09:05",
+		"2026-03-24 09:05": "2026-03-24 09:05", "2026-03-24 09:05:59": "2026-03-24 09:05",
+		"2026-03-24T09:05":    "2026-03-24 09:05",
+		"2026-03-24t09:05:07": "2026-03-24 09:05", "2026-03-24T09:05:07Z": "2026-03-24 09:05",
+		"2026-03-24T09:05:07.123Z":  "2026-03-24 09:05",
+		"2026-03-24T09:05:07+08:00": "2026-03-24 09:05", "2026-03-24T09:05:07.5-05:00": "2026-03-24 09:05",
+		"2026-03-24T09:05:07+0800": "2026-03-24 09:05",
+		"2026-03-24T09:05+08:00":   "2026-03-24 09:05", "2026-03-24T09:05Z": "2026-03-24 09:05",
+		"2026-03-24 09:05:07 +08:00": "2026-03-24 09:05",
+		"2026/3/4 9:05":              "2026-03-04 09:05", "2026-3-4 9:05": "2026-03-04 09:05",
+		"2026年3月24日 09:05": "2026-03-24 09:05", "2026年3月24日09:05": "2026-03-24 09:05",
 		"2026-03-24": "2026-03-24 00:00",
-		"":           "", "09:05": "", "2026-13-01 09:05": "", "2026-02-30 09:05": "", "2026-03-24 25:00": "", "tomorrow": "", "T": "", "2026-03-24T": "",
+		"":           "", "09:05": "", "2026-13-01 09:05": "", "2026-02-30 09:05": "", "2026-03-24 25:00": "",
+		"tomorrow": "", "T": "", "2026-03-24T": "",
 	} {
 		at, ok := wallClock(text)
 		if got := at.Format(calendarLayout); ok != (want != "") || ok && got != want {
@@ -132,7 +147,8 @@ func TestTheSchemasAreGood(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		f := s.Function
-		if s.Type != "function" || f.Name != name || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.AdditionalProperties == nil {
+		if s.Type != "function" || f.Name != name || f.Description == "" || f.Parameters.Type != "object" ||
+			f.Parameters.AdditionalProperties == nil {
 			t.Errorf("%s: %s", name, tool.schema)
 		}
 		for _, r := range f.Parameters.Required {
@@ -153,7 +169,8 @@ func TestTheSchemasAreGood(t *testing.T) {
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{}`, `"{}"`, "```json\n{}\n```", `{"action":"open","poi_name":"西湖","navi_type":1}`,
-		`{"action":"create","title":"a\nb","start_time":"2026-03-24T09:00:00Z","end_time":"2026-03-24"}`, `{"questions":["a","b"]}`,
+		`{"action":"create","title":"a\nb","start_time":"2026-03-24T09:00:00Z","end_time":"2026-03-24"}`,
+		`{"questions":["a","b"]}`,
 		`{"questions":"a"}`, `{"action":`, `{"title":1e999}`,
 	} {
 		f.Add(seed)
@@ -169,7 +186,7 @@ func FuzzArguments(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if len(e.Suggest) > suggestionsMost {
+			if len(e.Suggest) > maxSuggestions {
 				t.Fatalf("%q", e.Suggest)
 			}
 			short := slices.Clone(e.Suggest)
@@ -192,7 +209,8 @@ func FuzzArguments(f *testing.F) {
 				}
 			}
 			for _, s := range short {
-				if utf8.RuneCountInString(s) > maxArgument || strings.ContainsAny(s, "\r\n\"\x00\u2028") || !utf8.ValidString(s) {
+				if utf8.RuneCountInString(s) > maxArgument || strings.ContainsAny(s, "\r\n\"\x00\u2028") ||
+					!utf8.ValidString(s) {
 					t.Fatalf("%s lets %q through", tool.name, s)
 				}
 			}

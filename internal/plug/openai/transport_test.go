@@ -47,7 +47,7 @@ func TestACertificateThatNobodyKnows(t *testing.T) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	s.Config.ErrorLog = nil
 	defer s.Close()
-	b := plug(t, s.URL, nil)
+	b := newRig(t, s.URL, nil)
 	_, err := b.ask(t, question("hi"))
 	if f := failure(t, err); f.Told != sayUnreachable.En || len(b.pauses) != 0 {
 		t.Errorf("got %+v after pauses of %v", f, b.pauses)
@@ -72,8 +72,10 @@ func TestAnswersWithoutEnd(t *testing.T) {
 		"of JSON":     {`{"choices":[`, `{"index":0},`},
 		"of a line":   {"", "x"},
 	} {
-		b := benchBot(t, "http://memory/v1", &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(io.MultiReader(strings.NewReader(body.start), &forever{text: body.text}))}, nil
+		b := benchBot(t, "http://memory/v1", &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response,
+			error) {
+			return &http.Response{StatusCode: http.StatusOK, Request: r,
+				Body: io.NopCloser(io.MultiReader(strings.NewReader(body.start), &forever{text: body.text}))}, nil
 		})})
 		n := 0
 		f := failure(t, b.Answer(testContext(t), question("hi"), counting(&n)))

@@ -14,28 +14,28 @@ import (
 
 // bind leads a wearer whom nobody knows to a bot: they are asked for a photo of
 // the QR code that the bot's owner shows, or say the six digits beside it.
-func (d *Door) bind(ctx context.Context, c *call) {
-	c.stream.start(d.QuietStart)
+func (h *Handler) bind(ctx context.Context, c *call) {
+	c.stream.start(h.QuietStart)
 	if code := spokenCode(c.Text); code != "" {
-		bot, err := d.Accounts.RedeemCode(ctx, c.wearer, c.AgentID, code)
-		d.bound(ctx, c, bot, err)
+		bot, err := h.Accounts.RedeemCode(ctx, c.wearer, c.AgentID, code)
+		h.reportBinding(ctx, c, bot, err)
 		return
 	}
 	if len(c.Images) > 0 {
-		d.bindByPhoto(ctx, c)
+		h.bindByPhoto(ctx, c)
 		return
 	}
-	d.askForPhoto(ctx, c)
+	h.askForPhoto(ctx, c)
 }
 
 // askForPhoto tells a wearer what to do and has the glasses take the photo.
-func (d *Door) askForPhoto(ctx context.Context, c *call) {
-	if err := d.Accounts.AwaitPhoto(ctx, c.wearer, c.AgentID, c.MessageID); err != nil {
-		d.stumble(ctx, c, err)
+func (h *Handler) askForPhoto(ctx context.Context, c *call) {
+	if err := h.Accounts.AwaitPhoto(ctx, c.wearer, c.AgentID, c.MessageID); err != nil {
+		h.internalError(ctx, c, err)
 		return
 	}
-	d.metrics.bindings.WithLabelValues("asked").Inc()
-	site := d.PublicURL
+	h.metrics.bindings.WithLabelValues("asked").Inc()
+	site := h.PublicURL
 	if site == "" {
 		site = sayOurSite.In(c.lang)
 	}
@@ -47,15 +47,15 @@ func (d *Door) askForPhoto(ctx context.Context, c *call) {
 // bindByPhoto reads the QR code of a photo. A photo that nobody asked for, and
 // that shows no code of ours, is answered as any first turn: it may come from a
 // wearer who has just been unbound.
-func (d *Door) bindByPhoto(ctx context.Context, c *call) {
-	asked, err := d.Accounts.TakePhotoWait(ctx, c.wearer, c.AgentID, c.MessageID)
+func (h *Handler) bindByPhoto(ctx context.Context, c *call) {
+	asked, err := h.Accounts.TakePhotoWait(ctx, c.wearer, c.AgentID, c.MessageID)
 	if err != nil {
-		d.stumble(ctx, c, err)
+		h.internalError(ctx, c, err)
 		return
 	}
-	im, say := d.picture(ctx, c, d.BindingPhotos, c.Images[len(c.Images)-1])
+	im, say := h.loadImage(ctx, c, h.BindingPhotos, c.Images[len(c.Images)-1])
 	if im == nil {
-		c.say(say)
+		c.reply(say)
 		return
 	}
 	texts, err := qr.Decode(ctx, im.Data)
@@ -65,29 +65,30 @@ func (d *Door) bindByPhoto(ctx context.Context, c *call) {
 	}
 	for _, text := range texts {
 		if token, ok := account.ParseToken(text); ok {
-			bot, err := d.Accounts.RedeemToken(ctx, c.wearer, c.AgentID, token)
-			d.bound(ctx, c, bot, err)
+			bot, err := h.Accounts.RedeemToken(ctx, c.wearer, c.AgentID, token)
+			h.reportBinding(ctx, c, bot, err)
 			return
 		}
 	}
 	switch {
 	case len(texts) > 0: // a code, but none of ours
-		d.bound(ctx, c, store.Bot{}, account.ErrInvitationUnknown)
+		h.reportBinding(ctx, c, store.Bot{}, account.ErrInvitationUnknown)
 	case asked:
-		d.Logger.InfoContext(ctx, "no QR code was found in a photo", "cause", err, "bytes", len(im.Data), "type", im.MIME)
-		d.metrics.bindings.WithLabelValues("unreadable").Inc()
-		c.say(sayNotRead.In(c.lang))
+		h.Logger.InfoContext(ctx, "no QR code was found in a photo", "cause", err, "bytes", len(im.Data),
+			"type", im.MIME)
+		h.metrics.bindings.WithLabelValues("unreadable").Inc()
+		c.reply(sayNotRead.In(c.lang))
 	default:
-		d.askForPhoto(ctx, c)
+		h.askForPhoto(ctx, c)
 	}
 }
 
-// bound tells how a try to bind ended.
-func (d *Door) bound(ctx context.Context, c *call, bot store.Bot, err error) {
+// reportBinding tells how a try to bind ended.
+func (h *Handler) reportBinding(ctx context.Context, c *call, bot store.Bot, err error) {
 	if err == nil {
-		d.metrics.bindings.WithLabelValues("bound").Inc()
-		d.Logger.InfoContext(ctx, "a wearer was bound", "bot", bot.Number, "publisher", c.wearer.Publisher)
-		c.say(sayBound.In(c.lang, bot.Name))
+		h.metrics.bindings.WithLabelValues("bound").Inc()
+		h.Logger.InfoContext(ctx, "a wearer was bound", "bot", bot.Number, "publisher", c.wearer.Publisher)
+		c.reply(sayBound.In(c.lang, bot.Name))
 		return
 	}
 	if ctx.Err() != nil {
@@ -110,12 +111,12 @@ func (d *Door) bound(ctx context.Context, c *call, bot store.Bot, err error) {
 	case isElsewhere:
 		say, outcome = sayBoundBefore.In(c.lang, elsewhere.Bot.Name), "bound_before"
 	}
-	d.metrics.bindings.WithLabelValues(outcome).Inc()
-	d.Logger.WarnContext(ctx, "a wearer was not bound", "cause", err)
-	c.say(say)
+	h.metrics.bindings.WithLabelValues(outcome).Inc()
+	h.Logger.WarnContext(ctx, "a wearer was not bound", "cause", err)
+	c.reply(say)
 }
 
-// What a bound wearer can say to the board itself. Only whole sentences count,
+// What a bound wearer can say to the hub itself. Only whole sentences count,
 // so that a question that begins like one of them still reaches the bot.
 var (
 	bindPhrase    = regexp.MustCompile(`(?i)^(?:请)?(?:绑定|bind)(?:码|code)?[:：是为]?(\d{6})$`)
@@ -125,50 +126,50 @@ var (
 	statusPhrase  = regexp.MustCompile(`(?i)^(?:状态|当前状态|status)$`)
 )
 
-// wearerCommand carries out what a bound wearer says to the board, and says
-// whether it was such a thing.
-func (d *Door) wearerCommand(ctx context.Context, c *call, bot store.Bot) bool {
-	said := squeeze(c.Text)
+// wearerCommand executes a command that a bound wearer gives to the hub, and reports whether the
+// text was a command.
+func (h *Handler) wearerCommand(ctx context.Context, c *call, bot store.Bot) bool {
+	said := normalizeSpeech(c.Text)
 	switch {
 	case spokenCode(c.Text) != "":
-		d.bound(ctx, c, bot, &account.BoundElsewhere{Bot: bot})
+		h.reportBinding(ctx, c, bot, &account.BoundElsewhere{Bot: bot})
 	case unbindPhrase.MatchString(said):
-		c.say(sayUnbindSure.In(c.lang))
+		c.reply(sayUnbindSure.In(c.lang))
 	case confirmPhrase.MatchString(said):
-		if err := d.Accounts.Unbind(ctx, c.wearer); err != nil && !errors.Is(err, store.ErrNotFound) {
-			d.stumble(ctx, c, err)
+		if err := h.Accounts.Unbind(ctx, c.wearer); err != nil && !errors.Is(err, store.ErrNotFound) {
+			h.internalError(ctx, c, err)
 			return true
 		}
-		d.metrics.bindings.WithLabelValues("unbound").Inc()
-		c.say(sayUnbound.In(c.lang, bot.Name))
+		h.metrics.bindings.WithLabelValues("unbound").Inc()
+		c.reply(sayUnbound.In(c.lang, bot.Name))
 	case statusPhrase.MatchString(said):
 		state := sayOnline
-		if !d.Board.Reachable(bot) {
+		if !h.Hub.IsReachable(bot) {
 			state = sayAway
 		}
-		c.say(sayStatus.In(c.lang, bot.Name, state.In(c.lang)))
+		c.reply(sayStatus.In(c.lang, bot.Name, state.In(c.lang)))
 	default:
-		return d.switchBot(ctx, c, bot)
+		return h.switchBot(ctx, c, bot)
 	}
 	return true
 }
 
 // switchBot binds the wearer to another bot, if they named one they may have.
-func (d *Door) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
+func (h *Handler) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
 	m := switchPhrase.FindStringSubmatch(strings.TrimRight(strings.TrimSpace(c.Text), "。.!！"))
 	if m == nil {
 		return false
 	}
-	other, err := d.Accounts.SwitchBot(ctx, c.wearer, bot, strings.TrimSpace(m[1]))
+	other, err := h.Accounts.SwitchBot(ctx, c.wearer, bot, strings.TrimSpace(m[1]))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return false // "switch to plan B" may well be meant for the bot
 	case errors.Is(err, account.ErrBotTaken):
-		c.say(sayBotTaken.In(c.lang))
+		c.reply(sayBotTaken.In(c.lang))
 	case err != nil:
-		d.stumble(ctx, c, err)
+		h.internalError(ctx, c, err)
 	default:
-		c.say(saySwitched.In(c.lang, other.Name))
+		c.reply(saySwitched.In(c.lang, other.Name))
 	}
 	return true
 }
@@ -176,16 +177,16 @@ func (d *Door) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
 // spokenCode finds the six digits in "绑定 123456" or "bind 123456", as speech
 // recognition may write them, or in digits alone; "" if there are none.
 func spokenCode(text string) string {
-	said := squeeze(text)
+	said := normalizeSpeech(text)
 	if m := bindPhrase.FindStringSubmatch(said); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-// squeeze takes out what speech recognition adds at will: spaces, punctuation
+// normalizeSpeech takes out what speech recognition adds at will: spaces, punctuation
 // at the end, and digits in words.
-func squeeze(text string) string {
+func normalizeSpeech(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if i := strings.IndexRune(" \t\n\u3000,，、-。.!！?？", r); i >= 0 {

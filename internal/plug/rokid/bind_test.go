@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/qr"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
@@ -38,12 +38,12 @@ func photo(t testing.TB, text string) string {
 	return "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-func (d *door) ask(t testing.TB, user, text, image string) heard {
+func (d *handlerRig) ask(t testing.TB, user, text, image string) streamResult {
 	t.Helper()
-	return listen(t, d.post(t, turn(agent, user, session, text, image)).Body)
+	return listen(t, d.post(t, turn(agent, user, sessionKey, text, image)).Body)
 }
 
-func (d *door) invite(t testing.TB, bot int64) account.Invitation {
+func (d *handlerRig) invite(t testing.TB, bot int64) account.Invitation {
 	t.Helper()
 	inv, err := d.Accounts.Invite(ctx, bot)
 	must(t, err)
@@ -54,8 +54,8 @@ const askedForPhoto = "你好！请先在 https://board.example.org 网站上创
 
 func TestBindByPhoto(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		d := newDoor(t, options{rig: boardtest.Options{DB: o}})
-		text := raw(t, d.post(t, turn(agent, wearer, session, "你好", "")))
+		d := newHandlerRig(t, options{rig: hubtest.Options{DB: o}})
+		text := raw(t, d.post(t, turn(agent, wearer, sessionKey, "你好", "")))
 		listen(t, strings.NewReader(text))
 		golden(t, "bind.sse", text)
 
@@ -74,7 +74,7 @@ func TestBindByPhoto(t *testing.T) {
 	})
 }
 
-func (d *door) bot(t testing.TB, n int64) store.Bot {
+func (d *handlerRig) bot(t testing.TB, n int64) store.Bot {
 	t.Helper()
 	b, err := d.Store.Bots.ByNumber(ctx, n)
 	must(t, err)
@@ -82,12 +82,13 @@ func (d *door) bot(t testing.TB, n int64) store.Bot {
 }
 
 func TestBindingOutcomes(t *testing.T) {
-	d := newDoor(t, options{})
+	d := newHandlerRig(t, options{})
 	shared := d.Add(t, "echo", map[string]string{"shared": "true"})
 	// Each wearer begins unbound and has been asked for a photo.
 	step := func(t *testing.T, user, image, want string) {
 		t.Helper()
-		if h := d.ask(t, user, "你好", ""); h.text != askedForPhoto || len(h.commands) != 1 || h.commands[0] != "take_photo" {
+		if h := d.ask(t, user, "你好", ""); h.text != askedForPhoto || len(h.commands) != 1 ||
+			h.commands[0] != "take_photo" {
 			t.Fatalf("first turn: %q %v", h.text, h.commands)
 		}
 		if h := d.ask(t, user, "", image); h.text != want {
@@ -117,9 +118,12 @@ func TestBindingOutcomes(t *testing.T) {
 }
 
 func TestExpiredInvitation(t *testing.T) {
-	d := newDoor(t, options{})
+	d := newHandlerRig(t, options{})
 	inv := d.invite(t, 1)
-	later := account.New(d.Store, d.Box, func() time.Time { return time.Now().Add(account.InvitationLife + time.Second) })
+	later := account.New(d.Store, d.Box, func() time.Time {
+		return time.Now().
+			Add(account.InvitationLife + time.Second)
+	})
 	_, err := later.RedeemToken(ctx, store.Wearer{Publisher: d.Person.ID, UserID: "U"}, agent, inv.Token)
 	if err != account.ErrInvitationExpired {
 		t.Fatalf("got %v", err)
@@ -127,14 +131,15 @@ func TestExpiredInvitation(t *testing.T) {
 }
 
 func TestBindBySpokenCode(t *testing.T) {
-	d := newDoor(t, options{})
+	d := newHandlerRig(t, options{})
 	inv := d.invite(t, 1)
 	wrong := "000000"
 	if inv.Code == wrong {
 		wrong = "111111"
 	}
 	for i := range 4 {
-		if h := d.ask(t, wearer, fmt.Sprintf("绑定 %s %d", wrong[:3], i)+wrong[4:], ""); i > 0 && !strings.HasPrefix(h.text, "无效的绑定令牌") {
+		if h := d.ask(t, wearer, fmt.Sprintf("绑定 %s %d", wrong[:3], i)+wrong[4:], ""); i > 0 &&
+			!strings.HasPrefix(h.text, "无效的绑定令牌") {
 			t.Fatalf("wrong code %d: %q", i, h.text)
 		}
 	}
@@ -162,8 +167,8 @@ func mustAtoi(s string) int {
 	return n
 }
 
-func TestWearersTalkToTheBoard(t *testing.T) {
-	d := newDoor(t, options{})
+func TestWearerCommands(t *testing.T) {
+	d := newHandlerRig(t, options{})
 	other := d.Add(t, "echo", map[string]string{"switch": "true", "shared": "true"})
 	private := d.Add(t, "echo", nil)
 	d.ask(t, wearer, "", photo(t, d.invite(t, 1).Token))
@@ -187,18 +192,18 @@ func TestWearersTalkToTheBoard(t *testing.T) {
 // The same user id under another publisher is somebody else: whoever holds any
 // key can claim any user id.
 func TestBindingsBelongToAPublisher(t *testing.T) {
-	d := newDoor(t, options{})
+	d := newHandlerRig(t, options{})
 	d.ask(t, wearer, "", photo(t, d.invite(t, 1).Token))
 	stranger, err := d.Accounts.AddPerson(ctx, "mallory", account.RoleMember, "en", "")
 	must(t, err)
 	key := d.Key(t, account.NewKey{Person: stranger.ID, Scopes: []string{account.ScopeLingzhu}})
-	if h := listen(t, d.send(t, ctx, key, turn(agent, wearer, session, "hello", "")).Body); h.text != askedForPhoto {
+	if h := listen(t, d.send(t, ctx, key, turn(agent, wearer, sessionKey, "hello", "")).Body); h.text != askedForPhoto {
 		t.Fatalf("somebody else's key reached the bot: %q", h.text)
 	}
 }
 
 func TestTwoWearersAtOnce(t *testing.T) {
-	d := newDoor(t, options{})
+	d := newHandlerRig(t, options{})
 	inv := d.invite(t, 1)
 	picture := photo(t, inv.Token)
 	texts := make([]string, 4)
@@ -226,12 +231,12 @@ func TestBindingSurvivesARestart(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		var inv account.Invitation
 		t.Run("before", func(t *testing.T) {
-			d := newDoor(t, options{rig: boardtest.Options{DB: o}})
+			d := newHandlerRig(t, options{rig: hubtest.Options{DB: o}})
 			inv = d.invite(t, 1)
 			d.ask(t, wearer, "你好", "")
 		})
 		t.Run("after", func(t *testing.T) {
-			d := newDoor(t, options{rig: boardtest.Options{DB: o}})
+			d := newHandlerRig(t, options{rig: hubtest.Options{DB: o}})
 			if h := d.ask(t, wearer, "", dataURI(pngBytes(t))); h.text != "未能识别二维码，请重新对准二维码后再试。" {
 				t.Errorf("that it was asked for is forgotten: %q", h.text)
 			}

@@ -13,14 +13,13 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Settings are what a bot's owner can choose about its answers on glasses.
+// Settings are an owner's settings for a bot's answers on glasses.
 type Settings struct {
-	// Plain lists what is taken out of answers, since a head-up display cannot
-	// show it: markdown, urls, code, emoji. Empty: markdown and code; "none":
-	// nothing.
+	// Plain lists what is removed from answers because a head-up display cannot show it:
+	// markdown, urls, code, emoji. Empty means markdown and code; "none" means nothing.
 	Plain []string `json:"plain,omitempty"`
-	// MaxChars is how many characters are shown before the wearer has to say
-	// "more"; 0: all of them.
+	// MaxChars is the page size in characters; the wearer says "more" for the next page. 0 means
+	// no limit.
 	MaxChars int `json:"max_chars,omitempty"`
 	// QuietStart sends no comment before the first event, for bots whose answers
 	// begin with navigation: some versions of the app ignore a command that
@@ -39,13 +38,14 @@ type Settings struct {
 
 var plainNames = []string{"markdown", "urls", "code", "emoji", "none"}
 
-// What is wrong with settings.
+// Messages for invalid settings.
 var (
-	sayPlainNames = talk.Say{Zh: "plain 是由 markdown、urls、code、emoji 组成的列表，或者是 none", En: "plain is a list of markdown, urls, code, emoji, or none"}
-	sayMaxChars   = talk.Say{Zh: "max_chars 是 0 表示不限，否则至少是 10", En: "max_chars is 0 for no limit, or at least 10"}
+	sayPlainNames = talk.Say{Zh: "plain 是由 markdown、urls、code、emoji 组成的列表，或者是 none",
+		En: "plain is a list of markdown, urls, code, emoji, or none"}
+	sayMaxChars = talk.Say{Zh: "max_chars 是 0 表示不限，否则至少是 10", En: "max_chars is 0 for no limit, or at least 10"}
 )
 
-// Validate finds values that cannot be.
+// Validate returns an error for the first invalid value.
 func (s *Settings) Validate() error {
 	for _, p := range s.Plain {
 		if !slices.Contains(plainNames, p) {
@@ -72,28 +72,29 @@ func (s *Settings) filter(lang talk.Lang) *hud.Filter {
 	})
 }
 
-// display turns a bot's events into what the glasses show.
+// display writes a bot's events to the stream in the form that the glasses show.
 type display struct {
-	stream  *stream
-	lang    talk.Lang
-	filter  *hud.Filter
-	pager   *hud.Pager
-	recall  *bool
-	suggest []string
-	shown   bool            // words of the answer have come
-	pages   bool            // an answer can have more than one page
-	tail    strings.Builder // words to be said at the very end
+	stream    *stream
+	lang      talk.Lang
+	filter    *hud.Filter
+	pager     *hud.Pager
+	recall    *bool
+	suggest   []string
+	hasText   bool            // text of the answer has arrived
+	paginated bool            // an answer can have more than one page
+	trailer   strings.Builder // text after the end of the answer
 }
 
 func newDisplay(c *call, s Settings) *display {
-	return &display{stream: c.stream, lang: c.lang, filter: s.filter(c.lang), pager: hud.NewPager(s.MaxChars), recall: s.Recall, pages: s.MaxChars > 0}
+	return &display{stream: c.stream, lang: c.lang, filter: s.filter(c.lang), pager: hud.NewPager(s.MaxChars),
+		recall: s.Recall, paginated: s.MaxChars > 0}
 }
 
-// event shows one event.
-func (p *display) event(e talk.Event) error {
+// onEvent writes one event to the stream.
+func (p *display) onEvent(e talk.Event) error {
 	switch e.Kind {
 	case talk.KindText:
-		p.shown = true
+		p.hasText = true
 		return p.stream.text(p.pager.Write(p.filter.Write(e.Text)))
 	case talk.KindNote:
 		return p.stream.text(e.Text)
@@ -105,63 +106,63 @@ func (p *display) event(e talk.Event) error {
 	return nil
 }
 
-// add puts our own words behind the answer, whatever its length.
-func (p *display) add(text string) { p.tail.WriteString(text) }
+// appendTrailer adds text after the answer; the page size does not apply to it.
+func (p *display) appendTrailer(text string) { p.trailer.WriteString(text) }
 
-// page shows the next page of an earlier answer.
-func (p *display) page(rest string) {
-	p.pages = true
+// showRest shows the next page of an earlier answer.
+func (p *display) showRest(rest string) {
+	p.paginated = true
 	p.stream.text(p.pager.Write(rest)) //nolint:errcheck // finish follows either way
 }
 
-func (p *display) answered() bool { return p.shown }
+func (p *display) hasAnswered() bool { return p.hasText }
 
-// last is the end of what is shown, and what is left for the next page.
-func (p *display) last() (words, rest string) {
+// finish returns the last text of this page and the rest of the answer for the next page.
+func (p *display) finish() (words, rest string) {
 	words = p.pager.Write(p.filter.Flush()) + p.pager.Flush()
 	rest = p.pager.Rest()
 	if rest != "" {
 		words += sayMore.In(p.lang)
 	}
-	return words + p.tail.String(), rest
+	return words + p.trailer.String(), rest
 }
 
 const (
-	// pageLife is how long a wearer can ask for more of an answer.
-	pageLife = 10 * time.Minute
-	// pageWrite bounds keeping the rest of an answer.
-	pageWrite = 5 * time.Second
+	// pageTTL is the time in which a wearer can ask for the next page.
+	pageTTL = 10 * time.Minute
+	// pageWriteTimeout is the timeout for storing the rest of an answer.
+	pageWriteTimeout = 5 * time.Second
 )
 
 var morePhrase = regexp.MustCompile(`(?i)^(?:继续|更多|下一页|接着说|more|goon|continue|next)$`)
 
-// nextPage is what is left of the last answer, if the wearer asks for it.
-func (d *Door) nextPage(ctx context.Context, c *call, bot int64, person string) string {
-	if len(c.Images) > 0 || !morePhrase.MatchString(squeeze(c.Text)) {
+// nextPage returns the rest of the last answer if the wearer asks for it, otherwise "".
+func (h *Handler) nextPage(ctx context.Context, c *call, bot int64, person string) string {
+	if len(c.Images) > 0 || !morePhrase.MatchString(normalizeSpeech(c.Text)) {
 		return ""
 	}
-	rest, err := d.Board.Store.Conversations.Rest(ctx, bot, person, time.Now().Add(-pageLife))
+	rest, err := h.Hub.Store.Conversations.Remainder(ctx, bot, person, time.Now().Add(-pageTTL))
 	if err != nil {
-		d.Logger.ErrorContext(ctx, "the rest of an answer was not found", "error", err)
+		h.Logger.ErrorContext(ctx, "the rest of an answer was not found", "error", err)
 	}
 	return rest
 }
 
-// picture gets a picture that a wearer sent, or the words to say instead.
-func (d *Door) picture(ctx context.Context, c *call, from *fetch.Fetcher, addr string) (*talk.Image, string) {
-	if !d.quota.take(c.person()) {
-		d.metrics.refused.WithLabelValues("pictures").Inc()
+// loadImage returns a picture that a wearer sent, or nil and the message to answer with instead.
+func (h *Handler) loadImage(ctx context.Context, c *call, from *fetch.Fetcher, addr string) (*talk.Image, string) {
+	if !h.quota.allow(c.person()) {
+		h.metrics.refused.WithLabelValues("pictures").Inc()
 		return nil, sayEnough.In(c.lang)
 	}
 	get := func() (*fetch.Image, error) { return from.Image(ctx, addr) }
 	if fetch.IsDataURI(addr) {
-		get = func() (*fetch.Image, error) { return fetch.DataURI(addr, d.MaxImageBody) }
+		get = func() (*fetch.Image, error) { return fetch.DataURI(addr, h.MaxImageBody) }
 	}
 	im, err := get()
 	if err == nil {
 		return &talk.Image{MIME: im.MIME, Data: im.Data}, ""
 	}
-	d.Logger.WarnContext(ctx, "a picture was not fetched", "cause", err, "key", c.principal.Key.ID)
+	h.Logger.WarnContext(ctx, "a picture was not fetched", "cause", err, "key", c.principal.Key.ID)
 	say := sayNoPicture
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		switch e.Reason {

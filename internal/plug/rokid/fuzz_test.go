@@ -15,7 +15,8 @@ func FuzzParseRequest(f *testing.F) {
 		`{"metadata":{"lang":"zh-CN","weather":"a\nb"},"agent_id":"x","user_id":"y","message_id":"1","message":[{"text":"a"},{"role":"agent","text":"b"},{"content":"c"},{"type":"image","image_url":{"url":"data:image/png;base64,AAAA"}}]}`,
 		`{"message_id":"1","agent_id":"1","message":{"text":7},"first_round_image":"AAAA"}`,
 		`{"message_id":"1","agent_id":"1","message":null,"metadata":[]}`,
-		`{"message_id":{},"message":[[]]}`, `[]`, `null`, ``, `{"message_id":"\ud800","agent_id":"1","message":[{"text":"\ud800"}]}`,
+		`{"message_id":{},"message":[[]]}`, `[]`, `null`, ``,
+		`{"message_id":"\ud800","agent_id":"1","message":[{"text":"\ud800"}]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -48,7 +49,8 @@ func FuzzParseRequest(f *testing.F) {
 }
 
 func FuzzAppendString(f *testing.F) {
-	for _, s := range []string{"", "你好", "a\"b\\c\n\r\t\x00\x1f\x7f", "\xff\xfe", "\u2028\u2029", "<&>", strings.Repeat("长", 1000)} {
+	for _, s := range []string{"", "你好", "a\"b\\c\n\r\t\x00\x1f\x7f", "\xff\xfe", "\u2028\u2029",
+		"<&>", strings.Repeat("长", 1000)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

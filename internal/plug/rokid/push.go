@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/rokid/hud"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -20,18 +20,18 @@ import (
 
 // pusher sends late answers to glasses through the platform's push service.
 type pusher struct {
-	registry *board.Registry
-	url      string
-	client   *http.Client
-	retry    time.Duration // before the second try; doubled for the third
+	registry   *hub.Registry
+	url        string
+	client     *http.Client
+	retryDelay time.Duration // before the second try; doubled for the third
 }
 
 const (
-	pushPath    = "/metis/callback/message"
-	pushTries   = 3
-	pushChars   = 500      // of an answer; more is told at the next turn's "more"
-	pushAnswer  = 64 << 10 // bytes of the service's reply that are read
-	pushTimeout = 10 * time.Second
+	pushPath        = "/metis/callback/message"
+	maxPushAttempts = 3
+	maxPushChars    = 500      // of an answer; more is told at the next turn's "more"
+	maxPushReply    = 64 << 10 // bytes of the service's reply that are read
+	pushTimeout     = 10 * time.Second
 )
 
 func newPusher(o Options) *pusher {
@@ -40,7 +40,8 @@ func newPusher(o Options) *pusher {
 		// A redirect would carry the bot's push_key, and the answer, to somebody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &pusher{registry: o.Board.Registry, url: strings.TrimRight(o.PushURL, "/") + pushPath, client: client, retry: time.Second}
+	return &pusher{registry: o.Hub.Registry, url: strings.TrimRight(o.PushURL, "/") + pushPath, client: client,
+		retryDelay: time.Second}
 }
 
 // ErrNoPushKey says that nothing can be pushed: the bot has no push_key, or the
@@ -58,11 +59,11 @@ type Notice struct {
 }
 
 // Push shows a notice on a wearer's glasses, in the name of a bot.
-func (d *Door) Push(ctx context.Context, bot store.Bot, n Notice) error {
-	if d.pusher == nil || n.UserID == "" {
+func (h *Handler) Push(ctx context.Context, bot store.Bot, n Notice) error {
+	if h.pusher == nil || n.UserID == "" {
 		return ErrNoPushKey
 	}
-	return d.pusher.show(ctx, bot, n)
+	return h.pusher.send(ctx, bot, n)
 }
 
 type pushMessage struct {
@@ -76,17 +77,18 @@ type pushContent struct {
 	Content string `json:"content"`
 }
 
-// push sends a late answer. Its id is the turn's, so that a retry is not shown
+// pushLate sends a late answer. Its id is the turn's, so that a retry is not shown
 // twice.
-func (p *pusher) push(ctx context.Context, bot store.Bot, l board.Late) error {
+func (p *pusher) pushLate(ctx context.Context, bot store.Bot, l hub.Late) error {
 	if l.Turn.UserID == "" {
 		return ErrNoPushKey
 	}
-	return p.show(ctx, bot, Notice{ID: l.Turn.ID, UserID: l.Turn.UserID, AgentID: l.Turn.AgentID, Text: talk.SayLate.In(l.Turn.Lang) + l.Answer, Lang: l.Turn.Lang})
+	return p.send(ctx, bot, Notice{ID: l.Turn.ID, UserID: l.Turn.UserID, AgentID: l.Turn.AgentID,
+		Text: talk.SayLate.In(l.Turn.Lang) + l.Answer, Lang: l.Turn.Lang})
 }
 
-// show sends a notice, as often as it takes.
-func (p *pusher) show(ctx context.Context, bot store.Bot, n Notice) error {
+// send sends a notice, as often as it takes.
+func (p *pusher) send(ctx context.Context, bot store.Bot, n Notice) error {
 	var s Settings
 	if err := p.registry.Settings(bot, &s); err != nil {
 		return err
@@ -96,18 +98,18 @@ func (p *pusher) show(ctx context.Context, bot store.Bot, n Notice) error {
 	}
 	f := s.filter(n.Lang)
 	text := f.Write(n.Text) + f.Flush()
-	if utf8.RuneCountInString(text) > pushChars {
-		text, _ = hud.Page(text, pushChars)
+	if utf8.RuneCountInString(text) > maxPushChars {
+		text, _ = hud.Page(text, maxPushChars)
 		text += "…"
 	}
 	body, err := json.Marshal(pushMessage{n.ID, n.UserID, pushContent{n.AgentID, text}})
 	if err != nil {
 		return err
 	}
-	wait := p.retry
+	wait := p.retryDelay
 	for try := 1; ; try++ {
 		final, err := p.post(ctx, s.PushKey, body)
-		if err == nil || final || try == pushTries {
+		if err == nil || final || try == maxPushAttempts {
 			return err
 		}
 		select {
@@ -138,7 +140,7 @@ func (p *pusher) post(ctx context.Context, key string, body []byte) (final bool,
 			Success bool `json:"success"`
 		} `json:"data"`
 	}
-	text, err := io.ReadAll(io.LimitReader(res.Body, pushAnswer))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxPushReply))
 	if err != nil {
 		return false, fmt.Errorf("push: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// quota counts what people do in an hour.
+// quota counts actions per person and hour.
 type quota struct {
 	limit int
 
@@ -16,16 +16,16 @@ type quota struct {
 	used  map[string]int
 }
 
-// quotaPeople bounds the table; past it, the hour begins anew for everybody.
-const quotaPeople = 50_000
+// maxQuotaPeople is the size limit of the table; beyond it all counts are reset.
+const maxQuotaPeople = 50_000
 
 func newQuota(limit int) *quota { return &quota{limit: limit, used: map[string]int{}} }
 
-// take counts one, and says whether it was within the limit.
-func (q *quota) take(who string) bool {
+// allow counts one action and reports whether it is within the limit.
+func (q *quota) allow(who string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if now := time.Now(); now.Sub(q.since) > time.Hour || len(q.used) > quotaPeople {
+	if now := time.Now(); now.Sub(q.since) > time.Hour || len(q.used) > maxQuotaPeople {
 		q.since = now
 		clear(q.used)
 	}
@@ -40,8 +40,10 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) metrics {
 	m := metrics{
-		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_lingzhu_refused_total", Help: "Requests of the Lingzhu platform that were refused."}, []string{"cause"}),
-		bindings: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_bindings_total", Help: "Steps of binding a wearer to a bot, by how they ended."}, []string{"outcome"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_lingzhu_refused_total",
+			Help: "Requests of the Lingzhu platform that were refused."}, []string{"cause"}),
+		bindings: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_bindings_total",
+			Help: "Steps of binding a wearer to a bot, by how they ended."}, []string{"outcome"}),
 	}
 	reg.MustRegister(m.refused, m.bindings)
 	return m

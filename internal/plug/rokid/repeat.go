@@ -9,105 +9,106 @@ import (
 )
 
 const (
-	// repeatLife is how long a request that the network delivers again is known, as the
+	// repeatWindow is how long a request that the network delivers again is known, as the
 	// board knows its turns.
-	repeatLife = 2 * time.Second
+	repeatWindow = 2 * time.Second
 	// maxRequests bounds the requests that are known. What is beyond is carried out each
 	// time that it arrives.
 	maxRequests = 20_000
 )
 
-// requests are the last of each conversation. What a bot is asked, the board joins; what
-// the door does itself, such as the next page or a binding, is found here when the network
-// delivers it again: it is answered again, and not done again.
-type requests struct {
+// recentRequests holds the last request of each conversation. The hub joins repeated questions to a
+// bot. Requests that the handler serves itself, such as the next page or a binding, are found here
+// when the network delivers them again: they are answered again, but not executed again.
+type recentRequests struct {
 	mu   sync.Mutex
-	last map[session]*handled
+	last map[sessionKey]*trackedRequest
 }
 
-// session is a conversation at this door.
-type session struct{ key, person, name string }
+// sessionKey identifies a conversation of this handler.
+type sessionKey struct{ key, person, name string }
 
-// handled is a request that was, or is being, answered.
-type handled struct {
-	delivery talk.Delivery
-	known    chan struct{} // closed when it is known whether, and what, the door answers
-	said     []byte        // all of the door's own answer; nil if there is none
-	bots     bool          // a bot answers
-	once     sync.Once
+// trackedRequest is a request that was, or is being, answered.
+type trackedRequest struct {
+	delivery   talk.Delivery
+	decided    chan struct{} // closed when it is known whether, and what, the handler answers
+	reply      []byte        // all of the handler's own answer; nil if there is none
+	botAnswers bool          // a bot answers
+	once       sync.Once
 }
 
-// settle says what the door itself has answered, if anything, or that a bot answers. Only
+// decide says what the handler itself has answered, if anything, or that a bot answers. Only
 // the first time counts.
-func (h *handled) settle(said []byte, bots bool) {
+func (h *trackedRequest) decide(said []byte, bots bool) {
 	h.once.Do(func() {
-		h.said, h.bots = said, bots
-		close(h.known)
+		h.reply, h.botAnswers = said, bots
+		close(h.decided)
 	})
 }
 
-// once answers a request, and one that the network delivers again as it was answered
-// before, unless the board joins it.
-func (d *Door) once(ctx context.Context, c *call) {
-	at := session{c.principal.Key.ID, c.person(), c.MessageID}
-	c.handled = &handled{delivery: d.delivery(c), known: make(chan struct{})}
-	if before := d.requests.enter(at, c.handled); before != nil {
+// handleOnce answers a request, and one that the network delivers again as it was answered
+// before, unless the hub joins it.
+func (h *Handler) handleOnce(ctx context.Context, c *call) {
+	at := sessionKey{c.principal.Key.ID, c.person(), c.MessageID}
+	c.tracked = &trackedRequest{delivery: h.delivery(c), decided: make(chan struct{})}
+	if before := h.recent.findOrAdd(at, c.tracked); before != nil {
 		select {
-		case <-before.known:
+		case <-before.decided:
 		case <-ctx.Done():
 			c.stream.stop()
 			return
 		}
-		if before.said != nil {
-			c.stream.again(before.said)
+		if before.reply != nil {
+			c.stream.replay(before.reply)
 			return
 		}
-		c.bots = before.bots
+		c.botAnswers = before.botAnswers
 	}
 	defer func() {
-		c.handled.settle(c.stream.whole(), false)
-		d.requests.leave(at, c.handled)
+		c.tracked.decide(c.stream.finishedAnswer(), false)
+		h.recent.expire(at, c.tracked)
 	}()
-	d.answer(ctx, c)
+	h.dispatch(ctx, c)
 }
 
-// toBot leaves the answer, and whoever repeats the question, to the board.
-func (c *call) toBot() {
-	c.stream.forget()
-	c.handled.settle(nil, true)
+// handOverToBot leaves the answer, and repeated requests for it, to the hub.
+func (c *call) handOverToBot() {
+	c.stream.stopRecording()
+	c.tracked.decide(nil, true)
 }
 
 // delivery is how a request arrived, pictures by their addresses.
-func (d *Door) delivery(c *call) talk.Delivery {
-	t := &talk.Turn{Bound: c.principal.Key.Rules, Metadata: c.Metadata, Request: c.name, Parts: []talk.Part{{Text: c.Text}}}
+func (h *Handler) delivery(c *call) talk.Delivery {
+	t := &talk.Turn{KeyRules: c.principal.Key.Rules, Metadata: c.Metadata, Request: c.requestID,
+		Parts: []talk.Part{{Text: c.Text}}}
 	for _, addr := range c.Images {
 		t.Parts = append(t.Parts, talk.Part{Text: addr})
 	}
-	return talk.Delivered(t, d.Board.Now())
+	return talk.NewDelivery(t, h.Hub.Now())
 }
 
-// enter finds the request that this one repeats, or keeps it as the last of its
+// findOrAdd finds the request that this one repeats, or keeps it as the last of its
 // conversation.
-func (r *requests) enter(at session, h *handled) *handled {
+func (r *recentRequests) findOrAdd(at sessionKey, h *trackedRequest) *trackedRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.last[at]
-	if last != nil && h.delivery.At.Sub(last.delivery.At) < repeatLife && h.delivery.Repeats(last.delivery) {
+	if last != nil && h.delivery.At.Sub(last.delivery.At) < repeatWindow && h.delivery.Repeats(last.delivery) {
 		return last
 	}
 	if last == nil && len(r.last) >= maxRequests {
 		return nil
 	}
 	if r.last == nil {
-		r.last = map[session]*handled{}
+		r.last = map[sessionKey]*trackedRequest{}
 	}
 	r.last[at] = h
 	return nil
 }
 
-// leave forgets a request a while after it was answered.
-func (r *requests) leave(at session, h *handled) {
-	time.AfterFunc(repeatLife, func() {
+// expire forgets a request a while after it was answered.
+func (r *recentRequests) expire(at sessionKey, h *trackedRequest) {
+	time.AfterFunc(repeatWindow, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.last[at] == h {

@@ -10,23 +10,25 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/rokid"
 )
 
-// What the door does itself is done once, and told again as it was, if the network
+// What the handler does itself is done once, and told again as it was, if the network
 // delivers a request again; a person who says the same once more means it.
 func TestRepeatsAreAnsweredAndNotDoneAgain(t *testing.T) {
 	var clock atomic.Int64
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }
-	d := newDoor(t, options{rig: boardtest.Options{Board: board.Options{Now: now}}, change: func(o *rokid.Options) { o.Heartbeat = time.Hour }})
+	d := newHandlerRig(t, options{rig: hubtest.Options{Hub: hub.Options{Now: now}},
+		change: func(o *rokid.Options) { o.Heartbeat = time.Hour }})
 	other := d.Add(t, "echo", map[string]string{"switch": "true"})
-	long := d.Script(t, map[string]string{"max_chars": "12"}, say(strings.Split("第一句话。第二句话。第三句话。第四句话。第五句话。", "")...))
+	long := d.AddScript(t, map[string]string{"max_chars": "12"}, say(strings.Split("第一句话。第二句话。第三句话。第四句话。第五句话。", "")...))
 	key := d.key
 	post := func(name, text string) string {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.url, strings.NewReader(turn(agent, wearer, session, text, "")))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.url,
+			strings.NewReader(turn(agent, wearer, sessionKey, text, "")))
 		must(t, err)
 		req.Header.Set("Authorization", "Bearer "+key)
 		if name != "" {
@@ -68,7 +70,8 @@ func TestRepeatsAreAnsweredAndNotDoneAgain(t *testing.T) {
 		twice("你好", askedForPhoto)
 	}
 	key = d.keyFor(t, long.Number)
-	for _, page := range [][2]string{{"说吧", "第一句话。第二句话。…"}, {"继续", "第三句话。第四句话。…"}, {"继续", "第五句话。"}, {"继续", "第一句话。第二句话。…"}} {
+	for _, page := range [][2]string{{"说吧", "第一句话。第二句话。…"}, {"继续", "第三句话。第四句话。…"}, {"继续", "第五句话。"},
+		{"继续", "第一句话。第二句话。…"}} {
 		twice(page[0], page[1])
 	}
 	// One that is delivered again while it is answered waits for the answer.

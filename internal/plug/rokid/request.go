@@ -24,25 +24,25 @@ type request struct {
 	Images    []string // addresses or data: URIs, in order
 }
 
-// tellMissing and tellJSON are what the caller is told, to the letter of the
+// msgMissing and msgInvalidJSON are what the caller is told, to the letter of the
 // platform's documents.
 const (
-	tellMissing = "Missing required parameters: message_id, agent_id, or message"
-	tellJSON    = "Invalid JSON: "
+	msgMissing     = "Missing required parameters: message_id, agent_id, or message"
+	msgInvalidJSON = "Invalid JSON: "
 )
 
 var (
 	errMissing = errors.New("missing message_id, agent_id, or message")
-	// errTooLarge and errCutOff are what wearers can bring about, and hear of.
-	errTooLarge = errors.New("the body is too large")
-	errTooLong  = errors.New("the body is too large, and has no picture in it")
-	errCutOff   = errors.New("the body did not arrive")
+	// errTooLarge and errIncompleteBody are what wearers can bring about, and hear of.
+	errTooLarge       = errors.New("the body is too large")
+	errTooLong        = errors.New("the body is too large, and has no picture in it")
+	errIncompleteBody = errors.New("the body did not arrive")
 )
 
 // errJSON is a body that cannot be read.
 type errJSON struct{ short string }
 
-func (e *errJSON) Error() string { return tellJSON + e.short }
+func (e *errJSON) Error() string { return msgInvalidJSON + e.short }
 
 const (
 	maxID    = 256      // bytes of an id; real ones have 13 or 32
@@ -87,16 +87,16 @@ func parseRequest(body []byte) (request, error) {
 			return r, &errJSON{"an id is too long"}
 		}
 	}
-	r.take(items)
+	r.selectLastTurn(items)
 	if raw.FirstImage != "" && len(r.Images) == 0 {
 		r.Images = []string{asDataURI(raw.FirstImage)}
 	}
 	return r, nil
 }
 
-// beginningOf is what the beginning of a body tells: the platform sends the ids and what
+// parsePrefix is what the beginning of a body tells: the platform sends the ids and what
 // the device says of itself before the words and the picture.
-func beginningOf(body []byte) (r request) {
+func parsePrefix(body []byte) (r request) {
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return r
@@ -125,9 +125,9 @@ func beginningOf(body []byte) (r request) {
 	}
 }
 
-// take keeps what the wearer said last: the run of user elements at the end,
+// selectLastTurn keeps what the wearer said last: the run of user elements at the end,
 // all pictures of it, and its last words.
-func (r *request) take(items []item) {
+func (r *request) selectLastTurn(items []item) {
 	last := -1
 	for i, it := range items {
 		if it.isUser() {

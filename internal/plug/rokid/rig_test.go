@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/fetch"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/rokid"
@@ -35,34 +35,35 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 var ctx = context.Background()
 
-// door is a Lingzhu door on a socket, with an echo bot as number 1.
-type door struct {
-	*boardtest.Rig
+// handlerRig is a Lingzhu handler on a socket, with an echo bot as number 1.
+type handlerRig struct {
+	*hubtest.Rig
 	url string
 	key string
 }
 
-// options of a door under test: what may differ from a plain one.
+// options of a handler under test: what may differ from a plain one.
 type options struct {
-	rig    boardtest.Options
+	rig    hubtest.Options
 	change func(*rokid.Options)
 }
 
-func newDoor(t testing.TB, o options) *door {
+func newHandlerRig(t testing.TB, o options) *handlerRig {
 	t.Helper()
 	o.rig.Kinds = append(o.rig.Kinds, echo.Kind())
 	o.rig.Shared = append(o.rig.Shared, func() any { return new(rokid.Settings) })
-	d := &door{Rig: boardtest.New(t, o.rig)}
+	d := &handlerRig{Rig: hubtest.New(t, o.rig)}
 	if _, err := d.Store.Bots.ByNumber(ctx, 1); err != nil {
 		d.Add(t, "echo", nil)
 	}
 	d.key = d.Key(t, account.NewKey{Scopes: []string{account.ScopeLingzhu}})
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	opts := rokid.Options{
-		Accounts: d.Accounts, Board: d.Board, Guard: account.NewGuard(10, nil),
-		Photos: fetch.New(fetch.Options{AllowNets: loopback, Timeout: time.Second}), BindingPhotos: fetch.New(fetch.Options{AllowNets: loopback}),
-		Logger: d.Board.Logger, Registerer: prometheus.NewRegistry(), PublicURL: "https://board.example.org",
-		Lang: talk.Chinese, Binding: true, Address: observe.Addresses{}.Of,
+		Accounts: d.Accounts, Hub: d.Hub, Guard: account.NewGuard(10, nil),
+		Photos:        fetch.New(fetch.Options{AllowNets: loopback, Timeout: time.Second}),
+		BindingPhotos: fetch.New(fetch.Options{AllowNets: loopback}),
+		Logger:        d.Hub.Logger, Registerer: prometheus.NewRegistry(), PublicURL: "https://board.example.org",
+		Lang: talk.Chinese, Binding: true, Address: observe.Addresses{}.ClientAddress,
 	}
 	if o.change != nil {
 		o.change(&opts)
@@ -70,19 +71,19 @@ func newDoor(t testing.TB, o options) *door {
 	h := rokid.New(opts)
 	mux := http.NewServeMux()
 	mux.Handle("/sse/rokid", h)
-	server := httptest.NewServer(observe.Requests(d.Board.Logger, prometheus.NewRegistry(), mux))
+	server := httptest.NewServer(observe.HandleRequests(d.Hub.Logger, prometheus.NewRegistry(), mux))
 	t.Cleanup(server.Close)
 	d.url = server.URL + "/sse/rokid"
 	return d
 }
 
-// post sends a body with the door's key.
-func (d *door) post(t testing.TB, body string) *http.Response {
+// post sends a body with the handler's key.
+func (d *handlerRig) post(t testing.TB, body string) *http.Response {
 	t.Helper()
 	return d.send(t, ctx, d.key, body)
 }
 
-func (d *door) send(t testing.TB, ctx context.Context, key, body string) *http.Response {
+func (d *handlerRig) send(t testing.TB, ctx context.Context, key, body string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, strings.NewReader(body))
 	must(t, err)
@@ -111,8 +112,8 @@ type event struct {
 	data map[string]any
 }
 
-// heard is an answer as the platform would take it.
-type heard struct {
+// streamResult is an answer as the platform would take it.
+type streamResult struct {
 	events   []event
 	text     string // all of answer_stream
 	commands []string
@@ -123,7 +124,7 @@ type heard struct {
 
 // listen reads an answer and checks what holds for every one: JSON in each
 // event, one last message, and done as the last event.
-func listen(t testing.TB, body io.Reader) heard {
+func listen(t testing.TB, body io.Reader) streamResult {
 	t.Helper()
 	h, err := parse(body, nil)
 	must(t, err)
@@ -146,8 +147,8 @@ func listen(t testing.TB, body io.Reader) heard {
 }
 
 // parse reads events until the stream ends, telling each to seen.
-func parse(body io.Reader, seen func(event)) (heard, error) {
-	var h heard
+func parse(body io.Reader, seen func(event)) (streamResult, error) {
+	var h streamResult
 	var e event
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
@@ -163,7 +164,7 @@ func parse(body io.Reader, seen func(event)) (heard, error) {
 				return h, fmt.Errorf("%q: %w", line, err)
 			}
 		case line == "" && e.data != nil:
-			h.take(e)
+			h.add(e)
 			if seen != nil {
 				seen(e)
 			}
@@ -173,7 +174,7 @@ func parse(body io.Reader, seen func(event)) (heard, error) {
 	return h, lines.Err()
 }
 
-func (h *heard) take(e event) {
+func (h *streamResult) add(e event) {
 	h.events = append(h.events, e)
 	if e.name != "message" {
 		return
@@ -201,7 +202,8 @@ func turn(agent, user, session, text, image string) string {
 	b, _ := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"lang": "zh-CN", "location": "杭州市西湖区", "company_id": 1, "latitude": "30.25", "longitude": "120.13",
-			"currentTime": "2026-03-23 14:05:09", "weather": "今天:晴 12~20℃\n明天:多云\n后天:小雨", "battery": "28", "runningApp": "",
+			"currentTime": "2026-03-23 14:05:09", "weather": "今天:晴 12~20℃\n明天:多云\n后天:小雨", "battery": "28",
+			"runningApp": "",
 		},
 		"agent_id": agent, "user_id": user, "message_id": session, "message": []any{msg},
 	})
@@ -209,9 +211,9 @@ func turn(agent, user, session, text, image string) string {
 }
 
 const (
-	agent   = "0123456789abcdef0123456789abcdef"
-	wearer  = "0123456789ABCDEF0123456789ABCDEF"
-	session = "1774245909000"
+	agent      = "0123456789abcdef0123456789abcdef"
+	wearer     = "0123456789ABCDEF0123456789ABCDEF"
+	sessionKey = "1774245909000"
 )
 
 // golden compares with a file in testdata.
@@ -236,7 +238,7 @@ func must(t testing.TB, err error) {
 }
 
 // say makes a bot that says words.
-func say(words ...string) boardtest.Func {
+func say(words ...string) hubtest.Func {
 	return func(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
 		for _, w := range words {
 			if err := emit(talk.Text(w)); err != nil {
@@ -248,6 +250,6 @@ func say(words ...string) boardtest.Func {
 }
 
 // keyFor makes a key that opens one bot.
-func (d *door) keyFor(t testing.TB, bot int64) string {
+func (d *handlerRig) keyFor(t testing.TB, bot int64) string {
 	return d.Key(t, account.NewKey{Scopes: []string{account.ScopeLingzhu}, Bot: bot})
 }

@@ -5,31 +5,29 @@ import (
 	"errors"
 	"strconv"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 )
 
-// destination is who answers a request: a bot, or the binding of its wearer.
-// The zero value is nobody.
+// destination is the target of a request: a bot, or the binding of its wearer. The zero value means
+// that there is none.
 type destination struct {
 	bot   *store.Bot
 	bound bool // found by the wearer's binding
 	bind  bool
 }
 
-// route finds who answers, in this order: the bot that the key opens, the bot
-// that the wearer is bound to, the bot whose number is the agent id, and for a
-// wearer whom nobody knows, binding.
+// route returns the destination of a request, in this order: the bot of the key, the bot that the
+// wearer is bound to, the bot whose number is the agent id, and binding for an unknown wearer.
 //
-// The platform sends agent ids of 32 hex digits, so that a plain number is
-// always meant as a bot's.
-func (d *Door) route(ctx context.Context, c *call) (destination, error) {
-	db := d.Board.Store
+// The agent ids of the platform have 32 hex digits, so a plain number always means a bot number.
+func (h *Handler) route(ctx context.Context, c *call) (destination, error) {
+	db := h.Hub.Store
 	if n := c.principal.Key.Bot; n != 0 {
-		return found(db.Bots.ByNumber(ctx, n))
+		return destinationFor(db.Bots.ByNumber(ctx, n))
 	}
 	if c.UserID != "" {
-		bot, err := d.Accounts.BoundBot(ctx, c.wearer)
+		bot, err := h.Accounts.BoundBot(ctx, c.wearer)
 		if err == nil {
 			return destination{bot: &bot, bound: true}, nil
 		}
@@ -38,17 +36,17 @@ func (d *Door) route(ctx context.Context, c *call) (destination, error) {
 		}
 	}
 	n, err := strconv.ParseInt(c.AgentID, 10, 64)
-	if err != nil || !decimal(c.AgentID) {
-		return destination{bind: c.UserID != "" && d.Binding}, nil
+	if err != nil || !isDecimal(c.AgentID) {
+		return destination{bind: c.UserID != "" && h.Binding}, nil
 	}
 	bot, err := db.Bots.ByNumber(ctx, n)
-	if err == nil && !d.mayAddress(c, bot) {
-		err = store.ErrNotFound // somebody else's bot is as good as none
+	if err == nil && !h.mayAddress(c, bot) {
+		err = store.ErrNotFound // do not reveal that the bot exists
 	}
-	return found(bot, err)
+	return destinationFor(bot, err)
 }
 
-func found(bot store.Bot, err error) (destination, error) {
+func destinationFor(bot store.Bot, err error) (destination, error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return destination{}, nil
@@ -58,8 +56,8 @@ func found(bot store.Bot, err error) (destination, error) {
 	return destination{bot: &bot}, nil
 }
 
-// decimal says whether an id is digits only: ParseInt takes signs as well.
-func decimal(id string) bool {
+// isDecimal reports whether an id has digits only; ParseInt accepts signs as well.
+func isDecimal(id string) bool {
 	for _, c := range id {
 		if c < '0' || c > '9' {
 			return false
@@ -68,10 +66,10 @@ func decimal(id string) bool {
 	return id != ""
 }
 
-// mayAddress says whether a bot's owner lets this key ask it by its number.
-func (d *Door) mayAddress(c *call, bot store.Bot) bool {
-	var s board.Common
-	if err := d.Board.Registry.Settings(bot, &s); err != nil {
+// mayAddress reports whether the bot's owner lets this key ask it by its number.
+func (h *Handler) mayAddress(c *call, bot store.Bot) bool {
+	var s hub.Common
+	if err := h.Hub.Registry.Settings(bot, &s); err != nil {
 		return false
 	}
 	switch s.AgentID {

@@ -10,33 +10,33 @@ import (
 	"patchbay/internal/talk"
 )
 
-// writeLimit is how long the platform may take to accept one write. A reader
+// writeTimeout is how long the platform may take to accept one write. A reader
 // that is slower has gone.
-const writeLimit = 10 * time.Second
+const writeTimeout = 10 * time.Second
 
 // stream writes one answer as server-sent events. Each piece is one write and
 // one flush, made under mu by whoever has something to say: the bot, the
 // heartbeat, the handler.
 type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	open    []byte // of an answer event, up to the text
-	ids     []byte // of any event, after the text
-	beatGap time.Duration
+	w                 http.ResponseWriter
+	control           *http.ResponseController
+	answerPrefix      []byte // of an answer event, up to the text
+	idsSuffix         []byte // of any event, after the text
+	heartbeatInterval time.Duration
 
-	mu       sync.Mutex
-	buf      []byte
-	begun    bool // the head has been written
-	closed   bool
-	answered bool // a piece of text was sent
-	err      error
-	wrote    time.Time
-	deadline time.Time
-	beat     *time.Timer
-	beats    int
-	said     []byte // all that was written, also if the connection broke
-	keeps    bool   // what is said
-	finished bool
+	mu             sync.Mutex
+	buf            []byte
+	headerSent     bool // the head has been written
+	closed         bool
+	answered       bool // a piece of text was sent
+	err            error
+	lastWrite      time.Time
+	deadline       time.Time
+	heartbeatTimer *time.Timer
+	heartbeats     int
+	recorded       []byte // all that was written, also if the connection broke
+	recording      bool   // what is said
+	finished       bool
 }
 
 const (
@@ -46,13 +46,13 @@ const (
 )
 
 // newStream makes a stream for one request. Nothing is written yet.
-func newStream(w http.ResponseWriter, messageID, agentID string, beatGap time.Duration) *stream {
-	s := &stream{w: w, control: http.NewResponseController(w), beatGap: beatGap, keeps: true}
-	s.open = []byte(eventMessage + `{"role":"agent","type":"answer","answer_stream":`)
-	s.ids = append(s.ids, `,"message_id":`...)
-	s.ids = appendString(s.ids, messageID)
-	s.ids = append(s.ids, `,"agent_id":`...)
-	s.ids = appendString(s.ids, agentID)
+func newStream(w http.ResponseWriter, messageID, agentID string, heartbeatInterval time.Duration) *stream {
+	s := &stream{w: w, control: http.NewResponseController(w), heartbeatInterval: heartbeatInterval, recording: true}
+	s.answerPrefix = []byte(eventMessage + `{"role":"agent","type":"answer","answer_stream":`)
+	s.idsSuffix = append(s.idsSuffix, `,"message_id":`...)
+	s.idsSuffix = appendString(s.idsSuffix, messageID)
+	s.idsSuffix = append(s.idsSuffix, `,"agent_id":`...)
+	s.idsSuffix = appendString(s.idsSuffix, agentID)
 	return s
 }
 
@@ -61,29 +61,29 @@ func newStream(w http.ResponseWriter, messageID, agentID string, beatGap time.Du
 func (s *stream) start(quiet bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin()
+	s.sendHeader()
 	if quiet {
 		s.flush()
 	} else {
 		s.buf = append(s.buf, ": connected\n\n"...)
 		s.send()
 	}
-	if s.beatGap > 0 {
-		s.beat = time.AfterFunc(s.beatGap, s.heartbeat)
+	if s.heartbeatInterval > 0 {
+		s.heartbeatTimer = time.AfterFunc(s.heartbeatInterval, s.heartbeat)
 	}
 }
 
-func (s *stream) begin() {
-	if s.begun {
+func (s *stream) sendHeader() {
+	if s.headerSent {
 		return
 	}
-	s.begun = true
+	s.headerSent = true
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold pieces back
 	s.w.WriteHeader(http.StatusOK)
-	s.wrote = time.Now()
+	s.lastWrite = time.Now()
 }
 
 // heartbeat writes a comment when nothing else was written for a while.
@@ -93,15 +93,15 @@ func (s *stream) heartbeat() {
 	if s.closed || s.err != nil {
 		return
 	}
-	next := s.beatGap
-	if idle := time.Since(s.wrote); idle < s.beatGap {
-		next = s.beatGap - idle
+	next := s.heartbeatInterval
+	if idle := time.Since(s.lastWrite); idle < s.heartbeatInterval {
+		next = s.heartbeatInterval - idle
 	} else {
-		s.beats++
+		s.heartbeats++
 		s.buf = append(s.buf, ": heartbeat\n\n"...)
 		s.send()
 	}
-	s.beat.Reset(next)
+	s.heartbeatTimer.Reset(next)
 }
 
 // text sends a piece of the answer.
@@ -111,9 +111,9 @@ func (s *stream) text(piece string) error {
 	if piece == "" || s.closed {
 		return s.err
 	}
-	s.begin()
+	s.sendHeader()
 	s.answered = true
-	s.answer(piece, false)
+	s.appendAnswer(piece, false)
 	return s.send()
 }
 
@@ -124,7 +124,7 @@ func (s *stream) command(c *talk.Command, recall *bool) error {
 	if s.closed {
 		return s.err
 	}
-	s.begin()
+	s.sendHeader()
 	s.buf = append(s.buf, eventMessage+`{"role":"agent","type":"tool_call","tool_call":{"command":`...)
 	s.buf = appendString(s.buf, c.Name)
 	for _, name := range commandArgs { // in a fixed order, and no others
@@ -138,7 +138,7 @@ func (s *stream) command(c *talk.Command, recall *bool) error {
 		s.buf = appendBool(s.buf, *recall)
 	}
 	s.buf = append(s.buf, '}')
-	s.tail(false)
+	s.appendSuffix(false)
 	return s.send()
 }
 
@@ -154,48 +154,48 @@ func (s *stream) finish(lastWords string, suggest []string) {
 	if s.closed {
 		return
 	}
-	s.begin()
+	s.sendHeader()
 	switch {
 	case len(suggest) == 0:
-		s.answer(lastWords, true)
+		s.appendAnswer(lastWords, true)
 	default:
 		if lastWords != "" {
-			s.answer(lastWords, false)
+			s.appendAnswer(lastWords, false)
 		}
 		list, _ := json.Marshal(suggest)
 		s.buf = append(s.buf, eventMessage+`{"role":"agent","type":"follow_up","follow_up":`...)
 		s.buf = append(s.buf, list...)
-		s.tail(true)
+		s.appendSuffix(true)
 	}
 	s.buf = append(s.buf, eventDone+`{"role":"agent","type":"answer"`...)
-	s.tail(true)
+	s.appendSuffix(true)
 	s.send() //nolint:errcheck // nothing follows
 	s.finished = true
 	s.close()
 }
 
-// whole is all of an answer that was finished, or nil.
-func (s *stream) whole() []byte {
+// finishedAnswer is all of an answer that was finished, or nil.
+func (s *stream) finishedAnswer() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.finished {
 		return nil
 	}
-	return s.said
+	return s.recorded
 }
 
-// forget keeps nothing of what is said, from now on.
-func (s *stream) forget() {
+// stopRecording keeps nothing of what is said, from now on.
+func (s *stream) stopRecording() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said, s.keeps = nil, false
+	s.recorded, s.recording = nil, false
 }
 
-// again answers as a request was answered before.
-func (s *stream) again(said []byte) {
+// replay answers as a request was answered before.
+func (s *stream) replay(said []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin()
+	s.sendHeader()
 	s.buf = append(s.buf, said...)
 	s.send() //nolint:errcheck // nothing follows
 	s.close()
@@ -209,12 +209,12 @@ func (s *stream) fail(message string, withIDs bool) {
 	if s.closed {
 		return
 	}
-	s.begin()
+	s.sendHeader()
 	for _, event := range []string{eventMessage, eventDone} {
 		s.buf = append(s.buf, event+`{"role":"agent","type":"error","message":`...)
 		s.buf = appendString(s.buf, message)
 		if withIDs {
-			s.buf = append(s.buf, s.ids...)
+			s.buf = append(s.buf, s.idsSuffix...)
 		}
 		s.buf = append(s.buf, `,"is_finish":true}`+eventEnd...)
 	}
@@ -231,19 +231,19 @@ func (s *stream) stop() {
 
 func (s *stream) close() {
 	s.closed = true
-	if s.beat != nil {
-		s.beat.Stop()
+	if s.heartbeatTimer != nil {
+		s.heartbeatTimer.Stop()
 	}
 }
 
-func (s *stream) answer(text string, last bool) {
-	s.buf = append(s.buf, s.open...)
+func (s *stream) appendAnswer(text string, last bool) {
+	s.buf = append(s.buf, s.answerPrefix...)
 	s.buf = appendString(s.buf, text)
-	s.tail(last)
+	s.appendSuffix(last)
 }
 
-func (s *stream) tail(last bool) {
-	s.buf = append(s.buf, s.ids...)
+func (s *stream) appendSuffix(last bool) {
+	s.buf = append(s.buf, s.idsSuffix...)
 	s.buf = append(s.buf, `,"is_finish":`...)
 	s.buf = appendBool(s.buf, last)
 	s.buf = append(s.buf, '}')
@@ -252,17 +252,17 @@ func (s *stream) tail(last bool) {
 
 // send writes what was built and flushes it.
 func (s *stream) send() error {
-	if s.keeps {
-		s.said = append(s.said, s.buf...)
+	if s.recording {
+		s.recorded = append(s.recorded, s.buf...)
 	}
 	if s.err == nil {
 		now := time.Now()
 		// Moving the deadline costs more than the write; once in a while is enough.
-		if s.deadline.Sub(now) < writeLimit/2 {
-			s.deadline = now.Add(writeLimit)
+		if s.deadline.Sub(now) < writeTimeout/2 {
+			s.deadline = now.Add(writeTimeout)
 			s.control.SetWriteDeadline(s.deadline) //nolint:errcheck // not every writer has one
 		}
-		s.wrote = now
+		s.lastWrite = now
 		_, s.err = s.w.Write(s.buf)
 		s.flush()
 	}

@@ -12,44 +12,45 @@ import (
 	"patchbay/internal/voice/pace"
 )
 
-// Door is the name of boards' turns.
-const Door = "xiaozhi"
+// Channel names the channel of boards' turns.
+const Channel = "xiaozhi"
 
-// turnOf is a turn of whoever talks to a board, with nothing said.
-func turnOf(d store.Device, lang talk.Lang) *talk.Turn {
+// newTurn returns a turn of the person who talks to a board, without parts.
+func newTurn(d store.Device, lang talk.Lang) *talk.Turn {
 	return &talk.Turn{
-		Bot: d.Bot, Door: Door, Address: d.Address, Person: Kind + ":" + d.Hardware, Conversation: Kind + ":" + d.Hardware, Lang: lang,
+		Bot: d.Bot, Channel: Channel, Address: d.Address, Person: Kind + ":" + d.Hardware,
+		Conversation: Kind + ":" + d.Hardware, Lang: lang,
 	}
 }
 
 var sayNobody = talk.Say{Zh: "这台设备还没有绑定智能体。", En: "No bot answers this board yet."}
 
-// maxTyped bounds a question that was typed, in runes.
+// maxTyped limits a typed question, in runes.
 const maxTyped = 4000
 
-// Ask puts something that was typed to the board's bot, and shows the answer sentence
-// by sentence, without a sound. It returns when the answer is over.
+// Ask sends a typed question to the board's bot and shows the answer sentence by sentence, without
+// audio. It returns when the answer is over.
 func (c *Conversation) Ask(ctx context.Context, question string) error {
 	if utf8.RuneCountInString(question) > maxTyped {
 		question = string([]rune(question)[:maxTyped])
 	}
-	if err := c.Understood(question); err != nil {
+	if err := c.ShowTranscript(question); err != nil {
 		return err
 	}
 	generation := c.Generation()
-	words := &wordless{next: make(chan string, 16)}
+	words := &textSource{next: make(chan string, 16)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !c.board.house.spawn(func() {
+	if !c.board.boards.spawn(func() {
 		defer close(words.next)
 		c.answer(ctx, question, words)
 	}) {
-		return errDrained
+		return errServerStopping
 	}
-	words.show = c.Show
+	words.show = c.ShowText
 	_, err := c.Speak(ctx, generation, words)
 	cancel()
-	for range words.next { // until who writes has ended
+	for range words.next { // until answer has returned
 	}
 	if errors.Is(err, pace.ErrAborted) {
 		return nil
@@ -57,22 +58,22 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 	return err
 }
 
-// answer has the bot answer, and gives the sentences.
-func (c *Conversation) answer(ctx context.Context, question string, words *wordless) {
+// answer asks the bot and sends the sentences of its answer to words.
+func (c *Conversation) answer(ctx context.Context, question string, words *textSource) {
 	c.board.mu.Lock()
 	d := c.board.device
 	c.board.mu.Unlock()
 	if d.Bot == 0 {
-		words.say(ctx, sayNobody.In(c.lang))
+		words.send(ctx, sayNobody.In(c.lang))
 		return
 	}
-	turn := turnOf(d, c.lang)
+	turn := newTurn(d, c.lang)
 	turn.Parts = []talk.Part{{Text: question}}
 	var pending strings.Builder
-	err := c.board.house.Hub.Answer(ctx, turn, func(e talk.Event) error {
+	err := c.board.boards.Hub.Answer(ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindNote:
-			return words.say(ctx, e.Text)
+			return words.send(ctx, e.Text)
 		case talk.KindText:
 			pending.WriteString(e.Text)
 			for {
@@ -82,7 +83,7 @@ func (c *Conversation) answer(ctx context.Context, question string, words *wordl
 				}
 				pending.Reset()
 				pending.WriteString(rest)
-				if err := words.say(ctx, sentence); err != nil {
+				if err := words.send(ctx, sentence); err != nil {
 					return err
 				}
 			}
@@ -90,29 +91,29 @@ func (c *Conversation) answer(ctx context.Context, question string, words *wordl
 		return nil
 	})
 	if s := strings.TrimSpace(pending.String()); s != "" {
-		_ = words.say(ctx, s) // nobody looks any more
+		_ = words.send(ctx, s) // fails only if Ask has returned
 	}
-	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrHungUp) {
-		_ = words.say(ctx, f.Sentence(c.lang)) // nobody looks any more
+	if f := talk.AsFailure(err); f != nil && !errors.Is(err, talk.ErrDisconnected) {
+		_ = words.send(ctx, f.Sentence(c.lang)) // fails only if Ask has returned
 	}
 }
 
 const (
-	// longSentence is how long a sentence may be on a display, in bytes, before it is
-	// cut at the next space.
+	// longSentence is the length, in bytes, after which a sentence is cut at the next space to
+	// fit the display.
 	longSentence = 240
-	// maxSentence is how long it may be at all. It bounds the memory, and the time
-	// that it takes to look for an end, of an answer without any.
+	// maxSentence is the length at which it is cut anywhere. It bounds the memory and the
+	// search time of an answer without sentence ends.
 	maxSentence = 4 * longSentence
 )
 
-// cutSentence takes the first sentence off a text that is being written.
+// cutSentence splits the first complete sentence off a text that is still growing.
 func cutSentence(text string) (sentence, rest string, ok bool) {
 	for i, r := range text {
 		end := i + utf8.RuneLen(r)
 		switch {
 		case strings.ContainsRune("。！？；!?;\n", r):
-		case r == '.' && end < len(text) && text[end] == ' ': // and not a number's
+		case r == '.' && end < len(text) && text[end] == ' ': // not a decimal point
 		case r == ' ' && i > longSentence, i > maxSentence:
 		default:
 			continue
@@ -124,13 +125,13 @@ func cutSentence(text string) (sentence, rest string, ok bool) {
 	return "", text, false
 }
 
-// wordless is speech without a sound: sentences are shown when they come.
-type wordless struct {
+// textSource is a source without audio that shows each sentence when it arrives.
+type textSource struct {
 	next chan string
 	show func(string) error
 }
 
-func (w *wordless) say(ctx context.Context, s string) error {
+func (w *textSource) send(ctx context.Context, s string) error {
 	select {
 	case w.next <- s:
 		return nil
@@ -139,8 +140,8 @@ func (w *wordless) say(ctx context.Context, s string) error {
 	}
 }
 
-// Next implements [pace.Source]: there is never a packet.
-func (w *wordless) Next(ctx context.Context) ([]byte, error) {
+// Next implements [pace.Source]. It never returns a packet, only the final error.
+func (w *textSource) Next(ctx context.Context) ([]byte, error) {
 	for {
 		select {
 		case s, ok := <-w.next:

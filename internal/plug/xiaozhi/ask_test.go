@@ -9,27 +9,29 @@ import (
 
 	"github.com/coder/websocket"
 
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/talk"
 )
 
-// page is a web page that is used as a board: it types.
+// page is a web page that stands in for a board and sends typed text.
 type page struct {
 	t    testing.TB
 	conn *websocket.Conn
 	id   string
 }
 
-// open connects a page with what is in the address, as browsers have to.
-func (h *house) open(ctx context.Context, b *sim.Board) *page {
+// open connects a page with its credentials in the URL's query, as browsers have to.
+func (h *testServer) open(ctx context.Context, b *sim.Board) *page {
 	h.t.Helper()
 	d, err := h.Store.Devices.ByHardware(ctx, xiaozhi.Kind, b.MAC())
 	must(h.t, err)
-	url := "ws" + strings.TrimPrefix(h.http.URL, "http") + xiaozhi.SocketPath + "?device-id=" + b.MAC() + "&client-id=" + b.UUID() + "&authorization=" + h.Accounts.SocketToken(d)
-	conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://elsewhere.example"}}})
+	url := "ws" + strings.TrimPrefix(h.http.URL, "http") + xiaozhi.SocketPath + "?device-id=" + b.MAC() +
+		"&client-id=" + b.UUID() + "&authorization=" + h.Accounts.SocketToken(d)
+	conn, _, err := websocket.Dial(ctx, url,
+		&websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://elsewhere.example"}}})
 	must(h.t, err)
 	p := &page{t: h.t, conn: conn}
 	hello := wire.Hello{Version: 1, Transport: wire.WebSocket}
@@ -61,21 +63,21 @@ func (p *page) hears(ctx context.Context) (heard string, sentences []string) {
 		case m.Type == wire.TypeSTT:
 			heard = m.Text
 		case m.Type != wire.TypeTTS:
-		case m.State == wire.SpeakStart:
+		case m.State == wire.TTSStart:
 			began = true
-		case m.State == wire.SpeakSentence && began:
+		case m.State == wire.TTSSentenceStart && began:
 			sentences = append(sentences, m.Text)
-		case m.State == wire.SpeakStop:
+		case m.State == wire.TTSStop:
 			return heard, sentences
 		}
 	}
 }
 
-// What is typed is put to the board's bot, and the answer comes sentence by sentence.
+// Typed text goes to the board's bot, and the answer is shown sentence by sentence.
 func TestTyped(t *testing.T) {
-	h := newHouse(t, houseOptions{})
+	h := newTestServer(t, testServerOptions{})
 	ctx := limit(t, 30*time.Second)
-	bot := h.Script(t, nil, boardtest.Func(func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+	bot := h.AddScript(t, nil, hubtest.Func(func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 		switch turn.Text() {
 		case "fail":
 			return talk.Fail(talk.BotFailed, "", nil)
@@ -102,14 +104,15 @@ func TestTyped(t *testing.T) {
 	p := h.open(ctx, b)
 	p.says(ctx, "how is the \\\"weather\\\"?")
 	heard, sentences := p.hears(ctx)
-	if want := "It is 3.5 degrees.|And it rains!|你好。|The end"; heard != `how is the "weather"?` || strings.Join(sentences, "|") != want {
+	if want := "It is 3.5 degrees.|And it rains!|你好。|The end"; heard != `how is the "weather"?` ||
+		strings.Join(sentences, "|") != want {
 		t.Errorf("heard %q, answered %q", heard, sentences)
 	}
 	p.says(ctx, "fail")
 	if _, sentences = p.hears(ctx); len(sentences) != 1 {
 		t.Errorf("a failure is told as %q", sentences)
 	}
-	// Somebody interrupts, once the first sentence is shown.
+	// An interruption, once the first sentence is shown.
 	p.says(ctx, "slow")
 	for begun := false; !begun; {
 		_, text, err := p.conn.Read(ctx)
@@ -118,13 +121,13 @@ func TestTyped(t *testing.T) {
 	}
 	must(t, p.conn.Write(ctx, websocket.MessageText, []byte(`{"session_id":"`+p.id+`","type":"abort"}`)))
 	p.hears(ctx)
-	// A wake word is no question.
+	// A wake word is not a question.
 	p.says(ctx, "你好小智")
 	p.says(ctx, "again")
 	if heard, _ = p.hears(ctx); heard != "again" {
 		t.Errorf("heard %q", heard)
 	}
-	// Nobody answers.
+	// No bot answers the board.
 	must(t, h.Store.Devices.Bind(ctx, d.Number, 0))
 	must(t, h.boards.Refresh(ctx))
 	p.says(ctx, "hello")

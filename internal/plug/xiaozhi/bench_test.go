@@ -11,9 +11,9 @@ import (
 	"patchbay/internal/plug/xiaozhi"
 )
 
-// BenchmarkHome has ten boards call home all the time.
+// BenchmarkHome measures OTA requests of ten boards.
 func BenchmarkHome(b *testing.B) {
-	r := newRig(b, func(o *xiaozhi.DiscoveryOptions) { o.Auto, o.CallsPerMinute = "me", 1<<40 })
+	r := newRig(b, func(o *xiaozhi.DiscoveryOptions) { o.AutoOwner, o.CallsPerMinute = "me", 1<<40 })
 	const boards = 10
 	took := make([][]time.Duration, boards)
 	var wg sync.WaitGroup
@@ -22,7 +22,7 @@ func BenchmarkHome(b *testing.B) {
 			h := headers(fmt.Sprintf("aa:bb:cc:dd:ee:%02x", i), uuid1)
 			for range b.N/boards + 1 {
 				begin := time.Now()
-				if res := r.do(http.MethodPost, xiaozhi.HomePath, h, full); res.status != http.StatusOK {
+				if res := r.do(http.MethodPost, xiaozhi.OTAPath, h, full); res.status != http.StatusOK {
 					b.Errorf("%d %s", res.status, res.body)
 				}
 				took[i] = append(took[i], time.Since(begin))

@@ -8,198 +8,201 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 )
 
-// Board is one board, asleep or not. It is the provider of its tools.
+// Board is one approved board, connected or asleep. It implements [tool.Provider] for its tools.
 type Board struct {
-	house  *Boards
+	boards *Boards
 	number int64
 	mac    string
-	ctx    context.Context // ends when the board is removed, and with the house
+	ctx    context.Context // ends when the board is removed, and with [Boards.Close]
 	cancel context.CancelCauseFunc
 
-	// deciding is held while somebody finds out what the database says about the
-	// board, or changes it, so that the newest is what counts in the end. It is taken
-	// before mu.
-	deciding sync.Mutex
+	// updateMu serializes reading the device from the database and applying it, so that the
+	// newest state wins. It is taken before mu.
+	updateMu sync.Mutex
 
-	mu          sync.Mutex
-	device      store.Device
-	build       string        // the hash of its firmware, as it told when it called home last
-	relisted    time.Time     // when its tools were last listed out of turn
-	gone        bool          // it was removed
-	socket      *board.Socket // nil if it could not be plugged in
-	can         *repertoire
-	greets      *socket       // of which the hello is waited for; nil: none
-	line        *line         // nil: it sleeps
-	connections int64         // so many lines were made
-	newest      int64         // the order of the newest line that was attached
-	via         string        // how it was connected here last; empty: not yet
-	talk        *Conversation // nil: nobody talks with it
-	last        *counts       // of the conversation before
-	shot        *shot         // a photo that somebody waits for
-	rec         *recording    // that was started and not stopped
-	ears        []*ear        // who hears or sees what is near it
-	heard       *Ear          // who did last
-	woke        chan struct{} // closed and replaced when a conversation begins; nil: nobody waits
-	delivering  bool          // what waited is being delivered
-	redeliver   bool          // and has to be looked for again
+	mu              sync.Mutex
+	device          store.Device
+	build           string            // hash of its firmware, from its last OTA request
+	lastRelist      time.Time         // when relistTools last listed its tools
+	removed         bool              // no longer registered; see Boards.remove
+	registration    *hub.Registration // nil: registration failed
+	toolset         *toolset
+	pendingSocket   *webSocket         // a WebSocket whose hello has not arrived; nil: none
+	conn            *connection        // nil: asleep
+	connections     int64              // how many were made
+	newest          int64              // order of the newest one that was attached
+	via             string             // transport of its last connection to this instance; empty: none yet
+	conv            *Conversation      // nil: no conversation is active
+	lastStats       *conversationStats // of the previous conversation
+	pendingPhoto    *pendingPhoto      // the photo that a tool call waits for
+	rec             *recording         // started and not stopped yet
+	activeListeners []*activeListener  // callers that listen, record or take a photo now
+	lastListener    *Listener          // the last one that ended
+	convStarted     chan struct{}      // closed and cleared when a conversation begins; nil: no waiter
+	delivering      bool               // deliver is running
+	redeliver       bool               // deliver must look again
 }
 
-// plugIn offers the board's tools. With mu and deciding held.
-func (b *Board) plugIn() {
+// register registers the board's tools with the hub. Requires mu and updateMu.
+func (b *Board) register() {
 	d := b.device
-	o := board.Outlet{ID: OutletOf(d.Number), Owner: d.Owner, Slug: slugOf(d), Kind: Kind, Title: d.Name, Timeout: callLimit}
-	socket, err := b.house.Hub.Plug(o, b)
-	for _, slug := range []string{plainSlug(d), ownSlug(d)} {
-		if errors.Is(err, board.ErrPlugged) {
+	o := hub.ProviderRef{ID: ProviderID(d.Number), Owner: d.Owner, Slug: slugOf(d), Kind: Kind, Title: d.Name,
+		Timeout: callTimeout}
+	registration, err := b.boards.Hub.Register(o, b)
+	for _, slug := range []string{defaultSlug(d), uniqueSlug(d)} {
+		if errors.Is(err, hub.ErrProviderInUse) {
 			o.Slug = slug
-			socket, err = b.house.Hub.Plug(o, b)
+			registration, err = b.boards.Hub.Register(o, b)
 		}
 	}
 	if err != nil {
-		b.house.Logger.Error("the tools of a board cannot be offered", "device", d.Number, "error", err)
+		b.boards.Logger.Error("the tools of a board cannot be offered", "device", d.Number, "error", err)
 		return
 	}
-	b.socket = socket
-	socket.Offer(b.can.tools)
-	if b.line != nil { // it was faster
-		b.line.epoch = socket.Hold(true)
+	b.registration = registration
+	registration.SetTools(b.toolset.tools)
+	if b.conn != nil { // the board connected before it was registered
+		b.conn.epoch = registration.Hold(true)
 	}
 }
 
-// remembered is what was found out about the board when it was awake.
-func (b *Board) remembered(ctx context.Context) *repertoire {
-	text, err := b.house.Store.Devices.Catalog(ctx, b.number)
+// storedToolset returns the tools that the database has for the board.
+func (b *Board) storedToolset(ctx context.Context) *toolset {
+	text, err := b.boards.Store.Devices.Catalog(ctx, b.number)
 	if err != nil {
 		if !errors.Is(err, store.ErrNotFound) {
-			b.house.Logger.Warn("which tools a board has was not found", "device", b.number, "error", err)
+			b.boards.Logger.Warn("which tools a board has was not found", "device", b.number, "error", err)
 		}
-		return bare
+		return emptyToolset
 	}
-	return b.told(text)
+	return b.parseToolset(text)
 }
 
-// told is what the board has told of its tools once, as it was kept; nil: nothing.
-func (b *Board) told(catalog json.RawMessage) *repertoire {
+// parseToolset returns the tools of a stored catalog; an empty catalog has only the built-in ones.
+func (b *Board) parseToolset(catalog json.RawMessage) *toolset {
 	if len(catalog) == 0 {
-		return bare
+		return emptyToolset
 	}
-	can, err := b.house.known.of(catalog)
+	can, err := b.boards.toolsets.get(catalog)
 	if err != nil {
-		b.house.Logger.Warn("which tools a board has was not found", "device", b.number, "error", err)
-		return bare
+		b.boards.Logger.Warn("which tools a board has was not found", "device", b.number, "error", err)
+		return emptyToolset
 	}
 	return can
 }
 
-// setBuild takes over which firmware the board has. Its version alone does not tell.
+// setBuild stores the hash of the board's firmware. The version alone does not identify a build.
 func (b *Board) setBuild(d store.Device) {
 	var features struct {
 		Build string `json:"build"`
 	}
-	_ = json.Unmarshal(d.Features, &features) // what is not there changes nothing
+	_ = json.Unmarshal(d.Features, &features) // missing features leave the build empty
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.build = features.Build
 }
 
-// look looks whether something about the board is not as somebody has read it. What
-// was read can be older than what is known, so it is read again then.
-func (b *Board) look(ctx context.Context, d store.Device) error {
+// refreshIfChanged reloads the board if d differs from what is known. It does not apply d, which
+// may be older than what is known.
+func (b *Board) refreshIfChanged(ctx context.Context, d store.Device) error {
 	b.mu.Lock()
-	same := b.socket != nil && sameDevice(&b.device, &d)
+	same := b.registration != nil && sameDevice(&b.device, &d)
 	b.mu.Unlock()
 	if same {
 		return nil
 	}
-	return b.lookAgain(ctx)
+	return b.reload(ctx)
 }
 
-// sameDevice says whether two devices are the same in what matters here.
+// sameDevice reports whether two devices are equal in the fields that a Board uses.
 func sameDevice(a, b *store.Device) bool {
-	return a.Owner == b.Owner && a.Client == b.Client && a.SecretVersion == b.SecretVersion && a.Name == b.Name && a.Bot == b.Bot &&
-		a.Transport == b.Transport && a.Family == b.Family && a.Article == b.Article && a.Version == b.Version && a.Language == b.Language &&
+	return a.Owner == b.Owner && a.Client == b.Client && a.SecretVersion == b.SecretVersion && a.Name == b.Name &&
+		a.Bot == b.Bot &&
+		a.Transport == b.Transport && a.Family == b.Family && a.Article == b.Article && a.Version == b.Version &&
+		a.Language == b.Language &&
 		bytes.Equal(a.Settings, b.Settings)
 }
 
-// lookAgain takes over what the database says about the board.
-func (b *Board) lookAgain(ctx context.Context) error {
-	b.deciding.Lock()
-	defer b.deciding.Unlock()
+// reload reads the board from the database and applies the result.
+func (b *Board) reload(ctx context.Context) error {
+	b.updateMu.Lock()
+	defer b.updateMu.Unlock()
 	b.mu.Lock()
-	gone := b.gone
+	gone := b.removed
 	b.mu.Unlock()
 	if gone {
 		return nil
 	}
-	d, err := b.house.Store.Devices.ByNumber(ctx, b.number)
+	d, err := b.boards.Store.Devices.ByNumber(ctx, b.number)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && (d.Owner == "" || d.Client == ""):
-		b.house.unplug(b)
+		b.boards.remove(b)
 		return nil
 	case err != nil:
 		return err
 	}
-	return b.changed(ctx, slim(d))
+	return b.applyDevice(ctx, withoutFeatures(d))
 }
 
-// changed takes over what the database says about the board. With deciding held.
-func (b *Board) changed(ctx context.Context, d store.Device) error {
+// applyDevice applies a device read from the database. Requires updateMu.
+func (b *Board) applyDevice(ctx context.Context, d store.Device) error {
 	b.mu.Lock()
 	old := b.device
 	b.device = d
-	if d.Owner != old.Owner { // they are somebody else's tools now
+	if d.Owner != old.Owner { // the registration belongs to the old owner
 		b.mu.Unlock()
-		b.house.unplug(b)
-		_, _, err := b.house.plug(ctx, d, func(b *Board) *repertoire { return b.remembered(ctx) })
+		b.boards.remove(b)
+		_, _, err := b.boards.addOrUpdate(ctx, d, func(b *Board) *toolset { return b.storedToolset(ctx) })
 		return err
 	}
 	switch {
-	case b.socket == nil:
-		b.plugIn()
+	case b.registration == nil:
+		b.register()
 	case d.Name != old.Name:
 		var err error
-		for _, slug := range []string{slugOf(d), plainSlug(d), ownSlug(d)} {
-			if err = b.socket.Rename(slug, d.Name); err == nil {
+		for _, slug := range []string{slugOf(d), defaultSlug(d), uniqueSlug(d)} {
+			if err = b.registration.Rename(slug, d.Name); err == nil {
 				break
 			}
 		}
 		if err != nil {
-			b.house.Logger.Warn("a board's tools keep their names", "device", b.number, "error", err)
+			b.boards.Logger.Warn("a board's tools keep their names", "device", b.number, "error", err)
 		}
 	}
 	b.mu.Unlock()
 	if d.SecretVersion != old.SecretVersion || d.Client != old.Client {
-		b.cut(errRevoked, true)
+		b.disconnect(errRevoked, true)
 	}
 	if d.Transport != old.Transport {
-		b.house.Logger.Info("a board connects in another way after its next start", "device", b.number, "transport", d.Transport)
+		b.boards.Logger.Info("a board connects in another way after its next start", "device", b.number,
+			"transport", d.Transport)
 	}
 	return nil
 }
 
-// Moved implements [board.Movable]: the board has connected to another instance.
+// Moved implements [hub.Movable]: the board has connected to another instance.
 func (b *Board) Moved(upTo int64) {
 	b.mu.Lock()
-	stays := b.line != nil && b.line.epoch > upTo
+	stays := b.conn != nil && b.conn.epoch > upTo
 	b.mu.Unlock()
 	if !stays {
-		b.cut(errElsewhere, false)
+		b.disconnect(errMovedAway, false)
 	}
 }
 
-// cut ends the board's connection, with tell not before the board was told that the
+// disconnect ends the board's connection. With notify, the board first learns that the
 // conversation is over. It does not wait.
-func (b *Board) cut(why error, tell bool) {
+func (b *Board) disconnect(why error, notify bool) {
 	b.mu.Lock()
-	l, c, s := b.line, b.talk, b.greets
+	l, c, s := b.conn, b.conv, b.pendingSocket
 	b.mu.Unlock()
-	end := func(tell bool) {
+	end := func(notify bool) {
 		if c != nil {
-			c.end(why, tell)
+			c.end(why, notify)
 		}
 		if l != nil {
 			l.drop(why)
@@ -208,7 +211,7 @@ func (b *Board) cut(why error, tell bool) {
 	if s != nil {
 		s.drop()
 	}
-	if c == nil || !tell || !b.house.spawn(func() { end(true) }) {
+	if c == nil || !notify || !b.boards.spawn(func() { end(true) }) {
 		end(false)
 	}
 }
@@ -216,12 +219,12 @@ func (b *Board) cut(why error, tell bool) {
 func (b *Board) conversation() *Conversation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.talk
+	return b.conv
 }
 
-// connection is how the board is reached now; nil if it sleeps.
-func (b *Board) connection() *line {
+// connection returns the board's current connection, or nil if it is asleep.
+func (b *Board) connection() *connection {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.line
+	return b.conn
 }

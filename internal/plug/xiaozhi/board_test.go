@@ -15,20 +15,21 @@ import (
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
-// Boards with every firmware find home from their boxes, with and without a serial
-// number, ten at once: each shows a code, takes newer firmware once it is approved,
-// and has nothing to complain about.
+// Ten new boards with all firmware versions, with and without a serial number, send OTA requests at
+// once: each shows a code, upgrades its firmware after approval, and observes no violation.
 func TestBoards(t *testing.T) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	folder := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(folder, "bread-compact-wifi-9.9.9.bin"), []byte(strings.Repeat("x", 1<<20)), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "bread-compact-wifi-9.9.9.bin"), []byte(strings.Repeat("x", 1<<20)),
+		0o600))
 	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.FirmwareFolder = folder })
 	var wg sync.WaitGroup
 	for i := range 10 {
 		profile := sim.Profiles()[i%len(sim.Profiles())]
 		opt := sim.Options{
-			OTA: r.URL + "/xiaozhi/ota/", MAC: fmt.Sprintf("aa:bb:cc:dd:ee:%02x", i), Name: "bread-compact-wifi", Lang: "en-US",
+			OTA: r.URL + "/xiaozhi/ota/", MAC: fmt.Sprintf("aa:bb:cc:dd:ee:%02x", i),
+			Name: "bread-compact-wifi", Lang: "en-US",
 			Profile: profile, Scale: 0.02, Slack: 20 * time.Second,
 		}
 		if i%3 == 0 {
@@ -38,10 +39,11 @@ func TestBoards(t *testing.T) {
 			opt.OTA = r.URL + "/xiaozhi/ota"
 		}
 		upgraded := false
-		opt.Watch = func(e sim.Event) {
+		opt.OnEvent = func(e sim.Event) {
 			switch e.Kind {
 			case sim.EventCode:
-				if _, err := r.accounts.ApproveDevice(ctx, account.NewDevice{Person: r.person, Code: e.Text}); err != nil {
+				if _, err := r.accounts.ApproveDevice(ctx, account.NewDevice{Person: r.person,
+					Code: e.Text}); err != nil {
 					t.Errorf("board %d: %v", i, err)
 				}
 			case sim.EventUpgrade:

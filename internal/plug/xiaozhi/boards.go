@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -27,101 +27,98 @@ import (
 )
 
 const (
-	// DefaultSilence is after how much silence a conversation is over. Boards never
-	// end one by themselves.
-	DefaultSilence = 60 * time.Second
-	// DefaultLinger is the same for boards that wait for their button to be pressed,
+	// DefaultSilenceTimeout is the silence after which a conversation ends. In auto and realtime
+	// mode boards listen until the server ends it (xiaozhi-esp32 main/application.cc).
+	DefaultSilenceTimeout = 60 * time.Second
+	// DefaultButtonTimeout is the same for boards in manual mode, which wait for their button
 	// and can be reached meanwhile.
-	DefaultLinger = 10 * time.Minute
-	// DefaultSockets bounds WebSockets at a time, each of which costs memory.
-	DefaultSockets = 5000
-	// photoToken is for how long a board may send photos without being told a new
-	// token. It is told one when half of that is over.
-	photoToken = 24 * time.Hour
-	// callLimit bounds a call of one of a board's tools, with the wait for others, and
-	// for somebody to speak.
-	callLimit = 10 * time.Minute
-	// databaseLimit bounds what is read and written for a board that nobody waits for.
-	databaseLimit = 10 * time.Second
-	// pageOfBoards is how many boards are read from the database at once.
-	pageOfBoards = 500
+	DefaultButtonTimeout = 10 * time.Minute
+	// DefaultMaxSockets is the limit of open WebSockets, each of which costs memory.
+	DefaultMaxSockets = 5000
+	// photoTokenTTL is how long a vision token is valid. It is renewed after half of that.
+	photoTokenTTL = 24 * time.Hour
+	// callTimeout limits a call of one of a board's tools, including the time in the queue and
+	// the wait for a conversation.
+	callTimeout = 10 * time.Minute
+	// databaseTimeout limits database work that no request waits for.
+	databaseTimeout = 10 * time.Second
+	// boardPageSize is the number of boards read from the database at once.
+	boardPageSize = 500
 )
 
-// OutletOf is the id of the outlet that a board is plugged into.
-func OutletOf(number int64) string { return board.DeviceOutlet(number) }
+// ProviderID returns the id of a board's provider in the hub.
+func ProviderID(number int64) string { return hub.DeviceProviderID(number) }
 
-// Options make [Boards]. Accounts, Store, Hub and Logger are required.
+// Options configure [Boards]. Accounts, Store, Hub and Logger are required.
 type Options struct {
 	Accounts   *account.Service
 	Store      *store.DB
-	Hub        *board.Board
+	Hub        *hub.Hub
 	Logger     *slog.Logger
-	Registerer prometheus.Registerer // nil keeps the metrics private
-	Guard      *account.Guard        // counts refused tokens by address; nil: nobody does
+	Registerer prometheus.Registerer // nil keeps the metrics unregistered
+	Guard      *account.Guard        // counts refused tokens by address; nil: no limit
 	Address    func(*http.Request) netip.Addr
-	Lang       talk.Lang // for boards that tell none
+	Lang       talk.Lang // for boards that report no language; empty: English
 
-	// Transport is how boards connect whose owner chose nothing; empty:
-	// store.TransportSocket.
+	// Transport is how boards connect whose owner chose nothing; empty: store.TransportSocket.
 	Transport string
-	// Voice listens and answers; nil: nobody does, and boards are only played to.
+	// Voice listens and answers; nil: boards only play what is pushed to them.
 	Voice Voice
-	// Encoders make packets of what is no Opus; nil: only Opus can be played.
-	Encoders *opus.Encoders
-	// Fetch opens a sound at an address that came from outside. It refuses private
-	// addresses. Nil: there is no such way.
+	// Encoders encode audio that is not Opus yet; nil: only Opus can be played.
+	Encoders *opus.EncoderPool
+	// Fetch opens a sound at a URL given by a caller. It must refuse private addresses.
+	// Nil: sounds cannot be fetched.
 	Fetch func(ctx context.Context, url string) (*http.Response, error)
 
-	// Audio is for boards on MQTT; nil: they cannot talk.
+	// Audio is the UDP server for boards on MQTT; nil: they cannot hold conversations.
 	Audio *udp.Server
-	// PublicURL is where boards reach the server, as in [DiscoveryOptions]. If it is
-	// empty, Port, and Secure if that is TLS, are where boards on MQTT find it at the
-	// address at which they found us.
+	// PublicURL is where boards reach the server, as in [DiscoveryOptions]. If it is empty,
+	// boards on MQTT reach the HTTP server at the address of their MQTT connection, on Port,
+	// by TLS if Secure is set.
 	PublicURL string
 	Port      string
 	Secure    bool
 
-	Silence   time.Duration // [DefaultSilence] if 0
-	Linger    time.Duration // [DefaultLinger] if 0
-	Sockets   int           // [DefaultSockets] if 0
-	WakeWords []string      // what boards say when they were woken
+	SilenceTimeout time.Duration // [DefaultSilenceTimeout] if 0
+	ButtonTimeout  time.Duration // [DefaultButtonTimeout] if 0
+	MaxSockets     int           // [DefaultMaxSockets] if 0
+	WakeWords      []string      // wake words of the boards
 }
 
-// Boards knows all approved boards, those that are connected to this instance and
-// those that sleep, and offers each as a provider of tools. It is safe for concurrent
-// use.
+// Boards holds all approved boards, connected to this instance or asleep, and registers each with
+// the hub as a provider of tools. It is safe for concurrent use.
 type Boards struct {
 	Options
-	metrics *metrics
-	public  *place // nil: where a board came to
-	known   repertoires
+	metrics   *metrics
+	publicURL *serverURL // nil: each board uses the address of its own request
+	toolsets  toolsetCache
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup // every goroutine that this package starts; see spawn
 
-	stopping   chan struct{} // closed when no conversation begins any more
+	stopping   chan struct{} // closed when no new conversation may begin
 	refreshing sync.Mutex    // one Refresh at a time
 
-	// mu is taken while mu of a board is held, and never the other way round.
+	// mu may be taken while the mu of a board is held, never the other way round.
 	mu       sync.Mutex
 	boards   map[int64]*Board
 	byMAC    map[string]*Board
-	sockets  int // WebSockets that are open
+	sockets  int // open WebSockets
 	draining bool
-	closed   bool // nothing is spawned any more
+	closed   bool // spawn refuses
 }
 
-// NewBoards makes Boards. Nothing is plugged in before [Boards.Refresh].
+// NewBoards makes Boards. No board is registered before [Boards.Refresh].
 func NewBoards(o Options) (*Boards, error) {
-	if o.Silence == 0 {
-		o.Silence = DefaultSilence
+	if o.SilenceTimeout == 0 {
+		o.SilenceTimeout = DefaultSilenceTimeout
 	}
-	if o.Linger == 0 {
-		o.Linger = DefaultLinger
+	if o.ButtonTimeout == 0 {
+		o.ButtonTimeout = DefaultButtonTimeout
 	}
-	if o.Sockets == 0 {
-		o.Sockets = DefaultSockets
+	if o.MaxSockets == 0 {
+		o.MaxSockets = DefaultMaxSockets
 	}
 	if o.Lang == "" {
 		o.Lang = talk.English
@@ -129,20 +126,21 @@ func NewBoards(o Options) (*Boards, error) {
 	if o.Address == nil {
 		o.Address = remoteAddress
 	}
-	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), stopping: make(chan struct{}), boards: map[int64]*Board{}, byMAC: map[string]*Board{}}
+	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), stopping: make(chan struct{}),
+		boards: map[int64]*Board{}, byMAC: map[string]*Board{}}
 	if o.PublicURL != "" {
-		p, err := publicPlace(o.PublicURL)
+		p, err := parsePublicURL(o.PublicURL)
 		if err != nil {
 			return nil, fmt.Errorf("boards cannot use the public URL: %w", err)
 		}
-		h.public = &p
+		h.publicURL = &p
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h, nil
 }
 
-// spawn runs f in a goroutine for which Close waits. It is false, and f does not run,
-// if that is too late.
+// spawn runs f in a goroutine that Close waits for. After Close it returns false and does not
+// run f.
 func (h *Boards) spawn(f func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,8 +151,8 @@ func (h *Boards) spawn(f func()) bool {
 	return true
 }
 
-// stops says whether no connection and no conversation may begin any more.
-func (h *Boards) stops() bool {
+// isStopping reports whether new connections and conversations are refused.
+func (h *Boards) isStopping() bool {
 	select {
 	case <-h.stopping:
 		return true
@@ -163,16 +161,15 @@ func (h *Boards) stops() bool {
 	}
 }
 
-// Refresh makes the boards that are plugged in those that the database has. It is
-// called at the start, and whenever a device was approved, changed or removed. With
-// an error, some boards may be as they were.
+// Refresh brings the registered boards in line with the database. It is called at the start, and
+// after a device was approved, changed or removed. After an error, some boards may be outdated.
 func (h *Boards) Refresh(ctx context.Context) error {
 	h.refreshing.Lock()
 	defer h.refreshing.Unlock()
 	known := map[int64]bool{}
 	var fresh []store.Device
 	for after := int64(0); ; {
-		page, err := h.Store.Devices.Page(ctx, after, pageOfBoards)
+		page, err := h.Store.Devices.Page(ctx, after, boardPageSize)
 		if err != nil {
 			return err
 		}
@@ -183,23 +180,23 @@ func (h *Boards) Refresh(ctx context.Context) error {
 			}
 			known[d.Number] = true
 			if b := h.find(d.Number); b == nil {
-				fresh = append(fresh, slim(d))
-			} else if err := b.look(ctx, d); err != nil {
+				fresh = append(fresh, withoutFeatures(d))
+			} else if err := b.refreshIfChanged(ctx, d); err != nil {
 				return err
 			}
 		}
-		if len(page) < pageOfBoards {
+		if len(page) < boardPageSize {
 			break
 		}
 	}
-	for _, b := range h.all() {
-		if !known[b.number] { // it was removed, or has been approved meanwhile
-			if err := b.lookAgain(ctx); err != nil {
+	for _, b := range h.list() {
+		if !known[b.number] { // removed, or approved meanwhile
+			if err := b.reload(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	for some := range slices.Chunk(fresh, pageOfBoards) { // those that are gone have left them their names
+	for some := range slices.Chunk(fresh, boardPageSize) { // after the removals, which freed their slugs
 		numbers := make([]int64, len(some))
 		for i := range some {
 			numbers[i] = some[i].Number
@@ -209,7 +206,8 @@ func (h *Boards) Refresh(ctx context.Context) error {
 			return err
 		}
 		for _, d := range some {
-			if _, _, err := h.plug(ctx, d, func(b *Board) *repertoire { return b.told(catalogs[d.Number]) }); err != nil {
+			if _, _, err := h.addOrUpdate(ctx, d,
+				func(b *Board) *toolset { return b.parseToolset(catalogs[d.Number]) }); err != nil {
 				return err
 			}
 		}
@@ -217,25 +215,26 @@ func (h *Boards) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// all are the boards that are plugged in.
-func (h *Boards) all() []*Board {
+// list returns all registered boards.
+func (h *Boards) list() []*Board {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Values(h.boards))
 }
 
-// slim is a device without what nobody here needs: there can be ten thousand.
-func slim(d store.Device) store.Device {
+// withoutFeatures drops the features, which are not used here, to save memory: there can be ten
+// thousand boards.
+func withoutFeatures(d store.Device) store.Device {
 	d.Features = nil
 	return d
 }
 
-// admit plugs in the board of a device that was found to be the one that it says. It
-// may have been removed since, and then is not plugged in.
+// admit registers the board of an authenticated device and returns it. A device that was removed
+// since then is not registered.
 func (h *Boards) admit(ctx context.Context, d store.Device) (*Board, error) {
-	b, fresh, err := h.plug(ctx, d, func(b *Board) *repertoire { return b.remembered(ctx) })
+	b, fresh, err := h.addOrUpdate(ctx, d, func(b *Board) *toolset { return b.storedToolset(ctx) })
 	if err == nil && fresh {
-		err = b.lookAgain(ctx)
+		err = b.reload(ctx)
 	}
 	if err == nil {
 		b.setBuild(d)
@@ -243,32 +242,33 @@ func (h *Boards) admit(ctx context.Context, d store.Device) (*Board, error) {
 	return b, err
 }
 
-// plug plugs a board in, or takes over what has changed about it. Remembered finds what it was
-// found to be able to.
-func (h *Boards) plug(ctx context.Context, d store.Device, remembered func(*Board) *repertoire) (b *Board, fresh bool, err error) {
+// addOrUpdate registers a board, or reloads it if it differs from d. loadToolset returns the tools
+// that are known of it. fresh is true for a board that was added.
+func (h *Boards) addOrUpdate(ctx context.Context, d store.Device,
+	loadToolset func(*Board) *toolset) (b *Board, fresh bool, err error) {
 	h.mu.Lock()
 	if b = h.boards[d.Number]; b != nil {
 		h.mu.Unlock()
-		return b, false, b.look(ctx, d)
+		return b, false, b.refreshIfChanged(ctx, d)
 	}
-	b = &Board{house: h, number: d.Number, mac: d.Hardware, device: slim(d), can: bare}
+	b = &Board{boards: h, number: d.Number, mac: d.Hardware, device: withoutFeatures(d), toolset: emptyToolset}
 	b.ctx, b.cancel = context.WithCancelCause(h.ctx)
-	b.deciding.Lock() // nobody else knows the board yet
-	defer b.deciding.Unlock()
+	b.updateMu.Lock() // the board is not published yet
+	defer b.updateMu.Unlock()
 	h.boards[d.Number], h.byMAC[d.Hardware] = b, b
 	h.mu.Unlock()
-	can := remembered(b)
+	can := loadToolset(b)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.can == bare { // and has not said anything else meanwhile
-		b.can = can
+	if b.toolset == emptyToolset { // unless the board has listed its tools meanwhile
+		b.toolset = can
 	}
-	b.plugIn()
+	b.register()
 	return b, true, nil
 }
 
-// unplug forgets a board that was removed. With deciding held.
-func (h *Boards) unplug(b *Board) {
+// remove unregisters and disconnects a board. Requires updateMu.
+func (h *Boards) remove(b *Board) {
 	h.mu.Lock()
 	if h.boards[b.number] == b {
 		delete(h.boards, b.number)
@@ -278,51 +278,51 @@ func (h *Boards) unplug(b *Board) {
 	}
 	h.mu.Unlock()
 	b.mu.Lock()
-	b.gone = true
-	if b.socket != nil {
-		b.socket.Unplug()
-		b.socket = nil
+	b.removed = true
+	if b.registration != nil {
+		b.registration.Unregister()
+		b.registration = nil
 	}
 	b.mu.Unlock()
 	b.cancel(errRevoked)
-	b.cut(errRevoked, true)
+	b.disconnect(errRevoked, true)
 }
 
-// find finds a board that is plugged in; nil if there is none.
+// find returns a registered board, or nil if there is none.
 func (h *Boards) find(number int64) *Board {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.boards[number]
 }
 
-// slugBad is what cannot be in the beginning of a tool's name.
-var slugBad = regexp.MustCompile(`[^a-z0-9]+`)
+// slugInvalid matches characters that a slug cannot have.
+var slugInvalid = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slugOf begins the names of a board's tools: its own name, as far as that can be
-// written with small letters and digits.
+// slugOf returns the prefix of a board's tool names: its name in lower-case letters and digits, or
+// defaultSlug if that gives no valid slug.
 func slugOf(d store.Device) string {
-	slug := strings.Trim(slugBad.ReplaceAllString(strings.ToLower(d.Name), "-"), "-")
-	if slug = strings.Trim(slug[:min(len(slug), 24)], "-"); slug == "" || board.CheckSlug(slug) != nil {
-		return plainSlug(d)
+	slug := strings.Trim(slugInvalid.ReplaceAllString(strings.ToLower(d.Name), "-"), "-")
+	if slug = strings.Trim(slug[:min(len(slug), 24)], "-"); slug == "" || hub.CheckSlug(slug) != nil {
+		return defaultSlug(d)
 	}
 	return slug
 }
 
-func plainSlug(d store.Device) string { return "board-" + strconv.FormatInt(d.Number, 10) }
+func defaultSlug(d store.Device) string { return "board-" + strconv.FormatInt(d.Number, 10) }
 
-// ownSlug is one that no other board has, not even one that is named like a plain one.
-func ownSlug(d store.Device) string {
-	return plainSlug(d) + "-" + strings.ReplaceAll(d.Hardware, ":", "")
+// uniqueSlug returns a slug that no other board has, whatever the boards are named.
+func uniqueSlug(d store.Device) string {
+	return defaultSlug(d) + "-" + strings.ReplaceAll(d.Hardware, ":", "")
 }
 
-// wakeWord reports whether a text is one of those with which boards are woken. How it is
-// punctuated does not matter: pages greet with "嘿，你好呀".
-func (h *Boards) wakeWord(text string) bool {
+// isWakeWord reports whether text is a configured wake word, ignoring case, spaces and
+// punctuation: web pages send "嘿，你好呀".
+func (h *Boards) isWakeWord(text string) bool {
 	text = lettersOf(text)
 	return text != "" && slices.ContainsFunc(h.WakeWords, func(w string) bool { return lettersOf(w) == text })
 }
 
-// lettersOf is the letters and digits of a text, in lower case.
+// lettersOf returns the letters and digits of a text, in lower case.
 func lettersOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -332,13 +332,13 @@ func lettersOf(text string) string {
 	}, text)
 }
 
-// background is a context for what is done for a board although nobody waits.
+// background returns a context for database work that no request waits for.
 func (h *Boards) background() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(h.ctx, databaseLimit)
+	return context.WithTimeout(h.ctx, databaseTimeout)
 }
 
-// refuse lets nobody in any more, and returns all boards.
-func (h *Boards) refuse() []*Board {
+// stopAccepting refuses new connections and conversations, and returns all boards.
+func (h *Boards) stopAccepting() []*Board {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.draining {
@@ -348,14 +348,14 @@ func (h *Boards) refuse() []*Board {
 	return slices.Collect(maps.Values(h.boards))
 }
 
-// Drain ends all conversations, and lets no new one begin. It waits for those that
-// run until ctx ends.
+// Drain refuses new conversations and ends the active ones. It waits for them until ctx ends, and
+// cuts those that are left.
 func (h *Boards) Drain(ctx context.Context) {
-	all := h.refuse()
+	all := h.stopAccepting()
 	var ends sync.WaitGroup
 	for _, b := range all {
 		if c := b.conversation(); c != nil {
-			ends.Go(func() { c.end(errDrained, true) })
+			ends.Go(func() { c.end(errServerStopping, true) })
 		}
 	}
 	done := make(chan struct{})
@@ -368,12 +368,12 @@ func (h *Boards) Drain(ctx context.Context) {
 	}
 }
 
-// Departures has a function for each board that is connected, which ends its connection, so
-// that it makes another one, to whichever instance it finds then. While it is spoken to it
-// is left alone, unless at once is true; the function is false then.
-func (h *Boards) Departures() []func(atOnce bool) bool {
+// DrainFuncs returns a function for each connected board that ends its connection, so that the
+// board connects again, perhaps to another instance. While the board listens or speaks, the
+// function does nothing and returns false, unless atOnce is true.
+func (h *Boards) DrainFuncs() []func(atOnce bool) bool {
 	var out []func(bool) bool
-	for _, b := range h.all() {
+	for _, b := range h.list() {
 		if b.connection() == nil {
 			continue
 		}
@@ -386,18 +386,18 @@ func (h *Boards) Departures() []func(atOnce bool) bool {
 					return false
 				}
 			}
-			b.cut(errDrained, true)
+			b.disconnect(errServerStopping, true)
 			return true
 		})
 	}
 	return out
 }
 
-// Close cuts all connections and waits until nothing runs any more.
+// Close cuts all connections and waits until no goroutine of the package runs.
 func (h *Boards) Close() {
-	all := h.refuse()
+	all := h.stopAccepting()
 	for _, b := range all {
-		b.cut(errDrained, false)
+		b.disconnect(errServerStopping, false)
 	}
 	h.cancel()
 	h.mu.Lock()
@@ -407,7 +407,7 @@ func (h *Boards) Close() {
 }
 
 var (
-	errRevoked   = errors.New("the board was removed, or has new credentials")
-	errElsewhere = errors.New("the board has connected to another instance")
-	errNewer     = errors.New("the board has connected again")
+	errRevoked     = errors.New("the board was removed, or has new credentials")
+	errMovedAway   = errors.New("the board has connected to another instance")
+	errReconnected = errors.New("the board has connected again")
 )

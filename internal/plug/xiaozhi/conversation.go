@@ -15,112 +15,113 @@ import (
 )
 
 const (
-	// startLead is between telling a board to speak and the first packet: it takes a
-	// board up to 20 ms to follow, and what came before is thrown away then. Datagrams
-	// overtake the message.
+	// startLead is the time between tts/start and the first packet: a board takes up to 20 ms
+	// to change its state, and drops audio that arrives before (xiaozhi-esp32
+	// main/application.cc). Over UDP it is longer, since datagrams overtake the message.
 	startLead, startLeadUDP = 80 * time.Millisecond, 140 * time.Millisecond
-	// quietEnd is how long the end of a conversation waits for what is being said to
-	// break off.
-	quietEnd = time.Second
-	// keepAlive is after how much silence of ours a board that does not listen is
-	// sent something: it believes in a connection for 120 s.
+	// abortTimeout is how long the end of a conversation waits for active playback to stop.
+	abortTimeout = time.Second
+	// keepAlive is how long the server sends nothing before it sends a message without effect:
+	// boards give a connection up after 120 s without data (xiaozhi-esp32
+	// main/protocols/protocol.cc).
 	keepAlive = 90 * time.Second
 )
 
-// channel is how a conversation reaches its board: a WebSocket, or MQTT and UDP.
-type channel interface {
+// transport carries a conversation to its board: a WebSocket, or MQTT and UDP.
+type transport interface {
 	// Text sends a message.
 	Text(message []byte) error
-	// Audio sends a packet that is at a time in what is played.
+	// Audio sends a packet; at is its position in the playback.
 	Audio(packet []byte, at time.Duration) error
-	// Close ends the conversation, quietly or by telling the board that it is over. It
-	// does not wait for the board.
+	// Close ends the conversation. Unless quietly is set, it sends the board a Close frame or
+	// a goodbye. It waits for the board for closeTimeout at most.
 	Close(quietly bool)
 }
 
-// Voice is what listens and answers in conversations.
+// Voice listens and answers in conversations.
 type Voice interface {
-	// Converse is called once for each conversation, in a goroutine of its own, and
-	// returns when ctx ends, which the end of the conversation does.
+	// Converse runs in a goroutine of its own, once for each conversation, and returns when
+	// ctx ends, which happens at the end of the conversation.
 	Converse(ctx context.Context, c *Conversation)
 }
 
-// Conversation is one session with a board, from its hello to the end. Its methods
-// may be called by many goroutines.
+// Conversation is one session with a board, from its hello to the end. Its methods are safe for
+// concurrent use, except Next.
 type Conversation struct {
-	board   *Board
-	device  store.Device // as it was at the beginning
-	id      string
-	via     string
-	hello   wire.Hello
-	out     wire.Audio // what the board was told to expect
-	ch      channel
-	began   time.Time
-	lang    talk.Lang
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	begun   bool // it has been the board's; with mu of the board held
-	ending  atomic.Bool
-	over    sync.Once
-	player  *pace.Player
-	mouth   chan struct{} // has a token while nobody speaks
-	stage   sync.Mutex    // held while the board is told to speak, or to stop
-	intake  pace.Intake
-	events  *events
-	silence time.Duration
-	parsed  opus.Packet // of the goroutine that calls sound
+	board          *Board
+	device         store.Device // as of the hello
+	id             string
+	via            string
+	hello          wire.Hello
+	output         wire.Audio // what the server's hello announced
+	transport      transport
+	began          time.Time
+	lang           talk.Lang
+	ctx            context.Context
+	cancel         context.CancelCauseFunc
+	attached       bool // it was the board's conversation; guarded by board.mu
+	ending         atomic.Bool
+	endOnce        sync.Once
+	player         *pace.Player
+	speakToken     chan struct{} // holds a token while no Speak runs
+	speakMu        sync.Mutex    // held while tts/start or tts/stop is sent
+	intake         pace.ArrivalCounter
+	events         *eventQueue
+	silenceTimeout time.Duration
+	parsed         opus.Packet // used only by the goroutine that calls onAudio
 
 	mu        sync.Mutex
-	mode      string // of the listening that goes on, or that was the last
+	mode      string // of the current listening, or the last one
 	listening bool
 	speaking  bool
-	// interrupted reports whether listening in mode auto ended because the board was told
-	// to speak. Firmware says when it listens again; pages and programs just go on.
+	// interrupted reports whether listening in mode auto ended because of tts/start. Firmware
+	// sends listen/start when it listens again; web pages and programs just send audio.
 	interrupted bool
-	stoppedAt   time.Time // when listening ended otherwise
-	// unasked counts the packets, the last of them at unaskedAt, that no listening asked
-	// for: the sound of a wake word. It is evidence for one message alone, the one that
-	// names the wake word.
-	unasked   int
-	unaskedAt time.Time
-	namedAt   time.Time // when the board last sent such a message
-	quietTill time.Time // until then, packets are the wake word's
-	heardAt   time.Time // when somebody spoke, or the board was last told or said something
-	sentAt    time.Time
-	played    pace.Stats
-	spoken    int
-	aborts    int
-	taps      []*tap
-	waking    bool // somebody finds out whether what was detected is a wake word
+	stoppedAt   time.Time // when listening last ended
+	// unsolicited counts packets received while the board does not listen, the last at
+	// unsolicitedAt: the sound of a wake word. It counts for the next listen/detect only.
+	unsolicited      int
+	unsolicitedAt    time.Time
+	wakeWordAt       time.Time // when the last listen/detect arrived
+	wakeAudioUntil   time.Time // packets until then belong to the wake word
+	lastActivity     time.Time // last speech, listen/detect, or change of listening or speaking
+	lastSent         time.Time
+	played           pace.Stats
+	answerCount      int
+	abortCount       int
+	taps             []*tap
+	checkingWakeWord bool // resolveDetect is running
 }
 
 var (
-	errSilence   = errors.New("nobody said anything")
-	errReplaced  = errors.New("the board has begun another conversation")
-	errBoardGone = errors.New("the board is gone")
-	errSaid      = errors.New("the board said goodbye")
-	errDrained   = errors.New("the server stops")
+	errSilenceTimeout    = errors.New("nobody said anything")
+	errReplaced          = errors.New("the board has begun another conversation")
+	errBoardDisconnected = errors.New("the board is gone")
+	errGoodbye           = errors.New("the board said goodbye")
+	errServerStopping    = errors.New("the server stops")
 )
 
-// newConversation begins a conversation; run has to be called once the board was
-// greeted.
-func newConversation(b *Board, device store.Device, id, via string, hello wire.Hello, out wire.Audio, ch channel) *Conversation {
-	h := b.house
+// newConversation makes a conversation; the caller calls run after it has sent the hello.
+func newConversation(b *Board, device store.Device, id, via string, hello wire.Hello, out wire.Audio,
+	ch transport) *Conversation {
+	h := b.boards
 	c := &Conversation{
-		board: b, device: device, id: id, via: via, hello: hello, out: out, ch: ch, began: time.Now(), silence: h.Silence,
-		lang: talk.ParseLang(device.Language, h.Lang), mouth: make(chan struct{}, 1), events: newEvents(),
+		board: b, device: device, id: id, via: via, hello: hello, output: out, transport: ch, began: time.Now(),
+		silenceTimeout: h.SilenceTimeout,
+		lang:           talk.ParseLang(device.Language, h.Lang), speakToken: make(chan struct{}, 1),
+		events: newEventQueue(),
 		player: pace.NewPlayer(pace.Options{Frame: out.Frame()}),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(h.ctx)
-	c.heardAt, c.sentAt = c.began, c.began
-	c.mouth <- struct{}{}
+	c.lastActivity, c.lastSent = c.began, c.began
+	c.speakToken <- struct{}{}
 	return c
 }
 
-// run lets the voice listen, and minds the silence.
+// run starts the voice and the silence timer.
 func (c *Conversation) run() {
-	h := c.board.house
-	h.spawn(c.watch)
+	h := c.board.boards
+	h.spawn(c.watchSilence)
 	if h.Voice == nil || !h.spawn(func() {
 		defer c.events.close()
 		h.Voice.Converse(c.ctx, c)
@@ -129,64 +130,63 @@ func (c *Conversation) run() {
 	}
 }
 
-// ID is the session's, which no other ever has.
+// ID returns the session id, which is never used again.
 func (c *Conversation) ID() string { return c.id }
 
-// Device is whom the conversation is with.
+// Device returns the board's device record as of the hello.
 func (c *Conversation) Device() store.Device { return c.device }
 
-// Lang is the language of the board.
+// Lang returns the language of the board.
 func (c *Conversation) Lang() talk.Lang { return c.lang }
 
-// Frame is how long each packet for the board must be, and Rate its sample rate.
-func (c *Conversation) Frame() time.Duration { return c.out.Frame() }
+// Frame returns the length of each packet for the board.
+func (c *Conversation) Frame() time.Duration { return c.output.Frame() }
 
-// Rate is the sample rate of the sound that the board expects, in Hz.
-func (c *Conversation) Rate() int { return c.out.SampleRate }
+// Rate returns the sample rate of the audio for the board, in Hz.
+func (c *Conversation) Rate() int { return c.output.SampleRate }
 
-// Next waits for what happens next. See [Heard] for how long that is valid. It is
-// for the one goroutine of Converse. The error is why the conversation is over.
-func (c *Conversation) Next() (Heard, error) { return c.events.next(c.ctx) }
+// Next waits for the next event. See [Event] for how long its audio is valid. Only the goroutine
+// of Converse may call it. The error is the reason why the conversation ended.
+func (c *Conversation) Next() (Event, error) { return c.events.next(c.ctx) }
 
-// Understood shows what was understood.
-func (c *Conversation) Understood(text string) error {
-	return c.tell(&wire.Message{Type: wire.TypeSTT, Text: text})
+// ShowTranscript shows what was understood of the person's speech.
+func (c *Conversation) ShowTranscript(text string) error {
+	return c.send(&wire.Message{Type: wire.TypeSTT, Text: text})
 }
 
-// Face makes a face; see [wire.Emotions].
-func (c *Conversation) Face(emotion string) error {
-	return c.tell(&wire.Message{Type: wire.TypeLLM, Emotion: emotion})
+// ShowEmotion changes the face on the display; see [wire.Emotions].
+func (c *Conversation) ShowEmotion(emotion string) error {
+	return c.send(&wire.Message{Type: wire.TypeLLM, Emotion: emotion})
 }
 
-// Show shows a sentence without a sound.
-func (c *Conversation) Show(text string) error {
-	return c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakSentence, Text: text})
+// ShowText shows a sentence without audio.
+func (c *Conversation) ShowText(text string) error {
+	return c.send(&wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceStart, Text: text})
 }
 
-// tell sends a message of the session.
-func (c *Conversation) tell(m *wire.Message) error {
+// send sends a message with the session id.
+func (c *Conversation) send(m *wire.Message) error {
 	m.SessionID = c.id
 	c.mu.Lock()
-	c.sentAt = time.Now()
+	c.lastSent = time.Now()
 	c.mu.Unlock()
-	return c.ch.Text(m.Append(nil))
+	return c.transport.Text(m.Append(nil))
 }
 
-// Generation is for [Conversation.Speak]: who prepares an answer takes it at the
-// beginning. If somebody interrupts before the answer is ready, it is not said.
+// Generation returns a number for [Conversation.Speak]. Take it before preparing an answer: if the
+// person interrupts before the answer is ready, Speak does not play it.
 func (c *Conversation) Generation() uint64 { return c.player.Generation() }
 
-// Speak says something: the board is told to speak, is sent the sound in time, and
-// is told when it is over. It waits for whoever speaks. The error is
-// [pace.ErrAborted] if somebody wanted quiet, ctx's, why the conversation ended, or
-// the source's. The source is closed whatever happens.
+// Speak plays src: it sends tts/start, the packets in time, and tts/stop. It waits for an active
+// Speak to finish. The error is [pace.ErrAborted] if the playback was stopped, or that of ctx, of
+// the conversation's end, or of src. It always closes src.
 func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.Source) (pace.Stats, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(c.ctx, func() { stop(context.Cause(c.ctx)) })()
 	select {
-	case <-c.mouth:
-		defer func() { c.mouth <- struct{}{} }()
+	case <-c.speakToken:
+		defer func() { c.speakToken <- struct{}{} }()
 	case <-ctx.Done():
 		closeSource(src)
 		return pace.Stats{}, context.Cause(ctx)
@@ -195,33 +195,34 @@ func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.So
 		closeSource(src)
 		return pace.Stats{}, pace.ErrAborted
 	}
-	if err := c.stand(true); err != nil {
+	if err := c.sendSpeakState(true); err != nil {
 		c.setSpeaking(false)
 		closeSource(src)
 		return pace.Stats{}, err
 	}
 	stats, err := c.player.Play(ctx, generation, src, pace.Hooks{
-		Send: c.ch.Audio, Text: c.Show, NotBefore: time.Now().Add(c.lead()),
+		Send: c.transport.Audio, Text: c.ShowText, NotBefore: time.Now().Add(c.lead()),
 	})
-	// Whoever was interrupted must hear that it is over, or goes on playing nothing.
-	stopErr := c.stand(false)
-	c.sum(stats, errors.Is(err, pace.ErrAborted))
+	// After an abort too: the board stays in the speaking state until tts/stop (xiaozhi-esp32
+	// main/application.cc).
+	stopErr := c.sendSpeakState(false)
+	c.addPlayed(stats, errors.Is(err, pace.ErrAborted))
 	return stats, errors.Join(err, stopErr)
 }
 
-// stand tells the board to speak, or to stop.
-func (c *Conversation) stand(up bool) error {
-	c.stage.Lock()
-	defer c.stage.Unlock()
+// sendSpeakState sends tts/start or tts/stop.
+func (c *Conversation) sendSpeakState(up bool) error {
+	c.speakMu.Lock()
+	defer c.speakMu.Unlock()
 	if up {
 		c.setSpeaking(true)
-		return c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStart})
+		return c.send(&wire.Message{Type: wire.TypeTTS, State: wire.TTSStart})
 	}
 	defer c.setSpeaking(false)
-	return c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop})
+	return c.send(&wire.Message{Type: wire.TypeTTS, State: wire.TTSStop})
 }
 
-// lead is how long after the message that the board is to speak the sound begins.
+// lead returns the time between tts/start and the first packet.
 func (c *Conversation) lead() time.Duration {
 	if c.via == store.TransportSocket {
 		return startLead
@@ -238,18 +239,18 @@ func closeSource(src pace.Source) {
 func (c *Conversation) setSpeaking(now bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.speaking, c.heardAt = now, time.Now()
+	c.speaking, c.lastActivity = now, time.Now()
 	if now && c.mode != wire.ModeRealtime {
 		if c.listening {
 			c.interrupted = c.mode == wire.ModeAuto
 		}
-		c.listening, c.stoppedAt = false, c.heardAt
+		c.listening, c.stoppedAt = false, c.lastActivity
 		c.intake.Pause()
 	}
 }
 
-// sum adds what was played to the session's counters.
-func (c *Conversation) sum(s pace.Stats, aborted bool) {
+// addPlayed adds the result of a playback to the session's counters.
+func (c *Conversation) addPlayed(s pace.Stats, aborted bool) {
 	c.mu.Lock()
 	p := &c.played
 	p.Frames += s.Frames
@@ -258,65 +259,64 @@ func (c *Conversation) sum(s pace.Stats, aborted bool) {
 	p.Gaps += s.Gaps
 	p.Silence += s.Silence
 	p.Late += s.Late
-	p.Latest = max(p.Latest, s.Latest)
+	p.MaxLateness = max(p.MaxLateness, s.MaxLateness)
 	p.Jitter.Merge(s.Jitter)
-	c.spoken++
+	c.answerCount++
 	if aborted {
-		c.aborts++
+		c.abortCount++
 	}
 	c.mu.Unlock()
-	c.board.house.metrics.played(s, aborted)
+	c.board.boards.metrics.recordPlayed(s, aborted)
 }
 
-// Hush ends what is being said, and what was prepared before now.
-func (c *Conversation) Hush() {
+// StopPlayback stops the active playback and invalidates earlier generations.
+func (c *Conversation) StopPlayback() {
 	if c.player.Abort() {
-		return // who speaks tells the board
+		return // Speak sends tts/stop
 	}
-	// Nobody begins to speak meanwhile, who would be stopped by this.
-	c.stage.Lock()
-	defer c.stage.Unlock()
+	// No Speak can begin meanwhile and be stopped by this message.
+	c.speakMu.Lock()
+	defer c.speakMu.Unlock()
 	c.mu.Lock()
 	speaking := c.speaking
 	c.mu.Unlock()
 	if !speaking {
-		// The board may have begun to speak by itself, or has not heard that it is
-		// over. It stays so until it is told.
-		_ = c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop}) // the connection's end is seen by its reader
+		// The board may speak by itself, or have missed the last tts/stop. It stays in the
+		// speaking state until it gets one.
+		_ = c.send(&wire.Message{Type: wire.TypeTTS, State: wire.TTSStop}) // the reader notices a broken connection
 	}
 }
 
-// End ends the conversation from this side.
+// End ends the conversation from the server's side.
 func (c *Conversation) End(why error) {
 	c.end(why, true)
 }
 
-// end ends it once; with tell, the board has to be told, and it takes up to quietEnd
-// for what is being said to break off. Without, it waits for nobody, also not for
-// others who end it.
-func (c *Conversation) end(why error, tell bool) {
-	if tell {
+// end ends the conversation once. With notify, it waits up to abortTimeout for playback to stop,
+// and the board gets a goodbye. Without, it waits for nothing, not even for a concurrent end.
+func (c *Conversation) end(why error, notify bool) {
+	if notify {
 		c.ending.Store(true)
 		c.player.Abort()
-		timer := time.NewTimer(quietEnd)
+		timer := time.NewTimer(abortTimeout)
 		select {
-		case <-c.mouth: // and nobody speaks any more
-		case <-c.ctx.Done(): // somebody else was faster
+		case <-c.speakToken: // no Speak runs any more
+		case <-c.ctx.Done(): // a concurrent end was faster
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
-	c.over.Do(func() {
+	c.endOnce.Do(func() {
 		c.cancel(why)
-		c.ch.Close(!tell)
-		c.board.ended(c, why)
+		c.transport.Close(!notify)
+		c.board.onConversationEnd(c, why)
 	})
 }
 
-// watch ends the conversation when nothing is said for too long, and keeps the
-// connection of a board alive that waits for its button.
-func (c *Conversation) watch() {
-	timer := time.NewTimer(min(c.silence, keepAlive))
+// watchSilence ends the conversation after too much silence, and keeps the connection of a board
+// that waits for its button alive.
+func (c *Conversation) watchSilence() {
+	timer := time.NewTimer(min(c.silenceTimeout, keepAlive))
 	defer timer.Stop()
 	for {
 		select {
@@ -326,23 +326,23 @@ func (c *Conversation) watch() {
 		}
 		now := time.Now()
 		c.mu.Lock()
-		limit := c.silence
+		limit := c.silenceTimeout
 		if c.mode == wire.ModeManual && !c.listening {
-			limit = c.board.house.Linger
+			limit = c.board.boards.ButtonTimeout
 		}
-		left := limit - now.Sub(c.heardAt)
+		left := limit - now.Sub(c.lastActivity)
 		if c.speaking {
-			left = c.silence
+			left = c.silenceTimeout
 		}
-		quiet := keepAlive - now.Sub(c.sentAt)
+		quiet := keepAlive - now.Sub(c.lastSent)
 		c.mu.Unlock()
 		if left <= 0 {
-			c.end(errSilence, true)
+			c.end(errSilenceTimeout, true)
 			return
 		}
 		if quiet <= 0 {
-			// Anything will do. Boards do not act on the end of a sentence.
-			_ = c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakEnd}) // the connection's end is seen by its reader
+			// Any message will do. Boards ignore tts/sentence_end.
+			_ = c.send(&wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceEnd}) // the reader sees errors
 			quiet = keepAlive
 		}
 		timer.Reset(max(min(left, quiet), time.Millisecond))

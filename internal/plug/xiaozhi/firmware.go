@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	firmwareEnd = ".bin"
-	// downloadLimit is how long a board may take to fetch firmware: 4 MB over a bad
-	// connection.
-	downloadLimit = 15 * time.Minute
+	firmwareExt = ".bin"
+	// downloadTimeout is how long a firmware download may take: 4 MB over a slow connection.
+	downloadTimeout = 15 * time.Minute
 )
 
-// offer says what newer firmware there is for a board.
-func (d *Discovery) offer(ctx context.Context, f *wire.Firmware, device store.Device, c store.DeviceCall, p place) {
+// offerFirmware adds newer firmware to the response if there is some that the board can use.
+func (d *Discovery) offerFirmware(ctx context.Context, f *wire.Firmware, device store.Device, c store.DeviceCall,
+	p serverURL) {
 	if d.Firmware == nil {
 		return
 	}
@@ -35,19 +35,21 @@ func (d *Discovery) offer(ctx context.Context, f *wire.Firmware, device store.De
 	_, badURL := wire.ParseHTTPURL(url)
 	is, badVersion := wire.Newer(newer, c.Version)
 	if badURL != nil || badVersion != nil {
-		d.Logger.ErrorContext(ctx, "firmware cannot be offered to a board", "family", c.Family, "firmware", newer, "url", badURL, "version", badVersion)
+		d.Logger.ErrorContext(ctx, "firmware cannot be offered to a board", "family", c.Family, "firmware", newer,
+			"url", badURL, "version", badVersion)
 		return
 	}
 	if is {
 		f.Version, f.URL = newer, url
 		d.metrics.firmware.WithLabelValues("offered").Inc()
-		d.Logger.InfoContext(ctx, "a board is offered firmware", "device", device.Number, "board", c.Hardware, "from", c.Version, "to", newer)
+		d.Logger.InfoContext(ctx, "a board is offered firmware", "device", device.Number, "board", c.Hardware,
+			"from", c.Version, "to", newer)
 	}
 }
 
-// newest finds the newest firmware of a family in the folder. Boards call home when
-// they are turned on, so that it is not worth remembering.
-func (d *Discovery) newest(family, version string) (newer, file string, ok bool) {
+// newestFirmware returns the newest firmware of a family in the folder. Boards send OTA requests
+// only at boot, so the folder is not cached.
+func (d *Discovery) newestFirmware(family, version string) (newer, file string, ok bool) {
 	entries, err := os.ReadDir(d.FirmwareFolder)
 	if err != nil {
 		d.Logger.Error("the folder of firmware cannot be read", "error", err)
@@ -71,9 +73,9 @@ func (d *Discovery) newest(family, version string) (newer, file string, ok bool)
 	return newer, file, ok
 }
 
-// firmwareName takes a file's name apart: a family, a dash and a version.
+// firmwareName splits a file name into a family, a dash and a version.
 func firmwareName(name string) (family, version string, ok bool) {
-	name, ok = strings.CutSuffix(name, firmwareEnd)
+	name, ok = strings.CutSuffix(name, firmwareExt)
 	i := strings.LastIndexByte(name, '-')
 	if !ok || i < 1 || strings.HasPrefix(name, ".") || strings.ContainsAny(name, `/\:?#% `) {
 		return "", "", false
@@ -84,15 +86,15 @@ func firmwareName(name string) (family, version string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
-// ServeFirmware serves the file that the address ends in, with its length, which
-// boards insist on.
+// ServeFirmware serves the file that the URL path ends in, with a Content-Length: boards refuse an
+// upgrade without one (xiaozhi-esp32 main/ota.cc).
 func (d *Discovery) ServeFirmware(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET")
 		http.Error(w, "firmware is fetched by GET", http.StatusMethodNotAllowed)
 		return
 	}
-	if d.calls.Refuse(d.Address(r)) {
+	if d.otaGuard.Refuse(d.Address(r)) {
 		d.refuse(w, r, d.metrics.firmware, "too_many", http.StatusTooManyRequests)
 		return
 	}
@@ -102,14 +104,14 @@ func (d *Discovery) ServeFirmware(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such firmware", http.StatusNotFound)
 		return
 	}
-	defer file.Close()                                                                //nolint:errcheck // it was only read
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadLimit)) // not every connection has one
+	defer file.Close()                                                                  //nolint:errcheck // it was only read
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTimeout)) // not always supported
 	d.metrics.firmware.WithLabelValues("fetched").Inc()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(w, r, "", info.ModTime(), file)
 }
 
-// openFirmware opens a file of the folder, and no other.
+// openFirmware opens a firmware file in the folder; it returns nil for anything else.
 func (d *Discovery) openFirmware(name string) (*os.File, fs.FileInfo) {
 	if _, _, ok := firmwareName(name); !ok || d.FirmwareFolder == "" {
 		return nil, nil

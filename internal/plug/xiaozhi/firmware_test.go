@@ -15,7 +15,8 @@ func TestFirmware(t *testing.T) {
 	folder := t.TempDir()
 	image := strings.Repeat("firmware", 40<<10)
 	for _, name := range []string{
-		"bread-compact-wifi-2.4.3.bin", "bread-compact-wifi-2.10.0.bin", "bread-compact-wifi-2.9.bin", "bread-compact-wifi-3.0-beta.bin",
+		"bread-compact-wifi-2.4.3.bin", "bread-compact-wifi-2.10.0.bin", "bread-compact-wifi-2.9.bin",
+		"bread-compact-wifi-3.0-beta.bin",
 		"other-9.0.bin", "notes.txt", "secret-1.0.key", ".hidden-1.0.bin",
 	} {
 		must(t, os.WriteFile(filepath.Join(folder, name), []byte(image), 0o600))
@@ -26,9 +27,10 @@ func TestFirmware(t *testing.T) {
 	must(t, os.WriteFile(outside, []byte("x"), 0o600))
 	must(t, os.Symlink(outside, filepath.Join(folder, "outside-1.0.bin")))
 
-	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.FirmwareFolder, o.Auto = folder, "me" })
+	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.FirmwareFolder, o.AutoOwner = folder, "me" })
 	body := func(version string) string { return strings.Replace(full, `"2.4.2"`, strconv.Quote(version), 1) }
-	for running, want := range map[string]string{"2.4.2": "2.10.0", "2.9.9": "2.10.0", "2.10.0": "", "2.10.0.1": "", "3.0": "", "beta": ""} {
+	for running, want := range map[string]string{"2.4.2": "2.10.0", "2.9.9": "2.10.0", "2.10.0": "", "2.10.0.1": "",
+		"3.0": "", "beta": ""} {
 		a := r.call(headers(mac, uuid1), body(running))
 		if want == "" {
 			if a.Firmware.URL != "" {
@@ -44,26 +46,28 @@ func TestFirmware(t *testing.T) {
 			t.Errorf("%d, %d bytes announced, %d came", res.status, res.length, len(res.body))
 		}
 	}
-	for _, file := range []string{"", "notes.txt", "secret-1.0.key", ".hidden-1.0.bin", "empty-1.0.bin", "outside-1.0.bin", "bread-compact-wifi-9.9.bin", "none-1.0.bin", "..%2foutside-1.0.bin", "%2e%2e"} {
+	for _, file := range []string{"", "notes.txt", "secret-1.0.key", ".hidden-1.0.bin", "empty-1.0.bin",
+		"outside-1.0.bin", "bread-compact-wifi-9.9.bin", "none-1.0.bin", "..%2foutside-1.0.bin", "%2e%2e"} {
 		if res := r.do(http.MethodGet, "/xiaozhi/firmware/"+file, http.Header{}, ""); res.status == http.StatusOK {
 			t.Errorf("%q is served: %s", file, res.body)
 		}
 	}
-	if res := r.do(http.MethodPost, "/xiaozhi/firmware/other-9.0.bin", http.Header{}, ""); res.status != http.StatusMethodNotAllowed {
+	if res := r.do(http.MethodPost, "/xiaozhi/firmware/other-9.0.bin", http.Header{},
+		""); res.status != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", res.status)
 	}
-	// A board that is not approved gets no offer.
+	// A board without approval gets no offer.
 	plain := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.FirmwareFolder = folder })
 	if a := plain.call(headers(mac, uuid1), full); a.Firmware.URL != "" || a.Firmware.Version != "2.4.2" {
 		t.Errorf("before the approval: %+v", a.Firmware)
 	}
 }
 
-// What a board would not survive is not offered, whoever says it is there.
+// Firmware whose version or URL would crash a board is not offered.
 func TestBadFirmware(t *testing.T) {
 	var version, url string
 	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) {
-		o.Auto = "me"
+		o.AutoOwner = "me"
 		o.Firmware = func(family, running string) (string, string, bool) {
 			return version, url, family == "bread-compact-wifi" && running == "2.4.2"
 		}

@@ -15,14 +15,15 @@ var (
 	}
 )
 
-// refused is what a board is told whose hello asks for sound that is not spoken here; nil if
-// there is nothing to refuse.
-func refused(h *wire.Hello, lang talk.Lang) *wire.Message {
+// rejectFormat returns the alert for a board whose hello asks for an audio format other than Opus,
+// or nil if the format is supported.
+func rejectFormat(h *wire.Hello, lang talk.Lang) *wire.Message {
 	format := h.Audio.Format
 	if format == "" || strings.EqualFold(format, "opus") {
 		return nil
 	}
 	return &wire.Message{
-		Type: wire.TypeAlert, Status: sayFormatTitle.In(lang), Message: sayFormat.In(lang, clip(format)), Emotion: "sad",
+		Type: wire.TypeAlert, Status: sayFormatTitle.In(lang), Message: sayFormat.In(lang, clip(format)),
+		Emotion: "sad",
 	}
 }

@@ -13,22 +13,25 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// A hello as the documents of the firmware have it is answered, and one that asks for sound
-// that is not spoken is refused in words.
+// A hello as documented in the firmware gets a response, and one with an unsupported audio format
+// gets an alert.
 func TestHellos(t *testing.T) {
 	ctx := limit(t, 30*time.Second)
-	h := newHouse(t, houseOptions{})
+	h := newTestServer(t, testServerOptions{})
 	b := h.device(sim.Options{Lang: "en-US"})
 	must(t, b.Boot(ctx))
 	d, err := h.Store.Devices.ByHardware(ctx, xiaozhi.Kind, b.MAC())
 	must(t, err)
 	for _, c := range []struct{ hello, kind, says string }{
 		{`{"type":"hello","version":1,"features":{"mcp":true},"transport":"websocket","audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}`, wire.TypeHello, ""},
-		{`{"type":"hello","version":1,"features":{"mcp":true},"transport":"mqtt","audio_params":{},"session_id":""}`, wire.TypeHello, ""},
-		{`{"type":"hello","transport":"websocket","audio_params":{"format":"pcm","sample_rate":16000}}`, wire.TypeAlert, "pcm"},
+		{`{"type":"hello","version":1,"features":{"mcp":true},"transport":"mqtt","audio_params":{},"session_id":""}`,
+			wire.TypeHello, ""},
+		{`{"type":"hello","transport":"websocket","audio_params":{"format":"pcm","sample_rate":16000}}`, wire.TypeAlert,
+			"pcm"},
 	} {
 		url := "ws" + strings.TrimPrefix(h.http.URL, "http") + xiaozhi.SocketPath
-		header := http.Header{wire.HeaderDevice: {b.MAC()}, wire.HeaderClient: {b.UUID()}, "Authorization": {"Bearer " + h.Accounts.SocketToken(d)}}
+		header := http.Header{wire.HeaderDevice: {b.MAC()}, wire.HeaderClient: {b.UUID()},
+			"Authorization": {"Bearer " + h.Accounts.SocketToken(d)}}
 		conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header})
 		must(t, err)
 		must(t, conn.Write(ctx, websocket.MessageText, []byte(c.hello)))
@@ -43,7 +46,7 @@ func TestHellos(t *testing.T) {
 	}
 }
 
-// The same over MQTT, whatever a hello calls that: sound goes over UDP.
+// The same over MQTT, whatever transport the hello names: the audio goes over UDP.
 func TestHellosOverMQTT(t *testing.T) {
 	attacked(t, true, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:07:01")
@@ -51,11 +54,13 @@ func TestHellosOverMQTT(t *testing.T) {
 		for _, c := range []struct{ hello, kind, says string }{
 			{`{"type":"hello","version":3,"transport":"udp","features":{"mcp":true},"audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}`, wire.TypeHello, ""},
 			{`{"type":"hello","version":3,"transport":"mqtt","features":{"mcp":true},"audio_params":{},"session_id":""}`, wire.TypeHello, ""},
-			{`{"type":"hello","version":3,"transport":"udp","audio_params":{"format":"pcm","sample_rate":16000}}`, wire.TypeAlert, "pcm"},
-			{`{"type":"hello","version":3,"transport":"mqtt","audio_params":{"format":"OPUS"}}`, wire.TypeHello, ""}, // the connection goes on
+			{`{"type":"hello","version":3,"transport":"udp","audio_params":{"format":"pcm","sample_rate":16000}}`,
+				wire.TypeAlert, "pcm"},
+			// the connection stays
+			{`{"type":"hello","version":3,"transport":"mqtt","audio_params":{"format":"OPUS"}}`, wire.TypeHello, ""},
 		} {
 			must(t, m.say(c.hello))
-			for { // what else the server has to say may come between
+			for { // other messages may come first
 				text, err := m.hear()
 				must(t, err)
 				got, err := wire.Parse(text)
@@ -66,7 +71,8 @@ func TestHellosOverMQTT(t *testing.T) {
 				if got.Type != c.kind || !strings.Contains(got.Message, c.says) {
 					t.Errorf("%s\nis answered %s", c.hello, text)
 				}
-				if h, err := wire.ParseHello(text); c.kind == wire.TypeHello && (err != nil || h.Transport != wire.UDP || h.Link == nil || h.Link.Port == 0) {
+				if h, err := wire.ParseHello(text); c.kind == wire.TypeHello &&
+					(err != nil || h.Transport != wire.UDP || h.Link == nil || h.Link.Port == 0) {
 					t.Errorf("%s\nis answered %s: %v", c.hello, text, err)
 				}
 				break

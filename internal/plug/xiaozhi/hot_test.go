@@ -22,72 +22,75 @@ import (
 	"patchbay/internal/voice/endpoint"
 )
 
-// mute is a channel that nothing comes out of.
+// mute is a transport that only counts what is sent.
 type mute struct{ sent atomic.Int64 }
 
 func (m *mute) Text([]byte) error                 { m.sent.Add(1); return nil }
 func (m *mute) Audio([]byte, time.Duration) error { m.sent.Add(1); return nil }
 func (m *mute) Close(bool)                        {}
 
-// alone is a board without a hub, and its house.
+// alone makes a board that is not registered with a hub.
 func alone(t testing.TB, voice Voice) *Board {
 	t.Helper()
-	h, err := NewBoards(Options{Logger: slog.New(slog.DiscardHandler), Voice: voice, PublicURL: "http://board.example.org"})
+	h, err := NewBoards(Options{Logger: slog.New(slog.DiscardHandler), Voice: voice,
+		PublicURL: "http://board.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	b := &Board{house: h, number: 1, mac: mac(1), device: store.Device{Number: 1, Hardware: mac(1), Name: "one"}, can: bare}
+	b := &Board{boards: h, number: 1, mac: mac(1), device: store.Device{Number: 1, Hardware: mac(1), Name: "one"},
+		toolset: emptyToolset}
 	b.ctx, b.cancel = context.WithCancelCause(h.ctx)
 	h.boards[1], h.byMAC[b.mac] = b, b
 	return b
 }
 
-var usualHello = wire.Hello{Version: 1, Transport: wire.WebSocket, Audio: wire.Audio{Format: "opus", SampleRate: 16000, Channels: 1, FrameDuration: 60}}
+var usualHello = wire.Hello{Version: 1, Transport: wire.WebSocket,
+	Audio: wire.Audio{Format: "opus", SampleRate: 16000, Channels: 1, FrameDuration: 60}}
 
-// talking is a conversation of a board, on a channel.
-func talking(t testing.TB, b *Board, ch channel) (*line, *Conversation) {
+// talking makes a conversation of a board on a transport.
+func talking(t testing.TB, b *Board, ch transport) (*connection, *Conversation) {
 	t.Helper()
-	l := b.newLine(store.TransportSocket, quiet{}.RemoteAddr(), place{}, ch.Text, func(error) {})
-	c := newConversation(b, b.device, newSession(), store.TransportSocket, usualHello, b.output(), ch)
-	if !b.attach(l) || !b.begins(l, c) {
+	l := b.newConnection(store.TransportSocket, quiet{}.RemoteAddr(), serverURL{}, ch.Text, func(error) {})
+	c := newConversation(b, b.device, newSessionID(), store.TransportSocket, usualHello, b.output(), ch)
+	if !b.attach(l) || !b.attachConversation(l, c) {
 		t.Fatal("no conversation begins")
 	}
 	return l, c
 }
 
-// deaf is a voice that listens and does nothing, in the goroutine of the benchmark.
+// deaf is a voice that ignores all events: the benchmark handles them.
 type deaf struct{}
 
 func (deaf) Converse(ctx context.Context, _ *Conversation) { <-ctx.Done() }
 
-// listens has the parrot hear a packet.
-func listens(t testing.TB, c *Conversation, p *parrot) {
+// listens has the echo voice handle one event.
+func listens(t testing.TB, c *Conversation, p *echoSession) {
 	h, err := c.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.heard(t.Context(), h)
+	p.onEvent(t.Context(), h)
 }
 
-// What a board says while somebody records it, and the voice that repeats listens,
-// costs one piece of memory a packet: the recording's copy.
+// With a recording and the echo voice, each packet of a board costs one allocation: the recording's
+// copy.
 func TestSoundAllocates(t *testing.T) {
 	b := alone(t, deaf{})
 	_, c := talking(t, b, &mute{})
-	p := &parrot{c: c, ends: endpoint.New(endpoint.Options{})}
-	c.listen(wire.ModeAuto)
+	p := &echoSession{c: c, ends: endpoint.New(endpoint.Options{})}
+	c.onListenStart(wire.ModeAuto)
 	listens(t, c, p)
 	packets, i, now := sim.GoodMorning(), 0, time.Now()
 	say := func() {
 		now = now.Add(60 * time.Millisecond)
-		c.sound(packets[10+i%10], now) // it goes on, so that nobody answers
+		c.onAudio(packets[10+i%10], now) // continuous speech, so that no answer begins
 		listens(t, c, p)
 		if i++; i%900 == 0 {
-			p.forget()
+			p.reset()
 		}
 	}
-	for range 900 { // memory that is used again
+	for range 900 { // fills the reused memory
 		say()
 	}
 	if n := testing.AllocsPerRun(900, say); n > 0 {
@@ -105,8 +108,8 @@ func TestSoundAllocates(t *testing.T) {
 
 func BenchmarkSound(b *testing.B) {
 	_, c := talking(b, alone(b, deaf{}), &mute{})
-	p := &parrot{c: c, ends: endpoint.New(endpoint.Options{})}
-	c.listen(wire.ModeAuto)
+	p := &echoSession{c: c, ends: endpoint.New(endpoint.Options{})}
+	c.onListenStart(wire.ModeAuto)
 	listens(b, c, p)
 	tp := newTap()
 	c.tap(tp)
@@ -114,19 +117,19 @@ func BenchmarkSound(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {
 		now = now.Add(60 * time.Millisecond)
-		c.sound(packets[10+i%10], now)
+		c.onAudio(packets[10+i%10], now)
 		listens(b, c, p)
 		<-tp.packets
 		if i%900 == 0 {
-			p.forget()
+			p.reset()
 		}
 	}
 }
 
-// sockets are both ends of a WebSocket.
-func sockets(t testing.TB, framing wire.Framing) (*socket, *websocket.Conn) {
+// sockets returns both ends of a WebSocket.
+func sockets(t testing.TB, framing wire.Framing) (*webSocket, *websocket.Conn) {
 	t.Helper()
-	made := make(chan *socket, 1)
+	made := make(chan *webSocket, 1)
 	over := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tap := &hijacker{ResponseWriter: w}
@@ -135,7 +138,7 @@ func sockets(t testing.TB, framing wire.Framing) (*socket, *websocket.Conn) {
 			t.Error(err)
 			return
 		}
-		made <- &socket{conn: conn, raw: tap.conn, framing: framing, began: time.Now()}
+		made <- &webSocket{conn: conn, raw: tap.conn, framing: framing, began: time.Now()}
 		<-over
 	}))
 	far, _, err := websocket.Dial(context.Background(), "ws"+strings.TrimPrefix(srv.URL, "http"), nil)
@@ -147,7 +150,7 @@ func sockets(t testing.TB, framing wire.Framing) (*socket, *websocket.Conn) {
 	return <-made, far
 }
 
-// swallow reads what comes and throws it away.
+// swallow reads and discards everything.
 func swallow(t testing.TB, far *websocket.Conn) {
 	done := make(chan struct{})
 	go func() {
@@ -165,7 +168,7 @@ func swallow(t testing.TB, far *websocket.Conn) {
 	t.Cleanup(func() { _ = far.CloseNow(); <-done })
 }
 
-// A packet for a board costs no memory, however it travels.
+// BenchmarkAudio checks that a packet for a board costs no allocation on any transport.
 func BenchmarkAudio(b *testing.B) {
 	packet := sim.GoodMorning()[10]
 	for name, framing := range map[string]wire.Framing{"bare": wire.FramingBare, "timed": wire.FramingTimed} {
@@ -190,8 +193,8 @@ func BenchmarkAudio(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		knock(b, srv, session, packet)
-		p := &post{exchange: &exchange{board: alone(b, nil)}, audio: session, began: time.Now()}
+		sendDatagram(b, srv, session, packet)
+		p := &mqttTransport{mqttSession: &mqttSession{board: alone(b, nil)}, audio: session, began: time.Now()}
 		b.ReportAllocs()
 		for range b.N {
 			if err := p.Audio(packet, 0); err != nil {
@@ -201,8 +204,8 @@ func BenchmarkAudio(b *testing.B) {
 	})
 }
 
-// knock sends the first datagram of a board, so that the server knows where it is.
-func knock(t testing.TB, srv *udp.Server, session *udp.Session, packet []byte) {
+// sendDatagram sends a board's first datagram, from which the server learns its address.
+func sendDatagram(t testing.TB, srv *udp.Server, session *udp.Session, packet []byte) {
 	t.Helper()
 	link := session.Link()
 	key, nonce, err := link.Secrets()
@@ -218,7 +221,8 @@ func knock(t testing.TB, srv *udp.Server, session *udp.Session, packet []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := conn.Write(cipher.Seal(nil, wire.Header{SSRC: binary.BigEndian.Uint32(nonce[4:]), Sequence: 1}, packet)); err != nil {
+	if _, err := conn.Write(cipher.Seal(nil, wire.Header{SSRC: binary.BigEndian.Uint32(nonce[4:]), Sequence: 1},
+		packet)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := session.Receive(context.Background(), nil); err != nil {

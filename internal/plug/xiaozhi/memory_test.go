@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/xiaozhi/mqtt"
 	"patchbay/internal/plug/xiaozhi/remote"
 	"patchbay/internal/plug/xiaozhi/wire"
@@ -19,7 +19,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// quiet is an MQTT connection that nothing comes out of.
+// quiet is an MQTT connection that discards everything.
 type quiet struct {
 	id    string
 	asked chan []byte
@@ -31,7 +31,7 @@ func (q quiet) Close()                     {}
 func (q quiet) RemoteAddr() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.1:4000") }
 func (q quiet) LocalAddr() netip.AddrPort  { return netip.MustParseAddrPort("192.0.2.2:1883") }
 
-// usual is what a board with a display and a camera can do.
+// usual is the catalog of a board with a display and a camera.
 func usual() remote.Catalog {
 	c := remote.Catalog{Board: "bread-compact-wifi", Firmware: "2.4.2"}
 	for i := range 20 {
@@ -43,27 +43,30 @@ func usual() remote.Catalog {
 	return c
 }
 
-// village makes boards that are approved, and says what each of them has in memory:
-// asleep, and connected to MQTT with nobody talking.
-func village(t testing.TB, boards int) (asleep, awake float64) {
+// measureBoards makes approved boards, and returns the memory of each in bytes: asleep, and
+// connected to MQTT without a conversation.
+func measureBoards(t testing.TB, boards int) (asleep, awake float64) {
 	t.Helper()
 	ctx := context.Background()
-	r := boardtest.New(t, boardtest.Options{})
+	r := hubtest.New(t, hubtest.Options{})
 	text, err := json.Marshal(usual())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range boards {
 		call := store.DeviceCall{
-			Kind: Kind, Hardware: mac(i), Client: fmt.Sprintf("11111111-1111-4111-8111-%012d", i), Family: "bread-compact-wifi", Article: "bread-compact-wifi",
-			Version: "2.4.2", Language: "zh-CN", Features: json.RawMessage(`{"x":"` + strings.Repeat("y", 800) + `"}`), At: time.Now(),
+			Kind: Kind, Hardware: mac(i), Client: fmt.Sprintf("11111111-1111-4111-8111-%012d", i),
+			Family: "bread-compact-wifi", Article: "bread-compact-wifi",
+			Version: "2.4.2", Language: "zh-CN", Features: json.RawMessage(`{"x":"` + strings.Repeat("y", 800) + `"}`),
+			At: time.Now(),
 		}
 		d, err := r.Store.Devices.Seen(ctx, call)
 		if err == nil {
 			err = r.Store.Devices.SetCode(ctx, d, fmt.Sprint("code", i), call.At.Add(time.Minute), call.At)
 		}
 		if err == nil {
-			d, err = r.Store.Devices.Approve(ctx, store.DeviceApproval{CodeHash: fmt.Sprint("code", i), Owner: r.Person.ID, Name: fmt.Sprintf("board %d", i), At: call.At})
+			d, err = r.Store.Devices.Approve(ctx, store.DeviceApproval{CodeHash: fmt.Sprint("code", i),
+				Owner: r.Person.ID, Name: fmt.Sprintf("board %d", i), At: call.At})
 		}
 		if err == nil {
 			err = r.Store.Devices.SetCatalog(ctx, d.Number, text)
@@ -74,7 +77,8 @@ func village(t testing.TB, boards int) (asleep, awake float64) {
 	}
 	before := heap()
 	h, err := NewBoards(Options{
-		Accounts: r.Accounts, Store: r.Store, Hub: r.Board, Logger: slog.New(slog.NewTextHandler(discard{}, &slog.HandlerOptions{Level: slog.LevelError})),
+		Accounts: r.Accounts, Store: r.Store, Hub: r.Hub, Logger: slog.New(slog.NewTextHandler(discard{},
+			&slog.HandlerOptions{Level: slog.LevelError})),
 		PublicURL: "http://board.example.org",
 	})
 	if err != nil {
@@ -89,7 +93,7 @@ func village(t testing.TB, boards int) (asleep, awake float64) {
 	sessions := make([]mqtt.Session, boards)
 	for i := range boards {
 		asked := make(chan []byte, 8)
-		x := h.ConnectedMQTT(quiet{mac(i), asked})
+		x := h.NewMQTTSession(quiet{mac(i), asked})
 		if x == nil {
 			t.Fatalf("%s is not plugged in", mac(i))
 		}
@@ -97,16 +101,17 @@ func village(t testing.TB, boards int) (asleep, awake float64) {
 		if err != nil || m.Type != wire.TypeMCP {
 			t.Fatalf("%+v %v", m, err)
 		}
-		reply := wire.Message{Type: wire.TypeMCP, Payload: []byte(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"bread-compact-wifi","version":"2.4.2"}}}`)}
+		reply := wire.Message{Type: wire.TypeMCP,
+			Payload: []byte(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"bread-compact-wifi","version":"2.4.2"}}}`)}
 		x.Message(reply.Append(nil))
 		sessions[i] = x
 	}
 	for limit := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > base && time.Now().Before(limit); {
-		runtime.Gosched() // until all were asked what they can do
+		runtime.Gosched() // until all tools were listed
 	}
 	awake = float64(heap()-before) / float64(boards)
 	for _, x := range sessions {
-		x.Gone(nil)
+		x.Closed(nil)
 	}
 	return asleep, awake
 }
@@ -125,19 +130,19 @@ func heap() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// A board that nobody talks with costs little: there can be ten thousand.
+// An idle board uses little memory: there can be ten thousand.
 func TestMemory(t *testing.T) {
-	asleep, awake := village(t, 300)
+	asleep, awake := measureBoards(t, 300)
 	t.Logf("asleep %.0f bytes, awake %.0f", asleep, awake)
 	if asleep > 8<<10 || awake > 14<<10 {
 		t.Errorf("a board has %.0f bytes asleep, and %.0f awake", asleep, awake)
 	}
 }
 
-// BenchmarkMemory says what boards cost that nobody talks with.
+// BenchmarkMemory measures the memory of idle boards.
 func BenchmarkMemory(b *testing.B) {
 	for range b.N {
-		asleep, awake := village(b, 1000)
+		asleep, awake := measureBoards(b, 1000)
 		b.ReportMetric(asleep, "B/asleep")
 		b.ReportMetric(awake, "B/awake")
 	}

@@ -16,8 +16,8 @@ type metrics struct {
 	refused       *prometheus.CounterVec
 	pushes        *prometheus.CounterVec
 	packets       *prometheus.CounterVec
-	kept          prometheus.Counter
-	odd           prometheus.Counter
+	queued        prometheus.Counter
+	malformed     prometheus.Counter
 	events        prometheus.Counter
 	unsent        prometheus.Counter
 	late, gaps    prometheus.Counter
@@ -32,34 +32,48 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, label)
 	}
 	m := &metrics{
-		boards:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "patchbay_xiaozhi_boards", Help: "Voice boards that are connected, by how."}, []string{"via"}),
-		conversations: prometheus.NewGauge(prometheus.GaugeOpts{Name: "patchbay_xiaozhi_conversations", Help: "Conversations with voice boards that go on."}),
-		listeners:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "patchbay_xiaozhi_listeners", Help: "Owners who listen to what their boards hear."}),
+		boards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "patchbay_xiaozhi_boards",
+			Help: "Voice boards that are connected, by how."}, []string{"via"}),
+		conversations: prometheus.NewGauge(prometheus.GaugeOpts{Name: "patchbay_xiaozhi_conversations",
+			Help: "Conversations with voice boards that go on."}),
+		listeners: prometheus.NewGauge(prometheus.GaugeOpts{Name: "patchbay_xiaozhi_listeners",
+			Help: "Owners who listen to what their boards hear."}),
 		hello: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "patchbay_xiaozhi_hello_seconds", Help: "From a board's connection, or its hello over MQTT, to the answer.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+			Name:    "patchbay_xiaozhi_hello_seconds",
+			Help:    "From a board's connection, or its hello over MQTT, to the answer.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}),
 		calls: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "patchbay_xiaozhi_call_seconds", Help: "Calls of voice boards' own tools, with the wait for others.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+			Name: "patchbay_xiaozhi_call_seconds", Help: "Calls of voice boards' own tools, with the wait for others.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
 		}),
-		refused: counters("patchbay_xiaozhi_refused_total", "Connections of voice boards that were refused, by why.", "reason"),
-		pushes:  counters("patchbay_xiaozhi_pushes_total", "What was pushed to voice boards, by kind and how it ended.", "kind", "outcome"),
-		packets: counters("patchbay_xiaozhi_packets_total", "Packets of sound, from boards and to them, by what became of them; counted when conversations and answers end.", "way", "outcome"),
-		kept:    counter("patchbay_xiaozhi_kept_total", "Pushes that wait, or waited, for a board to wake."),
-		odd:     counter("patchbay_xiaozhi_odd_total", "Messages of voice boards that mean nothing."),
-		events:  counter("patchbay_xiaozhi_events_total", "What voice boards told on their own."),
-		unsent:  counter("patchbay_xiaozhi_unsent_total", "Packets for boards on MQTT that could not be sent."),
-		late:    counter("patchbay_xiaozhi_late_total", "Packets that were sent to boards 20 ms after their time or later."),
-		gaps:    counter("patchbay_xiaozhi_gaps_total", "Times that a board had nothing to play in the middle of an answer."),
-		answers: counters("patchbay_xiaozhi_spoken_total", "Answers and sounds that were played on boards, by how they ended.", "outcome"),
+		refused: counters("patchbay_xiaozhi_refused_total", "Connections of voice boards that were refused, by why.",
+			"reason"),
+		pushes: counters("patchbay_xiaozhi_pushes_total",
+			"What was pushed to voice boards, by kind and how it ended.", "kind", "outcome"),
+		packets: counters("patchbay_xiaozhi_packets_total",
+			"Packets of sound, from boards and to them, by what became of them; counted when conversations and answers end.", "way", "outcome"),
+		queued:    counter("patchbay_xiaozhi_queued_pushes_total", "Pushes that wait, or waited, for a board to wake."),
+		malformed: counter("patchbay_xiaozhi_malformed_messages_total", "Messages of voice boards that mean nothing."),
+		events:    counter("patchbay_xiaozhi_notifications_total", "What voice boards told on their own."),
+		unsent: counter("patchbay_xiaozhi_unsent_packets_total",
+			"Packets for boards on MQTT that could not be sent."),
+		late: counter("patchbay_xiaozhi_late_packets_total",
+			"Packets that were sent to boards 20 ms after their time or later."),
+		gaps: counter("patchbay_xiaozhi_gaps_total",
+			"Times that a board had nothing to play in the middle of an answer."),
+		answers: counters("patchbay_xiaozhi_answers_total",
+			"Answers and sounds that were played on boards, by how they ended.", "outcome"),
 	}
 	if reg != nil {
-		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.packets, m.kept, m.odd, m.events, m.unsent, m.late, m.gaps, m.answers)
+		reg.MustRegister(m.boards, m.conversations, m.listeners, m.hello, m.calls, m.refused, m.pushes, m.packets,
+			m.queued, m.malformed, m.events, m.unsent, m.late, m.gaps, m.answers)
 	}
 	return m
 }
 
-// push counts a push.
-func (m *metrics) push(kind string, err error) {
+// recordPush counts a push.
+func (m *metrics) recordPush(kind string, err error) {
 	outcome := "done"
 	if err != nil {
 		outcome = string(tool.AsError(err).Code)
@@ -70,8 +84,8 @@ func (m *metrics) push(kind string, err error) {
 	m.pushes.WithLabelValues(kind, outcome).Inc()
 }
 
-// played counts what was played.
-func (m *metrics) played(s pace.Stats, aborted bool) {
+// recordPlayed counts a playback.
+func (m *metrics) recordPlayed(s pace.Stats, aborted bool) {
 	outcome := "whole"
 	if aborted {
 		outcome = "aborted"
@@ -82,8 +96,8 @@ func (m *metrics) played(s pace.Stats, aborted bool) {
 	m.gaps.Add(float64(s.Gaps))
 }
 
-// heard counts what came in a conversation that has ended.
-func (m *metrics) heard(c *counts) {
+// recordReceived counts the packets received in a conversation that has ended.
+func (m *metrics) recordReceived(c *conversationStats) {
 	m.packets.WithLabelValues("up", "taken").Add(float64(max(0, c.Up.Packets-c.Up.Dropped)))
 	m.packets.WithLabelValues("up", "dropped").Add(float64(c.Up.Dropped))
 	m.packets.WithLabelValues("up", "malformed").Add(float64(c.Up.Malformed))

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"testing"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/tool"
 )
 
-// The tools of every board are offered under names of their own, and reach that board,
-// whatever the boards are called: the same but for letters that names of tools do not have,
-// or like the name that a board without a usable one is given.
+// The tools of every board have unique names and reach that board, even if board names are equal
+// apart from characters that tool names cannot have, or equal a default slug.
 func TestBoardsOfOneName(t *testing.T) {
-	h := newHouse(t, houseOptions{})
+	h := newTestServer(t, testServerOptions{})
 	var numbers []int64
 	for i := range 4 {
 		numbers = append(numbers, h.approved(fmt.Sprintf("02:00:00:00:09:%02d", i)).Number)
@@ -25,7 +24,7 @@ func TestBoardsOfOneName(t *testing.T) {
 		t.Helper()
 		seen := map[string]bool{}
 		for _, number := range numbers {
-			_, _, tools := h.Board.Plugged(xiaozhi.OutletOf(number))
+			_, _, tools := h.Hub.FindProvider(xiaozhi.ProviderID(number))
 			for _, o := range tools {
 				if seen[o.Name] {
 					t.Errorf("two tools are called %s", o.Name)
@@ -34,8 +33,8 @@ func TestBoardsOfOneName(t *testing.T) {
 				if o.Tool.Name != xiaozhi.ToolStatus {
 					continue
 				}
-				access := board.Access{Caller: tool.Caller{Person: h.Person.ID, Door: "mcp"}}
-				if _, err := h.Board.Call(ctx, access, o.Name, &tool.Call{}); err != nil {
+				access := hub.Access{Caller: tool.Caller{Person: h.Person.ID, Channel: "mcp"}}
+				if _, err := h.Hub.Call(ctx, access, o.Name, &tool.Call{}); err != nil {
 					t.Errorf("%s: %v", o.Name, err)
 				}
 			}
@@ -46,7 +45,7 @@ func TestBoardsOfOneName(t *testing.T) {
 	}
 	must(t, h.boards.Refresh(ctx))
 	check()
-	// In the other order of events: all have names, and take those of others.
+	// In the other order: all have names, and are renamed to the names of others.
 	must(t, h.Accounts.RenameDevice(ctx, numbers[3], "Hall"))
 	must(t, h.boards.Refresh(ctx))
 	must(t, h.Accounts.RenameDevice(ctx, numbers[3], fmt.Sprintf("board-%d", numbers[2])))

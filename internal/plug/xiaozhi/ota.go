@@ -1,15 +1,14 @@
-// Package xiaozhi connects XiaoZhi voice boards. This file is their call home, by
-// which they find everything else: each time a board is turned on it posts what it
-// is to [Discovery], which answers what time it is, whether there is newer firmware,
-// and where to connect with which credentials, or, as long as no owner has approved
-// the board, a code to show.
+// Package xiaozhi connects XiaoZhi voice boards. This file serves their OTA requests, by which they
+// discover everything else: at each boot a board posts a description of itself to [Discovery]. The
+// response has the time, newer firmware if there is some, and where to connect with which
+// credentials, or, as long as no owner has approved the board, a code to show.
 //
-// The firmware's ways decide about the answers: they have exactly the status 200 and
-// fewer than 8 KiB, offer either WebSocket or MQTT and never both, and always have a
+// The firmware (xiaozhi-esp32 main/ota.cc) restricts the responses: they have exactly the status
+// 200 and fewer than 8 KiB, offer either WebSocket or MQTT and never both, and always have a
 // challenge beside the code. Package wire checks each before it is sent.
 //
-// Nothing in the protocol proves who calls: a hardware address and a client id are
-// all there is, so that who knows both of an approved board gets its credentials.
+// Nothing in the protocol authenticates the request: a hardware address and a client id are all
+// there is, so a client that knows both of an approved board gets its credentials.
 package xiaozhi
 
 import (
@@ -34,95 +33,96 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Kind is the kind of boards among devices.
+// Kind is the device kind of XiaoZhi boards.
 const Kind = "xiaozhi"
 
-// Where boards find what, below the server's address.
+// Paths of the boards' endpoints, below the server's address.
 const (
-	HomePath     = "/xiaozhi/ota/"
+	OTAPath      = "/xiaozhi/ota/"
 	SocketPath   = "/xiaozhi/v1/"
 	FirmwarePath = "/xiaozhi/firmware/"
 )
 
 const (
-	// maxHome is how much of a call home is read, in bytes. Real ones have some 2 KB.
-	maxHome = 64 << 10
-	// maxIgnored is how much more is read without being looked at, in bytes.
-	maxIgnored = 1 << 20
-	// readLimit is how long a board may take to send it.
-	readLimit = 30 * time.Second
-	// activationTimeout is in each activation, and firmware does not look at it.
+	// maxOTABody limits the part of an OTA request that is read, in bytes. Real ones have 2 KB.
+	maxOTABody = 64 << 10
+	// maxDiscarded limits what is read and discarded after that, in bytes.
+	maxDiscarded = 1 << 20
+	// readTimeout is how long a board may take to send a request.
+	readTimeout = 30 * time.Second
+	// activationTimeout is sent in each activation; firmware ignores it (xiaozhi-esp32
+	// main/ota.cc).
 	activationTimeout = 30 * time.Second
-	// mqttTopic is what all boards publish to; they are told apart by their logins.
+	// mqttTopic is the topic that all boards publish to. Their logins tell them apart.
 	mqttTopic = "device-server"
 )
 
-// sayCode is what a board shows, and speaks the digits of.
+// sayCode is what a board shows with its code; it speaks the digits.
 var sayCode = talk.Say{Zh: "请在 %s 输入验证码\n%s", En: "Enter this code at %s\n%s"}
 
-// DiscoveryOptions make a Discovery. Accounts, Logger and Registerer are required.
+// DiscoveryOptions configure a Discovery. Accounts and Logger are required.
 type DiscoveryOptions struct {
 	Accounts   *account.Service
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 
-	// PublicURL is where boards reach the server, such as https://board.example.org.
-	// If it is empty, that is where the call came to.
+	// PublicURL is where boards reach the server, such as https://board.example.org. If it is
+	// empty, that is the address of the request.
 	PublicURL string
-	Lang      talk.Lang      // for boards that tell none
-	Zone      *time.Location // of the boards' clocks; nil: the server's
+	Lang      talk.Lang      // for boards that report no language; empty: English
+	Zone      *time.Location // of the boards' clocks; nil: time.Local
 
-	// Transport is how boards connect whose owner has not chosen:
-	// store.TransportSocket, also if it is empty, or store.TransportMQTT.
+	// Transport is how boards connect whose owner has not chosen: store.TransportSocket (also if it
+	// is empty) or store.TransportMQTT.
 	Transport string
-	// Framing is that of the WebSocket; 0 means wire.FramingBare.
+	// Framing is the framing of the WebSocket; 0 means wire.FramingBare.
 	Framing wire.Framing
-	// MQTT is the broker: a host and a port, or only a colon and a port if it is
-	// where the server is. Empty: there is none, and every board gets the WebSocket.
+	// MQTT is the broker's host and port, or only a colon and a port if it runs on the server's
+	// host. Empty: there is no broker, and every board gets the WebSocket.
 	MQTT      string
 	Keepalive time.Duration // of MQTT; 0: wire.DefaultKeepalive
-	// OwnTopics has each board publish below a topic of its own, as brokers want it
-	// that are not ours, to tell boards apart.
-	OwnTopics bool
+	// PerBoardTopics gives each board a topic of its own to publish to, by which an external broker
+	// tells boards apart.
+	PerBoardTopics bool
 
-	// Firmware says what a family of boards could be running instead of a version:
-	// digits and dots, and an http or https URL, or one of the files that
-	// [Discovery.ServeFirmware] serves. A nil one finds the newest in FirmwareFolder.
+	// Firmware returns the firmware to offer to a family of boards that runs a version: newer is
+	// digits and dots, url is an http or https URL, or a file name that [Discovery.ServeFirmware]
+	// serves. Nil: the newest file in FirmwareFolder.
 	Firmware func(family, version string) (newer, url string, ok bool)
-	// FirmwareFolder has files named as their family, a dash, a version and ".bin":
-	// bread-compact-wifi-2.4.3.bin. Everybody may fetch them. Empty: there are none.
+	// FirmwareFolder has files named <family>-<version>.bin, such as bread-compact-wifi-2.4.3.bin.
+	// They are public. Empty: there are none.
 	FirmwareFolder string
 
-	// Auto is the id of a person who gets every board that calls, without a code: for
-	// demonstrations and tests. Boards of somebody else still show one. AutoBot is
-	// the bot that answers them; 0: none.
-	Auto    string
-	AutoBot int64
+	// AutoOwner is the id of a person who becomes the owner of every board that calls, without a
+	// code: for demonstrations and tests. Boards of another owner still get a code. AutoBot is the
+	// bot that answers them; 0: none.
+	AutoOwner string
+	AutoBot   int64
 
-	// CallsPerMinute bounds calls home, and downloads, from one address; 0: 120, which
-	// is a household of boards that are all turned on at once, behind one router.
+	// CallsPerMinute limits OTA requests and downloads from one address; 0: 120, which is enough
+	// for a household of boards behind one router that all boot at once.
 	CallsPerMinute int
-	// AsksPerMinute bounds how often boards of one address ask whether they are
-	// approved; 0: 600. A board that waits asks 20 times.
-	AsksPerMinute int
-	// Address finds a request's client, behind trusted proxies too. Nil: the other
-	// end of the connection.
+	// ActivationsPerMinute limits activation requests from one address; 0: 600. A board that waits
+	// for approval sends 20.
+	ActivationsPerMinute int
+	// Address returns a request's client address, also behind trusted proxies. Nil: the peer of the
+	// connection.
 	Address func(*http.Request) netip.Addr
 	Now     func() time.Time // nil: time.Now
 }
 
-// Discovery answers boards that call home. It is safe for concurrent use.
+// Discovery serves OTA requests of boards. It is safe for concurrent use.
 type Discovery struct {
 	DiscoveryOptions
-	public  *place // nil: where the call came to
-	calls   *account.Guard
-	asks    *account.Guard
-	metrics discoveryMetrics
+	publicURL       *serverURL // nil: the address of each request
+	otaGuard        *account.Guard
+	activationGuard *account.Guard
+	metrics         discoveryMetrics
 }
 
-type discoveryMetrics struct{ calls, asks, firmware *prometheus.CounterVec }
+type discoveryMetrics struct{ calls, activations, firmware *prometheus.CounterVec }
 
-// NewDiscovery makes a Discovery. The error says which option boards cannot use.
+// NewDiscovery makes a Discovery. It fails if boards cannot use an option.
 func NewDiscovery(o DiscoveryOptions) (*Discovery, error) {
 	d := &Discovery{DiscoveryOptions: o}
 	if d.Now == nil {
@@ -143,14 +143,14 @@ func NewDiscovery(o DiscoveryOptions) (*Discovery, error) {
 	if d.CallsPerMinute == 0 {
 		d.CallsPerMinute = 120
 	}
-	if d.AsksPerMinute == 0 {
-		d.AsksPerMinute = 600
+	if d.ActivationsPerMinute == 0 {
+		d.ActivationsPerMinute = 600
 	}
 	if d.Address == nil {
 		d.Address = remoteAddress
 	}
 	if d.Firmware == nil && d.FirmwareFolder != "" {
-		d.Firmware = d.newest
+		d.Firmware = d.newestFirmware
 	}
 	switch d.Transport {
 	case "", store.TransportSocket:
@@ -167,28 +167,31 @@ func NewDiscovery(o DiscoveryOptions) (*Discovery, error) {
 		}
 	}
 	if d.PublicURL != "" {
-		p, err := publicPlace(d.PublicURL)
+		p, err := parsePublicURL(d.PublicURL)
 		if err != nil {
 			return nil, fmt.Errorf("boards cannot use the public URL: %w", err)
 		}
-		d.public = &p
+		d.publicURL = &p
 	}
-	d.calls, d.asks = account.NewGuard(d.CallsPerMinute, d.Now), account.NewGuard(d.AsksPerMinute, d.Now)
+	d.otaGuard, d.activationGuard = account.NewGuard(d.CallsPerMinute, d.Now), account.NewGuard(d.ActivationsPerMinute,
+		d.Now)
 	d.metrics = discoveryMetrics{
-		calls:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_calls_total", Help: "Calls home of voice boards, by how they ended."}, []string{"outcome"}),
-		asks:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_asks_total", Help: "Questions of voice boards whether they are approved, by the answer."}, []string{"outcome"}),
-		firmware: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_firmware_total", Help: "Firmware that voice boards were offered and fetched."}, []string{"outcome"}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_ota_requests_total",
+			Help: "Calls home of voice boards, by how they ended."}, []string{"outcome"}),
+		activations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_activation_requests_total",
+			Help: "Questions of voice boards whether they are approved, by the answer."}, []string{"outcome"}),
+		firmware: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_firmware_total",
+			Help: "Firmware that voice boards were offered and fetched."}, []string{"outcome"}),
 	}
 	if o.Registerer != nil {
-		o.Registerer.MustRegister(d.metrics.calls, d.metrics.asks, d.metrics.firmware)
+		o.Registerer.MustRegister(d.metrics.calls, d.metrics.activations, d.metrics.firmware)
 	}
 	return d, nil
 }
 
-// ServeHTTP answers a call home, and at an address that ends in /activate the
-// question whether the board is approved. It has to be reached without a redirect
-// with and without a slash at the end: boards follow none. A GET, as people make it
-// to see whether the address is right, is answered in words.
+// ServeHTTP serves OTA requests, and activation requests at a path that ends in /activate. Route it
+// with and without a slash at the end: boards follow no redirects. A GET, by which people check the
+// address in a browser, gets a plain text.
 func (d *Discovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	activate := strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/activate")
 	switch {
@@ -200,47 +203,48 @@ func (d *Discovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case activate:
 		d.activate(w, r)
 	default:
-		d.home(w, r)
+		d.serveOTA(w, r)
 	}
 }
 
-// health tells people that they have found the right address.
+// health tells people that the address is right.
 func (d *Discovery) health(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	p, err := d.place(r)
+	p, err := d.serverURL(r)
 	if err != nil {
 		fmt.Fprintf(w, "XiaoZhi boards call home here, but this address is none they can be told: %v.\n", err)
 		return
 	}
-	fmt.Fprintf(w, "XiaoZhi boards call home here. Their WebSocket is at %s.\n", p.socket())
+	fmt.Fprintf(w, "XiaoZhi boards call home here. Their WebSocket is at %s.\n", p.webSocket())
 }
 
-// home answers a call home.
-func (d *Discovery) home(w http.ResponseWriter, r *http.Request) {
-	if d.calls.Refuse(d.Address(r)) {
+// serveOTA serves an OTA request.
+func (d *Discovery) serveOTA(w http.ResponseWriter, r *http.Request) {
+	if d.otaGuard.Refuse(d.Address(r)) {
 		d.refuse(w, r, d.metrics.calls, "too_many", http.StatusTooManyRequests)
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit)) // not every connection has one
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // not always supported
 	body, err := readBody(r)
 	if err != nil {
 		d.refuse(w, r, d.metrics.calls, "unreadable", http.StatusBadRequest)
 		return
 	}
-	board := wire.ParseBoard(body)
-	id, ok := identify(r, board)
+	board := wire.ParseOTARequest(body)
+	id, ok := identifyDevice(r, board)
 	if !ok {
 		d.refuse(w, r, d.metrics.calls, "nobody", http.StatusBadRequest)
 		return
 	}
-	p, err := d.place(r)
+	p, err := d.serverURL(r)
 	if err != nil {
-		d.Logger.WarnContext(r.Context(), "a board came by an address that it cannot be told; set the public URL", "cause", err)
+		d.Logger.WarnContext(r.Context(), "a board came by an address that it cannot be told; set the public URL",
+			"cause", err)
 		d.refuse(w, r, d.metrics.calls, "failed", http.StatusInternalServerError)
 		return
 	}
-	c := d.describe(r, board, id)
-	answer, outcome, err := d.answer(r.Context(), c, p)
+	c := d.deviceCall(r, board, id)
+	answer, outcome, err := d.buildAnswer(r.Context(), c, p)
 	var text []byte
 	if err == nil {
 		text, err = answer.Marshal()
@@ -256,21 +260,22 @@ func (d *Discovery) home(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, http.StatusOK, text)
 }
 
-// readBody returns the first maxHome bytes of what a board sends. Up to maxIgnored more
-// are read and discarded: a client that is still sending when the connection is closed
-// often loses the answer.
+// readBody returns the first maxOTABody bytes of a request. It reads and discards up to
+// maxDiscarded more: a client that is still sending when the connection closes often loses the
+// response.
 func readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxHome))
-	if err != nil || len(body) < maxHome {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxOTABody))
+	if err != nil || len(body) < maxOTABody {
 		return body, err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(r.Body, maxIgnored))
+	_, err = io.Copy(io.Discard, io.LimitReader(r.Body, maxDiscarded))
 	return body, err
 }
 
-// refuse answers with a status at which boards try again later. Anything else
-// would have them go on with what they were told once.
-func (d *Discovery) refuse(w http.ResponseWriter, r *http.Request, counter *prometheus.CounterVec, outcome string, status int) {
+// refuse answers with an error status, after which boards try again later. A response without a
+// protocol section would make them continue with their stored configuration.
+func (d *Discovery) refuse(w http.ResponseWriter, r *http.Request, counter *prometheus.CounterVec, outcome string,
+	status int) {
 	counter.WithLabelValues(outcome).Inc()
 	message := "that did not work; try again later"
 	switch outcome {
@@ -286,19 +291,18 @@ func (d *Discovery) refuse(w http.ResponseWriter, r *http.Request, counter *prom
 	http.Error(w, message, status)
 }
 
-// writeAnswer writes JSON whose length is known: without one, boards may wait for
-// more.
+// writeAnswer writes JSON with a Content-Length: without one, boards may wait for more.
 func writeAnswer(w http.ResponseWriter, status int, text []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the board has gone, or not
+	_, _ = w.Write(text) // fails only if the board has disconnected
 }
 
-// describe takes from a call what is kept about a board.
-func (d *Discovery) describe(r *http.Request, b wire.Board, id account.DeviceID) store.DeviceCall {
+// deviceCall returns what is stored of an OTA request.
+func (d *Discovery) deviceCall(r *http.Request, b wire.OTARequest, id account.DeviceID) store.DeviceCall {
 	article, version, _ := strings.Cut(r.UserAgent(), "/")
 	if b.Board.Name != "" {
 		article = b.Board.Name
@@ -323,13 +327,13 @@ func (d *Discovery) describe(r *http.Request, b wire.Board, id account.DeviceID)
 		Carrier string        `json:"carrier,omitempty"`
 		Serial  string        `json:"serial,omitempty"`
 		IDF     string        `json:"idf,omitempty"`
-		Build   string        `json:"build,omitempty"` // the hash of the firmware
+		Build   string        `json:"build,omitempty"` // hash of the firmware
 	}{
-		clip(b.Chip), b.FlashSize, some(b.Display), clip(b.Board.Maker), clip(b.Board.Carrier),
+		clip(b.Chip), b.FlashSize, nonZero(b.Display), clip(b.Board.Maker), clip(b.Board.Carrier),
 		clip(r.Header.Get(wire.HeaderSerial)), clip(b.Application.IDF), clip(b.Application.SHA256),
 	})
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // strings and numbers
 	}
 	return store.DeviceCall{
 		Kind: id.Kind, Hardware: id.Hardware, Client: id.Client,
@@ -338,8 +342,8 @@ func (d *Discovery) describe(r *http.Request, b wire.Board, id account.DeviceID)
 	}
 }
 
-// some is nil for a value that was not told.
-func some[T comparable](v T) *T {
+// nonZero returns nil for a zero value.
+func nonZero[T comparable](v T) *T {
 	var none T
 	if v == none {
 		return nil
@@ -347,7 +351,7 @@ func some[T comparable](v T) *T {
 	return &v
 }
 
-// clip makes a text that a board sent fit for lists and logs.
+// clip makes a string from a board fit for lists and logs.
 func clip(s string) string {
 	const longest = 64
 	s = strings.Map(func(r rune) rune {
@@ -362,62 +366,67 @@ func clip(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// answer notes the call and says what the board is told.
-func (d *Discovery) answer(ctx context.Context, c store.DeviceCall, p place) (a *wire.Answer, outcome string, err error) {
+// buildAnswer records the OTA request and returns the response.
+func (d *Discovery) buildAnswer(ctx context.Context, c store.DeviceCall,
+	p serverURL) (a *wire.OTAResponse, outcome string, err error) {
 	device, code, err := d.Accounts.DeviceSeen(ctx, c)
 	if err != nil {
 		return nil, "", err
 	}
-	if code != "" && d.Auto != "" {
-		if device, code, err = d.letIn(ctx, device, code); err != nil {
+	if code != "" && d.AutoOwner != "" {
+		if device, code, err = d.autoApprove(ctx, device, code); err != nil {
 			return nil, "", err
 		}
 	}
-	d.note(ctx, c, device, code)
+	d.logCall(ctx, c, device, code)
 	_, offset := c.At.In(d.Zone).Zone()
-	a = &wire.Answer{
+	a = &wire.OTAResponse{
 		Time:     &wire.ServerTime{Timestamp: c.At.UnixMilli(), Offset: offset / 60},
-		Firmware: wire.Firmware{Version: echo(c.Version)},
+		Firmware: wire.Firmware{Version: safeVersion(c.Version)},
 	}
 	if code != "" {
 		lang := talk.ParseLang(c.Language, d.Lang)
 		a.Activation = &wire.Activation{
-			Code: code, Message: sayCode.In(lang, p.host, code), Challenge: rand.Text(), TimeoutMS: int(activationTimeout.Milliseconds()),
+			Code: code, Message: sayCode.In(lang, p.host, code), Challenge: rand.Text(),
+			TimeoutMS: int(activationTimeout.Milliseconds()),
 		}
 		return a, "waiting", nil
 	}
-	d.offer(ctx, &a.Firmware, device, c, p)
-	if d.overMQTT(device) {
+	d.offerFirmware(ctx, &a.Firmware, device, c, p)
+	if d.usesMQTT(device) {
 		login := d.Accounts.MQTTLogin(device, c.Address)
-		a.MQTT = &wire.MQTTPlan{
-			Endpoint: d.endpoint(p), ClientID: login.ClientID, Username: login.Username, Password: login.Password,
-			Publish: d.topic(login.ClientID), Subscribe: "null", Keepalive: int(d.Keepalive.Seconds()),
+		a.MQTT = &wire.MQTTConfig{
+			Endpoint: d.mqttEndpoint(p), ClientID: login.ClientID, Username: login.Username, Password: login.Password,
+			Publish: d.publishTopic(login.ClientID), Subscribe: "null", Keepalive: int(d.Keepalive.Seconds()),
 		}
 	} else {
-		a.WebSocket = &wire.SocketPlan{URL: p.socket(), Token: d.Accounts.SocketToken(device), Version: d.Framing}
+		a.WebSocket = &wire.WebSocketConfig{URL: p.webSocket(), Token: d.Accounts.SocketToken(device),
+			Version: d.Framing}
 	}
 	return a, "approved", nil
 }
 
-// letIn approves a board without asking, unless it is somebody else's.
-func (d *Discovery) letIn(ctx context.Context, device store.Device, code string) (store.Device, string, error) {
-	n := account.NewDevice{Person: d.Auto, Code: code}
+// autoApprove approves a board for AutoOwner, unless it belongs to another person.
+func (d *Discovery) autoApprove(ctx context.Context, device store.Device, code string) (store.Device, string, error) {
+	n := account.NewDevice{Person: d.AutoOwner, Code: code}
 	if device.Bot == 0 {
 		n.Bot = d.AutoBot
 	}
-	let, err := d.Accounts.ApproveShown(ctx, n)
+	let, err := d.Accounts.ApproveByCode(ctx, n)
 	if errors.Is(err, account.ErrDeviceTaken) {
 		return device, code, nil
 	}
 	return let, "", err
 }
 
-// note logs what an owner may want to know of a call.
-func (d *Discovery) note(ctx context.Context, c store.DeviceCall, device store.Device, code string) {
-	about := []any{"device", device.Number, "board", c.Hardware, "article", c.Article, "firmware", c.Version, "address", c.Address}
+// logCall logs an OTA request.
+func (d *Discovery) logCall(ctx context.Context, c store.DeviceCall, device store.Device, code string) {
+	about := []any{"device", device.Number, "board", c.Hardware, "article", c.Article, "firmware", c.Version,
+		"address", c.Address}
 	switch {
 	case code != "" && device.Owner != "":
-		d.Logger.WarnContext(ctx, "a board called as one that is approved, but was erased or is another; it waits for a code", about...)
+		d.Logger.WarnContext(ctx,
+			"a board called as one that is approved, but was erased or is another; it waits for a code", about...)
 	case device.Created.UnixMilli() == c.At.UnixMilli():
 		d.Logger.InfoContext(ctx, "a new board called home", about...)
 	default:
@@ -425,17 +434,17 @@ func (d *Discovery) note(ctx context.Context, c store.DeviceCall, device store.D
 	}
 }
 
-// echo is the version that a board is told it has. Boards crash on one that is not
-// digits and dots, even on their own.
-func echo(version string) string {
+// safeVersion returns the version that a board is told it has. Firmware aborts on one that is not
+// digits and dots, even its own (xiaozhi-esp32 main/ota.cc).
+func safeVersion(version string) string {
 	if _, err := wire.Newer(version, "0"); err != nil {
 		return "0"
 	}
 	return version
 }
 
-// overMQTT says whether a board is to use MQTT.
-func (d *Discovery) overMQTT(device store.Device) bool {
+// usesMQTT reports whether a board gets the MQTT configuration.
+func (d *Discovery) usesMQTT(device store.Device) bool {
 	want := device.Transport
 	if want == "" {
 		want = d.Transport
@@ -443,54 +452,18 @@ func (d *Discovery) overMQTT(device store.Device) bool {
 	return want == store.TransportMQTT && d.MQTT != ""
 }
 
-// topic is what a board publishes to.
-func (d *Discovery) topic(clientID string) string {
-	if d.OwnTopics {
+// publishTopic returns the topic that a board publishes to.
+func (d *Discovery) publishTopic(clientID string) string {
+	if d.PerBoardTopics {
 		return mqttTopic + "/" + clientID
 	}
 	return mqttTopic
 }
 
-// endpoint is the broker as boards are told it.
-func (d *Discovery) endpoint(p place) string {
+// mqttEndpoint returns the broker's address for boards.
+func (d *Discovery) mqttEndpoint(p serverURL) string {
 	if strings.HasPrefix(d.MQTT, ":") {
 		return p.name + d.MQTT
 	}
 	return d.MQTT
-}
-
-// activate answers a board that asks whether somebody has typed its code in. What
-// boards with a serial number prove in the body only their maker can check, and
-// py-xiaozhi wraps it; it is not looked at.
-func (d *Discovery) activate(w http.ResponseWriter, r *http.Request) {
-	if d.asks.Refuse(d.Address(r)) {
-		d.refuse(w, r, d.metrics.asks, "too_many", http.StatusTooManyRequests)
-		return
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit)) // not every connection has one
-	if _, err := readBody(r); err != nil {
-		d.refuse(w, r, d.metrics.asks, "unreadable", http.StatusBadRequest)
-		return
-	}
-	id, ok := Who(r)
-	if !ok {
-		d.refuse(w, r, d.metrics.asks, "nobody", http.StatusBadRequest)
-		return
-	}
-	approved, err := d.Accounts.DeviceApproved(r.Context(), id)
-	switch {
-	case err != nil:
-		if r.Context().Err() == nil {
-			d.Logger.ErrorContext(r.Context(), "it could not be seen whether a board is approved", "board", id.Hardware, "error", err)
-		}
-		d.refuse(w, r, d.metrics.asks, "failed", http.StatusServiceUnavailable)
-	case approved:
-		d.metrics.asks.WithLabelValues("approved").Inc()
-		writeAnswer(w, http.StatusOK, []byte(`{"message":"approved"}`))
-	default:
-		// A board whose code has expired waits too: it calls home after some more
-		// questions, and sooner than after an error.
-		d.metrics.asks.WithLabelValues("waiting").Inc()
-		writeAnswer(w, http.StatusAccepted, []byte(`{"message":"not yet"}`))
-	}
 }

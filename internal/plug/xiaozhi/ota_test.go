@@ -2,9 +2,7 @@ package xiaozhi_test
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,15 +17,16 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// A board from its box to its first connection, on both databases and over a
-// restart.
+// A new board until its first connection, on both databases and across a restart.
 func TestFromTheBox(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := storetest.Open(t, o)
 		r := newRigOn(t, db, nil)
 		h := headers(mac, uuid1)
 		a := r.call(h, full)
-		if a.Activation == nil || len(a.Activation.Code) != 6 || !strings.Contains(a.Activation.Message, a.Activation.Code) || !strings.Contains(a.Activation.Message, "验证码") {
+		if a.Activation == nil || len(a.Activation.Code) != 6 ||
+			!strings.Contains(a.Activation.Message, a.Activation.Code) ||
+			!strings.Contains(a.Activation.Message, "验证码") {
 			t.Fatalf("activation %+v", a.Activation)
 		}
 		if a.Time.Timestamp != r.clock.now().UnixMilli() || a.Time.Offset != 480 {
@@ -39,7 +38,7 @@ func TestFromTheBox(t *testing.T) {
 		if status := r.activate(h, "{}"); status != http.StatusAccepted {
 			t.Errorf("before the code was typed in: %d", status)
 		}
-		// The server is restarted while somebody goes to type the code in.
+		// The server restarts before the code is entered.
 		r.Close()
 		db.Close()
 		db = storetest.Open(t, o)
@@ -49,7 +48,8 @@ func TestFromTheBox(t *testing.T) {
 			t.Fatalf("after a restart: %+v, before %+v", again.Activation, a.Activation)
 		}
 		d := r2.approve(a)
-		if d.Family != "bread-compact-wifi" || d.Article != "bread-compact-wifi-128x64" || d.Version != "2.4.2" || d.Language != "zh-CN" || d.Address != "127.0.0.1" ||
+		if d.Family != "bread-compact-wifi" || d.Article != "bread-compact-wifi-128x64" || d.Version != "2.4.2" ||
+			d.Language != "zh-CN" || d.Address != "127.0.0.1" ||
 			!strings.Contains(string(d.Features), `"width":320`) || d.Name != "bread-compact-wifi-128x64 eeff" {
 			t.Errorf("kept %+v %s", d, d.Features)
 		}
@@ -57,14 +57,16 @@ func TestFromTheBox(t *testing.T) {
 			t.Errorf("after the code was typed in: %d", status)
 		}
 		got := r2.call(h, full)
-		if got.WebSocket == nil || got.WebSocket.URL != "ws://127.0.0.1:"+r2.port()+"/xiaozhi/v1/" || got.WebSocket.Version != wire.FramingBare {
+		if got.WebSocket == nil || got.WebSocket.URL != "ws://127.0.0.1:"+r2.port()+"/xiaozhi/v1/" ||
+			got.WebSocket.Version != wire.FramingBare {
 			t.Fatalf("websocket %+v", got.WebSocket)
 		}
-		if who, err := r2.accounts.CheckSocket(ctx, account.DeviceID{Kind: xiaozhi.Kind, Hardware: mac, Client: uuid1}, got.WebSocket.Token); err != nil || who.Number != d.Number {
+		if who, err := r2.accounts.CheckSocket(ctx, account.DeviceID{Kind: xiaozhi.Kind, Hardware: mac, Client: uuid1},
+			got.WebSocket.Token); err != nil || who.Number != d.Number {
 			t.Errorf("the token: %+v %v", who, err)
 		}
-		r2.counted("patchbay_xiaozhi_calls_total", map[string]int{"waiting": 1, "approved": 1})
-		r2.counted("patchbay_xiaozhi_asks_total", map[string]int{"approved": 1})
+		r2.counted("patchbay_xiaozhi_ota_requests_total", map[string]int{"waiting": 1, "approved": 1})
+		r2.counted("patchbay_xiaozhi_activation_requests_total", map[string]int{"approved": 1})
 		for _, l := range []*log{r.log, r2.log} {
 			for _, secret := range []string{a.Activation.Code, a.Activation.Challenge, got.WebSocket.Token, uuid1} {
 				if strings.Contains(l.String(), secret) {
@@ -75,12 +77,12 @@ func TestFromTheBox(t *testing.T) {
 	})
 }
 
-// A board is told MQTT if its owner or the server wants it and there is a broker,
-// and never both.
+// A board gets MQTT if its owner or the server chose it and there is a broker, and never both
+// transports.
 func TestTransports(t *testing.T) {
 	for _, c := range []struct{ server, broker, owner, endpoint string }{
 		{"", "", "", ""},
-		{"", "", store.TransportMQTT, ""}, // there is no broker
+		{"", "", store.TransportMQTT, ""}, // no broker
 		{"", "mqtt.example.org", "", ""},
 		{"", "mqtt.example.org", store.TransportMQTT, "mqtt.example.org"},
 		{store.TransportMQTT, ":1883", "", "127.0.0.1:1883"},
@@ -89,7 +91,8 @@ func TestTransports(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			r := newRig(t, func(o *xiaozhi.DiscoveryOptions) {
-				o.Transport, o.MQTT, o.Auto, o.Keepalive, o.Framing = c.server, c.broker, "me", 90*time.Second, wire.FramingShort
+				o.Transport, o.MQTT, o.AutoOwner, o.Keepalive, o.Framing = c.server, c.broker, "me", 90*time.Second,
+					wire.FramingShort
 			})
 			h := headers(mac, uuid1)
 			r.call(h, full)
@@ -104,7 +107,8 @@ func TestTransports(t *testing.T) {
 				return
 			}
 			m := a.MQTT
-			if m == nil || m.Endpoint != c.endpoint || m.Publish != "device-server" || m.Subscribe != "null" || m.Keepalive != 90 {
+			if m == nil || m.Endpoint != c.endpoint || m.Publish != "device-server" || m.Subscribe != "null" ||
+				m.Keepalive != 90 {
 				t.Fatalf("%+v", m)
 			}
 			login := account.MQTTLogin{ClientID: m.ClientID, Username: m.Username, Password: m.Password}
@@ -115,17 +119,19 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// Whatever the body is, the headers say who calls; and the other way round.
+// The board is identified by the headers or by the body.
 func TestLenient(t *testing.T) {
 	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.CallsPerMinute = 1000 })
 	for name, body := range map[string]string{
-		"nothing": "", "object": "{}", "null": "null", "array": "[]", "text": `"x"`, "number": "7", "broken": `{"application":`,
+		"nothing": "", "object": "{}", "null": "null", "array": "[]", "text": `"x"`, "number": "7",
+		"broken":      `{"application":`,
 		"other types": `{"version":"2","language":7,"application":7,"board":[],"display":"x","flash_size":{}}`,
 		"old":         `{"flash_size":4194304,"application":{"name":"xiaozhi","version":"1.5.9"},"board":{"type":"bread-compact-wifi"}}`,
 		"long":        strings.Repeat("x", 300<<10), "binary": "\x00\xff\xfe",
 		"zero bytes": `{"language":"\u0000zh","application":{"version":"\u00002"},"board":{"name":"a\u0000b\ud800","type":"\u0001"}}`,
-		"long texts": `{"application":{"version":"` + strings.Repeat("9", 3000) + `"},"board":{"name":"` + strings.Repeat("é", 3000) + `"}}`,
-		"beta":       `{"application":{"version":"2.0.0-beta"}}`, "huge": `{"application":{"version":"99999999999.1"}}`,
+		"long texts": `{"application":{"version":"` + strings.Repeat("9", 3000) + `"},"board":{"name":"` +
+			strings.Repeat("é", 3000) + `"}}`,
+		"beta": `{"application":{"version":"2.0.0-beta"}}`, "huge": `{"application":{"version":"99999999999.1"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.t = t
@@ -174,17 +180,19 @@ func TestLenient(t *testing.T) {
 			}
 		}
 	}
-	if res := r.do(http.MethodPut, "/xiaozhi/ota/", headers(mac, uuid1), full); res.status != http.StatusMethodNotAllowed {
+	if res := r.do(http.MethodPut, "/xiaozhi/ota/", headers(mac, uuid1),
+		full); res.status != http.StatusMethodNotAllowed {
 		t.Errorf("PUT: %d", res.status)
 	}
 }
 
-// People paste the address into a browser, with or without the slash.
+// People open the URL in a browser, with or without the slash.
 func TestHealth(t *testing.T) {
 	r := newRig(t, nil)
 	for _, path := range []string{"/xiaozhi/ota", "/xiaozhi/ota/", "/xiaozhi/ota/activate"} {
 		res := r.do(http.MethodGet, path, http.Header{}, "")
-		if res.status != http.StatusOK || !strings.HasPrefix(res.header.Get("Content-Type"), "text/plain") || !strings.Contains(string(res.body), "ws://127.0.0.1:"+r.port()+"/xiaozhi/v1/") {
+		if res.status != http.StatusOK || !strings.HasPrefix(res.header.Get("Content-Type"), "text/plain") ||
+			!strings.Contains(string(res.body), "ws://127.0.0.1:"+r.port()+"/xiaozhi/v1/") {
 			t.Errorf("%s: %d %v %s", path, res.status, res.header, res.body)
 		}
 		if res := r.do(http.MethodPost, path, headers(mac, uuid1), full); res.status >= 300 {
@@ -196,7 +204,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// py-xiaozhi has its own version in a header, wraps its proof, and says little.
+// py-xiaozhi has its own version in a header, wraps its proof, and sends few members.
 func TestPyXiaozhi(t *testing.T) {
 	r := newRig(t, nil)
 	h := headers(mac, uuid1)
@@ -221,10 +229,12 @@ func TestPyXiaozhi(t *testing.T) {
 	}
 }
 
-// What a board is told depends on where it calls, or on where the server says it is.
+// The URLs in the response depend on the request's address, or on the public URL.
 func TestPlaces(t *testing.T) {
 	call := func(public, host, proto string) (answered, *rig) {
-		r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.Auto, o.PublicURL, o.MQTT, o.Transport = "me", public, "", "" })
+		r := newRig(t, func(o *xiaozhi.DiscoveryOptions) {
+			o.AutoOwner, o.PublicURL, o.MQTT, o.Transport = "me", public, "", ""
+		})
 		h := headers(mac, uuid1)
 		if host != "" {
 			h.Set("Host", host)
@@ -232,7 +242,7 @@ func TestPlaces(t *testing.T) {
 		if proto != "" {
 			h.Set("X-Forwarded-Proto", proto)
 		}
-		return r.do(http.MethodPost, xiaozhi.HomePath, h, full), r
+		return r.do(http.MethodPost, xiaozhi.OTAPath, h, full), r
 	}
 	for _, c := range []struct{ public, host, proto, want string }{
 		{"", "10.0.0.5:3000", "", "ws://10.0.0.5:3000/xiaozhi/v1/"},
@@ -255,35 +265,39 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	base := newRig(t, nil)
-	for _, public := range []string{"ws://x", "x", "https://u:p@x", "https://[::1]", "https://x?y", "https://x:0", "https://"} {
-		if _, err := xiaozhi.NewDiscovery(xiaozhi.DiscoveryOptions{Accounts: base.accounts, PublicURL: public}); err == nil {
+	for _, public := range []string{"ws://x", "x", "https://u:p@x", "https://[::1]", "https://x?y", "https://x:0",
+		"https://"} {
+		if _, err := xiaozhi.NewDiscovery(xiaozhi.DiscoveryOptions{Accounts: base.accounts,
+			PublicURL: public}); err == nil {
 			t.Errorf("the public URL %q was taken", public)
 		}
 	}
-	for _, o := range []xiaozhi.DiscoveryOptions{{Transport: store.TransportMQTT}, {Transport: "pigeon"}, {MQTT: ":0"}, {MQTT: "[::1]:1883"}} {
+	for _, o := range []xiaozhi.DiscoveryOptions{{Transport: store.TransportMQTT}, {Transport: "pigeon"}, {MQTT: ":0"},
+		{MQTT: "[::1]:1883"}} {
 		if _, err := xiaozhi.NewDiscovery(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
 	}
 }
 
-// Over TLS boards are told wss.
+// Over TLS, boards get wss URLs.
 func TestTLS(t *testing.T) {
-	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.Auto = "me" })
+	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.AutoOwner = "me" })
 	r.Close()
 	r.StartTLSAgain()
 	conn, err := tls.Dial("tcp", r.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /xiaozhi/ota/ HTTP/1.1\r\nHost: %s\r\nDevice-Id: %s\r\nClient-Id: %s\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", r.Listener.Addr(), mac, uuid1)
+	fmt.Fprintf(conn,
+		"POST /xiaozhi/ota/ HTTP/1.1\r\nHost: %s\r\nDevice-Id: %s\r\nClient-Id: %s\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", r.Listener.Addr(), mac, uuid1)
 	res := readAnswer(t, conn)
 	if a := r.check(res); a.WebSocket == nil || a.WebSocket.URL != "wss://"+r.Listener.Addr().String()+"/xiaozhi/v1/" {
 		t.Errorf("%+v", a.WebSocket)
 	}
 }
 
-// Somebody who calls with the address of an approved board gets nothing, and the
-// board keeps working.
+// A request with the address of an approved board, but another client id, gets no credentials, and
+// the board keeps working.
 func TestStranger(t *testing.T) {
 	r := newRig(t, nil)
 	h := headers(mac, uuid1)
@@ -306,7 +320,7 @@ func TestStranger(t *testing.T) {
 	if !strings.Contains(r.log.String(), "erased or is another") {
 		t.Errorf("the log says nothing:\n%s", r.log)
 	}
-	// It was the owner, who had erased it.
+	// The same board, erased by its owner, is approved again.
 	if again := r.approve(claim); again.Number != d.Number || again.Name != d.Name || again.Owner != r.person {
 		t.Errorf("approved again: %+v", again)
 	}
@@ -318,7 +332,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// A board that waits longer than its code gets another.
+// A board whose code has expired gets another.
 func TestCodeExpires(t *testing.T) {
 	r := newRig(t, nil)
 	h := headers(mac, uuid1)
@@ -327,7 +341,8 @@ func TestCodeExpires(t *testing.T) {
 	if status := r.activate(h, "{}"); status != http.StatusAccepted {
 		t.Errorf("with a code that expired: %d", status)
 	}
-	if _, err := r.accounts.ApproveDevice(ctx, account.NewDevice{Person: r.person, Code: first.Activation.Code}); err == nil {
+	if _, err := r.accounts.ApproveDevice(ctx, account.NewDevice{Person: r.person,
+		Code: first.Activation.Code}); err == nil {
 		t.Error("a code that expired was taken")
 	}
 	second := r.call(h, full)
@@ -337,10 +352,9 @@ func TestCodeExpires(t *testing.T) {
 	r.approve(second)
 }
 
-// Boards that are let in without asking go to one person, and nobody's board
-// changes hands.
+// Boards approved automatically belong to AutoOwner, and boards of other owners keep their owner.
 func TestAuto(t *testing.T) {
-	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.Auto = "me" })
+	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.AutoOwner = "me" })
 	p, err := r.accounts.AddPerson(ctx, "bob", account.RoleMember, "en", "")
 	must(t, err)
 	_, code, err := r.accounts.DeviceSeen(ctx, store.DeviceCall{Kind: xiaozhi.Kind, Hardware: mac, Client: uuid1})
@@ -360,17 +374,17 @@ func TestAuto(t *testing.T) {
 	if d.Owner != r.person || d.Bot != r.bot {
 		t.Errorf("%+v", d)
 	}
-	// An owner's own choice stays when the board is erased.
+	// The owner's settings stay when the board is erased.
 	must(t, r.db.Devices.Rename(ctx, d.Number, "hall"))
 	if a := r.call(headers("00:00:00:00:00:01", uuid2), full); a.WebSocket == nil {
 		t.Errorf("erased: %+v", a)
 	}
-	if d, err = r.db.Devices.ByNumber(ctx, d.Number); err != nil || d.Name != "hall" || !d.Is(uuid2) {
+	if d, err = r.db.Devices.ByNumber(ctx, d.Number); err != nil || d.Name != "hall" || !d.IsApprovedClient(uuid2) {
 		t.Errorf("%+v %v", d, err)
 	}
 }
 
-// Ten boards are turned on at once, and each gets what is its own.
+// Ten boards boot at once, and each gets its own credentials.
 func TestTenBoards(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		r := newRigOn(t, storetest.Open(t, o), nil)
@@ -390,12 +404,12 @@ func TestTenBoards(t *testing.T) {
 			}
 			return out
 		}
-		post := func(h http.Header) wire.Answer {
-			res := r.do(http.MethodPost, xiaozhi.HomePath, h, full)
-			if res.status != http.StatusOK || len(wire.CheckAnswer(res.body)) > 0 {
+		post := func(h http.Header) wire.OTAResponse {
+			res := r.do(http.MethodPost, xiaozhi.OTAPath, h, full)
+			if res.status != http.StatusOK || len(wire.CheckOTAResponse(res.body)) > 0 {
 				t.Errorf("%d %s", res.status, res.body)
 			}
-			a, _ := wire.ParseAnswer(res.body)
+			a, _ := wire.ParseOTAResponse(res.body)
 			return a
 		}
 		codes := all(func(h http.Header) string {
@@ -417,83 +431,11 @@ func TestTenBoards(t *testing.T) {
 		for i := range tokens {
 			for j, token := range tokens {
 				hardware, client := name(i)
-				if _, err := r.accounts.CheckSocket(ctx, account.DeviceID{Kind: xiaozhi.Kind, Hardware: hardware, Client: client}, token); (err == nil) != (i == j) {
+				if _, err := r.accounts.CheckSocket(ctx, account.DeviceID{Kind: xiaozhi.Kind, Hardware: hardware,
+					Client: client}, token); (err == nil) != (i == j) {
 					t.Errorf("board %d with the token of %d: %v", i, j, err)
 				}
 			}
 		}
 	})
-}
-
-func TestRates(t *testing.T) {
-	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.CallsPerMinute, o.AsksPerMinute, o.Address = 3, 2, from })
-	at := func(addr string) http.Header {
-		h := headers(mac, uuid1)
-		h.Set("X-From", addr)
-		return h
-	}
-	for i, want := range []int{200, 200, 200, 429, 429} {
-		res := r.do(http.MethodPost, xiaozhi.HomePath, at("192.0.2.1"), full)
-		if res.status != want || want == 429 && res.header.Get("Retry-After") == "" {
-			t.Errorf("call %d: %d", i, res.status)
-		}
-	}
-	for i, want := range []int{202, 202, 429} {
-		if status := r.activate(at("192.0.2.1"), "{}"); status != want {
-			t.Errorf("question %d: %d", i, status)
-		}
-	}
-	r.call(at("192.0.2.2"), full)
-	r.clock.add(time.Minute)
-	r.call(at("192.0.2.1"), full)
-	r.counted("patchbay_xiaozhi_calls_total", map[string]int{"waiting": 5, "too_many": 2})
-	r.counted("patchbay_xiaozhi_asks_total", map[string]int{"waiting": 2, "too_many": 1})
-}
-
-// When the database is gone, boards are told to try again, and not that they have
-// to be approved.
-func TestDatabaseGone(t *testing.T) {
-	r := newRig(t, nil)
-	r.db.Close()
-	if res := r.do(http.MethodPost, xiaozhi.HomePath, headers(mac, uuid1), full); res.status != http.StatusServiceUnavailable {
-		t.Errorf("%d %s", res.status, res.body)
-	}
-	if status := r.activate(headers(mac, uuid1), "{}"); status != http.StatusServiceUnavailable {
-		t.Errorf("%d", status)
-	}
-	if !strings.Contains(r.log.String(), "level=ERROR") {
-		t.Errorf("the log says nothing:\n%s", r.log)
-	}
-}
-
-// No answer comes near the length at which boards hang, however much they say.
-func TestLength(t *testing.T) {
-	long := strings.Repeat("长", 60)
-	r := newRig(t, func(o *xiaozhi.DiscoveryOptions) {
-		o.Auto, o.Transport, o.MQTT = "me", store.TransportMQTT, strings.Repeat("m", 200)+":1883"
-		o.PublicURL = "https://" + strings.Repeat("h", 200) + "/" + strings.Repeat("p", 500)
-	})
-	texts := map[string]any{"language": long, "application": map[string]string{"version": long}, "board": map[string]string{"type": long, "name": long}}
-	body, err := json.Marshal(texts)
-	must(t, err)
-	res := r.do(http.MethodPost, xiaozhi.HomePath, headers(mac, strings.Repeat("c", 64)), string(body))
-	r.check(res)
-	if len(res.body) > wire.MaxAnswer/2 {
-		t.Errorf("%d bytes", len(res.body))
-	}
-}
-
-// A board that sends half a call and no more is not waited for by others, and its
-// connection does not stay.
-func TestHalfACall(t *testing.T) {
-	r := newRig(t, nil)
-	conn, err := net.Dial("tcp", r.Listener.Addr().String())
-	must(t, err)
-	fmt.Fprintf(conn, "POST /xiaozhi/ota/ HTTP/1.1\r\nHost: x\r\nDevice-Id: %s\r\nClient-Id: %s\r\nContent-Length: 1000\r\n\r\n{\"ver", mac, uuid1)
-	must(t, conn.(*net.TCPConn).CloseWrite())
-	res := readAnswer(t, conn)
-	if res.status != http.StatusBadRequest {
-		t.Errorf("%d %s", res.status, res.body)
-	}
-	r.call(headers(mac, uuid1), full)
 }

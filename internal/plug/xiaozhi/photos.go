@@ -26,102 +26,105 @@ import (
 	"patchbay/internal/talk"
 )
 
-// VisionPath is where boards send photos, below the server's address.
+// VisionPath is the path that boards upload photos to, below the server's address.
 const VisionPath = "/xiaozhi/vision"
 
 const (
-	// maxPhotoBody bounds what a photo comes in, in bytes, and so the photo. Those of
-	// boards have 10 to 40 KB.
+	// maxPhotoBody limits the upload, and so the photo, in bytes. Photos of boards have 10 to 40
+	// KB.
 	maxPhotoBody = 5 << 20
-	// maxPhotoQuestion bounds what is asked about a photo, in bytes. It is a sentence
-	// of a model.
+	// maxPhotoQuestion limits the question about a photo, in bytes. It is a sentence of a model.
 	maxPhotoQuestion = 4 << 10
-	// maxPhotoParts bounds the parts of a body, so that millions of empty ones are
-	// not looked through. Boards send two.
+	// maxPhotoParts limits the parts of the form, so that a body of millions of empty parts is not
+	// read through. Boards send two (xiaozhi-esp32 main/boards/common/esp32_camera.cc).
 	maxPhotoParts = 8
-	// maxBoundary is how long a boundary may be, by RFC 2046.
+	// maxBoundary is the maximum length of a boundary (RFC 2046 §5.1.1).
 	maxBoundary = 70
-	// maxPhotos is how many photos are held at a time, over all boards: some 400
-	// MiB if everybody sends the most, and 2.5 MB if they are boards.
+	// maxPhotos limits the photos in memory, over all boards: some 400 MiB at the maximum size, and
+	// 2.5 MB at the size that boards send.
 	maxPhotos = 64
-	// photosPerMinute is how many photos of a board are looked at, unless the options
-	// say otherwise. Each costs a call of a model that sees.
+	// photosPerMinute is the default limit of photos per board and minute. Each costs a call of a
+	// vision model.
 	photosPerMinute = 20
 	photoWindow     = time.Minute
-	// lookLimit is how long may be looked at a photo that has come: a bit less than
-	// the board waits, which does nothing else meanwhile.
-	lookLimit = wire.VisionTimeout - 2*time.Second
-	// tellLimit is how long a board may take to read the answer.
-	tellLimit = 10 * time.Second
+	// describeTimeout limits the description of a photo: a bit less than the board waits, which
+	// does nothing else meanwhile.
+	describeTimeout = wire.VisionTimeout - 2*time.Second
+	// responseTimeout is how long a board may take to read the response.
+	responseTimeout = 10 * time.Second
 )
 
-// What a board's model is told about photos that nobody looks at.
+// Messages for a board's model about photos that were not described.
 var (
-	sayPhotosMany        = talk.Say{Zh: "这一分钟拍的照片太多了，请稍等片刻再拍。", En: "Too many photos in this minute. Please wait a moment before you take the next one."}
-	sayPhotosFull        = talk.Say{Zh: "现在要看的照片太多了，请稍后再拍一次。", En: "Too many photos are being looked at right now. Please take it again in a moment."}
-	sayPhotoEmpty        = talk.Say{Zh: "摄像头发来的照片是空的，请再拍一次。", En: "The camera sent an empty photo. Please take it again."}
-	sayPhotoNoJPEG       = talk.Say{Zh: "摄像头发来的不是 JPEG 照片，而是 %s，无法识别。", En: "The camera did not send a JPEG photo but %s, which cannot be used."}
-	sayPhotoQuestionLong = talk.Say{Zh: "关于照片的问题太长了，请缩短到 %d 字节以内。", En: "The question about the photo is too long. Please keep it to %d bytes."}
+	sayPhotosMany = talk.Say{Zh: "这一分钟拍的照片太多了，请稍等片刻再拍。",
+		En: "Too many photos in this minute. Please wait a moment before you take the next one."}
+	sayPhotosFull = talk.Say{Zh: "现在要看的照片太多了，请稍后再拍一次。",
+		En: "Too many photos are being looked at right now. Please take it again in a moment."}
+	sayPhotoEmpty = talk.Say{Zh: "摄像头发来的照片是空的，请再拍一次。",
+		En: "The camera sent an empty photo. Please take it again."}
+	sayPhotoNoJPEG = talk.Say{Zh: "摄像头发来的不是 JPEG 照片，而是 %s，无法识别。",
+		En: "The camera did not send a JPEG photo but %s, which cannot be used."}
+	sayPhotoQuestionLong = talk.Say{Zh: "关于照片的问题太长了，请缩短到 %d 字节以内。",
+		En: "The question about the photo is too long. Please keep it to %d bytes."}
 )
 
-// Photo is what a board's camera has seen.
+// Photo is a photo that a board uploaded.
 type Photo struct {
 	Device store.Device
-	// Session is the one that the board's token was made for.
+	// Session is the session that the vision token was made for.
 	Session string
-	// Question is what the board's model wants to know; it may be empty.
+	// Question is the model's question about the photo; it may be empty.
 	Question string
-	// JPEG begins as a JPEG file does. Nobody has unpacked it: it may be broken, or
-	// have too many pixels. It belongs to whom it is handed to.
+	// JPEG has a JPEG signature, but has not been decoded: it may be broken, or have too many
+	// pixels. The callee owns it.
 	JPEG []byte
 }
 
-// PhotosOptions make Photos. Accounts, Logger, Registerer and Taken are required.
+// PhotosOptions configure Photos. Accounts, Logger and Describe are required.
 type PhotosOptions struct {
 	Accounts   *account.Service
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Address finds a request's client, behind trusted proxies too. Nil: the other
-	// end of the connection.
+	// Address returns a request's client address, also behind trusted proxies. Nil: the peer of the
+	// connection.
 	Address func(*http.Request) netip.Addr
-	Guard   *account.Guard // counts refused tokens by address; nil: nobody does
+	Guard   *account.Guard // counts refused tokens by address; nil: no limit
 
-	// Taken looks at a photo and says what the board's model is told; what is longer
-	// than a board can read is cut. It is called in the request's goroutine, for one
-	// photo of a board at a time, and returns when ctx ends, which it does 28 s after
-	// the photo has come, and when the board leaves. An error that is, or wraps, a
-	// *talk.Failure is told in its sentence, any other as talk.BotFailed.
-	Taken func(ctx context.Context, p Photo) (answer string, err error)
+	// Describe returns the text that the board's model gets for a photo; it is cut to what a board
+	// can read. It is called in the request's goroutine, for one photo of a board at a time. ctx
+	// ends 28 s after the photo has arrived, or when the board disconnects. The model gets the
+	// sentence of a *talk.Failure in the error's chain, or else that of talk.BotFailed.
+	Describe func(ctx context.Context, p Photo) (answer string, err error)
 
-	PerMinute int              // photos of one board; 0: 20
-	Lang      talk.Lang        // for boards that tell none; empty: English
+	PerMinute int              // limit of photos per board; 0: 20
+	Lang      talk.Lang        // for boards that report no language; empty: English
 	Now       func() time.Time // nil: time.Now
 }
 
-// Photos takes the photos of boards, and answers what is seen in them. It is safe
-// for concurrent use.
+// Photos receives the photos of boards and answers with their descriptions. It is safe for
+// concurrent use.
 //
-// A board hands the body of the answer to its model as it is, but only with the
-// status 200. So what a person can be told comes with that, in words, and after the
-// whole photo, as a board that still sends reads nothing. Any other status is for
-// callers that are no board of ours.
+// A board passes the body of the response to its model unchanged, but only with the status 200
+// (xiaozhi-esp32 main/boards/common/esp32_camera.cc). So every message for a person has that
+// status, and is sent after the whole photo was read, since a board that still sends reads nothing.
+// Other statuses are for clients that are not an approved board.
 type Photos struct {
 	PhotosOptions
-	room    chan struct{} // a token for each photo that is held
-	counted *prometheus.CounterVec
-	// How long a board may take to send a photo, and Taken to look at it.
-	reading, looking time.Duration
+	slots    chan struct{} // holds a token for each photo in memory
+	outcomes *prometheus.CounterVec
+	// time to receive a photo, and for Describe
+	readTimeout, describeTimeout time.Duration
 
-	mu    sync.Mutex
-	seats map[int64]*photoSeat // by the board's number; each has shown a token
-	swept time.Time
+	mu        sync.Mutex
+	quotas    map[int64]*photoQuota // by the board's number; only of authenticated boards
+	lastSweep time.Time
 }
 
-// photoSeat is one board's, from a photo until a minute later.
-type photoSeat struct {
-	taken bool // a photo is being looked at
+// photoQuota counts the photos of one board in a window of photoWindow.
+type photoQuota struct {
+	busy  bool // a photo is being processed
 	since time.Time
-	n     int // photos since then
+	count int // photos in the window
 }
 
 // NewPhotos makes Photos.
@@ -139,23 +142,25 @@ func NewPhotos(o PhotosOptions) *Photos {
 		o.Address = remoteAddress
 	}
 	p := &Photos{
-		PhotosOptions: o, room: make(chan struct{}, maxPhotos), seats: map[int64]*photoSeat{}, reading: readLimit, looking: lookLimit,
-		counted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_photos_total", Help: "Photos of voice boards, by what became of them."}, []string{"outcome"}),
+		PhotosOptions: o, slots: make(chan struct{}, maxPhotos), quotas: map[int64]*photoQuota{},
+		readTimeout: readTimeout, describeTimeout: describeTimeout,
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_xiaozhi_photos_total",
+			Help: "Photos of voice boards, by what became of them."}, []string{"outcome"}),
 	}
 	if o.Registerer != nil {
-		o.Registerer.MustRegister(p.counted)
+		o.Registerer.MustRegister(p.outcomes)
 	}
 	return p
 }
 
-// ServeHTTP takes a photo: a form with the parts question and file.
+// ServeHTTP receives a photo: a form with the parts question and file.
 func (p *Photos) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A board has a connection for each photo anyway, and a caller that is refused is
-	// not to have the rest of its body waited for.
+	// A board uses one connection per photo anyway, and with this header the server does not wait
+	// for the rest of a refused body.
 	w.Header().Set("Connection", "close")
 	limits, now := http.NewResponseController(w), time.Now()
-	_ = limits.SetReadDeadline(now.Add(p.reading)) // not every connection has one
-	_ = limits.SetWriteDeadline(now.Add(p.reading + p.looking + tellLimit))
+	_ = limits.SetReadDeadline(now.Add(p.readTimeout)) // not always supported
+	_ = limits.SetWriteDeadline(now.Add(p.readTimeout + p.describeTimeout + responseTimeout))
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		p.refuse(w, r, "method", http.StatusMethodNotAllowed, "boards post photos here")
@@ -165,32 +170,33 @@ func (p *Photos) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	// Boards take one photo at a time, so that a second one comes from a stolen token
-	// or from a board that has given up the first. It cannot fill the room alone.
-	free, within := p.sit(device.Number)
+	// Boards take one photo at a time, so a second one comes from a stolen token, or from a board
+	// that has given the first up. One board cannot use all slots.
+	free, within := p.acquireBoard(device.Number)
 	if !free {
 		p.refuse(w, r, "busy", http.StatusTooManyRequests, "another photo of this board is being looked at")
 		return
 	}
-	defer p.rise(device.Number)
+	defer p.releaseBoard(device.Number)
 	lang := talk.ParseLang(device.Language, p.Lang)
 	switch {
 	case !within:
 		p.decline(w, r, "too_many", sayPhotosMany.In(lang))
-	case !p.enter():
+	case !p.acquireSlot():
 		p.decline(w, r, "full", sayPhotosFull.In(lang))
 	default:
-		defer p.leave()
-		p.take(w, r, Photo{Device: device, Session: session}, lang)
+		defer p.releaseSlot()
+		p.receive(w, r, Photo{Device: device, Session: session}, lang)
 	}
 }
 
-// authenticate finds out which board it is, and for which session its token was
-// made, or refuses it. It does not touch the body.
+// authenticate returns the board of a request and the session of its vision token, or refuses the
+// request. It does not read the body.
 func (p *Photos) authenticate(w http.ResponseWriter, r *http.Request) (d store.Device, session string, ok bool) {
-	id, ok := Who(r)
+	id, ok := DeviceFromRequest(r)
 	if !ok {
-		p.refuse(w, r, "nobody", http.StatusBadRequest, "the headers Device-Id (a MAC address) and Client-Id (a UUID) say who calls, and one is missing or wrong")
+		p.refuse(w, r, "nobody", http.StatusBadRequest,
+			"the headers Device-Id (a MAC address) and Client-Id (a UUID) say who calls, and one is missing or wrong")
 		return d, "", false
 	}
 	d, session, err := p.Accounts.CheckVision(r.Context(), id, bearerToken(r))
@@ -200,9 +206,11 @@ func (p *Photos) authenticate(w http.ResponseWriter, r *http.Request) (d store.D
 	case account.Refused(err):
 		addr := p.Address(r)
 		tooMany := p.Guard != nil && p.Guard.Refuse(addr)
-		p.Logger.WarnContext(r.Context(), "a board's photo was refused", "board", id.Hardware, "cause", err, "address", addr, "too_many", tooMany)
+		p.Logger.WarnContext(r.Context(), "a board's photo was refused", "board", id.Hardware, "cause", err,
+			"address", addr, "too_many", tooMany)
 		if tooMany {
-			p.refuse(w, r, "token", http.StatusTooManyRequests, "too many refused tokens from this address; wait a minute")
+			p.refuse(w, r, "token", http.StatusTooManyRequests,
+				"too many refused tokens from this address; wait a minute")
 			return d, "", false
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -210,13 +218,14 @@ func (p *Photos) authenticate(w http.ResponseWriter, r *http.Request) (d store.D
 	case r.Context().Err() != nil:
 		p.count("gone")
 	default:
-		p.Logger.ErrorContext(r.Context(), "the token of a board's photo could not be checked", "board", id.Hardware, "error", err)
+		p.Logger.ErrorContext(r.Context(), "the token of a board's photo could not be checked", "board", id.Hardware,
+			"error", err)
 		p.refuse(w, r, "failed", http.StatusServiceUnavailable, "the token could not be checked; try again later")
 	}
 	return d, "", false
 }
 
-// bearerToken is the secret of the Authorization header, or "".
+// bearerToken returns the token of the Authorization header, or "".
 func bearerToken(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -225,96 +234,97 @@ func bearerToken(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// sit counts a photo of a board. It says whether the board has no other, and then
-// whether it may have this one; then the seat is the board's until it rises.
-func (p *Photos) sit(board int64) (free, within bool) {
+// acquireBoard counts a photo of a board. free reports whether the board has no other photo in
+// progress, and within whether it is below its limit. If free, the caller calls releaseBoard.
+func (p *Photos) acquireBoard(board int64) (free, within bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.Now()
-	if now.Sub(p.swept) >= photoWindow {
-		p.swept = now
-		for number, s := range p.seats {
-			if !s.taken && now.Sub(s.since) >= photoWindow {
-				delete(p.seats, number)
+	if now.Sub(p.lastSweep) >= photoWindow {
+		p.lastSweep = now
+		for number, s := range p.quotas {
+			if !s.busy && now.Sub(s.since) >= photoWindow {
+				delete(p.quotas, number)
 			}
 		}
 	}
-	s := p.seats[board]
+	s := p.quotas[board]
 	if s == nil {
-		s = &photoSeat{since: now}
-		p.seats[board] = s
+		s = &photoQuota{since: now}
+		p.quotas[board] = s
 	}
-	if s.taken {
+	if s.busy {
 		return false, false
 	}
 	if now.Sub(s.since) >= photoWindow {
-		s.since, s.n = now, 0
+		s.since, s.count = now, 0
 	}
-	s.taken = true
-	s.n++
-	return true, s.n <= p.PerMinute
+	s.busy = true
+	s.count++
+	return true, s.count <= p.PerMinute
 }
 
-func (p *Photos) rise(board int64) {
+func (p *Photos) releaseBoard(board int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seats[board].taken = false
+	p.quotas[board].busy = false
 }
 
-// enter takes room for a photo, if there is any: boards that wait for it would be
-// answered too late.
-func (p *Photos) enter() bool {
+// acquireSlot reports whether there is room for a photo. It does not wait: the answer would reach
+// the board too late.
+func (p *Photos) acquireSlot() bool {
 	select {
-	case p.room <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-func (p *Photos) leave() { <-p.room }
+func (p *Photos) releaseSlot() { <-p.slots }
 
-// decline lets a photo come without keeping it, and tells why.
+// decline reads a photo without storing it, and answers with the reason.
 func (p *Photos) decline(w http.ResponseWriter, r *http.Request, outcome, why string) {
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxPhotoBody)); err != nil {
-		p.broken(w, r, err)
+		p.refuseBody(w, r, err)
 		return
 	}
-	p.tell(w, r, outcome, false, why)
+	p.respond(w, r, outcome, false, why)
 }
 
-// take reads a photo and has it looked at.
-func (p *Photos) take(w http.ResponseWriter, r *http.Request, photo Photo, lang talk.Lang) {
+// receive reads a photo and has it described.
+func (p *Photos) receive(w http.ResponseWriter, r *http.Request, photo Photo, lang talk.Lang) {
 	f, err := readPhotoForm(r.Header.Get("Content-Type"), http.MaxBytesReader(w, r.Body, maxPhotoBody))
 	if err != nil {
-		p.broken(w, r, err)
+		p.refuseBody(w, r, err)
 		return
 	}
 	kind := http.DetectContentType(f.file)
 	switch {
 	case len(f.file) == 0:
-		p.tell(w, r, "empty", false, sayPhotoEmpty.In(lang))
+		p.respond(w, r, "empty", false, sayPhotoEmpty.In(lang))
 	case kind != "image/jpeg":
-		p.tell(w, r, "no_jpeg", false, sayPhotoNoJPEG.In(lang, kind))
+		p.respond(w, r, "no_jpeg", false, sayPhotoNoJPEG.In(lang, kind))
 	case len(f.question) > maxPhotoQuestion:
-		p.tell(w, r, "question", false, sayPhotoQuestionLong.In(lang, maxPhotoQuestion))
+		p.respond(w, r, "question", false, sayPhotoQuestionLong.In(lang, maxPhotoQuestion))
 	default:
 		photo.Question, photo.JPEG = strings.ToValidUTF8(f.question, ""), f.file
-		p.look(w, r, photo, lang)
+		p.describe(w, r, photo, lang)
 	}
 }
 
-// look has a photo looked at, and tells the board what is seen.
-func (p *Photos) look(w http.ResponseWriter, r *http.Request, photo Photo, lang talk.Lang) {
+// describe calls Describe and answers with the result.
+func (p *Photos) describe(w http.ResponseWriter, r *http.Request, photo Photo, lang talk.Lang) {
 	size, began := len(photo.JPEG), time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), p.looking)
+	ctx, cancel := context.WithTimeout(r.Context(), p.describeTimeout)
 	defer cancel()
-	answer, err := p.Taken(ctx, photo)
+	answer, err := p.Describe(ctx, photo)
 	outcome := "answered"
 	switch {
 	case r.Context().Err() != nil:
 		p.count("gone")
-		p.Logger.DebugContext(r.Context(), "a board did not wait for what is seen in its photo", "device", photo.Device.Number, "took", time.Since(began))
+		p.Logger.DebugContext(r.Context(), "a board did not wait for what is seen in its photo",
+			"device", photo.Device.Number, "took", time.Since(began))
 		return
 	case err != nil && ctx.Err() != nil:
 		outcome, err = "timeout", talk.Fail(talk.TimedOut, "", err)
@@ -326,26 +336,27 @@ func (p *Photos) look(w http.ResponseWriter, r *http.Request, photo Photo, lang 
 	about := []any{"device", photo.Device.Number, "bytes", size, "took", time.Since(began)}
 	if err != nil {
 		p.Logger.WarnContext(r.Context(), "a board's photo was not answered", append(about, "error", err)...)
-		p.tell(w, r, outcome, false, talk.AsFailure(err).Sentence(lang))
+		p.respond(w, r, outcome, false, talk.AsFailure(err).Sentence(lang))
 		return
 	}
 	p.Logger.DebugContext(r.Context(), "a board's photo was answered", about...)
-	p.tell(w, r, outcome, true, answer)
+	p.respond(w, r, outcome, true, answer)
 }
 
-func (p *Photos) count(outcome string) { p.counted.WithLabelValues(outcome).Inc() }
+func (p *Photos) count(outcome string) { p.outcomes.WithLabelValues(outcome).Inc() }
 
-// tell answers in words.
-func (p *Photos) tell(w http.ResponseWriter, r *http.Request, outcome string, success bool, text string) {
+// respond answers with status 200 and a text for the board's model.
+func (p *Photos) respond(w http.ResponseWriter, r *http.Request, outcome string, success bool, text string) {
 	if !success {
-		p.Logger.DebugContext(r.Context(), "a board is told why its photo is of no use", "cause", outcome, "address", p.Address(r))
+		p.Logger.DebugContext(r.Context(), "a board is told why its photo is of no use", "cause", outcome,
+			"address", p.Address(r))
 	}
 	p.count(outcome)
 	writeAnswer(w, http.StatusOK, photoAnswer(success, text))
 }
 
-// broken refuses a body that could not be read.
-func (p *Photos) broken(w http.ResponseWriter, r *http.Request, err error) {
+// refuseBody refuses a body that could not be read.
+func (p *Photos) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case large:
@@ -353,11 +364,12 @@ func (p *Photos) broken(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		p.refuse(w, r, "slow", http.StatusRequestTimeout, "the photo did not come in time")
 	default:
-		p.refuse(w, r, "unreadable", http.StatusBadRequest, "a photo is multipart/form-data with the parts question and file, and this could not be read as such")
+		p.refuse(w, r, "unreadable", http.StatusBadRequest,
+			"a photo is multipart/form-data with the parts question and file, and this could not be read as such")
 	}
 }
 
-// refuse answers with a status, after which a board says that it could not upload.
+// refuse answers with an error status, at which a board reports that the upload failed.
 func (p *Photos) refuse(w http.ResponseWriter, r *http.Request, outcome string, status int, message string) {
 	p.count(outcome)
 	if status == http.StatusTooManyRequests {
@@ -367,41 +379,41 @@ func (p *Photos) refuse(w http.ResponseWriter, r *http.Request, outcome string, 
 	http.Error(w, message, status)
 }
 
-// photoForm is what a board posts.
+// photoForm is the form that a board uploads.
 type photoForm struct {
-	question string // at most a byte longer than it may be
+	question string // at most one byte above maxPhotoQuestion
 	file     []byte // not nil
 }
 
 var errNoPhotoForm = errors.New("this is no form with a file")
 
-// readPhotoForm reads a form to its end, and the body too: only then it is noticed
-// that a board leaves. The first file counts, whatever it is called, and the first
-// question. If the body could not be read, the error is the body's.
+// readPhotoForm reads a form and the body to its end: only then is a disconnected board noticed. It
+// takes the first file, whatever its name, and the first question. If reading the body failed, it
+// returns that error.
 func readPhotoForm(contentType string, body io.Reader) (photoForm, error) {
 	kind, param, err := mime.ParseMediaType(contentType)
 	boundary := param["boundary"]
 	if err != nil || kind != "multipart/form-data" || boundary == "" || len(boundary) > maxBoundary {
 		return photoForm{}, errNoPhotoForm
 	}
-	source := &failing{Reader: body}
+	source := &errReader{Reader: body}
 	f, err := readPhotoParts(multipart.NewReader(source, boundary))
 	if err == nil {
 		_, err = io.Copy(io.Discard, source)
 	}
 	if source.err != nil {
-		err = source.err // package multipart loses some
+		err = source.err // package multipart hides some errors
 	}
 	return f, err
 }
 
-// failing remembers why a reader failed.
-type failing struct {
+// errReader keeps the error of a reader.
+type errReader struct {
 	io.Reader
 	err error
 }
 
-func (f *failing) Read(p []byte) (int, error) {
+func (f *errReader) Read(p []byte) (int, error) {
 	n, err := f.Reader.Read(p)
 	if err != nil && err != io.EOF {
 		f.err = err
@@ -435,24 +447,24 @@ func readPhotoParts(parts *multipart.Reader) (f photoForm, err error) {
 	return f, errNoPhotoForm
 }
 
-// photoAnswer is a text as a board's model gets it. It has fewer bytes than a board
-// hangs at: what does not fit is cut.
+// photoAnswer returns the JSON for a board's model. It cuts the text so that the JSON has fewer
+// than wire.MaxHTTPBody bytes, at which boards hang.
 func photoAnswer(success bool, text string) []byte {
 	text = strings.ToValidUTF8(text, "")
-	// JSON has as many bytes as the text, or more.
-	if len(text) < wire.MaxAnswer {
-		if b := marshalPhotoAnswer(success, text); len(b) < wire.MaxAnswer {
+	// The JSON is never shorter than the text.
+	if len(text) < wire.MaxHTTPBody {
+		if b := marshalPhotoAnswer(success, text); len(b) < wire.MaxHTTPBody {
 			return b
 		}
 	}
-	text = cutRunes(text, wire.MaxAnswer)
+	text = cutRunes(text, wire.MaxHTTPBody)
 	n := sort.Search(len(text), func(n int) bool {
-		return len(marshalPhotoAnswer(success, cutRunes(text, n+1)+"…")) >= wire.MaxAnswer
+		return len(marshalPhotoAnswer(success, cutRunes(text, n+1)+"…")) >= wire.MaxHTTPBody
 	})
 	return marshalPhotoAnswer(success, cutRunes(text, n)+"…")
 }
 
-// cutRunes cuts a text to n bytes, or some fewer so that no rune breaks.
+// cutRunes cuts a string to at most n bytes, at the start of a rune.
 func cutRunes(s string, n int) string {
 	if n >= len(s) {
 		return s
@@ -476,9 +488,9 @@ func marshalPhotoAnswer(success bool, text string) []byte {
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // a model reads it, and there is no room to waste
+	e.SetEscapeHTML(false) // saves room; the reader is a model
 	if err := e.Encode(answer); err != nil {
-		panic(err) // a word and a text
+		panic(err) // booleans and strings
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -14,35 +14,40 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// MaxPhotos is maxPhotos for tests.
+// MaxPhotos exports maxPhotos for tests.
 const MaxPhotos = maxPhotos
 
-// Hurry shortens the time in which boards send photos, and in which they are looked
-// at. It is for tests.
-func (p *Photos) Hurry(reading, looking time.Duration) { p.reading, p.looking = reading, looking }
-
-// Seats is how many boards are remembered.
-func (p *Photos) Seats() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.seats)
+// SetTimeouts shortens the timeouts of receiving and describing photos, for tests.
+func (p *Photos) SetTimeouts(reading, looking time.Duration) {
+	p.readTimeout, p.describeTimeout = reading, looking
 }
 
-// Whatever is posted, as a whole or in small pieces, is read alike and to its end,
-// and what is made of it was in there.
+// Quotas returns the number of boards that are remembered.
+func (p *Photos) Quotas() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.quotas)
+}
+
+// Any body is parsed alike, whole or in small pieces, and read to its end, and the result is part
+// of the body.
 func FuzzPhotoForm(f *testing.F) {
 	const boardForm = "multipart/form-data; boundary=----ESP32_CAMERA_BOUNDARY"
 	const b = "--" + "----ESP32_CAMERA_BOUNDARY"
 	question := b + "\r\nContent-Disposition: form-data; name=\"question\"\r\n\r\nwhat is it?\r\n"
 	file := b + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"camera.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8\xff\xe0 seen\r\n"
 	for _, body := range []string{
-		question + file + b + "--\r\n", file + b + "--", file + question + b + "--\r\n\r\nmore", question + b + "--\r\n", file, "", b, b + "--", "\r\n" + b + "\r\n\r\n" + b + "--",
-		strings.Repeat(b+"\r\n\r\n\r\n", 20) + b + "--", strings.Replace(question, "what", strings.Repeat("what", 2000), 1) + file + b + "--\r\n",
-		strings.ReplaceAll(question+file+b+"--\r\n", "\r\n", "\n"), b + "\r\nContent-Disposition: form-data; name=\"file\"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=FF=D8\r\n" + b + "--",
+		question + file + b + "--\r\n", file + b + "--", file + question + b + "--\r\n\r\nmore", question + b +
+			"--\r\n", file, "", b, b + "--", "\r\n" + b + "\r\n\r\n" + b + "--",
+		strings.Repeat(b+"\r\n\r\n\r\n", 20) + b + "--", strings.Replace(question, "what", strings.Repeat("what", 2000),
+			1) + file + b + "--\r\n",
+		strings.ReplaceAll(question+file+b+"--\r\n", "\r\n", "\n"),
+		b + "\r\nContent-Disposition: form-data; name=\"file\"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=FF=D8\r\n" + b + "--",
 	} {
 		f.Add(boardForm, []byte(body))
 	}
-	f.Add("multipart/form-data; boundary=\"a b\"", []byte("--a b\r\nContent-Disposition: form-data; name=file\r\n\r\nx\r\n--a b--"))
+	f.Add("multipart/form-data; boundary=\"a b\"",
+		[]byte("--a b\r\nContent-Disposition: form-data; name=file\r\n\r\nx\r\n--a b--"))
 	f.Add("multipart/form-data; boundary="+strings.Repeat("x", 71), []byte("x"))
 	f.Add("application/json", []byte("{}"))
 	f.Add("multipart/mixed; boundary=x", []byte("--x--"))
@@ -64,18 +69,20 @@ func FuzzPhotoForm(f *testing.F) {
 				t.Fatalf("the question is %q", got.question)
 			}
 		}
-		// A sender that breaks off has not sent a photo.
+		// An upload that breaks off fails.
 		broke := errors.New("broke off")
-		if _, err := readPhotoForm(contentType, io.MultiReader(bytes.NewReader(body), iotest.ErrReader(broke))); err == nil {
+		if _, err := readPhotoForm(contentType, io.MultiReader(bytes.NewReader(body),
+			iotest.ErrReader(broke))); err == nil {
 			t.Fatal("nobody noticed that the sender broke off")
 		}
 	})
 }
 
-// Whatever is seen in a photo, a board survives the answer, which is as much of it as
-// fits.
+// Whatever the description is, a board survives the response, which has as much of it as fits.
 func FuzzPhotoAnswer(f *testing.F) {
-	for _, s := range []string{"", "a cat", "\"\\\n\x00\u2028<&>", "\xff", strings.Repeat("x", 8159), strings.Repeat("x", 8160), strings.Repeat("x", 8161), strings.Repeat("👩‍👩‍👧\"", 1000), strings.Repeat("\x01", 8192)} {
+	for _, s := range []string{"", "a cat", "\"\\\n\x00\u2028<&>", "\xff", strings.Repeat("x", 8159),
+		strings.Repeat("x", 8160), strings.Repeat("x", 8161), strings.Repeat("👩‍👩‍👧\"", 1000),
+		strings.Repeat("\x01", 8192)} {
 		f.Add(true, s, 1)
 		f.Add(false, s, 3)
 	}
@@ -86,7 +93,8 @@ func FuzzPhotoAnswer(f *testing.F) {
 			Success       *bool
 			Text, Message string
 		}
-		if err := json.Unmarshal(b, &got); err != nil || len(b) >= wire.MaxAnswer || !utf8.Valid(b) || got.Success == nil || *got.Success != success {
+		if err := json.Unmarshal(b, &got); err != nil || len(b) >= wire.MaxHTTPBody || !utf8.Valid(b) ||
+			got.Success == nil || *got.Success != success {
 			t.Fatalf("%d bytes, %v: %s", len(b), err, b)
 		}
 		told, other := got.Text, got.Message
@@ -105,10 +113,10 @@ func FuzzPhotoAnswer(f *testing.F) {
 			t.Fatalf("%q is told as %q", want, told)
 		}
 		_, next := utf8.DecodeRuneInString(want[len(part):])
-		if longer := marshalPhotoAnswer(success, want[:len(part)+next]+"…"); len(longer) < wire.MaxAnswer {
+		if longer := marshalPhotoAnswer(success, want[:len(part)+next]+"…"); len(longer) < wire.MaxHTTPBody {
 			t.Fatalf("%d bytes, and %d would do", len(b), len(longer))
 		}
-		if whole := marshalPhotoAnswer(success, want); len(whole) < wire.MaxAnswer {
+		if whole := marshalPhotoAnswer(success, want); len(whole) < wire.MaxHTTPBody {
 			t.Fatalf("%d bytes, and all %d would do", len(b), len(whole))
 		}
 	})

@@ -27,19 +27,21 @@ import (
 
 const photoPatience = 20 * time.Second
 
-// camera is a server that boards send photos to.
+// camera is a server for photos.
 type camera struct {
 	*rig
 	photos *xiaozhi.Photos
 	server *httptest.Server
 }
 
-func newCamera(t *testing.T, taken func(context.Context, xiaozhi.Photo) (string, error), change func(*xiaozhi.PhotosOptions)) *camera {
+func newCamera(t *testing.T, taken func(context.Context, xiaozhi.Photo) (string, error),
+	change func(*xiaozhi.PhotosOptions)) *camera {
 	t.Helper()
-	c := &camera{rig: newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.Auto, o.CallsPerMinute = "me", 1000 })}
+	c := &camera{rig: newRig(t, func(o *xiaozhi.DiscoveryOptions) { o.AutoOwner, o.CallsPerMinute = "me", 1000 })}
 	o := xiaozhi.PhotosOptions{
-		Accounts: c.accounts, Logger: slog.New(slog.NewTextHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: c.metrics,
-		Address: from, Guard: account.NewGuard(5, c.clock.now), Taken: taken, Now: c.clock.now,
+		Accounts: c.accounts, Logger: slog.New(slog.NewTextHandler(c.log,
+			&slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: c.metrics,
+		Address: from, Guard: account.NewGuard(5, c.clock.now), Describe: taken, Now: c.clock.now,
 	}
 	if change != nil {
 		change(&o)
@@ -52,7 +54,7 @@ func newCamera(t *testing.T, taken func(context.Context, xiaozhi.Photo) (string,
 	return c
 }
 
-// board is one that is approved.
+// board makes an approved board.
 func (c *camera) board(n int) store.Device {
 	c.t.Helper()
 	mac := fmt.Sprintf("aa:bb:cc:dd:ee:%02x", n)
@@ -62,12 +64,12 @@ func (c *camera) board(n int) store.Device {
 	return d
 }
 
-// token is for an hour.
+// token returns a vision token that is valid for an hour.
 func (c *camera) token(d store.Device) string {
 	return c.accounts.VisionToken(d, "session-1", time.Hour)
 }
 
-// outcomes compares what was counted.
+// outcomes compares the counters of outcomes.
 func (c *camera) outcomes(want map[string]int) {
 	c.t.Helper()
 	const name = "patchbay_xiaozhi_photos_total"
@@ -89,10 +91,11 @@ type upload struct {
 
 const boundary = "----ESP32_CAMERA_BOUNDARY"
 
-// dial sends the head of a request.
+// dial connects and sends the headers of an upload.
 func (c *camera) dial(t testing.TB, d store.Device, token string) *upload {
 	t.Helper()
-	return c.dialAs(t, http.MethodPost, "Device-Id: "+d.Hardware, "Client-Id: "+d.Client, "Authorization: Bearer "+token, "Content-Type: multipart/form-data; boundary="+boundary, "Connection: close")
+	return c.dialAs(t, http.MethodPost, "Device-Id: "+d.Hardware, "Client-Id: "+d.Client,
+		"Authorization: Bearer "+token, "Content-Type: multipart/form-data; boundary="+boundary, "Connection: close")
 }
 
 func (c *camera) dialAs(t testing.TB, method string, header ...string) *upload {
@@ -102,7 +105,8 @@ func (c *camera) dialAs(t testing.TB, method string, header ...string) *upload {
 	t.Cleanup(func() { _ = conn.Close() })
 	must(t, conn.SetDeadline(time.Now().Add(photoPatience)))
 	u := &upload{t, conn}
-	u.write(method + " " + xiaozhi.VisionPath + " HTTP/1.1\r\nHost: board.example.org\r\n" + strings.Join(header, "\r\n") + "\r\nTransfer-Encoding: chunked\r\n\r\n")
+	u.write(method + " " + xiaozhi.VisionPath + " HTTP/1.1\r\nHost: board.example.org\r\n" +
+		strings.Join(header, "\r\n") + "\r\nTransfer-Encoding: chunked\r\n\r\n")
 	return u
 }
 
@@ -112,8 +116,7 @@ func (u *upload) write(s string) {
 	must(u.t, err)
 }
 
-// chunks sends a text in chunks of 512 bytes at most, as long as the server takes
-// them.
+// chunks sends a text in chunks of at most 512 bytes, as long as the server accepts them.
 func (u *upload) chunks(text string) *upload {
 	for len(text) > 0 {
 		n := min(512, len(text))
@@ -125,9 +128,9 @@ func (u *upload) chunks(text string) *upload {
 	return u
 }
 
-// end sends the chunk that is the last.
+// end sends the last chunk.
 func (u *upload) end() *upload {
-	_, _ = u.Conn.Write([]byte("0\r\n\r\n")) // the server may have gone
+	_, _ = u.Conn.Write([]byte("0\r\n\r\n")) // the server may have closed the connection
 	return u
 }
 
@@ -136,18 +139,19 @@ func (u *upload) answer() answered {
 	return readAnswer(u.t, u.Conn)
 }
 
-// told is an answer in words.
-type told struct {
+// photoReply is a response with status 200.
+type photoReply struct {
 	Success       bool
 	Text, Message string
 }
 
-// words reads an answer that is for a board's model, and checks what boards need.
-func (u *upload) words() told {
+// words reads a response for a board's model, and checks what boards require.
+func (u *upload) words() photoReply {
 	u.t.Helper()
 	a := u.answer()
-	var said told
-	if err := json.Unmarshal(a.body, &said); err != nil || a.status != http.StatusOK || a.length != int64(len(a.body)) || len(a.body) >= wire.MaxAnswer || !utf8.Valid(a.body) {
+	var said photoReply
+	if err := json.Unmarshal(a.body, &said); err != nil || a.status != http.StatusOK ||
+		a.length != int64(len(a.body)) || len(a.body) >= wire.MaxHTTPBody || !utf8.Valid(a.body) {
 		u.t.Fatalf("status %d, %d bytes announced, %d came, %v: %s", a.status, a.length, len(a.body), err, a.body)
 	}
 	return said
@@ -158,12 +162,13 @@ func questionPart(text string) string {
 }
 
 func filePart(file string) string {
-	return "--" + boundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"camera.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n" + file + "\r\n"
+	return "--" + boundary +
+		"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"camera.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n" + file + "\r\n"
 }
 
 const lastPart = "--" + boundary + "--\r\n"
 
-// snapshot is what a camera sees.
+// snapshot returns an image as JPEG and as PNG.
 func snapshot(t testing.TB) (asJPEG, asPNG string) {
 	t.Helper()
 	im := image.NewGray(image.Rect(0, 0, 320, 240))
@@ -176,7 +181,7 @@ func snapshot(t testing.TB) (asJPEG, asPNG string) {
 	return a.String(), b.String()
 }
 
-// value is how often something was counted.
+// value returns the counter of an outcome.
 func (c *camera) value(outcome string) float64 {
 	c.t.Helper()
 	families, err := c.metrics.Gather()

@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// keepLater is how long something waits for a board to wake.
-	keepLater = 24 * time.Hour
-	// maxLater bounds what waits, in bytes. Longer sounds have to be at an address.
-	maxLater = 60 << 10
-	// playLimit bounds a sound that is played.
-	playLimit = 5 * time.Minute
-	// clipLife is for how long a board can fetch a sound that it was told of.
-	clipLife = 15 * time.Minute
+	// laterTTL is how long a push waits for a board to wake.
+	laterTTL = 24 * time.Hour
+	// maxLaterBytes limits a push that waits, in bytes of JSON. Longer sounds need a URL.
+	maxLaterBytes = 60 << 10
+	// playTimeout limits the playback of a sound.
+	playTimeout = 5 * time.Minute
+	// clipTTL is how long a board can fetch a sound after a notification.
+	clipTTL = 15 * time.Minute
 )
 
 var (
@@ -38,43 +38,46 @@ var (
 	errNoSound        = errors.New("this is neither Ogg-Opus nor WAV")
 )
 
-// push does to a board what its owner wants, now or later.
-func (b *Board) push(ctx context.Context, call *tool.Call, a args) (*tool.Result, error) {
+// push carries out a push tool, now or, if the caller allows it, when the board wakes.
+func (b *Board) push(ctx context.Context, call *tool.Call, a toolArgs) (*tool.Result, error) {
 	if call.Tool == ToolPlay && (a.URL == "") == (len(a.Sound) == 0) {
 		return nil, tool.Fail(tool.BadArgs, "Give either url or sound.", nil)
 	}
-	res, err := b.do(ctx, call.Tool, a)
-	b.house.metrics.push(call.Tool, err)
+	res, err := b.execute(ctx, call.Tool, a)
+	b.boards.metrics.recordPush(call.Tool, err)
 	switch {
 	case err == nil:
 		return res, nil
 	case errors.Is(err, errNoConversation) && a.Later:
-		return b.keep(ctx, call, a)
+		return b.queueForLater(ctx, call, a)
 	case errors.Is(err, errNoConversation) && b.connection() != nil:
-		return nil, tool.Fail(tool.Offline, b.notNow()+": it plays sounds only in a conversation, or with firmware 2.5 and later. Set later, to have it played when somebody wakes it.", nil)
+		return nil, tool.Fail(tool.Offline, b.offlineReason()+
+			": it plays sounds only in a conversation, or with firmware 2.5 and later. Set later, to have it played when somebody wakes it.", nil)
 	case errors.Is(err, errNoConversation):
-		return nil, b.asleep("Or set later, to have this delivered when it wakes.")
+		return nil, b.offlineError("Or set later, to have this delivered when it wakes.")
 	}
 	return nil, err
 }
 
-// keep keeps a push until the board wakes.
-func (b *Board) keep(ctx context.Context, call *tool.Call, a args) (*tool.Result, error) {
+// queueForLater stores a push until the board wakes.
+func (b *Board) queueForLater(ctx context.Context, call *tool.Call, a toolArgs) (*tool.Result, error) {
 	body, err := json.Marshal(a)
 	if err != nil {
 		return nil, err
 	}
-	if len(body) > maxLater {
-		return nil, tool.Fail(tool.TooLarge, fmt.Sprintf("%s, and a sound of more than %d KiB cannot wait until then. Put it at an address, and give url.", b.notNow(), maxLater*3/4>>10), nil)
+	if len(body) > maxLaterBytes {
+		return nil, tool.Fail(tool.TooLarge,
+			fmt.Sprintf("%s, and a sound of more than %d KiB cannot wait until then. Put it at an address, and give url.", b.offlineReason(), maxLaterBytes*3/4>>10), nil)
 	}
 	now := time.Now()
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, err
 	}
-	until := now.Add(keepLater)
-	err = b.house.Store.Outbox.Add(ctx, store.Push{
-		ID: id.String(), Device: b.number, Kind: call.Tool, Body: body, Person: call.Caller.Person, Key: call.Caller.Key, Created: now, Expires: until,
+	until := now.Add(laterTTL)
+	err = b.boards.Store.Outbox.Add(ctx, store.Push{
+		ID: id.String(), Device: b.number, Kind: call.Tool, Body: body, Person: call.Caller.Person,
+		Key: call.Caller.Key, Created: now, Expires: until,
 	})
 	if errors.Is(err, store.ErrFull) {
 		return nil, tool.Fail(tool.Busy, "Too much waits for the board already.", nil)
@@ -82,34 +85,34 @@ func (b *Board) keep(ctx context.Context, call *tool.Call, a args) (*tool.Result
 	if err != nil {
 		return nil, err
 	}
-	b.house.metrics.kept.Inc()
-	if b.connection() != nil { // it woke in between
-		b.house.spawn(b.deliver)
+	b.boards.metrics.queued.Inc()
+	if b.connection() != nil { // the board woke meanwhile
+		b.boards.spawn(b.deliver)
 	}
 	res := tool.JSON(map[string]any{"delivered": false, "waits": true, "expires_at": until.UTC().Truncate(time.Second)})
-	words := b.notNow() + "; this will be delivered when it wakes."
+	words := b.offlineReason() + "; this will be delivered when it wakes."
 	if b.connection() != nil {
-		words = b.notNow() + "; this will be played when somebody wakes it."
+		words = b.offlineReason() + "; this will be played when somebody wakes it."
 	}
 	res.Content = tool.Text(words).Content
 	return res, nil
 }
 
-// notNow is why something has to wait.
-func (b *Board) notNow() string {
+// offlineReason returns why a push has to wait.
+func (b *Board) offlineReason() string {
 	if b.connection() != nil {
 		return "The board is connected, and nobody talks with it"
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.stays() {
+	if b.staysConnected() {
 		return "The board is not connected at the moment"
 	}
 	return "The board is asleep"
 }
 
-// deliver gives the board what waited for it, as far as it can be given now. One
-// delivery goes on at a time: it looks again if there is a reason to meanwhile.
+// deliver delivers the waiting pushes, as far as possible now. If it is running already, the
+// running one starts over.
 func (b *Board) deliver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +122,7 @@ func (b *Board) deliver() {
 	}
 	b.delivering = true
 	for again := true; again; again, b.redeliver = b.redeliver, false {
-		if l := b.line; l != nil {
+		if l := b.conn; l != nil {
 			b.mu.Unlock()
 			b.deliverTo(l)
 			b.mu.Lock()
@@ -128,14 +131,14 @@ func (b *Board) deliver() {
 	b.delivering = false
 }
 
-// deliverTo does that as long as a connection is the board's.
-func (b *Board) deliverTo(l *line) {
-	ctx, cancel := b.house.background()
-	items, err := b.house.Store.Outbox.For(ctx, b.number, time.Now())
+// deliverTo delivers the waiting pushes over a connection, as long as it is the board's.
+func (b *Board) deliverTo(l *connection) {
+	ctx, cancel := b.boards.background()
+	items, err := b.boards.Store.Outbox.For(ctx, b.number, time.Now())
 	cancel()
 	if err != nil {
-		if b.house.ctx.Err() == nil {
-			b.house.Logger.Warn("what waits for a board was not found", "device", b.number, "error", err)
+		if b.boards.ctx.Err() == nil {
+			b.boards.Logger.Warn("what waits for a board was not found", "device", b.number, "error", err)
 		}
 		return
 	}
@@ -143,40 +146,41 @@ func (b *Board) deliverTo(l *line) {
 		if l.ctx.Err() != nil || b.connection() != l {
 			return
 		}
-		var a args
+		var a toolArgs
 		err := json.Unmarshal(item.Body, &a)
 		if err == nil {
-			ctx, cancel := context.WithTimeout(l.ctx, playLimit+writeLimit)
-			_, err = b.do(ctx, item.Kind, a)
+			ctx, cancel := context.WithTimeout(l.ctx, playTimeout+writeTimeout)
+			_, err = b.execute(ctx, item.Kind, a)
 			cancel()
 		}
 		if err != nil && (errors.Is(err, errNoConversation) || l.ctx.Err() != nil) {
-			continue // its time will come
+			continue // stays queued
 		}
-		b.house.metrics.push(item.Kind, err)
+		b.boards.metrics.recordPush(item.Kind, err)
 		if err != nil {
-			b.house.Logger.Warn("what waited for a board could not be delivered", "device", b.number, "kind", item.Kind, "error", err)
+			b.boards.Logger.Warn("what waited for a board could not be delivered", "device", b.number,
+				"kind", item.Kind, "error", err)
 		}
-		// A board that was told something twice is better than one that is told nothing,
-		// so it is taken away only now.
-		ctx, cancel := b.house.background()
-		if err := b.house.Store.Outbox.Remove(ctx, item.ID); err != nil {
-			b.house.Logger.Warn("what was delivered to a board may be delivered again", "device", b.number, "error", err)
+		// Delivering a push twice is better than losing it, so it is removed only now.
+		ctx, cancel := b.boards.background()
+		if err := b.boards.Store.Outbox.Remove(ctx, item.ID); err != nil {
+			b.boards.Logger.Warn("what was delivered to a board may be delivered again", "device", b.number,
+				"error", err)
 		}
 		cancel()
 	}
 }
 
-// done is the result of a push that the board has been told.
-var done = func() *tool.Result {
+// deliveredResult is the result of a delivered push.
+var deliveredResult = func() *tool.Result {
 	res := tool.JSON(map[string]any{"delivered": true})
 	res.Content = tool.Text("Delivered.").Content
 	return res
 }()
 
-// do does a push now. errNoConversation says that it cannot be done as long as the
-// board sleeps.
-func (b *Board) do(ctx context.Context, kind string, a args) (*tool.Result, error) {
+// execute carries out a push now. It fails with errNoConversation if the board must wake, or be in
+// a conversation, first.
+func (b *Board) execute(ctx context.Context, kind string, a toolArgs) (*tool.Result, error) {
 	if kind == ToolPlay {
 		return b.play(ctx, a)
 	}
@@ -187,7 +191,7 @@ func (b *Board) do(ctx context.Context, kind string, a args) (*tool.Result, erro
 	m := wire.Message{}
 	switch kind {
 	case ToolShow:
-		m = wire.Message{Type: wire.TypeTTS, State: wire.SpeakSentence, Text: a.Text}
+		m = wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceStart, Text: a.Text}
 	case ToolEmotion:
 		m = wire.Message{Type: wire.TypeLLM, Emotion: a.Emotion}
 	case ToolAlert:
@@ -206,11 +210,11 @@ func (b *Board) do(ctx context.Context, kind string, a args) (*tool.Result, erro
 	if err := l.send(m.Append(nil)); err != nil {
 		return nil, tool.Fail(tool.Lost, "The connection to the board broke.", err)
 	}
-	return done, nil
+	return deliveredResult, nil
 }
 
-// hush stops what the board plays.
-func (b *Board) hush() *tool.Result {
+// stopPlayback stops what the board plays.
+func (b *Board) stopPlayback() *tool.Result {
 	c := b.conversation()
 	playing := false
 	if c != nil {
@@ -218,15 +222,15 @@ func (b *Board) hush() *tool.Result {
 		playing = c.speaking
 		c.mu.Unlock()
 		if playing {
-			c.Hush()
+			c.StopPlayback()
 		}
 	}
 	return tool.JSON(map[string]any{"stopped": playing})
 }
 
-// play plays a sound: in the conversation that goes on, or as a notification.
-func (b *Board) play(ctx context.Context, a args) (*tool.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, playLimit)
+// play plays a sound in the active conversation, or else as a notification.
+func (b *Board) play(ctx context.Context, a toolArgs) (*tool.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, playTimeout)
 	defer cancel()
 	c, l := b.conversation(), b.connection()
 	switch {
@@ -234,22 +238,22 @@ func (b *Board) play(ctx context.Context, a args) (*tool.Result, error) {
 		return nil, errNoConversation
 	case c != nil:
 		return b.playIn(ctx, c, a)
-	case !b.notifies(l):
+	case !b.canNotify(l):
 		return nil, errNoConversation
 	}
-	return b.notify(ctx, l, a)
+	return b.playNotification(ctx, l, a)
 }
 
 // playIn plays a sound in a conversation.
-func (b *Board) playIn(ctx context.Context, c *Conversation, a args) (*tool.Result, error) {
-	file, err := b.open(ctx, a)
+func (b *Board) playIn(ctx context.Context, c *Conversation, a toolArgs) (*tool.Result, error) {
+	file, err := b.openSound(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	src, err := b.house.sound(file, c.out)
+	src, err := b.boards.newSource(file, c.output)
 	if err != nil {
-		_ = file.Close() // it was only read from
-		return nil, soundTrouble(err)
+		_ = file.Close() // only read
+		return nil, soundError(err)
 	}
 	if a.Text != "" {
 		src = &captioned{Source: src, text: a.Text}
@@ -259,13 +263,14 @@ func (b *Board) playIn(ctx context.Context, c *Conversation, a args) (*tool.Resu
 	case errors.Is(err, pace.ErrAborted):
 		return tool.JSON(map[string]any{"delivered": true, "interrupted": true, "frames": stats.Frames}), nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, tool.Fail(tool.TimedOut, fmt.Sprintf("Sounds of more than %s are not played to the end.", playLimit), err)
+		return nil, tool.Fail(tool.TimedOut, fmt.Sprintf("Sounds of more than %s are not played to the end.",
+			playTimeout), err)
 	case err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil && c.ctx.Err() != nil:
 		return nil, tool.Fail(tool.Lost, "The conversation ended before the sound did.", err)
 	case err != nil:
-		return nil, soundTrouble(err)
+		return nil, soundError(err)
 	}
 	length := time.Duration(stats.Frames) * c.Frame()
 	res := tool.JSON(map[string]any{
@@ -275,33 +280,34 @@ func (b *Board) playIn(ctx context.Context, c *Conversation, a args) (*tool.Resu
 	return res, nil
 }
 
-func soundTrouble(err error) error {
+func soundError(err error) error {
 	if e, ok := errors.AsType[*tool.Error](err); ok {
 		return e
 	}
 	switch {
 	case errors.Is(err, voice.ErrNoEncoder):
-		return tool.Fail(tool.Failed, "This sound would have to be encoded, which this server cannot do. Give Ogg-Opus with frames of 20 or 60 ms.", err)
+		return tool.Fail(tool.Failed,
+			"This sound would have to be encoded, which this server cannot do. Give Ogg-Opus with frames of 20 or 60 ms.", err)
 	case errors.Is(err, errNoSound):
 		return tool.Fail(tool.BadArgs, "This is no sound that can be played. Ogg-Opus and WAV can.", err)
 	}
 	return tool.Fail(tool.Failed, "The sound could not be played to the end: it is damaged, or no longer there.", err)
 }
 
-// captioned is a sound with its words.
+// captioned is a source whose text is shown with the first packet.
 type captioned struct {
 	pace.Source
-	text  string
-	given int
+	text    string
+	packets int
 }
 
 func (c *captioned) Next(ctx context.Context) ([]byte, error) {
-	c.given++
+	c.packets++
 	return c.Source.Next(ctx)
 }
 
-// Text implements [pace.Texter].
-func (c *captioned) Text() (string, bool) { return c.text, c.given == 1 }
+// Text implements [pace.TextSource].
+func (c *captioned) Text() (string, bool) { return c.text, c.packets == 1 }
 
 // Close implements io.Closer.
 func (c *captioned) Close() error {
@@ -309,15 +315,15 @@ func (c *captioned) Close() error {
 	return nil
 }
 
-// open opens the sound that was asked for.
-func (b *Board) open(ctx context.Context, a args) (io.ReadCloser, error) {
+// openSound opens the sound of the arguments: the data itself, or what its URL returns.
+func (b *Board) openSound(ctx context.Context, a toolArgs) (io.ReadCloser, error) {
 	if len(a.Sound) > 0 {
 		return io.NopCloser(bytes.NewReader(a.Sound)), nil
 	}
-	if b.house.Fetch == nil {
+	if b.boards.Fetch == nil {
 		return nil, tool.Fail(tool.Denied, "This server fetches nothing. Give the sound itself.", nil)
 	}
-	r, err := b.house.Fetch(ctx, a.URL)
+	r, err := b.boards.Fetch(ctx, a.URL)
 	if err != nil {
 		return nil, tool.Fail(tool.Failed, "The sound could not be fetched from its address.", err)
 	}
@@ -328,8 +334,9 @@ func (b *Board) open(ctx context.Context, a args) (io.ReadCloser, error) {
 	return r.Body, nil
 }
 
-// sound makes packets for a board of a file that comes.
-func (h *Boards) sound(file io.ReadCloser, out wire.Audio) (pace.Source, error) {
+// newSource makes packets for a board from an Ogg-Opus or WAV file. It reads the file while it
+// arrives.
+func (h *Boards) newSource(file io.ReadCloser, out wire.Audio) (pace.Source, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(file, head[:]); err != nil {
 		return nil, errNoSound
@@ -348,13 +355,14 @@ func (h *Boards) sound(file io.ReadCloser, out wire.Audio) (pace.Source, error) 
 	return nil, errNoSound
 }
 
-// encoding is how sound is encoded for a board, if it has to be.
+// encoding returns how audio is encoded for a board, if it is not Opus yet.
 func (h *Boards) encoding(out wire.Audio) opus.Encoding {
 	return opus.Encoding{SampleRate: out.SampleRate, Frame: out.Frame(), Complexity: 5, Bitrate: 32000}
 }
 
-// notifies says whether a board plays what it is told the address of.
-func (b *Board) notifies(l *line) bool {
+// canNotify reports whether a board can play a sound from a URL without a conversation: firmware
+// 2.5 and later, on MQTT, with a known server URL.
+func (b *Board) canNotify(l *connection) bool {
 	if l.via != store.TransportMQTT {
 		return false
 	}
@@ -362,26 +370,27 @@ func (b *Board) notifies(l *line) bool {
 	version := b.device.Version
 	b.mu.Unlock()
 	older, err := wire.Newer("2.5", version)
-	return err == nil && !older && b.house.placeFor(l).host != ""
+	return err == nil && !older && b.boards.serverURLFor(l).host != ""
 }
 
-// notify has a board fetch and play a sound although nobody talks with it. The board
-// says nothing when it has.
-func (b *Board) notify(ctx context.Context, l *line, a args) (*tool.Result, error) {
-	file, err := b.open(ctx, a)
+// playNotification has a board fetch and play a sound without a conversation. The board does not
+// acknowledge it (xiaozhi-esp32 docs/notify.md).
+func (b *Board) playNotification(ctx context.Context, l *connection, a toolArgs) (*tool.Result, error) {
+	file, err := b.openSound(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read from
-	clip, length, err := b.house.clip(ctx, file)
+	clip, length, err := b.boards.encodeClip(ctx, file)
 	if err != nil {
-		return nil, soundTrouble(err)
+		return nil, soundError(err)
 	}
-	token := seal.Token(24)
-	if err := b.house.Store.Media.Add(ctx, seal.Hash(token), store.Picture{MIME: "audio/ogg", Data: clip, Expires: time.Now().Add(clipLife)}, time.Now()); err != nil {
+	token := seal.NewToken(24)
+	if err := b.boards.Store.Media.Add(ctx, seal.Hash(token),
+		store.Picture{MIME: "audio/ogg", Data: clip, Expires: time.Now().Add(clipTTL)}, time.Now()); err != nil {
 		return nil, err
 	}
-	m := wire.Message{Type: wire.TypeNotify, AudioURL: b.house.placeFor(l).file("/media/" + token)}
+	m := wire.Message{Type: wire.TypeNotify, AudioURL: b.boards.serverURLFor(l).file("/media/" + token)}
 	if a.Text != "" {
 		m.Subtitles = []wire.Subtitle{{Text: a.Text}}
 	}
@@ -393,19 +402,19 @@ func (b *Board) notify(ctx context.Context, l *line, a args) (*tool.Result, erro
 	return res, nil
 }
 
-// maxClip bounds a sound that a board fetches, in bytes.
+// maxClip limits a sound of a notification, in bytes.
 const maxClip = 4 << 20
 
-// clip makes the file that a board can play by itself: Ogg-Opus in one channel.
-func (h *Boards) clip(ctx context.Context, file io.ReadCloser) ([]byte, time.Duration, error) {
+// encodeClip converts a file to what a board can play by itself: mono Ogg-Opus.
+func (h *Boards) encodeClip(ctx context.Context, file io.ReadCloser) ([]byte, time.Duration, error) {
 	out := wire.Audio{SampleRate: wire.DownlinkRate, FrameDuration: int(wire.DownlinkFrame.Milliseconds())}
-	src, err := h.sound(file, out)
+	src, err := h.newSource(file, out)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer closeSource(src)
 	var buf bytes.Buffer
-	w, err := ogg.NewWriter(&buf, ogg.Recording{Channels: 1, InputRate: out.SampleRate, Vendor: "patchbay"})
+	w, err := ogg.NewWriter(&buf, ogg.WriterOptions{Channels: 1, InputRate: out.SampleRate, Vendor: "patchbay"})
 	if err != nil {
 		return nil, 0, err
 	}

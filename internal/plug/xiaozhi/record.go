@@ -17,50 +17,48 @@ import (
 )
 
 const (
-	// tapLength is how many packets wait for a recording: fifteen seconds. When it is
-	// full, new ones are dropped, and are silence in the recording.
-	tapLength = 256
-	// maxTaps bounds recordings and listeners of one board.
+	// tapQueue is how many packets wait for a recording: fifteen seconds. When the queue is full,
+	// new packets are dropped and become silence in the recording.
+	tapQueue = 256
+	// maxTaps limits the recordings and listeners of a board.
 	maxTaps = 8
-	// maxRecording bounds what a recording keeps in memory, in bytes: half an hour of
-	// speech.
+	// maxRecording limits a recording in memory, in bytes: half an hour of speech.
 	maxRecording = 4 << 20
-	// openRecording is after how long a recording ends that was started and is not
-	// stopped.
-	openRecording = 30 * time.Minute
-	// keptRecording is how long one that ended like that is kept in memory.
-	keptRecording = 30 * time.Minute
-	// livePages is how much sound somebody who listens lags behind.
-	livePages = 180 * time.Millisecond
+	// maxRecordingTime limits a recording that was started and is not stopped.
+	maxRecordingTime = 30 * time.Minute
+	// recordingTTL is how long such a recording stays in memory.
+	recordingTTL = 30 * time.Minute
+	// livePageInterval is the delay of live listening, from the length of its Ogg pages.
+	livePageInterval = 180 * time.Millisecond
 )
 
-// tap is where the sound of a board also goes.
+// tap receives a copy of the audio of a board.
 type tap struct {
-	packets chan sound
+	packets chan timedPacket
 }
 
-type sound struct {
+type timedPacket struct {
 	opus []byte
 	at   time.Time
 }
 
-func newTap() *tap { return &tap{packets: make(chan sound, tapLength)} }
+func newTap() *tap { return &tap{packets: make(chan timedPacket, tapQueue)} }
 
-func (t *tap) take(packet []byte, at time.Time) {
+func (t *tap) push(packet []byte, at time.Time) {
 	select {
-	case t.packets <- sound{bytes.Clone(packet), at}:
-	default: // see tapLength
+	case t.packets <- timedPacket{bytes.Clone(packet), at}:
+	default: // see tapQueue
 	}
 }
 
-// tap adds a tap to a conversation. It is false if there are too many.
+// tap adds a tap to the conversation. It returns false if there are maxTaps already.
 func (c *Conversation) tap(t *tap) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.taps) >= maxTaps {
 		return false
 	}
-	c.taps = append(append([]*tap(nil), c.taps...), t) // the reader has the old ones
+	c.taps = append(append([]*tap(nil), c.taps...), t) // copied: onAudio reads the old slice without mu
 	return true
 }
 
@@ -76,49 +74,50 @@ func (c *Conversation) untap(t *tap) {
 	c.taps = rest
 }
 
-// awaitTalk waits for somebody to talk with the board.
-func (b *Board) awaitTalk(ctx context.Context) (*Conversation, error) {
+// awaitConversation returns the board's conversation, and waits for one if there is none.
+func (b *Board) awaitConversation(ctx context.Context) (*Conversation, error) {
 	for {
 		b.mu.Lock()
-		if c := b.talk; c != nil && c.ctx.Err() == nil {
+		if c := b.conv; c != nil && c.ctx.Err() == nil {
 			b.mu.Unlock()
 			return c, nil
 		}
-		if b.woke == nil {
-			b.woke = make(chan struct{})
+		if b.convStarted == nil {
+			b.convStarted = make(chan struct{})
 		}
-		woke := b.woke
+		started := b.convStarted
 		b.mu.Unlock()
 		select {
-		case <-woke:
+		case <-started:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-b.ctx.Done():
 			return nil, context.Cause(b.ctx)
-		case <-b.house.stopping:
-			return nil, errDrained
+		case <-b.boards.stopping:
+			return nil, errServerStopping
 		}
 	}
 }
 
 var errTaps = tool.Fail(tool.Busy, "Too many listen to the board already.", nil)
 
-// file is what is written of what a board hears.
-type file interface {
+// audioWriter writes packets to a file.
+type audioWriter interface {
 	Packet(at time.Time, packet []byte) error
 	Flush() error
 	Length() time.Duration
 	Close() error
 }
 
-// follow writes what a board hears until ctx ends, into a file that begins with the first
-// conversation. With once, it ends with that.
-func (b *Board) follow(ctx context.Context, e *ear, begin func(*Conversation) (file, error), once bool) (length time.Duration, err error) {
-	defer e.over()
-	var rec file
+// capture writes what a board hears until ctx ends, into a file that begins with the first
+// conversation. With once, it stops at the end of that conversation.
+func (b *Board) capture(ctx context.Context, e *activeListener, begin func(*Conversation) (audioWriter, error),
+	once bool) (length time.Duration, err error) {
+	defer e.stop()
+	var rec audioWriter
 	t := newTap()
 	for {
-		c, err := b.awaitTalk(ctx)
+		c, err := b.awaitConversation(ctx)
 		if err != nil {
 			break
 		}
@@ -142,8 +141,9 @@ func (b *Board) follow(ctx context.Context, e *ear, begin func(*Conversation) (f
 	return rec.Length(), err
 }
 
-// write writes what comes until the conversation or ctx ends.
-func (t *tap) write(ctx context.Context, c *Conversation, rec *file, begin func(*Conversation) (file, error)) (err error) {
+// write writes packets until the conversation or ctx ends.
+func (t *tap) write(ctx context.Context, c *Conversation, rec *audioWriter,
+	begin func(*Conversation) (audioWriter, error)) (err error) {
 	if *rec == nil {
 		if *rec, err = begin(c); err != nil {
 			return err
@@ -156,15 +156,15 @@ func (t *tap) write(ctx context.Context, c *Conversation, rec *file, begin func(
 				return err
 			}
 		case <-c.ctx.Done():
-			return t.rest(*rec)
+			return t.drain(*rec)
 		case <-ctx.Done():
-			return t.rest(*rec)
+			return t.drain(*rec)
 		}
 	}
 }
 
-// rest writes what has come already, so that whoever listens has all of it.
-func (t *tap) rest(rec file) error {
+// drain writes the packets that are queued already, and flushes.
+func (t *tap) drain(rec audioWriter) error {
 	for {
 		select {
 		case s := <-t.packets:
@@ -177,24 +177,25 @@ func (t *tap) rest(rec file) error {
 	}
 }
 
-// inOgg begins an Ogg-Opus file.
-func inOgg(w io.Writer, every time.Duration) func(*Conversation) (file, error) {
-	return func(c *Conversation) (file, error) {
+// oggWriter makes writers of Ogg-Opus files.
+func oggWriter(w io.Writer, every time.Duration) func(*Conversation) (audioWriter, error) {
+	return func(c *Conversation) (audioWriter, error) {
 		rate := c.hello.Audio.SampleRate
 		if rate <= 0 || rate > 48000 {
 			rate = wire.UplinkRate
 		}
-		return voice.NewRecorder(w, ogg.Recording{Channels: 1, InputRate: rate, Vendor: "patchbay", Every: every, Tags: []ogg.Tag{{Name: "TITLE", Value: c.device.Name}}})
+		return voice.NewRecorder(w, ogg.WriterOptions{Channels: 1, InputRate: rate,
+			Vendor: "patchbay", PageInterval: every, Tags: []ogg.Tag{{Name: "TITLE", Value: c.device.Name}}})
 	}
 }
 
-// asWAV begins a WAV file without end.
-func asWAV(w io.Writer) func(*Conversation) (file, error) {
-	return func(*Conversation) (file, error) { return voice.NewLive(w) }
+// wavWriter makes writers of WAV streams of unknown length.
+func wavWriter(w io.Writer) func(*Conversation) (audioWriter, error) {
+	return func(*Conversation) (audioWriter, error) { return voice.NewWAVStream(w) }
 }
 
-// record is the tool: so many seconds from when somebody talks.
-func (b *Board) record(ctx context.Context, who tool.Caller, a args) (*tool.Result, error) {
+// record carries out the tool record: a number of seconds of the active or next conversation.
+func (b *Board) record(ctx context.Context, who tool.Caller, a toolArgs) (*tool.Result, error) {
 	if a.Seconds == 0 {
 		a.Seconds = 10
 	}
@@ -203,7 +204,7 @@ func (b *Board) record(ctx context.Context, who tool.Caller, a args) (*tool.Resu
 		wait = *a.Wait
 	}
 	waiting, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Second)
-	_, err := b.awaitTalk(waiting)
+	_, err := b.awaitConversation(waiting)
 	cancel()
 	if err != nil {
 		if ctx.Err() != nil {
@@ -213,19 +214,19 @@ func (b *Board) record(ctx context.Context, who tool.Caller, a args) (*tool.Resu
 	}
 	listening, cancel := context.WithTimeout(ctx, time.Duration(a.Seconds)*time.Second)
 	defer cancel()
-	var buf limited
-	length, err := b.follow(listening, b.heardBy(who, heardFile), inOgg(&buf, 0), true)
+	var buf limitedBuffer
+	length, err := b.capture(listening, b.addListener(who, listenRecording), oggWriter(&buf, 0), true)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return recorded(buf.Bytes(), length), nil
+	return recordingResult(buf.Bytes(), length), nil
 }
 
-// recorded is a recording as a result.
-func recorded(file []byte, length time.Duration) *tool.Result {
+// recordingResult returns the tool result for a recording.
+func recordingResult(file []byte, length time.Duration) *tool.Result {
 	text := fmt.Sprintf("Recorded %.1f s.", length.Seconds())
 	if len(file) == 0 {
 		text = "Nothing was heard."
@@ -240,35 +241,35 @@ func recorded(file []byte, length time.Duration) *tool.Result {
 	if len(file) > 0 {
 		blocks = append(blocks, block{Type: "audio", Data: base64.StdEncoding.EncodeToString(file), MIME: "audio/ogg"})
 	}
-	content, _ := json.Marshal(blocks) // texts
+	content, _ := json.Marshal(blocks) // strings
 	structured, _ := json.Marshal(map[string]any{"seconds": length.Seconds(), "bytes": len(file)})
 	return &tool.Result{Content: content, Structured: structured}
 }
 
-// limited is a buffer that refuses to grow without bound.
-type limited struct{ bytes.Buffer }
+// limitedBuffer is a buffer of at most maxRecording bytes.
+type limitedBuffer struct{ bytes.Buffer }
 
-var errLong = errors.New("the recording is full")
+var errRecordingFull = errors.New("the recording is full")
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > maxRecording {
-		return 0, errLong
+		return 0, errRecordingFull
 	}
 	return l.Buffer.Write(p)
 }
 
-// recording is one that was started.
+// recording is a recording that the tool audio started.
 type recording struct {
-	cancel context.CancelFunc
-	taken  chan struct{} // closed when somebody stops it
-	done   chan struct{} // closed when it has ended; the rest is valid then
-	buf    limited
-	length time.Duration
-	err    error
+	cancel  context.CancelFunc
+	stopped chan struct{} // closed by stopRecording
+	done    chan struct{} // closed at the end; the fields below are valid then
+	buf     limitedBuffer
+	length  time.Duration
+	err     error
 }
 
-// audio is the tool of commands about sound.
-func (b *Board) audio(ctx context.Context, who tool.Caller, a args) (*tool.Result, error) {
+// audio carries out the tool audio.
+func (b *Board) audio(ctx context.Context, who tool.Caller, a toolArgs) (*tool.Result, error) {
 	switch a.Action {
 	case "start":
 		return b.startRecording(who)
@@ -286,10 +287,10 @@ func (b *Board) startRecording(who tool.Caller) (*tool.Result, error) {
 	if b.rec != nil {
 		return nil, tool.Fail(tool.Busy, "A recording runs already. Stop it first.", nil)
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, openRecording)
-	r := &recording{cancel: cancel, taken: make(chan struct{}), done: make(chan struct{})}
-	if !b.house.spawn(func() {
-		r.length, r.err = b.follow(ctx, b.heardBy(who, heardFile), inOgg(&r.buf, 0), false)
+	ctx, cancel := context.WithTimeout(b.ctx, maxRecordingTime)
+	r := &recording{cancel: cancel, stopped: make(chan struct{}), done: make(chan struct{})}
+	if !b.boards.spawn(func() {
+		r.length, r.err = b.capture(ctx, b.addListener(who, listenRecording), oggWriter(&r.buf, 0), false)
 		close(r.done)
 		b.keepRecording(r)
 	}) {
@@ -297,17 +298,17 @@ func (b *Board) startRecording(who tool.Caller) (*tool.Result, error) {
 		return nil, tool.Fail(tool.Offline, "The server stops.", nil)
 	}
 	b.rec = r
-	return tool.JSON(map[string]any{"recording": true, "talking": b.talk != nil, "ends_at": time.Now().Add(openRecording).UTC().Truncate(time.Second)}), nil
+	return tool.JSON(map[string]any{"recording": true, "talking": b.conv != nil,
+		"ends_at": time.Now().Add(maxRecordingTime).UTC().Truncate(time.Second)}), nil
 }
 
-// keepRecording keeps a recording that has ended until somebody takes it, or it has
-// waited for long enough.
+// keepRecording ends and forgets a recording when it is stopped, or after recordingTTL.
 func (b *Board) keepRecording(r *recording) {
-	timer := time.NewTimer(keptRecording)
+	timer := time.NewTimer(recordingTTL)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-r.taken:
+	case <-r.stopped:
 	case <-b.ctx.Done():
 	}
 	r.cancel()
@@ -327,34 +328,34 @@ func (b *Board) stopRecording(ctx context.Context) (*tool.Result, error) {
 		return nil, tool.Fail(tool.BadArgs, "No recording runs.", nil)
 	}
 	r.cancel()
-	close(r.taken)
+	close(r.stopped)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if r.err != nil && !errors.Is(r.err, errLong) {
+	if r.err != nil && !errors.Is(r.err, errRecordingFull) {
 		return nil, r.err
 	}
-	return recorded(r.buf.Bytes(), r.length), nil
+	return recordingResult(r.buf.Bytes(), r.length), nil
 }
 
-// settings are what a board's owner set, as kept in the database.
+// settings are the owner's settings for a board, as stored in the database.
 type settings struct {
-	SampleRate int `json:"sample_rate,omitempty"` // of the sound for the board, in Hz
+	SampleRate int `json:"sample_rate,omitempty"` // of the audio for the board, in Hz
 	Frame      int `json:"frame_ms,omitempty"`
 }
 
-// setAudio changes how sound is sent to the board.
-func (b *Board) setAudio(ctx context.Context, a args) (*tool.Result, error) {
-	b.deciding.Lock()
-	defer b.deciding.Unlock()
-	d, err := b.house.Store.Devices.ByNumber(ctx, b.number) // another instance may have set something else
+// setAudio changes the audio format for the board.
+func (b *Board) setAudio(ctx context.Context, a toolArgs) (*tool.Result, error) {
+	b.updateMu.Lock()
+	defer b.updateMu.Unlock()
+	d, err := b.boards.Store.Devices.ByNumber(ctx, b.number) // another instance may have changed the settings
 	if err != nil {
 		return nil, err
 	}
 	var s settings
-	_ = json.Unmarshal(d.Settings, &s) // what cannot be read is replaced
+	_ = json.Unmarshal(d.Settings, &s) // unreadable settings are replaced
 	if a.SampleRate != 0 {
 		s.SampleRate = a.SampleRate
 	}
@@ -365,23 +366,25 @@ func (b *Board) setAudio(ctx context.Context, a args) (*tool.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.house.Store.Devices.SetSettings(ctx, b.number, text); err != nil {
+	if err := b.boards.Store.Devices.SetSettings(ctx, b.number, text); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	b.device.Settings = text
 	b.mu.Unlock()
 	out := b.output()
-	return tool.JSON(map[string]any{"sample_rate": out.SampleRate, "frame_ms": out.FrameDuration, "from": "the next conversation"}), nil
+	return tool.JSON(map[string]any{"sample_rate": out.SampleRate, "frame_ms": out.FrameDuration,
+		"from": "the next conversation"}), nil
 }
 
-// output is how sound is sent to the board in its next conversation.
+// output returns the audio format for the board's next conversation.
 func (b *Board) output() wire.Audio {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var s settings
-	_ = json.Unmarshal(b.device.Settings, &s) // what cannot be read was not set
-	out := wire.Audio{Format: "opus", SampleRate: wire.DownlinkRate, Channels: 1, FrameDuration: int(wire.DownlinkFrame.Milliseconds())}
+	_ = json.Unmarshal(b.device.Settings, &s) // unreadable settings count as none
+	out := wire.Audio{Format: "opus", SampleRate: wire.DownlinkRate, Channels: 1,
+		FrameDuration: int(wire.DownlinkFrame.Milliseconds())}
 	if s.SampleRate != 0 {
 		out.SampleRate = s.SampleRate
 	}
@@ -394,29 +397,30 @@ func (b *Board) output() wire.Audio {
 	return out
 }
 
-// Listen writes what a board hears to w as Ogg-Opus, while it is heard, until ctx
-// ends or the server stops. Nothing comes while nobody talks to the board, which shows who
-// listens. An error
-// is a *[tool.Error] if the caller can do something about it.
-func (h *Boards) Listen(ctx context.Context, number int64, who tool.Caller, w io.Writer) error {
-	return h.listen(ctx, number, who, inOgg(w, livePages))
+// ListenOgg writes what a board hears to w as Ogg-Opus, live, until ctx ends or the server stops.
+// It writes nothing while the board has no conversation. The board shows who listens. An error that
+// the caller can do something about is a *[tool.Error].
+func (h *Boards) ListenOgg(ctx context.Context, number int64, who tool.Caller, w io.Writer) error {
+	return h.listen(ctx, number, who, oggWriter(w, livePageInterval))
 }
 
-// Hear is [Boards.Listen] for browsers: a WAV file without end.
-func (h *Boards) Hear(ctx context.Context, number int64, who tool.Caller, w io.Writer) error {
-	return h.listen(ctx, number, who, asWAV(w))
+// ListenWAV is [Boards.ListenOgg] for browsers: a WAV stream of unknown length.
+func (h *Boards) ListenWAV(ctx context.Context, number int64, who tool.Caller, w io.Writer) error {
+	return h.listen(ctx, number, who, wavWriter(w))
 }
 
-func (h *Boards) listen(ctx context.Context, number int64, who tool.Caller, begin func(*Conversation) (file, error)) error {
+func (h *Boards) listen(ctx context.Context, number int64, who tool.Caller,
+	begin func(*Conversation) (audioWriter, error)) error {
 	b := h.find(number)
 	if b == nil {
 		return tool.Fail(tool.Offline, "There is no such board here.", nil)
 	}
-	if _, held, _ := h.Hub.Plugged(OutletOf(number)); held && b.connection() == nil {
-		return tool.Fail(tool.Offline, "The board is connected to another instance of this server. Ask that one, or record instead.", nil)
+	if _, held, _ := h.Hub.FindProvider(ProviderID(number)); held && b.connection() == nil {
+		return tool.Fail(tool.Offline,
+			"The board is connected to another instance of this server. Ask that one, or record instead.", nil)
 	}
 	h.metrics.listeners.Inc()
 	defer h.metrics.listeners.Dec()
-	_, err := b.follow(ctx, b.heardBy(who, heardLive), begin, false)
+	_, err := b.capture(ctx, b.addListener(who, listenLive), begin, false)
 	return err
 }

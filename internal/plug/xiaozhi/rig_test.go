@@ -31,15 +31,16 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 var ctx = context.Background()
 
-// full is what firmware 2.4.2 posts.
+// full is the OTA request body of firmware 2.4.2.
 const full = `{"version":2,"language":"zh-CN","flash_size":16777216,"minimum_free_heap_size":"8318916","mac_address":"aa:bb:cc:dd:ee:ff","uuid":"11111111-1111-4111-8111-111111111111","chip_model_name":"esp32s3",` +
 	`"chip_info":{"model":9,"cores":2,"revision":2,"features":18},"application":{"name":"xiaozhi","version":"2.4.2","compile_time":"Aug  6 2026T10:00:00Z","idf_version":"v5.5.2","elf_sha256":"c8a8"},` +
 	`"partition_table":[{"label":"nvs","type":1,"subtype":2,"address":36864,"size":16384}],"ota":{"label":"ota_0"},"display":{"monochrome":false,"width":320,"height":240},` +
 	`"board":{"type":"bread-compact-wifi","name":"bread-compact-wifi-128x64","manufacturer":"x","ssid":"home","rssi":-52,"channel":6,"ip":"192.168.1.77","mac":"aa:bb:cc:dd:ee:ff"}}`
 
-const mac, uuid1, uuid2 = "aa:bb:cc:dd:ee:ff", "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+const mac, uuid1, uuid2 = "aa:bb:cc:dd:ee:ff", "11111111-1111-4111-8111-111111111111",
+	"22222222-2222-4222-8222-222222222222"
 
-// clock is a time that the test moves.
+// clock is a clock that the test sets.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time
@@ -57,7 +58,7 @@ func (c *clock) add(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// log is what was logged.
+// log records log output.
 type log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -75,7 +76,7 @@ func (l *log) String() string {
 	return l.b.String()
 }
 
-// rig is a server that boards call.
+// rig is a server for OTA requests.
 type rig struct {
 	t        testing.TB
 	db       *store.DB
@@ -98,7 +99,8 @@ func newRigOn(t testing.TB, db *store.DB, change func(*xiaozhi.DiscoveryOptions)
 	t.Helper()
 	box, err := seal.New(strings.Repeat("5e", 32))
 	must(t, err)
-	r := &rig{t: t, db: db, metrics: prometheus.NewRegistry(), log: &log{}, clock: &clock{t: time.Date(2026, 3, 23, 14, 5, 9, 0, time.UTC)}}
+	r := &rig{t: t, db: db, metrics: prometheus.NewRegistry(), log: &log{},
+		clock: &clock{t: time.Date(2026, 3, 23, 14, 5, 9, 0, time.UTC)}}
 	r.accounts = account.New(db, box, r.clock.now)
 	if people, err := db.People.All(ctx); err != nil {
 		t.Fatal(err)
@@ -107,25 +109,27 @@ func newRigOn(t testing.TB, db *store.DB, change func(*xiaozhi.DiscoveryOptions)
 	} else {
 		p, err := r.accounts.AddPerson(ctx, "ada", "", "en", "")
 		must(t, err)
-		b, err := db.Bots.Add(ctx, store.Bot{Owner: p.ID, Name: "one", Kind: "echo", Settings: []byte(`{}`), Created: r.clock.now()})
+		b, err := db.Bots.Add(ctx, store.Bot{Owner: p.ID, Name: "one", Kind: "echo", Settings: []byte(`{}`),
+			Created: r.clock.now()})
 		must(t, err)
 		r.person, r.bot = p.ID, b.Number
 	}
 	o := xiaozhi.DiscoveryOptions{
-		Accounts: r.accounts, Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: r.metrics,
+		Accounts: r.accounts, Logger: slog.New(slog.NewTextHandler(r.log,
+			&slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: r.metrics,
 		Zone: time.FixedZone("", 8*3600), Now: r.clock.now,
 	}
 	if change != nil {
 		change(&o)
 	}
-	if o.Auto == "me" {
-		o.Auto, o.AutoBot = r.person, r.bot
+	if o.AutoOwner == "me" {
+		o.AutoOwner, o.AutoBot = r.person, r.bot
 	}
 	r.home, err = xiaozhi.NewDiscovery(o)
 	must(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/xiaozhi/ota", r.home)
-	mux.Handle(xiaozhi.HomePath, r.home)
+	mux.Handle(xiaozhi.OTAPath, r.home)
 	mux.HandleFunc(xiaozhi.FirmwarePath, r.home.ServeFirmware)
 	r.Server = httptest.NewServer(mux)
 	t.Cleanup(r.Close)
@@ -139,7 +143,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// answered is what came back. Redirects are not followed.
+// answered is a response. Redirects are not followed.
 type answered struct {
 	status int
 	header http.Header
@@ -147,9 +151,10 @@ type answered struct {
 	body   []byte
 }
 
-// headers are those of firmware 2.4.2.
+// headers returns the headers of firmware 2.4.2.
 func headers(mac, client string) http.Header {
-	h := http.Header{"Activation-Version": {"1"}, "User-Agent": {"bread-compact-wifi/2.4.2"}, "Accept-Language": {"zh-CN"}, "Content-Type": {"application/json"}}
+	h := http.Header{"Activation-Version": {"1"}, "User-Agent": {"bread-compact-wifi/2.4.2"},
+		"Accept-Language": {"zh-CN"}, "Content-Type": {"application/json"}}
 	h.Set(wire.HeaderDevice, mac)
 	h.Set(wire.HeaderClient, client)
 	return h
@@ -176,21 +181,22 @@ func (r *rig) do(method, path string, h http.Header, body string) answered {
 	return answered{res.StatusCode, res.Header, res.ContentLength, b}
 }
 
-// call calls home, and checks what every answer has to be.
-func (r *rig) call(h http.Header, body string) wire.Answer {
+// call sends an OTA request, and checks the response.
+func (r *rig) call(h http.Header, body string) wire.OTAResponse {
 	r.t.Helper()
-	return r.check(r.do(http.MethodPost, xiaozhi.HomePath, h, body))
+	return r.check(r.do(http.MethodPost, xiaozhi.OTAPath, h, body))
 }
 
-func (r *rig) check(res answered) wire.Answer {
+func (r *rig) check(res answered) wire.OTAResponse {
 	r.t.Helper()
-	if res.status != http.StatusOK || res.length != int64(len(res.body)) || res.header.Get("Content-Type") != "application/json" {
+	if res.status != http.StatusOK || res.length != int64(len(res.body)) ||
+		res.header.Get("Content-Type") != "application/json" {
 		r.t.Fatalf("status %d, %d bytes announced, %v, %s", res.status, res.length, res.header, res.body)
 	}
-	if faults := wire.CheckAnswer(res.body); len(faults) > 0 {
+	if faults := wire.CheckOTAResponse(res.body); len(faults) > 0 {
 		r.t.Fatalf("%s\n%v", res.body, faults)
 	}
-	a, err := wire.ParseAnswer(res.body)
+	a, err := wire.ParseOTAResponse(res.body)
 	must(r.t, err)
 	if a.WebSocket != nil && a.MQTT != nil {
 		r.t.Fatalf("both transports: %s", res.body)
@@ -206,14 +212,14 @@ func (r *rig) check(res answered) wire.Answer {
 
 func (r *rig) activate(h http.Header, body string) int {
 	r.t.Helper()
-	res := r.do(http.MethodPost, xiaozhi.HomePath+"activate", h, body)
+	res := r.do(http.MethodPost, xiaozhi.OTAPath+"activate", h, body)
 	if res.length <= 0 {
 		r.t.Errorf("%d: %d bytes announced", res.status, res.length)
 	}
 	return res.status
 }
 
-func (r *rig) approve(a wire.Answer) store.Device {
+func (r *rig) approve(a wire.OTAResponse) store.Device {
 	r.t.Helper()
 	if a.Activation == nil {
 		r.t.Fatal("there is no code to type in")
@@ -223,14 +229,14 @@ func (r *rig) approve(a wire.Answer) store.Device {
 	return d
 }
 
-// counted compares what was counted.
+// counted compares counters.
 func (r *rig) counted(name string, want map[string]int) {
 	r.t.Helper()
 	var text strings.Builder
 	help := map[string]string{
-		"patchbay_xiaozhi_calls_total":    "Calls home of voice boards, by how they ended.",
-		"patchbay_xiaozhi_asks_total":     "Questions of voice boards whether they are approved, by the answer.",
-		"patchbay_xiaozhi_firmware_total": "Firmware that voice boards were offered and fetched.",
+		"patchbay_xiaozhi_ota_requests_total":        "Calls home of voice boards, by how they ended.",
+		"patchbay_xiaozhi_activation_requests_total": "Questions of voice boards whether they are approved, by the answer.",
+		"patchbay_xiaozhi_firmware_total":            "Firmware that voice boards were offered and fetched.",
 	}[name]
 	fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s counter\n", name, help, name)
 	for outcome, n := range want {
@@ -241,7 +247,7 @@ func (r *rig) counted(name string, want map[string]int) {
 	}
 }
 
-// from has every request come from the address in a header.
+// from returns the client address from a header of the request.
 func from(r *http.Request) netip.Addr {
 	if a, err := netip.ParseAddr(r.Header.Get("X-From")); err == nil {
 		return a
@@ -249,20 +255,20 @@ func from(r *http.Request) netip.Addr {
 	return netip.MustParseAddr("192.0.2.1")
 }
 
-// port is the server's.
+// port returns the server's port.
 func (r *rig) port() string {
 	_, port, err := net.SplitHostPort(r.Listener.Addr().String())
 	must(r.t, err)
 	return port
 }
 
-// StartTLSAgain serves over TLS, at another port.
+// StartTLSAgain serves over TLS on another port.
 func (r *rig) StartTLSAgain() {
 	r.Server = httptest.NewTLSServer(r.Config.Handler)
 	r.t.Cleanup(r.Server.Close)
 }
 
-// readAnswer reads what comes back on a connection.
+// readAnswer reads a response from a connection.
 func readAnswer(t testing.TB, conn net.Conn) answered {
 	t.Helper()
 	must(t, conn.SetDeadline(time.Now().Add(30*time.Second)))

@@ -6,7 +6,7 @@ import (
 	"patchbay/internal/console/toolwords/wordstest"
 )
 
-// Pages show what our tools say in the reader's language.
+// The console shows the titles and descriptions of the built-in tools in the reader's language.
 func TestToolsInBothLanguages(t *testing.T) {
-	wordstest.Check(t, ownTools)
+	wordstest.Check(t, builtinTools)
 }

@@ -13,14 +13,14 @@ import (
 	"patchbay/internal/store"
 )
 
-// Migrating a database takes longer than most tests. So it is done once, and tests get
-// copies; each is as it was before its first program has opened it. Tests of how a
-// database begins take a blank one.
+// Migrating a database takes longer than most tests, so it is done once and tests get copies. Each
+// copy is as before the first Open by a program. Tests of how a database is created use a blank
+// one.
 
-// forget takes away what the program wrote that has migrated a database.
-const forget = `DELETE FROM audit_links; DELETE FROM audit_chains; DELETE FROM written_by`
+// clearAudit deletes the rows that migrating and opening a database have written.
+const clearAudit = `DELETE FROM audit_links; DELETE FROM audit_chains; DELETE FROM written_by`
 
-// migratedFile is a migrated SQLite database.
+// migratedFile returns the content of a migrated SQLite database.
 var migratedFile = sync.OnceValues(func() ([]byte, error) {
 	folder, err := os.MkdirTemp("", "patchbay-migrated-")
 	if err != nil {
@@ -46,11 +46,12 @@ func migrate(o store.Options, driver, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = raw.Exec(forget)
+	_, err = raw.Exec(clearAudit)
 	return errors.Join(err, raw.Close())
 }
 
-// Folder makes a data folder with a migrated SQLite database, unless it has one.
+// Folder creates a data folder with a migrated SQLite database, unless it has one, and returns its
+// path.
 func Folder(t testing.TB, folder string) string {
 	t.Helper()
 	migrated, err := migratedFile()
@@ -74,10 +75,10 @@ func Folder(t testing.TB, folder string) string {
 	return folder
 }
 
-// template is the name of the PostgreSQL database that is copied.
+// template is the PostgreSQL database that is copied.
 const template = "patchbay_migrated"
 
-// migratedDatabase makes the template in a server, unless another process has made it.
+// migratedDatabase creates the template database in a server, unless another process has.
 func migratedDatabase(s *Server) (err error) {
 	admin, err := sql.Open("pgx", s.URL("postgres"))
 	if err != nil {
@@ -85,7 +86,7 @@ func migratedDatabase(s *Server) (err error) {
 	}
 	defer admin.Close()
 	ctx := context.Background()
-	conn, err := admin.Conn(ctx) // the lock is this connection's
+	conn, err := admin.Conn(ctx) // the advisory lock belongs to the connection
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,8 @@ func migratedDatabase(s *Server) (err error) {
 		return err
 	}
 	var there bool
-	if err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)`, template).Scan(&there); err != nil || there {
+	if err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)`,
+		template).Scan(&there); err != nil || there {
 		return err
 	}
 	unfinished := fmt.Sprintf("%s_%d", template, os.Getpid())

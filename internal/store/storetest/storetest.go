@@ -1,6 +1,5 @@
-// Package storetest gives tests a real database of each kind: SQLite in a
-// temporary folder, and PostgreSQL in a temporary cluster that is started where
-// the server's programs are installed.
+// Package storetest provides tests with real databases: SQLite in a temporary folder, and
+// PostgreSQL in a temporary cluster that is started where the server's programs are installed.
 package storetest
 
 import (
@@ -25,9 +24,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// Each runs a test on every kind of database. The function it hands over tells
-// how to open a fresh database; opening with the same options again finds the
-// same data.
+// Each runs a test on every kind of database. run gets the options of a fresh database; opening it
+// again with the same options finds the same data.
 func Each(t *testing.T, run func(t *testing.T, o store.Options)) {
 	t.Run("sqlite", func(t *testing.T) { run(t, store.Options{Folder: Folder(t, t.TempDir())}) })
 	t.Run("postgres", func(t *testing.T) { run(t, Postgres(t)) })
@@ -39,8 +37,8 @@ func EachBlank(t *testing.T, run func(t *testing.T, o store.Options)) {
 	t.Run("postgres", func(t *testing.T) { run(t, Blank(t)) })
 }
 
-// Open opens a database that is closed when the test ends. Where there is no SQLite
-// database yet, it is a migrated one.
+// Open opens a database and closes it when the test ends. It creates a migrated SQLite database if
+// there is none.
 func Open(t testing.TB, o store.Options) *store.DB {
 	t.Helper()
 	if o.URL == "" {
@@ -57,8 +55,8 @@ func Open(t testing.TB, o store.Options) *store.DB {
 // SQLite opens a fresh SQLite database.
 func SQLite(t testing.TB) *store.DB { return Open(t, store.Options{Folder: t.TempDir()}) }
 
-// Variable is the environment variable with the address of a server that several test
-// programs share. Without it each starts its own.
+// Variable is the environment variable with the address of a server that several test programs
+// share. Without it each program starts its own.
 const Variable = "STORETEST_POSTGRES"
 
 var (
@@ -81,9 +79,8 @@ func startCluster() {
 	cluster.err = migratedDatabase(s)
 }
 
-// Postgres makes a PostgreSQL database, migrated and otherwise empty. Without the server's
-// programs the test is skipped, or fails where CI is set. The package's TestMain must be
-// [Main].
+// Postgres creates a migrated, empty PostgreSQL database. Without the server's programs the test is
+// skipped, or fails where CI is set. The package's TestMain must be [Main].
 func Postgres(t testing.TB) store.Options { return create(t, template) }
 
 // Blank is [Postgres] with a database that has no tables yet.
@@ -99,18 +96,18 @@ func create(t testing.TB, template string) store.Options {
 		t.Fatal(cluster.err)
 	}
 	name := fmt.Sprintf("patchbay_%d_%d", os.Getpid(), databases.Add(1))
-	if err := cluster.server.do("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
+	if err := cluster.server.exec("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
 		t.Fatal(err)
 	}
 	if cluster.server.shared() {
-		// A server of many tests would fill the disk.
-		t.Cleanup(func() { cluster.server.do("DROP DATABASE " + name + " WITH (FORCE)") }) //nolint:errcheck // it ends with the server
+		// A server shared by many tests would fill the disk.
+		t.Cleanup(func() { cluster.server.exec("DROP DATABASE " + name + " WITH (FORCE)") }) //nolint:errcheck // it ends with the server
 	}
 	return store.Options{URL: cluster.server.URL(name), Folder: t.TempDir()}
 }
 
-// do has the server do something that is not of one database.
-func (s *Server) do(statement string) error {
+// exec runs a statement that is not about one database, such as CREATE DATABASE.
+func (s *Server) exec(statement string) error {
 	admin, err := sql.Open("pgx", s.URL("postgres"))
 	if err != nil {
 		return err
@@ -131,8 +128,8 @@ func Main(m *testing.M) {
 
 var errNotInstalled = errors.New("PostgreSQL's server programs are not installed")
 
-// Durable starts a cluster that waits for its disk, as those in production do, for
-// benchmarks. Its url gives the address of a database; "postgres" is there.
+// Durable starts a cluster with fsync, as in production, for benchmarks. url returns the address of
+// a database; "postgres" exists.
 func Durable() (url func(database string) string, stop func(), err error) {
 	s, err := StartServer(true)
 	if err != nil {
@@ -141,17 +138,17 @@ func Durable() (url func(database string) string, stop func(), err error) {
 	return s.URL, s.Close, nil
 }
 
-// Server is a PostgreSQL server of its own, that tests can stop and start.
+// Server is a PostgreSQL server that tests can stop and start.
 type Server struct {
 	bin, dir   string
-	fsync      bool   // it waits for its disk
+	fsync      bool   // commits wait for the disk
 	addr       string // host and port
 	credential *syscall.Credential
-	cmd        *exec.Cmd // nil: it is stopped
+	cmd        *exec.Cmd // nil: stopped
 }
 
-// StartServer starts a server with an empty cluster in a temporary folder, and waits until
-// it answers. The database "postgres" is there. Close it.
+// StartServer starts a server with an empty cluster in a temporary folder, and waits until it
+// answers. The database "postgres" exists. The caller must call Close.
 func StartServer(fsync bool) (_ *Server, err error) {
 	s := &Server{fsync: fsync}
 	if s.bin, err = findPrograms(); err != nil {
@@ -168,7 +165,8 @@ func StartServer(fsync bool) (_ *Server, err error) {
 	if s.credential, err = serverUser(s.dir); err != nil {
 		return nil, err
 	}
-	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", s.data(), "-U", "patchbay", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", s.data(), "-U", "patchbay", "-A", "trust", "-E",
+		"UTF8", "--no-locale", "--no-sync")
 	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential}
 	initdb.Dir = s.dir
 	if out, err := initdb.CombinedOutput(); err != nil {
@@ -181,12 +179,12 @@ func StartServer(fsync bool) (_ *Server, err error) {
 	return s, err
 }
 
-// shared says that another process has started it.
+// shared reports whether another process started the server.
 func (s *Server) shared() bool { return s.dir == "" }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Start starts it again, on the port it had, and waits until it answers.
+// Start restarts the server on the same port, and waits until it answers.
 func (s *Server) Start() error {
 	host, port, err := net.SplitHostPort(s.addr)
 	if err != nil {
@@ -194,7 +192,7 @@ func (s *Server) Start() error {
 	}
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir, "-h", host, "-p", port,
 		"-c", "fsync="+strconv.FormatBool(s.fsync), "-c", "max_connections=1000", "-c", "log_min_messages=panic")
-	// The server dies with the test program, even if that is killed.
+	// Pdeathsig ends the server with the test program, even if that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Pdeathsig: syscall.SIGQUIT}
 	cmd.Dir = s.dir
 	if err := cmd.Start(); err != nil {
@@ -204,22 +202,22 @@ func (s *Server) Start() error {
 	return waitForServer(s.URL("postgres"))
 }
 
-// Addr is where it listens: host and port.
+// Addr returns the host and port of the server.
 func (s *Server) Addr() string { return s.addr }
 
-// URL is the address of a database.
+// URL returns the address of a database.
 func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://patchbay@%s/%s?sslmode=disable", s.Addr(), database)
 }
 
-// Stop stops it without a word to its clients, as a crash does. What was committed is there
-// after the next [Server.Start].
+// Stop stops the server at once without notifying clients (immediate shutdown), as a crash does.
+// Committed data is there after the next [Server.Start].
 func (s *Server) Stop() { s.end(syscall.SIGQUIT) }
 
-// Shut stops it in good order, and its clients are told.
-func (s *Server) Shut() { s.end(syscall.SIGINT) }
+// Shutdown stops the server and notifies its clients (fast shutdown).
+func (s *Server) Shutdown() { s.end(syscall.SIGINT) }
 
-// Kill kills it and all its processes.
+// Kill kills the server and its child processes.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
@@ -237,12 +235,12 @@ func (s *Server) Kill() {
 func (s *Server) end(signal os.Signal) {
 	if s.cmd != nil {
 		s.cmd.Process.Signal(signal) //nolint:errcheck // it has ended already
-		s.cmd.Wait()                 //nolint:errcheck // it was told to end
+		s.cmd.Wait()                 //nolint:errcheck // the exit status is that of the signal
 		s.cmd = nil
 	}
 }
 
-// Close stops it and removes its data.
+// Close stops the server and removes its data.
 func (s *Server) Close() {
 	s.Stop()
 	os.RemoveAll(s.dir)
@@ -270,7 +268,8 @@ func waitForServer(url string) error {
 	}
 }
 
-// findPrograms looks for the newest server, where Debian puts it and on PATH.
+// findPrograms returns the folder of the newest server programs, where Debian installs them, or of
+// those on PATH.
 func findPrograms() (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) > 0 {
@@ -282,8 +281,8 @@ func findPrograms() (string, error) {
 	return "", errNotInstalled
 }
 
-// serverUser says as whom the server runs: PostgreSQL refuses to run as root,
-// so root gives the folder to somebody else.
+// serverUser returns the user that runs the server, nil for the current one. PostgreSQL refuses to
+// run as root, so root gives the folder to another user.
 func serverUser(dir string) (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -309,8 +308,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Rows are all rows of all tables of a database, as texts, by table. Of the words that
-// SQLite searches it is how many there are.
+// Rows returns all rows of all tables of a database as sorted texts, by table. For SQLite's
+// full-text table it returns only the number of rows.
 func Rows(t testing.TB, o store.Options) map[string][]string {
 	t.Helper()
 	driver, name := "pgx", o.URL

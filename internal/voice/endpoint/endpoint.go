@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// flag is the time that one flag is about.
-	flag = 20 * time.Millisecond
+	// flagDuration is the time that one flag is about.
+	flagDuration = 20 * time.Millisecond
 	// window is how many flags are looked at together when speech may begin: 300 ms.
 	window = 15
-	// goingOn of the last shortWindow flags are needed to go on.
-	goingOn, shortWindow = 6, 9
+	// continueFlags of the last shortWindow flags are needed to go on.
+	continueFlags, shortWindow = 6, 9
 	// celtSilence is how many bytes CELT may take for 20 ms of silence, 4 kbit/s. At 24
 	// kbit/s libopus takes 3 of them, and 55 and more for all that can be heard.
 	celtSilence = 10
@@ -90,18 +90,18 @@ func (d *Detector) Reset() {
 	*d = Detector{options: d.options}
 }
 
-// Speaking says whether speech has begun and not ended yet.
-func (d *Detector) Speaking() bool { return d.speaking }
+// IsSpeaking reports whether speech has begun and not ended yet.
+func (d *Detector) IsSpeaking() bool { return d.speaking }
 
-// Voiced is how much voice was heard, without the pauses, since speech began. It
+// VoicedDuration is how much voice was heard, without the pauses, since speech began. It
 // stays when speech has ended, until it begins again.
-func (d *Detector) Voiced() time.Duration { return d.voiced }
+func (d *Detector) VoicedDuration() time.Duration { return d.voiced }
 
 // Packet hears a packet. One that is not Opus is silence, as long as the one before.
 // It does not keep the bytes for later, and allocates nothing for a packet that is
 // well-formed.
 func (d *Detector) Packet(data []byte) (e Event) {
-	active, of := d.read(data)
+	active, of := d.packetFlags(data)
 	each := d.length / time.Duration(of)
 	// Which of a packet's flags are set is not asked. Voice that was there goes on
 	// from its start, and voice that was not begins towards its end.
@@ -111,7 +111,7 @@ func (d *Detector) Packet(data []byte) (e Event) {
 	}
 	for i := range of {
 		set := i >= first && i < first+active
-		if d.hear(set, each) {
+		if d.addFlag(set, each) {
 			e = Began
 		}
 	}
@@ -122,8 +122,8 @@ func (d *Detector) Packet(data []byte) (e Event) {
 	return e
 }
 
-// hear takes a flag. It is true when speech begins with it.
-func (d *Detector) hear(set bool, each time.Duration) (began bool) {
+// addFlag takes a flag. It is true when speech begins with it.
+func (d *Detector) addFlag(set bool, each time.Duration) (began bool) {
 	d.flags = d.flags << 1 & (1<<window - 1)
 	if set {
 		d.flags |= 1
@@ -134,7 +134,7 @@ func (d *Detector) hear(set bool, each time.Duration) (began bool) {
 	case !d.speaking && set && enough:
 		d.speaking, d.quiet, d.voiced = true, 0, time.Duration(all)*each
 		return true
-	case d.speaking && set && (enough || newest >= goingOn):
+	case d.speaking && set && (enough || newest >= continueFlags):
 		d.quiet = 0
 		d.voiced += each
 	case d.speaking:
@@ -143,16 +143,16 @@ func (d *Detector) hear(set bool, each time.Duration) (began bool) {
 	return false
 }
 
-// read says how many flags a packet has, one or more, and how many are set.
-func (d *Detector) read(data []byte) (active, of int) {
+// packetFlags says how many flags a packet has, one or more, and how many are set.
+func (d *Detector) packetFlags(data []byte) (active, of int) {
 	if err := d.packet.Parse(data); err != nil {
-		return 0, flags(d.length)
+		return 0, flagCount(d.length)
 	}
 	d.length = d.packet.Duration()
-	if active, of = d.packet.Voice(); of > 0 {
+	if active, of = d.packet.VoiceFlags(); of > 0 {
 		return active, of
 	}
-	of = flags(d.length)
+	of = flagCount(d.length)
 	size := (len(data) - d.packet.Padding) / of
 	d.largest = max(d.largest, size)
 	if size <= celtSilence || 3*size <= d.largest {
@@ -161,5 +161,5 @@ func (d *Detector) read(data []byte) (active, of int) {
 	return of, of
 }
 
-// flags is how many flags a packet without flags would have.
-func flags(length time.Duration) int { return max(1, int(length/flag)) }
+// flagCount is how many flags a packet without flags would have.
+func flagCount(length time.Duration) int { return max(1, int(length/flagDuration)) }

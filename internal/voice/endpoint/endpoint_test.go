@@ -60,8 +60,8 @@ func listen(d *Detector, packets [][]byte) (heard []moment) {
 	return heard
 }
 
-// board is a packet of 60 ms as a board makes it, with these three flags.
-func board(flags byte) []byte { return []byte{0x58, flags << 5, 1, 2, 3} }
+// boardPacket is a packet of 60 ms as a board makes it, with these three flags.
+func boardPacket(flags byte) []byte { return []byte{0x58, flags << 5, 1, 2, 3} }
 
 // dtx is a packet of 60 ms of silence.
 var dtx = []byte{0x58}
@@ -79,9 +79,9 @@ func TestPhrases(t *testing.T) {
 		for i, p := range packets {
 			for k := range 3 {
 				if len(p) > 1 && p[1]<<k&0x80 != 0 {
-					last = time.Duration(i)*frame + time.Duration(k+1)*flag
+					last = time.Duration(i)*frame + time.Duration(k+1)*flagDuration
 					if first < 0 {
-						first = last - flag
+						first = last - flagDuration
 					}
 					set++
 				}
@@ -93,20 +93,21 @@ func TestPhrases(t *testing.T) {
 			continue
 		}
 		begin, end := heard[0].at-first, heard[1].at-last
-		t.Logf("%s: begins after %s, ends after %s, voiced %s", filepath.Base(name), begin, end, d.Voiced())
+		t.Logf("%s: begins after %s, ends after %s, voiced %s", filepath.Base(name), begin, end, d.VoicedDuration())
 		if begin > 300*time.Millisecond || end < 800*time.Millisecond || end > 800*time.Millisecond+frame {
 			t.Errorf("%s: begins after %s, ends after %s", name, begin, end)
 		}
-		if all := time.Duration(set) * flag; d.Voiced() > all || d.Voiced() < all*9/10 {
-			t.Errorf("%s: %s voiced, of %s", name, d.Voiced(), all)
+		if all := time.Duration(set) * flagDuration; d.VoicedDuration() > all || d.VoicedDuration() < all*9/10 {
+			t.Errorf("%s: %s voiced, of %s", name, d.VoicedDuration(), all)
 		}
 	}
 }
 
 func TestEvents(t *testing.T) {
-	voice, quiet := board(7), board(0)
+	voice, quiet := boardPacket(7), boardPacket(0)
 	celt := func(size int) []byte { return append([]byte{0xb8}, make([]byte, size-1)...) } // 20 ms
-	three := func(f ...byte) []byte { return append([]byte{0x4b, 0x03}, f...) }            // 3 × 20 ms of SILK, a byte each
+	// 3 × 20 ms of SILK, a byte each
+	three := func(f ...byte) []byte { return append([]byte{0x4b, 0x03}, f...) }
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	for name, c := range map[string]struct {
 		options Options
@@ -114,49 +115,73 @@ func TestEvents(t *testing.T) {
 		heard   []moment
 		voiced  time.Duration
 	}{
-		"silence":                     {packets: times(10_000, quiet)},
-		"silence in single bytes":     {packets: times(10_000, dtx)},
-		"both":                        {packets: times(1500, dtx, dtx, dtx, dtx, dtx, dtx, quiet)},
-		"twelve flags":                {packets: slices.Concat(times(9, quiet), times(4, voice), times(9, quiet))},
-		"thirteen flags":              {packets: slices.Concat(times(9, quiet), [][]byte{board(1)}, times(4, voice)), heard: []moment{{Began, ms(840)}}, voiced: ms(260)},
-		"thirteen of fifteen":         {packets: [][]byte{board(5), voice, board(3), voice, voice}, heard: []moment{{Began, ms(300)}}, voiced: ms(260)},
-		"at both ends of fifteen":     {packets: slices.Concat([][]byte{{0x48, 0x80}, {0x48, 0}, {0x48, 0}}, times(12, []byte{0x48, 0x80})), heard: []moment{{Began, ms(300)}}, voiced: ms(260)},
-		"thirteen, but far apart":     {packets: times(100, board(5), board(3), board(6), quiet)},
-		"every third":                 {packets: times(1000, board(4), board(2), board(1))},
-		"more is asked for":           {options: Options{Speech: 99}, packets: times(5, voice), heard: []moment{{Began, ms(300)}}, voiced: ms(300)},
-		"less is asked for":           {options: Options{Speech: 1}, packets: [][]byte{board(4)}, heard: []moment{{Began, ms(60)}}, voiced: ms(20)},
-		"less is enough to go on":     {options: Options{Speech: 1}, packets: times(5, slices.Concat([][]byte{board(4)}, times(9, dtx))...), heard: []moment{{Began, ms(60)}}, voiced: ms(100)},
-		"it ends":                     {packets: slices.Concat(times(5, voice), times(100, dtx)), heard: []moment{{Began, ms(300)}, {Ended, ms(300 + 840)}}, voiced: ms(300)},
-		"a shorter pause is enough":   {options: Options{Silence: ms(300)}, packets: slices.Concat(times(5, voice), times(9, dtx)), heard: []moment{{Began, ms(300)}, {Ended, ms(600)}}, voiced: ms(300)},
-		"a pause of 660 ms":           {packets: slices.Concat(times(5, voice), times(11, dtx), times(2, voice), times(13, dtx)), heard: []moment{{Began, ms(300)}}, voiced: ms(320)},
-		"twice":                       {packets: times(2, slices.Concat(times(6, voice), times(14, dtx))...), heard: []moment{{Began, ms(300)}, {Ended, ms(1200)}, {Began, ms(1500)}, {Ended, ms(2400)}}, voiced: ms(360)},
-		"it ends in flickering":       {packets: slices.Concat(times(5, voice), times(9, board(4), board(2))), heard: []moment{{Began, ms(300)}, {Ended, ms(1140)}}, voiced: ms(320)},
-		"packets of 20 ms":            {packets: times(13, []byte{0x48, 0x80}), heard: []moment{{Began, ms(260)}}, voiced: ms(260)},
-		"packets of 10 ms":            {packets: times(13, []byte{0x40, 0x80}), heard: []moment{{Began, ms(130)}}, voiced: ms(130)},
-		"packets of 3 × 20 ms":        {packets: times(5, three(0x80, 0xff, 0x80)), heard: []moment{{Began, ms(300)}}, voiced: ms(300)},
-		"one frame of three":          {packets: times(100, three(0x80, 0, 0))},
-		"hybrid":                      {packets: times(5, []byte{0x6b, 3, 0x80, 0xff, 0x80}), heard: []moment{{Began, ms(300)}}, voiced: ms(300)},
-		"hybrid silence":              {packets: times(1000, []byte{0x6b, 3, 0, 0x7f, 0})},
-		"CELT":                        {packets: slices.Concat(times(50, celt(3)), times(20, celt(60)), times(60, celt(20))), heard: []moment{{Began, ms(1260)}, {Ended, ms(1400 + 800)}}, voiced: ms(400)},
-		"CELT that is not so quiet":   {packets: slices.Concat(times(20, celt(60)), times(60, celt(21))), heard: []moment{{Began, ms(260)}}, voiced: ms(1600)},
-		"CELT silence":                {packets: times(1000, celt(celtSilence), celt(1), celt(3))},
-		"CELT silence with padding":   {packets: times(100, append([]byte{0xbb, 0x43, 60}, make([]byte, 69)...))},
-		"CELT in packets of 60 ms":    {packets: times(5, append([]byte{0xbb, 3}, make([]byte, 120)...)), heard: []moment{{Began, ms(300)}}, voiced: ms(300)},
-		"CELT in packets of 2.5 ms":   {packets: times(13, append([]byte{0xa0}, make([]byte, 20)...)), heard: []moment{{Began, 13 * 2500 * time.Microsecond}}, voiced: 13 * 2500 * time.Microsecond},
-		"nothing that is Opus":        {packets: times(1000, []byte{}, []byte{0xff}, []byte{0x5b, 0x80})},
-		"other things end it as well": {packets: slices.Concat(times(5, voice), times(14, []byte{})), heard: []moment{{Began, ms(300)}, {Ended, ms(300)}}, voiced: ms(300)},
+		"silence":                 {packets: times(10_000, quiet)},
+		"silence in single bytes": {packets: times(10_000, dtx)},
+		"both":                    {packets: times(1500, dtx, dtx, dtx, dtx, dtx, dtx, quiet)},
+		"twelve flags":            {packets: slices.Concat(times(9, quiet), times(4, voice), times(9, quiet))},
+		"thirteen flags": {packets: slices.Concat(times(9, quiet), [][]byte{boardPacket(1)},
+			times(4, voice)), heard: []moment{{Began, ms(840)}}, voiced: ms(260)},
+		"thirteen of fifteen": {packets: [][]byte{boardPacket(5), voice, boardPacket(3), voice, voice},
+			heard: []moment{{Began, ms(300)}}, voiced: ms(260)},
+		"at both ends of fifteen": {packets: slices.Concat([][]byte{{0x48, 0x80}, {0x48, 0}, {0x48, 0}},
+			times(12, []byte{0x48, 0x80})), heard: []moment{{Began, ms(300)}}, voiced: ms(260)},
+		"thirteen, but far apart": {packets: times(100, boardPacket(5), boardPacket(3), boardPacket(6), quiet)},
+		"every third":             {packets: times(1000, boardPacket(4), boardPacket(2), boardPacket(1))},
+		"more is asked for": {options: Options{Speech: 99}, packets: times(5, voice),
+			heard: []moment{{Began, ms(300)}}, voiced: ms(300)},
+		"less is asked for": {options: Options{Speech: 1}, packets: [][]byte{boardPacket(4)},
+			heard: []moment{{Began, ms(60)}}, voiced: ms(20)},
+		"less is enough to go on": {options: Options{Speech: 1},
+			packets: times(5, slices.Concat([][]byte{boardPacket(4)}, times(9, dtx))...),
+			heard:   []moment{{Began, ms(60)}}, voiced: ms(100)},
+		"it ends": {packets: slices.Concat(times(5, voice), times(100, dtx)),
+			heard: []moment{{Began, ms(300)}, {Ended, ms(300 + 840)}}, voiced: ms(300)},
+		"a shorter pause is enough": {options: Options{Silence: ms(300)},
+			packets: slices.Concat(times(5, voice), times(9, dtx)), heard: []moment{{Began, ms(300)}, {Ended, ms(600)}},
+			voiced: ms(300)},
+		"a pause of 660 ms": {packets: slices.Concat(times(5, voice), times(11, dtx), times(2, voice),
+			times(13, dtx)), heard: []moment{{Began, ms(300)}}, voiced: ms(320)},
+		"twice": {packets: times(2, slices.Concat(times(6, voice), times(14, dtx))...),
+			heard:  []moment{{Began, ms(300)}, {Ended, ms(1200)}, {Began, ms(1500)}, {Ended, ms(2400)}},
+			voiced: ms(360)},
+		"it ends in flickering": {packets: slices.Concat(times(5, voice),
+			times(9, boardPacket(4), boardPacket(2))), heard: []moment{{Began, ms(300)}, {Ended, ms(1140)}},
+			voiced: ms(320)},
+		"packets of 20 ms": {packets: times(13, []byte{0x48, 0x80}), heard: []moment{{Began, ms(260)}},
+			voiced: ms(260)},
+		"packets of 10 ms": {packets: times(13, []byte{0x40, 0x80}), heard: []moment{{Began, ms(130)}},
+			voiced: ms(130)},
+		"packets of 3 × 20 ms": {packets: times(5, three(0x80, 0xff, 0x80)), heard: []moment{{Began, ms(300)}},
+			voiced: ms(300)},
+		"one frame of three": {packets: times(100, three(0x80, 0, 0))},
+		"hybrid": {packets: times(5, []byte{0x6b, 3, 0x80, 0xff, 0x80}),
+			heard: []moment{{Began, ms(300)}}, voiced: ms(300)},
+		"hybrid silence": {packets: times(1000, []byte{0x6b, 3, 0, 0x7f, 0})},
+		"CELT": {packets: slices.Concat(times(50, celt(3)), times(20, celt(60)),
+			times(60, celt(20))), heard: []moment{{Began, ms(1260)}, {Ended, ms(1400 + 800)}}, voiced: ms(400)},
+		"CELT that is not so quiet": {packets: slices.Concat(times(20, celt(60)), times(60, celt(21))),
+			heard: []moment{{Began, ms(260)}}, voiced: ms(1600)},
+		"CELT silence":              {packets: times(1000, celt(celtSilence), celt(1), celt(3))},
+		"CELT silence with padding": {packets: times(100, append([]byte{0xbb, 0x43, 60}, make([]byte, 69)...))},
+		"CELT in packets of 60 ms": {packets: times(5, append([]byte{0xbb, 3}, make([]byte, 120)...)),
+			heard: []moment{{Began, ms(300)}}, voiced: ms(300)},
+		"CELT in packets of 2.5 ms": {packets: times(13, append([]byte{0xa0}, make([]byte, 20)...)),
+			heard: []moment{{Began, 13 * 2500 * time.Microsecond}}, voiced: 13 * 2500 * time.Microsecond},
+		"nothing that is Opus": {packets: times(1000, []byte{}, []byte{0xff}, []byte{0x5b, 0x80})},
+		"other things end it as well": {packets: slices.Concat(times(5, voice), times(14, []byte{})),
+			heard: []moment{{Began, ms(300)}, {Ended, ms(300)}}, voiced: ms(300)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := New(c.options)
 			heard := listen(d, c.packets)
-			if !slices.Equal(heard, c.heard) || d.Voiced() != c.voiced {
-				t.Errorf("heard %v, voiced %s; want %v, %s", heard, d.Voiced(), c.heard, c.voiced)
+			if !slices.Equal(heard, c.heard) || d.VoicedDuration() != c.voiced {
+				t.Errorf("heard %v, voiced %s; want %v, %s", heard, d.VoicedDuration(), c.heard, c.voiced)
 			}
-			if want := len(c.heard)%2 == 1; d.Speaking() != want {
-				t.Errorf("speaking: %t", d.Speaking())
+			if want := len(c.heard)%2 == 1; d.IsSpeaking() != want {
+				t.Errorf("speaking: %t", d.IsSpeaking())
 			}
 			d.Reset()
-			if d.Speaking() || d.Voiced() != 0 {
+			if d.IsSpeaking() || d.VoicedDuration() != 0 {
 				t.Error("Reset does not forget")
 			}
 			if again := listen(d, c.packets); !slices.Equal(again, heard) {
@@ -183,7 +208,7 @@ func TestNoise(t *testing.T) {
 		}
 		speech = append(speech, buf[:n]...)
 	}
-	encoders := opus.NewEncoders(1)
+	encoders := opus.NewEncoderPool(1)
 	t.Cleanup(func() {
 		if err := encoders.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -235,7 +260,8 @@ func TestNoise(t *testing.T) {
 }
 
 func TestPacketAllocatesNothing(t *testing.T) {
-	packets := append(recording(t, "testdata/00_turn_on_the_light_in_the_kitchen.opk"), append([]byte{0xbb, 3}, make([]byte, 120)...))
+	packets := append(recording(t, "testdata/00_turn_on_the_light_in_the_kitchen.opk"),
+		append([]byte{0xbb, 3}, make([]byte, 120)...))
 	d := New(Options{})
 	if n := testing.AllocsPerRun(100, func() { listenOnly(d, packets) }); n != 0 {
 		t.Errorf("%v allocations for %d packets", n, len(packets))
@@ -275,14 +301,15 @@ func FuzzPacket(f *testing.F) {
 			n := min(int(binary.BigEndian.Uint16(b)), len(b)-2)
 			p := b[2 : 2+n]
 			b = b[2+n:]
-			before := d.Speaking()
+			before := d.IsSpeaking()
 			e := d.Packet(p)
 			sound += opus.Duration(p)
-			if want := map[Event]bool{None: before, Began: true, Ended: false}[e]; d.Speaking() != want || e != None && before == want {
-				t.Fatalf("%s, speaking before %t, after %t", e, before, d.Speaking())
+			if want := map[Event]bool{None: before, Began: true, Ended: false}[e]; d.IsSpeaking() != want ||
+				e != None && before == want {
+				t.Fatalf("%s, speaking before %t, after %t", e, before, d.IsSpeaking())
 			}
-			if d.Voiced() < 0 || d.Voiced() > window*opus.MaxDuration+sound {
-				t.Fatalf("%s voiced in %s", d.Voiced(), sound)
+			if d.VoicedDuration() < 0 || d.VoicedDuration() > window*opus.MaxDuration+sound {
+				t.Fatalf("%s voiced in %s", d.VoicedDuration(), sound)
 			}
 		}
 	})

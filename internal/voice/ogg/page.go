@@ -81,7 +81,8 @@ func readPage(r *bufio.Reader, buf []byte) (page, error) {
 	want := binary.LittleEndian.Uint32(head[22:])
 	clear(head[22:26])
 	if got := checksum(0, buf[:size]); got != want {
-		return page{}, fmt.Errorf("%w: page %d has the checksum %08x instead of %08x", ErrMalformed, p.sequence, got, want)
+		return page{}, fmt.Errorf("%w: page %d has the checksum %08x instead of %08x", ErrMalformed, p.sequence, got,
+			want)
 	}
 	return p, nil
 }

@@ -20,8 +20,8 @@ const (
 	maxTagLength = 4 << 10
 )
 
-// Head is what OpusHead says about a stream.
-type Head struct {
+// Header is what OpusHead says about a stream.
+type Header struct {
 	Channels  int     // 1 or 2
 	PreSkip   int     // samples at [Rate] to leave out at the start
 	InputRate int     // of the sound before it was encoded; 0 if unknown
@@ -52,16 +52,16 @@ type Packet struct {
 // follow each other are read one after the other; among streams side by side, the
 // first one with Opus is read. It is for one goroutine.
 type Reader struct {
-	r    *bufio.Reader
-	head Head
-	tags []Tag
+	r      *bufio.Reader
+	header Header
+	tags   []Tag
 
 	page   page
 	pieces []byte // lacing of page that is not used yet
 	body   []byte // body of page that is not used yet
 
 	expect   int    // what the next packet of the stream is
-	begun    bool   // more than the first page of the stream was read
+	started  bool   // more than the first page of the stream was read
 	serial   uint32 // of the stream
 	sequence uint32 // of the page that comes next
 	packet   []byte // put together so far
@@ -84,8 +84,8 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 4<<10)}
 }
 
-// Head is the head of the stream to which the last packet belongs.
-func (r *Reader) Head() Head { return r.head }
+// Header is the head of the stream to which the last packet belongs.
+func (r *Reader) Header() Header { return r.header }
 
 // Tags are the tags of the stream to which the last packet belongs.
 func (r *Reader) Tags() []Tag { return r.tags }
@@ -118,7 +118,7 @@ func (r *Reader) Next() (Packet, error) {
 	}
 }
 
-// endsPacket says whether any of these pieces ends a packet.
+// endsPacket reports whether any of these pieces ends a packet.
 func endsPacket(lacing []byte) bool {
 	for _, l := range lacing {
 		if l < 255 {
@@ -169,10 +169,10 @@ func (r *Reader) nextPage() error {
 		switch {
 		case r.page.flags&flagFirst != 0:
 			// Streams side by side all begin before any of them goes on.
-			if r.expect != expectHead && !r.begun && r.page.serial != r.serial {
+			if r.expect != expectHead && !r.started && r.page.serial != r.serial {
 				continue
 			}
-			if entered, err := r.enter(); err != nil || entered {
+			if entered, err := r.beginStream(); err != nil || entered {
 				return err
 			}
 		case r.expect != expectHead && r.page.serial == r.serial:
@@ -182,15 +182,15 @@ func (r *Reader) nextPage() error {
 	}
 }
 
-// enter begins a stream, if its first page holds an OpusHead.
-func (r *Reader) enter() (entered bool, err error) {
+// beginStream begins a stream, if its first page holds an OpusHead.
+func (r *Reader) beginStream() (entered bool, err error) {
 	if !strings.HasPrefix(string(r.page.body[:min(8, len(r.page.body))]), "OpusHead") {
 		return false, nil
 	}
-	if r.head, err = parseHead(r.page.body); err != nil {
+	if r.header, err = parseHeader(r.page.body); err != nil {
 		return false, err
 	}
-	r.expect, r.begun = expectTags, false
+	r.expect, r.started = expectTags, false
 	r.tags, r.pieces, r.packet = nil, nil, r.packet[:0]
 	r.partial, r.skip, r.first, r.lost = false, false, false, false
 	r.serial, r.sequence = r.page.serial, r.page.sequence+1
@@ -200,7 +200,7 @@ func (r *Reader) enter() (entered bool, err error) {
 // usePage makes the pieces of the page the next ones, and notices what is missing
 // between it and the page before.
 func (r *Reader) usePage() {
-	r.begun = true
+	r.started = true
 	r.pieces, r.body = r.page.lacing, r.page.body
 	continues := r.page.flags&flagContinued != 0
 	missing := r.page.sequence != r.sequence
@@ -211,11 +211,11 @@ func (r *Reader) usePage() {
 	}
 }
 
-func parseHead(b []byte) (Head, error) {
+func parseHeader(b []byte) (Header, error) {
 	if len(b) < 19 {
-		return Head{}, fmt.Errorf("%w: OpusHead of %d bytes", ErrMalformed, len(b))
+		return Header{}, fmt.Errorf("%w: OpusHead of %d bytes", ErrMalformed, len(b))
 	}
-	h := Head{
+	h := Header{
 		Channels:  int(b[9]),
 		PreSkip:   int(binary.LittleEndian.Uint16(b[10:])),
 		InputRate: int(binary.LittleEndian.Uint32(b[12:])),
@@ -223,9 +223,10 @@ func parseHead(b []byte) (Head, error) {
 	}
 	switch {
 	case b[8]&0xf0 != 0:
-		return Head{}, fmt.Errorf("%w: OpusHead of version %d", ErrMalformed, b[8])
+		return Header{}, fmt.Errorf("%w: OpusHead of version %d", ErrMalformed, b[8])
 	case b[18] != 0 || h.Channels < 1 || h.Channels > 2:
-		return Head{}, fmt.Errorf("%w: %d channels, mapping family %d; only mono and stereo are supported", ErrMalformed, h.Channels, b[18])
+		return Header{}, fmt.Errorf("%w: %d channels, mapping family %d; only mono and stereo are supported",
+			ErrMalformed, h.Channels, b[18])
 	}
 	return h, nil
 }
@@ -235,7 +236,7 @@ func parseTags(b []byte) ([]Tag, error) {
 	if !strings.HasPrefix(string(b), "OpusTags") {
 		return nil, fmt.Errorf("%w: OpusTags is missing", ErrMalformed)
 	}
-	_, rest, ok := sized(b[8:]) // who made it
+	_, rest, ok := parseSized(b[8:]) // who made it
 	if !ok || len(rest) < 4 {
 		return nil, fmt.Errorf("%w: OpusTags is cut off", ErrMalformed)
 	}
@@ -244,7 +245,7 @@ func parseTags(b []byte) ([]Tag, error) {
 	rest = rest[4:]
 	for range n {
 		var one []byte
-		if one, rest, ok = sized(rest); !ok {
+		if one, rest, ok = parseSized(rest); !ok {
 			return nil, fmt.Errorf("%w: OpusTags is cut off", ErrMalformed)
 		}
 		name, value, _ := strings.Cut(string(one[:min(len(one), maxTagLength+1)]), "=")
@@ -255,8 +256,8 @@ func parseTags(b []byte) ([]Tag, error) {
 	return tags, nil
 }
 
-// sized cuts a string with its length before it off b.
-func sized(b []byte) (s, rest []byte, ok bool) {
+// parseSized cuts a string with its length before it off b.
+func parseSized(b []byte) (s, rest []byte, ok bool) {
 	if len(b) < 4 {
 		return nil, nil, false
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // all reads a file to its end.
-func all(r io.Reader) (packets []Packet, heads []Head, err error) {
+func all(r io.Reader) (packets []Packet, heads []Header, err error) {
 	o := NewReader(r)
 	for {
 		p, err := o.Next()
@@ -24,7 +24,7 @@ func all(r io.Reader) (packets []Packet, heads []Head, err error) {
 			return packets, heads, err
 		}
 		if p.First {
-			heads = append(heads, o.Head())
+			heads = append(heads, o.Header())
 		}
 		p.Data = bytes.Clone(p.Data)
 		packets = append(packets, p)
@@ -72,12 +72,15 @@ func TestReadOfOpusenc(t *testing.T) {
 		}
 		last, n = p, n+1
 	}
-	h := r.Head()
+	h := r.Header()
 	if h.Channels != 1 || h.InputRate != 24000 || h.PreSkip != 312 || h.Gain != 0 {
 		t.Errorf("head %+v", h)
 	}
 	for _, want := range []Tag{{"TITLE", "sweep"}, {"ARTIST", "a tone"}} {
-		if !slices.ContainsFunc(r.Tags(), func(t Tag) bool { return strings.EqualFold(t.Name, want.Name) && t.Value == want.Value }) {
+		if !slices.ContainsFunc(r.Tags(), func(t Tag) bool {
+			return strings.EqualFold(t.Name, want.Name) &&
+				t.Value == want.Value
+		}) {
 			t.Errorf("no %v in %v", want, r.Tags())
 		}
 	}
@@ -96,7 +99,8 @@ func (p *pages) add(serial uint32, flags byte, granule int64, lacing []byte, bod
 	if p.seq == nil || flags&flagFirst != 0 {
 		p.restart(serial)
 	}
-	pg := page{flags: flags, granule: granule, serial: serial, sequence: p.seq[serial], lacing: lacing, body: []byte(body)}
+	pg := page{flags: flags, granule: granule, serial: serial, sequence: p.seq[serial], lacing: lacing,
+		body: []byte(body)}
 	p.b = pg.append(p.b)
 	p.seq[serial]++
 	return p
@@ -115,7 +119,8 @@ const (
 )
 
 func (p *pages) open(serial uint32) *pages {
-	return p.add(serial, flagFirst, 0, []byte{byte(len(headMono))}, headMono).add(serial, 0, 0, []byte{byte(len(noTags))}, noTags)
+	return p.add(serial, flagFirst, 0, []byte{byte(len(headMono))}, headMono).add(serial, 0, 0,
+		[]byte{byte(len(noTags))}, noTags)
 }
 
 func TestReader(t *testing.T) {
@@ -125,33 +130,48 @@ func TestReader(t *testing.T) {
 		packets []string
 		err     error
 	}{
-		"nothing":            {nil, nil, io.EOF},
-		"no packets":         {new(pages).open(1).b, nil, io.EOF},
-		"head only":          {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).b, nil, io.ErrUnexpectedEOF},
-		"two on a page":      {new(pages).open(1).add(1, flagLast, 1920, []byte{2, 3}, "\x48a\x48bc").b, []string{"\x48a", "\x48bc"}, io.EOF},
+		"nothing":    {nil, nil, io.EOF},
+		"no packets": {new(pages).open(1).b, nil, io.EOF},
+		"head only":  {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).b, nil, io.ErrUnexpectedEOF},
+		"two on a page": {new(pages).open(1).add(1, flagLast, 1920, []byte{2, 3}, "\x48a\x48bc").b,
+			[]string{"\x48a", "\x48bc"}, io.EOF},
 		"end without a flag": {new(pages).open(1).add(1, 0, 960, []byte{2}, "\x48a").b, []string{"\x48a"}, io.EOF},
-		"one over two pages": {new(pages).open(1).add(1, 0, -1, []byte{255, 255}, long[:510]).add(1, flagContinued|flagLast, 960, []byte{90, 2}, long[510:]+"\x48a").b, []string{long, "\x48a"}, io.EOF},
-		"one over three":     {new(pages).open(1).add(1, 0, -1, []byte{255}, long[:255]).add(1, flagContinued, -1, []byte{255}, long[255:510]).add(1, flagContinued, 960, []byte{90}, long[510:]).b, []string{long}, io.EOF},
-		"255 exactly":        {new(pages).open(1).add(1, 0, 960, []byte{255, 0}, long[:255]).b, []string{long[:255]}, io.EOF},
-		"ends inside":        {new(pages).open(1).add(1, 0, -1, []byte{255}, long[:255]).b, nil, io.ErrUnexpectedEOF},
-		"chained":            {new(pages).open(1).add(1, flagLast, 960, []byte{2}, "\x48a").open(2).add(2, flagLast, 960, []byte{2}, "\x48b").b, []string{"\x48a", "\x48b"}, io.EOF},
-		"chained, not ended": {new(pages).open(1).add(1, 0, 960, []byte{2}, "\x48a").open(2).add(2, 0, 960, []byte{2}, "\x48b").b, []string{"\x48a", "\x48b"}, io.EOF},
-		"chained, same number, cut off": {new(pages).open(1).add(1, 0, 960, []byte{2, 255}, "\x48a"+long[:255]).open(1).add(1, 0, 960, []byte{2}, "\x48b").b,
+		"one over two pages": {new(pages).open(1).add(1, 0, -1, []byte{255, 255}, long[:510]).add(1,
+			flagContinued|flagLast, 960, []byte{90, 2}, long[510:]+"\x48a").b, []string{long, "\x48a"}, io.EOF},
+		"one over three": {new(pages).open(1).add(1, 0, -1, []byte{255}, long[:255]).add(1, flagContinued, -1,
+			[]byte{255}, long[255:510]).add(1, flagContinued, 960, []byte{90}, long[510:]).b, []string{long}, io.EOF},
+		"255 exactly": {new(pages).open(1).add(1, 0, 960, []byte{255, 0}, long[:255]).b, []string{long[:255]},
+			io.EOF},
+		"ends inside": {new(pages).open(1).add(1, 0, -1, []byte{255}, long[:255]).b, nil, io.ErrUnexpectedEOF},
+		"chained": {new(pages).open(1).add(1, flagLast, 960, []byte{2}, "\x48a").open(2).add(2, flagLast,
+			960, []byte{2}, "\x48b").b, []string{"\x48a", "\x48b"}, io.EOF},
+		"chained, not ended": {new(pages).open(1).add(1, 0, 960, []byte{2}, "\x48a").open(2).add(2, 0, 960, []byte{2},
+			"\x48b").b, []string{"\x48a", "\x48b"}, io.EOF},
+		"chained, same number, cut off": {new(pages).open(1).add(1, 0, 960, []byte{2, 255},
+			"\x48a"+long[:255]).open(1).add(1, 0, 960, []byte{2}, "\x48b").b,
 			[]string{"\x48a", "\x48b"}, io.EOF},
-		"other codec beside": {new(pages).add(9, flagFirst, 0, []byte{6}, "\x80theor").open(1).add(9, 0, 0, []byte{1}, "?").add(1, 0, 960, []byte{2}, "\x48a").b, []string{"\x48a"}, io.EOF},
-		"two of Opus beside": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(2, flagFirst, 0, []byte{19}, headMono).add(2, 0, 0, []byte{18}, noTags).add(1, 0, 0, []byte{18}, noTags).
+		"other codec beside": {new(pages).add(9, flagFirst, 0, []byte{6}, "\x80theor").open(1).add(9, 0, 0, []byte{1},
+			"?").add(1, 0, 960, []byte{2}, "\x48a").b, []string{"\x48a"}, io.EOF},
+		"two of Opus beside": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(2, flagFirst, 0, []byte{19},
+			headMono).add(2, 0, 0, []byte{18}, noTags).add(1, 0, 0, []byte{18}, noTags).
 			add(2, 0, 960, []byte{2}, "\x48b").add(1, 0, 960, []byte{2}, "\x48a").b, []string{"\x48a"}, io.EOF},
-		"packets of nothing": {new(pages).open(1).add(1, 0, 960, []byte{0, 2, 0}, "\x48a").b, []string{"\x48a"}, io.EOF},
-		"not Ogg":            {[]byte(strings.Repeat("RIFF", 20)), nil, ErrMalformed},
-		"another version":    {append([]byte("OggS\x01"), make([]byte, 30)...), nil, ErrMalformed},
-		"sound for tags":     {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(1, 0, 960, []byte{2}, "\x48a").b, nil, ErrMalformed},
-		"tags cut off":       {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(1, 0, 0, []byte{17}, noTags[:17]).b, nil, ErrMalformed},
-		"tags beyond":        {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(1, 0, 0, []byte{18}, noTags[:14]+"\xff\xff\xff\xff").b, nil, ErrMalformed},
-		"short head":         {new(pages).add(1, flagFirst, 0, []byte{18}, headMono[:18]).b, nil, ErrMalformed},
-		"head of version 16": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono[:8]+"\x10"+headMono[9:]).b, nil, ErrMalformed},
-		"three channels":     {new(pages).add(1, flagFirst, 0, []byte{19}, headMono[:9]+"\x03"+headMono[10:]).b, nil, ErrMalformed},
-		"surround":           {new(pages).add(1, flagFirst, 0, []byte{19}, headMono[:18]+"\x01").b, nil, ErrMalformed},
-		"too long a packet":  {endless(), nil, ErrMalformed},
+		"packets of nothing": {new(pages).open(1).add(1, 0, 960, []byte{0, 2, 0}, "\x48a").b, []string{"\x48a"},
+			io.EOF},
+		"not Ogg":         {[]byte(strings.Repeat("RIFF", 20)), nil, ErrMalformed},
+		"another version": {append([]byte("OggS\x01"), make([]byte, 30)...), nil, ErrMalformed},
+		"sound for tags": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(1, 0, 960, []byte{2},
+			"\x48a").b, nil, ErrMalformed},
+		"tags cut off": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(1, 0, 0, []byte{17},
+			noTags[:17]).b, nil, ErrMalformed},
+		"tags beyond": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono).add(1, 0, 0, []byte{18},
+			noTags[:14]+"\xff\xff\xff\xff").b, nil, ErrMalformed},
+		"short head": {new(pages).add(1, flagFirst, 0, []byte{18}, headMono[:18]).b, nil, ErrMalformed},
+		"head of version 16": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono[:8]+"\x10"+headMono[9:]).b, nil,
+			ErrMalformed},
+		"three channels": {new(pages).add(1, flagFirst, 0, []byte{19}, headMono[:9]+"\x03"+headMono[10:]).b, nil,
+			ErrMalformed},
+		"surround":          {new(pages).add(1, flagFirst, 0, []byte{19}, headMono[:18]+"\x01").b, nil, ErrMalformed},
+		"too long a packet": {endless(), nil, ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			packets, heads, err := all(bytes.NewReader(c.file))
@@ -190,7 +210,8 @@ func TestEndless(t *testing.T) {
 }
 
 func TestPositions(t *testing.T) {
-	file := new(pages).open(1).add(1, 0, 1920, []byte{2, 2, 255}, "\x48a\x48b\x48"+strings.Repeat("x", 254)).add(1, flagContinued|flagLast, 3000, []byte{0, 2}, "\x48d").b
+	file := new(pages).open(1).add(1, 0, 1920, []byte{2, 2, 255}, "\x48a\x48b\x48"+strings.Repeat("x", 254)).add(1,
+		flagContinued|flagLast, 3000, []byte{0, 2}, "\x48d").b
 	packets, _, err := all(bytes.NewReader(file))
 	if !errors.Is(err, io.EOF) || len(packets) != 4 {
 		t.Fatalf("%d packets, %v", len(packets), err)
@@ -294,8 +315,10 @@ func TestTagsAreLimited(t *testing.T) {
 
 func FuzzReader(f *testing.F) {
 	f.Add(fromOpusenc(f))
-	f.Add(new(pages).open(1).add(1, 0, -1, []byte{255}, strings.Repeat("x", 255)).add(1, flagContinued, 960, []byte{2, 2}, "\x48a\x48").b)
-	f.Add(new(pages).open(1).add(1, flagLast, 960, []byte{2}, "\x48a").open(2).add(2, flagLast, 960, []byte{2}, "\x48b").b)
+	f.Add(new(pages).open(1).add(1, 0, -1, []byte{255}, strings.Repeat("x", 255)).add(1, flagContinued, 960,
+		[]byte{2, 2}, "\x48a\x48").b)
+	f.Add(new(pages).open(1).add(1, flagLast, 960, []byte{2}, "\x48a").open(2).add(2, flagLast, 960, []byte{2},
+		"\x48b").b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// Checksums are made right, or nothing behind them would ever be tried.
 		b = bytes.Clone(b)

@@ -11,12 +11,12 @@ import (
 	"patchbay/internal/voice/opus"
 )
 
-// fullPage is when a page is written without being asked to: a second of packets of
+// maxPagePackets is when a page is written without being asked to: a second of packets of
 // 20 ms. The lengths of the greatest packets still fit.
-const fullPage = 50
+const maxPagePackets = 50
 
-// Recording says what is written.
-type Recording struct {
+// WriterOptions says what is written.
+type WriterOptions struct {
 	Channels  int // 1 or 2
 	InputRate int // of the sound before it was encoded, for whoever is curious
 	PreSkip   int // samples at [Rate] that players leave out at the start
@@ -24,39 +24,39 @@ type Recording struct {
 	Serial uint32
 	Vendor string // who made the file
 	Tags   []Tag
-	// Every is after how much sound a page is written at the latest; 0 means one
+	// PageInterval is after how much sound a page is written at the latest; 0 means one
 	// second. A program that is killed loses what came after the last page, and the
 	// file can be played up to there.
-	Every time.Duration
+	PageInterval time.Duration
 }
 
 // Writer writes one stream of packets. Where nothing was received, silence is
 // written, so that the file lasts as long as what it is a recording of. It is for
 // one goroutine.
 type Writer struct {
-	w     io.Writer
-	every int64
-	page  page
-	ends  int64 // position after all packets
-	since int64 // position after the page that was written last
-	toc   opus.TOC
-	count int // packets on the page
-	buf   []byte
-	err   error
+	w               io.Writer
+	pageSamples     int64
+	page            page
+	position        int64 // position after all packets
+	flushedPosition int64 // position after the page that was written last
+	toc             opus.TOC
+	count           int // packets on the page
+	buf             []byte
+	err             error
 }
 
 // NewWriter writes the head and the tags to w, each page with one call of Write.
-func NewWriter(w io.Writer, r Recording) (*Writer, error) {
+func NewWriter(w io.Writer, r WriterOptions) (*Writer, error) {
 	if r.Channels < 1 || r.Channels > 2 || r.PreSkip < 0 || r.PreSkip > 0xffff || r.InputRate < 0 {
 		return nil, fmt.Errorf("ogg writer: %d channels, pre-skip %d, %d Hz", r.Channels, r.PreSkip, r.InputRate)
 	}
-	if r.Every <= 0 {
-		r.Every = time.Second
+	if r.PageInterval <= 0 {
+		r.PageInterval = time.Second
 	}
 	if r.Serial == 0 {
 		r.Serial = 1 + rand.Uint32N(1<<31) // some tools do not like 0
 	}
-	o := &Writer{w: w, every: samples(r.Every), page: page{serial: r.Serial}}
+	o := &Writer{w: w, pageSamples: samples(r.PageInterval), page: page{serial: r.Serial}}
 	head := append([]byte("OpusHead\x01"), byte(r.Channels))
 	head = binary.LittleEndian.AppendUint16(head, uint16(r.PreSkip))
 	head = binary.LittleEndian.AppendUint32(head, uint32(r.InputRate))
@@ -102,9 +102,9 @@ func (w *Writer) Write(packet []byte) error {
 		}
 	}
 	w.add(packet)
-	w.ends += samples(d)
+	w.position += samples(d)
 	w.toc = opus.TOC(packet[0])
-	if w.count >= fullPage || w.ends-w.since >= w.every {
+	if w.count >= maxPagePackets || w.position-w.flushedPosition >= w.pageSamples {
 		return w.Flush()
 	}
 	return nil
@@ -115,7 +115,7 @@ func (w *Writer) Write(packet []byte) error {
 // the steps are of 20 ms.
 func (w *Writer) Skip(d time.Duration) error {
 	toc := w.toc &^ 3
-	if w.toc == 0 && w.ends == 0 {
+	if w.toc == 0 && w.position == 0 {
 		toc = 9 << 3 // SILK, wideband, 20 ms
 	}
 	step := toc.FrameDuration()
@@ -129,14 +129,14 @@ func (w *Writer) Skip(d time.Duration) error {
 }
 
 // Length is how long the sound is so far, pre-skip included.
-func (w *Writer) Length() time.Duration { return time.Duration(w.ends) * time.Second / Rate }
+func (w *Writer) Length() time.Duration { return time.Duration(w.position) * time.Second / Rate }
 
 // Flush writes what is waiting. What was flushed can be played whatever happens next.
 func (w *Writer) Flush() error {
 	if w.count == 0 {
 		return w.err
 	}
-	return w.flush(w.ends)
+	return w.flush(w.position)
 }
 
 // Close writes the rest and says that the stream ends. It does not close the writer
@@ -146,7 +146,7 @@ func (w *Writer) Close() error {
 		return w.err
 	}
 	w.page.flags |= flagLast
-	granule := w.ends
+	granule := w.position
 	if w.count == 0 {
 		granule = noGranule
 	}
@@ -177,6 +177,6 @@ func (w *Writer) flush(granule int64) error {
 	}
 	w.page.sequence++
 	w.page.flags, w.page.lacing, w.page.body = 0, w.page.lacing[:0], w.page.body[:0]
-	w.count, w.since = 0, w.ends
+	w.count, w.flushedPosition = 0, w.position
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 
 func TestWriteAndRead(t *testing.T) {
 	var file bytes.Buffer
-	w, err := NewWriter(&file, Recording{Channels: 1, InputRate: 16000, PreSkip: 312, Serial: 7, Vendor: "test", Tags: []Tag{{"TITLE", "是"}, {"DATE", "2026"}}})
+	w, err := NewWriter(&file, WriterOptions{Channels: 1, InputRate: 16000, PreSkip: 312, Serial: 7,
+		Vendor: "test", Tags: []Tag{{"TITLE", "是"}, {"DATE", "2026"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,8 @@ func TestWriteAndRead(t *testing.T) {
 		t.Error("more was written after the end")
 	}
 	got, heads, err := all(bytes.NewReader(file.Bytes()))
-	if !errors.Is(err, io.EOF) || len(got) != len(want) || heads[0] != (Head{Channels: 1, PreSkip: 312, InputRate: 16000}) {
+	if !errors.Is(err, io.EOF) || len(got) != len(want) || heads[0] != (Header{Channels: 1, PreSkip: 312,
+		InputRate: 16000}) {
 		t.Fatalf("%d of %d packets, %+v, %v", len(got), len(want), heads, err)
 	}
 	for i, p := range got {
@@ -66,7 +68,7 @@ func TestWriteAndRead(t *testing.T) {
 // missing, and it can be read.
 func TestKilled(t *testing.T) {
 	var file bytes.Buffer
-	w, err := NewWriter(&file, Recording{Channels: 1, Every: 300 * time.Millisecond})
+	w, err := NewWriter(&file, WriterOptions{Channels: 1, PageInterval: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func TestKilled(t *testing.T) {
 
 func TestWriteBigPackets(t *testing.T) {
 	var file bytes.Buffer
-	w, err := NewWriter(&file, Recording{Channels: 2, Every: time.Hour})
+	w, err := NewWriter(&file, WriterOptions{Channels: 2, PageInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,8 @@ func TestWriteBigPackets(t *testing.T) {
 
 func TestWriterFails(t *testing.T) {
 	broken := errors.New("disk full")
-	if _, err := NewWriter(writerFunc(func([]byte) (int, error) { return 0, broken }), Recording{Channels: 1}); !errors.Is(err, broken) {
+	if _, err := NewWriter(writerFunc(func([]byte) (int, error) { return 0, broken }),
+		WriterOptions{Channels: 1}); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	n := 0
@@ -120,17 +123,19 @@ func TestWriterFails(t *testing.T) {
 			return 0, broken
 		}
 		return len(b), nil
-	}), Recording{Channels: 1})
+	}), WriterOptions{Channels: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Write([]byte{0x58}); err != nil {
 		t.Fatal(err)
 	}
-	if !errors.Is(w.Flush(), broken) || !errors.Is(w.Write([]byte{0x58}), broken) || !errors.Is(w.Close(), broken) || n != 3 {
+	if !errors.Is(w.Flush(), broken) || !errors.Is(w.Write([]byte{0x58}), broken) || !errors.Is(w.Close(), broken) ||
+		n != 3 {
 		t.Errorf("%d writes", n)
 	}
-	for _, r := range []Recording{{}, {Channels: 3}, {Channels: 1, PreSkip: 70000}, {Channels: 1, Tags: []Tag{{"A", strings.Repeat("x", 70000)}}}} {
+	for _, r := range []WriterOptions{{}, {Channels: 3}, {Channels: 1, PreSkip: 70000},
+		{Channels: 1, Tags: []Tag{{"A", strings.Repeat("x", 70000)}}}} {
 		if _, err := NewWriter(io.Discard, r); err == nil {
 			t.Errorf("%d channels, pre-skip %d, %d tags: accepted", r.Channels, r.PreSkip, len(r.Tags))
 		}
@@ -156,7 +161,8 @@ func TestOthersReadIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := NewWriter(f, Recording{Channels: 1, InputRate: 16000, PreSkip: 312, Vendor: "test", Tags: []Tag{{"TITLE", "yes"}}})
+		w, err := NewWriter(f, WriterOptions{Channels: 1, InputRate: 16000, PreSkip: 312,
+			Vendor: "test", Tags: []Tag{{"TITLE", "yes"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +194,8 @@ func TestOthersReadIt(t *testing.T) {
 			t.Errorf("opusinfo, closed %t: %s", closed, info)
 		}
 		wav := name + ".wav"
-		if out, err := exec.CommandContext(t.Context(), "opusdec", "--rate", "16000", name, wav).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "opusdec", "--rate", "16000", name,
+			wav).CombinedOutput(); err != nil {
 			t.Errorf("opusdec: %v: %s", err, out)
 		}
 		b, err := os.ReadFile(wav)

@@ -16,7 +16,7 @@ import (
 )
 
 // shared makes the encoders of most tests; one of it, as in a program.
-var shared = NewEncoders(4)
+var shared = NewEncoderPool(4)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -99,7 +99,8 @@ func TestEncodeAndDecode(t *testing.T) {
 	for _, rate := range []int{16000, 24000} {
 		for _, ms := range []int{20, 60} {
 			for _, complexity := range []int{0, 5} {
-				e := Encoding{SampleRate: rate, Frame: time.Duration(ms) * time.Millisecond, Complexity: complexity, Bitrate: 32000}
+				e := Encoding{SampleRate: rate, Frame: time.Duration(ms) * time.Millisecond, Complexity: complexity,
+					Bitrate: 32000}
 				pcm := sweep(rate, 200, 1500, 1200*time.Millisecond)
 				packets := encode(t, e, pcm)
 				bytes := 0
@@ -115,7 +116,8 @@ func TestEncodeAndDecode(t *testing.T) {
 				enc.Close()
 				like, at := likeness(pcm, decode(t, rate, packets), rate/50)
 				perSecond := float64(8*bytes) / 1.2
-				t.Logf("%d Hz, %d ms, complexity %d: %s, likeness %.4f at a delay of %d (%d announced), %.0f bit/s", rate, ms, complexity, p.TOC.Mode(), like, at, delay, perSecond)
+				t.Logf("%d Hz, %d ms, complexity %d: %s, likeness %.4f at a delay of %d (%d announced), %.0f bit/s",
+					rate, ms, complexity, p.TOC.Mode(), like, at, delay, perSecond)
 				if like < 0.98 || perSecond > 40000 || at < delay-rate/1000 || at > delay+rate/1000 {
 					t.Error("this is not the same sound")
 				}
@@ -132,7 +134,8 @@ func TestEncodeEverything(t *testing.T) {
 			for complexity := 0; complexity <= 10; complexity += 5 {
 				for _, bitrate := range []int{0, 6000, 128000} {
 					for _, music := range []bool{false, true} {
-						e := Encoding{SampleRate: rate, Frame: time.Duration(ms) * time.Millisecond, Complexity: complexity, Bitrate: bitrate, Music: music, FEC: !music, Loss: 10}
+						e := Encoding{SampleRate: rate, Frame: time.Duration(ms) * time.Millisecond,
+							Complexity: complexity, Bitrate: bitrate, Music: music, FEC: !music, Loss: 10}
 						noise := make([]int16, 4*e.Samples())
 						for i := range noise {
 							noise[i] = int16(rand.N(65536) - 32768)
@@ -202,7 +205,7 @@ func TestEncodingIsChecked(t *testing.T) {
 // TestEncodersAreBounded opens all there are, and one more.
 func TestEncodersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewEncoders(2)
+		s := NewEncoderPool(2)
 		e := Encoding{SampleRate: 16000, Frame: ms60}
 		var open [2]*Encoder
 		for i := range open {
@@ -378,7 +381,7 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	s := NewEncoders(1 << 20)
+	s := NewEncoderPool(1 << 20)
 	first := time.Now()
 	warm, err := s.Open(b.Context(), Encoding{SampleRate: 16000, Frame: ms60})
 	if err != nil {

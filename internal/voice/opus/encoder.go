@@ -65,13 +65,13 @@ func (e Encoding) check() error {
 	return nil
 }
 
-// Encoders makes encoders: at most a given number at a time, so that a crowd waits
+// EncoderPool makes encoders: at most a given number at a time, so that a crowd waits
 // instead of eating the processor. The code of libopus is translated for the
 // processor once, when the first encoder is asked for; that takes about 0.1 s, and
 // longer and slower encoding where there is no such translation (anything but amd64
 // and arm64). It is safe for concurrent use. A program needs one.
-type Encoders struct {
-	seats chan struct{} // one in it per open encoder
+type EncoderPool struct {
+	slots chan struct{} // one in it per open encoder
 	done  chan struct{} // closed by Close
 
 	once    sync.Once // translates
@@ -84,25 +84,25 @@ type Encoders struct {
 	closed bool
 }
 
-// NewEncoders allows most encoders to be open at a time.
-func NewEncoders(most int) *Encoders {
-	return &Encoders{seats: make(chan struct{}, max(1, most)), done: make(chan struct{})}
+// NewEncoderPool allows most encoders to be open at a time.
+func NewEncoderPool(most int) *EncoderPool {
+	return &EncoderPool{slots: make(chan struct{}, max(1, most)), done: make(chan struct{})}
 }
 
 // Open starts a stream. It waits while too many others are open, until ctx ends.
 // The encoder has to be closed.
-func (s *Encoders) Open(ctx context.Context, e Encoding) (*Encoder, error) {
+func (s *EncoderPool) Open(ctx context.Context, e Encoding) (*Encoder, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
 	select {
-	case s.seats <- struct{}{}:
+	case s.slots <- struct{}{}:
 	case <-s.done:
 		return nil, ErrClosed
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for an opus encoder: %w", context.Cause(ctx))
 	}
-	in, err := s.take()
+	in, err := s.acquire()
 	if err == nil {
 		err = in.begin(e)
 		if err != nil {
@@ -110,15 +110,15 @@ func (s *Encoders) Open(ctx context.Context, e Encoding) (*Encoder, error) {
 		}
 	}
 	if err != nil {
-		<-s.seats
+		<-s.slots
 		return nil, err
 	}
 	return &Encoder{from: s, in: in, encoding: e}, nil
 }
 
-// take finds an idle instance or makes one.
-func (s *Encoders) take() (*instance, error) {
-	s.once.Do(s.translate)
+// acquire finds an idle instance or makes one.
+func (s *EncoderPool) acquire() (*instance, error) {
+	s.once.Do(s.compile)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch n := len(s.idle); {
@@ -134,9 +134,9 @@ func (s *Encoders) take() (*instance, error) {
 	return newInstance(s.runtime, s.code)
 }
 
-// translate compiles the module. It is not tied to anybody's context, because
+// compile compiles the module. It is not tied to anybody's context, because
 // everybody after needs its result.
-func (s *Encoders) translate() {
+func (s *EncoderPool) compile() {
 	ctx := context.Background()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +150,8 @@ func (s *Encoders) translate() {
 	}
 }
 
-// put takes an instance back, and frees its seat.
-func (s *Encoders) put(in *instance) {
+// release takes an instance back, and frees its seat.
+func (s *EncoderPool) release(in *instance) {
 	s.mu.Lock()
 	keep := !s.closed && in.broken == nil && len(s.idle) < maxIdle
 	if keep {
@@ -161,13 +161,13 @@ func (s *Encoders) put(in *instance) {
 	if !keep {
 		in.discard()
 	}
-	<-s.seats
+	<-s.slots
 }
 
 // Close refuses whoever asks from now on, waits for the open encoders until ctx ends,
 // and frees everything. If ctx ends first, its error is returned and what is still
 // in use is left alone.
-func (s *Encoders) Close(ctx context.Context) error {
+func (s *EncoderPool) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -176,9 +176,9 @@ func (s *Encoders) Close(ctx context.Context) error {
 	s.closed = true
 	close(s.done)
 	s.mu.Unlock()
-	for range cap(s.seats) {
+	for range cap(s.slots) {
 		select {
-		case s.seats <- struct{}{}:
+		case s.slots <- struct{}{}:
 		case <-ctx.Done():
 			return fmt.Errorf("close opus encoders: %w", context.Cause(ctx))
 		}
@@ -194,7 +194,7 @@ func (s *Encoders) Close(ctx context.Context) error {
 
 // Encoder makes the packets of one stream. It is for one goroutine.
 type Encoder struct {
-	from     *Encoders
+	from     *EncoderPool
 	in       *instance
 	encoding Encoding
 }
@@ -227,7 +227,7 @@ func (e *Encoder) Encode(pcm []int16, out []byte) ([]byte, error) {
 func (e *Encoder) Close() {
 	if in := e.in; in != nil {
 		e.in = nil
-		e.from.put(in)
+		e.from.release(in)
 	}
 }
 
@@ -250,7 +250,8 @@ func newInstance(r wazero.Runtime, code wazero.CompiledModule) (*instance, error
 		return nil, fmt.Errorf("start libopus: %w", err)
 	}
 	in := &instance{module: m, memory: m.Memory()}
-	in.fn.start, in.fn.encode, in.fn.lookahead = m.ExportedFunction("start"), m.ExportedFunction("encode"), m.ExportedFunction("lookahead")
+	in.fn.start, in.fn.encode, in.fn.lookahead = m.ExportedFunction("start"), m.ExportedFunction("encode"),
+		m.ExportedFunction("lookahead")
 	pcm, err := in.call(m.ExportedFunction("pcm"))
 	packet, err2 := in.call(m.ExportedFunction("packet"))
 	if err := errors.Join(err, err2); err != nil {
@@ -275,7 +276,8 @@ func (in *instance) call(f api.Function, args ...uint64) (int32, error) {
 }
 
 func (in *instance) begin(e Encoding) error {
-	code, err := in.call(in.fn.start, uint64(e.SampleRate), uint64(e.Bitrate), uint64(e.Complexity), flag(e.Music), flag(e.DTX), flag(e.FEC), uint64(e.Loss))
+	code, err := in.call(in.fn.start, uint64(e.SampleRate), uint64(e.Bitrate), uint64(e.Complexity), flag(e.Music),
+		flag(e.DTX), flag(e.FEC), uint64(e.Loss))
 	if err == nil && code != 0 {
 		err = fmt.Errorf("start opus encoder: libopus error %d", code)
 	}

@@ -63,7 +63,7 @@ type TOC byte
 // Config is the number of mode, bandwidth and frame duration, 0 to 31.
 func (t TOC) Config() int { return int(t >> 3) }
 
-// Stereo says whether the frames hold two channels.
+// Stereo reports whether the frames hold two channels.
 func (t TOC) Stereo() bool { return t&4 != 0 }
 
 // Code says how frames are laid out: 0 one, 1 two of equal length, 2 two, 3 counted.
@@ -105,8 +105,8 @@ func (t TOC) FrameDuration() time.Duration {
 	}
 }
 
-// like is the TOC without its code: frames can share a packet when it is equal.
-func (t TOC) like() TOC { return t &^ 3 }
+// withoutCode is the TOC without its code: frames can share a packet when it is equal.
+func (t TOC) withoutCode() TOC { return t &^ 3 }
 
 // Packet is a packet taken apart. Its frames point into the bytes it was parsed from.
 // It is large; keep one and parse into it again and again.
@@ -251,9 +251,9 @@ func (p *Packet) Frame(i int) []byte { return p.frames[:p.n][i] }
 // Duration is how long the packet lasts, at most 120 ms.
 func (p *Packet) Duration() time.Duration { return time.Duration(p.n) * p.TOC.FrameDuration() }
 
-// Silent says that nothing was sent because nothing was to be heard: all frames are
+// IsSilent says that nothing was sent because nothing was to be heard: all frames are
 // empty. Encoders that save transmission (DTX) make such packets, of one byte.
-func (p *Packet) Silent() bool {
+func (p *Packet) IsSilent() bool {
 	for _, f := range p.frames[:p.n] {
 		if len(f) > 0 {
 			return false
@@ -262,11 +262,11 @@ func (p *Packet) Silent() bool {
 	return true
 }
 
-// Voice reads what the encoder thought about every 20 ms of a packet: in active of
+// VoiceFlags reads what the encoder thought about every 20 ms of a packet: in active of
 // them somebody spoke. SILK writes these flags before anything else in a frame, so
 // they cost nothing to read. CELT has none: then of is 0, and only the sound itself
 // can tell. In stereo the middle channel counts.
-func (p *Packet) Voice() (active, of int) {
+func (p *Packet) VoiceFlags() (active, of int) {
 	if p.TOC.Mode() == CELT {
 		return 0, 0
 	}

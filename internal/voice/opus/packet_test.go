@@ -51,8 +51,10 @@ func TestTOC(t *testing.T) {
 			for low := range 8 {
 				toc := TOC(config<<3 | low)
 				if toc.Config() != config || toc.Mode() != row.mode || toc.Bandwidth() != row.bandwidth ||
-					toc.FrameDuration() != time.Duration(tenths)*100*time.Microsecond || toc.Stereo() != (low >= 4) || toc.Code() != low%4 {
-					t.Errorf("%#02x: %d %s %d %s %t %d", byte(toc), toc.Config(), toc.Mode(), toc.Bandwidth(), toc.FrameDuration(), toc.Stereo(), toc.Code())
+					toc.FrameDuration() != time.Duration(tenths)*100*time.Microsecond || toc.Stereo() != (low >= 4) ||
+					toc.Code() != low%4 {
+					t.Errorf("%#02x: %d %s %d %s %t %d", byte(toc), toc.Config(), toc.Mode(), toc.Bandwidth(),
+						toc.FrameDuration(), toc.Stereo(), toc.Code())
 				}
 			}
 			config++
@@ -70,20 +72,21 @@ func TestParse(t *testing.T) {
 		frames  []string // nil: malformed
 		padding int
 	}{
-		"empty":                      {nil, nil, 0},
-		"silence":                    {[]byte{0x58}, []string{""}, 0},
-		"one frame":                  {[]byte("\x58abc"), []string{"abc"}, 0},
-		"the longest frame":          {append([]byte{0x58}, big...), []string{string(big)}, 0},
-		"too long a frame":           {append(append([]byte{0x58}, big...), 7), nil, 0},
-		"two equal":                  {[]byte("\x49abcd"), []string{"ab", "cd"}, 0},
-		"two equal, none":            {[]byte("\x49"), []string{"", ""}, 0},
-		"two equal, odd":             {[]byte("\x49abc"), nil, 0},
-		"two":                        {[]byte("\x4a\x01abc"), []string{"a", "bc"}, 0},
-		"two, second empty":          {[]byte("\x4a\x03abc"), []string{"abc", ""}, 0},
-		"two, no length":             {[]byte("\x4a"), nil, 0},
-		"two, half a length":         {[]byte("\x4a\xfc"), nil, 0},
-		"two, too long":              {[]byte("\x4a\x04abc"), nil, 0},
-		"two, length of two bytes":   {append([]byte{0x4a, 0xfd, 0x01}, append(bytes.Repeat([]byte{1}, 257), 2)...), []string{string(bytes.Repeat([]byte{1}, 257)), "\x02"}, 0},
+		"empty":              {nil, nil, 0},
+		"silence":            {[]byte{0x58}, []string{""}, 0},
+		"one frame":          {[]byte("\x58abc"), []string{"abc"}, 0},
+		"the longest frame":  {append([]byte{0x58}, big...), []string{string(big)}, 0},
+		"too long a frame":   {append(append([]byte{0x58}, big...), 7), nil, 0},
+		"two equal":          {[]byte("\x49abcd"), []string{"ab", "cd"}, 0},
+		"two equal, none":    {[]byte("\x49"), []string{"", ""}, 0},
+		"two equal, odd":     {[]byte("\x49abc"), nil, 0},
+		"two":                {[]byte("\x4a\x01abc"), []string{"a", "bc"}, 0},
+		"two, second empty":  {[]byte("\x4a\x03abc"), []string{"abc", ""}, 0},
+		"two, no length":     {[]byte("\x4a"), nil, 0},
+		"two, half a length": {[]byte("\x4a\xfc"), nil, 0},
+		"two, too long":      {[]byte("\x4a\x04abc"), nil, 0},
+		"two, length of two bytes": {append([]byte{0x4a, 0xfd, 0x01}, append(bytes.Repeat([]byte{1}, 257), 2)...),
+			[]string{string(bytes.Repeat([]byte{1}, 257)), "\x02"}, 0},
 		"counted, no count":          {[]byte("\x4b"), nil, 0},
 		"counted, zero":              {[]byte("\x4b\x00"), nil, 0},
 		"counted, equal":             {[]byte("\x4b\x03abcdef"), []string{"ab", "cd", "ef"}, 0},
@@ -93,7 +96,7 @@ func TestParse(t *testing.T) {
 		"counted, lengths missing":   {[]byte("\x4b\x83\x01"), nil, 0},
 		"counted, 120 ms":            {[]byte("\x4b\x06abcdef"), []string{"a", "b", "c", "d", "e", "f"}, 0},
 		"counted, 140 ms":            {[]byte("\x4b\x07abcdefg"), nil, 0},
-		"counted, 48 of 2.5 ms":      {append([]byte{0x83, 48}, make([]byte, 48)...), make48("\x00"), 0},
+		"counted, 48 of 2.5 ms":      {append([]byte{0x83, 48}, make([]byte, 48)...), make48Frames("\x00"), 0},
 		"padded":                     {[]byte("\x4b\x41\x02abcXX"), []string{"abc"}, 2},
 		"padded, own lengths":        {[]byte("\x4b\xc2\x01\x01abX"), []string{"a", "b"}, 1},
 		"padded with 254 and 1":      {append([]byte("\x4b\x41\xff\x01a"), make([]byte, 255)...), []string{"a"}, 255},
@@ -114,7 +117,8 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Count() != len(c.frames) || p.Padding != c.padding || p.Duration() != time.Duration(len(c.frames))*TOC(c.packet[0]).FrameDuration() {
+			if p.Count() != len(c.frames) || p.Padding != c.padding ||
+				p.Duration() != time.Duration(len(c.frames))*TOC(c.packet[0]).FrameDuration() {
 				t.Fatalf("%d frames, %d padding, %s", p.Count(), p.Padding, p.Duration())
 			}
 			if d := Duration(c.packet); d != p.Duration() {
@@ -129,7 +133,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func make48(s string) (frames []string) {
+func make48Frames(s string) (frames []string) {
 	for range 48 {
 		frames = append(frames, s)
 	}
@@ -145,16 +149,17 @@ func TestBoard(t *testing.T) {
 		if err := p.Parse(b); err != nil {
 			t.Fatalf("packet %d: %v", i, err)
 		}
-		if p.TOC.Mode() != SILK || p.TOC.Bandwidth() != Wideband || p.Duration() != 60*time.Millisecond || p.Count() != 1 || p.TOC.Stereo() {
+		if p.TOC.Mode() != SILK || p.TOC.Bandwidth() != Wideband || p.Duration() != 60*time.Millisecond ||
+			p.Count() != 1 || p.TOC.Stereo() {
 			t.Errorf("packet %d: %#02x, %s", i, byte(p.TOC), p.Duration())
 		}
-		if (len(b) == 1) != p.Silent() {
-			t.Errorf("packet %d: %d bytes, silent %t", i, len(b), p.Silent())
+		if (len(b) == 1) != p.IsSilent() {
+			t.Errorf("packet %d: %d bytes, silent %t", i, len(b), p.IsSilent())
 		}
-		if p.Silent() {
+		if p.IsSilent() {
 			silent++
 		}
-		a, of := p.Voice()
+		a, of := p.VoiceFlags()
 		active, flags = active+a, flags+of
 	}
 	if flags != 3*len(packets) || active < flags/4 || active == flags || silent == 0 {
@@ -181,7 +186,7 @@ func TestVoiceIsSpeech(t *testing.T) {
 			if err := p.Parse(b); err != nil {
 				t.Fatal(err)
 			}
-			a, _ := p.Voice()
+			a, _ := p.VoiceFlags()
 			switch e := energy(pcm[:n]); {
 			case e > 1000*1000: // -30 dB of full scale
 				loud++
@@ -191,7 +196,8 @@ func TestVoiceIsSpeech(t *testing.T) {
 				quietActive += min(a, 1)
 			}
 		}
-		t.Logf("%s: loud %d, of them active %d; quiet %d, of them active %d", name, loud, loudActive, quiet, quietActive)
+		t.Logf("%s: loud %d, of them active %d; quiet %d, of them active %d", name, loud, loudActive, quiet,
+			quietActive)
 		if loud < 4 || loudActive != loud || quiet < 4 || quietActive > quiet/10 {
 			t.Errorf("%s: the flags do not follow the sound", name)
 		}
@@ -211,13 +217,13 @@ func TestVoiceOfCELTIsUnknown(t *testing.T) {
 	if err := p.Parse([]byte{0xbb, 3, 1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
-	if a, of := p.Voice(); a != 0 || of != 0 {
+	if a, of := p.VoiceFlags(); a != 0 || of != 0 {
 		t.Errorf("%d of %d", a, of)
 	}
 	if err := p.Parse([]byte{0x6b, 3, 0x80, 0x00, 0xff}); err != nil { // hybrid
 		t.Fatal(err)
 	}
-	if a, of := p.Voice(); a != 2 || of != 3 {
+	if a, of := p.VoiceFlags(); a != 2 || of != 3 {
 		t.Errorf("%d of %d", a, of)
 	}
 }
@@ -261,7 +267,7 @@ func FuzzParse(f *testing.F) {
 		if sum > len(b)-1 {
 			t.Fatalf("%d bytes of frames and padding in %d", sum, len(b))
 		}
-		if a, of := p.Voice(); a < 0 || a > of || of > 12 {
+		if a, of := p.VoiceFlags(); a < 0 || a > of || of > 12 {
 			t.Fatalf("%d of %d active", a, of)
 		}
 		packet, err := Append(nil, p.TOC, frames...)

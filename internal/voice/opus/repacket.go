@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ErrIndivisible says that the frames of a stream do not add up to the wanted
+// ErrFrameDuration says that the frames of a stream do not add up to the wanted
 // duration, and that only decoding and encoding again would help.
-var ErrIndivisible = errors.New("the frames do not add up to the wanted duration")
+var ErrFrameDuration = errors.New("the frames do not add up to the wanted duration")
 
 // Append appends a packet that holds frames to dst. The mode, the bandwidth and the
 // duration of the frames are those of toc, whose code does not matter. It chooses
@@ -25,7 +25,7 @@ func Append(dst []byte, toc TOC, frames ...[]byte) ([]byte, error) {
 		}
 		equal = equal && len(f) == len(frames[0])
 	}
-	toc = toc.like()
+	toc = toc.withoutCode()
 	switch {
 	case n == 1:
 		dst = append(dst, byte(toc))
@@ -66,14 +66,14 @@ func appendSize(dst []byte, n int) []byte {
 type Framer struct {
 	want   time.Duration
 	parsed Packet
-	groups []group // of equal TOC, oldest first
-	bytes  []byte  // the frames of groups, one after the other
+	groups []frameGroup // of equal TOC, oldest first
+	bytes  []byte       // the frames of groups, one after the other
 	sizes  []int
 	frames [MaxFrames][]byte
 }
 
-// group is a number of waiting frames with the same TOC.
-type group struct {
+// frameGroup is a number of waiting frames with the same TOC.
+type frameGroup struct {
 	toc TOC
 	n   int
 	end bool // nothing will be added
@@ -83,21 +83,21 @@ type group struct {
 func NewFramer(d time.Duration) *Framer { return &Framer{want: d} }
 
 // Push takes the frames of a packet. The bytes are copied. Its error is
-// [ErrMalformed], or [ErrIndivisible] when frames of this length do not fit; then
+// [ErrMalformed], or [ErrFrameDuration] when frames of this length do not fit; then
 // nothing was taken. Whoever pushes calls [Framer.Pop] until it has no more, so at
 // most one packet and one packet's length wait here.
 func (f *Framer) Push(packet []byte) error {
 	if err := f.parsed.Parse(packet); err != nil {
 		return err
 	}
-	toc := f.parsed.TOC.like()
+	toc := f.parsed.TOC.withoutCode()
 	if d := toc.FrameDuration(); d > f.want || f.want%d != 0 || f.want > MaxDuration {
-		return fmt.Errorf("%w: %s out of %s", ErrIndivisible, f.want, d)
+		return fmt.Errorf("%w: %s out of %s", ErrFrameDuration, f.want, d)
 	}
 	last := len(f.groups) - 1
 	if last < 0 || f.groups[last].toc != toc || f.groups[last].end {
 		f.Flush()
-		f.groups = append(f.groups, group{toc: toc})
+		f.groups = append(f.groups, frameGroup{toc: toc})
 		last++
 	}
 	for i := range f.parsed.Count() {

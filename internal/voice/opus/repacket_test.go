@@ -35,11 +35,14 @@ func TestFramer(t *testing.T) {
 		"unchanged":                 {ms60, []string{"\x58abc", "\x58"}, []string{"\x58abc", "\x58"}},
 		"60 to 20":                  {ms20, []string{"\x4b\x83\x01\x02abcd"}, []string{"\x48a", "\x48bc", "\x48d"}},
 		"120 to 60":                 {ms60, []string{"\x4b\x06abcdef"}, []string{"\x4b\x03abc", "\x4b\x03def"}},
-		"40 to 60":                  {ms60, []string{"\x49ab", "\x49cd", "\x49ef"}, []string{"\x4b\x03abc", "\x4b\x03def"}},
-		"10 to 20":                  {ms20, []string{"\x40a", "\x40bc"}, []string{"\x42\x01abc"}},
-		"the end is filled up":      {ms60, []string{"\x48a"}, []string{"\x4b\x83\x01\x00a"}},
-		"a change is filled up":     {ms60, []string{"\x48a", "\x68b", "\x68c", "\x68d"}, []string{"\x4b\x83\x01\x00a", "\x6b\x03bcd"}},
-		"to and fro":                {ms60, []string{"\x48a", "\x68b", "\x48c"}, []string{"\x4b\x83\x01\x00a", "\x6b\x83\x01\x00b", "\x4b\x83\x01\x00c"}},
+		"40 to 60": {ms60, []string{"\x49ab", "\x49cd", "\x49ef"},
+			[]string{"\x4b\x03abc", "\x4b\x03def"}},
+		"10 to 20":             {ms20, []string{"\x40a", "\x40bc"}, []string{"\x42\x01abc"}},
+		"the end is filled up": {ms60, []string{"\x48a"}, []string{"\x4b\x83\x01\x00a"}},
+		"a change is filled up": {ms60, []string{"\x48a", "\x68b", "\x68c", "\x68d"},
+			[]string{"\x4b\x83\x01\x00a", "\x6b\x03bcd"}},
+		"to and fro": {ms60, []string{"\x48a", "\x68b", "\x48c"},
+			[]string{"\x4b\x83\x01\x00a", "\x6b\x83\x01\x00b", "\x4b\x83\x01\x00c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := NewFramer(c.want)
@@ -67,8 +70,8 @@ func TestFramerRefuses(t *testing.T) {
 		packet string
 		err    error
 	}{
-		"one frame of 60 into 20": {ms20, "\x58abc", ErrIndivisible},
-		"40 into 60":              {ms60, "\x50abc", ErrIndivisible},
+		"one frame of 60 into 20": {ms20, "\x58abc", ErrFrameDuration},
+		"40 into 60":              {ms60, "\x50abc", ErrFrameDuration},
 		"garbage":                 {ms60, "\x4b\x00", ErrMalformed},
 		"nothing":                 {ms60, "", ErrMalformed},
 	} {
@@ -85,7 +88,8 @@ func TestFramerRefuses(t *testing.T) {
 // TestFramerSound repacks a stream and listens: nothing may change.
 func TestFramerSound(t *testing.T) {
 	for _, e := range []Encoding{
-		{SampleRate: 16000, Frame: ms20, Bitrate: 24000}, {SampleRate: 24000, Frame: ms20, Bitrate: 32000, Complexity: 5},
+		{SampleRate: 16000, Frame: ms20, Bitrate: 24000}, {SampleRate: 24000, Frame: ms20, Bitrate: 32000,
+			Complexity: 5},
 	} {
 		stream := encode(t, e, sweep(e.SampleRate, 100, 3000, 1200*time.Millisecond))
 		want := decode(t, 48000, stream)

@@ -29,8 +29,8 @@ const (
 	DefaultTail  = 150 * time.Millisecond
 )
 
-// lateFrom is from when a packet counts as late: half of what boards bear.
-const lateFrom = 20 * time.Millisecond
+// lateThreshold is from when a packet counts as late: half of what boards bear.
+const lateThreshold = 20 * time.Millisecond
 
 var (
 	// ErrAborted is the error of what was stopped by [Player.Abort].
@@ -48,8 +48,8 @@ type Source interface {
 	Next(ctx context.Context) (packet []byte, err error)
 }
 
-// Texter is a [Source] that knows the words.
-type Texter interface {
+// TextSource is a [Source] that knows the words.
+type TextSource interface {
 	// Text is what begins to be said with the packet that Next returned last.
 	Text() (text string, ok bool)
 }
@@ -108,7 +108,7 @@ func (p *Player) Generation() uint64 {
 
 // Abort stops what plays, and everything that was prepared before now. It does not
 // wait: at most a packet that is being sent is still sent, and when Play has returned
-// nothing is. It says whether something played.
+// nothing is. It reports whether something played.
 func (p *Player) Abort() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,9 +146,9 @@ func (p *Player) Play(ctx context.Context, generation uint64, src Source, h Hook
 		p.stop = nil
 		p.mu.Unlock()
 	}()
-	r := run{frame: p.frame, lead: p.lead, hooks: h, timer: time.NewTimer(time.Hour)}
+	r := playback{frame: p.frame, lead: p.lead, hooks: h, timer: time.NewTimer(time.Hour)}
 	defer r.timer.Stop()
-	r.texts, _ = src.(Texter)
+	r.texts, _ = src.(TextSource)
 	err := r.play(ctx, src)
 	if ctx.Err() != nil {
 		return r.stats, context.Cause(ctx)
@@ -167,18 +167,18 @@ type hookError struct{ error }
 
 func (e hookError) Unwrap() error { return e.error }
 
-// run is what one call of Play keeps in mind.
-type run struct {
+// playback is what one call of Play keeps in mind.
+type playback struct {
 	frame, lead time.Duration
 	hooks       Hooks
-	texts       Texter
+	texts       TextSource
 	timer       *time.Timer
 	base        time.Time // when the sound began, or began again
 	ends        time.Time // when the board will have played what it has
 	stats       Stats
 }
 
-func (r *run) play(ctx context.Context, src Source) error {
+func (r *playback) play(ctx context.Context, src Source) error {
 	for {
 		packet, err := src.Next(ctx)
 		if err != nil || ctx.Err() != nil {
@@ -195,7 +195,7 @@ func (r *run) play(ctx context.Context, src Source) error {
 		if err := r.text(); err != nil {
 			return err
 		}
-		r.stats.sent(time.Since(due))
+		r.stats.recordSent(time.Since(due))
 		at := time.Duration(r.stats.Frames) * r.frame
 		r.stats.Frames++
 		r.ends = r.ends.Add(r.frame)
@@ -206,7 +206,7 @@ func (r *run) play(ctx context.Context, src Source) error {
 }
 
 // text shows the words that begin with the packet at hand.
-func (r *run) text() error {
+func (r *playback) text() error {
 	if r.texts == nil {
 		return nil
 	}
@@ -225,7 +225,7 @@ func (r *run) text() error {
 }
 
 // due is when the packet that is there now is to be sent.
-func (r *run) due(now time.Time) time.Time {
+func (r *playback) due(now time.Time) time.Time {
 	if r.stats.Frames == 0 {
 		if now.Before(r.hooks.NotBefore) {
 			now = r.hooks.NotBefore
@@ -250,7 +250,7 @@ func (r *run) due(now time.Time) time.Time {
 }
 
 // wait waits until t, or until ctx ends.
-func (r *run) wait(ctx context.Context, t time.Time) {
+func (r *playback) wait(ctx context.Context, t time.Time) {
 	d := time.Until(t)
 	if d <= 0 {
 		return

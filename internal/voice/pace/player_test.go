@@ -42,16 +42,16 @@ func (s *script) Next(ctx context.Context) ([]byte, error) {
 
 func (s *script) Close() error { s.closed++; return nil }
 
-// log writes down when what was sent, in ms since it began.
-type log struct {
+// sentLog writes down when what was sent, in ms since it began.
+type sentLog struct {
 	start time.Time
 	lines []string
 	times []time.Duration
 }
 
-func newLog() *log { return &log{start: time.Now()} }
+func newSentLog() *sentLog { return &sentLog{start: time.Now()} }
 
-func (l *log) hooks() Hooks {
+func (l *sentLog) hooks() Hooks {
 	return Hooks{
 		Send: func(packet []byte, at time.Duration) error {
 			l.lines = append(l.lines, fmt.Sprintf("%d:%d", time.Since(l.start).Milliseconds(), packet[0]))
@@ -67,9 +67,9 @@ func (l *log) hooks() Hooks {
 
 const ms = time.Millisecond
 
-// board plays like a board: it says how many packets wait at most, and how long it
+// simulateBoard plays like a board: it says how many packets wait at most, and how long it
 // had none while sound was still to come.
-func board(sent []time.Duration, frame time.Duration) (most int, silent time.Duration) {
+func simulateBoard(sent []time.Duration, frame time.Duration) (most int, silent time.Duration) {
 	var ends time.Duration
 	for i, t := range sent {
 		if i == 0 || t > ends {
@@ -93,28 +93,35 @@ func TestPlay(t *testing.T) {
 		took    time.Duration
 		stats   Stats
 	}{
-		"in time":                    {Options{}, &script{n: 6}, "[0:0 0:1 0:2 60:3 120:4 180:5]", 360*ms + 150*ms, Stats{Frames: 6}},
-		"nothing":                    {Options{}, &script{}, "[]", 0, Stats{}},
-		"none ahead, no tail, 20 ms": {Options{Frame: 20 * ms, Ahead: -1, Tail: -1}, &script{n: 3}, "[0:0 20:1 40:2]", 60 * ms, Stats{Frames: 3}},
-		"one ahead":                  {Options{Ahead: 1, Tail: 200 * ms}, &script{n: 4}, "[0:0 0:1 60:2 120:3]", 440 * ms, Stats{Frames: 4}},
-		"the first comes late":       {Options{}, &script{n: 4, wait: map[int]time.Duration{0: 500 * ms}}, "[500:0 500:1 500:2 560:3]", 500*ms + 240*ms + 150*ms, Stats{Frames: 4}},
-		"slow, and nobody hears it": {Options{}, &script{n: 6, wait: map[int]time.Duration{3: 50 * ms, 4: 50 * ms, 5: 50 * ms}},
+		"in time": {Options{}, &script{n: 6}, "[0:0 0:1 0:2 60:3 120:4 180:5]", 360*ms + 150*ms,
+			Stats{Frames: 6}},
+		"nothing": {Options{}, &script{}, "[]", 0, Stats{}},
+		"none ahead, no tail, 20 ms": {Options{Frame: 20 * ms, Ahead: -1, Tail: -1}, &script{n: 3},
+			"[0:0 20:1 40:2]", 60 * ms, Stats{Frames: 3}},
+		"one ahead": {Options{Ahead: 1, Tail: 200 * ms}, &script{n: 4},
+			"[0:0 0:1 60:2 120:3]", 440 * ms, Stats{Frames: 4}},
+		"the first comes late": {Options{}, &script{n: 4, wait: map[int]time.Duration{0: 500 * ms}},
+			"[500:0 500:1 500:2 560:3]", 500*ms + 240*ms + 150*ms, Stats{Frames: 4}},
+		"slow, and nobody hears it": {Options{}, &script{n: 6,
+			wait: map[int]time.Duration{3: 50 * ms, 4: 50 * ms, 5: 50 * ms}},
 			"[0:0 0:1 0:2 60:3 120:4 180:5]", 360*ms + 150*ms, Stats{Frames: 6}},
 		// Packet 3 is due at 60 and comes at 100; it would be needed at 180.
 		"late, and nobody hears it": {Options{}, &script{n: 6, wait: map[int]time.Duration{3: 100 * ms}},
-			"[0:0 0:1 0:2 100:3 120:4 180:5]", 360*ms + 150*ms, Stats{Frames: 6, Late: 1, Latest: 40 * ms}},
+			"[0:0 0:1 0:2 100:3 120:4 180:5]", 360*ms + 150*ms, Stats{Frames: 6, Late: 1, MaxLateness: 40 * ms}},
 		// It comes at 170. What follows is caught up with, and the end stays where it was.
 		"a stall that is caught up with": {Options{}, &script{n: 8, wait: map[int]time.Duration{3: 170 * ms}},
-			"[0:0 0:1 0:2 170:3 170:4 180:5 240:6 300:7]", 480*ms + 150*ms, Stats{Frames: 8, Stalls: 1, Late: 2, Latest: 110 * ms}},
+			"[0:0 0:1 0:2 170:3 170:4 180:5 240:6 300:7]", 480*ms + 150*ms,
+			Stats{Frames: 8, Stalls: 1, Late: 2, MaxLateness: 110 * ms}},
 		// It comes at 1000; the board has been silent since 180.
 		"a stall that is heard": {Options{}, &script{n: 8, wait: map[int]time.Duration{3: 1000 * ms}},
-			"[0:0 0:1 0:2 1000:3 1000:4 1000:5 1060:6 1120:7]", 1300*ms + 150*ms, Stats{Frames: 8, Gaps: 1, Silence: 820 * ms}},
+			"[0:0 0:1 0:2 1000:3 1000:4 1000:5 1060:6 1120:7]", 1300*ms + 150*ms,
+			Stats{Frames: 8, Gaps: 1, Silence: 820 * ms}},
 		"two stalls": {Options{}, &script{n: 4, wait: map[int]time.Duration{1: 100 * ms, 2: 100 * ms}},
 			"[0:0 100:1 200:2 200:3]", 320*ms + 150*ms, Stats{Frames: 4, Gaps: 2, Silence: 80 * ms}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, l := NewPlayer(c.options), newLog()
+				p, l := NewPlayer(c.options), newSentLog()
 				stats, err := p.Play(t.Context(), p.Generation(), c.source, l.hooks())
 				if err != nil {
 					t.Fatal(err)
@@ -132,7 +139,8 @@ func TestPlay(t *testing.T) {
 				if stats != c.stats {
 					t.Errorf("%+v, not %+v", stats, c.stats)
 				}
-				if most, silent := board(l.times, p.frame); most > int(p.lead/p.frame) || silent != c.stats.Silence {
+				if most, silent := simulateBoard(l.times, p.frame); most > int(p.lead/p.frame) ||
+					silent != c.stats.Silence {
 					t.Errorf("at most %d packets wait, and %s of silence", most, silent)
 				}
 				if c.source.closed != 1 {
@@ -164,11 +172,11 @@ func TestErrorsDoNotAddUp(t *testing.T) {
 
 func TestNotBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, l := NewPlayer(Options{}), newLog()
+		p, l := NewPlayer(Options{}), newSentLog()
 		h := l.hooks()
 		h.NotBefore = time.Now().Add(50 * ms)
 		stats, err := p.Play(t.Context(), 0, &script{n: 4}, h)
-		if err != nil || fmt.Sprint(l.lines) != "[50:0 50:1 50:2 110:3]" || stats.Latest != 0 {
+		if err != nil || fmt.Sprint(l.lines) != "[50:0 50:1 50:2 110:3]" || stats.MaxLateness != 0 {
 			t.Errorf("%v, %v, %+v", err, l.lines, stats)
 		}
 	})
@@ -178,7 +186,7 @@ func TestNotBefore(t *testing.T) {
 func TestAbort(t *testing.T) {
 	for after := range 300 * ms / ms {
 		synctest.Test(t, func(t *testing.T) {
-			p, l := NewPlayer(Options{}), newLog()
+			p, l := NewPlayer(Options{}), newSentLog()
 			src := &script{n: 5, wait: map[int]time.Duration{4: 60 * ms}}
 			time.AfterFunc(after*ms+ms/2, func() {
 				if !p.Abort() {
@@ -199,13 +207,14 @@ func TestAbort(t *testing.T) {
 // TestGenerations aborts what was not yet ready, and plays what was begun after.
 func TestGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, l := NewPlayer(Options{}), newLog()
+		p, l := NewPlayer(Options{}), newSentLog()
 		old := p.Generation()
 		if p.Abort() {
 			t.Error("nothing played, and was aborted")
 		}
 		stale := &script{n: 3}
-		if _, err := p.Play(t.Context(), old, stale, l.hooks()); !errors.Is(err, ErrAborted) || len(l.lines) > 0 || stale.closed != 1 {
+		if _, err := p.Play(t.Context(), old, stale, l.hooks()); !errors.Is(err, ErrAborted) || len(l.lines) > 0 ||
+			stale.closed != 1 {
 			t.Errorf("%v, %v", err, l.lines)
 		}
 		var wg sync.WaitGroup
@@ -216,7 +225,8 @@ func TestGenerations(t *testing.T) {
 		})
 		synctest.Wait()
 		second := &script{n: 3}
-		if _, err := p.Play(t.Context(), p.Generation(), second, Hooks{}); !errors.Is(err, ErrBusy) || second.closed != 1 {
+		if _, err := p.Play(t.Context(), p.Generation(), second, Hooks{}); !errors.Is(err, ErrBusy) ||
+			second.closed != 1 {
 			t.Error(err)
 		}
 		wg.Wait()
@@ -235,7 +245,7 @@ func TestContextEnds(t *testing.T) {
 			if after == 0 {
 				cancel(gone)
 			}
-			p, l := NewPlayer(Options{}), newLog()
+			p, l := NewPlayer(Options{}), newSentLog()
 			_, err := p.Play(ctx, 0, &script{n: 5}, l.hooks())
 			if !errors.Is(err, gone) || time.Since(l.start) != after || (after == 0) != (len(l.lines) == 0) {
 				t.Errorf("%s: %v after %s, %v", after, err, time.Since(l.start), l.lines)
@@ -247,9 +257,10 @@ func TestContextEnds(t *testing.T) {
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		p, l := NewPlayer(Options{}), newLog()
+		p, l := NewPlayer(Options{}), newSentLog()
 		// What the board has got is played although no more comes.
-		if _, err := p.Play(t.Context(), 0, &script{n: 4, err: broken}, l.hooks()); !errors.Is(err, broken) || time.Since(l.start) != 240*ms+150*ms {
+		if _, err := p.Play(t.Context(), 0, &script{n: 4, err: broken}, l.hooks()); !errors.Is(err, broken) ||
+			time.Since(l.start) != 240*ms+150*ms {
 			t.Errorf("%v after %s", err, time.Since(l.start))
 		}
 		// If sending fails there is nobody to wait for.
@@ -276,7 +287,7 @@ func TestFailures(t *testing.T) {
 
 func TestSpeech(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, l, s := NewPlayer(Options{}), newLog(), NewSpeech(1)
+		p, l, s := NewPlayer(Options{}), newSentLog(), NewSpeech(1)
 		sounds := []*script{{n: 3}, {n: 0}, {n: 2}, {n: 1}}
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -312,7 +323,7 @@ func TestSpeech(t *testing.T) {
 // hears of it.
 func TestSpeechAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, l, s := NewPlayer(Options{}), newLog(), NewSpeech(2)
+		p, l, s := NewPlayer(Options{}), newSentLog(), NewSpeech(2)
 		sounds := make([]*script, 6)
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -350,7 +361,8 @@ func TestPlayingAllocatesNothing(t *testing.T) {
 	allocations := func(frames int) float64 {
 		p := NewPlayer(Options{Frame: 100 * time.Microsecond, Tail: -1})
 		return testing.AllocsPerRun(3, func() {
-			if _, err := p.Play(t.Context(), 0, &script{n: frames}, Hooks{Send: func([]byte, time.Duration) error { return nil }}); err != nil {
+			if _, err := p.Play(t.Context(), 0, &script{n: frames},
+				Hooks{Send: func([]byte, time.Duration) error { return nil }}); err != nil {
 				t.Error(err)
 			}
 		})

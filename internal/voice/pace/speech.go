@@ -22,9 +22,9 @@ type Speech struct {
 	close sync.Once
 
 	// Of the player:
-	now   sentence
-	begun bool // a packet of now was given
-	fresh bool // by the call of Next before
+	current sentence
+	started bool // a packet of now was given
+	atStart bool // by the call of Next before
 }
 
 type sentence struct {
@@ -72,23 +72,23 @@ func (s *Speech) End() { s.end.Do(func() { close(s.ended) }) }
 // Next is the next packet.
 func (s *Speech) Next(ctx context.Context) ([]byte, error) {
 	for {
-		if s.now.source == nil {
+		if s.current.source == nil {
 			var err error
-			if s.now, err = s.take(ctx); err != nil {
+			if s.current, err = s.take(ctx); err != nil {
 				return nil, err
 			}
-			s.begun = false
+			s.started = false
 		}
-		packet, err := s.now.source.Next(ctx)
+		packet, err := s.current.source.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			s.now.stop()
-			s.now = sentence{}
+			s.current.stop()
+			s.current = sentence{}
 			continue
 		case err != nil:
 			return nil, err
 		}
-		s.fresh, s.begun = !s.begun, true
+		s.atStart, s.started = !s.started, true
 		return packet, nil
 	}
 }
@@ -116,14 +116,14 @@ func (s *Speech) take(ctx context.Context) (sentence, error) {
 }
 
 // Text is the sentence that the last packet began.
-func (s *Speech) Text() (string, bool) { return s.now.text, s.fresh && s.now.text != "" }
+func (s *Speech) Text() (string, bool) { return s.current.text, s.atStart && s.current.text != "" }
 
 // Close stops everything that waits. The player calls it.
 func (s *Speech) Close() error {
 	s.close.Do(func() {
 		close(s.done)
-		s.now.stop()
-		s.now = sentence{}
+		s.current.stop()
+		s.current = sentence{}
 		s.drain()
 	})
 	return nil

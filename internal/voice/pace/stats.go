@@ -14,17 +14,17 @@ type Stats struct {
 	Silence time.Duration
 	// Late counts packets that were sent more than 20 ms after they were due. Jitter
 	// has how much after, of all of them, and Latest the worst.
-	Late   int
-	Latest time.Duration
-	Jitter Histogram
+	Late        int
+	MaxLateness time.Duration
+	Jitter      Histogram
 }
 
-// sent counts a packet that was sent this much after it was due.
-func (s *Stats) sent(after time.Duration) {
-	if after > lateFrom {
+// recordSent counts a packet that was sent this much after it was due.
+func (s *Stats) recordSent(after time.Duration) {
+	if after > lateThreshold {
 		s.Late++
 	}
-	s.Latest = max(s.Latest, after)
+	s.MaxLateness = max(s.MaxLateness, after)
 	s.Jitter.Add(after)
 }
 

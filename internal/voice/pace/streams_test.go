@@ -23,7 +23,8 @@ func BenchmarkStreams(b *testing.B) {
 					wg.Go(func() {
 						p := NewPlayer(Options{Tail: -1})
 						// They do not begin all at once.
-						h := Hooks{Send: func([]byte, time.Duration) error { return nil }, NotBefore: start.Add(time.Duration(i) * 60 * ms / time.Duration(streams))}
+						h := Hooks{Send: func([]byte, time.Duration) error { return nil },
+							NotBefore: start.Add(time.Duration(i) * 60 * ms / time.Duration(streams))}
 						stats, err := p.Play(b.Context(), 0, &script{n: frames}, h)
 						if err != nil {
 							b.Error(err)
@@ -33,7 +34,7 @@ func BenchmarkStreams(b *testing.B) {
 						all.Frames += stats.Frames
 						all.Gaps += stats.Gaps
 						all.Late += stats.Late
-						all.Latest = max(all.Latest, stats.Latest)
+						all.MaxLateness = max(all.MaxLateness, stats.MaxLateness)
 						all.Jitter.Merge(stats.Jitter)
 					})
 				}
@@ -44,7 +45,7 @@ func BenchmarkStreams(b *testing.B) {
 				}
 				b.ReportMetric(float64(all.Jitter.Quantile(0.5))/1e6, "p50-ms")
 				b.ReportMetric(float64(all.Jitter.Quantile(0.99))/1e6, "p99-ms")
-				b.ReportMetric(float64(all.Latest)/1e6, "max-ms")
+				b.ReportMetric(float64(all.MaxLateness)/1e6, "max-ms")
 				b.ReportMetric(100*float64(used)/float64(time.Since(start))/float64(streams), "%cpu/stream")
 				b.ReportMetric(float64(used)/float64(all.Frames), "cpu-ns/packet")
 			}

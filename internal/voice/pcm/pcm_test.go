@@ -71,7 +71,8 @@ func noise(got []int16, want []float32, ends int) float64 {
 // to 43 % of the lower rate.
 func TestResampleSweep(t *testing.T) {
 	for _, c := range [][2]int{
-		{8000, 16000}, {11025, 16000}, {16000, 16000}, {22050, 16000}, {24000, 16000}, {32000, 16000}, {44100, 16000}, {48000, 16000},
+		{8000, 16000}, {11025, 16000}, {16000, 16000}, {22050, 16000}, {24000, 16000}, {32000, 16000}, {44100, 16000},
+		{48000, 16000},
 		{8000, 24000}, {16000, 24000}, {22050, 24000}, {44100, 24000}, {48000, 24000}, {96000, 24000},
 		{15999, 16000}, {44056, 24000}, // no small ratio
 	} {
@@ -96,7 +97,8 @@ func TestResampleStops(t *testing.T) {
 	for _, c := range []struct {
 		in, out int
 		hz      float64
-	}{{48000, 16000, 8100}, {48000, 16000, 9000}, {48000, 16000, 15000}, {44100, 16000, 8100}, {24000, 16000, 11000}, {48000, 24000, 12200}} {
+	}{{48000, 16000, 8100}, {48000, 16000, 9000}, {48000, 16000, 15000}, {44100, 16000, 8100}, {24000, 16000,
+		11000}, {48000, 24000, 12200}} {
 		got := resample(t, c.in, c.out, tone(c.in, c.hz, c.in))
 		var sum float64
 		for _, s := range got[c.out/20 : len(got)-c.out/20] {
@@ -155,7 +157,7 @@ func file(f Format, kind uint16, size uint32, chunks string, data []byte) []byte
 	return append(binary.LittleEndian.AppendUint32(b, size), data...)
 }
 
-func readAll(s *Sound) (pcm []int16, err error) {
+func readAll(s *SampleReader) (pcm []int16, err error) {
 	buf := make([]int16, 100)
 	for {
 		n, err := s.Read(buf)
@@ -188,18 +190,28 @@ func TestWAV(t *testing.T) {
 		pcm  []int16
 		err  error // of NewWAV
 	}{
-		"8 bits":        {file(Format{16000, 1, 8, false}, 1, 3, "", []byte{0, 128, 255}), []int16{-32768, 0, 127 << 8}, nil},
-		"16 bits":       {file(Format{16000, 1, 16, false}, 1, 6, "", []byte{1, 0, 0, 0x80, 0xff, 0x7f}), []int16{1, -32768, 32767}, nil},
-		"24 bits":       {file(Format{16000, 1, 24, false}, 1, 6, "", []byte{0, 1, 0, 0, 0, 0x80}), []int16{1, -32768}, nil},
-		"32 bits":       {file(Format{16000, 1, 32, false}, 1, 8, "", []byte{0, 0, 1, 0, 0, 0, 0, 0x80}), []int16{1, -32768}, nil},
-		"float":         {file(Format{16000, 1, 32, true}, 3, 20, "", f32(0.5, -1, 2, nan, 0)), []int16{16384, -32768, 32767, 0, 0}, nil},
-		"double":        {file(Format{16000, 1, 64, true}, 3, 16, "", f64(0.5, math.Inf(-1))), []int16{16384, -32768}, nil},
-		"extensible":    {file(Format{16000, 1, 16, false}, 0xfffe, 2, "", []byte{1, 0}), []int16{1}, nil},
-		"ext., float":   {file(Format{16000, 1, 32, true}, 0xfffe, 4, "", f32(0.5)), []int16{16384}, nil},
-		"stereo":        {file(Format{16000, 2, 16, false}, 1, 8, "", []byte{2, 0, 4, 0, 10, 0, 0xf6, 0xff}), []int16{3, 0}, nil},
-		"other chunks":  {file(Format{16000, 1, 16, false}, 1, 2, "LIST\x03\x00\x00\x00abc\x00junk\x00\x00\x00\x00", []byte{1, 0}), []int16{1}, nil},
-		"more after it": {file(Format{16000, 1, 16, false}, 1, 2, "", []byte{1, 0, 'L', 'I', 'S', 'T'}), []int16{1}, nil},
-		"size unknown":  {file(Format{16000, 1, 16, false}, 1, math.MaxUint32, "", []byte{1, 0, 2, 0}), []int16{1, 2}, nil},
+		"8 bits": {file(Format{16000, 1, 8, false}, 1, 3, "", []byte{0, 128, 255}), []int16{-32768, 0, 127 << 8},
+			nil},
+		"16 bits": {file(Format{16000, 1, 16, false}, 1, 6, "", []byte{1, 0, 0, 0x80, 0xff, 0x7f}),
+			[]int16{1, -32768, 32767}, nil},
+		"24 bits": {file(Format{16000, 1, 24, false}, 1, 6, "", []byte{0, 1, 0, 0, 0, 0x80}), []int16{1, -32768},
+			nil},
+		"32 bits": {file(Format{16000, 1, 32, false}, 1, 8, "", []byte{0, 0, 1, 0, 0, 0, 0, 0x80}),
+			[]int16{1, -32768}, nil},
+		"float": {file(Format{16000, 1, 32, true}, 3, 20, "", f32(0.5, -1, 2, nan, 0)),
+			[]int16{16384, -32768, 32767, 0, 0}, nil},
+		"double": {file(Format{16000, 1, 64, true}, 3, 16, "", f64(0.5, math.Inf(-1))), []int16{16384, -32768},
+			nil},
+		"extensible":  {file(Format{16000, 1, 16, false}, 0xfffe, 2, "", []byte{1, 0}), []int16{1}, nil},
+		"ext., float": {file(Format{16000, 1, 32, true}, 0xfffe, 4, "", f32(0.5)), []int16{16384}, nil},
+		"stereo": {file(Format{16000, 2, 16, false}, 1, 8, "", []byte{2, 0, 4, 0, 10, 0, 0xf6, 0xff}),
+			[]int16{3, 0}, nil},
+		"other chunks": {file(Format{16000, 1, 16, false}, 1, 2,
+			"LIST\x03\x00\x00\x00abc\x00junk\x00\x00\x00\x00", []byte{1, 0}), []int16{1}, nil},
+		"more after it": {file(Format{16000, 1, 16, false}, 1, 2, "", []byte{1, 0, 'L', 'I', 'S', 'T'}), []int16{1},
+			nil},
+		"size unknown": {file(Format{16000, 1, 16, false}, 1, math.MaxUint32, "", []byte{1, 0, 2, 0}), []int16{1, 2},
+			nil},
 		"size zero":     {file(Format{16000, 1, 16, false}, 1, 0, "", []byte{1, 0, 2, 0}), []int16{1, 2}, nil},
 		"half a sample": {file(Format{16000, 1, 16, false}, 1, 0, "", []byte{1, 0, 2}), []int16{1}, nil},
 		"no sound":      {file(Format{16000, 1, 16, false}, 1, 0, "", nil), nil, nil},
@@ -251,7 +263,8 @@ func TestWriteAndRead(t *testing.T) {
 
 func TestErrorsOfTheReader(t *testing.T) {
 	broken := errors.New("connection reset")
-	s, err := NewRaw(io.MultiReader(bytes.NewReader([]byte{1, 0, 2, 0}), iotest.ErrReader(broken)), Format{16000, 1, 16, false}, 16000)
+	s, err := NewRaw(io.MultiReader(bytes.NewReader([]byte{1, 0, 2, 0}), iotest.ErrReader(broken)),
+		Format{16000, 1, 16, false}, 16000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,19 +33,20 @@ func (f Format) check() error {
 		ok = f.Bits == 32 || f.Bits == 64
 	}
 	if !ok || f.Channels < 1 || f.Channels > maxChannels || f.Rate < MinRate || f.Rate > MaxRate {
-		return fmt.Errorf("%w: %d channels of %d bits (floating point: %t) at %d Hz", ErrMalformed, f.Channels, f.Bits, f.Float, f.Rate)
+		return fmt.Errorf("%w: %d channels of %d bits (floating point: %t) at %d Hz", ErrMalformed, f.Channels, f.Bits,
+			f.Float, f.Rate)
 	}
 	return nil
 }
 
-// Sound is a stream of samples: one channel at the rate that was asked for. It is
+// SampleReader is a stream of samples: one channel at the rate that was asked for. It is
 // for one goroutine.
-type Sound struct {
+type SampleReader struct {
 	r         io.Reader
 	format    Format
 	resampler *Resampler
 	raw       []byte
-	kept      int // bytes of raw that are a part of a sample
+	pending   int // bytes of raw that are a part of a sample
 	mono      []float32
 	err       error // of r, for when the rest was given out
 }
@@ -53,10 +54,10 @@ type Sound struct {
 // NewWAV reads the head of a WAV file and gives its sound at rate. The sizes of
 // files that were not yet finished when they were sent (0 or 0xffffffff) are taken
 // as "to the end".
-func NewWAV(r io.Reader, rate int) (*Sound, error) {
+func NewWAV(r io.Reader, rate int) (*SampleReader, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, cutOff(err)
+		return nil, asMalformed(err)
 	}
 	if string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
 		return nil, fmt.Errorf("%w: it begins with %q", ErrMalformed, head)
@@ -64,7 +65,7 @@ func NewWAV(r io.Reader, rate int) (*Sound, error) {
 	var f Format
 	for skipped := 0; ; {
 		if _, err := io.ReadFull(r, head[:8]); err != nil {
-			return nil, cutOff(err)
+			return nil, asMalformed(err)
 		}
 		id, size := string(head[:4]), binary.LittleEndian.Uint32(head[4:])
 		if id == "data" {
@@ -81,7 +82,7 @@ func NewWAV(r io.Reader, rate int) (*Sound, error) {
 		}
 		chunk := make([]byte, size+size&1) // to an even length
 		if _, err := io.ReadFull(r, chunk); err != nil {
-			return nil, cutOff(err)
+			return nil, asMalformed(err)
 		}
 		if id == "fmt " {
 			var err error
@@ -92,8 +93,8 @@ func NewWAV(r io.Reader, rate int) (*Sound, error) {
 	}
 }
 
-// cutOff names the end of a file that ends too early.
-func cutOff(err error) error {
+// asMalformed names the end of a file that ends too early.
+func asMalformed(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is cut off", ErrMalformed)
 	}
@@ -122,7 +123,7 @@ func parseFormat(b []byte) (Format, error) {
 }
 
 // NewRaw gives the sound of bare samples at rate.
-func NewRaw(r io.Reader, f Format, rate int) (*Sound, error) {
+func NewRaw(r io.Reader, f Format, rate int) (*SampleReader, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -130,13 +131,13 @@ func NewRaw(r io.Reader, f Format, rate int) (*Sound, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sound{r: r, format: f, resampler: resampler, raw: make([]byte, block)}, nil
+	return &SampleReader{r: r, format: f, resampler: resampler, raw: make([]byte, block)}, nil
 }
 
 // Read fills pcm with what is there, at least one sample. At the end it returns
 // io.EOF; a sample that is cut off there is left out. Errors of the reader below are
 // returned as they are.
-func (s *Sound) Read(pcm []int16) (int, error) {
+func (s *SampleReader) Read(pcm []int16) (int, error) {
 	if len(pcm) == 0 {
 		return 0, nil
 	}
@@ -147,8 +148,8 @@ func (s *Sound) Read(pcm []int16) (int, error) {
 		if s.err != nil {
 			return 0, s.err
 		}
-		n, err := s.r.Read(s.raw[s.kept:])
-		s.push(s.raw[:s.kept+n])
+		n, err := s.r.Read(s.raw[s.pending:])
+		s.push(s.raw[:s.pending+n])
 		if err != nil {
 			s.resampler.Flush()
 			s.err = err
@@ -157,7 +158,7 @@ func (s *Sound) Read(pcm []int16) (int, error) {
 }
 
 // push mixes the whole samples of b to one channel and keeps the rest.
-func (s *Sound) push(b []byte) {
+func (s *SampleReader) push(b []byte) {
 	width := s.format.Bits / 8
 	frame := width * s.format.Channels
 	n := len(b) / frame
@@ -169,17 +170,17 @@ func (s *Sound) push(b []byte) {
 		}
 		s.mono = append(s.mono, sum/float32(s.format.Channels))
 	}
-	s.kept = copy(s.raw, b[n*frame:])
+	s.pending = copy(s.raw, b[n*frame:])
 	s.resampler.Push(s.mono)
 }
 
 // sample is the first sample in b, from -1 to 1.
-func (s *Sound) sample(b []byte) float32 {
+func (s *SampleReader) sample(b []byte) float32 {
 	switch {
 	case s.format.Float && s.format.Bits == 32:
-		return bounded(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		return clampSample(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
 	case s.format.Float:
-		return bounded(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		return clampSample(math.Float64frombits(binary.LittleEndian.Uint64(b)))
 	case s.format.Bits == 8:
 		return float32(int(b[0])-128) / (1 << 7)
 	case s.format.Bits == 16:
@@ -190,9 +191,9 @@ func (s *Sound) sample(b []byte) float32 {
 	return float32(int32(binary.LittleEndian.Uint32(b))) / (1 << 31)
 }
 
-// bounded keeps what is not a number, or much too loud, away from the filter, where
+// clampSample keeps what is not a number, or much too loud, away from the filter, where
 // it would spoil what is around it.
-func bounded(v float64) float32 {
+func clampSample(v float64) float32 {
 	if math.IsNaN(v) {
 		return 0
 	}
@@ -209,7 +210,8 @@ func WriteWAV(w io.Writer, rate int, samples []int16) error {
 	var b bytes.Buffer
 	b.WriteString("RIFF")
 	head := []any{
-		uint32(36 + size), []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1), uint32(rate), uint32(2 * rate), uint16(2), uint16(16),
+		uint32(36 + size), []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1), uint32(rate), uint32(2 * rate),
+		uint16(2), uint16(16),
 		[]byte("data"), uint32(size), samples,
 	}
 	for _, v := range head {

@@ -13,7 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// dialing is how to reach the server.
+// dialing defines how to reach the server.
 type dialing struct {
 	url, token  string
 	sse, modern bool
@@ -25,7 +25,8 @@ func (d dialing) client() (*client.Client, error) {
 		headers["Authorization"] = "Bearer " + d.token
 	}
 	options := []client.ClientOption{
-		client.WithSamplingHandler(person{}), client.WithElicitationHandler(person{}), client.WithRootsHandler(person{}),
+		client.WithSamplingHandler(person{}), client.WithElicitationHandler(person{}),
+		client.WithRootsHandler(person{}),
 	}
 	if d.sse {
 		t, err := transport.NewSSE(d.url, transport.WithHeaders(headers))
@@ -36,7 +37,7 @@ func (d dialing) client() (*client.Client, error) {
 	}
 	ways := []transport.StreamableHTTPCOption{transport.WithHTTPHeaders(headers)}
 	if !d.modern {
-		ways = append(ways, transport.WithContinuousListening()) // the stream of a session
+		ways = append(ways, transport.WithContinuousListening()) // the event stream of a session
 		options = append(options, client.WithProtocolVersion("2025-11-25"))
 	}
 	t, err := transport.NewStreamableHTTP(d.url, ways...)
@@ -57,16 +58,16 @@ type command struct {
 	Filter   mcp.SubscriptionFilter `json:"filter"`
 }
 
-// session obeys the commands of one connection.
+// session executes the commands for one connection.
 type session struct {
 	c  *client.Client
 	mu sync.Mutex
-	// running are the calls that have not ended, by tags, and the listening.
+	// running holds the cancel functions of running calls, by tag, and of the listening stream.
 	running   map[any]context.CancelFunc
 	listening func()
 }
 
-// obey connects, and carries out commands until in ends.
+// obey connects and executes commands until in ends.
 func obey(ctx context.Context, d dialing, in io.Reader) error {
 	c, err := d.client()
 	if err != nil {
@@ -108,7 +109,7 @@ func obey(ctx context.Context, d dialing, in io.Reader) error {
 			return fmt.Errorf("command %q: %w", lines.Text(), err)
 		}
 		callCtx, cancel := context.WithCancel(ctx)
-		if cmd.Do == "call" { // before it runs, so that the next line can cancel it
+		if cmd.Do == "call" { // registered first, so that the next command can cancel it
 			s.mu.Lock()
 			s.running[cmd.Tag] = cancel
 			s.mu.Unlock()
@@ -130,7 +131,7 @@ func obey(ctx context.Context, d dialing, in io.Reader) error {
 	return nil
 }
 
-// withTag names a progress notification's token as the tag, which it is.
+// withTag renames a progress notification's token to tag, since the tag is used as the token.
 func withTag(fields map[string]any) map[string]any {
 	told := map[string]any{"tag": fields["progressToken"]}
 	for k, v := range fields {
@@ -215,7 +216,7 @@ func (s *session) call(ctx context.Context, cmd command) (map[string]any, error)
 	return map[string]any{"result": result}, nil
 }
 
-// person answers what a server asks for.
+// person answers the server's requests to the user.
 type person struct{}
 
 func (person) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
@@ -226,7 +227,7 @@ func (person) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*mcp
 	}, nil
 }
 
-// Elicit fills in every text of a form, which is all that is asked of it here.
+// Elicit fills in every text field of a form; the tests need no other kinds.
 func (person) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	emit("asked", map[string]any{"method": "elicitation/create", "params": r.Params})
 	var form struct {
@@ -243,7 +244,8 @@ func (person) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.Elicitat
 	for name := range form.Properties {
 		content[name] = "Alice"
 	}
-	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: content}}, nil
+	accepted := mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: content}
+	return &mcp.ElicitationResult{ElicitationResponse: accepted}, nil
 }
 
 func (person) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {

@@ -1,11 +1,11 @@
-// Command mcpgo is an MCP client, or a server, made of mark3labs/mcp-go.
+// Command mcpgo is an MCP client or server built on mark3labs/mcp-go.
 //
 //	mcpgo [-sse] [-era legacy|auto] url token
 //	mcpgo -serve 127.0.0.1:port
 //
-// As a client it reads commands and prints events, one JSON object per line, as
-// the programs in ../mcp do (commands.mjs says how), and ends with its standard
-// input. It knows list, call, cancel, ping, listen, unlisten and close.
+// As a client it reads commands and prints events, one JSON object per line, in the format of the
+// programs in ../mcp (see commands.mjs), and ends with its standard input. It supports list, call,
+// cancel, ping, listen, unlisten and close.
 //
 // As a server it offers the tool echo at /mcp, with sessions, and prints one
 // line, {"event": "serving", "url": …}, when it can be called.
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// out keeps lines whole: several goroutines print.
+// out is held while a line is printed, because several goroutines print.
 var out sync.Mutex
 
 func emit(event string, more map[string]any) {
@@ -65,7 +65,7 @@ func emit(event string, more map[string]any) {
 	os.Stdout.Write(append(text, '\n'))
 }
 
-// serve is the server. It returns when ctx ends.
+// serve runs the server until ctx ends.
 func serve(ctx context.Context, address string) error {
 	s := server.NewMCPServer("mcpgo", "1.0.0", server.WithToolCapabilities(true))
 	s.AddTool(

@@ -1,4 +1,4 @@
-// Package wordstest finds texts of our tools that pages have in one language only.
+// Package wordstest checks for tests that the texts of Patchbay's own tools have translations.
 package wordstest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Check looks for titles and descriptions, also those of arguments, that are not there in
-// both languages.
+// Check fails the test for titles and descriptions, including those of arguments, that are not
+// available in both languages.
 func Check(t *testing.T, list []tool.Tool) {
 	t.Helper()
 	if len(list) == 0 {
@@ -21,7 +21,7 @@ func Check(t *testing.T, list []tool.Tool) {
 	}
 	for i := range list {
 		for _, text := range Texts(&list[i]) {
-			zh, en := toolwords.In(talk.Chinese, text), toolwords.In(talk.English, text)
+			zh, en := toolwords.Translate(talk.Chinese, text), toolwords.Translate(talk.English, text)
 			if !chinese(zh) || en == "" || chinese(en) || text != zh && text != en {
 				t.Errorf("words.txt does not have, of %s: %s", list[i].Name, text)
 			}
@@ -29,7 +29,7 @@ func Check(t *testing.T, list []tool.Tool) {
 	}
 }
 
-// Texts are what a tool says to people: its title and its description, and those of its
+// Texts returns the texts of a tool for people: its title and description, and those of its
 // arguments.
 func Texts(t *tool.Tool) (texts []string) {
 	add := func(text any) {

@@ -43,11 +43,11 @@ func (p *Plugin) receive(ctx, sctx context.Context, data []byte, pings *sync.Wai
 	case "ping", "pong":
 		return
 	case "confirm_subscription":
-		p.notice(Notice{Kind: Subscribed})
-		pings.Go(func() { p.pingAlong(sctx) })
+		p.notify(Notice{Kind: Subscribed})
+		pings.Go(func() { p.pingServer(sctx) })
 		return
 	case "reject_subscription":
-		p.notice(Notice{Kind: Rejected})
+		p.notify(Notice{Kind: Rejected})
 		return
 	}
 	var in inbound
@@ -90,29 +90,29 @@ func (p *Plugin) chat(ctx context.Context, text string, metadata json.RawMessage
 	p.sequence, p.sent = 0, 0
 	clear(p.acked)
 	p.mu.Unlock()
-	p.notice(Notice{Kind: Asked, Detail: c.SessionID})
+	p.notify(Notice{Kind: Asked, Detail: c.SessionID})
 
-	err := p.opt.Upstream(ctx, c, func(s string) { p.piece(about.Session, s) })
+	err := p.opt.Upstream(ctx, c, func(s string) { p.sendPiece(about.Session, s) })
 	switch {
 	case ctx.Err() != nil:
 		return // the process ends; nothing is said any more
 	case err != nil:
-		p.say(struct {
+		p.sendMessage(struct {
 			Type    string  `json:"type"`
 			Error   string  `json:"error"`
 			Session *string `json:"session_id,omitempty"`
 		}{"stream_error", err.Error(), about.Session})
-		p.notice(Notice{Kind: Failed, Detail: err.Error()})
+		p.notify(Notice{Kind: Failed, Detail: err.Error()})
 	default:
 		took := p.awaitAcks(ctx)
 		p.finish(about.Session)
-		p.notice(Notice{Kind: Answered, Detail: c.SessionID, After: took})
+		p.notify(Notice{Kind: Answered, Detail: c.SessionID, After: took})
 	}
 }
 
-// piece numbers, collects and sends one piece. Empty ones do not exist for the
+// sendPiece numbers, collects and sends one piece. Empty ones do not exist for the
 // plugin; whitespace does.
-func (p *Plugin) piece(session *string, text string) {
+func (p *Plugin) sendPiece(session *string, text string) {
 	if text == "" {
 		return
 	}
@@ -122,7 +122,7 @@ func (p *Plugin) piece(session *string, text string) {
 	p.sequence++
 	p.sent++
 	p.collected.WriteString(text)
-	p.sayLocked(struct {
+	p.sendMessageLocked(struct {
 		Type     string  `json:"type"`
 		Content  string  `json:"content"`
 		Session  *string `json:"session_id,omitempty"`
@@ -137,7 +137,7 @@ func (p *Plugin) awaitAcks(ctx context.Context) time.Duration {
 		missing := len(p.acked) < p.sent
 		p.mu.Unlock()
 		took := time.Since(begin)
-		if !missing || took >= p.scaled(ackPatience) || !sleep(ctx, p.scaled(ackLook)) {
+		if !missing || took >= p.scaled(ackTimeout) || !sleep(ctx, p.scaled(ackPollInterval)) {
 			return took
 		}
 	}
@@ -147,12 +147,12 @@ func (p *Plugin) awaitAcks(ctx context.Context) time.Duration {
 func (p *Plugin) finish(session *string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sayLocked(struct {
+	p.sendMessageLocked(struct {
 		Type    string  `json:"type"`
 		Session *string `json:"session_id,omitempty"`
 	}{"stream_end", session})
 	text := p.collected.String()
-	p.sayLocked(struct {
+	p.sendMessageLocked(struct {
 		Type    string  `json:"type"`
 		Session *string `json:"session_id,omitempty"`
 		Content string  `json:"total_content"`
@@ -163,9 +163,9 @@ func (p *Plugin) finish(session *string) {
 	p.sequence = 0
 }
 
-func (p *Plugin) pingAlong(sctx context.Context) {
-	for sleep(sctx, p.scaled(pingEvery)) {
-		p.say(struct {
+func (p *Plugin) pingServer(sctx context.Context) {
+	for sleep(sctx, p.scaled(pingInterval)) {
+		p.sendMessage(struct {
 			Action    string `json:"action"`
 			Timestamp string `json:"timestamp"`
 		}{"ping", time.Now().UTC().Format("2006-01-02T15:04:05.000Z")})
@@ -179,13 +179,13 @@ type command struct {
 	Data       string `json:"data,omitempty"`
 }
 
-func (p *Plugin) say(v any) {
+func (p *Plugin) sendMessage(v any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sayLocked(v)
+	p.sendMessageLocked(v)
 }
 
-func (p *Plugin) sayLocked(v any) {
+func (p *Plugin) sendMessageLocked(v any) {
 	p.sendLocked(command{"message", p.ident, stringify(v)})
 }
 
@@ -199,13 +199,13 @@ func (p *Plugin) send(c command) {
 // waits. The caller holds p.mu, so that frames leave in the order in which they
 // were made.
 func (p *Plugin) sendLocked(c command) {
-	l := p.line
+	l := p.conn
 	if l == nil {
 		return
 	}
 	frame := stringify(c)
 	if l.bytes += len(frame); l.bytes > maxBuffer {
-		p.line, l.frames, l.full = nil, nil, true
+		p.conn, l.frames, l.full = nil, nil, true
 	} else {
 		l.frames = append(l.frames, frame)
 	}
@@ -215,9 +215,9 @@ func (p *Plugin) sendLocked(c command) {
 	}
 }
 
-// line is an open socket and what waits to be written to it. Plugin.mu guards
+// openConn is an open socket and what waits to be written to it. Plugin.mu guards
 // all but ws and wake.
-type line struct {
+type openConn struct {
 	ws     *websocket.Conn
 	wake   chan struct{}
 	frames []string
@@ -226,7 +226,7 @@ type line struct {
 }
 
 // write writes what is handed to the socket until that ends.
-func (p *Plugin) write(ctx context.Context, l *line) {
+func (p *Plugin) write(ctx context.Context, l *openConn) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -36,13 +36,13 @@ import (
 
 // The plugin's times, at scale 1.
 const (
-	firstDelay  = time.Second // doubled before each attempt
-	maxDelay    = 30 * time.Second
-	maxAttempts = 10
-	longPause   = 60 * time.Second
-	pingEvery   = 60 * time.Second
-	ackPatience = 2 * time.Second
-	ackLook     = 50 * time.Millisecond
+	firstBackoff    = time.Second // doubled before each attempt
+	maxBackoff      = 30 * time.Second
+	maxAttempts     = 10
+	longPause       = 60 * time.Second
+	pingInterval    = 60 * time.Second
+	ackTimeout      = 2 * time.Second
+	ackPollInterval = 50 * time.Millisecond
 )
 
 // maxBuffer bounds what waits to be written, in bytes. A plugin's socket takes
@@ -112,11 +112,11 @@ type Plugin struct {
 	ident string
 	chats sync.WaitGroup
 
-	watching sync.Mutex
+	watchMu sync.Mutex
 
 	// The plugin's JavaScript runs on one thread; so does what this guards.
 	mu        sync.Mutex
-	line      *line // nil while there is no open socket
+	conn      *openConn // nil while there is no open socket
 	sequence  int
 	sent      int
 	acked     map[int]bool
@@ -158,7 +158,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		delay := backoff.next()
-		p.notice(Notice{Kind: Reconnecting, After: delay})
+		p.notify(Notice{Kind: Reconnecting, After: delay})
 		if !sleep(ctx, delay) {
 			return ctx.Err()
 		}
@@ -184,44 +184,44 @@ func (p *Plugin) session(ctx context.Context, address string) (opened bool) {
 		if resp != nil {
 			detail = resp.Status
 		}
-		p.notice(Notice{Kind: Closed, Detail: detail})
+		p.notify(Notice{Kind: Closed, Detail: detail})
 		return false
 	}
 	ws.SetReadLimit(maxFrame)
 	sctx, cancel := context.WithCancel(ctx)
-	l := &line{ws: ws, wake: make(chan struct{}, 1)}
+	l := &openConn{ws: ws, wake: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
 	defer func() {
-		p.hangUp(l)
+		p.disconnect(l)
 		cancel()
 		_ = ws.CloseNow()
 		wg.Wait()
 	}()
 	p.mu.Lock()
-	p.line = l
+	p.conn = l
 	p.mu.Unlock()
 	wg.Go(func() { p.write(sctx, l) })
-	p.notice(Notice{Kind: Opened})
+	p.notify(Notice{Kind: Opened})
 	for {
 		_, data, err := ws.Read(sctx)
 		if err != nil {
-			p.notice(Notice{Kind: Closed, Detail: closing(err)})
+			p.notify(Notice{Kind: Closed, Detail: closeDetail(err)})
 			return true
 		}
 		p.receive(ctx, sctx, data, &wg)
 	}
 }
 
-// hangUp makes what is sent from now on go nowhere.
-func (p *Plugin) hangUp(l *line) {
+// disconnect makes what is sent from now on go nowhere.
+func (p *Plugin) disconnect(l *openConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.line == l {
-		p.line = nil
+	if p.conn == l {
+		p.conn = nil
 	}
 }
 
-func closing(err error) string {
+func closeDetail(err error) string {
 	if ce, ok := errors.AsType[websocket.CloseError](err); ok {
 		return fmt.Sprintf("%d %s", ce.Code, ce.Reason)
 	}
@@ -232,21 +232,21 @@ func closing(err error) string {
 // nothing.
 func (p *Plugin) Drop() {
 	p.mu.Lock()
-	l := p.line
-	p.line = nil
+	l := p.conn
+	p.conn = nil
 	p.mu.Unlock()
 	if l != nil {
 		_ = l.ws.CloseNow()
 	}
 }
 
-func (p *Plugin) notice(n Notice) {
+func (p *Plugin) notify(n Notice) {
 	p.opt.Logger.Debug("plugin", "kind", n.Kind, "detail", n.Detail, "after", n.After)
 	if p.opt.Watch == nil {
 		return
 	}
-	p.watching.Lock()
-	defer p.watching.Unlock()
+	p.watchMu.Lock()
+	defer p.watchMu.Unlock()
 	p.opt.Watch(n)
 }
 
@@ -267,7 +267,7 @@ func (b *backoff) next() time.Duration {
 		pause, b.last, b.attempts = longPause, 0, 0
 	}
 	b.attempts++
-	b.last = min(max(b.last, firstDelay)*2, maxDelay)
+	b.last = min(max(b.last, firstBackoff)*2, maxBackoff)
 	jitter := 1 + 0.25*(rand.Float64()*2-1)
 	return time.Duration(b.scale * (float64(pause) + float64(b.last)*jitter))
 }

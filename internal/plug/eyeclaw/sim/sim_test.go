@@ -53,10 +53,10 @@ func TestBackoff(t *testing.T) {
 type cable struct {
 	t     *testing.T
 	url   string
-	socks chan *sock
+	socks chan *serverConn
 }
 
-type sock struct {
+type serverConn struct {
 	t      *testing.T
 	ws     *websocket.Conn
 	req    *http.Request
@@ -64,14 +64,14 @@ type sock struct {
 }
 
 func newCable(t *testing.T) *cable {
-	c := &cable{t: t, socks: make(chan *sock, 10)}
+	c := &cable{t: t, socks: make(chan *serverConn, 10)}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		s := &sock{t: t, ws: ws, req: r, frames: make(chan map[string]any, 1000)}
+		s := &serverConn{t: t, ws: ws, req: r, frames: make(chan map[string]any, 1000)}
 		c.socks <- s
 		defer close(s.frames)
 		for {
@@ -92,10 +92,11 @@ func newCable(t *testing.T) *cable {
 }
 
 // run starts a plugin and returns its socket after the subscription.
-func (c *cable) run(scale float64, up Upstream) (*Plugin, *sock, chan Notice) {
+func (c *cable) run(scale float64, up Upstream) (*Plugin, *serverConn, chan Notice) {
 	c.t.Helper()
 	notices := make(chan Notice, 1000)
-	p := New(Options{Server: c.url, Token: "secret", BotID: "7", Upstream: up, Scale: scale, Watch: func(n Notice) { notices <- n }})
+	p := New(Options{Server: c.url, Token: "secret", BotID: "7", Upstream: up, Scale: scale,
+		Watch: func(n Notice) { notices <- n }})
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -107,7 +108,7 @@ func (c *cable) run(scale float64, up Upstream) (*Plugin, *sock, chan Notice) {
 	return p, c.accept(), notices
 }
 
-func (c *cable) accept() *sock {
+func (c *cable) accept() *serverConn {
 	c.t.Helper()
 	select {
 	case s := <-c.socks:
@@ -123,34 +124,35 @@ func (c *cable) accept() *sock {
 	}
 }
 
-func (s *sock) send(frame string) {
+func (s *serverConn) send(frame string) {
 	s.t.Helper()
 	if err := s.ws.Write(s.t.Context(), websocket.MessageText, []byte(frame)); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *sock) message(v string, args ...any) {
+func (s *serverConn) message(v string, args ...any) {
 	s.t.Helper()
 	s.send(`{"identifier":"whatever","message":` + fmt.Sprintf(v, args...) + `}`)
 }
 
-func (s *sock) ask(id string) {
+func (s *serverConn) ask(id string) {
 	s.t.Helper()
-	s.message(`{"type":"execute_command","command":"chat","params":{"message":%q},"metadata":{"session_id":%q}}`, id, id)
+	s.message(`{"type":"execute_command","command":"chat","params":{"message":%q},"metadata":{"session_id":%q}}`, id,
+		id)
 }
 
-func (s *sock) ack(seq int) {
+func (s *serverConn) ack(seq int) {
 	s.t.Helper()
 	s.message(`{"type":"chunk_received","sequence":%d}`, seq)
 }
 
-func (s *sock) next() map[string]any {
+func (s *serverConn) next() map[string]any {
 	s.t.Helper()
 	select {
 	case f, ok := <-s.frames:
 		if !ok {
-			s.t.Fatal("the plugin hung up")
+			s.t.Fatal("the plugin disconnected")
 		}
 		return f
 	case <-time.After(patience):
@@ -159,8 +161,8 @@ func (s *sock) next() map[string]any {
 	}
 }
 
-// hears reads the next message, which must be exactly that.
-func (s *sock) hears(want string) {
+// expect reads the next message, which must be exactly that.
+func (s *serverConn) expect(want string) {
 	s.t.Helper()
 	f := s.next()
 	if f["command"] != "message" || f["identifier"] != `{"channel":"BotChannel","bot_id":"7"}` {
@@ -212,7 +214,8 @@ func TestPlugin_handshakeAndChat(t *testing.T) {
 	if q.Get("sdk_token") != "secret" || q.Get("bot_id") != "7" || s.req.URL.Path != "/cable" {
 		t.Errorf("asked for %s", s.req.URL)
 	}
-	if h := s.req.Header; h.Get("Sec-WebSocket-Protocol") != "" || h.Get("Origin") != "" || h.Get("Sec-WebSocket-Extensions") == "" {
+	if h := s.req.Header; h.Get("Sec-WebSocket-Protocol") != "" || h.Get("Origin") != "" ||
+		h.Get("Sec-WebSocket-Extensions") == "" {
 		t.Errorf("headers: %v", h)
 	}
 	s.send(`no json`)
@@ -220,13 +223,14 @@ func TestPlugin_handshakeAndChat(t *testing.T) {
 	s.message(`{"type":"message","content":"ignored"}`)
 	s.message(`{"type":"cancel","session_id":"x"}`)
 	s.message(`{"type":"execute_command","command":"chat","params":{"message":""},"metadata":{"session_id":"t1","openclaw_session_id":"u","x":1}}`)
-	s.hears(`{"type":"stream_chunk","content":"嘿。","session_id":"t1","sequence":0}`)
+	s.expect(`{"type":"stream_chunk","content":"嘿。","session_id":"t1","sequence":0}`)
 	s.ack(0)
-	s.hears(`{"type":"stream_chunk","content":"\n\n<&>","session_id":"t1","sequence":1}`)
+	s.expect(`{"type":"stream_chunk","content":"\n\n<&>","session_id":"t1","sequence":1}`)
 	s.ack(1)
-	s.hears(`{"type":"stream_end","session_id":"t1"}`)
-	s.hears(`{"type":"stream_summary","session_id":"t1","total_content":"嘿。\n\n<&>","total_chunks":2,"content_hash":"` + Hash("嘿。\n\n<&>") + `"}`)
-	want := Chat{Message: "chat", SessionID: "t1", User: "u", Metadata: json.RawMessage(`{"session_id":"t1","openclaw_session_id":"u","x":1}`)}
+	s.expect(`{"type":"stream_end","session_id":"t1"}`)
+	s.expect(`{"type":"stream_summary","session_id":"t1","total_content":"嘿。\n\n<&>","total_chunks":2,"content_hash":"` + Hash("嘿。\n\n<&>") + `"}`)
+	want := Chat{Message: "chat", SessionID: "t1", User: "u",
+		Metadata: json.RawMessage(`{"session_id":"t1","openclaw_session_id":"u","x":1}`)}
 	mu.Lock()
 	defer mu.Unlock()
 	if !reflect.DeepEqual(chat, want) {
@@ -241,8 +245,8 @@ func TestPlugin_missingSession(t *testing.T) {
 		return nil
 	})
 	s.message(`{"type":"chat","params":{"message":"hi"}}`)
-	s.hears(`{"type":"stream_chunk","content":"bot_7","sequence":0}`)
-	s.hears(`{"type":"stream_end"}`)
+	s.expect(`{"type":"stream_chunk","content":"bot_7","sequence":0}`)
+	s.expect(`{"type":"stream_end"}`)
 }
 
 func TestPlugin_waitsForAcks(t *testing.T) {
@@ -256,7 +260,7 @@ func TestPlugin_waitsForAcks(t *testing.T) {
 	s.next()
 	s.next()
 	s.ack(0)
-	s.hears(`{"type":"stream_end","session_id":"q"}`)
+	s.expect(`{"type":"stream_end","session_id":"q"}`)
 	for n := range notices {
 		if n.Kind == Answered {
 			if n.After < 200*time.Millisecond {
@@ -282,20 +286,21 @@ func TestPlugin_overlap(t *testing.T) {
 	asked()
 	m["A"] <- "a0"
 	m["A"] <- "a1"
-	s.hears(`{"type":"stream_chunk","content":"a0","session_id":"A","sequence":0}`)
-	s.hears(`{"type":"stream_chunk","content":"a1","session_id":"A","sequence":1}`)
+	s.expect(`{"type":"stream_chunk","content":"a0","session_id":"A","sequence":0}`)
+	s.expect(`{"type":"stream_chunk","content":"a1","session_id":"A","sequence":1}`)
 	s.ask("B")
 	asked()
 	m["B"] <- "b0"
-	s.hears(`{"type":"stream_chunk","content":"b0","session_id":"B","sequence":0}`)
+	s.expect(`{"type":"stream_chunk","content":"b0","session_id":"B","sequence":0}`)
 	m["A"] <- "a2"
-	s.hears(`{"type":"stream_chunk","content":"a2","session_id":"A","sequence":1}`)
+	s.expect(`{"type":"stream_chunk","content":"a2","session_id":"A","sequence":1}`)
 	close(m["B"])
-	s.hears(`{"type":"stream_end","session_id":"B"}`)
-	s.hears(`{"type":"stream_summary","session_id":"B","total_content":"a0a1b0a2","total_chunks":2,"content_hash":"` + Hash("a0a1b0a2") + `"}`)
+	s.expect(`{"type":"stream_end","session_id":"B"}`)
+	s.expect(`{"type":"stream_summary","session_id":"B","total_content":"a0a1b0a2","total_chunks":2,"content_hash":"` +
+		Hash("a0a1b0a2") + `"}`)
 	close(m["A"])
-	s.hears(`{"type":"stream_end","session_id":"A"}`)
-	s.hears(`{"type":"stream_summary","session_id":"A","total_content":"","total_chunks":0,"content_hash":"0"}`)
+	s.expect(`{"type":"stream_end","session_id":"A"}`)
+	s.expect(`{"type":"stream_summary","session_id":"A","total_content":"","total_chunks":0,"content_hash":"0"}`)
 }
 
 func TestPlugin_errorLeavesItsText(t *testing.T) {
@@ -306,13 +311,14 @@ func TestPlugin_errorLeavesItsText(t *testing.T) {
 	m["bad"] <- "c0 "
 	s.next()
 	m["bad"] <- "!"
-	s.hears(`{"type":"stream_error","error":"boom","session_id":"bad"}`)
+	s.expect(`{"type":"stream_error","error":"boom","session_id":"bad"}`)
 	s.ask("good")
 	m["good"] <- "x"
-	s.hears(`{"type":"stream_chunk","content":"x","session_id":"good","sequence":0}`)
+	s.expect(`{"type":"stream_chunk","content":"x","session_id":"good","sequence":0}`)
 	close(m["good"])
-	s.hears(`{"type":"stream_end","session_id":"good"}`)
-	s.hears(`{"type":"stream_summary","session_id":"good","total_content":"c0 x","total_chunks":1,"content_hash":"` + Hash("c0 x") + `"}`)
+	s.expect(`{"type":"stream_end","session_id":"good"}`)
+	s.expect(`{"type":"stream_summary","session_id":"good","total_content":"c0 x","total_chunks":1,"content_hash":"` +
+		Hash("c0 x") + `"}`)
 }
 
 func TestPlugin_dropInMidAnswer(t *testing.T) {
@@ -326,10 +332,10 @@ func TestPlugin_dropInMidAnswer(t *testing.T) {
 	m["q"] <- "two "
 	s2 := c.accept()
 	m["q"] <- "three"
-	s2.hears(`{"type":"stream_chunk","content":"three","session_id":"q","sequence":2}`)
+	s2.expect(`{"type":"stream_chunk","content":"three","session_id":"q","sequence":2}`)
 	close(m["q"])
-	s2.hears(`{"type":"stream_end","session_id":"q"}`)
-	s2.hears(`{"type":"stream_summary","session_id":"q","total_content":"one two three","total_chunks":3,"content_hash":"` + Hash("one two three") + `"}`)
+	s2.expect(`{"type":"stream_end","session_id":"q"}`)
+	s2.expect(`{"type":"stream_summary","session_id":"q","total_content":"one two three","total_chunks":3,"content_hash":"` + Hash("one two three") + `"}`)
 }
 
 func TestPlugin_pings(t *testing.T) {
@@ -339,7 +345,8 @@ func TestPlugin_pings(t *testing.T) {
 	ping := func() {
 		t.Helper()
 		var data struct{ Action, Timestamp string }
-		if err := json.Unmarshal([]byte(s.next()["data"].(string)), &data); err != nil || data.Action != "ping" || data.Timestamp == "" {
+		if err := json.Unmarshal([]byte(s.next()["data"].(string)), &data); err != nil || data.Action != "ping" ||
+			data.Timestamp == "" {
 			t.Fatalf("got %+v, %v", data, err)
 		}
 	}
@@ -370,7 +377,7 @@ func TestPlugin_unauthorizedComesBack(t *testing.T) {
 		}
 	}
 	s.ask("still listening")
-	s.hears(`{"type":"stream_chunk","content":"still listening","session_id":"still listening","sequence":0}`)
+	s.expect(`{"type":"stream_chunk","content":"still listening","session_id":"still listening","sequence":0}`)
 }
 
 func TestRun_badAddress(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package embed asks a server that speaks OpenAI's API for vectors of texts.
+// Package embed requests vectors of texts from a server with OpenAI's embeddings API.
 package embed
 
 import (
@@ -16,51 +16,50 @@ import (
 )
 
 const (
-	// timeout is how long one batch may take, with its second try.
+	// timeout limits one batch, including its retry.
 	timeout = 60 * time.Second
-	// maxBody bounds an answer, which is held in memory: 64 vectors of 4,096 numbers
-	// of 25 characters are 6.5 MB.
+	// maxBody limits a response, which is held in memory: 64 vectors of 4,096 numbers of 25
+	// characters are 6.5 MB.
 	maxBody = 32 << 20
-	// maxErrorBody is how much of an error page is read.
+	// maxErrorBody limits how much of an error response is read, in bytes.
 	maxErrorBody = 16 << 10
-	// maxMessage bounds what of a server's error gets into a log, in bytes.
+	// maxMessage limits the part of a server's error message that is logged, in bytes.
 	maxMessage = 300
-	// maxDims is the longest vector that is taken.
+	// maxDims is the longest accepted vector.
 	maxDims = 8192
-	// pause is what lies between two tries if the server does not say; longestPause
-	// caps what it may ask for.
-	pause        = 500 * time.Millisecond
-	longestPause = 10 * time.Second
-	// defaultBatch is how many texts go at once; most servers take more, and some
-	// no more than ten.
+	// retryDelay is the delay before the retry if the server asks for none; maxRetryDelay is the
+	// longest delay that the server may ask for.
+	retryDelay    = 500 * time.Millisecond
+	maxRetryDelay = 10 * time.Second
+	// defaultBatch is the number of texts per request; some servers accept no more than ten.
 	defaultBatch = 32
 )
 
-// Options make a client.
+// Options configure a [Client].
 type Options struct {
 	// URL is the base of the API, such as https://api.openai.com/v1; /embeddings is
 	// appended.
 	URL string
-	// Key is sent as a bearer token; empty: none is.
+	// Key is sent as a bearer token; empty means no authentication.
 	Key string
 	// Model is the embedding model's name.
 	Model string
-	// Dims asks for vectors of this length, of models that can be asked; 0: as long
-	// as the model makes them.
+	// Dims requests vectors of this length from models that support it; 0 means the model's own
+	// length.
 	Dims int
-	// Client makes the requests; nil: one of our own.
+	// Client sends the requests; nil means a client of this package.
 	Client *http.Client
-	// Batch is how many texts go at once; 0: 32.
+	// Batch is the number of texts per request; 0 means 32.
 	Batch int
 }
 
-// Client asks for vectors. It is safe for concurrent use.
+// Client requests vectors. It is safe for concurrent use.
 type Client struct {
 	o   Options
 	url string
 }
 
-// New makes a client; nothing is asked yet.
+// New returns a client. It sends no request.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(strings.TrimSpace(o.URL))
 	switch {
@@ -74,8 +73,11 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("a batch has at least one text")
 	}
 	if o.Client == nil {
-		// A redirect would carry the key, and what is learnt, to somebody else.
-		o.Client = &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		// Following a redirect would send the key and the texts to another server.
+		o.Client = &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 	}
 	if o.Batch == 0 {
 		o.Batch = defaultBatch
@@ -84,8 +86,8 @@ func New(o Options) (*Client, error) {
 	return &Client{o, u.String()}, nil
 }
 
-// Model names the model and, if one was asked for, the length of its vectors: those
-// of another length cannot be compared.
+// Model names the model and, if requested, the length of its vectors: vectors of different lengths
+// cannot be compared.
 func (c *Client) Model() string {
 	if c.o.Dims == 0 {
 		return c.o.Model
@@ -93,12 +95,12 @@ func (c *Client) Model() string {
 	return c.o.Model + "/" + strconv.Itoa(c.o.Dims)
 }
 
-// Error is what a server reports.
+// Error is an error response of the server.
 type Error struct {
 	Status  int
-	Message string // without the key
+	Message string // with the key removed
 
-	after time.Duration // before it should be asked again; negative: it did not say
+	retryAfter time.Duration // delay that the server asked for; negative: none given
 }
 
 func (e *Error) Error() string {
@@ -108,8 +110,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the embedding API answers with status %d: %s", e.Status, e.Message)
 }
 
-// Refused says that the texts are at fault, or the settings, so that asking the
-// same again is of no use.
+// Refused reports whether the texts or the settings are at fault, so that a retry cannot succeed.
 func (e *Error) Refused() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
@@ -118,13 +119,13 @@ func (e *Error) Refused() bool {
 	return false
 }
 
-// passing says that the same request may succeed a moment later.
-func (e *Error) passing() bool {
+// isTransient reports whether the same request may succeed a moment later.
+func (e *Error) isTransient() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status >= 500 && e.Status != http.StatusNotImplemented
 }
 
-// Embed returns one vector for each text, in order, all of one length. What a
-// server reports is an *[Error].
+// Embed returns one vector per text, in order, all of the same length. An error response of the
+// server is returned as *[Error].
 func (c *Client) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {
@@ -151,7 +152,7 @@ type request struct {
 	EncodingFormat string   `json:"encoding_format"`
 }
 
-// batch asks once, and once again if the server is busy.
+// batch sends one request, and retries it once if the server is busy.
 func (c *Client) batch(ctx context.Context, texts []string) ([][]float32, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -161,12 +162,12 @@ func (c *Client) batch(ctx context.Context, texts []string) ([][]float32, error)
 	}
 	vectors, err := c.try(ctx, body, len(texts))
 	e, ok := errors.AsType[*Error](err)
-	if !ok || !e.passing() {
+	if !ok || !e.isTransient() {
 		return vectors, err
 	}
-	wait := pause
-	if e.after >= 0 {
-		wait = min(e.after, longestPause)
+	wait := retryDelay
+	if e.retryAfter >= 0 {
+		wait = min(e.retryAfter, maxRetryDelay)
 	}
 	if until, ok := ctx.Deadline(); ok && time.Until(until) <= wait {
 		return nil, err
@@ -194,7 +195,7 @@ func (c *Client) try(ctx context.Context, body []byte, n int) ([][]float32, erro
 	}
 	resp, err := c.o.Client.Do(req)
 	if err != nil {
-		// The client's error quotes the address, which may hold a secret.
+		// The client's error contains the URL, which may hold a secret.
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
@@ -202,7 +203,7 @@ func (c *Client) try(ctx context.Context, body []byte, n int) ([][]float32, erro
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, c.refusal(resp)
+		return nil, c.responseError(resp)
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
@@ -214,13 +215,13 @@ func (c *Client) try(ctx context.Context, body []byte, n int) ([][]float32, erro
 	return c.read(text, n)
 }
 
-// refusal reads an error of the published form, or what there is of another.
-func (c *Client) refusal(resp *http.Response) *Error {
-	e := &Error{Status: resp.StatusCode, after: -1}
+// responseError parses an error of OpenAI's form, or takes the text of any other.
+func (c *Client) responseError(resp *http.Response) *Error {
+	e := &Error{Status: resp.StatusCode, retryAfter: -1}
 	if s, err := strconv.Atoi(strings.TrimSpace(resp.Header.Get("Retry-After"))); err == nil && s >= 0 && s < 1e6 {
-		e.after = time.Duration(s) * time.Second
+		e.retryAfter = time.Duration(s) * time.Second
 	} else if at, err := http.ParseTime(resp.Header.Get("Retry-After")); err == nil {
-		e.after = max(time.Until(at), 0)
+		e.retryAfter = max(time.Until(at), 0)
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	var page struct {
@@ -243,7 +244,7 @@ func (c *Client) refusal(resp *http.Response) *Error {
 	return e
 }
 
-// redact takes the key out of what a server says, and cuts it.
+// redact removes the key from a server's message and shortens it.
 func (c *Client) redact(text string) string {
 	if c.o.Key != "" {
 		text = strings.ReplaceAll(text, c.o.Key, "***")
@@ -255,7 +256,7 @@ func (c *Client) redact(text string) string {
 	return text
 }
 
-// read finds the vectors of n texts in an answer.
+// read parses a response with the vectors of n texts.
 func (c *Client) read(text []byte, n int) ([][]float32, error) {
 	var page struct {
 		Data []struct {
@@ -264,7 +265,7 @@ func (c *Client) read(text []byte, n int) ([][]float32, error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(text, &page); err != nil {
-		// The decoder's error may quote what came.
+		// The decoder's error may quote the response.
 		return nil, errors.New("the embedding API's answer cannot be read; is the address right?")
 	}
 	if len(page.Data) != n {
@@ -272,7 +273,7 @@ func (c *Client) read(text []byte, n int) ([][]float32, error) {
 	}
 	out := make([][]float32, n)
 	for i, d := range page.Data {
-		at := i // a server that leaves the index out keeps the order
+		at := i // servers that omit the index keep the order
 		if d.Index != nil {
 			at = *d.Index
 		}
@@ -283,7 +284,9 @@ func (c *Client) read(text []byte, n int) ([][]float32, error) {
 		case length == 0 || length > maxDims:
 			return nil, fmt.Errorf("the embedding API gives a vector of %d numbers", length)
 		case c.o.Dims > 0 && length != c.o.Dims:
-			return nil, fmt.Errorf("the embedding API gives %d numbers instead of %d: the model's length cannot be chosen", length, c.o.Dims)
+			return nil,
+				fmt.Errorf("the embedding API gives %d numbers instead of %d: the model's length cannot be chosen",
+					length, c.o.Dims)
 		case i > 0 && length != len(page.Data[0].Embedding):
 			return nil, errors.New("the embedding API gives vectors of different lengths")
 		}

@@ -17,7 +17,7 @@ import (
 
 const key = "sk-secret-0123456789"
 
-// server is an embeddings API: each text's vector is its length and 1.
+// server is an embeddings API in which the vector of a text is its length and 1.
 func server(t *testing.T, check func(w http.ResponseWriter, r *http.Request, in request) bool) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(handler(t, check))
@@ -41,18 +41,20 @@ func handler(t *testing.T, check func(w http.ResponseWriter, r *http.Request, in
 		}
 		var data []item
 		for i := range in.Input {
-			i = len(in.Input) - 1 - i // the order is not promised
+			i = len(in.Input) - 1 - i // the order is not guaranteed
 			data = append(data, item{"embedding", i, []float32{float32(len(in.Input[i])), 1}})
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "model": in.Model, "usage": map[string]int{"prompt_tokens": 8, "total_tokens": 8}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "model": in.Model,
+			"usage": map[string]int{"prompt_tokens": 8, "total_tokens": 8}})
 	}
 }
 
 func refuse(w http.ResponseWriter, status int, message string) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "param": nil, "code": nil}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": message,
+		"type": "invalid_request_error", "param": nil, "code": nil}})
 	return true
 }
 
@@ -70,10 +72,12 @@ func TestEmbed(t *testing.T) {
 	var asked atomic.Int64
 	s := server(t, func(_ http.ResponseWriter, r *http.Request, in request) bool {
 		asked.Add(1)
-		if r.Method != http.MethodPost || r.URL.Path != "/v1/embeddings" || r.Header.Get("Authorization") != "Bearer "+key || r.Header.Get("Content-Type") != "application/json" {
+		if r.Method != http.MethodPost || r.URL.Path != "/v1/embeddings" ||
+			r.Header.Get("Authorization") != "Bearer "+key || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("got %s %s %v", r.Method, r.URL.Path, r.Header)
 		}
-		if in.Model != "text-embedding-3-small" || in.Dimensions != 2 || in.EncodingFormat != "float" || len(in.Input) > 2 {
+		if in.Model != "text-embedding-3-small" || in.Dimensions != 2 || in.EncodingFormat != "float" ||
+			len(in.Input) > 2 {
 			t.Errorf("got %+v", in)
 		}
 		return false
@@ -92,7 +96,8 @@ func TestEmbed(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for _, o := range []Options{{}, {URL: "api.openai.com/v1", Model: "m"}, {URL: "ftp://x", Model: "m"}, {URL: "http://x"}, {URL: "http://x", Model: "m", Dims: -1}, {URL: "http://x", Model: "m", Batch: -1}} {
+	for _, o := range []Options{{}, {URL: "api.openai.com/v1", Model: "m"}, {URL: "ftp://x", Model: "m"},
+		{URL: "http://x"}, {URL: "http://x", Model: "m", Dims: -1}, {URL: "http://x", Model: "m", Batch: -1}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
@@ -107,9 +112,11 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		{"twice the same", `{"data":[{"index":0,"embedding":[1,2]},{"index":0,"embedding":[1,2]}]}`, "twice"},
 		{"beyond", `{"data":[{"index":0,"embedding":[1,2]},{"index":2,"embedding":[1,2]}]}`, "twice"},
 		{"empty", `{"data":[{"index":0,"embedding":[]},{"index":1,"embedding":[]}]}`, "0 numbers"},
-		{"another length", `{"data":[{"index":0,"embedding":[1,2,3]},{"index":1,"embedding":[1,2,3]}]}`, "3 numbers instead of 2"},
+		{"another length", `{"data":[{"index":0,"embedding":[1,2,3]},{"index":1,"embedding":[1,2,3]}]}`,
+			"3 numbers instead of 2"},
 		{"base64", `{"data":[{"index":0,"embedding":"AAAA"}]}`, "cannot be read"},
-		{"beyond a float32", `{"data":[{"index":0,"embedding":[1e99,1]},{"index":1,"embedding":[1,2]}]}`, "cannot be read"},
+		{"beyond a float32", `{"data":[{"index":0,"embedding":[1e99,1]},{"index":1,"embedding":[1,2]}]}`,
+			"cannot be read"},
 		{"no index", `{"data":[{"embedding":[1,2]},{"embedding":[3,4]}]}`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -118,18 +125,19 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 				return true
 			})
 			_, err := client(t, Options{URL: s.URL, Dims: 2}).Embed(context.Background(), []string{"a", "b"})
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}
 }
 
-// Busy servers are asked once more, after what they ask for, within bounds.
+// The client repeats a request to a busy server once, after the requested delay, within bounds.
 func TestAgain(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		statuses []int // 200 from then on
+		statuses []int // 200 after these
 		after    string
 		limit    time.Duration
 		asked    int64
@@ -138,9 +146,9 @@ func TestAgain(t *testing.T) {
 		fails    bool
 	}{
 		{"429", []int{429}, "2", 0, 2, 2 * time.Second, false, false},
-		{"429 for an hour", []int{429}, "3600", 0, 2, longestPause, false, false},
-		{"500 that does not say", []int{500}, "", 0, 2, pause, false, false},
-		{"503 twice", []int{503, 503}, "", 0, 2, pause, false, true},
+		{"429 for an hour", []int{429}, "3600", 0, 2, maxRetryDelay, false, false},
+		{"500 that does not say", []int{500}, "", 0, 2, retryDelay, false, false},
+		{"503 twice", []int{503, 503}, "", 0, 2, retryDelay, false, true},
 		{"400", []int{400}, "1", 0, 1, 0, true, true},
 		{"401", []int{401}, "1", 0, 1, 0, false, true},
 		{"no time for the pause", []int{429}, "9", time.Second, 1, 0, false, true},
@@ -172,7 +180,8 @@ func TestAgain(t *testing.T) {
 					return
 				}
 				e, ok := errors.AsType[*Error](err)
-				if !ok || e.Refused() != test.refused || strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "Incorrect key ***") {
+				if !ok || e.Refused() != test.refused || strings.Contains(err.Error(), key) ||
+					!strings.Contains(err.Error(), "Incorrect key ***") {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -180,8 +189,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// inside carries requests to a handler without a network, so that the clock of a
-// test can stand.
+// inside passes requests to a handler without a network, so that the test's clock can stand still.
 type inside struct{ h http.Handler }
 
 func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -190,7 +198,7 @@ func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// Neither the key nor the address, which may hold one, gets into an error.
+// No error contains the key, or the address, which may hold one.
 func TestSecrets(t *testing.T) {
 	s := httptest.NewServer(nil)
 	address := strings.Replace(s.URL, "http://", "http://user:hidden@", 1)
@@ -201,7 +209,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// A server that stays silent costs no more than the caller's time.
+// A server that does not respond takes no more than the caller's time.
 func TestSilence(t *testing.T) {
 	done := make(chan struct{})
 	s := server(t, func(_ http.ResponseWriter, r *http.Request, _ request) bool {
@@ -216,7 +224,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// FuzzRead reads answers of servers.
+// FuzzRead parses responses of servers.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"data":[{"index":1,"embedding":[1,2]},{"index":0,"embedding":[0.5,-2e-3]}]}`))
 	f.Add([]byte(`{"data":[{"embedding":[1]},{"embedding":null}]}`))

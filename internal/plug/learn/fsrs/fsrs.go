@@ -1,10 +1,11 @@
-// Package fsrs is FSRS-6, the published model of how a memory fades: from the
-// grades of its reviews it estimates how long a memory holds, and from that when it
-// should be asked for again. It is arithmetic alone, without clocks, dates or chance.
+// Package fsrs implements FSRS-6, the memory model of open-spaced-repetition. From the grades of a
+// point's reviews it estimates how long the memory lasts and when the next review is due. It is
+// pure arithmetic, without clocks, dates or randomness. The constants follow py-fsrs
+// (fsrs/scheduler.py) and go-fsrs.
 //
-// All functions may be called concurrently, take any number without panicking, and
-// return numbers within the limits of [Memory]; only weights that pass
-// [Weights.Validate] make the numbers mean something.
+// All functions are safe for concurrent use, accept any number without panicking, and return
+// numbers within the limits of [Memory]. The results are meaningful only for weights that pass
+// [Weights.Validate].
 package fsrs
 
 import (
@@ -13,7 +14,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Grades of a review. What lies outside counts as the nearest.
+// Grades of a review. Other values count as the nearest grade.
 const (
 	Again = 1 // forgotten
 	Hard  = 2
@@ -21,27 +22,30 @@ const (
 	Easy  = 4
 )
 
-// The limits of a memory, as they were published.
+// Limits of a memory: STABILITY_MIN, MIN_DIFFICULTY and MAX_DIFFICULTY of py-fsrs
+// fsrs/scheduler.py; the maximum is in days, the longest interval of FSRS.
 const (
 	minStability  = 0.001
 	maxStability  = 36500
 	minDifficulty = 1
 	maxDifficulty = 10
-	// minFirst keeps a point that was forgotten at its first review from being asked
-	// for again within minutes for ever.
+	// minFirst is the least stability after the first review, in days. It keeps a forgotten new
+	// point from coming back every few minutes.
 	minFirst = 0.1
 )
 
 // Weights are the parameters w0 to w20.
 type Weights [21]float64
 
-// Published are the weights that were fitted to the reviews of very many learners.
+// Published are the default weights of FSRS-6 (DEFAULT_PARAMETERS in py-fsrs fsrs/scheduler.py),
+// which were fitted to the reviews of many learners.
 var Published = Weights{
 	0.212, 1.2931, 2.3065, 8.2956, 6.4133, 0.8334, 3.0194, 0.001, 1.8722, 0.1666, 0.796,
 	1.4835, 0.0614, 0.2629, 1.6483, 0.6014, 1.8729, 0.5425, 0.0912, 0.0658, 0.1542,
 }
 
-// bounds are the ranges to which the published optimisers hold the weights.
+// bounds are the valid ranges of the weights (LOWER_BOUNDS_PARAMETERS and UPPER_BOUNDS_PARAMETERS
+// in py-fsrs fsrs/scheduler.py).
 var bounds = [len(Weights{})][2]float64{
 	{minStability, 100}, {minStability, 100}, {minStability, 100}, {minStability, 100},
 	{1, 10}, {0.001, 4}, {0.001, 4}, {0.001, 0.75},
@@ -54,8 +58,7 @@ var bounds = [len(Weights{})][2]float64{
 
 var sayWeight = talk.Say{Zh: "w%d 是 %v；要在 %v 到 %v 之间", En: "w%d is %v; it must be from %v to %v"}
 
-// Validate says which weight is outside the range that the published optimisers
-// allow for it.
+// Validate returns an error that names the first weight outside its range.
 func (w *Weights) Validate() error {
 	for i, b := range bounds {
 		if !(w[i] >= b[0] && w[i] <= b[1]) { // so that NaN fails
@@ -65,23 +68,23 @@ func (w *Weights) Validate() error {
 	return nil
 }
 
-// Memory is the state of one memory.
+// Memory is the memory state of one point.
 type Memory struct {
-	Stability  float64 // days until it is recalled with 90 %, from 0.001 to 36500
-	Difficulty float64 // from 1 to 10
+	Stability  float64 // days until recall probability falls to 90 %; 0.001 to 36500
+	Difficulty float64 // 1 to 10
 }
 
-// First is the memory after its first review.
+// First returns the memory after the first review.
 func (w *Weights) First(g int) Memory {
 	g = grade(g)
 	return Memory{max(stability(w[g-1]), minFirst), difficulty(w.firstDifficulty(g))}
 }
 
-// Next is the memory after a review that came elapsed whole days after the one
-// before; fewer than 0 count as 0. sameDay is for learners who repeat within minutes:
-// reviews on the day of the one before then have a formula of their own, and a
-// forgotten memory ends a little shorter. Without it, recalling something again on
-// one day adds no stability.
+// Next returns the memory after a review that came elapsed whole days after the one before;
+// negative values count as 0. sameDay is for learners who repeat within minutes: reviews on the
+// same day then have a formula of their own, and the stability after forgetting is limited to a
+// slightly lower value. Without sameDay, another successful review on the same day adds no
+// stability.
 func (w *Weights) Next(m Memory, elapsed int, g int, sameDay bool) Memory {
 	g = grade(g)
 	m.Stability, m.Difficulty = stability(m.Stability), difficulty(m.Difficulty)
@@ -99,8 +102,8 @@ func (w *Weights) Next(m Memory, elapsed int, g int, sameDay bool) Memory {
 	return next
 }
 
-// Retrievability is how likely a memory of that stability is recalled after elapsed
-// days, from 0 to 1.
+// Retrievability returns the probability, from 0 to 1, that a memory of stability s is recalled
+// after elapsed days.
 func (w *Weights) Retrievability(elapsed, s float64) float64 {
 	if !(elapsed > 0) {
 		return 1
@@ -109,24 +112,24 @@ func (w *Weights) Retrievability(elapsed, s float64) float64 {
 	return min(math.Pow(1+w.factor()*elapsed/stability(s), decay), 1)
 }
 
-// Interval is after how many days a memory of that stability is recalled with the
-// probability retention, which lies between 0 and 1. It is neither rounded nor
-// limited.
+// Interval returns the number of days after which a memory of stability s is recalled with the
+// probability retention, which lies between 0 and 1. The result is neither rounded nor limited.
 func (w *Weights) Interval(s, retention float64) float64 {
 	decay := -w[20]
 	return stability(s) / w.factor() * (math.Pow(retention, 1/decay) - 1)
 }
 
-// factor makes the retrievability 90 % when as many days have passed as the
-// stability has.
+// factor scales the forgetting curve so that the retrievability is 90 % when the elapsed days equal
+// the stability.
 func (w *Weights) factor() float64 { return math.Pow(0.9, -1/w[20]) - 1 }
 
 func (w *Weights) firstDifficulty(g int) float64 {
 	return w[4] - math.Exp(w[5]*float64(g-1)) + 1
 }
 
-// nextDifficulty moves less the nearer it is to its upper end, and is drawn a
-// little to what an easy first review gives.
+// nextDifficulty returns the difficulty after a review. It changes less the closer it is to the
+// maximum (linear damping), and reverts slightly to the difficulty of an easy first review (mean
+// reversion).
 func (w *Weights) nextDifficulty(d float64, g int) float64 {
 	moved := d - w[6]*float64(g-Good)*(maxDifficulty-d)/9
 	return difficulty(w[7]*w.firstDifficulty(Easy) + (1-w[7])*moved)
@@ -166,7 +169,7 @@ func stability(s float64) float64 { return clamp(s, minStability, maxStability) 
 
 func difficulty(d float64) float64 { return clamp(d, minDifficulty, maxDifficulty) }
 
-// clamp takes what is no number for the least.
+// clamp limits x to the range; NaN becomes the least value.
 func clamp(x, least, most float64) float64 {
 	if !(x >= least) {
 		return least

@@ -23,7 +23,7 @@ type vectors struct {
 	}
 }
 
-// TestVectors compares with what the reference implementation in Go computed.
+// TestVectors compares results with those of the reference implementation in Go (go-fsrs).
 func TestVectors(t *testing.T) {
 	text, err := os.ReadFile("testdata/fsrs6-vectors.json")
 	if err != nil {
@@ -67,11 +67,11 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestCourse follows the known courses of a memory that is always good.
+// TestCourse checks the known intervals of a memory that is always graded good.
 func TestCourse(t *testing.T) {
 	for _, c := range []struct {
 		sameDay bool
-		gaps    []int // that led to each review after the first
+		gaps    []int // before each review after the first
 		want    []int
 	}{
 		{false, []int{3, 14, 57, 196}, []int{14, 57, 196, 586}},
@@ -111,8 +111,8 @@ func TestRetrievability(t *testing.T) {
 	}
 }
 
-// TestGrades checks over a grid that better grades never make a memory shorter or
-// harder, and that forgetting never makes it longer.
+// TestGrades checks over a grid that a better grade never makes a memory shorter or harder, and
+// that forgetting never makes it longer.
 func TestGrades(t *testing.T) {
 	for _, sameDay := range []bool{false, true} {
 		for s := minStability; s <= maxStability; s *= 1.7 {
@@ -123,7 +123,8 @@ func TestGrades(t *testing.T) {
 						m := Published.Next(Memory{s, d}, elapsed, g, sameDay)
 						sane(t, m)
 						if m.Stability < before.Stability || g > Again && m.Difficulty > before.Difficulty {
-							t.Fatalf("%v after %d days (%v): grade %d gives %v, one less %v", Memory{s, d}, elapsed, sameDay, g, m, before)
+							t.Fatalf("%v after %d days (%v): grade %d gives %v, one less %v", Memory{s, d}, elapsed,
+								sameDay, g, m, before)
 						}
 						if g == Again && elapsed > 0 && m.Stability > s || g > Again && m.Stability < s {
 							t.Fatalf("%v after %d days (%v): grade %d gives %v", Memory{s, d}, elapsed, sameDay, g, m)
@@ -197,12 +198,13 @@ func TestNoAllocation(t *testing.T) {
 
 func sane(t *testing.T, m Memory) {
 	t.Helper()
-	if !(m.Stability >= minStability && m.Stability <= maxStability && m.Difficulty >= minDifficulty && m.Difficulty <= maxDifficulty) {
+	if !(m.Stability >= minStability && m.Stability <= maxStability && m.Difficulty >= minDifficulty &&
+		m.Difficulty <= maxDifficulty) {
 		t.Fatalf("out of range: %v", m)
 	}
 }
 
-// FuzzNext feeds any memory, and any weights that pass Validate.
+// FuzzNext tests any memory, and any weights that pass Validate.
 func FuzzNext(f *testing.F) {
 	f.Add(2.3, 5.0, 3, 3, true, 0.9, byte(0), 0.2)
 	f.Add(math.NaN(), math.Inf(1), -4, 7, false, 0.0, byte(19), 0.8)

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// judging is how long a model may take to judge a recall; after that, the person
-	// does. Somebody stands there with glasses on.
-	judging = 20 * time.Second
-	// maxTook is the longest time that counts as spent on a question: who takes
-	// longer did something else.
+	// judgeTimeout limits how long a model may judge a recall while the person waits with glasses
+	// on; after that, the person grades it.
+	judgeTimeout = 20 * time.Second
+	// maxTook is the longest time counted for one question; after a longer one the person was doing
+	// something else.
 	maxTook = 10 * time.Minute
-	// maxRecall is how much of a recall is judged and kept, in bytes; a spoken one has
-	// some hundred.
+	// maxRecall limits how much of a recall is judged and stored, in bytes; a spoken recall has a
+	// few hundred.
 	maxRecall = 8 << 10
 )
 
-// unjudged is the score of a recall that no model has judged.
+// unjudged is the score of a recall that no model judged.
 const unjudged = -1
 
-// recall takes what was said for the answer.
-func (t *turned) recall(ctx context.Context) error {
+// judgeRecall judges the spoken text as the answer.
+func (t *turnHandler) judgeRecall(ctx context.Context) error {
 	s := t.state
 	e, err := t.Service.Get(ctx, t.person, s.Point)
 	if errors.Is(err, learn.ErrNotFound) {
@@ -40,13 +40,13 @@ func (t *turned) recall(ctx context.Context) error {
 	if len(said) > maxRecall {
 		said = strings.ToValidUTF8(said[:maxRecall], "")
 	}
-	j, err := t.Service.Judge(ctx, t.person, learn.Recall{Question: e.Question, Answer: e.Answer, Recall: said, Lang: t.lang, Patience: judging})
+	j, err := t.Service.Judge(ctx, t.person, learn.Recall{Question: e.Question, Answer: e.Answer, Recall: said,
+		Lang: t.lang, Timeout: judgeTimeout})
 	g := store.Ungraded
 	if err == nil {
 		g, err = learn.ParseGrade(j.Grade)
 	}
-	// Where no model judged, words were compared with words: that they are others
-	// does not make them wrong.
+	// Without a model only words were compared, and different words are not necessarily wrong.
 	if err != nil || g == store.Ungraded || j.By == learn.ByComparison && j.Why != "" && g < store.Good {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -54,30 +54,31 @@ func (t *turned) recall(ctx context.Context) error {
 		if err != nil {
 			t.Logger.WarnContext(ctx, "a recall was not judged", "person", t.person, "error", err)
 		}
-		s.Step, s.Recall = shown, said
-		t.reply.say(sayNotJudged.In(t.lang), sayAnswer.In(t.lang, gist(e.Answer, answerChars, t.lang)), sayHowWell.In(t.lang))
+		s.Step, s.Recall = stepShown, said
+		t.reply.say(sayNotJudged.In(t.lang), sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang)),
+			sayHowWell.In(t.lang))
 		t.reply.offer = []talk.Say{tipForgot, tipHard, tipGood}
 		return nil
 	}
-	line := gist(j.Verdict, verdictChars, t.lang)
+	line := shorten(j.Verdict, verdictChars, t.lang)
 	if line == "" {
-		line = praise(g, t.lang)
+		line = gradeComment(g, t.lang)
 	}
 	wanting := g <= store.Hard || len(j.Missing) > 0 || len(j.Wrong) > 0
 	if s.Peeked && g > store.Hard {
 		g, line, wanting = store.Hard, sayPeeked.In(t.lang), false
 	}
 	if wanting {
-		line += "\n" + sayAnswer.In(t.lang, gist(e.Answer, answerChars, t.lang))
+		line += "\n" + sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang))
 	}
 	return t.submit(ctx, g, said, j.Score, line)
 }
 
-// known takes a grade that the person gave.
-func (t *turned) known(ctx context.Context, g store.Grade) error {
+// submitGrade submits a grade that the person chose.
+func (t *turnHandler) submitGrade(ctx context.Context, g store.Grade) error {
 	s := t.state
 	line := sayMarked.In(t.lang, gradeName(g, t.lang))
-	if s.Step == asked { // forgotten, and the answer was not told yet
+	if s.Step == stepAsked { // forgotten before the answer was shown
 		e, err := t.Service.Get(ctx, t.person, s.Point)
 		if errors.Is(err, learn.ErrNotFound) {
 			return t.next(ctx)
@@ -85,20 +86,20 @@ func (t *turned) known(ctx context.Context, g store.Grade) error {
 		if err != nil {
 			return err
 		}
-		line = sayAnswer.In(t.lang, gist(e.Answer, answerChars, t.lang))
+		line = sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang))
 	}
 	return t.submit(ctx, g, s.Recall, unjudged, line)
 }
 
-// submit counts the review of the question that is asked, tells how it went, and
-// asks the next one.
-func (t *turned) submit(ctx context.Context, g store.Grade, recall string, score int, line string) error {
+// submit records the review of the current question, reports the result, and asks the next
+// question.
+func (t *turnHandler) submit(ctx context.Context, g store.Grade, recall string, score int, line string) error {
 	s := t.state
 	last := &graded{
 		Base: s.Review, Point: s.Point, Sitting: s.Sitting, Grade: g, Recall: recall, Score: score,
 		Took: min(max(t.Now().Sub(s.AskedAt), 0), maxTook),
 	}
-	err := t.count(ctx, last)
+	err := t.submitReview(ctx, last)
 	switch {
 	case isGone(err):
 		t.reply.say(sayElsewhere.In(t.lang))
@@ -106,7 +107,7 @@ func (t *turned) submit(ctx context.Context, g store.Grade, recall string, score
 	case err != nil:
 		return err
 	}
-	t.once = true
+	t.rememberReply = true
 	s.Last = last
 	s.Done++
 	if g == store.Again {
@@ -116,79 +117,80 @@ func (t *turned) submit(ctx context.Context, g store.Grade, recall string, score
 	if err := t.next(ctx); err != nil {
 		return err
 	}
-	if s.reviewing() && g <= store.Hard {
+	if s.isReviewing() && g <= store.Hard {
 		t.reply.offer = []talk.Say{tipAnswer, tipSkip, tipToGood}
 	}
 	return nil
 }
 
-// count submits a review.
-func (t *turned) count(ctx context.Context, g *graded) error {
+// submitReview submits a review to the service.
+func (t *turnHandler) submitReview(ctx context.Context, g *graded) error {
 	_, err := t.Service.Submit(ctx, t.person, learn.Submission{
-		Point: g.Point, Sitting: g.Sitting, ID: g.id(), Grade: g.Grade, Recall: g.Recall, Score: g.Score, Took: g.Took, Door: door, Early: true,
+		Point: g.Point, Sitting: g.Sitting, ID: g.id(), Grade: g.Grade, Recall: g.Recall, Score: g.Score, Took: g.Took,
+		Channel: quizChannel, Early: true,
 	})
 	return err
 }
 
-// isGone says that a review cannot be counted any more: it was done on another
-// device, or its point has been deleted or taken out of the plan.
+// isGone reports whether a review can no longer be recorded: it was done on another device, or the
+// point was deleted or removed from the plan.
 func isGone(err error) bool {
-	_, done := errors.AsType[*learn.Reviewed](err)
+	_, done := errors.AsType[*learn.AlreadyReviewedError](err)
 	return done || errors.Is(err, learn.ErrNotFound) || errors.Is(err, learn.ErrNoPlan)
 }
 
-// regrade gives the last review another grade.
-func (t *turned) regrade(ctx context.Context, g store.Grade) error {
+// regrade changes the grade of the last review.
+func (t *turnHandler) regrade(ctx context.Context, g store.Grade) error {
 	s := t.state
 	if s.Last == nil {
 		t.reply.say(sayNoLast.In(t.lang))
-		return t.goOn(ctx)
+		return t.repeatIfReviewing(ctx)
 	}
 	if was := s.Last.Grade; was != g {
-		// What was taken back by a turn that got no further is taken back already.
-		_, err := t.Service.Undo(ctx, t.person, s.Last.id(), door)
+		// An interrupted earlier turn may have undone the review already.
+		_, err := t.Service.Undo(ctx, t.person, s.Last.id(), quizChannel)
 		changed := *s.Last
 		changed.Grade = g
 		changed.Changes++
 		if err == nil {
-			err = t.count(ctx, &changed)
+			err = t.submitReview(ctx, &changed)
 		}
 		_, refused := errors.AsType[*learn.Invalid](err)
 		switch {
 		case refused || isGone(err):
 			t.reply.say(sayTooLate.In(t.lang))
-			return t.goOn(ctx)
+			return t.repeatIfReviewing(ctx)
 		case err != nil:
 			return err
 		}
 		s.Last = &changed
-		s.Again += forgotten(g) - forgotten(was)
+		s.Again += countForgotten(g) - countForgotten(was)
 	}
 	t.reply.say(sayChanged.In(t.lang, gradeName(g, t.lang)))
-	return t.goOn(ctx)
+	return t.repeatIfReviewing(ctx)
 }
 
-func forgotten(g store.Grade) int {
+func countForgotten(g store.Grade) int {
 	if g == store.Again {
 		return 1
 	}
 	return 0
 }
 
-// takeBack undoes the last review and asks its question again.
-func (t *turned) takeBack(ctx context.Context) error {
+// undoLast undoes the last review and asks its question again.
+func (t *turnHandler) undoLast(ctx context.Context) error {
 	s := t.state
 	if s.Last == nil {
 		t.reply.say(sayNoLast.In(t.lang))
-		return t.goOn(ctx)
+		return t.repeatIfReviewing(ctx)
 	}
-	out, err := t.Service.Undo(ctx, t.person, s.Last.id(), door)
+	out, err := t.Service.Undo(ctx, t.person, s.Last.id(), quizChannel)
 	_, refused := errors.AsType[*learn.Invalid](err)
 	switch {
 	case refused || isGone(err):
 		s.Last = nil
 		t.reply.say(sayTooLate.In(t.lang))
-		return t.goOn(ctx)
+		return t.repeatIfReviewing(ctx)
 	case err != nil:
 		return err
 	}
@@ -196,21 +198,21 @@ func (t *turned) takeBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.reviewing() && s.Asked > 1 {
-		s.Asked-- // the question that was asked meanwhile comes again
+	if s.isReviewing() && s.Asked > 1 {
+		s.Asked-- // the question asked in between comes again
 	}
 	s.Done--
-	s.Again -= forgotten(s.Last.Grade)
+	s.Again -= countForgotten(s.Last.Grade)
 	s.Last = nil
-	s.leave()
+	s.clearQuestion()
 	t.reply.say(sayUndone.In(t.lang))
-	t.ask(&out.Entry, queue.Left)
+	t.askQuestion(&out.Entry, queue.Left)
 	return nil
 }
 
-// goOn tells the question again, if there is one.
-func (t *turned) goOn(ctx context.Context) error {
-	if !t.state.reviewing() {
+// repeatIfReviewing shows the current question again, if there is one.
+func (t *turnHandler) repeatIfReviewing(ctx context.Context) error {
+	if !t.state.isReviewing() {
 		return nil
 	}
 	return t.repeat(ctx)

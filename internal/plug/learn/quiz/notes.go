@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// composing is how long a model may take to make points of a note.
-	composing = 25 * time.Second
-	// maxDrafts is how many points one note becomes at most.
+	// composeTimeout limits how long a model may make points from a note.
+	composeTimeout = 25 * time.Second
+	// maxDrafts limits the points made from one note.
 	maxDrafts = 20
 )
 
-// noteNext waits for what is to be remembered, or takes the photo that came with
-// the words.
-func (t *turned) noteNext(ctx context.Context) error {
+// awaitNote asks for the note, or takes the photo that came with the words.
+func (t *turnHandler) awaitNote(ctx context.Context) error {
 	if len(t.turn.Images()) > 0 {
-		return t.note(ctx, "")
+		return t.composeNote(ctx, "")
 	}
-	if t.state == nil || !t.state.reviewing() {
+	if t.state == nil || !t.state.isReviewing() {
 		t.state = &state{}
 	}
-	t.state.Step = content
-	if t.turn.Can(talk.CommandTakePhoto) && pointsAt(t.heard.tight) {
+	t.state.Step = stepContent
+	if t.turn.Can(talk.CommandTakePhoto) && refersToView(t.utterance.tight) {
 		t.reply.command = &talk.Command{Name: talk.CommandTakePhoto}
 		t.reply.say(sayLook.In(t.lang))
 		return nil
@@ -37,8 +36,8 @@ func (t *turned) noteNext(ctx context.Context) error {
 	return nil
 }
 
-// pointsAt says whether somebody speaks of what they see.
-func pointsAt(tight string) bool {
+// refersToView reports whether the words refer to what the wearer sees.
+func refersToView(tight string) bool {
 	for _, word := range []string{"这", "拍", "照", "图", "this", "page", "photo", "picture"} {
 		if strings.Contains(tight, word) {
 			return true
@@ -47,30 +46,30 @@ func pointsAt(tight string) bool {
 	return false
 }
 
-// noteSaid takes what was said after that.
-func (t *turned) noteSaid(ctx context.Context) error {
+// takeNote takes the turn after awaitNote as the note.
+func (t *turnHandler) takeNote(ctx context.Context) error {
 	photo := len(t.turn.Images()) > 0
-	v, _ := t.heard.onDraft()
-	c, _ := t.heard.order(true)
+	v, _ := t.utterance.parseVerdict()
+	c, _ := t.utterance.parseCommand(true)
 	switch {
 	case photo:
-	case v == discard || c == stop:
+	case v == verdictDiscard || c == commandStop:
 		t.reply.say(sayDiscarded.In(t.lang))
-		return t.back(ctx)
-	case c == noise:
+		return t.resumeReview(ctx)
+	case c == commandNoise:
 		t.reply.say(sayWhat.In(t.lang))
 		return nil
 	}
-	return t.note(ctx, strings.TrimSpace(t.turn.Text()))
+	return t.composeNote(ctx, strings.TrimSpace(t.turn.Text()))
 }
 
-// note makes drafts of a text and of the turn's picture, and shows them.
-func (t *turned) note(ctx context.Context, text string) error {
+// composeNote makes drafts from a text and the turn's picture, and shows them.
+func (t *turnHandler) composeNote(ctx context.Context, text string) error {
 	var photo *talk.Image
 	if images := t.turn.Images(); len(images) > 0 {
 		photo = images[0]
 	}
-	limit, cancel := context.WithTimeout(ctx, composing)
+	limit, cancel := context.WithTimeout(ctx, composeTimeout)
 	defer cancel()
 	drafts, err := t.Service.Compose(limit, t.person, text, photo, t.lang)
 	if ctx.Err() != nil {
@@ -95,14 +94,14 @@ func (t *turned) note(ctx context.Context, text string) error {
 		}
 	}
 	if len(made) == 0 {
-		t.reply.say(t.notComposed(err))
-		return t.back(ctx)
+		t.reply.say(t.composeError(err))
+		return t.resumeReview(ctx)
 	}
-	if t.state == nil || !t.state.reviewing() {
+	if t.state == nil || !t.state.isReviewing() {
 		t.state = &state{}
 	}
-	t.once = true
-	t.state.Step, t.state.Drafts = confirm, nil
+	t.rememberReply = true
+	t.state.Step, t.state.Drafts = stepConfirm, nil
 	for _, e := range made {
 		t.state.Drafts = append(t.state.Drafts, e.ID)
 	}
@@ -110,8 +109,8 @@ func (t *turned) note(ctx context.Context, text string) error {
 	return nil
 }
 
-// notComposed tells why a note became nothing.
-func (t *turned) notComposed(err error) string {
+// composeError returns the text that explains why a note gave no points.
+func (t *turnHandler) composeError(err error) string {
 	f, failed := errors.AsType[*talk.Failure](err)
 	switch {
 	case errors.Is(err, learn.ErrNoModel):
@@ -122,9 +121,9 @@ func (t *turned) notComposed(err error) string {
 	return sayNotComposed.In(t.lang)
 }
 
-// showDraft tells what would be kept, and asks whether it is right.
-func (t *turned) showDraft(e *learn.Entry) {
-	question, answer := gist(e.Question, draftChars, t.lang), gist(e.Answer, draftChars, t.lang)
+// showDraft shows a draft and asks whether it is right.
+func (t *turnHandler) showDraft(e *learn.Entry) {
+	question, answer := shorten(e.Question, draftChars, t.lang), shorten(e.Answer, draftChars, t.lang)
 	if n := len(t.state.Drafts); n > 1 {
 		t.reply.say(sayDrafts.In(t.lang, n, question, answer))
 	} else {
@@ -134,35 +133,35 @@ func (t *turned) showDraft(e *learn.Entry) {
 	t.reply.offer = []talk.Say{tipSave, tipCancel}
 }
 
-// drafts takes what was said about drafts; done says that it was about them. Drafts
-// about which nothing is said stay what they are, and can be confirmed elsewhere.
-func (t *turned) drafts(ctx context.Context) (done bool, err error) {
+// handleDrafts handles a turn that may be about drafts; done is false if it is not. Drafts without
+// a verdict stay drafts and can be confirmed elsewhere.
+func (t *turnHandler) handleDrafts(ctx context.Context) (done bool, err error) {
 	s := t.state
-	v, text := t.heard.onDraft()
+	v, text := t.utterance.parseVerdict()
 	switch v {
-	case keep:
-		return true, t.keepDrafts(ctx)
-	case discard:
+	case verdictKeep:
+		return true, t.confirmDrafts(ctx)
+	case verdictDiscard:
 		for _, id := range s.Drafts {
 			if err := t.Service.Delete(ctx, t.person, id); err != nil && !errors.Is(err, learn.ErrNotFound) {
 				return true, err
 			}
 		}
 		t.reply.say(sayDiscarded.In(t.lang))
-		return true, t.back(ctx)
-	case correct:
+		return true, t.resumeReview(ctx)
+	case verdictCorrect:
 		return true, t.editDraft(ctx, learn.Edit{Answer: &text})
-	case reword:
+	case verdictReword:
 		return true, t.editDraft(ctx, learn.Edit{Question: &text})
 	}
-	if c, _ := t.heard.order(true); c == noise && len(t.turn.Images()) == 0 {
+	if c, _ := t.utterance.parseCommand(true); c == commandNoise && len(t.turn.Images()) == 0 {
 		return true, t.editDraft(ctx, learn.Edit{}) // shows it again
 	}
-	s.Step = asked
+	s.Step = stepAsked
 	return false, nil
 }
 
-func (t *turned) keepDrafts(ctx context.Context) error {
+func (t *turnHandler) confirmDrafts(ctx context.Context) error {
 	is, n := false, 0
 	for _, id := range t.state.Drafts {
 		_, err := t.Service.Update(ctx, t.person, id, learn.Edit{Draft: &is})
@@ -178,11 +177,11 @@ func (t *turned) keepDrafts(ctx context.Context) error {
 	} else {
 		t.reply.say(sayGone.In(t.lang))
 	}
-	return t.back(ctx)
+	return t.resumeReview(ctx)
 }
 
-// editDraft changes the draft and shows it; an empty edit shows it only.
-func (t *turned) editDraft(ctx context.Context, e learn.Edit) error {
+// editDraft changes the draft and shows it. An empty edit only shows it.
+func (t *turnHandler) editDraft(ctx context.Context, e learn.Edit) error {
 	if len(t.state.Drafts) != 1 && e != (learn.Edit{}) {
 		t.reply.say(sayOneByOne.In(t.lang), sayConfirm.In(t.lang))
 		t.reply.offer = []talk.Say{tipSave, tipCancel}
@@ -193,7 +192,7 @@ func (t *turned) editDraft(ctx context.Context, e learn.Edit) error {
 	switch {
 	case errors.Is(err, learn.ErrNotFound):
 		t.reply.say(sayGone.In(t.lang))
-		return t.back(ctx)
+		return t.resumeReview(ctx)
 	case refused:
 		t.reply.say(sayNotComposed.In(t.lang), sayConfirm.In(t.lang))
 		return nil
@@ -204,12 +203,12 @@ func (t *turned) editDraft(ctx context.Context, e learn.Edit) error {
 	return nil
 }
 
-// back returns to the review that was interrupted, or ends.
-func (t *turned) back(ctx context.Context) error {
-	if t.state == nil || !t.state.reviewing() {
+// resumeReview returns to the interrupted review, or ends the conversation.
+func (t *turnHandler) resumeReview(ctx context.Context) error {
+	if t.state == nil || !t.state.isReviewing() {
 		t.state = nil
 		return nil
 	}
-	t.state.Step, t.state.Drafts = asked, nil
+	t.state.Step, t.state.Drafts = stepAsked, nil
 	return t.repeat(ctx)
 }

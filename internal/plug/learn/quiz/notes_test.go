@@ -18,33 +18,34 @@ func TestNotes(t *testing.T) {
 			r.must(err)
 			return slices.DeleteFunc(list, func(e learn.Entry) bool { return !e.Draft })
 		}
-		r.hears("remember this: the capital of France is Paris", "Q: Capital of France?\nA: Paris\nSay “save”", "[Save|Cancel]")
+		r.expect("remember this: the capital of France is Paris", "Q: Capital of France?\nA: Paris\nSay “save”",
+			"[Save|Cancel]")
 		if len(drafts()) != 1 {
 			t.Fatal("there is no draft")
 		}
-		r.hears("um", "Q: Capital of France?\nA: Paris")
-		r.hears("change it to Lyon", "A: Lyon")
-		r.hears("change the question to Second city?", "Q: Second city?\nA: Lyon")
-		r.hears("save", "Saved 1.")
+		r.expect("um", "Q: Capital of France?\nA: Paris")
+		r.expect("change it to Lyon", "A: Lyon")
+		r.expect("change the question to Second city?", "Q: Second city?\nA: Lyon")
+		r.expect("save", "Saved 1.")
 		if len(drafts()) != 0 {
 			t.Fatal("it is a draft still")
 		}
-		r.hears("what's due", "1 to review today")
-		// Who talks about something else leaves the draft behind.
-		r.hears("note: the capital of France is Paris", "Q: Capital")
-		r.hears("what's the weather", toBot)
+		r.expect("what's due", "1 to review today")
+		// Another topic leaves the draft unconfirmed.
+		r.expect("note: the capital of France is Paris", "Q: Capital")
+		r.expect("what's the weather", toBot)
 		r.pass(time.Hour)
-		r.hears("save", toBot)
+		r.expect("save", toBot)
 		if d := drafts(); len(d) != 1 {
 			t.Fatalf("drafts: %+v", d)
 		}
-		r.hears("note: two notes", "2 notes, the first:\nQ: One?\nA: 1")
-		r.hears("change it to 3", "There are several")
-		r.hears("cancel", "All right, discarded.")
+		r.expect("note: two notes", "2 notes, the first:\nQ: One?\nA: 1")
+		r.expect("change it to 3", "There are several")
+		r.expect("cancel", "All right, discarded.")
 		if len(drafts()) != 1 {
 			t.Fatal("a draft was not discarded")
 		}
-		// Twice the same turn makes one draft.
+		// A repeated turn makes one draft.
 		first := ask(t, r.Quiz, r.bot, request("1", "note: two notes"))
 		r.pass(time.Second)
 		if again := ask(t, r.instance(), r.bot, request("1", "note: two notes")); again != first || len(drafts()) != 3 {
@@ -59,43 +60,44 @@ func TestPhotos(t *testing.T) {
 	if got := show("cat"); got != toBot {
 		t.Fatalf("a photo that nobody asked for: %q", got)
 	}
-	r.hears("Remember this", "<take_photo>All right, taking a photo.")
+	r.expect("Remember this", "<take_photo>All right, taking a photo.")
 	if got := show("cat"); !strings.Contains(got, "Q: What is in the picture?\nA: cat") {
 		t.Fatalf("the photo: %q", got)
 	}
-	r.hears("yes", "Saved 1.")
-	r.hears("记一下", "What shall I note?")
-	r.hears("um", "What shall I note?")
-	r.hears("the capital of France is Paris", "Q: Capital of France?")
-	r.hears("no", "discarded")
-	r.hears("make a note", "What shall I note?")
-	r.hears("never mind", "discarded")
-	r.hears("hello", toBot)
+	r.expect("yes", "Saved 1.")
+	r.expect("记一下", "What shall I note?")
+	r.expect("um", "What shall I note?")
+	r.expect("the capital of France is Paris", "Q: Capital of France?")
+	r.expect("no", "discarded")
+	r.expect("make a note", "What shall I note?")
+	r.expect("never mind", "discarded")
+	r.expect("hello", toBot)
 	both := turn("remember this")
 	both.Parts = append(both.Parts, photo("dog").Parts...)
 	if got := ask(t, r.Quiz, r.bot, both); !strings.Contains(got, "A: dog") {
 		t.Fatalf("words with a photo: %q", got)
 	}
 	r.broken = learn.ErrNoModel
-	r.hears("save", "Saved 1.")
-	r.hears("remember this", "<take_photo>")
-	if got := show("cat"); !strings.Contains(got, "I could not make a note") && !strings.Contains(got, "no model that reads photos") {
+	r.expect("save", "Saved 1.")
+	r.expect("remember this", "<take_photo>")
+	if got := show("cat"); !strings.Contains(got, "I could not make a note") &&
+		!strings.Contains(got, "no model that reads photos") {
 		t.Fatalf("without a model: %q", got)
 	}
 }
 
-// A note in the middle of a review does not end it.
+// A note during a review does not end the review.
 func TestANoteDuringAReview(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	ids := r.add(2)
-	r.hears("quiz me", "q1?")
-	r.hears("note: the capital of France is Paris", "Q: Capital")
-	r.hears("save", "Saved 1.\nQuestion 1, 2 more: q1?")
-	r.hears("note: the capital of France is Paris", "Q: Capital")
-	r.hears("it is RIGHT", "Well said.", "q2?") // the draft is left behind
+	r.expect("quiz me", "q1?")
+	r.expect("note: the capital of France is Paris", "Q: Capital")
+	r.expect("save", "Saved 1.\nQuestion 1, 2 more: q1?")
+	r.expect("note: the capital of France is Paris", "Q: Capital")
+	r.expect("it is RIGHT", "Well said.", "q2?") // the draft stays unconfirmed
 	if r.reps(ids[0]) != 1 {
 		t.Fatal("the answer did not count")
 	}
-	r.hears("take a note", "What shall I note?")
-	r.hears("cancel", "discarded.\nQuestion 2", "q2?")
+	r.expect("take a note", "What shall I note?")
+	r.expect("cancel", "discarded.\nQuestion 2", "q2?")
 }

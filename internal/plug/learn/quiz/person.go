@@ -8,30 +8,28 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Person says whose points a turn is about: those of the bot's owner, if nobody but
-// the owner can be the one who asks. Not ok means that Learn does not listen, and the
-// bot hears everything.
+// Person returns whose points a turn is about: the bot's owner, if the asker can only be the owner.
+// If ok is false, Learn ignores the turn and it goes to the bot.
 //
-// What is at stake are somebody's notes, which may be private, and their plan. So a
-// bot that several wearers share (shared), or that strangers may ask by its number,
-// is left alone, unless the owner's own key asks. Programs and bots are left alone
-// too: they have tools.
+// The points may be private, and reviews change the plan. Therefore Learn ignores bots that several
+// wearers share (shared) or that anybody may ask by number, unless the owner's own key asks. It
+// ignores programs and bots too: they have tools.
 func Person(bot store.Bot, shared bool, turn *talk.Turn) (person string, ok bool) {
 	if bot.Owner == "" || turn.Person == "" || turn.Depth > 0 {
 		return "", false
 	}
-	switch turn.Door {
+	switch turn.Channel {
 	case "mcp":
 		return "", false
 	case "cli", "console":
-		// An administrator can ask other people's bots.
-		return bot.Owner, turn.Person == turn.Door+":"+bot.Owner
+		// Administrators can ask other people's bots.
+		return bot.Owner, turn.Person == turn.Channel+":"+bot.Owner
 	}
 	if shared {
 		return "", false
 	}
-	// Through somebody else's key, a wearer reaches the bot because they are bound
-	// to it, or because it lets anybody ask by its number.
+	// Through another account's key, a wearer reaches the bot by a binding, or because anybody may
+	// ask the bot by its number.
 	publisher, _, lingzhu := wearer(turn.Person)
 	if lingzhu && publisher != bot.Owner && turn.AgentID == strconv.FormatInt(bot.Number, 10) {
 		return "", false
@@ -39,14 +37,14 @@ func Person(bot store.Bot, shared bool, turn *talk.Turn) (person string, ok bool
 	return bot.Owner, true
 }
 
-// Wearer is who asks through the glasses' door, as the platform knows them; not ok
-// for other doors.
+// Wearer returns the asker of a turn from the glasses, by the platform's ID; ok is false for other
+// channels.
 func Wearer(turn *talk.Turn) (w store.Wearer, ok bool) {
 	w.Publisher, w.UserID, ok = wearer(turn.Person)
 	return w, ok
 }
 
-// wearer takes apart how the glasses' door names people: "lingzhu:<publisher>:<user>".
+// wearer parses a person of the glasses' channel: "lingzhu:<publisher>:<user>".
 func wearer(person string) (publisher, user string, ok bool) {
 	rest, ok := strings.CutPrefix(person, "lingzhu:")
 	if !ok {

@@ -1,12 +1,11 @@
-// Package quiz lets people review their points by voice, through whatever door they
-// talk to their bot: the question is told, they say what they recall, it is judged,
-// and the next one comes. It also takes notes, which become points.
+// Package quiz lets people review their points by voice, on any channel through which they talk to
+// their bot: it asks a question, judges the spoken recall, and asks the next one. It also takes
+// notes, which become points.
 //
-// A turn's way: the board asks [Quiz.Interpose] before it asks the bot. A turn is
-// taken if a phrase in it opens something (phrases.go), or if it goes on with what
-// was opened (state.go); all others are the bot's. [Quiz.Answer] answers it:
-// review.go leads through a review, grade.go keeps what was recalled, notes.go makes
-// points.
+// The path of a turn: the hub calls [Quiz.Intercept] before it asks the bot. The quiz takes a turn
+// that opens something by a phrase (phrases.go) or continues an open conversation (state.go); all
+// others go to the bot. [Quiz.Answer] answers the turn: review.go runs a review, grade.go grades
+// recalls, notes.go makes points from notes.
 package quiz
 
 import (
@@ -21,17 +20,17 @@ import (
 	"patchbay/internal/talk"
 )
 
-// door is the name under which reviews by voice are logged.
-const door = "quiz"
+// quizChannel is the channel under which reviews by voice are logged.
+const quizChannel = "quiz"
 
-// Service is what the quiz needs of [learn.Service].
+// Service is the part of [learn.Service] that the quiz uses.
 type Service interface {
 	Learner(ctx context.Context, person string) (*learn.Learner, error)
 	Queue(ctx context.Context, person string, f learn.QueueFilter) (*learn.Queue, error)
 	Get(ctx context.Context, person, id string) (*learn.Entry, error)
 	Submit(ctx context.Context, person string, in learn.Submission) (*learn.Outcome, error)
-	Undo(ctx context.Context, person, id, door string) (*learn.Outcome, error)
-	Create(ctx context.Context, person string, drafts []learn.Draft) ([]learn.Created, error)
+	Undo(ctx context.Context, person, id, channel string) (*learn.Outcome, error)
+	Create(ctx context.Context, person string, drafts []learn.Draft) ([]learn.CreateResult, error)
 	Update(ctx context.Context, person, id string, e learn.Edit) (*learn.Entry, error)
 	Delete(ctx context.Context, person, id string) error
 	Stats(ctx context.Context, person string, days, back int) (*learn.Stats, error)
@@ -41,36 +40,35 @@ type Service interface {
 
 var _ Service = (*learn.Service)(nil)
 
-// Options make a quiz.
+// Options configure a [Quiz].
 type Options struct {
 	Service Service
 	Store   *store.DB
-	Logger  *slog.Logger // nil: none
-	// Shared says whether several people may ask a bot as the same one; see
-	// [Person]. Nil: no bot is shared.
+	Logger  *slog.Logger // nil: no logging
+	// Shared reports whether several people may ask a bot under one identity; see [Person]. nil
+	// means that no bot is shared.
 	Shared func(store.Bot) bool
-	// Allowed says whether whoever asks may see the points of the bot's owner; nil:
-	// everybody whom [Person] lets through. It is asked about turns that Learn would
-	// take, and no others.
+	// Allowed reports whether the asker may see the points of the bot's owner; nil means everybody
+	// whom [Person] accepts. It is called only for turns that the quiz would take.
 	Allowed func(context.Context, store.Bot, *talk.Turn) bool
-	// Now is the clock; nil: the real one.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Settings are what an owner can decide about a bot.
+// Settings are the owner's settings of a bot.
 type Settings struct {
-	// Learn lets everybody who can ask the bot review its owner's points, not only
-	// those who are bound to it.
+	// Learn lets everybody who can ask the bot review its owner's points, not only the people bound
+	// to it.
 	Learn bool `json:"learn,omitempty"`
 }
 
-// Quiz is safe for concurrent use.
+// Quiz answers turns about a person's points. It is safe for concurrent use.
 type Quiz struct {
 	Options
 	locks locks
 }
 
-// New makes a quiz.
+// New returns a quiz.
 func New(o Options) *Quiz {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -87,41 +85,42 @@ func New(o Options) *Quiz {
 	return &Quiz{Options: o}
 }
 
-// Interpose returns who answers a turn in a bot's place; nil: the bot does. It fits
-// the board's Interpose.
-func (q *Quiz) Interpose(ctx context.Context, bot store.Bot, turn *talk.Turn) talk.Bot {
+// Intercept returns the bot that answers a turn in place of the addressed bot; nil means the
+// addressed bot itself. It has the signature of the hub's Intercept.
+func (q *Quiz) Intercept(ctx context.Context, bot store.Bot, turn *talk.Turn) talk.Bot {
 	person, ok := Person(bot, q.Shared(bot), turn)
-	if !ok || !q.Wants(ctx, person, turn) || !q.Allowed(ctx, bot, turn) {
+	if !ok || !q.Matches(ctx, person, turn) || !q.Allowed(ctx, bot, turn) {
 		return nil
 	}
-	return instead{q, person}
+	return quizBot{q, person}
 }
 
-// instead is the quiz as one person's bot.
-type instead struct {
+// quizBot is the quiz as a bot for one person.
+type quizBot struct {
 	quiz   *Quiz
 	person string
 }
 
 // Answer implements [talk.Bot].
-func (i instead) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+func (i quizBot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 	return i.quiz.Answer(ctx, i.person, turn, emit)
 }
 
-// Wants says whether a turn is about a person's points. When that cannot be found
-// out, it is not.
-func (q *Quiz) Wants(ctx context.Context, person string, turn *talk.Turn) bool {
-	wants, err := q.wants(ctx, person, turn)
+// Matches reports whether a turn is about a person's points. If that cannot be determined, it
+// returns false.
+func (q *Quiz) Matches(ctx context.Context, person string, turn *talk.Turn) bool {
+	matched, err := q.matches(ctx, person, turn)
 	if err != nil {
-		q.Logger.WarnContext(ctx, "a turn went to the bot, since nobody knows whether it is about points", "bot", turn.Bot, "error", err)
+		q.Logger.WarnContext(ctx, "a turn went to the bot, since nobody knows whether it is about points",
+			"bot", turn.Bot, "error", err)
 	}
-	return wants && err == nil
+	return matched && err == nil
 }
 
-func (q *Quiz) wants(ctx context.Context, person string, turn *talk.Turn) (bool, error) {
-	switch o := open(turn.Text()); o.topic {
-	case nothing:
-	case reviewDeck:
+func (q *Quiz) matches(ctx context.Context, person string, turn *talk.Turn) (bool, error) {
+	switch o := parseOpening(turn.Text()); o.topic {
+	case topicNone:
+	case topicReviewDeck:
 		if _, ok, err := q.deck(ctx, person, o.rest); ok {
 			return true, nil
 		} else if err != nil {
@@ -137,39 +136,40 @@ func (q *Quiz) wants(ctx context.Context, person string, turn *talk.Turn) (bool,
 	return q.continues(s, turn), nil
 }
 
-// continues says whether a turn goes on with a conversation.
+// continues reports whether a turn continues a conversation.
 func (q *Quiz) continues(s *state, turn *talk.Turn) bool {
-	h := listen(turn.Text())
-	if s.reviewing() || s.Step == content || s.repeats(turn, q.Now()) {
+	h := parseUtterance(turn.Text())
+	if s.isReviewing() || s.Step == stepContent || s.isRepeat(turn, q.Now()) {
 		return true
 	}
 	switch s.Step {
-	case confirm:
-		v, _ := h.onDraft()
-		c, _ := h.order(true)
-		return v != unsaid || c == noise && len(turn.Images()) == 0
-	case over:
-		c, _ := h.order(true)
-		return c == change || c == undo || c == stop
+	case stepConfirm:
+		v, _ := h.parseVerdict()
+		c, _ := h.parseCommand(true)
+		return v != verdictNone || c == commandNoise && len(turn.Images()) == 0
+	case stepOver:
+		c, _ := h.parseCommand(true)
+		return c == commandChange || c == commandUndo || c == commandStop
 	}
 	return false
 }
 
-// repeats reports whether a turn that arrived at a time is the one before, delivered
-// again by the network.
-func (s *state) repeats(turn *talk.Turn, at time.Time) bool {
-	return s.Said.Content != "" && at.Sub(s.Said.At) < repeated && talk.Delivered(turn, at).Repeats(s.Said)
+// isRepeat reports whether a turn that arrived at a given time is a network retry of the turn
+// before.
+func (s *state) isRepeat(turn *talk.Turn, at time.Time) bool {
+	return s.LastDelivery.Content != "" && at.Sub(s.LastDelivery.At) < repeatWindow &&
+		talk.NewDelivery(turn, at).Repeats(s.LastDelivery)
 }
 
-// deck finds a person's deck by what somebody calls it.
+// deck finds a person's deck by its spoken name.
 func (q *Quiz) deck(ctx context.Context, person, said string) (id string, ok bool, err error) {
 	l, err := q.Service.Learner(ctx, person)
 	if err != nil {
 		return "", false, err
 	}
-	want := listen(said).tight
+	want := parseUtterance(said).tight
 	for _, d := range l.Decks {
-		name := listen(d.Name).tight
+		name := parseUtterance(d.Name).tight
 		if name == "" {
 			continue
 		}
@@ -180,10 +180,11 @@ func (q *Quiz) deck(ctx context.Context, person, said string) (id string, ok boo
 	return "", false, nil
 }
 
-// deckWords are what may stand behind a deck's name.
-var deckWords = map[string]bool{"": true, "吧": true, "卡组": true, "牌组": true, "的卡片": true, "卡片": true, "的知识点": true, "知识点": true, "deck": true, "cards": true, "points": true}
+// deckWords are words that may follow a deck's name.
+var deckWords = map[string]bool{"": true, "吧": true, "卡组": true, "牌组": true, "的卡片": true, "卡片": true, "的知识点": true,
+	"知识点": true, "deck": true, "cards": true, "points": true}
 
-// reply is what is said to a turn.
+// reply is the reply to a turn.
 type reply struct {
 	lines   []string
 	offer   []talk.Say
@@ -198,24 +199,23 @@ func (r *reply) say(lines ...string) {
 	}
 }
 
-// Answer answers a turn that the quiz [Quiz.Wants]. What it says has happened is on
-// the disk by then.
+// Answer answers a turn that [Quiz.Matches]. Every change that the reply reports is stored by then.
 func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit talk.Emit) error {
-	arrived := q.Now() // the turn before may take its time
-	leave, err := q.locks.enter(ctx, asker(turn))
+	arrived := q.Now() // before waiting for the previous turn
+	release, err := q.locks.acquire(ctx, conversationID(turn))
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	s, err := q.load(ctx, person, turn)
 	if err != nil {
 		return talk.Fail(talk.Internal, "", err)
 	}
-	h := listen(turn.Text())
-	if s != nil && s.repeats(turn, arrived) {
-		return tell(emit, nil, s.Told, s.Offered)
+	h := parseUtterance(turn.Text())
+	if s != nil && s.isRepeat(turn, arrived) {
+		return emitReply(emit, nil, s.LastReply, s.LastSuggestions)
 	}
-	t := &turned{Quiz: q, person: person, turn: turn, lang: turn.Lang, heard: h, state: s}
+	t := &turnHandler{Quiz: q, person: person, turn: turn, lang: turn.Lang, utterance: h, state: s}
 	if err := t.handle(ctx); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -228,9 +228,9 @@ func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit 
 		offered[i] = o.In(t.lang)
 	}
 	if s := t.state; s != nil {
-		s.Said, s.Told, s.Offered = talk.Delivery{}, "", nil
-		if t.once {
-			s.Said, s.Told, s.Offered = talk.Delivered(turn, arrived), text, offered
+		s.LastDelivery, s.LastReply, s.LastSuggestions = talk.Delivery{}, "", nil
+		if t.rememberReply {
+			s.LastDelivery, s.LastReply, s.LastSuggestions = talk.NewDelivery(turn, arrived), text, offered
 		}
 	}
 	if s != nil || t.state != nil {
@@ -238,13 +238,13 @@ func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit 
 			return talk.Fail(talk.Internal, "", err)
 		}
 	}
-	return tell(emit, t.reply.command, text, offered)
+	return emitReply(emit, t.reply.command, text, offered)
 }
 
-// tell emits a reply, the command first: devices overlook one that follows words.
-func tell(emit talk.Emit, c *talk.Command, text string, offered []string) error {
+// emitReply sends a reply, the command first: devices ignore a command after text.
+func emitReply(emit talk.Emit, c *talk.Command, text string, offered []string) error {
 	if c != nil {
-		if err := emit(talk.Do(*c)); err != nil {
+		if err := emit(talk.DoCommand(*c)); err != nil {
 			return err
 		}
 	}
@@ -257,22 +257,22 @@ func tell(emit talk.Emit, c *talk.Command, text string, offered []string) error 
 	return emit(talk.Suggest(offered...))
 }
 
-// turned is a turn being answered.
-type turned struct {
+// turnHandler handles one turn.
+type turnHandler struct {
 	*Quiz
-	person string
-	turn   *talk.Turn
-	lang   talk.Lang
-	heard  heard
-	state  *state // nil: there is no conversation, or it ends
-	reply  reply
-	once   bool // the same turn again, at once, is to change nothing
+	person        string
+	turn          *talk.Turn
+	lang          talk.Lang
+	utterance     utterance
+	state         *state // nil: no conversation, or it ends
+	reply         reply
+	rememberReply bool // a repetition of this turn must not change anything
 }
 
-// handle finds out what a turn wants, and does it.
-func (t *turned) handle(ctx context.Context) error {
-	o := open(t.turn.Text())
-	if o.topic == reviewDeck {
+// handle determines what a turn asks for, and does it.
+func (t *turnHandler) handle(ctx context.Context) error {
+	o := parseOpening(t.turn.Text())
+	if o.topic == topicReviewDeck {
 		id, ok, err := t.deck(ctx, t.person, o.rest)
 		if err != nil {
 			return err
@@ -282,54 +282,54 @@ func (t *turned) handle(ctx context.Context) error {
 		}
 		o = opening{}
 	}
-	if s := t.state; s != nil && s.reviewing() && s.Step != confirm && s.Step != content {
+	if s := t.state; s != nil && s.isReviewing() && s.Step != stepConfirm && s.Step != stepContent {
 		if ok, err := t.isAnswer(ctx); ok || err != nil {
 			if err != nil {
 				return err
 			}
-			return t.recall(ctx)
+			return t.judgeRecall(ctx)
 		}
 	}
 	switch o.topic {
-	case reviewAll:
-		if t.state != nil && t.state.reviewing() {
-			t.state.Step = asked
+	case topicReviewAll:
+		if t.state != nil && t.state.isReviewing() {
+			t.state.Step = stepAsked
 			return t.repeat(ctx)
 		}
 		return t.begin(ctx, nil)
-	case whatIsDue:
-		return t.due(ctx)
-	case remindMe:
+	case topicDue:
+		return t.showDue(ctx)
+	case topicRemind:
 		return t.remind(ctx)
-	case remember:
-		return t.note(ctx, o.rest)
-	case rememberWhat:
-		return t.noteNext(ctx)
+	case topicNote:
+		return t.composeNote(ctx, o.rest)
+	case topicNoteNext:
+		return t.awaitNote(ctx)
 	}
 	if t.state == nil {
 		t.reply.say(sayOver.In(t.lang))
 		return nil
 	}
 	switch t.state.Step {
-	case content:
-		return t.noteSaid(ctx)
-	case confirm:
-		if done, err := t.drafts(ctx); done || err != nil {
+	case stepContent:
+		return t.takeNote(ctx)
+	case stepConfirm:
+		if done, err := t.handleDrafts(ctx); done || err != nil {
 			return err
 		}
 	}
 	return t.review(ctx)
 }
 
-// isAnswer says whether what was said is, word for word, the answer to the question
-// that was asked: then it is no command, whatever else it may mean.
-func (t *turned) isAnswer(ctx context.Context) (bool, error) {
-	if t.state.Step != asked || t.heard.tight == "" || len(t.turn.Images()) > 0 {
+// isAnswer reports whether the text is literally the answer to the current question. Then it is not
+// a command, even if it sounds like one.
+func (t *turnHandler) isAnswer(ctx context.Context) (bool, error) {
+	if t.state.Step != stepAsked || t.utterance.tight == "" || len(t.turn.Images()) > 0 {
 		return false, nil
 	}
 	e, err := t.Service.Get(ctx, t.person, t.state.Point)
 	if errors.Is(err, learn.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil && listen(e.Answer).tight == t.heard.tight, err
+	return err == nil && parseUtterance(e.Answer).tight == t.utterance.tight, err
 }

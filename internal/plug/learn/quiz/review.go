@@ -13,71 +13,71 @@ import (
 	"patchbay/internal/talk"
 )
 
-// ahead is how many days a next review is looked for in.
-const ahead = 31
+// forecastDays is how many days ahead the next review is searched.
+const forecastDays = 31
 
-// begin begins a review, of one deck or of all.
-func (t *turned) begin(ctx context.Context, deck *string) error {
-	t.state = &state{Step: asked, Deck: deck}
+// begin starts a review of one deck, or of all if deck is nil.
+func (t *turnHandler) begin(ctx context.Context, deck *string) error {
+	t.state = &state{Step: stepAsked, Deck: deck}
 	return t.next(ctx)
 }
 
 // next asks the next question. If there is none, the review ends.
-func (t *turned) next(ctx context.Context) error {
+func (t *turnHandler) next(ctx context.Context) error {
 	s := t.state
-	s.leave()
-	queue, err := t.Service.Queue(ctx, t.person, learn.QueueFilter{Deck: s.Deck, Limit: len(s.Skipped) + 1, Ahead: true})
+	s.clearQuestion()
+	queue, err := t.Service.Queue(ctx, t.person, learn.QueueFilter{Deck: s.Deck, Limit: len(s.Skipped) + 1,
+		Ahead: true})
 	if err != nil {
 		return err
 	}
 	for i := range queue.Entries {
 		e := &queue.Entries[i]
-		if slices.Contains(s.Skipped, e.ID) || e.Open() == nil || t.tooSoon(e) {
+		if slices.Contains(s.Skipped, e.ID) || e.OpenSitting() == nil || t.isTooSoon(e) {
 			continue
 		}
 		s.Asked++
-		t.ask(e, queue.Left)
+		t.askQuestion(e, queue.Left)
 		return nil
 	}
 	return t.finish(ctx, queue)
 }
 
-// tooSoon says whether a point that was known a moment ago would come again at once,
-// before it is due, because nothing else is left.
-func (t *turned) tooSoon(e *learn.Entry) bool {
+// isTooSoon reports whether a point that was just recalled would come again at once, before it is
+// due, because nothing else is left.
+func (t *turnHandler) isTooSoon(e *learn.Entry) bool {
 	last := t.state.Last
 	return last != nil && last.Point == e.ID && last.Grade > store.Again && e.Card.DueAt.After(t.Now())
 }
 
-// ask puts a question.
-func (t *turned) ask(e *learn.Entry, left learn.Left) {
+// askQuestion makes a point the current question and shows it.
+func (t *turnHandler) askQuestion(e *learn.Entry, left learn.Remaining) {
 	s := t.state
-	s.Step, s.Point, s.Review, s.AskedAt = asked, e.ID, uuid.Must(uuid.NewV7()).String(), t.Now()
-	if open := e.Open(); open != nil {
+	s.Step, s.Point, s.Review, s.AskedAt = stepAsked, e.ID, uuid.Must(uuid.NewV7()).String(), t.Now()
+	if open := e.OpenSitting(); open != nil {
 		s.Sitting = open.ID
 	}
-	t.question(e, left)
+	t.showQuestion(e, left)
 }
 
-// question tells the question that is asked, and what can be said.
-func (t *turned) question(e *learn.Entry, left learn.Left) {
+// showQuestion shows the current question and the available commands.
+func (t *turnHandler) showQuestion(e *learn.Entry, left learn.Remaining) {
 	s := t.state
-	text := gist(e.Question, questionChars, t.lang)
+	text := shorten(e.Question, questionChars, t.lang)
 	if more := left.Total() - 1 - len(s.Skipped); more > 0 {
 		t.reply.say(sayQuestion.In(t.lang, s.Asked, more, text))
 	} else {
 		t.reply.say(sayLastQuestion.In(t.lang, s.Asked, text))
 	}
 	t.reply.offer = []talk.Say{tipAnswer, tipSkip, tipStop}
-	if s.Step == shown {
+	if s.Step == stepShown {
 		t.reply.say(sayHowWell.In(t.lang))
 		t.reply.offer = []talk.Say{tipForgot, tipHard, tipGood}
 	}
 }
 
-// repeat tells the question once more. If its point has gone meanwhile, the next
-// one comes.
-func (t *turned) repeat(ctx context.Context) error {
+// repeat shows the question again. If its point is gone, the next question follows.
+func (t *turnHandler) repeat(ctx context.Context) error {
 	e, err := t.Service.Get(ctx, t.person, t.state.Point)
 	if errors.Is(err, learn.ErrNotFound) {
 		return t.next(ctx)
@@ -89,19 +89,19 @@ func (t *turned) repeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.question(e, queue.Left)
+	t.showQuestion(e, queue.Left)
 	return nil
 }
 
-// leave forgets the question that was asked.
-func (s *state) leave() {
+// clearQuestion removes the current question.
+func (s *state) clearQuestion() {
 	s.Point, s.Sitting, s.Review, s.AskedAt, s.Peeked, s.Recall = "", "", "", time.Time{}, false, ""
 }
 
-// finish tells that there is nothing to ask, and when there will be.
-func (t *turned) finish(ctx context.Context, queue *learn.Queue) error {
+// finish reports that there is nothing to ask, and when the next review is due.
+func (t *turnHandler) finish(ctx context.Context, queue *learn.Queue) error {
 	s := t.state
-	stats, err := t.Service.Stats(ctx, t.person, ahead, 0)
+	stats, err := t.Service.Stats(ctx, t.person, forecastDays, 0)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (t *turned) finish(ctx context.Context, queue *learn.Queue) error {
 		t.state = nil
 		t.reply.say(sayNothing.In(t.lang))
 	default:
-		s.Step = over
+		s.Step = stepOver
 		t.reply.say(sayFinished.In(t.lang, s.Done, s.Again))
 		t.reply.offer = []talk.Say{tipUndo, tipDueToday}
 		if t.turn.Can(talk.CommandCalendar) {
@@ -124,17 +124,17 @@ func (t *turned) finish(ctx context.Context, queue *learn.Queue) error {
 			t.reply.say(sayPassed.In(t.lang, n))
 		}
 	}
-	t.outlook(stats, queue.Left.Held, queue)
+	t.showNextDue(stats, queue.Left.HeldBack, queue)
 	return nil
 }
 
-// outlook tells what is held back, and what comes next.
-func (t *turned) outlook(stats *learn.Stats, held int, queue *learn.Queue) {
+// showNextDue reports how many points are held back, and what is due next.
+func (t *turnHandler) showNextDue(stats *learn.Stats, held int, queue *learn.Queue) {
 	if held > 0 {
 		t.reply.say(sayHeld.In(t.lang, held))
 	}
-	if queue != nil && !queue.Later.IsZero() && queue.Learner.Calendar.Day(queue.Later) == stats.Today {
-		t.reply.say(sayNextAt.In(t.lang, clock(queue.Later, queue.Learner.Calendar.Zone)))
+	if queue != nil && !queue.NextStepDue.IsZero() && queue.Learner.Calendar.Day(queue.NextStepDue) == stats.Today {
+		t.reply.say(sayNextAt.In(t.lang, clock(queue.NextStepDue, queue.Learner.Calendar.Zone)))
 		return
 	}
 	if day, n := nextDue(stats); n > 0 {
@@ -142,12 +142,12 @@ func (t *turned) outlook(stats *learn.Stats, held int, queue *learn.Queue) {
 	}
 }
 
-// due tells how much waits, and offers to begin.
-func (t *turned) due(ctx context.Context) error {
-	if t.state != nil && t.state.reviewing() {
-		return t.left(ctx)
+// showDue reports how many points are due, and offers a review.
+func (t *turnHandler) showDue(ctx context.Context) error {
+	if t.state != nil && t.state.isReviewing() {
+		return t.showRemaining(ctx)
 	}
-	stats, err := t.Service.Stats(ctx, t.person, ahead, 0)
+	stats, err := t.Service.Stats(ctx, t.person, forecastDays, 0)
 	if err != nil {
 		return err
 	}
@@ -156,11 +156,11 @@ func (t *turned) due(ctx context.Context) error {
 		t.reply.say(sayNoPoints.In(t.lang))
 	case n == 0:
 		t.reply.say(sayNothing.In(t.lang))
-		t.outlook(stats, stats.Left.Held, nil)
+		t.showNextDue(stats, stats.Left.HeldBack, nil)
 	default:
 		t.reply.say(sayDue.In(t.lang, n, stats.Left.New))
-		if stats.Left.Held > 0 {
-			t.reply.say(sayHeld.In(t.lang, stats.Left.Held))
+		if stats.Left.HeldBack > 0 {
+			t.reply.say(sayHeld.In(t.lang, stats.Left.HeldBack))
 		}
 		t.reply.say(sayBegin.In(t.lang))
 		t.reply.offer = []talk.Say{tipBegin}
@@ -168,8 +168,8 @@ func (t *turned) due(ctx context.Context) error {
 	return nil
 }
 
-// left tells how many questions are left, and the question again.
-func (t *turned) left(ctx context.Context) error {
+// showRemaining reports how many questions are left, and repeats the question.
+func (t *turnHandler) showRemaining(ctx context.Context) error {
 	queue, err := t.Service.Queue(ctx, t.person, learn.QueueFilter{Deck: t.state.Deck, Limit: 1})
 	if err != nil {
 		return err
@@ -178,50 +178,50 @@ func (t *turned) left(ctx context.Context) error {
 	return t.repeat(ctx)
 }
 
-// review takes what was said in a review, or after it.
-func (t *turned) review(ctx context.Context) error {
+// review handles a turn during a review or after it.
+func (t *turnHandler) review(ctx context.Context) error {
 	s := t.state
-	c, g := t.heard.order(s.Step != shown)
+	c, g := t.utterance.parseCommand(s.Step != stepShown)
 	switch {
-	case c == change:
+	case c == commandChange:
 		return t.regrade(ctx, g)
-	case c == undo:
-		return t.takeBack(ctx)
-	case c == stop:
+	case c == commandUndo:
+		return t.undoLast(ctx)
+	case c == commandStop:
 		return t.stop(ctx)
-	case !s.reviewing():
+	case !s.isReviewing():
 		t.reply.say(sayOver.In(t.lang))
 		return nil
-	case c == noise:
+	case c == commandNoise:
 		if len(t.turn.Images()) > 0 {
 			t.reply.say(sayJustSpeak.In(t.lang))
 		}
 		return t.repeat(ctx)
 	}
 	switch c {
-	case skip:
+	case commandSkip:
 		s.Skipped = append(s.Skipped, s.Point)
 		s.Skipped = s.Skipped[max(len(s.Skipped)-maxSkipped, 0):]
 		return t.next(ctx)
-	case show:
+	case commandShow:
 		return t.reveal(ctx)
-	case repeat:
+	case commandRepeat:
 		return t.repeat(ctx)
-	case count:
-		return t.left(ctx)
-	case forgot:
-		return t.known(ctx, store.Again)
-	case grade:
-		if s.Step == asked {
-			return t.reveal(ctx) // whoever says that they know it sees whether they do
+	case commandCount:
+		return t.showRemaining(ctx)
+	case commandForgot:
+		return t.submitGrade(ctx, store.Again)
+	case commandGrade:
+		if s.Step == stepAsked {
+			return t.reveal(ctx) // "I know it" shows the answer, so that the person can check
 		}
-		return t.known(ctx, g)
+		return t.submitGrade(ctx, g)
 	}
-	return t.recall(ctx)
+	return t.judgeRecall(ctx)
 }
 
-// reveal tells the answer and asks how well it was known.
-func (t *turned) reveal(ctx context.Context) error {
+// reveal shows the answer and asks for a grade.
+func (t *turnHandler) reveal(ctx context.Context) error {
 	e, err := t.Service.Get(ctx, t.person, t.state.Point)
 	if errors.Is(err, learn.ErrNotFound) {
 		return t.next(ctx)
@@ -229,24 +229,24 @@ func (t *turned) reveal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.state.Step, t.state.Peeked = shown, true
-	t.reply.say(sayAnswer.In(t.lang, gist(e.Answer, answerChars, t.lang)), sayHowWell.In(t.lang))
+	t.state.Step, t.state.Peeked = stepShown, true
+	t.reply.say(sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang)), sayHowWell.In(t.lang))
 	t.reply.offer = []talk.Say{tipForgot, tipHard, tipGood}
 	return nil
 }
 
 // stop ends the review.
-func (t *turned) stop(ctx context.Context) error {
+func (t *turnHandler) stop(ctx context.Context) error {
 	s := t.state
 	queue, err := t.Service.Queue(ctx, t.person, learn.QueueFilter{Deck: s.Deck, Limit: 1})
 	if err != nil {
 		return err
 	}
-	s.leave()
-	s.Step = over
+	s.clearQuestion()
+	s.Step = stepOver
 	t.reply.say(sayStopped.In(t.lang, s.Done, s.Again, queue.Left.Total()))
-	if queue.Left.Held > 0 {
-		t.reply.say(sayHeld.In(t.lang, queue.Left.Held))
+	if queue.Left.HeldBack > 0 {
+		t.reply.say(sayHeld.In(t.lang, queue.Left.HeldBack))
 	}
 	if s.Last != nil {
 		t.reply.offer = []talk.Say{tipBegin, tipUndo}
@@ -256,14 +256,14 @@ func (t *turned) stop(ctx context.Context) error {
 	return nil
 }
 
-// defaultRemind is when people are reminded who chose no time.
+// defaultRemind is the time of reminders for people who set none.
 const defaultRemind = "20:00"
 
-// remindFor is how long a review takes in a calendar.
+// remindFor is the length of a review in a calendar.
 const remindFor = 15 * time.Minute
 
-// remind puts the next review into the calendar of the device.
-func (t *turned) remind(ctx context.Context) error {
+// remind puts the next review into the device's calendar.
+func (t *turnHandler) remind(ctx context.Context) error {
 	if !t.turn.Can(talk.CommandCalendar) {
 		t.reply.say(sayNoCalendar.In(t.lang))
 		return nil
@@ -272,19 +272,19 @@ func (t *turned) remind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stats, err := t.Service.Stats(ctx, t.person, ahead, 0)
+	stats, err := t.Service.Stats(ctx, t.person, forecastDays, 0)
 	if err != nil {
 		return err
 	}
 	at, err := time.Parse("15:04", l.Profile.Remind.At)
 	if err != nil {
-		at, _ = time.Parse("15:04", defaultRemind) // it can be parsed
+		at, _ = time.Parse("15:04", defaultRemind) // always valid
 	}
-	// Dates and times in a calendar are those of the clock on the wall.
+	// Calendar entries use local wall-clock time.
 	wall := func(d store.Day) time.Time {
 		clock := time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
 		if clock < l.Calendar.Start {
-			d++ // after midnight it is still the day before
+			d++ // after midnight it is still the previous day
 		}
 		return d.Time().Add(clock)
 	}
@@ -303,7 +303,8 @@ func (t *turned) remind(ctx context.Context) error {
 	const layout = "2006-01-02 15:04"
 	start := wall(day)
 	t.reply.command = &talk.Command{Name: talk.CommandCalendar, Args: map[string]string{
-		"action": "create", "title": sayRemindTitle.In(t.lang, n), "start_time": start.Format(layout), "end_time": start.Add(remindFor).Format(layout),
+		"action": "create", "title": sayRemindTitle.In(t.lang, n), "start_time": start.Format(layout),
+		"end_time": start.Add(remindFor).Format(layout),
 	}}
 	t.reply.say(sayInCalendar.In(t.lang, name, start.Format("15:04")))
 	return nil

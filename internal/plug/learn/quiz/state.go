@@ -15,43 +15,43 @@ import (
 )
 
 const (
-	// idle is how long a conversation waits for its person; after that, what they
-	// say is the bot's again.
-	idle = 10 * time.Minute
-	// repeated is how soon after a recall, or a note, the same request can come again by the
-	// network, at another instance: as an answer to the next question it would be wrong, and
-	// cost its plan.
-	repeated = 5 * time.Second
-	// maxSkipped bounds the points that are passed over in one review; the first of
-	// them come back after that.
+	// idleTimeout is how long a conversation waits for its person; after that, turns go to the bot
+	// again.
+	idleTimeout = 10 * time.Minute
+	// repeatWindow is how soon after a recall or a note a network retry of the same request may
+	// arrive, perhaps at another instance. Taken as the answer to the next question, it would be
+	// graded wrong and change that point's plan.
+	repeatWindow = 5 * time.Second
+	// maxSkipped limits the skipped points of one review; beyond that, the first ones are asked
+	// again.
 	maxSkipped = 100
 )
 
-// step is what is expected next.
+// step is the kind of input that is expected next.
 type step string
 
 const (
-	asked   step = "asked"   // the answer to a question
-	shown   step = "shown"   // a grade, after the answer was told
-	confirm step = "confirm" // a word about drafts
-	content step = "what"    // what is to be remembered
-	over    step = "over"    // nothing; the last review can still be changed
+	stepAsked   step = "asked"   // the answer to a question
+	stepShown   step = "shown"   // a grade, after the answer was shown
+	stepConfirm step = "confirm" // a verdict on drafts
+	stepContent step = "what"    // a note
+	stepOver    step = "over"    // nothing; the last review can still be changed
 )
 
-// state is what is kept of a conversation. It is in the database, so that it goes on
-// at another instance, and after a restart.
+// state is the stored state of a conversation. It is in the database, so that the conversation
+// continues on another instance and after a restart.
 type state struct {
 	Step step `json:"step"`
 
-	// The review: the question that is asked, if there is one, …
-	Deck    *string   `json:"deck,omitempty"` // id; nil: all
+	// The review: the current question, if there is one, …
+	Deck    *string   `json:"deck,omitempty"` // ID; nil: all decks
 	Point   string    `json:"point,omitempty"`
 	Sitting string    `json:"schedule,omitempty"`
-	Review  string    `json:"review,omitempty"` // the id that its review will have
+	Review  string    `json:"review,omitempty"` // ID of its review
 	AskedAt time.Time `json:"asked_at,omitzero"`
-	Peeked  bool      `json:"peeked,omitempty"` // its answer was told before it was recalled
-	Recall  string    `json:"recall,omitempty"` // that nobody could judge
-	// … and how it goes.
+	Peeked  bool      `json:"peeked,omitempty"` // answer shown before the recall
+	Recall  string    `json:"recall,omitempty"` // recall that could not be judged
+	// … and the progress.
 	Asked   int      `json:"asked,omitempty"`
 	Done    int      `json:"done,omitempty"`
 	Again   int      `json:"again,omitempty"`
@@ -60,19 +60,19 @@ type state struct {
 
 	Drafts []string `json:"drafts,omitempty"`
 
-	// The turn before, if it must not count twice, and what was said to it.
-	Said    talk.Delivery `json:"said,omitzero"`
-	Told    string        `json:"told,omitempty"`
-	Offered []string      `json:"offered,omitempty"`
+	// The previous turn, if it must not count twice, and the reply to it.
+	LastDelivery    talk.Delivery `json:"said,omitzero"`
+	LastReply       string        `json:"told,omitempty"`
+	LastSuggestions []string      `json:"offered,omitempty"`
 }
 
-// reviewing says whether a question waits for its answer, whatever comes first.
-func (s *state) reviewing() bool { return s.Point != "" }
+// isReviewing reports whether a question is open, even if another input is expected first.
+func (s *state) isReviewing() bool { return s.Point != "" }
 
-// graded is the last review, for second thoughts.
+// graded is the last review, so that it can be changed.
 type graded struct {
-	Base    string        `json:"base"`              // the id of the first try
-	Changes int           `json:"changes,omitempty"` // how often the grade was changed
+	Base    string        `json:"base"`              // ID of the first submission
+	Changes int           `json:"changes,omitempty"` // number of grade changes
 	Point   string        `json:"point"`
 	Sitting string        `json:"schedule"`
 	Grade   store.Grade   `json:"grade"`
@@ -81,8 +81,8 @@ type graded struct {
 	Took    time.Duration `json:"took"`
 }
 
-// id is the id of the review as it counts now. It follows from the state, so that
-// what is carried out twice counts once.
+// id returns the ID of the review's current submission. It is derived from the state, so that a
+// repeated request counts once.
 func (g *graded) id() string {
 	if g.Changes == 0 {
 		return g.Base
@@ -90,19 +90,19 @@ func (g *graded) id() string {
 	return fmt.Sprintf("%s/%d", g.Base, g.Changes)
 }
 
-// asker tells conversations apart: by bot, person and conversation. The glasses'
-// platform gives a session an id that all its turns share, and a new session another
-// one: who comes back to the glasses later talks to the bot, not to an old question.
-// Doors whose turns have no conversation have one for each person.
-func asker(turn *talk.Turn) string {
+// conversationID identifies a conversation by bot, person and the turn's conversation. The glasses'
+// platform gives all turns of a session one ID and each new session a new one, so that after a
+// break the wearer talks to the bot and not to an old question. On channels without conversations,
+// each person has one.
+func conversationID(turn *talk.Turn) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d\x00%d\x00%s\x00%s", turn.Bot, len(turn.Person), turn.Person, turn.Conversation)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// load finds the state of a conversation; nil: there is none.
+// load returns the state of a conversation; nil if there is none.
 func (q *Quiz) load(ctx context.Context, person string, turn *talk.Turn) (*state, error) {
-	whose, text, err := q.Store.Learn.Talk(ctx, asker(turn), q.Now())
+	whose, text, err := q.Store.Learn.Talk(ctx, conversationID(turn), q.Now())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
@@ -113,12 +113,12 @@ func (q *Quiz) load(ctx context.Context, person string, turn *talk.Turn) (*state
 	}
 	var s state
 	if json.Unmarshal(text, &s) != nil || s.Step == "" {
-		return nil, nil // of another version
+		return nil, nil // written by another version
 	}
 	return &s, nil
 }
 
-// save keeps the state of a conversation; nil ends it.
+// save stores the state of a conversation; nil ends it.
 func (q *Quiz) save(ctx context.Context, person string, turn *talk.Turn, s *state) error {
 	var text json.RawMessage
 	if s != nil {
@@ -127,25 +127,25 @@ func (q *Quiz) save(ctx context.Context, person string, turn *talk.Turn, s *stat
 			return fmt.Errorf("keep the conversation: %w", err)
 		}
 	}
-	if err := q.Store.Learn.SaveTalk(ctx, asker(turn), person, text, q.Now().Add(idle)); err != nil {
+	if err := q.Store.Learn.SaveTalk(ctx, conversationID(turn), person, text, q.Now().Add(idleTimeout)); err != nil {
 		return fmt.Errorf("keep the conversation: %w", err)
 	}
 	return nil
 }
 
-// locks let one turn of a conversation through at a time. Those of other instances
-// are kept apart by the ids of reviews alone: twice the same turn counts once.
+// locks serializes the turns of a conversation within this instance. Across instances only the IDs
+// of reviews prevent that a repeated turn counts twice.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
 }
 
 type lock struct {
-	ch   chan struct{}
-	want int // who holds it or waits for it
+	ch      chan struct{}
+	waiters int // holder and waiting goroutines
 }
 
-func (l *locks) enter(ctx context.Context, key string) (leave func(), err error) {
+func (l *locks) acquire(ctx context.Context, key string) (release func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
 		l.held = map[string]*lock{}
@@ -155,12 +155,12 @@ func (l *locks) enter(ctx context.Context, key string) (leave func(), err error)
 		k = &lock{ch: make(chan struct{}, 1)}
 		l.held[key] = k
 	}
-	k.want++
+	k.waiters++
 	l.mu.Unlock()
 	forget := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if k.want--; k.want == 0 {
+		if k.waiters--; k.waiters == 0 {
 			delete(l.held, key)
 		}
 	}

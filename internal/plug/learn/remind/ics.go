@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// feedDays is how far a calendar looks ahead.
+	// feedDays is the number of days in a calendar.
 	feedDays = 14
-	// feedAt is the time of day for who chose none.
-	feedAt = "20:00"
-	// feedFor is how long a review takes in a calendar.
-	feedFor = 15 * time.Minute
-	// lineBytes is the longest line of a calendar, without its end (RFC 5545, 3.1).
+	// defaultFeedTime is the time of day for people who set none.
+	defaultFeedTime = "20:00"
+	// feedEventLength is the length of a review in a calendar.
+	feedEventLength = 15 * time.Minute
+	// lineBytes is the longest line of a calendar without its line break (RFC 5545 §3.1).
 	lineBytes = 75
 )
 
@@ -31,25 +31,25 @@ var (
 	sayEventMay = talk.Say{Zh: "到期 %d 题；之前复习过的不再算。", En: "Due: %d, unless they are reviewed before."}
 )
 
-// Feed is what a calendar shows.
+// Feed is the content of a calendar.
 type Feed struct {
 	Person   string
 	Lang     talk.Lang
 	Calendar schedule.Calendar
-	At       string // the time of the reminders, such as "20:00"; empty: that
+	At       string // time of the reminders, such as "20:00"; empty: defaultFeedTime
 	Now      time.Time
 	Days     []FeedDay // by date
 }
 
-// FeedDay is how many points are due on a learner's day.
+// FeedDay is the number of points due on a learner's day.
 type FeedDay struct {
 	Day store.Day
 	Due int
 }
 
-// FeedOf looks up what a person's calendar shows: today with what is left of it, and
-// the thirteen days behind it.
-func FeedOf(ctx context.Context, s Service, person string, lang talk.Lang) (Feed, error) {
+// NewFeed loads the content of a person's calendar: the reviews left today and those of the
+// following thirteen days.
+func NewFeed(ctx context.Context, s Service, person string, lang talk.Lang) (Feed, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return Feed{}, err
@@ -69,12 +69,12 @@ func FeedOf(ctx context.Context, s Service, person string, lang talk.Lang) (Feed
 	return f, nil
 }
 
-// ICS writes a calendar to subscribe to (iCalendar, RFC 5545): an event with an alarm
-// for each day that has something due. An event's UID follows from person and day,
-// so that a later version takes the place of an earlier one.
+// ICS writes a calendar to subscribe to (iCalendar, RFC 5545), with one event and alarm per day on
+// which points are due. The UID of an event is derived from person and day, so that a later version
+// of the event replaces the earlier one.
 func ICS(f Feed) []byte {
 	if f.At == "" {
-		f.At = feedAt
+		f.At = defaultFeedTime
 	}
 	stamp := f.Now.UTC().Format("20060102T150405Z")
 	var w lines
@@ -88,7 +88,7 @@ func ICS(f Feed) []byte {
 	w.add("REFRESH-INTERVAL;VALUE=DURATION:PT1H")
 	w.add("X-PUBLISHED-TTL:PT1H")
 	for _, d := range f.Days {
-		at, err := Moment(f.Calendar, d.Day, f.At)
+		at, err := TimeOnDay(f.Calendar, d.Day, f.At)
 		if err != nil || d.Due <= 0 {
 			continue
 		}
@@ -96,7 +96,7 @@ func ICS(f Feed) []byte {
 		w.add("UID:" + uid(f.Person, d.Day))
 		w.add("DTSTAMP:" + stamp)
 		w.add("DTSTART:" + at.UTC().Format("20060102T150405Z"))
-		w.add("DTEND:" + at.Add(feedFor).UTC().Format("20060102T150405Z"))
+		w.add("DTEND:" + at.Add(feedEventLength).UTC().Format("20060102T150405Z"))
 		w.text("SUMMARY", sayEvent.In(f.Lang, d.Due))
 		w.text("DESCRIPTION", sayEventMay.In(f.Lang, d.Due))
 		w.add("TRANSP:TRANSPARENT")
@@ -111,7 +111,7 @@ func ICS(f Feed) []byte {
 	return []byte(w.String())
 }
 
-// uid names an event without telling whose it is.
+// uid returns the UID of an event, which does not reveal the person.
 func uid(person string, day store.Day) string {
 	sum := sha256.Sum256([]byte("learn calendar\x00" + person))
 	return fmt.Sprintf("learn-%s-%s@patchbay", hex.EncodeToString(sum[:8]), day)
@@ -120,12 +120,12 @@ func uid(person string, day store.Day) string {
 // lines writes content lines.
 type lines struct{ strings.Builder }
 
-// escapes are what stands for characters that mean something in a text (3.3.11).
+// escapes replaces characters with a special meaning in a text (RFC 5545 §3.3.11).
 var escapes = strings.NewReplacer(`\`, `\\`, ";", `\;`, ",", `\,`, "\r\n", `\n`, "\n", `\n`, "\r", `\n`)
 
 func (w *lines) text(name, value string) { w.add(name + ":" + escapes.Replace(value)) }
 
-// add writes a line, folded where it is too long, but never within a character.
+// add writes a line, folded if it is too long, but never within a character.
 func (w *lines) add(line string) {
 	most := lineBytes
 	for len(line) > most {
@@ -134,7 +134,7 @@ func (w *lines) add(line string) {
 			cut--
 		}
 		w.WriteString(line[:cut] + "\r\n ")
-		line, most = line[cut:], lineBytes-1 // the space counts
+		line, most = line[cut:], lineBytes-1 // the leading space counts
 	}
 	w.WriteString(line + "\r\n")
 }

@@ -24,7 +24,8 @@ func TestICS(t *testing.T) {
 	}
 	first, _ := store.ParseDay("2026-10-24")
 	for name, f := range map[string]Feed{
-		"testdata/en.ics": {Person: "ada", Lang: talk.English, At: "20:00", Days: []FeedDay{{first, 12}, {first + 1, 0}, {first + 2, 3}}},
+		"testdata/en.ics": {Person: "ada", Lang: talk.English,
+			At: "20:00", Days: []FeedDay{{first, 12}, {first + 1, 0}, {first + 2, 3}}},
 		"testdata/zh.ics": {Person: "ada", Lang: talk.Chinese, Days: []FeedDay{{first, 1000}}},
 	} {
 		f.Calendar = schedule.Calendar{Zone: berlin, Start: 4 * time.Hour}
@@ -46,10 +47,11 @@ func TestICS(t *testing.T) {
 	}
 }
 
-// wellFormed checks what RFC 5545 asks of every line.
+// wellFormed checks every line against RFC 5545.
 func wellFormed(t *testing.T, text []byte) {
 	t.Helper()
-	if !bytes.HasSuffix(text, []byte("\r\n")) || bytes.Count(text, []byte("\n")) != bytes.Count(text, []byte("\r\n")) || bytes.Count(text, []byte("\r")) != bytes.Count(text, []byte("\r\n")) {
+	if !bytes.HasSuffix(text, []byte("\r\n")) || bytes.Count(text, []byte("\n")) != bytes.Count(text, []byte("\r\n")) ||
+		bytes.Count(text, []byte("\r")) != bytes.Count(text, []byte("\r\n")) {
 		t.Error("a line does not end with CRLF")
 	}
 	for line := range strings.SplitSeq(string(text), "\r\n") {
@@ -65,7 +67,8 @@ func TestLines(t *testing.T) {
 	if got := w.String(); got != `X:a\\b\;c\,d\ne\nf`+"\r\n" {
 		t.Errorf("escaped: %q", got)
 	}
-	for _, text := range []string{strings.Repeat("汉", 100), strings.Repeat("x", 75), strings.Repeat("x", 76), strings.Repeat("é😀", 60), ""} {
+	for _, text := range []string{strings.Repeat("汉", 100), strings.Repeat("x", 75), strings.Repeat("x", 76),
+		strings.Repeat("é😀", 60), ""} {
 		var w lines
 		w.add(text)
 		wellFormed(t, []byte(w.String()))
@@ -83,18 +86,20 @@ func TestFeedOf(t *testing.T) {
 	r.must(err)
 	out, err := r.Submit(ctx, "ada", learn.Submission{Point: q.Entries[0].ID, Grade: store.Easy, Score: -1})
 	r.must(err)
-	f, err := FeedOf(ctx, r.Service, "ada", talk.English)
+	f, err := NewFeed(ctx, r.Service, "ada", talk.English)
 	r.must(err)
-	if len(f.Days) != 14 || f.Days[0].Day.String() != "2026-11-20" || f.Days[0].Due != 2 || f.Days[out.Entry.Card.Due-f.Days[0].Day].Due != 1 {
+	if len(f.Days) != 14 || f.Days[0].Day.String() != "2026-11-20" || f.Days[0].Due != 2 ||
+		f.Days[out.Entry.Card.Due-f.Days[0].Day].Due != 1 {
 		t.Fatalf("%+v; the next review is on %s", f, out.Entry.Card.Due)
 	}
 	text := string(ICS(f))
-	if !strings.Contains(text, "DTSTART:20261120T131500Z") || strings.Count(text, "BEGIN:VEVENT") != 2 || strings.Contains(text, "ada") {
+	if !strings.Contains(text, "DTSTART:20261120T131500Z") || strings.Count(text, "BEGIN:VEVENT") != 2 ||
+		strings.Contains(text, "ada") {
 		t.Fatalf("%s", text)
 	}
-	again, err := FeedOf(ctx, r.Service, "ada", talk.English)
+	retryDelay, err := NewFeed(ctx, r.Service, "ada", talk.English)
 	r.must(err)
-	if string(ICS(again)) != text {
+	if string(ICS(retryDelay)) != text {
 		t.Error("the same calendar is written in another way")
 	}
 }

@@ -1,6 +1,6 @@
-// Package remind tells people once a day, at the time they chose, that points are due:
-// by the ways that are handed to it, of which it has one itself, [Webhook]. It also
-// writes what is due into a calendar that programs can subscribe to, [ICS].
+// Package remind reminds people once a day, at the time they chose, that points are due. Senders
+// deliver the reminders; the package provides one itself, [Webhook]. It also writes a calendar of
+// due points that programs can subscribe to, [ICS].
 package remind
 
 import (
@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Service is what reminders need of [learn.Service].
+// Service is the part of [learn.Service] that reminders use.
 type Service interface {
 	Learner(ctx context.Context, person string) (*learn.Learner, error)
 	Queue(ctx context.Context, person string, f learn.QueueFilter) (*learn.Queue, error)
@@ -29,60 +29,60 @@ var _ Service = (*learn.Service)(nil)
 
 // Message is one reminder.
 type Message struct {
-	// ID is the same for all ways of a reminder, and for no other reminder.
+	// ID is the same for all senders of one reminder, and unique to it.
 	ID     string
 	Person string
 	Lang   talk.Lang
 	Title  string
 	Text   string
-	Due    int // points that will be asked today, the new ones too
+	Due    int // points to be asked today, new ones included
 	New    int // points among them that were never reviewed
-	// Webhook is the address that the person gave; empty: none.
+	// Webhook is the person's webhook address; empty if there is none.
 	Webhook string
 }
 
-// Way brings a message to its person. It has [sendLimit] for it.
-type Way func(ctx context.Context, person string, m Message) error
+// Sender delivers a message to a person within [sendTimeout].
+type Sender func(ctx context.Context, person string, m Message) error
 
-// Ways are ways by the names that people choose them by: "glasses", "webhook".
-type Ways map[string]Way
+// Senders maps the names that people choose, such as "glasses" and "webhook", to senders.
+type Senders map[string]Sender
 
-// ViaCalendar is chosen by people who subscribe to their [ICS]: their own calendar
-// reminds them, and nothing has to be sent.
+// ViaCalendar is the choice of people who subscribe to their [ICS] calendar: their calendar program
+// reminds them, and nothing is sent.
 const ViaCalendar = "calendar"
 
 const (
-	// sendLimit bounds one way of one reminder.
-	sendLimit = 30 * time.Second
-	// lastWords is how long sending goes on when the server stops.
-	lastWords = 5 * time.Second
-	// atOnce is how many people are reminded at a time: many want it at eight in the
-	// evening, and a slow webhook must not keep the others waiting.
-	atOnce = 8
+	// sendTimeout limits the delivery of one reminder by one sender.
+	sendTimeout = 30 * time.Second
+	// shutdownGrace is how long deliveries may continue when the server stops.
+	shutdownGrace = 5 * time.Second
+	// maxParallel is how many people are reminded concurrently: many choose the same hour, and a
+	// slow webhook must not delay the others.
+	maxParallel = 8
 )
 
-// Options of [Run].
+// Options configure [Run].
 type Options struct {
-	Store   *store.DB
-	Service Service
-	Ways    Ways
-	Logger  *slog.Logger     // nil: none
-	Now     func() time.Time // nil: the real clock
-	Every   time.Duration    // between two looks; 0: a minute
+	Store    *store.DB
+	Service  Service
+	Senders  Senders
+	Logger   *slog.Logger     // nil: no logging
+	Now      func() time.Time // nil: time.Now
+	Interval time.Duration    // time between checks; 0: one minute
 }
 
 var (
 	sayTitle = talk.Say{Zh: "该复习了", En: "Time to review"}
-	sayDue   = talk.Say{Zh: "今天有 %d 题要复习，其中 %d 题是新的。说“开始复习”就开始。", En: "%d to review today, %d of them new. Say “quiz me” to begin."}
+	sayDue   = talk.Say{Zh: "今天有 %d 题要复习，其中 %d 题是新的。说“开始复习”就开始。",
+		En: "%d to review today, %d of them new. Say “quiz me” to begin."}
 )
 
-// Run reminds people until ctx ends, and returns nil then.
+// Run reminds people until ctx ends, and then returns nil.
 //
-// A person is reminded on each of their days at most once, by whichever instance
-// comes first: that is written down before anything is sent, so that what fails is
-// not tried again. Who was to be reminded while no server ran is reminded when one
-// runs again, on the same day. On a day that has nothing due at that time, there is
-// no reminder, whatever comes later.
+// A person is reminded at most once on each of their days, by the first instance that checks. The
+// reminder is recorded before anything is sent, so a failed delivery is not repeated. A reminder
+// missed because no server ran is sent when one runs again on the same day. If nothing is due at
+// the chosen time, the day has no reminder, whatever becomes due later.
 func Run(ctx context.Context, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -90,13 +90,13 @@ func Run(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Every == 0 {
-		o.Every = time.Minute
+	if o.Interval == 0 {
+		o.Interval = time.Minute
 	}
-	tick := time.NewTicker(o.Every)
+	tick := time.NewTicker(o.Interval)
 	defer tick.Stop()
 	for {
-		if err := o.look(ctx); err != nil && ctx.Err() == nil {
+		if err := o.remindDue(ctx); err != nil && ctx.Err() == nil {
 			o.Logger.ErrorContext(ctx, "nobody was reminded", "error", err)
 		}
 		select {
@@ -107,19 +107,20 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// look reminds everybody whose time has come.
-func (o *Options) look(ctx context.Context) error {
+// remindDue reminds all people whose time has come.
+func (o *Options) remindDue(ctx context.Context) error {
 	people, err := o.Store.Learn.Learners(ctx)
 	if err != nil {
 		return fmt.Errorf("look up who learns: %w", err)
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	places := make(chan struct{}, atOnce)
+	places := make(chan struct{}, maxParallel)
 	for _, p := range people {
 		var wishes learn.Profile
-		if json.Unmarshal(p.Settings, &wishes) != nil || wishes.Remind.At == "" || !slices.ContainsFunc(wishes.Remind.Via, sent) {
-			continue // most people, without another look
+		if json.Unmarshal(p.Settings, &wishes) != nil || wishes.Remind.At == "" ||
+			!slices.ContainsFunc(wishes.Remind.Via, needsSending) {
+			continue // filters out most people without another query
 		}
 		select {
 		case places <- struct{}{}:
@@ -136,8 +137,8 @@ func (o *Options) look(ctx context.Context) error {
 	return nil
 }
 
-// sent says whether something is sent by a way.
-func sent(way string) bool { return way != ViaCalendar }
+// needsSending reports whether the choice needs a sender.
+func needsSending(way string) bool { return way != ViaCalendar }
 
 // remind reminds a person if it is time.
 func (o *Options) remind(ctx context.Context, p store.Learner) error {
@@ -147,7 +148,7 @@ func (o *Options) remind(ctx context.Context, p store.Learner) error {
 	}
 	now := o.Now()
 	today := l.Calendar.Day(now)
-	at, err := Moment(l.Calendar, today, l.Profile.Remind.At)
+	at, err := TimeOnDay(l.Calendar, today, l.Profile.Remind.At)
 	if err != nil || p.Reminded >= today || now.Before(at) {
 		return err
 	}
@@ -165,30 +166,30 @@ func (o *Options) remind(ctx context.Context, p store.Learner) error {
 	}
 	lang := talk.ParseLang(who.Lang, talk.Chinese)
 	o.send(ctx, l.Profile.Remind.Via, Message{
-		ID: fmt.Sprintf("learn-%s-%s", today, p.Person), Person: p.Person, Lang: lang, Title: sayTitle.In(lang), Text: sayDue.In(lang, queue.Left.Total(), queue.Left.New),
-		Due: queue.Left.Total(), New: queue.Left.New, Webhook: l.Profile.Remind.Webhook,
+		ID: fmt.Sprintf("learn-%s-%s", today, p.Person), Person: p.Person, Lang: lang, Title: sayTitle.In(lang),
+		Text: sayDue.In(lang, queue.Left.Total(), queue.Left.New),
+		Due:  queue.Left.Total(), New: queue.Left.New, Webhook: l.Profile.Remind.Webhook,
 	})
 	return nil
 }
 
-// send sends a message by all its ways; one that fails does not keep the others from
-// being tried. A server that stops lets it end, for a moment: it will not be sent
-// again.
+// send delivers a message by all its senders; a failure does not stop the others. When the server
+// stops, deliveries may continue for shutdownGrace, because they are not repeated.
 func (o *Options) send(ctx context.Context, via []string, m Message) {
 	stopping := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(stopping, func() { time.AfterFunc(lastWords, cancel) })()
+	defer context.AfterFunc(stopping, func() { time.AfterFunc(shutdownGrace, cancel) })()
 	for i, name := range via {
-		if !sent(name) || slices.Contains(via[:i], name) {
+		if !needsSending(name) || slices.Contains(via[:i], name) {
 			continue
 		}
-		way := o.Ways[name]
+		way := o.Senders[name]
 		if way == nil {
 			o.Logger.WarnContext(ctx, "nobody is reminded this way here", "way", name, "person", m.Person)
 			continue
 		}
-		limit, done := context.WithTimeout(ctx, sendLimit)
+		limit, done := context.WithTimeout(ctx, sendTimeout)
 		err := way(limit, m.Person, m)
 		done()
 		if err != nil {
@@ -199,10 +200,10 @@ func (o *Options) send(ctx context.Context, via []string, m Message) {
 	}
 }
 
-// Moment is when a learner's day shows a time such as "20:00". A time before the day
-// begins is that of the night that ends it; one that the clock is put forward over
-// is the moment when that happens, and one that it shows twice is the first.
-func Moment(c schedule.Calendar, day store.Day, at string) (time.Time, error) {
+// TimeOnDay returns the moment when a time such as "20:00" occurs on a learner's day. A time before
+// the start of the day belongs to the night at its end. A time that the clock skips maps to the
+// moment of the change, and one that occurs twice to the first occurrence.
+func TimeOnDay(c schedule.Calendar, day store.Day, at string) (time.Time, error) {
 	t, err := time.Parse("15:04", at)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%q is not a time of day such as 20:00", at)
@@ -211,5 +212,5 @@ func Moment(c schedule.Calendar, day store.Day, at string) (time.Time, error) {
 	if clock < c.Start {
 		day++
 	}
-	return schedule.Calendar{Zone: c.Zone, Start: clock}.Begins(day), nil
+	return schedule.Calendar{Zone: c.Zone, Start: clock}.StartOf(day), nil
 }

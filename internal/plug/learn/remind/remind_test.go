@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { storetest.Main(m) }
 
 var ctx = context.Background()
 
-// rig is a service with a clock, and a way that keeps what it is to bring.
+// rig is a service with a clock, and a sender that records messages.
 type rig struct {
 	*learn.Service
 	t  *testing.T
@@ -85,7 +85,7 @@ func (r *rig) wish(person string, p learn.Profile) {
 }
 
 func (r *rig) options() *Options {
-	return &Options{Store: r.db, Service: r.Service, Ways: Ways{"glasses": r.way}, Now: r.clock}
+	return &Options{Store: r.db, Service: r.Service, Senders: Senders{"glasses": r.way}, Now: r.clock}
 }
 
 func (r *rig) way(_ context.Context, person string, m Message) error {
@@ -98,11 +98,11 @@ func (r *rig) way(_ context.Context, person string, m Message) error {
 	return r.fail
 }
 
-// looks looks once and returns who was reminded.
+// looks runs one check and returns who was reminded.
 func (r *rig) looks(o *Options) (who []string) {
 	r.t.Helper()
 	o.Logger = learn.New(learn.Options{}).Logger
-	r.must(o.look(ctx))
+	r.must(o.remindDue(ctx))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.sent {
@@ -137,14 +137,14 @@ func TestReminders(t *testing.T) {
 		r.wants("2026-11-20 12:00", "ada")
 		r.wants("2026-11-20 12:01")
 		r.wants("2026-11-20 20:00")
-		// At half past one, it is still the day before.
+		// At 01:30 it is still the previous day.
 		r.wants("2026-11-21 00:29")
 		r.wants("2026-11-21 00:30", "bob")
-		r.wants("2026-11-21 03:30") // a new day of bob's; his time is at its end
-		// The server was down at the time: the day has not ended.
+		r.wants("2026-11-21 03:30") // a new day for bob, whose reminder time is at its end
+		// The server was down at the reminder time, and the day has not ended.
 		r.wants("2026-11-21 19:59", "ada") // 03:59 in Shanghai
 		r.wants("2026-11-21 20:00")
-		// Nothing was due at the time; what comes later waits for tomorrow.
+		// Nothing was due at the reminder time; points added later wait for tomorrow.
 		r.add("eve", 1)
 		r.wants("2026-11-21 21:00")
 		r.wants("2026-11-22 08:00", "eve")
@@ -163,18 +163,20 @@ func TestWhatIsSaid(t *testing.T) {
 	r.wish("bob", glasses("", "20:00"))
 	o := r.options()
 	o.Logger = learn.New(learn.Options{}).Logger
-	r.must(o.look(ctx))
+	r.must(o.remindDue(ctx))
 	slices.SortFunc(r.sent, func(a, b Message) int { return int(a.Person[0]) - int(b.Person[0]) })
 	want := []Message{
-		{"learn-2026-11-20-ada", "ada", talk.Chinese, "该复习了", "今天有 3 题要复习，其中 3 题是新的。说“开始复习”就开始。", 3, 3, "https://example.com/hook"},
-		{"learn-2026-11-20-bob", "bob", talk.English, "Time to review", "1 to review today, 1 of them new. Say “quiz me” to begin.", 1, 1, ""},
+		{"learn-2026-11-20-ada", "ada", talk.Chinese, "该复习了", "今天有 3 题要复习，其中 3 题是新的。说“开始复习”就开始。", 3, 3,
+			"https://example.com/hook"},
+		{"learn-2026-11-20-bob", "bob", talk.English, "Time to review",
+			"1 to review today, 1 of them new. Say “quiz me” to begin.", 1, 1, ""},
 	}
 	if !slices.Equal(r.sent, want) {
 		t.Fatalf("sent %+v", r.sent)
 	}
 }
 
-// Several instances that look at the same time send one reminder.
+// Several instances that check concurrently send one reminder.
 func TestOnceOverInstances(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		r := newRig(t, o, "2026-11-20 20:00")
@@ -185,7 +187,7 @@ func TestOnceOverInstances(t *testing.T) {
 			looking.Go(func() {
 				o := r.options()
 				o.Logger = learn.New(learn.Options{}).Logger
-				if err := o.look(ctx); err != nil {
+				if err := o.remindDue(ctx); err != nil {
 					t.Error(err)
 				}
 			})
@@ -205,24 +207,24 @@ func TestWaysThatFail(t *testing.T) {
 	r.wish("ada", p)
 	o := r.options()
 	tried := 0
-	o.Ways["webhook"] = func(ctx context.Context, _ string, _ Message) error {
+	o.Senders["webhook"] = func(ctx context.Context, _ string, _ Message) error {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("a way has no time limit")
 		}
 		tried++
 		return errors.New("no")
 	}
-	o.Ways["calendar"] = func(context.Context, string, Message) error {
+	o.Senders["calendar"] = func(context.Context, string, Message) error {
 		t.Error("a calendar is not sent")
 		return nil
 	}
 	if got := r.looks(o); !slices.Equal(got, []string{"ada"}) || tried != 1 {
 		t.Fatalf("%v, webhook %d times", got, tried)
 	}
-	// What failed is not tried again on that day.
+	// A failed delivery is not repeated on that day.
 	r.fail = errors.New("no")
 	r.wants("2026-11-20 20:01")
-	// Who only subscribes to a calendar is sent nothing.
+	// Nothing is sent to people who only subscribe to a calendar.
 	r.at("2026-11-21 20:00")
 	p.Remind.Via = []string{"calendar"}
 	r.wish("ada", p)
@@ -235,12 +237,13 @@ func TestRun(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()}, "2026-11-20 19:59")
 	r.add("ada", 1)
 	r.wish("ada", glasses("", "20:00"))
-	r.wish("bob", learn.Profile{Zone: "Nowhere/Atall", Remind: learn.Remind{At: "soon", Via: []string{"glasses"}}}) // others are not kept waiting
+	// does not delay others
+	r.wish("bob", learn.Profile{Zone: "Nowhere/Atall", Remind: learn.Remind{At: "soon", Via: []string{"glasses"}}})
 	o := r.options()
-	o.Every = time.Millisecond
+	o.Interval = time.Millisecond
 	sent := make(chan Message, 10)
 	release := make(chan struct{})
-	o.Ways["glasses"] = func(ctx context.Context, _ string, m Message) error {
+	o.Senders["glasses"] = func(ctx context.Context, _ string, m Message) error {
 		sent <- m
 		<-release
 		return ctx.Err()
@@ -265,7 +268,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The moments of a day whose clock is put forward or back.
+// Reminder times on days with a clock change.
 func TestMoment(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -274,8 +277,8 @@ func TestMoment(t *testing.T) {
 	for _, c := range []struct{ day, at, want string }{
 		{"2026-03-28", "20:00", "2026-03-28T20:00:00+01:00"},
 		{"2026-03-29", "20:00", "2026-03-29T20:00:00+02:00"},
-		{"2026-03-28", "02:30", "2026-03-29T03:00:00+02:00"}, // that night has no such time
-		{"2026-10-24", "02:30", "2026-10-25T02:30:00+02:00"}, // that night has two
+		{"2026-03-28", "02:30", "2026-03-29T03:00:00+02:00"}, // this time does not exist that night
+		{"2026-10-24", "02:30", "2026-10-25T02:30:00+02:00"}, // this time occurs twice that night
 		{"2026-10-25", "03:59", "2026-10-26T03:59:00+01:00"},
 		{"2026-10-25", "04:00", "2026-10-25T04:00:00+01:00"},
 		{"2026-10-25", "00:00", "2026-10-26T00:00:00+01:00"},
@@ -284,19 +287,19 @@ func TestMoment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Moment(schedule.Calendar{Zone: berlin, Start: 4 * time.Hour}, day, c.at)
+		got, err := TimeOnDay(schedule.Calendar{Zone: berlin, Start: 4 * time.Hour}, day, c.at)
 		if err != nil || got.Format(time.RFC3339) != c.want {
 			t.Errorf("%s of %s is %s, %v; want %s", c.at, c.day, got.Format(time.RFC3339), err, c.want)
 		}
 	}
 	for _, at := range []string{"", "8", "24:00", "20:60", "soon"} {
-		if _, err := Moment(schedule.Calendar{}, 0, at); err == nil {
+		if _, err := TimeOnDay(schedule.Calendar{}, 0, at); err == nil {
 			t.Errorf("%q is a time", at)
 		}
 	}
 }
 
-// Where clocks change, a reminder still comes once a day, at the time on the wall.
+// Across clock changes a reminder still comes once a day, at the chosen local time.
 func TestRemindersOverChangesOfTheClock(t *testing.T) {
 	for _, from := range []string{"2026-03-27", "2026-10-23"} {
 		r := newRig(t, store.Options{Folder: t.TempDir()}, from+" 00:00")

@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// webhookLimit bounds one try.
-	webhookLimit = 10 * time.Second
-	// webhookAgain is the pause before the second try, which is the last.
-	webhookAgain = 2 * time.Second
-	// webhookReply is how much of a reply is read, so that its connection can be used
-	// again; what it says is of no interest.
-	webhookReply = 64 << 10
+	// webhookTimeout limits one attempt.
+	webhookTimeout = 10 * time.Second
+	// webhookRetryDelay is the pause before the second and last attempt.
+	webhookRetryDelay = 2 * time.Second
+	// maxWebhookReply limits how much of a response is read and discarded so that the connection
+	// can be reused.
+	maxWebhookReply = 64 << 10
 )
 
-// dueEvent is what a webhook is told.
+// dueEvent is the payload of a webhook request.
 type dueEvent struct {
 	Event string `json:"event"` // learn.due
-	ID    string `json:"id"`    // the same in a second try
+	ID    string `json:"id"`    // the same in both attempts
 	Due   int    `json:"due"`
 	New   int    `json:"new"`
 	Title string `json:"title"`
 	Text  string `json:"text"`
 }
 
-// errNoWebhook says that a person chose the way and gave no address.
+// errNoWebhook is returned if the person chose webhooks without giving an address.
 var errNoWebhook = errors.New("the person gave no address for the webhook")
 
-// Webhook posts reminders as JSON to the addresses that people gave:
+// Webhook returns a sender that posts reminders as JSON to the person's address:
 //
 //	{"event":"learn.due","id":…,"due":12,"new":3,"title":…,"text":…}
 //
-// Any status from 200 to 299 is success. A try that failed, but not by a status such
-// as 404 that will not change, is repeated once. Redirects are not followed.
+// Any status from 200 to 299 is success. A failed attempt is repeated once, unless a status such as
+// 404 shows that a retry cannot succeed. Redirects are not followed.
 //
-// The addresses are anybody's: the client must refuse to connect to anything but the
-// public internet.
-func Webhook(client *http.Client) Way { return webhook(client, webhookAgain) }
+// Anybody can set such an address, so the client must refuse to connect to anything but the public
+// internet.
+func Webhook(client *http.Client) Sender { return webhook(client, webhookRetryDelay) }
 
-func webhook(client *http.Client, again time.Duration) Way {
+func webhook(client *http.Client, retryDelay time.Duration) Sender {
 	c := *client
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.Jar = nil
@@ -64,7 +64,7 @@ func webhook(client *http.Client, again time.Duration) Way {
 			return err
 		}
 		select {
-		case <-time.After(again):
+		case <-time.After(retryDelay):
 		case <-ctx.Done():
 			return err
 		}
@@ -73,8 +73,8 @@ func webhook(client *http.Client, again time.Duration) Way {
 	}
 }
 
-// webhookAddress checks an address. What is wrong is said without the address, which
-// may have a secret in it.
+// webhookAddress validates an address. Its error does not contain the address, which may hold a
+// secret.
 func webhookAddress(text string) (string, error) {
 	if text == "" {
 		return "", errNoWebhook
@@ -91,9 +91,9 @@ func webhookAddress(text string) (string, error) {
 	return u.String(), nil
 }
 
-// post makes one try. Final says that another would end the same.
+// post makes one attempt. final reports that a retry cannot succeed.
 func post(ctx context.Context, client *http.Client, address string, body []byte) (final bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, webhookLimit)
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
@@ -104,16 +104,17 @@ func post(ctx context.Context, client *http.Client, address string, body []byte)
 	res, err := client.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without the address
+			err = e.Err // drops the address
 		}
 		return false, fmt.Errorf("webhook: %w", err)
 	}
 	defer res.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(res.Body, webhookReply)) //nolint:errcheck // the status is all that counts
+	io.Copy(io.Discard, io.LimitReader(res.Body, maxWebhookReply)) //nolint:errcheck // only the status matters
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
 		return true, nil
-	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusRequestTimeout:
+	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests,
+		res.StatusCode == http.StatusRequestTimeout:
 		return false, fmt.Errorf("webhook: it answered %d", res.StatusCode)
 	case res.StatusCode >= 300 && res.StatusCode < 400:
 		return true, fmt.Errorf("webhook: it answered %d, and redirects are not followed", res.StatusCode)

@@ -30,7 +30,8 @@ func TestWebhook(t *testing.T) {
 	}))
 	defer server.Close()
 	way := webhook(server.Client(), time.Millisecond)
-	m := Message{ID: "learn-1", Person: "ada", Title: "Time", Text: "12 to review", Due: 12, New: 3, Webhook: server.URL + "/hook?key=s3cret"}
+	m := Message{ID: "learn-1", Person: "ada", Title: "Time", Text: "12 to review", Due: 12, New: 3,
+		Webhook: server.URL + "/hook?key=s3cret"}
 	for _, c := range []struct {
 		replies []int
 		tries   int
@@ -68,7 +69,8 @@ func TestWebhookFailsWithoutTellingItsAddress(t *testing.T) {
 	address := gone.URL
 	client := gone.Client()
 	gone.Close()
-	for _, hook := range []string{"", address + "/s3cret", "ftp://example.com/s3cret", "file:///s3cret", "//s3cret", "https:///s3cret", "s3cret", "http://[s3cret", "javascript:s3cret", "http://s3cret:%zz@x"} {
+	for _, hook := range []string{"", address + "/s3cret", "ftp://example.com/s3cret", "file:///s3cret", "//s3cret",
+		"https:///s3cret", "s3cret", "http://[s3cret", "javascript:s3cret", "http://s3cret:%zz@x"} {
 		err := webhook(client, time.Millisecond)(t.Context(), "ada", Message{Webhook: hook})
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", hook, err)

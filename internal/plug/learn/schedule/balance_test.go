@@ -20,25 +20,25 @@ func TestSpread(t *testing.T) {
 		{100, 100, 93, 100},
 		{36500, 36500, 34673, 36500},
 	} {
-		if from, to := spread(c.n, c.most); from != c.from || to != c.to {
+		if from, to := fuzzRange(c.n, c.most); from != c.from || to != c.to {
 			t.Errorf("%d of at most %d: %d to %d, not %d to %d", c.n, c.most, from, to, c.from, c.to)
 		}
 	}
 }
 
-// TestWeekdays compares the names of days with what the calendar says.
+// TestWeekdays compares the weekday names with the calendar.
 func TestWeekdays(t *testing.T) {
 	for d := store.Day(-800); d < 30000; d += 3 {
 		name := weekdays[d.Time().Weekday()]
 		s := Settings{EasyDays: map[string]int{name: 7}}
-		if s.share(d) != 7 || s.share(d+1) != 100 {
+		if s.dayShare(d) != 7 || s.dayShare(d+1) != 100 {
 			t.Fatalf("%v is not a %s", d, name)
 		}
 	}
 }
 
-// scatter reviews a thousand cards on one day, each due in about n days, and counts
-// how many come on each day.
+// scatter reviews a thousand cards on one day, each due in about n days, and counts the due cards
+// by day.
 func scatter(t *testing.T, s Settings, stability float64, known bool) map[store.Day]int {
 	t.Helper()
 	at := moment(t, time.UTC, "2026-11-23 12:00:00") // a Monday
@@ -49,7 +49,7 @@ func scatter(t *testing.T, s Settings, stability float64, known bool) map[store.
 	}
 	for i := range 1000 {
 		card := store.Card{Phase: store.Review, Stability: stability, Difficulty: 5, LastDay: home.Day(at)}
-		card, err := Next(card, s, home, Review{store.Hard, at}, int64(i), load) // of one day: the stability stays
+		card, err := Next(card, s, home, Review{store.Hard, at}, int64(i), load) // stability stays that of one day
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,11 +61,11 @@ func scatter(t *testing.T, s Settings, stability float64, known bool) map[store.
 func TestBalance(t *testing.T) {
 	today := date(t, "2026-11-23")
 	s := Default()
-	from, to := spread(100, s.MaxInterval)
+	from, to := fuzzRange(100, s.MaxInterval)
 	for _, known := range []bool{true, false} {
 		counts := scatter(t, s, 100, known)
 		fewest, most := 1000/(to-from+1), 1000/(to-from+1)+1
-		if !known { // by chance alone
+		if !known { // random choice only
 			fewest, most = fewest/2, most*2
 		}
 		sum := 0
@@ -103,7 +103,7 @@ func TestBalanceTakesTheLeast(t *testing.T) {
 			}
 			return 3
 		}
-		if n := Default().place(today, 100, seed, load); n != 96 {
+		if n := Default().chooseInterval(today, 100, seed, load); n != 96 {
 			t.Fatalf("seed %d: %d days", seed, n)
 		}
 	}
@@ -118,8 +118,7 @@ func TestEasyDays(t *testing.T) {
 	}
 	s := Default()
 	s.EasyDays = map[string]int{"sat": 50, "sun": 0}
-	// 93 to 107 days hold three Wednesdays… no weekday more often than three times,
-	// none less than twice.
+	// 93 to 107 days contain each weekday two or three times.
 	n := byWeekday(scatter(t, s, 100, true))
 	if n[time.Sunday] != 0 {
 		t.Errorf("sundays have %d", n[time.Sunday])
@@ -128,7 +127,7 @@ func TestEasyDays(t *testing.T) {
 		t.Errorf("saturdays have %d, fridays %d", n[time.Saturday], usual)
 	}
 
-	// All days are easy: what must be done is done.
+	// If all days are easy, reviews are scheduled all the same.
 	for _, d := range weekdays {
 		s.EasyDays[d] = 0
 	}
@@ -136,17 +135,17 @@ func TestEasyDays(t *testing.T) {
 		t.Errorf("all are easy: %v", counts)
 	}
 
-	// Without balance only what lies on an easy day moves, to the next that is not.
+	// Without balance only reviews on an easy day move, to the next day that is not easy.
 	s = exact()
 	today := date(t, "2026-11-23")
 	s.EasyDays = map[string]int{"tue": 100}
-	if n := s.place(today, 100, 1, nil); n != 100 {
+	if n := s.chooseInterval(today, 100, 1, nil); n != 100 {
 		t.Errorf("no easy day: %d days", n)
 	}
-	s.EasyDays = map[string]int{"wed": 0} // Wednesday is in 100 days
+	s.EasyDays = map[string]int{"wed": 0} // a Wednesday is 100 days ahead
 	sides := map[int]int{}
 	for seed := range uint64(100) {
-		sides[s.place(today, 100, seed, nil)]++
+		sides[s.chooseInterval(today, 100, seed, nil)]++
 	}
 	if sides[99]+sides[101] != 100 || sides[99] < 20 || sides[101] < 20 {
 		t.Errorf("away from wednesday: %v", sides)
@@ -154,7 +153,7 @@ func TestEasyDays(t *testing.T) {
 	s.EasyDays = map[string]int{"wed": 30}
 	moved := 0
 	for seed := range uint64(1000) {
-		if s.place(today, 100, seed, nil) != 100 {
+		if s.chooseInterval(today, 100, seed, nil) != 100 {
 			moved++
 		}
 	}
@@ -164,7 +163,7 @@ func TestEasyDays(t *testing.T) {
 	for _, d := range weekdays {
 		s.EasyDays[d] = 0
 	}
-	if n := s.place(today, 100, 1, nil); n != 100 {
+	if n := s.chooseInterval(today, 100, 1, nil); n != 100 {
 		t.Errorf("all are easy, no balance: %d days", n)
 	}
 }

@@ -2,12 +2,12 @@ package schedule
 
 import "patchbay/internal/store"
 
-// ClassicDays are the days of the classic course, counted from the learner's day on
-// which the point was created.
+// ClassicDays are the days of the classic course, counted from the learner's day on which the point
+// was created.
 var ClassicDays = [4]int{1, 7, 16, 35}
 
-// Course is the classic course of a point that was created on that day.
-func Course(created store.Day) [len(ClassicDays)]store.Day {
+// ClassicDates returns the dates of the classic course of a point created on the given day.
+func ClassicDates(created store.Day) [len(ClassicDays)]store.Day {
 	var days [len(ClassicDays)]store.Day
 	for i, n := range ClassicDays {
 		days[i] = created + store.Day(n)
@@ -15,18 +15,18 @@ func Course(created store.Day) [len(ClassicDays)]store.Day {
 	return days
 }
 
-// Resume gives the dates of what is left of the classic course to a point that
-// changes over to it after done successful reviews, the last of them on the day
-// last (if done is 0, last does not matter). While the next date of its course still
-// lies after today, it goes on there. Else the rest keeps its gaps, counted from
-// the last review, or for what was never reviewed from its creation; what would lie
-// in the past begins today. There is nothing left after four reviews.
-func Resume(done int, created, last, today store.Day) []store.Day {
+// ResumeClassic returns the remaining dates of the classic course for a point that changes to it
+// after done successful reviews, the last of them on the day last (ignored if done is 0). If the
+// next date of its course is after today, the course continues there. Otherwise the remaining dates
+// keep their gaps, counted from the last review, or from the creation of a point that was never
+// reviewed; if the first of them is past, the dates begin today. After four reviews nothing
+// remains.
+func ResumeClassic(done int, created, last, today store.Day) []store.Day {
 	done = max(done, 0)
 	if done >= len(ClassicDays) {
 		return nil
 	}
-	course := Course(created)
+	course := ClassicDates(created)
 	left := course[done:]
 	if left[0] > today {
 		return left

@@ -19,7 +19,7 @@ func TestCourse(t *testing.T) {
 		{"2026-11-22 03:30:00", []string{"2026-11-22", "2026-11-28", "2026-12-07", "2026-12-26"}},
 	} {
 		var got []string
-		for _, d := range Course(cal.Day(moment(t, cal.Zone, c.created))) {
+		for _, d := range ClassicDates(cal.Day(moment(t, cal.Zone, c.created))) {
 			got = append(got, d.String())
 		}
 		if !slices.Equal(got, c.want) {
@@ -47,18 +47,18 @@ func TestResume(t *testing.T) {
 		{"long over", 40, 100, 135, 136, nil},
 		{"fewer than none", -1, 100, 0, 100, []store.Day{101, 107, 116, 135}},
 	} {
-		if got := Resume(c.done, c.created, c.last, c.today); !slices.Equal(got, c.want) {
+		if got := ResumeClassic(c.done, c.created, c.last, c.today); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %d, not %d", c.name, got, c.want)
 		}
 	}
 }
 
-// TestResumeOrder goes through every small case.
+// TestResumeOrder checks all small cases.
 func TestResumeOrder(t *testing.T) {
 	for done := range 5 {
 		for last := store.Day(0); last < 60; last++ {
 			for today := last; today < 90; today++ {
-				days := Resume(done, 0, last, today)
+				days := ResumeClassic(done, 0, last, today)
 				if len(days) != 4-done {
 					t.Fatalf("%d done: %v", done, days)
 				}

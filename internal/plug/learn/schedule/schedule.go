@@ -1,10 +1,10 @@
-// Package schedule says when a point comes again: by FSRS, as well as it is
-// remembered, or on the fixed days of the classic course. It reads no clock and
-// keeps nothing; the same arguments always give the same dates.
+// Package schedule computes when a point is due again: by FSRS, from how well it is remembered, or
+// on the fixed days of the classic course. It reads no clock and keeps no state; the same arguments
+// always give the same dates.
 //
-// All functions may be called concurrently as long as nobody changes the settings'
-// slices and maps. Settings must pass [Settings.Validate]; [Next] checks that, the
-// others only do not panic.
+// All functions are safe for concurrent use as long as the slices and maps of the settings do not
+// change. Settings must pass [Settings.Validate]; [Next] checks this, the other functions only do
+// not panic.
 package schedule
 
 import (
@@ -18,8 +18,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// Years in which a review may lie. The last leaves room for the longest interval, so
-// that every date keeps four digits of its year.
+// Range of years for reviews. The last year leaves room for the longest interval, so that the year
+// of every date has four digits.
 const (
 	firstYear = 1970
 	lastYear  = 9890
@@ -41,21 +41,20 @@ func (r Review) validate() error {
 	return nil
 }
 
-// Next is the card after a review. Its memory is kept by FSRS whatever the schedule,
-// so that a deck can change over at any time; what nobody judged counts as good.
+// Next returns the card after a review. FSRS updates the memory under every schedule, so that a
+// deck can change its schedule at any time; a review without a grade counts as good.
 //
-// By FSRS the card is due again at DueAt, on the steps, or on the date Due. load
-// says how much is due on a day already; it is asked about the days near the new
-// date, and may be nil. The seed, which should belong to the card, decides between
-// days that are equally good.
+// Under FSRS the card is due at DueAt while on learning steps, otherwise on the date Due. load
+// returns how many points are due on a day; Next calls it for the days near the new date, and it
+// may be nil. The seed should be specific to the card; it decides between equally good days.
 //
-// In the classic course, Due and the end of the course are left to the caller, who
-// keeps its dates: Next sets only memory, counts, times, and the phase Review.
+// In the classic course the caller keeps the dates, and sets Due and the end of the course: Next
+// sets only memory, counts, times, and the phase Review.
 //
-// Buried is left as it is. Reviews must come in the order in which they happened;
-// one that lies on an earlier date than the one before, because the learner
-// travelled, counts as on the same day.
-func Next(card store.Card, s Settings, cal Calendar, r Review, seed int64, load func(store.Day) int) (store.Card, error) {
+// Buried stays unchanged. Reviews must be passed in the order in which they happened. A review with
+// an earlier date than the one before, because the learner travelled, counts as on the same day.
+func Next(card store.Card, s Settings, cal Calendar, r Review, seed int64,
+	load func(store.Day) int) (store.Card, error) {
 	if err := r.validate(); err != nil {
 		return card, err
 	}
@@ -63,9 +62,9 @@ func Next(card store.Card, s Settings, cal Calendar, r Review, seed int64, load 
 		return card, err
 	}
 	today := cal.Day(r.At)
-	p := prospects(card, s, today)
+	p := newGradeOutcomes(card, s, today)
 	phase := p.phase
-	g := judged(r.Grade)
+	g := fsrsGrade(r.Grade)
 	if g == fsrs.Again && phase == store.Review {
 		card.Lapses++
 	}
@@ -80,11 +79,12 @@ func Next(card store.Card, s Settings, cal Calendar, r Review, seed int64, load 
 		}
 		return card, nil
 	}
-	return p.ways[g-1].take(card, s, cal, r.At, mix(uint64(seed))+uint64(card.Reps), load), nil
+	return p.transitions[g-1].apply(card, s, cal, r.At, mix(uint64(seed))+uint64(card.Reps), load), nil
 }
 
-// take puts the card on the way that the review opened.
-func (w way) take(card store.Card, s Settings, cal Calendar, at time.Time, seed uint64, load func(store.Day) int) store.Card {
+// apply moves the card along the transition.
+func (w transition) apply(card store.Card, s Settings, cal Calendar, at time.Time, seed uint64,
+	load func(store.Day) int) store.Card {
 	card.Phase, card.Step = w.phase, w.step
 	if w.wait > 0 {
 		card.DueAt = at.Round(0).UTC().Add(w.wait)
@@ -93,34 +93,34 @@ func (w way) take(card store.Card, s Settings, cal Calendar, at time.Time, seed 
 	}
 	today := cal.Day(at)
 	card.DueAt = time.Time{}
-	card.Due = today + store.Day(s.place(today, w.days, seed, load))
+	card.Due = today + store.Day(s.chooseInterval(today, w.days, seed, load))
 	return card
 }
 
-// Choice is what a grade would lead to.
+// Choice is the result that a grade would have.
 type Choice struct {
 	Grade store.Grade
 	Phase store.Phase
 	Due   store.Day
-	DueAt time.Time     // on the steps; zero otherwise
-	Wait  time.Duration // until DueAt; 0 when the point rests for days
-	Days  int           // from today to Due, when the point rests for days
+	DueAt time.Time     // on learning steps; zero otherwise
+	Wait  time.Duration // until DueAt; 0 if not on steps
+	Days  int           // from today to Due; 0 on steps
 }
 
-// Preview says what each grade, from again to easy, would lead to at that moment,
-// for people to choose. Balancing may still move the date by a few percent. In the
-// classic course grades move nothing: every choice has the card's own date.
+// Preview returns what each grade, from again to easy, would lead to at that moment. Balancing may
+// still move the date by a few percent. In the classic course grades move nothing: every choice has
+// the card's own date.
 func Preview(card store.Card, s Settings, cal Calendar, at time.Time) [4]Choice {
 	s.Balance, s.EasyDays = false, nil
 	today := cal.Day(at)
-	p := prospects(card, s, today)
+	p := newGradeOutcomes(card, s, today)
 	var choices [4]Choice
-	for i, w := range p.ways {
+	for i, w := range p.transitions {
 		c := Choice{Grade: store.Again + store.Grade(i), Phase: w.phase, Wait: w.wait, Days: w.days}
 		if s.Schedule == Classic {
 			c.Phase, c.Wait, c.Days, c.Due = card.Phase, 0, int(max(card.Due-today, 0)), card.Due
 		} else {
-			next := w.take(card, s, cal, at, 0, nil)
+			next := w.apply(card, s, cal, at, 0, nil)
 			c.Due, c.DueAt = next.Due, next.DueAt
 		}
 		choices[i] = c
@@ -128,9 +128,9 @@ func Preview(card store.Card, s Settings, cal Calendar, at time.Time) [4]Choice 
 	return choices
 }
 
-// Leech says whether the review between the two cards made the point a leech: when
-// its lapses reach s.Leech, and again with every half of that (rounded up) more.
-func Leech(before, after store.Card, s Settings) bool {
+// BecameLeech reports whether the review between the two cards made the point a leech: its lapses
+// reach s.Leech, or exceed that by a multiple of half of it (rounded up).
+func BecameLeech(before, after store.Card, s Settings) bool {
 	if s.Leech <= 0 {
 		return false
 	}
@@ -144,12 +144,12 @@ func Leech(before, after store.Card, s Settings) bool {
 	return warnings(after.Lapses) > warnings(before.Lapses)
 }
 
-// Turn is the card when its deck changes over from the classic course to FSRS. What
-// was never reviewed is new and keeps its date; the rest is due when its memory says,
-// counted from the last review, which may be in the past.
-func Turn(card store.Card, s Settings) store.Card {
+// ToFSRS returns the card when its deck changes from the classic course to FSRS. A card that was
+// never reviewed is new and keeps its date; any other is due when its memory requires, counted from
+// the last review, which may be in the past.
+func ToFSRS(card store.Card, s Settings) store.Card {
 	card.Step, card.DueAt = 0, time.Time{}
-	if !reviewed(card) {
+	if !hasMemory(card) {
 		card.Phase = store.New
 		return card
 	}
@@ -158,15 +158,14 @@ func Turn(card store.Card, s Settings) store.Card {
 	return card
 }
 
-// Replay is the card of a point that was created and reviewed elsewhere. Nothing is
-// balanced. Reviews are taken in the order of their times, and those with
-// impossible grades or times are left out. In the classic course each review, however
-// it was graded, takes the next date of the course.
+// Replay returns the card of a point that was created and reviewed elsewhere, without balancing. It
+// sorts the reviews by time and skips those with impossible grades or times. In the classic course
+// each review, whatever its grade, takes the next date of the course.
 func Replay(s Settings, cal Calendar, created time.Time, reviews []Review) store.Card {
 	s.Balance, s.EasyDays = false, nil
 	day := cal.Day(created)
 	card := store.Card{Due: day}
-	course := Course(day)
+	course := ClassicDates(day)
 	if s.Schedule == Classic {
 		card.Due = course[0]
 	}
@@ -193,22 +192,22 @@ func Replay(s Settings, cal Calendar, created time.Time, reviews []Review) store
 	return card
 }
 
-// Retrievability is how likely the point is recalled today, from 0 to 1: 1 on the
-// day of its last review, and 0 if it has had none.
+// Retrievability returns the probability, from 0 to 1, that the point is recalled today: 1 on the
+// day of its last review, 0 if it was never reviewed.
 func Retrievability(card store.Card, s Settings, today store.Day) float64 {
-	if !reviewed(card) {
+	if !hasMemory(card) {
 		return 0
 	}
 	return s.weights().Retrievability(float64(Elapsed(card, today)), card.Stability)
 }
 
-// reviewed says whether there is a memory of the point.
-func reviewed(card store.Card) bool { return card.Stability > 0 }
+// hasMemory reports whether the card has a memory state.
+func hasMemory(card store.Card) bool { return card.Stability > 0 }
 
-// Elapsed is the number of days since the last review, 0 if there was none. Learners
-// who fly over the date line may come back before it; that is the same day.
+// Elapsed returns the number of days since the last review, 0 if there was none. Crossing the date
+// line may put today before the last review; that counts as the same day.
 func Elapsed(card store.Card, today store.Day) int {
-	if !reviewed(card) || card.LastDay >= today {
+	if !hasMemory(card) || card.LastDay >= today {
 		return 0
 	}
 	if n := today - card.LastDay; n > 0 && n < math.MaxInt32 {
@@ -217,15 +216,15 @@ func Elapsed(card store.Card, today store.Day) int {
 	return math.MaxInt32
 }
 
-// judged is the grade as FSRS knows it.
-func judged(g store.Grade) int {
+// fsrsGrade converts a grade to FSRS's numbers.
+func fsrsGrade(g store.Grade) int {
 	if g == store.Ungraded {
 		g = store.Good
 	}
 	return int(g)
 }
 
-// days is the interval for a memory of that stability, in whole days.
+// days returns the interval for a memory of that stability, in whole days.
 func (s Settings) days(stability float64) int {
 	n := math.Round(s.weights().Interval(stability, s.Retention))
 	most := max(s.MaxInterval, 1)
@@ -235,7 +234,7 @@ func (s Settings) days(stability float64) int {
 	return int(min(n, float64(most)))
 }
 
-// weights are the published ones unless the settings have others.
+// weights returns the weights of the settings, or the published ones.
 func (s Settings) weights() *fsrs.Weights {
 	if len(s.Weights) != len(fsrs.Weights{}) {
 		return &fsrs.Published

@@ -12,14 +12,14 @@ import (
 
 var home = Calendar{time.UTC, 4 * time.Hour}
 
-// exact are the default settings without chance.
+// exact returns the default settings without randomness.
 func exact() Settings {
 	s := Default()
 	s.Balance = false
 	return s
 }
 
-// wholeDays are exact settings without steps.
+// wholeDays returns exact settings without learning steps.
 func wholeDays() Settings {
 	s := exact()
 	s.Steps, s.Relearn = nil, nil
@@ -35,8 +35,8 @@ func next(t testing.TB, card store.Card, s Settings, g store.Grade, at time.Time
 	return card
 }
 
-// follow reviews a card with those grades, each when it is due, and gives the waits
-// after each.
+// follow reviews a card with the given grades, each when it is due, and returns the wait after
+// each.
 func follow(t testing.TB, s Settings, grades ...store.Grade) (store.Card, []string) {
 	t.Helper()
 	var card store.Card
@@ -49,7 +49,7 @@ func follow(t testing.TB, s Settings, grades ...store.Grade) (store.Card, []stri
 			at = card.DueAt
 		} else {
 			waits = append(waits, (card.Due.Time().Sub(card.LastDay.Time()) / 24).String())
-			at = home.Begins(card.Due).Add(8 * time.Hour)
+			at = home.StartOf(card.Due).Add(8 * time.Hour)
 		}
 	}
 	return card, waits
@@ -77,24 +77,35 @@ func TestCourses(t *testing.T) {
 		step   int
 		lapses int
 	}{
-		{"known", exact(), []store.Grade{good, good, good, good, good, good}, []string{"10m0s", "2h0m0s", "11h0m0s", "46h0m0s", "163h0m0s", "498h0m0s"}, store.Review, 0, 0},
-		{"known whole days", wholeDays(), []store.Grade{good, good, good, good, good}, []string{"3h0m0s", "14h0m0s", "57h0m0s", "196h0m0s", "586h0m0s"}, store.Review, 0, 0},
-		{"ungraded counts as good", exact(), []store.Grade{ungraded, ungraded, ungraded}, []string{"10m0s", "2h0m0s", "11h0m0s"}, store.Review, 0, 0},
-		{"again restarts", exact(), []store.Grade{good, again, good}, []string{"10m0s", "1m0s", "10m0s"}, store.Learning, 1, 0},
-		{"hard on the first of two", exact(), []store.Grade{hard, hard}, []string{"5m30s", "5m30s"}, store.Learning, 0, 0},
-		{"hard repeats the second", exact(), []store.Grade{good, hard}, []string{"10m0s", "10m0s"}, store.Learning, 1, 0},
+		{"known", exact(), []store.Grade{good, good, good, good, good, good},
+			[]string{"10m0s", "2h0m0s", "11h0m0s", "46h0m0s", "163h0m0s", "498h0m0s"}, store.Review, 0, 0},
+		{"known whole days", wholeDays(), []store.Grade{good, good, good, good, good},
+			[]string{"3h0m0s", "14h0m0s", "57h0m0s", "196h0m0s", "586h0m0s"}, store.Review, 0, 0},
+		{"ungraded counts as good", exact(), []store.Grade{ungraded, ungraded, ungraded},
+			[]string{"10m0s", "2h0m0s", "11h0m0s"}, store.Review, 0, 0},
+		{"again restarts", exact(), []store.Grade{good, again, good}, []string{"10m0s", "1m0s", "10m0s"},
+			store.Learning, 1, 0},
+		{"hard on the first of two", exact(), []store.Grade{hard, hard}, []string{"5m30s", "5m30s"}, store.Learning, 0,
+			0},
+		{"hard repeats the second", exact(), []store.Grade{good, hard}, []string{"10m0s", "10m0s"}, store.Learning, 1,
+			0},
 		{"hard on the only one", one, []store.Grade{hard}, []string{"30m0s"}, store.Learning, 0, 0},
 		{"good after the only one", one, []store.Grade{good}, []string{"2h0m0s"}, store.Review, 0, 0},
 		{"easy graduates", exact(), []store.Grade{easy}, []string{"8h0m0s"}, store.Review, 0, 0},
 		{"lapse", exact(), []store.Grade{easy, again}, []string{"8h0m0s", "10m0s"}, store.Relearning, 0, 1},
-		{"again while relearning is no lapse", exact(), []store.Grade{easy, again, again}, []string{"8h0m0s", "10m0s", "10m0s"}, store.Relearning, 0, 1},
-		{"hard while relearning", exact(), []store.Grade{easy, again, hard}, []string{"8h0m0s", "10m0s", "15m0s"}, store.Relearning, 0, 1},
+		{"again while relearning is no lapse", exact(), []store.Grade{easy, again, again},
+			[]string{"8h0m0s", "10m0s", "10m0s"}, store.Relearning, 0, 1},
+		{"hard while relearning", exact(), []store.Grade{easy, again, hard}, []string{"8h0m0s", "10m0s", "15m0s"},
+			store.Relearning, 0, 1},
 		{"lapse without steps", none, []store.Grade{easy, again}, []string{"8h0m0s", "1h0m0s"}, store.Review, 0, 1},
-		{"lapse in whole days", wholeDays(), []store.Grade{good, good, again, good, good}, []string{"3h0m0s", "14h0m0s", "2h0m0s", "5h0m0s", "13h0m0s"}, store.Review, 0, 1},
+		{"lapse in whole days", wholeDays(), []store.Grade{good, good, again, good, good},
+			[]string{"3h0m0s", "14h0m0s", "2h0m0s", "5h0m0s", "13h0m0s"}, store.Review, 0, 1},
 		{"new and again in whole days", wholeDays(), []store.Grade{again}, []string{"1h0m0s"}, store.Review, 0, 0},
-		{"the longest interval", short, []store.Grade{good, good, good, good, good}, []string{"10m0s", "2h0m0s", "11h0m0s", "30h0m0s", "30h0m0s"}, store.Review, 0, 0},
+		{"the longest interval", short, []store.Grade{good, good, good, good, good},
+			[]string{"10m0s", "2h0m0s", "11h0m0s", "30h0m0s", "30h0m0s"}, store.Review, 0, 0},
 		{"steps obey it too", week, []store.Grade{good, again}, []string{"48h0m0s", "48h0m0s"}, store.Learning, 0, 0},
-		{"higher retention", strict, []store.Grade{good, good, good}, []string{"10m0s", "1h0m0s", "3h0m0s"}, store.Review, 0, 0},
+		{"higher retention", strict, []store.Grade{good, good, good}, []string{"10m0s", "1h0m0s", "3h0m0s"},
+			store.Review, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			card, got := follow(t, c.s, c.grades...)
@@ -109,7 +120,7 @@ func TestCourses(t *testing.T) {
 }
 
 func TestNextKeepsTime(t *testing.T) {
-	at := moment(t, time.UTC, "2026-11-22 03:58:00") // still the 21st
+	at := moment(t, time.UTC, "2026-11-22 03:58:00") // still November 21 for the learner
 	card := next(t, store.Card{Buried: 7}, exact(), good, at)
 	if !card.LastAt.Equal(at) || card.LastDay != date(t, "2026-11-21") || card.Buried != 7 {
 		t.Errorf("card %+v", card)
@@ -123,8 +134,8 @@ func TestNextKeepsTime(t *testing.T) {
 	}
 }
 
-// TestLate says that a late review earns more than one in time, and an early one on
-// the same day nothing in whole days.
+// TestLate checks that a late review gains more than one in time, and that an early one on the same
+// day gains nothing without learning steps.
 func TestLate(t *testing.T) {
 	start := moment(t, time.UTC, "2026-11-22 12:00:00")
 	first := next(t, store.Card{}, wholeDays(), good, start)
@@ -141,7 +152,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestTravel flies from Auckland to Honolulu, where it is yesterday.
+// TestTravel travels from Auckland to Honolulu, where it is the day before.
 func TestTravel(t *testing.T) {
 	there := Calendar{zone(t, "Pacific/Auckland"), 4 * time.Hour}
 	here := Calendar{zone(t, "Pacific/Honolulu"), 4 * time.Hour}
@@ -196,7 +207,8 @@ func TestClassicNext(t *testing.T) {
 	fsrsCard := card
 	for i, g := range []store.Grade{ungraded, good, again, good} {
 		card = next(t, card, s, g, at)
-		if card.Due != date(t, "2026-11-22") || !card.DueAt.IsZero() || card.Phase != store.Review || card.Reps != i+1 || card.LastDay != home.Day(at) {
+		if card.Due != date(t, "2026-11-22") || !card.DueAt.IsZero() || card.Phase != store.Review ||
+			card.Reps != i+1 || card.LastDay != home.Day(at) {
 			t.Errorf("review %d: %+v", i, card)
 		}
 		fsrsCard = next(t, fsrsCard, exact(), g, at)
@@ -223,7 +235,8 @@ func TestPreview(t *testing.T) {
 			waits[i], days[i] = c.Wait, c.Days
 			plain := s
 			plain.Balance, plain.EasyDays = false, nil
-			if after := next(t, card, plain, c.Grade, at); after.Due != c.Due || !after.DueAt.Equal(c.DueAt) || after.Phase != c.Phase || c.Grade != store.Grade(i+1) {
+			if after := next(t, card, plain, c.Grade, at); after.Due != c.Due || !after.DueAt.Equal(c.DueAt) ||
+				after.Phase != c.Phase || c.Grade != store.Grade(i+1) {
 				t.Errorf("choice %+v, card %+v", c, after)
 			}
 		}
@@ -236,9 +249,11 @@ func TestPreview(t *testing.T) {
 	if _, days = wait(store.Card{}, wholeDays()); days != [4]int{1, 2, 3, 8} {
 		t.Errorf("new in whole days: %v", days)
 	}
-	known := store.Card{Phase: store.Review, Stability: 10, Difficulty: 5, LastAt: at.AddDate(0, 0, -10), LastDay: home.Day(at) - 10}
+	known := store.Card{Phase: store.Review, Stability: 10, Difficulty: 5, LastAt: at.AddDate(0, 0, -10),
+		LastDay: home.Day(at) - 10}
 	waits, days = wait(known, s)
-	if waits != [4]time.Duration{10 * time.Minute, 0, 0, 0} || !(10 < days[1] && days[1] < days[2] && days[2] < days[3]) {
+	if waits != [4]time.Duration{10 * time.Minute, 0, 0, 0} ||
+		!(10 < days[1] && days[1] < days[2] && days[2] < days[3]) {
 		t.Errorf("known: %v %v", waits, days)
 	}
 	s.Schedule, known.Due = Classic, home.Day(at)+6
@@ -249,7 +264,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// TestParted goes through many memories without steps.
+// TestParted checks that grades lead to separate days, for many memories without learning steps.
 func TestParted(t *testing.T) {
 	at := moment(t, time.UTC, "2026-11-22 12:00:00")
 	today := home.Day(at)
@@ -292,10 +307,10 @@ func TestLeech(t *testing.T) {
 		var got []int
 		for n := 1; n <= 15; n++ {
 			s := Settings{Leech: c.leech}
-			if Leech(store.Card{Lapses: n - 1}, store.Card{Lapses: n}, s) {
+			if BecameLeech(store.Card{Lapses: n - 1}, store.Card{Lapses: n}, s) {
 				got = append(got, n)
 			}
-			if Leech(store.Card{Lapses: n}, store.Card{Lapses: n}, s) {
+			if BecameLeech(store.Card{Lapses: n}, store.Card{Lapses: n}, s) {
 				t.Errorf("%d lapses before and after", n)
 			}
 		}
@@ -308,17 +323,17 @@ func TestLeech(t *testing.T) {
 func TestTurn(t *testing.T) {
 	s := Default()
 	never := store.Card{Phase: store.Review, Step: 1, Due: 100, DueAt: time.Unix(1, 0)}
-	if card := Turn(never, s); card != (store.Card{Phase: store.New, Due: 100}) {
+	if card := ToFSRS(never, s); card != (store.Card{Phase: store.New, Due: 100}) {
 		t.Errorf("never reviewed: %+v", card)
 	}
 	done := store.Card{Phase: store.Done, Due: 90, Stability: 57.3, Difficulty: 3, LastDay: 100, Reps: 4}
 	want := done
 	want.Phase, want.Due = store.Review, 157
-	if card := Turn(done, s); card != want {
+	if card := ToFSRS(done, s); card != want {
 		t.Errorf("after the course: %+v", card)
 	}
 	s.MaxInterval = 30
-	if card := Turn(done, s); card.Due != 130 {
+	if card := ToFSRS(done, s); card.Due != 130 {
 		t.Errorf("at most 30 days: %+v", card)
 	}
 }
@@ -332,7 +347,7 @@ func TestReplay(t *testing.T) {
 		reviews = append(reviews, Review{g, at})
 		want = next(t, want, exact(), g, at)
 	}
-	s := Default() // which balances
+	s := Default() // with balancing
 	s.EasyDays = map[string]int{"mon": 0, "tue": 0}
 	if card := Replay(s, home, created, reviews); card != want {
 		t.Errorf("%+v, not %+v", card, want)
@@ -352,7 +367,7 @@ func TestReplay(t *testing.T) {
 	}
 
 	s.Schedule = Classic
-	course := Course(home.Day(created))
+	course := ClassicDates(home.Day(created))
 	for n := range 6 {
 		card := Replay(s, home, created, reviews[:n])
 		due, phase := course[min(n, 3)], store.Review
@@ -390,9 +405,11 @@ func FuzzNext(f *testing.F) {
 	zones := []string{"Europe/Berlin", "Pacific/Apia", "America/Sao_Paulo", "Asia/Shanghai"}
 	f.Add(int8(0), 0, 0.0, 0.0, int64(0), 0, int8(3), int64(1_780_000_000), byte(0), int64(1))
 	f.Add(int8(2), 0, math.NaN(), math.Inf(1), int64(math.MinInt64), 7, int8(1), int64(1), byte(7), int64(-1))
-	f.Add(int8(3), -5, math.Inf(1), -1.0, int64(math.MaxInt64), -7, int8(2), int64(249_000_000_000), byte(255), int64(0))
+	f.Add(int8(3), -5, math.Inf(1), -1.0, int64(math.MaxInt64), -7, int8(2), int64(249_000_000_000), byte(255),
+		int64(0))
 	f.Add(int8(2), 0, 8.1, 5.0, int64(20000), 7, int8(4), int64(20030*86400), byte(18), int64(9))
-	f.Fuzz(func(t *testing.T, phase int8, step int, stability, difficulty float64, lastDay int64, lapses int, g int8, at int64, mode byte, seed int64) {
+	f.Fuzz(func(t *testing.T, phase int8, step int, stability, difficulty float64, lastDay int64, lapses int, g int8,
+		at int64, mode byte, seed int64) {
 		s := Default()
 		s.Balance = mode&1 == 0
 		if mode&2 != 0 {
@@ -411,13 +428,14 @@ func FuzzNext(f *testing.F) {
 			s.Schedule = Classic
 		}
 		cal := Calendar{zone(t, zones[mode>>6]), time.Duration(mode) * 5 * time.Minute}
-		at %= 260_000_000_000 // a little beyond the years that are allowed, on either side
+		at %= 260_000_000_000 // slightly beyond the allowed years on either side
 		g %= 6
-		card := store.Card{Phase: store.Phase(phase), Step: step, Stability: stability, Difficulty: difficulty, LastDay: store.Day(lastDay), Lapses: lapses}
+		card := store.Card{Phase: store.Phase(phase), Step: step, Stability: stability, Difficulty: difficulty,
+			LastDay: store.Day(lastDay), Lapses: lapses}
 		r := Review{store.Grade(g), time.Unix(at, 0)}
 		load := func(d store.Day) int { return int(mix(uint64(d)) % 5) }
 		Preview(card, s, cal, r.At)
-		Turn(card, s)
+		ToFSRS(card, s)
 		after, err := Next(card, s, cal, r, seed, load)
 		if err != nil {
 			if r.validate() == nil {
@@ -444,7 +462,8 @@ func FuzzNext(f *testing.F) {
 		if after.Due < today || after.Due > today+store.Day(s.MaxInterval)+1 {
 			t.Errorf("on %v, due on %v with at most %d days", today, after.Due, s.MaxInterval)
 		}
-		if steps := !after.DueAt.IsZero(); steps != (after.Phase != store.Review) || steps && cal.Day(after.DueAt) != after.Due {
+		if steps := !after.DueAt.IsZero(); steps != (after.Phase != store.Review) ||
+			steps && cal.Day(after.DueAt) != after.Due {
 			t.Errorf("%+v", after)
 		}
 		if same, _ := Next(card, s, cal, r, seed, load); same != after {

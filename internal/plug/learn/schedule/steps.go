@@ -8,47 +8,47 @@ import (
 	"patchbay/internal/store"
 )
 
-// prospect is what the four grades, from again to easy, would make of a card.
-type prospect struct {
-	phase    store.Phase // in which the card is now
-	memories [4]fsrs.Memory
-	ways     [4]way
+// gradeOutcomes holds the results of the four grades, from again to easy, for a card.
+type gradeOutcomes struct {
+	phase       store.Phase // the card's current phase
+	memories    [4]fsrs.Memory
+	transitions [4]transition
 }
 
-// way is where a card goes after a review: onto a step, or away for days.
-type way struct {
+// transition is the step or interval that a card moves to after a review.
+type transition struct {
 	phase store.Phase
 	step  int
 	wait  time.Duration // on a step
 	days  int           // otherwise
 }
 
-func prospects(card store.Card, s Settings, today store.Day) prospect {
-	p := prospect{phase: phaseOf(card)}
+func newGradeOutcomes(card store.Card, s Settings, today store.Day) gradeOutcomes {
+	p := gradeOutcomes{phase: phaseOf(card)}
 	w, sameDay := s.weights(), len(s.Steps) > 0
 	m := fsrs.Memory{Stability: card.Stability, Difficulty: card.Difficulty}
 	gone := Elapsed(card, today)
 	for g := fsrs.Again; g <= fsrs.Easy; g++ {
 		after := &p.memories[g-1]
-		if reviewed(card) {
+		if hasMemory(card) {
 			*after = w.Next(m, gone, g, sameDay)
 		} else {
 			*after = w.First(g)
 		}
-		p.ways[g-1] = s.way(p.phase, card.Step, g)
-		if p.ways[g-1].wait == 0 {
-			p.ways[g-1].days = s.days(after.Stability)
+		p.transitions[g-1] = s.transition(p.phase, card.Step, g)
+		if p.transitions[g-1].wait == 0 {
+			p.transitions[g-1].days = s.days(after.Stability)
 		}
 	}
-	s.part(&p.ways)
+	s.separateGrades(&p.transitions)
 	return p
 }
 
-// phaseOf is the card's phase as FSRS sees it. The memory decides: cards come from
-// the classic course too, which knows only Review and Done.
+// phaseOf returns the card's phase for FSRS. The memory decides, because cards from the classic
+// course have only the phases Review and Done.
 func phaseOf(card store.Card) store.Phase {
 	switch {
-	case !reviewed(card):
+	case !hasMemory(card):
 		return store.New
 	case card.Phase == store.Learning || card.Phase == store.Relearning:
 		return card.Phase
@@ -56,8 +56,8 @@ func phaseOf(card store.Card) store.Phase {
 	return store.Review
 }
 
-// way is where a grade leads, without the number of days.
-func (s Settings) way(phase store.Phase, step, g int) way {
+// transition returns where a grade leads, without the number of days.
+func (s Settings) transition(phase store.Phase, step, g int) transition {
 	steps, on := s.Steps, store.Learning
 	switch phase {
 	case store.New:
@@ -65,15 +65,15 @@ func (s Settings) way(phase store.Phase, step, g int) way {
 	case store.Review:
 		steps, on, step = s.Relearn, store.Relearning, 0
 		if g != fsrs.Again {
-			return way{phase: store.Review}
+			return transition{phase: store.Review}
 		}
 	case store.Relearning:
 		steps, on = s.Relearn, store.Relearning
 	}
 	if len(steps) == 0 || g == fsrs.Easy {
-		return way{phase: store.Review}
+		return transition{phase: store.Review}
 	}
-	step = min(max(step, 0), len(steps)-1) // there may be fewer now than there were
+	step = min(max(step, 0), len(steps)-1) // the settings may have fewer steps than before
 	wait := time.Duration(steps[step]) * time.Minute
 	switch g {
 	case fsrs.Again:
@@ -86,19 +86,18 @@ func (s Settings) way(phase store.Phase, step, g int) way {
 		}
 	case fsrs.Good:
 		if step++; step == len(steps) {
-			return way{phase: store.Review}
+			return transition{phase: store.Review}
 		}
 		wait = time.Duration(steps[step]) * time.Minute
 	}
-	return way{phase: on, step: step, wait: min(wait, time.Duration(max(s.MaxInterval, 1))*day)}
+	return transition{phase: on, step: step, wait: min(wait, time.Duration(max(s.MaxInterval, 1))*day)}
 }
 
-// part sees to it that a better grade leads at least a day further than the one
-// before it, so that the choice means something, as far as the longest interval
-// leaves room.
-func (s Settings) part(ways *[4]way) {
+// separateGrades makes a better grade lead at least one day further than the grade below it, within
+// the longest interval.
+func (s Settings) separateGrades(ways *[4]transition) {
 	most := max(s.MaxInterval, 1)
-	// Weights that somebody fitted may let a worse grade lead further.
+	// With fitted weights, a worse grade may lead further.
 	for i, w := range slices.Backward(ways[:]) {
 		if w.wait == 0 {
 			most = min(most, w.days)

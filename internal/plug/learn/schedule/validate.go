@@ -13,26 +13,28 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Limits of settings. What lies beyond is a slip of the hand, and some of it would
-// make a deck that never comes again, or never ends.
+// Limits of settings. Values outside are most likely typing errors, and some would make a deck that
+// never comes back, or never ends.
 const (
 	minRetention   = 0.80
-	maxRetention   = 0.97 // beyond, intervals shrink towards nothing
+	maxRetention   = 0.97 // beyond, intervals become uselessly short
 	maxMaxInterval = 36500
 	maxSteps       = 10
-	maxStep        = 10080 // minutes: a week
+	maxStep        = 10080 // one week, in minutes
 	maxPerDay      = 9999
 	maxLeech       = 99
 )
 
-// What is wrong with settings.
+// Errors of settings.
 var (
 	sayRange     = talk.Say{Zh: "%s 是 %d；要在 %d 到 %d 之间", En: "%s is %d; it must be from %d to %d"}
 	saySchedule  = talk.Say{Zh: "schedule 是 %.20q；要是 %q 或 %q", En: "schedule is %.20q; it must be %q or %q"}
 	sayRetention = talk.Say{Zh: "retention 是 %v；要在 %.2f 到 %.2f 之间", En: "retention is %v; it must be from %.2f to %.2f"}
 	sayManySteps = talk.Say{Zh: "%s 有 %d 个；最多 %d 个", En: "%s are %d; there may be at most %d"}
-	sayStep      = talk.Say{Zh: "%s 里有一步是 %d 分钟；每一步要在 1 到 %d 之间", En: "%s has a step of %d minutes; each must be from 1 to %d"}
-	sayWeights   = talk.Say{Zh: "weights 有 %d 个数字；要有 %d 个，或者一个也没有，即用公开的那些", En: "weights are %d numbers; there must be %d, or none for the published ones"}
+	sayStep      = talk.Say{Zh: "%s 里有一步是 %d 分钟；每一步要在 1 到 %d 之间",
+		En: "%s has a step of %d minutes; each must be from 1 to %d"}
+	sayWeights = talk.Say{Zh: "weights 有 %d 个数字；要有 %d 个，或者一个也没有，即用公开的那些",
+		En: "weights are %d numbers; there must be %d, or none for the published ones"}
 	sayWeight    = talk.Say{Zh: "weights：%v", En: "weights: %v"}
 	sayEasyDay   = talk.Say{Zh: "easy_days 里有 %.20q；星期要写成 %s", En: "easy_days has %.20q; the days are %s"}
 	sayObject    = talk.Say{Zh: "设置要是 JSON 对象：%v", En: "settings must be a JSON object: %v"}
@@ -48,8 +50,7 @@ var (
 	sayNumber  = talk.Say{Zh: "数字", En: "a number"}
 )
 
-// Validate says, in words for whoever typed them, which settings cannot be: all of
-// them, a line each.
+// Validate returns an error with one line per invalid setting.
 func (s Settings) Validate() error {
 	var errs []error
 	bad := func(s talk.Say, args ...any) { errs = append(errs, s.Wrong(args...)) }
@@ -90,7 +91,7 @@ func (s Settings) Validate() error {
 			number("easy_days."+name, percent, 0, 100)
 		}
 	}
-	if known < len(s.EasyDays) { // one is enough to tell; there may be thousands
+	if known < len(s.EasyDays) { // report only one; there may be thousands
 		for _, name := range slices.Sorted(maps.Keys(s.EasyDays)) {
 			if !slices.Contains(weekdays[:], name) {
 				bad(sayEasyDay, name, strings.Join(weekdays[:], ", "))
@@ -101,11 +102,10 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// With is the settings with changes, a JSON object such as
-// {"retention": 0.85, "steps": null}: null puts a field back to its default, lists and
-// easy_days are replaced whole. An empty patch or null changes nothing. The error
-// names the fields that there are if one is unknown, or what a field wants, or is
-// that of [Settings.Validate]; the settings are then unchanged.
+// With returns the settings with changes, a JSON object such as {"retention": 0.85, "steps": null}:
+// null resets a field to its default, lists and easy_days are replaced as a whole. An empty patch
+// or null changes nothing. The error lists the known fields if one is unknown, or names the type
+// that a field requires, or is that of [Settings.Validate]; the settings then stay unchanged.
 func (s Settings) With(patch []byte) (Settings, error) {
 	if len(bytes.TrimSpace(patch)) == 0 {
 		return s, s.Validate()
@@ -126,11 +126,11 @@ func (s Settings) With(patch []byte) (Settings, error) {
 			field.Set(from.Field(i))
 			continue
 		}
-		// A new value, because decoding into the old one would write into a slice or
-		// map that other settings share.
+		// A new value is needed: decoding into the old one would write into a slice or map that
+		// other settings share.
 		fresh := reflect.New(field.Type())
 		if err := json.Unmarshal(changes[name], fresh.Interface()); err != nil {
-			return s, sayMustBe.Wrong(name, wanted(field.Type()))
+			return s, sayMustBe.Wrong(name, expectedType(field.Type()))
 		}
 		field.Set(fresh.Elem())
 	}
@@ -140,7 +140,7 @@ func (s Settings) With(patch []byte) (Settings, error) {
 	return next, nil
 }
 
-// names are the fields' names in JSON, in the order of the fields.
+// names are the JSON names of the fields, in their order.
 var names = func() (list []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -149,8 +149,8 @@ var names = func() (list []string) {
 	return list
 }()
 
-// wanted says what a value of that type is in JSON.
-func wanted(t reflect.Type) talk.Say {
+// expectedType describes the JSON type of a Go type.
+func expectedType(t reflect.Type) talk.Say {
 	switch t.Kind() {
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Int {

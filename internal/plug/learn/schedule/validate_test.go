@@ -22,7 +22,7 @@ func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		f    func(*Settings)
-		want string // in the error; empty: none
+		want string // expected in the error; empty: no error
 	}{
 		{"schedule", func(s *Settings) { s.Schedule = "sm2" }, `schedule is "sm2"`},
 		{"classic", func(s *Settings) { s.Schedule = Classic }, ""},
@@ -45,7 +45,8 @@ func TestValidate(t *testing.T) {
 		{"reviews", func(s *Settings) { s.ReviewsPerDay = 10000 }, "reviews_per_day is 10000"},
 		{"no reviews", func(s *Settings) { s.NewPerDay, s.ReviewsPerDay, s.Leech = 0, 0, 0 }, ""},
 		{"leech", func(s *Settings) { s.Leech = 100 }, "leech is 100; it must be from 0 to 99"},
-		{"weekday", func(s *Settings) { s.EasyDays = map[string]int{"sunday": 0} }, `easy_days has "sunday"; the days are sun, mon`},
+		{"weekday", func(s *Settings) { s.EasyDays = map[string]int{"sunday": 0} },
+			`easy_days has "sunday"; the days are sun, mon`},
 		{"percent", func(s *Settings) { s.EasyDays = map[string]int{"sun": 101} }, "easy_days.sun is 101"},
 		{"easy", func(s *Settings) { s.EasyDays = map[string]int{"sun": 0, "sat": 100} }, ""},
 	} {
@@ -75,8 +76,10 @@ func TestWith(t *testing.T) {
 		{"", nil, ""},
 		{" null ", nil, ""},
 		{"{}", nil, ""},
-		{`{"retention": 0.92, "schedule": "classic"}`, func(s *Settings) { s.Retention, s.Schedule = 0.92, Classic }, ""},
-		{`{"retention": null, "steps": null, "easy_days": null}`, func(s *Settings) { s.Retention, s.Steps, s.EasyDays = 0.9, []int{1, 10}, nil }, ""},
+		{`{"retention": 0.92, "schedule": "classic"}`, func(s *Settings) { s.Retention, s.Schedule = 0.92, Classic },
+			""},
+		{`{"retention": null, "steps": null, "easy_days": null}`,
+			func(s *Settings) { s.Retention, s.Steps, s.EasyDays = 0.9, []int{1, 10}, nil }, ""},
 		{`{"easy_days": {"sat": 50}}`, func(s *Settings) { s.EasyDays = map[string]int{"sat": 50} }, ""},
 		{`{"steps": [7, 8, 9], "bury": false}`, func(s *Settings) { s.Steps, s.Bury = []int{7, 8, 9}, false }, ""},
 		{`{"steps": []}`, func(s *Settings) { s.Steps = []int{} }, ""},
@@ -133,7 +136,7 @@ func FuzzWith(f *testing.F) {
 		if err := s.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		// What is kept is what comes back.
+		// Encoded settings decode to the same settings.
 		text, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)

@@ -15,23 +15,24 @@ import (
 	"patchbay/internal/store"
 )
 
-// Words of ours that travel with a card through Anki, which has no such states:
-// such cards are suspended there.
+// Values of [apkg.Card].Mark for states that Anki does not have; such cards are suspended there.
 const (
-	markDone = "done" // the classic course is over
-	markOut  = "out"  // kept, but not in the plan
-	markRest = "rest" // and suspended as well
+	markDone = "done" // the classic course is complete
+	markOut  = "out"  // not in the plan
+	markRest = "rest" // not in the plan, and suspended
 )
 
-// kinMemo begins the memo of notes of ours, before the kin, which may be empty.
+// kinMemo is the prefix of the memo of notes written by Patchbay; the kin follows, which may be
+// empty.
 const kinMemo = "kin:"
 
-// fromGUID begins the names of notes whose items came from other files.
+// fromGUID is the prefix of the GUIDs of notes whose items came from other files.
 const fromGUID = "from:"
 
-func (in *intake) readAnki(r io.ReaderAt, size int64) error {
-	o := apkg.Options{Zone: in.o.Zone, DayStart: in.o.DayStart, MaxCards: in.o.MaxItems, Temp: in.o.Temp, Progress: in.o.Progress,
-		Bad: func(b apkg.Bad) { in.reject(b.Row, b.What, b.Why) }}
+func (in *itemReader) readAnki(r io.ReaderAt, size int64) error {
+	o := apkg.Options{Zone: in.o.Zone, DayStart: in.o.DayStart, MaxCards: in.o.MaxItems, Temp: in.o.Temp,
+		Progress: in.o.Progress,
+		OnError:  func(b apkg.CardError) { in.reject(b.Row, b.What, b.Why) }}
 	row := 0
 	err := apkg.Read(in.ctx, r, size, o, func(c apkg.Card) error {
 		row++
@@ -47,11 +48,14 @@ func (in *intake) readAnki(r io.ReaderAt, size int64) error {
 	return err
 }
 
-// ankiItem makes an item of a card.
+// ankiItem converts a card to an item.
 func (o ReadOptions) ankiItem(c *apkg.Card) Item {
-	it := Item{Origin: "anki:" + c.GUID + ":" + strconv.Itoa(c.Order), Kin: "anki:" + strconv.FormatInt(c.Note, 10), Deck: c.Deck,
-		Question: c.Question, Answer: c.Answer, Tags: c.Tags, Created: c.Created, Updated: c.Updated, InPlan: true, Suspended: c.Suspended}
-	if c.Order == 0 && (strings.HasPrefix(c.GUID, "learn:") || strings.HasPrefix(c.GUID, "anki:")) { // we wrote it
+	it := Item{Origin: "anki:" + c.GUID + ":" + strconv.Itoa(c.Order), Kin: "anki:" + strconv.FormatInt(c.Note, 10),
+		Deck:     c.Deck,
+		Question: c.Question, Answer: c.Answer, Tags: c.Tags, Created: c.Created, Updated: c.Updated, InPlan: true,
+		Suspended: c.Suspended}
+	// written by Patchbay
+	if c.Order == 0 && (strings.HasPrefix(c.GUID, "learn:") || strings.HasPrefix(c.GUID, "anki:")) {
 		it.Origin = c.GUID
 	}
 	if origin, ok := strings.CutPrefix(c.GUID, fromGUID); ok && c.Order == 0 {
@@ -64,7 +68,8 @@ func (o ReadOptions) ankiItem(c *apkg.Card) Item {
 		it.Kin = kin
 	}
 	for _, r := range c.Reviews {
-		it.History = append(it.History, store.LogEntry{ID: "anki:" + strconv.FormatInt(r.At.UnixMilli(), 10), Kind: store.LogReview, At: r.At,
+		it.History = append(it.History, store.LogEntry{ID: "anki:" + strconv.FormatInt(r.At.UnixMilli(), 10),
+			Kind: store.LogReview, At: r.At,
 			Grade: store.Grade(r.Ease), Took: r.Took, Score: -1})
 	}
 	o.elapsed(it.History)
@@ -78,20 +83,21 @@ func (o ReadOptions) ankiItem(c *apkg.Card) Item {
 	return it
 }
 
-// Steps that Anki has where nobody changed them. A package tells how many are to
-// come, and only its options, which seldom come along, of how many.
+// Anki's default learning steps. A package tells how many steps remain; the total is only in the
+// deck options, which are rarely included.
 const (
 	learningSteps   = 2
 	relearningSteps = 1
 )
 
-// ankiCard makes a card's state. A card whose memory nobody knows is nil while it
-// is being learned: its history has to tell.
+// ankiCard converts a card's state. It returns nil for a card being learned without a known memory;
+// its history is replayed instead.
 func (o ReadOptions) ankiCard(c *apkg.Card) *store.Card {
 	if c.Phase == apkg.New {
 		return nil
 	}
-	card := &store.Card{Phase: store.Phase(c.Phase), Stability: c.Stability, Difficulty: c.Difficulty, Due: store.Day(c.Due), DueAt: c.DueAt,
+	card := &store.Card{Phase: store.Phase(c.Phase), Stability: c.Stability, Difficulty: c.Difficulty,
+		Due: store.Day(c.Due), DueAt: c.DueAt,
 		Reps: c.Reps, Lapses: c.Lapses, LastAt: c.LastReview}
 	if !c.DueAt.IsZero() {
 		card.Due = o.day(c.DueAt)
@@ -119,8 +125,8 @@ func (o ReadOptions) ankiCard(c *apkg.Card) *store.Card {
 	return card
 }
 
-// difficulty is the one with which FSRS, after a review at 90 % with its default
-// weights, would stretch the interval as the older scheduler's ease does.
+// difficulty returns the difficulty with which FSRS, with its default weights, would lengthen the
+// interval after a review at 90 % as much as the older scheduler does with the given ease.
 func difficulty(ease, stability float64) float64 {
 	const w8, w9, w10 = 1.8722, 0.1666, 0.796
 	if ease < 1.3 {
@@ -148,12 +154,13 @@ func (a *ankiWriter) Write(it Item) error { return a.p.Write(a.o.card(it)) }
 
 func (a *ankiWriter) Close() error { return a.p.Close() }
 
-// guid is the note's name in Anki. A note that came from there keeps its own, so
-// that nothing is doubled when it goes back; the further cards of a note become
-// notes, as the note's type is not known any more.
+// guid returns the note's GUID in Anki. A note from Anki keeps its own, so that a re-import creates
+// no duplicates; further cards of such a note become notes of their own, because their note type is
+// no longer known.
 func guid(it Item) string {
 	if rest, ok := strings.CutPrefix(it.Origin, "anki:"); ok {
-		if own, ok := strings.CutSuffix(rest, ":0"); ok && own != "" && !strings.HasPrefix(own, "anki:") && !strings.HasPrefix(own, "learn:") {
+		if own, ok := strings.CutSuffix(rest, ":0"); ok && own != "" && !strings.HasPrefix(own, "anki:") &&
+			!strings.HasPrefix(own, "learn:") {
 			return own
 		}
 		return it.Origin
@@ -166,12 +173,13 @@ func guid(it Item) string {
 	case it.Origin != "":
 		return fromGUID + it.Origin
 	}
-	// Nothing names it but what it says.
+	// Without an ID, the content identifies the note.
 	return "learn:" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(it.Deck+"\x1f"+it.Question)).String()
 }
 
 func (o WriteOptions) card(it Item) apkg.Card {
-	c := apkg.Card{GUID: guid(it), Deck: cleanDeck(it.Deck), Question: plainText(it.Question), Answer: plainText(it.Answer), Tags: it.Tags,
+	c := apkg.Card{GUID: guid(it), Deck: cleanDeck(it.Deck), Question: plainText(it.Question),
+		Answer: plainText(it.Answer), Tags: it.Tags,
 		Created: it.Created, Updated: it.Updated, Suspended: it.Suspended, Memo: kinMemo + it.Kin}
 	if card := it.Card; card != nil && card.Phase != store.New {
 		o.state(&c, card)
@@ -194,7 +202,8 @@ func (o WriteOptions) card(it Item) apkg.Card {
 }
 
 func (o WriteOptions) state(c *apkg.Card, card *store.Card) {
-	c.Phase, c.Due, c.DueAt, c.Reps, c.Lapses = apkg.Phase(card.Phase), int64(card.Due), card.DueAt, card.Reps, card.Lapses
+	c.Phase, c.Due, c.DueAt, c.Reps, c.Lapses = apkg.Phase(card.Phase), int64(card.Due), card.DueAt, card.Reps,
+		card.Lapses
 	c.Stability, c.Difficulty, c.LastReview = card.Stability, card.Difficulty, card.LastAt
 	c.Interval = max(int(math.Round(min(card.Stability, 36500))), 1)
 	switch card.Phase {
@@ -213,15 +222,16 @@ func (o WriteOptions) state(c *apkg.Card, card *store.Card) {
 	}
 }
 
-// reviews makes rows for Anki's log of a history. What is no review is left out,
-// and what nobody graded counts as good.
-func (o WriteOptions) reviews(history []store.LogEntry, interval int) []apkg.Answered {
-	var list []apkg.Answered
+// reviews converts a history to rows of Anki's review log. Entries that are no reviews are skipped;
+// ungraded reviews count as good.
+func (o WriteOptions) reviews(history []store.LogEntry, interval int) []apkg.ReviewEntry {
+	var list []apkg.ReviewEntry
 	for _, e := range history {
 		if e.Kind != store.LogReview && e.Kind != "" || e.At.IsZero() {
 			continue
 		}
-		a := apkg.Answered{At: e.At, Ease: int(e.Grade), Took: e.Took, Last: e.Elapsed, Interval: interval, Phase: apkg.Review}
+		a := apkg.ReviewEntry{At: e.At, Ease: int(e.Grade), Took: e.Took, Last: e.Elapsed, Interval: interval,
+			Phase: apkg.Review}
 		if e.Grade < store.Again || e.Grade > store.Easy {
 			a.Ease = int(store.Good)
 		}

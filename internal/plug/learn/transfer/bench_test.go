@@ -20,11 +20,15 @@ func many(each func(Item) error) error {
 	for i := range 100_000 {
 		id := fmt.Sprintf("7b0a3f6e-6a3c-4f57-9a55-%012d", i)
 		at := now.Add(-time.Duration(i) * time.Minute)
-		it := Item{ID: id, Origin: "learn:" + id, Deck: fmt.Sprintf("Deck %d::Part %d", i%7, i%31), Question: fmt.Sprintf("Question number %d, which is 问题 %d?", i, i), Answer: answer,
+		it := Item{ID: id, Origin: "learn:" + id, Deck: fmt.Sprintf("Deck %d::Part %d", i%7, i%31),
+			Question: fmt.Sprintf("Question number %d, which is 问题 %d?", i, i), Answer: answer,
 			Tags: []string{"a", "b c"}, Created: at, Updated: at, InPlan: true,
-			Card: &store.Card{Phase: store.Review, Stability: 12, Difficulty: 5, Due: store.DateOf(now) + store.Day(i%100), Reps: 5, LastAt: now, LastDay: store.DateOf(now)}}
+			Card: &store.Card{Phase: store.Review, Stability: 12, Difficulty: 5,
+				Due: store.DateOf(now) + store.Day(i%100), Reps: 5, LastAt: now, LastDay: store.DateOf(now)}}
 		for n := range 5 {
-			it.History = append(it.History, store.LogEntry{ID: id + strconv.Itoa(n), Kind: store.LogReview, At: at.Add(time.Duration(n) * 30 * time.Hour), Grade: store.Good, Score: -1, Took: 3 * time.Second, Elapsed: n})
+			it.History = append(it.History, store.LogEntry{ID: id + strconv.Itoa(n), Kind: store.LogReview,
+				At: at.Add(time.Duration(n) * 30 * time.Hour), Grade: store.Good, Score: -1, Took: 3 * time.Second,
+				Elapsed: n})
 		}
 		if err := each(it); err != nil {
 			return err
@@ -33,8 +37,8 @@ func many(each func(Item) error) error {
 	return nil
 }
 
-// peak is the most memory the process had since the last reset, in MiB, where the
-// system tells.
+// peak returns the peak memory of the process since the last reset, in MiB, on systems that report
+// it.
 func peak() float64 {
 	b, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(b), "VmHWM:")
@@ -75,7 +79,8 @@ func BenchmarkManyItems(b *testing.B) {
 			before := peak()
 			for b.Loop() {
 				n := 0
-				bad, err := Read(b.Context(), format, f, info.Size(), ReadOptions{}, func(Item) error { n++; return nil })
+				bad, err := Read(b.Context(), format, f, info.Size(), ReadOptions{},
+					func(Item) error { n++; return nil })
 				if err != nil || len(bad) > 0 || n != 100_000 {
 					b.Fatal(n, bad, err)
 				}
@@ -96,7 +101,8 @@ func BenchmarkManyItems(b *testing.B) {
 		before := peak()
 		for b.Loop() {
 			n := 0
-			if bad, err := Read(b.Context(), Rows, f, size, ReadOptions{}, func(Item) error { n++; return nil }); err != nil || len(bad) > 0 || n != 100_000 {
+			if bad, err := Read(b.Context(), Rows, f, size, ReadOptions{},
+				func(Item) error { n++; return nil }); err != nil || len(bad) > 0 || n != 100_000 {
 				b.Fatal(n, bad, err)
 			}
 		}

@@ -12,78 +12,80 @@ import (
 	"patchbay/internal/plug/learn/transfer/apkg"
 )
 
-// header says where the columns are that we know, by our names for them. Of columns of one
-// name it is the first. It is a map since a file may have as many columns as bytes.
+// header maps our names of known columns to their positions; of equally named columns the first
+// counts. It is a map because a file may have as many columns as bytes.
 type header map[string]int
 
-// columns are the names that people and programs give to columns.
+// columns maps the column names that people and programs use to ours.
 var columns = map[string]string{
 	"question": "question", "front": "question", "term": "question", "prompt": "question",
 	"问题": "question", "題目": "question", "题目": "question", "正面": "question",
 	"answer": "answer", "back": "answer", "definition": "answer", "答案": "answer", "回答": "answer", "背面": "answer",
 	"deck": "deck", "deck_name": "deck", "牌组": "deck", "卡组": "deck",
 	"tags": "tags", "tag": "tags", "标签": "tags",
-	"id": "id", "origin": "origin", "kin": "kin", "created_at": "created_at", "created": "created_at", "updated_at": "updated_at", "updated": "updated_at",
+	"id": "id", "origin": "origin", "kin": "kin", "created_at": "created_at", "created": "created_at",
+	"updated_at": "updated_at", "updated": "updated_at",
 	"in_plan": "in_plan", "is_in_review_plan": "in_plan", "suspended": "suspended",
-	// of the rows
-	"user_id": "user_id", "knowledge_point_id": "knowledge_point_id", "review_date": "review_date", "review_number": "review_number",
-	"completed": "completed", "completed_at": "completed_at", "recall_text": "recall_text",
+	// Columns of the original service's tables.
+	"user_id": "user_id", "knowledge_point_id": "knowledge_point_id", "review_date": "review_date",
+	"review_number": "review_number",
+	"completed":     "completed", "completed_at": "completed_at", "recall_text": "recall_text",
 }
 
 func parseHeader(cells []string) header {
 	h := header{}
 	for i, c := range cells {
 		name := columns[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(c)), " ", "_")]
-		if h.of(name) < 0 && name != "" {
+		if h.index(name) < 0 && name != "" {
 			h[name] = i
 		}
 	}
-	// Letters are names only as a pair: they may also be what somebody learns.
+	// The letters are column names only as a pair; a single one may be data.
 	if len(cells) >= 2 && strings.EqualFold(cells[0], "q") && strings.EqualFold(cells[1], "a") {
 		h["question"], h["answer"] = 0, 1
 	}
 	return h
 }
 
-// of is where a column is; -1 if there is none.
-func (h header) of(name string) int {
+// index returns the position of a column, or −1.
+func (h header) index(name string) int {
 	if i, ok := h[name]; ok {
 		return i
 	}
 	return -1
 }
 
-func (h header) question() int { return h.of("question") }
-func (h header) answer() int   { return h.of("answer") }
+func (h header) question() int { return h.index("question") }
+func (h header) answer() int   { return h.index("answer") }
 
-// cell is the text in a column, or "" where the row has none.
+// cell returns the text in a column, or "" if the row is shorter.
 func (h header) cell(cells []string, name string) string {
-	if i := h.of(name); i >= 0 && i < len(cells) {
+	if i := h.index(name); i >= 0 && i < len(cells) {
 		return cells[i]
 	}
 	return ""
 }
 
-// table is a spreadsheet while it is read.
+// table is the state of reading a spreadsheet.
 type table struct {
 	csv    *csv.Reader
-	lines  int // before the first that csv reads
+	lines  int // before the first line of the csv reader
 	header header
-	first  []string // a row that was read to find the header, and is data
-	row    int      // of it
+	first  []string // a data row that was read in search of the header
+	row    int      // number of first
 	anki   ankiText
 }
 
-// ankiText is what the lines at the top of Anki's text export say.
+// ankiText holds the header lines of Anki's text export.
 type ankiText struct {
-	is, html                       bool
+	isAnki, html                   bool
 	separator                      rune
 	deck                           string
 	tags                           []string
-	guid, noteType, deckAt, tagsAt int // columns, from 1
+	guid, noteType, deckAt, tagsAt int // column numbers, from 1
 }
 
-func newTable(in *intake, r io.ReaderAt, size int64) (*table, error) {
+func newTable(in *itemReader, r io.ReaderAt, size int64) (*table, error) {
 	t := &table{}
 	b := bufio.NewReaderSize(in.reader(r, size), 64<<10)
 	if start, _ := b.Peek(len(byteOrderMark)); string(start) == string(byteOrderMark) {
@@ -98,12 +100,12 @@ func newTable(in *intake, r io.ReaderAt, size int64) (*table, error) {
 		head, _ := b.Peek(b.Size())
 		t.csv.Comma = separator(string(head))
 	}
-	// What is separated by tabs is seldom quoted, and quotes are words then.
+	// Tab-separated text is rarely quoted; quotes are part of the text there.
 	t.csv.LazyQuotes = t.csv.Comma == '\t'
 	return t, nil
 }
 
-// topLine takes a line such as "#separator:tab", or Excel's "sep=;".
+// topLine parses a header line such as "#separator:tab", or Excel's "sep=;".
 func (t *table) topLine(b *bufio.Reader) bool {
 	head, _ := b.Peek(min(b.Size(), 4096))
 	line, _, found := strings.Cut(string(head), "\n")
@@ -152,13 +154,14 @@ func (a *ankiText) line(line string) bool {
 	default:
 		return false
 	}
-	a.is = true
+	a.isAnki = true
 	return true
 }
 
 func separatorNamed(name string) rune {
 	name = strings.ToLower(name)
-	for sep, called := range map[rune]string{'\t': "tab", ';': "semicolon", ',': "comma", '|': "pipe", ':': "colon", ' ': "space"} {
+	for sep, called := range map[rune]string{'\t': "tab", ';': "semicolon", ',': "comma", '|': "pipe", ':': "colon",
+		' ': "space"} {
 		if strings.TrimSpace(name) == called || name == string(sep) {
 			return sep
 		}
@@ -166,7 +169,7 @@ func separatorNamed(name string) rune {
 	return '\t'
 }
 
-// separator is the one that is most frequent in the first line, outside quotes.
+// separator returns the most frequent separator in the first line, outside quotes.
 func separator(head string) rune {
 	best, most := ',', 0
 	for _, sep := range []rune{',', '\t', ';'} {
@@ -190,7 +193,7 @@ func separator(head string) rune {
 	return best
 }
 
-// splitLoosely splits a line to see whether it is a header.
+// splitLoosely splits a line in order to recognize a header.
 func splitLoosely(line string) []string {
 	cells := strings.Split(strings.TrimSpace(line), string(separator(line)))
 	for i, c := range cells {
@@ -199,8 +202,8 @@ func splitLoosely(line string) []string {
 	return cells
 }
 
-// next reads a row; io.EOF ends the table. Rows that cannot be read are noted.
-func (t *table) next(in *intake) (row int, cells []string, err error) {
+// next reads a row; io.EOF ends the table. Unreadable rows are reported.
+func (t *table) next(in *itemReader) (row int, cells []string, err error) {
 	if t.first != nil {
 		cells, t.first = t.first, nil
 		return t.row, cells, nil
@@ -224,15 +227,16 @@ func (t *table) next(in *intake) (row int, cells []string, err error) {
 	}
 }
 
-// findHeader reads the first row. A table without names in it has two columns.
-func (t *table) findHeader(in *intake) error {
+// findHeader reads the first row. A table without known column names has two columns, question and
+// answer.
+func (t *table) findHeader(in *itemReader) error {
 	row, cells, err := t.next(in)
 	if err != nil {
 		return err
 	}
 	h := parseHeader(cells)
 	switch {
-	case h.question() >= 0 && h.answer() >= 0, h.of("knowledge_point_id") >= 0:
+	case h.question() >= 0 && h.answer() >= 0, h.index("knowledge_point_id") >= 0:
 		t.header = h
 		return nil
 	case h.question() >= 0:
@@ -246,13 +250,13 @@ func (t *table) findHeader(in *intake) error {
 	return nil
 }
 
-func (in *intake) readCSV(r io.ReaderAt, size int64) error {
+func (in *itemReader) readCSV(r io.ReaderAt, size int64) error {
 	t, err := newTable(in, r, size)
 	if err != nil {
 		return err
 	}
 	convert := t.ankiItem
-	if !t.anki.is {
+	if !t.anki.isAnki {
 		switch err := t.findHeader(in); {
 		case err == io.EOF:
 			return nil
@@ -269,7 +273,7 @@ func (in *intake) readCSV(r io.ReaderAt, size int64) error {
 		if err != nil {
 			return err
 		}
-		if blank(cells) {
+		if isBlankRow(cells) {
 			continue
 		}
 		if err := in.item(row, convert(in, row, cells)); err != nil {
@@ -278,15 +282,15 @@ func (in *intake) readCSV(r io.ReaderAt, size int64) error {
 	}
 }
 
-func blank(cells []string) bool {
+func isBlankRow(cells []string) bool {
 	return !slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) != "" })
 }
 
-// item makes an item of a row. Columns about the schedule are there to look at
-// and not read.
-func (t *table) item(in *intake, row int, cells []string) Item {
-	get := func(name string) string { return unguard(t.header.cell(cells, name)) }
-	it := Item{ID: strings.TrimSpace(get("id")), Origin: get("origin"), Kin: get("kin"), Deck: get("deck"), Question: get("question"), Answer: get("answer"),
+// item converts a row to an item. Columns of the schedule are informational and ignored.
+func (t *table) item(in *itemReader, row int, cells []string) Item {
+	get := func(name string) string { return unescapeFormula(t.header.cell(cells, name)) }
+	it := Item{ID: strings.TrimSpace(get("id")), Origin: get("origin"), Kin: get("kin"), Deck: get("deck"),
+		Question: get("question"), Answer: get("answer"),
 		Tags: splitTags(get("tags")), InPlan: !isNo(get("in_plan")), Suspended: isYes(get("suspended"))}
 	var ok bool
 	if it.Created, ok = parseTime(get("created_at"), in.o.Zone); !ok {
@@ -298,9 +302,9 @@ func (t *table) item(in *intake, row int, cells []string) Item {
 	return it
 }
 
-// ankiItem makes an item of a row of Anki's text export: what is no special column
-// is the question first, and then the answer.
-func (t *table) ankiItem(_ *intake, _ int, cells []string) Item {
+// ankiItem converts a row of Anki's text export: the first ordinary column is the question, the
+// others are the answer.
+func (t *table) ankiItem(_ *itemReader, _ int, cells []string) Item {
 	a := &t.anki
 	it := Item{Deck: a.deck, Tags: slices.Clone(a.tags), InPlan: true}
 	var rest []string
@@ -349,8 +353,7 @@ func isNo(s string) bool {
 	return false
 }
 
-// splitTags splits at commas, or at spaces where there is no comma. A backslash
-// takes the meaning of a comma away.
+// splitTags splits at commas, or at spaces if there is no comma. A backslash escapes a comma.
 func splitTags(s string) []string {
 	if !strings.ContainsAny(s, ",，、;；") {
 		return strings.Fields(s)
@@ -385,7 +388,7 @@ func splitTags(s string) []string {
 	return append(tags, tag.String())
 }
 
-// joinTags is the reverse. A single tag that would be split gets a comma after it.
+// joinTags is the reverse of splitTags. A single tag that would be split gets a trailing comma.
 func joinTags(tags []string) string {
 	escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
 	list := make([]string, len(tags))
@@ -399,25 +402,25 @@ func joinTags(tags []string) string {
 	return s
 }
 
-// guard keeps spreadsheets from running a cell as a formula: what begins with
-// = + - @ gets an apostrophe in front, which spreadsheets take for “this is text”.
-// Apostrophes before such a character are told apart by one more.
-func guard(s string) string {
-	if formula(s) {
+// escapeFormula prevents spreadsheets from running a cell as a formula: a text that begins with
+// one of = + - @ gets an apostrophe in front, which marks text in spreadsheets. If apostrophes
+// already precede such a character, the text gets one more.
+func escapeFormula(s string) string {
+	if isFormula(s) {
 		return "'" + s
 	}
 	return s
 }
 
-// unguard is the reverse.
-func unguard(s string) string {
-	if strings.HasPrefix(s, "'") && formula(s) {
+// unescapeFormula is the reverse of escapeFormula.
+func unescapeFormula(s string) string {
+	if strings.HasPrefix(s, "'") && isFormula(s) {
 		return s[1:]
 	}
 	return s
 }
 
-func formula(s string) bool {
+func isFormula(s string) bool {
 	s = strings.TrimLeft(s, "'")
 	for _, start := range []string{"=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"} {
 		if strings.HasPrefix(s, start) {

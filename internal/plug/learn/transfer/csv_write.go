@@ -10,14 +10,16 @@ import (
 	"patchbay/internal/store"
 )
 
-// csvColumns are what is written. Those after suspended are to look at.
-var csvColumns = []string{"question", "answer", "deck", "tags", "id", "origin", "created_at", "updated_at", "in_plan", "suspended",
+// csvColumns are the written columns. Those after suspended are informational.
+var csvColumns = []string{"question", "answer", "deck", "tags", "id", "origin", "created_at", "updated_at", "in_plan",
+	"suspended",
 	"phase", "due", "stability", "difficulty", "reviews", "lapses", "last_review"}
 
-var phases = map[store.Phase]string{store.New: "new", store.Learning: "learning", store.Review: "review", store.Relearning: "relearning", store.Done: "done"}
+var phases = map[store.Phase]string{store.New: "new", store.Learning: "learning", store.Review: "review",
+	store.Relearning: "relearning", store.Done: "done"}
 
-// csvWriter writes RFC 4180 with a byte order mark, without which Excel takes
-// UTF-8 for something else.
+// csvWriter writes CSV (RFC 4180) with a byte order mark, without which Excel does not recognize
+// UTF-8.
 type csvWriter struct {
 	b   *bufio.Writer
 	csv *csv.Writer
@@ -28,7 +30,7 @@ func newCSVWriter(w io.Writer) *csvWriter {
 	c := &csvWriter{b: bufio.NewWriter(w)}
 	c.csv = csv.NewWriter(c.b)
 	c.csv.UseCRLF = true
-	_, _ = c.b.Write(byteOrderMark) // its error stays in c.b
+	_, _ = c.b.Write(byteOrderMark) // c.b keeps the error
 	c.err = c.csv.Write(csvColumns)
 	return c
 }
@@ -37,13 +39,15 @@ func (c *csvWriter) Write(it Item) error {
 	if c.err != nil {
 		return c.err
 	}
-	row := []string{guard(unixLines(clean(it.Question))), guard(unixLines(clean(it.Answer))), guard(it.Deck), guard(joinTags(it.Tags)), it.ID, guard(it.Origin),
-		timeText(it.Created), timeText(it.Updated), strconv.FormatBool(it.InPlan), strconv.FormatBool(it.Suspended)}
+	row := []string{escapeFormula(unixLines(clean(it.Question))), escapeFormula(unixLines(clean(it.Answer))),
+		escapeFormula(it.Deck), escapeFormula(joinTags(it.Tags)), it.ID, escapeFormula(it.Origin),
+		formatTime(it.Created), formatTime(it.Updated), strconv.FormatBool(it.InPlan), strconv.FormatBool(it.Suspended)}
 	card := it.Card
 	if card == nil || card.Phase == store.New {
 		row = append(row, phases[store.New], "", "", "", "", "", "")
 	} else {
-		row = append(row, phases[card.Phase], card.Due.String(), number(card.Stability), number(card.Difficulty), strconv.Itoa(card.Reps), strconv.Itoa(card.Lapses), timeText(card.LastAt))
+		row = append(row, phases[card.Phase], card.Due.String(), formatNumber(card.Stability),
+			formatNumber(card.Difficulty), strconv.Itoa(card.Reps), strconv.Itoa(card.Lapses), formatTime(card.LastAt))
 	}
 	c.err = c.csv.Write(row)
 	return c.err
@@ -60,14 +64,14 @@ func (c *csvWriter) Close() error {
 	return c.err
 }
 
-func timeText(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-func number(x float64) string {
+func formatNumber(x float64) string {
 	if x == 0 {
 		return ""
 	}

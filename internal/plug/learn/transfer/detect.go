@@ -14,14 +14,13 @@ import (
 	"patchbay/internal/talk"
 )
 
-// ankiNames are how the names of Anki's packages end, and of the databases that lie in them
-// and in the folder of a profile.
+// ankiNames are the file name extensions of Anki's packages and databases.
 var ankiNames = []string{".apkg", ".colpkg", ".anki2", ".anki21"}
 
 var byteOrderMark = []byte("\ufeff")
 
-// Detect finds the format of a file by its name, which may be empty, and by its
-// first bytes, of which 64 KiB are enough. It returns "" for what it does not know.
+// Detect determines the format of a file by its name, which may be empty, and by its first bytes;
+// 64 KiB are enough. It returns "" for unknown formats.
 func Detect(name string, head []byte) string {
 	ext := strings.ToLower(path.Ext(strings.ReplaceAll(name, `\`, "/")))
 	head = bytes.TrimPrefix(head, byteOrderMark)
@@ -30,7 +29,7 @@ func Detect(name string, head []byte) string {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")) || apkg.IsDatabase(head), slices.Contains(ankiNames, ext):
 		return Anki
 	case bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.HasPrefix(head, []byte("\xff\xfe")):
-		return CSV // whose reader says what is wrong with it
+		return CSV // its reader reports the error
 	case len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '['), ext == ".json":
 		return detectJSON(trimmed)
 	case ext == ".md" || ext == ".markdown":
@@ -41,13 +40,14 @@ func Detect(name string, head []byte) string {
 	return detectText(ext, trimmed)
 }
 
-// detectJSON tells our JSON from the rows: those have columns that ours has not.
-// A row's embedding, which is long, comes after most of them.
+// detectJSON distinguishes our JSON from rows by columns that ours does not have. A row's
+// embedding, which is long, comes after most of them.
 func detectJSON(head []byte) string {
 	if bytes.Contains(head, []byte(`"patchbay_learn"`)) {
 		return JSON
 	}
-	for _, column := range []string{"knowledge_points", "knowledge_point_id", "review_schedules", "is_in_review_plan", "embedding", "user_id"} {
+	for _, column := range []string{"knowledge_points", "knowledge_point_id", "review_schedules", "is_in_review_plan",
+		"embedding", "user_id"} {
 		if bytes.Contains(head, []byte(`"`+column+`"`)) {
 			return Rows
 		}
@@ -59,7 +59,7 @@ func detectText(ext string, head []byte) string {
 	first, _, _ := bytes.Cut(head, []byte("\n"))
 	header := parseHeader(splitLoosely(string(first)))
 	switch {
-	case header.of("knowledge_point_id") >= 0 || header.of("user_id") >= 0 && header.question() >= 0:
+	case header.index("knowledge_point_id") >= 0 || header.index("user_id") >= 0 && header.question() >= 0:
 		return Rows
 	case ext == ".csv" || ext == ".tsv" || header.question() >= 0 && header.answer() >= 0:
 		return CSV
@@ -71,7 +71,8 @@ func detectText(ext string, head []byte) string {
 	for line := range strings.SplitSeq(string(head), "\n") {
 		line = strings.TrimSpace(line)
 		switch {
-		case line == marker || strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "## ") || isQuestion(line) || strings.Contains(line, "::"):
+		case line == marker || strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "## ") || isQuestion(line) ||
+			strings.Contains(line, "::"):
 			markdown++
 		}
 	}
@@ -84,11 +85,11 @@ func detectText(ext string, head []byte) string {
 	return ""
 }
 
-// checkText says that a file is no UTF-8, and what it seems to be instead, before
-// anything is read from it.
+// checkText returns an error if a file is not UTF-8, naming its probable encoding, before anything
+// is imported.
 func checkText(ctx context.Context, r io.ReaderAt, size int64) error {
 	buf := make([]byte, 256<<10)
-	kept := 0 // of a character that the end of the buffer cut
+	kept := 0 // bytes of a character that the end of the buffer split
 	for at := int64(0); at < size; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -104,7 +105,7 @@ func checkText(ctx context.Context, r io.ReaderAt, size int64) error {
 		part := buf[:kept+n]
 		whole := part
 		if at < size {
-			whole = part[:lastBorder(part)]
+			whole = part[:lastRuneStart(part)]
 		}
 		if !utf8.Valid(whole) {
 			return unreadable(encodingOf(r, size, at-int64(len(part))), saySaveAsUTF8)
@@ -114,8 +115,9 @@ func checkText(ctx context.Context, r io.ReaderAt, size int64) error {
 	return nil
 }
 
-// lastBorder is where the last character of b begins if it may go on after b.
-func lastBorder(b []byte) int {
+// lastRuneStart returns the start of the last character of b if it may continue after b, and len(b)
+// otherwise.
+func lastRuneStart(b []byte) int {
 	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
 			if utf8.FullRune(b[i:]) {
@@ -127,8 +129,7 @@ func lastBorder(b []byte) int {
 	return len(b)
 }
 
-// encodingOf says what the encoding of a file seems to be, with a place for what to do
-// about it.
+// encodingOf names the probable encoding of a file, in a message with a placeholder for the remedy.
 func encodingOf(r io.ReaderAt, size, at int64) talk.Say {
 	sample := make([]byte, min(size, 64<<10))
 	n, _ := r.ReadAt(sample, 0)
@@ -136,23 +137,23 @@ func encodingOf(r io.ReaderAt, size, at int64) talk.Say {
 	if bytes.HasPrefix(sample, []byte("\xff\xfe")) || bytes.HasPrefix(sample, []byte("\xfe\xff")) {
 		return sayUTF16
 	}
-	// The bytes that are none of UTF-8 may be far into the file.
-	if utf8.Valid(sample[:lastBorder(sample)]) {
+	// The bytes that are not UTF-8 may be far into the file.
+	if utf8.Valid(sample[:lastRuneStart(sample)]) {
 		n, _ = r.ReadAt(sample, min(at, size-int64(len(sample))))
 		sample = sample[:n]
 		if i := bytes.IndexByte(sample, '\n'); at > 0 && i >= 0 {
 			sample = sample[i+1:]
 		}
 	}
-	if likeGB18030(sample) {
+	if looksLikeGB18030(sample) {
 		return sayGB18030
 	}
 	return sayNoUTF8
 }
 
-// likeGB18030 tells whether all bytes beyond ASCII form characters of two or four
-// bytes as that encoding has them.
-func likeGB18030(b []byte) bool {
+// looksLikeGB18030 reports whether all non-ASCII bytes form valid characters of two or four bytes
+// in GB18030.
+func looksLikeGB18030(b []byte) bool {
 	between := func(i int, low, high byte) bool { return i >= len(b) || b[i] >= low && b[i] <= high }
 	found := 0
 	for i := 0; i < len(b); {

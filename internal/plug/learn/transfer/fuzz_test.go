@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// fuzz reads whatever comes, and writes what was found in a format that must give
-// it back.
+// fuzz reads arbitrary input, and writes the items in a format that must reproduce them.
 func fuzz(f *testing.F, format string, back ...string) {
 	f.Fuzz(func(t *testing.T, text string) {
 		items, _, err := read(t, format, text, ReadOptions{MaxItems: 1000, Deck: "D"})
@@ -32,7 +31,8 @@ func fuzz(f *testing.F, format string, back ...string) {
 				if to != JSON {
 					want.Question, want.Answer = plainText(want.Question), plainText(want.Answer)
 				}
-				if got.Question != want.Question || got.Answer != want.Answer || got.Deck != want.Deck || strings.Join(got.Tags, "\n") != strings.Join(want.Tags, "\n") {
+				if got.Question != want.Question || got.Answer != want.Answer || got.Deck != want.Deck ||
+					strings.Join(got.Tags, "\n") != strings.Join(want.Tags, "\n") {
 					t.Errorf("%s: item %d came back as\n%s, want\n%s", to, i, show(got), show(want))
 				}
 			}

@@ -12,17 +12,15 @@ import (
 	"patchbay/internal/store"
 )
 
-// jsonVersion is the value of "patchbay_learn" in our files. Readers refuse later
-// ones.
+// jsonVersion is the value of "patchbay_learn" in our files. Readers reject later versions.
 const jsonVersion = 1
 
-// jsonPoint is an item in our JSON, and, with the first four fields alone, in
-// anybody's.
+// jsonPoint is an item in our JSON. The first four fields suffice in files from elsewhere.
 type jsonPoint struct {
 	Question  *string       `json:"question"`
 	Answer    *string       `json:"answer"`
 	Deck      string        `json:"deck,omitempty"`
-	Tags      words         `json:"tags,omitempty"`
+	Tags      stringList    `json:"tags,omitempty"`
 	ID        string        `json:"id,omitempty"`
 	Origin    string        `json:"origin,omitempty"`
 	Kin       string        `json:"kin,omitempty"`
@@ -37,14 +35,14 @@ type jsonPoint struct {
 }
 
 type jsonReview struct {
-	ID      string      `json:"id,omitempty"`
-	Kind    string      `json:"kind"`
-	At      time.Time   `json:"at"`
-	Grade   store.Grade `json:"grade,omitempty"` // 0 not judged, 1 again, 2 hard, 3 good, 4 easy
-	Took    span        `json:"took,omitempty"`
-	Recall  string      `json:"recall_text,omitempty"`
-	Score   *int        `json:"score,omitempty"` // missing: not judged
-	Elapsed int         `json:"elapsed_days,omitempty"`
+	ID      string       `json:"id,omitempty"`
+	Kind    string       `json:"kind"`
+	At      time.Time    `json:"at"`
+	Grade   store.Grade  `json:"grade,omitempty"` // 0 not judged, 1 again, 2 hard, 3 good, 4 easy
+	Took    jsonDuration `json:"took,omitempty"`
+	Recall  string       `json:"recall_text,omitempty"`
+	Score   *int         `json:"score,omitempty"` // missing: not judged
+	Elapsed int          `json:"elapsed_days,omitempty"`
 }
 
 type jsonSitting struct {
@@ -56,10 +54,10 @@ type jsonSitting struct {
 	Recall    string    `json:"recall_text,omitempty"`
 }
 
-// words is an array of strings, or one string with spaces or commas between.
-type words []string
+// stringList is an array of strings, or one string separated by spaces or commas.
+type stringList []string
 
-func (w *words) UnmarshalJSON(b []byte) error {
+func (w *stringList) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		var s string
 		err := json.Unmarshal(b, &s)
@@ -69,18 +67,18 @@ func (w *words) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(w))
 }
 
-// span is a duration such as "1.5s".
-type span time.Duration
+// jsonDuration is a duration such as "1.5s".
+type jsonDuration time.Duration
 
-func (s span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+func (s jsonDuration) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
 
-func (s *span) UnmarshalText(b []byte) error {
+func (s *jsonDuration) UnmarshalText(b []byte) error {
 	d, err := time.ParseDuration(string(b))
-	*s = span(d)
+	*s = jsonDuration(d)
 	return err
 }
 
-func (in *intake) readJSON(r io.ReaderAt, size int64) error {
+func (in *itemReader) readJSON(r io.ReaderAt, size int64) error {
 	s := newJSONStream(in, r, size)
 	if array, err := s.open(); err != nil {
 		return err
@@ -114,10 +112,10 @@ func (in *intake) readJSON(r io.ReaderAt, size int64) error {
 	return err
 }
 
-func (in *intake) jsonDeck(row int, raw []byte) error {
+func (in *itemReader) jsonDeck(row int, raw []byte) error {
 	var d Deck
 	if err := json.Unmarshal(raw, &d); err != nil {
-		in.reject(row, string(raw), sayDeckFault.Wrong(jsonFault(err)))
+		in.reject(row, string(raw), sayDeckFault.Wrong(describeJSONError(err)))
 		return nil
 	}
 	if d.Name = cleanDeck(d.Name); d.Name == "" || in.o.Decks == nil {
@@ -126,10 +124,10 @@ func (in *intake) jsonDeck(row int, raw []byte) error {
 	return in.o.Decks(d)
 }
 
-func (in *intake) jsonPoint(row int, raw []byte) error {
+func (in *itemReader) jsonPoint(row int, raw []byte) error {
 	var p jsonPoint
 	if err := json.Unmarshal(raw, &p); err != nil {
-		in.reject(row, string(raw), jsonFault(err))
+		in.reject(row, string(raw), describeJSONError(err))
 		return nil
 	}
 	if p.Question == nil || p.Answer == nil {
@@ -140,10 +138,13 @@ func (in *intake) jsonPoint(row int, raw []byte) error {
 }
 
 func (p *jsonPoint) item() Item {
-	it := Item{ID: p.ID, Origin: p.Origin, Kin: p.Kin, Deck: p.Deck, Question: *p.Question, Answer: *p.Answer, Tags: p.Tags,
-		Created: p.Created, Updated: p.Updated, InPlan: p.InPlan == nil || *p.InPlan, Suspended: p.Suspended, Draft: p.Draft, Card: p.Card}
+	it := Item{ID: p.ID, Origin: p.Origin, Kin: p.Kin, Deck: p.Deck, Question: *p.Question, Answer: *p.Answer,
+		Tags:    p.Tags,
+		Created: p.Created, Updated: p.Updated, InPlan: p.InPlan == nil || *p.InPlan, Suspended: p.Suspended,
+		Draft: p.Draft, Card: p.Card}
 	for _, r := range p.History {
-		e := store.LogEntry{ID: r.ID, Kind: r.Kind, At: r.At, Grade: r.Grade, Took: time.Duration(r.Took), Recall: r.Recall, Score: -1, Elapsed: r.Elapsed}
+		e := store.LogEntry{ID: r.ID, Kind: r.Kind, At: r.At, Grade: r.Grade, Took: time.Duration(r.Took),
+			Recall: r.Recall, Score: -1, Elapsed: r.Elapsed}
 		if r.Score != nil {
 			e.Score = *r.Score
 		}
@@ -153,13 +154,14 @@ func (p *jsonPoint) item() Item {
 		it.History = append(it.History, e)
 	}
 	for _, s := range p.Sittings {
-		it.Sittings = append(it.Sittings, store.Sitting{ID: s.ID, Day: s.Day, Number: s.Number, Completed: s.Completed, Created: s.Created, Recall: s.Recall})
+		it.Sittings = append(it.Sittings, store.Sitting{ID: s.ID, Day: s.Day, Number: s.Number, Completed: s.Completed,
+			Created: s.Created, Recall: s.Recall})
 	}
 	return it
 }
 
-// jsonFault says what is wrong with a record, in words without Go in them.
-func jsonFault(err error) error {
+// describeJSONError explains the error of a record without Go terms.
+func describeJSONError(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		if kind.Field == "" {
@@ -175,7 +177,7 @@ type jsonStream struct {
 	dec *json.Decoder
 }
 
-func newJSONStream(in *intake, r io.ReaderAt, size int64) *jsonStream {
+func newJSONStream(in *itemReader, r io.ReaderAt, size int64) *jsonStream {
 	b := bufio.NewReaderSize(in.reader(r, size), 64<<10)
 	if start, _ := b.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) {
 		_, _ = b.Discard(len(byteOrderMark))
@@ -183,9 +185,8 @@ func newJSONStream(in *intake, r io.ReaderAt, size int64) *jsonStream {
 	return &jsonStream{dec: json.NewDecoder(b)}
 }
 
-// fault wraps an error of the decoder, which is the file's unless something else
-// failed.
-func (s *jsonStream) fault(err error) error {
+// wrapError classifies a decoder's error: a fault of the file unless something else failed.
+func (s *jsonStream) wrapError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -199,12 +200,12 @@ func (s *jsonStream) fault(err error) error {
 	return err
 }
 
-// open reads the first brace or bracket.
+// open reads the opening brace or bracket.
 func (s *jsonStream) open() (array bool, err error) {
 	token, err := s.dec.Token()
 	switch {
 	case err != nil:
-		return false, s.fault(err)
+		return false, s.wrapError(err)
 	case token == json.Delim('['):
 		return true, nil
 	case token == json.Delim('{'):
@@ -213,15 +214,15 @@ func (s *jsonStream) open() (array bool, err error) {
 	return false, unreadable(sayNoJSON)
 }
 
-// object calls f for each key of an object that is open; f reads the value.
+// object calls f for each key of an open object; f reads the value.
 func (s *jsonStream) object(f func(key string) error) error {
 	for {
 		token, err := s.dec.Token()
 		if err != nil {
-			return s.fault(err)
+			return s.wrapError(err)
 		}
 		key, ok := token.(string)
-		if !ok { // the closing brace
+		if !ok { // closing brace
 			return nil
 		}
 		if err := f(key); err != nil {
@@ -230,29 +231,29 @@ func (s *jsonStream) object(f func(key string) error) error {
 	}
 }
 
-// array calls f for each element of an array that is open.
+// array calls f for each element of an open array.
 func (s *jsonStream) array(f func(row int, raw []byte) error) error {
 	for row := 1; s.dec.More(); row++ {
 		var raw json.RawMessage
 		if err := s.dec.Decode(&raw); err != nil {
-			return s.fault(err)
+			return s.wrapError(err)
 		}
 		if err := f(row, raw); err != nil {
 			return err
 		}
 	}
 	if _, err := s.dec.Token(); err != nil {
-		return s.fault(err)
+		return s.wrapError(err)
 	}
 	return nil
 }
 
-// listed is array for a value that should be one. null is an empty one.
+// listed reads a value that must be an array. null counts as empty.
 func (s *jsonStream) listed(f func(row int, raw []byte) error) error {
 	token, err := s.dec.Token()
 	switch {
 	case err != nil:
-		return s.fault(err)
+		return s.wrapError(err)
 	case token == nil:
 		return nil
 	case token != json.Delim('['):
@@ -263,18 +264,18 @@ func (s *jsonStream) listed(f func(row int, raw []byte) error) error {
 
 func (s *jsonStream) value(v any) error {
 	if err := s.dec.Decode(v); err != nil {
-		return s.fault(err)
+		return s.wrapError(err)
 	}
 	return nil
 }
 
-// skip passes over a value without holding it.
+// skip skips a value without holding it in memory.
 func (s *jsonStream) skip() error {
 	depth := 0
 	for {
 		token, err := s.dec.Token()
 		if err != nil {
-			return s.fault(err)
+			return s.wrapError(err)
 		}
 		switch token {
 		case json.Delim('['), json.Delim('{'):
@@ -288,7 +289,7 @@ func (s *jsonStream) skip() error {
 	}
 }
 
-// jsonWriter writes one point a line.
+// jsonWriter writes one point per line.
 type jsonWriter struct {
 	b     *bufio.Writer
 	count int
@@ -335,17 +336,21 @@ func (j *jsonWriter) Write(it Item) error {
 }
 
 func pointOf(it Item) *jsonPoint {
-	p := &jsonPoint{ID: it.ID, Origin: it.Origin, Kin: it.Kin, Deck: it.Deck, Question: &it.Question, Answer: &it.Answer, Tags: it.Tags,
-		Created: it.Created.UTC(), Updated: it.Updated.UTC(), InPlan: &it.InPlan, Suspended: it.Suspended, Draft: it.Draft, Card: it.Card}
+	p := &jsonPoint{ID: it.ID, Origin: it.Origin, Kin: it.Kin, Deck: it.Deck, Question: &it.Question,
+		Answer: &it.Answer, Tags: it.Tags,
+		Created: it.Created.UTC(), Updated: it.Updated.UTC(), InPlan: &it.InPlan, Suspended: it.Suspended,
+		Draft: it.Draft, Card: it.Card}
 	for _, e := range it.History {
-		r := jsonReview{ID: e.ID, Kind: e.Kind, At: e.At.UTC(), Grade: e.Grade, Took: span(e.Took), Recall: e.Recall, Elapsed: e.Elapsed}
+		r := jsonReview{ID: e.ID, Kind: e.Kind, At: e.At.UTC(), Grade: e.Grade, Took: jsonDuration(e.Took),
+			Recall: e.Recall, Elapsed: e.Elapsed}
 		if e.Score >= 0 {
 			r.Score = &e.Score
 		}
 		p.History = append(p.History, r)
 	}
 	for _, s := range it.Sittings {
-		p.Sittings = append(p.Sittings, jsonSitting{ID: s.ID, Day: s.Day, Number: s.Number, Completed: s.Completed.UTC(), Created: s.Created.UTC(), Recall: s.Recall})
+		p.Sittings = append(p.Sittings, jsonSitting{ID: s.ID, Day: s.Day, Number: s.Number,
+			Completed: s.Completed.UTC(), Created: s.Created.UTC(), Recall: s.Recall})
 	}
 	return p
 }

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// The forms of Markdown. A file has one of them.
+// form is a form of Markdown. A file has only one.
 type form int
 
 const (
-	headings form = iota // "# Deck", "## question", and the answer until the next
+	headings form = iota // "# Deck", "## question", then the answer
 	letters              // "Q: …" and "A: …"
-	inline               // "question :: answer", as Obsidian's plugin for spaced repetition has it
+	inline               // "question :: answer", as in Obsidian's Spaced Repetition plugin
 )
 
-// marker is the first line of what we write; such a file has headings, whatever
-// its answers look like.
+// marker is the first line of files that we write; such a file has headings, whatever its answers
+// look like.
 const marker = "<!-- patchbay learn -->"
 
-// readMarkdown reads the file twice: for its form, and for its items.
-func (in *intake) readMarkdown(r io.ReaderAt, size int64) error {
-	quiet := &intake{ctx: in.ctx}
+// readMarkdown reads the file twice: first to detect its form, then for its items.
+func (in *itemReader) readMarkdown(r io.ReaderAt, size int64) error {
+	quiet := &itemReader{ctx: in.ctx}
 	form, err := markdownForm(bufio.NewReader(quiet.reader(r, size)))
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (in *intake) readMarkdown(r io.ReaderAt, size int64) error {
 	if err := m.end(); err != nil {
 		return err
 	}
-	if m.items == 0 && m.stray > 0 && len(in.bad) == 0 {
+	if m.items == 0 && m.stray > 0 && len(in.rowErrors) == 0 {
 		in.reject(m.stray, "", sayStray.Wrong())
 	}
 	return nil
@@ -66,9 +66,8 @@ func eachLine(b *bufio.Reader, f func(string) error) error {
 	}
 }
 
-// markdownForm counts what each form would find. Headings and "::" occur in all
-// kinds of notes, so "::" counts only where no heading asks or where the plugin's
-// tag #flashcards stands in the file.
+// markdownForm counts the matches of each form. Headings and "::" occur in all kinds of notes, so
+// "::" counts only if no heading is a question or the file has the plugin's tag #flashcards.
 func markdownForm(b *bufio.Reader) (form, error) {
 	var f fence
 	var questions, asked, pairs, sections int
@@ -105,21 +104,21 @@ func markdownForm(b *bufio.Reader) (form, error) {
 	return headings, err
 }
 
-// markdownReader collects the lines of an item until the next begins.
+// markdownReader collects the lines of an item until the next one begins.
 type markdownReader struct {
-	in     *intake
+	in     *itemReader
 	form   form
 	row    int
 	fence  fence
 	deck   string
 	items  int
-	stray  int // the first line with text outside items
+	stray  int // first line with text outside items
 	open   bool
-	start  int      // the line of the question
-	asking bool     // "A:" has not come yet
-	title  string   // the heading as it stands there
+	start  int      // line of the question
+	asking bool     // before "A:"
+	title  string   // heading as written
 	asked  []string // lines after "Q:"
-	lines  []string // of the answer
+	lines  []string // lines of the answer
 	meta   meta
 }
 
@@ -178,7 +177,7 @@ var (
 	answerLetters   = []string{"a", "answer", "答", "答案"}
 )
 
-// cutLetter reads "Q: …", also "**Q:** …" and with a wide colon.
+// cutLetter parses "Q: …", also "**Q:** …" and with a full-width colon.
 func cutLetter(line string, letters []string) (rest string, ok bool) {
 	s := strings.TrimSpace(line)
 	s = strings.TrimPrefix(s, "**")
@@ -231,8 +230,8 @@ func (m *markdownReader) letterLine(line string, fenced bool) error {
 	return nil
 }
 
-// inlineLine reads one line with its question and its answer; with ":::" it asks
-// both ways.
+// inlineLine parses one line with question and answer; ":::" makes two items, one in each
+// direction.
 func (m *markdownReader) inlineLine(line string, fenced bool) error {
 	question, answer, found := strings.Cut(line, "::")
 	if !found || fenced {
@@ -243,7 +242,7 @@ func (m *markdownReader) inlineLine(line string, fenced bool) error {
 		return nil
 	}
 	answer, both := strings.CutPrefix(answer, ":")
-	if i := strings.Index(answer, "<!--SR:"); i >= 0 { // the plugin's own dates
+	if i := strings.Index(answer, "<!--SR:"); i >= 0 { // the plugin's schedule
 		answer = answer[:i]
 	}
 	question = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(question), "-*+ "))
@@ -269,7 +268,7 @@ func (m *markdownReader) inlineLine(line string, fenced bool) error {
 	return m.in.item(m.row, it)
 }
 
-// flashcardsDeck is the deck in the plugin's tag #flashcards/deck/part.
+// flashcardsDeck returns the deck in the plugin's tag #flashcards/deck/part.
 func flashcardsDeck(line string) string {
 	_, rest, found := strings.Cut(line, "#flashcards/")
 	if !found {
@@ -279,7 +278,7 @@ func flashcardsDeck(line string) string {
 	return strings.ReplaceAll(name, "/", "::")
 }
 
-// end hands over the item that is open.
+// end delivers the current item.
 func (m *markdownReader) end() error {
 	if !m.open {
 		return nil
@@ -305,7 +304,7 @@ func (m *markdownReader) fromHeading(it *Item) {
 	}
 }
 
-// heading reads "# text" and "## text" at the beginning of a line.
+// heading parses "# text" and "## text" at the start of a line.
 func heading(line string) (level int, text string) {
 	for level < 3 && level < len(line) && line[level] == '#' {
 		level++
@@ -316,7 +315,7 @@ func heading(line string) (level int, text string) {
 	return level, strings.TrimSpace(line[level:])
 }
 
-// cutTags takes the tags off the end of a question.
+// cutTags removes the tags from the end of a question.
 func cutTags(s string) (rest string, tags []string) {
 	for {
 		s = strings.TrimRight(s, " \t")
@@ -330,13 +329,13 @@ func cutTags(s string) (rest string, tags []string) {
 	}
 }
 
-// fence follows code between lines of ``` or ~~~, where nothing has a meaning.
+// fence tracks fenced code blocks (``` or ~~~), in which markup is ignored.
 type fence struct {
 	char byte
 	size int
 }
 
-// line tells whether a line belongs to code, the lines around it included.
+// line reports whether a line belongs to a code block, including its fences.
 func (f *fence) line(line string) bool {
 	char, size, rest := fenceOf(line)
 	switch {

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// markdownWriter writes the form with headings. A heading is one line and an
-// answer must not look like one, so some items cannot be told by Markdown alone:
-// the writer reads each back, and what came out different is written once more, as
-// it is, in a comment below the heading. The comment counts only as long as nobody
-// edits what it stands for.
+// markdownWriter writes the form with headings. A heading is one line and an answer must not look
+// like one, so Markdown alone cannot represent every item. The writer reads each item back; fields
+// that differ are repeated exactly in a comment below the heading. A reader uses the comment only
+// if the text it stands for was not edited.
 type markdownWriter struct {
 	b    *bufio.Writer
 	deck string
@@ -51,10 +50,10 @@ func (m *markdownWriter) Close() error {
 	return m.err
 }
 
-// plainText is what every reader but JSON's makes of a text.
+// plainText normalizes a text as every reader except JSON's does.
 func plainText(s string) string { return strings.TrimSpace(unixLines(clean(s))) }
 
-// showTitle makes a heading of a question and its tags.
+// showTitle formats a question and its tags as a heading.
 func showTitle(question string, tags []string) string {
 	s := strings.ReplaceAll(question, "\n", "<br>")
 	i := strings.LastIndexAny(s, " \t") + 1
@@ -71,13 +70,13 @@ func showTitle(question string, tags []string) string {
 
 func isSimpleTag(t string) bool { return t != "" && !strings.ContainsAny(t, "# \t\n\r\\<>") }
 
-// parseTitle is the reverse.
+// parseTitle is the reverse of showTitle.
 func parseTitle(title string) (question string, tags []string) {
 	question, tags = cutTags(title)
 	return strings.ReplaceAll(unescapeTag(question), "<br>", "\n"), cleanTags(tags)
 }
 
-// unescapeTag takes the backslash from a last word that only looks like a tag.
+// unescapeTag removes the backslash from a last word that only looks like a tag.
 func unescapeTag(s string) string {
 	i := strings.LastIndexAny(s, " \t\n") + 1
 	if last := s[i:]; strings.HasPrefix(last, `\`) && strings.HasPrefix(strings.TrimLeft(last, `\`), "#") {
@@ -86,14 +85,14 @@ func unescapeTag(s string) string {
 	return s
 }
 
-// escapeAnswer puts a backslash before lines that would end the answer, and before
-// a fence that is never closed.
+// escapeAnswer escapes with a backslash the lines that would end the answer, and fences that are
+// never closed.
 func escapeAnswer(answer string) string {
 	lines := strings.Split(answer, "\n")
 	closers := closersAfter(lines)
 	var f fence
 	for i, line := range lines {
-		if f.size > 0 { // within code
+		if f.size > 0 { // in a code block
 			f.line(line)
 			continue
 		}
@@ -112,8 +111,8 @@ func escapeAnswer(answer string) string {
 	return strings.Join(lines, "\n")
 }
 
-// closersAfter tells for each line the longest fence of each kind behind it that
-// can close one.
+// closersAfter returns, for each line, the longest fence of each kind after it that can close a
+// code block.
 func closersAfter(lines []string) []map[byte]int {
 	after := make([]map[byte]int, len(lines))
 	longest := map[byte]int{}
@@ -127,8 +126,7 @@ func closersAfter(lines []string) []map[byte]int {
 	return after
 }
 
-// needsEscape tells of lines that are headings or fences behind any number of
-// backslashes.
+// needsEscape reports whether a line is a heading or a fence, after any number of backslashes.
 func needsEscape(line string) bool {
 	s := strings.TrimLeft(line, `\`)
 	level, _ := heading(s)
@@ -146,7 +144,7 @@ func unescapeLine(line string) string {
 	return line
 }
 
-// meta is the comment below a heading.
+// meta is the content of the comment below a heading.
 type meta map[string]json.RawMessage
 
 const (
@@ -173,7 +171,7 @@ func (m meta) text(key string) string {
 	return s
 }
 
-// metaOf makes the comment for an item, or "".
+// metaOf returns the comment of an item, or "".
 func metaOf(it Item, title, body string) string {
 	m := meta{}
 	for key, value := range map[string]string{"id": it.ID, "origin": it.Origin, "kin": it.Kin} {
@@ -200,17 +198,17 @@ func metaOf(it Item, title, body string) string {
 	if len(m) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(m) // it writes < and > as \u003c and \u003e
+	text, err := json.Marshal(m) // writes < and > as \u003c and \u003e
 	if err != nil {
 		return ""
 	}
 	return metaStart + string(text) + metaEnd + "\n"
 }
 
-// readAnswer reads an answer as the reader does. The comment line in front of it
-// keeps its own first line from being taken for one.
+// readAnswer parses an answer as the reader does. The comment line in front prevents that the
+// answer's first line is taken for one.
 func readAnswer(body string) string {
-	m := &markdownReader{in: &intake{}, open: true}
+	m := &markdownReader{in: &itemReader{}, open: true}
 	for line := range strings.SplitSeq(body, "\n") {
 		fenced := m.fence.line(line)
 		level, _ := heading(line)
@@ -224,8 +222,7 @@ func readAnswer(body string) string {
 	return strings.TrimSpace(strings.Join(m.lines, "\n"))
 }
 
-// apply gives an item what its comment knows better, as far as the text is still
-// what was written for it.
+// apply sets the fields of an item from its comment, if the text was not edited since.
 func (m meta) apply(it *Item, title string) {
 	it.ID, it.Origin, it.Kin = m.text("id"), m.text("origin"), m.text("kin")
 	it.InPlan = string(m["in_plan"]) != "false"
@@ -234,7 +231,7 @@ func (m meta) apply(it *Item, title string) {
 	if m["tags"] != nil {
 		var all []string
 		_ = json.Unmarshal(m["tags"], &all)
-		if slices.Equal(simple(all), tags) {
+		if slices.Equal(simpleTags(all), tags) {
 			tags = all
 		}
 	}
@@ -247,8 +244,8 @@ func (m meta) apply(it *Item, title string) {
 	}
 }
 
-// simple are the tags that a heading shows.
-func simple(tags []string) []string {
+// simpleTags returns the tags that a heading can show.
+func simpleTags(tags []string) []string {
 	var list []string
 	for _, t := range tags {
 		if isSimpleTag(t) {
@@ -258,9 +255,9 @@ func simple(tags []string) []string {
 	return cleanTags(list)
 }
 
-// readLoosely is readAnswer for a body behind a comment.
+// readLoosely is readAnswer for a body after a comment.
 func readLoosely(body string) string {
-	m := &markdownReader{in: &intake{}, open: true, meta: meta{}}
+	m := &markdownReader{in: &itemReader{}, open: true, meta: meta{}}
 	for line := range strings.SplitSeq(body, "\n") {
 		_ = m.headingLine(line, 0, "", m.fence.line(line))
 	}

@@ -22,8 +22,8 @@ var (
 
 const id1, id2 = "7b0a3f6e-6a3c-4f57-9a55-0d7a1f6f2a01", "7b0a3f6e-6a3c-4f57-9a55-0d7a1f6f2a02"
 
-// read reads a text whole.
-func read(t testing.TB, format, text string, o ReadOptions) (items []Item, bad []Bad, err error) {
+// read reads a whole text.
+func read(t testing.TB, format, text string, o ReadOptions) (items []Item, bad []RowError, err error) {
 	t.Helper()
 	bad, err = Read(t.Context(), format, strings.NewReader(text), int64(len(text)), o, func(it Item) error {
 		items = append(items, it)
@@ -51,7 +51,7 @@ func write(t testing.TB, format string, o WriteOptions, items ...Item) string {
 	return b.String()
 }
 
-// show is an item as JSON, for comparisons and complaints.
+// show returns an item as JSON, for comparisons and failure messages.
 func show(it Item) string {
 	b, err := json.Marshal(pointOf(it))
 	if err != nil {
@@ -74,34 +74,48 @@ func same(t *testing.T, got, want []Item) {
 	}
 }
 
-// samples have everything an item can have.
+// samples returns items that use every field.
 func samples() []Item {
 	at := now.Add(-20 * 24 * time.Hour)
 	return []Item{
-		{ID: id1, Origin: "learn:" + id1, Kin: "k", Deck: "语言::法语", Question: "首都 of France?", Answer: "**Paris**\n\n- on the Seine\n- 巴黎", Tags: []string{"europe", "two words"},
+		{ID: id1, Origin: "learn:" + id1, Kin: "k", Deck: "语言::法语", Question: "首都 of France?",
+			Answer: "**Paris**\n\n- on the Seine\n- 巴黎", Tags: []string{"europe", "two words"},
 			Created: at, Updated: at.Add(time.Hour), InPlan: true,
-			Card: &store.Card{Phase: store.Review, Stability: 12.3456789, Difficulty: 5.5, Due: store.DateOf(now) + 9, Reps: 3, Lapses: 1, LastAt: now.Add(-72 * time.Hour), LastDay: store.DateOf(now) - 3, Buried: store.DateOf(now) + 1},
+			Card: &store.Card{Phase: store.Review, Stability: 12.3456789, Difficulty: 5.5, Due: store.DateOf(now) + 9,
+				Reps: 3, Lapses: 1, LastAt: now.Add(-72 * time.Hour), LastDay: store.DateOf(now) - 3,
+				Buried: store.DateOf(now) + 1},
 			History: []store.LogEntry{
-				{ID: "r1", Kind: store.LogReview, At: at.Add(time.Hour), Grade: store.Good, Took: 1500 * time.Millisecond, Score: 80, Recall: "Paris?"},
+				{ID: "r1", Kind: store.LogReview, At: at.Add(time.Hour), Grade: store.Good,
+					Took: 1500 * time.Millisecond, Score: 80, Recall: "Paris?"},
 				{ID: "r2", Kind: store.LogReschedule, At: at.Add(2 * time.Hour), Score: -1},
-				{ID: "r3", Kind: store.LogReview, At: now.Add(-72 * time.Hour), Grade: store.Ungraded, Score: -1, Elapsed: 17}}},
+				{ID: "r3", Kind: store.LogReview, At: now.Add(-72 * time.Hour), Grade: store.Ungraded, Score: -1,
+					Elapsed: 17}}},
 		{ID: id2, Question: "new <b>", Answer: "a & b", InPlan: false, Suspended: true, Created: at,
-			Sittings: []store.Sitting{{ID: id1, Day: store.DateOf(at) + 1, Number: 1, Completed: at.Add(26 * time.Hour), Created: at, Recall: "x"}, {ID: id2, Day: store.DateOf(at) + 7, Number: 2, Created: at}}},
-		{Question: "q", Answer: "on steps", InPlan: true, Deck: "语言", Card: &store.Card{Phase: store.Learning, Step: 1, Stability: 2.5, Difficulty: 5, Due: store.DateOf(now), DueAt: now.Add(10 * time.Minute), Reps: 1, LastAt: now, LastDay: store.DateOf(now)}},
+			Sittings: []store.Sitting{{ID: id1, Day: store.DateOf(at) + 1, Number: 1, Completed: at.Add(26 * time.Hour),
+				Created: at, Recall: "x"}, {ID: id2, Day: store.DateOf(at) + 7, Number: 2, Created: at}}},
+		{Question: "q", Answer: "on steps", InPlan: true, Deck: "语言",
+			Card: &store.Card{Phase: store.Learning, Step: 1, Stability: 2.5, Difficulty: 5, Due: store.DateOf(now),
+				DueAt: now.Add(10 * time.Minute), Reps: 1, LastAt: now, LastDay: store.DateOf(now)}},
 	}
 }
 
-// awkward are texts that are hard to write in one format or another.
+// awkward are texts that are hard to represent in some format.
 var awkward = []string{
-	"=1+1", "+1", "-1", "@x", "'=1", "''=1", "'", "''", "'x", "＝1", "a,b", "a;b", `say "hi"`, `"`, "a\nb", "a\n\n\nb", "tab\there", "# not a heading", "x\n# not a deck\ny", "x\n## not a question\ny",
-	`\# x`, "x\n\\## y\n\\\\## z", "```\n# code\n## code\n```", "```\nopen fence\n# x", "~~~\n```\n## y\n~~~\n## z", "``` x ``` y", "#", "##", "a #tag", `a \#tag`, "a #tag\nb", "#tag", "C #", "C# and #F #", "a<br>b", "<!-- learn {} -->\nx",
-	"<!-- patchbay learn -->", "a --> b", "Q: x\nA: y", "a :: b", "a ::: b", "::", "   indented\n  code", "x\n    y", "a  b", "*", "**b**", "1. x", "[sound: x]", "&amp; <i>", "汉字 🎌 é", "a\\", `C:\x`, "---", "sep=;", "#separator:tab", "\u00a0x", "{{c1::x}}", "x\u2028y", "question", "a\\#b", "````\n```\n# in\n````", "\\```\nx",
+	"=1+1", "+1", "-1", "@x", "'=1", "''=1", "'", "''", "'x", "＝1", "a,b", "a;b", `say "hi"`, `"`, "a\nb", "a\n\n\nb",
+	"tab\there", "# not a heading", "x\n# not a deck\ny", "x\n## not a question\ny",
+	`\# x`, "x\n\\## y\n\\\\## z", "```\n# code\n## code\n```", "```\nopen fence\n# x", "~~~\n```\n## y\n~~~\n## z",
+	"``` x ``` y", "#", "##", "a #tag", `a \#tag`, "a #tag\nb", "#tag", "C #", "C# and #F #", "a<br>b",
+	"<!-- learn {} -->\nx",
+	"<!-- patchbay learn -->", "a --> b", "Q: x\nA: y", "a :: b", "a ::: b", "::", "   indented\n  code", "x\n    y",
+	"a  b", "*", "**b**", "1. x", "[sound: x]", "&amp; <i>", "汉字 🎌 é", "a\\", `C:\x`, "---", "sep=;", "#separator:tab",
+	"\u00a0x", "{{c1::x}}", "x\u2028y", "question", "a\\#b", "````\n```\n# in\n````", "\\```\nx",
 }
 
 func awkwardItems() []Item {
 	var items []Item
 	for i, a := range awkward {
-		items = append(items, Item{Deck: []string{"", "A", "A::B #1"}[i%3], Question: a, Answer: "x", Tags: []string{"t"}, InPlan: true},
+		items = append(items, Item{Deck: []string{"", "A", "A::B #1"}[i%3], Question: a,
+			Answer: "x", Tags: []string{"t"}, InPlan: true},
 			Item{Deck: "A", Question: fmt.Sprint("q ", i), Answer: a, InPlan: true},
 			Item{Question: fmt.Sprint("q ", i), Answer: "a " + a + "\nz", Tags: []string{a}, InPlan: true})
 	}
@@ -146,7 +160,7 @@ func TestRoundTripOfAwkwardTexts(t *testing.T) {
 	})
 }
 
-// ankiTextOf is what a package cannot keep: tabs, and spaces that do not break.
+// ankiTextOf replaces what a package cannot keep: tabs and non-breaking spaces.
 func ankiTextOf(s string) string { return strings.NewReplacer("\t", "    ", "\u00a0", " ").Replace(s) }
 
 func golden(t *testing.T, name, got string) {

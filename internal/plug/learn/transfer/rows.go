@@ -12,9 +12,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// rowPoint is a row of knowledge_points, perhaps with its schedules in it, or a row
-// of review_schedules, perhaps with its point in it. Embeddings and users are
-// passed over.
+// rowPoint is a row of knowledge_points, perhaps with its schedules nested, or a row of
+// review_schedules, perhaps with its point nested. Embeddings and users are ignored.
 type rowPoint struct {
 	ID        string     `json:"id"`
 	Question  *string    `json:"question"`
@@ -48,15 +47,15 @@ func (t *rowTime) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// rowsIntake joins the two tables: schedules are collected first, as they may come
-// after their points.
-type rowsIntake struct {
-	*intake
+// rowsReader joins the two tables. It collects the schedules first, because they may come after
+// their points.
+type rowsReader struct {
+	*itemReader
 	sittings map[string][]store.Sitting // by point
 }
 
-func (in *intake) readRows(r io.ReaderAt, size int64) error {
-	rows := &rowsIntake{in, make(map[string][]store.Sitting)}
+func (in *itemReader) readRows(r io.ReaderAt, size int64) error {
+	rows := &rowsReader{in, make(map[string][]store.Sitting)}
 	head := make([]byte, min(size, 4096))
 	n, _ := r.ReadAt(head, 0)
 	first := bytes.TrimSpace(bytes.TrimPrefix(head[:n], byteOrderMark))
@@ -72,8 +71,8 @@ func (in *intake) readRows(r io.ReaderAt, size int64) error {
 	return rows.orphans()
 }
 
-// orphans hands over the sittings whose points are not in the file.
-func (in *rowsIntake) orphans() error {
+// orphans delivers the sittings whose points are not in the file.
+func (in *rowsReader) orphans() error {
 	var ids []string
 	for id := range in.sittings {
 		ids = append(ids, id)
@@ -87,17 +86,16 @@ func (in *rowsIntake) orphans() error {
 	return nil
 }
 
-func (in *rowsIntake) readJSONRows(r io.ReaderAt, size int64) error {
-	quiet := &intake{ctx: in.ctx, o: ReadOptions{}}
+func (in *rowsReader) readJSONRows(r io.ReaderAt, size int64) error {
+	quiet := &itemReader{ctx: in.ctx, o: ReadOptions{}}
 	if err := in.walk(newJSONStream(quiet, r, size), in.collect); err != nil {
 		return err
 	}
-	return in.walk(newJSONStream(in.intake, r, size), in.point)
+	return in.walk(newJSONStream(in.itemReader, r, size), in.point)
 }
 
-// walk goes through the rows of both forms: an object with two tables, or an
-// array.
-func (in *rowsIntake) walk(s *jsonStream, f func(row int, raw []byte) error) error {
+// walk visits the rows of both forms: an object with two tables, or an array.
+func (in *rowsReader) walk(s *jsonStream, f func(row int, raw []byte) error) error {
 	if array, err := s.open(); err != nil {
 		return err
 	} else if array {
@@ -117,18 +115,18 @@ func (in *rowsIntake) walk(s *jsonStream, f func(row int, raw []byte) error) err
 	return err
 }
 
-// collect is the first pass: rows of schedules outside points.
-func (in *rowsIntake) collect(row int, raw []byte) error {
+// collect is the first pass: it collects the rows of schedules outside points.
+func (in *rowsReader) collect(row int, raw []byte) error {
 	if !bytes.Contains(raw, []byte(`"knowledge_point_id"`)) {
 		return nil
 	}
 	var p rowPoint
 	switch err := json.Unmarshal(raw, &p); {
 	case err != nil && onlySchedule(raw):
-		in.reject(row, string(raw), jsonFault(err))
+		in.reject(row, string(raw), describeJSONError(err))
 		return nil
 	case err != nil || p.PointID == "":
-		return nil // for the second pass
+		return nil // second pass
 	}
 	if len(in.sittings) > in.o.MaxItems {
 		return &TooManyError{in.o.MaxItems}
@@ -142,20 +140,20 @@ func (in *rowsIntake) collect(row int, raw []byte) error {
 	return nil
 }
 
-// onlySchedule tells of a row of schedules without its point: the first pass has
-// done with it.
+// onlySchedule reports whether a row is a schedule without its point, which the first pass has
+// handled.
 func onlySchedule(raw []byte) bool {
 	return !bytes.Contains(raw, []byte(`"question"`)) && bytes.Contains(raw, []byte(`"knowledge_point_id"`))
 }
 
-// point is the second pass.
-func (in *rowsIntake) point(row int, raw []byte) error {
+// point is the second pass: it delivers a point.
+func (in *rowsReader) point(row int, raw []byte) error {
 	if onlySchedule(raw) {
 		return nil
 	}
 	var p rowPoint
 	if err := json.Unmarshal(raw, &p); err != nil {
-		in.reject(row, string(raw), jsonFault(err))
+		in.reject(row, string(raw), describeJSONError(err))
 		return nil
 	}
 	if p.PointID != "" { // a schedule
@@ -182,8 +180,9 @@ func (in *rowsIntake) point(row int, raw []byte) error {
 }
 
 func (p *rowPoint) item() Item {
-	return Item{ID: p.ID, Origin: "learn:" + p.ID, Question: *p.Question, Answer: *p.Answer, Created: p.Created.Time, Updated: p.Updated.Time,
-		InPlan: p.InPlan == nil || *p.InPlan}
+	return Item{ID: p.ID, Origin: "learn:" + p.ID, Question: *p.Question, Answer: *p.Answer, Created: p.Created.Time,
+		Updated: p.Updated.Time,
+		InPlan:  p.InPlan == nil || *p.InPlan}
 }
 
 func (p *rowPoint) sitting() (s store.Sitting, why error) {
@@ -207,9 +206,8 @@ func (p *rowPoint) sitting() (s store.Sitting, why error) {
 	return s, nil
 }
 
-// join gives an item its sittings, and a history of those that were completed.
-// Nobody graded them.
-func (in *rowsIntake) join(it Item, sittings []store.Sitting) Item {
+// join adds to an item its sittings, and a history of the completed ones, without grades.
+func (in *rowsReader) join(it Item, sittings []store.Sitting) Item {
 	slices.SortStableFunc(sittings, func(a, b store.Sitting) int {
 		if a.Number != b.Number {
 			return a.Number - b.Number
@@ -219,7 +217,8 @@ func (in *rowsIntake) join(it Item, sittings []store.Sitting) Item {
 	it.Sittings = sittings
 	for _, s := range sittings {
 		if !s.Completed.IsZero() {
-			it.History = append(it.History, store.LogEntry{ID: s.ID, Kind: store.LogReview, At: s.Completed, Recall: s.Recall, Score: -1})
+			it.History = append(it.History, store.LogEntry{ID: s.ID, Kind: store.LogReview, At: s.Completed,
+				Recall: s.Recall, Score: -1})
 		}
 	}
 	slices.SortStableFunc(it.History, func(a, b store.LogEntry) int { return a.At.Compare(b.At) })
@@ -228,23 +227,23 @@ func (in *rowsIntake) join(it Item, sittings []store.Sitting) Item {
 }
 
 // readCSVRows reads one of the two tables.
-func (in *rowsIntake) readCSVRows(r io.ReaderAt, size int64) error {
-	t, err := newTable(in.intake, r, size)
+func (in *rowsReader) readCSVRows(r io.ReaderAt, size int64) error {
+	t, err := newTable(in.itemReader, r, size)
 	if err != nil {
 		return err
 	}
-	switch err := t.findHeader(in.intake); {
+	switch err := t.findHeader(in.itemReader); {
 	case err == io.EOF:
 		return nil
 	case err != nil:
 		return err
 	}
-	if t.header.of("id") < 0 {
+	if t.header.index("id") < 0 {
 		return unreadable(sayColumnID)
 	}
-	schedules := t.header.of("knowledge_point_id") >= 0
+	schedules := t.header.index("knowledge_point_id") >= 0
 	for {
-		row, cells, err := t.next(in.intake)
+		row, cells, err := t.next(in.itemReader)
 		if err == io.EOF {
 			return nil
 		}
@@ -275,7 +274,8 @@ func (in *rowsIntake) readCSVRows(r io.ReaderAt, size int64) error {
 func (t *table) rowPoint(cells []string) (p rowPoint, why error) {
 	get := func(name string) string { return t.header.cell(cells, name) }
 	question, answer, recall, inPlan := get("question"), get("answer"), get("recall_text"), !isNo(get("in_plan"))
-	p = rowPoint{ID: get("id"), Question: &question, Answer: &answer, InPlan: &inPlan, PointID: get("knowledge_point_id"), Date: get("review_date"),
+	p = rowPoint{ID: get("id"), Question: &question, Answer: &answer, InPlan: &inPlan,
+		PointID: get("knowledge_point_id"), Date: get("review_date"),
 		Completed: isYes(get("completed")), Recall: &recall}
 	if number := get("review_number"); number != "" {
 		var err error
@@ -283,13 +283,14 @@ func (t *table) rowPoint(cells []string) (p rowPoint, why error) {
 			return p, sayNumber.Wrong()
 		}
 	}
-	for name, into := range map[string]*time.Time{"created_at": &p.Created.Time, "updated_at": &p.Updated.Time, "completed_at": &p.CompletedAt.Time} {
+	for name, into := range map[string]*time.Time{"created_at": &p.Created.Time, "updated_at": &p.Updated.Time,
+		"completed_at": &p.CompletedAt.Time} {
 		var ok bool
 		if *into, ok = parseTime(get(name), time.UTC); !ok {
 			return p, sayNoTime.Wrong(name)
 		}
 	}
-	if t.header.of("knowledge_point_id") >= 0 && p.PointID == "" {
+	if t.header.index("knowledge_point_id") >= 0 && p.PointID == "" {
 		return p, sayNoPointID.Wrong()
 	}
 	return p, nil

@@ -11,19 +11,24 @@ import (
 
 var han = regexp.MustCompile(`\p{Han}`)
 
-// What is wrong with rows is told in both languages.
+// Errors of rows are available in both languages.
 func TestBadInBothLanguages(t *testing.T) {
 	long := strings.Repeat("x", MaxText+1)
 	for _, c := range []struct{ format, text string }{
 		{CSV, "question,answer,deck\n,,d\n"}, {CSV, "question,answer\n,a\n"}, {CSV, "question,answer\nq,\n"},
 		{CSV, "question,answer\n" + long + ",a\n"}, {CSV, "question,answer\nq," + long + "\n"},
 		{CSV, "question,answer,tags\nq,a,\"x" + manyTags() + "\"\n"},
-		{CSV, "question,answer\nq\"x,a\n"}, {CSV, "question,answer\n\"q\"x,a\n"}, {CSV, "question,answer,created_at\nq,a,soon\n"}, {CSV, "question,answer,updated_at\nq,a,soon\n"},
+		{CSV, "question,answer\nq\"x,a\n"}, {CSV, "question,answer\n\"q\"x,a\n"},
+		{CSV, "question,answer,created_at\nq,a,soon\n"}, {CSV, "question,answer,updated_at\nq,a,soon\n"},
 		{Markdown, "only words\n\nand more\n"},
-		{JSON, `[{"question":"q"}]`}, {JSON, `[{"question":1,"answer":"a"}]`}, {JSON, `["x"]`}, {JSON, `{"decks":[1],"points":[]}`}, {JSON, `[{"question":"q","answer":"a","tags":{}}]`},
-		{Rows, `[{"id":"1","question":"q"}]`}, {Rows, `[{"id":1,"question":"q","answer":"a"}]`}, {Rows, `[{"id":"1","question":"q","answer":"a","created_at":"soon"}]`},
-		{Rows, "id,knowledge_point_id,review_date,review_number\n1,2,soon,1\n"}, {Rows, "id,knowledge_point_id,review_date,review_number\n1,2,2026-01-02,-1\n"},
-		{Rows, "id,knowledge_point_id,review_date,review_number\n1,2,2026-01-02,x\n"}, {Rows, "id,knowledge_point_id,review_date,review_number\n1,,2026-01-02,1\n"},
+		{JSON, `[{"question":"q"}]`}, {JSON, `[{"question":1,"answer":"a"}]`}, {JSON, `["x"]`},
+		{JSON, `{"decks":[1],"points":[]}`}, {JSON, `[{"question":"q","answer":"a","tags":{}}]`},
+		{Rows, `[{"id":"1","question":"q"}]`}, {Rows, `[{"id":1,"question":"q","answer":"a"}]`},
+		{Rows, `[{"id":"1","question":"q","answer":"a","created_at":"soon"}]`},
+		{Rows, "id,knowledge_point_id,review_date,review_number\n1,2,soon,1\n"},
+		{Rows, "id,knowledge_point_id,review_date,review_number\n1,2,2026-01-02,-1\n"},
+		{Rows, "id,knowledge_point_id,review_date,review_number\n1,2,2026-01-02,x\n"},
+		{Rows, "id,knowledge_point_id,review_date,review_number\n1,,2026-01-02,1\n"},
 		{Rows, "id,knowledge_point_id,review_date,created_at\n1,2,2026-01-02,soon\n"},
 	} {
 		_, bad, err := read(t, c.format, c.text, ReadOptions{})
@@ -36,12 +41,12 @@ func TestBadInBothLanguages(t *testing.T) {
 			}
 		}
 	}
-	if b := (Bad{Why: "as it was sent"}); b.In(talk.Chinese) != b.Why {
+	if b := (RowError{Why: "as it was sent"}); b.In(talk.Chinese) != b.Why {
 		t.Errorf("%q", b.In(talk.Chinese))
 	}
 }
 
-// manyTags are more than an item can have, without those that are double.
+// manyTags returns more distinct tags than an item can have.
 func manyTags() string {
 	var b strings.Builder
 	for i := range MaxTags {
@@ -51,19 +56,23 @@ func manyTags() string {
 	return b.String()
 }
 
-// What is wrong with whole files is told in both languages.
+// Errors of whole files are available in both languages.
 func TestUnreadableInBothLanguages(t *testing.T) {
 	for _, c := range []struct{ format, text string }{
-		{"", "nothing in particular"}, {JSON, `{"x":1}`}, {JSON, `[{"question"`}, {JSON, `[{]`}, {JSON, `3`}, {JSON, `{"points":3}`}, {JSON, `{"patchbay_learn":99,"points":[]}`}, {JSON, `{"patchbay_learn":"x","points":[]}`},
-		{Rows, `{"x":1}`}, {Rows, "question,answer,user_id\nq,a,1\n"}, {CSV, "question,x\nq,a\n"}, {CSV, "answer,x\nq,a\n"}, {CSV, "a,b,c\n"},
-		{CSV, "\xff\xfeq\x00"}, {CSV, "\xc4\xe3\xba\xc3,\xca\xc0\xbd\xe7\n"}, {CSV, "caf\xe9,\xe9\n"}, {Anki, "no package"}, {"xml", "x"},
+		{"", "nothing in particular"}, {JSON, `{"x":1}`}, {JSON, `[{"question"`}, {JSON, `[{]`}, {JSON, `3`},
+		{JSON, `{"points":3}`}, {JSON, `{"patchbay_learn":99,"points":[]}`},
+		{JSON, `{"patchbay_learn":"x","points":[]}`},
+		{Rows, `{"x":1}`}, {Rows, "question,answer,user_id\nq,a,1\n"}, {CSV, "question,x\nq,a\n"},
+		{CSV, "answer,x\nq,a\n"}, {CSV, "a,b,c\n"},
+		{CSV, "\xff\xfeq\x00"}, {CSV, "\xc4\xe3\xba\xc3,\xca\xc0\xbd\xe7\n"}, {CSV, "caf\xe9,\xe9\n"},
+		{Anki, "no package"}, {"xml", "x"},
 	} {
 		_, _, err := read(t, c.format, c.text, ReadOptions{})
 		if err == nil {
 			t.Errorf("%q is taken", c.text)
 			continue
 		}
-		zh, en := talk.Told(err, talk.Chinese), talk.Told(err, talk.English)
+		zh, en := talk.Localize(err, talk.Chinese), talk.Localize(err, talk.English)
 		if !han.MatchString(zh) || han.MatchString(en) || en != err.Error() {
 			t.Errorf("%q is %q in Chinese and %q in English", c.text, zh, en)
 		}
@@ -71,11 +80,12 @@ func TestUnreadableInBothLanguages(t *testing.T) {
 		if c.format == "xml" {
 			continue
 		}
-		if !errors.As(err, &e) || !strings.HasPrefix(en, "the file cannot be read: ") || !han.MatchString(talk.Told(e.Why, talk.Chinese)) {
+		if !errors.As(err, &e) || !strings.HasPrefix(en, "the file cannot be read: ") ||
+			!han.MatchString(talk.Localize(e.Why, talk.Chinese)) {
 			t.Errorf("%q: %q", c.text, en)
 		}
 	}
-	if err := (&TooManyError{7}); !han.MatchString(talk.Told(err, talk.Chinese)) {
-		t.Errorf("%q", talk.Told(err, talk.Chinese))
+	if err := (&TooManyError{7}); !han.MatchString(talk.Localize(err, talk.Chinese)) {
+		t.Errorf("%q", talk.Localize(err, talk.Chinese))
 	}
 }

@@ -20,8 +20,13 @@ func TestGolden(t *testing.T) {
 
 func TestJSONKeepsEverything(t *testing.T) {
 	var decks []Deck
-	text := write(t, JSON, WriteOptions{Decks: []Deck{{Name: "语言", Settings: []byte(`{"retention":0.9}`)}}}, samples()...)
-	items, bad, err := read(t, "", text, ReadOptions{Decks: func(d Deck) error { decks = append(decks, d); return nil }})
+	text := write(t, JSON, WriteOptions{Decks: []Deck{{Name: "语言", Settings: []byte(`{"retention":0.9}`)}}},
+		samples()...)
+	items, bad, err := read(t, "", text, ReadOptions{Decks: func(d Deck) error {
+		decks = append(decks,
+			d)
+		return nil
+	}})
 	if err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
@@ -43,18 +48,22 @@ func TestJSONKeepsEverything(t *testing.T) {
 }
 
 func TestPlainJSON(t *testing.T) {
-	items, bad, err := read(t, "", "\ufeff"+`[{"question":"q1","answer":"a1"},{"question":"q2","answer":"a2","tags":["b","a","b"," "],"deck":" D :: E "},
+	items, bad, err := read(t, "", "\ufeff"+
+		`[{"question":"q1","answer":"a1"},{"question":"q2","answer":"a2","tags":["b","a","b"," "],"deck":" D :: E "},
 		{"question":"q3","answer":"a3","tags":"x y"},{"question":7,"answer":"a"},"text",{"question":"q"},{"question":" ","answer":"x"},{"question":"q4","answer":"a4","id":"not-a-uuid"},
 		{"question":"q5","answer":"a5","created_at":"yesterday"}]`, ReadOptions{Deck: "Inbox"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, items, []Item{{Question: "q1", Answer: "a1", Deck: "Inbox", InPlan: true}, {Question: "q2", Answer: "a2", Deck: "D::E", Tags: []string{"a", "b"}, InPlan: true},
-		{Question: "q3", Answer: "a3", Deck: "Inbox", Tags: []string{"x", "y"}, InPlan: true}, {Question: "q4", Answer: "a4", Deck: "Inbox", Origin: "json:not-a-uuid", InPlan: true}})
+	same(t, items, []Item{{Question: "q1", Answer: "a1", Deck: "Inbox", InPlan: true},
+		{Question: "q2", Answer: "a2", Deck: "D::E", Tags: []string{"a", "b"}, InPlan: true},
+		{Question: "q3", Answer: "a3", Deck: "Inbox", Tags: []string{"x", "y"}, InPlan: true},
+		{Question: "q4", Answer: "a4", Deck: "Inbox", Origin: "json:not-a-uuid", InPlan: true}})
 	for i, want := range []struct {
 		row int
 		why string
-	}{{4, "question cannot be a number"}, {5, "should be an object"}, {6, `needs "question" and "answer"`}, {7, "question is empty"}, {9, "parsing time"}} {
+	}{{4, "question cannot be a number"}, {5, "should be an object"}, {6, `needs "question" and "answer"`}, {7,
+		"question is empty"}, {9, "parsing time"}} {
 		if i >= len(bad) || bad[i].Row != want.row || !strings.Contains(bad[i].Why, want.why) {
 			t.Errorf("fault %d of %v should be %v", i, bad, want)
 		}
@@ -74,7 +83,8 @@ func TestBrokenJSON(t *testing.T) {
 		`{"patchbay_learn":"x"}`: "string in a place",
 		"[\"\xff\"]":             "not UTF-8",
 	} {
-		if _, _, err := read(t, JSON, text, ReadOptions{}); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), says) {
+		if _, _, err := read(t, JSON, text, ReadOptions{}); !errors.Is(err, ErrUnreadable) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
 	}
@@ -98,12 +108,13 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a file that is too large: %v", err)
 	}
 	long := strings.Repeat("x", MaxText+1)
-	items, bad, err := read(t, JSON, `[{"question":"`+long+`","answer":"a"},{"question":"q","answer":"`+long+`"},{"question":"q","answer":"a","tags":["`+strings.Repeat("y", MaxTag+1)+`"]}]`, ReadOptions{})
+	items, bad, err := read(t, JSON, `[{"question":"`+long+`","answer":"a"},{"question":"q","answer":"`+long+
+		`"},{"question":"q","answer":"a","tags":["`+strings.Repeat("y", MaxTag+1)+`"]}]`, ReadOptions{})
 	if err != nil || len(items) != 1 || len(items[0].Tags) > 0 || len(bad) != 2 || len(bad[0].What) > 100 {
 		t.Errorf("long texts: %d items, bad %v, %v", len(items), bad, err)
 	}
-	_, bad, err = read(t, CSV, "question,answer\n"+strings.Repeat("q,\n", 2*MaxBad), ReadOptions{})
-	if err != nil || len(bad) != MaxBad || !strings.Contains(bad[MaxBad-1].Why, "ends here") {
+	_, bad, err = read(t, CSV, "question,answer\n"+strings.Repeat("q,\n", 2*MaxRowErrors), ReadOptions{})
+	if err != nil || len(bad) != MaxRowErrors || !strings.Contains(bad[MaxRowErrors-1].Why, "ends here") {
 		t.Errorf("%d faults are told, %v", len(bad), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,12 +124,14 @@ func TestLimits(t *testing.T) {
 		if format == Anki {
 			b = []byte(write(t, Anki, WriteOptions{}, samples()...))
 		}
-		if _, err := Read(ctx, format, bytes.NewReader(b), int64(len(b)), ReadOptions{}, func(Item) error { return nil }); !errors.Is(err, context.Canceled) {
+		if _, err := Read(ctx, format, bytes.NewReader(b), int64(len(b)), ReadOptions{},
+			func(Item) error { return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s after the end of its context: %v", format, err)
 		}
 	}
 	stop := errors.New("stop")
-	if _, err := Read(t.Context(), CSV, strings.NewReader(text), int64(len(text)), ReadOptions{}, func(Item) error { return stop }); err != stop {
+	if _, err := Read(t.Context(), CSV, strings.NewReader(text), int64(len(text)), ReadOptions{},
+		func(Item) error { return stop }); err != stop {
 		t.Errorf("the caller's error came back as %v", err)
 	}
 	for _, format := range []string{Rows, "xml", ""} {
@@ -152,9 +165,12 @@ func TestDetect(t *testing.T) {
 		{"x.apkg", "", Anki}, {"x.colpkg", "PK\x03\x04", Anki}, {"", "PK\x03\x04", Anki}, {`C:\x.APKG`, "", Anki},
 		{"", `{"patchbay_learn":1,"user_id":1}`, JSON}, {"x.json", "", JSON}, {"", ` [{"question":"q"}]`, JSON},
 		{"x.json", `[{"id":"1","user_id":"2","question":"q"}]`, Rows}, {"", `{"review_schedules":[]}`, Rows},
-		{"x.csv", "id,knowledge_point_id,user_id,review_date\n", Rows}, {"x.csv", "id,user_id,question,answer,created_at\n", Rows},
-		{"x.csv", "a,b\n", CSV}, {"", "question,answer\n", CSV}, {"x.txt", "#separator:tab\n#html:true\nq\ta", CSV}, {"notes.txt", "a\tb\n", CSV}, {"", "\xff\xfeq\x00", CSV},
-		{"x.md", "", Markdown}, {"x.txt", "# D\n## q\na", Markdown}, {"", "Q: x\nA: y", Markdown}, {"", "x :: y", Markdown}, {"", "问题,答案\n", CSV},
+		{"x.csv", "id,knowledge_point_id,user_id,review_date\n", Rows},
+		{"x.csv", "id,user_id,question,answer,created_at\n", Rows},
+		{"x.csv", "a,b\n", CSV}, {"", "question,answer\n", CSV}, {"x.txt", "#separator:tab\n#html:true\nq\ta", CSV},
+		{"notes.txt", "a\tb\n", CSV}, {"", "\xff\xfeq\x00", CSV},
+		{"x.md", "", Markdown}, {"x.txt", "# D\n## q\na", Markdown}, {"", "Q: x\nA: y", Markdown},
+		{"", "x :: y", Markdown}, {"", "问题,答案\n", CSV},
 		{"collection.anki2", "", Anki}, {"", "SQLite format 3\x00", Anki}, {"x.db", "SQLite format 2", ""},
 		{"x.txt", "just words", ""}, {"", "", ""}, {"x.bin", "\x00\x01", ""},
 	} {
@@ -171,14 +187,15 @@ func TestEncodings(t *testing.T) {
 		{ascii + "\xb7\xa8\xb9\xfa,\xb0\xcd\xc0\xe8\n", "GB18030"},
 		{"\xff\xfeq\x00,\x00a\x00", "UTF-16"},
 		{"question,answer\ncaf\xe9,\xe9 \n", "not UTF-8"},
-		{ascii + "caf\xe9", "seems to be GB18030"}, // the end may be half a character
+		{ascii + "caf\xe9", "seems to be GB18030"}, // the end may be a split character
 		{"\x81\x30\x81\x30,x", "GB18030"},
 	} {
-		if _, _, err := read(t, CSV, c.text, ReadOptions{}); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "UTF-8") {
+		if _, _, err := read(t, CSV, c.text, ReadOptions{}); !errors.Is(err, ErrUnreadable) ||
+			!strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "UTF-8") {
 			t.Errorf("%.40q: %v, want %q", c.text, err, c.says)
 		}
 	}
-	// Characters at the borders of the buffer stay whole.
+	// Characters at buffer boundaries stay whole.
 	for shift := range 4 {
 		text := strings.Repeat("x", shift) + strings.Repeat("汉字🎌", 60000)
 		if err := checkText(t.Context(), strings.NewReader(text), int64(len(text))); err != nil {
@@ -192,11 +209,13 @@ func TestAnkiRoundTrip(t *testing.T) {
 	wo := WriteOptions{Zone: shanghai, DayStart: 4 * 3600e9}
 	done := samples()[0]
 	done.Origin, done.ID, done.Kin, done.InPlan, done.Suspended = "anki:g<1>:0", "", "", false, true
-	done.Card = &store.Card{Phase: store.Done, Stability: 40, Difficulty: 3, Due: store.DateOf(now), Reps: 4, LastAt: now, LastDay: store.DateOf(now)}
+	done.Card = &store.Card{Phase: store.Done, Stability: 40, Difficulty: 3, Due: store.DateOf(now), Reps: 4,
+		LastAt: now, LastDay: store.DateOf(now)}
 	done.Created, done.History = now.Add(time.Minute), nil
 	further := samples()[2]
 	further.Origin, further.Created = "anki:g<1>:1", now.Add(2*time.Minute)
-	other := Item{Origin: "md:x", Question: "q", Answer: "a", InPlan: true, Suspended: true, Created: now.Add(3 * time.Minute)}
+	other := Item{Origin: "md:x", Question: "q", Answer: "a", InPlan: true, Suspended: true,
+		Created: now.Add(3 * time.Minute)}
 	want := append(samples(), done, further, other)
 	got, bad, err := read(t, Anki, write(t, Anki, wo, want...), zone)
 	if err != nil || len(bad) > 0 || len(got) != len(want) {
@@ -204,7 +223,7 @@ func TestAnkiRoundTrip(t *testing.T) {
 	}
 	for i := range want {
 		w, g := want[i], got[i]
-		// What Anki has no place for.
+		// Fields that Anki cannot store.
 		w.Sittings, w.Tags, g.Tags = nil, nil, nil
 		var history []store.LogEntry
 		for _, e := range w.History {
@@ -252,8 +271,8 @@ func TestDamagedPackage(t *testing.T) {
 	}
 }
 
-// A row costs what is in it, not what is in the header: a header may have as many columns
-// as the file has bytes.
+// The cost of a row depends on its cells, not on the header, which may have as many columns as the
+// file has bytes.
 func TestRowsCostNoHeader(t *testing.T) {
 	rows := strings.Repeat("q,a\n", 8000)
 	took := func(columns int) time.Duration {
@@ -264,7 +283,7 @@ func TestRowsCostNoHeader(t *testing.T) {
 		}
 		return time.Since(start)
 	}
-	// With the columns looked through for each row it was a hundred times as long.
+	// A search through all columns for each row took a hundred times as long.
 	if few, many := took(1), took(64<<10); many > 20*few+2*time.Second {
 		t.Errorf("%v with 3 columns, %v with 65,000", few, many)
 	}

@@ -71,15 +71,15 @@ var sound = func() []byte {
 	return append(w, make([]byte, samples*width)...)
 }()
 
-// always is what a tool does that answers with the same every time.
-func always(r *tool.Result) func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
+// respondWith returns what a tool does that answers with the same every time.
+func respondWith(r *tool.Result) func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
 	return func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
 		copied := *r
 		return &copied, nil
 	}
 }
 
-// newerSchema has the keywords of JSON Schema 2020-12 that a door must pass on
+// newerSchema has the keywords of JSON Schema 2020-12 that an endpoint must pass on
 // as they are.
 const newerSchema = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -100,24 +100,27 @@ const newerSchema = `{
 	"additionalProperties": false
 }`
 
-// contents answer with every kind of content.
-var contents = []fixture{
-	plain("test_simple_text", "Answers with words.", always(tool.Text("This is a simple text response for testing."))),
-	plain("test_image_content", "Answers with a picture.", always(tool.Picture("image/png", picture))),
-	plain("test_audio_content", "Answers with a sound.", always(result(media("audio", "audio/wav", sound)))),
-	plain("test_embedded_resource", "Answers with a resource.",
-		always(result(embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")))),
-	plain("test_multiple_content_types", "Answers with words, a picture and a resource.", always(result(
+// contentFixtures answer with every kind of content.
+var contentFixtures = []fixture{
+	newFixture("test_simple_text", "Answers with words.",
+		respondWith(tool.Text("This is a simple text response for testing."))),
+	newFixture("test_image_content", "Answers with a picture.", respondWith(tool.Picture("image/png", picture))),
+	newFixture("test_audio_content", "Answers with a sound.", respondWith(result(media("audio", "audio/wav", sound)))),
+	newFixture("test_embedded_resource", "Answers with a resource.",
+		respondWith(result(embedded("test://embedded-resource", "text/plain",
+			"This is an embedded resource content.")))),
+	newFixture("test_multiple_content_types", "Answers with words, a picture and a resource.", respondWith(result(
 		text("Multiple content types test:"),
 		media("image", "image/png", picture),
 		embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`),
 	))),
-	plain("test_error_handling", "Fails.", always(tool.Trouble("This tool intentionally returns an error for testing"))),
-	plain("json_schema_2020_12_tool", "Has a schema with much of JSON Schema 2020-12.",
+	newFixture("test_error_handling", "Fails.",
+		respondWith(tool.ErrorResult("This tool intentionally returns an error for testing"))),
+	newFixture("json_schema_2020_12_tool", "Has a schema with much of JSON Schema 2020-12.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 			return tool.Text("Called with " + string(c.Args)), nil
-		}).with(newerSchema),
-	plain("test_x_mcp_header", "Has an argument that callers repeat in a header.",
+		}).withInput(newerSchema),
+	newFixture("test_x_mcp_header", "Has an argument that callers repeat in a header.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 			var args struct {
 				Region string `json:"region"`
@@ -126,21 +129,22 @@ var contents = []fixture{
 				return nil, tool.Fail(tool.BadArgs, "The region is no text.", err)
 			}
 			return tool.Text("region=" + args.Region), nil
-		}).with(`{"type":"object","properties":{
+		}).withInput(`{"type":"object","properties":{
 			"region":{"type":"string","description":"Repeated in Mcp-Param-Region.","x-mcp-header":"Region"},
 			"level":{"type":"integer","description":"Not repeated."}}}`),
 }
 
-// step is how long a tool that reports works between two reports.
-const step = 50 * time.Millisecond
+// stepDelay is how long a tool that reports works between two reports.
+const stepDelay = 50 * time.Millisecond
 
-// reports tell how they get on.
-var reports = []fixture{
-	plain("test_tool_with_logging", "Logs three lines.",
+// progressFixtures tell how they get on.
+var progressFixtures = []fixture{
+	newFixture("test_tool_with_logging", "Logs three lines.",
 		func(ctx context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
-			for i, line := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
+			for i, line := range []string{"Tool execution started", "Tool processing data",
+				"Tool execution completed"} {
 				if i > 0 {
-					if err := pass(ctx, step); err != nil {
+					if err := sleep(ctx, stepDelay); err != nil {
 						return nil, err
 					}
 				}
@@ -148,24 +152,24 @@ var reports = []fixture{
 			}
 			return tool.Text("Logged three lines."), nil
 		}),
-	plain("test_tool_with_progress", "Reports progress three times.",
+	newFixture("test_tool_with_progress", "Reports progress three times.",
 		func(ctx context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
-			if err := progress(ctx, c, step); err != nil {
+			if err := progress(ctx, c, stepDelay); err != nil {
 				return nil, err
 			}
 			return tool.Text("Reported progress."), nil
 		}),
-	plain("test_logging_tool", "Logs a line if the caller wants to know.",
+	newFixture("test_logging_tool", "Logs a line if the caller wants to know.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 			log(c, "test_logging_tool was called")
 			return tool.Text("Logged, if you asked for it."), nil
 		}),
-	plain("test_reconnection", "Hangs up in mid-call; the result is there when the caller comes back.",
+	newFixture("test_reconnection", "Disconnects in mid-call; the result is there when the caller comes back.",
 		func(ctx context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
-			if c.Pause != nil {
-				c.Pause()
+			if c.Detach != nil {
+				c.Detach()
 			}
-			if err := pass(ctx, 2*step); err != nil {
+			if err := sleep(ctx, 2*stepDelay); err != nil {
 				return nil, err
 			}
 			return tool.Text("You came back."), nil
@@ -182,7 +186,7 @@ func log(c *tool.Call, line string) {
 func progress(ctx context.Context, c *tool.Call, pause time.Duration) error {
 	for i, done := range []float64{0, 50, 100} {
 		if i > 0 {
-			if err := pass(ctx, pause); err != nil {
+			if err := sleep(ctx, pause); err != nil {
 				return err
 			}
 		}

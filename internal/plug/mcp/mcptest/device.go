@@ -12,10 +12,10 @@ import (
 	"patchbay/internal/tool"
 )
 
-// DialIn offers the tools of these names as a device does that connects to whoever
+// ServeAsDevice offers the tools of these names as a device does that connects to whoever
 // calls it: an MCP server of 2024-11-05 on a WebSocket, one message in a text
 // frame. It serves until ctx or the connection ends, and says why.
-func (f *Fixtures) DialIn(ctx context.Context, url string, names ...string) error {
+func (f *Fixtures) ServeAsDevice(ctx context.Context, url string, names ...string) error {
 	conn, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (f *Fixtures) DialIn(ctx context.Context, url string, names ...string) erro
 		if err != nil {
 			return err
 		}
-		if m.Call() {
+		if m.IsRequest() {
 			d.work.Go(func() { d.answer(ctx, &m) })
 		}
 	}
@@ -95,7 +95,7 @@ func (d *device) call(ctx context.Context, params json.RawMessage) (json.RawMess
 				Token json.RawMessage `json:"progressToken"`
 				tool.Progress
 			}{p.Meta.Token, at}
-			d.write(ctx, jsonrpc.AppendCall(nil, nil, "notifications/progress", raw(params)))
+			d.write(ctx, jsonrpc.AppendRequest(nil, nil, "notifications/progress", raw(params)))
 		}
 	}
 	r, err := d.f.Call(ctx, c)

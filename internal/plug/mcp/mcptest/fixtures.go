@@ -1,9 +1,9 @@
-// Package mcptest has what tests of MCP doors need: a provider with everything
-// that the official conformance suite asks a server for, and the suite and other
-// people's clients as processes.
+// Package mcptest provides test fixtures for MCP endpoints: a provider with everything that the
+// official conformance suite asks of a server, and the suite and third-party clients as
+// processes.
 //
-// The far programs are in test/peers/mcp, installed with `npm ci` there, and in
-// test/peers/mcpgo. Tests skip themselves without them, but not with CI=true.
+// The external programs are in test/peers/mcp, installed with `npm ci` there, and in
+// test/peers/mcpgo. Tests are skipped without them, except with CI=true.
 package mcptest
 
 import (
@@ -20,13 +20,13 @@ import (
 // Options are what [Fixtures] tell of changes. Each may be nil. They are called
 // by one goroutine at a time, while a call is running, and must not call back.
 type Options struct {
-	// Offer is told all tools after they have changed.
-	Offer func([]tool.Tool)
+	// ToolsChanged is called with all tools after a change.
+	ToolsChanged func([]tool.Tool)
 	// PromptsChanged is called after the prompts have changed.
 	PromptsChanged func()
-	// ResourceUpdated is told which resource has changed.
+	// ResourceUpdated is called with the URI of a changed resource.
 	ResourceUpdated func(uri string)
-	// Stopped is told the id of a call of test_slow whose context has ended.
+	// Stopped is called with the id of a call of test_slow whose context has ended.
 	Stopped func(id string)
 }
 
@@ -34,7 +34,7 @@ type Options struct {
 // the revisions 2025-11-25 and 2026-07-28, and some for tests of our own:
 // test_echo, test_slow and test_trigger_resource_change.
 //
-// They are a [tool.Provider], a [tool.Library] and a [tool.Promptbook], for many
+// They are a [tool.Provider], a [tool.ResourceProvider] and a [tool.PromptProvider], for many
 // goroutines at once.
 type Fixtures struct {
 	options Options
@@ -53,8 +53,9 @@ type Fixtures struct {
 func New(o Options) *Fixtures {
 	f := &Fixtures{
 		options: o,
-		all:     slices.Concat(contents, reports, asks, rounds, changes, ours),
-		byName:  map[string]fixture{},
+		all: slices.Concat(contentFixtures, progressFixtures, askFixtures, roundFixtures, changeFixtures,
+			ownFixtures),
+		byName: map[string]fixture{},
 	}
 	for _, t := range f.all {
 		f.byName[t.Name] = t
@@ -71,17 +72,18 @@ type fixture struct {
 // noArguments is the schema of most tools here.
 const noArguments = `{"type":"object"}`
 
-func plain(name, description string, call func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error)) fixture {
+func newFixture(name, description string, call func(context.Context, *Fixtures, *tool.Call) (*tool.Result,
+	error)) fixture {
 	return fixture{tool.Tool{Name: name, Description: description, Input: json.RawMessage(noArguments)}, call}
 }
 
-// with gives a tool another schema.
-func (f fixture) with(input string) fixture {
+// withInput gives a tool another schema.
+func (f fixture) withInput(input string) fixture {
 	f.Input = json.RawMessage(input)
 	return f
 }
 
-// Tools is what the provider is plugged in with, as it stands now.
+// Tools returns what the provider is plugged in with, as it stands now.
 func (f *Fixtures) Tools() []tool.Tool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +97,8 @@ func (f *Fixtures) list() []tool.Tool {
 		list = append(list, t.Tool)
 	}
 	if f.tools > 0 {
-		list = append(list, plain(transient("tool", f.tools), "Comes and goes when test_trigger_tool_change is called.", nil).Tool)
+		list = append(list, newFixture(transient("tool", f.tools),
+			"Comes and goes when test_trigger_tool_change is called.", nil).Tool)
 	}
 	return list
 }
@@ -130,18 +133,18 @@ func (f *Fixtures) Touch(uri string) {
 	}
 }
 
-var changes = []fixture{
-	plain("test_trigger_tool_change", "Changes the list of tools.",
+var changeFixtures = []fixture{
+	newFixture("test_trigger_tool_change", "Changes the list of tools.",
 		func(_ context.Context, f *Fixtures, _ *tool.Call) (*tool.Result, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.tools++
-			if f.options.Offer != nil {
-				f.options.Offer(f.list())
+			if f.options.ToolsChanged != nil {
+				f.options.ToolsChanged(f.list())
 			}
 			return tool.Text("The tools have changed."), nil
 		}),
-	plain("test_trigger_prompt_change", "Changes the list of prompts.",
+	newFixture("test_trigger_prompt_change", "Changes the list of prompts.",
 		func(_ context.Context, f *Fixtures, _ *tool.Call) (*tool.Result, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -151,18 +154,19 @@ var changes = []fixture{
 			}
 			return tool.Text("The prompts have changed."), nil
 		}),
-	plain("test_trigger_resource_change", "Changes the resource "+Watched+".",
+	newFixture("test_trigger_resource_change", "Changes the resource "+Watched+".",
 		func(_ context.Context, f *Fixtures, _ *tool.Call) (*tool.Result, error) {
 			f.Touch(Watched)
 			return tool.Text("The resource has changed."), nil
 		}),
 }
 
-// ours are tools that the suite does not know.
-var ours = []fixture{
+// ownFixtures are tools that the suite does not know.
+var ownFixtures = []fixture{
 	{
 		tool.Tool{
-			Name: "test_echo", Title: "Echo", Description: "Says what it is told, in words and for programs.", Hints: tool.Reads(),
+			Name: "test_echo", Title: "Echo", Description: "Says what it is told, in words and for programs.",
+			Hints:  tool.ReadOnlyHints(),
 			Input:  json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`),
 			Output: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
 		},
@@ -176,7 +180,7 @@ var ours = []fixture{
 			return tool.JSON(args), nil
 		},
 	},
-	plain("test_slow", "Takes as many milliseconds as it is told, and stops early when nobody waits any more.",
+	newFixture("test_slow", "Takes as many milliseconds as it is told, and stops early when nobody waits any more.",
 		func(ctx context.Context, f *Fixtures, c *tool.Call) (*tool.Result, error) {
 			var args struct {
 				Milliseconds int `json:"ms"`
@@ -187,7 +191,7 @@ var ours = []fixture{
 			if c.Progress != nil {
 				c.Progress(tool.Progress{Message: "begun"})
 			}
-			if err := pass(ctx, time.Duration(args.Milliseconds)*time.Millisecond); err != nil {
+			if err := sleep(ctx, time.Duration(args.Milliseconds)*time.Millisecond); err != nil {
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				if f.options.Stopped != nil {
@@ -196,11 +200,11 @@ var ours = []fixture{
 				return nil, err
 			}
 			return tool.Text("Done."), nil
-		}).with(`{"type":"object","properties":{"ms":{"type":"integer","minimum":0,"maximum":600000}},"required":["ms"]}`),
+		}).withInput(`{"type":"object","properties":{"ms":{"type":"integer","minimum":0,"maximum":600000}},"required":["ms"]}`),
 }
 
-// pass lets time pass. It returns ctx's error if that ends first.
-func pass(ctx context.Context, d time.Duration) error {
+// sleep lets time pass. It returns ctx's error if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -16,7 +16,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-var everything = tool.Abilities{Elicit: true, Sample: true, Roots: true}
+var everything = tool.Capabilities{Elicit: true, Sample: true, Roots: true}
 
 // reply answers a request as a willing caller does.
 func reply(t *testing.T, r tool.Request) json.RawMessage {
@@ -30,12 +30,14 @@ func reply(t *testing.T, r tool.Request) json.RawMessage {
 				Properties map[string]struct{ Type string }
 			}
 		}
-		if err := json.Unmarshal(r.Params, &params); err != nil || params.Message == "" || params.RequestedSchema.Type != "object" {
+		if err := json.Unmarshal(r.Params, &params); err != nil || params.Message == "" ||
+			params.RequestedSchema.Type != "object" {
 			t.Fatalf("form %s: %v", r.Params, err)
 		}
 		content := map[string]any{}
 		for name, p := range params.RequestedSchema.Properties {
-			content[name] = map[string]any{"string": "Alice", "integer": 1, "number": 1, "boolean": true, "array": []string{"a"}}[p.Type]
+			content[name] = map[string]any{"string": "Alice", "integer": 1, "number": 1, "boolean": true,
+				"array": []string{"a"}}[p.Type]
 		}
 		return raw(map[string]any{"action": "accept", "content": content})
 	case "sampling/createMessage":
@@ -47,7 +49,7 @@ func reply(t *testing.T, r tool.Request) json.RawMessage {
 	return nil
 }
 
-func replies(t *testing.T, n *tool.Need) map[string]json.RawMessage {
+func replies(t *testing.T, n *tool.InputRequired) map[string]json.RawMessage {
 	t.Helper()
 	answers := map[string]json.RawMessage{}
 	for name, r := range n.Requests {
@@ -82,7 +84,7 @@ func TestToolsAreWellFormed(t *testing.T) {
 		}
 		seen[x.Name] = true
 	}
-	if r := call(t, f, tool.Call{Tool: f.Tools()[0].Name}); r.IsError || r.Need != nil {
+	if r := call(t, f, tool.Call{Tool: f.Tools()[0].Name}); r.IsError || r.InputRequired != nil {
 		t.Errorf("the first tool answers %+v", r)
 	}
 	if _, err := f.Call(t.Context(), &tool.Call{Tool: "nope"}); tool.AsError(err).Code != tool.Unknown {
@@ -109,18 +111,20 @@ func TestAsking(t *testing.T) {
 		{"test_input_required_result_list_roots", `{}`, 1, "roots/list", "file:///home"},
 		{"test_input_required_result_request_state", `{}`, 1, "elicitation/create", "state-ok"},
 		{"test_input_required_result_tampered_state", `{}`, 1, "elicitation/create", "state-ok"},
-		{"test_input_required_result_multiple_inputs", `{}`, 1, "elicitation/create roots/list sampling/createMessage", "Paris, Alice! I see 1"},
+		{"test_input_required_result_multiple_inputs", `{}`, 1, "elicitation/create roots/list sampling/createMessage",
+			"Paris, Alice! I see 1"},
 		{"test_input_required_result_multi_round", `{}`, 2, "elicitation/create", "Alice likes Alice."},
-		{"test_input_required_result_capabilities", `{}`, 1, "elicitation/create roots/list sampling/createMessage", "3 things"},
+		{"test_input_required_result_capabilities", `{}`, 1, "elicitation/create roots/list sampling/createMessage",
+			"3 things"},
 	}
 	f := New(Options{})
 	for _, tt := range tests {
 		t.Run(tt.tool, func(t *testing.T) {
-			c := tool.Call{Tool: tt.tool, Args: json.RawMessage(tt.args), Can: everything}
+			c := tool.Call{Tool: tt.tool, Args: json.RawMessage(tt.args), Capabilities: everything}
 			r := call(t, f, c)
-			for round := 1; r.Need != nil; round++ {
+			for round := 1; r.InputRequired != nil; round++ {
 				var methods []string
-				for _, q := range r.Need.Requests {
+				for _, q := range r.InputRequired.Requests {
 					methods = append(methods, q.Method)
 				}
 				slices.Sort(methods)
@@ -128,29 +132,30 @@ func TestAsking(t *testing.T) {
 					t.Errorf("it asks for %s, want %s", got, tt.methods)
 				}
 				if round > tt.rounds {
-					t.Fatalf("it asks once more: %+v", r.Need)
+					t.Fatalf("it asks once more: %+v", r.InputRequired)
 				}
-				wrong(t, f, c, r.Need)
-				before := r.Need.State
-				c.Answers, c.State = replies(t, r.Need), r.Need.State
+				wrong(t, f, c, r.InputRequired)
+				before := r.InputRequired.State
+				c.Answers, c.State = replies(t, r.InputRequired), r.InputRequired.State
 				c.Answers["not_asked_for"] = json.RawMessage(`{"action":"accept","content":{"x":1}}`)
 				r = call(t, f, c)
-				if r.Need != nil && r.Need.State == before {
+				if r.InputRequired != nil && r.InputRequired.State == before {
 					t.Error("the state is the same in the next round")
 				}
 			}
-			if r.IsError || !strings.Contains(r.Words(), tt.words) {
-				t.Errorf("it says %q", r.Words())
+			if r.IsError || !strings.Contains(r.PlainText(), tt.words) {
+				t.Errorf("it says %q", r.PlainText())
 			}
 		})
 	}
 }
 
 // wrong gives wrong answers to what a tool needs: it asks again for the same.
-func wrong(t *testing.T, f *Fixtures, c tool.Call, n *tool.Need) {
+func wrong(t *testing.T, f *Fixtures, c tool.Call, n *tool.InputRequired) {
 	t.Helper()
 	c.State = n.State
-	for _, answer := range []string{``, `12345`, `null`, `"x"`, `[]`, `{}`, `{"action":7}`, `{"role":"assistant","content":7}`, `{"roots":7}`} {
+	for _, answer := range []string{``, `12345`, `null`, `"x"`, `[]`, `{}`, `{"action":7}`,
+		`{"role":"assistant","content":7}`, `{"roots":7}`} {
 		c.Answers = map[string]json.RawMessage{"wrong_key": json.RawMessage(`{"action":"accept","content":{"name":"Eve"}}`)}
 		for name := range n.Requests {
 			if answer != "" {
@@ -158,7 +163,8 @@ func wrong(t *testing.T, f *Fixtures, c tool.Call, n *tool.Need) {
 			}
 		}
 		r := call(t, f, c)
-		if r.Need == nil || !slices.Equal(slices.Sorted(maps.Keys(r.Need.Requests)), slices.Sorted(maps.Keys(n.Requests))) {
+		if r.InputRequired == nil || !slices.Equal(slices.Sorted(maps.Keys(r.InputRequired.Requests)),
+			slices.Sorted(maps.Keys(n.Requests))) {
 			t.Errorf("with the answer %s it comes to %+v", answer, r)
 		}
 	}
@@ -170,17 +176,17 @@ func TestDeclined(t *testing.T) {
 	f := New(Options{})
 	declined := json.RawMessage(`{"action":"decline"}`)
 	r := call(t, f, tool.Call{
-		Tool: "test_input_required_result_elicitation", Can: everything,
+		Tool: "test_input_required_result_elicitation", Capabilities: everything,
 		Answers: map[string]json.RawMessage{"user_name": declined},
 	})
-	if r.Need == nil {
-		t.Errorf("got %s", r.Words())
+	if r.InputRequired == nil {
+		t.Errorf("got %s", r.PlainText())
 	}
 	r = call(t, f, tool.Call{
-		Tool: "test_elicitation", Args: json.RawMessage(`{"message":"Who?"}`), Can: everything,
+		Tool: "test_elicitation", Args: json.RawMessage(`{"message":"Who?"}`), Capabilities: everything,
 		Answers: map[string]json.RawMessage{"form": declined},
 	})
-	if !strings.Contains(r.Words(), "action=decline") {
+	if !strings.Contains(r.PlainText(), "action=decline") {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -202,33 +208,37 @@ func TestCapabilities(t *testing.T) {
 	f := New(Options{})
 	missing := []struct {
 		tool string
-		can  tool.Abilities
+		can  tool.Capabilities
 		data string
 	}{
-		{"test_missing_capability", tool.Abilities{Elicit: true, Roots: true}, `{"requiredCapabilities":{"sampling":{}}}`},
-		{"test_sampling", tool.Abilities{}, `{"requiredCapabilities":{"sampling":{}}}`},
-		{"test_elicitation", tool.Abilities{Sample: true}, `{"requiredCapabilities":{"elicitation":{}}}`},
-		{"test_input_required_result_list_roots", tool.Abilities{Sample: true}, `{"requiredCapabilities":{"roots":{}}}`},
-		{"test_input_required_result_multiple_inputs", tool.Abilities{Elicit: true}, `{"requiredCapabilities":{"roots":{},"sampling":{}}}`},
+		{"test_missing_capability", tool.Capabilities{Elicit: true, Roots: true},
+			`{"requiredCapabilities":{"sampling":{}}}`},
+		{"test_sampling", tool.Capabilities{}, `{"requiredCapabilities":{"sampling":{}}}`},
+		{"test_elicitation", tool.Capabilities{Sample: true}, `{"requiredCapabilities":{"elicitation":{}}}`},
+		{"test_input_required_result_list_roots", tool.Capabilities{Sample: true},
+			`{"requiredCapabilities":{"roots":{}}}`},
+		{"test_input_required_result_multiple_inputs", tool.Capabilities{Elicit: true},
+			`{"requiredCapabilities":{"roots":{},"sampling":{}}}`},
 	}
 	for _, tt := range missing {
-		e := refusal(t, f, tool.Call{Tool: tt.tool, Can: tt.can}, -32021)
+		e := refusal(t, f, tool.Call{Tool: tt.tool, Capabilities: tt.can}, -32021)
 		if string(e.Data) != tt.data {
 			t.Errorf("%s: data %s", tt.tool, e.Data)
 		}
 	}
-	if r := call(t, f, tool.Call{Tool: "test_missing_capability", Can: tool.Abilities{Sample: true}}); r.IsError || r.Need != nil {
+	if r := call(t, f, tool.Call{Tool: "test_missing_capability",
+		Capabilities: tool.Capabilities{Sample: true}}); r.IsError || r.InputRequired != nil {
 		t.Errorf("with the capability: %+v", r)
 	}
-	for can, want := range map[tool.Abilities]string{
+	for can, want := range map[tool.Capabilities]string{
 		{}:                          "",
 		{Sample: true}:              "sampling/createMessage",
 		{Elicit: true, Roots: true}: "elicitation/create roots/list",
 	} {
-		r := call(t, f, tool.Call{Tool: "test_input_required_result_capabilities", Can: can})
+		r := call(t, f, tool.Call{Tool: "test_input_required_result_capabilities", Capabilities: can})
 		var methods []string
-		if r.Need != nil {
-			for _, q := range r.Need.Requests {
+		if r.InputRequired != nil {
+			for _, q := range r.InputRequired.Requests {
 				methods = append(methods, q.Method)
 			}
 		}
@@ -242,8 +252,8 @@ func TestCapabilities(t *testing.T) {
 func TestStatesOfOthers(t *testing.T) {
 	f := New(Options{})
 	for _, name := range []string{"request_state", "tampered_state", "multiple_inputs", "multi_round"} {
-		c := tool.Call{Tool: "test_input_required_result_" + name, Can: everything}
-		need := call(t, f, c).Need
+		c := tool.Call{Tool: "test_input_required_result_" + name, Capabilities: everything}
+		need := call(t, f, c).InputRequired
 		if need == nil || need.State == "" {
 			t.Fatalf("%s needs %+v", name, need)
 		}
@@ -251,8 +261,8 @@ func TestStatesOfOthers(t *testing.T) {
 		refusal(t, f, c, -32602)
 	}
 	for _, name := range []string{"request_state", "multiple_inputs"} {
-		c := tool.Call{Tool: "test_input_required_result_" + name, Can: everything}
-		c.Answers = replies(t, call(t, f, c).Need)
+		c := tool.Call{Tool: "test_input_required_result_" + name, Capabilities: everything}
+		c.Answers = replies(t, call(t, f, c).InputRequired)
 		refusal(t, f, c, -32602)
 	}
 }
@@ -260,7 +270,10 @@ func TestStatesOfOthers(t *testing.T) {
 func TestReports(t *testing.T) {
 	f := New(Options{})
 	var told []float64
-	call(t, f, tool.Call{Tool: "test_tool_with_progress", Progress: func(p tool.Progress) { told = append(told, p.Done, p.Total) }})
+	call(t, f, tool.Call{Tool: "test_tool_with_progress", Progress: func(p tool.Progress) {
+		told = append(told, p.Done,
+			p.Total)
+	}})
 	if !slices.Equal(told, []float64{0, 100, 50, 100, 100, 100}) {
 		t.Errorf("progress %v", told)
 	}
@@ -269,16 +282,18 @@ func TestReports(t *testing.T) {
 	call(t, f, tool.Call{Tool: "test_tool_with_logging", Log: note})
 	call(t, f, tool.Call{Tool: "test_logging_tool", Log: note})
 	if !slices.Equal(lines, []string{
-		`info "Tool execution started"`, `info "Tool processing data"`, `info "Tool execution completed"`, `info "test_logging_tool was called"`,
+		`info "Tool execution started"`, `info "Tool processing data"`, `info "Tool execution completed"`,
+		`info "test_logging_tool was called"`,
 	}) {
 		t.Errorf("lines %q", lines)
 	}
 	paused := 0
-	call(t, f, tool.Call{Tool: "test_reconnection", Pause: func() { paused++ }})
+	call(t, f, tool.Call{Tool: "test_reconnection", Detach: func() { paused++ }})
 	if paused != 1 {
 		t.Errorf("paused %d times", paused)
 	}
-	for _, name := range []string{"test_tool_with_progress", "test_tool_with_logging", "test_logging_tool", "test_reconnection"} {
+	for _, name := range []string{"test_tool_with_progress", "test_tool_with_logging", "test_logging_tool",
+		"test_reconnection"} {
 		call(t, f, tool.Call{Tool: name}) // for somebody who wants to know nothing
 	}
 }
@@ -305,7 +320,8 @@ func TestContents(t *testing.T) {
 	if got := read("test_audio_content")[0]; got.Type != "audio" || got.MimeType != "audio/wav" || got.Data == "" {
 		t.Errorf("sound %+v", got)
 	}
-	if got := read("test_embedded_resource")[0]; got.Resource.URI != "test://embedded-resource" || got.Resource.MimeType != "text/plain" || got.Resource.Text == "" {
+	if got := read("test_embedded_resource")[0]; got.Resource.URI != "test://embedded-resource" ||
+		got.Resource.MimeType != "text/plain" || got.Resource.Text == "" {
 		t.Errorf("resource %+v", got)
 	}
 	var kinds []string
@@ -315,11 +331,12 @@ func TestContents(t *testing.T) {
 	if !slices.Equal(kinds, []string{"text", "image", "resource"}) {
 		t.Errorf("kinds %v", kinds)
 	}
-	if r := call(t, f, tool.Call{Tool: "test_error_handling"}); !r.IsError || r.Words() != "This tool intentionally returns an error for testing" {
+	if r := call(t, f, tool.Call{Tool: "test_error_handling"}); !r.IsError ||
+		r.PlainText() != "This tool intentionally returns an error for testing" {
 		t.Errorf("failure %+v", r)
 	}
 	r := call(t, f, tool.Call{Tool: "test_echo", Args: json.RawMessage(`{"text":"<hi>"}`)})
-	if string(r.Structured) != `{"text":"<hi>"}` || r.Words() != string(r.Structured) {
+	if string(r.Structured) != `{"text":"<hi>"}` || r.PlainText() != string(r.Structured) {
 		t.Errorf("echo %+v", r)
 	}
 	if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
@@ -334,7 +351,7 @@ func TestChanges(t *testing.T) {
 	var offered [][]tool.Tool
 	prompts, updated := 0, []string{}
 	f := New(Options{
-		Offer:           func(list []tool.Tool) { offered = append(offered, list) },
+		ToolsChanged:    func(list []tool.Tool) { offered = append(offered, list) },
 		PromptsChanged:  func() { prompts++ },
 		ResourceUpdated: func(uri string) { updated = append(updated, uri) },
 	})
@@ -347,7 +364,8 @@ func TestChanges(t *testing.T) {
 		}
 		gone, here := before[len(before)-1].Name, after[len(after)-1].Name
 		call(t, f, tool.Call{Tool: here})
-		if _, err := f.Call(t.Context(), &tool.Call{Tool: gone, Args: json.RawMessage(`{"ms":0}`)}); n > 1 && err == nil {
+		if _, err := f.Call(t.Context(), &tool.Call{Tool: gone, Args: json.RawMessage(`{"ms":0}`)}); n > 1 &&
+			err == nil {
 			t.Errorf("%s is still there", gone)
 		}
 		before = after
@@ -386,7 +404,8 @@ func TestChanges(t *testing.T) {
 	}
 	// Nobody needs to be told.
 	quiet := New(Options{})
-	for _, name := range []string{"test_trigger_tool_change", "test_trigger_prompt_change", "test_trigger_resource_change"} {
+	for _, name := range []string{"test_trigger_tool_change", "test_trigger_prompt_change",
+		"test_trigger_resource_change"} {
 		call(t, quiet, tool.Call{Tool: name})
 	}
 }
@@ -396,125 +415,12 @@ func TestSlowStops(t *testing.T) {
 	f := New(Options{Stopped: func(id string) { stopped <- id }})
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := func(tool.Progress) { cancel() }
-	_, err := f.Call(ctx, &tool.Call{ID: "7", Tool: "test_slow", Args: json.RawMessage(`{"ms":60000}`), Progress: begun})
+	_, err := f.Call(ctx, &tool.Call{ID: "7", Tool: "test_slow", Args: json.RawMessage(`{"ms":60000}`),
+		Progress: begun})
 	if !errors.Is(err, context.Canceled) || <-stopped != "7" {
 		t.Errorf("it ended with %v", err)
 	}
-	if r := call(t, f, tool.Call{Tool: "test_slow", Args: json.RawMessage(`{"ms":1}`)}); r.Words() != "Done." {
-		t.Errorf("it says %q", r.Words())
-	}
-}
-
-func TestLibrary(t *testing.T) {
-	f := New(Options{})
-	var uris []string
-	pages := 0
-	for cursor, more := "", true; more; more = cursor != "" {
-		list, next, err := f.Resources(t.Context(), tool.Caller{}, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range list {
-			uris = append(uris, r.URI)
-			c, err := f.Read(t.Context(), tool.Caller{}, r.URI)
-			if err != nil || len(c) != 1 || c[0].URI != r.URI || c[0].MIME != r.MIME || (c[0].Text == nil) == (c[0].Blob == nil) {
-				t.Errorf("%s reads %+v, %v", r.URI, c, err)
-			}
-		}
-		cursor = next
-		pages++
-	}
-	if pages < 2 || !slices.Equal(uris, []string{"test://static-text", "test://static-binary", Watched}) {
-		t.Errorf("%d pages with %v", pages, uris)
-	}
-	for _, cursor := range []string{"x", "0", "-2", "99"} {
-		if _, _, err := f.Resources(t.Context(), tool.Caller{}, cursor); tool.AsError(err).Code != tool.BadArgs {
-			t.Errorf("page %q: %v", cursor, err)
-		}
-	}
-	c, err := f.Read(t.Context(), tool.Caller{}, "test://template/12%203/data")
-	if err != nil || *c[0].Text != `{"id":"12 3","templateTest":true,"data":"Data for ID: 12 3"}` {
-		t.Errorf("template: %+v, %v", c, err)
-	}
-	for _, uri := range []string{"", "test://nope", "test://template/1/2/data", "test://template/%zz/data"} {
-		if _, err := f.Read(t.Context(), tool.Caller{}, uri); !errors.Is(err, tool.ErrNoSuch) {
-			t.Errorf("%q: %v", uri, err)
-		}
-	}
-	if list, err := f.Templates(t.Context(), tool.Caller{}); err != nil || len(list) != 1 {
-		t.Errorf("templates %+v, %v", list, err)
-	}
-}
-
-func TestPromptbook(t *testing.T) {
-	f := New(Options{})
-	write := func(c tool.Call) *tool.Written {
-		t.Helper()
-		w, err := f.Prompt(t.Context(), &c)
-		if err != nil {
-			t.Fatalf("%s: %v", c.Tool, err)
-		}
-		return w
-	}
-	tests := []struct{ name, args, want string }{
-		{"test_simple_prompt", ``, "This is a simple prompt for testing."},
-		{"test_prompt_with_arguments", `{"arg1":"hello","arg2":"world"}`, "arg1='hello', arg2='world'"},
-		{"test_prompt_with_embedded_resource", `{"resourceUri":"test://x"}`, `"uri":"test://x"`},
-		{"test_prompt_with_image", ``, `"mimeType":"image/png"`},
-	}
-	for _, tt := range tests {
-		w := write(tool.Call{Tool: tt.name, Args: json.RawMessage(tt.args)})
-		all := ""
-		for _, m := range w.Messages {
-			all += m.Role + string(m.Content)
-		}
-		if w.Need != nil || !strings.Contains(all, tt.want) {
-			t.Errorf("%s says %s", tt.name, all)
-		}
-	}
-	c := tool.Call{Tool: "test_input_required_result_prompt", Can: everything}
-	w := write(c)
-	if w.Need == nil {
-		t.Fatal("it does not ask")
-	}
-	c.Answers = replies(t, w.Need)
-	if w = write(c); w.Need != nil || !strings.Contains(string(w.Messages[0].Content), "Context: Alice") {
-		t.Errorf("it says %+v", w)
-	}
-
-	c.Answers, c.Can = nil, tool.Abilities{}
-	if _, err := f.Prompt(t.Context(), &c); tool.AsError(err).RPC != -32021 {
-		t.Errorf("it asks somebody who cannot be asked: %v", err)
-	}
-	for _, args := range []string{``, `{"arg1":"hello"}`, `{"arg1":1,"arg2":2}`, `[]`} {
-		_, err := f.Prompt(t.Context(), &tool.Call{Tool: "test_prompt_with_arguments", Args: json.RawMessage(args)})
-		if tool.AsError(err) == nil || tool.AsError(err).Code != tool.BadArgs {
-			t.Errorf("arguments %s: %v", args, err)
-		}
-	}
-	if _, err := f.Prompt(t.Context(), &tool.Call{Tool: "nope"}); !errors.Is(err, tool.ErrNoSuch) {
-		t.Errorf("an unknown prompt: %v", err)
-	}
-}
-
-func TestCompletions(t *testing.T) {
-	f := New(Options{})
-	tests := []struct {
-		prompt, argument, value string
-		want                    []string
-	}{
-		{"test_prompt_with_arguments", "arg1", "par", []string{"paris", "park", "party"}},
-		{"test_prompt_with_arguments", "arg1", "park", []string{"park"}},
-		{"test_prompt_with_arguments", "arg1", "test", []string{}},
-		{"test_prompt_with_arguments", "arg2", "", []string{}},
-	}
-	for _, tt := range tests {
-		got, err := f.Complete(t.Context(), tool.Caller{}, tt.prompt, tt.argument, tt.value)
-		if err != nil || got == nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%+v: got %v, %v", tt, got, err)
-		}
-	}
-	if _, err := f.Complete(t.Context(), tool.Caller{}, "nope", "x", ""); !errors.Is(err, tool.ErrNoSuch) {
-		t.Errorf("an unknown prompt: %v", err)
+	if r := call(t, f, tool.Call{Tool: "test_slow", Args: json.RawMessage(`{"ms":1}`)}); r.PlainText() != "Done." {
+		t.Errorf("it says %q", r.PlainText())
 	}
 }

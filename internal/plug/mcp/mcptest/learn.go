@@ -12,12 +12,11 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Learn stands in for Learn at its door: the eight tools that this address always
-// had, and three by which an assistant quizzes. It remembers its points in memory
-// and teaches nothing. A recall whose text is "slow" says that it has begun and
-// then takes until its context ends. It is a [tool.Provider] for many goroutines
-// at once.
-type Learn struct {
+// FakeLearn stands in for Learn at its endpoint: the eight original tools, and three for
+// quizzing by an assistant. It keeps its points in memory. A recall whose text is "slow" reports
+// that it has started and then blocks until its context ends. It is a [tool.Provider] and safe
+// for concurrent use.
+type FakeLearn struct {
 	stopped chan string
 
 	mu     sync.Mutex
@@ -32,10 +31,10 @@ type Point struct {
 	Answer   string `json:"answer"`
 }
 
-// NewLearn makes it. Stopped, if not nil, is sent the name of a tool whose context
+// NewFakeLearn makes it. Stopped, if not nil, is sent the name of a tool whose context
 // ended.
-func NewLearn(stopped chan string) *Learn {
-	return &Learn{stopped: stopped, points: map[string]Point{}}
+func NewFakeLearn(stopped chan string) *FakeLearn {
+	return &FakeLearn{stopped: stopped, points: map[string]Point{}}
 }
 
 // learnTools are the tools with what they take: the names of texts, those that are
@@ -58,8 +57,8 @@ var learnTools = []struct {
 	{"submit_review", "Grade a recall.", []string{"id", "grade"}, 2},
 }
 
-// Tools are the tools to plug in.
-func (l *Learn) Tools() []tool.Tool {
+// Tools returns the tools to plug in.
+func (l *FakeLearn) Tools() []tool.Tool {
 	var out []tool.Tool
 	for _, t := range learnTools {
 		properties := map[string]any{}
@@ -75,8 +74,8 @@ func (l *Learn) Tools() []tool.Tool {
 	return out
 }
 
-// Names are the names of the tools.
-func (l *Learn) Names() []string {
+// Names returns the names of the tools.
+func (l *FakeLearn) Names() []string {
 	var out []string
 	for _, t := range learnTools {
 		out = append(out, t.name)
@@ -84,8 +83,8 @@ func (l *Learn) Names() []string {
 	return out
 }
 
-// Call carries out a call.
-func (l *Learn) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+// Call executes a call.
+func (l *FakeLearn) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	var a struct {
 		ID, Question, Answer, Grade string
 		Recall                      string `json:"recall_text"`
@@ -117,7 +116,7 @@ func (l *Learn) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		return indented(p), nil
 	}
 	if !known {
-		return tool.Trouble("Knowledge point not found: " + id), nil
+		return tool.ErrorResult("Knowledge point not found: " + id), nil
 	}
 	switch c.Tool {
 	case "get_knowledge_point", "reveal_answer":
@@ -133,7 +132,7 @@ func (l *Learn) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 }
 
 // wait takes until ctx ends.
-func (l *Learn) wait(ctx context.Context, c *tool.Call) error {
+func (l *FakeLearn) wait(ctx context.Context, c *tool.Call) error {
 	if c.Progress != nil {
 		c.Progress(tool.Progress{Done: 1, Message: "it has begun"})
 	}
@@ -144,8 +143,8 @@ func (l *Learn) wait(ctx context.Context, c *tool.Call) error {
 	return ctx.Err()
 }
 
-// sorted are the points, oldest first.
-func (l *Learn) sorted() []Point {
+// sorted returns the points, oldest first.
+func (l *FakeLearn) sorted() []Point {
 	out := []Point{}
 	for _, p := range l.points {
 		out = append(out, p)
@@ -154,8 +153,7 @@ func (l *Learn) sorted() []Point {
 	return out
 }
 
-// indented is a result as this address always wrote it: JSON in a text, on many
-// lines.
+// indented returns a result as this address always wrote it: JSON in a text, on many lines.
 func indented(v any) *tool.Result {
 	var w bytes.Buffer
 	enc := json.NewEncoder(&w)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// patience is how long a far program may take to do something. Starting Node.js
+// peerTimeout is how long a far program may take to do something. Starting Node.js
 // on a busy machine takes seconds.
-const patience = 60 * time.Second
+const peerTimeout = 60 * time.Second
 
 // Peer is a client that others wrote, as a process that obeys commands. What
 // these are is told in test/peers/mcp/commands.mjs. It is used by one goroutine.
@@ -29,7 +29,7 @@ type Peer struct {
 // Event is what a peer tells. Event["event"] is its name.
 type Event map[string]any
 
-// Name is the event's name.
+// Name returns the event's name.
 func (e Event) Name() string { name, _ := e["event"].(string); return name }
 
 // Decode reads a field of the event into v.
@@ -41,8 +41,8 @@ func (e Event) Decode(field string, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// Words is the text of a call's result.
-func (e Event) Words() string {
+// Text returns the text of a call's result.
+func (e Event) Text() string {
 	var r struct {
 		Content []struct{ Text string } `json:"content"`
 	}
@@ -67,7 +67,7 @@ func TypeScript(t testing.TB, way, url, token string) *Peer {
 		script = "ts-modern.mjs"
 	}
 	node := Node(t)
-	return start(t, "TypeScript, "+way, exec.Command(node, filepath.Join(peers(t, "mcp"), script), url, token, way))
+	return start(t, "TypeScript, "+way, exec.Command(node, filepath.Join(findPeers(t, "mcp"), script), url, token, way))
 }
 
 // MCPGo starts a client made of mark3labs/mcp-go and connects it. The way is
@@ -90,9 +90,10 @@ func MCPGoProgram(t testing.TB) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mcpgo")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	cmd.Dir = peers(t, "mcpgo")
-	if out, err := exec.CommandContext(t.Context(), "go", "-C", cmd.Dir, "mod", "download").CombinedOutput(); err != nil {
-		missing(t, fmt.Sprintf("the libraries of test/peers/mcpgo cannot be had: %v: %s", err, out))
+	cmd.Dir = findPeers(t, "mcpgo")
+	if out, err := exec.CommandContext(t.Context(), "go", "-C", cmd.Dir, "mod",
+		"download").CombinedOutput(); err != nil {
+		skipOrFail(t, fmt.Sprintf("the libraries of test/peers/mcpgo cannot be had: %v: %s", err, out))
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building mcpgo: %v: %s", err, out)
@@ -137,7 +138,7 @@ func start(t testing.TB, name string, cmd *exec.Cmd) *Peer {
 	}()
 	t.Cleanup(func() {
 		_ = in.Close() // it ends with its input
-		limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		limit := time.AfterFunc(peerTimeout, func() { _ = cmd.Process.Kill() })
 		defer limit.Stop()
 		for range p.events {
 			// nobody wants them any more, and the reader must not wait
@@ -158,7 +159,7 @@ func start(t testing.TB, name string, cmd *exec.Cmd) *Peer {
 // next reads an event. The test fails if there is none.
 func (p *Peer) next(wanted string) Event {
 	p.t.Helper()
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(peerTimeout)
 	defer limit.Stop()
 	select {
 	case e, open := <-p.events:
@@ -192,7 +193,7 @@ func (p *Peer) Until(name string, ok func(Event) bool) Event {
 	}
 }
 
-// Connected is what the peer told of its connection: protocol, session, server,
+// Connected returns what the peer told of its connection: protocol, session, server,
 // capabilities and instructions.
 func (p *Peer) Connected() Event {
 	p.t.Helper()
@@ -237,7 +238,7 @@ func (p *Peer) Finish(tag string) Event {
 	}
 }
 
-// Do carries out a command that must not fail and returns its answer.
+// Do executes a command that must not fail and returns its answer.
 func (p *Peer) Do(do string, args map[string]any) Event {
 	p.t.Helper()
 	e := p.Finish(p.Start(do, args))

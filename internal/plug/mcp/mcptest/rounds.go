@@ -9,66 +9,69 @@ import (
 	"patchbay/internal/tool"
 )
 
-// rounds ask the caller by a result that says what is missing.
-var rounds = []fixture{
-	plain("test_input_required_result_elicitation", "Asks for a name.",
+// roundFixtures ask the caller by a result that says what is missing.
+var roundFixtures = []fixture{
+	newFixture("test_input_required_result_elicitation", "Asks for a name.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
-			if name, ok := word(c, "user_name", "name"); ok {
+			if name, ok := formText(c, "user_name", "name"); ok {
 				return tool.Text("Hello, " + name + "!"), nil
 			}
-			return ask(c, "", map[string]tool.Request{"user_name": form("What is your name?", nameForm)})
+			return ask(c, "", map[string]tool.Request{"user_name": elicitationRequest("What is your name?", nameForm)})
 		}),
-	plain("test_input_required_result_sampling", "Asks the caller's model.",
+	newFixture("test_input_required_result_sampling", "Asks the caller's model.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
-			if words, ok := sampled(c, "capital_question"); ok {
+			if words, ok := samplingAnswer(c, "capital_question"); ok {
 				return tool.Text("The model says: " + words), nil
 			}
-			return ask(c, "", map[string]tool.Request{"capital_question": sample("What is the capital of France?", 100)})
+			return ask(c,
+				"", map[string]tool.Request{"capital_question": samplingRequest("What is the capital of France?", 100)})
 		}),
-	plain("test_input_required_result_list_roots", "Asks for the caller's folders.",
+	newFixture("test_input_required_result_list_roots", "Asks for the caller's folders.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
-			if uris, ok := listed(c, "client_roots"); ok {
+			if uris, ok := rootsAnswer(c, "client_roots"); ok {
 				return tool.Text(fmt.Sprintf("%d folders: %s", len(uris), strings.Join(uris, ", "))), nil
 			}
-			return ask(c, "", map[string]tool.Request{"client_roots": roots()})
+			return ask(c, "", map[string]tool.Request{"client_roots": rootsRequest()})
 		}),
-	plain("test_input_required_result_request_state", "Hands out a state and wants it back.", confirmed("request_state")),
-	plain("test_input_required_result_tampered_state", "Hands out a state and refuses another one.", confirmed("tampered_state")),
-	plain("test_input_required_result_multiple_inputs", "Asks for three things at once.", multipleInputs),
-	plain("test_input_required_result_multi_round", "Asks twice.", multiRound),
-	plain("test_input_required_result_capabilities", "Asks for what the caller can be asked for.", whatYouCan),
+	newFixture("test_input_required_result_request_state", "Hands out a state and wants it back.",
+		confirmWithState("request_state")),
+	newFixture("test_input_required_result_tampered_state", "Hands out a state and refuses another one.",
+		confirmWithState("tampered_state")),
+	newFixture("test_input_required_result_multiple_inputs", "Asks for three things at once.", multipleInputs),
+	newFixture("test_input_required_result_multi_round", "Asks twice.", multiRound),
+	newFixture("test_input_required_result_capabilities", "Asks for what the caller can be asked for.", askSupported),
 }
 
-// confirmed asks for a confirmation that must come with the state.
-func confirmed(state string) func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
+// confirmWithState asks for a confirmation that must come with the state.
+func confirmWithState(state string) func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
 	return func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
-		_, ok := filled(c, "confirm")
+		_, ok := formAnswer(c, "confirm")
 		switch {
 		case c.State != "" && c.State != state, ok && c.State == "":
-			return nil, badState()
+			return nil, badStateError()
 		case ok:
 			return tool.Text("state-ok: confirmed"), nil
 		}
-		return ask(c, state, map[string]tool.Request{"confirm": form("Please confirm", confirmForm)})
+		return ask(c, state, map[string]tool.Request{"confirm": elicitationRequest("Please confirm", confirmForm)})
 	}
 }
 
 func multipleInputs(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 	const state = "multiple_inputs"
-	name, named := word(c, "user_name", "name")
-	greeting, greeted := sampled(c, "greeting")
-	uris, rooted := listed(c, "client_roots")
+	name, named := formText(c, "user_name", "name")
+	greeting, greeted := samplingAnswer(c, "greeting")
+	uris, rooted := rootsAnswer(c, "client_roots")
 	answered := named && greeted && rooted
 	switch {
 	case c.State != "" && c.State != state, answered && c.State == "":
-		return nil, badState()
+		return nil, badStateError()
 	case answered:
 		return tool.Text(fmt.Sprintf("%s, %s! I see %d folders.", greeting, name, len(uris))), nil
 	}
 	return ask(c, state, map[string]tool.Request{
-		"user_name":    form("What is your name?", nameForm),
-		"greeting":     sample("Generate a greeting", 50),
-		"client_roots": roots(),
+		"user_name":    elicitationRequest("What is your name?", nameForm),
+		"greeting":     samplingRequest("Generate a greeting", 50),
+		"client_roots": rootsRequest(),
 	})
 }
 
@@ -80,39 +83,41 @@ func multiRound(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, err
 		Name  string `json:"name,omitempty"`
 	}
 	if c.State != "" && json.Unmarshal([]byte(c.State), &state) != nil {
-		return nil, badState()
+		return nil, badStateError()
 	}
 	if state.Round < 2 {
-		name, ok := word(c, "step1", "name")
+		name, ok := formText(c, "step1", "name")
 		if !ok || state.Round == 0 {
 			state.Round = 1
-			return ask(c, string(raw(state)), map[string]tool.Request{"step1": form("Step 1: What is your name?", nameForm)})
+			return ask(c, string(raw(state)),
+				map[string]tool.Request{"step1": elicitationRequest("Step 1: What is your name?", nameForm)})
 		}
 		state.Round, state.Name = 2, name
 	}
-	color, ok := word(c, "step2", "color")
+	color, ok := formText(c, "step2", "color")
 	if !ok {
-		return ask(c, string(raw(state)), map[string]tool.Request{"step2": form("Step 2: What is your favorite color?", colorForm)})
+		return ask(c, string(raw(state)),
+			map[string]tool.Request{"step2": elicitationRequest("Step 2: What is your favorite color?", colorForm)})
 	}
 	return tool.Text(state.Name + " likes " + color + "."), nil
 }
 
-func whatYouCan(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
+func askSupported(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 	requests := map[string]tool.Request{}
 	answered := true
-	if c.Can.Elicit {
-		requests["user_name"] = form("What is your name?", nameForm)
-		_, ok := word(c, "user_name", "name")
+	if c.Capabilities.Elicit {
+		requests["user_name"] = elicitationRequest("What is your name?", nameForm)
+		_, ok := formText(c, "user_name", "name")
 		answered = answered && ok
 	}
-	if c.Can.Sample {
-		requests["greeting"] = sample("Generate a short greeting", 50)
-		_, ok := sampled(c, "greeting")
+	if c.Capabilities.Sample {
+		requests["greeting"] = samplingRequest("Generate a short greeting", 50)
+		_, ok := samplingAnswer(c, "greeting")
 		answered = answered && ok
 	}
-	if c.Can.Roots {
-		requests["client_roots"] = roots()
-		_, ok := listed(c, "client_roots")
+	if c.Capabilities.Roots {
+		requests["client_roots"] = rootsRequest()
+		_, ok := rootsAnswer(c, "client_roots")
 		answered = answered && ok
 	}
 	if answered {

@@ -22,15 +22,15 @@ import (
 	"time"
 )
 
-// suiteLimit is how long a run of the conformance suite may take. It takes about
+// suiteTimeout is how long a run of the conformance suite may take. It takes about
 // five seconds.
-const suiteLimit = 3 * time.Minute
+const suiteTimeout = 3 * time.Minute
 
-// oldestNode is what the far programs need at least.
-const oldestNode = "v22.19"
+// minNodeVersion is what the far programs need at least.
+const minNodeVersion = "v22.19"
 
-// missing skips a test for lack of something, but not in continuous integration.
-func missing(t testing.TB, what string) {
+// skipOrFail skips a test for lack of something, but not in continuous integration.
+func skipOrFail(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(what)
@@ -38,8 +38,8 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// peers finds a folder of test/peers.
-func peers(t testing.TB, name string) string {
+// findPeers finds a folder of test/peers.
+func findPeers(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -63,28 +63,28 @@ func peers(t testing.TB, name string) string {
 // skipped.
 func Node(t testing.TB) string {
 	t.Helper()
-	modules := filepath.Join(peers(t, "mcp"), "node_modules")
+	modules := filepath.Join(findPeers(t, "mcp"), "node_modules")
 	if _, err := os.Stat(filepath.Join(modules, ".package-lock.json")); err != nil {
-		missing(t, "run `npm ci` in test/peers/mcp to test with MCP clients and the conformance suite")
+		skipOrFail(t, "run `npm ci` in test/peers/mcp to test with MCP clients and the conformance suite")
 	}
 	own, _ := filepath.Glob(filepath.Join(modules, "node-*", "bin", "node"))
 	for _, path := range append(own, "node") {
 		version, err := exec.CommandContext(t.Context(), path, "--version").Output()
-		if err == nil && !older(strings.TrimSpace(string(version)), oldestNode) {
+		if err == nil && !isOlderVersion(strings.TrimSpace(string(version)), minNodeVersion) {
 			return path
 		}
 	}
-	missing(t, "MCP clients and the conformance suite need node "+oldestNode+" or newer")
+	skipOrFail(t, "MCP clients and the conformance suite need node "+minNodeVersion+" or newer")
 	return ""
 }
 
-// older says whether version v is older than w, both like v22.1 or v22.1.0.
-func older(v, w string) bool {
-	a, b := numbers(v), numbers(w)
+// isOlderVersion reports whether version v is older than w, both like v22.1 or v22.1.0.
+func isOlderVersion(v, w string) bool {
+	a, b := versionNumbers(v), versionNumbers(w)
 	return slices.Compare(a, b) < 0
 }
 
-func numbers(version string) []int {
+func versionNumbers(version string) []int {
 	var list []int
 	for part := range strings.SplitSeq(strings.TrimPrefix(version, "v"), ".") {
 		n := 0
@@ -99,15 +99,15 @@ func numbers(version string) []int {
 	return list
 }
 
-// verdict is one check of the suite.
-type verdict struct {
+// checkResult is one check of the suite.
+type checkResult struct {
 	ID           string `json:"id"`
 	Description  string `json:"description"`
 	Status       string `json:"status"` // SUCCESS, FAILURE, WARNING, SKIPPED, INFO
 	ErrorMessage string `json:"errorMessage"`
 }
 
-func (v verdict) bad() bool { return v.Status == "FAILURE" || v.Status == "WARNING" }
+func (v checkResult) isFailure() bool { return v.Status == "FAILURE" || v.Status == "WARNING" }
 
 // Conformance runs the official suite against the MCP server at a URL, which
 // must be on loopback and want no token ([Proxy] adds one), with the requirements
@@ -117,7 +117,7 @@ func (v verdict) bad() bool { return v.Status == "FAILURE" || v.Status == "WARNI
 func Conformance(t *testing.T, url, requirements string) {
 	t.Helper()
 	node := Node(t)
-	suite := filepath.Join(peers(t, "mcp"), "node_modules", "@modelcontextprotocol", "conformance")
+	suite := filepath.Join(findPeers(t, "mcp"), "node_modules", "@modelcontextprotocol", "conformance")
 	required, err := requirementsOf(filepath.Join(suite, "requirements", requirements+".yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -127,26 +127,27 @@ func Conformance(t *testing.T, url, requirements string) {
 	if err != nil && t.Context().Err() == nil {
 		// Some scenarios want an answer within half a second, which a machine that
 		// is busy with other tests may miss once.
-		t.Logf("the suite is run again; at first: %q", run.bad)
+		t.Logf("the suite is run again; at first: %q", run.failures)
 		run, out, err = runSuite(t, node, suite, url, requirements, required)
 	}
 	for _, line := range run.notes {
 		t.Log("not required: ", line)
 	}
-	for _, line := range run.bad {
+	for _, line := range run.failures {
 		t.Error(line)
 	}
-	if err != nil && len(run.bad) == 0 {
+	if err != nil && len(run.failures) == 0 {
 		t.Errorf("the suite ended with %v:\n%s", err, tail(out, 4000))
 	}
-	if err == nil && len(run.bad) > 0 {
-		t.Errorf("the suite is content although %d checks failed", len(run.bad))
+	if err == nil && len(run.failures) > 0 {
+		t.Errorf("the suite is content although %d checks failed", len(run.failures))
 	}
-	t.Logf("%s: %d checks passed and %d failed in %d required scenarios", requirements, run.passed, len(run.bad), len(required))
+	t.Logf("%s: %d checks passed and %d failed in %d required scenarios", requirements, run.passed, len(run.failures),
+		len(required))
 }
 
 // runSuite runs the suite once.
-func runSuite(t *testing.T, node, suite, url, requirements string, required []string) (outcome, []byte, error) {
+func runSuite(t *testing.T, node, suite, url, requirements string, required []string) (suiteOutcome, []byte, error) {
 	t.Helper()
 	folder := t.TempDir()
 	baseline := filepath.Join(folder, "baseline.yml")
@@ -154,13 +155,13 @@ func runSuite(t *testing.T, node, suite, url, requirements string, required []st
 		t.Fatal(err)
 	}
 	results := filepath.Join(folder, "results")
-	ctx, cancel := context.WithTimeout(t.Context(), suiteLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), suiteTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, filepath.Join(suite, "dist", "index.js"), "server",
 		"--url", url, "--requirements", requirements, "--expected-failures", baseline, "-o", results)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
-	run, jerr := judge(results, required)
+	run, jerr := readResults(results, required)
 	if jerr != nil {
 		t.Error(jerr)
 	}
@@ -193,30 +194,30 @@ func requirementsOf(path string) ([]string, error) {
 	return list, nil
 }
 
-// ran is the name of a scenario's folder of results.
-var ran = regexp.MustCompile(`^server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z$`)
+// resultsFolder is the name of a scenario's folder of results.
+var resultsFolder = regexp.MustCompile(`^server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z$`)
 
-// outcome is what came of a run.
-type outcome struct {
-	passed int      // checks of required scenarios
-	bad    []string // what is wrong with required scenarios
-	notes  []string // what is wrong with others
+// suiteOutcome is what came of a run.
+type suiteOutcome struct {
+	passed   int      // checks of required scenarios
+	failures []string // what is wrong with required scenarios
+	notes    []string // what is wrong with others
 }
 
-// judge reads the results of a run. It returns an error if they cannot be read.
-func judge(results string, required []string) (outcome, error) {
-	var run outcome
+// readResults reads the results of a run. It returns an error if they cannot be read.
+func readResults(results string, required []string) (suiteOutcome, error) {
+	var run suiteOutcome
 	files, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
 	if err != nil {
 		return run, err
 	}
 	seen := map[string]bool{}
 	for _, file := range files {
-		m := ran.FindStringSubmatch(filepath.Base(filepath.Dir(file)))
+		m := resultsFolder.FindStringSubmatch(filepath.Base(filepath.Dir(file)))
 		if m == nil {
 			return run, fmt.Errorf("the suite wrote %s", file)
 		}
-		var checks []verdict
+		var checks []checkResult
 		text, err := os.ReadFile(file)
 		if err == nil {
 			err = json.Unmarshal(text, &checks)
@@ -229,9 +230,9 @@ func judge(results string, required []string) (outcome, error) {
 		for _, c := range checks {
 			line := fmt.Sprintf("%s: %s (%s): %s", m[1], c.ID, c.Description, c.ErrorMessage)
 			switch {
-			case counts && c.bad():
-				run.bad = append(run.bad, line)
-			case c.bad():
+			case counts && c.isFailure():
+				run.failures = append(run.failures, line)
+			case c.isFailure():
 				run.notes = append(run.notes, line)
 			case counts && c.Status == "SUCCESS":
 				run.passed++
@@ -240,7 +241,7 @@ func judge(results string, required []string) (outcome, error) {
 	}
 	for _, scenario := range required {
 		if !seen[scenario] {
-			run.bad = append(run.bad, scenario+" was not run")
+			run.failures = append(run.failures, scenario+" was not run")
 		}
 	}
 	return run, nil
@@ -266,7 +267,7 @@ func Proxy(t testing.TB, target, token string) string {
 		},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of callers who hang up
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() == nil { // a caller that hung up is no news
+			if r.Context().Err() == nil { // a caller that disconnected is no news
 				t.Logf("proxy: %s %s: %v", r.Method, r.URL.Path, err)
 			}
 			w.WriteHeader(http.StatusBadGateway)
@@ -284,9 +285,8 @@ func Proxy(t testing.TB, target, token string) string {
 	return server.URL
 }
 
-// MCPRemote is the command line of mcp-remote, which connects standard input and
-// output with the server at a URL. The transport is http-only, sse-only,
-// http-first or sse-first.
+// MCPRemote returns the command line of mcp-remote, which connects standard input and output
+// with the server at a URL. The transport is http-only, sse-only, http-first or sse-first.
 func MCPRemote(t testing.TB, url, token, transport string) *exec.Cmd {
 	t.Helper()
 	node := Node(t)
@@ -295,7 +295,8 @@ func MCPRemote(t testing.TB, url, token, transport string) *exec.Cmd {
 	if err := os.WriteFile(headers, []byte("Authorization: Bearer "+token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), node, filepath.Join(peers(t, "mcp"), "node_modules", "mcp-remote", "dist", "proxy.js"),
+	cmd := exec.CommandContext(t.Context(), node, filepath.Join(findPeers(t, "mcp"), "node_modules", "mcp-remote",
+		"dist", "proxy.js"),
 		url, "--allow-http", "--transport", transport, "--header-file", headers)
 	cmd.Env = append(os.Environ(), "HOME="+home, "MCP_REMOTE_CONFIG_DIR="+home)
 	cmd.Stderr = newTestLog(t, "mcp-remote")
@@ -308,10 +309,11 @@ func MCPRemote(t testing.TB, url, token, transport string) *exec.Cmd {
 func Inspect(t testing.TB, url, token string, args ...string) json.RawMessage {
 	t.Helper()
 	node := Node(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, append([]string{
-		filepath.Join(peers(t, "mcp"), "node_modules", "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js"),
+		filepath.Join(findPeers(t, "mcp"), "node_modules", "@modelcontextprotocol", "inspector", "clients", "launcher",
+			"build", "index.js"),
 		"--cli", "--server-url", url, "--header", "Authorization: Bearer " + token, "--format", "json", "--quiet",
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())

@@ -69,24 +69,29 @@ func TestJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("requirements.yaml", "# about\nserver:\n  - ping\n  # a comment\n  - tools-list\n  - caching\n\nclient:\n  - initialize\n")
+	write("requirements.yaml",
+		"# about\nserver:\n  - ping\n  # a comment\n  - tools-list\n  - caching\n\nclient:\n  - initialize\n")
 	required, err := requirementsOf(filepath.Join(folder, "requirements.yaml"))
 	if err != nil || !slices.Equal(required, []string{"ping", "tools-list", "caching"}) {
 		t.Fatalf("required %v, %v", required, err)
 	}
-	write("out/server-ping-2026-11-21T12-10-46-611Z/checks.json", `[{"id":"a","status":"SUCCESS"},{"id":"b","status":"INFO"},{"id":"c","status":"SKIPPED"}]`)
-	write("out/server-tools-list-2026-11-21T12-10-46-611Z/checks.json", `[{"id":"d","status":"SUCCESS"},{"id":"e","status":"WARNING","errorMessage":"order"},{"id":"f","status":"FAILURE","errorMessage":"names"}]`)
-	write("out/server-tasks-list-2026-11-21T12-10-46-611Z/checks.json", `[{"id":"g","status":"FAILURE"},{"id":"h","status":"SUCCESS"}]`)
-	run, err := judge(filepath.Join(folder, "out"), required)
+	write("out/server-ping-2026-11-21T12-10-46-611Z/checks.json",
+		`[{"id":"a","status":"SUCCESS"},{"id":"b","status":"INFO"},{"id":"c","status":"SKIPPED"}]`)
+	write("out/server-tools-list-2026-11-21T12-10-46-611Z/checks.json",
+		`[{"id":"d","status":"SUCCESS"},{"id":"e","status":"WARNING","errorMessage":"order"},{"id":"f","status":"FAILURE","errorMessage":"names"}]`)
+	write("out/server-tasks-list-2026-11-21T12-10-46-611Z/checks.json",
+		`[{"id":"g","status":"FAILURE"},{"id":"h","status":"SUCCESS"}]`)
+	run, err := readResults(filepath.Join(folder, "out"), required)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run.passed != 2 || len(run.notes) != 1 || len(run.bad) != 3 ||
-		!strings.Contains(run.bad[0], "order") || !strings.Contains(run.bad[1], "names") || run.bad[2] != "caching was not run" {
+	if run.passed != 2 || len(run.notes) != 1 || len(run.failures) != 3 ||
+		!strings.Contains(run.failures[0], "order") || !strings.Contains(run.failures[1], "names") ||
+		run.failures[2] != "caching was not run" {
 		t.Errorf("got %+v", run)
 	}
 	write("out/server-caching-2026-11-21T12-10-46-611Z/checks.json", `not JSON`)
-	if _, err := judge(filepath.Join(folder, "out"), required); err == nil {
+	if _, err := readResults(filepath.Join(folder, "out"), required); err == nil {
 		t.Error("unreadable results are no error")
 	}
 	write("empty.yaml", "client:\n  - initialize\n")
@@ -101,10 +106,11 @@ func TestOlder(t *testing.T) {
 		older bool
 	}{
 		{"v20.20.2", "v22.19", true}, {"v22.18.9", "v22.19", true}, {"v22.19.0", "v22.19", false},
-		{"v22.23.3", "v22.19", false}, {"v24.0.0-rc1", "v22.19", false}, {"", "v22.19", true}, {"v9.1.1", "v22.19", true},
+		{"v22.23.3", "v22.19", false}, {"v24.0.0-rc1", "v22.19", false}, {"", "v22.19", true},
+		{"v9.1.1", "v22.19", true},
 	}
 	for _, tt := range tests {
-		if got := older(tt.v, tt.w); got != tt.older {
+		if got := isOlderVersion(tt.v, tt.w); got != tt.older {
 			t.Errorf("older(%q, %q) = %v", tt.v, tt.w, got)
 		}
 	}

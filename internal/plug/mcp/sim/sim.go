@@ -1,7 +1,6 @@
-// Package sim plays a tool server that somebody else wrote: an MCP server with a
-// thermometer and a lamp, for tests, the demo and manuals. It speaks Streamable
-// HTTP with plain JSON answers and keeps no sessions, as small servers do, or it
-// connects to whoever calls it, as tool servers of XiaoZhi's kind do.
+// Package sim simulates a third-party MCP server with a thermometer and a lamp, for tests, the
+// demo and the manual. It speaks Streamable HTTP with plain JSON responses and without sessions,
+// as small servers do, or connects to the client, as XiaoZhi's tool servers do.
 package sim
 
 import (
@@ -18,18 +17,18 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Warmth is what the thermometer shows.
-const Warmth = "21.5 °C"
+// Temperature is what the thermometer shows.
+const Temperature = "21.5 °C"
 
-// Home is the tool server. It is safe for concurrent use.
-type Home struct {
+// ToolServer is the tool server. It is safe for concurrent use.
+type ToolServer struct {
 	// URL is its address: "http://127.0.0.1:…/mcp"; empty if it connects itself.
 	URL string
 
 	http *http.Server
 	conn *websocket.Conn
 	done chan struct{} // closed when it serves no more
-	why  error         // of the end of conn; set before done is closed
+	err  error         // of the end of conn; set before done is closed
 
 	mu    sync.Mutex
 	level int
@@ -37,15 +36,15 @@ type Home struct {
 }
 
 // Start starts it on a loopback port.
-func Start() (*Home, error) { return Listen("127.0.0.1:0") }
+func Start() (*ToolServer, error) { return Listen("127.0.0.1:0") }
 
 // Listen starts it at an address.
-func Listen(address string) (*Home, error) {
+func Listen(address string) (*ToolServer, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	h := &Home{URL: "http://" + l.Addr().String() + "/mcp", done: make(chan struct{})}
+	h := &ToolServer{URL: "http://" + l.Addr().String() + "/mcp", done: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /mcp", h.serve)
 	h.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
@@ -58,29 +57,29 @@ func Listen(address string) (*Home, error) {
 
 // Dial starts it without an address of its own: it connects to url ("ws://…") and
 // is called by that connection. It does not connect again; see [Home.Done].
-func Dial(ctx context.Context, url string) (*Home, error) {
+func Dial(ctx context.Context, url string) (*ToolServer, error) {
 	conn, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	conn.SetReadLimit(maxBody)
-	h := &Home{conn: conn, done: make(chan struct{})}
+	h := &ToolServer{conn: conn, done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
-		h.why = h.serveConn()
+		h.err = h.serveConn()
 	}()
 	return h, nil
 }
 
 // Done is closed when it serves no more.
-func (h *Home) Done() <-chan struct{} { return h.done }
+func (h *ToolServer) Done() <-chan struct{} { return h.done }
 
-// Why says why its connection ended: an error with the close code of the far side
-// in it if that said one. It is for after [Home.Done].
-func (h *Home) Why() error { return h.why }
+// Err returns why its connection ended: an error with the close code of the peer in it if that
+// said one. It is for after [Home.Done].
+func (h *ToolServer) Err() error { return h.err }
 
 // Close stops it.
-func (h *Home) Close() error {
+func (h *ToolServer) Close() error {
 	var err error
 	if h.conn != nil {
 		h.conn.CloseNow() //nolint:errcheck // the far side may have been first
@@ -91,8 +90,8 @@ func (h *Home) Close() error {
 	return err
 }
 
-// Lamp is how bright the lamp is, 0 to 100, and how many calls there were.
-func (h *Home) Lamp() (level, calls int) {
+// Lamp returns how bright the lamp is, 0 to 100, and how many calls there were.
+func (h *ToolServer) Lamp() (level, calls int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.level, h.calls
@@ -114,7 +113,7 @@ type request struct {
 	} `json:"params"`
 }
 
-func (h *Home) serve(w http.ResponseWriter, r *http.Request) {
+func (h *ToolServer) serve(w http.ResponseWriter, r *http.Request) {
 	var q request
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil || json.Unmarshal(body, &q) != nil {
@@ -130,7 +129,7 @@ func (h *Home) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveConn answers what comes by its connection until that ends.
-func (h *Home) serveConn() error {
+func (h *ToolServer) serveConn() error {
 	ctx := context.Background() // Close ends the connection
 	for {
 		_, data, err := h.conn.Read(ctx)
@@ -151,7 +150,7 @@ func (h *Home) serveConn() error {
 	}
 }
 
-func (h *Home) reply(q *request) map[string]any {
+func (h *ToolServer) reply(q *request) map[string]any {
 	answer := map[string]any{"jsonrpc": "2.0", "id": q.ID}
 	if result, err := h.answer(q); err != nil {
 		answer["error"] = map[string]any{"code": -32601, "message": err.Error()}
@@ -163,7 +162,7 @@ func (h *Home) reply(q *request) map[string]any {
 
 var errMethod = errors.New("method not found")
 
-func (h *Home) answer(q *request) (any, error) {
+func (h *ToolServer) answer(q *request) (any, error) {
 	switch q.Method {
 	case "initialize":
 		return map[string]any{
@@ -181,8 +180,8 @@ func (h *Home) answer(q *request) (any, error) {
 	return nil, errMethod
 }
 
-// revision is what servers of its kind speak.
-func (h *Home) revision() string {
+// revision returns what servers of its kind speak.
+func (h *ToolServer) revision() string {
 	if h.conn != nil {
 		return "2024-11-05"
 	}
@@ -199,13 +198,13 @@ var tools = json.RawMessage(`[
 	 "inputSchema":{"type":"object"}}
 ]`)
 
-func (h *Home) call(q *request) (text string, failed bool) {
+func (h *ToolServer) call(q *request) (text string, failed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls++
 	switch q.Params.Name {
 	case "get_temperature":
-		return fmt.Sprintf("%s: %s", q.Params.Arguments.Room, Warmth), false
+		return fmt.Sprintf("%s: %s", q.Params.Arguments.Room, Temperature), false
 	case "set_lamp":
 		h.level = q.Params.Arguments.Level
 		return fmt.Sprintf("The lamp in %s is at %d.", q.Params.Arguments.Room, h.level), false

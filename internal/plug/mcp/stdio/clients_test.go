@@ -27,7 +27,8 @@ func TestGoSDK(t *testing.T) {
 			cmd.Env = append(os.Environ(), "STDIO_URL=http://"+s.address, "STDIO_KEY="+s.key)
 			var complaints log
 			cmd.Stderr = &complaints
-			session, err := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil).Connect(ctx, &sdk.CommandTransport{Command: cmd}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+			session, err := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil).Connect(ctx,
+				&sdk.CommandTransport{Command: cmd}, &sdk.ClientSessionOptions{ProtocolVersion: version})
 			if err != nil {
 				t.Fatalf("%v: %s", err, &complaints)
 			}
@@ -41,18 +42,21 @@ func TestGoSDK(t *testing.T) {
 			if n != len(s.tools) {
 				t.Errorf("it lists %d tools", n)
 			}
-			res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "create_knowledge_point", Arguments: map[string]any{"question": "q", "answer": "a"}})
+			res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "create_knowledge_point",
+				Arguments: map[string]any{"question": "q", "answer": "a"}})
 			if err != nil || res.IsError {
 				t.Errorf("%+v, %v", res, err)
 			}
 			calling, stop := context.WithCancel(ctx)
 			time.AfterFunc(200*time.Millisecond, stop)
-			if _, err := session.CallTool(calling, &sdk.CallToolParams{Name: "submit_recall", Arguments: map[string]any{"schedule_id": "x", "recall_text": "slow"}}); !errors.Is(err, context.Canceled) {
+			if _, err := session.CallTool(calling, &sdk.CallToolParams{Name: "submit_recall",
+				Arguments: map[string]any{"schedule_id": "x", "recall_text": "slow"}}); !errors.Is(err,
+				context.Canceled) {
 				t.Errorf("a cancelled call: %v", err)
 			}
 			select {
 			case <-s.stopped:
-			case <-time.After(soon):
+			case <-time.After(testTimeout):
 				t.Error("the tool was not told that its call is cancelled")
 			}
 			if err := session.Close(); err != nil {
@@ -84,7 +88,8 @@ await client.close()
 	}
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), fmt.Sprintf(`{"server":"learn-assistant","tools":%d,"text":"{\n  \"id\": \"point-001\",\n  \"question\": \"什么？\"`, len(s.tools))) {
+	if err != nil || !strings.Contains(string(out),
+		fmt.Sprintf(`{"server":"learn-assistant","tools":%d,"text":"{\n  \"id\": \"point-001\",\n  \"question\": \"什么？\"`, len(s.tools))) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -10,49 +10,48 @@ import (
 
 // event is one server-sent event.
 type event struct {
-	name string
-	data []byte
-	huge bool // its data were too large, and are not here
+	name     string
+	data     []byte
+	tooLarge bool // the data exceeded the limit and were dropped
 }
 
-// events reads server-sent events, of one stream or of several that continue each
-// other.
-type events struct {
+// eventReader reads server-sent events of one stream, or of several that resume each other.
+type eventReader struct {
 	r *bufio.Reader
-	// last is the id of the newest event, and retry how long to wait before coming
-	// back; empty and 0 if the server said nothing.
-	last  string
-	retry time.Duration
+	// lastID is the id of the newest event, and retry the reconnect delay; empty and 0 if the
+	// server sent none.
+	lastID string
+	retry  time.Duration
 }
 
-// maxRetry bounds how long the server can make us wait.
+// maxRetry limits the reconnect delay that a server may request.
 const maxRetry = 5 * time.Second
 
-func newEvents(r io.Reader) *events {
-	e := &events{}
-	e.from(r)
+func newEventReader(r io.Reader) *eventReader {
+	e := &eventReader{}
+	e.reset(r)
 	return e
 }
 
-// from goes on with another stream.
-func (e *events) from(r io.Reader) { e.r = bufio.NewReader(r) }
+// reset continues with another stream.
+func (e *eventReader) reset(r io.Reader) { e.r = bufio.NewReader(r) }
 
-// next is the next event, also if it has no data. One that broke off is none.
-func (e *events) next() (event, error) {
+// next returns the next event, even without data. It drops an incomplete one.
+func (e *eventReader) next() (event, error) {
 	var out event
-	begun, lines, id := false, 0, e.last
+	begun, lines, id := false, 0, e.lastID
 	for {
-		line, huge, err := readLine(e.r, maxMessage)
+		line, tooLarge, err := readLine(e.r, maxMessage)
 		if err != nil {
 			return event{}, err
 		}
-		if huge {
-			out.huge, begun = true, true
+		if tooLarge {
+			out.tooLarge, begun = true, true
 			continue
 		}
 		if len(line) == 0 {
 			if begun {
-				e.last = id
+				e.lastID = id
 				return out, nil
 			}
 			continue
@@ -66,7 +65,7 @@ func (e *events) next() (event, error) {
 			}
 			out.data = append(out.data, value...)
 			if len(out.data) > maxMessage {
-				out.huge, out.data = true, nil
+				out.tooLarge, out.data = true, nil
 			}
 			begun = true
 		case "event":

@@ -20,54 +20,56 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/mcptest"
 	"patchbay/internal/seal"
 	"patchbay/internal/tool"
 )
 
-// server is Learn's door behind a real listener, which can be started anew.
+// server is Learn's endpoint behind a real listener, which can be started anew.
 type server struct {
-	*boardtest.Rig
-	socket  *board.Socket
-	tools   []tool.Tool
-	names   []string
-	stopped chan string
-	address string
-	key     string
-	stop    func()
-	// farewells counts the sessions that were ended by their clients.
-	farewells atomic.Int32
+	*hubtest.Rig
+	registration *hub.Registration
+	tools        []tool.Tool
+	names        []string
+	stopped      chan string
+	address      string
+	key          string
+	stop         func()
+	// endedSessions counts the sessions that were ended by their clients.
+	endedSessions atomic.Int32
 }
 
 func newServer(t testing.TB) *server {
 	t.Helper()
 	stopped := make(chan string, 10)
-	learn := mcptest.NewLearn(stopped)
-	s := &server{Rig: boardtest.New(t, boardtest.Options{}), tools: learn.Tools(), names: learn.Names(), stopped: stopped, address: "127.0.0.1:0"}
+	learn := mcptest.NewFakeLearn(stopped)
+	s := &server{Rig: hubtest.New(t, hubtest.Options{}), tools: learn.Tools(), names: learn.Names(), stopped: stopped,
+		address: "127.0.0.1:0"}
 	var err error
-	if s.socket, err = s.Board.Plug(board.Outlet{ID: "learn", Kind: "learn"}, learn); err != nil {
+	if s.registration, err = s.Hub.Register(hub.ProviderRef{ID: "learn", Kind: "learn"}, learn); err != nil {
 		t.Fatal(err)
 	}
-	s.socket.Offer(s.tools)
+	s.registration.SetTools(s.tools)
 	s.key = s.Key(t, account.NewKey{Scopes: []string{account.ScopeLearn}})
-	s.start(t, boardtest.Secret)
+	s.start(t, hubtest.Secret)
 	t.Cleanup(func() { s.stop() })
 	return s
 }
 
-// start starts the door. With another secret it knows no session from before.
+// start starts the endpoint. With another secret it knows no session from before.
 func (s *server) start(t testing.TB, secret string) {
 	t.Helper()
 	box, err := seal.New(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := mcp.New(mcp.Options{
-		Board: s.Board, Accounts: account.NewRecent(s.Accounts), Guard: account.NewGuard(1000, nil), Box: box,
-		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), LearnTools: s.names, Version: "test",
+	endpoint := mcp.New(mcp.Options{
+		Hub: s.Hub, Accounts: account.NewRecent(s.Accounts), Guard: account.NewGuard(1000, nil), Box: box,
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), LearnTools: s.names,
+		Version: "test",
 		Address: func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() },
 	})
 	listener, err := net.Listen("tcp", s.address)
@@ -77,9 +79,9 @@ func (s *server) start(t testing.TB, secret string) {
 	s.address = listener.Addr().String()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/mcp", func(w http.ResponseWriter, r *http.Request) {
-		door.ServeLearn(w, r)
+		endpoint.ServeLearn(w, r)
 		if r.Method == http.MethodDelete {
-			s.farewells.Add(1)
+			s.endedSessions.Add(1)
 		}
 	})
 	web := httptest.NewUnstartedServer(mux)
@@ -87,8 +89,8 @@ func (s *server) start(t testing.TB, secret string) {
 	web.Listener = listener
 	web.Start()
 	s.stop = sync.OnceFunc(func() {
-		door.Drain()
-		door.Close()
+		endpoint.Drain()
+		endpoint.Close()
 		web.CloseClientConnections()
 		web.Close()
 	})
@@ -123,7 +125,7 @@ func (l *log) Write(b []byte) (int, error) {
 // until waits for a text.
 func (l *log) until(t testing.TB, text string) {
 	t.Helper()
-	for limit := time.After(soon); !strings.Contains(l.String(), text); {
+	for limit := time.After(testTimeout); !strings.Contains(l.String(), text); {
 		select {
 		case <-l.wrote:
 		case <-limit:
@@ -140,19 +142,21 @@ func (l *log) String() string {
 
 func run(t testing.TB, url, key string) *program {
 	t.Helper()
-	return runFor(t, t.Context(), url, key, patience)
+	return runFor(t, t.Context(), url, key, retryTimeout)
 }
 
 func runFor(t testing.TB, ctx context.Context, url, key string, patience time.Duration) *program {
 	t.Helper()
 	in, write := io.Pipe()
 	read, out := io.Pipe()
-	p := &program{t: t, in: write, lines: make(chan string, 1000), ended: make(chan error, 1), log: &log{wrote: make(chan struct{}, 1)}}
-	proxy, err := newProxy(ctx, Options{In: in, Out: out, URL: url, Key: key, Logger: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	p := &program{t: t, in: write, lines: make(chan string, 1000), ended: make(chan error, 1),
+		log: &log{wrote: make(chan struct{}, 1)}}
+	proxy, err := newProxy(ctx, Options{In: in, Out: out, URL: url, Key: key,
+		Logger: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy.patience = patience
+	proxy.retryTimeout = patience
 	go func() {
 		p.ended <- proxy.serve()
 		out.Close()
@@ -186,7 +190,7 @@ func (p *program) says(lines ...string) {
 	}
 }
 
-// hears is the next line, which is a message.
+// hears returns the next line, which is a message.
 func (p *program) hears() string {
 	p.t.Helper()
 	select {
@@ -198,13 +202,13 @@ func (p *program) hears() string {
 			p.t.Fatalf("a line that is no message: %q", l)
 		}
 		return l
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		p.t.Fatalf("nothing is heard; the log says %s", p.log)
 	}
 	return ""
 }
 
-// until is the first line that has a text. Those before it are left out.
+// until returns the first line that has a text. Those before it are left out.
 func (p *program) until(text string) string {
 	p.t.Helper()
 	for {
@@ -219,7 +223,7 @@ func (p *program) ends() error {
 	select {
 	case err := <-p.ended:
 		return err
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		p.t.Fatal("it does not end")
 	}
 	return nil
@@ -231,5 +235,6 @@ const (
 )
 
 func call(id, name, args string) string {
-	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + name + `","arguments":` + args + `,"_meta":{"progressToken":` + id + `}}}`
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + name + `","arguments":` +
+		args + `,"_meta":{"progressToken":` + id + `}}}`
 }

@@ -9,20 +9,20 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// initialize begins a session for the program and returns the answer.
+// initialize creates a session for the program and returns the response.
 func (p *proxy) initialize(m *jsonrpc.Message) []byte {
-	p.endSession() // it begins anew
+	p.endSession() // it restarts
 	answer, err := p.begin(p.ctx, m)
 	if err != nil {
-		return p.failed(m, err)
+		return p.errorResponse(m, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hello = *m
+	p.initializeMessage = *m
 	return answer
 }
 
-// begin begins a session.
+// begin creates a session.
 func (p *proxy) begin(ctx context.Context, m *jsonrpc.Message) (answer []byte, err error) {
 	answer, id, err := p.exchange(ctx, session{}, m)
 	if err != nil {
@@ -30,7 +30,7 @@ func (p *proxy) begin(ctx context.Context, m *jsonrpc.Message) (answer []byte, e
 	}
 	got, err := jsonrpc.Parse(answer)
 	if err != nil || got.Error != nil {
-		return answer, nil // the server says what is wrong
+		return answer, nil // the server's error response
 	}
 	version := ""
 	for in := jsonrpc.Scan(got.Result); in.Next(); {
@@ -44,28 +44,28 @@ func (p *proxy) begin(ctx context.Context, m *jsonrpc.Message) (answer []byte, e
 	return answer, nil
 }
 
-var errNoHello = errors.New("the session has not begun")
+var errNoSession = errors.New("the session has not begun")
 
-// renew begins a new session as the program began the one that the server has
-// forgotten, unless that was done in the meantime.
+// renew creates a new session with the program's initialize after the server lost the old one,
+// unless another goroutine has done it already.
 func (p *proxy) renew(ctx context.Context, old session) error {
 	p.renewing.Lock()
 	defer p.renewing.Unlock()
 	p.mu.Lock()
-	now, hello := p.session, p.hello
+	now, hello := p.session, p.initializeMessage
 	p.mu.Unlock()
 	switch {
 	case now.id != old.id:
 		return nil
 	case hello.Method == "":
-		return errNoHello
+		return errNoSession
 	}
 	answer, err := p.begin(ctx, &hello)
 	if err != nil {
 		return err
 	}
 	if now = p.current(); now.id == old.id {
-		return &refused{http.StatusOK, said(&http.Response{}, answer)}
+		return &serverRefusal{http.StatusOK, refusalText(&http.Response{}, answer)}
 	}
 	ready, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	if err != nil {
@@ -76,14 +76,15 @@ func (p *proxy) renew(ctx context.Context, old session) error {
 		return err
 	}
 	resp.Body.Close()
-	p.Logger.Info("the session was begun again", "server", p.door)
+	p.Logger.Info("the session was begun again", "server", p.endpoint)
 	if now.version != old.version {
-		p.Logger.Warn("the server speaks another revision now; if something goes wrong, start again", "was", old.version, "is", now.version)
+		p.Logger.Warn("the server speaks another revision now; if something goes wrong, start again",
+			"was", old.version, "is", now.version)
 	}
 	return nil
 }
 
-// endSession tells the server that the session is over, if there is one.
+// endSession ends the session at the server, if there is one.
 func (p *proxy) endSession() {
 	p.mu.Lock()
 	s := p.session
@@ -92,8 +93,8 @@ func (p *proxy) endSession() {
 	if s.id == "" {
 		return
 	}
-	// Also when everything else has to end.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), farewell)
+	// Runs even after p.ctx has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), endSessionTimeout)
 	defer cancel()
 	r, err := p.request(ctx, http.MethodDelete, s, nil)
 	if err != nil {
@@ -105,20 +106,21 @@ func (p *proxy) endSession() {
 	}
 }
 
-// tell brings the server a message that has no answer.
-func (p *proxy) tell(m *jsonrpc.Message) {
+// sendNotification sends a message that has no response.
+func (p *proxy) sendNotification(m *jsonrpc.Message) {
 	s := p.current()
 	for range 2 {
 		resp, err := p.post(p.ctx, s, m)
 		if err != nil {
-			p.Logger.Error("the server was not told", "method", m.Method, "server", p.door, "error", err)
+			p.Logger.Error("the server was not told", "method", m.Method, "server", p.endpoint, "error", err)
 			return
 		}
 		resp.Body.Close()
 		switch {
-		case resp.StatusCode == http.StatusNotFound && s.id != "" && m.Method != "": // what answers a question of the old session is of no use in a new one
+		// a response for the old session is useless in a new one
+		case resp.StatusCode == http.StatusNotFound && s.id != "" && m.Method != "":
 			if err := p.renew(p.ctx, s); err != nil {
-				p.Logger.Error("the session could not be begun again", "server", p.door, "error", err)
+				p.Logger.Error("the session could not be begun again", "server", p.endpoint, "error", err)
 				return
 			}
 			s = p.current()
@@ -130,66 +132,65 @@ func (p *proxy) tell(m *jsonrpc.Message) {
 	}
 }
 
-// hear begins to hear of what the server says on its own.
-func (p *proxy) hear() {
+// startListening starts listening for unsolicited messages.
+func (p *proxy) startListening() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hears {
+	if p.listening {
 		return
 	}
-	p.hears = true
+	p.listening = true
 	ctx, cancel := context.WithCancel(p.ctx)
-	p.deaf = cancel
+	p.stopListening = cancel
 	p.work.Go(func() {
 		defer cancel()
-		p.notices(ctx)
+		p.listen(ctx)
 	})
 }
 
-// notices passes on what the server says on its own, and connects again when the
-// connection breaks.
-func (p *proxy) notices(ctx context.Context) {
-	told := false
-	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
+// listen forwards unsolicited messages, and reconnects when the connection breaks.
+func (p *proxy) listen(ctx context.Context) {
+	warned := false
+	for pause := minBackoff; ctx.Err() == nil; pause = min(2*pause, maxBackoff) {
 		s, began := p.current(), time.Now()
-		err := p.noticesOf(ctx, s)
-		var r *refused
+		err := p.listenOnce(ctx, s)
+		var r *serverRefusal
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.As(err, &r) && r.status == http.StatusMethodNotAllowed:
-			if p.deafTo(s) {
+			if p.stopIfUnsupported(s) {
 				return
 			}
-		case errors.Is(err, errSession):
+		case errors.Is(err, errUnknownSession):
 			if err := p.renew(ctx, s); err != nil && ctx.Err() == nil {
-				p.Logger.Warn("the session could not be begun again", "server", p.door, "error", err)
+				p.Logger.Warn("the session could not be begun again", "server", p.endpoint, "error", err)
 			}
-		case err != nil && told:
+		case err != nil && warned:
 		case err != nil:
-			told = true
-			p.Logger.Warn("what the server says on its own is not heard; it is tried again", "server", p.door, "error", err)
-		case time.Since(began) > lastPause:
-			pause, told = firstPause, false // it was good for a while
+			warned = true
+			p.Logger.Warn("what the server says on its own is not heard; it is tried again", "server", p.endpoint,
+				"error", err)
+		case time.Since(began) > maxBackoff:
+			pause, warned = minBackoff, false // it worked for a while
 		}
 		wait(ctx, pause)
 	}
 }
 
-// deafTo ends the hearing if the server says nothing on its own, in what still is
-// the session.
-func (p *proxy) deafTo(s session) bool {
+// stopIfUnsupported stops listening if the server has no notification stream, unless the session
+// has changed.
+func (p *proxy) stopIfUnsupported(s session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.session == s {
-		p.hears = false
+		p.listening = false
 	}
-	return !p.hears
+	return !p.listening
 }
 
-// noticesOf passes on what the server says on its own in a session, until the
-// stream ends.
-func (p *proxy) noticesOf(ctx context.Context, s session) error {
+// listenOnce forwards unsolicited messages of a session until the stream ends.
+func (p *proxy) listenOnce(ctx context.Context, s session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, err := p.request(ctx, http.MethodGet, s, nil)
@@ -203,10 +204,10 @@ func (p *proxy) noticesOf(ctx context.Context, s session) error {
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotFound && s.id != "":
-		return errSession
-	case resp.StatusCode != http.StatusOK || !streams(resp):
-		return &refused{status: resp.StatusCode}
+		return errUnknownSession
+	case resp.StatusCode != http.StatusOK || !isEventStream(resp):
+		return &serverRefusal{status: resp.StatusCode}
 	}
-	_, err = p.pass(newEvents(watch(resp.Body, cancel)), nil)
+	_, err = p.forward(newEventReader(withIdleTimeout(resp.Body, cancel)), nil)
 	return err
 }

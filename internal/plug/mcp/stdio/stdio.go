@@ -1,10 +1,9 @@
-// Package stdio lets programs that start their MCP servers themselves, and speak
-// with them over standard input and output, use one that is elsewhere: it carries
-// their messages to a door over Streamable HTTP, and back what the door says.
+// Package stdio bridges programs that start MCP servers and speak over standard input and output
+// to a remote server: it forwards their messages to the Learn endpoint over Streamable HTTP, and
+// the server's messages back.
 //
-// A session that the server does not know any more, since it was started anew
-// without its memory, is begun again with what the program said at first, which
-// does not notice.
+// If the server no longer knows a session, because it restarted without its memory, the bridge
+// repeats the program's initialize; the program does not notice.
 package stdio
 
 import (
@@ -27,80 +26,80 @@ import (
 
 // Options are what [Serve] needs.
 type Options struct {
-	// In is where messages of the program come from, one per line.
+	// In receives messages from the program, one per line.
 	In io.Reader
-	// Out takes messages for it, one per line, and nothing else.
+	// Out gets messages for it, one per line, and nothing else.
 	Out io.Writer
-	// URL is where the server is, http or https: its root, or the door itself.
+	// URL is the server's address, http or https: its root, or the endpoint itself.
 	URL string
-	// Key opens the door.
+	// Key is the API key.
 	Key string
-	// Logger tells people what is wrong; it must not write to Out.
+	// Logger reports errors to people; it must not write to Out.
 	Logger *slog.Logger
-	// Program is who carries the messages, for the server's log; it may be empty.
+	// Program is the program's name for the server's log; may be empty.
 	Program string
 }
 
-// doorPath is where Learn's door is at a server.
-const doorPath = "/api/mcp"
+// endpointPath is the path of the Learn endpoint.
+const endpointPath = "/api/mcp"
 
 const (
-	// maxMessage bounds a message, in both directions, so that a mad side does not
-	// take the memory of the machine. The server takes no larger ones.
+	// maxMessage limits a message in both directions, to bound memory. The server accepts no
+	// larger ones.
 	maxMessage = 4 << 20
-	// maxAsked bounds the requests that run at a time; the server allows a session
-	// as many. One more is answered with an error.
-	maxAsked = 64
-	// maxBatch bounds the messages of a line.
+	// maxPending limits concurrent requests, the same as the server's limit per session. Further
+	// ones get an error.
+	maxPending = 64
+	// maxBatch limits the messages of a batch.
 	maxBatch = 50
-	// linger is how long requests that run when the input ends may still take.
-	// Programs wait little longer before they use force.
-	linger = 5 * time.Second
-	// farewell bounds how long it may take to end the session at the server.
-	farewell = 2 * time.Second
+	// drainTimeout is how long running requests may take after the input has ended. Programs
+	// kill the process soon after.
+	drainTimeout = 5 * time.Second
+	// endSessionTimeout limits ending the session at the server.
+	endSessionTimeout = 2 * time.Second
 )
 
-// codeServer is the code of errors that are not the server's but ours.
+// codeServer is the code of errors of this bridge.
 const codeServer = -32000
 
-// proxy carries messages for one program.
+// proxy forwards the messages of one program.
 type proxy struct {
 	Options
-	door   string // its address
-	client *http.Client
-	// patience is how long a server that cannot be reached is waited for.
-	patience time.Duration
+	endpoint string // its address
+	client   *http.Client
+	// retryTimeout is how long to retry an unreachable server.
+	retryTimeout time.Duration
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	asking sync.WaitGroup // requests
-	work   sync.WaitGroup // everything else
-	deaf   context.CancelFunc
+	ctx           context.Context
+	cancel        context.CancelCauseFunc
+	requests      sync.WaitGroup // running requests
+	work          sync.WaitGroup // everything else
+	stopListening context.CancelFunc
 
 	writing  sync.Mutex
 	renewing sync.Mutex
 
-	mu      sync.Mutex
-	session session
-	hello   jsonrpc.Message // what the program began with
-	asked   map[string]*asked
-	hears   bool // there is, or was, a stream of notices
+	mu                sync.Mutex
+	session           session
+	initializeMessage jsonrpc.Message // the program's initialize
+	pending           map[string]*pendingRequest
+	listening         bool // a notification stream was opened
 }
 
-// session is what the server knows the program by.
+// session identifies the session at the server.
 type session struct{ id, version string }
 
-// asked is a request on its way.
-type asked struct {
-	cancel  context.CancelFunc
-	method  string
-	version string // of a message that stands for itself; else ""
-	gone    bool   // the program wants no answer any more
+// pendingRequest is a running request.
+type pendingRequest struct {
+	cancel    context.CancelFunc
+	method    string
+	version   string // of a sessionless message; else ""
+	cancelled bool   // the program has cancelled it
 }
 
-// Serve carries messages until In ends, and returns nil then, or until ctx ends or
-// Out fails. It returns an error at once if the URL or the key cannot be. When ctx
-// ends it does not wait for In, whose reader goes on until In yields or is closed.
+// Serve forwards messages and returns nil when In ends; it also returns when ctx ends or Out
+// fails. It returns an error at once for an invalid URL or key. When ctx ends it does not wait
+// for In, whose reader continues until In yields or is closed.
 func Serve(ctx context.Context, o Options) error {
 	p, err := newProxy(ctx, o)
 	if err != nil {
@@ -110,20 +109,21 @@ func Serve(ctx context.Context, o Options) error {
 }
 
 func newProxy(ctx context.Context, o Options) (*proxy, error) {
-	door, err := doorOf(o.URL)
+	endpoint, err := endpointURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
 	if o.Key == "" || strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("a key is needed, one word of plain letters, with scope learn")
 	}
-	p := &proxy{Options: o, door: door, client: newClient(), patience: patience, asked: map[string]*asked{}}
+	p := &proxy{Options: o, endpoint: endpoint, client: newClient(), retryTimeout: retryTimeout,
+		pending: map[string]*pendingRequest{}}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	return p, nil
 }
 
-// doorOf is the address of the door at a server.
-func doorOf(text string) (string, error) {
+// endpointURL returns the address of the endpoint at a server.
+func endpointURL(text string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
@@ -131,15 +131,15 @@ func doorOf(text string) (string, error) {
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
 		return "", errors.New("the server's address must have no password, no ? and no #")
 	}
-	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), doorPath) {
-		u = u.JoinPath(doorPath)
+	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), endpointPath) {
+		u = u.JoinPath(endpointPath)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
 func (p *proxy) serve() error {
 	lines := make(chan line)
-	go p.read(lines) // it ends with In, for which nobody can wait
+	go p.read(lines) // ends with In; it cannot be interrupted
 	var err error
 	for open := true; open && p.ctx.Err() == nil; {
 		select {
@@ -147,61 +147,60 @@ func (p *proxy) serve() error {
 			if open = more; more && l.err != nil {
 				err, open = fmt.Errorf("read messages: %w", l.err), false
 			} else if more {
-				p.line(l)
+				p.handleLine(l)
 			}
 		case <-p.ctx.Done():
 		}
 	}
 	p.finish()
-	if cause := context.Cause(p.ctx); err == nil && !errors.Is(cause, errFinished) {
+	if cause := context.Cause(p.ctx); err == nil && !errors.Is(cause, errInputEnded) {
 		err = cause
 	}
 	return err
 }
 
-var errFinished = errors.New("the input has ended")
+var errInputEnded = errors.New("the input has ended")
 
-// finish lets requests that run come to their end, says goodbye and waits for
-// everything.
+// finish waits for running requests, ends the session, and waits for all goroutines.
 func (p *proxy) finish() {
 	p.mu.Lock()
-	if p.deaf != nil {
-		p.deaf()
+	if p.stopListening != nil {
+		p.stopListening()
 	}
-	for _, a := range p.asked {
-		if a.method == "subscriptions/listen" { // it has no end of its own
-			a.gone = true
+	for _, a := range p.pending {
+		if a.method == "subscriptions/listen" { // it never ends by itself
+			a.cancelled = true
 			a.cancel()
 		}
 	}
 	p.mu.Unlock()
-	limit := time.AfterFunc(linger, func() { p.cancel(errFinished) })
-	p.asking.Wait()
+	limit := time.AfterFunc(drainTimeout, func() { p.cancel(errInputEnded) })
+	p.requests.Wait()
 	limit.Stop()
 	p.endSession()
-	p.cancel(errFinished)
+	p.cancel(errInputEnded)
 	p.work.Wait()
 	p.client.CloseIdleConnections()
 }
 
-// line is what came in one line.
+// line is one line of input.
 type line struct {
-	text []byte
-	huge bool // it was too long, and is not here
-	err  error
+	text     []byte
+	tooLarge bool // it exceeded the limit and was dropped
+	err      error
 }
 
-// read reads lines until there are none, or nobody wants them.
+// read reads lines until In ends or the proxy stops.
 func (p *proxy) read(lines chan<- line) {
 	defer close(lines)
 	in := bufio.NewReaderSize(p.In, 64<<10)
 	for {
-		text, huge, err := readLine(in, maxMessage)
+		text, tooLarge, err := readLine(in, maxMessage)
 		if err == io.EOF {
 			return
 		}
 		select {
-		case lines <- line{text, huge, err}:
+		case lines <- line{text, tooLarge, err}:
 		case <-p.ctx.Done():
 			return
 		}
@@ -211,9 +210,9 @@ func (p *proxy) read(lines chan<- line) {
 	}
 }
 
-// readLine reads a line, without its end. Of one that is longer than most, only
-// that it was is returned. The error is io.EOF when there is no line any more.
-func readLine(r *bufio.Reader, most int) (text []byte, huge bool, err error) {
+// readLine reads a line without its end. For a line longer than limit it returns only tooLarge.
+// The error is io.EOF at the end.
+func readLine(r *bufio.Reader, limit int) (text []byte, tooLarge bool, err error) {
 	begun := false
 	for {
 		part, err := r.ReadSlice('\n')
@@ -221,10 +220,10 @@ func readLine(r *bufio.Reader, most int) (text []byte, huge bool, err error) {
 		if err == nil {
 			part = part[:len(part)-1]
 		}
-		if len(text)+len(part) > most+1 { // one more, for a carriage return
-			text, huge = nil, true
+		if len(text)+len(part) > limit+1 { // one more, for a carriage return
+			text, tooLarge = nil, true
 		}
-		if !huge {
+		if !tooLarge {
 			text = append(text, part...)
 		}
 		switch {
@@ -234,60 +233,59 @@ func readLine(r *bufio.Reader, most int) (text []byte, huge bool, err error) {
 			return nil, false, err
 		}
 		text = bytes.TrimSuffix(text, []byte("\r"))
-		if len(text) > most {
-			text, huge = nil, true
+		if len(text) > limit {
+			text, tooLarge = nil, true
 		}
-		return text, huge, nil
+		return text, tooLarge, nil
 	}
 }
 
-// line takes a line of the program's.
-func (p *proxy) line(l line) {
+// handleLine handles a line of the program.
+func (p *proxy) handleLine(l line) {
 	text := bytes.TrimSpace(l.text)
 	switch {
-	case l.huge:
+	case l.tooLarge:
 		p.refuse(nil, jsonrpc.InvalidRequest, fmt.Sprintf("a message may have %d MiB", maxMessage>>20))
 	case len(text) == 0:
 	case text[0] == '[' && json.Valid(text):
-		// One revision has batches; each message of one is answered on its own.
+		// Revision 2025-03-26 has batches; each message is answered separately.
 		parts := jsonrpc.Elements(text)
 		if len(parts) == 0 || len(parts) > maxBatch {
 			p.refuse(nil, jsonrpc.InvalidRequest, fmt.Sprintf("a batch has 1 to %d messages", maxBatch))
 			return
 		}
 		for _, part := range parts {
-			p.message(part)
+			p.handleMessage(part)
 		}
 	default:
-		p.message(text)
+		p.handleMessage(text)
 	}
 }
 
-// message takes a message of the program's. What has no answer is carried to the
-// server before the next message is looked at, and so is the first request; the
-// others run beside each other.
-func (p *proxy) message(text []byte) {
+// handleMessage handles a message of the program. Notifications, responses and the first request
+// are sent before the next message is read; other requests run concurrently.
+func (p *proxy) handleMessage(text []byte) {
 	m, err := jsonrpc.Parse(text)
 	switch {
 	case errors.Is(err, jsonrpc.ErrSyntax):
 		p.refuse(nil, jsonrpc.ParseError, err.Error())
 	case err != nil:
 		p.refuse(m.ID, jsonrpc.InvalidRequest, err.Error())
-	case m.Method == "notifications/cancelled" && m.Notice():
-		p.cancelled(&m)
-	case !m.Call():
-		p.tell(&m)
+	case m.Method == "notifications/cancelled" && m.IsNotification():
+		p.handleCancel(&m)
+	case !m.IsRequest():
+		p.sendNotification(&m)
 		if m.Method == "notifications/initialized" {
-			p.hear()
+			p.startListening()
 		}
 	case m.Method == "initialize":
 		p.write(p.initialize(&m))
 	default:
-		p.ask(&m)
+		p.handleRequest(&m)
 	}
 }
 
-// refuse answers what is not carried to the server.
+// refuse answers a message that is not forwarded.
 func (p *proxy) refuse(id json.RawMessage, code int, text string) {
 	if id == nil {
 		id = json.RawMessage("null")
@@ -295,7 +293,7 @@ func (p *proxy) refuse(id json.RawMessage, code int, text string) {
 	p.write(jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: text}))
 }
 
-// write gives the program a message.
+// write sends the program a message.
 func (p *proxy) write(msg []byte) {
 	if bytes.ContainsAny(msg, "\r\n") {
 		var w bytes.Buffer
@@ -312,34 +310,34 @@ func (p *proxy) write(msg []byte) {
 	}
 }
 
-// ask lets the server answer a request.
-func (p *proxy) ask(m *jsonrpc.Message) {
+// handleRequest forwards a request and writes its response.
+func (p *proxy) handleRequest(m *jsonrpc.Message) {
 	ctx, cancel := context.WithCancel(p.ctx)
-	a := &asked{cancel: cancel, method: m.Method, version: standsAlone(m)}
+	a := &pendingRequest{cancel: cancel, method: m.Method, version: statelessVersion(m)}
 	p.mu.Lock()
-	trouble := ""
+	problem := ""
 	switch {
-	case len(p.asked) >= maxAsked:
-		trouble = "too many requests are running"
-	case p.asked[string(m.ID)] != nil:
-		trouble = "a request with this id is running already"
+	case len(p.pending) >= maxPending:
+		problem = "too many requests are running"
+	case p.pending[string(m.ID)] != nil:
+		problem = "a request with this id is running already"
 	default:
-		p.asked[string(m.ID)] = a
+		p.pending[string(m.ID)] = a
 	}
 	p.mu.Unlock()
-	if trouble != "" {
+	if problem != "" {
 		cancel()
-		p.refuse(m.ID, jsonrpc.InvalidRequest, trouble)
+		p.refuse(m.ID, jsonrpc.InvalidRequest, problem)
 		return
 	}
-	p.asking.Go(func() {
+	p.requests.Go(func() {
 		defer cancel()
-		answer := p.fetch(ctx, m)
-		// The request is over before its answer is out: the program may use the id
-		// again as soon as it has that.
+		answer := p.callServer(ctx, m)
+		// The request is unregistered before its response is written: the program may then reuse
+		// the id at once.
 		p.mu.Lock()
-		delete(p.asked, string(m.ID))
-		gone := a.gone
+		delete(p.pending, string(m.ID))
+		gone := a.cancelled
 		p.mu.Unlock()
 		if !gone {
 			p.write(answer)
@@ -347,9 +345,9 @@ func (p *proxy) ask(m *jsonrpc.Message) {
 	})
 }
 
-// cancelled takes back a request. The server is told, and then hung up on, in
-// case it was told before it had the request itself.
-func (p *proxy) cancelled(m *jsonrpc.Message) {
+// handleCancel cancels a request. It notifies the server and then disconnects, in case the
+// notification arrives before the request.
+func (p *proxy) handleCancel(m *jsonrpc.Message) {
 	id := json.RawMessage(nil)
 	for in := jsonrpc.Scan(m.Params); in.Next(); {
 		if string(in.Key) == "requestId" {
@@ -357,21 +355,21 @@ func (p *proxy) cancelled(m *jsonrpc.Message) {
 		}
 	}
 	p.mu.Lock()
-	a := p.asked[string(id)]
+	a := p.pending[string(id)]
 	if a != nil {
-		a.gone = true
+		a.cancelled = true
 	}
 	p.mu.Unlock()
 	if a == nil {
-		return // it is answered already
+		return // already answered
 	}
-	if a.version != "" { // without sessions, hanging up is all there is
+	if a.version != "" { // without sessions, disconnecting is the cancellation
 		a.cancel()
 		return
 	}
 	p.work.Go(func() {
 		defer a.cancel()
-		ctx, cancel := context.WithTimeout(p.ctx, farewell)
+		ctx, cancel := context.WithTimeout(p.ctx, endSessionTimeout)
 		defer cancel()
 		resp, err := p.post(ctx, p.current(), m)
 		if err == nil {

@@ -19,12 +19,13 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-const soon = 10 * time.Second
+const testTimeout = 10 * time.Second
 
 // The test binary is the program too, for clients that start it.
 func TestMain(m *testing.M) {
 	if url := os.Getenv("STDIO_URL"); url != "" {
-		err := Serve(context.Background(), Options{In: os.Stdin, Out: os.Stdout, URL: url, Key: os.Getenv("STDIO_KEY"), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+		err := Serve(context.Background(), Options{In: os.Stdin, Out: os.Stdout, URL: url, Key: os.Getenv("STDIO_KEY"),
+			Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -39,11 +40,13 @@ func TestServe(t *testing.T) {
 	s := newServer(t)
 	p := run(t, "http://"+s.address, s.key)
 	p.says(hello)
-	if l := p.hears(); !strings.HasPrefix(l, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25"`) || !strings.Contains(l, "learn-assistant") {
+	if l := p.hears(); !strings.HasPrefix(l, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25"`) ||
+		!strings.Contains(l, "learn-assistant") {
 		t.Fatalf("the server says %s", l)
 	}
 	p.says(ready, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
-	if l := p.hears(); !strings.HasPrefix(l, `{"jsonrpc":"2.0","id":"list","result":{"tools":[`) || !strings.Contains(l, "submit_review") {
+	if l := p.hears(); !strings.HasPrefix(l, `{"jsonrpc":"2.0","id":"list","result":{"tools":[`) ||
+		!strings.Contains(l, "submit_review") {
 		t.Errorf("it lists %s", l)
 	}
 	p.says("", "  "+call("2", "create_knowledge_point", `{"question":"什么？","answer":"a"}`)+"\r")
@@ -62,7 +65,7 @@ func TestServe(t *testing.T) {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for i := 0; ; i++ {
-			s.socket.Offer(s.tools[:len(s.tools)-i%2])
+			s.registration.SetTools(s.tools[:len(s.tools)-i%2])
 			select {
 			case <-done:
 				return
@@ -87,7 +90,7 @@ func TestServe(t *testing.T) {
 	p.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`)
 	select {
 	case <-s.stopped:
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		t.Error("the tool was not told")
 	}
 	p.says(`{"jsonrpc":"2.0","id":11,"method":"nope"}`)
@@ -106,7 +109,7 @@ func TestServe(t *testing.T) {
 	if err := p.ends(); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
-	if n := s.farewells.Load(); n != 1 {
+	if n := s.endedSessions.Load(); n != 1 {
 		t.Errorf("%d sessions were ended", n)
 	}
 }
@@ -119,8 +122,10 @@ func TestServeRefuses(t *testing.T) {
 		{`{"jsonrpc"`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		{`{"jsonrpc":"2.0","id":7}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`},
 		{`[]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
-		{`{"jsonrpc":"2.0","id":8,"method":"` + strings.Repeat("x", maxMessage) + `"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"a message may have 4 MiB"`},
-		{`{"jsonrpc":"2.0","id":9,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":9,"error":{"code":-32000,"message":"the server answers 400 Bad Request: Mcp-Session-Id is missing; begin with initialize"`},
+		{`{"jsonrpc":"2.0","id":8,"method":"` + strings.Repeat("x", maxMessage) + `"}`,
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"a message may have 4 MiB"`},
+		{`{"jsonrpc":"2.0","id":9,"method":"tools/list"}`,
+			`{"jsonrpc":"2.0","id":9,"error":{"code":-32000,"message":"the server answers 400 Bad Request: Mcp-Session-Id is missing; begin with initialize"`},
 		{strings.Replace(hello, "2025-11-25", "", 1), `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,`},
 		{hello, `{"jsonrpc":"2.0","id":0,"result":`},
 	} {
@@ -136,7 +141,8 @@ func TestServeRefuses(t *testing.T) {
 func TestServeEndOfInput(t *testing.T) {
 	s := newServer(t)
 	p := run(t, "http://"+s.address, s.key)
-	all := hello + "\n" + ready + "\n" + call("1", "list_reviews", "{}") + "\n" + `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	all := hello + "\n" + ready + "\n" + call("1", "list_reviews", "{}") + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}`
 	if _, err := io.WriteString(p.in, all); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +179,7 @@ func TestServeRestart(t *testing.T) {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for i := 0; ; i++ {
-			s.socket.Offer(s.tools[:len(s.tools)-i%2])
+			s.registration.SetTools(s.tools[:len(s.tools)-i%2])
 			select {
 			case <-done:
 				return
@@ -190,7 +196,7 @@ func TestServeRestart(t *testing.T) {
 }
 
 // What is wrong is told to the program, and to people.
-func TestServeTrouble(t *testing.T) {
+func TestServeErrors(t *testing.T) {
 	s := newServer(t)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -211,17 +217,20 @@ func TestServeTrouble(t *testing.T) {
 	}
 	closed.Close()
 	for name, c := range map[string]struct{ url, key, want string }{
-		"another key":     {"http://" + s.address, "sk_0123456789", "the server refuses the key: Unauthorized: Invalid API key"},
-		"another server":  {elsewhere.URL, "x", "the server answers 404 Not Found: 404 page not found"},
-		"another address": {elsewhere.URL + "/moved", "x", "the server answers 301 Moved Permanently, so this is not its address"},
-		"no answer":       {elsewhere.URL + "/text", "x", "the server gave no answer"},
-		"too much":        {elsewhere.URL + "/large", "x", "larger than 4 MiB"},
-		"nobody there":    {"http://" + closed.Addr().String(), "x", "the server cannot be reached: dial tcp"},
+		"another key": {"http://" + s.address, "sk_0123456789",
+			"the server refuses the key: Unauthorized: Invalid API key"},
+		"another server": {elsewhere.URL, "x", "the server answers 404 Not Found: 404 page not found"},
+		"another address": {elsewhere.URL + "/moved", "x",
+			"the server answers 301 Moved Permanently, so this is not its address"},
+		"no answer":    {elsewhere.URL + "/text", "x", "the server gave no answer"},
+		"too much":     {elsewhere.URL + "/large", "x", "larger than 4 MiB"},
+		"nobody there": {"http://" + closed.Addr().String(), "x", "the server cannot be reached: dial tcp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := runFor(t, t.Context(), c.url, c.key, 200*time.Millisecond)
 			p.says(hello)
-			if got := p.hears(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"`) || !strings.Contains(got, c.want) {
+			if got := p.hears(); !strings.HasPrefix(got,
+				`{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"`) || !strings.Contains(got, c.want) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if text := p.log.String(); !strings.Contains(text, "level=ERROR") {
@@ -229,7 +238,9 @@ func TestServeTrouble(t *testing.T) {
 			}
 		})
 	}
-	for _, o := range []Options{{URL: "", Key: "x"}, {URL: "localhost:8787", Key: "x"}, {URL: "ftp://a", Key: "x"}, {URL: "http://a:b@c", Key: "x"}, {URL: "http://a?b", Key: "x"}, {URL: "http://a"}, {URL: "http://a", Key: "a\nb"}} {
+	for _, o := range []Options{{URL: "", Key: "x"}, {URL: "localhost:8787", Key: "x"}, {URL: "ftp://a", Key: "x"},
+		{URL: "http://a:b@c", Key: "x"}, {URL: "http://a?b", Key: "x"}, {URL: "http://a"},
+		{URL: "http://a", Key: "a\nb"}} {
 		o.In, o.Out, o.Logger = strings.NewReader(""), io.Discard, slog.New(slog.DiscardHandler)
 		if err := Serve(t.Context(), o); err == nil {
 			t.Errorf("%q with key %q is taken", o.URL, o.Key)
@@ -241,7 +252,7 @@ func TestServeTrouble(t *testing.T) {
 func TestServeEnds(t *testing.T) {
 	s := newServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	p := runFor(t, ctx, "http://"+s.address, s.key, patience)
+	p := runFor(t, ctx, "http://"+s.address, s.key, retryTimeout)
 	p.says(hello, ready, call("1", "submit_recall", `{"schedule_id":"x","recall_text":"slow"}`))
 	p.until("notifications/progress")
 	cancel()
@@ -250,7 +261,7 @@ func TestServeEnds(t *testing.T) {
 	}
 	select {
 	case <-s.stopped:
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		t.Error("its call goes on")
 	}
 
@@ -260,7 +271,8 @@ func TestServeEnds(t *testing.T) {
 	read.Close()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Serve(t.Context(), Options{In: in, Out: out, URL: "http://" + s.address, Key: s.key, Logger: slog.New(slog.DiscardHandler)})
+		ended <- Serve(t.Context(), Options{In: in, Out: out, URL: "http://" + s.address, Key: s.key,
+			Logger: slog.New(slog.DiscardHandler)})
 	}()
 	if _, err := io.WriteString(write, "x\n"); err != nil {
 		t.Fatal(err)
@@ -270,7 +282,7 @@ func TestServeEnds(t *testing.T) {
 		if !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("it ends with %v", err)
 		}
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		t.Error("it writes to nobody")
 	}
 }
@@ -289,7 +301,7 @@ func TestServeResumes(t *testing.T) {
 		case m.Method == "initialize":
 			w.Header().Set("Mcp-Session-Id", "s")
 			fmt.Fprint(w, "{\n\"jsonrpc\":\"2.0\",\"id\":0,\n\"result\":{\"protocolVersion\":\"2025-11-25\"}}")
-		case m.Notice():
+		case m.IsNotification():
 			w.WriteHeader(http.StatusAccepted)
 		case m.Method == "tools/call":
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -302,7 +314,8 @@ func TestServeResumes(t *testing.T) {
 			}
 		case r.Header.Get("Last-Event-Id") == "a.2":
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprint(w, "event: close\n\nevent: strange\ndata: x\n\ndata: no message\n\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":1,\"result\":{}}\n\n")
+			fmt.Fprint(w,
+				"event: close\n\nevent: strange\ndata: x\n\ndata: no message\n\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":1,\"result\":{}}\n\n")
 		default:
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		}
@@ -312,7 +325,8 @@ func TestServeResumes(t *testing.T) {
 	p.says(hello, ready, call("1", "x", "{}"))
 	for _, want := range []string{
 		`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25"}}`,
-		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"n":1}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"n":2}}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"n":1}}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"n":2}}`,
 		`{"jsonrpc":"2.0","id":1,"result":{}}`,
 	} {
 		if got := p.hears(); got != want {

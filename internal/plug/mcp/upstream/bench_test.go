@@ -6,11 +6,11 @@ import "testing"
 // nothing.
 func BenchmarkCall(b *testing.B) {
 	for name, s := range map[string]Settings{
-		"streamable": newOdd(b, nil).settings(),
+		"streamable": newScriptedServer(b, nil).settings(),
 		"command":    command("misc"),
 	} {
 		b.Run(name, func(b *testing.B) {
-			r := newRig(b, s, brisk()).ready()
+			r := newRig(b, s, fastTimings()).ready()
 			b.ReportAllocs()
 			for b.Loop() {
 				r.must("do", "{}")

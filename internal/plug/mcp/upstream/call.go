@@ -10,34 +10,34 @@ import (
 	"patchbay/internal/tool"
 )
 
-// envelope is what stands around a result.
-const envelope = 64 << 10
+// envelopeBytes is the room for the JSON around a result.
+const envelopeBytes = 64 << 10
 
-// call carries out one call. The error is one of the wire's or of the server's.
-func (s *session) call(ctx context.Context, c *tool.Call, heads []paramHead) (*tool.Result, error) {
-	tells := c.Progress != nil || c.Log != nil
-	p := s.expect(tells)
+// call executes one call. The error is one of the wire or of the server.
+func (s *session) call(ctx context.Context, c *tool.Call, paramHeaders []paramHeader) (*tool.Result, error) {
+	wantsUpdates := c.Progress != nil || c.Log != nil
+	p := s.newPending(wantsUpdates)
 	m, err := request(p.id, "tools/call", s.callParams(c, p.id))
 	if err != nil {
-		s.forget(p)
+		s.removePending(p)
 		return nil, err
 	}
-	m.name, m.limit = c.Tool, maxResult+envelope
+	m.name, m.limit = c.Tool, maxResult+envelopeBytes
 	if s.modern {
-		m.heads = headers(heads, c.Args)
+		m.headers = paramHeaderValues(paramHeaders, c.Args)
 	}
-	raw, err := s.ask(ctx, p, m, func(n note) { pass(c, n) })
+	raw, err := s.roundTrip(ctx, p, m, func(n update) { forwardUpdate(c, n) })
 	if err != nil {
 		return nil, err
 	}
-	if tells {
-		s.passRest(c, p)
+	if wantsUpdates {
+		s.forwardRemaining(c, p)
 	}
 	return readResult(raw)
 }
 
-// pass tells the caller how the work goes.
-func pass(c *tool.Call, n note) {
+// forwardUpdate forwards a progress or log notification to the caller.
+func forwardUpdate(c *tool.Call, n update) {
 	if n.progress != nil && c.Progress != nil {
 		c.Progress(*n.progress)
 	}
@@ -46,25 +46,26 @@ func pass(c *tool.Call, n note) {
 	}
 }
 
-// passRest passes on what came before the result and had no turn yet.
-func (s *session) passRest(c *tool.Call, p *pending) {
+// forwardRemaining forwards the updates that arrived before the result and were not forwarded
+// yet.
+func (s *session) forwardRemaining(c *tool.Call, p *pending) {
 	for {
 		select {
-		case n := <-p.notes:
-			pass(c, n)
+		case n := <-p.updates:
+			forwardUpdate(c, n)
 		default:
 			return
 		}
 	}
 }
 
-// callParams writes the parameters of a call.
+// callParams returns the parameters of tools/call.
 func (s *session) callParams(c *tool.Call, id int64) map[string]any {
 	args := c.Args
 	if isNull(args) {
 		args = json.RawMessage("{}")
 	}
-	p := s.params(abilities(c.Can))
+	p := s.params(abilities(c.Capabilities))
 	p["name"], p["arguments"] = c.Tool, args
 	meta := callersMeta(c.Meta)
 	if own, ok := p["_meta"].(map[string]any); ok {
@@ -88,9 +89,9 @@ func (s *session) callParams(c *tool.Call, id int64) map[string]any {
 	return p
 }
 
-// abilities are what this caller can be asked for. Only servers without sessions
-// can be told with each call; the others are told that nobody can be asked.
-func abilities(can tool.Abilities) map[string]any {
+// abilities returns the client capabilities of this caller. Only servers without sessions get
+// them with each call; the others learn at the handshake that the client supports no requests.
+func abilities(can tool.Capabilities) map[string]any {
 	m := map[string]any{}
 	if can.Elicit {
 		m["elicitation"] = struct{}{}
@@ -104,11 +105,11 @@ func abilities(can tool.Abilities) map[string]any {
 	return m
 }
 
-// callersMeta is what the caller sent along for the server, without what is the
-// business of each connection.
+// callersMeta returns the caller's _meta for the server, without the members that belong to one
+// connection.
 func callersMeta(raw json.RawMessage) map[string]any {
 	var in map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &in) // it has been checked, or is null
+	_ = json.Unmarshal(raw, &in) // validated before, or null
 	out := make(map[string]any, len(in)+4)
 	for name, value := range in {
 		if name != "progressToken" && !strings.HasPrefix(name, "io.modelcontextprotocol/") {
@@ -118,7 +119,7 @@ func callersMeta(raw json.RawMessage) map[string]any {
 	return out
 }
 
-// readResult reads what came of a call. All but the frame stays as it came.
+// readResult parses the result of a call. Everything but the envelope stays raw JSON.
 func readResult(raw json.RawMessage) (*tool.Result, error) {
 	var in struct {
 		Type       string                  `json:"resultType"`
@@ -133,25 +134,25 @@ func readResult(raw json.RawMessage) (*tool.Result, error) {
 		return nil, errTooLarge
 	}
 	if !isObject(raw) || !utf8.Valid(raw) || json.Unmarshal(raw, &in) != nil {
-		return nil, errGarbled
+		return nil, errMalformed
 	}
 	r := &tool.Result{IsError: in.IsError}
 	switch in.Type {
 	case "", "complete":
 	case "input_required":
-		r.Need = &tool.Need{Requests: in.Requests, State: in.State}
+		r.InputRequired = &tool.InputRequired{Requests: in.Requests, State: in.State}
 		for _, q := range in.Requests {
 			if q.Method == "" {
-				return nil, errGarbled
+				return nil, errMalformed
 			}
 		}
 		return r, nil
 	default:
-		return nil, errGarbled // the protocol says so: what is not known is no result
+		return nil, errMalformed // the specification: an unknown resultType is an error
 	}
 	if !isNull(in.Content) {
 		if !isArray(in.Content) {
-			return nil, errGarbled
+			return nil, errMalformed
 		}
 		r.Content = in.Content
 	}
@@ -162,7 +163,7 @@ func readResult(raw json.RawMessage) (*tool.Result, error) {
 		r.Meta = in.Meta
 	}
 	if r.Content == nil && r.Structured == nil && in.Content == nil {
-		return nil, errGarbled
+		return nil, errMalformed
 	}
 	return r, nil
 }

@@ -13,47 +13,48 @@ func plainDial(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 }
 
-// connect makes a connection and agrees with the server on how to speak, trying
-// first what was right the last time. With an error it returns the session if it
-// got so far, which is closed then.
-func connect(ctx context.Context, spec *Spec, opt *Options, last knack, log *slog.Logger, redact func(string) string) (*session, knack, error) {
+// connect opens a connection and does the handshake, starting with the transport that worked
+// last. If the handshake fails, it returns the session, closed, together with the error.
+func connect(ctx context.Context, spec *Spec, opt *Options, last transportHint, log *slog.Logger,
+	redact func(string) string) (*session, transportHint, error) {
 	first := last
 	if first.transport == "" {
 		first.transport = spec.Settings.transport()
 	}
 	s, err := connectBy(ctx, first, spec, opt, log, redact)
 	if err == nil {
-		return s, knack{first.transport, s.modern}, nil
+		return s, transportHint{first.transport, s.modern}, nil
 	}
-	if spec.Settings.Transport != "" || first.transport != HTTP || !tryLegacy(err) {
-		return s, knack{}, err
+	if spec.Settings.Transport != "" || first.transport != HTTP || !mayBeLegacy(err) {
+		return s, transportHint{}, err
 	}
-	older, errOlder := connectBy(ctx, knack{transport: SSE}, spec, opt, log, redact)
+	older, errOlder := connectBy(ctx, transportHint{transport: SSE}, spec, opt, log, redact)
 	if errOlder != nil {
-		return s, knack{}, err // what is wrong with the usual transport says more
+		return s, transportHint{}, err // the error of the usual transport is more useful
 	}
-	return older, knack{transport: SSE}, nil
+	return older, transportHint{transport: SSE}, nil
 }
 
-// tryLegacy says that a server refused such that it may speak the older protocol
-// only: it did not speak JSON-RPC.
-func tryLegacy(err error) bool {
+// mayBeLegacy reports whether a refusal suggests that the server only knows the older transport:
+// the response was not JSON-RPC.
+func mayBeLegacy(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
-	return ok && status.code/100 == 4 && !status.auth()
+	return ok && status.code/100 == 4 && !status.isAuth()
 }
 
-// connectBy tries one transport.
-func connectBy(ctx context.Context, how knack, spec *Spec, opt *Options, log *slog.Logger, redact func(string) string) (*session, error) {
-	limit := opt.timings().connect
+// connectBy connects over one transport.
+func connectBy(ctx context.Context, how transportHint, spec *Spec, opt *Options, log *slog.Logger,
+	redact func(string) string) (*session, error) {
+	limit := opt.timings().connectTimeout
 	if how.transport == Stdio {
-		limit = opt.timings().start
+		limit = opt.timings().startTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s := newSession(log, redact, opt.client())
-	err := s.plug(ctx, how.transport, spec, opt)
+	err := s.attachWire(ctx, how.transport, spec, opt)
 	if err == nil {
-		err = s.open(ctx, how.modern)
+		err = s.handshake(ctx, how.modern)
 	}
 	if err == nil {
 		return s, nil
@@ -65,13 +66,13 @@ func connectBy(ctx context.Context, how knack, spec *Spec, opt *Options, log *sl
 	return s, err
 }
 
-// plug gives the session its wire, by which nothing comes in before.
-func (s *session) plug(ctx context.Context, transport string, spec *Spec, opt *Options) error {
+// attachWire creates the session's wire. Nothing is received before the wire is set.
+func (s *session) attachWire(ctx context.Context, transport string, spec *Spec, opt *Options) error {
 	var err error
 	switch transport {
 	case Stdio:
-		if spec.Guarded {
-			return errGuarded
+		if spec.Untrusted {
+			return errUntrusted
 		}
 		var w *stdio
 		if w, err = newStdio(s, &spec.Settings, s.log); err == nil {
@@ -79,8 +80,8 @@ func (s *session) plug(ctx context.Context, transport string, spec *Spec, opt *O
 			w.begin()
 		}
 	case SSE:
-		var w *legacy
-		if w, err = newLegacy(ctx, s, &spec.Settings, opt.dial(spec)); err == nil {
+		var w *sseWire
+		if w, err = newSSEWire(ctx, s, &spec.Settings, opt.dial(spec)); err == nil {
 			s.wire = w
 			s.start(w.begin)
 		}
@@ -90,48 +91,48 @@ func (s *session) plug(ctx context.Context, transport string, spec *Spec, opt *O
 	return err
 }
 
-// Report is what a look at a server found.
+// Report is the result of [Check].
 type Report struct {
-	// Server and Version are what the server calls itself.
+	// Server and Version are the server's own name and version.
 	Server, Version string
-	// Protocol is the revision that was agreed upon; Transport is what worked.
+	// Protocol is the negotiated revision; Transport is the one that worked.
 	Protocol, Transport string
-	// Tools are those that would be offered; the numbers are as in [Status].
+	// Tools are the tools that would be offered; the counters are those of [Status].
 	Tools           []tool.Tool
 	Hidden, Skipped int
-	Cut             bool
+	Truncated       bool
 }
 
-// Check connects to a server once, reads its list of tools, and leaves. Of the
-// options it uses Logger, Dial and Version, and of the spec Settings and Guarded.
-// An error is a *[Trouble].
+// Check connects to a server once, reads its tool list, and disconnects. It uses Logger, Dial
+// and Version of the options, and Settings and Untrusted of the spec. An error is a
+// *[ConnectionError].
 func Check(ctx context.Context, spec Spec, opt Options) (Report, error) {
 	redact := spec.Settings.redactor().Replace
-	s, how, err := connect(ctx, &spec, &opt, knack{}, opt.Logger, redact)
+	s, how, err := connect(ctx, &spec, &opt, transportHint{}, opt.Logger, redact)
 	if err != nil {
-		return Report{}, withLines(explain(err, redact), s)
+		return Report{}, withStderr(explain(err, redact), s)
 	}
 	defer s.close()
-	ctx, cancel := context.WithTimeout(ctx, opt.timings().list)
+	ctx, cancel := context.WithTimeout(ctx, opt.timings().listTimeout)
 	defer cancel()
 	c, err := s.list(ctx, &spec.Settings)
 	if err != nil {
-		return Report{}, withLines(explain(err, redact), s)
+		return Report{}, withStderr(explain(err, redact), s)
 	}
 	return Report{
 		Server: redact(clip(s.server.Name, maxName)), Version: redact(clip(s.server.Version, maxName)),
 		Protocol: s.version, Transport: how.transport,
-		Tools: c.tools, Hidden: c.hidden, Skipped: c.skipped, Cut: c.cut,
+		Tools: c.tools, Hidden: c.hidden, Skipped: c.skipped, Truncated: c.truncated,
 	}, nil
 }
 
-// withLines adds what a command said at last.
-func withLines(t *Trouble, s *session) *Trouble {
+// withStderr adds the last error output of a command.
+func withStderr(t *ConnectionError, s *session) *ConnectionError {
 	if s == nil {
 		return t
 	}
 	if w, ok := s.wire.(*stdio); ok {
-		for _, line := range w.lines() {
+		for _, line := range w.stderrLines() {
 			t.Cause = clip(t.Cause+"; "+line, maxCause)
 		}
 	}

@@ -9,56 +9,55 @@ import (
 )
 
 const (
-	// headKept and tailKept are what is kept of a message that is too large, to
-	// find out whose answer it is.
-	headKept = 256
-	tailKept = 256
+	// keptHeadBytes and keptTailBytes are how much of an oversized message is kept, to find the
+	// id of the request it answers.
+	keptHeadBytes = 256
+	keptTailBytes = 256
 )
 
 // event is one server-sent event, or one line of a command's output.
 type event struct {
 	name string
 	data []byte
-	// huge says that the data were larger than the limit; head and tail are what
-	// is left of them.
-	huge       bool
+	// tooLarge means that the data exceeded the limit; head and tail are its beginning and end.
+	tooLarge   bool
 	head, tail []byte
-	// id and retry are the newest of the stream, if it has any.
+	// id and retry are the newest of the stream, if any.
 	id    string
 	retry time.Duration
 }
 
-// piece takes bytes in and keeps at most limit of them, or else the first and
-// the last.
-type piece struct {
+// boundedBuffer keeps at most limit bytes of what is written to it. Beyond the limit, it keeps
+// only the first and last bytes.
+type boundedBuffer struct {
 	limit      int
 	data       []byte
 	head, tail []byte
-	huge       bool
+	tooLarge   bool
 }
 
-func (p *piece) add(b []byte) {
-	if !p.huge && len(p.data)+len(b) <= p.limit {
+func (p *boundedBuffer) add(b []byte) {
+	if !p.tooLarge && len(p.data)+len(b) <= p.limit {
 		p.data = append(p.data, b...)
 		return
 	}
-	if !p.huge {
-		p.huge = true
-		p.head = append([]byte(nil), p.data[:min(len(p.data), headKept)]...)
-		p.tail = append([]byte(nil), p.data[max(0, len(p.data)-tailKept):]...)
+	if !p.tooLarge {
+		p.tooLarge = true
+		p.head = append([]byte(nil), p.data[:min(len(p.data), keptHeadBytes)]...)
+		p.tail = append([]byte(nil), p.data[max(0, len(p.data)-keptTailBytes):]...)
 		p.data = nil
 	}
-	if room := headKept - len(p.head); room > 0 {
+	if room := keptHeadBytes - len(p.head); room > 0 {
 		p.head = append(p.head, b[:min(room, len(b))]...)
 	}
-	p.tail = append(p.tail, b[max(0, len(b)-tailKept):]...)
-	p.tail = p.tail[max(0, len(p.tail)-tailKept):]
+	p.tail = append(p.tail, b[max(0, len(b)-keptTailBytes):]...)
+	p.tail = p.tail[max(0, len(p.tail)-keptTailBytes):]
 }
 
-// events reads a stream of server-sent events. It keeps to the standard, except
-// that a carriage return alone does not end a line, and that an event without
-// the empty line after it counts at the end of the stream.
-type events struct {
+// eventReader reads a stream of server-sent events. It follows the HTML standard, with two
+// exceptions: a lone carriage return does not end a line, and an event without a terminating
+// empty line counts at the end of the stream.
+type eventReader struct {
 	r     *bufio.Reader
 	limit int
 	id    string
@@ -66,16 +65,16 @@ type events struct {
 	begun bool
 }
 
-func newEvents(r io.Reader, limit int) *events {
-	return &events{r: bufio.NewReader(r), limit: limit}
+func newEventReader(r io.Reader, limit int) *eventReader {
+	return &eventReader{r: bufio.NewReader(r), limit: limit}
 }
 
-// maxField bounds all lines but those of data.
+// maxField limits the length of all lines but data lines.
 const maxField = 4 << 10
 
 // next returns the next event that has data. The error is io.EOF at the end.
-func (e *events) next() (*event, error) {
-	name, data := "", piece{limit: e.limit}
+func (e *eventReader) next() (*event, error) {
+	name, data := "", boundedBuffer{limit: e.limit}
 	lines := 0
 	for {
 		field, err := e.line(&data, &lines)
@@ -83,7 +82,8 @@ func (e *events) next() (*event, error) {
 		case err != nil && (err != io.EOF || lines == 0):
 			return nil, err
 		case err != nil, len(field) == 0 && lines > 0:
-			return &event{name: name, data: data.data, huge: data.huge, head: data.head, tail: data.tail, id: e.id, retry: e.retry}, nil
+			return &event{name: name, data: data.data, tooLarge: data.tooLarge, head: data.head, tail: data.tail,
+				id: e.id, retry: e.retry}, nil
 		case len(field) == 0:
 			name = ""
 			continue
@@ -107,9 +107,9 @@ func (e *events) next() (*event, error) {
 
 var dataField = []byte("data:")
 
-// line reads a line. Data go to data as they come; any other line is returned,
-// without its end. An empty one ends an event.
-func (e *events) line(data *piece, lines *int) ([]byte, error) {
+// line reads a line. Data lines are appended to data as they arrive; other lines are returned
+// without their line end. An empty line ends an event.
+func (e *eventReader) line(data *boundedBuffer, lines *int) ([]byte, error) {
 	part, err := e.r.ReadSlice('\n')
 	if !e.begun {
 		e.begun = true
@@ -143,14 +143,14 @@ func (e *events) line(data *piece, lines *int) ([]byte, error) {
 		return nil, err
 	}
 	if isData {
-		return []byte(":"), nil // nothing to do, and no end of an event either
+		return []byte(":"), nil // data line: no event end
 	}
 	return field, nil
 }
 
 // readLine reads one line of a command's output, without its end.
 func readLine(r *bufio.Reader, limit int) (*event, error) {
-	p, begun := piece{limit: limit}, false
+	p, begun := boundedBuffer{limit: limit}, false
 	for {
 		part, err := r.ReadSlice('\n')
 		p.add(bytes.TrimSuffix(part, []byte("\n")))
@@ -161,6 +161,7 @@ func readLine(r *bufio.Reader, limit int) (*event, error) {
 		case err != nil && (err != io.EOF || !begun):
 			return nil, err
 		}
-		return &event{data: bytes.TrimSuffix(p.data, []byte("\r")), huge: p.huge, head: p.head, tail: p.tail}, nil
+		return &event{data: bytes.TrimSuffix(p.data, []byte("\r")), tooLarge: p.tooLarge, head: p.head, tail: p.tail},
+			nil
 	}
 }

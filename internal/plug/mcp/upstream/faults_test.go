@@ -20,40 +20,43 @@ import (
 // A server that vanishes in mid-call fails the call at once.
 func TestVanishes(t *testing.T) {
 	t.Run("streamable", func(t *testing.T) {
-		o := newOdd(t, map[string]oddHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request, _ *message) string {
+		o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request,
+			_ *message) string {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
 				conn.Close()
 			}
 			return ""
 		}})
-		newRig(t, o.settings(), brisk()).ready().vanishes("{}")
+		newRig(t, o.settings(), fastTimings()).ready().vanishes("{}")
 	})
 	t.Run("in the middle of a stream", func(t *testing.T) {
-		o := newOdd(t, map[string]oddHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request, m *message) string {
+		o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request,
+			m *message) string {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"resu", m.ID)
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}})
-		newRig(t, o.settings(), brisk()).ready().vanishes("{}")
+		newRig(t, o.settings(), fastTimings()).ready().vanishes("{}")
 	})
 	t.Run("at the end of a stream without an answer", func(t *testing.T) {
-		o := newOdd(t, map[string]oddHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request, _ *message) string {
+		o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request,
+			_ *message) string {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": nothing\n\n")
 			return ""
 		}})
-		newRig(t, o.settings(), brisk()).ready().vanishes("{}")
+		newRig(t, o.settings(), fastTimings()).ready().vanishes("{}")
 	})
 	t.Run("HTTP+SSE", func(t *testing.T) {
 		cut := make(chan struct{})
 		old := newOldServer(t, func(e *oldServer, m *message) { close(cut) })
 		old.cut = cut
-		newRig(t, Settings{URL: old.srv.URL, Transport: SSE}, brisk()).ready().vanishes("{}")
+		newRig(t, Settings{URL: old.srv.URL, Transport: SSE}, fastTimings()).ready().vanishes("{}")
 	})
 	t.Run("command", func(t *testing.T) {
-		r := newRig(t, command("misc"), brisk()).ready()
+		r := newRig(t, command("misc"), fastTimings()).ready()
 		r.vanishes(`{"what":"exit"}`)
 		if got := r.must("do", "{}"); got != "fine" { // it was started again
 			t.Errorf("the next call: %s", got)
@@ -152,7 +155,7 @@ func TestLateAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.Timeout = Duration(100 * time.Millisecond)
-			r := newRig(t, s, brisk()).ready()
+			r := newRig(t, s, fastTimings()).ready()
 			r.fails(tool.TimedOut, "do", `{"what":"late"}`)
 			if got := r.must("do", `{"what":"now"}`); got == "late" {
 				t.Error("the late answer was taken for that of another call")
@@ -166,7 +169,8 @@ func TestStuck(t *testing.T) {
 	var held atomic.Bool
 	held.Store(true)
 	wait, _ := hold(t)
-	o := newOdd(t, map[string]oddHandler{"tools/call": func(w http.ResponseWriter, r *http.Request, m *message) string {
+	o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, r *http.Request,
+		m *message) string {
 		if held.Load() {
 			return wait(w, r, m)
 		}
@@ -174,7 +178,7 @@ func TestStuck(t *testing.T) {
 	}})
 	s := o.settings()
 	s.Timeout = Duration(50 * time.Millisecond)
-	r := newRig(t, s, brisk()).ready()
+	r := newRig(t, s, fastTimings()).ready()
 	for range maxTimeouts {
 		r.fails(tool.TimedOut, "do", "{}")
 	}
@@ -190,14 +194,14 @@ func TestStuck(t *testing.T) {
 
 // What is wrong with an answer is told as such, and spoils no other call.
 func TestBadAnswers(t *testing.T) {
-	write := func(kind, format string) oddHandler {
+	write := func(kind, format string) scriptedHandler {
 		return func(w http.ResponseWriter, _ *http.Request, m *message) string {
 			w.Header().Set("Content-Type", kind)
 			fmt.Fprintf(w, format, m.ID)
 			return ""
 		}
 	}
-	status := func(code int, text string) oddHandler {
+	status := func(code int, text string) scriptedHandler {
 		return func(w http.ResponseWriter, _ *http.Request, _ *message) string {
 			http.Error(w, text, code)
 			return ""
@@ -205,7 +209,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 	huge := `{"content":[{"type":"text","text":"` + strings.Repeat("x", maxResult) + `"}]}`
 	for name, c := range map[string]struct {
-		answer oddHandler
+		answer scriptedHandler
 		want   tool.Code
 	}{
 		"no JSON":                 {write("application/json", "hello %s"), tool.Garbled},
@@ -221,21 +225,23 @@ func TestBadAnswers(t *testing.T) {
 		"large":                   {result(huge), tool.TooLarge},
 		"large, in a stream": {write("text/event-stream", `data: {"jsonrpc":"2.0","id":%s,"result":`+huge+"}\n\n"),
 			tool.TooLarge},
-		"500":     {status(500, "oh"), tool.Failed},
-		"503":     {status(503, "later"), tool.Busy},
-		"refused": {write("application/json", `{"jsonrpc":"2.0","id":%s,"error":{"code":-5,"message":"no"}}`), tool.Refused},
+		"500": {status(500, "oh"), tool.Failed},
+		"503": {status(503, "later"), tool.Busy},
+		"refused": {write("application/json", `{"jsonrpc":"2.0","id":%s,"error":{"code":-5,"message":"no"}}`),
+			tool.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOdd(t, nil)
+			o := newScriptedServer(t, nil)
 			var bad atomic.Bool
 			bad.Store(true)
-			o.on = map[string]oddHandler{"tools/call": func(w http.ResponseWriter, r *http.Request, m *message) string {
+			o.on = map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, r *http.Request,
+				m *message) string {
 				if bad.Load() {
 					return c.answer(w, r, m)
 				}
 				return `{"content":[]}`
 			}}
-			r := newRig(t, o.settings(), brisk()).ready()
+			r := newRig(t, o.settings(), fastTimings()).ready()
 			r.fails(c.want, "do", "{}")
 			bad.Store(false)
 			r.must("do", "{}")
@@ -248,7 +254,7 @@ func TestBadAnswers(t *testing.T) {
 
 // The same over a channel that all calls share.
 func TestBadLines(t *testing.T) {
-	r := newRig(t, command("misc"), brisk()).ready()
+	r := newRig(t, command("misc"), fastTimings()).ready()
 	for what, want := range map[string]tool.Code{
 		"huge, id first": tool.TooLarge,
 		"huge, id last":  tool.TooLarge,
@@ -266,7 +272,7 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// count says how often a line of that kind stands in the log.
+// count returns how often a line of that kind stands in the log.
 func (r *rig) count(what string) int {
 	return strings.Count(r.log.String(), `msg="upstream: `+what+`"`)
 }
@@ -284,15 +290,15 @@ func TestNoConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone.Close()
-	status := func(code int) oddHandler {
+	status := func(code int) scriptedHandler {
 		return func(w http.ResponseWriter, _ *http.Request, _ *message) string {
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://example.com/meta", scope="x"`)
 			w.WriteHeader(code)
 			return ""
 		}
 	}
-	server := func(on oddHandler) Settings {
-		return newOdd(t, map[string]oddHandler{"initialize": on, "server/discover": on}).settings()
+	server := func(on scriptedHandler) Settings {
+		return newScriptedServer(t, map[string]scriptedHandler{"initialize": on, "server/discover": on}).settings()
 	}
 	elsewhere := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -306,8 +312,9 @@ func TestNoConnection(t *testing.T) {
 		state    State
 		want     string
 	}{
-		"silent":          {server(silent), Waiting, "did not answer in time"},
-		"silent, older":   {Settings{URL: "http://" + deaf.Addr().String() + "/sse"}, Waiting, "did not answer in time"},
+		"silent": {server(silent), Waiting, "did not answer in time"},
+		"silent, older": {Settings{URL: "http://" + deaf.Addr().String() + "/sse"}, Waiting,
+			"did not answer in time"},
 		"silent, command": {command("silent"), Waiting, "did not answer in time"},
 		"not there":       {Settings{URL: "http://" + gone.Addr().String()}, Waiting, "Nothing listens"},
 		"no such host":    {Settings{URL: "http://nowhere.invalid/"}, Waiting, ""},
@@ -326,14 +333,14 @@ func TestNoConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			times := brisk()
-			times.patience, times.longestPause = 100*time.Millisecond, time.Second
+			times := fastTimings()
+			times.callWait, times.maxBackoff = 100*time.Millisecond, time.Second
 			if strings.HasPrefix(name, "silent") {
-				times.connect, times.start = 300*time.Millisecond, 300*time.Millisecond
+				times.connectTimeout, times.startTimeout = 300*time.Millisecond, 300*time.Millisecond
 			}
 			r := newRig(t, c.settings, times).start()
 			st := r.state(c.state)
-			if !strings.Contains(st.Err.Told.En, c.want) || st.Err.Told.Zh == "" || st.NextTry.IsZero() {
+			if !strings.Contains(st.Err.Message.En, c.want) || st.Err.Message.Zh == "" || st.NextTry.IsZero() {
 				t.Errorf("status %+v: %v", st, st.Err)
 			}
 			lacks(t, "the status", st.Err.Error(), "secret", "resource_metadata", "/meta")
@@ -351,7 +358,7 @@ func TestNoConnection(t *testing.T) {
 // A token that is refused later is told, and the tries become rare.
 func TestTokenExpires(t *testing.T) {
 	var expired atomic.Bool
-	o := newOdd(t, nil)
+	o := newScriptedServer(t, nil)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer good-token" {
 			t.Errorf("the token is %q", r.Header.Get("Authorization"))
@@ -363,7 +370,7 @@ func TestTokenExpires(t *testing.T) {
 		o.ServeHTTP(w, r)
 	})
 	s := Settings{URL: serve(t, h).URL, Token: "good-token"}
-	r := newRig(t, s, brisk()).ready()
+	r := newRig(t, s, fastTimings()).ready()
 	r.must("do", "{}")
 	expired.Store(true)
 	r.fails(tool.Offline, "do", "{}")
@@ -377,10 +384,10 @@ func TestTokenExpires(t *testing.T) {
 // Calls beyond the limit wait; those beyond the queue are refused.
 func TestBusy(t *testing.T) {
 	wait, begun := hold(t)
-	o := newOdd(t, map[string]oddHandler{"tools/call": wait})
+	o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": wait})
 	s := o.settings()
 	s.Concurrent = 2
-	r := newRig(t, s, brisk()).ready()
+	r := newRig(t, s, fastTimings()).ready()
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	for range 2 + maxWaiting {
@@ -392,7 +399,7 @@ func TestBusy(t *testing.T) {
 	}
 	<-begun
 	<-begun
-	u := r.m.ups["u1"]
+	u := r.m.upstreams["u1"]
 	r.status("full", func(Status) bool { return u.waiting.Load() == maxWaiting })
 	r.fails(tool.Busy, "do", "{}")
 	cancel()
@@ -406,7 +413,7 @@ func TestBusy(t *testing.T) {
 func TestDeafCommand(t *testing.T) {
 	s := command("deaf")
 	s.Timeout = Duration(50 * time.Millisecond)
-	r := newRig(t, s, brisk()).ready()
+	r := newRig(t, s, fastTimings()).ready()
 	big := `{"x":"` + strings.Repeat("y", 200_000) + `"}` // more than a pipe holds
 	for range maxTimeouts {
 		r.fails(tool.TimedOut, "do", big)

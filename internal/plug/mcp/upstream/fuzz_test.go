@@ -16,9 +16,11 @@ import (
 func FuzzMessages(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}],"structuredContent":{},"isError":true,"_meta":{}}}`,
-		`{"id":"7","error":{"code":-1,"message":"m","data":[1]}}`, `[{"method":"ping","id":null},{"method":"x","params":{}}]`,
+		`{"id":"7","error":{"code":-1,"message":"m","data":[1]}}`,
+		`[{"method":"ping","id":null},{"method":"x","params":{}}]`,
 		`{"result":{"tools":[{"name":"a","inputSchema":{"properties":{"x":{"x-mcp-header":"H"}}}}],"nextCursor":"c"}}`,
-		`{"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}}`, ``, `[]`, `null`, `{`,
+		`{"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}}`,
+		``, `[]`, `null`, `{`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -36,13 +38,14 @@ func FuzzMessages(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			c := &catalog{heads: map[string][]paramHead{}}
-			c.take(tools, map[string]bool{}, &Settings{MaxTools: 10}, "")
+			c := &catalog{paramHeaders: map[string][]paramHeader{}}
+			c.addPage(tools, map[string]bool{}, &Settings{MaxTools: 10}, "")
 			for _, tool := range c.tools {
-				if !json.Valid(tool.Input) || !isObject(tool.Input) || !goodName(tool.Name) || !utf8.ValidString(tool.Description) {
+				if !json.Valid(tool.Input) || !isObject(tool.Input) || !isValidName(tool.Name) ||
+					!utf8.ValidString(tool.Description) {
 					t.Errorf("tool %+v", tool)
 				}
-				for name, value := range headers(c.heads[tool.Name], tool.Input) {
+				for name, value := range paramHeaderValues(c.paramHeaders[tool.Name], tool.Input) {
 					if !strings.HasPrefix(name, "Mcp-Param-") || strings.ContainsAny(value, "\r\n\x00") {
 						t.Errorf("header %q: %q", name, value)
 					}
@@ -57,7 +60,8 @@ func checkResult(t *testing.T, raw json.RawMessage) {
 	if err != nil {
 		return
 	}
-	if r.Content != nil && (!isArray(r.Content) || !json.Valid(r.Content)) || r.Structured != nil && !json.Valid(r.Structured) || r.Meta != nil && !isObject(r.Meta) {
+	if r.Content != nil && (!isArray(r.Content) || !json.Valid(r.Content)) ||
+		r.Structured != nil && !json.Valid(r.Structured) || r.Meta != nil && !isObject(r.Meta) {
 		t.Errorf("result %s became %+v", raw, r)
 	}
 	if r.Content != nil && !bytes.Contains(raw, r.Content) {
@@ -68,7 +72,8 @@ func checkResult(t *testing.T, raw json.RawMessage) {
 // However a stream is cut into pieces, the same events come out.
 func FuzzEvents(f *testing.F) {
 	for _, s := range []string{
-		"event: endpoint\r\ndata: /x\r\n\r\n", "data: a\ndata: b\nid: 1\nretry: 5\n\n: c\n\ndata:c", "\ufeffdata:x\n\n", "data: " + strings.Repeat("x", 200) + "\n\ndata: y\n\n",
+		"event: endpoint\r\ndata: /x\r\n\r\n", "data: a\ndata: b\nid: 1\nretry: 5\n\n: c\n\ndata:c", "\ufeffdata:x\n\n",
+		"data: " + strings.Repeat("x", 200) + "\n\ndata: y\n\n",
 		"id: a\x00\ndata:\n\n", "data\n\n", "event: x\n\ndata: y\n\n",
 	} {
 		f.Add([]byte(s))
@@ -76,14 +81,15 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const limit = 100
 		read := func(r io.Reader) (list []event) {
-			in := newEvents(r, limit)
+			in := newEventReader(r, limit)
 			for {
 				e, err := in.next()
 				if err != nil {
 					return list
 				}
-				if len(e.data) > limit || len(e.head) > headKept || len(e.tail) > tailKept || e.huge && e.data != nil {
-					t.Errorf("an event of %d bytes, %v", len(e.data), e.huge)
+				if len(e.data) > limit || len(e.head) > keptHeadBytes || len(e.tail) > keptTailBytes ||
+					e.tooLarge && e.data != nil {
+					t.Errorf("an event of %d bytes, %v", len(e.data), e.tooLarge)
 				}
 				list = append(list, *e)
 			}
@@ -94,7 +100,8 @@ func FuzzEvents(f *testing.F) {
 		}
 		for i := range whole {
 			a, b := whole[i], pieces[i]
-			if a.name != b.name || !bytes.Equal(a.data, b.data) || a.huge != b.huge || a.id != b.id || a.retry != b.retry {
+			if a.name != b.name || !bytes.Equal(a.data, b.data) || a.tooLarge != b.tooLarge || a.id != b.id ||
+				a.retry != b.retry {
 				t.Errorf("event %d: %+v, and in pieces %+v", i, a, b)
 			}
 		}
@@ -120,11 +127,11 @@ func FuzzLines(f *testing.F) {
 				t.Fatalf("line %d of %d: %v", i, len(want), err)
 			}
 			switch {
-			case e.huge != (len(w) > limit):
-				t.Errorf("a line of %d bytes, huge %v", len(w), e.huge)
-			case e.huge && (!bytes.HasPrefix(w, e.head) || !bytes.HasSuffix(w, e.tail)):
+			case e.tooLarge != (len(w) > limit):
+				t.Errorf("a line of %d bytes, huge %v", len(w), e.tooLarge)
+			case e.tooLarge && (!bytes.HasPrefix(w, e.head) || !bytes.HasSuffix(w, e.tail)):
 				t.Errorf("%q is said to begin with %q and to end with %q", w, e.head, e.tail)
-			case !e.huge && !bytes.Equal(e.data, bytes.TrimSuffix(w, []byte("\r"))):
+			case !e.tooLarge && !bytes.Equal(e.data, bytes.TrimSuffix(w, []byte("\r"))):
 				t.Errorf("%q became %q", w, e.data)
 			}
 		}
@@ -137,13 +144,14 @@ func FuzzLines(f *testing.F) {
 // The id that is found in a message's first and last bytes is its id.
 func FuzzIDOfHuge(f *testing.F) {
 	for _, s := range []string{
-		`{"jsonrpc":"2.0","id":7,"result":{"id":8}}`, `{"result":{"a":{"id":8}},"jsonrpc":"2.0","id":7}`, `{"result":[{"id":8}],"id":"7", "jsonrpc" : "2.0" }`,
+		`{"jsonrpc":"2.0","id":7,"result":{"id":8}}`, `{"result":{"a":{"id":8}},"jsonrpc":"2.0","id":7}`,
+		`{"result":[{"id":8}],"id":"7", "jsonrpc" : "2.0" }`,
 		`{"id":5}`, `{"a":"\"id\":5}"}`, `{"a":{"id":5}}`,
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n := idOfHuge(data, data)
+		n := idOfTooLarge(data, data)
 		var m map[string]json.RawMessage
 		if n == 0 || json.Unmarshal(data, &m) != nil || strings.Count(string(data), `"id"`) > 1 && duplicateID(data) {
 			return
@@ -154,7 +162,7 @@ func FuzzIDOfHuge(f *testing.F) {
 	})
 }
 
-// duplicateID says that a message has several ids, of which any may be meant.
+// duplicateID reports whether a message has several ids, of which any may be meant.
 func duplicateID(data []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	depth, ids, key := 0, 0, false
@@ -184,10 +192,11 @@ func duplicateID(data []byte) bool {
 
 // An address to post to is on the same server, or refused.
 func FuzzEndpoint(f *testing.F) {
-	for _, s := range []string{"/post?x=1", "http://a.example/p", "//b.example/p", "http://a.example@b.example/", "?s=1", "https://a.example/p", "\\\\b.example"} {
+	for _, s := range []string{"/post?x=1", "http://a.example/p", "//b.example/p", "http://a.example@b.example/",
+		"?s=1", "https://a.example/p", "\\\\b.example"} {
 		f.Add(s)
 	}
-	w := &legacy{settings: &Settings{URL: "http://a.example/sse"}}
+	w := &sseWire{settings: &Settings{URL: "http://a.example/sse"}}
 	f.Fuzz(func(t *testing.T, told string) {
 		where, err := w.endpoint(told)
 		if err != nil {

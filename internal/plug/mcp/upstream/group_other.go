@@ -4,8 +4,8 @@ package upstream
 
 import "os/exec"
 
-// There are no groups of processes here: the command alone is ended, and what it
-// has started has to notice by itself.
+// ownGroup does nothing: without process groups only the command itself is killed; its children
+// must notice the end themselves.
 func ownGroup(*exec.Cmd) {}
 
 func stopGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup has the command lead a group of processes, so that those it starts
-// can be ended with it.
+// ownGroup starts the command in its own process group, so that its children can be killed with
+// it.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func stopGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

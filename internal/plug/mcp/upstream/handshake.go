@@ -9,52 +9,51 @@ import (
 	"time"
 )
 
-// Revisions of the protocol.
+// Protocol revisions.
 const (
-	oldestSession = "2024-11-05" // the first
-	newestSession = "2025-11-25" // the newest that begins with initialize
-	modernVersion = "2026-07-28" // the first without sessions
+	oldestSessionVersion = "2024-11-05" // the first
+	newestSessionVersion = "2025-11-25" // the newest with initialize
+	modernVersion        = "2026-07-28" // the first without sessions
 )
 
-// sessionVersions are the revisions with sessions that we can speak.
-var sessionVersions = []string{oldestSession, "2025-03-26", "2025-06-18", newestSession}
+// sessionVersions are the supported revisions with sessions.
+var sessionVersions = []string{oldestSessionVersion, "2025-03-26", "2025-06-18", newestSessionVersion}
 
-// discoverTimeout bounds the question whether a server speaks the revision
-// without sessions: one that does not may stay silent.
+// discoverTimeout limits server/discover: a server of a revision with sessions may not answer it
+// at all.
 const discoverTimeout = 3 * time.Second
 
-// capabilities of a server, as far as they matter.
+// capabilities are the server capabilities used here.
 type capabilities struct {
 	Tools *struct {
 		ListChanged bool `json:"listChanged"`
 	} `json:"tools"`
 }
 
-// open agrees with the server on how to speak. Servers with sessions come first:
-// those that have none refuse initialize at once, while the others may answer
-// server/discover with silence. If modern was right the last time, it comes
-// first.
-func (s *session) open(ctx context.Context, modern bool) error {
+// handshake negotiates the protocol revision. It tries initialize first, because servers without
+// sessions refuse it at once, while others may not answer server/discover at all. If modern
+// worked last time, server/discover comes first.
+func (s *session) handshake(ctx context.Context, modern bool) error {
 	if modern {
 		if s.discover(ctx) == nil {
-			return s.ready(ctx)
+			return s.finishHandshake(ctx)
 		}
 	}
 	err := s.initialize(ctx)
 	if err != nil {
-		if !refused(err) || s.discover(ctx) != nil {
+		if !isRefusal(err) || s.discover(ctx) != nil {
 			return err
 		}
-	} else if s.wire.sessionless() && !modern {
-		// Without a session a server of the old kind can neither tell that its tools
-		// have changed nor ask for anything. If it knows the new kind, take that.
+	} else if s.wire.isStateless() && !modern {
+		// Without a session, a server of a revision with sessions can neither announce tool
+		// changes nor send requests. Prefer the stateless revision if the server supports it.
 		_ = s.discover(ctx)
 	}
-	return s.ready(ctx)
+	return s.finishHandshake(ctx)
 }
 
-// refused says that the server answered, and did not like the question.
-func refused(err error) bool {
+// isRefusal reports whether the server answered with an error.
+func isRefusal(err error) bool {
 	if _, ok := errors.AsType[*rpcError](err); ok {
 		return true
 	}
@@ -62,10 +61,10 @@ func refused(err error) bool {
 		return true
 	}
 	status, ok := errors.AsType[*statusError](err)
-	return ok && status.code/100 == 4 && !status.auth()
+	return ok && status.code/100 == 4 && !status.isAuth()
 }
 
-// versionError is an offer of a revision that we do not speak.
+// versionError means that the server offered an unsupported revision.
 type versionError struct{ version string }
 
 func (e *versionError) Error() string {
@@ -73,8 +72,8 @@ func (e *versionError) Error() string {
 }
 
 func (s *session) initialize(ctx context.Context) error {
-	raw, err := s.simple(ctx, "initialize", map[string]any{
-		"protocolVersion": s.offers,
+	raw, err := s.requestResult(ctx, "initialize", map[string]any{
+		"protocolVersion": s.offeredVersion,
 		"capabilities":    struct{}{},
 		"clientInfo":      s.client,
 	})
@@ -87,12 +86,12 @@ func (s *session) initialize(ctx context.Context) error {
 		Server       serverInfo   `json:"serverInfo"`
 	}
 	if json.Unmarshal(raw, &r) != nil {
-		return errGarbled
+		return errMalformed
 	}
 	if !slices.Contains(sessionVersions, r.Version) {
 		return &versionError{r.Version}
 	}
-	s.become(r.Version, false, r.Capabilities, r.Server)
+	s.setServer(r.Version, false, r.Capabilities, r.Server)
 	return nil
 }
 
@@ -101,17 +100,17 @@ func (s *session) discover(ctx context.Context) error {
 	defer cancel()
 	was, version := s.modern, s.version
 	s.modern = true
-	s.wire.agree(modernVersion, true)
+	s.wire.setVersion(modernVersion, true)
 	err := s.tryDiscover(ctx)
 	if err != nil {
 		s.modern = was
-		s.wire.agree(version, was)
+		s.wire.setVersion(version, was)
 	}
 	return err
 }
 
 func (s *session) tryDiscover(ctx context.Context) error {
-	raw, err := s.simple(ctx, "server/discover", s.params(nil))
+	raw, err := s.requestResult(ctx, "server/discover", s.params(nil))
 	if err != nil {
 		return err
 	}
@@ -123,25 +122,25 @@ func (s *session) tryDiscover(ctx context.Context) error {
 		} `json:"_meta"`
 	}
 	if json.Unmarshal(raw, &r) != nil {
-		return errGarbled
+		return errMalformed
 	}
 	if !slices.Contains(r.Versions, modernVersion) {
 		return &versionError{fmt.Sprint(r.Versions)}
 	}
-	s.become(modernVersion, true, r.Capabilities, r.Meta.Server)
+	s.setServer(modernVersion, true, r.Capabilities, r.Meta.Server)
 	return nil
 }
 
-func (s *session) become(version string, modern bool, has capabilities, server serverInfo) {
+func (s *session) setServer(version string, modern bool, has capabilities, server serverInfo) {
 	s.version, s.modern, s.server = version, modern, server
-	s.tells = has.Tools != nil && has.Tools.ListChanged
-	s.wire.agree(version, modern)
+	s.notifiesChanges = has.Tools != nil && has.Tools.ListChanged
+	s.wire.setVersion(version, modern)
 }
 
-// ready ends the handshake and begins to listen.
-func (s *session) ready(ctx context.Context) error {
+// finishHandshake ends the handshake and starts listening.
+func (s *session) finishHandshake(ctx context.Context) error {
 	if s.modern {
-		if s.tells {
+		if s.notifiesChanges {
 			s.start(s.subscribe)
 		}
 		return nil
@@ -153,30 +152,30 @@ func (s *session) ready(ctx context.Context) error {
 	return nil
 }
 
-// subscribe keeps listening for changes of the list, as servers without sessions
-// offer it. It ends with the session, or if the server will not have it.
+// subscribe keeps a subscription to list changes open, as stateless servers offer it. It ends
+// with the session, or when the server refuses it.
 func (s *session) subscribe() {
-	for pause := newPause(time.Second, time.Minute); ; {
+	for pause := newBackoff(time.Second, time.Minute); ; {
 		began := time.Now()
 		params := s.params(nil)
 		params["notifications"] = map[string]bool{"toolsListChanged": true}
-		_, err := s.simple(s.ctx, "subscriptions/listen", params)
+		_, err := s.requestResult(s.ctx, "subscriptions/listen", params)
 		s.listening.Store(false)
-		if s.ctx.Err() != nil || err != nil && refused(err) {
+		if s.ctx.Err() != nil || err != nil && isRefusal(err) {
 			return
 		}
-		if time.Since(began) > steady {
+		if time.Since(began) > stableAfter {
 			pause.reset()
 		}
-		if !sleep(s.ctx, s.dead, pause.next()) {
+		if !sleep(s.ctx, s.done, pause.next()) {
 			return
 		}
-		s.touch() // something may have changed while nobody listened
+		s.markChanged() // changes may have been missed
 	}
 }
 
-// params begins the parameters of a request. Servers without sessions have to be
-// told with each request who asks.
+// params returns the base parameters of a request. Stateless servers need the client's version
+// and capabilities in every request.
 func (s *session) params(can map[string]any) map[string]any {
 	p := map[string]any{}
 	if s.modern {
@@ -196,26 +195,26 @@ func (s *session) meta(can map[string]any) map[string]any {
 	}
 }
 
-// simple sends a request about which nothing but its result matters.
-func (s *session) simple(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	p := s.expect(false)
+// requestResult sends a request and returns its result, ignoring progress and logs.
+func (s *session) requestResult(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	p := s.newPending(false)
 	m, err := request(p.id, method, params)
 	if err != nil {
-		s.forget(p)
+		s.removePending(p)
 		return nil, err
 	}
-	return s.ask(ctx, p, m, nil)
+	return s.roundTrip(ctx, p, m, nil)
 }
 
-// alive asks the server for a sign of life. An error of the server's is one too.
-func (s *session) alive(ctx context.Context, limit time.Duration) error {
+// ping checks that the server answers. An error response counts as an answer.
+func (s *session) ping(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var err error
 	if s.modern {
-		_, err = s.simple(ctx, "server/discover", s.params(nil))
+		_, err = s.requestResult(ctx, "server/discover", s.params(nil))
 	} else {
-		_, err = s.simple(ctx, "ping", nil)
+		_, err = s.requestResult(ctx, "ping", nil)
 	}
 	if _, ok := errors.AsType[*rpcError](err); ok {
 		return nil

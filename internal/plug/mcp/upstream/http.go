@@ -18,23 +18,22 @@ import (
 )
 
 const (
-	// dialTimeout and tlsTimeout keep a host that is silent from taking up all
-	// the time for connecting.
+	// dialTimeout and tlsTimeout prevent a silent host from using up the whole connect timeout.
 	dialTimeout = 10 * time.Second
 	tlsTimeout  = 10 * time.Second
-	// maxHeader bounds the header of an answer.
+	// maxHeader limits the header of a response.
 	maxHeader = 64 << 10
-	// maxErrorBody is how much of an error page is read.
+	// maxErrorBody limits how much of an error page is read.
 	maxErrorBody = 64 << 10
-	// maxRedirects is enough for a server that wants a slash at the end.
+	// maxRedirects suffices for a server that redirects to a trailing slash.
 	maxRedirects = 3
 )
 
 // DialFunc connects to an address.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newClient makes the HTTP client of one connection. It has no time limit: every
-// request has one of its own.
+// newClient returns the HTTP client of one connection. It has no overall timeout; every request
+// has its own.
 func newClient(dial DialFunc) *http.Client {
 	t := &http.Transport{
 		DialContext:            dial,
@@ -46,13 +45,13 @@ func newClient(dial DialFunc) *http.Client {
 	}
 	if dial == nil {
 		t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
-		t.Proxy = http.ProxyFromEnvironment // behind a guard the proxy would be what is guarded
+		t.Proxy = http.ProxyFromEnvironment // a proxy would bypass the guard
 	}
 	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
 }
 
-// checkRedirect stays with the scheme, host and port that the owner gave: our headers are
-// secrets, and were given for nothing else. A POST must not become a GET either.
+// checkRedirect allows redirects only within the owner's scheme, host and port: the headers are
+// secrets meant for that server alone. It also refuses to turn a POST into a GET.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	same := req.URL.Host == first.URL.Host && req.URL.Scheme == first.URL.Scheme
@@ -62,22 +61,22 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// statusError is an answer other than success.
+// statusError is a response with an error status.
 type statusError struct {
 	code int
-	// where an answer points to that is a redirection; empty otherwise.
-	where string
-	// metadata is where a server says how to get a token.
+	// location is the target of a redirect; empty otherwise.
+	location string
+	// metadata is the resource_metadata URL of WWW-Authenticate (RFC 9728 §5.1).
 	metadata string
-	// spoke says that the server speaks JSON-RPC and refused in it.
-	spoke *rpcError
-	text  string
+	// rpc is the JSON-RPC error in the body, if any.
+	rpc  *rpcError
+	text string
 }
 
 func (e *statusError) Error() string {
 	text := fmt.Sprintf("the server answered %d %s", e.code, http.StatusText(e.code))
-	if e.where != "" {
-		return text + ": it points to " + e.where
+	if e.location != "" {
+		return text + ": it points to " + e.location
 	}
 	if e.text != "" {
 		return text + ": " + e.text
@@ -85,30 +84,31 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// auth says that a token is missing, wrong, or not good enough.
-func (e *statusError) auth() bool {
+// isAuth reports whether the token is missing, wrong, or insufficient.
+func (e *statusError) isAuth() bool {
 	return e.code == http.StatusUnauthorized || e.code == http.StatusForbidden
 }
 
-// refusal reads an answer other than success.
-func refusal(resp *http.Response) *statusError {
+// readStatusError reads a response with an error status.
+func readStatusError(resp *http.Response) *statusError {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	e := &statusError{code: resp.StatusCode, metadata: resourceMetadata(resp.Header.Values("WWW-Authenticate"))}
 	if resp.StatusCode/100 == 3 {
 		if to, err := resp.Location(); err == nil {
-			e.where = (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String()
+			e.location = (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String()
 		}
 	}
 	if list, err := readMessages(body); err == nil && len(list) == 1 && list[0].Error != nil {
-		e.spoke = list[0].Error
-		e.text = clip(e.spoke.Message, 200)
+		e.rpc = list[0].Error
+		e.text = clip(e.rpc.Message, 200)
 	} else if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/plain" {
 		e.text = clip(strings.Join(strings.Fields(string(body)), " "), 200)
 	}
 	return e
 }
 
-// resourceMetadata finds where a server says how to get a token.
+// resourceMetadata returns the resource_metadata URL of WWW-Authenticate headers (RFC 9728
+// §5.1).
 func resourceMetadata(challenges []string) string {
 	for _, c := range challenges {
 		_, after, ok := strings.Cut(c, `resource_metadata="`)
@@ -119,27 +119,27 @@ func resourceMetadata(challenges []string) string {
 	return ""
 }
 
-// trouble leaves the address out of an error of the HTTP client, since it may
-// hold a secret, and says whether the request can have reached the server.
-func trouble(err error) error {
+// transportError strips the address from an error of the HTTP client, because it may hold a
+// secret, and wraps the error if the request cannot have reached the server.
+func transportError(err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
-	if unreached(err) {
+	if isUnreachable(err) {
 		return &unsentError{err}
 	}
-	return &goneError{err}
+	return &connectionLostError{err}
 }
 
-// unreached says that there was no connection to send anything by.
-func unreached(err error) bool {
+// isUnreachable reports whether no connection was established.
+func isUnreachable(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*fetch.Error](err); ok { // the guard of addresses said no
+	if _, ok := errors.AsType[*fetch.Error](err); ok { // refused by the address guard
 		return true
 	}
 	return isTLS(err) || errors.Is(err, http.ErrSchemeMismatch)
@@ -153,8 +153,8 @@ func isTLS(err error) bool {
 	return verify || record || authority || host
 }
 
-// sign adds the owner's token and headers.
-func (s *Settings) sign(req *http.Request) {
+// setHeaders adds the owner's token and headers.
+func (s *Settings) setHeaders(req *http.Request) {
 	req.Header.Set("User-Agent", "patchbay")
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)

@@ -15,47 +15,47 @@ import (
 )
 
 const (
-	// maxPages ends lists that never do; with a page for each tool it is still
-	// more than a program offers to a model.
+	// maxPages limits endless lists; with one tool per page it still exceeds what a program
+	// offers to a model.
 	maxPages = 200
-	// maxList bounds a list, which is held for as long as the upstream is.
+	// maxList limits the size of the tool list in bytes, which stays in memory while the
+	// upstream exists.
 	maxList = 16 << 20
-	// maxDescription keeps one tool from filling a model's context.
+	// maxDescription keeps one tool from filling a model's context, in bytes.
 	maxDescription = 64 << 10
-	// maxName bounds the name of a tool.
+	// maxName limits the name of a tool.
 	maxName = 256
-	// maxParamHeads bounds the headers that a tool can ask for.
-	maxParamHeads = 32
-	// maxHeadDepth bounds the search for them.
-	maxHeadDepth = 16
-	// maxToolDepth bounds how deep a tool is nested as it is written. In an answer it
-	// stands four levels deep, and parsers of clients refuse the whole answer from some
-	// depth on: .NET at 64, Rust at 128, pydantic at 200, Python at 1,000.
+	// maxParamHeaders limits the parameter headers of one tool.
+	maxParamHeaders = 32
+	// maxHeaderDepth limits the depth of the search for parameter headers.
+	maxHeaderDepth = 16
+	// maxToolDepth limits the nesting depth of a tool's JSON. A response adds four levels, and
+	// client parsers refuse a whole response beyond a certain depth: .NET at 64, Rust at 128,
+	// pydantic at 200, Python at 1,000.
 	maxToolDepth = 56
 )
 
-// catalog is what a server offers, after the owner's choice.
+// catalog holds the tools of a server after the owner's choice.
 type catalog struct {
 	tools []tool.Tool
-	// heads are the arguments that have to be repeated in headers, by tool.
-	heads map[string][]paramHead
-	// hidden counts what the owner's patterns leave out, and skipped what cannot
-	// be used.
+	// paramHeaders are the arguments to repeat in headers, by tool.
+	paramHeaders map[string][]paramHeader
+	// hidden counts the tools excluded by the owner's patterns, skipped the unusable ones.
 	hidden, skipped int
-	// cut says that the list went on.
-	cut bool
+	// truncated means that the list was longer.
+	truncated bool
 }
 
-// list asks for all tools. What is wrong with one of them does not touch the
-// others, and what is wrong with a later page does not touch those before it.
+// list reads the tool list. An invalid tool does not affect the others, and a failing page does
+// not affect earlier pages.
 func (s *session) list(ctx context.Context, settings *Settings) (*catalog, error) {
-	c := &catalog{heads: make(map[string][]paramHead)}
+	c := &catalog{paramHeaders: make(map[string][]paramHeader)}
 	seen := make(map[string]bool)
 	size, cursor := 0, ""
 	for page := range maxPages {
 		raw, err := s.page(ctx, cursor)
 		if e, ok := errors.AsType[*rpcError](err); ok && page == 0 && e.Code == codeMethodNotFound {
-			return c, nil // it has no tools
+			return c, nil // the server has no tools
 		}
 		var list []json.RawMessage
 		var next string
@@ -63,34 +63,34 @@ func (s *session) list(ctx context.Context, settings *Settings) (*catalog, error
 			list, next, err = readPage(raw)
 		}
 		if err != nil {
-			if page == 0 || ctx.Err() != nil || s.ended() {
+			if page == 0 || ctx.Err() != nil || s.isDone() {
 				return nil, err
 			}
-			c.cut = true
+			c.truncated = true
 			return c, nil
 		}
 		if size += len(raw); size > maxList {
-			c.cut = true
+			c.truncated = true
 			return c, nil
 		}
-		if !c.take(list, seen, settings, s.client.home) {
+		if !c.addPage(list, seen, settings, s.client.installation) {
 			return c, nil
 		}
 		if next == "" {
 			return c, nil
 		}
 		if next == cursor {
-			break // it would go on for ever
+			break // the cursor repeats
 		}
 		cursor = next
 	}
-	c.cut = true
+	c.truncated = true
 	return c, nil
 }
 
-func (s *session) ended() bool {
+func (s *session) isDone() bool {
 	select {
-	case <-s.dead:
+	case <-s.done:
 		return true
 	default:
 		return false
@@ -102,58 +102,60 @@ func (s *session) page(ctx context.Context, cursor string) (json.RawMessage, err
 	if cursor != "" {
 		params["cursor"] = cursor
 	}
-	return s.simple(ctx, "tools/list", params)
+	return s.requestResult(ctx, "tools/list", params)
 }
 
-// readPage reads one page of a list.
+// readPage parses one page of a list.
 func readPage(raw json.RawMessage) (list []json.RawMessage, next string, err error) {
 	var page struct {
 		Tools json.RawMessage `json:"tools"`
 		Next  json.RawMessage `json:"nextCursor"`
 	}
-	if !isObject(raw) || json.Unmarshal(raw, &page) != nil || !isNull(page.Tools) && json.Unmarshal(page.Tools, &list) != nil {
-		return nil, "", errGarbled
+	if !isObject(raw) || json.Unmarshal(raw, &page) != nil ||
+		!isNull(page.Tools) && json.Unmarshal(page.Tools, &list) != nil {
+		return nil, "", errMalformed
 	}
 	if !isNull(page.Next) && json.Unmarshal(page.Next, &next) != nil {
-		return nil, "", errGarbled
+		return nil, "", errMalformed
 	}
 	return list, next, nil
 }
 
-// take adds the tools of a page. It reports false when there is no room for more.
-func (c *catalog) take(list []json.RawMessage, seen map[string]bool, settings *Settings, home string) bool {
+// addPage adds the tools of a page. It returns false if the catalog is full.
+func (c *catalog) addPage(list []json.RawMessage, seen map[string]bool, settings *Settings, installation string) bool {
 	for _, raw := range list {
 		t, ok := readTool(raw)
 		switch {
 		case !ok || seen[t.Name]:
 			c.skipped++
-		case !settings.allowed(t.Name), cameThrough(t.Meta, home):
+		case !settings.isAllowed(t.Name), isOwnTool(t.Meta, installation):
 			seen[t.Name] = true
 			c.hidden++
 		case len(c.tools) == settings.maxTools():
-			c.cut = true
+			c.truncated = true
 			return false
 		default:
 			seen[t.Name] = true
 			c.tools = append(c.tools, t)
-			if heads := paramHeads(t.Input); heads != nil {
-				c.heads[t.Name] = heads
+			if paramHeaders := findParamHeaders(t.Input); paramHeaders != nil {
+				c.paramHeaders[t.Name] = paramHeaders
 			}
 		}
 	}
 	return true
 }
 
-// cameThrough says whether a tool came through our own installation before: it
-// would be offered again under a longer name each time that the list is read.
-func cameThrough(meta json.RawMessage, home string) bool {
+// isOwnTool reports whether a tool already passed through this installation: otherwise it would
+// be offered again, under a longer name each time the list is read.
+func isOwnTool(meta json.RawMessage, installation string) bool {
 	var m struct {
 		Via []string `json:"patchbay/via"`
 	}
-	return home != "" && isObject(meta) && json.Unmarshal(meta, &m) == nil && slices.Contains(m.Via, home)
+	return installation != "" && isObject(meta) && json.Unmarshal(meta, &m) == nil &&
+		slices.Contains(m.Via, installation)
 }
 
-// readTool reads a tool as its server wrote it, if it can be used.
+// readTool parses a tool. It returns false if the tool is unusable.
 func readTool(raw json.RawMessage) (tool.Tool, bool) {
 	var in struct {
 		Name        string          `json:"name"`
@@ -168,12 +170,13 @@ func readTool(raw json.RawMessage) (tool.Tool, bool) {
 		Icons json.RawMessage `json:"icons"`
 		Meta  json.RawMessage `json:"_meta"`
 	}
-	// Go repairs text that is not UTF-8 in some places and not in others.
+	// encoding/json repairs invalid UTF-8 in some places and not in others.
 	if jsonrpc.Depth(raw) > maxToolDepth || !utf8.Valid(raw) || !isObject(raw) || json.Unmarshal(raw, &in) != nil {
 		return tool.Tool{}, false
 	}
 	input, ok := inputSchema(in.Input)
-	if !ok || !goodName(in.Name) || len(in.Description) > maxDescription || !isNull(in.Output) && !isObject(in.Output) {
+	if !ok || !isValidName(in.Name) || len(in.Description) > maxDescription ||
+		!isNull(in.Output) && !isObject(in.Output) {
 		return tool.Tool{}, false
 	}
 	t := tool.Tool{
@@ -199,13 +202,13 @@ func readTool(raw json.RawMessage) (tool.Tool, bool) {
 	return t, true
 }
 
-func goodName(name string) bool {
+func isValidName(name string) bool {
 	control := func(r rune) bool { return r < 0x20 || r == 0x7f }
 	return strings.TrimSpace(name) != "" && len(name) <= maxName && !strings.ContainsFunc(name, control)
 }
 
-// inputSchema checks the schema of the arguments. One that does not say of what
-// type they are is made to say object, which they always are.
+// inputSchema validates the schema of the arguments. A schema without a type gets type object,
+// since arguments are always an object.
 func inputSchema(raw json.RawMessage) (json.RawMessage, bool) {
 	var s struct {
 		Type json.RawMessage `json:"type"`
@@ -223,30 +226,30 @@ func inputSchema(raw json.RawMessage) (json.RawMessage, bool) {
 	return raw, string(s.Type) == `"object"`
 }
 
-// paramHead is an argument that servers without sessions want repeated in a
-// header, so that what stands between us can route by it.
-type paramHead struct {
+// paramHeader is an argument that stateless servers want repeated in a header, so that proxies
+// can route by it.
+type paramHeader struct {
 	path []string
 	name string
 }
 
-// paramHeads finds such arguments in a schema.
-func paramHeads(schema json.RawMessage) []paramHead {
+// findParamHeaders returns the parameter headers that a schema declares.
+func findParamHeaders(schema json.RawMessage) []paramHeader {
 	if !strings.Contains(string(schema), "x-mcp-header") {
 		return nil
 	}
-	var list []paramHead
+	var list []paramHeader
 	var walk func(raw json.RawMessage, path []string)
 	walk = func(raw json.RawMessage, path []string) {
 		var s struct {
 			Header     string                     `json:"x-mcp-header"`
 			Properties map[string]json.RawMessage `json:"properties"`
 		}
-		if len(path) > maxHeadDepth || json.Unmarshal(raw, &s) != nil || len(list) == maxParamHeads {
+		if len(path) > maxHeaderDepth || json.Unmarshal(raw, &s) != nil || len(list) == maxParamHeaders {
 			return
 		}
 		if len(path) > 0 && s.Header != "" && httpguts.ValidHeaderFieldName(s.Header) {
-			list = append(list, paramHead{append([]string(nil), path...), "Mcp-Param-" + s.Header})
+			list = append(list, paramHeader{append([]string(nil), path...), "Mcp-Param-" + s.Header})
 		}
 		for name, sub := range s.Properties {
 			walk(sub, append(path[:len(path):len(path)], name))
@@ -256,10 +259,10 @@ func paramHeads(schema json.RawMessage) []paramHead {
 	return list
 }
 
-// headers are the headers for the given arguments.
-func headers(heads []paramHead, args json.RawMessage) map[string]string {
+// paramHeaderValues returns the headers for the given arguments.
+func paramHeaderValues(paramHeaders []paramHeader, args json.RawMessage) map[string]string {
 	var out map[string]string
-	for _, h := range heads {
+	for _, h := range paramHeaders {
 		value, ok := headerText(lookUp(args, h.path))
 		if !ok {
 			continue
@@ -283,10 +286,10 @@ func lookUp(raw json.RawMessage, path []string) json.RawMessage {
 	return raw
 }
 
-// maxParam bounds the value of such a header; servers refuse larger ones.
+// maxParam limits the value of such a header; servers refuse larger ones.
 const maxParam = 4 << 10
 
-// headerText is a plain value as it stands in a header.
+// headerText returns a scalar JSON value as header text, and false for other values.
 func headerText(raw json.RawMessage) (string, bool) {
 	if isNull(raw) || isObject(raw) || isArray(raw) || len(raw) > maxParam {
 		return "", false

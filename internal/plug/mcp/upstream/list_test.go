@@ -23,25 +23,28 @@ func TestFaithfulTools(t *testing.T) {
 		icons  = `[{"src":"data:,x","sizes":["48x48"],"new":true}]`
 		meta   = `{"vendor/x":{"deep":[null,1.0]}}`
 	)
-	o := newOdd(t, map[string]oddHandler{"tools/list": result(`{"tools":[
+	o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": result(`{"tools":[
 		{"name":"a.b/c","title":"T","description":"d","inputSchema":` + input + `,"outputSchema":` + output + `,"icons":` + icons + `,"_meta":` + meta + `,
 		 "annotations":{"title":"not this","readOnlyHint":true,"destructiveHint":false,"openWorldHint":false},"execution":{"x":1}},
 		{"name":"wipe","inputSchema":{"type":"object"},"annotations":{"title":"Wipe","destructiveHint":true},"outputSchema":null},
 		{"name":"plain","inputSchema":{ }},
 		{"name":"typeless","inputSchema":{"properties":{}}}
 	]}`)})
-	list := newRig(t, o.settings(), brisk()).ready().tools("four tools", func(l []tool.Tool) bool { return len(l) == 4 })
+	list := newRig(t, o.settings(), fastTimings()).ready().tools("four tools",
+		func(l []tool.Tool) bool { return len(l) == 4 })
 	a := list[0]
 	for what, pair := range map[string][2]string{
-		"input": {string(a.Input), input}, "output": {string(a.Output), output}, "icons": {string(a.Icons), icons}, "meta": {string(a.Meta), meta},
+		"input": {string(a.Input), input}, "output": {string(a.Output), output}, "icons": {string(a.Icons), icons},
+		"meta":  {string(a.Meta), meta},
 		"title": {a.Title, "T"}, "the other title": {list[1].Title, "Wipe"}, "no output": {string(list[1].Output), ""},
-		"plain": {string(list[2].Input), `{"type":"object"}`}, "typeless": {string(list[3].Input), `{"type":"object","properties":{}}`},
+		"plain":    {string(list[2].Input), `{"type":"object"}`},
+		"typeless": {string(list[3].Input), `{"type":"object","properties":{}}`},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s is %s, want %s", what, pair[0], pair[1])
 		}
 	}
-	if !a.OnlyReads() || a.Dangerous || *a.Hints.OpenWorld || a.Hints.Idempotent != nil {
+	if !a.IsReadOnly() || a.Dangerous || *a.Hints.OpenWorld || a.Hints.Idempotent != nil {
 		t.Errorf("hints %+v, dangerous %v", a.Hints, a.Dangerous)
 	}
 	if !list[1].Dangerous || list[2].Dangerous {
@@ -56,22 +59,25 @@ func TestFaithfulResults(t *testing.T) {
 		structured = `{"n":12345678901234567890,"f":1.0}`
 		meta       = `{"vendor":{"a":[1]}}`
 	)
-	o := newOdd(t, nil)
+	o := newScriptedServer(t, nil)
 	var seen atomic.Pointer[message]
-	o.on = map[string]oddHandler{"tools/call": func(_ http.ResponseWriter, _ *http.Request, m *message) string {
+	o.on = map[string]scriptedHandler{"tools/call": func(_ http.ResponseWriter, _ *http.Request, m *message) string {
 		seen.Store(m)
-		return `{"isError":true,"content":` + content + `,"structuredContent":` + structured + `,"_meta":` + meta + `,"more":1}`
+		return `{"isError":true,"content":` + content + `,"structuredContent":` + structured + `,"_meta":` + meta +
+			`,"more":1}`
 	}}
-	r := newRig(t, o.settings(), brisk()).ready()
+	r := newRig(t, o.settings(), fastTimings()).ready()
 	res, err := r.do(t.Context(), &tool.Call{Tool: "do", Args: json.RawMessage(`{"a":1.50,"z":"<&>"}`),
 		Meta: json.RawMessage(`{"trace":"t1","progressToken":9,"io.modelcontextprotocol/clientInfo":{"name":"x"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(res.Content) != content || string(res.Structured) != structured || string(res.Meta) != meta || !res.IsError {
+	if string(res.Content) != content || string(res.Structured) != structured || string(res.Meta) != meta ||
+		!res.IsError {
 		t.Errorf("the result became %s %s %s %v", res.Content, res.Structured, res.Meta, res.IsError)
 	}
-	if got := string(seen.Load().Params); got != `{"_meta":{"trace":"t1"},"arguments":{"a":1.50,"z":"<&>"},"name":"do"}` {
+	if got := string(seen.Load().
+		Params); got != `{"_meta":{"trace":"t1"},"arguments":{"a":1.50,"z":"<&>"},"name":"do"}` {
 		t.Errorf("the server got %s", got)
 	}
 }
@@ -81,18 +87,23 @@ func TestGarbageTools(t *testing.T) {
 	bad := []string{
 		`null`, `7`, `"x"`, `[]`, `{}`, `{"name":""}`, `{"name":" ","inputSchema":{"type":"object"}}`,
 		`{"name":7,"inputSchema":{"type":"object"}}`, `{"name":"no schema"}`, `{"name":"x","inputSchema":null}`,
-		`{"name":"x","inputSchema":[]}`, `{"name":"x","inputSchema":{"type":"string"}}`, `{"name":"x","inputSchema":{"type":["object","null"]}}`,
-		`{"name":"x","inputSchema":{"type":"object"},"outputSchema":7}`, `{"name":"x","inputSchema":{"type":"object"},"annotations":{"destructiveHint":"yes"}}`,
+		`{"name":"x","inputSchema":[]}`, `{"name":"x","inputSchema":{"type":"string"}}`,
+		`{"name":"x","inputSchema":{"type":["object","null"]}}`,
+		`{"name":"x","inputSchema":{"type":"object"},"outputSchema":7}`,
+		`{"name":"x","inputSchema":{"type":"object"},"annotations":{"destructiveHint":"yes"}}`,
 		`{"name":"good","description":"the second of that name","inputSchema":{"type":"object"}}`,
 		"{\"name\":\"x\",\"description\":\"\xff\",\"inputSchema\":{\"type\":\"object\"}}",
 		`{"name":"x","inputSchema":{"type":"object"},"description":"` + strings.Repeat("d", maxDescription+1) + `"}`,
 		`{"name":"deep","inputSchema":` + strings.Repeat(`{"not":`, 3000) + `{}` + strings.Repeat(`}`, 3000) + `}`,
-		`{"name":"deep","inputSchema":{"type":"object"},"_meta":{"x":` + strings.Repeat(`[`, 60) + strings.Repeat(`]`, 60) + `}}`,
-		`{"name":"a\nb","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("n", maxName+1) + `","inputSchema":{"type":"object"}}`,
+		`{"name":"deep","inputSchema":{"type":"object"},"_meta":{"x":` +
+			strings.Repeat(`[`, 60) + strings.Repeat(`]`, 60) + `}}`,
+		`{"name":"a\nb","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("n", maxName+1) +
+			`","inputSchema":{"type":"object"}}`,
 	}
-	text := `{"name":"good","description":"first","inputSchema":{"type":"object"}},` + strings.Join(bad, ",") + `,{"name":"also good","inputSchema":{"type":"object"}}`
-	o := newOdd(t, map[string]oddHandler{"tools/list": result(`{"tools":[` + text + `]}`)})
-	r := newRig(t, o.settings(), brisk()).ready()
+	text := `{"name":"good","description":"first","inputSchema":{"type":"object"}},` + strings.Join(bad, ",") +
+		`,{"name":"also good","inputSchema":{"type":"object"}}`
+	o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": result(`{"tools":[` + text + `]}`)})
+	r := newRig(t, o.settings(), fastTimings()).ready()
 	list := r.tools("tools", some)
 	if len(list) != 2 || list[0].Description != "first" || list[1].Name != "also good" {
 		t.Errorf("offered are %v", list)
@@ -103,7 +114,7 @@ func TestGarbageTools(t *testing.T) {
 }
 
 // pages answers tools/list with pages of n tools each, pages of them.
-func pages(n, count int) oddHandler {
+func pages(n, count int) scriptedHandler {
 	return func(_ http.ResponseWriter, _ *http.Request, m *message) string {
 		var p struct{ Cursor string }
 		_ = json.Unmarshal(m.Params, &p)
@@ -135,10 +146,11 @@ func TestPages(t *testing.T) {
 	heavy := func(_ http.ResponseWriter, _ *http.Request, m *message) string {
 		next := 0
 		_, _ = fmt.Sscanf(string(m.Params), `{"cursor":"%d"}`, &next)
-		return fmt.Sprintf(`{"tools":[{"name":"h%d","inputSchema":{"type":"object","x":"%s"}}],"nextCursor":"%d"}`, next, strings.Repeat("x", 3<<20), next+1)
+		return fmt.Sprintf(`{"tools":[{"name":"h%d","inputSchema":{"type":"object","x":"%s"}}],"nextCursor":"%d"}`,
+			next, strings.Repeat("x", 3<<20), next+1)
 	}
 	for name, c := range map[string]struct {
-		list  oddHandler
+		list  scriptedHandler
 		max   int
 		tools int
 		asked int
@@ -157,13 +169,14 @@ func TestPages(t *testing.T) {
 		"null":               {result(`{"tools":null}`), 0, 0, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOdd(t, map[string]oddHandler{"tools/list": c.list})
+			o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": c.list})
 			s := o.settings()
 			s.MaxTools = c.max
-			r := newRig(t, s, brisk()).start()
+			r := newRig(t, s, fastTimings()).start()
 			st := r.state(Ready)
-			if st.Tools != c.tools || st.Cut != c.cut || o.count("tools/list") != c.asked {
-				t.Errorf("%d tools, cut %v, asked %d times; want %d, %v, %d", st.Tools, st.Cut, o.count("tools/list"), c.tools, c.cut, c.asked)
+			if st.Tools != c.tools || st.Truncated != c.cut || o.count("tools/list") != c.asked {
+				t.Errorf("%d tools, cut %v, asked %d times; want %d, %v, %d", st.Tools, st.Truncated,
+					o.count("tools/list"), c.tools, c.cut, c.asked)
 			}
 			if c.tools > 0 {
 				r.tools("all", func(l []tool.Tool) bool { return len(l) == c.tools })
@@ -178,7 +191,7 @@ func TestManyTools(t *testing.T) {
 	for i := range 2000 {
 		s.AddTool(&mcp.Tool{Name: fmt.Sprintf("t%04d", i), InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 	}
-	r := newRig(t, Settings{URL: serve(t, streamableServer(s, nil)).URL}, brisk()).ready()
+	r := newRig(t, Settings{URL: serve(t, streamableServer(s, nil)).URL}, fastTimings()).ready()
 	list := r.tools("all of them", func(l []tool.Tool) bool { return len(l) == 2000 })
 	if !slices.IsSortedFunc(list, func(a, b tool.Tool) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("their order is not the server's")
@@ -187,22 +200,23 @@ func TestManyTools(t *testing.T) {
 
 // A server that has no tools says so in its own way.
 func TestNoTools(t *testing.T) {
-	o := newOdd(t, map[string]oddHandler{"tools/list": func(w http.ResponseWriter, _ *http.Request, m *message) string {
+	o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": func(w http.ResponseWriter, _ *http.Request,
+		m *message) string {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no tools"}}`, m.ID)
 		return ""
 	}})
-	if st := newRig(t, o.settings(), brisk()).start().state(Ready); st.Tools != 0 || st.Err != nil {
+	if st := newRig(t, o.settings(), fastTimings()).start().state(Ready); st.Tools != 0 || st.Err != nil {
 		t.Errorf("status %+v", st)
 	}
 }
 
 // The owner chooses among the tools, and what is left out cannot be called.
 func TestChoice(t *testing.T) {
-	o := newOdd(t, map[string]oddHandler{"tools/list": pages(3, 2)})
+	o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": pages(3, 2)})
 	s := o.settings()
 	s.Allow, s.Deny = []string{"t0-*", "t1-2"}, []string{"*-1"}
-	r := newRig(t, s, brisk()).ready()
+	r := newRig(t, s, fastTimings()).ready()
 	list := r.tools("some", some)
 	var names []string
 	for _, t := range list {
@@ -218,10 +232,10 @@ func TestChoice(t *testing.T) {
 // Many words of a change are one look at the list, and a list that is the same
 // is not offered again.
 func TestChanges(t *testing.T) {
-	o := newOdd(t, nil)
+	o := newScriptedServer(t, nil)
 	var n atomic.Int32
 	n.Store(1)
-	o.on = map[string]oddHandler{"tools/list": func(w http.ResponseWriter, r *http.Request, m *message) string {
+	o.on = map[string]scriptedHandler{"tools/list": func(w http.ResponseWriter, r *http.Request, m *message) string {
 		return pages(int(n.Load()), 1)(w, r, m)
 	}}
 	tell := make(chan int)
@@ -231,13 +245,15 @@ func TestChanges(t *testing.T) {
 			w.(http.Flusher).Flush()
 			select {
 			case times := <-tell:
-				fmt.Fprint(w, strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n", times))
+				fmt.Fprint(w,
+					strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
+						times))
 			case <-r.Context().Done():
 				return
 			}
 		}
 	}
-	r := newRig(t, o.settings(), brisk()).ready()
+	r := newRig(t, o.settings(), fastTimings()).ready()
 	n.Store(2)
 	tell <- 1
 	r.tools("two", func(l []tool.Tool) bool { return len(l) == 2 })
@@ -259,11 +275,12 @@ func TestChanges(t *testing.T) {
 func TestPolling(t *testing.T) {
 	var n atomic.Int32
 	n.Store(1)
-	o := newOdd(t, map[string]oddHandler{"tools/list": func(w http.ResponseWriter, r *http.Request, m *message) string {
+	o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": func(w http.ResponseWriter, r *http.Request,
+		m *message) string {
 		return pages(int(n.Load()), 1)(w, r, m)
 	}})
-	times := brisk()
-	times.listEvery = 5 * time.Millisecond
+	times := fastTimings()
+	times.listInterval = 5 * time.Millisecond
 	r := newRig(t, o.settings(), times).ready()
 	n.Store(2)
 	r.tools("two", func(l []tool.Tool) bool { return len(l) == 2 })

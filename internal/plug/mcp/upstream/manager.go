@@ -1,18 +1,17 @@
-// Package upstream makes the tools of other people's MCP servers callable here.
+// Package upstream connects to external MCP servers and makes their tools callable through the
+// hub.
 //
-// An owner adds a server: an address (Streamable HTTP of 2025-03-26 and later,
-// or HTTP+SSE of 2024-11-05) or a command that is started and spoken to over its
-// standard input. A [Manager] keeps a connection to each, offers its tools to the
-// board, carries calls to it, and connects anew for as long as the upstream is
-// there. Both kinds of the protocol are spoken: the revisions with sessions, and
-// 2026-07-28, which has none.
+// An owner adds a server: an address (Streamable HTTP of 2025-03-26 and later, or HTTP+SSE of
+// 2024-11-05) or a command that speaks over standard input and output. A [Manager] keeps one
+// connection to each server, registers its tools with the hub, forwards calls, and reconnects
+// for as long as the upstream exists. It supports the revisions with sessions and 2026-07-28,
+// which has none.
 //
-// Other servers connect to us, over a WebSocket; see [Manager.Accept].
+// Some servers connect to this side instead, over a WebSocket; see [Manager.Accept].
 //
-// Schemas, arguments and results are passed on as the JSON that they came as.
-// For that reason, and because a server that sends one bad message must not lose
-// its connection, this package speaks JSON-RPC itself instead of through a client
-// library that reads what it knows and drops the rest.
+// Schemas, arguments and results are passed on as raw JSON. For that reason, and because one
+// invalid message must not end the connection, this package implements JSON-RPC itself instead
+// of using a client library that drops unknown members.
 package upstream
 
 import (
@@ -26,25 +25,24 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Spec is one upstream that an owner has added.
+// Spec describes one upstream.
 type Spec struct {
-	// ID is unique for ever.
+	// ID is never reused.
 	ID string
-	// Slug names it in metrics; Title names it to people. Empty: the slug.
+	// Slug is the label in metrics; Title is shown to people, and empty means the slug.
 	Slug  string
 	Title string
-	// Owner is the id of an account.
+	// Owner is the account id.
 	Owner string
-	// Version changes whenever anything of it does.
+	// Version changes with every change of the spec.
 	Version  int64
 	Settings Settings
-	// Guarded upstreams belong to somebody who is not to reach what we can reach:
-	// they are dialled by Options.Dial, and cannot be commands.
-	Guarded bool
-	// DialsIn says that the server connects to us. Settings say no more than which
-	// of its tools are taken over, and how they are called
-	// ([Settings.ValidateDialsIn]).
-	DialsIn bool
+	// Untrusted means that the owner may not reach internal addresses: Options.Dial connects,
+	// and commands are refused.
+	Untrusted bool
+	// Inbound means that the server connects to this side. Settings then only choose and name
+	// its tools ([Settings.ValidateInbound]).
+	Inbound bool
 }
 
 func (s *Spec) name() string {
@@ -54,62 +52,61 @@ func (s *Spec) name() string {
 	return s.Slug
 }
 
-// Socket is where an upstream is plugged in.
-type Socket interface {
-	// Offer replaces the list of tools. The list belongs to the callee, which must not
-	// call the [Manager] before it has returned.
-	Offer(tools []tool.Tool)
-	// Unplug ends the offer. It is called once, after the last Offer.
-	Unplug()
-	// Hold says that a server which connects to us has done so, and numbers its
-	// connection; Moved of the provider hears of newer ones elsewhere.
+// Registration is an upstream's registration with the hub.
+type Registration interface {
+	// SetTools replaces the tool list. The callee owns the list and must not call the [Manager]
+	// before it returns.
+	SetTools(tools []tool.Tool)
+	// Unregister removes the registration. It is called once, after the last SetTools.
+	Unregister()
+	// Hold records whether an inbound server is connected here, and returns the number of the
+	// connection; the provider's Moved is called with the numbers of newer ones elsewhere.
 	Hold(held bool) (epoch int64)
 }
 
-// Options are what a [Manager] works with.
+// Options configure a [Manager].
 type Options struct {
-	// Plug plugs an upstream in that offers nothing yet. It is called by many
-	// goroutines; for each upstream by one at a time, and not again before Unplug.
-	// A server that connects to us is plugged in only while it is connected here,
-	// and for a moment after that.
-	Plug func(spec Spec, p tool.Provider) Socket
-	// Dangerous remembers tools, by their names at the server of an upstream (a spec's id),
-	// that the server calls destructive now, and returns up to [MaxDangerous] of all that
-	// it has ever called so. If it is nil, they are known as long as the upstream lives.
+	// Register registers an upstream, without tools yet. It is called concurrently, but for each
+	// upstream by one goroutine at a time, and not again before Unregister. An inbound server is
+	// registered only while it is connected here, and for a short grace period after that.
+	Register func(spec Spec, p tool.Provider) Registration
+	// Dangerous stores the names (at the server) of tools that the server of an upstream (a
+	// spec's id) now calls destructive, and returns up to [MaxDangerous] of all names ever
+	// stored. If it is nil, they are remembered only while the upstream runs.
 	Dangerous func(ctx context.Context, upstream string, now []string) ([]string, error)
 	// Logger must not be nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; it may be nil.
 	Registerer prometheus.Registerer
-	// Dial connects to the servers of guarded upstreams. Null dials anything.
+	// Dial connects to the servers of untrusted upstreams; nil allows all addresses.
 	Dial DialFunc
-	// Version is what servers are told that we are.
+	// Version is the client version sent to servers.
 	Version string
-	// Installation is who we are in the way that tools came (_meta patchbay/via):
-	// tools that came through us already are left out. Empty: none are.
+	// Installation identifies this installation in a tool's origin (_meta patchbay/via): tools
+	// that already passed through it are left out. Empty: none are.
 	Installation string
 
-	times *timings // null: the usual ones
+	times *timings // nil: the default timings
 }
 
 func (o *Options) timings() timings {
 	if o.times != nil {
 		return *o.times
 	}
-	return usual
+	return defaultTimings
 }
 
 func (o *Options) client() clientInfo {
-	c := clientInfo{Name: "patchbay", Title: "Patchbay", Version: o.Version, home: o.Installation}
+	c := clientInfo{Name: "patchbay", Title: "Patchbay", Version: o.Version, installation: o.Installation}
 	if c.Version == "" {
 		c.Version = "dev"
 	}
 	return c
 }
 
-// dial is how an upstream's server is reached; nil is in the usual way.
+// dial returns the dial function for an upstream's server; nil means the default.
 func (o *Options) dial(spec *Spec) DialFunc {
-	if !spec.Guarded {
+	if !spec.Untrusted {
 		return nil
 	}
 	if o.Dial != nil {
@@ -118,68 +115,65 @@ func (o *Options) dial(spec *Spec) DialFunc {
 	return plainDial
 }
 
-// State is how an upstream is.
+// State is the connection state of an upstream.
 type State string
 
 // The states of an upstream.
 const (
 	Connecting State = "connecting"
 	Ready      State = "ready"
-	Waiting    State = "waiting" // the next try may well succeed
-	Failed     State = "failed"  // somebody has to do something; it is tried again nevertheless
+	Waiting    State = "waiting" // the next attempt may well succeed
+	Failed     State = "failed"  // needs the owner; retried nevertheless
 )
 
-// Status tells how an upstream is.
+// Status is the state of an upstream.
 type Status struct {
 	State State
 	Since time.Time
-	// Tools counts the tools that are offered, Hidden those that the owner's
-	// patterns leave out, and Skipped those that cannot be used.
+	// Tools counts the offered tools, Hidden those excluded by the owner's patterns, and Skipped
+	// the unusable ones.
 	Tools, Hidden, Skipped int
-	// Cut says that the server has more tools than are taken over.
-	Cut bool
-	// Err is what went wrong last, null if nothing is wrong. It stays while it is
-	// tried again.
-	Err *Trouble
-	// Stderr are the last lines of a command's error output, four at most.
+	// Truncated means that the server has more tools than the limit.
+	Truncated bool
+	// Err is the last error, nil without one. It stays during retries.
+	Err *ConnectionError
+	// Stderr holds the last lines of a command's error output, at most four.
 	Stderr []string
-	// Server and ServerVersion are what the server calls itself; Protocol is the
-	// revision that is spoken, and Transport the one that works.
+	// Server and ServerVersion are the server's own name and version; Protocol is the revision
+	// in use, Transport the one that worked.
 	Server, ServerVersion string
 	Protocol, Transport   string
-	// NextTry is when it is tried again; zero unless Waiting or Failed, and for
-	// servers that connect to us.
+	// NextTry is the time of the next attempt; zero unless Waiting or Failed, and for inbound
+	// servers.
 	NextTry time.Time
 }
 
-// Manager keeps the connections to all upstreams. Its methods may be called by
-// many goroutines at once.
+// Manager keeps the connections to all upstreams. It is safe for concurrent use.
 type Manager struct {
 	opt     Options
 	metrics *metrics
 
-	mu     sync.Mutex
-	wg     sync.WaitGroup
-	closed bool
-	ups    map[string]*upstream
-	// leaving are the ends of upstreams that were replaced or removed and are not
-	// through yet, by id: a successor waits for them.
-	leaving map[string]<-chan struct{}
+	mu        sync.Mutex
+	wg        sync.WaitGroup
+	closed    bool
+	upstreams map[string]*upstream
+	// stopping holds, by id, the end of upstreams that were replaced or removed; a successor
+	// waits for it.
+	stopping map[string]<-chan struct{}
 }
 
-// New makes a Manager without upstreams.
+// New returns a Manager without upstreams.
 func New(opt Options) *Manager {
 	return &Manager{
-		opt:     opt,
-		metrics: newMetrics(opt.Registerer),
-		ups:     make(map[string]*upstream),
-		leaving: make(map[string]<-chan struct{}),
+		opt:       opt,
+		metrics:   newMetrics(opt.Registerer),
+		upstreams: make(map[string]*upstream),
+		stopping:  make(map[string]<-chan struct{}),
 	}
 }
 
-// Set makes the given upstreams those that there are: new ones are begun, missing
-// ones ended, and those with another version begun anew. It does not wait for
-// any of that.
+// Set replaces the list of upstreams: it starts new ones, stops missing ones, and restarts those
+// with another version. It does not wait for any of them.
 func (m *Manager) Set(specs []Spec) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,12 +183,12 @@ func (m *Manager) Set(specs []Spec) {
 	wanted := make(map[string]bool, len(specs))
 	for _, spec := range specs {
 		wanted[spec.ID] = true
-		if u := m.ups[spec.ID]; u == nil || u.spec.Version != spec.Version {
+		if u := m.upstreams[spec.ID]; u == nil || u.spec.Version != spec.Version {
 			m.end(spec.ID, errChanged)
 			m.begin(spec)
 		}
 	}
-	for id := range m.ups {
+	for id := range m.upstreams {
 		if !wanted[id] {
 			m.end(id, errChanged)
 		}
@@ -204,8 +198,8 @@ func (m *Manager) Set(specs []Spec) {
 // begin starts an upstream. The caller holds m.mu.
 func (m *Manager) begin(spec Spec) {
 	u := newUpstream(m, spec)
-	before := m.leaving[spec.ID]
-	m.ups[spec.ID] = u
+	before := m.stopping[spec.ID]
+	m.upstreams[spec.ID] = u
 	m.wg.Go(func() {
 		if before != nil {
 			<-before
@@ -214,29 +208,29 @@ func (m *Manager) begin(spec Spec) {
 	})
 }
 
-// end stops an upstream, if there is one, and says why. The caller holds m.mu.
+// end stops an upstream, if it runs, with a reason. The caller holds m.mu.
 func (m *Manager) end(id string, why error) {
-	u := m.ups[id]
+	u := m.upstreams[id]
 	if u == nil {
 		return
 	}
-	delete(m.ups, id)
-	m.leaving[id] = u.done
+	delete(m.upstreams, id)
+	m.stopping[id] = u.done
 	u.stop(why)
 	m.wg.Go(func() {
 		<-u.done
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.leaving[id] == u.done {
-			delete(m.leaving, id)
+		if m.stopping[id] == u.done {
+			delete(m.stopping, id)
 		}
 	})
 }
 
-// Status tells how an upstream is, and false if there is no such.
+// Status returns the state of an upstream, and false if the id is unknown.
 func (m *Manager) Status(id string) (Status, bool) {
 	m.mu.Lock()
-	u := m.ups[id]
+	u := m.upstreams[id]
 	m.mu.Unlock()
 	if u == nil {
 		return Status{}, false
@@ -244,11 +238,11 @@ func (m *Manager) Status(id string) (Status, bool) {
 	return u.report(), true
 }
 
-// Close ends all upstreams and waits until that is done.
+// Close stops all upstreams and waits for their end.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
-	for id := range m.ups {
+	for id := range m.upstreams {
 		m.end(id, errStopping)
 	}
 	m.mu.Unlock()

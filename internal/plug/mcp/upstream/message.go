@@ -11,22 +11,20 @@ import (
 )
 
 const (
-	// maxResult bounds the result of a call, which is held in memory and passed
-	// on in one piece.
+	// maxResult limits the result of a call, which is held in memory as a whole.
 	maxResult = 8 << 20
-	// maxMessage bounds one message: a whole list of tools may come in one.
+	// maxMessage limits one message, which may contain a whole tool list.
 	maxMessage = 16 << 20
-	// maxBatch bounds a batch, which servers of 2025-03-26 may send.
+	// maxBatch limits a batch, which servers of 2025-03-26 may send.
 	maxBatch = 1000
 )
 
 var (
-	errGarbled  = errors.New("what came is not a message of the protocol")
-	errTooLarge = errors.New("the message is too large")
+	errMalformed = errors.New("what came is not a message of the protocol")
+	errTooLarge  = errors.New("the message is too large")
 )
 
-// message is anything that comes from a server. What it carries stays as the
-// server wrote it.
+// message is any message from a server. Its payloads stay raw JSON.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -35,7 +33,7 @@ type message struct {
 	Error  *rpcError       `json:"error"`
 }
 
-// rpcError is the error of a server that did get the request.
+// rpcError is a JSON-RPC error response of the server.
 type rpcError struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
@@ -46,16 +44,16 @@ func (e *rpcError) Error() string {
 	return fmt.Sprintf("the server refused: %s (%d)", e.Message, e.Code)
 }
 
-// Codes of JSON-RPC and of MCP.
+// Error codes of JSON-RPC and of MCP.
 const (
 	codeMethodNotFound = -32601
 )
 
-// readMessages reads one message or a batch of them.
+// readMessages parses one message or a batch.
 func readMessages(data []byte) ([]message, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
-		return nil, errGarbled
+		return nil, errMalformed
 	}
 	if data[0] != '[' {
 		m, err := readMessage(data)
@@ -66,7 +64,7 @@ func readMessages(data []byte) ([]message, error) {
 	}
 	var raw []json.RawMessage
 	if json.Unmarshal(data, &raw) != nil || len(raw) > maxBatch {
-		return nil, errGarbled
+		return nil, errMalformed
 	}
 	list := make([]message, 0, len(raw))
 	for _, one := range raw {
@@ -82,19 +80,19 @@ func readMessages(data []byte) ([]message, error) {
 func readMessage(data []byte) (message, error) {
 	var m message
 	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &m) != nil {
-		return m, errGarbled
+		return m, errMalformed
 	}
 	if isNull(m.ID) {
 		m.ID = nil
 	}
 	if m.Method == "" && m.Result == nil && m.Error == nil {
-		return m, errGarbled
+		return m, errMalformed
 	}
 	return m, nil
 }
 
-// number is the id of an answer. Ours are numbers; some servers send them back
-// as texts. It is 0 if it cannot be one of ours.
+// number returns the id of a response. Own ids are numbers; some servers return them as strings.
+// It returns 0 for an id that cannot be an own one.
 func (m *message) number() int64 { return idNumber(m.ID) }
 
 func idNumber(raw json.RawMessage) int64 {
@@ -108,16 +106,15 @@ func idNumber(raw json.RawMessage) int64 {
 	return n
 }
 
-// Where the id stands in what programs write: near the beginning, or at the very
-// end, where nothing but the message's own brace can follow.
+// Where programs write the id: near the beginning, or at the very end, followed only by the
+// closing brace of the message.
 var (
 	idInHead = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d+)`)
 	idInTail = regexp.MustCompile(`"id"\s*:\s*"?(\d+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 )
 
-// idOfHuge finds out whose answer a message is that was too large to be kept, by
-// its first and last bytes. It is 0 if they do not tell.
-func idOfHuge(head, tail []byte) int64 {
+// idOfTooLarge returns the id of an oversized response, found in its first and last bytes, or 0.
+func idOfTooLarge(head, tail []byte) int64 {
 	for _, m := range [][][]byte{idInHead.FindSubmatch(head), idInTail.FindSubmatch(tail)} {
 		if m != nil {
 			return idNumber(m[1])
@@ -128,17 +125,17 @@ func idOfHuge(head, tail []byte) int64 {
 
 // outgoing is a message to a server.
 type outgoing struct {
-	id     int64 // 0 for notifications and answers
+	id     int64 // 0 for notifications and responses
 	method string
-	name   string // of the tool that is called
-	// heads are headers of this request alone.
-	heads map[string]string
-	// limit is how large the answer may be.
+	name   string // of the called tool
+	// headers are additional headers of this request.
+	headers map[string]string
+	// limit is the maximum size of the response.
 	limit int
 	body  []byte
 }
 
-// request writes a request, or a notification if id is 0.
+// request returns a request, or a notification if id is 0.
 func request(id int64, method string, params any) (*outgoing, error) {
 	body, err := encode(struct {
 		Version string `json:"jsonrpc"`
@@ -152,7 +149,7 @@ func request(id int64, method string, params any) (*outgoing, error) {
 	return &outgoing{id: id, method: method, body: body, limit: maxMessage}, nil
 }
 
-// reply writes the answer to a request of the server: all we can is to be there.
+// reply returns the response to a request of the server. Only ping is supported.
 func reply(m *message) *outgoing {
 	type answer struct {
 		Version string          `json:"jsonrpc"`
@@ -171,7 +168,7 @@ func reply(m *message) *outgoing {
 	return &outgoing{body: body}
 }
 
-// encode writes JSON as it is meant, without HTML escapes.
+// encode returns v as JSON without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var w bytes.Buffer
 	enc := json.NewEncoder(&w)
@@ -188,7 +185,7 @@ func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
 func isArray(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '[' }
 
-// clip shortens a text from outside for a log or an error.
+// clip shortens external text for a log or an error.
 func clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text

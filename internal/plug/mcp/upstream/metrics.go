@@ -6,9 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are labelled with slugs, of which there are as many as owners have
-// added. Upstreams of the same slug are counted together, and what nobody uses
-// any more is dropped.
+// metrics are labelled with slugs, as many as owners have added. Upstreams with the same slug
+// share their counters, and the counters of a slug that is no longer in use are dropped.
 type metrics struct {
 	connected  *prometheus.GaugeVec
 	reconnects *prometheus.CounterVec
@@ -22,7 +21,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "patchbay", Subsystem: "upstream",
 			Name: "connected", Help: "Connections to upstream MCP servers that are ready."}, []string{"upstream"}),
 		reconnects: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "patchbay", Subsystem: "upstream",
-			Name: "reconnects_total", Help: "Tries to connect to an upstream MCP server after the first."}, []string{"upstream"}),
+			Name: "reconnects_total", Help: "Tries to connect to an upstream MCP server after the first."},
+			[]string{"upstream"}),
 		users: make(map[string]int),
 	}
 	if reg != nil {
@@ -31,7 +31,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) join(slug string) {
+func (m *metrics) addUpstream(slug string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.users[slug]++
@@ -39,7 +39,7 @@ func (m *metrics) join(slug string) {
 	m.reconnects.WithLabelValues(slug).Add(0)
 }
 
-func (m *metrics) leave(slug string) {
+func (m *metrics) removeUpstream(slug string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.users[slug]--; m.users[slug] > 0 {

@@ -18,11 +18,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// newPeer is a server made with the official library.
+// newPeer returns a server made with the official library.
 func newPeer(versions ...string) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "peer", Version: "9"}, &mcp.ServerOptions{SupportedProtocolVersions: versions, PageSize: 3})
+	s := mcp.NewServer(&mcp.Implementation{Name: "peer", Version: "9"},
+		&mcp.ServerOptions{SupportedProtocolVersions: versions, PageSize: 3})
 	add := func(name string, h mcp.ToolHandler) {
-		s.AddTool(&mcp.Tool{Name: name, Description: "does " + name, InputSchema: json.RawMessage(`{"type":"object"}`)}, h)
+		s.AddTool(&mcp.Tool{Name: name, Description: "does " + name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+			h)
 	}
 	add("echo", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return words(string(r.Params.Arguments)), nil
@@ -46,7 +48,10 @@ func newPeer(versions ...string) *mcp.Server {
 		return nil, &jsonrpc.Error{Code: -32007, Message: "not on Sundays", Data: json.RawMessage(`{"day":"Sunday"}`)}
 	})
 	add("grow", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		add("grown", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return words("new"), nil })
+		add("grown", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return words("new"),
+				nil
+		})
 		return words("grew"), nil
 	})
 	add("ask", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -65,7 +70,8 @@ func newPeer(versions ...string) *mcp.Server {
 		}, nil
 	})
 	s.AddTool(&mcp.Tool{
-		Name: "region", InputSchema: json.RawMessage(`{"type":"object","properties":{"where":{"type":"string","x-mcp-header":"Region"},` +
+		Name: "region",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"where":{"type":"string","x-mcp-header":"Region"},` +
 			`"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Deep-N"}}}}}`),
 	}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return words(r.Extra.Header.Get("Mcp-Param-Region") + "/" + r.Extra.Header.Get("Mcp-Param-Deep-N")), nil
@@ -180,9 +186,11 @@ func misc() {
 				}
 				answer(strconv.Itoa(child.Process.Pid))
 			case "huge, id first":
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, m.ID, strings.Repeat("x", maxMessage))
+				write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, m.ID,
+					strings.Repeat("x", maxMessage))
 			case "huge, id last":
-				write(`{"result":{"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat("x", maxMessage), m.ID)
+				write(`{"result":{"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%s}`,
+					strings.Repeat("x", maxMessage), m.ID)
 			case "large":
 				answer(strings.Repeat("x", maxResult))
 			case "late":

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// promptTools is how many tools a prompt tells of: it goes to a model that has
-	// the list besides.
-	promptTools = 50
-	// promptLine bounds what it tells of each, and maxGoal what a person asks for.
-	promptLine = 120
-	maxGoal    = 16 << 10
+	// maxPromptTools limits the tools that the prompt lists: the model has the full list as
+	// well.
+	maxPromptTools = 50
+	// maxPromptLine limits the description of each tool, and maxGoal the person's goal.
+	maxPromptLine = 120
+	maxGoal       = 16 << 10
 )
 
-// promptUse is the one prompt that an upstream has.
+// promptUse is the name of an upstream's only prompt.
 const promptUse = "use"
 
 var (
@@ -48,9 +48,9 @@ var (
 	}
 )
 
-// Prompts implements [tool.Promptbook].
+// Prompts implements [tool.PromptProvider].
 func (u *upstream) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, error) {
-	if len(u.known()) == 0 {
+	if len(u.tools()) == 0 {
 		return nil, nil
 	}
 	lang := talk.ParseLang(who.Lang, talk.English)
@@ -60,31 +60,31 @@ func (u *upstream) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, e
 	}}, nil
 }
 
-// known are the tools that are offered.
-func (u *upstream) known() []tool.Tool {
+// tools returns the offered tools.
+func (u *upstream) tools() []tool.Tool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.catalog.tools
 }
 
-// Prompt implements [tool.Promptbook].
-func (u *upstream) Prompt(_ context.Context, c *tool.Call) (*tool.Written, error) {
+// Prompt implements [tool.PromptProvider].
+func (u *upstream) Prompt(_ context.Context, c *tool.Call) (*tool.PromptResult, error) {
 	if c.Tool != promptUse {
-		return nil, tool.ErrNoSuch
+		return nil, tool.ErrNotFound
 	}
 	var args struct{ Goal string }
 	if json.Unmarshal(c.Args, &args) != nil || strings.TrimSpace(args.Goal) == "" || len(args.Goal) > maxGoal {
 		return nil, tool.Fail(tool.BadArgs, "goal is needed: what is to be reached, in a few sentences", nil)
 	}
 	lang := talk.ParseLang(c.Caller.Lang, talk.English)
-	return &tool.Written{
+	return &tool.PromptResult{
 		Description: sayUse.In(lang, u.spec.name()),
-		Messages:    []tool.Message{tool.Says("user", u.advice(lang, strings.TrimSpace(args.Goal)))},
+		Messages:    []tool.Message{tool.TextMessage("user", u.promptText(lang, strings.TrimSpace(args.Goal)))},
 	}, nil
 }
 
-// advice is what a model is told to do with the tools.
-func (u *upstream) advice(lang talk.Lang, goal string) string {
+// promptText returns the instruction to a model for using the tools.
+func (u *upstream) promptText(lang talk.Lang, goal string) string {
 	var b strings.Builder
 	name := u.spec.name()
 	b.WriteString(sayGoalDo.In(lang, name, goal) + "\n\n")
@@ -93,10 +93,10 @@ func (u *upstream) advice(lang talk.Lang, goal string) string {
 	}
 	b.WriteString(sayHas.In(lang, name) + "\n")
 	told, more := 0, 0
-	for _, t := range u.known() {
+	for _, t := range u.tools() {
 		switch {
-		case t.Dangerous: // hidden until its owner asks for it by name
-		case told == promptTools:
+		case t.Dangerous: // hidden unless its owner allows it by name
+		case told == maxPromptTools:
 			more++
 		default:
 			told++
@@ -110,7 +110,7 @@ func (u *upstream) advice(lang talk.Lang, goal string) string {
 	return b.String()
 }
 
-// lineOf is a tool in one line.
+// lineOf describes a tool in one line.
 func lineOf(t *tool.Tool) string {
 	what := t.Description
 	if what == "" {
@@ -119,10 +119,10 @@ func lineOf(t *tool.Tool) string {
 	if what = strings.Join(strings.Fields(what), " "); what == "" {
 		return t.Name
 	}
-	return t.Name + ": " + clip(what, promptLine)
+	return t.Name + ": " + clip(what, maxPromptLine)
 }
 
-// Complete implements [tool.Promptbook]: nobody knows what a person wants.
+// Complete implements [tool.PromptProvider]: there are no completions for a goal.
 func (u *upstream) Complete(context.Context, tool.Caller, string, string, string) ([]string, error) {
 	return nil, nil
 }

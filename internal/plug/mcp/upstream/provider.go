@@ -9,41 +9,40 @@ import (
 )
 
 const (
-	// maxWaiting is how many calls wait for their turn. When so many do, further
-	// ones are refused.
+	// maxWaiting limits the calls that wait for a slot. Further ones are refused.
 	maxWaiting = 256
-	// maxTimeouts in a row without a result are taken for a server that is stuck.
+	// maxTimeouts is how many consecutive timeouts mark a server as stuck.
 	maxTimeouts = 3
 )
 
-// Call carries out one call; see [tool.Provider].
+// Call executes one call; see [tool.Provider].
 func (u *upstream) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-	if err := u.enter(ctx); err != nil {
+	if err := u.acquireSlot(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { <-u.turns }()
+	defer func() { <-u.slots }()
 	for again := false; ; again = true {
-		s, heads, err := u.await(ctx, c.Tool)
+		s, paramHeaders, err := u.awaitSession(ctx, c.Tool)
 		if err != nil {
 			return nil, err
 		}
-		r, err := u.once(ctx, s, c, heads)
+		r, err := u.callOnce(ctx, s, c, paramHeaders)
 		if err == nil || ctx.Err() != nil {
 			return r, err
 		}
-		// A server that was restarted says so to the first who calls. What it surely
-		// did not take in is sent once more.
+		// A restarted server refuses the first call of an old session. A call that certainly was
+		// not received is sent once more.
 		if _, unsent := errors.AsType[*unsentError](err); again || !unsent {
-			return nil, u.told(err)
+			return nil, u.callError(err)
 		}
-		<-s.dead
+		<-s.done
 	}
 }
 
-// enter waits for a turn.
-func (u *upstream) enter(ctx context.Context) error {
+// acquireSlot waits for a call slot.
+func (u *upstream) acquireSlot(ctx context.Context) error {
 	select {
-	case u.turns <- struct{}{}:
+	case u.slots <- struct{}{}:
 		return nil
 	default:
 	}
@@ -53,18 +52,18 @@ func (u *upstream) enter(ctx context.Context) error {
 	}
 	defer u.waiting.Add(-1)
 	select {
-	case u.turns <- struct{}{}:
+	case u.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-u.ctx.Done():
-		return u.offline()
+		return u.offlineError()
 	}
 }
 
-// await returns the session, waiting a while for it if there is none.
-func (u *upstream) await(ctx context.Context, name string) (*session, []paramHead, error) {
-	if !u.spec.Settings.allowed(name) {
+// awaitSession returns the session, waiting a while for a connection if there is none.
+func (u *upstream) awaitSession(ctx context.Context, name string) (*session, []paramHeader, error) {
+	if !u.spec.Settings.isAllowed(name) {
 		return nil, nil, tool.Fail(tool.Unknown, "There is no such tool.", nil)
 	}
 	var limit <-chan time.Time
@@ -72,16 +71,16 @@ func (u *upstream) await(ctx context.Context, name string) (*session, []paramHea
 		u.mu.Lock()
 		s, c, changed := u.session, u.catalog, u.changed
 		u.mu.Unlock()
-		if s != nil && !s.ended() {
-			return s, c.heads[name], nil
+		if s != nil && !s.isDone() {
+			return s, c.paramHeaders[name], nil
 		}
 		if limit == nil {
-			timer := time.NewTimer(u.times.patience)
+			timer := time.NewTimer(u.times.callWait)
 			defer timer.Stop()
 			limit = timer.C
 		}
 		select {
-		case u.wanted <- struct{}{}:
+		case u.connectNow <- struct{}{}:
 		default:
 		}
 		select {
@@ -89,14 +88,14 @@ func (u *upstream) await(ctx context.Context, name string) (*session, []paramHea
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
 		case <-u.ctx.Done():
-			return nil, nil, u.offline()
+			return nil, nil, u.offlineError()
 		case <-limit:
-			return nil, nil, u.offline()
+			return nil, nil, u.offlineError()
 		}
 	}
 }
 
-func (u *upstream) offline() error {
+func (u *upstream) offlineError() error {
 	u.mu.Lock()
 	t := u.status.Err
 	u.mu.Unlock()
@@ -107,11 +106,12 @@ func (u *upstream) offline() error {
 	return e
 }
 
-// once sends a call and waits for what comes of it.
-func (u *upstream) once(ctx context.Context, s *session, c *tool.Call, heads []paramHead) (*tool.Result, error) {
+// callOnce sends a call and waits for its result.
+func (u *upstream) callOnce(ctx context.Context, s *session, c *tool.Call,
+	paramHeaders []paramHeader) (*tool.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, u.spec.Settings.timeout())
 	defer cancel()
-	r, err := s.call(limited, c, heads)
+	r, err := s.call(limited, c, paramHeaders)
 	switch {
 	case err == nil:
 		u.timeouts.Store(0)
@@ -120,9 +120,10 @@ func (u *upstream) once(ctx context.Context, s *session, c *tool.Call, heads []p
 		return nil, ctx.Err()
 	case limited.Err() != nil && errors.Is(err, limited.Err()):
 		if u.timeouts.Add(1) >= maxTimeouts {
-			s.fail(errStuck)
+			s.fail(errUnresponsive)
 		}
-		return nil, tool.Fail(tool.TimedOut, u.spec.name()+" did not answer in time. It is not known whether the call was carried out.", nil)
+		return nil, tool.Fail(tool.TimedOut,
+			u.spec.name()+" did not answer in time. It is not known whether the call was carried out.", nil)
 	}
 	if _, ok := errors.AsType[*rpcError](err); ok {
 		u.timeouts.Store(0)

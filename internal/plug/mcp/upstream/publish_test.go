@@ -9,12 +9,12 @@ import (
 
 // onOffer is a socket that does something when tools have just become visible.
 type onOffer struct {
-	Socket
+	Registration
 	do func()
 }
 
-func (o onOffer) Offer(tools []tool.Tool) {
-	o.Socket.Offer(tools)
+func (o onOffer) SetTools(tools []tool.Tool) {
+	o.Registration.SetTools(tools)
 	if len(tools) > 0 {
 		o.do()
 	}
@@ -23,10 +23,10 @@ func (o onOffer) Offer(tools []tool.Tool) {
 // Whoever sees the tools of a server sees that it is connected.
 func TestToolsAndStateTogether(t *testing.T) {
 	for _, dialsIn := range []bool{false, true} {
-		r := newRig(t, newOdd(t, nil).settings(), brisk())
+		r := newRig(t, newScriptedServer(t, nil).settings(), fastTimings())
 		seen := make(chan Status, 1)
-		r.m.opt.Plug = func(spec Spec, p tool.Provider) Socket {
-			return onOffer{r.board.plug(spec, p), func() {
+		r.m.opt.Register = func(spec Spec, p tool.Provider) Registration {
+			return onOffer{r.hub.register(spec, p), func() {
 				read := make(chan struct{})
 				go func() {
 					defer close(read)
@@ -39,12 +39,12 @@ func TestToolsAndStateTogether(t *testing.T) {
 				}
 			}}
 		}
-		if r.spec.DialsIn = dialsIn; dialsIn {
+		if r.spec.Inbound = dialsIn; dialsIn {
 			r.spec.Settings = Settings{}
 		}
 		r.start()
 		if dialsIn {
-			dialIn(t, r.door(), nil)
+			dialInbound(t, r.inboundURL(), nil)
 		}
 		if st := <-seen; st.State != Ready || st.Tools != 1 || st.Err != nil || st.Protocol == "" {
 			t.Errorf("dials in %v: with its tools the status is %+v", dialsIn, st)

@@ -20,83 +20,83 @@ import (
 	"patchbay/internal/tool"
 )
 
-// soon is how long a test waits for something that has to happen.
-const soon = 20 * time.Second
+// testTimeout is how long a test waits for something that has to happen.
+const testTimeout = 20 * time.Second
 
-// brisk are timings for tests: pauses are short, while limits that must not be
+// fastTimings are timings for tests: pauses are short, while limits that must not be
 // met by accident stay long.
-func brisk() *timings {
-	t := usual
-	t.firstPause, t.longestPause, t.longestAuthPause = 10*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
-	t.coalesce = 10 * time.Millisecond
+func fastTimings() *timings {
+	t := defaultTimings
+	t.minBackoff, t.maxBackoff, t.maxAuthBackoff = 10*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	t.refreshDelay = 10 * time.Millisecond
 	return &t
 }
 
-// board takes note of what is plugged in.
-type board struct {
-	mu      sync.Mutex
-	changed chan struct{}
-	sockets map[string]*socket
-	plugs   int
-	unplugs int
-	holds   int
+// fakeHub takes note of what is plugged in.
+type fakeHub struct {
+	mu            sync.Mutex
+	changed       chan struct{}
+	registrations map[string]*fakeRegistration
+	registered    int
+	unregistered  int
+	holds         int
 }
 
-type socket struct {
-	b        *board
+type fakeRegistration struct {
+	b        *fakeHub
 	spec     Spec
 	provider tool.Provider
 	offers   [][]tool.Tool
 }
 
-func newBoard() *board {
-	return &board{changed: make(chan struct{}), sockets: make(map[string]*socket)}
+func newFakeHub() *fakeHub {
+	return &fakeHub{changed: make(chan struct{}), registrations: make(map[string]*fakeRegistration)}
 }
 
-func (b *board) plug(spec Spec, p tool.Provider) Socket {
+func (b *fakeHub) register(spec Spec, p tool.Provider) Registration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.sockets[spec.ID] != nil {
+	if b.registrations[spec.ID] != nil {
 		panic("plugged in twice: " + spec.ID)
 	}
-	s := &socket{b: b, spec: spec, provider: p}
-	b.sockets[spec.ID] = s
-	b.plugs++
+	s := &fakeRegistration{b: b, spec: spec, provider: p}
+	b.registrations[spec.ID] = s
+	b.registered++
 	b.change()
 	return s
 }
 
-func (b *board) change() {
+func (b *fakeHub) change() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-func (s *socket) Offer(tools []tool.Tool) {
+func (s *fakeRegistration) SetTools(tools []tool.Tool) {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	s.offers = append(s.offers, tools)
 	s.b.change()
 }
 
-func (s *socket) Unplug() {
+func (s *fakeRegistration) Unregister() {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
-	delete(s.b.sockets, s.spec.ID)
-	s.b.unplugs++
+	delete(s.b.registrations, s.spec.ID)
+	s.b.unregistered++
 	s.b.change()
 }
 
-func (s *socket) Hold(bool) int64 {
+func (s *fakeRegistration) Hold(bool) int64 {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	s.b.holds++
 	return int64(s.b.holds)
 }
 
-// await waits until cond holds for the board.
-func (b *board) await(t testing.TB, what string, cond func(b *board) bool) {
+// await waits until cond holds for the hub.
+func (b *fakeHub) await(t testing.TB, what string, cond func(b *fakeHub) bool) {
 	t.Helper()
-	deadline := time.After(soon)
+	deadline := time.After(testTimeout)
 	for {
 		b.mu.Lock()
 		ok, changed := cond(b), b.changed
@@ -114,11 +114,11 @@ func (b *board) await(t testing.TB, what string, cond func(b *board) bool) {
 
 // rig is a manager with one upstream.
 type rig struct {
-	t     testing.TB
-	m     *Manager
-	board *board
-	spec  Spec
-	log   *logBuffer
+	t    testing.TB
+	m    *Manager
+	hub  *fakeHub
+	spec Spec
+	log  *logBuffer
 }
 
 // logBuffer keeps a log.
@@ -142,13 +142,14 @@ func (l *logBuffer) String() string {
 func newRig(t testing.TB, settings Settings, times *timings) *rig {
 	t.Helper()
 	log := &logBuffer{}
-	b := newBoard()
-	r := &rig{t: t, board: b, log: log, spec: Spec{ID: "u1", Slug: "up", Title: "Up", Owner: "o", Version: 1, Settings: settings}}
+	b := newFakeHub()
+	r := &rig{t: t, hub: b, log: log, spec: Spec{ID: "u1", Slug: "up", Title: "Up", Owner: "o", Version: 1,
+		Settings: settings}}
 	r.m = New(Options{
-		Plug:    b.plug,
-		Logger:  slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Version: "1.2.3",
-		times:   times,
+		Register: b.register,
+		Logger:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Version:  "1.2.3",
+		times:    times,
 	})
 	t.Cleanup(func() {
 		r.m.Close()
@@ -162,8 +163,8 @@ func newRig(t testing.TB, settings Settings, times *timings) *rig {
 func (r *rig) start() *rig {
 	r.t.Helper()
 	validate := r.spec.Settings.Validate
-	if r.spec.DialsIn {
-		validate = r.spec.Settings.ValidateDialsIn
+	if r.spec.Inbound {
+		validate = r.spec.Settings.ValidateInbound
 	}
 	if err := validate(); err != nil {
 		r.t.Fatal(err)
@@ -176,8 +177,8 @@ func (r *rig) start() *rig {
 func (r *rig) tools(what string, fits func([]tool.Tool) bool) []tool.Tool {
 	r.t.Helper()
 	var got []tool.Tool
-	r.board.await(r.t, what, func(b *board) bool {
-		s := b.sockets[r.spec.ID]
+	r.hub.await(r.t, what, func(b *fakeHub) bool {
+		s := b.registrations[r.spec.ID]
 		if s == nil || len(s.offers) == 0 {
 			return false
 		}
@@ -197,9 +198,9 @@ func has(name string) func([]tool.Tool) bool {
 }
 
 func (r *rig) offers() int {
-	r.board.mu.Lock()
-	defer r.board.mu.Unlock()
-	return len(r.board.sockets[r.spec.ID].offers)
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	return len(r.hub.registrations[r.spec.ID].offers)
 }
 
 // ready starts the upstream and waits for its tools and its connection.
@@ -222,7 +223,7 @@ func (r *rig) status(what string, fits func(Status) bool) Status {
 	r.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(soon)
+	deadline := time.After(testTimeout)
 	for {
 		st, ok := r.m.Status(r.spec.ID)
 		if ok && fits(st) {
@@ -241,28 +242,28 @@ func (r *rig) call(ctx context.Context, name, args string) (*tool.Result, error)
 }
 
 func (r *rig) do(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-	r.board.mu.Lock()
-	s := r.board.sockets[r.spec.ID]
-	r.board.mu.Unlock()
+	r.hub.mu.Lock()
+	s := r.hub.registrations[r.spec.ID]
+	r.hub.mu.Unlock()
 	return s.provider.Call(ctx, c)
 }
 
-// must is a call that has to succeed; it returns the words.
+// must returns a call that has to succeed; it returns the words.
 func (r *rig) must(name, args string) string {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), name, args)
 	if err != nil {
 		r.t.Fatalf("%s: %v", name, err)
 	}
-	return res.Words()
+	return res.PlainText()
 }
 
-// fails is a call that has to fail with a code.
+// fails returns a call that has to fail with a code.
 func (r *rig) fails(code tool.Code, name, args string) *tool.Error {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), name, args)
 	if err == nil {
-		r.t.Fatalf("%s: no error but %s", name, res.Words())
+		r.t.Fatalf("%s: no error but %s", name, res.PlainText())
 	}
 	e := tool.AsError(err)
 	if e.Code != code {
@@ -271,9 +272,9 @@ func (r *rig) fails(code tool.Code, name, args string) *tool.Error {
 	return e
 }
 
-// odd is a server written by hand, for Streamable HTTP with sessions: what it
+// scriptedServer is a server written by hand, for Streamable HTTP with sessions: what it
 // does with a method is up to the test. What the test leaves open it does right.
-type odd struct {
+type scriptedServer struct {
 	t testing.TB
 	// on answers a method. It returns a result, or does everything itself and
 	// returns "".
@@ -287,11 +288,11 @@ type odd struct {
 	srv     *httptest.Server
 }
 
-type oddHandler = func(w http.ResponseWriter, r *http.Request, m *message) string
+type scriptedHandler = func(w http.ResponseWriter, r *http.Request, m *message) string
 
-func newOdd(t testing.TB, on map[string]oddHandler) *odd {
+func newScriptedServer(t testing.TB, on map[string]scriptedHandler) *scriptedServer {
 	t.Helper()
-	o := &odd{t: t, on: on, session: "s1"}
+	o := &scriptedServer{t: t, on: on, session: "s1"}
 	o.srv = httptest.NewServer(o)
 	t.Cleanup(func() {
 		o.srv.CloseClientConnections()
@@ -300,9 +301,11 @@ func newOdd(t testing.TB, on map[string]oddHandler) *odd {
 	return o
 }
 
-func (o *odd) settings() Settings { return Settings{URL: o.srv.URL + "/mcp", Transport: HTTP} }
+func (o *scriptedServer) settings() Settings {
+	return Settings{URL: o.srv.URL + "/mcp", Transport: HTTP}
+}
 
-func (o *odd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *scriptedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && o.get != nil {
 		o.get(w, r)
 		return
@@ -343,13 +346,13 @@ func (o *odd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-func (o *odd) note(method string) {
+func (o *scriptedServer) note(method string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.seen = append(o.seen, method)
 }
 
-func (o *odd) count(method string) int {
+func (o *scriptedServer) count(method string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0
@@ -361,7 +364,7 @@ func (o *odd) count(method string) int {
 	return n
 }
 
-func (o *odd) answer(w http.ResponseWriter, r *http.Request, m *message) string {
+func (o *scriptedServer) answer(w http.ResponseWriter, r *http.Request, m *message) string {
 	if f := o.on[m.Method]; f != nil {
 		return f(w, r, m)
 	}
@@ -385,12 +388,12 @@ const (
 	oneTool     = `{"tools":[{"name":"do","inputSchema":{"type":"object"}}]}`
 )
 
-func result(text string) oddHandler {
+func result(text string) scriptedHandler {
 	return func(http.ResponseWriter, *http.Request, *message) string { return text }
 }
 
-// hold keeps a request until the client hangs up or the test ends.
-func hold(t *testing.T) (oddHandler, <-chan struct{}) {
+// hold keeps a request until the client disconnects or the test ends.
+func hold(t *testing.T) (scriptedHandler, <-chan struct{}) {
 	begun := make(chan struct{}, 100)
 	return func(_ http.ResponseWriter, r *http.Request, _ *message) string {
 		begun <- struct{}{}
@@ -411,7 +414,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command are the settings for the test binary as a server.
+// command returns the settings for the test binary as a server.
 func command(script string) Settings {
 	self, err := os.Executable()
 	if err != nil {
@@ -420,8 +423,8 @@ func command(script string) Settings {
 	return Settings{Command: self, Env: map[string]string{"UPSTREAM_TEST_PEER": script}}
 }
 
-// lines is a server on standard input and output, written by hand: on answers
-// what the default does not, and writes lines itself.
+// lines is a server on standard input and output, written by hand: on answers what the default
+// does not, and writes lines itself.
 func lines(on map[string]func(m *message, write func(format string, args ...any))) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)

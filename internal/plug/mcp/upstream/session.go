@@ -13,91 +13,90 @@ import (
 )
 
 const (
-	// maxNotes is how many words about the work of one call wait for a caller who
-	// is slow to take them. When it is full, further ones are left out.
-	maxNotes = 64
-	// maxReplies is how many answers to requests of the server wait to be sent.
-	// When it is full, further requests go unanswered.
+	// maxUpdates limits the progress and log notifications queued for a slow caller. Further
+	// ones are dropped.
+	maxUpdates = 64
+	// maxReplies limits the queued responses to requests of the server. Further requests are not
+	// answered.
 	maxReplies = 16
-	// noticeTimeout bounds what is sent to a server without waiting for more.
-	noticeTimeout = 5 * time.Second
+	// notifyTimeout limits the sending of notifications.
+	notifyTimeout = 5 * time.Second
 )
 
-// wire carries messages between a session and a server. What comes in is given
-// to session.deliver; when nothing more can come, session.fail is told.
+// wire carries messages between a session and a server. It passes received messages to
+// session.deliver, and calls session.fail when no more can come.
 type wire interface {
-	// send passes a message on. For a request it may return before the answer
-	// has come, or only then. It stops when ctx ends.
+	// send sends a message. For a request it may return before or after the response. It stops
+	// when ctx ends.
 	send(ctx context.Context, m *outgoing) error
-	// agree tells the revision of the protocol that was agreed upon, and whether
-	// it is one without sessions.
-	agree(version string, modern bool)
-	// listen begins to listen for what the server says unasked, if that takes
-	// something. It does not wait.
+	// setVersion sets the negotiated protocol revision, and whether it is a stateless one.
+	setVersion(version string, modern bool)
+	// listen starts listening for unsolicited messages, if the transport needs that. It does not
+	// block.
 	listen()
-	// sessionless says that the server keeps nothing of us between two requests.
-	sessionless() bool
-	// hangsUp says that a request is called off by ending its send.
-	hangsUp() bool
-	// close ends the wire and what it has started.
+	// isStateless reports whether the server keeps no state between two requests.
+	isStateless() bool
+	// cancelsByDisconnect reports whether a request is cancelled by ending its send.
+	cancelsByDisconnect() bool
+	// close closes the wire and what it started.
 	close()
 }
 
-// session is one connection to a server. It is used by many goroutines at once.
+// session is one connection to a server. It is safe for concurrent use.
 type session struct {
-	log    *slog.Logger
-	redact func(string) string
-	client clientInfo
-	offers string // the revision that is offered to a server with sessions
-	beats  bool   // the wire finds out by itself whether the far side is there
+	log            *slog.Logger
+	redact         func(string) string
+	client         clientInfo
+	offeredVersion string // revision offered in initialize
+	hasHeartbeat   bool   // the wire itself detects a dead peer
 
 	ctx  context.Context
 	stop context.CancelFunc
 	wire wire
 
-	dead    chan struct{} // closed when the connection is of no more use
-	once    sync.Once
-	why     error         // set before dead is closed
-	changed chan struct{} // the list of tools may have changed; holds 1
-	doubt   chan struct{} // somebody doubts that the server is there; holds 1
-	replies chan *outgoing
+	done        chan struct{} // closed when the connection is no longer usable
+	once        sync.Once
+	err         error         // set before done is closed
+	changed     chan struct{} // the tool list may have changed; holds 1
+	probeWanted chan struct{} // the server may be dead; holds 1
+	replies     chan *outgoing
 
-	// Set by the handshake, before anybody else knows the session:
-	modern  bool
-	version string
-	server  serverInfo
-	tells   bool // it says when they change
+	// Set by the handshake, before the session is shared:
+	modern          bool
+	version         string
+	server          serverInfo
+	notifiesChanges bool // the server announces changes
 
-	listening atomic.Bool // what the server says unasked would reach us
+	listening atomic.Bool // unsolicited messages can be received
 
 	mu      sync.Mutex
 	wg      sync.WaitGroup
 	closed  bool
-	last    int64
+	lastID  int64
 	pending map[int64]*pending
 }
 
-// clientInfo is what we call ourselves.
+// clientInfo is this client's name and version.
 type clientInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
 	Version string `json:"version"`
-	// home is Options.Installation.
-	home string
+	// installation is Options.Installation.
+	installation string
 }
 
-// serverInfo is what a server calls itself.
+// serverInfo is a server's own name and version.
 type serverInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
 	Version string `json:"version"`
 }
 
-// pending is a request that waits for its answer.
+// pending is a request that waits for its response.
 type pending struct {
-	id     int64
-	answer chan answer // holds 1
-	notes  chan note   // nil if nobody wants to know
+	id      int64
+	answer  chan answer // holds 1
+	updates chan update // nil if updates are not wanted
 }
 
 type answer struct {
@@ -105,31 +104,31 @@ type answer struct {
 	err    error
 }
 
-// note is a word about the work: one of the two.
-type note struct {
+// update is a progress or a log notification: one of the two.
+type update struct {
 	progress *tool.Progress
 	log      *tool.Log
 }
 
 func newSession(log *slog.Logger, redact func(string) string, client clientInfo) *session {
 	s := &session{
-		log:     log,
-		redact:  redact,
-		client:  client,
-		offers:  newestSession,
-		dead:    make(chan struct{}),
-		changed: make(chan struct{}, 1),
-		doubt:   make(chan struct{}, 1),
-		replies: make(chan *outgoing, maxReplies),
-		pending: make(map[int64]*pending),
+		log:            log,
+		redact:         redact,
+		client:         client,
+		offeredVersion: newestSessionVersion,
+		done:           make(chan struct{}),
+		changed:        make(chan struct{}, 1),
+		probeWanted:    make(chan struct{}, 1),
+		replies:        make(chan *outgoing, maxReplies),
+		pending:        make(map[int64]*pending),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.start(s.answerRequests)
 	return s
 }
 
-// start runs f in a goroutine that close waits for. It reports false if the
-// session is closed already.
+// start runs f in a goroutine that close waits for. It returns false if the session is already
+// closed.
 func (s *session) start(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,15 +139,15 @@ func (s *session) start(f func()) bool {
 	return true
 }
 
-// fail ends the session's use. The first reason counts.
+// fail marks the session as unusable. The first error is kept.
 func (s *session) fail(err error) {
 	s.once.Do(func() {
-		s.why = err
-		close(s.dead)
+		s.err = err
+		close(s.done)
 	})
 }
 
-// close ends the session and waits for all that belongs to it.
+// close ends the session and waits for everything that belongs to it.
 func (s *session) close() {
 	s.fail(errClosed)
 	s.mu.Lock()
@@ -163,23 +162,23 @@ func (s *session) close() {
 
 var errClosed = errors.New("the connection was closed")
 
-// goneError says that a connection broke while its request was under way.
-type goneError struct{ err error }
+// connectionLostError means that the connection broke during a request.
+type connectionLostError struct{ err error }
 
-func (e *goneError) Error() string { return e.err.Error() }
-func (e *goneError) Unwrap() error { return e.err }
+func (e *connectionLostError) Error() string { return e.err.Error() }
+func (e *connectionLostError) Unwrap() error { return e.err }
 
-// unsentError says that the server surely did not take the request in.
+// unsentError means that the server certainly did not receive the request.
 type unsentError struct{ err error }
 
 func (e *unsentError) Error() string { return e.err.Error() }
 func (e *unsentError) Unwrap() error { return e.err }
 
-// ask sends a request and waits for its result. What comes about it meanwhile
-// goes to tell, in the caller's goroutine; tell may be nil.
-func (s *session) ask(ctx context.Context, p *pending, m *outgoing, tell func(note)) (json.RawMessage, error) {
-	defer s.forget(p)
-	// The send goes on for a moment after the answer, so it has a context of its own.
+// roundTrip sends a request and waits for its result. Updates that arrive meanwhile are passed
+// to tell, in the caller's goroutine; tell may be nil.
+func (s *session) roundTrip(ctx context.Context, p *pending, m *outgoing, tell func(update)) (json.RawMessage, error) {
+	defer s.removePending(p)
+	// send may outlive the response by a moment, so it has its own context.
 	sending, cancel := context.WithCancel(s.ctx)
 	sent := make(chan error, 1)
 	if !s.start(func() {
@@ -193,38 +192,38 @@ func (s *session) ask(ctx context.Context, p *pending, m *outgoing, tell func(no
 		select {
 		case a := <-p.answer:
 			return a.result, a.err
-		case n := <-p.notes:
+		case n := <-p.updates:
 			tell(n)
 		case err := <-sent:
 			sent = nil
 			if err != nil {
-				s.judge(err)
-				return p.ended(err)
+				s.handleSendError(err)
+				return p.answerOr(err)
 			}
-		case <-s.dead:
+		case <-s.done:
 			cancel()
-			return p.ended(&goneError{s.why})
+			return p.answerOr(&connectionLostError{s.err})
 		case <-ctx.Done():
 			cancel()
-			s.callOff(m.id, ctx.Err(), sent)
+			s.cancelRequest(m.id, ctx.Err(), sent)
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// judge draws the conclusions of an error of the wire.
-func (s *session) judge(err error) {
-	if _, gone := errors.AsType[*goneError](err); gone {
-		s.suspect()
+// handleSendError reacts to an error of the wire.
+func (s *session) handleSendError(err error) {
+	if _, gone := errors.AsType[*connectionLostError](err); gone {
+		s.requestProbe()
 	}
 	status, ok := errors.AsType[*statusError](err)
-	if _, unsent := errors.AsType[*unsentError](err); unsent || ok && status.auth() {
+	if _, unsent := errors.AsType[*unsentError](err); unsent || ok && status.isAuth() {
 		s.fail(err)
 	}
 }
 
-// ended is the answer if it has come nevertheless, or else err.
-func (p *pending) ended(err error) (json.RawMessage, error) {
+// answerOr returns the response if it has arrived after all, or else err.
+func (p *pending) answerOr(err error) (json.RawMessage, error) {
 	select {
 	case a := <-p.answer:
 		return a.result, a.err
@@ -233,37 +232,37 @@ func (p *pending) ended(err error) (json.RawMessage, error) {
 	}
 }
 
-// expect prepares for the answer to a request. Its id is the next one.
-func (s *session) expect(notes bool) *pending {
+// newPending registers a request under the next id.
+func (s *session) newPending(notes bool) *pending {
 	p := &pending{answer: make(chan answer, 1)}
 	if notes {
-		p.notes = make(chan note, maxNotes)
+		p.updates = make(chan update, maxUpdates)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last++
-	p.id = s.last
+	s.lastID++
+	p.id = s.lastID
 	s.pending[p.id] = p
 	return p
 }
 
-func (s *session) forget(p *pending) {
+func (s *session) removePending(p *pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pending, p.id)
 }
 
-// waits says that the request still waits for its answer.
-func (s *session) waits(id int64) bool { return s.find(id) != nil }
+// isPending reports whether the request still waits for its response.
+func (s *session) isPending(id int64) bool { return s.findPending(id) != nil }
 
-func (s *session) find(id int64) *pending {
+func (s *session) findPending(id int64) *pending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pending[id]
 }
 
-// take returns the request that waits for this answer, which no longer does.
-func (s *session) take(id int64) *pending {
+// takePending removes and returns the request with this id.
+func (s *session) takePending(id int64) *pending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pending[id]
@@ -271,10 +270,10 @@ func (s *session) take(id int64) *pending {
 	return p
 }
 
-// callOff tells the server that nobody waits for the answer any more, once the
-// request is on its way: what comes before it would call off nothing.
-func (s *session) callOff(id int64, why error, sent <-chan error) {
-	if s.modern && s.wire.hangsUp() {
+// cancelRequest tells the server that a request was cancelled, once the request has been sent:
+// an earlier cancellation would have no effect.
+func (s *session) cancelRequest(id int64, why error, sent <-chan error) {
+	if s.modern && s.wire.cancelsByDisconnect() {
 		return
 	}
 	reason := "the caller gave up"
@@ -282,7 +281,7 @@ func (s *session) callOff(id int64, why error, sent <-chan error) {
 		reason = "the call took too long"
 	}
 	s.start(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, noticeTimeout)
+		ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
 		defer cancel()
 		if sent != nil {
 			select {
@@ -303,27 +302,27 @@ func (s *session) notify(ctx context.Context, method string, params any) error {
 	return s.wire.send(ctx, m)
 }
 
-// answerRequests answers what servers ask.
+// answerRequests answers the server's requests.
 func (s *session) answerRequests() {
 	for {
 		select {
 		case m := <-s.replies:
-			ctx, cancel := context.WithTimeout(s.ctx, noticeTimeout)
+			ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
 			if err := s.wire.send(ctx, m); err != nil {
 				s.log.Debug("upstream: the server's request was not answered", "error", s.redact(err.Error()))
 			}
 			cancel()
-		case <-s.dead:
+		case <-s.done:
 			return
 		}
 	}
 }
 
-// deliver takes in what came from the server, on the channel of the request from
-// if that is not 0. It never waits.
+// deliver handles a received message; from is the request on whose stream it came, or 0. It
+// never blocks.
 func (s *session) deliver(from int64, e *event) error {
-	if e.huge {
-		if p := s.take(idOfHuge(e.head, e.tail)); p != nil {
+	if e.tooLarge {
+		if p := s.takePending(idOfTooLarge(e.head, e.tail)); p != nil {
 			p.answer <- answer{err: errTooLarge}
 			return nil
 		}
@@ -342,9 +341,9 @@ func (s *session) deliver(from int64, e *event) error {
 func (s *session) handle(from int64, m *message) {
 	switch {
 	case m.Method == "":
-		p := s.take(m.number())
+		p := s.takePending(m.number())
 		if p == nil {
-			return // nobody waits for it any more
+			return // the request was cancelled
 		}
 		if m.Error != nil {
 			p.answer <- answer{err: m.Error}
@@ -359,33 +358,33 @@ func (s *session) handle(from int64, m *message) {
 			}
 		}
 	case m.Method == "notifications/tools/list_changed":
-		s.touch()
+		s.markChanged()
 	case m.Method == "notifications/progress":
-		s.progress(m.Params)
+		s.handleProgress(m.Params)
 	case m.Method == "notifications/message":
-		s.line(from, m.Params)
+		s.handleLog(from, m.Params)
 	case m.Method == "notifications/subscriptions/acknowledged":
 		s.listening.Store(true)
 	}
 }
 
-// touch says that the list of tools may have changed.
-func (s *session) touch() {
+// markChanged records that the tool list may have changed.
+func (s *session) markChanged() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // it will be looked at anyway
+	default: // already marked
 	}
 }
 
-// suspect asks for a look whether the server is still there.
-func (s *session) suspect() {
+// requestProbe asks supervise to check that the server is alive.
+func (s *session) requestProbe() {
 	select {
-	case s.doubt <- struct{}{}:
+	case s.probeWanted <- struct{}{}:
 	default:
 	}
 }
 
-func (s *session) progress(params json.RawMessage) {
+func (s *session) handleProgress(params json.RawMessage) {
 	var p struct {
 		Token json.RawMessage `json:"progressToken"`
 		tool.Progress
@@ -393,26 +392,26 @@ func (s *session) progress(params json.RawMessage) {
 	if json.Unmarshal(params, &p) != nil {
 		return
 	}
-	s.note(idNumber(p.Token), note{progress: &p.Progress})
+	s.deliverUpdate(idNumber(p.Token), update{progress: &p.Progress})
 }
 
-// line passes on a line of the server's log, if it came on the channel of a
-// call: nothing else says to which it belongs.
-func (s *session) line(from int64, params json.RawMessage) {
+// handleLog forwards a log message if it came on the stream of a call: otherwise its call is
+// unknown.
+func (s *session) handleLog(from int64, params json.RawMessage) {
 	var l tool.Log
 	if from == 0 || json.Unmarshal(params, &l) != nil {
 		return
 	}
-	s.note(from, note{log: &l})
+	s.deliverUpdate(from, update{log: &l})
 }
 
-func (s *session) note(id int64, n note) {
-	p := s.find(id)
-	if p == nil || p.notes == nil {
+func (s *session) deliverUpdate(id int64, n update) {
+	p := s.findPending(id)
+	if p == nil || p.updates == nil {
 		return
 	}
 	select {
-	case p.notes <- n:
+	case p.updates <- n:
 	default:
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The transports of [Settings]. Empty means that it is guessed.
+// The transports of [Settings]. Empty means automatic.
 const (
 	HTTP  = "http"  // Streamable HTTP, 2025-03-26 and later
 	SSE   = "sse"   // HTTP+SSE, 2024-11-05
 	Stdio = "stdio" // a command that is started here
 )
 
-// WebSocket is the transport of servers that connect to us, as [Status] tells it.
+// WebSocket is the transport of inbound servers in [Status].
 const WebSocket = "websocket"
 
-// What holds where the settings are silent.
+// Defaults of [Settings].
 const (
 	DefaultTimeout    = 60 * time.Second
 	DefaultConcurrent = 16
@@ -33,97 +33,107 @@ const (
 )
 
 const (
-	// maxTimeout catches a number in the wrong unit; nobody waits longer.
+	// maxTimeout catches a value in the wrong unit.
 	maxTimeout = time.Hour
-	// maxConcurrent bounds how many calls, each with a result in memory, one
-	// upstream may have under way.
+	// maxConcurrent limits the concurrent calls of one upstream, each of which holds a result in
+	// memory.
 	maxConcurrent = 1024
-	// mostTools is more than any program offers to a model.
-	mostTools = 20_000
-	// maxPatterns bounds the work that is done for each name of a list.
+	// maxToolsLimit exceeds what any program offers to a model.
+	maxToolsLimit = 20_000
+	// maxPatterns limits the work per name in a list.
 	maxPatterns = 1000
 )
 
-// Settings say where a server is, how it is reached and which of its tools are
-// taken over. URL or Command is needed, unless the server connects to us. They
-// hold secrets.
+// Settings are the address of a server, its transport, and the choice of its tools. URL or
+// Command is required, unless the server is inbound. They contain secrets.
 type Settings struct {
-	// Transport is "http", "sse" or "stdio". Empty is a guess: a command is
-	// "stdio", an address that ends in /sse is "sse", and anything else is "http",
-	// or "sse" if the server refuses that with a status of 4xx.
+	// Transport is "http", "sse" or "stdio". Empty means automatic: a command is "stdio", an
+	// address that ends in /sse is "sse", and anything else is "http", with a fallback to "sse"
+	// if the server refuses with a 4xx status.
 	Transport string `json:"transport,omitempty"`
-	// URL is the server's address, "https://example.com/mcp". Its query may hold
-	// a secret; see [Settings.Where].
+	// URL is the server's address, such as "https://example.com/mcp". Its query may hold a
+	// secret; see [Settings.DisplayAddress].
 	URL string `json:"url,omitempty"`
-	// Headers are sent with every request, after and instead of our own.
+	// Headers are sent with every request and override the default ones.
 	Headers map[string]string `json:"headers,omitempty" secret:"true" to:"url"`
 	// Token is sent as a bearer token.
 	Token string `json:"token,omitempty" secret:"true" to:"url"`
-	// Command is the program that is started, with Args, in the folder Dir. It
-	// sees Env and, of our own environment, no more than PATH, HOME, LANG and
-	// TMPDIR.
+	// Command is the program to start, with Args, in directory Dir. Its environment is Env and,
+	// of Patchbay's own, only PATH, HOME, LANG and TMPDIR.
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty" secret:"true"`
 	Dir     string            `json:"dir,omitempty"`
-	// Allow and Deny choose among the server's tools by their names there; "*"
-	// stands for anything. An empty Allow allows all. Deny counts more.
+	// Allow and Deny select tools by their names at the server; "*" matches any text. An empty
+	// Allow allows all. Deny takes precedence.
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
-	// Timeout is how long one call may take. 0 means 60 s.
+	// Timeout limits one call; 0 means 60 s.
 	Timeout Duration `json:"timeout,omitempty"`
-	// Concurrent is how many calls may be under way at once. 0 means 16.
+	// Concurrent limits the concurrent calls; 0 means 16.
 	Concurrent int `json:"concurrent,omitempty"`
-	// MaxTools is how many tools are taken over at most. 0 means 2000.
+	// MaxTools limits the offered tools; 0 means 2000.
 	MaxTools int `json:"max_tools,omitempty"`
 }
 
-// What is wrong with settings.
+// Validation errors of settings.
 var (
 	sayNoDuration  = talk.Say{Zh: `%s 不是时长；要带单位，例如 "30s"`, En: `%s is not a duration; write it with a unit, like "30s"`}
-	sayBadDuration = talk.Say{Zh: `%q 不是时长；要写成 "30s" 或 "1m30s" 这样`, En: `%q is not a duration; write it like "30s" or "1m30s"`}
-	sayTransport   = talk.Say{Zh: "transport 是 %q；请选择 http、sse 或 stdio，或者不填", En: "transport is %q; choose http, sse or stdio, or leave it out"}
-	sayDialsIn     = talk.Say{
+	sayBadDuration = talk.Say{Zh: `%q 不是时长；要写成 "30s" 或 "1m30s" 这样`,
+		En: `%q is not a duration; write it like "30s" or "1m30s"`}
+	sayTransport = talk.Say{Zh: "transport 是 %q；请选择 http、sse 或 stdio，或者不填",
+		En: "transport is %q; choose http, sse or stdio, or leave it out"}
+	sayDialsIn = talk.Say{
 		Zh: "服务器会自己连接过来；请去掉 transport、url、token、headers、command、args、env 和 dir",
 		En: "the server connects to this one; take out transport, url, token, headers, command, args, env and dir",
 	}
-	sayBoth  = talk.Say{Zh: "同时给了地址和命令；请只保留 url 或 command", En: "both an address and a command are given; keep url or command"}
+	sayBoth = talk.Say{Zh: "同时给了地址和命令；请只保留 url 或 command",
+		En: "both an address and a command are given; keep url or command"}
 	sayNoURL = talk.Say{
 		Zh: "url 没有填写：请填写服务器的地址，例如 https://example.com/mcp，或者要启动的命令",
 		En: "url is missing: give the server's address, for example https://example.com/mcp, or a command to start",
 	}
-	sayBadURL  = talk.Say{Zh: "url 不是网址；它要像 https://example.com/mcp 这样", En: "url is not a web address; it has to look like https://example.com/mcp"}
-	sayURLUser = talk.Say{Zh: "url 里有用户名或密码；请把密钥填在 token 或 headers 里", En: "url holds a user name or password; put a key in token or headers instead"}
-	sayToken   = talk.Say{
+	sayBadURL = talk.Say{Zh: "url 不是网址；它要像 https://example.com/mcp 这样",
+		En: "url is not a web address; it has to look like https://example.com/mcp"}
+	sayURLUser = talk.Say{Zh: "url 里有用户名或密码；请把密钥填在 token 或 headers 里",
+		En: "url holds a user name or password; put a key in token or headers instead"}
+	sayToken = talk.Say{
 		Zh: "token 里有换行、首尾空格或其他令牌不会有的字符；请重新复制",
 		En: "token has a line break, a space at an end or another character that no token has; copy it again",
 	}
-	sayHeaderName     = talk.Say{Zh: "headers：%q 不能作为请求头的名称", En: "headers: %q cannot be the name of a header"}
-	sayHeaderOwn      = talk.Say{Zh: "headers：%s 不能设置；请去掉", En: "headers: %s cannot be set; take it out"}
-	sayHeaderValue    = talk.Say{Zh: "headers：%s 的值里有换行或控制字符", En: "headers: the value of %s has a line break or a control character"}
+	sayHeaderName  = talk.Say{Zh: "headers：%q 不能作为请求头的名称", En: "headers: %q cannot be the name of a header"}
+	sayHeaderOwn   = talk.Say{Zh: "headers：%s 不能设置；请去掉", En: "headers: %s cannot be set; take it out"}
+	sayHeaderValue = talk.Say{Zh: "headers：%s 的值里有换行或控制字符",
+		En: "headers: the value of %s has a line break or a control character"}
 	sayCommandMissing = talk.Say{
 		Zh: "command 没有填写：请写出要启动的程序，例如 npx 或 /usr/bin/python3",
 		En: "command is missing: name the program to start, for example npx or /usr/bin/python3",
 	}
-	sayForWeb     = talk.Say{Zh: "token 和 headers 只用于网址；命令的密钥请放在 env 里", En: "token and headers are for web addresses; give a command its secrets in env"}
-	sayZeroByte   = talk.Say{Zh: "command、args 或 dir 里有零字节；请去掉", En: "command, args or dir hold a zero byte; take it out"}
-	sayEnv        = talk.Say{Zh: "env：%q 不能设置；名称里不能有 =，值里不能有零字节", En: "env: %q cannot be set; names have no = and values no zero byte"}
-	sayTimeout    = talk.Say{Zh: `timeout 是 %v；请写成 "30s" 这样，最多 %v`, En: `timeout is %v; choose something like "30s", at most %v`}
+	sayForWeb = talk.Say{Zh: "token 和 headers 只用于网址；命令的密钥请放在 env 里",
+		En: "token and headers are for web addresses; give a command its secrets in env"}
+	sayZeroByte = talk.Say{Zh: "command、args 或 dir 里有零字节；请去掉",
+		En: "command, args or dir hold a zero byte; take it out"}
+	sayEnv = talk.Say{Zh: "env：%q 不能设置；名称里不能有 =，值里不能有零字节",
+		En: "env: %q cannot be set; names have no = and values no zero byte"}
+	sayTimeout = talk.Say{Zh: `timeout 是 %v；请写成 "30s" 这样，最多 %v`,
+		En: `timeout is %v; choose something like "30s", at most %v`}
 	sayConcurrent = talk.Say{Zh: "concurrent 是 %d；请选择 1 到 %d", En: "concurrent is %d; choose between 1 and %d"}
 	sayMaxTools   = talk.Say{Zh: "max_tools 是 %d；请选择 1 到 %d", En: "max_tools is %d; choose between 1 and %d"}
-	sayPatterns   = talk.Say{Zh: "%s 有 %d 个模式；最多 %d 个，* 代表任意文本", En: "%s has %d patterns; %d are the most, and * stands for anything"}
-	sayNoPattern  = talk.Say{Zh: "%s 里有空的模式；请去掉，或者写 * 表示所有工具", En: "%s has an empty pattern; take it out, or write * for all tools"}
+	sayPatterns   = talk.Say{Zh: "%s 有 %d 个模式；最多 %d 个，* 代表任意文本",
+		En: "%s has %d patterns; %d are the most, and * stands for anything"}
+	sayNoPattern = talk.Say{Zh: "%s 里有空的模式；请去掉，或者写 * 表示所有工具",
+		En: "%s has an empty pattern; take it out, or write * for all tools"}
 )
 
-// Duration is a time.Duration that is written "30s" in JSON.
+// Duration is a time.Duration that is "30s" in JSON.
 type Duration time.Duration
 
-// MarshalJSON writes the duration as Go does ("1m30s").
+// MarshalJSON writes the duration in Go's format ("1m30s").
 func (d Duration) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).String())
 }
 
-// UnmarshalJSON reads "30s" or "1m30s".
+// UnmarshalJSON parses "30s" or "1m30s".
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -137,8 +147,8 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Validate finds what is wrong with the settings and says what to do about it.
-// It tells no secret.
+// Validate returns the first error in the settings, with its remedy. The error contains no
+// secret.
 func (s *Settings) Validate() error {
 	var where error
 	switch s.transport() {
@@ -152,17 +162,18 @@ func (s *Settings) Validate() error {
 	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
 }
 
-// ValidateDialsIn is [Settings.Validate] for a server that connects to us: it has
-// no address and nothing that goes with one.
-func (s *Settings) ValidateDialsIn() error {
+// ValidateInbound is [Settings.Validate] for an inbound server, which has no address and no
+// settings that belong to an address.
+func (s *Settings) ValidateInbound() error {
 	var where error
-	if s.Transport != "" || s.URL != "" || s.Token != "" || len(s.Headers) > 0 || s.Command != "" || len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != "" {
+	if s.Transport != "" || s.URL != "" || s.Token != "" || len(s.Headers) > 0 || s.Command != "" || len(s.Args) > 0 ||
+		len(s.Env) > 0 || s.Dir != "" {
 		where = sayDialsIn.Wrong()
 	}
 	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
 }
 
-// transport is the transport that is tried first.
+// transport returns the transport to try first.
 func (s *Settings) transport() string {
 	if s.Transport != "" {
 		return s.Transport
@@ -185,7 +196,7 @@ func (s *Settings) checkURL() error {
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		// Not shown: an address that cannot be parsed may hold a secret.
+		// Do not show it: an address that cannot be parsed may hold a secret.
 		return sayBadURL.Wrong()
 	}
 	if u.User != nil {
@@ -197,8 +208,9 @@ func (s *Settings) checkURL() error {
 	return s.checkHeaders()
 }
 
-// ownHeaders steer the connection or the protocol.
-var ownHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding", "accept", "accept-encoding",
+// ownHeaders are reserved headers of the connection or the protocol.
+var ownHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding", "accept",
+	"accept-encoding",
 	"last-event-id", "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
 
 func (s *Settings) checkHeaders() error {
@@ -243,8 +255,8 @@ func (s *Settings) checkNumbers() error {
 		return sayTimeout.Wrong(time.Duration(s.Timeout), maxTimeout)
 	case s.Concurrent < 0 || s.Concurrent > maxConcurrent:
 		return sayConcurrent.Wrong(s.Concurrent, maxConcurrent)
-	case s.MaxTools < 0 || s.MaxTools > mostTools:
-		return sayMaxTools.Wrong(s.MaxTools, mostTools)
+	case s.MaxTools < 0 || s.MaxTools > maxToolsLimit:
+		return sayMaxTools.Wrong(s.MaxTools, maxToolsLimit)
 	}
 	return nil
 }
@@ -282,14 +294,14 @@ func (s *Settings) maxTools() int {
 	return s.MaxTools
 }
 
-// allowed says whether the tool of that name is taken over.
-func (s *Settings) allowed(name string) bool {
+// isAllowed reports whether the tool of that name is selected.
+func (s *Settings) isAllowed(name string) bool {
 	return !tool.MatchAny(s.Deny, name) && (len(s.Allow) == 0 || tool.MatchAny(s.Allow, name))
 }
 
-// Where is the address without its query, or the command without its arguments:
-// what may be shown.
-func (s *Settings) Where() string {
+// DisplayAddress returns the address without its query, or the command without its arguments:
+// the parts without secrets.
+func (s *Settings) DisplayAddress() string {
 	if s.Command != "" {
 		return s.Command
 	}
@@ -300,17 +312,17 @@ func (s *Settings) Where() string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// shortest is how long a value must be to be hidden wherever it stands: hiding
-// the "1" of DEBUG=1 would make every text unreadable.
-const shortest = 6
+// minSecretLength is the minimum length of a value that is redacted: redacting the "1" of
+// DEBUG=1 would make every text unreadable.
+const minSecretLength = 6
 
-// secrets are the texts that no log and no error may show.
+// secrets returns the texts that must not appear in logs and errors.
 func (s *Settings) secrets() []string {
 	list := []string{s.Token}
 	for _, v := range s.Headers {
 		list = append(list, v)
 		if _, credentials, ok := strings.Cut(v, " "); ok {
-			list = append(list, credentials) // behind "Bearer"
+			list = append(list, credentials) // after "Bearer"
 		}
 	}
 	for _, v := range s.Env {
@@ -324,13 +336,13 @@ func (s *Settings) secrets() []string {
 			}
 		}
 	}
-	list = slices.DeleteFunc(list, func(v string) bool { return len(v) < shortest && v != s.Token || v == "" })
-	// A secret that is part of another must not leave the rest of that one.
+	list = slices.DeleteFunc(list, func(v string) bool { return len(v) < minSecretLength && v != s.Token || v == "" })
+	// Longest first: a secret within another must not leave parts of the longer one.
 	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
 	return slices.Compact(list)
 }
 
-// redactor hides secrets in texts.
+// redactor returns a replacer that hides the secrets.
 func (s *Settings) redactor() *strings.Replacer {
 	var pairs []string
 	for _, v := range s.secrets() {
@@ -344,11 +356,12 @@ func (s *Settings) redactor() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// environ is the environment of a command.
+// environ returns the environment of a command.
 func (s *Settings) environ(own []string) []string {
 	var list []string
 	for _, kv := range own {
-		if name, _, _ := strings.Cut(kv, "="); slices.Contains(passedOn, name) || runtime.GOOS == "windows" && slices.Contains(passedOnWindows, strings.ToUpper(name)) {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(inheritedEnv, name) ||
+			runtime.GOOS == "windows" && slices.Contains(inheritedEnvWindows, strings.ToUpper(name)) {
 			list = append(list, kv)
 		}
 	}
@@ -358,9 +371,8 @@ func (s *Settings) environ(own []string) []string {
 	return list
 }
 
-// passedOn is what a command sees of our environment. Everything else may be a
-// secret of ours.
+// inheritedEnv are the variables that a command inherits. All others may be secrets.
 var (
-	passedOn        = []string{"PATH", "HOME", "LANG", "TMPDIR"}
-	passedOnWindows = []string{"PATH", "SYSTEMROOT", "USERPROFILE", "TEMP", "TMP"}
+	inheritedEnv        = []string{"PATH", "HOME", "LANG", "TMPDIR"}
+	inheritedEnvWindows = []string{"PATH", "SYSTEMROOT", "USERPROFILE", "TEMP", "TMP"}
 )

@@ -15,35 +15,35 @@ import (
 const (
 	// writeTimeout is how long a command may leave its input unread.
 	writeTimeout = 10 * time.Second
-	// exitPatience is how long a command may take to end when its input is
-	// closed, and again when it is asked to. Whoever may start commands no more has none
-	// two seconds later.
-	exitPatience = 500 * time.Millisecond
-	// lastWords is how long the error output of a command that has ended is read.
-	lastWords = 2 * time.Second
-	// maxErrorLine bounds a line of a command's error output.
+	// exitTimeout is how long a command may take to exit after its input is closed, and again
+	// after a signal. Together with the rest it stays below two seconds, within which a revoked
+	// right to run commands must take effect.
+	exitTimeout = 500 * time.Millisecond
+	// outputDrainTimeout is how long the error output of an exited command is read.
+	outputDrainTimeout = 2 * time.Second
+	// maxErrorLine limits a line of a command's error output.
 	maxErrorLine = 2 << 10
-	// linesKept of it are kept, to explain why the command ended.
-	linesKept = 4
+	// maxStderrLines is how many lines of it are kept, to explain why the command ended.
+	maxStderrLines = 4
 )
 
-// stdio is the wire to a command: a message is a line.
+// stdio is the transport to a command: one message per line.
 type stdio struct {
-	s      *session
-	log    *slog.Logger
-	cmd    *exec.Cmd
-	in     *os.File // the command's input
-	out    *os.File
-	errs   *os.File
-	turn   chan struct{} // held by who writes; holds 1
-	exited chan struct{} // closed when the command has ended
-	once   sync.Once
+	s         *session
+	log       *slog.Logger
+	cmd       *exec.Cmd
+	in        *os.File // the command's standard input
+	out       *os.File
+	stderr    *os.File
+	writeLock chan struct{} // held while writing; holds 1
+	exited    chan struct{} // closed when the command has exited
+	once      sync.Once
 
-	mu   sync.Mutex
-	tail []string
+	mu         sync.Mutex
+	stderrTail []string
 }
 
-// commandError is a command that could not be started, or that has ended.
+// commandError means that a command could not be started, or has exited.
 type commandError struct {
 	err     error
 	started bool
@@ -61,13 +61,13 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// newStdio starts the command. What it writes is read when begin is called.
+// newStdio starts the command. begin starts reading its output.
 func newStdio(s *session, settings *Settings, log *slog.Logger) (*stdio, error) {
 	cmd := exec.Command(settings.Command, settings.Args...)
 	cmd.Dir = settings.Dir
 	cmd.Env = settings.environ(os.Environ())
 	ownGroup(cmd)
-	w := &stdio{s: s, log: log, cmd: cmd, turn: make(chan struct{}, 1), exited: make(chan struct{})}
+	w := &stdio{s: s, log: log, cmd: cmd, writeLock: make(chan struct{}, 1), exited: make(chan struct{})}
 	theirs, err := w.pipes()
 	if err == nil {
 		err = cmd.Start()
@@ -76,13 +76,13 @@ func newStdio(s *session, settings *Settings, log *slog.Logger) (*stdio, error) 
 		f.Close()
 	}
 	if err != nil {
-		w.hangUp()
+		w.closePipes()
 		return nil, &commandError{err: err}
 	}
 	return w, nil
 }
 
-// begin reads what the command writes, until it ends.
+// begin reads the command's output until it ends.
 func (w *stdio) begin() {
 	read := make(chan struct{})
 	w.s.start(func() {
@@ -90,10 +90,10 @@ func (w *stdio) begin() {
 		w.readOutput()
 	})
 	w.s.start(w.readErrors)
-	w.s.start(func() { w.await(read) })
+	w.s.start(func() { w.waitCommand(read) })
 }
 
-// pipes connects the command. It returns its ends of the pipes.
+// pipes creates the pipes and returns the command's ends.
 func (w *stdio) pipes() (theirs []*os.File, err error) {
 	pipe := func() (r, wr *os.File) {
 		if err == nil {
@@ -104,7 +104,7 @@ func (w *stdio) pipes() (theirs []*os.File, err error) {
 	input, in := pipe()
 	out, output := pipe()
 	errs, errput := pipe()
-	w.in, w.out, w.errs = in, out, errs
+	w.in, w.out, w.stderr = in, out, errs
 	for _, f := range []*os.File{input, output, errput} {
 		if f != nil {
 			theirs = append(theirs, f)
@@ -116,9 +116,9 @@ func (w *stdio) pipes() (theirs []*os.File, err error) {
 	return theirs, err
 }
 
-// hangUp closes our ends.
-func (w *stdio) hangUp() {
-	for _, f := range []*os.File{w.in, w.out, w.errs} {
+// closePipes closes this side's ends.
+func (w *stdio) closePipes() {
+	for _, f := range []*os.File{w.in, w.out, w.stderr} {
 		if f != nil {
 			f.Close()
 		}
@@ -132,105 +132,106 @@ func (w *stdio) readOutput() {
 		if err != nil {
 			return
 		}
-		if len(line.data) == 0 && !line.huge {
+		if len(line.data) == 0 && !line.tooLarge {
 			continue
 		}
 		if err := w.s.deliver(0, line); err != nil {
-			// Many programs greet in words before they speak the protocol.
-			w.log.Debug("upstream: a line of the command's output is no message", "line", w.s.redact(clip(string(line.data), 200)))
+			// Many programs print a banner before they speak the protocol.
+			w.log.Debug("upstream: a line of the command's output is no message",
+				"line", w.s.redact(clip(string(line.data), 200)))
 		}
 	}
 }
 
 func (w *stdio) readErrors() {
-	in := bufio.NewReader(w.errs)
+	in := bufio.NewReader(w.stderr)
 	for {
 		line, err := readLine(in, maxErrorLine)
 		if err != nil {
 			return
 		}
 		text := string(line.data)
-		if line.huge {
+		if line.tooLarge {
 			text = string(line.head) + "…"
 		}
 		text = w.s.redact(text)
 		w.log.Debug("upstream: stderr", "line", text)
 		w.mu.Lock()
-		w.tail = append(w.tail, text)
-		w.tail = w.tail[max(0, len(w.tail)-linesKept):]
+		w.stderrTail = append(w.stderrTail, text)
+		w.stderrTail = w.stderrTail[max(0, len(w.stderrTail)-maxStderrLines):]
 		w.mu.Unlock()
 	}
 }
 
-// lines are the last lines of the command's error output.
-func (w *stdio) lines() []string {
+// stderrLines returns the last lines of the command's error output.
+func (w *stdio) stderrLines() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]string(nil), w.tail...)
+	return append([]string(nil), w.stderrTail...)
 }
 
-// await ends the session when the command has ended.
-func (w *stdio) await(read <-chan struct{}) {
+// waitCommand ends the session when the command has exited.
+func (w *stdio) waitCommand(read <-chan struct{}) {
 	err := w.cmd.Wait()
-	// What it left behind would keep the pipes open, and run on.
+	// Remaining children would keep the pipes open and run on.
 	killGroup(w.cmd)
-	// Its last words may explain the end.
+	// The last error output may explain the exit.
 	select {
 	case <-read:
-	case <-time.After(lastWords):
+	case <-time.After(outputDrainTimeout):
 	}
 	close(w.exited)
 	w.s.fail(&commandError{err: err, started: true})
 }
 
-var errNotRead = errors.New("the command does not read its input")
+var errInputNotRead = errors.New("the command does not read its input")
 
-// send writes a line.
+// send writes a message as one line.
 func (w *stdio) send(ctx context.Context, m *outgoing) error {
 	select {
-	case w.turn <- struct{}{}:
+	case w.writeLock <- struct{}{}:
 	case <-w.exited:
 		return &unsentError{errClosed}
 	case <-ctx.Done():
 		return &unsentError{ctx.Err()}
 	}
-	defer func() { <-w.turn }()
-	// A line must not be cut, so ctx does not end the write.
+	defer func() { <-w.writeLock }()
+	// A line must not be cut off, so ctx does not end the write.
 	_ = w.in.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := w.in.Write(append(m.body, '\n')); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = errNotRead
+			err = errInputNotRead
 		}
 		w.s.fail(fmt.Errorf("writing to the command: %w", err))
-		return &goneError{err}
+		return &connectionLostError{err}
 	}
 	return nil
 }
 
-func (w *stdio) agree(string, bool) {}
-func (w *stdio) listen()            { w.s.listening.Store(true) }
-func (w *stdio) sessionless() bool  { return false }
-func (w *stdio) hangsUp() bool      { return false }
+func (w *stdio) setVersion(string, bool)   {}
+func (w *stdio) listen()                   { w.s.listening.Store(true) }
+func (w *stdio) isStateless() bool         { return false }
+func (w *stdio) cancelsByDisconnect() bool { return false }
 
-// close ends the command: politely, then firmly, and its children with it.
+// close ends the command and its children: first by closing its input, then by signals.
 func (w *stdio) close() {
 	w.once.Do(func() {
 		w.in.Close()
-		if !w.ends() {
+		if !w.waitExit() {
 			stopGroup(w.cmd)
-			w.ends()
+			w.waitExit()
 		}
-		killGroup(w.cmd) // also what it started, and left behind
+		killGroup(w.cmd) // including remaining children
 		<-w.exited
-		w.hangUp()
+		w.closePipes()
 	})
 }
 
-func (w *stdio) ends() bool {
+func (w *stdio) waitExit() bool {
 	select {
 	case <-w.exited:
 		return true
-	case <-time.After(exitPatience):
+	case <-time.After(exitTimeout):
 		return false
 	}
 }

@@ -14,30 +14,29 @@ import (
 )
 
 const (
-	// goodbyeTimeout bounds telling a server that its session is over: it is a
-	// courtesy, and shutting down waits for it.
-	goodbyeTimeout = 2 * time.Second
-	// drainTimeout is how long the end of a stream is waited for when the answer
-	// has come: a connection is used again only if it was read to the end.
+	// endSessionTimeout limits the DELETE of a session: it is optional, and shutdown waits for
+	// it.
+	endSessionTimeout = 2 * time.Second
+	// drainTimeout is how long to wait for the end of a stream after the response: a connection
+	// is reused only if its body was read to the end.
 	drainTimeout = 200 * time.Millisecond
-	// maxResumes is how often a stream is taken up again without anything new
-	// having come on it.
+	// maxResumes limits how often a stream is resumed without a new event.
 	maxResumes = 5
-	// longestRetry caps what a server may ask for as a pause before that.
-	longestRetry = 30 * time.Second
-	// maxSession bounds the name of a session, which goes with every request.
+	// maxRetryDelay limits the reconnect delay that a server may request.
+	maxRetryDelay = 30 * time.Second
+	// maxSession limits the length of a session id, which is part of every request.
 	maxSession = 1 << 10
 )
 
-// streamable is the wire of 2025-03-26 and later: each request is a POST, whose
-// answer is a message or a stream that ends with one.
+// streamable is the Streamable HTTP transport of 2025-03-26 and later: each request is a POST,
+// and the response is a message or a stream that ends with one.
 type streamable struct {
 	s        *session
 	settings *Settings
 	client   *http.Client
 
 	mu      sync.Mutex
-	id      string // the server's name for the session
+	id      string // session id assigned by the server
 	version string
 	modern  bool
 }
@@ -46,14 +45,14 @@ func newStreamable(s *session, settings *Settings, dial DialFunc) *streamable {
 	return &streamable{s: s, settings: settings, client: newClient(dial)}
 }
 
-func (w *streamable) agree(version string, modern bool) {
+func (w *streamable) setVersion(version string, modern bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.version, w.modern = version, modern
 }
 
-func (w *streamable) sessionless() bool { return w.session() == "" }
-func (w *streamable) hangsUp() bool     { return true }
+func (w *streamable) isStateless() bool         { return w.session() == "" }
+func (w *streamable) cancelsByDisconnect() bool { return true }
 
 func (w *streamable) session() string {
 	w.mu.Lock()
@@ -61,7 +60,7 @@ func (w *streamable) session() string {
 	return w.id
 }
 
-// request makes a request with all headers that it needs.
+// request returns an HTTP request with all headers it needs.
 func (w *streamable) request(ctx context.Context, method string, m *outgoing) (*http.Request, error) {
 	var body io.Reader
 	if m != nil {
@@ -69,9 +68,9 @@ func (w *streamable) request(ctx context.Context, method string, m *outgoing) (*
 	}
 	req, err := http.NewRequestWithContext(ctx, method, w.settings.URL, body)
 	if err != nil {
-		return nil, errors.New("the address is not a web address") // err would tell it
+		return nil, errors.New("the address is not a web address") // err would show the address
 	}
-	w.settings.sign(req)
+	w.settings.setHeaders(req)
 	w.mu.Lock()
 	id, version, modern := w.id, w.version, w.modern
 	w.mu.Unlock()
@@ -86,7 +85,7 @@ func (w *streamable) request(ctx context.Context, method string, m *outgoing) (*
 			if m.name != "" {
 				req.Header.Set("Mcp-Name", headerValue(m.name))
 			}
-			for name, value := range m.heads {
+			for name, value := range m.headers {
 				req.Header.Set(name, value)
 			}
 		}
@@ -97,7 +96,7 @@ func (w *streamable) request(ctx context.Context, method string, m *outgoing) (*
 	return req, nil
 }
 
-// headerValue writes a text such that it may stand in a header.
+// headerValue encodes a text for a header.
 func headerValue(text string) string {
 	plain := strings.TrimSpace(text) == text && !strings.HasPrefix(text, "=?base64?")
 	for _, c := range []byte(text) {
@@ -109,7 +108,7 @@ func headerValue(text string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
 }
 
-// send posts a message, and reads what comes back until that is over.
+// send posts a message, and reads the response to its end.
 func (w *streamable) send(ctx context.Context, m *outgoing) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,29 +118,29 @@ func (w *streamable) send(ctx context.Context, m *outgoing) error {
 	}
 	resp, err := w.client.Do(req)
 	if err != nil {
-		return trouble(err)
+		return transportError(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return w.refused(m, resp)
+		return w.handleRefusal(m, resp)
 	}
 	if m.method == "initialize" {
-		w.meet(resp.Header.Get("Mcp-Session-Id"))
+		w.setSession(resp.Header.Get("Mcp-Session-Id"))
 	}
 	if m.id == 0 || resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent {
-		return nil // an answer, if one is due, comes otherwise
+		return nil // accepted; a response, if due, comes elsewhere
 	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
 	case "text/event-stream":
-		return w.follow(ctx, cancel, m, resp)
+		return w.readStream(ctx, cancel, m, resp)
 	case "application/json":
-		return w.whole(m, resp.Body)
+		return w.readBody(m, resp.Body)
 	}
-	return errGarbled
+	return errMalformed
 }
 
-// meet takes the name of the session that the server opened.
-func (w *streamable) meet(id string) {
+// setSession stores the session id assigned by the server.
+func (w *streamable) setSession(id string) {
 	if len(id) > maxSession {
 		return
 	}
@@ -150,122 +149,122 @@ func (w *streamable) meet(id string) {
 	w.mu.Unlock()
 }
 
-// refused finds out what an answer other than success means.
-func (w *streamable) refused(m *outgoing, resp *http.Response) error {
-	e := refusal(resp)
-	if w.session() != "" && m.method != "initialize" && forgotten(e) {
+// handleRefusal converts an error status into an error.
+func (w *streamable) handleRefusal(m *outgoing, resp *http.Response) error {
+	e := readStatusError(resp)
+	if w.session() != "" && m.method != "initialize" && isUnknownSession(e) {
 		return &unsentError{e}
 	}
-	if e.spoke != nil && m.id != 0 && !e.auth() {
-		return e.spoke
+	if e.rpc != nil && m.id != 0 && !e.isAuth() {
+		return e.rpc
 	}
 	return e
 }
 
-// forgotten says that the server does not know our session any more. It has to
-// say so with 404; older servers say 400 and something about sessions.
-func forgotten(e *statusError) bool {
+// isUnknownSession reports whether the server no longer knows the session. The specification
+// requires 404; older servers send 400 with a text about sessions.
+func isUnknownSession(e *statusError) bool {
 	return e.code == http.StatusNotFound ||
 		e.code == http.StatusBadRequest && strings.Contains(strings.ToLower(e.text), "session")
 }
 
-// whole reads an answer that comes in one piece.
-func (w *streamable) whole(m *outgoing, body io.Reader) error {
+// readBody reads a response that is a single JSON message.
+func (w *streamable) readBody(m *outgoing, body io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(body, int64(m.limit)+1))
 	switch {
 	case err != nil:
-		return trouble(err)
+		return transportError(err)
 	case len(data) > m.limit:
 		return errTooLarge
 	}
 	if err := w.s.deliver(m.id, &event{data: data}); err != nil {
 		return err
 	}
-	if w.s.waits(m.id) {
-		return errGarbled // it was the answer to something else
+	if w.s.isPending(m.id) {
+		return errMalformed // a response to another request
 	}
 	return nil
 }
 
-// follow reads a stream until the answer has come on it. If the stream ends
-// before and can be taken up again, that is done.
-func (w *streamable) follow(ctx context.Context, hangUp func(), m *outgoing, resp *http.Response) error {
-	var at place
+// readStream reads a stream until the response has arrived. If the stream ends before and can be
+// resumed, it resumes it.
+func (w *streamable) readStream(ctx context.Context, hangUp func(), m *outgoing, resp *http.Response) error {
+	var at resumePoint
 	for idle := 0; idle <= maxResumes; idle++ {
 		was := at.id
 		err := w.stream(resp.Body, m, &at)
-		if !w.s.waits(m.id) {
+		if !w.s.isPending(m.id) {
 			drain(resp.Body, hangUp)
 			return nil
 		}
 		resp.Body.Close()
-		if at.id == "" || ctx.Err() != nil || errors.Is(err, errGarbled) || errors.Is(err, errTooLarge) {
+		if at.id == "" || ctx.Err() != nil || errors.Is(err, errMalformed) || errors.Is(err, errTooLarge) {
 			return err
 		}
 		if at.id != was {
 			idle = 0
 		}
-		if !sleep(ctx, w.s.dead, at.pause()) {
-			return &goneError{context.Cause(ctx)}
+		if !sleep(ctx, w.s.done, at.delay()) {
+			return &connectionLostError{context.Cause(ctx)}
 		}
 		if resp, err = w.get(ctx, at.id); err != nil {
-			return &goneError{err}
+			return &connectionLostError{err}
 		}
 		defer resp.Body.Close()
 	}
-	return &goneError{io.ErrUnexpectedEOF}
+	return &connectionLostError{io.ErrUnexpectedEOF}
 }
 
-// drain reads the rest of a stream whose end is near.
+// drain reads the rest of a stream that is about to end.
 func drain(body io.Reader, hangUp func()) {
 	timer := time.AfterFunc(drainTimeout, hangUp)
 	defer timer.Stop()
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 }
 
-// place is where a stream can be taken up again.
-type place struct {
+// resumePoint is where a stream can be resumed.
+type resumePoint struct {
 	id    string
 	retry time.Duration
 }
 
-func (p *place) pause() time.Duration {
+func (p *resumePoint) delay() time.Duration {
 	if p.retry == 0 {
 		return time.Second
 	}
-	return min(p.retry, longestRetry)
+	return min(p.retry, maxRetryDelay)
 }
 
-// stream reads events until the answer to m has come, or without m until the
-// stream ends. The error is never nil then.
-func (w *streamable) stream(body io.Reader, m *outgoing, at *place) error {
+// stream reads events until the response to m has arrived, or, without m, until the stream ends.
+// The error is never nil in the latter case.
+func (w *streamable) stream(body io.Reader, m *outgoing, at *resumePoint) error {
 	from, limit := int64(0), maxMessage
 	if m != nil {
 		from, limit = m.id, m.limit
 	}
-	in := newEvents(body, limit)
+	in := newEventReader(body, limit)
 	for {
 		e, err := in.next()
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return trouble(err)
+			return transportError(err)
 		}
 		at.id, at.retry = e.id, e.retry
-		if len(e.data) == 0 && !e.huge || e.name != "" && e.name != "message" {
+		if len(e.data) == 0 && !e.tooLarge || e.name != "" && e.name != "message" {
 			continue
 		}
 		if err := w.s.deliver(from, e); err != nil && m != nil {
-			return err // it was to be our answer
+			return err // it was the response
 		}
-		if m != nil && !w.s.waits(m.id) {
+		if m != nil && !w.s.isPending(m.id) {
 			return nil
 		}
 	}
 }
 
-// get opens a stream for what the server says unasked, or takes one up again.
+// get opens a stream for unsolicited messages, or resumes one.
 func (w *streamable) get(ctx context.Context, after string) (*http.Response, error) {
 	req, err := w.request(ctx, http.MethodGet, nil)
 	if err != nil {
@@ -277,7 +276,7 @@ func (w *streamable) get(ctx context.Context, after string) (*http.Response, err
 	}
 	resp, err := w.client.Do(req)
 	if err != nil {
-		return nil, trouble(err)
+		return nil, transportError(err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -285,42 +284,41 @@ func (w *streamable) get(ctx context.Context, after string) (*http.Response, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
-		return nil, &statusError{code: http.StatusMethodNotAllowed} // some web page
+		return nil, &statusError{code: http.StatusMethodNotAllowed} // a web page, not a stream
 	}
-	return nil, refusal(resp)
+	return nil, readStatusError(resp)
 }
 
-// listen keeps a stream open for what the server says unasked. Not every server
-// has one.
+// listen keeps a stream open for unsolicited messages. Not every server has one.
 func (w *streamable) listen() {
 	w.s.start(func() {
-		var at place
-		for pause, first := newPause(time.Second, time.Minute), true; ; first = false {
+		var at resumePoint
+		for pause, first := newBackoff(time.Second, time.Minute), true; ; first = false {
 			began := time.Now()
 			resp, err := w.get(w.s.ctx, at.id)
 			if err == nil {
 				if w.s.listening.Store(true); !first {
-					w.s.touch() // something may have changed while nobody listened
+					w.s.markChanged() // changes may have been missed
 				}
 				_ = w.stream(resp.Body, nil, &at)
 				resp.Body.Close()
 				w.s.listening.Store(false)
-			} else if w.unheard(err, first) {
+			} else if w.isListenOver(err, first) {
 				return
 			}
-			if time.Since(began) > steady {
+			if time.Since(began) > stableAfter {
 				pause.reset()
 			}
-			if !sleep(w.s.ctx, w.s.dead, max(pause.next(), min(at.retry, longestRetry))) {
+			if !sleep(w.s.ctx, w.s.done, max(pause.next(), min(at.retry, maxRetryDelay))) {
 				return
 			}
 		}
 	})
 }
 
-// unheard says that listening is over, because the server is gone or has nothing
-// to say unasked.
-func (w *streamable) unheard(err error, first bool) bool {
+// isListenOver reports whether to stop listening, because the server is gone or has no
+// unsolicited messages.
+func (w *streamable) isListenOver(err error, first bool) bool {
 	if _, unsent := errors.AsType[*unsentError](err); unsent {
 		w.s.fail(err)
 		return true
@@ -335,10 +333,10 @@ func (w *streamable) unheard(err error, first bool) bool {
 	return true
 }
 
-// close tells the server that the session is over.
+// close ends the session at the server.
 func (w *streamable) close() {
 	if w.session() != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), endSessionTimeout)
 		defer cancel()
 		if req, err := w.request(ctx, http.MethodDelete, nil); err == nil {
 			if resp, err := w.client.Do(req); err == nil {

@@ -12,43 +12,41 @@ import (
 	"patchbay/internal/tool"
 )
 
-// timings are the times that tests shorten.
+// timings are the durations that tests shorten.
 type timings struct {
-	// connect bounds connecting to a server and agreeing with it; start is the
-	// same for a command, since npx and its like fetch the program first.
-	connect, start time.Duration
-	// list bounds reading the whole list of tools.
-	list time.Duration
-	// grace is how long the tools of an upstream stay offered while it is away, so
-	// that its restart does not change the lists of all clients twice.
-	grace time.Duration
-	// patience is how long a call waits for an upstream that is away.
-	patience time.Duration
-	// firstPause is the pause before the second try; it doubles with each, up to
-	// longestPause, or to longestAuthPause if a token is wrong: servers count
-	// such tries.
-	firstPause, longestPause, longestAuthPause time.Duration
-	// healthEvery is how often a server is asked for a sign of life, and health
-	// how long that may take.
-	healthEvery, health time.Duration
-	// coalesce is how long after word of a change the list is looked at: several
-	// words of the same change come together.
-	coalesce time.Duration
-	// listEvery is how often the list is looked at if the server cannot say that
-	// it has changed.
-	listEvery time.Duration
+	// connectTimeout limits connecting and the handshake; startTimeout is the same for a
+	// command, since npx and similar tools download the program first.
+	connectTimeout, startTimeout time.Duration
+	// listTimeout limits reading the whole tool list.
+	listTimeout time.Duration
+	// toolsGrace is how long the tools of a disconnected upstream stay offered, so that a
+	// restart does not change the lists of all clients twice.
+	toolsGrace time.Duration
+	// callWait is how long a call waits for a disconnected upstream.
+	callWait time.Duration
+	// minBackoff is the delay before the second attempt; it doubles with each, up to maxBackoff,
+	// or to maxAuthBackoff if the token is wrong, because servers count failed logins.
+	minBackoff, maxBackoff, maxAuthBackoff time.Duration
+	// healthInterval is how often a server is pinged, and healthTimeout how long it may take to
+	// answer.
+	healthInterval, healthTimeout time.Duration
+	// refreshDelay is the delay between a change notification and reading the list, so that
+	// several notifications of one change cause one read.
+	refreshDelay time.Duration
+	// listInterval is how often the list is read if the server does not announce changes.
+	listInterval time.Duration
 }
 
-var usual = timings{
-	connect: 15 * time.Second, start: time.Minute, list: time.Minute,
-	grace: 2 * time.Minute, patience: 10 * time.Second,
-	firstPause: time.Second, longestPause: time.Minute, longestAuthPause: 10 * time.Minute,
-	healthEvery: 30 * time.Second, health: 10 * time.Second,
-	coalesce: 100 * time.Millisecond, listEvery: 5 * time.Minute,
+var defaultTimings = timings{
+	connectTimeout: 15 * time.Second, startTimeout: time.Minute, listTimeout: time.Minute,
+	toolsGrace: 2 * time.Minute, callWait: 10 * time.Second,
+	minBackoff: time.Second, maxBackoff: time.Minute, maxAuthBackoff: 10 * time.Minute,
+	healthInterval: 30 * time.Second, healthTimeout: 10 * time.Second,
+	refreshDelay: 100 * time.Millisecond, listInterval: 5 * time.Minute,
 }
 
-// upstream is one server and the life with it. It is the tool.Provider that is
-// plugged in.
+// upstream is one server and its connection loop. It is the tool.Provider registered with the
+// hub.
 type upstream struct {
 	m      *Manager
 	spec   Spec
@@ -56,90 +54,90 @@ type upstream struct {
 	redact func(string) string
 	times  timings
 
-	ctx  context.Context
-	stop context.CancelCauseFunc
-	done chan struct{} // closed when run is over
-	door door          // of a server that connects to us
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+	done    chan struct{} // closed when run has returned
+	inbound inbound       // of an inbound server
 
-	turns    chan struct{} // holds who calls
-	waiting  atomic.Int32
-	timeouts atomic.Int32
-	wanted   chan struct{} // a call waits for a connection; holds 1
+	slots      chan struct{} // one entry per running call
+	waiting    atomic.Int32
+	timeouts   atomic.Int32
+	connectNow chan struct{} // a call waits for a connection; holds 1
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when session changes
-	session *session      // nil while there is none that is ready
+	session *session      // nil without a usable session
 	catalog *catalog      // the newest; never nil
 	status  Status
 
-	// Of the goroutine of run alone:
-	socket  Socket // null while a server that connects to us is not plugged in
-	offered []tool.Tool
-	// dangerous are the tools that the server has ever called destructive, and recalled
-	// says that those of earlier lives are among them.
-	dangerous []string
-	recalled  bool
-	knack     knack
-	news      string // of what is wrong, that was logged last
-	// farewell is the end of the session before; also of the goroutine that
-	// connects, while run waits for that.
-	farewell sync.WaitGroup
+	// Used by the goroutine of run only:
+	registration    Registration // nil while an inbound server is not registered
+	registeredTools []tool.Tool
+	// dangerous are the tools that the server has ever called destructive; recalled means that
+	// those of earlier runs are included.
+	dangerous       []string
+	dangerousLoaded bool
+	lastTransport   transportHint
+	lastLoggedError string // last error that was logged
+	// closing waits for the previous session to end; also used by the goroutine that connects,
+	// while run waits for that.
+	closing sync.WaitGroup
 }
 
-// knack is how the server was reached the last time, which is tried first.
-type knack struct {
+// transportHint is how the server was last reached; it is tried first.
+type transportHint struct {
 	transport string
 	modern    bool
 }
 
 func newUpstream(m *Manager, spec Spec) *upstream {
 	u := &upstream{
-		m:       m,
-		spec:    spec,
-		log:     m.opt.Logger.With("upstream", spec.ID, "slug", spec.Slug),
-		redact:  spec.Settings.redactor().Replace,
-		times:   m.opt.timings(),
-		done:    make(chan struct{}),
-		turns:   make(chan struct{}, spec.Settings.concurrent()),
-		wanted:  make(chan struct{}, 1),
-		changed: make(chan struct{}),
-		catalog: &catalog{},
-		status:  Status{State: Connecting, Since: time.Now()},
+		m:          m,
+		spec:       spec,
+		log:        m.opt.Logger.With("upstream", spec.ID, "slug", spec.Slug),
+		redact:     spec.Settings.redactor().Replace,
+		times:      m.opt.timings(),
+		done:       make(chan struct{}),
+		slots:      make(chan struct{}, spec.Settings.concurrent()),
+		connectNow: make(chan struct{}, 1),
+		changed:    make(chan struct{}),
+		catalog:    &catalog{},
+		status:     Status{State: Connecting, Since: time.Now()},
 	}
 	u.ctx, u.stop = context.WithCancelCause(context.Background())
-	if spec.DialsIn {
-		u.door = newDoor()
-		u.knack.transport = WebSocket
-		u.status.State, u.status.Err = Waiting, about(sayNotYet, "")
+	if spec.Inbound {
+		u.inbound = newInbound()
+		u.lastTransport.transport = WebSocket
+		u.status.State, u.status.Err = Waiting, newConnectionError(sayNotYet, "")
 	}
 	return u
 }
 
-// tried is what came of trying to connect.
-type tried struct {
+// connectResult is the result of an attempt to connect.
+type connectResult struct {
 	session *session
 	catalog *catalog
 	err     error
 }
 
-// run plugs the upstream in and keeps a connection until it is stopped.
+// run registers the upstream and keeps a connection until it is stopped.
 func (u *upstream) run() {
 	defer close(u.done)
-	defer u.shut()
+	defer u.closeInbound()
 	if u.ctx.Err() != nil {
 		return
 	}
-	u.m.metrics.join(u.spec.Slug)
-	defer u.m.metrics.leave(u.spec.Slug)
-	if u.spec.DialsIn {
-		u.host()
+	u.m.metrics.addUpstream(u.spec.Slug)
+	defer u.m.metrics.removeUpstream(u.spec.Slug)
+	if u.spec.Inbound {
+		u.runInbound()
 		return
 	}
-	u.socket = u.m.opt.Plug(u.spec, u)
-	defer u.socket.Unplug()
+	u.registration = u.m.opt.Register(u.spec, u)
+	defer u.registration.Unregister()
 
-	pause := newPause(u.times.firstPause, u.times.longestPause)
-	var away <-chan time.Time // when the tools are taken back
+	pause := newBackoff(u.times.minBackoff, u.times.maxBackoff)
+	var away <-chan time.Time // fires when the tools are withdrawn
 	for try := 0; ; try++ {
 		if try > 0 {
 			u.m.metrics.reconnects.WithLabelValues(u.spec.Slug).Inc()
@@ -156,24 +154,24 @@ func (u *upstream) run() {
 			if u.ctx.Err() != nil {
 				return
 			}
-			if away = time.After(u.times.grace); time.Since(began) > steady {
+			if away = time.After(u.times.toolsGrace); time.Since(began) > stableAfter {
 				pause.reset()
 			}
 		}
-		trouble := explain(err, u.redact)
-		if pause.most = u.times.longestPause; trouble.Auth {
-			pause.most = u.times.longestAuthPause
+		problem := explain(err, u.redact)
+		if pause.maxDelay = u.times.maxBackoff; problem.Auth {
+			pause.maxDelay = u.times.maxAuthBackoff
 		}
-		if !u.rest(trouble, pause.next(), &away) {
+		if !u.waitForRetry(problem, pause.next(), &away) {
 			return
 		}
 	}
 }
 
-// try connects once. It reports false if the upstream was stopped meanwhile.
-func (u *upstream) try(away *<-chan time.Time, connect func() tried) (tried, bool) {
+// try connects once. It returns false if the upstream was stopped meanwhile.
+func (u *upstream) try(away *<-chan time.Time, connect func() connectResult) (connectResult, bool) {
 	u.setState(Connecting, nil, time.Time{})
-	result := make(chan tried, 1)
+	result := make(chan connectResult, 1)
 	go func() { result <- connect() }()
 	for {
 		select {
@@ -192,44 +190,44 @@ func (u *upstream) try(away *<-chan time.Time, connect func() tried) (tried, boo
 	}
 }
 
-// connect makes a connection and reads the list of tools.
-func (u *upstream) connect() tried {
-	s, how, err := connect(u.ctx, &u.spec, &u.m.opt, u.knack, u.log, u.redact)
+// connect opens a connection and reads the tool list.
+func (u *upstream) connect() connectResult {
+	s, how, err := connect(u.ctx, &u.spec, &u.m.opt, u.lastTransport, u.log, u.redact)
 	if err != nil {
-		if refused(err) {
-			u.knack = knack{} // it has become another server
+		if isRefusal(err) {
+			u.lastTransport = transportHint{} // it has become another server
 		}
-		u.keepLines(s)
-		return tried{err: err}
+		u.keepStderr(s)
+		return connectResult{err: err}
 	}
-	u.knack = how
-	ctx, cancel := context.WithTimeout(u.ctx, u.times.list)
+	u.lastTransport = how
+	ctx, cancel := context.WithTimeout(u.ctx, u.times.listTimeout)
 	defer cancel()
 	c, err := s.list(ctx, &u.spec.Settings)
 	if err != nil {
 		s.close()
-		u.keepLines(s)
-		return tried{err: err}
+		u.keepStderr(s)
+		return connectResult{err: err}
 	}
-	return tried{session: s, catalog: c}
+	return connectResult{session: s, catalog: c}
 }
 
-// rest waits for the next try. A call that waits for the connection ends the
-// rest early, unless nothing but the owner can help. It reports false if the
-// upstream was stopped.
-func (u *upstream) rest(t *Trouble, d time.Duration, away *<-chan time.Time) bool {
+// waitForRetry waits for the next attempt. A call that waits for a connection shortens the wait,
+// unless only the owner can fix the error. It returns false if the upstream was stopped.
+func (u *upstream) waitForRetry(t *ConnectionError, d time.Duration, away *<-chan time.Time) bool {
 	state := Waiting
 	if t.Lasting {
 		state = Failed
 	}
 	level := slog.LevelDebug
-	if news := t.Error(); news != u.news {
-		level, u.news = slog.LevelInfo, news
+	if news := t.Error(); news != u.lastLoggedError {
+		level, u.lastLoggedError = slog.LevelInfo, news
 	}
 	u.setState(state, t, time.Now().Add(d))
-	u.log.Log(u.ctx, level, "upstream: not connected", "state", state, "again", d.Round(time.Millisecond), "error", t.Error())
-	wanted := u.wanted
-	if t.Lasting || d <= u.times.firstPause {
+	u.log.Log(u.ctx, level, "upstream: not connected", "state", state, "again", d.Round(time.Millisecond),
+		"error", t.Error())
+	wanted := u.connectNow
+	if t.Lasting || d <= u.times.minBackoff {
 		wanted = nil
 	}
 	timer := time.NewTimer(d)
@@ -240,7 +238,7 @@ func (u *upstream) rest(t *Trouble, d time.Duration, away *<-chan time.Time) boo
 			return true
 		case <-wanted:
 			wanted = nil
-			timer.Reset(u.times.firstPause / 2)
+			timer.Reset(u.times.minBackoff / 2)
 		case <-*away:
 			*away = nil
 			u.withdraw()
@@ -250,62 +248,62 @@ func (u *upstream) rest(t *Trouble, d time.Duration, away *<-chan time.Time) boo
 	}
 }
 
-// begin publishes a new connection: its tools, its catalog and its state become visible
-// together.
-func (u *upstream) begin(t tried) {
+// begin publishes a new connection: its tools, catalog and status become visible together.
+func (u *upstream) begin(t connectResult) {
 	s := t.session
 	u.timeouts.Store(0)
-	u.news = ""
-	u.wary(u.ctx, t.catalog)
+	u.lastLoggedError = ""
+	u.markDangerous(u.ctx, t.catalog)
 	u.publish(t.catalog, s)
-	u.log.Info("upstream: connected", "protocol", s.version, "transport", u.knack.transport, "tools", len(t.catalog.tools),
-		"hidden", t.catalog.hidden, "skipped", t.catalog.skipped, "cut", t.catalog.cut)
+	u.log.Info("upstream: connected", "protocol", s.version, "transport", u.lastTransport.transport,
+		"tools", len(t.catalog.tools),
+		"hidden", t.catalog.hidden, "skipped", t.catalog.skipped, "cut", t.catalog.truncated)
 }
 
-// serve keeps a connection that has begun until it ends, and says why it did.
+// serve serves a connection until it ends, and returns the reason.
 func (u *upstream) serve(s *session) error {
 	u.m.metrics.connected.WithLabelValues(u.spec.Slug).Inc()
-	err := u.tend(s)
+	err := u.supervise(s)
 	u.m.metrics.connected.WithLabelValues(u.spec.Slug).Dec()
 	u.mu.Lock()
 	u.useSession(nil)
 	u.mu.Unlock()
-	u.part(s)
-	u.keepLines(s)
+	u.closeSession(s)
+	u.keepStderr(s)
 	return err
 }
 
-// part ends a session. One of a server that connects to us is ended aside: the
-// far side may be gone without a word, and its successor is here already.
-func (u *upstream) part(s *session) {
-	if !u.spec.DialsIn {
+// closeSession ends a session. The session of an inbound server is closed in the background: its
+// peer may be dead while its successor is already connected.
+func (u *upstream) closeSession(s *session) {
+	if !u.spec.Inbound {
 		s.close()
 		return
 	}
-	u.farewell.Wait() // there is at most one at a time
-	u.farewell.Go(s.close)
+	u.closing.Wait() // at most one runs at a time
+	u.closing.Go(s.close)
 }
 
-// tend looks after a connection.
-func (u *upstream) tend(s *session) error {
-	health := time.NewTicker(u.times.healthEvery)
+// supervise watches a connection: list changes, pings, and its end.
+func (u *upstream) supervise(s *session) error {
+	health := time.NewTicker(u.times.healthInterval)
 	defer health.Stop()
-	list := time.NewTicker(u.times.listEvery)
+	list := time.NewTicker(u.times.listInterval)
 	defer list.Stop()
-	answers := s.modern // it has answered a question for a sign of life
+	answers := s.modern // it has answered a ping before
 	for {
 		var err error
 		select {
 		case <-u.ctx.Done():
 			return u.ctx.Err()
-		case <-s.dead:
-			return s.why
-		case <-s.doubt:
+		case <-s.done:
+			return s.err
+		case <-s.probeWanted:
 			err = u.probe(s, &answers)
 		case <-health.C:
 			err = u.probe(s, &answers)
 		case <-s.changed:
-			if sleep(u.ctx, s.dead, u.times.coalesce) {
+			if sleep(u.ctx, s.done, u.times.refreshDelay) {
 				select {
 				case <-s.changed: // of the same change
 				default:
@@ -313,7 +311,7 @@ func (u *upstream) tend(s *session) error {
 				u.refresh(s)
 			}
 		case <-list.C:
-			if !s.tells || !s.listening.Load() {
+			if !s.notifiesChanges || !s.listening.Load() {
 				u.refresh(s)
 			}
 		}
@@ -323,85 +321,85 @@ func (u *upstream) tend(s *session) error {
 	}
 }
 
-// probe finds out whether the server is still there. One that never answered
-// such a question may not know it, and proves nothing by its silence. Neither
-// does one that has work, if its connection is looked after otherwise: many do
-// one thing at a time.
+// probe checks whether the server is alive. A server that never answered a ping may not support
+// it, so its silence proves nothing. A busy server is not probed if the wire detects a dead peer
+// itself: many servers process one message at a time.
 func (u *upstream) probe(s *session, answers *bool) error {
-	err := s.alive(u.ctx, u.times.health)
+	err := s.ping(u.ctx, u.times.healthTimeout)
 	switch {
 	case err == nil:
 		*answers = true
 		return nil
 	case u.ctx.Err() != nil:
 		return u.ctx.Err()
-	case s.ended():
-		return s.why
-	case errors.Is(err, context.DeadlineExceeded) && (!*answers || s.beats && len(u.turns) > 0):
+	case s.isDone():
+		return s.err
+	case errors.Is(err, context.DeadlineExceeded) && (!*answers || s.hasHeartbeat && len(u.slots) > 0):
 		return nil
 	}
 	return err
 }
 
-// refresh reads the list of tools again. If that fails, the old one stays.
+// refresh reads the tool list again. If that fails, the old list stays.
 func (u *upstream) refresh(s *session) {
-	ctx, cancel := context.WithTimeout(u.ctx, u.times.list)
+	ctx, cancel := context.WithTimeout(u.ctx, u.times.listTimeout)
 	defer cancel()
 	c, err := s.list(ctx, &u.spec.Settings)
 	if err != nil {
 		if u.ctx.Err() == nil {
 			u.log.Info("upstream: the list of tools could not be read again", "error", u.redact(err.Error()))
-			s.suspect()
+			s.requestProbe()
 		}
 		return
 	}
-	u.wary(ctx, c)
-	u.offer(c)
+	u.markDangerous(ctx, c)
+	u.publishCatalog(c)
 }
 
-// offer tells the board what there is, if that is something new.
-func (u *upstream) offer(c *catalog) { u.publish(c, nil) }
+// publishCatalog passes a changed catalog to the hub.
+func (u *upstream) publishCatalog(c *catalog) { u.publish(c, nil) }
 
-// publish makes a catalog the one that counts, and with it a session, unless that is nil.
-// The board gets the tools while mu is held: whoever sees new tools there sees the status
-// that belongs to them, and the other way round.
+// publish makes c the current catalog and s the current session, unless s is nil. It updates the
+// hub while holding mu, so that whoever sees new tools also sees the matching status, and vice
+// versa.
 func (u *upstream) publish(c *catalog, s *session) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.keep(c)
+	u.setCatalog(c)
 	if s != nil {
 		u.useSession(s)
 	}
-	if len(c.tools) == len(u.offered) && (len(c.tools) == 0 || reflect.DeepEqual(c.tools, u.offered)) {
+	if len(c.tools) == len(u.registeredTools) && (len(c.tools) == 0 || reflect.DeepEqual(c.tools, u.registeredTools)) {
 		return
 	}
-	u.offered = c.tools
-	u.socket.Offer(append([]tool.Tool(nil), c.tools...))
+	u.registeredTools = c.tools
+	u.registration.SetTools(append([]tool.Tool(nil), c.tools...))
 }
 
-// keep remembers a catalog. The caller holds u.mu.
-func (u *upstream) keep(c *catalog) {
+// setCatalog stores the catalog. The caller holds u.mu.
+func (u *upstream) setCatalog(c *catalog) {
 	u.catalog = c
-	u.status.Tools, u.status.Hidden, u.status.Skipped, u.status.Cut = len(c.tools), c.hidden, c.skipped, c.cut
+	u.status.Tools, u.status.Hidden, u.status.Skipped, u.status.Truncated = len(c.tools), c.hidden, c.skipped,
+		c.truncated
 }
 
-// withdraw takes the tools back.
+// withdraw removes the tools.
 func (u *upstream) withdraw() {
-	if !u.spec.DialsIn {
-		u.offer(&catalog{})
+	if !u.spec.Inbound {
+		u.publishCatalog(&catalog{})
 		return
 	}
-	// Not only the tools: what is plugged in here hides what another instance has.
+	// Unregister entirely: a registration here would hide the one of another instance.
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.keep(&catalog{})
-	if u.socket != nil {
-		u.socket.Unplug()
-		u.socket, u.offered = nil, nil
+	u.setCatalog(&catalog{})
+	if u.registration != nil {
+		u.registration.Unregister()
+		u.registration, u.registeredTools = nil, nil
 	}
 }
 
-func (u *upstream) setState(state State, t *Trouble, next time.Time) {
+func (u *upstream) setState(state State, t *ConnectionError, next time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.status.State != state {
@@ -412,7 +410,7 @@ func (u *upstream) setState(state State, t *Trouble, next time.Time) {
 	}
 }
 
-// useSession makes a session the one that calls go by, or none. The caller holds u.mu.
+// useSession makes s the session for calls, or none if nil. The caller holds u.mu.
 func (u *upstream) useSession(s *session) {
 	u.session = s
 	close(u.changed)
@@ -423,17 +421,17 @@ func (u *upstream) useSession(s *session) {
 	st := &u.status
 	st.State, st.Since, st.Err, st.NextTry, st.Stderr = Ready, time.Now(), nil, time.Time{}, nil
 	st.Server, st.ServerVersion = u.redact(clip(s.server.Name, maxName)), u.redact(clip(s.server.Version, maxName))
-	st.Protocol, st.Transport = s.version, u.knack.transport
+	st.Protocol, st.Transport = s.version, u.lastTransport.transport
 }
 
-// keepLines keeps what a command said at last.
-func (u *upstream) keepLines(s *session) {
+// keepStderr keeps the last error output of a command.
+func (u *upstream) keepStderr(s *session) {
 	if s == nil {
 		return
 	}
 	if w, ok := s.wire.(*stdio); ok {
 		u.mu.Lock()
-		u.status.Stderr = w.lines()
+		u.status.Stderr = w.stderrLines()
 		u.mu.Unlock()
 	}
 }
@@ -444,7 +442,7 @@ func (u *upstream) report() Status {
 	st := u.status
 	if u.session != nil {
 		if w, ok := u.session.wire.(*stdio); ok {
-			st.Stderr = w.lines()
+			st.Stderr = w.stderrLines()
 		}
 	}
 	return st

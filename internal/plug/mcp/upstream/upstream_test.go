@@ -21,9 +21,9 @@ var kinds = []struct {
 	begin func(t *testing.T) Settings
 	// what is expected
 	protocol, transport string
-	// pushes says that the server can say that its tools have changed.
+	// pushes means that the server can say that its tools have changed.
 	pushes bool
-	// off says that a call that is called off is noticed in this process.
+	// off means that a call that is cancelled is noticed in this process.
 	off bool
 }{
 	{"streamable with sessions", func(t *testing.T) Settings {
@@ -33,28 +33,34 @@ var kinds = []struct {
 		return Settings{URL: serve(t, streamableServer(newPeer(), &mcp.StreamableHTTPOptions{JSONResponse: true})).URL}
 	}, "2025-11-25", HTTP, true, true},
 	{"streamable with sessions and an event store", func(t *testing.T) Settings {
-		return Settings{URL: serve(t, streamableServer(newPeer(), &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})).URL}
+		return Settings{URL: serve(t, streamableServer(newPeer(),
+			&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})).URL}
 	}, "2025-11-25", HTTP, true, true},
 	{"old revision", func(t *testing.T) Settings {
 		return Settings{URL: serve(t, streamableServer(newPeer("2025-03-26"), nil)).URL}
 	}, "2025-03-26", HTTP, true, true},
 	{"both, without sessions", func(t *testing.T) Settings {
-		return Settings{URL: serve(t, streamableServer(newPeer(), &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})).URL}
+		return Settings{URL: serve(t, streamableServer(newPeer(),
+			&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})).URL}
 	}, "2026-07-28", HTTP, true, true},
 	{"2026-07-28 only", func(t *testing.T) Settings {
-		h := streamableServer(newPeer("2026-07-28"), &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
+		h := streamableServer(newPeer("2026-07-28"), &mcp.StreamableHTTPOptions{Stateless: true,
+			PropagateRequestCancellation: true})
 		return Settings{URL: serve(t, refuseInitialize(h)).URL}
 	}, "2026-07-28", HTTP, true, true},
 	{"old revision without sessions", func(t *testing.T) Settings {
-		return Settings{URL: serve(t, streamableServer(newPeer("2025-06-18"), &mcp.StreamableHTTPOptions{Stateless: true})).URL}
+		return Settings{URL: serve(t, streamableServer(newPeer("2025-06-18"),
+			&mcp.StreamableHTTPOptions{Stateless: true})).URL}
 	}, "2025-06-18", HTTP, false, false},
 	{"HTTP+SSE", func(t *testing.T) Settings {
 		peer := newPeer()
-		return Settings{URL: serve(t, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return peer }, nil)).URL + "/sse"}
+		return Settings{URL: serve(t, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return peer }, nil)).URL +
+			"/sse"}
 	}, "2025-11-25", SSE, true, true},
 	{"HTTP+SSE behind an address that does not say so", func(t *testing.T) Settings {
 		peer := newPeer()
-		return Settings{URL: serve(t, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return peer }, nil)).URL + "/mcp"}
+		return Settings{URL: serve(t, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return peer }, nil)).URL +
+			"/mcp"}
 	}, "2025-11-25", SSE, true, true},
 	{"command", func(*testing.T) Settings { return command("sdk") }, "2025-11-25", Stdio, true, false},
 }
@@ -76,7 +82,7 @@ func refuseInitialize(h http.Handler) http.Handler {
 func TestKinds(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
-			r := newRig(t, kind.begin(t), brisk()).ready()
+			r := newRig(t, kind.begin(t), fastTimings()).ready()
 			st := r.state(Ready)
 			if st.Protocol != kind.protocol || st.Transport != kind.transport || st.Tools != 9 || st.Err != nil {
 				t.Fatalf("status %+v", st)
@@ -93,7 +99,8 @@ func TestKinds(t *testing.T) {
 			if kind.protocol == modernVersion {
 				checkNeed(r)
 			} else if kind.protocol != "2025-06-18" {
-				if got := r.must("ask", "{}"); !strings.Contains(got, "ping <nil>, roots ") || !strings.Contains(got, "not supported by this client") {
+				if got := r.must("ask", "{}"); !strings.Contains(got, "ping <nil>, roots ") ||
+					!strings.Contains(got, "not supported by this client") {
 					t.Errorf("what the server asks is answered with %s", got)
 				}
 			}
@@ -105,8 +112,9 @@ func TestKinds(t *testing.T) {
 				}
 			}
 			r.m.Close()
-			if len(r.board.sockets) != 0 || r.board.unplugs != 1 {
-				t.Errorf("after the end %d are plugged in, %d were unplugged", len(r.board.sockets), r.board.unplugs)
+			if len(r.hub.registrations) != 0 || r.hub.unregistered != 1 {
+				t.Errorf("after the end %d are plugged in, %d were unplugged", len(r.hub.registrations),
+					r.hub.unregistered)
 			}
 		})
 	}
@@ -115,7 +123,7 @@ func TestKinds(t *testing.T) {
 func checkErrors(r *rig) {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), "fail", "{}")
-	if err != nil || !res.IsError || res.Words() != "no such file" {
+	if err != nil || !res.IsError || res.PlainText() != "no such file" {
 		r.t.Errorf("fail: %+v, %v", res, err)
 	}
 	e := r.fails(tool.Refused, "refuse", "{}")
@@ -128,11 +136,13 @@ func checkErrors(r *rig) {
 func checkProgress(r *rig) {
 	r.t.Helper()
 	var got []tool.Progress
-	res, err := r.do(r.t.Context(), &tool.Call{Tool: "progress", Progress: func(p tool.Progress) { got = append(got, p) }})
-	if err != nil || res.Words() != "over" {
+	res, err := r.do(r.t.Context(), &tool.Call{Tool: "progress",
+		Progress: func(p tool.Progress) { got = append(got, p) }})
+	if err != nil || res.PlainText() != "over" {
 		r.t.Errorf("progress: %+v, %v", res, err)
 	}
-	want := []tool.Progress{{Done: 1, Total: 3, Message: "step"}, {Done: 2, Total: 3, Message: "step"}, {Done: 3, Total: 3, Message: "step"}}
+	want := []tool.Progress{{Done: 1, Total: 3, Message: "step"}, {Done: 2, Total: 3, Message: "step"},
+		{Done: 3, Total: 3, Message: "step"}}
 	if strings.Contains(r.t.Name(), "one_piece") { // the words before go another way, and may come too late
 		want = want[:min(len(got), len(want))]
 	}
@@ -178,16 +188,18 @@ func checkCallOff(r *rig, noticed bool) {
 // checkNeed checks that what a server asks for gets to the caller, and back.
 func checkNeed(r *rig) {
 	r.t.Helper()
-	c := &tool.Call{Tool: "need", Can: tool.Abilities{Elicit: true}}
+	c := &tool.Call{Tool: "need", Capabilities: tool.Capabilities{Elicit: true}}
 	res, err := r.do(r.t.Context(), c)
-	if err != nil || res.Need == nil || res.Need.State != "round 1" || res.Need.Requests["name"].Method != "elicitation/create" {
+	if err != nil || res.InputRequired == nil || res.InputRequired.State != "round 1" ||
+		res.InputRequired.Requests["name"].Method != "elicitation/create" {
 		r.t.Fatalf("need: %+v, %v", res, err)
 	}
-	if !strings.Contains(string(res.Need.Requests["name"].Params), "Your name?") {
-		r.t.Errorf("the question is %s", res.Need.Requests["name"].Params)
+	if !strings.Contains(string(res.InputRequired.Requests["name"].Params), "Your name?") {
+		r.t.Errorf("the question is %s", res.InputRequired.Requests["name"].Params)
 	}
-	c.State, c.Answers = res.Need.State, map[string]json.RawMessage{"name": json.RawMessage(`{"action":"accept","content":{"name":"Li"}}`)}
-	if res, err = r.do(r.t.Context(), c); err != nil || res.Words() != "hello Li, state round 1" {
+	c.State, c.Answers = res.InputRequired.State,
+		map[string]json.RawMessage{"name": json.RawMessage(`{"action":"accept","content":{"name":"Li"}}`)}
+	if res, err = r.do(r.t.Context(), c); err != nil || res.PlainText() != "hello Li, state round 1" {
 		r.t.Errorf("need, the second time: %+v, %v", res, err)
 	}
 	if got := r.must("region", `{"where":" 北京","deep":{"n":5}}`); got != "=?base64?IOWMl+S6rA==?=/5" {
@@ -197,7 +209,7 @@ func checkNeed(r *rig) {
 
 // A server without sessions that is a command.
 func TestModernCommand(t *testing.T) {
-	r := newRig(t, command("modern"), brisk()).ready()
+	r := newRig(t, command("modern"), fastTimings()).ready()
 	if st := r.state(Ready); st.Protocol != modernVersion {
 		t.Errorf("status %+v", st)
 	}
@@ -215,7 +227,8 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rep.Server != "peer" || rep.Version != "9" || rep.Protocol != kind.protocol || rep.Transport != kind.transport || len(rep.Tools) != 8 || rep.Hidden != 1 {
+			if rep.Server != "peer" || rep.Version != "9" || rep.Protocol != kind.protocol ||
+				rep.Transport != kind.transport || len(rep.Tools) != 8 || rep.Hidden != 1 {
 				t.Errorf("found %+v", rep)
 			}
 		})
@@ -224,30 +237,30 @@ func TestCheck(t *testing.T) {
 
 // Set begins, replaces and ends upstreams, and leaves alone what did not change.
 func TestSet(t *testing.T) {
-	o := newOdd(t, nil)
-	b := newBoard()
-	r := newRig(t, o.settings(), brisk())
-	m := New(Options{Plug: b.plug, Logger: r.m.opt.Logger, times: brisk()})
+	o := newScriptedServer(t, nil)
+	b := newFakeHub()
+	r := newRig(t, o.settings(), fastTimings())
+	m := New(Options{Register: b.register, Logger: r.m.opt.Logger, times: fastTimings()})
 	defer m.Close()
 	spec := func(id string, version int64) Spec {
 		return Spec{ID: id, Slug: id, Version: version, Settings: o.settings()}
 	}
-	plugged := func(want map[string]int64) func(b *board) bool {
-		return func(b *board) bool {
+	plugged := func(want map[string]int64) func(b *fakeHub) bool {
+		return func(b *fakeHub) bool {
 			for id, version := range want {
-				if s := b.sockets[id]; s == nil || s.spec.Version != version || len(s.offers) == 0 {
+				if s := b.registrations[id]; s == nil || s.spec.Version != version || len(s.offers) == 0 {
 					return false
 				}
 			}
-			return len(b.sockets) == len(want)
+			return len(b.registrations) == len(want)
 		}
 	}
 	m.Set([]Spec{spec("a", 1), spec("b", 1)})
 	b.await(t, "a and b", plugged(map[string]int64{"a": 1, "b": 1}))
 	m.Set([]Spec{spec("b", 2), spec("c", 1)})
 	b.await(t, "b anew and c", plugged(map[string]int64{"b": 2, "c": 1}))
-	if b.plugs != 4 {
-		t.Errorf("%d were plugged in, want 4", b.plugs)
+	if b.registered != 4 {
+		t.Errorf("%d were plugged in, want 4", b.registered)
 	}
 	m.Set([]Spec{spec("b", 2), spec("c", 1)})
 	for v := range int64(20) {
@@ -259,8 +272,8 @@ func TestSet(t *testing.T) {
 	}
 	m.Close()
 	m.Set([]Spec{spec("z", 1)})
-	if len(b.sockets) != 0 {
-		t.Errorf("after the end %d are plugged in", len(b.sockets))
+	if len(b.registrations) != 0 {
+		t.Errorf("after the end %d are plugged in", len(b.registrations))
 	}
 	if _, ok := m.Status("z"); ok {
 		t.Error("after the end there is an upstream")

@@ -45,7 +45,7 @@ type Step struct {
 	calls []Call
 	raw   string
 	wait  <-chan struct{}
-	gap   time.Duration
+	delay time.Duration
 	reset bool
 }
 
@@ -78,8 +78,8 @@ func Raw(bytes string) Step { return Step{raw: bytes} }
 // Wait goes on when ch can be received from; a nil channel is not waited for.
 func Wait(ch <-chan struct{}) Step { return Step{wait: ch} }
 
-// Gap goes on after a while, for demonstrations.
-func Gap(d time.Duration) Step { return Step{gap: d} }
+// Delay goes on after a while, for demonstrations.
+func Delay(d time.Duration) Step { return Step{delay: d} }
 
 // Reset breaks the connection.
 func Reset() Step { return Step{reset: true} }
@@ -89,14 +89,14 @@ func Words(text string, gap time.Duration) []Step {
 	var steps []Step
 	for _, word := range strings.SplitAfter(text, " ") {
 		if gap > 0 {
-			steps = append(steps, Gap(gap))
+			steps = append(steps, Delay(gap))
 		}
 		steps = append(steps, Text(word))
 	}
 	return steps
 }
 
-// write sends the reply and says whether it got to its end.
+// write sends the reply and reports whether it got to its end.
 func (p *Reply) write(w http.ResponseWriter, r *http.Request, c *Chat) bool {
 	if p.Hold != nil {
 		select {
@@ -125,7 +125,7 @@ func (p *Reply) write(w http.ResponseWriter, r *http.Request, c *Chat) bool {
 		p.fail(w)
 		return true
 	case p.Whole || !c.Stream:
-		return p.whole(w, c)
+		return p.writeWhole(w, c)
 	}
 	return p.stream(w, r, c)
 }
@@ -183,8 +183,8 @@ type tokens struct {
 	Total      int `json:"total_tokens"`
 }
 
-// whole sends the answer in one piece.
-func (p *Reply) whole(w http.ResponseWriter, c *Chat) bool {
+// writeWhole sends the answer in one piece.
+func (p *Reply) writeWhole(w http.ResponseWriter, c *Chat) bool {
 	m := message{Role: "assistant"}
 	for _, s := range p.Steps {
 		if s.text != nil {
@@ -264,7 +264,8 @@ func (o *stream) chunk(choices []any, usage any) map[string]any {
 }
 
 func (o *stream) piece(delta map[string]any, finish *string) bool {
-	return o.send(o.chunk([]any{map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}, nil))
+	return o.send(o.chunk([]any{map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}},
+		nil))
 }
 
 // step does one step; false ends the reply.
@@ -279,12 +280,12 @@ func (o *stream) step(r *http.Request, s Step) bool {
 	case s.reset:
 		reset(o.w)
 		return false
-	case s.wait == nil && s.gap <= 0:
+	case s.wait == nil && s.delay <= 0:
 		return true
 	}
 	var passed <-chan time.Time
-	if s.gap > 0 {
-		timer := time.NewTimer(s.gap)
+	if s.delay > 0 {
+		timer := time.NewTimer(s.delay)
 		defer timer.Stop()
 		passed = timer.C
 	}

@@ -114,8 +114,8 @@ func (c *Chat) Results() []Message {
 	return c.Messages[start:end]
 }
 
-// known are the fields that the API has.
-var known = strings.Fields(`
+// knownFields are the fields that the API has.
+var knownFields = strings.Fields(`
 	messages model audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens
 	metadata modalities n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention
 	reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature
@@ -128,7 +128,7 @@ func parse(body []byte, c *Chat) *apiError {
 		return invalid("", "We could not parse the JSON body of your request.")
 	}
 	for name := range fields {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(knownFields, name) {
 			return invalid(name, "Unrecognized request argument supplied: "+name)
 		}
 	}
@@ -139,23 +139,31 @@ func parse(body []byte, c *Chat) *apiError {
 	case c.Model == "":
 		return invalid("", "you must provide a model parameter")
 	case len(c.Messages) == 0:
-		return invalid("messages", "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+		return invalid("messages",
+			"Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	case c.Temperature != nil && (*c.Temperature < 0 || *c.Temperature > 2):
 		return invalid("temperature", "Invalid 'temperature': expected a value between 0 and 2.")
 	case c.MaxTokens != nil && c.MaxCompletionTokens != nil:
-		return invalid("max_tokens", "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
+		return invalid("max_tokens",
+			"Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
 	case c.StreamOptions != nil && !c.Stream:
 		return invalid("stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	case len(c.ToolChoice) > 0 && len(c.Tools) == 0:
-		return invalid("tool_choice", "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
-	case len(c.ToolChoice) > 0 && c.ToolChoice[0] == '"' && !slices.Contains([]string{`"none"`, `"auto"`, `"required"`}, string(c.ToolChoice)):
-		return invalid("tool_choice", "Invalid value: '"+strings.Trim(string(c.ToolChoice), `"`)+"'. Supported values are: 'none', 'auto', and 'required'.")
+		return invalid("tool_choice",
+			"Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
+	case len(c.ToolChoice) > 0 && c.ToolChoice[0] == '"' && !slices.Contains([]string{`"none"`, `"auto"`, `"required"`},
+		string(c.ToolChoice)):
+		return invalid("tool_choice", "Invalid value: '"+strings.Trim(string(c.ToolChoice), `"`)+
+			"'. Supported values are: 'none', 'auto', and 'required'.")
 	case fields["parallel_tool_calls"] != nil && len(c.Tools) == 0:
-		return invalid("parallel_tool_calls", "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.")
+		return invalid("parallel_tool_calls",
+			"Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.")
 	case len(c.Tools) > maxTools:
-		return invalid("tools", fmt.Sprintf("Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxTools, len(c.Tools)))
+		return invalid("tools",
+			fmt.Sprintf("Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxTools, len(c.Tools)))
 	case fields["tools"] != nil && len(c.Tools) == 0:
-		return invalid("tools", "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+		return invalid("tools",
+			"Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}
 	for i := range c.Messages {
 		if bad := c.Messages[i].check(i); bad != nil {
@@ -224,7 +232,8 @@ func (p *Part) check(role string) string {
 	case p.Type != "image_url":
 		return fmt.Sprintf("Invalid value: '%s'. Supported values are: 'text', 'image_url'.", p.Type)
 	case role != "user":
-		return "Image URLs are only allowed for messages with role 'user', but this message with role '" + role + "' contains an image URL."
+		return "Image URLs are only allowed for messages with role 'user', but this message with role '" + role +
+			"' contains an image URL."
 	}
 	if strings.HasPrefix(p.ImageURL.URL, "https://") || strings.HasPrefix(p.ImageURL.URL, "http://") {
 		return ""
@@ -249,7 +258,8 @@ func (t *Tool) check(i int) *apiError {
 	case !functionName.MatchString(t.Function.Name):
 		return invalid(param+".name", "Invalid 'name': string does not match pattern '^[a-zA-Z0-9_-]+$'.")
 	case utf8.RuneCountInString(t.Function.Description) > 1024:
-		return invalid(param+".description", "Invalid 'description': string too long. Expected a string with maximum length 1024.")
+		return invalid(param+".description",
+			"Invalid 'description': string too long. Expected a string with maximum length 1024.")
 	}
 	if len(t.Function.Parameters) == 0 {
 		return nil
@@ -259,19 +269,23 @@ func (t *Tool) check(i int) *apiError {
 		Properties map[string]json.RawMessage `json:"properties"`
 		Required   []string                   `json:"required"`
 	}
-	if json.Unmarshal(t.Function.Parameters, &schema) != nil || schema.Type != "object" || !bytes.Contains(t.Function.Parameters, []byte(`"properties"`)) {
-		return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+"': schema must be a JSON Schema of 'type: \"object\"' with properties.")
+	if json.Unmarshal(t.Function.Parameters, &schema) != nil || schema.Type != "object" ||
+		!bytes.Contains(t.Function.Parameters, []byte(`"properties"`)) {
+		return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+
+			"': schema must be a JSON Schema of 'type: \"object\"' with properties.")
 	}
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(t.Function.Parameters, &fields) // it can be read, see above
 	for _, name := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
 		if fields[name] != nil {
-			return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+"': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.")
+			return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+
+				"': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.")
 		}
 	}
 	for _, name := range schema.Required {
 		if _, ok := schema.Properties[name]; !ok {
-			return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+"': required names a property that is not there: "+name)
+			return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+
+				"': required names a property that is not there: "+name)
 		}
 	}
 	return nil

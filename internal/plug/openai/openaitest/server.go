@@ -44,7 +44,7 @@ type Server struct {
 	mu       sync.Mutex
 	script   []Reply
 	requests []*Request
-	came     chan struct{} // closed and replaced when a request comes
+	arrived  chan struct{} // closed and replaced when a request comes
 }
 
 // Request is a request for an answer, as it came.
@@ -55,18 +55,18 @@ type Request struct {
 	Body []byte
 	Chat Chat
 
-	left chan struct{}
-	gone bool
+	done         chan struct{}
+	disconnected bool
 }
 
 // Done is closed when the request was served, or given up by its sender.
-func (r *Request) Done() <-chan struct{} { return r.left }
+func (r *Request) Done() <-chan struct{} { return r.done }
 
-// HungUp says whether the sender went away before the reply was at its end. It
+// Disconnected reports whether the sender went away before the reply was at its end. It
 // is to be asked after Done.
-func (r *Request) HungUp() bool {
-	<-r.left
-	return r.gone
+func (r *Request) Disconnected() bool {
+	<-r.done
+	return r.disconnected
 }
 
 // Start makes a server and has it listen. The caller has to Close it.
@@ -76,15 +76,15 @@ func Start(script ...Reply) (*Server, error) {
 		return nil, fmt.Errorf("listen for the chat API: %w", err)
 	}
 	s := &Server{
-		URL:    "http://" + l.Addr().String() + "/v1",
-		script: script,
-		done:   make(chan struct{}),
-		came:   make(chan struct{}),
+		URL:     "http://" + l.Addr().String() + "/v1",
+		script:  script,
+		done:    make(chan struct{}),
+		arrived: make(chan struct{}),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
-	mux.HandleFunc("GET /v1/models", s.list)
-	mux.HandleFunc("GET /v1/models/{model...}", s.show)
+	mux.HandleFunc("GET /v1/models", s.listModels)
+	mux.HandleFunc("GET /v1/models/{model...}", s.showModel)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, apiError{
 			Message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.URL.Path), Type: "invalid_request_error",
@@ -122,7 +122,7 @@ func (s *Server) Requests() []*Request {
 func (s *Server) Await(ctx context.Context, n int) (*Request, error) {
 	for {
 		s.mu.Lock()
-		came := s.came
+		came := s.arrived
 		if len(s.requests) >= n {
 			defer s.mu.Unlock()
 			return s.requests[n-1], nil
@@ -136,13 +136,13 @@ func (s *Server) Await(ctx context.Context, n int) (*Request, error) {
 	}
 }
 
-// note remembers a request and finds its reply.
-func (s *Server) note(r *Request) Reply {
+// record remembers a request and finds its reply.
+func (s *Server) record(r *Request) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, r)
-	close(s.came)
-	s.came = make(chan struct{})
+	close(s.arrived)
+	s.arrived = make(chan struct{})
 	if len(s.script) > 0 {
 		reply := s.script[0]
 		s.script = s.script[1:]
@@ -169,7 +169,7 @@ func fail(w http.ResponseWriter, status int, e apiError) {
 }
 
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
-	if !s.admit(w, r) {
+	if !s.checkKey(w, r) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -177,15 +177,16 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); strings.TrimSpace(kind) != "application/json" {
-		fail(w, http.StatusBadRequest, apiError{Message: "you must provide a body of type application/json", Type: "invalid_request_error"})
+		fail(w, http.StatusBadRequest, apiError{Message: "you must provide a body of type application/json",
+			Type: "invalid_request_error"})
 		return
 	}
-	req := &Request{Header: r.Header.Clone(), Query: r.URL.RawQuery, Body: body, left: make(chan struct{})}
+	req := &Request{Header: r.Header.Clone(), Query: r.URL.RawQuery, Body: body, done: make(chan struct{})}
 	bad := parse(body, &req.Chat)
-	reply := s.note(req)
+	reply := s.record(req)
 	defer func() {
-		req.gone = req.gone || r.Context().Err() != nil
-		close(req.left)
+		req.disconnected = req.disconnected || r.Context().Err() != nil
+		close(req.done)
 	}()
 	switch {
 	case bad != nil:
@@ -196,18 +197,19 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 			Type:    "invalid_request_error", Code: new("model_not_found"),
 		})
 	default:
-		req.gone = !reply.write(w, r, &req.Chat)
+		req.disconnected = !reply.write(w, r, &req.Chat)
 	}
 }
 
-// admit checks the key.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) bool {
+// checkKey checks the key.
+func (s *Server) checkKey(w http.ResponseWriter, r *http.Request) bool {
 	sent := r.Header.Get("Authorization")
 	switch {
 	case s.Key == "" || sent == "Bearer "+s.Key:
 		return true
 	case sent == "":
-		fail(w, http.StatusUnauthorized, apiError{Message: "You didn't provide an API key.", Type: "invalid_request_error"})
+		fail(w, http.StatusUnauthorized, apiError{Message: "You didn't provide an API key.",
+			Type: "invalid_request_error"})
 	default:
 		// The original shows a part of the key too.
 		fail(w, http.StatusUnauthorized, apiError{
@@ -225,12 +227,12 @@ type model struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	if s.NoModels {
 		fail(w, http.StatusNotFound, apiError{Message: "Not found", Type: "invalid_request_error"})
 		return
 	}
-	if !s.OpenModels && !s.admit(w, r) {
+	if !s.OpenModels && !s.checkKey(w, r) {
 		return
 	}
 	data := []model{}
@@ -241,14 +243,15 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data})
 }
 
-func (s *Server) show(w http.ResponseWriter, r *http.Request) {
-	if !s.admit(w, r) {
+func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
+	if !s.checkKey(w, r) {
 		return
 	}
 	id := r.PathValue("model")
 	if !slices.Contains(s.Models, id) {
 		fail(w, http.StatusNotFound, apiError{
-			Message: "The model " + strconv.Quote(id) + " does not exist", Type: "invalid_request_error", Param: new("model"), Code: new("model_not_found"),
+			Message: "The model " + strconv.Quote(id) + " does not exist", Type: "invalid_request_error",
+			Param: new("model"), Code: new("model_not_found"),
 		})
 		return
 	}

@@ -62,36 +62,47 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	for body, want := range map[string]string{
 		called("a", ""):          "must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: a, b",
 		called("a", result("a")): "did not have response messages: b",
-		called("a", result("a")+`,{"role":"user","content":"x"}`):                   "did not have response messages: b",
-		called("a", result("a")+result("a")):                                        "Duplicate value for 'tool_call_id'",
-		called("a", result("c")):                                                    "not found in 'tool_calls'",
-		called("a", result("b")+result("a")):                                        "not in the order",
-		called("b", ""):                                                             "Duplicate value for 'id'",
-		called("", ""):                                                              "tool_calls[0].id",
-		called(strings.Repeat("x", 41), ""):                                         "maximum length 40",
-		`{"model":"m",` + user[:len(user)-1] + result("a") + `]}`:                   "must be a response to a preceeding message",
+		called("a", result("a")+
+			`,{"role":"user","content":"x"}`): "did not have response messages: b",
+		called("a", result("a")+result("a")): "Duplicate value for 'tool_call_id'",
+		called("a", result("c")):             "not found in 'tool_calls'",
+		called("a", result("b")+result("a")): "not in the order",
+		called("b", ""):                      "Duplicate value for 'id'",
+		called("", ""):                       "tool_calls[0].id",
+		called(strings.Repeat("x", 41), ""):  "maximum length 40",
+		`{"model":"m",` + user[:len(user)-1] + result("a") +
+			`]}`: "must be a response to a preceeding message",
 		`{"model":"m","messages":[{"role":"user","content":"hi","tool_calls":[]}]}`: "only messages with role 'assistant'",
 		repeats(`[]`): "empty array",
 		repeats(`{}`): "Invalid type",
-		repeats(`[{"id":"a","function":{"name":"f","arguments":"{}"}}]`):                                                                                              "Supported values are: 'function'",
-		repeats(`[{"id":"a","type":"function","function":{"name":"f"}}]`):                                                                                             "Missing required parameter",
-		repeats(`[{"id":"a","type":"function","function":{"name":"f g","arguments":"{}"}}]`):                                                                          "does not match pattern",
-		repeats(`[{"id":"a","type":"function","function":{"name":"f","arguments":"{"}}]`):                                                                             "expected a JSON object",
-		repeats(`[{"id":"a","type":"function","function":{"name":"f","arguments":""}}]`):                                                                              "expected a JSON object",
-		`{"model":"m",` + user + `,"parallel_tool_calls":true}`:                                                                                                       "only allowed when 'tools'",
-		`{"model":"m",` + user + `,"tool_choice":"maybe","tools":[{"type":"function","function":{"name":"f"}}]}`:                                                      "Supported values are: 'none'",
-		`{"model":"m",` + user + `,"tools":[` + strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 128) + `{"type":"function","function":{"name":"f"}}]}`: "maximum length 128",
-		function(`{"name":"f","parameters":{"type":"object","properties":{},"anyOf":[]}}`):                                                                            "at the top level",
+		repeats(`[{"id":"a","function":{"name":"f","arguments":"{}"}}]`):                     "Supported values are: 'function'",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f"}}]`):                    "Missing required parameter",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f g","arguments":"{}"}}]`): "does not match pattern",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f","arguments":"{"}}]`):    "expected a JSON object",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f","arguments":""}}]`):     "expected a JSON object",
+		`{"model":"m",` + user +
+			`,"parallel_tool_calls":true}`: "only allowed when 'tools'",
+		`{"model":"m",` + user +
+			`,"tool_choice":"maybe","tools":[{"type":"function","function":{"name":"f"}}]}`: "Supported values are: 'none'",
+		`{"model":"m",` + user + `,"tools":[` + strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 128) +
+			`{"type":"function","function":{"name":"f"}}]}`: "maximum length 128",
+		function(`{"name":"f","parameters":{"type":"object","properties":{},"anyOf":[]}}`): "at the top level",
 		`{`:                                  "could not parse",
 		`{"messages":[]}`:                    "model parameter",
 		`{"model":"m","messages":[]}`:        "messages",
 		`{"model":"m",` + user + `,"sys":1}`: "Unrecognized request argument supplied: sys",
-		`{"model":"m",` + user + `,"stream":"yes"}`:                                                                          "Invalid type",
-		`{"model":"m",` + user + `,"temperature":3}`:                                                                         "temperature",
-		`{"model":"m",` + user + `,"tools":[]}`:                                                                              "empty array",
-		`{"model":"m",` + user + `,"tool_choice":"auto"}`:                                                                    "only allowed when 'tools'",
-		`{"model":"m",` + user + `,"stream_options":{"include_usage":true}}`:                                                 "stream_options",
-		`{"model":"m",` + user + `,"max_tokens":1,"max_completion_tokens":1}`:                                                "same time",
+		`{"model":"m",` + user +
+			`,"stream":"yes"}`: "Invalid type",
+		`{"model":"m",` + user +
+			`,"temperature":3}`: "temperature",
+		`{"model":"m",` + user +
+			`,"tools":[]}`: "empty array",
+		`{"model":"m",` + user +
+			`,"tool_choice":"auto"}`: "only allowed when 'tools'",
+		`{"model":"m",` + user +
+			`,"stream_options":{"include_usage":true}}`: "stream_options",
+		`{"model":"m",` + user +
+			`,"max_tokens":1,"max_completion_tokens":1}`: "same time",
 		`{"model":"m","messages":[{"role":"bot","content":"hi"}]}`:                                                           "Invalid value: 'bot'",
 		`{"model":"m","messages":[{"role":"user","content":null}]}`:                                                          "got null",
 		`{"model":"m","messages":[{"role":"user","content":[]}]}`:                                                            "expected one of",
@@ -102,16 +113,19 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		part(`{"type":"image_url","image_url":{"url":"data:image/png;base64,A"}}`):                                           "Invalid base64",
 		part(`{"type":"image_url","image_url":{"url":"data:image/png;base64,"}}`):                                            "Invalid base64",
 		function(`{"name":"a b"}`):                                                                                           "does not match pattern",
-		function(`{"name":"f","description":"` + strings.Repeat("x", 1025) + `"}`):                                           "too long",
-		function(`{"name":"f","parameters":{"type":"array"}}`):                                                               "Invalid schema",
-		function(`{"name":"f","parameters":{"type":"object"}}`):                                                              "Invalid schema",
-		function(`{"name":"f","parameters":{"type":"object","properties":{},"required":["x"]}}`):                             "not there: x",
-		`{"model":"m",` + user + `,"tools":[{"type":"x","function":{"name":"f"}}]}`:                                          "Invalid value: 'x'",
+		function(`{"name":"f","description":"` + strings.Repeat("x", 1025) +
+			`"}`): "too long",
+		function(`{"name":"f","parameters":{"type":"array"}}`):                                   "Invalid schema",
+		function(`{"name":"f","parameters":{"type":"object"}}`):                                  "Invalid schema",
+		function(`{"name":"f","parameters":{"type":"object","properties":{},"required":["x"]}}`): "not there: x",
+		`{"model":"m",` + user +
+			`,"tools":[{"type":"x","function":{"name":"f"}}]}`: "Invalid value: 'x'",
 	} {
 		s := start(t)
 		status, got := do(t, "POST", s.URL+"/chat/completions", "", body)
 		var e struct{ Error apiError }
-		if err := json.Unmarshal([]byte(got), &e); status != 400 || err != nil || !strings.Contains(e.Error.Message, want) || e.Error.Type != "invalid_request_error" {
+		if err := json.Unmarshal([]byte(got), &e); status != 400 || err != nil ||
+			!strings.Contains(e.Error.Message, want) || e.Error.Type != "invalid_request_error" {
 			t.Errorf("%s: %d %s", body, status, got)
 		}
 		if r := s.Requests(); len(r) != 1 || string(r[0].Body) != body {
@@ -122,7 +136,8 @@ func TestBadRequestsAreRefused(t *testing.T) {
 
 func TestAConversationWithCalls(t *testing.T) {
 	s := start(t)
-	status, got := do(t, "POST", s.URL+"/chat/completions", "", `{"model":"m","tool_choice":"none","tools":[{"type":"function","function":{"name":"f"}}],"messages":[
+	status, got := do(t, "POST", s.URL+"/chat/completions", "",
+		`{"model":"m","tool_choice":"none","tools":[{"type":"function","function":{"name":"f"}}],"messages":[
 		{"role":"user","content":"hi"},
 		{"role":"assistant","content":"wait","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"{\"x\":1}"}}]},
 		{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"b","content":"2"},
@@ -135,20 +150,25 @@ func TestAConversationWithCalls(t *testing.T) {
 	if len(results) != 2 || results[1].Text() != "2" || results[1].ToolCallID != "b" {
 		t.Errorf("the results are %+v", results)
 	}
-	if calls := c.Messages[1].Calls(); len(calls) != 2 || calls[1] != (Call{Index: 1, ID: "b", Name: "g", Arguments: `{"x":1}`}) {
+	if calls := c.Messages[1].Calls(); len(calls) != 2 || calls[1] != (Call{Index: 1,
+		ID: "b", Name: "g", Arguments: `{"x":1}`}) {
 		t.Errorf("the calls are %+v", calls)
 	}
 }
 
 func TestTheStream(t *testing.T) {
 	s := start(t, Reply{Steps: append([]Step{Text("a")}, CallInPieces(0, "c", "f", "{}")...)})
-	status, got := do(t, "POST", s.URL+"/chat/completions", "", `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+	status, got := do(t, "POST", s.URL+"/chat/completions", "",
+		`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
 	chunk := func(delta, finish string) string {
-		return `data: {"choices":[{"delta":` + delta + `,"finish_reason":` + finish + `,"index":0,"logprobs":null}],"created":1760000000,"id":"chatcmpl-test",` +
-			`"model":"m","object":"chat.completion.chunk","service_tier":"default","system_fingerprint":"fp_test"}` + "\n\n"
+		return `data: {"choices":[{"delta":` + delta + `,"finish_reason":` + finish +
+			`,"index":0,"logprobs":null}],"created":1760000000,"id":"chatcmpl-test",` +
+			`"model":"m","object":"chat.completion.chunk","service_tier":"default","system_fingerprint":"fp_test"}` +
+			"\n\n"
 	}
 	want := chunk(`{"content":"","refusal":null,"role":"assistant"}`, "null") + chunk(`{"content":"a"}`, "null") +
-		chunk(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`, "null") +
+		chunk(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`,
+			"null") +
 		chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`, "null") +
 		chunk(`{}`, `"tool_calls"`) + "data: [DONE]\n\n"
 	if status != 200 || got != want {
@@ -159,7 +179,8 @@ func TestTheStream(t *testing.T) {
 func TestOneAnswerInOnePiece(t *testing.T) {
 	s := start(t)
 	_, got := do(t, "POST", s.URL+"/chat/completions", "", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
-	if !strings.Contains(got, `"message":{"role":"assistant","content":"Hello there.","refusal":null}`) || !strings.Contains(got, `"object":"chat.completion"`) {
+	if !strings.Contains(got, `"message":{"role":"assistant","content":"Hello there.","refusal":null}`) ||
+		!strings.Contains(got, `"object":"chat.completion"`) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -183,7 +204,8 @@ func TestKeysAndModels(t *testing.T) {
 		{"POST", "/chat/completions", "right", strings.Replace(ask, "a/b", "c", 1), 404, "model_not_found"},
 		{"POST", "/completions", "right", ask, 404, "Invalid URL (POST /v1/completions)"},
 	} {
-		if status, got := do(t, tt.method, s.URL+tt.path, tt.key, tt.body); status != tt.status || !strings.Contains(got, tt.want) {
+		if status, got := do(t, tt.method, s.URL+tt.path, tt.key, tt.body); status != tt.status ||
+			!strings.Contains(got, tt.want) {
 			t.Errorf("%s %s with key %q: %d %s", tt.method, tt.path, tt.key, status, got)
 		}
 	}
@@ -196,7 +218,8 @@ func TestARequestTellsHowItEnded(t *testing.T) {
 	s := start(t, Reply{Steps: []Step{Wait(never)}})
 	caller, hangUp := context.WithCancel(ctx)
 	ask := func() {
-		req, _ := http.NewRequestWithContext(caller, "POST", s.URL+"/chat/completions", strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+		req, _ := http.NewRequestWithContext(caller, "POST", s.URL+"/chat/completions",
+			strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 		req.Header.Set("Content-Type", "application/json")
 		if resp, err := http.DefaultClient.Do(req); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
@@ -211,13 +234,13 @@ func TestARequestTellsHowItEnded(t *testing.T) {
 	}
 	hangUp()
 	<-asked
-	if !first.HungUp() {
-		t.Error("the sender hung up, which is not told")
+	if !first.Disconnected() {
+		t.Error("the sender disconnected, which was not reported")
 	}
 	caller = ctx
 	ask()
 	second, err := s.Await(ctx, 2)
-	if err != nil || second.HungUp() {
-		t.Errorf("the second request hung up, or %v", err)
+	if err != nil || second.Disconnected() {
+		t.Errorf("the second request was disconnected, or %v", err)
 	}
 }

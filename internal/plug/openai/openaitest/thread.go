@@ -17,7 +17,8 @@ const (
 func (m *Message) checkCalls(i int) *apiError {
 	param := fmt.Sprintf("messages[%d].tool_calls", i)
 	if m.Role != "assistant" {
-		return invalid(param, fmt.Sprintf("Invalid parameter: only messages with role 'assistant' can have 'tool_calls', but this one has role '%s'.", m.Role))
+		return invalid(param,
+			fmt.Sprintf("Invalid parameter: only messages with role 'assistant' can have 'tool_calls', but this one has role '%s'.", m.Role))
 	}
 	var list []struct {
 		ID       *string
@@ -28,7 +29,8 @@ func (m *Message) checkCalls(i int) *apiError {
 		return invalid(param, "Invalid type for '"+param+"': "+err.Error())
 	}
 	if len(list) == 0 {
-		return invalid(param, "Invalid '"+param+"': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+		return invalid(param, "Invalid '"+param+
+			"': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}
 	for j, c := range list {
 		at := fmt.Sprintf("%s[%d]", param, j)
@@ -36,13 +38,15 @@ func (m *Message) checkCalls(i int) *apiError {
 		case c.ID == nil || *c.ID == "":
 			return invalid(at+".id", "Missing required parameter: '"+at+".id'.")
 		case utf8.RuneCountInString(*c.ID) > maxID:
-			return invalid(at+".id", fmt.Sprintf("Invalid '%s.id': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", at, maxID, utf8.RuneCountInString(*c.ID)))
+			return invalid(at+".id",
+				fmt.Sprintf("Invalid '%s.id': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", at, maxID, utf8.RuneCountInString(*c.ID)))
 		case c.Type != "function":
 			return invalid(at+".type", fmt.Sprintf("Invalid value: '%s'. Supported values are: 'function'.", c.Type))
 		case c.Function == nil || c.Function.Name == nil || c.Function.Arguments == nil:
 			return invalid(at+".function", "Missing required parameter: '"+at+".function'.")
 		case !functionName.MatchString(*c.Function.Name):
-			return invalid(at+".function.name", "Invalid '"+at+".function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.")
+			return invalid(at+".function.name", "Invalid '"+at+
+				".function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.")
 		case !json.Valid([]byte(*c.Function.Arguments)) || (*c.Function.Arguments)[0] != '{':
 			// OpenAI takes any text; vLLM, SGLang and llama.cpp do not.
 			return invalid(at+".function.arguments", "Invalid '"+at+".function.arguments': expected a JSON object.")
@@ -65,7 +69,8 @@ func checkOrder(messages []Message) *apiError {
 			open, done, from = nil, nil, i
 			for _, c := range m.Calls() {
 				if slices.Contains(open, c.ID) {
-					return invalid(fmt.Sprintf("messages.[%d].tool_calls", i), fmt.Sprintf("Invalid parameter: Duplicate value for 'id' of '%s' in 'tool_calls' of messages[%d].", c.ID, i))
+					return invalid(fmt.Sprintf("messages.[%d].tool_calls", i),
+						fmt.Sprintf("Invalid parameter: Duplicate value for 'id' of '%s' in 'tool_calls' of messages[%d].", c.ID, i))
 				}
 				open = append(open, c.ID)
 			}
@@ -74,13 +79,20 @@ func checkOrder(messages []Message) *apiError {
 		param := fmt.Sprintf("messages.[%d].tool_call_id", i)
 		switch {
 		case len(open)+len(done) == 0:
-			return invalid(fmt.Sprintf("messages.[%d].role", i), "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
+			return invalid(fmt.Sprintf("messages.[%d].role", i),
+				"Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
 		case slices.Contains(done, m.ToolCallID):
-			return invalid(param, fmt.Sprintf("Invalid parameter: Duplicate value for 'tool_call_id' of '%s', in messages[%d].", m.ToolCallID, i))
+			return invalid(param,
+				fmt.Sprintf("Invalid parameter: Duplicate value for 'tool_call_id' of '%s', in messages[%d].",
+					m.ToolCallID, i))
 		case !slices.Contains(open, m.ToolCallID):
-			return invalid(param, fmt.Sprintf("Invalid parameter: 'tool_call_id' of '%s' not found in 'tool_calls' of previous message.", m.ToolCallID))
+			return invalid(param,
+				fmt.Sprintf("Invalid parameter: 'tool_call_id' of '%s' not found in 'tool_calls' of previous message.",
+					m.ToolCallID))
 		case open[0] != m.ToolCallID:
-			return invalid(param, fmt.Sprintf("Invalid parameter: 'tool_call_id' of '%s' is not in the order of 'tool_calls'.", m.ToolCallID))
+			return invalid(param,
+				fmt.Sprintf("Invalid parameter: 'tool_call_id' of '%s' is not in the order of 'tool_calls'.",
+					m.ToolCallID))
 		}
 		open, done = open[1:], append(done, m.ToolCallID)
 	}
@@ -91,6 +103,7 @@ func checkAnswered(open []string, from int) *apiError {
 	if len(open) == 0 {
 		return nil
 	}
-	return invalid(fmt.Sprintf("messages.[%d].role", from), "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "+
-		"The following tool_call_ids did not have response messages: "+strings.Join(open, ", "))
+	return invalid(fmt.Sprintf("messages.[%d].role", from),
+		"An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "+
+			"The following tool_call_ids did not have response messages: "+strings.Join(open, ", "))
 }

@@ -17,90 +17,89 @@ import (
 )
 
 const (
-	// connectLimit is how long a turn waits for the gateway to be there.
-	connectLimit = 25 * time.Second
-	// sendLimit is how long a gateway may take to accept a message; a busy one takes
+	// connectTimeout is how long a turn waits for the connection.
+	connectTimeout = 25 * time.Second
+	// sendTimeout is how long a gateway may take to accept a message; a busy one takes
 	// seconds.
-	sendLimit = 30 * time.Second
-	// askLimit is how long it may take to say what became of an answer.
-	askLimit = 10 * time.Second
-	// abortLimit is how long is tried to have an answer aborted that nobody wants.
-	abortLimit = 5 * time.Second
-	// doubtPause and maxDoubts are how long an answer is looked for of which the
-	// gateway's record has only the question. A gateway that has restarted goes on
-	// with it after some seconds.
-	doubtPause = time.Second
-	maxDoubts  = 15
-	// maxRewrites is how often an asker is told that what was said is different now.
-	// After that the end is waited for.
+	sendTimeout = 30 * time.Second
+	// historyTimeout limits fetching the state of an answer.
+	historyTimeout = 10 * time.Second
+	// abortTimeout limits aborting an unwanted answer.
+	abortTimeout = 5 * time.Second
+	// defaultRecheckDelay and maxRechecks limit the search for an answer when the gateway's
+	// history has only the question. A restarted gateway resumes it after some seconds.
+	defaultRecheckDelay = time.Second
+	maxRechecks         = 15
+	// maxRewrites is how often emitted text may be replaced. After that the end is awaited.
 	maxRewrites = 2
 )
 
 // Bot answers turns by asking an agent. It is safe for concurrent use.
 type Bot struct {
 	bots     *Bots
-	line     *line
+	gateway  *gatewayLink
 	settings Settings
 	log      *slog.Logger
 }
 
 var _ talk.Bot = (*Bot)(nil)
 
-// errDeadline ends an answer that takes too long.
+// errDeadline ends an answer that exceeds the bot's deadline.
 var errDeadline = errors.New("the answer took longer than the bot's deadline")
 
-// Check connects to the gateway, and returns a [*client.Trouble] if that fails.
+// Check connects to the gateway, and returns a [*client.ConnectionError] if that fails.
 func (b *Bot) Check(ctx context.Context) error {
-	if err := b.line.take(); err != nil {
+	if err := b.gateway.acquire(); err != nil {
 		return err
 	}
-	defer b.line.give()
-	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer b.gateway.release()
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	_, err := b.line.conn(ctx)
+	_, err := b.gateway.conn(ctx)
 	return err
 }
 
-// Answer sends what was said to the agent and emits what it says as it says it. A
-// conversation of the agent's own goes with each person and conversation; a question
-// that comes while one of the same conversation is being answered ends that answer.
+// Answer sends the turn to the agent and emits the answer as it arrives. Each person and
+// conversation has its own conversation with the agent; a new question in a conversation
+// interrupts the active answer.
 //
-// Its errors are ctx's, emit's, or a *talk.Failure. When nobody wants the answer any
-// more the gateway is told so.
+// The errors are ctx's, emit's, or a *talk.Failure. When the turn is cancelled, the answer is
+// aborted at the gateway.
 func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 	if strings.TrimSpace(turn.Text()) == "" && len(turn.Images()) == 0 {
 		return talk.Fail(talk.Unreadable, "", errors.New("nothing was said"))
 	}
-	if err := b.line.take(); err != nil {
+	if err := b.gateway.acquire(); err != nil {
 		return talk.Fail(talk.Offline, "", err)
 	}
-	defer b.line.give()
+	defer b.gateway.release()
 	ours, cancel := context.WithTimeoutCause(ctx, b.settings.deadline(), errDeadline)
 	defer cancel()
 	a := &answer{Bot: b, turn: turn, emit: emit, run: newRun(turn.ID, b.session(turn)), sent: make(chan error, 1)}
-	a.line.add(a.run)
-	defer a.line.remove(a.run)
-	return b.failed(ctx, turn, a.give(ours))
+	a.gateway.add(a.run)
+	defer a.gateway.remove(a.run)
+	return b.answerError(ctx, turn, a.execute(ours))
 }
 
-// session is the name of the conversation at the gateway. People whom the door
-// cannot tell apart have no common one.
+// session returns the key of the conversation at the gateway. Unidentified people do not share
+// one.
 func (b *Bot) session(turn *talk.Turn) string {
 	person := turn.Person
 	if person == "" && turn.Conversation == "" {
 		person = turn.ID
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(person), person, turn.Conversation))
-	door := strings.Map(func(r rune) rune {
+	channel := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
 			return r
 		}
 		return -1
-	}, strings.ToLower(turn.Door))
-	return "agent:" + strings.ToLower(b.settings.agent()) + ":" + b.settings.prefix() + "-" + door + "-" + hex.EncodeToString(sum[:10])
+	}, strings.ToLower(turn.Channel))
+	return "agent:" + strings.ToLower(b.settings.agent()) + ":" + b.settings.prefix() + "-" + channel + "-" +
+		hex.EncodeToString(sum[:10])
 }
 
-// answer is the work on one turn.
+// answer is the state of one turn.
 type answer struct {
 	*Bot
 	turn *talk.Turn
@@ -108,25 +107,25 @@ type answer struct {
 	run  *run
 	conn *client.Conn
 
-	sent     chan error // the result of the message that was sent last
-	sending  bool       // it is still to come
-	begun    bool       // the gateway may have got the message
-	told     string     // what was emitted, as the agent said it
-	rewrites int
-	doubts   int
+	sent         chan error // result of the last send
+	sending      bool       // the result is pending
+	mayBeRunning bool       // the gateway may have got the message
+	emitted      string     // emitted text, in the agent's form
+	rewrites     int
+	rechecks     int
 }
 
-// emitError is an error of whoever takes the events.
+// emitError is an error of the emit function.
 type emitError struct{ err error }
 
 func (e *emitError) Error() string { return e.err.Error() }
 func (e *emitError) Unwrap() error { return e.err }
 
-// give connects, sends and listens.
-func (a *answer) give(ctx context.Context) error {
-	connecting, cancel := context.WithTimeout(ctx, connectLimit)
+// execute connects, sends and listens.
+func (a *answer) execute(ctx context.Context) error {
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	c, err := a.line.conn(connecting)
+	c, err := a.gateway.conn(connecting)
 	if err != nil {
 		return err
 	}
@@ -135,27 +134,29 @@ func (a *answer) give(ctx context.Context) error {
 		return err
 	}
 	a.conn = c
-	if err := a.line.subscribe(connecting, c, a.run.session); err != nil && !errors.Is(err, client.ErrLost) {
+	if err := a.gateway.subscribe(connecting, c, a.run.session); err != nil && !errors.Is(err, client.ErrLost) {
 		return err
 	}
 	a.send(message)
 	err = a.listen(ctx, message)
-	if _, end := a.run.so(); end == nil && a.begun {
+	if _, end := a.run.snapshot(); end == nil && a.mayBeRunning {
 		a.abort()
 	}
 	return err
 }
 
-// message is what is sent.
+// message returns the parameters of chat.send.
 func (a *answer) message(c *client.Conn) (*wire.ChatSend, error) {
 	m := &wire.ChatSend{
-		SessionKey: a.run.session, Message: harmless(a.turn.Text()), IdempotencyKey: a.run.id, Thinking: a.settings.Thinking,
+		SessionKey: a.run.session, Message: neutralizeCommands(a.turn.Text()), IdempotencyKey: a.run.id,
+		Thinking:  a.settings.Thinking,
 		QueueMode: wire.QueueInterrupt, TimeoutMS: a.settings.deadline().Milliseconds(),
 	}
 	most := c.Hello().MaxImage
 	for i, im := range a.turn.Images() {
 		if most > 0 && int64(len(im.Data)) > most {
-			return nil, talk.Fail(talk.Unreadable, sayLarge.In(a.turn.Lang), fmt.Errorf("a picture of %d bytes; the gateway takes %d", len(im.Data), most))
+			return nil, talk.Fail(talk.Unreadable, sayLarge.In(a.turn.Lang),
+				fmt.Errorf("a picture of %d bytes; the gateway takes %d", len(im.Data), most))
 		}
 		_, kind, _ := strings.Cut(im.MIME, "/")
 		m.Attachments = append(m.Attachments, wire.Attachment{
@@ -165,29 +166,29 @@ func (a *answer) message(c *client.Conn) (*wire.ChatSend, error) {
 	return m, nil
 }
 
-// errCommand says that a message begins no run.
-var errCommand = errors.New("the gateway took the message for a command")
+// errTakenForCommand means that a message starts no run.
+var errTakenForCommand = errors.New("the gateway took the message for a command")
 
-// send sends the message. The result comes by sent, even after the turn has ended,
-// so that it is known then whether there is something to abort.
+// send sends the message. The result is delivered through sent even after the turn has ended,
+// which decides whether there is something to abort.
 func (a *answer) send(m *wire.ChatSend) {
-	a.sending, a.begun = true, true
+	a.sending, a.mayBeRunning = true, true
 	c := a.conn
-	a.bots.job(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), sendLimit)
+	a.bots.goBackground(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 		defer cancel()
 		payload, err := c.Call(ctx, wire.MethodChatSend, m)
 		var run wire.Run
 		if err == nil && (json.Unmarshal(payload, &run) != nil || run.Status == "") {
-			err = errCommand
+			err = errTakenForCommand
 		}
 		a.sent <- err
 	})
 }
 
-// listen emits what the agent says until it has ended.
+// listen emits the answer until it has ended.
 func (a *answer) listen(ctx context.Context, m *wire.ChatSend) error {
-	quiet := time.NewTimer(a.bots.opt.quiet)
+	quiet := time.NewTimer(a.bots.opt.silenceTimeout)
 	defer quiet.Stop()
 	for {
 		select {
@@ -200,22 +201,22 @@ func (a *answer) listen(ctx context.Context, m *wire.ChatSend) error {
 			case errors.Is(err, context.DeadlineExceeded):
 				quiet.Reset(0)
 			default:
-				a.begun = false
+				a.mayBeRunning = false
 				return err
 			}
-		case <-a.run.news:
-			a.doubts = 0
-			quiet.Reset(a.bots.opt.quiet)
-			if over, err := a.say(); over || err != nil {
+		case <-a.run.changed:
+			a.rechecks = 0
+			quiet.Reset(a.bots.opt.silenceTimeout)
+			if over, err := a.emitNew(); over || err != nil {
 				return err
 			}
 		case <-a.conn.Done():
-			if err := a.resume(ctx); err != nil {
+			if err := a.reconnect(ctx); err != nil {
 				return err
 			}
 			quiet.Reset(0)
 		case <-quiet.C:
-			next, err := a.look(ctx, m)
+			next, err := a.checkState(ctx, m)
 			if err != nil {
 				return err
 			}
@@ -224,14 +225,14 @@ func (a *answer) listen(ctx context.Context, m *wire.ChatSend) error {
 	}
 }
 
-// resume gets another connection.
-func (a *answer) resume(ctx context.Context) error {
-	if a.sending { // it will not take long: the connection is gone
+// reconnect waits for a new connection.
+func (a *answer) reconnect(ctx context.Context) error {
+	if a.sending { // returns soon: the connection is lost
 		select {
 		case err := <-a.sent:
 			a.sending = false
 			if _, refused := errors.AsType[*wire.Error](err); refused {
-				a.begun = false
+				a.mayBeRunning = false
 				return err
 			}
 		case <-ctx.Done():
@@ -239,7 +240,7 @@ func (a *answer) resume(ctx context.Context) error {
 		}
 	}
 	for {
-		c, err := a.line.conn(ctx)
+		c, err := a.gateway.conn(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -247,52 +248,51 @@ func (a *answer) resume(ctx context.Context) error {
 			return err
 		}
 		a.conn = c
-		err = a.line.subscribe(ctx, c, a.run.session)
+		err = a.gateway.subscribe(ctx, c, a.run.session)
 		if !errors.Is(err, client.ErrLost) {
 			return err
 		}
 	}
 }
 
-// look asks the gateway what became of the answer, and returns when to ask again.
-func (a *answer) look(ctx context.Context, m *wire.ChatSend) (time.Duration, error) {
-	asking, cancel := context.WithTimeout(ctx, askLimit)
+// checkState fetches the state of the answer, and returns the delay before the next check.
+func (a *answer) checkState(ctx context.Context, m *wire.ChatSend) (time.Duration, error) {
+	asking, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	what, err := a.line.ask(asking, a.conn, a.run)
+	what, err := a.gateway.fetchState(asking, a.conn, a.run)
 	switch {
 	case ctx.Err() != nil:
 		return 0, context.Cause(ctx)
 	case errors.Is(err, client.ErrLost):
-		return a.bots.opt.quiet, nil // that the connection is gone is seen elsewhere
+		return a.bots.opt.silenceTimeout, nil // a lost connection is handled elsewhere
 	case err != nil:
-		what = dubious
+		what = runUnanswered
 	}
 	switch {
-	case what >= alive:
-		a.doubts = 0
-		return a.bots.opt.quiet, nil
+	case what >= runActive:
+		a.rechecks = 0
+		return a.bots.opt.silenceTimeout, nil
 	case a.sending:
-		return a.bots.opt.doubt, nil
-	case what == absent && a.told == "" && a.doubts == 1:
-		// The message was lost with the connection. If it was not after all, its key
-		// keeps it from being answered twice.
+		return a.bots.opt.recheckDelay, nil
+	case what == runUnknown && a.emitted == "" && a.rechecks == 1:
+		// The message was lost with the connection. If it was not, its idempotency key prevents
+		// a second answer.
 		a.send(m)
 	}
-	if a.doubts++; a.doubts > maxDoubts {
-		return 0, errVanished
+	if a.rechecks++; a.rechecks > maxRechecks {
+		return 0, errRunUnknown
 	}
-	return a.bots.opt.doubt, nil
+	return a.bots.opt.recheckDelay, nil
 }
 
-// errVanished says that the gateway knows nothing of an answer any more.
-var errVanished = errors.New("the gateway has restarted, or does not know the answer any more")
+// errRunUnknown means that the gateway no longer knows the run.
+var errRunUnknown = errors.New("the gateway has restarted, or does not know the answer any more")
 
-// say emits what is new. It is over when the agent has ended, with an error if it
-// has not ended well.
-func (a *answer) say() (over bool, err error) {
-	text, end := a.run.so()
-	more, ok := extends(a.told, text)
-	if _, less := extends(text, a.told); !ok && !less {
+// emitNew emits new text. over means that the run has ended, with an error if it failed.
+func (a *answer) emitNew() (over bool, err error) {
+	text, end := a.run.snapshot()
+	more, ok := extension(a.emitted, text)
+	if _, less := extension(text, a.emitted); !ok && !less {
 		if a.rewrites >= maxRewrites && end == nil {
 			return false, nil
 		}
@@ -306,52 +306,53 @@ func (a *answer) say() (over bool, err error) {
 		if err := a.emit(talk.Text(more)); err != nil {
 			return true, &emitError{err}
 		}
-		a.told = text
+		a.emitted = text
 	}
 	if end == nil {
 		return false, nil
 	}
-	return true, a.verdict(end)
+	return true, a.endError(end)
 }
 
-// verdict is what an end means.
-func (a *answer) verdict(end *wire.ChatEvent) error {
+// endError returns the error for the last event of a run.
+func (a *answer) endError(end *wire.ChatEvent) error {
 	switch end.State {
 	case wire.ChatAborted:
-		return talk.Fail(talk.BotFailed, sayAborted.In(a.turn.Lang), fmt.Errorf("the run was aborted (%s)", clip(end.StopReason)))
+		return talk.Fail(talk.BotFailed, sayAborted.In(a.turn.Lang),
+			fmt.Errorf("the run was aborted (%s)", clip(end.StopReason)))
 	case wire.ChatError:
 		return runFailure(a.turn.Lang, end)
 	}
-	if strings.TrimSpace(a.told) == "" {
+	if strings.TrimSpace(a.emitted) == "" {
 		return talk.Fail(talk.NoAnswer, "", nil)
 	}
 	return nil
 }
 
-// abort has the gateway stop an answer that nobody wants any more. It does not keep
-// the turn waiting.
+// abort aborts an unwanted answer at the gateway, in the background.
 func (a *answer) abort() {
-	if a.line.take() != nil {
+	if a.gateway.acquire() != nil {
 		return
 	}
-	id := a.line.current(a.run)
-	a.bots.job(func() {
-		defer a.line.give()
-		ctx, cancel := context.WithTimeout(context.Background(), abortLimit)
+	id := a.gateway.currentID(a.run)
+	a.bots.goBackground(func() {
+		defer a.gateway.release()
+		ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
 		defer cancel()
-		if a.sending { // a run that has not begun cannot be aborted
+		if a.sending { // a run that has not started cannot be aborted
 			select {
 			case <-a.sent:
 			case <-ctx.Done():
 			}
 		}
-		c, err := a.line.conn(ctx)
+		c, err := a.gateway.conn(ctx)
 		if err == nil {
 			_, err = c.Call(ctx, wire.MethodChatAbort, wire.ChatAbort{SessionKey: a.run.session, RunID: id})
 		}
 		a.bots.metrics.aborted(err)
 		if err != nil {
-			a.log.WarnContext(ctx, "openclaw: an answer that nobody wants was not aborted", "turn", a.turn.ID, "error", err)
+			a.log.WarnContext(ctx, "openclaw: an answer that nobody wants was not aborted", "turn", a.turn.ID,
+				"error", err)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
@@ -19,17 +19,17 @@ import (
 
 var storeBot = store.Bot{Number: 1}
 
-// house is a bot at a gateway that the test plays.
-type house struct {
+// fakeGateway is a bot at a gateway that the test plays.
+type fakeGateway struct {
 	t    *testing.T
 	gate *clienttest.Gateway
 	bots *Bots
 	bot  *Bot
 }
 
-func newHouse(t *testing.T, g clienttest.Options, o Options, change func(*Settings)) *house {
+func newFakeGateway(t *testing.T, g clienttest.Options, o Options, change func(*Settings)) *fakeGateway {
 	t.Helper()
-	h := &house{t: t, gate: clienttest.Start(t, g), bots: New(o)}
+	h := &fakeGateway{t: t, gate: clienttest.Start(t, g), bots: New(o)}
 	t.Cleanup(h.bots.Close)
 	s := Settings{URL: h.gate.URL, Token: clienttest.Token}
 	if change != nil {
@@ -51,7 +51,7 @@ type conversation struct {
 }
 
 // ask puts a turn to the bot, and takes its message.
-func (h *house) ask(turn *talk.Turn) *conversation {
+func (h *fakeGateway) ask(turn *talk.Turn) *conversation {
 	h.t.Helper()
 	c := &conversation{asked: begin(h.t, h.bot, turn), t: h.t, peer: h.gate.Peer()}
 	c.subscribed()
@@ -77,7 +77,7 @@ func (c *conversation) accept() {
 
 func (c *conversation) tell(e wire.ChatEvent) {
 	e.RunID, e.SessionKey = c.sent.IdempotencyKey, c.sent.SessionKey
-	c.peer.Tell(wire.EventChat, e)
+	c.peer.SendEvent(wire.EventChat, e)
 }
 
 func (c *conversation) delta(text, all string) {
@@ -103,22 +103,28 @@ func (c *conversation) failure() *talk.Failure {
 }
 
 func TestAnswer(t *testing.T) {
-	h := newHouse(t, clienttest.Options{}, Options{}, func(s *Settings) { s.Thinking, s.Agent, s.SessionPrefix = "low", "Cook", "kitchen" })
+	h := newFakeGateway(t, clienttest.Options{}, Options{}, func(s *Settings) {
+		s.Thinking, s.Agent,
+			s.SessionPrefix = "low", "Cook", "kitchen"
+	})
 	turn := said("lingzhu:1:2", "/status of dinner")
-	turn.Door = "Ling zhu"
+	turn.Channel = "Ling zhu"
 	c := h.ask(turn)
-	if got := c.peer.Connect; got.Role != wire.RoleOperator || strings.Join(got.Scopes, " ") != wire.ScopeRead+" "+wire.ScopeWrite ||
+	if got := c.peer.Connect; got.Role != wire.RoleOperator ||
+		strings.Join(got.Scopes, " ") != wire.ScopeRead+" "+wire.ScopeWrite ||
 		strings.Join(got.Caps, " ") != wire.CapSessionScoped || got.Device == nil {
 		t.Errorf("%+v", got)
 	}
-	if s := c.sent; !strings.HasPrefix(s.SessionKey, "agent:cook:kitchen-lingzhu-") || s.Message != "/ status of dinner" || s.IdempotencyKey != turn.ID ||
-		s.QueueMode != wire.QueueInterrupt || s.Thinking != "low" || s.TimeoutMS != DefaultDeadline.Milliseconds() || len(s.Attachments) != 0 {
+	if s := c.sent; !strings.HasPrefix(s.SessionKey, "agent:cook:kitchen-lingzhu-") ||
+		s.Message != "/ status of dinner" || s.IdempotencyKey != turn.ID ||
+		s.QueueMode != wire.QueueInterrupt || s.Thinking != "low" || s.TimeoutMS != DefaultDeadline.Milliseconds() ||
+		len(s.Attachments) != 0 {
 		t.Errorf("%+v", s)
 	}
 	c.tell(wire.ChatEvent{State: wire.ChatStatus, Phase: "starting_model"})
-	c.peer.Say(`{"type":"event","event":"agent","payload":{"runId":"x","stream":"tool","data":{"phase":"start"}}}`)
-	c.peer.Say(`{"type":"event","event":"chat","payload":{"runId":"another","sessionKey":"s","seq":1,"state":"delta","deltaText":"Not for us"}}`)
-	c.peer.Say(`{"type":"event","event":"chat","payload":17}`)
+	c.peer.SendRaw(`{"type":"event","event":"agent","payload":{"runId":"x","stream":"tool","data":{"phase":"start"}}}`)
+	c.peer.SendRaw(`{"type":"event","event":"chat","payload":{"runId":"another","sessionKey":"s","seq":1,"state":"delta","deltaText":"Not for us"}}`)
+	c.peer.SendRaw(`{"type":"event","event":"chat","payload":17}`)
 	c.delta("Soup", "Soup")
 	c.await("Soup")
 	c.delta(" is", "Soup is")
@@ -133,13 +139,13 @@ func TestAnswer(t *testing.T) {
 	if c.notes() != 1 || c.text() != "Soup is\n\nSoup was lost; soup is here." {
 		t.Errorf("%q with %d notes", c.text(), c.notes())
 	}
-	if s, ok := h.bots.Status(1); !ok || !s.Connected || !s.Paired || s.Heard.IsZero() || s.Device == "" {
+	if s, ok := h.bots.Status(1); !ok || !s.Connected || !s.Paired || s.LastAnswer.IsZero() || s.Device == "" {
 		t.Errorf("%+v", s)
 	}
 
 	// The next turn of the same conversation needs no subscription.
 	next := begin(t, h.bot, said("lingzhu:1:2", "more"))
-	r := c.peer.Next(wire.MethodSubscribe) // another door, so another conversation
+	r := c.peer.Next(wire.MethodSubscribe) // another channel, so another conversation
 	c.peer.Answer(r, json.RawMessage(`{}`))
 	c.asked = next
 	c.accept()
@@ -159,12 +165,12 @@ func TestSession(t *testing.T) {
 	b := &Bot{}
 	keys := map[string]bool{}
 	for _, turn := range []*talk.Turn{
-		{ID: "1", Door: "cli", Person: "a", Conversation: "b"},
-		{ID: "2", Door: "cli", Person: "a", Conversation: "c"},
-		{ID: "3", Door: "cli", Person: "ab", Conversation: ""},
-		{ID: "4", Door: "mcp", Person: "a", Conversation: "b"},
-		{ID: "5", Door: "cli"}, // strangers have nothing in common
-		{ID: "6", Door: "cli"},
+		{ID: "1", Channel: "cli", Person: "a", Conversation: "b"},
+		{ID: "2", Channel: "cli", Person: "a", Conversation: "c"},
+		{ID: "3", Channel: "cli", Person: "ab", Conversation: ""},
+		{ID: "4", Channel: "mcp", Person: "a", Conversation: "b"},
+		{ID: "5", Channel: "cli"}, // strangers have nothing in common
+		{ID: "6", Channel: "cli"},
 	} {
 		key := b.session(turn)
 		if keys[key] || len(key) > wire.MaxSessionKey || !strings.HasPrefix(key, "agent:main:patchbay-") {
@@ -172,7 +178,8 @@ func TestSession(t *testing.T) {
 		}
 		keys[key] = true
 	}
-	if b.session(&talk.Turn{ID: "7", Door: "cli", Person: "a", Conversation: "b"}) != b.session(&talk.Turn{ID: "8", Door: "cli", Person: "a", Conversation: "b"}) {
+	if b.session(&talk.Turn{ID: "7", Channel: "cli", Person: "a", Conversation: "b"}) != b.session(&talk.Turn{ID: "8",
+		Channel: "cli", Person: "a", Conversation: "b"}) {
 		t.Error("a conversation has two names")
 	}
 }
@@ -193,12 +200,13 @@ func TestEnds(t *testing.T) {
 			c.delta("O", "O")
 			c.tell(wire.ChatEvent{State: wire.ChatAborted, Message: content("One")})
 		}, talk.BotFailed, sayAborted.En, "One"},
-		"rate limit":          {errorEvent("rate_limit", nil), talk.BotFailed, sayThrottled.En, ""},
-		"refusal":             {errorEvent("refusal", nil), talk.BotFailed, sayDeclined.En, ""},
-		"context":             {errorEvent("context_length", nil), talk.BotFailed, sayContext.En, ""},
-		"timeout":             {errorEvent("timeout", nil), talk.TimedOut, "", ""},
-		"unknown":             {errorEvent("unknown", nil), talk.BotFailed, sayFailed.En, ""},
-		"billing":             {errorEvent("", &wire.ErrorDetail{Failover: "billing"}), talk.BotFailed, saySpent.En, ""},
+		"rate limit": {errorEvent("rate_limit", nil), talk.BotFailed, sayThrottled.En, ""},
+		"refusal":    {errorEvent("refusal", nil), talk.BotFailed, sayDeclined.En, ""},
+		"context":    {errorEvent("context_length", nil), talk.BotFailed, sayContext.En, ""},
+		"timeout":    {errorEvent("timeout", nil), talk.TimedOut, "", ""},
+		"unknown":    {errorEvent("unknown", nil), talk.BotFailed, sayFailed.En, ""},
+		"billing": {errorEvent("", &wire.ErrorDetail{Failover: "billing"}), talk.BotFailed, saySpent.En,
+			""},
 		"by its status":       {errorEvent("", &wire.ErrorDetail{HTTPStatus: 503}), talk.BotFailed, sayServer.En, ""},
 		"wrong key by status": {errorEvent("", &wire.ErrorDetail{HTTPStatus: 403}), talk.BotFailed, sayKey.En, ""},
 		"twice, as OpenClaw does": {func(c *conversation) {
@@ -213,7 +221,7 @@ func TestEnds(t *testing.T) {
 		}, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, clienttest.Options{}, Options{}, nil)
+			h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
 			conv := h.ask(said("p", "hello"))
 			c.say(conv)
 			err := conv.end()
@@ -227,7 +235,7 @@ func TestEnds(t *testing.T) {
 			if c.text != "" && conv.text() != c.text {
 				t.Errorf("%q", conv.text())
 			}
-			if !conv.peer.Quiet() {
+			if !conv.peer.HasNoRequest() {
 				t.Error("something else was asked of the gateway")
 			}
 		})
@@ -247,7 +255,10 @@ func TestAbort(t *testing.T) {
 		stop func(*conversation)
 		good func(error) bool
 	}{
-		"hung up": {func(c *conversation) { c.cancel() }, func(err error) bool { return errors.Is(err, context.Canceled) }},
+		"disconnected": {func(c *conversation) { c.cancel() }, func(err error) bool {
+			return errors.Is(err,
+				context.Canceled)
+		}},
 		"refused": {func(c *conversation) {
 			c.mu.Lock()
 			c.refuse = refused
@@ -256,7 +267,7 @@ func TestAbort(t *testing.T) {
 		}, func(err error) bool { return err == refused }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, clienttest.Options{}, Options{}, nil)
+			h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
 			conv := h.ask(said("p", "count"))
 			conv.delta("One", "One")
 			conv.await("One")
@@ -265,14 +276,15 @@ func TestAbort(t *testing.T) {
 				t.Error(err)
 			}
 			r := conv.peer.Next(wire.MethodChatAbort)
-			if p := clienttest.Params[wire.ChatAbort](t, r); p.RunID != conv.sent.IdempotencyKey || p.SessionKey != conv.sent.SessionKey {
+			if p := clienttest.Params[wire.ChatAbort](t, r); p.RunID != conv.sent.IdempotencyKey ||
+				p.SessionKey != conv.sent.SessionKey {
 				t.Errorf("%+v", p)
 			}
-			conv.peer.Answer(r, wire.Aborted{OK: true, Aborted: true})
+			conv.peer.Answer(r, wire.AbortResult{OK: true, Aborted: true})
 		})
 	}
 	t.Run("before it was accepted", func(t *testing.T) {
-		h := newHouse(t, clienttest.Options{}, Options{}, nil)
+		h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
 		c := &conversation{asked: begin(t, h.bot, said("p", "count")), t: t, peer: h.gate.Peer()}
 		c.subscribed()
 		r := c.peer.Next(wire.MethodChatSend)
@@ -280,20 +292,20 @@ func TestAbort(t *testing.T) {
 		if err := c.end(); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if !c.peer.Quiet() {
+		if !c.peer.HasNoRequest() {
 			t.Error("a run is aborted that does not exist yet")
 		}
 		c.peer.Answer(r, wire.Run{RunID: "x", Status: "started"})
-		c.peer.Answer(c.peer.Next(wire.MethodChatAbort), wire.Aborted{OK: true})
+		c.peer.Answer(c.peer.Next(wire.MethodChatAbort), wire.AbortResult{OK: true})
 	})
 	t.Run("deadline", func(t *testing.T) {
-		h := newHouse(t, clienttest.Options{}, Options{}, nil)
-		h.bot.settings.Deadline = board.Duration(300 * time.Millisecond)
+		h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
+		h.bot.settings.Deadline = hub.Duration(300 * time.Millisecond)
 		conv := h.ask(said("p", "count"))
 		if f := conv.failure(); f.Code != talk.TimedOut {
 			t.Errorf("%+v", f)
 		}
-		conv.peer.Answer(conv.peer.Next(wire.MethodChatAbort), wire.Aborted{OK: true})
+		conv.peer.Answer(conv.peer.Next(wire.MethodChatAbort), wire.AbortResult{OK: true})
 	})
 }
 
@@ -309,14 +321,14 @@ func TestRefused(t *testing.T) {
 		"forbidden": {wire.MissingScope(wire.ScopeWrite), sayNotIn.En},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, clienttest.Options{}, Options{}, nil)
+			h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
 			conv := &conversation{asked: begin(t, h.bot, said("p", "hello")), t: t, peer: h.gate.Peer()}
 			conv.subscribed()
 			conv.peer.Fail(conv.peer.Next(wire.MethodChatSend), c.e)
 			if f := conv.failure(); f.Code != talk.BotFailed || f.Told != c.told {
 				t.Errorf("%+v", f)
 			}
-			if !conv.peer.Quiet() {
+			if !conv.peer.HasNoRequest() {
 				t.Error("what was refused is aborted")
 			}
 		})
@@ -325,7 +337,7 @@ func TestRefused(t *testing.T) {
 
 // Some words stop what is running, and get no answer.
 func TestTakenForCommand(t *testing.T) {
-	h := newHouse(t, clienttest.Options{}, Options{}, nil)
+	h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
 	conv := &conversation{asked: begin(t, h.bot, said("p", "stop")), t: t, peer: h.gate.Peer()}
 	conv.subscribed()
 	r := conv.peer.Next(wire.MethodChatSend)
@@ -339,11 +351,13 @@ func TestTakenForCommand(t *testing.T) {
 }
 
 func TestPictures(t *testing.T) {
-	h := newHouse(t, clienttest.Options{Policy: `{"maxPayload":26214400,"maxBufferedBytes":52428800,"tickIntervalMs":30000,"attachments":{"maxBytes":100,"maxImageBytes":10}}`}, Options{}, nil)
+	h := newFakeGateway(t,
+		clienttest.Options{Policy: `{"maxPayload":26214400,"maxBufferedBytes":52428800,"tickIntervalMs":30000,"attachments":{"maxBytes":100,"maxImageBytes":10}}`}, Options{}, nil)
 	turn := said("p", "")
 	turn.Parts = []talk.Part{{Image: &talk.Image{MIME: "image/webp", Data: []byte("0123456789")}}}
 	conv := h.ask(turn)
-	if a := conv.sent.Attachments; len(a) != 1 || a[0].Type != "image" || a[0].MIMEType != "image/webp" || a[0].FileName != "picture-1.webp" || string(a[0].Content) != "0123456789" {
+	if a := conv.sent.Attachments; len(a) != 1 || a[0].Type != "image" || a[0].MIMEType != "image/webp" ||
+		a[0].FileName != "picture-1.webp" || string(a[0].Content) != "0123456789" {
 		t.Errorf("%+v", a)
 	}
 	conv.final("Digits.")
@@ -361,16 +375,6 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// history answers the next question about what became of a run.
-func (c *conversation) history(record string) {
-	c.t.Helper()
-	r := c.peer.Next(wire.MethodChatHistory)
-	if e := wire.ShapeChatHistory.Invalid(r.Params); e != nil {
-		c.t.Error(e)
-	}
-	c.peer.Answer(r, json.RawMessage(strings.ReplaceAll(record, "RUN", c.sent.IdempotencyKey)))
-}
-
 const (
 	recordNone      = `{"messages":[]}`
 	recordQuestion  = `{"messages":[{"role":"user","content":"x","idempotencyKey":"RUN:user"}]}`
@@ -385,95 +389,9 @@ const (
 	recordEnded = `{"messages":[{"role":"user","content":"x","idempotencyKey":"RUN:user"},{"role":"assistant","content":[{"type":"text","text":"One two three."}],"stopReason":"stop","__openclaw":{"runId":"RUN"}}]}`
 )
 
-// A connection that breaks in mid-answer.
-func TestResume(t *testing.T) {
-	for name, c := range map[string]struct {
-		begun bool // something was said before
-		then  func(*conversation)
-		text  string
-		code  talk.Code
-	}{
-		"it goes on": {true, func(c *conversation) {
-			c.history(recordAlive)
-			c.await("One two")
-			c.delta(" three.", "One two three.")
-			c.final("One two three.")
-		}, "One two three.", ""},
-		"events are faster than the record": {true, func(c *conversation) {
-			r := c.peer.Next(wire.MethodChatHistory)
-			c.delta(" three.", "One two three.")
-			c.peer.Answer(r, json.RawMessage(strings.ReplaceAll(recordAlive, "RUN", c.sent.IdempotencyKey)))
-			c.await("three.")
-			c.final("One two three.")
-		}, "One two three.", ""},
-		"it has ended": {true, func(c *conversation) { c.history(recordEnded) }, "One two three.", ""},
-		"it is not recorded yet": {true, func(c *conversation) {
-			c.history(recordQuestion)
-			c.history(recordQuestion)
-			c.history(recordEnded)
-		}, "One two three.", ""},
-		"it was lost": {true, func(c *conversation) {
-			for range maxDoubts + 1 {
-				c.history(recordQuestion)
-			}
-			c.peer.Answer(c.peer.Next(wire.MethodChatAbort), wire.Aborted{OK: true})
-		}, "One", talk.Lost},
-		"the gateway goes on after a restart": {true, func(c *conversation) {
-			c.history(recordQuestion)
-			c.history(recordRestarted)
-			c.await("One two")
-			c.sent.IdempotencyKey = "NEXT"
-			c.delta(" three.", "One two three.")
-			c.final("One two three.")
-		}, "One two three.", ""},
-		"the gateway has gone on after a restart": {true, func(c *conversation) { c.history(recordGoneOn) }, "One two three.", ""},
-		"the question was lost": {false, func(c *conversation) {
-			c.history(recordNone)
-			c.history(recordNone)
-			before := c.sent.IdempotencyKey
-			c.accept()
-			if c.sent.IdempotencyKey != before {
-				c.t.Error("it could be answered twice")
-			}
-			c.delta("One two three.", "")
-			c.final("")
-		}, "One two three.", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, clienttest.Options{}, Options{doubt: 10 * time.Millisecond}, nil)
-			conv := h.ask(said("p", "count"))
-			if c.begun {
-				conv.delta("One", "One")
-				conv.await("One")
-				conv.tell(wire.ChatEvent{State: wire.ChatAborted, StopReason: stopRestart})
-			}
-			conv.peer.Close(wire.CloseRestart, "service restart")
-			conv.peer = h.gate.Peer()
-			conv.subscribed()
-			c.then(conv)
-			f := talk.AsFailure(conv.end())
-			if c.code == "" && f != nil || c.code != "" && (f == nil || f.Code != c.code) || conv.text() != c.text || conv.notes() != 0 {
-				t.Errorf("%q, %v", conv.text(), f)
-			}
-		})
-	}
-}
-
-// An answer that says nothing for long is looked for.
-func TestQuiet(t *testing.T) {
-	h := newHouse(t, clienttest.Options{}, Options{quiet: 50 * time.Millisecond}, nil)
-	conv := h.ask(said("p", "count"))
-	conv.history(recordAlive)
-	conv.await("One two")
-	conv.history(recordEnded)
-	if err := conv.end(); err != nil || conv.text() != "One two three." {
-		t.Errorf("%q, %v", conv.text(), err)
-	}
-}
-
 // Who is not let in is told so, and the owner what to do about it.
 func TestUnpaired(t *testing.T) {
-	h := newHouse(t, clienttest.Options{Admit: func(c *wire.Connect) *wire.Error {
+	h := newFakeGateway(t, clienttest.Options{Admit: func(c *wire.Connect) *wire.Error {
 		return wire.PairingRequired(wire.PairNew, "c6159fb2-1", c.Device.ID, wire.RoleOperator, false)
 	}}, Options{}, nil)
 	f := talk.AsFailure(begin(t, h.bot, said("p", "hello")).end())
@@ -481,7 +399,8 @@ func TestUnpaired(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	s, _ := h.bots.Status(1)
-	if s.Connected || s.Paired || s.Command != "openclaw devices approve c6159fb2-1" || !strings.Contains(s.Trouble.En, s.Command) || !strings.Contains(s.Trouble.Zh, s.Command) {
+	if s.Connected || s.Paired || s.Command != "openclaw devices approve c6159fb2-1" ||
+		!strings.Contains(s.Problem.En, s.Command) || !strings.Contains(s.Problem.Zh, s.Command) {
 		t.Errorf("%+v", s)
 	}
 	if err := h.bot.Check(t.Context()); err == nil || !strings.Contains(err.Error(), s.Command) {
@@ -494,15 +413,16 @@ func TestUnpaired(t *testing.T) {
 func TestKeys(t *testing.T) {
 	var mu sync.Mutex
 	var kept []string
-	h := newHouse(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.DeviceToken = "device-token" }}, Options{
-		Keep: func(_ context.Context, bot int64, _, secret string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			kept = append(kept, secret)
-			return nil
-		},
-		idle: 50 * time.Millisecond,
-	}, nil)
+	h := newFakeGateway(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.DeviceToken = "device-token" }},
+		Options{
+			SaveIdentity: func(_ context.Context, bot int64, _, secret string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				kept = append(kept, secret)
+				return nil
+			},
+			idleTimeout: 50 * time.Millisecond,
+		}, nil)
 	conv := h.ask(said("p", "hello"))
 	conv.final("Hi")
 	if err := conv.end(); err != nil {
@@ -518,15 +438,15 @@ func TestKeys(t *testing.T) {
 	s := h.bot.settings
 	s.DeviceIdentity = kept[1]
 	same, err := h.bots.Build(storeBot, s)
-	if err != nil || same.line != h.bot.line {
+	if err != nil || same.gateway != h.bot.gateway {
 		t.Errorf("another connection: %v", err)
 	}
-	if conv.peer.Bye() < 0 {
+	if conv.peer.CloseCode() < 0 {
 		t.Error("nobody uses the connection, and it was cut")
 	}
 	s.Token = "rotated"
 	other, err := h.bots.Build(storeBot, s)
-	if err != nil || other.line == h.bot.line {
+	if err != nil || other.gateway == h.bot.gateway {
 		t.Fatalf("the same connection: %v", err)
 	}
 	h.bot = other
@@ -541,11 +461,12 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestTroubleWords(t *testing.T) {
+func TestConnectionErrors(t *testing.T) {
 	for p, want := range map[client.Problem]talk.Say{
-		client.Pairing: sayUnpaired, client.Token: sayNotIn, client.Starting: sayStarting, client.Unreachable: sayNoGateway,
+		client.Pairing: sayUnpaired, client.Token: sayNotIn, client.Starting: sayStarting,
+		client.Unreachable: sayNoGateway,
 	} {
-		if got := troubleWords(&client.Trouble{Problem: p}); got != want {
+		if got := connectionErrorMessage(&client.ConnectionError{Problem: p}); got != want {
 			t.Errorf("%s: %v", p, got)
 		}
 	}

@@ -1,12 +1,11 @@
-// Package bot is a kind of bot: an agent of somebody's OpenClaw gateway answers.
+// Package bot implements the bot kind "openclaw": an agent of an OpenClaw gateway answers.
 //
-// The way of a turn: [Bot.Answer] gets the connection (line.go), subscribes to the
-// asker's conversation and sends the message (answer.go). The events of the answer
-// come to its run (run.go), which holds what the agent has said so far, and no queue:
-// each event tells all of it, so that a slow asker holds nothing up and a lost event
-// is made good by the next one. If the connection breaks, or nothing comes for a
-// while, the gateway's own record of the conversation says how the answer goes on
-// (record.go).
+// [Bot.Answer] gets the connection (gatewaylink.go), subscribes to the asker's conversation and
+// sends the message (answer.go). The events of the answer go to its run (run.go), which holds
+// the answer so far instead of a queue: each event repeats the whole answer, so that a slow
+// asker blocks nothing and the next event makes up for a lost one. If the connection breaks, or
+// no event comes for a while, the gateway's history of the conversation tells how the answer
+// continued (history.go).
 package bot
 
 import (
@@ -16,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -25,60 +24,61 @@ import (
 // KindName is the name of the kind.
 const KindName = "openclaw"
 
-// Options are what the bots get from the house. All may be left out.
+// Options are the dependencies of the bots. All are optional.
 type Options struct {
-	// Keep keeps a bot's setting device_identity, which is a secret between the bot and
-	// the gateway at url. It is called once or twice in a bot's life: when its key is
-	// made, and when the gateway has given it a token.
-	Keep func(ctx context.Context, bot int64, url, deviceIdentity string) error
-	// Dial returns how a bot's gateway may be connected to, as its address came from
-	// the bot's owner. Nil, or a nil result: any address is good.
+	// SaveIdentity stores a bot's setting device_identity, which is a secret between the bot and
+	// the gateway at url. It is called once or twice in a bot's life: when its key is created,
+	// and when the gateway has issued a token.
+	SaveIdentity func(ctx context.Context, bot int64, url, deviceIdentity string) error
+	// Dial returns the dial function for a bot, whose gateway address comes from the bot's
+	// owner. nil, or a nil result: no restriction.
 	Dial func(store.Bot) func(ctx context.Context, network, address string) (net.Conn, error)
-	// Version is ours, for the gateway's list of devices.
+	// Version is Patchbay's version, for the gateway's device list.
 	Version string
-	Logger  *slog.Logger // nil: nobody wants to know
+	Logger  *slog.Logger // nil discards
 
-	// idle is how long a connection is kept that nobody uses; 0: 5 min. Quiet is how
-	// long an answer says nothing before the gateway is asked what became of it; 0:
-	// 20 s. Doubt is how long until it is asked again; 0: 1 s. Tests set them.
-	idle, quiet, doubt time.Duration
+	// idleTimeout is how long an unused connection stays open; 0: 5 min. silenceTimeout is how
+	// long an answer may be silent before its state is fetched from the gateway; 0: 20 s.
+	// recheckDelay is the delay before it is fetched again; 0: 1 s. Tests set them.
+	idleTimeout, silenceTimeout, recheckDelay time.Duration
 }
 
 const (
-	// idleLimit is how long a connection is kept that nobody uses.
-	idleLimit = 5 * time.Minute
-	// quietLimit is how long an answer may say nothing before the gateway is asked
-	// what became of it.
-	quietLimit = 20 * time.Second
+	// defaultIdleTimeout is how long an unused connection stays open.
+	defaultIdleTimeout = 5 * time.Minute
+	// defaultSilenceTimeout is how long an answer may be silent before its state is fetched.
+	defaultSilenceTimeout = 20 * time.Second
 )
 
-// Limits bound one bot's turns: a gateway on a small machine answers eight at a time
-// in five seconds each.
-var Limits = board.Limits{Concurrent: 8, Waiting: 32}
+// Limits bound one bot's turns: a gateway on a small machine answers eight at a time within five
+// seconds each.
+var Limits = hub.Limits{Concurrent: 8, Waiting: 32}
 
-// Bots are all bots of the kind on this instance. They are safe for concurrent use.
+// Bots holds all bots of this kind on this instance. It is safe for concurrent use.
 type Bots struct {
 	opt     Options
 	metrics *metrics
-	jobs    sync.WaitGroup // what goes on after turns have ended
+	jobs    sync.WaitGroup // background work after turns
 
-	mu     sync.Mutex
-	closed bool
-	lines  map[int64]*line // by the numbers of bots
+	mu       sync.Mutex
+	closed   bool
+	gateways map[int64]*gatewayLink // by bot number
 }
 
-// New makes the kind. Close ends its connections.
+// New returns the bot kind. Close ends its connections.
 func New(o Options) *Bots {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.idle, o.quiet, o.doubt = orElse(o.idle, idleLimit), orElse(o.quiet, quietLimit), orElse(o.doubt, doubtPause)
-	return &Bots{opt: o, metrics: newMetrics(), lines: map[int64]*line{}}
+	o.idleTimeout, o.silenceTimeout, o.recheckDelay = orElse(o.idleTimeout,
+		defaultIdleTimeout), orElse(o.silenceTimeout, defaultSilenceTimeout),
+		orElse(o.recheckDelay, defaultRecheckDelay)
+	return &Bots{opt: o, metrics: newMetrics(), gateways: map[int64]*gatewayLink{}}
 }
 
-// Kind is the kind, for the board.
-func (b *Bots) Kind() board.Kind {
-	return board.Kind{
+// Kind returns the kind, for the hub.
+func (b *Bots) Kind() hub.Kind {
+	return hub.Kind{
 		Name:     KindName,
 		Settings: func() any { return new(Settings) },
 		Build: func(sb store.Bot, settings any) (talk.Bot, error) {
@@ -88,9 +88,8 @@ func (b *Bots) Kind() board.Kind {
 	}
 }
 
-// Build makes a bot. One that was made before with the same gateway and the same
-// key shares its connection; otherwise that of the older one ends as soon as its
-// turns have.
+// Build returns a bot. It shares the connection of an earlier one with the same gateway and key;
+// otherwise the earlier connection closes after its active turns.
 func (b *Bots) Build(sb store.Bot, s Settings) (*Bot, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -105,26 +104,26 @@ func (b *Bots) Build(sb store.Bot, s Settings) (*Bot, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old := b.lines[sb.Number]
-	if old == nil || !old.serves(url, s.Token, kept) {
+	old := b.gateways[sb.Number]
+	if old == nil || !old.matches(url, s.Token, kept) {
 		if old != nil {
-			old.retire()
+			old.closeWhenUnused()
 		}
-		b.lines[sb.Number] = newLine(b, sb, url, s.Token, kept)
+		b.gateways[sb.Number] = newGatewayLink(b, sb, url, s.Token, kept)
 	}
-	return &Bot{bots: b, line: b.lines[sb.Number], settings: s, log: b.opt.Logger.With("bot", sb.Number)}, nil
+	return &Bot{bots: b, gateway: b.gateways[sb.Number], settings: s, log: b.opt.Logger.With("bot", sb.Number)}, nil
 }
 
-// Close ends all connections. The turns should have ended before; what is to be told
-// gateways about them is waited for.
+// Close closes all connections. Turns should have ended before; it waits for pending
+// notifications to gateways.
 func (b *Bots) Close() {
 	b.mu.Lock()
 	b.closed = true
-	lines := b.lines
-	b.lines = map[int64]*line{}
+	lines := b.gateways
+	b.gateways = map[int64]*gatewayLink{}
 	b.mu.Unlock()
 	for _, l := range lines {
-		l.retire()
+		l.closeWhenUnused()
 	}
 	b.jobs.Wait()
 }
@@ -135,32 +134,30 @@ func (b *Bots) isClosed() bool {
 	return b.closed
 }
 
-// job runs something that goes on after a turn has ended. It is bounded by its own
-// time limit, and by as many turns as there can be.
-func (b *Bots) job(what func()) { b.jobs.Go(what) }
+// goBackground runs work that outlives a turn. The work has its own timeout, and there is at
+// most one per turn.
+func (b *Bots) goBackground(what func()) { b.jobs.Go(what) }
 
-// Status is how a bot is doing, for its owner.
+// Status is the state of a bot, for its owner.
 type Status struct {
-	Connected bool
-	Since     time.Time // when it was connected; zero if it is not
-	Heard     time.Time // when an agent last said something; zero if never
-	// Paired says that the gateway has accepted us, as far as we know: it has once,
-	// and has not said otherwise since.
+	Connected  bool
+	Since      time.Time // time of the connect; zero if not connected
+	LastAnswer time.Time // last output of an agent; zero if never
+	// Paired means that the gateway accepted this device and has not refused it since.
 	Paired bool
-	// Trouble is what went wrong last, in words that say what to do; zero if nothing
-	// did since it was connected. Command is what the gateway's owner has to run,
-	// and is in the words too.
-	Trouble talk.Say
+	// Problem is the last error with its remedy; zero if there was none since the last connect.
+	// Command is what the gateway's owner has to run; the text contains it too.
+	Problem talk.Say
 	Command string
-	Device  string // our device's id in the gateway's list; "" before the first use
+	Device  string // device id in the gateway's list; "" before the first use
 	Version string // of the gateway, if it is known
 }
 
-// Status reports on a bot. It is false for one that was not asked on this instance
-// since it was started.
+// Status returns the state of a bot. It returns false for one that has not been asked on this
+// instance since its start.
 func (b *Bots) Status(number int64) (Status, bool) {
 	b.mu.Lock()
-	l := b.lines[number]
+	l := b.gateways[number]
 	b.mu.Unlock()
 	if l == nil {
 		return Status{}, false

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// What people are told, in few words.
+// Short texts for askers.
 var (
 	sayNoGateway = talk.Say{Zh: "连不上 OpenClaw 网关", En: "the OpenClaw gateway cannot be reached"}
 	sayNotIn     = talk.Say{Zh: "OpenClaw 网关不让我们进去", En: "the OpenClaw gateway does not let us in"}
@@ -21,7 +21,8 @@ var (
 	sayLarge     = talk.Say{Zh: "图片太大，网关不接受", En: "the picture is too large for the gateway"}
 	sayTooMuch   = talk.Say{Zh: "消息太大，网关不接受", En: "the message is too large for the gateway"}
 	sayAborted   = talk.Say{Zh: "回答被中止了", En: "the answer was stopped"}
-	sayVanished  = talk.Say{Zh: "网关重启，回答丢失了，请再问一次", En: "the gateway restarted and the answer is lost, please ask again"}
+	sayVanished  = talk.Say{Zh: "网关重启，回答丢失了，请再问一次",
+		En: "the gateway restarted and the answer is lost, please ask again"}
 	sayKey       = talk.Say{Zh: "模型拒绝了网关的密钥", En: "the model refused the gateway's key"}
 	saySpent     = talk.Say{Zh: "模型账户没有余额了", En: "the model's account has no credit left"}
 	sayThrottled = talk.Say{Zh: "模型太忙了，请稍后再试", En: "the model is too busy, try again in a moment"}
@@ -33,7 +34,7 @@ var (
 	sayRewritten = talk.Say{Zh: "（智能体改写了回答：）", En: "(the agent has rewritten its answer:)"}
 )
 
-// maxCause bounds what of a gateway's words gets into a log, in characters.
+// maxCause limits the gateway's text in a log, in characters.
 const maxCause = 300
 
 func clip(s string) string {
@@ -44,8 +45,8 @@ func clip(s string) string {
 	return string(r)
 }
 
-// failed makes what [Bot.Answer] returns out of what stopped it.
-func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
+// answerError converts the error that ended a turn into the error of [Bot.Answer].
+func (b *Bot) answerError(ctx context.Context, turn *talk.Turn, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -60,13 +61,13 @@ func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
 	return f
 }
 
-// failure is an error as the asker hears it.
+// failure converts an error for the asker.
 func failure(l talk.Lang, err error) *talk.Failure {
 	if f, ok := errors.AsType[*talk.Failure](err); ok {
 		return f
 	}
-	if t, ok := errors.AsType[*client.Trouble](err); ok {
-		return &talk.Failure{Code: talk.Offline, Told: troubleWords(t).In(l), Cause: t.Error()}
+	if t, ok := errors.AsType[*client.ConnectionError](err); ok {
+		return &talk.Failure{Code: talk.Offline, Told: connectionErrorMessage(t).In(l), Cause: t.Error()}
 	}
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		say := sayNotTaken
@@ -83,9 +84,9 @@ func failure(l talk.Lang, err error) *talk.Failure {
 	switch {
 	case errors.Is(err, client.ErrTooLarge):
 		return talk.Fail(talk.Unreadable, sayTooMuch.In(l), err)
-	case errors.Is(err, errCommand):
+	case errors.Is(err, errTakenForCommand):
 		return talk.Fail(talk.NoAnswer, "", err)
-	case errors.Is(err, errVanished):
+	case errors.Is(err, errRunUnknown):
 		return talk.Fail(talk.Lost, sayVanished.In(l), err)
 	case errors.Is(err, errDeadline), errors.Is(err, context.DeadlineExceeded):
 		return talk.Fail(talk.TimedOut, "", err)
@@ -93,9 +94,9 @@ func failure(l talk.Lang, err error) *talk.Failure {
 	return talk.Fail(talk.BotFailed, "", err)
 }
 
-// troubleWords are what an asker is told about the connection. What there is to do
-// about it is for the owner.
-func troubleWords(t *client.Trouble) talk.Say {
+// connectionErrorMessage returns the asker's text for a connection error. The remedy is for the
+// owner.
+func connectionErrorMessage(t *client.ConnectionError) talk.Say {
 	switch t.Problem {
 	case client.Pairing:
 		return sayUnpaired
@@ -107,16 +108,16 @@ func troubleWords(t *client.Trouble) talk.Say {
 	return sayNoGateway
 }
 
-// runFailure is the failure of a run that the gateway has given up.
+// runFailure returns the failure for a failed run.
 func runFailure(l talk.Lang, e *wire.ChatEvent) *talk.Failure {
-	f := &talk.Failure{Code: talk.BotFailed, Told: runWords(e).In(l), Cause: clip(e.ErrorMessage)}
+	f := &talk.Failure{Code: talk.BotFailed, Told: runErrorMessage(e).In(l), Cause: clip(e.ErrorMessage)}
 	if e.ErrorKind == "timeout" {
 		f.Code, f.Told = talk.TimedOut, ""
 	}
 	return f
 }
 
-func runWords(e *wire.ChatEvent) talk.Say {
+func runErrorMessage(e *wire.ChatEvent) talk.Say {
 	switch e.ErrorKind {
 	case "refusal":
 		return sayDeclined

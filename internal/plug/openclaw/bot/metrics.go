@@ -6,7 +6,7 @@ import (
 	"patchbay/internal/plug/openclaw/client"
 )
 
-// metrics are what the board's own numbers about turns do not tell.
+// metrics complement the hub's own metrics of turns.
 type metrics struct {
 	connections prometheus.Gauge
 	connects    *prometheus.CounterVec
@@ -18,20 +18,22 @@ func newMetrics() *metrics {
 		return prometheus.Opts{Namespace: "patchbay", Subsystem: "openclaw_agent", Name: name, Help: help}
 	}
 	return &metrics{
-		connections: prometheus.NewGauge(prometheus.GaugeOpts(opts("connections", "Connections to OpenClaw gateways whose agents answer."))),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts(opts("connections",
+			"Connections to OpenClaw gateways whose agents answer."))),
 		connects: prometheus.NewCounterVec(prometheus.CounterOpts(opts("connects_total",
 			"Connections to OpenClaw gateways whose agents answer: connected, or why there is none, or none any more.")), []string{"outcome"}),
 		aborts: prometheus.NewCounterVec(prometheus.CounterOpts(opts("aborts_total",
-			"Answers of OpenClaw agents that nobody wanted any more, by whether their gateways were told.")), []string{"outcome"}),
+			"Answers of OpenClaw agents that nobody wanted any more, by whether their gateways were told.")),
+			[]string{"outcome"}),
 	}
 }
 
-// Register makes the numbers about the bots visible.
+// Register registers the metrics.
 func (b *Bots) Register(reg prometheus.Registerer) {
 	reg.MustRegister(b.metrics.connections, b.metrics.connects, b.metrics.aborts)
 }
 
-// changed counts what has become of a connection.
+// changed counts state changes of a connection.
 func (m *metrics) changed(was, is client.State) {
 	switch {
 	case is.Connected && !was.Connected:
@@ -40,12 +42,12 @@ func (m *metrics) changed(was, is client.State) {
 	case was.Connected && !is.Connected:
 		m.connections.Dec()
 	}
-	if was.Again.IsZero() && !is.Again.IsZero() { // it has just failed
-		m.connects.WithLabelValues(string(is.Trouble.Problem)).Inc()
+	if was.NextTry.IsZero() && !is.NextTry.IsZero() { // it has just failed
+		m.connects.WithLabelValues(string(is.Problem.Problem)).Inc()
 	}
 }
 
-// aborted counts an answer that was to be aborted.
+// aborted counts an aborted answer.
 func (m *metrics) aborted(err error) {
 	outcome := "told"
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"patchbay/internal/talk"
 )
 
-// patience is how long a test waits for what has to happen.
-const patience = 5 * time.Minute
+// testTimeout is how long a test waits for what has to happen.
+const testTimeout = 5 * time.Minute
 
-// said is a turn of a person.
+// said returns a turn of a person.
 func said(person, text string) *talk.Turn {
 	return &talk.Turn{
-		ID: uuid.Must(uuid.NewV7()).String(), Bot: 1, Door: "cli", Person: person, Conversation: "c", Lang: talk.English,
+		ID: uuid.Must(uuid.NewV7()).String(), Bot: 1, Channel: "cli", Person: person,
+		Conversation: "c", Lang: talk.English,
 		Parts: []talk.Part{{Text: text}},
 	}
 }
@@ -64,7 +65,7 @@ func (a *asked) emit(e talk.Event) error {
 	return nil
 }
 
-// text is the answer so far.
+// text returns the answer so far.
 func (a *asked) text() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +92,7 @@ func (a *asked) notes() (n int) {
 // await waits until the answer contains a text.
 func (a *asked) await(text string) {
 	a.t.Helper()
-	late := time.After(patience)
+	late := time.After(testTimeout)
 	for {
 		a.mu.Lock()
 		came := a.came
@@ -116,7 +117,7 @@ func (a *asked) end() error {
 	a.t.Helper()
 	select {
 	case <-a.over:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		a.t.Fatalf("the answer does not end; so far: %q", a.text())
 	}
 	return a.err

@@ -9,35 +9,35 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// maxText bounds what is kept of an answer, in bytes; it is a little more than the
-// board lets through. What comes after is dropped.
+// maxText limits the kept text of an answer, in bytes, a little above the hub's limit. The rest
+// is dropped.
 const maxText = 9 << 20
 
-// leastCut is above which length gateways may cut the text that comes with each
-// delta; OpenClaw keeps 500,000 characters.
-const leastCut = 100_000
+// minTruncated is the length above which gateways may cut the text that accompanies each delta;
+// OpenClaw keeps 500,000 characters.
+const minTruncated = 100_000
 
-// stopRestart is why a run is aborted when the gateway restarts.
+// stopRestart is the stop reason of a run aborted by a gateway restart.
 const stopRestart = "restart"
 
-// run is an answer that is being given. It is safe for concurrent use.
+// run is an active answer. It is safe for concurrent use.
 type run struct {
 	id, session string
-	later       string        // the id of the run that goes on with it; the line's lock is its lock
-	news        chan struct{} // something has changed
+	continuedBy string        // id of the run that resumes it; guarded by the link's lock
+	changed     chan struct{} // signals a change
 
 	mu   sync.Mutex
-	text string          // everything the agent has said so far
-	end  *wire.ChatEvent // how it has ended; nil: it has not
+	text string          // answer so far
+	end  *wire.ChatEvent // last event; nil: active
 }
 
 func newRun(id, session string) *run {
-	return &run{id: id, session: session, news: make(chan struct{}, 1)}
+	return &run{id: id, session: session, changed: make(chan struct{}, 1)}
 }
 
-// take takes an event. After the first that is the last there are no others, though
-// gateways tell about failures twice.
-func (r *run) take(e *wire.ChatEvent) {
+// handleEvent applies an event. It ignores events after the last one, because gateways report
+// failures twice.
+func (r *run) handleEvent(e *wire.ChatEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.end != nil {
@@ -45,90 +45,89 @@ func (r *run) take(e *wire.ChatEvent) {
 	}
 	switch {
 	case e.State == wire.ChatDelta:
-		r.set(grown(r.text, e))
+		r.setText(applyDelta(r.text, e))
 	case e.State == wire.ChatError:
 		r.end = e
 	case e.State == wire.ChatAborted && e.StopReason == stopRestart:
-		return // the gateway goes on with it afterwards
-	case e.Last():
+		return // the gateway resumes it afterwards
+	case e.IsLast():
 		if text := e.Text(); text != "" {
-			r.set(text)
+			r.setText(text)
 		}
 		r.end = e
 	}
-	r.tell()
+	r.notify()
 }
 
-// learn takes what the gateway has on record. It is not newer than the events that
-// came meanwhile.
-func (r *run) learn(text string, end *wire.ChatEvent) {
+// mergeHistory applies the gateway's history, which may be older than the events received
+// meanwhile.
+func (r *run) mergeHistory(text string, end *wire.ChatEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.end != nil {
 		return
 	}
-	if _, less := extends(text, r.text); end != nil && text != "" || !less {
-		r.set(text)
+	if _, less := extension(text, r.text); end != nil && text != "" || !less {
+		r.setText(text)
 	}
 	r.end = end
-	r.tell()
+	r.notify()
 }
 
-func (r *run) tell() {
+func (r *run) notify() {
 	select {
-	case r.news <- struct{}{}:
+	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
-// set is with mu held.
-func (r *run) set(text string) {
+// setText sets the text. The caller holds mu.
+func (r *run) setText(text string) {
 	if len(text) <= maxText {
 		r.text = text
 	}
 }
 
-// so is what was said so far, and how it has ended.
-func (r *run) so() (string, *wire.ChatEvent) {
+// snapshot returns the answer so far, and its last event.
+func (r *run) snapshot() (string, *wire.ChatEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text, r.end
 }
 
-// grown is what was said after a delta. It says what is new, and mostly everything
-// before as well, so that nothing is missing if another delta was lost. Of very long
-// answers gateways leave something out.
-func grown(text string, e *wire.ChatEvent) string {
+// applyDelta returns the text after a delta event. The event has the new text and usually all
+// text before it, so that a lost delta does no harm. Gateways truncate very long answers.
+func applyDelta(text string, e *wire.ChatEvent) string {
 	next := text + e.Delta
 	if e.Replace {
 		next = e.Delta
 	}
 	all := e.Text()
-	if all == "" || len(all) < len(next) && len(all) >= leastCut && (strings.HasSuffix(next, all) || strings.HasPrefix(next, all)) {
+	if all == "" || len(all) < len(next) && len(all) >= minTruncated &&
+		(strings.HasSuffix(next, all) || strings.HasPrefix(next, all)) {
 		return next
 	}
 	return all
 }
 
-// extends says whether a text begins with what was told already, and what comes
-// after. Space does not count: gateways trim texts, and join their parts, in several
-// ways.
-func extends(told, text string) (more string, ok bool) {
-	if rest, ok := strings.CutPrefix(text, told); ok {
+// extension reports whether a text continues the known one, and returns the rest. White space is
+// ignored: gateways trim texts, and join their parts, in several ways.
+func extension(known, text string) (more string, ok bool) {
+	if rest, ok := strings.CutPrefix(text, known); ok {
 		return rest, true
 	}
-	space := false // the last thing that was told
-	for told != "" {
-		r, n := utf8.DecodeRuneInString(told)
+	space := false // the known text ends in white space
+	for known != "" {
+		r, n := utf8.DecodeRuneInString(known)
 		if space = unicode.IsSpace(r); space {
-			told = told[n:]
+			known = known[n:]
 			continue
 		}
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)
-		if !strings.HasPrefix(text, told[:n]) {
+		if !strings.HasPrefix(text, known[:n]) {
 			return "", false
 		}
-		told, text = told[n:], text[n:]
+		known, text = known[n:], text[n:]
 	}
 	if space {
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)

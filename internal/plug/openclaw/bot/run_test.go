@@ -29,13 +29,13 @@ func TestExtends(t *testing.T) {
 		{"a b", "ab c", " c", true},
 		{"\xff", "\xfe", "", false},
 	} {
-		if more, ok := extends(c.told, c.text); more != c.more || ok != c.ok {
+		if more, ok := extension(c.told, c.text); more != c.more || ok != c.ok {
 			t.Errorf("%q after %q: %q, %v", c.text, c.told, more, ok)
 		}
 	}
 }
 
-func TestHarmless(t *testing.T) {
+func TestNeutralizeCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		"/status":                  "/ status",
 		"what is /exec x /think:h": "what is / exec x / think:h",
@@ -50,7 +50,7 @@ func TestHarmless(t *testing.T) {
 		"Please stop!":             "“Please stop!”",
 		"stop the music":           "stop the music",
 	} {
-		if got := harmless(text); got != want {
+		if got := neutralizeCommands(text); got != want {
 			t.Errorf("%q becomes %q, not %q", text, got, want)
 		}
 	}
@@ -65,12 +65,14 @@ func chatDelta(text, all string, replace bool) *wire.ChatEvent {
 }
 
 func content(text string) json.RawMessage {
-	m, _ := json.Marshal(map[string]any{"role": "assistant", "content": []map[string]string{{"type": "text", "text": text}}}) // it can be
+	// it can be
+	m, _ := json.Marshal(map[string]any{"role": "assistant",
+		"content": []map[string]string{{"type": "text", "text": text}}})
 	return m
 }
 
 func TestGrown(t *testing.T) {
-	long := strings.Repeat("x", leastCut)
+	long := strings.Repeat("x", minTruncated)
 	for name, c := range map[string]struct {
 		text string
 		e    *wire.ChatEvent
@@ -85,7 +87,7 @@ func TestGrown(t *testing.T) {
 		"the beginning left": {"ab" + long, chatDelta("c", long[1:]+"c", false), "ab" + long + "c"},
 		"the end left":       {long + "ab", chatDelta("c", long, false), long + "abc"},
 	} {
-		if got := grown(c.text, c.e); got != c.want {
+		if got := applyDelta(c.text, c.e); got != c.want {
 			t.Errorf("%s: %.20q of %d bytes", name, got, len(got))
 		}
 	}
@@ -124,7 +126,7 @@ func recording(t testing.TB) []recordedLine {
 // What a real gateway has said makes the answers that it has given, and nothing is
 // told twice.
 func TestRecording(t *testing.T) {
-	runs, told := map[string]*run{}, map[string]string{}
+	runs, known := map[string]*run{}, map[string]string{}
 	for _, l := range recording(t) {
 		if l.Frame == nil {
 			continue
@@ -142,23 +144,23 @@ func TestRecording(t *testing.T) {
 			r = newRun(e.RunID, e.SessionKey)
 			runs[e.RunID] = r
 		}
-		r.take(&e)
-		text, _ := r.so()
-		if _, ok := extends(told[e.RunID], text); !ok {
-			t.Errorf("%q does not go on from %q", text, told[e.RunID])
+		r.handleEvent(&e)
+		text, _ := r.snapshot()
+		if _, ok := extension(known[e.RunID], text); !ok {
+			t.Errorf("%q does not go on from %q", text, known[e.RunID])
 		}
-		told[e.RunID] = text
+		known[e.RunID] = text
 	}
 	ends := map[string]int{}
 	for _, r := range runs {
-		text, end := r.so()
+		text, end := r.snapshot()
 		if end == nil {
 			ends["none"]++
 			continue
 		}
-		a := answer{turn: said("x", "x"), told: text}
+		a := answer{turn: said("x", "x"), emitted: text}
 		code := talk.Code("fine")
-		if f := talk.AsFailure(a.verdict(end)); f != nil {
+		if f := talk.AsFailure(a.endError(end)); f != nil {
 			code = f.Code
 			if f.Told != "" {
 				code += ": " + talk.Code(f.Told)
@@ -168,7 +170,8 @@ func TestRecording(t *testing.T) {
 	}
 	want := map[string]int{
 		"fine": 11, "no_answer": 3, "timeout": 1, "none": 1,
-		"bot_failed: " + sayAborted.En: 3, "bot_failed: " + sayRefused.En: 1, "bot_failed: " + sayServer.En: 1, "bot_failed: " + sayKey.En: 1,
+		"bot_failed: " + sayAborted.En: 3, "bot_failed: " + sayRefused.En: 1, "bot_failed: " + sayServer.En: 1,
+		"bot_failed: " + sayKey.En: 1,
 	}
 	for what, n := range ends {
 		if want[what] != n {
@@ -194,24 +197,24 @@ func TestRecord(t *testing.T) {
 	for _, c := range []struct {
 		record    int
 		run       string
-		what      fate
+		what      runState
 		text, end string
 	}{
-		{0, "23e6dc27-d1f8-4b7a-94b6-e791af27ae76", ended, "Hello there, this is the fake model.", wire.ChatFinal},
-		{1, "a965e146-c4c4-40e8-8b45-77fa0bb7f9d6", ended, "Hello there, this is the fake model.", wire.ChatFinal},
-		{1, "b1d7e2a6-8c11-4653-98cd-cc2635aa3d31", ended, "Hello there, this is the fake", wire.ChatAborted},
-		{1, "75b72cd4-a999-4a54-a085-149aa63205e4", dubious, "", ""},
-		{2, "c46398dd-7f91-49a1-a891-22b322b6bdd0", ended, "", wire.ChatError},
-		{2, "8767f13d-703f-4549-907a-3934de8e9d00", alive, "tok0 tok1 tok2 tok3 tok4 tok5 tok6", ""},
-		{3, "8e4f0999-268a-4a2b-871b-494f182518a9", ended, "", wire.ChatFinal},
-		{3, "nobody's", absent, "", ""},
+		{0, "23e6dc27-d1f8-4b7a-94b6-e791af27ae76", runEnded, "Hello there, this is the fake model.", wire.ChatFinal},
+		{1, "a965e146-c4c4-40e8-8b45-77fa0bb7f9d6", runEnded, "Hello there, this is the fake model.", wire.ChatFinal},
+		{1, "b1d7e2a6-8c11-4653-98cd-cc2635aa3d31", runEnded, "Hello there, this is the fake", wire.ChatAborted},
+		{1, "75b72cd4-a999-4a54-a085-149aa63205e4", runUnanswered, "", ""},
+		{2, "c46398dd-7f91-49a1-a891-22b322b6bdd0", runEnded, "", wire.ChatError},
+		{2, "8767f13d-703f-4549-907a-3934de8e9d00", runActive, "tok0 tok1 tok2 tok3 tok4 tok5 tok6", ""},
+		{3, "8e4f0999-268a-4a2b-871b-494f182518a9", runEnded, "", wire.ChatFinal},
+		{3, "nobody's", runUnknown, "", ""},
 	} {
-		id, what, text, end := readRecord(c.run, all[c.record])
+		id, what, text, end := findRun(c.run, all[c.record])
 		state := ""
 		if end != nil {
 			state = end.State
 		}
-		if c.record == 3 && what == ended {
+		if c.record == 3 && what == runEnded {
 			if !strings.HasSuffix(text, "tok59\n\nHello there, this is the fake model.") {
 				t.Errorf("%q", text)
 			}
@@ -231,7 +234,7 @@ func FuzzEvents(f *testing.F) {
 	}
 	f.Add([]byte(`{"type":"event","event":"chat","payload":{"runId":"r","state":"delta","deltaText":"b","replace":true}}`), "a")
 	f.Fuzz(func(t *testing.T, data []byte, before string) {
-		l := newLine(New(Options{}), storeBot, "", "", device{})
+		l := newGatewayLink(New(Options{}), storeBot, "", "", device{})
 		frame, err := wire.Parse(data)
 		if err != nil {
 			return
@@ -240,9 +243,9 @@ func FuzzEvents(f *testing.F) {
 		r := newRun(e.RunID, "s")
 		r.text = before
 		l.add(r)
-		l.event(nil, frame)
-		l.event(nil, frame)
-		a := answer{turn: said("x", "x"), run: r, told: before}
+		l.handleEvent(nil, frame)
+		l.handleEvent(nil, frame)
+		a := answer{turn: said("x", "x"), run: r, emitted: before}
 		said := before
 		a.emit = func(e talk.Event) error {
 			if e.Kind == talk.KindText {
@@ -250,10 +253,10 @@ func FuzzEvents(f *testing.F) {
 			}
 			return nil
 		}
-		_, _ = a.say()
-		text, _ := r.so()
-		if _, ok := extends(before, text); ok {
-			if rest, same := extends(said, text); !same || strings.TrimSpace(rest) != "" {
+		_, _ = a.emitNew()
+		text, _ := r.snapshot()
+		if _, ok := extension(before, text); ok {
+			if rest, same := extension(said, text); !same || strings.TrimSpace(rest) != "" {
 				t.Errorf("%q was said, and the agent has said %q", said, text)
 			}
 		}
@@ -268,8 +271,8 @@ func FuzzRecord(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, id string) {
-		_, what, _, end := readRecord(id, data)
-		if (what == ended) != (end != nil) {
+		_, what, _, end := findRun(id, data)
+		if (what == runEnded) != (end != nil) {
 			t.Errorf("%v, %v", what, end)
 		}
 	})

@@ -16,10 +16,11 @@ import (
 // off.
 func TestPublishedFrames(t *testing.T) {
 	schema := openclawtest.LoadSchema(t)
-	h := newHouse(t, clienttest.Options{Keep: true}, Options{quiet: 300 * time.Millisecond}, func(s *Settings) { s.Thinking, s.SessionPrefix = "low", "kitchen" })
+	h := newFakeGateway(t, clienttest.Options{RecordFrames: true}, Options{silenceTimeout: 300 * time.Millisecond},
+		func(s *Settings) { s.Thinking, s.SessionPrefix = "low", "kitchen" })
 	looked := make(chan error)
 	go func() {
-		_, err := h.bot.Look(t.Context())
+		_, err := h.bot.Probe(t.Context())
 		looked <- err
 	}()
 	p := h.gate.Peer()
@@ -39,12 +40,12 @@ func TestPublishedFrames(t *testing.T) {
 	}
 
 	// There are too many conversations: one that nobody has goes.
-	l := h.bot.line
-	l.turnstile <- struct{}{}
+	l := h.bot.gateway
+	l.subscribeLock <- struct{}{}
 	for len(l.subscribed) < maxSubscribed {
 		l.subscribed = append(l.subscribed, "agent:main:of long ago")
 	}
-	<-l.turnstile
+	<-l.subscribeLock
 	peer := conv.peer
 	next := &conversation{asked: begin(t, h.bot, said("another", "count")), t: t, peer: peer}
 	peer.Answer(peer.Next(wire.MethodUnsubscribe), map[string]any{"subscribed": false})
@@ -54,14 +55,14 @@ func TestPublishedFrames(t *testing.T) {
 	next.await("One")
 	next.cancel()
 	_ = next.end()
-	r := peer.Any()
-	for ; r.Method == wire.MethodChatHistory; r = peer.Any() { // on a machine that is busy
+	r := peer.NextAny()
+	for ; r.Method == wire.MethodChatHistory; r = peer.NextAny() { // on a machine that is busy
 		peer.Answer(r, map[string]any{"messages": []any{}})
 	}
 	if r.Method != wire.MethodChatAbort {
 		t.Errorf("the bot calls %s", r.Method)
 	}
-	peer.Answer(r, wire.Aborted{OK: true, Aborted: true})
+	peer.Answer(r, wire.AbortResult{OK: true, Aborted: true})
 
 	got := h.gate.Check(schema)
 	if got[wire.MethodChatHistory] == 0 {
@@ -69,7 +70,8 @@ func TestPublishedFrames(t *testing.T) {
 	}
 	delete(got, wire.MethodChatHistory)
 	want := map[string]int{
-		wire.MethodConnect: 2, wire.MethodAgentsList: 1, wire.MethodSubscribe: 2, wire.MethodUnsubscribe: 1, wire.MethodChatSend: 2, wire.MethodChatAbort: 1,
+		wire.MethodConnect: 2, wire.MethodAgentsList: 1, wire.MethodSubscribe: 2, wire.MethodUnsubscribe: 1,
+		wire.MethodChatSend: 2, wire.MethodChatAbort: 1,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the bot said %v, not %v", got, want)

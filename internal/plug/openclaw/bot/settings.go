@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 )
 
-// What holds where the settings are silent.
+// Defaults of the settings.
 const (
 	DefaultAgent    = "main"
 	DefaultPrefix   = "patchbay"
@@ -20,58 +20,62 @@ const (
 )
 
 const (
-	// maxDeadline is how long a board waits for late answers at most.
+	// maxDeadline is the hub's limit for late answers.
 	maxDeadline = 30 * time.Minute
-	// leastDeadline is what the first answer after the start of a gateway takes.
-	leastDeadline = 10 * time.Second
+	// minDeadline is the time of the first answer after the start of a gateway.
+	minDeadline = 10 * time.Second
 )
 
-// Settings say which agent answers. Only URL is needed, and mostly Token.
+// Settings select the agent that answers. Only URL is required, and usually Token.
 type Settings struct {
-	// URL is that of the gateway: wss://gateway.example.com, or ws:// for one on
-	// this machine or in a private network.
+	// URL is the gateway's address: wss://gateway.example.com, or ws:// on this machine or in a
+	// private network.
 	URL string `json:"url"`
 	// Token is the gateway's shared secret, gateway.auth.token in its settings.
 	Token string `json:"token,omitempty" secret:"true" to:"url"`
 	// Agent is the agent's id. Empty means main.
 	Agent string `json:"agent,omitempty"`
-	// SessionPrefix is what the names of the gateway's conversations with askers
-	// begin with. Two bots with one agent, one prefix and one asker share a
-	// conversation. Empty means patchbay.
+	// SessionPrefix is the prefix of the conversation keys at the gateway. Two bots with the
+	// same agent, prefix and asker share a conversation. Empty means patchbay.
 	SessionPrefix string `json:"session_prefix,omitempty"`
-	// Thinking is how much the agent thinks: off, low, medium, high, as far as its
-	// model can. Empty leaves it to the gateway.
+	// Thinking is the thinking level: off, low, medium, high, as far as the model supports it.
+	// Empty means the gateway's default.
 	Thinking string `json:"thinking,omitempty"`
-	// Deadline is how long an answer may take all in all. 0 means 2 min; 30 min are
-	// the most.
-	Deadline board.Duration `json:"deadline,omitempty"`
-	// DeviceIdentity is the key by which the gateway knows us, and the token that it
-	// gave for it. It is made at first use.
+	// Deadline limits an answer. 0 means 2 min; the maximum is 30 min.
+	Deadline hub.Duration `json:"deadline,omitempty"`
+	// DeviceIdentity is the key by which the gateway recognizes this bot, and the token that it
+	// issued for it. It is created at first use.
 	DeviceIdentity string `json:"device_identity,omitempty" secret:"true" to:"url"`
 }
 
-// The forms of names that become parts of a conversation's name at the gateway.
+// Patterns of the parts of a conversation key.
 var (
-	agentForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-	prefixForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	thinkingForm = regexp.MustCompile(`^[a-z]{1,16}$`)
+	agentPattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	prefixPattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	thinkingPattern = regexp.MustCompile(`^[a-z]{1,16}$`)
 )
 
-// What is wrong with settings.
+// Validation errors of the settings.
 var (
-	sayNoURL    = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789", En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
-	sayToken    = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制", En: "token has a space or a line break at an end; copy it again"}
-	sayAgent    = talk.Say{Zh: "agent 是 %q；智能体的 id 只有字母、数字、- 和 _", En: "agent is %q; an agent's id has letters, digits, - and _"}
-	sayPrefix   = talk.Say{Zh: "session_prefix 是 %q；请使用小写字母、数字、- 和 _", En: "session_prefix is %q; use small letters, digits, - and _"}
-	sayThinking = talk.Say{Zh: "thinking 是 %q；请选择 off、low、medium 或 high，或者不填", En: "thinking is %q; choose off, low, medium or high, or leave it out"}
-	sayDeadline = talk.Say{Zh: `deadline 是 %s；请写成 "2m" 这样，从 %s 到 %s`, En: `deadline is %s; choose something like "2m", %s to %s`}
+	sayNoURL = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789",
+		En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
+	sayToken = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制",
+		En: "token has a space or a line break at an end; copy it again"}
+	sayAgent = talk.Say{Zh: "agent 是 %q；智能体的 id 只有字母、数字、- 和 _",
+		En: "agent is %q; an agent's id has letters, digits, - and _"}
+	sayPrefix = talk.Say{Zh: "session_prefix 是 %q；请使用小写字母、数字、- 和 _",
+		En: "session_prefix is %q; use small letters, digits, - and _"}
+	sayThinking = talk.Say{Zh: "thinking 是 %q；请选择 off、low、medium 或 high，或者不填",
+		En: "thinking is %q; choose off, low, medium or high, or leave it out"}
+	sayDeadline = talk.Say{Zh: `deadline 是 %s；请写成 "2m" 这样，从 %s 到 %s`,
+		En: `deadline is %s; choose something like "2m", %s to %s`}
 	sayIdentity = talk.Say{
 		Zh: "device_identity 不是在这里生成的；不要填写，就会生成新的",
 		En: "device_identity is not what was made here; leave it out, and a new one is made",
 	}
 )
 
-// Validate finds what is wrong with the settings and says what to do about it.
+// Validate returns the first error in the settings, with its remedy.
 func (s *Settings) Validate() error {
 	if strings.TrimSpace(s.URL) == "" {
 		return sayNoURL.Wrong()
@@ -82,14 +86,14 @@ func (s *Settings) Validate() error {
 	switch d := time.Duration(s.Deadline); {
 	case strings.TrimSpace(s.Token) != s.Token:
 		return sayToken.Wrong()
-	case s.Agent != "" && !agentForm.MatchString(s.Agent):
+	case s.Agent != "" && !agentPattern.MatchString(s.Agent):
 		return sayAgent.Wrong(s.Agent)
-	case s.SessionPrefix != "" && !prefixForm.MatchString(s.SessionPrefix):
+	case s.SessionPrefix != "" && !prefixPattern.MatchString(s.SessionPrefix):
 		return sayPrefix.Wrong(s.SessionPrefix)
-	case s.Thinking != "" && !thinkingForm.MatchString(s.Thinking):
+	case s.Thinking != "" && !thinkingPattern.MatchString(s.Thinking):
 		return sayThinking.Wrong(s.Thinking)
-	case d != 0 && d < leastDeadline || d > maxDeadline:
-		return sayDeadline.Wrong(d, leastDeadline, maxDeadline)
+	case d != 0 && d < minDeadline || d > maxDeadline:
+		return sayDeadline.Wrong(d, minDeadline, maxDeadline)
 	}
 	_, err := readDevice(s.DeviceIdentity)
 	return err
@@ -109,20 +113,20 @@ func orElse[T comparable](v, otherwise T) T {
 	return v
 }
 
-// device is what [Settings].DeviceIdentity holds.
+// device is the content of [Settings].DeviceIdentity.
 type device struct {
 	Identity *wire.Identity `json:"device"`
-	Token    string         `json:"token,omitempty"` // that the gateway gave
+	Token    string         `json:"token,omitempty"` // issued by the gateway
 }
 
-// readDevice reads what text has written. There is none in an empty text.
+// readDevice parses DeviceIdentity. An empty text has no device.
 func readDevice(text string) (device, error) {
 	var d device
 	if text == "" {
 		return d, nil
 	}
 	if json.Unmarshal([]byte(text), &d) != nil || d.Identity == nil || d.Identity.ID() == "" {
-		// Not shown: it is a secret.
+		// Do not show it: it is a secret.
 		return device{}, sayIdentity.Wrong()
 	}
 	return d, nil
@@ -133,7 +137,7 @@ func (d device) text() (string, error) {
 	return string(b), err
 }
 
-// id is the device's id, or "".
+// id returns the device's id, or "".
 func (d device) id() string {
 	if d.Identity == nil {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -19,23 +19,28 @@ func TestSettings(t *testing.T) {
 		change func(*Settings)
 		wrong  string // what the complaint is about; empty: nothing is wrong
 	}{
-		"fine":            {func(*Settings) {}, ""},
-		"everything":      {func(s *Settings) { *s = Settings{s.URL, "t", "cook", "p", "low", board.Duration(time.Minute), good} }, ""},
-		"no url":          {func(s *Settings) { s.URL = "" }, "url is missing"},
-		"far and open":    {func(s *Settings) { s.URL = "ws://example.com" }, "use wss://"},
-		"token":           {func(s *Settings) { s.Token = "x\n" }, "token"},
-		"agent":           {func(s *Settings) { s.Agent = "a:b" }, "agent"},
-		"prefix":          {func(s *Settings) { s.SessionPrefix = "A" }, "session_prefix"},
-		"thinking":        {func(s *Settings) { s.Thinking = "A lot" }, "thinking"},
-		"deadline":        {func(s *Settings) { s.Deadline = board.Duration(time.Second) }, "deadline"},
-		"long deadline":   {func(s *Settings) { s.Deadline = board.Duration(time.Hour) }, "deadline"},
-		"key":             {func(s *Settings) { s.DeviceIdentity = `{"secret":1}` }, "device_identity"},
-		"key of no bytes": {func(s *Settings) { s.DeviceIdentity = `{"device":{"seed":"AAAA","deviceId":"x"}}` }, "device_identity"},
+		"fine": {func(*Settings) {}, ""},
+		"everything": {func(s *Settings) {
+			*s = Settings{s.URL, "t", "cook", "p", "low", hub.Duration(time.Minute),
+				good}
+		}, ""},
+		"no url":        {func(s *Settings) { s.URL = "" }, "url is missing"},
+		"far and open":  {func(s *Settings) { s.URL = "ws://example.com" }, "use wss://"},
+		"token":         {func(s *Settings) { s.Token = "x\n" }, "token"},
+		"agent":         {func(s *Settings) { s.Agent = "a:b" }, "agent"},
+		"prefix":        {func(s *Settings) { s.SessionPrefix = "A" }, "session_prefix"},
+		"thinking":      {func(s *Settings) { s.Thinking = "A lot" }, "thinking"},
+		"deadline":      {func(s *Settings) { s.Deadline = hub.Duration(time.Second) }, "deadline"},
+		"long deadline": {func(s *Settings) { s.Deadline = hub.Duration(time.Hour) }, "deadline"},
+		"key":           {func(s *Settings) { s.DeviceIdentity = `{"secret":1}` }, "device_identity"},
+		"key of no bytes": {func(s *Settings) { s.DeviceIdentity = `{"device":{"seed":"AAAA","deviceId":"x"}}` },
+			"device_identity"},
 	} {
 		s := Settings{URL: "ws://127.0.0.1:18789"}
 		c.change(&s)
 		err := s.Validate()
-		if (err != nil) != (c.wrong != "") || err != nil && (!strings.Contains(err.Error(), c.wrong) || strings.Contains(err.Error(), "secret")) {
+		if (err != nil) != (c.wrong != "") || err != nil && (!strings.Contains(err.Error(), c.wrong) ||
+			strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -45,7 +50,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What the settings hold decodes as the board has it decoded.
+// What the settings hold decodes as the hub decodes it.
 func TestKind(t *testing.T) {
 	b := New(Options{})
 	t.Cleanup(b.Close)
@@ -55,7 +60,7 @@ func TestKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, err := k.Build(storeBot, s)
-	if err != nil || made.(*Bot).settings.deadline() != 30*time.Second || k.Connects {
+	if err != nil || made.(*Bot).settings.deadline() != 30*time.Second || k.Inbound {
 		t.Errorf("%v", err)
 	}
 	if _, err := k.Build(storeBot, new(Settings)); err == nil {

@@ -1,10 +1,9 @@
-// Package client is the connection of an operator or a node to a gateway of
-// OpenClaw: the handshake with its signature, requests and their answers, events,
-// and the ticks without which a gateway is gone. A [Conn] is one connection, and a
-// [Link] makes a new one whenever it is lost.
+// Package client connects an operator or a node to an OpenClaw gateway: the signed handshake,
+// requests and responses, events, and the ticks that show that the gateway is alive. A [Conn] is
+// one connection, and a [Link] opens a new one whenever it is lost.
 //
-// A gateway that lets nobody in says why, and mostly its owner has to do something
-// about it: that is a [Trouble], in words for the owner.
+// A gateway that refuses a client gives a reason, and usually its owner has to act: that is a
+// [ConnectionError], with a text for the owner.
 package client
 
 import (
@@ -25,103 +24,103 @@ import (
 )
 
 const (
-	// callLimit is how long an answer is waited for if the caller does not say.
-	callLimit = 30 * time.Second
-	// writeLimit ends a connection to a gateway that does not read.
-	writeLimit = 15 * time.Second
-	// farewell is how long a gateway may take to answer a close frame.
-	farewell = time.Second
-	// maxWaiting bounds requests without an answer. A gateway has room for as many.
-	maxWaiting = 256
+	// callTimeout limits the wait for a response if ctx has no deadline.
+	callTimeout = 30 * time.Second
+	// writeTimeout limits one write; it ends a connection to a gateway that does not read.
+	writeTimeout = 15 * time.Second
+	// closeTimeout is how long a gateway may take to answer a Close frame.
+	closeTimeout = time.Second
+	// maxPending limits unanswered requests; a gateway accepts as many.
+	maxPending = 256
 )
 
-// Options say who connects to what.
+// Options configure a connection.
 type Options struct {
-	// URL is that of the gateway, as [ParseURL] returns it.
+	// URL is the gateway's address, as returned by [ParseURL].
 	URL string
-	// Token is the gateway's shared secret; empty: there is only the device's own.
+	// Token is the gateway's shared secret; empty: only the device token is used.
 	Token string
-	// Identity is the device that connects. Nil: none, which gateways allow operators
-	// on their own machine.
+	// Identity is the connecting device. nil: none, which gateways allow operators on their own
+	// machine.
 	Identity *wire.Identity
-	// Connect is what the client says about itself. Versions, device and credentials
-	// are filled in.
+	// Connect holds the client's connect parameters. Versions, device and credentials are filled
+	// in.
 	Connect wire.Connect
-	// Load and Save keep the token that the gateway gave the device, which is a
-	// secret. Load returns "" if there is none. Nil: nothing is kept.
-	Load func(context.Context) (string, error)
-	Save func(ctx context.Context, token string) error
-	// Dial opens connections. Nil: to any address.
+	// LoadToken and SaveToken load and store the device token that the gateway issued, which is
+	// a secret. LoadToken returns "" if there is none. nil: nothing is stored.
+	LoadToken func(context.Context) (string, error)
+	SaveToken func(ctx context.Context, token string) error
+	// Dial opens connections. nil: to any address.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Event takes the events, one after the other. It must not wait for anything, as
-	// answers come the same way. The frame is its own.
-	Event func(*Conn, wire.Frame)
-	// Up is called by a [Link] with each new connection before others get it; its
-	// context ends with the connection. An error ends it. Nil: nothing is done.
-	Up func(context.Context, *Conn) error
-	// Changed is called by a [Link] whenever its [State] is another one. It must not
-	// wait, and not call the link. Nil: nobody is told.
-	Changed func(State)
-	Logger  *slog.Logger // nil: nobody wants to know
+	// OnEvent handles the events, one at a time. It must not block, because responses arrive the
+	// same way. It owns the frame.
+	OnEvent func(*Conn, wire.Frame)
+	// OnConnect is called by a [Link] with each new connection before the link returns it; its
+	// context ends with the connection. An error closes the connection. nil: not called.
+	OnConnect func(context.Context, *Conn) error
+	// OnStateChange is called by a [Link] whenever its [State] has changed. It must not block or
+	// call the link. nil: not called.
+	OnStateChange func(State)
+	Logger        *slog.Logger // nil discards
 }
 
-// ErrLost says that the connection has ended before there was an answer. The
-// request may have been carried out.
+// ErrLost means that the connection ended before the response. The request may have been
+// executed.
 var ErrLost = errors.New("the connection to the gateway is lost")
 
-// ErrTooLarge says that a request is longer than the gateway takes. It was not sent.
+// ErrTooLarge means that a request exceeds the gateway's limit. It was not sent.
 var ErrTooLarge = errors.New("this is more than the gateway takes in one message")
 
 var errBusy = errors.New("too many requests wait for the gateway")
 
-// Hello is how a gateway greets.
+// Hello is the gateway's response to connect.
 type Hello struct {
 	wire.Hello
-	// MaxAttachment and MaxImage bound what comes with a message, in bytes before
-	// they are encoded; 0: the gateway does not say.
+	// MaxAttachment and MaxImage limit attachments of a message, in bytes before encoding; 0:
+	// unknown.
 	MaxAttachment, MaxImage int64
 }
 
 // Conn is a connection that a gateway has accepted. It is safe for concurrent use.
 type Conn struct {
-	opt   *Options
-	ws    *websocket.Conn
-	hello Hello
-	since time.Time
+	opt         *Options
+	ws          *websocket.Conn
+	hello       Hello
+	connectedAt time.Time
 
-	ctx    context.Context // ends with the connection
-	end    context.CancelCauseFunc
-	gone   chan struct{} // closed when nothing runs any more
-	work   sync.WaitGroup
-	closed atomic.Bool
-	heard  atomic.Int64 // when, in nanoseconds since 1970
+	ctx          context.Context // ends with the connection
+	cancel       context.CancelCauseFunc
+	stopped      chan struct{} // closed when all goroutines have ended
+	work         sync.WaitGroup
+	closed       atomic.Bool
+	lastReceived atomic.Int64 // time in Unix nanoseconds
 
-	mu      sync.Mutex
-	why     error                      // that we have closed it
-	last    uint64                     // id of the last request
-	waiting map[string]chan wire.Frame // by the ids of requests
+	mu         sync.Mutex
+	closeCause error                      // why this side closed it
+	lastID     uint64                     // of the last request
+	pending    map[string]chan wire.Frame // by request id
 }
 
-// Hello is how the gateway has greeted.
+// Hello returns the gateway's response to connect.
 func (c *Conn) Hello() Hello { return c.hello }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Err is why it has ended: a [*Trouble], or nil as long as it has not.
+// Err returns why the connection has ended: a [*ConnectionError], or nil while it is open.
 func (c *Conn) Err() error {
 	if c.ctx.Err() == nil {
 		return nil
 	}
-	return asTrouble(context.Cause(c.ctx))
+	return asConnectionError(context.Cause(c.ctx))
 }
 
-// Call makes a request and returns the payload of its answer. Params are JSON if
-// they are a json.RawMessage, and are encoded otherwise; nil: none. Without a
-// deadline in ctx, the answer is waited for 30 seconds.
+// Call sends a request and returns the payload of the response. params are sent as they are if
+// they are a json.RawMessage, and encoded to JSON otherwise; nil: none. Without a deadline in
+// ctx, it waits 30 seconds.
 //
-// Its error is a [*wire.Error] if the gateway refuses, [ErrLost], [ErrTooLarge], or
-// that of ctx: then the gateway may carry the request out nevertheless.
+// The error is a [*wire.Error] if the gateway refuses, [ErrLost], [ErrTooLarge], or that of ctx,
+// in which case the gateway may still execute the request.
 func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	raw, err := encode(params)
 	if err != nil {
@@ -129,14 +128,14 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, callLimit)
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 	}
-	id, answer, err := c.expect()
+	id, answer, err := c.addPending()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
-	defer c.forget(id)
+	defer c.removePending(id)
 	frame := wire.AppendRequest(nil, id, method, raw)
 	if int64(len(frame)) > min(c.hello.Policy.MaxPayload, wire.MaxFrame) {
 		return nil, fmt.Errorf("%s: %w", method, ErrTooLarge)
@@ -149,17 +148,17 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 		return f.Payload, result(f)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: %w", method, ctx.Err())
-	case <-c.gone:
+	case <-c.stopped:
 	}
 	select {
-	case f := <-answer: // and then it hung up
+	case f := <-answer: // the response arrived before the disconnect
 		return f.Payload, result(f)
 	default:
 		return nil, fmt.Errorf("%s: %w", method, ErrLost)
 	}
 }
 
-// result is the error of an answer, without a type if there is none.
+// result returns the error of a response, as a nil interface if there is none.
 func result(f wire.Frame) error {
 	if f.Error == nil {
 		return nil
@@ -177,85 +176,85 @@ func encode(params any) (json.RawMessage, error) {
 	return json.Marshal(params)
 }
 
-// expect makes a place for an answer.
-func (c *Conn) expect() (string, chan wire.Frame, error) {
+// addPending registers a pending request.
+func (c *Conn) addPending() (string, chan wire.Frame, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {
 		return "", nil, ErrLost
 	}
-	if len(c.waiting) >= maxWaiting {
+	if len(c.pending) >= maxPending {
 		return "", nil, errBusy
 	}
-	c.last++
-	id, answer := strconv.FormatUint(c.last, 10), make(chan wire.Frame, 1)
-	c.waiting[id] = answer
+	c.lastID++
+	id, answer := strconv.FormatUint(c.lastID, 10), make(chan wire.Frame, 1)
+	c.pending[id] = answer
 	return id, answer, nil
 }
 
-func (c *Conn) forget(id string) {
+func (c *Conn) removePending(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.waiting, id)
+	delete(c.pending, id)
 }
 
-// write sends a frame. Its limit is not the caller's, since a frame that is not
-// written to its end ends the connection.
+// write sends a frame. It has its own timeout, because a partly written frame ends the
+// connection.
 func (c *Conn) write(frame []byte) error {
-	ctx, cancel := context.WithTimeout(c.ctx, writeLimit)
+	ctx, cancel := context.WithTimeout(c.ctx, writeTimeout)
 	defer cancel()
 	err := c.ws.Write(ctx, websocket.MessageText, frame)
 	if err != nil {
-		c.broke(err)
+		c.setEndCause(err)
 	}
 	return err
 }
 
-// Close ends the connection and waits until nothing of it runs any more. It must
-// not be called by [Options].Event.
+// Close closes the connection and waits until all its goroutines have ended. [Options].OnEvent
+// must not call it.
 func (c *Conn) Close() {
-	c.hangUp(websocket.StatusNormalClosure, "", errClosed)
-	<-c.gone
+	c.closeWith(websocket.StatusNormalClosure, "", errClosed)
+	<-c.stopped
 }
 
-// hangUp closes the connection, if nobody has yet.
-func (c *Conn) hangUp(code websocket.StatusCode, reason string, why error) {
+// closeWith closes the connection unless it is already closed.
+func (c *Conn) closeWith(code websocket.StatusCode, reason string, why error) {
 	if !c.closed.CompareAndSwap(false, true) {
 		return
 	}
 	c.mu.Lock()
-	c.why = why
+	c.closeCause = why
 	c.mu.Unlock()
-	late := time.AfterFunc(farewell, func() { c.ws.CloseNow() })
+	late := time.AfterFunc(closeTimeout, func() { c.ws.CloseNow() })
 	defer late.Stop()
 	c.ws.Close(code, reason)
-	c.broke(why)
+	c.setEndCause(why)
 }
 
-// broke notes why the connection has ended. Who closes it knows better than who
-// finds it closed.
-func (c *Conn) broke(err error) {
+// setEndCause records why the connection ended. The reason of an explicit close takes precedence
+// over a read error.
+func (c *Conn) setEndCause(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, bye := errors.AsType[websocket.CloseError](err)
 	switch {
-	case c.why != nil:
-		err = c.why
+	case c.closeCause != nil:
+		err = c.closeCause
 	case !bye:
-		err = trouble(Broken, sayBroken, err)
+		err = newConnectionError(Broken, sayBroken, err)
 	}
-	c.end(err)
+	c.cancel(err)
 }
 
-// start has the connection listened to.
+// start starts the goroutines of the connection.
 func (c *Conn) start() {
-	c.heard.Store(time.Now().UnixNano())
+	c.lastReceived.Store(time.Now().UnixNano())
 	c.work.Go(c.read)
-	c.work.Go(c.watch)
-	go func() { // ends as soon as the two others have
+	c.work.Go(c.watchTicks)
+	go func() { // ends once the other two have
 		c.work.Wait()
 		c.ws.CloseNow()
-		close(c.gone)
+		close(c.stopped)
 	}()
 }
 
@@ -263,30 +262,30 @@ func (c *Conn) read() {
 	for {
 		kind, data, err := c.ws.Read(c.ctx)
 		if err != nil {
-			c.broke(err)
+			c.setEndCause(err)
 			return
 		}
-		c.heard.Store(time.Now().UnixNano())
+		c.lastReceived.Store(time.Now().UnixNano())
 		f, err := wire.Parse(data)
 		switch {
 		case err != nil || kind != websocket.MessageText:
 			c.opt.log().Debug("openclaw: the gateway sent no frame", "error", err)
 		case f.Type == wire.TypeResponse:
 			c.mu.Lock()
-			answer := c.waiting[f.ID]
-			delete(c.waiting, f.ID) // there may be two answers to one request
+			answer := c.pending[f.ID]
+			delete(c.pending, f.ID) // a request may have two responses
 			c.mu.Unlock()
 			if answer != nil {
 				answer <- f
 			}
-		case c.opt.Event != nil:
-			c.opt.Event(c, f)
+		case c.opt.OnEvent != nil:
+			c.opt.OnEvent(c, f)
 		}
 	}
 }
 
-// watch ends a connection on which nothing comes any more.
-func (c *Conn) watch() {
+// watchTicks closes a connection that has become silent.
+func (c *Conn) watchTicks() {
 	interval := time.Duration(c.hello.Policy.TickIntervalMS) * time.Millisecond
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -296,8 +295,8 @@ func (c *Conn) watch() {
 			return
 		case <-ticker.C:
 		}
-		if time.Since(time.Unix(0, c.heard.Load())) > 2*interval {
-			c.hangUp(wire.CloseNoTick, "tick timeout", errSilent)
+		if time.Since(time.Unix(0, c.lastReceived.Load())) > 2*interval {
+			c.closeWith(wire.CloseNoTick, "tick timeout", errSilent)
 			return
 		}
 	}

@@ -20,13 +20,14 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// as is an operator with a device.
+// as returns an operator with a device.
 func as(g *clienttest.Gateway) client.Options {
 	return client.Options{
 		URL: g.URL, Token: clienttest.Token, Identity: new(wire.NewIdentity()),
 		Connect: wire.Connect{
-			Client: wire.Client{ID: wire.ClientGateway, Mode: wire.ModeBackend, Version: "1", Platform: "Linux ", DeviceFamily: "Linux"},
-			Role:   wire.RoleOperator, Scopes: []string{wire.ScopeRead, wire.ScopeWrite},
+			Client: wire.Client{ID: wire.ClientGateway, Mode: wire.ModeBackend,
+				Version: "1", Platform: "Linux ", DeviceFamily: "Linux"},
+			Role: wire.RoleOperator, Scopes: []string{wire.ScopeRead, wire.ScopeWrite},
 		},
 	}
 }
@@ -76,9 +77,10 @@ func TestParseURL(t *testing.T) {
 func TestCalls(t *testing.T) {
 	var events []string
 	came := make(chan struct{})
-	g := clienttest.Start(t, clienttest.Options{Policy: `{"maxPayload":1000,"attachments":{"maxBytes":7,"maxImageBytes":5}}`})
+	g := clienttest.Start(t,
+		clienttest.Options{Policy: `{"maxPayload":1000,"attachments":{"maxBytes":7,"maxImageBytes":5}}`})
 	o := as(g)
-	o.Event = func(c *client.Conn, f wire.Frame) {
+	o.OnEvent = func(c *client.Conn, f wire.Frame) {
 		events = append(events, f.Event)
 		if f.Event == "last" {
 			close(came)
@@ -86,7 +88,8 @@ func TestCalls(t *testing.T) {
 	}
 	c := connect(t, o)
 	p := g.Peer()
-	if h := c.Hello(); h.MaxAttachment != 7 || h.MaxImage != 5 || h.Policy.MaxPayload != 1000 || h.Server.Version != "2026.9.6" {
+	if h := c.Hello(); h.MaxAttachment != 7 || h.MaxImage != 5 || h.Policy.MaxPayload != 1000 ||
+		h.Server.Version != "2026.9.6" {
 		t.Errorf("%+v", h)
 	}
 	// Answers come in any order.
@@ -101,18 +104,18 @@ func TestCalls(t *testing.T) {
 	}
 	var requests []wire.Request
 	for range 2 {
-		requests = append(requests, p.Any())
+		requests = append(requests, p.NextAny())
 	}
 	slices.Reverse(requests)
-	p.Say(`{"type":"res","id":"nobody's","ok":true}`)
-	p.Say(`no JSON`)
-	p.Tell("first", nil)
+	p.SendRaw(`{"type":"res","id":"nobody's","ok":true}`)
+	p.SendRaw(`no JSON`)
+	p.SendEvent("first", nil)
 	for _, r := range requests {
 		p.Answer(r, r.Params)
 		p.Answer(r, r.Params) // some requests have two answers
 	}
 	calls.Wait()
-	p.Tell("last", nil)
+	p.SendEvent("last", nil)
 	<-came
 	if strings.Join(events, " ") != "first last" {
 		t.Errorf("%q", events)
@@ -132,7 +135,8 @@ func TestCalls(t *testing.T) {
 	p.Fail(r, wire.MissingScope(wire.ScopeAdmin))
 	calls.Wait()
 
-	if _, err := c.Call(t.Context(), "long", json.RawMessage(`"`+strings.Repeat("x", 1000)+`"`)); !errors.Is(err, client.ErrTooLarge) || !p.Quiet() {
+	if _, err := c.Call(t.Context(), "long", json.RawMessage(`"`+strings.Repeat("x", 1000)+`"`)); !errors.Is(err,
+		client.ErrTooLarge) || !p.HasNoRequest() {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,7 +158,7 @@ func TestCalls(t *testing.T) {
 	p.Close(wire.CloseRestart, "service restart")
 	calls.Wait()
 	<-c.Done()
-	var tr *client.Trouble
+	var tr *client.ConnectionError
 	if !errors.As(c.Err(), &tr) || tr.Problem != client.Starting || tr.Lasting() {
 		t.Errorf("%v", c.Err())
 	}
@@ -167,11 +171,11 @@ func TestCalls(t *testing.T) {
 func TestTicks(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{Tick: 30 * time.Millisecond, Mute: true})
 	c := connect(t, as(g))
-	if code := g.Peer().Bye(); code != wire.CloseNoTick {
+	if code := g.Peer().CloseCode(); code != wire.CloseNoTick {
 		t.Errorf("closed with %d", code)
 	}
 	<-c.Done()
-	var tr *client.Trouble
+	var tr *client.ConnectionError
 	if !errors.As(c.Err(), &tr) || tr.Problem != client.Silent {
 		t.Errorf("%v", c.Err())
 	}
@@ -186,7 +190,7 @@ func TestTicks(t *testing.T) {
 	case <-time.After(5 * tick):
 	}
 	c.Close()
-	if code := p.Bye(); code != wire.CloseNormal {
+	if code := p.CloseCode(); code != wire.CloseNormal {
 		t.Errorf("closed with %d", code)
 	}
 }
@@ -206,31 +210,47 @@ func TestRefusals(t *testing.T) {
 		"pairing with a strange request": {clienttest.Options{Admit: func(c *wire.Connect) *wire.Error {
 			return wire.PairingRequired(wire.PairNew, "x; rm -rf ~", c.Device.ID, c.Role, false)
 		}}, nil, client.Pairing, true, "machine: openclaw devices list"},
-		"token":      {clienttest.Options{}, func(o *client.Options) { o.Token = "another" }, client.Token, true, "gateway.auth.token"},
-		"no token":   {clienttest.Options{Admit: refuse(wire.TokenMissing)}, nil, client.Token, true, "wants a token"},
-		"rate":       {clienttest.Options{Admit: refuse(wire.RateLimited(3 * time.Second))}, nil, client.Starting, false, "too many wrong tokens"},
-		"scope":      {clienttest.Options{Admit: refuse(wire.ScopeMismatch)}, nil, client.Scopes, true, "refused"},
-		"no scopes":  {clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.Scopes = []string{} }}, nil, client.Scopes, true, wire.ScopeRead},
-		"identity":   {clienttest.Options{Admit: refuse(wire.IdentityRequired)}, nil, client.Identity, true, "device identity required"},
-		"signature":  {clienttest.Options{Admit: refuse(wire.SignatureExpired)}, nil, client.Identity, true, "clocks"},
-		"version":    {clienttest.Options{Admit: refuse(wire.ProtocolMismatch(4, 4))}, nil, client.Version, true, "version"},
-		"starting":   {clienttest.Options{Admit: refuse(wire.Starting)}, nil, client.Starting, false, "starting"},
-		"otherwise":  {clienttest.Options{Admit: refuse(wire.BadRole)}, nil, client.Refused, true, "invalid role"},
-		"web page":   {clienttest.Options{Status: http.StatusNotFound}, nil, client.NoGateway, true, "no OpenClaw gateway"},
+		"token": {clienttest.Options{}, func(o *client.Options) { o.Token = "another" }, client.Token, true,
+			"gateway.auth.token"},
+		"no token": {clienttest.Options{Admit: refuse(wire.TokenMissing)}, nil, client.Token, true, "wants a token"},
+		"rate": {clienttest.Options{Admit: refuse(wire.RateLimited(3 * time.Second))}, nil, client.Starting,
+			false, "too many wrong tokens"},
+		"scope": {clienttest.Options{Admit: refuse(wire.ScopeMismatch)}, nil, client.Scopes, true, "refused"},
+		"no scopes": {clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.Scopes = []string{} }}, nil,
+			client.Scopes, true, wire.ScopeRead},
+		"identity": {clienttest.Options{Admit: refuse(wire.IdentityRequired)}, nil, client.Identity, true,
+			"device identity required"},
+		"signature": {clienttest.Options{Admit: refuse(wire.SignatureExpired)}, nil, client.Identity, true, "clocks"},
+		"version": {clienttest.Options{Admit: refuse(wire.ProtocolMismatch(4, 4))}, nil, client.Version, true,
+			"version"},
+		"starting":  {clienttest.Options{Admit: refuse(wire.Starting)}, nil, client.Starting, false, "starting"},
+		"otherwise": {clienttest.Options{Admit: refuse(wire.BadRole)}, nil, client.Refused, true, "invalid role"},
+		"web page": {clienttest.Options{Status: http.StatusNotFound}, nil, client.NoGateway, true,
+			"no OpenClaw gateway"},
 		"proxy":      {clienttest.Options{Status: http.StatusForbidden}, nil, client.NoGateway, true, "trustedProxies"},
 		"overloaded": {clienttest.Options{Status: http.StatusBadGateway}, nil, client.Starting, false, "starting"},
-		"nobody":     {clienttest.Options{}, func(o *client.Options) { o.URL = "ws://127.0.0.1:1" }, client.Unreachable, false, "cannot be reached"},
-		"no TLS":     {clienttest.Options{}, func(o *client.Options) { o.URL = strings.Replace(o.URL, "ws:", "wss:", 1) }, client.Insecure, true, "No secure connection"},
+		"nobody": {clienttest.Options{}, func(o *client.Options) { o.URL = "ws://127.0.0.1:1" }, client.Unreachable,
+			false, "cannot be reached"},
+		"no TLS": {clienttest.Options{}, func(o *client.Options) {
+			o.URL = strings.Replace(o.URL, "ws:",
+				"wss:", 1)
+		}, client.Insecure, true, "No secure connection"},
 		"guarded": {clienttest.Options{}, func(o *client.Options) {
 			o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("not there") }
 		}, client.Broken, false, "not there"},
 		"private": {clienttest.Options{}, func(o *client.Options) { o.Dial = fetch.New(fetch.Options{}).Dial },
 			client.Private, true, "private or special network"},
-		"no gateway": {clienttest.Options{Raw: func(ws *websocket.Conn) { say(ws, `{"hello":"world"}`) }}, nil, client.NoGateway, true, "no OpenClaw gateway"},
-		"no nonce": {clienttest.Options{Raw: func(ws *websocket.Conn) { say(ws, `{"type":"event","event":"connect.challenge","payload":{}}`) }},
+		"no gateway": {clienttest.Options{Raw: func(ws *websocket.Conn) { say(ws, `{"hello":"world"}`) }}, nil,
+			client.NoGateway, true, "no OpenClaw gateway"},
+		"no nonce": {clienttest.Options{Raw: func(ws *websocket.Conn) {
+			say(ws,
+				`{"type":"event","event":"connect.challenge","payload":{}}`)
+		}},
 			nil, client.NoGateway, true, "nonce"},
-		"hangs up":   {clienttest.Options{Raw: func(ws *websocket.Conn) { ws.Close(wire.CloseStarting, "starting") }}, nil, client.Starting, false, "starting"},
-		"throws out": {clienttest.Options{Raw: func(ws *websocket.Conn) { ws.Close(wire.ClosePolicy, "go away") }}, nil, client.Refused, true, "go away"},
+		"disconnects": {clienttest.Options{Raw: func(ws *websocket.Conn) { ws.Close(wire.CloseStarting, "starting") }},
+			nil, client.Starting, false, "starting"},
+		"throws out": {clienttest.Options{Raw: func(ws *websocket.Conn) { ws.Close(wire.ClosePolicy, "go away") }}, nil,
+			client.Refused, true, "go away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := as(clienttest.Start(t, c.gateway))
@@ -238,8 +258,9 @@ func TestRefusals(t *testing.T) {
 				c.change(&o)
 			}
 			_, err := client.Connect(t.Context(), &o)
-			var tr *client.Trouble
-			if !errors.As(err, &tr) || tr.Problem != c.problem || tr.Lasting() != c.lasting || !strings.Contains(tr.Error(), c.told) || tr.Told.Zh == "" {
+			var tr *client.ConnectionError
+			if !errors.As(err, &tr) || tr.Problem != c.problem || tr.Lasting() != c.lasting ||
+				!strings.Contains(tr.Error(), c.told) || tr.Message.Zh == "" {
 				t.Errorf("%+v", err)
 			}
 			if strings.Contains(err.Error(), clienttest.Token) {
@@ -258,24 +279,25 @@ func say(ws *websocket.Conn, frame string) {
 	_, _, _ = ws.Read(context.Background())
 }
 
-// The device's own token is kept, and shown when the gateway's is not good any more.
+// The device's own token is kept, and shown when the gateway's is no longer valid.
 func TestDeviceToken(t *testing.T) {
 	const own = "own-token"
 	var saved []string
-	g := clienttest.Start(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.DeviceToken = own }, Admit: func(c *wire.Connect) *wire.Error {
-		if k := c.Credential(); k != clienttest.Token && k != own {
-			return wire.TokenMismatch(true)
-		}
-		return nil
-	}})
+	g := clienttest.Start(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.DeviceToken = own },
+		Admit: func(c *wire.Connect) *wire.Error {
+			if k := c.Credential(); k != clienttest.Token && k != own {
+				return wire.TokenMismatch(true)
+			}
+			return nil
+		}})
 	o := as(g)
-	o.Load = func(context.Context) (string, error) {
+	o.LoadToken = func(context.Context) (string, error) {
 		if len(saved) == 0 {
 			return "", nil
 		}
 		return saved[len(saved)-1], nil
 	}
-	o.Save = func(_ context.Context, token string) error {
+	o.SaveToken = func(_ context.Context, token string) error {
 		saved = append(saved, token)
 		return nil
 	}
@@ -295,7 +317,7 @@ func TestDeviceToken(t *testing.T) {
 	if !slices.Equal(shown, want) {
 		t.Errorf("%q were shown", shown)
 	}
-	o.Load = func(context.Context) (string, error) { return "", errors.New("no disk") }
+	o.LoadToken = func(context.Context) (string, error) { return "", errors.New("no disk") }
 	if _, err := client.Connect(t.Context(), &o); err == nil || !strings.Contains(err.Error(), "no disk") {
 		t.Error(err)
 	}

@@ -21,39 +21,39 @@ import (
 )
 
 const (
-	// connectLimit is how long it may take from the first packet to the greeting. A
-	// gateway that is given wrong tokens answers more slowly, by 5 seconds at most.
-	connectLimit = 20 * time.Second
-	// dialLimit is how long the TCP connection may take.
-	dialLimit = 10 * time.Second
-	// maxBefore is how many frames may come before the one that is waited for: no
-	// gateway sends any.
-	maxBefore = 16
-	// connectID is the id of the first request.
+	// connectTimeout limits connecting up to the hello response. A gateway that has received
+	// wrong tokens answers up to 5 seconds more slowly.
+	connectTimeout = 20 * time.Second
+	// dialTimeout limits the TCP connect.
+	dialTimeout = 10 * time.Second
+	// maxFramesBefore limits the frames skipped before an expected one; no gateway sends any.
+	maxFramesBefore = 16
+	// connectID is the id of the connect request.
 	connectID = "connect"
 )
 
-// What is wrong with the address of a gateway.
+// Errors in the address of a gateway.
 var (
 	sayNoAddress = talk.Say{
 		Zh: "url 不是网关的地址；它要像 wss://gateway.example.com 或 ws://127.0.0.1:18789 这样",
 		En: "url is no address of a gateway; it looks like wss://gateway.example.com or ws://127.0.0.1:18789",
 	}
-	sayScheme   = talk.Say{Zh: "url 要以 wss:// 开头；附近的网关也可以用 ws://", En: "url begins with wss://, or with ws:// for a gateway nearby"}
-	sayUserInfo = talk.Say{Zh: "url 里有用户名或密码；网关的令牌另有设置", En: "url holds a user name or password; the gateway's token is a setting of its own"}
+	sayScheme = talk.Say{Zh: "url 要以 wss:// 开头；附近的网关也可以用 ws://",
+		En: "url begins with wss://, or with ws:// for a gateway nearby"}
+	sayUserInfo = talk.Say{Zh: "url 里有用户名或密码；网关的令牌另有设置",
+		En: "url holds a user name or password; the gateway's token is a setting of its own"}
 	sayReadable = talk.Say{
 		Zh: "url 是 ws://，去往 %s 的路上谁都能读到内容；请使用 wss://",
 		En: "url is ws://, which everybody on the way to %s can read; use wss://",
 	}
 )
 
-// ParseURL checks the address of a gateway and returns it as [Options] need it.
-// ws:// is only good where nobody else listens: on this machine and in private
-// networks.
+// ParseURL validates the address of a gateway and returns it as [Options] need it. It allows
+// ws:// only on this machine and in private networks.
 func ParseURL(raw string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Opaque != "" {
-		// Not shown: what cannot be parsed may hold a token.
+		// Do not show it: an address that cannot be parsed may hold a token.
 		return "", sayNoAddress.Wrong()
 	}
 	switch u.Scheme {
@@ -68,16 +68,15 @@ func ParseURL(raw string) (string, error) {
 	if u.User != nil {
 		return "", sayUserInfo.Wrong()
 	}
-	if u.Scheme == "ws" && !nearby(u.Hostname()) {
+	if u.Scheme == "ws" && !isNearby(u.Hostname()) {
 		return "", sayReadable.Wrong(u.Hostname())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u.String(), nil
 }
 
-// nearby says whether a host is one to which OpenClaw's own clients talk without
-// encryption.
-func nearby(host string) bool {
+// isNearby reports whether OpenClaw's own clients talk to a host without encryption.
+func isNearby(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
 		ip = ip.Unmap()
@@ -86,9 +85,9 @@ func nearby(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".ts.net")
 }
 
-// trusted says whether the gateway is on this machine, or proves by TLS who it is: then
-// a token of ours gets to nobody else.
-func (o *Options) trusted() bool {
+// isTrusted reports whether the gateway is on this machine or authenticates itself by TLS, so
+// that nobody else gets the token.
+func (o *Options) isTrusted() bool {
 	u, err := url.Parse(o.URL)
 	if err != nil {
 		return false
@@ -97,29 +96,30 @@ func (o *Options) trusted() bool {
 	return u.Scheme == "wss" || u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Connect makes a connection. The error is a [*Trouble], or that of ctx.
+// Connect opens a connection. The error is a [*ConnectionError], or that of ctx.
 func Connect(ctx context.Context, o *Options) (*Conn, error) {
 	own := ""
-	if o.Load != nil {
+	if o.LoadToken != nil {
 		var err error
-		if own, err = o.Load(ctx); err != nil {
-			return nil, trouble(Broken, sayBroken, fmt.Errorf("the device's token: %w", err))
+		if own, err = o.LoadToken(ctx); err != nil {
+			return nil, newConnectionError(Broken, sayBroken, fmt.Errorf("the device's token: %w", err))
 		}
 	}
 	c, err := o.attempt(ctx, own, o.Token == "")
 	var refused *wire.Error
-	if errors.As(err, &refused) && refused.Next() == wire.NextRetryDeviceToken && own != "" && o.Token != "" && o.trusted() {
-		// The gateway's token was changed, but the device is still good.
+	if errors.As(err, &refused) && refused.Next() == wire.NextRetryDeviceToken && own != "" && o.Token != "" &&
+		o.isTrusted() {
+		// The gateway's shared token was changed, but the device token is still valid.
 		c, err = o.attempt(ctx, own, true)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, asTrouble(err)
+		return nil, asConnectionError(err)
 	}
-	if given := c.hello.Auth.DeviceToken; o.Save != nil && given != "" && given != own {
-		if err := o.Save(ctx, given); err != nil {
+	if given := c.hello.Auth.DeviceToken; o.SaveToken != nil && given != "" && given != own {
+		if err := o.SaveToken(ctx, given); err != nil {
 			o.log().WarnContext(ctx, "openclaw: the device's token was not kept", "error", err)
 		}
 	}
@@ -127,22 +127,23 @@ func Connect(ctx context.Context, o *Options) (*Conn, error) {
 	return c, nil
 }
 
-// attempt tries to connect once.
+// attempt makes one attempt to connect.
 func (o *Options) attempt(ctx context.Context, own string, useOwn bool) (*Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	ws, err := o.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ws.SetReadLimit(wire.MaxFrame)
-	hello, err := o.shake(ctx, ws, own, useOwn)
+	hello, err := o.handshake(ctx, ws, own, useOwn)
 	if err != nil {
 		ws.CloseNow()
 		return nil, err
 	}
-	c := &Conn{opt: o, ws: ws, hello: hello, since: time.Now(), gone: make(chan struct{}), waiting: map[string]chan wire.Frame{}}
-	c.ctx, c.end = context.WithCancelCause(context.Background())
+	c := &Conn{opt: o, ws: ws, hello: hello, connectedAt: time.Now(), stopped: make(chan struct{}),
+		pending: map[string]chan wire.Frame{}}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c, nil
 }
 
@@ -150,35 +151,37 @@ func (o *Options) attempt(ctx context.Context, own string, useOwn bool) (*Conn, 
 func (o *Options) dial(ctx context.Context) (*websocket.Conn, error) {
 	dial := o.Dial
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: dialLimit}).DialContext
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
-	// The transport ends with the handshake; the connection is the WebSocket's then.
+	// The transport is only used for the handshake; afterwards the WebSocket owns the
+	// connection.
 	transport := &http.Transport{
-		DialContext: dial, TLSHandshakeTimeout: dialLimit, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: dial, TLSHandshakeTimeout: dialTimeout, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	client := &http.Client{
-		Transport: transport, Timeout: connectLimit,
-		// A redirect would carry the token to somebody else.
+		Transport: transport, Timeout: connectTimeout,
+		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	ws, res, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{HTTPClient: client, CompressionMode: websocket.CompressionDisabled})
+	ws, res, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{HTTPClient: client,
+		CompressionMode: websocket.CompressionDisabled})
 	if err != nil && res != nil && res.StatusCode != http.StatusSwitchingProtocols {
 		return nil, &statusError{res.StatusCode}
 	}
 	return ws, err
 }
 
-// statusError is an answer that is no WebSocket.
+// statusError is a response that does not upgrade to a WebSocket.
 type statusError struct{ status int }
 
 func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d %s instead of a WebSocket", e.status, http.StatusText(e.status))
 }
 
-// shake is the handshake.
-func (o *Options) shake(ctx context.Context, ws *websocket.Conn, own string, useOwn bool) (Hello, error) {
-	f, err := await(ctx, ws, func(f wire.Frame) bool { return f.Event == wire.EventChallenge })
+// handshake sends connect and returns the gateway's hello response.
+func (o *Options) handshake(ctx context.Context, ws *websocket.Conn, own string, useOwn bool) (Hello, error) {
+	f, err := readUntil(ctx, ws, func(f wire.Frame) bool { return f.Event == wire.EventChallenge })
 	if err != nil {
 		return Hello{}, err
 	}
@@ -186,14 +189,15 @@ func (o *Options) shake(ctx context.Context, ws *websocket.Conn, own string, use
 	if err != nil {
 		return Hello{}, err
 	}
-	request, err := json.Marshal(o.introduce(challenge, own, useOwn))
+	request, err := json.Marshal(o.connectParams(challenge, own, useOwn))
 	if err != nil {
 		return Hello{}, err
 	}
-	if err := ws.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, connectID, wire.MethodConnect, request)); err != nil {
+	if err := ws.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, connectID, wire.MethodConnect,
+		request)); err != nil {
 		return Hello{}, err
 	}
-	if f, err = await(ctx, ws, func(f wire.Frame) bool { return f.ID == connectID }); err != nil {
+	if f, err = readUntil(ctx, ws, func(f wire.Frame) bool { return f.ID == connectID }); err != nil {
 		return Hello{}, err
 	}
 	if f.Error != nil {
@@ -201,13 +205,13 @@ func (o *Options) shake(ctx context.Context, ws *websocket.Conn, own string, use
 	}
 	hello, err := parseHello(f.Payload)
 	if err == nil {
-		err = o.granted(&hello)
+		err = o.checkScopes(&hello)
 	}
 	return hello, err
 }
 
-// introduce is what the client says about itself.
-func (o *Options) introduce(challenge wire.Challenge, own string, useOwn bool) *wire.Connect {
+// connectParams returns the parameters of connect.
+func (o *Options) connectParams(challenge wire.Challenge, own string, useOwn bool) *wire.Connect {
 	c := o.Connect
 	c.MinProtocol, c.MaxProtocol = wire.Protocol, wire.Protocol
 	switch {
@@ -222,9 +226,9 @@ func (o *Options) introduce(challenge wire.Challenge, own string, useOwn bool) *
 	return &c
 }
 
-// await reads until a frame comes that is wanted.
-func await(ctx context.Context, ws *websocket.Conn, wanted func(wire.Frame) bool) (wire.Frame, error) {
-	for range maxBefore {
+// readUntil reads frames until a wanted one arrives.
+func readUntil(ctx context.Context, ws *websocket.Conn, wanted func(wire.Frame) bool) (wire.Frame, error) {
+	for range maxFramesBefore {
 		_, data, err := ws.Read(ctx)
 		if err != nil {
 			return wire.Frame{}, err
@@ -253,20 +257,20 @@ func parseHello(payload []byte) (Hello, error) {
 			} `json:"attachments"`
 		} `json:"policy"`
 	}
-	_ = json.Unmarshal(payload, &more) // then it does not say
+	_ = json.Unmarshal(payload, &more) // absent: unknown
 	a := more.Policy.Attachments
 	return Hello{h, max(0, a.Most), max(0, a.Image)}, nil
 }
 
-// granted says whether the gateway lets the client do what it is here for. Gateways
-// accept operators without a device and then let them do nothing.
-func (o *Options) granted(h *Hello) error {
+// checkScopes reports an error if the gateway did not grant the scopes that the client needs.
+// Gateways accept operators without a device and then grant them nothing.
+func (o *Options) checkScopes(h *Hello) error {
 	if h.Auth.Scopes == nil {
-		return nil // it does not say
+		return nil // unknown
 	}
 	i := slices.IndexFunc(o.Connect.Scopes, func(s string) bool { return !wire.HasScope(h.Auth.Scopes, s) })
 	if i < 0 {
 		return nil
 	}
-	return trouble(Scopes, say(sayScopes, o.Connect.Scopes[i]), nil)
+	return newConnectionError(Scopes, say(sayScopes, o.Connect.Scopes[i]), nil)
 }

@@ -8,13 +8,14 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// Whatever a gateway answers to connect, there are words for it, nothing of its
-// words can be run by who copies the command, and it cannot make us wait for ever.
+// Whatever a gateway answers to connect, there are words for it, nothing of its words can be run
+// by who copies the command, and it cannot make us wait forever.
 func FuzzAnswer(f *testing.F) {
 	for _, e := range []*wire.Error{
 		wire.PairingRequired(wire.PairNew, "c6159fb2-77", "device", wire.RoleOperator, true),
 		wire.PairingRequired(wire.PairScopes, "$(reboot)", "device", wire.RoleNode, false),
-		wire.TokenMissing, wire.IdentityRequired, wire.Starting, wire.RateLimited(time.Minute), wire.ProtocolMismatch(3, 3),
+		wire.TokenMissing, wire.IdentityRequired, wire.Starting, wire.RateLimited(time.Minute),
+		wire.ProtocolMismatch(3, 3),
 	} {
 		f.Add(wire.AppendFailure(nil, connectID, e))
 	}
@@ -24,29 +25,30 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		frame, err := wire.Parse(data)
 		if err != nil {
-			err = asTrouble(err)
+			err = asConnectionError(err)
 		} else if frame.Error != nil {
-			err = asTrouble(frame.Error)
+			err = asConnectionError(frame.Error)
 		} else {
 			var h Hello
 			if h, err = parseHello(frame.Payload); err == nil {
 				if h.MaxAttachment < 0 || h.MaxImage < 0 || h.Policy.TickIntervalMS <= 0 {
 					t.Errorf("%+v", h)
 				}
-				err = o.granted(&h)
+				err = o.checkScopes(&h)
 			}
 		}
 		if err == nil {
 			return
 		}
-		tr := asTrouble(err)
-		if tr.Told.En == "" || tr.Told.Zh == "" || len([]rune(tr.Cause)) > maxCause+1 || strings.ContainsAny(tr.Error(), "\r\n") {
+		tr := asConnectionError(err)
+		if tr.Message.En == "" || tr.Message.Zh == "" || len([]rune(tr.Cause)) > maxCause+1 ||
+			strings.ContainsAny(tr.Error(), "\r\n") {
 			t.Errorf("%+v", tr)
 		}
-		if rest, ok := strings.CutPrefix(tr.Command, "openclaw devices approve "); ok && !plain(rest) {
+		if rest, ok := strings.CutPrefix(tr.Command, "openclaw devices approve "); ok && !isShellSafe(rest) {
 			t.Errorf("%q", tr.Command)
 		}
-		if d := wait(tr, wire.RetryFirst); d <= 0 || d > time.Hour {
+		if d := retryDelay(tr, wire.MinBackoff); d <= 0 || d > time.Hour {
 			t.Errorf("it waits for %v", d)
 		}
 	})

@@ -11,101 +11,100 @@ import (
 )
 
 const (
-	// pairingPause is how often a gateway is asked whether its owner has approved the
-	// device. It forgets who does not ask for five minutes.
-	pairingPause = 10 * time.Second
-	// lastingPause is how often it is tried whether other trouble has gone that does
-	// not go by itself. It is long, as gateways lock out who shows wrong tokens.
-	lastingPause = 2 * time.Minute
-	// lastingGap is how long such trouble is believed without trying, however many
-	// want a connection.
-	lastingGap = 5 * time.Second
-	// waitingPause is the longest pause while somebody waits for the connection: a
-	// gateway needs half a minute to restart, and answers are recovered then.
-	waitingPause = 4 * time.Second
+	// pairingRetryDelay is how often the link checks whether the owner has approved the device.
+	// A gateway drops a pairing request that was not repeated for five minutes.
+	pairingRetryDelay = 10 * time.Second
+	// lastingRetryDelay is the delay after an error that only a person can fix. It is long,
+	// because gateways lock out clients that show wrong tokens.
+	lastingRetryDelay = 2 * time.Minute
+	// lastingRetryGap is the minimum delay after such an error, however many callers want a
+	// connection.
+	lastingRetryGap = 5 * time.Second
+	// maxWaitingDelay is the longest delay while a caller waits for the connection: a gateway
+	// needs half a minute to restart, and answers are recovered then.
+	maxWaitingDelay = 4 * time.Second
 )
 
-// State is how a link is doing.
+// State is the state of a link.
 type State struct {
 	Connected bool
-	// Since is when it was connected; zero if it is not.
+	// Since is the time of the connect; zero if not connected.
 	Since time.Time
-	// Trouble is what went wrong last; nil if nothing did since it was connected.
-	Trouble *Trouble
-	// Again is when it is tried again; zero if it is connected, or tried right now.
-	Again time.Time
-	// Version is that of the gateway, if it was ever connected to.
+	// Problem is the last error; nil if there was none since the last connect.
+	Problem *ConnectionError
+	// NextTry is the time of the next attempt; zero if connected or connecting.
+	NextTry time.Time
+	// Version is the gateway's version, if it was ever connected.
 	Version string
 }
 
-// Link keeps a connection to a gateway: whenever it is lost, it makes a new one. It
-// is safe for concurrent use.
+// Link keeps a connection to a gateway and reconnects when it is lost. It is safe for concurrent
+// use.
 type Link struct {
-	opt    Options
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-	poke   chan struct{} // somebody wants it now
+	opt      Options
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	retryNow chan struct{} // a caller wants a connection now
 
-	mu       sync.Mutex
-	conn     *Conn
-	state    State
-	attempts uint64        // that have ended
-	tried    time.Time     // when the last one has
-	changed  chan struct{} // closed and replaced when any of this changes
-	waiting  int           // for the connection
-	over     bool
+	mu          sync.Mutex
+	conn        *Conn
+	state       State
+	attempts    uint64        // finished attempts
+	lastAttempt time.Time     // end of the last attempt
+	changed     chan struct{} // closed and replaced when anything here changes
+	waiting     int           // callers waiting for the connection
+	closed      bool
 }
 
-// Open begins to connect, and returns at once. Close ends it.
+// Open starts connecting and returns at once. Close ends the link.
 func Open(o Options) *Link {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Link{opt: o, cancel: cancel, poke: make(chan struct{}, 1), changed: make(chan struct{})}
+	l := &Link{opt: o, cancel: cancel, retryNow: make(chan struct{}, 1), changed: make(chan struct{})}
 	l.work.Go(func() { l.run(ctx) })
 	return l
 }
 
-// Close ends the connection and waits until nothing of it runs any more.
+// Close closes the connection and waits until all goroutines have ended.
 func (l *Link) Close() {
 	l.cancel()
 	l.work.Wait()
 }
 
-// State is how the link is doing.
+// State returns the state of the link.
 func (l *Link) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
 }
 
-// Conn returns the connection, and waits for it if there is none. It does not wait
-// for trouble to go away that does not go by itself, but has it tried once more,
-// unless that was a moment ago. The error is a [*Trouble], or, if nothing has been
-// found out yet, that of ctx.
+// Conn returns the connection, and waits for it if there is none. After an error that only a
+// person can fix it does not wait, but triggers one more attempt unless the last one was a
+// moment ago. The error is a [*ConnectionError], or that of ctx if there is none yet.
 func (l *Link) Conn(ctx context.Context) (*Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting++
 	defer func() { l.waiting-- }()
 	before, poked := l.attempts, false
-	if time.Since(l.tried) < lastingGap && before > 0 {
+	if time.Since(l.lastAttempt) < lastingRetryGap && before > 0 {
 		before--
 	}
 	for {
-		t := l.state.Trouble
+		t := l.state.Problem
 		switch {
 		case l.conn != nil && l.conn.ctx.Err() == nil:
 			return l.conn, nil
-		case l.over:
+		case l.closed:
 			return nil, errClosed
 		case t != nil && t.Lasting() && l.attempts > before:
 			return nil, t
 		}
 		changed := l.changed
 		l.mu.Unlock()
-		if !poked { // once: who waits on does not have it tried all the time
+		if !poked { // once: a waiting caller triggers one attempt only
 			poked = true
 			select {
-			case l.poke <- struct{}{}:
+			case l.retryNow <- struct{}{}:
 			default:
 			}
 		}
@@ -117,7 +116,7 @@ func (l *Link) Conn(ctx context.Context) (*Conn, error) {
 		}
 		l.mu.Lock()
 		if err != nil {
-			if t := l.state.Trouble; t != nil {
+			if t := l.state.Problem; t != nil {
 				return nil, t
 			}
 			return nil, err
@@ -125,65 +124,66 @@ func (l *Link) Conn(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// run connects again and again.
+// run connects repeatedly.
 func (l *Link) run(ctx context.Context) {
-	pause := wire.RetryFirst
-	var told Problem // what is wrong, once it was logged
+	pause := wire.MinBackoff
+	var told Problem // last logged problem
 	for ctx.Err() == nil {
 		began := time.Now()
-		t := l.once(ctx)
+		t := l.connectOnce(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if time.Since(began) > wire.RetryLast {
-			pause, told = wire.RetryFirst, ""
+		if time.Since(began) > wire.MaxBackoff {
+			pause, told = wire.MinBackoff, ""
 		}
 		level := slog.LevelWarn
 		if t.Problem == told {
 			level = slog.LevelDebug
 		}
 		told = t.Problem
-		l.opt.log().Log(ctx, level, "openclaw: there is no connection to the gateway", "problem", t.Problem, "error", t.Error())
+		l.opt.log().Log(ctx, level, "openclaw: there is no connection to the gateway", "problem", t.Problem,
+			"error", t.Error())
 		var d time.Duration
-		l.set(func() {
-			d = wait(t, l.impatient(pause))
-			l.failed(t, d)
+		l.update(func() {
+			d = retryDelay(t, l.shortenDelay(pause))
+			l.setFailed(t, d)
 			select {
-			case <-l.poke: // by somebody whom this attempt has answered
+			case <-l.retryNow: // the caller was answered by this attempt
 			default:
 			}
 		})
-		l.rest(ctx, d, max(t.RetryAfter, wire.RetryFirst))
-		pause = min(2*pause, wire.RetryLast)
+		l.waitForRetry(ctx, d, max(t.RetryAfter, wire.MinBackoff))
+		pause = min(2*pause, wire.MaxBackoff)
 	}
-	l.set(func() {
-		l.over, l.conn = true, nil
-		l.state.Connected, l.state.Since, l.state.Again = false, time.Time{}, time.Time{}
+	l.update(func() {
+		l.closed, l.conn = true, nil
+		l.state.Connected, l.state.Since, l.state.NextTry = false, time.Time{}, time.Time{}
 	})
 }
 
-// impatient is a pause, shortened if somebody waits. With mu held.
-func (l *Link) impatient(pause time.Duration) time.Duration {
+// shortenDelay returns the delay, shortened while a caller waits. The caller holds mu.
+func (l *Link) shortenDelay(pause time.Duration) time.Duration {
 	if l.waiting > 0 {
-		return min(pause, waitingPause)
+		return min(pause, maxWaitingDelay)
 	}
 	return pause
 }
 
-// once connects and stays until the connection ends. It returns why it did.
-func (l *Link) once(ctx context.Context) *Trouble {
-	l.set(func() { l.state.Again = time.Time{} })
+// connectOnce connects, waits until the connection ends, and returns the reason.
+func (l *Link) connectOnce(ctx context.Context) *ConnectionError {
+	l.update(func() { l.state.NextTry = time.Time{} })
 	c, err := Connect(ctx, &l.opt)
 	if err == nil {
 		defer c.Close()
-		err = l.up(ctx, c)
+		err = l.onConnect(ctx, c)
 	}
 	if err != nil {
-		return asTrouble(err)
+		return asConnectionError(err)
 	}
-	l.set(func() {
-		l.conn, l.attempts, l.tried = c, l.attempts+1, time.Now()
-		l.state = State{Connected: true, Since: c.since, Version: c.hello.Server.Version}
+	l.update(func() {
+		l.conn, l.attempts, l.lastAttempt = c, l.attempts+1, time.Now()
+		l.state = State{Connected: true, Since: c.connectedAt, Version: c.hello.Server.Version}
 	})
 	l.opt.log().InfoContext(ctx, "openclaw: connected to the gateway", "version", c.hello.Server.Version)
 	select {
@@ -191,62 +191,61 @@ func (l *Link) once(ctx context.Context) *Trouble {
 		return errClosed
 	case <-c.Done():
 	}
-	return asTrouble(c.Err())
+	return asConnectionError(c.Err())
 }
 
-// up has the owner of the link do what is to be done on each new connection.
-func (l *Link) up(ctx context.Context, c *Conn) error {
-	if l.opt.Up == nil {
+// onConnect calls Options.OnConnect for a new connection.
+func (l *Link) onConnect(ctx context.Context, c *Conn) error {
+	if l.opt.OnConnect == nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	err := l.opt.Up(ctx, c)
+	err := l.opt.OnConnect(ctx, c)
 	if err != nil && c.Err() != nil {
 		return c.Err()
 	}
 	return err
 }
 
-// failed notes what is wrong, and how long it is left so. With mu held.
-func (l *Link) failed(t *Trouble, pause time.Duration) {
+// setFailed records an error and the time of the next attempt. The caller holds mu.
+func (l *Link) setFailed(t *ConnectionError, pause time.Duration) {
 	now := time.Now()
-	l.conn, l.attempts, l.tried = nil, l.attempts+1, now
-	l.state.Connected, l.state.Since, l.state.Trouble, l.state.Again = false, time.Time{}, t, now.Add(pause)
+	l.conn, l.attempts, l.lastAttempt = nil, l.attempts+1, now
+	l.state.Connected, l.state.Since, l.state.Problem, l.state.NextTry = false, time.Time{}, t, now.Add(pause)
 }
 
-// set changes what everybody can see.
-func (l *Link) set(change func()) {
+// update changes the public state and notifies waiting callers.
+func (l *Link) update(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
 	close(l.changed)
 	l.changed = make(chan struct{})
-	if l.opt.Changed != nil {
-		l.opt.Changed(l.state)
+	if l.opt.OnStateChange != nil {
+		l.opt.OnStateChange(l.state)
 	}
 }
 
-// wait is how long to leave a gateway alone.
-func wait(t *Trouble, pause time.Duration) time.Duration {
+// retryDelay returns the delay before the next attempt.
+func retryDelay(t *ConnectionError, pause time.Duration) time.Duration {
 	switch {
 	case t.RetryAfter > 0:
 		return t.RetryAfter
 	case t.Problem == Pairing:
-		return pairingPause
+		return pairingRetryDelay
 	case t.Problem == Removed:
 		return pause
 	case t.Lasting():
-		return lastingPause
+		return lastingRetryDelay
 	}
-	// Many clients that have lost one gateway do not come back all at once.
+	// Jitter: clients that lost the same gateway should not all reconnect at once.
 	return pause + rand.N(pause/5)
 }
 
-// rest waits until it is time to try again, or, after the least time, somebody
-// wants a connection.
-func (l *Link) rest(ctx context.Context, d, least time.Duration) {
+// waitForRetry waits for d, or, after at least least, until a caller wants a connection.
+func (l *Link) waitForRetry(ctx context.Context, d, least time.Duration) {
 	least = min(d, least)
 	timer := time.NewTimer(least)
 	defer timer.Stop()
@@ -259,6 +258,6 @@ func (l *Link) rest(ctx context.Context, d, least time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case <-l.poke:
+	case <-l.retryNow:
 	}
 }

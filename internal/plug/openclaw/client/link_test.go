@@ -21,7 +21,7 @@ func open(t *testing.T, o client.Options) *client.Link {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), clienttest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clienttest.Timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -32,7 +32,7 @@ func TestLink(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	o := as(g)
 	var ups atomic.Int32
-	o.Up = func(ctx context.Context, c *client.Conn) error {
+	o.OnConnect = func(ctx context.Context, c *client.Conn) error {
 		ups.Add(1)
 		_, err := c.Call(ctx, "prepare", nil)
 		return err
@@ -48,7 +48,7 @@ func TestLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := l.State(); !s.Connected || s.Since.IsZero() || s.Version != "2026.9.6" || s.Trouble != nil {
+	if s := l.State(); !s.Connected || s.Since.IsZero() || s.Version != "2026.9.6" || s.Problem != nil {
 		t.Errorf("%+v", s)
 	}
 	p.Close(wire.CloseRestart, "service restart")
@@ -62,10 +62,10 @@ func TestLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if code := p.Bye(); code != wire.CloseNormal {
+	if code := p.CloseCode(); code != wire.CloseNormal {
 		t.Errorf("closed with %d", code)
 	}
-	var tr *client.Trouble
+	var tr *client.ConnectionError
 	if _, err := l.Conn(within(t)); !errors.As(err, &tr) || tr.Problem != client.Closed || l.State().Connected {
 		t.Errorf("%v", err)
 	}
@@ -77,7 +77,7 @@ func TestLinkRefused(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{Admit: refuse(wire.TokenMismatch(false))})
 	l := open(t, as(g))
 	for range 50 {
-		var tr *client.Trouble
+		var tr *client.ConnectionError
 		if _, err := l.Conn(within(t)); !errors.As(err, &tr) || tr.Problem != client.Token {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestLinkRefused(t *testing.T) {
 	if n := len(g.Attempts()); n > 2 {
 		t.Errorf("%d attempts", n)
 	}
-	if s := l.State(); s.Trouble == nil || time.Until(s.Again) < time.Minute {
+	if s := l.State(); s.Problem == nil || time.Until(s.NextTry) < time.Minute {
 		t.Errorf("%+v", s)
 	}
 }
@@ -102,7 +102,7 @@ func TestLinkWaits(t *testing.T) {
 	l := open(t, as(g))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	var tr *client.Trouble
+	var tr *client.ConnectionError
 	if _, err := l.Conn(ctx); !errors.As(err, &tr) || tr.Problem != client.Starting {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ func TestReplay(t *testing.T) {
 		again, _ := r.raw()
 		must(t, again.Write(limited(t), websocket.MessageText, overheard))
 		f, e := last(t, again)
-		if f == nil || f.Error == nil || f.Error.Detail() != "DEVICE_AUTH_NONCE_MISMATCH" || int(e.Code) != wire.ClosePolicy {
+		if f == nil || f.Error == nil || f.Error.Detail() != "DEVICE_AUTH_NONCE_MISMATCH" ||
+			int(e.Code) != wire.ClosePolicy {
 			t.Errorf("%s: %+v, closed with %v", when, f, e)
 		}
 	}
@@ -57,7 +58,8 @@ func TestTampered(t *testing.T) {
 			wire.NewIdentity().Sign(&hello, challenge)
 			hello.Auth = &wire.Auth{Token: r.token}
 			spoil(&hello)
-			must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect, encode(t, hello))))
+			must(t, ws.Write(limited(t), websocket.MessageText,
+				wire.AppendRequest(nil, "1", wire.MethodConnect, encode(t, hello))))
 			if f, _ := last(t, ws); f == nil || f.Error == nil || f.Error.Detail() != "DEVICE_AUTH_SIGNATURE_INVALID" {
 				t.Errorf("%+v", f)
 			}
@@ -74,11 +76,13 @@ func TestTooLarge(t *testing.T) {
 	r := newRig(t, nil)
 	other := r.operator(r.token)
 	ws, _ := r.raw()
-	must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect, encode(t, sim.Operator(r.token, allScopes...)))))
+	must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect,
+		encode(t, sim.Operator(r.token, allScopes...)))))
 	_, _, err := ws.Read(limited(t))
 	must(t, err)
 	// As large as it may be: it is no request, but it is read.
-	fits := []byte(`{"type":"req","id":"2","method":"what.ever","params":{"x":"` + strings.Repeat("a", wire.MaxFrame-100) + `"}}`)
+	fits := []byte(`{"type":"req","id":"2","method":"what.ever","params":{"x":"` +
+		strings.Repeat("a", wire.MaxFrame-100) + `"}}`)
 	must(t, ws.Write(limited(t), websocket.MessageText, fits))
 	for {
 		_, data, err := ws.Read(limited(t))
@@ -87,7 +91,8 @@ func TestTooLarge(t *testing.T) {
 			break
 		}
 	}
-	_ = ws.Write(limited(t), websocket.MessageText, append(fits, bytes.Repeat([]byte(" "), 200)...)) // it may not get to the end
+	// it may not get to the end
+	_ = ws.Write(limited(t), websocket.MessageText, append(fits, bytes.Repeat([]byte(" "), 200)...))
 	if _, e := last(t, ws); int(e.Code) != wire.CloseTooLarge {
 		t.Errorf("closed with %v", e)
 	}

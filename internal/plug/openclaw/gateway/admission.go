@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// admit decides whether a client is let in, and as what. The error is what it is
-// told.
+// admit decides whether a client may connect, and with which role and scopes. The error is the
+// response to the client.
 func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.Error {
 	c.client = p.Client.Complete()
 	switch {
@@ -26,31 +26,31 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 	case p.Role == wire.RoleNode || p.Credential() == "" && (p.Auth == nil || p.Auth.Password == ""):
 		return wire.IdentityRequired
 	}
-	l, e := c.proof(ctx, p)
+	l, e := c.authenticate(ctx, p)
 	if e != nil {
 		return e
 	}
-	c.g.slow.forgive(c.address)
-	c.person, c.asked, c.keyHash, c.keyEnds = l.person, p.Scopes, l.hash, !l.key.Expires.IsZero()
+	c.g.refusalDelays.reset(c.address)
+	c.person, c.requestedScopes, c.keyHash, c.keyExpires = l.person, p.Scopes, l.hash, !l.key.Expires.IsZero()
 	c.keyRules = l.key.Rules
-	c.scopes = granted(p, l.may)
-	c.admin = slices.Contains(c.scopes, wire.ScopeAdmin)
-	c.scoped = slices.Contains(p.Caps, wire.CapSessionScoped)
+	c.scopes = grantedScopes(p, l.scopes)
+	c.isAdmin = slices.Contains(c.scopes, wire.ScopeAdmin)
+	c.sessionScoped = slices.Contains(p.Caps, wire.CapSessionScoped)
 	own, nodes, bound, err := rulesOf(l.key)
 	if err != nil {
-		return c.trouble(err)
+		return c.internalError(err)
 	}
-	c.access, c.nodeView = callerOf(l.person, l.key.ID, l.key.Bot, p.Client, own, bound), nodes
+	c.access, c.nodeRules = callerOf(l.person, l.key.ID, l.key.Bot, p.Client, own, bound), nodes
 	c.access.Address = c.address.String()
 	if p.Device != nil {
-		if e := c.pair(ctx, p, &l); e != nil {
+		if e := c.ensurePaired(ctx, p, &l); e != nil {
 			return e
 		}
 		c.device = p.Device.ID
 		if l.key.ID == "" {
 			c.secret = l.peer.SecretVersion
 		}
-		if e := c.enroll(ctx, p, &l); e != nil {
+		if e := c.recordPeer(ctx, p, &l); e != nil {
 			return e
 		}
 	}
@@ -58,118 +58,123 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 	return nil
 }
 
-// pairTries is how often a device is looked at whose pairing is decided about by others
-// in that very moment, as by another connection of its own.
-const pairTries = 5
+// maxPairAttempts limits the retries when somebody else decides on the pairing at the same
+// moment, for example another connection of the same device.
+const maxPairAttempts = 5
 
-// pair sees to it that a device is paired with the person whose key it shows, or asks
-// that person.
-func (c *conn) pair(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
+// ensurePaired checks that a device is paired with the owner of its key, or creates a pairing
+// request.
+func (c *conn) ensurePaired(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
 	var err error
-	for range pairTries {
+	for range maxPairAttempts {
 		var e *wire.Error
-		if e, err = c.pairNow(ctx, p, l); err == nil {
+		if e, err = c.tryPair(ctx, p, l); err == nil {
 			return e
 		}
 	}
-	return c.trouble(err)
+	return c.internalError(err)
 }
 
-// pairNow does that once. The error is [store.ErrAgreed] or [store.ErrNotFound] if
-// somebody has decided meanwhile.
-func (c *conn) pairNow(ctx context.Context, p *wire.Connect, l *login) (*wire.Error, error) {
+// tryPair is one attempt of ensurePaired. The error is [store.ErrAlreadyApproved] or
+// [store.ErrNotFound] if somebody has decided meanwhile.
+func (c *conn) tryPair(ctx context.Context, p *wire.Connect, l *login) (*wire.Error, error) {
 	g := c.g
 	peer, err := g.Store.Peers.ByID(ctx, p.Device.ID)
 	known := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return c.trouble(err), nil
+		return c.internalError(err), nil
 	}
 	if known && peer.Owner != l.person.ID {
-		return occupied, nil
+		return errPairedElsewhere, nil
 	}
 	why := wire.PairNew
 	if known {
-		if why = c.lacks(peer, p.Role); why == "" {
+		if why = c.pairingReason(peer, p.Role); why == "" {
 			l.peer = peer
 			return nil, nil
 		}
 	}
-	// Who is let in between these two steps must not ask again: that request would wait
-	// beside a device that is paired.
+	// A device that was approved between these two steps must not create a request, which would
+	// stay pending beside the paired device.
 	r, made, err := g.Store.Peers.RequestUnless(ctx, store.PeerRequest{
-		ID: uuid.NewString(), Kind: store.RequestDevice, Peer: p.Device.ID, Owner: l.person.ID, Address: c.address.String(), Ask: c.asks(p), Refreshed: time.Now(),
-	}, func(peer store.Peer) bool { return c.lacks(peer, p.Role) == "" })
+		ID: uuid.NewString(), Kind: store.RequestDevice, Peer: p.Device.ID, Owner: l.person.ID,
+		Address: c.address.String(), Ask: c.pairingAsk(p), Refreshed: time.Now(),
+	}, func(peer store.Peer) bool { return c.pairingReason(peer, p.Role) == "" })
 	switch {
-	case errors.Is(err, store.ErrAgreed):
+	case errors.Is(err, store.ErrAlreadyApproved):
 		return nil, err
 	case errors.Is(err, store.ErrOccupied):
-		return occupied, nil
+		return errPairedElsewhere, nil
 	case err != nil:
-		return c.trouble(err), nil
+		return c.internalError(err), nil
 	}
 	if c.local && g.AutoApproveLocal && l.key.ID != "" {
-		l.peer, _, err = g.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, Owner: r.Owner, Via: store.ViaSilent, At: time.Now()})
+		l.peer, _, err = g.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, Owner: r.Owner, Via: store.ViaSilent,
+			At: time.Now()})
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil, err
 		case errors.Is(err, store.ErrFull):
-			return tooMany, nil
+			return errTooManyDevices, nil
 		case err != nil:
-			return c.trouble(err), nil
+			return c.internalError(err), nil
 		}
 		g.metrics.pairings.WithLabelValues(store.RequestDevice, "silent").Inc()
-		g.resolved(r, wire.DecisionApproved)
+		g.announceResolved(r, wire.DecisionApproved)
 		return nil, nil
 	}
 	if made {
 		g.metrics.pairings.WithLabelValues(store.RequestDevice, "requested").Inc()
-		g.tell(told{Owner: r.Owner, Scope: wire.ScopePairing, Event: wire.EventDeviceRequested, Payload: encoded(deviceRequest(r, known))})
+		g.broadcast(broadcastEvent{Owner: r.Owner, Scope: wire.ScopePairing, Event: wire.EventDeviceRequested,
+			Payload: encoded(deviceRequest(r, known))})
 	}
 	return wire.PairingRequired(why, r.ID, p.Device.ID, p.Role, true), nil
 }
 
-// lacks says why what was approved of a peer is not enough for a connection; empty: it
-// is.
-func (c *conn) lacks(peer store.Peer, role string) string {
+// pairingReason returns why a peer's approval does not cover this connection; empty: it does.
+func (c *conn) pairingReason(peer store.Peer, role string) string {
 	switch {
 	case !slices.Contains(peer.Roles, role):
 		return wire.PairRole
 	case role == wire.RoleOperator && !account.Covers(peer.Scopes, c.scopes):
 		return wire.PairScopes
-	case changed(peer.Platform, c.client.Platform) || changed(peer.Family, c.client.DeviceFamily):
+	case isChanged(peer.Platform, c.client.Platform) || isChanged(peer.Family, c.client.DeviceFamily):
 		return wire.PairMetadata
 	}
 	return ""
 }
 
 var (
-	// occupied is told a device that somebody else has paired.
-	occupied = &wire.Error{
-		Code: wire.NotPaired, Message: "device is paired with another person of this gateway; that person has to remove it first", Close: wire.ClosePolicy,
+	// errPairedElsewhere means that another person has paired the device.
+	errPairedElsewhere = &wire.Error{
+		Code:    wire.NotPaired,
+		Message: "device is paired with another person of this gateway; that person has to remove it first",
+		Close:   wire.ClosePolicy,
 		Details: []byte(`{"code":"AUTH_UNAUTHORIZED","reason":"paired-with-another-person"}`),
 	}
-	// tooMany is told a device of somebody who has paired too many.
-	tooMany = &wire.Error{Code: wire.Unavailable, Message: "too many devices are paired already; remove some", Close: wire.ClosePolicy}
+	// errTooManyDevices means that the person has paired too many devices.
+	errTooManyDevices = &wire.Error{Code: wire.Unavailable, Message: "too many devices are paired already; remove some",
+		Close: wire.ClosePolicy}
 )
 
-// changed says whether a device is another kind of machine than the one that was
-// approved.
-func changed(was, is string) bool {
+// isChanged reports whether a device's platform or family differs from the approved one.
+func isChanged(was, is string) bool {
 	return was != "" && !strings.EqualFold(strings.TrimSpace(was), strings.TrimSpace(is))
 }
 
-// asks is what a client wants, and says of itself.
-func (c *conn) asks(p *wire.Connect) store.PeerAsk {
+// pairingAsk returns what a client requests and reports about itself.
+func (c *conn) pairingAsk(p *wire.Connect) store.PeerAsk {
 	return store.PeerAsk{
-		PublicKey: p.Device.PublicKey, Name: nameOf(c.client), Platform: c.client.Platform, Family: c.client.DeviceFamily, ClientID: c.client.ID,
+		PublicKey: p.Device.PublicKey, Name: nameOf(c.client), Platform: c.client.Platform,
+		Family: c.client.DeviceFamily, ClientID: c.client.ID,
 		ClientMode: c.client.Mode, Version: c.client.Version, Roles: []string{p.Role}, Scopes: c.scopes,
 	}
 }
 
-// maxName bounds the name of a device, in characters, as accounts do.
+// maxName limits the name of a device, in characters, as account names.
 const maxName = 60
 
-// nameOf is what a device calls itself, made fit for lists.
+// nameOf returns a device's own name, sanitized for lists.
 func nameOf(c wire.Client) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -183,34 +188,36 @@ func nameOf(c wire.Client) string {
 	return name
 }
 
-// enroll notes that a paired device is here, and of a node, what it can do.
-func (c *conn) enroll(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
+// recordPeer records that a paired device is connected and, for a node, its declared surface.
+func (c *conn) recordPeer(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
 	peers := c.g.Store.Peers
 	at := store.PeerConnect{
-		ID: p.Device.ID, ClientID: c.client.ID, ClientMode: c.client.Mode, Version: c.client.Version, Address: c.address.String(), PathEnv: p.PathEnv, At: time.Now(),
+		ID: p.Device.ID, ClientID: c.client.ID, ClientMode: c.client.Mode, Version: c.client.Version,
+		Address: c.address.String(), PathEnv: p.PathEnv, At: time.Now(),
 	}
 	if len(p.Permissions) > 0 {
 		at.Permissions = encoded(p.Permissions)
 	}
 	if err := peers.Connected(ctx, at); err != nil {
-		return c.trouble(err)
+		return c.internalError(err)
 	}
 	if p.Role != wire.RoleNode {
 		return nil
 	}
 	n := newNode(c, p, l.peer)
 	if err := n.declare(ctx); err != nil {
-		return c.trouble(err)
+		return c.internalError(err)
 	}
 	c.node = n
 	return nil
 }
 
-// token is with what a paired device may connect the next time, and since when, in
-// Unix milliseconds. Operators whose key is bound by rules, or ends some day, get none: it
-// would be bound by nothing, and stay.
-func (c *conn) token(ctx context.Context) (string, int64) {
-	if c.device == "" || c.role == wire.RoleOperator && (c.access.Only != 0 || c.keyHash != "" && (c.access.Rules != peoples || c.keyEnds)) {
+// deviceToken returns the token with which a paired device may connect next time, and its
+// creation time in Unix milliseconds. Operators whose key has rules or an expiry get none: the
+// token would have neither.
+func (c *conn) deviceToken(ctx context.Context) (string, int64) {
+	if c.device == "" || c.role == wire.RoleOperator && (c.access.OnlyBot != 0 ||
+		c.keyHash != "" && (c.access.Rules != defaultRules || c.keyExpires)) {
 		return "", 0
 	}
 	peer, err := c.g.Store.Peers.ByID(ctx, c.device)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -22,14 +22,14 @@ import (
 	"patchbay/internal/tool"
 )
 
-// listed is the full name by which a program of the rig's person calls a command of a
-// node; empty: it is not listed.
+// listed returns the full name by which a program of the rig's person calls a command of a node;
+// empty: it is not listed.
 func (r *rig) listed(device, command string) string {
 	r.t.Helper()
-	v, err := r.Board.View(r.Person.ID, "")
+	v, err := r.Hub.View(r.Person.ID, "")
 	must(r.t, err)
 	for _, o := range v.Tools {
-		if o.Outlet().ID == gateway.OutletOf(device) && o.Tool.Name == command {
+		if o.Provider().ID == gateway.ProviderID(device) && o.Tool.Name == command {
 			return o.Name
 		}
 	}
@@ -43,26 +43,29 @@ func (r *rig) which(device string) error {
 	if name == "" {
 		name = "nothing"
 	}
-	_, err := r.Board.Call(limited(r.t), board.Access{Caller: tool.Caller{Person: r.Person.ID, Door: "mcp"}}, name, &tool.Call{Args: json.RawMessage(`{"bins":["sh"]}`)})
+	_, err := r.Hub.Call(limited(r.t), hub.Access{Caller: tool.Caller{Person: r.Person.ID, Channel: "mcp"}}, name,
+		&tool.Call{Args: json.RawMessage(`{"bins":["sh"]}`)})
 	return err
 }
 
 func (r *rig) isAway(device string) bool {
 	r.t.Helper()
 	e := tool.AsError(r.which(device))
-	return e != nil && e.Code == tool.Offline && strings.Contains(e.Told, "is not connected at the moment") && strings.Contains(e.Told, "again")
+	return e != nil && e.Code == tool.Offline && strings.Contains(e.Told, "is not connected at the moment") &&
+		strings.Contains(e.Told, "again")
 }
 
 func whichNode(me wire.Identity) sim.Options {
-	return sim.Options{Identity: me, Commands: []string{"system.which", "kitchen.echo"}, Handle: func(_ context.Context, _ string, params json.RawMessage) (json.RawMessage, error) {
-		return params, nil
-	}}
+	return sim.Options{Identity: me, Commands: []string{"system.which", "kitchen.echo"},
+		Handler: func(_ context.Context, _ string, params json.RawMessage) (json.RawMessage, error) {
+			return params, nil
+		}}
 }
 
 // What was approved of a node stays listed while it is away, also after a restart, and
 // calls say that it is not connected; what was never approved, or was removed, does not.
 func TestNodeAway(t *testing.T) {
-	often := func(o *gateway.Options) { o.Timings.Fresh = 50 * time.Millisecond }
+	often := func(o *gateway.Options) { o.Timings.PeerRefresh = 50 * time.Millisecond }
 	r := newRig(t, often)
 	me, stranger := wire.NewIdentity(), wire.NewIdentity()
 	n := r.node(whichNode(me), true)
@@ -75,7 +78,7 @@ func TestNodeAway(t *testing.T) {
 	if got := r.listed(me.ID(), "system.which"); got != name {
 		t.Errorf("it is listed as %q instead of %q", got, name)
 	}
-	if _, held, tools := r.Board.Plugged(gateway.OutletOf(stranger.ID())); held || tools != nil {
+	if _, held, tools := r.Hub.FindProvider(gateway.ProviderID(stranger.ID())); held || tools != nil {
 		t.Error("a node that was never approved stays listed")
 	}
 	op := r.operator(r.token, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin)
@@ -84,7 +87,8 @@ func TestNodeAway(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if e := op.refused(wire.MethodNodeInvoke, invokeParams(me.ID(), "system.which", m{"bins": []string{"sh"}})); e.Message != wire.NotConnected.Message {
+	if e := op.refused(wire.MethodNodeInvoke, invokeParams(me.ID(),
+		"system.which", m{"bins": []string{"sh"}})); e.Message != wire.NotConnected.Message {
 		t.Error(e)
 	}
 	op.Close()
@@ -149,14 +153,16 @@ func TestManyAway(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("measures memory")
 	}
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Fresh = time.Hour })
+	r := newRig(t, func(o *gateway.Options) { o.Timings.PeerRefresh = time.Hour })
 	must(t, r.g.Shutdown(limited(t)))
 	commands := strings.Fields("fs.listDir mcp.tools.call.v1 ollama.chat ollama.models system.execApprovals.get system.execApprovals.set system.run system.run.prepare system.which terminal.upload")
 	for i := range count {
 		id := fmt.Sprintf("%064x", sha256.Sum256([]byte(strconv.Itoa(i))))
-		ask := store.PeerAsk{PublicKey: id, Name: "Kitchen", Platform: "linux", Family: "Linux", Roles: []string{wire.RoleNode}, Commands: commands}
+		ask := store.PeerAsk{PublicKey: id, Name: "Kitchen", Platform: "linux", Family: "Linux",
+			Roles: []string{wire.RoleNode}, Commands: commands}
 		for _, kind := range []string{store.RequestDevice, store.RequestSurface} {
-			q, _, err := r.Store.Peers.Request(t.Context(), store.PeerRequest{ID: kind + id, Kind: kind, Peer: id, Owner: r.Person.ID, Ask: ask, Refreshed: time.Now()})
+			q, _, err := r.Store.Peers.Request(t.Context(), store.PeerRequest{ID: kind + id, Kind: kind, Peer: id,
+				Owner: r.Person.ID, Ask: ask, Refreshed: time.Now()})
 			must(t, err)
 			_, _, err = r.Store.Peers.Approve(t.Context(), store.PeerDecision{ID: q.ID, Owner: q.Owner, At: time.Now()})
 			must(t, err)
@@ -164,9 +170,9 @@ func TestManyAway(t *testing.T) {
 	}
 	before, began := memory(), time.Now()
 	r.metrics = prometheus.NewRegistry()
-	r.serve(func(o *gateway.Options) { o.Timings.Fresh = time.Hour })
+	r.serve(func(o *gateway.Options) { o.Timings.PeerRefresh = time.Hour })
 	last := fmt.Sprintf("%064x", sha256.Sum256([]byte(strconv.Itoa(count-1))))
-	must(t, eventually(t, func() bool { return len(r.Board.Outlets(r.Person.ID)) >= count && r.isAway(last) }))
+	must(t, eventually(t, func() bool { return len(r.Hub.Providers(r.Person.ID)) >= count && r.isAway(last) }))
 	t.Logf("%d nodes are listed after %v", count, time.Since(began).Round(time.Millisecond))
 	each := (memory() - before) / int64(count)
 	t.Logf("each costs %d bytes", each)
@@ -181,16 +187,21 @@ func TestManyAway(t *testing.T) {
 // What a node publishes stays listed while it connects again: who calls it is told that it
 // is offline, also between the connection and what it publishes then.
 func TestPublishedToolsStay(t *testing.T) {
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick, o.Timings.Lately = 20*time.Millisecond, time.Hour })
+	r := newRig(t, func(o *gateway.Options) {
+		o.Timings.Tick, o.Timings.PublishedToolsTTL = 20*time.Millisecond,
+			time.Hour
+	})
 	ref := wire.ToolRef{Server: "stove", Tool: "self.heat.set"}
-	stove := wire.PluginTool{PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats", Parameters: json.RawMessage(`{"type":"object"}`), Command: wire.CommandTool, MCP: &ref}
+	stove := wire.PluginTool{PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats",
+		Parameters: json.RawMessage(`{"type":"object"}`), Command: wire.CommandTool, MCP: &ref}
 	identity := wire.NewIdentity()
-	n := r.node(sim.Options{Identity: identity, Tools: []wire.PluginTool{stove}, Quiet: true}, true)
+	n := r.node(sim.Options{Identity: identity, Tools: []wire.PluginTool{stove}, SkipIntro: true}, true)
 	op := r.operator(r.token)
 	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return len(n.PluginTools) == 1 }))
 	name := "node-kitchen-" + n.ID()[:6] + "_stove_heat"
 	refusal := func() tool.Code {
-		_, err := r.Board.Call(t.Context(), board.Access{Caller: tool.Caller{Person: r.Person.ID, Door: "mcp"}}, name, &tool.Call{})
+		_, err := r.Hub.Call(t.Context(), hub.Access{Caller: tool.Caller{Person: r.Person.ID, Channel: "mcp"}}, name,
+			&tool.Call{})
 		if err == nil {
 			return ""
 		}
@@ -204,12 +215,13 @@ func TestPublishedToolsStay(t *testing.T) {
 	if code := refusal(); code != tool.Offline {
 		t.Errorf("while it is away: %q", code)
 	}
-	n = r.node(sim.Options{Identity: identity, Quiet: true}, false) // it says nothing of itself
+	n = r.node(sim.Options{Identity: identity, SkipIntro: true}, false) // it says nothing of itself
 	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return n.Connected }))
 	if code := refusal(); code != tool.Offline {
 		t.Errorf("before it publishes: %q", code)
 	}
-	for tools, want := range map[string]tool.Code{string(encode(t, wire.PluginTools{Tools: []wire.PluginTool{stove}})): "", `{"tools":[]}`: tool.Unknown} {
+	for tools, want := range map[string]tool.Code{string(encode(t,
+		wire.PluginTools{Tools: []wire.PluginTool{stove}})): "", `{"tools":[]}`: tool.Unknown} {
 		_, err := n.Request(t.Context(), wire.MethodPluginTools, []byte(tools))
 		must(t, err)
 		if code := refusal(); code != want {
@@ -220,13 +232,19 @@ func TestPublishedToolsStay(t *testing.T) {
 
 // A node that does not come back, or publishes nothing any more, is not waited for long.
 func TestPublishedToolsLapse(t *testing.T) {
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick, o.Timings.Lately = 20*time.Millisecond, 50*time.Millisecond })
+	r := newRig(t, func(o *gateway.Options) {
+		o.Timings.Tick, o.Timings.PublishedToolsTTL = 20*time.Millisecond, 50*time.Millisecond
+	})
 	ref := wire.ToolRef{Server: "stove", Tool: "heat"}
-	n := r.node(sim.Options{Tools: []wire.PluginTool{{PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats", Command: wire.CommandTool, MCP: &ref}}, Quiet: true}, true)
+	n := r.node(sim.Options{Tools: []wire.PluginTool{{PluginID: wire.PluginMCP,
+		Name: "stove_heat", Description: "Heats", Command: wire.CommandTool, MCP: &ref}}, SkipIntro: true}, true)
 	listed := func() bool {
-		v, err := r.Board.View(r.Person.ID, "")
+		v, err := r.Hub.View(r.Person.ID, "")
 		must(t, err)
-		return slices.ContainsFunc(v.Tools, func(o *board.Offered) bool { return strings.HasSuffix(o.Name, "_stove_heat") })
+		return slices.ContainsFunc(v.Tools, func(o *hub.RegisteredTool) bool {
+			return strings.HasSuffix(o.Name,
+				"_stove_heat")
+		})
 	}
 	must(t, eventually(t, listed))
 	n.Close()

@@ -24,7 +24,11 @@ func BenchmarkInvoke(b *testing.B) {
 		for _, at := range []int{1, 32} {
 			b.Run(command+"/"+strconv.Itoa(at), func(b *testing.B) {
 				r := newRig(b, func(o *gateway.Options) { o.Allow = []string{command}; o.Logger = nil })
-				n := r.node(sim.Options{Commands: []string{command}, Serial: true, Handle: func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return answer, nil }}, true)
+				n := r.node(sim.Options{Commands: []string{command}, Serial: true,
+					Handler: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+						return answer,
+							nil
+					}}, true)
 				op := r.operator(r.token)
 				measure(b, op.Client, n.ID(), command, at)
 			})
@@ -47,7 +51,8 @@ func measure(b *testing.B, op *sim.Client, node, command string, at int) {
 				if i > int64(b.N) {
 					break
 				}
-				params := `{"nodeId":"` + node + `","command":"` + command + `","params":{"name":"self.audio_speaker.set_volume","arguments":{"volume":50}},"timeoutMs":5000,"idempotencyKey":"` +
+				params := `{"nodeId":"` + node + `","command":"` + command +
+					`","params":{"name":"self.audio_speaker.set_volume","arguments":{"volume":50}},"timeoutMs":5000,"idempotencyKey":"` +
 					strconv.FormatInt(time.Now().UnixNano(), 36) + strconv.FormatInt(i, 36) + `"}`
 				began := time.Now()
 				if _, err := op.Request(context.Background(), wire.MethodNodeInvoke, []byte(params)); err != nil {

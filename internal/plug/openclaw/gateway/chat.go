@@ -19,29 +19,29 @@ import (
 	"patchbay/internal/talk"
 )
 
-// mainAgent is the agent that is meant if none is named: a person's first bot.
+// mainAgent is the default agent: a person's first bot.
 const mainAgent = "main"
 
 const (
-	// maxMessage bounds what somebody says at once, in bytes.
+	// maxMessage limits one message, in bytes.
 	maxMessage = 1 << 20
-	// maxPicture bounds a picture, in bytes; maxPictures how many come at once.
+	// maxPicture limits a picture, in bytes; maxPictures the pictures of a message.
 	maxPicture  = 6 << 20
 	maxPictures = 10
-	// maxHistory is how many messages are told at once.
+	// maxHistory limits the messages of one history response.
 	maxHistory = 1000
 )
 
 // session is a conversation with a bot.
 type session struct {
 	key   string // as clients know it: agent:<agent>:<name>
-	agent string // as it was named
+	agent string // as named by the client
 	name  string
 	bot   store.Bot
 }
 
-// session finds the conversation with a key. Only is the only bot that may be asked; 0:
-// any of the person's.
+// session returns the conversation with a key. only is the only bot that may be used; 0: any of
+// the person's.
 func (g *Gateway) session(ctx context.Context, person string, only int64, key, agent string) (session, *wire.Error) {
 	s := session{agent: agent, name: strings.TrimSpace(key)}
 	if rest, ok := strings.CutPrefix(s.name, "agent:"); ok {
@@ -64,12 +64,12 @@ func (g *Gateway) session(ctx context.Context, person string, only int64, key, a
 	case errors.Is(err, store.ErrNotFound):
 		return s, wire.Invalid(fmt.Sprintf("Agent %q no longer exists in configuration", s.agent))
 	case err != nil:
-		return s, g.trouble(err)
+		return s, g.internalError(err)
 	}
 	return s, nil
 }
 
-// agentBot is the bot that an agent is.
+// agentBot returns the bot for an agent.
 func (g *Gateway) agentBot(ctx context.Context, person string, only int64, agent string) (store.Bot, error) {
 	if agent != mainAgent {
 		b, err := g.Hub.Registry.Find(ctx, person, agent)
@@ -88,16 +88,16 @@ func (g *Gateway) agentBot(ctx context.Context, person string, only int64, agent
 	return bots[0], nil
 }
 
-// bots are the bots that may be asked.
+// bots returns the bots that may be used.
 func (g *Gateway) bots(ctx context.Context, person string, only int64) ([]store.Bot, error) {
 	bots, err := g.Store.Bots.ByOwner(ctx, person)
 	return slices.DeleteFunc(bots, func(b store.Bot) bool { return only != 0 && only != b.Number }), err
 }
 
 func (g *Gateway) agentsList(ctx context.Context, c *conn, _ []byte) (any, *wire.Error) {
-	bots, err := g.bots(ctx, c.person.ID, c.access.Only)
+	bots, err := g.bots(ctx, c.person.ID, c.access.OnlyBot)
 	if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
 	type agent struct {
 		ID   string `json:"id"`
@@ -112,33 +112,34 @@ func (g *Gateway) agentsList(ctx context.Context, c *conn, _ []byte) (any, *wire
 	for i, b := range bots {
 		id := strconv.FormatInt(b.Number, 10)
 		if i == 0 {
-			out.Default = id // mainAgent means it too, and is not listed besides
+			out.Default = id // mainAgent is an alias of it and not listed
 		}
 		out.Agents = append(out.Agents, agent{id, b.Name})
 	}
 	return out, nil
 }
 
-// asker tells the people who ask a bot apart.
-func asker(person string) string { return door + ":" + person }
+// asker returns the id by which a bot tells people apart.
+func asker(person string) string { return channel + ":" + person }
 
-// question is what somebody says, as every way in makes it.
+// question is a message to a bot, whatever method it came by.
 type question struct {
-	owner   string
-	bound   string // the rules of the key by which is asked
-	alone   bool   // the key is for this bot alone
-	lang    string
-	session session
-	id      string // of the run
-	parts   []talk.Part
-	mode    string        // of a run in whose conversation another one is answered
-	limit   time.Duration // 0: none of its own
-	address string
+	owner     string
+	bound     string // rules of the key in use
+	singleBot bool   // the key opens this bot only
+	lang      string
+	session   session
+	id        string // of the run
+	parts     []talk.Part
+	mode      string        // queue mode while the conversation has an active run
+	timeout   time.Duration // 0: default
+	address   string
 }
 
 func (q *question) turn() *talk.Turn {
 	return &talk.Turn{
-		Bot: q.session.bot.Number, Door: door, Address: q.address, Person: asker(q.owner), Bound: q.bound, Alone: q.alone, Conversation: q.session.name, Lang: talk.ParseLang(q.lang, talk.English), Parts: q.parts,
+		Bot: q.session.bot.Number, Channel: channel, Address: q.address, Person: asker(q.owner), KeyRules: q.bound,
+		BotOnly: q.singleBot, Conversation: q.session.name, Lang: talk.ParseLang(q.lang, talk.English), Parts: q.parts,
 	}
 }
 
@@ -151,20 +152,23 @@ func (g *Gateway) chatSend(ctx context.Context, c *conn, params []byte) (any, *w
 	if e != nil {
 		return nil, e
 	}
-	s, e := g.session(ctx, c.person.ID, c.access.Only, p.SessionKey, p.AgentID)
+	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, p.SessionKey, p.AgentID)
 	if e != nil {
 		return nil, e
 	}
-	r, again, e := g.runs.begin(g, &question{
-		owner: c.person.ID, address: c.access.Address, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, mode: p.QueueMode, limit: time.Duration(max(0, min(p.TimeoutMS, maxInvoke.Milliseconds()))) * time.Millisecond,
+	r, again, e := g.runs.start(g, &question{
+		owner: c.person.ID, address: c.access.Address, bound: c.access.KeyRules, singleBot: c.access.OnlyBot != 0,
+		lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, mode: p.QueueMode,
+		timeout: time.Duration(max(0, min(p.TimeoutMS, maxInvokeTimeout.Milliseconds()))) * time.Millisecond,
 	})
 	if e != nil {
 		return nil, e
 	}
-	return wire.Run{RunID: p.IdempotencyKey, Status: r.status("started", again), Interrupted: r.interrupted && !again}, nil
+	return wire.Run{RunID: p.IdempotencyKey, Status: r.status("started", again), Interrupted: r.interrupted && !again},
+		nil
 }
 
-// partsOf is what was said, with pictures.
+// partsOf returns the message and its pictures as parts.
 func partsOf(message string, attached []wire.Attachment) ([]talk.Part, *wire.Error) {
 	var parts []talk.Part
 	if len(message) > maxMessage {
@@ -181,7 +185,8 @@ func partsOf(message string, attached []wire.Attachment) ([]talk.Part, *wire.Err
 		case len(a.Content) > maxPicture:
 			return nil, wire.Invalid("attachment too large")
 		case !slices.Contains([]string{"image/webp", "image/jpeg", "image/png", "image/gif"}, mime):
-			return nil, wire.Invalid("unsupported attachment: only pictures (JPEG, PNG, WebP, GIF) can be shown to bots")
+			return nil,
+				wire.Invalid("unsupported attachment: only pictures (JPEG, PNG, WebP, GIF) can be shown to bots")
 		}
 		parts = append(parts, talk.Part{Image: &talk.Image{MIME: mime, Data: a.Content}})
 	}
@@ -192,12 +197,12 @@ func partsOf(message string, attached []wire.Attachment) ([]talk.Part, *wire.Err
 }
 
 func (g *Gateway) chatAbort(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
-	s, e := g.session(ctx, c.person.ID, c.access.Only, field(params, "sessionKey"), field(params, "agentId"))
+	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, field(params, "sessionKey"), field(params, "agentId"))
 	if e != nil {
 		return nil, e
 	}
 	id := field(params, "runId")
-	out := wire.Aborted{OK: true, RunIDs: []string{}}
+	out := wire.AbortResult{OK: true, RunIDs: []string{}}
 	for _, r := range g.runs.running(c.person.ID, s.key) {
 		if (id == "" || r.id == id) && r.abort("rpc") {
 			out.RunIDs = append(out.RunIDs, r.id)
@@ -207,7 +212,7 @@ func (g *Gateway) chatAbort(ctx context.Context, c *conn, params []byte) (any, *
 	return out, nil
 }
 
-// message is a message as clients read it.
+// message is a message in the clients' format.
 type message struct {
 	Role      string `json:"role"`
 	Content   []part `json:"content"`
@@ -220,7 +225,7 @@ type part struct {
 	Text string `json:"text"`
 }
 
-func said(role, text string, at time.Time) message {
+func textMessage(role, text string, at time.Time) message {
 	return message{Role: role, Content: []part{{"text", text}}, Timestamp: at.UnixMilli()}
 }
 
@@ -229,7 +234,7 @@ func (g *Gateway) chatHistory(ctx context.Context, c *conn, params []byte) (any,
 	if json.Unmarshal(params, &p) != nil {
 		return nil, wire.Invalid("invalid " + wire.MethodChatHistory + " params")
 	}
-	s, e := g.session(ctx, c.person.ID, c.access.Only, p.SessionKey, field(params, "agentId"))
+	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, p.SessionKey, field(params, "agentId"))
 	if e != nil {
 		return nil, e
 	}
@@ -239,26 +244,27 @@ func (g *Gateway) chatHistory(ctx context.Context, c *conn, params []byte) (any,
 	}
 	last, err := g.Store.Conversations.Last(ctx, s.bot.Number, asker(c.person.ID), s.name, (limit+1)/2)
 	if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
 	messages := []message{}
 	for _, x := range last {
-		messages = append(messages, said("user", x.Question, x.At))
+		messages = append(messages, textMessage("user", x.Question, x.At))
 		if x.Answer != "" {
-			messages = append(messages, said("assistant", x.Answer, x.At))
+			messages = append(messages, textMessage("assistant", x.Answer, x.At))
 		}
 	}
 	if len(messages) > limit {
 		messages = messages[len(messages)-limit:]
 	}
-	out := map[string]any{"sessionKey": s.key, "sessionId": s.key, "messages": messages, "hasMore": false, "totalMessages": len(messages)}
+	out := map[string]any{"sessionKey": s.key, "sessionId": s.key, "messages": messages, "hasMore": false,
+		"totalMessages": len(messages)}
 	if running := g.runs.running(c.person.ID, s.key); len(running) > 0 {
 		out["inFlightRun"] = running[0].inFlight()
 	}
 	return out, nil
 }
 
-// agent carries out the method of that name, which is answered twice.
+// agent serves the method agent, which is answered twice.
 func (g *Gateway) agent(c *conn, id string, params []byte) (any, *wire.Error) {
 	if e := wire.ShapeAgent.Invalid(params); e != nil {
 		return nil, e
@@ -274,23 +280,26 @@ func (g *Gateway) agent(c *conn, id string, params []byte) (any, *wire.Error) {
 	if p.SessionKey == "" {
 		p.SessionKey = mainAgent
 	}
-	s, e := g.session(g.ctx, c.person.ID, c.access.Only, p.SessionKey, p.AgentID)
+	s, e := g.session(g.ctx, c.person.ID, c.access.OnlyBot, p.SessionKey, p.AgentID)
 	if e != nil {
 		return nil, e
 	}
-	r, again, e := g.runs.begin(g, &question{
-		owner: c.person.ID, address: c.access.Address, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, limit: time.Duration(max(0, min(p.Timeout, int64(maxInvoke/time.Second)))) * time.Second,
+	r, again, e := g.runs.start(g, &question{
+		owner: c.person.ID, address: c.access.Address, bound: c.access.KeyRules, singleBot: c.access.OnlyBot != 0,
+		lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts,
+		timeout: time.Duration(max(0, min(p.Timeout, int64(maxInvokeTimeout/time.Second)))) * time.Second,
 	})
 	if e != nil {
 		return nil, e
 	}
 	c.answer(id, encoded(map[string]any{
-		"runId": r.id, "sessionKey": s.key, "agentId": s.agent, "status": r.status("accepted", again), "acceptedAt": r.began.UnixMilli(),
+		"runId": r.id, "sessionKey": s.key, "agentId": s.agent, "status": r.status("accepted", again),
+		"acceptedAt": r.began.UnixMilli(),
 	}))
 	select {
 	case <-r.done:
 	case <-g.ctx.Done():
-		return nil, stopping
+		return nil, errStopping
 	}
 	return r.result(), nil
 }
@@ -305,7 +314,7 @@ func (g *Gateway) agentWait(ctx context.Context, c *conn, params []byte) (any, *
 	}
 	limit := wire.InvokeTimeout
 	if ms, err := strconv.ParseFloat(string(p.TimeoutMS), 64); err == nil && ms >= 0 {
-		limit = time.Duration(min(ms, float64(maxInvoke.Milliseconds()))) * time.Millisecond
+		limit = time.Duration(min(ms, float64(maxInvokeTimeout.Milliseconds()))) * time.Millisecond
 	}
 	late := map[string]any{"runId": p.RunID, "status": "timeout"}
 	r := g.runs.find(c.person.ID, p.RunID)
@@ -322,64 +331,68 @@ func (g *Gateway) agentWait(ctx context.Context, c *conn, params []byte) (any, *
 		return late, nil
 	}
 	text, status := r.outcome()
-	return map[string]any{"runId": r.id, "status": status, "startedAt": r.began.UnixMilli(), "terminalReply": map[string]string{"disposition": "visible", "text": text}}, nil
+	return map[string]any{"runId": r.id, "status": status, "startedAt": r.began.UnixMilli(),
+		"terminalReply": map[string]string{"disposition": "visible", "text": text}}, nil
 }
 
-// voiceAgain is for how long the same words of a node are the same question.
-const voiceAgain = 1500 * time.Millisecond
+// duplicateWindow is how long a repeated transcript of a node counts as the same question.
+const duplicateWindow = 1500 * time.Millisecond
 
-// transcript asks the bot what somebody said to a node. The node hears the answer if
-// it has subscribed to the conversation.
+// transcript sends a node's voice transcript to the bot. The node gets the answer if it has
+// subscribed to the conversation.
 func (n *node) transcript(payload json.RawMessage) ([]byte, *wire.Error) {
 	var t wire.Transcript
-	if json.Unmarshal(payload, &t) != nil || strings.TrimSpace(t.Text) == "" || utf8.RuneCountInString(t.Text) > wire.MaxTranscript {
+	if json.Unmarshal(payload, &t) != nil || strings.TrimSpace(t.Text) == "" ||
+		utf8.RuneCountInString(t.Text) > wire.MaxTranscript {
 		return okPayload, nil
 	}
 	key := t.SessionKey
 	if key == "" {
 		key = mainAgent
 	}
-	print := key + "\x00" + t.EventID
+	fingerprint := key + "\x00" + t.EventID
 	if t.EventID == "" {
-		print += "\x00" + t.Text
+		fingerprint += "\x00" + t.Text
 	}
 	n.mu.Lock()
 	now := time.Now()
-	again := n.lastSaid == print && now.Sub(n.lastSaidAt) < voiceAgain
-	n.lastSaid, n.lastSaidAt = print, now
+	again := n.lastTranscript == fingerprint && now.Sub(n.lastTranscriptAt) < duplicateWindow
+	n.lastTranscript, n.lastTranscriptAt = fingerprint, now
 	n.mu.Unlock()
 	if !again {
-		n.say(key, t.Text)
+		n.startRun(key, t.Text)
 	}
 	return okPayload, nil
 }
 
-// agentRequest asks a bot what a node wants to know.
+// agentRequest sends a node's question to a bot.
 func (n *node) agentRequest(payload json.RawMessage) ([]byte, *wire.Error) {
 	var p struct {
 		Message string `json:"message"`
 		Key     string `json:"sessionKey"`
 	}
-	if json.Unmarshal(payload, &p) != nil || strings.TrimSpace(p.Message) == "" || utf8.RuneCountInString(p.Message) > wire.MaxTranscript {
+	if json.Unmarshal(payload, &p) != nil || strings.TrimSpace(p.Message) == "" ||
+		utf8.RuneCountInString(p.Message) > wire.MaxTranscript {
 		return okPayload, nil
 	}
 	if p.Key == "" {
 		p.Key = "node-" + n.id
 	}
-	n.say(p.Key, p.Message)
+	n.startRun(p.Key, p.Message)
 	return okPayload, nil
 }
 
-// say begins a run for a node. That it could not is known only to the log, as the node
-// is told nothing about its runs.
-func (n *node) say(key, text string) {
+// startRun starts a run for a node. A failure is only logged, because nodes get no response
+// about runs.
+func (n *node) startRun(key, text string) {
 	n.g.spawn(func() {
-		ctx, cancel := context.WithTimeout(n.g.ctx, databaseLimit)
+		ctx, cancel := context.WithTimeout(n.g.ctx, databaseTimeout)
 		defer cancel()
 		s, e := n.g.session(ctx, n.owner, 0, key, "")
 		if e == nil {
-			_, _, e = n.g.runs.begin(n.g, &question{
-				owner: n.owner, address: n.c.access.Address, lang: n.c.person.Lang, session: s, id: uuid.NewString(), parts: []talk.Part{{Text: text}}, mode: wire.QueueInterrupt,
+			_, _, e = n.g.runs.start(n.g, &question{
+				owner: n.owner, address: n.c.access.Address, lang: n.c.person.Lang, session: s, id: uuid.NewString(),
+				parts: []talk.Part{{Text: text}}, mode: wire.QueueInterrupt,
 			})
 		}
 		if e != nil {

@@ -33,7 +33,7 @@ func TestChat(t *testing.T) {
 	r := newRig(t, nil)
 	let := make(chan struct{})
 	asked := make(chan *talk.Turn, 10)
-	bot := r.Script(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+	bot := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 		asked <- turn
 		if err := emit(talk.Text("Hello")); err != nil {
 			return err
@@ -48,7 +48,8 @@ func TestChat(t *testing.T) {
 	call[m](quiet, wire.MethodSubscribe, m{"key": "agent:main:other"})
 	heard, err := r.dial(scoped, nil)
 	must(t, err)
-	if got := call[m](heard, wire.MethodSubscribe, m{"key": "dev9"}); got["key"] != "agent:main:dev9" || got["subscribed"] != true {
+	if got := call[m](heard, wire.MethodSubscribe, m{"key": "dev9"}); got["key"] != "agent:main:dev9" ||
+		got["subscribed"] != true {
 		t.Errorf("%v", got)
 	}
 	send := m{"sessionKey": "dev9", "message": "hi", "idempotencyKey": "run-1"}
@@ -56,17 +57,20 @@ func TestChat(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	turn := <-asked
-	if turn.Bot != bot.Number || turn.Door != "openclaw" || turn.Text() != "hi" || turn.Conversation != "dev9" || turn.Person != "openclaw:"+r.Person.ID {
+	if turn.Bot != bot.Number || turn.Channel != "openclaw" || turn.Text() != "hi" || turn.Conversation != "dev9" ||
+		turn.Person != "openclaw:"+r.Person.ID {
 		t.Errorf("%+v", turn)
 	}
 	first := op.said("run-1", wire.ChatDelta)
-	if first.Delta != "Hello" || first.Text() != "Hello" || first.SessionKey != "agent:main:dev9" || first.AgentID != "main" {
+	if first.Delta != "Hello" || first.Text() != "Hello" || first.SessionKey != "agent:main:dev9" ||
+		first.AgentID != "main" {
 		t.Errorf("%+v", first)
 	}
 	if got := call[wire.Run](op, wire.MethodChatSend, send); got.Status != "in_flight" {
 		t.Errorf("%+v", got)
 	}
-	if h := call[wire.History](op, wire.MethodChatHistory, m{"sessionKey": "agent:main:dev9"}); h.InFlight == nil || h.InFlight.RunID != "run-1" || h.InFlight.Text != "Hello" {
+	if h := call[wire.History](op, wire.MethodChatHistory, m{"sessionKey": "agent:main:dev9"}); h.InFlight == nil ||
+		h.InFlight.RunID != "run-1" || h.InFlight.Text != "Hello" {
 		t.Errorf("%+v", h)
 	}
 	close(let)
@@ -89,7 +93,8 @@ func TestChat(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h := call[wire.History](op, wire.MethodChatHistory, m{"sessionKey": "agent:main:dev9"})
-	if len(h.Messages) != 2 || h.Messages[0].Role != "user" || wire.ContentText(h.Messages[0].Content) != "hi" || wire.ContentText(h.Messages[1].Content) != "Hello there." || h.InFlight != nil {
+	if len(h.Messages) != 2 || h.Messages[0].Role != "user" || wire.ContentText(h.Messages[0].Content) != "hi" ||
+		wire.ContentText(h.Messages[1].Content) != "Hello there." || h.InFlight != nil {
 		t.Errorf("%+v", h)
 	}
 	if len(asked) != 0 {
@@ -118,7 +123,7 @@ func TestChat(t *testing.T) {
 func TestChatEnds(t *testing.T) {
 	r := newRig(t, nil)
 	began := make(chan string, 10)
-	r.Script(t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+	r.AddScript(t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 		began <- turn.Text()
 		switch turn.Text() {
 		case "fail":
@@ -147,7 +152,8 @@ func TestChatEnds(t *testing.T) {
 	send("2", "wait", "")
 	op.said("2", wire.ChatDelta)
 	send("3", "quick", wire.QueueFollowup) // waits for the other one
-	if got := call[wire.Aborted](op, wire.MethodChatAbort, m{"sessionKey": "agent:main:s", "runId": "2"}); !got.Aborted || got.RunIDs[0] != "2" {
+	if got := call[wire.AbortResult](op, wire.MethodChatAbort,
+		m{"sessionKey": "agent:main:s", "runId": "2"}); !got.Aborted || got.RunIDs[0] != "2" {
 		t.Errorf("%+v", got)
 	}
 	if e := op.said("2", wire.ChatAborted); e.StopReason != "rpc" || e.Text() != "so " {
@@ -163,7 +169,8 @@ func TestChatEnds(t *testing.T) {
 	}
 	op.said("4", wire.ChatAborted)
 	op.said("5", wire.ChatFinal)
-	if got := call[wire.Aborted](op, wire.MethodChatAbort, m{"sessionKey": "agent:main:s"}); got.Aborted || !got.OK {
+	if got := call[wire.AbortResult](op, wire.MethodChatAbort, m{"sessionKey": "agent:main:s"}); got.Aborted ||
+		!got.OK {
 		t.Errorf("%+v", got)
 	}
 	p := m{"sessionKey": "agent:main:s", "message": "wait", "idempotencyKey": "6", "timeoutMs": 50}
@@ -171,7 +178,8 @@ func TestChatEnds(t *testing.T) {
 	if e := op.said("6", wire.ChatError); e.ErrorKind != "timeout" {
 		t.Errorf("%+v", e)
 	}
-	if e := op.refused(wire.MethodChatSend, m{"sessionKey": "s", "message": " ", "idempotencyKey": "7"}); e.Message != "message or attachment required" {
+	if e := op.refused(wire.MethodChatSend, m{"sessionKey": "s", "message": " ",
+		"idempotencyKey": "7"}); e.Message != "message or attachment required" {
 		t.Error(e)
 	}
 }
@@ -179,24 +187,27 @@ func TestChatEnds(t *testing.T) {
 // agent is answered twice.
 func TestAgent(t *testing.T) {
 	r := newRig(t, nil)
-	bot := r.Script(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+	bot := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 		return emit(talk.Text("I am " + turn.Text()))
 	})
 	op := r.operator(r.token)
-	answers, forget, err := op.Begin(op.ctx, wire.MethodAgent, encode(t, m{"message": "fine", "idempotencyKey": "a"}))
+	answers, stop, err := op.StartRequest(op.ctx, wire.MethodAgent,
+		encode(t, m{"message": "fine", "idempotencyKey": "a"}))
 	must(t, err)
-	defer forget()
-	first, err := op.Await(op.ctx, answers)
+	defer stop()
+	first, err := op.AwaitAnswer(op.ctx, answers)
 	must(t, err)
 	if got := decoded[wire.Run](t, first); got.Status != "accepted" || got.RunID != "a" || got.AcceptedAt == 0 {
 		t.Errorf("%+v", got)
 	}
-	second, err := op.Await(op.ctx, answers)
+	second, err := op.AwaitAnswer(op.ctx, answers)
 	must(t, err)
-	if got := decoded[wire.Run](t, second); got.Status != "ok" || got.Summary != "completed" || got.Result.Payloads[0].Text != "I am fine" {
+	if got := decoded[wire.Run](t, second); got.Status != "ok" || got.Summary != "completed" ||
+		got.Result.Payloads[0].Text != "I am fine" {
 		t.Errorf("%+v", got)
 	}
-	if got := call[m](op, wire.MethodAgentWait, m{"runId": "a"}); got["status"] != "ok" || got["terminalReply"].(m)["text"] != "I am fine" {
+	if got := call[m](op, wire.MethodAgentWait, m{"runId": "a"}); got["status"] != "ok" ||
+		got["terminalReply"].(m)["text"] != "I am fine" {
 		t.Errorf("%v", got)
 	}
 	if got := call[m](op, wire.MethodAgentWait, m{"runId": "b", "timeoutMs": 1}); got["status"] != "timeout" {
@@ -213,18 +224,18 @@ func TestAgent(t *testing.T) {
 func TestVoice(t *testing.T) {
 	r := newRig(t, nil)
 	turns := make(chan string, 10)
-	r.Script(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+	r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 		turns <- turn.Text()
 		return emit(talk.Text("answer to " + turn.Text()))
 	})
 	heard := make(chan wire.ChatEvent, 100)
 	n := r.node(sim.Options{OnEvent: func(f wire.Frame) {
-		if e, err := wire.ParseChat(f.Payload); f.Event == wire.EventChat && err == nil && e.Last() && f.Seq == 0 {
+		if e, err := wire.ParseChat(f.Payload); f.Event == wire.EventChat && err == nil && e.IsLast() && f.Seq == 0 {
 			heard <- e
 		}
 	}}, true)
 	tell := func(event string, payload any) m {
-		p, err := n.Tell(t.Context(), event, payload)
+		p, err := n.SendEvent(t.Context(), event, payload)
 		must(t, err)
 		return decoded[m](t, p)
 	}
@@ -245,15 +256,15 @@ func TestVoice(t *testing.T) {
 	if got := tell("mcp.notification", m{}); got["handled"] != false || got["reason"] != "unsupported_event" {
 		t.Errorf("%v", got)
 	}
-	told, forget := r.Board.Notices(r.Person.ID)
-	defer forget()
+	told, stop := r.Hub.SubscribeNotices(r.Person.ID)
+	defer stop()
 	tell(wire.NodeNotifications, m{"change": "posted", "key": "k", "title": "Post"})
 	select {
 	case got := <-told:
 		if got.Method != wire.NodeNotifications || got.Kind != "node" || !strings.Contains(string(got.Params), "Post") {
 			t.Errorf("%+v", got)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("nobody was told")
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus/bustest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -26,14 +26,14 @@ func two(t *testing.T) (here, there *rig) {
 	db := storetest.Postgres(t)
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	at := func(name, url string) *rig {
-		b := boardtest.New(t, boardtest.Options{DB: db, BusURL: url, Name: name, Board: board.Options{Installation: "test"}})
+		b := hubtest.New(t, hubtest.Options{DB: db, BusURL: url, Name: name, Hub: hub.Options{Installation: "test"}})
 		return rigOn(t, b, func(o *gateway.Options) {
-			bus := b.Board.Bus
-			o.Timings.Fresh = time.Hour // only what instances tell each other
-			o.Tell = func(data []byte) error { return bus.Publish("test.openclaw."+bus.Instance, data) }
-			o.Hear = func(handle func([]byte)) error {
+			bus := b.Hub.Bus
+			o.Timings.PeerRefresh = time.Hour // only what instances tell each other
+			o.Broadcast = func(data []byte) error { return bus.Publish("test.openclaw."+bus.Instance, data) }
+			o.Subscribe = func(handle func([]byte)) error {
 				_, err := bus.Subscribe("test.openclaw.*", func(m *nats.Msg) {
-					if !bus.Is(m, "test.openclaw."+bus.Instance) {
+					if !bus.HasSubject(m, "test.openclaw."+bus.Instance) {
 						handle(m.Data)
 					}
 				})
@@ -59,7 +59,7 @@ func TestInstances(t *testing.T) {
 	call[wire.ApprovedNode](op, wire.MethodNodeApprove, m{"requestId": asked.RequestID})
 	select {
 	case <-resolved:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("the node did not hear that it was approved")
 	}
 	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return n.Connected }))
@@ -70,7 +70,8 @@ func TestInstances(t *testing.T) {
 	}
 	var got invoked
 	var err error
-	must(t, eventually(t, func() bool { got, err = call1(m{"a": "<b>"}); return err == nil })) // the list of tools is on its way
+	// the list of tools is on its way
+	must(t, eventually(t, func() bool { got, err = call1(m{"a": "<b>"}); return err == nil }))
 	if string(got.Payload) != `{"a":"\u003cb\u003e"}` || got.PayloadJSON != nil {
 		t.Errorf("%+v %s", got, got.Payload)
 	}
@@ -84,7 +85,7 @@ func TestInstances(t *testing.T) {
 		t.Errorf("%v %s", e, e.Details)
 	}
 	call[m](op, "notices.subscribe", m{})
-	_, err = n.Tell(t.Context(), wire.NodeNotifications, m{"change": "posted", "key": "k"})
+	_, err = n.SendEvent(t.Context(), wire.NodeNotifications, m{"change": "posted", "key": "k"})
 	must(t, err)
 	if p := decoded[m](t, op.await("mcp.notification", nil)); p["nodeId"] != n.ID() {
 		t.Errorf("%v", p)
@@ -92,7 +93,7 @@ func TestInstances(t *testing.T) {
 
 	second := here.node(sim.Options{Identity: me}, false) // comes to the other instance
 	must(t, eventually(t, func() bool {
-		_, err := n.Tell(t.Context(), "x", m{})
+		_, err := n.SendEvent(t.Context(), "x", m{})
 		return err != nil && err.Error() == wire.PairingReplaced.Error()
 	}))
 	if _, err := call1(m{}); err != nil {
@@ -103,13 +104,20 @@ func TestInstances(t *testing.T) {
 	n.Close()
 	third := here.node(sim.Options{Identity: me}, false)
 	call[m](boss, wire.MethodNodeRemove, m{"nodeId": me.ID()})
-	must(t, third.Await(limited(t), func(s sim.State) bool { return s.Times > 1 }))
+	must(t, third.Await(limited(t), func(s sim.State) bool { return s.ConnectCount > 1 }))
 
 	// What a bot says is heard on all instances.
-	there.Script(t, nil, func(_ context.Context, _ *talk.Turn, emit talk.Emit) error { return emit(talk.Text("hello")) })
+	there.AddScript(t, nil, func(_ context.Context, _ *talk.Turn,
+		emit talk.Emit) error {
+		return emit(talk.Text("hello"))
+	})
 	listener := there.operator(there.Key(t, account.NewKey{Scopes: []string{account.ScopeOperator}}))
 	talker := there.operator(there.token)
 	call[wire.Run](talker, wire.MethodChatSend, m{"sessionKey": "s", "message": "hi", "idempotencyKey": "r"})
 	listener.said("r", wire.ChatFinal)
-	op.await(wire.EventChat, func(p json.RawMessage) bool { e, _ := wire.ParseChat(p); return e.State == wire.ChatFinal })
+	op.await(wire.EventChat, func(p json.RawMessage) bool {
+		e,
+			_ := wire.ParseChat(p)
+		return e.State == wire.ChatFinal
+	})
 }

@@ -8,8 +8,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What is known about commands that OpenClaw's own nodes have.
-var described = map[string]string{
+// Descriptions of the commands of OpenClaw's own nodes.
+var commandDescriptions = map[string]string{
 	"camera.list":           "Lists the cameras of the device.",
 	"camera.snap":           "Takes a picture with a camera of the device.",
 	"camera.clip":           "Films a short clip with a camera of the device.",
@@ -60,37 +60,43 @@ var described = map[string]string{
 	"mcp.notify":            "Tells something to the MCP server behind the node.",
 }
 
-// readOnly are commands that change nothing.
-var readOnly = []string{
-	"camera.list", "camera.ptz.status", "location.get", "device.info", "device.status", "device.permissions", "device.health", "device.apps",
-	"contacts.search", "calendar.events", "reminders.list", "callLog.search", "sms.search", "photos.latest", "motion.activity", "motion.pedometer",
-	"health.summary", "notifications.list", "system.which", "fs.listDir", "dir.list", "mobile.ui.observe", "watch.status", "ollama.models",
+// readOnlyCommands are commands that change nothing.
+var readOnlyCommands = []string{
+	"camera.list", "camera.ptz.status", "location.get", "device.info", "device.status", "device.permissions",
+	"device.health", "device.apps",
+	"contacts.search", "calendar.events", "reminders.list", "callLog.search", "sms.search", "photos.latest",
+	"motion.activity", "motion.pedometer",
+	"health.summary", "notifications.list", "system.which", "fs.listDir", "dir.list", "mobile.ui.observe",
+	"watch.status", "ollama.models",
 	"mcp.tools.list", "mcp.initialize", "screen.snapshot",
 }
 
-// dangerous are commands that models and programs get only if their owner asks for
-// them by name.
-var dangerous = []string{
-	"camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "screen.snapshot", "contacts.add", "calendar.add", "reminders.add", "sms.send",
-	"sms.search", "health.summary", "system.run", "system.run.prepare", "system.execApprovals.get", "system.execApprovals.set", "fs.listDir", "terminal.upload",
+// dangerousCommands are available to models and programs only if the owner allows them by name.
+var dangerousCommands = []string{
+	"camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "screen.snapshot", "contacts.add",
+	"calendar.add", "reminders.add", "sms.send",
+	"sms.search", "health.summary", "system.run", "system.run.prepare", "system.execApprovals.get",
+	"system.execApprovals.set", "fs.listDir", "terminal.upload",
 	"desktop.stream", "computer.act", "mobile.ui.act", "agent.cli.claude.run.v1",
 }
 
-// plumbing are commands behind tools that are offered by their own names.
-var plumbing = []string{wire.CommandTool, "mcp.tools.list", "mcp.tools.call", "mcp.initialize", "mcp.notify"}
+// hiddenCommands are commands whose tools are offered under their own names instead.
+var hiddenCommands = []string{wire.CommandTool, "mcp.tools.list", "mcp.tools.call", "mcp.initialize", "mcp.notify"}
 
-// commandTool is a command as a tool.
+// commandTool returns a command as a tool.
 func commandTool(command string) tool.Tool {
-	t := tool.Tool{Name: command, Description: described[command], Input: anyObject}
+	t := tool.Tool{Name: command, Description: commandDescriptions[command], Input: anyObject}
 	if t.Description == "" {
 		t.Description = "The command " + command + " of the node."
 	}
-	if slices.Contains(readOnly, command) {
-		t.Hints = tool.Reads()
+	if slices.Contains(readOnlyCommands, command) {
+		t.Hints = tool.ReadOnlyHints()
 	}
-	t.Dangerous = slices.Contains(dangerous, command) || strings.HasPrefix(command, "browser.proxy") || strings.HasPrefix(command, "file.") || strings.HasPrefix(command, "dir.") || strings.HasPrefix(command, "terminal.")
-	if slices.Contains(plumbing, command) {
-		t.For = "user"
+	t.Dangerous = slices.Contains(dangerousCommands, command) || strings.HasPrefix(command, "browser.proxy") ||
+		strings.HasPrefix(command, "file.") || strings.HasPrefix(command, "dir.") ||
+		strings.HasPrefix(command, "terminal.")
+	if slices.Contains(hiddenCommands, command) {
+		t.Audience = "user"
 	}
 	return t
 }

@@ -18,76 +18,74 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
 const (
-	// readBuffer is what a connection keeps for reading, in bytes. Larger frames are
-	// read past it.
+	// readBuffer is the read buffer of a connection, in bytes. Larger frames bypass it.
 	readBuffer = 2 << 10
-	// controlBuffer has room for a control frame, which is all that the WebSocket
-	// library writes.
+	// controlBuffer has room for a control frame; the WebSocket library writes nothing else.
 	controlBuffer = 256
-	// maxRunning bounds what runs for one operator at a time. One more is refused, and
-	// may try again.
+	// maxRunning limits the concurrent requests of one operator. Further ones are refused as
+	// retryable.
 	maxRunning = 1024
 )
 
-// conn is one WebSocket. What is below "known" is set by the handshake and not
-// changed afterwards, unless it says so.
+// conn is one WebSocket. The fields below "Known" are set by the handshake and constant
+// afterwards, unless noted.
 type conn struct {
-	g       *Gateway
-	id      string
-	ws      *websocket.Conn
-	link    *link
-	out     outbox
-	address netip.Addr
-	local   bool   // on this machine, and through no proxy
-	ends    string // why it is closed by us; with out.mu held
+	g           *Gateway
+	id          string
+	ws          *websocket.Conn
+	link        *link
+	out         outbox
+	address     netip.Addr
+	local       bool   // from this machine, without a proxy
+	closeReason string // why this side closed it; guarded by out.mu
 
 	// Known:
-	role     string // empty: not yet
-	client   wire.Client
-	person   store.Person
-	admin    bool     // sees everybody's
-	scopes   []string // granted
-	asked    []string // wanted
-	device   string   // id; empty: none
-	secret   int64    // of the peer, if it came with its own token; 0: with a key
-	keyHash  string   // of the key; empty: it came with its own token
-	keyEnds  bool     // the key expires some day
-	keyRules string   // of the key, as it came
-	access   board.Access
-	nodeView string // the rules by which it calls nodes' commands
-	scoped   bool   // hears only conversations that it subscribed to
-	node     *node  // of a node
-	since    time.Time
-	ticked   atomic.Int64 // Unix milliseconds of the last tick
-	pinged   time.Time    // of the beat alone
+	role            string // empty: not authenticated
+	client          wire.Client
+	person          store.Person
+	isAdmin         bool     // sees everything
+	scopes          []string // granted
+	requestedScopes []string // requested by the client
+	device          string   // id; empty: none
+	secret          int64    // id of the peer's device token; 0: authenticated with a key
+	keyHash         string   // of the key; empty: authenticated with a device token
+	keyExpires      bool     // the key expires some day
+	keyRules        string   // rules of the key, as stored
+	access          hub.Access
+	nodeRules       string // rules for calls of node commands
+	sessionScoped   bool   // receives only conversations it subscribed to
+	node            *node  // nil unless a node
+	connectedAt     time.Time
+	lastTick        atomic.Int64 // Unix milliseconds of the last tick
+	lastPing        time.Time    // used by heartbeat only
 
-	unauthorized int // in a row; of the reading goroutine alone
+	unauthorized int // consecutive unauthorized calls; used by the reading goroutine only
 	running      atomic.Int32
 
-	mu       sync.Mutex
-	sessions map[string]bool // conversations that it subscribed to
-	forget   func()          // ends notices; nil: not subscribed
+	mu                sync.Mutex
+	sessions          map[string]bool // subscribed conversations
+	stopNotifications func()          // ends notices; nil: not subscribed
 }
 
 // link is the connection below the WebSocket.
 type link struct {
 	net.Conn
-	heard atomic.Int64 // Unix nanoseconds of the last bytes that came
-	mu    sync.Mutex   // one writer at a time: frames must not mix
+	lastRead atomic.Int64 // Unix nanoseconds of the last received bytes
+	mu       sync.Mutex   // serializes writers, so that frames do not interleave
 }
 
 // Read implements net.Conn.
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if n > 0 {
-		l.heard.Store(time.Now().UnixNano())
+		l.lastRead.Store(time.Now().UnixNano())
 	}
 	return n, err
 }
@@ -96,7 +94,7 @@ func (l *link) Read(p []byte) (int, error) {
 func (l *link) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.SetWriteDeadline(time.Now().Add(farewell))
+	_ = l.SetWriteDeadline(time.Now().Add(closeTimeout))
 	return l.Conn.Write(p)
 }
 
@@ -104,22 +102,22 @@ func (l *link) Write(p []byte) (int, error) {
 func (l *link) write(limit time.Duration, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.SetWriteDeadline(time.Now().Add(limit)) // it fails if the connection is closed, which writing says
+	_ = l.SetWriteDeadline(time.Now().Add(limit)) // fails only on a closed connection, which the write reports
 	_, err := l.Conn.Write(data)
 	return err
 }
 
-// writeAll writes several frames, which are taken out.
+// writeAll writes several frames and empties the list.
 func (l *link) writeAll(limit time.Duration, frames *net.Buffers) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.SetWriteDeadline(time.Now().Add(limit)) // it fails if the connection is closed, which writing says
+	_ = l.SetWriteDeadline(time.Now().Add(limit)) // fails only on a closed connection, which the write reports
 	_, err := frames.WriteTo(l.Conn)
 	return err
 }
 
-// hijacker hands the WebSocket library a connection that we can write to as well,
-// with small buffers.
+// hijacker gives the WebSocket library a connection with small buffers that this package can
+// write to as well.
 type hijacker struct {
 	http.ResponseWriter
 	link *link
@@ -135,8 +133,9 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	h.link = &link{Conn: raw}
-	h.link.heard.Store(time.Now().UnixNano())
-	// The library puts the connection below the reader, behind what is in it already.
+	h.link.lastRead.Store(time.Now().UnixNano())
+	// The library reads from the connection, after the bytes that the reader has already
+	// buffered.
 	early, _ := rw.Reader.Peek(rw.Reader.Buffered())
 	r := bufio.NewReaderSize(bytes.NewReader(slices.Clone(early)), max(readBuffer, len(early)))
 	if _, err := r.Peek(len(early)); err != nil {
@@ -145,7 +144,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.link, bufio.NewReadWriter(r, bufio.NewWriterSize(h.link, controlBuffer)), nil
 }
 
-// socketAddress is the address of a request's socket.
+// socketAddress returns the address of a request's socket.
 func socketAddress(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -154,78 +153,80 @@ func socketAddress(r *http.Request) netip.Addr {
 	return at.Addr().Unmap()
 }
 
-// forwarded says that a request came through a proxy.
-func forwarded(r *http.Request) bool {
-	return slices.ContainsFunc([]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Forwarded"}, func(h string) bool { return r.Header.Get(h) != "" })
+// isForwarded reports whether a request came through a proxy.
+func isForwarded(r *http.Request) bool {
+	return slices.ContainsFunc([]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Forwarded"},
+		func(h string) bool { return r.Header.Get(h) != "" })
 }
 
-// ServeHTTP makes a WebSocket of any request that wants one.
+// ServeHTTP upgrades a request to a WebSocket.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		http.Error(w, "OpenClaw's programs connect here with a WebSocket", http.StatusUpgradeRequired)
 		return
 	}
 	address := g.Address(r)
-	if forwarded(r) && address == socketAddress(r) && address.IsLoopback() {
-		// Whoever that is, it is not a program on this machine.
+	if isForwarded(r) && address == socketAddress(r) && address.IsLoopback() {
+		// A proxied request does not come from a program on this machine.
 		g.metrics.refused.WithLabelValues("proxy").Inc()
 		http.Error(w, "this comes through a proxy that is not trusted (proxies)", http.StatusForbidden)
 		return
 	}
-	if status := g.enter(address); status != 0 {
+	if status := g.addHalfOpen(address); status != 0 {
 		g.metrics.refused.WithLabelValues("full").Inc()
 		w.Header().Set("Retry-After", "2")
 		http.Error(w, "too many connections, or the server stops; try again later", status)
 		return
 	}
 	tap := &hijacker{ResponseWriter: w}
-	ws, err := websocket.Accept(tap, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	ws, err := websocket.Accept(tap, r, &websocket.AcceptOptions{InsecureSkipVerify: true,
+		CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
-		g.known(address)
+		g.removeHalfOpen(address)
 		g.metrics.refused.WithLabelValues("upgrade").Inc()
 		g.Logger.DebugContext(r.Context(), "a WebSocket handshake failed", "error", err)
 		return
 	}
 	ws.SetReadLimit(wire.MaxHandshake)
 	c := &conn{
-		g: g, id: uuid.NewString(), ws: ws, link: tap.link, address: address, since: time.Now(),
-		local: address.IsLoopback() && socketAddress(r).IsLoopback() && !forwarded(r),
+		g: g, id: uuid.NewString(), ws: ws, link: tap.link, address: address, connectedAt: time.Now(),
+		local: address.IsLoopback() && socketAddress(r).IsLoopback() && !isForwarded(r),
 	}
-	// Off the handler, so that what the HTTP server keeps for a request is freed.
+	// Leaving the handler frees what the HTTP server keeps for the request.
 	if !g.spawn(c.run) {
-		g.known(address)
-		_ = ws.CloseNow() // nobody has used it
+		g.removeHalfOpen(address)
+		_ = ws.CloseNow() // unused so far
 	}
 }
 
-// enter counts a connection that has not said who it is; a status says that there are
-// too many.
-func (g *Gateway) enter(from netip.Addr) (status int) {
+// addHalfOpen counts an unauthenticated connection. It returns an HTTP status if there are too
+// many.
+func (g *Gateway) addHalfOpen(from netip.Addr) (status int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.closing || g.halfOpen >= maxHalfOpen || len(g.conns)+g.halfOpen >= g.Conns:
+	case g.closing || g.halfOpen >= maxHalfOpen || len(g.conns)+g.halfOpen >= g.MaxConns:
 		return http.StatusServiceUnavailable
-	case g.halfOf[from] >= maxHalfOpenOf:
+	case g.halfOpenByAddr[from] >= maxHalfOpenPerAddr:
 		return http.StatusTooManyRequests
 	}
 	g.halfOpen++
-	g.halfOf[from]++
+	g.halfOpenByAddr[from]++
 	return 0
 }
 
-// known says that a connection that had entered has said who it is, or is gone.
-func (g *Gateway) known(from netip.Addr) {
+// removeHalfOpen is called when a half-open connection has authenticated or ended.
+func (g *Gateway) removeHalfOpen(from netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.halfOpen--
-	if g.halfOf[from]--; g.halfOf[from] == 0 {
-		delete(g.halfOf, from)
+	if g.halfOpenByAddr[from]--; g.halfOpenByAddr[from] == 0 {
+		delete(g.halfOpenByAddr, from)
 	}
 }
 
-// run is the beginning of a connection. The rest has a goroutine of its own: this one
-// needed a large stack to look into the database.
+// run does the handshake. The connection then continues in another goroutine, because the
+// database access here needed a large stack.
 func (c *conn) run() {
 	first := c.handshake()
 	if first == nil {
@@ -234,39 +235,39 @@ func (c *conn) run() {
 	}
 	c.g.work.Go(func() {
 		defer c.finish()
-		defer c.leave()
-		c.release(first)
+		defer c.unregister()
+		c.releaseOutput(first)
 		c.read()
 	})
 	if c.node != nil {
-		c.node.arrive()
+		c.node.attach()
 	}
 }
 
-// finish frees what a connection needed.
+// finish releases the resources of a connection.
 func (c *conn) finish() {
-	c.shut()
-	c.drop()
-	_ = c.ws.CloseNow() // so that its memory is freed
+	c.discardQueue()
+	c.closeNow()
+	_ = c.ws.CloseNow() // frees its memory
 }
 
-// drop ends the connection without a word, and without the one that TLS would say,
-// which can wait.
-func (c *conn) drop() {
+// closeNow closes the connection without a Close frame, and without TLS close_notify, which
+// could block.
+func (c *conn) closeNow() {
 	raw := c.link.Conn
 	if t, ok := raw.(interface{ NetConn() net.Conn }); ok {
 		raw = t.NetConn()
 	}
-	_ = raw.Close() // it is closed already, or gone
+	_ = raw.Close() // closed already
 }
 
-// buffers are for frames that come.
+// buffers holds buffers for received frames.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// next reads a frame into a buffer, which the caller gives back.
+// next reads a frame into a buffer, which the caller returns to the pool.
 func (c *conn) next() (*bytes.Buffer, websocket.MessageType, error) {
-	// The context never ends: one that can would cost memory for each frame, and drop
-	// ends the reading.
+	// The context never ends: a cancellable one would cost memory per frame, and closing the
+	// connection ends the read.
 	kind, r, err := c.ws.Reader(context.Background())
 	if err != nil {
 		return nil, 0, err
@@ -280,16 +281,16 @@ func (c *conn) next() (*bytes.Buffer, websocket.MessageType, error) {
 	return buf, kind, nil
 }
 
-// read handles what the client says, until the connection ends.
+// read handles the client's frames until the connection ends.
 func (c *conn) read() {
 	for {
 		buf, kind, err := c.next()
 		if err != nil {
-			c.ended(err)
+			c.recordEnd(err)
 			return
 		}
 		if kind == websocket.MessageText {
-			c.take(buf.Bytes())
+			c.handleFrame(buf.Bytes())
 		}
 		if buf.Cap() <= framePooled {
 			buffers.Put(buf)
@@ -297,11 +298,11 @@ func (c *conn) read() {
 	}
 }
 
-// ended counts how the connection ended.
-func (c *conn) ended(err error) {
+// recordEnd counts the reason why the connection ended.
+func (c *conn) recordEnd(err error) {
 	c.out.mu.Lock()
-	why := c.ends
-	slow := c.out.ended && why == ""
+	why := c.closeReason
+	slow := c.out.closed && why == ""
 	c.out.mu.Unlock()
 	switch {
 	case slow:
@@ -318,8 +319,8 @@ func (c *conn) ended(err error) {
 	c.g.Logger.Debug("openclaw: disconnected", "conn", c.id, "why", why, "error", err)
 }
 
-// take handles one frame. The data are the caller's again afterwards.
-func (c *conn) take(data []byte) {
+// handleFrame handles one frame. The caller may reuse data afterwards.
+func (c *conn) handleFrame(data []byte) {
 	req, err := wire.ParseRequest(data)
 	var bad *wire.BadRequest
 	switch {
@@ -327,7 +328,7 @@ func (c *conn) take(data []byte) {
 		f := newFrame()
 		f.b = bad.AppendAnswer(f.b)
 		c.post(f)
-	case err != nil: // no JSON
+	case err != nil: // invalid JSON
 	case c.role == wire.RoleNode:
 		c.serveNode(&req)
 	default:
@@ -335,40 +336,40 @@ func (c *conn) take(data []byte) {
 	}
 }
 
-// answer sends what came of a request: a payload, in JSON, or nil for none.
+// answer sends a success response with a JSON payload, or nil for none.
 func (c *conn) answer(id string, payload []byte) {
 	f := newFrame()
 	f.b = wire.AppendResult(f.b, id, payload)
 	c.send(f, c.running.Load() > 1)
 }
 
-// fail sends why a request failed.
+// fail sends an error response.
 func (c *conn) fail(id string, e *wire.Error) {
 	f := newFrame()
 	f.b = wire.AppendFailure(f.b, id, e)
 	c.send(f, c.running.Load() > 1)
 }
 
-// stranger counts calls that are not for the client's role, and cuts off one that
-// does not stop.
-func (c *conn) stranger(e *wire.Error) {
+// countUnauthorized counts consecutive calls that the client's role forbids, and disconnects the
+// client at the limit.
+func (c *conn) countUnauthorized(e *wire.Error) {
 	if e == nil || e.Code != wire.InvalidRequest {
 		c.unauthorized = 0
 		return
 	}
 	if c.unauthorized++; c.unauthorized > wire.MaxUnauthorized {
-		c.bye(wire.RepeatedlyUnauthorized)
+		c.closeWith(wire.RepeatedlyUnauthorized)
 	}
 }
 
-// sees says whether the client may see what belongs to a person.
-func (c *conn) sees(owner string) bool { return owner == c.person.ID || c.admin }
+// canSee reports whether the client may see what belongs to a person.
+func (c *conn) canSee(owner string) bool { return owner == c.person.ID || c.isAdmin }
 
-// may says whether an operator has a scope.
-func (c *conn) may(scope string) bool { return wire.HasScope(c.scopes, scope) }
+// hasScope reports whether an operator has a scope.
+func (c *conn) hasScope(scope string) bool { return wire.HasScope(c.scopes, scope) }
 
-// caller is the client as a caller of somebody's tools.
-func (c *conn) caller(owner string) board.Access {
+// caller returns the client's identity for calls of owner's tools.
+func (c *conn) caller(owner string) hub.Access {
 	a := c.access
 	if owner != "" {
 		a.Person = owner
@@ -376,8 +377,8 @@ func (c *conn) caller(owner string) board.Access {
 	return a
 }
 
-// leave takes the connection out.
-func (c *conn) leave() {
+// unregister removes the connection from the gateway.
+func (c *conn) unregister() {
 	g := c.g
 	g.mu.Lock()
 	delete(g.conns, c)
@@ -392,32 +393,32 @@ func (c *conn) leave() {
 		g.metrics.operators.Dec()
 	}
 	c.mu.Lock()
-	forget := c.forget
-	c.forget = nil
+	stop := c.stopNotifications
+	c.stopNotifications = nil
 	c.mu.Unlock()
-	if forget != nil {
-		forget()
+	if stop != nil {
+		stop()
 	}
 	if c.node != nil {
-		c.node.retire()
+		c.node.detach()
 	}
 	if c.device == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.ctx), databaseLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.ctx), databaseTimeout)
 	defer cancel()
 	if err := g.Store.Peers.Disconnected(ctx, c.device, time.Now()); err != nil && !errors.Is(err, store.ErrNotFound) {
 		g.Logger.Warn("that a peer has gone was not noted", "peer", c.device, "error", err)
 	}
 }
 
-// tellOnly is a caller without rules of its own, for lists.
-func (c *conn) view(owner string) (*board.View, error) {
+// view returns the owner's view without the client's rules, for lists.
+func (c *conn) view(owner string) (*hub.View, error) {
 	a := c.caller(owner)
 	return c.g.Hub.View(a.Person, a.Rules)
 }
 
-// program is what the client calls itself, for the audit.
+// program returns the client's name for the audit trail.
 func program(client wire.Client) string {
 	name := client.ID
 	if client.DisplayName != "" {
@@ -429,13 +430,14 @@ func program(client wire.Client) string {
 	return name
 }
 
-// callerOf is the client as a caller of tools.
-func callerOf(person store.Person, key string, only int64, client wire.Client, rules, bound string) board.Access {
-	return board.Access{
-		Caller: tool.Caller{Person: person.ID, Key: key, Only: only, Bound: bound, Door: door, Program: program(client), Lang: person.Lang},
-		Rules:  rules,
+// callerOf returns a client's identity for calls of tools.
+func callerOf(person store.Person, key string, only int64, client wire.Client, rules, bound string) hub.Access {
+	return hub.Access{
+		Caller: tool.Caller{Person: person.ID, Key: key, OnlyBot: only, KeyRules: bound, Channel: channel,
+			Program: program(client), Lang: person.Lang},
+		Rules: rules,
 	}
 }
 
-// door names this way in.
-const door = "openclaw"
+// channel is the name of this channel.
+const channel = "openclaw"

@@ -9,23 +9,23 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 )
 
-// login is what a client's credential has proved.
+// login is the result of checking a client's credential.
 type login struct {
 	person store.Person
-	key    store.Key // zero: it came with its own token
+	key    store.Key // zero: device token
 	hash   string    // of the key
-	may    []string  // as an operator
+	scopes []string  // as an operator
 	peer   store.Peer
 }
 
-// proof checks a client's credential.
-func (c *conn) proof(ctx context.Context, p *wire.Connect) (login, *wire.Error) {
+// authenticate checks a client's credential.
+func (c *conn) authenticate(ctx context.Context, p *wire.Connect) (login, *wire.Error) {
 	a := p.Auth
 	if a == nil || *a == (wire.Auth{}) {
 		return login{}, wire.TokenMissing
@@ -37,7 +37,7 @@ func (c *conn) proof(ctx context.Context, p *wire.Connect) (login, *wire.Error) 
 		}
 		l, err := c.byKey(ctx, p, secret)
 		if err == nil || !account.Refused(err) {
-			return l, c.trouble(err)
+			return l, c.internalError(err)
 		}
 		cause = err
 	}
@@ -49,18 +49,18 @@ func (c *conn) proof(ctx context.Context, p *wire.Connect) (login, *wire.Error) 
 			l, err := c.byToken(ctx, p, token)
 			switch {
 			case err == nil || !account.Refused(err):
-				return l, c.trouble(err)
+				return l, c.internalError(err)
 			case errors.Is(err, account.ErrScope):
 				return login{}, wire.ScopeMismatch
 			}
 			cause = err
 		}
 	}
-	return login{}, c.wrong(ctx, p, cause)
+	return login{}, c.rejectCredential(ctx, p, cause)
 }
 
-// trouble is our own fault, or nothing.
-func (c *conn) trouble(err error) *wire.Error {
+// internalError logs an internal error and returns the response; nil for nil.
+func (c *conn) internalError(err error) *wire.Error {
 	if err == nil {
 		return nil
 	}
@@ -75,34 +75,36 @@ func (c *conn) byKey(ctx context.Context, p *wire.Connect, secret string) (login
 	if err != nil {
 		return login{}, err
 	}
-	l := login{person: who.Person, key: who.Key, hash: seal.Hash(secret), may: who.OperatorScopes()}
-	if board.IsNarrow(who.Key.Rules) {
-		l.may = slices.DeleteFunc(l.may, decides)
+	l := login{person: who.Person, key: who.Key, hash: seal.Hash(secret), scopes: who.OperatorScopes()}
+	if hub.AreNarrow(who.Key.Rules) {
+		l.scopes = slices.DeleteFunc(l.scopes, isDecisionScope)
 	}
-	if p.Role == wire.RoleNode && !who.OpensNode() || p.Role == wire.RoleOperator && l.may == nil {
+	if p.Role == wire.RoleNode && !who.OpensNode() || p.Role == wire.RoleOperator && l.scopes == nil {
 		return login{}, account.ErrScope
 	}
 	return l, nil
 }
 
 func (c *conn) byToken(ctx context.Context, p *wire.Connect, token string) (login, error) {
-	paired, err := c.g.Accounts.CheckPeerToken(ctx, account.PeerLogin{Peer: p.Device.ID, Role: p.Role, Scopes: p.Scopes, Token: token})
+	paired, err := c.g.Accounts.CheckPeerToken(ctx, account.PeerLogin{Peer: p.Device.ID, Role: p.Role, Scopes: p.Scopes,
+		Token: token})
 	if err != nil {
 		return login{}, err
 	}
-	return login{person: paired.Person, may: paired.Scopes, peer: paired.Peer}, nil
+	return login{person: paired.Person, scopes: paired.Scopes, peer: paired.Peer}, nil
 }
 
-// wrong refuses a credential, the later the more of them there were from one address.
-// Whoever then has a good one is let in at once.
-func (c *conn) wrong(ctx context.Context, p *wire.Connect, cause error) *wire.Error {
+// rejectCredential refuses a credential, with a delay that grows with the failures of the
+// address. A valid credential is accepted without delay.
+func (c *conn) rejectCredential(ctx context.Context, p *wire.Connect, cause error) *wire.Error {
 	g := c.g
-	g.Logger.Warn("openclaw: a token was refused", "address", c.address, "client", p.Client.ID, "role", p.Role, "cause", cause)
-	// On this machine nobody guesses.
+	g.Logger.Warn("openclaw: a token was refused", "address", c.address, "client", p.Client.ID, "role", p.Role,
+		"cause", cause)
+	// Loopback clients are not locked out.
 	if locked := g.Guard != nil && g.Guard.Refuse(c.address) && !c.address.IsLoopback(); locked {
 		return wire.RateLimited(time.Minute)
 	}
-	timer := time.NewTimer(g.slow.next(c.address, time.Now()))
+	timer := time.NewTimer(g.refusalDelays.next(c.address, time.Now()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -115,68 +117,70 @@ func (c *conn) wrong(ctx context.Context, p *wire.Connect, cause error) *wire.Er
 }
 
 const (
-	// maxDelay is the longest that a wrong token is answered late.
+	// maxDelay is the longest delay of a refusal.
 	maxDelay = 5 * time.Second
-	// slowFor is for how long an address that showed a wrong token is remembered.
-	slowFor = time.Minute
-	// maxSlow bounds the addresses that are remembered, some 100 bytes each. Past it,
-	// others are answered without delay; their number is limited by the guard.
-	maxSlow = 10_000
+	// delayTTL is how long an address with refused tokens is remembered.
+	delayTTL = time.Minute
+	// maxDelayEntries limits the remembered addresses, some 100 bytes each. Beyond the limit,
+	// others are refused without delay; the guard limits their number.
+	maxDelayEntries = 10_000
 )
 
-// slowdown makes guessing take time.
-type slowdown struct {
+// refusalDelays slows down token guessing.
+type refusalDelays struct {
 	first time.Duration
 
 	mu    sync.Mutex
-	seen  map[netip.Addr]slowed
+	seen  map[netip.Addr]refusalDelay
 	swept time.Time
 }
 
-type slowed struct {
+type refusalDelay struct {
 	delay time.Duration
 	at    time.Time
 }
 
-func (s *slowdown) init(first time.Duration) { s.first, s.seen = first, map[netip.Addr]slowed{} }
+func (s *refusalDelays) init(first time.Duration) {
+	s.first, s.seen = first, map[netip.Addr]refusalDelay{}
+}
 
-// next is how long the next wrong token of an address is answered late.
-func (s *slowdown) next(from netip.Addr, now time.Time) time.Duration {
+// next returns the delay for the next refusal of an address.
+func (s *refusalDelays) next(from netip.Addr, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.swept) > slowFor {
+	if now.Sub(s.swept) > delayTTL {
 		s.swept = now
 		for a, was := range s.seen {
-			if now.Sub(was.at) > slowFor {
+			if now.Sub(was.at) > delayTTL {
 				delete(s.seen, a)
 			}
 		}
 	}
 	was, ok := s.seen[from]
 	delay := s.first
-	if ok && now.Sub(was.at) <= slowFor {
+	if ok && now.Sub(was.at) <= delayTTL {
 		delay = min(2*was.delay, maxDelay)
 	}
-	if ok || len(s.seen) < maxSlow {
-		s.seen[from] = slowed{delay, now}
+	if ok || len(s.seen) < maxDelayEntries {
+		s.seen[from] = refusalDelay{delay, now}
 	}
 	return delay
 }
 
-// forgive forgets the wrong tokens of an address that has shown a good one.
-func (s *slowdown) forgive(from netip.Addr) {
+// reset forgets the refusals of an address that showed a valid token.
+func (s *refusalDelays) reset(from netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.seen, from)
 }
 
-// granted are the scopes that an operator gets: what it asks for, as far as its
-// credential is for that. Who asks for operator.admin asks for all of them, as
-// OpenClaw's command line does to let a node in. A program without a device of its own
-// has to be one of those that people start themselves.
-func granted(p *wire.Connect, may []string) []string {
+// grantedScopes returns the scopes of an operator: those it requests, limited to those of its
+// credential. A request for operator.admin means all of them, as OpenClaw's command line sends
+// it to approve a node. A program without a device must be one of those that people start
+// themselves.
+func grantedScopes(p *wire.Connect, may []string) []string {
 	out := []string{}
-	if p.Role == wire.RoleNode || p.Device == nil && !wire.KeepsScopes(p.Client) {
+	if p.Role == wire.RoleNode || p.Device == nil && !wire.MayKeepScopes(p.Client) {
 		return out
 	}
 	wanted := p.Scopes
@@ -191,14 +195,14 @@ func granted(p *wire.Connect, may []string) []string {
 	return out
 }
 
-// Nodes' commands are called by rules of their own: whether one is dangerous is
-// decided by the policy and by whoever approved it, not once more by the board.
+// Calls of node commands have rules of their own: the policy and the node's approval decide
+// whether a command is dangerous, so the hub does not decide it again.
 const nodeSlugs = "node-*"
 
-// rulesOf are a key's rules for an operator, who runs the board for a person, the same for
-// calls of nodes' commands, and those by which the bots are bound that it asks.
+// rulesOf returns a key's rules for an operator, who uses the hub for a person; the same for
+// calls of node commands; and those that bind the bots it asks.
 func rulesOf(key store.Key) (own, nodes, bound string, err error) {
-	r, err := board.ParseRules(key.Rules)
+	r, err := hub.ParseRules(key.Rules)
 	if err != nil {
 		return "", "", "", err
 	}
@@ -208,27 +212,29 @@ func rulesOf(key store.Key) (own, nodes, bound string, err error) {
 	r.Dangerous = append(slices.Clone(r.Dangerous), nodeSlugs)
 	nodes = r.String()
 	if key.Bot != 0 {
-		own, nodes = board.Narrow(own, board.BotTools), board.Narrow(nodes, board.BotTools)
+		own, nodes = hub.NarrowRules(own, hub.BotToolNames), hub.NarrowRules(nodes, hub.BotToolNames)
 	}
 	return own, nodes, bound, nil
 }
 
-// decides reports whether a scope lets an operator decide what others may do. A key that
-// is narrow does not: it would have more by that than its rules allow.
-func decides(scope string) bool { return scope == wire.ScopePairing || scope == wire.ScopeAdmin }
+// isDecisionScope reports whether a scope lets an operator decide what others may do. A
+// restricted key must not have it, since it could grant more than its own rules allow.
+func isDecisionScope(scope string) bool {
+	return scope == wire.ScopePairing || scope == wire.ScopeAdmin
+}
 
-// stillGood says whether the credential of an operator is still good.
-func (c *conn) stillGood(ctx context.Context) bool {
+// isCredentialValid reports whether an operator's credential is still valid.
+func (c *conn) isCredentialValid(ctx context.Context) bool {
 	if c.keyHash == "" {
-		return true // changes of peers are looked for, see keepFresh
+		return true // watchPeers handles changes of peers
 	}
-	who, err := c.g.keys.Again(ctx, c.keyHash, account.ScopeOperator, account.ScopeAdmin, account.ScopeNode)
+	who, err := c.g.keys.Recheck(ctx, c.keyHash, account.ScopeOperator, account.ScopeAdmin, account.ScopeNode)
 	if account.Refused(err) || err == nil && who.Key.Rules != c.keyRules {
 		return false
 	}
-	// An administrator who is none any longer has less to say.
-	return err != nil || !c.admin || account.Covers(who.OperatorScopes(), []string{account.OperatorAdmin})
+	// A former administrator has fewer scopes.
+	return err != nil || !c.isAdmin || account.Covers(who.OperatorScopes(), []string{account.OperatorAdmin})
 }
 
-// authChanged closes connections whose credential is not good any more.
-var authChanged = &wire.Error{Code: wire.NotPaired, Message: "gateway auth changed", Close: wire.CloseRemoved}
+// errAuthChanged closes connections whose credential is no longer valid.
+var errAuthChanged = &wire.Error{Code: wire.NotPaired, Message: "gateway auth changed", Close: wire.CloseRemoved}

@@ -1,8 +1,8 @@
 package gateway
 
-// Dangerous says whether a command is one that models and programs get only if the
-// node's owner asks for it by name: it looks, listens, changes or runs things.
-func Dangerous(command string) bool {
+// IsDangerous reports whether a command is available to models and programs only if the node's
+// owner allows it by name: it observes, changes or runs something.
+func IsDangerous(command string) bool {
 	t := commandTool(command)
 	return t.Dangerous
 }

@@ -10,59 +10,59 @@ import (
 	"patchbay/internal/store"
 )
 
-// told is something that clients of all instances may have to hear.
-type told struct {
+// broadcastEvent is an event for clients of all instances.
+type broadcastEvent struct {
 	Event   string          `json:"event,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
-	Owner   string          `json:"owner,omitempty"` // whose operators hear it
-	Scope   string          `json:"scope,omitempty"` // that they need
+	Owner   string          `json:"owner,omitempty"` // person whose operators receive it
+	Scope   string          `json:"scope,omitempty"` // scope they need
 	Session string          `json:"session,omitempty"`
-	Node    string          `json:"node,omitempty"` // hears it too
+	Node    string          `json:"node,omitempty"` // node that receives it too
 
-	Peer string `json:"peer,omitempty"` // has changed
+	Peer string `json:"peer,omitempty"` // id of a changed peer
 }
 
-// tell tells all instances something.
-func (g *Gateway) tell(t told) {
+// broadcast sends an event to the clients of all instances.
+func (g *Gateway) broadcast(t broadcastEvent) {
 	if t.Event != "" {
-		g.hear(t)
+		g.deliver(t)
 	}
-	if g.Tell == nil {
+	if g.Broadcast == nil {
 		return
 	}
-	if err := g.Tell(encoded(t)); err != nil {
-		g.metrics.untold.Inc()
+	if err := g.Broadcast(encoded(t)); err != nil {
+		g.metrics.broadcastFailures.Inc()
 		g.Logger.Warn("openclaw: other instances were not told", "event", t.Event, "error", err)
 	}
 }
 
-// heard takes what another instance told.
-func (g *Gateway) heard(data []byte) {
-	var t told
+// onBroadcast handles an event from another instance.
+func (g *Gateway) onBroadcast(data []byte) {
+	var t broadcastEvent
 	if json.Unmarshal(data, &t) != nil {
 		return
 	}
 	switch {
 	case t.Event != "":
-		g.hear(t)
+		g.deliver(t)
 	case t.Peer != "":
-		g.spawn(func() { g.look(t.Peer) })
+		g.spawn(func() { g.reloadPeer(t.Peer) })
 	}
 }
 
-// hear hands an event to the clients of this instance.
-func (g *Gateway) hear(t told) {
+// deliver sends an event to the clients of this instance.
+func (g *Gateway) deliver(t broadcastEvent) {
 	for _, c := range g.operators(t.Owner) {
-		if !c.may(t.Scope) {
+		if !c.hasScope(t.Scope) {
 			continue
 		}
 		switch {
 		case t.Session == "":
 			c.event(t.Event, t.Payload, true)
-		case c.person.ID != t.Owner: // an administrator is not in on conversations of others
-		case !c.scoped:
+		case c.person.ID != t.Owner: // administrators do not receive conversations of others
+		case !c.sessionScoped:
 			c.event(t.Event, t.Payload, true)
-		case c.subscribed(t.Session):
+		case c.isSubscribed(t.Session):
 			c.event(t.Event, t.Payload, false)
 		}
 	}
@@ -77,38 +77,38 @@ func (g *Gateway) hear(t told) {
 	}
 }
 
-// listeners are the nodes of a person that hear a conversation.
+// listeners returns the nodes of a person that have subscribed to a conversation.
 func (g *Gateway) listeners(owner, session string) []*node {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var list []*node
 	for _, n := range g.nodes {
-		if n.owner == owner && n.hears(session) {
+		if n.owner == owner && n.isSubscribed(session) {
 			list = append(list, n)
 		}
 	}
 	return list
 }
 
-// look takes over what somebody else has changed about a peer.
-func (g *Gateway) look(id string) {
-	ctx, cancel := context.WithTimeout(g.ctx, databaseLimit)
+// reloadPeer applies a peer's changes that were made elsewhere.
+func (g *Gateway) reloadPeer(id string) {
+	ctx, cancel := context.WithTimeout(g.ctx, databaseTimeout)
 	defer cancel()
 	p, err := g.Store.Peers.ByID(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		g.forget(id)
+		g.forgetPeer(id)
 	case err != nil:
 		g.Logger.Warn("openclaw: what has changed about a device could not be read", "device", id, "error", err)
 	default:
-		g.apply(p)
+		g.applyPeer(p)
 	}
 }
 
-// keepFresh notices what other programs, such as the command line, have changed about
-// peers, and what instances have not told each other.
-func (g *Gateway) keepFresh() {
-	tick := time.NewTimer(0) // nodes that are away are listed from the beginning
+// watchPeers polls for changes of peers made by other programs, such as the command line, and
+// for missed broadcasts.
+func (g *Gateway) watchPeers() {
+	tick := time.NewTimer(0) // first poll at once, to list absent nodes
 	defer tick.Stop()
 	known := int64(-1)
 	var rest, keys time.Time
@@ -117,20 +117,20 @@ func (g *Gateway) keepFresh() {
 		case <-g.ctx.Done():
 			return
 		case <-tick.C:
-			tick.Reset(g.Timings.Fresh)
+			tick.Reset(g.Timings.PeerRefresh)
 		}
 		version, err := g.Store.PeersVersion(g.ctx)
 		if began := time.Now(); err == nil && version != known && began.After(rest) {
 			if err = g.Refresh(g.ctx); err == nil {
-				known, keys = version, time.Now().Add(keyLife)
+				known, keys = version, time.Now().Add(keyCacheTTL)
 			}
-			// Thousands that come at the same time change something all the time, and
-			// reading all of them must not be all that is done.
+			// When thousands of nodes connect, something changes all the time; polling must not
+			// use more than a fraction of the time.
 			rest = time.Now().Add(20 * time.Since(began))
 		}
 		if !keys.IsZero() && time.Now().After(keys) {
 			keys = time.Time{}
-			g.turnOut()
+			g.closeRevoked()
 		}
 		if err != nil && g.ctx.Err() == nil {
 			g.Logger.Warn("openclaw: whether devices have changed could not be found out", "error", err)
@@ -138,22 +138,20 @@ func (g *Gateway) keepFresh() {
 	}
 }
 
-// keyLife is after how long nobody believes any more that a key is good without looking
-// again, see [account.Recent].
-const keyLife = 1500 * time.Millisecond
+// keyCacheTTL is how long a key validation is cached, see [account.Recent].
+const keyCacheTTL = 1500 * time.Millisecond
 
-// turnOut ends the connections of operators that have nothing but a key which is good no
-// more, as those of somebody who was removed. Who has a device goes with that.
-func (g *Gateway) turnOut() {
-	for _, c := range g.everybody() {
-		if c.device == "" && !c.stillGood(g.ctx) {
-			c.bye(authChanged)
+// closeRevoked ends the connections of operators that authenticated with a key that is no longer
+// valid, such as that of a removed person. Device tokens are handled with their peers.
+func (g *Gateway) closeRevoked() {
+	for _, c := range g.connections() {
+		if c.device == "" && !c.isCredentialValid(g.ctx) {
+			c.closeWith(errAuthChanged)
 		}
 	}
 }
 
-// KeysChanged ends the connections whose key is good no more, or good for less. It returns
-// at once.
+// KeysChanged closes the connections whose key was revoked or restricted. It does not block.
 func (g *Gateway) KeysChanged() {
 	g.keys.Forget()
 	select {
@@ -162,10 +160,10 @@ func (g *Gateway) KeysChanged() {
 	}
 }
 
-// Refresh takes over what has changed about peers, connected or not.
+// Refresh applies changes of all peers, connected or not.
 func (g *Gateway) Refresh(ctx context.Context) error {
-	here := map[string]bool{} // devices
-	for _, c := range g.everybody() {
+	here := map[string]bool{} // connected devices
+	for _, c := range g.connections() {
 		if c.device != "" {
 			here[c.device] = true
 		}
@@ -180,9 +178,9 @@ func (g *Gateway) Refresh(ctx context.Context) error {
 			known[p.ID] = true
 			if here[p.ID] {
 				delete(here, p.ID)
-				g.takeOver(p)
+				g.applyIfChanged(p)
 			} else {
-				g.settle(p)
+				g.syncAway(p)
 			}
 		}
 		if len(page) < pageOfPeers {
@@ -191,26 +189,27 @@ func (g *Gateway) Refresh(ctx context.Context) error {
 		after = page[len(page)-1].ID
 	}
 	for id := range here {
-		g.look(id) // it may have been paired since the page was read
+		g.reloadPeer(id) // it may have been paired after the page was read
 	}
-	for _, id := range g.slots.away() {
+	for _, id := range g.slots.awayDevices() {
 		if !known[id] {
-			g.look(id) // it was removed, or paired since
+			g.reloadPeer(id) // it was removed, or paired since
 		}
 	}
 	return nil
 }
 
-// takeOver is apply for a peer that is probably the same as before.
-func (g *Gateway) takeOver(p store.Peer) {
-	if n := g.node(p.ID); n != nil && n.same(p) {
+// applyIfChanged applies a peer if it differs from the known state.
+func (g *Gateway) applyIfChanged(p store.Peer) {
+	if n := g.node(p.ID); n != nil && n.isUnchanged(p) {
 		return
 	}
-	g.apply(p)
+	g.applyPeer(p)
 }
 
-// beat does what is to be done now and then for all connections.
-func (g *Gateway) beat() {
+// heartbeat does the periodic work for all connections: ticks, pings, health and presence
+// events.
+func (g *Gateway) heartbeat() {
 	step := max(min(g.Timings.Tick, g.Timings.Ping, g.Timings.Health, 4*time.Second)/4, 5*time.Millisecond)
 	tick := time.NewTicker(step)
 	defer tick.Stop()
@@ -233,60 +232,61 @@ func (g *Gateway) beat() {
 		if keys {
 			looked = now
 		}
-		g.slots.lapse(now)
+		g.slots.expireRecent(now)
 		presence := g.presenceChanged()
-		for _, c := range g.everybody() {
-			g.beatOf(c, now, health, presence)
-			if keys && !c.stillGood(g.ctx) {
-				c.bye(authChanged)
+		for _, c := range g.connections() {
+			g.heartbeatConn(c, now, health, presence)
+			if keys && !c.isCredentialValid(g.ctx) {
+				c.closeWith(errAuthChanged)
 			}
 		}
 	}
 }
 
-// beatOf does it for one connection.
-func (g *Gateway) beatOf(c *conn, now time.Time, health, presence bool) {
-	silent := now.Sub(time.Unix(0, c.link.heard.Load()))
+// heartbeatConn does the periodic work for one connection.
+func (g *Gateway) heartbeatConn(c *conn, now time.Time, health, presence bool) {
+	silent := now.Sub(time.Unix(0, c.link.lastRead.Load()))
 	switch {
 	case silent > 2*g.Timings.Ping:
 		g.metrics.closed.WithLabelValues("silent").Inc()
-		c.drop()
+		c.closeNow()
 		return
-	case silent > g.Timings.Ping && now.Sub(c.pinged) > g.Timings.Ping:
-		c.pinged = now
+	case silent > g.Timings.Ping && now.Sub(c.lastPing) > g.Timings.Ping:
+		c.lastPing = now
 		c.ping()
 	}
-	if now.UnixMilli()-c.ticked.Load() >= g.Timings.Tick.Milliseconds() {
-		c.ticked.Store(now.UnixMilli())
+	if now.UnixMilli()-c.lastTick.Load() >= g.Timings.Tick.Milliseconds() {
+		c.lastTick.Store(now.UnixMilli())
 		c.event(wire.EventTick, encoded(map[string]int64{"ts": now.UnixMilli()}), true)
 	}
 	if health {
-		c.event(wire.EventHealth, g.health(), true)
+		c.event(wire.EventHealth, g.healthPayload(), true)
 	}
-	if presence && c.role == wire.RoleOperator && c.may(wire.ScopeRead) {
-		c.event(wire.EventPresence, encoded(map[string]any{"presence": g.present(c)}), true)
+	if presence && c.role == wire.RoleOperator && c.hasScope(wire.ScopeRead) {
+		c.event(wire.EventPresence, encoded(map[string]any{"presence": g.presenceList(c)}), true)
 	}
 }
 
-// presenceChanged says whether clients came or went since it was asked last.
+// presenceChanged reports whether clients connected or disconnected since the last call.
 func (g *Gateway) presenceChanged() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	changed := g.presence != g.told
-	g.told = g.presence
+	changed := g.presence != g.announcedPresence
+	g.announcedPresence = g.presence
 	return changed
 }
 
-// health is how the gateway is, as clients are told.
-func (g *Gateway) health() json.RawMessage {
-	return encoded(map[string]any{"ok": true, "ts": time.Now().UnixMilli(), "durationMs": 0, "defaultAgentId": mainAgent, "channels": struct{}{}, "channelOrder": []string{}})
+// healthPayload returns the payload of a health event.
+func (g *Gateway) healthPayload() json.RawMessage {
+	return encoded(map[string]any{"ok": true, "ts": time.Now().UnixMilli(), "durationMs": 0,
+		"defaultAgentId": mainAgent, "channels": struct{}{}, "channelOrder": []string{}})
 }
 
-// maxPresent bounds how many clients are told as being present.
-const maxPresent = 200
+// maxPresenceEntries limits the clients in a presence event.
+const maxPresenceEntries = 200
 
-// present are the clients of this instance that an operator sees.
-func (g *Gateway) present(c *conn) []any {
+// presenceList returns the clients of this instance that an operator sees.
+func (g *Gateway) presenceList(c *conn) []any {
 	type entry struct {
 		Host     string   `json:"host,omitempty"`
 		ClientID string   `json:"clientId"`
@@ -302,11 +302,11 @@ func (g *Gateway) present(c *conn) []any {
 		Text     string   `json:"text"`
 	}
 	list := []any{}
-	for _, o := range g.everybody() {
-		if !c.sees(o.person.ID) || o.client.ID == wire.ClientCLI {
+	for _, o := range g.connections() {
+		if !c.canSee(o.person.ID) || o.client.ID == wire.ClientCLI {
 			continue
 		}
-		if len(list) == maxPresent {
+		if len(list) == maxPresenceEntries {
 			break
 		}
 		host := nameOf(o.client)
@@ -314,15 +314,17 @@ func (g *Gateway) present(c *conn) []any {
 			host = o.client.ID
 		}
 		list = append(list, entry{
-			Host: host, ClientID: o.client.ID, IP: o.address.String(), Version: o.client.Version, Platform: o.client.Platform, Family: o.client.DeviceFamily,
-			Mode: o.client.Mode, Device: o.device, Roles: []string{o.role}, Reason: "connect", TS: millis(o.since), Text: host + " · mode " + o.client.Mode,
+			Host: host, ClientID: o.client.ID, IP: o.address.String(), Version: o.client.Version,
+			Platform: o.client.Platform, Family: o.client.DeviceFamily,
+			Mode: o.client.Mode, Device: o.device, Roles: []string{o.role},
+			Reason: "connect", TS: millis(o.connectedAt), Text: host + " · mode " + o.client.Mode,
 		})
 	}
 	return list
 }
 
-// peoples are the rules of a key without any of its own.
-var peoples = func() string {
-	own, _, _, _ := rulesOf(store.Key{}) // the zero rules can be read
+// defaultRules are the rules of a key that has none.
+var defaultRules = func() string {
+	own, _, _, _ := rulesOf(store.Key{}) // the zero rules always parse
 	return own
 }()

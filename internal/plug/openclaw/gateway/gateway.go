@@ -1,26 +1,25 @@
-// Package gateway is a gateway as OpenClaw has one, so that OpenClaw's command line,
-// its apps and its node hosts can use Patchbay as their control plane: operators see
-// nodes and call their commands, nodes are plugged into the board as providers of
-// tools, and whatever else is plugged in there appears as a node.
+// Package gateway implements an OpenClaw gateway, so that OpenClaw's command line, apps and node
+// hosts can use Patchbay as their control plane: operators list nodes and call their commands,
+// nodes are registered with the hub as tool providers, and every other provider of the hub
+// appears as a virtual node.
 //
 //	conn      one WebSocket: a goroutine that reads; outbox.go writes
-//	handshake who is it, and what may it do (credentials.go, admission.go)
-//	methods   what operators call; nodes' calls are in nodecalls.go
+//	handshake authentication and admission (credentials.go, admission.go)
+//	methods   methods of operators; those of nodes are in nodecalls.go
 //	node      a connected node
-//	slots     where nodes are plugged into the board, connected or not
+//	slots     the hub registrations of nodes, connected or not
 //	invoke    a call of a node's command, from an operator to the node and back
-//	virtual   the other outlets of the board, as nodes
+//	virtual   the other providers of the hub, as nodes
 //	chat      conversations with the bots
-//	events    who hears what, here and on other instances
+//	events    delivery of events, here and on other instances
 //
-// A call's way: node.invoke finds the outlet of the node and calls the board like
-// every other caller, so that rules, rates and the audit trail are the same for all.
-// The board calls the node's provider, on this instance or another one, which sends
-// node.invoke.request and waits for the result.
+// A call takes this path: node.invoke finds the node's provider and calls the hub like every
+// other caller, so that rules, rates and the audit trail are the same for all. The hub calls the
+// node's provider, on this instance or another one, which sends node.invoke.request and waits
+// for the result.
 //
-// What a person has paired belongs to that person: others neither see nor reach it.
-// Operators with the scope operator.admin, which only administrators get, reach
-// everything.
+// A paired device belongs to the person who paired it; others neither see nor reach it.
+// Operators with the scope operator.admin, which only administrators get, reach everything.
 package gateway
 
 import (
@@ -38,69 +37,70 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 )
 
 const (
-	// maxHalfOpen bounds connections that have not said who they are, which strangers
-	// can make, each of which may hold wire.MaxHandshake bytes; maxHalfOpenOf is the
-	// same for one address.
-	maxHalfOpen   = 1000
-	maxHalfOpenOf = 200
-	// DefaultConns bounds connections at a time, each of which costs some 20 KB.
-	DefaultConns = 10_000
-	// maxBufferedAll bounds what waits to be sent to all clients together, in bytes.
+	// maxHalfOpen limits unauthenticated connections, each of which may hold wire.MaxHandshake
+	// bytes; maxHalfOpenPerAddr is the limit per address.
+	maxHalfOpen        = 1000
+	maxHalfOpenPerAddr = 200
+	// DefaultMaxConns limits concurrent connections, each of which costs some 20 KB.
+	DefaultMaxConns = 10_000
+	// maxBufferedAll limits the data queued for all clients together, in bytes.
 	maxBufferedAll = 512 << 20
-	// databaseLimit bounds what is read and written for one request.
-	databaseLimit = 10 * time.Second
-	// farewell is how long a client may take to answer a Close frame.
-	farewell = time.Second
+	// databaseTimeout limits the database work of one request.
+	databaseTimeout = 10 * time.Second
+	// closeTimeout is how long a client may take to answer a Close frame.
+	closeTimeout = time.Second
 )
 
 // Options make a [Gateway]. Accounts, Store and Hub are required.
 type Options struct {
 	Accounts   *account.Service
 	Store      *store.DB
-	Hub        *board.Board
-	Guard      *account.Guard // counts refused tokens by address; nil: nobody does
+	Hub        *hub.Hub
+	Guard      *account.Guard // counts refused tokens by address; nil: no limit
 	Logger     *slog.Logger   // nil discards
 	Registerer prometheus.Registerer
-	Address    func(*http.Request) netip.Addr // who is at the other end; nil: the socket says
+	Address    func(*http.Request) netip.Addr // the client's address; nil: the socket's
 	Version    string                         // of the program
 
-	// Allow and Deny are commands of nodes that the installation's owner allows beyond
-	// what platforms may do anyway, and forbids.
+	// Allow and Deny are node commands that the owner of the installation allows beyond the
+	// platform defaults, and forbids.
 	Allow, Deny []string
-	// AutoApproveLocal lets programs on this machine that show a key become paired
-	// without anybody being asked. What a node can do has to be approved nevertheless.
+	// AutoApproveLocal pairs programs on this machine that show a key without asking anybody.
+	// The commands of a node need approval nevertheless.
 	AutoApproveLocal bool
 
-	// Tell tells all other instances something, and Hear hands on what they tell; nil
-	// if there are none.
-	Tell func([]byte) error
-	Hear func(func([]byte)) error
+	// Broadcast sends data to all other instances, and Hear passes on their broadcasts; nil with
+	// a single instance.
+	Broadcast func([]byte) error
+	Subscribe func(func([]byte)) error
 
-	Conns   int // at a time; 0: [DefaultConns]
-	Timings Timings
+	MaxConns int // concurrent; 0: [DefaultMaxConns]
+	Timings  Timings
 }
 
-// Timings are the waits of a gateway. A zero field means the protocol's.
+// Timings are the timeouts and intervals of a gateway. A zero field means the protocol's
+// default.
 type Timings struct {
-	Handshake time.Duration // for a client to say who it is
-	Tick      time.Duration // between ticks
-	Ping      time.Duration // between WebSocket pings, and until an unanswered one ends the connection
-	Health    time.Duration // between health events
-	Fresh     time.Duration // between looks whether peers were changed by somebody else
-	Delta     time.Duration // for which pieces of an answer are collected
-	Delay     time.Duration // before the first wrong token is answered; doubled for each
-	Write     time.Duration // for a client to take what is written at once
-	Slow      time.Duration // for a client that has too much waiting to take it, before it is cut off
-	Lately    time.Duration // for which a node's published tools stay listed that publishes none; by itself [board.AbsentFor]
+	Handshake       time.Duration // for a client to authenticate
+	Tick            time.Duration // between ticks
+	Ping            time.Duration // between WebSocket pings, and until an unanswered one ends the connection
+	Health          time.Duration // between health events
+	PeerRefresh     time.Duration // between polls for changed peers
+	DeltaInterval   time.Duration // for which pieces of an answer are coalesced
+	RefusalDelay    time.Duration // before the first wrong token is answered; doubled for each
+	Write           time.Duration // for one write to a client
+	SlowClientGrace time.Duration // for a client over its queue limit to catch up before it is disconnected
+	// for which published tools of an absent node stay listed; default [hub.AbsentRetention]
+	PublishedToolsTTL time.Duration
 }
 
-func (t Timings) filled() Timings {
+func (t Timings) withDefaults() Timings {
 	or := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
 			*d = otherwise
@@ -110,11 +110,11 @@ func (t Timings) filled() Timings {
 	or(&t.Tick, wire.TickInterval)
 	or(&t.Ping, wire.PingInterval)
 	or(&t.Health, time.Minute)
-	or(&t.Fresh, time.Second)
-	or(&t.Delta, 75*time.Millisecond)
-	or(&t.Slow, 5*farewell)
-	or(&t.Lately, board.AbsentFor)
-	or(&t.Delay, 250*time.Millisecond)
+	or(&t.PeerRefresh, time.Second)
+	or(&t.DeltaInterval, 75*time.Millisecond)
+	or(&t.SlowClientGrace, 5*closeTimeout)
+	or(&t.PublishedToolsTTL, hub.AbsentRetention)
+	or(&t.RefusalDelay, 250*time.Millisecond)
 	or(&t.Write, 30*time.Second)
 	return t
 }
@@ -125,36 +125,37 @@ type Gateway struct {
 	policy  wire.Policy
 	metrics *metrics
 	keys    *account.Recent
-	// keysChanged wakes beat: some keys may not hold any more.
-	keysChanged chan struct{}
-	methods     map[string]method
-	slow        slowdown
-	repeats     repeats
-	runs        runs
-	lists       toolLists
-	slots       slots
-	outlets     outletIDs
-	boot        string
-	began       time.Time
-	buffered    atomic.Int64
+	// keysChanged wakes heartbeat: some keys may have been revoked.
+	keysChanged   chan struct{}
+	methods       map[string]method
+	refusalDelays refusalDelays
+	invokeCache   invokeCache
+	runs          runs
+	toolLists     toolLists
+	slots         slots
+	virtualIDs    virtualIDs
+	bootID        string
+	startedAt     time.Time
+	buffered      atomic.Int64
 
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
-	jobs   chan func() // for goroutines that wait for something to do
+	jobs   chan func() // for idle worker goroutines
 	idle   atomic.Int32
 
-	mu       sync.Mutex
-	closing  bool
-	conns    map[*conn]struct{}
-	nodes    map[string]*node // by device id, those that count
-	halfOpen int
-	halfOf   map[netip.Addr]int
-	// presence counts those who came and went; told is what was told of it.
-	presence, told int64
+	mu             sync.Mutex
+	closing        bool
+	conns          map[*conn]struct{}
+	nodes          map[string]*node // current connections, by device id
+	halfOpen       int
+	halfOpenByAddr map[netip.Addr]int
+	// presence counts connects and disconnects; announcedPresence is its value at the last
+	// announcement.
+	presence, announcedPresence int64
 }
 
-// New makes a gateway. [Gateway.Shutdown] ends it.
+// New returns a gateway. [Gateway.Shutdown] stops it.
 func New(o Options) (*Gateway, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -162,34 +163,36 @@ func New(o Options) (*Gateway, error) {
 	if o.Address == nil {
 		o.Address = socketAddress
 	}
-	if o.Conns <= 0 {
-		o.Conns = DefaultConns
+	if o.MaxConns <= 0 {
+		o.MaxConns = DefaultMaxConns
 	}
-	o.Timings = o.Timings.filled()
+	o.Timings = o.Timings.withDefaults()
 	g := &Gateway{
-		Options: o, policy: wire.Policy{Allow: o.Allow, Deny: o.Deny}, keys: account.NewRecent(o.Accounts), keysChanged: make(chan struct{}, 1), boot: uuid.NewString(), began: time.Now(),
-		conns: map[*conn]struct{}{}, nodes: map[string]*node{}, halfOf: map[netip.Addr]int{}, jobs: make(chan func()),
+		Options: o, policy: wire.Policy{Allow: o.Allow, Deny: o.Deny}, keys: account.NewRecent(o.Accounts),
+		keysChanged: make(chan struct{}, 1), bootID: uuid.NewString(), startedAt: time.Now(),
+		conns: map[*conn]struct{}{}, nodes: map[string]*node{}, halfOpenByAddr: map[netip.Addr]int{},
+		jobs: make(chan func()),
 	}
-	g.slots = slots{hub: o.Hub, lately: o.Timings.Lately, of: map[string]*slot{}}
+	g.slots = slots{hub: o.Hub, recentTTL: o.Timings.PublishedToolsTTL, byProvider: map[string]*slot{}}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.metrics = newMetrics(o.Registerer, g)
-	g.methods = g.table()
+	g.methods = g.methodTable()
 	g.runs.init()
-	g.repeats.init()
-	g.slow.init(o.Timings.Delay)
-	if o.Hear != nil {
-		if err := o.Hear(g.heard); err != nil {
+	g.invokeCache.init()
+	g.refusalDelays.init(o.Timings.RefusalDelay)
+	if o.Subscribe != nil {
+		if err := o.Subscribe(g.onBroadcast); err != nil {
 			g.cancel(err)
 			return nil, err
 		}
 	}
-	g.work.Go(g.beat)
-	g.work.Go(g.keepFresh)
+	g.work.Go(g.heartbeat)
+	g.work.Go(g.watchPeers)
 	return g, nil
 }
 
-// spawn runs f in a goroutine that Shutdown waits for. It reports false, and runs
-// nothing, once Shutdown has begun.
+// spawn runs f in a goroutine that Shutdown waits for. It returns false, and runs nothing, after
+// Shutdown was called.
 func (g *Gateway) spawn(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -200,25 +203,24 @@ func (g *Gateway) spawn(f func()) bool {
 	return true
 }
 
-// start is spawn for who knows that Shutdown waits for somebody else yet.
+// start is spawn for callers that run in a goroutine Shutdown still waits for.
 func (g *Gateway) start(f func()) {
 	select {
 	case g.jobs <- f:
 	default:
-		g.work.Go(func() { g.labour(f) })
+		g.work.Go(func() { g.worker(f) })
 	}
 }
 
-// maxIdle bounds the goroutines that wait for something to do, of which each keeps a
-// stack of some 16 KB.
+// maxIdle limits idle worker goroutines, each of which keeps a stack of some 16 KB.
 const maxIdle = 64
 
-// labour runs f, and then whatever else comes: a call needs a large stack, and a
-// goroutine that has one already need not make it.
-func (g *Gateway) labour(f func()) {
+// worker runs f and then further jobs: a call needs a large stack, and an idle worker already
+// has one.
+func (g *Gateway) worker(f func()) {
 	for {
 		f()
-		f = nil // what it holds is not kept
+		f = nil // release what f holds
 		if g.idle.Add(1) > maxIdle {
 			g.idle.Add(-1)
 			return
@@ -232,9 +234,9 @@ func (g *Gateway) labour(f func()) {
 	}
 }
 
-// Shutdown tells every client that the gateway stops, and waits until all of them
-// and everything that was done for them are gone. When ctx ends first, what is left
-// is cut off, and its error is returned. Calling again does nothing.
+// Shutdown notifies every client that the gateway stops, and waits until all connections and
+// their work have ended. When ctx ends first, it closes the rest and returns ctx's error.
+// Further calls do nothing.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.mu.Lock()
 	again := g.closing
@@ -244,9 +246,9 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	g.cancel(errShutdown)
-	for _, c := range g.everybody() {
+	for _, c := range g.connections() {
 		c.event(wire.EventShutdown, []byte(`{"reason":"gateway stopping"}`), true)
-		c.bye(wire.Restarting)
+		c.closeWith(wire.Restarting)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -259,17 +261,17 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	for _, c := range g.everybody() {
-		c.drop()
+	for _, c := range g.connections() {
+		c.closeNow()
 	}
 	<-done
 	return ctx.Err()
 }
 
-// Departures has a function for each node that is connected, which tells it to connect
-// again, to whichever instance it finds then. While it carries something out it is left
-// alone, unless at once is true; the function is false then.
-func (g *Gateway) Departures() []func(atOnce bool) bool {
+// DrainFuncs returns a function for each connected node that asks it to reconnect, to whichever
+// instance accepts it. The function returns false and does nothing while the node executes a
+// command, unless atOnce is true.
+func (g *Gateway) DrainFuncs() []func(atOnce bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var out []func(bool) bool
@@ -279,15 +281,15 @@ func (g *Gateway) Departures() []func(atOnce bool) bool {
 				return false
 			}
 			n.c.event(wire.EventShutdown, []byte(`{"reason":"gateway restarting"}`), true)
-			n.c.bye(wire.Restarting)
+			n.c.closeWith(wire.Restarting)
 			return true
 		})
 	}
 	return out
 }
 
-// everybody lists the connections of the moment.
-func (g *Gateway) everybody() []*conn {
+// connections returns the current connections.
+func (g *Gateway) connections() []*conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := make([]*conn, 0, len(g.conns))
@@ -297,36 +299,36 @@ func (g *Gateway) everybody() []*conn {
 	return list
 }
 
-// operators lists the operators that may see what belongs to a person; an empty
-// owner is everybody's.
+// operators returns the operators that may see what belongs to owner; an empty owner means all
+// operators.
 func (g *Gateway) operators(owner string) []*conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var list []*conn
 	for c := range g.conns {
-		if c.role == wire.RoleOperator && (owner == "" || c.sees(owner)) {
+		if c.role == wire.RoleOperator && (owner == "" || c.canSee(owner)) {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// node finds the connection of a node here; nil if there is none.
+// node returns the connection of a node on this instance, or nil.
 func (g *Gateway) node(id string) *node {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.nodes[id]
 }
 
-// Status is how a gateway is.
+// Status is the state of a gateway.
 type Status struct {
 	Operators int   `json:"operators"` // connected here
 	Nodes     int   `json:"nodes"`     // connected here
-	HalfOpen  int   `json:"half_open"` // have not said who they are
-	Buffered  int64 `json:"buffered"`  // bytes that wait to be sent
+	HalfOpen  int   `json:"half_open"` // not authenticated yet
+	Buffered  int64 `json:"buffered"`  // bytes queued for sending
 }
 
-// Status tells how the gateway is, on this instance.
+// Status returns the state of the gateway on this instance.
 func (g *Gateway) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -342,9 +344,9 @@ func (g *Gateway) Status() Status {
 	return s
 }
 
-// Connected says whether a peer is connected to this instance, in any role.
-func (g *Gateway) Connected(peer string) bool {
-	return slices.ContainsFunc(g.everybody(), func(c *conn) bool { return c.device == peer })
+// IsConnected reports whether a peer is connected to this instance, in any role.
+func (g *Gateway) IsConnected(peer string) bool {
+	return slices.ContainsFunc(g.connections(), func(c *conn) bool { return c.device == peer })
 }
 
 var errShutdown = errors.New("the gateway is stopping")

@@ -11,26 +11,25 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// handshake finds out who has connected. It returns the greeting, which is still to
-// be sent: what is said to the client meanwhile waits behind it. Nil: there is nobody,
-// and the connection has ended.
+// handshake authenticates the client. It returns the hello response, which the caller still has
+// to send: other frames are queued behind it. It returns nil if the connection has ended.
 func (c *conn) handshake() *frame {
 	entered := true
 	defer func() {
 		if entered {
-			c.g.known(c.address)
+			c.g.removeHalfOpen(c.address)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.Timings.Handshake)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		c.bye(&wire.Error{Message: "", Close: wire.CloseNormal})
+		c.closeWith(&wire.Error{Message: "", Close: wire.CloseNormal})
 	})()
 	nonce := uuid.NewString()
 	challenge := newFrame()
 	challenge.b = wire.AppendChallenge(challenge.b, nonce, time.Now())
 	c.post(challenge)
-	req, e := c.first()
+	req, e := c.readConnect()
 	if e == nil {
 		var p *wire.Connect
 		if p, e = wire.ParseConnect(req.Params); e == nil {
@@ -42,59 +41,59 @@ func (c *conn) handshake() *frame {
 		return nil
 	}
 	if ctx.Err() != nil {
-		c.wait()
+		c.awaitClose()
 		return nil
 	}
-	c.hold()
+	c.holdOutput()
 	if !c.g.join(c) {
 		c.g.metrics.refused.WithLabelValues("stopping").Inc()
 		f := newFrame()
 		f.b = wire.AppendFailure(f.b, req.ID, wire.Starting)
-		c.release(f)
-		c.bye(wire.Restarting)
-		c.wait()
+		c.releaseOutput(f)
+		c.closeWith(wire.Restarting)
+		c.awaitClose()
 		return nil
 	}
 	entered = false
 	c.ws.SetReadLimit(wire.MaxFrame)
 	f := newFrame()
-	f.b = wire.AppendResult(f.b, req.ID, c.hello(ctx))
+	f.b = wire.AppendResult(f.b, req.ID, c.helloPayload(ctx))
 	return f
 }
 
 var (
-	// noJSON closes the connection of a client whose first frame is none.
-	noJSON = &wire.Error{Message: "", Close: wire.CloseNormal}
-	// hungUp is who says nothing at all.
-	hungUp = &wire.Error{Message: "hung up"}
+	// errNotJSON closes the connection of a client whose first frame is not JSON.
+	errNotJSON = &wire.Error{Message: "", Close: wire.CloseNormal}
+	// errDisconnected means that the client disconnected before its first frame.
+	errDisconnected = &wire.Error{Message: "disconnected"}
 )
 
-// first reads the first frame.
-func (c *conn) first() (wire.Request, *wire.Error) {
+// readConnect reads the connect request.
+func (c *conn) readConnect() (wire.Request, *wire.Error) {
 	buf, kind, err := c.next()
 	switch {
 	case err != nil:
-		return wire.Request{}, hungUp
+		return wire.Request{}, errDisconnected
 	case kind != websocket.MessageText:
-		return wire.Request{}, noJSON
+		return wire.Request{}, errNotJSON
 	}
-	// The buffer is not given back: the request shares its memory.
+	// The buffer is not reused: the request shares its memory.
 	req, err := wire.ParseRequest(buf.Bytes())
 	switch {
 	case errors.Is(err, wire.ErrSyntax):
-		return req, noJSON
+		return req, errNotJSON
 	case err != nil:
-		return req, wire.NoRequest
+		return req, wire.InvalidFrame
 	case req.Method != wire.MethodConnect:
-		return req, wire.NotConnect
+		return req, wire.ConnectRequired
 	}
 	return req, nil
 }
 
-// refuse says why nobody is let in, and waits until the client has gone.
+// refuse sends an error and waits until the client has disconnected.
 func (c *conn) refuse(id string, e *wire.Error) {
-	if e == hungUp {
-		c.g.metrics.refused.WithLabelValues("hung up").Inc()
+	if e == errDisconnected {
+		c.g.metrics.refused.WithLabelValues("disconnected").Inc()
 		return
 	}
 	reason := e.Detail()
@@ -105,19 +104,20 @@ func (c *conn) refuse(id string, e *wire.Error) {
 		}
 	}
 	c.g.metrics.refused.WithLabelValues(reason).Inc()
-	c.g.Logger.Info("openclaw: refused", "address", c.address, "client", c.client.ID, "why", e.Message, "detail", e.Detail())
-	if e != noJSON && e != wire.NoRequest {
+	c.g.Logger.Info("openclaw: refused", "address", c.address, "client", c.client.ID, "why", e.Message,
+		"detail", e.Detail())
+	if e != errNotJSON && e != wire.InvalidFrame {
 		f := newFrame()
 		f.b = wire.AppendFailure(f.b, id, e)
 		c.post(f)
 	}
-	c.bye(e)
-	c.wait()
+	c.closeWith(e)
+	c.awaitClose()
 }
 
-// wait reads until the connection ends, for its Close frame.
-func (c *conn) wait() {
-	timer := time.AfterFunc(2*farewell, c.drop)
+// awaitClose reads until the connection ends, to receive the peer's Close frame.
+func (c *conn) awaitClose() {
+	timer := time.AfterFunc(2*closeTimeout, c.closeNow)
 	defer timer.Stop()
 	for {
 		buf, _, err := c.next()
@@ -128,8 +128,8 @@ func (c *conn) wait() {
 	}
 }
 
-// join lets a client in that has said who it is. A node takes the place of the one of
-// the same device. It reports false if the gateway stops.
+// join adds an authenticated client. A node replaces the connection of the same device. It
+// returns false if the gateway stops.
 func (g *Gateway) join(c *conn) bool {
 	g.mu.Lock()
 	if g.closing {
@@ -137,8 +137,8 @@ func (g *Gateway) join(c *conn) bool {
 		return false
 	}
 	g.halfOpen--
-	if g.halfOf[c.address]--; g.halfOf[c.address] == 0 {
-		delete(g.halfOf, c.address)
+	if g.halfOpenByAddr[c.address]--; g.halfOpenByAddr[c.address] == 0 {
+		delete(g.halfOpenByAddr, c.address)
 	}
 	g.conns[c] = struct{}{}
 	var old *node
@@ -154,31 +154,34 @@ func (g *Gateway) join(c *conn) bool {
 		g.metrics.operators.Inc()
 	}
 	if old != nil {
-		old.retire()
+		old.detach()
 	}
-	c.ticked.Store(time.Now().UnixMilli())
+	c.lastTick.Store(time.Now().UnixMilli())
 	return true
 }
 
-// The events that clients can expect.
+// The events that clients may receive.
 var eventNames = []string{
-	wire.EventChallenge, wire.EventTick, wire.EventHealth, wire.EventPresence, wire.EventShutdown, wire.EventAgent, wire.EventChat,
-	wire.EventInvoke, wire.EventHostStats, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventDeviceRequested, wire.EventDeviceResolved, EventNotification,
+	wire.EventChallenge, wire.EventTick, wire.EventHealth, wire.EventPresence, wire.EventShutdown, wire.EventAgent,
+	wire.EventChat,
+	wire.EventInvoke, wire.EventHostStats, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventDeviceRequested,
+	wire.EventDeviceResolved, EventNotification,
 }
 
-// hello is the answer to connect.
-func (c *conn) hello(ctx context.Context) []byte {
+// helloPayload returns the payload of the connect response.
+func (c *conn) helloPayload(ctx context.Context) []byte {
 	g := c.g
 	h := wire.Hello{
-		Server:   wire.Server{Version: g.Version, ConnID: c.id, BootID: g.boot},
+		Server:   wire.Server{Version: g.Version, ConnID: c.id, BootID: g.bootID},
 		Features: wire.Features{Methods: g.methodNames(c.role), Events: eventNames},
-		Snapshot: wire.Snapshot{Health: g.health(), UptimeMS: time.Since(g.began).Milliseconds()},
+		Snapshot: wire.Snapshot{Health: g.healthPayload(), UptimeMS: time.Since(g.startedAt).Milliseconds()},
 		Auth:     wire.Granted{Role: c.role, Scopes: c.scopes},
 	}
 	if c.role == wire.RoleOperator {
-		h.Snapshot.Sessions = &wire.SessionDefaults{AgentID: mainAgent, MainKey: mainAgent, MainSessionKey: "agent:" + mainAgent + ":" + mainAgent}
+		h.Snapshot.Sessions = &wire.SessionDefaults{AgentID: mainAgent, MainKey: mainAgent,
+			MainSessionKey: "agent:" + mainAgent + ":" + mainAgent}
 	}
-	if token, at := c.token(ctx); token != "" {
+	if token, at := c.deviceToken(ctx); token != "" {
 		h.Auth.DeviceToken, h.Auth.IssuedAtMS = token, at
 	}
 	return h.JSON()

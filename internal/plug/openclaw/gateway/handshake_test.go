@@ -3,10 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -24,7 +21,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// raw is a WebSocket without anything.
+// raw returns a WebSocket without anything.
 func (r *rig) raw() (*websocket.Conn, wire.Challenge) {
 	r.t.Helper()
 	c, _, err := websocket.Dial(limited(r.t), r.url, nil)
@@ -61,7 +58,7 @@ func last(t testing.TB, c *websocket.Conn) (*wire.Frame, websocket.CloseError) {
 
 // Who is refused, in what order of checks, in what words, and how the connection ends.
 func TestRefusals(t *testing.T) {
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Delay = time.Millisecond })
+	r := newRig(t, func(o *gateway.Options) { o.Timings.RefusalDelay = time.Millisecond })
 	mcp := r.Key(t, account.NewKey{Scopes: []string{account.ScopeMCP}})
 	nodeOnly := r.Key(t, account.NewKey{Scopes: []string{account.ScopeNode}})
 	other, _ := r.person("bob", account.ScopeMCP)
@@ -78,29 +75,51 @@ func TestRefusals(t *testing.T) {
 		words  string
 		close  int
 	}{
-		"token":            {hello: func(c *wire.Connect) { c.Auth.Token = "wrong" }, code: wire.InvalidRequest, detail: wire.DetailTokenMismatch, words: "unauthorized: gateway token mismatch"},
-		"token, no device": {hello: func(c *wire.Connect) { c.Role, c.Auth.Token = wire.RoleOperator, "wrong" }, nobody: true, code: wire.InvalidRequest, detail: wire.DetailTokenMismatch, words: "unauthorized: gateway token mismatch"},
-		"no token":         {hello: func(c *wire.Connect) { c.Auth = nil }, code: wire.InvalidRequest, detail: wire.DetailTokenMissing, words: "unauthorized: gateway token missing"},
-		"device token":     {hello: func(c *wire.Connect) { c.Auth = &wire.Auth{DeviceToken: "wrong"} }, code: wire.InvalidRequest, detail: wire.DetailDeviceToken, words: "unauthorized: device token mismatch"},
-		"nothing":          {hello: func(c *wire.Connect) { c.Role, c.Auth = wire.RoleOperator, nil }, nobody: true, code: wire.NotPaired, detail: wire.DetailIdentity, words: "device identity required"},
-		"node, no device":  {nobody: true, code: wire.NotPaired, detail: wire.DetailIdentity, words: "device identity required"},
-		"key's scope":      {hello: func(c *wire.Connect) { c.Auth.Token = mcp }, code: wire.InvalidRequest, detail: wire.DetailTokenMismatch, words: "unauthorized"},
-		"node's key":       {hello: func(c *wire.Connect) { c.Role, c.Auth.Token = wire.RoleOperator, nodeOnly }, code: wire.InvalidRequest, detail: wire.DetailTokenMismatch, words: "unauthorized"},
-		"other's device":   {hello: func(c *wire.Connect) { c.Auth.Token = bobs }, me: taken, code: wire.NotPaired, detail: "AUTH_UNAUTHORIZED", words: "device is paired with another person"},
-		"signature":        {spoil: func(c *wire.Connect) { c.Device.Signature = strings.Repeat("A", 86) }, code: wire.InvalidRequest, detail: "DEVICE_AUTH_SIGNATURE_INVALID", words: "device signature invalid"},
-		"signature first":  {hello: func(c *wire.Connect) { c.Auth.Token = "wrong" }, spoil: func(c *wire.Connect) { c.Device.Signature = strings.Repeat("A", 86) }, code: wire.InvalidRequest, detail: "DEVICE_AUTH_SIGNATURE_INVALID", words: "device signature invalid"},
-		"old":              {spoil: func(c *wire.Connect) { c.Device.SignedAt -= 2 * wire.Skew.Milliseconds() }, code: wire.InvalidRequest, detail: "DEVICE_AUTH_SIGNATURE_EXPIRED", words: "device signature expired"},
-		"nonce":            {spoil: func(c *wire.Connect) { c.Device.Nonce = "another" }, code: wire.InvalidRequest, detail: "DEVICE_AUTH_NONCE_MISMATCH", words: "device nonce mismatch"},
-		"device":           {spoil: func(c *wire.Connect) { c.Device.ID = strings.Repeat("0", 64) }, code: wire.InvalidRequest, detail: "DEVICE_AUTH_DEVICE_ID_MISMATCH", words: "device identity mismatch"},
-		"version":          {spoil: func(c *wire.Connect) { c.MinProtocol, c.MaxProtocol = 5, 6 }, code: wire.InvalidRequest, detail: wire.DetailProtocol, words: "protocol mismatch", close: wire.CloseProtocol},
-		"role":             {spoil: func(c *wire.Connect) { c.Role = "cook" }, code: wire.InvalidRequest, words: "invalid role"},
-		"client":           {spoil: func(c *wire.Connect) { c.Client.ID = "patchbay" }, code: wire.InvalidRequest, words: "invalid connect params: at /client/id: must be equal to one of the allowed values"},
+		"token": {hello: func(c *wire.Connect) { c.Auth.Token = "wrong" }, code: wire.InvalidRequest,
+			detail: wire.DetailTokenMismatch, words: "unauthorized: gateway token mismatch"},
+		"token, no device": {hello: func(c *wire.Connect) { c.Role, c.Auth.Token = wire.RoleOperator, "wrong" },
+			nobody: true, code: wire.InvalidRequest, detail: wire.DetailTokenMismatch,
+			words: "unauthorized: gateway token mismatch"},
+		"no token": {hello: func(c *wire.Connect) { c.Auth = nil }, code: wire.InvalidRequest,
+			detail: wire.DetailTokenMissing, words: "unauthorized: gateway token missing"},
+		"device token": {hello: func(c *wire.Connect) { c.Auth = &wire.Auth{DeviceToken: "wrong"} },
+			code: wire.InvalidRequest, detail: wire.DetailDeviceToken, words: "unauthorized: device token mismatch"},
+		"nothing": {hello: func(c *wire.Connect) { c.Role, c.Auth = wire.RoleOperator, nil }, nobody: true,
+			code: wire.NotPaired, detail: wire.DetailIdentity, words: "device identity required"},
+		"node, no device": {nobody: true, code: wire.NotPaired, detail: wire.DetailIdentity,
+			words: "device identity required"},
+		"key's scope": {hello: func(c *wire.Connect) { c.Auth.Token = mcp }, code: wire.InvalidRequest,
+			detail: wire.DetailTokenMismatch, words: "unauthorized"},
+		"node's key": {hello: func(c *wire.Connect) { c.Role, c.Auth.Token = wire.RoleOperator, nodeOnly },
+			code: wire.InvalidRequest, detail: wire.DetailTokenMismatch, words: "unauthorized"},
+		"other's device": {hello: func(c *wire.Connect) { c.Auth.Token = bobs }, me: taken, code: wire.NotPaired,
+			detail: "AUTH_UNAUTHORIZED", words: "device is paired with another person"},
+		"signature": {spoil: func(c *wire.Connect) { c.Device.Signature = strings.Repeat("A", 86) },
+			code: wire.InvalidRequest, detail: "DEVICE_AUTH_SIGNATURE_INVALID", words: "device signature invalid"},
+		"signature first": {hello: func(c *wire.Connect) { c.Auth.Token = "wrong" },
+			spoil: func(c *wire.Connect) { c.Device.Signature = strings.Repeat("A", 86) }, code: wire.InvalidRequest,
+			detail: "DEVICE_AUTH_SIGNATURE_INVALID", words: "device signature invalid"},
+		"old": {spoil: func(c *wire.Connect) { c.Device.SignedAt -= 2 * wire.MaxClockSkew.Milliseconds() },
+			code: wire.InvalidRequest, detail: "DEVICE_AUTH_SIGNATURE_EXPIRED", words: "device signature expired"},
+		"nonce": {spoil: func(c *wire.Connect) { c.Device.Nonce = "another" }, code: wire.InvalidRequest,
+			detail: "DEVICE_AUTH_NONCE_MISMATCH", words: "device nonce mismatch"},
+		"device": {spoil: func(c *wire.Connect) { c.Device.ID = strings.Repeat("0", 64) },
+			code: wire.InvalidRequest, detail: "DEVICE_AUTH_DEVICE_ID_MISMATCH", words: "device identity mismatch"},
+		"version": {spoil: func(c *wire.Connect) { c.MinProtocol, c.MaxProtocol = 5, 6 },
+			code: wire.InvalidRequest, detail: wire.DetailProtocol,
+			words: "protocol mismatch", close: wire.CloseProtocol},
+		"role": {spoil: func(c *wire.Connect) { c.Role = "cook" }, code: wire.InvalidRequest,
+			words: "invalid role"},
+		"client": {spoil: func(c *wire.Connect) { c.Client.ID = "patchbay" }, code: wire.InvalidRequest,
+			words: "invalid connect params: at /client/id: must be equal to one of the allowed values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ws, challenge := r.raw()
 			hello := wire.Connect{
-				MinProtocol: 4, MaxProtocol: 4, Role: wire.RoleNode, Auth: &wire.Auth{Token: r.token}, Commands: []string{"kitchen.echo"},
-				Client: wire.Client{ID: wire.ClientNode, Mode: wire.ModeNode, Version: "1", Platform: "linux", DeviceFamily: "Linux"},
+				MinProtocol: 4, MaxProtocol: 4, Role: wire.RoleNode, Auth: &wire.Auth{Token: r.token},
+				Commands: []string{"kitchen.echo"},
+				Client: wire.Client{ID: wire.ClientNode, Mode: wire.ModeNode,
+					Version: "1", Platform: "linux", DeviceFamily: "Linux"},
 			}
 			if c.hello != nil {
 				c.hello(&hello)
@@ -114,15 +133,18 @@ func TestRefusals(t *testing.T) {
 			if c.spoil != nil {
 				c.spoil(&hello)
 			}
-			must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "x", wire.MethodConnect, encode(t, hello))))
+			must(t, ws.Write(limited(t), websocket.MessageText,
+				wire.AppendRequest(nil, "x", wire.MethodConnect, encode(t, hello))))
 			f, e := last(t, ws)
-			if f == nil || f.Error == nil || f.ID != "x" || f.Error.Code != c.code || f.Error.Detail() != c.detail || !strings.HasPrefix(f.Error.Message, c.words) {
+			if f == nil || f.Error == nil || f.ID != "x" || f.Error.Code != c.code || f.Error.Detail() != c.detail ||
+				!strings.HasPrefix(f.Error.Message, c.words) {
 				t.Fatalf("%+v", f)
 			}
 			if c.close == 0 {
 				c.close = wire.ClosePolicy
 			}
-			if int(e.Code) != c.close || !strings.HasPrefix(f.Error.Message, strings.TrimSuffix(e.Reason, "…")[:min(len(e.Reason), 100)]) {
+			if int(e.Code) != c.close || !strings.HasPrefix(f.Error.Message,
+				strings.TrimSuffix(e.Reason, "…")[:min(len(e.Reason), 100)]) {
 				t.Errorf("closed with %v", e)
 			}
 		})
@@ -138,11 +160,13 @@ func TestFirstFrames(t *testing.T) {
 		reason string
 		answer string
 	}{
-		"no JSON":     {"hello", wire.CloseNormal, "", ""},
-		"no request":  {`{"type":"event"}`, wire.ClosePolicy, "invalid request frame", ""},
-		"not connect": {`{"type":"req","id":"1","method":"health"}`, wire.ClosePolicy, wire.NotConnect.Message, wire.NotConnect.Message},
-		"too large":   {`{"type":"req","id":"1","method":"connect","params":"` + strings.Repeat("a", wire.MaxHandshake) + `"}`, wire.CloseTooLarge, "", ""},
-		"nothing":     {"", wire.CloseNormal, "", ""},
+		"no JSON":    {"hello", wire.CloseNormal, "", ""},
+		"no request": {`{"type":"event"}`, wire.ClosePolicy, "invalid request frame", ""},
+		"not connect": {`{"type":"req","id":"1","method":"health"}`, wire.ClosePolicy, wire.ConnectRequired.Message,
+			wire.ConnectRequired.Message},
+		"too large": {`{"type":"req","id":"1","method":"connect","params":"` +
+			strings.Repeat("a", wire.MaxHandshake) + `"}`, wire.CloseTooLarge, "", ""},
+		"nothing": {"", wire.CloseNormal, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ws, _ := r.raw()
@@ -162,15 +186,20 @@ func TestFirstFrames(t *testing.T) {
 
 // What a client hears after the handshake, and how strange frames are answered.
 func TestGreeting(t *testing.T) {
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick, o.Timings.Health = 20*time.Millisecond, 30*time.Millisecond })
+	r := newRig(t, func(o *gateway.Options) {
+		o.Timings.Tick, o.Timings.Health = 20*time.Millisecond,
+			30*time.Millisecond
+	})
 	op := r.operator(r.token)
 	h := op.Hello
-	if h.Protocol != 4 || h.Server.Version != "1.2.3" || h.Server.ConnID == "" || h.Auth.Role != wire.RoleOperator || h.Auth.DeviceToken != "" ||
-		!slices.Equal(h.Auth.Scopes, allScopes) || h.Policy != (wire.Limits{MaxPayload: wire.MaxFrame, MaxBuffered: wire.MaxBuffered, TickIntervalMS: 30000}) {
+	if h.Protocol != 4 || h.Server.Version != "1.2.3" || h.Server.ConnID == "" || h.Auth.Role != wire.RoleOperator ||
+		h.Auth.DeviceToken != "" ||
+		!slices.Equal(h.Auth.Scopes, allScopes) || h.Policy != (wire.Limits{MaxPayload: wire.MaxFrame,
+		MaxBuffered: wire.MaxBuffered, TickIntervalMS: 30000}) {
 		t.Errorf("%+v", h)
 	}
 	for _, method := range h.Features.Methods {
-		if e := wire.Permit(method, wire.RoleOperator, []string{wire.ScopeAdmin}); e != nil {
+		if e := wire.CheckPermission(method, wire.RoleOperator, []string{wire.ScopeAdmin}); e != nil {
 			t.Errorf("%s: %v", method, e)
 		}
 	}
@@ -185,12 +214,14 @@ func TestGreeting(t *testing.T) {
 		seq = f.Seq
 	}
 	op.mu.Unlock()
-	for method, want := range map[string]string{"what.ever": "unknown method: what.ever", wire.MethodConnect: wire.ConnectTwice.Message} {
+	for method, want := range map[string]string{"what.ever": "unknown method: what.ever",
+		wire.MethodConnect: wire.ConnectTwice.Message} {
 		if e := op.refused(method, m{}); e.Code != wire.InvalidRequest || e.Message != want {
 			t.Errorf("%s: %v", method, e)
 		}
 	}
-	if e := op.refused(wire.MethodNodeList, m{"more": 1}); e.Message != "invalid node.list params: at root: unexpected property 'more'" {
+	if e := op.refused(wire.MethodNodeList,
+		m{"more": 1}); e.Message != "invalid node.list params: at root: unexpected property 'more'" {
 		t.Error(e)
 	}
 	for _, method := range []string{wire.MethodHealth, wire.MethodStatus, wire.MethodSessionsList} {
@@ -200,7 +231,7 @@ func TestGreeting(t *testing.T) {
 	for range wire.MaxUnauthorized + 1 {
 		must(t, op.Write(op.ctx, wire.AppendRequest(nil, "n", wire.MethodNodeEvent, []byte(`{"event":"x"}`))))
 	}
-	if e := bye(t, op.Client); int(e.Code) != wire.ClosePolicy || e.Reason != "repeated unauthorized calls" {
+	if e := awaitClose(t, op.Client); int(e.Code) != wire.ClosePolicy || e.Reason != "repeated unauthorized calls" {
 		t.Error(e)
 	}
 }
@@ -211,7 +242,8 @@ func TestBadFrames(t *testing.T) {
 	ws, challenge := r.raw()
 	_ = challenge
 	hello := sim.Operator(r.token, allScopes...)
-	must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect, encode(t, hello))))
+	must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect,
+		encode(t, hello))))
 	read := func() string {
 		_, data, err := ws.Read(limited(t))
 		must(t, err)
@@ -241,7 +273,9 @@ func TestBadFrames(t *testing.T) {
 
 // A device comes back with its own token, in every way in which programs show it.
 func TestDeviceToken(t *testing.T) {
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Delay, o.Timings.Fresh = time.Millisecond, 10*time.Millisecond })
+	r := newRig(t, func(o *gateway.Options) {
+		o.Timings.RefusalDelay, o.Timings.PeerRefresh = time.Millisecond, 10*time.Millisecond
+	})
 	me := wire.NewIdentity()
 	hello := sim.Operator(r.token, wire.ScopeRead)
 	first, err := r.dial(hello, &me)
@@ -251,7 +285,8 @@ func TestDeviceToken(t *testing.T) {
 		t.Fatalf("%+v", first.Hello.Auth)
 	}
 	for name, auth := range map[string]wire.Auth{
-		"token": {Token: token}, "device token": {DeviceToken: token}, "both": {Token: token, DeviceToken: token}, "beside a wrong one": {Token: "wrong", DeviceToken: token},
+		"token": {Token: token}, "device token": {DeviceToken: token}, "both": {Token: token, DeviceToken: token},
+		"beside a wrong one": {Token: "wrong", DeviceToken: token},
 	} {
 		hello.Auth = &auth
 		again, err := r.dial(hello, &me)
@@ -273,7 +308,7 @@ func TestDeviceToken(t *testing.T) {
 	live, err := r.dial(hello, &me)
 	must(t, err)
 	must(t, r.Accounts.RotatePeer(t.Context(), me.ID()))
-	if e := bye(t, live.Client); int(e.Code) != wire.CloseRemoved || e.Reason != "gateway auth changed" {
+	if e := awaitClose(t, live.Client); int(e.Code) != wire.CloseRemoved || e.Reason != "gateway auth changed" {
 		t.Error(e)
 	}
 	if _, err := r.dial(hello, &me); !errors.As(err, &e) || e.Detail() != wire.DetailTokenMismatch {
@@ -291,11 +326,12 @@ func TestDeviceToken(t *testing.T) {
 // A key that is revoked ends what was opened with it.
 func TestRevokedKey(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Timings.Ping = 50 * time.Millisecond })
-	k, secret, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID, Name: "short", Scopes: []string{account.ScopeOperator}})
+	k, secret, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID,
+		Name: "short", Scopes: []string{account.ScopeOperator}})
 	must(t, err)
 	op := r.operator(secret)
 	must(t, r.Store.Keys.Revoke(t.Context(), k.ID, time.Now()))
-	if e := bye(t, op.Client); int(e.Code) != wire.CloseRemoved {
+	if e := awaitClose(t, op.Client); int(e.Code) != wire.CloseRemoved {
 		t.Error(e)
 	}
 }
@@ -317,7 +353,7 @@ func TestScopes(t *testing.T) {
 	if e := o.refused(wire.MethodNodeList, m{}); e.Code != wire.Forbidden {
 		t.Error(e)
 	}
-	bot := r.Script(t, nil, nil)
+	bot := r.AddScript(t, nil, nil)
 	bound := r.Key(t, account.NewKey{Scopes: []string{account.ScopeOperator}, Bot: bot.Number})
 	if o := r.operator(bound); !slices.Equal(o.Hello.Auth.Scopes, []string{wire.ScopeRead, wire.ScopeWrite}) {
 		t.Errorf("a key for one bot got %v", o.Hello.Auth.Scopes)
@@ -329,7 +365,7 @@ func TestStrangers(t *testing.T) {
 	var from atomic.Int32
 	r := newRig(t, func(o *gateway.Options) {
 		o.Guard = account.NewGuard(2, nil)
-		o.Timings.Delay = 10 * time.Millisecond
+		o.Timings.RefusalDelay = 10 * time.Millisecond
 		o.AutoApproveLocal = false
 		o.Address = func(*http.Request) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(from.Load())}) }
 	})
@@ -369,151 +405,6 @@ func TestStrangers(t *testing.T) {
 		ws.CloseNow()
 	}
 	must(t, eventually(t, func() bool { return r.g.Status().HalfOpen == 0 }))
-}
-
-// eventually waits for something that no event tells of.
-func eventually(t testing.TB, is func() bool) error {
-	t.Helper()
-	return eventuallyIn(t, 3*patience, is)
-}
-
-func eventuallyIn(t testing.TB, limit time.Duration, is func() bool) error {
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// What comes through a proxy that is not trusted is not from this machine.
-func TestProxies(t *testing.T) {
-	r := newRig(t, nil)
-	_, res, err := websocket.Dial(limited(t), r.url, &websocket.DialOptions{HTTPHeader: http.Header{"X-Forwarded-For": {"1.2.3.4"}}})
-	if err == nil || res == nil || res.StatusCode != http.StatusForbidden {
-		t.Errorf("%v", err)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.server.URL, nil)
-	must(t, err)
-	plain, err := http.DefaultClient.Do(req)
-	must(t, err)
-	plain.Body.Close()
-	if plain.StatusCode != http.StatusUpgradeRequired {
-		t.Error(plain.Status)
-	}
-}
-
-// When the gateway stops, everybody hears it, and nothing is left.
-func TestShutdown(t *testing.T) {
-	r := newRig(t, nil)
-	began := make(chan struct{}, 1)
-	n := r.node(sim.Options{Handle: blocking(began)}, true)
-	op := r.operator(r.token)
-	answers, forget, err := op.Begin(op.ctx, wire.MethodNodeInvoke, encode(t, invokeParams(n.ID(), "kitchen.echo", m{})))
-	must(t, err)
-	defer forget()
-	<-began
-	ws, _ := r.raw()
-	done := make(chan error, 1)
-	go func() { done <- r.g.Shutdown(limited(t)) }()
-	op.await(wire.EventShutdown, nil)
-	if e := bye(t, op.Client); int(e.Code) != wire.CloseRestart || e.Reason != "service restart" {
-		t.Error(e)
-	}
-	if f, e := last(t, ws); f != nil || int(e.Code) != wire.CloseNormal {
-		t.Errorf("%+v %v", f, e)
-	}
-	must(t, <-done)
-	_, _ = op.Await(op.ctx, answers) // whether it was answered before or not
-	if s := r.g.Status(); s != (gateway.Status{}) {
-		t.Errorf("%+v is left", s)
-	}
-	if _, _, err := websocket.Dial(limited(t), r.url, nil); err == nil {
-		t.Error("it lets somebody in that stops")
-	}
-}
-
-// An operator that does not read is cut off, and is told why if it reads again.
-func TestSlowConsumer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("moves 100 MB")
-	}
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Slow = time.Minute }) // a busy machine moves it slowly
-	large := json.RawMessage(`"` + strings.Repeat("a", 4<<20) + `"`)
-	n := r.node(sim.Options{Handle: func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return large, nil }}, true)
-	raw, err := net.Dial("tcp", strings.TrimPrefix(r.server.URL, "http://"))
-	must(t, err)
-	defer raw.Close()
-	hold := &holding{Conn: raw, let: make(chan struct{})}
-	ws, _, err := websocket.Dial(limited(t), r.url, &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return hold, nil },
-	}}})
-	must(t, err)
-	ws.SetReadLimit(wire.MaxFrame)
-	read := func() (string, error) {
-		_, data, err := ws.Read(limited(t))
-		return string(data[:min(len(data), 200)]), err
-	}
-	_, err = read()
-	must(t, err)
-	must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect, encode(t, sim.Operator(r.token, allScopes...)))))
-	_, err = read()
-	must(t, err)
-	hold.held.Store(true)
-	for range 20 {
-		must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "x", wire.MethodNodeInvoke, encode(t, invokeParams(n.ID(), "kitchen.echo", nil)))))
-	}
-	must(t, eventually(t, func() bool { return r.g.Status().Buffered > wire.MaxBuffered }))
-	close(hold.let)
-	for err == nil {
-		_, err = read()
-	}
-	var e websocket.CloseError
-	if !errors.As(err, &e) || int(e.Code) != wire.ClosePolicy || e.Reason != "slow consumer" {
-		t.Error(err)
-	}
-	must(t, eventually(t, func() bool { return r.g.Status().Buffered == 0 }))
-}
-
-// holding is a connection whose owner does not read for a while.
-type holding struct {
-	net.Conn
-	held atomic.Bool
-	let  chan struct{}
-}
-
-func (h *holding) Read(p []byte) (int, error) {
-	if h.held.Load() {
-		<-h.let
-	}
-	return h.Conn.Read(p)
-}
-
-// A client whose network is gone is noticed.
-func TestSilence(t *testing.T) {
-	r := newRig(t, func(o *gateway.Options) { o.Timings.Ping = 100 * time.Millisecond })
-	alive := r.operator(r.token)
-	raw, err := net.Dial("tcp", strings.TrimPrefix(r.server.URL, "http://"))
-	must(t, err)
-	defer raw.Close()
-	hold := &holding{Conn: raw, let: make(chan struct{})}
-	ws, _, err := websocket.Dial(limited(t), r.url, &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return hold, nil },
-	}}})
-	must(t, err)
-	defer ws.CloseNow()
-	defer close(hold.let)
-	must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect, encode(t, sim.Operator(r.token, allScopes...)))))
-	must(t, eventually(t, func() bool { return r.g.Status().Operators == 2 }))
-	hold.held.Store(true) // from now on it answers no ping
-	must(t, eventually(t, func() bool { return r.g.Status().Operators == 1 }))
-	call[m](alive, wire.MethodHealth, m{})
 }
 
 // What OpenClaw's own programs were recorded saying is understood.

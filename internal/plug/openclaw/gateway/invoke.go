@@ -8,21 +8,21 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
-// invoke carries out node.invoke: the payload of the answer, or why not. The same call
-// with the same key is carried out once.
+// invoke serves node.invoke and returns the payload or the error. Calls with the same
+// idempotency key are executed once.
 func (g *Gateway) invoke(ctx context.Context, c *conn, params []byte) ([]byte, *wire.Error) {
 	p, e := wire.ParseInvoke(params)
 	if e != nil {
 		return nil, e
 	}
-	print := callPrint(&p)
-	mine, before, e := g.repeats.begin(ctx, c.person.ID, p.IdempotencyKey, print)
+	fingerprint := callFingerprint(&p)
+	mine, before, e := g.invokeCache.begin(ctx, c.person.ID, p.IdempotencyKey, fingerprint)
 	switch {
 	case e != nil:
 		return nil, e
@@ -30,8 +30,8 @@ func (g *Gateway) invoke(ctx context.Context, c *conn, params []byte) ([]byte, *
 		g.metrics.repeated.Inc()
 		return before.payload, before.err
 	}
-	payload, sent, e := g.invoked(ctx, c, &p)
-	g.repeats.end(mine, payload, e, sent)
+	payload, sent, e := g.dispatchInvoke(ctx, c, &p)
+	g.invokeCache.end(mine, payload, e, sent)
 	if e != nil {
 		g.metrics.invokes.WithLabelValues(outcomeOf(e)).Inc()
 		return nil, e
@@ -40,8 +40,8 @@ func (g *Gateway) invoke(ctx context.Context, c *conn, params []byte) ([]byte, *
 	return payload, nil
 }
 
-// callPrint tells calls apart that come with the same key.
-func callPrint(p *wire.Invoke) [sha256.Size]byte {
+// callFingerprint distinguishes calls that share an idempotency key.
+func callFingerprint(p *wire.Invoke) [sha256.Size]byte {
 	b := newFrame()
 	defer b.free()
 	b.b = append(b.b, p.NodeID...)
@@ -51,7 +51,7 @@ func callPrint(p *wire.Invoke) [sha256.Size]byte {
 	return sha256.Sum256(b.b[headRoom:])
 }
 
-// outcomeOf is an error in metrics.
+// outcomeOf returns the metrics label of an error.
 func outcomeOf(e *wire.Error) string {
 	said, _, ok := wire.NodeErrorOf(e)
 	switch {
@@ -65,27 +65,30 @@ func outcomeOf(e *wire.Error) string {
 	return strings.ToLower(string(e.Code))
 }
 
-// invoked finds the node and calls it. Sent says whether it may have heard of the call.
-func (g *Gateway) invoked(ctx context.Context, c *conn, p *wire.Invoke) (payload []byte, sent bool, e *wire.Error) {
-	if n := g.node(p.NodeID); n != nil && c.sees(n.owner) {
+// dispatchInvoke finds the node and calls it. sent reports whether the node may have received
+// the call.
+func (g *Gateway) dispatchInvoke(ctx context.Context, c *conn,
+	p *wire.Invoke) (payload []byte, sent bool, e *wire.Error) {
+	if n := g.node(p.NodeID); n != nil && c.canSee(n.owner) {
 		return g.invokeNode(ctx, c, n, p)
 	}
-	if o, ok := g.outlet(c, p.NodeID, false); ok {
-		return g.invokeOutlet(ctx, c, o, p)
+	if o, ok := g.findVirtual(c, p.NodeID, false); ok {
+		return g.invokeVirtual(ctx, c, o, p)
 	}
-	return g.invokeAway(ctx, c, p)
+	return g.invokeRemote(ctx, c, p)
 }
 
-// invokeNode calls a node that is connected here.
+// invokeNode calls a node that is connected to this instance.
 func (g *Gateway) invokeNode(ctx context.Context, c *conn, n *node, p *wire.Invoke) ([]byte, bool, *wire.Error) {
 	if e := n.refuse(p.Command, c.scopes); e != nil {
 		return nil, false, e
 	}
 	inv := &invocation{command: commandOf(p)}
 	call := tool.Call{Args: argsOf(p.Params)}
-	// It counts as connected since its greeting, and its commands have names a moment later.
+	// The node counts as connected after its hello response; its commands are registered a
+	// moment later.
 	select {
-	case <-n.arrived:
+	case <-n.registered:
 	case <-ctx.Done():
 		return nil, false, wire.NotConnected
 	}
@@ -94,37 +97,37 @@ func (g *Gateway) invokeNode(ctx context.Context, c *conn, n *node, p *wire.Invo
 		return nil, false, wire.PairingChanged
 	}
 	access := c.caller(n.owner)
-	access.Rules = c.nodeView
+	access.Rules = c.nodeRules
 	_, err := g.Hub.Call(context.WithValue(ctx, invocationKey{}, inv), access, name, &call)
 	switch {
 	case inv.err != nil:
-		return nil, inv.reached, inv.err
+		return nil, inv.mayHaveRun, inv.err
 	case err != nil:
-		return nil, inv.reached, wireError(err)
+		return nil, inv.mayHaveRun, wireError(err)
 	}
 	return inv.result.AppendInvoked(nil, p.Command), true, nil
 }
 
-// invokeAway calls a node that is connected to another instance, or says why there is
-// none to call.
-func (g *Gateway) invokeAway(ctx context.Context, c *conn, p *wire.Invoke) ([]byte, bool, *wire.Error) {
+// invokeRemote calls a node that is connected to another instance, or returns why it cannot be
+// called.
+func (g *Gateway) invokeRemote(ctx context.Context, c *conn, p *wire.Invoke) ([]byte, bool, *wire.Error) {
 	peer, err := g.Store.Peers.ByID(ctx, p.NodeID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if o, ok := g.outlet(c, p.NodeID, true); ok {
-			return g.invokeOutlet(ctx, c, o, p)
+		if o, ok := g.findVirtual(c, p.NodeID, true); ok {
+			return g.invokeVirtual(ctx, c, o, p)
 		}
 		return nil, false, wire.PairingChanged
-	case err == nil && (!c.sees(peer.Owner) || peer.SurfaceAt.IsZero()):
+	case err == nil && (!c.canSee(peer.Owner) || peer.SurfaceAt.IsZero()):
 		return nil, false, wire.PairingChanged
 	case err != nil:
-		return nil, false, g.trouble(err)
+		return nil, false, g.internalError(err)
 	}
 	surface := surfaceOf(peer)
 	if e := g.policy.Refuse(&surface, p.Command, c.scopes); e != nil {
 		return nil, false, e
 	}
-	o, held, tools := g.Hub.Plugged(OutletOf(peer.ID))
+	o, held, tools := g.Hub.FindProvider(ProviderID(peer.ID))
 	if !held || o.Kind != KindNode {
 		return nil, false, wire.NotConnected
 	}
@@ -138,22 +141,22 @@ func (g *Gateway) invokeAway(ctx context.Context, c *conn, p *wire.Invoke) ([]by
 		return nil, false, wire.NotConnected
 	}
 	access := c.caller(peer.Owner)
-	access.Rules = c.nodeView
+	access.Rules = c.nodeRules
 	cmd := commandOf(p)
 	call := tool.Call{Args: argsOf(p.Params), Meta: encoded(map[string]command{metaInvoke: cmd})}
 	if p.Timeout() > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.Timeout()+time.Second) // the other instance knows it more exactly
+		ctx, cancel = context.WithTimeout(ctx, p.Timeout()+time.Second) // the other instance enforces it more exactly
 		defer cancel()
 	}
 	res, err := g.Hub.Call(ctx, access, name, &call)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			return nil, true, timedOut
+			return nil, true, errTimedOut
 		}
 		return nil, tool.AsError(err).Code != tool.Offline, wireError(err)
 	}
-	var f far
+	var f remoteResult
 	if json.Unmarshal(res.Structured, &f) != nil {
 		return nil, true, wire.NodeFailed(nil)
 	}
@@ -161,12 +164,13 @@ func (g *Gateway) invokeAway(ctx context.Context, c *conn, p *wire.Invoke) ([]by
 	return r.AppendInvoked(nil, p.Command), true, nil
 }
 
-// commandOf is what a node is to do.
+// commandOf returns the command for the node.
 func commandOf(p *wire.Invoke) command {
-	return command{Name: p.Command, Params: p.Params, Timeout: p.Timeout(), Key: p.IdempotencyKey, Session: p.SessionKey}
+	return command{Name: p.Command, Params: p.Params, Timeout: p.Timeout(), Key: p.IdempotencyKey,
+		Session: p.SessionKey}
 }
 
-// argsOf are the parameters as arguments of a tool, as the audit trail knows them.
+// argsOf returns the parameters as tool arguments, as they appear in the audit trail.
 func argsOf(params json.RawMessage) json.RawMessage {
 	if len(params) > 0 && params[0] == '{' {
 		return params
@@ -174,11 +178,11 @@ func argsOf(params json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// fullName is how the board calls a command of the node.
+// fullName returns the tool name of a node's command in the hub.
 func (n *node) fullName(command string) (string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, t := range n.offered {
+	for _, t := range n.registeredTools {
 		if t.Tool.Name == command {
 			return t.Name, true
 		}
@@ -186,23 +190,23 @@ func (n *node) fullName(command string) (string, bool) {
 	return "", false
 }
 
-// surfaceOf is what is kept of what a node can do.
+// surfaceOf returns the stored surface of a node.
 func surfaceOf(p store.Peer) wire.Surface {
-	return wire.Surface{Platform: p.Platform, Family: p.Family, Caps: p.DeclaredCaps, Declared: p.DeclaredCommands, Approved: p.Commands}
+	return wire.Surface{Platform: p.Platform, Family: p.Family, Caps: p.DeclaredCaps, Declared: p.DeclaredCommands,
+		Approved: p.Commands}
 }
 
-// trouble is our own fault.
-func (g *Gateway) trouble(err error) *wire.Error {
+// internalError logs an internal error and returns the response.
+func (g *Gateway) internalError(err error) *wire.Error {
 	if g.ctx.Err() != nil {
-		return stopping
+		return errStopping
 	}
 	g.Logger.Error("openclaw: a request failed", "error", err)
 	return &wire.Error{Code: wire.Unavailable, Message: "the server failed; try again later", Retryable: true}
 }
 
-// refusedBy is an error of the board, or of another provider than a node, as operators
-// are told it.
-func refusedBy(e *tool.Error) *wire.Error {
+// fromToolError converts an error of the hub, or of a provider that is no node, for operators.
+func fromToolError(e *tool.Error) *wire.Error {
 	code := strings.ToUpper(string(e.Code))
 	sent := true
 	switch e.Code {
@@ -212,10 +216,10 @@ func refusedBy(e *tool.Error) *wire.Error {
 		code, sent = "-32601", false
 	case tool.BadArgs:
 		code, sent = "-32602", false
-	case tool.Denied, tool.TooMany, tool.Busy, tool.Stopping:
+	case tool.Denied, tool.RateLimited, tool.Busy, tool.Stopping:
 		sent = false
 	case tool.TimedOut:
-		return timedOut
+		return errTimedOut
 	case tool.Lost:
 		code = wire.NodeDisconnected
 	}
@@ -228,22 +232,22 @@ func refusedBy(e *tool.Error) *wire.Error {
 			Node wire.NodeError `json:"nodeError"`
 			Sent bool           `json:"nodeCommandDispatched"`
 		}{wire.NodeError{Code: code, Message: e.Told}, false})
-		failed.Retryable = e.Code == tool.TooMany || e.Code == tool.Busy || e.Code == tool.Stopping
+		failed.Retryable = e.Code == tool.RateLimited || e.Code == tool.Busy || e.Code == tool.Stopping
 	}
 	return failed
 }
 
 func encodedNumber(n int) string { return string(encoded(n)) }
 
-// viewOf is what an operator may use of one outlet, by the tools' own names.
-func (g *Gateway) viewOf(c *conn, o board.Outlet) ([]*board.Offered, *wire.Error) {
+// visibleTools returns the tools of one provider that an operator may use, with their own names.
+func (g *Gateway) visibleTools(c *conn, o hub.ProviderRef) ([]*hub.RegisteredTool, *wire.Error) {
 	v, err := c.view(o.Owner)
 	if err != nil {
 		return nil, wire.Invalid("the rules of this key cannot be read")
 	}
-	var tools []*board.Offered
+	var tools []*hub.RegisteredTool
 	for _, t := range v.Tools {
-		if t.Outlet().ID == o.ID {
+		if t.Provider().ID == o.ID {
 			tools = append(tools, t)
 		}
 	}

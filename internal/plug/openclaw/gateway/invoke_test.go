@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -23,12 +23,12 @@ func encode(t testing.TB, v any) []byte {
 	return data
 }
 
-// blocking is a handle that waits until it is given up, and tells when it begins.
-func blocking(began chan<- struct{}) sim.Handle {
+// blocking returns a handle that waits until it is given up, and tells when it begins.
+func blocking(began chan<- struct{}) sim.CommandHandler {
 	return func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 		began <- struct{}{}
 		<-ctx.Done()
-		return nil, sim.ErrSilent
+		return nil, sim.ErrNoAnswer
 	}
 }
 
@@ -38,10 +38,10 @@ func TestInvokeErrors(t *testing.T) {
 	var ready atomic.Int32
 	n := r.node(sim.Options{
 		Commands: []string{"kitchen.echo", "camera.snap", wire.CommandTool},
-		Handle: func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+		Handler: func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 			switch mode := string(params); mode {
 			case `"mute"`:
-				return nil, sim.ErrSilent
+				return nil, sim.ErrNoAnswer
 			case `"coded"`:
 				return nil, sim.Fail("BURNT", "it is black")
 			case `"code"`:
@@ -71,19 +71,34 @@ func TestInvokeErrors(t *testing.T) {
 		message string
 		detail  string // a piece of the details
 	}{
-		"coded":         {m{"command": "kitchen.echo", "params": "coded"}, wire.Unavailable, "BURNT: it is black", `{"nodeError":{"code":"BURNT","message":"it is black"},"nodeCommandDispatched":true}`},
-		"code alone":    {m{"command": "kitchen.echo", "params": "code"}, wire.Unavailable, "BURNT: node invoke failed", `"nodeCommandDispatched":true`},
-		"timeout":       {m{"command": "kitchen.echo", "params": "mute", "timeoutMs": 30}, wire.Unavailable, "TIMEOUT: node invoke timed out", `"nodeCommandDispatched":true`},
-		"never ready":   {m{"command": "kitchen.echo", "params": "never", "timeoutMs": 400}, wire.Unavailable, "NODE_NOT_READY: not yet", `"nodeCommandDispatched":true`},
-		"away":          {m{"nodeId": away.ID(), "command": "kitchen.echo"}, wire.Unavailable, "node not connected", `"nodeCommandDispatched":false`},
-		"nobody":        {m{"nodeId": "nobody", "command": "kitchen.echo"}, wire.Unavailable, "node pairing changed while invocation was active", "PAIRING_CHANGED"},
-		"not allowed":   {m{"command": "mcp.unknown"}, wire.InvalidRequest, `node command not allowed: "mcp.unknown" is not in the allowlist for platform "linux"`, "command not allowlisted"},
-		"dangerous":     {m{"command": "camera.snap"}, wire.InvalidRequest, `node command not allowed: "camera.snap" requires explicit gateway.nodes.commands.allow opt-in`, "command not allowlisted"},
-		"not declared":  {m{"command": "kitchen.fail"}, wire.InvalidRequest, `node command not allowed: the node (platform: linux) does not support "kitchen.fail"`, "command not declared by node"},
-		"private":       {m{"command": "worker.status.v1"}, wire.InvalidRequest, "node.invoke does not allow private node controls", ""},
-		"no key":        {m{"command": "kitchen.echo", "idempotencyKey": nil}, wire.InvalidRequest, "invalid node.invoke params: must have required property 'idempotencyKey'", ""},
+		"coded": {m{"command": "kitchen.echo", "params": "coded"}, wire.Unavailable, "BURNT: it is black",
+			`{"nodeError":{"code":"BURNT","message":"it is black"},"nodeCommandDispatched":true}`},
+		"code alone": {m{"command": "kitchen.echo", "params": "code"}, wire.Unavailable, "BURNT: node invoke failed",
+			`"nodeCommandDispatched":true`},
+		"timeout": {m{"command": "kitchen.echo", "params": "mute", "timeoutMs": 30}, wire.Unavailable,
+			"TIMEOUT: node invoke timed out", `"nodeCommandDispatched":true`},
+		"never ready": {m{"command": "kitchen.echo", "params": "never", "timeoutMs": 400}, wire.Unavailable,
+			"NODE_NOT_READY: not yet", `"nodeCommandDispatched":true`},
+		"away": {m{"nodeId": away.ID(), "command": "kitchen.echo"}, wire.Unavailable, "node not connected",
+			`"nodeCommandDispatched":false`},
+		"nobody": {m{"nodeId": "nobody", "command": "kitchen.echo"}, wire.Unavailable,
+			"node pairing changed while invocation was active", "PAIRING_CHANGED"},
+		"not allowed": {m{"command": "mcp.unknown"}, wire.InvalidRequest,
+			`node command not allowed: "mcp.unknown" is not in the allowlist for platform "linux"`,
+			"command not allowlisted"},
+		"dangerous": {m{"command": "camera.snap"}, wire.InvalidRequest,
+			`node command not allowed: "camera.snap" requires explicit gateway.nodes.commands.allow opt-in`,
+			"command not allowlisted"},
+		"not declared": {m{"command": "kitchen.fail"}, wire.InvalidRequest,
+			`node command not allowed: the node (platform: linux) does not support "kitchen.fail"`,
+			"command not declared by node"},
+		"private": {m{"command": "worker.status.v1"}, wire.InvalidRequest,
+			"node.invoke does not allow private node controls", ""},
+		"no key": {m{"command": "kitchen.echo", "idempotencyKey": nil}, wire.InvalidRequest,
+			"invalid node.invoke params: must have required property 'idempotencyKey'", ""},
 		"blank command": {m{"command": " "}, wire.InvalidRequest, "nodeId and command required", ""},
-		"too much":      {m{"command": "kitchen.echo", "another": 1}, wire.InvalidRequest, "invalid node.invoke params: at root: unexpected property 'another'", ""},
+		"too much": {m{"command": "kitchen.echo", "another": 1}, wire.InvalidRequest,
+			"invalid node.invoke params: at root: unexpected property 'another'", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := invokeParams(id, "", nil)
@@ -98,7 +113,8 @@ func TestInvokeErrors(t *testing.T) {
 			}
 		})
 	}
-	if e := reader.refused(wire.MethodNodeInvoke, invokeParams(id, "kitchen.echo", nil)); e.Code != wire.Forbidden || e.Message != "missing scope: operator.write" {
+	if e := reader.refused(wire.MethodNodeInvoke, invokeParams(id, "kitchen.echo", nil)); e.Code != wire.Forbidden ||
+		e.Message != "missing scope: operator.write" {
 		t.Error(e)
 	}
 	ready.Store(0)
@@ -135,7 +151,8 @@ func TestIdempotency(t *testing.T) {
 	var times atomic.Int32
 	let := make(chan struct{})
 	began := make(chan struct{}, 10)
-	n := r.node(sim.Options{Handle: func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+	n := r.node(sim.Options{Handler: func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage,
+		error) {
 		if command == "kitchen.fail" {
 			return nil, sim.Fail("BURNT", "it is black")
 		}
@@ -145,17 +162,17 @@ func TestIdempotency(t *testing.T) {
 	}}, true)
 	op, other := r.operator(r.token), r.operator(r.token)
 	p := encode(t, invokeParams(n.ID(), "kitchen.echo", m{"a": 1}))
-	first, forget, err := op.Begin(op.ctx, wire.MethodNodeInvoke, p)
+	first, stop, err := op.StartRequest(op.ctx, wire.MethodNodeInvoke, p)
 	must(t, err)
-	defer forget()
+	defer stop()
 	<-began
-	again, forget2, err := other.Begin(other.ctx, wire.MethodNodeInvoke, p)
+	again, forget2, err := other.StartRequest(other.ctx, wire.MethodNodeInvoke, p)
 	must(t, err)
 	defer forget2()
 	close(let)
-	a, err := op.Await(op.ctx, first)
+	a, err := op.AwaitAnswer(op.ctx, first)
 	must(t, err)
-	b, err := other.Await(other.ctx, again)
+	b, err := other.AwaitAnswer(other.ctx, again)
 	must(t, err)
 	c, err := other.Request(other.ctx, wire.MethodNodeInvoke, p)
 	must(t, err)
@@ -183,10 +200,12 @@ func TestIdempotency(t *testing.T) {
 func TestNodeGoes(t *testing.T) {
 	r := newRig(t, nil)
 	began := make(chan struct{}, 2)
-	n := r.node(sim.Options{Handle: blocking(began)}, true)
+	n := r.node(sim.Options{Handler: blocking(began)}, true)
 	op := r.operator(r.token)
-	for command, code := range map[string]string{"kitchen.echo": wire.NodeDisconnected, wire.CommandTool: wire.NodeNoServer} {
-		answers, forget, err := op.Begin(op.ctx, wire.MethodNodeInvoke, encode(t, invokeParams(n.ID(), command, m{"server": "s", "tool": "t"})))
+	for command, code := range map[string]string{"kitchen.echo": wire.NodeDisconnected,
+		wire.CommandTool: wire.NodeNoServer} {
+		answers, stop, err := op.StartRequest(op.ctx, wire.MethodNodeInvoke,
+			encode(t, invokeParams(n.ID(), command, m{"server": "s", "tool": "t"})))
 		must(t, err)
 		select {
 		case <-began:
@@ -194,8 +213,8 @@ func TestNodeGoes(t *testing.T) {
 			t.Fatalf("%s: answered before it began: %+v", command, f)
 		}
 		n.Cut()
-		_, err = op.Await(op.ctx, answers)
-		forget()
+		_, err = op.AwaitAnswer(op.ctx, answers)
+		stop()
 		var e *wire.Error
 		if !errors.As(err, &e) {
 			t.Fatalf("%s: %v", command, err)
@@ -203,25 +222,27 @@ func TestNodeGoes(t *testing.T) {
 		if said, sent, _ := wire.NodeErrorOf(e); said.Code != code || !sent {
 			t.Errorf("%s: %v", command, e)
 		}
-		must(t, n.Connected(limited(t)))
+		must(t, n.AwaitConnected(limited(t)))
 		must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return n.Connected }))
 	}
 }
 
-// Commands and published tools of a node are tools of the board, with its rules and its
+// Commands and published tools of a node are tools of the hub, with its rules and its
 // audit trail.
 func TestNodeAsProvider(t *testing.T) {
 	r := newRig(t, nil)
 	ref := wire.ToolRef{Server: "stove", Tool: "self.heat.set"}
 	n := r.node(sim.Options{Tools: []wire.PluginTool{
-		{PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats", Parameters: json.RawMessage(`{"type":"object","properties":{"to":{"type":"integer"}},"required":["to"]}`), Command: wire.CommandTool, MCP: &ref},
+		{PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats",
+			Parameters: json.RawMessage(`{"type":"object","properties":{"to":{"type":"integer"}},"required":["to"]}`),
+			Command:    wire.CommandTool, MCP: &ref},
 		{PluginID: "other", Name: "gone", Description: "Is not there", Command: "not.approved"},
 	}}, true)
 	op := r.operator(r.token)
 	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return len(n.PluginTools) == 1 }))
-	access := board.Access{Caller: tool.Caller{Person: r.Person.ID, Door: "mcp"}}
+	access := hub.Access{Caller: tool.Caller{Person: r.Person.ID, Channel: "mcp"}}
 	prefix := "node-kitchen-" + n.ID()[:6] + "_"
-	v, err := r.Board.View(r.Person.ID, "")
+	v, err := r.Hub.View(r.Person.ID, "")
 	must(t, err)
 	names := []string{}
 	for _, o := range v.Tools {
@@ -230,24 +251,28 @@ func TestNodeAsProvider(t *testing.T) {
 	if got := strings.Join(names, " "); got != prefix+"kitchen_echo "+prefix+"kitchen_fail "+prefix+"stove_heat" {
 		t.Fatalf("programs see %s", got)
 	}
-	res, err := r.Board.Call(t.Context(), access, prefix+"stove_heat", &tool.Call{Args: []byte(`{"to":200}`)})
+	res, err := r.Hub.Call(t.Context(), access, prefix+"stove_heat", &tool.Call{Args: []byte(`{"to":200}`)})
 	must(t, err)
-	if res.Words() != "stove self.heat.set" || string(res.Structured) != `{"to":200}` {
+	if res.PlainText() != "stove self.heat.set" || string(res.Structured) != `{"to":200}` {
 		t.Errorf("%s %s", res.Content, res.Structured)
 	}
-	if _, err := r.Board.Call(t.Context(), access, prefix+"stove_heat", &tool.Call{Args: []byte(`{}`)}); tool.AsError(err).Code != tool.BadArgs {
+	if _, err := r.Hub.Call(t.Context(), access, prefix+"stove_heat",
+		&tool.Call{Args: []byte(`{}`)}); tool.AsError(err).Code != tool.BadArgs {
 		t.Error(err)
 	}
-	if res, err = r.Board.Call(t.Context(), access, prefix+"kitchen_echo", &tool.Call{Args: []byte(`{"a":1}`)}); err != nil || string(res.Structured) != `{"a":1}` {
+	if res, err = r.Hub.Call(t.Context(), access, prefix+"kitchen_echo",
+		&tool.Call{Args: []byte(`{"a":1}`)}); err != nil || string(res.Structured) != `{"a":1}` {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if _, err = r.Board.Call(t.Context(), access, prefix+"kitchen_fail", &tool.Call{}); tool.AsError(err).Code != tool.Failed || !strings.Contains(err.Error(), "BURNT") {
+	if _, err = r.Hub.Call(t.Context(), access, prefix+"kitchen_fail",
+		&tool.Call{}); tool.AsError(err).Code != tool.Failed || !strings.Contains(err.Error(), "BURNT") {
 		t.Error(err)
 	}
 	call[invoked](op, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{}))
 	rows, err := r.Store.Calls.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 1)
 	must(t, err)
-	if len(rows) != 1 || rows[0].Tool != prefix+"kitchen_echo" || rows[0].Door != "openclaw" || rows[0].Outcome != "done" || rows[0].Provider != gateway.OutletOf(n.ID()) || rows[0].Key == "" {
+	if len(rows) != 1 || rows[0].Tool != prefix+"kitchen_echo" || rows[0].Channel != "openclaw" ||
+		rows[0].Outcome != "done" || rows[0].Provider != gateway.ProviderID(n.ID()) || rows[0].Key == "" {
 		t.Errorf("%+v", rows)
 	}
 }
@@ -256,46 +281,56 @@ func TestNodeAsProvider(t *testing.T) {
 func TestVirtualNodes(t *testing.T) {
 	r := newRig(t, nil)
 	lamp := &lampTool{}
-	socket, err := r.Board.Plug(board.Outlet{ID: "upstream:7", Owner: r.Person.ID, Slug: "lamp", Kind: "upstream", Title: "Lamp"}, lamp)
+	socket, err := r.Hub.Register(hub.ProviderRef{ID: "upstream:7", Owner: r.Person.ID,
+		Slug: "lamp", Kind: "upstream", Title: "Lamp"}, lamp)
 	must(t, err)
-	socket.Offer([]tool.Tool{
-		{Name: "self.lamp.set", Description: "Sets it", Input: json.RawMessage(`{"type":"object","properties":{"on":{"type":"boolean"}}}`)},
+	socket.SetTools([]tool.Tool{
+		{Name: "self.lamp.set", Description: "Sets it",
+			Input: json.RawMessage(`{"type":"object","properties":{"on":{"type":"boolean"}}}`)},
 		{Name: "self.fail", Description: "Fails", Input: json.RawMessage(`{"type":"object"}`)},
 		{Name: "self.reboot", Description: "Restarts", Input: json.RawMessage(`{"type":"object"}`), Dangerous: true},
 	})
-	sleeper, err := r.Board.Plug(board.Outlet{ID: "board:1", Owner: r.Person.ID, Slug: "desk", Kind: "xiaozhi", Title: "Desk"}, lamp)
+	sleeper, err := r.Hub.Register(hub.ProviderRef{ID: "board:1", Owner: r.Person.ID,
+		Slug: "desk", Kind: "xiaozhi", Title: "Desk"}, lamp)
 	must(t, err)
-	sleeper.Offer([]tool.Tool{{Name: "audio", Description: "Audio", For: "user", Input: json.RawMessage(`{"type":"object"}`)}})
+	sleeper.SetTools([]tool.Tool{{Name: "audio", Description: "Audio", Audience: "user",
+		Input: json.RawMessage(`{"type":"object"}`)}})
 	op := r.operator(r.token)
 	_, key := r.person("bob", "operator")
 	if l := call[wire.NodeList](r.operator(key), wire.MethodNodeList, m{}); len(l.Nodes) != 0 {
 		t.Errorf("another person sees %+v", l)
 	}
 	l := call[wire.NodeList](op, wire.MethodNodeList, m{})
-	if len(l.Nodes) != 2 || l.Nodes[0].DisplayName != "Lamp" || !l.Nodes[0].Connected || l.Nodes[1].DisplayName != "Desk" || l.Nodes[1].Connected {
+	if len(l.Nodes) != 2 || l.Nodes[0].DisplayName != "Lamp" || !l.Nodes[0].Connected ||
+		l.Nodes[1].DisplayName != "Desk" || l.Nodes[1].Connected {
 		t.Fatalf("%+v", l)
 	}
 	id, desk := l.Nodes[0].NodeID, l.Nodes[1]
-	if strings.Join(desk.Commands, " ") != "audio.set audio.start audio.stop mcp.initialize mcp.notify mcp.tools.call mcp.tools.call.v1 mcp.tools.list" {
+	if strings.Join(desk.Commands,
+		" ") != "audio.set audio.start audio.stop mcp.initialize mcp.notify mcp.tools.call mcp.tools.call.v1 mcp.tools.list" {
 		t.Errorf("%v", desk.Commands)
 	}
-	if d := describe(op, id); len(d.PluginTools) != 2 || d.PluginTools[1].Name != "lamp_self_lamp_set" || d.Approval != wire.Approved {
+	if d := describe(op, id); len(d.PluginTools) != 2 || d.PluginTools[1].Name != "lamp_self_lamp_set" ||
+		d.Approval != wire.Approved {
 		t.Errorf("%+v", d)
 	}
 	invoke := func(command string, params any) string {
 		return string(call[invoked](op, wire.MethodNodeInvoke, invokeParams(id, command, params)).Payload)
 	}
-	if got := invoke("mcp.initialize", m{}); got != `{"protocolVersion":"2025-11-25","serverInfo":{"name":"lamp","title":"Lamp","version":"1.2.3"},"capabilities":{"tools":{}}}` {
+	if got := invoke("mcp.initialize",
+		m{}); got != `{"protocolVersion":"2025-11-25","serverInfo":{"name":"lamp","title":"Lamp","version":"1.2.3"},"capabilities":{"tools":{}}}` {
 		t.Error(got)
 	}
-	if got := invoke("mcp.tools.list", m{"cursor": ""}); !strings.HasPrefix(got, `{"tools":[{"name":"self.fail","description":"Fails","inputSchema":{"type":"object"}},{"name":"self.lamp.set",`) || strings.Contains(got, "reboot") {
+	if got := invoke("mcp.tools.list", m{"cursor": ""}); !strings.HasPrefix(got,
+		`{"tools":[{"name":"self.fail","description":"Fails","inputSchema":{"type":"object"}},{"name":"self.lamp.set",`) || strings.Contains(got, "reboot") {
 		t.Error(got)
 	}
 	want := `{"content":[{"type":"text","text":"self.lamp.set {\"on\":true}"}],"isError":false}`
 	if got := invoke("mcp.tools.call", m{"name": "self.lamp.set", "arguments": m{"on": true}}); got != want {
 		t.Error(got)
 	}
-	if got := invoke("mcp.tools.call.v1", m{"server": "lamp", "tool": "self.lamp.set", "arguments": m{"on": true}}); got != want {
+	if got := invoke("mcp.tools.call.v1", m{"server": "lamp", "tool": "self.lamp.set",
+		"arguments": m{"on": true}}); got != want {
 		t.Error(got)
 	}
 	for name, c := range map[string]struct {
@@ -310,7 +345,8 @@ func TestVirtualNodes(t *testing.T) {
 		"server":    {"mcp.tools.call.v1", m{"server": "other", "tool": "self.fail"}, "MCP_SERVER_UNAVAILABLE: "},
 		"command":   {"system.run", nil, "node command not allowed: "},
 	} {
-		if e := op.refused(wire.MethodNodeInvoke, invokeParams(id, c.command, c.params)); !strings.HasPrefix(e.Message, c.want) {
+		if e := op.refused(wire.MethodNodeInvoke, invokeParams(id, c.command, c.params)); !strings.HasPrefix(e.Message,
+			c.want) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}

@@ -33,7 +33,8 @@ func TestInventedDevices(t *testing.T) {
 			for range next {
 				me := wire.NewIdentity()
 				hello := sim.Operator(key)
-				hello.Role, hello.Client = wire.RoleNode, wire.Client{ID: wire.ClientNode, Mode: wire.ModeNode, Version: "1", Platform: "linux", DeviceFamily: "Linux"}
+				hello.Role, hello.Client = wire.RoleNode, wire.Client{ID: wire.ClientNode, Mode: wire.ModeNode,
+					Version: "1", Platform: "linux", DeviceFamily: "Linux"}
 				_, err := r.dial(hello, &me)
 				var e *wire.Error
 				if !errors.As(err, &e) || e.Detail() != wire.DetailPairing {
@@ -55,14 +56,14 @@ func TestInventedDevices(t *testing.T) {
 	must(t, eventually(t, func() bool { return r.g.Status() == gateway.Status{} }))
 }
 
-// Each of many calls at the same time gets its own answer, and events stay in order;
-// when the gateway stops meanwhile, nobody waits for ever.
-func TestCrowd(t *testing.T) {
+// Each of many calls at the same time gets its own answer, and events stay in order; when the
+// gateway stops meanwhile, nobody waits forever.
+func TestConcurrentCalls(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick = 5 * time.Millisecond })
 	n := r.node(sim.Options{}, true)
 	op := r.operator(r.token)
 	const callers, calls = 48, 20
-	crowd := func(calls int) (failed int64) {
+	load := func(calls int) (failed int64) {
 		var failures atomic.Int64
 		var work sync.WaitGroup
 		for i := range callers {
@@ -70,7 +71,8 @@ func TestCrowd(t *testing.T) {
 				for j := range calls {
 					var got invoked
 					want := strconv.Itoa(i) + "-" + strconv.Itoa(j)
-					if err := op.Call(op.ctx, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", want), &got); err != nil {
+					if err := op.Call(op.ctx, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", want),
+						&got); err != nil {
 						failures.Add(1)
 						return
 					}
@@ -83,7 +85,7 @@ func TestCrowd(t *testing.T) {
 		work.Wait()
 		return failures.Load()
 	}
-	if failed := crowd(calls); failed > 0 {
+	if failed := load(calls); failed > 0 {
 		t.Errorf("%d callers failed", failed)
 	}
 	op.await(wire.EventTick, nil)
@@ -100,7 +102,7 @@ func TestCrowd(t *testing.T) {
 	var work sync.WaitGroup
 	work.Go(func() {
 		close(began)
-		crowd(1 << 20)
+		load(1 << 20)
 	})
 	<-began
 	op.await(wire.EventTick, nil)
@@ -122,13 +124,19 @@ func TestIdleNodes(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Logger = nil })
 	commands := strings.Fields("desktop.stream dir.fetch dir.list file.fetch fs.listDir mcp.tools.call.v1 ollama.chat ollama.models system.execApprovals.get system.execApprovals.set " +
 		"system.run system.run.prepare system.which terminal.upload workspace.memory workspace.skills")
+	far := newFarNodes(t, r, commands)
+	connect := func(n int) {
+		for range n {
+			far.connect()
+		}
+		all := len(far.open)
+		must(t, eventuallyIn(t, time.Minute+time.Duration(all)*20*time.Millisecond,
+			func() bool { return r.g.Status().Nodes == all }))
+	}
+	connect(100) // what the first ones cost is shared by all: pools, prepared statements, the page cache
 	before := memory()
 	began := time.Now()
-	far := newFarNodes(t, r, commands)
-	for range count {
-		far.connect()
-	}
-	must(t, eventuallyIn(t, time.Minute+time.Duration(count)*20*time.Millisecond, func() bool { return r.g.Status().Nodes == count }))
+	connect(count)
 	t.Logf("%d nodes connected in %v", count, time.Since(began).Round(time.Millisecond))
 	each := (memory() - before) / int64(count)
 	t.Logf("each costs %d bytes, its own end included", each)
@@ -138,7 +146,7 @@ func TestIdleNodes(t *testing.T) {
 	}
 }
 
-// memory is what is in use, of heap and stacks.
+// memory returns what is in use, of heap and stacks.
 func memory() int64 {
 	for range 4 { // stacks shrink by half each time
 		runtime.GC()

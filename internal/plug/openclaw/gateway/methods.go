@@ -11,28 +11,34 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// What Patchbay has beyond OpenClaw: an operator that has subscribed hears what
-// devices tell by themselves.
+// Patchbay's extension of OpenClaw's protocol: subscribed operators receive the notifications of
+// devices.
 const (
-	MethodNotices     = "notices.subscribe"
-	EventNotification = "mcp.notification"
+	MethodNotificationsSubscribe = "notices.subscribe"
+	EventNotification            = "mcp.notification"
 )
 
-// method is what an operator can call. It returns what is to be encoded as the payload
-// of the answer, or a json.RawMessage.
+// method is a method of operators. It returns a value to encode as the response payload, or a
+// json.RawMessage.
 type method struct {
-	shape *wire.Shape // nil: it looks for itself
-	scope string      // of methods that package wire does not know
+	shape *wire.Shape // nil: the method validates itself
+	scope string      // for methods unknown to package wire
 	run   func(ctx context.Context, c *conn, params []byte) (any, *wire.Error)
 }
 
-// table is all methods of operators but node.invoke and agent, which are answered
+// methodTable returns all methods of operators except node.invoke and agent, which respond
 // differently.
-func (g *Gateway) table() map[string]method {
+func (g *Gateway) methodTable() map[string]method {
 	return map[string]method{
-		wire.MethodHealth:         {run: func(context.Context, *conn, []byte) (any, *wire.Error) { return g.health(), nil }},
-		wire.MethodStatus:         {run: g.status},
-		wire.MethodSystemPresence: {run: func(_ context.Context, c *conn, _ []byte) (any, *wire.Error) { return g.present(c), nil }},
+		wire.MethodHealth: {run: func(context.Context, *conn, []byte) (any,
+			*wire.Error) {
+			return g.healthPayload(), nil
+		}},
+		wire.MethodStatus: {run: g.status},
+		wire.MethodSystemPresence: {run: func(_ context.Context, c *conn, _ []byte) (any,
+			*wire.Error) {
+			return g.presenceList(c), nil
+		}},
 		wire.MethodNodeList:       {wire.ShapeNodeList, "", g.nodeList},
 		wire.MethodNodeDescribe:   {wire.ShapeNodeDescribe, "", g.nodeDescribe},
 		wire.MethodNodeRename:     {wire.ShapeNodeRename, "", g.nodeRename},
@@ -47,24 +53,25 @@ func (g *Gateway) table() map[string]method {
 		wire.MethodSessionsList: {run: func(context.Context, *conn, []byte) (any, *wire.Error) {
 			return map[string]any{"ts": time.Now().UnixMilli(), "count": 0, "sessions": []any{}}, nil
 		}},
-		wire.MethodAgentsList:  {run: g.agentsList},
-		wire.MethodAgentWait:   {wire.ShapeAgentWait, "", g.agentWait},
-		wire.MethodChatSend:    {wire.ShapeChatSend, "", g.chatSend},
-		wire.MethodChatAbort:   {wire.ShapeChatAbort, "", g.chatAbort},
-		wire.MethodChatHistory: {wire.ShapeChatHistory, "", g.chatHistory},
-		wire.MethodSubscribe:   {wire.ShapeSubscribe, "", g.subscribe},
-		wire.MethodUnsubscribe: {run: g.unsubscribe},
-		MethodNotices:          {scope: wire.ScopeRead, run: g.notices},
+		wire.MethodAgentsList:        {run: g.agentsList},
+		wire.MethodAgentWait:         {wire.ShapeAgentWait, "", g.agentWait},
+		wire.MethodChatSend:          {wire.ShapeChatSend, "", g.chatSend},
+		wire.MethodChatAbort:         {wire.ShapeChatAbort, "", g.chatAbort},
+		wire.MethodChatHistory:       {wire.ShapeChatHistory, "", g.chatHistory},
+		wire.MethodSubscribe:         {wire.ShapeSubscribe, "", g.subscribe},
+		wire.MethodUnsubscribe:       {run: g.unsubscribe},
+		MethodNotificationsSubscribe: {scope: wire.ScopeRead, run: g.subscribeNotifications},
 	}
 }
 
-// nodeMethods are what nodes call.
+// nodeMethods are the methods of nodes.
 var nodeMethods = []string{
-	wire.MethodInvokeResult, wire.MethodInvokeProgress, wire.MethodNodeEvent, wire.MethodPluginTools, wire.MethodSkills, wire.MethodRunnerInventory,
+	wire.MethodInvokeResult, wire.MethodInvokeProgress, wire.MethodNodeEvent, wire.MethodPluginTools, wire.MethodSkills,
+	wire.MethodRunnerInventory,
 	"node.pluginSurface.refresh", "node.pending.pull", "node.pending.ack", "node.pending.drain", "skills.bins",
 }
 
-// methodNames are what a client can call, for its greeting.
+// methodNames returns the methods of a role, for the hello response.
 func (g *Gateway) methodNames(role string) []string {
 	if role == wire.RoleNode {
 		return nodeMethods
@@ -77,20 +84,21 @@ func (g *Gateway) methodNames(role string) []string {
 	return names
 }
 
-// busy is told an operator for which too much runs already.
-var busy = &wire.Error{Code: wire.Unavailable, Message: "The server is busy; try again in a moment.", Retryable: true, RetryAfter: 100 * time.Millisecond}
+// errBusy means that the operator has too many running requests.
+var errBusy = &wire.Error{Code: wire.Unavailable, Message: "The server is busy; try again in a moment.",
+	Retryable: true, RetryAfter: 100 * time.Millisecond}
 
-// serveOperator handles a request of an operator. The request shares memory with the
-// frame, which is gone afterwards.
+// serveOperator handles a request of an operator. The request shares memory with the frame,
+// which is invalid after the return.
 func (c *conn) serveOperator(req *wire.Request) {
 	g := c.g
 	m, ok := g.methods[req.Method]
 	known := ok || req.Method == wire.MethodNodeInvoke || req.Method == wire.MethodAgent
-	e := wire.Permit(req.Method, c.role, c.scopes)
-	if e == nil && ok && m.scope != "" && !c.may(m.scope) {
+	e := wire.CheckPermission(req.Method, c.role, c.scopes)
+	if e == nil && ok && m.scope != "" && !c.hasScope(m.scope) {
 		e = wire.MissingScope(m.scope)
 	}
-	c.stranger(e)
+	c.countUnauthorized(e)
 	switch {
 	case req.Method == wire.MethodConnect:
 		e = wire.ConnectTwice
@@ -101,7 +109,7 @@ func (c *conn) serveOperator(req *wire.Request) {
 	}
 	if e == nil && c.running.Add(1) > maxRunning {
 		c.running.Add(-1)
-		e = busy
+		e = errBusy
 	}
 	if e != nil {
 		name := req.Method
@@ -117,17 +125,17 @@ func (c *conn) serveOperator(req *wire.Request) {
 	id, name, params := req.ID, req.Method, bytes.Clone(req.Params)
 	if !g.spawn(func() {
 		defer c.running.Add(-1)
-		c.carryOut(id, name, m, params)
+		c.handleRequest(id, name, m, params)
 	}) {
 		c.running.Add(-1)
 	}
 }
 
-// carryOut answers a request.
-func (c *conn) carryOut(id, name string, m method, params []byte) {
+// handleRequest answers a request.
+func (c *conn) handleRequest(id, name string, m method, params []byte) {
 	g := c.g
-	if !c.stillGood(g.ctx) {
-		c.bye(authChanged)
+	if !c.isCredentialValid(g.ctx) {
+		c.closeWith(errAuthChanged)
 		return
 	}
 	var out any
@@ -144,7 +152,7 @@ func (c *conn) carryOut(id, name string, m method, params []byte) {
 	case wire.MethodAgent:
 		out, e = g.agent(c, id, params)
 	default:
-		ctx, cancel := context.WithTimeout(g.ctx, 2*databaseLimit)
+		ctx, cancel := context.WithTimeout(g.ctx, 2*databaseTimeout)
 		if name == wire.MethodAgentWait {
 			cancel()
 			ctx, cancel = context.WithCancel(g.ctx)
@@ -166,7 +174,7 @@ func (c *conn) carryOut(id, name string, m method, params []byte) {
 	}
 }
 
-// field is a text among parameters, which are of a shape that was checked.
+// field returns a string parameter; the parameters have been validated.
 func field(params []byte, name string) string {
 	if !json.Valid(params) {
 		return ""
@@ -179,12 +187,12 @@ func field(params []byte, name string) string {
 	return ""
 }
 
-// status answers status.
+// status serves the method status.
 func (g *Gateway) status(_ context.Context, c *conn, _ []byte) (any, *wire.Error) {
 	operators, nodes := 0, 0
-	for _, o := range g.everybody() {
+	for _, o := range g.connections() {
 		switch {
-		case !c.sees(o.person.ID):
+		case !c.canSee(o.person.ID):
 		case o.role == wire.RoleNode:
 			nodes++
 		default:
@@ -192,24 +200,25 @@ func (g *Gateway) status(_ context.Context, c *conn, _ []byte) (any, *wire.Error
 		}
 	}
 	return map[string]any{
-		"runtimeVersion": g.Version, "uptimeMs": time.Since(g.began).Milliseconds(), "nodes": nodes, "operators": operators,
-		"sessions": map[string]any{"count": 0, "recent": []any{}}, "channelSummary": []any{}, "queuedSystemEvents": []any{},
-		"heartbeat": map[string]any{"defaultAgentId": mainAgent, "agents": []any{}},
+		"runtimeVersion": g.Version, "uptimeMs": time.Since(g.startedAt).Milliseconds(), "nodes": nodes,
+		"operators": operators,
+		"sessions":  map[string]any{"count": 0, "recent": []any{}}, "channelSummary": []any{},
+		"queuedSystemEvents": []any{},
+		"heartbeat":          map[string]any{"defaultAgentId": mainAgent, "agents": []any{}},
 	}, nil
 }
 
-// maxSubscriptions bounds the conversations that one client hears, some 100 bytes
-// each.
+// maxSubscriptions limits the conversations that one client subscribes to, some 100 bytes each.
 const maxSubscriptions = 1000
 
-func (c *conn) subscribed(session string) bool {
+func (c *conn) isSubscribed(session string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessions[session]
 }
 
 func (g *Gateway) subscribe(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
-	s, e := g.session(ctx, c.person.ID, c.access.Only, field(params, "key"), field(params, "agentId"))
+	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, field(params, "key"), field(params, "agentId"))
 	if e != nil {
 		return nil, e
 	}
@@ -226,7 +235,7 @@ func (g *Gateway) subscribe(ctx context.Context, c *conn, params []byte) (any, *
 }
 
 func (g *Gateway) unsubscribe(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
-	s, e := g.session(ctx, c.person.ID, c.access.Only, field(params, "key"), field(params, "agentId"))
+	s, e := g.session(ctx, c.person.ID, c.access.OnlyBot, field(params, "key"), field(params, "agentId"))
 	if e != nil {
 		return nil, e
 	}
@@ -236,53 +245,54 @@ func (g *Gateway) unsubscribe(ctx context.Context, c *conn, params []byte) (any,
 	return map[string]any{"subscribed": false, "key": s.key}, nil
 }
 
-// notices has the client hear what devices tell by themselves, from now on.
-func (g *Gateway) notices(_ context.Context, c *conn, _ []byte) (any, *wire.Error) {
+// subscribeNotifications subscribes the client to the notifications of devices.
+func (g *Gateway) subscribeNotifications(_ context.Context, c *conn, _ []byte) (any, *wire.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.forget != nil {
+	if c.stopNotifications != nil {
 		return map[string]bool{"subscribed": true}, nil
 	}
 	who := c.person.ID
-	if c.admin {
+	if c.isAdmin {
 		who = ""
 	}
-	heard, forget := g.Hub.Notices(who)
+	heard, stop := g.Hub.SubscribeNotices(who)
 	if !g.spawn(func() {
 		for n := range heard {
 			c.event(EventNotification, encoded(map[string]any{
-				"nodeId": g.nodeOf(n.Owner, n.Outlet), "displayName": n.Title, "method": n.Method, "params": n.Params, "ts": millis(n.At),
+				"nodeId": g.nodeOf(n.Owner, n.Provider), "displayName": n.Title, "method": n.Method, "params": n.Params,
+				"ts": millis(n.At),
 			}), false)
 		}
 	}) {
-		forget()
-		return nil, stopping
+		stop()
+		return nil, errStopping
 	}
-	c.forget = forget
-	if c.gone() { // it has left, and does not forget any more
-		c.forget = nil
-		forget()
+	c.stopNotifications = stop
+	if c.isGone() { // disconnected meanwhile
+		c.stopNotifications = nil
+		stop()
 	}
 	return map[string]bool{"subscribed": true}, nil
 }
 
-// gone says whether the connection is not among those of the gateway.
-func (c *conn) gone() bool {
+// isGone reports whether the connection was removed from the gateway.
+func (c *conn) isGone() bool {
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
 	_, here := c.g.conns[c]
 	return !here
 }
 
-// nodeOf is the id of the node that an outlet is, or appears as.
-func (g *Gateway) nodeOf(owner, outlet string) string {
-	prefix, is := bytes.CutPrefix([]byte(outlet), []byte("node:"))
+// nodeOf returns the node id of a provider, real or virtual.
+func (g *Gateway) nodeOf(owner, providerID string) string {
+	prefix, is := bytes.CutPrefix([]byte(providerID), []byte("node:"))
 	if !is {
-		return g.virtualID(outlet)
+		return g.virtualID(providerID)
 	}
-	ctx, cancel := context.WithTimeout(g.ctx, databaseLimit)
+	ctx, cancel := context.WithTimeout(g.ctx, databaseTimeout)
 	defer cancel()
-	// Ids are sorted, and the first one behind its own beginning is it.
+	// Ids are sorted, so the first one after the prefix is the match.
 	found, err := g.Store.Peers.ByOwner(ctx, owner, string(prefix), 1)
 	if err != nil || len(found) == 0 || !bytes.HasPrefix([]byte(found[0].ID), prefix) {
 		return string(prefix)

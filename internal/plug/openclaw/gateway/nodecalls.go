@@ -9,21 +9,21 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// serveNode handles a request of a node, at once and in order: results must not wait
-// for anything.
+// serveNode handles a request of a node, synchronously and in order: it must not block, because
+// results arrive the same way.
 func (c *conn) serveNode(req *wire.Request) {
 	n := c.node
-	e := wire.Permit(req.Method, c.role, nil)
-	c.stranger(e)
+	e := wire.CheckPermission(req.Method, c.role, nil)
+	c.countUnauthorized(e)
 	var payload []byte
 	switch {
 	case req.Method == wire.MethodConnect:
 		e = wire.ConnectTwice
 	case e != nil:
-	case !n.counts() && req.Method != wire.MethodInvokeResult:
+	case !n.isCurrent() && req.Method != wire.MethodInvokeResult:
 		e = wire.PairingReplaced
 	default:
-		payload, e = n.serve(req)
+		payload, e = n.handleRequest(req)
 	}
 	if e != nil && e.Code != wire.Unavailable {
 		c.g.metrics.requests.WithLabelValues("node", string(e.Code)).Inc()
@@ -38,36 +38,36 @@ func (c *conn) serveNode(req *wire.Request) {
 }
 
 var (
-	okPayload = []byte(`{"ok":true}`)
-	ignored   = []byte(`{"ok":true,"ignored":true}`)
-	empty     = []byte(`{}`)
+	okPayload      = []byte(`{"ok":true}`)
+	ignoredPayload = []byte(`{"ok":true,"ignored":true}`)
+	emptyPayload   = []byte(`{}`)
 )
 
-// serve is what a node's methods do.
-func (n *node) serve(req *wire.Request) ([]byte, *wire.Error) {
+// handleRequest executes a node's method.
+func (n *node) handleRequest(req *wire.Request) ([]byte, *wire.Error) {
 	switch req.Method {
 	case wire.MethodInvokeResult:
-		return n.result(req.Params)
+		return n.handleResult(req.Params)
 	case wire.MethodInvokeProgress:
 		if e := wire.ShapeInvokeProgress.Invalid(req.Params); e != nil {
 			return nil, e
 		}
-		return ignored, nil
+		return ignoredPayload, nil
 	case wire.MethodNodeEvent:
-		return n.event(req.Params)
+		return n.handleEvent(req.Params)
 	case wire.MethodPluginTools:
 		return n.publish(req.Params)
 	case wire.MethodSkills:
 		if e := wire.ShapeSkills.Invalid(req.Params); e != nil {
 			return nil, e
 		}
-		// Bots of Patchbay use none.
+		// Patchbay's bots have no skills.
 		return encoded(map[string]any{"nodeId": n.id, "skills": []any{}}), nil
 	case wire.MethodRunnerInventory:
-		if e := n.awaits(); e != nil {
+		if e := n.approvalPending(); e != nil {
 			return nil, e
 		}
-		return empty, nil
+		return emptyPayload, nil
 	case "node.pending.pull":
 		return encoded(map[string]any{"nodeId": n.id, "actions": []any{}}), nil
 	case "node.pending.ack":
@@ -79,7 +79,7 @@ func (n *node) serve(req *wire.Request) ([]byte, *wire.Error) {
 		if surface == "" {
 			return nil, wire.Invalid("surface required")
 		}
-		// There are no plugins here that show something on nodes.
+		// Plugin surfaces are not supported.
 		return nil, &wire.Error{Code: wire.Unavailable, Message: surface + " plugin surface unavailable"}
 	case "skills.bins":
 		return encoded(map[string]any{"bins": []any{}}), nil
@@ -87,8 +87,8 @@ func (n *node) serve(req *wire.Request) ([]byte, *wire.Error) {
 	return nil, wire.UnknownMethod(req.Method)
 }
 
-// result takes the result of a command.
-func (n *node) result(params []byte) ([]byte, *wire.Error) {
+// handleResult handles the result of a command.
+func (n *node) handleResult(params []byte) ([]byte, *wire.Error) {
 	r, e := wire.ParseInvokeResult(params)
 	switch {
 	case e != nil:
@@ -96,16 +96,16 @@ func (n *node) result(params []byte) ([]byte, *wire.Error) {
 	case r.NodeID != n.id:
 		return nil, wire.NodeMismatch
 	}
-	r.Payload = bytes.Clone(r.Payload) // the frame is gone when whoever waits reads it
+	r.Payload = bytes.Clone(r.Payload) // the receiver reads it after the frame is gone
 	if !n.calls.result(r) {
-		n.g.metrics.late.Inc()
-		return ignored, nil
+		n.g.metrics.lateResults.Inc()
+		return ignoredPayload, nil
 	}
 	return okPayload, nil
 }
 
-// awaits is told a node whose owner has not yet approved what it can do.
-func (n *node) awaits() *wire.Error {
+// approvalPending returns the error for a node whose surface is not approved yet.
+func (n *node) approvalPending() *wire.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.peer.SurfaceAt.IsZero() {
@@ -114,7 +114,7 @@ func (n *node) awaits() *wire.Error {
 	return nil
 }
 
-// publish takes the tools that the node has behind it.
+// publish handles the tools that the node publishes.
 func (n *node) publish(params []byte) ([]byte, *wire.Error) {
 	if len(params) > maxPublishedBytes {
 		return nil, wire.Invalid("too much is published; the limit is 1 MiB")
@@ -127,8 +127,8 @@ func (n *node) publish(params []byte) ([]byte, *wire.Error) {
 		return nil, wire.Invalid("too many tools are published; the limit is 512")
 	}
 	n.mu.Lock()
-	n.published, n.publishes = p.Tools, true
-	n.choose()
+	n.published, n.hasPublished = p.Tools, true
+	n.selectTools()
 	accepted := []wire.PluginTool{}
 	for i := range n.published {
 		if t := &n.published[i]; n.tools[t.Name] == t {
@@ -136,46 +136,48 @@ func (n *node) publish(params []byte) ([]byte, *wire.Error) {
 		}
 	}
 	n.mu.Unlock()
-	n.offer()
+	n.offerTools()
 	return encoded(map[string]any{"nodeId": n.id, "tools": accepted}), nil
 }
 
-// event takes what the node tells by itself. Of events that mean nothing here, the
-// node hears so, and that is all.
-func (n *node) event(params []byte) ([]byte, *wire.Error) {
+// handleEvent handles an event of the node. Unsupported events are acknowledged as such and
+// ignored.
+func (n *node) handleEvent(params []byte) ([]byte, *wire.Error) {
 	ev, e := wire.ParseNodeEvent(params)
 	if e != nil {
 		return nil, e
 	}
-	if !n.reachable() {
+	if !n.isApproved() {
 		return nil, wire.PairingChanged
 	}
 	handled := func(reason string) []byte {
-		return encoded(wire.Handled{OK: true, Event: ev.Event, Handled: new(true), Reason: reason})
+		return encoded(wire.EventAck{OK: true, Event: ev.Event, Handled: new(true), Reason: reason})
 	}
 	switch ev.Event {
 	case wire.NodeStats:
 		if len(ev.Payload) == 0 || ev.Payload[0] != '{' || len(ev.Payload) > maxStats {
-			return encoded(wire.Handled{OK: true, Event: ev.Event, Handled: new(false), Reason: "invalid_payload"}), nil
+			return encoded(wire.EventAck{OK: true, Event: ev.Event, Handled: new(false), Reason: "invalid_payload"}),
+				nil
 		}
-		stats := stamped(ev.Payload, time.Now())
+		stats := withTimestamp(ev.Payload, time.Now())
 		n.mu.Lock()
 		n.stats = stats
 		n.mu.Unlock()
-		n.g.tell(told{Owner: n.owner, Scope: wire.ScopeRead, Event: wire.EventHostStats, Payload: encoded(map[string]any{"nodeId": n.id, "hostStats": stats})})
+		n.g.broadcast(broadcastEvent{Owner: n.owner, Scope: wire.ScopeRead, Event: wire.EventHostStats,
+			Payload: encoded(map[string]any{"nodeId": n.id, "hostStats": stats})})
 		return handled("updated"), nil
 	case wire.NodeAlive, "node.presence.activity", "node.desktop.availability":
-		n.seen()
+		n.recordSeen()
 		return handled("updated"), nil
 	case wire.NodeSubscribe, wire.NodeUnsubscribe:
-		return n.listen(ev)
+		return n.setSubscription(ev)
 	case wire.NodeTranscript:
 		return n.transcript(ev.Payload)
 	case wire.NodeAgentRequest:
 		return n.agentRequest(ev.Payload)
 	case wire.NodeNotifications, "exec.started", "exec.finished", "exec.denied":
 		n.mu.Lock()
-		socket := n.socket
+		socket := n.registration
 		n.mu.Unlock()
 		if socket != nil {
 			socket.Notify(ev.Event, bytes.Clone(ev.Payload))
@@ -184,11 +186,11 @@ func (n *node) event(params []byte) ([]byte, *wire.Error) {
 	case "push.apns.register":
 		return okPayload, nil
 	}
-	return encoded(wire.Unsupported(ev.Event)), nil
+	return encoded(wire.UnsupportedEvent(ev.Event)), nil
 }
 
-// stamped is what a node tells about its machine, an object, with when it did.
-func stamped(stats json.RawMessage, at time.Time) json.RawMessage {
+// withTimestamp adds the time to a node's report about its machine, an object.
+func withTimestamp(stats json.RawMessage, at time.Time) json.RawMessage {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal(stats, &all) != nil {
 		return nil
@@ -197,15 +199,15 @@ func stamped(stats json.RawMessage, at time.Time) json.RawMessage {
 	return encoded(all)
 }
 
-// seen notes that the node is alive.
-func (n *node) seen() {
+// recordSeen records that the node is alive.
+func (n *node) recordSeen() {
 	n.g.spawn(func() {
-		_ = n.g.Store.Peers.Seen(n.g.ctx, n.id, "presence", time.Now()) // it is heard of again soon
+		_ = n.g.Store.Peers.Seen(n.g.ctx, n.id, "presence", time.Now()) // repeated at the next event
 	})
 }
 
-// listen begins or ends that the node hears a conversation.
-func (n *node) listen(ev wire.NodeEvent) ([]byte, *wire.Error) {
+// setSubscription subscribes the node to a conversation or unsubscribes it.
+func (n *node) setSubscription(ev wire.NodeEvent) ([]byte, *wire.Error) {
 	var p struct {
 		Key string `json:"sessionKey"`
 	}

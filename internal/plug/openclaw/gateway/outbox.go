@@ -13,44 +13,43 @@ import (
 )
 
 const (
-	// headRoom is what a WebSocket header takes at most, in bytes.
+	// headRoom is the maximum length of a WebSocket header, in bytes.
 	headRoom = 10
-	// framePooled is how large a buffer may be to be used again, in bytes.
+	// framePooled is the maximum size of a buffer that is reused, in bytes.
 	framePooled = 64 << 10
-	// queueKept is how many frames a connection keeps room for while nothing waits.
+	// queueKept is the queue capacity, in frames, that an idle connection keeps.
 	queueKept = 32
-	// batchFrames bounds how many frames are written at once.
+	// batchFrames limits the frames of one write.
 	batchFrames = 256
 )
 
-// frame is something to send: room for a header, and the text. It belongs to the
-// outbox once it was sent.
+// frame is a frame to send: room for a header, and the text. The outbox owns it after sending.
 type frame struct {
-	b   []byte
-	bye *wire.Error // not nil: close the connection with this instead
+	b          []byte
+	closeError *wire.Error // not nil: close the connection with this instead
 }
 
 var frames = sync.Pool{New: func() any { return &frame{b: make([]byte, headRoom, 512)} }}
 
 func newFrame() *frame {
 	f := frames.Get().(*frame)
-	f.b, f.bye = f.b[:headRoom], nil
+	f.b, f.closeError = f.b[:headRoom], nil
 	return f
 }
 
 func (f *frame) free() {
-	if n := cap(f.b); n >= headRoom && n <= framePooled { // a goodbye has none
+	if n := cap(f.b); n >= headRoom && n <= framePooled { // a Close frame has none
 		frames.Put(f)
 	}
 }
 
-// The operations of WebSocket that are written here.
+// First bytes of the WebSocket frames written here (RFC 6455 §5.2).
 const (
-	opText = 0x81 // the whole of a message
+	opText = 0x81 // a whole text message
 	opPing = 0x89
 )
 
-// bytes is the text with its header. Server frames are not masked.
+// bytes returns the frame with its header. Server frames are not masked (RFC 6455 §5.1).
 func (f *frame) bytes() []byte {
 	n := len(f.b) - headRoom
 	switch {
@@ -70,32 +69,30 @@ func (f *frame) bytes() []byte {
 	return f.b
 }
 
-// outbox is what waits to be sent to a client. Whoever has something to say writes it
-// at once if nobody else writes: connections without anything to send need no
-// goroutine, and an answer no change of goroutines. Frames are written here and not by
-// the WebSocket library, many at a time, which it cannot.
+// outbox is the send queue of a client. A sender writes by itself if nobody else is writing, so
+// that idle connections need no goroutine and a response needs no context switch. Frames are
+// written here and not by the WebSocket library, which cannot write many at a time.
 type outbox struct {
-	mu    sync.Mutex
-	queue []*frame
-	size  int64 // bytes in queue, and being written by flush
-	busy  bool  // somebody writes, or is held back
-	ended bool  // nothing is taken any more
-	seq   int64 // of events for everybody
+	mu      sync.Mutex
+	queue   []*frame
+	size    int64 // bytes in queue and being written by flush
+	writing bool  // somebody writes, or output is held
+	closed  bool  // closed for further frames
+	seq     int64 // number of the last broadcast event
 }
 
-// send sends a frame, and writes it itself if nobody else does. The caller may be
-// held up for as long as the client takes. If others may have something to say to the
-// client, too, they get the opportunity first: most of what a small frame costs is
-// writing.
+// send queues a frame and writes it itself if nobody else is writing. It may block for as long
+// as the client takes to read. With others, it first lets other senders queue their frames: most
+// of the cost of a small frame is the write.
 func (c *conn) send(f *frame, others bool) {
 	o := &c.out
 	o.mu.Lock()
-	if o.ended || o.busy {
+	if o.closed || o.writing {
 		c.enqueue(f)
 		o.mu.Unlock()
 		return
 	}
-	o.busy = true
+	o.writing = true
 	var more bool
 	if others {
 		c.enqueue(f)
@@ -107,37 +104,37 @@ func (c *conn) send(f *frame, others bool) {
 		err := c.link.write(c.g.Timings.Write, f.bytes())
 		f.free()
 		if err != nil {
-			c.drop()
+			c.closeNow()
 		}
-		more = c.pending()
+		more = c.hasPending()
 	}
 	if more {
-		c.g.start(c.drain) // the connection's own goroutine is still there
+		c.g.start(c.drain) // the connection's own goroutine still runs
 	}
 }
 
-// post sends a frame without ever waiting for the client.
+// post queues a frame and never blocks.
 func (c *conn) post(f *frame) {
 	o := &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.enqueue(f)
-	c.wake()
+	c.startWriter()
 }
 
-// wake has what waits written. With out.mu held.
-func (c *conn) wake() {
-	if o := &c.out; !o.busy && len(o.queue) > 0 {
-		o.busy = true
-		c.g.start(c.drain) // the connection's own goroutine is still there
+// startWriter starts writing the queue. The caller holds out.mu.
+func (c *conn) startWriter() {
+	if o := &c.out; !o.writing && len(o.queue) > 0 {
+		o.writing = true
+		c.g.start(c.drain) // the connection's own goroutine still runs
 	}
 }
 
-// enqueue puts a frame behind the others, unless they are too many: then the client
-// is cut off when it has had its last chance to take them. With out.mu held.
+// enqueue appends a frame. If the queue exceeds its limit, the client is disconnected after a
+// grace period. The caller holds out.mu.
 func (c *conn) enqueue(f *frame) {
 	o := &c.out
-	if o.ended {
+	if o.closed {
 		f.free()
 		return
 	}
@@ -145,48 +142,47 @@ func (c *conn) enqueue(f *frame) {
 	all := c.g.buffered.Add(n)
 	o.size += n
 	o.queue = append(o.queue, f)
-	if f.bye != nil {
-		o.ended = true
+	if f.closeError != nil {
+		o.closed = true
 		return
 	}
 	if o.size > wire.MaxBuffered || all > maxBufferedAll && n < o.size {
-		o.queue = append(o.queue, &frame{bye: wire.SlowConsumer})
-		o.ended = true
-		time.AfterFunc(c.g.Timings.Slow, c.drop)
+		o.queue = append(o.queue, &frame{closeError: wire.SlowConsumer})
+		o.closed = true
+		time.AfterFunc(c.g.Timings.SlowClientGrace, c.closeNow)
 	}
 }
 
-// pending says whether anything waits. If nothing does, nobody writes any more.
-func (c *conn) pending() bool {
+// hasPending reports whether frames are queued. If not, it marks writing as finished.
+func (c *conn) hasPending() bool {
 	o := &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.busy = len(o.queue) > 0
-	return o.busy
+	o.writing = len(o.queue) > 0
+	return o.writing
 }
 
-// drain writes what waits until nothing does. What else is being said at the moment
-// is written with it.
+// drain writes the queue until it is empty, including frames that arrive meanwhile.
 func (c *conn) drain() {
 	for runtime.Gosched(); c.flush(true); {
 	}
 }
 
-// batch is what is written at once.
+// batch is the data of one write.
 type batch struct {
-	frames []*frame
-	pieces net.Buffers
-	rest   net.Buffers // of the pieces, while they are written
+	frames    []*frame
+	pieces    net.Buffers
+	unwritten net.Buffers // remaining pieces during the write
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// flush writes what waits, and says whether more does meanwhile. If not, nobody writes
-// any more. A goodbye takes its time: without bye, nothing is written once there is one.
-func (c *conn) flush(bye bool) (more bool) {
+// flush writes the queued frames and reports whether more have arrived meanwhile. If not, it
+// marks writing as finished. Without closing, nothing is written once a Close frame is queued.
+func (c *conn) flush(closing bool) (more bool) {
 	o := &c.out
 	o.mu.Lock()
-	if o.ended && !bye {
+	if o.closed && !closing {
 		o.mu.Unlock()
 		return true
 	}
@@ -199,21 +195,21 @@ func (c *conn) flush(bye bool) (more bool) {
 	for from := 0; from < len(b.frames); {
 		b.pieces = b.pieces[:0]
 		to := from
-		for ; to < len(b.frames) && to-from < batchFrames && b.frames[to].bye == nil; to++ {
+		for ; to < len(b.frames) && to-from < batchFrames && b.frames[to].closeError == nil; to++ {
 			b.pieces = append(b.pieces, b.frames[to].bytes())
 		}
-		if b.rest = b.pieces; to > from {
-			if err := c.link.writeAll(c.g.Timings.Write, &b.rest); err != nil {
-				c.drop()
+		if b.unwritten = b.pieces; to > from {
+			if err := c.link.writeAll(c.g.Timings.Write, &b.unwritten); err != nil {
+				c.closeNow()
 			}
 		}
 		for _, f := range b.frames[from:to] {
 			done += int64(cap(f.b))
 			f.free()
 		}
-		if from = to; from < len(b.frames) && b.frames[from].bye != nil {
+		if from = to; from < len(b.frames) && b.frames[from].closeError != nil {
 			done += int64(cap(b.frames[from].b))
-			c.hangUp(b.frames[from].bye)
+			c.sendClose(b.frames[from].closeError)
 			from++
 		}
 	}
@@ -225,14 +221,14 @@ func (c *conn) flush(bye bool) (more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.size -= done
-	if o.busy = len(o.queue) > 0; !o.busy && cap(o.queue) > queueKept {
+	if o.writing = len(o.queue) > 0; !o.writing && cap(o.queue) > queueKept {
 		o.queue = nil
 	}
-	return o.busy
+	return o.writing
 }
 
-// event sends an event. One that goes to everybody has a number, by which a client
-// sees whether it has missed one.
+// event sends an event. Events for all clients are numbered, so that a client notices a missed
+// one.
 func (c *conn) event(name string, payload []byte, everybody bool) {
 	f := newFrame()
 	o := &c.out
@@ -245,55 +241,55 @@ func (c *conn) event(name string, payload []byte, everybody bool) {
 	}
 	f.b = wire.AppendEvent(f.b, name, payload, seq)
 	c.enqueue(f)
-	c.wake()
+	c.startWriter()
 }
 
-// ping asks whether the client is still there.
+// ping sends a WebSocket ping.
 func (c *conn) ping() { c.post(newFrame()) }
 
-// bye closes the connection after everything that was sent before.
-func (c *conn) bye(why *wire.Error) {
+// closeWith closes the connection after all queued frames.
+func (c *conn) closeWith(why *wire.Error) {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	if c.ends == "" {
-		c.ends = why.Message
+	if c.closeReason == "" {
+		c.closeReason = why.Message
 	}
-	c.enqueue(&frame{bye: why})
-	c.wake()
+	c.enqueue(&frame{closeError: why})
+	c.startWriter()
 }
 
-// hangUp says goodbye, and ends the connection whether the client answers or not.
-func (c *conn) hangUp(why *wire.Error) {
-	timer := time.AfterFunc(farewell, c.drop)
+// sendClose sends a Close frame and closes the connection whether or not the client answers.
+func (c *conn) sendClose(why *wire.Error) {
+	timer := time.AfterFunc(closeTimeout, c.closeNow)
 	defer timer.Stop()
-	_ = c.ws.Close(websocket.StatusCode(why.Close), why.Reason()) // whether it answers or not
+	_ = c.ws.Close(websocket.StatusCode(why.Close), why.Reason()) // whether or not it answers
 }
 
-// release lets out what was held back since the connection began, after one frame.
-func (c *conn) release(first *frame) {
+// releaseOutput sends first and then the output held since the connection began.
+func (c *conn) releaseOutput(first *frame) {
 	o := &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.g.buffered.Add(int64(cap(first.b)))
 	o.size += int64(cap(first.b))
 	o.queue = append([]*frame{first}, o.queue...)
-	o.busy = false
-	c.wake()
+	o.writing = false
+	c.startWriter()
 }
 
-// hold keeps back what is sent until release.
-func (c *conn) hold() {
+// holdOutput holds queued frames back until releaseOutput.
+func (c *conn) holdOutput() {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	c.out.busy = true
+	c.out.writing = true
 }
 
-// shut takes nothing any more. What waits is forgotten.
-func (c *conn) shut() {
+// discardQueue drops queued frames and rejects further ones.
+func (c *conn) discardQueue() {
 	o := &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ended = true
+	o.closed = true
 	for _, f := range o.queue {
 		n := int64(cap(f.b))
 		o.size -= n

@@ -12,17 +12,19 @@ import (
 	"patchbay/internal/store"
 )
 
-// What operators do about devices and nodes. Whoever may decide about a person's
-// devices (operator.pairing) sees only that person's. OpenClaw wants operator.admin
-// of who lets a node run programs, and its command line asks for that: here it is
-// enough to have asked, since what can be lost is one's own. A program that was made
-// to ask for no more than operator.pairing does not get there by mistake.
+// Methods of operators about devices and nodes. An operator with operator.pairing sees only the
+// devices of its own person. OpenClaw requires operator.admin to approve a node that runs
+// programs, and its command line requests that scope. Here the request for the scope suffices,
+// because operators only put their own devices at risk. A program that was made to request only
+// operator.pairing does not get there by mistake.
 
-// deviceRequest is a device that wants in, as operators see it.
+// deviceRequest returns a device's pairing request in the operators' format.
 func deviceRequest(r store.PeerRequest, known bool) wire.DeviceRequest {
 	d := wire.DeviceRequest{
-		RequestID: r.ID, DeviceID: r.Peer, PublicKey: r.Ask.PublicKey, DisplayName: r.Ask.Name, Platform: r.Ask.Platform, DeviceFamily: r.Ask.Family,
-		ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, Roles: r.Ask.Roles, Scopes: r.Ask.Scopes, RemoteIP: r.Address, Repair: known, TS: millis(r.Created),
+		RequestID: r.ID, DeviceID: r.Peer, PublicKey: r.Ask.PublicKey, DisplayName: r.Ask.Name,
+		Platform: r.Ask.Platform, DeviceFamily: r.Ask.Family,
+		ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, Roles: r.Ask.Roles, Scopes: r.Ask.Scopes,
+		RemoteIP: r.Address, Repair: known, TS: millis(r.Created),
 	}
 	if len(d.Roles) > 0 {
 		d.Role = d.Roles[0]
@@ -30,11 +32,13 @@ func deviceRequest(r store.PeerRequest, known bool) wire.DeviceRequest {
 	return d
 }
 
-// nodeRequest is what a node wants to do, as operators see it.
+// nodeRequest returns a node's approval request in the operators' format.
 func nodeRequest(r store.PeerRequest, silent bool) wire.NodeRequest {
 	n := wire.NodeRequest{
-		RequestID: r.ID, NodeID: r.Peer, ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, DisplayName: r.Ask.Name, Platform: r.Ask.Platform,
-		Version: r.Ask.Version, DeviceFamily: r.Ask.Family, Caps: r.Ask.Caps, Commands: r.Ask.Commands, Scopes: wire.ApproveScopes(r.Ask.Commands),
+		RequestID: r.ID, NodeID: r.Peer, ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode,
+		DisplayName: r.Ask.Name, Platform: r.Ask.Platform,
+		Version: r.Ask.Version, DeviceFamily: r.Ask.Family, Caps: r.Ask.Caps, Commands: r.Ask.Commands,
+		Scopes:   wire.ApproveScopes(r.Ask.Commands),
 		RemoteIP: r.Address, Silent: silent, TS: millis(r.Created),
 	}
 	if n.Caps == nil {
@@ -49,11 +53,11 @@ func nodeRequest(r store.PeerRequest, silent bool) wire.NodeRequest {
 func (g *Gateway) nodePairs(ctx context.Context, c *conn, _ []byte) (any, *wire.Error) {
 	rows, err := g.pairedRows(ctx, c)
 	if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
-	requests, err := g.waiting(ctx, c, store.RequestSurface)
+	requests, err := g.pendingRequests(ctx, c, store.RequestSurface)
 	if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
 	out := wire.NodePairs{Pending: []wire.NodeRequest{}, Paired: []wire.Node{}}
 	for _, r := range requests {
@@ -74,11 +78,11 @@ func (g *Gateway) nodePairs(ctx context.Context, c *conn, _ []byte) (any, *wire.
 func (g *Gateway) devicePairs(ctx context.Context, c *conn, _ []byte) (any, *wire.Error) {
 	peers, err := g.peers(ctx, c, "")
 	if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
-	requests, err := g.waiting(ctx, c, store.RequestDevice)
+	requests, err := g.pendingRequests(ctx, c, store.RequestDevice)
 	if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
 	out := wire.DevicePairs{Pending: []wire.DeviceRequest{}, Paired: []wire.PairedDevice{}}
 	known := map[string]bool{}
@@ -96,68 +100,71 @@ func (g *Gateway) devicePairs(ctx context.Context, c *conn, _ []byte) (any, *wir
 	return out, nil
 }
 
-// pairedDevice is a peer as operators see it.
+// pairedDevice returns a peer in the operators' format.
 func (g *Gateway) pairedDevice(ctx context.Context, p store.Peer) (wire.PairedDevice, *wire.Error) {
 	d := wire.PairedDevice{
-		DeviceID: p.ID, PublicKey: p.PublicKey, DisplayName: p.Name, Platform: p.Platform, DeviceFamily: p.Family, ClientID: p.ClientID, ClientMode: p.ClientMode,
-		Roles: p.Roles, Scopes: p.Scopes, RemoteIP: p.Address, ApprovedVia: p.Via, CreatedAtMS: millis(p.Created), ApprovedAtMS: millis(p.Approved),
+		DeviceID: p.ID, PublicKey: p.PublicKey, DisplayName: p.Name, Platform: p.Platform, DeviceFamily: p.Family,
+		ClientID: p.ClientID, ClientMode: p.ClientMode,
+		Roles: p.Roles, Scopes: p.Scopes, RemoteIP: p.Address, ApprovedVia: p.Via, CreatedAtMS: millis(p.Created),
+		ApprovedAtMS: millis(p.Approved),
 	}
 	if len(p.Roles) > 0 {
 		d.Role = p.Roles[0]
 	}
 	tokens, err := g.Store.Peers.Tokens(ctx, p.ID)
 	if err != nil {
-		return d, g.trouble(err)
+		return d, g.internalError(err)
 	}
 	for _, t := range tokens {
 		d.Tokens = append(d.Tokens, wire.DeviceToken{Role: t.Role, Scopes: t.Scopes, CreatedAtMS: millis(t.Created)})
 	}
-	if d.Connected = g.Connected(p.ID); !d.Connected {
-		_, d.Connected, _ = g.Hub.Plugged(OutletOf(p.ID))
+	if d.Connected = g.IsConnected(p.ID); !d.Connected {
+		_, d.Connected, _ = g.Hub.FindProvider(ProviderID(p.ID))
 	}
 	return d, nil
 }
 
-// request finds a request that an operator may decide about.
+// request returns a request that the operator may decide on.
 func (g *Gateway) request(ctx context.Context, c *conn, kind, id string) (store.PeerRequest, *wire.Error) {
 	r, err := g.Store.Peers.RequestByID(ctx, id, time.Now())
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && (r.Kind != kind || !c.sees(r.Owner)):
+	case errors.Is(err, store.ErrNotFound) || err == nil && (r.Kind != kind || !c.canSee(r.Owner)):
 		return r, wire.UnknownRequest
 	case err != nil:
-		return r, g.trouble(err)
+		return r, g.internalError(err)
 	}
 	return r, nil
 }
 
-// has says whether an operator may use a scope on what belongs to a person: it has it,
-// or it has asked for operator.admin, and that person is its own.
-func (c *conn) has(scope, owner string) bool {
-	if c.may(scope) {
+// hasScopeFor reports whether an operator may use a scope on what belongs to a person: it has
+// the scope, or it has requested operator.admin and the person is its own.
+func (c *conn) hasScopeFor(scope, owner string) bool {
+	if c.hasScope(scope) {
 		return true
 	}
-	return scope == wire.ScopeAdmin && owner == c.person.ID && slices.Contains(c.asked, wire.ScopeAdmin)
+	return scope == wire.ScopeAdmin && owner == c.person.ID && slices.Contains(c.requestedScopes, wire.ScopeAdmin)
 }
 
-// approve grants a request.
+// approve approves a request.
 func (g *Gateway) approve(ctx context.Context, c *conn, r store.PeerRequest) (store.Peer, *wire.Error) {
 	p, r, err := g.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, Owner: r.Owner, At: time.Now()})
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrOccupied):
 		return p, wire.UnknownRequest
 	case errors.Is(err, store.ErrFull):
-		return p, &wire.Error{Code: wire.Unavailable, Message: tooMany.Message}
+		return p, &wire.Error{Code: wire.Unavailable, Message: errTooManyDevices.Message}
 	case err != nil:
-		return p, g.trouble(err)
+		return p, g.internalError(err)
 	}
 	g.metrics.pairings.WithLabelValues(r.Kind, wire.DecisionApproved).Inc()
-	g.Logger.Info("openclaw: approved", "kind", r.Kind, "device", r.Peer, "owner", r.Owner, "by", c.person.ID, "commands", r.Ask.Commands, "scopes", r.Ask.Scopes)
-	g.refresh(p)
-	g.resolved(r, wire.DecisionApproved)
+	g.Logger.Info("openclaw: approved", "kind", r.Kind, "device", r.Peer, "owner", r.Owner, "by", c.person.ID,
+		"commands", r.Ask.Commands, "scopes", r.Ask.Scopes)
+	g.announcePeer(p)
+	g.announceResolved(r, wire.DecisionApproved)
 	return p, nil
 }
 
-// reject takes a request back.
+// reject rejects a request.
 func (g *Gateway) reject(ctx context.Context, c *conn, kind, id string) (store.PeerRequest, *wire.Error) {
 	r, e := g.request(ctx, c, kind, id)
 	if e != nil {
@@ -168,13 +175,13 @@ func (g *Gateway) reject(ctx context.Context, c *conn, kind, id string) (store.P
 	case errors.Is(err, store.ErrNotFound):
 		return r, wire.UnknownRequest
 	case err != nil:
-		return r, g.trouble(err)
+		return r, g.internalError(err)
 	}
 	g.metrics.pairings.WithLabelValues(r.Kind, wire.DecisionRejected).Inc()
 	if p, err := g.Store.Peers.ByID(ctx, r.Peer); err == nil {
-		g.refresh(p)
+		g.announcePeer(p)
 	}
-	g.resolved(r, wire.DecisionRejected)
+	g.announceResolved(r, wire.DecisionRejected)
 	return r, nil
 }
 
@@ -184,7 +191,7 @@ func (g *Gateway) nodeApprove(ctx context.Context, c *conn, params []byte) (any,
 		return nil, e
 	}
 	for _, scope := range wire.ApproveScopes(r.Ask.Commands) {
-		if !c.has(scope, r.Owner) {
+		if !c.hasScopeFor(scope, r.Owner) {
 			return nil, wire.MissingScope(scope)
 		}
 	}
@@ -194,8 +201,10 @@ func (g *Gateway) nodeApprove(ctx context.Context, c *conn, params []byte) (any,
 	}
 	s := surfaceOf(p)
 	return wire.ApprovedNode{RequestID: r.ID, Node: wire.PairedNode{
-		NodeID: p.ID, ClientID: p.ClientID, ClientMode: p.ClientMode, DisplayName: p.Name, Platform: p.Platform, Version: p.Version, DeviceFamily: p.Family,
-		Caps: p.Caps, Commands: g.policy.Effective(&s), CreatedAtMS: millis(p.Created), ApprovedAtMS: millis(p.SurfaceAt), ConnectedAtMS: millis(p.Connected),
+		NodeID: p.ID, ClientID: p.ClientID, ClientMode: p.ClientMode, DisplayName: p.Name, Platform: p.Platform,
+		Version: p.Version, DeviceFamily: p.Family,
+		Caps: p.Caps, Commands: g.policy.Effective(&s), CreatedAtMS: millis(p.Created),
+		ApprovedAtMS: millis(p.SurfaceAt), ConnectedAtMS: millis(p.Connected),
 		LastSeenAtMS: millis(p.Seen), LastSeenReason: p.SeenReason,
 	}}, nil
 }
@@ -213,14 +222,14 @@ func (g *Gateway) deviceApprove(ctx context.Context, c *conn, params []byte) (an
 	if e != nil {
 		return nil, e
 	}
-	// A node may be told to do anything, so OpenClaw wants an administrator for it, and
-	// its command line asks again as one.
+	// A node may be able to run anything, so OpenClaw requires operator.admin, and its command
+	// line retries with it.
 	need := r.Ask.Scopes
 	if slices.Contains(r.Ask.Roles, wire.RoleNode) {
 		need = append(slices.Clone(need), wire.ScopeAdmin)
 	}
 	for _, scope := range need {
-		if !c.has(scope, r.Owner) && !account.Covers(c.scopes, []string{scope}) {
+		if !c.hasScopeFor(scope, r.Owner) && !account.Covers(c.scopes, []string{scope}) {
 			return nil, wire.ApprovalDenied
 		}
 	}
@@ -243,19 +252,19 @@ func (g *Gateway) deviceReject(ctx context.Context, c *conn, params []byte) (any
 	return map[string]string{"requestId": r.ID, "deviceId": r.Peer}, nil
 }
 
-// peer finds a peer that an operator may change.
+// peer returns a peer that the operator may change.
 func (g *Gateway) peer(ctx context.Context, c *conn, id string) (store.Peer, *wire.Error) {
 	p, err := g.Store.Peers.ByID(ctx, id)
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && !c.sees(p.Owner):
+	case errors.Is(err, store.ErrNotFound) || err == nil && !c.canSee(p.Owner):
 		return p, wire.UnknownNode
 	case err != nil:
-		return p, g.trouble(err)
+		return p, g.internalError(err)
 	}
 	return p, nil
 }
 
-// remove forgets a peer, and ends its connections.
+// remove deletes a peer and closes its connections.
 func (g *Gateway) remove(ctx context.Context, c *conn, id string) *wire.Error {
 	p, e := g.peer(ctx, c, id)
 	if e != nil {
@@ -264,11 +273,11 @@ func (g *Gateway) remove(ctx context.Context, c *conn, id string) *wire.Error {
 	if err := g.Store.Peers.Remove(ctx, p.ID); errors.Is(err, store.ErrNotFound) {
 		return wire.UnknownNode
 	} else if err != nil {
-		return g.trouble(err)
+		return g.internalError(err)
 	}
 	g.Logger.Info("openclaw: removed", "device", p.ID, "owner", p.Owner, "by", c.person.ID)
-	g.forget(p.ID)
-	g.tell(told{Peer: p.ID})
+	g.forgetPeer(p.ID)
+	g.broadcast(broadcastEvent{Peer: p.ID})
 	return nil
 }
 
@@ -302,63 +311,64 @@ func (g *Gateway) nodeRename(ctx context.Context, c *conn, params []byte) (any, 
 	if err := g.Accounts.RenamePeer(ctx, p.ID, name); errors.Is(err, store.ErrNotFound) {
 		return nil, wire.UnknownNode
 	} else if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
 	p.Name = name
-	g.refresh(p)
+	g.announcePeer(p)
 	return map[string]string{"nodeId": p.ID, "displayName": name}, nil
 }
 
-// expel closes the connections of a device on this instance.
-func (g *Gateway) expel(device string, why *wire.Error) {
-	for _, c := range g.everybody() {
+// disconnectDevice closes the connections of a device on this instance.
+func (g *Gateway) disconnectDevice(device string, why *wire.Error) {
+	for _, c := range g.connections() {
 		if c.device == device {
 			if c.node != nil {
-				c.node.retire()
+				c.node.detach()
 			}
-			c.bye(why)
+			c.closeWith(why)
 		}
 	}
 }
 
-// forget takes out a peer that was removed.
-func (g *Gateway) forget(device string) {
-	g.expel(device, wire.Removed)
-	g.slots.forget(device)
+// forgetPeer drops the local state of a removed peer.
+func (g *Gateway) forgetPeer(device string) {
+	g.disconnectDevice(device, wire.Removed)
+	g.slots.remove(device)
 }
 
-// refresh takes over what has changed about a peer, here and on other instances.
-func (g *Gateway) refresh(p store.Peer) {
-	g.apply(p)
-	g.tell(told{Peer: p.ID})
+// announcePeer applies a peer's change here and on other instances.
+func (g *Gateway) announcePeer(p store.Peer) {
+	g.applyPeer(p)
+	g.broadcast(broadcastEvent{Peer: p.ID})
 }
 
-// apply takes over what has changed about a peer that may be connected here.
-func (g *Gateway) apply(p store.Peer) {
+// applyPeer applies a peer's change to its connections on this instance.
+func (g *Gateway) applyPeer(p store.Peer) {
 	if n := g.node(p.ID); n != nil {
-		n.approve(p)
-		n.offer()
+		n.applyPeer(p)
+		n.offerTools()
 	} else {
-		g.settle(p)
+		g.syncAway(p)
 	}
-	for _, c := range g.everybody() {
+	for _, c := range g.connections() {
 		if c.device == p.ID && (p.Owner != c.person.ID || c.secret != 0 && c.secret != p.SecretVersion) {
-			c.bye(authChanged)
+			c.closeWith(errAuthChanged)
 		}
 	}
 }
 
-// resolved tells everybody of a decision.
-func (g *Gateway) resolved(r store.PeerRequest, decision string) {
+// announceResolved broadcasts a decision.
+func (g *Gateway) announceResolved(r store.PeerRequest, decision string) {
 	d := wire.Decision{RequestID: r.ID, Decision: decision, TS: time.Now().UnixMilli()}
 	event := wire.EventDeviceResolved
 	if d.DeviceID = r.Peer; r.Kind == store.RequestSurface {
 		d.DeviceID, d.NodeID, event = "", r.Peer, wire.EventNodeResolved
 	}
-	g.decided(r.Owner, event, d)
+	g.announceDecision(r.Owner, event, d)
 }
 
-// decided tells operators, and the node, of a decision.
-func (g *Gateway) decided(owner, event string, d wire.Decision) {
-	g.tell(told{Owner: owner, Scope: wire.ScopePairing, Event: event, Payload: encoded(d), Node: d.NodeID})
+// announceDecision sends a decision to the operators and the node.
+func (g *Gateway) announceDecision(owner, event string, d wire.Decision) {
+	g.broadcast(broadcastEvent{Owner: owner, Scope: wire.ScopePairing, Event: event, Payload: encoded(d),
+		Node: d.NodeID})
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -29,20 +29,26 @@ func TestNodeStory(t *testing.T) {
 			resolved <- f
 		}
 	}}, false)
-	op.await(wire.EventDeviceResolved, func(p json.RawMessage) bool { return decoded[wire.Decision](t, p).DeviceID == n.ID() })
+	op.await(wire.EventDeviceResolved, func(p json.RawMessage) bool {
+		return decoded[wire.Decision](t,
+			p).DeviceID == n.ID()
+	})
 	asked := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested, nil))
 	want := []string{"kitchen.echo", "kitchen.fail", wire.CommandTool}
-	if asked.NodeID != n.ID() || !slices.Equal(asked.Commands, want) || !asked.Silent || !slices.Equal(asked.Scopes, []string{wire.ScopePairing, wire.ScopeWrite}) {
+	if asked.NodeID != n.ID() || !slices.Equal(asked.Commands, want) || !asked.Silent ||
+		!slices.Equal(asked.Scopes, []string{wire.ScopePairing, wire.ScopeWrite}) {
 		t.Fatalf("%+v", asked)
 	}
-	if e := op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{})); e.Detail() != wire.DetailPairChanged {
+	if e := op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(),
+		"kitchen.echo", m{})); e.Detail() != wire.DetailPairChanged {
 		t.Error(e)
 	}
 	row := describe(op, n.ID())
-	if row.Approval != wire.PendingApproval || row.PendingRequest != asked.RequestID || !row.Connected || len(row.Commands) != 0 {
+	if row.Approval != wire.PendingApproval || row.PendingRequest != asked.RequestID || !row.Connected ||
+		len(row.Commands) != 0 {
 		t.Errorf("%+v", row)
 	}
-	if _, err := n.Tell(t.Context(), wire.NodeStats, m{"cpuCount": 1}); err == nil {
+	if _, err := n.SendEvent(t.Context(), wire.NodeStats, m{"cpuCount": 1}); err == nil {
 		t.Error("a node that is not approved tells something")
 	}
 
@@ -50,18 +56,21 @@ func TestNodeStory(t *testing.T) {
 	if approved.Node.NodeID != n.ID() || !slices.Equal(approved.Node.Commands, want) {
 		t.Errorf("%+v", approved)
 	}
-	if d := decoded[wire.Decision](t, (<-resolved).Payload); d.Decision != wire.DecisionApproved || d.NodeID != n.ID() || d.RequestID != asked.RequestID {
+	if d := decoded[wire.Decision](t, (<-resolved).Payload); d.Decision != wire.DecisionApproved ||
+		d.NodeID != n.ID() || d.RequestID != asked.RequestID {
 		t.Errorf("%+v", d)
 	}
 	op.await(wire.EventNodeResolved, nil)
 	got := call[invoked](op, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{"words": "<a & \"b\"> 厨房"}))
-	if !got.OK || got.NodeID != n.ID() || got.Command != "kitchen.echo" || string(got.Payload) != `{"words":"\u003ca \u0026 \"b\"\u003e 厨房"}` || got.PayloadJSON != nil {
+	if !got.OK || got.NodeID != n.ID() || got.Command != "kitchen.echo" ||
+		string(got.Payload) != `{"words":"\u003ca \u0026 \"b\"\u003e 厨房"}` || got.PayloadJSON != nil {
 		t.Errorf("%+v %s", got, got.Payload)
 	}
-	if _, err := n.Tell(t.Context(), wire.NodeStats, m{"cpuCount": 7}); err != nil {
+	if _, err := n.SendEvent(t.Context(), wire.NodeStats, m{"cpuCount": 7}); err != nil {
 		t.Error(err)
 	}
-	if row := describe(op, n.ID()); row.Approval != wire.Approved || !slices.Equal(row.Commands, want) || decoded[m](t, row.HostStats)["cpuCount"] != 7.0 {
+	if row := describe(op, n.ID()); row.Approval != wire.Approved || !slices.Equal(row.Commands, want) ||
+		decoded[m](t, row.HostStats)["cpuCount"] != 7.0 {
 		t.Errorf("%+v", row)
 	}
 
@@ -70,7 +79,7 @@ func TestNodeStory(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	call[m](op, wire.MethodNodeRemove, m{"nodeId": n.ID()})
-	must(t, n.Await(limited(t), func(s sim.State) bool { return s.Times > 1 })) // it comes again, with the key
+	must(t, n.Await(limited(t), func(s sim.State) bool { return s.ConnectCount > 1 })) // it comes again, with the key
 	again := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested, nil))
 	if again.NodeID != n.ID() || again.RequestID == asked.RequestID {
 		t.Errorf("%+v", again)
@@ -97,36 +106,44 @@ func TestDevicePairing(t *testing.T) {
 	op := r.operator(r.token)
 	_, other := r.person("bob", account.ScopeOperator, account.ScopeNode)
 	bob := r.operator(other)
-	n := sim.NewNode(sim.Options{URL: r.url, Token: r.token, Handle: handle, RetryFirst: 10 * time.Millisecond, RetryLast: 10 * time.Millisecond})
+	n := sim.NewNode(sim.Options{URL: r.url, Token: r.token, Handler: handle, MinBackoff: 10 * time.Millisecond,
+		MaxBackoff: 10 * time.Millisecond})
 	t.Cleanup(n.Close)
 	asked := decoded[wire.DeviceRequest](t, op.await(wire.EventDeviceRequested, nil))
 	if asked.DeviceID != n.ID() || asked.Role != wire.RoleNode {
 		t.Fatalf("%+v", asked)
 	}
 	must(t, n.Await(limited(t), func(s sim.State) bool { return s.Refused != nil }))
-	if s, _ := n.State(); s.Refused.Detail() != wire.DetailPairing || s.Refused.Next() != wire.NextWait || s.Refused.Code != wire.NotPaired {
+	if s, _ := n.State(); s.Refused.Detail() != wire.DetailPairing || s.Refused.Next() != wire.NextWait ||
+		s.Refused.Code != wire.NotPaired {
 		t.Errorf("%+v", s.Refused)
 	}
 	if l := call[wire.DevicePairs](bob, wire.MethodDevicePairList, m{}); len(l.Pending) != 0 || len(l.Paired) != 0 {
 		t.Errorf("another person sees %+v", l)
 	}
-	if e := bob.refused(wire.MethodDeviceApprove, m{"requestId": asked.RequestID}); e.Message != wire.UnknownRequest.Message {
+	if e := bob.refused(wire.MethodDeviceApprove,
+		m{"requestId": asked.RequestID}); e.Message != wire.UnknownRequest.Message {
 		t.Error(e)
 	}
-	if e := op.refused(wire.MethodDeviceApprove, m{"requestId": asked.RequestID}); e.Message != wire.ApprovalDenied.Message {
+	if e := op.refused(wire.MethodDeviceApprove,
+		m{"requestId": asked.RequestID}); e.Message != wire.ApprovalDenied.Message {
 		t.Error(e)
 	}
 	boss := r.operator(r.token, wire.ScopePairing, wire.ScopeAdmin)
 	device := call[wire.ApprovedDevice](boss, wire.MethodDeviceApprove, m{"requestId": asked.RequestID}).Device
-	if device.DeviceID != n.ID() || device.ApprovedVia != "owner" || !slices.Equal(device.Roles, []string{wire.RoleNode}) {
+	if device.DeviceID != n.ID() || device.ApprovedVia != "owner" ||
+		!slices.Equal(device.Roles, []string{wire.RoleNode}) {
 		t.Errorf("%+v", device)
 	}
-	must(t, n.Connected(limited(t)))
+	must(t, n.AwaitConnected(limited(t)))
 	if s, _ := n.State(); len(s.Token) != 43 {
 		t.Errorf("the token is %q", s.Token)
 	}
 	call[m](boss, wire.MethodDeviceRemove, m{"deviceId": n.ID()})
-	must(t, n.Await(limited(t), func(s sim.State) bool { return s.Refused != nil && s.Times == 1 && !s.Connected }))
+	must(t, n.Await(limited(t), func(s sim.State) bool {
+		return s.Refused != nil && s.ConnectCount == 1 &&
+			!s.Connected
+	}))
 	if e := boss.refused(wire.MethodDeviceRemove, m{"deviceId": n.ID()}); e.Message != "unknown deviceId" {
 		t.Error(e)
 	}
@@ -136,42 +153,47 @@ func TestDevicePairing(t *testing.T) {
 // again, leaves nothing behind that waits to be decided.
 func TestApprovedWhileConnecting(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db store.Options) {
-		r := rigOn(t, boardtest.New(t, boardtest.Options{DB: db, Board: board.Options{Installation: "test"}}), func(o *gateway.Options) { o.AutoApproveLocal = false })
+		r := rigOn(t, hubtest.New(t, hubtest.Options{DB: db, Hub: hub.Options{Installation: "test"}}),
+			func(o *gateway.Options) { o.AutoApproveLocal = false })
 		op := r.operator(r.token, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin)
 		// Whether somebody looks before a decision, and asks after it, is up to chance:
 		// with so many it has happened.
 		for range 12 {
 			me := wire.NewIdentity()
-			crowd := newCrowd(r, &me, 6)
-			asked := decoded[wire.DeviceRequest](t, op.await(wire.EventDeviceRequested, func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](t, p).DeviceID == me.ID() }))
+			load := newReconnector(r, &me, 6)
+			asked := decoded[wire.DeviceRequest](t, op.await(wire.EventDeviceRequested,
+				func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](t, p).DeviceID == me.ID() }))
 			call[wire.ApprovedDevice](op, wire.MethodDeviceApprove, m{"requestId": asked.RequestID})
-			wants := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested, func(p json.RawMessage) bool { return decoded[wire.NodeRequest](t, p).NodeID == me.ID() }))
+			wants := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested,
+				func(p json.RawMessage) bool { return decoded[wire.NodeRequest](t, p).NodeID == me.ID() }))
 			call[wire.ApprovedNode](op, wire.MethodNodeApprove, m{"requestId": wants.RequestID})
-			crowd.end()
+			load.end()
 			if l := call[wire.DevicePairs](op, wire.MethodDevicePairList, m{}); len(l.Pending) != 0 {
 				t.Fatalf("after it was let in, %+v waits", l.Pending)
 			}
 			if l := call[wire.NodePairs](op, wire.MethodNodePairList, m{}); len(l.Pending) != 0 {
 				t.Fatalf("after it was approved, %+v waits", l.Pending)
 			}
-			if row := describe(op, me.ID()); row.Approval != wire.Approved || !slices.Equal(row.Commands, []string{"kitchen.echo"}) {
+			if row := describe(op, me.ID()); row.Approval != wire.Approved ||
+				!slices.Equal(row.Commands, []string{"kitchen.echo"}) {
 				t.Errorf("%+v", row)
 			}
 		}
 	})
 }
 
-// crowd is one node that connects many times at once, again and again.
-type crowd struct {
+// reconnector is one node that connects many times at once, again and again.
+type reconnector struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 }
 
-func newCrowd(r *rig, me *wire.Identity, size int) *crowd {
+func newReconnector(r *rig, me *wire.Identity, size int) *reconnector {
 	ctx, stop := context.WithCancel(limited(r.t))
-	c := &crowd{stop: stop}
+	c := &reconnector{stop: stop}
 	hello := wire.Connect{
-		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Commands: []string{"kitchen.echo"}, Auth: &wire.Auth{Token: r.token},
+		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Commands: []string{"kitchen.echo"},
+		Auth:   &wire.Auth{Token: r.token},
 		Client: wire.Client{ID: "node-host", Version: "1", Platform: "linux", DeviceFamily: "Linux", Mode: "node"},
 	}
 	for range size {
@@ -192,7 +214,7 @@ func newCrowd(r *rig, me *wire.Identity, size int) *crowd {
 }
 
 // end waits until nobody connects any more.
-func (c *crowd) end() {
+func (c *reconnector) end() {
 	c.stop()
 	c.wg.Wait()
 }
@@ -214,7 +236,8 @@ func TestMemberApproves(t *testing.T) {
 	if len(p) != 1 || !slices.Equal(p[0].Scopes, []string{wire.ScopePairing, wire.ScopeAdmin}) {
 		t.Fatalf("%+v", p)
 	}
-	if e := bob.refused(wire.MethodNodeApprove, m{"requestId": p[0].RequestID}); e.Code != wire.Forbidden || e.Detail() != wire.DetailScope {
+	if e := bob.refused(wire.MethodNodeApprove, m{"requestId": p[0].RequestID}); e.Code != wire.Forbidden ||
+		e.Detail() != wire.DetailScope {
 		t.Error(e)
 	}
 	cli := r.operator(key, wire.ScopePairing, wire.ScopeAdmin)
@@ -224,14 +247,17 @@ func TestMemberApproves(t *testing.T) {
 	// OpenClaw's command line lets devices in as operator.admin alone.
 	alone := r.operator(key, wire.ScopeAdmin)
 	call[wire.DevicePairs](alone, wire.MethodDevicePairList, m{})
-	if e := alone.refused(wire.MethodNodeRemove, m{"nodeId": wire.NewIdentity().ID()}); e.Message != wire.UnknownNode.Message {
+	if e := alone.refused(wire.MethodNodeRemove, m{"nodeId": wire.NewIdentity().
+		ID()}); e.Message != wire.UnknownNode.Message {
 		t.Error(e)
 	}
 	call[wire.ApprovedNode](cli, wire.MethodNodeApprove, m{"requestId": p[0].RequestID})
-	if e := boss.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "system.which", m{})); e.Detail() != wire.DetailPairChanged {
+	if e := boss.refused(wire.MethodNodeInvoke, invokeParams(n.ID(),
+		"system.which", m{})); e.Detail() != wire.DetailPairChanged {
 		t.Errorf("somebody else calls the node: %v", e)
 	}
-	if e := bob.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "system.which", m{})); e.Message != "UNAVAILABLE: command not supported" {
+	if e := bob.refused(wire.MethodNodeInvoke, invokeParams(n.ID(),
+		"system.which", m{})); e.Message != "UNAVAILABLE: command not supported" {
 		t.Error(e)
 	}
 }
@@ -245,7 +271,8 @@ func TestSurfaceChanges(t *testing.T) {
 	n = r.node(sim.Options{Identity: me, Commands: []string{"kitchen.echo", "kitchen.fail"}}, false)
 	op := r.operator(r.token)
 	row := describe(op, n.ID())
-	if row.Approval != wire.PendingReapproval || !slices.Equal(row.Commands, []string{"kitchen.echo"}) || !slices.Equal(row.PendingCmds, []string{"kitchen.echo", "kitchen.fail"}) {
+	if row.Approval != wire.PendingReapproval || !slices.Equal(row.Commands, []string{"kitchen.echo"}) ||
+		!slices.Equal(row.PendingCmds, []string{"kitchen.echo", "kitchen.fail"}) {
 		t.Errorf("%+v", row)
 	}
 	// It has been greeted a moment before it is plugged in: until then operators are told to
@@ -257,7 +284,8 @@ func TestSurfaceChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if e := op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.fail", m{})); e.Code != wire.InvalidRequest {
+	if e := op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(),
+		"kitchen.fail", m{})); e.Code != wire.InvalidRequest {
 		t.Error(e)
 	}
 	n.Close()
@@ -276,19 +304,21 @@ func TestSecondConnection(t *testing.T) {
 	r := newRig(t, nil)
 	me := wire.NewIdentity()
 	began := make(chan struct{})
-	first := r.node(sim.Options{Identity: me, Handle: blocking(began)}, true)
+	first := r.node(sim.Options{Identity: me, Handler: blocking(began)}, true)
 	op := r.operator(r.token)
-	answers, forget, err := op.Begin(op.ctx, wire.MethodNodeInvoke, encode(t, invokeParams(first.ID(), "kitchen.echo", m{})))
+	answers, stop, err := op.StartRequest(op.ctx, wire.MethodNodeInvoke,
+		encode(t, invokeParams(first.ID(), "kitchen.echo", m{})))
 	must(t, err)
-	defer forget()
+	defer stop()
 	<-began
 	second := r.node(sim.Options{Identity: me}, false)
-	_, err = op.Await(op.ctx, answers)
+	_, err = op.AwaitAnswer(op.ctx, answers)
 	e, _ := err.(*wire.Error)
 	if said, sent, _ := wire.NodeErrorOf(e); said.Code != wire.NodeDisconnected || !sent {
 		t.Errorf("%v", err)
 	}
-	if _, err := first.Tell(t.Context(), "anything", m{}); err == nil || err.Error() != wire.PairingReplaced.Error() {
+	if _, err := first.SendEvent(t.Context(), "anything", m{}); err == nil ||
+		err.Error() != wire.PairingReplaced.Error() {
 		t.Errorf("the first connection is told %v", err)
 	}
 	call[invoked](op, wire.MethodNodeInvoke, invokeParams(second.ID(), "kitchen.echo", m{}))

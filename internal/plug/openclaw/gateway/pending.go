@@ -13,79 +13,78 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// maxPending bounds the commands that one node carries out at a time. One more is
-// refused.
+// maxPending limits the concurrent commands of one node. Further ones are refused.
 const maxPending = 2048
 
-// pending are the commands that run on a node, by the ids that were made for them.
+// pending holds the running commands of a node by call id.
 type pending struct {
 	mu    sync.Mutex
-	calls map[string]chan<- outcome
+	calls map[string]chan<- commandOutcome
 	ended bool
 }
 
-// outcome is what came of a command, or that the node has gone.
-type outcome struct {
+// commandOutcome is the result of a command, or the fact that the node has disconnected.
+type commandOutcome struct {
 	result wire.InvokeResult
 	gone   bool
 }
 
-// begin waits for the result of a command. Others says whether more commands run on
+// begin registers a command and its result channel. others reports whether more commands run on
 // the node.
-func (p *pending) begin(id, command string, out chan<- outcome) (others bool, e *wire.Error) {
+func (p *pending) begin(id, command string, out chan<- commandOutcome) (others bool, e *wire.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.ended:
 		return false, wire.Disconnected(command)
 	case len(p.calls) >= maxPending:
-		return false, nodeBusy
+		return false, errNodeBusy
 	case p.calls == nil:
-		p.calls = map[string]chan<- outcome{}
+		p.calls = map[string]chan<- commandOutcome{}
 	}
 	p.calls[id] = out
 	return len(p.calls) > 1, nil
 }
 
-// forget waits no longer.
+// forget unregisters a command.
 func (p *pending) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.calls, id)
 }
 
-// result hands a result to whoever waits for it; false: nobody does.
+// result passes a result to its waiting caller; false: there is none.
 func (p *pending) result(r wire.InvokeResult) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out, ok := p.calls[r.ID]
 	if ok {
 		delete(p.calls, r.ID)
-		out <- outcome{result: r} // it has room for one
+		out <- commandOutcome{result: r} // buffered, never blocks
 	}
 	return ok
 }
 
-// any reports whether somebody waits for the node.
+// any reports whether a command is running.
 func (p *pending) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.calls) > 0
 }
 
-// end tells everybody who waits that the node has gone.
+// end fails all running commands because the node has disconnected.
 func (p *pending) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
 	for id, out := range p.calls {
 		delete(p.calls, id)
-		out <- outcome{gone: true}
+		out <- commandOutcome{gone: true}
 	}
 }
 
-// newCallID makes the id of a dispatch. It is not secret: a node's results are taken
-// from its own connection only.
+// newCallID returns a call id. It is not secret: results are accepted only from the node's own
+// connection.
 func newCallID() string {
 	var id uuid.UUID
 	for i, v := range []uint64{rand.Uint64(), rand.Uint64()} {
@@ -98,32 +97,34 @@ func newCallID() string {
 	return id.String()
 }
 
-// command is a command that a node is to carry out.
+// command is a command for a node.
 type command struct {
 	Name    string          `json:"-"`
 	Params  json.RawMessage `json:"params,omitempty"` // nil: none
-	Timeout time.Duration   `json:"timeout"`          // 0: as long as it takes
+	Timeout time.Duration   `json:"timeout"`          // 0: no limit
 	Key     string          `json:"key,omitempty"`    // idempotency key
 	Session string          `json:"session,omitempty"`
 }
 
-// notReady are the pauses before a command is given again to a node that was not
-// ready for it and has done nothing.
-var notReady = [...]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second}
+// notReadyDelays are the delays before a command is retried on a node that answered
+// NODE_NOT_READY.
+var notReadyDelays = [...]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second}
 
-// do has the node carry out a command, which may take until its timeout, or ctx,
-// ends. The error is what an operator is told.
-func (n *node) do(ctx context.Context, c *command) (wire.InvokeResult, *wire.Error) {
+// runCommand executes a command on the node until its timeout or ctx ends. The error is the
+// response for an operator.
+func (n *node) runCommand(ctx context.Context, c *command) (wire.InvokeResult, *wire.Error) {
 	began := time.Now()
 	defer func() { n.g.metrics.seconds.Observe(time.Since(began).Seconds()) }()
 	limit := c.Timeout
-	if limit <= 0 || limit > maxInvoke {
-		limit = maxInvoke
+	if limit <= 0 || limit > maxInvokeTimeout {
+		limit = maxInvokeTimeout
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	out := make(chan outcome, 1)
-	req := wire.InvokeRequest{NodeID: n.id, Command: c.Name, Params: c.Params, IdempotencyKey: c.Key, SessionKey: c.Session}
+	out := make(chan commandOutcome, 1)
+	req := wire.InvokeRequest{NodeID: n.id, Command: c.Name, Params: c.Params, IdempotencyKey: c.Key,
+		SessionKey: c.Session}
 	for tries := 0; ; tries++ {
 		req.ID = newCallID()
 		if c.Timeout > 0 {
@@ -136,21 +137,23 @@ func (n *node) do(ctx context.Context, c *command) (wire.InvokeResult, *wire.Err
 		if r.OK {
 			return r, nil
 		}
-		if r.Error == nil || r.Error.Code != wire.NodeNotReady || tries == len(notReady) || limit-time.Since(began) <= notReady[tries] {
+		if r.Error == nil || r.Error.Code != wire.NodeNotReady || tries == len(notReadyDelays) ||
+			limit-time.Since(began) <= notReadyDelays[tries] {
 			return r, wire.NodeFailed(r.Error)
 		}
-		again := time.NewTimer(notReady[tries])
+		again := time.NewTimer(notReadyDelays[tries])
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return r, ended(ctx)
+			return r, contextError(ctx)
 		}
 	}
 }
 
 // dispatch sends a command to the node once.
-func (n *node) dispatch(ctx context.Context, req *wire.InvokeRequest, out chan outcome, timer *time.Timer) (wire.InvokeResult, *wire.Error) {
+func (n *node) dispatch(ctx context.Context, req *wire.InvokeRequest, out chan commandOutcome,
+	timer *time.Timer) (wire.InvokeResult, *wire.Error) {
 	others, e := n.calls.begin(req.ID, req.Command, out)
 	if e != nil {
 		return wire.InvokeResult{}, e
@@ -169,30 +172,31 @@ func (n *node) dispatch(ctx context.Context, req *wire.InvokeRequest, out chan o
 		return o.result, nil
 	case <-timer.C:
 		n.calls.forget(req.ID)
-		return wire.InvokeResult{}, timedOut
+		return wire.InvokeResult{}, errTimedOut
 	case <-ctx.Done():
 		n.calls.forget(req.ID)
-		return wire.InvokeResult{}, ended(ctx)
+		return wire.InvokeResult{}, contextError(ctx)
 	}
 }
 
 var (
-	timedOut = wire.TimedOut()
-	// nodeBusy is told who calls a node that has too much to do already.
-	nodeBusy = &wire.Error{Code: wire.Unavailable, Message: "the node has too many commands to carry out", Retryable: true, RetryAfter: 250 * time.Millisecond}
-	// aborted is told nobody: whoever called has gone.
-	aborted = wire.NodeFailed(&wire.NodeError{Code: "ABORTED", Message: "the caller has gone"})
-	// stopping is told whoever calls while the gateway stops.
-	stopping = &wire.Error{Code: wire.Unavailable, Message: "service restart", Retryable: true}
+	errTimedOut = wire.TimedOut()
+	// errNodeBusy means that the node has too many running commands.
+	errNodeBusy = &wire.Error{Code: wire.Unavailable, Message: "the node has too many commands to carry out",
+		Retryable: true, RetryAfter: 250 * time.Millisecond}
+	// errAborted means that the caller has disconnected; nobody receives it.
+	errAborted = wire.NodeFailed(&wire.NodeError{Code: "ABORTED", Message: "the caller has gone"})
+	// errStopping means that the gateway stops.
+	errStopping = &wire.Error{Code: wire.Unavailable, Message: "service restart", Retryable: true}
 )
 
-// ended says why a context has ended.
-func ended(ctx context.Context) *wire.Error {
+// contextError returns the error for an ended context.
+func contextError(ctx context.Context) *wire.Error {
 	switch {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return timedOut
+		return errTimedOut
 	case errors.Is(context.Cause(ctx), errShutdown):
-		return stopping
+		return errStopping
 	}
-	return aborted
+	return errAborted
 }

@@ -10,88 +10,89 @@ import (
 	"patchbay/internal/tool"
 )
 
-// invocation is a call by an operator on its way through the board, to a node of the
-// same instance. The board knows tools with arguments that are an object, and results
-// with content; commands have any parameters, and results of which every byte counts.
+// invocation is an operator's call on its way through the hub to a node of the same instance.
+// The hub knows tools whose arguments are an object and whose results have content; commands
+// have any parameters, and their results must be preserved byte for byte.
 type invocation struct {
-	command command
-	result  wire.InvokeResult
-	err     *wire.Error
-	reached bool
+	command    command
+	result     wire.InvokeResult
+	err        *wire.Error
+	mayHaveRun bool
 }
 
 type invocationKey struct{}
 
-// metaInvoke is where a call to a node of another instance has its command, and
-// its result what the node said.
+// metaInvoke is the _meta key with the command of a call to a node on another instance, and with
+// the node's result in the response.
 const metaInvoke = "patchbay/invoke"
 
-// far is what a call brought on another instance.
-type far struct {
+// remoteResult is the result of a call on another instance.
+type remoteResult struct {
 	Payload     json.RawMessage `json:"payload,omitempty"`
 	PayloadJSON *string         `json:"payloadJSON,omitempty"`
 }
 
-// farError is why it brought nothing.
-type farError struct {
+// remoteError is the error of a call on another instance.
+type remoteError struct {
 	Code      wire.Code       `json:"code"`
 	Message   string          `json:"message"`
 	Details   json.RawMessage `json:"details,omitempty"`
 	Retryable bool            `json:"retryable,omitempty"`
 }
 
-// Call carries out a call of one of the node's tools.
+// Call executes a call of one of the node's tools.
 func (n *node) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if inv, ok := ctx.Value(invocationKey{}).(*invocation); ok && inv.command.Name == call.Tool {
-		inv.reached = true
-		inv.result, inv.err = n.do(ctx, &inv.command)
+		inv.mayHaveRun = true
+		inv.result, inv.err = n.runCommand(ctx, &inv.command)
 		if inv.err != nil {
 			return nil, toolError(inv.err)
 		}
-		return nothing, nil
+		return emptyResult, nil
 	}
 	n.mu.Lock()
 	published := n.tools[call.Tool]
-	early := published == nil && !n.publishes && !n.has(call.Tool)
+	early := published == nil && !n.hasPublished && !n.hasCommand(call.Tool)
 	n.mu.Unlock()
 	if early {
-		return nil, tool.Fail(tool.Offline, "The node has connected again, and has not yet said what it can do; nothing was done. Call again in a moment.", nil)
+		return nil, tool.Fail(tool.Offline,
+			"The node has connected again, and has not yet said what it can do; nothing was done. Call again in a moment.", nil)
 	}
 	c := command{Name: call.Tool, Params: call.Args, Timeout: wire.InvokeTimeout, Key: call.ID}
-	wanted := ordered(call.Meta)
+	wanted := remoteCommand(call.Meta)
 	switch {
 	case published != nil:
 		c.Name = published.Command
 		if published.MCP != nil {
 			c.Timeout = wire.ToolTimeout
-			c.Params = encoded(wire.ToolCall{Server: published.MCP.Server, Tool: published.MCP.Tool, Arguments: call.Args})
+			c.Params = encoded(wire.ToolCall{Server: published.MCP.Server, Tool: published.MCP.Tool,
+				Arguments: call.Args})
 		}
-	case wanted != nil && call.Caller.Door == door:
+	case wanted != nil && call.Caller.Channel == channel:
 		wanted.Name = call.Tool
 		c = *wanted
 	case call.Tool == wire.CommandTool:
 		c.Timeout = wire.ToolTimeout
 	}
 	if e := n.refuse(c.Name, []string{wire.ScopeAdmin}); e != nil {
-		return nil, toolError(e) // it has changed since the board was told
+		return nil, toolError(e) // changed since it was registered
 	}
-	r, e := n.do(ctx, &c)
+	r, e := n.runCommand(ctx, &c)
 	switch {
 	case e != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return nil, context.Cause(ctx)
 	case e != nil:
 		return nil, toolError(e)
 	case wanted != nil && published == nil:
-		return &tool.Result{Structured: encoded(far{r.Payload, r.PayloadJSON})}, nil
+		return &tool.Result{Structured: encoded(remoteResult{r.Payload, r.PayloadJSON})}, nil
 	case c.Name == wire.CommandTool:
 		return mcpResult(r.Value()), nil
 	}
 	return anyResult(r.Value()), nil
 }
 
-// ordered is the command in a call that an operator of another instance has made; nil
-// if there is none.
-func ordered(meta json.RawMessage) *command {
+// remoteCommand returns the command of a call from an operator on another instance, or nil.
+func remoteCommand(meta json.RawMessage) *command {
 	if len(meta) == 0 || !json.Valid(meta) {
 		return nil
 	}
@@ -106,10 +107,10 @@ func ordered(meta json.RawMessage) *command {
 	return nil
 }
 
-// nothing is the result of a call whose caller has it already.
-var nothing = &tool.Result{Content: json.RawMessage(`[]`)}
+// emptyResult is the result of a call whose caller already has the real one.
+var emptyResult = &tool.Result{Content: json.RawMessage(`[]`)}
 
-// anyResult is what a command brought, for callers of tools.
+// anyResult returns a command's result as a tool result.
 func anyResult(v json.RawMessage) *tool.Result {
 	if len(v) == 0 {
 		return tool.Text("done")
@@ -124,7 +125,7 @@ func anyResult(v json.RawMessage) *tool.Result {
 	return res
 }
 
-// mcpResult is the result of a tool behind a node, which has MCP's shape.
+// mcpResult returns the MCP-shaped result of a tool behind a node.
 func mcpResult(v json.RawMessage) *tool.Result {
 	var r tool.Result
 	if len(v) == 0 || json.Unmarshal(v, &r) != nil || len(r.Content) == 0 || r.Content[0] != '[' {
@@ -133,38 +134,38 @@ func mcpResult(v json.RawMessage) *tool.Result {
 	if len(r.Structured) > 0 && r.Structured[0] != '{' {
 		r.Structured = nil
 	}
-	r.Need = nil
+	r.InputRequired = nil
 	return &r
 }
 
-// toolError is an error of a node as callers of tools are told it. Its data are for
-// other instances.
+// toolError converts a node's error for tool callers. Its data are for other instances.
 func toolError(e *wire.Error) *tool.Error {
 	code := tool.Failed
 	said, _, _ := wire.NodeErrorOf(e)
 	switch {
-	case e == timedOut || said.Code == wire.NodeTimeout:
+	case e == errTimedOut || said.Code == wire.NodeTimeout:
 		code = tool.TimedOut
 	case said.Code == wire.NodeDisconnected || said.Code == wire.NodeNoServer:
 		code = tool.Lost
 	case e == wire.NotConnected || said.Code == wire.DetailNotConnected:
 		code = tool.Offline
-	case e == nodeBusy:
+	case e == errNodeBusy:
 		code = tool.Busy
 	case e.Code == wire.InvalidRequest:
 		code = tool.Denied
-	case e == aborted:
+	case e == errAborted:
 		code = tool.Cancelled
 	}
-	return &tool.Error{Code: code, Told: "The node did not do it: " + e.Message, Data: encoded(farError{e.Code, e.Message, e.Details, e.Retryable})}
+	return &tool.Error{Code: code, Told: "The node did not do it: " + e.Message,
+		Data: encoded(remoteError{e.Code, e.Message, e.Details, e.Retryable})}
 }
 
-// wireError is the error of a call of a node as operators are told it.
+// wireError converts the error of a node call for operators.
 func wireError(err error) *wire.Error {
 	e := tool.AsError(err)
-	var f farError
+	var f remoteError
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &f) == nil && f.Code != "" && f.Message != "" {
 		return &wire.Error{Code: f.Code, Message: f.Message, Details: f.Details, Retryable: f.Retryable}
 	}
-	return refusedBy(e)
+	return fromToolError(e)
 }

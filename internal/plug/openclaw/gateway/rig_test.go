@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/board/boardtest"
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -26,12 +26,12 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// patience is how long anything may take on a machine that is busy with other tests.
-const patience = 20 * time.Second
+// testTimeout is how long anything may take on a machine that is busy with other tests.
+const testTimeout = 20 * time.Second
 
 // rig is a gateway on a board.
 type rig struct {
-	*boardtest.Rig
+	*hubtest.Rig
 	t       testing.TB
 	g       *gateway.Gateway
 	server  *httptest.Server
@@ -42,10 +42,10 @@ type rig struct {
 
 func newRig(t testing.TB, change func(*gateway.Options)) *rig {
 	t.Helper()
-	return rigOn(t, boardtest.New(t, boardtest.Options{Board: board.Options{Installation: "test"}}), change)
+	return rigOn(t, hubtest.New(t, hubtest.Options{Hub: hub.Options{Installation: "test"}}), change)
 }
 
-func rigOn(t testing.TB, b *boardtest.Rig, change func(*gateway.Options)) *rig {
+func rigOn(t testing.TB, b *hubtest.Rig, change func(*gateway.Options)) *rig {
 	t.Helper()
 	r := &rig{Rig: b, t: t, metrics: prometheus.NewRegistry()}
 	r.token = r.Key(t, account.NewKey{Scopes: []string{account.ScopeOperator, account.ScopeAdmin, account.ScopeNode}})
@@ -57,8 +57,10 @@ func rigOn(t testing.TB, b *boardtest.Rig, change func(*gateway.Options)) *rig {
 func (r *rig) serve(change func(*gateway.Options)) {
 	r.t.Helper()
 	o := gateway.Options{
-		Accounts: r.Accounts, Store: r.Store, Hub: r.Board, Registerer: r.metrics, Version: "1.2.3", AutoApproveLocal: true,
-		Guard: account.NewGuard(1000, nil), Logger: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Accounts: r.Accounts, Store: r.Store, Hub: r.Hub, Registerer: r.metrics,
+		Version: "1.2.3", AutoApproveLocal: true,
+		Guard: account.NewGuard(1000, nil), Logger: slog.New(slog.NewTextHandler(r.t.Output(),
+			&slog.HandlerOptions{Level: slog.LevelWarn})),
 		Allow: []string{"kitchen.echo", "kitchen.fail", "mcp.tools.call"},
 	}
 	if change != nil {
@@ -71,7 +73,7 @@ func (r *rig) serve(change func(*gateway.Options)) {
 	r.url = "ws" + strings.TrimPrefix(r.server.URL, "http") + "/any/path"
 	g, s := r.g, r.server
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		g.Shutdown(ctx)
 		s.Close()
@@ -86,7 +88,7 @@ func must(t testing.TB, err error) {
 }
 
 func limited(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -175,7 +177,7 @@ func (o *operator) refused(method string, params any) *wire.Error {
 
 type m = map[string]any
 
-// handle is what the nodes of the tests do.
+// handle returns what the nodes of the tests do.
 func handle(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	switch command {
 	case "kitchen.echo":
@@ -185,7 +187,8 @@ func handle(ctx context.Context, command string, params json.RawMessage) (json.R
 		if err != nil {
 			return nil, err
 		}
-		return json.RawMessage(`{"content":[{"type":"text","text":"` + c.Server + " " + c.Tool + `"}],"structuredContent":` + string(c.Arguments) + `}`), nil
+		return json.RawMessage(`{"content":[{"type":"text","text":"` + c.Server + " " + c.Tool +
+			`"}],"structuredContent":` + string(c.Arguments) + `}`), nil
 	case "kitchen.fail":
 		return nil, sim.Fail("BURNT", "it is black")
 	}
@@ -199,8 +202,8 @@ func (r *rig) node(o sim.Options, approve bool) *sim.Node {
 	if o.Token == "" {
 		o.Token = r.token
 	}
-	if o.Handle == nil {
-		o.Handle = handle
+	if o.Handler == nil {
+		o.Handler = handle
 	}
 	if o.Commands == nil {
 		o.Commands = []string{"kitchen.echo", "kitchen.fail", "kitchen.unknown", wire.CommandTool, "camera.snap"}
@@ -211,10 +214,10 @@ func (r *rig) node(o sim.Options, approve bool) *sim.Node {
 	if o.Caps == nil {
 		o.Caps = []string{wire.CapMCP}
 	}
-	o.RetryFirst = 20 * time.Millisecond
+	o.MinBackoff = 20 * time.Millisecond
 	n := sim.NewNode(o)
 	r.t.Cleanup(n.Close)
-	must(r.t, n.Connected(limited(r.t)))
+	must(r.t, n.AwaitConnected(limited(r.t)))
 	if approve {
 		r.approve(n.ID())
 	}
@@ -254,7 +257,8 @@ func invokeParams(node, command string, params any) m {
 	keys.Lock()
 	defer keys.Unlock()
 	keys.n++
-	p := m{"nodeId": node, "command": command, "idempotencyKey": "key-" + string(rune('a'+keys.n%26)) + time.Now().Format("150405.000000000")}
+	p := m{"nodeId": node, "command": command, "idempotencyKey": "key-" +
+		string(rune('a'+keys.n%26)) + time.Now().Format("150405.000000000")}
 	if params != nil {
 		p["params"] = params
 	}
@@ -269,12 +273,12 @@ func (r *rig) person(name string, scopes ...string) (store.Person, string) {
 	return p, r.Key(r.t, account.NewKey{Person: p.ID, Scopes: scopes})
 }
 
-// bye is with what a connection was closed.
-func bye(t testing.TB, c *sim.Client) websocket.CloseError {
+// awaitClose is with what a connection was closed.
+func awaitClose(t testing.TB, c *sim.Client) websocket.CloseError {
 	t.Helper()
 	select {
-	case <-c.Gone():
-	case <-time.After(patience):
+	case <-c.Done():
+	case <-time.After(testTimeout):
 		t.Fatal("the connection has not ended")
 	}
 	var e websocket.CloseError

@@ -12,13 +12,13 @@ import (
 	"patchbay/internal/store"
 )
 
-// pageOfPeers is how many peers are read from the database at once.
+// pageOfPeers is the page size when reading peers from the database.
 const pageOfPeers = 1000
 
-// peers are the peers that a client sees, in a role; an empty role is any.
+// peers returns the peers that a client may see in a role; an empty role means any.
 func (g *Gateway) peers(ctx context.Context, c *conn, role string) ([]store.Peer, error) {
 	owner := c.person.ID
-	if c.admin {
+	if c.isAdmin {
 		owner = ""
 	}
 	var out []store.Peer
@@ -39,16 +39,16 @@ func (g *Gateway) peers(ctx context.Context, c *conn, role string) ([]store.Peer
 	}
 }
 
-// waiting are the requests of a kind that a client sees.
-func (g *Gateway) waiting(ctx context.Context, c *conn, kind string) ([]store.PeerRequest, error) {
+// pendingRequests returns the requests of a kind that a client may see.
+func (g *Gateway) pendingRequests(ctx context.Context, c *conn, kind string) ([]store.PeerRequest, error) {
 	owner := c.person.ID
-	if c.admin {
+	if c.isAdmin {
 		owner = ""
 	}
 	return g.Store.Peers.Requests(ctx, kind, owner, time.Now())
 }
 
-// nodeRows are all nodes that a client sees: connected ones first, then by name.
+// nodeRows returns all nodes that a client may see: connected ones first, then by name.
 func (g *Gateway) nodeRows(ctx context.Context, c *conn) ([]wire.Node, error) {
 	rows, err := g.pairedRows(ctx, c)
 	if err != nil {
@@ -59,7 +59,7 @@ func (g *Gateway) nodeRows(ctx context.Context, c *conn) ([]wire.Node, error) {
 		return nil, err
 	}
 	for i := range all {
-		_, held, _ := g.Hub.Plugged(all[i].ID)
+		_, held, _ := g.Hub.FindProvider(all[i].ID)
 		all[i].Held = held
 		rows = append(rows, g.virtualRow(&all[i], false))
 	}
@@ -70,18 +70,19 @@ func (g *Gateway) nodeRows(ctx context.Context, c *conn) ([]wire.Node, error) {
 			}
 			return 1
 		}
-		return cmp.Or(strings.Compare(strings.ToLower(a.DisplayName), strings.ToLower(b.DisplayName)), strings.Compare(a.NodeID, b.NodeID))
+		return cmp.Or(strings.Compare(strings.ToLower(a.DisplayName), strings.ToLower(b.DisplayName)),
+			strings.Compare(a.NodeID, b.NodeID))
 	})
 	return rows, nil
 }
 
-// pairedRows are the nodes that were paired.
+// pairedRows returns the paired nodes.
 func (g *Gateway) pairedRows(ctx context.Context, c *conn) ([]wire.Node, error) {
 	peers, err := g.peers(ctx, c, wire.RoleNode)
 	if err != nil {
 		return nil, err
 	}
-	pending, err := g.waiting(ctx, c, store.RequestSurface)
+	pending, err := g.pendingRequests(ctx, c, store.RequestSurface)
 	if err != nil {
 		return nil, err
 	}
@@ -96,20 +97,24 @@ func (g *Gateway) pairedRows(ctx context.Context, c *conn) ([]wire.Node, error) 
 	return rows, nil
 }
 
-// approvals are how far a surface is approved, on the wire.
+// approvals maps approval states to the wire.
 var approvals = map[string]string{
-	store.SurfaceApproved: wire.Approved, store.SurfacePending: wire.PendingApproval, store.SurfaceRepending: wire.PendingReapproval,
+	store.SurfaceApproved: wire.Approved, store.SurfacePending: wire.PendingApproval,
+	store.SurfaceRepending:  wire.PendingReapproval,
 	store.SurfaceUnapproved: wire.Unapproved,
 }
 
-// nodeRow is a node that was paired, with the request for its surface that waits.
+// nodeRow returns a paired node, with its pending approval request.
 func (g *Gateway) nodeRow(p store.Peer, ask *store.PeerRequest) wire.Node {
 	surface := surfaceOf(p)
 	row := wire.Node{
-		NodeID: p.ID, DisplayName: p.Name, Platform: p.Platform, Version: p.Version, ClientID: p.ClientID, ClientMode: p.ClientMode, DeviceFamily: p.Family,
-		RemoteIP: p.Address, Caps: p.Caps, Commands: g.policy.Effective(&surface), PluginTools: []wire.PluginTool{}, Approval: approvals[p.Surface], PathEnv: p.PathEnv,
-		LastConnectedMS: millis(p.Connected), LastDisconnectMS: millis(p.Disconnected), LastSeenAtMS: millis(p.Seen), LastSeenReason: p.SeenReason,
-		ApprovedAtMS: millis(p.SurfaceAt), Paired: true,
+		NodeID: p.ID, DisplayName: p.Name, Platform: p.Platform, Version: p.Version, ClientID: p.ClientID,
+		ClientMode: p.ClientMode, DeviceFamily: p.Family,
+		RemoteIP: p.Address, Caps: p.Caps, Commands: g.policy.Effective(&surface), PluginTools: []wire.PluginTool{},
+		Approval: approvals[p.Surface], PathEnv: p.PathEnv,
+		LastConnectedMS: millis(p.Connected), LastDisconnectMS: millis(p.Disconnected), LastSeenAtMS: millis(p.Seen),
+		LastSeenReason: p.SeenReason,
+		ApprovedAtMS:   millis(p.SurfaceAt), Paired: true,
 	}
 	if row.Caps == nil {
 		row.Caps = []string{}
@@ -120,18 +125,18 @@ func (g *Gateway) nodeRow(p store.Peer, ask *store.PeerRequest) wire.Node {
 	}
 	if n := g.node(p.ID); n != nil && n.owner == p.Owner {
 		n.describe(&row)
-	} else if o, held, _ := g.Hub.Plugged(OutletOf(p.ID)); held && o.Kind == KindNode {
+	} else if o, held, _ := g.Hub.FindProvider(ProviderID(p.ID)); held && o.Kind == KindNode {
 		row.Connected, row.ConnectedAtMS = true, row.LastConnectedMS
 	}
 	return row
 }
 
-// describe adds what only the connection knows.
+// describe adds the state of the connection.
 func (n *node) describe(row *wire.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	row.Connected = !n.retired
-	row.ConnectedAtMS = millis(n.c.since)
+	row.Connected = !n.detached
+	row.ConnectedAtMS = millis(n.c.connectedAt)
 	row.HostStats = n.stats
 	for i := range n.published {
 		if t := &n.published[i]; n.tools[t.Name] == t {
@@ -140,24 +145,24 @@ func (n *node) describe(row *wire.Node) {
 	}
 }
 
-// nodeList answers node.list.
+// nodeList serves node.list.
 func (g *Gateway) nodeList(ctx context.Context, c *conn, _ []byte) (any, *wire.Error) {
 	rows, err := g.nodeRows(ctx, c)
 	if err != nil {
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
 	return wire.NodeList{TS: time.Now().UnixMilli(), Nodes: rows}, nil
 }
 
-// nodeDescribe answers node.describe.
+// nodeDescribe serves node.describe.
 func (g *Gateway) nodeDescribe(ctx context.Context, c *conn, params []byte) (any, *wire.Error) {
 	id := field(params, "nodeId")
 	now := time.Now()
 	p, err := g.Store.Peers.ByID(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return g.describeOutlet(c, id, now)
+		return g.describeVirtual(c, id, now)
 	}
-	if err == nil && (!c.sees(p.Owner) || !slices.Contains(p.Roles, wire.RoleNode)) {
+	if err == nil && (!c.canSee(p.Owner) || !slices.Contains(p.Roles, wire.RoleNode)) {
 		return nil, wire.UnknownNode
 	}
 	var r store.PeerRequest
@@ -168,20 +173,20 @@ func (g *Gateway) nodeDescribe(ctx context.Context, c *conn, params []byte) (any
 	case errors.Is(err, store.ErrNotFound):
 		return wire.NodeDetail{TS: now.UnixMilli(), Node: g.nodeRow(p, nil)}, nil
 	case err != nil:
-		return nil, g.trouble(err)
+		return nil, g.internalError(err)
 	}
 	return wire.NodeDetail{TS: now.UnixMilli(), Node: g.nodeRow(p, &r)}, nil
 }
 
-// describeOutlet answers node.describe for a virtual node.
-func (g *Gateway) describeOutlet(c *conn, id string, now time.Time) (any, *wire.Error) {
-	o, ok := g.outlet(c, id, false)
+// describeVirtual serves node.describe for a virtual node.
+func (g *Gateway) describeVirtual(c *conn, id string, now time.Time) (any, *wire.Error) {
+	o, ok := g.findVirtual(c, id, false)
 	if !ok {
-		if o, ok = g.outlet(c, id, true); !ok {
+		if o, ok = g.findVirtual(c, id, true); !ok {
 			return nil, wire.UnknownNode
 		}
 	}
-	tools, e := g.viewOf(c, o)
+	tools, e := g.visibleTools(c, o)
 	if e != nil {
 		return nil, e
 	}

@@ -12,30 +12,29 @@ import (
 )
 
 const (
-	// maxRuns is how many runs of one person are remembered, so that a question that is
-	// sent twice is answered once.
+	// maxRuns limits the remembered runs of one person, so that a repeated request is answered
+	// once.
 	maxRuns = 1000
-	// maxActive bounds the questions of one person that are answered at a time.
+	// maxActive limits the concurrent runs of one person.
 	maxActive = 100
-	// maxAnswer bounds an answer, in bytes. It is sent again with every piece.
+	// maxAnswer limits an answer, in bytes. Every event repeats the whole answer so far.
 	maxAnswer = 256 << 10
-	// keptAnswer is how much of an answer is kept when it is complete, in bytes, for
-	// those who ask for it later.
-	keptAnswer = 8 << 10
+	// maxKeptAnswer is how much of a finished answer is kept for later requests, in bytes.
+	maxKeptAnswer = 8 << 10
 )
 
-// runs are the questions that are being answered, and those that were a moment ago.
+// runs holds active and recent runs.
 type runs struct {
 	mu     sync.Mutex
 	people map[string]*personRuns
 }
 
-// personRuns are those of one person, the oldest first.
+// personRuns are the runs of one person, oldest first.
 type personRuns struct {
 	byID   map[string]*run
 	order  list.List
 	active int
-	last   map[string]*run // the newest of each conversation that is being answered
+	last   map[string]*run // newest active run of each conversation
 }
 
 func (r *runs) init() { r.people = map[string]*personRuns{} }
@@ -46,24 +45,24 @@ type run struct {
 	id          string
 	question    *question
 	began       time.Time
-	after       *run // is answered first; nil: none
-	interrupted bool // another one was aborted for it
+	previous    *run // must finish first; nil: none
+	interrupted bool // aborted in favor of a newer run
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
-	done        chan struct{} // closed when it is over
+	done        chan struct{} // closed when it has finished
 
-	mu    sync.Mutex
-	text  string // so far
-	sent  int    // bytes of it that were told
-	seq   int64
-	at    time.Time   // when something was told last
-	timer *time.Timer // tells the rest; nil: nothing waits
-	state string      // empty: it is being answered; otherwise one of wire.Chat…
-	why   string      // it failed
+	mu         sync.Mutex
+	text       string // answer so far
+	sent       int    // bytes of text that were sent
+	seq        int64
+	lastSentAt time.Time   // time of the last event
+	timer      *time.Timer // sends the rest; nil: nothing is due
+	state      string      // empty: active; otherwise one of wire.Chat…
+	errorText  string      // set if it failed
 }
 
-// begin begins to answer a question. Again says that it was asked before.
-func (r *runs) begin(g *Gateway, q *question) (_ *run, again bool, _ *wire.Error) {
+// start starts a run. again means that the same request was made before.
+func (r *runs) start(g *Gateway, q *question) (_ *run, again bool, _ *wire.Error) {
 	r.mu.Lock()
 	p := r.people[q.owner]
 	if p == nil {
@@ -78,13 +77,13 @@ func (r *runs) begin(g *Gateway, q *question) (_ *run, again bool, _ *wire.Error
 	}
 	if p.active >= maxActive {
 		r.mu.Unlock()
-		return nil, false, busy
+		return nil, false, errBusy
 	}
-	n := &run{g: g, id: q.id, question: q, began: now, done: make(chan struct{}), after: p.last[q.session.key]}
+	n := &run{g: g, id: q.id, question: q, began: now, done: make(chan struct{}), previous: p.last[q.session.key]}
 	n.ctx, n.cancel = context.WithCancelCause(g.ctx)
-	before := n.after
+	before := n.previous
 	if before != nil && q.mode == wire.QueueInterrupt {
-		n.interrupted, n.after = true, nil
+		n.interrupted, n.previous = true, nil
 	}
 	p.byID[q.id], p.last[q.session.key] = n, n
 	p.order.PushBack(n)
@@ -99,13 +98,13 @@ func (r *runs) begin(g *Gateway, q *question) (_ *run, again bool, _ *wire.Error
 	}
 	if !g.spawn(n.answer) {
 		n.cancel(errShutdown)
-		r.over(n)
-		return nil, false, stopping
+		r.finish(n)
+		return nil, false, errStopping
 	}
 	return n, false, nil
 }
 
-// sweep forgets runs that are over: old ones, and those that are too many.
+// sweep removes finished runs that are too old or too many.
 func (p *personRuns) sweep(now time.Time) {
 	for at := p.order.Front(); at != nil; {
 		n, next := at.Value.(*run), at.Next()
@@ -121,8 +120,8 @@ func (p *personRuns) sweep(now time.Time) {
 	}
 }
 
-// over says that a run has ended.
-func (r *runs) over(n *run) {
+// finish records that a run has ended.
+func (r *runs) finish(n *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.people[n.question.owner]
@@ -133,7 +132,7 @@ func (r *runs) over(n *run) {
 	close(n.done)
 }
 
-// running are the runs of a conversation that are not over, the oldest first.
+// running returns the active runs of a conversation, oldest first.
 func (r *runs) running(owner, key string) []*run {
 	var out []*run
 	r.mu.Lock()
@@ -145,12 +144,12 @@ func (r *runs) running(owner, key string) []*run {
 		}
 	}
 	r.mu.Unlock()
-	return slices.DeleteFunc(out, (*run).told)
+	return slices.DeleteFunc(out, (*run).isFinished)
 }
 
-// told says whether it was told how the answer ended, a moment before everything about
-// the run is over: who has heard that may ask at once.
-func (n *run) told() bool {
+// isFinished reports whether the last event was sent, which is a moment before the run is
+// removed: a client that has received it may ask again at once.
+func (n *run) isFinished() bool {
 	select {
 	case <-n.done:
 		return true
@@ -161,7 +160,7 @@ func (n *run) told() bool {
 	return n.state != ""
 }
 
-// find finds a run; nil if there is none.
+// find returns a run, or nil.
 func (r *runs) find(owner, id string) *run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,30 +170,30 @@ func (r *runs) find(owner, id string) *run {
 	return nil
 }
 
-// answer has the bot answer, and tells what it says.
+// answer runs the bot and sends its answer as events.
 func (n *run) answer() {
-	defer n.g.runs.over(n)
+	defer n.g.runs.finish(n)
 	defer n.cancel(nil)
-	if n.after != nil {
+	if n.previous != nil {
 		select {
-		case <-n.after.done:
-			n.after = nil
+		case <-n.previous.done:
+			n.previous = nil
 		case <-n.ctx.Done():
 		}
 	}
 	ctx := n.ctx
-	if n.question.limit > 0 {
+	if n.question.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, n.question.limit)
+		ctx, cancel = context.WithTimeout(ctx, n.question.timeout)
 		defer cancel()
 	}
-	n.tell(&wire.ChatEvent{State: wire.ChatStatus, Phase: "starting_model"})
-	n.agent(wire.StreamLifecycle, map[string]any{"phase": "start", "startedAt": time.Now().UnixMilli()})
+	n.sendEvent(&wire.ChatEvent{State: wire.ChatStatus, Phase: "starting_model"})
+	n.sendAgentEvent(wire.StreamLifecycle, map[string]any{"phase": "start", "startedAt": time.Now().UnixMilli()})
 	err := ctx.Err()
 	if err == nil {
 		err = n.g.Hub.Answer(ctx, n.question.turn(), func(e talk.Event) error {
 			if e.Kind == talk.KindText {
-				return n.say(e.Text)
+				return n.appendText(e.Text)
 			}
 			return nil
 		})
@@ -202,19 +201,18 @@ func (n *run) answer() {
 	n.finish(ctx, err)
 }
 
-// say takes a piece of the answer. Pieces that come shortly after one another are told
-// together.
-func (n *run) say(text string) error {
+// appendText appends a piece of the answer. Pieces in quick succession are sent together.
+func (n *run) appendText(text string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state != "" {
-		return talk.ErrHungUp
+		return talk.ErrDisconnected
 	}
 	if len(n.text)+len(text) > maxAnswer {
-		return talk.ErrHungUp
+		return talk.ErrDisconnected
 	}
 	n.text += text
-	switch wait := n.g.Timings.Delta - time.Since(n.at); {
+	switch wait := n.g.Timings.DeltaInterval - time.Since(n.lastSentAt); {
 	case n.timer != nil:
 	case wait <= 0:
 		n.flush()
@@ -229,26 +227,26 @@ func (n *run) say(text string) error {
 	return nil
 }
 
-// flush tells what was not told yet. With mu held.
+// flush sends the unsent part of the answer. The caller holds mu.
 func (n *run) flush() {
 	if n.state != "" || n.sent == len(n.text) {
 		return
 	}
 	delta := n.text[n.sent:]
-	n.sent, n.at = len(n.text), time.Now()
-	n.agentLocked(wire.StreamAssistant, map[string]any{"text": n.text, "delta": delta})
-	n.tellLocked(&wire.ChatEvent{State: wire.ChatDelta, Delta: delta, Message: n.message()})
+	n.sent, n.lastSentAt = len(n.text), time.Now()
+	n.sendAgentEventLocked(wire.StreamAssistant, map[string]any{"text": n.text, "delta": delta})
+	n.sendEventLocked(&wire.ChatEvent{State: wire.ChatDelta, Delta: delta, Message: n.message()})
 }
 
-// message is the answer so far; nil if there is none. With mu held.
+// message returns the answer so far, or nil. The caller holds mu.
 func (n *run) message() []byte {
 	if n.text == "" {
 		return nil
 	}
-	return encoded(said("assistant", n.text, time.Now()))
+	return encoded(textMessage("assistant", n.text, time.Now()))
 }
 
-// finish tells how the answer ended.
+// finish sends how the answer ended.
 func (n *run) finish(ctx context.Context, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -263,7 +261,8 @@ func (n *run) finish(ctx context.Context, err error) {
 	n.flush()
 	switch {
 	case err == nil:
-		n.agentLocked(wire.StreamLifecycle, map[string]any{"phase": "end", "aborted": false, "endedAt": time.Now().UnixMilli()})
+		n.sendAgentEventLocked(wire.StreamLifecycle, map[string]any{"phase": "end", "aborted": false,
+			"endedAt": time.Now().UnixMilli()})
 		n.end(&wire.ChatEvent{State: wire.ChatFinal, StopReason: "stop", Message: n.message()})
 	case n.g.ctx.Err() != nil:
 		n.end(&wire.ChatEvent{State: wire.ChatAborted, StopReason: "aborted", Message: n.message()})
@@ -275,101 +274,106 @@ func (n *run) finish(ctx context.Context, err error) {
 			kind, failure = "timeout", talk.Fail(talk.TimedOut, "", err)
 		case failure.Code == talk.Busy:
 			kind = "rate_limit"
-		case len(n.text) >= maxAnswer-keptAnswer:
+		case len(n.text) >= maxAnswer-maxKeptAnswer:
 			failure = talk.Fail(talk.BotFailed, "", err)
 		}
-		n.why = failure.Sentence(lang)
-		n.agentLocked(wire.StreamLifecycle, map[string]any{"phase": "error", "error": n.why, "endedAt": time.Now().UnixMilli()})
-		n.end(&wire.ChatEvent{State: wire.ChatError, ErrorMessage: n.why, ErrorKind: kind})
+		n.errorText = failure.Sentence(lang)
+		n.sendAgentEventLocked(wire.StreamLifecycle, map[string]any{"phase": "error", "error": n.errorText,
+			"endedAt": time.Now().UnixMilli()})
+		n.end(&wire.ChatEvent{State: wire.ChatError, ErrorMessage: n.errorText, ErrorKind: kind})
 	}
 	n.g.metrics.runs.WithLabelValues(n.state).Inc()
 }
 
-// end tells the last event. With mu held.
+// end sends the last event. The caller holds mu.
 func (n *run) end(e *wire.ChatEvent) {
-	n.tellLocked(e)
+	n.sendEventLocked(e)
 	n.state = e.State
-	if len(n.text) > keptAnswer {
-		n.text = n.text[:keptAnswer]
+	if len(n.text) > maxKeptAnswer {
+		n.text = n.text[:maxKeptAnswer]
 	}
 }
 
-// abort stops the answer; false: it is over already. Whoever listens has been told
-// when abort returns.
+// abort stops the answer; false: it has already ended. Subscribers have been notified when abort
+// returns.
 func (n *run) abort(why string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state != "" {
 		return false
 	}
-	n.agentLocked(wire.StreamLifecycle, map[string]any{"phase": "end", "aborted": true, "endedAt": time.Now().UnixMilli()})
+	n.sendAgentEventLocked(wire.StreamLifecycle, map[string]any{"phase": "end", "aborted": true,
+		"endedAt": time.Now().UnixMilli()})
 	n.end(&wire.ChatEvent{State: wire.ChatAborted, StopReason: why, Message: n.message()})
-	n.cancel(talk.ErrHungUp)
+	n.cancel(talk.ErrDisconnected)
 	return true
 }
 
-// tell tells a step of the answer to everybody who hears the conversation.
-func (n *run) tell(e *wire.ChatEvent) {
+// sendEvent sends a chat event to all subscribers of the conversation.
+func (n *run) sendEvent(e *wire.ChatEvent) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == "" {
-		n.tellLocked(e)
+		n.sendEventLocked(e)
 	}
 }
 
-func (n *run) tellLocked(e *wire.ChatEvent) {
+func (n *run) sendEventLocked(e *wire.ChatEvent) {
 	n.seq++
 	s := &n.question.session
 	e.RunID, e.SessionKey, e.AgentID, e.Seq = n.id, s.key, s.agent, n.seq
-	n.g.tell(told{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Event: wire.EventChat, Payload: encoded(e)})
+	n.g.broadcast(broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Event: wire.EventChat,
+		Payload: encoded(e)})
 }
 
-// agent tells what goes on, in more detail.
-func (n *run) agent(stream string, data any) {
+// sendAgentEvent sends an agent event, which has more detail.
+func (n *run) sendAgentEvent(stream string, data any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == "" {
-		n.agentLocked(stream, data)
+		n.sendAgentEventLocked(stream, data)
 	}
 }
 
-func (n *run) agentLocked(stream string, data any) {
+func (n *run) sendAgentEventLocked(stream string, data any) {
 	n.seq++
 	s := &n.question.session
-	n.g.tell(told{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Event: wire.EventAgent, Payload: encoded(wire.AgentEvent{
-		RunID: n.id, Stream: stream, Data: encoded(data), SessionKey: s.key, AgentID: s.agent, Seq: n.seq, TS: time.Now().UnixMilli(),
-	})})
+	n.g.broadcast(broadcastEvent{Owner: n.question.owner, Scope: wire.ScopeRead, Session: s.key, Event: wire.EventAgent,
+		Payload: encoded(wire.AgentEvent{
+			RunID: n.id, Stream: stream, Data: encoded(data), SessionKey: s.key, AgentID: s.agent, Seq: n.seq,
+			TS: time.Now().UnixMilli(),
+		})})
 }
 
-// status is how far a run is, for whoever asks again.
+// status returns the state of a run for a repeated request.
 func (n *run) status(first string, again bool) string {
 	switch {
 	case !again:
 		return first
-	case n.told():
+	case n.isFinished():
 		return "ok"
 	}
 	return "in_flight"
 }
 
-// inFlight is what a run has said so far.
+// inFlight returns the answer so far.
 func (n *run) inFlight() any {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return map[string]any{"runId": n.id, "text": n.text, "startedAt": n.began.UnixMilli()}
 }
 
-// outcome is how a run ended, and with what words.
+// outcome returns the text of a finished run and its status.
 func (n *run) outcome() (text, status string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == wire.ChatError {
-		return n.why, "error"
+		return n.errorText, "error"
 	}
 	return n.text, "ok"
 }
 
-// result is the last answer to agent.
+// result returns the final response of the method agent.
 func (n *run) result() any {
 	text, status := n.outcome()
 	summary := "completed"
@@ -379,5 +383,7 @@ func (n *run) result() any {
 	} else if text != "" {
 		payloads = append(payloads, map[string]any{"text": text, "mediaUrl": nil})
 	}
-	return map[string]any{"runId": n.id, "status": status, "summary": summary, "result": map[string]any{"payloads": payloads, "meta": map[string]any{"durationMs": time.Since(n.began).Milliseconds()}}}
+	return map[string]any{"runId": n.id, "status": status, "summary": summary,
+		"result": map[string]any{"payloads": payloads, "meta": map[string]any{"durationMs": time.Since(n.began).
+			Milliseconds()}}}
 }

@@ -20,13 +20,18 @@ const publishedSchema = "../../../../test/peers/openclaw/node_modules/@openclaw/
 // the others is named like NodeEventResult and TickEvent.
 var (
 	unpublishedResults = []string{
-		wire.MethodStatus, wire.MethodNodeList, wire.MethodNodeDescribe, wire.MethodNodeInvoke, wire.MethodNodeRename, wire.MethodNodePairList,
-		wire.MethodNodeApprove, wire.MethodNodeReject, wire.MethodNodeRemove, wire.MethodDevicePairList, wire.MethodDeviceApprove, wire.MethodDeviceReject,
-		wire.MethodDeviceRemove, wire.MethodAgent, wire.MethodAgentWait, wire.MethodChatSend, wire.MethodChatAbort, wire.MethodChatHistory,
-		wire.MethodSessionsList, wire.MethodSubscribe, wire.MethodUnsubscribe, wire.MethodInvokeResult, wire.MethodInvokeProgress, wire.MethodPluginTools,
-		wire.MethodSkills, wire.MethodRunnerInventory, "node.pluginSurface.refresh", "node.pending.pull", "node.pending.ack",
+		wire.MethodStatus, wire.MethodNodeList, wire.MethodNodeDescribe, wire.MethodNodeInvoke, wire.MethodNodeRename,
+		wire.MethodNodePairList,
+		wire.MethodNodeApprove, wire.MethodNodeReject, wire.MethodNodeRemove, wire.MethodDevicePairList,
+		wire.MethodDeviceApprove, wire.MethodDeviceReject,
+		wire.MethodDeviceRemove, wire.MethodAgent, wire.MethodAgentWait, wire.MethodChatSend, wire.MethodChatAbort,
+		wire.MethodChatHistory,
+		wire.MethodSessionsList, wire.MethodSubscribe, wire.MethodUnsubscribe, wire.MethodInvokeResult,
+		wire.MethodInvokeProgress, wire.MethodPluginTools,
+		wire.MethodSkills, wire.MethodRunnerInventory, "node.pluginSurface.refresh", "node.pending.pull",
+		"node.pending.ack",
 		wire.MethodHealth, wire.MethodSystemPresence, // but see published
-		gateway.MethodNotices, // is ours alone
+		gateway.MethodNotificationsSubscribe, // is ours alone
 	}
 	unpublishedEvents = []string{
 		wire.EventChallenge, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventHostStats,
@@ -35,8 +40,9 @@ var (
 	}
 	// unpublishedParams are the methods with parameters for which nothing is published.
 	unpublishedParams = []string{
-		wire.MethodHealth, wire.MethodStatus, wire.MethodSystemPresence, wire.MethodRunnerInventory, "node.pluginSurface.refresh", "node.pending.pull",
-		gateway.MethodNotices,
+		wire.MethodHealth, wire.MethodStatus, wire.MethodSystemPresence, wire.MethodRunnerInventory,
+		"node.pluginSurface.refresh", "node.pending.pull",
+		gateway.MethodNotificationsSubscribe,
 	}
 )
 
@@ -65,7 +71,8 @@ type deviation struct {
 var deviations = []deviation{
 	{"event agent", "AgentEvent", "it says of which conversation the run is", without("sessionKey")},
 	{"event agent", "AgentEvent", "it says whose run it is", without("agentId")},
-	{"event node.invoke.request", "NodeInvokeRequestEvent", "it says for which conversation the node works", without("sessionKey")},
+	{"event node.invoke.request", "NodeInvokeRequestEvent", "it says for which conversation the node works",
+		without("sessionKey")},
 	{"event node.invoke.request", "NodeInvokeRequestEvent", "no parameters are null", func(v map[string]any) bool {
 		if p, there := v["paramsJSON"]; !there || p != nil {
 			return false
@@ -75,20 +82,22 @@ var deviations = []deviation{
 	}},
 	{"event presence", "PresenceEntry", "it says which program it is", without("clientId")},
 	{"result system-presence", "PresenceEntry", "it says which program it is", without("clientId")},
-	{"result node.event", "NodeEventResult", "of events that something may come of later it says no more than that they came", func(v map[string]any) bool {
-		if len(v) != 1 || v["ok"] != true {
-			return false
-		}
-		v["event"], v["handled"] = "it", true
-		return true
-	}},
-	{"frame", "ResponseFrame", "what is no request is answered under the id that it came with, whatever that is", func(v map[string]any) bool {
-		if _, number := v["id"].(float64); !number {
-			return false
-		}
-		v["id"] = "it"
-		return true
-	}},
+	{"result node.event", "NodeEventResult",
+		"of events that something may come of later it says no more than that they came", func(v map[string]any) bool {
+			if len(v) != 1 || v["ok"] != true {
+				return false
+			}
+			v["event"], v["handled"] = "it", true
+			return true
+		}},
+	{"frame", "ResponseFrame", "what is no request is answered under the id that it came with, whatever that is",
+		func(v map[string]any) bool {
+			if _, number := v["id"].(float64); !number {
+				return false
+			}
+			v["id"] = "it"
+			return true
+		}},
 }
 
 func without(name string) func(map[string]any) bool {
@@ -99,9 +108,9 @@ func without(name string) func(map[string]any) bool {
 	}
 }
 
-// heardOf are all kinds of frames that come in the story: with fewer, it is not told
+// knownNames are all kinds of frames that come in the story: with fewer, it is not told
 // to its end.
-var heardOf = strings.Fields(`
+var knownNames = strings.Fields(`
 	event:connect.challenge event:tick event:health event:presence event:shutdown event:agent
 	event:chat:status event:chat:delta event:chat:final event:chat:aborted event:chat:error
 	event:device.pair.requested event:device.pair.resolved event:node.pair.requested event:node.pair.resolved
@@ -158,8 +167,10 @@ type checker struct {
 func newChecker(t *testing.T) *checker {
 	t.Helper()
 	c := &checker{
-		t: t, schema: openclawtest.LoadSchema(t), has: map[string]bool{}, methods: map[string]string{}, params: map[string]json.RawMessage{},
-		greeted: map[int]wire.Features{}, seen: map[string]int{}, within: map[string]int{}, used: map[int]int{}, known: map[string]bool{},
+		t: t, schema: openclawtest.LoadSchema(t), has: map[string]bool{}, methods: map[string]string{},
+		params:  map[string]json.RawMessage{},
+		greeted: map[int]wire.Features{}, seen: map[string]int{}, within: map[string]int{}, used: map[int]int{},
+		known: map[string]bool{},
 	}
 	data, err := os.ReadFile(publishedSchema)
 	must(t, err)
@@ -171,7 +182,7 @@ func newChecker(t *testing.T) *checker {
 	return c
 }
 
-// defined is the name of a definition: NodeEvent and Result for node.event.
+// defined returns the name of a definition: NodeEvent and Result for node.event.
 func defined(name, suffix string) string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '.' || r == '-' }) {
@@ -181,7 +192,7 @@ func defined(name, suffix string) string {
 }
 
 // asked notes a request. What is asked is checked when it was taken.
-func (c *checker) asked(f overheard) {
+func (c *checker) asked(f recordedFrame) {
 	var req struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -198,7 +209,7 @@ func (c *checker) asked(f overheard) {
 }
 
 // told checks what a client got.
-func (c *checker) told(f overheard) {
+func (c *checker) told(f recordedFrame) {
 	frame := decoded[struct {
 		Type    string          `json:"type"`
 		Event   string          `json:"event"`
@@ -280,7 +291,7 @@ func (c *checker) taken(method string, params json.RawMessage) {
 	}
 }
 
-// publishes says whether there is a definition, and notices if that has changed.
+// publishes reports whether there is a definition, and notices if that has changed.
 func (c *checker) publishes(name, definition string, unpublished []string) bool {
 	if listed := slices.Contains(unpublished, name); listed == c.has[definition] {
 		c.once("there is a definition %s: %t, and the test says otherwise", definition, c.has[definition])
@@ -302,7 +313,7 @@ func (c *checker) parts(kind string, payload json.RawMessage) {
 	}
 }
 
-// pieces are what is at a path, on which * is every element of a list.
+// pieces returns what is at a path, on which * is every element of a list.
 func pieces(v any, path string) []any {
 	if path == "" {
 		return []any{v}
@@ -363,7 +374,7 @@ func (c *checker) once(format string, args ...any) {
 
 // conclude fails if something has not come that the test is about.
 func (c *checker) conclude() {
-	for _, kind := range heardOf {
+	for _, kind := range knownNames {
 		if c.seen[kind] == 0 {
 			c.t.Errorf("no %s came", kind)
 		}
@@ -382,7 +393,8 @@ func (c *checker) conclude() {
 		of     string
 		names  []string
 		suffix string
-	}{{"results", unpublishedResults, "Result"}, {"events", unpublishedEvents, "Event"}, {"parameters", unpublishedParams, "Params"}} {
+	}{{"results", unpublishedResults, "Result"}, {"events", unpublishedEvents,
+		"Event"}, {"parameters", unpublishedParams, "Params"}} {
 		for _, name := range list.names {
 			if c.has[defined(name, list.suffix)] {
 				c.once("%s of %s are published", list.of, name)

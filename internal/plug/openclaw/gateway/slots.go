@@ -8,42 +8,42 @@ import (
 	"sync/atomic"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
-// slot is where a node is plugged into the board. A node of which something was approved
-// stays plugged in while it is away, on every instance, so that its commands stay listed
-// and calls say that it is not connected.
+// slot is a node's registration with the hub. An approved node stays registered on every
+// instance while it is disconnected, so that its commands stay listed and calls fail with "not
+// connected".
 type slot struct {
-	node   atomic.Pointer[node] // nil: it is not connected to this instance
-	epoch  int64                // the number of its connection. With slots.mu held
-	all    *slots
-	device string
-	owner  string
-	title  atomic.Pointer[string]
-	socket *board.Socket
-	was    uint64 // the print of the peer that settled here last; 0: of none. With slots.mu held
+	node            atomic.Pointer[node] // nil: not connected to this instance
+	epoch           int64                // number of its connection; guarded by slots.mu
+	slots           *slots
+	device          string
+	owner           string
+	title           atomic.Pointer[string]
+	registration    *hub.Registration
+	awayFingerprint uint64 // fingerprint of the peer last applied by syncAway; 0: none; guarded by slots.mu
 
-	// lately are the tools that the node published when it was connected last. They stay
-	// offered until it publishes again, or for a while: a model that is told of an unknown
-	// tool forgets it. With slots.mu held
-	lately []tool.Tool
-	until  time.Time
-	rest   []tool.Tool // what is offered besides
+	// recentTools are the tools that the node published in its last connection. They stay
+	// offered until it publishes again, or for a while: a model that gets an "unknown tool"
+	// error stops using the tool. Guarded by slots.mu.
+	recentTools   []tool.Tool
+	recentUntil   time.Time
+	approvedTools []tool.Tool // the other offered tools
 }
 
-// slots are those of all nodes, by the ids of their outlets.
+// slots holds the slots of all nodes, by provider id.
 type slots struct {
-	hub    *board.Board
-	lately time.Duration // see [Timings]
+	hub       *hub.Hub
+	recentTTL time.Duration // see [Timings]
 
-	// mu is held while the board is told something. Locks of nodes and of the gateway are
-	// not taken then.
-	mu     sync.Mutex
-	of     map[string]*slot
-	closed bool
+	// mu is held during calls of the hub. Locks of nodes and of the gateway are not taken
+	// meanwhile.
+	mu         sync.Mutex
+	byProvider map[string]*slot
+	closed     bool
 }
 
 // Call implements [tool.Provider].
@@ -55,182 +55,184 @@ func (s *slot) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	if title := *s.title.Load(); title != "" {
 		name += " " + title
 	}
-	return nil, tool.Fail(tool.Offline, name+" is not connected at the moment; nothing was done. Call again when it is back.", nil)
+	return nil, tool.Fail(tool.Offline, name+
+		" is not connected at the moment; nothing was done. Call again when it is back.", nil)
 }
 
-// Moved implements [board.Movable]: the node has connected to another instance.
+// Moved implements [hub.Movable]: the node has connected to another instance.
 func (s *slot) Moved(upTo int64) {
-	s.all.mu.Lock()
+	s.slots.mu.Lock()
 	n, stays := s.node.Load(), s.epoch > upTo
-	s.all.mu.Unlock()
+	s.slots.mu.Unlock()
 	if n != nil && !stays {
-		n.retire()
+		n.detach()
 	}
 }
 
-// called notes the name of the node.
-func (s *slot) called(name string) { s.title.Store(&name) }
+// setTitle stores the name of the node.
+func (s *slot) setTitle(name string) { s.title.Store(&name) }
 
-// slugs begin the names of the tools of a node: the second is taken if the first is in
-// use.
+// slugs returns the possible prefixes of a node's tool names: the second is used if the first is
+// taken.
 func slugs(p store.Peer) []string { return []string{slugOf(p), plainSlug(p.ID)} }
 
-// plug makes the slot of a node. With mu held.
-func (all *slots) plug(p store.Peer) (*slot, error) {
-	s := &slot{all: all, device: p.ID, owner: p.Owner}
-	s.called(p.Name)
-	o := board.Outlet{ID: OutletOf(p.ID), Owner: p.Owner, Kind: KindNode, Title: p.Name, Timeout: maxInvoke + time.Minute}
+// register creates the slot of a node. The caller holds mu.
+func (all *slots) register(p store.Peer) (*slot, error) {
+	s := &slot{slots: all, device: p.ID, owner: p.Owner}
+	s.setTitle(p.Name)
+	o := hub.ProviderRef{ID: ProviderID(p.ID), Owner: p.Owner, Kind: KindNode, Title: p.Name,
+		Timeout: maxInvokeTimeout + time.Minute}
 	var err error
 	for _, o.Slug = range slugs(p) {
-		if s.socket, err = all.hub.Plug(o, s); err == nil {
-			all.of[o.ID] = s
+		if s.registration, err = all.hub.Register(o, s); err == nil {
+			all.byProvider[o.ID] = s
 			return s, nil
 		}
 	}
 	return nil, err
 }
 
-// unplug takes a slot out. With mu held.
-func (all *slots) unplug(id string) {
-	if s := all.of[id]; s != nil {
-		s.socket.Unplug()
-		delete(all.of, id)
+// unregister removes a slot. The caller holds mu.
+func (all *slots) unregister(id string) {
+	if s := all.byProvider[id]; s != nil {
+		s.registration.Unregister()
+		delete(all.byProvider, id)
 	}
 }
 
-// offer offers tools of a node, under the name that it has now. With mu held.
+// offer offers a node's tools under its current name. The caller holds mu.
 func (s *slot) offer(p store.Peer, tools []tool.Tool) {
-	s.called(p.Name)
-	s.rest = tools
+	s.setTitle(p.Name)
+	s.approvedTools = tools
 	for _, slug := range slugs(p) {
-		if s.socket.Rename(slug, p.Name) == nil {
-			break // or it keeps the name that it has
+		if s.registration.Rename(slug, p.Name) == nil {
+			break // otherwise it keeps its name
 		}
 	}
-	s.reoffer()
+	s.updateTools()
 }
 
-// reoffer offers what there is, and was lately. With mu held.
-func (s *slot) reoffer() {
-	tools := s.rest
-	if len(s.lately) > 0 {
-		tools = slices.Concat(tools, s.lately)
+// updateTools offers the approved and the recent tools. The caller holds mu.
+func (s *slot) updateTools() {
+	tools := s.approvedTools
+	if len(s.recentTools) > 0 {
+		tools = slices.Concat(tools, s.recentTools)
 	}
-	s.socket.Offer(tools)
+	s.registration.SetTools(tools)
 }
 
-// take puts a node into its slot that has connected.
-func (all *slots) take(n *node, p store.Peer) (*board.Socket, error) {
-	id := OutletOf(n.id)
+// attach puts a connected node into its slot.
+func (all *slots) attach(n *node, p store.Peer) (*hub.Registration, error) {
+	id := ProviderID(n.id)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if s := all.of[id]; s != nil && s.owner != n.owner {
-		all.unplug(id)
+	if s := all.byProvider[id]; s != nil && s.owner != n.owner {
+		all.unregister(id)
 	}
-	s := all.of[id]
+	s := all.byProvider[id]
 	if s == nil {
 		var err error
-		if s, err = all.plug(p); err != nil {
+		if s, err = all.register(p); err != nil {
 			return nil, err
 		}
 	}
-	s.was = 0
+	s.awayFingerprint = 0
 	s.node.Store(n)
-	s.epoch = s.socket.Hold(true) // it is the newest
-	return s.socket, nil
+	s.epoch = s.registration.Hold(true) // it is the newest connection
+	return s.registration, nil
 }
 
-// offer offers tools of a node, if it is the one in its slot. With whole, they are everything
-// that it has; it may have published some lately otherwise.
+// offer offers a node's tools if it occupies its slot. With whole, they are all of its tools;
+// otherwise recently published ones stay offered.
 func (all *slots) offer(n *node, p store.Peer, tools []tool.Tool, whole bool) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	s := all.of[OutletOf(n.id)]
+	s := all.byProvider[ProviderID(n.id)]
 	if s == nil || s.node.Load() != n {
 		return false
 	}
 	if whole {
-		s.lately = nil
+		s.recentTools = nil
 	}
 	s.offer(p, tools)
 	return true
 }
 
-// leave takes a node out of its slot that has gone. It keeps tools, and for a while what the
-// node published; without either, the slot goes too.
-func (all *slots) leave(n *node, p store.Peer, tools, published []tool.Tool) {
-	id := OutletOf(n.id)
+// detach removes a disconnected node from its slot. tools stay offered, and published for a
+// while; without either, the slot is removed.
+func (all *slots) detach(n *node, p store.Peer, tools, published []tool.Tool) {
+	id := ProviderID(n.id)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	s := all.of[id]
+	s := all.byProvider[id]
 	if s == nil || s.node.Load() != n {
 		return
 	}
 	if len(published) > 0 {
-		s.lately = published
+		s.recentTools = published
 	}
-	if len(s.lately) > 0 {
-		s.until = time.Now().Add(all.lately)
+	if len(s.recentTools) > 0 {
+		s.recentUntil = time.Now().Add(all.recentTTL)
 	} else if len(tools) == 0 {
-		all.unplug(id)
+		all.unregister(id)
 		return
 	}
 	s.offer(p, tools)
 	s.node.Store(nil)
-	s.socket.Hold(false)
+	s.registration.Hold(false)
 }
 
-// lapse takes back what nodes published lately, and did not again for long enough.
-func (all *slots) lapse(now time.Time) {
+// expireRecent withdraws recently published tools after their retention.
+func (all *slots) expireRecent(now time.Time) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for id, s := range all.of {
-		if len(s.lately) == 0 || now.Before(s.until) {
+	for id, s := range all.byProvider {
+		if len(s.recentTools) == 0 || now.Before(s.recentUntil) {
 			continue
 		}
-		if s.lately = nil; len(s.rest) == 0 && s.node.Load() == nil {
-			all.unplug(id)
+		if s.recentTools = nil; len(s.approvedTools) == 0 && s.node.Load() == nil {
+			all.unregister(id)
 		} else {
-			s.reoffer()
+			s.updateTools()
 		}
 	}
 }
 
-// settle sees to it that a node which is away has a slot with the tools that it is to
-// have; if there are none, that it has no slot. It leaves those alone that are connected
-// here, and those that are as they were.
-func (all *slots) settle(p store.Peer, tools func() []tool.Tool) {
-	id, print := OutletOf(p.ID), printOf(&p)
+// syncAway gives a disconnected node a slot with its approved tools, or removes the slot if
+// there are none. It ignores nodes that are connected here and nodes that did not change.
+func (all *slots) syncAway(p store.Peer, tools func() []tool.Tool) {
+	id, fingerprint := ProviderID(p.ID), peerFingerprint(&p)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	s := all.of[id]
-	if all.closed || s != nil && (s.node.Load() != nil || s.was == print) {
+	s := all.byProvider[id]
+	if all.closed || s != nil && (s.node.Load() != nil || s.awayFingerprint == fingerprint) {
 		return
 	}
 	list := tools()
-	if s != nil && s.was != 0 {
-		s.lately = nil // what was approved of it has changed
+	if s != nil && s.awayFingerprint != 0 {
+		s.recentTools = nil // its approved commands have changed
 	}
-	if s != nil && (s.owner != p.Owner || len(list)+len(s.lately) == 0) {
-		all.unplug(id)
+	if s != nil && (s.owner != p.Owner || len(list)+len(s.recentTools) == 0) {
+		all.unregister(id)
 		s = nil
 	}
 	if s == nil && len(list) > 0 {
-		s, _ = all.plug(p) // whoever is in the way of both names is another node of this name
+		s, _ = all.register(p) // fails if another node of this name has both prefixes
 	}
 	if s != nil {
 		s.offer(p, list)
-		s.was = print
+		s.awayFingerprint = fingerprint
 	}
 }
 
-var printSeed = maphash.MakeSeed()
+var fingerprintSeed = maphash.MakeSeed()
 
-// printOf tells peers apart that may offer something else.
-func printOf(p *store.Peer) uint64 {
+// peerFingerprint returns a hash of what determines a peer's tools.
+func peerFingerprint(p *store.Peer) uint64 {
 	var h maphash.Hash
-	h.SetSeed(printSeed)
-	for _, words := range [][]string{{p.Owner, p.Name, p.Platform, p.Family, p.SurfaceAt.String()}, p.Commands, p.DeclaredCommands, p.DeclaredCaps} {
+	h.SetSeed(fingerprintSeed)
+	for _, words := range [][]string{{p.Owner, p.Name, p.Platform, p.Family, p.SurfaceAt.String()}, p.Commands,
+		p.DeclaredCommands, p.DeclaredCaps} {
 		for _, w := range words {
 			h.WriteString(w) //nolint:errcheck // never fails
 			h.WriteByte(0)   //nolint:errcheck // never fails
@@ -240,18 +242,18 @@ func printOf(p *store.Peer) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// forget takes out the slot of a node that was removed.
-func (all *slots) forget(device string) {
+// remove removes the slot of a removed node.
+func (all *slots) remove(device string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.unplug(OutletOf(device))
+	all.unregister(ProviderID(device))
 }
 
-// away are the nodes that are not connected here, and have a slot nevertheless.
-func (all *slots) away() (devices []string) {
+// awayDevices returns the nodes that have a slot but are not connected here.
+func (all *slots) awayDevices() (devices []string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for _, s := range all.of {
+	for _, s := range all.byProvider {
 		if s.node.Load() == nil {
 			devices = append(devices, s.device)
 		}
@@ -259,25 +261,25 @@ func (all *slots) away() (devices []string) {
 	return devices
 }
 
-// close takes all slots out, and lets nobody in any more.
+// close removes all slots and rejects further ones.
 func (all *slots) close() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.closed = true
-	for id := range all.of {
-		all.unplug(id)
+	for id := range all.byProvider {
+		all.unregister(id)
 	}
 }
 
-// settle offers what was approved of a node that is not connected here.
-func (g *Gateway) settle(p store.Peer) {
-	g.slots.settle(p, func() []tool.Tool {
+// syncAway offers the approved tools of a node that is not connected here.
+func (g *Gateway) syncAway(p store.Peer) {
+	g.slots.syncAway(p, func() []tool.Tool {
 		if p.SurfaceAt.IsZero() {
 			return nil
 		}
 		surface := surfaceOf(p)
 		commands := g.policy.Effective(&surface)
 		slices.Sort(commands)
-		return g.lists.commands(commands)
+		return g.toolLists.commands(commands)
 	})
 }

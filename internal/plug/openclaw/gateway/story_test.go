@@ -4,18 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -23,99 +19,11 @@ import (
 	"patchbay/internal/tool"
 )
 
-// overheard is a frame between a client and the gateway.
-type overheard struct {
-	conn int
-	up   bool // the client has said it
-	data []byte
-}
-
-// listener stands between clients and a gateway, and hears what they say.
-type listener struct {
-	to   string
-	work sync.WaitGroup
-
-	mu     sync.Mutex
-	conns  int
-	frames []overheard
-}
-
-// listenIn has everybody who connects from now on overheard.
-func (r *rig) listenIn() *listener {
-	r.t.Helper()
-	l := &listener{to: r.url}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		l.work.Add(1)
-		defer l.work.Done()
-		l.relay(ctx, w, req)
-	}))
-	r.t.Cleanup(func() {
-		cancel()
-		server.Close()
-		l.work.Wait()
-	})
-	r.url = "ws" + strings.TrimPrefix(server.URL, "http")
-	return l
-}
-
-func (l *listener) relay(ctx context.Context, w http.ResponseWriter, req *http.Request) {
-	client, err := websocket.Accept(w, req, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
-	if err != nil {
-		return
-	}
-	defer client.CloseNow()
-	gate, _, err := websocket.Dial(ctx, l.to, &websocket.DialOptions{CompressionMode: websocket.CompressionDisabled})
-	if err != nil {
-		return
-	}
-	defer gate.CloseNow()
-	l.mu.Lock()
-	l.conns++
-	n := l.conns
-	l.mu.Unlock()
-	var up sync.WaitGroup
-	up.Go(func() { l.pass(ctx, gate, client, n, true) })
-	l.pass(ctx, client, gate, n, false)
-	up.Wait()
-}
-
-// pass hands on what one side says, until it leaves, which the other side is told in
-// the same words.
-func (l *listener) pass(ctx context.Context, to, from *websocket.Conn, conn int, up bool) {
-	from.SetReadLimit(-1)
-	for {
-		kind, data, err := from.Read(ctx)
-		if err == nil {
-			l.mu.Lock()
-			l.frames = append(l.frames, overheard{conn, up, data})
-			l.mu.Unlock()
-			err = to.Write(ctx, kind, data)
-		}
-		var bye websocket.CloseError
-		switch {
-		case err == nil:
-			continue
-		case errors.As(err, &bye):
-			_ = to.Close(bye.Code, bye.Reason) // it may have left, too
-		default:
-			_ = to.CloseNow()
-		}
-		return
-	}
-}
-
-// heard is everything so far, in order.
-func (l *listener) heard() []overheard {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.frames)
-}
-
 // quick has everything come soon, and asks before anybody is let in.
 func quick(o *gateway.Options) {
 	o.AutoApproveLocal = false
-	o.Timings.Tick, o.Timings.Health, o.Timings.Delay = 50*time.Millisecond, 70*time.Millisecond, time.Millisecond
+	o.Timings.Tick, o.Timings.Health, o.Timings.RefusalDelay = 50*time.Millisecond, 70*time.Millisecond,
+		time.Millisecond
 }
 
 // story is everything that happens at a gateway.
@@ -128,7 +36,8 @@ type story struct {
 // tellStory has everything happen.
 func tellStory(t *testing.T, r *rig) {
 	t.Helper()
-	s := &story{rig: r, op: r.operator(r.token), boss: r.operator(r.token, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin)}
+	s := &story{rig: r, op: r.operator(r.token), boss: r.operator(r.token, wire.ScopePairing, wire.ScopeWrite,
+		wire.ScopeAdmin)}
 	_, s.bobs = r.person("bob", account.ScopeOperator, account.ScopeNode)
 	me := wire.NewIdentity()
 	var n *sim.Node
@@ -172,16 +81,18 @@ func (s *story) waits() {
 func (s *story) device(name string, me wire.Identity) (*sim.Node, string) {
 	s.t.Helper()
 	n := sim.NewNode(sim.Options{
-		URL: s.url, Token: s.token, Identity: me, Name: name, Caps: []string{wire.CapMCP}, Commands: []string{"kitchen.echo", "kitchen.fail", wire.CommandTool},
-		Handle: storyHandle, RetryFirst: 10 * time.Millisecond, RetryLast: 10 * time.Millisecond, Tools: storyTools,
+		URL: s.url, Token: s.token, Identity: me, Name: name, Caps: []string{wire.CapMCP},
+		Commands: []string{"kitchen.echo", "kitchen.fail", wire.CommandTool},
+		Handler:  storyHandle, MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond, Tools: storyTools,
 	})
 	s.t.Cleanup(n.Close)
-	asked := decoded[wire.DeviceRequest](s.t, s.op.await(wire.EventDeviceRequested, func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](s.t, p).DeviceID == me.ID() }))
+	asked := decoded[wire.DeviceRequest](s.t, s.op.await(wire.EventDeviceRequested,
+		func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](s.t, p).DeviceID == me.ID() }))
 	call[wire.DevicePairs](s.op, wire.MethodDevicePairList, m{})
 	s.op.refused(wire.MethodDeviceApprove, m{"requestId": asked.RequestID})
 	call[wire.ApprovedDevice](s.boss, wire.MethodDeviceApprove, m{"requestId": asked.RequestID})
 	s.op.await(wire.EventDeviceResolved, nil)
-	must(s.t, n.Connected(limited(s.t)))
+	must(s.t, n.AwaitConnected(limited(s.t)))
 	for _, p := range call[wire.NodePairs](s.op, wire.MethodNodePairList, m{}).Pending {
 		if p.NodeID == n.ID() {
 			return n, p.RequestID
@@ -193,14 +104,15 @@ func (s *story) device(name string, me wire.Identity) (*sim.Node, string) {
 
 // storyTools are what the story's nodes publish.
 var storyTools = []wire.PluginTool{{
-	PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats", Parameters: json.RawMessage(`{"type":"object"}`),
-	Command: wire.CommandTool, MCP: &wire.ToolRef{Server: "stove", Tool: "self.heat.set"},
+	PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats",
+	Parameters: json.RawMessage(`{"type":"object"}`),
+	Command:    wire.CommandTool, MCP: &wire.ToolRef{Server: "stove", Tool: "self.heat.set"},
 }}
 
-// storyHandle is what the story's nodes do.
+// storyHandle returns what the story's nodes do.
 func storyHandle(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	if string(params) == `"mute"` {
-		return nil, sim.ErrSilent
+		return nil, sim.ErrNoAnswer
 	}
 	return handle(ctx, command, params)
 }
@@ -243,14 +155,16 @@ func (s *story) calls(n *sim.Node) {
 	p["sessionKey"] = "agent:main:main"
 	call[invoked](op, wire.MethodNodeInvoke, p)
 	s.op.refused(wire.MethodNodeInvoke, invokeParams(id, "kitchen.fail", nil))
-	call[invoked](op, wire.MethodNodeInvoke, invokeParams(id, wire.CommandTool, m{"server": "stove", "tool": "self.heat.set", "arguments": m{"to": 1}}))
+	call[invoked](op, wire.MethodNodeInvoke, invokeParams(id, wire.CommandTool,
+		m{"server": "stove", "tool": "self.heat.set", "arguments": m{"to": 1}}))
 	p = invokeParams(id, "kitchen.echo", "mute")
 	p["timeoutMs"] = 30
 	op.refused(wire.MethodNodeInvoke, p)
 	op.refused(wire.MethodNodeInvoke, invokeParams(id, "camera.snap", nil))
 	op.refused(wire.MethodNodeInvoke, invokeParams("nobody", "kitchen.echo", nil))
 	s.operator(s.token, wire.ScopeRead).refused(wire.MethodNodeInvoke, invokeParams(id, "kitchen.echo", nil))
-	for _, method := range []string{wire.MethodHealth, wire.MethodStatus, wire.MethodSessionsList, wire.MethodAgentsList} {
+	for _, method := range []string{wire.MethodHealth, wire.MethodStatus, wire.MethodSessionsList,
+		wire.MethodAgentsList} {
 		call[m](op, method, m{})
 	}
 	call[[]any](op, wire.MethodSystemPresence, m{})
@@ -263,10 +177,12 @@ func (s *story) calls(n *sim.Node) {
 // virtual has what else is plugged in called.
 func (s *story) virtual() {
 	s.t.Helper()
-	socket, err := s.Board.Plug(board.Outlet{ID: "upstream:7", Owner: s.Person.ID, Slug: "lamp", Kind: "upstream", Title: "Lamp"}, &lampTool{})
+	socket, err := s.Hub.Register(hub.ProviderRef{ID: "upstream:7", Owner: s.Person.ID,
+		Slug: "lamp", Kind: "upstream", Title: "Lamp"}, &lampTool{})
 	must(s.t, err)
-	socket.Offer([]tool.Tool{
-		{Name: "self.lamp.set", Input: json.RawMessage(`{"type":"object","properties":{"on":{"type":"boolean"}}}`)}, // says nothing of itself
+	socket.SetTools([]tool.Tool{
+		// says nothing of itself
+		{Name: "self.lamp.set", Input: json.RawMessage(`{"type":"object","properties":{"on":{"type":"boolean"}}}`)},
 		{Name: "self.fail", Description: "Fails", Input: json.RawMessage(`{"type":"object"}`)},
 	})
 	id := ""
@@ -278,12 +194,13 @@ func (s *story) virtual() {
 	describe(s.op, id)
 	for command, params := range map[string]any{
 		"mcp.initialize": m{}, "mcp.tools.list": m{}, "mcp.notify": m{"method": "notifications/initialized"},
-		"mcp.tools.call": m{"name": "self.lamp.set", "arguments": m{"on": true}}, wire.CommandTool: m{"server": "lamp", "tool": "self.lamp.set"},
+		"mcp.tools.call": m{"name": "self.lamp.set", "arguments": m{"on": true}},
+		wire.CommandTool: m{"server": "lamp", "tool": "self.lamp.set"},
 	} {
 		call[invoked](s.op, wire.MethodNodeInvoke, invokeParams(id, command, params))
 	}
 	s.op.refused(wire.MethodNodeInvoke, invokeParams(id, "mcp.tools.call", m{"name": "self.fail"}))
-	call[m](s.op, gateway.MethodNotices, m{})
+	call[m](s.op, gateway.MethodNotificationsSubscribe, m{})
 	socket.Notify("notifications/button", json.RawMessage(`{"n":1}`))
 	s.op.await(gateway.EventNotification, nil)
 }
@@ -292,10 +209,14 @@ func (s *story) virtual() {
 func (s *story) tells(n *sim.Node) {
 	s.t.Helper()
 	for _, e := range []wire.NodeEvent{
-		{Event: wire.NodeStats, Payload: json.RawMessage(`{"cpuCount":2,"loadAverage":[1,0.5,0.25],"memoryTotalBytes":2,"memoryFreeBytes":1}`)},
-		{Event: wire.NodeStats, Payload: json.RawMessage(`[]`)}, {Event: wire.NodeAlive, Payload: json.RawMessage(`{"trigger":"connect"}`)},
-		{Event: wire.NodeNotifications, Payload: json.RawMessage(`{"change":"posted","key":"k","title":"Post"}`)}, {Event: "what.ever"},
-		{Event: wire.NodeSubscribe, Payload: json.RawMessage(`{"sessionKey":"agent:main:s"}`)}, {Event: wire.NodeTranscript, Payload: json.RawMessage(`{}`)},
+		{Event: wire.NodeStats,
+			Payload: json.RawMessage(`{"cpuCount":2,"loadAverage":[1,0.5,0.25],"memoryTotalBytes":2,"memoryFreeBytes":1}`)},
+		{Event: wire.NodeStats, Payload: json.RawMessage(`[]`)},
+		{Event: wire.NodeAlive, Payload: json.RawMessage(`{"trigger":"connect"}`)},
+		{Event: wire.NodeNotifications, Payload: json.RawMessage(`{"change":"posted","key":"k","title":"Post"}`)},
+		{Event: "what.ever"},
+		{Event: wire.NodeSubscribe, Payload: json.RawMessage(`{"sessionKey":"agent:main:s"}`)},
+		{Event: wire.NodeTranscript, Payload: json.RawMessage(`{}`)},
 	} {
 		s.may(n, wire.MethodNodeEvent, string(e.Append(nil)))
 	}
@@ -303,7 +224,8 @@ func (s *story) tells(n *sim.Node) {
 		Node  string `json:"nodeId"`
 		Stats m      `json:"hostStats"`
 	}](s.t, s.op.await(wire.EventHostStats, nil))
-	if at, _ := stats.Stats["updatedAtMs"].(float64); stats.Node != n.ID() || stats.Stats["cpuCount"] != 2.0 || time.Since(time.UnixMilli(int64(at))) > patience {
+	if at, _ := stats.Stats["updatedAtMs"].(float64); stats.Node != n.ID() || stats.Stats["cpuCount"] != 2.0 ||
+		time.Since(time.UnixMilli(int64(at))) > testTimeout {
 		s.t.Errorf("%+v", stats)
 	}
 	late := wire.InvokeResult{ID: "nobody's", NodeID: n.ID(), OK: true}
@@ -341,7 +263,7 @@ func (s *story) mustFail(n *sim.Node, method, params string) {
 // chats has a bot asked, and answer in every way.
 func (s *story) chats(n *sim.Node) {
 	s.t.Helper()
-	s.Script(s.t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+	s.AddScript(s.t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 		switch turn.Text() {
 		case "fail":
 			return talk.Fail(talk.BotFailed, "I am tired", errors.New("tired"))
@@ -360,7 +282,8 @@ func (s *story) chats(n *sim.Node) {
 	must(s.t, err)
 	call[m](scoped, wire.MethodSubscribe, m{"key": "agent:main:s"})
 	send := func(id, text string, limit int) {
-		call[wire.Run](s.op, wire.MethodChatSend, m{"sessionKey": "agent:main:s", "message": text, "idempotencyKey": id, "timeoutMs": limit})
+		call[wire.Run](s.op, wire.MethodChatSend, m{"sessionKey": "agent:main:s", "message": text, "idempotencyKey": id,
+			"timeoutMs": limit})
 	}
 	send("1", "hello", 0)
 	s.op.said("1", wire.ChatFinal)
@@ -373,12 +296,13 @@ func (s *story) chats(n *sim.Node) {
 	send("4", "wait", 0)
 	s.op.said("4", wire.ChatDelta)
 	call[wire.History](s.op, wire.MethodChatHistory, m{"sessionKey": "agent:main:s"})
-	call[wire.Aborted](s.op, wire.MethodChatAbort, m{"sessionKey": "agent:main:s", "runId": "4"})
+	call[wire.AbortResult](s.op, wire.MethodChatAbort, m{"sessionKey": "agent:main:s", "runId": "4"})
 	s.op.said("4", wire.ChatAborted)
 	call[wire.History](s.op, wire.MethodChatHistory, m{"sessionKey": "agent:main:s", "limit": 5})
 	call[m](scoped, wire.MethodUnsubscribe, m{"key": "agent:main:s"})
 	s.op.refused(wire.MethodChatSend, m{"sessionKey": "s", "message": " ", "idempotencyKey": "5"})
-	s.may(n, wire.MethodNodeEvent, `{"event":"voice.transcript","payloadJSON":"{\"text\":\"hi\",\"sessionKey\":\"agent:main:s\"}"}`)
+	s.may(n, wire.MethodNodeEvent,
+		`{"event":"voice.transcript","payloadJSON":"{\"text\":\"hi\",\"sessionKey\":\"agent:main:s\"}"}`)
 	s.op.said("", wire.ChatFinal)
 }
 
@@ -386,11 +310,12 @@ func (s *story) chats(n *sim.Node) {
 func (s *story) agents() {
 	s.t.Helper()
 	for id, text := range map[string]string{"a": "hello", "b": "fail"} {
-		answers, forget, err := s.op.Begin(s.op.ctx, wire.MethodAgent, encode(s.t, m{"message": text, "idempotencyKey": id}))
+		answers, stop, err := s.op.StartRequest(s.op.ctx, wire.MethodAgent,
+			encode(s.t, m{"message": text, "idempotencyKey": id}))
 		must(s.t, err)
-		defer forget()
+		defer stop()
 		for range 2 {
-			_, err = s.op.Await(s.op.ctx, answers)
+			_, err = s.op.AwaitAnswer(s.op.ctx, answers)
 			must(s.t, err)
 		}
 		call[m](s.op, wire.MethodAgentWait, m{"runId": id})
@@ -407,15 +332,19 @@ func (s *story) strangers(taken wire.Identity) {
 		change func(*wire.Connect)
 		spoil  func(*wire.Connect) // after it was signed
 	}{
-		wire.DetailTokenMismatch:        {me: wire.NewIdentity(), change: func(c *wire.Connect) { c.Auth.Token = "wrong" }},
-		wire.DetailTokenMissing:         {me: wire.NewIdentity(), change: func(c *wire.Connect) { c.Auth = nil }},
-		wire.DetailDeviceToken:          {me: wire.NewIdentity(), change: func(c *wire.Connect) { c.Auth = &wire.Auth{DeviceToken: "wrong"} }},
-		wire.DetailIdentity:             {},
-		wire.DetailPairing:              {me: wire.NewIdentity()},
-		wire.DetailProtocol:             {me: wire.NewIdentity(), change: func(c *wire.Connect) { c.MinProtocol, c.MaxProtocol = 5, 6 }},
-		"AUTH_UNAUTHORIZED":             {me: taken, change: func(c *wire.Connect) { c.Auth.Token = s.bobs }},
-		"DEVICE_AUTH_SIGNATURE_INVALID": {me: wire.NewIdentity(), spoil: func(c *wire.Connect) { c.Device.Signature = strings.Repeat("A", 86) }},
-		"":                              {change: func(c *wire.Connect) { c.Role = "cook" }},
+		wire.DetailTokenMismatch: {me: wire.NewIdentity(),
+			change: func(c *wire.Connect) { c.Auth.Token = "wrong" }},
+		wire.DetailTokenMissing: {me: wire.NewIdentity(), change: func(c *wire.Connect) { c.Auth = nil }},
+		wire.DetailDeviceToken: {me: wire.NewIdentity(),
+			change: func(c *wire.Connect) { c.Auth = &wire.Auth{DeviceToken: "wrong"} }},
+		wire.DetailIdentity: {},
+		wire.DetailPairing:  {me: wire.NewIdentity()},
+		wire.DetailProtocol: {me: wire.NewIdentity(),
+			change: func(c *wire.Connect) { c.MinProtocol, c.MaxProtocol = 5, 6 }},
+		"AUTH_UNAUTHORIZED": {me: taken, change: func(c *wire.Connect) { c.Auth.Token = s.bobs }},
+		"DEVICE_AUTH_SIGNATURE_INVALID": {me: wire.NewIdentity(),
+			spoil: func(c *wire.Connect) { c.Device.Signature = strings.Repeat("A", 86) }},
+		"": {change: func(c *wire.Connect) { c.Role = "cook" }},
 	} {
 		ws, challenge := s.raw()
 		hello := sim.Operator(s.token)
@@ -429,7 +358,8 @@ func (s *story) strangers(taken wire.Identity) {
 		if c.spoil != nil {
 			c.spoil(&hello)
 		}
-		must(s.t, ws.Write(limited(s.t), websocket.MessageText, wire.AppendRequest(nil, "x", wire.MethodConnect, encode(s.t, hello))))
+		must(s.t, ws.Write(limited(s.t), websocket.MessageText,
+			wire.AppendRequest(nil, "x", wire.MethodConnect, encode(s.t, hello))))
 		if f, _ := last(s.t, ws); f == nil || f.Error == nil || f.Error.Detail() != detail {
 			s.t.Errorf("%q: %+v", detail, f)
 		}
@@ -446,7 +376,8 @@ func (s *story) wantsMore() {
 	if _, err := s.dial(hello, &me); !errors.As(err, &e) || e.Detail() != wire.DetailPairing {
 		s.t.Fatal(err)
 	}
-	request := decoded[wire.DeviceRequest](s.t, s.op.await(wire.EventDeviceRequested, func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](s.t, p).DeviceID == me.ID() })).RequestID
+	request := decoded[wire.DeviceRequest](s.t, s.op.await(wire.EventDeviceRequested,
+		func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](s.t, p).DeviceID == me.ID() })).RequestID
 	call[wire.ApprovedDevice](s.boss, wire.MethodDeviceApprove, m{"requestId": request})
 	o, err := s.dial(hello, &me)
 	must(s.t, err)
@@ -458,7 +389,10 @@ func (s *story) wantsMore() {
 	if _, err := s.dial(hello, &me); !errors.As(err, &e) || e.Detail() != wire.DetailPairing {
 		s.t.Error(err)
 	}
-	s.op.await(wire.EventDeviceRequested, func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](s.t, p).Repair })
+	s.op.await(wire.EventDeviceRequested, func(p json.RawMessage) bool {
+		return decoded[wire.DeviceRequest](s.t,
+			p).Repair
+	})
 }
 
 // ends has the node leave, and the gateway stop.
@@ -470,7 +404,7 @@ func (s *story) ends(n *sim.Node) {
 	call[m](s.op, wire.MethodNodeRemove, m{"nodeId": n.ID()})
 	must(s.t, s.g.Shutdown(limited(s.t)))
 	s.op.await(wire.EventShutdown, nil)
-	if e := bye(s.t, s.op.Client); int(e.Code) != wire.CloseRestart {
+	if e := awaitClose(s.t, s.op.Client); int(e.Code) != wire.CloseRestart {
 		s.t.Error(e)
 	}
 }

@@ -13,24 +13,23 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
 )
 
-// Whatever is plugged into the board and is no node appears as one: its tools are
-// called by the commands that bridges between OpenClaw and MCP have.
+// Every provider of the hub that is no node appears as a virtual node: its tools are called
+// through the commands that bridges between OpenClaw and MCP use.
 const (
 	cmdInitialize = "mcp.initialize"
 	cmdList       = "mcp.tools.list"
 	cmdCall       = "mcp.tools.call"
 	cmdNotify     = "mcp.notify"
-	cmdAudio      = "audio." // start, stop and set: what the tool audio does
+	cmdAudio      = "audio." // start, stop and set: the actions of the tool audio
 	toolAudio     = "audio"
 )
 
-// kindBoard is the kind of outlets of voice boards, which are devices: they may be
-// asleep.
+// kindBoard is the provider kind of voice boards, which are devices and may be asleep.
 const kindBoard = "xiaozhi"
 
 var (
@@ -39,66 +38,66 @@ var (
 )
 
 const (
-	// toolsPerPage bounds a page of mcp.tools.list.
+	// toolsPerPage limits a page of mcp.tools.list.
 	toolsPerPage = 100
-	// mcpVersion is the revision of MCP that the results have.
+	// mcpVersion is the MCP revision of the results.
 	mcpVersion = "2025-11-25"
 )
 
-// outletIDs remember which outlet a virtual node's id is made of.
-type outletIDs struct {
+// virtualIDs maps virtual node ids to providers.
+type virtualIDs struct {
 	mu    sync.Mutex
 	known map[string]string
 }
 
-// maxOutletIDs bounds what is remembered; it is found out again.
-const maxOutletIDs = 50_000
+// maxVirtualIDs limits the cached ids; missing ones are recomputed.
+const maxVirtualIDs = 50_000
 
-// virtualID is the id of the node that an outlet appears as. It is the same on all
-// instances, for ever.
-func (g *Gateway) virtualID(outlet string) string {
-	sum := sha256.Sum256([]byte(g.Hub.Installation + "\x00" + outlet))
+// virtualID returns the virtual node id of a provider. It is the same on all instances and never
+// changes.
+func (g *Gateway) virtualID(providerID string) string {
+	sum := sha256.Sum256([]byte(g.Hub.Installation + "\x00" + providerID))
 	id := hex.EncodeToString(sum[:])
-	g.outlets.mu.Lock()
-	defer g.outlets.mu.Unlock()
-	if g.outlets.known == nil || len(g.outlets.known) >= maxOutletIDs {
-		g.outlets.known = map[string]string{}
+	g.virtualIDs.mu.Lock()
+	defer g.virtualIDs.mu.Unlock()
+	if g.virtualIDs.known == nil || len(g.virtualIDs.known) >= maxVirtualIDs {
+		g.virtualIDs.known = map[string]string{}
 	}
-	g.outlets.known[id] = outlet
+	g.virtualIDs.known[id] = providerID
 	return id
 }
 
-// outlet finds the outlet that appears as a node to a client, if its id was told
-// already. With search it is looked for among all.
-func (g *Gateway) outlet(c *conn, id string, search bool) (board.Outlet, bool) {
+// findVirtual returns the provider behind a virtual node id that was listed before. With search,
+// it looks through all providers.
+func (g *Gateway) findVirtual(c *conn, id string, search bool) (hub.ProviderRef, bool) {
 	if search {
-		ctx, cancel := context.WithTimeout(g.ctx, databaseLimit)
+		ctx, cancel := context.WithTimeout(g.ctx, databaseTimeout)
 		defer cancel()
-		if _, err := g.virtuals(ctx, c); err != nil { // which remembers all of them
-			return board.Outlet{}, false
+		if _, err := g.virtuals(ctx, c); err != nil { // which caches all of them
+			return hub.ProviderRef{}, false
 		}
 	}
-	g.outlets.mu.Lock()
-	known := g.outlets.known[id]
-	g.outlets.mu.Unlock()
+	g.virtualIDs.mu.Lock()
+	known := g.virtualIDs.known[id]
+	g.virtualIDs.mu.Unlock()
 	if known == "" {
-		return board.Outlet{}, false
+		return hub.ProviderRef{}, false
 	}
-	o, held, _ := g.Hub.Plugged(known)
+	o, held, _ := g.Hub.FindProvider(known)
 	o.Held = held
-	return o, o.ID != "" && (o.Owner == "" || c.sees(o.Owner))
+	return o, o.ID != "" && (o.Owner == "" || c.canSee(o.Owner))
 }
 
-// virtual is an outlet with the tools that a client sees of it.
+// virtual is a provider with the tools that a client may see.
 type virtual struct {
-	board.Outlet
-	tools []*board.Offered
+	hub.ProviderRef
+	tools []*hub.RegisteredTool
 }
 
-// virtuals lists the outlets that appear as nodes to a client.
+// virtuals returns the providers that appear as nodes to a client.
 func (g *Gateway) virtuals(ctx context.Context, c *conn) ([]virtual, error) {
 	owners := []string{c.person.ID}
-	if c.admin {
+	if c.isAdmin {
 		people, err := g.Store.People.All(ctx)
 		if err != nil {
 			return nil, err
@@ -112,12 +111,12 @@ func (g *Gateway) virtuals(ctx context.Context, c *conn) ([]virtual, error) {
 	var out []virtual
 	at := map[string]int{}
 	for i, owner := range owners {
-		for _, o := range g.Hub.Outlets(owner) {
+		for _, o := range g.Hub.Providers(owner) {
 			if o.Kind == KindNode || i > 0 && o.Owner != owner {
 				continue
 			}
 			at[o.ID] = len(out)
-			out = append(out, virtual{Outlet: o})
+			out = append(out, virtual{ProviderRef: o})
 			g.virtualID(o.ID)
 		}
 		may, err := g.Hub.View(owner, c.access.Rules)
@@ -125,7 +124,7 @@ func (g *Gateway) virtuals(ctx context.Context, c *conn) ([]virtual, error) {
 			return nil, err
 		}
 		for _, t := range may.Tools {
-			o := t.Outlet()
+			o := t.Provider()
 			if k, ok := at[o.ID]; ok && (i == 0 || o.Owner == owner) {
 				out[k].tools = append(out[k].tools, t)
 			}
@@ -134,29 +133,33 @@ func (g *Gateway) virtuals(ctx context.Context, c *conn) ([]virtual, error) {
 	return out, nil
 }
 
-// surfaceOf is what a virtual node can do. All of it is approved: its owner has
-// plugged it in.
+// surface returns the surface of a virtual node. All of it is approved, since its owner
+// registered the provider.
 func (v *virtual) surface() wire.Surface {
 	commands := slices.Clone(virtualCommands)
-	if v.Kind == kindBoard && slices.ContainsFunc(v.tools, func(t *board.Offered) bool { return t.Tool.Name == toolAudio }) {
+	if v.Kind == kindBoard && slices.ContainsFunc(v.tools,
+		func(t *hub.RegisteredTool) bool { return t.Tool.Name == toolAudio }) {
 		commands = append(audioCommands, commands...)
 	}
-	return wire.Surface{Platform: wire.Linux, Family: "Linux", Caps: []string{wire.CapMCP}, Declared: commands, Approved: commands}
+	return wire.Surface{Platform: wire.Linux, Family: "Linux", Caps: []string{wire.CapMCP}, Declared: commands,
+		Approved: commands}
 }
 
-// policyOf is the policy for a virtual node: what it declares needs nobody's leave, but
-// may be forbidden.
+// policyOf returns the policy for a virtual node: what it declares needs no approval, but may be
+// denied.
 func (g *Gateway) policyOf(s *wire.Surface) wire.Policy {
 	return wire.Policy{Allow: s.Declared, Deny: g.Deny}
 }
 
-// row is a virtual node as node.list tells it, with its tools if they are wanted.
+// virtualRow returns a virtual node in the format of node.list, with its tools if detailed.
 func (g *Gateway) virtualRow(v *virtual, detailed bool) wire.Node {
 	s := v.surface()
 	row := wire.Node{
-		NodeID: g.virtualID(v.ID), DisplayName: v.Title, Platform: s.Platform, Version: g.Version, ClientID: wire.ClientNode, ClientMode: wire.ModeNode,
-		DeviceFamily: s.Family, Caps: s.Caps, Commands: g.policyOf(&s).Effective(&s), PluginTools: []wire.PluginTool{}, Approval: wire.Approved,
-		Paired: true, Connected: v.Held || v.Kind != kindBoard,
+		NodeID: g.virtualID(v.ID), DisplayName: v.Title, Platform: s.Platform, Version: g.Version,
+		ClientID: wire.ClientNode, ClientMode: wire.ModeNode,
+		DeviceFamily: s.Family, Caps: s.Caps, Commands: g.policyOf(&s).Effective(&s), PluginTools: []wire.PluginTool{},
+		Approval: wire.Approved,
+		Paired:   true, Connected: v.Held || v.Kind != kindBoard,
 	}
 	if row.DisplayName == "" {
 		row.DisplayName = v.ID
@@ -169,16 +172,18 @@ func (g *Gateway) virtualRow(v *virtual, detailed bool) wire.Node {
 	for i, t := range v.tools {
 		refs[i] = wire.ToolRef{Server: v.server(), Tool: t.Tool.Name}
 	}
-	names := wire.NameTools(refs)
+	names := wire.NewNames(refs)
 	for i, t := range v.tools {
 		row.PluginTools = append(row.PluginTools, wire.PluginTool{
-			PluginID: wire.PluginMCP, Name: names.Of(refs[i]), Description: cmp.Or(t.Description, t.Title, t.Tool.Name), Parameters: t.Input, Command: wire.CommandTool, MCP: &refs[i],
+			PluginID: wire.PluginMCP, Name: names.Name(refs[i]),
+			Description: cmp.Or(t.Description, t.Title, t.Tool.Name), Parameters: t.Input, Command: wire.CommandTool,
+			MCP: &refs[i],
 		})
 	}
 	return row
 }
 
-// server is what the MCP server behind a virtual node is called.
+// server returns the name of the MCP server behind a virtual node.
 func (v *virtual) server() string {
 	if v.Slug != "" {
 		return v.Slug
@@ -186,9 +191,10 @@ func (v *virtual) server() string {
 	return v.ID
 }
 
-// invokeOutlet carries out a command of a virtual node.
-func (g *Gateway) invokeOutlet(ctx context.Context, c *conn, o board.Outlet, p *wire.Invoke) (payload []byte, sent bool, e *wire.Error) {
-	tools, e := g.viewOf(c, o)
+// invokeVirtual executes a command of a virtual node.
+func (g *Gateway) invokeVirtual(ctx context.Context, c *conn, o hub.ProviderRef,
+	p *wire.Invoke) (payload []byte, sent bool, e *wire.Error) {
+	tools, e := g.visibleTools(c, o)
 	if e != nil {
 		return nil, false, e
 	}
@@ -210,7 +216,7 @@ func (g *Gateway) invokeOutlet(ctx context.Context, c *conn, o board.Outlet, p *
 	case cmdList:
 		value, e = listTools(v, p.Params)
 	case cmdNotify:
-		// Devices and servers are told nothing that they have not asked for.
+		// Devices and servers get no unsolicited messages.
 		value = json.RawMessage(`{"delivered":false}`)
 	case cmdCall:
 		var a struct {
@@ -218,7 +224,7 @@ func (g *Gateway) invokeOutlet(ctx context.Context, c *conn, o board.Outlet, p *
 			Arguments json.RawMessage `json:"arguments"`
 		}
 		if json.Unmarshal(p.Params, &a) != nil || a.Name == "" {
-			e = badParams("name is missing: which tool?")
+			e = errBadParams("name is missing: which tool?")
 			break
 		}
 		value, sent, e = g.callTool(ctx, c, v, a.Name, a.Arguments)
@@ -226,9 +232,10 @@ func (g *Gateway) invokeOutlet(ctx context.Context, c *conn, o board.Outlet, p *
 		a, err := wire.ParseToolCall(p.Params)
 		switch {
 		case err != nil:
-			e = badParams(err.Error())
+			e = errBadParams(err.Error())
 		case a.Server != v.server() && a.Server != v.ID && !strings.EqualFold(a.Server, v.Title):
-			e = wire.NodeFailed(&wire.NodeError{Code: wire.NodeNoServer, Message: "there is no server " + a.Server + " behind this node, but " + v.server()})
+			e = wire.NodeFailed(&wire.NodeError{Code: wire.NodeNoServer,
+				Message: "there is no server " + a.Server + " behind this node, but " + v.server()})
 		default:
 			value, sent, e = g.callTool(ctx, c, v, a.Tool, a.Arguments)
 		}
@@ -242,12 +249,12 @@ func (g *Gateway) invokeOutlet(ctx context.Context, c *conn, o board.Outlet, p *
 	return r.AppendInvoked(nil, p.Command), true, nil
 }
 
-// badParams is told who calls a tool without saying how.
-func badParams(why string) *wire.Error {
+// errBadParams returns the error for invalid parameters of a tool call.
+func errBadParams(why string) *wire.Error {
 	return wire.NodeFailed(&wire.NodeError{Code: "-32602", Message: why})
 }
 
-// audioArgs are the arguments of the tool audio for a command such as audio.set.
+// audioArgs returns the arguments of the tool audio for a command such as audio.set.
 func audioArgs(p *wire.Invoke) json.RawMessage {
 	args := map[string]json.RawMessage{}
 	if json.Unmarshal(p.Params, &args) != nil || args == nil {
@@ -257,7 +264,7 @@ func audioArgs(p *wire.Invoke) json.RawMessage {
 	return encoded(args)
 }
 
-// initialize greets in the name of an outlet.
+// initialize answers MCP's initialize on behalf of a provider.
 func (g *Gateway) initialize(v *virtual) json.RawMessage {
 	type info struct {
 		Name    string `json:"name"`
@@ -271,7 +278,7 @@ func (g *Gateway) initialize(v *virtual) json.RawMessage {
 	}{mcpVersion, info{v.server(), v.Title, g.Version}, json.RawMessage(`{"tools":{}}`)})
 }
 
-// listed is a tool as mcp.tools.list tells it, by its own name.
+// listed is a tool in the format of mcp.tools.list, with its own name.
 type listed struct {
 	Name        string          `json:"name"`
 	Title       string          `json:"title,omitempty"`
@@ -286,16 +293,17 @@ func listTools(v *virtual, params json.RawMessage) (json.RawMessage, *wire.Error
 		Cursor string `json:"cursor"`
 	}
 	if len(params) > 0 && params[0] == '{' && json.Unmarshal(params, &p) != nil {
-		return nil, badParams("cursor is a text")
+		return nil, errBadParams("cursor is a text")
 	}
-	slices.SortFunc(v.tools, func(a, b *board.Offered) int { return strings.Compare(a.Tool.Name, b.Tool.Name) })
+	slices.SortFunc(v.tools, func(a, b *hub.RegisteredTool) int { return strings.Compare(a.Tool.Name, b.Tool.Name) })
 	from := 0
 	if p.Cursor != "" {
 		last, err := base64.RawURLEncoding.DecodeString(p.Cursor)
 		if err != nil || len(last) == 0 {
-			return nil, badParams("this cursor is not one of ours")
+			return nil, errBadParams("this cursor is not one of ours")
 		}
-		i, found := slices.BinarySearchFunc(v.tools, string(last), func(t *board.Offered, name string) int { return strings.Compare(t.Tool.Name, name) })
+		i, found := slices.BinarySearchFunc(v.tools, string(last),
+			func(t *hub.RegisteredTool, name string) int { return strings.Compare(t.Tool.Name, name) })
 		if from = i; found {
 			from++
 		}
@@ -317,10 +325,10 @@ func listTools(v *virtual, params json.RawMessage) (json.RawMessage, *wire.Error
 	return encoded(out), nil
 }
 
-// callTool calls a tool of an outlet, by its own name or by the one that the board
-// gives it.
-func (g *Gateway) callTool(ctx context.Context, c *conn, v *virtual, name string, args json.RawMessage) (json.RawMessage, bool, *wire.Error) {
-	full := v.FullName(name) // which the board refuses in words, if it is none
+// callTool calls a tool of a provider, by its own name or by its name in the hub.
+func (g *Gateway) callTool(ctx context.Context, c *conn, v *virtual, name string,
+	args json.RawMessage) (json.RawMessage, bool, *wire.Error) {
+	full := v.FullName(name) // the hub rejects an unknown name with a message
 	for _, t := range v.tools {
 		if t.Tool.Name == name {
 			full = t.Name
@@ -334,14 +342,15 @@ func (g *Gateway) callTool(ctx context.Context, c *conn, v *virtual, name string
 	res, err := g.Hub.Call(ctx, c.caller(v.Owner), full, &call)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			return nil, true, timedOut
+			return nil, true, errTimedOut
 		}
-		e := refusedBy(tool.AsError(err))
+		e := fromToolError(tool.AsError(err))
 		_, sent, _ := wire.NodeErrorOf(e)
 		return nil, sent, e
 	}
-	if res.Need != nil {
-		return nil, true, wire.NodeFailed(&wire.NodeError{Code: "MCP_ERROR", Message: "the tool wants to ask back, which cannot be done here"})
+	if res.InputRequired != nil {
+		return nil, true, wire.NodeFailed(&wire.NodeError{Code: "MCP_ERROR",
+			Message: "the tool wants to ask back, which cannot be done here"})
 	}
 	out := struct {
 		Content    json.RawMessage `json:"content"`
@@ -355,7 +364,7 @@ func (g *Gateway) callTool(ctx context.Context, c *conn, v *virtual, name string
 	return encoded(out), true, nil
 }
 
-// millis is a time on the wire; 0 if it never was.
+// millis returns a time in Unix milliseconds; 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

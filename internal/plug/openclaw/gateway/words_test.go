@@ -10,7 +10,7 @@ import (
 // Pages show what our tools say in the reader's language.
 func TestToolsInBothLanguages(t *testing.T) {
 	var list []tool.Tool
-	for name := range described {
+	for name := range commandDescriptions {
 		list = append(list, commandTool(name))
 	}
 	wordstest.Check(t, append(list, commandTool("nobody.knows")))

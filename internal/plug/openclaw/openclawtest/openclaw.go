@@ -44,9 +44,9 @@ func Gateway(t testing.TB, o Options) *RealGateway {
 	g := &RealGateway{Port: port, URL: "ws://127.0.0.1:" + strconv.Itoa(port), Token: "token-of-a-test"}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // Stop ends it
 	t.Cleanup(cancel)
-	h := newHome(t, o.settings(g))
+	h := newHomeDir(t, o.settings(g))
 	g.Program = run(t, "the gateway", h.command(t, ctx, "gateway", "run", "--port", strconv.Itoa(port)))
-	g.Await("[gateway] ready")
+	g.AwaitOutput("[gateway] ready")
 	g.mustBeReady(t)
 	return g
 }
@@ -54,13 +54,13 @@ func Gateway(t testing.TB, o Options) *RealGateway {
 // mustBeReady asks the gateway itself.
 func (g *RealGateway) mustBeReady(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", g.Port), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := (&http.Client{Timeout: Patience}).Do(req)
+	res, err := (&http.Client{Timeout: Timeout}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (g *RealGateway) CLI(t testing.TB, args ...string) []byte {
 	return CLI(t, g.URL, g.Token, args...)
 }
 
-// settings is what stands in openclaw.json.
+// settings returns what stands in openclaw.json.
 func (o Options) settings(g *RealGateway) map[string]any {
 	type m = map[string]any
 	list := func(l []string) []string { return append([]string{}, l...) }
@@ -102,7 +102,8 @@ func (o Options) settings(g *RealGateway) map[string]any {
 				"models": []m{{
 					// What a node's owner says is answered with little thinking, and a model
 					// that cannot think at all is not even asked.
-					"id": "fake-1", "name": "Fake", "reasoning": true, "input": []string{"text"}, "contextWindow": 128000, "maxTokens": 4096,
+					"id": "fake-1", "name": "Fake", "reasoning": true, "input": []string{"text"},
+					"contextWindow": 128000, "maxTokens": 4096,
 					"cost": m{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
 				}},
 			}}},
@@ -142,9 +143,9 @@ func CLI(t testing.TB, url, token string, args ...string) []byte {
 // line has ended, and then the output includes its complaints.
 func TryCLI(t testing.TB, url, token string, args ...string) ([]byte, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	h := newHome(t, map[string]any{})
+	h := newHomeDir(t, map[string]any{})
 	cmd := h.command(t, ctx, append(args, "--url", url, "--token", token)...)
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
@@ -171,22 +172,24 @@ func NodeHost(t testing.TB, port int, token string, o HostOptions) *Program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // Stop ends it
 	t.Cleanup(cancel)
-	settings := map[string]any{"update": map[string]any{"checkOnStart": false}, "discovery": map[string]any{"mdns": map[string]any{"mode": "off"}}}
+	settings := map[string]any{"update": map[string]any{"checkOnStart": false},
+		"discovery": map[string]any{"mdns": map[string]any{"mode": "off"}}}
 	if o.Servers != nil {
 		settings["nodeHost"] = map[string]any{"mcp": map[string]any{"servers": o.Servers}}
 	}
 	merge(settings, o.Settings)
-	h := newHome(t, settings)
-	cmd := h.command(t, ctx, "node", "run", "--host", "127.0.0.1", "--port", strconv.Itoa(port), "--display-name", o.Name)
+	h := newHomeDir(t, settings)
+	cmd := h.command(t, ctx, "node", "run", "--host", "127.0.0.1", "--port", strconv.Itoa(port),
+		"--display-name", o.Name)
 	cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_TOKEN="+token)
 	return run(t, "the node host "+o.Name, cmd)
 }
 
-// LampServer is an MCP server for [HostOptions.Servers]. It has one tool,
-// self.lamp.set, with an argument, on.
+// LampServer returns an MCP server for [HostOptions.Servers]. It has one tool, self.lamp.set,
+// with an argument, on.
 func LampServer(t testing.TB) map[string]any {
 	t.Helper()
-	return map[string]any{"command": node(t), "args": []string{filepath.Join(folder(t), "tools.mjs")}}
+	return map[string]any{"command": nodeProgram(t), "args": []string{filepath.Join(peersFolder(t), "tools.mjs")}}
 }
 
 // freePort finds a port that nobody listens on. Somebody else might take it before

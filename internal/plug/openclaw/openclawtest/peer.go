@@ -22,19 +22,19 @@ import (
 	"time"
 )
 
-// Patience is how long one of the programs may take for anything. The gateway takes
+// Timeout is how long one of the programs may take for anything. The gateway takes
 // 20 seconds to start, and several times that on a machine that is busy with other
 // tests.
-const Patience = 3 * time.Minute
+const Timeout = 3 * time.Minute
 
-// farewell is how long a program may take to stop before it is killed.
-const farewell = 15 * time.Second
+// stopTimeout is how long a program may take to stop before it is killed.
+const stopTimeout = 15 * time.Second
 
 // maxLog bounds what is kept of what a program prints.
 const maxLog = 1 << 20
 
-// missing skips a test for lack of something, but not in continuous integration.
-func missing(t testing.TB, what string) {
+// skipOrFail skips a test for lack of something, but not in continuous integration.
+func skipOrFail(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(what)
@@ -42,9 +42,9 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// folder finds test/peers/openclaw, with everything installed. Without, the test is
+// peersFolder finds test/peers/openclaw, with everything installed. Without, the test is
 // skipped.
-func folder(t testing.TB) string {
+func peersFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -54,7 +54,7 @@ func folder(t testing.TB) string {
 		found := filepath.Join(dir, "test", "peers", "openclaw")
 		if _, err := os.Stat(found); err == nil {
 			if _, err := os.Stat(filepath.Join(found, "node_modules", ".package-lock.json")); err != nil {
-				missing(t, "run `npm ci` in test/peers/openclaw to test with a real OpenClaw")
+				skipOrFail(t, "run `npm ci` in test/peers/openclaw to test with a real OpenClaw")
 			}
 			return found
 		}
@@ -66,24 +66,24 @@ func folder(t testing.TB) string {
 	}
 }
 
-// node finds the Node.js that was installed with OpenClaw, which needs a newer one
+// nodeProgram finds the Node.js that was installed with OpenClaw, which needs a newer one
 // than most machines have.
-func node(t testing.TB) string {
+func nodeProgram(t testing.TB) string {
 	t.Helper()
-	own, _ := filepath.Glob(filepath.Join(folder(t), "node_modules", "node-*", "bin", "node"))
+	own, _ := filepath.Glob(filepath.Join(peersFolder(t), "node_modules", "node-*", "bin", "node"))
 	if len(own) == 0 {
-		missing(t, "no Node.js for this machine was installed in test/peers/openclaw")
+		skipOrFail(t, "no Node.js for this machine was installed in test/peers/openclaw")
 	}
 	return own[0]
 }
 
-// home is a place for a program's settings and whatever it remembers.
-type home struct{ dir string }
+// homeDir is a place for a program's settings and whatever it remembers.
+type homeDir struct{ dir string }
 
-// newHome makes a home with settings, which are written as JSON.
-func newHome(t testing.TB, settings map[string]any) home {
+// newHomeDir makes a home with settings, which are written as JSON.
+func newHomeDir(t testing.TB, settings map[string]any) homeDir {
 	t.Helper()
-	h := home{t.TempDir()}
+	h := homeDir{t.TempDir()}
 	if err := os.Mkdir(h.state(), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -97,20 +97,22 @@ func newHome(t testing.TB, settings map[string]any) home {
 	return h
 }
 
-func (h home) state() string { return filepath.Join(h.dir, ".openclaw") }
+func (h homeDir) state() string { return filepath.Join(h.dir, ".openclaw") }
 
-// command is a command line of OpenClaw. It looks for no updates, tells nobody
-// about itself, and finds nobody on the network.
-func (h home) command(t testing.TB, ctx context.Context, args ...string) *exec.Cmd {
+// command returns a command line of OpenClaw. It looks for no updates, tells nobody about
+// itself, and finds nobody on the network.
+func (h homeDir) command(t testing.TB, ctx context.Context, args ...string) *exec.Cmd {
 	t.Helper()
-	program := node(t)
+	program := nodeProgram(t)
 	cmd := exec.CommandContext(ctx, program, append([]string{
-		filepath.Join(folder(t), "node_modules", "openclaw", "openclaw.mjs"),
+		filepath.Join(peersFolder(t), "node_modules", "openclaw", "openclaw.mjs"),
 	}, args...)...)
 	cmd.Dir = h.dir
 	cmd.Env = []string{
-		"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + h.dir, "TMPDIR=" + os.TempDir(),
-		"OPENCLAW_STATE_DIR=" + h.state(), "OPENCLAW_NO_AUTO_UPDATE=1", "OPENCLAW_DISABLE_BONJOUR=1", "OPENCLAW_NO_RESPAWN=1",
+		"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + h.dir,
+		"TMPDIR=" + os.TempDir(),
+		"OPENCLAW_STATE_DIR=" + h.state(), "OPENCLAW_NO_AUTO_UPDATE=1", "OPENCLAW_DISABLE_BONJOUR=1",
+		"OPENCLAW_NO_RESPAWN=1",
 		"DO_NOT_TRACK=1", "OPENCLAW_TELEMETRY_ENDPOINT=http://127.0.0.1:9/none", "NO_COLOR=1",
 	}
 	ownGroup(cmd)
@@ -118,7 +120,7 @@ func (h home) command(t testing.TB, ctx context.Context, args ...string) *exec.C
 		stopGroup(cmd)
 		return nil
 	}
-	cmd.WaitDelay = farewell
+	cmd.WaitDelay = stopTimeout
 	return cmd
 }
 
@@ -128,20 +130,20 @@ type Program struct {
 	t    testing.TB
 	name string
 	cmd  *exec.Cmd
-	gone chan struct{} // it has ended, and everything it said was read
+	done chan struct{} // it has ended, and everything it said was read
 	stop sync.Once
 
-	mu   sync.Mutex
-	log  strings.Builder
-	said chan struct{} // closed and replaced when it says something
-	err  error         // how it has ended
+	mu            sync.Mutex
+	log           strings.Builder
+	outputChanged chan struct{} // closed and replaced when it says something
+	err           error         // how it has ended
 }
 
 // run starts a program and reads what it says. It is stopped when the test ends,
 // and shows what it said if the test has failed.
 func run(t testing.TB, name string, cmd *exec.Cmd) *Program {
 	t.Helper()
-	p := &Program{t: t, name: name, cmd: cmd, gone: make(chan struct{}), said: make(chan struct{})}
+	p := &Program{t: t, name: name, cmd: cmd, done: make(chan struct{}), outputChanged: make(chan struct{})}
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -159,13 +161,13 @@ func run(t testing.TB, name string, cmd *exec.Cmd) *Program {
 		p.read(out)
 	}()
 	go func() {
-		defer close(p.gone)
+		defer close(p.done)
 		err := cmd.Wait()
 		// What it has started may keep the pipe open.
 		killGroup(cmd)
 		select {
 		case <-read:
-		case <-time.After(farewell):
+		case <-time.After(stopTimeout):
 			out.Close()
 			<-read
 		}
@@ -193,8 +195,8 @@ func (p *Program) read(out io.Reader) {
 		if p.log.Len() < maxLog {
 			p.log.WriteString(line)
 		}
-		close(p.said)
-		p.said = make(chan struct{})
+		close(p.outputChanged)
+		p.outputChanged = make(chan struct{})
 		p.mu.Unlock()
 		if err != nil {
 			return
@@ -202,58 +204,58 @@ func (p *Program) read(out io.Reader) {
 	}
 }
 
-// Log is what the program has said so far.
+// Log returns what the program has said so far.
 func (p *Program) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// Await waits until the program has said something. The test fails if it ends
+// AwaitOutput waits until the program has said something. The test fails if it ends
 // before, or takes longer than [Patience].
-func (p *Program) Await(text string) {
+func (p *Program) AwaitOutput(text string) {
 	p.t.Helper()
-	late := time.NewTimer(Patience)
+	late := time.NewTimer(Timeout)
 	defer late.Stop()
 	for {
 		p.mu.Lock()
-		said, has := p.said, strings.Contains(p.log.String(), text)
+		said, has := p.outputChanged, strings.Contains(p.log.String(), text)
 		p.mu.Unlock()
 		if has {
 			return
 		}
 		select {
 		case <-said:
-		case <-p.gone:
+		case <-p.done:
 			if strings.Contains(p.Log(), text) {
 				return
 			}
 			p.t.Fatalf("%s has not said %q: %v", p.name, text, p.err)
 		case <-late.C:
-			p.t.Fatalf("%s has not said %q in %v", p.name, text, Patience)
+			p.t.Fatalf("%s has not said %q in %v", p.name, text, Timeout)
 		}
 	}
 }
 
-// Gone is closed when the program has ended.
-func (p *Program) Gone() <-chan struct{} { return p.gone }
+// Done is closed when the program has ended.
+func (p *Program) Done() <-chan struct{} { return p.done }
 
 // Stop stops the program with everything it has started, and waits for that.
 func (p *Program) Stop() {
 	p.stop.Do(func() {
 		select {
-		case <-p.gone: // its number may be somebody else's by now
+		case <-p.done: // its number may be another account's by now
 			return
 		default:
 		}
 		stopGroup(p.cmd)
-		late := time.NewTimer(farewell)
+		late := time.NewTimer(stopTimeout)
 		defer late.Stop()
 		select {
-		case <-p.gone:
+		case <-p.done:
 		case <-late.C:
 			killGroup(p.cmd)
-			<-p.gone
+			<-p.done
 		}
 	})
 }

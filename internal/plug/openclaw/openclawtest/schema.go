@@ -26,7 +26,7 @@ const schemaURL = "https://openclaw.ai/protocol.schema.json"
 // LoadSchema reads the schema. Without it the test is skipped.
 func LoadSchema(t testing.TB) *Schema {
 	t.Helper()
-	path := filepath.Join(folder(t), "node_modules", "@openclaw", "gateway-protocol", "protocol.schema.json")
+	path := filepath.Join(peersFolder(t), "node_modules", "@openclaw", "gateway-protocol", "protocol.schema.json")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -37,24 +37,24 @@ func LoadSchema(t testing.TB) *Schema {
 	}
 	s := &Schema{compiler: jsonschema.NewCompiler()}
 	s.compiler.DefaultDraft(jsonschema.Draft7)
-	s.compiler.UseRegexpEngine(pattern)
+	s.compiler.UseRegexpEngine(compilePattern)
 	if err := s.compiler.AddResource(schemaURL, doc); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// pattern makes a regular expression. Go has no words for some of the schema's, of
+// compilePattern makes a regular expression. Go has no words for some of the schema's, of
 // approvals, skills and updates; they match everything here.
-func pattern(spelled string) (jsonschema.Regexp, error) {
+func compilePattern(spelled string) (jsonschema.Regexp, error) {
 	if p, err := regexp.Compile(spelled); err == nil {
 		return p, nil
 	}
 	return regexp.MustCompile(""), nil
 }
 
-// Check says what is wrong with a value of a definition such as ConnectParams, or
-// nil. The test fails if there is no such definition.
+// Check returns what is wrong with a value of a definition such as ConnectParams, or nil. The
+// test fails if there is no such definition.
 func (s *Schema) Check(t testing.TB, definition string, value []byte) error {
 	t.Helper()
 	s.mu.Lock()
@@ -70,18 +70,18 @@ func (s *Schema) Check(t testing.TB, definition string, value []byte) error {
 	return schema.Validate(v)
 }
 
-// Question asks OpenClaw's own validators about a value of a definition, without
+// Validation asks OpenClaw's own validators about a value of a definition, without
 // the Params at its end where other names have none: ConnectParams, RequestFrame.
-type Question struct {
+type Validation struct {
 	Check string          `json:"check"`
 	Value json.RawMessage `json:"value"`
 }
 
-// Complaints are the sentences in which OpenClaw's own validators complain about
+// ValidationErrors returns the sentences in which OpenClaw's own validators complain about
 // values, "" where they do not.
-func Complaints(t testing.TB, questions []Question) []string {
+func ValidationErrors(t testing.TB, questions []Validation) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	var in bytes.Buffer
 	for _, q := range questions {
@@ -91,7 +91,7 @@ func Complaints(t testing.TB, questions []Question) []string {
 		}
 		in.Write(append(data, '\n'))
 	}
-	cmd := exec.CommandContext(ctx, node(t), filepath.Join(folder(t), "validate.mjs"))
+	cmd := exec.CommandContext(ctx, nodeProgram(t), filepath.Join(peersFolder(t), "validate.mjs"))
 	cmd.Stdin = &in
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints

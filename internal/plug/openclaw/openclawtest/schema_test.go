@@ -12,14 +12,18 @@ func TestSchema(t *testing.T) {
 		{"RequestFrame", `{"type":"req","id":5,"method":"health"}`, false},
 		{"NodeEventParams", `{"event":"e","payloadJSON":"{}"}`, true},
 		{"NodeEventParams", `{"event":"e","extra":1}`, false},
-		{"ConnectParams", `{"minProtocol":4,"maxProtocol":4,"client":{"id":"patchbay","version":"1","platform":"linux","mode":"cli"}}`, false},
-		{"ConnectParams", `{"minProtocol":4,"maxProtocol":4,"client":{"id":"cli","version":"1","platform":"linux","mode":"cli"}}`, true},
+		{"ConnectParams",
+			`{"minProtocol":4,"maxProtocol":4,"client":{"id":"patchbay","version":"1","platform":"linux","mode":"cli"}}`, false},
+		{"ConnectParams",
+			`{"minProtocol":4,"maxProtocol":4,"client":{"id":"cli","version":"1","platform":"linux","mode":"cli"}}`,
+			true},
 	} {
 		if err := s.Check(t, c.definition, []byte(c.value)); (err == nil) != c.good {
 			t.Errorf("%s as %s: %v", c.value, c.definition, err)
 		}
 	}
-	got := Complaints(t, []Question{{"RequestFrame", []byte(`{"type":"req","id":5,"method":"health"}`)}, {"NodeListParams", []byte(`{}`)}})
+	got := ValidationErrors(t, []Validation{{"RequestFrame", []byte(`{"type":"req","id":5,"method":"health"}`)},
+		{"NodeListParams", []byte(`{}`)}})
 	if got[0] != "at /id: must be string" || got[1] != "" {
 		t.Errorf("%q", got)
 	}

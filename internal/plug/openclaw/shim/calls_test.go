@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
@@ -18,10 +18,10 @@ import (
 // All devices are one node.
 func TestOne(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(speaker(1), speaker(2), lamp())
+	h := newFakeSource(speaker(1), speaker(2), lamp())
 	m := newManager(t, h, nil)
 	s := spec(g)
-	s.Mode, s.Title = One, "My house"
+	s.Mode, s.Title = OneNode, "My house"
 	m.Set([]Spec{s})
 	p := g.Peer()
 	if p.Connect.Client.DisplayName != "My house" {
@@ -31,7 +31,8 @@ func TestOne(t *testing.T) {
 	if len(tools) != 3 {
 		t.Fatalf("%+v", tools)
 	}
-	for i, want := range []wire.ToolRef{{Server: "lamp", Tool: "light"}, {Server: "speaker-1", Tool: volume}, {Server: "speaker-2", Tool: volume}} {
+	for i, want := range []wire.ToolRef{{Server: "lamp", Tool: "light"}, {Server: "speaker-1", Tool: volume},
+		{Server: "speaker-2", Tool: volume}} {
 		if *tools[i].MCP != want {
 			t.Errorf("%+v", tools[i])
 		}
@@ -40,18 +41,23 @@ func TestOne(t *testing.T) {
 
 	call := func(command, params, device, name, args string) {
 		t.Helper()
-		if r := invoke(t, p, "1", command, params); !r.OK || string(r.Payload) != `{"content":[{"type":"text","text":"done"}],"isError":false}` {
+		if r := invoke(t, p, "1", command, params); !r.OK ||
+			string(r.Payload) != `{"content":[{"type":"text","text":"done"}],"isError":false}` {
 			t.Errorf("%s: %+v %s", params, r.Error, r.Payload)
 		}
 		if c := <-h.calls; c.Device != device || c.Tool != name || string(c.Args) != args {
 			t.Errorf("%s calls %s at %s with %s", params, c.Tool, c.Device, c.Args)
 		}
 	}
-	call(wire.CommandTool, `{"server":"speaker-2","tool":"`+volume+`","arguments":{"volume":44}}`, "board:2", volume, `{"volume":44}`)
-	call(wire.CommandTool, `{"server":"speaker-2","tool":"speaker-2_self_audio_speaker_set_volume"}`, "board:2", volume, `{}`)
-	call(cmdCall, `{"name":"speaker-1_self_audio_speaker_set_volume","arguments":{"volume":1}}`, "board:1", volume, `{"volume":1}`)
+	call(wire.CommandTool, `{"server":"speaker-2","tool":"`+volume+`","arguments":{"volume":44}}`, "board:2", volume,
+		`{"volume":44}`)
+	call(wire.CommandTool, `{"server":"speaker-2","tool":"speaker-2_self_audio_speaker_set_volume"}`, "board:2", volume,
+		`{}`)
+	call(cmdCall, `{"name":"speaker-1_self_audio_speaker_set_volume","arguments":{"volume":1}}`, "board:1", volume,
+		`{"volume":1}`)
 	call(cmdCall, `{"server":"speaker-1","name":"`+volume+`","arguments":null}`, "board:1", volume, `{}`)
-	call("audio.start", `{"server":"speaker-2","frame_ms":20,"action":"x"}`, "board:2", "audio", `{"action":"start","frame_ms":20}`)
+	call("audio.start", `{"server":"speaker-2","frame_ms":20,"action":"x"}`, "board:2", "audio",
+		`{"action":"start","frame_ms":20}`)
 	for params, want := range map[string]string{
 		`{"server":"cellar","tool":"light"}`:                  wire.NodeNoServer,
 		`{"server":"lamp"}`:                                   codeBadParams,
@@ -62,7 +68,8 @@ func TestOne(t *testing.T) {
 		`{"server":"lamp","tool":"speaker-1_` + volume + `"}`: "",
 	} {
 		r := invoke(t, p, "2", wire.CommandTool, params)
-		if want == "" && (!r.OK || !strings.Contains(string(r.Payload), `"isError":true`)) || want != "" && (r.OK || r.Error == nil || r.Error.Code != want) {
+		if want == "" && (!r.OK || !strings.Contains(string(r.Payload), `"isError":true`)) ||
+			want != "" && (r.OK || r.Error == nil || r.Error.Code != want) {
 			t.Errorf("%s: %+v %s", params, r.Error, r.Payload)
 		}
 	}
@@ -77,7 +84,7 @@ func TestOne(t *testing.T) {
 // Everything that a gateway can call, and what it is told.
 func TestCommands(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(speaker(1))
+	h := newFakeSource(speaker(1))
 	fails := func(c tool.Code) error { return tool.Fail(c, "in words", nil) }
 	h.answer = func(_ context.Context, c Call) (*tool.Result, error) {
 		var a struct {
@@ -86,13 +93,14 @@ func TestCommands(t *testing.T) {
 		_ = json.Unmarshal(c.Args, &a)
 		switch a.Do {
 		case "structured":
-			return &tool.Result{Content: json.RawMessage(`[{"type":"text","text":"<ok> 好"}]`), Structured: json.RawMessage(`{"n":1.50}`), Meta: json.RawMessage(`{"m":1}`)}, nil
+			return &tool.Result{Content: json.RawMessage(`[{"type":"text","text":"<ok> 好"}]`),
+				Structured: json.RawMessage(`{"n":1.50}`), Meta: json.RawMessage(`{"m":1}`)}, nil
 		case "trouble":
-			return tool.Trouble("too loud"), nil
+			return tool.ErrorResult("too loud"), nil
 		case "empty":
 			return &tool.Result{}, nil
 		case "need":
-			return &tool.Result{Need: &tool.Need{}}, nil
+			return &tool.Result{InputRequired: &tool.InputRequired{}}, nil
 		case "":
 			return tool.Text("args " + string(c.Args)), nil
 		case "plain error":
@@ -109,15 +117,20 @@ func TestCommands(t *testing.T) {
 	do := func(what string) string { return `{"name":"` + volume + `","arguments":{"do":"` + what + `"}}` }
 	const inWords = `{"content":[{"type":"text","text":"in words"}],"isError":true}`
 	for _, c := range []struct{ command, params, payload, code string }{
-		{cmdInitialize, ``, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"speaker-1","title":"Speaker 1","version":"1.2.3"},"capabilities":{"tools":{}}}`, ""},
-		{cmdInitialize, `{"capabilities":{}}`, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"speaker-1","title":"Speaker 1","version":"1.2.3"},"capabilities":{"tools":{}}}`, ""},
-		{cmdList, `{}`, `{"tools":[{"name":"self.audio_speaker.set_volume","description":"Sets the volume.","inputSchema":{"type":"object","properties":{"volume":{"type":"integer"}},"required":["volume"]}}]}`, ""},
+		{cmdInitialize, ``,
+			`{"protocolVersion":"2025-11-25","serverInfo":{"name":"speaker-1","title":"Speaker 1","version":"1.2.3"},"capabilities":{"tools":{}}}`, ""},
+		{cmdInitialize, `{"capabilities":{}}`,
+			`{"protocolVersion":"2025-11-25","serverInfo":{"name":"speaker-1","title":"Speaker 1","version":"1.2.3"},"capabilities":{"tools":{}}}`, ""},
+		{cmdList, `{}`,
+			`{"tools":[{"name":"self.audio_speaker.set_volume","description":"Sets the volume.","inputSchema":{"type":"object","properties":{"volume":{"type":"integer"}},"required":["volume"]}}]}`, ""},
 		{cmdList, `{"cursor":"!"}`, "", codeBadParams},
 		{cmdList, `{"cursor":5}`, "", codeBadParams},
 		{cmdNotify, `{"method":"notifications/initialized"}`, `{"delivered":false}`, ""},
 		{cmdCall, `{"name":"` + volume + `"}`, `{"content":[{"type":"text","text":"args {}"}],"isError":false}`, ""},
-		{cmdCall, `{"name":"` + volume + `","arguments":{"volume":5.0}}`, `{"content":[{"type":"text","text":"args {\"volume\":5.0}"}],"isError":false}`, ""},
-		{cmdCall, do("structured"), `{"content":[{"type":"text","text":"\u003cok\u003e 好"}],"structuredContent":{"n":1.50},"isError":false,"_meta":{"m":1}}`, ""},
+		{cmdCall, `{"name":"` + volume + `","arguments":{"volume":5.0}}`,
+			`{"content":[{"type":"text","text":"args {\"volume\":5.0}"}],"isError":false}`, ""},
+		{cmdCall, do("structured"),
+			`{"content":[{"type":"text","text":"\u003cok\u003e 好"}],"structuredContent":{"n":1.50},"isError":false,"_meta":{"m":1}}`, ""},
 		{cmdCall, do("trouble"), `{"content":[{"type":"text","text":"too loud"}],"isError":true}`, ""},
 		{cmdCall, do("empty"), `{"content":[],"isError":false}`, ""},
 		{cmdCall, do("need"), "", codeMCP},
@@ -134,7 +147,9 @@ func TestCommands(t *testing.T) {
 		{cmdCall, `[1]`, "", codeBadParams},
 		{cmdCall, `{"name":"` + volume + `","arguments":"x"}`, "", codeBadParams},
 		{cmdCall, `{"name":"` + volume + `","server":"lamp"}`, "", wire.NodeNoServer},
-		{"audio.set", ` {"sample_rate":16000}`, `{"content":[{"type":"text","text":"args {\"action\":\"set\",\"sample_rate\":16000}"}],"isError":false}`, ""},
+		{"audio.set", ` {"sample_rate":16000}`,
+			`{"content":[{"type":"text","text":"args {\"action\":\"set\",\"sample_rate\":16000}"}],"isError":false}`,
+			""},
 		{"audio.stop", ``, `{"content":[{"type":"text","text":"args {\"action\":\"stop\"}"}],"isError":false}`, ""},
 		{"audio.set", `5`, "", codeBadParams},
 		{"audio.play", `{}`, "", wire.NodeUnavailable},
@@ -151,14 +166,16 @@ func TestCommands(t *testing.T) {
 			continue
 		}
 		before, after, any := strings.Cut(c.payload, "%")
-		if got := string(r.Payload); !r.OK || !any && got != c.payload || any && !(strings.HasPrefix(got, before) && strings.HasSuffix(got, after)) {
+		if got := string(r.Payload); !r.OK || !any && got != c.payload ||
+			any && !(strings.HasPrefix(got, before) && strings.HasSuffix(got, after)) {
 			t.Errorf("%s %s: %+v\n got %s\nwant %s", c.command, c.params, r.Error, got, c.payload)
 		}
 	}
 	if r := invoke(t, p, "x", "system.run", ""); r.Error.Message != "command not supported" {
 		t.Errorf("%+v", r.Error)
 	}
-	p.Tell(wire.EventInvoke, json.RawMessage(`{"id":"y","nodeId":"`+p.Connect.Device.ID+`","command":"mcp.notify","paramsJSON":"{"}`))
+	p.SendEvent(wire.EventInvoke, json.RawMessage(`{"id":"y","nodeId":"`+p.Connect.Device.ID+
+		`","command":"mcp.notify","paramsJSON":"{"}`))
 	if r := resulting(t, p); r.ID != "y" || r.Error == nil || r.Error.Code != codeBadParams {
 		t.Errorf("%+v", r)
 	}
@@ -171,7 +188,7 @@ func TestPages(t *testing.T) {
 	for i := range 250 {
 		d.Tools = append(d.Tools, tool.Tool{Name: fmt.Sprint("tool.", i), Description: "x"})
 	}
-	c := &caller{offer: newOffer("x", []Device{d})}
+	c := &commandRunner{surface: newSurface("x", []Device{d})}
 	seen, cursor := map[string]bool{}, ""
 	for n := 0; n == 0 || cursor != ""; n++ {
 		data, e := c.list(json.RawMessage(`{"cursor":"` + cursor + `"}`))
@@ -193,10 +210,10 @@ func TestPages(t *testing.T) {
 	if len(seen) != 250 {
 		t.Errorf("%d tools were told", len(seen))
 	}
-	if c.offer.count != maxPublished || c.offer.leftOut != 250-maxPublished {
-		t.Errorf("%d are published, %d left out", c.offer.count, c.offer.leftOut)
+	if c.surface.publishedCount != maxPublished || c.surface.omittedCount != 250-maxPublished {
+		t.Errorf("%d are published, %d left out", c.surface.publishedCount, c.surface.omittedCount)
 	}
-	if tools, e := wire.ParsePluginTools(c.offer.published); e != nil || len(tools.Tools) != maxPublished {
+	if tools, e := wire.ParsePluginTools(c.surface.publishedJSON); e != nil || len(tools.Tools) != maxPublished {
 		t.Errorf("%v", e)
 	}
 }
@@ -204,34 +221,37 @@ func TestPages(t *testing.T) {
 // Whatever tools are called and say of themselves, a gateway takes the list.
 func TestPublishable(t *testing.T) {
 	d := Device{ID: "x", Slug: "lamp", Tools: []tool.Tool{
-		{Name: "a", Description: " \n "}, {Name: "b", Title: "Title", Description: "", Input: json.RawMessage(`[]`)}, {Name: "c", Description: strings.Repeat("好", 5000)},
-		{Name: "开灯", Description: "x", Input: json.RawMessage(`{`)}, {Name: "关灯", Description: "x", Input: json.RawMessage(` {"type":"object"} `)}, {Name: " d", Description: "x"},
-		{Name: strings.Repeat("n", 100), Description: "\xff"}, {Name: "a", Description: "again"}, {Name: "", Description: "x"},
+		{Name: "a", Description: " \n "}, {Name: "b", Title: "Title", Description: "", Input: json.RawMessage(`[]`)},
+		{Name: "c", Description: strings.Repeat("好", 5000)},
+		{Name: "开灯", Description: "x", Input: json.RawMessage(`{`)},
+		{Name: "关灯", Description: "x", Input: json.RawMessage(` {"type":"object"} `)}, {Name: " d", Description: "x"},
+		{Name: strings.Repeat("n", 100), Description: "\xff"}, {Name: "a", Description: "again"},
+		{Name: "", Description: "x"},
 	}}
-	o := newOffer("x", []Device{d})
-	tools, e := wire.ParsePluginTools(o.published)
+	o := newSurface("x", []Device{d})
+	tools, e := wire.ParsePluginTools(o.publishedJSON)
 	if e != nil || len(tools.Tools) != 6 {
-		t.Fatalf("%v: %s", e, o.published)
+		t.Fatalf("%v: %s", e, o.publishedJSON)
 	}
 	for _, p := range tools.Tools {
 		ref := *p.MCP
-		if got := o.find(ref.Server, ref.Tool); got == nil || got.name != p.Name || o.find("", p.Name) != got || o.find("lamp", p.Name) != got {
+		if got := o.findTool(ref.Server, ref.Tool); got == nil || got.name != p.Name || o.findTool("", p.Name) != got ||
+			o.findTool("lamp", p.Name) != got {
 			t.Errorf("%+v is found as %+v", p, got)
 		}
 		if (p.Parameters != nil) != (ref.Tool == "关灯") || len([]rune(p.Description)) > maxDescription {
 			t.Errorf("%+v", p)
 		}
 	}
-	if a := o.find("", "a"); a.Description == "again" {
+	if a := o.findTool("", "a"); a.Description == "again" {
 		t.Error("the second of two tools of one name was taken")
 	}
 }
 
-// Calls end with their connection, when they are called off, and when their time is
-// over.
+// Calls end with their connection, when they are cancelled, and when their time is over.
 func TestCallsEnd(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(lamp())
+	h := newFakeSource(lamp())
 	causes := make(chan error, 3)
 	h.answer = func(ctx context.Context, _ Call) (*tool.Result, error) {
 		<-ctx.Done()
@@ -245,16 +265,17 @@ func TestCallsEnd(t *testing.T) {
 
 	dispatch(p, "1", cmdCall, `{"name":"light"}`)
 	<-h.calls
-	p.Tell(wire.EventInvokeCancel, json.RawMessage(`{"invokeId":"1","nodeId":"x"}`))
+	p.SendEvent(wire.EventInvokeCancel, json.RawMessage(`{"invokeId":"1","nodeId":"x"}`))
 	if r := resulting(t, p); r.Error == nil || r.Error.Code != codeAborted {
 		t.Errorf("%+v", r)
 	}
-	if cause := <-causes; cause != errCalledOff {
+	if cause := <-causes; cause != errCallCancelled {
 		t.Error(cause)
 	}
 
-	r := wire.InvokeRequest{ID: "2", NodeID: p.Connect.Device.ID, Command: cmdCall, Params: json.RawMessage(`{"name":"light"}`), Timeout: 30 * time.Millisecond}
-	p.Tell(wire.EventInvoke, json.RawMessage(r.Append(nil)))
+	r := wire.InvokeRequest{ID: "2", NodeID: p.Connect.Device.ID, Command: cmdCall,
+		Params: json.RawMessage(`{"name":"light"}`), Timeout: 30 * time.Millisecond}
+	p.SendEvent(wire.EventInvoke, json.RawMessage(r.Append(nil)))
 	<-h.calls
 	if r := resulting(t, p); r.Error == nil || r.Error.Code != wire.NodeTimeout {
 		t.Errorf("%+v", r)
@@ -265,7 +286,7 @@ func TestCallsEnd(t *testing.T) {
 
 	dispatch(p, "3", cmdCall, `{"name":"light"}`)
 	<-h.calls
-	p.Drop()
+	p.Cut()
 	if cause := <-causes; cause != context.Canceled {
 		t.Error(cause)
 	}
@@ -276,7 +297,7 @@ func TestCallsEnd(t *testing.T) {
 // said to be.
 func TestLimits(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{Policy: `{"maxPayload":4096}`})
-	h := newHouse(lamp())
+	h := newFakeSource(lamp())
 	go_ := make(chan struct{})
 	h.answer = func(_ context.Context, c Call) (*tool.Result, error) {
 		<-go_
@@ -306,8 +327,16 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if r := invoke(t, p, "0", cmdCall, `{"name":"light","arguments":{"large":true}}`); !r.OK || !strings.Contains(string(r.Payload), "too large") {
-		t.Errorf("%+v", r)
+	// A slot is free when the gateway has acknowledged a result, a moment after it was sent.
+	var r wire.InvokeResult
+	for n := 0; ; n++ {
+		r = invoke(t, p, fmt.Sprint("large ", n), cmdCall, `{"name":"light","arguments":{"large":true}}`)
+		if r.Error == nil || r.Error.Code != wire.NodeNotReady {
+			break
+		}
+	}
+	if !r.OK || !strings.Contains(string(r.Payload), "too large") {
+		t.Errorf("%+v, %v", r, r.Error)
 	}
 }
 
@@ -315,7 +344,7 @@ func TestLimits(t *testing.T) {
 // often.
 func TestNotices(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(lamp(), speaker(1))
+	h := newFakeSource(lamp(), speaker(1))
 	m := newManager(t, h, nil)
 	s := spec(g)
 	s.Notices, s.Devices = true, []string{"lamp"}
@@ -324,14 +353,14 @@ func TestNotices(t *testing.T) {
 	approve(t, p)
 	await(t, m, "glasses:1", Ready)
 
-	h.tell(board.Notice{Outlet: "board:1", Method: "notifications/button"}) // of a device that has not joined
-	h.tell(board.Notice{Outlet: "glasses:1", Title: "Lamp", Method: "patchbay/awake"})
+	h.tell(hub.Notice{Provider: "board:1", Method: "notifications/button"}) // of a device that has not joined
+	h.tell(hub.Notice{Provider: "glasses:1", Title: "Lamp", Method: "patchbay/awake"})
 	for i, n := range []struct{ method, params, text string }{
 		{"notifications/button", `{"pressed":true}`, `button {"pressed":true}`},
 		{"notifications/message", `{"level":"info","text":"the bulb\nis hot"}`, "message the bulb is hot"},
 		{"smells", "", "smells"},
 	} {
-		h.tell(board.Notice{Outlet: "glasses:1", Title: "Lamp", Method: n.method, Params: json.RawMessage(n.params)})
+		h.tell(hub.Notice{Provider: "glasses:1", Title: "Lamp", Method: n.method, Params: json.RawMessage(n.params)})
 		r := p.Next(wire.MethodNodeEvent)
 		e, wrong := wire.ParseNodeEvent(r.Params)
 		got := clienttest.Params[notification](t, wire.Request{Params: e.Payload})
@@ -339,12 +368,12 @@ func TestNotices(t *testing.T) {
 		if wrong != nil || e.Event != wire.NodeNotifications || got != want {
 			t.Errorf("%d: %v %s: %+v", i, wrong, e.Event, got)
 		}
-		p.Answer(r, wire.Handled{OK: true})
+		p.Answer(r, wire.EventAck{OK: true})
 	}
-	h.tell(board.Notice{Outlet: "glasses:1", Title: "Lamp", Method: "notifications/button"}) // one too many
+	h.tell(hub.Notice{Provider: "glasses:1", Title: "Lamp", Method: "notifications/button"}) // one too many
 	h.change(func() { h.devices = []Device{{ID: "glasses:1", Slug: "lamp", Title: "Lamp"}} })
 	publishes(t, p) // and nothing before
-	if !p.Quiet() {
+	if !p.HasNoRequest() {
 		t.Error("there is more")
 	}
 }
@@ -352,11 +381,11 @@ func TestNotices(t *testing.T) {
 // The gateway is told how the machine is, as soon as it takes that.
 func TestStats(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	m := newManager(t, newHouse(lamp()), func(o *Options) {
+	m := newManager(t, newFakeSource(lamp()), func(o *Options) {
 		o.Stats = func() (Stats, bool) {
 			return Stats{CPUs: 2, Load: []float64{1, 0.5, 0.25}, Total: 1000, Free: 400}, true
 		}
-		o.times.stats = 30 * time.Millisecond
+		o.times.statsInterval = 30 * time.Millisecond
 	})
 	m.Set([]Spec{spec(g)})
 	p := g.Peer()
@@ -364,10 +393,11 @@ func TestStats(t *testing.T) {
 	for range 2 {
 		r := p.Next(wire.MethodNodeEvent)
 		e, wrong := wire.ParseNodeEvent(r.Params)
-		if wrong != nil || e.Event != wire.NodeStats || string(e.Payload) != `{"cpuCount":2,"loadAverage":[1,0.5,0.25],"memoryTotalBytes":1000,"memoryFreeBytes":400}` {
+		if wrong != nil || e.Event != wire.NodeStats ||
+			string(e.Payload) != `{"cpuCount":2,"loadAverage":[1,0.5,0.25],"memoryTotalBytes":1000,"memoryFreeBytes":400}` {
 			t.Errorf("%v: %s %s", wrong, e.Event, e.Payload)
 		}
-		p.Answer(r, wire.Handled{OK: true})
+		p.Answer(r, wire.EventAck{OK: true})
 	}
 }
 
@@ -376,7 +406,8 @@ func TestMachineStats(t *testing.T) {
 	if !ok || total != 16318456<<10 || free != 12345678<<10 {
 		t.Error(total, free, ok)
 	}
-	for _, bad := range []string{"", "MemTotal: 5 kB", "MemAvailable: 5 kB", "MemTotal: -5 kB\nMemAvailable: 5 kB", "MemTotal: 5\nMemAvailable: 5"} {
+	for _, bad := range []string{"", "MemTotal: 5 kB", "MemAvailable: 5 kB", "MemTotal: -5 kB\nMemAvailable: 5 kB",
+		"MemTotal: 5\nMemAvailable: 5"} {
 		if _, _, ok := readMemory([]byte(bad)); ok {
 			t.Errorf("%q says something", bad)
 		}

@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// mcpVersion is the revision of MCP that results have.
+	// mcpVersion is the MCP revision of the results.
 	mcpVersion = "2025-11-25"
-	// toolsPerPage bounds a page of mcp.tools.list.
+	// toolsPerPage limits a page of mcp.tools.list.
 	toolsPerPage = 100
-	// program is how calls are told apart in the audit trail.
-	program = "openclaw"
+	// programName is the caller's name in the audit trail.
+	programName = "openclaw"
 )
 
-// caller carries out commands with what a node offers at the moment.
-type caller struct {
+// commandRunner executes commands on a node's current surface.
+type commandRunner struct {
 	source  Source
 	spec    Spec
-	offer   *offer
+	surface *surface
 	version string
 }
 
-// command carries a command out. What it returns is JSON.
-func (c *caller) command(ctx context.Context, r *wire.InvokeRequest) (json.RawMessage, *wire.NodeError) {
-	if !c.offer.has(r.Command) {
+// run executes a command and returns JSON.
+func (c *commandRunner) run(ctx context.Context, r *wire.InvokeRequest) (json.RawMessage, *wire.NodeError) {
+	if !c.surface.hasCommand(r.Command) {
 		return nil, &wire.NodeError{Code: wire.NodeUnavailable, Message: "command not supported"}
 	}
 	params := json.RawMessage(bytes.TrimSpace(r.Params))
 	switch r.Command {
 	case wire.CommandTool:
-		return c.published(ctx, params)
+		return c.callPublished(ctx, params)
 	case cmdInitialize:
 		return c.initialize(params)
 	case cmdList:
@@ -48,7 +48,7 @@ func (c *caller) command(ctx context.Context, r *wire.InvokeRequest) (json.RawMe
 	case cmdCall:
 		return c.call(ctx, params)
 	case cmdNotify:
-		// Devices are told nothing that they have not asked for.
+		// Devices get no unsolicited messages.
 		return json.RawMessage(`{"delivered":false}`), nil
 	}
 	return c.audio(ctx, strings.TrimPrefix(r.Command, cmdAudio), params)
@@ -56,10 +56,10 @@ func (c *caller) command(ctx context.Context, r *wire.InvokeRequest) (json.RawMe
 
 func badParams(why string) *wire.NodeError { return &wire.NodeError{Code: codeBadParams, Message: why} }
 
-// noServer is told who names a device that is not behind the node.
-func (c *caller) noServer(server string) *wire.NodeError {
-	slugs := make([]string, len(c.offer.devices))
-	for i, d := range c.offer.devices {
+// noServer returns the error for a server that is not behind the node.
+func (c *commandRunner) noServer(server string) *wire.NodeError {
+	slugs := make([]string, len(c.surface.devices))
+	for i, d := range c.surface.devices {
 		slugs[i] = d.Slug
 	}
 	message := "there is no server " + clip(server, maxName) + " behind this node"
@@ -69,44 +69,44 @@ func (c *caller) noServer(server string) *wire.NodeError {
 	return &wire.NodeError{Code: wire.NodeNoServer, Message: message}
 }
 
-func (c *caller) known(server string) bool {
-	return slices.ContainsFunc(c.offer.devices, func(d Device) bool { return d.Slug == server })
+func (c *commandRunner) hasServer(server string) bool {
+	return slices.ContainsFunc(c.surface.devices, func(d Device) bool { return d.Slug == server })
 }
 
-// published calls a tool as agents do.
-func (c *caller) published(ctx context.Context, params json.RawMessage) (json.RawMessage, *wire.NodeError) {
+// callPublished calls a tool by its published name, as agents do.
+func (c *commandRunner) callPublished(ctx context.Context, params json.RawMessage) (json.RawMessage, *wire.NodeError) {
 	p, err := wire.ParseToolCall(params)
 	switch {
 	case err != nil:
 		return nil, badParams(err.Error())
-	case !c.known(p.Server):
+	case !c.hasServer(p.Server):
 		return nil, c.noServer(p.Server)
 	}
-	return c.do(ctx, c.offer.find(p.Server, p.Tool), p.Tool, p.Arguments)
+	return c.callTool(ctx, c.surface.findTool(p.Server, p.Tool), p.Tool, p.Arguments)
 }
 
-// asked are the parameters of the other commands.
-type asked struct {
-	Server    string          `json:"server"` // a slug, where there are several devices
+// commandParams are the parameters of the other commands.
+type commandParams struct {
+	Server    string          `json:"server"` // a slug; required with several devices
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 	Cursor    string          `json:"cursor"`
 }
 
-func (c *caller) read(params json.RawMessage) (asked, *wire.NodeError) {
-	var a asked
+func (c *commandRunner) parseParams(params json.RawMessage) (commandParams, *wire.NodeError) {
+	var a commandParams
 	if len(params) > 0 && json.Unmarshal(params, &a) != nil {
 		return a, badParams("the parameters are an object; server, name and cursor are texts")
 	}
-	if a.Server != "" && !c.known(a.Server) {
+	if a.Server != "" && !c.hasServer(a.Server) {
 		return a, c.noServer(a.Server)
 	}
 	return a, nil
 }
 
-// call calls a tool by its own name, or by the published one.
-func (c *caller) call(ctx context.Context, params json.RawMessage) (json.RawMessage, *wire.NodeError) {
-	a, e := c.read(params)
+// call calls a tool by its own or its published name.
+func (c *commandRunner) call(ctx context.Context, params json.RawMessage) (json.RawMessage, *wire.NodeError) {
+	a, e := c.parseParams(params)
 	if e == nil && a.Name == "" {
 		e = badParams("name is missing: which tool?")
 	}
@@ -116,30 +116,32 @@ func (c *caller) call(ctx context.Context, params json.RawMessage) (json.RawMess
 	if e != nil {
 		return nil, e
 	}
-	return c.do(ctx, c.offer.find(a.Server, a.Name), a.Name, a.Arguments)
+	return c.callTool(ctx, c.surface.findTool(a.Server, a.Name), a.Name, a.Arguments)
 }
 
-// do calls a tool, if there is one.
-func (c *caller) do(ctx context.Context, t *offered, name string, args json.RawMessage) (json.RawMessage, *wire.NodeError) {
+// callTool calls a tool, if there is one.
+func (c *commandRunner) callTool(ctx context.Context, t *surfaceTool, name string,
+	args json.RawMessage) (json.RawMessage, *wire.NodeError) {
 	if t == nil {
-		return trouble("There is no tool " + clip(name, 2*maxName) + ". " + cmdList + " tells which there are."), nil
+		return errorResult("There is no tool " + clip(name, 2*maxName) + ". " + cmdList + " tells which there are."),
+			nil
 	}
-	return c.pass(ctx, Call{Device: t.device.ID, Tool: t.Name, Args: args, Program: program})
+	return c.forwardCall(ctx, Call{Device: t.device.ID, Tool: t.Name, Args: args, Program: programName})
 }
 
-// pass has the source carry out a call, and makes what came of it what gateways get.
-func (c *caller) pass(ctx context.Context, call Call) (json.RawMessage, *wire.NodeError) {
+// forwardCall calls the tool through the source and converts the result for gateways.
+func (c *commandRunner) forwardCall(ctx context.Context, call Call) (json.RawMessage, *wire.NodeError) {
 	if len(call.Args) == 0 || string(call.Args) == "null" {
 		call.Args = []byte(`{}`)
 	}
 	res, err := c.source.Call(ctx, c.spec, call)
 	if err != nil {
-		return failure(ctx, err)
+		return callFailure(ctx, err)
 	}
 	if res == nil {
 		res = &tool.Result{}
 	}
-	if res.Need != nil {
+	if res.InputRequired != nil {
 		return nil, &wire.NodeError{Code: codeMCP, Message: "the tool wants to ask back, which cannot be done here"}
 	}
 	out := struct {
@@ -158,9 +160,8 @@ func (c *caller) pass(ctx context.Context, call Call) (json.RawMessage, *wire.No
 	return data, nil
 }
 
-// failure is what a gateway gets for a call that brought no result. What a model can
-// do something about is a result that says so.
-func failure(ctx context.Context, err error) (json.RawMessage, *wire.NodeError) {
+// callFailure converts the error of a call. Errors that a model can act on become a tool result.
+func callFailure(ctx context.Context, err error) (json.RawMessage, *wire.NodeError) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.DeadlineExceeded):
 		return nil, &wire.NodeError{Code: wire.NodeTimeout, Message: "the device did not answer in time"}
@@ -177,18 +178,18 @@ func failure(ctx context.Context, err error) (json.RawMessage, *wire.NodeError) 
 	case tool.Cancelled:
 		return nil, &wire.NodeError{Code: codeAborted, Message: told}
 	}
-	return trouble(told), nil
+	return errorResult(told), nil
 }
 
-// trouble is a result that says that it did not work, and why.
-func trouble(told string) json.RawMessage {
-	data, _ := json.Marshal(tool.Trouble(told)) // of a text
+// errorResult returns a tool result with an error text.
+func errorResult(told string) json.RawMessage {
+	data, _ := json.Marshal(tool.ErrorResult(told)) // of a text
 	return data
 }
 
-// initialize greets in the name of the devices.
-func (c *caller) initialize(params json.RawMessage) (json.RawMessage, *wire.NodeError) {
-	a, e := c.read(params)
+// initialize answers MCP's initialize on behalf of the devices.
+func (c *commandRunner) initialize(params json.RawMessage) (json.RawMessage, *wire.NodeError) {
+	a, e := c.parseParams(params)
 	if e != nil {
 		return nil, e
 	}
@@ -197,8 +198,8 @@ func (c *caller) initialize(params json.RawMessage) (json.RawMessage, *wire.Node
 		Title   string `json:"title,omitempty"`
 		Version string `json:"version"`
 	}
-	who := info{"patchbay", c.offer.name, c.version}
-	if d := c.offer.device(a.Server, func(*Device) bool { return true }); d != nil {
+	who := info{"patchbay", c.surface.name, c.version}
+	if d := c.surface.findDevice(a.Server, func(*Device) bool { return true }); d != nil {
 		who.Name, who.Title = d.Slug, d.Title
 	}
 	data, _ := json.Marshal(struct { // of texts
@@ -209,7 +210,7 @@ func (c *caller) initialize(params json.RawMessage) (json.RawMessage, *wire.Node
 	return data, nil
 }
 
-// listed is a tool as mcp.tools.list tells it.
+// listed is a tool in the format of mcp.tools.list.
 type listed struct {
 	Name        string          `json:"name"`
 	Title       string          `json:"title,omitempty"`
@@ -219,10 +220,10 @@ type listed struct {
 	Hints       tool.Hints      `json:"annotations,omitzero"`
 }
 
-// list lists the tools: those of one device by their own names, and those of several
-// by the published ones.
-func (c *caller) list(params json.RawMessage) (json.RawMessage, *wire.NodeError) {
-	a, e := c.read(params)
+// list returns the tools: of one device with their own names, of several with the published
+// ones.
+func (c *commandRunner) list(params json.RawMessage) (json.RawMessage, *wire.NodeError) {
+	a, e := c.parseParams(params)
 	if e != nil {
 		return nil, e
 	}
@@ -235,7 +236,7 @@ func (c *caller) list(params json.RawMessage) (json.RawMessage, *wire.NodeError)
 		Next  string   `json:"nextCursor,omitempty"`
 	}{Tools: []listed{}}
 	last := ""
-	for _, t := range c.offer.sorted {
+	for _, t := range c.surface.sorted {
 		if a.Server != "" && t.ref.Server != a.Server || t.name <= string(after) {
 			continue
 		}
@@ -244,7 +245,7 @@ func (c *caller) list(params json.RawMessage) (json.RawMessage, *wire.NodeError)
 			break
 		}
 		l := listed{t.name, t.Title, t.Description, t.Input, t.Output, t.Hints}
-		if a.Server != "" || len(c.offer.devices) == 1 {
+		if a.Server != "" || len(c.surface.devices) == 1 {
 			l.Name = t.Name
 		}
 		if len(l.Input) == 0 {
@@ -259,19 +260,20 @@ func (c *caller) list(params json.RawMessage) (json.RawMessage, *wire.NodeError)
 	return data, nil
 }
 
-// audio does what the tool audio of a voice board does.
-func (c *caller) audio(ctx context.Context, action string, params json.RawMessage) (json.RawMessage, *wire.NodeError) {
+// audio serves the audio commands with the tool audio of a voice board.
+func (c *commandRunner) audio(ctx context.Context, action string,
+	params json.RawMessage) (json.RawMessage, *wire.NodeError) {
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage(`{}`)
 	}
 	if params[0] != '{' {
 		return nil, badParams("the parameters are an object")
 	}
-	a, e := c.read(params)
+	a, e := c.parseParams(params)
 	if e != nil {
 		return nil, e
 	}
-	d := c.offer.device(a.Server, func(d *Device) bool { return d.Audio })
+	d := c.surface.findDevice(a.Server, func(d *Device) bool { return d.Audio })
 	switch {
 	case d == nil && a.Server == "":
 		return nil, badParams("server is missing: which device?")
@@ -284,5 +286,5 @@ func (c *caller) audio(ctx context.Context, action string, params json.RawMessag
 			args = append(append(jsonrpc.AppendText(append(args, ','), key), ':'), in.Value...)
 		}
 	}
-	return c.pass(ctx, Call{Device: d.ID, Tool: toolAudio, Args: append(args, '}'), Program: program})
+	return c.forwardCall(ctx, Call{Device: d.ID, Tool: toolAudio, Args: append(args, '}'), Program: programName})
 }

@@ -7,16 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
 // Whatever a gateway calls is answered with what gateways take.
 func FuzzInvoke(f *testing.F) {
-	o := newOffer("x", []Device{speaker(1), speaker(2), lamp()})
-	h := newHouse()
+	o := newSurface("x", []Device{speaker(1), speaker(2), lamp()})
+	h := newFakeSource()
 	for _, command := range append(slices.Clone(o.commands), "x") {
-		for _, params := range []string{``, `null`, `{}`, `[]`, ` {"server":"lamp"}`, `{"server":"lamp","tool":"light","arguments":{"a":1}}`, `{"server":"speaker-1","name":"` + volume + `","arguments":{"volume":"\ud800"}}`, `{"cursor":"eA","server":"speaker-1","server":"speaker-2","action":5}`} {
+		for _, params := range []string{``, `null`, `{}`, `[]`, ` {"server":"lamp"}`,
+			`{"server":"lamp","tool":"light","arguments":{"a":1}}`,
+			`{"server":"speaker-1","name":"` + volume + `","arguments":{"volume":"\ud800"}}`,
+			`{"cursor":"eA","server":"speaker-1","server":"speaker-2","action":5}`} {
 			r := wire.InvokeRequest{ID: "1", NodeID: "n", Command: command, Timeout: time.Second}
 			if params != "" {
 				r.Params = json.RawMessage(params)
@@ -29,8 +32,8 @@ func FuzzInvoke(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c := caller{h, Spec{}, o, "1"}
-		got, failed := c.command(t.Context(), &r)
+		c := commandRunner{h, Spec{}, o, "1"}
+		got, failed := c.run(t.Context(), &r)
 		if (got == nil) == (failed == nil) {
 			t.Fatalf("%s and %+v", got, failed)
 		}
@@ -61,8 +64,9 @@ func FuzzNotice(f *testing.F) {
 	f.Add("", []byte(`{"text":5,"message":"x"}`), "")
 	f.Add("\n", []byte(`"x"`), "\xff")
 	f.Fuzz(func(t *testing.T, method string, params []byte, title string) {
-		n := notificationOf(board.Notice{Outlet: "board:1", Method: method, Params: params, Title: title})
-		if n.Key == "" || n.Title == "" || strings.ContainsAny(n.Key+n.Title+n.Text, "\r\n") || len([]rune(n.Text)) > maxNoticeText {
+		n := notificationOf(hub.Notice{Provider: "board:1", Method: method, Params: params, Title: title})
+		if n.Key == "" || n.Title == "" || strings.ContainsAny(n.Key+n.Title+n.Text, "\r\n") ||
+			len([]rune(n.Text)) > maxNoticeText {
 			t.Fatalf("%+v", n)
 		}
 	})

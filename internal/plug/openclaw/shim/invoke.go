@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// callLimit bounds a call that the gateway sets no time for, or a very long one:
-	// calls that nobody waits for any more must not fill up the slots.
-	callLimit = 10 * time.Minute
-	// maxRefusing bounds the refusals that are on their way, of calls that are too
-	// many. What comes beyond gets no answer, and times out at the gateway.
-	maxRefusing = 32
+	// maxCallTimeout limits calls with no or a very long timeout, so that abandoned calls do not
+	// fill the slots.
+	maxCallTimeout = 10 * time.Minute
+	// maxRefusals limits the refusals being sent. Further calls get no response, and time out at
+	// the gateway.
+	maxRefusals = 32
 )
 
-// Codes of nodes' errors of our own making, as OpenClaw's bridges have them.
+// Error codes of this package, the same as those of OpenClaw's bridges.
 const (
 	codeBadParams = "-32602"
 	codeMCP       = "MCP_ERROR"
 	codeAborted   = "ABORTED"
 )
 
-// errCalledOff ends a call that the gateway does not want any more.
-var errCalledOff = errors.New("the gateway has called it off")
+// errCallCancelled ends a call that the gateway has cancelled.
+var errCallCancelled = errors.New("the gateway has called it off")
 
-// invoked has a call of a command carried out. It does not wait.
-func (s *session) invoked(payload []byte) {
+// handleInvoke starts a call. It does not block.
+func (s *session) handleInvoke(payload []byte) {
 	r, err := wire.ParseInvokeRequest(payload)
 	switch {
 	case r.ID == "":
@@ -43,24 +43,24 @@ func (s *session) invoked(payload []byte) {
 		s.n.log.Warn("openclaw: the gateway has sent a call to the wrong node")
 		return
 	}
-	slots := s.n.shim.slots
+	slots := s.n.gateway.slots
 	select {
 	case slots <- struct{}{}:
 	default:
 		s.refuse(r.ID, &wire.NodeError{Code: wire.NodeNotReady, Message: "too many calls are running; try again"})
 		return
 	}
-	if !s.begin(&r, func() { <-slots }) {
+	if !s.startCall(&r, func() { <-slots }) {
 		<-slots
 	}
 }
 
-// begin has a call carried out, and done called after that. It is false if the session
-// is over, or there is such a call already.
-func (s *session) begin(r *wire.InvokeRequest, done func()) bool {
+// startCall starts a call, and calls done after it. It returns false if the session has ended or
+// the id is in use.
+func (s *session) startCall(r *wire.InvokeRequest, done func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.running[r.ID] != nil {
+	if s.closed || s.running[r.ID] != nil {
 		return false
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -68,7 +68,7 @@ func (s *session) begin(r *wire.InvokeRequest, done func()) bool {
 	s.work.Go(func() {
 		defer done()
 		defer cancel(nil)
-		result := s.carryOut(ctx, r)
+		result := s.runCall(ctx, r)
 		s.mu.Lock()
 		delete(s.running, r.ID)
 		s.mu.Unlock()
@@ -77,8 +77,8 @@ func (s *session) begin(r *wire.InvokeRequest, done func()) bool {
 	return true
 }
 
-// calledOff ends a call that the gateway does not want any more.
-func (s *session) calledOff(payload []byte) {
+// handleCancel cancels a call.
+func (s *session) handleCancel(payload []byte) {
 	var p struct {
 		ID string `json:"invokeId"`
 	}
@@ -88,45 +88,45 @@ func (s *session) calledOff(payload []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cancel := s.running[p.ID]; cancel != nil {
-		cancel(errCalledOff)
+		cancel(errCallCancelled)
 	}
 }
 
-// refuse answers a call that is not carried out.
+// refuse answers a call that is not executed.
 func (s *session) refuse(id string, why *wire.NodeError) {
 	s.mu.Lock()
-	full := s.refusing >= maxRefusing
+	full := s.refusals >= maxRefusals
 	if !full {
-		s.refusing++
+		s.refusals++
 	}
 	s.mu.Unlock()
 	if full {
-		s.n.shim.m.metrics.calls.WithLabelValues("dropped").Inc()
+		s.n.gateway.m.metrics.calls.WithLabelValues("dropped").Inc()
 		return
 	}
 	s.spawn(func() {
 		defer func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.refusing--
+			s.refusals--
 		}()
-		s.n.shim.m.metrics.calls.WithLabelValues("refused").Inc()
+		s.n.gateway.m.metrics.calls.WithLabelValues("refused").Inc()
 		s.answer(&wire.InvokeResult{ID: id, NodeID: s.n.id, Error: why})
 	})
 }
 
-// carryOut carries a call out.
-func (s *session) carryOut(ctx context.Context, r *wire.InvokeRequest) *wire.InvokeResult {
+// runCall executes a call.
+func (s *session) runCall(ctx context.Context, r *wire.InvokeRequest) *wire.InvokeResult {
 	limit := r.Timeout
-	if limit <= 0 || limit > callLimit {
-		limit = callLimit
+	if limit <= 0 || limit > maxCallTimeout {
+		limit = maxCallTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
-	c := caller{s.n.shim.m.opt.Source, s.n.shim.spec, s.n.offers(), s.n.shim.m.opt.Version}
-	payload, failed := c.command(ctx, r)
-	m := s.n.shim.m.metrics
+	c := commandRunner{s.n.gateway.m.opt.Source, s.n.gateway.spec, s.n.currentSurface(), s.n.gateway.m.opt.Version}
+	payload, failed := c.run(ctx, r)
+	m := s.n.gateway.m.metrics
 	m.seconds.Observe(time.Since(began).Seconds())
 	if failed != nil {
 		m.calls.WithLabelValues("failed").Inc()
@@ -136,7 +136,7 @@ func (s *session) carryOut(ctx context.Context, r *wire.InvokeRequest) *wire.Inv
 	return &wire.InvokeResult{ID: r.ID, NodeID: s.n.id, OK: failed == nil, Payload: payload, Error: failed}
 }
 
-// answer tells the gateway what came of a call, if it is still there.
+// answer sends the result of a call, if still connected.
 func (s *session) answer(r *wire.InvokeResult) {
 	if s.ctx.Err() != nil {
 		return
@@ -144,7 +144,8 @@ func (s *session) answer(r *wire.InvokeResult) {
 	_, err := s.conn.Call(s.ctx, wire.MethodInvokeResult, json.RawMessage(r.Append(nil)))
 	if errors.Is(err, client.ErrTooLarge) {
 		s.n.log.Warn("openclaw: a result is too large for the gateway", "bytes", len(r.Payload))
-		r = &wire.InvokeResult{ID: r.ID, NodeID: r.NodeID, OK: true, Payload: trouble("The result is too large for the gateway.")}
+		r = &wire.InvokeResult{ID: r.ID, NodeID: r.NodeID, OK: true,
+			Payload: errorResult("The result is too large for the gateway.")}
 		_, err = s.conn.Call(s.ctx, wire.MethodInvokeResult, json.RawMessage(r.Append(nil)))
 	}
 	if err != nil && s.ctx.Err() == nil {

@@ -8,94 +8,93 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 )
 
-// keepLimit bounds how long reading or keeping a node's key may take.
-const keepLimit = 10 * time.Second
+// saveTimeout limits reading or storing a node's key.
+const saveTimeout = 10 * time.Second
 
-// node is a node of a gateway: a device, or all of them.
+// node is a node at a gateway: one device, or all of them.
 type node struct {
-	shim *shim
-	key  string // the id of the device; "" in mode One
-	log  *slog.Logger
+	gateway *joinedGateway
+	key     string // device id; "" in mode OneNode
+	log     *slog.Logger
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	anew   chan struct{}  // holds 1: another connection may be needed
-	work   sync.WaitGroup // sessions
+	ctx       context.Context
+	cancel    context.CancelFunc
+	reconnect chan struct{}  // a reconnect may be needed; holds 1
+	work      sync.WaitGroup // sessions
 
-	id string // at the gateway; known before there is a connection
+	id string // at the gateway; known before the first connection
 
-	keeping sync.Mutex // one Save at a time
+	saveMu sync.Mutex // serializes Save
 
-	mu      sync.Mutex
-	offer   *offer
-	kept    Kept
-	link    client.State
-	session *session // of the newest connection; nil if there is none
-	status  Status
+	mu        sync.Mutex
+	surface   *surface
+	secret    NodeSecret
+	linkState client.State
+	session   *session // of the newest connection; nil without one
+	status    Status
 }
 
-func newNode(s *shim, key string, o *offer) *node {
+func newNode(s *joinedGateway, key string, o *surface) *node {
 	n := &node{
-		shim: s, key: key, log: s.log.With("device", key), anew: make(chan struct{}, 1), offer: o,
+		gateway: s, key: key, log: s.log.With("device", key), reconnect: make(chan struct{}, 1), surface: o,
 		status: Status{Device: key, State: Connecting, Since: time.Now()},
 	}
 	n.ctx, n.cancel = context.WithCancel(s.ctx)
 	return n
 }
 
-// set gives the node something else to offer.
-func (n *node) set(o *offer) {
+// setSurface replaces the node's surface.
+func (n *node) setSurface(o *surface) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.offer = o
-	nudge(n.anew)
+	n.surface = o
+	wake(n.reconnect)
 	if n.session != nil {
-		nudge(n.session.stale)
+		wake(n.session.republish)
 	}
 }
 
-// offers is what the node offers now.
-func (n *node) offers() *offer {
+// currentSurface returns the node's surface.
+func (n *node) currentSurface() *surface {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.offer
+	return n.surface
 }
 
-func nudge(ch chan struct{}) {
+func wake(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
-	default: // it is going to look anyway
+	default: // already signalled
 	}
 }
 
-// run keeps the node at its gateway until it is ended.
+// run keeps the node connected until it is stopped.
 func (n *node) run() {
-	metrics := n.shim.m.metrics
+	metrics := n.gateway.m.metrics
 	metrics.nodes.Inc()
 	defer metrics.nodes.Dec()
 	for n.ctx.Err() == nil {
-		if err := n.identify(); err != nil {
+		if err := n.ensureIdentity(); err != nil {
 			if n.ctx.Err() == nil {
 				n.log.Error("openclaw: a node's key cannot be read or kept", "error", err)
-				n.trouble(Waiting, sayNoKey, "")
-				pause(n.ctx, n.shim.m.opt.times.again)
+				n.setStatus(Waiting, sayNoKey, "")
+				sleep(n.ctx, n.gateway.m.opt.times.retryDelay)
 			}
 			continue
 		}
-		n.join()
+		n.connect()
 	}
 }
 
-// join connects, and stays until the node ends, or has to say something else about
-// itself.
-func (n *node) join() {
-	o := n.offers()
+// connect connects, and returns when the node is stopped or its declaration has changed.
+func (n *node) connect() {
+	o := n.currentSurface()
 	link := client.Open(n.options(o))
 	defer n.work.Wait()
 	defer link.Close()
@@ -103,8 +102,8 @@ func (n *node) join() {
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-n.anew:
-			if !n.offers().sameSurface(o) {
+		case <-n.reconnect:
+			if !n.currentSurface().isSameSurface(o) {
 				n.log.Info("openclaw: what a node can do has changed, it connects again")
 				return
 			}
@@ -112,52 +111,54 @@ func (n *node) join() {
 	}
 }
 
-// options are how to connect with an offer.
-func (n *node) options(o *offer) client.Options {
-	s := n.shim
+// options returns the connection options for a surface.
+func (n *node) options(o *surface) client.Options {
+	s := n.gateway
 	opt := client.Options{
-		URL: s.spec.URL, Token: s.spec.Token, Identity: n.kept.Identity,
+		URL: s.spec.URL, Token: s.spec.Token, Identity: n.secret.Identity,
 		Connect: wire.Connect{
 			Client: wire.Client{
-				ID: wire.ClientNode, Mode: wire.ModeNode, Version: s.m.opt.Version, Platform: "linux", DeviceFamily: "Linux", DisplayName: o.name,
+				ID: wire.ClientNode, Mode: wire.ModeNode, Version: s.m.opt.Version,
+				Platform: "linux", DeviceFamily: "Linux", DisplayName: o.name,
 			},
 			Role: wire.RoleNode, Caps: []string{wire.CapMCP}, Commands: o.commands,
 		},
-		Load: func(context.Context) (string, error) {
+		LoadToken: func(context.Context) (string, error) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.kept.Token, nil
+			return n.secret.Token, nil
 		},
-		Save: n.saveToken, Event: n.event, Up: n.up, Changed: n.linked, Logger: n.log,
+		SaveToken: n.saveToken, OnEvent: n.handleEvent, OnConnect: n.onConnect, OnStateChange: n.onStateChange,
+		Logger: n.log,
 	}
-	if s.spec.Guarded {
+	if s.spec.Untrusted {
 		opt.Dial = s.m.opt.Dial
 	}
 	return opt
 }
 
-// identify sees to it that the node has a key, which is kept before it is used: a
+// ensureIdentity creates the node's key if needed, and stores it before its first use, because a
 // gateway's owner approves it.
-func (n *node) identify() error {
+func (n *node) ensureIdentity() error {
 	n.mu.Lock()
-	known := n.kept.Identity != nil
+	known := n.secret.Identity != nil
 	n.mu.Unlock()
 	if known {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(n.ctx, keepLimit)
+	ctx, cancel := context.WithTimeout(n.ctx, saveTimeout)
 	defer cancel()
-	opt, spec := &n.shim.m.opt, n.shim.spec
+	opt, spec := &n.gateway.m.opt, n.gateway.spec
 	k, err := opt.Load(ctx, spec.ID, n.key)
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
 	changed := k.Identity == nil || k.Gateway != spec.URL
 	if k.Identity == nil {
-		k = Kept{Identity: new(wire.NewIdentity())}
+		k = NodeSecret{Identity: new(wire.NewIdentity())}
 	}
 	if k.Gateway != spec.URL {
-		k.Token, k.Gateway = "", spec.URL // it is another gateway's secret
+		k.Token, k.Gateway = "", spec.URL // the token belongs to another gateway
 	}
 	if changed {
 		if err := opt.Save(ctx, spec.ID, n.key, k); err != nil {
@@ -167,32 +168,32 @@ func (n *node) identify() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.id = k.Identity.ID()
-	n.kept, n.status.Node = k, n.id
+	n.secret, n.status.Node = k, n.id
 	return nil
 }
 
-// saveToken keeps what the gateway gave the node.
+// saveToken stores the token that the gateway issued.
 func (n *node) saveToken(ctx context.Context, token string) error {
-	n.keeping.Lock()
-	defer n.keeping.Unlock()
+	n.saveMu.Lock()
+	defer n.saveMu.Unlock()
 	n.mu.Lock()
-	n.kept.Token = token
-	k := n.kept
+	n.secret.Token = token
+	k := n.secret
 	n.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, keepLimit)
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	return n.shim.m.opt.Save(ctx, n.shim.spec.ID, n.key, k)
+	return n.gateway.m.opt.Save(ctx, n.gateway.spec.ID, n.key, k)
 }
 
-// up begins the session of a new connection.
-func (n *node) up(_ context.Context, c *client.Conn) error {
-	s := n.of(c)
+// onConnect starts the session of a new connection.
+func (n *node) onConnect(_ context.Context, c *client.Conn) error {
+	s := n.sessionFor(c)
 	n.work.Go(s.run)
 	return nil
 }
 
-// of is the session of a connection. Events may come before anybody knows of it.
-func (n *node) of(c *client.Conn) *session {
+// sessionFor returns the session of a connection. Events may arrive before onConnect.
+func (n *node) sessionFor(c *client.Conn) *session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.session == nil || n.session.conn != c {
@@ -201,90 +202,90 @@ func (n *node) of(c *client.Conn) *session {
 	return n.session
 }
 
-// event takes what the gateway says.
-func (n *node) event(c *client.Conn, f wire.Frame) {
+// handleEvent handles an event of the gateway.
+func (n *node) handleEvent(c *client.Conn, f wire.Frame) {
 	switch f.Event {
 	case wire.EventInvoke:
-		n.of(c).invoked(f.Payload)
+		n.sessionFor(c).handleInvoke(f.Payload)
 	case wire.EventInvokeCancel:
-		n.of(c).calledOff(f.Payload)
+		n.sessionFor(c).handleCancel(f.Payload)
 	case wire.EventNodeResolved:
-		n.of(c).resolved(f.Payload)
+		n.sessionFor(c).handleDecision(f.Payload)
 	}
 }
 
-// linked notes how the connection is. What a session finds out comes on top of it.
-func (n *node) linked(s client.State) {
+// onStateChange records the state of the connection. The session's findings take precedence.
+func (n *node) onStateChange(s client.State) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.link.Connected != s.Connected {
+	if n.linkState.Connected != s.Connected {
 		if s.Connected {
-			n.shim.m.metrics.connected.Inc()
+			n.gateway.m.metrics.connected.Inc()
 		} else {
-			n.shim.m.metrics.connected.Dec()
+			n.gateway.m.metrics.connected.Dec()
 		}
 	}
-	n.link = s
+	n.linkState = s
 	st := &n.status
-	if st.NextTry = s.Again; s.Version != "" {
+	if st.NextTry = s.NextTry; s.Version != "" {
 		st.Gateway = clip(s.Version, maxName)
 	}
-	t := s.Trouble
+	t := s.Problem
 	switch {
-	case s.Connected: // the session tells
+	case s.Connected: // the session sets the status
 	case t == nil:
-		n.become(Connecting, talk.Say{}, "")
-	case t.Problem == client.Closed: // by the session, which said why
-		n.become(Waiting, n.status.Told, "")
+		n.setStatusLocked(Connecting, talk.Say{}, "")
+	case t.Problem == client.Closed: // by the session, which set the reason
+		n.setStatusLocked(Waiting, n.status.Message, "")
 	case t.Problem == client.Pairing:
-		n.become(Pairing, t.Told, t.Command)
+		n.setStatusLocked(Pairing, t.Message, t.Command)
 	case t.Lasting():
-		n.become(Failed, t.Told, t.Command)
+		n.setStatusLocked(Failed, t.Message, t.Command)
 	default:
-		n.become(Waiting, t.Told, t.Command)
+		n.setStatusLocked(Waiting, t.Message, t.Command)
 	}
 	if !s.Connected {
-		st.Taken = 0
+		st.Accepted = 0
 	}
 }
 
-// trouble notes how the node is.
-func (n *node) trouble(state State, told talk.Say, command string) {
+// setStatus sets the node's status.
+func (n *node) setStatus(state State, told talk.Say, command string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.become(state, told, command)
+	n.setStatusLocked(state, told, command)
 }
 
-// become is trouble with mu held.
-func (n *node) become(state State, told talk.Say, command string) {
+// setStatusLocked is setStatus with mu held.
+func (n *node) setStatusLocked(state State, told talk.Say, command string) {
 	if n.status.State != state {
 		n.status.State, n.status.Since = state, time.Now()
 	}
-	n.status.Told, n.status.Command = told, command
+	n.status.Message, n.status.Command = told, command
 }
 
 func (n *node) report() Status {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := n.status
-	st.Name, st.Tools, st.Cut = cmp.Or(n.offer.name, n.key), n.offer.count, n.offer.leftOut
+	st.Name, st.Tools, st.Omitted = cmp.Or(n.surface.name, n.key), n.surface.publishedCount, n.surface.omittedCount
 	return st
 }
 
-// tell passes a notice on, if the node is there.
-func (n *node) tell(notice board.Notice) {
+// forwardNotice forwards a notification if the node is connected.
+func (n *node) forwardNotice(notice hub.Notice) {
 	n.mu.Lock()
 	s := n.session
 	n.mu.Unlock()
 	if s == nil {
-		n.shim.m.metrics.notices.WithLabelValues("away").Inc()
+		n.gateway.m.metrics.notices.WithLabelValues("away").Inc()
 		return
 	}
-	s.noticed(notice)
+	s.queueNotice(notice)
 }
 
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -5,22 +5,22 @@ import (
 	"encoding/json"
 	"strings"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/jsonrpc"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
 const (
-	// maxNoticeText bounds the title and the text of a notice, in characters, as
-	// gateways do.
+	// maxNoticeText limits the title and the text of a notification, in characters, as gateways
+	// do.
 	maxNoticeText = 120
-	// ownNotices begins what Patchbay itself tells of a device: that it is awake, that
-	// somebody talks to it. That is no news to wake an agent for.
-	ownNotices = "patchbay/"
+	// ownNoticePrefix is the prefix of Patchbay's own notifications, such as a device waking up.
+	// They are no reason to wake an agent.
+	ownNoticePrefix = "patchbay/"
 )
 
-// notification is the payload of notifications.changed: the nearest that gateways
-// have for what a device tells by itself. It stands in the next turn of the agent.
+// notification is the payload of notifications.changed, the closest event that gateways have. It
+// appears in the agent's next turn.
 type notification struct {
 	Change string `json:"change"`
 	Key    string `json:"key"`
@@ -28,10 +28,10 @@ type notification struct {
 	Text   string `json:"text,omitempty"`
 }
 
-// noticed takes what a device has told by itself. It does not wait.
-func (s *session) noticed(n board.Notice) {
-	counted := s.n.shim.m.metrics.notices
-	if strings.HasPrefix(n.Method, ownNotices) {
+// queueNotice queues a device's notification. It does not block.
+func (s *session) queueNotice(n hub.Notice) {
+	counted := s.n.gateway.m.metrics.notices
+	if strings.HasPrefix(n.Method, ownNoticePrefix) {
 		return
 	}
 	select {
@@ -41,8 +41,8 @@ func (s *session) noticed(n board.Notice) {
 	}
 }
 
-// tellNotice tells the gateway, unless that happens too often.
-func (s *session) tellNotice(n board.Notice) {
+// sendNotice sends a notification, within the rate limit.
+func (s *session) sendNotice(n hub.Notice) {
 	outcome := "told"
 	switch {
 	case !s.approved:
@@ -51,24 +51,25 @@ func (s *session) tellNotice(n board.Notice) {
 		outcome = "too_often"
 	default:
 		payload, _ := json.Marshal(notificationOf(n)) // of texts
-		if !s.send(&wire.NodeEvent{Event: wire.NodeNotifications, Payload: payload}) {
+		if !s.sendEvent(&wire.NodeEvent{Event: wire.NodeNotifications, Payload: payload}) {
 			outcome = "refused"
 		}
 	}
-	s.n.shim.m.metrics.notices.WithLabelValues(outcome).Inc()
+	s.n.gateway.m.metrics.notices.WithLabelValues(outcome).Inc()
 }
 
-// notificationOf is a notice in the gateway's words.
-func notificationOf(n board.Notice) notification {
+// notificationOf converts a notification for the gateway.
+func notificationOf(n hub.Notice) notification {
 	method := strings.TrimPrefix(n.Method, "notifications/")
 	return notification{
-		Change: "posted", Key: cmp.Or(clip(n.Outlet+":"+method, maxNoticeText), "device"),
-		Title: cmp.Or(clip(n.Title, maxNoticeText), clip(n.Outlet, maxNoticeText)), Text: clip(strings.TrimSpace(method+" "+words(n.Params)), maxNoticeText),
+		Change: "posted", Key: cmp.Or(clip(n.Provider+":"+method, maxNoticeText), "device"),
+		Title: cmp.Or(clip(n.Title, maxNoticeText), clip(n.Provider, maxNoticeText)),
+		Text:  clip(strings.TrimSpace(method+" "+noticeText(n.Params)), maxNoticeText),
 	}
 }
 
-// words are what parameters say: their text or message, or else all of them.
-func words(params json.RawMessage) string {
+// noticeText returns the text or message among the parameters, or else all of them.
+func noticeText(params json.RawMessage) string {
 	if len(params) == 0 || !json.Valid(params) {
 		return ""
 	}

@@ -12,42 +12,44 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
 )
 
-// brisk are timings for tests. What happens every so often does not happen.
-var brisk = timings{coalesce: 20 * time.Millisecond, again: 20 * time.Millisecond, ask: time.Hour, stats: time.Hour, notice: time.Hour}
+// fastTimings are timings for tests. What happens every so often does not happen.
+var fastTimings = timings{refreshDelay: 20 * time.Millisecond, retryDelay: 20 * time.Millisecond,
+	approvalInterval: time.Hour, statsInterval: time.Hour, noticeInterval: time.Hour}
 
-// house is a Source, and keeps what is to be kept.
-type house struct {
+// fakeSource is a Source, and keeps what is to be kept.
+type fakeSource struct {
 	calls  chan Call
 	answer func(context.Context, Call) (*tool.Result, error) // nil: "done"
 
-	mu       sync.Mutex
-	devices  []Device
-	fails    error // of Devices
-	watchers map[chan struct{}]bool
-	ears     map[chan board.Notice]bool
-	kept     map[string]Kept
-	keeps    error // of Save
+	mu              sync.Mutex
+	devices         []Device
+	fails           error // of Devices
+	watchers        map[chan struct{}]bool
+	noticeListeners map[chan hub.Notice]bool
+	kept            map[string]NodeSecret
+	keeps           error // of Save
 }
 
-func newHouse(devices ...Device) *house {
-	return &house{
-		calls: make(chan Call, 200), devices: devices, watchers: map[chan struct{}]bool{}, ears: map[chan board.Notice]bool{}, kept: map[string]Kept{},
+func newFakeSource(devices ...Device) *fakeSource {
+	return &fakeSource{
+		calls: make(chan Call, 200), devices: devices, watchers: map[chan struct{}]bool{},
+		noticeListeners: map[chan hub.Notice]bool{}, kept: map[string]NodeSecret{},
 	}
 }
 
-func (h *house) Devices(Spec) ([]Device, error) {
+func (h *fakeSource) Devices(Spec) ([]Device, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.devices), h.fails
 }
 
-func (h *house) Watch() (<-chan struct{}, func()) {
+func (h *fakeSource) Watch() (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,19 +61,19 @@ func (h *house) Watch() (<-chan struct{}, func()) {
 	}
 }
 
-func (h *house) Notices(string) (<-chan board.Notice, func()) {
-	ch := make(chan board.Notice, 100)
+func (h *fakeSource) Notices(string) (<-chan hub.Notice, func()) {
+	ch := make(chan hub.Notice, 100)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ears[ch] = true
+	h.noticeListeners[ch] = true
 	return ch, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.ears, ch)
+		delete(h.noticeListeners, ch)
 	}
 }
 
-func (h *house) Call(ctx context.Context, _ Spec, c Call) (*tool.Result, error) {
+func (h *fakeSource) Call(ctx context.Context, _ Spec, c Call) (*tool.Result, error) {
 	h.calls <- c
 	if h.answer != nil {
 		return h.answer(ctx, c)
@@ -80,30 +82,30 @@ func (h *house) Call(ctx context.Context, _ Spec, c Call) (*tool.Result, error) 
 }
 
 // change changes the devices, and tells that.
-func (h *house) change(f func()) {
+func (h *fakeSource) change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f()
 	for ch := range h.watchers {
-		nudge(ch)
+		wake(ch)
 	}
 }
 
-func (h *house) tell(n board.Notice) {
+func (h *fakeSource) tell(n hub.Notice) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ch := range h.ears {
+	for ch := range h.noticeListeners {
 		ch <- n
 	}
 }
 
-func (h *house) load(_ context.Context, spec, device string) (Kept, error) {
+func (h *fakeSource) load(_ context.Context, spec, device string) (NodeSecret, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.kept[spec+"/"+device], nil
 }
 
-func (h *house) save(_ context.Context, spec, device string, k Kept) error {
+func (h *fakeSource) save(_ context.Context, spec, device string, k NodeSecret) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.keeps == nil {
@@ -112,7 +114,7 @@ func (h *house) save(_ context.Context, spec, device string, k Kept) error {
 	return h.keeps
 }
 
-func (h *house) held(key string) Kept {
+func (h *fakeSource) held(key string) NodeSecret {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.kept[key]
@@ -120,26 +122,29 @@ func (h *house) held(key string) Kept {
 
 const volume = "self.audio_speaker.set_volume"
 
-// speaker is a voice board with a tool of its own, and two that are nobody's business.
+// speaker returns a voice board with a tool of its own, and two that are nobody's business.
 func speaker(id int) Device {
 	return Device{
 		ID: fmt.Sprint("board:", id), Slug: fmt.Sprint("speaker-", id), Title: fmt.Sprint("Speaker ", id), Audio: true,
 		Tools: []tool.Tool{
-			{Name: volume, Description: "Sets the volume.", Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"}},"required":["volume"]}`)},
+			{Name: volume, Description: "Sets the volume.",
+				Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"}},"required":["volume"]}`)},
 			{Name: "reboot", Description: "Restarts it.", Input: json.RawMessage(`{"type":"object"}`), Dangerous: true},
-			{Name: "audio", Description: "Audio.", Input: json.RawMessage(`{"type":"object"}`), For: "user"},
+			{Name: "audio", Description: "Audio.", Input: json.RawMessage(`{"type":"object"}`), Audience: "user"},
 		},
 	}
 }
 
 func lamp() Device {
-	return Device{ID: "glasses:1", Slug: "lamp", Title: "Lamp", Tools: []tool.Tool{{Name: "light", Description: "Turns it on.", Input: json.RawMessage(`{"type":"object"}`)}}}
+	return Device{ID: "glasses:1", Slug: "lamp", Title: "Lamp",
+		Tools: []tool.Tool{{Name: "light", Description: "Turns it on.", Input: json.RawMessage(`{"type":"object"}`)}}}
 }
 
 // newManager makes a manager that ends with the test.
-func newManager(t testing.TB, h *house, change func(*Options)) *Manager {
+func newManager(t testing.TB, h *fakeSource, change func(*Options)) *Manager {
 	t.Helper()
-	o := Options{Source: h, Load: h.load, Save: h.save, Version: "1.2.3", Registerer: prometheus.NewRegistry(), times: brisk}
+	o := Options{Source: h, Load: h.load, Save: h.save, Version: "1.2.3", Registerer: prometheus.NewRegistry(),
+		times: fastTimings}
 	if change != nil {
 		change(&o)
 	}
@@ -148,7 +153,7 @@ func newManager(t testing.TB, h *house, change func(*Options)) *Manager {
 	return m
 }
 
-// spec is a gateway of a test.
+// spec returns a gateway of a test.
 func spec(g *clienttest.Gateway) Spec {
 	return Spec{ID: "gw:1", URL: g.URL, Token: clienttest.Token, Owner: "p1", Version: 1}
 }
@@ -161,7 +166,7 @@ func await(t testing.TB, m *Manager, device string, want State) Status {
 
 func awaitStatus(t testing.TB, m *Manager, device, what string, good func(Status) bool) Status {
 	t.Helper()
-	return awaitWithin(t, clienttest.Patience, m, device, what, good)
+	return awaitWithin(t, clienttest.Timeout, m, device, what, good)
 }
 
 func awaitWithin(t testing.TB, limit time.Duration, m *Manager, device, what string, good func(Status) bool) Status {
@@ -212,11 +217,12 @@ func invoke(t testing.TB, p *clienttest.Peer, id, command, params string) wire.I
 }
 
 func dispatch(p *clienttest.Peer, id, command, params string) {
-	r := wire.InvokeRequest{ID: id, NodeID: p.Connect.Device.ID, Command: command, Timeout: 30 * time.Second, IdempotencyKey: "k"}
+	r := wire.InvokeRequest{ID: id, NodeID: p.Connect.Device.ID, Command: command, Timeout: 30 * time.Second,
+		IdempotencyKey: "k"}
 	if params != "" {
 		r.Params = json.RawMessage(params)
 	}
-	p.Tell(wire.EventInvoke, json.RawMessage(r.Append(nil)))
+	p.SendEvent(wire.EventInvoke, json.RawMessage(r.Append(nil)))
 }
 
 func resulting(t testing.TB, p *clienttest.Peer) wire.InvokeResult {

@@ -6,10 +6,10 @@ import (
 	"patchbay/internal/talk"
 )
 
-// maxSaid bounds what of a gateway's words is shown to people, in characters.
-const maxSaid = 200
+// maxRemoteText limits the gateway's text that is shown to people, in characters.
+const maxRemoteText = 200
 
-// What is wrong, in words for the owner.
+// Texts for the owner.
 var (
 	sayNoKey = talk.Say{
 		Zh: "无法读取或保存节点的密钥，稍后会再试。",
@@ -45,7 +45,7 @@ var (
 	}
 )
 
-// say fills a sentence in.
+// say fills in the arguments of a message.
 func say(s talk.Say, args ...any) talk.Say {
 	return talk.Say{Zh: fmt.Sprintf(s.Zh, args...), En: fmt.Sprintf(s.En, args...)}
 }

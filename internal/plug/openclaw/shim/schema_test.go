@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/openclawtest"
 	"patchbay/internal/plug/openclaw/wire"
@@ -18,21 +18,23 @@ import (
 // publishes, is called, and tells how the machine and its devices are.
 func TestPublishedFrames(t *testing.T) {
 	schema := openclawtest.LoadSchema(t)
-	g := clienttest.Start(t, clienttest.Options{Keep: true})
+	g := clienttest.Start(t, clienttest.Options{RecordFrames: true})
 	device := speaker(1)
 	device.Tools = append(device.Tools,
-		tool.Tool{Name: "开灯", Description: " \n "}, tool.Tool{Name: strings.Repeat("n", 100), Input: json.RawMessage(`[]`)},
+		tool.Tool{Name: "开灯", Description: " \n "}, tool.Tool{Name: strings.Repeat("n", 100),
+			Input: json.RawMessage(`[]`)},
 		tool.Tool{Name: "c", Description: strings.Repeat("好", 5000), Input: json.RawMessage(`{"type":"object"}`)},
 	)
-	h := newHouse(device)
+	h := newFakeSource(device)
 	h.answer = func(_ context.Context, c Call) (*tool.Result, error) {
 		switch string(c.Args) {
 		case `{"do":"structured"}`:
-			return &tool.Result{Content: json.RawMessage(`[{"type":"text","text":"<ok> 好"}]`), Structured: json.RawMessage(`{"n":1.50}`), Meta: json.RawMessage(`{"m":1}`)}, nil
+			return &tool.Result{Content: json.RawMessage(`[{"type":"text","text":"<ok> 好"}]`),
+				Structured: json.RawMessage(`{"n":1.50}`), Meta: json.RawMessage(`{"m":1}`)}, nil
 		case `{"do":"empty"}`:
 			return &tool.Result{}, nil
 		case `{"do":"need"}`:
-			return &tool.Result{Need: &tool.Need{}}, nil
+			return &tool.Result{InputRequired: &tool.InputRequired{}}, nil
 		case `{"do":"offline"}`:
 			return nil, tool.Fail(tool.Offline, "it is asleep", nil)
 		case `{"do":"break"}`:
@@ -51,16 +53,19 @@ func TestPublishedFrames(t *testing.T) {
 	p := g.Peer()
 	p.Fail(p.Next(wire.MethodRunnerInventory), wire.SurfacePending("r"))
 	publishes(t, p)
-	p.Tell(wire.EventNodeResolved, wire.Decision{RequestID: "r", NodeID: p.Connect.Device.ID, Decision: wire.DecisionApproved})
+	p.SendEvent(wire.EventNodeResolved, wire.Decision{RequestID: "r", NodeID: p.Connect.Device.ID,
+		Decision: wire.DecisionApproved})
 	if tools := approve(t, p).Tools; len(tools) != 4 {
 		t.Errorf("%+v", tools)
 	}
-	p.Answer(p.Next(wire.MethodNodeEvent), wire.Handled{OK: true})
+	p.Answer(p.Next(wire.MethodNodeEvent), wire.EventAck{OK: true})
 	await(t, m, "board:1", Ready)
 
 	calls := [][2]string{
-		{cmdInitialize, ``}, {cmdList, `{}`}, {cmdList, `{"cursor":"!"}`}, {cmdNotify, `{"method":"notifications/initialized"}`}, {"audio.set", `{"sample_rate":16000}`},
-		{cmdCall, `{"name":"what"}`}, {cmdCall, `{}`}, {wire.CommandTool, `{"server":"speaker-1","tool":"` + volume + `"}`}, {wire.CommandTool, `{"server":"cellar","tool":"x"}`},
+		{cmdInitialize, ``}, {cmdList, `{}`}, {cmdList, `{"cursor":"!"}`},
+		{cmdNotify, `{"method":"notifications/initialized"}`}, {"audio.set", `{"sample_rate":16000}`},
+		{cmdCall, `{"name":"what"}`}, {cmdCall, `{}`}, {wire.CommandTool,
+			`{"server":"speaker-1","tool":"` + volume + `"}`}, {wire.CommandTool, `{"server":"cellar","tool":"x"}`},
 		{"system.run", ``},
 	}
 	for _, do := range []string{"structured", "empty", "need", "offline", "break"} {
@@ -76,13 +81,15 @@ func TestPublishedFrames(t *testing.T) {
 		t.Errorf("%d of %d calls failed", failed, len(calls))
 	}
 	for _, params := range []string{``, `{"text":"the bulb\nis hot"}`, `{"long":"` + strings.Repeat("好", 500) + `"}`} {
-		h.tell(board.Notice{Outlet: "board:1", Title: "Speaker 1", Method: "notifications/button", Params: json.RawMessage(params)})
-		p.Answer(p.Next(wire.MethodNodeEvent), wire.Handled{OK: true})
+		h.tell(hub.Notice{Provider: "board:1", Title: "Speaker 1", Method: "notifications/button",
+			Params: json.RawMessage(params)})
+		p.Answer(p.Next(wire.MethodNodeEvent), wire.EventAck{OK: true})
 	}
 	m.Set(nil)
-	p.Bye()
+	p.CloseCode()
 	want := map[string]int{
-		wire.MethodConnect: 1, wire.MethodRunnerInventory: 2, wire.MethodPluginTools: 2, wire.MethodInvokeResult: len(calls),
+		wire.MethodConnect: 1, wire.MethodRunnerInventory: 2, wire.MethodPluginTools: 2,
+		wire.MethodInvokeResult:                     len(calls),
 		wire.MethodNodeEvent + " " + wire.NodeStats: 1, wire.MethodNodeEvent + " " + wire.NodeNotifications: 3,
 	}
 	if said := g.Check(schema); !maps.Equal(said, want) {

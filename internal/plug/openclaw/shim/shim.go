@@ -1,21 +1,20 @@
-// Package shim lets the devices of an owner join somebody's OpenClaw gateway as
-// nodes, so that the agents there use their tools.
+// Package shim lets an owner's devices join an OpenClaw gateway as nodes, so that the agents
+// there use their tools.
 //
-//	shim      the gateways that owners have added
-//	gateway   one of them, with the nodes there
-//	node      a node of such a gateway: its key, and the connection to come back to
-//	session   one connection: is it approved, which tools are published
-//	offer     what a node can do, made out of the devices behind it
-//	invoke    a call of a node's command; commands.go carries it out
-//	notice    what devices tell by themselves
+//	joined    a gateway with its nodes
+//	node      a node: its key, and the link that reconnects
+//	session   one connection: approval and published tools
+//	surface   what a node offers, built from the devices behind it
+//	invoke    calls of node commands; commands.go executes them
+//	notice    notifications of devices
 //
-// A gateway has to let a node in twice: first the device, then what it can do. Both
-// wait for the gateway's owner, and [Status] says with which command that is done.
+// A gateway's owner has to approve a node twice: first the device, then its surface. [Status]
+// holds the command for that.
 //
-// The tools are published as those of MCP servers behind the node, one server for
-// each device, because a gateway's agents get such tools without any settings. The
-// commands mcp.tools.list, mcp.tools.call and so on are there besides, for programs
-// that call nodes themselves; the gateway's owner has to allow them by name.
+// The tools are published as those of MCP servers behind the node, one server per device,
+// because a gateway's agents get such tools without any configuration. The commands
+// mcp.tools.list, mcp.tools.call and so on serve programs that call nodes themselves; the
+// gateway's owner has to allow them by name.
 package shim
 
 import (
@@ -27,199 +26,193 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"patchbay/internal/board"
+	"patchbay/internal/hub"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// Mode says how devices join a gateway.
+// Mode is how devices join a gateway.
 type Mode string
 
 // The modes.
 const (
-	Each Mode = "each" // every device is a node
-	One  Mode = "one"  // all of them are one node
+	EachDevice Mode = "each" // every device is a node
+	OneNode    Mode = "one"  // all of them are one node
 )
 
 const (
-	// maxNodes bounds the nodes of one gateway: each is a connection here and there.
+	// maxNodes limits the nodes of one gateway: each is a connection on both sides.
 	maxNodes = 64
-	// maxCalls bounds the calls that a gateway has carried out at a time, by all its
-	// nodes. One more is told to come back, which gateways do four times.
+	// maxCalls limits the concurrent calls of a gateway over all its nodes. Further ones are
+	// refused as retryable, and gateways retry four times.
 	maxCalls = 64
 )
 
-// Spec is a gateway that an owner has added.
+// Spec describes a gateway that an owner has added.
 type Spec struct {
-	// ID is unique for ever.
+	// ID is never reused.
 	ID string
-	// URL is that of the gateway, as [client.ParseURL] returns it.
+	// URL is the gateway's address, as returned by [client.ParseURL].
 	URL string
-	// Token is the gateway's shared secret; empty: there are only those that it gives
-	// to nodes.
+	// Token is the gateway's shared secret; empty: only the tokens issued to nodes are used.
 	Token string
-	// Mode is how the devices join; empty: Each.
+	// Mode is how the devices join; empty: EachDevice.
 	Mode Mode
-	// Title is how the node of mode One is called; empty: Patchbay.
+	// Title is the name of the node of mode OneNode; empty: Patchbay.
 	Title string
 	// Devices are slugs of devices, and patterns with *; empty: all.
 	Devices []string
 	// Owner is the id of an account.
 	Owner string
-	// Notices says that what devices tell by themselves is passed on. It wakes the
-	// gateway's agent, which costs.
+	// Notices means that notifications of devices are forwarded. They wake the gateway's agent,
+	// which costs.
 	Notices bool
-	// Guarded gateways belong to somebody who is not to reach what we can reach: they
-	// are dialled by Options.Dial.
-	Guarded bool
-	// Version changes whenever anything of it does.
+	// Untrusted means that the owner may not reach internal addresses: Options.Dial connects.
+	Untrusted bool
+	// Version changes with every change of the spec.
 	Version int64
 }
 
-// Device is a device as a gateway may use it.
+// Device is a device as seen by a gateway.
 type Device struct {
 	// ID is stable and unique: "board:3".
 	ID string
-	// Slug names it as a server of tools; it is unique among those of an owner.
+	// Slug is its MCP server name; unique among an owner's devices.
 	Slug string
 	// Title is for people; empty: the slug.
 	Title string
-	// Tools are those that the owner's rules allow. Nobody may change the slice any
-	// more. Dangerous ones and those for people are left out here in any case.
+	// Tools are those that the owner's rules allow. The slice must not be modified. Dangerous
+	// tools and those for people are always left out here.
 	Tools []tool.Tool
-	// Audio says that the owner's rules let programs hear what the device hears, and
-	// change how it sounds, by its tool audio.
+	// Audio means that the owner's rules let programs use the device's tool audio, which listens
+	// and changes the sound.
 	Audio bool
 }
 
 // Call is one call of a tool.
 type Call struct {
-	Device string // id
-	Tool   string // by its name at the device
+	Device string // device id
+	Tool   string // the device's own name for it
 	Args   []byte // a JSON object
-	// Program says who calls, for the audit trail.
+	// Program is the caller's name for the audit trail.
 	Program string
 }
 
-// Source is where the devices are: the board, for the owners of gateways. It is used
-// by many goroutines at once.
+// Source provides the devices, through the hub, for the owners of gateways. It is safe for
+// concurrent use.
 type Source interface {
-	// Devices lists what a gateway may use.
+	// Devices returns the devices that a gateway may use.
 	Devices(Spec) ([]Device, error)
-	// Watch tells when Devices may say something else, until forget is called.
+	// Watch signals that the result of Devices may have changed, until forget is called.
 	Watch() (changes <-chan struct{}, forget func())
-	// Notices tells what the devices of an owner tell by themselves, until forget is
-	// called.
-	Notices(owner string) (told <-chan board.Notice, forget func())
-	// Call carries out a call, as [tool.Provider] does.
+	// Notices sends the notifications of an owner's devices until forget is called.
+	Notices(owner string) (told <-chan hub.Notice, forget func())
+	// Call executes a call, as [tool.Provider] does.
 	Call(context.Context, Spec, Call) (*tool.Result, error)
 }
 
-// Kept is what a node must not lose, and a secret.
-type Kept struct {
-	// Identity is the key by which the gateway knows the node; nil: none was made.
+// NodeSecret is the stored state of a node, which is secret.
+type NodeSecret struct {
+	// Identity is the key by which the gateway recognizes the node; nil: none was created.
 	Identity *wire.Identity `json:"identity,omitempty"`
-	// Token is what the gateway gave the node instead of its own, and Gateway the URL
-	// of that gateway.
+	// Token is the token issued to the node, and Gateway the URL of the gateway that issued it.
 	Token   string `json:"token,omitempty"`
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// Options are what a [Manager] works with. Source, Load and Save are required.
+// Options configure a [Manager]. Source, Load and Save are required.
 type Options struct {
 	Source Source
-	// Load returns what was kept for a device at a gateway, the zero Kept if there is
-	// nothing; for an empty device it is that of the node of mode One. Save keeps it.
-	Load func(ctx context.Context, spec, device string) (Kept, error)
-	Save func(ctx context.Context, spec, device string, k Kept) error
-	// Dial connects to guarded gateways. Nil: to any address.
+	// Load returns the stored state of a device at a gateway, or the zero NodeSecret; an empty
+	// device means the node of mode OneNode. Save stores it.
+	Load func(ctx context.Context, spec, device string) (NodeSecret, error)
+	Save func(ctx context.Context, spec, device string, k NodeSecret) error
+	// Dial connects to untrusted gateways. nil: to any address.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Stats tells how the machine is, such as [MachineStats]. Nil: gateways are not
-	// told.
+	// Stats returns the machine's load, such as [MachineStats]. nil: not reported.
 	Stats func() (Stats, bool)
-	// Version is ours, for the gateway's list of nodes.
+	// Version is Patchbay's version, for the gateway's node list.
 	Version    string
-	Logger     *slog.Logger          // nil: nobody wants to know
+	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil keeps the metrics private
 
-	times timings // zero: the usual ones
+	times timings // zero: the defaults
 }
 
-// timings are the times that tests shorten.
+// timings are the durations that tests shorten.
 type timings struct {
-	// coalesce is how long after word of a change it is looked what has changed:
-	// several words of the same change come together.
-	coalesce time.Duration
-	// again is how long after a failure something is tried again that nobody has to
-	// do anything for.
-	again time.Duration
-	// ask is how often a gateway is asked whether its owner has approved a node. It
-	// tells by itself, but perhaps not at the very moment of a new connection.
-	ask time.Duration
-	// stats is how often a gateway is told how the machine is.
-	stats time.Duration
-	// notice is how often a node may tell a notice, after the first few.
-	notice time.Duration
+	// refreshDelay is the delay between a change signal and reading the devices, so that several
+	// signals of one change cause one read.
+	refreshDelay time.Duration
+	// retryDelay is the delay before a failed step is retried that needs no person.
+	retryDelay time.Duration
+	// approvalInterval is how often a node checks whether it was approved. The gateway announces
+	// approvals, but one may be missed during a reconnect.
+	approvalInterval time.Duration
+	// statsInterval is how often the machine's load is reported.
+	statsInterval time.Duration
+	// noticeInterval is the minimum interval of a node's notifications, after an initial burst.
+	noticeInterval time.Duration
 }
 
-var usual = timings{
-	coalesce: 250 * time.Millisecond, again: 10 * time.Second, ask: 30 * time.Second, stats: time.Minute, notice: 10 * time.Second,
+var defaultTimings = timings{
+	refreshDelay: 250 * time.Millisecond, retryDelay: 10 * time.Second, approvalInterval: 30 * time.Second,
+	statsInterval: time.Minute, noticeInterval: 10 * time.Second,
 }
 
-// State is how a node is.
+// State is the state of a node.
 type State string
 
 // The states of a node.
 const (
 	Connecting State = "connecting"
-	Pairing    State = "pairing"  // the gateway's owner has to let the device in
-	Approval   State = "approval" // … and to approve what it can do
+	Pairing    State = "pairing"  // the gateway's owner has to approve the device
+	Approval   State = "approval" // the gateway's owner has to approve its commands
 	Ready      State = "ready"
-	Waiting    State = "waiting" // the next try may well succeed
-	Failed     State = "failed"  // somebody has to do something; it is tried again nevertheless
+	Waiting    State = "waiting" // the next attempt may well succeed
+	Failed     State = "failed"  // needs a person; retried nevertheless
 )
 
-// Status tells how a node is.
+// Status is the status of a node.
 type Status struct {
-	// Device is the id of the device; empty in mode One. Name is how the gateway
-	// shows the node.
+	// Device is the device id; empty in mode OneNode. Name is the node's name at the gateway.
 	Device, Name string
-	// Node is the node's id at the gateway; empty as long as it has none.
+	// Node is the node's id at the gateway; empty before the first use.
 	Node  string
 	State State
 	Since time.Time
-	// Told says what is wrong and what to do, and Command what the gateway's owner
-	// has to run on its machine for that. Both may be empty.
-	Told    talk.Say
+	// Message is the error and its remedy, and Command what the gateway's owner has to run. Both
+	// may be empty.
+	Message talk.Say
 	Command string
-	// Tools counts the tools that are published, Taken those of them that the gateway
-	// has taken, and Cut those that are too many for it.
-	Tools, Taken, Cut int
-	// Gateway is the version of OpenClaw there, if it was ever connected to.
+	// Tools counts the published tools, Accepted those that the gateway has accepted, and
+	// Omitted those beyond its limit.
+	Tools, Accepted, Omitted int
+	// Gateway is the gateway's OpenClaw version, if it was ever connected.
 	Gateway string
-	// NextTry is when it is connected to again; zero unless that is waited for.
+	// NextTry is the time of the next attempt; zero unless waiting for it.
 	NextTry time.Time
 }
 
 // Manager keeps the nodes at all gateways. It is safe for concurrent use.
 //
-// A gateway must be joined by one instance of an installation at a time: a node that
-// connects twice is only reached by its newest connection.
+// Only one instance of an installation may join a gateway at a time: only the newest connection
+// of a node receives calls.
 type Manager struct {
 	opt     Options
 	metrics *metrics
 
-	mu     sync.Mutex
-	work   sync.WaitGroup
-	closed bool
-	shims  map[string]*shim
-	// leaving are the ends of shims that were replaced or removed and are not through
-	// yet, by id: a successor waits for them.
-	leaving map[string]<-chan struct{}
+	mu       sync.Mutex
+	work     sync.WaitGroup
+	closed   bool
+	gateways map[string]*joinedGateway
+	// stopping holds, by id, the end of gateways that were replaced or removed; a successor
+	// waits for it.
+	stopping map[string]<-chan struct{}
 }
 
-// New makes a Manager without gateways.
+// New returns a Manager without gateways.
 func New(o Options) *Manager {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -228,14 +221,14 @@ func New(o Options) *Manager {
 		o.Version = "dev"
 	}
 	if o.times == (timings{}) {
-		o.times = usual
+		o.times = defaultTimings
 	}
-	return &Manager{opt: o, metrics: newMetrics(o.Registerer), shims: map[string]*shim{}, leaving: map[string]<-chan struct{}{}}
+	return &Manager{opt: o, metrics: newMetrics(o.Registerer), gateways: map[string]*joinedGateway{},
+		stopping: map[string]<-chan struct{}{}}
 }
 
-// Set makes the given gateways those that are joined: new ones are begun, missing
-// ones ended, and those with another version begun anew. It does not wait for any of
-// that.
+// Set replaces the list of gateways: it joins new ones, leaves missing ones, and rejoins those
+// with another version. It does not wait for any of them.
 func (m *Manager) Set(specs []Spec) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,23 +238,23 @@ func (m *Manager) Set(specs []Spec) {
 	wanted := make(map[string]bool, len(specs))
 	for _, spec := range specs {
 		wanted[spec.ID] = true
-		if s := m.shims[spec.ID]; s == nil || s.spec.Version != spec.Version {
+		if s := m.gateways[spec.ID]; s == nil || s.spec.Version != spec.Version {
 			m.end(spec.ID)
 			m.begin(spec)
 		}
 	}
-	for id := range m.shims {
+	for id := range m.gateways {
 		if !wanted[id] {
 			m.end(id)
 		}
 	}
 }
 
-// begin starts a shim. With mu held.
+// begin joins a gateway. The caller holds mu.
 func (m *Manager) begin(spec Spec) {
-	s := newShim(m, spec)
-	before := m.leaving[spec.ID]
-	m.shims[spec.ID] = s
+	s := newJoinedGateway(m, spec)
+	before := m.stopping[spec.ID]
+	m.gateways[spec.ID] = s
 	m.work.Go(func() {
 		if before != nil {
 			<-before
@@ -270,30 +263,30 @@ func (m *Manager) begin(spec Spec) {
 	})
 }
 
-// end stops a shim, if there is one. With mu held.
+// end leaves a gateway, if it is joined. The caller holds mu.
 func (m *Manager) end(id string) {
-	s := m.shims[id]
+	s := m.gateways[id]
 	if s == nil {
 		return
 	}
-	delete(m.shims, id)
-	m.leaving[id] = s.done
+	delete(m.gateways, id)
+	m.stopping[id] = s.done
 	s.cancel()
 	m.work.Go(func() {
 		<-s.done
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.leaving[id] == s.done {
-			delete(m.leaving, id)
+		if m.stopping[id] == s.done {
+			delete(m.stopping, id)
 		}
 	})
 }
 
-// Status tells how the nodes at a gateway are, in a stable order, and false if there
-// is no such gateway.
+// Status returns the status of a gateway's nodes, in a stable order, and false if the id is
+// unknown.
 func (m *Manager) Status(id string) ([]Status, bool) {
 	m.mu.Lock()
-	s := m.shims[id]
+	s := m.gateways[id]
 	m.mu.Unlock()
 	if s == nil {
 		return nil, false
@@ -301,12 +294,11 @@ func (m *Manager) Status(id string) ([]Status, bool) {
 	return s.status(), true
 }
 
-// Close ends all nodes and waits until that is done. Nothing is ended after that, nor
-// begun.
+// Close stops all nodes and waits for their end. The manager cannot be used afterwards.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
-	for id := range m.shims {
+	for id := range m.gateways {
 		m.end(id)
 	}
 	m.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 // Each device is a node of its own, with its own key, and its tools.
 func TestEach(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(speaker(1), lamp(), Device{ID: "board:9", Slug: "attic"})
+	h := newFakeSource(speaker(1), lamp(), Device{ID: "board:9", Slug: "attic"})
 	m := newManager(t, h, nil)
 	s := spec(g)
 	s.Devices = []string{"speaker-*", "lamp"}
@@ -32,27 +32,34 @@ func TestEach(t *testing.T) {
 		peers[p.Connect.Client.DisplayName] = p
 	}
 	for name, want := range map[string]struct{ device, tool, commands string }{
-		"Speaker 1": {"board:1", "speaker-1_self_audio_speaker_set_volume", "mcp.initialize mcp.tools.list mcp.tools.call mcp.notify mcp.tools.call.v1 audio.start audio.stop audio.set"},
-		"Lamp":      {"glasses:1", "lamp_light", "mcp.initialize mcp.tools.list mcp.tools.call mcp.notify mcp.tools.call.v1"},
+		"Speaker 1": {"board:1", "speaker-1_self_audio_speaker_set_volume",
+			"mcp.initialize mcp.tools.list mcp.tools.call mcp.notify mcp.tools.call.v1 audio.start audio.stop audio.set"},
+		"Lamp": {"glasses:1", "lamp_light",
+			"mcp.initialize mcp.tools.list mcp.tools.call mcp.notify mcp.tools.call.v1"},
 	} {
 		p := peers[name]
 		if p == nil {
 			t.Fatalf("%s has not joined", name)
 		}
 		c := p.Connect
-		if c.Role != wire.RoleNode || c.Client.ID != wire.ClientNode || c.Client.Mode != wire.ModeNode || c.Client.Platform != "linux" ||
-			c.Client.DeviceFamily != "Linux" || c.Client.Version != "1.2.3" || strings.Join(c.Caps, " ") != "mcp" || strings.Join(c.Commands, " ") != want.commands {
+		if c.Role != wire.RoleNode || c.Client.ID != wire.ClientNode || c.Client.Mode != wire.ModeNode ||
+			c.Client.Platform != "linux" ||
+			c.Client.DeviceFamily != "Linux" || c.Client.Version != "1.2.3" || strings.Join(c.Caps, " ") != "mcp" ||
+			strings.Join(c.Commands, " ") != want.commands {
 			t.Errorf("%s says %+v", name, c)
 		}
 		tools := approve(t, p).Tools
-		if len(tools) != 1 || tools[0].Name != want.tool || tools[0].PluginID != wire.PluginMCP || tools[0].Command != wire.CommandTool || tools[0].Parameters == nil {
+		if len(tools) != 1 || tools[0].Name != want.tool || tools[0].PluginID != wire.PluginMCP ||
+			tools[0].Command != wire.CommandTool || tools[0].Parameters == nil {
 			t.Errorf("%s publishes %+v", name, tools)
 		}
 		st := await(t, m, want.device, Ready)
-		if st.Tools != 1 || st.Taken != 1 || st.Cut != 0 || st.Told.En != "" || st.Node != c.Device.ID || st.Name != name || st.Gateway != "2026.9.6" {
+		if st.Tools != 1 || st.Accepted != 1 || st.Omitted != 0 || st.Message.En != "" || st.Node != c.Device.ID ||
+			st.Name != name || st.Gateway != "2026.9.6" {
 			t.Errorf("%+v", st)
 		}
-		if k := h.held("gw:1/" + want.device); k.Identity == nil || k.Identity.ID() != c.Device.ID || k.Gateway != g.URL {
+		if k := h.held("gw:1/" + want.device); k.Identity == nil || k.Identity.ID() != c.Device.ID ||
+			k.Gateway != g.URL {
 			t.Errorf("of %s was kept %+v", name, k)
 		}
 	}
@@ -65,14 +72,14 @@ func TestEach(t *testing.T) {
 
 	// A device that is not there any more leaves; the other stays.
 	h.change(func() { h.devices = h.devices[:1] })
-	if code := peers["Lamp"].Bye(); code != wire.CloseNormal {
+	if code := peers["Lamp"].CloseCode(); code != wire.CloseNormal {
 		t.Errorf("it has left with %d", code)
 	}
 	if r := invoke(t, peers["Speaker 1"], "1", cmdNotify, ""); !r.OK {
 		t.Errorf("%+v", r)
 	}
 	m.Set(nil)
-	if code := peers["Speaker 1"].Bye(); code != wire.CloseNormal {
+	if code := peers["Speaker 1"].CloseCode(); code != wire.CloseNormal {
 		t.Errorf("it has left with %d", code)
 	}
 }
@@ -87,12 +94,13 @@ func TestPairing(t *testing.T) {
 		}
 		return nil
 	}})
-	h := newHouse(speaker(1))
+	h := newFakeSource(speaker(1))
 	m := newManager(t, h, nil)
 	s := spec(g)
 	m.Set([]Spec{s})
 	st := await(t, m, "board:1", Pairing)
-	if st.Command != "openclaw devices approve c6159fb2-1" || !strings.Contains(st.Told.En, st.Command) || !strings.Contains(st.Told.Zh, st.Command) || st.NextTry.IsZero() {
+	if st.Command != "openclaw devices approve c6159fb2-1" || !strings.Contains(st.Message.En, st.Command) ||
+		!strings.Contains(st.Message.Zh, st.Command) || st.NextTry.IsZero() {
 		t.Errorf("%+v", st)
 	}
 
@@ -106,21 +114,23 @@ func TestPairing(t *testing.T) {
 	p.Fail(p.Next(wire.MethodRunnerInventory), wire.SurfacePending("707cc003-2"))
 	publishes(t, p)
 	st = await(t, m, "board:1", Approval)
-	if st.Command != "openclaw nodes approve 707cc003-2" || !strings.Contains(st.Told.En, st.Command) || !strings.Contains(st.Told.Zh, st.Command) {
+	if st.Command != "openclaw nodes approve 707cc003-2" || !strings.Contains(st.Message.En, st.Command) ||
+		!strings.Contains(st.Message.Zh, st.Command) {
 		t.Errorf("%+v", st)
 	}
 	decide := func(node, decision string) {
-		p.Tell(wire.EventNodeResolved, wire.Decision{RequestID: "707cc003-2", NodeID: node, Decision: decision})
+		p.SendEvent(wire.EventNodeResolved, wire.Decision{RequestID: "707cc003-2", NodeID: node, Decision: decision})
 	}
 	decide("another", wire.DecisionApproved)
 	decide(p.Connect.Device.ID, wire.DecisionRejected)
-	p.Fail(p.Next(wire.MethodRunnerInventory), &wire.Error{Code: wire.Unavailable, Message: "node runner inventory publication is not current; retry after pairing completes"})
-	if st := await(t, m, "board:1", Failed); st.Told != sayRejected || st.Command != "" {
+	p.Fail(p.Next(wire.MethodRunnerInventory), &wire.Error{Code: wire.Unavailable,
+		Message: "node runner inventory publication is not current; retry after pairing completes"})
+	if st := await(t, m, "board:1", Failed); st.Message != sayRejected || st.Command != "" {
 		t.Errorf("%+v", st)
 	}
 	decide(p.Connect.Device.ID, wire.DecisionApproved)
 	approve(t, p)
-	if st := await(t, m, "board:1", Ready); st.Command != "" || st.Told.En != "" {
+	if st := await(t, m, "board:1", Ready); st.Command != "" || st.Message.En != "" {
 		t.Errorf("%+v", st)
 	}
 }
@@ -128,13 +138,14 @@ func TestPairing(t *testing.T) {
 // A gateway that has not said that the node is approved is asked again.
 func TestAskedAgain(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	m := newManager(t, newHouse(lamp()), func(o *Options) { o.times.ask = 20 * time.Millisecond })
+	m := newManager(t, newFakeSource(lamp()), func(o *Options) { o.times.approvalInterval = 20 * time.Millisecond })
 	m.Set([]Spec{spec(g)})
 	p := g.Peer()
 	p.Fail(p.Next(wire.MethodRunnerInventory), wire.SurfacePending("r"))
 	publishes(t, p)
 	p.Fail(p.Next(wire.MethodRunnerInventory), wire.SurfacePending("$(reboot)"))
-	if st := awaitStatus(t, m, "glasses:1", "asked again", func(s Status) bool { return s.Command == "openclaw nodes pending" }); st.State != Approval {
+	if st := awaitStatus(t, m, "glasses:1",
+		"asked again", func(s Status) bool { return s.Command == "openclaw nodes pending" }); st.State != Approval {
 		t.Errorf("%+v", st)
 	}
 	// One that does not know the question has nothing against it.
@@ -142,7 +153,7 @@ func TestAskedAgain(t *testing.T) {
 	r := p.Next(wire.MethodPluginTools)
 	p.Answer(r, wire.PluginTools{Tools: []wire.PluginTool{}})
 	st := await(t, m, "glasses:1", Ready)
-	if st.Taken != 0 || st.Tools != 1 || st.Command != "openclaw nodes pending" {
+	if st.Accepted != 0 || st.Tools != 1 || st.Command != "openclaw nodes pending" {
 		t.Errorf("%+v", st)
 	}
 }
@@ -150,7 +161,7 @@ func TestAskedAgain(t *testing.T) {
 // Tools that change are published anew, once; other commands need a new connection.
 func TestChanges(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(lamp())
+	h := newFakeSource(lamp())
 	m := newManager(t, h, nil)
 	m.Set([]Spec{spec(g)})
 	p := g.Peer()
@@ -160,13 +171,14 @@ func TestChanges(t *testing.T) {
 	h.change(func() {}) // nothing
 	grown := lamp()
 	for i := range 3 {
-		grown.Tools = append(slices.Clip(grown.Tools), tool.Tool{Name: fmt.Sprint("blink", i), Description: "x", Input: json.RawMessage(`{"type":"object"}`)})
+		grown.Tools = append(slices.Clip(grown.Tools), tool.Tool{Name: fmt.Sprint("blink", i),
+			Description: "x", Input: json.RawMessage(`{"type":"object"}`)})
 		h.change(func() { h.devices = []Device{grown} })
 	}
 	for n := 0; n != 4; { // as many lists as there were changes, at most
 		n = len(publishes(t, p).Tools)
 	}
-	awaitStatus(t, m, "glasses:1", "grown", func(s Status) bool { return s.Tools == 4 && s.Taken == 4 })
+	awaitStatus(t, m, "glasses:1", "grown", func(s Status) bool { return s.Tools == 4 && s.Accepted == 4 })
 	if r := invoke(t, p, "1", wire.CommandTool, `{"server":"lamp","tool":"blink2"}`); !r.OK {
 		t.Errorf("%+v", r.Error)
 	}
@@ -175,7 +187,9 @@ func TestChanges(t *testing.T) {
 	grown.Tools = slices.Clone(grown.Tools[:2])
 	h.change(func() { h.devices = []Device{grown} })
 	p.Fail(p.Next(wire.MethodPluginTools), wire.Invalid("no such thing"))
-	if st := awaitStatus(t, m, "glasses:1", "refused", func(s Status) bool { return s.Told.En != "" }); !strings.Contains(st.Told.En, "no such thing") {
+	if st := awaitStatus(t, m, "glasses:1",
+		"refused", func(s Status) bool { return s.Message.En != "" }); !strings.Contains(st.Message.En,
+		"no such thing") {
 		t.Errorf("%+v", st)
 	}
 	grown.Tools = grown.Tools[:1]
@@ -183,7 +197,7 @@ func TestChanges(t *testing.T) {
 	if tools := publishes(t, p).Tools; len(tools) != 1 {
 		t.Errorf("%+v", tools)
 	}
-	awaitStatus(t, m, "glasses:1", "well again", func(s Status) bool { return s.Told.En == "" && s.State == Ready })
+	awaitStatus(t, m, "glasses:1", "well again", func(s Status) bool { return s.Message.En == "" && s.State == Ready })
 
 	// What cannot be listed stays as it is until it can.
 	h.change(func() { h.fails = errTest })
@@ -193,7 +207,8 @@ func TestChanges(t *testing.T) {
 		h.devices = []Device{grown}
 	})
 	again := g.Peer()
-	if p.Bye() != wire.CloseNormal || again.Connect.Device.ID != p.Connect.Device.ID || !slices.Contains(again.Connect.Commands, "audio.set") {
+	if p.CloseCode() != wire.CloseNormal || again.Connect.Device.ID != p.Connect.Device.ID ||
+		!slices.Contains(again.Connect.Commands, "audio.set") {
 		t.Errorf("%+v", again.Connect)
 	}
 	approve(t, again)
@@ -216,7 +231,7 @@ func TestReconnect(t *testing.T) {
 		},
 		Hello: func(h *wire.Hello) { h.Auth.DeviceToken = own },
 	})
-	h := newHouse(lamp())
+	h := newFakeSource(lamp())
 	m := newManager(t, h, nil)
 	s := spec(g)
 	s.Token = ""
@@ -226,9 +241,9 @@ func TestReconnect(t *testing.T) {
 	if k := h.held("gw:1/glasses:1"); k.Token != own {
 		t.Errorf("%+v", k)
 	}
-	p.Tell(wire.EventShutdown, json.RawMessage(`{"reason":"gateway stopping"}`))
+	p.SendEvent(wire.EventShutdown, json.RawMessage(`{"reason":"gateway stopping"}`))
 	p.Close(wire.CloseRestart, "service restart")
-	if st := await(t, m, "glasses:1", Waiting); st.Told.En == "" || st.Taken != 0 {
+	if st := await(t, m, "glasses:1", Waiting); st.Message.En == "" || st.Accepted != 0 {
 		t.Errorf("%+v", st)
 	}
 	p = g.Peer()
@@ -259,18 +274,20 @@ func TestReconnect(t *testing.T) {
 // A node that has connected from elsewhere too is told, and gives way.
 func TestReplaced(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(lamp())
+	h := newFakeSource(lamp())
 	m := newManager(t, h, nil)
 	m.Set([]Spec{spec(g)})
 	p := g.Peer()
 	approve(t, p)
 	h.change(func() { h.devices[0].Tools = nil })
 	p.Fail(p.Next(wire.MethodPluginTools), wire.PairingReplaced)
-	if st := await(t, m, "glasses:1", Waiting); st.Told != sayReplaced {
+	if st := await(t, m, "glasses:1", Waiting); st.Message != sayReplaced {
 		t.Errorf("%+v", st)
 	}
-	p.Bye()
-	if st := awaitStatus(t, m, "glasses:1", "waiting", func(s Status) bool { return !s.NextTry.IsZero() }); st.State != Waiting || st.Told != sayReplaced {
+	p.CloseCode()
+	if st := awaitStatus(t, m, "glasses:1",
+		"waiting", func(s Status) bool { return !s.NextTry.IsZero() }); st.State != Waiting ||
+		st.Message != sayReplaced {
 		t.Errorf("%+v", st)
 	}
 }
@@ -278,11 +295,11 @@ func TestReplaced(t *testing.T) {
 // A key that cannot be kept is not used: the gateway's owner would approve it in vain.
 func TestKeyIsKeptFirst(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	h := newHouse(lamp())
+	h := newFakeSource(lamp())
 	h.keeps = errTest
 	m := newManager(t, h, nil)
 	m.Set([]Spec{spec(g)})
-	if st := await(t, m, "glasses:1", Waiting); st.Told != sayNoKey || st.Node != "" {
+	if st := await(t, m, "glasses:1", Waiting); st.Message != sayNoKey || st.Node != "" {
 		t.Errorf("%+v", st)
 	}
 	if len(g.Attempts()) != 0 {
@@ -296,17 +313,17 @@ func TestKeyIsKeptFirst(t *testing.T) {
 // Guarded gateways are dialled by the guard, others are not.
 func TestGuard(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
-	m := newManager(t, newHouse(lamp()), func(o *Options) {
+	m := newManager(t, newFakeSource(lamp()), func(o *Options) {
 		o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errTest }
 	})
 	s := spec(g)
-	s.Guarded = true
+	s.Untrusted = true
 	m.Set([]Spec{s})
 	await(t, m, "glasses:1", Waiting)
 	if len(g.Attempts()) != 0 {
 		t.Error("the guard was not asked")
 	}
-	s.Guarded, s.Version = false, 2
+	s.Untrusted, s.Version = false, 2
 	m.Set([]Spec{s})
 	approve(t, g.Peer())
 }
@@ -318,14 +335,14 @@ func TestTooMany(t *testing.T) {
 		shown.Add(1)
 		_, _, _ = ws.Read(context.Background()) // until it goes
 	}})
-	h := newHouse()
+	h := newFakeSource()
 	for i := range maxNodes + 2 {
 		h.devices = append(h.devices, Device{ID: fmt.Sprintf("board:%03d", i), Slug: fmt.Sprint("s", i)})
 	}
 	m := newManager(t, h, nil)
 	m.Set([]Spec{spec(g)})
 	st := await(t, m, "board:065", Failed)
-	if !strings.Contains(st.Told.En, "64") || !strings.Contains(st.Told.Zh, "64") {
+	if !strings.Contains(st.Message.En, "64") || !strings.Contains(st.Message.Zh, "64") {
 		t.Errorf("%+v", st)
 	}
 	await(t, m, "board:063", Connecting)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Stats tell how the machine behind a node is. Free is not more than total.
+// Stats describes the load of the node's machine. Free never exceeds total.
 type Stats struct {
 	CPUs  int       `json:"cpuCount"`
 	Load  []float64 `json:"loadAverage,omitempty"` // of 1, 5 and 15 minutes, or nil
@@ -16,8 +16,7 @@ type Stats struct {
 	Free  int64     `json:"memoryFreeBytes"`
 }
 
-// MachineStats tells how the machine is that we run on. It is false where that is
-// not found out: anywhere but on Linux.
+// MachineStats returns the load of this machine. It returns false on systems other than Linux.
 func MachineStats() (Stats, bool) {
 	memory, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// ErrClosed says that the connection has ended.
+// ErrClosed means that the connection has ended.
 var ErrClosed = errors.New("the connection to the gateway has ended")
 
 // Client is a connection to a gateway. It is safe for concurrent use.
@@ -27,28 +27,30 @@ type Client struct {
 	// Hello is how the gateway greeted.
 	Hello wire.Hello
 
-	conn  *websocket.Conn
-	event func(wire.Frame)
-	ids   atomic.Int64
-	heard atomic.Int64  // Unix nanoseconds
-	gone  chan struct{} // closed when everything that came was handed on
-	err   error         // how it ended; to be read after gone
+	conn         *websocket.Conn
+	event        func(wire.Frame)
+	ids          atomic.Int64
+	lastReceived atomic.Int64  // Unix nanoseconds
+	done         chan struct{} // closed when everything that came was handed on
+	err          error         // how it ended; to be read after gone
 
 	mu      sync.Mutex
-	waiting map[string]chan wire.Frame
+	pending map[string]chan wire.Frame
 	ended   bool
 }
 
-// Dial connects and says hello, as the device if there is one. What the gateway tells
-// by itself goes to event, which may be nil, one at a time; it must not wait for
-// answers. A refusal is a *wire.Error.
-func Dial(ctx context.Context, url string, hello wire.Connect, device *wire.Identity, event func(wire.Frame)) (*Client, error) {
+// Dial connects and does the handshake, as the device if there is one. Events go to event, which
+// may be nil, one at a time; it must not wait for responses. A refusal is a *wire.Error.
+func Dial(ctx context.Context, url string, hello wire.Connect, device *wire.Identity,
+	event func(wire.Frame)) (*Client, error) {
 	return dial(ctx, nil, url, hello, device, event)
 }
 
 // dial is Dial over a transport; nil: the usual one.
-func dial(ctx context.Context, over http.RoundTripper, url string, hello wire.Connect, device *wire.Identity, event func(wire.Frame)) (*Client, error) {
-	conn, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &http.Client{Transport: over}, CompressionMode: websocket.CompressionDisabled})
+func dial(ctx context.Context, transport http.RoundTripper, url string, hello wire.Connect, device *wire.Identity,
+	event func(wire.Frame)) (*Client, error) {
+	conn, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport},
+		CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		if res != nil {
 			return nil, fmt.Errorf("dial the gateway: status %d: %w", res.StatusCode, err)
@@ -56,17 +58,17 @@ func dial(ctx context.Context, over http.RoundTripper, url string, hello wire.Co
 		return nil, fmt.Errorf("dial the gateway: %w", err)
 	}
 	conn.SetReadLimit(wire.MaxFrame)
-	c := &Client{conn: conn, event: event, gone: make(chan struct{}), waiting: map[string]chan wire.Frame{}}
-	if c.Hello, err = c.greet(ctx, hello, device); err != nil {
+	c := &Client{conn: conn, event: event, done: make(chan struct{}), pending: map[string]chan wire.Frame{}}
+	if c.Hello, err = c.handshake(ctx, hello, device); err != nil {
 		_ = conn.CloseNow() // it says so itself
 		return nil, err
 	}
-	c.heard.Store(time.Now().UnixNano())
+	c.lastReceived.Store(time.Now().UnixNano())
 	go c.read()
 	return c, nil
 }
 
-func (c *Client) greet(ctx context.Context, hello wire.Connect, device *wire.Identity) (wire.Hello, error) {
+func (c *Client) handshake(ctx context.Context, hello wire.Connect, device *wire.Identity) (wire.Hello, error) {
 	f, err := c.next(ctx)
 	if err != nil {
 		return wire.Hello{}, err
@@ -82,7 +84,8 @@ func (c *Client) greet(ctx context.Context, hello wire.Connect, device *wire.Ide
 	if err != nil {
 		return wire.Hello{}, err
 	}
-	if err := c.conn.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, "connect", wire.MethodConnect, params)); err != nil {
+	if err := c.conn.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, "connect", wire.MethodConnect,
+		params)); err != nil {
 		return wire.Hello{}, err
 	}
 	for {
@@ -107,8 +110,7 @@ func (c *Client) next(ctx context.Context) (wire.Frame, error) {
 	return wire.Parse(data)
 }
 
-// read hands on what comes, until the connection ends. Frames share their buffer with
-// nobody.
+// read passes on received frames until the connection ends. Frames do not share their buffer.
 func (c *Client) read() {
 	var buf bytes.Buffer
 	for {
@@ -121,13 +123,13 @@ func (c *Client) read() {
 			c.end(err)
 			return
 		}
-		c.heard.Store(time.Now().UnixNano())
+		c.lastReceived.Store(time.Now().UnixNano())
 		f, err := wire.Parse(bytes.Clone(buf.Bytes()))
 		switch {
 		case err != nil:
 		case f.Type == wire.TypeResponse:
 			c.mu.Lock()
-			answer := c.waiting[f.ID]
+			answer := c.pending[f.ID]
 			c.mu.Unlock()
 			if answer != nil {
 				select {
@@ -145,28 +147,30 @@ func (c *Client) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended, c.err = true, err
-	close(c.gone)
+	close(c.done)
 }
 
-// Gone is closed when the connection has ended.
-func (c *Client) Gone() <-chan struct{} { return c.gone }
+// Done is closed when the connection has ended.
+func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err is how the connection ended. It is to be asked after Gone is closed.
+// Err returns how the connection ended. It is to be asked after Gone is closed.
 func (c *Client) Err() error { return c.err }
 
-// Idle is for how long the gateway has said nothing.
-func (c *Client) Idle() time.Duration { return time.Since(time.Unix(0, c.heard.Load())) }
+// SinceLastFrame is for how long the gateway has said nothing.
+func (c *Client) SinceLastFrame() time.Duration {
+	return time.Since(time.Unix(0, c.lastReceived.Load()))
+}
 
-// Close says goodbye, and waits for the end.
+// Close closes the connection and waits for its end.
 func (c *Client) Close() {
 	_ = c.conn.Close(websocket.StatusNormalClosure, "") // whether the gateway answers or not
-	<-c.gone
+	<-c.done
 }
 
 // Cut ends the connection without a word, as a network does.
 func (c *Client) Cut() {
 	_ = c.conn.CloseNow() // that it has ended is the point
-	<-c.gone
+	<-c.done
 }
 
 // Write sends a frame as it is.
@@ -177,17 +181,18 @@ func (c *Client) Write(ctx context.Context, frame []byte) error {
 // Request calls a method with parameters in JSON, nil for none. A refusal is a
 // *wire.Error.
 func (c *Client) Request(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
-	answers, forget, err := c.Begin(ctx, method, params)
+	answers, forget, err := c.StartRequest(ctx, method, params)
 	if err != nil {
 		return nil, err
 	}
 	defer forget()
-	return c.Await(ctx, answers)
+	return c.AwaitAnswer(ctx, answers)
 }
 
-// Begin calls a method that may be answered several times. Forget is to be called when
+// StartRequest calls a method that may be answered several times. Forget is to be called when
 // nothing more is expected.
-func (c *Client) Begin(ctx context.Context, method string, params []byte) (answers <-chan wire.Frame, forget func(), err error) {
+func (c *Client) StartRequest(ctx context.Context, method string,
+	params []byte) (answers <-chan wire.Frame, forget func(), err error) {
 	id := strconv.FormatInt(c.ids.Add(1), 10)
 	ch := make(chan wire.Frame, 2)
 	c.mu.Lock()
@@ -195,12 +200,12 @@ func (c *Client) Begin(ctx context.Context, method string, params []byte) (answe
 		c.mu.Unlock()
 		return nil, nil, ErrClosed
 	}
-	c.waiting[id] = ch
+	c.pending[id] = ch
 	c.mu.Unlock()
 	forget = func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.waiting, id)
+		delete(c.pending, id)
 	}
 	if err := c.Write(ctx, wire.AppendRequest(nil, id, method, params)); err != nil {
 		forget()
@@ -209,14 +214,14 @@ func (c *Client) Begin(ctx context.Context, method string, params []byte) (answe
 	return ch, forget, nil
 }
 
-// Await waits for an answer.
-func (c *Client) Await(ctx context.Context, answers <-chan wire.Frame) (json.RawMessage, error) {
+// AwaitAnswer waits for an answer.
+func (c *Client) AwaitAnswer(ctx context.Context, answers <-chan wire.Frame) (json.RawMessage, error) {
 	var f wire.Frame
 	select {
 	case f = <-answers:
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-c.gone:
+	case <-c.done:
 		select {
 		case f = <-answers:
 		default:
@@ -243,10 +248,11 @@ func (c *Client) Call(ctx context.Context, method string, params, into any) erro
 	return json.Unmarshal(payload, into)
 }
 
-// Operator is what a program says of itself that runs a gateway for somebody.
+// Operator returns the connect parameters of an operator program.
 func Operator(token string, scopes ...string) wire.Connect {
 	return wire.Connect{
-		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleOperator, Scopes: scopes, Auth: &wire.Auth{Token: token},
+		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleOperator, Scopes: scopes,
+		Auth:   &wire.Auth{Token: token},
 		Client: wire.Client{ID: wire.ClientGateway, Mode: wire.ModeBackend, Version: "1", Platform: "linux"},
 	}
 }

@@ -14,36 +14,36 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// Handle carries out a command. Parameters are JSON, or nil for none. An error that is
-// a [*Failed] is told as it is; of any other, the gateway hears the words.
-type Handle func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error)
+// CommandHandler executes a command. Parameters are JSON, or nil for none. A [*CommandError] is
+// sent as it is; for other errors, the gateway gets the text.
+type CommandHandler func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error)
 
 // Options make a [Node]. URL, Token and Handle are required.
 type Options struct {
-	URL      string
-	Token    string // the gateway's; once paired, the node has its own
-	Own      string // its own, from an earlier time; empty: none
-	Identity wire.Identity
-	Name     string
-	Platform string // empty: linux
-	Family   string // empty: Linux, if the platform is
-	Caps     []string
-	Commands []string
-	Handle   Handle
-	Tools    []wire.PluginTool // published after every connection
-	Logger   *slog.Logger      // nil discards
+	URL         string
+	Token       string // the gateway's; once paired, the node has its own
+	DeviceToken string // its own, from an earlier time; empty: none
+	Identity    wire.Identity
+	Name        string
+	Platform    string // empty: linux
+	Family      string // empty: Linux, if the platform is
+	Caps        []string
+	Commands    []string
+	Handler     CommandHandler
+	Tools       []wire.PluginTool // published after every connection
+	Logger      *slog.Logger      // nil discards
 	// Serial has commands carried out one after the other, by the goroutine that reads:
 	// it saves one for each. Handle must be quick then.
 	Serial bool
-	// RetryFirst and RetryLast are the pauses before it connects again; 0: as OpenClaw
+	// MinBackoff and MaxBackoff are the pauses before it connects again; 0: as OpenClaw
 	// does.
-	RetryFirst, RetryLast time.Duration
-	// Quiet leaves out what a node host says after every connection but Tools.
-	Quiet bool
-	// OnEvent hears what the gateway tells by itself, but commands and ticks.
+	MinBackoff, MaxBackoff time.Duration
+	// SkipIntro omits what a node host sends after every connect, except Tools.
+	SkipIntro bool
+	// OnEvent handles events of the gateway other than commands and ticks.
 	OnEvent func(wire.Frame)
-	// Over is what connections are made over; nil: the usual transport of HTTP.
-	Over http.RoundTripper
+	// Transport is what connections are made over; nil: the usual transport of HTTP.
+	Transport http.RoundTripper
 }
 
 // Node is a node that stays connected until it is closed, or turned away for good. It
@@ -55,14 +55,14 @@ type Node struct {
 	done   chan struct{}
 	jobs   sync.WaitGroup
 
-	mu      sync.Mutex
-	client  *Client // nil: not connected
-	changed chan struct{}
-	token   string // its own
-	refused *wire.Error
-	paused  bool
-	times   int   // that it has connected
-	err     error // of the last connection, or the last attempt
+	mu           sync.Mutex
+	client       *Client // nil: not connected
+	changed      chan struct{}
+	token        string // its own
+	refused      *wire.Error
+	paused       bool
+	connectCount int   // that it has connected
+	err          error // of the last connection, or the last attempt
 }
 
 // NewNode makes a node, which begins to connect. Close ends it.
@@ -76,22 +76,22 @@ func NewNode(o Options) *Node {
 	if o.Family == "" && o.Platform == wire.Linux {
 		o.Family = "Linux"
 	}
-	if o.RetryFirst == 0 {
-		o.RetryFirst = wire.RetryFirst
+	if o.MinBackoff == 0 {
+		o.MinBackoff = wire.MinBackoff
 	}
-	if o.RetryLast == 0 {
-		o.RetryLast = wire.RetryLast
+	if o.MaxBackoff == 0 {
+		o.MaxBackoff = wire.MaxBackoff
 	}
 	if o.Identity.ID() == "" {
 		o.Identity = wire.NewIdentity()
 	}
-	n := &Node{o: o, done: make(chan struct{}), changed: make(chan struct{}), token: o.Own}
+	n := &Node{o: o, done: make(chan struct{}), changed: make(chan struct{}), token: o.DeviceToken}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	go n.run()
 	return n
 }
 
-// ID is the node's id.
+// ID returns the node's id.
 func (n *Node) ID() string { return n.o.Identity.ID() }
 
 // Close disconnects, and waits until nothing runs any more.
@@ -112,19 +112,19 @@ func (n *Node) Cut() {
 
 // State is how a node is.
 type State struct {
-	Connected bool
-	Times     int         // that it has connected
-	Refused   *wire.Error // the last time
-	Paused    bool        // it does not try again
-	Token     string      // its own; empty: none yet
-	Err       error       // why it is not connected; nil: it is, or tries for the first time
+	Connected    bool
+	ConnectCount int         // that it has connected
+	Refused      *wire.Error // the last time
+	Paused       bool        // it does not try again
+	Token        string      // its own; empty: none yet
+	Err          error       // why it is not connected; nil: it is, or tries for the first time
 }
 
-// State tells how the node is. The channel is closed when that changes.
+// State returns the node's state. The channel is closed when it changes.
 func (n *Node) State() (State, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return State{n.client != nil, n.times, n.refused, n.paused, n.token, n.err}, n.changed
+	return State{n.client != nil, n.connectCount, n.refused, n.paused, n.token, n.err}, n.changed
 }
 
 // Await waits until the node is as it is wanted.
@@ -142,12 +142,12 @@ func (n *Node) Await(ctx context.Context, is func(State) bool) error {
 	}
 }
 
-// Connected waits until the node is connected.
-func (n *Node) Connected(ctx context.Context) error {
+// AwaitConnected waits until the node is connected.
+func (n *Node) AwaitConnected(ctx context.Context) error {
 	return n.Await(ctx, func(s State) bool { return s.Connected })
 }
 
-func (n *Node) set(f func()) {
+func (n *Node) update(f func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f()
@@ -155,8 +155,8 @@ func (n *Node) set(f func()) {
 	n.changed = make(chan struct{})
 }
 
-// Tell tells the gateway something.
-func (n *Node) Tell(ctx context.Context, event string, payload any) (json.RawMessage, error) {
+// SendEvent sends a node event.
+func (n *Node) SendEvent(ctx context.Context, event string, payload any) (json.RawMessage, error) {
 	data, err := json.Marshal(payload)
 	if err != nil {
 		return nil, err
@@ -191,17 +191,17 @@ func (n *Node) Write(ctx context.Context, frame []byte) error {
 func (n *Node) run() {
 	defer close(n.done)
 	defer n.jobs.Wait()
-	pause := n.o.RetryFirst
+	pause := n.o.MinBackoff
 	for n.ctx.Err() == nil {
 		began := time.Now()
 		err := n.serve()
 		var refused *wire.Error
 		wait := pause
 		if !errors.As(err, &refused) {
-			n.set(func() { n.err = err })
+			n.update(func() { n.err = err })
 		} else {
-			stop := !keepTrying(refused)
-			n.set(func() { n.refused, n.paused, n.err = refused, stop, err })
+			stop := !shouldRetry(refused)
+			n.update(func() { n.refused, n.paused, n.err = refused, stop, err })
 			if stop {
 				n.o.Logger.Info("the gateway has turned the node away", "error", refused)
 				<-n.ctx.Done()
@@ -210,9 +210,9 @@ func (n *Node) run() {
 			wait = max(wait, refused.RetryAfter)
 		}
 		n.o.Logger.Debug("the node connects again", "in", wait, "error", err)
-		pause = min(2*pause, n.o.RetryLast)
-		if time.Since(began) > n.o.RetryLast {
-			pause = n.o.RetryFirst
+		pause = min(2*pause, n.o.MaxBackoff)
+		if time.Since(began) > n.o.MaxBackoff {
+			pause = n.o.MinBackoff
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -223,26 +223,29 @@ func (n *Node) run() {
 	}
 }
 
-// keepTrying says whether a node host tries again that was refused.
-func keepTrying(e *wire.Error) bool {
+// shouldRetry reports whether a node host tries again that was refused.
+func shouldRetry(e *wire.Error) bool {
 	switch e.Detail() {
 	case wire.DetailPairing:
 		return e.Next() == wire.NextWait
-	case wire.DetailTokenMismatch, wire.DetailTokenMissing, wire.DetailDeviceToken, wire.DetailScopeMismatch, wire.DetailProtocol, wire.DetailIdentity:
+	case wire.DetailTokenMismatch, wire.DetailTokenMissing, wire.DetailDeviceToken, wire.DetailScopeMismatch,
+		wire.DetailProtocol, wire.DetailIdentity:
 		return false
 	}
 	return e.Retryable || e.Close == 0
 }
 
-// hello is what the node says of itself.
-func (n *Node) hello() wire.Connect {
+// connectParams returns the node's connect parameters.
+func (n *Node) connectParams() wire.Connect {
 	n.mu.Lock()
 	own := n.token
 	n.mu.Unlock()
 	h := wire.Connect{
-		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Caps: n.o.Caps, Commands: n.o.Commands,
-		Client: wire.Client{ID: wire.ClientNode, DisplayName: n.o.Name, Version: "1", Platform: n.o.Platform, DeviceFamily: n.o.Family, Mode: wire.ModeNode},
-		Auth:   &wire.Auth{Token: n.o.Token},
+		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Caps: n.o.Caps,
+		Commands: n.o.Commands,
+		Client: wire.Client{ID: wire.ClientNode, DisplayName: n.o.Name, Version: "1", Platform: n.o.Platform,
+			DeviceFamily: n.o.Family, Mode: wire.ModeNode},
+		Auth: &wire.Auth{Token: n.o.Token},
 	}
 	if own != "" {
 		h.Auth = &wire.Auth{Token: own, DeviceToken: own}
@@ -250,14 +253,14 @@ func (n *Node) hello() wire.Connect {
 	return h
 }
 
-// serve is one connection.
+// serve returns one connection.
 func (n *Node) serve() error {
 	var c *Client
 	ready := make(chan struct{})
 	limit, cancel := context.WithTimeout(n.ctx, wire.HandshakeTimeout)
-	c, err := dial(limit, n.o.Over, n.o.URL, n.hello(), &n.o.Identity, func(f wire.Frame) {
+	c, err := dial(limit, n.o.Transport, n.o.URL, n.connectParams(), &n.o.Identity, func(f wire.Frame) {
 		<-ready
-		n.hear(c, f)
+		n.handleEvent(c, f)
 	})
 	cancel()
 	if err != nil {
@@ -274,51 +277,52 @@ func (n *Node) serve() error {
 		}
 		return err
 	}
-	n.set(func() {
-		n.client, n.refused, n.err, n.times = c, nil, nil, n.times+1
+	n.update(func() {
+		n.client, n.refused, n.err, n.connectCount = c, nil, nil, n.connectCount+1
 		if c.Hello.Auth.DeviceToken != "" {
 			n.token = c.Hello.Auth.DeviceToken
 		}
 	})
 	close(ready)
-	defer n.set(func() { n.client = nil })
-	n.jobs.Go(func() { n.introduce(c) })
-	n.watch(c)
+	defer n.update(func() { n.client = nil })
+	n.jobs.Go(func() { n.sendIntro(c) })
+	n.watchTicks(c)
 	return c.Err()
 }
 
-// watch ends the connection when the gateway has said nothing for too long.
-func (n *Node) watch(c *Client) {
+// watchTicks ends the connection when the gateway has said nothing for too long.
+func (n *Node) watchTicks(c *Client) {
 	interval := time.Duration(c.Hello.Policy.TickIntervalMS) * time.Millisecond
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
-		case <-c.Gone():
+		case <-c.Done():
 			return
 		case <-n.ctx.Done():
 			c.Close()
 			return
 		case <-tick.C:
-			if c.Idle() > 2*interval {
+			if c.SinceLastFrame() > 2*interval {
 				_ = c.conn.Close(wire.CloseNoTick, "tick timeout") // it is not there anyway
 			}
 		}
 	}
 }
 
-// introduce says what a node host says after every connection, unasked. Nobody minds
-// what comes of it.
-func (n *Node) introduce(c *Client) {
+// sendIntro sends what a node host sends after every connect. Errors are ignored.
+func (n *Node) sendIntro(c *Client) {
 	ctx, cancel := context.WithTimeout(n.ctx, wire.InvokeTimeout)
 	defer cancel()
-	if !n.o.Quiet {
-		stats := wire.NodeEvent{Event: wire.NodeStats, Payload: json.RawMessage(`{"cpuCount":2,"memoryTotalBytes":4294967296,"memoryFreeBytes":1073741824}`)}
+	if !n.o.SkipIntro {
+		stats := wire.NodeEvent{Event: wire.NodeStats,
+			Payload: json.RawMessage(`{"cpuCount":2,"memoryTotalBytes":4294967296,"memoryFreeBytes":1073741824}`)}
 		_, _ = c.Request(ctx, wire.MethodNodeEvent, stats.Append(nil))
-		_, _ = c.Request(ctx, wire.MethodRunnerInventory, []byte(`{"protocolFeatures":["node-worker-supervisor-v6"],"workerHost":{"enabled":false}}`))
+		_, _ = c.Request(ctx, wire.MethodRunnerInventory,
+			[]byte(`{"protocolFeatures":["node-worker-supervisor-v6"],"workerHost":{"enabled":false}}`))
 		_, _ = c.Request(ctx, wire.MethodSkills, []byte(`{"skills":[]}`))
 	}
-	if n.o.Tools != nil || !n.o.Quiet {
+	if n.o.Tools != nil || !n.o.SkipIntro {
 		tools := n.o.Tools
 		if tools == nil {
 			tools = []wire.PluginTool{}
@@ -327,20 +331,20 @@ func (n *Node) introduce(c *Client) {
 	}
 }
 
-// hear takes what the gateway tells by itself.
-func (n *Node) hear(c *Client, f wire.Frame) {
+// handleEvent handles an event of the gateway.
+func (n *Node) handleEvent(c *Client, f wire.Frame) {
 	switch {
 	case f.Event == wire.EventInvoke && n.o.Serial:
-		n.carryOut(c, f.Payload)
+		n.runCommand(c, f.Payload)
 	case f.Event == wire.EventInvoke:
-		n.jobs.Go(func() { n.carryOut(c, f.Payload) })
+		n.jobs.Go(func() { n.runCommand(c, f.Payload) })
 	case f.Event != wire.EventTick && n.o.OnEvent != nil:
 		n.o.OnEvent(f)
 	}
 }
 
-// carryOut carries out a command and tells what came of it.
-func (n *Node) carryOut(c *Client, payload []byte) {
+// runCommand executes a command and sends its result.
+func (n *Node) runCommand(c *Client, payload []byte) {
 	req, err := wire.ParseInvokeRequest(payload)
 	if req.ID == "" {
 		return
@@ -353,9 +357,9 @@ func (n *Node) carryOut(c *Client, payload []byte) {
 		if req.Timeout > 0 && !n.o.Serial {
 			ctx, cancel = context.WithTimeout(ctx, req.Timeout)
 		}
-		res.Payload, err = n.o.Handle(ctx, req.Command, req.Params)
+		res.Payload, err = n.o.Handler(ctx, req.Command, req.Params)
 		cancel()
-		var said *Failed
+		var said *CommandError
 		switch {
 		case err == nil:
 			res.OK = true
@@ -365,27 +369,30 @@ func (n *Node) carryOut(c *Client, payload []byte) {
 			res.Error, res.Payload = &wire.NodeError{Code: wire.NodeUnavailable, Message: err.Error()}, nil
 		}
 	}
-	if errors.Is(err, ErrSilent) {
+	if errors.Is(err, ErrNoAnswer) {
 		return
 	}
 	c.post(n.ctx, wire.MethodInvokeResult, res.Append(nil))
 }
 
-// Failed is an error that the gateway is told as it is.
-type Failed struct{ wire.NodeError }
+// CommandError is an error that is sent to the gateway as it is.
+type CommandError struct{ wire.NodeError }
 
-func (f *Failed) Error() string { return f.Code + ": " + f.Message }
+func (f *CommandError) Error() string { return f.Code + ": " + f.Message }
 
 // Fail makes a [*Failed].
-func Fail(code, message string) error { return &Failed{wire.NodeError{Code: code, Message: message}} }
+func Fail(code, message string) error {
+	return &CommandError{wire.NodeError{Code: code, Message: message}}
+}
 
-// ErrSilent has a node say nothing at all.
-var ErrSilent = errors.New("say nothing")
+// ErrNoAnswer has a node say nothing at all.
+var ErrNoAnswer = errors.New("say nothing")
 
-// NotSupported is what a node host says to a command that it does not have.
+// NotSupported returns a node host's error for an unknown command.
 var NotSupported = Fail(wire.NodeUnavailable, "command not supported")
 
 // post calls a method without waiting for the answer.
 func (c *Client) post(ctx context.Context, method string, params []byte) {
-	_ = c.conn.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, "r", method, params)) // reading finds out that it has ended
+	// reading finds out that it has ended
+	_ = c.conn.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, "r", method, params))
 }

@@ -8,10 +8,10 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// What happens to a message of a conversation in which an answer is running.
+// The queue modes: how a message is handled while its conversation has an active run.
 const (
-	QueueSteer     = "steer"     // it is added to that question: one answer to both
-	QueueFollowup  = "followup"  // it is answered afterwards, in a run that nobody announces
+	QueueSteer     = "steer"     // added to the active run: one answer to both
+	QueueFollowup  = "followup"  // answered afterwards, in a run that is not announced
 	QueueCollect   = "collect"   // like followup, together with others
 	QueueInterrupt = "interrupt" // the answer is aborted
 )
@@ -23,7 +23,7 @@ var QueueModes = []string{QueueSteer, QueueFollowup, QueueCollect, QueueInterrup
 type ChatSend struct {
 	SessionKey string `json:"sessionKey"`
 	Message    string `json:"message"`
-	// IdempotencyKey becomes the id of the run. Sent twice, it is answered once.
+	// IdempotencyKey becomes the id of the run. A repeated message is answered once.
 	IdempotencyKey string `json:"idempotencyKey"`
 	AgentID        string `json:"agentId,omitempty"`
 	SessionID      string `json:"sessionId,omitempty"`
@@ -31,9 +31,9 @@ type ChatSend struct {
 	QueueMode      string `json:"queueMode,omitempty"` // empty: steer
 	Deliver        *bool  `json:"deliver,omitempty"`
 	TimeoutMS      int64  `json:"timeoutMs,omitempty"`
-	// NoCommands keeps words that begin with a slash from being carried out as
-	// commands, which nobody means who speaks. OpenClaw takes it from operators with
-	// [ScopeAdmin] only, and refuses the whole message of others.
+	// NoCommands keeps a leading slash from being interpreted as a command, which is never meant
+	// in speech. OpenClaw allows it only with [ScopeAdmin], and refuses the whole message
+	// otherwise.
 	NoCommands  bool         `json:"suppressCommandInterpretation,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 }
@@ -46,8 +46,8 @@ type Attachment struct {
 	Content  []byte `json:"content"` // base64 on the wire
 }
 
-// Run is the answer to chat.send and agent. A later answer to the same request of
-// agent has another status.
+// Run is the response to chat.send and agent. A later response to the same agent request has
+// another status.
 type Run struct {
 	RunID       string `json:"runId"`
 	Status      string `json:"status"` // started, in_flight, ok; of agent: accepted, then ok, timeout, error
@@ -61,7 +61,7 @@ type Run struct {
 	} `json:"result,omitempty"`
 }
 
-// Agent are the parameters of agent: chat.send with instructions of one's own.
+// Agent are the parameters of agent: chat.send with additional instructions.
 type Agent struct {
 	Message        string `json:"message"`
 	IdempotencyKey string `json:"idempotencyKey"`
@@ -74,16 +74,15 @@ type Agent struct {
 	System string `json:"extraSystemPrompt,omitempty"`
 }
 
-// ChatAbort are the parameters of chat.abort. Without a run, all of the conversation
-// are aborted.
+// ChatAbort are the parameters of chat.abort. Without a run id, all runs of the conversation are
+// aborted.
 type ChatAbort struct {
 	SessionKey string `json:"sessionKey"`
 	RunID      string `json:"runId,omitempty"`
 }
 
-// Aborted is the answer to chat.abort. The event that the run was aborted may come
-// before it.
-type Aborted struct {
+// AbortResult is the response to chat.abort. The aborted event may come before it.
+type AbortResult struct {
 	OK      bool     `json:"ok"`
 	Aborted bool     `json:"aborted"`
 	RunIDs  []string `json:"runIds"`
@@ -100,12 +99,12 @@ type ChatHistory struct {
 	Limit      int    `json:"limit,omitempty"` // at most 1000
 }
 
-// History is the answer to chat.history, as far as it matters here.
+// History is the response to chat.history, with the members used here.
 type History struct {
 	SessionKey string           `json:"sessionKey"`
 	SessionID  string           `json:"sessionId,omitempty"`
 	Messages   []HistoryMessage `json:"messages"`
-	// InFlight is the run that is being answered, with what it said so far.
+	// InFlight is the active run and its answer so far.
 	InFlight *struct {
 		RunID string `json:"runId"`
 		Text  string `json:"text"`
@@ -122,14 +121,14 @@ type HistoryMessage struct {
 
 // The states of a chat event.
 const (
-	ChatStatus  = "status" // something goes on, see Phase
+	ChatStatus  = "status" // progress, see Phase
 	ChatDelta   = "delta"
 	ChatFinal   = "final"
 	ChatAborted = "aborted"
 	ChatError   = "error"
 )
 
-// ChatEvent is the payload of a chat event: a step of an answer.
+// ChatEvent is the payload of a chat event: one step of an answer.
 type ChatEvent struct {
 	RunID      string `json:"runId"`
 	SessionKey string `json:"sessionKey"`
@@ -137,11 +136,11 @@ type ChatEvent struct {
 	Seq        int64  `json:"seq"`
 	State      string `json:"state"`
 	Phase      string `json:"phase,omitempty"` // of status: preparing_context, starting_model, …
-	// Delta is what is new; with Replace, it takes the place of everything before.
+	// Delta is the new text; with Replace it replaces all previous text.
 	Delta   string `json:"deltaText,omitempty"`
 	Replace bool   `json:"replace,omitempty"`
-	// Message is the answer so far; the whole one with final and aborted. A final
-	// without a message says that there is nothing to say.
+	// Message is the answer so far, and the complete one with final and aborted. A final without
+	// a message means an empty answer.
 	Message      json.RawMessage `json:"message,omitempty"`
 	StopReason   string          `json:"stopReason,omitempty"`
 	ErrorMessage string          `json:"errorMessage,omitempty"`
@@ -149,7 +148,7 @@ type ChatEvent struct {
 	ErrorDetail  *ErrorDetail    `json:"errorDetail,omitempty"`
 }
 
-// ErrorDetail is what a gateway knows about the failure of a model.
+// ErrorDetail describes the failure of a model.
 type ErrorDetail struct {
 	Provider   string `json:"provider,omitempty"`
 	Model      string `json:"model,omitempty"`
@@ -158,13 +157,13 @@ type ErrorDetail struct {
 	HTTPStatus int    `json:"httpStatus,omitempty"`
 }
 
-// Last says whether a run ends with the event. OpenClaw sends a second error for
-// runs that have failed; it is to be ignored.
-func (e *ChatEvent) Last() bool {
+// IsLast reports whether the event ends its run. OpenClaw sends a second error for failed runs;
+// ignore it.
+func (e *ChatEvent) IsLast() bool {
 	return e.State == ChatFinal || e.State == ChatAborted || e.State == ChatError
 }
 
-// Text is the text of Message.
+// Text returns the text of Message.
 func (e *ChatEvent) Text() string {
 	var m struct {
 		Content json.RawMessage `json:"content"`
@@ -175,10 +174,10 @@ func (e *ChatEvent) Text() string {
 	return ContentText(m.Content)
 }
 
-// ErrEvent says that the payload of an event makes no sense.
+// ErrEvent means that the payload of an event is invalid.
 var ErrEvent = errors.New("the gateway's event makes no sense")
 
-// ParseChat reads the payload of a chat event.
+// ParseChat parses the payload of a chat event.
 func ParseChat(payload []byte) (ChatEvent, error) {
 	var e ChatEvent
 	if json.Unmarshal(payload, &e) != nil || e.RunID == "" || e.State == "" {
@@ -187,7 +186,7 @@ func ParseChat(payload []byte) (ChatEvent, error) {
 	return e, nil
 }
 
-// The streams of agent events that matter here.
+// The agent event streams used here.
 const (
 	StreamLifecycle = "lifecycle" // phases start, model, finishing, end, error
 	StreamAssistant = "assistant"
@@ -195,8 +194,8 @@ const (
 	StreamStatus    = "run_status"
 )
 
-// AgentEvent is the payload of an agent event: what goes on in a run, in more detail
-// than chat events tell.
+// AgentEvent is the payload of an agent event, which has more detail about a run than chat
+// events.
 type AgentEvent struct {
 	RunID      string          `json:"runId"`
 	Stream     string          `json:"stream"`
@@ -208,7 +207,7 @@ type AgentEvent struct {
 	Heartbeat  bool            `json:"isHeartbeat,omitempty"`
 }
 
-// ParseAgent reads the payload of an agent event.
+// ParseAgent parses the payload of an agent event.
 func ParseAgent(payload []byte) (AgentEvent, error) {
 	var e AgentEvent
 	if json.Unmarshal(payload, &e) != nil || e.RunID == "" || e.Stream == "" {
@@ -225,8 +224,7 @@ type ToolUse struct {
 	IsError    bool   `json:"isError,omitempty"`
 }
 
-// ContentText is the text of a message's content, which is a string or a list of
-// parts.
+// ContentText returns the text of a message's content, which is a string or a list of parts.
 func ContentText(content []byte) string {
 	if !json.Valid(content) {
 		return ""

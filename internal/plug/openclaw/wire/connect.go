@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Challenge is what a gateway sends first. Clients that sign refuse one without a
-// time.
+// Challenge is the gateway's first event. Clients that sign refuse one without a time.
 type Challenge struct {
 	Nonce string `json:"nonce"`
 	TS    int64  `json:"ts"` // milliseconds since 1970
@@ -18,10 +17,10 @@ func AppendChallenge(b []byte, nonce string, now time.Time) []byte {
 	return AppendEvent(b, EventChallenge, mustJSON(Challenge{nonce, now.UnixMilli()}), 0)
 }
 
-// ErrChallenge says that a challenge cannot be signed.
+// ErrChallenge means that a challenge cannot be signed.
 var ErrChallenge = errors.New("the gateway's challenge has no nonce or no time")
 
-// ParseChallenge reads the payload of the event.
+// ParseChallenge parses the payload of the event.
 func ParseChallenge(payload []byte) (Challenge, error) {
 	var c Challenge
 	if json.Unmarshal(payload, &c) != nil || c.Nonce == "" || c.TS <= 0 {
@@ -47,8 +46,7 @@ type Connect struct {
 	UserAgent   string          `json:"userAgent,omitempty"`
 }
 
-// Client says what program a client is. ID and Mode are one of [ClientIDs] and
-// [Modes].
+// Client identifies a client program. ID and Mode are from [ClientIDs] and [Modes].
 type Client struct {
 	ID              string `json:"id"`
 	DisplayName     string `json:"displayName,omitempty"`
@@ -62,7 +60,7 @@ type Client struct {
 	InstanceID      string `json:"instanceId,omitempty"`
 }
 
-// Auth is what a client shows. They are secrets.
+// Auth holds the client's credentials, which are secrets.
 type Auth struct {
 	Token          string `json:"token,omitempty"`
 	DeviceToken    string `json:"deviceToken,omitempty"`
@@ -70,7 +68,7 @@ type Auth struct {
 	Password       string `json:"password,omitempty"`
 }
 
-// Device is the proof that a client is the device that it was before.
+// Device proves that a client is a known device.
 type Device struct {
 	ID        string `json:"id"`
 	PublicKey string `json:"publicKey"`
@@ -79,16 +77,14 @@ type Device struct {
 	Nonce     string `json:"nonce"`
 }
 
-// ParseConnect reads the parameters of connect, and checks everything that needs
-// no knowledge of credentials: shape, role and version. The error is what the client
-// is told.
+// ParseConnect parses the parameters of connect and validates what needs no credentials: shape,
+// role and version. The error is the response to the client.
 func ParseConnect(params []byte) (*Connect, *Error) {
 	if e := ShapeConnect.Invalid(params); e != nil {
 		e.Close = ClosePolicy
 		return nil, e
 	}
-	// Numbers may be spelled like 4.0, which the library does not take for a whole
-	// one.
+	// Integers may be spelled 4.0, which encoding/json does not accept for an int.
 	var c struct {
 		Connect
 		MinProtocol json.RawMessage `json:"minProtocol"`
@@ -113,26 +109,25 @@ func ParseConnect(params []byte) (*Connect, *Error) {
 	if p.Role != RoleOperator && p.Role != RoleNode {
 		return nil, BadRole
 	}
-	if !p.speaks() {
+	if !p.supportsProtocol() {
 		return nil, ProtocolMismatch(p.MinProtocol, p.MaxProtocol)
 	}
 	return p, nil
 }
 
-// speaks says whether client and gateway have a version in common.
-func (c *Connect) speaks() bool {
+// supportsProtocol reports whether client and gateway have a version in common.
+func (c *Connect) supportsProtocol() bool {
 	least := int64(Protocol)
 	switch {
 	case c.Role == RoleNode && c.Client.Mode == ModeNode:
-		least = MinNode
+		least = MinNodeProtocol
 	case c.Client.Mode == ModeProbe:
-		least = MinProbe
+		least = MinProbeProtocol
 	}
 	return c.MinProtocol <= Protocol && c.MaxProtocol >= least && c.MinProtocol <= c.MaxProtocol
 }
 
-// Credential is the token that a client shows, and that it has signed: passwords are
-// not signed.
+// Credential returns the token that a client shows and has signed: passwords are not signed.
 func (c *Connect) Credential() string {
 	if c.Auth == nil {
 		return ""
@@ -146,7 +141,7 @@ func (c *Connect) Credential() string {
 	return c.Auth.BootstrapToken
 }
 
-// Hello is the answer to connect. A real gateway's is 16 KiB long.
+// Hello is the response to connect. A real gateway's is 16 KiB long.
 type Hello struct {
 	Type     string   `json:"type"` // always hello-ok
 	Protocol int      `json:"protocol"`
@@ -157,21 +152,21 @@ type Hello struct {
 	Policy   Limits   `json:"policy"`
 }
 
-// Server says what program a gateway is. ConnID names the connection.
+// Server identifies the gateway program. ConnID is the id of the connection.
 type Server struct {
 	Version string `json:"version"`
 	ConnID  string `json:"connId"`
 	BootID  string `json:"bootId,omitempty"`
 }
 
-// Features are what a gateway can do.
+// Features are the methods and events of a gateway.
 type Features struct {
 	Methods      []string `json:"methods"`
 	Events       []string `json:"events"`
 	Capabilities []string `json:"capabilities,omitempty"`
 }
 
-// Snapshot is how things stand.
+// Snapshot is the state at the time of the connect.
 type Snapshot struct {
 	Presence     []json.RawMessage `json:"presence"`
 	Health       json.RawMessage   `json:"health"`
@@ -180,21 +175,21 @@ type Snapshot struct {
 	Sessions     *SessionDefaults  `json:"sessionDefaults,omitempty"`
 }
 
-// StateVersion counts changes.
+// StateVersion counts state changes.
 type StateVersion struct {
 	Presence int64 `json:"presence"`
 	Health   int64 `json:"health"`
 }
 
-// SessionDefaults say which conversation is meant if none is named.
+// SessionDefaults names the default conversation.
 type SessionDefaults struct {
 	AgentID        string `json:"defaultAgentId"`
 	MainKey        string `json:"mainKey"`
 	MainSessionKey string `json:"mainSessionKey"`
 }
 
-// Granted is what a client may do. The token is a secret, and shown instead of the
-// gateway's the next time.
+// Granted holds the granted role and scopes, and a device token, which is a secret, for the next
+// connect.
 type Granted struct {
 	Role        string   `json:"role"`
 	Scopes      []string `json:"scopes"`
@@ -202,15 +197,15 @@ type Granted struct {
 	IssuedAtMS  int64    `json:"issuedAtMs,omitempty"`
 }
 
-// Limits are what a gateway holds to.
+// Limits are the gateway's limits.
 type Limits struct {
 	MaxPayload     int64 `json:"maxPayload"`
 	MaxBuffered    int64 `json:"maxBufferedBytes"`
 	TickIntervalMS int64 `json:"tickIntervalMs"`
 }
 
-// JSON is the payload of the answer. What has to be there and is not is filled in,
-// with the limits of this package.
+// JSON returns the payload of the response. Missing required members are filled in with the
+// limits of this package.
 func (h Hello) JSON() json.RawMessage {
 	h.Type = "hello-ok"
 	if h.Protocol == 0 {
@@ -233,11 +228,11 @@ func (h Hello) JSON() json.RawMessage {
 	return mustJSON(h)
 }
 
-// ErrHello says that an answer to connect makes no sense.
+// ErrHello means that a response to connect is invalid.
 var ErrHello = errors.New("the gateway's greeting makes no sense")
 
-// ParseHello reads the payload of the answer. Gateways that say less are believed to
-// hold to the limits of this package.
+// ParseHello parses the payload of the response. Missing limits default to those of this
+// package.
 func ParseHello(payload []byte) (Hello, error) {
 	var h Hello
 	if len(payload) > 0 && json.Unmarshal(payload, &h) != nil {

@@ -10,8 +10,7 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// Code says what kind of error it is. There are no others; what exactly happened is
-// in the code within the details.
+// Code is an error code. The list is closed; the code within the details is more specific.
 type Code string
 
 // The codes of errors.
@@ -23,28 +22,28 @@ const (
 	ApprovalNotFound Code = "APPROVAL_NOT_FOUND"
 )
 
-// Error is why a request was not carried out. Programs decide by Code and
-// [Error.Detail], never by the message. An Error that a function here or a variable
-// of this package gives out is shared: nobody may change it.
+// Error is the error response to a request. Programs decide by Code and [Error.Detail], never by
+// the message. Errors returned by functions or stored in variables of this package are shared:
+// do not modify them.
 type Error struct {
 	Code    Code
 	Message string
 	// Details are a JSON object, or nil.
 	Details   json.RawMessage
 	Retryable bool
-	// RetryAfter is how long to wait before; 0 means that nobody says.
+	// RetryAfter is the delay before a retry; 0: not given.
 	RetryAfter time.Duration
-	// Close is with what code the gateway closes the connection after it; 0 means
-	// that it stays open. It is not in the answer.
+	// Close is the code with which the gateway closes the connection after the response; 0: it
+	// stays open. It is not part of the response.
 	Close int
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Detail is the code within the details, or "".
+// Detail returns the code within the details, or "".
 func (e *Error) Detail() string { return e.detail("code") }
 
-// Next is what the gateway recommends a client to do, or "".
+// Next returns the gateway's recommended next step for a client, or "".
 func (e *Error) Next() string { return e.detail("recommendedNextStep") }
 
 func (e *Error) detail(name string) string {
@@ -59,8 +58,7 @@ func (e *Error) detail(name string) string {
 	return ""
 }
 
-// Reason is what a gateway says when it closes the connection: the message, and of
-// a long one what fits.
+// Reason returns the reason for a Close frame: the message, cut to MaxReason bytes.
 func (e *Error) Reason() string {
 	s := strings.ToValidUTF8(e.Message, "\ufffd")
 	if id := e.detail("requestId"); id != "" && e.Detail() == DetailPairing {
@@ -76,7 +74,7 @@ func (e *Error) Reason() string {
 	return s[:n]
 }
 
-// append appends the error object of an answer.
+// append appends the error object of a response.
 func (e *Error) append(b []byte) []byte {
 	b = append(b, `{"code":`...)
 	b = appendText(b, string(e.Code))
@@ -96,11 +94,10 @@ func (e *Error) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// maxRetryAfter bounds how long a gateway can make a client wait.
+// maxRetryAfter limits the delay a gateway can request.
 const maxRetryAfter = time.Hour
 
-// parseError reads the error object of an answer. Whatever it is, there is an
-// error.
+// parseError parses the error object of a response. Invalid input is an error as well.
 func parseError(v []byte) *Error {
 	e := &Error{Code: Unavailable, Message: "the gateway does not say why"}
 	if len(v) == 0 {
@@ -130,17 +127,17 @@ func parseError(v []byte) *Error {
 	return e
 }
 
-// Invalid is an error of a request that makes no sense.
+// Invalid returns the error for an invalid request.
 func Invalid(message string) *Error { return &Error{Code: InvalidRequest, Message: message} }
 
-// UnknownMethod is the answer to a method that the gateway does not have.
+// UnknownMethod returns the error for an unsupported method.
 func UnknownMethod(method string) *Error { return Invalid("unknown method: " + method) }
 
-// WrongRole is the answer to a method that is not for clients of a role. After
-// [MaxUnauthorized] in a row, [RepeatedlyUnauthorized] ends the connection.
+// WrongRole returns the error for a method that a role may not call. After [MaxUnauthorized] in
+// a row, [RepeatedlyUnauthorized] ends the connection.
 func WrongRole(role string) *Error { return Invalid("unauthorized role: " + role) }
 
-// MissingScope is the answer to an operator who may not do that.
+// MissingScope returns the error for an operator without the scope.
 func MissingScope(scope string) *Error {
 	return &Error{Code: Forbidden, Message: "missing scope: " + scope, Details: mustJSON(struct {
 		Code     string   `json:"code"`
@@ -149,7 +146,7 @@ func MissingScope(scope string) *Error {
 	}{DetailScope, scope, []string{scope}})}
 }
 
-// details makes details of a code and pairs of a name and a text.
+// details returns details with a code and pairs of keys and texts.
 func details(code string, pairs ...string) json.RawMessage {
 	b := appendText([]byte(`{"code":`), code)
 	for i := 0; i+1 < len(pairs); i += 2 {

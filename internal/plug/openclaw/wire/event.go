@@ -8,8 +8,8 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// The events that gateways take from nodes and that matter here. The list is
-// closed: other events are accepted, and nothing comes of them.
+// The node events that gateways handle and that are used here. The list is closed: other events
+// are accepted and ignored.
 const (
 	NodeStats         = "node.host.stats"
 	NodeAlive         = "node.presence.alive"
@@ -20,7 +20,7 @@ const (
 	NodeNotifications = "notifications.changed"
 )
 
-// NodeEvent are the parameters of node.event: a node tells something.
+// NodeEvent are the parameters of node.event.
 type NodeEvent struct {
 	Event string
 	// Payload is JSON, or nil for none. It travels as JSON within a JSON string.
@@ -38,8 +38,8 @@ func (e *NodeEvent) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// ParseNodeEvent reads the parameters. The error is what the node is told. A payload
-// that is no JSON is as if there were none.
+// ParseNodeEvent parses the parameters. The error is the response to the node. A payload that is
+// not JSON counts as absent.
 func ParseNodeEvent(params []byte) (NodeEvent, *Error) {
 	var e NodeEvent
 	if wrong := ShapeNodeEvent.Invalid(params); wrong != nil {
@@ -65,30 +65,29 @@ func ParseNodeEvent(params []byte) (NodeEvent, *Error) {
 	return e, nil
 }
 
-// Handled is what a gateway answers to node.event. Without a reason it is only
-// {"ok":true}.
-type Handled struct {
+// EventAck is the response to node.event. Without a reason it is only {"ok":true}.
+type EventAck struct {
 	OK      bool   `json:"ok"`
 	Event   string `json:"event,omitempty"`
 	Handled *bool  `json:"handled,omitempty"`
 	Reason  string `json:"reason,omitempty"` // unsupported_event, updated, …
 }
 
-// Unsupported is the answer to an event that is not on the list.
-func Unsupported(event string) Handled {
-	return Handled{OK: true, Event: event, Handled: new(false), Reason: "unsupported_event"}
+// UnsupportedEvent returns the response to an event that is not on the list.
+func UnsupportedEvent(event string) EventAck {
+	return EventAck{OK: true, Event: event, Handled: new(false), Reason: "unsupported_event"}
 }
 
-// Transcript is the payload of voice.transcript: somebody said something to a node.
-// The answer comes as chat events to nodes that have subscribed to the conversation.
+// Transcript is the payload of voice.transcript: speech recognized by a node. The answer is sent
+// as chat events to nodes that have subscribed to the conversation.
 type Transcript struct {
 	Text       string `json:"text"`
 	SessionKey string `json:"sessionKey,omitempty"`
-	// EventID makes it another one than the same words a second ago.
+	// EventID distinguishes it from the same words a second ago.
 	EventID string `json:"eventId,omitempty"`
 }
 
-// trimmed is a JSON string without space around it.
+// trimmed returns a JSON string without surrounding white space.
 func trimmed(v []byte) string { return strings.TrimSpace(jsonrpc.Text(v)) }
 
 func appendNumber(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }

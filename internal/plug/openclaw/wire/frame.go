@@ -18,39 +18,36 @@ const (
 	TypeEvent    = "event"
 )
 
-// ErrSyntax says that something is no JSON. Gateways ignore such a frame, or close
-// with CloseNormal if it is the first.
+// ErrSyntax means that a frame is not JSON. Gateways ignore such a frame, or close with
+// CloseNormal if it is the first.
 var ErrSyntax = errors.New("this is no JSON")
 
-// ErrFrame says that something is no frame of a gateway.
+// ErrFrame means that the input is not a gateway frame.
 var ErrFrame = errors.New("this is no frame of an OpenClaw gateway")
 
-// Request is a frame that wants an answer. The fields share memory with what was
-// parsed.
+// Request is a request frame. The fields share memory with the parsed data.
 type Request struct {
 	ID     string
 	Method string
 	Params json.RawMessage // nil if there are none
 }
 
-// BadRequest is why something that came is no request.
+// BadRequest is the error for an invalid request frame.
 type BadRequest struct {
-	// ID is the id that the answer goes to, in JSON, spelled as it came, whatever
-	// it is.
+	// ID is the id for the response, as raw JSON of any type.
 	ID json.RawMessage
-	// Sentence says what is wrong, in OpenClaw's words.
-	Sentence string
+	// Message is the error in OpenClaw's words.
+	Message string
 }
 
-func (b *BadRequest) Error() string { return "invalid request frame: " + b.Sentence }
+func (b *BadRequest) Error() string { return "invalid request frame: " + b.Message }
 
-// AppendAnswer appends what a gateway answers.
+// AppendAnswer appends the error response.
 func (b *BadRequest) AppendAnswer(to []byte) []byte {
 	return appendFailure(to, b.ID, Invalid(b.Error()))
 }
 
-// ParseRequest reads a frame that came to a gateway. It returns [ErrSyntax] or a
-// [*BadRequest].
+// ParseRequest parses a frame received by a gateway. It returns [ErrSyntax] or a [*BadRequest].
 func ParseRequest(data []byte) (Request, error) {
 	var r Request
 	if !json.Valid(data) {
@@ -58,17 +55,17 @@ func ParseRequest(data []byte) (Request, error) {
 	}
 	var m members
 	if wrong := requestFrame.read(data, &m); wrong != "" {
-		id := m.of("id")
+		id := m.value("id")
 		if id == nil {
 			id = json.RawMessage(`"invalid"`)
 		}
-		return r, &BadRequest{ID: id, Sentence: wrong}
+		return r, &BadRequest{ID: id, Message: wrong}
 	}
-	return Request{ID: jsonrpc.Text(m.of("id")), Method: methodName(jsonrpc.TextBytes(m.of("method"))), Params: m.of("params")}, nil
+	return Request{ID: jsonrpc.Text(m.value("id")), Method: methodName(jsonrpc.TextBytes(m.value("method"))),
+		Params: m.value("params")}, nil
 }
 
-// methodName is the name of a method, without a copy of those that are called all the
-// time.
+// methodName returns a method name, without allocating for frequent ones.
 func methodName(name []byte) string {
 	switch string(name) {
 	case MethodNodeInvoke:
@@ -79,23 +76,22 @@ func methodName(name []byte) string {
 	return string(name)
 }
 
-// Frame is an answer or an event, as a client reads it. The fields share memory
-// with what was parsed.
+// Frame is a response or an event received by a client. The fields share memory with the parsed
+// data.
 type Frame struct {
 	Type    string // TypeResponse or TypeEvent
 	Payload json.RawMessage
 
-	ID    string // of an answer
-	Error *Error // of an answer; nil if the request was carried out
+	ID    string // of a response
+	Error *Error // of a response; nil on success
 
 	Event string // the name of an event
-	// Seq counts the events that a gateway sends to everybody, from 1; other events
-	// have 0. What is missing was lost.
+	// Seq numbers the events sent to all clients, from 1; other events have 0. A gap means lost
+	// events.
 	Seq int64
 }
 
-// Parse reads a frame that came from a gateway. It returns [ErrSyntax] or
-// [ErrFrame].
+// Parse parses a frame received from a gateway. It returns [ErrSyntax] or [ErrFrame].
 func Parse(data []byte) (Frame, error) {
 	var f Frame
 	if !json.Valid(data) {
@@ -133,7 +129,7 @@ func Parse(data []byte) (Frame, error) {
 	return Frame{}, ErrFrame
 }
 
-// frameRoom is what a frame takes beside what is in it, or a little more, in bytes.
+// frameRoom is about the size of a frame without its contents, in bytes.
 const frameRoom = 80
 
 // AppendRequest appends a request. Params are JSON, or nil for none.
@@ -150,8 +146,7 @@ func AppendRequest(b []byte, id, method string, params []byte) []byte {
 	return append(b, '}')
 }
 
-// AppendResult appends the answer to a request that was carried out. The payload
-// is JSON, or nil for none.
+// AppendResult appends a success response. The payload is JSON, or nil for none.
 func AppendResult(b []byte, id string, payload []byte) []byte {
 	b = append(b, `{"type":"res","id":`...)
 	b = appendText(b, id)
@@ -163,7 +158,7 @@ func AppendResult(b []byte, id string, payload []byte) []byte {
 	return append(b, '}')
 }
 
-// AppendFailure appends the answer to a request that failed.
+// AppendFailure appends an error response.
 func AppendFailure(b []byte, id string, e *Error) []byte {
 	return appendFailure(b, appendText(nil, id), e)
 }
@@ -176,8 +171,7 @@ func appendFailure(b, id []byte, e *Error) []byte {
 	return append(b, '}')
 }
 
-// AppendEvent appends an event. The payload is JSON, or nil for none; a seq of 0 is
-// left out.
+// AppendEvent appends an event. The payload is JSON, or nil for none; a seq of 0 is omitted.
 func AppendEvent(b []byte, event string, payload []byte, seq int64) []byte {
 	b = append(b, `{"type":"event","event":`...)
 	b = appendText(b, event)
@@ -194,9 +188,8 @@ func AppendEvent(b []byte, event string, payload []byte, seq int64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendText appends a text as a JSON string. Unlike the library's it leaves < and
-// > as they are, and JSON within JSON, which commands travel as, stays short. What
-// is no UTF-8 becomes U+FFFD.
+// appendText appends a text as a JSON string. Unlike encoding/json it leaves < and > as they
+// are, which keeps JSON within JSON short. Invalid UTF-8 becomes U+FFFD.
 func appendText[T ~string | ~[]byte](b []byte, s T) []byte {
 	b = append(b, '"')
 	from := 0
@@ -231,8 +224,8 @@ func appendText[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(b, '"')
 }
 
-// integer reads a JSON number that is a whole one, such as 3 or 3.0 or 3e2. What
-// is none is -1, as none here is negative.
+// integer parses a JSON number with an integer value, such as 3, 3.0 or 3e2. It returns -1 for
+// anything else; valid values are not negative.
 func integer(v []byte) int64 {
 	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 		return n
@@ -244,7 +237,7 @@ func integer(v []byte) int64 {
 	return int64(f)
 }
 
-// mustJSON encodes what is ours and can always be encoded.
+// mustJSON encodes a value that can always be encoded.
 func mustJSON(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {

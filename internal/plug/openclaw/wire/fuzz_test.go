@@ -72,7 +72,8 @@ func FuzzFrame(f *testing.F) {
 			again = AppendEvent(nil, v.Event, v.Payload, v.Seq)
 		}
 		w, err := Parse(again)
-		if err != nil || w.Type != v.Type || w.ID != v.ID || w.Event != v.Event || w.Seq != v.Seq || v.Error == nil && !bytes.Equal(w.Payload, v.Payload) || (w.Error == nil) != (v.Error == nil) {
+		if err != nil || w.Type != v.Type || w.ID != v.ID || w.Event != v.Event || w.Seq != v.Seq ||
+			v.Error == nil && !bytes.Equal(w.Payload, v.Payload) || (w.Error == nil) != (v.Error == nil) {
 			t.Errorf("%s became %s: %v", data, again, err)
 		}
 	})
@@ -86,7 +87,8 @@ func FuzzConnect(f *testing.F) {
 		}
 		c, e := ParseConnect(data)
 		if e != nil {
-			if e.Close == 0 || len(e.Reason()) > MaxReason || !utf8.ValidString(e.Reason()) || !json.Valid(AppendFailure(nil, "x", e)) {
+			if e.Close == 0 || len(e.Reason()) > MaxReason || !utf8.ValidString(e.Reason()) ||
+				!json.Valid(AppendFailure(nil, "x", e)) {
 				t.Errorf("%s: %+v", data, e)
 			}
 			return
@@ -96,7 +98,8 @@ func FuzzConnect(f *testing.F) {
 		if e := c.Verify(sevenChallenge.Nonce, time.UnixMilli(sevenChallenge.TS)); e != nil {
 			t.Errorf("%s: %v", data, e)
 		}
-		if again, e := ParseConnect(mustJSON(c)); e != nil || again.Credential() != c.Credential() || again.Role != c.Role {
+		if again, e := ParseConnect(mustJSON(c)); e != nil || again.Credential() != c.Credential() ||
+			again.Role != c.Role {
 			t.Errorf("%s became %s: %v", data, mustJSON(c), e)
 		}
 		s := &Surface{Platform: c.Client.Platform, Family: c.Client.DeviceFamily, Caps: c.Caps, Declared: c.Commands}
@@ -131,7 +134,8 @@ func FuzzInvoke(f *testing.F) {
 		if p.Timeout() < 0 || p.Timeout() > 24*time.Hour {
 			t.Errorf("%s: %v", data, p.Timeout())
 		}
-		r := InvokeRequest{ID: "1", NodeID: p.NodeID, Command: p.Command, Params: p.Params, Timeout: p.Timeout(), IdempotencyKey: p.IdempotencyKey, SessionKey: p.SessionKey}
+		r := InvokeRequest{ID: "1", NodeID: p.NodeID, Command: p.Command, Params: p.Params, Timeout: p.Timeout(),
+			IdempotencyKey: p.IdempotencyKey, SessionKey: p.SessionKey}
 		got, err := ParseInvokeRequest(r.Append(nil))
 		if err != nil || got.Command != r.Command || got.Timeout != r.Timeout {
 			t.Errorf("%s became %s: %v", data, r.Append(nil), err)
@@ -151,7 +155,8 @@ func FuzzInvokeRequest(f *testing.F) {
 			return
 		}
 		again, err := ParseInvokeRequest(r.Append(nil))
-		if err != nil || again.ID != r.ID || again.Timeout != r.Timeout || !same(orNull(again.Params), orNull(r.Params)) {
+		if err != nil || again.ID != r.ID || again.Timeout != r.Timeout ||
+			!same(orNull(again.Params), orNull(r.Params)) {
 			t.Errorf("%s became %s: %v", data, r.Append(nil), err)
 		}
 		_, _ = ParseToolCall(r.Params)
@@ -180,7 +185,8 @@ func FuzzInvokeResult(f *testing.F) {
 			t.Errorf("%s brings %s", data, out)
 		}
 		again, e := ParseInvokeResult(r.Append(nil))
-		if e != nil || again.OK != r.OK || !bytes.Equal(again.Payload, r.Payload) || (again.PayloadJSON == nil) != (r.PayloadJSON == nil) {
+		if e != nil || again.OK != r.OK || !bytes.Equal(again.Payload, r.Payload) ||
+			(again.PayloadJSON == nil) != (r.PayloadJSON == nil) {
 			t.Errorf("%s became %s: %v", data, r.Append(nil), e)
 		}
 	})
@@ -214,7 +220,7 @@ func FuzzPluginTools(f *testing.F) {
 			return
 		}
 		for _, tool := range p.Tools {
-			if !LegalName(tool.Name) || tool.MCP != nil && tool.MCP.Server == "" {
+			if !IsValidToolName(tool.Name) || tool.MCP != nil && tool.MCP.Server == "" {
 				t.Errorf("%s: %+v", data, tool)
 			}
 		}
@@ -226,9 +232,9 @@ func FuzzNames(f *testing.F) {
 	f.Add("", "", "厨房", "状态")
 	f.Fuzz(func(t *testing.T, s1, t1, s2, t2 string) {
 		a, b := ToolRef{s1, t1}, ToolRef{s2, t2}
-		n := NameTools([]ToolRef{a, b})
-		if !LegalName(n.Of(a)) || !LegalName(n.Of(b)) || (n.Of(a) == n.Of(b)) != (a == b) {
-			t.Errorf("%v is %q, and %v is %q", a, n.Of(a), b, n.Of(b))
+		n := NewNames([]ToolRef{a, b})
+		if !IsValidToolName(n.Name(a)) || !IsValidToolName(n.Name(b)) || (n.Name(a) == n.Name(b)) != (a == b) {
+			t.Errorf("%v is %q, and %v is %q", a, n.Name(a), b, n.Name(b))
 		}
 	})
 }
@@ -237,7 +243,7 @@ func FuzzEvents(f *testing.F) {
 	seeds(f, "client", EventChat, EventAgent)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if e, err := ParseChat(data); err == nil {
-			_, _ = e.Last(), e.Text()
+			_, _ = e.IsLast(), e.Text()
 		}
 		_, _ = ParseAgent(data)
 		_ = ContentText(data)

@@ -16,14 +16,13 @@ import (
 
 var b64 = base64.RawURLEncoding.Strict()
 
-// Identity is the key by which gateways recognise a device. It is a secret, and not
-// changed after it was made.
+// Identity is the key pair by which gateways recognize a device. It is secret and immutable.
 type Identity struct {
 	key ed25519.PrivateKey
 	id  string
 }
 
-// NewIdentity makes a device.
+// NewIdentity returns a new identity.
 func NewIdentity() Identity {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -36,37 +35,37 @@ func identity(key ed25519.PrivateKey) Identity {
 	return Identity{key, DeviceID(key.Public().(ed25519.PublicKey))}
 }
 
-// DeviceID is the id of the device with a public key.
+// DeviceID returns the device id for a public key.
 func DeviceID(public []byte) string {
 	sum := sha256.Sum256(public)
 	return hex.EncodeToString(sum[:])
 }
 
-// ID is the device's id, which is its node's id too.
+// ID returns the device's id, which is its node's id too.
 func (i Identity) ID() string { return i.id }
 
-// PublicKey is the device's public key, as it travels.
+// PublicKey returns the device's public key in its wire encoding.
 func (i Identity) PublicKey() string { return b64.EncodeToString(i.key.Public().(ed25519.PublicKey)) }
 
-// stored is how an identity is kept.
-type stored struct {
+// storedIdentity is the storage format of an identity.
+type storedIdentity struct {
 	Seed string `json:"seed"`
 	ID   string `json:"deviceId"`
 }
 
-// MarshalJSON is the identity with its secret, to be kept in a safe place.
+// MarshalJSON returns the identity with its private key, for safe storage.
 func (i Identity) MarshalJSON() ([]byte, error) {
 	if len(i.key) == 0 {
 		return nil, errIdentity
 	}
-	return json.Marshal(stored{b64.EncodeToString(i.key.Seed()), i.id})
+	return json.Marshal(storedIdentity{b64.EncodeToString(i.key.Seed()), i.id})
 }
 
 var errIdentity = errors.New("this is no identity of a device")
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON parses the output of MarshalJSON.
 func (i *Identity) UnmarshalJSON(data []byte) error {
-	var s stored
+	var s storedIdentity
 	if json.Unmarshal(data, &s) != nil {
 		return errIdentity
 	}
@@ -82,16 +81,16 @@ func (i *Identity) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Sign fills in the device of a client that connects. Everything else in c must be
-// as it will be sent.
+// Sign fills in the device of a connecting client. All other fields of c must already have their
+// final values.
 func (i Identity) Sign(c *Connect, challenge Challenge) {
 	d := &Device{ID: i.id, PublicKey: i.PublicKey(), SignedAt: challenge.TS, Nonce: challenge.Nonce}
 	c.Device = d
-	d.Signature = b64.EncodeToString(ed25519.Sign(i.key, signed(c, true)))
+	d.Signature = b64.EncodeToString(ed25519.Sign(i.key, signedPayload(c, true)))
 }
 
-// signed is what a device signs: version 3, or version 2, which older ones do.
-func signed(c *Connect, v3 bool) []byte {
+// signedPayload returns the signed text: version 3, or version 2, which older devices sign.
+func signedPayload(c *Connect, v3 bool) []byte {
 	version := "v2"
 	if v3 {
 		version = "v3"
@@ -105,14 +104,13 @@ func signed(c *Connect, v3 bool) []byte {
 		strconv.FormatInt(c.Device.SignedAt, 10), c.Credential(), c.Device.Nonce,
 	}
 	if v3 {
-		parts = append(parts, lower(c.Client.Platform), lower(c.Client.DeviceFamily))
+		parts = append(parts, lowerASCII(c.Client.Platform), lowerASCII(c.Client.DeviceFamily))
 	}
 	return []byte(strings.Join(parts, "|"))
 }
 
-// lower is a text as it is signed: without space around it, and in lower case as far
-// as ASCII has one.
-func lower(s string) string {
+// lowerASCII returns a text in its signed form: trimmed, and with ASCII letters in lower case.
+func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			return r + 'a' - 'A'
@@ -121,10 +119,11 @@ func lower(s string) string {
 	}, strings.TrimSpace(s))
 }
 
-// The refusals of a device that does not prove what it is.
+// Errors of a device that fails verification.
 var (
 	DeviceMismatch   = deviceRefusal("device identity mismatch", "DEVICE_AUTH_DEVICE_ID_MISMATCH", "device-id-mismatch")
-	SignatureExpired = deviceRefusal("device signature expired", "DEVICE_AUTH_SIGNATURE_EXPIRED", "device-signature-stale")
+	SignatureExpired = deviceRefusal("device signature expired", "DEVICE_AUTH_SIGNATURE_EXPIRED",
+		"device-signature-stale")
 	NonceRequired    = deviceRefusal("device nonce required", "DEVICE_AUTH_NONCE_REQUIRED", "device-nonce-missing")
 	NonceMismatch    = deviceRefusal("device nonce mismatch", "DEVICE_AUTH_NONCE_MISMATCH", "device-nonce-mismatch")
 	SignatureInvalid = deviceRefusal("device signature invalid", "DEVICE_AUTH_SIGNATURE_INVALID", "device-signature")
@@ -135,9 +134,9 @@ func deviceRefusal(message, code, reason string) *Error {
 	return refusal(InvalidRequest, message, details(code, "reason", reason))
 }
 
-// Verify says whether a client is the device that it says it is: nil, or what it is
-// told, in the order in which OpenClaw looks. The nonce is that of the challenge it was sent. Without a device there is
-// nothing to verify, and the answer is [IdentityRequired].
+// Verify checks a client's device signature, in OpenClaw's order of checks. It returns nil if it
+// is valid, otherwise the response. nonce is that of the challenge. Without a device it returns
+// [IdentityRequired].
 func (c *Connect) Verify(nonce string, now time.Time) *Error {
 	d := c.Device
 	if d == nil {
@@ -150,7 +149,7 @@ func (c *Connect) Verify(nonce string, now time.Time) *Error {
 	if len(key) != ed25519.PublicKeySize {
 		return PublicKeyInvalid
 	}
-	if age := now.Sub(time.UnixMilli(d.SignedAt)); age > Skew || age < -Skew {
+	if age := now.Sub(time.UnixMilli(d.SignedAt)); age > MaxClockSkew || age < -MaxClockSkew {
 		return SignatureExpired
 	}
 	given := strings.TrimSpace(d.Nonce)
@@ -164,7 +163,8 @@ func (c *Connect) Verify(nonce string, now time.Time) *Error {
 	if err != nil || len(signature) != ed25519.SignatureSize {
 		return SignatureInvalid
 	}
-	if !ed25519.Verify(key, signed(c, true), signature) && !ed25519.Verify(key, signed(c, false), signature) {
+	if !ed25519.Verify(key, signedPayload(c, true), signature) &&
+		!ed25519.Verify(key, signedPayload(c, false), signature) {
 		return SignatureInvalid
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// seven is a device with a key that everybody knows.
+// seven returns a device with a key that everybody knows.
 func seven() Identity { return identity(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))) }
 
 func sevenConnect() *Connect {
@@ -25,15 +25,16 @@ var sevenChallenge = Challenge{"11111111-2222-3333-4444-555555555555", 170000000
 // A real gateway has accepted these signatures.
 func TestVectors(t *testing.T) {
 	i, c := seven(), sevenConnect()
-	if i.PublicKey() != "6kpsY-KcUgq-9VB7Ey7F-ZVHdq6-vnuSQh7qaRRG0iw" || i.ID() != "fe812c12f3ab4ce6ac5db69ac352f906cb1b11ef43fb33e252ef7ff552263889" {
+	if i.PublicKey() != "6kpsY-KcUgq-9VB7Ey7F-ZVHdq6-vnuSQh7qaRRG0iw" ||
+		i.ID() != "fe812c12f3ab4ce6ac5db69ac352f906cb1b11ef43fb33e252ef7ff552263889" {
 		t.Fatalf("%s %s", i.ID(), i.PublicKey())
 	}
 	i.Sign(c, sevenChallenge)
 	const v2 = "v2|fe812c12f3ab4ce6ac5db69ac352f906cb1b11ef43fb33e252ef7ff552263889|node-host|node|node||1700000000000|test-token-123|11111111-2222-3333-4444-555555555555"
-	if got := string(signed(c, true)); got != strings.Replace(v2, "v2", "v3", 1)+"|linux|linux" {
+	if got := string(signedPayload(c, true)); got != strings.Replace(v2, "v2", "v3", 1)+"|linux|linux" {
 		t.Error(got)
 	}
-	if got := string(signed(c, false)); got != v2 {
+	if got := string(signedPayload(c, false)); got != v2 {
 		t.Error(got)
 	}
 	now := time.UnixMilli(sevenChallenge.TS)
@@ -64,7 +65,7 @@ func TestVerifyOrder(t *testing.T) {
 		{SignatureInvalid, func(c *Connect) { c.Auth.Token = "another" }},
 		{NonceMismatch, func(c *Connect) { c.Device.Nonce = "another" }},
 		{NonceRequired, func(c *Connect) { c.Device.Nonce = " " }},
-		{SignatureExpired, func(c *Connect) { c.Device.SignedAt -= Skew.Milliseconds() + 1 }},
+		{SignatureExpired, func(c *Connect) { c.Device.SignedAt -= MaxClockSkew.Milliseconds() + 1 }},
 		{DeviceMismatch, func(c *Connect) { c.Device.PublicKey = other.PublicKey() }},
 		{DeviceMismatch, func(c *Connect) { c.Device.PublicKey = "no key" }},
 		{IdentityRequired, func(c *Connect) { c.Device = nil }},
@@ -80,7 +81,8 @@ func TestVerifyOrder(t *testing.T) {
 			t.Errorf("%v, not %v", e, s.want)
 		}
 	}
-	for _, e := range []*Error{DeviceMismatch, SignatureExpired, NonceRequired, NonceMismatch, SignatureInvalid, PublicKeyInvalid, IdentityRequired} {
+	for _, e := range []*Error{DeviceMismatch, SignatureExpired, NonceRequired, NonceMismatch, SignatureInvalid,
+		PublicKeyInvalid, IdentityRequired} {
 		if e.Close != ClosePolicy || e.Detail() == "" {
 			t.Errorf("%v", e)
 		}

@@ -2,31 +2,31 @@ package wire
 
 import "encoding/json"
 
-// The errors of node.invoke that say the same to everybody.
+// Constant errors of node.invoke.
 var (
-	// PairingChanged is told who calls a node that is not there, or of which nothing
-	// is approved. It means what it says only now and then.
+	// PairingChanged is the response to a call of a node that does not exist or has nothing
+	// approved. Its text is literally true only in some cases.
 	PairingChanged = &Error{
 		Code: Unavailable, Message: "node pairing changed while invocation was active",
 		Details: details(DetailPairChanged), Retryable: true,
 	}
-	// PairingReplaced is told a node whose device has connected again elsewhere.
+	// PairingReplaced is the response to a node whose device has reconnected elsewhere.
 	PairingReplaced = &Error{
 		Code: Unavailable, Message: "node pairing changed before request dispatch",
 		Details: details(DetailPairChanged), Retryable: true,
 	}
-	// NotConnected is told who calls a node that is known but away.
+	// NotConnected is the response to a call of a known node that is not connected.
 	NotConnected = &Error{Code: Unavailable, Message: "node not connected", Details: mustJSON(struct {
 		Code string    `json:"code"`
 		Node NodeError `json:"nodeError"`
 		Sent bool      `json:"nodeCommandDispatched"`
 	}{DetailNotConnected, NodeError{DetailNotConnected, "node not connected"}, false})}
-	// NodeMismatch is told a node that answers for another one.
+	// NodeMismatch is the response to a node that sends a result for another node.
 	NodeMismatch = Invalid("nodeId mismatch")
 )
 
-// NodeFailed is told who called a command that the node did not carry out. With a
-// nil error, the node has not said why.
+// NodeFailed returns the response for a command that the node did not execute. A nil error means
+// that the node gave no reason.
 func NodeFailed(e *NodeError) *Error {
 	message := "node invoke failed"
 	if e != nil && e.Message != "" {
@@ -41,10 +41,10 @@ func NodeFailed(e *NodeError) *Error {
 	}{e, true})}
 }
 
-// TimedOut is told who called a command that took too long.
+// TimedOut returns the response for a command that timed out.
 func TimedOut() *Error { return NodeFailed(&NodeError{NodeTimeout, "node invoke timed out"}) }
 
-// Disconnected is told who called a command of a node that went away meanwhile.
+// Disconnected returns the response for a command whose node disconnected meanwhile.
 func Disconnected(command string) *Error {
 	code := NodeDisconnected
 	if command == CommandTool {
@@ -53,9 +53,8 @@ func Disconnected(command string) *Error {
 	return NodeFailed(&NodeError{code, "node disconnected (" + command + ")"})
 }
 
-// NodeErrorOf is what a node said, according to the answer that an operator got;
-// false if the node said nothing. Sent says whether the call may have reached the
-// node.
+// NodeErrorOf extracts the node's error from an operator's response; ok is false if the node
+// gave none. sent reports whether the call may have reached the node.
 func NodeErrorOf(e *Error) (said NodeError, sent, ok bool) {
 	var d struct {
 		Node *NodeError `json:"nodeError"`

@@ -14,24 +14,24 @@ type Invoke struct {
 	NodeID  string          `json:"nodeId"`
 	Command string          `json:"command"`
 	Params  json.RawMessage `json:"params,omitempty"` // anything; nil: none
-	// TimeoutMS is how long the call may take; nil: [InvokeTimeout], 0: for ever.
+	// TimeoutMS limits the call, in ms; nil: [InvokeTimeout], 0: no limit.
 	TimeoutMS *int64 `json:"timeoutMs,omitempty"`
 	// IdempotencyKey is passed on to the node. Gateways do nothing with it.
 	IdempotencyKey string `json:"idempotencyKey"`
 	SessionKey     string `json:"sessionKey,omitempty"`
 }
 
-// ParseInvoke reads the parameters. The error is what the operator is told.
+// ParseInvoke parses the parameters. The error is the response to the operator.
 func ParseInvoke(params []byte) (Invoke, *Error) {
 	var m members
 	if e := ShapeInvoke.readParams(params, &m); e != nil {
 		return Invoke{}, e
 	}
 	p := Invoke{
-		NodeID: trimmed(m.of("nodeId")), Command: trimmed(m.of("command")), Params: m.of("params"),
-		IdempotencyKey: jsonrpc.Text(m.of("idempotencyKey")), SessionKey: jsonrpc.Text(m.of("sessionKey")),
+		NodeID: trimmed(m.value("nodeId")), Command: trimmed(m.value("command")), Params: m.value("params"),
+		IdempotencyKey: jsonrpc.Text(m.value("idempotencyKey")), SessionKey: jsonrpc.Text(m.value("sessionKey")),
 	}
-	if v := m.of("timeoutMs"); v != nil {
+	if v := m.value("timeoutMs"); v != nil {
 		n := min(integer(v), maxMillis)
 		if n < 0 { // too large to count
 			n = maxMillis
@@ -44,11 +44,10 @@ func ParseInvoke(params []byte) (Invoke, *Error) {
 	return p, nil
 }
 
-// maxMillis bounds times that others name, so that they can be counted in
-// nanoseconds.
+// maxMillis limits durations from clients, so that they do not overflow in nanoseconds.
 const maxMillis = int64(24 * time.Hour / time.Millisecond)
 
-// Timeout is how long the call may take; 0: for ever.
+// Timeout returns the time limit of the call; 0: none.
 func (p *Invoke) Timeout() time.Duration {
 	if p.TimeoutMS == nil {
 		return InvokeTimeout
@@ -64,14 +63,13 @@ type InvokeRequest struct {
 	Command string
 	// Params are JSON, as the operator wrote it; nil: none.
 	Params json.RawMessage
-	// Timeout is how long the gateway waits; 0: for ever. It is rounded to
-	// milliseconds.
+	// Timeout is how long the gateway waits; 0: no limit. It is rounded to milliseconds.
 	Timeout        time.Duration
 	IdempotencyKey string
 	SessionKey     string
 }
 
-// Append appends the payload. The parameters travel as JSON within a JSON string.
+// Append appends the payload. The parameters are sent as JSON within a JSON string.
 func (r *InvokeRequest) Append(b []byte) []byte {
 	b = append(b, `{"id":`...)
 	b = appendText(b, r.ID)
@@ -97,11 +95,11 @@ func (r *InvokeRequest) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// ErrInvokeRequest says that a call cannot be read.
+// ErrInvokeRequest means that a call is invalid.
 var ErrInvokeRequest = errors.New("this is no call of a node's command")
 
-// ParseInvokeRequest reads the payload. Parameters that are no JSON are an error;
-// the ID is set nevertheless, if there is one, so that the call can be answered.
+// ParseInvokeRequest parses the payload. Parameters that are not JSON are an error; the ID is
+// set nevertheless, if there is one, so that the call can be answered.
 func ParseInvokeRequest(payload []byte) (InvokeRequest, error) {
 	r := InvokeRequest{Timeout: InvokeTimeout}
 	if !json.Valid(payload) {
@@ -137,37 +135,36 @@ func ParseInvokeRequest(payload []byte) (InvokeRequest, error) {
 	return r, nil
 }
 
-// InvokeResult are the parameters of node.invoke.result: what came of a call.
+// InvokeResult are the parameters of node.invoke.result: the result of a call.
 type InvokeResult struct {
 	ID     string
 	NodeID string
 	OK     bool
 	// Payload is JSON, or nil for none.
 	Payload json.RawMessage
-	// PayloadJSON is the same within a JSON string, which OpenClaw's own commands
-	// prefer; it counts if both are there. Nil: none.
+	// PayloadJSON is the payload within a JSON string, as OpenClaw's own commands prefer; it
+	// takes precedence over Payload. nil: none.
 	PayloadJSON *string
-	// Error is why not; nil if the node does not say.
+	// Error is the reason of a failure; nil if the node gives none.
 	Error *NodeError
 }
 
-// NodeError is why a node did not carry out a call.
+// NodeError is the reason why a node did not execute a call.
 type NodeError struct {
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// The codes of a NodeError that mean something to gateways and agents. A node may
-// make up others.
+// The NodeError codes that gateways and agents interpret. A node may use others.
 const (
-	// NodeNotReady says that nothing was done: gateways try again, four times.
+	// NodeNotReady means that nothing was executed: gateways retry, four times.
 	NodeNotReady = "NODE_NOT_READY"
-	// NodeTimeout and NodeDisconnected are put in place of an answer that never came.
+	// NodeTimeout and NodeDisconnected stand for a missing result.
 	NodeTimeout      = "TIMEOUT"
 	NodeDisconnected = "DISCONNECTED"
 	// NodeUnavailable is the answer to a command that the node does not have.
 	NodeUnavailable = "UNAVAILABLE"
-	// NodeNoServer says that an MCP server is out of reach.
+	// NodeNoServer means that an MCP server is out of reach.
 	NodeNoServer = "MCP_SERVER_UNAVAILABLE"
 )
 
@@ -198,10 +195,10 @@ func (r *InvokeResult) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// ParseInvokeResult reads the parameters. The error is what the node is told.
+// ParseInvokeResult parses the parameters. The error is the response to the node.
 func ParseInvokeResult(params []byte) (InvokeResult, *Error) {
 	var r InvokeResult
-	var wild json.RawMessage // a payloadJSON that is no text is taken for the payload
+	var wild json.RawMessage // a payloadJSON that is not a string counts as the payload
 	mend := false
 	for in := jsonrpc.Scan(params); in.Next(); {
 		switch string(in.Key) {
@@ -224,14 +221,14 @@ func ParseInvokeResult(params []byte) (InvokeResult, *Error) {
 			r.Error = nil
 			if in.Value[0] == '{' {
 				r.Error = new(NodeError)
-				_ = json.Unmarshal(in.Value, r.Error) // its shape is checked below
+				_ = json.Unmarshal(in.Value, r.Error) // its shape is validated below
 			} else {
 				mend = true
 			}
 		}
 	}
 	if mend {
-		params = mended(params)
+		params = normalizeResult(params)
 	}
 	if e := ShapeInvokeResult.Invalid(params); e != nil {
 		return InvokeResult{}, e
@@ -242,9 +239,9 @@ func ParseInvokeResult(params []byte) (InvokeResult, *Error) {
 	return r, nil
 }
 
-// mended leaves out what OpenClaw overlooks before it checks a result: a payloadJSON
-// that is no text, and an error that is null.
-func mended(params []byte) []byte {
+// normalizeResult removes what OpenClaw ignores before it validates a result: a payloadJSON that
+// is not a string, and an error that is null.
+func normalizeResult(params []byte) []byte {
 	overlooked := func(key string, v []byte) bool {
 		return key == "payloadJSON" && v[0] != '"' || key == "error" && v[0] == 'n'
 	}
@@ -263,7 +260,7 @@ func mended(params []byte) []byte {
 	return append(b, '}')
 }
 
-// Value is what the call brought: JSON, or nil. Text that is no JSON is put into an
+// Value returns the result of the call: JSON, or nil. Text that is not JSON is wrapped in an
 // object, as gateways do.
 func (r *InvokeResult) Value() json.RawMessage {
 	if r.PayloadJSON == nil || *r.PayloadJSON == "" {
@@ -275,7 +272,7 @@ func (r *InvokeResult) Value() json.RawMessage {
 	return append(appendText([]byte(`{"payloadJSON":`), *r.PayloadJSON), '}')
 }
 
-// AppendInvoked appends what the operator gets for a call that was carried out.
+// AppendInvoked appends the operator's response to a successful call.
 func (r *InvokeResult) AppendInvoked(b []byte, command string) []byte {
 	b = slices.Grow(b, frameRoom+len(r.NodeID)+len(command)+len(r.Payload))
 	b = append(b, `{"ok":true,"nodeId":`...)
@@ -302,10 +299,10 @@ type ToolCall struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"` // an object; nil: none
 }
 
-// ErrToolCall says that parameters are none of a call of a tool.
+// ErrToolCall means that the parameters are not those of a tool call.
 var ErrToolCall = errors.New("server and tool required")
 
-// ParseToolCall reads the parameters of [CommandTool].
+// ParseToolCall parses the parameters of [CommandTool].
 func ParseToolCall(params []byte) (ToolCall, error) {
 	var c ToolCall
 	if json.Unmarshal(params, &c) != nil || c.Server == "" || c.Tool == "" {

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/json"
 
-// NodeRequest is what a node can do and waits for its owner to approve: an element of
+// NodeRequest is a node's surface that waits for its owner's approval: an element of
 // node.pair.list, and the payload of node.pair.requested.
 type NodeRequest struct {
 	RequestID    string   `json:"requestId"`
@@ -16,15 +16,15 @@ type NodeRequest struct {
 	RemoteIP     string   `json:"remoteIp,omitempty"`
 	Caps         []string `json:"caps"`
 	Commands     []string `json:"commands"`
-	// Scopes are what an operator needs to approve it, see [ApproveScopes]. The
-	// command line asks for no more.
+	// Scopes are what an operator needs to approve it, see [ApproveScopes]. The command line
+	// requests no others.
 	Scopes []string `json:"requiredApproveScopes"`
-	Silent bool     `json:"silent,omitempty"` // the device itself was approved by nobody
+	Silent bool     `json:"silent,omitempty"` // nobody approved the device itself
 	TS     int64    `json:"ts"`               // milliseconds since 1970
 }
 
-// PairedNode is a node whose owner has approved what it can do, as the answer to
-// node.pair.approve tells it.
+// PairedNode is a node with an approved surface, in the format of the response to
+// node.pair.approve.
 type PairedNode struct {
 	NodeID         string   `json:"nodeId"`
 	ClientID       string   `json:"clientId,omitempty"`
@@ -54,15 +54,15 @@ type NodePairs struct {
 	Paired  []Node        `json:"paired"`
 }
 
-// How far a node is approved.
+// The approval states of a node.
 const (
 	Approved          = "approved"
 	PendingApproval   = "pending-approval"
-	PendingReapproval = "pending-reapproval" // some is approved, and more is wanted
+	PendingReapproval = "pending-reapproval" // approved in part, with a pending request for more
 	Unapproved        = "unapproved"         // rejected
 )
 
-// Node is a node as node.list and node.describe tell it.
+// Node is a node in the format of node.list and node.describe.
 type Node struct {
 	NodeID         string          `json:"nodeId"`
 	DisplayName    string          `json:"displayName,omitempty"`
@@ -73,7 +73,7 @@ type Node struct {
 	DeviceFamily   string          `json:"deviceFamily,omitempty"`
 	RemoteIP       string          `json:"remoteIp,omitempty"`
 	Caps           []string        `json:"caps"`
-	Commands       []string        `json:"commands"` // those that can be called
+	Commands       []string        `json:"commands"` // callable ones
 	SessionHost    bool            `json:"sessionHost"`
 	PluginTools    []PluginTool    `json:"nodePluginTools"`
 	Approval       string          `json:"approvalState,omitempty"`
@@ -107,8 +107,8 @@ type NodeDetail struct {
 	Node
 }
 
-// DeviceRequest is a device that waits for its owner to let it in: an element of
-// device.pair.list, and the payload of device.pair.requested.
+// DeviceRequest is a device that waits for its owner's approval: an element of device.pair.list,
+// and the payload of device.pair.requested.
 type DeviceRequest struct {
 	RequestID    string   `json:"requestId"`
 	DeviceID     string   `json:"deviceId"`
@@ -123,11 +123,11 @@ type DeviceRequest struct {
 	Scopes       []string `json:"scopes,omitempty"`
 	RemoteIP     string   `json:"remoteIp,omitempty"`
 	Silent       bool     `json:"silent,omitempty"`
-	Repair       bool     `json:"isRepair,omitempty"` // it was in before
+	Repair       bool     `json:"isRepair,omitempty"` // it was paired before
 	TS           int64    `json:"ts"`                 // milliseconds since 1970
 }
 
-// PairedDevice is a device that was let in.
+// PairedDevice is an approved device.
 type PairedDevice struct {
 	DeviceID     string        `json:"deviceId"`
 	PublicKey    string        `json:"publicKey,omitempty"`

@@ -97,7 +97,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 		}
 		return p.Append(nil), true
 	case "client node.event":
-		return through[Handled](t, body), true
+		return through[EventAck](t, body), true
 	case "gateway node.pluginTools.update":
 		p, e := ParsePluginTools(body)
 		if e != nil {
@@ -114,7 +114,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 	case "client chat.send":
 		return through[Run](t, body), true
 	case "client chat.abort":
-		return through[Aborted](t, body), true
+		return through[AbortResult](t, body), true
 	case "client chat":
 		e, err := ParseChat(body)
 		if err != nil {

@@ -10,100 +10,109 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The platforms that a gateway tells apart.
+// The platforms that a gateway distinguishes.
 const (
-	IOS      = "ios"
-	WatchOS  = "watchos"
-	Android  = "android"
-	MacOS    = "macos"
-	Windows  = "windows"
-	Linux    = "linux"
-	Unlisted = "unknown" // all others
+	IOS             = "ios"
+	WatchOS         = "watchos"
+	Android         = "android"
+	MacOS           = "macos"
+	Windows         = "windows"
+	Linux           = "linux"
+	UnknownPlatform = "unknown" // all others
 )
 
-// Surface is what a node says it is and can do, and what of that its owner approved.
+// Surface describes a node: its identity, its declared commands, and those its owner approved.
 type Surface struct {
 	Platform string
 	Family   string
 	Caps     []string
-	Declared []string // the commands that it wants to be called for
-	Approved []string // those that its owner has approved
+	Declared []string // commands the node declares
+	Approved []string // commands its owner has approved
 }
 
-// Policy is what the owner of a gateway has decided about commands, beyond what
-// platforms may do anyway. Names are exact: there are no patterns.
+// Policy is what a gateway's owner has decided about commands, beyond the platform defaults.
+// Names are exact, without patterns.
 type Policy struct {
 	Allow []string
-	Deny  []string // has the last word
+	Deny  []string // takes precedence
 }
 
-// desktopHost are commands that reach deep into a computer. A desktop may declare
-// them, and they are allowed as soon as somebody has approved that.
-var desktopHost = set(
-	"system.run.prepare", "system.run", "system.which", "system.execApprovals.get", "system.execApprovals.set", "fs.listDir",
-	"terminal.upload", "browser.proxy", "browser.proxy.upload.v1", CommandTool, "agent.cli.claude.run.v1", "screen.snapshot", "desktop.stream",
+// desktopCommands are commands with deep access to a computer. A desktop may declare them, and
+// they are allowed once approved.
+var desktopCommands = nameSet(
+	"system.run.prepare", "system.run", "system.which", "system.execApprovals.get", "system.execApprovals.set",
+	"fs.listDir",
+	"terminal.upload", "browser.proxy", "browser.proxy.upload.v1", CommandTool, "agent.cli.claude.run.v1",
+	"screen.snapshot", "desktop.stream",
 )
 
-// dangerous are commands that a node may declare, and that are carried out only if
-// they are in Allow.
-var dangerous = set(
-	"camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "contacts.add", "calendar.add", "reminders.add",
+// dangerousCommands may be declared, and are executed only if they are in Allow.
+var dangerousCommands = nameSet(
+	"camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "contacts.add", "calendar.add",
+	"reminders.add",
 	"sms.send", "sms.search", "health.summary",
 )
 
-// private are what gateways and their workers say to each other.
-var private = set(
-	"worker.bundle.install.v1", "worker.launch.v1", "worker.status.v1", "worker.cancel.v1", "worker.environment.stop.v1",
+// internalCommands are used between gateways and their workers.
+var internalCommands = nameSet(
+	"worker.bundle.install.v1", "worker.launch.v1", "worker.status.v1", "worker.cancel.v1",
+	"worker.environment.stop.v1",
 	"worker.workspace.exec.v1", "worker.workspace.prepare.v1", "worker.workspace.retain.v1", "worker.desktop.stream.v1",
 	"worker.desktop.launch.v1", "worker.desktop.computer.v1", "worker.portal.stream.v1",
 )
 
-// adminInvoke are commands for which an operator has to be admin, and adminApproval
-// those for which the one who approves them has to be.
+// adminInvokeCommands require operator.admin to call, and adminApprovalCommands to approve.
 var (
-	adminInvoke   = set("browser.proxy", "browser.proxy.upload.v1", "fs.listDir", "terminal.upload")
-	adminApproval = set(
-		"browser.proxy", "browser.proxy.upload.v1", "fs.listDir", "terminal.upload", "system.run.prepare", "system.run", "system.which",
+	adminInvokeCommands   = nameSet("browser.proxy", "browser.proxy.upload.v1", "fs.listDir", "terminal.upload")
+	adminApprovalCommands = nameSet(
+		"browser.proxy", "browser.proxy.upload.v1", "fs.listDir", "terminal.upload", "system.run.prepare", "system.run",
+		"system.which",
 		"system.execApprovals.get", "system.execApprovals.set",
 	)
 )
 
-// talkCommands are for nodes that can talk.
+// talkCommands are for nodes with voice.
 var talkCommands = []string{"talk.ptt.start", "talk.ptt.stop", "talk.ptt.cancel", "talk.ptt.once"}
 
-// platformCommands are what nodes of a platform may do without anybody having said
-// so. Desktops have desktopHost besides.
+// platformCommands are the default commands of a platform. Desktops have desktopCommands in
+// addition.
 var platformCommands = map[string][]string{
 	IOS: {
-		"camera.list", "location.get", "device.info", "device.status", "contacts.search", "calendar.events", "reminders.list",
+		"camera.list", "location.get", "device.info", "device.status", "contacts.search", "calendar.events",
+		"reminders.list",
 		"photos.latest", "motion.activity", "motion.pedometer", "system.notify",
 	},
 	WatchOS: {"device.info", "device.status", "system.notify"},
 	Android: {
-		"camera.list", "location.get", "notifications.list", "notifications.actions", "system.notify", "device.info", "device.status",
-		"device.permissions", "device.health", "device.apps", "contacts.search", "calendar.events", "callLog.search", "reminders.list",
+		"camera.list", "location.get", "notifications.list", "notifications.actions", "system.notify", "device.info",
+		"device.status",
+		"device.permissions", "device.health", "device.apps", "contacts.search", "calendar.events", "callLog.search",
+		"reminders.list",
 		"photos.latest", "motion.activity", "motion.pedometer", "mobile.ui.observe", "mobile.ui.act",
 	},
 	MacOS: {
-		"camera.list", "camera.ptz.status", "location.get", "device.info", "device.status", "device.apps", "contacts.search",
-		"calendar.events", "reminders.list", "photos.latest", "motion.activity", "motion.pedometer", "system.notify", "computer.act",
+		"camera.list", "camera.ptz.status", "location.get", "device.info", "device.status", "device.apps",
+		"contacts.search",
+		"calendar.events", "reminders.list", "photos.latest", "motion.activity", "motion.pedometer", "system.notify",
+		"computer.act",
 		"ollama.models", "ollama.chat",
 	},
 	// ollama.*: the plugin of that name, which OpenClaw brings along, allows them to
 	// desktops (extensions/ollama/src/node-inference-contract.ts of 2026.9.6).
-	Windows:  {"camera.list", "location.get", "device.info", "device.status", "system.notify", "computer.act", "ollama.models", "ollama.chat"},
-	Linux:    {"system.notify", "computer.act", "ollama.models", "ollama.chat"},
-	Unlisted: {"camera.list", "location.get", "system.notify"},
+	Windows: {"camera.list", "location.get", "device.info", "device.status", "system.notify", "computer.act",
+		"ollama.models", "ollama.chat"},
+	Linux:           {"system.notify", "computer.act", "ollama.models", "ollama.chat"},
+	UnknownPlatform: {"camera.list", "location.get", "system.notify"},
 }
 
-// familyOf are the families that a platform's name is believed with.
-var familyOf = map[string][]string{
+// platformFamilies are the device families that confirm a platform's name.
+var platformFamilies = map[string][]string{
 	IOS: {"", "iphone", "ipad", "ios"}, WatchOS: {"apple watch", "watchos"}, Android: {"", "android"},
 	MacOS: {"mac"}, Windows: {"windows"}, Linux: {"linux"},
 }
 
-// labels are platforms as their own programs spell them.
-var labels = []struct {
+// platformLabels are the platform names that their own programs use.
+var platformLabels = []struct {
 	platform string
 	label    *regexp.Regexp
 }{
@@ -113,41 +122,41 @@ var labels = []struct {
 	{Android, regexp.MustCompile(`^android \d+(?: \(sdk \d+\))?$`)},
 }
 
-// guesses are how a family gives away the platform of a node that names none.
-var guesses = []struct{ part, platform string }{
+// familyGuesses map a device family to a platform, for nodes that name none.
+var familyGuesses = []struct{ part, platform string }{
 	{"iphone", IOS}, {"ipad", IOS}, {"ios", IOS}, {"apple watch", WatchOS}, {"watchos", WatchOS}, {"android", Android},
 	{"mac", MacOS}, {"windows", Windows}, {"linux", Linux},
 }
 
-// PlatformOf is the platform of a node, according to what it says about itself. A
-// desktop has to name its family too, except that programs with the id node-host
-// need not: see [Client.Complete].
+// PlatformOf returns the platform of a node from its platform and device family. A desktop has
+// to give its family too, except programs with the id node-host: see [Client.Complete].
 func PlatformOf(platform, family string) string {
-	p, f := folded(platform), folded(family)
-	if families, ok := familyOf[p]; ok {
+	p, f := foldAccents(platform), foldAccents(family)
+	if families, ok := platformFamilies[p]; ok {
 		if slices.Contains(families, f) {
 			return p
 		}
-		return Unlisted
+		return UnknownPlatform
 	}
-	for _, l := range labels {
-		if l.label.MatchString(p) && f != "" && slices.Contains(familyOf[l.platform], f) {
+	for _, l := range platformLabels {
+		if l.label.MatchString(p) && f != "" && slices.Contains(platformFamilies[l.platform], f) {
 			return l.platform
 		}
 	}
 	if p != "" {
-		return Unlisted
+		return UnknownPlatform
 	}
-	for _, g := range guesses {
+	for _, g := range familyGuesses {
 		if strings.Contains(f, g.part) {
 			return g.platform
 		}
 	}
-	return Unlisted
+	return UnknownPlatform
 }
 
-// folded is a text in lower case and without accents, as platforms are compared.
-func folded(s string) string {
+// foldAccents returns a text in lower case and without accents, the form in which platforms are
+// compared.
+func foldAccents(s string) string {
 	marks := func(r rune) rune {
 		if unicode.Is(unicode.M, r) {
 			return -1
@@ -157,10 +166,10 @@ func folded(s string) string {
 	return strings.ToLower(strings.Map(marks, norm.NFKD.String(strings.TrimSpace(s))))
 }
 
-// Complete fills in the family that node-host programs may leave out.
+// Complete fills in the device family that node-host programs may omit.
 func (c Client) Complete() Client {
 	if c.ID == ClientNode && strings.TrimSpace(c.DeviceFamily) == "" {
-		switch folded(c.Platform) {
+		switch foldAccents(c.Platform) {
 		case Linux:
 			c.DeviceFamily = "Linux"
 		case MacOS:
@@ -172,34 +181,33 @@ func (c Client) Complete() Client {
 	return c
 }
 
-// allowed are the commands that may be called, or, with pairing, that may be
-// declared.
+// allowed returns the commands that may be called, or, with pairing, that may be declared.
 func (p Policy) allowed(s *Surface, pairing bool) map[string]bool {
 	platform := PlatformOf(s.Platform, s.Family)
 	desktop := platform == MacOS || platform == Windows || platform == Linux
 	all := map[string]bool{}
 	add := func(commands ...string) {
 		for _, c := range commands {
-			if c = strings.TrimSpace(c); c != "" && (pairing || !dangerous[c]) {
+			if c = strings.TrimSpace(c); c != "" && (pairing || !dangerousCommands[c]) {
 				all[c] = true
 			}
 		}
 	}
 	add(platformCommands[platform]...)
-	if platform == IOS && folded(s.Family) == "iphone" {
+	if platform == IOS && foldAccents(s.Family) == "iphone" {
 		add("watch.status", "watch.notify")
 	}
-	if s.talks() {
+	if s.hasTalk() {
 		add(talkCommands...)
 	}
 	if desktop && pairing {
-		for c := range desktopHost {
+		for c := range desktopCommands {
 			add(c)
 		}
 	}
 	if desktop {
 		for _, c := range s.Approved {
-			if c = strings.TrimSpace(c); desktopHost[c] {
+			if c = strings.TrimSpace(c); desktopCommands[c] {
 				add(c)
 			}
 		}
@@ -210,25 +218,25 @@ func (p Policy) allowed(s *Surface, pairing bool) map[string]bool {
 		}
 	}
 	for _, c := range p.Deny {
-		if c = strings.TrimSpace(c); !pairing || !dangerous[c] {
+		if c = strings.TrimSpace(c); !pairing || !dangerousCommands[c] {
 			delete(all, c)
 		}
 	}
-	for c := range private {
+	for c := range internalCommands {
 		delete(all, c)
 	}
 	return all
 }
 
-// talks says whether a node can talk.
-func (s *Surface) talks() bool {
+// hasTalk reports whether a node has voice.
+func (s *Surface) hasTalk() bool {
 	lower := func(c string) string { return strings.ToLower(strings.TrimSpace(c)) }
 	return slices.ContainsFunc(s.Caps, func(c string) bool { return lower(c) == "talk" }) ||
 		slices.ContainsFunc(s.Declared, func(c string) bool { return strings.HasPrefix(lower(c), "talk.") })
 }
 
-// Declarable are those of the declared commands that the node's owner is asked
-// about, each once. The others are as if the node had not declared them.
+// Declarable returns the declared commands that need the owner's approval, without duplicates.
+// Others count as not declared.
 func (p Policy) Declarable(s *Surface) []string {
 	allowed := p.allowed(s, true)
 	out := []string{}
@@ -240,34 +248,34 @@ func (p Policy) Declarable(s *Surface) []string {
 	return out
 }
 
-// Effective are the commands that the node has: declarable and approved.
+// Effective returns the commands that the node has: declarable and approved.
 func (p Policy) Effective(s *Surface) []string {
 	return slices.DeleteFunc(p.Declarable(s), func(c string) bool { return !slices.Contains(s.Approved, c) })
 }
 
-// Why a command is refused, in the details of [Policy.Refuse].
+// Reasons of a refusal, in the details of [Policy.Refuse].
 const (
 	NotAllowlisted  = "command not allowlisted"
 	NotDeclared     = "command not declared by node"
 	NothingDeclared = "node did not declare commands"
 )
 
-// Refuse says why an operator with these scopes may not call a command of a node, in
-// the words that the operator is told; nil: it may. A node of which nothing was ever
-// approved is not its business: see [PairingChanged].
+// Refuse returns the response to an operator that may not call a command of a node, or nil if it
+// may. It does not handle nodes without any approval: see [PairingChanged].
 func (p Policy) Refuse(s *Surface, command string, scopes []string) *Error {
 	command = strings.TrimSpace(command)
 	switch {
-	case private[command]:
+	case internalCommands[command]:
 		return refusedCommand("node.invoke does not allow private node controls", "", command)
 	case command == "system.execApprovals.get" || command == "system.execApprovals.set":
-		return refusedCommand("node.invoke does not allow system.execApprovals.*; use exec.approvals.node.*", "", command)
-	case adminInvoke[command] && !HasScope(scopes, ScopeAdmin):
+		return refusedCommand("node.invoke does not allow system.execApprovals.*; use exec.approvals.node.*",
+			"", command)
+	case adminInvokeCommands[command] && !HasScope(scopes, ScopeAdmin):
 		return MissingScope(ScopeAdmin)
 	}
 	platform := s.Platform
 	if platform == "" {
-		platform = Unlisted
+		platform = UnknownPlatform
 	}
 	has := p.Effective(s)
 	switch {
@@ -277,9 +285,11 @@ func (p Policy) Refuse(s *Surface, command string, scopes []string) *Error {
 		return refusedCommand("node command not allowed: the node's declared command surface is pending approval; run `openclaw nodes pending`, "+
 			"then `openclaw nodes approve <requestId>`", NothingDeclared, command)
 	case len(has) == 0:
-		return refusedCommand("node command not allowed: the node did not declare any supported commands", NothingDeclared, command)
+		return refusedCommand("node command not allowed: the node did not declare any supported commands",
+			NothingDeclared, command)
 	case !slices.Contains(has, command):
-		return refusedCommand("node command not allowed: the node (platform: "+platform+`) does not support "`+command+`"`, NotDeclared, command)
+		return refusedCommand("node command not allowed: the node (platform: "+platform+`) does not support "`+command+
+			`"`, NotDeclared, command)
 	}
 	return nil
 }
@@ -291,7 +301,7 @@ func (p Policy) notAllowed(command, platform string) string {
 		return `"` + command + `" requires a trusted Talk-capable node`
 	case denied:
 		return `"` + command + `" is blocked by gateway.nodes.commands.deny`
-	case dangerous[command]:
+	case dangerousCommands[command]:
 		return `"` + command + `" requires explicit gateway.nodes.commands.allow opt-in`
 	}
 	return `"` + command + `" is not in the allowlist for platform "` + platform + `"`
@@ -306,7 +316,7 @@ func refusedCommand(message, reason, command string) *Error {
 	return &Error{Code: InvalidRequest, Message: message, Details: json.RawMessage(b)}
 }
 
-func set(names ...string) map[string]bool {
+func nameSet(names ...string) map[string]bool {
 	m := make(map[string]bool, len(names))
 	for _, name := range names {
 		m[name] = true

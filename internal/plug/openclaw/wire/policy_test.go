@@ -8,12 +8,17 @@ import (
 
 func TestPlatformOf(t *testing.T) {
 	for _, c := range []struct{ platform, family, want string }{
-		{"linux", "Linux", Linux}, {" Linux ", "LINUX", Linux}, {"linux", "", Unlisted}, {"linux", "mac", Unlisted},
-		{"macos", "Mac", MacOS}, {"macos 15.1", "Mac", MacOS}, {"macos 15.1", "", Unlisted}, {"windows", "Windows", Windows},
-		{"ios", "", IOS}, {"ios 18.4", "iPhone", IOS}, {"ios 18.4", "", Unlisted}, {"iPadOS 18.4.1", "iPad", IOS}, {"ios 18.4.1.2", "iphone", Unlisted},
-		{"android", "", Android}, {"android 15 (sdk 35)", "Android", Android}, {"android 15 (sdk 35)", "", Unlisted},
-		{"watchos", "apple watch", WatchOS}, {"watchos", "", Unlisted},
-		{"esp32", "", Unlisted}, {"esp32", "linux", Unlisted}, {"", "My Linux box", Linux}, {"", "", Unlisted}, {"líNux", "linux", Linux},
+		{"linux", "Linux", Linux}, {" Linux ", "LINUX", Linux}, {"linux", "", UnknownPlatform},
+		{"linux", "mac", UnknownPlatform},
+		{"macos", "Mac", MacOS}, {"macos 15.1", "Mac", MacOS}, {"macos 15.1", "", UnknownPlatform},
+		{"windows", "Windows", Windows},
+		{"ios", "", IOS}, {"ios 18.4", "iPhone", IOS}, {"ios 18.4", "", UnknownPlatform},
+		{"iPadOS 18.4.1", "iPad", IOS}, {"ios 18.4.1.2", "iphone", UnknownPlatform},
+		{"android", "", Android}, {"android 15 (sdk 35)", "Android", Android},
+		{"android 15 (sdk 35)", "", UnknownPlatform},
+		{"watchos", "apple watch", WatchOS}, {"watchos", "", UnknownPlatform},
+		{"esp32", "", UnknownPlatform}, {"esp32", "linux", UnknownPlatform}, {"", "My Linux box", Linux},
+		{"", "", UnknownPlatform}, {"líNux", "linux", Linux},
 	} {
 		if got := PlatformOf(c.platform, c.family); got != c.want {
 			t.Errorf("%q, %q: %s, not %s", c.platform, c.family, got, c.want)
@@ -30,7 +35,8 @@ func TestPlatformOf(t *testing.T) {
 // A real gateway, with mcp.tools.list allowed, left these of what an esp32 declared.
 func TestDeclarable(t *testing.T) {
 	s := &Surface{Platform: "esp32", Declared: []string{
-		"camera.list", "camera.snap", "location.get", "system.notify", "system.run", "talk.ptt.start", "mcp.tools.list", "self.custom", " camera.list",
+		"camera.list", "camera.snap", "location.get", "system.notify", "system.run", "talk.ptt.start", "mcp.tools.list",
+		"self.custom", " camera.list",
 		"worker.launch.v1",
 	}}
 	got := Policy{Allow: []string{"mcp.tools.list", "worker.launch.v1"}}.Declarable(s)
@@ -42,7 +48,8 @@ func TestDeclarable(t *testing.T) {
 	if got := (Policy{}).Declarable(linux); !slices.Equal(got, []string{CommandTool, "system.run"}) {
 		t.Errorf("%q", got)
 	}
-	for platform, family := range map[string]string{"linux": "Linux", "macos": "Mac", "windows": "Windows", "android": ""} {
+	for platform, family := range map[string]string{"linux": "Linux", "macos": "Mac", "windows": "Windows",
+		"android": ""} {
 		s := &Surface{Platform: platform, Family: family, Declared: []string{"ollama.models", "ollama.chat"}}
 		if got := (Policy{}).Declarable(s); slices.Equal(got, s.Declared) != (platform != "android") {
 			t.Errorf("on %s: %q", platform, got)
@@ -51,13 +58,15 @@ func TestDeclarable(t *testing.T) {
 	if got := (Policy{Deny: []string{"system.run"}}).Declarable(linux); !slices.Equal(got, []string{CommandTool}) {
 		t.Errorf("%q", got)
 	}
-	if got := (Policy{}).Effective(&Surface{Platform: "linux", Family: "Linux", Declared: linux.Declared, Approved: []string{CommandTool, "x"}}); !slices.Equal(got, []string{CommandTool}) {
+	if got := (Policy{}).Effective(&Surface{Platform: "linux", Family: "Linux", Declared: linux.Declared,
+		Approved: []string{CommandTool, "x"}}); !slices.Equal(got, []string{CommandTool}) {
 		t.Errorf("%q", got)
 	}
 }
 
 func TestRefuse(t *testing.T) {
-	all := []string{CommandTool, "system.run", "system.notify", "camera.snap", "own.command", "fs.listDir", "talk.ptt.start"}
+	all := []string{CommandTool, "system.run", "system.notify", "camera.snap", "own.command", "fs.listDir",
+		"talk.ptt.start"}
 	write, admin := []string{ScopeWrite}, []string{ScopeAdmin}
 	for _, c := range []struct {
 		name     string
@@ -68,23 +77,30 @@ func TestRefuse(t *testing.T) {
 		want     string // a part of the words; empty: it is allowed
 	}{
 		{"a desktop's, approved", Policy{}, all, CommandTool, write, ""},
-		{"a desktop's, not approved", Policy{}, []string{"system.notify"}, CommandTool, write, `not in the allowlist for platform "linux"`},
-		{"approved and denied", Policy{Deny: []string{CommandTool}}, all, CommandTool, write, "blocked by gateway.nodes.commands.deny"},
-		{"denied and allowed", Policy{Allow: []string{"own.command"}, Deny: []string{"own.command"}}, all, "own.command", write, "blocked by"},
+		{"a desktop's, not approved", Policy{}, []string{"system.notify"}, CommandTool, write,
+			`not in the allowlist for platform "linux"`},
+		{"approved and denied", Policy{Deny: []string{CommandTool}}, all, CommandTool, write,
+			"blocked by gateway.nodes.commands.deny"},
+		{"denied and allowed", Policy{Allow: []string{"own.command"}, Deny: []string{"own.command"}}, all,
+			"own.command", write, "blocked by"},
 		{"one's own", Policy{}, all, "own.command", write, "is not in the allowlist"},
 		{"one's own, allowed", Policy{Allow: []string{" own.command "}}, all, "own.command", write, ""},
-		{"one's own, with a pattern", Policy{Allow: []string{"own.*"}}, all, "own.command", write, "is not in the allowlist"},
+		{"one's own, with a pattern", Policy{Allow: []string{"own.*"}}, all, "own.command", write,
+			"is not in the allowlist"},
 		{"dangerous", Policy{}, all, "camera.snap", write, "requires explicit gateway.nodes.commands.allow opt-in"},
 		{"dangerous, allowed", Policy{Allow: []string{"camera.snap"}}, all, "camera.snap", write, ""},
 		{"for admins", Policy{}, all, "fs.listDir", write, "missing scope: operator.admin"},
 		{"for admins, by one", Policy{}, all, "fs.listDir", admin, ""},
 		{"approvals", Policy{}, all, "system.execApprovals.get", admin, "use exec.approvals.node"},
-		{"private", Policy{Allow: []string{"worker.launch.v1"}}, all, "worker.launch.v1", admin, "private node controls"},
+		{"private", Policy{Allow: []string{"worker.launch.v1"}}, all, "worker.launch.v1", admin,
+			"private node controls"},
 		{"to talk", Policy{}, all, "talk.ptt.start", write, ""},
 		{"to talk otherwise", Policy{}, all, "talk.more", write, "requires a trusted Talk-capable node"},
 		{"nothing approved", Policy{}, nil, "system.notify", write, "pending approval"},
-		{"not declared", Policy{Allow: []string{"other"}}, all, "other", write, `(platform: linux) does not support "other"`},
-		{"nothing declared", Policy{Allow: []string{"other"}}, nil, "other", write, "did not declare any supported commands"},
+		{"not declared", Policy{Allow: []string{"other"}}, all, "other", write,
+			`(platform: linux) does not support "other"`},
+		{"nothing declared", Policy{Allow: []string{"other"}}, nil, "other", write,
+			"did not declare any supported commands"},
 	} {
 		s := &Surface{Platform: "linux", Family: "Linux", Declared: all, Approved: c.approved}
 		e := c.policy.Refuse(s, c.command, c.scopes)
@@ -110,7 +126,7 @@ func TestScopes(t *testing.T) {
 		{MethodInvokeResult, RoleNode, nil, nil},
 		{MethodInvokeResult, RoleOperator, []string{ScopeAdmin}, WrongRole(RoleOperator)},
 	} {
-		got := Permit(c.method, c.role, c.scopes)
+		got := CheckPermission(c.method, c.role, c.scopes)
 		if (got == nil) != (c.want == nil) || got != nil && (got.Code != c.want.Code || got.Message != c.want.Message) {
 			t.Errorf("%s as %s with %q: %v, not %v", c.method, c.role, c.scopes, got, c.want)
 		}
@@ -126,7 +142,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%q: %s", c.commands, got)
 		}
 	}
-	if !KeepsScopes(Client{ID: ClientCLI, Mode: ModeCLI}) || KeepsScopes(Client{ID: ClientCLI, Mode: ModeBackend}) {
+	if !MayKeepScopes(Client{ID: ClientCLI, Mode: ModeCLI}) || MayKeepScopes(Client{ID: ClientCLI, Mode: ModeBackend}) {
 		t.Error("which clients keep their scopes without a device")
 	}
 }

@@ -2,7 +2,7 @@ package wire
 
 import "slices"
 
-// The scopes of operators. Admin stands for all, and write for read.
+// The scopes of operators. Admin includes all, and write includes read.
 const (
 	ScopeRead      = "operator.read"
 	ScopeWrite     = "operator.write"
@@ -11,22 +11,26 @@ const (
 	ScopeApprovals = "operator.approvals"
 )
 
-// nodeMethods are the methods that nodes may call, and nobody else.
+// nodeMethods are the methods that only nodes may call.
 var nodeMethods = map[string]bool{
-	MethodInvokeResult: true, MethodInvokeProgress: true, MethodNodeEvent: true, MethodPluginTools: true, MethodSkills: true,
-	MethodRunnerInventory: true, "node.pluginSurface.refresh": true, "node.pending.pull": true, "node.pending.ack": true,
+	MethodInvokeResult: true, MethodInvokeProgress: true, MethodNodeEvent: true, MethodPluginTools: true,
+	MethodSkills:          true,
+	MethodRunnerInventory: true, "node.pluginSurface.refresh": true, "node.pending.pull": true,
+	"node.pending.ack":   true,
 	"node.pending.drain": true, "skills.bins": true,
 }
 
-// methodScopes says which scope an operator needs.
+// methodScopes maps methods to the scope that an operator needs.
 var methodScopes = map[string]string{
 	MethodHealth: ScopeRead, MethodStatus: ScopeRead, MethodSystemPresence: ScopeRead,
 	MethodNodeList: ScopeRead, MethodNodeDescribe: ScopeRead,
 	MethodNodeInvoke: ScopeWrite, // and see AdminOnly
 	MethodNodeRename: ScopePairing,
 
-	MethodNodePairList: ScopePairing, MethodNodeApprove: ScopePairing, MethodNodeReject: ScopePairing, MethodNodeRemove: ScopePairing,
-	MethodDevicePairList: ScopePairing, MethodDeviceApprove: ScopePairing, MethodDeviceReject: ScopePairing, MethodDeviceRemove: ScopePairing,
+	MethodNodePairList: ScopePairing, MethodNodeApprove: ScopePairing, MethodNodeReject: ScopePairing,
+	MethodNodeRemove:     ScopePairing,
+	MethodDevicePairList: ScopePairing, MethodDeviceApprove: ScopePairing, MethodDeviceReject: ScopePairing,
+	MethodDeviceRemove: ScopePairing,
 
 	MethodAgent: ScopeWrite, MethodAgentWait: ScopeWrite, MethodAgentsList: ScopeRead,
 	MethodChatSend: ScopeWrite, MethodChatAbort: ScopeWrite, MethodChatHistory: ScopeRead, "chat.inject": ScopeAdmin,
@@ -34,10 +38,10 @@ var methodScopes = map[string]string{
 	MethodSessionReset: ScopeAdmin, MethodSessionDelete: ScopeAdmin,
 }
 
-// Permit says whether a client with a role and scopes may call a method: nil, or
-// what it is told. Whether the gateway has the method is another question, to be
-// asked first: of methods that are not here, operators need nothing.
-func Permit(method, role string, scopes []string) *Error {
+// CheckPermission returns the error if a client with a role and scopes may not call a method,
+// else nil. Check first whether the gateway supports the method: operators need no scope for
+// methods that are not listed here.
+func CheckPermission(method, role string, scopes []string) *Error {
 	if nodeMethods[method] != (role == RoleNode) {
 		return WrongRole(role)
 	}
@@ -47,25 +51,24 @@ func Permit(method, role string, scopes []string) *Error {
 	return nil
 }
 
-// HasScope says whether scopes are enough for what one of them is for.
+// HasScope reports whether scopes include a scope.
 func HasScope(scopes []string, scope string) bool {
 	return slices.Contains(scopes, scope) || slices.Contains(scopes, ScopeAdmin) ||
 		scope == ScopeRead && slices.Contains(scopes, ScopeWrite)
 }
 
-// KeepsScopes says whether a client without a device, that showed the right token on
-// the loopback interface, may do what it asks for. Others may do nothing.
-func KeepsScopes(c Client) bool {
+// MayKeepScopes reports whether a client without a device, with a valid token and on the
+// loopback interface, gets the scopes it requests. Others get none.
+func MayKeepScopes(c Client) bool {
 	return c.ID == ClientGateway && c.Mode == ModeBackend || c.ID == ClientCLI && c.Mode == ModeCLI
 }
 
-// ApproveScopes are the scopes that an operator needs to approve a node with these
-// commands.
+// ApproveScopes returns the scopes that an operator needs to approve a node with these commands.
 func ApproveScopes(commands []string) []string {
 	switch {
 	case len(commands) == 0:
 		return []string{ScopePairing}
-	case slices.ContainsFunc(commands, func(c string) bool { return adminApproval[c] }):
+	case slices.ContainsFunc(commands, func(c string) bool { return adminApprovalCommands[c] }):
 		return []string{ScopePairing, ScopeAdmin}
 	}
 	return []string{ScopePairing, ScopeWrite}

@@ -10,84 +10,81 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// Shape is what the parameters of a method must look like. It says what is wrong
-// in the words of OpenClaw's own checks.
+// Shape is the schema of a method's parameters. Its errors have the words of OpenClaw's own
+// validation.
 type Shape struct {
 	name   string
 	fields []field
 }
 
-// field is a member of an object. No other members are allowed.
+// field is a member of an object. Additional members are not allowed.
 type field struct {
 	name     string
 	kind     kind
 	required bool
-	least    int      // the least number, or length in characters
-	most     int      // the greatest length in characters; 0: any
-	words    []string // what a word may be
-	is       *Shape   // what an object is, or each item of a list
-	matches  *pattern // what a text must match
+	minimum  int      // minimum value, or length in characters
+	maximum  int      // maximum length in characters; 0: no limit
+	words    []string // allowed values of an enum
+	shape    *Shape   // of an object, or of each item of a list
+	pattern  *pattern // of a string
 }
 
 type kind byte
 
 const (
-	anything kind = iota
-	text          // a string
-	word          // a string out of a few
-	whole         // a whole number
-	truth         // true or false
-	table         // an object with any members
-	truths        // an object with members that are true or false
-	object        // an object of a shape
-	texts         // a list of strings that are not empty
-	list          // a list of objects of a shape, or of anything
-	mark          // a string or a number
+	kindAny     kind = iota
+	kindString       // a string
+	kindEnum         // a string out of a few
+	kindInteger      // a whole number
+	kindBool         // true or false
+	kindMap          // an object with any members
+	kindBoolMap      // an object with members that are true or false
+	kindObject       // an object of a shape
+	kindStrings      // a list of strings that are not empty
+	kindList         // a list of objects of a shape, or of anything
+	kindScalar       // a string or a number
 )
 
-// pattern is a regular expression, in OpenClaw's spelling, and what it means.
+// pattern is a regular expression, in OpenClaw's spelling, with its implementation.
 type pattern struct {
-	spelled string
-	fits    func(string) bool
+	source string
+	match  func(string) bool
 }
 
-// Check says what is wrong with JSON, which must be valid, or "" if nothing is.
-// Missing parameters, which are nil, are no object.
+// Check returns the errors in valid JSON, or "". Missing (nil) parameters are not an object.
 func (s *Shape) Check(valid []byte) string {
 	var m members
 	return s.read(valid, &m)
 }
 
-// Invalid makes the refusal of parameters that are not of the shape; nil means that
-// they are.
+// Invalid returns the error response for parameters that do not match the shape, else nil.
 func (s *Shape) Invalid(params []byte) *Error {
 	var m members
 	return s.readParams(params, &m)
 }
 
-// members are what an object of a shape has.
+// members holds the members of a parsed object.
 type members struct {
-	shape *Shape
-	few   [fewFields]json.RawMessage
-	many  []json.RawMessage // instead of few, if the shape has more fields
+	shape    *Shape
+	inline   [maxInlineFields]json.RawMessage
+	overflow []json.RawMessage // instead of inline, if the shape has more fields
 }
 
-// fewFields is how many fields those shapes have that are read all the time. What has
-// so few members needs no memory of its own.
-const fewFields = 12
+// maxInlineFields covers the frequently parsed shapes, which then need no allocation.
+const maxInlineFields = 12
 
-// values are those of the shape's fields; nil: it is not there.
+// values returns the values of the shape's fields; nil: absent.
 func (m *members) values() []json.RawMessage {
-	if m.many != nil {
-		return m.many
+	if m.overflow != nil {
+		return m.overflow
 	}
-	return m.few[:len(m.shape.fields)]
+	return m.inline[:len(m.shape.fields)]
 }
 
-// of is the value of a member; nil: it is not there.
-func (m *members) of(name string) json.RawMessage {
+// value returns the value of a member; nil: absent.
+func (m *members) value(name string) json.RawMessage {
 	if m.shape == nil {
-		return nil // it is no object
+		return nil // not an object
 	}
 	for i, v := range m.values() {
 		if m.shape.fields[i].name == name {
@@ -97,8 +94,8 @@ func (m *members) of(name string) json.RawMessage {
 	return nil
 }
 
-// read takes JSON apart, which must be valid, and says what is wrong with it, or "" if
-// nothing is. What is wrong may be among the members nevertheless.
+// read parses valid JSON and returns the errors in it, or "". Members may be invalid where an
+// error is returned.
 func (s *Shape) read(valid []byte, m *members) string {
 	wrong := s.check(nil, "", valid, m)
 	if wrong == nil {
@@ -107,7 +104,7 @@ func (s *Shape) read(valid []byte, m *members) string {
 	return strings.Join(wrong[:min(len(wrong), maxComplaints)], "; ")
 }
 
-// readParams is read for parameters. The error is what the client is told.
+// readParams is read for parameters. The error is the response to the client.
 func (s *Shape) readParams(params []byte, m *members) *Error {
 	if wrong := s.read(params, m); wrong != "" {
 		return Invalid("invalid " + s.name + " params: " + wrong)
@@ -115,15 +112,15 @@ func (s *Shape) readParams(params []byte, m *members) *Error {
 	return nil
 }
 
-// check appends what is wrong. As in OpenClaw, of the members that are missing, and
-// of those that are too many, only the first is told.
+// check appends the errors. As in OpenClaw, only the first missing and the first additional
+// member are reported.
 func (s *Shape) check(wrong []string, at string, value []byte, m *members) []string {
 	in := jsonrpc.Scan(value)
-	if !in.Object() {
-		return append(wrong, place(at, "must be object"))
+	if !in.IsObject() {
+		return append(wrong, complaintAt(at, "must be object"))
 	}
-	if m.shape = s; len(s.fields) > fewFields {
-		m.many = make([]json.RawMessage, len(s.fields))
+	if m.shape = s; len(s.fields) > maxInlineFields {
+		m.overflow = make([]json.RawMessage, len(s.fields))
 	}
 	values := m.values()
 	stranger := ""
@@ -137,7 +134,7 @@ func (s *Shape) check(wrong []string, at string, value []byte, m *members) []str
 	}
 	for i := range s.fields {
 		if f := &s.fields[i]; f.required && values[i] == nil {
-			wrong = append(wrong, place(at, "must have required property '"+f.name+"'"))
+			wrong = append(wrong, complaintAt(at, "must have required property '"+f.name+"'"))
 			break
 		}
 	}
@@ -156,7 +153,7 @@ func (s *Shape) check(wrong []string, at string, value []byte, m *members) []str
 	return wrong
 }
 
-// index is which field a member is; -1: none.
+// index returns the index of a member's field; -1: none.
 func (s *Shape) index(name []byte) int {
 	for i := range s.fields {
 		if s.fields[i].name == string(name) {
@@ -166,37 +163,38 @@ func (s *Shape) index(name []byte) int {
 	return -1
 }
 
-// check appends what is wrong with a member of what is at a place.
+// check appends the errors of a member of the object at a path.
 func (f *field) check(wrong []string, at string, v []byte) []string {
 	switch f.kind {
-	case text:
+	case kindString:
 		return f.checkText(wrong, at, v)
-	case word:
-		if v[0] != '"' || !among(f.words, jsonrpc.TextBytes(v)) {
-			return append(wrong, f.place(at, "must be equal to one of the allowed values"))
+	case kindEnum:
+		if v[0] != '"' || !isOneOf(f.words, jsonrpc.TextBytes(v)) {
+			return append(wrong, f.complaint(at, "must be equal to one of the allowed values"))
 		}
-	case whole:
+	case kindInteger:
 		n, err := strconv.ParseFloat(string(v), 64)
 		if err != nil || n != math.Trunc(n) {
-			return append(wrong, f.place(at, "must be integer"))
+			return append(wrong, f.complaint(at, "must be integer"))
 		}
-		if n < float64(f.least) {
-			return append(wrong, f.place(at, "must be >= "+strconv.Itoa(f.least)))
+		if n < float64(f.minimum) {
+			return append(wrong, f.complaint(at, "must be >= "+strconv.Itoa(f.minimum)))
 		}
-	case truth:
+	case kindBool:
 		if v[0] != 't' && v[0] != 'f' {
-			return append(wrong, f.place(at, "must be boolean"))
+			return append(wrong, f.complaint(at, "must be boolean"))
 		}
-	case mark:
+	case kindScalar:
 		if v[0] != '"' && v[0] != '-' && (v[0] < '0' || v[0] > '9') {
-			return append(wrong, f.place(at, "must be string"), f.place(at, "must be number"), f.place(at, "must match a schema in anyOf"))
+			return append(wrong, f.complaint(at, "must be string"), f.complaint(at, "must be number"),
+				f.complaint(at, "must match a schema in anyOf"))
 		}
-	case table, truths:
+	case kindMap, kindBoolMap:
 		return f.checkTable(wrong, at, v)
-	case object:
+	case kindObject:
 		var m members
-		return f.is.check(wrong, at+"/"+f.name, v, &m)
-	case texts, list:
+		return f.shape.check(wrong, at+"/"+f.name, v, &m)
+	case kindStrings, kindList:
 		return f.checkList(wrong, at, v)
 	}
 	return wrong
@@ -204,30 +202,30 @@ func (f *field) check(wrong []string, at string, v []byte) []string {
 
 func (f *field) checkText(wrong []string, at string, v []byte) []string {
 	if v[0] != '"' {
-		wrong = append(wrong, f.place(at, "must be string"))
+		wrong = append(wrong, f.complaint(at, "must be string"))
 		if f.words != nil {
-			wrong = append(wrong, f.place(at, "must be equal to constant"))
+			wrong = append(wrong, f.complaint(at, "must be equal to constant"))
 		}
 		return wrong
 	}
 	s := jsonrpc.TextBytes(v)
 	n := utf8.RuneCount(s)
 	switch {
-	case f.words != nil && !among(f.words, s):
-		return append(wrong, f.place(at, "must be equal to constant"))
-	case n < f.least:
-		wrong = append(wrong, f.place(at, "must not have fewer than "+strconv.Itoa(f.least)+" characters"))
-	case f.most > 0 && n > f.most:
-		wrong = append(wrong, f.place(at, "must not have more than "+strconv.Itoa(f.most)+" characters"))
+	case f.words != nil && !isOneOf(f.words, s):
+		return append(wrong, f.complaint(at, "must be equal to constant"))
+	case n < f.minimum:
+		wrong = append(wrong, f.complaint(at, "must not have fewer than "+strconv.Itoa(f.minimum)+" characters"))
+	case f.maximum > 0 && n > f.maximum:
+		wrong = append(wrong, f.complaint(at, "must not have more than "+strconv.Itoa(f.maximum)+" characters"))
 	}
-	if f.matches != nil && !f.matches.fits(string(s)) {
-		wrong = append(wrong, f.place(at, `must match pattern "`+f.matches.spelled+`"`))
+	if f.pattern != nil && !f.pattern.match(string(s)) {
+		wrong = append(wrong, f.complaint(at, `must match pattern "`+f.pattern.source+`"`))
 	}
 	return wrong
 }
 
-// among says whether a text is one of a few.
-func among(words []string, text []byte) bool {
+// isOneOf reports whether words contain a text.
+func isOneOf(words []string, text []byte) bool {
 	for _, w := range words {
 		if w == string(text) {
 			return true
@@ -238,12 +236,12 @@ func among(words []string, text []byte) bool {
 
 func (f *field) checkTable(wrong []string, at string, v []byte) []string {
 	in := jsonrpc.Scan(v)
-	if !in.Object() {
-		return append(wrong, f.place(at, "must be object"))
+	if !in.IsObject() {
+		return append(wrong, f.complaint(at, "must be object"))
 	}
-	for f.kind == truths && len(wrong) < maxComplaints && in.Next() {
+	for f.kind == kindBoolMap && len(wrong) < maxComplaints && in.Next() {
 		if c := in.Value[0]; c != 't' && c != 'f' {
-			wrong = append(wrong, place(at+"/"+f.name+"/"+string(in.Key), "must be boolean"))
+			wrong = append(wrong, complaintAt(at+"/"+f.name+"/"+string(in.Key), "must be boolean"))
 		}
 	}
 	return wrong
@@ -251,14 +249,14 @@ func (f *field) checkTable(wrong []string, at string, v []byte) []string {
 
 func (f *field) checkList(wrong []string, at string, v []byte) []string {
 	if v[0] != '[' {
-		return append(wrong, f.place(at, "must be array"))
+		return append(wrong, f.complaint(at, "must be array"))
 	}
-	item := field{kind: text, least: 1}
-	if f.kind == list {
-		if f.is == nil {
+	item := field{kind: kindString, minimum: 1}
+	if f.kind == kindList {
+		if f.shape == nil {
 			return wrong
 		}
-		item = field{kind: object, is: f.is}
+		item = field{kind: kindObject, shape: f.shape}
 	}
 	at += "/" + f.name
 	for i, e := range jsonrpc.Elements(v) {
@@ -271,16 +269,16 @@ func (f *field) checkList(wrong []string, at string, v []byte) []string {
 	return wrong
 }
 
-// maxComplaints is how many things OpenClaw says at most. It keeps an answer from
-// being longer than its question.
+// maxComplaints is OpenClaw's limit of errors in a response. It keeps a response from being
+// longer than its request.
 const maxComplaints = 8
 
-func place(at, what string) string {
+func complaintAt(at, what string) string {
 	if at == "" {
 		return what
 	}
 	return "at " + at + ": " + what
 }
 
-// place is what is wrong with the member of what is at a place.
-func (f *field) place(at, what string) string { return place(at+"/"+f.name, what) }
+// complaint returns an error of the member of the object at a path.
+func (f *field) complaint(at, what string) string { return complaintAt(at+"/"+f.name, what) }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// toolName is what the name of a published tool must match.
-var toolName = &pattern{`^[A-Za-z][A-Za-z0-9_-]{0,63}$`, LegalName}
+// toolName is the pattern of a published tool's name.
+var toolName = &pattern{`^[A-Za-z][A-Za-z0-9_-]{0,63}$`, IsValidToolName}
 
-// skillName is what the name of a published skill must match.
+// skillName is the pattern of a published skill's name.
 var skillName = &pattern{`^(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$`, func(s string) bool {
 	if s == "" || len(s) > 64 || strings.Contains(s, "--") || strings.HasPrefix(s, "-") || strings.HasSuffix(s, "-") {
 		return false
@@ -16,142 +16,173 @@ var skillName = &pattern{`^(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$`, func(
 	return strings.Trim(s, "-0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }}
 
-// bundleHash is what the hash of a worker's programs must match.
+// bundleHash is the pattern of the hash of a worker's programs.
 var bundleHash = &pattern{`^[a-f0-9]{64}$`, func(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }}
 
-// Short spellings for the tables below.
+// Constructors for the tables below.
 
-func must(name string) field   { return field{name: name, kind: text, required: true, least: 1} }
-func may(name string) field    { return field{name: name, kind: text, least: 1} }
-func free(name string) field   { return field{name: name, kind: text} }
-func flag(name string) field   { return field{name: name, kind: truth} }
-func count(name string) field  { return field{name: name, kind: whole} }
-func naming(name string) field { return field{name: name, kind: texts} }
-func loose(name string) field  { return field{name: name} }
+func requiredText(name string) field {
+	return field{name: name, kind: kindString, required: true, minimum: 1}
+}
+func optionalText(name string) field  { return field{name: name, kind: kindString, minimum: 1} }
+func anyText(name string) field       { return field{name: name, kind: kindString} }
+func boolField(name string) field     { return field{name: name, kind: kindBool} }
+func intField(name string) field      { return field{name: name, kind: kindInteger} }
+func textListField(name string) field { return field{name: name, kind: kindStrings} }
+func anyField(name string) field      { return field{name: name} }
 
-// upTo bounds the length of a text.
-func (f field) upTo(most int) field {
-	f.most = most
+// maxLength limits the length of a string.
+func (f field) maxLength(most int) field {
+	f.maximum = most
 	return f
 }
 
-// atLeast bounds a number.
+// atLeast sets the minimum of a number.
 func (f field) atLeast(least int) field {
-	f.least = least
+	f.minimum = least
 	return f
 }
 
-// wanted makes a member one that must be there.
-func (f field) wanted() field {
+// makeRequired makes a member required.
+func (f field) makeRequired() field {
 	f.required = true
 	return f
 }
 
-// only makes a text one of a few.
-func only(name string, words ...string) field { return field{name: name, kind: word, words: words} }
-
-func inner(name string, fields ...field) field {
-	return field{name: name, kind: object, is: &Shape{fields: fields}}
+// enumField is a string with a list of allowed values.
+func enumField(name string, words ...string) field {
+	return field{name: name, kind: kindEnum, words: words}
 }
 
-// requestFrame is what a request must look like. OpenClaw's newest gateways take a
-// member more than its published schema has.
+func objectField(name string, fields ...field) field {
+	return field{name: name, kind: kindObject, shape: &Shape{fields: fields}}
+}
+
+// requestFrame is the shape of a request. OpenClaw's newest gateways accept one member more than
+// its published schema.
 var requestFrame = &Shape{"", []field{
-	{name: "type", kind: text, required: true, words: []string{TypeRequest}},
-	must("id"), must("method"), loose("params"), free("traceparent").upTo(128), free("expectedProfileId"),
+	{name: "type", kind: kindString, required: true, words: []string{TypeRequest}},
+	requiredText("id"), requiredText("method"), anyField("params"), anyText("traceparent").maxLength(128),
+	anyText("expectedProfileId"),
 }}
 
-// The shapes of what gateways are sent. Of members that no client known here sends,
-// only the names are checked.
+// The shapes of requests to gateways. For members that no known client sends, only the names are
+// checked.
 var (
 	ShapeConnect = &Shape{MethodConnect, []field{
-		count("minProtocol").atLeast(1).wanted(), count("maxProtocol").atLeast(1).wanted(),
-		inner("client",
-			only("id", ClientIDs...).wanted(), may("displayName"), must("version"), may("buildId").upTo(96),
-			must("platform"), may("deviceFamily"), may("modelIdentifier"), may("timeZone").upTo(64),
-			only("mode", Modes...).wanted(), may("instanceId")).wanted(),
-		naming("caps"), naming("commands"), loose("computerUse"),
-		inner("workerRuns",
-			field{name: "bundleHash", kind: text, required: true, least: 64, most: 64, matches: bundleHash}, must("openclawVersion").upTo(128),
-			naming("protocolFeatures").wanted(), count("bundlePrewarm").atLeast(1)),
-		{name: "permissions", kind: truths}, free("pathEnv"), may("role"), naming("scopes"),
-		inner("device", must("id"), must("publicKey"), must("signature"), count("signedAt").wanted(), must("nonce")),
-		inner("auth", free("token"), free("bootstrapToken"), free("deviceToken"), free("password"),
-			free("approvalRuntimeToken"), free("agentRuntimeIdentityToken")),
-		free("locale"), free("userAgent"),
+		intField("minProtocol").atLeast(1).makeRequired(), intField("maxProtocol").atLeast(1).makeRequired(),
+		objectField("client",
+			enumField("id", ClientIDs...).makeRequired(), optionalText("displayName"), requiredText("version"),
+			optionalText("buildId").maxLength(96),
+			requiredText("platform"), optionalText("deviceFamily"), optionalText("modelIdentifier"),
+			optionalText("timeZone").maxLength(64),
+			enumField("mode", Modes...).makeRequired(), optionalText("instanceId")).makeRequired(),
+		textListField("caps"), textListField("commands"), anyField("computerUse"),
+		objectField("workerRuns",
+			field{name: "bundleHash", kind: kindString, required: true, minimum: 64, maximum: 64, pattern: bundleHash},
+			requiredText("openclawVersion").maxLength(128),
+			textListField("protocolFeatures").makeRequired(), intField("bundlePrewarm").atLeast(1)),
+		{name: "permissions", kind: kindBoolMap}, anyText("pathEnv"), optionalText("role"), textListField("scopes"),
+		objectField("device", requiredText("id"), requiredText("publicKey"), requiredText("signature"),
+			intField("signedAt").makeRequired(), requiredText("nonce")),
+		objectField("auth", anyText("token"), anyText("bootstrapToken"), anyText("deviceToken"), anyText("password"),
+			anyText("approvalRuntimeToken"), anyText("agentRuntimeIdentityToken")),
+		anyText("locale"), anyText("userAgent"),
 	}}
 
 	ShapeInvoke = &Shape{MethodNodeInvoke, []field{
-		must("nodeId"), must("command"), loose("params"), count("timeoutMs"), must("idempotencyKey"), may("sessionKey"),
-		free("turnSourceChannel"), free("turnSourceTo"), free("turnSourceAccountId"), {name: "turnSourceThreadId", kind: mark},
+		requiredText("nodeId"), requiredText("command"), anyField("params"), intField("timeoutMs"),
+		requiredText("idempotencyKey"), optionalText("sessionKey"),
+		anyText("turnSourceChannel"), anyText("turnSourceTo"), anyText("turnSourceAccountId"),
+		{name: "turnSourceThreadId", kind: kindScalar},
 	}}
 	ShapeInvokeResult = &Shape{MethodInvokeResult, []field{
-		must("id"), must("nodeId"), flag("ok").wanted(), loose("payload"), free("payloadJSON"), inner("error", may("code"), may("message")),
+		requiredText("id"), requiredText("nodeId"), boolField("ok").makeRequired(), anyField("payload"),
+		anyText("payloadJSON"), objectField("error", optionalText("code"), optionalText("message")),
 	}}
 	ShapeInvokeProgress = &Shape{MethodInvokeProgress, []field{
-		must("invokeId"), must("nodeId"), count("seq").wanted(), free("chunk").upTo(MaxProgress).wanted(),
+		requiredText("invokeId"), requiredText("nodeId"), intField("seq").makeRequired(),
+		anyText("chunk").maxLength(MaxProgress).makeRequired(),
 	}}
-	ShapeNodeEvent   = &Shape{MethodNodeEvent, []field{must("event"), loose("payload"), free("payloadJSON")}}
+	ShapeNodeEvent = &Shape{MethodNodeEvent, []field{requiredText("event"), anyField("payload"),
+		anyText("payloadJSON")}}
 	ShapePluginTools = &Shape{MethodPluginTools, []field{
-		{name: "tools", kind: list, required: true, is: &Shape{fields: []field{
-			must("pluginId"), {name: "name", kind: text, required: true, least: 1, most: MaxToolName, matches: toolName},
-			must("description"), {name: "parameters", kind: table}, may("command"), inner("mcp", must("server"), must("tool")),
+		{name: "tools", kind: kindList, required: true, shape: &Shape{fields: []field{
+			requiredText("pluginId"), {name: "name", kind: kindString, required: true, minimum: 1, maximum: MaxToolName,
+				pattern: toolName},
+			requiredText("description"), {name: "parameters", kind: kindMap}, optionalText("command"),
+			objectField("mcp", requiredText("server"), requiredText("tool")),
 		}}},
 	}}
 	ShapeSkills = &Shape{MethodSkills, []field{
-		{name: "skills", kind: list, required: true, is: &Shape{fields: []field{
-			{name: "name", kind: text, required: true, least: 1, most: 64, matches: skillName},
-			must("description").upTo(1024), must("content").upTo(65536),
+		{name: "skills", kind: kindList, required: true, shape: &Shape{fields: []field{
+			{name: "name", kind: kindString, required: true, minimum: 1, maximum: 64, pattern: skillName},
+			requiredText("description").maxLength(1024), requiredText("content").maxLength(65536),
 		}}},
 	}}
 
 	ShapeNodeList       = &Shape{MethodNodeList, nil}
-	ShapeNodeDescribe   = &Shape{MethodNodeDescribe, []field{must("nodeId")}}
-	ShapeNodeRename     = &Shape{MethodNodeRename, []field{must("nodeId"), must("displayName")}}
+	ShapeNodeDescribe   = &Shape{MethodNodeDescribe, []field{requiredText("nodeId")}}
+	ShapeNodeRename     = &Shape{MethodNodeRename, []field{requiredText("nodeId"), requiredText("displayName")}}
 	ShapeNodePairList   = &Shape{MethodNodePairList, nil}
-	ShapeNodeApprove    = &Shape{MethodNodeApprove, []field{must("requestId")}}
-	ShapeNodeReject     = &Shape{MethodNodeReject, []field{must("requestId")}}
-	ShapeNodeRemove     = &Shape{MethodNodeRemove, []field{must("nodeId")}}
+	ShapeNodeApprove    = &Shape{MethodNodeApprove, []field{requiredText("requestId")}}
+	ShapeNodeReject     = &Shape{MethodNodeReject, []field{requiredText("requestId")}}
+	ShapeNodeRemove     = &Shape{MethodNodeRemove, []field{requiredText("nodeId")}}
 	ShapeDevicePairList = &Shape{MethodDevicePairList, nil}
-	ShapeDeviceApprove  = &Shape{MethodDeviceApprove, []field{must("requestId")}}
-	ShapeDeviceReject   = &Shape{MethodDeviceReject, []field{must("requestId")}}
-	ShapeDeviceRemove   = &Shape{MethodDeviceRemove, []field{must("deviceId")}}
+	ShapeDeviceApprove  = &Shape{MethodDeviceApprove, []field{requiredText("requestId")}}
+	ShapeDeviceReject   = &Shape{MethodDeviceReject, []field{requiredText("requestId")}}
+	ShapeDeviceRemove   = &Shape{MethodDeviceRemove, []field{requiredText("deviceId")}}
 
 	ShapeChatSend = &Shape{MethodChatSend, []field{
-		must("sessionKey").upTo(MaxSessionKey), may("agentId"), may("sessionId"), free("message").wanted(), loose("intent"), free("thinking"),
-		loose("fastMode"), count("fastAutoOnSeconds").atLeast(1), only("queueMode", QueueModes...), flag("deliver"),
-		free("originatingChannel"), free("originatingTo"), free("originatingAccountId"), free("originatingThreadId"), may("replyToId"),
-		{name: "attachments", kind: list}, {name: "toolBindings", kind: table}, count("timeoutMs"), loose("systemInputProvenance"),
-		free("systemProvenanceReceipt"), flag("suppressCommandInterpretation"), loose("expectedLeafEntryId"),
-		may("expectedSessionRoutingContract"), loose("expectedPermissionMode"), loose("expectedToolOverrides"), must("idempotencyKey"),
+		requiredText("sessionKey").maxLength(MaxSessionKey), optionalText("agentId"), optionalText("sessionId"),
+		anyText("message").makeRequired(), anyField("intent"), anyText("thinking"),
+		anyField("fastMode"), intField("fastAutoOnSeconds").atLeast(1), enumField("queueMode", QueueModes...),
+		boolField("deliver"),
+		anyText("originatingChannel"), anyText("originatingTo"), anyText("originatingAccountId"),
+		anyText("originatingThreadId"), optionalText("replyToId"),
+		{name: "attachments", kind: kindList}, {name: "toolBindings", kind: kindMap}, intField("timeoutMs"),
+		anyField("systemInputProvenance"),
+		anyText("systemProvenanceReceipt"), boolField("suppressCommandInterpretation"), anyField("expectedLeafEntryId"),
+		optionalText("expectedSessionRoutingContract"), anyField("expectedPermissionMode"),
+		anyField("expectedToolOverrides"), requiredText("idempotencyKey"),
 	}}
 	ShapeChatAbort = &Shape{MethodChatAbort, []field{
-		must("sessionKey"), may("agentId"), may("runId"), flag("preserveSideRuns"),
+		requiredText("sessionKey"), optionalText("agentId"), optionalText("runId"), boolField("preserveSideRuns"),
 	}}
 	ShapeChatHistory = &Shape{MethodChatHistory, []field{
-		must("sessionKey"), may("agentId"), free("cursor"), count("limit").atLeast(1), count("offset"), count("pendingBefore").atLeast(1),
-		naming("inputRunIds"), may("messageId"), may("sessionId"), count("maxChars").atLeast(1),
+		requiredText("sessionKey"), optionalText("agentId"), anyText("cursor"), intField("limit").atLeast(1),
+		intField("offset"), intField("pendingBefore").atLeast(1),
+		textListField("inputRunIds"), optionalText("messageId"), optionalText("sessionId"),
+		intField("maxChars").atLeast(1),
 	}}
 	ShapeAgent = &Shape{MethodAgent, slices.Concat(
 		[]field{
-			must("message"), may("agentId"), free("provider"), free("model"), free("to"), free("replyTo"), free("sessionId"), free("sessionKey"),
-			may("expectedExistingSessionId"), free("thinking"), flag("deliver"), {name: "attachments", kind: list}, free("channel"),
-			free("replyChannel"), free("accountId"), free("replyAccountId"), free("threadId"), free("groupId"), free("groupChannel"),
-			free("groupSpace"), count("timeout"), flag("bestEffortDeliver"), free("lane"), may("cwd"), free("extraSystemPrompt"),
-			free("voiceWakeTrigger"), must("idempotencyKey"), may("label").upTo(512),
+			requiredText("message"), optionalText("agentId"), anyText("provider"), anyText("model"), anyText("to"),
+			anyText("replyTo"), anyText("sessionId"), anyText("sessionKey"),
+			optionalText("expectedExistingSessionId"), anyText("thinking"), boolField("deliver"),
+			{name: "attachments", kind: kindList}, anyText("channel"),
+			anyText("replyChannel"), anyText("accountId"), anyText("replyAccountId"), anyText("threadId"),
+			anyText("groupId"), anyText("groupChannel"),
+			anyText("groupSpace"), intField("timeout"), boolField("bestEffortDeliver"), anyText("lane"),
+			optionalText("cwd"), anyText("extraSystemPrompt"),
+			anyText("voiceWakeTrigger"), requiredText("idempotencyKey"), optionalText("label").maxLength(512),
 		},
-		anyOf("cleanupBundleMcpOnRunEnd", "modelRun", "promptMode", "bootstrapContextMode", "bootstrapContextRunKind", "acpTurnSource",
+		anyFields("cleanupBundleMcpOnRunEnd", "modelRun", "promptMode", "bootstrapContextMode",
+			"bootstrapContextRunKind", "acpTurnSource",
 			"internalRuntimeHandoffId", "internalExecutionIdentityRetry", "internalExecutionIdentityRecoveryAttempt",
-			"execApprovalFollowupExpectedSessionId", "internalEvents", "inputProvenance", "suppressPromptPersistence", "sessionEffects",
-			"sourceReplyDeliveryMode", "disableMessageTool", "swarmCollector", "swarmOutputSchema", "forceRestartSafeTools", "forceCodeModeTools"),
+			"execApprovalFollowupExpectedSessionId", "internalEvents", "inputProvenance", "suppressPromptPersistence",
+			"sessionEffects",
+			"sourceReplyDeliveryMode", "disableMessageTool", "swarmCollector", "swarmOutputSchema",
+			"forceRestartSafeTools", "forceCodeModeTools"),
 	)}
-	ShapeAgentWait = &Shape{MethodAgentWait, []field{must("runId"), count("timeoutMs")}}
-	ShapeSubscribe = &Shape{MethodSubscribe, []field{must("key"), may("agentId"), flag("includeApprovals")}}
+	ShapeAgentWait = &Shape{MethodAgentWait, []field{requiredText("runId"), intField("timeoutMs")}}
+	ShapeSubscribe = &Shape{MethodSubscribe, []field{requiredText("key"), optionalText("agentId"),
+		boolField("includeApprovals")}}
 )
 
-func anyOf(names ...string) []field {
+func anyFields(names ...string) []field {
 	fields := make([]field, len(names))
 	for i, name := range names {
 		fields[i].name = name

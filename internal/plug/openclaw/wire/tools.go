@@ -10,36 +10,36 @@ import (
 	"strings"
 )
 
-// MaxToolName bounds the name of a published tool, in characters.
+// MaxToolName limits the name of a published tool, in characters.
 const MaxToolName = 64
 
 // PluginTool is a tool that a node publishes to the agents of a gateway.
 type PluginTool struct {
 	PluginID    string          `json:"pluginId"`
-	Name        string          `json:"name"` // see [LegalName]
+	Name        string          `json:"name"` // see [IsValidToolName]
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"` // a JSON schema, an object
 	Command     string          `json:"command,omitempty"`    // mostly [CommandTool]
 	MCP         *ToolRef        `json:"mcp,omitempty"`
 }
 
-// PluginMCP is the plugin id of tools of MCP servers behind a node. OpenClaw wants
-// such tools to have CommandTool and MCP.
+// PluginMCP is the plugin id of tools of MCP servers behind a node. OpenClaw requires
+// CommandTool and MCP for them.
 const PluginMCP = "node-mcp"
 
-// ToolRef says which tool of which server behind a node is meant.
+// ToolRef identifies a tool of a server behind a node.
 type ToolRef struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
 }
 
-// PluginTools are the parameters of node.pluginTools.update. They replace what the
-// node published before, and are forgotten when it disconnects.
+// PluginTools are the parameters of node.pluginTools.update. They replace the node's published
+// tools, and are dropped when it disconnects.
 type PluginTools struct {
 	Tools []PluginTool `json:"tools"`
 }
 
-// ParsePluginTools reads the parameters. The error is what the node is told.
+// ParsePluginTools parses the parameters. The error is the response to the node.
 func ParsePluginTools(params []byte) (PluginTools, *Error) {
 	var p PluginTools
 	if e := ShapePluginTools.Invalid(params); e != nil {
@@ -51,8 +51,8 @@ func ParsePluginTools(params []byte) (PluginTools, *Error) {
 	return p, nil
 }
 
-// LegalName says whether a published tool may have this name.
-func LegalName(name string) bool {
+// IsValidToolName reports whether a published tool may have this name.
+func IsValidToolName(name string) bool {
 	if name == "" || len(name) > MaxToolName || !isLetter(name[0]) {
 		return false
 	}
@@ -68,19 +68,17 @@ func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 
 func isLegal(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' || c == '_' || c == '-' }
 
-// Names gives tools names that gateways accept, and finds the tools by them. It is
-// not changed after it was made.
+// Names maps tools to names that gateways accept, and back. It is immutable.
 type Names struct {
 	byRef  map[ToolRef]string
 	byName map[string]ToolRef
 }
 
-// NameTools names tools the way OpenClaw's node host does: the server, an underscore,
-// the tool, and underscores for what is not allowed. Tools that would share a name,
-// and names that are too long, get a piece of a hash at their end. The names depend
-// on what tools there are, but not on their order; a tool that is there twice counts
-// once.
-func NameTools(refs []ToolRef) *Names {
+// NewNames names tools as OpenClaw's node host does: the server, an underscore, the tool, with
+// underscores for characters that are not allowed. Tools that would share a name, and names that
+// are too long, end in part of a hash. The names depend on the set of tools, but not on their
+// order; duplicates count once.
+func NewNames(refs []ToolRef) *Names {
 	refs = slices.Clone(refs)
 	slices.SortFunc(refs, func(a, b ToolRef) int {
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool))
@@ -98,7 +96,7 @@ func NameTools(refs []ToolRef) *Names {
 		n.byRef[r], n.byName[name] = name, r
 		return true
 	}
-	// Those that need no hash first: their names are free for sure.
+	// First those that need no hash: their names are certainly free.
 	for _, r := range refs {
 		if name := plainName(r); wants[name] == 1 && len(name) <= MaxToolName {
 			take(r, name)
@@ -108,17 +106,17 @@ func NameTools(refs []ToolRef) *Names {
 		if n.byRef[r] != "" {
 			continue
 		}
-		// Again only if somebody has made a tool look like another's hash.
+		// Repeats only if a tool was named to collide with another's hash.
 		for i := 0; !take(r, hashedName(r, i)); i++ {
 		}
 	}
 	return n
 }
 
-// Of is the name of a tool, or "".
-func (n *Names) Of(r ToolRef) string { return n.byRef[r] }
+// Name returns the name of a tool, or "".
+func (n *Names) Name(r ToolRef) string { return n.byRef[r] }
 
-// Tool finds the tool with a name.
+// Tool returns the tool with a name.
 func (n *Names) Tool(name string) (ToolRef, bool) {
 	r, ok := n.byName[name]
 	return r, ok

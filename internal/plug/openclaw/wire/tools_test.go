@@ -10,19 +10,20 @@ import (
 func TestNameTools(t *testing.T) {
 	refs := []ToolRef{
 		{"kitchen", "self.audio_speaker.set_volume"},
-		{"kitchen", "self.audio.speaker"}, {"kitchen", "self.audio_speaker"}, {"kitchen_self", "audio.speaker"}, // three of one name
+		// three of one name
+		{"kitchen", "self.audio.speaker"}, {"kitchen", "self.audio_speaker"}, {"kitchen_self", "audio.speaker"},
 		{"厨房", "状态"}, {"厨房", "重启"},
 		{"7", "x"}, {"kitchen", strings.Repeat("long.", 20)}, {"kitchen", strings.Repeat("long.", 20) + "er"},
 		{"", ""}, {"a", ""}, {"kitchen", "self.audio_speaker.set_volume"},
 	}
-	n := NameTools(refs)
-	if got := n.Of(refs[0]); got != "kitchen_self_audio_speaker_set_volume" {
+	n := NewNames(refs)
+	if got := n.Name(refs[0]); got != "kitchen_self_audio_speaker_set_volume" {
 		t.Errorf("%q is not what OpenClaw's node host makes of it", got)
 	}
 	seen := map[string]ToolRef{}
 	for _, r := range refs {
-		name := n.Of(r)
-		if !LegalName(name) {
+		name := n.Name(r)
+		if !IsValidToolName(name) {
 			t.Errorf("%v: %q", r, name)
 		}
 		if other, ok := seen[name]; ok && other != r {
@@ -36,20 +37,20 @@ func TestNameTools(t *testing.T) {
 	// Somebody makes tools that look like the hashes of others.
 	evil := slices.Clone(refs)
 	for range 5 {
-		m := NameTools(evil)
-		evil = append(evil, ToolRef{"kitchen", strings.TrimPrefix(m.Of(refs[1]), "kitchen_")})
+		m := NewNames(evil)
+		evil = append(evil, ToolRef{"kitchen", strings.TrimPrefix(m.Name(refs[1]), "kitchen_")})
 	}
-	m := NameTools(evil)
-	if r, _ := m.Tool(m.Of(refs[1])); r != refs[1] || len(m.byName) != len(m.byRef) || len(m.byRef) != len(evil)-1 {
+	m := NewNames(evil)
+	if r, _ := m.Tool(m.Name(refs[1])); r != refs[1] || len(m.byName) != len(m.byRef) || len(m.byRef) != len(evil)-1 {
 		t.Errorf("%d names of %d tools", len(m.byName), len(evil)-1)
 	}
 	// The order does not matter.
 	for range 20 {
 		rand.Shuffle(len(evil), func(i, j int) { evil[i], evil[j] = evil[j], evil[i] })
-		again := NameTools(evil)
+		again := NewNames(evil)
 		for _, r := range evil {
-			if again.Of(r) != m.Of(r) {
-				t.Fatalf("%v is %q now", r, again.Of(r))
+			if again.Name(r) != m.Name(r) {
+				t.Fatalf("%v is %q now", r, again.Name(r))
 			}
 		}
 	}
@@ -57,9 +58,10 @@ func TestNameTools(t *testing.T) {
 
 func TestLegalName(t *testing.T) {
 	for name, want := range map[string]bool{
-		"a": true, "A-b_9": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "": false, "9a": false, "_a": false, "a.b": false, "é": false, "a\n": false,
+		"a": true, "A-b_9": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "": false, "9a": false,
+		"_a": false, "a.b": false, "é": false, "a\n": false,
 	} {
-		if LegalName(name) != want {
+		if IsValidToolName(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}

@@ -38,7 +38,7 @@ type recorded struct {
 	Frame  json.RawMessage `json:"frame"`
 }
 
-// same says whether two JSON texts mean the same.
+// same reports whether two JSON texts mean the same.
 func same(a, b []byte) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
@@ -119,10 +119,14 @@ func TestPayloads(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{
-		"client connect.challenge", "gateway connect", "client connect", "client node.list", "client node.pair.list", "client node.describe",
-		"client node.pair.approve", "client node.pair.requested", "client node.pair.resolved", "gateway node.invoke", "client node.invoke.request",
-		"gateway node.invoke.result", "gateway node.event", "client node.event", "gateway node.pluginTools.update", "client chat", "client agent",
-		"gateway chat.send", "client chat.send", "gateway chat.abort", "client chat.abort", "client device.pair.resolved",
+		"client connect.challenge", "gateway connect", "client connect", "client node.list", "client node.pair.list",
+		"client node.describe",
+		"client node.pair.approve", "client node.pair.requested", "client node.pair.resolved", "gateway node.invoke",
+		"client node.invoke.request",
+		"gateway node.invoke.result", "gateway node.event", "client node.event", "gateway node.pluginTools.update",
+		"client chat", "client agent",
+		"gateway chat.send", "client chat.send", "gateway chat.abort", "client chat.abort",
+		"client device.pair.resolved",
 	} {
 		if seen[kind] == 0 {
 			t.Errorf("no recording of %s was tried", kind)
@@ -154,7 +158,8 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%q: %v", frame, err)
 		}
 	}
-	for _, frame := range []string{`{}`, `[]`, `"x"`, `{"type":"res","ok":true}`, `{"type":"event"}`, `{"type":"res","id":5,"ok":true}`} {
+	for _, frame := range []string{`{}`, `[]`, `"x"`, `{"type":"res","ok":true}`, `{"type":"event"}`,
+		`{"type":"res","id":5,"ok":true}`} {
 		if _, err := Parse([]byte(frame)); !errors.Is(err, ErrFrame) {
 			t.Errorf("%q: %v", frame, err)
 		}
@@ -164,9 +169,11 @@ func TestBadRequests(t *testing.T) {
 // OpenClaw's own validators say the same.
 func TestComplaints(t *testing.T) {
 	shapes := map[string]*Shape{
-		"RequestFrame": requestFrame, "ConnectParams": ShapeConnect, "NodeInvokeParams": ShapeInvoke, "NodeInvokeResultParams": ShapeInvokeResult,
-		"NodePluginToolsUpdateParams": ShapePluginTools, "NodeEventParams": ShapeNodeEvent, "NodePairListParams": ShapeNodePairList,
-		"ChatSendParams": ShapeChatSend, "NodeSkillsUpdateParams": ShapeSkills,
+		"RequestFrame": requestFrame, "ConnectParams": ShapeConnect, "NodeInvokeParams": ShapeInvoke,
+		"NodeInvokeResultParams":      ShapeInvokeResult,
+		"NodePluginToolsUpdateParams": ShapePluginTools, "NodeEventParams": ShapeNodeEvent,
+		"NodePairListParams": ShapeNodePairList,
+		"ChatSendParams":     ShapeChatSend, "NodeSkillsUpdateParams": ShapeSkills,
 	}
 	type complaint struct {
 		Check    string          `json:"check"`
@@ -213,7 +220,7 @@ func TestHandshakes(t *testing.T) {
 			t.Errorf("%s: closed with %d %q, not %d %q", h.Name, got.Close, got.Reason(), h.Close.Code, h.Close.Reason)
 		}
 		if h.Answer == nil {
-			if got != NoRequest {
+			if got != InvalidFrame {
 				t.Errorf("%s: %v", h.Name, got)
 			}
 			continue
@@ -225,14 +232,14 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// receive is a gateway with the token test-token-123.
+// receive returns a gateway with the token test-token-123.
 func receive(first []byte, nonce string, now time.Time) *Error {
 	q, err := ParseRequest(first)
 	if err != nil {
-		return NoRequest
+		return InvalidFrame
 	}
 	if q.Method != MethodConnect {
-		return NotConnect
+		return ConnectRequired
 	}
 	c, e := ParseConnect(q.Params)
 	if e != nil {
@@ -272,11 +279,14 @@ func TestInvokeErrors(t *testing.T) {
 		return e
 	}
 	for _, e := range []*Error{
-		PairingChanged, NotConnected, TimedOut(), Disconnected("mcp.tools.call"), NodeMismatch, UnknownNode, ConnectTwice,
+		PairingChanged, NotConnected, TimedOut(), Disconnected("mcp.tools.call"), NodeMismatch, UnknownNode,
+		ConnectTwice,
 		NodeFailed(nil), NodeFailed(&NodeError{Code: "X"}), NodeFailed(&NodeError{"NODE_NOT_READY", "not yet"}),
-		policy.Refuse(node, "mcp.unknown", write), policy.Refuse(node, "system.notify", write), policy.Refuse(node, "camera.snap", write),
+		policy.Refuse(node, "mcp.unknown", write), policy.Refuse(node, "system.notify", write),
+		policy.Refuse(node, "camera.snap", write),
 		policy.Refuse(node, "system.run", write), policy.Refuse(node, "worker.launch.v1", write),
-		UnknownMethod("does.not.exist"), WrongRole(RoleNode), WrongRole(RoleOperator), MissingScope(ScopeWrite), MissingScope(ScopePairing),
+		UnknownMethod("does.not.exist"), WrongRole(RoleNode), WrongRole(RoleOperator), MissingScope(ScopeWrite),
+		MissingScope(ScopePairing),
 		bad(`{"nodeId":"a","command":"b"}`), bad(`{"nodeId":"a","command":"b","idempotencyKey":"c","foo":1}`),
 		bad(`{"nodeId":"a","command":" ","idempotencyKey":"c"}`),
 		badResult(`{"id":"a","nodeId":"b"}`),
@@ -305,7 +315,8 @@ func TestErrors(t *testing.T) {
 	if e.Detail() != DetailPairing || e.Next() != NextWait || !e.Retryable || e.RetryAfter != 1500*time.Millisecond {
 		t.Errorf("%+v", e)
 	}
-	if e := parseError([]byte(`{"code":5,"message":null,"details":[],"retryAfterMs":1e300}`)); e.Code != Unavailable || e.Message == "" || e.Details != nil || e.RetryAfter != 0 {
+	if e := parseError([]byte(`{"code":5,"message":null,"details":[],"retryAfterMs":1e300}`)); e.Code != Unavailable ||
+		e.Message == "" || e.Details != nil || e.RetryAfter != 0 {
 		t.Errorf("%+v", e)
 	}
 	if e := parseError([]byte(`{"retryAfterMs":999999999999}`)); e.RetryAfter != maxRetryAfter {

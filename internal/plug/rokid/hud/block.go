@@ -11,21 +11,21 @@ type fence struct {
 }
 
 // block reads what can only be at the start of a line.
-func (f *Filter) block(l look) bool {
+func (f *Filter) block(l window) bool {
 	switch c := l.b[0]; {
 	case isBlank(c):
 		return f.margin(l)
 	case c == '\n':
-		f.rows = 0
-		f.pass(1)
+		f.tableRows = 0
+		f.advance(1)
 		f.newline()
 		return true
 	case c == '`' || c == '~':
 		return f.openFence(l)
 	case !f.opt.Markdown:
 	case c == '>':
-		f.pass(1)
-		f.quoted, f.trim = true, true
+		f.advance(1)
+		f.quoted, f.trimSpaces = true, true
 		return true
 	case c == '#':
 		return f.heading(l)
@@ -34,39 +34,39 @@ func (f *Filter) block(l look) bool {
 	case c == '|':
 		return f.tableRow(l)
 	}
-	return f.textBegins()
+	return f.prefixEnd()
 }
 
-// textBegins is the end of what marks the start of a line.
-func (f *Filter) textBegins() bool {
-	f.start = false
-	f.rows = 0
-	f.row = f.loose
+// prefixEnd is the end of what marks the start of a line.
+func (f *Filter) prefixEnd() bool {
+	f.atLineStart = false
+	f.tableRows = 0
+	f.inTableRow = f.looseTable
 	return true
 }
 
 // margin reads the space in front of a line. It is shown at once, except after
 // as many blank lines as there may be: the line may be one more of them.
-func (f *Filter) margin(l look) bool {
-	n := blanks(l.b)
-	if f.full() {
+func (f *Filter) margin(l window) bool {
+	n := leadingBlanks(l.b)
+	if f.hasMaxBlankLines() {
 		if n == len(l.b) && l.more {
 			return false
 		}
 		if n < len(l.b) && l.b[n] == '\n' {
-			f.pass(n)
+			f.advance(n)
 			return true
 		}
 	}
-	if !f.trim {
+	if !f.trimSpaces {
 		f.indent += n
 	}
-	f.show(n)
+	f.emit(n)
 	return true
 }
 
-// blanks is how many bytes of space b begins with.
-func blanks(b []byte) int {
+// leadingBlanks is how many bytes of space b begins with.
+func leadingBlanks(b []byte) int {
 	n := 0
 	for n < len(b) && isBlank(b[n]) {
 		n++
@@ -76,7 +76,7 @@ func blanks(b []byte) int {
 
 // heading also takes ## without a space before a character that is not ASCII:
 // models write that, and it cannot be a #tag.
-func (f *Filter) heading(l look) bool {
+func (f *Filter) heading(l window) bool {
 	n, ok := l.run(0, '#')
 	if !ok {
 		return false
@@ -88,17 +88,17 @@ func (f *Filter) heading(l look) bool {
 	switch {
 	case n > 6:
 	case next == ' ' || next == '\t' || next == '\r' || next == '\n', n > 1 && next > '~' && isLetter(next):
-		f.pass(n)
-		f.textBegins()
-		f.trim = true
+		f.advance(n)
+		f.prefixEnd()
+		f.trimSpaces = true
 		return true
 	}
-	return f.textBegins()
+	return f.prefixEnd()
 }
 
 // ruleOrBullet reads a line across the page, the line below a heading or a
 // table's head, or the mark of a list.
-func (f *Filter) ruleOrBullet(l look) bool {
+func (f *Filter) ruleOrBullet(l window) bool {
 	c, i, marks, spaces, bars := l.b[0], 0, 0, 0, 0
 scan:
 	for ; i < len(l.b); i++ {
@@ -120,42 +120,42 @@ scan:
 	ends := l.endsLine(i)
 	switch {
 	case ends && bars > 0:
-		f.loose = true
+		f.looseTable = true
 		f.dropLine(i)
 		return true
-	case ends && marks > 2 && c != '+' && (c != '=' || marks+spaces == marks+trailing(l.b[:i])):
+	case ends && marks > 2 && c != '+' && (c != '=' || marks+spaces == marks+trailingBlanks(l.b[:i])):
 		f.dropLine(i)
 		return true
 	case !ends && (c == '-' || c == '*' || c == '+') && isBlank(l.b[1]):
 		f.bullets++
-		f.pass(1)
-		f.trim = true
+		f.advance(1)
+		f.trimSpaces = true
 		return true
 	}
-	return f.textBegins()
+	return f.prefixEnd()
 }
 
-// trailing is how many bytes of space b ends with.
-func trailing(b []byte) int { return len(b) - len(bytes.TrimRight(b, " \t\r")) }
+// trailingBlanks is how many bytes of space b ends with.
+func trailingBlanks(b []byte) int { return len(b) - len(bytes.TrimRight(b, " \t\r")) }
 
-// endsLine says whether a line ends at i.
-func (l look) endsLine(i int) bool { return i < len(l.b) && l.b[i] == '\n' || i == len(l.b) && l.end }
+// endsLine reports whether a line ends at i.
+func (l window) endsLine(i int) bool { return i < len(l.b) && l.b[i] == '\n' || i == len(l.b) && l.end }
 
 // dropLine goes past n bytes that are the rest of a line, and past its break if
 // the line shows nothing.
 func (f *Filter) dropLine(n int) {
-	if f.last == '\n' && f.pos+n < len(f.buf) {
+	if f.lastShown == '\n' && f.pos+n < len(f.buf) {
 		n++
-		f.pass(n)
+		f.advance(n)
 		f.nextLine()
 		return
 	}
-	f.pass(n)
+	f.advance(n)
 }
 
 // tableRow reads the first | of a line. A line such as |x| < 3 is none of a
 // table.
-func (f *Filter) tableRow(l look) bool {
+func (f *Filter) tableRow(l window) bool {
 	i, dashes := 0, 0
 	for i < len(l.b) && bytes.IndexByte([]byte("|-: \t\r"), l.b[i]) >= 0 {
 		if l.b[i] == '-' {
@@ -166,12 +166,12 @@ func (f *Filter) tableRow(l look) bool {
 	if i == len(l.b) && l.more {
 		return false
 	}
-	if l.endsLine(i) && dashes > 0 && (f.rows == 1 || dashes > 2) {
-		f.rows++
+	if l.endsLine(i) && dashes > 0 && (f.tableRows == 1 || dashes > 2) {
+		f.tableRows++
 		f.dropLine(i)
 		return true
 	}
-	row := f.rows > 0 || f.loose || len(l.b) > 1 && isBlank(l.b[1])
+	row := f.tableRows > 0 || f.looseTable || len(l.b) > 1 && isBlank(l.b[1])
 	if !row {
 		end := bytes.IndexByte(l.b, '\n')
 		if end < 0 && l.more {
@@ -183,11 +183,11 @@ func (f *Filter) tableRow(l look) bool {
 		row = end > 0 && isRow(l.b[:end])
 	}
 	if !row {
-		return f.textBegins()
+		return f.prefixEnd()
 	}
-	f.start, f.row, f.gap = false, true, false
-	f.rows++
-	f.pass(1)
+	f.atLineStart, f.inTableRow, f.cellGap = false, true, false
+	f.tableRows++
+	f.advance(1)
 	return true
 }
 
@@ -197,9 +197,9 @@ func isRow(line []byte) bool {
 }
 
 // openFence reads the line before a block of code.
-func (f *Filter) openFence(l look) bool {
+func (f *Filter) openFence(l window) bool {
 	if !f.opt.Markdown && !f.opt.Code {
-		return f.textBegins()
+		return f.prefixEnd()
 	}
 	c := l.b[0]
 	n, ok := l.run(0, c)
@@ -207,59 +207,59 @@ func (f *Filter) openFence(l look) bool {
 		return false
 	}
 	if n < 3 {
-		return f.textBegins()
+		return f.prefixEnd()
 	}
 	end := bytes.IndexByte(l.b, '\n')
 	if end < 0 {
 		end = len(l.b)
 	}
 	if c == '`' && bytes.IndexByte(l.b[n:end], '`') >= 0 {
-		return f.textBegins() // code within the line
+		return f.prefixEnd() // code within the line
 	}
 	if end == len(l.b) && l.more {
 		return false
 	}
 	if !l.endsLine(end) {
-		return f.textBegins()
+		return f.prefixEnd()
 	}
-	f.rows = 0
+	f.tableRows = 0
 	f.fence = fence{c: c, n: n, quoted: f.quoted}
 	if !f.opt.Code {
 		f.fence.skip = f.indent
 	} else if end < len(l.b) {
-		f.putString(sayCodeLeftOut.In(f.opt.Lang))
+		f.writeString(sayCodeLeftOut.In(f.opt.Lang))
 	}
-	f.pass(min(end+1, len(l.b)))
+	f.advance(min(end+1, len(l.b)))
 	bullets := f.bullets // behind which code goes on
 	f.nextLine()
 	f.bullets = bullets
-	f.trim = f.trim && bullets > 0
+	f.trimSpaces = f.trimSpaces && bullets > 0
 	return true
 }
 
 // inFence reads a block of code.
-func (f *Filter) inFence(l look) bool {
-	if f.start {
+func (f *Filter) inFence(l window) bool {
+	if f.atLineStart {
 		return f.fenceLine(l)
 	}
 	if !f.opt.Code {
 		return f.inline(l)
 	}
 	end := bytes.IndexByte(l.b, '\n')
-	f.start = end >= 0
+	f.atLineStart = end >= 0
 	if end < 0 {
 		end = len(l.b) - 1
 	}
-	f.pass(end + 1)
+	f.advance(end + 1)
 	return true
 }
 
 // fenceLine reads the start of a line in a block of code, which may be the end
 // of the block.
-func (f *Filter) fenceLine(l look) bool {
+func (f *Filter) fenceLine(l window) bool {
 	body := 0
 	if f.fence.quoted {
-		i := blanks(l.b)
+		i := leadingBlanks(l.b)
 		switch {
 		case i == len(l.b) && l.more:
 			return false
@@ -272,26 +272,26 @@ func (f *Filter) fenceLine(l look) bool {
 			body++
 		}
 	}
-	i := body + blanks(l.b[body:])
+	i := body + leadingBlanks(l.b[body:])
 	n, ok := l.run(i, f.fence.c)
 	if !ok {
 		return false
 	}
 	if n >= f.fence.n {
-		end := i + n + blanks(l.b[i+n:])
+		end := i + n + leadingBlanks(l.b[i+n:])
 		if end == len(l.b) && l.more {
 			return false
 		}
 		if l.endsLine(end) {
-			f.pass(min(end+1, len(l.b)))
+			f.advance(min(end+1, len(l.b)))
 			if end < len(l.b) {
 				f.closeFence()
 			}
 			return true
 		}
 	}
-	f.start = false
-	f.pass(body + min(f.fence.skip, i-body))
+	f.atLineStart = false
+	f.advance(body + min(f.fence.skip, i-body))
 	f.fence.skip = 0
 	return true
 }

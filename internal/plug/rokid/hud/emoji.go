@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// emojiState says whether an emoji was just taken out, and whether a joiner
+// emojiState records whether an emoji was just taken out, and whether a joiner
 // binds the next character to it.
 type emojiState uint8
 
@@ -15,98 +15,119 @@ const (
 	joined
 )
 
-// picture says what a character is as a part of an emoji.
-type picture uint8
+// emojiClass says what a character is as a part of an emoji.
+type emojiClass uint8
 
 const (
-	noPicture picture = iota
-	alwaysPicture
-	// maybePicture is a sign like ❤ or ™, which is an emoji if what follows makes
+	notEmoji emojiClass = iota
+	alwaysEmoji
+	// maybeEmoji is a sign like ❤ or ™, which is an emoji if what follows makes
 	// it one.
-	maybePicture
+	maybeEmoji
 	selector // chooses how the character before it looks
 	joiner
 )
 
 const (
 	zwj            = '\u200d'
-	asEmoji        = '\ufe0f'
+	emojiSelector  = '\ufe0f'
 	keycap         = "\u20e3"
 	selectedKeycap = "\ufe0f\u20e3"
 )
 
-// pictures are ranges of characters, in order.
-var pictures = []struct {
+// emojiRanges are ranges of characters, in order.
+var emojiRanges = []struct {
 	from, to rune
-	kind     picture
+	kind     emojiClass
 }{
-	{0xa9, 0xa9, maybePicture}, {0xae, 0xae, maybePicture},
+	{0xa9, 0xa9, maybeEmoji}, {0xae, 0xae, maybeEmoji},
 	{zwj, zwj, joiner},
-	{0x203c, 0x203c, maybePicture}, {0x2049, 0x2049, maybePicture},
+	{0x203c, 0x203c, maybeEmoji}, {0x2049, 0x2049, maybeEmoji},
 	{0x20e3, 0x20e3, selector},
-	{0x2122, 0x2122, maybePicture}, {0x2139, 0x2139, maybePicture}, {0x2194, 0x21aa, maybePicture},
-	{0x2300, 0x2319, maybePicture}, {0x231a, 0x231b, alwaysPicture}, {0x231c, 0x23e8, maybePicture}, {0x23e9, 0x23ec, alwaysPicture},
-	{0x23ed, 0x23ef, maybePicture}, {0x23f0, 0x23f0, alwaysPicture}, {0x23f1, 0x23f2, maybePicture}, {0x23f3, 0x23f3, alwaysPicture},
-	{0x23f4, 0x23ff, maybePicture}, {0x24c2, 0x24c2, maybePicture}, {0x25aa, 0x25fc, maybePicture}, {0x25fd, 0x25fe, alwaysPicture},
-	{0x2600, 0x2613, maybePicture}, {0x2614, 0x2615, alwaysPicture}, {0x2616, 0x2647, maybePicture}, {0x2648, 0x2653, alwaysPicture},
-	{0x2654, 0x267e, maybePicture}, {0x267f, 0x267f, alwaysPicture}, {0x2680, 0x2692, maybePicture}, {0x2693, 0x2693, alwaysPicture},
-	{0x2694, 0x26a0, maybePicture}, {0x26a1, 0x26a1, alwaysPicture}, {0x26a2, 0x26a9, maybePicture}, {0x26aa, 0x26ab, alwaysPicture},
-	{0x26ac, 0x26bc, maybePicture}, {0x26bd, 0x26be, alwaysPicture}, {0x26bf, 0x26c3, maybePicture}, {0x26c4, 0x26c5, alwaysPicture},
-	{0x26c6, 0x26cd, maybePicture}, {0x26ce, 0x26ce, alwaysPicture}, {0x26cf, 0x26d3, maybePicture}, {0x26d4, 0x26d4, alwaysPicture},
-	{0x26d5, 0x26e9, maybePicture}, {0x26ea, 0x26ea, alwaysPicture}, {0x26eb, 0x26f1, maybePicture}, {0x26f2, 0x26f3, alwaysPicture},
-	{0x26f4, 0x26f4, maybePicture}, {0x26f5, 0x26f5, alwaysPicture}, {0x26f6, 0x26f9, maybePicture}, {0x26fa, 0x26fa, alwaysPicture},
-	{0x26fb, 0x26fc, maybePicture}, {0x26fd, 0x26fd, alwaysPicture}, {0x26fe, 0x2704, maybePicture}, {0x2705, 0x2705, alwaysPicture},
-	{0x2706, 0x2709, maybePicture}, {0x270a, 0x270b, alwaysPicture}, {0x270c, 0x2727, maybePicture}, {0x2728, 0x2728, alwaysPicture},
-	{0x2729, 0x274b, maybePicture}, {0x274c, 0x274c, alwaysPicture}, {0x274d, 0x274d, maybePicture}, {0x274e, 0x274e, alwaysPicture},
-	{0x274f, 0x2752, maybePicture}, {0x2753, 0x2755, alwaysPicture}, {0x2756, 0x2756, maybePicture}, {0x2757, 0x2757, alwaysPicture},
-	{0x2758, 0x2794, maybePicture}, {0x2795, 0x2797, alwaysPicture}, {0x2798, 0x27af, maybePicture}, {0x27b0, 0x27b0, alwaysPicture},
-	{0x27b1, 0x27be, maybePicture}, {0x27bf, 0x27bf, alwaysPicture},
-	{0x2934, 0x2935, maybePicture}, {0x2b05, 0x2b1a, maybePicture}, {0x2b1b, 0x2b1c, alwaysPicture}, {0x2b1d, 0x2b4f, maybePicture},
-	{0x2b50, 0x2b50, alwaysPicture}, {0x2b51, 0x2b54, maybePicture}, {0x2b55, 0x2b55, alwaysPicture},
-	{0x3030, 0x3030, maybePicture}, {0x303d, 0x303d, maybePicture}, {0x3297, 0x3297, maybePicture}, {0x3299, 0x3299, maybePicture},
+	{0x2122, 0x2122, maybeEmoji}, {0x2139, 0x2139, maybeEmoji}, {0x2194, 0x21aa, maybeEmoji},
+	{0x2300, 0x2319, maybeEmoji}, {0x231a, 0x231b, alwaysEmoji}, {0x231c, 0x23e8, maybeEmoji},
+	{0x23e9, 0x23ec, alwaysEmoji},
+	{0x23ed, 0x23ef, maybeEmoji}, {0x23f0, 0x23f0, alwaysEmoji}, {0x23f1, 0x23f2, maybeEmoji},
+	{0x23f3, 0x23f3, alwaysEmoji},
+	{0x23f4, 0x23ff, maybeEmoji}, {0x24c2, 0x24c2, maybeEmoji}, {0x25aa, 0x25fc, maybeEmoji},
+	{0x25fd, 0x25fe, alwaysEmoji},
+	{0x2600, 0x2613, maybeEmoji}, {0x2614, 0x2615, alwaysEmoji}, {0x2616, 0x2647, maybeEmoji},
+	{0x2648, 0x2653, alwaysEmoji},
+	{0x2654, 0x267e, maybeEmoji}, {0x267f, 0x267f, alwaysEmoji}, {0x2680, 0x2692, maybeEmoji},
+	{0x2693, 0x2693, alwaysEmoji},
+	{0x2694, 0x26a0, maybeEmoji}, {0x26a1, 0x26a1, alwaysEmoji}, {0x26a2, 0x26a9, maybeEmoji},
+	{0x26aa, 0x26ab, alwaysEmoji},
+	{0x26ac, 0x26bc, maybeEmoji}, {0x26bd, 0x26be, alwaysEmoji}, {0x26bf, 0x26c3, maybeEmoji},
+	{0x26c4, 0x26c5, alwaysEmoji},
+	{0x26c6, 0x26cd, maybeEmoji}, {0x26ce, 0x26ce, alwaysEmoji}, {0x26cf, 0x26d3, maybeEmoji},
+	{0x26d4, 0x26d4, alwaysEmoji},
+	{0x26d5, 0x26e9, maybeEmoji}, {0x26ea, 0x26ea, alwaysEmoji}, {0x26eb, 0x26f1, maybeEmoji},
+	{0x26f2, 0x26f3, alwaysEmoji},
+	{0x26f4, 0x26f4, maybeEmoji}, {0x26f5, 0x26f5, alwaysEmoji}, {0x26f6, 0x26f9, maybeEmoji},
+	{0x26fa, 0x26fa, alwaysEmoji},
+	{0x26fb, 0x26fc, maybeEmoji}, {0x26fd, 0x26fd, alwaysEmoji}, {0x26fe, 0x2704, maybeEmoji},
+	{0x2705, 0x2705, alwaysEmoji},
+	{0x2706, 0x2709, maybeEmoji}, {0x270a, 0x270b, alwaysEmoji}, {0x270c, 0x2727, maybeEmoji},
+	{0x2728, 0x2728, alwaysEmoji},
+	{0x2729, 0x274b, maybeEmoji}, {0x274c, 0x274c, alwaysEmoji}, {0x274d, 0x274d, maybeEmoji},
+	{0x274e, 0x274e, alwaysEmoji},
+	{0x274f, 0x2752, maybeEmoji}, {0x2753, 0x2755, alwaysEmoji}, {0x2756, 0x2756, maybeEmoji},
+	{0x2757, 0x2757, alwaysEmoji},
+	{0x2758, 0x2794, maybeEmoji}, {0x2795, 0x2797, alwaysEmoji}, {0x2798, 0x27af, maybeEmoji},
+	{0x27b0, 0x27b0, alwaysEmoji},
+	{0x27b1, 0x27be, maybeEmoji}, {0x27bf, 0x27bf, alwaysEmoji},
+	{0x2934, 0x2935, maybeEmoji}, {0x2b05, 0x2b1a, maybeEmoji}, {0x2b1b, 0x2b1c, alwaysEmoji},
+	{0x2b1d, 0x2b4f, maybeEmoji},
+	{0x2b50, 0x2b50, alwaysEmoji}, {0x2b51, 0x2b54, maybeEmoji}, {0x2b55, 0x2b55, alwaysEmoji},
+	{0x3030, 0x3030, maybeEmoji}, {0x303d, 0x303d, maybeEmoji}, {0x3297, 0x3297, maybeEmoji},
+	{0x3299, 0x3299, maybeEmoji},
 	{0xfe0e, 0xfe0f, selector},
-	{0x1f004, 0x1f004, alwaysPicture}, {0x1f0cf, 0x1f0cf, alwaysPicture}, {0x1f170, 0x1f171, alwaysPicture}, {0x1f17e, 0x1f17f, alwaysPicture},
-	{0x1f18e, 0x1f18e, alwaysPicture}, {0x1f191, 0x1f19a, alwaysPicture}, {0x1f1e6, 0x1f1ff, alwaysPicture}, {0x1f201, 0x1f202, alwaysPicture},
-	{0x1f21a, 0x1f21a, alwaysPicture}, {0x1f22f, 0x1f22f, alwaysPicture}, {0x1f232, 0x1f23a, alwaysPicture}, {0x1f250, 0x1f251, alwaysPicture},
-	{0x1f300, 0x1f64f, alwaysPicture}, {0x1f680, 0x1f6ff, alwaysPicture}, {0x1f7e0, 0x1f7eb, alwaysPicture}, {0x1f7f0, 0x1f7f0, alwaysPicture},
-	{0x1f90c, 0x1f9ff, alwaysPicture}, {0x1fa70, 0x1faff, alwaysPicture},
+	{0x1f004, 0x1f004, alwaysEmoji}, {0x1f0cf, 0x1f0cf, alwaysEmoji}, {0x1f170, 0x1f171, alwaysEmoji},
+	{0x1f17e, 0x1f17f, alwaysEmoji},
+	{0x1f18e, 0x1f18e, alwaysEmoji}, {0x1f191, 0x1f19a, alwaysEmoji}, {0x1f1e6, 0x1f1ff, alwaysEmoji},
+	{0x1f201, 0x1f202, alwaysEmoji},
+	{0x1f21a, 0x1f21a, alwaysEmoji}, {0x1f22f, 0x1f22f, alwaysEmoji}, {0x1f232, 0x1f23a, alwaysEmoji},
+	{0x1f250, 0x1f251, alwaysEmoji},
+	{0x1f300, 0x1f64f, alwaysEmoji}, {0x1f680, 0x1f6ff, alwaysEmoji}, {0x1f7e0, 0x1f7eb, alwaysEmoji},
+	{0x1f7f0, 0x1f7f0, alwaysEmoji},
+	{0x1f90c, 0x1f9ff, alwaysEmoji}, {0x1fa70, 0x1faff, alwaysEmoji},
 	{0xe0020, 0xe007f, selector}, // spell the region of a flag
 }
 
-func kindOf(r rune) picture {
+func emojiClassOf(r rune) emojiClass {
 	if r < 0xa9 || r > 0x3299 && r < 0xfe0e || r > 0xe007f {
-		return noPicture
+		return notEmoji
 	}
-	i := sort.Search(len(pictures), func(i int) bool { return pictures[i].to >= r })
-	if i == len(pictures) || r < pictures[i].from {
-		return noPicture
+	i := sort.Search(len(emojiRanges), func(i int) bool { return emojiRanges[i].to >= r })
+	if i == len(emojiRanges) || r < emojiRanges[i].from {
+		return notEmoji
 	}
-	return pictures[i].kind
+	return emojiRanges[i].kind
 }
 
 func isSkinTone(r rune) bool { return r >= 0x1f3fb && r <= 0x1f3ff }
 
-// wide reads a character that is not ASCII.
-func (f *Filter) wide(l look) bool {
+// nonASCII reads a character that is not ASCII.
+func (f *Filter) nonASCII(l window) bool {
 	r, ok := l.rune(0)
 	if !ok {
 		return false
 	}
 	_, n := utf8.DecodeRune(l.b)
 	if r == utf8.RuneError && n == 1 {
-		f.putString(string(utf8.RuneError))
-		f.pass(1)
+		f.writeString(string(utf8.RuneError))
+		f.advance(1)
 		return true
 	}
 	if r == '（' && f.opt.URLs {
 		return f.beginAddress(l, n)
 	}
-	kind := noPicture
+	kind := notEmoji
 	if f.opt.Emoji {
-		kind = kindOf(r)
+		kind = emojiClassOf(r)
 	}
 	switch kind {
-	case alwaysPicture:
+	case alwaysEmoji:
 		f.dropEmoji(n)
 		return true
 	case selector:
@@ -118,30 +139,30 @@ func (f *Filter) wide(l look) bool {
 			f.emoji = joined
 			return true
 		}
-	case maybePicture:
+	case maybeEmoji:
 		next, ok := l.rune(n)
 		if !ok {
 			return false
 		}
-		if f.emoji == joined || next == asEmoji || next == zwj || isSkinTone(next) {
+		if f.emoji == joined || next == emojiSelector || next == zwj || isSkinTone(next) {
 			f.dropEmoji(n)
 			return true
 		}
 	}
-	f.show(n)
+	f.emit(n)
 	return true
 }
 
 // dropEmoji goes past n bytes that are an emoji, or a part of one.
 func (f *Filter) dropEmoji(n int) {
-	f.gone()
-	f.pass(n)
+	f.noteRemoved()
+	f.advance(n)
 	f.emoji = afterEmoji
 }
 
 // keycap is the length of the emoji 1️⃣ or one like it, 0 if there is none.
-func (l look) keycap() (n int, ok bool) {
-	rest := look{l.b[1:], l.more, l.end}
+func (l window) keycap() (n int, ok bool) {
+	rest := window{l.b[1:], l.more, l.end}
 	for _, s := range []string{keycap, selectedKeycap} {
 		yes, ok := rest.prefix(s)
 		if !ok {

@@ -13,10 +13,10 @@ import (
 	"patchbay/internal/talk"
 )
 
-// maxHeld is how many bytes a [Filter] looks ahead at the most, and so how many
+// maxLookahead is how many bytes a [Filter] looks ahead at the most, and so how many
 // it ever keeps from the wearer: a link whose address is longer is shown as it
 // is written.
-const maxHeld = 512
+const maxLookahead = 512
 
 // sayCodeLeftOut stands for a block of code.
 var sayCodeLeftOut = talk.Say{Zh: "（代码略）", En: "(code left out)"}
@@ -54,32 +54,32 @@ type Filter struct {
 // state is all that the past means for what comes.
 type state struct {
 	// What was read.
-	prev   rune // the last one; a line break at the start
-	start  bool // the line has had nothing but space and block marks
-	quoted bool // the line began as a quote
-	indent int  // spaces before the first mark of the line
+	prev        rune // the last one; a line break at the start
+	atLineStart bool // the line has had nothing but space and block marks
+	quoted      bool // the line began as a quote
+	indent      int  // spaces before the first mark of the line
 
 	// What was let out.
-	last   rune
-	blank  bool // the line shows nothing yet
-	breaks int  // line breaks since the last line that shows something
+	lastShown rune
+	blank     bool // the line shows nothing yet
+	breaks    int  // line breaks since the last line that shows something
 
 	// What is under way.
-	bullets int  // that the line shows if it shows anything
-	trim    bool // spaces are dropped until something else comes
-	swallow bool // one space is dropped: what was before it is gone
-	italic  bool
-	bold    boldness
-	under   int  // how many _ began what is emphasised
-	struck  bool // after ~~
-	ticks   int  // how many ` began a code span
-	fence   fence
-	row     bool // the line is a row of a table
-	gap     bool // a row has had space since it last showed something
-	rows    int  // rows of the table up to now
-	loose   bool // the rows of the table need not begin with |
-	address address
-	emoji   emojiState
+	bullets         int  // that the line shows if it shows anything
+	trimSpaces      bool // spaces are dropped until something else comes
+	dropSpace       bool // one space is dropped: what was before it is gone
+	italic          bool
+	bold            boldness
+	underscoreCount int  // how many _ began what is emphasised
+	strikethrough   bool // after ~~
+	ticks           int  // how many ` began a code span
+	fence           fence
+	inTableRow      bool // the line is a row of a table
+	cellGap         bool // a row has had space since it last showed something
+	tableRows       int  // rows of the table up to now
+	looseTable      bool // the rows of the table need not begin with |
+	address         address
+	emoji           emojiState
 }
 
 // boldness: whoever writes forgets the second ** at times, or puts a space
@@ -103,19 +103,19 @@ func NewFilter(opt Options) *Filter {
 
 func (f *Filter) reset() {
 	f.buf, f.pos, f.final = f.buf[:0], 0, false
-	f.state = state{prev: '\n', last: '\n', start: true, blank: true, breaks: 1}
+	f.state = state{prev: '\n', lastShown: '\n', atLineStart: true, blank: true, breaks: 1}
 }
 
 // Write takes in the next piece of the text, which may begin and end within a
 // character, and returns what may be shown now. It keeps back only what the next
 // bytes may still give another meaning, 512 bytes of it at the most.
 func (f *Filter) Write(piece string) string {
-	if f.passes(piece) {
+	if f.canPassThrough(piece) {
 		return piece
 	}
 	f.out = f.out[:0]
 	for len(piece) > 0 {
-		n := min(len(piece), maxHeld)
+		n := min(len(piece), maxLookahead)
 		f.buf = append(f.buf, piece[:n]...)
 		piece = piece[n:]
 		f.run()
@@ -134,17 +134,18 @@ func (f *Filter) Flush() string {
 	return string(f.out)
 }
 
-// passes lets through a piece in which nothing can have a meaning, without
+// canPassThrough lets through a piece in which nothing can have a meaning, without
 // copying it for the reader.
-func (f *Filter) passes(piece string) bool {
-	if len(f.buf) > 0 || len(piece) == 0 || len(piece) > maxHeld || f.start || f.trim || f.swallow || f.row || f.bullets > 0 ||
+func (f *Filter) canPassThrough(piece string) bool {
+	if len(f.buf) > 0 || len(piece) == 0 || len(piece) > maxLookahead || f.atLineStart || f.trimSpaces || f.dropSpace ||
+		f.inTableRow || f.bullets > 0 ||
 		f.address.on || f.fence.n > 0 || f.emoji != noEmoji {
 		return false
 	}
 	f.buf = append(f.buf, piece...)
-	whole := f.plain(f.buf) == len(f.buf)
+	whole := f.plainPrefix(f.buf) == len(f.buf)
 	if whole {
-		f.mark(f.buf)
+		f.noteShown(f.buf)
 		f.prev, _ = utf8.DecodeLastRune(f.buf)
 	}
 	f.buf = f.buf[:0]
@@ -162,37 +163,37 @@ func (f *Filter) run() {
 // step decides on at least one byte, or changes what the next one means. It
 // returns false if that takes more bytes than there are.
 func (f *Filter) step() bool {
-	l := f.look()
+	l := f.window()
 	switch {
 	case f.address.on:
 		return f.inAddress(l)
 	case f.fence.n > 0:
 		return f.inFence(l)
-	case f.start:
+	case f.atLineStart:
 		return f.block(l)
 	}
 	return f.inline(l)
 }
 
-// look is what may be seen when deciding about its first byte. A decision that
+// window is what may be seen when deciding about its first byte. A decision that
 // was made on less of it must hold on more of it.
-type look struct {
+type window struct {
 	b    []byte
 	more bool // there will be more to see
 	end  bool // the text ends after b
 }
 
-func (f *Filter) look() look {
+func (f *Filter) window() window {
 	b := f.buf[f.pos:]
-	if len(b) >= maxHeld {
-		return look{b: b[:maxHeld]}
+	if len(b) >= maxLookahead {
+		return window{b: b[:maxLookahead]}
 	}
-	return look{b: b, more: !f.final, end: f.final}
+	return window{b: b, more: !f.final, end: f.final}
 }
 
 // rune is the one at i, a line break at the end. It is not ok if it has to be
 // waited for.
-func (l look) rune(i int) (r rune, ok bool) {
+func (l window) rune(i int) (r rune, ok bool) {
 	if i >= len(l.b) {
 		return '\n', !l.more
 	}
@@ -205,16 +206,16 @@ func (l look) rune(i int) (r rune, ok bool) {
 
 // run is how many bytes c the window has from i on. It is not ok if there may be
 // more of them.
-func (l look) run(i int, c byte) (n int, ok bool) {
+func (l window) run(i int, c byte) (n int, ok bool) {
 	for i+n < len(l.b) && l.b[i+n] == c {
 		n++
 	}
 	return n, i+n < len(l.b) || !l.more
 }
 
-// prefix says whether what is seen begins with want. It is not ok if that has to
+// prefix reports whether what is seen begins with want. It is not ok if that has to
 // be waited for.
-func (l look) prefix(want string) (yes, ok bool) {
+func (l window) prefix(want string) (yes, ok bool) {
 	n := min(len(l.b), len(want))
 	if string(l.b[:n]) != want[:n] {
 		return false, true
@@ -222,8 +223,8 @@ func (l look) prefix(want string) (yes, ok bool) {
 	return n == len(want), n == len(want) || !l.more
 }
 
-// pass goes past n bytes.
-func (f *Filter) pass(n int) {
+// advance goes past n bytes.
+func (f *Filter) advance(n int) {
 	if n == 0 {
 		return
 	}
@@ -232,32 +233,32 @@ func (f *Filter) pass(n int) {
 	f.emoji = noEmoji
 }
 
-// show lets n bytes out and goes past them. No line break is among them.
-func (f *Filter) show(n int) {
-	f.put(f.buf[f.pos : f.pos+n])
-	f.pass(n)
+// emit lets n bytes out and goes past them. No line break is among them.
+func (f *Filter) emit(n int) {
+	f.write(f.buf[f.pos : f.pos+n])
+	f.advance(n)
 }
 
-// cut takes the bytes from i to j, counted from where we are, out of what is
+// remove takes the bytes from i to j, counted from where we are, out of what is
 // still to be read.
-func (f *Filter) cut(i, j int) {
+func (f *Filter) remove(i, j int) {
 	f.buf = append(f.buf[:f.pos+i], f.buf[f.pos+j:]...)
 }
 
-// put lets out what is left after the spaces that are to be dropped. No line
+// write lets out what is left after the spaces that are to be dropped. No line
 // break is in it.
-func (f *Filter) put(b []byte) {
-	if f.trim {
+func (f *Filter) write(b []byte) {
+	if f.trimSpaces {
 		for len(b) > 0 && isBlank(b[0]) {
 			b = b[1:]
 		}
-		f.trim = len(b) == 0
+		f.trimSpaces = len(b) == 0
 	}
-	if f.swallow && len(b) > 0 {
+	if f.dropSpace && len(b) > 0 {
 		if b[0] == ' ' {
 			b = b[1:]
 		}
-		f.swallow = false
+		f.dropSpace = false
 	}
 	if len(b) == 0 {
 		return
@@ -266,46 +267,46 @@ func (f *Filter) put(b []byte) {
 		f.out = append(f.out, "· "...)
 		f.blank = false
 	}
-	if f.row {
-		f.putCells(b)
+	if f.inTableRow {
+		f.writeCells(b)
 		return
 	}
 	f.out = append(f.out, b...)
-	f.mark(b)
+	f.noteShown(b)
 }
 
-// putCells lets out a part of a row. Columns are padded with spaces in the
+// writeCells lets out a part of a row. Columns are padded with spaces in the
 // source; here one is enough.
-func (f *Filter) putCells(b []byte) {
+func (f *Filter) writeCells(b []byte) {
 	for i, c := range b {
 		if isBlank(c) {
-			f.gap = true
+			f.cellGap = true
 			continue
 		}
-		if f.gap && !f.blank {
+		if f.cellGap && !f.blank {
 			f.out = append(f.out, ' ')
 		}
-		f.gap = false
+		f.cellGap = false
 		f.out = append(f.out, c)
-		f.mark(b[i : i+1])
+		f.noteShown(b[i : i+1])
 	}
 }
 
-func (f *Filter) putString(s string) {
-	f.put([]byte(s))
+func (f *Filter) writeString(s string) {
+	f.write([]byte(s))
 }
 
-// mark notes what is shown.
-func (f *Filter) mark(b []byte) {
-	f.last, _ = utf8.DecodeLastRune(b)
+// noteShown notes what is shown.
+func (f *Filter) noteShown(b []byte) {
+	f.lastShown, _ = utf8.DecodeLastRune(b)
 	for i := 0; f.blank && i < len(b); i++ {
 		f.blank = isBlank(b[i])
 	}
 }
 
-// gone notes that something was taken out: of the spaces on its two sides one
+// noteRemoved notes that something was taken out: of the spaces on its two sides one
 // goes with it.
-func (f *Filter) gone() { f.swallow = f.swallow || f.blank || f.last == ' ' }
+func (f *Filter) noteRemoved() { f.dropSpace = f.dropSpace || f.blank || f.lastShown == ' ' }
 
 // maxBreaks is two blank lines.
 const maxBreaks = 3
@@ -316,29 +317,29 @@ func (f *Filter) newline() {
 		f.bold = maybeBold
 	}
 	if f.blank {
-		f.bold, f.loose = notBold, false
+		f.bold, f.looseTable = notBold, false
 	}
-	f.italic, f.under, f.struck, f.ticks = false, 0, false, 0
-	f.row, f.gap, f.trim, f.swallow = false, false, false, false
+	f.italic, f.underscoreCount, f.strikethrough, f.ticks = false, 0, false, 0
+	f.inTableRow, f.cellGap, f.trimSpaces, f.dropSpace = false, false, false, false
 	f.emoji = noEmoji
 	f.nextLine()
 	if !f.blank {
 		f.breaks = 0
 	}
-	if f.full() {
+	if f.hasMaxBlankLines() {
 		return
 	}
 	f.out = append(f.out, '\n')
-	f.last, f.blank, f.breaks = '\n', true, f.breaks+1
+	f.lastShown, f.blank, f.breaks = '\n', true, f.breaks+1
 }
 
 // nextLine makes what is read begin a line.
 func (f *Filter) nextLine() {
-	f.prev, f.start, f.quoted, f.indent, f.bullets = '\n', true, false, 0, 0
+	f.prev, f.atLineStart, f.quoted, f.indent, f.bullets = '\n', true, false, 0, 0
 }
 
-// full says that there are as many blank lines as there may be.
-func (f *Filter) full() bool { return f.opt.Markdown && f.blank && f.breaks >= maxBreaks }
+// hasMaxBlankLines says that there are as many blank lines as there may be.
+func (f *Filter) hasMaxBlankLines() bool { return f.opt.Markdown && f.blank && f.breaks >= maxBreaks }
 
 // isBlank is space within a line.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }

@@ -91,18 +91,20 @@ func TestFilter_markdown(t *testing.T) {
 		"lone tick":         {"5` 和 ``x'' \n`y", "5` 和 ``x'' \n`y"},
 		"ticks on the line": {"```x``` 后", "x 后"},
 
-		"table":                     {"| 名 | 值 |\n|----|:--:|\n| a    | **1** |\n| b || c |\n后", "名 值\na 1\nb c\n后"},
-		"tight table":               {"|名|值|\n|-|-|\n|a|1\\|2|\n", "名 值\na 1|2\n"},
-		"table without outer bars":  {"名 | 值\n--- | ---\na | 1\n\nb | c", "名 | 值\na 1\n\nb | c"},
-		"row of dashes":             {"| a | b |\n|---|---|\n| - | - |\n", "a b\n- -\n"},
-		"no table":                  {"|x| < 3\n|y|\na || b", "|x| < 3\n|y|\na || b"},
-		"line break in a cell":      {"| a<br>b | c |\n", "a b c\n"},
-		"link":                      {"见[官网](https://a.com/x_(y)?b=1 \"标题\")。", "见官网。"},
-		"link with marks":           {"[**a** `b`](u) [c [d](e) f](g)", "a b c d f"},
-		"image":                     {"![图 1](data:image/png;base64,AA==)后 好! [x] 好![", "图 1后 好! [x] 好!["},
-		"image in a link":           {"[![alt](a.png)](b)", "alt"},
-		"no link":                   {"[1] [注] (x) [2](see above) [a]\n(b) a[0](", "[1] [注] (x) [2](see above) [a]\n(b) a[0]("},
-		"address":                   {"见 https://a.com/a_b_c/*x* 后 <https://b.com/_c_>。", "见 https://a.com/a_b_c/x 后 https://b.com/_c_。"},
+		"table":                    {"| 名 | 值 |\n|----|:--:|\n| a    | **1** |\n| b || c |\n后", "名 值\na 1\nb c\n后"},
+		"tight table":              {"|名|值|\n|-|-|\n|a|1\\|2|\n", "名 值\na 1|2\n"},
+		"table without outer bars": {"名 | 值\n--- | ---\na | 1\n\nb | c", "名 | 值\na 1\n\nb | c"},
+		"row of dashes":            {"| a | b |\n|---|---|\n| - | - |\n", "a b\n- -\n"},
+		"no table":                 {"|x| < 3\n|y|\na || b", "|x| < 3\n|y|\na || b"},
+		"line break in a cell":     {"| a<br>b | c |\n", "a b c\n"},
+		"link":                     {"见[官网](https://a.com/x_(y)?b=1 \"标题\")。", "见官网。"},
+		"link with marks":          {"[**a** `b`](u) [c [d](e) f](g)", "a b c d f"},
+		"image":                    {"![图 1](data:image/png;base64,AA==)后 好! [x] 好![", "图 1后 好! [x] 好!["},
+		"image in a link":          {"[![alt](a.png)](b)", "alt"},
+		"no link": {"[1] [注] (x) [2](see above) [a]\n(b) a[0](",
+			"[1] [注] (x) [2](see above) [a]\n(b) a[0]("},
+		"address": {"见 https://a.com/a_b_c/*x* 后 <https://b.com/_c_>。",
+			"见 https://a.com/a_b_c/x 后 https://b.com/_c_。"},
 		"tags":                      {"a<br>b<br/>c<b>d</b> <span class=\"x\">e</span><!-- f\n -->", "a\nb\ncd e"},
 		"list of tags":              {"<ul><li>a</li><li>b</li></ul><p>c</p>d", "· a\n· b\nc\nd"},
 		"no tags":                   {"List<String> <3 <think> a <b", "List<String> <3 <think> a <b"},
@@ -131,23 +133,24 @@ func TestFilter_urls(t *testing.T) {
 	opt := Options{Markdown: true, URLs: true}
 	long := "https://a.com/" + strings.Repeat("x", 2000)
 	for name, c := range map[string]struct{ text, want string }{
-		"bare":               {"见 https://a.com/b?c=d#e。好", "见 。好"},
-		"between spaces":     {"see http://a.com:80/ for more", "see for more"},
-		"before a space":     {"见https://a.com 好", "见 好"},
-		"at the end":         {"see HTTPS://A.com.", "see ."},
-		"punctuation":        {"x https://a.com/a.b,c, https://b.com; y", "x , ; y"},
-		"parentheses":        {"维基（https://a.com/x_(y)）和 (https://b.com) 好", "维基和 好"},
-		"not alone in them":  {"(https://a.com 官网)（https://b.com", "( 官网)（"},
-		"without a scheme":   {"www.a.com 和 awww.b 和 www. 好", "和 awww.b 和 www. 好"},
-		"link":               {"[官网](https://a.com) [https://a.com](https://a.com) 好", "官网 好"},
-		"in angle brackets":  {"<https://a.com> 好", "好"},
-		"in ticks":           {"打开 `https://a.com` 好", "打开 好"},
-		"in bold":            {"**https://a.com** 好", "好"},
-		"in a table":         {"| a | https://a.com/b | c |\n", "a c\n"},
-		"in a list":          {"- https://a.com\n- <https://b.com>\n- 好", "\n\n· 好"},
-		"on a line":          {"源：\nhttps://a.com\n好", "源：\n\n好"},
-		"long":               {"a " + long + " b", "a b"},
-		"dots":               {"https://a.com......" + strings.Repeat(".", 600) + "b", "......" + strings.Repeat(".", 600) + "b"},
+		"bare":              {"见 https://a.com/b?c=d#e。好", "见 。好"},
+		"between spaces":    {"see http://a.com:80/ for more", "see for more"},
+		"before a space":    {"见https://a.com 好", "见 好"},
+		"at the end":        {"see HTTPS://A.com.", "see ."},
+		"punctuation":       {"x https://a.com/a.b,c, https://b.com; y", "x , ; y"},
+		"parentheses":       {"维基（https://a.com/x_(y)）和 (https://b.com) 好", "维基和 好"},
+		"not alone in them": {"(https://a.com 官网)（https://b.com", "( 官网)（"},
+		"without a scheme":  {"www.a.com 和 awww.b 和 www. 好", "和 awww.b 和 www. 好"},
+		"link":              {"[官网](https://a.com) [https://a.com](https://a.com) 好", "官网 好"},
+		"in angle brackets": {"<https://a.com> 好", "好"},
+		"in ticks":          {"打开 `https://a.com` 好", "打开 好"},
+		"in bold":           {"**https://a.com** 好", "好"},
+		"in a table":        {"| a | https://a.com/b | c |\n", "a c\n"},
+		"in a list":         {"- https://a.com\n- <https://b.com>\n- 好", "\n\n· 好"},
+		"on a line":         {"源：\nhttps://a.com\n好", "源：\n\n好"},
+		"long":              {"a " + long + " b", "a b"},
+		"dots": {"https://a.com......" + strings.Repeat(".", 600) + "b",
+			"......" + strings.Repeat(".", 600) + "b"},
 		"words":              {"hello http what: h https: http:// x", "hello http what: h https: http:// x"},
 		"within a word":      {"xhttp://a.com", "xhttp://a.com"},
 		"in another script":  {"https://zh.wikipedia.org/wiki/人工", "人工"},
@@ -162,7 +165,8 @@ func TestFilter_code(t *testing.T) {
 		opt        Options
 		text, want string
 	}{
-		"left out":         {Options{Code: true, Lang: talk.Chinese}, "前\n```go\nx\n# y\n```\n后 **z**", "前\n（代码略）\n后 **z**"},
+		"left out": {Options{Code: true, Lang: talk.Chinese}, "前\n```go\nx\n# y\n```\n后 **z**",
+			"前\n（代码略）\n后 **z**"},
 		"in English":       {Options{Code: true}, "```\nx\n```", "(code left out)"},
 		"without an end":   {all, "看：\n```py\nx\n\ny", "看：\n（代码略）"},
 		"one by one":       {all, "```\na\n```\n```\nb\n```\nc", "（代码略）\n（代码略）\nc"},
@@ -227,7 +231,8 @@ func TestFilter_notUTF8(t *testing.T) {
 func TestFilter_keepsBackOnlyWhatIsOpen(t *testing.T) {
 	type step struct{ piece, shows string }
 	for name, steps := range map[string][]step{
-		"words":           {{"你好", "你好"}, {"，", "，"}, {" world", " world"}, {"\n\n", "\n\n"}, {"   ", "   "}, {"二。", "二。"}},
+		"words": {{"你好", "你好"}, {"，", "，"}, {" world", " world"}, {"\n\n", "\n\n"}, {"   ", "   "},
+			{"二。", "二。"}},
 		"half a rune":     {{"\xe4", ""}, {"\xbd", ""}, {"\xa0x", "你x"}},
 		"star":            {{"a*", "a"}, {"b", "*b"}},
 		"bold":            {{"x **", "x "}, {"很", "很"}, {"长", "长"}, {"**", ""}, {"。", "。"}},
@@ -266,7 +271,8 @@ func TestFilter_keepsBackOnlyWhatIsOpen(t *testing.T) {
 }
 
 func TestFilter_letsGoInTime(t *testing.T) {
-	for _, open := range []string{"[", "![", "[x](", "`", "<b a=", "<!--", "*x", "_x", "~~x", "|x", "```", "https://a.b,"} {
+	for _, open := range []string{"[", "![", "[x](", "`", "<b a=", "<!--", "*x", "_x", "~~x", "|x", "```",
+		"https://a.b,"} {
 		f := NewFilter(Options{Markdown: true})
 		in, out := 0, 0
 		write := func(s string) {
@@ -276,7 +282,7 @@ func TestFilter_letsGoInTime(t *testing.T) {
 		write(open)
 		for range 3000 {
 			write("长")
-			if held := in - out; held > maxHeld {
+			if held := in - out; held > maxLookahead {
 				t.Fatalf("%q makes the filter keep %d bytes back", open, held)
 			}
 		}

@@ -10,8 +10,9 @@ import (
 // tag at the beginning and at the end. Other things in angle brackets are text.
 var tags = map[string][2]string{
 	"br": {"\n", "\n"}, "hr": {"\n", "\n"},
-	"p": {"", "\n"}, "div": {"", "\n"}, "tr": {"", "\n"}, "ul": {}, "ol": {}, "li": {"· ", "\n"}, "blockquote": {"", "\n"},
-	"h1": {"", "\n"}, "h2": {"", "\n"}, "h3": {"", "\n"}, "h4": {"", "\n"}, "h5": {"", "\n"}, "h6": {"", "\n"},
+	"p": {"", "\n"}, "div": {"", "\n"}, "tr": {"", "\n"}, "ul": {}, "ol": {}, "li": {"· ", "\n"},
+	"blockquote": {"", "\n"},
+	"h1":         {"", "\n"}, "h2": {"", "\n"}, "h3": {"", "\n"}, "h4": {"", "\n"}, "h5": {"", "\n"}, "h6": {"", "\n"},
 	"pre": {"", "\n"}, "details": {}, "summary": {"", "\n"}, "center": {},
 	"table": {}, "thead": {}, "tbody": {}, "td": {"", " "}, "th": {"", " "},
 	"a": {}, "b": {}, "i": {}, "u": {}, "s": {}, "em": {}, "strong": {}, "del": {}, "ins": {}, "sub": {}, "sup": {},
@@ -19,7 +20,7 @@ var tags = map[string][2]string{
 }
 
 // tag reads a <.
-func (f *Filter) tag(l look) bool {
+func (f *Filter) tag(l window) bool {
 	if comment, ok := l.prefix("<!--"); !ok {
 		return false
 	} else if comment {
@@ -44,7 +45,7 @@ func (f *Filter) tag(l look) bool {
 	}
 	shows, known := tags[strings.ToLower(string(l.b[name:i]))]
 	if !known {
-		f.show(1)
+		f.emit(1)
 		return true
 	}
 	n := bytes.IndexAny(l.b[i:], "<>\n")
@@ -52,10 +53,10 @@ func (f *Filter) tag(l look) bool {
 		return false
 	}
 	if n < 0 || l.b[i+n] != '>' || !areAttributes(l.b[i:i+n]) {
-		f.show(1)
+		f.emit(1)
 		return true
 	}
-	f.pass(i + n + 1)
+	f.advance(i + n + 1)
 	if closing {
 		f.insert(shows[1])
 	} else {
@@ -67,46 +68,46 @@ func (f *Filter) tag(l look) bool {
 // insert shows what stands in the place of a tag.
 func (f *Filter) insert(s string) {
 	switch {
-	case s == "\n" && f.row:
-		f.gap = true
+	case s == "\n" && f.inTableRow:
+		f.cellGap = true
 	case s == "\n":
 		f.newline()
 	case s != "":
-		f.putString(s)
+		f.writeString(s)
 	}
 }
 
-// areAttributes says whether b can follow a tag's name: a<b and c>d has no tag.
+// areAttributes reports whether b can follow a tag's name: a<b and c>d has no tag.
 func areAttributes(b []byte) bool {
 	b = bytes.TrimSpace(bytes.TrimSuffix(b, []byte("/")))
 	return len(b) == 0 || bytes.IndexByte(b, '=') > 0
 }
 
-func (f *Filter) comment(l look) bool {
+func (f *Filter) comment(l window) bool {
 	i := bytes.Index(l.b, []byte("-->"))
 	if i < 0 && l.more {
 		return false
 	}
 	if i < 0 {
-		f.show(1)
+		f.emit(1)
 		return true
 	}
-	f.pass(i + len("-->"))
+	f.advance(i + len("-->"))
 	return true
 }
 
 // autolink reads an address in angle brackets, of which only the address stays.
-func (f *Filter) autolink(l look) bool {
+func (f *Filter) autolink(l window) bool {
 	i := bytes.IndexAny(l.b[1:], " <>\n")
 	if i < 0 && l.more {
 		return false
 	}
 	if i < 0 || l.b[1+i] != '>' {
-		f.show(1)
+		f.emit(1)
 		return true
 	}
-	f.cut(1+i, 2+i)
-	f.pass(1)
+	f.remove(1+i, 2+i)
+	f.advance(1)
 	return true
 }
 
@@ -115,19 +116,19 @@ var entities = []struct{ name, shows string }{
 }
 
 // entity reads a &.
-func (f *Filter) entity(l look) bool {
+func (f *Filter) entity(l window) bool {
 	for _, e := range entities {
 		yes, ok := l.prefix(e.name)
 		if !ok {
 			return false
 		}
 		if yes {
-			f.putString(e.shows)
-			f.pass(len(e.name))
+			f.writeString(e.shows)
+			f.advance(len(e.name))
 			return true
 		}
 	}
-	f.show(1)
+	f.emit(1)
 	return true
 }
 
@@ -141,8 +142,8 @@ type address struct {
 
 var addressBeginnings = []string{"http://", "https://", "www."}
 
-// address says whether one begins at i.
-func (l look) address(i int) (yes, ok bool) {
+// address reports whether one begins at i.
+func (l window) address(i int) (yes, ok bool) {
 	for _, begin := range addressBeginnings {
 		n := 0
 		for n < len(begin) && i+n < len(l.b) && lower(l.b[i+n]) == begin[n] {
@@ -169,7 +170,7 @@ func lower(c byte) byte {
 
 // beginAddress reads a character of so many bytes that may begin an address, or
 // be the parenthesis around one.
-func (f *Filter) beginAddress(l look, size int) bool {
+func (f *Filter) beginAddress(l window, size int) bool {
 	paren, _ := utf8.DecodeRune(l.b)
 	at := size
 	if paren != '(' && paren != '（' {
@@ -180,29 +181,29 @@ func (f *Filter) beginAddress(l look, size int) bool {
 		return false
 	}
 	if !yes {
-		f.show(size)
+		f.emit(size)
 		return true
 	}
 	f.address = address{on: true, paren: paren}
 	if f.opt.URLs {
-		f.gone()
+		f.noteRemoved()
 	}
-	f.pass(at)
+	f.advance(at)
 	return true
 }
 
 // inAddress reads a part of an address. Punctuation belongs to it if more of it
 // follows.
-func (f *Filter) inAddress(l look) bool {
+func (f *Filter) inAddress(l window) bool {
 	n := 0
-	for n < len(l.b) && f.address.has(l.b[n]) {
+	for n < len(l.b) && f.address.accepts(l.b[n]) {
 		n++
 	}
 	if n > 0 {
 		if f.opt.URLs {
-			f.pass(n)
+			f.advance(n)
 		} else {
-			f.show(n)
+			f.emit(n)
 		}
 		return true
 	}
@@ -212,11 +213,11 @@ func (f *Filter) inAddress(l look) bool {
 	if n == len(l.b) && l.more {
 		return false
 	}
-	if a := f.address; n > 0 && n < len(l.b) && a.has(l.b[n]) {
+	if a := f.address; n > 0 && n < len(l.b) && a.accepts(l.b[n]) {
 		if f.opt.URLs {
-			f.pass(n)
+			f.advance(n)
 		} else {
-			f.show(n)
+			f.emit(n)
 		}
 		return true
 	}
@@ -226,7 +227,7 @@ func (f *Filter) inAddress(l look) bool {
 	}
 	if next == ')' || next == '）' {
 		if f.address.paren != 0 {
-			f.pass(utf8.RuneLen(next))
+			f.advance(utf8.RuneLen(next))
 			f.address.paren = 0
 		}
 	}
@@ -234,8 +235,8 @@ func (f *Filter) inAddress(l look) bool {
 	return true
 }
 
-// has says whether an address has c in it, and counts its parentheses.
-func (a *address) has(c byte) bool {
+// accepts reports whether an address has c in it, and counts its parentheses.
+func (a *address) accepts(c byte) bool {
 	switch {
 	case c == '(':
 		a.depth++
@@ -251,7 +252,7 @@ func (a *address) has(c byte) bool {
 // not fill it.
 func (f *Filter) endAddress() {
 	if f.address.paren != 0 {
-		f.putString(string(f.address.paren))
+		f.writeString(string(f.address.paren))
 	}
 	f.address = address{}
 }

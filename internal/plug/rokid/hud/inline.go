@@ -47,14 +47,14 @@ func tables(opt Options) (text, code bytesTable) {
 	return text, code
 }
 
-// inCode says that marks mean nothing here.
-func (f *Filter) inCode() bool { return f.ticks > 0 || f.fence.n > 0 }
+// isInCode says that marks mean nothing here.
+func (f *Filter) isInCode() bool { return f.ticks > 0 || f.fence.n > 0 }
 
-// plain is how many bytes b begins with that cannot mean anything, whatever
+// plainPrefix is how many bytes b begins with that cannot mean anything, whatever
 // follows.
-func (f *Filter) plain(b []byte) int {
+func (f *Filter) plainPrefix(b []byte) int {
 	table := &f.text
-	if f.inCode() {
+	if f.isInCode() {
 		table = &f.code
 	}
 	i := 0
@@ -68,7 +68,7 @@ func (f *Filter) plain(b []byte) int {
 			i += n
 			continue
 		}
-		if kind := table[c]; kind != plainByte && !f.harmless(b, i, kind) {
+		if kind := table[c]; kind != plainByte && !f.isPlainHere(b, i, kind) {
 			return i
 		}
 		i++
@@ -76,8 +76,8 @@ func (f *Filter) plain(b []byte) int {
 	return i
 }
 
-// harmless says that the byte at i is plain after all, for what is beside it.
-func (f *Filter) harmless(b []byte, i int, kind uint8) bool {
+// isPlainHere says that the byte at i is plain after all, for what is beside it.
+func (f *Filter) isPlainHere(b []byte, i int, kind uint8) bool {
 	switch kind {
 	case wordByte:
 		if i > 0 && isWord(rune(b[i-1])) || i == 0 && isWord(f.prev) {
@@ -105,7 +105,7 @@ func (f *Filter) plainRune(b []byte) int {
 	switch {
 	case r == utf8.RuneError && n == 1:
 		return 0
-	case f.opt.Emoji && kindOf(r) != noPicture:
+	case f.opt.Emoji && emojiClassOf(r) != notEmoji:
 		return 0
 	case f.opt.URLs && r == '（' && (n == len(b) || f.text[b[n]] == wordByte):
 		return 0
@@ -114,19 +114,19 @@ func (f *Filter) plainRune(b []byte) int {
 }
 
 // inline reads what can be anywhere in a line.
-func (f *Filter) inline(l look) bool {
-	if n := f.plain(l.b); n > 0 {
-		f.show(n)
+func (f *Filter) inline(l window) bool {
+	if n := f.plainPrefix(l.b); n > 0 {
+		f.emit(n)
 		return true
 	}
 	c := l.b[0]
 	switch {
 	case c == '\n':
-		f.pass(1)
+		f.advance(1)
 		f.newline()
 		return true
 	case c >= utf8.RuneSelf:
-		return f.wide(l)
+		return f.nonASCII(l)
 	case f.code[c] == keycapByte:
 		n, ok := l.keycap()
 		if !ok {
@@ -141,15 +141,15 @@ func (f *Filter) inline(l look) bool {
 	case f.ticks > 0 && c == '`':
 		return f.endTicks(l)
 	}
-	if f.opt.Markdown && !f.inCode() {
+	if f.opt.Markdown && !f.isInCode() {
 		return f.markup(l)
 	}
-	f.show(1)
+	f.emit(1)
 	return true
 }
 
 // markup reads a byte that may be a mark.
-func (f *Filter) markup(l look) bool {
+func (f *Filter) markup(l window) bool {
 	switch l.b[0] {
 	case '*', '_', '~':
 		return f.emphasis(l)
@@ -170,26 +170,26 @@ func (f *Filter) markup(l look) bool {
 	case '\\':
 		return f.escape(l)
 	case '|':
-		if f.row {
-			f.gap = true
-			f.pass(1)
+		if f.inTableRow {
+			f.cellGap = true
+			f.advance(1)
 			return true
 		}
 	}
-	f.show(1)
+	f.emit(1)
 	return true
 }
 
 // escape reads a backslash. Only in front of a mark it is one: there are more
 // backslashes in file names and formulas.
-func (f *Filter) escape(l look) bool {
+func (f *Filter) escape(l window) bool {
 	if len(l.b) == 1 && l.more {
 		return false
 	}
 	if len(l.b) > 1 && strings.IndexByte("*_~`#[]<>|", l.b[1]) >= 0 {
-		f.pass(1)
+		f.advance(1)
 	}
-	f.show(1)
+	f.emit(1)
 	return true
 }
 
@@ -197,7 +197,7 @@ func (f *Filter) escape(l look) bool {
 // What has none is text: a footnote, a multiplication, a file name.
 const maxEmphasis = 256
 
-func (f *Filter) emphasis(l look) bool {
+func (f *Filter) emphasis(l window) bool {
 	c := l.b[0]
 	n, ok := l.run(0, c)
 	if !ok {
@@ -221,15 +221,15 @@ func (f *Filter) emphasis(l look) bool {
 		return false
 	}
 	if mark {
-		f.pass(n)
+		f.advance(n)
 	} else {
-		f.show(n)
+		f.emit(n)
 	}
 	return true
 }
 
 // stars decides whether n stars are a mark.
-func (f *Filter) stars(l look, n int, next rune) (mark, ok bool) {
+func (f *Filter) stars(l window, n int, next rune) (mark, ok bool) {
 	afterSpace, beforeSpace := unicode.IsSpace(f.prev), unicode.IsSpace(next)
 	inWord := isWord(f.prev) && isWord(next) // 3*4, 2**8
 	opens := !beforeSpace && !inWord && (!isWord(f.prev) || !isPunct(next))
@@ -278,12 +278,12 @@ func (f *Filter) stars(l look, n int, next rune) (mark, ok bool) {
 
 // underscores decides whether n underscores are a mark. Within a word they are
 // not, in any script.
-func (f *Filter) underscores(l look, n int, next rune) (mark, ok bool) {
-	if f.under == n {
+func (f *Filter) underscores(l window, n int, next rune) (mark, ok bool) {
+	if f.underscoreCount == n {
 		if unicode.IsSpace(f.prev) || isLetter(next) {
 			return false, true
 		}
-		f.under = 0
+		f.underscoreCount = 0
 		return true, true
 	}
 	if n > 3 || isLetter(f.prev) || !beginsWord(next) {
@@ -291,29 +291,29 @@ func (f *Filter) underscores(l look, n int, next rune) (mark, ok bool) {
 	}
 	mark, ok = l.closed('_', n)
 	if mark {
-		f.under = n
+		f.underscoreCount = n
 	}
 	return mark, ok
 }
 
 // tildes decides whether two tildes are a mark.
-func (f *Filter) tildes(l look, next rune) (mark, ok bool) {
-	if f.struck {
-		f.struck = unicode.IsSpace(f.prev)
-		return !f.struck, true
+func (f *Filter) tildes(l window, next rune) (mark, ok bool) {
+	if f.strikethrough {
+		f.strikethrough = unicode.IsSpace(f.prev)
+		return !f.strikethrough, true
 	}
 	if unicode.IsSpace(next) {
 		return false, true
 	}
-	f.struck, ok = l.closed('~', 2)
-	return f.struck, ok
+	f.strikethrough, ok = l.closed('~', 2)
+	return f.strikethrough, ok
 }
 
-// closed says whether what the n marks c at the start of the window would begin
+// closed reports whether what the n marks c at the start of the window would begin
 // has an end, on the same line and not too far away.
-func (l look) closed(c byte, n int) (yes, ok bool) {
+func (l window) closed(c byte, n int) (yes, ok bool) {
 	if len(l.b) >= maxEmphasis {
-		l = look{b: l.b[:maxEmphasis]}
+		l = window{b: l.b[:maxEmphasis]}
 	}
 	for i := n; i < len(l.b); {
 		switch l.b[i] {
@@ -356,14 +356,14 @@ func closes(c byte, n, m int, before, after rune) bool {
 
 func isPunct(r rune) bool { return r > ' ' && r <= '~' && !isWord(r) }
 
-// beginsWord says whether emphasised text begins with r: *.txt and *) are not.
+// beginsWord reports whether emphasised text begins with r: *.txt and *) are not.
 func beginsWord(r rune) bool {
 	return r > ' ' && (!isPunct(r) || strings.ContainsRune("\"'([{<`*_~$\\", r))
 }
 
 // beginTicks reads the ticks before code. Without the same number of them after
 // it, on the same line, they are text.
-func (f *Filter) beginTicks(l look) bool {
+func (f *Filter) beginTicks(l window) bool {
 	n, ok := l.run(0, '`')
 	if !ok {
 		return false
@@ -375,12 +375,12 @@ func (f *Filter) beginTicks(l look) bool {
 			if l.more {
 				return false
 			}
-			f.show(n)
+			f.emit(n)
 			return true
 		}
 		end += i
 		if l.b[end] == '\n' {
-			f.show(n)
+			f.emit(n)
 			return true
 		}
 		m, ok := l.run(end, '`')
@@ -397,40 +397,40 @@ func (f *Filter) beginTicks(l look) bool {
 	last := len(content) - 1
 	padded := last > 1 && content[0] == ' ' && content[last] == ' ' && len(bytes.TrimSpace(content)) > 0
 	apart := padded && content[last-1] == '`' // the space tells them from the mark
-	f.pass(n)
+	f.advance(n)
 	if padded && !apart {
-		f.cut(last, last+1)
+		f.remove(last, last+1)
 	}
 	if padded {
-		f.pass(1)
+		f.advance(1)
 	}
 	return true
 }
 
 // endTicks reads ticks in code, which may be its end.
-func (f *Filter) endTicks(l look) bool {
+func (f *Filter) endTicks(l window) bool {
 	n, ok := l.run(0, '`')
 	if !ok {
 		return false
 	}
 	if n != f.ticks {
-		f.show(n)
+		f.emit(n)
 		return true
 	}
 	f.ticks = 0
-	f.pass(n)
+	f.advance(n)
 	return true
 }
 
 // link reads what begins with open bytes, [ or ![. If it is a link or an image,
 // its address is taken out, and its text is read like any other.
-func (f *Filter) link(l look, open int) bool {
+func (f *Filter) link(l window, open int) bool {
 	end, ok := l.bracket(open, '[', ']')
 	if !ok {
 		return false
 	}
 	if end < 0 {
-		f.show(open)
+		f.emit(open)
 		return true
 	}
 	next, ok := l.rune(end + 1)
@@ -438,7 +438,7 @@ func (f *Filter) link(l look, open int) bool {
 		return false
 	}
 	if next != '(' {
-		f.show(open)
+		f.emit(open)
 		return true
 	}
 	last, ok := l.bracket(end+2, '(', ')')
@@ -446,17 +446,17 @@ func (f *Filter) link(l look, open int) bool {
 		return false
 	}
 	if last < 0 || !isTarget(l.b[end+2:last]) {
-		f.show(open)
+		f.emit(open)
 		return true
 	}
-	f.cut(end, last+1)
-	f.pass(open)
+	f.remove(end, last+1)
+	f.advance(open)
 	return true
 }
 
 // bracket finds the end of what is in brackets from i on, -1 if the line has
 // none.
-func (l look) bracket(i int, open, end byte) (at int, ok bool) {
+func (l window) bracket(i int, open, end byte) (at int, ok bool) {
 	for depth := 1; i < len(l.b); i++ {
 		switch l.b[i] {
 		case '\n':
@@ -474,7 +474,7 @@ func (l look) bracket(i int, open, end byte) (at int, ok bool) {
 	return -1, !l.more
 }
 
-// isTarget says whether b is an address, perhaps with a title; otherwise it is a
+// isTarget reports whether b is an address, perhaps with a title; otherwise it is a
 // remark in parentheses.
 func isTarget(b []byte) bool {
 	b = bytes.TrimSpace(b)

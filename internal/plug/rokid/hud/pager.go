@@ -19,11 +19,11 @@ const maxRest = 64 << 10
 //
 // Pieces are whole characters of UTF-8. Use a Pager from one goroutine at a time.
 type Pager struct {
-	max, near int
-	count     int // characters shown
-	sentence  end // whether what was read ends a sentence
-	prev      rune
-	last      rune // the last one shown
+	max, near   int
+	count       int         // characters shown
+	sentenceEnd sentenceEnd // whether what was read ends a sentence
+	prev        rune
+	lastShown   rune // the last one shown
 
 	// held is what was read in the last quarter and not shown yet, runes its
 	// length. Up to solid (solidRunes) it does not end with space.
@@ -48,14 +48,14 @@ func (p *Pager) Write(text string) (show string) {
 	case p.max <= 0:
 		return text
 	case p.full:
-		p.keep(text)
+		p.appendRest(text)
 		return ""
 	}
 	at := 0
 	for at < len(text) && p.count < p.near {
 		r, n := utf8.DecodeRuneInString(text[at:])
-		p.see(r)
-		p.last = r
+		p.observe(r)
+		p.lastShown = r
 		p.count++
 		at += n
 	}
@@ -67,8 +67,8 @@ func (p *Pager) Write(text string) (show string) {
 			p.canEnd = true
 		}
 		if p.count+p.runes >= p.max && !unicode.IsSpace(r) {
-			show += p.turn(r)
-			p.keep(text[at:])
+			show += p.endPage(r)
+			p.appendRest(text[at:])
 			return show
 		}
 		p.hold(text[at:at+n], r)
@@ -91,7 +91,7 @@ func (p *Pager) Flush() string {
 	return string(show)
 }
 
-// Full says whether the text is longer than a page.
+// Full reports whether the text is longer than a page.
 func (p *Pager) Full() bool { return p.full }
 
 // Rest is what does not fit on the page, without the space around the cut. It
@@ -117,7 +117,7 @@ func Page(text string, max int) (page, rest string) {
 
 // hold keeps back a character.
 func (p *Pager) hold(text string, r rune) {
-	p.see(r)
+	p.observe(r)
 	if p.count+p.runes >= p.max && len(p.held) >= maxRest {
 		return // space beyond the page
 	}
@@ -138,11 +138,11 @@ func (p *Pager) release(n, runes int) string {
 	return show
 }
 
-// turn ends the page before the character next.
-func (p *Pager) turn(next rune) string {
+// endPage ends the page before the character next.
+func (p *Pager) endPage(next rune) string {
 	n := 0
 	if !p.canEnd {
-		n = lastBreak(p.last, p.held, next)
+		n = lastBreak(p.lastShown, p.held, next)
 	}
 	show := p.release(n, 0)
 	p.full = true
@@ -150,8 +150,8 @@ func (p *Pager) turn(next rune) string {
 	return show
 }
 
-// keep adds to the rest what there is room for.
-func (p *Pager) keep(text string) {
+// appendRest adds to the rest what there is room for.
+func (p *Pager) appendRest(text string) {
 	if n := maxRest - len(p.rest); len(text) > n {
 		for n = max(n, 0); n > 0 && !utf8.RuneStart(text[n]); {
 			n--
@@ -161,13 +161,13 @@ func (p *Pager) keep(text string) {
 	p.rest = append(p.rest, text...)
 }
 
-// end says whether a sentence has ended.
-type end uint8
+// sentenceEnd reports whether a sentence has ended.
+type sentenceEnd uint8
 
 const (
-	notEnded  end = iota
-	fullStop      // in any case
-	latinStop     // if space or another script follows: not in 3.14 or patchbay.dev
+	notEnded  sentenceEnd = iota
+	fullStop              // in any case
+	latinStop             // if space or another script follows: not in 3.14 or patchbay.dev
 )
 
 const (
@@ -177,32 +177,32 @@ const (
 	commas    = "，、：,:;"
 )
 
-// see notes a character that was read. A stop behind a digit ends no sentence:
+// observe notes a character that was read. A stop behind a digit ends no sentence:
 // it is more often the mark of a list.
-func (p *Pager) see(r rune) {
+func (p *Pager) observe(r rune) {
 	switch {
 	case r == '\n' || strings.ContainsRune(fullStops, r):
-		p.sentence = fullStop
+		p.sentenceEnd = fullStop
 	case r == '!' || r == '?' || r == '.' && !unicode.IsDigit(p.prev):
-		if p.sentence == notEnded {
-			p.sentence = latinStop
+		if p.sentenceEnd == notEnded {
+			p.sentenceEnd = latinStop
 		}
-	case p.sentence != notEnded && strings.ContainsRune(closers, r):
+	case p.sentenceEnd != notEnded && strings.ContainsRune(closers, r):
 	default:
-		p.sentence = notEnded
+		p.sentenceEnd = notEnded
 	}
 	p.prev = r
 }
 
-// endsSentence says whether a sentence has ended when next comes.
+// endsSentence reports whether a sentence has ended when next comes.
 func (p *Pager) endsSentence(next rune) bool {
 	switch {
 	case next == '\n':
 		return true
-	case p.sentence == notEnded, strings.ContainsRune(fullStops+closers+".!?", next):
+	case p.sentenceEnd == notEnded, strings.ContainsRune(fullStops+closers+".!?", next):
 		return false
 	}
-	return p.sentence == fullStop || unicode.IsSpace(next) || next >= utf8.RuneSelf
+	return p.sentenceEnd == fullStop || unicode.IsSpace(next) || next >= utf8.RuneSelf
 }
 
 // lastBreak is the best place to end a page in text, where no sentence ends: at a
@@ -226,7 +226,7 @@ func lastBreak(before rune, text []byte, next rune) int {
 		}
 		before = after
 	}
-	for kind := betweenClauses; kind > unbroken; kind-- {
+	for kind := betweenClauses; kind > noBreak; kind-- {
 		if at[kind] >= 0 {
 			return at[kind]
 		}
@@ -236,7 +236,7 @@ func lastBreak(before rune, text []byte, next rune) int {
 
 // How good a place between two characters is for ending a page.
 const (
-	unbroken = iota
+	noBreak = iota
 	betweenCharacters
 	betweenWords
 	betweenClauses
@@ -245,7 +245,7 @@ const (
 func breakBetween(a, b rune) int {
 	switch {
 	case unicode.In(b, unicode.M) || b == zwj || a == zwj || isSkinTone(b) || isRegional(a) && isRegional(b):
-		return unbroken // one character to the eye
+		return noBreak // one character to the eye
 	case strings.ContainsRune(commas, a) && (a >= utf8.RuneSelf || unicode.IsSpace(b)):
 		return betweenClauses
 	case unicode.IsSpace(a) || unicode.IsSpace(b):
@@ -258,8 +258,8 @@ func breakBetween(a, b rune) int {
 	return betweenCharacters
 }
 
-// isWide says whether r belongs to a script that is written without spaces.
+// isWide reports whether r belongs to a script that is written without spaces.
 func isWide(r rune) bool { return r >= 0x2e80 }
 
-// isRegional says whether r is one of the two letters of a flag.
+// isRegional reports whether r is one of the two letters of a flag.
 func isRegional(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }

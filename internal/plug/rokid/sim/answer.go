@@ -60,23 +60,23 @@ const maxSuggestions = 3
 type reader struct {
 	answer    Answer
 	begin     time.Time
-	each      func(Event)
+	onEvent   func(Event)
 	messageID string // that has to be echoed, empty if unknown
 	agentID   string
 	text      strings.Builder
 
-	parser   parser
-	events   int
-	finishes int // messages with is_finish
-	dones    int
-	onDone   func() *time.Timer
-	grace    *time.Timer
+	parser      parser
+	events      int
+	finishCount int // messages with is_finish
+	doneCount   int
+	onDone      func() *time.Timer
+	grace       *time.Timer
 }
 
 // newReader makes a reader for the answer to a body. When done has come, onDone
 // starts a clock.
 func newReader(body []byte, each func(Event), onDone func() *time.Timer) *reader {
-	r := &reader{begin: time.Now(), each: each, onDone: onDone}
+	r := &reader{begin: time.Now(), onEvent: each, onDone: onDone}
 	var ids struct {
 		MessageID any `json:"message_id"`
 		AgentID   any `json:"agent_id"`
@@ -112,12 +112,12 @@ func (r *reader) violation(format string, args ...any) {
 	}
 }
 
-// wrong is a violation by the present event.
-func (r *reader) wrong(format string, args ...any) {
+// eventViolation is a violation by the present event.
+func (r *reader) eventViolation(format string, args ...any) {
 	r.violation("event %d: %s", r.events, fmt.Sprintf(format, args...))
 }
 
-func (r *reader) contentType(header string) {
+func (r *reader) checkContentType(header string) {
 	if media, _, err := mime.ParseMediaType(header); err != nil || media != "text/event-stream" {
 		r.violation("Content-Type is %q", header)
 	}
@@ -147,20 +147,20 @@ func (r *reader) read(body io.Reader, keep bool) error {
 	}
 }
 
-// finish judges the stream as a whole.
-func (r *reader) finish() {
+// checkStream judges the stream as a whole.
+func (r *reader) checkStream() {
 	r.answer.Total = time.Since(r.begin)
 	r.answer.Text = r.text.String()
 	r.answer.Comments = r.parser.comments
-	r.answer.Finished = r.finishes > 0 && r.dones > 0
-	if r.parser.unfinished() {
+	r.answer.Finished = r.finishCount > 0 && r.doneCount > 0
+	if r.parser.isUnfinished() {
 		r.violation("the stream ends within an event")
 	}
-	if r.finishes != 1 {
-		r.violation("%d messages with is_finish:true", r.finishes)
+	if r.finishCount != 1 {
+		r.violation("%d messages with is_finish:true", r.finishCount)
 	}
-	if r.dones != 1 {
-		r.violation("%d done events", r.dones)
+	if r.doneCount != 1 {
+		r.violation("%d done events", r.doneCount)
 	}
 }
 
@@ -168,19 +168,19 @@ func (r *reader) finish() {
 func (r *reader) event(f frame) {
 	r.events++
 	e := Event{Name: f.name, Data: string(f.data), At: time.Since(r.begin)}
-	if r.dones > 0 {
-		r.wrong("%s after done", f.name)
+	if r.doneCount > 0 {
+		r.eventViolation("%s after done", f.name)
 	}
 	switch {
 	case !utf8.Valid(f.data):
-		r.wrong("not UTF-8")
+		r.eventViolation("not UTF-8")
 	case f.data == nil:
-		r.wrong("no data")
+		r.eventViolation("no data")
 	}
 	var d object
 	if f.data != nil {
 		if err := json.Unmarshal(f.data, &d.fields); err != nil || d.fields == nil {
-			r.wrong("not a JSON object: %.40q", f.data)
+			r.eventViolation("not a JSON object: %.40q", f.data)
 		}
 	}
 	switch f.name {
@@ -189,36 +189,36 @@ func (r *reader) event(f frame) {
 			r.message(&d, &e)
 		}
 	case "done":
-		r.dones++
-		if r.dones == 1 {
+		r.doneCount++
+		if r.doneCount == 1 {
 			r.grace = r.onDone()
 		}
 		if d.fields != nil {
 			r.done(&d, &e)
 		}
 	default:
-		r.wrong("the platform knows no event %q", f.name)
+		r.eventViolation("the platform knows no event %q", f.name)
 		if r.answer.Err == "" {
 			r.answer.Err = d.text("message")
 		}
 		e.Err = d.text("message")
 	}
-	for _, complaint := range d.complaints {
-		r.wrong("%s", complaint)
+	for _, complaint := range d.problems {
+		r.eventViolation("%s", complaint)
 	}
-	if r.each != nil {
-		r.each(e)
+	if r.onEvent != nil {
+		r.onEvent(e)
 	}
 }
 
 // message judges a part of the answer.
 func (r *reader) message(d *object, e *Event) {
-	if r.finishes > 0 {
-		r.wrong("a message after the last one")
+	if r.finishCount > 0 {
+		r.eventViolation("a message after the last one")
 	}
-	r.common(d, e)
+	r.checkCommon(d, e)
 	if e.Finish {
-		r.finishes++
+		r.finishCount++
 	}
 	switch e.Type {
 	case "answer":
@@ -226,13 +226,13 @@ func (r *reader) message(d *object, e *Event) {
 		if e.Text != "" {
 			r.answer.Pieces++
 			r.text.WriteString(e.Text)
-			r.first(e)
+			r.noteFirst(e)
 		}
 	case "tool_call":
 		e.Command = d.command()
 		if e.Command != nil {
 			r.answer.Commands = append(r.answer.Commands, *e.Command)
-			r.first(e)
+			r.noteFirst(e)
 		}
 	case "follow_up":
 		e.FollowUp = d.suggestions()
@@ -240,7 +240,7 @@ func (r *reader) message(d *object, e *Event) {
 	}
 }
 
-func (r *reader) first(e *Event) {
+func (r *reader) noteFirst(e *Event) {
 	if r.answer.First == 0 {
 		r.answer.First = e.At
 	}
@@ -248,59 +248,59 @@ func (r *reader) first(e *Event) {
 
 // done judges the end. Some versions of the app show a text in it once more.
 func (r *reader) done(d *object, e *Event) {
-	r.common(d, e)
+	r.checkCommon(d, e)
 	if !e.Finish {
-		r.wrong("done without is_finish:true")
+		r.eventViolation("done without is_finish:true")
 	}
 	if d.text("answer_stream") != "" {
-		r.wrong("done has an answer_stream")
+		r.eventViolation("done has an answer_stream")
 	}
 }
 
 var types = []string{"answer", "tool_call", "follow_up", "error"}
 
-// common judges what all events have. Errors need not have ids, since there may
+// checkCommon judges what all events have. Errors need not have ids, since there may
 // be none to echo.
-func (r *reader) common(d *object, e *Event) {
+func (r *reader) checkCommon(d *object, e *Event) {
 	if role := d.required("role"); role != "agent" {
-		r.wrong("role is %q", role)
+		r.eventViolation("role is %q", role)
 	}
 	if e.Type = d.required("type"); !slices.Contains(types, e.Type) {
-		r.wrong("the platform knows no type %q", e.Type)
+		r.eventViolation("the platform knows no type %q", e.Type)
 	}
 	if e.Type == "error" {
 		e.Err = d.required("message")
 		r.answer.Err = e.Err
 	}
-	r.echo(d, e, "message_id", r.messageID)
-	r.echo(d, e, "agent_id", r.agentID)
+	r.checkEcho(d, e, "message_id", r.messageID)
+	r.checkEcho(d, e, "agent_id", r.agentID)
 	e.Finish = d.flag("is_finish")
 }
 
-func (r *reader) echo(d *object, e *Event, name, want string) {
+func (r *reader) checkEcho(d *object, e *Event, name, want string) {
 	if _, ok := d.fields[name]; !ok && e.Type == "error" || want == "" {
 		return
 	}
 	if got := d.required(name); got != want {
-		r.wrong("%s is %q and not %q", name, got, want)
+		r.eventViolation("%s is %q and not %q", name, got, want)
 	}
 }
 
 // object is the data of an event, and what is wrong with the fields that were
 // asked for.
 type object struct {
-	fields     map[string]json.RawMessage
-	complaints []string
+	fields   map[string]json.RawMessage
+	problems []string
 }
 
-func (d *object) complain(format string, args ...any) {
-	d.complaints = append(d.complaints, fmt.Sprintf(format, args...))
+func (d *object) addProblem(format string, args ...any) {
+	d.problems = append(d.problems, fmt.Sprintf(format, args...))
 }
 
 // required is a text that has to be there.
 func (d *object) required(name string) string {
 	if _, ok := d.fields[name]; !ok {
-		d.complain("no %s", name)
+		d.addProblem("no %s", name)
 	}
 	return d.text(name)
 }
@@ -312,7 +312,7 @@ func (d *object) text(name string) string {
 	}
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
-		d.complain("%s is no text: %.40s", name, raw)
+		d.addProblem("%s is no text: %.40s", name, raw)
 		return ""
 	}
 	return *s
@@ -321,7 +321,7 @@ func (d *object) text(name string) string {
 func (d *object) flag(name string) bool {
 	var v *bool
 	if json.Unmarshal(d.fields[name], &v) != nil || v == nil {
-		d.complain("%s is neither true nor false", name)
+		d.addProblem("%s is neither true nor false", name)
 		return false
 	}
 	return *v
@@ -330,11 +330,11 @@ func (d *object) flag(name string) bool {
 func (d *object) suggestions() []string {
 	var list []string
 	if json.Unmarshal(d.fields["follow_up"], &list) != nil || len(list) == 0 || slices.Contains(list, "") {
-		d.complain("follow_up is no list of questions: %.40s", d.fields["follow_up"])
+		d.addProblem("follow_up is no list of questions: %.40s", d.fields["follow_up"])
 		return nil
 	}
 	if len(list) > maxSuggestions {
-		d.complain("%d suggestions", len(list))
+		d.addProblem("%d suggestions", len(list))
 	}
 	return list
 }
@@ -353,13 +353,13 @@ var arguments = map[string]map[string][]string{
 func (d *object) command() *talk.Command {
 	var call object
 	if json.Unmarshal(d.fields["tool_call"], &call.fields) != nil || call.fields == nil {
-		d.complain("tool_call is no object: %.40s", d.fields["tool_call"])
+		d.addProblem("tool_call is no object: %.40s", d.fields["tool_call"])
 		return nil
 	}
 	c := &talk.Command{Name: call.required("command")}
 	known, ok := arguments[c.Name]
 	if !ok {
-		d.complain("the platform knows no command %q", c.Name)
+		d.addProblem("the platform knows no command %q", c.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(call.fields)) {
 		value := ""
@@ -372,7 +372,7 @@ func (d *object) command() *talk.Command {
 			value = call.text(name)
 			values, has := known[name]
 			if ok && (!has || values != nil && !slices.Contains(values, value)) {
-				d.complain("%s with %s %q", c.Name, name, value)
+				d.addProblem("%s with %s %q", c.Name, name, value)
 			}
 		}
 		if c.Args == nil {
@@ -380,6 +380,6 @@ func (d *object) command() *talk.Command {
 		}
 		c.Args[name] = value
 	}
-	d.complaints = append(d.complaints, call.complaints...)
+	d.problems = append(d.problems, call.problems...)
 	return c
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// turn is a request as the platform sends it. The order of the fields is that of
+// turnBody is a request as the platform sends it. The order of the fields is that of
 // the platform.
-type turn struct {
+type turnBody struct {
 	Metadata  metadata  `json:"metadata"`
 	AgentID   string    `json:"agent_id"`
 	UserID    string    `json:"user_id"`
@@ -37,17 +37,18 @@ type message struct {
 }
 
 func (g *Glasses) body(m message) []byte {
-	return encode(turn{
+	return encode(turnBody{
 		Metadata: metadata{
 			Lang: g.Lang, Location: g.Location, CompanyID: g.CompanyID, Latitude: g.Latitude, Longitude: g.Longitude,
-			CurrentTime: time.Now().Format(time.DateTime), Weather: g.Weather, Battery: g.Battery, RunningApp: g.RunningApp,
+			CurrentTime: time.Now().Format(time.DateTime), Weather: g.Weather, Battery: g.Battery,
+			RunningApp: g.RunningApp,
 		},
 		AgentID: g.AgentID, UserID: g.UserID, MessageID: g.MessageID(), Message: []message{m},
 	})
 }
 
-// documented is a request as the documents of EyeClaw have it.
-type documented struct {
+// documentedBody is a request as the documents of EyeClaw have it.
+type documentedBody struct {
 	MessageID string              `json:"message_id"`
 	AgentID   string              `json:"agent_id"`
 	UserID    string              `json:"user_id,omitempty"`
@@ -64,13 +65,15 @@ type documentedMessage struct {
 // DocumentedText is a body for [Glasses.Post] as in the documents' simplest
 // example: no wearer, nothing about the device.
 func DocumentedText(messageID, agentID, text string) []byte {
-	return encode(documented{MessageID: messageID, AgentID: agentID, Message: []documentedMessage{{"user", "text", text}}})
+	return encode(documentedBody{MessageID: messageID, AgentID: agentID,
+		Message: []documentedMessage{{"user", "text", text}}})
 }
 
 // DocumentedImage is a body as in the documents' example of a picture: its
 // address is the text.
 func DocumentedImage(messageID, agentID, address string) []byte {
-	return encode(documented{MessageID: messageID, AgentID: agentID, Message: []documentedMessage{{"user", "image", address}}})
+	return encode(documentedBody{MessageID: messageID, AgentID: agentID,
+		Message: []documentedMessage{{"user", "image", address}}})
 }
 
 // DocumentedContext is a body as in the documents' full example: what the device
@@ -84,7 +87,7 @@ func DocumentedContext(messageID, agentID, userID, text string) []byte {
 		Weather     string `json:"weather"`
 		Battery     string `json:"battery"`
 	}
-	return encode(documented{
+	return encode(documentedBody{
 		MessageID: messageID, AgentID: agentID, UserID: userID,
 		Metadata: struct {
 			Context context `json:"context"`

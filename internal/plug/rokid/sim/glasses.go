@@ -39,14 +39,14 @@ const (
 	closeGrace = 2 * time.Second
 	// maxStream bounds an answer, in bytes. A long one has some hundred KiB.
 	maxStream = 4 << 20
-	// maxComplaint bounds what is kept of the body of an HTTP error.
-	maxComplaint = 4 << 10
+	// maxErrorBody bounds what is kept of the body of an HTTP error.
+	maxErrorBody = 4 << 10
 )
 
 // Options describe a pair of glasses, and the agent that its wearer opened. Only
 // URL is required. What is left empty gets an invented value.
 type Options struct {
-	// URL is the full address of the door, such as
+	// URL is the full address of the handler, such as
 	// http://127.0.0.1:3000/sse/rokid.
 	URL string
 	// Key is the agent's AK. Without one there is no Authorization header.
@@ -82,7 +82,7 @@ type Options struct {
 // asked; its methods may be used from several goroutines.
 type Glasses struct {
 	Options
-	own *http.Transport // of the default client
+	ownTransport *http.Transport // of the default client
 
 	mu      sync.Mutex
 	session int64 // message_id
@@ -107,10 +107,10 @@ func New(opt Options) *Glasses {
 	}
 	g := &Glasses{Options: opt}
 	if g.Client == nil {
-		g.own = http.DefaultTransport.(*http.Transport).Clone()
-		g.own.DisableCompression = true
+		g.ownTransport = http.DefaultTransport.(*http.Transport).Clone()
+		g.ownTransport.DisableCompression = true
 		g.Client = &http.Client{
-			Transport:     g.own,
+			Transport:     g.ownTransport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
@@ -141,8 +141,8 @@ func (g *Glasses) Close() {
 	if images != nil {
 		images.close()
 	}
-	if g.own != nil {
-		g.own.CloseIdleConnections()
+	if g.ownTransport != nil {
+		g.ownTransport.CloseIdleConnections()
 	}
 }
 
@@ -174,7 +174,7 @@ func (g *Glasses) Photo(ctx context.Context, data []byte, each func(Event)) (Ans
 	if !g.ServeImages {
 		return g.PhotoURL(ctx, dataURI(data), each)
 	}
-	address, err := g.serve(data)
+	address, err := g.serveImage(data)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -197,8 +197,8 @@ func (e *StatusError) Error() string {
 }
 
 var (
-	errTooSlow   = errors.New("the platform gave up")
-	errStaysOpen = errors.New("the stream stays open after done")
+	errTimeout   = errors.New("the platform gave up")
+	errNotClosed = errors.New("the stream stays open after done")
 )
 
 // Post sends a body as it is and reads the answer to it. The function each,
@@ -210,10 +210,10 @@ var (
 func (g *Glasses) Post(ctx context.Context, body []byte, each func(Event)) (Answer, error) {
 	stream, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer time.AfterFunc(g.Timeout, func() { cancel(errTooSlow) }).Stop()
+	defer time.AfterFunc(g.Timeout, func() { cancel(errTimeout) }).Stop()
 
 	r := newReader(body, each, func() *time.Timer {
-		return time.AfterFunc(closeGrace, func() { cancel(errStaysOpen) })
+		return time.AfterFunc(closeGrace, func() { cancel(errNotClosed) })
 	})
 	defer r.stop()
 	resp, err := g.send(stream, body)
@@ -225,24 +225,24 @@ func (g *Glasses) Post(ctx context.Context, body []byte, each func(Event)) (Answ
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxComplaint))
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		return r.answer, &StatusError{resp.StatusCode, strings.TrimSpace(string(text))}
 	}
-	r.contentType(resp.Header.Get("Content-Type"))
+	r.checkContentType(resp.Header.Get("Content-Type"))
 	err = r.read(resp.Body, g.KeepRaw)
 	switch cause := context.Cause(stream); {
 	case ctx.Err() != nil:
-		r.finish()
+		r.checkStream()
 		return r.answer, context.Cause(ctx)
 	case err == nil:
-	case errors.Is(cause, errTooSlow):
+	case errors.Is(cause, errTimeout):
 		r.violation("no end within %v", g.Timeout)
 	case cause != nil:
 		r.violation("%v", cause)
 	default:
 		r.violation("the stream broke: %v", err)
 	}
-	r.finish()
+	r.checkStream()
 	return r.answer, nil
 }
 

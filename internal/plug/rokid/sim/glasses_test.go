@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// door is a server that answers with a script and keeps what it was asked.
-type door struct {
+// fakeServer is a server that answers with a script and keeps what it was asked.
+type fakeServer struct {
 	*httptest.Server
 	mu      sync.Mutex
 	bodies  []string
 	headers []http.Header
 }
 
-func newDoor(t *testing.T, script http.HandlerFunc) *door {
-	d := &door{}
+func newFakeServer(t *testing.T, script http.HandlerFunc) *fakeServer {
+	d := &fakeServer{}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		d.mu.Lock()
@@ -37,7 +37,7 @@ func newDoor(t *testing.T, script http.HandlerFunc) *door {
 	return d
 }
 
-func (d *door) asked(i int) (body string, header http.Header) {
+func (d *fakeServer) request(i int) (body string, header http.Header) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.bodies[i], d.headers[i]
@@ -55,16 +55,17 @@ func says(text string) func(http.ResponseWriter, *http.Request) {
 }
 
 func TestAsk_sendsWhatThePlatformSends(t *testing.T) {
-	d := newDoor(t, says(""))
+	d := newFakeServer(t, says(""))
 	g := glasses(t, Options{
-		URL: d.URL + "/sse/rokid", Key: "sesame", UserID: "0123456789ABCDEF0123456789ABCDEF", AgentID: "0123456789abcdef0123456789abcdef",
+		URL: d.URL + "/sse/rokid", Key: "sesame", UserID: "0123456789ABCDEF0123456789ABCDEF",
+		AgentID: "0123456789abcdef0123456789abcdef",
 	})
 	session := g.MessageID()
 	before := time.Now().Truncate(time.Second)
 	if _, err := g.Ask(t.Context(), "帮我看看 <日程> & \"more\"", nil); err != nil {
 		t.Fatal(err)
 	}
-	body, header := d.asked(0)
+	body, header := d.request(0)
 	var sent struct {
 		Metadata struct {
 			CurrentTime string `json:"currentTime"`
@@ -79,13 +80,15 @@ func TestAsk_sendsWhatThePlatformSends(t *testing.T) {
 	}
 	want := `{"metadata":{"lang":"zh-CN","location":"杭州市西湖区","company_id":1,"latitude":"30.25","longitude":"120.13","currentTime":"` + sent.Metadata.CurrentTime +
 		`","weather":"今天:晴 12~20℃\n明天:多云\n后天:小雨","battery":"28","runningApp":""},` +
-		`"agent_id":"0123456789abcdef0123456789abcdef","user_id":"0123456789ABCDEF0123456789ABCDEF","message_id":"` + session + `",` +
+		`"agent_id":"0123456789abcdef0123456789abcdef","user_id":"0123456789ABCDEF0123456789ABCDEF","message_id":"` +
+		session + `",` +
 		`"message":[{"role":"user","type":"text","text":"帮我看看 <日程> & \"more\"","image_url":null}]}`
 	if body != want {
 		t.Errorf("sent %s\nwant %s", body, want)
 	}
 	for name, want := range map[string]string{
-		"Authorization": "Bearer sesame", "Content-Type": "application/json", "User-Agent": "ReactorNetty/1.1.13", "Accept": "*/*",
+		"Authorization": "Bearer sesame", "Content-Type": "application/json", "User-Agent": "ReactorNetty/1.1.13",
+		"Accept":          "*/*",
 		"Accept-Encoding": "", "Content-Length": strconv.Itoa(len(body)),
 	} {
 		if got := header.Get(name); got != want {
@@ -99,7 +102,8 @@ func TestAsk_sendsWhatThePlatformSends(t *testing.T) {
 
 func TestNew_invents(t *testing.T) {
 	a, b := glasses(t, Options{}), glasses(t, Options{})
-	if !regexp.MustCompile(`^[0-9A-F]{32}$`).MatchString(a.UserID) || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(a.AgentID) {
+	if !regexp.MustCompile(`^[0-9A-F]{32}$`).MatchString(a.UserID) ||
+		!regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(a.AgentID) {
 		t.Errorf("user %q, agent %q", a.UserID, a.AgentID)
 	}
 	if a.UserID == b.UserID || a.AgentID == b.AgentID {
@@ -108,10 +112,11 @@ func TestNew_invents(t *testing.T) {
 }
 
 func TestSession_isKeptUntilAnotherIsOpened(t *testing.T) {
-	d := newDoor(t, says(hello+last+done))
+	d := newFakeServer(t, says(hello+last+done))
 	g := glasses(t, Options{URL: d.URL})
 	first := g.MessageID()
-	if at, err := strconv.ParseInt(first, 10, 64); err != nil || len(first) != 13 || time.Since(time.UnixMilli(at)).Abs() > time.Minute {
+	if at, err := strconv.ParseInt(first, 10, 64); err != nil || len(first) != 13 ||
+		time.Since(time.UnixMilli(at)).Abs() > time.Minute {
 		t.Errorf("message_id %q is not the time in milliseconds", first)
 	}
 	for range 2 {
@@ -124,26 +129,28 @@ func TestSession_isKeptUntilAnotherIsOpened(t *testing.T) {
 		t.Errorf("sessions %s, %s, %s", first, second, third)
 	}
 	for i, want := range []string{first, first, first, second} {
-		if body, _ := d.asked(i); !strings.Contains(body, `"message_id":"`+want+`"`) {
+		if body, _ := d.request(i); !strings.Contains(body, `"message_id":"`+want+`"`) {
 			t.Errorf("turn %d: %s", i, body)
 		}
 	}
 }
 
 var photos = map[string]string{
-	"image/webp": "RIFF\x04\x00\x00\x00WEBPVP8 ", "image/png": "\x89PNG\r\n\x1a\n…", "image/jpeg": "\xff\xd8\xff…", "image/gif": "GIF89a…",
+	"image/webp": "RIFF\x04\x00\x00\x00WEBPVP8 ", "image/png": "\x89PNG\r\n\x1a\n…", "image/jpeg": "\xff\xd8\xff…",
+	"image/gif": "GIF89a…",
 }
 
 func TestPhoto_asDataURI(t *testing.T) {
-	d := newDoor(t, says(""))
+	d := newFakeServer(t, says(""))
 	g := glasses(t, Options{URL: d.URL})
 	i := 0
 	for mime, data := range photos {
 		if _, err := g.Photo(t.Context(), []byte(data), nil); err != nil {
 			t.Fatal(err)
 		}
-		want := `"message":[{"role":"user","type":"image","text":null,"image_url":"data:` + mime + `;base64,` + base64.StdEncoding.EncodeToString([]byte(data)) + `"}]}`
-		if body, _ := d.asked(i); !strings.HasSuffix(body, want) {
+		want := `"message":[{"role":"user","type":"image","text":null,"image_url":"data:` + mime + `;base64,` +
+			base64.StdEncoding.EncodeToString([]byte(data)) + `"}]}`
+		if body, _ := d.request(i); !strings.HasSuffix(body, want) {
 			t.Errorf("sent %s, want %s", body, want)
 		}
 		i++
@@ -154,7 +161,7 @@ func TestPhoto_served(t *testing.T) {
 	type fetched struct{ mime, data string }
 	got := make(chan fetched, 1)
 	var address string
-	d := newDoor(t, func(http.ResponseWriter, *http.Request) {})
+	d := newFakeServer(t, func(http.ResponseWriter, *http.Request) {})
 	d.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Message []struct {
@@ -184,11 +191,12 @@ func TestPhoto_served(t *testing.T) {
 			t.Errorf("fetched %q of type %s, want %q of %s", f.data, f.mime, data, mime)
 		}
 	}
-	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/basecloud/prod/coze/image/[0-9a-f]{32}\.(webp|png|jpg|gif)$`).MatchString(address) {
+	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/basecloud/prod/coze/image/[0-9a-f]{32}\.(webp|png|jpg|gif)$`).
+		MatchString(address) {
 		t.Errorf("address %q", address)
 	}
 	for range maxImages {
-		g.serve([]byte("x"))
+		g.serveImage([]byte("x"))
 	}
 	if resp, err := http.Get(address); err != nil || resp.StatusCode != http.StatusNotFound {
 		t.Errorf("an old photo: %v, %v", resp, err)
@@ -214,7 +222,7 @@ func TestDocumented(t *testing.T) {
 
 func TestGlasses_severalTurnsAtOnce(t *testing.T) {
 	here := make(chan struct{}) // one turn meets the other
-	d := newDoor(t, func(w http.ResponseWriter, r *http.Request) {
+	d := newFakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case here <- struct{}{}:
 		case <-here:

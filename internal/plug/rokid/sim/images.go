@@ -25,8 +25,8 @@ type imageServer struct {
 	order  []string
 }
 
-// serve makes a photo available and returns its address.
-func (g *Glasses) serve(data []byte) (address string, err error) {
+// serveImage makes a photo available and returns its address.
+func (g *Glasses) serveImage(data []byte) (address string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.images == nil {

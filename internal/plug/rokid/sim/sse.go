@@ -23,13 +23,13 @@ type frame struct {
 type parser struct {
 	comments int
 
-	line  []byte
-	cr    bool // the last line ended with CR, and LF may belong to it
-	begun bool // there was a line
-	name  []byte
-	data  []byte
-	open  bool // the event has a name or data
-	lines int  // of data
+	line      []byte
+	cr        bool // the last line ended with CR, and LF may belong to it
+	started   bool // there was a line
+	name      []byte
+	data      []byte
+	hasFields bool // the event has a name or data
+	lines     int  // of data
 }
 
 var byteOrderMark = []byte("\ufeff")
@@ -56,7 +56,7 @@ func (p *parser) feed(b []byte, each func(frame)) error {
 		if err := p.tooLong(); err != nil {
 			return err
 		}
-		p.take(p.line, each)
+		p.parseLine(p.line, each)
 		p.line = p.line[:0]
 	}
 	return nil
@@ -69,12 +69,12 @@ func (p *parser) tooLong() error {
 	return nil
 }
 
-// unfinished says that an event or a line has begun and not ended.
-func (p *parser) unfinished() bool { return p.open || len(p.line) > 0 }
+// isUnfinished says that an event or a line has begun and not ended.
+func (p *parser) isUnfinished() bool { return p.hasFields || len(p.line) > 0 }
 
-func (p *parser) take(line []byte, each func(frame)) {
-	if !p.begun {
-		p.begun = true
+func (p *parser) parseLine(line []byte, each func(frame)) {
+	if !p.started {
+		p.started = true
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
 	if len(line) == 0 {
@@ -89,10 +89,10 @@ func (p *parser) take(line []byte, each func(frame)) {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(field) {
 	case "event":
-		p.open = true
+		p.hasFields = true
 		p.name = append(p.name[:0], value...)
 	case "data":
-		p.open = true
+		p.hasFields = true
 		if p.lines > 0 {
 			p.data = append(p.data, '\n')
 		}
@@ -102,7 +102,7 @@ func (p *parser) take(line []byte, each func(frame)) {
 }
 
 func (p *parser) dispatch(each func(frame)) {
-	if !p.open {
+	if !p.hasFields {
 		return
 	}
 	f := frame{name: "message"}
@@ -116,5 +116,5 @@ func (p *parser) dispatch(each func(frame)) {
 		}
 	}
 	each(f)
-	p.name, p.data, p.open, p.lines = p.name[:0], p.data[:0], false, 0
+	p.name, p.data, p.hasFields, p.lines = p.name[:0], p.data[:0], false, 0
 }

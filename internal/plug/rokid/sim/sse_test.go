@@ -23,7 +23,7 @@ func frames(stream []byte, n int) (list []string, comments int, unfinished bool,
 		})
 		stream = stream[n:]
 	}
-	return list, p.comments, p.unfinished(), err
+	return list, p.comments, p.isUnfinished(), err
 }
 
 func TestParser(t *testing.T) {
@@ -33,10 +33,12 @@ func TestParser(t *testing.T) {
 		comments   int
 		unfinished bool
 	}{
-		"two":           {"event: message\ndata: {}\n\nevent:done\ndata:1\n\n", []string{`message "{}"`, `done "1"`}, 0, false},
-		"CRLF":          {"event: a\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n", []string{`a "1"`, `message "2"`}, 0, false},
-		"CR":            {"event: a\rdata: 1\r\rdata: 2\r\r", []string{`a "1"`, `message "2"`}, 0, false},
-		"mixed":         {"data: 1\r\n\ndata: 2\n\r\ndata: 3\n\r", []string{`message "1"`, `message "2"`, `message "3"`}, 0, false},
+		"two": {"event: message\ndata: {}\n\nevent:done\ndata:1\n\n", []string{`message "{}"`, `done "1"`}, 0,
+			false},
+		"CRLF": {"event: a\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n", []string{`a "1"`, `message "2"`}, 0, false},
+		"CR":   {"event: a\rdata: 1\r\rdata: 2\r\r", []string{`a "1"`, `message "2"`}, 0, false},
+		"mixed": {"data: 1\r\n\ndata: 2\n\r\ndata: 3\n\r",
+			[]string{`message "1"`, `message "2"`, `message "3"`}, 0, false},
 		"lines":         {"data: 1\ndata\ndata:  2\n\n", []string{`message "1\n\n 2"`}, 0, false},
 		"comments":      {": a\n\n:\n:b\ndata: 1\n: c\n\n", []string{`message "1"`}, 4, false},
 		"other fields":  {"id: 1\nretry: 3\nfoo\nDATA: 2\n\ndata: 1\n\n", []string{`message "1"`}, 0, false},
@@ -52,8 +54,10 @@ func TestParser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{1000, 1, 2, 3} {
 				got, comments, unfinished, err := frames([]byte(c.stream), n)
-				if err != nil || !reflect.DeepEqual(got, c.want) || comments != c.comments || unfinished != c.unfinished {
-					t.Errorf("in parts of %d: %q, %d comments, unfinished %v, error %v", n, got, comments, unfinished, err)
+				if err != nil || !reflect.DeepEqual(got, c.want) || comments != c.comments ||
+					unfinished != c.unfinished {
+					t.Errorf("in parts of %d: %q, %d comments, unfinished %v, error %v", n, got, comments, unfinished,
+						err)
 				}
 			}
 		})
@@ -62,7 +66,8 @@ func TestParser(t *testing.T) {
 
 func FuzzParser(f *testing.F) {
 	for _, s := range []string{
-		": connected\n\n" + hello + last + done, strings.ReplaceAll(hello+done, "\n", "\r\n"), "data: 1\r\rdata\n\n", "\ufeffevent:a\n\n", "::\n:", "data: \xff\n\n",
+		": connected\n\n" + hello + last + done, strings.ReplaceAll(hello+done, "\n", "\r\n"), "data: 1\r\rdata\n\n",
+		"\ufeffevent:a\n\n", "::\n:", "data: \xff\n\n",
 	} {
 		f.Add([]byte(s), 3)
 	}
@@ -71,7 +76,8 @@ func FuzzParser(f *testing.F) {
 		for _, n := range []int{1, n&15 + 1} {
 			list2, comments2, unfinished2, err2 := frames(stream, n)
 			if !reflect.DeepEqual(list, list2) || comments != comments2 || unfinished != unfinished2 || err != err2 {
-				t.Fatalf("%q\nin parts of %d %q, %d, %v, %v\nat once %q, %d, %v, %v", stream, n, list2, comments2, unfinished2, err2, list, comments, unfinished, err)
+				t.Fatalf("%q\nin parts of %d %q, %d, %v, %v\nat once %q, %d, %v, %v", stream, n, list2, comments2,
+					unfinished2, err2, list, comments, unfinished, err)
 			}
 		}
 		if max := bytes.Count(stream, []byte("data")) + bytes.Count(stream, []byte("event")); len(list) > max {
@@ -84,8 +90,10 @@ func FuzzParser(f *testing.F) {
 // is short of an end is said to be right.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
-		hello + last + done, event("tool_call", `"tool_call":{"command":"take_photo","x":1}`, false), event("follow_up", `"follow_up":["a"]`, true) + done,
-		"event: error\ndata: {\"message\":1}\n\n", "data: [DONE]\n\n", "event: done\n\n", "data: " + failed + "\n\nevent: done\ndata: " + failed + "\n\n",
+		hello + last + done, event("tool_call", `"tool_call":{"command":"take_photo","x":1}`, false),
+		event("follow_up", `"follow_up":["a"]`, true) + done,
+		"event: error\ndata: {\"message\":1}\n\n", "data: [DONE]\n\n", "event: done\n\n",
+		"data: " + failed + "\n\nevent: done\ndata: " + failed + "\n\n",
 	} {
 		f.Add([]byte(s))
 	}
@@ -93,7 +101,7 @@ func FuzzAnswer(f *testing.F) {
 		calls := 0
 		r := newReader(DocumentedText("1021", "7", "x"), func(Event) { calls++ }, func() *time.Timer { return nil })
 		err := r.read(bytes.NewReader(stream), false)
-		r.finish()
+		r.checkStream()
 		a := r.answer
 		if err == nil && len(a.Violations) == 0 {
 			if !a.Finished || bytes.Count(stream, []byte("done")) == 0 || !bytes.Contains(stream, []byte("true")) {

@@ -13,8 +13,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// A broker that asks is told who may connect, and what clients may do; who is not the
-// broker is told nothing.
+// A broker gets the right decisions on logins and actions; a client without the secret gets none.
 func TestServe(t *testing.T) {
 	opt := Options{
 		URL: "mqtt://127.0.0.1:1", Username: "us", Password: "ours", AuthSecret: "between us",
@@ -55,20 +54,23 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer res.Body.Close() //nolint:errcheck // it was read
+		defer res.Body.Close() //nolint:errcheck // read already
 		text, _ := io.ReadAll(res.Body)
 		var out struct{ Result string }
-		if res.StatusCode == http.StatusOK && (json.Unmarshal(text, &out) != nil || res.Header.Get("Content-Type") != "application/json") {
+		if res.StatusCode == http.StatusOK && (json.Unmarshal(text, &out) != nil ||
+			res.Header.Get("Content-Type") != "application/json") {
 			t.Errorf("%s: %s", path, text)
 		}
 		return res.StatusCode, out.Result
 	}
 	login := func(client, user, password string) string {
-		body, _ := json.Marshal(map[string]string{"clientid": client, "username": user, "password": password, "peerhost": "192.0.2.7"})
+		body, _ := json.Marshal(map[string]string{"clientid": client, "username": user, "password": password,
+			"peerhost": "192.0.2.7"})
 		return string(body)
 	}
 	may := func(client, user, action, topic string) string {
-		body, _ := json.Marshal(map[string]string{"clientid": client, "username": user, "action": action, "topic": topic})
+		body, _ := json.Marshal(map[string]string{"clientid": client, "username": user, "action": action,
+			"topic": topic})
 		return string(body)
 	}
 	const good = "Bearer between us"
@@ -97,7 +99,8 @@ func TestServe(t *testing.T) {
 		{"a client id with a wildcard", "/acl", may("+", "u", "subscribe", "devices/p2p/+"), "deny"},
 		{"we push", "/acl", may("patchbay", "us", "publish", "devices/p2p/"+name1), "allow"},
 		{"we listen", "/acl", may("patchbay", "us", "subscribe", "device-server/+"), "allow"},
-		{"we hear who comes", "/acl", may("patchbay", "us", "subscribe", "$SYS/brokers/+/clients/+/connected"), "allow"},
+		{"we hear who comes", "/acl", may("patchbay", "us", "subscribe", "$SYS/brokers/+/clients/+/connected"),
+			"allow"},
 		{"we do something else", "/acl", may("patchbay", "us", "publish", "device-server/x"), "deny"},
 		{"we do nothing", "/acl", may("patchbay", "us", "", "/x"), "deny"},
 		{"somebody with our client id", "/acl", may("patchbay", "u", "subscribe", "device-server/+"), "deny"},
@@ -112,10 +115,11 @@ func TestServe(t *testing.T) {
 		method, path, header, body string
 		want                       int
 	}{
-		{"POST", "/auth", "", body, 401}, {"POST", "/auth", "Bearer ", body, 401}, {"POST", "/auth", "Bearer guess", body, 401},
+		{"POST", "/auth", "", body, 401}, {"POST", "/auth", "Bearer ", body, 401},
+		{"POST", "/auth", "Bearer guess", body, 401},
 		{"POST", "/auth", "between us", body, 401}, {"POST", "/acl", "Bearer guess", body, 401},
 		{"GET", "/auth", good, "", 405}, {"POST", "/auth", good, "no JSON", 400}, {"POST", "/auth", good, "", 400},
-		{"POST", "/auth", good, `{"clientid":"` + strings.Repeat("x", maxQuestion) + `"}`, 400},
+		{"POST", "/auth", good, `{"clientid":"` + strings.Repeat("x", maxAuthBody) + `"}`, 400},
 		{"POST", "/closed", "Bearer ", body, 404},
 	} {
 		if status, _ := ask(q.method, q.path, q.header, q.body); status != q.want {

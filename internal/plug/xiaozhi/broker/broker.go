@@ -1,25 +1,25 @@
-// Package broker is for boards that are connected to somebody else's MQTT broker
-// and not to package mqtt. It joins that broker as an ordinary client, and makes
-// the boards behind it look as if they were connected here.
+// Package broker serves boards that connect to an external MQTT broker instead of package mqtt. It
+// connects to that broker as an ordinary client, and presents each board behind it like a
+// connection of package mqtt.
 //
-// A board's client id names its topics. It publishes to PublishPrefix/<client id>,
-// and gets what is published to PushPrefix/<client id>, to which the broker has to
-// subscribe it: boards never subscribe. So the broker can confine each board to its
-// own topics, and the topic of a message says whose it is.
+// A board's client id is part of its topics: the board publishes to PublishPrefix/<client id>, and
+// receives what is published to PushPrefix/<client id>. The broker has to subscribe it to that
+// topic, since boards never subscribe (xiaozhi-esp32 main/protocols/mqtt_protocol.cc). So the
+// broker can confine each board to its own topics, and the topic of a message identifies its
+// sender.
 //
-//	Client  keeps one connection to the broker, and knows who is behind it.
-//	Conn    one board: a queue, and a goroutine that calls the session.
-//	outbox  what waits for the broker, one queue for all boards.
-//	sieve   what comes from the broker, without messages that are too long.
+//	Client      keeps one connection to the broker, and the boards behind it.
+//	Conn        one board: a queue, and a goroutine that calls the session.
+//	outbox      messages for the broker, in one queue for all boards.
+//	sizeFilter  drops messages of the broker that are too long.
 //
-// The connection of a board cannot be seen from here. A board is there when it says
-// something, or when the broker says so, and gone when the broker says so, or when
-// it answers no more. Boards say nothing of their own while nobody talks to them,
-// so they are asked now and then.
+// The board's own connection is not visible here. A board is present when it sends something, or
+// when the broker reports its connection; it is gone when the broker reports that, or when it stops
+// answering. Idle boards send nothing of their own, so they are probed.
 //
-// A board's messages must all come to the same instance, as its conversation is
-// there, and shared subscriptions hand them out one by one. So one instance at a
-// time has the connection: see Hold.
+// All messages of a board must reach the instance that has its conversation, but shared
+// subscriptions distribute single messages. So only one instance at a time is connected: see
+// Options.AcquireLease.
 package broker
 
 import (
@@ -42,134 +42,127 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// The topics, if nothing else is said.
+// Default prefixes of the topics.
 const (
 	DefaultPublishPrefix = "device-server"
 	DefaultPushPrefix    = "devices/p2p"
 )
 
-// DefaultKnock is what boards are asked so that they say something: a method that
-// none of them has, with an id that nobody else uses.
-const DefaultKnock = `{"session_id":"","type":"mcp","payload":{"jsonrpc":"2.0","id":2147483647,"method":"ping","params":{}}}`
+// DefaultProbePayload makes a board answer: a request of a method that no board has, with an id
+// that nothing else uses.
+const DefaultProbePayload = `{"session_id":"","type":"mcp","payload":{"jsonrpc":"2.0","id":2147483647,"method":"ping","params":{}}}`
 
 const (
-	// HoldTime is for how long Hold is asked to hold. Another instance serves the
-	// boards so long after this one has died.
-	HoldTime = 30 * time.Second
-	// MaxPush bounds a message to a board, in bytes, as in package mqtt.
+	// LeaseDuration is the duration of the lease. If an instance dies, another one takes over after
+	// that time.
+	LeaseDuration = 30 * time.Second
+	// MaxPush limits a message to a board, in bytes, as in package mqtt.
 	MaxPush = mqtt.MaxPush
-	// maxQueue bounds the messages of one board that wait for its session. The
-	// oldest is dropped when there are more: boards cannot be made to wait here.
+	// maxQueue limits the messages of a board that wait for its session. When the queue is full,
+	// the oldest is dropped: there is no back-pressure to boards.
 	maxQueue = 64
-	// maxQueued bounds the messages of all boards that wait for sessions, in bytes.
-	// What comes when there are more is dropped.
+	// maxQueued limits the messages of all boards that wait for sessions, in bytes. More are
+	// dropped.
 	maxQueued = 64 << 20
-	// maxPending bounds the boards of which it is not known yet whether they are
-	// approved, so that strangers cannot fill the memory. More are not heard.
+	// maxPending limits the boards whose approval is not known yet, so that strangers cannot fill
+	// the memory. More boards are ignored.
 	maxPending = 1_000
-	// maxLookups bounds how many of them are looked up at the same time.
+	// maxLookups limits the concurrent lookups of boards.
 	maxLookups = 16
-	// maxStrangers bounds how many refused boards are remembered, all of which are
-	// forgotten when there are more.
-	maxStrangers = 10_000
-	// maxName bounds a client id, which is in every topic.
-	maxName = 128
-	// knockRate bounds how many boards per second are asked whether they are there,
-	// as all of them answer.
-	knockRate = 200
-	// lookupTimeout bounds how long looking up a board may take.
+	// maxRefused limits the refused boards that are remembered. When it is reached, all are
+	// forgotten.
+	maxRefused = 10_000
+	// maxClientID limits a client id, which is part of every topic, in bytes.
+	maxClientID = 128
+	// probeRate limits the probes per second over all boards, since every board answers.
+	probeRate = 200
+	// lookupTimeout limits the lookup of a board.
 	lookupTimeout = 10 * time.Second
-	// flushTimeout bounds how long a connection that is to end waits for what was
-	// pushed before.
+	// flushTimeout limits how long an ending connection waits for messages in the outbox.
 	flushTimeout = 5 * time.Second
 )
 
 var (
-	// ErrBroker ends every Conn when there was no connection to the broker for 30 s.
-	ErrBroker = errors.New("the MQTT broker is not reachable")
-	// ErrMoved ends every Conn when another instance has the connection.
-	ErrMoved = errors.New("another instance serves the boards of the MQTT broker")
-	// ErrLeft ends a Conn whose board the broker has lost.
-	ErrLeft = errors.New("the board has lost its connection to the MQTT broker")
+	// ErrBrokerUnreachable ends every Conn after 30 s without a connection to the broker.
+	ErrBrokerUnreachable = errors.New("the MQTT broker is not reachable")
+	// ErrOtherInstance ends every Conn when another instance has the lease.
+	ErrOtherInstance = errors.New("another instance serves the boards of the MQTT broker")
+	// ErrBoardDisconnected ends a Conn whose board has lost its connection to the broker.
+	ErrBoardDisconnected = errors.New("the board has lost its connection to the MQTT broker")
 )
 
-// Options say how a [Client] works. URL, Known and Connected are required; a zero
-// field means its default.
+// Options configure a [Client]. URL, IsApproved and NewSession are required; a zero field means its
+// default.
 type Options struct {
-	// URL is where the broker is: mqtt://, mqtts://, ws:// or wss:// with a host, and
-	// perhaps a port and a path. There is no user in it.
+	// URL is the broker's address: mqtt://, mqtts://, ws:// or wss:// with a host, and perhaps a
+	// port and a path, but no userinfo.
 	URL                string
 	Username, Password string
-	// ClientID is "patchbay" by default. All instances of an installation should use
-	// the same: the broker then cuts the one that has it off if another connects.
+	// ClientID is "patchbay" by default. All instances of an installation should use the same: the
+	// broker then disconnects the old instance when another one connects.
 	ClientID string
-	// TLS is for brokers with a certificate of one's own. Nil trusts what the system
-	// does.
+	// TLS is for brokers with a private certificate. Nil trusts the system's roots.
 	TLS *tls.Config
 
-	// PublishPrefix and PushPrefix, without a slash at the end, are before the client
-	// ids in the topics.
+	// PublishPrefix and PushPrefix are the topics without the client id and the slash before it.
 	PublishPrefix, PushPrefix string
-	// Events says that the broker tells who comes and goes below $SYS/brokers, as EMQX
-	// does. Others may refuse, which does no harm, or end the connection, which does.
+	// Events subscribes to presence events below $SYS/brokers, as EMQX has them. Other brokers may
+	// refuse the subscription, which is harmless, or close the connection.
 	Events bool
 
-	// Known says whether a board is approved: id is its MAC address, with colons, name
-	// its client id. A board that is not is not asked about again for half a minute.
-	// The context ends after 10 s.
-	Known func(ctx context.Context, id, name string) (bool, error)
-	// Connected is called when a board is there, and may push. Nil refuses it for
-	// half a minute. Of one id there is one session at a time: Gone of an old one has
-	// returned before Connected is called again. If the session is a [Prober], it is
-	// asked to make the board say something; others are knocked at.
-	Connected func(*Conn) mqtt.Session
-	// Roll is the client ids of all boards that may be there: those that are to use
-	// the broker. Those that are not known to be there are knocked at when the
-	// connection has come about, and then every Probe. Nil knows none, and boards are
-	// there once they say something.
-	Roll func(context.Context) ([]string, error)
-	// Knock is what is pushed to knock. Boards must answer it, and sessions must not
-	// mind the answer. DefaultKnock.
-	Knock string
+	// IsApproved reports whether a board is approved: id is its MAC address with colons, name its
+	// client id. A refused board is ignored for 30 s. The context ends after 10 s.
+	IsApproved func(ctx context.Context, id, name string) (bool, error)
+	// NewSession is called when a board is present; it may push. Nil refuses the board for 30 s.
+	// Sessions of the same id do not overlap: Closed of the old one has returned before NewSession
+	// is called again. A session that is a [Prober] probes its board itself; others are probed with
+	// ProbePayload.
+	NewSession func(*Conn) mqtt.Session
+	// ClientIDs returns the client ids of all boards that use the broker. Those that are not
+	// present are probed after each connection to the broker, and every ProbeInterval. With nil,
+	// boards are present once they send something.
+	ClientIDs func(context.Context) ([]string, error)
+	// ProbePayload is the message of a probe. Boards must answer it, and sessions must tolerate the
+	// answer. Default: DefaultProbePayload.
+	ProbePayload string
 
-	// Hold takes, or renews, the right to be the one instance with a connection, for
-	// so long. Nil always has it. Release gives it back; it may be nil.
-	Hold    func(context.Context, time.Duration) (bool, error)
-	Release func(context.Context) error
+	// AcquireLease acquires or renews the exclusive right to connect, for a duration. Nil: no lease
+	// is needed. ReleaseLease gives it back; it may be nil.
+	AcquireLease func(context.Context, time.Duration) (bool, error)
+	ReleaseLease func(context.Context) error
 
-	// Auth says which board may connect to the broker, for ServeAuth; as in
-	// [mqtt.Options]. Nil refuses all.
+	// Auth returns the id of a board that may connect to the broker, for ServeAuth; as in
+	// [mqtt.Options]. Nil refuses all boards.
 	Auth func(context.Context, mqtt.ConnectInfo) (id string, err error)
-	// AuthSecret is what the broker has to show to ServeAuth and ServeACL. Without
-	// one they are not found.
+	// AuthSecret is the secret that the broker sends to ServeAuth and ServeACL. If it is empty,
+	// they answer 404.
 	AuthSecret string
 
-	// Probe is after how long of silence a board is made to say something; 4 min.
-	Probe time.Duration
-	// Silent is after how long of silence it is gone; 10 min, and above Probe.
-	Silent time.Duration
-	// MaxConns bounds the boards, each of which costs a goroutine; 20,000.
+	// ProbeInterval is the silence after which a board is probed; 4 min.
+	ProbeInterval time.Duration
+	// SilenceTimeout is the silence after which it counts as gone; 10 min, at least ProbeInterval.
+	SilenceTimeout time.Duration
+	// MaxConns limits the boards, each of which costs a goroutine; 20,000.
 	MaxConns int
-	// MaxMessage bounds what a board says at once, in bytes; 8 KiB. What is longer is
-	// dropped.
+	// MaxMessage limits a message of a board, in bytes; 8 KiB. Longer ones are dropped.
 	MaxMessage int
-	// Rate is how many messages per second of a board are taken in the long run, and
-	// Burst how many at once; 50 and 200. Others are dropped.
+	// Rate is the accepted number of messages per second and board, and Burst how many at once; 50
+	// and 200. More are dropped.
 	Rate  float64
 	Burst int
-	// Logger is told what happens, never what was said. Nil discards.
+	// Logger logs events, never content. Nil discards.
 	Logger *slog.Logger
-	// Registerer gets the metrics. Nil keeps them private.
+	// Registerer registers the metrics. Nil keeps them unregistered.
 	Registerer prometheus.Registerer
 }
 
-func (o Options) filled() Options {
+func (o Options) withDefaults() Options {
 	o.ClientID = cmp.Or(o.ClientID, "patchbay")
 	o.PublishPrefix = cmp.Or(o.PublishPrefix, DefaultPublishPrefix)
 	o.PushPrefix = cmp.Or(o.PushPrefix, DefaultPushPrefix)
-	o.Knock = cmp.Or(o.Knock, DefaultKnock)
-	o.Probe = cmp.Or(o.Probe, 4*time.Minute)
-	o.Silent = max(cmp.Or(o.Silent, 10*time.Minute), o.Probe)
+	o.ProbePayload = cmp.Or(o.ProbePayload, DefaultProbePayload)
+	o.ProbeInterval = cmp.Or(o.ProbeInterval, 4*time.Minute)
+	o.SilenceTimeout = max(cmp.Or(o.SilenceTimeout, 10*time.Minute), o.ProbeInterval)
 	o.MaxConns = cmp.Or(o.MaxConns, 20_000)
 	o.MaxMessage = cmp.Or(o.MaxMessage, 8<<10)
 	o.Rate = cmp.Or(o.Rate, 50)
@@ -177,53 +170,53 @@ func (o Options) filled() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Hold == nil {
-		o.Hold = func(context.Context, time.Duration) (bool, error) { return true, nil }
+	if o.AcquireLease == nil {
+		o.AcquireLease = func(context.Context, time.Duration) (bool, error) { return true, nil }
 	}
 	return o
 }
 
-// waits are what tests shorten.
-type waits struct {
-	hold           time.Duration // for which the right to connect is held
-	first, longest time.Duration // pauses between tries
-	grace          time.Duration // without a connection, until all boards count as gone
-	refused        time.Duration // for which a stranger is not looked up again
-	adopt          time.Duration // in which the news of a connection may be later than its first message
+// timings are durations that tests shorten.
+type timings struct {
+	lease                time.Duration // duration of the lease
+	firstRetry, maxRetry time.Duration // pauses between connection attempts
+	grace                time.Duration // time without a connection after which all boards count as gone
+	refusalTTL           time.Duration // time before a refused board is looked up again
+	adoptWindow          time.Duration // how much later than its first message a board's connect event may arrive
 }
 
-// Client is a client of a broker. Its methods may be called from many goroutines.
+// Client is a client of an MQTT broker. Its methods are safe for concurrent use.
 type Client struct {
-	opt     Options
-	url     *url.URL
-	waits   waits
-	metrics *metrics
-	out     outbox
-	queued  atomic.Int64 // bytes that wait for sessions
-	lookups chan struct{}
-	joined  chan struct{} // there is a new connection; holds one
-	knocks  *rate.Limiter
+	opt          Options
+	url          *url.URL
+	timings      timings
+	metrics      *metrics
+	outbox       outbox
+	queuedBytes  atomic.Int64 // bytes in the queues of all boards
+	lookups      chan struct{}
+	reconnected  chan struct{} // has a token after a new connection
+	probeLimiter *rate.Limiter
 
-	ctx      context.Context // ends when Shutdown begins, or Run is to end
+	ctx      context.Context // ends when Shutdown begins, or the context of Run ends
 	stop     context.CancelFunc
-	over     chan struct{} // closed when Run has ended
+	done     chan struct{} // closed when Run has returned
 	sessions sync.WaitGroup
 
-	mu        sync.Mutex
-	ran       bool
-	deaf      bool  // there are no new boards any more
-	link      *link // nil if there is no connection
-	joinedAt  time.Time
-	grace     *time.Timer
-	conns     map[string]*Conn // by id, the newest
-	count     int              // all that have not ended wholly
-	pending   int              // of those, the ones that were not looked up yet
-	strangers map[string]time.Time
+	mu           sync.Mutex
+	started      bool
+	refusing     bool  // no new boards are accepted
+	link         *link // nil: no connection
+	connectedAt  time.Time
+	grace        *time.Timer
+	conns        map[string]*Conn // by id; the newest of each
+	connCount    int              // all whose run has not returned
+	pending      int              // those of them that were not looked up yet
+	refusedUntil map[string]time.Time
 }
 
-// New makes a client. The error says what is wrong with the options.
+// New makes a client. It fails if the options are invalid.
 func New(opt Options) (*Client, error) {
-	opt = opt.filled()
+	opt = opt.withDefaults()
 	u, err := parseURL(opt.URL)
 	if err != nil {
 		return nil, fmt.Errorf("the address of the MQTT broker: %w", err)
@@ -235,19 +228,18 @@ func New(opt Options) (*Client, error) {
 	}
 	c := &Client{
 		opt: opt, url: u, metrics: newMetrics(opt.Registerer),
-		waits: waits{hold: HoldTime, first: time.Second, longest: time.Minute,
-			grace: 30 * time.Second, refused: 30 * time.Second, adopt: 10 * time.Second},
-		lookups: make(chan struct{}, maxLookups), joined: make(chan struct{}, 1),
-		knocks: rate.NewLimiter(knockRate, 1), over: make(chan struct{}),
-		conns: map[string]*Conn{}, strangers: map[string]time.Time{},
+		timings: timings{lease: LeaseDuration, firstRetry: time.Second, maxRetry: time.Minute,
+			grace: 30 * time.Second, refusalTTL: 30 * time.Second, adoptWindow: 10 * time.Second},
+		lookups: make(chan struct{}, maxLookups), reconnected: make(chan struct{}, 1),
+		probeLimiter: rate.NewLimiter(probeRate, 1), done: make(chan struct{}),
+		conns: map[string]*Conn{}, refusedUntil: map[string]time.Time{},
 	}
-	c.out.wake = make(chan struct{}, 1)
+	c.outbox.wake = make(chan struct{}, 1)
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// parseURL checks where the broker is. Errors do not repeat the address, in which
-// there may be a password.
+// parseURL checks the broker's address. Errors do not repeat it, since it may contain a password.
 func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -268,31 +260,31 @@ func parseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Up says whether there is a connection to the broker.
-func (c *Client) Up() bool {
+// IsConnected reports whether there is a connection to the broker.
+func (c *Client) IsConnected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.link != nil
 }
 
-// Run keeps the connection until the context ends or Shutdown begins, then ends all
-// boards and returns when their sessions have. It may be called once. It does not
-// fail: what is wrong is tried again, after 1 s at first and 60 s at most.
+// Run keeps the connection until the context ends or Shutdown begins, then ends all boards and
+// returns when their sessions have ended. It may be called once. It does not fail: it retries, with
+// a back-off from 1 s to 60 s.
 func (c *Client) Run(ctx context.Context) {
 	c.mu.Lock()
-	if c.ran {
+	if c.started {
 		c.mu.Unlock()
 		return
 	}
-	c.ran = true
+	c.started = true
 	c.mu.Unlock()
-	defer close(c.over)
+	defer close(c.done)
 	defer context.AfterFunc(ctx, c.stop)()
 	var patrol sync.WaitGroup
-	patrol.Go(c.patrol)
-	c.keepConnected()
+	patrol.Go(c.probeLoop)
+	c.connectLoop()
 	c.mu.Lock()
-	c.deaf = true
+	c.refusing = true
 	c.mu.Unlock()
 	c.endAll(mqtt.ErrShutdown)
 	c.sessions.Wait()
@@ -302,90 +294,90 @@ func (c *Client) Run(ctx context.Context) {
 		c.grace.Stop()
 	}
 	c.mu.Unlock()
-	c.release()
+	c.releaseLease()
 }
 
-// keepConnected is Run without what comes after.
-func (c *Client) keepConnected() {
-	rest := c.waits.first
+// connectLoop acquires the lease and connects, again and again, until c.ctx ends.
+func (c *Client) connectLoop() {
+	rest := c.timings.firstRetry
 	for c.ctx.Err() == nil {
-		mine, err := c.opt.Hold(c.ctx, c.waits.hold)
+		acquired, err := c.opt.AcquireLease(c.ctx, c.timings.lease)
 		if err != nil && c.ctx.Err() == nil {
 			c.opt.Logger.Warn("it is not known whose the MQTT broker is", "error", err)
 		}
-		if err != nil || !mine {
-			c.endAll(ErrMoved)
-			pause(c.ctx, c.waits.hold/3)
+		if err != nil || !acquired {
+			c.endAll(ErrOtherInstance)
+			pause(c.ctx, c.timings.lease/3)
 			continue
 		}
 		began := time.Now()
-		err = c.life()
+		err = c.runConnection()
 		if c.ctx.Err() != nil {
 			return
 		}
 		c.opt.Logger.Warn("there is no connection to the MQTT broker", "broker", c.url.Host, "error", err)
-		if errors.Is(err, ErrMoved) {
+		if errors.Is(err, ErrOtherInstance) {
 			continue
 		}
-		if time.Since(began) > c.waits.longest {
-			rest = c.waits.first
+		if time.Since(began) > c.timings.maxRetry {
+			rest = c.timings.firstRetry
 		}
 		pause(c.ctx, rest/2+rand.N(rest/2+1))
-		rest = min(2*rest, c.waits.longest)
+		rest = min(2*rest, c.timings.maxRetry)
 	}
 }
 
-// Shutdown makes Run end, and waits until it has. If the context ends before, the
-// error is the context's. It may be called several times, and before Run.
+// Shutdown makes Run end, and waits for it. If ctx ends first, it returns ctx's error. It may be
+// called several times, and before Run.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.stop()
 	c.mu.Lock()
-	running := c.ran
-	c.ran = true
+	running := c.started
+	c.started = true
 	c.mu.Unlock()
 	if !running {
-		close(c.over)
+		close(c.done)
 	}
 	select {
-	case <-c.over:
+	case <-c.done:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// keepHold renews the right to the connection. The error of the cause is ErrMoved
-// when another instance has it, or may have.
-func (c *Client) keepHold(ctx context.Context, lost context.CancelCauseFunc) {
+// renewLease renews the lease. It calls lost with ErrOtherInstance when another instance has the
+// lease, or may have it.
+func (c *Client) renewLease(ctx context.Context, lost context.CancelCauseFunc) {
 	good := time.Now()
 	for {
-		if !pause(ctx, c.waits.hold/3) {
+		if !pause(ctx, c.timings.lease/3) {
 			return
 		}
-		mine, err := c.opt.Hold(ctx, c.waits.hold)
+		acquired, err := c.opt.AcquireLease(ctx, c.timings.lease)
 		switch {
-		case err == nil && mine:
+		case err == nil && acquired:
 			good = time.Now()
-		case err == nil, time.Since(good) > c.waits.hold*2/3 && ctx.Err() == nil:
-			lost(ErrMoved)
+		case err == nil, time.Since(good) > c.timings.lease*2/3 && ctx.Err() == nil:
+			lost(ErrOtherInstance)
 			return
 		}
 	}
 }
 
-// release lets another instance have the connection at once.
-func (c *Client) release() {
-	if c.opt.Release == nil {
+// releaseLease gives the lease back, so that another instance can connect at once.
+func (c *Client) releaseLease() {
+	if c.opt.ReleaseLease == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
-	if err := c.opt.Release(ctx); err != nil {
+	if err := c.opt.ReleaseLease(ctx); err != nil {
 		c.opt.Logger.Warn("other instances have to wait for the MQTT broker", "error", err)
 	}
 }
 
-// pause waits. It is false if the context has ended.
+// pause waits for d; it returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

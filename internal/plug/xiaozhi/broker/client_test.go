@@ -17,45 +17,51 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// Addresses that cannot be the broker's are refused in words without what is secret.
+// Invalid broker URLs are rejected, and the errors contain no secrets.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct{ url, push, want string }{
-		{"mqtt://broker", "", ""}, {"mqtts://broker:1", "", ""}, {"ws://broker/mqtt", "", ""}, {"wss://[::1]:8084/mqtt", "", ""},
+		{"mqtt://broker", "", ""}, {"mqtts://broker:1", "", ""}, {"ws://broker/mqtt", "", ""},
+		{"wss://[::1]:8084/mqtt", "", ""},
 		{"", "", "does not begin"}, {"http://broker", "", "does not begin"}, {"mqtt://", "", "no host"},
 		{"mqtt://me:secret@broker", "", "of their own"}, {"mqtt://me:secret@bro ker", "", "not a URL"},
 		{"mqtt://broker", "a/+", "beginning"}, {"mqtt://broker", "a/", "beginning"},
 	} {
 		_, err := New(Options{URL: c.url, PushPrefix: c.push})
-		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s %s: %v", c.url, c.push, err)
 		}
 	}
 }
 
-// A board that behaves as firmware does is found, is asked, and answers; over MQTT
-// and over a WebSocket.
+// A board that behaves like firmware is found, probed, and answers; over MQTT and over a WebSocket.
 func TestBoard(t *testing.T) {
 	for _, scheme := range []string{"mqtt", "ws"} {
 		t.Run(scheme, func(t *testing.T) {
-			h := newHub(t)
+			h := newFakeBroker(t)
 			b := realBoard(t, h.l.Addr().String(), name1, "user", "secret")
 			url := h.url()
 			if scheme == "ws" {
 				url = "ws" + strings.TrimPrefix(h.http.URL, "http") + "/mqtt"
 			}
-			r := newRig(t, Options{URL: url, Roll: func(context.Context) ([]string, error) { return []string{name1, name2, "?"}, nil }}, nil)
+			r := newRig(t, Options{URL: url, ClientIDs: func(context.Context) ([]string,
+				error) {
+				return []string{name1, name2, "?"}, nil
+			}}, nil)
 			conn := r.next("connected").conn
 			if conn.ID() != mac1 || conn.ClientID() != name1 || time.Since(conn.LastHeard()) > patience {
 				t.Errorf("%s, %s, heard at %v", conn.ID(), conn.ClientID(), conn.LastHeard())
 			}
-			if e := r.next("message"); !strings.Contains(e.text, "not implemented: ping") || !strings.Contains(e.text, "2147483647") {
+			if e := r.next("message"); !strings.Contains(e.text, "not implemented: ping") ||
+				!strings.Contains(e.text, "2147483647") {
 				t.Errorf("the answer to a knock is %s", e.text)
 			}
 			const list = `{"session_id":"","type":"mcp","payload":{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}}`
 			if err := conn.Push([]byte(list)); err != nil {
 				t.Fatal(err)
 			}
-			if e := r.next("message"); !strings.Contains(e.text, `"id":7`) || !strings.Contains(e.text, "self.audio_speaker.set_volume") {
+			if e := r.next("message"); !strings.Contains(e.text, `"id":7`) ||
+				!strings.Contains(e.text, "self.audio_speaker.set_volume") {
 				t.Errorf("the answer is %s", e.text)
 			}
 			if err := conn.Push(make([]byte, MaxPush+1)); !errors.Is(err, mqtt.ErrTooLong) {
@@ -79,10 +85,9 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// A broker with a certificate of one's own is spoken to if it is trusted, and not
-// otherwise.
+// A broker with a private certificate is accepted only if it is trusted.
 func TestTLS(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	secure := httptest.NewUnstartedServer(h.http.Config.Handler)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
@@ -93,11 +98,12 @@ func TestTLS(t *testing.T) {
 	}
 	h.accept(l)
 	trust := secure.Client().Transport.(*http.Transport).TLSClientConfig
-	for _, url := range []string{"mqtts://" + l.Addr().String(), "wss" + strings.TrimPrefix(secure.URL, "https") + "/mqtt"} {
+	for _, url := range []string{"mqtts://" + l.Addr().String(),
+		"wss" + strings.TrimPrefix(secure.URL, "https") + "/mqtt"} {
 		t.Run(url[:strings.Index(url, ":")], func(t *testing.T) {
 			r := newRig(t, Options{URL: url, TLS: trust}, nil)
 			r.until("up", "", 1)
-			h.say("device-server/"+name1, "hello", false)
+			h.publishText("device-server/"+name1, "hello", false)
 			r.next("connected")
 			r.next("message")
 			r.stop()
@@ -105,22 +111,22 @@ func TestTLS(t *testing.T) {
 			var said lockedBuilder
 			r = newRig(t, Options{URL: url, Logger: said.logger()}, nil)
 			eventually(t, "a try", func() bool { return strings.Contains(said.String(), "certificate") })
-			if r.c.Up() {
+			if r.c.IsConnected() {
 				t.Error("whoever it is is trusted")
 			}
 		})
 	}
 }
 
-// What boards say comes in order and whole; what is not theirs, too long, or for
-// nobody, does not.
+// Messages of boards arrive complete and in order; messages on other topics, or too long, are
+// dropped.
 func TestMessages(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	r := newRig(t, Options{URL: h.url(), MaxMessage: 1000}, nil)
 	h.joined("patchbay", 1)
 	r.until("up", "", 1)
 	b := dialBoard(t, h.l.Addr().String(), name2, "", "")
-	h.say("device-server/"+name2, "from yesterday", true)
+	h.publishText("device-server/"+name2, "from yesterday", true)
 	b.publish("device-server", "to nobody")
 	b.publish("device-server/stranger", "from nobody")
 	b.publish("device-server/"+name2+"/x", "deeper") // matches no subscription
@@ -144,10 +150,10 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A session that takes its time holds up nobody else's board, and misses the oldest
-// messages; too many messages are not taken.
+// A slow session does not delay other boards, and loses the oldest messages; messages above the
+// rate are dropped.
 func TestSlow(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	r := newRig(t, Options{URL: h.url(), Burst: maxQueue + 20, Rate: 0.001}, nil)
 	r.until("up", "", 1)
 	slow := dialBoard(t, h.l.Addr().String(), name1, "", "")
@@ -156,7 +162,7 @@ func TestSlow(t *testing.T) {
 	r.hold = hold
 	slow.say("0")
 	r.next("connected")
-	r.until("messages_total", "in", 1) // the session has it
+	r.until("messages_total", "in", 1) // the session handles it
 	for i := range maxQueue + 30 {
 		slow.say(fmt.Sprint(i + 1))
 	}
@@ -173,7 +179,7 @@ func TestSlow(t *testing.T) {
 	if e := r.next("message"); e.text != "0" {
 		t.Errorf("%s", e.text)
 	}
-	if e := r.next("message"); e.text != "20" { // of 1 to 83, the last 64
+	if e := r.next("message"); e.text != "20" { // the last 64 of 1 to 83
 		t.Errorf("the first after those that were dropped is %s", e.text)
 	}
 	if n := r.count("dropped_messages_total", "slow"); n != 19 {
@@ -181,10 +187,10 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// Strangers get no session, and are not looked up each time; who is closed comes
-// back when it says something.
+// Unapproved boards get no session, and are not looked up each time; a closed board gets a new
+// session when it sends something.
 func TestStrangers(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	r := newRig(t, Options{URL: h.url(), MaxConns: 1}, nil)
 	r.until("up", "", 1)
 	r.mu.Lock()
@@ -196,7 +202,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, "the stranger leaves", func() bool {
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()
-		return r.c.count == 0
+		return r.c.connCount == 0
 	})
 	for range 10 {
 		stranger.say("let me in")
@@ -219,7 +225,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, "it has left", func() bool {
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()
-		return r.c.count == 0
+		return r.c.connCount == 0
 	})
 	friend.say("again")
 	if again := r.next("connected").conn; again == first {
@@ -228,9 +234,9 @@ func TestStrangers(t *testing.T) {
 	r.next("message")
 }
 
-// The old session of a board has ended before a new one begins, whatever it takes.
+// The old session of a board has ended before a new one begins, however long it takes.
 func TestTurns(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	r := newRig(t, Options{URL: h.url()}, nil)
 	r.until("up", "", 1)
 	hold := make(chan struct{})
@@ -244,7 +250,7 @@ func TestTurns(t *testing.T) {
 	eventually(t, "the next one waits", func() bool {
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()
-		return r.c.count == 2
+		return r.c.connCount == 2
 	})
 	close(hold)
 	for _, want := range []string{"message", "gone", "connected", "message"} {
@@ -252,10 +258,10 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A short loss of the connection ends no session, and what is pushed meanwhile
-// waits; a long one ends all of them.
+// A short loss of the connection ends no session, and messages wait meanwhile; a long loss ends all
+// sessions.
 func TestLoss(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	r := newRig(t, Options{URL: h.url()}, nil)
 	r.until("up", "", 1)
 	b := dialBoard(t, h.l.Addr().String(), name1, "", "")
@@ -265,7 +271,7 @@ func TestLoss(t *testing.T) {
 	h.cut("patchbay")
 	h.joined("patchbay", 2)
 	r.until("up", "", 1)
-	r.next("probe") // is it there still?
+	r.next("probe") // after a reconnect, each board is probed
 	if err := conn.Push([]byte("still there?")); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +280,7 @@ func TestLoss(t *testing.T) {
 	}
 
 	r.c.mu.Lock()
-	r.c.waits.grace = 50 * time.Millisecond
+	r.c.timings.grace = 50 * time.Millisecond
 	r.c.mu.Unlock()
 	addr := h.l.Addr().String()
 	h.close()
@@ -282,10 +288,10 @@ func TestLoss(t *testing.T) {
 	if err := conn.Push([]byte("to nobody")); err != nil {
 		t.Errorf("a push while the broker is away: %v", err)
 	}
-	if e := r.next("gone"); !errors.Is(e.err, ErrBroker) {
+	if e := r.next("gone"); !errors.Is(e.err, ErrBrokerUnreachable) {
 		t.Errorf("gone: %v", e.err)
 	}
-	if _, waits := r.c.out.take(); waits {
+	if _, waits := r.c.outbox.take(); waits {
 		t.Error("what was pushed waits for the next session")
 	}
 	h.listen(addr)
@@ -302,11 +308,11 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A broker that takes nothing is no reason to wait, nor to need memory without end.
+// A broker that accepts no data causes neither blocking nor unlimited memory.
 func TestFull(t *testing.T) {
 	r := newRig(t, Options{URL: "mqtt://127.0.0.1:1"}, nil)
 	r.c.mu.Lock()
-	conn := r.c.seat(mac1, name1)
+	conn := r.c.connFor(mac1, name1)
 	r.c.mu.Unlock()
 	r.next("connected")
 	var err error
@@ -322,25 +328,25 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// Of several instances one has the connection, and another one as soon as it does
-// not hold it any more.
+// Of several instances one has the lease and the connection, and another one takes over when it
+// loses the lease.
 func TestHold(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	var holder atomic.Int32
 	holder.Store(1)
 	var released atomic.Int32
 	instance := func(n int32) *rig {
 		return newRig(t, Options{
 			URL: h.url(),
-			Hold: func(context.Context, time.Duration) (bool, error) {
+			AcquireLease: func(context.Context, time.Duration) (bool, error) {
 				return holder.CompareAndSwap(0, n) || holder.Load() == n, nil
 			},
-			Release: func(context.Context) error {
+			ReleaseLease: func(context.Context) error {
 				released.Add(1)
 				holder.CompareAndSwap(n, 0)
 				return nil
 			},
-		}, func(c *Client) { c.waits.hold = 30 * time.Millisecond })
+		}, func(c *Client) { c.timings.lease = 30 * time.Millisecond })
 	}
 	one, two := instance(1), instance(2)
 	one.until("up", "", 1)
@@ -348,11 +354,11 @@ func TestHold(t *testing.T) {
 	b.say("hello")
 	one.next("connected")
 	one.next("message")
-	if two.c.Up() {
+	if two.c.IsConnected() {
 		t.Error("both are connected")
 	}
 	holder.Store(2)
-	if e := one.next("gone"); !errors.Is(e.err, ErrMoved) {
+	if e := one.next("gone"); !errors.Is(e.err, ErrOtherInstance) {
 		t.Errorf("gone: %v", e.err)
 	}
 	two.until("up", "", 1)
@@ -375,10 +381,10 @@ func TestHold(t *testing.T) {
 	<-one.ended
 }
 
-// What was pushed before the end still goes out; a session that hangs is not waited
-// for longer than one wants.
+// Messages that were pushed before the end are sent; Shutdown does not wait for a hanging session
+// beyond its context.
 func TestShutdown(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	r := newRig(t, Options{URL: h.url()}, nil)
 	r.until("up", "", 1)
 	hold := make(chan struct{})
@@ -421,10 +427,10 @@ func TestShutdown(t *testing.T) {
 	idle.Run(t.Context())
 }
 
-// A broker that refuses to tell the messages of boards is none; one that does not tell
-// who comes and goes is.
+// A broker that refuses the subscription to the boards' messages is an error; one that refuses
+// presence events is not.
 func TestRefusedSubscription(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	h.refuse = "device-server"
 	r := newRig(t, Options{URL: h.url(), Events: true}, nil)
 	eventually(t, "two tries", func() bool {
@@ -432,7 +438,7 @@ func TestRefusedSubscription(t *testing.T) {
 		defer h.mu.Unlock()
 		return h.joins["patchbay"] >= 2
 	})
-	if r.c.Up() {
+	if r.c.IsConnected() {
 		t.Error("it counts as connected")
 	}
 	h.mu.Lock()
@@ -441,9 +447,9 @@ func TestRefusedSubscription(t *testing.T) {
 	r.until("up", "", 1)
 }
 
-// A broker that accepts connections and says nothing does not keep Run from ending.
+// A broker that accepts a connection and does not respond does not keep Run from ending.
 func TestMute(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	h.mu.Lock()
 	h.mute = true
 	h.mu.Unlock()

@@ -12,63 +12,61 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// Prober is a session that knows how to make its board say something. Probe is called
-// by the goroutine that calls Message.
+// Prober is a session that probes its board itself. The goroutine that calls Message calls Probe.
 type Prober interface{ Probe() }
 
-// Conn is a board behind the broker. Its methods may be called from many goroutines.
+// Conn is a board behind the broker. Its methods are safe for concurrent use.
 type Conn struct {
-	c     *Client
-	id    string
-	after <-chan struct{} // closed when the board's session before has ended; or nil
-	began time.Time
-	heard atomic.Int64 // Unix nanoseconds
+	c         *Client
+	id        string
+	previous  <-chan struct{} // closed when the board's previous session has ended; nil: none
+	began     time.Time
+	lastHeard atomic.Int64 // Unix nanoseconds
 
 	// Guarded by the client's mutex.
-	since  int64 // when it connected to the broker, as the broker says, in ms; 0: not known
-	probed time.Time
-	known  bool
+	connectedAt int64 // time of its connection to the broker, from the broker, in ms; 0: unknown
+	probedAt    time.Time
+	approved    bool
 
-	mu     sync.Mutex
-	name   string // the client id
-	remote netip.AddrPort
-	queue  [][]byte
-	probe  bool // the board is to be made to say something
-	pace   *rate.Limiter
+	mu             sync.Mutex
+	clientID       string // may change while the board stays present
+	remote         netip.AddrPort
+	queue          [][]byte
+	probeRequested bool // the board is to be probed
+	limiter        *rate.Limiter
 
-	wake  chan struct{} // holds one if there may be something
+	wake  chan struct{} // has a token if the queue or probeRequested changed
 	once  sync.Once
-	cause error         // why it ended; valid when ended is closed
-	ended chan struct{} // closed when it is to end
-	over  chan struct{} // closed when it has
+	cause error         // valid after ended is closed
+	ended chan struct{} // closed when the Conn is to end
+	done  chan struct{} // closed when it has ended
 }
 
-// ID is the board's MAC address, with colons.
+// ID returns the board's MAC address, with colons.
 func (c *Conn) ID() string { return c.id }
 
-// ClientID is what the board calls itself, and is in the names of its topics.
+// ClientID returns the board's client id, which is part of its topics.
 func (c *Conn) ClientID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.name
+	return c.clientID
 }
 
-// RemoteAddr is from where the board has connected to the broker, as the broker says,
-// often without a port. Mostly it is not known.
+// RemoteAddr returns the board's address as reported by the broker, often without a port. It is
+// zero if the broker reports none.
 func (c *Conn) RemoteAddr() netip.AddrPort {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.remote
 }
 
-// LastHeard is when the board said something, or was said to have connected.
-func (c *Conn) LastHeard() time.Time { return time.Unix(0, c.heard.Load()) }
+// LastHeard returns when the board last sent a message or connected.
+func (c *Conn) LastHeard() time.Time { return time.Unix(0, c.lastHeard.Load()) }
 
-// Push sends a message. It does not wait: what the broker does not take at once waits
-// in a queue of 16 MiB for all boards, and the Conn ends with [mqtt.ErrSlow] when
-// there is no room. While there is no connection to the broker messages wait, too. A
-// nil error does not mean that the board has it. Other errors are [mqtt.ErrTooLong]
-// and [mqtt.ErrClosed].
+// Push sends a message. It does not wait: messages that the broker does not take at once are
+// queued, up to 16 MiB for all boards, also while there is no connection to the broker. The Conn
+// ends with [mqtt.ErrSlow] when the queue is full. Nil does not mean that the board has received
+// the message. Other errors are [mqtt.ErrTooLong] and [mqtt.ErrClosed].
 func (c *Conn) Push(payload []byte) error {
 	if len(payload) > MaxPush {
 		return mqtt.ErrTooLong
@@ -76,15 +74,15 @@ func (c *Conn) Push(payload []byte) error {
 	if c.isEnded() {
 		return mqtt.ErrClosed
 	}
-	err := c.c.out.put(c.c.opt.PushPrefix+"/"+c.ClientID(), payload)
+	err := c.c.outbox.put(c.c.opt.PushPrefix+"/"+c.ClientID(), payload)
 	if err != nil {
 		c.end(err)
 	}
 	return err
 }
 
-// Close ends the session. It does not wait for that. The board itself stays connected
-// to the broker, and gets a new session when it says something, if it is known still.
+// Close ends the session, without waiting. The board stays connected to the broker, and gets a new
+// session when it sends something, if it is still approved.
 func (c *Conn) Close() { c.end(mqtt.ErrClosed) }
 
 func (c *Conn) end(why error) {
@@ -103,13 +101,13 @@ func (c *Conn) isEnded() bool {
 	}
 }
 
-// run is the life of a Conn.
+// run serves the Conn until it ends.
 func (c *Conn) run() {
-	defer c.c.leave(c)
-	if c.after != nil {
-		<-c.after
+	defer c.c.remove(c)
+	if c.previous != nil {
+		<-c.previous
 	}
-	session := c.begin()
+	session := c.openSession()
 	if session == nil {
 		return
 	}
@@ -117,15 +115,15 @@ func (c *Conn) run() {
 	m.boards.Inc()
 	defer m.boards.Dec()
 	log.Debug("a board is there behind the MQTT broker", "board", c.id)
-	for c.next(session) {
+	for c.handleNext(session) {
 	}
-	m.closed.WithLabelValues(ending(c.cause)).Inc()
+	m.closed.WithLabelValues(closeReason(c.cause)).Inc()
 	log.Debug("a board behind the MQTT broker is gone", "board", c.id, "error", c.cause)
-	session.Gone(c.cause)
+	session.Closed(c.cause)
 }
 
-// begin finds out whether the board is approved, and begins its session. Nil refuses.
-func (c *Conn) begin() mqtt.Session {
+// openSession looks the board up and begins its session. Nil: the board was refused.
+func (c *Conn) openSession() mqtt.Session {
 	refused := c.c.metrics.refused
 	select {
 	case c.c.lookups <- struct{}{}:
@@ -144,14 +142,14 @@ func (c *Conn) begin() mqtt.Session {
 		return nil
 	case !known:
 		refused.WithLabelValues("unknown").Inc()
-		c.c.estrange(c)
+		c.c.refuse(c)
 		return nil
 	}
-	c.c.letIn(c)
-	session := c.c.opt.Connected(c)
+	c.c.markApproved(c)
+	session := c.c.opt.NewSession(c)
 	if session == nil {
 		refused.WithLabelValues("closed").Inc()
-		c.c.estrange(c)
+		c.c.refuse(c)
 	}
 	return session
 }
@@ -159,25 +157,25 @@ func (c *Conn) begin() mqtt.Session {
 func (c *Conn) lookUp() (bool, error) {
 	ctx, cancel := context.WithTimeout(c.c.ctx, lookupTimeout)
 	defer cancel()
-	return c.c.opt.Known(ctx, c.id, c.ClientID())
+	return c.c.opt.IsApproved(ctx, c.id, c.ClientID())
 }
 
-// next does one thing with the session, or waits for one. It is false at the end.
-func (c *Conn) next(session mqtt.Session) bool {
+// handleNext handles one message or probe, or waits for one. It returns false at the end.
+func (c *Conn) handleNext(session mqtt.Session) bool {
 	if c.isEnded() {
 		return false
 	}
-	payload, probe := c.take()
+	payload, probe := c.dequeue()
 	switch {
 	case payload != nil:
 		c.c.metrics.received.Inc()
 		session.Message(payload)
 	case probe:
-		c.c.metrics.knocks.Inc()
+		c.c.metrics.probes.Inc()
 		if p, ok := session.(Prober); ok {
 			p.Probe()
 		} else {
-			_ = c.Push([]byte(c.c.opt.Knock)) // it has ended then
+			_ = c.Push([]byte(c.c.opt.ProbePayload)) // if it fails, the Conn ends
 		}
 	default:
 		select {
@@ -189,8 +187,8 @@ func (c *Conn) next(session mqtt.Session) bool {
 	return true
 }
 
-// take is the next message, or whether the board is to be made to say something.
-func (c *Conn) take() (payload []byte, probe bool) {
+// dequeue returns the next message, or else whether a probe is due.
+func (c *Conn) dequeue() (payload []byte, probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) > 0 {
@@ -199,63 +197,63 @@ func (c *Conn) take() (payload []byte, probe bool) {
 		if c.queue = c.queue[1:]; len(c.queue) == 0 {
 			c.queue = nil
 		}
-		c.c.queued.Add(-int64(len(payload)))
+		c.c.queuedBytes.Add(-int64(len(payload)))
 		return payload, false
 	}
-	probe = c.probe
-	c.probe = false
+	probe = c.probeRequested
+	c.probeRequested = false
 	return nil, probe
 }
 
-// put gives the session a message, in its own time.
-func (c *Conn) put(payload []byte) {
-	c.heard.Store(time.Now().UnixNano())
+// enqueue queues a message for the session.
+func (c *Conn) enqueue(payload []byte) {
+	c.lastHeard.Store(time.Now().UnixNano())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	dropped := c.c.metrics.dropped
 	switch {
-	case !c.pace.Allow():
+	case !c.limiter.Allow():
 		dropped.WithLabelValues("rate").Inc()
 		return
-	case len(payload) == 0: // it says nothing
+	case len(payload) == 0: // not a message
 		dropped.WithLabelValues("empty").Inc()
 		return
-	case c.c.queued.Load()+int64(len(payload)) > maxQueued:
+	case c.c.queuedBytes.Load()+int64(len(payload)) > maxQueued:
 		dropped.WithLabelValues("memory").Inc()
 		return
 	}
 	if len(c.queue) >= maxQueue {
 		dropped.WithLabelValues("slow").Inc()
-		c.c.queued.Add(-int64(len(c.queue[0])))
+		c.c.queuedBytes.Add(-int64(len(c.queue[0])))
 		c.queue = append(c.queue[:0], c.queue[1:]...)
 	}
 	c.queue = append(c.queue, payload)
-	c.c.queued.Add(int64(len(payload)))
-	c.rouse()
+	c.c.queuedBytes.Add(int64(len(payload)))
+	c.signal()
 }
 
-// ask makes the session make the board say something.
-func (c *Conn) ask() {
+// requestProbe has the session's goroutine probe the board.
+func (c *Conn) requestProbe() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.probe = true
-	c.rouse()
+	c.probeRequested = true
+	c.signal()
 }
 
-func (c *Conn) rouse() {
+func (c *Conn) signal() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// discard throws away what waits. The caller holds the client's mutex, so that
-// nothing is put any more.
-func (c *Conn) discard() {
+// clearQueue drops all messages. The caller holds the client's mutex, so that no message is added
+// later.
+func (c *Conn) clearQueue() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, payload := range c.queue {
-		c.c.queued.Add(-int64(len(payload)))
+		c.c.queuedBytes.Add(-int64(len(payload)))
 	}
 	c.queue = nil
 }

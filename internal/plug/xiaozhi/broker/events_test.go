@@ -9,46 +9,46 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// news tells what EMQX tells.
-func (h *hub) news(name, what, more string) {
-	h.say("$SYS/brokers/emqx@127.0.0.1/clients/"+name+"/"+what,
-		fmt.Sprintf(`{"username":"u","ts":1,"sockport":1883,"proto_ver":4,"ipaddress":"192.0.2.7","clientid":%q,%s}`, name, more), false)
+// publishEvent publishes a presence event like EMQX.
+func (h *fakeBroker) publishEvent(name, what, more string) {
+	h.publishText("$SYS/brokers/emqx@127.0.0.1/clients/"+name+"/"+what,
+		fmt.Sprintf(`{"username":"u","ts":1,"sockport":1883,"proto_ver":4,"ipaddress":"192.0.2.7","clientid":%q,%s}`,
+			name, more), false)
 }
 
-// Boards are there when the broker says so, and gone when it says so, in whatever
-// order it says it.
+// Presence events start and end sessions, in whatever order they arrive.
 func TestEvents(t *testing.T) {
-	h := newHub(t)
+	h := newFakeBroker(t)
 	r := newRig(t, Options{URL: h.url(), Events: true}, nil)
 	r.until("up", "", 1)
-	h.news("somebody", "connected", `"connected_at":1`)
-	h.say("$SYS/brokers/emqx@127.0.0.1/clients/"+name1+"/connected", "no JSON", false)
-	h.news(name1, "connected", `"connected_at":1000`)
+	h.publishEvent("somebody", "connected", `"connected_at":1`)
+	h.publishText("$SYS/brokers/emqx@127.0.0.1/clients/"+name1+"/connected", "no JSON", false)
+	h.publishEvent(name1, "connected", `"connected_at":1000`)
 	first := r.next("connected").conn
 	if first.ID() != mac1 || first.RemoteAddr().String() != "192.0.2.7:0" {
 		t.Errorf("%s from %v", first.ID(), first.RemoteAddr())
 	}
-	h.news(name1, "connected", `"connected_at":1000`)    // once more
-	h.news(name1, "connected", `"connected_at":900`)     // late
-	h.news(name1, "disconnected", `"disconnected_at":5`) // of a connection before
-	h.news("GID@@@aa_bb_cc_dd_ee_01@@@other", "disconnected", `"disconnected_at":2000`)
-	h.news(name1, "connected", `"connected_at":2000`)
+	h.publishEvent(name1, "connected", `"connected_at":1000`)    // repeated
+	h.publishEvent(name1, "connected", `"connected_at":900`)     // late
+	h.publishEvent(name1, "disconnected", `"disconnected_at":5`) // of a previous connection
+	h.publishEvent("GID@@@aa_bb_cc_dd_ee_01@@@other", "disconnected", `"disconnected_at":2000`)
+	h.publishEvent(name1, "connected", `"connected_at":2000`)
 	if e := r.next("gone"); e.conn != first || !errors.Is(e.err, mqtt.ErrTakenOver) {
 		t.Errorf("gone: %v", e.err)
 	}
 	second := r.next("connected").conn
-	h.news(name1, "disconnected", `"disconnected_at":2001,"reason":"discarded"`)
-	h.news(name1, "disconnected", `"disconnected_at":3000,"reason":"tcp_closed"`)
-	if e := r.next("gone"); e.conn != second || !errors.Is(e.err, ErrLeft) {
+	h.publishEvent(name1, "disconnected", `"disconnected_at":2001,"reason":"discarded"`)
+	h.publishEvent(name1, "disconnected", `"disconnected_at":3000,"reason":"tcp_closed"`)
+	if e := r.next("gone"); e.conn != second || !errors.Is(e.err, ErrBoardDisconnected) {
 		t.Errorf("gone: %v", e.err)
 	}
-	h.news(name1, "disconnected", `"disconnected_at":3000,"reason":"tcp_closed"`)
+	h.publishEvent(name1, "disconnected", `"disconnected_at":3000,"reason":"tcp_closed"`)
 
-	h.say("device-server/"+name2, "faster", false)
+	h.publishText("device-server/"+name2, "faster", false)
 	third := r.next("connected").conn
 	r.next("message")
-	h.news(name2, "connected", `"connected_at":1000`) // of this connection, still
-	h.news(name2, "disconnected", `"disconnected_at":3000,"reason":"normal"`)
+	h.publishEvent(name2, "connected", `"connected_at":1000`) // of the same connection
+	h.publishEvent(name2, "disconnected", `"disconnected_at":3000,"reason":"normal"`)
 	if e := r.next("gone"); e.conn != third || e.err != nil {
 		t.Errorf("gone: %v", e.err)
 	}
@@ -57,15 +57,15 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A board that connects again long after its first message has a new session.
+// A connect event long after a board's first message begins a new session.
 func TestEventTakesOver(t *testing.T) {
-	h := newHub(t)
-	r := newRig(t, Options{URL: h.url(), Events: true}, func(c *Client) { c.waits.adopt = time.Nanosecond })
+	h := newFakeBroker(t)
+	r := newRig(t, Options{URL: h.url(), Events: true}, func(c *Client) { c.timings.adoptWindow = time.Nanosecond })
 	r.until("up", "", 1)
-	h.say("device-server/"+name1, "hello", false)
+	h.publishText("device-server/"+name1, "hello", false)
 	r.next("connected")
 	r.next("message")
-	h.news(name1, "connected", `"connected_at":1000`)
+	h.publishEvent(name1, "connected", `"connected_at":1000`)
 	if e := r.next("gone"); !errors.Is(e.err, mqtt.ErrTakenOver) {
 		t.Errorf("gone: %v", e.err)
 	}
@@ -78,7 +78,8 @@ func TestIdentify(t *testing.T) {
 		"": "", "aa:bb:cc:dd:ee:01": "", "aa_bb_cc_dd_ee_0": "", "aa_bb_cc_dd_ee_0g": "", "AA_BB_CC_DD_EE_01": "",
 		"aabbccddee01": "", "aa_bb_cc_dd_ee_01@@@x": "", "x@@@aa_bb_cc_dd_ee_01@@@y@@@z": "",
 		"aa_bb_cc_dd_ee_01@@@aa_bb_cc_dd_ee_02@@@aa_bb_cc_dd_ee_03": mac2,
-		"GID@@@aa_bb_cc_dd_ee_01@@@+":                               "", "GID@@@aa_bb_cc_dd_ee_01@@@a/b": "", "#": "", "patchbay": "",
+		"GID@@@aa_bb_cc_dd_ee_01@@@+":                               "", "GID@@@aa_bb_cc_dd_ee_01@@@a/b": "", "#": "",
+		"patchbay": "",
 	} {
 		if id, ok := identify(name); id != want || ok != (want != "") {
 			t.Errorf("%q: %q %v", name, id, ok)

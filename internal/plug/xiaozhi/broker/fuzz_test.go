@@ -10,7 +10,7 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// piecewise is a connection that gives what it has in pieces.
+// piecewise is a connection that returns its data in pieces.
 type piecewise struct {
 	net.Conn
 	rest  []byte
@@ -26,7 +26,7 @@ func (p *piecewise) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// publish is a message as it is on the wire.
+// publish returns a PUBLISH packet.
 func publish(topic, payload string, qos byte) []byte {
 	p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
 	p.TopicName, p.Payload, p.Qos = topic, []byte(payload), qos
@@ -35,8 +35,8 @@ func publish(topic, payload string, qos byte) []byte {
 	return b.Bytes()
 }
 
-// What is too long is left out, and all else comes as it was.
-func TestSieve(t *testing.T) {
+// Messages that are too long are dropped, and everything else passes unchanged.
+func TestSizeFilter(t *testing.T) {
 	short, long := publish("a", "short", 0), publish("a", strings.Repeat("x", 100_000), 0)
 	ping := []byte{packets.Pingresp << 4, 0}
 	for _, c := range []struct {
@@ -55,15 +55,17 @@ func TestSieve(t *testing.T) {
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
 			dropped := 0
-			got, err := io.ReadAll(noEOF{newSieve(&piecewise{rest: bytes.Join(c.in, nil), piece: piece}, 1000, func() { dropped++ })})
-			if !bytes.Equal(got, bytes.Join(c.want, nil)) || dropped != c.dropped || err == nil || !strings.Contains(err.Error(), c.err) {
+			got, err := io.ReadAll(noEOF{newSizeFilter(&piecewise{rest: bytes.Join(c.in, nil), piece: piece}, 1000,
+				func() { dropped++ })})
+			if !bytes.Equal(got, bytes.Join(c.want, nil)) || dropped != c.dropped || err == nil ||
+				!strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %d bytes, %d dropped, %v", c.name, len(got), dropped, err)
 			}
 		}
 	}
 }
 
-// noEOF makes the end an error that ReadAll tells.
+// noEOF turns io.EOF into another error, so that io.ReadAll returns it.
 type noEOF struct{ io.Reader }
 
 func (r noEOF) Read(p []byte) (int, error) {
@@ -81,14 +83,15 @@ func FuzzSieve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, piece int) {
 		const limit = 100
 		dropped := 0
-		out, err := io.ReadAll(noEOF{newSieve(&piecewise{rest: in, piece: max(piece, 1)}, limit, func() { dropped++ })})
+		out, err := io.ReadAll(noEOF{newSizeFilter(&piecewise{rest: in, piece: max(piece, 1)}, limit,
+			func() { dropped++ })})
 		if err == nil {
 			t.Fatal("no end")
 		}
 		if dropped == 0 && !bytes.HasPrefix(in, out) || len(out) > len(in) {
 			t.Fatalf("%x became %x", in, out)
 		}
-		for len(out) > 0 { // nothing that is too long is left
+		for len(out) > 0 { // the output has no packet that is too long
 			length, n := 0, 1
 			for ; n < len(out) && n < 5; n++ {
 				length |= int(out[n]&0x7f) << (7 * (n - 1))
@@ -105,12 +108,13 @@ func FuzzSieve(f *testing.F) {
 }
 
 func FuzzEvent(f *testing.F) {
-	f.Add("emqx@127.0.0.1/clients/"+name1+"/connected", []byte(`{"clientid":"`+name1+`","ipaddress":"127.0.0.1:7","connected_at":1}`))
+	f.Add("emqx@127.0.0.1/clients/"+name1+"/connected", []byte(`{"clientid":"`+name1+
+		`","ipaddress":"127.0.0.1:7","connected_at":1}`))
 	f.Add("1/clients/x/disconnected", []byte(`{"reason":"normal","disconnected_at":1}`))
 	f.Fuzz(func(t *testing.T, topic string, payload []byte) {
-		e, came, ok := parseEvent(topic, payload)
-		if ok && (e.ClientID != strings.Split(topic, "/")[2] || came != strings.HasSuffix(topic, "/connected")) {
-			t.Fatalf("%q: %+v %v", topic, e, came)
+		e, connected, ok := parseEvent(topic, payload)
+		if ok && (e.ClientID != strings.Split(topic, "/")[2] || connected != strings.HasSuffix(topic, "/connected")) {
+			t.Fatalf("%q: %+v %v", topic, e, connected)
 		}
 		parseRemote(e.IP)
 	})
@@ -121,7 +125,8 @@ func FuzzIdentify(f *testing.F) {
 	f.Add(name2)
 	f.Fuzz(func(t *testing.T, name string) {
 		id, ok := identify(name)
-		if ok != (id != "") || ok && (len(id) != 17 || !strings.Contains(name, strings.ReplaceAll(id, ":", "_")) || strings.ContainsAny(name, "+#/")) {
+		if ok != (id != "") || ok && (len(id) != 17 || !strings.Contains(name, strings.ReplaceAll(id, ":", "_")) ||
+			strings.ContainsAny(name, "+#/")) {
 			t.Fatalf("%q: %q %v", name, id, ok)
 		}
 	})

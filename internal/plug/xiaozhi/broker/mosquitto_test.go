@@ -15,7 +15,7 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// find is where a program is, also below sbin.
+// find returns the path of a program, also in sbin.
 func find(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -31,8 +31,8 @@ func find(t *testing.T, program string) string {
 	return path
 }
 
-// mosquitto starts Debian's package mosquitto, with passwords, and rules that confine
-// each board to its own topics. It says where it is.
+// mosquitto starts Debian's mosquitto with passwords and an ACL that confines each board to its own
+// topics. It returns its address.
 func mosquitto(t *testing.T) string {
 	t.Helper()
 	program, passwd, dir := find(t, "mosquitto"), find(t, "mosquitto_passwd"), t.TempDir()
@@ -60,7 +60,8 @@ func mosquitto(t *testing.T) string {
 	if os.Getuid() == 0 {
 		me = "user root\n"
 	}
-	conf := file("conf", "listener "+port+" 127.0.0.1\nallow_anonymous false\npassword_file "+passwords+"\nacl_file "+rules+"\n"+me)
+	conf := file("conf", "listener "+port+" 127.0.0.1\nallow_anonymous false\npassword_file "+passwords+"\nacl_file "+
+		rules+"\n"+me)
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, program, "-c", conf)
 	var log strings.Builder
@@ -85,9 +86,9 @@ func mosquitto(t *testing.T) string {
 	return addr
 }
 
-// front stands before a broker that cannot subscribe boards, and subscribes them on
-// their own connections, of which they know nothing. It says where it is.
-func front(t *testing.T, broker string) string {
+// proxy is a proxy for brokers that cannot subscribe boards: it sends SUBSCRIBE on the boards'
+// connections. It returns its address.
+func proxy(t *testing.T, broker string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,12 +119,12 @@ func front(t *testing.T, broker string) string {
 }
 
 func relay(board net.Conn, broker string) error {
-	defer board.Close() //nolint:errcheck // it is over
+	defer board.Close() //nolint:errcheck // the connection has ended
 	conn, err := net.Dial("tcp", broker)
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // it is over
+	defer conn.Close() //nolint:errcheck // the connection has ended
 	p, err := packets.ReadPacket(board)
 	if err != nil {
 		return err
@@ -164,21 +165,21 @@ func relay(board net.Conn, broker string) error {
 	return nil
 }
 
-// A broker that others wrote serves boards that behave as firmware does, confines
-// them to their own topics, and cuts an old connection off for a new one.
+// A real broker serves boards that behave like firmware, confines them to their own topics, and
+// disconnects an old connection of the same client id.
 func TestMosquitto(t *testing.T) {
 	real := mosquitto(t)
-	at := front(t, real)
+	at := proxy(t, real)
 	b := realBoard(t, at, name1, "board", "right")
 	r := newRig(t, Options{
 		URL: "mqtt://" + real, Username: "patchbay", Password: "ours", Events: true,
-		Roll: func(context.Context) ([]string, error) { return []string{name1, name2}, nil },
+		ClientIDs: func(context.Context) ([]string, error) { return []string{name1, name2}, nil },
 	}, nil)
 	conn := r.next("connected").conn
 	if conn.ID() != mac1 {
 		t.Errorf("%s is there", conn.ID())
 	}
-	r.next("message") // the answer to the knock
+	r.next("message") // the response to the probe
 	const list = `{"session_id":"","type":"mcp","payload":{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}}`
 	if err := conn.Push([]byte(list)); err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func TestMosquitto(t *testing.T) {
 		t.Errorf("%d long messages", n)
 	}
 
-	// Whoever takes our client id takes our place, for a moment.
+	// A client with our client id takes over our connection for a moment.
 	thief := dialBoard(t, real, "patchbay", "patchbay", "ours")
 	r.until("connects_total", "", 2)
 	_ = thief.conn.Close()
@@ -223,14 +224,15 @@ func TestMosquitto(t *testing.T) {
 	}
 }
 
-// A wrong password is tried again and again, and is in no log.
+// Login with a wrong password is retried, and the password is in no log.
 func TestMosquittoRefuses(t *testing.T) {
 	real := mosquitto(t)
 	var log lockedBuilder
 	opt := Options{URL: "mqtt://" + real, Username: "patchbay", Password: "a secret guess", Logger: log.logger()}
 	r := newRig(t, opt, nil)
 	eventually(t, "some tries", func() bool { return strings.Count(log.String(), "no connection") > 2 })
-	if r.c.Up() || strings.Contains(log.String(), "guess") || !strings.Contains(strings.ToLower(log.String()), "not authorized") {
-		t.Errorf("up %v: %s", r.c.Up(), log.String())
+	if r.c.IsConnected() || strings.Contains(log.String(), "guess") ||
+		!strings.Contains(strings.ToLower(log.String()), "not authorized") {
+		t.Errorf("up %v: %s", r.c.IsConnected(), log.String())
 	}
 }

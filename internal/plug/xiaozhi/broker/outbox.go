@@ -8,36 +8,35 @@ import (
 )
 
 const (
-	// maxLetters and maxOutbox bound what waits for the broker, in messages and in
-	// bytes. Boards for which there is no room left are ended: they have missed
-	// something by then.
-	maxLetters = 8_192
-	maxOutbox  = 16 << 20
+	// maxOutgoing and maxOutbox limit the outbox, in messages and in bytes. A board whose message
+	// does not fit is ended, since it misses that message.
+	maxOutgoing = 8_192
+	maxOutbox   = 16 << 20
 )
 
-// letter is a message to a board.
-type letter struct {
+// outgoing is a message to a board.
+type outgoing struct {
 	topic   string
 	payload []byte
 }
 
-// outbox is what waits for the broker, in order.
+// outbox is the queue of messages for the broker.
 type outbox struct {
-	wake chan struct{} // holds one if there may be something
+	wake chan struct{} // has a token if the queue may have grown
 
 	mu    sync.Mutex
-	queue []letter
+	queue []outgoing
 	bytes int
 }
 
-// put keeps a copy of a message. It does not wait. The error is [mqtt.ErrSlow].
+// put queues a copy of a message. It does not wait. The error is [mqtt.ErrSlow].
 func (o *outbox) put(topic string, payload []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) >= maxLetters || o.bytes+len(payload) > maxOutbox {
+	if len(o.queue) >= maxOutgoing || o.bytes+len(payload) > maxOutbox {
 		return mqtt.ErrSlow
 	}
-	o.queue = append(o.queue, letter{topic, bytes.Clone(payload)})
+	o.queue = append(o.queue, outgoing{topic, bytes.Clone(payload)})
 	o.bytes += len(payload)
 	select {
 	case o.wake <- struct{}{}:
@@ -46,31 +45,31 @@ func (o *outbox) put(topic string, payload []byte) error {
 	return nil
 }
 
-// take is the oldest message, if there is any.
-func (o *outbox) take() (letter, bool) {
+// take returns the oldest message, if there is one.
+func (o *outbox) take() (outgoing, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) == 0 {
-		return letter{}, false
+		return outgoing{}, false
 	}
 	first := o.queue[0]
-	o.queue[0] = letter{}
+	o.queue[0] = outgoing{}
 	o.queue = o.queue[1:]
 	o.bytes -= len(first.payload)
 	return first, true
 }
 
-// clear throws away what waits.
+// clear drops all messages.
 func (o *outbox) clear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue, o.bytes = nil, 0
 }
 
-// send publishes what is put into the outbox until the connection ends, or until
-// nothing waits after it was said to be enough. The message that is in its hands when
-// a connection ends is lost; the others wait for the next one.
-func (c *Client) send(l *link, enough <-chan struct{}) {
+// send publishes messages of the outbox until the connection ends, or, after flush is closed, until
+// the outbox is empty. The message that is being published when the connection ends is lost; the
+// others wait for the next connection.
+func (c *Client) send(l *link, flush <-chan struct{}) {
 	for last := false; ; {
 		for c.sendOne(l) {
 		}
@@ -78,8 +77,8 @@ func (c *Client) send(l *link, enough <-chan struct{}) {
 			return
 		}
 		select {
-		case <-c.out.wake:
-		case <-enough:
+		case <-c.outbox.wake:
+		case <-flush:
 			last = true
 		case <-l.lost:
 			return
@@ -87,12 +86,12 @@ func (c *Client) send(l *link, enough <-chan struct{}) {
 	}
 }
 
-// sendOne is false if nothing waits, or if the connection has ended.
+// sendOne publishes one message. It returns false if there is none, or if the connection has ended.
 func (c *Client) sendOne(l *link) bool {
 	if l.isLost() {
 		return false
 	}
-	next, ok := c.out.take()
+	next, ok := c.outbox.take()
 	if !ok {
 		return false
 	}
@@ -100,10 +99,10 @@ func (c *Client) sendOne(l *link) bool {
 	select {
 	case <-token.Done():
 		if err := token.Error(); err != nil {
-			l.lose(err)
+			l.fail(err)
 			return false
 		}
-	default: // it is on its way
+	default: // still in progress
 	}
 	c.metrics.pushed.Inc()
 	return true

@@ -13,17 +13,17 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// eventPrefix is before the name of a broker's node, and who comes and goes there.
+// eventPrefix is the prefix of EMQX's presence events; the broker's node name follows.
 const eventPrefix = "$SYS/brokers/"
 
-// separator is between the parts of a board's client id: a group, its MAC address
-// with underscores, and a UUID.
+// separator separates the parts of a board's client id: a group, the MAC address with underscores,
+// and a UUID.
 const separator = "@@@"
 
-// identify finds the MAC address in a client id, which may be nothing else, and
-// writes it with colons.
+// identify returns the MAC address in a client id, with colons. The client id may also consist of
+// the MAC address alone.
 func identify(name string) (id string, ok bool) {
-	if len(name) > maxName || strings.ContainsAny(name, "+#/\x00") || !utf8.ValidString(name) {
+	if len(name) > maxClientID || strings.ContainsAny(name, "+#/\x00") || !utf8.ValidString(name) {
 		return "", false
 	}
 	mac := name
@@ -46,76 +46,76 @@ func identify(name string) (id string, ok bool) {
 	return strings.ReplaceAll(mac, "_", ":"), true
 }
 
-// seat is the Conn of a board, which begins if there is none. Nil refuses. The caller
-// holds c.mu.
-func (c *Client) seat(id, name string) *Conn {
+// connFor returns the Conn of a board, and begins one if there is none. Nil: the board is refused.
+// The caller holds c.mu.
+func (c *Client) connFor(id, name string) *Conn {
 	conn := c.conns[id]
 	if conn != nil && !conn.isEnded() {
 		conn.mu.Lock()
-		conn.name = name
+		conn.clientID = name
 		conn.mu.Unlock()
 		return conn
 	}
 	now := time.Now()
-	if until, ok := c.strangers[id]; ok {
+	if until, ok := c.refusedUntil[id]; ok {
 		if now.Before(until) {
 			c.metrics.dropped.WithLabelValues("unknown").Inc()
 			return nil
 		}
-		delete(c.strangers, id)
+		delete(c.refusedUntil, id)
 	}
-	if c.count >= c.opt.MaxConns || c.pending >= maxPending {
+	if c.connCount >= c.opt.MaxConns || c.pending >= maxPending {
 		c.metrics.refused.WithLabelValues("full").Inc()
 		return nil
 	}
 	next := &Conn{
-		c: c, id: id, name: name, began: now, pace: rate.NewLimiter(rate.Limit(c.opt.Rate), c.opt.Burst),
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), over: make(chan struct{}),
+		c: c, id: id, clientID: name, began: now, limiter: rate.NewLimiter(rate.Limit(c.opt.Rate), c.opt.Burst),
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{}),
 	}
-	next.heard.Store(now.UnixNano())
+	next.lastHeard.Store(now.UnixNano())
 	if conn != nil {
-		next.after = conn.over
+		next.previous = conn.done
 	}
 	c.conns[id] = next
-	c.count++
+	c.connCount++
 	c.pending++
 	c.sessions.Go(next.run)
 	return next
 }
 
-// letIn counts a Conn among those that are approved.
-func (c *Client) letIn(conn *Conn) {
+// markApproved counts a Conn as approved.
+func (c *Client) markApproved(conn *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	conn.known = true
+	conn.approved = true
 	c.pending--
 }
 
-// estrange ends a Conn that is refused, and remembers that for a while.
-func (c *Client) estrange(conn *Conn) {
+// refuse ends the Conn of a refused board, and remembers the refusal.
+func (c *Client) refuse(conn *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.strangers) >= maxStrangers {
-		clear(c.strangers)
+	if len(c.refusedUntil) >= maxRefused {
+		clear(c.refusedUntil)
 	}
-	c.strangers[conn.id] = time.Now().Add(c.waits.refused)
+	c.refusedUntil[conn.id] = time.Now().Add(c.timings.refusalTTL)
 	conn.end(mqtt.ErrClosed)
 }
 
-// leave is the end of a Conn.
-func (c *Client) leave(conn *Conn) {
+// remove forgets a Conn that has ended.
+func (c *Client) remove(conn *Conn) {
 	conn.end(mqtt.ErrClosed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	conn.discard()
+	conn.clearQueue()
 	if c.conns[conn.id] == conn {
 		delete(c.conns, conn.id)
 	}
-	c.count--
-	if !conn.known {
+	c.connCount--
+	if !conn.approved {
 		c.pending--
 	}
-	close(conn.over)
+	close(conn.done)
 }
 
 // endAll ends all boards. It does not wait for their sessions.
@@ -131,8 +131,8 @@ func (c *Client) endAllLocked(why error) {
 	}
 }
 
-// event is what a broker tells of a client of its that comes or goes.
-type event struct {
+// presenceEvent is the payload of a presence event.
+type presenceEvent struct {
 	ClientID       string `json:"clientid"`
 	IP             string `json:"ipaddress"`
 	ConnectedAt    int64  `json:"connected_at"`    // ms
@@ -140,7 +140,7 @@ type event struct {
 	Reason         string `json:"reason"`
 }
 
-// parseRemote reads where a client is. Some brokers say the port, most do not.
+// parseRemote parses a client's address; most brokers omit the port.
 func parseRemote(s string) netip.AddrPort {
 	if at, err := netip.ParseAddrPort(s); err == nil {
 		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
@@ -152,81 +152,80 @@ func parseRemote(s string) netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), 0)
 }
 
-// parseEvent reads what is told, on a topic after eventPrefix.
-func parseEvent(topic string, payload []byte) (e event, came, ok bool) {
+// parseEvent parses a presence event. topic is without eventPrefix.
+func parseEvent(topic string, payload []byte) (e presenceEvent, connected, ok bool) {
 	parts := strings.Split(topic, "/")
 	if len(parts) != 4 || parts[1] != "clients" || json.Unmarshal(payload, &e) != nil {
-		return event{}, false, false
+		return presenceEvent{}, false, false
 	}
 	e.ClientID = cmp.Or(e.ClientID, parts[2])
-	came = parts[3] == "connected"
-	return e, came, e.ClientID == parts[2] && (came || parts[3] == "disconnected")
+	connected = parts[3] == "connected"
+	return e, connected, e.ClientID == parts[2] && (connected || parts[3] == "disconnected")
 }
 
-// news is what the broker tells. The caller holds c.mu.
-func (c *Client) news(topic string, payload []byte) {
-	e, came, ok := parseEvent(topic, payload)
+// onBrokerEvent handles a presence event. The caller holds c.mu.
+func (c *Client) onBrokerEvent(topic string, payload []byte) {
+	e, connected, ok := parseEvent(topic, payload)
 	if !ok {
 		c.metrics.dropped.WithLabelValues("event").Inc()
 		return
 	}
 	id, ok := identify(e.ClientID)
 	if !ok {
-		return // somebody else's client
+		return // not a board
 	}
 	conn := c.conns[id]
 	if conn != nil && conn.isEnded() {
 		conn = nil
 	}
-	if came {
-		c.came(id, e, conn)
+	if connected {
+		c.onBoardConnected(id, e, conn)
 	} else if conn != nil && conn.ClientID() == e.ClientID {
-		c.went(e, conn)
+		c.onBoardDisconnected(e, conn)
 	}
 }
 
-// came is a board that has connected. The order in which brokers tell that, its
-// messages and the end of its last connection is any.
-func (c *Client) came(id string, e event, conn *Conn) {
+// onBoardConnected handles a connect event. The event, the board's messages and the disconnect
+// event of its previous connection can arrive in any order.
+func (c *Client) onBoardConnected(id string, e presenceEvent, conn *Conn) {
 	switch {
-	case conn != nil && e.ConnectedAt != 0 && e.ConnectedAt <= conn.since:
+	case conn != nil && e.ConnectedAt != 0 && e.ConnectedAt <= conn.connectedAt:
 		return
-	case conn != nil && conn.since == 0 && time.Since(conn.began) < c.waits.adopt: // its message was faster
+	case conn != nil && conn.connectedAt == 0 && time.Since(conn.began) < c.timings.adoptWindow: // message came first
 	default:
 		if conn != nil {
 			conn.end(mqtt.ErrTakenOver)
 		}
-		if conn = c.seat(id, e.ClientID); conn == nil {
+		if conn = c.connFor(id, e.ClientID); conn == nil {
 			return
 		}
 	}
-	conn.since = e.ConnectedAt
-	conn.heard.Store(time.Now().UnixNano())
+	conn.connectedAt = e.ConnectedAt
+	conn.lastHeard.Store(time.Now().UnixNano())
 	conn.mu.Lock()
-	conn.name, conn.remote = e.ClientID, parseRemote(e.IP)
+	conn.clientID, conn.remote = e.ClientID, parseRemote(e.IP)
 	conn.mu.Unlock()
 }
 
-// went is a board that has left, unless it is back by now.
-func (c *Client) went(e event, conn *Conn) {
+// onBoardDisconnected handles a disconnect event, unless the board has reconnected.
+func (c *Client) onBoardDisconnected(e presenceEvent, conn *Conn) {
 	switch e.Reason {
 	case "takenover", "discarded", "session_taken_over":
 		return
 	case "normal":
-		if e.DisconnectedAt == 0 || e.DisconnectedAt >= conn.since {
+		if e.DisconnectedAt == 0 || e.DisconnectedAt >= conn.connectedAt {
 			conn.end(nil)
 		}
 		return
 	}
-	if e.DisconnectedAt == 0 || e.DisconnectedAt >= conn.since {
-		conn.end(ErrLeft)
+	if e.DisconnectedAt == 0 || e.DisconnectedAt >= conn.connectedAt {
+		conn.end(ErrBoardDisconnected)
 	}
 }
 
-// patrol sees to it that boards say something now and then, as long as the client
-// runs.
-func (c *Client) patrol() {
-	tick := time.NewTicker(max(c.opt.Probe/8, time.Millisecond))
+// probeLoop probes silent boards until the client stops.
+func (c *Client) probeLoop() {
+	tick := time.NewTicker(max(c.opt.ProbeInterval/8, time.Millisecond))
 	defer tick.Stop()
 	var called time.Time
 	for {
@@ -235,28 +234,28 @@ func (c *Client) patrol() {
 		case <-c.ctx.Done():
 			return
 		case <-tick.C:
-		case <-c.joined: // nobody knows what was missed
+		case <-c.reconnected: // messages may have been missed
 			fresh = true
 		}
-		if !c.Up() {
+		if !c.IsConnected() {
 			continue
 		}
-		for _, conn := range c.quiet() {
-			if c.knocks.Wait(c.ctx) != nil {
+		for _, conn := range c.silentConns() {
+			if c.probeLimiter.Wait(c.ctx) != nil {
 				return
 			}
-			conn.ask()
+			conn.requestProbe()
 		}
-		if fresh || time.Since(called) >= c.opt.Probe {
+		if fresh || time.Since(called) >= c.opt.ProbeInterval {
 			called = time.Now()
-			c.callRoll()
+			c.probeMissing()
 		}
 	}
 }
 
-// quiet is who is to be asked: who has said nothing for Probe, or since there is a
-// connection. Who was asked, and has said nothing for Silent, ends.
-func (c *Client) quiet() []*Conn {
+// silentConns returns the boards to probe: those silent for ProbeInterval, or since the connection
+// to the broker. It ends those that were probed and have been silent for SilenceTimeout.
+func (c *Client) silentConns() []*Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -264,23 +263,23 @@ func (c *Client) quiet() []*Conn {
 	for _, conn := range c.conns {
 		heard := conn.LastHeard()
 		switch {
-		case now.Sub(heard) >= c.opt.Silent && conn.probed.After(heard):
+		case now.Sub(heard) >= c.opt.SilenceTimeout && conn.probedAt.After(heard):
 			conn.end(mqtt.ErrSilent)
-		case now.Sub(heard) >= c.opt.Probe && now.Sub(conn.probed) >= c.opt.Probe,
-			heard.Before(c.joinedAt) && conn.probed.Before(c.joinedAt):
-			conn.probed = now
+		case now.Sub(heard) >= c.opt.ProbeInterval && now.Sub(conn.probedAt) >= c.opt.ProbeInterval,
+			heard.Before(c.connectedAt) && conn.probedAt.Before(c.connectedAt):
+			conn.probedAt = now
 			quiet = append(quiet, conn)
 		}
 	}
 	return quiet
 }
 
-// callRoll knocks at the boards that are not known to be there.
-func (c *Client) callRoll() {
-	if c.opt.Roll == nil {
+// probeMissing probes the boards that are not present.
+func (c *Client) probeMissing() {
+	if c.opt.ClientIDs == nil {
 		return
 	}
-	names, err := c.opt.Roll(c.ctx)
+	names, err := c.opt.ClientIDs(c.ctx)
 	if err != nil {
 		if c.ctx.Err() == nil {
 			c.opt.Logger.Warn("it is not known which boards may be behind the MQTT broker", "error", err)
@@ -299,11 +298,11 @@ func (c *Client) callRoll() {
 		if there {
 			continue
 		}
-		if c.knocks.Wait(c.ctx) != nil {
+		if c.probeLimiter.Wait(c.ctx) != nil {
 			return
 		}
-		c.metrics.knocks.Inc()
-		// Without room the next time does it.
-		_ = c.out.put(c.opt.PushPrefix+"/"+name, []byte(c.opt.Knock))
+		c.metrics.probes.Inc()
+		// If the outbox is full, the next round probes the board.
+		_ = c.outbox.put(c.opt.PushPrefix+"/"+name, []byte(c.opt.ProbePayload))
 	}
 }

@@ -22,42 +22,42 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// patience is for what must happen soon on a machine that is busy.
+// patience is the timeout for what happens soon, on a busy machine.
 const patience = 20 * time.Second
 
-// A board and its client id.
+// Two boards and their client ids.
 const (
 	mac1  = "aa:bb:cc:dd:ee:01"
 	name1 = "GID@@@aa_bb_cc_dd_ee_01@@@11111111-1111-4111-8111-111111111111"
-	name2 = "aa_bb_cc_dd_ee_02" // it can be that short, too
+	name2 = "aa_bb_cc_dd_ee_02" // the short form
 	mac2  = "aa:bb:cc:dd:ee:02"
 )
 
-// hub is a broker that subscribes boards by itself, as EMQX does, and does as it is
-// told. TestMosquitto has a real one.
-type hub struct {
+// fakeBroker is a broker that subscribes boards by itself, as EMQX does, and that tests can make
+// fail. TestMosquitto uses a real one.
+type fakeBroker struct {
 	t    testing.TB
 	l    net.Listener
-	http *httptest.Server // over WebSocket
-	mute bool             // CONNECT is not answered
+	http *httptest.Server // for MQTT over WebSocket
+	mute bool             // CONNECT gets no response
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	refuse  string // a filter that is refused, all of it
+	refuse  string // a filter whose subscription is refused
 	members map[string]*member
-	joins   map[string]int // by client id, tries
+	joins   map[string]int // connections by client id
 }
 
-// member is a client of the hub.
+// member is a client of the broker.
 type member struct {
 	conn    net.Conn
-	mu      sync.Mutex // for writing
+	mu      sync.Mutex // for writes
 	filters []string
 }
 
-func newHub(t testing.TB) *hub {
+func newFakeBroker(t testing.TB) *fakeBroker {
 	t.Helper()
-	h := &hub{t: t, members: map[string]*member{}, joins: map[string]int{}}
+	h := &fakeBroker{t: t, members: map[string]*member{}, joins: map[string]int{}}
 	h.listen("127.0.0.1:0")
 	h.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"mqtt"}})
@@ -72,7 +72,7 @@ func newHub(t testing.TB) *hub {
 	return h
 }
 
-func (h *hub) listen(addr string) {
+func (h *fakeBroker) listen(addr string) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		h.t.Fatal(err)
@@ -81,8 +81,8 @@ func (h *hub) listen(addr string) {
 	h.accept(l)
 }
 
-// accept serves whoever connects, until the test ends.
-func (h *hub) accept(l net.Listener) {
+// accept serves clients until the test ends.
+func (h *fakeBroker) accept(l net.Listener) {
 	h.t.Cleanup(func() { _ = l.Close() })
 	h.wg.Go(func() {
 		for {
@@ -95,8 +95,8 @@ func (h *hub) accept(l net.Listener) {
 	})
 }
 
-// close is a broker that dies.
-func (h *hub) close() {
+// close ends the broker and all connections.
+func (h *fakeBroker) close() {
 	_ = h.l.Close()
 	h.mu.Lock()
 	for _, m := range h.members {
@@ -106,17 +106,17 @@ func (h *hub) close() {
 	h.wg.Wait()
 }
 
-func (h *hub) url() string { return "mqtt://" + h.l.Addr().String() }
+func (h *fakeBroker) url() string { return "mqtt://" + h.l.Addr().String() }
 
 // cut ends the connection of a client.
-func (h *hub) cut(name string) {
+func (h *fakeBroker) cut(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_ = h.members[name].conn.Close()
 }
 
-// joined waits until a client has connected so many times, and has subscribed.
-func (h *hub) joined(name string, times int) {
+// joined waits until a client has connected and subscribed a number of times.
+func (h *fakeBroker) joined(name string, times int) {
 	h.t.Helper()
 	eventually(h.t, name+" joins", func() bool {
 		h.mu.Lock()
@@ -126,8 +126,8 @@ func (h *hub) joined(name string, times int) {
 	})
 }
 
-func (h *hub) serve(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // it is over
+func (h *fakeBroker) serve(conn net.Conn) {
+	defer conn.Close() //nolint:errcheck // the connection has ended
 	p, err := packets.ReadPacket(conn)
 	if err != nil {
 		return
@@ -187,7 +187,7 @@ func (h *hub) serve(conn net.Conn) {
 	}
 }
 
-func (h *hub) publish(p *packets.PublishPacket) {
+func (h *fakeBroker) publish(p *packets.PublishPacket) {
 	h.mu.Lock()
 	var to []*member
 	for _, m := range h.members {
@@ -201,8 +201,8 @@ func (h *hub) publish(p *packets.PublishPacket) {
 	}
 }
 
-// say publishes something from nobody.
-func (h *hub) say(topic, payload string, retained bool) {
+// publishText publishes a message without a sender.
+func (h *fakeBroker) publishText(topic, payload string, retained bool) {
 	p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
 	p.TopicName, p.Payload, p.Retain = topic, []byte(payload), retained
 	h.publish(p)
@@ -227,8 +227,8 @@ func matches(filter, topic string) bool {
 	return true
 }
 
-// happening is something that the client told of a board.
-type happening struct {
+// sessionEvent is a call of a session.
+type sessionEvent struct {
 	what string // "connected", "message", "probe", "gone"
 	conn *Conn
 	text string
@@ -240,22 +240,22 @@ type rig struct {
 	t      testing.TB
 	c      *Client
 	reg    *prometheus.Registry
-	events chan happening
+	events chan sessionEvent
 	ended  chan struct{}
 	stop   context.CancelFunc
 
 	mu      sync.Mutex
 	unknown map[string]bool
 	lookups int
-	hold    chan struct{} // Message waits for it; nil: it does not
-	bare    bool          // sessions do not know how to probe
+	hold    chan struct{} // Message waits for it; nil: it does not wait
+	bare    bool          // sessions do not implement Prober
 }
 
 func newRig(t testing.TB, opt Options, change func(*Client)) *rig {
 	t.Helper()
-	r := &rig{t: t, reg: prometheus.NewRegistry(), events: make(chan happening, 10_000), unknown: map[string]bool{}}
-	opt.Registerer, opt.Connected = r.reg, r.connected
-	opt.Known = func(_ context.Context, id, _ string) (bool, error) {
+	r := &rig{t: t, reg: prometheus.NewRegistry(), events: make(chan sessionEvent, 10_000), unknown: map[string]bool{}}
+	opt.Registerer, opt.NewSession = r.reg, r.connected
+	opt.IsApproved = func(_ context.Context, id, _ string) (bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.lookups++
@@ -265,7 +265,7 @@ func newRig(t testing.TB, opt Options, change func(*Client)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.waits.first, c.waits.longest = time.Millisecond, 50*time.Millisecond
+	c.timings.firstRetry, c.timings.maxRetry = time.Millisecond, 50*time.Millisecond
 	if change != nil {
 		change(c)
 	}
@@ -274,7 +274,7 @@ func newRig(t testing.TB, opt Options, change func(*Client)) *rig {
 	return r
 }
 
-// run starts the client. It ends with the test, without anything left.
+// run starts the client. It ends with the test, and must leave no goroutine.
 func (r *rig) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop, r.ended = stop, make(chan struct{})
@@ -290,20 +290,21 @@ func (r *rig) run() {
 			r.t.Error("Run does not end")
 			return
 		}
-		if n := r.c.queued.Load(); n != 0 {
+		if n := r.c.queuedBytes.Load(); n != 0 {
 			r.t.Errorf("%d bytes wait for nobody", n)
 		}
-		// The library's goroutines end a little later.
+		// The goroutines of the MQTT library end a little later.
 		eventually(r.t, "the client's goroutines end", func() bool {
 			buf := make([]byte, 1<<20)
 			stacks := string(buf[:runtime.Stack(buf, true)])
-			return !strings.Contains(stacks, "broker.(*C") && !strings.Contains(stacks, "eclipse/paho.mqtt.golang.(*client)")
+			return !strings.Contains(stacks, "broker.(*C") &&
+				!strings.Contains(stacks, "eclipse/paho.mqtt.golang.(*client)")
 		})
 	})
 }
 
 func (r *rig) connected(c *Conn) mqtt.Session {
-	r.events <- happening{what: "connected", conn: c}
+	r.events <- sessionEvent{what: "connected", conn: c}
 	if s := (session{r, c}); !r.bare {
 		return prober{s}
 	}
@@ -322,17 +323,17 @@ func (s session) Message(payload []byte) {
 	if hold != nil {
 		<-hold
 	}
-	s.r.events <- happening{what: "message", conn: s.c, text: string(payload)}
+	s.r.events <- sessionEvent{what: "message", conn: s.c, text: string(payload)}
 }
 
-func (s session) Gone(err error) { s.r.events <- happening{what: "gone", conn: s.c, err: err} }
+func (s session) Closed(err error) { s.r.events <- sessionEvent{what: "gone", conn: s.c, err: err} }
 
 type prober struct{ session }
 
-func (p prober) Probe() { p.r.events <- happening{what: "probe", conn: p.c} }
+func (p prober) Probe() { p.r.events <- sessionEvent{what: "probe", conn: p.c} }
 
-// next is what happens next. It must be this.
-func (r *rig) next(what string) happening {
+// next returns the next event, which must be what.
+func (r *rig) next(what string) sessionEvent {
 	r.t.Helper()
 	select {
 	case e := <-r.events:
@@ -343,10 +344,10 @@ func (r *rig) next(what string) happening {
 	case <-time.After(patience):
 		r.t.Fatalf("not %s", what)
 	}
-	return happening{}
+	return sessionEvent{}
 }
 
-// count is the value of a metric, whose label, if it has one, is this.
+// count returns a metric; label is the value of its label, if it has one.
 func (r *rig) count(name, label string) int {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -383,7 +384,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	t.Fatalf("not in time: %s", what)
 }
 
-// board is the far side of a Conn, by hand.
+// board is a board connected to the broker, driven by the test.
 type board struct {
 	t    testing.TB
 	conn net.Conn
@@ -424,7 +425,7 @@ func (b *board) publish(topic, payload string) {
 // say publishes to the board's own topic.
 func (b *board) say(payload string) { b.t.Helper(); b.publish("device-server/"+b.name, payload) }
 
-// hear is the next message to the board.
+// hear returns the next message to the board.
 func (b *board) hear() string {
 	b.t.Helper()
 	p, err := packets.ReadPacket(b.conn)
@@ -438,15 +439,16 @@ func (b *board) hear() string {
 	return string(m.Payload)
 }
 
-// realBoard is a board that behaves as firmware does, and connects where it is told.
+// realBoard makes a board that behaves like firmware and uses a given broker.
 func realBoard(t *testing.T, endpoint, name, user, password string) *sim.Board {
 	t.Helper()
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		a := wire.Answer{
+		a := wire.OTAResponse{
 			Time:     &wire.ServerTime{Timestamp: time.Now().UnixMilli()},
 			Firmware: wire.Firmware{Version: "2.4.2"},
-			MQTT: &wire.MQTTPlan{Endpoint: endpoint, ClientID: name, Username: user, Password: password,
-				Publish: DefaultPublishPrefix + "/" + name, Subscribe: "null", Keepalive: int(wire.DefaultKeepalive.Seconds())},
+			MQTT: &wire.MQTTConfig{Endpoint: endpoint, ClientID: name, Username: user, Password: password,
+				Publish: DefaultPublishPrefix + "/" + name, Subscribe: "null",
+				Keepalive: int(wire.DefaultKeepalive.Seconds())},
 		}
 		body, err := a.Marshal()
 		if err != nil {
@@ -466,7 +468,7 @@ func realBoard(t *testing.T, endpoint, name, user, password string) *sim.Board {
 	return b
 }
 
-// lockedBuilder is what was logged.
+// lockedBuilder records log output.
 type lockedBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder

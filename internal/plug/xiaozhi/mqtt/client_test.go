@@ -22,10 +22,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// patience is for what must happen soon on a machine that is busy.
+// patience is the timeout for what happens soon, on a busy machine.
 const patience = 20 * time.Second
 
-// event is something that a session saw.
+// event is a call of a session.
 type event struct {
 	what string // "connected", "message", "gone"
 	text string
@@ -33,7 +33,7 @@ type event struct {
 	conn *Conn
 }
 
-// watcher is a session that tells what it sees.
+// watcher is a session that records its calls.
 type watcher struct {
 	r    *rig
 	conn *Conn
@@ -50,7 +50,7 @@ func (w *watcher) Message(payload []byte) {
 	w.r.events <- event{what: "message", text: string(payload), conn: w.conn}
 }
 
-func (w *watcher) Gone(err error) { w.r.events <- event{what: "gone", err: err, conn: w.conn} }
+func (w *watcher) Closed(err error) { w.r.events <- event{what: "gone", err: err, conn: w.conn} }
 
 // rig is a server on a socket.
 type rig struct {
@@ -59,12 +59,12 @@ type rig struct {
 	addr   string
 	conf   *tls.Config
 	events chan event
-	hold   chan struct{} // every message waits for its end, if there is this
-	stuck  chan struct{} // and says so
+	hold   chan struct{} // if not nil, Message waits until it is closed
+	stuck  chan struct{} // reports that Message waits
 	reg    *prometheus.Registry
 }
 
-// byPassword lets in whoever has the password "secret", by the name of the user.
+// byPassword accepts the password "secret"; the username is the id.
 func byPassword(_ context.Context, i ConnectInfo) (string, error) {
 	switch {
 	case i.Password == "secret":
@@ -79,13 +79,14 @@ func byPassword(_ context.Context, i ConnectInfo) (string, error) {
 
 func newRig(t *testing.T, opt Options, conf *tls.Config) *rig {
 	t.Helper()
-	r := &rig{t: t, events: make(chan event, 1000), stuck: make(chan struct{}, 10), reg: prometheus.NewRegistry(), conf: conf}
+	r := &rig{t: t, events: make(chan event, 1000), stuck: make(chan struct{}, 10), reg: prometheus.NewRegistry(),
+		conf: conf}
 	opt.Registerer = r.reg
 	if opt.Auth == nil {
 		opt.Auth = byPassword
 	}
-	if opt.Connected == nil {
-		opt.Connected = func(c *Conn) Session {
+	if opt.NewSession == nil {
+		opt.NewSession = func(c *Conn) Session {
 			r.events <- event{what: "connected", conn: c}
 			return &watcher{r, c}
 		}
@@ -125,7 +126,7 @@ func (r *rig) next(what string) event {
 	panic("unreachable")
 }
 
-// count is the value of a metric, whose label, if it has one, is this.
+// count returns a metric; label is the value of its label, if it has one.
 func (r *rig) count(name, label string) float64 {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -152,13 +153,13 @@ func value(m *dto.Metric) float64 {
 	return m.GetCounter().GetValue()
 }
 
-// client is the far side.
+// client is the peer of a connection.
 type client struct {
 	t    *testing.T
 	conn net.Conn
 }
 
-// connectBody is a CONNECT without its head.
+// connectBody returns the body of a CONNECT.
 func connectBody(name string, level, flags byte, keepalive uint16, texts ...string) []byte {
 	b := append(appendText(nil, name), level, flags)
 	b = binary.BigEndian.AppendUint16(b, keepalive)
@@ -201,10 +202,10 @@ func (c *client) send(p []byte) {
 	}
 }
 
-// read is the next packet.
+// read returns the next packet.
 func (c *client) read() (head, []byte, error) {
-	var two [2]byte
-	h, err := readHead(c.conn, &two)
+	var buf [2]byte
+	h, err := readHead(c.conn, &buf)
 	if err != nil {
 		return h, nil, err
 	}
@@ -213,7 +214,7 @@ func (c *client) read() (head, []byte, error) {
 	return h, body, err
 }
 
-// expect reads a packet, which must be this one.
+// expect reads a packet, which must be want.
 func (c *client) expect(want []byte) {
 	c.t.Helper()
 	h, body, err := c.read()
@@ -225,7 +226,7 @@ func (c *client) expect(want []byte) {
 	}
 }
 
-// closed reads the end.
+// closed expects the end of the connection.
 func (c *client) closed() {
 	c.t.Helper()
 	h, body, err := c.read()
@@ -252,15 +253,17 @@ func certificate(t *testing.T) *tls.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion: tls.VersionTLS12}
 }
 
-// pipes is a listener without a network, for tests on another clock.
+// pipes is a listener in memory, for synctest.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once

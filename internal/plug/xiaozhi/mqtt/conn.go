@@ -16,49 +16,48 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Conn is the connection of a board. Its methods may be called from many
-// goroutines.
+// Conn is the connection of a board. Its methods are safe for concurrent use.
 type Conn struct {
-	s      *Server
-	line   *line
-	rw     net.Conn // line, or TLS on it
-	id     string
-	client string
-	topic  string
-	idle   time.Duration // without a packet until the board counts as gone
-	pace   *rate.Limiter
-	two    [2]byte // where the start of a packet is waited for
-	known  bool    // guarded by the server's mutex
+	s           *Server
+	socket      *nonblockingConn
+	rw          net.Conn // socket, or TLS on it
+	id          string
+	client      string
+	topic       string
+	idleTimeout time.Duration // silence after which the board counts as gone
+	limiter     *rate.Limiter
+	headBuf     [2]byte // receives the start of the next packet
+	accepted    bool    // guarded by the server's mutex
 
 	once  sync.Once
-	cause error         // why this side ended it; valid when ended is closed
+	cause error         // why this side ended it; valid after ended is closed
 	ended chan struct{} // closed when this side ends it
 }
 
 func (s *Server) newConn(conn net.Conn, conf *tls.Config) *Conn {
-	c := &Conn{s: s, ended: make(chan struct{}), pace: rate.NewLimiter(rate.Limit(s.opt.Rate), s.opt.Burst)}
-	c.line = newLine(conn, maxQueue, s.opt.WriteTimeout, s.wg.Go)
-	c.rw = c.line
+	c := &Conn{s: s, ended: make(chan struct{}), limiter: rate.NewLimiter(rate.Limit(s.opt.Rate), s.opt.Burst)}
+	c.socket = newNonblockingConn(conn, maxQueue, s.opt.WriteTimeout, s.wg.Go)
+	c.rw = c.socket
 	if conf != nil {
-		c.rw = tls.Server(c.line, conf)
+		c.rw = tls.Server(c.socket, conf)
 	}
 	return c
 }
 
-// ID is the board's, as Auth said.
+// ID returns the board's id, as returned by Auth.
 func (c *Conn) ID() string { return c.id }
 
-// ClientID is what the board calls itself.
+// ClientID returns the board's client id.
 func (c *Conn) ClientID() string { return c.client }
 
-// Topic is the topic of what is pushed.
+// Topic returns the topic of messages to the board.
 func (c *Conn) Topic() string { return c.topic }
 
-// RemoteAddr is the other end of the socket.
-func (c *Conn) RemoteAddr() netip.AddrPort { return addrOf(c.line.Conn) }
+// RemoteAddr returns the address of the peer.
+func (c *Conn) RemoteAddr() netip.AddrPort { return addrOf(c.socket.Conn) }
 
-// LocalAddr is this end of the socket: where the board found the server.
-func (c *Conn) LocalAddr() netip.AddrPort { return portOf(c.line.Conn.LocalAddr()) }
+// LocalAddr returns the address that the board connected to.
+func (c *Conn) LocalAddr() netip.AddrPort { return portOf(c.socket.Conn.LocalAddr()) }
 
 func addrOf(conn net.Conn) netip.AddrPort { return portOf(conn.RemoteAddr()) }
 
@@ -70,16 +69,16 @@ func portOf(addr net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// Push sends a message. It does not wait: what the socket does not take at once
-// waits in a queue of 128 KiB, and the connection ends with [ErrSlow] when more
-// would, or when it waits for longer than WriteTimeout. A nil error does not mean
-// that the board has it. Other errors are [ErrTooLong] and [ErrClosed].
+// Push sends a message. It does not wait: what the socket does not take at once is queued, up to
+// 128 KiB. The connection ends with [ErrSlow] when the queue is full, or not taken within
+// WriteTimeout. Nil does not mean that the board has received the message. Other errors are
+// [ErrTooLong] and [ErrClosed].
 func (c *Conn) Push(payload []byte) error {
 	if len(payload) > MaxPush {
 		return ErrTooLong
 	}
-	buf := takeBuffer(8 + len(c.topic) + len(payload))
-	defer giveBuffer(buf)
+	buf := getBuffer(8 + len(c.topic) + len(payload))
+	defer putBuffer(buf)
 	*buf = appendPublish(*buf, c.topic, payload)
 	if _, err := c.rw.Write(*buf); err != nil {
 		if errors.Is(err, ErrSlow) {
@@ -91,23 +90,23 @@ func (c *Conn) Push(payload []byte) error {
 	return nil
 }
 
-// Close ends the connection after what waits has been sent. It does not wait for
-// that, nor for the session.
-func (c *Conn) Close() { c.finish(ErrClosed) }
+// Close ends the connection after sending what is queued. It waits neither for that nor for the
+// session.
+func (c *Conn) Close() { c.closeAfterFlush(ErrClosed) }
 
-// cut ends the connection at once.
-func (c *Conn) cut(why error) {
+// closeNow ends the connection at once.
+func (c *Conn) closeNow(why error) {
 	c.end(why)
-	_ = c.line.Close()
+	_ = c.socket.Close()
 }
 
-// finish ends the connection after what waits has been sent.
-func (c *Conn) finish(why error) {
+// closeAfterFlush ends the connection after sending what is queued.
+func (c *Conn) closeAfterFlush(why error) {
 	c.end(why)
 	if t, ok := c.rw.(*tls.Conn); ok {
 		_ = t.CloseWrite()
 	}
-	c.line.finish()
+	c.socket.closeAfterFlush()
 }
 
 func (c *Conn) end(why error) {
@@ -117,120 +116,122 @@ func (c *Conn) end(why error) {
 	})
 }
 
-// run is the life of a connection. Almost all of that is waiting in serve, with what
-// run, attend and serve have on the stack: 4 KB more for each board if it is half a
-// kilobyte more. So what they tell the log is told elsewhere.
+// run serves a connection. It spends almost all its time in serve, with the stack frames of run,
+// runSession and serve: half a kilobyte more of them costs 4 KB more per board. Therefore logging
+// is in functions of its own.
 func (c *Conn) run() {
-	defer c.s.forget(c)
-	defer c.line.Close() //nolint:errcheck // it has no error
-	place, err := c.arrive()
+	defer c.s.remove(c)
+	defer c.socket.Close() //nolint:errcheck // it has no error
+	slot, err := c.handshake()
 	if err != nil {
-		c.refused(err)
+		c.logRefused(err)
 	}
-	if place == nil {
+	if slot == nil {
 		return
 	}
-	defer c.s.leave(c, place)
+	defer c.s.releaseSlot(c, slot)
 	if err == nil {
-		defer func() { <-place.turn }()
-		c.attend()
+		defer func() { <-slot.turn }()
+		c.runSession()
 	}
 }
 
-// attend is the life of a connection that was let in.
-func (c *Conn) attend() {
+// runSession serves an authenticated connection.
+func (c *Conn) runSession() {
 	c.s.metrics.connections.Inc()
 	defer c.s.metrics.connections.Dec()
-	session := c.s.opt.Connected(c)
+	session := c.s.opt.NewSession(c)
 	if session == nil {
-		c.s.metrics.closed.WithLabelValues(ending(ErrClosed)).Inc()
-		c.finish(ErrClosed)
+		c.s.metrics.closed.WithLabelValues(closeReason(ErrClosed)).Inc()
+		c.closeAfterFlush(ErrClosed)
 		return
 	}
-	c.arrived()
-	err := c.reason(c.serve(session))
-	c.left(err)
-	session.Gone(err)
+	c.logConnected()
+	err := c.closeCause(c.serve(session))
+	c.onDisconnected(err)
+	session.Closed(err)
 }
 
-func (c *Conn) refused(err error) {
-	why := refusal(err)
+func (c *Conn) logRefused(err error) {
+	why := refusalReason(err)
 	c.s.metrics.refused.WithLabelValues(why).Inc()
-	c.s.opt.Logger.Debug("MQTT connection refused", "reason", why, "client", c.client, "remote", c.RemoteAddr(), "error", err)
+	c.s.opt.Logger.Debug("MQTT connection refused", "reason", why, "client", c.client, "remote", c.RemoteAddr(),
+		"error", err)
 }
 
-func (c *Conn) arrived() {
+func (c *Conn) logConnected() {
 	c.s.opt.Logger.Debug("board connected over MQTT", "board", c.id, "remote", c.RemoteAddr())
 }
 
-func (c *Conn) left(err error) {
-	c.finish(err)
-	c.s.metrics.closed.WithLabelValues(ending(err)).Inc()
+func (c *Conn) onDisconnected(err error) {
+	c.closeAfterFlush(err)
+	c.s.metrics.closed.WithLabelValues(closeReason(err)).Inc()
 	c.s.opt.Logger.Debug("board left MQTT", "board", c.id, "error", err)
 }
 
-// arrive lets a client in, or says why not. If there is a seat it has to be left;
-// without an error, the turn is this connection's.
-func (c *Conn) arrive() (*seat, error) {
+// handshake authenticates a client. If it returns a slot, the caller releases it; without an error,
+// this connection has the slot's turn.
+func (c *Conn) handshake() (*sessionSlot, error) {
 	limit := time.Now().Add(c.s.opt.ConnectTimeout)
 	ctx, cancel := context.WithDeadline(c.s.ctx, limit)
 	defer cancel()
 	_ = c.rw.SetReadDeadline(limit)
 	if t, ok := c.rw.(*tls.Conn); ok {
 		if err := t.HandshakeContext(ctx); err != nil {
-			return nil, errTLS{err}
+			return nil, tlsError{err}
 		}
 	}
-	p, err := c.introduction()
+	p, err := c.readConnect()
 	if err == nil {
 		c.client = p.clientID
-		err = c.identify(ctx, p)
+		err = c.authenticate(ctx, p)
 	}
 	var code Refusal
 	if err != nil {
 		if errors.As(err, &code) {
-			c.answer(code)
+			c.sendConnAck(code)
 		}
 		return nil, err
 	}
-	place := c.s.sit(c)
+	slot := c.s.takeSlot(c)
 	select {
-	case place.turn <- struct{}{}:
+	case slot.turn <- struct{}{}:
 	case <-c.ended:
-		return place, c.cause
+		return slot, c.cause
 	case <-ctx.Done(): // the session of the old connection hangs
-		c.answer(Unavailable)
-		return place, Unavailable
+		c.sendConnAck(Unavailable)
+		return slot, Unavailable
 	}
-	if c.s.ctx.Err() != nil { // and Shutdown has not seen it, or is about to
-		<-place.turn
-		return place, ErrShutdown
+	if c.s.ctx.Err() != nil { // Shutdown may not have seen this connection
+		<-slot.turn
+		return slot, ErrShutdown
 	}
-	c.s.letIn(c)
-	c.answer(0)
-	return place, nil
+	c.s.markAccepted(c)
+	c.sendConnAck(0)
+	return slot, nil
 }
 
-// introduction waits for the CONNECT.
-func (c *Conn) introduction() (connectPacket, error) {
-	h, err := readHead(c.rw, &c.two)
+// readConnect reads the CONNECT packet.
+func (c *Conn) readConnect() (connectPacket, error) {
+	h, err := readHead(c.rw, &c.headBuf)
 	if err != nil {
 		return connectPacket{}, err
 	}
 	if h.kind != kindConnect || h.flags != 0 || h.length > maxConnect {
-		return connectPacket{}, broken("the first packet is no CONNECT")
+		return connectPacket{}, protocolError("the first packet is no CONNECT")
 	}
-	buf, err := c.body(h.length)
-	defer giveBuffer(buf)
+	buf, err := c.readBody(h.length)
+	defer putBuffer(buf)
 	if err != nil {
 		return connectPacket{}, err
 	}
 	return parseConnect(*buf)
 }
 
-// identify asks who a client is.
-func (c *Conn) identify(ctx context.Context, p connectPacket) error {
-	id, err := c.s.opt.Auth(ctx, ConnectInfo{ClientID: p.clientID, Username: p.username, Password: p.password, RemoteAddr: c.RemoteAddr()})
+// authenticate calls Auth.
+func (c *Conn) authenticate(ctx context.Context, p connectPacket) error {
+	id, err := c.s.opt.Auth(ctx, ConnectInfo{ClientID: p.clientID, Username: p.username, Password: p.password,
+		RemoteAddr: c.RemoteAddr()})
 	var code Refusal
 	switch {
 	case errors.As(err, &code):
@@ -244,19 +245,21 @@ func (c *Conn) identify(ctx context.Context, p connectPacket) error {
 	}
 	c.id = id
 	c.topic = TopicPrefix + strings.ReplaceAll(id, ":", "_")
-	c.idle = silence
+	c.idleTimeout = defaultIdleTimeout
 	if p.keepalive > 0 {
-		c.idle = time.Duration(p.keepalive) * time.Second * 3 / 2
+		c.idleTimeout = time.Duration(p.keepalive) * time.Second * 3 / 2
 	}
 	return nil
 }
 
-// answer writes a CONNACK. Sessions are never kept, so none is present.
-func (c *Conn) answer(code Refusal) { _, _ = c.rw.Write([]byte{kindConnAck << 4, 2, 0, byte(code)}) }
+// sendConnAck writes a CONNACK. Session Present is never set, since sessions are not kept.
+func (c *Conn) sendConnAck(code Refusal) {
+	_, _ = c.rw.Write([]byte{kindConnAck << 4, 2, 0, byte(code)})
+}
 
-// body reads the rest of a packet. The buffer is to be given back in any case.
-func (c *Conn) body(length int) (*[]byte, error) {
-	buf := takeBuffer(length)
+// readBody reads the rest of a packet. The caller releases the buffer in any case.
+func (c *Conn) readBody(length int) (*[]byte, error) {
+	buf := getBuffer(length)
 	*buf = (*buf)[:length]
 	_, err := io.ReadFull(c.rw, *buf)
 	if errors.Is(err, io.EOF) {
@@ -268,44 +271,44 @@ func (c *Conn) body(length int) (*[]byte, error) {
 // serve reads packets until the end. The error is nil after a DISCONNECT.
 func (c *Conn) serve(session Session) error {
 	for {
-		_ = c.rw.SetReadDeadline(time.Now().Add(c.idle))
-		h, err := readHead(c.rw, &c.two)
+		_ = c.rw.SetReadDeadline(time.Now().Add(c.idleTimeout))
+		h, err := readHead(c.rw, &c.headBuf)
 		switch {
 		case timedOut(err):
 			return ErrSilent
 		case err != nil:
 			return err
 		case h.length > MaxPacket:
-			return broken("a packet that is too long")
+			return protocolError("a packet that is too long")
 		}
 		if h.kind == kindDisconnect && h.length == 0 {
 			return nil
 		}
-		if err := c.packet(session, h); err != nil {
+		if err := c.handlePacket(session, h); err != nil {
 			return err
 		}
-		if c.pace.Allow() {
+		if c.limiter.Allow() {
 			continue
 		}
-		c.s.metrics.held.Inc()
-		if !pause(context.Background(), c.ended, c.pace.Reserve().Delay()) {
+		c.s.metrics.throttled.Inc()
+		if !pause(context.Background(), c.ended, c.limiter.Reserve().Delay()) {
 			return c.cause
 		}
 	}
 }
 
-// packet reads the rest of a packet and does what it wants.
-func (c *Conn) packet(session Session, h head) error {
+// handlePacket reads the rest of a packet and handles it.
+func (c *Conn) handlePacket(session Session, h head) error {
 	if h.length == 0 {
 		if h.kind != kindPingReq || h.flags != 0 {
-			return broken("a packet without contents")
+			return protocolError("a packet without contents")
 		}
 		_, err := c.rw.Write([]byte{kindPingResp << 4, 0})
 		return err
 	}
 	_ = c.rw.SetReadDeadline(time.Now().Add(packetTimeout))
-	buf, err := c.body(h.length)
-	defer giveBuffer(buf)
+	buf, err := c.readBody(h.length)
+	defer putBuffer(buf)
 	switch {
 	case timedOut(err):
 		return ErrSilent
@@ -315,15 +318,15 @@ func (c *Conn) packet(session Session, h head) error {
 	var out []byte
 	switch h.kind {
 	case kindPublish:
-		return c.published(session, h.flags, *buf)
-	case kindPubAck: // of nothing that was sent
+		return c.handlePublish(session, h.flags, *buf)
+	case kindPubAck: // no QoS 1 is ever sent
 		return nil
 	case kindSubscribe:
 		out, err = appendSubAck(nil, h.flags, *buf, c.topic)
 	case kindUnsubscribe:
 		out, err = appendUnsubAck(nil, h.flags, *buf)
 	default:
-		return broken("a packet that clients do not send")
+		return protocolError("a packet that clients do not send")
 	}
 	if err == nil {
 		_, err = c.rw.Write(out)
@@ -331,8 +334,8 @@ func (c *Conn) packet(session Session, h head) error {
 	return err
 }
 
-// published is a message of the board.
-func (c *Conn) published(session Session, flags byte, body []byte) error {
+// handlePublish handles a message of the board.
+func (c *Conn) handlePublish(session Session, flags byte, body []byte) error {
 	p, err := parsePublish(flags, body)
 	if err != nil {
 		return err
@@ -353,23 +356,23 @@ func (c *Conn) published(session Session, flags byte, body []byte) error {
 	return err
 }
 
-// reason is why a connection ended: what this side did comes before what reading
-// says then.
-func (c *Conn) reason(err error) error {
+// closeCause returns why a connection ended: the reason of this side, if it ended the connection,
+// or else the read error.
+func (c *Conn) closeCause(err error) error {
 	select {
 	case <-c.ended:
 		return c.cause
 	default:
 	}
-	if err != nil && errors.Is(c.line.why(), ErrSlow) {
+	if err != nil && errors.Is(c.socket.closeError(), ErrSlow) {
 		return ErrSlow
 	}
 	return err
 }
 
-// errTLS says that no TLS came about.
-type errTLS struct{ error }
+// tlsError is a failed TLS handshake.
+type tlsError struct{ error }
 
-func (e errTLS) Unwrap() error { return e.error }
+func (e tlsError) Unwrap() error { return e.error }
 
 func timedOut(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

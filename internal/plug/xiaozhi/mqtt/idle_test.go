@@ -28,10 +28,10 @@ var (
 	idleFor    = flag.Duration("idle.push", 10*time.Second, "push for so long")
 )
 
-// farSide has the address of a server for the process with the boards.
+// farSide is the environment variable with the server's address for the process with the boards.
 const farSide = "PATCHBAY_MQTT_BOARDS"
 
-// TestMain is the process with the boards, if it is told so.
+// TestMain runs the process with the boards if farSide is set.
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(farSide); addr != "" {
 		if err := boards(addr); err != nil {
@@ -43,8 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// boards connects as many boards as the address says, each of which sends back what
-// it gets, until the input ends.
+// boards connects the specified number of boards, each of which echoes messages, until stdin ends.
 func boards(spec string) error {
 	f := strings.Fields(spec) // address, count, TLS
 	n, err := strconv.Atoi(f[1])
@@ -54,7 +53,7 @@ func boards(spec string) error {
 	conns := make([]net.Conn, n)
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
-	places := make(chan struct{}, 64) // few arrive at once
+	places := make(chan struct{}, 64) // limits concurrent connects
 	for i := range conns {
 		places <- struct{}{}
 		wg.Go(func() {
@@ -87,7 +86,8 @@ func arriveAt(addr string, secure bool, i int) (net.Conn, error) {
 	if secure {
 		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a certificate of the test's
 	}
-	if _, err := conn.Write(connectFor(fmt.Sprintf("02:00:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255), 600)); err != nil {
+	if _, err := conn.Write(connectFor(fmt.Sprintf("02:00:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255),
+		600)); err != nil {
 		return nil, err
 	}
 	ack := make([]byte, 4)
@@ -102,9 +102,9 @@ func arriveAt(addr string, secure bool, i int) (net.Conn, error) {
 
 func sendBack(conn net.Conn) {
 	in := bufio.NewReaderSize(conn, 512)
-	var two [2]byte
+	var buf [2]byte
 	for {
-		h, err := readHead(in, &two)
+		h, err := readHead(in, &buf)
 		if err != nil {
 			return
 		}
@@ -119,7 +119,7 @@ func sendBack(conn net.Conn) {
 	}
 }
 
-// pinger is a session whose board sends back the time that it got.
+// pinger is a session whose board echoes timestamps.
 type pinger struct {
 	conn *Conn
 	took chan<- time.Duration
@@ -128,10 +128,10 @@ type pinger struct {
 func (p *pinger) Message(b []byte) {
 	p.took <- time.Since(time.Unix(0, int64(binary.BigEndian.Uint64(b))))
 }
-func (p *pinger) Gone(error) {}
+func (p *pinger) Closed(error) {}
 
-// Boards that are idle cost little memory, and pushing to them little time: with
-// -idle 10000 it measures; by default there are few, and it is a test.
+// Idle boards use little memory, and pushing to them takes little time. With -idle 10000 this is a
+// measurement; by default it is a test with few boards.
 func TestIdle(t *testing.T) {
 	n, span, secure := 50, time.Second, false
 	if *idleBoards > 0 {
@@ -144,7 +144,7 @@ func TestIdle(t *testing.T) {
 	took := make(chan time.Duration, 1<<16)
 	var mu sync.Mutex
 	var conns []*Conn
-	r := newRig(t, Options{Rate: 1e6, Burst: 1e6, Connected: func(c *Conn) Session {
+	r := newRig(t, Options{Rate: 1e6, Burst: 1e6, NewSession: func(c *Conn) Session {
 		mu.Lock()
 		defer mu.Unlock()
 		conns = append(conns, c)
@@ -159,24 +159,28 @@ func TestIdle(t *testing.T) {
 	report := func(when string) {
 		after := measure()
 		t.Logf("%s: per connection RSS %d, heap %d, stacks %d, all from the system %d bytes; %d goroutines", when,
-			(after.rss-before.rss)/n, (after.heap-before.heap)/n, (after.stack-before.stack)/n, (after.sys-before.sys)/n, after.goroutines-before.goroutines)
-		if perConn := (after.heap + after.stack - before.heap - before.stack) / n; !secure && !raced && perConn > 20<<10 {
+			(after.rss-before.rss)/n, (after.heap-before.heap)/n, (after.stack-before.stack)/n,
+			(after.sys-before.sys)/n, after.goroutines-before.goroutines)
+		if perConn := (after.heap + after.stack - before.heap - before.stack) / n; !secure && !raced &&
+			perConn > 20<<10 {
 			t.Errorf("%s: %d bytes per connection", when, perConn)
 		}
 	}
 	t.Logf("%d boards, TLS %t, arrived in %v", n, secure, arrived.Round(time.Millisecond))
 	report("idle")
 
-	// As many pushes as 64 at a time get through, each until the board's answer.
+	// Throughput with 64 round trips in progress.
 	delays := roundTrips(t, conns, took, span, 64)
-	t.Logf("%.0f pushes and answers/s with 64 at once: p50 %v, p99 %v", float64(len(delays))/span.Seconds(), at(delays, 50), at(delays, 99))
-	// To all at once, again and again.
+	t.Logf("%.0f pushes and answers/s with 64 at once: p50 %v, p99 %v", float64(len(delays))/span.Seconds(),
+		at(delays, 50), at(delays, 99))
+	// Rounds of pushes to all boards.
 	pushing, calls := rounds(t, conns, took, span)
-	t.Logf("%.0f pushes/s by one goroutine to all in turn: a call p50 %v, p99 %v", float64(len(calls))/pushing.Seconds(), at(calls, 50), at(calls, 99))
+	t.Logf("%.0f pushes/s by one goroutine to all in turn: a call p50 %v, p99 %v",
+		float64(len(calls))/pushing.Seconds(), at(calls, 50), at(calls, 99))
 	report("afterwards")
 }
 
-// roundTrips pushes to one board after the other, with so many answers under way.
+// roundTrips pushes to one board after the other, with width round trips in progress.
 func roundTrips(t *testing.T, conns []*Conn, took <-chan time.Duration, span time.Duration, width int) []time.Duration {
 	t.Helper()
 	payload := make([]byte, 200)
@@ -201,9 +205,10 @@ func roundTrips(t *testing.T, conns []*Conn, took <-chan time.Duration, span tim
 	return delays
 }
 
-// rounds pushes to all boards, waits for all answers, and so on. It says how long the
-// pushing took, without the waiting, and every call.
-func rounds(t *testing.T, conns []*Conn, took <-chan time.Duration, span time.Duration) (pushing time.Duration, calls []time.Duration) {
+// rounds pushes to all boards, waits for all echoes, and repeats. It returns the time of the
+// pushes, without the waiting, and the duration of every call.
+func rounds(t *testing.T, conns []*Conn, took <-chan time.Duration,
+	span time.Duration) (pushing time.Duration, calls []time.Duration) {
 	t.Helper()
 	payload := make([]byte, 200)
 	for begin := time.Now(); time.Since(begin) < span; {
@@ -277,7 +282,8 @@ func measure() memory {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	out := memory{heap: int(m.HeapAlloc), stack: int(m.StackInuse), sys: int(m.Sys - m.HeapReleased), goroutines: runtime.NumGoroutine()}
+	out := memory{heap: int(m.HeapAlloc), stack: int(m.StackInuse), sys: int(m.Sys - m.HeapReleased),
+		goroutines: runtime.NumGoroutine()}
 	if data, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if f := strings.Fields(string(data)); len(f) > 1 {
 			pages, _ := strconv.Atoi(f[1])

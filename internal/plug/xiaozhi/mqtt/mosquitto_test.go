@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// Programs that others wrote are understood. They are in Debian's package
-// mosquitto-clients.
+// The clients of Debian's package mosquitto-clients work with the server.
 func TestMosquitto(t *testing.T) {
 	for _, program := range []string{"mosquitto_pub", "mosquitto_sub"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -30,10 +29,12 @@ func TestMosquitto(t *testing.T) {
 				t.Fatal(err)
 			}
 			as := func(id string, more ...string) []string {
-				return append([]string{"-h", host, "-p", port, "-V", version, "-i", "cli-" + id, "-u", id, "-P", "secret"}, more...)
+				return append([]string{"-h", host, "-p", port, "-V", version, "-i", "cli-" + id, "-u", id, "-P",
+					"secret"}, more...)
 			}
 			for _, qos := range []string{"0", "1"} {
-				out, err := exec.Command("mosquitto_pub", as("pub", "-t", "device-server", "-m", "from mosquitto", "-q", qos)...).CombinedOutput()
+				out, err := exec.Command("mosquitto_pub", as("pub", "-t", "device-server", "-m", "from mosquitto",
+					"-q", qos)...).CombinedOutput()
 				if err != nil {
 					t.Fatalf("mosquitto_pub: %v: %s", err, out)
 				}
@@ -45,13 +46,16 @@ func TestMosquitto(t *testing.T) {
 					t.Errorf("gone: %v", e.err)
 				}
 			}
-			out, err := exec.Command("mosquitto_pub", append(as("pub", "-t", "x", "-m", "x"), "-P", "guess")...).CombinedOutput()
-			if err == nil || !strings.Contains(strings.ToLower(string(out)), "bad user name or password") && !strings.Contains(string(out), "not authorised") {
+			out, err := exec.Command("mosquitto_pub", append(as("pub", "-t", "x", "-m", "x"), "-P",
+				"guess")...).CombinedOutput()
+			if err == nil || !strings.Contains(strings.ToLower(string(out)), "bad user name or password") &&
+				!strings.Contains(string(out), "not authorised") {
 				t.Errorf("a bad password: %v: %s", err, out)
 			}
 
 			var stdout, stderr bytes.Buffer
-			sub := exec.Command("mosquitto_sub", as("aa:bb", "-t", "devices/p2p/aa_bb", "-t", "#", "-C", "2", "-W", "20", "-d")...)
+			sub := exec.Command("mosquitto_sub", as("aa:bb", "-t", "devices/p2p/aa_bb", "-t", "#", "-C", "2", "-W",
+				"20", "-d")...)
 			sub.Stdout, sub.Stderr = &stdout, &stderr
 			if err := sub.Start(); err != nil {
 				t.Fatal(err)
@@ -63,7 +67,8 @@ func TestMosquitto(t *testing.T) {
 				}
 			}
 			err = sub.Wait()
-			if e := r.next("gone"); err != nil || e.err != nil && !errors.Is(e.err, io.EOF) { // it is gone as soon as it has two
+			// it ends after two messages
+			if e := r.next("gone"); err != nil || e.err != nil && !errors.Is(e.err, io.EOF) {
 				t.Errorf("mosquitto_sub: %v, gone: %v: %s", err, e.err, stderr.String())
 			}
 			if got := stdout.String(); !strings.Contains(got, "one\n") || !strings.Contains(got, "twotwotwo") {

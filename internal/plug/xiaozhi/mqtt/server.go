@@ -1,18 +1,18 @@
-// Package mqtt is the server to which XiaoZhi voice boards keep a connection, for
-// their messages and for ours. It serves what boards do of MQTT 3.1.1, and it is no
-// broker: nothing goes from one client to another.
+// Package mqtt is the server to which XiaoZhi voice boards keep a connection for messages in both
+// directions. It serves the part of MQTT 3.1.1 that boards use, and is not a broker: it forwards
+// nothing between clients.
 //
-// Boards do not subscribe. They get what is pushed on their connection, and all of
-// them publish to the same topic, so that a connection, and nothing in a message,
-// says whose it is.
+// Boards do not subscribe, but get what is pushed on their connection, and all of them publish to
+// the same topic (xiaozhi-esp32 main/protocols/mqtt_protocol.cc). So only the connection identifies
+// the sender of a message.
 //
-//	Server  listens, asks who may connect, knows one connection per board.
-//	Conn    one connection: a goroutine that reads, and calls the session.
-//	line    its socket. Writing does not wait; what the socket does not take at
-//	        once has a goroutine until it is gone.
+//	Server           listens, authenticates, and keeps one connection per board.
+//	Conn             one connection: a goroutine that reads, and calls the session.
+//	nonblockingConn  its socket. Writes do not wait; a goroutine sends what the
+//	                 socket does not take at once.
 //
-// An idle connection is a goroutine that waits for two bytes. Buffers are taken
-// when a packet has begun.
+// An idle connection is a goroutine that waits for two bytes. Buffers are taken when a packet has
+// begun.
 package mqtt
 
 import (
@@ -29,36 +29,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultTopic is the topic to which boards publish, if nothing else is said.
+// DefaultTopic is the default topic that boards publish to.
 const DefaultTopic = "device-server"
 
-// TopicPrefix is before the id of a board, with underscores for colons, in the topic
-// of what it gets.
+// TopicPrefix is the prefix of the topic of messages to a board; the board's id follows, with
+// underscores for colons.
 const TopicPrefix = "devices/p2p/"
 
 const (
-	// MaxPacket bounds what a client may send in one packet, in bytes. A longer one
-	// ends the connection, as there is no memory to be had by a length field.
+	// MaxPacket limits a packet of a client, in bytes. A longer one ends the connection, so that a
+	// length field alone cannot allocate much memory.
 	MaxPacket = 64 << 10
-	// MaxPush bounds a message to a board, in bytes. It has to fit into the queue.
+	// MaxPush limits a message to a board, in bytes. It has to fit into the queue.
 	MaxPush = 64 << 10
-	// maxQueue bounds what waits for a slow board, in bytes. The board is cut if
-	// more would wait: it has missed an answer by then, and comes back.
+	// maxQueue limits the bytes that wait for a slow board. If more would wait, the connection
+	// ends; the board has missed an answer by then, and reconnects.
 	maxQueue = 128 << 10
-	// socketBuffer is what the system keeps for a board that does not take what is
-	// sent, in bytes. It could be megabytes, and the board would count as fast.
+	// socketBuffer is the size of the socket's send buffer, in bytes. The system's default can be
+	// megabytes, which would hide a slow board.
 	socketBuffer = 64 << 10
-	// maxConnect bounds the packet by which a client introduces itself, in bytes:
-	// the first thing a stranger may send.
+	// maxConnect limits the CONNECT packet, in bytes: the only packet before authentication.
 	maxConnect = 4 << 10
-	// maxID bounds the id of a board, which is in every message to it.
+	// maxID limits the id of a board, in bytes; it is part of every message to the board.
 	maxID = 128
-	// packetTimeout bounds how long the rest of a packet may take once it has begun.
-	// A buffer waits for it.
+	// packetTimeout limits the time for the rest of a packet, which occupies a buffer.
 	packetTimeout = 10 * time.Second
-	// silence is how long a client without keepalive may say nothing. Boards have
-	// one.
-	silence = time.Hour
+	// defaultIdleTimeout is the idle timeout of a client without keepalive. Boards have one.
+	defaultIdleTimeout = time.Hour
 )
 
 var (
@@ -66,32 +63,31 @@ var (
 	ErrTakenOver = errors.New("the board has connected again")
 	// ErrSlow ends a connection that does not take what is sent.
 	ErrSlow = errors.New("the board does not take what is sent to it")
-	// ErrSilent ends a connection on which nothing came for one and a half times the
-	// keepalive.
+	// ErrSilent ends a connection without a packet for one and a half times the keepalive (MQTT
+	// 3.1.1 §3.1.2.10).
 	ErrSilent = errors.New("the board was not heard of for too long")
 	// ErrShutdown ends every connection of a server that stops.
 	ErrShutdown = errors.New("the server stops")
-	// ErrClosed ends a connection by [Conn.Close], and is what pushing into a
-	// connection without an end says.
+	// ErrClosed ends a connection by [Conn.Close], and is the error of pushing to a closed
+	// connection.
 	ErrClosed = errors.New("the connection is closed")
-	// ErrTooLong says that a message is longer than [MaxPush].
+	// ErrTooLong reports a message longer than [MaxPush].
 	ErrTooLong = errors.New("the message is too long for a board")
 )
 
-// Refusal is the code with which a CONNECT is refused. As an error of Auth it says
-// which.
+// Refusal is a CONNACK return code other than 0. As an error of Auth, it selects the code.
 type Refusal byte
 
-// What MQTT 3.1.1 has codes for.
+// The return codes (MQTT 3.1.1 §3.2.2.3).
 const (
 	WrongVersion   Refusal = 1
 	BadClientID    Refusal = 2
-	Unavailable    Refusal = 3 // for any other error of Auth, too
+	Unavailable    Refusal = 3 // also for any other error of Auth
 	BadCredentials Refusal = 4
 	Forbidden      Refusal = 5
 )
 
-// Error is what it means.
+// Error implements error.
 func (r Refusal) Error() string {
 	switch r {
 	case WrongVersion:
@@ -120,66 +116,63 @@ func (r Refusal) label() string {
 	return "unavailable"
 }
 
-// ConnectInfo is what a client says about itself, and where it comes from.
+// ConnectInfo is what a client sends in CONNECT, and its address.
 type ConnectInfo struct {
 	ClientID, Username, Password string
-	RemoteAddr                   netip.AddrPort // of the socket; zero if it has none
+	RemoteAddr                   netip.AddrPort // of the socket; zero if unknown
 }
 
-// Session is whom the messages of a connection go to. Its methods are called by one
-// goroutine, the one that reads the connection.
+// Session handles the messages of a connection. Its methods are called by one goroutine, the reader
+// of the connection.
 type Session interface {
-	// Message is a message of the board, in the order of sending. The payload is
-	// valid until Message returns. The board is not read meanwhile: whatever takes
-	// long has to go elsewhere.
+	// Message handles a message of the board, in the order of sending. The payload is valid until
+	// Message returns. Nothing is read from the board meanwhile, so long work must be done
+	// elsewhere.
 	Message(payload []byte)
-	// Gone is the last call. The error is nil if the board said goodbye, one of this
-	// package's, or the network's.
-	Gone(err error)
+	// Closed is the last call. The error is nil after a DISCONNECT, or else one of this package or
+	// of the network.
+	Closed(err error)
 }
 
-// Options say how a [Server] works. Auth and Connected are required; a zero field
-// means its default.
+// Options configure a [Server]. Auth and NewSession are required; a zero field means its default.
 type Options struct {
-	// Auth says which board it is, by an id that appears in topics: a MAC address,
-	// say. An error that has a [Refusal] in it says how to refuse, any other means
-	// Unavailable. It is called by many goroutines, and its context ends with
-	// ConnectTimeout.
+	// Auth authenticates a client and returns its id, which is used in topics: a MAC address, for
+	// example. An error with a [Refusal] in its chain selects the return code, any other means
+	// Unavailable. It is called concurrently; its context ends after ConnectTimeout.
 	Auth func(context.Context, ConnectInfo) (id string, err error)
-	// Connected is called once a client knows that it is connected, and may push.
-	// Nil ends the connection. Of one id there is one session at a time: Gone of an
-	// old connection has returned before Connected of a newer one is called.
-	Connected func(*Conn) Session
-	// Topic is where boards publish to; DefaultTopic. Messages to other topics are
+	// NewSession is called after a successful CONNACK; it may push. Nil ends the connection.
+	// Sessions of the same id do not overlap: Closed of the old one has returned before NewSession
+	// is called for the newer connection.
+	NewSession func(*Conn) Session
+	// Topic is the topic that boards publish to; DefaultTopic. Messages to other topics are
 	// dropped.
 	Topic string
-	// MaxConns bounds all connections, each of which costs memory and a file; 20,000.
+	// MaxConns limits the connections, each of which costs memory and a file; 20,000.
 	MaxConns int
-	// MaxPending bounds those that have not said who they are, so that strangers
-	// cannot take all; 1,000.
+	// MaxPending limits the connections before authentication, so that strangers cannot use all;
+	// 1,000.
 	MaxPending int
-	// MaxMessage bounds what a board says at once, in bytes; 8 KiB, and not above
-	// [MaxPacket]. What is longer is dropped, and the connection stays.
+	// MaxMessage limits a message of a board, in bytes; 8 KiB, at most [MaxPacket]. Longer ones are
+	// dropped, and the connection stays.
 	MaxMessage int
-	// Rate is how many packets per second are read from a connection in the long run,
-	// and Burst how many at once; 50 and 200. Who sends more is read more slowly.
+	// Rate is the number of packets per second that are read from a connection, and Burst how many
+	// at once; 50 and 200. Faster clients are slowed down.
 	Rate  float64
 	Burst int
-	// ConnectTimeout is for everything up to the answer to CONNECT; 10 s, as boards
-	// wait no longer.
+	// ConnectTimeout limits everything up to the CONNACK; 10 s, the timeout of boards.
 	ConnectTimeout time.Duration
-	// WriteTimeout is for the socket of a board to take what waits; 10 s.
+	// WriteTimeout limits how long a board's socket may not take queued bytes; 10 s.
 	WriteTimeout time.Duration
-	// Spread is over how long Shutdown spreads the ends of the connections, so that
-	// not all boards come back at once; zero ends all at once.
+	// Spread is the duration over which Shutdown distributes the ends of the connections, so that
+	// the boards do not all reconnect at once; 0 ends all at once.
 	Spread time.Duration
-	// Logger is told what happens, never what was said. Nil discards.
+	// Logger logs events, never content. Nil discards.
 	Logger *slog.Logger
-	// Registerer gets the metrics. Nil keeps them private.
+	// Registerer registers the metrics. Nil keeps them unregistered.
 	Registerer prometheus.Registerer
 }
 
-func (o Options) filled() Options {
+func (o Options) withDefaults() Options {
 	o.Topic = cmp.Or(o.Topic, DefaultTopic)
 	o.MaxConns = cmp.Or(o.MaxConns, 20_000)
 	o.MaxPending = cmp.Or(o.MaxPending, 1_000)
@@ -194,7 +187,7 @@ func (o Options) filled() Options {
 	return o
 }
 
-// Server serves boards. Its methods may be called from many goroutines.
+// Server serves boards. Its methods are safe for concurrent use.
 type Server struct {
 	opt     Options
 	metrics *metrics
@@ -207,32 +200,32 @@ type Server struct {
 	stopping  bool
 	listeners map[net.Listener]struct{}
 	conns     map[*Conn]struct{}
-	pending   int // of conns, those that were not yet let in
-	seats     map[string]*seat
+	pending   int // those of conns that are not authenticated yet
+	slots     map[string]*sessionSlot
 }
 
-// seat is where the connections of one id take turns.
-type seat struct {
-	turn    chan struct{} // holds one token: that of whose session is alive
-	current *Conn         // the newest
+// sessionSlot serializes the sessions of one id.
+type sessionSlot struct {
+	turn    chan struct{} // holds a token while a session is active
+	current *Conn         // the newest connection
 	users   int
 }
 
 // New makes a server.
 func New(opt Options) *Server {
 	s := &Server{
-		opt: opt.filled(), metrics: newMetrics(opt.Registerer),
-		listeners: map[net.Listener]struct{}{}, conns: map[*Conn]struct{}{}, seats: map[string]*seat{},
+		opt: opt.withDefaults(), metrics: newMetrics(opt.Registerer),
+		listeners: map[net.Listener]struct{}{}, conns: map[*Conn]struct{}{}, slots: map[string]*sessionSlot{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// Serve accepts connections, with TLS if there is a configuration, until the context
-// ends, or Shutdown begins, or the listener fails. Only the last is an error. The
-// listener is closed; the connections stay. It may be called for several listeners.
+// Serve accepts connections, with TLS if conf is not nil, until the context ends, Shutdown begins,
+// or the listener fails. Only the last is an error. Serve closes the listener, not the connections.
+// It may be called for several listeners.
 func (s *Server) Serve(ctx context.Context, l net.Listener, conf *tls.Config) error {
-	defer l.Close() //nolint:errcheck // nobody listens any more
+	defer l.Close() //nolint:errcheck // often closed already
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -257,7 +250,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, conf *tls.Config) er
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // no files left, mostly; some are given back in a while
+		case err != nil: // mostly too many open files, which passes
 			if failures++; failures > 100 {
 				return err
 			}
@@ -272,7 +265,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, conf *tls.Config) er
 	}
 }
 
-// pause waits. It is false if something ended meanwhile.
+// pause waits for d; it returns false if ctx or done ends first.
 func pause(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -288,8 +281,7 @@ func pause(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 // admit starts a connection, if there is room.
 func (s *Server) admit(conn net.Conn, conf *tls.Config) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		// Clients send pings. What TCP sends on its own would cost those with a SIM
-		// card money.
+		// Clients send pings. TCP keep-alives would cost boards with a SIM card money.
 		_ = tcp.SetKeepAlive(false)
 		_ = tcp.SetWriteBuffer(socketBuffer)
 	}
@@ -306,57 +298,56 @@ func (s *Server) admit(conn net.Conn, conf *tls.Config) {
 	s.wg.Go(c.run)
 }
 
-// sit gives a connection the seat of its id, and ends the one that has it.
-func (s *Server) sit(c *Conn) *seat {
+// takeSlot gives a connection the slot of its id, and ends the connection that has it.
+func (s *Server) takeSlot(c *Conn) *sessionSlot {
 	s.mu.Lock()
-	place := s.seats[c.id]
-	if place == nil {
-		place = &seat{turn: make(chan struct{}, 1)}
-		s.seats[c.id] = place
+	slot := s.slots[c.id]
+	if slot == nil {
+		slot = &sessionSlot{turn: make(chan struct{}, 1)}
+		s.slots[c.id] = slot
 	}
-	place.users++
-	old := place.current
-	place.current = c
+	slot.users++
+	old := slot.current
+	slot.current = c
 	s.mu.Unlock()
 	if old != nil {
-		old.cut(ErrTakenOver)
+		old.closeNow(ErrTakenOver)
 	}
-	return place
+	return slot
 }
 
-// leave is the end of sit.
-func (s *Server) leave(c *Conn, place *seat) {
+// releaseSlot undoes takeSlot.
+func (s *Server) releaseSlot(c *Conn, slot *sessionSlot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if place.current == c {
-		place.current = nil
+	if slot.current == c {
+		slot.current = nil
 	}
-	if place.users--; place.users == 0 {
-		delete(s.seats, c.id)
+	if slot.users--; slot.users == 0 {
+		delete(s.slots, c.id)
 	}
 }
 
-// letIn counts a connection among those that said who they are.
-func (s *Server) letIn(c *Conn) {
+// markAccepted counts a connection as authenticated.
+func (s *Server) markAccepted(c *Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending--
-	c.known = true
+	c.accepted = true
 }
 
-// forget is the end of a connection.
-func (s *Server) forget(c *Conn) {
+// remove forgets a connection that has ended.
+func (s *Server) remove(c *Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	if !c.known {
+	if !c.accepted {
 		s.pending--
 	}
 }
 
-// Shutdown ends all connections, after what waits has been sent, and waits for
-// their sessions. If the context ends before, what waits is lost, and the error is
-// the context's; a session that hangs is not waited for.
+// Shutdown ends all connections, after sending what is queued, and waits for their sessions. If ctx
+// ends first, it closes all connections, waits one more second, and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
@@ -376,7 +367,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		if wait := time.Until(due); wait > 0 && !pause(ctx, nil, wait) {
 			break
 		}
-		c.finish(ErrShutdown)
+		c.closeAfterFlush(ErrShutdown)
 	}
 	done := make(chan struct{})
 	go func() { // it ends with the last session
@@ -389,9 +380,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, c := range conns {
-		c.cut(ErrShutdown)
+		c.closeNow(ErrShutdown)
 	}
-	// What only waited for its socket ends now.
+	// Connections that waited for their socket end now.
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	select {

@@ -12,34 +12,47 @@ import (
 	"time"
 )
 
-// Whoever connects is answered with the right code, and is told of or is not.
+// Each CONNECT gets the right return code, and only accepted clients get a session.
 func TestConnect(t *testing.T) {
 	long := string(make([]byte, maxConnect))
 	for _, c := range []struct {
 		name string
 		send []byte
-		code int // -1: closed without an answer
+		code int // -1: closed without a CONNACK
 		why  string
 	}{
 		{"3.1.1", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "secret")), 0, ""},
 		{"3.1", packet(kindConnect, 0, connectBody("MQIsdp", 3, 0xc2, 240, "id", "board", "secret")), 0, ""},
-		{"a session that is not clean", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc0, 0, "id", "board", "secret")), 0, ""},
-		{"a will", packet(kindConnect, 0, connectBody("MQTT", 4, 0xee, 0, "id", "topic", "dead", "board", "secret")), 0, ""},
+		{"a session that is not clean", packet(kindConnect, 0,
+			connectBody("MQTT", 4, 0xc0, 0, "id", "board", "secret")), 0, ""},
+		{"a will", packet(kindConnect, 0, connectBody("MQTT", 4, 0xee, 0, "id", "topic", "dead", "board", "secret")), 0,
+			""},
 		{"5", packet(kindConnect, 0, connectBody("MQTT", 5, 0xc2, 240, "id", "board", "secret")), 1, "version"},
-		{"no client id", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "", "board", "secret")), 2, "client_id"},
-		{"no database", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "broken")), 3, "unavailable"},
-		{"an id for two topics", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "a/b", "secret")), 3, "unavailable"},
-		{"a bad password", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "guess")), 4, "credentials"},
+		{"no client id", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "", "board", "secret")), 2,
+			"client_id"},
+		{"no database", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "broken")), 3,
+			"unavailable"},
+		{"an id for two topics", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "a/b", "secret")), 3,
+			"unavailable"},
+		{"a bad password", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "guess")), 4,
+			"credentials"},
 		{"nobody", packet(kindConnect, 0, connectBody("MQTT", 4, 0x02, 240, "id")), 4, "credentials"},
-		{"forbidden", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "forbidden")), 5, "forbidden"},
-		{"a reserved flag", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc3, 240, "id", "board", "secret")), -1, "malformed"},
-		{"a password without a user", packet(kindConnect, 0, connectBody("MQTT", 4, 0x42, 240, "id", "secret")), -1, "malformed"},
-		{"a will's flag without a will", packet(kindConnect, 0, connectBody("MQTT", 4, 0xe2, 240, "id", "board", "secret")), -1, "malformed"},
-		{"too many texts", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "secret", "more")), -1, "malformed"},
+		{"forbidden", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "forbidden")), 5,
+			"forbidden"},
+		{"a reserved flag", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc3, 240, "id", "board", "secret")), -1,
+			"malformed"},
+		{"a password without a user", packet(kindConnect, 0, connectBody("MQTT", 4, 0x42, 240, "id", "secret")), -1,
+			"malformed"},
+		{"a will's flag without a will", packet(kindConnect, 0,
+			connectBody("MQTT", 4, 0xe2, 240, "id", "board", "secret")), -1, "malformed"},
+		{"too many texts", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board", "secret", "more")),
+			-1, "malformed"},
 		{"too few texts", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "id", "board")), -1, "malformed"},
-		{"no UTF-8", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "\xff", "board", "secret")), -1, "malformed"},
+		{"no UTF-8", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, "\xff", "board", "secret")), -1,
+			"malformed"},
 		{"too long", appendHead(nil, kindConnect, 0, maxConnect+1), -1, "malformed"},
-		{"long", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, long[:maxConnect], "board", "secret"))[:5], -1, "malformed"},
+		{"long", packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, 240, long[:maxConnect], "board", "secret"))[:5],
+			-1, "malformed"},
 		{"a ping first", []byte{kindPingReq << 4, 0}, -1, "malformed"},
 		{"HTTP", []byte("GET / HTTP/1.1\r\n\r\n"), -1, "malformed"},
 	} {
@@ -55,7 +68,8 @@ func TestConnect(t *testing.T) {
 				b.closed()
 			default:
 				b.expect(connAck)
-				if e := r.next("connected"); e.conn.ID() != "board" || e.conn.ClientID() != "id" || !e.conn.RemoteAddr().IsValid() {
+				if e := r.next("connected"); e.conn.ID() != "board" || e.conn.ClientID() != "id" ||
+					!e.conn.RemoteAddr().IsValid() {
 					t.Errorf("id %q, client %q, from %v", e.conn.ID(), e.conn.ClientID(), e.conn.RemoteAddr())
 				}
 				return
@@ -71,7 +85,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// until waits for something that is guarded by the server's mutex.
+// until waits for a condition on state guarded by the server's mutex.
 func (r *rig) until(what string, is func() bool) {
 	r.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -92,8 +106,8 @@ func (r *rig) untilNone() {
 	r.until("without connections", func() bool { return len(r.s.conns) == 0 })
 }
 
-// A board gets what is pushed without having subscribed, and is heard on its topic
-// only; what lenient clients do is answered. Over TLS, too.
+// A board gets pushes without a subscription, and is heard on its topic only; requests of other
+// clients are answered. Also over TLS.
 func TestConversation(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run("tls "+strconv.FormatBool(secure), func(t *testing.T) {
@@ -160,7 +174,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// What is not MQTT ends the connection.
+// Packets that are not valid MQTT end the connection.
 func TestProtocol(t *testing.T) {
 	for name, p := range map[string][]byte{
 		"QoS 2":                packet(kindPublish, 4, append(appendText(nil, "device-server"), 0, 1)),
@@ -193,7 +207,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// Strangers that say nothing do not take all places, and all places are an end.
+// Silent strangers do not take all connections, and the number of connections is limited.
 func TestFull(t *testing.T) {
 	r := newRig(t, Options{MaxConns: 3, MaxPending: 1}, nil)
 	stranger := r.dial()
@@ -210,14 +224,14 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// Clocks: who says nothing is cut, at one and a half times the keepalive, and who
-// sends too much is read at the rate.
+// Silent clients are disconnected after one and a half times the keepalive, and fast ones are read
+// at the rate.
 func TestClocks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		after func(conn io.ReadWriter) // what is sent, and not
+		after func(conn io.ReadWriter) // sends something, or nothing
 		want  time.Duration            // until the end
-		err   error                    // with which the session ends; nil: there is none
+		err   error                    // of the session's end; nil: no session
 	}{
 		{"no CONNECT", func(io.ReadWriter) {}, 10 * time.Second, nil},
 		{"half a CONNECT", func(w io.ReadWriter) { send(w, connectFor("a", 60)[:9]) }, 10 * time.Second, nil},
@@ -246,7 +260,7 @@ func TestClocks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ended := make(chan error, 1)
-				s := New(Options{Auth: byPassword, Connected: func(*Conn) Session { return ender(ended) }})
+				s := New(Options{Auth: byPassword, NewSession: func(*Conn) Session { return ender(ended) }})
 				l := newPipes()
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(t.Context(), l, nil) }()
@@ -275,8 +289,8 @@ func TestClocks(t *testing.T) {
 
 type ender chan error
 
-func (ender) Message([]byte)   {}
-func (e ender) Gone(err error) { e <- err }
+func (ender) Message([]byte)     {}
+func (e ender) Closed(err error) { e <- err }
 
 func connectFor(id string, keepalive uint16) []byte {
 	return packet(kindConnect, 0, connectBody("MQTT", 4, 0xc2, keepalive, "GID", id, "secret"))
@@ -292,12 +306,13 @@ func arrive(w io.ReadWriter, keepalive uint16) {
 	}
 }
 
-// Pushing and reading cost no memory. The race detector has pools forget.
+// Pushing and reading do not allocate. Not tested with the race detector, under which sync.Pool
+// drops items.
 func TestAllocations(t *testing.T) {
 	if raced {
 		t.Skip("the race detector is on")
 	}
-	r := newRig(t, Options{Connected: func(c *Conn) Session { return echo{c} }, Rate: 1e9, Burst: 1e9}, nil)
+	r := newRig(t, Options{NewSession: func(c *Conn) Session { return echo{c} }, Rate: 1e9, Burst: 1e9}, nil)
 	b := r.dial()
 	b.send(connectFor("board", 60))
 	b.expect(connAck)
@@ -317,4 +332,4 @@ func TestAllocations(t *testing.T) {
 type echo struct{ c *Conn }
 
 func (e echo) Message(p []byte) { _ = e.c.Push(p) }
-func (echo) Gone(error)         {}
+func (echo) Closed(error)       {}

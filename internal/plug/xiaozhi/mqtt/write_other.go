@@ -2,5 +2,5 @@
 
 package mqtt
 
-// writeNow leaves everything to the goroutine that waits.
+// writeNow writes nothing; flush writes everything.
 func writeNow(uintptr, []byte) (int, error) { return 0, nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// writeNow writes what the socket takes without waiting.
+// writeNow writes what the socket takes without blocking.
 func writeNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := syscall.Write(int(fd), p)

@@ -13,14 +13,13 @@ import (
 	"patchbay/internal/tool"
 )
 
-// maxCallArgs bounds the arguments of a call, in bytes. A board has little memory
-// for messages, and none of its tools needs long texts.
+// maxCallArgs limits the arguments of a call, in bytes. A board has little memory for messages, and
+// its tools need no long texts.
 const maxCallArgs = 8 << 10
 
-// Call carries out a call of one of the board's tools; see [tool.Provider]. Calls
-// wait for one another; when 20 wait, further ones are refused as busy. The time
-// limit counts from when the board was sent the call. Only tools of the catalog are
-// called: the firmware would carry out others too.
+// Call calls one of the board's tools; see [tool.Provider]. Calls are queued; when 20 wait, more
+// are refused as busy. The timeout begins when the call is sent. Only tools of the catalog can be
+// called, since the firmware would carry out unlisted ones too.
 func (c *Client) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	known := c.Catalog()
 	t := known.find(call.Tool)
@@ -29,14 +28,15 @@ func (c *Client) Call(ctx context.Context, call *tool.Call) (*tool.Result, error
 	}
 	switch {
 	case len(call.Args) > maxCallArgs:
-		return nil, tool.Fail(tool.BadArgs, fmt.Sprintf("The arguments are too long for the board. %d bytes are the most.", maxCallArgs), nil)
+		return nil, tool.Fail(tool.BadArgs,
+			fmt.Sprintf("The arguments are too long for the board. %d bytes are the most.", maxCallArgs), nil)
 	case len(call.Args) > 0 && !json.Valid(call.Args):
 		return nil, tool.Fail(tool.BadArgs, "The arguments are no JSON.", nil)
 	}
 	args := cleanArgs(call.Args, t.Input)
-	o := order{method: "tools/call", limit: c.opt.Timeout, note: progress(call)}
+	o := outgoingRequest{method: "tools/call", timeout: c.opt.Timeout, onProgress: progress(call)}
 	if TakesPicture(t.Name) {
-		o.limit = c.opt.PhotoTimeout
+		o.timeout = c.opt.PhotoTimeout
 	}
 	o.params = jsonrpc.AppendText([]byte(`{"name":`), t.Name)
 	o.params = append(append(append(o.params, `,"arguments":`...), args...), '}')
@@ -45,14 +45,14 @@ func (c *Client) Call(ctx context.Context, call *tool.Call) (*tool.Result, error
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return nil, err
 	case err != nil:
-		return nil, told(err, &o)
+		return nil, callError(err, &o)
 	case a.err != nil:
-		return c.refused(readRefusal(a.err))
+		return c.refusalResult(readBoardError(a.err))
 	}
 	return readResult(a.result)
 }
 
-// progress tells the caller that nothing is wrong; nil if it does not want to know.
+// progress returns a function that reports progress to the caller, or nil if the caller wants none.
 func progress(call *tool.Call) func(sent bool) {
 	if call.Progress == nil {
 		return nil
@@ -68,23 +68,27 @@ func progress(call *tool.Call) func(sent bool) {
 	}
 }
 
-// told makes the error of a call that got no answer.
-func told(err error, o *order) error {
+// callError returns the tool error for a call without a response.
+func callError(err error, o *outgoingRequest) error {
 	_, unsent := errors.AsType[*unsentError](err)
 	switch {
 	case errors.Is(err, errFull):
-		return tool.Fail(tool.Busy, fmt.Sprintf("%d calls wait for the board already. Try again in a moment.", maxWaiting), nil)
+		return tool.Fail(tool.Busy, fmt.Sprintf("%d calls wait for the board already. Try again in a moment.",
+			maxWaiting), nil)
 	case errors.Is(err, ErrSilent):
-		return tool.Fail(tool.TimedOut, fmt.Sprintf("The board did not answer within %s. It is not known whether the call was carried out.", o.limit), err)
+		return tool.Fail(tool.TimedOut,
+			fmt.Sprintf("The board did not answer within %s. It is not known whether the call was carried out.",
+				o.timeout), err)
 	case unsent:
 		return tool.Fail(tool.Offline, "The board is not connected. The call was not carried out.", err)
 	}
-	return tool.Fail(tool.Lost, "The connection to the board broke during the call. It is not known whether the call was carried out.", err)
+	return tool.Fail(tool.Lost,
+		"The connection to the board broke during the call. It is not known whether the call was carried out.", err)
 }
 
-// cleanArgs writes arguments such that a board understands them: no null, whole
-// numbers as such, and nothing that the schema does not have, since firmware does
-// not mind the case of names, and takes the first that fits.
+// cleanArgs rewrites arguments for the firmware: without null, with whole numbers without a
+// fraction, and without names that are not in the schema, since cJSON ignores case and takes the
+// first match.
 func cleanArgs(args, input []byte) []byte {
 	s := readSchema(input)
 	var names []string
@@ -99,7 +103,7 @@ func cleanArgs(args, input []byte) []byte {
 			value = appendNumber(nil, *f)
 		}
 		if i := slices.Index(names, name); i >= 0 {
-			values[i] = value // of two the last counts, as for whoever checked them
+			values[i] = value // the last duplicate counts, as in the validation before
 			continue
 		}
 		names, values = append(names, name), append(values, value)
@@ -114,15 +118,15 @@ func cleanArgs(args, input []byte) []byte {
 	return append(b, '}')
 }
 
-// badArgs are how the texts begin with which boards refuse arguments: up to
-// firmware 2.4, and since 2.5.
+// badArgs are the beginnings of the firmware's errors about arguments: up to 2.4, and since 2.5
+// (xiaozhi-esp32 main/mcp_server.cc).
 var badArgs = []string{
 	"Missing valid argument:", "Missing required argument:", "Invalid type for argument:",
 	"Value is below minimum allowed:", "Value exceeds maximum allowed:", "Invalid arguments",
 }
 
-// refused makes something for the caller of an error of the board.
-func (c *Client) refused(no *refusal) (*tool.Result, error) {
+// refusalResult returns the result or the tool error for an error of the board.
+func (c *Client) refusalResult(no *boardError) (*tool.Result, error) {
 	begins := func(with string) bool { return strings.HasPrefix(no.text, with) }
 	switch {
 	case begins("Unknown tool"):
@@ -131,5 +135,5 @@ func (c *Client) refused(no *refusal) (*tool.Result, error) {
 	case slices.ContainsFunc(badArgs, begins), no.code == jsonrpc.InvalidParams:
 		return nil, tool.Fail(tool.BadArgs, no.text, nil)
 	}
-	return tool.Trouble(no.text), nil
+	return tool.ErrorResult(no.text), nil
 }

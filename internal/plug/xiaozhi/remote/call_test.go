@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +15,7 @@ import (
 
 const volume = "self.audio_speaker.set_volume"
 
-// calls is firmware that answers calls so.
+// calls makes a board that answers tool calls.
 func calls(answer func(a asked) []string) func(asked) []string {
 	f := fw24
 	f.call = answer
@@ -27,7 +24,8 @@ func calls(answer func(a asked) []string) func(asked) []string {
 
 func TestArguments(t *testing.T) {
 	f := fw24
-	f.tools = append(f.tools, `{"name":"free"}`, `{"name":"typed","inputSchema":{"properties":{"s":{"type":"string"},"b":{"type":"boolean"},"n":{"type":"number"},"l":{"type":"array"}}}}`)
+	f.tools = append(f.tools, `{"name":"free"}`,
+		`{"name":"typed","inputSchema":{"properties":{"s":{"type":"string"},"b":{"type":"boolean"},"n":{"type":"number"},"l":{"type":"array"}}}}`)
 	r := newRig(t, Options{}, f.answer)
 	r.start()
 	for _, c := range []struct{ tool, args, want string }{
@@ -43,7 +41,8 @@ func TestArguments(t *testing.T) {
 		{volume, `null`, `{}`},
 		{volume, ` { } `, `{}`},
 		{"self.get_device_status", `{"x":1}`, `{}`},
-		{"typed", `{"s":"a\u0022b\n\u4f60","b":false,"n":1e400,"l":[1,2]}`, `{"s":"a\u0022b\n\u4f60","b":false,"n":1e400,"l":[1,2]}`},
+		{"typed", `{"s":"a\u0022b\n\u4f60","b":false,"n":1e400,"l":[1,2]}`,
+			`{"s":"a\u0022b\n\u4f60","b":false,"n":1e400,"l":[1,2]}`},
 		{"free", `{"x":1.0,"y":null,"z":"1.0"}`, `{"x":1,"z":"1.0"}`},
 	} {
 		if _, err := r.call(t.Context(), c.tool, c.args); err != nil {
@@ -62,7 +61,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Firmware carries out tools that were not listed. Nobody gets there.
+// Firmware carries out unlisted tools. The client does not call them.
 func TestUnlisted(t *testing.T) {
 	r := newRig(t, Options{}, fw24.answer)
 	if _, err := r.call(t.Context(), volume, "{}"); code(err) != tool.Unknown {
@@ -88,22 +87,33 @@ func TestResults(t *testing.T) {
 	}{
 		{"true", `{"content":[{"type":"text","text":"true"}],"isError":false}`, text("true"), "", false, ""},
 		{"number", `{"content":[{"type":"text","text":"123"}]}`, text("123"), "", false, ""},
-		{"no text", `{"content":[{"type":"text","text":true},{"type":"text","text":5}]}`, `[{"type":"text","text":"true"},{"type":"text","text":"5"}]`, "", false, ""},
-		{"object", `{"content":[{"type":"text","text":` + quoted(status) + `}],"isError":false}`, text(status), status, false, ""},
-		{"object with space", `{"content":[{"type":"text","text":"{\n\t\"a\": [1, 2]\n}"}]}`, text("{\n\t\"a\": [1, 2]\n}"), `{"a":[1,2]}`, false, ""},
-		{"text in text", `{"content":[{"type":"text","text":` + quoted(quoted(status)) + `}]}`, text(status), status, false, ""},
-		{"quotes", `{"content":[{"type":"text","text":"\"he\" said \"she\""}]}`, `[{"type":"text","text":"\"he\" said \"she\""}]`, "", false, ""},
-		{"two objects", `{"content":[{"type":"text","text":"{}"},{"type":"text","text":"{}"}]}`, `[{"type":"text","text":"{}"},{"type":"text","text":"{}"}]`, "", false, ""},
+		{"no text", `{"content":[{"type":"text","text":true},{"type":"text","text":5}]}`,
+			`[{"type":"text","text":"true"},{"type":"text","text":"5"}]`, "", false, ""},
+		{"object", `{"content":[{"type":"text","text":` + quoted(status) + `}],"isError":false}`, text(status), status,
+			false, ""},
+		{"object with space", `{"content":[{"type":"text","text":"{\n\t\"a\": [1, 2]\n}"}]}`,
+			text("{\n\t\"a\": [1, 2]\n}"), `{"a":[1,2]}`, false, ""},
+		{"text in text", `{"content":[{"type":"text","text":` + quoted(quoted(status)) + `}]}`, text(status), status,
+			false, ""},
+		{"quotes", `{"content":[{"type":"text","text":"\"he\" said \"she\""}]}`,
+			`[{"type":"text","text":"\"he\" said \"she\""}]`, "", false, ""},
+		{"two objects", `{"content":[{"type":"text","text":"{}"},{"type":"text","text":"{}"}]}`,
+			`[{"type":"text","text":"{}"},{"type":"text","text":"{}"}]`, "", false, ""},
 		{"list", `{"content":[{"type":"text","text":"[1]"}]}`, text("[1]"), "", false, ""},
 		{"no object", `{"content":[{"type":"text","text":"{volume}"}]}`, text("{volume}"), "", false, ""},
 		{"picture", `{"content":[{"type":"image","image":"{\"type\":\"image\",\"mimeType\":\"image/jpeg\",\"data\":\"/9j/4A==\"}"}],"isError":false}`,
 			`[{"type":"image","mimeType":"image/jpeg","data":"/9j/4A=="}]`, "", false, ""},
-		{"picture not in a text", `{"content":[{"type":"image","image":{"mimeType":"image/png","data":"/9j/4A=="}}]}`, `[{"type":"image","mimeType":"image/png","data":"/9j/4A=="}]`, "", false, ""},
-		{"picture of MCP", `{"content":[{"type":"image","mimeType":"text/html","data":"/9j/4A=="},{"type":"text","text":"{}"}]}`,
+		{"picture not in a text", `{"content":[{"type":"image","image":{"mimeType":"image/png","data":"/9j/4A=="}}]}`,
+			`[{"type":"image","mimeType":"image/png","data":"/9j/4A=="}]`, "", false, ""},
+		{"picture of MCP",
+			`{"content":[{"type":"image","mimeType":"text/html","data":"/9j/4A=="},{"type":"text","text":"{}"}]}`,
 			`[{"type":"image","mimeType":"image/jpeg","data":"/9j/4A=="},{"type":"text","text":"{}"}]`, "", false, ""},
-		{"no picture", `{"content":[{"type":"image","image":"{\"data\":\"***\"}"}]}`, text("(a picture that cannot be read)"), "", false, ""},
-		{"empty picture", `{"content":[{"type":"image","image":"{}"}]}`, text("(a picture that cannot be read)"), "", false, ""},
-		{"sound", `{"content":[{"type":"audio","mimeType":"audio/ogg","data":"T2dn"}]}`, `[{"type":"audio","mimeType":"audio/ogg","data":"T2dn"}]`, "", false, ""},
+		{"no picture", `{"content":[{"type":"image","image":"{\"data\":\"***\"}"}]}`,
+			text("(a picture that cannot be read)"), "", false, ""},
+		{"empty picture", `{"content":[{"type":"image","image":"{}"}]}`, text("(a picture that cannot be read)"),
+			"", false, ""},
+		{"sound", `{"content":[{"type":"audio","mimeType":"audio/ogg","data":"T2dn"}]}`,
+			`[{"type":"audio","mimeType":"audio/ogg","data":"T2dn"}]`, "", false, ""},
 		{"failed", `{"content":[{"type":"text","text":"no"}],"isError":true}`, text("no"), "", true, ""},
 		{"nothing", `{"content":[]}`, `[]`, "", false, ""},
 		{"only odd blocks", `{"content":[7,{},{"type":"text"}]}`, "", "", false, tool.Garbled},
@@ -133,7 +143,7 @@ func quoted(s string) string {
 	return string(text)
 }
 
-// The texts of both lines of firmware, as they write them.
+// The error texts of firmware up to 2.4 and since 2.5.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -154,7 +164,7 @@ func TestErrors(t *testing.T) {
 		{"Failed to upload photo", 0, ""},
 		{"Failed to upload photo", -32603, ""},
 		{"Image explain URL or token is not set", 0, ""},
-		{`Cannot open "http://x/\y", sorry`, 0, ""}, // no JSON
+		{`Cannot open "http://x/\y", sorry`, 0, ""}, // invalid JSON
 		{`Cannot open "http://x/\y", sorry`, -32603, ""},
 		{"two\nlines", 0, ""},
 	} {
@@ -173,28 +183,31 @@ func TestErrors(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !got.IsError || got.Words() != c.text {
+			if err != nil || !got.IsError || got.PlainText() != c.text {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
 	}
 	for reply, want := range map[string]string{
-		`{"jsonrpc":"2.0","id":3,"error":"no"}`:                                            "no",
-		`{"jsonrpc":"2.0","id":3,"error":{}}`:                                              "The board refused, and did not say why.",
-		`{"jsonrpc":"2.0","id":3,"error":{"message":"a\u0022"}}`:                           `a"`,
-		`{"id":3,"error":{"code":"x","message":"no"},"result":{}}`:                         "no",
-		`{"jsonrpc":"2.0","id":3,"error":{"message":"` + strings.Repeat("x", 2000) + `"}}`: strings.Repeat("x", maxWords) + "…",
+		`{"jsonrpc":"2.0","id":3,"error":"no"}`:                    "no",
+		`{"jsonrpc":"2.0","id":3,"error":{}}`:                      "The board refused, and did not say why.",
+		`{"jsonrpc":"2.0","id":3,"error":{"message":"a\u0022"}}`:   `a"`,
+		`{"id":3,"error":{"code":"x","message":"no"},"result":{}}`: "no",
+		`{"jsonrpc":"2.0","id":3,"error":{"message":"` + strings.Repeat("x", 2000) +
+			`"}}`: strings.Repeat("x", maxErrorText) + "…",
 	} {
 		r := newRig(t, Options{}, calls(func(asked) []string { return []string{reply} }))
 		r.start()
-		if got, err := r.call(t.Context(), volume, `{"volume":1}`); err != nil || !got.IsError || got.Words() != want {
+		if got, err := r.call(t.Context(), volume, `{"volume":1}`); err != nil || !got.IsError ||
+			got.PlainText() != want {
 			t.Errorf("%s: %v, %v", reply, got, err)
 		}
 	}
 }
 
 func TestTimeout(t *testing.T) {
-	for name, limit := range map[string]time.Duration{volume: DefaultTimeout, "self.camera.take_photo": DefaultPhotoTimeout} {
+	for name, limit := range map[string]time.Duration{volume: DefaultTimeout,
+		"self.camera.take_photo": DefaultPhotoTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, Options{}, calls(func(a asked) []string {
 				if strings.Contains(a.args, "77") {
@@ -206,19 +219,20 @@ func TestTimeout(t *testing.T) {
 			r.start()
 			began := time.Now()
 			_, err := r.call(t.Context(), name, `{"volume":1,"question":"?"}`)
-			if code(err) != tool.TimedOut || time.Since(began) != limit || !strings.Contains(err.Error(), limit.String()) {
+			if code(err) != tool.TimedOut || time.Since(began) != limit ||
+				!strings.Contains(err.Error(), limit.String()) {
 				t.Error(err, time.Since(began))
 			}
-			// The late answer is not the next one's.
+			// A late response is not taken for that of the next request.
 			got, err := r.call(t.Context(), volume, `{"volume":77}`)
-			if err != nil || got.Words() != "second" {
+			if err != nil || got.PlainText() != "second" {
 				t.Error(got, err)
 			}
 		})
 	}
 }
 
-// A caller who gives up is free; the board gets the next call when it has answered.
+// A canceled call returns at once; the board gets the next call after its response.
 func TestCancel(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -236,14 +250,16 @@ func TestCancel(t *testing.T) {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := r.call(ctx, volume, `{"volume":1}`); err != context.DeadlineExceeded || time.Since(began) != time.Second {
+			if _, err := r.call(ctx, volume, `{"volume":1}`); err != context.DeadlineExceeded ||
+				time.Since(began) != time.Second {
 				t.Error(err, time.Since(began))
 			}
-			if _, err := r.call(ctx, volume, `{"volume":77}`); err != context.DeadlineExceeded || strings.Contains(r.last().args, "77") {
+			if _, err := r.call(ctx, volume, `{"volume":77}`); err != context.DeadlineExceeded ||
+				strings.Contains(r.last().args, "77") {
 				t.Error("a call of somebody who is gone:", err)
 			}
 			got, err := r.call(t.Context(), volume, `{"volume":77}`)
-			if err != nil || got.Words() != "second" {
+			if err != nil || got.PlainText() != "second" {
 				t.Error(got, err)
 			}
 			want := 10 * time.Second
@@ -255,61 +271,6 @@ func TestCancel(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Calls come one after the other, in order; one who gives up in the queue leaves no
-// gap; too many are refused; what the client asks for itself goes first.
-func TestQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{}, calls(func(a asked) []string {
-			time.Sleep(time.Second)
-			return []string{textResult(a.id, a.args)}
-		}))
-		r.start()
-		var wg sync.WaitGroup
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		for i := range 1 + maxWaiting {
-			ctx := ctx
-			if i != 5 {
-				ctx = t.Context()
-			}
-			wg.Go(func() {
-				args := fmt.Sprintf(`{"volume":%d}`, i)
-				got, err := r.call(ctx, volume, args)
-				switch {
-				case i == 5 && errors.Is(err, context.Canceled):
-				case err != nil || got.Words() != args:
-					t.Errorf("%d: %v, %v", i, got, err)
-				}
-			})
-			synctest.Wait()
-		}
-		if _, err := r.call(t.Context(), volume, `{}`); code(err) != tool.Busy {
-			t.Error(err)
-		}
-		wg.Go(func() {
-			if err := r.Alive(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-		synctest.Wait()
-		cancel()
-		wg.Wait()
-		want := []string{`{"volume":0}`, ""} // the latter is the probe
-		for i := 1; i <= maxWaiting; i++ {
-			if i != 5 {
-				want = append(want, fmt.Sprintf(`{"volume":%d}`, i))
-			}
-		}
-		var got []string
-		for _, a := range r.got[2:] {
-			got = append(got, a.args)
-		}
-		if !slices.Equal(got, want) {
-			t.Error(got)
-		}
-	})
 }
 
 func TestProgress(t *testing.T) {
@@ -365,47 +326,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// What cannot be sent does not block what comes after it.
-func TestUnsent(t *testing.T) {
-	broken := errors.New("broken pipe")
-	var works atomic.Bool
-	var r *rig
-	works.Store(true)
-	r = newRig(t, Options{Send: func(payload []byte) error {
-		if !works.Load() {
-			return broken
-		}
-		r.inbox <- payload
-		return nil
-	}}, fw24.answer)
-	r.start()
-	works.Store(false)
-	if _, err := r.call(t.Context(), volume, `{"volume":1}`); code(err) != tool.Offline {
-		t.Error(err)
-	}
-	if err := r.Alive(t.Context()); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-	works.Store(true)
-	if _, err := r.call(t.Context(), volume, `{"volume":1}`); err != nil {
-		t.Error(err)
-	}
-}
-
-// A board that answers before Send has returned is quick, not wrong.
-func TestQuickAnswer(t *testing.T) {
-	var c *Client
-	c = New(Options{Known: Catalog{Tools: []tool.Tool{{Name: "a"}}}, Send: func(payload []byte) error {
-		c.Heard([]byte(textResult(1, "quick")))
-		return nil
-	}})
-	defer c.Close(nil)
-	if got, err := c.Call(t.Context(), &tool.Call{Tool: "a"}); err != nil || got.Words() != "quick" {
-		t.Error(got, err)
-	}
-}
-
-// Ids stay what a board gives back.
+// Ids stay within what a board returns unchanged.
 func TestIDs(t *testing.T) {
 	r := newRig(t, Options{}, fw24.answer)
 	r.start()
@@ -417,96 +338,4 @@ func TestIDs(t *testing.T) {
 			t.Error(r.last().id, err)
 		}
 	}
-}
-
-// However many give up at whatever moment, nobody keeps the turn, and nobody gets
-// what another asked for.
-func TestTurnIsNeverLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{}, calls(func(a asked) []string {
-			time.Sleep(time.Duration(a.id%3) * 10 * time.Millisecond)
-			if a.id%7 == 0 {
-				return nil
-			}
-			return []string{textResult(a.id, a.args)}
-		}))
-		r.start()
-		var wg sync.WaitGroup
-		var done, gone atomic.Int64
-		for worker := range maxWaiting {
-			wg.Go(func() {
-				for i := range 50 {
-					// A multiple of 10 ms, so that answers come in the same moment.
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration((worker+i)%30)*10*time.Millisecond)
-					args := fmt.Sprintf(`{"volume":%d}`, worker*100+i)
-					got, err := r.call(ctx, volume, args)
-					cancel()
-					switch {
-					case err == nil && got.Words() != args:
-						t.Errorf("%s got %s", args, got.Words())
-					case err == nil:
-						done.Add(1)
-					case errors.Is(err, context.DeadlineExceeded):
-						gone.Add(1)
-						time.Sleep(time.Second)
-					case code(err) != tool.TimedOut:
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if done.Load() == 0 || gone.Load() == 0 {
-			t.Errorf("%d were done and %d gave up", done.Load(), gone.Load())
-		}
-		time.Sleep(DefaultTimeout)
-		synctest.Wait()
-		if r.busy || r.running != nil || len(r.waiting) > 0 {
-			t.Error("somebody keeps the turn")
-		}
-	})
-}
-
-// Somebody gives up in the moment in which it would be their turn, and the time of a
-// request is up in the moment in which it is answered.
-func TestSameMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{}, calls(func(a asked) []string {
-			if strings.Contains(a.args, "77") {
-				time.Sleep(time.Second)
-				return []string{textResult(a.id, "second")}
-			}
-			return nil
-		}))
-		r.start()
-		go func() { _, _ = r.call(t.Context(), volume, `{"volume":1}`) }()
-		synctest.Wait()
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan error, 1)
-		go func() {
-			_, err := r.call(ctx, volume, `{"volume":2}`)
-			gone <- err
-		}()
-		synctest.Wait()
-		r.Client.mu.Lock()
-		first := r.running
-		cancel()
-		r.finish(first, answer{fail: ErrSilent})
-		r.Client.mu.Unlock()
-		if err := <-gone; err != context.Canceled {
-			t.Error(err)
-		}
-		time.AfterFunc(time.Second/2, func() {
-			r.Client.mu.Lock()
-			defer r.Client.mu.Unlock()
-			if len(first.done) == 0 { // or it would block
-				r.finish(first, answer{fail: ErrSilent})
-			}
-		})
-		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		if got, err := r.call(ctx, volume, `{"volume":77}`); err != nil || got.Words() != "second" {
-			t.Error(got, err)
-		}
-	})
 }

@@ -12,32 +12,31 @@ import (
 )
 
 const (
-	// maxTool bounds a tool as it is listed, in bytes. What is longer than a page
-	// cannot be listed by firmware anyway.
+	// maxTool limits the JSON of a tool, in bytes. Firmware cannot list a tool longer than a page.
 	maxTool = 16 << 10
-	// maxName bounds the name of a tool or of an argument, in bytes.
+	// maxName limits the name of a tool or of an argument, in bytes.
 	maxName = 128
 )
 
-var cutMany = fmt.Sprintf("the board has more than %d tools", maxTools)
+var truncatedTooMany = fmt.Sprintf("the board has more than %d tools", maxTools)
 
-// Catalog is what is known about a board. It can be kept as JSON.
+// Catalog is what is known about a board's tools. It can be stored as JSON.
 type Catalog struct {
-	Board    string `json:"board,omitempty"`    // what it calls itself, such as "bread-compact-wifi"
-	Firmware string `json:"firmware,omitempty"` // the version; empty if it did not tell
-	Build    string `json:"build,omitempty"`    // the hash of its firmware; empty if it did not tell
+	Board    string `json:"board,omitempty"`    // its name for itself, such as "bread-compact-wifi"
+	Firmware string `json:"firmware,omitempty"` // the version; empty if unknown
+	Build    string `json:"build,omitempty"`    // hash of the firmware; empty if unknown
 	// Page is the hash of the first page of the list.
 	Page string `json:"page,omitempty"`
-	// Tools are in the order of the board.
+	// Tools are in the board's order.
 	Tools []tool.Tool `json:"tools,omitempty"`
-	// Cut says why there may be more tools than these; empty if these are all.
-	Cut string `json:"cut,omitempty"`
-	// Skipped counts tools that cannot be used.
+	// Truncated is why the list may be incomplete; empty if it is complete.
+	Truncated string `json:"cut,omitempty"`
+	// Skipped counts unusable tools.
 	Skipped int `json:"skipped,omitempty"`
 }
 
-// greeted takes over what a board says about itself.
-func (k *Catalog) greeted(result []byte) {
+// setServerInfo stores name and version from the result of initialize.
+func (k *Catalog) setServerInfo(result []byte) {
 	for in := jsonrpc.Scan(result); in.Next(); {
 		if string(in.Key) != "serverInfo" {
 			continue
@@ -55,16 +54,17 @@ func (k *Catalog) greeted(result []byte) {
 	}
 }
 
-// stillGood reports whether a list of the same firmware is complete, as far as its version
-// tells: whoever builds firmware need not change that.
-func (k *Catalog) stillGood(now *Catalog) bool {
-	return len(k.Tools) > 0 && k.Cut == "" && k.Firmware != "" && k.Firmware == now.Firmware && k.Board == now.Board
+// isCurrent reports whether the catalog is complete and of the same board and firmware version.
+// Custom builds may keep the version, so this does not prove that the tools are the same.
+func (k *Catalog) isCurrent(now *Catalog) bool {
+	return len(k.Tools) > 0 && k.Truncated == "" && k.Firmware != "" && k.Firmware == now.Firmware &&
+		k.Board == now.Board
 }
 
-// Same reports whether everything but the tools themselves is the same.
+// Same reports whether everything but the tools is equal.
 func (k *Catalog) Same(as *Catalog) bool {
 	return k.Board == as.Board && k.Firmware == as.Firmware && k.Build == as.Build && k.Page == as.Page &&
-		k.Cut == as.Cut && k.Skipped == as.Skipped
+		k.Truncated == as.Truncated && k.Skipped == as.Skipped
 }
 
 func sameTools(a, b []tool.Tool) bool {
@@ -79,9 +79,8 @@ func (k *Catalog) find(name string) *tool.Tool {
 	return &k.Tools[i]
 }
 
-// take adds the tools of a page. Those that are there already come from a page that
-// was sent twice.
-func (k *Catalog) take(list []json.RawMessage) {
+// addTools adds the tools of a page. Tools that are present already come from a repeated page.
+func (k *Catalog) addTools(list []json.RawMessage) {
 	for _, raw := range list {
 		t, ok := readTool(raw)
 		switch {
@@ -89,7 +88,7 @@ func (k *Catalog) take(list []json.RawMessage) {
 			k.Skipped++
 		case k.find(t.Name) != nil:
 		case len(k.Tools) == maxTools:
-			k.Cut = cutMany
+			k.Truncated = truncatedTooMany
 			return
 		default:
 			k.Tools = append(k.Tools, t)
@@ -97,7 +96,7 @@ func (k *Catalog) take(list []json.RawMessage) {
 	}
 }
 
-// readTool reads a tool as its board lists it, if it can be used.
+// readTool parses a tool; it returns false if the tool is unusable.
 func readTool(raw []byte) (t tool.Tool, ok bool) {
 	if len(raw) > maxTool {
 		return t, false
@@ -112,28 +111,27 @@ func readTool(raw []byte) (t tool.Tool, ok bool) {
 		case "inputSchema":
 			input = in.Value
 		case "annotations":
-			t.For, t.Hints = readAnnotations(in.Value)
+			t.Audience, t.Hints = readAnnotations(in.Value)
 		}
 	}
-	if !goodName(t.Name) {
+	if !isValidName(t.Name) {
 		return t, false
 	}
 	s := readSchema(input)
 	t.Input = s.append(nil)
-	t.Dangerous = s.reaches() || dangerous(t.Name) || t.Hints.Destructive != nil && *t.Hints.Destructive
-	if t.Hints == (tool.Hints{}) && !t.Dangerous && onlyGets(t.Name) {
-		t.Hints = tool.Reads()
+	t.Dangerous = s.hasNetworkAccess() || isDangerous(t.Name) || t.Hints.Destructive != nil && *t.Hints.Destructive
+	if t.Hints == (tool.Hints{}) && !t.Dangerous && isGetter(t.Name) {
+		t.Hints = tool.ReadOnlyHints()
 	}
 	return t, true
 }
 
-func goodName(name string) bool {
+func isValidName(name string) bool {
 	control := func(r rune) bool { return r < 0x20 || r == 0x7f }
 	return strings.TrimSpace(name) != "" && len(name) <= maxName && !strings.ContainsFunc(name, control)
 }
 
-// readAnnotations reads whom a tool is for, and the hints that forks of the
-// firmware give.
+// readAnnotations parses the audience, and the hints that forks of the firmware send.
 func readAnnotations(raw []byte) (audience string, h tool.Hints) {
 	for in := jsonrpc.Scan(raw); in.Next(); {
 		switch string(in.Key) {
@@ -167,11 +165,11 @@ func readBool(raw []byte) *bool {
 	return &yes
 }
 
-// dangerWords are parts of the names of tools that take a board away from its
-// owner: self.reboot, self.upgrade_firmware, self.system.reconfigure_wifi.
+// dangerWords are words in the names of tools that can make a board unusable for its owner:
+// self.reboot, self.upgrade_firmware, self.system.reconfigure_wifi.
 var dangerWords = []string{"reboot", "restart", "shutdown", "upgrade", "ota", "reconfigure", "factory", "erase"}
 
-func dangerous(name string) bool {
+func isDangerous(name string) bool {
 	for _, word := range words(name) {
 		if slices.Contains(dangerWords, word) {
 			return true
@@ -180,7 +178,7 @@ func dangerous(name string) bool {
 	return false
 }
 
-// words takes a name apart: self.system.reconfigure_wifi, or reconfigureWifi.
+// words splits a name into words: self.system.reconfigure_wifi, or reconfigureWifi.
 func words(name string) []string {
 	var b strings.Builder
 	lower := false
@@ -198,16 +196,15 @@ func words(name string) []string {
 	return strings.Fields(strings.ToLower(b.String()))
 }
 
-// lastPart is what a tool does, without what it does it with: set_volume.
+// lastPart returns the name after the last dot, such as set_volume.
 func lastPart(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-func onlyGets(name string) bool {
+func isGetter(name string) bool {
 	part := lastPart(name)
 	return part == "get" || strings.HasPrefix(part, "get_")
 }
 
-// TakesPicture says whether a tool of a board makes and uploads a picture, which takes
-// long.
+// TakesPicture reports whether a tool takes and uploads a picture, which takes long.
 func TakesPicture(name string) bool {
 	part := lastPart(name)
 	return strings.Contains(part, "photo") || strings.Contains(part, "snapshot")

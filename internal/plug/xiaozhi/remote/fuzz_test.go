@@ -11,11 +11,13 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Whatever a board says, nothing breaks, and what comes of it can be passed on.
+// No message of a board causes a panic, and the results are valid.
 func FuzzHeard(f *testing.F) {
 	for _, seed := range []string{
-		textResult(1, "true"), textResult(1, `{"a":1}`), plainError(1, `a "b"`), codedError(1, -32602, "Unknown tool: x"),
-		result(1, `{"tools":[`+toolVolume+`,`+toolUpdate+`],"nextCursor":"x"}`), result(1, `{"serverInfo":{"name":"n","version":"2.4.2"}}`),
+		textResult(1, "true"), textResult(1, `{"a":1}`), plainError(1, `a "b"`),
+		codedError(1, -32602, "Unknown tool: x"),
+		result(1, `{"tools":[`+toolVolume+`,`+toolUpdate+`],"nextCursor":"x"}`),
+		result(1, `{"serverInfo":{"name":"n","version":"2.4.2"}}`),
 		result(1, `{"content":[{"type":"image","image":"{\"mimeType\":\"image/jpeg\",\"data\":\"/9j/4A==\"}"}]}`),
 		result(1, `{"content":[{"type":"audio","data":"x"},{"type":"text","text":3}],"isError":true}`),
 		`{"jsonrpc":"2.0","method":"notifications/x","params":{}}`, `{"id":"1","error":"x"}`, "{", "\xff",
@@ -25,11 +27,11 @@ func FuzzHeard(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		before := bytes.Clone(payload)
-		// As an answer to each kind of request.
+		// As the response to each kind of request.
 		for _, ask := range []func(*Client){
 			func(c *Client) { _, _ = c.Start(t.Context(), Vision{}); check(t, c) },
 			func(c *Client) { _, _ = c.Refresh(t.Context()); check(t, c) },
-			func(c *Client) { _ = c.Alive(t.Context()) },
+			func(c *Client) { _ = c.Ping(t.Context()) },
 			func(c *Client) {
 				r, err := c.Call(t.Context(), &tool.Call{Tool: "a", Args: json.RawMessage(`{}`)})
 				if (r == nil) == (err == nil) {
@@ -44,18 +46,18 @@ func FuzzHeard(f *testing.F) {
 			c = New(Options{
 				Known: Catalog{Tools: []tool.Tool{{Name: "a"}}},
 				Send: func([]byte) error {
-					c.Heard(payload)
+					c.HandleMessage(payload)
 					c.Close(nil)
 					return nil
 				},
-				Event: func(method string, params json.RawMessage) {
+				OnNotification: func(method string, params json.RawMessage) {
 					if method == "" || params != nil && !json.Valid(params) {
 						t.Fatalf("%q %q", method, params)
 					}
 				},
 			})
 			ask(c)
-			c.Heard(payload)
+			c.HandleMessage(payload)
 		}
 		if !bytes.Equal(payload, before) {
 			t.Fatal("the payload was changed")
@@ -64,10 +66,11 @@ func FuzzHeard(f *testing.F) {
 }
 
 func sound(r *tool.Result) bool {
-	return json.Valid(r.Content) && utf8.Valid(r.Content) && r.Content[0] == '[' && (r.Structured == nil || json.Valid(r.Structured) && r.Structured[0] == '{')
+	return json.Valid(r.Content) && utf8.Valid(r.Content) && r.Content[0] == '[' &&
+		(r.Structured == nil || json.Valid(r.Structured) && r.Structured[0] == '{')
 }
 
-// check finds out whether everybody can use the tools.
+// check validates the tools.
 func check(t *testing.T, c *Client) {
 	for _, have := range c.Tools() {
 		if have.Name != "a" {
@@ -91,8 +94,7 @@ func checkSchema(t *testing.T, input []byte) {
 	}
 }
 
-// A schema that was cleaned is one that everybody understands, and cleaning it again
-// changes nothing.
+// A cleaned schema is valid, and cleaning it again changes nothing.
 func FuzzSchema(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"object","properties":{"volume":{"type":"integer","minimum":0,"maximum":100}},"required":["volume"]}`,

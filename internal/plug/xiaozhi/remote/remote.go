@@ -1,21 +1,20 @@
-// Package remote calls the tools of XiaoZhi voice boards. A board is an MCP server
-// of a kind of its own, and a [Client] is what speaks with one board, whatever
-// carries the messages.
+// Package remote calls the MCP tools of XiaoZhi voice boards. A board is an MCP server with quirks,
+// and a [Client] is the MCP client of one board, independent of the transport.
 //
-// Firmware has habits that general clients of MCP do not survive:
+// General MCP clients do not work with the firmware's quirks (xiaozhi-esp32 main/mcp_server.cc):
 //
-//   - Ids must be whole numbers below 2³¹. Requests with other ids, or with null
-//     where an object belongs, get no answer at all.
-//   - There is no cancellation and no progress. Everything is done by one loop, one
-//     thing after the other, and a photo takes half a minute.
-//   - Before firmware 2.5, errors have no code, and their texts are not escaped: the
-//     message need not be JSON.
-//   - Tools for people can be called without having been listed. Whoever calls has
-//     to know what it must not call.
-//   - Pictures come in a form that is not MCP's.
+//   - Ids must be whole numbers below 2³¹. Requests with other ids, or with null for an object,
+//     get no response.
+//   - There is no cancellation and no progress. One loop handles one request after the other,
+//     and a photo takes half a minute.
+//   - Before firmware 2.5, errors have no code, and their messages are not escaped: the
+//     response may be invalid JSON.
+//   - User-only tools can be called without having been listed. The caller has to restrict
+//     calls.
+//   - Images have a format of their own.
 //
-// So there is one request at a time. A caller who gives up is free at once; the
-// board is not, and the next request waits until it has answered or its time is up.
+// So there is one request at a time. A caller that gives up returns at once, but the next request
+// waits until the board has answered or the timeout is over.
 package remote
 
 import (
@@ -36,71 +35,69 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long a board may take for a call.
+	// DefaultTimeout is the timeout of a call.
 	DefaultTimeout = 30 * time.Second
-	// DefaultPhotoTimeout is the same for photos: the board uploads one, waits up to
-	// 30 s for what is seen in it, and does nothing else meanwhile.
+	// DefaultPhotoTimeout is the timeout of a call that takes a photo: the board uploads it, waits
+	// up to 30 s for the response, and does nothing else meanwhile.
 	DefaultPhotoTimeout = 45 * time.Second
-	// maxHeard bounds a message of a board, in bytes. Firmware cannot send more than
-	// 64 KiB; programs that pretend to be boards can.
-	maxHeard = 1 << 20
+	// maxMessage limits a message of a board, in bytes. Firmware cannot send more than 64 KiB;
+	// programs that stand in for boards can.
+	maxMessage = 1 << 20
 )
 
-// What a caller may want to know about an error of [Client.Start], [Client.Refresh]
-// and [Client.Alive].
+// Errors of [Client.Start], [Client.Refresh] and [Client.Ping].
 var (
-	// ErrSilent says that the board did not answer in time.
+	// ErrSilent reports that the board did not answer in time.
 	ErrSilent = errors.New("the board does not answer")
-	// ErrClosed says that the client was closed, since the board is gone.
+	// ErrClosed reports that the client was closed, since the connection has ended.
 	ErrClosed = errors.New("the connection has ended")
 )
 
-// Options describe a client. Only Send is required.
+// Options configure a client. Only Send is required.
 type Options struct {
-	// Send sends the payload of one message of type mcp, which is a JSON object, to
-	// the board. It must return within some seconds, may be called by several
-	// goroutines, also just after Close, and may keep the payload.
+	// Send sends the payload of a message of type mcp, a JSON object, to the board. It must return
+	// within some seconds, be safe for concurrent use, also just after Close, and may keep the
+	// payload.
 	Send func(payload []byte) error
-	// Event, if not nil, is told what the board says on its own: the method and the
-	// params, which are JSON or nil. It is called by the goroutine that calls Heard,
-	// and so must not wait for an answer of the board.
-	Event func(method string, params json.RawMessage)
+	// OnNotification, if not nil, is called for each notification of the board: with the method and
+	// the params, which are JSON or nil. It is called by the goroutine that calls HandleMessage,
+	// and so must not wait for a response of the board.
+	OnNotification func(method string, params json.RawMessage)
 
-	Timeout      time.Duration // of a call, from when it is sent; [DefaultTimeout] if 0
-	PhotoTimeout time.Duration // of a call that takes a picture; [DefaultPhotoTimeout] if 0
+	Timeout      time.Duration // of a call, from its sending; [DefaultTimeout] if 0
+	PhotoTimeout time.Duration // of a call that takes a photo; [DefaultPhotoTimeout] if 0
 
-	// Firmware is the version that the board has told elsewhere, for boards that do
-	// not tell it here; it may be empty.
+	// Firmware is the version from the OTA request, for boards that do not report it in initialize;
+	// may be empty.
 	Firmware string
-	// Build is the hash of the firmware that the board has told elsewhere; it may be empty.
+	// Build is the hash of the firmware from the OTA request; may be empty.
 	Build string
-	// Known is what an earlier client found out about the same board; the zero value
-	// if nothing. Its tools can be called before Start. As long as the board has the same
-	// build, and the first page of the list is the same, the other pages are not listed.
+	// Known is the catalog of an earlier client of the same board, or zero. Its tools can be called
+	// before Start. If build and first page of the list are unchanged, the other pages are not
+	// listed.
 	Known Catalog
 
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Client speaks with one board for as long as the connection lasts. Its methods may
-// be called by many goroutines. It is a [tool.Provider].
+// Client is the MCP client of one board, for one connection. It implements [tool.Provider]. Its
+// methods are safe for concurrent use.
 type Client struct {
 	opt Options
 	log *slog.Logger
 
-	mu      sync.Mutex
-	closed  error // why; nil as long as it is not
-	catalog Catalog
-	listed  bool // by this client, since the last time that it turned out to be wrong
-	lastID  int64
-	busy    bool         // somebody has the turn
-	running *request     // what the board has not answered yet; nil if nothing
-	waiting []chan error // for the turn, first come first
+	mu       sync.Mutex
+	closed   error // the reason; nil while it is open
+	catalog  Catalog
+	listed   bool // the catalog was listed on this connection
+	lastID   int64
+	busy     bool         // a request has the turn
+	inFlight *sentRequest // the unanswered request; nil if none
+	waiting  []chan error // requests that wait for the turn, in order
 }
 
-// New makes a client. Nothing is sent before Start. Close it when the connection
-// ends.
+// New makes a client. It sends nothing before Start. Close must be called when the connection ends.
 func New(opt Options) *Client {
 	if opt.Timeout <= 0 {
 		opt.Timeout = DefaultTimeout
@@ -114,8 +111,8 @@ func New(opt Options) *Client {
 	return &Client{opt: opt, log: opt.Logger, catalog: opt.Known}
 }
 
-// Close says that the connection to the board has ended, and why; err may be nil.
-// Whoever waits for something is told. Only the first Close counts.
+// Close closes the client because the connection has ended; err is the reason and may be nil. All
+// waiting requests fail. Further calls do nothing.
 func (c *Client) Close(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +123,8 @@ func (c *Client) Close(err error) {
 	if err != nil {
 		c.closed = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	if c.running != nil {
-		c.finish(c.running, answer{fail: c.closed})
+	if c.inFlight != nil {
+		c.finish(c.inFlight, answer{failure: c.closed})
 	}
 	for _, w := range c.waiting {
 		w <- &unsentError{c.closed}
@@ -135,20 +132,20 @@ func (c *Client) Close(err error) {
 	c.waiting = nil
 }
 
-// Tools are the board's tools in its order. They must not be changed.
+// Tools returns the board's tools in its order. They must not be changed.
 func (c *Client) Tools() []tool.Tool { return slices.Clone(c.Catalog().Tools) }
 
-// Catalog is what is known about the board, for the client of its next connection.
-// It must not be changed.
+// Catalog returns what is known about the board, for the client of its next connection. It must not
+// be changed.
 func (c *Client) Catalog() Catalog {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.catalog
 }
 
-// Share has the client keep a list of tools that is shared with other boards instead
-// of one of its own, if both are the same.
-func (c *Client) Share(tools []tool.Tool) {
+// ShareTools replaces the client's tools by an equal list that is shared with other boards. It does
+// nothing if the lists differ.
+func (c *Client) ShareTools(tools []tool.Tool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if sameTools(c.catalog.Tools, tools) {
@@ -156,18 +153,18 @@ func (c *Client) Share(tools []tool.Tool) {
 	}
 }
 
-// message is a message of a board, as far as it can be understood.
+// message is a JSON-RPC message of a board.
 type message struct {
-	id     int64 // 0 if there is none
+	id     int64 // 0 if absent or not one of ours
 	method string
 	params json.RawMessage
-	result json.RawMessage // nil if there is none
-	err    json.RawMessage // the same
+	result json.RawMessage // nil if absent
+	err    json.RawMessage // nil if absent
 }
 
-// Heard takes the payload of a message of type mcp from the board. What is no
-// answer to the running request, and no event, is dropped.
-func (c *Client) Heard(payload []byte) {
+// HandleMessage handles the payload of a message of type mcp. It drops what is neither the response
+// to the current request nor a notification.
+func (c *Client) HandleMessage(payload []byte) {
 	m, ok := readMessage(payload)
 	if !ok {
 		c.log.Debug("a board sent something that is no JSON-RPC", "bytes", len(payload))
@@ -178,7 +175,7 @@ func (c *Client) Heard(payload []byte) {
 		c.mu.Unlock()
 		return
 	}
-	r := c.running
+	r := c.inFlight
 	fits := r != nil && m.id == r.id && (m.method == "" || m.result != nil || m.err != nil)
 	if fits {
 		c.finish(r, answer{result: m.result, err: m.err})
@@ -188,15 +185,14 @@ func (c *Client) Heard(payload []byte) {
 	case fits:
 	case m.method == "":
 		c.log.Debug("a board answered what nobody waits for any more", "id", m.id)
-	case c.opt.Event != nil:
-		c.opt.Event(m.method, m.params)
+	case c.opt.OnNotification != nil:
+		c.opt.OnNotification(m.method, m.params)
 	}
 }
 
-// readMessage reads a message, also one in which the text of an error is not
-// escaped.
+// readMessage parses a message, including one with an unescaped error message.
 func readMessage(payload []byte) (m message, ok bool) {
-	if len(payload) > maxHeard {
+	if len(payload) > maxMessage {
 		return m, false
 	}
 	if utf8.Valid(payload) {
@@ -234,8 +230,8 @@ func readMessage(payload []byte) (m message, ok bool) {
 	return m, m.id != 0 || m.method != ""
 }
 
-// readID reads an id that is one of ours: a positive number, even if somebody made
-// a text or a fraction of it. It is 0 otherwise.
+// readID parses an id of ours: a positive whole number, also as a string or with a fraction of
+// zero. Otherwise it returns 0.
 func readID(value []byte) int64 {
 	text := string(value)
 	if value[0] == '"' {

@@ -10,19 +10,19 @@ import (
 	"patchbay/internal/tool"
 )
 
-// maxWords bounds what is told of a board's error, in bytes.
-const maxWords = 1 << 10
+// maxErrorText limits the text of a board's error, in bytes.
+const maxErrorText = 1 << 10
 
 func clip(s string) string {
-	if len(s) <= maxWords {
+	if len(s) <= maxErrorText {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxWords], "") + "…"
+	return strings.ToValidUTF8(s[:maxErrorText], "") + "…"
 }
 
-// readRefusal reads an error: an object, or whatever a fork made of it.
-func readRefusal(raw []byte) *refusal {
-	no := &refusal{text: jsonrpc.Text(raw)}
+// readBoardError parses an error: an object, or the variants of forks.
+func readBoardError(raw []byte) *boardError {
+	no := &boardError{text: jsonrpc.Text(raw)}
 	for in := jsonrpc.Scan(raw); in.Next(); {
 		switch string(in.Key) {
 		case "message":
@@ -39,7 +39,7 @@ func readRefusal(raw []byte) *refusal {
 	return no
 }
 
-// readResult reads what came of a call.
+// readResult parses the result of a call.
 func readResult(raw []byte) (*tool.Result, error) {
 	r := &tool.Result{}
 	var content []byte
@@ -79,7 +79,7 @@ func readResult(raw []byte) (*tool.Result, error) {
 	return r, nil
 }
 
-// object is a text that is a JSON object, without space; nil if it is none.
+// object returns text, compacted, if it is a JSON object, or else nil.
 func object(text []byte) json.RawMessage {
 	text = bytes.TrimSpace(text)
 	var b bytes.Buffer
@@ -89,15 +89,15 @@ func object(text []byte) json.RawMessage {
 	return b.Bytes()
 }
 
-// picture is a picture as MCP writes it, and as firmware writes it into a text.
+// picture is an image block of MCP, and the firmware's JSON string in such a block.
 type picture struct {
 	Type string `json:"type"`
 	MIME string `json:"mimeType"`
 	Data string `json:"data"`
 }
 
-// readBlock reads one block of a result and writes it as MCP has it, with its text
-// if it is one. It returns nil for what is no block at all.
+// readBlock parses a content block and converts it to MCP. It also returns the text of a text
+// block. It returns nil for an unknown block.
 func readBlock(raw []byte) (block []byte, text string) {
 	var kind string
 	var words, image, data []byte
@@ -128,7 +128,7 @@ func readBlock(raw []byte) (block []byte, text string) {
 		}
 		text = "(a picture that cannot be read)"
 	case kind == "audio", kind == "resource", kind == "resource_link":
-		return raw, "" // forks that know more of MCP
+		return raw, "" // forks with more of MCP
 	default:
 		return nil, ""
 	}
@@ -136,8 +136,8 @@ func readBlock(raw []byte) (block []byte, text string) {
 	return append(block, '}'), text
 }
 
-// readText reads a text, also if a number or a truth value stands where it belongs,
-// or if an object was made a text twice.
+// readText parses a text. It also accepts a number or a boolean, and an object that was encoded as
+// a string twice.
 func readText(raw []byte) string {
 	if raw[0] != '"' {
 		return string(raw)
@@ -152,7 +152,7 @@ func readText(raw []byte) string {
 	return text
 }
 
-// readPicture reads a picture, in a text or as it is.
+// readPicture parses a picture: an object, or a string with its JSON.
 func readPicture(raw []byte) []byte {
 	if raw[0] == '"' {
 		raw = []byte(jsonrpc.Text(raw))
@@ -162,7 +162,7 @@ func readPicture(raw []byte) []byte {
 		return nil
 	}
 	if !strings.HasPrefix(p.MIME, "image/") {
-		p.MIME = "image/jpeg" // what cameras of boards make
+		p.MIME = "image/jpeg" // the format of boards' cameras
 	}
 	if size := base64.StdEncoding.DecodedLen(len(p.Data)); size == 0 {
 		return nil

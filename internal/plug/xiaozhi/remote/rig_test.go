@@ -15,21 +15,21 @@ import (
 	"patchbay/internal/tool"
 )
 
-// asked is a request as a board got it.
+// asked is a request as a board received it.
 type asked struct {
 	id             int64
 	method, cursor string
-	name           string // of a tool
+	name           string // of the tool
 	args           string
 	params         string
 }
 
-// rig is a client with a board behind it: a goroutine that answers one request
-// after the other, as the firmware's loop does.
+// rig is a client with a board: a goroutine that handles one request after the other, like the
+// firmware's loop.
 type rig struct {
 	*Client
 	t      *testing.T
-	answer func(asked) []string // payloads; nothing for no answer
+	answer func(asked) []string // payloads; none for no response
 
 	inbox chan []byte
 	wg    sync.WaitGroup
@@ -49,7 +49,7 @@ func newRig(t *testing.T, opt Options, answer func(asked) []string) *rig {
 	r.wg.Go(func() {
 		for payload := range r.inbox {
 			for _, reply := range r.answer(r.read(payload)) {
-				r.Heard([]byte(reply))
+				r.HandleMessage([]byte(reply))
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func (r *rig) end() {
 	r.wg.Wait()
 }
 
-// read is strict where the firmware is: what it would drop is a mistake.
+// read is as strict as the firmware: a request that firmware would drop fails the test.
 func (r *rig) read(payload []byte) asked {
 	m, err := jsonrpc.Parse(payload)
 	if err != nil {
@@ -94,14 +94,15 @@ func (r *rig) read(payload []byte) asked {
 	if m.Method == "tools/call" && (len(p.Arguments) == 0 || p.Arguments[0] != '{') {
 		r.t.Errorf("the arguments are no object: %s", m.Params)
 	}
-	a := asked{id: id, method: m.Method, cursor: p.Cursor, name: p.Name, args: string(p.Arguments), params: string(m.Params)}
+	a := asked{id: id, method: m.Method, cursor: p.Cursor, name: p.Name, args: string(p.Arguments),
+		params: string(m.Params)}
 	r.mu.Lock()
 	r.got = append(r.got, a)
 	r.mu.Unlock()
 	return a
 }
 
-// methods are the methods that the board was sent.
+// methods returns the methods of all requests.
 func (r *rig) methods() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,13 +144,13 @@ func result(id int64, body string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, id, body)
 }
 
-// textResult is a result of one text, as firmware writes it.
+// textResult is a result with one text, as firmware writes it.
 func textResult(id int64, text string) string {
-	return result(id, string(jsonrpc.AppendText([]byte(`{"content":[{"type":"text","text":`), text))+`}],"isError":false}`)
+	return result(id, string(jsonrpc.AppendText([]byte(`{"content":[{"type":"text","text":`), text))+
+		`}],"isError":false}`)
 }
 
-// plainError is an error as firmware before 2.5 writes it: without a code, and not
-// escaped.
+// plainError is an error as firmware before 2.5 writes it: without a code, and not escaped.
 func plainError(id int64, text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"message":"%s"}}`, id, text)
 }
@@ -159,10 +160,10 @@ func codedError(id int64, code int, text string) string {
 	return string(jsonrpc.AppendError(nil, strconv.AppendInt(nil, id, 10), &jsonrpc.Error{Code: code, Message: text}))
 }
 
-// firmware answers as a board does. What is empty is left out.
+// firmware answers requests like a board. Empty fields are omitted.
 type firmware struct {
 	version string
-	tools   []string // as they are listed
+	tools   []string // the JSON of each
 	call    func(asked) []string
 }
 
@@ -177,7 +178,8 @@ const (
 func (f firmware) answer(a asked) []string {
 	switch a.method {
 	case "initialize":
-		return []string{result(a.id, fmt.Sprintf(`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"lichuang-dev","version":%q}}`, f.version))}
+		return []string{result(a.id,
+			fmt.Sprintf(`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"lichuang-dev","version":%q}}`, f.version))}
 	case "tools/list":
 		return []string{f.page(a)}
 	case "tools/call":
@@ -189,8 +191,8 @@ func (f firmware) answer(a asked) []string {
 	return []string{plainError(a.id, "Method not implemented: "+a.method)}
 }
 
-// page is a page of at most wire.MaxList bytes, with the name of the first tool that
-// is not on it.
+// page returns a page of at most wire.MaxList bytes, and the name of the first tool that is not on
+// it.
 func (f firmware) page(a asked) string {
 	var page []string
 	size, found := 0, a.cursor == ""

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// maxArgs bounds the arguments of a tool, and the elements of a list in a schema.
+	// maxArgs limits the arguments of a tool, and the values of an enum.
 	maxArgs = 64
-	// maxNesting is how deep the schemas of lists are read.
+	// maxNesting limits the depth of array schemas.
 	maxNesting = 3
-	// maxNumber bounds the numbers in schemas: beyond it, not all whole numbers are
-	// exact, and no board counts so far.
+	// maxNumber limits the numbers in schemas: above it, float64 does not represent all whole
+	// numbers.
 	maxNumber = 1 << 53
 )
 
-// schema is the schema of a tool's arguments, as far as it means something to
-// everybody: a strict API refuses a whole list of tools for one odd word in it.
+// schema is the schema of a tool's arguments, reduced to common keywords: strict model APIs reject
+// a whole list of tools for one unknown keyword.
 type schema struct {
 	props []property
-	// open says that the board did not say which arguments there are.
+	// open means that the board did not list its arguments.
 	open bool
 }
 
 type property struct {
 	name     string
-	types    []string // none: any
-	text     []byte   // the JSON Schema, without its braces
+	types    []string // empty: any
+	text     []byte   // the JSON Schema, without braces
 	required bool
 }
 
-// readSchema reads a schema. What cannot be understood is left out.
+// readSchema parses a schema and drops what it does not understand.
 func readSchema(raw []byte) (s schema) {
 	var props, required []byte
 	for in := jsonrpc.Scan(raw); in.Next(); {
@@ -46,10 +46,10 @@ func readSchema(raw []byte) (s schema) {
 		}
 	}
 	in := jsonrpc.Scan(props)
-	s.open = !in.Object()
+	s.open = !in.IsObject()
 	for in.Next() {
 		name := string(in.Key)
-		if !goodName(name) || len(s.props) == maxArgs || s.find(name) != nil || in.Value[0] != '{' {
+		if !isValidName(name) || len(s.props) == maxArgs || s.find(name) != nil || in.Value[0] != '{' {
 			continue
 		}
 		s.props = append(s.props, readProperty(name, in.Value))
@@ -72,16 +72,20 @@ func (s *schema) find(name string) *property {
 	return &s.props[i]
 }
 
-// reaches says whether a tool can be told to fetch something from anywhere, to send
-// something there, or to go into another network.
-func (s *schema) reaches() bool {
-	return slices.ContainsFunc(s.props, func(p property) bool { return isAddress(p.name) || slices.Contains(words(p.name), "ssid") })
+// hasNetworkAccess reports whether a tool's arguments make it fetch from or send to any address, or
+// join another network.
+func (s *schema) hasNetworkAccess() bool {
+	return slices.ContainsFunc(s.props, func(p property) bool {
+		return isAddress(p.name) ||
+			slices.Contains(words(p.name), "ssid")
+	})
 }
 
-// isAddress says whether an argument is an address, judging by its name.
+// isAddress reports whether an argument is a URL, judging by its name.
 func isAddress(name string) bool {
 	name = strings.ToLower(name)
-	return strings.HasSuffix(name, "url") || slices.ContainsFunc(words(name), func(w string) bool { return w == "url" || w == "uri" })
+	return strings.HasSuffix(name, "url") || slices.ContainsFunc(words(name),
+		func(w string) bool { return w == "url" || w == "uri" })
 }
 
 // append appends the schema as JSON.
@@ -115,8 +119,8 @@ func readProperty(name string, raw []byte) property {
 	p := property{name: name}
 	k := readKeywords(raw, 0)
 	if s := jsonrpc.Text(k.def); isAddress(name) && s != "" && !strings.Contains(s, "://") {
-		// Firmware declares the description of an address as its default: a call
-		// without one would fetch that sentence.
+		// Firmware passes the description of a URL as its default value (xiaozhi-esp32
+		// main/mcp_server.cc): a call without it would fetch that sentence.
 		k.def, p.required = nil, true
 		if k.description == "" {
 			k.description = s
@@ -126,7 +130,7 @@ func readProperty(name string, raw []byte) property {
 	return p
 }
 
-// keywords are the words of JSON Schema that are kept.
+// keywords are the JSON Schema keywords that are kept.
 type keywords struct {
 	types              []string
 	title, description string
@@ -160,29 +164,28 @@ func readKeywords(raw []byte, depth int) (k keywords) {
 			items = in.Value
 		}
 	}
-	if k.min != nil && k.max != nil && *k.min > *k.max || !k.is("integer") && !k.is("number") {
+	if k.min != nil && k.max != nil && *k.min > *k.max || !k.hasType("integer") && !k.hasType("number") {
 		k.min, k.max = nil, nil
 	}
-	if k.def != nil && !k.fits(k.def) {
+	if k.def != nil && !k.accepts(k.def) {
 		k.def = nil
 	}
 	if len(enum) > 0 {
 		k.readEnum(enum)
 	}
-	if len(items) > 0 && items[0] == '{' && k.is("array") && depth < maxNesting {
+	if len(items) > 0 && items[0] == '{' && k.hasType("array") && depth < maxNesting {
 		inner := readKeywords(items, depth+1)
 		k.items = &inner
 	}
 	return k
 }
 
-// readEnum reads a list of plain values. If one of them is anything else, there is
-// no list.
+// readEnum parses an enum of scalar values. An enum with any other value is dropped.
 func (k *keywords) readEnum(raw []byte) {
 	var out [][]byte
 	for _, e := range jsonrpc.Elements(raw) {
 		v := plain(e)
-		if v == nil || !k.fits(v) || len(out) == maxArgs {
+		if v == nil || !k.accepts(v) || len(out) == maxArgs {
 			return
 		}
 		if !slices.ContainsFunc(out, func(have []byte) bool { return string(have) == string(v) }) {
@@ -206,19 +209,19 @@ func readTypes(raw []byte) (out []string) {
 	return out
 }
 
-func (k *keywords) is(name string) bool { return slices.Contains(k.types, name) }
+func (k *keywords) hasType(name string) bool { return slices.Contains(k.types, name) }
 
-// fits says whether a plain value has one of the types.
-func (k *keywords) fits(v []byte) bool {
+// accepts reports whether a scalar value has one of the types.
+func (k *keywords) accepts(v []byte) bool {
 	switch {
 	case len(k.types) == 0:
 		return true
 	case v[0] == '"':
-		return k.is("string")
+		return k.hasType("string")
 	case v[0] == 't' || v[0] == 'f':
-		return k.is("boolean")
+		return k.hasType("boolean")
 	}
-	return k.is("number") || k.is("integer") && !strings.ContainsAny(string(v), ".e")
+	return k.hasType("number") || k.hasType("integer") && !strings.ContainsAny(string(v), ".e")
 }
 
 // append appends the keywords without braces.
@@ -278,7 +281,7 @@ func (k *keywords) append(b []byte) []byte {
 	return b
 }
 
-// plain is a text, a number or a truth value, written anew; nil for anything else.
+// plain returns a string, number or boolean, re-encoded; nil for anything else.
 func plain(v []byte) []byte {
 	switch {
 	case v[0] == '"':
@@ -292,7 +295,7 @@ func plain(v []byte) []byte {
 	return nil
 }
 
-// number reads a number of a size that means something.
+// number parses a number of at most maxNumber.
 func number(v []byte) *float64 {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || math.Abs(f) > maxNumber || v[0] != '-' && (v[0] < '0' || '9' < v[0]) {
@@ -301,7 +304,7 @@ func number(v []byte) *float64 {
 	return &f
 }
 
-// appendNumber appends a number, one without a fraction as a whole number.
+// appendNumber appends a number, without a fraction if it is whole.
 func appendNumber(b []byte, f float64) []byte {
 	if f == math.Trunc(f) {
 		return strconv.AppendInt(b, int64(f), 10)

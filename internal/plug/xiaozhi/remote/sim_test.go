@@ -19,7 +19,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// simRig is a server that does as much as a board needs to be called.
+// simRig is a minimal server for a simulated board.
 type simRig struct {
 	board   *sim.Board
 	client  *Client
@@ -31,15 +31,18 @@ type simRig struct {
 }
 
 func newSimRig(t *testing.T, opt sim.Options, options Options) *simRig {
-	r := &simRig{events: make(chan string, 10), options: options, clients: make(chan *Client), ended: make(chan struct{})}
+	r := &simRig{events: make(chan string, 10), options: options, clients: make(chan *Client),
+		ended: make(chan struct{})}
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	mux.HandleFunc("/ota", func(w http.ResponseWriter, _ *http.Request) {
-		a := wire.Answer{
-			Time: &wire.ServerTime{Timestamp: time.Now().UnixMilli()}, Firmware: wire.Firmware{Version: opt.Profile.Version},
-			WebSocket: &wire.SocketPlan{URL: "ws" + strings.TrimPrefix(server.URL, "http") + "/socket", Token: "x", Version: wire.FramingBare},
+		a := wire.OTAResponse{
+			Time:     &wire.ServerTime{Timestamp: time.Now().UnixMilli()},
+			Firmware: wire.Firmware{Version: opt.Profile.Version},
+			WebSocket: &wire.WebSocketConfig{URL: "ws" + strings.TrimPrefix(server.URL, "http") + "/socket", Token: "x",
+				Version: wire.FramingBare},
 		}
 		body, err := a.Marshal()
 		if err != nil {
@@ -81,17 +84,18 @@ func (r *simRig) serve(t *testing.T, w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer close(r.ended)
-	defer ws.CloseNow() //nolint:errcheck // it is over
+	defer ws.CloseNow() //nolint:errcheck // the connection has ended
 	if _, _, err := ws.Read(req.Context()); err != nil {
 		t.Error(err)
 		return
 	}
-	h := wire.Hello{Transport: wire.WebSocket, SessionID: "s1", Audio: wire.Audio{Format: "opus", SampleRate: 24000, Channels: 1, FrameDuration: 60}}
+	h := wire.Hello{Transport: wire.WebSocket, SessionID: "s1",
+		Audio: wire.Audio{Format: "opus", SampleRate: 24000, Channels: 1, FrameDuration: 60}}
 	if err := ws.Write(req.Context(), websocket.MessageText, h.AppendServer(nil)); err != nil {
 		t.Error(err)
 	}
 	opt := r.options
-	opt.Event = func(method string, params json.RawMessage) { r.events <- method + string(params) }
+	opt.OnNotification = func(method string, params json.RawMessage) { r.events <- method + string(params) }
 	opt.Send = func(payload []byte) error {
 		m := wire.Message{Type: wire.TypeMCP, SessionID: "s1", Payload: payload}
 		return ws.Write(context.WithoutCancel(req.Context()), websocket.MessageText, m.Append(nil))
@@ -105,16 +109,19 @@ func (r *simRig) serve(t *testing.T, w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		if m, err := wire.Parse(data); err == nil && kind == websocket.MessageText && m.Type == wire.TypeMCP {
-			c.Heard(m.Payload)
+			c.HandleMessage(m.Payload)
 		}
 	}
 }
 
-// The board that the server's own tests talk to is called the way real ones are.
+// Calls to the simulated board of package sim work as with real boards.
 func TestSim(t *testing.T) {
 	block := make(chan struct{})
 	tools := []sim.Tool{
-		{Name: "self.fails", Description: "Fails", Do: func(context.Context, sim.Args) (string, error) { return "", errors.New(`Cannot say "no"`) }},
+		{Name: "self.fails", Description: "Fails", Do: func(context.Context, sim.Args) (string,
+			error) {
+			return "", errors.New(`Cannot say "no"`)
+		}},
 		{Name: "self.blocks", Description: "Blocks", Do: func(ctx context.Context, _ sim.Args) (string, error) {
 			select {
 			case <-block:
@@ -124,18 +131,20 @@ func TestSim(t *testing.T) {
 		}},
 	}
 	for i := range 60 {
-		tools = append(tools, sim.Tool{Name: fmt.Sprintf("self.dog.move_%d", i), Description: strings.Repeat("Moves. ", 30)})
+		tools = append(tools, sim.Tool{Name: fmt.Sprintf("self.dog.move_%d", i),
+			Description: strings.Repeat("Moves. ", 30)})
 	}
 	for _, profile := range sim.Profiles() {
 		t.Run(profile.Name, func(t *testing.T) {
-			r := newSimRig(t, sim.Options{Profile: profile, Tools: tools, Picture: append([]byte{0xff, 0xd8, 0xff}, make([]byte, 5000)...)}, Options{})
+			r := newSimRig(t, sim.Options{Profile: profile, Tools: tools,
+				Picture: append([]byte{0xff, 0xd8, 0xff}, make([]byte, 5000)...)}, Options{})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			if _, err := r.client.Start(ctx, Vision{URL: r.url + "/vision", Token: "see"}); err != nil {
 				t.Fatal(err)
 			}
 			r.check(ctx, t, profile)
-			if err := r.client.Alive(ctx); err != nil {
+			if err := r.client.Ping(ctx); err != nil {
 				t.Error(err)
 			}
 			r.board.Notify("notifications/x", []byte(`{"a":1}`))
@@ -151,7 +160,7 @@ func TestSim(t *testing.T) {
 			if report.Broke("C5") || report.Broke("C17") {
 				t.Error(report.Violations)
 			}
-			// The board is gone in the middle of a call.
+			// The board disconnects during a call.
 			lost := make(chan error, 1)
 			go func() {
 				_, err := r.client.Call(ctx, &tool.Call{Tool: "self.blocks"})
@@ -176,12 +185,13 @@ func (r *simRig) check(ctx context.Context, t *testing.T, profile sim.Profile) {
 	if profile.UserTools {
 		want += 7
 	}
-	if len(k.Tools) != want || k.Cut != "" || k.Skipped != 0 || k.Firmware != profile.Version || k.Tools[0].Name != "self.get_device_status" {
-		t.Errorf("%d tools (not %d), %q, %d, %s", len(k.Tools), want, k.Cut, k.Skipped, k.Firmware)
+	if len(k.Tools) != want || k.Truncated != "" || k.Skipped != 0 || k.Firmware != profile.Version ||
+		k.Tools[0].Name != "self.get_device_status" {
+		t.Errorf("%d tools (not %d), %q, %d, %s", len(k.Tools), want, k.Truncated, k.Skipped, k.Firmware)
 	}
 	people := 0
 	for _, have := range k.Tools {
-		if have.For == "user" {
+		if have.Audience == "user" {
 			people++
 		}
 	}
@@ -191,7 +201,7 @@ func (r *simRig) check(ctx context.Context, t *testing.T, profile sim.Profile) {
 	for _, c := range []struct {
 		tool, args string
 		words      string
-		structured string // begins so
+		structured string // prefix
 		isError    bool
 		code       tool.Code
 	}{
@@ -201,7 +211,8 @@ func (r *simRig) check(ctx context.Context, t *testing.T, profile sim.Profile) {
 		{volume, `{"volume":"loud"}`, "", "", false, tool.BadArgs},
 		{volume, `{}`, "", "", false, tool.BadArgs},
 		{"self.get_device_status", ``, "", `{"audio_speaker":{"volume":33}`, false, ""},
-		{"self.camera.take_photo", `{"question":"what?"}`, `{"success":true,"text":"what?: a cat"}`, `{"success":true`, false, ""},
+		{"self.camera.take_photo", `{"question":"what?"}`, `{"success":true,"text":"what?: a cat"}`,
+			`{"success":true`, false, ""},
 		{"self.fails", `{}`, `Cannot say "no"`, "", true, ""},
 		{"self.dog.move_59", `{}`, "true", "", false, ""},
 		{"self.nothing", `{}`, "", "", false, tool.Unknown},
@@ -211,7 +222,8 @@ func (r *simRig) check(ctx context.Context, t *testing.T, profile sim.Profile) {
 			t.Errorf("%s %s: %v", c.tool, c.args, err)
 			continue
 		}
-		if err == nil && (c.words != "" && got.Words() != c.words || !strings.HasPrefix(string(got.Structured), c.structured) || got.IsError != c.isError) {
+		if err == nil && (c.words != "" && got.PlainText() != c.words ||
+			!strings.HasPrefix(string(got.Structured), c.structured) || got.IsError != c.isError) {
 			t.Errorf("%s: %s", c.tool, got.Content)
 		}
 	}
@@ -220,7 +232,7 @@ func (r *simRig) check(ctx context.Context, t *testing.T, profile sim.Profile) {
 	}
 }
 
-// Answers that never come, come twice, or come late.
+// Responses are missing, repeated, or late.
 func TestSimFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -228,9 +240,9 @@ func TestSimFaults(t *testing.T) {
 		limit  time.Duration
 		code   tool.Code
 	}{
-		{"mute", sim.Faults{MuteTools: true}, 300 * time.Millisecond, tool.TimedOut},
-		{"twice", sim.Faults{TwiceTools: true}, 0, ""},
-		{"late", sim.Faults{LateTools: 400 * time.Millisecond}, 300 * time.Millisecond, tool.TimedOut},
+		{"mute", sim.Faults{DropToolResults: true}, 300 * time.Millisecond, tool.TimedOut},
+		{"twice", sim.Faults{DuplicateToolResults: true}, 0, ""},
+		{"late", sim.Faults{ToolDelay: 400 * time.Millisecond}, 300 * time.Millisecond, tool.TimedOut},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -239,11 +251,12 @@ func TestSimFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if _, err := r.client.Call(t.Context(), &tool.Call{Tool: volume, Args: []byte(`{"volume":3}`)}); code(err) != c.code {
+				if _, err := r.client.Call(t.Context(), &tool.Call{Tool: volume,
+					Args: []byte(`{"volume":3}`)}); code(err) != c.code {
 					t.Error(err)
 				}
 			}
-			if err := r.client.Alive(t.Context()); err != nil {
+			if err := r.client.Ping(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,22 +1,21 @@
-// Package sim is a stand-in for a XiaoZhi voice board: it calls home, talks over a
-// WebSocket or over MQTT and UDP as the firmware does, with its habits, and says
-// where a server breaks the rules that real boards live by. It is there for tests,
-// for trying a server out, and for load: an idle board costs some KiB.
+// Package sim simulates a XiaoZhi voice board: it sends OTA requests and talks over a WebSocket, or
+// over MQTT and UDP, with the quirks of the firmware, and reports where a server breaks the rules
+// that real boards depend on. It serves tests, trials of a server, and load tests: an idle board
+// costs some KiB.
 //
-// The habits, read in the firmware:
+// The quirks, from the sources of xiaozhi-esp32 and esp-ml307:
 //
-//   - It never subscribes over MQTT, and uses MQTT whenever it is offered.
-//   - What it was told once stays until it is replaced.
-//   - Messages are carried out by one loop, some milliseconds after they came. Audio
-//     is judged when it comes: what comes while the board does not speak yet, or any
-//     more, is thrown away, and so is what does not fit into the queue.
-//   - It ends a WebSocket by dropping the TCP connection, and does not answer a
-//     Close frame.
-//   - After an abort it goes on speaking until the server says stop.
-//   - Wake word audio comes in one burst, before the first listen.
+//   - It never subscribes over MQTT, and uses MQTT whenever the OTA response offers it.
+//   - Configuration that it received once stays until it is replaced.
+//   - One loop handles messages, some milliseconds after their arrival. Audio is judged at
+//     arrival: audio that arrives while the board is not in the speaking state is dropped, and
+//     so is audio that does not fit into the queue.
+//   - It ends a WebSocket by dropping the TCP connection, and does not answer a Close frame.
+//   - After an abort it stays in the speaking state until tts/stop.
+//   - Wake word audio is sent in one burst, before the first listen/start.
 //   - While it takes a photo it does nothing else.
-//   - Silence is packets of one byte.
-//   - Up to firmware 2.4, messages of errors are not escaped, and have no code.
+//   - Silence is sent as packets of one byte (DTX).
+//   - Up to firmware 2.4, error messages are not escaped in JSON, and errors have no code.
 package sim
 
 import (
@@ -35,99 +34,93 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Options describe a board. Only OTA is required. What is left empty gets an
-// invented value.
+// Options describe a board. Only OTA is required. Empty fields get defaults or generated values.
 type Options struct {
-	// OTA is the address at which the board calls home, such as
-	// http://127.0.0.1:3000/xiaozhi/ota/.
+	// OTA is the URL of OTA requests, such as http://127.0.0.1:3000/xiaozhi/ota/.
 	OTA  string
 	MAC  string // lower case, with colons
 	UUID string
-	// Serial and Key are burnt into some boards: 32 characters, and what a challenge
-	// is answered with.
+	// Serial and Key are burnt into some boards: a serial number of 32 characters, and the HMAC key
+	// for activation challenges.
 	Serial string
 	Key    []byte
-	Name   string // the article: "bread-compact-wifi"
+	Name   string // the product name: "bread-compact-wifi"
 	Lang   string // "zh-CN"
 
 	Profile Profile // the firmware; 2.4.2 if empty
-	// Mode is how the board listens: wire.ModeAuto (if empty), wire.ModeRealtime for
-	// boards that remove their own voice, or wire.ModeManual, with which [Board.Ask]
-	// holds a button.
+	// Mode is how the board listens: wire.ModeAuto (also if empty), wire.ModeRealtime for boards
+	// with echo cancellation, or wire.ModeManual, with which [Board.Ask] holds a button.
 	Mode string
-	// ServerAEC makes a board leave its own voice to the server: it gives back
-	// timestamps, and listens in realtime.
+	// ServerAEC leaves echo cancellation to the server: the board sends playback timestamps back,
+	// and listens in realtime mode.
 	ServerAEC bool
-	// Program makes it a program or a web page that stands in for a board: it records from
-	// the moment when it says that it listens, goes on while the server speaks, and does not
-	// say that it listens again.
+	// Program simulates a program or web page instead of a board: it records from its listen/start
+	// on, continues while the server speaks, and sends no further listen/start.
 	Program   bool
 	WakeWord  string   // "你好小智"
-	WakeAudio [][]byte // at most 33 packets; some are invented
+	WakeAudio [][]byte // at most 33 packets; nil: part of GoodMorning
 
-	// Picture is what the camera sees: a JPEG file. Without one there is no camera.
+	// Picture is what the camera sees: a JPEG file. Nil: no camera.
 	Picture []byte
-	// Tools are the board's own, after the standard ones.
+	// Tools are the board's own tools, listed after the standard ones.
 	Tools []Tool
 
-	// Latency is how long a message waits for the loop; 5 to 20 ms if nil.
+	// Latency returns how long a message waits for the loop; nil: 5 to 20 ms.
 	Latency func() time.Duration
-	// Scale multiplies the waits of the call home, of the activation and between MQTT
-	// connections: 0.01 makes a test fast. Zero means 1.
+	// Scale multiplies the waits of OTA requests, of the activation and between MQTT connections:
+	// 0.01 makes a test fast. 0 means 1.
 	Scale float64
-	// Tries is how often the call home is tried; 1 if zero. Firmware tries ten times.
+	// Tries is how often the OTA request is tried; 0 means once. Firmware tries ten times.
 	Tries int
-	// Slack is added to the time limits of checks, for machines that have a lot to do.
+	// Slack is added to the time limits of checks, for busy machines.
 	Slack time.Duration
-	// Held, if not nil, is for how long this process stood still since some moment, as a
-	// [Meter] measures it: a server is not blamed for that.
-	Held func() time.Duration
-	// Steady says that the server has something to send all the time, so that a
-	// pause between the packets of an answer is its own fault.
+	// Stalled, if not nil, returns for how long this process has not run since some moment, as
+	// [Meter.Stalled] does. That time is not held against the server.
+	Stalled func() time.Duration
+	// Steady promises that the server always has audio to send, so that a gap within an answer is a
+	// violation.
 	Steady bool
 	// KeepAudio keeps the packets of answers.
 	KeepAudio bool
 	Faults    Faults
 
-	// TLS is for servers with certificates of one's own.
+	// TLS is the configuration for servers with private certificates; nil: the default.
 	TLS *tls.Config
-	// Dial makes connections; nil means the usual way.
+	// Dial makes connections; nil: a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Watch, if not nil, is told what happens, from one goroutine at a time. It must
-	// not call the board.
-	Watch func(Event)
+	// OnEvent, if not nil, is called for each event, never concurrently. It must not call the
+	// board.
+	OnEvent func(Event)
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Faults are what can go wrong between a board and its server, and in a board. The
-// shares go from 0 to 1.
+// Faults simulate a bad network and a faulty board. Shares go from 0 to 1.
 type Faults struct {
-	Loss, Duplicate, Reorder float64 // shares of datagrams, both ways
-	// MuteTools leaves every call of a tool without an answer; TwiceTools answers it
-	// twice; LateTools answers so much later.
-	MuteTools, TwiceTools bool
-	LateTools             time.Duration
+	Loss, Duplicate, Reorder float64 // shares of datagrams, in both directions
+	// DropToolResults sends no results of tool calls; DuplicateToolResults sends each twice;
+	// ToolDelay sends them later.
+	DropToolResults, DuplicateToolResults bool
+	ToolDelay                             time.Duration
 }
 
-// What a caller may want to know about an error.
+// Errors of a board's methods.
 var (
-	// ErrIdle says that there is no conversation (any more).
+	// ErrIdle reports that the board has no conversation, or no longer has one.
 	ErrIdle = errors.New("the board is idle")
-	// ErrClosed says that the board was closed.
+	// ErrClosed reports that the board was closed.
 	ErrClosed = errors.New("the board was closed")
 )
 
-// Crash is something a real board does not survive: it reboots, most of the time
-// for ever.
+// Crash is the error for what makes a real board reboot, often in an endless loop.
 type Crash struct{ Why string }
 
 func (c *Crash) Error() string { return "the board crashed: " + c.Why }
 
-// State is what a board is doing.
+// State is the state of a board (xiaozhi-esp32 main/device_state_machine.cc).
 type State int8
 
-// The states.
+// The states of a board.
 const (
 	Off State = iota
 	Starting
@@ -143,51 +136,51 @@ func (s State) String() string {
 	return [...]string{"off", "starting", "activating", "upgrading", "idle", "connecting", "listening", "speaking"}[s]
 }
 
-// Board is one board. Its methods may be used from several goroutines. Close it.
+// Board is one simulated board. Its methods are safe for concurrent use. Close must be called.
 type Board struct {
 	opt Options
 	ctx context.Context // until Close
 	end context.CancelFunc
 	wg  sync.WaitGroup
 
-	mu    sync.Mutex
-	state State
-	bell  chan struct{} // closed when something changed; nil if nobody waits
+	mu        sync.Mutex
+	state     State
+	changedCh chan struct{} // closed when something changed; nil: no waiter
 
-	// The loop, see loop.go.
+	// Work of the loop; see loop.go.
 	tasks   []func(context.Context)
 	entries []State
 	looping bool
 
-	// What survives a reboot.
+	// State that survives a reboot.
 	flash    flash
 	overMQTT bool
 	firmware string
-	build    string    // the hash of the firmware
-	recent   [8]string // session ids, to see one twice
+	build    string    // hash of the firmware
+	recent   [8]string // session ids, to detect a repeated one
 	recentAt int
-	lastKey  string // of the last UDP link
+	lastKey  string // of the last UDP session
 
-	// The conversation.
-	line      *mqttLine // nil unless MQTT is connected
-	ch        *channel  // nil unless there is one
-	ghosts    []*channel
+	// State of the connection and the conversation.
+	mqtt      *mqttConn     // nil: MQTT is not connected
+	ch        *audioChannel // nil: no conversation
+	halfOpen  []*audioChannel
 	mode      string
 	mic       *microphone
 	speech    [][]byte
 	sendQueue []packet
 	sending   bool
 	lastVoice time.Time
-	spoken    bool // somebody said something since the last listen
+	spoken    bool // there was speech since the last listen/start
 
-	show   show
-	vision vision
-	pages  pages
-	talk
+	shown   displayState
+	vision  visionTarget
+	listing listProgress
+	answerState
 	report Report
 }
 
-// New makes a board that does nothing until [Board.Boot].
+// New makes a board that does nothing before [Board.Boot].
 func New(opt Options) *Board {
 	if opt.MAC == "" {
 		opt.MAC = randomMAC()
@@ -215,17 +208,17 @@ func New(opt Options) *Board {
 	if opt.WakeAudio == nil {
 		opt.WakeAudio = GoodMorning()[:25]
 	}
-	b := &Board{opt: opt, firmware: opt.Profile.Version, build: firstBuild, mode: opt.Mode, show: show{volume: 70, brightness: 75, theme: "light"}}
+	b := &Board{opt: opt, firmware: opt.Profile.Version, build: firstBuild, mode: opt.Mode,
+		shown: displayState{volume: 70, brightness: 75, theme: "light"}}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
 }
 
-// firstBuild is the hash of the firmware that a board leaves the factory with.
+// firstBuild is the hash of a new board's firmware.
 const firstBuild = "c8a8ecb6d6fbcda682494d9675cd1ead240ecf38bdde75282a42365a0e396033"
 
-// Reflash puts other firmware with other tools of its own, and of the same version, on the
-// board. An empty build stays what it was, as in programs that stand in for boards.
-// [Board.Boot] starts it.
+// Reflash installs another build of the same firmware version, with other tools. An empty build
+// keeps the hash, as in programs that stand in for boards. [Board.Boot] starts it.
 func (b *Board) Reflash(build string, tools []Tool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,7 +234,7 @@ func fill(s *string, given, otherwise string) {
 	}
 }
 
-// loopLatency is how long a message waits for a board's loop.
+// loopLatency returns how long a message waits for the loop.
 func loopLatency() time.Duration {
 	return 5*time.Millisecond + rand.N(15*time.Millisecond)
 }
@@ -257,8 +250,7 @@ func randomMAC() string {
 	return string(b)
 }
 
-// Close takes the power away: connections are dropped. It waits until nothing of
-// the board runs any more.
+// Close cuts the power: it drops all connections, and waits until no goroutine of the board runs.
 func (b *Board) Close() {
 	b.mu.Lock()
 	b.state = Off
@@ -269,46 +261,46 @@ func (b *Board) Close() {
 	b.wg.Wait()
 }
 
-// dropAll drops all connections. The caller holds b.mu.
+// dropAll drops all connections. Requires b.mu.
 func (b *Board) dropAll() {
 	b.stopMic()
 	if b.ch != nil {
 		b.ch.link.drop(false)
 		b.ch = nil
 	}
-	for _, g := range b.ghosts {
+	for _, g := range b.halfOpen {
 		g.link.drop(false)
 	}
-	b.ghosts = nil
-	if b.line != nil {
-		b.line.drop(false)
-		b.line = nil
+	b.halfOpen = nil
+	if b.mqtt != nil {
+		b.mqtt.drop(false)
+		b.mqtt = nil
 	}
 }
 
-// MAC is the board's Device-Id.
+// MAC returns the board's Device-Id.
 func (b *Board) MAC() string { return b.opt.MAC }
 
-// UUID is the board's Client-Id.
+// UUID returns the board's Client-Id.
 func (b *Board) UUID() string { return b.opt.UUID }
 
-// View is what somebody in front of a board, or with a debugger, sees of it.
+// View is a snapshot of a board, as seen by a person in front of it or with a debugger.
 type View struct {
-	State     State
-	SessionID string // of the conversation
-	Online    bool   // MQTT is connected
-	Listening bool   // the microphone is on
-	Displayed string // what was shown last: a subtitle, an alert, a code
-	Emotion   string
-	Volume    int // 0 to 100
-	Bright    int // 0 to 100
-	Theme     string
-	Answers   int // how many were heard to the end
-	Notices   int // notifications that were played
-	Calls     int // of tools, carried out
+	State         State
+	SessionID     string // of the conversation
+	Online        bool   // MQTT is connected
+	Listening     bool   // the microphone is on
+	Displayed     string // last subtitle, alert or code
+	Emotion       string
+	Volume        int // 0 to 100
+	Brightness    int // 0 to 100
+	Theme         string
+	Answers       int // answers heard to the end
+	Notifications int // notifications played
+	Calls         int // tool calls carried out
 }
 
-// View looks at the board.
+// View returns a snapshot of the board.
 func (b *Board) View() View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -317,9 +309,10 @@ func (b *Board) View() View {
 
 func (b *Board) view() View {
 	v := View{
-		State: b.state, Online: b.line != nil, Listening: b.mic != nil, Displayed: b.show.text, Emotion: b.show.emotion,
-		Volume: b.show.volume, Bright: b.show.brightness, Theme: b.show.theme, Answers: b.answers,
-		Notices: b.report.Notices, Calls: b.report.Calls,
+		State: b.state, Online: b.mqtt != nil, Listening: b.mic != nil, Displayed: b.shown.text,
+		Emotion: b.shown.emotion,
+		Volume:  b.shown.volume, Brightness: b.shown.brightness, Theme: b.shown.theme, Answers: b.answers,
+		Notifications: b.report.Notifications, Calls: b.report.Calls,
 	}
 	if b.ch != nil {
 		v.SessionID = b.ch.session
@@ -327,25 +320,25 @@ func (b *Board) view() View {
 	return v
 }
 
-// Await waits until the board looks as it should.
+// Await waits until a snapshot of the board satisfies good, and returns it.
 func (b *Board) Await(ctx context.Context, good func(View) bool) (View, error) {
 	var v View
-	err := b.until(ctx, func() bool { v = b.view(); return good(v) })
+	err := b.waitUntil(ctx, func() bool { v = b.view(); return good(v) })
 	return v, err
 }
 
-// until waits for something that is guarded by b.mu.
-func (b *Board) until(ctx context.Context, good func() bool) error {
+// waitUntil waits for a condition on state guarded by b.mu.
+func (b *Board) waitUntil(ctx context.Context, good func() bool) error {
 	for {
 		b.mu.Lock()
 		if good() {
 			b.mu.Unlock()
 			return nil
 		}
-		if b.bell == nil {
-			b.bell = make(chan struct{})
+		if b.changedCh == nil {
+			b.changedCh = make(chan struct{})
 		}
-		bell := b.bell
+		bell := b.changedCh
 		b.mu.Unlock()
 		select {
 		case <-bell:
@@ -357,64 +350,64 @@ func (b *Board) until(ctx context.Context, good func() bool) error {
 	}
 }
 
-// changed wakes those who wait. The caller holds b.mu.
+// changed wakes all waiters. Requires b.mu.
 func (b *Board) changed() {
-	if b.bell != nil {
-		close(b.bell)
-		b.bell = nil
+	if b.changedCh != nil {
+		close(b.changedCh)
+		b.changedCh = nil
 	}
 }
 
-// Volume is how loud the board plays, from 0 to 100.
+// Volume returns the volume, from 0 to 100.
 func (b *Board) Volume() int { return b.View().Volume }
 
-// Displayed is what the board showed last.
+// Displayed returns the text that the board shows.
 func (b *Board) Displayed() string { return b.View().Displayed }
 
-// show is what a board shows and how loud it is.
-type show struct {
+// displayState is what a board shows, and its volume.
+type displayState struct {
 	text, emotion, theme string
 	volume, brightness   int
 }
 
-// display shows a text. The caller holds b.mu.
+// display shows a text. Requires b.mu.
 func (b *Board) display(kind EventKind, text string) {
-	b.show.text = text
+	b.shown.text = text
 	b.event(kind, text)
 }
 
-// EventKind names what happened to a board.
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of events.
 const (
-	EventState     EventKind = "state"     // Text is the new state
-	EventCode      EventKind = "code"      // the activation code is shown
-	EventHeard     EventKind = "heard"     // what the server understood
-	EventSentence  EventKind = "sentence"  // a subtitle
-	EventEmotion   EventKind = "emotion"   // a face
-	EventAlert     EventKind = "alert"     // an alert, with its text
-	EventCall      EventKind = "call"      // a tool is carried out
-	EventNotice    EventKind = "notice"    // a notification was played
-	EventGone      EventKind = "gone"      // the conversation or MQTT ended; Text says why
-	EventUpgrade   EventKind = "upgrade"   // new firmware, with its version
-	EventViolation EventKind = "violation" // the server broke a rule
+	EventState        EventKind = "state"     // Text is the new state
+	EventCode         EventKind = "code"      // Text is the activation code on the display
+	EventTranscript   EventKind = "heard"     // Text is the transcript of the speech
+	EventSentence     EventKind = "sentence"  // Text is a subtitle
+	EventEmotion      EventKind = "emotion"   // Text is the emotion
+	EventAlert        EventKind = "alert"     // Text is the alert
+	EventCall         EventKind = "call"      // Text is the tool that was called
+	EventNotification EventKind = "notice"    // a notification was played
+	EventDisconnected EventKind = "gone"      // a conversation or MQTT ended; Text is the reason
+	EventUpgrade      EventKind = "upgrade"   // Text is the new firmware version
+	EventViolation    EventKind = "violation" // the server broke a rule
 )
 
-// Event is something that happened to a board.
+// Event is something that happened on a board.
 type Event struct {
 	At   time.Time
 	Kind EventKind
 	Text string
 }
 
-// event tells it. The caller holds b.mu.
+// event reports an event. Requires b.mu.
 func (b *Board) event(kind EventKind, text string) {
 	if b.opt.Logger != nil {
 		b.opt.Logger.Debug("board", "mac", b.opt.MAC, "kind", string(kind), "text", text)
 	}
-	if b.opt.Watch != nil {
-		b.opt.Watch(Event{At: time.Now(), Kind: kind, Text: text})
+	if b.opt.OnEvent != nil {
+		b.opt.OnEvent(Event{At: time.Now(), Kind: kind, Text: text})
 	}
 	b.changed()
 }
@@ -423,7 +416,7 @@ func (b *Board) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * b.opt.Scale)
 }
 
-// sleep waits; false means that the context ended.
+// sleep waits for d; it returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -438,7 +431,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// userAgent is what the board calls itself.
+// userAgent returns the User-Agent header.
 func (b *Board) userAgent() string {
 	return strings.ReplaceAll(b.opt.Name, " ", "-") + "/" + b.firmware
 }

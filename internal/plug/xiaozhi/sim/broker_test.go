@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// accept and brokered are MQTT, as little of it as boards need.
+// accept serves the part of MQTT that boards need.
 func (s *server) accept() {
 	for {
 		conn, err := s.broker.Accept()
@@ -23,7 +23,7 @@ func (s *server) accept() {
 }
 
 func (s *server) brokered(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // it is over
+	defer conn.Close() //nolint:errcheck // the connection has ended
 	in := bufio.NewReader(conn)
 	side := &mqttSide{s: s, conn: conn}
 	var t *talker
@@ -94,7 +94,7 @@ func (s *server) datagrams() {
 	}
 }
 
-// mqttSide is a board at the broker.
+// mqttSide is a board's connection to the broker.
 type mqttSide struct {
 	s    *server
 	conn net.Conn

@@ -8,15 +8,15 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// flash is what a board keeps of the answers to its calls home. Members are merged:
-// what is not sent again stays.
+// flash is the configuration from OTA responses. Members are merged: one that is not sent again
+// keeps its value.
 type flash struct{ websocket, mqtt []setting }
 
-// setting is a member. Numbers are kept as text.
+// setting is one member; numbers are stored as text.
 type setting struct{ key, value string }
 
-// merge takes a section of an answer. A key or a value that does not fit makes the
-// firmware abort, at every boot.
+// merge stores a section of an OTA response. A key longer than wire.MaxKey or a value longer than
+// wire.MaxValue makes the firmware abort at every boot (xiaozhi-esp32 main/settings.cc).
 func merge(into *[]setting, section json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if len(section) == 0 || json.Unmarshal(section, &members) != nil {
@@ -61,17 +61,18 @@ func get(from []setting, key string) string {
 	return ""
 }
 
-func (f *flash) socketPlan() wire.SocketPlan {
+func (f *flash) socketPlan() wire.WebSocketConfig {
 	version, _ := strconv.Atoi(get(f.websocket, "version"))
-	return wire.SocketPlan{URL: get(f.websocket, "url"), Token: get(f.websocket, "token"), Version: wire.Framing(version)}
+	return wire.WebSocketConfig{URL: get(f.websocket, "url"), Token: get(f.websocket, "token"),
+		Version: wire.Framing(version)}
 }
 
-func (f *flash) mqttPlan() wire.MQTTPlan {
+func (f *flash) mqttPlan() wire.MQTTConfig {
 	keepalive, _ := strconv.Atoi(get(f.mqtt, "keepalive"))
 	if keepalive <= 0 {
 		keepalive = int(wire.DefaultKeepalive.Seconds())
 	}
-	return wire.MQTTPlan{
+	return wire.MQTTConfig{
 		Endpoint: get(f.mqtt, "endpoint"), ClientID: get(f.mqtt, "client_id"), Username: get(f.mqtt, "username"),
 		Password: get(f.mqtt, "password"), Publish: get(f.mqtt, "publish_topic"), Keepalive: keepalive,
 	}

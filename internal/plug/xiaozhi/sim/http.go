@@ -15,33 +15,32 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// maxBody bounds what is kept of an HTTP answer, in bytes. Firmware has some MiB.
+// maxBody limits the stored part of a response body, in bytes. Firmware images have some MiB.
 const maxBody = 16 << 20
 
-// connectLimit is how long a connection may take.
+// connectLimit is the timeout for connecting.
 const connectLimit = 10 * time.Second
 
-// request is an HTTP request as the firmware makes them: one connection each, no
-// compression, no redirects followed.
+// request is an HTTP request like those of the firmware: one connection each, no compression, no
+// redirects.
 type request struct {
 	method, url string
 	header      [][2]string
 	body        []byte
-	// chunks, if not nil, writes a body whose length is not known before. Each call
-	// of write is a chunk.
+	// chunks, if not nil, writes a chunked body; each call of write sends a chunk.
 	chunks func(write func([]byte) error) error
-	limit  time.Duration // for everything; for the answer alone with chunks
+	limit  time.Duration // for the whole exchange; with chunks, for the response
 }
 
-// answered is the answer to a request.
-type answered struct {
+// response is the response to a request.
+type response struct {
 	status int
 	header http.Header
-	length int64 // -1 if it was not said
+	length int64 // -1 if unknown
 	body   []byte
 }
 
-// dial connects.
+// dial connects, with TLS if the address says so.
 func (b *Board) dial(ctx context.Context, a wire.Address) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
@@ -64,36 +63,36 @@ func (b *Board) dial(ctx context.Context, a wire.Address) (net.Conn, error) {
 	return secure, nil
 }
 
-// do makes a request.
-func (b *Board) do(ctx context.Context, r request) (answered, error) {
+// do sends a request and reads the response.
+func (b *Board) do(ctx context.Context, r request) (response, error) {
 	a, err := wire.ParseHTTPURL(r.url)
 	if err != nil {
-		return answered{}, fmt.Errorf("the address of a request: %w", err)
+		return response{}, fmt.Errorf("the address of a request: %w", err)
 	}
 	conn, err := b.dial(ctx, a)
 	if err != nil {
-		return answered{}, err
+		return response{}, err
 	}
 	defer conn.Close() //nolint:errcheck // everything was read
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	_ = conn.SetDeadline(time.Now().Add(r.limit))
 	if _, err := conn.Write(append(r.head(a), r.body...)); err != nil {
-		return answered{}, err
+		return response{}, err
 	}
 	if r.chunks != nil {
 		if err := r.chunks(func(p []byte) error { return writeChunk(conn, p) }); err != nil {
-			return answered{}, err
+			return response{}, err
 		}
 		if _, err := io.WriteString(conn, "0\r\n\r\n"); err != nil {
-			return answered{}, err
+			return response{}, err
 		}
 		_ = conn.SetDeadline(time.Now().Add(r.limit))
 	}
 	return readAnswer(conn, r.method)
 }
 
-// head is the request up to the body.
+// head returns the request line and the headers.
 func (r *request) head(a wire.Address) []byte {
 	var s strings.Builder
 	host := a.Host
@@ -115,7 +114,7 @@ func (r *request) head(a wire.Address) []byte {
 
 func writeChunk(w io.Writer, p []byte) error {
 	if len(p) == 0 {
-		return nil // an empty chunk would be the end
+		return nil // an empty chunk ends the body
 	}
 	b := append(strconv.AppendInt(nil, int64(len(p)), 16), "\r\n"...)
 	b = append(append(b, p...), "\r\n"...)
@@ -123,17 +122,17 @@ func writeChunk(w io.Writer, p []byte) error {
 	return err
 }
 
-func readAnswer(conn net.Conn, method string) (answered, error) {
+func readAnswer(conn net.Conn, method string) (response, error) {
 	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
-		return answered{}, err
+		return response{}, err
 	}
 	defer res.Body.Close() //nolint:errcheck // it only reads
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
-	return answered{res.StatusCode, res.Header, res.ContentLength, body}, err
+	return response{res.StatusCode, res.Header, res.ContentLength, body}, err
 }
 
-// identity are the headers that say which board it is.
+// identity returns the headers that identify the board.
 func (b *Board) identity() [][2]string {
 	return [][2]string{{wire.HeaderDevice, b.opt.MAC}, {wire.HeaderClient, b.opt.UUID}}
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// maxTasks bounds what waits for the loop. A server that sends faster than a board
-// can read has broken it by then; what comes on top is thrown away.
+// maxTasks limits the tasks that wait for the loop; more are dropped. A server that sends faster
+// than a board can read has failed by then.
 const maxTasks = 1000
 
-// schedule has the loop do something, after everything that waits. The loop is a
-// goroutine only while it has something to do. The caller holds b.mu.
+// schedule appends a task for the loop. The loop runs in a goroutine only while it has tasks, which
+// keeps idle boards small. Requires b.mu.
 func (b *Board) schedule(task func(context.Context)) {
 	if b.ctx.Err() != nil || len(b.tasks) >= maxTasks {
 		return
@@ -34,7 +34,7 @@ func (b *Board) loop() {
 				break
 			}
 			task(b.ctx)
-			b.enter()
+			b.enterStates()
 		}
 		b.mu.Lock()
 		if len(b.tasks) == 0 {
@@ -46,7 +46,7 @@ func (b *Board) loop() {
 	}
 }
 
-// onLoop has the loop do something and waits for it.
+// onLoop runs a task in the loop and waits for its result.
 func (b *Board) onLoop(ctx context.Context, task func(context.Context) error) error {
 	done := make(chan error, 1)
 	b.mu.Lock()
@@ -68,8 +68,9 @@ func (b *Board) onLoop(ctx context.Context, task func(context.Context) error) er
 	}
 }
 
-// legal are the changes of state that firmware allows.
-var legal = map[State][]State{
+// transitions are the state changes that firmware allows (xiaozhi-esp32
+// main/device_state_machine.cc).
+var transitions = map[State][]State{
 	Starting:   {Activating},
 	Activating: {Idle, Upgrading},
 	Upgrading:  {Idle, Activating},
@@ -79,13 +80,13 @@ var legal = map[State][]State{
 	Speaking:   {Listening, Idle},
 }
 
-// set changes the state, if that is allowed. What belongs to the new one is done
-// by the loop, before anything else. The caller holds b.mu.
-func (b *Board) set(s State) bool {
+// setState changes the state if the transition is allowed, and returns false if not. The loop
+// carries out the entry actions before any other task. Requires b.mu.
+func (b *Board) setState(s State) bool {
 	if s == b.state {
 		return true
 	}
-	if !slices.Contains(legal[b.state], s) {
+	if !slices.Contains(transitions[b.state], s) {
 		b.report.IllegalStates++
 		return false
 	}
@@ -95,8 +96,8 @@ func (b *Board) set(s State) bool {
 	return true
 }
 
-// enter does what belongs to the states that were entered.
-func (b *Board) enter() {
+// enterStates carries out the entry actions of new states.
+func (b *Board) enterStates() {
 	for {
 		b.mu.Lock()
 		if len(b.entries) == 0 {
@@ -110,7 +111,7 @@ func (b *Board) enter() {
 		case Idle:
 			b.stopMic()
 		case Speaking:
-			if !b.staysOn() {
+			if !b.micStaysOn() {
 				b.stopMic()
 			}
 			if b.ch != nil {

@@ -15,10 +15,11 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// pageRoom is what a board leaves free at the end of a page, in bytes.
+// pageRoom is the reserve at the end of a page of tools, in bytes (xiaozhi-esp32
+// main/mcp_server.cc).
 const pageRoom = 30
 
-// rpc is a request as the firmware reads it.
+// rpc is a JSON-RPC message as the firmware reads it.
 type rpc struct {
 	Version json.RawMessage `json:"jsonrpc"`
 	Method  json.RawMessage `json:"method"`
@@ -26,9 +27,9 @@ type rpc struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// onMCP is a request of the server, in the net task. What the firmware drops without
-// a word is a mistake of the server. The caller holds b.mu.
-func (b *Board) onMCP(ch *channel, m wire.Message) {
+// onMCP handles an MCP request of the server. What the firmware silently drops is a violation.
+// Requires b.mu.
+func (b *Board) onMCP(ch *audioChannel, m wire.Message) {
 	var in rpc
 	if m.Payload == nil || json.Unmarshal(m.Payload, &in) != nil {
 		b.violate("C5", "the payload is no object")
@@ -64,8 +65,7 @@ func (b *Board) onMCP(ch *channel, m wire.Message) {
 	}
 }
 
-// requestID reads an id: a number. What does not fit into 31 bits comes back as
-// another one.
+// requestID reads a request id, which must be a number. Ids beyond 31 bits saturate, as in cJSON.
 func (b *Board) requestID(method string, raw json.RawMessage) (int, bool) {
 	var f float64
 	if raw == nil || raw[0] == '"' || json.Unmarshal(raw, &f) != nil || string(raw) == "null" {
@@ -78,10 +78,10 @@ func (b *Board) requestID(method string, raw json.RawMessage) (int, bool) {
 	return int(max(math.MinInt32, min(f, wire.MaxID))), true
 }
 
-// vision is where photos go.
-type vision struct{ url, token string }
+// visionTarget is where photos are uploaded.
+type visionTarget struct{ url, token string }
 
-func (b *Board) initialize(ch *channel, id int, params json.RawMessage) {
+func (b *Board) initialize(ch *audioChannel, id int, params json.RawMessage) {
 	b.report.Initializes++
 	if ch != nil {
 		if slices.Contains(ch.inits, string(params)) {
@@ -97,18 +97,20 @@ func (b *Board) initialize(ch *channel, id int, params json.RawMessage) {
 			} `json:"vision"`
 		} `json:"capabilities"`
 	}
-	_ = json.Unmarshal(params, &in) // what is not there changes nothing
+	_ = json.Unmarshal(params, &in) // missing members change nothing
 	if v := in.Capabilities.Vision; v.URL != "" {
-		b.vision = vision{v.URL, v.Token}
+		b.vision = visionTarget{v.URL, v.Token}
 	}
-	b.reply(id, fmt.Appendf(nil, `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":%q,"version":%q}}`, b.opt.Name, b.firmware))
+	b.reply(id, fmt.Appendf(nil,
+		`{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":%q,"version":%q}}`,
+		b.opt.Name, b.firmware))
 }
 
-// pages is how far a server has come with the list of tools.
-type pages struct {
-	next  string // the cursor that it has not used yet
+// listProgress is the server's progress in listing the tools.
+type listProgress struct {
+	next  string // a cursor that the server has not used yet
 	at    time.Time
-	users bool // the last page had tools for people in it
+	users bool // the last request had withUserTools
 }
 
 func (b *Board) listTools(id int, params json.RawMessage) {
@@ -117,8 +119,8 @@ func (b *Board) listTools(id int, params json.RawMessage) {
 		Cursor string `json:"cursor"`
 		Users  bool   `json:"withUserTools"`
 	}
-	_ = json.Unmarshal(params, &in) // what has the wrong type is as if it were not there
-	if in.Cursor != "" && in.Cursor == b.pages.next && in.Users != b.pages.users && b.opt.Profile.UserTools {
+	_ = json.Unmarshal(params, &in) // members of the wrong type count as missing
+	if in.Cursor != "" && in.Cursor == b.listing.next && in.Users != b.listing.users && b.opt.Profile.UserTools {
 		b.violate("C5", "withUserTools is not the same for all pages")
 	}
 	page, next, ok := page(b.tools(), in.Cursor, in.Users)
@@ -127,11 +129,11 @@ func (b *Board) listTools(id int, params json.RawMessage) {
 		b.replyError(id, jsonrpc.InternalError, "Failed to add tool "+next+" because of payload size limit")
 		return
 	}
-	b.pages = pages{next, time.Now(), in.Users}
+	b.listing = listProgress{next, time.Now(), in.Users}
 	b.reply(id, page)
 }
 
-// page is one page of tools, and the name with which the next begins. It is not ok
+// page returns a page of tools and the name of the first tool of the next page, or "". ok is false
 // if the page would be empty.
 func page(tools []Tool, cursor string, users bool) (list []byte, next string, ok bool) {
 	list = append(list, `{"tools":[`...)
@@ -158,7 +160,7 @@ func page(tools []Tool, cursor string, users bool) (list []byte, next string, ok
 	return append(list, '}'), next, true
 }
 
-// callTool has the loop call a tool, or with old firmware a thread beside it.
+// callTool has the loop call a tool; old firmware uses a thread.
 func (b *Board) callTool(id int, params json.RawMessage) {
 	codes := b.opt.Profile.Codes
 	var in map[string]json.RawMessage
@@ -194,7 +196,7 @@ func (b *Board) callTool(id int, params json.RawMessage) {
 		b.replyError(id, jsonrpc.InvalidParams, err.Error())
 		return
 	}
-	run := func(ctx context.Context) { b.carryOut(ctx, id, &tools[i], args) }
+	run := func(ctx context.Context) { b.runTool(ctx, id, &tools[i], args) }
 	if b.opt.Profile.Threads {
 		b.wg.Go(func() { run(b.ctx) })
 		return
@@ -202,22 +204,22 @@ func (b *Board) callTool(id int, params json.RawMessage) {
 	b.schedule(run)
 }
 
-// carryOut calls a tool and replies.
-func (b *Board) carryOut(ctx context.Context, id int, t *Tool, args Args) {
+// runTool calls a tool and replies.
+func (b *Board) runTool(ctx context.Context, id int, t *Tool, args Args) {
 	b.mu.Lock()
 	b.report.Calls++
 	b.event(EventCall, t.Name)
 	b.mu.Unlock()
 	out, err := "true", error(nil)
 	switch {
-	case t.own != nil:
-		out, err = t.own(b, ctx, args)
+	case t.builtin != nil:
+		out, err = t.builtin(b, ctx, args)
 	case t.Do != nil:
 		out, err = t.Do(ctx, args)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.opt.Faults.MuteTools {
+	if b.opt.Faults.DropToolResults {
 		return
 	}
 	if err != nil {
@@ -226,45 +228,44 @@ func (b *Board) carryOut(ctx context.Context, id int, t *Tool, args Args) {
 	}
 	result := jsonrpc.AppendText([]byte(`{"content":[{"type":"text","text":`), out)
 	result = append(result, `}],"isError":false}`...)
-	if late := b.opt.Faults.LateTools; late > 0 {
+	if late := b.opt.Faults.ToolDelay; late > 0 {
 		b.wg.Go(func() {
 			if sleep(b.ctx, late) {
-				b.alter(func() { b.reply(id, result) })
+				b.update(func() { b.reply(id, result) })
 			}
 		})
 		return
 	}
 	b.reply(id, result)
-	if b.opt.Faults.TwiceTools {
+	if b.opt.Faults.DuplicateToolResults {
 		b.reply(id, result)
 	}
 }
 
-// reply has the loop send a result. The caller holds b.mu.
+// reply has the loop send a result. Requires b.mu.
 func (b *Board) reply(id int, result []byte) {
 	b.sendMCP(jsonrpc.AppendResult(nil, strconv.AppendInt(nil, int64(id), 10), result))
 }
 
-// replyError has the loop send an error: before firmware 2.5 without a code, and
-// with the text as it is. The caller holds b.mu.
+// replyError has the loop send an error; before firmware 2.5 it has no code, and the message is not
+// escaped (xiaozhi-esp32 main/mcp_server.cc). Requires b.mu.
 func (b *Board) replyError(id, code int, message string) {
 	payload := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"error":{"message":"%s"}}`, id, message)
 	if b.opt.Profile.Codes {
-		payload = jsonrpc.AppendError(nil, strconv.AppendInt(nil, int64(id), 10), &jsonrpc.Error{Code: code, Message: message})
+		payload = jsonrpc.AppendError(nil, strconv.AppendInt(nil, int64(id), 10),
+			&jsonrpc.Error{Code: code, Message: message})
 	}
 	b.sendMCP(payload)
 }
 
-// Notify sends a notification, as some boards do on their own. Params must be valid
-// JSON.
+// Notify sends an MCP notification, as some boards do. params must be valid JSON.
 func (b *Board) Notify(method string, params []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sendMCP(jsonrpc.AppendCall(nil, nil, method, params))
+	b.sendMCP(jsonrpc.AppendRequest(nil, nil, method, params))
 }
 
-// sendMCP has the loop send a message, over whatever there is by then. The caller
-// holds b.mu.
+// sendMCP has the loop send a message, over the conversation or else MQTT. Requires b.mu.
 func (b *Board) sendMCP(payload []byte) {
 	b.schedule(func(context.Context) {
 		b.mu.Lock()
@@ -274,16 +275,16 @@ func (b *Board) sendMCP(payload []byte) {
 		switch {
 		case b.ch != nil:
 			session, send = b.ch.session, b.ch.link.sendText
-		case b.line != nil:
-			send = b.line.publish
+		case b.mqtt != nil:
+			send = b.mqtt.publish
 		}
-		// By hand: the payload need not be valid JSON.
+		// Assembled by hand, since the payload need not be valid JSON.
 		out := jsonrpc.AppendText([]byte(`{"session_id":`), session)
 		out = append(append(append(out, `,"type":"mcp","payload":`...), payload...), '}')
 		if err := send(out); errors.Is(err, errTooLong) && b.ch != nil {
 			b.event(EventAlert, "a message could not be sent")
-			b.hangUp() // the firmware takes it for a network error
-			b.set(Idle)
+			b.hangUp() // firmware treats it as a network error
+			b.setState(Idle)
 		}
 	})
 }

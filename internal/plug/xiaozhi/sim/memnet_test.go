@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// memNet is a network in memory, whose time is that of testing/synctest: what
-// matters in most of these tests is some milliseconds, and a busy machine takes
-// more. A nil memNet is the real one.
+// memNet is a network in memory that works in a testing/synctest bubble: most of these tests depend
+// on milliseconds, which a busy machine cannot guarantee in real time. A nil memNet is the real
+// network.
 type memNet struct {
 	mu        sync.Mutex
 	port      int
@@ -33,7 +33,8 @@ func (n *memNet) listen() (net.Listener, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := &memListener{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: n.next()}, conns: make(chan net.Conn, 100), done: make(chan struct{})}
+	l := &memListener{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: n.next()}, conns: make(chan net.Conn, 100),
+		done: make(chan struct{})}
 	n.listeners[l.addr.String()] = l
 	return l, nil
 }
@@ -44,7 +45,8 @@ func (n *memNet) listenPacket() (net.PacketConn, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := &memPackets{addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: n.next()}, in: make(chan memPacket, 1000), done: make(chan struct{})}
+	p := &memPackets{addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: n.next()}, in: make(chan memPacket, 1000),
+		done: make(chan struct{})}
 	n.packets[p.addr.String()] = p
 	return p, nil
 }
@@ -95,8 +97,8 @@ type memBuf struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
 	data     []byte
-	ended    bool // the writer has closed
-	gone     bool // the reader has
+	ended    bool // the writer has closed it
+	gone     bool // the reader has closed it
 	deadline time.Time
 	timer    *time.Timer
 }
@@ -191,7 +193,7 @@ type memPacket struct {
 
 // memPackets is the server's end of datagrams.
 type memPackets struct {
-	net.PacketConn // for deadlines, which nobody sets
+	net.PacketConn // for deadlines, which are not used
 	addr           *net.UDPAddr
 	in             chan memPacket
 	done           chan struct{}
@@ -210,7 +212,7 @@ func (p *memPackets) ReadFrom(b []byte) (int, net.Addr, error) {
 func (p *memPackets) WriteTo(b []byte, to net.Addr) (int, error) {
 	select {
 	case to.(*memUDP).in <- append([]byte(nil), b...):
-	default: // lost
+	default: // dropped
 	}
 	return len(b), nil
 }
@@ -218,9 +220,9 @@ func (p *memPackets) WriteTo(b []byte, to net.Addr) (int, error) {
 func (p *memPackets) Close() error        { p.once.Do(func() { close(p.done) }); return nil }
 func (p *memPackets) LocalAddr() net.Addr { return p.addr }
 
-// memUDP is a board's end, and its address.
+// memUDP is a board's end of datagrams, with its address.
 type memUDP struct {
-	net.Conn // for deadlines, which nobody sets
+	net.Conn // for deadlines, which are not used
 	server   *memPackets
 	port     int
 	in       chan []byte
@@ -243,7 +245,7 @@ func (u *memUDP) Read(b []byte) (int, error) {
 func (u *memUDP) Write(b []byte) (int, error) {
 	select {
 	case u.server.in <- memPacket{append([]byte(nil), b...), u}:
-	default: // lost
+	default: // dropped
 	}
 	return len(b), nil
 }

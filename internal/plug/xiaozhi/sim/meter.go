@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// beat is how often a Meter looks at the clock.
-	beat = 5 * time.Millisecond
-	// late is from when a beat counts as missed.
-	late = 10 * time.Millisecond
+	// meterInterval is how often a Meter reads the clock.
+	meterInterval = 5 * time.Millisecond
+	// meterThreshold is the delay above which a tick counts as late.
+	meterThreshold = 10 * time.Millisecond
 )
 
-// Meter measures for how long this process was not given the processor. A board that
-// stood still takes what came meanwhile all at once, and would blame the server. Its
-// methods may be called by many goroutines.
+// Meter measures how long this process did not get the processor. A board that did not run receives
+// everything at once afterwards, and would blame the server. Its methods are safe for concurrent
+// use.
 type Meter struct {
-	held atomic.Int64
-	stop chan struct{}
-	work sync.WaitGroup
+	stalled atomic.Int64
+	stop    chan struct{}
+	work    sync.WaitGroup
 }
 
-// NewMeter begins to measure. Close ends it.
+// NewMeter starts a measurement. Close ends it.
 func NewMeter() *Meter {
 	m := &Meter{stop: make(chan struct{})}
 	m.work.Go(m.run)
@@ -30,7 +30,7 @@ func NewMeter() *Meter {
 }
 
 func (m *Meter) run() {
-	tick := time.NewTicker(beat)
+	tick := time.NewTicker(meterInterval)
 	defer tick.Stop()
 	for last := time.Now(); ; {
 		select {
@@ -39,17 +39,17 @@ func (m *Meter) run() {
 			return
 		}
 		now := time.Now()
-		if missed := now.Sub(last) - beat; missed > late {
-			m.held.Add(int64(missed))
+		if missed := now.Sub(last) - meterInterval; missed > meterThreshold {
+			m.stalled.Add(int64(missed))
 		}
 		last = now
 	}
 }
 
-// Held is how long the process stood still since the beginning, for Options.Held.
-func (m *Meter) Held() time.Duration { return time.Duration(m.held.Load()) }
+// Stalled returns the time lost since NewMeter. It is for Options.Stalled.
+func (m *Meter) Stalled() time.Duration { return time.Duration(m.stalled.Load()) }
 
-// Close ends the measuring.
+// Close ends the measurement.
 func (m *Meter) Close() {
 	close(m.stop)
 	m.work.Wait()

@@ -8,7 +8,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// What comes at once because the board itself stood still is not the server's fault.
+// Packets that arrive at once because the board's process did not run are not a violation.
 func TestStoodStill(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -18,7 +18,7 @@ func TestStoodStill(t *testing.T) {
 		var report Report
 		held := 3 * time.Second // before the answer
 		i := inspector{
-			frame: wire.DownlinkFrame, ahead: 3, report: &report, held: func() time.Duration { return held },
+			frame: wire.DownlinkFrame, ahead: 3, report: &report, stalledTime: func() time.Duration { return held },
 			violate: report.violate,
 		}
 		now := time.Now()
@@ -34,12 +34,12 @@ func TestStoodStill(t *testing.T) {
 	}
 }
 
-// On a machine that may be busy, the server is blamed for what it does again and again,
-// and not for what looked wrong once.
+// With Slack, the server is blamed for what looks wrong again and again, not for what looked wrong
+// once.
 func TestDoubts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		gaps  []time.Duration // between start and audio
+		gaps  []time.Duration // from start to audio
 		sends int             // packets at once
 		broke string
 	}{
@@ -49,7 +49,8 @@ func TestDoubts(t *testing.T) {
 		{"always crowded", []time.Duration{startGap, startGap, startGap}, 5, "C7"},
 	} {
 		var report Report
-		i := inspector{frame: wire.DownlinkFrame, ahead: 3, tight: true, report: &report, violate: report.violate, allowance: time.Second}
+		i := inspector{frame: wire.DownlinkFrame, ahead: 3, tight: true, report: &report, violate: report.violate,
+			allowance: time.Second}
 		now := time.Now()
 		for _, gap := range c.gaps {
 			i.start(now)
@@ -67,13 +68,13 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// A meter of a process that runs all the time has nothing to tell.
+// The meter of a process that always runs stays at zero.
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMeter()
 		defer m.Close()
 		time.Sleep(time.Minute)
-		if held := m.Held(); held != 0 {
+		if held := m.Stalled(); held != 0 {
 			t.Errorf("held for %v", held)
 		}
 	})

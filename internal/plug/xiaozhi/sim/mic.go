@@ -9,23 +9,22 @@ import (
 
 const (
 	realtime = wire.ModeRealtime
-	// micWarmup is how long the microphone takes to deliver the first packet.
+	// micWarmup is the delay of the microphone's first packet.
 	micWarmup = 120 * time.Millisecond
-	// maxSendQueue is how many packets a board keeps that it cannot send; then it
-	// throws the oldest away.
+	// maxSendQueue is how many packets a board queues for sending; then it drops the oldest.
 	maxSendQueue = 40
 )
 
-// packet is audio that waits to be sent.
+// packet is audio in the send queue.
 type packet struct {
 	opus []byte
-	at   uint32 // the timestamp of what was played meanwhile, for server AEC
+	at   uint32 // timestamp of the packet that played meanwhile, for server AEC
 }
 
-// microphone is what records while it is on.
+// microphone is a running recording.
 type microphone struct{ off context.CancelFunc }
 
-// startMic turns the microphone on. The caller holds b.mu.
+// startMic starts the microphone. Requires b.mu.
 func (b *Board) startMic() {
 	if b.mic != nil || b.ctx.Err() != nil {
 		return
@@ -36,8 +35,7 @@ func (b *Board) startMic() {
 	b.changed()
 }
 
-// stopMic turns it off. Whoever is speaking is not heard any more. The caller holds
-// b.mu.
+// stopMic stops the microphone and drops the rest of the speech. Requires b.mu.
 func (b *Board) stopMic() {
 	if b.mic != nil {
 		b.mic.off()
@@ -73,7 +71,7 @@ func (b *Board) record(ctx context.Context) {
 	}
 }
 
-// queue has the loop send a packet. The caller holds b.mu.
+// queue appends a packet to the send queue and wakes the loop. Requires b.mu.
 func (b *Board) queue(opus []byte) {
 	p := packet{opus: opus}
 	if b.opt.ServerAEC && b.ch != nil && b.state == Speaking {
@@ -90,7 +88,7 @@ func (b *Board) queue(opus []byte) {
 	}
 }
 
-// sendAudio sends what waits.
+// sendAudio sends the queued packets.
 func (b *Board) sendAudio(context.Context) {
 	b.mu.Lock()
 	packets, ch := b.sendQueue, b.ch
@@ -112,6 +110,5 @@ func (b *Board) sendAudio(context.Context) {
 	b.mu.Unlock()
 }
 
-// staysOn reports whether the microphone stays on while the server speaks. The caller
-// holds b.mu.
-func (b *Board) staysOn() bool { return b.mode == realtime || b.opt.Program }
+// micStaysOn reports whether the microphone stays on while the server speaks. Requires b.mu.
+func (b *Board) micStaysOn() bool { return b.mode == realtime || b.opt.Program }

@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Notifications are for boards that know them, and that nobody talks to.
+// Notifications are played only by boards that support them, while they are idle.
 func TestNotify(t *testing.T) {
 	for _, c := range []struct {
 		profile Profile
@@ -20,7 +20,8 @@ func TestNotify(t *testing.T) {
 		path    string
 		notices int
 		wrong   bool
-	}{{FW25, false, "/notice.ogg", 1, false}, {FW25, true, "/notice.ogg", 0, false}, {FW242, false, "/notice.ogg", 0, false}, {FW25, false, "/vision", 0, true}, {FW25, false, "/firmware", 0, true}} {
+	}{{FW25, false, "/notice.ogg", 1, false}, {FW25, true, "/notice.ogg", 0, false}, {FW242, false, "/notice.ogg", 0,
+		false}, {FW25, false, "/vision", 0, true}, {FW25, false, "/firmware", 0, true}} {
 		bubble(t, fmt.Sprintf("%s busy=%v %s", c.profile.Name, c.busy, c.path), func(t *testing.T) {
 			ctx := testContext(t)
 			s := newServer(t, "", true)
@@ -28,13 +29,14 @@ func TestNotify(t *testing.T) {
 			if !c.busy {
 				must(t, b.Press(ctx))
 			}
-			tk.say(wire.Message{Type: wire.TypeNotify, AudioURL: s.http.URL + c.path, Subtitles: []wire.Subtitle{{StartMS: 0, Text: "tea"}}})
-			err := b.until(ctx, func() bool {
-				time.AfterFunc(20*time.Millisecond, func() { b.alter(func() {}) })
-				return b.report.Notices+b.report.Ignored+len(b.report.Violations) > 0
+			tk.say(wire.Message{Type: wire.TypeNotify, AudioURL: s.http.URL + c.path,
+				Subtitles: []wire.Subtitle{{StartMS: 0, Text: "tea"}}})
+			err := b.waitUntil(ctx, func() bool {
+				time.AfterFunc(20*time.Millisecond, func() { b.update(func() {}) })
+				return b.report.Notifications+b.report.Ignored+len(b.report.Violations) > 0
 			})
 			must(t, err)
-			if r := b.Report(); r.Notices != c.notices || (len(r.Violations) > 0) != c.wrong {
+			if r := b.Report(); r.Notifications != c.notices || (len(r.Violations) > 0) != c.wrong {
 				t.Errorf("%+v", r)
 			}
 			if c.notices == 1 && b.Displayed() != "tea" {
@@ -44,14 +46,14 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// While a board takes a photo it sends nothing, and forgets what is too old. With
-// old firmware calls run beside.
+// While a board takes a photo it sends nothing, and drops old packets. Old firmware runs calls in a
+// thread.
 func TestPhotoBlocks(t *testing.T) {
 	for _, p := range []Profile{FW242, FW194} {
 		bubble(t, p.Name, func(t *testing.T) {
 			s := newServer(t, "", false)
 			b, tk := conversation(t, s, Options{Profile: p, Picture: picture})
-			must(t, b.until(testContext(t), func() bool { return b.report.Sent > 26 }))
+			must(t, b.waitUntil(testContext(t), func() bool { return b.report.Sent > 26 }))
 			tk.mu.Lock()
 			before := tk.packets
 			tk.mu.Unlock()
@@ -74,7 +76,7 @@ func TestPhotoBlocks(t *testing.T) {
 	}
 }
 
-// The tools for people.
+// The user-only tools.
 func TestUserTools(t *testing.T) { synctest.Test(t, testUserTools) }
 
 func testUserTools(t *testing.T) {
@@ -87,14 +89,14 @@ func testUserTools(t *testing.T) {
 		{`"name":"self.screen.snapshot","arguments":{"url":"` + s.http.URL + `/none"}`, `Unexpected status code`},
 		{`"name":"self.screen.preview_image","arguments":{"url":"` + u + `"}`, `"text":"true"`},
 		{`"name":"self.screen.get_info"`, `320`},
-		{`"name":"self.upgrade_firmware"`, `"text":"false"`}, // from its own description
+		{`"name":"self.upgrade_firmware"`, `"text":"false"`}, // the default is the description
 		{`"name":"self.reboot"`, `"text":"true"`},
 	} {
 		if got := tk.request(100+i, "tools/call", "{"+c[0]+"}"); !strings.Contains(got, c[1]) {
 			t.Errorf("%s: %s", c[0], got)
 		}
 	}
-	must(t, b.until(ctx, func() bool { return b.report.Boots == 2 && b.state == Idle && b.line != nil }))
+	must(t, b.waitUntil(ctx, func() bool { return b.report.Boots == 2 && b.state == Idle && b.mqtt != nil }))
 }
 
 func TestShown(t *testing.T) { synctest.Test(t, testShown) }
@@ -145,7 +147,7 @@ func TestRealSockets(t *testing.T) {
 			must(t, b.Probe(ctx))
 			a, err := b.Ask(ctx, GoodMorning())
 			must(t, err)
-			if a.Heard != "good morning" || a.Packets < 6 {
+			if a.Transcript != "good morning" || a.Packets < 6 {
 				t.Errorf("%+v", a)
 			}
 			s.listed(t)
@@ -162,14 +164,15 @@ func TestRealSockets(t *testing.T) {
 func TestTLS(t *testing.T) {
 	ctx := testContext(t)
 	s := newServerOn(t, nil, "TLS", false)
-	b := s.board(Options{TLS: &tls.Config{RootCAs: s.http.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}})
+	b := s.board(Options{TLS: &tls.Config{RootCAs: s.http.Client().Transport.(*http.Transport).
+		TLSClientConfig.RootCAs}})
 	must(t, b.Boot(ctx))
 	_, err := b.Ask(ctx, No())
 	must(t, err)
 	clean(t, b)
 }
 
-// Broken connections to MQTT are made again.
+// Lost MQTT connections are re-established.
 func TestReconnect(t *testing.T) { synctest.Test(t, testReconnect) }
 
 func testReconnect(t *testing.T) {
@@ -182,7 +185,7 @@ func testReconnect(t *testing.T) {
 		_ = c.Close()
 	}
 	s.mu.Unlock()
-	must(t, b.until(ctx, func() bool { return b.line == nil }))
+	must(t, b.waitUntil(ctx, func() bool { return b.mqtt == nil }))
 	_, err := b.Await(ctx, func(v View) bool { return v.Online })
 	must(t, err)
 	_, err = b.Ask(ctx, No())
@@ -190,14 +193,15 @@ func testReconnect(t *testing.T) {
 	clean(t, b)
 }
 
-// A board that is asked for what it cannot do says so.
+// Invalid actions return errors.
 func TestRefusals(t *testing.T) { synctest.Test(t, testRefusals) }
 
 func testRefusals(t *testing.T) {
 	ctx := testContext(t)
 	s := newServer(t, "", false)
 	b := s.board(Options{})
-	if b.Wake(ctx) == nil || b.Press(ctx) == nil || b.Abort(ctx) == nil || b.Talk(ctx, No()) == nil || b.SendRaw(true, nil) == nil || b.Lose(Reset) == nil || b.Rebind(ctx) == nil {
+	if b.Wake(ctx) == nil || b.Press(ctx) == nil || b.Abort(ctx) == nil || b.Talk(ctx, No()) == nil ||
+		b.SendRaw(true, nil) == nil || b.Lose(Reset) == nil || b.Rebind(ctx) == nil {
 		t.Error("a board that is off does things")
 	}
 	if v := b.View(); v.State != Off {

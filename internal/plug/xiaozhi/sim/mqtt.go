@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// The packets of MQTT 3.1.1 that a board sends or understands.
+// MQTT 3.1.1 packet types that a board sends or understands (MQTT 3.1.1 §2.2.1).
 const (
 	mqttConnect  = 1
 	mqttConnAck  = 2
@@ -25,66 +25,66 @@ const (
 )
 
 const (
-	// maxPacket bounds what a broker may send in one packet, in bytes.
+	// maxPacket limits a packet of the broker, in bytes.
 	maxPacket = 256 << 10
-	// reconnectAfter is how long a board waits before it connects again.
+	// reconnectAfter is the pause before the board connects again.
 	reconnectAfter = 10 * time.Second
-	// mqttBuffer is what a connection reads at a time: small, for many boards in one
-	// process.
+	// mqttBuffer is the size of the read buffer: small, for many boards in one process.
 	mqttBuffer = 256
 )
 
-// mqttLine is an MQTT connection as the firmware's: it publishes with QoS 0, pings,
-// and subscribes to nothing.
-type mqttLine struct {
-	b       *Board
-	conn    net.Conn
-	topic   string
-	since   time.Time
-	wait    time.Duration // between pings
-	timer   *time.Timer
-	waiting bool // for the answer to a ping; the board's mutex guards it
-	ghost   bool // half open; the same
+// mqttConn is an MQTT connection like that of the firmware: it publishes with QoS 0, pings, and
+// subscribes to nothing (xiaozhi-esp32 main/protocols/mqtt_protocol.cc).
+type mqttConn struct {
+	b            *Board
+	conn         net.Conn
+	topic        string
+	since        time.Time
+	pingInterval time.Duration // between pings
+	timer        *time.Timer
+	pingPending  bool // a ping is unanswered; guarded by the board's mutex
+	isHalfOpen   bool // the board has forgotten it; guarded likewise
 
 	mu  sync.Mutex
 	out []byte
 }
 
-// connectMQTT connects to the broker that the flash knows.
+// connectMQTT connects to the broker in the stored configuration.
 func (b *Board) connectMQTT(ctx context.Context) error {
 	b.mu.Lock()
 	plan := b.flash.mqttPlan()
 	b.mu.Unlock()
-	conn, err := b.shakeMQTT(ctx, plan, plan.Password)
+	conn, err := b.handshakeMQTT(ctx, plan, plan.Password)
 	if err != nil {
 		return err
 	}
-	l := &mqttLine{b: b, conn: conn, topic: plan.Publish, since: time.Now(), wait: time.Duration(plan.Keepalive) * time.Second / 2}
+	l := &mqttConn{b: b, conn: conn, topic: plan.Publish, since: time.Now(),
+		pingInterval: time.Duration(plan.Keepalive) * time.Second / 2}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ctx.Err() != nil {
 		l.drop(false)
 		return ErrClosed
 	}
-	if b.line != nil {
-		b.line.drop(false)
+	if b.mqtt != nil {
+		b.mqtt.drop(false)
 	}
-	b.line = l
+	b.mqtt = l
 	b.wg.Go(l.read)
-	l.timer = time.AfterFunc(l.wait, l.tick)
+	l.timer = time.AfterFunc(l.pingInterval, l.tick)
 	b.changed()
 	return nil
 }
 
-// refusedMQTT is a broker's code for no.
-type refusedMQTT struct{ code byte }
+// connAckError is a CONNACK return code other than 0.
+type connAckError struct{ code byte }
 
-func (r *refusedMQTT) Error() string {
+func (r *connAckError) Error() string {
 	return fmt.Sprintf("the broker refuses the connection: code %d", r.code)
 }
 
-// shakeMQTT connects and waits until the broker has agreed.
-func (b *Board) shakeMQTT(ctx context.Context, plan wire.MQTTPlan, password string) (net.Conn, error) {
+// handshakeMQTT connects to the broker and waits for its CONNACK.
+func (b *Board) handshakeMQTT(ctx context.Context, plan wire.MQTTConfig, password string) (net.Conn, error) {
 	a, err := wire.ParseEndpoint(plan.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("the address of the broker: %w", err)
@@ -103,7 +103,7 @@ func (b *Board) shakeMQTT(ctx context.Context, plan wire.MQTTPlan, password stri
 			case ack[0] != mqttConnAck<<4 || ack[1] != 2:
 				err = errors.New("the broker does not answer CONNECT with CONNACK")
 			case ack[3] != 0:
-				err = &refusedMQTT{ack[3]}
+				err = &connAckError{ack[3]}
 			}
 		}
 	}
@@ -115,9 +115,9 @@ func (b *Board) shakeMQTT(ctx context.Context, plan wire.MQTTPlan, password stri
 	return conn, nil
 }
 
-func appendConnect(b []byte, plan wire.MQTTPlan, password string) []byte {
+func appendConnect(b []byte, plan wire.MQTTConfig, password string) []byte {
 	body := appendMQTTText(nil, "MQTT")
-	flags := byte(0x02) // a clean session
+	flags := byte(0x02) // clean session
 	if plan.Username != "" {
 		flags |= 0x80
 		if password != "" {
@@ -140,7 +140,7 @@ func appendMQTTText(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-// appendLength appends the remaining length of a packet.
+// appendLength appends the remaining length of a packet (MQTT 3.1.1 §2.2.3).
 func appendLength(b []byte, n int) []byte {
 	for n >= 128 {
 		b = append(b, byte(n)|0x80)
@@ -149,7 +149,7 @@ func appendLength(b []byte, n int) []byte {
 	return append(b, byte(n))
 }
 
-// readPacket reads a packet. Its body is new memory.
+// readPacket reads a packet. The body is not shared.
 func readPacket(in *bufio.Reader) (head byte, body []byte, err error) {
 	if head, err = in.ReadByte(); err != nil {
 		return 0, nil, err
@@ -178,59 +178,60 @@ func readPacket(in *bufio.Reader) (head byte, body []byte, err error) {
 	return head, body, err
 }
 
-// publish sends a message.
-func (l *mqttLine) publish(payload []byte) error {
+// publish publishes a message.
+func (l *mqttConn) publish(payload []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.out = appendLength(append(l.out[:0], mqttPublish<<4), 2+len(l.topic)+len(payload))
 	l.out = append(appendMQTTText(l.out, l.topic), payload...)
 	err := l.write(l.out)
 	if cap(l.out) > 1<<10 {
-		l.out = nil // an idle board needs no memory for what it said once
+		l.out = nil // keeps idle boards small
 	}
 	return err
 }
 
-func (l *mqttLine) write(p []byte) error {
+func (l *mqttConn) write(p []byte) error {
 	_ = l.conn.SetWriteDeadline(time.Now().Add(writeLimit))
 	_, err := l.conn.Write(p)
 	return err
 }
 
-// tick pings. Timers cost less than goroutines.
-func (l *mqttLine) tick() {
+// tick sends a ping, and drops the connection if the last one is unanswered. A timer costs less
+// memory than a goroutine.
+func (l *mqttConn) tick() {
 	b := l.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ctx.Err() != nil || b.line != l {
+	if b.ctx.Err() != nil || b.mqtt != l {
 		return
 	}
-	if l.waiting {
-		b.violate("C15", "a ping is not answered for %v", l.wait)
-		_ = l.conn.Close() // the reader sees it
+	if l.pingPending {
+		b.violate("C15", "a ping is not answered for %v", l.pingInterval)
+		_ = l.conn.Close() // read returns an error
 		return
 	}
-	l.waiting = true
+	l.pingPending = true
 	b.wg.Go(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		_ = l.write([]byte{mqttPingReq << 4, 0}) // the reader sees what is wrong
+		_ = l.write([]byte{mqttPingReq << 4, 0}) // read returns errors
 	})
-	l.timer.Reset(l.wait)
+	l.timer.Reset(l.pingInterval)
 }
 
-func (l *mqttLine) drop(reset bool) {
+func (l *mqttConn) drop(reset bool) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	dropTCP(l.conn, reset)
 }
 
-// read is the net task of MQTT.
-func (l *mqttLine) read() {
+// read reads packets until the connection ends.
+func (l *mqttConn) read() {
 	b := l.b
 	defer context.AfterFunc(b.ctx, func() { dropTCP(l.conn, false) })()
-	defer l.conn.Close() //nolint:errcheck // it is over
+	defer l.conn.Close() //nolint:errcheck // the connection has ended
 	in := bufio.NewReaderSize(l.conn, mqttBuffer)
 	for {
 		head, body, err := readPacket(in)
@@ -243,7 +244,7 @@ func (l *mqttLine) read() {
 		case mqttPublish:
 			b.onPublish(l, head, body)
 		case mqttPingResp:
-			l.waiting = false
+			l.pingPending = false
 		default:
 			b.violate("C15", "the broker sends a packet of type %d", head>>4)
 		}
@@ -251,13 +252,13 @@ func (l *mqttLine) read() {
 	}
 }
 
-// onPublish is a message. The caller holds b.mu.
-func (b *Board) onPublish(l *mqttLine, head byte, body []byte) {
+// onPublish handles a message. Requires b.mu.
+func (b *Board) onPublish(l *mqttConn, head byte, body []byte) {
 	if b.ctx.Err() != nil {
 		return
 	}
-	if l.ghost {
-		if b.line != nil && time.Since(b.line.since) > b.opt.Slack { // else the server does not know yet
+	if l.isHalfOpen {
+		if b.mqtt != nil && time.Since(b.mqtt.since) > b.opt.Slack { // the server may not know yet
 			b.violate("C13", "the old connection gets data when there is a newer one")
 		}
 		return
@@ -276,32 +277,32 @@ func (b *Board) onPublish(l *mqttLine, head byte, body []byte) {
 	b.onText(b.ch, body[2+int(binary.BigEndian.Uint16(body)):], time.Now())
 }
 
-// mqttEnded is the end of a connection. The board comes back after a while; a
-// conversation goes on meanwhile, as far as it can.
-func (b *Board) mqttEnded(l *mqttLine, err error) {
+// mqttEnded handles the end of a connection. The board reconnects later; an open conversation goes
+// on meanwhile.
+func (b *Board) mqttEnded(l *mqttConn, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.line != l || b.ctx.Err() != nil {
+	if b.mqtt != l || b.ctx.Err() != nil {
 		return
 	}
-	b.line = nil
+	b.mqtt = nil
 	l.drop(false)
 	if b.ch != nil && !b.ch.helloed {
-		b.gone(b.ch, true, "MQTT ended: "+err.Error())
+		b.onDisconnect(b.ch, true, "MQTT ended: "+err.Error())
 	} else {
-		b.event(EventGone, "MQTT ended: "+strings.TrimSpace(err.Error()))
+		b.event(EventDisconnected, "MQTT ended: "+strings.TrimSpace(err.Error()))
 	}
 	b.reconnectLater()
 }
 
-// reconnectLater connects again after a while. The caller holds b.mu.
+// reconnectLater connects again after reconnectAfter. Requires b.mu.
 func (b *Board) reconnectLater() {
 	time.AfterFunc(b.scaled(reconnectAfter), func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.schedule(func(ctx context.Context) {
 			b.mu.Lock()
-			needed := b.line == nil && b.overMQTT && b.state >= Idle
+			needed := b.mqtt == nil && b.overMQTT && b.state >= Idle
 			b.mu.Unlock()
 			if !needed {
 				return

@@ -24,7 +24,7 @@ func TestPlayback(t *testing.T) {
 	t0 := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
 	p := playback{frame: 60 * time.Millisecond, cap: 4}
-	for i := range 7 { // one sounds, two are decoded, four wait
+	for i := range 7 { // one plays, two are decoded, four are queued
 		if ok, _ := p.take(at(0)); !ok || p.waiting(at(0)) != max(0, i-2) {
 			t.Errorf("packet %d: %v, %d wait", i, ok, p.waiting(at(0)))
 		}
@@ -46,7 +46,7 @@ func TestPlayback(t *testing.T) {
 	}
 }
 
-// The moments at which a right server is just right, and a wrong one just wrong.
+// Times just within the limits, and just beyond.
 func TestInspector(t *testing.T) {
 	t0 := time.Unix(1000, 0)
 	const frame = 60 * time.Millisecond
@@ -60,28 +60,39 @@ func TestInspector(t *testing.T) {
 		tight, udp   bool
 		acts         []act
 	}{
-		{"right", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {80, "audio"}, {260, "stop"}}},
+		{"right", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {80, "audio"},
+			{260, "stop"}}},
 		{"too soon", "C6", 3, false, false, []act{{0, "start"}, {14, "audio"}, {80, "stop"}}},
-		{"four ahead", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {300, "stop"}}},
-		{"five ahead", "C7", 3, false, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {320, "stop"}}},
-		{"two ahead for little memory", "", 2, true, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {80, "audio"}, {260, "stop"}}},
-		{"three ahead for little memory", "C7", 2, true, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {300, "stop"}}},
+		{"four ahead", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"},
+			{20, "audio"}, {300, "stop"}}},
+		{"five ahead", "C7", 3, false, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"},
+			{20, "audio"}, {20, "audio"}, {320, "stop"}}},
+		{"two ahead for little memory", "", 2, true, false, []act{{0, "start"}, {20, "audio"}, {20, "audio"},
+			{20, "audio"}, {80, "audio"}, {260, "stop"}}},
+		{"three ahead for little memory", "C7", 2, true, false,
+			[]act{{0, "start"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {20, "audio"}, {300, "stop"}}},
 		{"nothing to play", "C7", 3, false, false, []act{{0, "start"}, {20, "audio"}, {81, "audio"}, {150, "stop"}}},
 		{"just in time", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {80, "audio"}, {140, "stop"}}},
 		{"stop too soon", "C8", 3, false, false, []act{{0, "start"}, {20, "audio"}, {69, "stop"}}},
 		{"stop too late", "C8", 3, false, false, []act{{0, "start"}, {20, "audio"}, {481, "stop"}}},
 		{"stop late", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {480, "stop"}}},
-		{"sentence too soon", "C6", 3, false, false, []act{{0, "start"}, {20, "sentence"}, {221, "audio"}, {300, "stop"}}},
-		{"abort", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"}, {130, "audio"}, {230, "stop"}}},
-		{"audio after abort", "C9", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"}, {131, "audio"}, {230, "stop"}}},
-		{"stop late after abort", "C9", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"}, {231, "stop"}}},
-		{"start after abort", "C9", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"}, {40, "start"}, {50, "stop"}}},
+		{"sentence too soon", "C6", 3, false, false, []act{{0, "start"}, {20, "sentence"}, {221, "audio"},
+			{300, "stop"}}},
+		{"abort", "", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"}, {130, "audio"},
+			{230, "stop"}}},
+		{"audio after abort", "C9", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"}, {131, "audio"},
+			{230, "stop"}}},
+		{"stop late after abort", "C9", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"},
+			{231, "stop"}}},
+		{"start after abort", "C9", 3, false, false, []act{{0, "start"}, {20, "audio"}, {30, "abort"}, {40, "start"},
+			{50, "stop"}}},
 		{"audio after stop", "C6", 3, false, false, []act{{0, "start"}, {20, "audio"}, {200, "stop"}, {201, "audio"}}},
 		{"overtaken by stop", "", 3, false, true, []act{{0, "start"}, {20, "audio"}, {200, "stop"}, {300, "audio"}}},
 		{"no stop at all", "C6", 3, false, false, []act{{0, "start"}, {20, "audio"}, {200, "over"}}},
 	} {
 		var r Report
-		i := inspector{frame: frame, ahead: c.ahead, tight: c.tight, udp: c.udp, steady: true, report: &r, violate: r.violate}
+		i := inspector{frame: frame, ahead: c.ahead, tight: c.tight, udp: c.udp, steady: true, report: &r,
+			violate: r.violate}
 		for _, a := range c.acts {
 			at := t0.Add(time.Duration(a.ms) * time.Millisecond)
 			switch a.what {
@@ -113,7 +124,8 @@ func TestViolationsAreCounted(t *testing.T) {
 	r.violate("C7", "the server is %.1f packets ahead", 5.0)
 	r.violate("C7", "the server is %.1f packets ahead", 17.3)
 	r.violate("C7", "another thing")
-	if len(r.Violations) != 2 || r.Violations[0].Times != 2 || r.Violations[0].String() != "C7: the server is 5.0 packets ahead (2 times)" {
+	if len(r.Violations) != 2 || r.Violations[0].Times != 2 ||
+		r.Violations[0].String() != "C7: the server is 5.0 packets ahead (2 times)" {
 		t.Errorf("%v", r.Violations)
 	}
 	for i := range 2 * maxViolations {
@@ -137,24 +149,27 @@ func TestFrames(t *testing.T) {
 	if err != nil || fin || string(got) != "abc" {
 		t.Errorf("%v %q %v", fin, got, err)
 	}
-	for _, bad := range []string{"", "\x81", "\x81\x05abc", "\xc1\x00", "\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff", "\x81\x7e\x00", "\x81\x81\x00"} {
+	for _, bad := range []string{"", "\x81", "\x81\x05abc", "\xc1\x00", "\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\x81\x7e\x00", "\x81\x81\x00"} {
 		if _, _, _, err := readFrame(bufio.NewReader(strings.NewReader(bad))); err == nil {
 			t.Errorf("%q is a frame", bad)
 		}
 	}
-	s := &socket{}
+	s := &webSocket{}
 	if err := s.send(opText, make([]byte, wire.MaxText+1)); !errors.Is(err, errTooLong) {
 		t.Error(err)
 	}
 }
 
 func TestPackets(t *testing.T) {
-	plan := wire.MQTTPlan{ClientID: "c", Username: "u", Keepalive: 240}
-	if got := fmt.Sprintf("%q", appendConnect(nil, plan, "p")); got != `"\x10\x13\x00\x04MQTT\x04\xc2\x00\xf0\x00\x01c\x00\x01u\x00\x01p"` {
+	plan := wire.MQTTConfig{ClientID: "c", Username: "u", Keepalive: 240}
+	if got := fmt.Sprintf("%q", appendConnect(nil, plan,
+		"p")); got != `"\x10\x13\x00\x04MQTT\x04\xc2\x00\xf0\x00\x01c\x00\x01u\x00\x01p"` {
 		t.Error(got)
 	}
 	for _, n := range []int{0, 127, 128, 16383, 16384, maxPacket} {
-		head, body, err := readPacket(bufio.NewReader(bytes.NewReader(append(appendLength([]byte{0x30}, n), make([]byte, n)...))))
+		head, body, err := readPacket(bufio.NewReader(bytes.NewReader(append(appendLength([]byte{0x30}, n),
+			make([]byte, n)...))))
 		if err != nil || head != 0x30 || len(body) != n {
 			t.Errorf("%d bytes: %x %d %v", n, head, len(body), err)
 		}
@@ -193,19 +208,22 @@ func FuzzPacket(f *testing.F) {
 	})
 }
 
-// sink is a conversation whose far end is nobody. It keeps what was sent last.
+// sink is a link that keeps the last message.
 type sink struct{ last []byte }
 
 func (s *sink) sendText(text []byte) error   { s.last = text; return nil }
 func (*sink) sendAudio([]byte, uint32) error { return nil }
 func (*sink) sendRaw(bool, []byte) error     { return nil }
 func (*sink) drop(bool)                      {}
-func (s *sink) talking() *channel            { return &channel{link: s, helloed: true, lastData: time.Now()} }
+func (s *sink) talking() *audioChannel {
+	return &audioChannel{link: s, helloed: true, lastData: time.Now()}
+}
 
-// Whatever a server sends, the board lives, and what it replies can be read.
+// Whatever a server sends, the board does not panic, and its replies are valid.
 func FuzzServer(f *testing.F) {
 	for _, s := range []string{
-		`{"type":"tts","state":"start"}`, `{"type":"stt","text":"x"}`, `{"type":"alert","status":"a","message":"b","emotion":"c"}`, `{"type":"goodbye"}`,
+		`{"type":"tts","state":"start"}`, `{"type":"stt","text":"x"}`,
+		`{"type":"alert","status":"a","message":"b","emotion":"c"}`, `{"type":"goodbye"}`,
 		`{"type":"mcp","payload":{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{"vision":{"url":"http://h/"}}}}}`,
 		`{"type":"mcp","payload":{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"","withUserTools":true}}}`,
 		`{"type":"mcp","payload":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"self.audio_speaker.set_volume","arguments":{"volume":50}}}}`,
@@ -214,8 +232,9 @@ func FuzzServer(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if strings.Contains(text, "self.") && (strings.Contains(text, "reboot") || strings.Contains(text, "url") || strings.Contains(text, "snapshot")) || strings.Contains(strings.ToLower(text), "reboot") {
-			return // these go out and come back
+		if strings.Contains(text, "self.") && (strings.Contains(text, "reboot") || strings.Contains(text, "url") ||
+			strings.Contains(text, "snapshot")) || strings.Contains(strings.ToLower(text), "reboot") {
+			return // these cause requests to the server
 		}
 		out := &sink{}
 		b := New(Options{OTA: "http://127.0.0.1:1/", Latency: func() time.Duration { return 0 }})
@@ -230,7 +249,7 @@ func FuzzServer(f *testing.F) {
 		for _, task := range tasks {
 			task(b.ctx)
 		}
-		b.mu.Lock() // the loop may send a reply still
+		b.mu.Lock() // the loop may still send a reply
 		last := out.last
 		b.mu.Unlock()
 		if last == nil {
@@ -248,14 +267,14 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// An idle MQTT board is cheap, so that many fit into a process.
+// An idle MQTT board uses little memory, so that many fit into a process.
 func TestIdleIsCheap(t *testing.T) {
 	broker, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	const n = 500
 	var held []net.Conn
 	var wg sync.WaitGroup
-	wg.Go(func() { // it agrees and says nothing more, so it costs nearly nothing
+	wg.Go(func() { // accepts and then sends nothing, so it uses almost no memory
 		buf := make([]byte, 1<<10)
 		for range n {
 			conn, err := broker.Accept()
@@ -268,7 +287,8 @@ func TestIdleIsCheap(t *testing.T) {
 		}
 	})
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		a := wire.Answer{MQTT: &wire.MQTTPlan{Endpoint: broker.Addr().String(), ClientID: "c", Publish: "device-server"}}
+		a := wire.OTAResponse{MQTT: &wire.MQTTConfig{Endpoint: broker.Addr().String(),
+			ClientID: "c", Publish: "device-server"}}
 		body, _ := a.Marshal()
 		_, _ = w.Write(body)
 	}))
@@ -279,7 +299,7 @@ func TestIdleIsCheap(t *testing.T) {
 		boards[i] = New(Options{OTA: home.URL, Latency: func() time.Duration { return 0 }})
 		must(t, boards[i].Boot(ctx))
 	}
-	home.Close() // with what it keeps of its clients
+	home.Close() // frees the server's memory of its clients
 	per := float64(measure()-before) / n / 1024
 	t.Logf("%.1f KiB for an idle board", per)
 	if per > 12 {

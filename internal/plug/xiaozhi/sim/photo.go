@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// photoChunk is how much of a photo a board sends at a time, in bytes, and
-	// photoTime how long encoding and sending take at least.
+	// photoChunk is the chunk size of an upload, in bytes, and photoTime the minimum time of
+	// encoding and sending.
 	photoChunk = 512
 	photoTime  = 500 * time.Millisecond
 )
@@ -24,8 +24,8 @@ const (
 	screenBoundary = "----ESP32_SCREEN_SNAPSHOT_BOUNDARY"
 )
 
-// takePhoto sends a photo to where initialize said, while the board does nothing
-// else, and returns what the server sees in it.
+// takePhoto uploads a photo to the vision URL while the loop is blocked, and returns the response
+// body.
 func (b *Board) takePhoto(ctx context.Context, args Args) (string, error) {
 	b.mu.Lock()
 	to := b.vision
@@ -40,21 +40,23 @@ func (b *Board) takePhoto(ctx context.Context, args Args) (string, error) {
 	header = append(header, [2]string{"Content-Type", "multipart/form-data; boundary=" + cameraBoundary})
 	question, _ := args["question"].(string)
 	parts := [][]byte{
-		[]byte("--" + cameraBoundary + "\r\nContent-Disposition: form-data; name=\"question\"\r\n\r\n" + question + "\r\n"),
-		[]byte("--" + cameraBoundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"camera.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n"),
+		[]byte("--" + cameraBoundary + "\r\nContent-Disposition: form-data; name=\"question\"\r\n\r\n" + question +
+			"\r\n"),
+		[]byte("--" + cameraBoundary +
+			"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"camera.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n"),
 	}
 	res, err := b.upload(ctx, to.url, header, parts, b.opt.Picture, cameraBoundary)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		b.complain("C17", "a photo cannot be sent: %v", err)
+		b.reportViolation("C17", "a photo cannot be sent: %v", err)
 		return "", toolError("Failed to connect to explain URL")
 	case err != nil:
 		return "", err
 	case res.status != http.StatusOK:
-		b.complain("C17", "the answer to a photo has the status %d", res.status)
+		b.reportViolation("C17", "the answer to a photo has the status %d", res.status)
 		return "", toolError("Failed to upload photo")
-	case len(res.body) >= wire.MaxAnswer:
-		b.complain("C17", "the answer to a photo has %d bytes: boards hang", len(res.body))
+	case len(res.body) >= wire.MaxHTTPBody:
+		b.reportViolation("C17", "the answer to a photo has %d bytes: boards hang", len(res.body))
 		return "", errors.New("the board hangs")
 	}
 	b.mu.Lock()
@@ -63,33 +65,36 @@ func (b *Board) takePhoto(ctx context.Context, args Args) (string, error) {
 	return string(res.body), nil
 }
 
-// upload sends a file in small chunks.
-func (b *Board) upload(ctx context.Context, url string, header [][2]string, parts [][]byte, file []byte, boundary string) (answered, error) {
-	return b.do(ctx, request{method: http.MethodPost, url: url, header: header, limit: wire.VisionTimeout, chunks: func(write func([]byte) error) error {
-		for _, p := range parts {
-			if err := write(p); err != nil {
-				return err
+// upload uploads a form with a file in small chunks.
+func (b *Board) upload(ctx context.Context, url string, header [][2]string, parts [][]byte, file []byte,
+	boundary string) (response, error) {
+	return b.do(ctx, request{method: http.MethodPost, url: url, header: header, limit: wire.VisionTimeout,
+		chunks: func(write func([]byte) error) error {
+			for _, p := range parts {
+				if err := write(p); err != nil {
+					return err
+				}
 			}
-		}
-		pause := photoTime / time.Duration(len(file)/photoChunk+1)
-		for rest := file; len(rest) > 0; {
-			n := min(photoChunk, len(rest))
-			if err := write(rest[:n]); err != nil {
-				return err
+			pause := photoTime / time.Duration(len(file)/photoChunk+1)
+			for rest := file; len(rest) > 0; {
+				n := min(photoChunk, len(rest))
+				if err := write(rest[:n]); err != nil {
+					return err
+				}
+				rest = rest[n:]
+				if !sleep(ctx, pause) {
+					return context.Cause(ctx)
+				}
 			}
-			rest = rest[n:]
-			if !sleep(ctx, pause) {
-				return context.Cause(ctx)
-			}
-		}
-		return write([]byte("\r\n--" + boundary + "--\r\n"))
-	}})
+			return write([]byte("\r\n--" + boundary + "--\r\n"))
+		}})
 }
 
-// snapshot sends what the display shows, to anybody, without saying who it is.
+// snapshot uploads the display's content to any URL, without headers that identify the board.
 func (b *Board) snapshot(ctx context.Context, args Args) (string, error) {
 	url, _ := args["url"].(string)
-	part := []byte("--" + screenBoundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"screenshot.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n")
+	part := []byte("--" + screenBoundary +
+		"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"screenshot.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n")
 	file := b.opt.Picture
 	if file == nil {
 		file = append([]byte{0xff, 0xd8, 0xff, 0xe0}, bytes.Repeat([]byte{0x42}, 2000)...)
@@ -105,7 +110,7 @@ func (b *Board) snapshot(ctx context.Context, args Args) (string, error) {
 	return "true", nil
 }
 
-// preview fetches a picture and shows it. Its length has to be told.
+// preview downloads a picture and shows it. The response needs a Content-Length.
 func (b *Board) preview(ctx context.Context, args Args) (string, error) {
 	url, _ := args["url"].(string)
 	res, err := b.do(ctx, request{method: http.MethodGet, url: url, limit: wire.VisionTimeout})
@@ -113,14 +118,14 @@ func (b *Board) preview(ctx context.Context, args Args) (string, error) {
 		return "", toolError("Failed to open URL: " + url)
 	}
 	if res.length <= 0 {
-		b.complain("", "a picture for the display has no Content-Length")
+		b.reportViolation("", "a picture for the display has no Content-Length")
 		return "", toolError("Failed to allocate memory for image")
 	}
-	b.alter(func() { b.show.text = "picture" })
+	b.update(func() { b.shown.text = "picture" })
 	return "true", nil
 }
 
-// notify fetches a notification and plays it, without listening afterwards.
+// notify downloads a notification and plays it, without listening afterwards.
 func (b *Board) notify(ctx context.Context, m wire.Message) {
 	res, err := b.do(ctx, request{method: http.MethodGet, url: m.AudioURL, limit: wire.VisionTimeout})
 	if ctx.Err() != nil {
@@ -145,7 +150,7 @@ func (b *Board) notify(ctx context.Context, m wire.Message) {
 	for _, s := range m.Subtitles {
 		words = append(words, s.Text)
 	}
-	b.show.text = strings.Join(words, " ")
-	b.report.Notices++
-	b.event(EventNotice, b.show.text)
+	b.shown.text = strings.Join(words, " ")
+	b.report.Notifications++
+	b.event(EventNotification, b.shown.text)
 }

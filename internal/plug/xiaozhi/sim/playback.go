@@ -5,15 +5,15 @@ import "time"
 // pcmAhead is how many packets are decoded before they are due.
 const pcmAhead = 2
 
-// playback is what happens to audio in a board: a queue of packets, of which two are
-// decoded in advance and one sounds. It is computed, so it costs no timer.
+// playback models the playback of a board: a queue of packets, of which two are decoded in advance
+// and one plays. It is computed from times, so it needs no timer.
 type playback struct {
 	frame time.Duration
 	cap   int
-	ends  time.Time // when everything that was taken has sounded
+	ends  time.Time // when everything accepted so far has played
 }
 
-// waiting is how many packets are still in the queue.
+// waiting returns the number of packets in the queue.
 func (p *playback) waiting(now time.Time) int {
 	left := p.ends.Sub(now)
 	if left <= 0 {
@@ -22,8 +22,8 @@ func (p *playback) waiting(now time.Time) int {
 	return max(0, int((left+p.frame-1)/p.frame)-1-pcmAhead)
 }
 
-// take is a packet that comes. It says whether there was room, and for how long
-// there had been nothing to play.
+// take accepts a packet. ok reports whether there was room; gap is how long there had been nothing
+// to play.
 func (p *playback) take(now time.Time) (ok bool, gap time.Duration) {
 	if p.waiting(now) >= p.cap {
 		return false, 0
@@ -38,7 +38,7 @@ func (p *playback) take(now time.Time) (ok bool, gap time.Duration) {
 	return true, gap
 }
 
-// reset throws away what has not sounded, and says how many packets that were.
+// reset clears what has not played, and returns the number of packets.
 func (p *playback) reset(now time.Time) int {
 	left := p.ends.Sub(now)
 	p.ends = time.Time{}
@@ -48,77 +48,74 @@ func (p *playback) reset(now time.Time) int {
 	return int((left + p.frame/2) / p.frame)
 }
 
-// The limits of what a server may do with its voice. All get the slack of the
-// options.
+// Limits for the server's audio. Options.Slack is added to all of them.
 const (
-	startGap    = 20 * time.Millisecond  // between start and audio: the board needs it to get ready
-	startGrace  = 5 * time.Millisecond   // what the network may take away of it
-	sentenceGap = 200 * time.Millisecond // between a subtitle and its audio
-	stopLate    = 400 * time.Millisecond // between the end of the sound and stop
-	stopEarly   = 10 * time.Millisecond  // what stop may come too early
-	abortAudio  = 100 * time.Millisecond // between an abort and the last audio
-	abortStop   = 200 * time.Millisecond // between an abort and stop
-	strayAudio  = 100 * time.Millisecond // datagrams may be overtaken by the stop
+	startGap    = 20 * time.Millisecond  // from tts/start to the first audio: the board needs it
+	startGrace  = 5 * time.Millisecond   // tolerance of startGap, for network jitter
+	sentenceGap = 200 * time.Millisecond // from a subtitle to its audio
+	stopLate    = 400 * time.Millisecond // from the end of the audio to tts/stop
+	stopEarly   = 10 * time.Millisecond  // how early tts/stop may come
+	abortAudio  = 100 * time.Millisecond // from an abort to the last audio
+	abortStop   = 200 * time.Millisecond // from an abort to tts/stop
+	strayAudio  = 100 * time.Millisecond // datagrams may arrive after tts/stop
 	burstWindow = 10 * time.Millisecond
-	tightBurst  = 2   // packets within the window that boards with little memory survive
-	tightQueue  = 3   // and how many may wait then
-	intervals   = 201 // up to 200 ms, and longer
-	headStart   = 3   // packets at the beginning of an answer that come at once
-	// doubtsMost is in how many answers in a row something looks wrong, that a busy
-	// machine can make look wrong once, before the server is blamed: it does the same in
-	// each of them.
-	doubtsMost = 3
+	tightBurst  = 2   // packets in burstWindow that boards with little memory survive
+	tightQueue  = 3   // packets that may be queued at that moment
+	intervals   = 201 // steps up to 200 ms, and one for longer intervals
+	headStart   = 3   // packets at the beginning of an answer, which arrive at once
+	// maxDoubts is after how many suspicious answers in a row the server is blamed. A busy machine
+	// can make one answer look wrong; a faulty server does it each time.
+	maxDoubts = 3
 )
 
-// IntervalStep is the step in which [Report].Intervals counts.
+// IntervalStep is the step of the histogram [Report].Intervals.
 const IntervalStep = time.Millisecond
 
-// inspector looks at one conversation's voice as it comes: what a right server
-// does, whatever the board makes of it.
+// inspector checks the audio of one conversation at its arrival, whatever the board does with it.
 type inspector struct {
-	frame       time.Duration
-	udp, steady bool
-	tight       bool
-	ahead       int
-	allowance   time.Duration        // Options.Slack
-	held        func() time.Duration // Options.Held
-	heldAt      time.Duration        // when the answer began
-	report      *Report
-	violate     func(check, format string, args ...any)
-	open        bool // between start and stop
-	startAt     time.Time
-	stopAt      time.Time
-	sentenceAt  time.Time // of a subtitle whose audio has not come
-	abortedAt   time.Time // of an abort that was not stopped yet
-	aborted     bool      // this answer
-	ends        time.Time // when everything that came has sounded
-	last        time.Time // when the last packet came
-	burst       int
-	burstAt     time.Time
-	soundedTo   int // packets of this answer
+	frame          time.Duration
+	udp, steady    bool
+	tight          bool
+	ahead          int
+	allowance      time.Duration        // Options.Slack
+	stalledTime    func() time.Duration // Options.Stalled
+	stalledAtStart time.Duration        // stalledTime at the answer's tts/start
+	report         *Report
+	violate        func(check, format string, args ...any)
+	open           bool // between tts/start and tts/stop
+	startAt        time.Time
+	stopAt         time.Time
+	sentenceAt     time.Time // of a subtitle whose audio has not arrived
+	abortedAt      time.Time // of an abort without a tts/stop yet
+	aborted        bool      // the current answer was aborted
+	ends           time.Time // when everything received has played
+	last           time.Time // arrival of the last packet
+	burst          int
+	burstAt        time.Time
+	packets        int // packets of the current answer
 
-	// In how many answers in a row the first packet came too early, and too many packets
-	// at once; and whether they did in this one.
-	early, crowds int
-	crowded       bool
+	// Number of answers in a row whose first packet came too early, and that had too large a burst;
+	// and whether the current answer had one.
+	earlyAnswers, burstAnswers int
+	burstSeen                  bool
 }
 
-// slack is what is added to limits: what the options say, and for how long the board
-// itself stood still since the answer began.
-func (i *inspector) slack() time.Duration { return i.allowance + i.still() }
+// slack returns the tolerance for limits: Options.Slack, and the time that the process did not run
+// since the answer began.
+func (i *inspector) slack() time.Duration { return i.allowance + i.stalled() }
 
-// still is for how long the board itself stood still since the answer began.
-func (i *inspector) still() time.Duration {
-	if i.held == nil {
+// stalled returns the time that the process did not run since the answer began.
+func (i *inspector) stalled() time.Duration {
+	if i.stalledTime == nil {
 		return 0
 	}
-	return i.held() - i.heldAt
+	return i.stalledTime() - i.stalledAtStart
 }
 
-// start is a tts start.
+// start handles tts/start.
 func (i *inspector) start(now time.Time) {
-	if i.held != nil {
-		i.heldAt = i.held()
+	if i.stalledTime != nil {
+		i.stalledAtStart = i.stalledTime()
 	}
 	switch {
 	case !i.abortedAt.IsZero():
@@ -126,26 +123,26 @@ func (i *inspector) start(now time.Time) {
 	case i.open:
 		i.violate("C6", "there is a start, and no stop since the one before")
 	}
-	if !i.crowded {
-		i.crowds = 0
+	if !i.burstSeen {
+		i.burstAnswers = 0
 	}
-	i.crowded = false
+	i.burstSeen = false
 	i.open, i.startAt, i.sentenceAt = true, now, time.Time{}
-	i.ends, i.last, i.soundedTo = time.Time{}, time.Time{}, 0
+	i.ends, i.last, i.packets = time.Time{}, time.Time{}, 0
 	i.abortedAt, i.aborted = time.Time{}, false
 }
 
-// sentence is a subtitle.
+// sentence handles a subtitle.
 func (i *inspector) sentence(now time.Time) { i.sentenceAt = now }
 
-// stop is a tts stop.
+// stop handles tts/stop.
 func (i *inspector) stop(now time.Time) {
 	switch {
 	case !i.abortedAt.IsZero():
 		if late := now.Sub(i.abortedAt); late > abortStop+i.slack() {
 			i.violate("C9", "the stop comes %v after the abort", late.Round(time.Millisecond))
 		}
-	case i.open && !i.aborted && i.soundedTo > 0:
+	case i.open && !i.aborted && i.packets > 0:
 		if d := now.Sub(i.ends); d < -stopEarly-i.slack() {
 			i.violate("C8", "the stop comes %v before the sound ends", (-d).Round(time.Millisecond))
 		} else if d > stopLate+i.slack() {
@@ -156,14 +153,14 @@ func (i *inspector) stop(now time.Time) {
 	i.abortedAt, i.aborted = time.Time{}, false
 }
 
-// abort is somebody who wants quiet while the server speaks.
+// abort notes that the board aborted the answer.
 func (i *inspector) abort(now time.Time) {
 	if i.open {
 		i.abortedAt, i.aborted = now, true
 	}
 }
 
-// audio is a packet that sounds so long.
+// audio checks a packet of a given duration.
 func (i *inspector) audio(now time.Time, sounds time.Duration) {
 	i.count(now)
 	if sounds > i.frame {
@@ -178,7 +175,7 @@ func (i *inspector) audio(now time.Time, sounds time.Duration) {
 	case !i.abortedAt.IsZero() && now.Sub(i.abortedAt) > abortAudio+i.slack():
 		i.violate("C9", "there is audio %v after an abort", now.Sub(i.abortedAt).Round(time.Millisecond))
 		return
-	case i.soundedTo == 0 && i.tooEarly(now):
+	case i.packets == 0 && i.tooEarly(now):
 		i.violate("C6", "the first audio comes %v after start", now.Sub(i.startAt).Round(time.Millisecond))
 	}
 	if !i.sentenceAt.IsZero() {
@@ -190,47 +187,48 @@ func (i *inspector) audio(now time.Time, sounds time.Duration) {
 	i.pace(now, sounds)
 }
 
-// tooEarly says whether the first packet of an answer comes before the board is ready.
+// tooEarly reports whether the first packet of an answer came before the board was ready.
 func (i *inspector) tooEarly(now time.Time) bool {
-	if now.Sub(i.startAt) >= startGap-startGrace-i.still() {
-		i.early = 0
+	if now.Sub(i.startAt) >= startGap-startGrace-i.stalled() {
+		i.earlyAnswers = 0
 		return false
 	}
-	i.early++
-	return i.certain(i.early)
+	i.earlyAnswers++
+	return i.certain(i.earlyAnswers)
 }
 
-// certain says whether the server is to blame for what looked wrong in so many answers
-// in a row: on a busy machine, what came one by one may be taken at once.
-func (i *inspector) certain(answers int) bool { return i.allowance == 0 || answers >= doubtsMost }
+// certain reports whether the server is to blame after a number of suspicious answers in a row: a
+// busy machine may read packets at once that were sent one by one.
+func (i *inspector) certain(answers int) bool { return i.allowance == 0 || answers >= maxDoubts }
 
-// pace looks at when a packet comes.
+// pace checks the arrival time of a packet.
 func (i *inspector) pace(now time.Time, sounds time.Duration) {
 	if i.ends.Before(now) {
-		if i.soundedTo > 0 && i.steady && !i.aborted && now.Sub(i.ends) > i.slack() {
+		if i.packets > 0 && i.steady && !i.aborted && now.Sub(i.ends) > i.slack() {
 			i.violate("C7", "there is nothing to play for %v", now.Sub(i.ends).Round(time.Millisecond))
 		}
 		i.ends = now
 	}
 	i.ends = i.ends.Add(sounds)
-	i.soundedTo++
+	i.packets++
 	ahead := float64(i.ends.Sub(now))/float64(i.frame) - 1
 	i.report.MaxAhead = max(i.report.MaxAhead, ahead)
 	if ahead > float64(i.ahead)+0.5+float64(i.slack())/float64(i.frame) {
 		i.violate("C7", "the server is %.1f packets ahead of what is due", ahead)
 	}
 	if i.tight && i.burst > tightBurst && ahead >= tightQueue {
-		if !i.crowded {
-			i.crowded = true
-			i.crowds++
+		if !i.burstSeen {
+			i.burstSeen = true
+			i.burstAnswers++
 		}
-		if i.certain(i.crowds) {
-			i.violate("C7", "%d packets within %v with %.0f waiting: a board with little memory crashes", i.burst, burstWindow, ahead)
+		if i.certain(i.burstAnswers) {
+			i.violate("C7", "%d packets within %v with %.0f waiting: a board with little memory crashes", i.burst,
+				burstWindow, ahead)
 		}
 	}
 }
 
-// count counts intervals and bursts.
+// count updates the interval histogram and the burst counter.
 func (i *inspector) count(now time.Time) {
 	if now.Sub(i.burstAt) > burstWindow {
 		i.burst, i.burstAt = 0, now
@@ -240,13 +238,13 @@ func (i *inspector) count(now time.Time) {
 	if i.report.Intervals == nil {
 		i.report.Intervals = make([]int, intervals)
 	}
-	if i.soundedTo >= headStart {
+	if i.packets >= headStart {
 		i.report.Intervals[min(intervals-1, int(now.Sub(i.last)/IntervalStep))]++
 	}
 	i.last = now
 }
 
-// over is the end of the conversation.
+// over handles the end of the conversation.
 func (i *inspector) over() {
 	if i.open && !i.aborted {
 		i.violate("C6", "the conversation ends between start and stop")

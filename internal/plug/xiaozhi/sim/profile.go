@@ -10,36 +10,40 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Profile is a firmware, or a chip that behaves in a way of its own.
+// Profile describes a firmware version, or a chip with its own quirks.
 type Profile struct {
 	Name    string
 	Version string // of the firmware
-	Queue   int    // packets that wait to be played
-	// Ahead is how many packets a server may be ahead of what is due.
+	Queue   int    // capacity of the playback queue, in packets
+	// Ahead is how many packets the server may be ahead of the playback.
 	Ahead     int
-	Codes     bool // errors of tools have codes and are escaped; other texts
+	Codes     bool // tool errors have codes, are escaped, and have other texts
 	Notify    bool // plays notifications
-	UserTools bool // knows tools for people only, and lists them on demand
-	Threads   bool // each call of a tool runs beside the loop
-	Glyphs    bool // says in its hello what it can show
-	WakeAudio bool // sends the wake word, as audio and as text
+	UserTools bool // has user-only tools, and lists them on demand
+	Threads   bool // each tool call runs in a thread of its own
+	Glyphs    bool // sends glyph_push and text_font in its hello
+	WakeAudio bool // sends the wake word, as audio and as listen/detect
 	Pong      bool // answers pings
-	Tight     bool // little memory: dies of bursts
-	CutTail   bool // stops playing when the server says stop
+	Tight     bool // little memory: crashes on bursts
+	CutTail   bool // clears the playback queue at tts/stop
 }
 
-// The profiles.
+// Profiles of firmware versions and chips.
 var (
-	FW194 = Profile{Name: "fw194", Version: "1.9.4", Queue: wire.QueueOld, Ahead: 3, Threads: true, WakeAudio: true, Pong: true, CutTail: true}
-	FW242 = Profile{Name: "fw242", Version: "2.4.2", Queue: wire.QueueOld, Ahead: 3, UserTools: true, Glyphs: true, WakeAudio: true, Pong: true}
-	FW25  = Profile{Name: "fw25", Version: "2.5.0", Queue: wire.QueueNew, Ahead: 3, UserTools: true, Glyphs: true, WakeAudio: true, Pong: true, Codes: true, Notify: true}
-	C3    = Profile{Name: "c3", Version: "2.4.2", Queue: wire.QueueOld, Ahead: 2, UserTools: true, Glyphs: true, Tight: true}
+	FW194 = Profile{Name: "fw194", Version: "1.9.4", Queue: wire.QueueOld, Ahead: 3, Threads: true, WakeAudio: true,
+		Pong: true, CutTail: true}
+	FW242 = Profile{Name: "fw242", Version: "2.4.2", Queue: wire.QueueOld, Ahead: 3, UserTools: true, Glyphs: true,
+		WakeAudio: true, Pong: true}
+	FW25 = Profile{Name: "fw25", Version: "2.5.0", Queue: wire.QueueNew, Ahead: 3, UserTools: true, Glyphs: true,
+		WakeAudio: true, Pong: true, Codes: true, Notify: true}
+	C3 = Profile{Name: "c3", Version: "2.4.2", Queue: wire.QueueOld, Ahead: 2, UserTools: true, Glyphs: true,
+		Tight: true}
 )
 
-// Profiles are all profiles.
+// Profiles returns all profiles.
 func Profiles() []Profile { return []Profile{FW194, FW242, FW25, C3} }
 
-// ProfileNamed finds a profile.
+// ProfileNamed returns the profile with a name.
 func ProfileNamed(name string) (Profile, error) {
 	var names []string
 	for _, p := range Profiles() {
@@ -51,26 +55,25 @@ func ProfileNamed(name string) (Profile, error) {
 	return Profile{}, fmt.Errorf("no profile %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// speech are recordings as a board makes them: 60 ms packets of SILK, one byte long
-// where nobody speaks. Before each packet are two bytes with its length.
+// speech has recordings as a board makes them: 60 ms packets of SILK, one byte long in silence.
+// Each packet is preceded by its length in two bytes.
 //
 //go:embed speech
 var speech embed.FS
 
-// They are read once, as ten thousand boards say the same.
+// Parsed once and shared by all boards.
 var goodMorning, no = recording("good_morning"), recording("no")
 
-// GoodMorning is somebody saying "good morning", in 43 packets. They must not be
-// changed.
+// GoodMorning returns the speech "good morning", in 43 packets. They must not be changed.
 func GoodMorning() [][]byte { return goodMorning }
 
-// No is somebody saying "no", in 38 packets. They must not be changed.
+// No returns the speech "no", in 38 packets. They must not be changed.
 func No() [][]byte { return no }
 
 func recording(name string) [][]byte {
 	data, err := speech.ReadFile("speech/" + name + ".opk")
 	if err != nil {
-		panic(err) // the file is part of the program
+		panic(err) // the file is embedded
 	}
 	packets, err := ParseSpeech(data)
 	if err != nil {
@@ -79,8 +82,8 @@ func recording(name string) [][]byte {
 	return packets
 }
 
-// ParseSpeech takes a recording apart: packets, each after two bytes with its
-// length, of which the first is the larger part.
+// ParseSpeech splits a recording into packets, each preceded by its length in two bytes,
+// big-endian.
 func ParseSpeech(data []byte) ([][]byte, error) {
 	var out [][]byte
 	for len(data) > 0 {
@@ -94,10 +97,10 @@ func ParseSpeech(data []byte) ([][]byte, error) {
 	return out, nil
 }
 
-// refresh is a packet of silence that is longer, as boards send now and then.
+// refresh is a longer packet of silence, which DTX encoders send now and then.
 var refresh = no[1]
 
-// silence is what a board sends while nobody speaks.
+// silence returns the i-th packet of silence.
 func silence(i int) []byte {
 	if i%7 == 6 {
 		return refresh

@@ -7,9 +7,9 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// onText is a message of the server, in the net task. ch is nil if there is no
-// conversation. The caller holds b.mu.
-func (b *Board) onText(ch *channel, data []byte, at time.Time) {
+// onText handles a message of the server at its arrival. ch is nil without a conversation. Requires
+// b.mu.
+func (b *Board) onText(ch *audioChannel, data []byte, at time.Time) {
 	m, err := wire.Parse(data)
 	if err != nil {
 		b.violate("", "a message is not JSON with a type: %.80s", data)
@@ -32,34 +32,34 @@ func (b *Board) onText(ch *channel, data []byte, at time.Time) {
 		b.schedule(func(context.Context) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.show.emotion = m.Emotion
+			b.shown.emotion = m.Emotion
 			b.answer().Emotion = m.Emotion
 			b.event(EventEmotion, m.Emotion)
 		})
 	case wire.TypeGoodbye:
 		b.onGoodbye(ch, m)
 	default:
-		b.onRare(m)
+		b.onOther(m)
 	}
 }
 
-// onTTS is the server's voice beginning, going on and ending.
-func (b *Board) onTTS(ch *channel, m wire.Message, at time.Time) {
+// onTTS handles tts messages.
+func (b *Board) onTTS(ch *audioChannel, m wire.Message, at time.Time) {
 	if ch == nil {
 		b.report.Ignored++
 		return
 	}
 	switch m.State {
-	case wire.SpeakStart:
+	case wire.TTSStart:
 		ch.inspect.start(at)
 		b.schedule(func(context.Context) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if b.ch == ch {
-				b.set(Speaking)
+				b.setState(Speaking)
 			}
 		})
-	case wire.SpeakSentence:
+	case wire.TTSSentenceStart:
 		ch.inspect.sentence(at)
 		b.schedule(func(context.Context) {
 			b.mu.Lock()
@@ -67,17 +67,17 @@ func (b *Board) onTTS(ch *channel, m wire.Message, at time.Time) {
 			b.answer().Sentences = append(b.answer().Sentences, m.Text)
 			b.display(EventSentence, m.Text)
 		})
-	case wire.SpeakStop:
+	case wire.TTSStop:
 		ch.inspect.stop(at)
-		b.schedule(func(context.Context) { b.stopped(ch) })
-	case wire.SpeakEnd:
+		b.schedule(func(context.Context) { b.onStop(ch) })
+	case wire.TTSSentenceEnd:
 	default:
 		b.report.Ignored++
 	}
 }
 
-// stopped is the end of an answer, in the loop.
-func (b *Board) stopped(ch *channel) {
+// onStop handles tts/stop in the loop.
+func (b *Board) onStop(ch *audioChannel) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch != ch {
@@ -89,14 +89,14 @@ func (b *Board) stopped(ch *channel) {
 			next = Idle
 		}
 		b.fromSpeech = true
-		b.set(next)
+		b.setState(next)
 	}
 	if b.current != nil {
 		b.finishAnswer()
 	}
 }
 
-// onSTT is what the server understood.
+// onSTT handles the transcript.
 func (b *Board) onSTT(m wire.Message) {
 	if !b.spoken && m.Text != "" {
 		b.violate("C11", "the server understood %q, and nobody has said anything since the wake word", m.Text)
@@ -104,28 +104,28 @@ func (b *Board) onSTT(m wire.Message) {
 	b.schedule(func(context.Context) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.answer().Heard = m.Text
-		b.display(EventHeard, m.Text)
+		b.answer().Transcript = m.Text
+		b.display(EventTranscript, m.Text)
 	})
 }
 
-// onGoodbye is the server ending a conversation over MQTT.
-func (b *Board) onGoodbye(ch *channel, m wire.Message) {
+// onGoodbye handles the end of a conversation over MQTT.
+func (b *Board) onGoodbye(ch *audioChannel, m wire.Message) {
 	switch {
 	case ch == nil:
 		b.report.Ignored++
 	case !ch.udp:
-		b.report.Ignored++ // a WebSocket ends by being closed
+		b.report.Ignored++ // a WebSocket ends by a Close frame
 	case m.SessionID != ch.session && m.SessionID != "":
 		b.violate("C12", "the goodbye is for the session %q", m.SessionID)
 	default:
-		b.gone(ch, true, "the server said goodbye")
+		b.onDisconnect(ch, true, "the server said goodbye")
 		ch.link.drop(false)
 	}
 }
 
-// onRare is what comes now and then.
-func (b *Board) onRare(m wire.Message) {
+// onOther handles the rarer messages.
+func (b *Board) onOther(m wire.Message) {
 	switch m.Type {
 	case wire.TypeSystem:
 		if m.Command == wire.CommandReboot {
@@ -136,7 +136,7 @@ func (b *Board) onRare(m wire.Message) {
 		b.schedule(func(context.Context) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.show.emotion = m.Emotion
+			b.shown.emotion = m.Emotion
 			b.display(EventAlert, m.Status+": "+m.Message)
 		})
 		return
@@ -149,9 +149,8 @@ func (b *Board) onRare(m wire.Message) {
 	b.report.Ignored++
 }
 
-// onAudio is a packet of the server, in the net task, which looks at the state the
-// moment it comes. The caller holds b.mu.
-func (b *Board) onAudio(ch *channel, opus []byte, timestamp uint32, at time.Time) {
+// onAudio handles an audio packet at its arrival, and checks the state at that time. Requires b.mu.
+func (b *Board) onAudio(ch *audioChannel, opus []byte, timestamp uint32, at time.Time) {
 	b.report.Received++
 	sounds, err := wire.Duration(opus)
 	if err != nil {

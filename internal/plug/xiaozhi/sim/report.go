@@ -8,14 +8,13 @@ import (
 
 // Violation is a rule that the server broke.
 type Violation struct {
-	// Check is the rule's number, or "" for what breaks no numbered one. C1: the
-	// call home. C2: tokens. C3: the hello. C4: frames. C5: tools. C6: audio between
-	// start and stop. C7: pace. C8: the moment of stop. C9: abort. C10: odd audio.
-	// C11: the wake word is no request. C12: how a conversation ends. C13: the newest
-	// connection counts. C14: pings. C15: MQTT. C16: datagrams. C17: photos. C18: odd
-	// messages. C20: firmware.
+	// Check is the rule's number, or "" for a rule without one. C1: OTA responses. C2: tokens. C3:
+	// hello. C4: frames. C5: MCP. C6: audio outside tts start and stop. C7: pacing. C8: time of
+	// tts/stop. C9: abort. C10: odd audio. C11: wake word taken for a question. C12: end of a
+	// conversation. C13: newest connection wins. C14: pings. C15: MQTT. C16: datagrams. C17:
+	// photos. C18: odd messages. C20: firmware.
 	Check string
-	What  string // the first time that it happened, in words
+	What  string // description of the first occurrence
 	Times int
 }
 
@@ -30,45 +29,45 @@ func (v Violation) String() string {
 	return s
 }
 
-// maxViolations bounds what is kept. One more kind of mistake says nothing new.
+// maxViolations limits the kinds of violations in a report.
 const maxViolations = 100
 
-// Report is what a board saw of its server.
+// Report is what a board observed of its server.
 type Report struct {
 	Violations []Violation
 
-	Boots    int           // calls home
-	CallHome time.Duration // how long the last one took
-	Hellos   int           // conversations
-	Hello    time.Duration // how long the last server's hello took
+	Boots    int           // number of boots
+	CallHome time.Duration // response time of the last OTA request
+	Hellos   int           // conversations opened
+	Hello    time.Duration // time to the last server hello
 
-	Sent          int // packets of audio
-	SendDropped   int // packets that the board could not send in time
-	Received      int // packets of audio
-	DroppedState  int // because the board did not speak
-	DroppedQueue  int // because the queue was full
-	DroppedReset  int // because speaking began after they had come
-	Underruns     int // times that there was nothing to play within an answer
+	Sent          int // audio packets
+	SendDropped   int // audio packets dropped because the send queue was full
+	Received      int // audio packets
+	DroppedState  int // audio packets outside the speaking state
+	DroppedQueue  int // audio packets that found the queue full
+	DroppedReset  int // audio packets that were cleared by a state change to speaking
+	Underruns     int // gaps within answers
 	UnderrunTime  time.Duration
-	TailCut       int     // packets that were not played because of stop
-	MaxBurst      int     // most packets within 10 ms
-	MaxAhead      float64 // how far the server was ahead of what was due, in packets
+	TailCut       int     // audio packets that tts/stop cut off
+	MaxBurst      int     // most audio packets within 10 ms
+	MaxAhead      float64 // largest lead of the server, in packets
 	BadDatagrams  int
-	Ignored       int // messages that mean nothing to the board
-	IllegalStates int // changes of state that firmware refuses
+	Ignored       int // messages without meaning for the board
+	IllegalStates int // state changes that firmware refuses
 	Pings         int
 
-	Initializes, Lists, Calls int // of tools
-	Photos, Notices           int
+	Initializes, Lists, Calls int // MCP requests
+	Photos, Notifications     int
 
-	// Intervals are how many packets came so long after the one before, in steps of
-	// [IntervalStep]; the last is for everything longer. The first of an answer, which
-	// come at once, do not count. Nil if there was no audio.
+	// Intervals is a histogram of the times between packets, in steps of [IntervalStep]; the last
+	// step has all longer ones. The first packets of an answer, which arrive at once, are not
+	// counted. Nil: no audio.
 	Intervals []int
 }
 
-// Report is what the board saw so far. What the server still owes is counted as
-// broken if its time is over.
+// Report returns what the board observed so far. Overdue reactions of the server count as
+// violations.
 func (b *Board) Report() Report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,13 +78,13 @@ func (b *Board) Report() Report {
 	return r
 }
 
-// Broke says whether a rule was broken.
+// Broke reports whether a rule was broken.
 func (r *Report) Broke(check string) bool {
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Check == check })
 }
 
-// violate notes a broken rule. The same rule broken in the same way counts once
-// more: the way is the format. The caller holds b.mu.
+// violate records a violation. Texts that differ only in numbers count as the same violation.
+// Requires b.mu.
 func (b *Board) violate(check, format string, args ...any) {
 	b.report.violate(check, format, args...)
 	b.event(EventViolation, Violation{Check: check, What: fmt.Sprintf(format, args...)}.String())
@@ -104,7 +103,7 @@ func (r *Report) violate(check, format string, args ...any) {
 	}
 }
 
-// sameWay compares two texts without the numbers in them.
+// sameWay reports whether two texts are equal apart from the numbers in them.
 func sameWay(a, b string) bool {
 	i, j := 0, 0
 	for {
@@ -119,7 +118,7 @@ func sameWay(a, b string) bool {
 	}
 }
 
-// skipNumber is where a number, with the unit of a duration, ends.
+// skipNumber returns the index after a number and its unit of duration.
 func skipNumber(s string, i int) int {
 	begin := i
 	for i < len(s) && ('0' <= s[i] && s[i] <= '9' || i > begin && (s[i] == '.' || s[i] == 'm' || s[i] == 's')) {
@@ -128,10 +127,9 @@ func skipNumber(s string, i int) int {
 	return i
 }
 
-// overdue looks for what the server should have done by now. The caller holds
-// b.mu.
+// overdue records a violation for each reaction of the server that is overdue. Requires b.mu.
 func (b *Board) overdue(now time.Time) {
-	if p := &b.pages; p.next != "" && now.Sub(p.at) > cursorPatience {
+	if p := &b.listing; p.next != "" && now.Sub(p.at) > cursorPatience {
 		b.violate("C5", "the tools after %s were never asked for", p.next)
 		p.next = ""
 	}
@@ -144,5 +142,5 @@ func (b *Board) overdue(now time.Time) {
 	}
 }
 
-// cursorPatience is how long a server may take to ask for the next page.
+// cursorPatience is how long a server may take to request the next page of tools.
 const cursorPatience = 2 * time.Second

@@ -18,17 +18,16 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// bubble runs a test on a network in memory, with a clock of its own.
+// bubble runs a test in a synctest bubble.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// server is the smallest server that does everything right, apart from what the
-// test wants to be wrong.
+// server is a minimal conforming server, apart from the fault that the test selects.
 type server struct {
 	t     *testing.T
-	wrong string // what it does wrong; "" for nothing
-	mqtt  bool   // it offers MQTT
+	wrong string // the fault; "" for none
+	mqtt  bool   // offers MQTT
 	net   *memNet
 	plan  wire.Framing
 	http  *httptest.Server
@@ -38,25 +37,26 @@ type server struct {
 	audio  net.PacketConn
 
 	mu      sync.Mutex
-	links   map[uint32]*talker // UDP, by ssrc
+	links   map[uint32]*talker // UDP sessions by ssrc
 	conns   map[net.Conn]bool
 	ids     int
 	polls   int
-	calls   chan string  // results of calls of tools
+	calls   chan string  // results of tool calls
 	talkers chan *talker // one for each hello
 	photos  [][]byte
-	frames  int // of an answer; 8 if zero
+	frames  int // of an answer; 0: 8
 	onPhoto func()
 }
 
-// newServer makes one for a test in a bubble.
+// newServer makes a server for a test in a bubble.
 func newServer(t *testing.T, wrong string, mqtt bool) *server {
 	return newServerOn(t, newMemNet(), wrong, mqtt)
 }
 
 func newServerOn(t *testing.T, network *memNet, wrong string, mqtt bool) *server {
 	s := &server{
-		t: t, net: network, wrong: wrong, mqtt: mqtt, plan: wire.FramingBare, links: map[uint32]*talker{}, conns: map[net.Conn]bool{},
+		t: t, net: network, wrong: wrong, mqtt: mqtt, plan: wire.FramingBare, links: map[uint32]*talker{},
+		conns: map[net.Conn]bool{},
 		calls: make(chan string, 100), talkers: make(chan *talker, 100),
 	}
 	mux := http.NewServeMux()
@@ -109,7 +109,7 @@ func (s *server) board(opt Options) *Board {
 	opt.OTA = s.http.URL + "/xiaozhi/ota/"
 	opt.Dial = s.net.dial
 	if s.net == nil {
-		opt.Slack = 20 * time.Second // the machine may be busy
+		opt.Slack = 20 * time.Second // for busy machines
 	}
 	opt.Scale = 0.005
 	b := New(opt)
@@ -126,15 +126,19 @@ func (s *server) ota(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	board := wire.ParseBoard(body)
-	a := wire.Answer{Time: &wire.ServerTime{Timestamp: time.Now().UnixMilli()}, Firmware: wire.Firmware{Version: board.Application.Version}}
+	board := wire.ParseOTARequest(body)
+	a := wire.OTAResponse{Time: &wire.ServerTime{Timestamp: time.Now().UnixMilli()},
+		Firmware: wire.Firmware{Version: board.Application.Version}}
 	if a.Firmware.Version == "" {
 		a.Firmware.Version = "2.4.2"
 	}
 	if s.mqtt {
-		a.MQTT = &wire.MQTTPlan{Endpoint: s.broker.Addr().String(), ClientID: "c@@@" + r.Header.Get(wire.HeaderDevice), Username: "u", Password: "right", Publish: "device-server", Subscribe: "null", Keepalive: 240}
+		a.MQTT = &wire.MQTTConfig{Endpoint: s.broker.Addr().String(),
+			ClientID: "c@@@" + r.Header.Get(wire.HeaderDevice),
+			Username: "u", Password: "right", Publish: "device-server", Subscribe: "null", Keepalive: 240}
 	} else {
-		a.WebSocket = &wire.SocketPlan{URL: "ws" + strings.TrimPrefix(s.http.URL, "http") + "/xiaozhi/v1/", Token: "t-" + r.Header.Get(wire.HeaderDevice), Version: s.plan}
+		a.WebSocket = &wire.WebSocketConfig{URL: "ws" + strings.TrimPrefix(s.http.URL, "http") + "/xiaozhi/v1/",
+			Token: "t-" + r.Header.Get(wire.HeaderDevice), Version: s.plan}
 	}
 	s.mu.Lock()
 	polls := s.polls
@@ -207,7 +211,8 @@ func (s *server) firmware(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) vision(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Authorization") != "Bearer see" || len(r.TransferEncoding) == 0 || r.ParseMultipartForm(1<<20) != nil {
+	if r.Header.Get("Authorization") != "Bearer see" || len(r.TransferEncoding) == 0 ||
+		r.ParseMultipartForm(1<<20) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -230,7 +235,7 @@ func (s *server) vision(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"success":true,"text":"a %s"}`, r.FormValue("question"))
 }
 
-// notice is a picture or a sound to fetch, and takes what is sent.
+// notice serves a picture or a sound, and accepts uploads.
 func (s *server) notice(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -245,7 +250,7 @@ func (s *server) track(c net.Conn) {
 	s.conns[c] = true
 }
 
-// socket is the WebSocket, taken by hand.
+// socket serves the WebSocket, without a library.
 func (s *server) socket(w http.ResponseWriter, r *http.Request) {
 	token := r.Header.Get("Authorization")
 	if token != "Bearer t-"+r.Header.Get(wire.HeaderDevice) && s.wrong != "any token" {
@@ -270,7 +275,7 @@ func (s *server) socket(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
 	t := s.talker(&wsSide{conn: conn, framing: wire.Framing(r.Header.Get(wire.HeaderFraming)[0] - '0')})
 	defer t.end()
-	defer conn.Close() //nolint:errcheck // it is over
+	defer conn.Close() //nolint:errcheck // the connection has ended
 	in := rw.Reader
 	for {
 		_, op, data, err := readFrame(in)
@@ -293,7 +298,7 @@ func (s *server) socket(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// side is how a talker reaches its board.
+// side is a talker's transport to its board.
 type side interface {
 	sendText(text string)
 	sendAudio(opus []byte)
@@ -330,14 +335,15 @@ func (w *wsSide) close(t *talker) {
 	}
 }
 
-// hello is what a server says; over MQTT with a fresh key.
+// hello returns the server's hello; over MQTT with a new key.
 func (s *server) hello(t *talker) string {
 	s.mu.Lock()
 	s.ids++
 	id := s.ids
 	s.mu.Unlock()
 	t.session = fmt.Sprintf("session-%d", id)
-	h := wire.Hello{Transport: wire.WebSocket, SessionID: t.session, Audio: wire.Audio{Format: "opus", SampleRate: 24000, Channels: 1, FrameDuration: 60}}
+	h := wire.Hello{Transport: wire.WebSocket, SessionID: t.session,
+		Audio: wire.Audio{Format: "opus", SampleRate: 24000, Channels: 1, FrameDuration: 60}}
 	if side, ok := t.out.(*mqttSide); ok {
 		key := make([]byte, 16)
 		key[0] = byte(id)
@@ -354,7 +360,8 @@ func (s *server) hello(t *talker) string {
 		s.links[uint32(id)] = t
 		s.mu.Unlock()
 		h.Version, h.Transport = 3, wire.UDP
-		h.Link = &wire.Link{Server: "127.0.0.1", Port: s.audio.LocalAddr().(*net.UDPAddr).Port, Encryption: "aes-128-ctr", Key: fmt.Sprintf("%x", key), Nonce: fmt.Sprintf("%x", nonce)}
+		h.Link = &wire.Link{Server: "127.0.0.1", Port: s.audio.LocalAddr().(*net.UDPAddr).Port,
+			Encryption: "aes-128-ctr", Key: fmt.Sprintf("%x", key), Nonce: fmt.Sprintf("%x", nonce)}
 	}
 	switch s.wrong {
 	case "no transport":
@@ -377,7 +384,7 @@ func (s *server) hello(t *talker) string {
 
 var errNoID = errors.New("no id")
 
-// idOf is the number of a reply.
+// idOf returns the id of a reply.
 func idOf(payload []byte) (int, error) {
 	var in struct {
 		ID *int `json:"id"`

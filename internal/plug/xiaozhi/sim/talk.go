@@ -8,25 +8,25 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Answer is what a board heard from the server, from one stop to the next.
+// Answer is what a board received from the server until tts/stop.
 type Answer struct {
-	Heard      string // what the server understood
+	Transcript string // transcript of the person's speech
 	Emotion    string
 	Sentences  []string
-	Packets    int      // that were played
+	Packets    int      // packets played
 	Audio      [][]byte // the packets, with Options.KeepAudio
 	FirstAudio time.Duration
 }
 
-// talk is what belongs to conversations.
-type talk struct {
+// answerState holds the current and the last answer.
+type answerState struct {
 	current    *Answer
 	last       Answer
 	answers    int
-	fromSpeech bool // listening follows speaking
+	fromSpeech bool // Listening was entered from Speaking
 }
 
-// answer is the one that is coming. The caller holds b.mu.
+// answer returns the current answer, and begins one if there is none. Requires b.mu.
 func (b *Board) answer() *Answer {
 	if b.current == nil {
 		b.current = &Answer{}
@@ -34,9 +34,9 @@ func (b *Board) answer() *Answer {
 	return b.current
 }
 
-// finishAnswer counts it. The caller holds b.mu.
+// finishAnswer ends the current answer and counts it, unless it is empty. Requires b.mu.
 func (b *Board) finishAnswer() {
-	if b.current.Packets > 0 || len(b.current.Sentences) > 0 || b.current.Heard != "" {
+	if b.current.Packets > 0 || len(b.current.Sentences) > 0 || b.current.Transcript != "" {
 		b.last = *b.current
 		b.answers++
 	}
@@ -44,15 +44,15 @@ func (b *Board) finishAnswer() {
 	b.changed()
 }
 
-// LastAnswer is what the board heard last, up to the end.
+// LastAnswer returns the last complete answer.
 func (b *Board) LastAnswer() Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
 }
 
-// Wake is somebody saying the wake word: the board opens a conversation, or
-// interrupts the server and listens.
+// Wake simulates the wake word: the board opens a conversation, or interrupts the server and
+// listens.
 func (b *Board) Wake(ctx context.Context) error {
 	return b.onLoop(ctx, func(ctx context.Context) error {
 		b.mu.Lock()
@@ -95,7 +95,7 @@ func (b *Board) wake(ctx context.Context) error {
 	return b.listen(b.opt.Mode)
 }
 
-// bargeIn is the wake word while there is a conversation.
+// bargeIn handles the wake word during a conversation.
 func (b *Board) bargeIn(state State) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,12 +110,12 @@ func (b *Board) bargeIn(state State) error {
 	if b.ch != nil {
 		b.ch.play.reset(time.Now())
 	}
-	b.set(Listening)
+	b.setState(Listening)
 	return nil
 }
 
-// Press is the button of most boards: it opens a conversation, interrupts the
-// server, or hangs up.
+// Press simulates the button of most boards: it opens a conversation, interrupts the server, or
+// ends the conversation.
 func (b *Board) Press(ctx context.Context) error {
 	return b.onLoop(ctx, func(ctx context.Context) error {
 		b.mu.Lock()
@@ -127,7 +127,7 @@ func (b *Board) Press(ctx context.Context) error {
 		case Listening:
 			defer b.mu.Unlock()
 			b.hangUp()
-			b.set(Idle)
+			b.setState(Idle)
 			return nil
 		}
 		b.mu.Unlock()
@@ -141,8 +141,7 @@ func (b *Board) Press(ctx context.Context) error {
 	})
 }
 
-// Abort interrupts the server, if it speaks. The board goes on speaking until the
-// server stops.
+// Abort interrupts the server, if it speaks. The board stays in the speaking state until tts/stop.
 func (b *Board) Abort(ctx context.Context) error {
 	return b.onLoop(ctx, func(context.Context) error {
 		b.mu.Lock()
@@ -154,8 +153,7 @@ func (b *Board) Abort(ctx context.Context) error {
 	})
 }
 
-// Hold is the button of a walkie-talkie going down: the board listens until
-// [Board.Release].
+// Hold presses the push-to-talk button: the board listens until [Board.Release].
 func (b *Board) Hold(ctx context.Context) error {
 	return b.onLoop(ctx, func(ctx context.Context) error {
 		b.mu.Lock()
@@ -165,7 +163,7 @@ func (b *Board) Hold(ctx context.Context) error {
 				return err
 			}
 			b.mode, b.spoken, b.fromSpeech = wire.ModeManual, false, false
-			b.set(Listening)
+			b.setState(Listening)
 			return nil
 		}
 		b.mu.Unlock()
@@ -176,27 +174,27 @@ func (b *Board) Hold(ctx context.Context) error {
 	})
 }
 
-// Release is the button going up: the board is idle, and the conversation stays
-// open for the answer.
+// Release releases the push-to-talk button: the board is idle, and the conversation stays open for
+// the answer.
 func (b *Board) Release(ctx context.Context) error {
 	return b.onLoop(ctx, func(ctx context.Context) error {
-		b.sendAudio(ctx) // what was recorded before the button went up
+		b.sendAudio(ctx) // audio recorded before the release
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.state != Listening {
 			return errors.New("the board is " + b.state.String())
 		}
-		b.set(Idle)
+		b.setState(Idle)
 		return b.sendListen(wire.Message{State: wire.ListenStop})
 	})
 }
 
-// ensureOpen opens a conversation unless there is one that the board believes in.
+// ensureOpen opens a conversation unless there is one that the board considers open.
 func (b *Board) ensureOpen(ctx context.Context) error {
 	b.mu.Lock()
 	open := b.connected()
-	if !open && b.ch != nil { // too quiet for too long
-		b.settle(b.ch)
+	if !open && b.ch != nil { // no data for wire.ChannelTimeout
+		b.settleChecks(b.ch)
 		b.ch.link.drop(false)
 		b.ch = nil
 	}
@@ -211,22 +209,22 @@ func (b *Board) ensureOpen(ctx context.Context) error {
 func (b *Board) listen(mode string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ch == nil || b.ch.over {
+	if b.ch == nil || b.ch.ended {
 		return ErrIdle
 	}
 	b.mode, b.spoken, b.fromSpeech = mode, false, false
-	if !b.set(Listening) {
+	if !b.setState(Listening) {
 		return errors.New("the board is " + b.state.String())
 	}
 	return nil
 }
 
-// enterListening is what belongs to listening, in the loop. In auto mode a board
-// first plays what it has.
+// enterListening is the entry action of Listening, in the loop. In auto mode the board plays its
+// queue to the end first.
 func (b *Board) enterListening(ctx context.Context) {
 	b.mu.Lock()
 	ch := b.ch
-	if ch == nil || b.state != Listening || b.staysOn() && b.mic != nil {
+	if ch == nil || b.state != Listening || b.micStaysOn() && b.mic != nil {
 		b.mu.Unlock()
 		return
 	}
@@ -261,7 +259,7 @@ func (b *Board) sendAbort(reason string) error {
 	return b.send(wire.Message{Type: wire.TypeAbort, Reason: reason})
 }
 
-// send sends a message of the conversation. The caller holds b.mu.
+// send sends a message of the conversation. Requires b.mu.
 func (b *Board) send(m wire.Message) error {
 	if b.ch == nil {
 		return ErrIdle
@@ -270,12 +268,12 @@ func (b *Board) send(m wire.Message) error {
 	return b.ch.link.sendText(m.Append(nil))
 }
 
-// Talk is somebody speaking: packets of 60 ms, as boards record them. It waits until
-// the board listens, and returns when everything was said, or when the board has
-// stopped to listen. With [ErrIdle] there is no conversation (any more).
+// Talk simulates speech, in packets of 60 ms as boards record them. It waits until the board
+// listens, and returns when all packets were recorded, or when the board stopped listening. It
+// fails with [ErrIdle] if the conversation ends.
 func (b *Board) Talk(ctx context.Context, packets [][]byte) error {
 	idle := false
-	err := b.until(ctx, func() bool {
+	err := b.waitUntil(ctx, func() bool {
 		idle = b.ch == nil
 		if b.mic != nil {
 			b.speech = append([][]byte(nil), packets...)
@@ -283,7 +281,7 @@ func (b *Board) Talk(ctx context.Context, packets [][]byte) error {
 		return idle || b.mic != nil
 	})
 	if err == nil && !idle {
-		err = b.until(ctx, func() bool { idle = b.ch == nil; return idle || len(b.speech) == 0 })
+		err = b.waitUntil(ctx, func() bool { idle = b.ch == nil; return idle || len(b.speech) == 0 })
 	}
 	if err == nil && idle {
 		err = ErrIdle
@@ -291,8 +289,8 @@ func (b *Board) Talk(ctx context.Context, packets [][]byte) error {
 	return err
 }
 
-// Ask opens a conversation unless there is one, says something, and waits for the
-// answer to be over. Boards that know a wake word use it.
+// Ask opens a conversation unless there is one, speaks, and waits for the end of the answer. Boards
+// with a wake word use it.
 func (b *Board) Ask(ctx context.Context, packets [][]byte) (Answer, error) {
 	b.mu.Lock()
 	before, open := b.answers, b.connected() && b.state != Idle
@@ -318,7 +316,7 @@ func (b *Board) Ask(ctx context.Context, packets [][]byte) (Answer, error) {
 		return Answer{}, err
 	}
 	idle := false
-	err = b.until(ctx, func() bool {
+	err = b.waitUntil(ctx, func() bool {
 		idle = b.ch == nil
 		return b.answers > before && b.state != Speaking || idle
 	})
@@ -333,9 +331,9 @@ func (b *Board) Ask(ctx context.Context, packets [][]byte) (Answer, error) {
 	return b.last, nil
 }
 
-// SendRaw sends something odd in the conversation: a text frame or message, or with
-// binary a frame or datagram, as it is. A server that hangs up soon afterwards has
-// broken a rule.
+// SendRaw sends data unchanged in the conversation: as a text frame or message, or with binary as a
+// binary frame or a datagram. If the server ends the conversation soon afterwards, that is a
+// violation.
 func (b *Board) SendRaw(binary bool, data []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -349,43 +347,42 @@ func (b *Board) SendRaw(binary bool, data []byte) error {
 	return b.ch.link.sendRaw(binary, data)
 }
 
-// Loss is how a connection is lost.
+// Loss is a way to lose a connection.
 type Loss int8
 
-// The ways.
+// The ways to lose a connection.
 const (
-	Dropped  Loss = iota // without a word, as boards end conversations
-	Reset                // the power went away, and the server notices at once
-	Vanished             // nobody notices; the old connection stays open
+	Dropped  Loss = iota // closed without a goodbye, as boards end conversations
+	Reset                // TCP reset: the server notices at once
+	Vanished             // half open: the server does not notice
 )
 
-// Lose loses the connection of a conversation, or, if there is none, of MQTT. The
-// board is idle afterwards. Over MQTT it connects again after a while, or with
-// [Board.Boot].
+// Lose loses the connection of the conversation and, over MQTT, the MQTT connection. The board is
+// idle afterwards. Over MQTT it reconnects later, or with [Board.Boot].
 func (b *Board) Lose(how Loss) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if ch := b.ch; ch != nil {
-		b.settle(ch)
+		b.settleChecks(ch)
 		b.ch = nil
 		if how == Vanished {
-			ch.ghost = true
-			b.ghosts = append(b.ghosts, ch)
+			ch.isHalfOpen = true
+			b.halfOpen = append(b.halfOpen, ch)
 		} else {
 			ch.link.drop(how == Reset)
 		}
-		b.set(Idle)
+		b.setState(Idle)
 		b.stopMic()
 		if !ch.udp {
 			return nil
 		}
 	}
-	l := b.line
+	l := b.mqtt
 	if l == nil {
 		return ErrIdle
 	}
-	b.line = nil
-	l.ghost = how == Vanished
+	b.mqtt = nil
+	l.isHalfOpen = how == Vanished
 	if l.timer != nil {
 		l.timer.Stop()
 	}

@@ -10,8 +10,8 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// talker is the server's part of one conversation: it waits until somebody has
-// spoken and is quiet, and then says something.
+// talker is the server's part of one conversation: it waits for the end of speech, and then sends
+// an answer.
 type talker struct {
 	s       *server
 	out     side
@@ -22,11 +22,11 @@ type talker struct {
 
 	mu        sync.Mutex
 	listening bool
-	since     time.Time // that it listens
+	since     time.Time // start of listening
 	mode      string
 	voiced    int
 	silent    int
-	stop      context.CancelFunc // of the answer
+	stop      context.CancelFunc // cancels the answer
 	speaking  bool
 	waiters   map[int]chan []byte
 	packets   int
@@ -50,7 +50,7 @@ func (t *talker) say(m wire.Message) {
 	t.out.sendText(string(m.Append(nil)))
 }
 
-// text is a message of the board.
+// text handles a message of the board.
 func (t *talker) text(data []byte) {
 	m, err := wire.Parse(data)
 	if err != nil {
@@ -109,11 +109,11 @@ func (t *talker) listen(m wire.Message) {
 	}
 }
 
-// wakeTail is how long datagrams with the wake word may be overtaken by the listen,
-// which comes over MQTT. The microphone needs longer to warm up.
+// wakeTail is how long datagrams of the wake word may arrive after listen/start, which is sent over
+// MQTT. The microphone needs longer to start.
 const wakeTail = 60 * time.Millisecond
 
-// heard is a packet of the board.
+// heard handles an audio packet of the board.
 func (t *talker) heard(opus []byte) {
 	if _, err := wire.Duration(opus); err != nil && t.s.wrong == "strict about audio" {
 		t.out.close(t)
@@ -148,10 +148,10 @@ func (t *talker) answerLocked() {
 	})
 }
 
-// voice is a packet of sound: CELT, 60 ms.
+// voice is an audio packet: CELT, 60 ms.
 var voice = append([]byte{0xbb, 0x03}, make([]byte, 180)...)
 
-// answer speaks at the pace at which boards play.
+// answer sends an answer at playback speed.
 func (t *talker) answer(ctx context.Context) {
 	wrong := t.s.wrong
 	t.say(wire.Message{Type: wire.TypeSTT, Text: "good morning"})
@@ -159,12 +159,12 @@ func (t *talker) answer(ctx context.Context) {
 	if wrong == "audio without start" {
 		t.out.sendAudio(voice)
 	}
-	t.say(wire.Message{Type: wire.TypeTTS, State: wire.SpeakStart})
+	t.say(wire.Message{Type: wire.TypeTTS, State: wire.TTSStart})
 	if wrong == "start twice" {
-		t.say(wire.Message{Type: wire.TypeTTS, State: wire.SpeakStart})
+		t.say(wire.Message{Type: wire.TypeTTS, State: wire.TTSStart})
 	}
 	if wrong == "early sentence" {
-		t.say(wire.Message{Type: wire.TypeTTS, State: wire.SpeakSentence, Text: "Good morning."})
+		t.say(wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceStart, Text: "Good morning."})
 		sleep(ctx, 400*time.Millisecond)
 	} else if wrong != "audio with start" {
 		sleep(ctx, 40*time.Millisecond)
@@ -196,7 +196,7 @@ func (t *talker) answer(ctx context.Context) {
 			break
 		}
 		if i == 0 && wrong != "early sentence" {
-			t.say(wire.Message{Type: wire.TypeTTS, State: wire.SpeakSentence, Text: "Good morning."})
+			t.say(wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceStart, Text: "Good morning."})
 		}
 		packet := voice
 		if wrong == "long packet" {
@@ -225,7 +225,7 @@ func (t *talker) answer(ctx context.Context) {
 	if !aborted {
 		sleep(ctx, time.Until(end))
 	}
-	t.say(wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop})
+	t.say(wire.Message{Type: wire.TypeTTS, State: wire.TTSStop})
 	if wrong == "audio after stop" {
 		t.out.sendAudio(voice)
 	}
@@ -254,13 +254,14 @@ func (t *talker) aborted() {
 	}
 }
 
-// request calls the board and waits for the reply.
+// request sends an MCP request and waits for the reply.
 func (t *talker) request(id int, method, params string) string {
 	w := make(chan []byte, 1)
 	t.mu.Lock()
 	t.waiters[id] = w
 	t.mu.Unlock()
-	t.say(wire.Message{Type: wire.TypeMCP, Payload: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)})
+	t.say(wire.Message{Type: wire.TypeMCP, Payload: fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)})
 	select {
 	case p := <-w:
 		return string(p)
@@ -269,7 +270,7 @@ func (t *talker) request(id int, method, params string) string {
 	}
 }
 
-// tools learns what the board can do.
+// tools lists the board's tools.
 func (t *talker) tools() {
 	init := fmt.Sprintf(`{"capabilities":{"vision":{"url":"%s/vision","token":"see"}}}`, t.s.http.URL)
 	t.request(1, "initialize", init)
@@ -290,7 +291,8 @@ func (t *talker) tools() {
 	}
 	cursor := ""
 	for id := 10; ; id++ {
-		params, _ := json.Marshal(map[string]any{"cursor": cursor, "withUserTools": t.s.wrong != "half with users" || cursor == ""})
+		params, _ := json.Marshal(map[string]any{"cursor": cursor, "withUserTools": t.s.wrong != "half with users" ||
+			cursor == ""})
 		var reply struct {
 			Result struct {
 				Tools      []struct{ Name string } `json:"tools"`

@@ -12,30 +12,34 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Total is what many boards saw together.
+// Total sums up the reports of many boards.
 type Total struct {
 	Boards     int
-	Report                     // the sums; what was largest, of MaxBurst and MaxAhead
-	HomeTimes  []time.Duration // how long calls home took, of boards that made one
-	HelloTimes []time.Duration // how long the server's hello took, of boards that talked
+	Report                     // sums, but the maximum of MaxBurst and MaxAhead
+	OTATimes   []time.Duration // OTA response times, one per board that sent a request
+	HelloTimes []time.Duration // times to the server's hello, one per board with a conversation
 }
 
-// Add adds what a board saw.
+// Add adds the report of a board.
 func (t *Total) Add(r Report) {
 	t.Boards++
 	s := &t.Report
 	for _, n := range [][2]*int{
-		{&s.Boots, &r.Boots}, {&s.Hellos, &r.Hellos}, {&s.Sent, &r.Sent}, {&s.SendDropped, &r.SendDropped}, {&s.Received, &r.Received},
-		{&s.DroppedState, &r.DroppedState}, {&s.DroppedQueue, &r.DroppedQueue}, {&s.DroppedReset, &r.DroppedReset}, {&s.Underruns, &r.Underruns},
-		{&s.TailCut, &r.TailCut}, {&s.BadDatagrams, &r.BadDatagrams}, {&s.Ignored, &r.Ignored}, {&s.IllegalStates, &r.IllegalStates}, {&s.Pings, &r.Pings},
-		{&s.Initializes, &r.Initializes}, {&s.Lists, &r.Lists}, {&s.Calls, &r.Calls}, {&s.Photos, &r.Photos}, {&s.Notices, &r.Notices},
+		{&s.Boots, &r.Boots}, {&s.Hellos, &r.Hellos}, {&s.Sent, &r.Sent}, {&s.SendDropped, &r.SendDropped},
+		{&s.Received, &r.Received},
+		{&s.DroppedState, &r.DroppedState}, {&s.DroppedQueue, &r.DroppedQueue}, {&s.DroppedReset, &r.DroppedReset},
+		{&s.Underruns, &r.Underruns},
+		{&s.TailCut, &r.TailCut}, {&s.BadDatagrams, &r.BadDatagrams}, {&s.Ignored, &r.Ignored},
+		{&s.IllegalStates, &r.IllegalStates}, {&s.Pings, &r.Pings},
+		{&s.Initializes, &r.Initializes}, {&s.Lists, &r.Lists}, {&s.Calls, &r.Calls}, {&s.Photos, &r.Photos},
+		{&s.Notifications, &r.Notifications},
 	} {
 		*n[0] += *n[1]
 	}
 	s.UnderrunTime += r.UnderrunTime
 	s.MaxBurst, s.MaxAhead = max(s.MaxBurst, r.MaxBurst), max(s.MaxAhead, r.MaxAhead)
 	if r.CallHome > 0 {
-		t.HomeTimes = append(t.HomeTimes, r.CallHome)
+		t.OTATimes = append(t.OTATimes, r.CallHome)
 	}
 	if r.Hello > 0 {
 		t.HelloTimes = append(t.HelloTimes, r.Hello)
@@ -47,11 +51,11 @@ func (t *Total) Add(r Report) {
 		s.Intervals[i] += n
 	}
 	for _, v := range r.Violations {
-		t.violated(v)
+		t.addViolation(v)
 	}
 }
 
-func (t *Total) violated(v Violation) {
+func (t *Total) addViolation(v Violation) {
 	for i := range t.Violations {
 		if was := &t.Violations[i]; was.Check == v.Check && sameWay(was.What, v.What) {
 			was.Times += v.Times
@@ -63,14 +67,13 @@ func (t *Total) violated(v Violation) {
 	}
 }
 
-// Interval is the time between two packets that a part of them, 0 to 1, did not
-// exceed, to the next millisecond; 0 if there were none.
+// Interval returns a quantile of the times between two packets, rounded up to the next millisecond;
+// part goes from 0 to 1. It returns 0 without packets.
 func (t *Total) Interval(part float64) time.Duration {
 	return quantile(t.Intervals, part)
 }
 
-// Jitter is how far the times between two packets were from what they should be, as
-// Interval is.
+// Jitter returns a quantile of the deviations from the nominal packet interval, as Interval does.
 func (t *Total) Jitter(part float64) time.Duration {
 	off := make([]int, intervals)
 	due := int(wire.DownlinkFrame / IntervalStep)
@@ -84,7 +87,7 @@ func (t *Total) Jitter(part float64) time.Duration {
 	return quantile(off, part)
 }
 
-// quantile is the upper end of the step in which a part of what was counted ends.
+// quantile returns the upper end of the histogram step in which a quantile lies.
 func quantile(steps []int, part float64) time.Duration {
 	all := 0
 	for _, n := range steps {
@@ -102,7 +105,7 @@ func quantile(steps []int, part float64) time.Duration {
 	return time.Duration(len(steps)) * IntervalStep
 }
 
-// Quantile is what a part of some figures, 0 to 1, does not exceed. It sorts them.
+// Quantile returns a quantile of a sample; part goes from 0 to 1. It sorts the sample.
 func Quantile[T cmp.Ordered](of []T, part float64) (q T) {
 	if len(of) == 0 {
 		return q
@@ -111,11 +114,11 @@ func Quantile[T cmp.Ordered](of []T, part float64) (q T) {
 	return of[min(int(part*float64(len(of))), len(of)-1)]
 }
 
-// DialFrom makes connections to servers on this machine from an address that only the
-// board with this number has, as boards of different households do: so many from one
-// address would be refused, and there are no ports for them. It works where every
-// address from 127.0.0.0/8 is this machine's, as on Linux; elsewhere, and to servers
-// on other machines, connections are made as usual.
+// DialFrom returns a dial function for the board with a number. To servers on this machine it
+// connects from a loopback address of the board's own, as boards of different households have: the
+// server would refuse so many connections from one address, and there are not enough ports. This
+// works on Linux, where all of 127.0.0.0/8 is local; elsewhere, and to other machines, it connects
+// as usual.
 func DialFrom(number int) func(ctx context.Context, network, address string) (net.Conn, error) {
 	const households = 1 << 16
 	from := net.IP{127, byte(1 + number/households%200), byte(number % households >> 8), byte(number)}

@@ -6,10 +6,9 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Type is somebody who types a question, as in the pages that stand in for boards;
-// boards themselves cannot. It goes in the place of the wake word, for which a server
-// takes it in a conversation that was opened by one. It opens a conversation unless
-// there is one.
+// Type sends a typed question in a listen/detect message, as web pages that stand in for boards do;
+// boards cannot. A server takes it for the wake word if the conversation was opened by one. Type
+// opens a conversation unless there is one.
 func (b *Board) Type(ctx context.Context, text string) error {
 	return b.onLoop(ctx, func(ctx context.Context) error {
 		b.mu.Lock()

@@ -13,35 +13,35 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// udpLink is a conversation over MQTT whose audio goes in datagrams.
+// udpLink is a conversation over MQTT with audio in datagrams.
 type udpLink struct {
 	b    *Board
-	line *mqttLine
+	mqtt *mqttConn
 
 	mu       sync.Mutex
-	conn     net.Conn // nil until the server's hello came
+	conn     net.Conn // nil before the server's hello
 	addr     string
 	seal     *wire.Cipher
 	nonce    wire.Header
 	sequence uint32
-	held     []byte // a datagram that the next one overtakes
+	held     []byte // a datagram to send after the next one
 	in       *udpIn
 }
 
-// openUDP says hello over MQTT, waits for the server's, and opens the UDP socket.
-func (b *Board) openUDP(ctx context.Context) (*channel, error) {
-	ch := b.newChannel(true, wire.FramingBare)
+// openUDP sends hello over MQTT, waits for the server's hello, and opens the UDP socket.
+func (b *Board) openUDP(ctx context.Context) (*audioChannel, error) {
+	ch := b.newAudioChannel(true, wire.FramingBare)
 	b.mu.Lock()
-	line := b.line
+	line := b.mqtt
 	if line == nil || b.ctx.Err() != nil {
 		b.mu.Unlock()
 		return nil, errors.New("MQTT is not connected")
 	}
-	l := &udpLink{b: b, line: line}
+	l := &udpLink{b: b, mqtt: line}
 	ch.link = l
 	b.ch = ch
 	b.mu.Unlock()
-	if err := line.publish(b.hello(3, wire.UDP)); err != nil {
+	if err := line.publish(b.helloMessage(3, wire.UDP)); err != nil {
 		return ch, err
 	}
 	if err := b.awaitHello(ctx, ch); err != nil {
@@ -50,7 +50,7 @@ func (b *Board) openUDP(ctx context.Context) (*channel, error) {
 	return ch, b.connectUDP(ctx, ch, l)
 }
 
-func (b *Board) connectUDP(ctx context.Context, ch *channel, l *udpLink) error {
+func (b *Board) connectUDP(ctx context.Context, ch *audioChannel, l *udpLink) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	plan := ch.plan
@@ -87,7 +87,7 @@ func (b *Board) connectUDP(ctx context.Context, ch *channel, l *udpLink) error {
 	return nil
 }
 
-func (l *udpLink) sendText(text []byte) error { return l.line.publish(text) }
+func (l *udpLink) sendText(text []byte) error { return l.mqtt.publish(text) }
 
 func (l *udpLink) sendAudio(opus []byte, timestamp uint32) error {
 	l.mu.Lock()
@@ -118,12 +118,12 @@ func (l *udpLink) sendAudio(opus []byte, timestamp uint32) error {
 	return err
 }
 
-// chance is true in this share of cases.
+// chance returns true with the given probability.
 func chance(share float64) bool { return share > 0 && rand.Float64() < share }
 
 func (l *udpLink) sendRaw(binary bool, data []byte) error {
 	if !binary {
-		return l.line.publish(data)
+		return l.mqtt.publish(data)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,10 +143,10 @@ func (l *udpLink) drop(bool) {
 	}
 }
 
-// udpIn receives datagrams.
+// udpIn receives the datagrams of a conversation.
 type udpIn struct {
 	b        *Board
-	ch       *channel
+	ch       *audioChannel
 	cipher   *wire.Cipher
 	upFlags  byte
 	last     uint32 // sequence
@@ -165,7 +165,7 @@ func (u *udpIn) read(conn net.Conn) {
 			if errors.Is(err, net.ErrClosed) || u.b.ctx.Err() != nil {
 				return
 			}
-			continue // a port that nobody listens on; the board does not notice
+			continue // an ICMP error; the board does not notice it
 		}
 		if chance(faults.Loss) {
 			continue
@@ -182,7 +182,7 @@ func (u *udpIn) read(conn net.Conn) {
 	}
 }
 
-// take is one datagram.
+// take handles one datagram.
 func (u *udpIn) take(d []byte) {
 	at := time.Now()
 	b := u.b
@@ -211,15 +211,15 @@ func (u *udpIn) take(d []byte) {
 		b.violate("C16", "the timestamp does not grow: two packets are encrypted with the same bytes")
 	}
 	if h.Flags == u.upFlags && h.Timestamp == 0 {
-		b.violate("C16", "flags and timestamp are those of the board: both directions are encrypted with the same bytes")
+		b.violate("C16",
+			"flags and timestamp are those of the board: both directions are encrypted with the same bytes")
 	}
 	u.any, u.last, u.lastTime = true, h.Sequence, h.Timestamp
 	u.ch.lastData = at
 	b.onAudio(u.ch, opus, h.Timestamp, at)
 }
 
-// Rebind has the board's datagrams come from another port, as they do when a router
-// forgets.
+// Rebind sends further datagrams from another port, as after a NAT timeout.
 func (b *Board) Rebind(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// home is the smallest server of boards with MQTT and datagrams: it says back what
-// it heard.
+// home is a minimal server of boards with MQTT and datagrams; it echoes audio.
 type home struct {
 	t      *testing.T
 	audio  *Server
@@ -44,7 +43,7 @@ func newHome(t *testing.T) *home {
 			}
 			return i.Username, nil
 		},
-		Connected: func(c *mqtt.Conn) mqtt.Session { return &talk{h: h, c: c} },
+		NewSession: func(c *mqtt.Conn) mqtt.Session { return &talk{h: h, c: c} },
 	})
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -70,9 +69,10 @@ func newHome(t *testing.T) *home {
 
 func (h *home) call(w http.ResponseWriter, r *http.Request) {
 	mac := r.Header.Get(wire.HeaderDevice)
-	a := wire.Answer{
+	a := wire.OTAResponse{
 		Time: &wire.ServerTime{Timestamp: time.Now().UnixMilli()}, Firmware: wire.Firmware{Version: "2.4.2"},
-		MQTT: &wire.MQTTPlan{Endpoint: h.addr, ClientID: "c@@@" + mac, Username: mac, Password: "right", Publish: "device-server", Subscribe: "null", Keepalive: 240},
+		MQTT: &wire.MQTTConfig{Endpoint: h.addr, ClientID: "c@@@" + mac, Username: mac,
+			Password: "right", Publish: "device-server", Subscribe: "null", Keepalive: 240},
 	}
 	body, err := a.Marshal()
 	if err != nil {
@@ -81,11 +81,11 @@ func (h *home) call(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// talk is a board's session.
+// talk is the MQTT session of a board.
 type talk struct {
 	h *home
 	c *mqtt.Conn
-	x *Session // of the conversation; its nonce serves as the id
+	x *Session // of the conversation; its nonce serves as the session id
 }
 
 func (k *talk) say(x *Session, m wire.Message) {
@@ -109,16 +109,17 @@ func (k *talk) Message(payload []byte) {
 		_ = k.c.Push(answer.AppendServer(nil))
 		return
 	}
-	if m, err := wire.Parse(payload); err == nil && m.Type == wire.TypeListen && m.State == wire.ListenStop && k.x != nil {
+	if m, err := wire.Parse(payload); err == nil && m.Type == wire.TypeListen && m.State == wire.ListenStop &&
+		k.x != nil {
 		x := k.x
 		k.h.wg.Go(func() { k.answer(x) })
 	}
 }
 
-// answer says back what came, apart from silence, at the pace of playing.
+// answer echoes the packets, apart from silence, at playback speed.
 func (k *talk) answer(x *Session) {
 	var said [][]byte
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // for what is under way
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // for packets in transit
 	defer cancel()
 	for {
 		p, err := x.Receive(ctx, nil)
@@ -131,7 +132,7 @@ func (k *talk) answer(x *Session) {
 	}
 	k.h.heard <- len(said)
 	k.say(x, wire.Message{Type: wire.TypeSTT, Text: "good morning"})
-	k.say(x, wire.Message{Type: wire.TypeTTS, State: wire.SpeakStart})
+	k.say(x, wire.Message{Type: wire.TypeTTS, State: wire.TTSStart})
 	<-time.After(60 * time.Millisecond)
 	begin := time.Now()
 	for i, opus := range said {
@@ -141,7 +142,7 @@ func (k *talk) answer(x *Session) {
 		}
 	}
 	<-time.After(time.Until(begin.Add(time.Duration(len(said))*wire.DownlinkFrame + 160*time.Millisecond)))
-	k.say(x, wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop})
+	k.say(x, wire.Message{Type: wire.TypeTTS, State: wire.TTSStop})
 }
 
 func (k *talk) close() {
@@ -150,16 +151,17 @@ func (k *talk) close() {
 	}
 }
 
-func (k *talk) Gone(err error) {
+func (k *talk) Closed(err error) {
 	k.close()
 	k.h.ends <- err
 }
 
-// A board that behaves as the firmware does finds nothing wrong: it talks, moves to
-// another port, talks again, vanishes, and comes back.
+// A board that behaves like firmware observes no violation: it talks, moves to another port, talks
+// again, vanishes, and reconnects.
 func TestBoard(t *testing.T) {
 	h := newHome(t)
-	b := sim.New(sim.Options{OTA: h.http.URL + "/xiaozhi/ota/", Mode: wire.ModeManual, Scale: 0.005, Slack: 20 * time.Second, KeepAudio: true})
+	b := sim.New(sim.Options{OTA: h.http.URL + "/xiaozhi/ota/", Mode: wire.ModeManual, Scale: 0.005,
+		Slack: 20 * time.Second, KeepAudio: true})
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -179,8 +181,8 @@ func TestBoard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := <-h.heard; n < len(question) || a.Heard != "good morning" || a.Packets != n {
-			t.Errorf("%d packets heard, %d played, %q", n, a.Packets, a.Heard)
+		if n := <-h.heard; n < len(question) || a.Transcript != "good morning" || a.Packets != n {
+			t.Errorf("%d packets heard, %d played, %q", n, a.Packets, a.Transcript)
 		}
 		for _, q := range question {
 			found := false
@@ -200,7 +202,7 @@ func TestBoard(t *testing.T) {
 	if err := b.Lose(sim.Vanished); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-h.ends; !errors.Is(err, mqtt.ErrTakenOver) { // it comes back by itself
+	if err := <-h.ends; !errors.Is(err, mqtt.ErrTakenOver) { // the board reconnects by itself
 		t.Errorf("the old connection: %v", err)
 	}
 	if _, err := b.Await(ctx, func(v sim.View) bool { return v.Online }); err != nil {

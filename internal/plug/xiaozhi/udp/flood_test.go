@@ -21,9 +21,9 @@ var (
 	floodSize = flag.Int("flood.sessions", 200, "conversations")
 )
 
-// A flood of garbage does not hurt those who talk. The clients share the processors
-// with the server, so what is measured is worse than what boards see. By default it is
-// short and small; -flood 20s measures.
+// A flood of garbage does not disturb active conversations. The clients share the processors with
+// the server, so the results are worse than what boards see. By default the test is short and
+// small; -flood 20s measures.
 func TestFlood(t *testing.T) {
 	size, rate, span := 20, 2_000, time.Second
 	if *floodFor > 0 {
@@ -35,7 +35,7 @@ func TestFlood(t *testing.T) {
 	var flood, talkers sync.WaitGroup
 	victim := r.open(wire.UplinkFrame)
 	var garbage atomic.Int64
-	flood.Go(func() { pour(ctx, t, r, victim, rate, &garbage) })
+	flood.Go(func() { sendFlood(ctx, t, r, victim, rate, &garbage) })
 	boards := make([]*talker, size)
 	for i := range boards {
 		x := r.open(wire.UplinkFrame)
@@ -53,7 +53,8 @@ func TestFlood(t *testing.T) {
 	}
 	for name, d := range map[string]*direction{"up": &up, "down": &down} {
 		t.Logf("%s: %d packets sent, %d lost; on the way p50 %v, p99 %v, worst %v; apart from 60 ms p50 %v, p99 %v, worst %v",
-			name, d.sent, d.sent-len(d.delays), at(d.delays, 50), at(d.delays, 99), at(d.delays, 100), at(d.jitter, 50), at(d.jitter, 99), at(d.jitter, 100))
+			name, d.sent, d.sent-len(d.delays), at(d.delays, 50), at(d.delays, 99), at(d.delays, 100), at(d.jitter, 50),
+			at(d.jitter, 99), at(d.jitter, 100))
 		if d.sent != len(d.delays) || d.sent < size {
 			t.Errorf("%s: %d packets of %d arrived", name, len(d.delays), d.sent)
 		}
@@ -65,7 +66,7 @@ func TestFlood(t *testing.T) {
 	t.Logf("  dropped: %d", r.count("dropped_packets_total", ""))
 }
 
-// direction is what became of packets in one direction.
+// direction counts the packets of one direction.
 type direction struct {
 	sent           int
 	got            atomic.Int64
@@ -79,7 +80,7 @@ func (d *direction) add(o *direction) {
 	d.jitter = append(d.jitter, o.jitter...)
 }
 
-// arrived is a packet that has the time of its sending in it.
+// arrived handles a packet that contains its send time.
 func (d *direction) arrived(opus []byte) {
 	now := time.Now()
 	d.delays = append(d.delays, now.Sub(time.Unix(0, int64(binary.BigEndian.Uint64(opus[1:])))))
@@ -107,15 +108,15 @@ func stamped() []byte {
 	return opus
 }
 
-// talker is a board and its server, both of which talk.
+// talker is a board and its server, which both send audio.
 type talker struct {
 	x        *Session
 	b        *board
 	up, down direction
 }
 
-// talk sends every 60 ms in both directions, until the context ends, and then waits for
-// what is under way.
+// talk sends every 60 ms in both directions until the context ends, and then waits for packets in
+// transit.
 func (k *talker) talk(ctx context.Context, t *testing.T, phase time.Duration) {
 	last, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -167,7 +168,7 @@ func (k *talker) talk(ctx context.Context, t *testing.T, phase time.Duration) {
 	readers.Wait()
 }
 
-// fresh is another cipher of the session's, as one is for one goroutine.
+// fresh returns another cipher of the session, since a Cipher must not be shared.
 func (b *board) fresh(t *testing.T, x *Session) *wire.Cipher {
 	link := x.Link()
 	key, _, err := link.Secrets()
@@ -181,15 +182,15 @@ func (b *board) fresh(t *testing.T, x *Session) *wire.Cipher {
 	return c
 }
 
-// pour sends garbage: bytes, datagrams of nobody, and datagrams of somebody with a wrong
-// key.
-func pour(ctx context.Context, t *testing.T, r *rig, victim *Session, rate int, sent *atomic.Int64) {
+// sendFlood sends garbage: random bytes, datagrams of unknown sessions, and datagrams of the
+// victim's session with a wrong key.
+func sendFlood(ctx context.Context, t *testing.T, r *rig, victim *Session, rate int, sent *atomic.Int64) {
 	conn, err := net.Dial("udp4", r.s.Addr().String())
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	defer conn.Close() //nolint:errcheck // a test's
+	defer conn.Close() //nolint:errcheck // only written to
 	wrong, _ := wire.NewCipher(make([]byte, 16))
 	var pool [300][]byte
 	for i := range pool {
@@ -218,7 +219,7 @@ func pour(ctx context.Context, t *testing.T, r *rig, victim *Session, rate int, 
 	}
 }
 
-// What the reader can take, without the system.
+// BenchmarkTake measures the reader without the system calls.
 func BenchmarkTake(b *testing.B) {
 	s, err := Listen("127.0.0.1:0", Options{PublicHost: "127.0.0.1"})
 	if err != nil {
@@ -239,7 +240,7 @@ func BenchmarkTake(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			x.window = window{}
-			if s.take(datagram, plain, from) != good {
+			if s.handleDatagram(datagram, plain, from) != accepted {
 				b.Fatal("refused")
 			}
 		}
@@ -247,7 +248,7 @@ func BenchmarkTake(b *testing.B) {
 	b.Run("garbage", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if s.take(stranger, plain, from) != unknown {
+			if s.handleDatagram(stranger, plain, from) != unknown {
 				b.Fatal("not refused")
 			}
 		}

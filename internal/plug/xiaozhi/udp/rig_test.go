@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// patience is for what must happen soon on a machine that is busy.
+// patience is the timeout for what happens soon, on a busy machine.
 const patience = 20 * time.Second
 
 // rig is a server on a socket.
@@ -34,7 +34,7 @@ func newRig(t *testing.T, opt Options) *rig {
 	return r
 }
 
-// count is the value of a metric, whose label, if it has one, is this.
+// count returns a metric; label is the value of its label, if it has one.
 func (r *rig) count(name, label string) int {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -54,7 +54,7 @@ func (r *rig) count(name, label string) int {
 	return 0
 }
 
-// until waits for a metric.
+// until waits for the value of a metric.
 func (r *rig) until(name, label string, want int) {
 	r.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -69,7 +69,7 @@ func (r *rig) until(name, label string, want int) {
 	}
 }
 
-// board is the far side of a session.
+// board is the peer of a session.
 type board struct {
 	t      testing.TB
 	conn   net.Conn
@@ -124,7 +124,7 @@ func (b *board) send(sequence uint32, opus []byte) {
 	b.raw(b.seal(sequence, opus))
 }
 
-// receive is the next packet of the server's.
+// receive returns the next packet of the server.
 func (b *board) receive() (wire.Header, []byte) {
 	b.t.Helper()
 	buf := make([]byte, 2000)
@@ -148,7 +148,7 @@ func (r *rig) open(frame time.Duration) *Session {
 	return x
 }
 
-// expect receives a packet with this sequence.
+// expect receives a packet with a given sequence.
 func (r *rig) expect(x *Session, sequence uint32, opus []byte) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -159,5 +159,5 @@ func (r *rig) expect(x *Session, sequence uint32, opus []byte) {
 	}
 }
 
-// speech is a packet as boards send it: 60 ms, with something to know it by.
+// speech returns a packet as boards send it, 60 ms, that contains a text.
 func speech(text string) []byte { return append([]byte{0x58}, text...) }

@@ -1,17 +1,15 @@
-// Package udp carries the audio of XiaoZhi voice boards that speak MQTT. One socket
-// serves all conversations; a number in every datagram, which the server issued,
-// says which one it belongs to.
+// Package udp carries the audio of XiaoZhi voice boards on MQTT. One socket serves all
+// conversations; every datagram has a number, issued by the server, that identifies its
+// conversation.
 //
-// Nothing proves that a datagram comes from the board. What can be checked is
-// checked: the length, the type, the number of the conversation, that the sequence
-// was not there before and is near, and that what was decrypted is audio as this
-// board sends it. Only then its address is believed. Somebody who can read the
-// datagrams of a conversation can still disturb that one; strangers can disturb
-// none.
+// Datagrams are not authenticated. The server checks what it can: length, type, the number of the
+// conversation, that the sequence is new and near, and that the decrypted data is Opus audio as
+// this board sends it. Only then it trusts the sender's address. An attacker who can read the
+// datagrams of a conversation can still disturb it; others cannot.
 //
-// One goroutine reads all. It waits for nobody, and allocates nothing per datagram:
-// one of a board takes it a quarter of a microsecond and most garbage a tenth of
-// that, which is less than the system takes to hand them over.
+// One goroutine reads all datagrams. It never blocks, and allocates nothing per datagram: a
+// datagram of a board takes a quarter of a microsecond and most garbage a tenth of that, less than
+// the system call.
 package udp
 
 import (
@@ -33,49 +31,47 @@ import (
 )
 
 const (
-	// readBuffer is asked of the system for datagrams that were not read yet, in
-	// bytes: a tenth of a second of a flood. Linux gives at most net.core.rmem_max.
+	// readBuffer is the requested size of the socket's receive buffer, in bytes: a tenth of a
+	// second of a flood. Linux limits it to net.core.rmem_max.
 	readBuffer = 4 << 20
-	// writeBuffer is the same for datagrams that were not sent yet.
+	// writeBuffer is the same for the send buffer.
 	writeBuffer = 1 << 20
-	// readPause is how long reading pauses after an error of the socket, so that one
-	// that stays does not take a processor.
+	// readPause is the pause after a read error, so that a persistent one does not take a
+	// processor.
 	readPause = 10 * time.Millisecond
 )
 
 var (
-	// ErrNoAddress says that the board has sent nothing yet, so that nobody knows
-	// where it is.
+	// ErrNoAddress reports that the board's address is unknown, since it has sent nothing yet.
 	ErrNoAddress = errors.New("the board has not sent a datagram yet")
-	// ErrClosed says that a session, or the server, was closed.
+	// ErrClosed reports that a session, or the server, was closed.
 	ErrClosed = errors.New("the audio connection is closed")
-	// ErrFull says that there are MaxSessions sessions.
+	// ErrFull reports that there are MaxSessions sessions.
 	ErrFull = errors.New("there are too many audio connections")
-	// ErrPacket says that a packet is empty, or too long for a datagram.
+	// ErrPacket reports a packet that is empty, or too long for a datagram.
 	ErrPacket = errors.New("the packet does not fit into a datagram")
-	// ErrUsedUp says that a session has no timestamp left with which a packet could
-	// be encrypted safely.
-	ErrUsedUp = errors.New("the timestamps of the audio connection are used up")
+	// ErrTimestampsExhausted reports that a session has no unused timestamp left, without which a
+	// packet cannot be encrypted safely.
+	ErrTimestampsExhausted = errors.New("the timestamps of the audio connection are used up")
 )
 
-// Options say how a [Server] works. A zero field means its default.
+// Options configure a [Server]. A zero field means its default.
 type Options struct {
-	// PublicHost is what boards are told as the address of the server: IPv4, or a
-	// name with such an address. They take nothing from any other address. If it is
-	// empty, whoever opens a session fills it into the [Session.Link].
+	// PublicHost is the server's address for boards: IPv4, or a name that resolves to it. Boards
+	// accept datagrams from no other address. If it is empty, the caller of Open sets it in the
+	// [Session.Link].
 	PublicHost string
-	// PublicPort is the port that they are told; that of the socket.
+	// PublicPort is the server's port for boards; default: that of the socket.
 	PublicPort int
-	// MaxSessions bounds the sessions, each of which holds 64 packets; 10,000.
+	// MaxSessions limits the sessions, each of which holds 64 packets; 10,000.
 	MaxSessions int
-	// Logger is told of failures, never of audio. Nil discards.
+	// Logger logs failures, never audio. Nil discards.
 	Logger *slog.Logger
-	// Registerer gets the metrics. Nil keeps them private.
+	// Registerer registers the metrics. Nil keeps them unregistered.
 	Registerer prometheus.Registerer
 }
 
-// Server is a socket and its sessions. Its methods may be called from many
-// goroutines.
+// Server is a socket and its sessions. Its methods are safe for concurrent use.
 type Server struct {
 	opt     Options
 	conn    *net.UDPConn
@@ -88,7 +84,7 @@ type Server struct {
 	sessions map[uint32]*Session
 }
 
-// Listen opens a socket, such as ":8884", and reads it until Close.
+// Listen opens a socket at an address such as ":8884", and reads it until Close.
 func Listen(address string, opt Options) (*Server, error) {
 	if a, err := netip.ParseAddr(opt.PublicHost); err == nil && !a.Is4() {
 		return nil, fmt.Errorf("boards do not know addresses like %s", opt.PublicHost)
@@ -101,7 +97,7 @@ func Listen(address string, opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for audio: %w", err)
 	}
-	// Smaller buffers than asked for are no error.
+	// The system may grant smaller buffers.
 	_ = conn.SetReadBuffer(readBuffer)
 	_ = conn.SetWriteBuffer(writeBuffer)
 	opt.MaxSessions = cmp.Or(opt.MaxSessions, 10_000)
@@ -109,7 +105,8 @@ func Listen(address string, opt Options) (*Server, error) {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opt: opt, conn: conn, metrics: newMetrics(opt.Registerer), closing: make(chan struct{}), sessions: map[uint32]*Session{}}
+	s := &Server{opt: opt, conn: conn, metrics: newMetrics(opt.Registerer), closing: make(chan struct{}),
+		sessions: map[uint32]*Session{}}
 	s.wg.Go(s.read)
 	return s, nil
 }
@@ -121,19 +118,18 @@ func localPort(conn *net.UDPConn) int {
 	return 0
 }
 
-// Addr is where the socket is.
+// Addr returns the local address of the socket.
 func (s *Server) Addr() netip.AddrPort {
 	a, _ := netip.ParseAddrPort(s.conn.LocalAddr().String())
 	return a
 }
 
-// Open begins a session, with a new key. Frame is the length of the packets that
-// the board said it would send; zero: it did not say. Others are taken and counted, but
-// prove no change of the board's address.
-// Whoever opens a session has to close it. The error is [ErrFull] or [ErrClosed].
+// Open begins a session, with a new key. frame is the packet length announced by the board; 0:
+// none. Packets of another length are accepted and counted, but do not prove a change of the
+// board's address. The caller closes the session. The error is [ErrFull] or [ErrClosed].
 func (s *Server) Open(frame time.Duration) (*Session, error) {
 	var key [16]byte
-	_, _ = rand.Read(key[:]) // it does not fail
+	_, _ = rand.Read(key[:]) // it never fails
 	in, err := wire.NewCipher(key[:])
 	if err != nil {
 		return nil, err
@@ -142,7 +138,8 @@ func (s *Server) Open(frame time.Duration) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Session{s: s, frame: frame, open: in, seal: out, ready: make(chan struct{}, 1), done: make(chan struct{})}
+	x := &Session{s: s, frame: frame, decrypter: in, encrypter: out, ready: make(chan struct{}, 1),
+		done: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -185,7 +182,7 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-func (s *Server) forget(x *Session) {
+func (s *Server) remove(x *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sessions[x.ssrc] == x {
@@ -194,15 +191,15 @@ func (s *Server) forget(x *Session) {
 	}
 }
 
-// read is the reader.
+// read reads datagrams until Close.
 func (s *Server) read() {
-	// One byte more than boards take, to see what is too long.
+	// One byte more than boards accept, to detect longer datagrams.
 	datagram := make([]byte, wire.MaxDatagram+1)
 	plain := make([]byte, 0, wire.MaxDatagram)
 	for {
 		n, from, err := s.conn.ReadFromUDPAddrPort(datagram)
 		if err == nil {
-			s.metrics.verdicts[s.take(datagram[:n], plain, from)].Inc()
+			s.metrics.verdicts[s.handleDatagram(datagram[:n], plain, from)].Inc()
 			continue
 		}
 		timer := time.NewTimer(readPause)
@@ -216,8 +213,8 @@ func (s *Server) read() {
 	}
 }
 
-// take looks at a datagram. Plain is where it may decrypt.
-func (s *Server) take(datagram, plain []byte, from netip.AddrPort) verdict {
+// handleDatagram checks a datagram and passes it to its session. plain is scratch space.
+func (s *Server) handleDatagram(datagram, plain []byte, from netip.AddrPort) verdict {
 	if len(datagram) < wire.HeaderSize || len(datagram) > wire.MaxDatagram ||
 		int(binary.BigEndian.Uint16(datagram[2:])) != len(datagram)-wire.HeaderSize {
 		return badLength
@@ -231,5 +228,5 @@ func (s *Server) take(datagram, plain []byte, from netip.AddrPort) verdict {
 	if x == nil {
 		return unknown
 	}
-	return x.take(datagram, plain, from)
+	return x.handleDatagram(datagram, plain, from)
 }

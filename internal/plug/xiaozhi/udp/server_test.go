@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// Both directions, from the first datagram on.
+// Both directions work from the first datagram on.
 func TestConversation(t *testing.T) {
 	r := newRig(t, Options{})
 	x := r.open(wire.UplinkFrame)
@@ -50,7 +50,7 @@ func TestConversation(t *testing.T) {
 		}
 		last = h
 	}
-	if err := x.Send(speech("more"), 0); !errors.Is(err, ErrUsedUp) {
+	if err := x.Send(speech("more"), 0); !errors.Is(err, ErrTimestampsExhausted) {
 		t.Errorf("without timestamps: %v", err)
 	}
 	if err := other.Send(speech("x"), 0); !errors.Is(err, ErrNoAddress) {
@@ -64,8 +64,8 @@ func TestConversation(t *testing.T) {
 	r.until("sent_datagrams_total", "sent", 7)
 }
 
-// What is wrong is refused for the right reason, in the order of the checks, and
-// nobody's address is believed for it.
+// Invalid datagrams get the right verdict, in the order of the checks, and do not change the
+// board's address.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -81,7 +81,12 @@ func TestRefusals(t *testing.T) {
 			return append(d, 0)
 		}, "length"},
 		{"another type", func(b *board) []byte { d := b.seal(101, speech("x")); d[0] = 2; return d }, "type"},
-		{"a wrong length and type", func(b *board) []byte { d := b.seal(101, speech("x")); d[0], d[3] = 2, 9; return d }, "length"},
+		{"a wrong length and type", func(b *board) []byte {
+			d := b.seal(101, speech("x"))
+			d[0], d[3] = 2,
+				9
+			return d
+		}, "length"},
 		{"another's number", func(b *board) []byte { d := b.seal(101, speech("x")); d[4] ^= 1; return d }, "unknown"},
 		{"again", func(b *board) []byte { return b.seal(100, speech("x")) }, "replayed"},
 		{"again, and overtaken", func(b *board) []byte { return b.seal(80, speech("x")) }, "replayed"},
@@ -117,8 +122,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A wrong key is noticed by the audio that does not come out, most of the time: that
-// is why a session is told what it should be.
+// A wrong key mostly yields packets of another length than announced, by which it is detected.
 func TestWrongKey(t *testing.T) {
 	r := newRig(t, Options{})
 	x, other := r.open(wire.UplinkFrame), r.open(wire.UplinkFrame)
@@ -128,7 +132,7 @@ func TestWrongKey(t *testing.T) {
 	plain := make([]byte, 0, wire.MaxDatagram)
 	passed := 0
 	for i := range uint32(n) {
-		if x.take(b.seal(i%60+1, speech("some words")), plain, r.s.Addr()) == good {
+		if x.handleDatagram(b.seal(i%60+1, speech("some words")), plain, r.s.Addr()) == accepted {
 			passed++
 		}
 		x.window = window{}
@@ -138,7 +142,7 @@ func TestWrongKey(t *testing.T) {
 	}
 }
 
-// A board whose router forgets is followed; what was under way does not lead back.
+// The session follows a board to a new address; datagrams in transit do not change it back.
 func TestRebinding(t *testing.T) {
 	r := newRig(t, Options{})
 	x := r.open(wire.UplinkFrame)
@@ -160,7 +164,7 @@ func TestRebinding(t *testing.T) {
 	r.until("moved_total", "", 1)
 }
 
-// Of more packets than wait, the newest are there.
+// When the queue overflows, the newest packets are kept.
 func TestQueue(t *testing.T) {
 	r := newRig(t, Options{})
 	x := r.open(0)
@@ -176,7 +180,7 @@ func TestQueue(t *testing.T) {
 	r.until("dropped_packets_total", "", 10)
 }
 
-// What was closed says so, and is forgotten.
+// A closed session returns ErrClosed and is forgotten.
 func TestClose(t *testing.T) {
 	r := newRig(t, Options{MaxSessions: 2})
 	x, y := r.open(0), r.open(0)
@@ -219,7 +223,7 @@ func TestClose(t *testing.T) {
 	r.s.Close()
 }
 
-// Boards take no address but IPv4.
+// The public host must be IPv4 or a name.
 func TestListen(t *testing.T) {
 	if s, err := Listen("127.0.0.1:0", Options{PublicHost: "::1"}); err == nil {
 		s.Close()
@@ -239,7 +243,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// The window, beside one that remembers everything.
+// The window agrees with a model that remembers everything.
 func TestWindow(t *testing.T) {
 	var w window
 	seen := map[uint32]bool{}
@@ -252,7 +256,7 @@ func TestWindow(t *testing.T) {
 		if state>>8&0xff == 0 {
 			sequence = top + maxAhead - 3 + state>>28
 		}
-		want := good
+		want := accepted
 		switch {
 		case sequence > top+maxAhead:
 			want = tooFar
@@ -261,33 +265,33 @@ func TestWindow(t *testing.T) {
 		case seen[sequence]:
 			want = replayed
 		}
-		got := w.look(sequence)
+		got := w.check(sequence)
 		counts[got]++
 		if got != want {
 			t.Fatalf("%d with %d as the newest: %s, want %s", sequence, top, verdictNames[got], verdictNames[want])
 		}
-		if got == good {
+		if got == accepted {
 			if newest := w.mark(sequence); newest != (sequence > top) {
 				t.Fatalf("%d the newest: %t", sequence, newest)
 			}
 			seen[sequence], top = true, max(top, sequence)
 		}
 	}
-	for _, v := range []verdict{good, replayed, tooOld, tooFar} {
+	for _, v := range []verdict{accepted, replayed, tooOld, tooFar} {
 		if counts[v] == 0 {
 			t.Errorf("never %s", verdictNames[v])
 		}
 	}
 }
 
-// A datagram costs no memory, in either direction.
+// A datagram does not allocate, in either direction.
 func TestAllocations(t *testing.T) {
 	r := newRig(t, Options{})
 	x := r.open(wire.UplinkFrame)
 	b := newBoard(t, r.s, x)
 	datagram, plain, buf := make([]byte, 0, 2000), make([]byte, 0, wire.MaxDatagram), make([]byte, 0, 2000)
 	opus := append(speech(""), make([]byte, 150)...)
-	to, err := netip.ParseAddrPort(b.conn.LocalAddr().String()) // which reads none
+	to, err := netip.ParseAddrPort(b.conn.LocalAddr().String()) // it never reads
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +302,7 @@ func TestAllocations(t *testing.T) {
 	allocs := testing.AllocsPerRun(1000, func() {
 		sequence++
 		datagram = b.cipher.Seal(datagram[:0], wire.Header{SSRC: b.ssrc, Sequence: sequence}, opus)
-		if v := r.s.take(datagram, plain, to); v != good {
+		if v := r.s.handleDatagram(datagram, plain, to); v != accepted {
 			t.Fatal(verdictNames[v])
 		}
 		if _, err := x.Receive(context.Background(), buf); err != nil {
@@ -313,7 +317,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Whatever comes is refused or is audio, and the queue holds what it should.
+// Every datagram is refused or is audio, and the queue stays consistent.
 func FuzzTake(f *testing.F) {
 	s, err := Listen("127.0.0.1:0", Options{PublicHost: "127.0.0.1"})
 	if err != nil {
@@ -332,7 +336,8 @@ func FuzzTake(f *testing.F) {
 	from := s.Addr()
 	f.Fuzz(func(t *testing.T, datagram []byte, top uint32, framed bool) {
 		open, _ := wire.NewCipher(key)
-		x := &Session{s: s, ssrc: 7, open: open, ready: make(chan struct{}, 1), done: make(chan struct{}), window: window{top: top, seen: 1}}
+		x := &Session{s: s, ssrc: 7, decrypter: open, ready: make(chan struct{}, 1), done: make(chan struct{}),
+			window: window{top: top, seen: 1}}
 		if framed {
 			x.frame = wire.UplinkFrame
 		}
@@ -340,8 +345,8 @@ func FuzzTake(f *testing.F) {
 		s.sessions[7] = x
 		s.mu.Unlock()
 		plain := make([]byte, 0, wire.MaxDatagram)
-		v := s.take(datagram, plain, from)
-		taken := v == good || v == unannounced
+		v := s.handleDatagram(datagram, plain, from)
+		taken := v == accepted || v == unexpectedLength
 		if taken != (x.count == 1) {
 			t.Fatalf("%s with %d in the queue", verdictNames[v], x.count)
 		}
@@ -351,19 +356,20 @@ func FuzzTake(f *testing.F) {
 			}
 			return
 		}
-		if again := s.take(datagram, plain, from); again == good || again == unannounced {
+		if again := s.handleDatagram(datagram, plain, from); again == accepted || again == unexpectedLength {
 			t.Error("twice")
 		}
 		p, err := x.Receive(context.Background(), nil)
 		d, bad := wire.Duration(p.Opus)
-		if err != nil || bad != nil || (v == unannounced) != (framed && d != wire.UplinkFrame) || len(p.Opus) != len(datagram)-wire.HeaderSize {
+		if err != nil || bad != nil || (v == unexpectedLength) != (framed && d != wire.UplinkFrame) ||
+			len(p.Opus) != len(datagram)-wire.HeaderSize {
 			t.Errorf("%x, %v, %v", p.Opus, err, bad)
 		}
 	})
 }
 
-// A board sends packets of another length than its hello said: they are taken and counted,
-// but do not prove that the board has moved.
+// Packets of another length than the hello announced are accepted and counted, but do not prove a
+// change of address.
 func TestOtherLength(t *testing.T) {
 	r := newRig(t, Options{})
 	x := r.open(wire.UplinkFrame)
@@ -371,16 +377,16 @@ func TestOtherLength(t *testing.T) {
 	short := append([]byte{0x48}, "twenty milliseconds"...)
 	plain := make([]byte, 0, wire.MaxDatagram)
 	here, elsewhere := netip.MustParseAddrPort("192.0.2.1:1"), netip.MustParseAddrPort("192.0.2.2:1")
-	if v := x.take(b.seal(1, short), plain, here); v != unannounced {
+	if v := x.handleDatagram(b.seal(1, short), plain, here); v != unexpectedLength {
 		t.Errorf("the first packet: %v", v)
 	}
 	if p, err := x.Receive(t.Context(), nil); err != nil || string(p.Opus) != string(short) {
 		t.Errorf("received %q, %v", p.Opus, err)
 	}
-	if v := x.take(b.seal(2, short), plain, elsewhere); v != noOpus || x.Addr() != here {
+	if v := x.handleDatagram(b.seal(2, short), plain, elsewhere); v != notOpus || x.Addr() != here {
 		t.Errorf("from elsewhere: %v, and the board is at %v", v, x.Addr())
 	}
-	if v := x.take(b.seal(2, speech("said")), plain, elsewhere); v != good || x.Addr() != elsewhere {
+	if v := x.handleDatagram(b.seal(2, speech("said")), plain, elsewhere); v != accepted || x.Addr() != elsewhere {
 		t.Errorf("as announced from elsewhere: %v, and the board is at %v", v, x.Addr())
 	}
 }

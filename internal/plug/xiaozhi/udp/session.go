@@ -12,43 +12,42 @@ import (
 	"patchbay/internal/plug/xiaozhi/wire"
 )
 
-// queueLength is how many packets of a board wait to be received, almost four
-// seconds. What a board sends after the wake word, 33 packets at once, must fit.
-// When it is full, the oldest is dropped and counted: what is said now matters more.
+// queueLength is how many packets of a board wait for Receive: almost four seconds. It must hold
+// the wake word, up to 33 packets at once. When the queue is full, the oldest packet is dropped and
+// counted, since current speech matters more.
 const queueLength = 64
 
-// slotSize is what a place in the queue has room for at first, in bytes. Speech
-// rarely needs more.
+// slotSize is the initial capacity of a queue slot, in bytes. Speech rarely needs more.
 const slotSize = 256
 
-// Packet is what a board sent.
+// Packet is an audio packet of a board.
 type Packet struct {
 	Opus      []byte
-	Sequence  uint32 // 1 for the first after the hello; packets that were overtaken come late
-	Timestamp uint32 // of the packet that it played then, if it says so; 0 otherwise
+	Sequence  uint32 // 1 for the first after the hello; packets may arrive out of order
+	Timestamp uint32 // of the packet that the board played then, with server AEC; 0 otherwise
 }
 
-// Session is the audio of one conversation. Its methods may be called from many
-// goroutines.
+// Session is the audio of one conversation. Its methods are safe for concurrent use, except
+// Receive.
 type Session struct {
 	s     *Server
 	ssrc  uint32
 	frame time.Duration
 	link  wire.Link
 
-	// The reader's.
-	open   *wire.Cipher
-	window window
+	// Used only by the server's reader.
+	decrypter *wire.Cipher
+	window    window
 
-	in    sync.Mutex
-	addr  netip.AddrPort // of the board, once it is known
+	inMu  sync.Mutex
+	addr  netip.AddrPort // of the board; zero: unknown
 	queue [queueLength]Packet
-	first int // the oldest
+	first int // index of the oldest packet
 	count int
-	ready chan struct{} // has a token if something came
+	ready chan struct{} // has a token after a packet was added
 
-	out       sync.Mutex
-	seal      *wire.Cipher
+	outMu     sync.Mutex
+	encrypter *wire.Cipher
 	datagram  []byte
 	sequence  uint32
 	timestamp uint32
@@ -57,28 +56,27 @@ type Session struct {
 	done chan struct{}
 }
 
-// Link is what the board has to be told in the server's hello. It has the key in it.
+// Link returns the UDP part of the server's hello. It includes the key.
 func (x *Session) Link() wire.Link { return x.link }
 
-// Addr is where the board is, and zero before its first datagram. It changes when
-// the board's router gives it another.
+// Addr returns the board's address, zero before its first datagram. It changes when the board's NAT
+// mapping changes.
 func (x *Session) Addr() netip.AddrPort {
-	x.in.Lock()
-	defer x.in.Unlock()
+	x.inMu.Lock()
+	defer x.inMu.Unlock()
 	return x.addr
 }
 
-// Send sends a packet to where the board was heard of last. The timestamp is in
-// milliseconds and has to grow from packet to packet; one that does not is replaced
-// by the next one, since two packets with the same would be encrypted with the same
-// bytes. The error is [ErrNoAddress], [ErrPacket], [ErrUsedUp], [ErrClosed], or the
-// network's. That there is none does not mean that the packet arrives.
+// Send sends a packet to the board's last address. timestamp is in ms and must grow from packet to
+// packet; otherwise it is replaced by the last one plus 1, since packets with equal timestamps
+// could share key stream. The error is [ErrNoAddress], [ErrPacket], [ErrTimestampsExhausted],
+// [ErrClosed], or that of the network. Nil does not mean that the packet arrives.
 func (x *Session) Send(opus []byte, timestamp uint32) error {
 	if len(opus) == 0 || len(opus) > wire.MaxDatagram-wire.HeaderSize {
 		return ErrPacket
 	}
-	x.out.Lock()
-	defer x.out.Unlock()
+	x.outMu.Lock()
+	defer x.outMu.Unlock()
 	select {
 	case <-x.done:
 		return ErrClosed
@@ -89,12 +87,12 @@ func (x *Session) Send(opus []byte, timestamp uint32) error {
 		return ErrNoAddress
 	}
 	if x.timestamp == math.MaxUint32 || x.sequence == math.MaxUint32 {
-		return ErrUsedUp
+		return ErrTimestampsExhausted
 	}
 	x.sequence++
 	x.timestamp = max(timestamp, x.timestamp+1)
 	h := wire.Header{Flags: wire.DownlinkFlags, SSRC: x.ssrc, Timestamp: x.timestamp, Sequence: x.sequence}
-	x.datagram = x.seal.Seal(x.datagram[:0], h, opus)
+	x.datagram = x.encrypter.Seal(x.datagram[:0], h, opus)
 	if _, err := x.s.conn.WriteToUDPAddrPort(x.datagram, to); err != nil {
 		x.s.metrics.unsent.Inc()
 		if errors.Is(err, net.ErrClosed) {
@@ -106,9 +104,9 @@ func (x *Session) Send(opus []byte, timestamp uint32) error {
 	return nil
 }
 
-// Receive waits for a packet of the board. Opus is in buf, if that is large enough.
-// Packets come as they arrive. 64 wait; of more, the oldest are dropped. The error is
-// the context's, or [ErrClosed]. It is for one goroutine at a time.
+// Receive waits for a packet of the board, in the order of arrival. Opus is in buf, if that is
+// large enough. Up to 64 packets are queued; then the oldest is dropped. The error is ctx's, or
+// [ErrClosed]. It must not be called concurrently.
 func (x *Session) Receive(ctx context.Context, buf []byte) (Packet, error) {
 	for {
 		select {
@@ -129,8 +127,8 @@ func (x *Session) Receive(ctx context.Context, buf []byte) (Packet, error) {
 }
 
 func (x *Session) pop(buf []byte) (Packet, bool) {
-	x.in.Lock()
-	defer x.in.Unlock()
+	x.inMu.Lock()
+	defer x.inMu.Unlock()
 	if x.count == 0 {
 		return Packet{}, false
 	}
@@ -141,49 +139,48 @@ func (x *Session) pop(buf []byte) (Packet, bool) {
 	return p, true
 }
 
-// Close ends the session. Its number and its key are forgotten.
+// Close ends the session and forgets its number and key.
 func (x *Session) Close() {
 	x.once.Do(func() {
 		close(x.done)
-		x.s.forget(x)
+		x.s.remove(x)
 	})
 }
 
-// take looks at a datagram of the session's. It is the reader's.
-func (x *Session) take(datagram, plain []byte, from netip.AddrPort) verdict {
+// handleDatagram handles a datagram of the session. Only the reader calls it.
+func (x *Session) handleDatagram(datagram, plain []byte, from netip.AddrPort) verdict {
 	h, err := wire.ParseHeader(datagram)
 	if err != nil {
 		return badLength
 	}
-	if v := x.window.look(h.Sequence); v != good {
+	if v := x.window.check(h.Sequence); v != accepted {
 		return v
 	}
-	opus, _, err := x.open.Open(plain[:0], datagram)
+	opus, _, err := x.decrypter.Open(plain[:0], datagram)
 	if err != nil {
-		return noOpus
+		return notOpus
 	}
 	d, err := wire.Duration(opus)
 	if err != nil {
-		return noOpus
+		return notOpus
 	}
 	announced := x.frame == 0 || d == x.frame
 	if at := x.Addr(); !announced && at.IsValid() && at != from {
-		return noOpus // neither where it comes from nor what it is speaks for the board
+		return notOpus // neither address nor packet length identify the board
 	}
 	newest := x.window.mark(h.Sequence)
 	x.push(opus, h, from, newest)
 	if !announced {
-		return unannounced
+		return unexpectedLength
 	}
-	return good
+	return accepted
 }
 
-// push puts a packet into the queue and believes its address if nothing newer came
-// from elsewhere: what was under way when the address changed does not change it
-// back.
+// push queues a packet, and trusts its address if the packet is the newest: datagrams that were in
+// transit when the address changed do not change it back.
 func (x *Session) push(opus []byte, h wire.Header, from netip.AddrPort, newest bool) {
 	m := x.s.metrics
-	x.in.Lock()
+	x.inMu.Lock()
 	if newest && from != x.addr {
 		if x.addr.IsValid() {
 			m.moved.Inc()
@@ -202,7 +199,7 @@ func (x *Session) push(opus []byte, h wire.Header, from netip.AddrPort, newest b
 	}
 	p.Opus = append(p.Opus[:0], opus...)
 	p.Sequence, p.Timestamp = h.Sequence, h.Timestamp
-	x.in.Unlock()
+	x.inMu.Unlock()
 	select {
 	case x.ready <- struct{}{}:
 	default:

@@ -1,27 +1,26 @@
 package udp
 
-// windowSize is how far a packet may be overtaken, in packets: almost four seconds.
+// windowSize is how far packets may be out of order, in packets: almost four seconds.
 const windowSize = 64
 
-// maxAhead is how many packets may be missing in front of one that is believed. It is
-// twice what a board sends in the two minutes after which it gives up. A datagram that
-// somebody made up, with any sequence, would otherwise end a conversation: all that
-// the board sends would be too old.
+// maxAhead is how many packets may be missing before an accepted one. It is twice what a board
+// sends in the 120 s after which it gives up. Without this limit, one forged datagram with a high
+// sequence would end a conversation, since all datagrams of the board would be too old.
 const maxAhead = 4000
 
-// window knows which sequences were there.
+// window records which sequences were received.
 type window struct {
 	top  uint32 // the newest; the first is 1
-	seen uint64 // bit i: top-i was there
+	seen uint64 // bit i: top-i was received
 }
 
-// look says whether a sequence is good.
-func (w *window) look(sequence uint32) verdict {
+// check returns the verdict on a sequence.
+func (w *window) check(sequence uint32) verdict {
 	if sequence > w.top {
 		if sequence-w.top > maxAhead {
 			return tooFar
 		}
-		return good
+		return accepted
 	}
 	behind := w.top - sequence
 	switch {
@@ -30,16 +29,16 @@ func (w *window) look(sequence uint32) verdict {
 	case w.seen>>behind&1 != 0:
 		return replayed
 	}
-	return good
+	return accepted
 }
 
-// mark remembers a sequence that is good, and says whether it is the newest.
+// mark records an accepted sequence, and reports whether it is the newest.
 func (w *window) mark(sequence uint32) bool {
 	if sequence <= w.top {
 		w.seen |= 1 << (w.top - sequence)
 		return false
 	}
-	w.seen = w.seen<<(sequence-w.top) | 1 // all bits go if it is far
+	w.seen = w.seen<<(sequence-w.top) | 1 // clears all bits after a long gap
 	w.top = sequence
 	return true
 }

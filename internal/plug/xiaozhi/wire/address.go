@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// Address is where a board connects to.
+// Address is the address of a server, as a board parses it.
 type Address struct {
 	TLS  bool
 	Host string
 	Port int
-	Path string // begins with a slash, and has the query
+	Path string // begins with a slash; includes the query
 }
 
-// HostPort is the address as a dialer wants it.
+// HostPort returns the address for a dialer.
 func (a Address) HostPort() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
-// ParseSocketURL takes a WebSocket URL apart as boards do. Their parser takes the
-// first colon for the one before the port, wherever it is, and knows neither users
-// nor IPv6.
+// ParseSocketURL parses a WebSocket URL as boards do. Their parser takes the first colon for the
+// port separator, wherever it is, and supports neither userinfo nor IPv6 (esp-ml307 web_socket.cc).
 func ParseSocketURL(s string) (Address, error) {
 	var a Address
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -35,7 +34,7 @@ func ParseSocketURL(s string) (Address, error) {
 	return a, a.fill(rest, true)
 }
 
-// ParseHTTPURL takes the URL of a call, a picture or firmware apart.
+// ParseHTTPURL parses the URL of an OTA request, a picture or firmware.
 func ParseHTTPURL(s string) (Address, error) {
 	var a Address
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -87,8 +86,9 @@ func (a *Address) fill(rest string, firstColon bool) error {
 	return nil
 }
 
-// ParseEndpoint takes the address of an MQTT broker apart: a host, or a host and a
-// port. Boards use TLS on port 8883, which is also the default, and on no other.
+// ParseEndpoint parses the address of an MQTT broker: a host, perhaps with a port. Boards use TLS
+// on port 8883, which is the default, and on no other port (xiaozhi-esp32
+// main/protocols/mqtt_protocol.cc).
 func ParseEndpoint(s string) (a Address, err error) {
 	host, port, ok := strings.Cut(s, ":")
 	a.Host, a.Port = host, 8883

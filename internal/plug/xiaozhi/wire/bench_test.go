@@ -2,7 +2,7 @@ package wire
 
 import "testing"
 
-// What a packet costs on its way through the server, apart from the network.
+// BenchmarkDatagram measures the server's work for a packet, without the network.
 func BenchmarkDatagram(b *testing.B) {
 	c, _ := NewCipher(make([]byte, 16))
 	opus, sealed, opened := make([]byte, 180), make([]byte, 0, MaxDatagram), make([]byte, 0, MaxDatagram)

@@ -8,33 +8,34 @@ import (
 	"errors"
 )
 
-// HeaderSize is the length of what is before the audio in a datagram, in bytes. It
-// is sent in the clear, and is the start of the cipher's counter.
+// HeaderSize is the length of a datagram's header, in bytes. It is sent in the clear, and is the
+// initial counter block of the cipher (xiaozhi-esp32 main/protocols/mqtt_protocol.cc).
 const HeaderSize = 16
 
-// DatagramType is the first byte of every datagram, and therefore of the nonce in
-// the server's hello, which the board copies.
+// DatagramType is the first byte of every datagram, and therefore of the nonce in the server's
+// hello, which the board copies.
 const DatagramType = 1
 
-// DownlinkFlags is what a server writes as flags. Boards do not look at them, but
-// they keep the two directions from being encrypted with the same bytes.
+// DownlinkFlags is the flags byte of a server's datagrams. Boards ignore it, but it keeps the key
+// streams of the two directions apart.
 const DownlinkFlags = 0x80
 
-// ErrDatagram says that a datagram is none of ours.
+// ErrDatagram reports data that is not a board's datagram.
 var ErrDatagram = errors.New("no datagram of a board")
 
-// Header is the beginning of a datagram.
+// Header is the header of a datagram.
 type Header struct {
 	Flags     byte
-	SSRC      uint32 // which connection it belongs to: bytes 4 to 7 of the nonce
-	Timestamp uint32 // in milliseconds, of the server's choosing; boards send 0, or give back the server's
+	SSRC      uint32 // number of the session: bytes 4 to 7 of the nonce
+	Timestamp uint32 // in ms; the server's choice; boards send 0, or return the server's
 	Sequence  uint32 // 1 for the first datagram after a hello
 }
 
-// ParseHeader reads the beginning of a datagram and checks its type and length.
-// The error is [ErrDatagram].
+// ParseHeader parses the header of a datagram, and checks type and length. The error is
+// [ErrDatagram].
 func ParseHeader(datagram []byte) (Header, error) {
-	if len(datagram) < HeaderSize || datagram[0] != DatagramType || int(binary.BigEndian.Uint16(datagram[2:])) != len(datagram)-HeaderSize {
+	if len(datagram) < HeaderSize || datagram[0] != DatagramType ||
+		int(binary.BigEndian.Uint16(datagram[2:])) != len(datagram)-HeaderSize {
 		return Header{}, ErrDatagram
 	}
 	return Header{
@@ -45,7 +46,8 @@ func ParseHeader(datagram []byte) (Header, error) {
 	}, nil
 }
 
-// Nonce is what a server's hello gives a board to begin its datagrams with.
+// Nonce returns the nonce in a server's hello, from which a board makes the headers of its
+// datagrams.
 func Nonce(ssrc uint32) [HeaderSize]byte {
 	var n [HeaderSize]byte
 	n[0] = DatagramType
@@ -53,16 +55,16 @@ func Nonce(ssrc uint32) [HeaderSize]byte {
 	return n
 }
 
-// Cipher encrypts and decrypts the audio of one connection with AES-128 in counter
-// mode. Nothing proves that a datagram comes from the board: what it says must not
-// be trusted more than a voice in the room. A Cipher is for one goroutine.
+// Cipher encrypts and decrypts the audio of one session with AES-128-CTR. Datagrams are not
+// authenticated: their content deserves no more trust than a voice in the room. A Cipher must not
+// be used concurrently.
 type Cipher struct {
 	block cipher.Block
-	// Scratch space, so that a packet costs no allocation.
+	// Scratch space that avoids allocations.
 	counter, stream [aes.BlockSize]byte
 }
 
-// NewCipher makes a cipher from 16 bytes.
+// NewCipher makes a cipher from a key of 16 bytes.
 func NewCipher(key []byte) (*Cipher, error) {
 	if len(key) != 16 {
 		return nil, errors.New("the key must be 16 bytes long")
@@ -74,10 +76,9 @@ func NewCipher(key []byte) (*Cipher, error) {
 	return &Cipher{block: block}, nil
 }
 
-// Seal appends a datagram. A packet that does not fit into [MaxDatagram] is left
-// out. The header must differ in more than the sequence from those of the packets
-// before, unless their lengths do: the counter runs through the sequence, so
-// neighbours share most of their key stream otherwise.
+// Seal appends a datagram. A packet that does not fit into [MaxDatagram] is not appended. Headers
+// of packets with equal lengths must differ in more than the sequence: the counter starts at the
+// sequence, so that consecutive packets would share most of their key stream.
 func (c *Cipher) Seal(b []byte, h Header, opus []byte) []byte {
 	if len(opus) > MaxDatagram-HeaderSize {
 		return b

@@ -5,30 +5,30 @@ import (
 	"errors"
 )
 
-// Framing is how audio is put into the binary frames of a WebSocket. The board
-// names it in its handshake; the server has told it which to use before.
+// Framing is the framing of audio in the binary frames of a WebSocket. The OTA response sets it,
+// and the board names it in its handshake (xiaozhi-esp32 main/protocols/websocket_protocol.cc).
 type Framing int
 
-// The framings. A board that was never told uses the first.
+// The framings. FramingBare is the default of boards.
 const (
 	FramingBare  Framing = 1 // the Opus packet and nothing else
-	FramingTimed Framing = 2 // 16 bytes before it, with a timestamp
-	FramingShort Framing = 3 // 4 bytes before it
+	FramingTimed Framing = 2 // a header of 16 bytes with a timestamp
+	FramingShort Framing = 3 // a header of 4 bytes
 )
 
-// What is before the packet, in bytes.
+// Lengths of the headers, in bytes.
 const (
 	timedHeader = 16
 	shortHeader = 4
 )
 
-// ErrFrame says that a binary frame holds no audio in the framing agreed upon.
+// ErrFrame reports a binary frame without audio in the agreed framing.
 var ErrFrame = errors.New("no audio in the framing agreed upon")
 
-// Valid says whether there is such a framing.
+// Valid reports whether f is one of the framings.
 func (f Framing) Valid() bool { return FramingBare <= f && f <= FramingShort }
 
-// Header is how many bytes are before the packet.
+// Header returns the length of the header, in bytes.
 func (f Framing) Header() int {
 	switch f {
 	case FramingTimed:
@@ -39,9 +39,9 @@ func (f Framing) Header() int {
 	return 0
 }
 
-// Append appends a frame. The timestamp, in milliseconds, is for FramingTimed
-// alone. A packet longer than [MaxPacket] is left out: no length field could tell
-// the truth about it, and boards believe what they read.
+// Append appends a frame. Only FramingTimed uses timestamp, in milliseconds. A packet longer than
+// [MaxPacket] is not appended: its length does not fit into the header, and boards do not check the
+// length that they read.
 func (f Framing) Append(b []byte, timestamp uint32, opus []byte) []byte {
 	if len(opus) > MaxPacket {
 		return b
@@ -58,9 +58,9 @@ func (f Framing) Append(b []byte, timestamp uint32, opus []byte) []byte {
 	return append(b, opus...)
 }
 
-// Parse finds the packet in a frame, and its timestamp if the framing has one. The
-// packet shares the frame's memory, and may be empty. The error is [ErrFrame].
-// What follows the packet is passed over.
+// Parse returns the packet in a frame, and its timestamp if the framing has one. The packet shares
+// the frame's memory, and may be empty. Bytes after the packet are ignored. The error is
+// [ErrFrame].
 func (f Framing) Parse(frame []byte) (opus []byte, timestamp uint32, err error) {
 	switch f {
 	case FramingTimed:

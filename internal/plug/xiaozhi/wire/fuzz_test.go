@@ -53,7 +53,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		out := m.Append(nil)
 		again, err := Parse(out)
-		if err != nil || again.Mended || again.Type != m.Type || again.SessionID != m.SessionID && json.Valid(data) {
+		if err != nil || again.Repaired || again.Type != m.Type || again.SessionID != m.SessionID && json.Valid(data) {
 			t.Errorf("%q became %s: %v", data, out, err)
 		}
 	})
@@ -69,7 +69,8 @@ func FuzzHello(f *testing.F) {
 			return
 		}
 		again, err := ParseHello(h.AppendServer(nil))
-		if err != nil || again.SessionID != h.SessionID || !reflect.DeepEqual(again.Link, h.Link) || again.Audio != h.Audio || again.Version != h.Version {
+		if err != nil || again.SessionID != h.SessionID || !reflect.DeepEqual(again.Link, h.Link) ||
+			again.Audio != h.Audio || again.Version != h.Version {
 			t.Errorf("%q: %+v %+v %v", data, h, again, err)
 		}
 		again, err = ParseHello(h.AppendBoard(nil))
@@ -87,10 +88,10 @@ func FuzzCallHome(f *testing.F) {
 	f.Add([]byte(`{"version":2,"mac_address":"aa","minimum_free_heap_size":"1","board":{"rssi":-5}}`))
 	f.Add([]byte(`{"Payload":{"challenge":"c"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		ParseBoard(data)
-		ParseProof(data)
-		faults := CheckAnswer(data)
-		_, err := ParseAnswer(data)
+		ParseOTARequest(data)
+		ParseActivationProof(data)
+		faults := CheckOTAResponse(data)
+		_, err := ParseOTAResponse(data)
 		if len(faults) == 0 && err != nil {
 			t.Errorf("%q is good and cannot be read: %v", data, err)
 		}
@@ -101,7 +102,8 @@ func FuzzAddress(f *testing.F) {
 	f.Add("wss://board.example.org:443/xiaozhi/v1/?a=b")
 	f.Add("h:1883")
 	f.Fuzz(func(t *testing.T, s string) {
-		if a, err := ParseSocketURL(s); err == nil && (a.Host == "" || a.Port < 1 || a.Port > 65535 || a.Path[0] != '/') {
+		if a, err := ParseSocketURL(s); err == nil && (a.Host == "" || a.Port < 1 || a.Port > 65535 ||
+			a.Path[0] != '/') {
 			t.Errorf("%q: %+v", s, a)
 		}
 		if a, err := ParseEndpoint(s); err == nil && (a.Host == "" || a.Port < 1 || a.Port > 65535) {

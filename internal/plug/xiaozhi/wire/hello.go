@@ -11,14 +11,14 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// Hello is the first message of a board, and the server's answer.
+// Hello is the first message of a board, and the server's response.
 type Hello struct {
-	// Version is 3 over MQTT, where both sides say it, and the Framing in a board's
-	// hello over a WebSocket.
+	// Version is 3 over MQTT, in both directions, and the Framing in a board's hello over a
+	// WebSocket.
 	Version   int
 	Transport string // WebSocket or UDP; boards crash without it
-	SessionID string // from the server; boards keep an old one if there is none
-	Audio     Audio  // what the sender sends
+	SessionID string // from the server; without one, boards keep an old one
+	Audio     Audio  // format of the sender's audio
 
 	// From the board.
 	Features Features
@@ -28,11 +28,11 @@ type Hello struct {
 	Link *Link
 }
 
-// Features are what a board can do.
+// Features are the capabilities of a board.
 type Features struct {
-	AEC       bool `json:"aec"`        // the server has to remove its own voice from what it hears
-	MCP       bool `json:"mcp"`        // it has tools; firmware before 1.7 may not
-	GlyphPush bool `json:"glyph_push"` // it takes characters that its font does not have
+	AEC       bool `json:"aec"`        // the server has to cancel the echo of its own audio
+	MCP       bool `json:"mcp"`        // it has MCP tools; firmware before 1.7 may not
+	GlyphPush bool `json:"glyph_push"` // it accepts glyphs that its font lacks
 }
 
 // Font is the font of a board's display.
@@ -43,7 +43,7 @@ type Font struct {
 	BPP     int    `json:"bpp"`
 }
 
-// Audio is a format of audio. What is zero was not said.
+// Audio is an audio format. Zero fields were absent.
 type Audio struct {
 	Format        string `json:"format"` // "opus"
 	SampleRate    int    `json:"sample_rate"`
@@ -51,7 +51,7 @@ type Audio struct {
 	FrameDuration int    `json:"frame_duration"` // in milliseconds
 }
 
-// Frame is the length of a packet, [DownlinkFrame] if it was not said.
+// Frame returns the length of a packet, [DownlinkFrame] if it was absent.
 func (a Audio) Frame() time.Duration {
 	if a.FrameDuration <= 0 {
 		return DownlinkFrame
@@ -59,7 +59,7 @@ func (a Audio) Frame() time.Duration {
 	return time.Duration(a.FrameDuration) * time.Millisecond
 }
 
-// Playable says whether boards can play audio of this format.
+// Playable returns an error if boards cannot play the format.
 func (a Audio) Playable() error {
 	switch a.SampleRate {
 	case 8000, 12000, 16000, 24000, 48000:
@@ -73,17 +73,17 @@ func (a Audio) Playable() error {
 	return fmt.Errorf("a frame duration of %d", a.FrameDuration)
 }
 
-// Link is where a board sends its datagrams, and how it encrypts them.
+// Link is where a board sends its datagrams, and their encryption.
 type Link struct {
-	Server     string `json:"server"` // IPv4, or a name that has such an address
+	Server     string `json:"server"` // IPv4 address, or a name that resolves to one
 	Port       int    `json:"port"`
 	Encryption string `json:"encryption"` // "aes-128-ctr"
 	Key        string `json:"key"`        // 32 hex digits
 	Nonce      string `json:"nonce"`      // 32 hex digits
 }
 
-// Secrets are key and nonce as bytes. An error says what a board would not take;
-// it ignores the whole hello then.
+// Secrets returns key and nonce as bytes. It fails if a board would ignore the hello because of the
+// link (xiaozhi-esp32 main/protocols/mqtt_protocol.cc).
 func (l *Link) Secrets() (key, nonce [HeaderSize]byte, err error) {
 	switch {
 	case l.Server == "":
@@ -107,8 +107,7 @@ func (l *Link) Secrets() (key, nonce [HeaderSize]byte, err error) {
 	return key, nonce, nil
 }
 
-// ParseHello reads a hello, of either side. The error is [ErrMessage] if it is
-// none.
+// ParseHello parses the hello of either side. The error is [ErrMessage].
 func ParseHello(data []byte) (Hello, error) {
 	var in struct {
 		Type      string   `json:"type"`
@@ -120,7 +119,7 @@ func ParseHello(data []byte) (Hello, error) {
 		Font      *Font    `json:"text_font"`
 		Link      *Link    `json:"udp"`
 	}
-	if !lenient(data, &in) || in.Type != TypeHello {
+	if !unmarshalLenient(data, &in) || in.Type != TypeHello {
 		return Hello{}, ErrMessage
 	}
 	return Hello{
@@ -171,7 +170,7 @@ func (h *Hello) AppendServer(b []byte) []byte {
 	return append(appendMember(b, "audio_params", h.Audio), '}')
 }
 
-// appendMember appends a further member of an object.
+// appendMember appends another member of an object.
 func appendMember(b []byte, name string, value any) []byte {
 	b = append(append(append(b, `,"`...), name...), `":`...)
 	text, err := json.Marshal(value)
@@ -181,18 +180,18 @@ func appendMember(b []byte, name string, value any) []byte {
 	return append(b, text...)
 }
 
-// lenient reads an object. What has the wrong type is left out. It says whether
-// there is an object at all.
-func lenient(data []byte, into any) bool {
+// unmarshalLenient parses an object and skips members of the wrong type. It reports whether data is
+// an object at all.
+func unmarshalLenient(data []byte, into any) bool {
 	err := json.Unmarshal(data, into)
 	var mismatch *json.UnmarshalTypeError
 	return err == nil && len(data) > 0 || errors.As(err, &mismatch) && mismatch.Field != ""
 }
 
-// number is a number that may have come as a text.
+// number is a number that may be sent as a string.
 type number string
 
-// UnmarshalJSON takes what comes.
+// UnmarshalJSON accepts a number or a string, and ignores other values.
 func (n *number) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		*n = number(jsonrpc.Text(data))

@@ -9,93 +9,92 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// The types of messages.
+// Types of messages.
 const (
-	TypeHello   = "hello"   // both ways, see [Hello]
-	TypeListen  = "listen"  // from the board: it records, or has stopped to
-	TypeAbort   = "abort"   // from the board: somebody wants quiet
-	TypeMCP     = "mcp"     // both ways: the server calls tools of the board
-	TypeGoodbye = "goodbye" // both ways, over MQTT: the conversation is over
-	TypeIOT     = "iot"     // from firmware before 1.7: what MCP is today
-	TypeSTT     = "stt"     // from the server: what it understood
-	TypeLLM     = "llm"     // from the server: a face
-	TypeTTS     = "tts"     // from the server: it speaks, or has stopped to
+	TypeHello   = "hello"   // both directions, see [Hello]
+	TypeListen  = "listen"  // from the board: it listens, or stops listening
+	TypeAbort   = "abort"   // from the board: the person interrupts
+	TypeMCP     = "mcp"     // both directions: MCP requests and responses
+	TypeGoodbye = "goodbye" // both directions, over MQTT: end of the conversation
+	TypeIOT     = "iot"     // from firmware before 1.7: predecessor of mcp
+	TypeSTT     = "stt"     // from the server: transcript of the speech
+	TypeLLM     = "llm"     // from the server: emotion on the display
+	TypeTTS     = "tts"     // from the server: playback starts or stops
 	TypeSystem  = "system"  // from the server: reboot
-	TypeAlert   = "alert"   // from the server: show this and make a noise
-	TypeCustom  = "custom"  // from the server: for boards that know what it means
-	TypeNotify  = "notify"  // from the server, since 2.5: play this when nobody talks
+	TypeAlert   = "alert"   // from the server: show a text and make a noise
+	TypeCustom  = "custom"  // from the server: only for custom firmware
+	TypeNotify  = "notify"  // from the server, since 2.5: play a sound without a conversation
 )
 
-// The states of a listen.
+// States of a listen message.
 const (
 	ListenStart  = "start"
-	ListenStop   = "stop"   // the button was let go; only in mode manual
-	ListenDetect = "detect" // the wake word was heard; not all boards tell
+	ListenStop   = "stop"   // the button was released; only in mode manual
+	ListenDetect = "detect" // the wake word was heard; not sent by all boards
 )
 
-// The modes of a listen that starts.
+// Modes of listen/start.
 const (
-	ModeAuto     = "auto"     // the server decides when somebody has finished
-	ModeManual   = "manual"   // the button decides
-	ModeRealtime = "realtime" // the board records while it plays
+	ModeAuto     = "auto"     // the server detects the end of speech
+	ModeManual   = "manual"   // the button ends the speech
+	ModeRealtime = "realtime" // the board also records while it plays
 )
 
-// The states of a tts.
+// States of a tts message.
 const (
-	SpeakStart    = "start"
-	SpeakStop     = "stop"
-	SpeakSentence = "sentence_start" // with the text of what is heard next
-	SpeakEnd      = "sentence_end"   // boards ignore it
+	TTSStart         = "start"
+	TTSStop          = "stop"
+	TTSSentenceStart = "sentence_start" // with the text of the audio that follows
+	TTSSentenceEnd   = "sentence_end"   // boards ignore it
 )
 
-// AbortWakeWord is the reason of an abort by the wake word. By a button there is
-// none.
+// AbortWakeWord is the reason of an abort by the wake word. An abort by button has no reason.
 const AbortWakeWord = "wake_word_detected"
 
-// CommandReboot is the only command of a system message that boards follow.
+// CommandReboot is the only command of a system message that boards execute.
 const CommandReboot = "reboot"
 
-// Emotions are the faces that boards can make. With another one they do not change.
+// Emotions are the emotions that boards can show; they ignore others.
 var Emotions = []string{
 	"neutral", "happy", "laughing", "funny", "sad", "angry", "crying", "loving", "embarrassed", "surprised", "shocked",
 	"thinking", "winking", "cool", "relaxed", "delicious", "kissy", "confident", "sleepy", "silly", "confused",
 }
 
-// ErrMessage says that something is no message.
+// ErrMessage reports data that is not a message.
 var ErrMessage = errors.New("no message of a board or its server")
 
-// Message is a message of either side. Which fields mean something depends on the
-// type; the others are empty.
+// Message is a message of either side. The type determines which fields are used; the others are
+// empty.
 type Message struct {
 	Type      string
 	SessionID string
 
 	State   string // of listen and tts
-	Mode    string // of a listen that starts
-	Text    string // the wake word of a detect (web pages put whole questions there); of stt, llm, and of a sentence
+	Mode    string // of listen/start
+	Text    string // of listen/detect (the wake word; web pages send whole questions), stt, llm and tts/sentence_start
 	Reason  string // of an abort
 	Emotion string // of llm and alert
 	Command string // of system
 	Status  string // of alert: its title
 	Message string // of alert
 
-	AudioURL  string     // of notify: an Ogg file with one channel of Opus
+	AudioURL  string     // of notify: a mono Ogg-Opus file
 	Subtitles []Subtitle // of notify
 
-	// Payload is the JSON-RPC message of mcp, or what a custom message carries. It
-	// is an object, or nil.
+	// Payload is the JSON-RPC message of mcp, or the content of a custom message. It is an object
+	// or nil.
 	Payload json.RawMessage
-	// Glyphs are the characters that come with a text for boards that push them.
+	// Glyphs are the glyphs for a text, for boards with glyph_push.
 	Glyphs json.RawMessage
-	// Things are what an iot message describes: its descriptors or states.
+	// Things are the descriptors or states of an iot message.
 	Things json.RawMessage
 
-	// Mended says that the board had sent no valid JSON: firmware does not escape
-	// wake words, and before 2.5 not the messages of errors.
-	Mended bool
+	// Repaired reports that the message was not valid JSON: firmware does not escape wake words,
+	// and before 2.5 not error messages either (xiaozhi-esp32 main/mcp_server.cc).
+	Repaired bool
 }
 
-// Subtitle is what a board shows while it plays a notification.
+// Subtitle is a text shown during a notification.
 type Subtitle struct {
 	StartMS int    `json:"start_ms"`
 	Text    string `json:"text"`
@@ -120,14 +119,13 @@ type rawMessage struct {
 	States    json.RawMessage `json:"states"`
 }
 
-// Parse reads a message, of either side. It is the caller's business to know the
-// types; an unknown one is no error. The error is [ErrMessage].
+// Parse parses a message of either side. Unknown types are not an error. The error is [ErrMessage].
 func Parse(data []byte) (Message, error) {
 	if !json.Valid(data) {
-		return mend(data)
+		return repair(data)
 	}
 	var in rawMessage
-	if !lenient(data, &in) || in.Type == "" {
+	if !unmarshalLenient(data, &in) || in.Type == "" {
 		return Message{}, ErrMessage
 	}
 	m := Message{
@@ -142,7 +140,7 @@ func Parse(data []byte) (Message, error) {
 	return m, nil
 }
 
-// object is the value if it is an object.
+// object returns v if it is an object, or else nil.
 func object(v json.RawMessage) json.RawMessage {
 	if len(v) > 0 && v[0] == '{' {
 		return v
@@ -150,11 +148,11 @@ func object(v json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// mend reads the two messages in which firmware forgets to escape a text. It
-// writes both always the same way, so the text is what is between the two ends.
-func mend(data []byte) (Message, error) {
+// repair parses the two messages in which firmware does not escape a text. Firmware always writes
+// them in the same form, so the text is what is between the fixed parts.
+func repair(data []byte) (Message, error) {
 	data = bytes.TrimSpace(data)
-	m := Message{Mended: true, SessionID: between(data, `"session_id":"`, `"`)}
+	m := Message{Repaired: true, SessionID: between(data, `"session_id":"`, `"`)}
 	switch {
 	case bytes.Contains(data, []byte(`"state":"detect"`)):
 		text, ok := inside(data, `"text":"`, `"}`)
@@ -180,8 +178,7 @@ func mend(data []byte) (Message, error) {
 	return m, nil
 }
 
-// appendPlainError appends an error without a code, as firmware before 2.5 means
-// to write it.
+// appendPlainError appends an error without a code, as firmware before 2.5 intends to write it.
 func appendPlainError(b []byte, id uint64, text string) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendUint(b, id, 10)
@@ -190,7 +187,7 @@ func appendPlainError(b []byte, id uint64, text string) []byte {
 	return append(b, "}}"...)
 }
 
-// between is what follows the first beginning, up to the next end.
+// between returns the text after the first begin, up to the next end.
 func between(data []byte, begin, end string) string {
 	_, rest, ok := bytes.Cut(data, []byte(begin))
 	if !ok {
@@ -203,7 +200,7 @@ func between(data []byte, begin, end string) string {
 	return string(bytes.TrimSpace(value))
 }
 
-// inside is what follows the first beginning, up to the end of all.
+// inside returns the text after the first begin, up to the end of data, which must be end.
 func inside(data []byte, begin, end string) (string, bool) {
 	_, rest, ok := bytes.Cut(data, []byte(begin))
 	if !ok {

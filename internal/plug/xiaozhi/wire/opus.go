@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// ErrOpus says that bytes are no Opus packet.
+// ErrOpus reports data that is not an Opus packet.
 var ErrOpus = errors.New("no Opus packet")
 
-// Duration is how long an Opus packet sounds, from its first two bytes. One byte
-// is a whole packet: silence, which boards send when nobody speaks. The error is
-// [ErrOpus].
+// Duration returns the duration of an Opus packet, from its first two bytes (RFC 6716 §3.1). A
+// packet of one byte is silence, which boards send by DTX. The error is [ErrOpus].
 func Duration(opus []byte) (time.Duration, error) {
 	if len(opus) == 0 {
 		return 0, ErrOpus
@@ -18,8 +17,9 @@ func Duration(opus []byte) (time.Duration, error) {
 	var frame time.Duration
 	switch config := opus[0] >> 3; {
 	case config < 12: // SILK
-		frame = [4]time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 60 * time.Millisecond}[config&3]
-	case config < 16: // both
+		frame = [4]time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond,
+			60 * time.Millisecond}[config&3]
+	case config < 16: // hybrid
 		frame = [2]time.Duration{10 * time.Millisecond, 20 * time.Millisecond}[config&1]
 	default: // CELT
 		frame = 2500 * time.Microsecond << (config & 3)

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Board is what a board says of itself when it calls home. Much is missing from
-// older firmware; what is missing is empty.
-type Board struct {
+// OTARequest is the body of a board's OTA request (xiaozhi-esp32 main/boards/common/board.cc).
+// Older firmware omits many members.
+type OTARequest struct {
 	Version     int         `json:"version"`
 	Language    string      `json:"language"`
 	FlashSize   int64       `json:"flash_size"`
-	MinimumHeap string      `json:"minimum_free_heap_size"` // a number, in bytes
+	MinimumHeap string      `json:"minimum_free_heap_size"` // a decimal number, in bytes
 	MAC         string      `json:"mac_address"`
 	UUID        string      `json:"uuid"`
 	Chip        string      `json:"chip_model_name"`
@@ -24,8 +24,8 @@ type Board struct {
 	} `json:"ota"`
 	Display Display `json:"display"`
 	Board   struct {
-		Type     string `json:"type"` // the family of firmware
-		Name     string `json:"name"` // the article
+		Type     string `json:"type"` // firmware family
+		Name     string `json:"name"` // product name
 		Maker    string `json:"manufacturer"`
 		SSID     string `json:"ssid"`
 		RSSI     int    `json:"rssi"` // in dBm
@@ -37,7 +37,7 @@ type Board struct {
 	} `json:"board"`
 }
 
-// Application is the firmware of a board.
+// Application describes the firmware of a board.
 type Application struct {
 	Name        string `json:"name"`
 	Version     string `json:"version"`
@@ -46,65 +46,65 @@ type Application struct {
 	SHA256      string `json:"elf_sha256"`
 }
 
-// Display is what a board shows things on.
+// Display describes the display of a board.
 type Display struct {
 	Monochrome bool `json:"monochrome"`
 	Width      int  `json:"width"` // in pixels
 	Height     int  `json:"height"`
 }
 
-// ParseBoard reads the body of the call home. What cannot be read stays empty:
-// who the board is, the headers say too.
-func ParseBoard(body []byte) Board {
-	var b Board
-	lenient(body, &b)
+// ParseOTARequest parses the body of an OTA request. Unreadable members stay empty; the headers
+// identify the board too.
+func ParseOTARequest(body []byte) OTARequest {
+	var b OTARequest
+	unmarshalLenient(body, &b)
 	return b
 }
 
-// Answer is the server's answer to the call home. A board that is offered MQTT
-// never uses the WebSocket. What was sent once stays in the board until it is
-// replaced: to take a token away, send an empty one.
-type Answer struct {
-	Time       *ServerTime `json:"server_time,omitempty"`
-	Firmware   Firmware    `json:"firmware"`
-	WebSocket  *SocketPlan `json:"websocket,omitempty"`
-	MQTT       *MQTTPlan   `json:"mqtt,omitempty"`
-	Activation *Activation `json:"activation,omitempty"`
+// OTAResponse is the response to an OTA request. A board that is offered MQTT never uses the
+// WebSocket. A board keeps a stored value until it is replaced: to remove a token, send an empty
+// one.
+type OTAResponse struct {
+	Time       *ServerTime      `json:"server_time,omitempty"`
+	Firmware   Firmware         `json:"firmware"`
+	WebSocket  *WebSocketConfig `json:"websocket,omitempty"`
+	MQTT       *MQTTConfig      `json:"mqtt,omitempty"`
+	Activation *Activation      `json:"activation,omitempty"`
 }
 
-// ServerTime sets a board's clock.
+// ServerTime sets the board's clock.
 type ServerTime struct {
 	Timestamp int64 `json:"timestamp"`       // in milliseconds since 1970
 	Offset    int   `json:"timezone_offset"` // in minutes
 }
 
-// Firmware is what a board could be running. There is nothing new if URL is empty.
+// Firmware is the available firmware. An empty URL means no update.
 type Firmware struct {
-	Version string `json:"version"` // digits and dots; boards crash on anything else
+	Version string `json:"version"` // digits and dots; boards abort on anything else
 	URL     string `json:"url"`
-	Force   int    `json:"force,omitempty"` // 1: even if it is older
+	Force   int    `json:"force,omitempty"` // 1: even if it is not newer
 }
 
-// SocketPlan is where a board finds the WebSocket.
-type SocketPlan struct {
+// WebSocketConfig is the WebSocket endpoint for a board.
+type WebSocketConfig struct {
 	URL     string  `json:"url"` // see [ParseSocketURL]
 	Token   string  `json:"token"`
 	Version Framing `json:"version"`
 }
 
-// MQTTPlan is where a board finds the MQTT broker.
-type MQTTPlan struct {
+// MQTTConfig is the MQTT broker for a board.
+type MQTTConfig struct {
 	Endpoint  string `json:"endpoint"` // see [ParseEndpoint]
 	ClientID  string `json:"client_id"`
 	Username  string `json:"username"`
 	Password  string `json:"password"`
 	Publish   string `json:"publish_topic"`
-	Subscribe string `json:"subscribe_topic"` // boards do not subscribe; others want it to be there
+	Subscribe string `json:"subscribe_topic"` // ignored by boards; other clients require it
 	Keepalive int    `json:"keepalive"`       // in seconds
 }
 
-// Activation makes a board show a code until somebody has typed it in. Without a
-// challenge boards do not even ask whether that has happened.
+// Activation makes a board show a code until it is approved. Without a challenge, boards do not
+// send activation requests (xiaozhi-esp32 main/ota.cc).
 type Activation struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`
@@ -112,46 +112,45 @@ type Activation struct {
 	TimeoutMS int    `json:"timeout_ms"`
 }
 
-// Marshal is the answer as JSON, or an error that says what boards would not
-// survive.
-func (a *Answer) Marshal() ([]byte, error) {
+// Marshal returns the response as JSON. It fails if boards would not survive the response.
+func (a *OTAResponse) Marshal() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(a); err != nil {
 		return nil, err
 	}
-	if faults := CheckAnswer(b.Bytes()); len(faults) > 0 {
+	if faults := CheckOTAResponse(b.Bytes()); len(faults) > 0 {
 		return nil, fmt.Errorf("boards cannot take this: %s", strings.Join(faults, "; "))
 	}
 	return b.Bytes(), nil
 }
 
-// ParseAnswer reads an answer, and leaves out what has the wrong type, as boards
-// do. See [CheckAnswer] for what they do not survive.
-func ParseAnswer(body []byte) (Answer, error) {
-	var a Answer
-	if !lenient(body, &a) {
-		return Answer{}, ErrMessage
+// ParseOTAResponse parses a response, and ignores members of the wrong type, as boards do. See
+// [CheckOTAResponse] for what boards do not survive.
+func ParseOTAResponse(body []byte) (OTAResponse, error) {
+	var a OTAResponse
+	if !unmarshalLenient(body, &a) {
+		return OTAResponse{}, ErrMessage
 	}
 	return a, nil
 }
 
-// CheckAnswer says what is wrong with an answer to the call home, in the sense that
-// boards reboot, hang, or cannot talk to anybody afterwards.
-func CheckAnswer(body []byte) []string {
+// CheckOTAResponse returns the faults of an OTA response that make boards reboot, hang, or unable
+// to connect.
+func CheckOTAResponse(body []byte) []string {
 	var faults []string
 	complain := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if len(body) >= MaxAnswer {
-		complain("the body has %d bytes, and boards hang at %d", len(body), MaxAnswer)
+	if len(body) >= MaxHTTPBody {
+		complain("the body has %d bytes, and boards hang at %d", len(body), MaxHTTPBody)
 	}
 	var in map[string]json.RawMessage
 	if json.Unmarshal(body, &in) != nil {
 		complain("the body is no JSON object")
 		return faults
 	}
-	var a Answer
-	lenient(body, &a)
+	var a OTAResponse
+	unmarshalLenient(body, &a)
 	if object(in["websocket"]) == nil && object(in["mqtt"]) == nil && object(in["activation"]) == nil {
 		complain("there is neither websocket nor mqtt")
 	}
@@ -179,7 +178,7 @@ func CheckAnswer(body []byte) []string {
 	return faults
 }
 
-// checkSection looks for members that do not fit into a board's memory.
+// checkSection returns the members that do not fit into a board's flash.
 func checkSection(name string, section json.RawMessage) []string {
 	var faults []string
 	var members map[string]json.RawMessage
@@ -188,7 +187,8 @@ func checkSection(name string, section json.RawMessage) []string {
 	}
 	for key, value := range members {
 		var text string
-		stored := value[0] == '"' && json.Unmarshal(value, &text) == nil || value[0] == '-' || '0' <= value[0] && value[0] <= '9'
+		stored := value[0] == '"' && json.Unmarshal(value, &text) == nil || value[0] == '-' ||
+			'0' <= value[0] && value[0] <= '9'
 		if stored && len(key) > MaxKey {
 			faults = append(faults, fmt.Sprintf("the name %s.%s is longer than %d characters", name, key, MaxKey))
 		}
@@ -199,8 +199,8 @@ func checkSection(name string, section json.RawMessage) []string {
 	return faults
 }
 
-// Newer says whether a version is newer than another, as boards compare them: part
-// by part, as numbers. The error says that boards crash on the first.
+// Newer reports whether a version is newer than another, as boards compare them: part by part, as
+// numbers (xiaozhi-esp32 main/ota.cc). It fails if boards abort on the offered version.
 func Newer(offered, running string) (bool, error) {
 	a, err := parts(offered)
 	if err != nil {
@@ -230,24 +230,24 @@ func parts(version string) ([]int64, error) {
 	return out, nil
 }
 
-// Proof is the body of a board's question whether somebody typed the code in.
-type Proof struct {
+// ActivationProof is the body of an activation request.
+type ActivationProof struct {
 	Algorithm string `json:"algorithm,omitempty"` // "hmac-sha256"
 	Serial    string `json:"serial_number,omitempty"`
 	Challenge string `json:"challenge,omitempty"`
 	HMAC      string `json:"hmac,omitempty"` // in hex
 }
 
-// ParseProof reads the body. It is empty from boards without a serial number, and
-// py-xiaozhi wraps it once more.
-func ParseProof(body []byte) Proof {
+// ParseActivationProof parses the body. It is empty from boards without a serial number; py-xiaozhi
+// wraps it in an object "Payload".
+func ParseActivationProof(body []byte) ActivationProof {
 	var in struct {
-		Proof
-		Payload *Proof `json:"Payload"`
+		ActivationProof
+		Payload *ActivationProof `json:"Payload"`
 	}
-	lenient(body, &in)
+	unmarshalLenient(body, &in)
 	if in.Payload != nil {
 		return *in.Payload
 	}
-	return in.Proof
+	return in.ActivationProof
 }

@@ -15,9 +15,9 @@ func TestParse(t *testing.T) {
 		`{"type":"mcp","payload":{"id":1}}`:                                                                                     {Type: TypeMCP, Payload: []byte(`{"id":1}`)},
 		`{"type":"iot","states":[{}]}`:                                                                                          {Type: TypeIOT, Things: []byte(`[{}]`)},
 		`{"type":"notify","audio_url":"u","subtitles":[{"start_ms":5,"text":"a"}]}`:                                             {Type: TypeNotify, AudioURL: "u", Subtitles: []Subtitle{{5, "a"}}},
-		`{"session_id":"s","type":"listen","state":"detect","text":"你好 "小智""}`:                                                  {Type: TypeListen, SessionID: "s", State: ListenDetect, Text: `你好 "小智"`, Mended: true},
-		`{"session_id":"","type":"mcp","payload":{"jsonrpc":"2.0","id":2147483647,"error":{"message":"Unknown tool: "x"}}"}}}`:  {Type: TypeMCP, Payload: []byte(`{"jsonrpc":"2.0","id":2147483647,"error":{"message":"Unknown tool: \"x\"}}"}}`), Mended: true},
-		"{\"session_id\":\"s\",\"type\":\"mcp\",\"payload\":{\"jsonrpc\":\"2.0\",\"id\": 7 ,\"error\":{\"message\":\"a\nb\"}}}": {Type: TypeMCP, SessionID: "s", Payload: []byte(`{"jsonrpc":"2.0","id":7,"error":{"message":"a\nb"}}`), Mended: true},
+		`{"session_id":"s","type":"listen","state":"detect","text":"你好 "小智""}`:                                                  {Type: TypeListen, SessionID: "s", State: ListenDetect, Text: `你好 "小智"`, Repaired: true},
+		`{"session_id":"","type":"mcp","payload":{"jsonrpc":"2.0","id":2147483647,"error":{"message":"Unknown tool: "x"}}"}}}`:  {Type: TypeMCP, Payload: []byte(`{"jsonrpc":"2.0","id":2147483647,"error":{"message":"Unknown tool: \"x\"}}"}}`), Repaired: true},
+		"{\"session_id\":\"s\",\"type\":\"mcp\",\"payload\":{\"jsonrpc\":\"2.0\",\"id\": 7 ,\"error\":{\"message\":\"a\nb\"}}}": {Type: TypeMCP, SessionID: "s", Payload: []byte(`{"jsonrpc":"2.0","id":7,"error":{"message":"a\nb"}}`), Repaired: true},
 	} {
 		got, err := Parse([]byte(in))
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is written is read as it was.
+// What is written is parsed unchanged.
 func TestReadBack(t *testing.T) {
 	for _, g := range golden() {
 		switch {
@@ -51,7 +51,7 @@ func TestReadBack(t *testing.T) {
 				t.Errorf("%s: %+v %v", g[0], h, err)
 			}
 		case strings.HasPrefix(g[0], "answer"):
-			a, err := ParseAnswer([]byte(g[1]))
+			a, err := ParseOTAResponse([]byte(g[1]))
 			body, _ := a.Marshal()
 			if err != nil || strings.TrimSpace(string(body)) != g[1] {
 				t.Errorf("%s: %+v %v", g[0], a, err)
@@ -75,7 +75,9 @@ func TestHello(t *testing.T) {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
-	if (Audio{SampleRate: 44100, FrameDuration: 60}).Playable() == nil || (Audio{SampleRate: 24000, FrameDuration: 30}).Playable() == nil || (Audio{SampleRate: 24000, FrameDuration: 60}).Playable() != nil {
+	if (Audio{SampleRate: 44100, FrameDuration: 60}).Playable() == nil ||
+		(Audio{SampleRate: 24000, FrameDuration: 30}).Playable() == nil ||
+		(Audio{SampleRate: 24000, FrameDuration: 60}).Playable() != nil {
 		t.Error("what boards can play is not known")
 	}
 }
@@ -86,8 +88,10 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("%x %x %v", key, nonce, err)
 	}
 	for name, spoil := range map[string]func(*Link){
-		"server": func(l *Link) { l.Server = "" }, "port": func(l *Link) { l.Port = 65536 }, "no port": func(l *Link) { l.Port = 0 },
-		"key": func(l *Link) { l.Key = l.Key[:30] }, "nonce": func(l *Link) { l.Nonce += "00" }, "hex": func(l *Link) { l.Key = strings.Repeat("xy", 16) },
+		"server": func(l *Link) { l.Server = "" }, "port": func(l *Link) { l.Port = 65536 },
+		"no port": func(l *Link) { l.Port = 0 },
+		"key":     func(l *Link) { l.Key = l.Key[:30] }, "nonce": func(l *Link) { l.Nonce += "00" },
+		"hex":  func(l *Link) { l.Key = strings.Repeat("xy", 16) },
 		"type": func(l *Link) { l.Nonce = strings.Repeat("00", 16) },
 	} {
 		l := good
@@ -110,7 +114,8 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	for _, in := range []string{
-		"", "http://h/", "wss:/h/", "wss://", "wss://h:8000", "wss://h/a:b", "wss://h/?t=a:b", "wss://u:p@h/", "wss://[::1]:80/", "wss://h:x/", "wss://h:0/",
+		"", "http://h/", "wss:/h/", "wss://", "wss://h:8000", "wss://h/a:b", "wss://h/?t=a:b", "wss://u:p@h/",
+		"wss://[::1]:80/", "wss://h:x/", "wss://h:0/",
 		"wss://h:70000/", "wss://h/a b", "wss://h?x=1",
 	} {
 		if got, err := ParseSocketURL(in); err == nil {
@@ -120,7 +125,8 @@ func TestAddresses(t *testing.T) {
 	if got, err := ParseHTTPURL("http://h/a:b"); err != nil || got != (Address{false, "h", 80, "/a:b"}) {
 		t.Errorf("%+v %v", got, err)
 	}
-	for in, want := range map[string]Address{"h": {true, "h", 8883, ""}, "h:1883": {false, "h", 1883, ""}, "h:8883": {true, "h", 8883, ""}} {
+	for in, want := range map[string]Address{"h": {true, "h", 8883, ""}, "h:1883": {false, "h", 1883, ""},
+		"h:8883": {true, "h", 8883, ""}} {
 		if got, err := ParseEndpoint(in); err != nil || got != want {
 			t.Errorf("%s: %+v %v", in, got, err)
 		}
@@ -136,7 +142,8 @@ func TestNewer(t *testing.T) {
 	for _, c := range []struct {
 		offered, running string
 		want             bool
-	}{{"2.4.3", "2.4.2", true}, {"2.10.0", "2.9.9", true}, {"2.4.2", "2.4.2", false}, {"2.4", "2.4.2", false}, {"2.4.2.1", "2.4.2", true}, {"1.9.9", "2.0", false}} {
+	}{{"2.4.3", "2.4.2", true}, {"2.10.0", "2.9.9", true}, {"2.4.2", "2.4.2", false}, {"2.4",
+		"2.4.2", false}, {"2.4.2.1", "2.4.2", true}, {"1.9.9", "2.0", false}} {
 		if got, err := Newer(c.offered, c.running); got != c.want || err != nil {
 			t.Errorf("%+v: %v %v", c, got, err)
 		}
@@ -159,37 +166,39 @@ func TestCheckAnswer(t *testing.T) {
 		`{}`:                                "neither",
 		`{"websocket":{"url":"http://h/"}}`: "websocket.url",
 		`{"mqtt":{"endpoint":""}}`:          "mqtt.endpoint",
-		`{"mqtt":{"endpoint":"h","subscribe_topics":"x"}}`:                            "longer than 15",
-		`{"mqtt":{"endpoint":"h","a_very_long_key_x":true}}`:                          "", // neither text nor number: not stored
+		`{"mqtt":{"endpoint":"h","subscribe_topics":"x"}}`: "longer than 15",
+		// neither string nor number: not stored
+		`{"mqtt":{"endpoint":"h","a_very_long_key_x":true}}`:                          "",
 		`{"websocket":{"url":"ws://h/","token":"` + strings.Repeat("x", 4001) + `"}}`: "longer than 4000",
 		`{` + socket + `,"firmware":{"version":"v3","url":""}}`:                       "firmware.version",
 		`{` + socket + `,"activation":{"code":"1"}}`:                                  "no challenge",
 		`{` + socket + `,"x":"` + strings.Repeat("x", 8192) + `"}`:                    "hang",
 	} {
-		got := strings.Join(CheckAnswer([]byte(in)), "; ")
+		got := strings.Join(CheckOTAResponse([]byte(in)), "; ")
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%.90s: %s", in, got)
 		}
 	}
-	bad := Answer{WebSocket: &SocketPlan{URL: "ws://h:1"}}
+	bad := OTAResponse{WebSocket: &WebSocketConfig{URL: "ws://h:1"}}
 	if body, err := bad.Marshal(); err == nil {
 		t.Errorf("%s", body)
 	}
 }
 
 func TestParseBoard(t *testing.T) {
-	b := ParseBoard([]byte(`{"version":"two","mac_address":"aa:bb","minimum_free_heap_size":"81000","application":{"version":"2.4.2","name":7},"board":{"type":"wifi","rssi":-50}}`))
+	b := ParseOTARequest([]byte(`{"version":"two","mac_address":"aa:bb","minimum_free_heap_size":"81000","application":{"version":"2.4.2","name":7},"board":{"type":"wifi","rssi":-50}}`))
 	if b.MAC != "aa:bb" || b.MinimumHeap != "81000" || b.Application.Version != "2.4.2" || b.Board.RSSI != -50 {
 		t.Errorf("%+v", b)
 	}
-	if b := ParseBoard([]byte(`nonsense`)); b.MAC != "" {
+	if b := ParseOTARequest([]byte(`nonsense`)); b.MAC != "" {
 		t.Errorf("%+v", b)
 	}
 }
 
 func TestParseProof(t *testing.T) {
-	for in, want := range map[string]string{`{}`: "", `{"challenge":"c"}`: "c", `{"Payload":{"challenge":"c"}}`: "c", `nonsense`: ""} {
-		if got := ParseProof([]byte(in)); got.Challenge != want {
+	for in, want := range map[string]string{`{}`: "", `{"challenge":"c"}`: "c", `{"Payload":{"challenge":"c"}}`: "c",
+		`nonsense`: ""} {
+		if got := ParseActivationProof([]byte(in)); got.Challenge != want {
 			t.Errorf("%s: %+v", in, got)
 		}
 	}

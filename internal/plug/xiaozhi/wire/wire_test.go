@@ -92,9 +92,12 @@ func TestDatagram(t *testing.T) {
 		h    Header
 		want string
 	}{
-		{Header{SSRC: 0xdeadbeef, Sequence: 1}, "01000028deadbeef000000000000000169c07b3d24ced1c4eb87e3b322f8b4277104b17d50e875acbd31bf61759027fb6e22b661b7724d49"},
-		{Header{SSRC: 0xdeadbeef, Sequence: 2}, "01000028deadbeef00000000000000027104b17d50e875acbd31bf61759027fb6e22b661b7724d49e56ecb15b027ff35a701dff4b4528fb8"},
-		{Header{SSRC: 0xdeadbeef, Sequence: 1, Timestamp: 60}, "01000028deadbeef0000003c000000013e9754372d4bf937753c243020c7166888321295206ef247862c1b521b698406eccb71687fffacfb"},
+		{Header{SSRC: 0xdeadbeef, Sequence: 1},
+			"01000028deadbeef000000000000000169c07b3d24ced1c4eb87e3b322f8b4277104b17d50e875acbd31bf61759027fb6e22b661b7724d49"},
+		{Header{SSRC: 0xdeadbeef, Sequence: 2},
+			"01000028deadbeef00000000000000027104b17d50e875acbd31bf61759027fb6e22b661b7724d49e56ecb15b027ff35a701dff4b4528fb8"},
+		{Header{SSRC: 0xdeadbeef, Sequence: 1, Timestamp: 60},
+			"01000028deadbeef0000003c000000013e9754372d4bf937753c243020c7166888321295206ef247862c1b521b698406eccb71687fffacfb"},
 	} {
 		cipher, err := NewCipher(key)
 		if err != nil {
@@ -117,7 +120,7 @@ func TestDatagram(t *testing.T) {
 
 func TestDatagramCarry(t *testing.T) {
 	cipher, _ := NewCipher(make([]byte, 16))
-	h := Header{Flags: DownlinkFlags, SSRC: 1, Timestamp: 2, Sequence: 1<<32 - 1} // the counter runs over
+	h := Header{Flags: DownlinkFlags, SSRC: 1, Timestamp: 2, Sequence: 1<<32 - 1} // the counter overflows
 	got, back, err := cipher.Open(nil, cipher.Seal(nil, h, make([]byte, 100)))
 	if err != nil || back != h || !bytes.Equal(got, make([]byte, 100)) {
 		t.Errorf("%x %+v %v", got, back, err)
@@ -128,7 +131,8 @@ func TestDatagramRefuses(t *testing.T) {
 	cipher, _ := NewCipher(make([]byte, 16))
 	good := cipher.Seal(nil, Header{}, []byte{1})
 	for name, d := range map[string][]byte{
-		"empty": nil, "short": good[:15], "cut": good[:16], "long": append(bytes.Clone(good), 0), "type": append([]byte{2}, good[1:]...),
+		"empty": nil, "short": good[:15], "cut": good[:16], "long": append(bytes.Clone(good), 0),
+		"type": append([]byte{2}, good[1:]...),
 	} {
 		if _, _, err := cipher.Open(nil, d); !errors.Is(err, ErrDatagram) {
 			t.Errorf("%s: %v", name, err)
@@ -147,11 +151,11 @@ func TestDuration(t *testing.T) {
 		"58":     60 * time.Millisecond, // silence
 		"5801":   60 * time.Millisecond,
 		"bb83":   60 * time.Millisecond, // three of 20 ms, CELT
-		"6b03":   60 * time.Millisecond, // three of 20 ms, both
+		"6b03":   60 * time.Millisecond, // three of 20 ms, hybrid
 		"e0":     2500 * time.Microsecond,
 		"49":     40 * time.Millisecond,
 		"":       0,
-		"5b":     0, // no count
+		"5b":     0, // no frame count
 		"5b00":   0,
 		"5b0300": 0, // 180 ms
 	} {
@@ -163,7 +167,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// What boards really send is in the fixture.
+// The fixture has real packets of boards.
 func TestDurationOfSpeech(t *testing.T) {
 	data, err := os.ReadFile("testdata/08_yes.opk")
 	if err != nil {
@@ -185,14 +189,16 @@ func TestDurationOfSpeech(t *testing.T) {
 	}
 }
 
-// golden are all that is written, by name.
+// golden returns everything that is written, by name.
 func golden() [][2]string {
 	boardAudio := Audio{"opus", UplinkRate, 1, 60}
 	serverAudio := Audio{"opus", DownlinkRate, 1, 60}
-	board := Hello{Version: 1, Transport: WebSocket, Audio: boardAudio, Features: Features{MCP: true, GlyphPush: true}, Font: &Font{"noto-v1", "common", 20, 4}}
+	board := Hello{Version: 1, Transport: WebSocket, Audio: boardAudio, Features: Features{MCP: true, GlyphPush: true},
+		Font: &Font{"noto-v1", "common", 20, 4}}
 	old := Hello{Version: 3, Transport: UDP, Audio: boardAudio}
 	server := Hello{Transport: WebSocket, SessionID: "s", Audio: serverAudio}
-	mqtt := Hello{Version: 3, Transport: UDP, SessionID: "s", Audio: serverAudio, Link: &Link{"192.0.2.1", 8884, "aes-128-ctr", strings.Repeat("0f", 16), "01000000deadbeef0000000000000000"}}
+	mqtt := Hello{Version: 3, Transport: UDP, SessionID: "s", Audio: serverAudio,
+		Link: &Link{"192.0.2.1", 8884, "aes-128-ctr", strings.Repeat("0f", 16), "01000000deadbeef0000000000000000"}}
 	out := [][2]string{
 		{"hello of a board", string(board.AppendBoard(nil))},
 		{"hello of an old board over MQTT", string(old.AppendBoard(nil))},
@@ -210,23 +216,24 @@ func golden() [][2]string {
 		{Type: TypeSTT, Text: "say \"hi\"\n你好"},
 		{Type: TypeLLM, Emotion: "happy"},
 		{Type: TypeLLM, Emotion: "happy", Text: "😀"},
-		{Type: TypeTTS, State: SpeakStart},
-		{Type: TypeTTS, State: SpeakSentence, Text: "Good morning."},
-		{Type: TypeTTS, State: SpeakSentence, Text: "龘", Glyphs: []byte(`{"version":1}`)},
-		{Type: TypeTTS, State: SpeakStop},
+		{Type: TypeTTS, State: TTSStart},
+		{Type: TypeTTS, State: TTSSentenceStart, Text: "Good morning."},
+		{Type: TypeTTS, State: TTSSentenceStart, Text: "龘", Glyphs: []byte(`{"version":1}`)},
+		{Type: TypeTTS, State: TTSStop},
 		{Type: TypeSystem, Command: CommandReboot},
 		{Type: TypeAlert, Status: "Battery", Emotion: "sad"},
 		{Type: TypeCustom, Payload: []byte(`{"a":1}`)},
-		{Type: TypeNotify, AudioURL: "https://board.example.org/n/1", Subtitles: []Subtitle{{0, "Tea"}, {900, "is ready"}}},
+		{Type: TypeNotify, AudioURL: "https://board.example.org/n/1",
+			Subtitles: []Subtitle{{0, "Tea"}, {900, "is ready"}}},
 		{Type: TypeNotify, AudioURL: "https://board.example.org/n/2"},
 	} {
 		m.SessionID = "s"
 		out = append(out, [2]string{strings.TrimSpace(m.Type + " " + m.State), string(m.Append(nil))})
 	}
-	answer := Answer{
+	answer := OTAResponse{
 		Time: &ServerTime{1790000000000, 480}, Firmware: Firmware{Version: "2.4.2"},
-		WebSocket:  &SocketPlan{"wss://board.example.org/xiaozhi/v1/", "t", FramingBare},
-		MQTT:       &MQTTPlan{"board.example.org:8883", "GID@@@aa_bb@@@u", "u", "p", "device-server", "null", 240},
+		WebSocket:  &WebSocketConfig{"wss://board.example.org/xiaozhi/v1/", "t", FramingBare},
+		MQTT:       &MQTTConfig{"board.example.org:8883", "GID@@@aa_bb@@@u", "u", "p", "device-server", "null", 240},
 		Activation: &Activation{"123456", "board.example.org\n123456", "c", 30000},
 	}
 	body, err := answer.Marshal()

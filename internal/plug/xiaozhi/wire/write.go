@@ -2,9 +2,8 @@ package wire
 
 import "patchbay/internal/jsonrpc"
 
-// Append appends the message as JSON, with the members that its type has. It
-// belongs to a session unless SessionID is empty, as it is for MQTT boards with
-// which no conversation is going on. A payload must be valid JSON. A hello has
+// Append appends the message as JSON, with the members that its type has. SessionID is empty for
+// messages to a board on MQTT without a conversation. Payload must be valid JSON. A hello has
 // methods of its own.
 func (m *Message) Append(b []byte) []byte {
 	b = append(b, `{"session_id":`...)
@@ -13,23 +12,23 @@ func (m *Message) Append(b []byte) []byte {
 	switch m.Type {
 	case TypeListen:
 		b = appendText(b, "state", m.State)
-		b = appendSome(b, "mode", m.Mode)
-		b = appendSome(b, "text", m.Text)
+		b = appendNonEmpty(b, "mode", m.Mode)
+		b = appendNonEmpty(b, "text", m.Text)
 	case TypeAbort:
-		b = appendSome(b, "reason", m.Reason)
+		b = appendNonEmpty(b, "reason", m.Reason)
 	case TypeSTT:
 		b = appendText(b, "text", m.Text)
 	case TypeLLM:
 		b = appendText(b, "emotion", m.Emotion)
-		b = appendSome(b, "text", m.Text)
+		b = appendNonEmpty(b, "text", m.Text)
 	case TypeTTS:
 		b = appendText(b, "state", m.State)
-		if m.State == SpeakSentence {
+		if m.State == TTSSentenceStart {
 			b = appendText(b, "text", m.Text)
 		}
 	case TypeSystem:
 		b = appendText(b, "command", m.Command)
-	case TypeAlert: // boards want all three, even if empty
+	case TypeAlert: // boards require all three, even if empty
 		b = appendText(b, "status", m.Status)
 		b = appendText(b, "message", m.Message)
 		b = appendText(b, "emotion", m.Emotion)
@@ -37,7 +36,7 @@ func (m *Message) Append(b []byte) []byte {
 		b = appendText(b, "audio_url", m.AudioURL)
 		subtitles := m.Subtitles
 		if subtitles == nil {
-			subtitles = []Subtitle{} // null is no list to a board
+			subtitles = []Subtitle{} // boards do not accept null
 		}
 		b = appendMember(b, "subtitles", subtitles)
 	}
@@ -50,8 +49,7 @@ func (m *Message) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// AppendDetect appends the message that a wake word was heard as boards do: with
-// the text as it is, escaped or not.
+// AppendDetect appends a listen/detect message as boards do: wakeWord is not escaped.
 func AppendDetect(b []byte, session, wakeWord string) []byte {
 	b = append(append(b, `{"session_id":"`...), session...)
 	b = append(b, `","type":"listen","state":"detect","text":"`...)
@@ -63,7 +61,7 @@ func appendText(b []byte, name, value string) []byte {
 	return jsonrpc.AppendText(b, value)
 }
 
-func appendSome(b []byte, name, value string) []byte {
+func appendNonEmpty(b []byte, name, value string) []byte {
 	if value == "" {
 		return b
 	}

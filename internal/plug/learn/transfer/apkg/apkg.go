@@ -1,15 +1,14 @@
-// Package apkg reads and writes Anki's packages (.apkg, .colpkg): a ZIP archive
-// with an SQLite database in it. It knows Anki's terms and nothing of Learn's.
+// Package apkg reads and writes Anki's packages (.apkg, .colpkg): a ZIP archive with an SQLite
+// database in it. It uses Anki's terms and does not depend on Learn.
 //
-// Three generations of the database are read: collection.anki2 and
-// collection.anki21 (schema 11: note types and decks are JSON in a column) and
-// collection.anki21b (compressed with Zstandard; note types and decks have tables
-// with protobuf in them). The first two are also read without an archive around them, as
-// they lie in the folder of a profile. Written is the first one, which every reader opens.
+// It reads three generations of the database: collection.anki2 and collection.anki21 (schema 11:
+// note types and decks are JSON in a column) and collection.anki21b (compressed with Zstandard;
+// note types and decks have tables with protobuf in them). It also reads the first two without an
+// archive, as they lie in a profile's folder. It writes the first one, which every reader opens.
 //
-// A package comes from anywhere. Nothing in it is unpacked under the name it
-// asks for, all sizes are limited, and the database is opened read-only with
-// views, triggers, virtual tables and computed columns refused.
+// Packages are untrusted. No file name from a package is used on disk, all sizes are limited, and
+// the database is opened read-only; views, triggers, virtual tables and computed columns are
+// rejected.
 package apkg
 
 import (
@@ -18,46 +17,46 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Limits of what is read. A package is small until it is unpacked.
+// Limits when reading. A small package may unpack to a huge size.
 const (
-	// maxDatabase bounds the unpacked database; it goes to a temporary file.
+	// maxDatabase limits the unpacked database, a temporary file, in bytes.
 	maxDatabase = 1 << 30
-	// maxContents bounds the archive's list of contents, which is held in memory:
-	// about 200,000 files. Decks with 50,000 pictures exist.
+	// maxContents limits the archive's directory, which is held in memory, in bytes: about 200,000
+	// files. Decks with 50,000 pictures exist.
 	maxContents = 16 << 20
-	// maxValue bounds a value in the database; all note types of an old
-	// collection are one value.
+	// maxValue limits a value in the database, in bytes; in an old collection, all note types are
+	// one value.
 	maxValue = 16 << 20
-	// maxFields bounds the fields of a note together. Pictures do not belong into
-	// them, but some have them there.
+	// maxFields limits the fields of a note together, in bytes. Some notes contain pictures in
+	// their fields.
 	maxFields = 4 << 20
-	// maxField bounds a rendered side of a card, as templates can repeat a field
-	// any number of times.
+	// maxField limits a rendered side of a card, in bytes; templates can repeat a field any number
+	// of times.
 	maxField = 1 << 20
-	// maxPieces bounds the pieces of a template, which need more memory than text.
+	// maxPieces limits the nodes of a template, which need more memory than its text.
 	maxPieces = 10_000
-	// maxWork bounds the bytes of fields that go through templates, of one card and
-	// of all: templates can ask for a field any number of times, and any number of
-	// cards for one note. 4 GiB take minutes.
+	// maxWork and maxAllWork limit the bytes of fields that templates process, for one card and for
+	// all cards: a template can use a field any number of times, and a note can have any number of
+	// cards. 4 GiB take minutes.
 	maxWork, maxAllWork = 16 << 20, 4 << 30
-	// maxTypes bounds note types, decks and templates of a type.
+	// maxTypes limits the note types, the decks, and the templates of a note type.
 	maxTypes = 20_000
-	// maxReviews bounds the history of one card.
+	// maxReviews limits the history of one card.
 	maxReviews = 20_000
 )
 
-// ErrBroken is wrapped by errors about packages that are damaged or hostile.
+// ErrBroken is wrapped by errors about damaged or hostile packages.
 var ErrBroken = sayBroken.Wrong()
 
-// TooManyError says that a package has more cards than the caller takes.
+// TooManyError is returned when a package has more cards than the caller accepts.
 type TooManyError struct{ Max int }
 
 func (e *TooManyError) Error() string { return e.In(talk.English) }
 
-// In is the error in a language.
+// In returns the error in a language.
 func (e *TooManyError) In(l talk.Lang) string { return sayTooMany.In(l, e.Max) }
 
-// Phase is where a card stands in Anki.
+// Phase is the learning phase of a card in Anki.
 type Phase int
 
 // The phases, with Anki's numbers.
@@ -68,14 +67,12 @@ const (
 	Relearning
 )
 
-// Card is one card with what it needs of its note. Text is plain text with a
-// little Markdown.
+// Card is one card with the data of its note. Its texts are plain text with a little Markdown.
 type Card struct {
-	GUID  string // of the note, stable between collections
-	Note  int64  // the note's id in this collection
-	Order int    // which of the note's cards
-	// Deck has "::" between its levels and is empty for the deck that every
-	// collection has.
+	GUID  string // of the note, the same in all collections
+	Note  int64  // ID of the note in this collection
+	Order int    // index of the card within its note
+	// Deck has "::" between its levels; empty for the default deck.
 	Deck     string
 	Question string
 	Answer   string
@@ -85,58 +82,57 @@ type Card struct {
 
 	Phase     Phase
 	Suspended bool
-	// Due is the date of the next review, in days since 1970-01-01; DueAt the moment
-	// instead, while learning. Both are zero for new cards.
+	// Due is the date of the next review, in days since 1970-01-01; DueAt is the time instead,
+	// while learning. Both are zero for new cards.
 	Due   int64
 	DueAt time.Time
-	// Interval is in days, Ease a factor such as 2.5, Left the learning steps to
-	// come.
+	// Interval is in days, Ease a factor such as 2.5, Left the number of remaining learning steps.
 	Interval, Reps, Lapses, Left int
 	Ease                         float64
-	// Stability (days) and Difficulty (1 to 10) are what FSRS knows; 0 where it is
-	// not used.
+	// Stability (days) and Difficulty (1 to 10) are the memory state of FSRS; 0 if FSRS is not
+	// used.
 	Stability, Difficulty float64
 	LastReview            time.Time
-	// Mark is a word of ours that travels with the card, Memo one with the note;
-	// Anki keeps the former. At most 40 and 200 bytes.
+	// Mark is a word of the caller's that travels with the card, Memo one that travels with the
+	// note; Anki preserves Mark. The limits are 40 and 200 bytes.
 	Mark, Memo string
 
-	Reviews []Answered // oldest first
+	Reviews []ReviewEntry // oldest first
 }
 
-// Answered is an answer in the review log.
-type Answered struct {
+// ReviewEntry is an answer in the review log.
+type ReviewEntry struct {
 	At   time.Time // to the millisecond
 	Ease int       // 1 again, 2 hard, 3 good, 4 easy
 	Took time.Duration
-	// Interval and Last are in days, those after and before this answer.
+	// Interval and Last are the intervals after and before this answer, in days.
 	Interval, Last int
 	Phase          Phase // before: Learning, Review or Relearning
 }
 
-// Bad is a card that was left out.
-type Bad struct {
-	Row  int // of the cards, from 1
+// CardError is the error of a card that was left out.
+type CardError struct {
+	Row  int // number of the card, from 1
 	What string
 	Why  error
 }
 
-// Options say how to read and write.
+// Options configure reading and writing.
 type Options struct {
-	// Zone is the calendar of the collection where it does not tell; nil: UTC.
+	// Zone is the collection's time zone if the collection does not contain one; nil means UTC.
 	Zone *time.Location
-	// DayStart is when a day begins, after midnight.
+	// DayStart is when a day begins, as time after midnight.
 	DayStart time.Duration
-	// Now is when the package is written; zero: now.
+	// Now is the time of writing; zero means the current time.
 	Now time.Time
-	// MaxCards is how many are read; 0: no limit.
+	// MaxCards limits the cards that are read; 0 means no limit.
 	MaxCards int
-	// Temp is the folder for the unpacked database; empty: the system's.
+	// Temp is the folder for the unpacked database; empty means the system's.
 	Temp string
-	// Progress is called now and then with how many cards of all are read.
+	// Progress is called repeatedly with the number of cards read and of all cards.
 	Progress func(done, total int)
-	// Bad is called for each card that is left out.
-	Bad func(Bad)
+	// OnError is called for each card that is left out.
+	OnError func(CardError)
 }
 
 func (o Options) zone() *time.Location {
@@ -148,7 +144,7 @@ func (o Options) zone() *time.Location {
 
 const secondsOfDay = 24 * 60 * 60
 
-// dateOf counts the days from 1970-01-01 to the date that t's own clock shows.
+// dateOf returns the days from 1970-01-01 to the date of t in its own zone.
 func dateOf(t time.Time) int64 {
 	y, m, d := t.Date()
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / secondsOfDay

@@ -13,19 +13,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The databases of a package, newest first. A newer one comes with an old one that
-// only says “please update”.
+// The databases of a package, newest first. A newer one comes with an old one that only contains
+// the note “please update”.
 var collections = []string{"collection.anki21b", "collection.anki21", "collection.anki2"}
 
-// databaseHead is how every SQLite database begins.
+// databaseHead is the header of every SQLite database (SQLite file format §1.3).
 const databaseHead = "SQLite format 3\x00"
 
-// IsDatabase reports whether a file that begins with head is a database, which [Read] takes
-// without a package around it.
+// IsDatabase reports whether a file that begins with head is an SQLite database, which [Read]
+// accepts without an archive.
 func IsDatabase(head []byte) bool { return bytes.HasPrefix(head, []byte(databaseHead)) }
 
-// unpack copies the newest database of a package into a temporary file, which the
-// caller removes; of a file that is a database itself, that one.
+// unpack copies the newest database of a package, or a file that is itself a database, into a
+// temporary file, which the caller removes.
 func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path string, err error) {
 	head := make([]byte, min(size, int64(len(databaseHead))))
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -34,7 +34,7 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 	if IsDatabase(head) {
 		return copyOut(ctx, io.NewSectionReader(r, 0, size), "collection.anki2", temp, maxDatabase)
 	}
-	list := &metered{r: r, left: maxContents}
+	list := &limitedReaderAt{r: r, remaining: maxContents}
 	archive, err := zip.NewReader(list, size)
 	switch {
 	case errors.Is(err, zip.ErrFormat):
@@ -42,7 +42,7 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 	case err != nil:
 		return "", sayWhy.Wrong(ErrBroken, err)
 	}
-	list.left = -1
+	list.remaining = -1
 	file, err := findCollection(archive)
 	if err != nil {
 		return "", err
@@ -54,7 +54,8 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 	defer in.Close()
 	var data io.Reader = in
 	if strings.HasSuffix(file.Name, "b") {
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDatabase), zstd.WithDecoderMaxWindow(128<<20))
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDatabase),
+			zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return "", broken(sayInside, file.Name, err)
 		}
@@ -70,7 +71,7 @@ func copyOut(ctx context.Context, data io.Reader, name, temp string, limit int64
 	if err != nil {
 		return "", fmt.Errorf("unpack %s: %w", name, err)
 	}
-	n, err := io.Copy(out, &stopping{ctx, io.LimitReader(data, limit+1)})
+	n, err := io.Copy(out, &contextReader{ctx, io.LimitReader(data, limit+1)})
 	if closing := out.Close(); err == nil {
 		err = closing
 	}
@@ -89,13 +90,13 @@ func copyOut(ctx context.Context, data io.Reader, name, temp string, limit int64
 	return out.Name(), nil
 }
 
-// stopping is a reader that ends with its context.
-type stopping struct {
+// contextReader is a reader that fails once its context ends.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (s *stopping) Read(p []byte) (int, error) {
+func (s *contextReader) Read(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -124,19 +125,19 @@ func findCollection(archive *zip.Reader) (*zip.File, error) {
 	return nil, broken(sayNoCollection)
 }
 
-// metered is the archive while its list of contents is read into memory: reading
-// stops when the list is too long, whatever the archive says about its length.
-type metered struct {
-	r    io.ReaderAt
-	left int // bytes; negative: no limit
+// limitedReaderAt limits how much of the archive's directory is read into memory, whatever size the
+// archive claims.
+type limitedReaderAt struct {
+	r         io.ReaderAt
+	remaining int // bytes; negative: no limit
 }
 
-func (m *metered) ReadAt(p []byte, at int64) (int, error) {
-	if m.left >= 0 {
-		if m.left < len(p) {
+func (m *limitedReaderAt) ReadAt(p []byte, at int64) (int, error) {
+	if m.remaining >= 0 {
+		if m.remaining < len(p) {
 			return 0, sayContents.Wrong(maxContents >> 20)
 		}
-		m.left -= len(p)
+		m.remaining -= len(p)
 	}
 	return m.r.ReadAt(p, at)
 }

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// maxCloze bounds how deep clozes nest; Anki's own bound is 8. What is deeper
-// is text.
+// maxCloze limits how deeply clozes nest; Anki's own limit is 8. Deeper ones are treated as text.
 const maxCloze = 16
 
-// clozes shows a text with {{c1::words::hint}} in it. Of the deletion that is
-// asked the question shows the hint, or […]; the answer shows everything.
+// clozes renders a text with {{c1::words::hint}} in it. In the question, the deletion being asked
+// shows its hint or […]; the answer shows everything.
 func clozes(s string, ordinal int, answer bool) string {
-	var out []*strings.Builder // the text, and the words of each cloze that is open
+	var out []*strings.Builder // the text, and the content of each open cloze
 	var asked []bool
 	out = append(out, &strings.Builder{})
 	for s != "" {
@@ -34,7 +33,7 @@ func clozes(s string, ordinal int, answer bool) string {
 			words, hint, _ := strings.Cut(top.String(), "::")
 			is := asked[len(asked)-1]
 			out, asked = out[:len(out)-1], asked[:len(asked)-1]
-			out[len(out)-1].WriteString(shown(words, hint, is && !answer))
+			out[len(out)-1].WriteString(renderCloze(words, hint, is && !answer))
 		default:
 			top.WriteString(s[:1])
 			s = s[1:]
@@ -43,7 +42,7 @@ func clozes(s string, ordinal int, answer bool) string {
 	out[len(out)-1].WriteString(s)
 	var b strings.Builder
 	for i, part := range out {
-		if i > 0 { // never closed
+		if i > 0 { // not closed
 			b.WriteString("{{c::")
 		}
 		b.WriteString(part.String())
@@ -51,7 +50,7 @@ func clozes(s string, ordinal int, answer bool) string {
 	return b.String()
 }
 
-func shown(words, hint string, hide bool) string {
+func renderCloze(words, hint string, hide bool) string {
 	switch {
 	case !hide:
 		return words
@@ -61,7 +60,7 @@ func shown(words, hint string, hide bool) string {
 	return "[" + hint + "]"
 }
 
-// clozeStart reads "{{c1::" or "{{c1,2::".
+// clozeStart parses "{{c1::" or "{{c1,2::".
 func clozeStart(s string) (numbers, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, "{{c")
 	if !ok {

@@ -21,22 +21,22 @@ import (
 type collection struct {
 	db     *sql.DB
 	conn   *sql.Conn
-	modern bool // the schema with tables for note types and decks
+	modern bool // note types and decks in tables
 
 	types map[int64]*noteType
 	decks map[int64]string
-	// created is the date on which the count of days starts, in days since 1970.
+	// created is the date from which due days are counted, in days since 1970-01-01.
 	created int64
-	// oldEase says that answers while learning have three buttons: 1 again, 2 good,
-	// 3 easy.
+	// oldEase means that answers while learning have three values: 1 again, 2 good, 3 easy.
 	oldEase bool
-	work    int // bytes of fields that went through templates
+	work    int // bytes of fields that templates have processed
 }
 
-// openCollection opens a database that nobody has to trust. The caller closes it,
-// also after an error.
+// openCollection opens an untrusted database. The caller closes the collection, even after an
+// error.
 func openCollection(ctx context.Context, path string, o Options) (*collection, error) {
-	c := &collection{db: sql.OpenDB(connector(address(path, "mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=query_only(1)&_pragma=cell_size_check(1)&_pragma=cache_size(-8192)")))}
+	c := &collection{db: sql.OpenDB(connector(address(path,
+		"mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=query_only(1)&_pragma=cell_size_check(1)&_pragma=cache_size(-8192)")))}
 	var err error
 	if c.conn, err = c.connect(ctx); err != nil {
 		return c, c.broken(ctx, err)
@@ -47,27 +47,27 @@ func openCollection(ctx context.Context, path string, o Options) (*collection, e
 	return c, nil
 }
 
-// ankiDriver is SQLite with the collation that Anki's newer tables are sorted with.
-// Case matters in ours, which no query here can notice.
+// ankiDriver is the SQLite driver with the collation of Anki's newer tables. Ours is
+// case-sensitive, which makes no difference to the queries here.
 var ankiDriver = sync.OnceValue(func() *sqlite.Driver {
 	d := &sqlite.Driver{}
 	d.MustRegisterCollationUtf8("unicase", strings.Compare)
 	return d
 })
 
-// address names a database file for the driver, whatever characters its path has.
+// address builds the driver's URI of a database file, escaping its path.
 func address(path, query string) string {
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), RawQuery: query}).String()
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(),
+		RawQuery: query}).String()
 }
 
-// connector opens a database with that driver, which stays unknown to the rest of
-// the program.
+// connector opens a database with ankiDriver without registering that driver globally.
 type connector string
 
 func (c connector) Connect(context.Context) (driver.Conn, error) { return ankiDriver().Open(string(c)) }
 func (c connector) Driver() driver.Driver                        { return ankiDriver() }
 
-// connect opens a connection that refuses huge values.
+// connect opens a connection that rejects huge values.
 func (c *collection) connect(ctx context.Context) (*sql.Conn, error) {
 	conn, err := c.db.Conn(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *collection) close() {
 	_ = c.db.Close()
 }
 
-// broken says whose fault an error is: the caller's if it gave up, else the file's.
+// broken returns the context's error if the caller gave up, and otherwise an error about the file.
 func (c *collection) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -120,7 +120,7 @@ func (c *collection) load(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	// The default deck has a name in each language.
+	// The name of the default deck depends on the language.
 	c.decks[1] = ""
 	c.oldEase = conf.Scheduler < 2
 	var created int64
@@ -135,11 +135,12 @@ func (c *collection) load(ctx context.Context, o Options) error {
 	return nil
 }
 
-// plainTable tells whether there is a table of this name. Views, virtual tables
-// and computed columns run code of the file, so they are refused.
+// plainTable reports whether there is a table of this name. Views, virtual tables and computed
+// columns would run code from the file, so they are rejected.
 func (c *collection) plainTable(ctx context.Context, name string) (bool, error) {
 	var kind, text string
-	err := c.row(ctx, "SELECT CAST(type AS TEXT), CAST(COALESCE(sql, '') AS TEXT) FROM sqlite_schema WHERE name = $1 AND type IN ('table', 'view')", &kind, &text, name)
+	err := c.row(ctx,
+		"SELECT CAST(type AS TEXT), CAST(COALESCE(sql, '') AS TEXT) FROM sqlite_schema WHERE name = $1 AND type IN ('table', 'view')", &kind, &text, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -156,8 +157,7 @@ func (c *collection) plainTable(ctx context.Context, name string) (bool, error) 
 	return true, nil
 }
 
-// row reads one row: the columns into pointers, and what is no pointer is an
-// argument.
+// row reads one row. Pointers in what receive the columns; other values are arguments of the query.
 func (c *collection) row(ctx context.Context, query string, what ...any) error {
 	var into, args []any
 	for _, w := range what {
@@ -171,7 +171,7 @@ func (c *collection) row(ctx context.Context, query string, what ...any) error {
 	return c.conn.QueryRowContext(ctx, query, args...).Scan(into...)
 }
 
-// each calls f for each row of a query, after scanning it into the pointers.
+// each scans each row of a query into the pointers and calls f.
 func (c *collection) each(ctx context.Context, query string, f func() error, into ...any) error {
 	rows, err := c.conn.QueryContext(ctx, query)
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *collection) each(ctx context.Context, query string, f func() error, int
 	return rows.Err()
 }
 
-// settings are the few of a collection's that change what its numbers mean.
+// settings are the settings of a collection that affect the meaning of its numbers.
 type settings struct {
 	Scheduler float64  `json:"schedVer"`
 	Offset    *float64 `json:"creationOffset"` // minutes west of Greenwich
@@ -214,12 +214,13 @@ type (
 
 func (c *collection) loadOld(ctx context.Context) (settings, error) {
 	var models, decks, conf []byte
-	err := c.row(ctx, "SELECT CAST(COALESCE(models, '') AS BLOB), CAST(COALESCE(decks, '') AS BLOB), CAST(COALESCE(conf, '') AS BLOB) FROM col LIMIT 1", &models, &decks, &conf)
+	err := c.row(ctx,
+		"SELECT CAST(COALESCE(models, '') AS BLOB), CAST(COALESCE(decks, '') AS BLOB), CAST(COALESCE(conf, '') AS BLOB) FROM col LIMIT 1", &models, &decks, &conf)
 	if err != nil {
 		return settings{}, err
 	}
 	var s settings
-	_ = json.Unmarshal(conf, &s) // packages of other programs leave things out
+	_ = json.Unmarshal(conf, &s) // other programs write incomplete packages
 	var types map[int64]oldType
 	if err := json.Unmarshal(models, &types); err != nil {
 		return s, sayTypes.Wrong(err)
@@ -269,22 +270,24 @@ func (c *collection) loadModern(ctx context.Context) (settings, error) {
 	}, &id, &config); err != nil {
 		return s, err
 	}
-	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(name AS TEXT) FROM fields ORDER BY ntid, ord", func() error {
-		if t := c.types[id]; t != nil && len(t.fields) < maxTypes {
-			t.fields = append(t.fields, name)
-		}
-		return nil
-	}, &id, &name); err != nil {
+	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(name AS TEXT) FROM fields ORDER BY ntid, ord",
+		func() error {
+			if t := c.types[id]; t != nil && len(t.fields) < maxTypes {
+				t.fields = append(t.fields, name)
+			}
+			return nil
+		}, &id, &name); err != nil {
 		return s, err
 	}
-	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(config AS BLOB) FROM templates ORDER BY ntid, ord", func() error {
-		question, err := protoText(config, 1)
-		answer, err2 := protoText(config, 2)
-		if t := c.types[id]; t != nil && len(t.templates) < maxTypes {
-			t.templates = append(t.templates, template{parseTemplate(question), parseTemplate(answer)})
-		}
-		return errors.Join(err, err2)
-	}, &id, &config); err != nil {
+	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(config AS BLOB) FROM templates ORDER BY ntid, ord",
+		func() error {
+			question, err := protoText(config, 1)
+			answer, err2 := protoText(config, 2)
+			if t := c.types[id]; t != nil && len(t.templates) < maxTypes {
+				t.templates = append(t.templates, template{parseTemplate(question), parseTemplate(answer)})
+			}
+			return errors.Join(err, err2)
+		}, &id, &config); err != nil {
 		return s, err
 	}
 	if err := c.each(ctx, "SELECT CAST(id AS INTEGER), CAST(name AS TEXT) FROM decks", func() error {
@@ -295,20 +298,22 @@ func (c *collection) loadModern(ctx context.Context) (settings, error) {
 	}, &id, &name); err != nil {
 		return s, err
 	}
-	return s, c.each(ctx, "SELECT CAST(KEY AS TEXT), CAST(val AS BLOB) FROM config WHERE KEY IN ('schedVer', 'creationOffset')", func() error {
-		var n float64
-		switch err := json.Unmarshal(config, &n); {
-		case err != nil:
-		case name == "schedVer":
-			s.Scheduler = n
-		default:
-			s.Offset = &n
-		}
-		return nil
-	}, &name, &config)
+	return s, c.each(ctx,
+		"SELECT CAST(KEY AS TEXT), CAST(val AS BLOB) FROM config WHERE KEY IN ('schedVer', 'creationOffset')",
+		func() error {
+			var n float64
+			switch err := json.Unmarshal(config, &n); {
+			case err != nil:
+			case name == "schedVer":
+				s.Scheduler = n
+			default:
+				s.Offset = &n
+			}
+			return nil
+		}, &name, &config)
 }
 
-// moment is a time since 1970, or zero if no calendar has it.
+// moment converts a time since 1970, or returns the zero time if it is out of range.
 func moment(n int64, unit time.Duration) time.Time {
 	const last = 253_402_300_799 // 9999-12-31T23:59:59Z
 	perSecond := int64(time.Second / unit)
@@ -318,5 +323,5 @@ func moment(n int64, unit time.Duration) time.Time {
 	return time.Unix(n/perSecond, n%perSecond*int64(unit)).UTC()
 }
 
-// small is n as an int, for counters and intervals that hostile files make huge.
+// small limits n to the range of an int32, for counters and intervals that hostile files make huge.
 func small(n int64) int { return int(min(max(n, math.MinInt32), math.MaxInt32)) }

@@ -10,7 +10,8 @@ import (
 )
 
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"a<br>b &amp; <b>c</b>", "<ul><li>a<ol><li>b", "<img src='x'>[sound:y]", "<pre> a\n</pre><style>x", "<p><p></b>\xff\x00&#0;", "<table><td>"} {
+	for _, s := range []string{"a<br>b &amp; <b>c</b>", "<ul><li>a<ol><li>b", "<img src='x'>[sound:y]",
+		"<pre> a\n</pre><style>x", "<p><p></b>\xff\x00&#0;", "<table><td>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -28,10 +29,12 @@ func FuzzText(f *testing.F) {
 }
 
 func FuzzCard(f *testing.F) {
-	f.Add("{{#Front}}{{cloze:Front}}{{/Front}}", "{{FrontSide}}<hr id=answer>{{type:Back}}{{furigana:Front}}", "{{c1::a {{c2::b::h}}}}\x1f 漢[か]", 0, true)
+	f.Add("{{#Front}}{{cloze:Front}}{{/Front}}", "{{FrontSide}}<hr id=answer>{{type:Back}}{{furigana:Front}}",
+		"{{c1::a {{c2::b::h}}}}\x1f 漢[か]", 0, true)
 	f.Add("{{Front}}", "{{Back}}", "q\x1fa", 0, false)
 	f.Fuzz(func(t *testing.T, question, answer, fields string, order int, cloze bool) {
-		kind := &noteType{fields: []string{"Front", "Back", "Extra"}, cloze: cloze, templates: []template{{parseTemplate(question), parseTemplate(answer)}}}
+		kind := &noteType{fields: []string{"Front", "Back", "Extra"}, cloze: cloze,
+			templates: []template{{parseTemplate(question), parseTemplate(answer)}}}
 		q, a, err := kind.card(strings.Split(fields, "\x1f"), order, map[string]string{"Tags": "x"}, new(int))
 		if err == nil && (len(q) > 40*maxField || len(a) > 40*maxField) {
 			t.Errorf("%d and %d bytes", len(q), len(a))
@@ -45,12 +48,14 @@ func FuzzPackage(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(peers)
-	f.Add(old(f, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 1, 0, 2, 2, 5, 5, `{"s":1,"d":2}`), review(1600000000000, 10, 3, 1)))
+	f.Add(old(f, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 1, 0, 2, 2, 5, 5, `{"s":1,"d":2}`),
+		review(1600000000000, 10, 3, 1)))
 	f.Add(modern(f, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 1, 0, 2, 2, 5, 5, "")))
 	f.Add([]byte("PK\x05\x06"))
 	temp := f.TempDir()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		err := Read(t.Context(), bytes.NewReader(b), int64(len(b)), Options{MaxCards: 1000, Temp: temp}, func(Card) error { return nil })
+		err := Read(t.Context(), bytes.NewReader(b), int64(len(b)), Options{MaxCards: 1000, Temp: temp},
+			func(Card) error { return nil })
 		var many *TooManyError
 		if err != nil && !errors.Is(err, ErrBroken) && !errors.As(err, &many) {
 			t.Errorf("%v", err)
@@ -58,10 +63,11 @@ func FuzzPackage(f *testing.F) {
 	})
 }
 
-// FuzzDatabase damages the database where FuzzPackage mostly damages the archive.
+// FuzzDatabase damages the database; FuzzPackage mostly damages the archive.
 func FuzzDatabase(f *testing.F) {
 	for _, b := range [][]byte{
-		old(f, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 1, 0, 2, 2, 5, 5, `{"s":1,"d":2}`), review(1600000000000, 10, 3, 1)),
+		old(f, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 1, 0, 2, 2, 5, 5, `{"s":1,"d":2}`),
+			review(1600000000000, 10, 3, 1)),
 		modern(f, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 1, 0, 2, 2, 5, 5, "")),
 	} {
 		path, err := unpack(f.Context(), bytes.NewReader(b), int64(len(b)), f.TempDir())

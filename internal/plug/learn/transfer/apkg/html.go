@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Text makes readable text of a field's HTML, with Markdown for what it can say:
-// bold, italics, lists, code. Pictures and sounds become a note of their name. It
-// needs time and memory in proportion to src, however deep its elements nest.
+// Text converts a field's HTML to readable text, with Markdown for bold, italics, lists and code.
+// Pictures and sounds are replaced by their names. Time and memory are proportional to the length
+// of src, however deeply its elements nest.
 func Text(src string) string {
 	if strings.IndexByte(src, 0) >= 0 {
 		src = strings.ReplaceAll(src, "\x00", "")
@@ -44,28 +44,28 @@ const (
 	marks
 )
 
-var signs = [marks]string{bold: "**", italic: "*", code: "`"}
+var markers = [marks]string{bold: "**", italic: "*", code: "`"}
 
-// maxIndent bounds how far nested lists are indented; what is deeper stays there.
+// maxIndent limits the indentation of nested lists; deeper ones are indented no further.
 const maxIndent = 6
 
-// maxBreaks bounds empty lines in a row.
+// maxBreaks limits consecutive line breaks.
 const maxBreaks = 20
 
-// printer writes text; breaks, spaces and signs wait until words follow.
+// printer writes text; it delays breaks, spaces and markers until the next word.
 type printer struct {
 	b      strings.Builder
 	lines  int  // breaks before the next word
 	space  bool // before the next word
-	pre    int  // depth of elements whose white space counts
+	pre    int  // depth of elements with preformatted white space
 	hidden string
 	depth  [marks]int  // of elements
-	opened [marks]bool // the sign is written
-	lists  []int       // the next number of each list that is open, 0: bullets
-	deeper int         // lists beyond maxIndent
+	opened [marks]bool // the marker is written
+	lists  []int       // next number of each open list; 0: bullets
+	deeper int         // number of lists beyond maxIndent
 }
 
-// collapse makes one space of each run of HTML's white space.
+// collapse replaces each run of HTML white space by one space.
 func collapse(s string) string { return strings.Join(strings.FieldsFunc(s, isSpace), " ") }
 
 func isSpace(r rune) bool {
@@ -92,7 +92,7 @@ func (p *printer) text(s string) {
 	}
 }
 
-// word writes what waits, and then s.
+// word writes the pending breaks, spaces and markers, then s.
 func (p *printer) word(s string) {
 	if s == "" {
 		return
@@ -100,7 +100,7 @@ func (p *printer) word(s string) {
 	p.flush()
 	for i := range marks {
 		if p.depth[i] > 0 && !p.opened[i] {
-			p.b.WriteString(signs[i])
+			p.b.WriteString(markers[i])
 			p.opened[i] = true
 		}
 	}
@@ -118,7 +118,7 @@ func (p *printer) flush() {
 	p.lines, p.space = 0, false
 }
 
-// block begins a line, or with 2 a paragraph.
+// block starts a new line, or with 2 a new paragraph.
 func (p *printer) block(lines int) { p.lines = max(p.lines, lines) }
 
 func (p *printer) open(z *html.Tokenizer) {
@@ -199,7 +199,7 @@ func (p *printer) unmark(i int) {
 	}
 	p.depth[i]--
 	if p.depth[i] == 0 && p.opened[i] {
-		p.b.WriteString(signs[i])
+		p.b.WriteString(markers[i])
 		p.opened[i] = false
 	}
 }
@@ -257,7 +257,7 @@ func (p *printer) end() string {
 	return strings.TrimSpace(s)
 }
 
-// cut shortens s to n bytes at a border between characters.
+// cut shortens s to at most n bytes without splitting a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -268,8 +268,8 @@ func cut(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// fieldHTML is the reverse of Text for plain text: nothing in it is markup, and
-// breaks and runs of spaces stay.
+// fieldHTML is the reverse of Text for plain text: it escapes all markup and keeps line breaks and
+// runs of spaces.
 func fieldHTML(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/8)
@@ -288,7 +288,7 @@ func fieldHTML(text string) string {
 			b.WriteString("&nbsp;&nbsp;&nbsp;&nbsp;")
 		case r == ' ' && (last == ' ' || last == '\n' || i+1 == len(text) || text[i+1] == '\n'):
 			b.WriteString("&nbsp;")
-		case r < ' ': // among them the separator of fields
+		case r < ' ': // includes the separator of fields
 		default:
 			b.WriteRune(r)
 		}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// peer runs test/peers/anki: programs that others wrote for Anki's packages.
-// Without them the test is skipped, but not in continuous integration.
+// peer runs test/peers/anki: third-party programs for Anki packages. Without them the test is
+// skipped, except in continuous integration.
 func peer(t *testing.T, args ...string) []byte {
 	t.Helper()
 	missing := func(what string) {
@@ -63,7 +63,8 @@ func checkPeers(t *testing.T, b []byte) {
 		{"Whose flag? [image: flag.png]", "- red\n- white & blue\n[sound: anthem.mp3]"},
 	} {
 		c := cards[i]
-		if c.Question != want[0] || c.Answer != want[1] || c.Deck != "Capitals of Europe" || c.Phase != New || c.GUID == "" || c.Created.Year() < 2026 {
+		if c.Question != want[0] || c.Answer != want[1] || c.Deck != "Capitals of Europe" || c.Phase != New ||
+			c.GUID == "" || c.Created.Year() < 2026 {
 			t.Errorf("card %d is %+v", i, c)
 		}
 	}
@@ -82,7 +83,7 @@ func TestReadsPeersPackage(t *testing.T) {
 	checkPeers(t, b)
 }
 
-// The other program's reader finds in our package what we put there.
+// A third-party reader finds in our package what we wrote.
 func TestPeerReadsOurs(t *testing.T) {
 	var ours bytes.Buffer
 	zone := time.FixedZone("", 8*60*60)
@@ -119,18 +120,22 @@ func TestPeerReadsOurs(t *testing.T) {
 	if err := json.Unmarshal(peer(t, "read", path), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Version != 11 || !got.Created.Equal(time.Date(2026, 11, 20, 4, 0, 0, 0, zone)) || got.Config["creationOffset"] != -480.0 {
+	if got.Version != 11 || !got.Created.Equal(time.Date(2026, 11, 20, 4, 0, 0, 0, zone)) ||
+		got.Config["creationOffset"] != -480.0 {
 		t.Errorf("version %d, created %v, settings %v", got.Version, got.Created, got.Config)
 	}
 	deck := got.Decks["语言::法语"]
-	if len(got.Decks) != 3 || len(deck) != 1 || len(got.Decks["Default"]) != len(samples())-1 || got.Decks["语言"] == nil {
+	if len(got.Decks) != 3 || len(deck) != 1 || len(got.Decks["Default"]) != len(samples())-1 ||
+		got.Decks["语言"] == nil {
 		t.Fatalf("decks are %v", got.Decks)
 	}
 	c := deck[0]
-	if c.Front != "a &lt;b&gt; &amp; c<br>two &nbsp;spaces" || c.Fields["Answer"] != "**bold**<br><br>- item" || c.Back != c.Fields["Answer"] {
+	if c.Front != "a &lt;b&gt; &amp; c<br>two &nbsp;spaces" || c.Fields["Answer"] != "**bold**<br><br>- item" ||
+		c.Back != c.Fields["Answer"] {
 		t.Errorf("the card says %q and %q", c.Front, c.Back)
 	}
-	if r := c.Raw; r.Type != 2 || r.Queue != 2 || r.Due != 10 || r.Ivl != 12 || r.Factor != 2500 || r.Reps != 3 || r.Lapses != 1 || !strings.Contains(r.Data, `"s":12.25,"d":5.5`) {
+	if r := c.Raw; r.Type != 2 || r.Queue != 2 || r.Due != 10 || r.Ivl != 12 || r.Factor != 2500 || r.Reps != 3 ||
+		r.Lapses != 1 || !strings.Contains(r.Data, `"s":12.25,"d":5.5`) {
 		t.Errorf("its state is %+v", r)
 	}
 	if len(got.Log) != 3 || got.Log[0][1] != 3 || got.Log[1][1] != 1 || got.Log[1][4] != 2500 || got.Log[1][5] != 1 {

@@ -6,9 +6,8 @@ import (
 
 var errProto = sayProto.Wrong()
 
-// protoField finds a field of a protobuf message; as the rules of the format
-// demand, the last one if there are several. A number comes as number, bytes as
-// data.
+// protoField returns a field of a protobuf message; if it occurs several times, the last one, as
+// the protobuf encoding requires. A number is returned as number, bytes as data.
 func protoField(b []byte, want uint64) (number uint64, data []byte, err error) {
 	for len(b) > 0 {
 		key, n := binary.Uvarint(b)

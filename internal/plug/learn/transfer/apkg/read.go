@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Read calls each for every card of a package, in the order in which they were
-// made. Cards that cannot be told are given to o.Bad. Errors that wrap ErrBroken
-// are the file's fault; each's own error comes back as it is. A hostile package
-// can keep it busy for minutes: ctx should have a deadline.
+// Read calls each for every card of a package, in the order of creation. Cards that cannot be read
+// are passed to o.OnError. Errors that wrap [ErrBroken] are caused by the file; an error of each is
+// returned unchanged. A hostile package can keep Read busy for minutes, so ctx should have a
+// deadline.
 func Read(ctx context.Context, r io.ReaderAt, size int64, o Options, each func(Card) error) error {
 	path, err := unpack(ctx, r, size, o.Temp)
 	if err != nil {
@@ -50,12 +50,12 @@ const cardsQuery = `SELECT CAST(c.id AS INTEGER), CAST(COALESCE(c.nid, 0) AS INT
 	FROM cards c LEFT JOIN notes n ON n.id = c.nid ORDER BY c.id`
 
 func (r *cardRow) into() []any {
-	return []any{&r.id, &r.note, &r.order, &r.deck, &r.home, &r.modified, &r.phase, &r.queue, &r.due, &r.homeDue, &r.interval, &r.factor,
+	return []any{&r.id, &r.note, &r.order, &r.deck, &r.home, &r.modified, &r.phase, &r.queue, &r.due, &r.homeDue,
+		&r.interval, &r.factor,
 		&r.reps, &r.lapses, &r.left, &r.data, &r.guid, &r.tags, &r.fields, &r.memo, &r.noteType, &r.noteModified}
 }
 
-// cards goes through the cards and, side by side on a connection of its own,
-// through the review log in the same order.
+// cards reads the cards and, in parallel on a second connection, the review log in the same order.
 func (c *collection) cards(ctx context.Context, o Options, each func(Card) error) error {
 	var total int
 	if err := c.row(ctx, "SELECT count(*) FROM cards", &total); err != nil {
@@ -79,10 +79,10 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 		if err := rows.Scan(row.into()...); err != nil {
 			return c.broken(ctx, err)
 		}
-		if o.Progress != nil && (n%progressEvery == 0 || n == total) {
+		if o.Progress != nil && (n%progressInterval == 0 || n == total) {
 			o.Progress(n, total)
 		}
-		reviews, err := log.of(row.id)
+		reviews, err := log.forCard(row.id)
 		if err != nil {
 			return c.broken(ctx, err)
 		}
@@ -91,14 +91,15 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 		}
 		card, why := c.card(&row)
 		if why != nil {
-			if o.Bad != nil {
-				o.Bad(Bad{Row: n, What: cut(Text(cut(row.fields, 200)), 60), Why: why})
+			if o.OnError != nil {
+				o.OnError(CardError{Row: n, What: cut(Text(cut(row.fields, 200)), 60), Why: why})
 			}
 			continue
 		}
 		card.Reviews = reviews
-		// The log knows the moment to the millisecond, the card to the second.
-		if n := len(reviews); n > 0 && (card.LastReview.IsZero() || card.LastReview.Equal(reviews[n-1].At.Truncate(time.Second))) {
+		// The log is precise to the millisecond, the card to the second.
+		if n := len(reviews); n > 0 && (card.LastReview.IsZero() ||
+			card.LastReview.Equal(reviews[n-1].At.Truncate(time.Second))) {
 			card.LastReview = reviews[n-1].At
 		}
 		if err := each(card); err != nil {
@@ -111,10 +112,10 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 	return nil
 }
 
-// progressEvery is how many cards pass between two reports.
-const progressEvery = 500
+// progressInterval is how many cards are read between two progress reports.
+const progressInterval = 500
 
-// card makes a card of its row, or says why not.
+// card converts a row to a card, or returns why it cannot.
 func (c *collection) card(row *cardRow) (card Card, why error) {
 	t := c.types[row.noteType]
 	switch {
@@ -128,7 +129,7 @@ func (c *collection) card(row *cardRow) (card Card, why error) {
 		return card, sayLongNote.Wrong()
 	}
 	deck, due := row.deck, row.due
-	if row.home != 0 { // it is visiting a filtered deck
+	if row.home != 0 { // temporarily in a filtered deck
 		deck = row.home
 		if row.homeDue != 0 {
 			due = row.homeDue
@@ -136,13 +137,16 @@ func (c *collection) card(row *cardRow) (card Card, why error) {
 	}
 	card = Card{
 		GUID: strings.ToValidUTF8(row.guid, "\ufffd"), Note: row.note, Order: int(row.order),
-		Deck: c.decks[deck], Tags: strings.Fields(strings.ToValidUTF8(row.tags, "\ufffd")), Memo: strings.ToValidUTF8(row.memo, ""),
+		Deck: c.decks[deck], Tags: strings.Fields(strings.ToValidUTF8(row.tags, "\ufffd")),
+		Memo:    strings.ToValidUTF8(row.memo, ""),
 		Created: moment(row.note, time.Millisecond), Updated: moment(max(row.noteModified, row.modified), time.Second),
 		Suspended: row.queue == -1,
-		Interval:  small(row.interval), Reps: small(max(row.reps, 0)), Lapses: small(max(row.lapses, 0)), Left: small(max(row.left, 0) % 1000),
+		Interval:  small(row.interval), Reps: small(max(row.reps, 0)), Lapses: small(max(row.lapses, 0)),
+		Left: small(max(row.left, 0) % 1000),
 		Ease: float64(small(row.factor)) / 1000,
 	}
-	special := map[string]string{"Tags": fieldHTML(row.tags), "Deck": fieldHTML(card.Deck), "Subdeck": fieldHTML(card.Deck), "Type": "", "Card": "", "CardFlag": ""}
+	special := map[string]string{"Tags": fieldHTML(row.tags), "Deck": fieldHTML(card.Deck),
+		"Subdeck": fieldHTML(card.Deck), "Type": "", "Card": "", "CardFlag": ""}
 	var err error
 	card.Question, card.Answer, err = t.card(strings.Split(row.fields, "\x1f"), card.Order, special, &c.work)
 	switch {
@@ -157,7 +161,8 @@ func (c *collection) card(row *cardRow) (card Card, why error) {
 	return card, nil
 }
 
-// firstMoment tells a due date of the learning queue, in seconds, from one in days.
+// firstMoment is the smallest due value of the learning queue that is a time in seconds and not a
+// date in days.
 const firstMoment = 1_000_000_000
 
 func (c *collection) state(card *Card, row *cardRow, due int64) {
@@ -170,8 +175,7 @@ func (c *collection) state(card *Card, row *cardRow, due int64) {
 	default:
 		card.DueAt = moment(due, time.Second)
 	}
-	// What one program writes with a field as text, others do with numbers; a field
-	// of the wrong kind costs only itself.
+	// Programs write a field as text or as a number; a field of the wrong type is ignored alone.
 	var data map[string]json.RawMessage
 	if json.Unmarshal([]byte(row.data), &data) != nil {
 		return
@@ -195,13 +199,13 @@ func (c *collection) state(card *Card, row *cardRow, due int64) {
 	}
 }
 
-// reviewLog goes through revlog by card.
+// reviewLog reads revlog card by card.
 type reviewLog struct {
 	conn    *sql.Conn
 	rows    *sql.Rows
 	oldEase bool
 	row     struct{ id, card, ease, interval, last, factor, took, kind int64 }
-	more    bool // row is there, and of a card to come
+	more    bool // row is valid and belongs to a later card
 }
 
 func (c *collection) openLog(ctx context.Context) (*reviewLog, error) {
@@ -210,7 +214,8 @@ func (c *collection) openLog(ctx context.Context) (*reviewLog, error) {
 		return nil, err
 	}
 	l := &reviewLog{conn: conn, oldEase: c.oldEase}
-	l.rows, err = conn.QueryContext(ctx, `SELECT CAST(id AS INTEGER), CAST(COALESCE(cid, 0) AS INTEGER), CAST(COALESCE(ease, 0) AS INTEGER),
+	l.rows, err = conn.QueryContext(ctx,
+		`SELECT CAST(id AS INTEGER), CAST(COALESCE(cid, 0) AS INTEGER), CAST(COALESCE(ease, 0) AS INTEGER),
 		CAST(COALESCE(ivl, 0) AS INTEGER), CAST(COALESCE(lastIvl, 0) AS INTEGER), CAST(COALESCE(factor, 0) AS INTEGER),
 		CAST(COALESCE(time, 0) AS INTEGER), CAST(COALESCE(type, 0) AS INTEGER) FROM revlog ORDER BY cid, id`)
 	if err != nil {
@@ -229,15 +234,16 @@ func (l *reviewLog) next() error {
 	if l.more = l.rows.Next(); !l.more {
 		return l.rows.Err()
 	}
-	return l.rows.Scan(&l.row.id, &l.row.card, &l.row.ease, &l.row.interval, &l.row.last, &l.row.factor, &l.row.took, &l.row.kind)
+	return l.rows.Scan(&l.row.id, &l.row.card, &l.row.ease, &l.row.interval, &l.row.last, &l.row.factor, &l.row.took,
+		&l.row.kind)
 }
 
-// of collects the answers of one card. Cards are asked for in the order of their
-// ids; answers of cards that are gone are passed over.
-func (l *reviewLog) of(card int64) ([]Answered, error) {
-	var list []Answered
+// forCard returns the answers of one card. Cards must be requested in the order of their IDs;
+// answers of deleted cards are skipped.
+func (l *reviewLog) forCard(card int64) ([]ReviewEntry, error) {
+	var list []ReviewEntry
 	for l.more && l.row.card <= card {
-		if a, ok := l.answered(); ok && l.row.card == card && len(list) < maxReviews {
+		if a, ok := l.entry(); ok && l.row.card == card && len(list) < maxReviews {
 			list = append(list, a)
 		}
 		if err := l.next(); err != nil {
@@ -247,18 +253,19 @@ func (l *reviewLog) of(card int64) ([]Answered, error) {
 	return list, nil
 }
 
-// Kinds of rows in revlog beyond the phases' numbers.
+// Kinds of rows in revlog beyond the numbers of phases.
 const (
-	kindFiltered = 3 // with factor 0: a look that changed nothing
-	kindManual   = 4 // and above: somebody or something set another date
+	kindFiltered = 3 // with factor 0: a preview without effect
+	kindManual   = 4 // and above: the due date was set by hand or by a program
 )
 
-func (l *reviewLog) answered() (Answered, bool) {
+func (l *reviewLog) entry() (ReviewEntry, bool) {
 	r := &l.row
 	if r.kind < 0 || r.kind >= kindManual || r.kind == kindFiltered && r.factor == 0 || r.ease < 1 || r.ease > 4 {
-		return Answered{}, false
+		return ReviewEntry{}, false
 	}
-	a := Answered{At: moment(r.id, time.Millisecond), Ease: int(r.ease), Took: time.Duration(min(max(r.took, 0), 24*60*60*1000)) * time.Millisecond,
+	a := ReviewEntry{At: moment(r.id, time.Millisecond), Ease: int(r.ease),
+		Took:     time.Duration(min(max(r.took, 0), 24*60*60*1000)) * time.Millisecond,
 		Interval: small(max(r.interval, 0)), Last: small(max(r.last, 0))}
 	if l.oldEase && r.ease > 1 && (r.kind == 0 || r.kind == 2) {
 		a.Ease = min(int(r.ease)+1, 4)

@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// database makes an SQLite file of statements; a statement is a string, or a
-// []any with its arguments.
+// database creates an SQLite file from statements; a statement is a string, or a []any with its
+// arguments.
 func database(t testing.TB, statements ...any) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "collection")
@@ -65,7 +65,7 @@ func zipped(t testing.TB, entries ...entry) []byte {
 	return buf.Bytes()
 }
 
-// unzipped is a file of an archive.
+// unzipped returns a file of an archive.
 func unzipped(t testing.TB, archive []byte, name string) []byte {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
@@ -89,8 +89,8 @@ func compressed(t testing.TB, b []byte) []byte {
 	return w.EncodeAll(b, nil)
 }
 
-// old is a package of schema 11 with two note types: 1 has the fields Front and
-// Back and two cards, 2 is a cloze.
+// old returns a package of schema 11 with two note types: 1 has the fields Front and Back and two
+// cards, 2 is a cloze.
 func old(t testing.TB, more ...any) []byte {
 	t.Helper()
 	models := `{"1": {"type": 0, "flds": [{"name": "Front"}, {"name": "Back"}, {"name": "Extra"}], "tmpls": [
@@ -98,8 +98,11 @@ func old(t testing.TB, more ...any) []byte {
 		{"qfmt": "{{Back}}", "afmt": "{{FrontSide}}\n<hr id=\"answer\">\n{{Front}}"}]},
 		"2": {"type": 1, "flds": [{"name": "Text"}, {"name": "Extra"}], "tmpls": [{"qfmt": "{{cloze:Text}}", "afmt": "{{cloze:Text}}<br>{{Extra}}"}]}}`
 	decks := `{"1": {"name": "Standard"}, "5": {"name": "A::B"}, "6": {"name": "Cram", "dyn": 1}}`
-	statements := []any{schema, indexes, []any{"INSERT INTO col VALUES (1, 1577851200, 0, 0, 11, 0, 0, 0, ?, ?, ?, '{}', '{}')", `{"schedVer": 2, "creationOffset": -480}`, models, decks}}
-	return zipped(t, entry{"collection.anki2", database(t, append(statements, more...)...)}, entry{"media", []byte("{}")})
+	statements := []any{schema, indexes,
+		[]any{"INSERT INTO col VALUES (1, 1577851200, 0, 0, 11, 0, 0, 0, ?, ?, ?, '{}', '{}')",
+			`{"schedVer": 2, "creationOffset": -480}`, models, decks}}
+	return zipped(t, entry{"collection.anki2", database(t, append(statements, more...)...)},
+		entry{"media", []byte("{}")})
 }
 
 // note and card are rows for old.
@@ -108,18 +111,19 @@ func note(id int, guid string, kind int, tags, fields string) []any {
 }
 
 func card(id, note, deck, order, phase, queue, due, interval int, data string) []any {
-	return []any{"INSERT INTO cards VALUES (?, ?, ?, ?, 1600000001, -1, ?, ?, ?, ?, 2500, 4, 1, 2002, 0, 0, 0, ?)", id, note, deck, order, phase, queue, due, interval, data}
+	return []any{"INSERT INTO cards VALUES (?, ?, ?, ?, 1600000001, -1, ?, ?, ?, ?, 2500, 4, 1, 2002, 0, 0, 0, ?)", id,
+		note, deck, order, phase, queue, due, interval, data}
 }
 
 func review(id, card, ease, kind int) []any {
 	return []any{"INSERT INTO revlog VALUES (?, ?, -1, ?, 10, 3, 2500, 4321, ?)", id, card, ease, kind}
 }
 
-// read reads a package whole.
-func read(t testing.TB, b []byte, o Options) (cards []Card, bad []Bad, err error) {
+// read reads a whole package.
+func read(t testing.TB, b []byte, o Options) (cards []Card, bad []CardError, err error) {
 	t.Helper()
 	o.Temp = t.TempDir()
-	o.Bad = func(b Bad) { bad = append(bad, b) }
+	o.OnError = func(b CardError) { bad = append(bad, b) }
 	err = Read(t.Context(), bytes.NewReader(b), int64(len(b)), o, func(c Card) error {
 		cards = append(cards, c)
 		return nil

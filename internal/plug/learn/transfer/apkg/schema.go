@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// schema is the database of schema 11, with the names and the order of columns
-// that readers rely on.
+// schema creates the tables of schema 11, with the column names and order that readers rely on.
 const schema = `
 CREATE TABLE col (id integer PRIMARY KEY, crt integer NOT NULL, mod integer NOT NULL, scm integer NOT NULL, ver integer NOT NULL,
 	dty integer NOT NULL, usn integer NOT NULL, ls integer NOT NULL, conf text NOT NULL, models text NOT NULL, decks text NOT NULL,
@@ -22,7 +21,7 @@ CREATE TABLE revlog (id integer PRIMARY KEY, cid integer NOT NULL, usn integer N
 CREATE TABLE graves (usn integer NOT NULL, oid integer NOT NULL, type integer NOT NULL);
 `
 
-// indexes are made when all rows are there, which is quicker.
+// indexes are created after all rows are inserted, which is faster.
 const indexes = `
 CREATE INDEX ix_notes_usn ON notes (usn);
 CREATE INDEX ix_cards_usn ON cards (usn);
@@ -34,10 +33,10 @@ CREATE INDEX ix_notes_csum ON notes (csum);
 `
 
 const (
-	// typeID is our note type's. It stays, so that notes of a later package change
-	// those of an earlier one in Anki.
+	// typeID is the ID of Patchbay's note type. It must never change, so that Anki recognizes notes
+	// from an earlier package.
 	typeID = 1_763_700_000_001
-	// schemaVersion is in col.ver.
+	// schemaVersion is the value of col.ver.
 	schemaVersion = 11
 )
 
@@ -47,12 +46,15 @@ const css = ".card { font-family: arial; font-size: 20px; text-align: center; co
 
 func ourType(modified int64) object {
 	field := func(name string, order int) object {
-		return object{"name": name, "ord": order, "sticky": false, "rtl": false, "font": "Arial", "size": 20, "media": []string{}}
+		return object{"name": name, "ord": order, "sticky": false, "rtl": false, "font": "Arial", "size": 20,
+			"media": []string{}}
 	}
 	return object{
-		"id": typeID, "name": "Patchbay", "type": 0, "mod": modified, "usn": -1, "sortf": 0, "did": 1, "vers": []int{}, "tags": []string{},
+		"id": typeID, "name": "Patchbay", "type": 0, "mod": modified, "usn": -1, "sortf": 0, "did": 1, "vers": []int{},
+		"tags": []string{},
 		"flds": []object{field("Question", 0), field("Answer", 1)},
-		"tmpls": []object{{"name": "Card 1", "ord": 0, "qfmt": "{{Question}}", "afmt": "{{FrontSide}}\n\n<hr id=answer>\n\n{{Answer}}",
+		"tmpls": []object{{"name": "Card 1", "ord": 0, "qfmt": "{{Question}}",
+			"afmt":  "{{FrontSide}}\n\n<hr id=answer>\n\n{{Answer}}",
 			"bqfmt": "", "bafmt": "", "did": nil}},
 		"css": css, "latexPre": "\\documentclass[12pt]{article}\n\\begin{document}\n", "latexPost": "\\end{document}",
 		"req": []any{[]any{0, "any", []int{0}}},
@@ -61,28 +63,36 @@ func ourType(modified int64) object {
 
 func ourDeck(id int64, name string, modified int64) object {
 	return object{
-		"id": id, "name": name, "mod": modified, "usn": -1, "desc": "", "dyn": 0, "conf": 1, "collapsed": false, "browserCollapsed": false,
-		"extendNew": 0, "extendRev": 0, "newToday": []int{0, 0}, "revToday": []int{0, 0}, "lrnToday": []int{0, 0}, "timeToday": []int{0, 0},
+		"id": id, "name": name, "mod": modified, "usn": -1, "desc": "", "dyn": 0, "conf": 1, "collapsed": false,
+		"browserCollapsed": false,
+		"extendNew":        0, "extendRev": 0, "newToday": []int{0, 0}, "revToday": []int{0, 0},
+		"lrnToday":  []int{0, 0},
+		"timeToday": []int{0, 0},
 	}
 }
 
-// ourOptions are Anki's own defaults for a deck.
+// ourOptions returns Anki's default deck options.
 func ourOptions() object {
 	return object{"1": object{
-		"id": 1, "name": "Default", "mod": 0, "usn": 0, "maxTaken": 60, "autoplay": true, "timer": 0, "replayq": true, "dyn": false,
-		"new":   object{"delays": []int{1, 10}, "ints": []int{1, 4, 7}, "initialFactor": 2500, "order": 1, "perDay": 20, "bury": false, "separate": true},
-		"rev":   object{"perDay": 200, "ease4": 1.3, "ivlFct": 1, "maxIvl": 36500, "bury": false, "hardFactor": 1.2, "fuzz": 0.05, "minSpace": 1},
+		"id": 1, "name": "Default", "mod": 0, "usn": 0, "maxTaken": 60, "autoplay": true, "timer": 0, "replayq": true,
+		"dyn": false,
+		"new": object{"delays": []int{1, 10}, "ints": []int{1, 4, 7}, "initialFactor": 2500, "order": 1, "perDay": 20,
+			"bury": false, "separate": true},
+		"rev": object{"perDay": 200, "ease4": 1.3, "ivlFct": 1, "maxIvl": 36500, "bury": false, "hardFactor": 1.2,
+			"fuzz": 0.05, "minSpace": 1},
 		"lapse": object{"delays": []int{10}, "mult": 0, "minInt": 1, "leechFails": 8, "leechAction": 1},
 	}}
 }
 
-// writeCol writes the collection's only row.
+// writeCol writes the only row of the table col.
 func (p *Writer) writeCol(created time.Time) error {
 	modified := p.now.UnixMilli()
 	_, west := created.Zone()
 	conf := object{
-		"schedVer": 2, "creationOffset": -west / 60, "rollover": int(p.o.DayStart / time.Hour), "nextPos": p.count + 1, "curDeck": 1, "activeDecks": []int{1},
-		"curModel": typeID, "newSpread": 0, "collapseTime": 1200, "timeLim": 0, "estTimes": true, "dueCounts": true, "sortType": "noteFld",
+		"schedVer": 2, "creationOffset": -west / 60, "rollover": int(p.o.DayStart / time.Hour), "nextPos": p.count + 1,
+		"curDeck": 1, "activeDecks": []int{1},
+		"curModel": typeID, "newSpread": 0, "collapseTime": 1200, "timeLim": 0, "estTimes": true, "dueCounts": true,
+		"sortType":      "noteFld",
 		"sortBackwards": false, "addToCur": true,
 	}
 	decks := make(map[int64]object, len(p.decks))

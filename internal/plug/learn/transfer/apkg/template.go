@@ -4,27 +4,27 @@ import (
 	"strings"
 )
 
-// errHuge is told of cards whose templates repeat their fields beyond all bounds.
-var errHuge = sayHuge.Wrong()
+// errTemplateTooLarge is the error of cards whose templates repeat their fields too often.
+var errTemplateTooLarge = sayHuge.Wrong()
 
-// noteType is what shows a note's fields as questions and answers.
+// noteType defines how a note's fields form questions and answers.
 type noteType struct {
 	fields    []string
 	cloze     bool
-	templates []template // by the cards' order; clozes have one for all
+	templates []template // by card index; cloze types have one for all
 }
 
 type template struct{ question, answer []node }
 
-// node is a piece of a template: text, a field, or the start or end of a part
-// that depends on whether a field is empty.
+// node is a piece of a template: text, a field, or the start or end of a section that depends on
+// whether a field is empty.
 type node struct {
-	kind    byte // 't' text, 'f' field, '#' and '^' starts, '/' end
+	kind    byte // 't' text, 'f' field, '#' and '^' section starts, '/' section end
 	text    string
 	filters []string // of a field, outermost first
 }
 
-// parseTemplate splits a template at {{…}}. What is not closed is text.
+// parseTemplate splits a template at {{…}}. An unclosed tag is text.
 func parseTemplate(s string) []node {
 	var nodes []node
 	for {
@@ -52,7 +52,7 @@ func parseTag(inside string) node {
 	switch c := inside[0]; c {
 	case '#', '^', '/':
 		return node{kind: c, text: strings.TrimSpace(inside[1:])}
-	case '!': // a comment
+	case '!': // comment
 		return node{kind: 't'}
 	}
 	parts := strings.Split(inside, ":")
@@ -63,19 +63,19 @@ func parseTag(inside string) node {
 	return n
 }
 
-// side is one side of one card while it is rendered.
+// side is one side of a card during rendering.
 type side struct {
-	values  map[string]string // fields, and Anki's special ones
-	ordinal int               // of the cloze that is asked, from 1
+	values  map[string]string // fields, and Anki's special fields
+	ordinal int               // of the cloze being asked, from 1
 	answer  bool
-	work    int // bytes of fields that were looked at
+	work    int // bytes of fields processed
 }
 
-// render puts fields into a template, and gives HTML. Parts that depend on a
-// field may nest to any depth: what is left out is counted, not called.
+// render inserts fields into a template and returns HTML. Sections may nest to any depth: hidden
+// ones are counted, without recursion.
 func (s *side) render(nodes []node) (string, error) {
 	var b strings.Builder
-	hidden := 0 // depth of parts, from the first one that is left out
+	hidden := 0 // nesting depth since the first hidden section
 	for _, n := range nodes {
 		switch n.kind {
 		case '#', '^':
@@ -96,14 +96,14 @@ func (s *side) render(nodes []node) (string, error) {
 			}
 		}
 		if b.Len() > maxField || s.work > maxWork {
-			return "", errHuge
+			return "", errTemplateTooLarge
 		}
 	}
 	return b.String(), nil
 }
 
 func (s *side) empty(field string) bool {
-	if n, ok := strings.CutPrefix(field, "c"); ok && isNumber(n) { // a part for one cloze
+	if n, ok := strings.CutPrefix(field, "c"); ok && isNumber(n) { // section for one cloze
 		return n != itoa(s.ordinal)
 	}
 	value := s.values[field]
@@ -113,7 +113,7 @@ func (s *side) empty(field string) bool {
 
 func (s *side) field(n node) string {
 	value := s.values[n.text]
-	// The filter next to the field comes first.
+	// The innermost filter is applied first.
 	for i := len(n.filters) - 1; i >= 0; i-- {
 		filter, _, _ := strings.Cut(n.filters[i], " ")
 		s.work += len(value)
@@ -126,7 +126,7 @@ func (s *side) field(n node) string {
 		case "text":
 			value = fieldHTML(Text(value))
 		case "type", "nc", "hint", "type-answer":
-			// A box to type into, and a link to press, ask without showing.
+			// A type-in box and a hint link do not show the field in the question.
 			if !s.answer && filter != "nc" {
 				return ""
 			}
@@ -139,7 +139,7 @@ func (s *side) field(n node) string {
 	return value
 }
 
-// ruby reads "漢字[かんじ]", which begins at a space.
+// ruby parses "漢字[かんじ]", which begins at a space.
 func ruby(s, filter string) string {
 	var b strings.Builder
 	for s != "" {
@@ -169,10 +169,10 @@ func ruby(s, filter string) string {
 	return b.String()
 }
 
-// card renders one card: the text of its question and of its answer. Its fields
-// are put into values, which has Anki's special ones. What it costs is added to
-// work.
-func (t *noteType) card(fields []string, order int, values map[string]string, work *int) (question, answer string, err error) {
+// card renders one card and returns the text of its question and its answer. values must hold
+// Anki's special fields; card adds the note's fields. The cost is added to work.
+func (t *noteType) card(fields []string, order int, values map[string]string,
+	work *int) (question, answer string, err error) {
 	for i, name := range t.fields {
 		if i < len(fields) {
 			values[name] = fields[i]
@@ -199,13 +199,13 @@ func (t *noteType) card(fields []string, order int, values map[string]string, wo
 		return "", "", err
 	}
 	answer = Text(afterAnswerLine(back))
-	if question == "" || answer == "" && !t.cloze { // made by a script, or of pictures that we leave out
+	if question == "" || answer == "" && !t.cloze { // rendered by a script, or from pictures, which are dropped
 		return plain(fields)
 	}
 	return question, answer, nil
 }
 
-// plain is the first field as the question and the others as the answer.
+// plain returns the first field as the question and the others as the answer.
 func plain(fields []string) (question, answer string, err error) {
 	var rest []string
 	for i, f := range fields {
@@ -218,13 +218,12 @@ func plain(fields []string) (question, answer string, err error) {
 	}
 	answer = strings.Join(rest, "\n\n")
 	if len(question)+len(answer) > 2*maxField {
-		return "", "", errHuge
+		return "", "", errTemplateTooLarge
 	}
 	return question, answer, nil
 }
 
-// afterAnswerLine drops what an answer repeats of its question: all that is
-// before <hr id=answer>.
+// afterAnswerLine removes the question from an answer: everything before <hr id=answer>.
 func afterAnswerLine(s string) string {
 	for from := 0; ; {
 		i := strings.Index(s[from:], "<hr")

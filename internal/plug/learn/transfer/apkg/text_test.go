@@ -40,7 +40,8 @@ func TestText(t *testing.T) {
 }
 
 func TestFieldHTML(t *testing.T) {
-	for _, text := range []string{"a", "a <b>&amp;\nb", "a  b   c\n d", "1\n\n\n2", "**b** `code`", "汉字\n\n- x\n  - y", "a & <br> [image: x]", "x > y", "{{c1::x}}"} {
+	for _, text := range []string{"a", "a <b>&amp;\nb", "a  b   c\n d", "1\n\n\n2", "**b** `code`", "汉字\n\n- x\n  - y",
+		"a & <br> [image: x]", "x > y", "{{c1::x}}"} {
 		if got := Text(fieldHTML(text)); got != text {
 			t.Errorf("%q came back as %q by way of %q", text, got, fieldHTML(text))
 		}
@@ -50,7 +51,7 @@ func TestFieldHTML(t *testing.T) {
 	}
 }
 
-// What is deep or long takes time in proportion.
+// The time for deep or long texts is proportional to their length.
 func TestTextIsQuick(t *testing.T) {
 	for name, src := range map[string]string{
 		"divs":  strings.Repeat("<div>", 1e5) + "x" + strings.Repeat("</div>", 1e5),
@@ -116,7 +117,8 @@ func TestTemplates(t *testing.T) {
 		{"{{{Front}}}", "F}", "F}"},
 		{"{{#c1}}first{{/c1}}{{#c2}}second{{/c2}}", "first", "first"},
 	} {
-		values := map[string]string{"Front": "F", "Back": "B", "Blank": "<br>&nbsp;", "HTML": "<b>a</b> &amp; b", "Cloze": "{{c1::one}} {{c2::two}}", "Ruby": "a 漢字[かんじ]b"}
+		values := map[string]string{"Front": "F", "Back": "B", "Blank": "<br>&nbsp;", "HTML": "<b>a</b> &amp; b",
+			"Cloze": "{{c1::one}} {{c2::two}}", "Ruby": "a 漢字[かんじ]b"}
 		for _, answer := range []bool{false, true} {
 			got, err := (&side{values: values, ordinal: 1, answer: answer}).render(parseTemplate(c.template))
 			want := c.question
@@ -132,10 +134,12 @@ func TestTemplates(t *testing.T) {
 			}
 		}
 	}
-	if _, err := (&side{values: map[string]string{"F": strings.Repeat("x", 1000)}}).render(parseTemplate(strings.Repeat("{{F}}", 2000))); err == nil {
+	if _, err := (&side{values: map[string]string{"F": strings.Repeat("x", 1000)}}).
+		render(parseTemplate(strings.Repeat("{{F}}", 2000))); err == nil {
 		t.Error("a template without end renders")
 	}
-	if _, err := (&side{values: map[string]string{"F": strings.Repeat("<b>", 100_000)}}).render(parseTemplate(strings.Repeat("{{#F}}{{/F}}{{text:F}}", 1000))); err == nil {
+	if _, err := (&side{values: map[string]string{"F": strings.Repeat("<b>", 100_000)}}).
+		render(parseTemplate(strings.Repeat("{{#F}}{{/F}}{{text:F}}", 1000))); err == nil {
 		t.Error("a template that only works renders")
 	}
 	if n := len(parseTemplate(strings.Repeat("{{x}}", 1_000_000))); n > maxPieces+1 {
@@ -145,7 +149,8 @@ func TestTemplates(t *testing.T) {
 
 func TestAnswerLine(t *testing.T) {
 	for src, want := range map[string]string{
-		"Q<hr id=answer>A": "A", `Q<hr  id="answer" />A`: "A", "Q<hr>A": "Q<hr>A", "Q<hr>x<hr id='answer'>A": "A", "Q<hr id=answer": "Q<hr id=answer", "": "",
+		"Q<hr id=answer>A": "A", `Q<hr  id="answer" />A`: "A", "Q<hr>A": "Q<hr>A", "Q<hr>x<hr id='answer'>A": "A",
+		"Q<hr id=answer": "Q<hr id=answer", "": "",
 	} {
 		if got := afterAnswerLine(src); got != want {
 			t.Errorf("%q became %q, want %q", src, got, want)

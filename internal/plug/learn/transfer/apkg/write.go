@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// maxMemo bounds a note's memo, in bytes.
+// maxMemo limits a note's memo, in bytes.
 const maxMemo = 200
 
-// Writer writes a package. It is used by one goroutine.
+// Writer writes a package. It must be used by one goroutine only.
 type Writer struct {
 	w    io.Writer
 	o    Options
@@ -27,26 +27,27 @@ type Writer struct {
 	db   *sql.DB
 	tx   *sql.Tx
 	note, card, review,
-	move *sql.Stmt
+	moveStmt *sql.Stmt
 
 	decks map[string]int64
-	// free is the next id to try where one was taken: ids are milliseconds, and
-	// much happens within one.
+	// free maps a used ID to the next one to try: IDs are milliseconds, and many rows have the same
+	// time.
 	free  map[int64]int64
 	count int
-	first int64 // the earliest date that is due
+	first int64 // earliest due date
 	now   time.Time
-	err   error // the first; nothing is written after it
+	err   error // first error; nothing is written after it
 }
 
-// NewWriter begins a package that Close writes to w. Until then it is a temporary
-// file, which only Close removes.
+// NewWriter starts a package that Close writes to w. Until then it is a temporary file, which only
+// Close removes.
 func NewWriter(w io.Writer, o Options) (*Writer, error) {
 	file, err := os.CreateTemp(o.Temp, "patchbay-anki-*.db")
 	if err != nil {
 		return nil, err
 	}
-	p := &Writer{w: w, o: o, path: file.Name(), decks: map[string]int64{"": 1}, free: make(map[int64]int64), first: math.MaxInt64, now: o.Now}
+	p := &Writer{w: w, o: o, path: file.Name(), decks: map[string]int64{"": 1}, free: make(map[int64]int64),
+		first: math.MaxInt64, now: o.Now}
 	if p.now.IsZero() {
 		p.now = time.Now()
 	}
@@ -57,7 +58,8 @@ func NewWriter(w io.Writer, o Options) (*Writer, error) {
 }
 
 func (p *Writer) begin() error {
-	p.db = sql.OpenDB(connector(address(p.path, "_pragma=journal_mode(off)&_pragma=synchronous(off)&_pragma=cache_size(-8192)")))
+	p.db = sql.OpenDB(connector(address(p.path,
+		"_pragma=journal_mode(off)&_pragma=synchronous(off)&_pragma=cache_size(-8192)")))
 	if _, err := p.db.Exec(schema); err != nil {
 		return err
 	}
@@ -66,10 +68,10 @@ func (p *Writer) begin() error {
 		return err
 	}
 	for stmt, query := range map[**sql.Stmt]string{
-		&p.note:   "INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, 0, ?)",
-		&p.card:   "INSERT OR IGNORE INTO cards VALUES (?, ?, ?, 0, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?)",
-		&p.review: "INSERT OR IGNORE INTO revlog VALUES (?, ?, -1, ?, ?, ?, ?, ?, ?)",
-		&p.move:   "UPDATE cards SET due = due - ? WHERE type = 2 OR type IN (1, 3) AND due < 1000000000",
+		&p.note:     "INSERT OR IGNORE INTO notes VALUES (?, ?, ?, ?, -1, ?, ?, ?, ?, 0, ?)",
+		&p.card:     "INSERT OR IGNORE INTO cards VALUES (?, ?, ?, 0, ?, -1, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?)",
+		&p.review:   "INSERT OR IGNORE INTO revlog VALUES (?, ?, -1, ?, ?, ?, ?, ?, ?)",
+		&p.moveStmt: "UPDATE cards SET due = due - ? WHERE type = 2 OR type IN (1, 3) AND due < 1000000000",
 	} {
 		if *stmt, err = p.tx.Prepare(query); err != nil {
 			return err
@@ -96,14 +98,16 @@ func (p *Writer) add(c Card) error {
 	p.count++
 	question, answer := fieldHTML(c.Question), fieldHTML(c.Answer)
 	note, err := p.insert(p.note, c.Created, func(id int64) []any {
-		return []any{id, c.GUID, typeID, c.Updated.Unix(), joinTags(c.Tags), question + "\x1f" + answer, c.Question, checksum(c.Question), cut(c.Memo, maxMemo)}
+		return []any{id, c.GUID, typeID, c.Updated.Unix(), joinTags(c.Tags), question + "\x1f" + answer, c.Question,
+			checksum(c.Question), cut(c.Memo, maxMemo)}
 	})
 	if err != nil {
 		return err
 	}
 	row := p.row(&c)
 	card, err := p.insert(p.card, c.Created, func(id int64) []any {
-		return []any{id, note, p.deck(c.Deck), c.Updated.Unix(), row.phase, row.queue, row.due, row.interval, row.factor, row.reps, row.lapses, row.left, row.data}
+		return []any{id, note, p.deck(c.Deck), c.Updated.Unix(), row.phase, row.queue, row.due, row.interval,
+			row.factor, row.reps, row.lapses, row.left, row.data}
 	})
 	if err != nil {
 		return err
@@ -118,7 +122,7 @@ func (p *Writer) add(c Card) error {
 	return nil
 }
 
-// insert finds the first free id at or after a moment.
+// insert inserts a row with the first free ID at or after a time.
 func (p *Writer) insert(stmt *sql.Stmt, at time.Time, row func(id int64) []any) (int64, error) {
 	base := max(at.UnixMilli(), 1)
 	id := max(base, p.free[base])
@@ -139,10 +143,11 @@ func (p *Writer) insert(stmt *sql.Stmt, at time.Time, row func(id int64) []any) 
 	return id, nil
 }
 
-// row says what Anki calls a card's state. Dates stay counted from 1970 until
-// Close knows the first.
+// row converts a card's state to Anki's columns. Dates are counted from 1970 until Close knows the
+// first one.
 func (p *Writer) row(c *Card) cardRow {
-	r := cardRow{phase: int64(c.Phase), queue: int64(c.Phase), interval: int64(c.Interval), factor: int64(c.Ease * 1000), reps: int64(c.Reps), lapses: int64(c.Lapses), data: cardData(c)}
+	r := cardRow{phase: int64(c.Phase), queue: int64(c.Phase), interval: int64(c.Interval),
+		factor: int64(c.Ease * 1000), reps: int64(c.Reps), lapses: int64(c.Lapses), data: cardData(c)}
 	if r.factor == 0 {
 		r.factor = 2500
 	}
@@ -154,7 +159,7 @@ func (p *Writer) row(c *Card) cardRow {
 		p.first = min(p.first, c.Due)
 	default:
 		r.queue, r.due, r.left = 1, c.DueAt.Unix(), int64(max(c.Left, 1))*1001
-		if c.DueAt.IsZero() { // a step of days
+		if c.DueAt.IsZero() { // a step of whole days
 			r.queue, r.due = 3, c.Due
 			p.first = min(p.first, c.Due)
 		}
@@ -165,7 +170,7 @@ func (p *Writer) row(c *Card) cardRow {
 	return r
 }
 
-// cardData is what Anki keeps beside the columns.
+// cardData returns the JSON that Anki keeps in the column data.
 func cardData(c *Card) string {
 	var d struct {
 		Stability  float64 `json:"s,omitempty"`
@@ -190,17 +195,16 @@ func cardData(c *Card) string {
 	return string(b)
 }
 
-// deck gives a deck's id, which follows from its name, so that the next package
-// has the same.
+// deck returns a deck's ID, which is derived from its name, so that later packages have the same.
 func (p *Writer) deck(name string) int64 {
 	if id, ok := p.decks[name]; ok {
 		return id
 	}
 	if i := strings.LastIndex(name, "::"); i > 0 {
-		p.deck(name[:i]) // a deck hangs on the one above
+		p.deck(name[:i]) // the parent deck must exist
 	}
 	sum := sha256.Sum256([]byte(name))
-	id := int64(binary.BigEndian.Uint64(sum[:])>>22) + 1_000_000_000_000 // JavaScript can count so far
+	id := int64(binary.BigEndian.Uint64(sum[:])>>22) + 1_000_000_000_000 // within JavaScript's safe integers
 	p.decks[name] = id
 	return id
 }
@@ -216,13 +220,13 @@ func joinTags(tags []string) string {
 	return b.String() + " "
 }
 
-// checksum is how Anki finds notes with the same first field.
+// checksum returns the value by which Anki finds notes with the same first field.
 func checksum(text string) int64 {
 	sum := sha1.Sum([]byte(text))
 	return int64(binary.BigEndian.Uint32(sum[:]))
 }
 
-// Close writes the package, unless a Write failed, and removes what is temporary.
+// Close writes the package, unless a Write failed, and removes the temporary file.
 func (p *Writer) Close() error {
 	if p.path == "" {
 		return p.err
@@ -238,7 +242,7 @@ func (p *Writer) Close() error {
 
 func (p *Writer) finish() error {
 	created := p.beginning()
-	if _, err := p.move.Exec(dateOf(created)); err != nil {
+	if _, err := p.moveStmt.Exec(dateOf(created)); err != nil {
 		return err
 	}
 	if err := p.writeCol(created); err != nil {
@@ -256,8 +260,8 @@ func (p *Writer) finish() error {
 	return p.pack()
 }
 
-// beginning is the start of the day from which Anki counts: today, or the first
-// date on which a card is due.
+// beginning returns the start of the day from which Anki counts: today, or the first due date if it
+// is earlier.
 func (p *Writer) beginning() time.Time {
 	day := p.now.In(p.o.zone()).Add(-p.o.DayStart)
 	back := max(dateOf(day)-p.first, 0)
@@ -294,7 +298,7 @@ func (p *Writer) pack() error {
 // discard removes the temporary file.
 func (p *Writer) discard() error {
 	if p.tx != nil {
-		_ = p.tx.Rollback() // after a commit it says so, and nothing else
+		_ = p.tx.Rollback() // after a commit it only fails
 	}
 	if p.db != nil {
 		_ = p.db.Close()

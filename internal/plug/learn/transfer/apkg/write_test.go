@@ -19,18 +19,22 @@ func samples() []Card {
 	at := now.Add(-30 * 24 * time.Hour)
 	base := Card{GUID: "learn:1", Question: "Q", Answer: "A", Created: at, Updated: at.Truncate(time.Second)}
 	full := base
-	full.GUID, full.Deck, full.Question, full.Answer, full.Tags = "learn:0", "语言::法语", "a <b> & c\ntwo  spaces", "**bold**\n\n- item", []string{"x", "y"}
-	full.Phase, full.Due, full.Interval, full.Ease, full.Reps, full.Lapses, full.Stability, full.Difficulty = Review, day(9), 12, 2.5, 3, 1, 12.25, 5.5
+	full.GUID, full.Deck, full.Question, full.Answer, full.Tags = "learn:0", "语言::法语", "a <b> & c\ntwo  spaces",
+		"**bold**\n\n- item", []string{"x", "y"}
+	full.Phase, full.Due, full.Interval, full.Ease, full.Reps, full.Lapses, full.Stability, full.Difficulty = Review,
+		day(9), 12, 2.5, 3, 1, 12.25, 5.5
 	full.Memo = "kin:k"
-	full.Reviews = []Answered{
+	full.Reviews = []ReviewEntry{
 		{At: at.Add(time.Hour), Ease: 3, Took: 1500 * time.Millisecond, Interval: 3, Phase: Learning},
 		{At: at.Add(73 * time.Hour), Ease: 1, Took: 2500 * time.Millisecond, Interval: 0, Last: 3, Phase: Review},
 		{At: at.Add(74 * time.Hour), Ease: 2, Took: time.Second, Interval: 12, Last: 0, Phase: Relearning}}
 	full.LastReview = full.Reviews[2].At.Truncate(time.Second)
 	learning, days, resting, first := base, base, base, base
-	learning.GUID, learning.Phase, learning.DueAt, learning.Left, learning.Ease = "learn:2", Learning, now.Add(10*time.Minute), 2, 2.5
+	learning.GUID, learning.Phase, learning.DueAt, learning.Left, learning.Ease = "learn:2", Learning,
+		now.Add(10*time.Minute), 2, 2.5
 	days.GUID, days.Phase, days.Due, days.Left, days.Ease, days.Interval = "learn:3", Relearning, day(1), 1, 2.5, 4
-	resting.GUID, resting.Phase, resting.Due, resting.Interval, resting.Ease, resting.Suspended, resting.Mark = "learn:4", Review, day(500), 400, 2.5, true, "done"
+	resting.GUID, resting.Phase, resting.Due, resting.Interval, resting.Ease, resting.Suspended,
+		resting.Mark = "learn:4", Review, day(500), 400, 2.5, true, "done"
 	first.GUID, first.Phase, first.Due, first.Interval, first.Ease = "learn:5", Review, day(-1), 1, 2.5
 	return []Card{full, base, learning, days, resting, first}
 }
@@ -65,7 +69,7 @@ func TestRoundTrip(t *testing.T) {
 					t.Errorf("card %d has note %d and tags %q", i, got.Note, got.Tags)
 				}
 				got.Note, got.Tags, want.Tags = 0, nil, nil
-				if i > 0 { // notes of one moment get ids one after the other
+				if i > 0 { // notes with the same time get consecutive IDs
 					got.Created = want.Created
 				}
 				for j := range got.Reviews {
@@ -85,7 +89,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A thousand cards that were made in one millisecond all get an id.
+// A thousand cards created in the same millisecond all get an ID.
 func TestSameMoment(t *testing.T) {
 	var b bytes.Buffer
 	w, err := NewWriter(&b, Options{Now: now, Temp: t.TempDir()})
@@ -94,7 +98,8 @@ func TestSameMoment(t *testing.T) {
 	}
 	for i := range 1000 {
 		at := now.Add(time.Duration(i%3) * time.Millisecond)
-		if err := w.Write(Card{GUID: fmt.Sprint(i), Question: "Q", Answer: "A", Created: at, Reviews: []Answered{{At: at, Ease: 3, Phase: Review}}}); err != nil {
+		if err := w.Write(Card{GUID: fmt.Sprint(i), Question: "Q", Answer: "A", Created: at,
+			Reviews: []ReviewEntry{{At: at, Ease: 3, Phase: Review}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

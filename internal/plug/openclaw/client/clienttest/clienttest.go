@@ -21,8 +21,8 @@ import (
 // Token is the gateway's shared secret.
 const Token = "token-of-a-test"
 
-// Patience is how long a test waits for what has to happen.
-const Patience = 20 * time.Second
+// Timeout is how long a test waits for what has to happen.
+const Timeout = 20 * time.Second
 
 // Options say how a gateway behaves. The zero Options let everybody with the token
 // in.
@@ -42,8 +42,8 @@ type Options struct {
 	Raw func(*websocket.Conn)
 	// Status answers with an HTTP status instead.
 	Status int
-	// Keep keeps everything that clients say, for [Gateway.Check].
-	Keep bool
+	// RecordFrames keeps everything that clients say, for [Gateway.Check].
+	RecordFrames bool
 }
 
 // Gateway is such a gateway.
@@ -59,8 +59,8 @@ type Gateway struct {
 	mu       sync.Mutex
 	attempts []wire.Connect
 	open     []*websocket.Conn
-	kept     [][]byte
-	over     bool
+	frames   [][]byte
+	closed   bool
 }
 
 // Start starts a gateway that ends with the test.
@@ -72,7 +72,7 @@ func Start(t testing.TB, o Options) *Gateway {
 	t.Cleanup(func() {
 		g.http.Close()
 		g.mu.Lock()
-		g.over = true
+		g.closed = true
 		for _, ws := range g.open {
 			_ = ws.CloseNow()
 		}
@@ -82,7 +82,7 @@ func Start(t testing.TB, o Options) *Gateway {
 	return g
 }
 
-// Attempts are what clients have said about themselves so far.
+// Attempts returns what clients have said about themselves so far.
 func (g *Gateway) Attempts() []wire.Connect {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +95,7 @@ func (g *Gateway) Peer() *Peer {
 	select {
 	case p := <-g.peers:
 		return p
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		g.t.Fatal("no client came")
 		return nil
 	}
@@ -115,7 +115,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	defer ws.CloseNow()
 	g.mu.Lock()
 	g.open = append(g.open, ws)
-	over := g.over
+	over := g.closed
 	g.mu.Unlock()
 	if over {
 		return
@@ -125,11 +125,11 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ws.SetReadLimit(wire.MaxFrame)
-	p := &Peer{t: g.t, ws: ws, requests: make(chan wire.Request, 100), gone: make(chan struct{})}
+	p := &Peer{t: g.t, ws: ws, requests: make(chan wire.Request, 100), done: make(chan struct{})}
 	if !g.admit(r.Context(), p) {
 		return
 	}
-	defer close(p.gone)
+	defer close(p.done)
 	g.peers <- p
 	stop := make(chan struct{})
 	defer close(stop)
@@ -139,10 +139,10 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	for {
 		_, data, err := ws.Read(context.Background())
 		if err != nil {
-			p.bye = err
+			p.closeErr = err
 			return
 		}
-		g.keep(data)
+		g.record(data)
 		req, err := wire.ParseRequest(data)
 		if err != nil {
 			g.t.Errorf("the client says %s: %v", data, err)
@@ -152,7 +152,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit is the handshake.
+// admit returns the handshake.
 func (g *Gateway) admit(ctx context.Context, p *Peer) bool {
 	const nonce = "11111111-2222-3333-4444-555555555555"
 	p.write(wire.AppendChallenge(nil, nonce, time.Now()))
@@ -160,7 +160,7 @@ func (g *Gateway) admit(ctx context.Context, p *Peer) bool {
 	if err != nil {
 		return false
 	}
-	g.keep(data)
+	g.record(data)
 	req, err := wire.ParseRequest(data)
 	if err != nil || req.Method != wire.MethodConnect {
 		g.t.Errorf("the client begins with %s: %v", data, err)
@@ -193,9 +193,11 @@ func (g *Gateway) admit(ctx context.Context, p *Peer) bool {
 }
 
 func (g *Gateway) hello(c *wire.Connect) json.RawMessage {
-	h := wire.Hello{Server: wire.Server{Version: "2026.9.6", ConnID: "1"}, Auth: wire.Granted{Role: c.Role, Scopes: c.Scopes}}
+	h := wire.Hello{Server: wire.Server{Version: "2026.9.6", ConnID: "1"},
+		Auth: wire.Granted{Role: c.Role, Scopes: c.Scopes}}
 	if g.opt.Tick > 0 {
-		h.Policy = wire.Limits{MaxPayload: wire.MaxFrame, MaxBuffered: wire.MaxBuffered, TickIntervalMS: g.opt.Tick.Milliseconds()}
+		h.Policy = wire.Limits{MaxPayload: wire.MaxFrame, MaxBuffered: wire.MaxBuffered,
+			TickIntervalMS: g.opt.Tick.Milliseconds()}
 	}
 	if g.opt.Hello != nil {
 		g.opt.Hello(&h)
@@ -219,8 +221,8 @@ type Peer struct {
 	t        testing.TB
 	ws       *websocket.Conn
 	requests chan wire.Request
-	gone     chan struct{}
-	bye      error
+	done     chan struct{}
+	closeErr error
 
 	mu sync.Mutex
 }
@@ -228,29 +230,29 @@ type Peer struct {
 // Next waits for the next request, which must be of the given method.
 func (p *Peer) Next(method string) wire.Request {
 	p.t.Helper()
-	r := p.Any()
+	r := p.NextAny()
 	if r.Method != method {
 		p.t.Fatalf("the client calls %s %s, not %s", r.Method, r.Params, method)
 	}
 	return r
 }
 
-// Any waits for the next request.
-func (p *Peer) Any() wire.Request {
+// NextAny waits for the next request.
+func (p *Peer) NextAny() wire.Request {
 	p.t.Helper()
 	select {
 	case r := <-p.requests:
 		return r
-	case <-p.gone:
-		p.t.Fatalf("the client has hung up: %v", p.bye)
-	case <-time.After(Patience):
+	case <-p.done:
+		p.t.Fatalf("the client has disconnected: %v", p.closeErr)
+	case <-time.After(Timeout):
 		p.t.Fatal("the client calls nothing")
 	}
 	return wire.Request{}
 }
 
-// Quiet says whether no request has come that was not asked for with Next.
-func (p *Peer) Quiet() bool { return len(p.requests) == 0 }
+// HasNoRequest reports whether no request has come that was not asked for with Next.
+func (p *Peer) HasNoRequest() bool { return len(p.requests) == 0 }
 
 // Params decodes the parameters of a request.
 func Params[T any](t testing.TB, r wire.Request) T {
@@ -271,13 +273,13 @@ func (p *Peer) Answer(r wire.Request, payload any) {
 // Fail refuses a request.
 func (p *Peer) Fail(r wire.Request, e *wire.Error) { p.write(wire.AppendFailure(nil, r.ID, e)) }
 
-// Tell sends an event.
-func (p *Peer) Tell(event string, payload any) {
+// SendEvent sends an event.
+func (p *Peer) SendEvent(event string, payload any) {
 	p.write(wire.AppendEvent(nil, event, p.encode(payload), 0))
 }
 
-// Say sends anything.
-func (p *Peer) Say(frame string) { p.write([]byte(frame)) }
+// SendRaw sends anything.
+func (p *Peer) SendRaw(frame string) { p.write([]byte(frame)) }
 
 func (p *Peer) encode(v any) []byte {
 	if raw, ok := v.(json.RawMessage); ok {
@@ -291,11 +293,11 @@ func (p *Peer) encode(v any) []byte {
 }
 
 func (p *Peer) write(frame []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.ws.Write(ctx, websocket.MessageText, frame) // if the client has gone, the test sees that elsewhere
+	_ = p.ws.Write(ctx, websocket.MessageText, frame) // if the client has disconnected, the test sees that elsewhere
 }
 
 func (p *Peer) tick(every time.Duration, stop chan struct{}) {
@@ -304,7 +306,7 @@ func (p *Peer) tick(every time.Duration, stop chan struct{}) {
 	for {
 		select {
 		case <-ticker.C:
-			p.Tell(wire.EventTick, json.RawMessage(`{"ts":1}`))
+			p.SendEvent(wire.EventTick, json.RawMessage(`{"ts":1}`))
 		case <-stop:
 			return
 		}
@@ -314,26 +316,26 @@ func (p *Peer) tick(every time.Duration, stop chan struct{}) {
 // Close closes the connection as a gateway does.
 func (p *Peer) Close(code int, reason string) {
 	_ = p.ws.Close(websocket.StatusCode(code), reason)
-	<-p.gone
+	<-p.done
 }
 
-// Drop cuts the connection.
-func (p *Peer) Drop() {
+// Cut cuts the connection.
+func (p *Peer) Cut() {
 	_ = p.ws.CloseNow()
-	<-p.gone
+	<-p.done
 }
 
-// Bye waits until the client has hung up and returns the code of its close frame,
+// CloseCode waits until the client has disconnected and returns the code of its close frame,
 // or -1.
-func (p *Peer) Bye() int {
+func (p *Peer) CloseCode() int {
 	p.t.Helper()
 	select {
-	case <-p.gone:
-	case <-time.After(Patience):
+	case <-p.done:
+	case <-time.After(Timeout):
 		p.t.Fatal("the client did not hang up")
 	}
 	var e websocket.CloseError
-	if errors.As(p.bye, &e) {
+	if errors.As(p.closeErr, &e) {
 		return int(e.Code)
 	}
 	return -1

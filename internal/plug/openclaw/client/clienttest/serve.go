@@ -24,7 +24,7 @@ func (p *Peer) serve(answer func(*Peer, wire.Request), over chan struct{}) {
 		select {
 		case r := <-p.requests:
 			answer(p, r)
-		case <-p.gone:
+		case <-p.done:
 			return
 		case <-over:
 			return

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/hub"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// demoRun holds the server of the demo and what its steps share.
+type demoRun struct {
+	demoOutput
+	folder  string
+	url     string    // of the server
+	base    *app.Base // of the server
+	person  store.Person
+	key     string // for glasses
+	model   *demoModel
+	kitchen *demoKitchen
+	stops   []func() error
+	answers []answered // answers of this step
+	note    string     // additional result of the step
+}
+
+// answered is a question of the glasses with the answer.
+type answered struct {
+	Question string   `json:"question"`
+	Answer   string   `json:"answer"`
+	Commands []string `json:"commands,omitempty"`
+	First    float64  `json:"first_ms"` // time to the first piece, in milliseconds
+	Total    float64  `json:"total_ms"`
+	Pieces   int      `json:"pieces"`
+}
+
+// close stops everything that was started, in reverse order.
+func (st *demoRun) close() (err error) {
+	for i := len(st.stops) - 1; i >= 0; i-- {
+		err = errors.Join(err, st.stops[i]())
+	}
+	return err
+}
+
+// runInBackground runs a participant until the demo is closed. Its error matters only if it ends
+// before.
+func (st *demoRun) runInBackground(ctx context.Context, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	st.stops = append(st.stops, func() error {
+		cancel()
+		err := <-done
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+}
+
+// playServe starts the server, and creates the account that owns everything.
+func playServe(ctx context.Context, st *demoRun) error {
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{
+		"data": st.folder, "listen": "127.0.0.1:0", "lang": string(st.sh.lang), "lingzhu.push_url": "",
+		"xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0", "xiaozhi.transport": "mqtt",
+	}})
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	ready, failed := make(chan struct{}), make(chan error, 1)
+	st.runInBackground(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		err := app.Serve(ctx, c, app.Options{Version: thisBuild().Version, Logs: io.Discard,
+			Ready: func(url string, b *app.Base) {
+				st.url, st.base = url, b
+				close(ready)
+			}})
+		failed <- err
+		return err
+	})
+	select {
+	case <-ready:
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	st.note = sayReadyAfter.In(st.sh.lang, st.url, took(time.Since(begin)))
+	if st.person, err = st.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, string(st.sh.lang), ""); err != nil {
+		return err
+	}
+	_, st.key, err = st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
+		Name: "glasses", Scopes: []string{account.ScopeLingzhu}})
+	return err
+}
+
+// await calls look repeatedly until it returns true.
+func await(ctx context.Context, what string, look func() (bool, error)) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		seen, err := look()
+		if err != nil || seen {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.New(what)
+		}
+	}
+}
+
+var sayReadyAfter = talk.Say{Zh: "%s，%s 后就绪", En: "%s, ready after %s"}
+
+// bot adds a bot.
+func (st *demoRun) bot(ctx context.Context, name talk.Say, kind string,
+	set map[string]string) (store.Bot, string, error) {
+	return st.base.Registry.Add(ctx, hub.NewBot{Owner: st.person.ID, Name: name.In(st.sh.lang), Kind: kind, Set: set})
+}
+
+// expect returns an error unless the answer contains every one of want.
+func (a answered) expect(want ...string) error {
+	for _, w := range want {
+		if !strings.Contains(a.Answer, w) {
+			return fmt.Errorf("the answer to %q lacks %q; it is %q", a.Question, w, a.Answer)
+		}
+	}
+	return nil
+}
+
+// exactly returns an error unless the answer is want and came in at least pieces pieces.
+func (a answered) exactly(want string, pieces int) error {
+	switch {
+	case a.Answer != want:
+		return fmt.Errorf("the answer to %q is %q, not %q", a.Question, a.Answer, want)
+	case a.Pieces < pieces:
+		return fmt.Errorf("the answer to %q came in %d pieces, not in %d or more", a.Question, a.Pieces, pieces)
+	}
+	return nil
+}
+
+// commanded returns an error unless the answer has exactly one command, with a name.
+func (a answered) commanded(name string) error {
+	if len(a.Commands) != 1 || a.Commands[0] != name {
+		return fmt.Errorf("after %q the glasses were told to do %q, not %s", a.Question, a.Commands, name)
+	}
+	return nil
+}
+
+var (
+	sayFigures     = talk.Say{Zh: "首段 %s，%d 段", En: "first piece after %s, %d pieces"}
+	sayFiguresMany = talk.Say{Zh: "%d 个回答，首段最慢 %s，共 %d 段",
+		En: "%d answers, first piece after %s at the latest, %d pieces in all"}
+)
+
+// summary returns the figures of a step.
+func (st *demoRun) summary(passed time.Duration) string {
+	var slowest float64
+	pieces := 0
+	for _, a := range st.answers {
+		slowest = max(slowest, a.First)
+		pieces += a.Pieces
+	}
+	first := took(time.Duration(slowest * float64(time.Millisecond)))
+	var parts []string
+	switch len(st.answers) {
+	case 0:
+	case 1:
+		parts = append(parts, sayFigures.In(st.sh.lang, first, pieces))
+	default:
+		parts = append(parts, sayFiguresMany.In(st.sh.lang, len(st.answers), first, pieces))
+	}
+	if st.note != "" {
+		parts = append(parts, st.note)
+	}
+	return strings.Join(parts, talk.Say{Zh: "；", En: "; "}.In(st.sh.lang))
+}

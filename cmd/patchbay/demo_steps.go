@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"patchbay/internal/qr"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// demoPiecePause is the pause between two pieces of an answer, so that the streaming is visible.
+const demoPiecePause = 40 * time.Millisecond
+
+// The glasses of the demo. IDs of the real platform look like these.
+const (
+	platformAgent = "5f0c8d0e6b7a4c2f9d3e1a2b4c6d8e0f"
+	stranger      = "7C1E9A3B5D7F40218E6C0A4B2D9F8E13"
+	owner         = "A2B4C6D8E0F1234567890ABCDEF13579"
+)
+
+var (
+	sayParrot = talk.Say{Zh: "鹦鹉", En: "Parrot"}
+	sayHello  = talk.Say{Zh: "你好，Patchbay！", En: "Hello, Patchbay!"}
+)
+
+// playAsk has glasses ask a bot by its number.
+func playAsk(ctx context.Context, st *demoRun) error {
+	bot, _, err := st.bot(ctx, sayParrot, "echo", map[string]string{"pace": demoPiecePause.String()})
+	if err != nil {
+		return err
+	}
+	text := sayHello.In(st.sh.lang)
+	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, text)
+	if err != nil {
+		return err
+	}
+	// Characters that could begin Markdown that glasses cannot show are held back until the next
+	// one.
+	return heard.exactly(text, utf8.RuneCountInString(text)/2)
+}
+
+var (
+	sayWhoAmI = talk.Say{Zh: "帮我看看日程", En: "What is on my calendar?"}
+	sayAfter  = talk.Say{Zh: "现在能听到吗？", En: "Can you hear me now?"}
+	sayBounds = talk.Say{Zh: "二维码 %d×%d 像素，照片在本机识别", En: "the code was read here, from a photo of %d × %d pixels"}
+)
+
+// playBind binds an unknown user by a photo of a QR code.
+func playBind(ctx context.Context, st *demoRun) error {
+	bot, err := st.base.Registry.Find(ctx, "", sayParrot.In(st.sh.lang))
+	if err != nil {
+		return err
+	}
+	inv, err := st.base.Accounts.Invite(ctx, bot.Number)
+	if err != nil {
+		return err
+	}
+	code, err := qr.Encode(inv.Token)
+	if err != nil {
+		return err
+	}
+	const scale = 8
+	photo := code.Image(scale)
+	st.note = sayBounds.In(st.sh.lang, photo.Bounds().Dx(), photo.Bounds().Dy())
+
+	g := st.glasses(stranger, platformAgent)
+	heard, err := g.say(ctx, sayWhoAmI.In(st.sh.lang))
+	if err == nil {
+		err = heard.commanded(talk.CommandTakePhoto)
+	}
+	if err != nil {
+		return err
+	}
+	if heard, err = g.show(ctx, encodePNG(photo)); err == nil {
+		err = heard.expect(bot.Name)
+	}
+	if err != nil {
+		return err
+	}
+	have, err := st.base.Accounts.BoundBot(ctx, store.Wearer{Publisher: st.person.ID, UserID: stranger})
+	if err != nil || have.Number != bot.Number {
+		return fmt.Errorf("the wearer is bound to bot %d (%v), not to %d", have.Number, err, bot.Number)
+	}
+	text := sayAfter.In(st.sh.lang)
+	if heard, err = g.say(ctx, text); err != nil {
+		return err
+	}
+	return heard.exactly(text, 2)
+}
+
+var (
+	sayMyName    = talk.Say{Zh: "我叫小明。", En: "My name is Ming."}
+	sayWhatName  = talk.Say{Zh: "我叫什么名字？", En: "What is my name?"}
+	sayWhatSee   = talk.Say{Zh: "我眼前是什么？", En: "What is in front of me?"}
+	sayQwen      = talk.Say{Zh: "小模型", En: "Model"}
+	sayBookQuest = talk.Say{Zh: "帮我订明天的票", En: "Book a ticket for tomorrow"}
+	sayStillHere = talk.Say{Zh: "我回来了", En: "I am back"}
+)
+
+// playModel has a model remember a name and request a photo.
+func playModel(ctx context.Context, st *demoRun) error {
+	m, err := startModel(st.sh.lang)
+	if err != nil {
+		return err
+	}
+	st.model = m
+	st.stops = append(st.stops, func() error { m.server.Close(); return nil })
+	bot, _, err := st.bot(ctx, sayQwen, "openai", map[string]string{"base_url": m.server.URL, "model": "demo",
+		"retries": "-1"})
+	if err != nil {
+		return err
+	}
+	g := st.glasses(owner, strconv.FormatInt(bot.Number, 10))
+	if _, err := g.say(ctx, sayMyName.In(st.sh.lang)); err != nil {
+		return err
+	}
+	heard, err := g.say(ctx, sayWhatName.In(st.sh.lang))
+	if err == nil {
+		err = heard.expect(m.name)
+	}
+	if err != nil {
+		return err
+	}
+	if heard, err = g.say(ctx, sayWhatSee.In(st.sh.lang)); err == nil {
+		err = heard.commanded(talk.CommandTakePhoto)
+	}
+	if err != nil {
+		return err
+	}
+	photo := samplePhoto()
+	if heard, err = g.show(ctx, photo); err != nil {
+		return err
+	}
+	return heard.expect(strconv.Itoa(len(photo)))
+}
+
+// playLate has the glasses disconnect and come back.
+func playLate(ctx context.Context, st *demoRun) error {
+	bot, err := st.base.Registry.Find(ctx, "", sayQwen.In(st.sh.lang))
+	if err != nil {
+		return err
+	}
+	g := st.glasses(owner, strconv.FormatInt(bot.Number, 10))
+	begin := time.Now()
+	if err := g.disconnect(ctx, sayBookQuest.In(st.sh.lang), st.model.thinking); err != nil {
+		return err
+	}
+	if err := st.disconnectEarly(ctx, bot); err != nil {
+		return err
+	}
+	close(st.model.decided)
+	if err := st.awaitPendingAnswer(ctx, bot); err != nil {
+		return err
+	}
+	st.note = sayLateAfter.In(st.sh.lang, took(time.Since(begin)))
+	heard, err := g.say(ctx, sayStillHere.In(st.sh.lang))
+	if err != nil {
+		return err
+	}
+	return heard.expect(talk.SayLate.In(st.sh.lang), st.model.booked.In(st.sh.lang), st.model.welcome.In(st.sh.lang))
+}
+
+var sayLateAfter = talk.Say{Zh: "回答在 %s 后写入磁盘等候", En: "the answer was on the disk, waiting, after %s"}
+
+// disconnectEarly waits until the server has noticed that the client disconnected.
+func (st *demoRun) disconnectEarly(ctx context.Context, bot store.Bot) error {
+	return await(ctx, "the server did not notice that the glasses disconnected", func() (bool, error) {
+		newest, err := st.base.Store.Traces.Newest(ctx, bot.Owner, time.Now().Add(time.Minute), 1)
+		return len(newest) > 0 && newest[0].Bot == bot.Number && newest[0].Outcome == "disconnected", err
+	})
+}
+
+// awaitPendingAnswer waits until an answer is pending delivery.
+func (st *demoRun) awaitPendingAnswer(ctx context.Context, bot store.Bot) error {
+	who := "lingzhu:" + st.person.ID + ":" + owner
+	return await(ctx, "the late answer was not kept", func() (bool, error) {
+		waiting, err := st.base.Store.Conversations.Undelivered(ctx, bot.Number, who)
+		return len(waiting) > 0, err
+	})
+}

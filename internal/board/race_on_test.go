@@ -1,6 +1,0 @@
-//go:build race
-
-package board
-
-// slowdown is how much more the race detector makes everything take.
-const slowdown = 20

@@ -1,0 +1,225 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/backup"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/talk"
+)
+
+// backupForm is the data of the page about backups.
+type backupForm struct {
+	Restoring control.Restoring
+	// Elsewhere says why backups cannot be made here.
+	Elsewhere string
+	Wrong     string
+}
+
+func (p pages) backup(v *page.Visit) { p.showBackup(v, http.StatusOK, "") }
+
+func (p pages) showBackup(v *page.Visit, status int, wrong string) {
+	f := backupForm{Wrong: wrong}
+	var err error
+	if f.Restoring, err = p.Restoring(v.Context(), v.Operator(), control.Empty{}); err != nil {
+		e := control.AsError(err)
+		if e == nil || e.Reason != control.Conflict {
+			v.Fail(err)
+			return
+		}
+		f.Elsewhere = e.In(v.Lang)
+	}
+	v.Render(status, backupPage(v, f))
+}
+
+// backupLive tells an open page when the password entry has expired, before somebody chooses a
+// file: an upload cannot wait for the password.
+func (p pages) backupLive(v *page.Visit) {
+	v.Live(func(ctx context.Context, send page.Send) error {
+		over := time.NewTimer(time.Until(v.Session.Confirmed.Add(account.ConfirmLife)))
+		defer over.Stop()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-over.C:
+		}
+		err := send(uploadLate(v))
+		<-ctx.Done() // keep the stream open: the page would reconnect
+		return err
+	})
+}
+
+// download sends a backup. An error in the middle aborts the connection.
+func (p pages) download(v *page.Visit) {
+	began, kind := false, "application/gzip"
+	passphrase := v.FormValue("passphrase")
+	if passphrase != v.FormValue("again") {
+		p.showBackup(v, http.StatusUnprocessableEntity, v.Say(sayOtherPassphrase))
+		return
+	}
+	if passphrase != "" {
+		kind = "application/octet-stream"
+	}
+	err := p.Backup(v.Context(), v.Operator(), passphrase, func(name string) io.Writer {
+		began = true
+		v.W.Header().Set("Content-Type", kind)
+		v.W.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		return v.W
+	})
+	switch {
+	case err == nil:
+	case began:
+		v.Instance.Logger.WarnContext(v.Context(), "a backup broke off", "error", err)
+		panic(http.ErrAbortHandler) // the browser must not take the file for complete
+	default:
+		if wrong, status := v.Wrong(control.AboutBackup(err)); wrong != "" {
+			p.showBackup(v, status, wrong)
+		}
+	}
+}
+
+// restore reads a backup as a stream, since it may be larger than the memory.
+func (p pages) restore(v *page.Visit) {
+	v.Body = http.MaxBytesReader(v.W, v.Body, backup.MaxSize)
+	file, passphrase, err := upload(v.Request)
+	if err == nil {
+		_, err = p.Restore(v.Context(), v.Operator(), passphrase, file)
+	}
+	if err != nil {
+		if wrong, status := v.Wrong(err); wrong != "" {
+			p.showBackup(v, status, wrong)
+		}
+		return
+	}
+	v.Redirect("/settings/backup")
+}
+
+// upload returns the file of a form, which is read while it arrives, and the passphrase, which
+// comes before it in the form.
+func upload(r *http.Request) (file *multipart.Part, passphrase string, err error) {
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, "", control.Fail(control.Invalid, sayNoFile)
+	}
+	for {
+		part, err := parts.NextPart()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, "", control.Fail(control.Invalid, sayNoFile)
+		case err != nil:
+			return nil, "", control.Fail(control.Invalid, sayHalfFile)
+		case part.FormName() == "file" && part.FileName() != "":
+			return part, passphrase, nil
+		case part.FormName() == "passphrase":
+			text, err := io.ReadAll(io.LimitReader(part, backup.MaxPassphrase+1))
+			if err != nil {
+				return nil, "", control.Fail(control.Invalid, sayHalfFile)
+			}
+			passphrase = string(text)
+		}
+	}
+}
+
+func (p pages) cancelRestore(v *page.Visit) {
+	if _, err := p.CancelRestore(v.Context(), v.Operator(), control.Empty{}); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Redirect("/settings/backup")
+}
+
+// installation shows the state of the server.
+func (p pages) installation(v *page.Visit) {
+	status, err := p.Status(v.Context(), v.Operator(), control.Empty{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	set, err := p.EffectiveConfig(v.Context(), v.Operator(), control.Empty{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(http.StatusOK, installationPage(v, status, set.Settings))
+}
+
+// statusText maps the reasons why a server is not ready to texts.
+var statusText = map[string]talk.Say{"stopping": sayStopping, "draining": sayDraining, "database": sayNoDatabase,
+	"storage": sayNoStorage, "disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "bus": sayNoBus}
+
+// maxEventsShown is how many entries of the audit trail's hash chain the page verifies; it takes
+// some hundredths of a second.
+const maxEventsShown = 1000
+
+// adminEvents shows the administrator actions.
+func (p pages) adminEvents(v *page.Visit) {
+	list, err := p.AdminEvents(v.Context(), v.Operator(), control.AdminEventsQuery{Before: v.FormValue("before")})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	trail, err := p.VerifyAudit(v.Context(), v.Operator(), control.AuditQuery{Newest: maxEventsShown})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Render(http.StatusOK, adminEventsPage(v, list, trail))
+}
+
+// adminEventText maps the names of admin events to texts.
+var adminEventText = map[string]talk.Say{
+	control.EventPersonAdded:     sayActAdded,
+	control.EventPersonRole:      sayActRole,
+	control.EventPersonPassword:  sayActPassword,
+	control.EventPersonRemoved:   sayActRemoved,
+	control.EventBackupTaken:     sayActBackup,
+	control.EventBackupStaged:    sayActStaged,
+	control.EventBackupCancelled: sayActCancelled,
+	control.EventDrained:         sayActDrained,
+	control.EventUndrained:       sayActUndrained,
+	control.EventSecretRotated:   sayActSecret,
+	control.EventSecretForgotten: sayActForgotten,
+	control.EventSecretLost:      sayActLost,
+	control.EventKeyMade:         sayActKeyMade,
+	control.EventKeyRules:        sayActKeyRules,
+	control.EventKeyRevoked:      sayActKeyRevoked,
+	control.EventRecordsDeleted:  sayActDeleted,
+	control.EventSignedIn:        sayActSignedIn,
+	control.EventProfile:         sayActProfile,
+	control.EventSignInsEnded:    sayActSignedOut,
+	control.EventSignInRefused:   sayActRefused,
+	control.EventBotAdded:        sayActBotAdded,
+	control.EventBotChanged:      sayActBotChanged,
+	control.EventBotRemoved:      sayActBotRemoved,
+	control.EventBotToken:        sayActBotToken,
+	control.EventBotInvited:      sayActBotInvited,
+	control.EventBotUnbound:      sayActBotUnbound,
+	control.EventBotDisconnected: sayActBotCut,
+	control.EventUpstreamAdded:   sayActUpAdded,
+	control.EventUpstreamChanged: sayActUpChanged,
+	control.EventUpstreamToken:   sayActUpToken,
+	control.EventUpstreamRemoved: sayActUpRemoved,
+	control.EventToolRule:        sayActToolRule,
+	control.EventDeviceApproved:  sayActDevApproved,
+	control.EventDeviceChanged:   sayActDevChanged,
+	control.EventDeviceRemoved:   sayActDevRemoved,
+	control.EventNodeRenamed:     sayActNodeRenamed,
+	control.EventNodeRemoved:     sayActNodeRemoved,
+	control.EventPairApproved:    sayActPairApproved,
+	control.EventPairRejected:    sayActPairRejected,
+}
+
+// adminEventName returns the text of an admin event, or its name if it has none.
+func adminEventName(v *page.Visit, event string) string {
+	if s, ok := adminEventText[event]; ok {
+		return v.Say(s)
+	}
+	return event
+}

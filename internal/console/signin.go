@@ -1,0 +1,217 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"patchbay/internal/account"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/store"
+)
+
+// signInForm holds the submitted values of a sign-in or setup form, without the password, and their
+// validation error.
+type signInForm struct {
+	Code, Name, Next string
+	Wrong            string
+}
+
+// setupPage shows the form for the first account.
+func (s *Server) setupPage(v *page.Visit) {
+	code, err := s.Accounts.SetupCode(v.Context())
+	switch {
+	case err != nil:
+		v.Fail(err)
+	case code == "":
+		v.Redirect("/")
+	default:
+		v.Render(http.StatusOK, setupPage(v, signInForm{}))
+	}
+}
+
+// createFirstAccount creates the first account and signs its owner in.
+func (s *Server) createFirstAccount(v *page.Visit) {
+	f := signInForm{Code: strings.TrimSpace(v.FormValue("code")), Name: strings.TrimSpace(v.FormValue("name"))}
+	showForm := func(status int, wrong string) {
+		f.Wrong = wrong
+		v.Render(status, setupPage(v, f))
+	}
+	p, err := s.Accounts.SetUp(v.Context(), f.Code, f.Name, string(v.Lang), v.FormValue("password"), s.browser(v))
+	switch {
+	case errors.Is(err, account.ErrSetUp):
+		v.Redirect("/signin")
+	case errors.Is(err, account.ErrSetupCode):
+		s.countRefused(v, "setup", "")
+		showForm(http.StatusForbidden, v.Say(sayWrongCode))
+	case s.handleUnchecked(v, err, showForm):
+	case err != nil:
+		showForm(http.StatusUnprocessableEntity, control.Said(control.Invalid, err).In(v.Lang))
+	default:
+		s.signIns.WithLabelValues("good").Inc()
+		s.Logger.InfoContext(v.Context(), "the installation was set up", "person", p.Name,
+			"address", s.Address(v.Request))
+		s.startSession(v, p, "/")
+	}
+}
+
+// signInPage shows the sign-in form.
+func (s *Server) signInPage(v *page.Visit) {
+	if v.IsSignedIn() {
+		v.Redirect(page.LocalPath(v.FormValue("next")))
+		return
+	}
+	v.Render(http.StatusOK, signInPage(v, signInForm{Next: page.LocalPath(v.FormValue("next"))}))
+}
+
+// signIn checks the password and signs the visitor in.
+func (s *Server) signIn(v *page.Visit) {
+	f := signInForm{Name: strings.TrimSpace(v.FormValue("name")), Next: page.LocalPath(v.FormValue("next"))}
+	showForm := func(status int, wrong string) {
+		f.Wrong = wrong
+		v.Render(status, signInPage(v, f))
+	}
+	token, p, err := s.Accounts.SignIn(v.Context(), f.Name, v.FormValue("password"), s.browser(v))
+	switch {
+	case errors.Is(err, account.ErrPassword):
+		s.countRefused(v, "signin", f.Name)
+		showForm(http.StatusForbidden, v.Say(sayWrongPassword))
+	case s.handleUnchecked(v, err, showForm):
+		if errors.Is(err, account.ErrTries) {
+			s.recordRefused(v, f.Name)
+		}
+	case err != nil:
+		v.Fail(err)
+	default:
+		if v.IsSignedIn() { // the browser's previous session must not stay usable
+			if err := s.Accounts.SignOut(v.Context(), v.Session.Person.ID, v.Session.ID); err != nil {
+				s.Logger.WarnContext(v.Context(), "a sign-in that was replaced did not end", "error", err)
+			}
+		}
+		s.signIns.WithLabelValues("good").Inc()
+		s.Logger.InfoContext(v.Context(), "signed in", "person", p.Name, "address", s.Address(v.Request))
+		s.recordSignIn(v, p)
+		v.SetSessionCookie(token)
+		v.RememberPerson(p)
+		v.Redirect(f.Next)
+	}
+}
+
+// recordSignIn records an admin event: who signed in, and from which address.
+func (s *Server) recordSignIn(v *page.Visit, p store.Person) {
+	by := control.Caller{Person: p.ID, Program: "console", Address: s.Address(v.Request).String()}
+	s.Control.RecordAdminEvent(v.Context(), by, control.EventSignedIn, "")
+}
+
+// startSession signs a person in without asking for a password.
+func (s *Server) startSession(v *page.Visit, p store.Person, next string) {
+	token, err := s.Accounts.Admit(v.Context(), p, s.browser(v))
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	s.recordSignIn(v, p)
+	v.SetSessionCookie(token)
+	v.RememberPerson(p)
+	v.Redirect(next)
+}
+
+func (s *Server) browser(v *page.Visit) account.Browser {
+	return account.Browser{Agent: v.UserAgent(), Address: s.Address(v.Request).String(), Known: v.KnownPersons()}
+}
+
+// signOut ends the session of the browser.
+func (s *Server) signOut(v *page.Visit) {
+	if v.IsSignedIn() {
+		if err := s.Accounts.SignOut(v.Context(), v.Session.Person.ID, v.Session.ID); err != nil {
+			v.Fail(err)
+			return
+		}
+		by := control.Caller{Person: v.Session.Person.ID, Program: "console", Address: s.Address(v.Request).String()}
+		s.Control.RecordAdminEvent(v.Context(), by, control.EventSignInsEnded, "1")
+	}
+	v.SetSessionCookie("")
+	v.Redirect("/signin")
+}
+
+// savePreferences stores language and theme in the browser's cookies.
+func (s *Server) savePreferences(v *page.Visit) {
+	v.SavePreferences(v.FormValue("lang"), v.FormValue("theme"))
+	v.Redirect(page.LocalPath(v.FormValue("next")))
+}
+
+// handleUnchecked responds if err says that the password was not checked, and reports whether it
+// did.
+func (s *Server) handleUnchecked(v *page.Visit, err error, showForm func(int, string)) bool {
+	switch {
+	case errors.Is(err, account.ErrTries):
+		s.signIns.WithLabelValues("too_many").Inc()
+		v.W.Header().Set("Retry-After", "60")
+		showForm(http.StatusTooManyRequests, v.Say(sayTooManyTries))
+	case errors.Is(err, account.ErrBusy):
+		s.signIns.WithLabelValues("busy").Inc()
+		v.W.Header().Set("Retry-After", "5")
+		showForm(http.StatusServiceUnavailable, v.Say(sayBusy))
+	default:
+		return err != nil && v.Context().Err() != nil // the browser has disconnected
+	}
+	return true
+}
+
+// countRefused counts, logs and records a wrong password or setup code.
+func (s *Server) countRefused(v *page.Visit, form, name string) {
+	s.signIns.WithLabelValues("refused").Inc()
+	s.Logger.WarnContext(v.Context(), "a password was refused", "form", form, "address", s.Address(v.Request))
+	s.recordRefused(v, name)
+}
+
+// recordRefused records that a password was wrong or was not checked.
+func (s *Server) recordRefused(v *page.Visit, name string) {
+	by := control.Caller{Person: v.Session.Person.ID, Program: "console", Address: s.Address(v.Request).String()}
+	s.Control.Refused(v.Context(), by, name)
+}
+
+// confirmPage asks for the password again before a page shows secrets.
+func (s *Server) confirmPage(v *page.Visit) {
+	v.AskPassword(http.StatusOK, page.Confirmation{Next: page.LocalPath(v.FormValue("next")),
+		Lost: v.FormValue("lost") != ""})
+}
+
+// confirm grants the browser access to secrets for a limited time, and then submits the form that
+// was waiting for the password.
+func (s *Server) confirm(v *page.Visit) {
+	c := page.Confirmation{Next: page.LocalPath(v.FormValue("next")), Pending: v.FormValue("pending")}
+	var waits account.Pending
+	if c.Pending != "" {
+		var err error
+		if waits, err = s.Accounts.Held(v.Session, c.Pending); err != nil {
+			c.Pending, c.Lost = "", true
+			v.AskPassword(http.StatusConflict, c)
+			return
+		}
+	}
+	showForm := func(status int, wrong string) {
+		c.Wrong = wrong
+		v.AskPassword(status, c)
+	}
+	token, err := s.Accounts.Confirm(v.Context(), v.Session, v.FormValue("password"))
+	switch {
+	case errors.Is(err, account.ErrPassword):
+		s.countRefused(v, "confirm", "")
+		showForm(http.StatusForbidden, v.Say(sayWrongPasswordOnly))
+	case s.handleUnchecked(v, err, showForm):
+	case errors.Is(err, account.ErrSignedOut): // signed out in the meantime
+		v.Redirect("/signin?next=" + url.QueryEscape(c.Next))
+	case err != nil:
+		v.Fail(err)
+	default:
+		v.SetSessionCookie(token)
+		if c.Pending != "" {
+			v.Resume(waits, token)
+			return
+		}
+		v.Redirect(c.Next)
+	}
+}

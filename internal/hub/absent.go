@@ -1,0 +1,110 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"patchbay/internal/tool"
+)
+
+// What another instance held, and nobody holds now, stays listed for a while: its
+// instance has died or restarts, or its connection broke, and it is on its way to this or
+// another one. A model that is told of an unknown tool forgets it; one that is told that the
+// tool is offline calls again.
+
+// AbsentRetention is how long a provider that nobody holds stays listed.
+const AbsentRetention = 2 * time.Minute
+
+// absentBackend is where calls go of a provider that nobody holds. If it is plugged in here,
+// as devices are that sleep, its provider knows more.
+type absentBackend struct {
+	catalog *catalog
+	ref     ProviderRef
+}
+
+// Call refuses the call.
+func (p *absentBackend) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	p.catalog.mu.Lock()
+	s := p.catalog.local[p.ref.ID]
+	p.catalog.mu.Unlock()
+	if s != nil {
+		return s.provider.Call(ctx, c)
+	}
+	return nil, notConnected(p.ref.Title)
+}
+
+// notConnected is why something is offline that was connected a moment ago.
+func notConnected(title string) *tool.Error {
+	if title == "" {
+		title = "This"
+	}
+	return tool.Fail(tool.Offline, title+
+		" is not connected at the moment; nothing was done. It may be back in some seconds: call again then.", nil)
+}
+
+// markAbsent keeps a provider listed for a while that an instance does not hold any more, and
+// reports whether something has changed by that. With catalog.mu held.
+func (x *catalogSync) markAbsent(instance, id string) bool {
+	c := x.hub.catalog
+	a := c.remote[instance][id]
+	switch {
+	case a == nil || !a.expiresAt.IsZero():
+		return false
+	case a.offer == nil, offersAll(c.local[id], a.offer.list):
+		return x.forgetProvider(instance, id)
+	}
+	o := a.offer.ProviderRef
+	o.Held = false
+	a.offer = a.offer.withRef(o)
+	a.offer.backend = &absentBackend{c, o}
+	a.expiresAt, a.current = time.Now().Add(AbsentRetention), false
+	c.invalidate(o.Owner)
+	return true
+}
+
+// offersAll reports whether a socket offers all tools of a list, so that nothing is missed of
+// it. With catalog.mu held.
+func offersAll(s *Registration, list []tool.Tool) bool {
+	if s == nil {
+		return len(list) == 0
+	}
+	have := make(map[string]bool, len(s.offer.list))
+	for i := range s.offer.list {
+		have[s.offer.list[i].Name] = true
+	}
+	return !slices.ContainsFunc(list, func(t tool.Tool) bool { return !have[t.Name] })
+}
+
+// expire forgets the providers that were missed for long enough.
+func (x *catalogSync) expire(now time.Time) {
+	c := x.hub.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := false
+	for instance, providers := range c.remote {
+		for id, a := range providers {
+			if !a.expiresAt.IsZero() && now.After(a.expiresAt) {
+				changed = x.forgetProvider(instance, id) || changed
+			}
+		}
+		if len(providers) == 0 && !x.hub.Bus.IsAlive(instance) {
+			delete(c.remote, instance)
+		}
+	}
+	if changed {
+		c.notifyWatchers()
+	}
+}
+
+// dropAbsent forgets a provider that was missed: it was removed. With mu held.
+func (c *catalog) dropAbsent(id string) {
+	if c.forgetProvider == nil {
+		return
+	}
+	for instance, providers := range c.remote {
+		if a := providers[id]; a != nil && !a.expiresAt.IsZero() {
+			c.forgetProvider(instance, id)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/talk"
+)
+
+// What is asked of other instances about turns that they answer is an inquiry: to all of
+// them at first, and then to the one that has it. Each gets one report, at once, so that
+// nothing has to be remembered for those who look on, and nobody has to take leave.
+
+const (
+	inquirySubject = "ongoing"
+	// inquiryTimeout bounds the wait for reports while somebody waits for a page. All instances
+	// answer within milliseconds, but for one that is dying.
+	inquiryTimeout = 250 * time.Millisecond
+	// reportTimeout bounds the wait for one of an instance that has a turn.
+	reportTimeout = 2 * time.Second
+	// remoteObserveInterval is how often an instance that has a turn is asked what is new, and
+	// remoteStopInterval how often whether it has stopped it.
+	remoteObserveInterval = 300 * time.Millisecond
+	remoteStopInterval    = 50 * time.Millisecond
+	// maxReportBytes bounds the words in a report. In JSON they can become six times as much,
+	// which still fits into a message.
+	maxReportBytes = 64 << 10
+	// reportBuffer is how many reports wait to be read; more instances than that do not
+	// answer in the same moment.
+	reportBuffer = 64
+)
+
+// inquiry asks what an instance answers of a conversation.
+type inquiry struct {
+	Asker        string          `json:"asker"`
+	Conversation ConversationRef `json:"talk"`
+	Stop         bool            `json:"stop,omitempty"` // it is to be stopped
+	// Turn asks for one turn, and what there is of it after From.
+	Turn string         `json:"turn,omitempty"`
+	From observerCursor `json:"from"`
+}
+
+// report is the answer to one.
+type report struct {
+	Instance string       `json:"instance"`
+	Turns    []ActiveTurn `json:"turns,omitempty"`    // that are being answered, and were stopped if that was asked
+	Progress *progress    `json:"progress,omitempty"` // of the one turn that was asked for; nil: it is not known
+}
+
+func instanceInquirySubject(instance string) string { return inquirySubject + "." + instance }
+
+func newActiveTurns(h *Hub) (*activeTurns, error) {
+	cs := &activeTurns{hub: h, byAsker: map[askerKey][]*activeTurn{}}
+	if h.Bus.IsStandalone() {
+		return cs, nil
+	}
+	for _, subject := range []string{inquirySubject, instanceInquirySubject(h.Bus.Instance)} {
+		sub, err := h.Bus.Subscribe(subject, cs.onInquiry)
+		if err != nil {
+			return nil, err
+		}
+		cs.subs = append(cs.subs, sub)
+	}
+	return cs, nil
+}
+
+func (cs *activeTurns) close() {
+	for _, s := range cs.subs {
+		s.Unsubscribe() //nolint:errcheck // the connection is closed next
+	}
+}
+
+// onInquiry answers an inquiry.
+func (cs *activeTurns) onInquiry(m *nats.Msg) {
+	var in inquiry
+	if json.Unmarshal(m.Data, &in) != nil || m.Reply == "" || in.Asker == cs.hub.Bus.Instance {
+		return
+	}
+	text, err := json.Marshal(cs.report(in))
+	if err == nil {
+		err = cs.hub.Bus.Respond(m, text)
+	}
+	if err != nil {
+		cs.hub.Logger.Warn("another instance was not told what is being answered", "error", err)
+	}
+}
+
+func (cs *activeTurns) report(in inquiry) report {
+	out := report{Instance: cs.hub.Bus.Instance}
+	if in.Turn != "" {
+		if c := cs.find(in.Conversation, in.Turn); c != nil {
+			p, _ := c.progress(in.From, maxReportBytes)
+			out.Progress = &p
+		}
+		return out
+	}
+	here := cs.inConversation(in.Conversation)
+	if in.Stop {
+		for _, c := range here {
+			c.stop()
+		}
+	}
+	for _, c := range here[max(0, len(here)-maxActiveTurns):] {
+		out.Turns = append(out.Turns, c.ActiveTurn)
+	}
+	return out
+}
+
+// queryPeers asks all other instances, and returns what they report. Silent says that one
+// that lives has not answered in time.
+func (cs *activeTurns) queryPeers(ctx context.Context, in inquiry, wait time.Duration) (out []report, silent bool) {
+	bus := cs.hub.Bus
+	if bus.IsStandalone() {
+		return nil, false
+	}
+	waiting := map[string]bool{}
+	for _, name := range bus.Peers() {
+		waiting[name] = true
+	}
+	if len(waiting) == 0 {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	in.Asker = bus.Instance
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, true
+	}
+	reports := make(chan *nats.Msg, reportBuffer)
+	inbox, sub, err := bus.Inbox(reports)
+	if err == nil {
+		defer sub.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
+		err = bus.PublishRequest(inquirySubject, inbox, text)
+	}
+	if err != nil {
+		cs.hub.Logger.Warn("other instances were not asked what is being answered", "error", err)
+		return nil, true
+	}
+	for len(waiting) > 0 {
+		select {
+		case m := <-reports:
+			var r report
+			if json.Unmarshal(m.Data, &r) != nil {
+				continue
+			}
+			delete(waiting, r.Instance)
+			if out = append(out, r); r.Progress != nil {
+				return out, false // no other has it
+			}
+		case <-ctx.Done():
+			for name := range waiting {
+				silent = silent || bus.IsAlive(name)
+			}
+			return out, silent
+		}
+	}
+	return out, false
+}
+
+// queryPeer asks the instance that has a turn.
+func (cs *activeTurns) queryPeer(ctx context.Context, instance string, in inquiry) (*progress, error) {
+	bus := cs.hub.Bus
+	in.Asker = bus.Instance
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		m, err := cs.request(ctx, instance, text)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case errors.Is(err, nats.ErrNoResponders) || err != nil && !bus.IsAlive(instance):
+			return nil, ErrNotActive
+		case errors.Is(err, context.DeadlineExceeded):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		var r report
+		if err := json.Unmarshal(m.Data, &r); err != nil {
+			return nil, err
+		}
+		if r.Progress == nil {
+			return nil, ErrNotActive
+		}
+		return r.Progress, nil
+	}
+}
+
+func (cs *activeTurns) request(ctx context.Context, instance string, text []byte) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	return cs.hub.Bus.Request(ctx, instanceInquirySubject(instance), text)
+}
+
+// observeRemote follows a turn that another instance answers.
+func (cs *activeTurns) observeRemote(ctx context.Context, t ConversationRef, turn string,
+	see func([]talk.Event) error) error {
+	instance := ""
+	reports, _ := cs.queryPeers(ctx, inquiry{Conversation: t, Turn: turn}, reportTimeout)
+	for _, r := range reports {
+		if r.Progress != nil {
+			instance = r.Instance
+		}
+	}
+	if instance == "" {
+		return ErrNotActive
+	}
+	var from observerCursor
+	for first := true; ; first = false {
+		p, err := cs.queryPeer(ctx, instance, inquiry{Conversation: t, Turn: turn, From: from})
+		if err != nil {
+			return err
+		}
+		from = p.Cursor
+		if first || len(p.Events) > 0 {
+			if err := see(p.Events); err != nil {
+				return err
+			}
+		}
+		switch {
+		case p.More:
+			continue
+		case p.Done:
+			return p.end()
+		}
+		if err := sleep(ctx, remoteObserveInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// waitRemoteEnd waits until a turn has ended that another instance was told to stop. It is
+// false if ctx ended before.
+func (cs *activeTurns) waitRemoteEnd(ctx context.Context, instance string, t ConversationRef, turn string) bool {
+	for {
+		p, err := cs.queryPeer(ctx, instance, inquiry{Conversation: t, Turn: turn})
+		switch {
+		case errors.Is(err, ErrNotActive) || err == nil && p.Done:
+			return true
+		case err != nil, sleep(ctx, remoteStopInterval) != nil:
+			return false
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// Access is what a caller may do: who it is, and the rules of its key (as kept)
+// or of its bot.
+type Access struct {
+	tool.Caller
+	Rules string
+}
+
+// The outcomes that the audit trail knows.
+const (
+	callDone       = "done"
+	callToolError  = "tool_error" // carried out, and the tool said that it failed
+	callFailed     = "failed"
+	callRefused    = "refused" // not carried out
+	callNeedsInput = "asked"   // the provider wants to know more first
+)
+
+// maxDepth bounds how many bots can stand behind one another: a bot that asks a
+// bot that asks a bot.
+const maxDepth = 3
+
+// Call calls a tool by its full name. The call's ID, Tool and Caller are filled
+// in here. Its error is an *[tool.Error], also when ctx ended. What happened is
+// in the audit trail a moment after Call has returned, also if the process is killed
+// during it or in between, unless the tool only reads. A power cut can take what was called in
+// the last 50 ms. Without Options.Folder, the row is on the disk by the time Call
+// returns, unless the tool only reads.
+func (h *Hub) Call(ctx context.Context, who Access, name string, c *tool.Call) (*tool.Result, error) {
+	began := time.Now()
+	c.Caller = who.Caller
+	if c.ID == "" {
+		c.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	if len(c.Args) == 0 || string(c.Args) == "null" {
+		c.Args = json.RawMessage("{}")
+	}
+	o, rules, err := h.authorize(ctx, who, name, c.Args)
+	row := h.callRow(o, name, rules, c, began)
+	var res *tool.Result
+	ran := false
+	if err == nil {
+		if err = h.beginCall(); err == nil {
+			ran = true
+			c.Tool = o.Tool.Name
+			if !o.IsReadOnly() {
+				h.audit.begin(row)
+			}
+			res, err = h.invoke(ctx, o, c)
+			h.endCall()
+		}
+	}
+	h.record(o, row, res, err, ran)
+	if err != nil {
+		return nil, tool.AsError(err)
+	}
+	return res, nil
+}
+
+// WaitForCallRecords waits until the calls that this instance has answered are in the database, or
+// until ctx ends: who looks at the trail finds what was done a moment ago.
+func (h *Hub) WaitForCallRecords(ctx context.Context) { h.audit.waitCommitted(ctx) }
+
+// authorize finds a tool and decides whether it may be called so.
+func (h *Hub) authorize(ctx context.Context, who Access, name string, args []byte) (*RegisteredTool, Rules, error) {
+	v, err := h.View(who.Person, who.Rules)
+	if err != nil {
+		return nil, Rules{}, tool.Fail(tool.Failed, "The rules of this key cannot be read.", err)
+	}
+	rules := v.rules
+	if who.Depth > maxDepth {
+		return nil, rules, tool.Fail(tool.Denied, "Too many bots ask one another; answer without this tool.", nil)
+	}
+	if !h.rates.allow(who.Caller, rules.PerMinute) {
+		return nil, rules, tool.Fail(tool.RateLimited, "Too many calls; wait a minute and call again.", nil)
+	}
+	o := v.Tool(name)
+	if o == nil {
+		return nil, rules, v.missingToolError(name)
+	}
+	if args[0] != '{' {
+		return o, rules, tool.Fail(tool.BadArgs, "The arguments must be a JSON object.", nil)
+	}
+	if err := o.check(ctx, args); err != nil {
+		if err == ctx.Err() {
+			return o, rules, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
+		}
+		return o, rules, tool.Fail(tool.BadArgs, err.Error(), nil)
+	}
+	return o, rules, nil
+}
+
+// missingToolError says why there is no such tool for a caller.
+func (v *View) missingToolError(name string) error {
+	switch v.hidden[name] {
+	case denied:
+		return tool.Fail(tool.Denied, fmt.Sprintf("The tool %s is not allowed here.", name), nil)
+	case personal:
+		return tool.Fail(tool.Denied,
+			fmt.Sprintf("The tool %s is for people, and its owner has not allowed it to programs (patchbay tool allow %s).", name, name), nil)
+	case dangerous:
+		return tool.Fail(tool.Denied,
+			fmt.Sprintf("The tool %s is dangerous, and its owner has not allowed it (patchbay tool allow %s).", name,
+				name), nil)
+	}
+	return tool.Fail(tool.Unknown, "Unknown tool: "+name, nil)
+}
+
+// beginCall counts a call in, unless the board is stopping or full.
+func (h *Hub) beginCall() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.draining {
+		return tool.Fail(tool.Stopping, "The server is restarting; call again in a moment.", ErrStopping)
+	}
+	select {
+	case h.callSlots <- struct{}{}:
+		h.calling.Add(1)
+		return nil
+	default:
+		return tool.Fail(tool.Busy, "Too many calls are running; call again in a moment.",
+			fmt.Errorf("%d calls at a time", cap(h.callSlots)))
+	}
+}
+
+func (h *Hub) endCall() {
+	<-h.callSlots
+	h.calling.Done()
+}
+
+var errProviderTimeout = errors.New("the provider took too long")
+
+// invoke calls the provider and sees to it that what comes back can be used.
+func (h *Hub) invoke(ctx context.Context, o *RegisteredTool, c *tool.Call) (res *tool.Result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.offer.Timeout, errProviderTimeout)
+	defer cancel()
+	stop := context.AfterFunc(h.ctx, cancel)
+	defer stop()
+	defer func() {
+		if r := recover(); r != nil {
+			h.Logger.Error("a provider panicked", "provider", o.offer.ID, "tool", o.Tool.Name, "panic", r,
+				"stack", string(debug.Stack()))
+			res, err = nil, tool.Fail(tool.Failed, "The tool failed.", fmt.Errorf("panic: %v", r))
+		}
+	}()
+	res, err = o.offer.backend.Call(ctx, c)
+	switch {
+	case err == nil && res == nil:
+		return nil, tool.Fail(tool.Garbled, "The tool gave no result.", nil)
+	case err == nil && len(res.Content) > 0 && res.Content[0] != '[',
+		err == nil && len(res.Structured) > 0 && res.Structured[0] != '{':
+		return nil, tool.Fail(tool.Garbled, "The tool's answer cannot be used.", nil)
+	case err == nil:
+		return res, nil
+	}
+	var told *tool.Error
+	if ctx.Err() == nil || errors.As(err, &told) {
+		return nil, err
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errProviderTimeout):
+		return nil, tool.Fail(tool.TimedOut, fmt.Sprintf("The tool did not answer within %s.", o.offer.Timeout), err)
+	case h.ctx.Err() != nil:
+		return nil, tool.Fail(tool.Lost,
+			"The server stopped during the call. It is not known whether the call was carried out.", ErrStopping)
+	}
+	return nil, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
+}
+
+// callRow is the audit row of a call, as far as it is known before it is carried out.
+func (h *Hub) callRow(o *RegisteredTool, name string, rules Rules, c *tool.Call, began time.Time) store.Call {
+	row := store.Call{
+		ID: c.ID, At: began, Person: c.Caller.Person, Actor: c.Caller.Actor, Address: c.Caller.Address,
+		Key: c.Caller.Key, Bot: c.Caller.Bot, Turn: c.Caller.Turn, Channel: c.Caller.Channel,
+		Program: clip(c.Caller.Program, 100), Device: clip(c.Caller.Device, 100), Tool: clip(name, 100),
+		Instance: h.Bus.Instance,
+	}
+	if len(c.State) > 0 || len(c.Answers) > 0 {
+		// The same call again, with the answers to what its provider asked for.
+		row.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	if o != nil {
+		row.Provider = o.offer.ID
+	}
+	if rules.KeepArgs || h.KeepArgs {
+		row.Args = clip(string(c.Args), maxArgsBytes)
+	}
+	return row
+}
+
+// record completes the audit row of a call, writes it and counts the call.
+func (h *Hub) record(o *RegisteredTool, row store.Call, res *tool.Result, err error, ran bool) {
+	row.Took = time.Since(row.At)
+	kind := ""
+	if o != nil {
+		kind = o.offer.Kind
+	}
+	switch e := tool.AsError(err); {
+	case e != nil:
+		row.Outcome, row.Code, row.Cause = callFailed, string(e.Code), clip(e.Error(), 500)
+		if !ran {
+			row.Outcome = callRefused
+		}
+	case res.InputRequired != nil:
+		row.Outcome = callNeedsInput
+	default:
+		row.Outcome, row.Bytes = callDone, int64(len(res.Content)+len(res.Structured))
+		if res.IsError {
+			row.Outcome, row.Cause = callToolError, clip(res.PlainText(), 500)
+		}
+	}
+	h.metrics.call(row, kind)
+	h.audit.add(row, ran && !o.IsReadOnly())
+	if row.Outcome == callRefused {
+		h.Logger.Warn("a call was refused", "tool", row.Tool, "channel", row.Channel, "person", row.Person,
+			"key", row.Key, "code", row.Code)
+	}
+}
+
+// clip shortens what comes from outside to what a row should hold.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return string(bytes.ToValidUTF8([]byte(s[:most]), nil)) + "…"
+}

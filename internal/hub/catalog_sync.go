@@ -1,0 +1,396 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Providers that one instance holds are offered on the others too. The holder says
+// on the bus what has changed, at once, and all that it holds to whoever asks; see census.go.
+// A list of tools is told by its print. Whoever does not know a list yet asks for
+// it, a page at a time, and once for all providers that offer the same: ten thousand
+// devices of one make have one list.
+
+const (
+	toolsSubject = "tools"
+	// maxFrameBytes bounds a message, well below what NATS takes.
+	maxFrameBytes = 512 << 10
+	// maxAnnounced bounds how many providers are told of in one message, for the
+	// same reason: one takes a few hundred bytes.
+	maxAnnounced = 500
+)
+
+// remoteProvider is a provider that another instance holds.
+type remoteProvider struct {
+	heldProvider
+	instance   string
+	offer      *offer // what is known to be offered there; nil: nothing yet
+	list       *toolList
+	awaitsList bool // for the list
+	current    bool // the offer is made of the list
+	// expiresAt is when the provider is forgotten, if nobody holds it any more; zero: it is held.
+	expiresAt time.Time
+}
+
+// heldProvider is what an instance says about a provider of its own.
+type heldProvider struct {
+	ProviderRef
+	Fingerprint uint64 `json:"print"`
+	// Epoch numbers its newest connection, see [epochs].
+	Epoch int64 `json:"since,omitempty"`
+}
+
+// toolsAnnouncement says what an instance holds: all of it between two ids, or
+// some that has changed.
+type toolsAnnouncement struct {
+	Instance string `json:"i"`
+	// Sequence counts the changes that the instance has told, to the one in this announcement.
+	Sequence  uint64         `json:"n,omitempty"`
+	Providers []heldProvider `json:"h"`
+	// After and Until bound the ids of which Held is all, in order: those from
+	// After, without it, to Until, with it. Empty: no bound.
+	After string `json:"after,omitempty"`
+	Until string `json:"until,omitempty"`
+	// IsDelta says that Held and Gone are changes.
+	IsDelta bool     `json:"part,omitempty"`
+	Removed []string `json:"gone,omitempty"`
+	// Absent is who may be back in a moment, here or elsewhere. They stay listed, see absent.go.
+	Absent []string `json:"left,omitempty"`
+}
+
+// catalogSync is the board's side of all that.
+type catalogSync struct {
+	hub           *Hub
+	wake          chan struct{} // something held here has changed
+	done          chan struct{}
+	subs          []*nats.Subscription
+	stopListening func() // no more announcements are heard
+	jobs          sync.WaitGroup
+
+	// With catalog.mu held.
+	dirty         map[string]bool       // providers here of which others must be told
+	sequence      uint64                // of changes that others were told of
+	announceDue   bool                  // others must be told the number
+	stateRequests map[string]bool       // instances that need a census
+	peers         map[string]*peerState // by instance
+	lists         map[uint64]*toolList
+	queue         []listFetch // waiting; each list is there once at most
+	fetching      int
+
+	mu      sync.Mutex
+	running map[string]context.CancelCauseFunc // calls carried out for others
+	askers  map[string]string                  // by call
+
+	draining atomic.Bool // this instance stops: what it holds goes elsewhere
+}
+
+func newCatalogSync(h *Hub) (*catalogSync, error) {
+	x := &catalogSync{hub: h, wake: make(chan struct{}, 1), done: make(chan struct{}), dirty: map[string]bool{},
+		stateRequests: map[string]bool{}, peers: map[string]*peerState{}, lists: map[uint64]*toolList{},
+		running: map[string]context.CancelCauseFunc{}, askers: map[string]string{}}
+	if h.Bus.IsStandalone() {
+		close(x.done)
+		return x, nil
+	}
+	for subject, handle := range map[string]nats.MsgHandler{
+		stateRequestSubject(h.Bus.Instance): x.onStateRequest,
+		listSubject(h.Bus.Instance):         x.onListRequest,
+		callSubject(h.Bus.Instance):         x.serve,
+		callCancelSubject(h.Bus.Instance):   x.onCallCancel,
+		refreshSubject(h.Bus.Instance):      x.onRefresh,
+	} {
+		sub, err := h.Bus.Subscribe(subject, handle)
+		if err != nil {
+			return nil, err
+		}
+		x.subs = append(x.subs, sub)
+	}
+	// Changes come in the order in which they were told, a census between them.
+	var err error
+	if x.stopListening, err = h.Bus.SubscribeInOrder(x.onAnnouncement, toolsSubject,
+		stateSubject(h.Bus.Instance)); err != nil {
+		return nil, err
+	}
+	h.Bus.OnPeerLost(x.instanceLost)
+	h.Bus.OnPeerJoined(x.announceSequence)
+	h.catalog.mu.Lock()
+	defer h.catalog.mu.Unlock()
+	h.catalog.announce = func(id string) {
+		x.dirty[id] = true
+		x.wakeUp()
+	}
+	h.catalog.forgetProvider = x.forgetProvider
+	go x.run()
+	return x, nil
+}
+
+func (x *catalogSync) run() {
+	defer close(x.done)
+	tick := time.NewTicker(sequenceInterval)
+	defer tick.Stop()
+	for {
+		beat := false
+		select {
+		case <-x.wake:
+		case <-tick.C:
+			beat = true
+			x.expire(time.Now())
+		case <-x.hub.ctx.Done():
+			return
+		}
+		news, census, askers := x.pendingChanges(beat)
+		for _, a := range news {
+			x.publish(toolsSubject, a)
+		}
+		for asker := range askers {
+			for _, a := range census {
+				x.publish(stateSubject(asker), a)
+			}
+		}
+	}
+}
+
+func (x *catalogSync) close() {
+	<-x.done
+	if x.stopListening != nil {
+		x.stopListening()
+	}
+	for _, s := range x.subs {
+		s.Unsubscribe() //nolint:errcheck // the connection is closed next
+	}
+	x.jobs.Wait()
+}
+
+// pendingChanges are the announcements that are due: of what has changed, and the number that says
+// whether somebody has missed something. Of those who have, askers are to be told the census.
+func (x *catalogSync) pendingChanges(beat bool) (out, census []toolsAnnouncement, askers map[string]bool) {
+	c := x.hub.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dirty := x.dirty
+	x.dirty = map[string]bool{}
+	a := toolsAnnouncement{Instance: x.hub.Bus.Instance, Providers: []heldProvider{}, IsDelta: true}
+	add := func() {
+		x.sequence++
+		a.Sequence = x.sequence
+		out = append(out, a)
+		a.Providers, a.Removed, a.Absent = []heldProvider{}, nil, nil
+	}
+	for id := range dirty {
+		switch s := c.local[id]; {
+		case s != nil && s.offer.Held:
+			a.Providers = append(a.Providers, s.announcement())
+		case s != nil || x.draining.Load():
+			a.Absent = append(a.Absent, id)
+		default:
+			a.Removed = append(a.Removed, id)
+		}
+		if len(a.Providers)+len(a.Removed)+len(a.Absent) == maxAnnounced {
+			add()
+		}
+	}
+	if !a.empty() {
+		add()
+	}
+	if beat || x.announceDue {
+		x.announceDue = false
+		a.Sequence = x.sequence
+		out = append(out, a)
+	}
+	if len(x.stateRequests) > 0 {
+		askers, x.stateRequests = x.stateRequests, map[string]bool{}
+		census = x.fullState()
+	}
+	return out, census, askers
+}
+
+// announcement is what other instances are told. With catalog.mu held.
+func (s *Registration) announcement() heldProvider {
+	return heldProvider{s.offer.ProviderRef, s.offer.fingerprint(), s.epoch}
+}
+
+func (x *catalogSync) publish(subject string, v any) bool {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = x.hub.Bus.Publish(subject, text)
+	}
+	if err != nil {
+		x.hub.Logger.Warn("another instance was not told about tools", "error", err)
+	}
+	return err == nil
+}
+
+// onAnnouncement takes what another instance holds.
+func (x *catalogSync) onAnnouncement(m *nats.Msg) {
+	var a toolsAnnouncement
+	if json.Unmarshal(m.Data, &a) != nil || a.Instance == x.hub.Bus.Instance {
+		return
+	}
+	gave, ask := x.applyAnnouncement(a)
+	for _, m := range gave {
+		m.provider.Moved(m.upTo)
+	}
+	if ask {
+		x.hub.Bus.Publish(stateRequestSubject(a.Instance), []byte(x.hub.Bus.Instance)) //nolint:errcheck // it is asked for again
+	}
+}
+
+// movedProvider is a provider that has connected to another instance, and the number of its newest
+// connection here.
+type movedProvider struct {
+	provider Movable
+	upTo     int64
+}
+
+// applyAnnouncement takes what another instance holds, and returns what this one has to let go of,
+// and whether it needs a census.
+func (x *catalogSync) applyAnnouncement(a toolsAnnouncement) (gave []movedProvider, ask bool) {
+	c := x.hub.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ask = x.trackSequence(&a, time.Now())
+	known := c.remote[a.Instance]
+	if known == nil {
+		known = map[string]*remoteProvider{}
+		c.remote[a.Instance] = known
+	}
+	changed := false
+	still := make(map[string]bool, len(a.Providers))
+	for _, h := range a.Providers {
+		still[h.ID] = true
+		x.hub.epochs.observe(h.Epoch)
+		changed = x.updateProvider(a.Instance, h) || changed
+		gave = append(gave, x.releaseOlder(a.Instance, h)...)
+	}
+	gone := a.Removed
+	if !a.IsDelta {
+		for id, was := range known {
+			if !still[id] && was.expiresAt.IsZero() && id > a.After && (a.Until == "" || id <= a.Until) {
+				gone = append(gone, id)
+			}
+		}
+	}
+	for _, id := range gone {
+		changed = x.forgetProvider(a.Instance, id) || changed
+	}
+	for _, id := range a.Absent {
+		changed = x.markAbsent(a.Instance, id) || changed
+	}
+	if changed {
+		c.notifyWatchers()
+	}
+	x.fetchMore()
+	return gave, ask
+}
+
+// releaseOlder lets go of a provider that another instance has a newer connection of. What it has
+// announced itself says who is the newer, so both decide the same. With catalog.mu held.
+func (x *catalogSync) releaseOlder(instance string, h heldProvider) []movedProvider {
+	s := x.hub.catalog.local[h.ID]
+	if s == nil || !s.offer.Held || !newer(h.Epoch, instance, s.epoch, x.hub.Bus.Instance) {
+		return nil
+	}
+	s.setHeld(false)
+	if m, ok := s.provider.(Movable); ok {
+		return []movedProvider{{m, s.epoch}}
+	}
+	return nil
+}
+
+// updateProvider takes what an instance says about one provider, and reports whether more is
+// offered by that, or something else. With catalog.mu held.
+func (x *catalogSync) updateProvider(instance string, h heldProvider) bool {
+	c := x.hub.catalog
+	a := c.remote[instance][h.ID]
+	if a == nil {
+		a = &remoteProvider{instance: instance}
+		c.remote[instance][h.ID] = a
+	}
+	if a.list == nil || a.list.fingerprint != h.Fingerprint {
+		x.releaseList(a)
+		a.list, a.current = x.acquireList(h), false
+	}
+	was := a.heldProvider
+	a.heldProvider, a.expiresAt = h, time.Time{}
+	switch {
+	case a.current && was == h:
+		return false
+	case a.current && was.ProviderRef == h.ProviderRef:
+		c.invalidate(h.Owner)
+		return true
+	case a.list.known:
+		x.updateOffer(a)
+		return true
+	}
+	x.requestList(a)
+	return false
+}
+
+// forgetProvider forgets a provider that an instance does not hold any more. With
+// catalog.mu held.
+func (x *catalogSync) forgetProvider(instance, id string) bool {
+	c := x.hub.catalog
+	a := c.remote[instance][id]
+	if a == nil {
+		return false
+	}
+	delete(c.remote[instance], id)
+	x.releaseList(a)
+	if a.offer == nil {
+		return false
+	}
+	c.removeOwned(a.offer.Owner, id)
+	c.invalidate(a.offer.Owner)
+	return true
+}
+
+// updateOffer makes the offer of a provider elsewhere whose list is known. With
+// catalog.mu held.
+func (x *catalogSync) updateOffer(a *remoteProvider) {
+	c, was := x.hub.catalog, a.offer
+	a.offer, _ = c.offer(a.ProviderRef, &remoteBackend{x, a.instance, a.ID, a.Title}, a.list.tools)
+	a.current = true
+	if was != nil && was.Owner != a.Owner {
+		c.removeOwned(was.Owner, a.ID)
+		c.invalidate(was.Owner)
+	}
+	c.addOwned(a.Owner, a.ID)
+	c.invalidate(a.Owner)
+}
+
+func (x *catalogSync) wakeUp() {
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+// instanceLost misses what an instance held that is gone, and stops what was done for it.
+func (x *catalogSync) instanceLost(instance string) {
+	c := x.hub.catalog
+	c.mu.Lock()
+	delete(x.peers, instance) // if it comes back, nobody knows what was missed
+	changed := false
+	for id := range c.remote[instance] {
+		changed = x.markAbsent(instance, id) || changed
+	}
+	if len(c.remote[instance]) == 0 {
+		delete(c.remote, instance)
+	}
+	if changed {
+		c.notifyWatchers()
+	}
+	c.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, asker := range x.askers {
+		if asker == instance {
+			x.running[id](errAskerLost)
+		}
+	}
+}

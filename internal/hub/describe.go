@@ -1,0 +1,123 @@
+package hub
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"patchbay/internal/store"
+)
+
+// Form is what the value of a setting looks like when it is written as text.
+type Form string
+
+// The forms of settings.
+const (
+	FormText         Form = "text"
+	FormNumber       Form = "number"
+	FormInteger      Form = "whole"  // a number without a fraction
+	FormBool         Form = "yes_no" // true or false; none means false
+	FormOptionalBool Form = "maybe"  // true, false, or none, which means something else than false
+	FormDuration     Form = "duration"
+	FormList         Form = "list"   // texts, with commas between
+	FormObject       Form = "object" // in JSON
+)
+
+// Setting is something that can be set about bots of a kind.
+type Setting struct {
+	Name     string `json:"name"`
+	Form     Form   `json:"form"`
+	Secret   bool   `json:"secret,omitempty"`   // it is never shown again
+	Required bool   `json:"required,omitempty"` // a bot cannot be without
+	Shared   bool   `json:"shared,omitempty"`   // bots of every kind have it
+}
+
+// Describe lists what can be set about bots of a kind: the kind's own settings, and
+// then those that all kinds share.
+func (r *Registry) Describe(kind string) ([]Setting, error) {
+	k, err := r.kind(kind)
+	if err != nil {
+		return nil, err
+	}
+	var list []Setting
+	if k.Settings != nil {
+		list = describedSettings(list, k.Settings(), false)
+	}
+	for _, make := range r.shared {
+		list = describedSettings(list, make(), true)
+	}
+	return list, nil
+}
+
+// IsInbound reports whether the far side of a kind of bots dials in, with a token.
+func (r *Registry) IsInbound(kind string) bool {
+	k, err := r.kind(kind)
+	return err == nil && k.Inbound
+}
+
+func describedSettings(list []Setting, settings any, shared bool) []Setting {
+	for _, f := range fields(reflect.TypeOf(settings)) {
+		list = append(list, Setting{Name: f.name, Form: form(f.typ), Secret: f.secret, Required: f.required,
+			Shared: shared})
+	}
+	return list
+}
+
+// form is how a value of a type is written.
+func form(t reflect.Type) Form {
+	maybe := t.Kind() == reflect.Pointer
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case strings.HasSuffix(t.Name(), "Duration"):
+		return FormDuration
+	case t.Kind() == reflect.Bool && maybe:
+		return FormOptionalBool
+	case t.Kind() == reflect.Bool:
+		return FormBool
+	case t.Kind() == reflect.String:
+		return FormText
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String:
+		return FormList
+	case t.Kind() == reflect.Float64 || t.Kind() == reflect.Float32:
+		return FormNumber
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
+		return FormInteger
+	}
+	return FormObject
+}
+
+// SettingsText returns a bot's settings as texts, such as [Registry.Change] takes. Secrets
+// are an empty text.
+func (r *Registry) SettingsText(b store.Bot) (map[string]string, error) {
+	k, err := r.kind(b.Kind)
+	if err != nil {
+		return nil, err
+	}
+	raw := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b.Settings, &raw); err != nil {
+		return nil, err
+	}
+	if err := r.settingsSchema(k).mapSecrets(raw, func(field, string) (string, error) { return "", nil }); err != nil {
+		return nil, err
+	}
+	texts := make(map[string]string, len(raw))
+	for name, value := range raw {
+		texts[name] = settingText(value)
+	}
+	return texts, nil
+}
+
+// settingText is a value as people write it: texts without quotes, lists with commas.
+func settingText(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	var list []string
+	if json.Unmarshal(value, &list) == nil && !strings.Contains(strings.Join(list, ""), ",") {
+		return strings.Join(list, ", ")
+	}
+	return string(value)
+}

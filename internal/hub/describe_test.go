@@ -1,0 +1,68 @@
+package hub_test
+
+import (
+	"reflect"
+	"testing"
+
+	"patchbay/internal/hub"
+	"patchbay/internal/hub/hubtest"
+)
+
+// describedSettings has a setting of each form.
+type describedSettings struct {
+	Address string            `json:"address"`
+	Secret  string            `json:"secret,omitempty" secret:"true"`
+	Warm    bool              `json:"warm,omitempty"`
+	Maybe   *bool             `json:"maybe,omitempty"`
+	Most    *int              `json:"most,omitempty"`
+	Share   float64           `json:"share,omitempty"`
+	Wait    hub.Duration      `json:"wait,omitempty"`
+	Names   []string          `json:"names,omitempty"`
+	Extra   map[string]string `json:"extra,omitempty"`
+}
+
+// A form can be made of what a kind says of its settings, and what was written into it
+// is found again.
+func TestDescribe(t *testing.T) {
+	r := hubtest.New(t, hubtest.Options{Kinds: []hub.Kind{{Name: "oven", Inbound: true,
+		Settings: func() any { return new(describedSettings) }}}})
+	list, err := r.Registry.Describe("oven")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []hub.Setting{
+		{Name: "address", Form: hub.FormText, Required: true}, {Name: "secret", Form: hub.FormText, Secret: true},
+		{Name: "warm", Form: hub.FormBool}, {Name: "maybe", Form: hub.FormOptionalBool},
+		{Name: "most", Form: hub.FormInteger}, {Name: "share", Form: hub.FormNumber},
+		{Name: "wait", Form: hub.FormDuration}, {Name: "names", Form: hub.FormList},
+		{Name: "extra", Form: hub.FormObject},
+		{Name: "shared", Form: hub.FormBool, Shared: true},
+	}
+	if got := list[:len(want)]; !reflect.DeepEqual(got, want) {
+		t.Errorf("described as %+v", got)
+	}
+	if _, err := r.Registry.Describe("toaster"); err == nil || r.Registry.IsInbound("toaster") ||
+		!r.Registry.IsInbound("oven") || r.Registry.IsInbound("script") {
+		t.Errorf("a kind that there is not: %v", err)
+	}
+	set := map[string]string{"address": "12", "secret": "x", "warm": "true", "maybe": "false", "most": "3",
+		"share": "0.5", "wait": "1m30s", "names": "a, b", "extra": `{"a":"b,c"}`, "shared": "true"}
+	b := r.Add(t, "oven", set)
+	written, err := r.Registry.SettingsText(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set["secret"] = ""
+	if !reflect.DeepEqual(written, set) {
+		t.Errorf("written as %v", written)
+	}
+	// What is found is what can be set.
+	delete(written, "secret")
+	again, err := r.Registry.Change(t.Context(), b.Number, hub.Changes{Set: written})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := r.Registry.SettingsText(again.Bot); err != nil || !reflect.DeepEqual(second, set) {
+		t.Errorf("written again as %v, %v", second, err)
+	}
+}

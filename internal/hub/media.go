@@ -1,0 +1,36 @@
+package hub
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+)
+
+// ServeMedia serves a picture to a bot that got its URL. The URL is the secret: anyone who
+// has it can fetch the picture until it expires.
+func (h *Hub) ServeMedia(w http.ResponseWriter, r *http.Request) {
+	p, err := h.Store.Media.Get(r.Context(), seal.Hash(r.PathValue("token")), time.Now())
+	if errors.Is(err, store.ErrNotFound) {
+		http.Error(w, "there is no such picture, or not any more", http.StatusNotFound)
+		return
+	}
+	if err != nil {
+		if r.Context().Err() == nil {
+			h.Logger.ErrorContext(r.Context(), "a picture was not found", "error", err)
+		}
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", p.MIME)
+	header.Set("Content-Length", strconv.Itoa(len(p.Data)))
+	header.Set("Cache-Control", "private, no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	header.Set("Referrer-Policy", "no-referrer")
+	w.Write(p.Data) //nolint:errcheck // the reader has gone
+}

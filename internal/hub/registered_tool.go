@@ -1,0 +1,342 @@
+package hub
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"patchbay/internal/tool"
+)
+
+// RegisteredTool is a tool as callers see it. There are many: what only some callers ask
+// for is made when they do.
+type RegisteredTool struct {
+	// Name is unique among what a caller sees: the provider's slug, "_" and the
+	// tool's name, as [A-Za-z0-9_-] of 64 at most, which is what models take.
+	Name string
+	*tool.Tool
+	offer *offer
+	cache atomic.Pointer[toolCache] // nil until somebody asks
+}
+
+// toolCache is what was made of a tool for those who asked.
+type toolCache struct {
+	listOnce   sync.Once
+	listed     []byte
+	mirrorOnce sync.Once
+	mirrored   []MirroredArgument
+	schemaOnce sync.Once
+	schema     *schema
+}
+
+func (o *RegisteredTool) cached() *toolCache {
+	if m := o.cache.Load(); m != nil {
+		return m
+	}
+	o.cache.CompareAndSwap(nil, new(toolCache))
+	return o.cache.Load()
+}
+
+// Provider is where the tool's provider is plugged in.
+func (o *RegisteredTool) Provider() ProviderRef { return o.offer.ProviderRef }
+
+// IsLocal reports whether the tool is offered on this instance, and not by another.
+func (o *RegisteredTool) IsLocal() bool {
+	switch o.offer.backend.(type) {
+	case *remoteBackend, *absentBackend:
+		return false
+	}
+	return true
+}
+
+// offer is a provider with what it offers at one time; immutable.
+type offer struct {
+	ProviderRef
+	catalog *catalog
+	backend backend
+	list    []tool.Tool      // as the provider offers them
+	tools   []RegisteredTool // with their full names, without twins
+	// since and changes tell the state of its prompts and resources from others.
+	since, changes int64
+	// cachedFingerprint is the print of the list once it was needed; with catalog.mu held.
+	cachedFingerprint uint64
+}
+
+// offer makes an offer. Tools that are left out are twins of others.
+func (c *catalog) offer(o ProviderRef, at backend, list []tool.Tool) (_ *offer, twins []string) {
+	of := &offer{ProviderRef: o, catalog: c, backend: at, list: list}
+	of.tools, twins = of.nameTools()
+	return of, twins
+}
+
+// withRef is the same offer in a provider that differs, but not in its id and slug.
+func (o *offer) withRef(provider ProviderRef) *offer {
+	next := *o
+	next.ProviderRef, next.tools = provider, make([]RegisteredTool, len(o.tools))
+	for i := range next.tools {
+		t := &next.tools[i]
+		t.Name, t.Tool, t.offer = o.tools[i].Name, o.tools[i].Tool, &next
+		t.cache.Store(o.tools[i].cache.Load())
+	}
+	return &next
+}
+
+// promptProvider and shelf are what a provider on this instance has besides tools; nil
+// otherwise.
+func (o *offer) promptProvider() tool.PromptProvider {
+	b, _ := o.backend.(tool.PromptProvider)
+	return b
+}
+
+func (o *offer) resourceProvider() tool.ResourceProvider {
+	l, _ := o.backend.(tool.ResourceProvider)
+	return l
+}
+
+// fingerprint is [fingerprintOf] the list. With catalog.mu held.
+func (o *offer) fingerprint() uint64 {
+	if o.cachedFingerprint == 0 {
+		o.cachedFingerprint = fingerprintOf(o.list)
+	}
+	return o.cachedFingerprint
+}
+
+// maxNameLength is the longest name that models' APIs take.
+const maxNameLength = 64
+
+// fullName is how a tool is called by everybody but its provider. It depends on
+// nothing but the provider's slug and the tool's own name, so that it stays the
+// same whatever else is plugged in. Names that are too long end in a hash.
+func fullName(slug, name string) string {
+	clean := []byte(name)
+	for i, c := range clean {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			clean[i] = '_'
+		}
+	}
+	full := string(clean)
+	if slug != "" {
+		full = slug + "_" + full
+	}
+	if len(full) > maxNameLength || full == "" {
+		full = full[:min(len(full), maxNameLength-9)] + "_" + hash8(name)
+	}
+	return full
+}
+
+func hash8(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:4])
+}
+
+// nameTools gives the tools of a provider their full names. When two have the same,
+// those that are not spelt exactly so get a hash; twins that still are the same
+// are left out.
+func (o *offer) nameTools() (named []RegisteredTool, twins []string) {
+	if len(o.list) == 0 {
+		return nil, nil
+	}
+	full := make([]string, len(o.list))
+	count := make(map[string]int, len(o.list))
+	for i := range o.list {
+		full[i] = fullName(o.Slug, o.list[i].Name)
+		count[full[i]]++
+	}
+	taken := make(map[string]bool, len(o.list))
+	named = make([]RegisteredTool, 0, len(o.list))
+	for i := range o.list {
+		t, name := &o.list[i], full[i]
+		if count[name] > 1 && !strings.HasSuffix(name, t.Name) {
+			name = fullName(o.Slug, name[min(len(o.Slug)+1, len(name)):]+"_"+hash8(t.Name))
+		}
+		if taken[name] {
+			twins = append(twins, t.Name)
+			continue
+		}
+		taken[name] = true
+		named = append(named, RegisteredTool{Name: name, Tool: t, offer: o})
+	}
+	translateMentions(named)
+	return named, twins
+}
+
+// sameTools reports whether two lists of tools are the same.
+func sameTools(a, b []tool.Tool) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if len(a) == 0 || &a[0] == &b[0] {
+		return true
+	}
+	for i := range a {
+		if !sameTool(&a[i], &b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameTool(a, b *tool.Tool) bool {
+	return a.Name == b.Name && a.Title == b.Title && a.Description == b.Description && a.Dangerous == b.Dangerous &&
+		a.Audience == b.Audience &&
+		bytes.Equal(a.Input, b.Input) && bytes.Equal(a.Output, b.Output) && bytes.Equal(a.Icons, b.Icons) &&
+		bytes.Equal(a.Meta, b.Meta) &&
+		hintBits(a.Hints) == hintBits(b.Hints)
+}
+
+// hintBits has two bits for each hint: whether it is known, and what it is.
+func hintBits(h tool.Hints) (bits byte) {
+	for _, b := range []*bool{h.ReadOnly, h.Destructive, h.Idempotent, h.OpenWorld} {
+		bits <<= 2
+		if b != nil {
+			bits |= 2
+			if *b {
+				bits |= 1
+			}
+		}
+	}
+	return bits
+}
+
+// appendTool appends all that a tool is, so that different tools never are the
+// same bytes.
+func appendTool(buf []byte, t *tool.Tool) []byte {
+	buf = appendParts(buf, t.Name, t.Title, t.Description, t.Audience)
+	for _, raw := range []json.RawMessage{t.Input, t.Output, t.Icons, t.Meta} {
+		buf = append(binary.AppendUvarint(buf, uint64(len(raw))), raw...)
+	}
+	bits := hintBits(t.Hints)
+	if t.Dangerous {
+		return append(buf, bits, 1)
+	}
+	return append(buf, bits, 0)
+}
+
+func appendParts(buf []byte, parts ...string) []byte {
+	for _, p := range parts {
+		buf = append(binary.AppendUvarint(buf, uint64(len(p))), p...)
+	}
+	return buf
+}
+
+// fingerprintOf tells lists apart, on every instance in the same way. Lists with the
+// same print are shared between providers that do not trust each other, so nobody
+// must be able to make one for another's print.
+func fingerprintOf(list []tool.Tool) uint64 {
+	h := sha256.New()
+	var buf []byte
+	for i := range list {
+		buf = appendTool(buf[:0], &list[i])
+		h.Write(buf)
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// emptySchema is what a tool that says nothing takes.
+var emptySchema = json.RawMessage(`{"type":"object"}`)
+
+// ListEntry is the tool as MCP's tools/list shows it, in JSON.
+func (o *RegisteredTool) ListEntry() []byte {
+	m := o.cached()
+	m.listOnce.Do(func() {
+		input := o.Input
+		if len(input) == 0 {
+			input = emptySchema
+		}
+		hints := o.Hints
+		if o.Dangerous && hints.Destructive == nil {
+			yes := true
+			hints.Destructive = &yes
+		}
+		var w bytes.Buffer
+		enc := json.NewEncoder(&w)
+		enc.SetEscapeHTML(false)
+		err := enc.Encode(struct {
+			Name        string          `json:"name"`
+			Title       string          `json:"title,omitempty"`
+			Description string          `json:"description"`
+			Input       json.RawMessage `json:"inputSchema"`
+			Output      json.RawMessage `json:"outputSchema,omitempty"`
+			Hints       tool.Hints      `json:"annotations,omitzero"`
+			Icons       json.RawMessage `json:"icons,omitempty"`
+			Meta        json.RawMessage `json:"_meta,omitempty"`
+		}{o.Name, o.Title, o.Description, input, o.Output, hints, o.Icons, o.meta()})
+		if err != nil {
+			return // a schema that is no JSON; providers see to it that none comes
+		}
+		m.listed = bytes.TrimSuffix(w.Bytes(), []byte("\n"))
+	})
+	return m.listed
+}
+
+// MetaVia is where a tool's _meta lists the installations of Patchbay that it came
+// through, so that none takes over its own tools again.
+const MetaVia = "patchbay/via"
+
+// meta is the tool's own, the way it came, and where it is from if its name does
+// not say it.
+func (o *RegisteredTool) meta() json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(o.Meta, &all) != nil || all == nil {
+		all = map[string]json.RawMessage{} // there is none, or it is no object
+	}
+	var via []string
+	json.Unmarshal(all[MetaVia], &via) //nolint:errcheck // what is no list is none
+	all[MetaVia] = toJSON(append(via, o.offer.catalog.installation))
+	if o.offer.Slug != "" {
+		all["patchbay/provider"], all["patchbay/tool"] = toJSON(o.offer.ID), toJSON(o.Tool.Name)
+	}
+	return toJSON(all)
+}
+
+func toJSON(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil // raw JSON of a provider that is none
+	}
+	return text
+}
+
+// MirroredArgument is an argument that a schema wants repeated in a header of the request
+// (x-mcp-header), for those on the way who route by it.
+type MirroredArgument struct {
+	Header string
+	Path   []string // names of properties, outermost first
+}
+
+// MirroredArguments are the arguments that callers repeat in headers.
+func (o *RegisteredTool) MirroredArguments() []MirroredArgument {
+	m := o.cached()
+	m.mirrorOnce.Do(func() {
+		if bytes.Contains(o.Input, []byte(`"x-mcp-header"`)) {
+			m.mirrored = findMirrored(o.Input, nil)
+		}
+	})
+	return m.mirrored
+}
+
+// maxNesting is how deep mirrored arguments are looked for.
+const maxNesting = 8
+
+func findMirrored(text json.RawMessage, path []string) (out []MirroredArgument) {
+	var s struct {
+		Header     string                     `json:"x-mcp-header"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(text, &s) != nil || len(path) > maxNesting {
+		return nil
+	}
+	if s.Header != "" && len(path) > 0 {
+		out = append(out, MirroredArgument{s.Header, path})
+	}
+	for name, inner := range s.Properties {
+		out = append(out, findMirrored(inner, append(slices.Clip(path), name))...)
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/bus"
+	"patchbay/internal/tool"
+)
+
+// A call of a provider elsewhere is an order to the holder's own subject with an
+// inbox to reply to; frames come back, numbered from 1: progress and log lines, or nothing if
+// there were none for a while, then the end, in as many pieces as it needs. Cancelling goes to
+// another subject of the holder's.
+
+func callSubject(instance string) string       { return "call." + instance }
+func callCancelSubject(instance string) string { return "cancel." + instance }
+
+type callRequest struct {
+	Asker    string    `json:"asker"`
+	Provider string    `json:"provider"`
+	Call     tool.Call `json:"call"`
+	Progress bool      `json:"progress,omitempty"`
+	Log      bool      `json:"log,omitempty"`
+}
+
+type callFrame struct {
+	N        int            `json:"n"`
+	Progress *tool.Progress `json:"progress,omitempty"`
+	Log      *tool.Log      `json:"log,omitempty"`
+	Part     []byte         `json:"part,omitempty"` // of the end
+	End      bool           `json:"end,omitempty"`
+}
+
+type callResult struct {
+	Result *tool.Result `json:"result,omitempty"`
+	Error  *tool.Error  `json:"error,omitempty"`
+}
+
+// remoteBackend is where the calls of a provider go that another instance holds.
+type remoteBackend struct {
+	catalogSync *catalogSync
+	instance    string
+	provider    string
+	title       string
+}
+
+// Call has the other instance carry the call out.
+func (f *remoteBackend) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	instances := f.catalogSync.hub.Bus
+	offline := notConnected(f.title)
+	text, err := json.Marshal(callRequest{instances.Instance, f.provider, *c, c.Progress != nil, c.Log != nil})
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFrameBytes {
+		return nil, tool.Fail(tool.TooLarge, "The arguments are too large.", nil)
+	}
+	frames := make(chan *nats.Msg, frameBuffer)
+	inbox, sub, err := instances.Inbox(frames)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
+	lost, unsubscribe := f.catalogSync.hub.presence.watchLost()
+	defer unsubscribe()
+	if err := instances.PublishRequest(callSubject(f.instance), inbox, text); err != nil {
+		return nil, offline
+	}
+	alive := time.NewTicker(acceptTimeout)
+	defer alive.Stop()
+	gone := tool.Fail(tool.Lost,
+		"The connection broke before there was a result. It is not known whether the call was carried out.", nil)
+	var end []byte
+	silent := 0
+	for next := 1; ; next++ {
+		select {
+		case m := <-frames:
+			if bus.IsNoResponders(m) {
+				return nil, offline
+			}
+			var p callFrame
+			if json.Unmarshal(m.Data, &p) != nil || p.N != next {
+				return nil, gone
+			}
+			silent = 0
+			end = append(end, p.Part...)
+			if p.End {
+				return decodeResult(end)
+			}
+			forwardProgress(c, p)
+		case instance := <-lost:
+			if next--; instance == f.instance {
+				return nil, gone
+			}
+		case <-alive.C:
+			silent++
+			if next--; silent >= maxSilentChecks || !instances.IsAlive(f.instance) {
+				f.catalogSync.publish(callCancelSubject(f.instance), c.ID)
+				return nil, gone
+			}
+		case <-ctx.Done():
+			f.catalogSync.publish(callCancelSubject(f.instance), c.ID)
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func forwardProgress(c *tool.Call, p callFrame) {
+	if p.Progress != nil && c.Progress != nil {
+		c.Progress(*p.Progress)
+	}
+	if p.Log != nil && c.Log != nil {
+		c.Log(*p.Log)
+	}
+}
+
+func decodeResult(text []byte) (*tool.Result, error) {
+	var e callResult
+	if err := json.Unmarshal(text, &e); err != nil {
+		return nil, tool.Fail(tool.Garbled, "The tool's answer cannot be used.", err)
+	}
+	if e.Error != nil {
+		return nil, e.Error
+	}
+	return e.Result, nil
+}
+
+// serve carries out a call for another instance.
+func (x *catalogSync) serve(m *nats.Msg) {
+	var o callRequest
+	if err := json.Unmarshal(m.Data, &o); err != nil || m.Reply == "" {
+		x.hub.Logger.Warn("an order from the bus cannot be read", "error", err)
+		return
+	}
+	c := x.hub.catalog
+	c.mu.Lock()
+	s := c.local[o.Provider]
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(x.hub.ctx)
+	x.mu.Lock()
+	x.running[o.Call.ID], x.askers[o.Call.ID] = cancel, o.Asker
+	x.mu.Unlock()
+	x.jobs.Go(func() {
+		defer func() {
+			cancel(nil)
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			delete(x.running, o.Call.ID)
+			delete(x.askers, o.Call.ID)
+		}()
+		x.deliver(ctx, s, o, m.Reply)
+	})
+}
+
+func (x *catalogSync) deliver(ctx context.Context, s *Registration, o callRequest, inbox string) {
+	var mu sync.Mutex
+	n := 0
+	send := func(p callFrame) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		p.N = n
+		x.publish(inbox, p)
+	}
+	if o.Progress {
+		o.Call.Progress = func(p tool.Progress) { send(callFrame{Progress: &p}) }
+	}
+	if o.Log {
+		o.Call.Log = func(l tool.Log) { send(callFrame{Log: &l}) }
+	}
+	var end callResult
+	if s == nil {
+		end.Error = notConnected("")
+	} else {
+		ended := startHeartbeat(func() { send(callFrame{}) })
+		res, err := s.provider.Call(ctx, &o.Call)
+		ended()
+		end.Result, end.Error = res, tool.AsError(err)
+	}
+	text, err := json.Marshal(end)
+	if err != nil {
+		text, _ = json.Marshal(callResult{Error: tool.Fail(tool.Garbled, "The tool's answer cannot be used.", err)})
+	}
+	for len(text) > maxFrameBytes {
+		send(callFrame{Part: text[:maxFrameBytes]})
+		text = text[maxFrameBytes:]
+	}
+	send(callFrame{Part: text, End: true})
+}
+
+// onCallCancel hears that nobody waits for a call any more.
+func (x *catalogSync) onCallCancel(m *nats.Msg) {
+	var id string
+	if json.Unmarshal(m.Data, &id) != nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if cancel := x.running[id]; cancel != nil {
+		cancel(context.Canceled)
+	}
+}

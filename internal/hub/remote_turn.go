@@ -1,0 +1,283 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/bus"
+	"patchbay/internal/talk"
+)
+
+// A turn crosses the bus like this. The asker's instance publishes an order to
+// the bot's subject, with an inbox to reply to. Whoever holds the bot publishes
+// frames to the inbox, numbered from 1: its name first, then an event each, or nothing if there
+// was none for a while, the last one with End set. A gap in the numbers, or the holder's death or
+// silence, breaks the answer off. The asker's hanging up, and giving up, go to a subject of the
+// holder's own.
+
+type turnRequest struct {
+	Asker string     `json:"asker"`
+	Turn  *talk.Turn `json:"turn"`
+}
+
+type turnFrame struct {
+	N            int           `json:"n"`
+	Holder       string        `json:"holder,omitempty"`
+	Event        *talk.Event   `json:"e,omitempty"`
+	End          bool          `json:"end,omitempty"`
+	Waited       time.Duration `json:"waited,omitempty"`
+	Failure      *talk.Failure `json:"failure,omitempty"`
+	Disconnected bool          `json:"disconnected,omitempty"` // ended because the asker had gone
+	Moved        bool          `json:"moved,omitempty"`        // ended because the bot is somewhere else now
+}
+
+type turnCancel struct {
+	Turn string `json:"turn"`
+	Stop bool   `json:"give_up,omitempty"` // not only gone, but wants the bot stopped
+}
+
+func turnSubject(bot int64) string             { return fmt.Sprintf("turn.%d", bot) }
+func turnCancelSubject(instance string) string { return "hangup." + instance }
+
+var (
+	errAskerLost = errors.New("the asker's instance is gone")
+	errLostFrame = errors.New("a piece of the answer was lost on the bus")
+	// errMoving is told who asks while a bot moves from one instance to another.
+	errMoving = talk.Fail(talk.Offline, "", errors.New("no instance takes turns for the bot at the moment"))
+)
+
+// frameBuffer is how many frames of one answer may wait for a slow asker
+// before the bus drops some, which the numbers show.
+const frameBuffer = 8192
+
+// remoteBot is a bot that another instance holds.
+type remoteBot struct {
+	hub *Hub
+	bot int64
+}
+
+func (t *remoteBot) answer(ctx context.Context, disconnected <-chan struct{}, turn *talk.Turn,
+	emit talk.Emit) (time.Duration, error) {
+	h := t.hub
+	text, err := json.Marshal(turnRequest{h.Bus.Instance, turn})
+	if err != nil {
+		return 0, talk.Fail(talk.Internal, "", err)
+	}
+	frames := make(chan *nats.Msg, frameBuffer)
+	inbox, sub, err := h.Bus.Inbox(frames)
+	if err != nil {
+		return 0, talk.Fail(talk.Internal, "", err)
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
+	if err := h.Bus.PublishRequest(turnSubject(t.bot), inbox, text); err != nil {
+		return 0, talk.Fail(talk.Internal, "", err)
+	}
+	return t.receive(ctx, disconnected, turn.ID, frames, emit)
+}
+
+// receive takes the frames of one answer until the last.
+func (t *remoteBot) receive(ctx context.Context, disconnected <-chan struct{}, turn string, frames <-chan *nats.Msg,
+	emit talk.Emit) (time.Duration, error) {
+	holder, silent := "", 0
+	alive := time.NewTicker(acceptTimeout)
+	defer alive.Stop()
+	lost, unsubscribe := t.hub.presence.watchLost()
+	defer unsubscribe()
+	for next := 1; ; {
+		gone := disconnected
+		if holder == "" {
+			gone = nil // there is nobody to be told yet
+		}
+		select {
+		case m := <-frames:
+			if bus.IsNoResponders(m) {
+				return 0, errMoving
+			}
+			var p turnFrame
+			if err := json.Unmarshal(m.Data, &p); err != nil {
+				return 0, talk.Fail(talk.Internal, "", err)
+			}
+			if p.N != next {
+				t.sendCancel(holder, turnCancel{turn, true})
+				return 0, talk.Fail(talk.Lost, "", errLostFrame)
+			}
+			next++
+			silent = 0
+			switch {
+			case p.Holder != "":
+				holder = p.Holder
+			case p.Disconnected:
+				return p.Waited, talk.ErrDisconnected
+			case p.Moved:
+				return p.Waited, talk.ErrMoved
+			case p.End && p.Failure != nil:
+				return p.Waited, p.Failure
+			case p.End:
+				return p.Waited, nil
+			case p.Event != nil:
+				if err := emit(*p.Event); err != nil {
+					t.sendCancel(holder, turnCancel{turn, true})
+					return 0, err
+				}
+			}
+		case instance := <-lost:
+			if instance == holder {
+				return 0, talk.Fail(talk.Lost, "", errors.New("the instance that held the bot is gone"))
+			}
+		case <-alive.C:
+			if holder == "" {
+				return 0, talk.Fail(talk.Offline,
+					"", errors.New("the instance that held the bot did not take the turn"))
+			}
+			if silent++; silent >= maxSilentChecks || !t.hub.Bus.IsAlive(holder) {
+				t.sendCancel(holder, turnCancel{turn, true})
+				return 0, talk.Fail(talk.Lost, "", errors.New("the instance that held the bot is silent"))
+			}
+		case <-gone:
+			t.sendCancel(holder, turnCancel{turn, false})
+			disconnected = nil
+		case <-ctx.Done():
+			if holder == "" {
+				holder = awaitHolder(frames)
+			}
+			t.sendCancel(holder, turnCancel{turn, true})
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// awaitHolder waits for the first frame, so that an order that is given up
+// before anybody was seen to take it does not run on unwanted.
+func awaitHolder(frames <-chan *nats.Msg) string {
+	timer := time.NewTimer(acceptTimeout)
+	defer timer.Stop()
+	select {
+	case m := <-frames:
+		var p turnFrame
+		if json.Unmarshal(m.Data, &p) == nil {
+			return p.Holder
+		}
+	case <-timer.C:
+	}
+	return ""
+}
+
+func (t *remoteBot) sendCancel(holder string, f turnCancel) {
+	if holder == "" {
+		return
+	}
+	text, err := json.Marshal(f)
+	if err == nil {
+		err = t.hub.Bus.Publish(turnCancelSubject(holder), text)
+	}
+	if err != nil {
+		t.hub.Logger.Warn("another instance was not told that an asker has gone", "turn", f.Turn, "error", err)
+	}
+}
+
+// remoteTurn is a turn that is answered here for an asker on another instance.
+type remoteTurn struct {
+	asker        string
+	disconnected chan struct{}
+	cancel       context.CancelCauseFunc
+	gone         bool
+}
+
+// serve takes an order from the bus.
+func (p *presence) serve(m *nats.Msg) {
+	var o turnRequest
+	if err := json.Unmarshal(m.Data, &o); err != nil || o.Turn == nil || m.Reply == "" {
+		p.hub.Logger.Warn("an order from the bus cannot be read", "error", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.local[o.Turn.Bot]
+	if h == nil || p.closed {
+		p.send(m.Reply, turnFrame{N: 1, End: true, Failure: talk.Fail(talk.Offline, "", nil)}) //nolint:errcheck // send has logged it
+		return
+	}
+	ctx, cancel := context.WithCancelCause(p.hub.ctx)
+	s := &remoteTurn{asker: o.Asker, disconnected: make(chan struct{}), cancel: cancel}
+	p.serving[o.Turn.ID] = s
+	p.jobs.Go(func() {
+		defer func() {
+			p.mu.Lock()
+			delete(p.serving, o.Turn.ID)
+			p.mu.Unlock()
+			cancel(nil)
+		}()
+		p.deliver(ctx, h.slot, s, o, m.Reply)
+	})
+}
+
+// deliver lets the bot answer and sends the frames.
+func (p *presence) deliver(ctx context.Context, slot *slot, s *remoteTurn, o turnRequest, inbox string) {
+	var mu sync.Mutex
+	n := 0
+	send := func(x turnFrame) error {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		x.N = n
+		return p.send(inbox, x)
+	}
+	send(turnFrame{Holder: p.hub.Bus.Instance})         //nolint:errcheck // it was logged
+	end := startHeartbeat(func() { send(turnFrame{}) }) //nolint:errcheck // as above
+	var waited time.Duration
+	err := p.hub.loadImages(ctx, o.Turn)
+	if err == nil {
+		waited, err = slot.answer(ctx, s.disconnected, o.Turn,
+			func(e talk.Event) error { return send(turnFrame{Event: &e}) })
+	}
+	end()
+	last := turnFrame{End: true, Waited: waited, Failure: talk.AsFailure(err)}
+	if errors.Is(err, talk.ErrDisconnected) {
+		last.Disconnected, last.Failure = true, nil
+	}
+	if errors.Is(err, talk.ErrMoved) {
+		last.Moved, last.Failure = true, nil
+	}
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrStopping) {
+		last.Failure = talk.Fail(talk.Lost, "", cause)
+	}
+	send(last) //nolint:errcheck // it was logged
+}
+
+func (p *presence) send(inbox string, x turnFrame) error {
+	text, err := json.Marshal(x)
+	if err == nil {
+		err = p.hub.Bus.Publish(inbox, text)
+	}
+	if err != nil {
+		p.hub.Logger.Warn("a piece of an answer was not sent to another instance", "error", err)
+	}
+	return err
+}
+
+// onTurnCancel hears that an asker on another instance has gone.
+func (p *presence) onTurnCancel(m *nats.Msg) {
+	var f turnCancel
+	if json.Unmarshal(m.Data, &f) != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.serving[f.Turn]
+	if s == nil {
+		return
+	}
+	if !s.gone {
+		s.gone = true
+		close(s.disconnected)
+	}
+	if f.Stop {
+		s.cancel(talk.ErrDisconnected)
+	}
+}

@@ -1,0 +1,314 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"patchbay/internal/jsonrpc"
+)
+
+// The library can be stopped neither while it compiles a schema nor while it holds
+// arguments against one. So what both would cost is bounded before they begin. Together
+// the bounds keep a check well below a quarter of a second on a small machine.
+const (
+	// maxSchemaSize, maxSchemaDepth and maxSchemaValues bound the schemas that are
+	// compiled: the library compares each part with all others.
+	maxSchemaSize, maxSchemaDepth, maxSchemaValues = 128 << 10, 64, 4000
+	// maxPattern is how long a regular expression may be that is compiled, and
+	// maxProgram how many instructions it may have then.
+	maxPattern, maxProgram = 1 << 10, 2000
+	// maxArgsDepth bounds arguments. Parsers of other programs give up at 64 levels.
+	maxArgsDepth = 64
+	// maxDigits bounds a number as it is written, and maxExponent its exponent: numbers
+	// are compared exactly, and a short text can stand for a million digits.
+	maxDigits, maxExponent = 400, 400
+	// maxSteps is how much work a check may be: 10,000 values against 20 rules.
+	maxSteps = 200_000
+	// maxChain is how many schemas may refer to one another at one value.
+	maxChain = 128
+	// bytesPerStep is how much of a text is looked at in the time of one step.
+	bytesPerStep = 64
+	// ctxCheckSteps is after how many steps the caller is looked for.
+	ctxCheckSteps = 4096
+)
+
+var (
+	errTooCostly       = errors.New("the arguments would take too long to check against the schema of this tool")
+	errTooDeep         = fmt.Errorf("the arguments are nested more than %d levels deep", maxArgsDepth)
+	errNumberTooLong   = errors.New("the arguments hold a number that is too long")
+	errSchemaTooLarge  = errors.New("the schema is too large to be compiled")
+	errDynamicRef      = errors.New("the schema refers to what is only known while it is used")
+	errPatternTooLarge = errors.New("the regular expression is too large")
+)
+
+// readSchemaDoc parses a schema, unless it would be too much work to compile.
+func readSchemaDoc(text []byte) (any, error) {
+	if len(text) > maxSchemaSize || jsonrpc.Depth(text) > maxSchemaDepth {
+		return nil, errSchemaTooLarge
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	values := 0
+	var walk func(v any) error
+	walk = func(v any) error {
+		if values++; values > maxSchemaValues {
+			return errSchemaTooLarge
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			for key, inner := range v {
+				if key == "$dynamicRef" || key == "$recursiveRef" {
+					return errDynamicRef
+				}
+				if err := walk(inner); err != nil {
+					return err
+				}
+			}
+		case []any:
+			for _, inner := range v {
+				if err := walk(inner); err != nil {
+					return err
+				}
+			}
+		case json.Number:
+			if !isExact(v) {
+				return errNumberTooLong
+			}
+		}
+		return nil
+	}
+	return doc, walk(doc)
+}
+
+// isExact reports whether a number is short enough to be compared exactly.
+func isExact(n json.Number) bool {
+	if len(n) > maxDigits {
+		return false
+	}
+	_, exponent, _ := bytes.Cut(bytes.ToLower([]byte(n)), []byte("e"))
+	e := 0
+	for _, c := range bytes.TrimLeft(exponent, "+-") {
+		if e = e*10 + int(c-'0'); e > maxExponent {
+			return false
+		}
+	}
+	return true
+}
+
+// pattern is a regular expression of which is known how large it is.
+type pattern struct {
+	*regexp.Regexp
+	program int
+}
+
+// compilePattern is the library's engine for regular expressions.
+func compilePattern(text string) (jsonschema.Regexp, error) {
+	if len(text) > maxPattern {
+		return nil, errPatternTooLarge
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(program.Inst) > maxProgram {
+		return nil, errPatternTooLarge
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{compiled, len(program.Inst)}, nil
+}
+
+// meter adds up how much work the library would have with arguments, in steps, of which
+// one is a schema at a value. It goes the same ways and takes no short ones, so that it
+// never counts too little; err says why it stopped.
+type meter struct {
+	ctx  context.Context
+	left int
+	next int // at how many steps left the caller is looked for
+	err  error
+}
+
+func newMeter(ctx context.Context) *meter {
+	return &meter{ctx: ctx, left: maxSteps, next: maxSteps}
+}
+
+// spend counts steps, and reports whether the meter goes on.
+func (m *meter) spend(steps int) bool {
+	m.left -= steps
+	switch {
+	case m.err != nil:
+	case m.left < 0:
+		m.err = errTooCostly
+	case m.left < m.next:
+		m.next = m.left - ctxCheckSteps
+		m.err = m.ctx.Err()
+	}
+	return m.err == nil
+}
+
+// values counts the values within a value.
+func (m *meter) values(v any) (n int) {
+	if !m.spend(1) {
+		return 0
+	}
+	n = 1
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			n += m.values(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			n += m.values(inner)
+		}
+	case json.Number:
+		if !isExact(v) {
+			m.err = errNumberTooLong
+		}
+	case string:
+		m.spend(len(v) / bytesPerStep)
+	}
+	return n
+}
+
+// check counts a schema at a value, to which chain other schemas led.
+func (m *meter) check(s *jsonschema.Schema, v any, chain int) {
+	if s == nil || !m.spend(1+chain/8) || s.Bool != nil {
+		return
+	}
+	if chain > maxChain {
+		m.err = errTooCostly
+		return
+	}
+	if s.Types != nil && !s.Types.IsEmpty() && *s.Types&typeSet(v) == 0 {
+		return
+	}
+	if s.Const != nil {
+		m.values(v)
+	}
+	if s.Enum != nil && m.spend(len(s.Enum.Values)) {
+		m.spend(len(s.Enum.Values) / 2 * (m.values(v) - 1))
+	}
+	for _, list := range [][]*jsonschema.Schema{{s.Ref, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf} {
+		m.checkAll(list, v, chain+1)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		m.object(s, v, chain)
+	case []any:
+		m.array(s, v)
+	case string:
+		m.text(s.Pattern, v)
+		if s.Format != nil || s.MinLength != nil || s.MaxLength != nil {
+			m.spend(len(v) / bytesPerStep)
+		}
+		if s.Format != nil && s.Format.Name == "regex" {
+			m.spend(maxProgram)
+		}
+	}
+}
+
+func (m *meter) checkAll(list []*jsonschema.Schema, v any, chain int) {
+	for _, s := range list {
+		m.check(s, v, chain)
+	}
+}
+
+func (m *meter) text(p jsonschema.Regexp, s string) {
+	if p, ok := p.(*pattern); ok {
+		m.spend(p.program * (1 + len(s)) / bytesPerStep)
+	}
+}
+
+func (m *meter) object(s *jsonschema.Schema, object map[string]any, chain int) {
+	if !m.spend(len(object) + len(s.Required)/4) {
+		return
+	}
+	for _, needed := range s.DependentRequired {
+		m.spend(1 + len(needed)/4)
+	}
+	for _, then := range s.DependentSchemas {
+		m.check(then, object, chain+1)
+	}
+	for _, then := range s.Dependencies {
+		switch then := then.(type) {
+		case []string:
+			m.spend(1 + len(then)/4)
+		case *jsonschema.Schema:
+			m.check(then, object, chain+1)
+		}
+	}
+	more, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	for name, v := range object {
+		if m.err != nil {
+			return
+		}
+		m.checkAll([]*jsonschema.Schema{s.Properties[name], more, s.UnevaluatedProperties}, v, 0)
+		m.check(s.PropertyNames, name, 0)
+		for p, s := range s.PatternProperties {
+			m.spend(1)
+			m.text(p, name)
+			m.check(s, v, 0)
+		}
+	}
+}
+
+func (m *meter) array(s *jsonschema.Schema, array []any) {
+	if !m.spend(len(array)) {
+		return
+	}
+	if s.UniqueItems {
+		n := m.values(array)
+		m.spend(n * min(len(array), 20))
+	}
+	every, _ := s.Items.(*jsonschema.Schema)
+	more, _ := s.AdditionalItems.(*jsonschema.Schema)
+	first, _ := s.Items.([]*jsonschema.Schema)
+	if first == nil {
+		first = s.PrefixItems
+	}
+	for i, v := range array {
+		if m.err != nil {
+			return
+		}
+		if i < len(first) {
+			m.check(first[i], v, 0)
+		}
+		m.checkAll([]*jsonschema.Schema{every, more, s.Items2020, s.Contains, s.UnevaluatedItems}, v, 0)
+	}
+}
+
+// typeSet is the type of a value. A number may be a whole one.
+func typeSet(v any) (t jsonschema.Types) {
+	switch v.(type) {
+	case nil:
+		t.Add("null")
+	case bool:
+		t.Add("boolean")
+	case json.Number:
+		t.Add("number")
+		t.Add("integer")
+	case string:
+		t.Add("string")
+	case []any:
+		t.Add("array")
+	case map[string]any:
+		t.Add("object")
+	}
+	return t
+}

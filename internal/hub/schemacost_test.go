@@ -1,0 +1,155 @@
+//go:build unix
+
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"patchbay/internal/tool"
+)
+
+// offeredWith is a tool with a schema that is left to the library.
+func offeredWith(text string) *RegisteredTool {
+	o := &RegisteredTool{Tool: &tool.Tool{Input: []byte(text)}}
+	o.cached().schema = &schema{text: []byte(text)}
+	o.cached().schemaOnce.Do(func() {})
+	return o
+}
+
+// nested is JSON within JSON.
+func nested(open, inner, end string, deep int) string {
+	return strings.Repeat(open, deep) + inner + strings.Repeat(end, deep)
+}
+
+// each writes n pieces with commas between them.
+func each(n int, piece func(i int) string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = piece(i)
+	}
+	return strings.Join(list, ",")
+}
+
+// costly are schemas and arguments that were made to burn a processor.
+func costly() map[string][2]string {
+	number := func(i int) string { return fmt.Sprint(i) }
+	text := func(i int) string { return fmt.Sprintf(`"%030d"`, i) }
+	return map[string][2]string{
+		"nested not":     {nested(`{"not":`, `{}`, `}`, 3000), `{}`},
+		"nested not, 60": {nested(`{"not":`, `{}`, `}`, 60), `{}`},
+		"nested all of":  {nested(`{"allOf":[`, `{}`, `]}`, 30), `{}`},
+		"unevaluated": {nested(`{"unevaluatedProperties":`, `{"type":"null"}`, `}`, 60),
+			nested(`{"a":`, `1`, `}`, 60)},
+		"doubled": {`{"$defs":{` + each(60, func(i int) string {
+			return fmt.Sprintf(`"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i, i+1, i+1)
+		}) + `,"a60":{"type":"object"}},"$ref":"#/$defs/a0"}`, `{}`},
+		"doubled by depth": {`{"$defs":{"n":{"properties":{"a":{"allOf":[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"}]}}}},"$ref":"#/$defs/n"}`, nested(`{"a":`, `1`, `}`, 60)},
+		"a chain": {`{"$defs":{` +
+			each(1500, func(i int) string { return fmt.Sprintf(`"a%d":{"$ref":"#/$defs/a%d"}`, i, i+1) }) +
+			`,"a1500":{}},"$ref":"#/$defs/a0"}`, `{}`},
+		"wide": {`{"properties":{` + each(2000,
+			func(i int) string { return fmt.Sprintf(`"a%d":{"type":"string"}`, i) }) + `}}`, `{}`},
+		"wider":        {`{"allOf":[` + each(3900, func(int) string { return `{}` }) + `]}`, `{}`},
+		"far too wide": {`{"allOf":[` + each(40000, func(int) string { return `{}` }) + `]}`, `{}`},
+		"ids": {`{"$defs":{` +
+			each(1900, func(i int) string { return fmt.Sprintf(`"a%d":{"$id":"http://x/%d"}`, i, i) }) + `}}`, `{}`},
+		"anchors": {`{"$defs":{` +
+			each(1900, func(i int) string { return fmt.Sprintf(`"a%d":{"$anchor":"a%d"}`, i, i) }) + `},"$ref":"#a7"}`,
+			`{}`},
+		"a large number": {`{"properties":{"a":{"minimum":1}}}`, `{"a":1e999999}`},
+		"many such": {`{"properties":{"a":{"items":{"minimum":1}}}}`,
+			`{"a":[` + each(1000, func(int) string { return `1e900000` }) + `]}`},
+		"no such number": {`{"properties":{"a":{"minimum":1}}}`, `{"a":1e99999999}`},
+		"a large bound":  {`{"properties":{"a":{"minimum":1e999999}}}`, `{"a":1}`},
+		"digits":         {`{"properties":{"a":{"multipleOf":3}}}`, `{"a":` + strings.Repeat("7", 100000) + `}`},
+		"a pattern": {`{"properties":{"a":{"pattern":"` + strings.Repeat(`.{1000}`, 800) + `"}}}`,
+			`{"a":"` + strings.Repeat("x", 100000) + `"}`},
+		"a slow pattern": {`{"properties":{"a":{"pattern":"^(x?){600}y$"}}}`,
+			`{"a":"` + strings.Repeat("x", 1000000) + `"}`},
+		"many patterns": {`{"properties":{` + each(100,
+			func(i int) string { return fmt.Sprintf(`"a%d":{"pattern":"^(x?){600}y$"}`, i) }) + `}}`,
+			`{` + each(100, func(i int) string { return fmt.Sprintf(`"a%d":"%s"`, i, strings.Repeat("x", 600)) }) +
+				`}`},
+		"pattern names": {`{"patternProperties":{` + each(900,
+			func(i int) string { return fmt.Sprintf(`"^a%d(x?){10}":{}`, i) }) + `}}`,
+			`{` + each(2000, func(i int) string { return fmt.Sprintf(`"b%d":1`, i) }) + `}`},
+		"an enum": {`{"properties":{"a":{"items":{"enum":[` + each(5000, text) + `]}}}}`,
+			`{"a":[` + each(5000, text) + `]}`},
+		"an enum of numbers": {`{"properties":{"a":{"items":{"enum":[` + each(5000, number) + `]}}}}`,
+			`{"a":[` + each(5000, func(i int) string { return number(i + 5000) }) + `]}`},
+		"unique": {`{"properties":{"a":{"uniqueItems":true}}}`,
+			`{"a":[` + each(20, func(i int) string {
+				return `[` +
+					each(5000, func(j int) string { return number(j + j/4999*i) }) + `]`
+			}) + `]}`},
+		"many things wrong": {`{"properties":{"a":{"items":{"enum":[` + each(3000, text) + `]}}}}`,
+			`{"a":[` + each(60, func(i int) string { return text(i + 3000) }) + `]}`},
+		"many needed": {`{"properties":{"a":{"items":{"required":[` + each(5000, text) + `]}}}}`,
+			`{"a":[` + each(1000, func(int) string { return `{}` }) + `]}`},
+		"just affordable": {`{"properties":{"a":{"items":{"anyOf":[` +
+			each(9, func(int) string { return `{"type":["string","null"],"minLength":3}` }) + `]}}}}`,
+			`{"a":[` + each(15000, number) + `]}`},
+		"objects":        {`{"properties":{"a":{"items":{"properties":{"b":{"minimum":1,"maximum":1e9,"multipleOf":1}},"unevaluatedProperties":false}}}}`, `{"a":[` + each(25000, func(int) string { return `{"b":1234}` }) + `]}`},
+		"deep arguments": {`{"type":"object","properties":{"a":{}}}`, nested(`{"a":`, `1`, `}`, 3000)},
+		"dynamic": {nested(`{"properties":{"a":{"$dynamicAnchor":"x","$dynamicRef":"#x"}},"not":`, `{}`,
+			`}`, 20), `{"a":1}`},
+	}
+}
+
+// Checks that a caller waits for are short, whatever a schema says, and those whose
+// caller has left end.
+func TestCostlySchemas(t *testing.T) {
+	for name, pair := range costly() {
+		t.Run(name, func(t *testing.T) {
+			ctx, leave := context.WithCancel(t.Context())
+			o := offeredWith(pair[0])
+			before := processorTime()
+			err := o.check(ctx, []byte(pair[1]))
+			used := processorTime() - before
+			t.Logf("%v: %.150v", used, err)
+			if used > mostProcessorTime {
+				t.Errorf("the check took %v of the processor", used)
+			}
+			if err != nil && len(err.Error()) > 8<<10 {
+				t.Errorf("the caller is told %d bytes", len(err.Error()))
+			}
+			leave()
+			before = processorTime()
+			if err := o.check(ctx, []byte(pair[1])); err == nil {
+				t.Error("a check whose caller has left came to its end")
+			}
+			if used := processorTime() - before; used > mostProcessorTime {
+				t.Errorf("after its caller had left, the check took %v of the processor", used)
+			}
+		})
+	}
+}
+
+// Schemas as they are written for real tools are still checked.
+func TestReasonableSchemas(t *testing.T) {
+	o := offeredWith(`{"$defs":{"block":{"oneOf":[
+		{"type":"object","properties":{"type":{"const":"list"},"items":{"type":"array","items":{"$ref":"#/$defs/block"}}},"required":["type","items"]},
+		{"type":"object","properties":{"type":{"const":"text"},"text":{"type":"string","pattern":"^[^<]*$","maxLength":2000}},"required":["type","text"],"additionalProperties":false}]}},
+		"type":"object","properties":{"blocks":{"type":"array","items":{"$ref":"#/$defs/block"}}},"required":["blocks"]}`)
+	blocks := func(word string) string {
+		return `{"blocks":[` + each(1000, func(int) string {
+			return nested(`{"type":"list","items":[`, `{"type":"text","text":"`+word+`"}`, `]}`, 3)
+		}) + `]}`
+	}
+	if err := o.check(t.Context(), []byte(blocks("hello"))); err != nil {
+		t.Error(err)
+	}
+	if err := o.check(t.Context(), []byte(blocks("<hello>"))); err == nil || errors.Is(err, errTooCostly) {
+		t.Error("what does not fit was let through:", err)
+	}
+	for name, n := range map[string]string{"1e308": "1e308", "a number of 300 digits": strings.Repeat("9", 300)} {
+		if err := offeredWith(`{"properties":{"a":{"maximum":10}}}`).check(t.Context(),
+			[]byte(`{"a":`+n+`}`)); err == nil || !strings.Contains(err.Error(), "at most") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

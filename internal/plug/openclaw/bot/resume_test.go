@@ -1,0 +1,110 @@
+package bot
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/openclaw/client/clienttest"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
+)
+
+// history answers the next question about what became of a run.
+func (c *conversation) history(record string) {
+	c.t.Helper()
+	r := c.peer.Next(wire.MethodChatHistory)
+	if e := wire.ShapeChatHistory.Invalid(r.Params); e != nil {
+		c.t.Error(e)
+	}
+	c.peer.Answer(r, json.RawMessage(strings.ReplaceAll(record, "RUN", c.sent.IdempotencyKey)))
+}
+
+// A connection that breaks in mid-answer.
+func TestResume(t *testing.T) {
+	for name, c := range map[string]struct {
+		begun bool // something was said before
+		then  func(*conversation)
+		text  string
+		code  talk.Code
+	}{
+		"it goes on": {true, func(c *conversation) {
+			c.history(recordAlive)
+			c.await("One two")
+			c.delta(" three.", "One two three.")
+			c.final("One two three.")
+		}, "One two three.", ""},
+		"events are faster than the record": {true, func(c *conversation) {
+			r := c.peer.Next(wire.MethodChatHistory)
+			c.delta(" three.", "One two three.")
+			c.peer.Answer(r, json.RawMessage(strings.ReplaceAll(recordAlive, "RUN", c.sent.IdempotencyKey)))
+			c.await("three.")
+			c.final("One two three.")
+		}, "One two three.", ""},
+		"it has ended": {true, func(c *conversation) { c.history(recordEnded) }, "One two three.", ""},
+		"it is not recorded yet": {true, func(c *conversation) {
+			c.history(recordQuestion)
+			c.history(recordQuestion)
+			c.history(recordEnded)
+		}, "One two three.", ""},
+		"it was lost": {true, func(c *conversation) {
+			for range maxRechecks + 1 {
+				c.history(recordQuestion)
+			}
+			c.peer.Answer(c.peer.Next(wire.MethodChatAbort), wire.AbortResult{OK: true})
+		}, "One", talk.Lost},
+		"the gateway goes on after a restart": {true, func(c *conversation) {
+			c.history(recordQuestion)
+			c.history(recordRestarted)
+			c.await("One two")
+			c.sent.IdempotencyKey = "NEXT"
+			c.delta(" three.", "One two three.")
+			c.final("One two three.")
+		}, "One two three.", ""},
+		"the gateway has gone on after a restart": {true, func(c *conversation) { c.history(recordGoneOn) },
+			"One two three.", ""},
+		"the question was lost": {false, func(c *conversation) {
+			c.history(recordNone)
+			c.history(recordNone)
+			before := c.sent.IdempotencyKey
+			c.accept()
+			if c.sent.IdempotencyKey != before {
+				c.t.Error("it could be answered twice")
+			}
+			c.delta("One two three.", "")
+			c.final("")
+		}, "One two three.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeGateway(t, clienttest.Options{}, Options{recheckDelay: 10 * time.Millisecond}, nil)
+			conv := h.ask(said("p", "count"))
+			if c.begun {
+				conv.delta("One", "One")
+				conv.await("One")
+				conv.tell(wire.ChatEvent{State: wire.ChatAborted, StopReason: stopRestart})
+			}
+			conv.peer.Close(wire.CloseRestart, "service restart")
+			conv.peer = h.gate.Peer()
+			conv.subscribed()
+			c.then(conv)
+			f := talk.AsFailure(conv.end())
+			if c.code == "" && f != nil || c.code != "" && (f == nil || f.Code != c.code) || conv.text() != c.text ||
+				conv.notes() != 0 {
+				t.Errorf("%q, %v", conv.text(), f)
+			}
+		})
+	}
+}
+
+// An answer that says nothing for long is looked for.
+func TestQuiet(t *testing.T) {
+	h := newFakeGateway(t, clienttest.Options{}, Options{silenceTimeout: 50 * time.Millisecond}, nil)
+	conv := h.ask(said("p", "count"))
+	conv.history(recordAlive)
+	conv.await("One two")
+	conv.history(recordEnded)
+	if err := conv.end(); err != nil || conv.text() != "One two three." {
+		t.Errorf("%q, %v", conv.text(), err)
+	}
+}

@@ -1,0 +1,63 @@
+package xiaozhi
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"patchbay/internal/plug/xiaozhi/remote"
+	"patchbay/internal/tool"
+)
+
+// maxToolsets limits the toolsets in the cache. Boards come in some dozens of kinds and firmware
+// versions; if there are more, the cache is emptied.
+const maxToolsets = 256
+
+// toolset is what a board can do. Boards of the same kind and firmware share one, which saves some
+// 20 KB per board. It must not be changed.
+type toolset struct {
+	remote.Catalog
+	tools []tool.Tool // the built-in ones, and the board's
+}
+
+// emptyToolset is the toolset of a board whose tools are unknown.
+var emptyToolset = &toolset{tools: builtinTools}
+
+// toolsetCache holds the shared toolsets, by the hash of their catalog.
+type toolsetCache struct {
+	mu     sync.Mutex
+	byHash map[[sha256.Size]byte]*toolset
+}
+
+// get returns the toolset of a catalog in JSON.
+func (r *toolsetCache) get(text []byte) (*toolset, error) {
+	sum := sha256.Sum256(text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byHash[sum]; known != nil {
+		return known, nil
+	}
+	var c remote.Catalog
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, err
+	}
+	fresh := &toolset{Catalog: c, tools: withBuiltin(c.Tools)}
+	if r.byHash == nil || len(r.byHash) >= maxToolsets {
+		r.byHash = map[[sha256.Size]byte]*toolset{}
+	}
+	r.byHash[sum] = fresh
+	return fresh, nil
+}
+
+// withBuiltin adds the built-in tools. They replace tools of the board with the same names.
+func withBuiltin(tools []tool.Tool) []tool.Tool {
+	all := make([]tool.Tool, 0, len(builtinTools)+len(tools))
+	all = append(all, builtinTools...)
+	for _, t := range tools {
+		if !slices.ContainsFunc(builtinTools, func(o tool.Tool) bool { return o.Name == t.Name }) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
