@@ -219,6 +219,10 @@ func (b *Board) runTool(ctx context.Context, id int, t *Tool, args Args) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if t.restarts && out == "true" {
+		// The board restarts after its reply.
+		defer b.schedule(func(context.Context) { b.reboot() })
+	}
 	if b.opt.Faults.DropToolResults {
 		return
 	}

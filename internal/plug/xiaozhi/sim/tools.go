@@ -18,7 +18,8 @@ type Tool struct {
 	// the board. Nil: the text is "true".
 	Do func(ctx context.Context, args Args) (string, error)
 
-	builtin func(*Board, context.Context, Args) (string, error)
+	builtin  func(*Board, context.Context, Args) (string, error)
+	restarts bool // the board restarts after a reply of true
 }
 
 // Arg is an argument of a tool.
@@ -78,13 +79,11 @@ func userTools() []Tool {
 	return []Tool{
 		{Name: "self.get_system_info", Description: "Get the system information", UserOnly: true,
 			builtin: func(b *Board, _ context.Context, _ Args) (string, error) { return string(b.otaBody()), nil }},
-		{Name: "self.reboot", Description: "Reboot the system", UserOnly: true,
-			builtin: func(b *Board, _ context.Context, _ Args) (string, error) {
-				b.update(func() { b.schedule(func(context.Context) { b.reboot() }) })
-				return "true", nil
-			}},
+		{Name: "self.reboot", Description: "Reboot the system", UserOnly: true, restarts: true,
+			builtin: func(*Board, context.Context, Args) (string, error) { return "true", nil }},
 		{Name: "self.upgrade_firmware",
 			Description: "Upgrade firmware from a specific URL. This will download and install the firmware, then reboot the device.", UserOnly: true,
+			restarts: true,
 			// The firmware passes the description of the argument as its default value
 			// (xiaozhi-esp32 main/mcp_server.cc).
 			Args: []Arg{{Name: "url", Type: "string",
@@ -93,7 +92,6 @@ func userTools() []Tool {
 				if b.download(ctx, a["url"].(string)) != nil {
 					return "false", nil
 				}
-				b.update(func() { b.schedule(func(context.Context) { b.reboot() }) })
 				return "true", nil
 			}},
 		{Name: "self.screen.get_info", Description: "Information about the screen, including width, height, etc.",
