@@ -16,38 +16,39 @@ import (
 )
 
 // baseLayers are the packages that import none of ours.
-var baseLayers = []string{"bus", "config", "fetch", "jsonrpc", "observe", "qr", "seal", "store", "talk", "tool"}
+var baseLayers = []string{"bus", "config", "fetch", "i18n", "jsonrpc", "observe", "qr", "seal", "store", "talk", "tool"}
 
 // allowedImports lists the packages of ours that a package may import, by folder below internal. A
 // folder includes its subfolders. A package that is not listed has no layer yet: add it here and in
 // AGENTS.md.
 var allowedImports = map[string][]string{
-	"bus": nil, "config": nil, "fetch": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil,
-	"talk": nil, "tool": nil,
+	"bus": nil, "config": {"i18n"}, "fetch": nil, "i18n": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil,
+	"store": nil,
+	"talk":  {"i18n"}, "tool": nil,
 	"licenses": nil, "proxytest": nil,
 
-	"account": {"seal", "store", "talk"},
+	"account": {"i18n", "seal", "store"},
 	"voice":   nil,
 	"backup":  {"seal", "store"},
-	"hub":     {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
+	"hub":     {"account", "bus", "i18n", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
 	// The use cases, and the two ways to them.
-	"control": {"account", "backup", "hub", "fetch", "plug/learn", "seal", "store", "talk", "tool"},
-	"api":     {"account", "backup", "hub", "control", "fetch", "observe", "seal", "store", "talk", "tool"},
-	"console": {"account", "backup", "hub", "control", "observe", "plug/learn", "qr", "store", "talk", "tool"},
+	"control": {"account", "backup", "hub", "fetch", "i18n", "plug/learn", "seal", "store", "talk", "tool"},
+	"api":     {"account", "backup", "hub", "control", "fetch", "i18n", "observe", "seal", "store", "talk", "tool"},
+	"console": {"account", "backup", "hub", "control", "i18n", "observe", "plug/learn", "qr", "store", "talk", "tool"},
 
 	// A plug imports the hub and the vocabulary, and no other plug.
-	"plug/bots":           {"hub", "store", "talk", "tool"},
-	"plug/echo":           {"hub", "store", "talk"},
-	"plug/eyeclaw":        {"talk"},
-	"plug/learn":          {"hub", "plug/learn/schedule", "plug/learn/transfer", "store", "talk", "tool"},
+	"plug/bots":           {"hub", "i18n", "store", "talk", "tool"},
+	"plug/echo":           {"hub", "i18n", "store", "talk"},
+	"plug/eyeclaw":        {"i18n", "talk"},
+	"plug/learn":          {"hub", "i18n", "plug/learn/schedule", "plug/learn/transfer", "store", "talk", "tool"},
 	"plug/learn/embed":    nil,
-	"plug/learn/fsrs":     {"talk"},
-	"plug/learn/quiz":     {"plug/learn", "plug/learn/schedule", "store", "talk"},
-	"plug/learn/remind":   {"plug/learn", "plug/learn/schedule", "store", "talk"},
-	"plug/learn/schedule": {"plug/learn/fsrs", "store", "talk"},
-	"plug/learn/transfer": {"store", "talk"},
-	"plug/mcp":            {"account", "hub", "fetch", "jsonrpc", "seal", "talk", "tool"},
-	"plug/xiaozhi": {"account", "hub", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp",
+	"plug/learn/fsrs":     {"i18n"},
+	"plug/learn/quiz":     {"i18n", "plug/learn", "plug/learn/schedule", "store", "talk"},
+	"plug/learn/remind":   {"i18n", "plug/learn", "plug/learn/schedule", "store"},
+	"plug/learn/schedule": {"i18n", "plug/learn/fsrs", "store"},
+	"plug/learn/transfer": {"i18n", "store"},
+	"plug/mcp":            {"account", "hub", "fetch", "i18n", "jsonrpc", "seal", "tool"},
+	"plug/xiaozhi": {"account", "hub", "i18n", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp",
 		"plug/xiaozhi/wire", "seal", "store", "talk", "tool", "voice"},
 	"plug/xiaozhi/broker": {"plug/xiaozhi/mqtt"},
 	"plug/xiaozhi/mqtt":   {"plug/xiaozhi/wire"},
@@ -56,18 +57,18 @@ var allowedImports = map[string][]string{
 	"plug/xiaozhi/udp":    {"plug/xiaozhi/wire"},
 	"plug/xiaozhi/wire":   {"jsonrpc"},
 	"plug/mcp/stdio":      {"jsonrpc"},
-	"plug/mcp/upstream":   {"fetch", "jsonrpc", "talk", "tool"},
-	"plug/openai":         {"fetch", "talk", "tool"},
+	"plug/mcp/upstream":   {"fetch", "i18n", "jsonrpc", "tool"},
+	"plug/openai":         {"fetch", "i18n", "talk", "tool"},
 
-	"plug/openclaw/bot":    {"hub", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},
-	"plug/openclaw/client": {"fetch", "plug/openclaw/wire", "talk"},
-	"plug/openclaw/gateway": {"account", "hub", "bus", "jsonrpc", "plug/openclaw/wire", "seal", "store", "talk",
-		"tool"},
+	"plug/openclaw/bot":    {"hub", "i18n", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},
+	"plug/openclaw/client": {"fetch", "i18n", "plug/openclaw/wire"},
+	"plug/openclaw/gateway": {"account", "hub", "bus", "i18n", "jsonrpc", "plug/openclaw/wire", "seal", "store",
+		"talk", "tool"},
 	"plug/openclaw/openclawtest": {"plug/openclaw/wire"},
-	"plug/openclaw/shim":         {"hub", "jsonrpc", "plug/openclaw/client", "plug/openclaw/wire", "talk", "tool"},
+	"plug/openclaw/shim":         {"hub", "i18n", "jsonrpc", "plug/openclaw/client", "plug/openclaw/wire", "tool"},
 	"plug/openclaw/sim":          {"plug/openclaw/client", "plug/openclaw/wire"},
 	"plug/openclaw/wire":         {"jsonrpc"},
-	"plug/rokid":                 {"account", "hub", "fetch", "qr", "store", "talk"},
+	"plug/rokid":                 {"account", "hub", "fetch", "i18n", "qr", "store", "talk"},
 
 	// Only app imports everything.
 	"app": append([]string{"account", "api", "backup", "hub", "console", "control", "plug", "voice"}, baseLayers...),
@@ -137,7 +138,7 @@ func TestLayers(t *testing.T) {
 		}
 		here := layerOf(p.ImportPath)
 		if here == "" {
-			t.Errorf("%s has no place in standsOn", p.ImportPath)
+			t.Errorf("%s has no place in allowedImports", p.ImportPath)
 			continue
 		}
 		for _, imported := range p.Imports {

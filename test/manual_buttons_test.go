@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"patchbay/internal/i18n"
 )
 
 var (
@@ -34,8 +36,8 @@ func TestManualCallsButtonsByTheirNames(t *testing.T) {
 		if !strings.HasPrefix(file, "internal/console/") || !code(file) || strings.HasSuffix(file, "_templ.go") {
 			return
 		}
-		for _, s := range sentencesOf(t, file) {
-			english[s.en], chinese[s.zh] = true, true
+		for _, m := range messagesOf(t, file) {
+			english[m.In(i18n.English)], chinese[m.In(i18n.Chinese)] = true, true
 		}
 	})
 	looked := map[bool]int{}

@@ -18,6 +18,7 @@ import (
 	"unicode"
 
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
 
@@ -79,22 +80,22 @@ func TestErrorsPage(t *testing.T) {
 	}
 	manual := string(text)
 	for _, file := range []string{
-		"internal/talk/lang.go", "internal/plug/rokid/words.go", "internal/plug/rokid/hud/filter.go",
+		"internal/talk/messages.go", "internal/plug/rokid/words.go", "internal/plug/rokid/hud/filter.go",
 		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
 		"internal/plug/openclaw/bot/failure.go", "internal/plug/openclaw/client/connection_error.go",
-		"internal/plug/openclaw/shim/say.go",
+		"internal/plug/openclaw/shim/messages.go",
 		"internal/plug/learn/quiz/words.go", "internal/plug/learn/remind/remind.go", "internal/plug/learn/judge.go",
 		"internal/plug/learn/compare.go",
 		"internal/plug/learn/compose.go", "internal/plug/learn/model.go", "internal/plug/learn/chat.go",
 		"internal/plug/xiaozhi/ota.go", "internal/plug/xiaozhi/echovoice.go", "internal/plug/xiaozhi/ask.go",
 		"internal/plug/xiaozhi/photograph.go", "internal/plug/xiaozhi/photos.go",
 	} {
-		found := sentencesOf(t, file)
+		found := messagesOf(t, file)
 		if len(found) == 0 {
 			t.Errorf("%s has no sentences", file)
 		}
-		for _, s := range found {
-			for _, said := range []string{s.zh, s.en} {
+		for _, m := range found {
+			for _, said := range []string{m.In(i18n.Chinese), m.In(i18n.English)} {
 				said = verb.ReplaceAllString(strings.ReplaceAll(said, "%%", "\x00"), "…")
 				// Line breaks in a table are "<br>".
 				said = strings.NewReplacer("\x00", "%", "\n", "<br>").Replace(strings.TrimSpace(said))

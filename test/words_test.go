@@ -4,15 +4,19 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"patchbay/internal/i18n"
+	"patchbay/internal/i18n/i18ntest"
 )
 
-// verbs finds placeholders anywhere in a text.
+// Verbs finds placeholders anywhere in a text.
 func TestVerbs(t *testing.T) {
 	for text, want := range map[string]string{
 		"nothing, 100%%":           "",
@@ -22,15 +26,17 @@ func TestVerbs(t *testing.T) {
 		"%[1]s and %[1]s, %[3]s":   "1s 3s",
 		"%[1]d wearers of %s left": "1d 2s",
 	} {
-		if got := strings.Join(verbs(text), " "); got != want {
+		if got := strings.Join(i18ntest.Verbs(text), " "); got != want {
 			t.Errorf("%q has %q, want %q", text, got, want)
 		}
 	}
 }
 
-// Every message exists in both languages, with the same placeholders.
-func TestSentencesInBothLanguages(t *testing.T) {
-	said := 0
+// TestTranslations checks that each message of the program has a translation into each language,
+// with the same placeholders, and that no translation is left over. With -update-translations it
+// changes the files in internal/i18n/translations instead.
+func TestTranslations(t *testing.T) {
+	texts := map[i18n.Message]string{}
 	walk(t, ".go", func(file, text string) {
 		if !code(file) {
 			return
@@ -41,33 +47,32 @@ func TestSentencesInBothLanguages(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		for _, s := range sentences(f) {
-			said++
-			at := fset.Position(s.at)
-			switch {
-			case s.zh == "" || s.en == "":
-				t.Errorf("%s: a talk.Say lacks a language: zh %q, en %q", at, s.zh, s.en)
-			case !slices.Equal(verbs(s.zh), verbs(s.en)):
-				t.Errorf("%s: a talk.Say is filled in differently: zh %v, en %v", at, verbs(s.zh), verbs(s.en))
+		for _, m := range messages(f) {
+			if m == "" {
+				continue
+			}
+			folder := path.Dir(file)
+			if first, ok := texts[m]; !ok || folder < first {
+				texts[m] = folder
 			}
 		}
 		// A poem is not translated.
 		if file == "cmd/patchbay/demo_plugin.go" {
 			return
 		}
-		for _, l := range chineseOutsideSay(f) {
-			t.Errorf("%s: a Chinese sentence without its English, which talk.Say would ask for: %s",
-				fset.Position(l.Pos()), l.Value)
+		for _, l := range chineseTexts(f) {
+			t.Errorf("%s: a Chinese sentence, which belongs into the translations: %s", fset.Position(l.Pos()), l.Value)
 		}
 	})
-	if said < 100 {
-		t.Errorf("only %d sentences were found", said)
+	if len(texts) < 1000 {
+		t.Errorf("only %d messages were found", len(texts))
 	}
+	i18ntest.Check(t, root, "", texts)
 }
 
-// bothTongues are the folders and files that check people's input: their errors are a [talk.Wrong],
-// and no English error texts.
-var bothTongues = []string{
+// translatedErrors are the folders and files that check people's input: their errors are an
+// [i18n.Error], and no English error texts.
+var translatedErrors = []string{
 	"internal/app/clouds.go", "internal/app/shims.go", "internal/hub/registry.go", "internal/hub/rules.go",
 	"internal/hub/settings.go",
 	"internal/plug/learn/fsrs/", "internal/plug/learn/schedule/validate.go", "internal/plug/learn/transfer/",
@@ -80,11 +85,11 @@ var bothTongues = []string{
 // aside matches files among them, and texts, that people do not see.
 var aside = regexp.MustCompile(`^cmd/patchbay/(demo|simulate)_?|^[^a-z]*$|^(no more|see above)$`)
 
-// Errors of settings, files and commands exist in both languages.
-func TestWrongsInBothLanguages(t *testing.T) {
+// TestErrorsAreTranslated checks that errors of settings, files and commands are messages.
+func TestErrorsAreTranslated(t *testing.T) {
 	looked := 0
 	walk(t, ".go", func(file, text string) {
-		if !code(file) || aside.MatchString(file) || !slices.ContainsFunc(bothTongues,
+		if !code(file) || aside.MatchString(file) || !slices.ContainsFunc(translatedErrors,
 			func(there string) bool { return strings.HasPrefix(file, there) }) {
 			return
 		}
@@ -107,7 +112,7 @@ func TestWrongsInBothLanguages(t *testing.T) {
 			}
 			if of, ok := name.X.(*ast.Ident); ok && (of.Name == "errors" && name.Sel.Name == "New" ||
 				of.Name == "fmt" && name.Sel.Name == "Errorf") {
-				t.Errorf("%s: an error in English alone: %q; use talk.Say.Wrong", fset.Position(call.Pos()), words)
+				t.Errorf("%s: an error in English alone: %q; use i18n.Message.Errorf", fset.Position(call.Pos()), words)
 			}
 			return true
 		})
@@ -117,60 +122,69 @@ func TestWrongsInBothLanguages(t *testing.T) {
 	}
 }
 
-// sentencesOf returns the talk.Say literals of one file of the repository.
-func sentencesOf(t *testing.T, file string) []sentence {
+// messagesOf returns the messages of one file of the repository.
+func messagesOf(t *testing.T, file string) []i18n.Message {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sentences(f)
+	return messages(f)
 }
 
-// sentence is a talk.Say literal.
-type sentence struct {
-	at     token.Pos
-	zh, en string
-}
-
-// sentences returns the talk.Say literals of a file, except those that are not made of constant
-// texts alone.
-func sentences(f *ast.File) []sentence {
-	var list []sentence
-	ast.Inspect(f, func(n ast.Node) bool {
-		c, ok := n.(*ast.CompositeLit)
-		if !ok || !isSay(c.Type) || len(c.Elts) == 0 {
-			return true
+// messages returns the constants of type [i18n.Message] in a file: conversions, declarations with
+// that type, and elements of slices and maps of it.
+func messages(f *ast.File) []i18n.Message {
+	var list []i18n.Message
+	add := func(e ast.Expr) {
+		if text, ok := constant(e); ok {
+			list = append(list, i18n.Message(text))
 		}
-		s := sentence{at: c.Pos()}
-		for i, e := range c.Elts {
-			into := [...]*string{&s.zh, &s.en}[i]
-			if kv, ok := e.(*ast.KeyValueExpr); ok {
-				e, into = kv.Value, &s.zh
-				if kv.Key.(*ast.Ident).Name == "En" {
-					into = &s.en
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if isMessage(n.Fun) && len(n.Args) == 1 {
+				add(n.Args[0])
+			}
+		case *ast.ValueSpec:
+			for _, v := range n.Values {
+				if isMessage(n.Type) {
+					add(v)
 				}
 			}
-			text, ok := constant(e)
-			if !ok {
-				return true
+		case *ast.CompositeLit:
+			switch of := n.Type.(type) {
+			case *ast.ArrayType:
+				for _, e := range n.Elts {
+					if pair, ok := e.(*ast.KeyValueExpr); ok {
+						e = pair.Value
+					}
+					if isMessage(of.Elt) {
+						add(e)
+					}
+				}
+			case *ast.MapType:
+				for _, e := range n.Elts {
+					if pair, ok := e.(*ast.KeyValueExpr); ok && isMessage(of.Value) {
+						add(pair.Value)
+					}
+				}
 			}
-			*into = text
 		}
-		list = append(list, s)
 		return true
 	})
 	return list
 }
 
-func isSay(typ ast.Expr) bool {
-	switch typ := typ.(type) {
-	case *ast.Ident:
-		return typ.Name == "Say"
-	case *ast.SelectorExpr:
-		return typ.Sel.Name == "Say"
+// isMessage reports whether a type is [i18n.Message].
+func isMessage(typ ast.Expr) bool {
+	s, ok := typ.(*ast.SelectorExpr)
+	if !ok {
+		return false
 	}
-	return false
+	of, ok := s.X.(*ast.Ident)
+	return ok && of.Name == "i18n" && s.Sel.Name == "Message"
 }
 
 // constant returns the value of a string literal, or of a sum of them.
@@ -187,31 +201,12 @@ func constant(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-var verb = regexp.MustCompile(`%(?:\[(\d+)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z])`)
-
-// verbs returns the placeholders of a text, by argument number.
-func verbs(text string) []string {
-	var list []string
-	next := 1
-	for _, m := range verb.FindAllStringSubmatch(strings.ReplaceAll(text, "%%", ""), -1) {
-		if m[1] != "" {
-			next, _ = strconv.Atoi(m[1])
-		}
-		list = append(list, strconv.Itoa(next)+m[2])
-		next++
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-// chineseOutsideSay finds Chinese sentences, recognized by their full stop, that are neither in a
-// talk.Say nor patterns of spoken text.
-func chineseOutsideSay(f *ast.File) []*ast.BasicLit {
+// chineseTexts finds Chinese sentences, recognized by their full stop, that are not patterns of
+// spoken text.
+func chineseTexts(f *ast.File) []*ast.BasicLit {
 	var list []*ast.BasicLit
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.CompositeLit:
-			return !isSay(n.Type)
 		case *ast.CallExpr:
 			s, ok := n.Fun.(*ast.SelectorExpr)
 			return !ok || s.Sel.Name != "MustCompile"
@@ -225,6 +220,8 @@ func chineseOutsideSay(f *ast.File) []*ast.BasicLit {
 	})
 	return list
 }
+
+var verb = regexp.MustCompile(`%[-+# 0]*\d*(?:\.\d+)?[a-zA-Z]`)
 
 // sentenceEnd matches a full stop after a Chinese character; alone, it is punctuation that some
 // code looks for.

@@ -38,6 +38,7 @@ import (
 	"patchbay/internal/bus"
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/seal"
@@ -267,7 +268,7 @@ func startHub(l load) (*target, error) {
 	handler := rokid.New(rokid.Options{
 		Accounts: accounts, Hub: h, Guard: account.NewGuard(10, nil), Photos: photos, BindingPhotos: photos,
 		Logger: log, Registerer: metrics,
-		Lang: talk.Chinese, Address: func(*http.Request) netip.Addr { return netip.Addr{} },
+		Lang: i18n.Chinese, Address: func(*http.Request) netip.Addr { return netip.Addr{} },
 	})
 	t := serve("patchbay", observe.HandleRequests(log, metrics, handler))
 	t.key = secret

@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/bus"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -84,7 +85,7 @@ func readPicture(name string) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxPicture+1))
 	if err == nil && len(b) > maxPicture {
-		err = talk.Say{Zh: "%s 超过 %d MiB", En: "%s is larger than %d MiB"}.Wrong(name, maxPicture>>20)
+		err = i18n.Message("%s is larger than %d MiB").Errorf(name, maxPicture>>20)
 	}
 	return b, err
 }
@@ -96,8 +97,7 @@ func askLocal(ctx context.Context, b *app.Base, q api.Question, line func(api.Li
 		return err
 	}
 	if isInbound(bot) {
-		return talk.Say{Zh: "%s 要通过运行中的服务才能提问，它会连接到那里；启动服务：patchbay serve",
-			En: "%s is asked through a running server, to which it connects; start one with: patchbay serve"}.Wrong(bot.Name)
+		return i18n.Message("%s is asked through a running server, to which it connects; start one with: patchbay serve").Errorf(bot.Name)
 	}
 	turn, err := control.NewTurn(bot, q, control.ChannelCLI, bot.Owner)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type auditVerifyCmd struct {
@@ -28,31 +28,30 @@ Examples:
     patchbay audit verify --expect 1.4711.5f2c…`
 }
 
-var (
-	sayAuditGood    = talk.Say{Zh: "与写入时一致的记录：%d；检查过的链节：%d", En: "Rows as they were written: %d; links checked: %d"}
-	sayAuditBefore  = talk.Say{Zh: "早于这条链、没有链节的记录：%d", En: "Rows without a link, older than the chain: %d"}
-	sayAuditExpired = talk.Say{Zh: "到期删除的记录（audit.keep，早于 %[2]s）：%[1]d",
-		En: "Deleted by audit.keep, older than %[2]s: %[1]d"}
-	sayAuditRemoved   = talk.Say{Zh: "随账户删除的记录：%d", En: "Deleted with the account of their owner: %d"}
-	sayAuditForgotten = talk.Say{Zh: "参数已删除的记录：%d", En: "Rows whose arguments were deleted: %d"}
-	sayAuditHead      = talk.Say{Zh: "链头：%s", En: "Head: %s"}
-	sayAuditWrong     = talk.Say{Zh: "问题：%d", En: "Problems: %d"}
-	sayAuditMore      = talk.Say{Zh: "未列出的还有：%d", En: "Not listed: %d"}
+const (
+	msgAuditGood      = i18n.Message("Rows as they were written: %d; links checked: %d")
+	msgAuditBefore    = i18n.Message("Rows without a link, older than the chain: %d")
+	msgAuditExpired   = i18n.Message("Deleted by audit.keep, older than %[2]s: %[1]d")
+	msgAuditRemoved   = i18n.Message("Deleted with the account of their owner: %d")
+	msgAuditForgotten = i18n.Message("Rows whose arguments were deleted: %d")
+	msgAuditHead      = i18n.Message("Head: %s")
+	msgAuditWrong     = i18n.Message("Problems: %d")
+	msgAuditMore      = i18n.Message("Not listed: %d")
 
-	sayAuditProblem = talk.Say{Zh: "问题", En: "PROBLEM"}
-	sayAuditRow     = talk.Say{Zh: "记录", En: "ROW"}
-	sayAuditLink    = talk.Say{Zh: "链节", En: "LINK"}
+	msgAuditProblem = i18n.Message("PROBLEM")
+	msgAuditRow     = i18n.Message("ROW")
+	msgAuditLink    = i18n.Message("LINK")
 )
 
 // auditWords maps the kinds of problems to texts.
-var auditWords = map[string]talk.Say{
-	store.AuditChanged:     {Zh: "记录被改动", En: "row changed"},
-	store.AuditMissing:     {Zh: "记录不见了，没有说明原因", En: "row missing, nothing says why"},
-	store.AuditAdded:       {Zh: "记录不是 Patchbay 写入的", En: "row not written by Patchbay"},
-	store.AuditBroken:      {Zh: "链节被改动或移动", En: "link changed or moved"},
-	store.AuditGap:         {Zh: "从这里起缺少链节", En: "links missing from here"},
-	store.AuditHeadMissing: {Zh: "给出的链头不在链里", En: "expected head not in the chain"},
-	store.AuditClaim:       {Zh: "链节说这个人已删除，但账户还在", En: "said to be removed, but has an account"},
+var auditWords = map[string]i18n.Message{
+	store.AuditChanged:     "row changed",
+	store.AuditMissing:     "row missing, nothing says why",
+	store.AuditAdded:       "row not written by Patchbay",
+	store.AuditBroken:      "link changed or moved",
+	store.AuditGap:         "links missing from here",
+	store.AuditHeadMissing: "expected head not in the chain",
+	store.AuditClaim:       "said to be removed, but has an account",
 }
 
 // Run verifies the audit trail.
@@ -82,26 +81,26 @@ func (c *auditVerifyCmd) Run(ctx context.Context, sh *shell) error {
 
 // showAuditState prints the result.
 func (sh *shell) showAuditState(s store.AuditState) {
-	sh.say(sayAuditGood, s.Rows, s.Links)
+	sh.say(msgAuditGood, s.Rows, s.Links)
 	if s.Unlinked > 0 {
-		sh.say(sayAuditBefore, s.Unlinked)
+		sh.say(msgAuditBefore, s.Unlinked)
 	}
 	if s.Expired > 0 {
-		sh.say(sayAuditExpired, s.Expired, sh.when(s.Since))
+		sh.say(msgAuditExpired, s.Expired, sh.when(s.Since))
 	}
 	if s.Removed > 0 {
-		sh.say(sayAuditRemoved, s.Removed)
+		sh.say(msgAuditRemoved, s.Removed)
 	}
 	if s.Forgotten > 0 {
-		sh.say(sayAuditForgotten, s.Forgotten)
+		sh.say(msgAuditForgotten, s.Forgotten)
 	}
 	for _, h := range s.Heads {
-		sh.say(sayAuditHead, h)
+		sh.say(msgAuditHead, h)
 	}
 	if s.ProblemCount == 0 {
 		return
 	}
-	sh.say(sayAuditWrong, s.ProblemCount)
+	sh.say(msgAuditWrong, s.ProblemCount)
 	var rows [][]string
 	for _, p := range s.Problems {
 		row, link, at := "-", "-", "-"
@@ -119,8 +118,8 @@ func (sh *shell) showAuditState(s store.AuditState) {
 		}
 		rows = append(rows, []string{auditWords[p.Kind].In(sh.lang), row, link, at})
 	}
-	sh.table([]talk.Say{sayAuditProblem, sayAuditRow, sayAuditLink, sayAt}, rows)
+	sh.table([]i18n.Message{msgAuditProblem, msgAuditRow, msgAuditLink, msgAt}, rows)
 	if more := s.ProblemCount - int64(len(s.Problems)); more > 0 {
-		sh.say(sayAuditMore, more)
+		sh.say(msgAuditMore, more)
 	}
 }

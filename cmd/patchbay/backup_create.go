@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/backup"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type backupCreateCmd struct {
@@ -35,13 +35,10 @@ Examples:
     patchbay backup create --encrypt --passphrase-file /run/secrets/backup`
 }
 
-var (
-	sayBackupMade = talk.Say{Zh: "备份已写入 %s。它能读出一切，请妥善保管。",
-		En: "The backup is in %s. Whoever has it can read everything, so keep it safe."}
-	sayBackupSealed = talk.Say{Zh: "加密的备份已写入 %s。丢了口令，谁也打不开它。",
-		En: "The encrypted backup is in %s. If its passphrase is lost, nobody can open it."}
-	sayBackupPostgres = talk.Say{Zh: "数据在 PostgreSQL 里，请用 pg_dump 备份，并保管好 secret",
-		En: "the data is in PostgreSQL: back it up with pg_dump, and keep secret"}
+const (
+	msgBackupMade     = i18n.Message("The backup is in %s. Whoever has it can read everything, so keep it safe.")
+	msgBackupSealed   = i18n.Message("The encrypted backup is in %s. If its passphrase is lost, nobody can open it.")
+	msgBackupPostgres = i18n.Message("the data is in PostgreSQL: back it up with pg_dump, and keep secret")
 )
 
 // Run writes the backup.
@@ -49,7 +46,7 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 	now := time.Now()
 	return c.withData(ctx, sh, func(b *app.Base) (err error) {
 		if b.Store.Dialect() != "sqlite" {
-			return errors.New(sayBackupPostgres.In(sh.lang))
+			return errors.New(msgBackupPostgres.In(sh.lang))
 		}
 		passphrase, err := sh.newPassphrase(ctx, c.Encrypt, c.PassphraseFile)
 		if err != nil {
@@ -77,9 +74,9 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 		if err := recordAdminEvent(ctx, b, control.EventBackupTaken, filepath.Base(c.File)); err != nil {
 			return err
 		}
-		made := sayBackupMade
+		made := msgBackupMade
 		if passphrase != "" {
-			made = sayBackupSealed
+			made = msgBackupSealed
 		}
 		return sh.result(map[string]any{"file": c.File, "encrypted": passphrase != ""}, func() { sh.say(made, c.File) })
 	})

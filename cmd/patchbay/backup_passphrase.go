@@ -10,17 +10,14 @@ import (
 	"patchbay/internal/backup"
 	"patchbay/internal/config"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
-var (
-	sayNewPassphrase = talk.Say{Zh: "备份的新口令：", En: "New passphrase of the backup: "}
-	sayPassphrase    = talk.Say{Zh: "备份的口令：", En: "Passphrase of the backup: "}
-	sayNoPassphrase  = talk.Say{
-		Zh: "没有给出口令；请在终端里输入，或用 --passphrase-file，或设置 %s",
-		En: "there is no passphrase; type it in a terminal, or give --passphrase-file or %s",
-	}
-	sayEmptyPassphrase = talk.Say{Zh: "%s 里没有口令", En: "there is no passphrase in %s"}
+const (
+	msgNewPassphrase   = i18n.Message("New passphrase of the backup: ")
+	msgPassphrase      = i18n.Message("Passphrase of the backup: ")
+	msgNoPassphrase    = i18n.Message("there is no passphrase; type it in a terminal, or give --passphrase-file or %s")
+	msgEmptyPassphrase = i18n.Message("there is no passphrase in %s")
 )
 
 // newPassphrase returns the passphrase for a new backup; empty means no encryption. It is not an
@@ -33,13 +30,13 @@ func (sh *shell) newPassphrase(ctx context.Context, wanted bool, file string) (s
 	if passphrase == "" {
 		fd, ok := terminal(sh.stdin)
 		if !ok {
-			return "", sayNoPassphrase.Wrong(config.EnvPassphrase)
+			return "", msgNoPassphrase.Errorf(config.EnvPassphrase)
 		}
-		if passphrase, err = sh.askTwice(ctx, fd, sayNewPassphrase); err != nil {
+		if passphrase, err = sh.askTwice(ctx, fd, msgNewPassphrase); err != nil {
 			return "", err
 		}
 		if passphrase == "" {
-			return "", sayNoPassphrase.Wrong(config.EnvPassphrase)
+			return "", msgNoPassphrase.Errorf(config.EnvPassphrase)
 		}
 	}
 	return passphrase, sh.explainBackupError(backup.CheckPassphrase(passphrase))
@@ -52,20 +49,17 @@ func (sh *shell) passphrase(ctx context.Context, file string) (string, error) {
 		return passphrase, err
 	}
 	if fd, ok := terminal(sh.stdin); ok {
-		if passphrase, err = sh.askSecret(ctx, fd, sayPassphrase); err != nil {
+		if passphrase, err = sh.askSecret(ctx, fd, msgPassphrase); err != nil {
 			return "", err
 		}
 	}
 	if passphrase == "" {
-		return "", sayEncrypted.Wrong(config.EnvPassphrase)
+		return "", msgEncrypted.Errorf(config.EnvPassphrase)
 	}
 	return passphrase, nil
 }
 
-var sayEncrypted = talk.Say{
-	Zh: "备份是加密的；请在终端里输入口令，或用 --passphrase-file，或设置 %s",
-	En: "the backup is encrypted; type its passphrase in a terminal, or give --passphrase-file or %s",
-}
+const msgEncrypted = i18n.Message("the backup is encrypted; type its passphrase in a terminal, or give --passphrase-file or %s")
 
 // givenPassphrase returns the passphrase from a file or, without one, from the environment.
 func (sh *shell) givenPassphrase(file string) (string, error) {
@@ -85,7 +79,7 @@ func (sh *shell) givenPassphrase(file string) (string, error) {
 	}
 	passphrase := strings.TrimRight(string(text), "\r\n")
 	if passphrase == "" {
-		return "", sayEmptyPassphrase.Wrong(file)
+		return "", msgEmptyPassphrase.Errorf(file)
 	}
 	return passphrase, nil
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"patchbay/internal/backup"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type backupRestoreCmd struct {
@@ -29,10 +29,7 @@ Examples:
     patchbay backup restore patchbay.tar.gz --data /var/lib/patchbay`
 }
 
-var sayBackupStaged = talk.Say{
-	Zh: "备份已检查（%s，Patchbay %s）。下次 patchbay serve%s 启动时恢复；现有数据会留在 %s 的 before-restore-… 里。",
-	En: "The backup is good (%s, by Patchbay %s). The next start of patchbay serve%s restores it; what is there now is kept in %s, in before-restore-….",
-}
+const msgBackupStaged = i18n.Message("The backup is good (%s, by Patchbay %s). The next start of patchbay serve%s restores it; what is there now is kept in %s, in before-restore-….")
 
 // Run checks the backup and schedules it to be restored at the next start.
 func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
@@ -41,7 +38,7 @@ func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if settings.Database.URL != "" {
-		return errors.New(sayBackupPostgres.In(sh.lang))
+		return errors.New(msgBackupPostgres.In(sh.lang))
 	}
 	f, err := os.Open(c.File)
 	if err != nil {
@@ -61,6 +58,6 @@ func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	return sh.result(map[string]any{"file": c.File, "made_at": m.At, "version": m.Version,
 		"pending": filepath.Join(settings.Data, "restore.pending")}, func() {
-		sh.say(sayBackupStaged, sh.when(m.At), m.Version, c.retryFlags(), settings.Data)
+		sh.say(msgBackupStaged, sh.when(m.At), m.Version, c.retryFlags(), settings.Data)
 	})
 }

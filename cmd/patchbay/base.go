@@ -12,9 +12,9 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // dataFlags say where the data is. The environment and the configuration file apply as they do for
@@ -92,13 +92,10 @@ func hasData(c *config.Config) bool {
 }
 
 func (d dataFlags) noData(c *config.Config) error {
-	return sayNoData.Wrong(c.Data, d.retryFlags())
+	return msgNoData.Errorf(c.Data, d.retryFlags())
 }
 
-var sayNoData = talk.Say{
-	Zh: "%[1]s 里还没有数据；请先运行：patchbay serve%[2]s（再用浏览器打开它显示的地址），或：patchbay user add 名称%[2]s",
-	En: "there is nothing in %[1]s yet; begin with: patchbay serve%[2]s (and open the address it prints in a browser), or: patchbay user add NAME%[2]s",
-}
+const msgNoData = i18n.Message("there is nothing in %[1]s yet; begin with: patchbay serve%[2]s (and open the address it prints in a browser), or: patchbay user add NAME%[2]s")
 
 // logger logs errors to standard error. Errors of bots are returned instead.
 func (sh *shell) logger() *slog.Logger { return observe.NewLogger(sh.stderr, "error", "text") }
@@ -108,8 +105,7 @@ func person(ctx context.Context, b *app.Base, name string) (store.Person, error)
 	if name != "" {
 		p, err := b.Store.People.ByName(ctx, name)
 		if errors.Is(err, store.ErrNotFound) {
-			return p, talk.Say{Zh: "没有叫 %q 的人；patchbay user list 会列出有哪些人",
-				En: "there is nobody named %q; patchbay user list shows who there is"}.Wrong(name)
+			return p, i18n.Message("there is nobody named %q; patchbay user list shows who there is").Errorf(name)
 		}
 		return p, err
 	}
@@ -118,11 +114,9 @@ func person(ctx context.Context, b *app.Base, name string) (store.Person, error)
 	case err != nil:
 		return store.Person{}, err
 	case len(people) == 0:
-		return store.Person{}, talk.Say{Zh: "还没有人；请先运行：patchbay user add 名称",
-			En: "there is nobody yet; begin with: patchbay user add NAME"}.Wrong()
+		return store.Person{}, i18n.Message("there is nobody yet; begin with: patchbay user add NAME").Errorf()
 	case len(people) > 1:
-		return store.Person{}, usage(talk.Say{Zh: "这里有 %d 个人；请用 --user 名称 说明为谁",
-			En: "there are %d people; say for whom with --user NAME"}, len(people))
+		return store.Person{}, usage(i18n.Message("there are %d people; say for whom with --user NAME"), len(people))
 	}
 	return people[0], nil
 }
@@ -141,8 +135,7 @@ func names(ctx context.Context, b *app.Base) (map[string]string, error) {
 func findBot(ctx context.Context, b *app.Base, ref string) (store.Bot, error) {
 	bot, err := b.Registry.Find(ctx, "", ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return bot, talk.Say{Zh: "没有机器人 %q；patchbay bot list 会列出现有的",
-			En: "there is no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
+		return bot, i18n.Message("there is no bot %q; patchbay bot list shows those there are").Errorf(ref)
 	}
 	return bot, err
 }

@@ -9,9 +9,9 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/qr"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type bindCmd struct {
@@ -58,13 +58,10 @@ func (c *bindCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-var (
-	sayLook = talk.Say{
-		Zh: "请用眼镜拍摄这个二维码，绑定到 %s。\n或者对眼镜说：“绑定 %s”",
-		En: "Photograph this code with the glasses to bind them to %s.\nOr say to the glasses: “bind %s”",
-	}
-	sayLeft  = talk.Say{Zh: "\r剩余 %d:%02d ", En: "\r%d:%02d left "}
-	sayBound = talk.Say{Zh: "绑定成功！%s 现在使用 %s。", En: "Bound! %s uses %s now."}
+const (
+	msgLook  = i18n.Message("Photograph this code with the glasses to bind them to %s.\nOr say to the glasses: “bind %s”")
+	msgLeft  = i18n.Message("%d:%02d left ")
+	msgBound = i18n.Message("Bound! %s uses %s now.")
 )
 
 // show prints the invitation.
@@ -90,7 +87,7 @@ func (c *bindCmd) show(sh *shell, bot store.Bot, inv account.Invitation) error {
 		sh.getenv("NO_COLOR") != ""}); err != nil {
 		return err
 	}
-	sh.say(sayLook, bot.Name, inv.Code)
+	sh.say(msgLook, bot.Name, inv.Code)
 	return nil
 }
 
@@ -121,7 +118,7 @@ func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv
 		}
 		left := time.Until(inv.Expires).Round(time.Second)
 		if live {
-			fmt.Fprint(sh.stderr, sayLeft.In(sh.lang, int(left.Minutes()), int(left.Seconds())%60))
+			fmt.Fprint(sh.stderr, "\r"+msgLeft.In(sh.lang, int(left.Minutes()), int(left.Seconds())%60))
 			if used || left <= 0 {
 				fmt.Fprintln(sh.stderr)
 			}
@@ -130,8 +127,7 @@ func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv
 		case used:
 			return showBindings(ctx, sh, b, bot)
 		case left <= 0:
-			return talk.Say{Zh: "邀请已过期，没有人使用；再运行一次 bind 会生成新的",
-				En: "the invitation has expired and was not used; run bind again for a new one"}.Wrong()
+			return i18n.Message("the invitation has expired and was not used; run bind again for a new one").Errorf()
 		}
 		select {
 		case <-tick.C:
@@ -151,15 +147,15 @@ func showBindings(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) er
 	if sh.json {
 		return sh.writeJSON(w, "")
 	}
-	sh.say(sayBound, w.UserID, bot.Name)
+	sh.say(msgBound, w.UserID, bot.Name)
 	return nil
 }
 
-var (
-	sayWearer    = talk.Say{Zh: "用户 ID", En: "USER ID"}
-	saySince     = talk.Say{Zh: "绑定于", En: "BOUND"}
-	sayAgent     = talk.Say{Zh: "智能体 ID", En: "AGENT ID"}
-	sayNoWearers = talk.Say{Zh: "还没有人绑定到 %s。", En: "Nobody is bound to %s."}
+const (
+	msgWearer    = i18n.Message("USER ID")
+	msgSince     = i18n.Message("BOUND")
+	msgAgent     = i18n.Message("AGENT ID")
+	msgNoWearers = i18n.Message("Nobody is bound to %s.")
 )
 
 func listWearers(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) error {
@@ -172,7 +168,7 @@ func listWearers(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) err
 	}
 	return sh.result(wearers, func() {
 		if len(wearers) == 0 {
-			sh.say(sayNoWearers, bot.Name)
+			sh.say(msgNoWearers, bot.Name)
 			return
 		}
 		sh.wearerTable(wearers)
@@ -184,5 +180,5 @@ func (sh *shell) wearerTable(wearers []store.Binding) {
 	for _, w := range wearers {
 		rows = append(rows, []string{w.UserID, w.AgentID, sh.when(w.Created)})
 	}
-	sh.table([]talk.Say{sayWearer, sayAgent, saySince}, rows)
+	sh.table([]i18n.Message{msgWearer, msgAgent, msgSince}, rows)
 }

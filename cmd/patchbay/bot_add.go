@@ -6,8 +6,8 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type botAddCmd struct {
@@ -50,9 +50,9 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 			ID       int64  `json:"id"`
 			SDKToken string `json:"sdk_token,omitempty"`
 		}{bot.Number, token}, func() {
-			sh.say(sayBotAdded, bot.Number, bot.Name)
+			sh.say(msgBotAdded, bot.Number, bot.Name)
 			if token == "" {
-				sh.say(sayTryBot, bot.Number, c.retryFlags())
+				sh.say(msgTryBot, bot.Number, c.retryFlags())
 				return
 			}
 			sh.showToken(b.Config, bot, token)
@@ -60,18 +60,18 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-var (
-	sayBotAdded = talk.Say{Zh: "机器人 %d（%s）已接入。", En: "Bot %d (%s) is plugged in."}
-	sayTryBot   = talk.Say{Zh: "试一试：\n  patchbay ask %d \"你好\"%s", En: "Try it:\n  patchbay ask %d \"hello\"%s"}
-	sayToken    = talk.Say{Zh: "令牌（请现在保存，之后不会再显示）：", En: "Its token (keep it now; it is not shown again):"}
-	sayPlugin   = talk.Say{Zh: "在运行 OpenClaw 的电脑上：", En: "On the computer where OpenClaw runs:"}
+const (
+	msgBotAdded = i18n.Message("Bot %d (%s) is plugged in.")
+	msgTryBot   = i18n.Message("Try it:\n  patchbay ask %d \"hello\"%s")
+	msgToken    = i18n.Message("Its token (keep it now; it is not shown again):")
+	msgPlugin   = i18n.Message("On the computer where OpenClaw runs:")
 )
 
 // showToken prints the token of an inbound bot, and how to configure its peer.
 func (sh *shell) showToken(c *config.Config, bot store.Bot, token string) {
-	sh.say(sayToken)
+	sh.say(msgToken)
 	sh.printf("  %s\n", token)
-	sh.say(sayPlugin)
+	sh.say(msgPlugin)
 	sh.printf(`  openclaw plugins install @eyeclaw/eyeclaw
   openclaw config set plugins.entries.eyeclaw.config.sdkToken %s
   openclaw config set plugins.entries.eyeclaw.config.botId %d

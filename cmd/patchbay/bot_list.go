@@ -7,8 +7,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type botListCmd struct {
@@ -97,18 +97,17 @@ func liveRows(list []control.BotStatus) []botRow {
 	return rows
 }
 
-var (
-	sayID           = talk.Say{Zh: "编号", En: "ID"}
-	sayKind         = talk.Say{Zh: "类型", En: "KIND"}
-	sayOwner        = talk.Say{Zh: "主人", En: "OWNER"}
-	saySeen         = talk.Say{Zh: "最近连接", En: "LAST SEEN"}
-	sayOnline       = talk.Say{Zh: "在线", En: "online"}
-	sayOffline      = talk.Say{Zh: "离线", En: "offline"}
-	sayNotAsked     = talk.Say{Zh: "还没有问过", En: "not asked yet"}
-	sayFailingSince = talk.Say{Zh: "自 %s 起有问题", En: "failing since %s"}
-	sayReady        = talk.Say{Zh: "就绪", En: "ready"}
-	sayNoBots       = talk.Say{Zh: "还没有机器人。接入一个：patchbay bot add --name 小龙虾 --kind echo%s",
-		En: "There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s"}
+const (
+	msgID           = i18n.Message("ID")
+	msgKind         = i18n.Message("KIND")
+	msgOwner        = i18n.Message("OWNER")
+	msgSeen         = i18n.Message("LAST SEEN")
+	msgOnline       = i18n.Message("online")
+	msgOffline      = i18n.Message("offline")
+	msgNotAsked     = i18n.Message("not asked yet")
+	msgFailingSince = i18n.Message("failing since %s")
+	msgReady        = i18n.Message("ready")
+	msgNoBots       = i18n.Message("There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s")
 )
 
 func (sh *shell) botTable(rows []botRow, again string) error {
@@ -117,7 +116,7 @@ func (sh *shell) botTable(rows []botRow, again string) error {
 	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
-			sh.say(sayNoBots, again)
+			sh.say(msgNoBots, again)
 			return
 		}
 		var cells [][]string
@@ -129,7 +128,7 @@ func (sh *shell) botTable(rows []botRow, again string) error {
 			cells = append(cells, []string{strconv.FormatInt(r.Number, 10), r.Name, r.Kind, r.OwnerName,
 				botState(sh, r), seen, r.Problem})
 		}
-		sh.table([]talk.Say{sayID, sayName, sayKind, sayOwner, sayState, saySeen, {}}, cells)
+		sh.table([]i18n.Message{msgID, msgName, msgKind, msgOwner, msgState, msgSeen, i18n.Message("")}, cells)
 	})
 }
 
@@ -139,17 +138,17 @@ func botState(sh *shell, r botRow) string {
 	case r.Online == nil:
 		return "–"
 	case r.State == control.BotUnasked:
-		return sayNotAsked.In(sh.lang)
+		return msgNotAsked.In(sh.lang)
 	case r.State == control.BotFailing:
-		return sayFailingSince.In(sh.lang, sh.when(r.FailingSince))
+		return msgFailingSince.In(sh.lang, sh.when(r.FailingSince))
 	case r.State == control.BotReady:
-		return sayReady.In(sh.lang)
+		return msgReady.In(sh.lang)
 	case !*r.Online:
-		return sayOffline.In(sh.lang)
+		return msgOffline.In(sh.lang)
 	case r.Seen.IsZero() && r.Connections == 0:
-		return sayReady.In(sh.lang)
+		return msgReady.In(sh.lang)
 	case r.Connections > 1: // two plugins with one token: the owner should know
-		return fmt.Sprintf("%s ×%d", sayOnline.In(sh.lang), r.Connections)
+		return fmt.Sprintf("%s ×%d", msgOnline.In(sh.lang), r.Connections)
 	}
-	return sayOnline.In(sh.lang)
+	return msgOnline.In(sh.lang)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type botRmCmd struct {
@@ -23,10 +23,9 @@ Examples:
     patchbay bot rm 3 --yes`
 }
 
-var (
-	sayRemoveBot = talk.Say{Zh: "移除机器人 %d（%s），连同它的 %d 个绑定和全部对话？",
-		En: "Remove bot %d (%s) with its %d bindings and all conversations?"}
-	sayBotRemoved = talk.Say{Zh: "机器人 %d（%s）已移除。", En: "Bot %d (%s) is removed."}
+const (
+	msgRemoveBot  = i18n.Message("Remove bot %d (%s) with its %d bindings and all conversations?")
+	msgBotRemoved = i18n.Message("Bot %d (%s) is removed.")
 )
 
 // Run removes the bot.
@@ -40,17 +39,17 @@ func (c *botRmCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		if !c.Yes && !sh.confirm(ctx, sayRemoveBot, bot.Number, bot.Name, len(wearers)) {
+		if !c.Yes && !sh.confirm(ctx, msgRemoveBot, bot.Number, bot.Name, len(wearers)) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return talk.Say{Zh: "没有移除任何东西；请回答 y，或加上 --yes", En: "nothing was removed; answer y, or give --yes"}.Wrong()
+			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
 		}
 		if err := b.Store.Bots.Remove(ctx, bot.Number); err != nil {
 			return err
 		}
 		sh.disconnect(ctx, b.Config, bot)
 		return sh.result(map[string]any{"id": bot.Number, "removed": true},
-			func() { sh.say(sayBotRemoved, bot.Number, bot.Name) })
+			func() { sh.say(msgBotRemoved, bot.Number, bot.Name) })
 	})
 }

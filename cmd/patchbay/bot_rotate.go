@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type botRotateCmd struct {
@@ -21,7 +21,7 @@ Example:
     patchbay bot rotate lobster`
 }
 
-var sayRotated = talk.Say{Zh: "机器人 %d（%s）有了新令牌，旧令牌已失效。", En: "Bot %d (%s) has a new token; the old one is refused."}
+const msgRotated = i18n.Message("Bot %d (%s) has a new token; the old one is refused.")
 
 // Run replaces the token of the bot.
 func (c *botRotateCmd) Run(ctx context.Context, sh *shell) error {
@@ -39,7 +39,7 @@ func (c *botRotateCmd) Run(ctx context.Context, sh *shell) error {
 			ID       int64  `json:"id"`
 			SDKToken string `json:"sdk_token"`
 		}{bot.Number, token}, func() {
-			sh.say(sayRotated, bot.Number, bot.Name)
+			sh.say(msgRotated, bot.Number, bot.Name)
 			sh.showToken(b.Config, bot, token)
 		})
 	})

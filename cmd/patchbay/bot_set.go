@@ -7,7 +7,7 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type botSetCmd struct {
@@ -30,22 +30,21 @@ Examples:
     patchbay bot set gpt system= --name "GPT at home"`
 }
 
-var (
-	sayBotChanged = talk.Say{Zh: "机器人 %d（%s）已更新。", En: "Bot %d (%s) is changed."}
+const (
+	msgBotChanged = i18n.Message("Bot %d (%s) is changed.")
 )
 
 // showDropped prints which settings were removed with an address, if any.
 func (sh *shell) showDropped(dropped []string) {
 	if len(dropped) > 0 {
-		sh.say(control.SayDropped, strings.Join(dropped, ", "))
+		sh.say(control.MsgDropped, strings.Join(dropped, ", "))
 	}
 }
 
 // Run changes the bot.
 func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 	if len(c.Set) == 0 && c.Name == nil && c.Description == nil {
-		return usage(talk.Say{Zh: "没有说明要更改什么；请写 名称=值、--name 或 --description",
-			En: "nothing to change is given; write name=value, --name or --description"})
+		return usage(i18n.Message("nothing to change is given; write name=value, --name or --description"))
 	}
 	set, err := sh.pairs(c.Set)
 	if err != nil {
@@ -62,7 +61,7 @@ func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		return sh.result(changed, func() {
-			sh.say(sayBotChanged, changed.Number, changed.Name)
+			sh.say(msgBotChanged, changed.Number, changed.Name)
 			sh.showDropped(changed.Dropped)
 		})
 	})

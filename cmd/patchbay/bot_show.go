@@ -12,8 +12,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type botShowCmd struct {
@@ -91,7 +91,7 @@ func form(sh *shell, c *config.Config, bot store.Bot, again string) lingzhuForm 
 		Input: "文字, 图片",
 	}
 	if c.PublicURL == "" {
-		f.Warn = sayNoPublic.In(sh.lang)
+		f.Warn = msgNoPublic.In(sh.lang)
 	}
 	return f
 }
@@ -117,61 +117,58 @@ func lastTraces(ctx context.Context, b *app.Base, bot store.Bot) ([]store.Trace,
 	return mine, nil
 }
 
-var (
-	sayNoPublic = talk.Say{
-		Zh: "public_url 未设置：请用平台能访问到的 https 地址替换其中的地址。",
-		En: "public_url is not set: put an https address there that the platform can reach.",
-	}
-	sayHeadBot      = talk.Say{Zh: "机器人 %d：%s（%s，%s）", En: "Bot %d: %s (%s, %s)"}
-	sayBotSince     = talk.Say{Zh: "自 %s 起连接，最近一次听到：%s", En: "Connected since %s, last heard: %s"}
-	sayHeadSettings = talk.Say{Zh: "\n设置", En: "\nSettings"}
-	sayHeadForm     = talk.Say{Zh: "\n在灵珠平台创建三方智能体时填写", En: "\nFor the form of the Lingzhu platform (三方智能体)"}
-	sayHeadWearers  = talk.Say{Zh: "\n已绑定", En: "\nBound"}
-	sayHeadTraces   = talk.Say{Zh: "\n最近的对话", En: "\nLast turns"}
-	sayMakeKey      = talk.Say{Zh: "用这条命令生成：%s", En: "make one with: %s"}
-	sayAt           = talk.Say{Zh: "时间", En: "AT"}
-	sayChannel      = talk.Say{Zh: "通道", En: "CHANNEL"}
-	sayOutcome      = talk.Say{Zh: "结果", En: "OUTCOME"}
-	sayFirst        = talk.Say{Zh: "首段", En: "FIRST"}
-	sayTotal        = talk.Say{Zh: "总共", En: "TOTAL"}
-	sayPieces       = talk.Say{Zh: "段数", En: "PIECES"}
-	sayCause        = talk.Say{Zh: "原因", En: "CAUSE"}
+const (
+	msgNoPublic     = i18n.Message("public_url is not set: put an https address there that the platform can reach.")
+	msgHeadBot      = i18n.Message("Bot %d: %s (%s, %s)")
+	msgBotSince     = i18n.Message("Connected since %s, last heard: %s")
+	msgHeadSettings = i18n.Message("\nSettings")
+	msgHeadForm     = i18n.Message("\nFor the form of the Lingzhu platform (三方智能体)")
+	msgHeadWearers  = i18n.Message("\nBound")
+	msgHeadTraces   = i18n.Message("\nLast turns")
+	msgMakeKey      = i18n.Message("make one with: %s")
+	msgAt           = i18n.Message("AT")
+	msgChannel      = i18n.Message("CHANNEL")
+	msgOutcome      = i18n.Message("OUTCOME")
+	msgFirst        = i18n.Message("FIRST")
+	msgTotal        = i18n.Message("TOTAL")
+	msgPieces       = i18n.Message("PIECES")
+	msgCause        = i18n.Message("CAUSE")
 )
 
 func (sh *shell) showBot(v botView) {
-	sh.say(sayHeadBot, v.Number, v.Name, v.Kind, botState(sh, v.botRow))
+	sh.say(msgHeadBot, v.Number, v.Name, v.Kind, botState(sh, v.botRow))
 	for _, line := range []string{v.Description, v.Problem} {
 		if line != "" {
 			sh.printf("%s\n", line)
 		}
 	}
 	if !v.Since.IsZero() {
-		sh.say(sayBotSince, sh.when(v.Since), sh.when(v.LastSeen))
+		sh.say(msgBotSince, sh.when(v.Since), sh.when(v.LastSeen))
 	}
 	if v.Gateway != "" {
 		sh.printf("OpenClaw %s\n", sanitize(v.Gateway))
 	}
 	if len(v.Settings) > 0 {
-		sh.say(sayHeadSettings)
+		sh.say(msgHeadSettings)
 		for _, name := range slices.Sorted(maps.Keys(v.Settings)) {
 			sh.printf("  %s = %s\n", name, plainJSON(v.Settings[name]))
 		}
 	}
 	sh.showForm(v.Lingzhu)
 	if len(v.Wearers) > 0 {
-		sh.say(sayHeadWearers)
+		sh.say(msgHeadWearers)
 		sh.wearerTable(v.Wearers)
 	}
 	if len(v.Traces) > 0 {
-		sh.say(sayHeadTraces)
+		sh.say(msgHeadTraces)
 		sh.traceTable(v.Traces)
 	}
 }
 
 func (sh *shell) showForm(f lingzhuForm) {
-	sh.say(sayHeadForm)
+	sh.say(msgHeadForm)
 	sh.printf("  三方厂商   %s\n  智能体ID   %d\n  URL        %s\n  AK         %s\n  入参类型   %s\n",
-		f.Vendor, f.Agent, f.URL, sayMakeKey.In(sh.lang, f.AK), f.Input)
+		f.Vendor, f.Agent, f.URL, msgMakeKey.In(sh.lang, f.AK), f.Input)
 	if f.Warn != "" {
 		sh.printf("  ! %s\n", f.Warn)
 	}
@@ -188,7 +185,7 @@ func (sh *shell) traceTable(traces []store.Trace) {
 		rows = append(rows, []string{t.At.Local().Format("01-02 15:04:05"), t.Channel, t.Outcome, first, took(t.Total),
 			strconv.FormatInt(t.Pieces, 10), cause})
 	}
-	sh.table([]talk.Say{sayAt, sayChannel, sayOutcome, sayFirst, sayTotal, sayPieces, sayCause}, rows)
+	sh.table([]i18n.Message{msgAt, msgChannel, msgOutcome, msgFirst, msgTotal, msgPieces, msgCause}, rows)
 }
 
 // plainJSON formats a setting for reading: strings without quotes.

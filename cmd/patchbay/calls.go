@@ -9,7 +9,7 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type callsCmd struct {
@@ -34,7 +34,7 @@ Examples:
 // Run lists the calls.
 func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 1 || c.Limit > control.CallsMost {
-		return usage(talk.Say{Zh: "--limit 是 %d；请选择 1 到 %d", En: "--limit is %d; choose from 1 to %d"}, c.Limit,
+		return usage(i18n.Message("--limit is %d; choose from 1 to %d"), c.Limit,
 			control.CallsMost)
 	}
 	r, err := c.remote(sh)
@@ -65,11 +65,11 @@ func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-var (
-	sayWho      = talk.Say{Zh: "调用者", En: "WHO"}
-	sayTerminal = talk.Say{Zh: "命令行", En: "command line"}
-	sayTook     = talk.Say{Zh: "耗时", En: "TOOK"}
-	sayNoCalls  = talk.Say{Zh: "没有记录。", En: "There are none."}
+const (
+	msgWho      = i18n.Message("WHO")
+	msgTerminal = i18n.Message("command line")
+	msgTook     = i18n.Message("TOOK")
+	msgNoCalls  = i18n.Message("There are none.")
 )
 
 // causeWidth is how many columns of a cause the table shows.
@@ -78,7 +78,7 @@ const causeWidth = 80
 func (sh *shell) callTable(calls []control.Call) error {
 	return sh.result(calls, func() {
 		if len(calls) == 0 {
-			sh.say(sayNoCalls)
+			sh.say(msgNoCalls)
 			return
 		}
 		var rows [][]string
@@ -88,11 +88,11 @@ func (sh *shell) callTable(calls []control.Call) error {
 				took(c.Took), c.Outcome, short(singleLine(causeOf(c)), causeWidth),
 			})
 		}
-		sh.table([]talk.Say{sayAt, sayTool, sayWho, sayChannel, sayFrom, sayTook, sayOutcome, sayCause}, rows)
+		sh.table([]i18n.Message{msgAt, msgTool, msgWho, msgChannel, msgFrom, msgTook, msgOutcome, msgCause}, rows)
 	})
 }
 
-var sayOnBehalf = talk.Say{Zh: "%s 代 %s", En: "%s for %s"}
+const msgOnBehalf = i18n.Message("%s for %s")
 
 // whoCalled returns the person and the channel of a call, and the owner if the tool is another
 // person's.
@@ -100,9 +100,9 @@ func (sh *shell) whoCalled(c control.Call) string {
 	who := cmp.Or(c.PersonName, c.Person)
 	switch {
 	case c.IsActorMachine():
-		who = sayOnBehalf.In(sh.lang, sayTerminal.In(sh.lang), who)
+		who = msgOnBehalf.In(sh.lang, msgTerminal.In(sh.lang), who)
 	case c.IsActorOther():
-		who = sayOnBehalf.In(sh.lang, cmp.Or(c.ActorName, c.Actor), who)
+		who = msgOnBehalf.In(sh.lang, cmp.Or(c.ActorName, c.Actor), who)
 	}
 	by := c.KeyName
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"patchbay/internal/config"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type configCheckCmd struct {
@@ -24,9 +24,9 @@ func (configCheckCmd) Help() string {
     patchbay config check --listen :3000 --public-url https://board.example.org`
 }
 
-var (
-	saySettingsGood = talk.Say{Zh: "设置没有问题。", En: "The settings are good."}
-	sayNotDefault   = talk.Say{Zh: "%s 来自 %s", En: "%s comes from %s"}
+const (
+	msgSettingsGood = i18n.Message("The settings are good.")
+	msgNotDefault   = i18n.Message("%s comes from %s")
 )
 
 // Run loads the configuration as serve does.
@@ -41,9 +41,9 @@ func (c *configCheckCmd) Run(sh *shell) error {
 	if c.Effective {
 		return settings.WriteEffective(sh.stdout)
 	}
-	sh.say(saySettingsGood)
+	sh.say(msgSettingsGood)
 	for _, o := range origins {
-		sh.say(sayNotDefault, o.Path, o.Where())
+		sh.say(msgNotDefault, o.Path, o.Where())
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"patchbay/internal/config"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type configDocCmd struct{}
@@ -32,11 +32,7 @@ type setting struct {
 // Run prints the table.
 func (c *configDocCmd) Run(sh *shell) error {
 	var b strings.Builder
-	write := config.WriteDoc
-	if sh.lang == talk.Chinese {
-		write = writeDocInChinese
-	}
-	if err := write(&b); err != nil {
+	if err := writeDoc(&b, sh.lang); err != nil {
 		return err
 	}
 	var list []setting
@@ -46,23 +42,23 @@ func (c *configDocCmd) Run(sh *shell) error {
 	return sh.result(list, func() { sh.printf("%s", b.String()) })
 }
 
-var (
-	sayDocHead   = talk.Say{Zh: "| 设置 | 环境变量 | 参数 | 默认 | 含义 |", En: "| key | environment | flag | default | meaning |"}
-	sayDocSecret = talk.Say{
-		Zh: "机密：可以从文件读取，文件由 `%s`、`%s` 或 `%s` 指定。",
-		En: " Secret: can be read from a file, named by `%s`, `%s` or `%s`.",
-	}
+const (
+	msgDocHead   = i18n.Message("| key | environment | flag | default | meaning |")
+	msgDocSecret = i18n.Message(" Secret: can be read from a file, named by `%s`, `%s` or `%s`.")
 )
 
-// writeDocInChinese is [config.WriteDoc] in Chinese.
-func writeDocInChinese(w io.Writer) error {
+// writeDoc is [config.WriteDoc] in a language.
+func writeDoc(w io.Writer, l i18n.Lang) error {
+	if l == i18n.English {
+		return config.WriteDoc(w)
+	}
 	return config.WriteDocIn(w, config.DocWords{
-		Head: sayDocHead.Zh, Allowed: sayRange.Zh, Secret: sayDocSecret.Zh,
+		Head: msgDocHead.In(l), Allowed: msgRange.In(l), Secret: msgDocSecret.In(l),
 		Text: func(text string) string {
-			if chinese, ok := chineseHelp()[text]; ok {
-				return chinese
+			if translated, ok := i18n.Lookup(l, helpContext+i18n.Message(text)); ok {
+				return translated
 			}
-			return rangeWords.Replace(phraseInChinese(text))
+			return rangeIn(l, translatePhrase(l, text))
 		},
 	})
 }

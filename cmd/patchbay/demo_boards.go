@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/voice/pcm"
 )
 
@@ -29,22 +29,22 @@ const (
 	minEchoPackets = 15
 )
 
-var (
-	sayKitchen    = talk.Say{Zh: "厨房", En: "kitchen"}
-	sayBoardShows = talk.Say{Zh: "屏幕：%s", En: "display: %s"}
-	sayTypedIn    = talk.Say{Zh: "主人输入 %s，设备叫“%s”", En: "its owner types %s in; it is called “%s”"}
-	sayOnBoard    = talk.Say{Zh: "你看到了什么？", En: "What do you see?"}
-	sayBell       = talk.Say{Zh: "叮", En: "Ding"}
-	sayGoodDay    = talk.Say{Zh: "[录音：good morning]", En: "[a recording: good morning]"}
-	sayBoardNote  = talk.Say{Zh: "设备收到 %d 包声音，全部按时放完", En: "%d packets of sound for the board, all played in time"}
-	sayPhotoBack  = talk.Say{Zh: "照片 %d 字节", En: "the photo, %d bytes"}
-	sayPlayedBell = talk.Say{Zh: "没人说话时也响了", En: "it rang although nobody was talking with it"}
+const (
+	msgKitchen    = i18n.Message("kitchen")
+	msgBoardShows = i18n.Message("display: %s")
+	msgTypedIn    = i18n.Message("its owner types %s in; it is called “%s”")
+	msgOnBoard    = i18n.Message("What do you see?")
+	msgBell       = i18n.Message("Ding")
+	msgGoodDay    = i18n.Message("[a recording: good morning]")
+	msgBoardNote  = i18n.Message("%d packets of sound for the board, all played in time")
+	msgPhotoBack  = i18n.Message("the photo, %d bytes")
+	msgPlayedBell = i18n.Message("it rang although nobody was talking with it")
 )
 
 // playBoard connects a board, approves and calls it, takes a photo, plays a sound, and has speech
 // echoed.
 func playBoard(ctx context.Context, st *demoRun) error {
-	bot, err := st.base.Registry.Find(ctx, "", sayQwen.In(st.sh.lang))
+	bot, err := st.base.Registry.Find(ctx, "", msgQwen.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func playBoard(ctx context.Context, st *demoRun) error {
 	if lost := r.DroppedState + r.DroppedQueue + r.DroppedReset + r.TailCut; lost > 0 {
 		return fmt.Errorf("%d packets were not played", lost)
 	}
-	st.note = sayBoardNote.In(st.sh.lang, r.Received)
+	st.note = msgBoardNote.In(st.sh.lang, r.Received)
 	return nil
 }
 
@@ -79,13 +79,10 @@ type demoKitchen struct {
 
 // startKitchen starts a board, approves it for the person, and creates a key for a program.
 func (st *demoRun) startKitchen(ctx context.Context, bot store.Bot) (*demoKitchen, error) {
-	lang := "zh-CN"
-	if st.sh.lang == talk.English {
-		lang = "en-US"
-	}
 	k := &demoKitchen{st: st, photo: sampleJPEG()}
 	k.Board = sim.New(sim.Options{
-		OTA: st.url + xiaozhi.OTAPath, Lang: lang, Profile: sim.FW25, Picture: k.photo, Scale: 0.01, Slack: boardSlack,
+		OTA: st.url + xiaozhi.OTAPath, Lang: deviceLang(st.sh.lang), Profile: sim.FW25, Picture: k.photo, Scale: 0.01,
+		Slack:  boardSlack,
 		Steady: true,
 	})
 	st.stops = append(st.stops, func() error { k.Close(); return nil })
@@ -109,14 +106,14 @@ func (k *demoKitchen) bind(ctx context.Context, bot store.Bot) error {
 	}); err != nil {
 		return errors.Join(err, <-booted)
 	}
-	st.line("▭", sayBoardShows.In(st.sh.lang, strings.ReplaceAll(k.Displayed(), "\n", " ")))
-	name := sayKitchen.In(st.sh.lang)
+	st.line("▭", msgBoardShows.In(st.sh.lang, strings.ReplaceAll(k.Displayed(), "\n", " ")))
+	name := msgKitchen.In(st.sh.lang)
 	_, err := st.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: st.person.ID, Code: code, Name: name,
 		Bot: bot.Number})
 	if err != nil {
 		return err
 	}
-	st.line("›", sayTypedIn.In(st.sh.lang, code, name))
+	st.line("›", msgTypedIn.In(st.sh.lang, code, name))
 	if err := <-booted; err != nil {
 		return err
 	}
@@ -150,7 +147,7 @@ func (k *demoKitchen) setVolume(ctx context.Context) error {
 
 // takePhoto takes a photo with the board; both its bot and the program see it.
 func (k *demoKitchen) takePhoto(ctx context.Context) error {
-	raw, err := k.call(ctx, "_self_camera_take_photo", map[string]any{"question": sayOnBoard.In(k.st.sh.lang)})
+	raw, err := k.call(ctx, "_self_camera_take_photo", map[string]any{"question": msgOnBoard.In(k.st.sh.lang)})
 	if err != nil {
 		return err
 	}
@@ -171,26 +168,26 @@ func (k *demoKitchen) takePhoto(ctx context.Context) error {
 		!strings.Contains(seen.Text, strconv.Itoa(len(k.photo))) {
 		return fmt.Errorf("the bot did not see the photo of %d bytes: %s", len(k.photo), res.Content[0].Text)
 	}
-	k.st.line("⇠", sayPhotoBack.In(k.st.sh.lang, len(k.photo))+" "+seen.Text)
+	k.st.line("⇠", msgPhotoBack.In(k.st.sh.lang, len(k.photo))+" "+seen.Text)
 	return nil
 }
 
 // playBell plays a sound on the board outside a conversation.
 func (k *demoKitchen) playBell(ctx context.Context) error {
-	res, err := k.call(ctx, "_play", map[string]any{"sound": bell(), "text": sayBell.In(k.st.sh.lang)})
+	res, err := k.call(ctx, "_play", map[string]any{"sound": bell(), "text": msgBell.In(k.st.sh.lang)})
 	if err != nil {
 		return err
 	}
 	if _, err := k.Await(ctx, func(v sim.View) bool { return v.Notifications == 1 }); err != nil {
 		return fmt.Errorf("the board did not play: %w; %s", err, res)
 	}
-	k.st.line("⇠", sayPlayedBell.In(k.st.sh.lang))
+	k.st.line("⇠", msgPlayedBell.In(k.st.sh.lang))
 	return nil
 }
 
 // speak sends speech to the board, which echoes it.
 func (k *demoKitchen) speak(ctx context.Context) error {
-	k.st.line("›", sayGoodDay.In(k.st.sh.lang))
+	k.st.line("›", msgGoodDay.In(k.st.sh.lang))
 	a, err := k.Ask(ctx, sim.GoodMorning())
 	if err != nil {
 		return err

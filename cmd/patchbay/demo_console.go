@@ -13,15 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
-var (
-	saySignIn      = talk.Say{Zh: "用户名 %s，密码 %s", En: "name %s, password %s"}
-	saySignedIn    = talk.Say{Zh: "密码不对时被拒绝，对的时候进去了", En: "a wrong password is refused, the right one is let in"}
-	sayShows       = talk.Say{Zh: "%s 上有“%s”", En: "%s shows “%s”"}
-	sayConsoleNote = talk.Say{Zh: "每页最慢 %s；想慢慢看，用 patchbay serve --demo",
-		En: "a page takes %s at the most; to look around at leisure: patchbay serve --demo"}
+const (
+	msgSignIn      = i18n.Message("name %s, password %s")
+	msgSignedIn    = i18n.Message("a wrong password is refused, the right one is let in")
+	msgShows       = i18n.Message("%s shows “%s”")
+	msgConsoleNote = i18n.Message("a page takes %s at the most; to look around at leisure: patchbay serve --demo")
 )
 
 const (
@@ -42,23 +41,23 @@ func playConsole(ctx context.Context, st *demoRun) error {
 	}
 	b := &demoBrowser{st: st, http: &http.Client{Jar: jar, Timeout: consolePatience}}
 	defer b.http.CloseIdleConnections()
-	st.line("⇢", st.url+"/  "+saySignIn.In(st.sh.lang, st.person.Name, password))
+	st.line("⇢", st.url+"/  "+msgSignIn.In(st.sh.lang, st.person.Name, password))
 	if err := b.signIn(ctx, "not "+password); err == nil {
 		return errors.New("a wrong password is let in")
 	}
 	if err := b.signIn(ctx, password); err != nil {
 		return err
 	}
-	st.line("⇠", saySignedIn.In(st.sh.lang))
+	st.line("⇠", msgSignedIn.In(st.sh.lang))
 	for _, p := range []struct{ path, what string }{
-		{"/bots", sayLobster.In(st.sh.lang)}, {"/devices", sayKitchen.In(st.sh.lang)}, {"/activity/calls", toolLamp},
+		{"/bots", msgLobster.In(st.sh.lang)}, {"/devices", msgKitchen.In(st.sh.lang)}, {"/activity/calls", toolLamp},
 	} {
 		if err := b.read(ctx, p.path, p.what); err != nil {
 			return err
 		}
-		st.line("⇠", sayShows.In(st.sh.lang, p.path, p.what))
+		st.line("⇠", msgShows.In(st.sh.lang, p.path, p.what))
 	}
-	st.note = sayConsoleNote.In(st.sh.lang, took(b.slowest))
+	st.note = msgConsoleNote.In(st.sh.lang, took(b.slowest))
 	return nil
 }
 

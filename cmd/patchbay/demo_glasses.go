@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/rokid/sim"
-	"patchbay/internal/talk"
 )
 
 // demoGlasses are the simulated glasses of the demo. Answers are printed as they arrive, and every
@@ -17,13 +17,18 @@ type demoGlasses struct {
 	st *demoRun
 }
 
+// deviceLang returns a language as simulated devices report it.
+func deviceLang(l i18n.Lang) string {
+	if l == i18n.English {
+		return "en-US"
+	}
+	return l.Tag()
+}
+
 // glasses returns simulated glasses of a user.
 func (st *demoRun) glasses(user, agent string) *demoGlasses {
-	lang := "zh-CN"
-	if st.sh.lang == talk.English {
-		lang = "en-US"
-	}
-	g := sim.New(sim.Options{URL: st.url + lingzhuPath, Key: st.key, UserID: user, AgentID: agent, Lang: lang})
+	g := sim.New(sim.Options{URL: st.url + lingzhuPath, Key: st.key, UserID: user, AgentID: agent,
+		Lang: deviceLang(st.sh.lang)})
 	st.stops = append(st.stops, func() error { g.Close(); return nil })
 	return &demoGlasses{g, st}
 }
@@ -35,11 +40,11 @@ func (g *demoGlasses) say(ctx context.Context, text string) (answered, error) {
 	return g.recordAnswer(text, a, err)
 }
 
-var sayPhoto = talk.Say{Zh: "[照片，%d 字节]", En: "[photo, %d bytes]"}
+const msgPhoto = i18n.Message("[photo, %d bytes]")
 
 // show sends a photo and returns the answer.
 func (g *demoGlasses) show(ctx context.Context, photo []byte) (answered, error) {
-	what := sayPhoto.In(g.st.sh.lang, len(photo))
+	what := msgPhoto.In(g.st.sh.lang, len(photo))
 	g.st.line("›", what)
 	a, err := g.Photo(ctx, photo, g.onEvent)
 	return g.recordAnswer(what, a, err)
@@ -75,7 +80,7 @@ func (g *demoGlasses) recordAnswer(question string, a sim.Answer, err error) (an
 	return heard, nil
 }
 
-var sayDisconnected = talk.Say{Zh: "眼镜断开", En: "the glasses hang up"}
+const msgDisconnected = i18n.Message("the glasses hang up")
 
 // disconnect sends a question and disconnects as soon as the bot has started to think.
 func (g *demoGlasses) disconnect(ctx context.Context, text string, thinking <-chan struct{}) error {
@@ -96,6 +101,6 @@ func (g *demoGlasses) disconnect(ctx context.Context, text string, thinking <-ch
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("the glasses could not hang up: %v", err)
 	}
-	g.st.line("×", sayDisconnected.In(g.st.sh.lang))
+	g.st.line("×", msgDisconnected.In(g.st.sh.lang))
 	return nil
 }

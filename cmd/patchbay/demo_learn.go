@@ -10,18 +10,17 @@ import (
 	"net/http"
 
 	"patchbay/internal/account"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
-var (
-	sayCapital   = talk.Say{Zh: "法国的首都是哪里？", En: "What is the capital of France?"}
-	sayParis     = talk.Say{Zh: "巴黎", En: "Paris"}
-	sayFormula   = talk.Say{Zh: "水的化学式是什么？", En: "What is the chemical formula of water?"}
-	sayQuizMe    = talk.Say{Zh: "复习", En: "quiz me"}
-	sayForgot    = talk.Say{Zh: "忘了", En: "I forgot"}
-	sayStopQuiz  = talk.Say{Zh: "停", En: "stop"}
-	sayLearnNote = talk.Say{Zh: "程序加了 %d 个知识点，戴着眼镜复习了 %d 个，忘了 %d 个；下次什么时候来由 FSRS 决定",
-		En: "a program added %d points; %d were reviewed with the glasses on, %d forgotten; FSRS says when they come again"}
+const (
+	msgCapital   = i18n.Message("What is the capital of France?")
+	msgParis     = i18n.Message("Paris")
+	msgFormula   = i18n.Message("What is the chemical formula of water?")
+	msgQuizMe    = i18n.Message("quiz me")
+	msgForgot    = i18n.Message("I forgot")
+	msgStopQuiz  = i18n.Message("quiz\x04stop")
+	msgLearnNote = i18n.Message("a program added %d points; %d were reviewed with the glasses on, %d forgotten; FSRS says when they come again")
 )
 
 // playLearn adds knowledge points as a program, and reviews them by voice with glasses.
@@ -31,7 +30,7 @@ func playLearn(ctx context.Context, st *demoRun) error {
 	if err != nil {
 		return err
 	}
-	cards := [][2]string{{sayCapital.In(st.sh.lang), sayParis.In(st.sh.lang)}, {sayFormula.In(st.sh.lang), "H2O"}}
+	cards := [][2]string{{msgCapital.In(st.sh.lang), msgParis.In(st.sh.lang)}, {msgFormula.In(st.sh.lang), "H2O"}}
 	for _, c := range cards {
 		st.line("⇢", "create_knowledge_point "+c[0])
 		if err := st.learn(ctx, key, "create_knowledge_point", map[string]any{"question": c[0], "answer": c[1]},
@@ -46,8 +45,8 @@ func playLearn(ctx context.Context, st *demoRun) error {
 	// The glasses that were bound by a photo: others may not see the owner's points.
 	g := st.glasses(stranger, platformAgent)
 	for _, turn := range []struct{ say, hear string }{
-		{sayQuizMe.In(st.sh.lang), cards[0][0]}, {cards[0][1], cards[1][0]}, {sayForgot.In(st.sh.lang), "H2O"},
-		{sayStopQuiz.In(st.sh.lang), "2"},
+		{msgQuizMe.In(st.sh.lang), cards[0][0]}, {cards[0][1], cards[1][0]}, {msgForgot.In(st.sh.lang), "H2O"},
+		{msgStopQuiz.In(st.sh.lang), "2"},
 	} {
 		heard, err := g.say(ctx, turn.say)
 		if err == nil {
@@ -67,7 +66,7 @@ func playLearn(ctx context.Context, st *demoRun) error {
 		return fmt.Errorf("%d reviews are counted, %d of them forgotten, instead of 2 and 1", stats.Done.Reviews,
 			stats.Done.Again)
 	}
-	st.note = sayLearnNote.In(st.sh.lang, len(cards), stats.Done.Reviews, stats.Done.Again)
+	st.note = msgLearnNote.In(st.sh.lang, len(cards), stats.Done.Reviews, stats.Done.Again)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -13,22 +14,22 @@ import (
 // so that they show whether history and photos arrive.
 type demoModel struct {
 	server *openaitest.Server
-	lang   talk.Lang
+	lang   i18n.Lang
 	name   string // name it must remember
 
 	thinking chan struct{} // closed when the long question has arrived
 	decided  chan struct{} // closed when it may answer that
 
-	booked, welcome talk.Say
+	booked, welcome i18n.Message
 }
 
 // startModel starts the model on a port of this machine.
-func startModel(lang talk.Lang) (*demoModel, error) {
+func startModel(lang i18n.Lang) (*demoModel, error) {
 	m := &demoModel{
-		lang: lang, name: talk.Say{Zh: "小明", En: "Ming"}.In(lang),
+		lang: lang, name: i18n.Message("Ming").In(lang),
 		thinking: make(chan struct{}), decided: make(chan struct{}),
-		booked:  talk.Say{Zh: "票订好了，八点零五分，靠窗。", En: "Your ticket is booked: five past eight, by the window."},
-		welcome: talk.Say{Zh: "欢迎回来！", En: "Welcome back!"},
+		booked:  i18n.Message("Your ticket is booked: five past eight, by the window."),
+		welcome: i18n.Message("Welcome back!"),
 	}
 	var err error
 	m.server, err = openaitest.Start()
@@ -39,11 +40,11 @@ func startModel(lang talk.Lang) (*demoModel, error) {
 	return m, nil
 }
 
-var (
-	sayNice    = talk.Say{Zh: "你好，%s！", En: "Nice to meet you, %s!"}
-	sayYouAre  = talk.Say{Zh: "你刚才说过，你叫%s。", En: "You told me: you are %s."}
-	sayNoIdea  = talk.Say{Zh: "你没有说过。", En: "You have not told me."}
-	sayPicture = talk.Say{Zh: "湖上的日落（我收到一张 %s，%d 字节）。", En: "A sunset over a lake (I got a %s of %d bytes)."}
+const (
+	msgNice    = i18n.Message("Nice to meet you, %s!")
+	msgYouAre  = i18n.Message("You told me: you are %s.")
+	msgNoIdea  = i18n.Message("You have not told me.")
+	msgPicture = i18n.Message("A sunset over a lake (I got a %s of %d bytes).")
 )
 
 // answer returns the reply to a request.
@@ -51,23 +52,23 @@ func (m *demoModel) answer(r *openaitest.Request) openaitest.Reply {
 	last := r.Chat.Last()
 	switch text := last.Text(); {
 	case len(r.Chat.Results()) > 0:
-		return m.words(sayItIs.In(m.lang, r.Chat.Results()[0].Text()))
-	case strings.Contains(text, sayHowWarm.In(m.lang)) && offers(&r.Chat, toolWarmth):
+		return m.words(msgItIs.In(m.lang, r.Chat.Results()[0].Text()))
+	case strings.Contains(text, msgHowWarm.In(m.lang)) && offers(&r.Chat, toolWarmth):
 		return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", toolWarmth,
-			`{"room":"`, sayStudy.In(m.lang), `"}`)}
+			`{"room":"`, msgStudy.In(m.lang), `"}`)}
 	case picture(last) != "":
 		kind, data := decodeDataURI(picture(last))
-		return m.words(sayPicture.In(m.lang, kind, len(data)))
-	case strings.Contains(text, sayWhatName.In(m.lang)):
+		return m.words(msgPicture.In(m.lang, kind, len(data)))
+	case strings.Contains(text, msgWhatName.In(m.lang)):
 		if m.told(&r.Chat) {
-			return m.words(sayYouAre.In(m.lang, m.name))
+			return m.words(msgYouAre.In(m.lang, m.name))
 		}
-		return m.words(sayNoIdea.In(m.lang))
+		return m.words(msgNoIdea.In(m.lang))
 	case strings.Contains(text, m.name):
-		return m.words(sayNice.In(m.lang, m.name))
-	case strings.Contains(text, sayWhatSee.In(m.lang)) && offers(&r.Chat, talk.CommandTakePhoto):
+		return m.words(msgNice.In(m.lang, m.name))
+	case strings.Contains(text, msgWhatSee.In(m.lang)) && offers(&r.Chat, talk.CommandTakePhoto):
 		return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", talk.CommandTakePhoto, "{", "}")}
-	case strings.Contains(text, sayBookQuest.In(m.lang)):
+	case strings.Contains(text, msgBookQuest.In(m.lang)):
 		close(m.thinking)
 		reply := m.words(m.booked.In(m.lang))
 		reply.Steps = append([]openaitest.Step{openaitest.Wait(m.decided)}, reply.Steps...)

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -25,18 +25,16 @@ const (
 	boardNotice = "notifications/state_changed"
 )
 
-var (
-	sayShed      = talk.Say{Zh: "工具房", En: "shed"}
-	sayHole      = talk.Say{Zh: "挖好了，深 %d 厘米。", En: "There is a hole of %d cm now."}
-	sayNodeWaits = talk.Say{Zh: "节点“%s”已连接，它的命令等待批准",
-		En: "the node “%s” is connected, and its commands wait to be approved"}
-	sayNodeAgreed = talk.Say{Zh: "操作员：node.pair.approve %.8s", En: "an operator: node.pair.approve %.8s"}
-	sayNodeCalls  = talk.Say{Zh: "操作员调用节点“%s”：%s", En: "an operator calls the node “%s”: %s"}
-	sayNodeTells  = talk.Say{Zh: "“%s”自己说：%s %s", En: "“%s” tells by itself: %s %s"}
-	sayClaw       = talk.Say{Zh: "龙虾", En: "Claw"}
-	sayAskClaw    = talk.Say{Zh: "你好，龙虾！", En: "Hello, Claw!"}
-	sayNodesNote  = talk.Say{Zh: "节点的工具被调用，操作员看到 %d 个节点，智能体回答了眼镜",
-		En: "the node's tool was called, an operator sees %d nodes, an agent has answered the glasses"}
+const (
+	msgShed       = i18n.Message("shed")
+	msgHole       = i18n.Message("There is a hole of %d cm now.")
+	msgNodeWaits  = i18n.Message("the node “%s” is connected, and its commands wait to be approved")
+	msgNodeAgreed = i18n.Message("an operator: node.pair.approve %.8s")
+	msgNodeCalls  = i18n.Message("an operator calls the node “%s”: %s")
+	msgNodeTells  = i18n.Message("“%s” tells by itself: %s %s")
+	msgClaw       = i18n.Message("Claw")
+	msgAskClaw    = i18n.Message("Hello, Claw!")
+	msgNodesNote  = i18n.Message("the node's tool was called, an operator sees %d nodes, an agent has answered the glasses")
 )
 
 // playNodes connects, approves and calls a node; has an operator call a command of the board and
@@ -104,7 +102,7 @@ func (c *demoOpenClaw) await(ctx context.Context, event string, wanted func(payl
 // runNode connects a node, approves it as the operator, and calls its tool as a program.
 func (c *demoOpenClaw) runNode(ctx context.Context) error {
 	st := c.st
-	name := sayShed.In(st.sh.lang)
+	name := msgShed.In(st.sh.lang)
 	n := sim.NewNode(sim.Options{
 		URL: c.url, Token: c.key, Name: name, Commands: []string{wire.CommandTool}, Caps: []string{wire.CapMCP},
 		Handler: c.execute,
@@ -122,8 +120,8 @@ func (c *demoOpenClaw) runNode(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	st.line("⇠", sayNodeWaits.In(st.sh.lang, name))
-	st.line("⇢", sayNodeAgreed.In(st.sh.lang, r.RequestID))
+	st.line("⇠", msgNodeWaits.In(st.sh.lang, name))
+	st.line("⇢", msgNodeAgreed.In(st.sh.lang, r.RequestID))
 	if err := c.operator.Call(ctx, wire.MethodNodeApprove, map[string]string{"requestId": r.RequestID},
 		nil); err != nil {
 		return err
@@ -140,7 +138,7 @@ func (c *demoOpenClaw) runNode(ctx context.Context) error {
 		return err
 	}
 	st.line("⇠", res)
-	if want := sayHole.In(st.sh.lang, depth); res != want {
+	if want := msgHole.In(st.sh.lang, depth); res != want {
 		return fmt.Errorf("the node's tool says %q, not %q", res, want)
 	}
 	return nil
@@ -157,7 +155,7 @@ func (c *demoOpenClaw) execute(_ context.Context, command string, params json.Ra
 		return nil, err
 	}
 	return json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text",
-		"text": sayHole.In(c.st.sh.lang, args.Depth)}}})
+		"text": msgHole.In(c.st.sh.lang, args.Depth)}}})
 }
 
 // setVolume finds the board among the nodes as the operator, and sets its volume.
@@ -173,7 +171,7 @@ func (c *demoOpenClaw) setVolume(ctx context.Context) error {
 		return err
 	}
 	const command = "mcp.tools.call"
-	st.line("⇢", sayNodeCalls.In(st.sh.lang, board.DisplayName, command+" volume="+strconv.Itoa(nodeVolume)))
+	st.line("⇢", msgNodeCalls.In(st.sh.lang, board.DisplayName, command+" volume="+strconv.Itoa(nodeVolume)))
 	params, err := json.Marshal(map[string]any{"name": "self.audio_speaker.set_volume",
 		"arguments": map[string]int{"volume": nodeVolume}})
 	if err != nil {
@@ -192,7 +190,7 @@ func (c *demoOpenClaw) setVolume(ctx context.Context) error {
 // board returns the board as a node.
 func (c *demoOpenClaw) board() (wire.Node, error) {
 	for _, n := range c.nodes {
-		if n.DisplayName == sayKitchen.In(c.st.sh.lang) && n.Connected {
+		if n.DisplayName == msgKitchen.In(c.st.sh.lang) && n.Connected {
 			return n, nil
 		}
 	}
@@ -219,7 +217,7 @@ func (c *demoOpenClaw) awaitNotification(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	st.line("⇠", sayNodeTells.In(st.sh.lang, n.DisplayName, n.Method, n.Params))
+	st.line("⇠", msgNodeTells.In(st.sh.lang, n.DisplayName, n.Method, n.Params))
 	return nil
 }
 
@@ -227,20 +225,20 @@ func (c *demoOpenClaw) awaitNotification(ctx context.Context) error {
 // every bot is an agent of it.
 func (c *demoOpenClaw) answer(ctx context.Context) error {
 	st := c.st
-	parrot, err := st.base.Registry.Find(ctx, "", sayParrot.In(st.sh.lang))
+	parrot, err := st.base.Registry.Find(ctx, "", msgParrot.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
-	bot, _, err := st.bot(ctx, sayClaw, "openclaw", map[string]string{"url": c.url, "token": c.key,
+	bot, _, err := st.bot(ctx, msgClaw, "openclaw", map[string]string{"url": c.url, "token": c.key,
 		"agent": strconv.FormatInt(parrot.Number, 10)})
 	if err != nil {
 		return err
 	}
-	text := sayAskClaw.In(st.sh.lang)
+	text := msgAskClaw.In(st.sh.lang)
 	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, text)
 	if err == nil {
 		err = heard.exactly(text, 1)
 	}
-	st.note = sayNodesNote.In(st.sh.lang, len(c.nodes))
+	st.note = msgNodesNote.In(st.sh.lang, len(c.nodes))
 	return err
 }

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/eyeclaw/sim"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // pluginScale makes the plugin reconnect after half a second instead of two.
@@ -26,16 +26,16 @@ type demoPlugin struct {
 	away time.Duration // how long it was disconnected
 }
 
-var (
-	sayLobster = talk.Say{Zh: "小龙虾", En: "Lobster"}
-	sayPoem    = talk.Say{Zh: "给我念一首诗", En: "Recite a poem"}
-	sayDropped = talk.Say{Zh: "插件断线", En: "the plugin loses its connection"}
-	sayBack    = talk.Say{Zh: "断线 %s，一字不少", En: "away for %s, and not a letter is missing"}
+const (
+	msgLobster = i18n.Message("Lobster")
+	msgPoem    = i18n.Message("Recite a poem")
+	msgDropped = i18n.Message("the plugin loses its connection")
+	msgBack    = i18n.Message("away for %s, and not a letter is missing")
 )
 
-var verses = map[talk.Lang][]string{
-	talk.Chinese: {"床前", "明月光，", "疑是", "地上霜。\n", "举头", "望明月，", "低头", "思故乡。"},
-	talk.English: {"Tyger ", "Tyger, ", "burning ", "bright,\n", "In the ", "forests ", "of the ", "night;"},
+var verses = map[i18n.Lang][]string{
+	i18n.Chinese: {"床前", "明月光，", "疑是", "地上霜。\n", "举头", "望明月，", "低头", "思故乡。"},
+	i18n.English: {"Tyger ", "Tyger, ", "burning ", "bright,\n", "In the ", "forests ", "of the ", "night;"},
 }
 
 // After how many pieces the plugin's connection breaks, and how many pieces are lost.
@@ -46,11 +46,15 @@ const (
 
 // playPlugin has glasses ask a plugin that loses its connection.
 func playPlugin(ctx context.Context, st *demoRun) error {
-	bot, token, err := st.bot(ctx, sayLobster, "eyeclaw", nil)
+	bot, token, err := st.bot(ctx, msgLobster, "eyeclaw", nil)
 	if err != nil {
 		return err
 	}
-	p := &demoPlugin{verse: verses[st.sh.lang], joined: make(chan struct{}, 8)}
+	verse := verses[st.sh.lang]
+	if verse == nil {
+		verse = verses[i18n.English]
+	}
+	p := &demoPlugin{verse: verse, joined: make(chan struct{}, 8)}
 	p.Plugin = sim.New(sim.Options{
 		Server: st.url, Token: token, BotID: strconv.FormatInt(bot.Number, 10), Scale: pluginScale,
 		Upstream: func(ctx context.Context, _ sim.Chat, piece func(string)) error {
@@ -69,12 +73,12 @@ func playPlugin(ctx context.Context, st *demoRun) error {
 	if err := st.awaitBot(ctx, bot); err != nil {
 		return err
 	}
-	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, sayPoem.In(st.sh.lang))
+	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, msgPoem.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	st.note = sayBack.In(st.sh.lang, took(p.away))
+	st.note = msgBack.In(st.sh.lang, took(p.away))
 	p.mu.Unlock()
 	return heard.exactly(strings.Join(p.verse, ""), piecesBefore+1)
 }
@@ -104,7 +108,7 @@ func (p *demoPlugin) answerInPieces(ctx context.Context, st *demoRun, piece func
 	for i, words := range p.verse {
 		switch i {
 		case piecesBefore:
-			st.line("×", sayDropped.In(st.sh.lang))
+			st.line("×", msgDropped.In(st.sh.lang))
 			dropped = time.Now()
 			p.Drop()
 		case piecesBefore + piecesLost:

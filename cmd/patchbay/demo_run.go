@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // demoRun holds the server of the demo and what its steps share.
@@ -92,7 +92,7 @@ func playServe(ctx context.Context, st *demoRun) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	st.note = sayReadyAfter.In(st.sh.lang, st.url, took(time.Since(begin)))
+	st.note = msgReadyAfter.In(st.sh.lang, st.url, took(time.Since(begin)))
 	if st.person, err = st.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, string(st.sh.lang), ""); err != nil {
 		return err
 	}
@@ -118,10 +118,10 @@ func await(ctx context.Context, what string, look func() (bool, error)) error {
 	}
 }
 
-var sayReadyAfter = talk.Say{Zh: "%s，%s 后就绪", En: "%s, ready after %s"}
+const msgReadyAfter = i18n.Message("%s, ready after %s")
 
 // bot adds a bot.
-func (st *demoRun) bot(ctx context.Context, name talk.Say, kind string,
+func (st *demoRun) bot(ctx context.Context, name i18n.Message, kind string,
 	set map[string]string) (store.Bot, string, error) {
 	return st.base.Registry.Add(ctx, hub.NewBot{Owner: st.person.ID, Name: name.In(st.sh.lang), Kind: kind, Set: set})
 }
@@ -155,10 +155,9 @@ func (a answered) commanded(name string) error {
 	return nil
 }
 
-var (
-	sayFigures     = talk.Say{Zh: "首段 %s，%d 段", En: "first piece after %s, %d pieces"}
-	sayFiguresMany = talk.Say{Zh: "%d 个回答，首段最慢 %s，共 %d 段",
-		En: "%d answers, first piece after %s at the latest, %d pieces in all"}
+const (
+	msgFigures     = i18n.Message("first piece after %s, %d pieces")
+	msgFiguresMany = i18n.Message("%d answers, first piece after %s at the latest, %d pieces in all")
 )
 
 // summary returns the figures of a step.
@@ -174,12 +173,12 @@ func (st *demoRun) summary(passed time.Duration) string {
 	switch len(st.answers) {
 	case 0:
 	case 1:
-		parts = append(parts, sayFigures.In(st.sh.lang, first, pieces))
+		parts = append(parts, msgFigures.In(st.sh.lang, first, pieces))
 	default:
-		parts = append(parts, sayFiguresMany.In(st.sh.lang, len(st.answers), first, pieces))
+		parts = append(parts, msgFiguresMany.In(st.sh.lang, len(st.answers), first, pieces))
 	}
 	if st.note != "" {
 		parts = append(parts, st.note)
 	}
-	return strings.Join(parts, talk.Say{Zh: "；", En: "; "}.In(st.sh.lang))
+	return strings.Join(parts, i18n.Message("; ").In(st.sh.lang))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/qr"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -22,18 +23,18 @@ const (
 	owner         = "A2B4C6D8E0F1234567890ABCDEF13579"
 )
 
-var (
-	sayParrot = talk.Say{Zh: "鹦鹉", En: "Parrot"}
-	sayHello  = talk.Say{Zh: "你好，Patchbay！", En: "Hello, Patchbay!"}
+const (
+	msgParrot = i18n.Message("Parrot")
+	msgHello  = i18n.Message("Hello, Patchbay!")
 )
 
 // playAsk has glasses ask a bot by its number.
 func playAsk(ctx context.Context, st *demoRun) error {
-	bot, _, err := st.bot(ctx, sayParrot, "echo", map[string]string{"pace": demoPiecePause.String()})
+	bot, _, err := st.bot(ctx, msgParrot, "echo", map[string]string{"pace": demoPiecePause.String()})
 	if err != nil {
 		return err
 	}
-	text := sayHello.In(st.sh.lang)
+	text := msgHello.In(st.sh.lang)
 	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, text)
 	if err != nil {
 		return err
@@ -43,15 +44,15 @@ func playAsk(ctx context.Context, st *demoRun) error {
 	return heard.exactly(text, utf8.RuneCountInString(text)/2)
 }
 
-var (
-	sayWhoAmI = talk.Say{Zh: "帮我看看日程", En: "What is on my calendar?"}
-	sayAfter  = talk.Say{Zh: "现在能听到吗？", En: "Can you hear me now?"}
-	sayBounds = talk.Say{Zh: "二维码 %d×%d 像素，照片在本机识别", En: "the code was read here, from a photo of %d × %d pixels"}
+const (
+	msgWhoAmI = i18n.Message("What is on my calendar?")
+	msgAfter  = i18n.Message("Can you hear me now?")
+	msgBounds = i18n.Message("the code was read here, from a photo of %d × %d pixels")
 )
 
 // playBind binds an unknown user by a photo of a QR code.
 func playBind(ctx context.Context, st *demoRun) error {
-	bot, err := st.base.Registry.Find(ctx, "", sayParrot.In(st.sh.lang))
+	bot, err := st.base.Registry.Find(ctx, "", msgParrot.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
@@ -65,10 +66,10 @@ func playBind(ctx context.Context, st *demoRun) error {
 	}
 	const scale = 8
 	photo := code.Image(scale)
-	st.note = sayBounds.In(st.sh.lang, photo.Bounds().Dx(), photo.Bounds().Dy())
+	st.note = msgBounds.In(st.sh.lang, photo.Bounds().Dx(), photo.Bounds().Dy())
 
 	g := st.glasses(stranger, platformAgent)
-	heard, err := g.say(ctx, sayWhoAmI.In(st.sh.lang))
+	heard, err := g.say(ctx, msgWhoAmI.In(st.sh.lang))
 	if err == nil {
 		err = heard.commanded(talk.CommandTakePhoto)
 	}
@@ -85,20 +86,20 @@ func playBind(ctx context.Context, st *demoRun) error {
 	if err != nil || have.Number != bot.Number {
 		return fmt.Errorf("the wearer is bound to bot %d (%v), not to %d", have.Number, err, bot.Number)
 	}
-	text := sayAfter.In(st.sh.lang)
+	text := msgAfter.In(st.sh.lang)
 	if heard, err = g.say(ctx, text); err != nil {
 		return err
 	}
 	return heard.exactly(text, 2)
 }
 
-var (
-	sayMyName    = talk.Say{Zh: "我叫小明。", En: "My name is Ming."}
-	sayWhatName  = talk.Say{Zh: "我叫什么名字？", En: "What is my name?"}
-	sayWhatSee   = talk.Say{Zh: "我眼前是什么？", En: "What is in front of me?"}
-	sayQwen      = talk.Say{Zh: "小模型", En: "Model"}
-	sayBookQuest = talk.Say{Zh: "帮我订明天的票", En: "Book a ticket for tomorrow"}
-	sayStillHere = talk.Say{Zh: "我回来了", En: "I am back"}
+const (
+	msgMyName    = i18n.Message("My name is Ming.")
+	msgWhatName  = i18n.Message("What is my name?")
+	msgWhatSee   = i18n.Message("What is in front of me?")
+	msgQwen      = i18n.Message("Model")
+	msgBookQuest = i18n.Message("Book a ticket for tomorrow")
+	msgStillHere = i18n.Message("I am back")
 )
 
 // playModel has a model remember a name and request a photo.
@@ -109,23 +110,23 @@ func playModel(ctx context.Context, st *demoRun) error {
 	}
 	st.model = m
 	st.stops = append(st.stops, func() error { m.server.Close(); return nil })
-	bot, _, err := st.bot(ctx, sayQwen, "openai", map[string]string{"base_url": m.server.URL, "model": "demo",
+	bot, _, err := st.bot(ctx, msgQwen, "openai", map[string]string{"base_url": m.server.URL, "model": "demo",
 		"retries": "-1"})
 	if err != nil {
 		return err
 	}
 	g := st.glasses(owner, strconv.FormatInt(bot.Number, 10))
-	if _, err := g.say(ctx, sayMyName.In(st.sh.lang)); err != nil {
+	if _, err := g.say(ctx, msgMyName.In(st.sh.lang)); err != nil {
 		return err
 	}
-	heard, err := g.say(ctx, sayWhatName.In(st.sh.lang))
+	heard, err := g.say(ctx, msgWhatName.In(st.sh.lang))
 	if err == nil {
 		err = heard.expect(m.name)
 	}
 	if err != nil {
 		return err
 	}
-	if heard, err = g.say(ctx, sayWhatSee.In(st.sh.lang)); err == nil {
+	if heard, err = g.say(ctx, msgWhatSee.In(st.sh.lang)); err == nil {
 		err = heard.commanded(talk.CommandTakePhoto)
 	}
 	if err != nil {
@@ -140,13 +141,13 @@ func playModel(ctx context.Context, st *demoRun) error {
 
 // playLate has the glasses disconnect and come back.
 func playLate(ctx context.Context, st *demoRun) error {
-	bot, err := st.base.Registry.Find(ctx, "", sayQwen.In(st.sh.lang))
+	bot, err := st.base.Registry.Find(ctx, "", msgQwen.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
 	g := st.glasses(owner, strconv.FormatInt(bot.Number, 10))
 	begin := time.Now()
-	if err := g.disconnect(ctx, sayBookQuest.In(st.sh.lang), st.model.thinking); err != nil {
+	if err := g.disconnect(ctx, msgBookQuest.In(st.sh.lang), st.model.thinking); err != nil {
 		return err
 	}
 	if err := st.disconnectEarly(ctx, bot); err != nil {
@@ -156,15 +157,15 @@ func playLate(ctx context.Context, st *demoRun) error {
 	if err := st.awaitPendingAnswer(ctx, bot); err != nil {
 		return err
 	}
-	st.note = sayLateAfter.In(st.sh.lang, took(time.Since(begin)))
-	heard, err := g.say(ctx, sayStillHere.In(st.sh.lang))
+	st.note = msgLateAfter.In(st.sh.lang, took(time.Since(begin)))
+	heard, err := g.say(ctx, msgStillHere.In(st.sh.lang))
 	if err != nil {
 		return err
 	}
-	return heard.expect(talk.SayLate.In(st.sh.lang), st.model.booked.In(st.sh.lang), st.model.welcome.In(st.sh.lang))
+	return heard.expect(talk.MsgLate.In(st.sh.lang), st.model.booked.In(st.sh.lang), st.model.welcome.In(st.sh.lang))
 }
 
-var sayLateAfter = talk.Say{Zh: "回答在 %s 后写入磁盘等候", En: "the answer was on the disk, waiting, after %s"}
+const msgLateAfter = i18n.Message("the answer was on the disk, waiting, after %s")
 
 // disconnectEarly waits until the server has noticed that the client disconnected.
 func (st *demoRun) disconnectEarly(ctx context.Context, bot store.Bot) error {

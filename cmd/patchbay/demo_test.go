@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"patchbay/internal/i18n"
 )
 
 func TestDemo(t *testing.T) {
@@ -73,14 +75,14 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 				return err
 			}
 			st.model.name = "Ludwig"
-			heard, err := st.glasses(stranger, "2").say(t.Context(), sayWhatName.En)
+			heard, err := st.glasses(stranger, "2").say(t.Context(), msgWhatName.In(i18n.English))
 			if err == nil {
 				err = heard.expect(st.model.name)
 			}
 			return err
 		}, `lacks "Ludwig"`},
 		{"a photo that is not the one that was taken", func(st *demoRun) error {
-			bot, err := st.base.Registry.Find(t.Context(), "", sayLobster.In(st.sh.lang))
+			bot, err := st.base.Registry.Find(t.Context(), "", msgLobster.In(st.sh.lang))
 			if err != nil {
 				return err
 			}
@@ -108,7 +110,7 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 			if err := playServe(t.Context(), st); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := st.bot(t.Context(), sayLobster, "echo", nil); err != nil {
+			if _, _, err := st.bot(t.Context(), msgLobster, "echo", nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.play(st); err == nil || !strings.Contains(err.Error(), c.wrong) {

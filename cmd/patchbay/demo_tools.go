@@ -15,10 +15,10 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/sim"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // The tools of the demo by the names that callers use.
@@ -30,14 +30,13 @@ const (
 	protocolPage = "2026-07-28"
 )
 
-var (
-	sayButler    = talk.Say{Zh: "管家", En: "Butler"}
-	sayHowWarm   = talk.Say{Zh: "书房现在多少度？", En: "How warm is it in the study?"}
-	sayStudy     = talk.Say{Zh: "书房", En: "study"}
-	sayItIs      = talk.Say{Zh: "我看了温度计，%s。", En: "I looked at the thermometer: %s."}
-	sayFromDesk  = talk.Say{Zh: "从电脑上问一句", En: "A question from the desk"}
-	sayToolsNote = talk.Say{Zh: "工具 %s 被调用，已写入审计；程序把灯调到 %d",
-		En: "the tool %s was called, and the audit has it; a program set the lamp to %d"}
+const (
+	msgButler    = i18n.Message("Butler")
+	msgHowWarm   = i18n.Message("How warm is it in the study?")
+	msgStudy     = i18n.Message("study")
+	msgItIs      = i18n.Message("I looked at the thermometer: %s.")
+	msgFromDesk  = i18n.Message("A question from the desk")
+	msgToolsNote = i18n.Message("the tool %s was called, and the audit has it; a program set the lamp to %d")
 )
 
 // playTools has a model call a tool of an upstream for a question of the glasses, and has a program
@@ -64,13 +63,13 @@ func playTools(ctx context.Context, st *demoRun) error {
 	}); err != nil {
 		return err
 	}
-	bot, _, err := st.bot(ctx, sayButler, "openai", map[string]string{
+	bot, _, err := st.bot(ctx, msgButler, "openai", map[string]string{
 		"base_url": st.model.server.URL, "model": "demo", "retries": "-1", "allow_tools": homeSlug + "_*",
 	})
 	if err != nil {
 		return err
 	}
-	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, sayHowWarm.In(st.sh.lang))
+	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, msgHowWarm.In(st.sh.lang))
 	if err == nil {
 		err = heard.expect(sim.Temperature)
 	}
@@ -104,7 +103,7 @@ type demoProgram struct {
 func (p *demoProgram) play(ctx context.Context, home *sim.ToolServer, bot int64) error {
 	st := p.st
 	st.line("⇢", fmt.Sprintf("%s level=%d", toolLamp, lampLevel))
-	res, err := p.call(ctx, toolLamp, map[string]any{"room": sayStudy.In(st.sh.lang), "level": lampLevel})
+	res, err := p.call(ctx, toolLamp, map[string]any{"room": msgStudy.In(st.sh.lang), "level": lampLevel})
 	if err != nil {
 		return err
 	}
@@ -115,9 +114,9 @@ func (p *demoProgram) play(ctx context.Context, home *sim.ToolServer, bot int64)
 	if _, err := p.call(ctx, "home_reset", nil); err == nil {
 		return errors.New("a dangerous tool was carried out although nobody allowed it")
 	}
-	st.line("⇢", "send_message "+sayFromDesk.In(st.sh.lang))
+	st.line("⇢", "send_message "+msgFromDesk.In(st.sh.lang))
 	reply, err := p.call(ctx, "send_message", map[string]any{"botId": strconv.FormatInt(bot, 10),
-		"message": sayFromDesk.In(st.sh.lang)})
+		"message": msgFromDesk.In(st.sh.lang)})
 	if err != nil {
 		return err
 	}
@@ -125,7 +124,7 @@ func (p *demoProgram) play(ctx context.Context, home *sim.ToolServer, bot int64)
 	if want := st.model.welcome.In(st.sh.lang); reply != want {
 		return fmt.Errorf("the bot's reply to the program is %q, not %q", reply, want)
 	}
-	st.note = sayToolsNote.In(st.sh.lang, toolWarmth, lampLevel)
+	st.note = msgToolsNote.In(st.sh.lang, toolWarmth, lampLevel)
 	return nil
 }
 

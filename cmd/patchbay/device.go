@@ -13,8 +13,8 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -39,8 +39,7 @@ func (f *deviceFlags) resolve(ctx context.Context, sh *shell, there func(*remote
 	return f.withData(ctx, sh, func(b *app.Base) error {
 		d, err := b.Accounts.FindDevice(ctx, "", f.Device)
 		if errors.Is(err, store.ErrNotFound) {
-			return talk.Say{Zh: "没有设备 %q；patchbay device list 会列出现有的",
-				En: "there is no device %q; patchbay device list shows those there are"}.Wrong(f.Device)
+			return i18n.Message("there is no device %q; patchbay device list shows those there are").Errorf(f.Device)
 		}
 		if err != nil {
 			return deviceError(err)
@@ -116,9 +115,9 @@ func deviceRows(ctx context.Context, b *app.Base, list []store.Device) ([]device
 	return rows, nil
 }
 
-var (
-	sayAwake  = talk.Say{Zh: "在线", En: "online"}
-	sayAsleep = talk.Say{Zh: "休眠", En: "asleep"}
+const (
+	msgAwake  = i18n.Message("online")
+	msgAsleep = i18n.Message("asleep")
 )
 
 // deviceState returns a text about whether a device is connected, as far as known.
@@ -127,9 +126,9 @@ func (sh *shell) deviceState(r deviceRow) string {
 	case r.Online == nil:
 		return "–"
 	case *r.Online:
-		return sayAwake.In(sh.lang)
+		return msgAwake.In(sh.lang)
 	}
-	return sayAsleep.In(sh.lang)
+	return msgAsleep.In(sh.lang)
 }
 
 // callTool calls one of the tools that every device has, and prints the result.
@@ -164,7 +163,7 @@ const (
 	callEvery = 10 * time.Second
 )
 
-var sayWaitsAsleep = talk.Say{Zh: "%s 在休眠，等它醒来，最多 %s…", En: "%s is asleep; waiting for it to wake, for %s at most…"}
+const msgWaitsAsleep = i18n.Message("%s is asleep; waiting for it to wake, for %s at most…")
 
 // callDevice calls a tool of a device. If the device is asleep and the call is to wait, it retries
 // when the device is awake.
@@ -186,7 +185,7 @@ func (r *remote) callDevice(ctx context.Context, sh *shell, c deviceCall) (end a
 }
 
 func (sh *shell) showAsleep(c deviceCall) {
-	fmt.Fprintln(sh.stderr, sayWaitsAsleep.In(sh.lang, plain(c.device), c.wait))
+	fmt.Fprintln(sh.stderr, msgWaitsAsleep.In(sh.lang, plain(c.device), c.wait))
 }
 
 func (r *remote) callDeviceOnce(ctx context.Context, sh *shell, c deviceCall) (end api.ToolLine, err error) {
@@ -269,7 +268,7 @@ func (r *remote) listen(ctx context.Context, ref string, w io.Writer, begun func
 	to := &sink{Writer: w}
 	n, err = io.Copy(to, resp.Body)
 	if err != nil && to.err == nil && ctx.Err() == nil {
-		err = talk.Say{Zh: "连接中断；声音到此为止", En: "the connection broke; the sound ends here"}.Wrong()
+		err = i18n.Message("the connection broke; the sound ends here").Errorf()
 	}
 	return n, err
 }

@@ -8,8 +8,8 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type deviceApproveCmd struct {
@@ -32,15 +32,11 @@ Examples:
     patchbay device approve 123-456 --user ada --json`
 }
 
-var (
-	sayApproved = talk.Say{Zh: "设备 %d（%s）已归 %s。", En: "Device %d (%s) belongs to %s now."}
-	sayRepeats  = talk.Say{
-		Zh: "目前对语音板说话，它只会复述听到的话；机器人还不能通过它说话。",
-		En: "For now a board repeats what it hears when you talk to it; bots cannot talk through it yet.",
-	}
-	sayAnswersIt = talk.Say{Zh: "由机器人 %s 回答。", En: "The bot %s answers it."}
-	sayNoAnswers = talk.Say{Zh: "还没有机器人回答它：patchbay device bind %d 机器人",
-		En: "No bot answers it yet: patchbay device bind %d BOT"}
+const (
+	msgApproved  = i18n.Message("Device %d (%s) belongs to %s now.")
+	msgRepeats   = i18n.Message("For now a board repeats what it hears when you talk to it; bots cannot talk through it yet.")
+	msgAnswersIt = i18n.Message("The bot %s answers it.")
+	msgNoAnswers = i18n.Message("No bot answers it yet: patchbay device bind %d BOT")
 )
 
 // Run approves the device.
@@ -81,12 +77,12 @@ func (c *deviceApproveCmd) Run(ctx context.Context, sh *shell) error {
 
 func (sh *shell) approved(r deviceRow) error {
 	return sh.result(r, func() {
-		sh.say(sayApproved, r.Number, r.Name, r.OwnerName)
+		sh.say(msgApproved, r.Number, r.Name, r.OwnerName)
 		if r.Bot == 0 {
-			sh.say(sayNoAnswers, r.Number)
+			sh.say(msgNoAnswers, r.Number)
 		} else {
-			sh.say(sayAnswersIt, r.BotName)
+			sh.say(msgAnswersIt, r.BotName)
 		}
-		sh.say(sayRepeats)
+		sh.say(msgRepeats)
 	})
 }

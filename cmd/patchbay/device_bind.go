@@ -6,8 +6,8 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type deviceBindCmd struct {
@@ -25,9 +25,9 @@ Examples:
     patchbay device bind 3 none`
 }
 
-var (
-	sayBoundTo = talk.Say{Zh: "设备 %d（%s）现在由机器人 %s 回答。", En: "The bot %[3]s answers device %[1]d (%[2]s) now."}
-	sayBoundNo = talk.Say{Zh: "设备 %d（%s）现在没有机器人回答。", En: "No bot answers device %d (%s) now."}
+const (
+	msgBoundTo = i18n.Message("The bot %[3]s answers device %[1]d (%[2]s) now.")
+	msgBoundNo = i18n.Message("No bot answers device %d (%s) now.")
 )
 
 // Run binds the device.
@@ -40,10 +40,10 @@ func (c *deviceBindCmd) Run(ctx context.Context, sh *shell) error {
 		return b.Accounts.BindDevice(ctx, d.Number, bot)
 	}, func(r deviceRow) {
 		if r.Bot == 0 {
-			sh.say(sayBoundNo, r.Number, r.Name)
+			sh.say(msgBoundNo, r.Number, r.Name)
 			return
 		}
-		sh.say(sayBoundTo, r.Number, r.Name, r.BotName)
+		sh.say(msgBoundTo, r.Number, r.Name, r.BotName)
 	})
 }
 
@@ -54,8 +54,8 @@ func deviceBot(ctx context.Context, b *app.Base, owner, ref string) (int64, erro
 	}
 	bot, err := b.Registry.Find(ctx, owner, ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return 0, talk.Say{Zh: "设备的主人没有机器人 %q；patchbay bot list 会列出现有的",
-			En: "the owner of the device has no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
+		return 0, i18n.Message("the owner of the device has no bot %q; patchbay bot list shows those there are").
+			Errorf(ref)
 	}
 	return bot.Number, err
 }

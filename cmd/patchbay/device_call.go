@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"patchbay/internal/api"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // checkWait validates a waiting time.
 func checkWait(wait time.Duration) error {
 	if wait < 0 {
-		return usage(talk.Say{Zh: "--wait 是 %s；要写成 2m 这样的时间", En: "--wait is %s; it has to be a time such as 2m"}, wait)
+		return usage(i18n.Message("--wait is %s; it has to be a time such as 2m"), wait)
 	}
 	return nil
 }

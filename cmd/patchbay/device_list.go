@@ -8,8 +8,8 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type deviceListCmd struct {
@@ -90,20 +90,19 @@ func localDevices(ctx context.Context, sh *shell, b *app.Base) ([]deviceRow, err
 	}
 }
 
-var (
-	sayTransport = talk.Say{Zh: "连接方式", En: "TRANSPORT"}
-	sayFirmware  = talk.Say{Zh: "固件", En: "FIRMWARE"}
-	sayHeard     = talk.Say{Zh: "最近出现", En: "LAST SEEN"}
-	sayHardware  = talk.Say{Zh: "硬件地址", En: "HARDWARE"}
-	sayArticle   = talk.Say{Zh: "型号", En: "WHAT"}
-	sayAddress   = talk.Say{Zh: "IP 地址", En: "ADDRESS"}
-	sayCodeUntil = talk.Say{Zh: "验证码有效至", En: "CODE UNTIL"}
-	sayShowsCode = talk.Say{Zh: "正显示验证码", En: "shows a code"}
-	sayNoDevices = talk.Say{Zh: "还没有设备。打开设备，它会显示验证码，然后：patchbay device approve 验证码",
-		En: "There are no devices yet. Turn one on; it shows a code. Then: patchbay device approve CODE"}
-	sayNoneWaits   = talk.Say{Zh: "没有设备在显示验证码。", En: "No device shows a code."}
-	sayManyWait    = talk.Say{Zh: "正在显示验证码的设备：%d 台。", En: "Devices that show a code: %d."}
-	sayApproveThem = talk.Say{Zh: "批准一台：patchbay device approve 验证码", En: "Approve one: patchbay device approve CODE"}
+const (
+	msgTransport   = i18n.Message("TRANSPORT")
+	msgFirmware    = i18n.Message("FIRMWARE")
+	msgHeard       = i18n.Message("LAST SEEN")
+	msgHardware    = i18n.Message("HARDWARE")
+	msgArticle     = i18n.Message("WHAT")
+	msgAddress     = i18n.Message("ADDRESS")
+	msgCodeUntil   = i18n.Message("CODE UNTIL")
+	msgShowsCode   = i18n.Message("shows a code")
+	msgNoDevices   = i18n.Message("There are no devices yet. Turn one on; it shows a code. Then: patchbay device approve CODE")
+	msgNoneWaits   = i18n.Message("No device shows a code.")
+	msgManyWait    = i18n.Message("Devices that show a code: %d.")
+	msgApproveThem = i18n.Message("Approve one: patchbay device approve CODE")
 )
 
 func (sh *shell) deviceTable(rows []deviceRow) error {
@@ -112,21 +111,22 @@ func (sh *shell) deviceTable(rows []deviceRow) error {
 	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
-			sh.say(sayNoDevices)
+			sh.say(msgNoDevices)
 			return
 		}
 		var cells [][]string
 		for _, r := range rows {
 			note := ""
 			if r.Waiting {
-				note = sayShowsCode.In(sh.lang)
+				note = msgShowsCode.In(sh.lang)
 			}
 			cells = append(cells, []string{
 				strconv.FormatInt(r.Number, 10), r.Name, r.OwnerName, r.BotName, r.Uses, sh.deviceState(r),
 				plain(r.Version), sh.when(r.Seen), note,
 			})
 		}
-		sh.table([]talk.Say{sayID, sayName, sayOwner, sayBot, sayTransport, sayState, sayFirmware, sayHeard, {}}, cells)
+		sh.table([]i18n.Message{msgID, msgName, msgOwner, msgBot, msgTransport, msgState, msgFirmware, msgHeard,
+			i18n.Message("")}, cells)
 	})
 }
 
@@ -160,10 +160,10 @@ func (sh *shell) waitingTable(w api.Waiting) error {
 	return sh.result(w, func() {
 		switch {
 		case w.Count == 0:
-			sh.say(sayNoneWaits)
+			sh.say(msgNoneWaits)
 			return
 		case len(w.Devices) == 0: // the key may not list them
-			sh.say(sayManyWait, w.Count)
+			sh.say(msgManyWait, w.Count)
 		default:
 			var cells [][]string
 			for _, d := range w.Devices {
@@ -172,8 +172,8 @@ func (sh *shell) waitingTable(w api.Waiting) error {
 					d.Address, d.CodeExpires.Local().Format("15:04"),
 				})
 			}
-			sh.table([]talk.Say{sayID, sayHardware, sayArticle, sayOwner, sayName, sayAddress, sayCodeUntil}, cells)
+			sh.table([]i18n.Message{msgID, msgHardware, msgArticle, msgOwner, msgName, msgAddress, msgCodeUntil}, cells)
 		}
-		sh.say(sayApproveThem)
+		sh.say(msgApproveThem)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type deviceListenCmd struct {
@@ -25,26 +25,23 @@ Examples:
     patchbay device listen kitchen --out kitchen.ogg --json`
 }
 
-var sayListens = talk.Say{Zh: "正在听 %s，按 Ctrl-C 结束；没有人和它说话时没有声音。",
-	En: "Listening to %s until Ctrl-C; nothing comes while nobody talks with it."}
+const msgListens = i18n.Message("Listening to %s until Ctrl-C; nothing comes while nobody talks with it.")
 
 // Run listens until ctx ends, which is not an error, or the device ends it.
 func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 	if c.Out == "" {
 		if sh.json {
-			return usage(talk.Say{Zh: "--json 需要 --out 文件，否则声音会写到标准输出",
-				En: "--json needs --out FILE, since the sound goes to standard output without it"})
+			return usage(i18n.Message("--json needs --out FILE, since the sound goes to standard output without it"))
 		}
 		if _, ok := terminal(sh.stdout); ok {
-			return usage(talk.Say{Zh: "声音不能写到终端；请用 --out 文件，或用管道：patchbay device listen %s | ffplay -nodisp -",
-				En: "sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"}, quoteWord(c.Device))
+			return usage(i18n.Message("sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"), quoteWord(c.Device))
 		}
 	}
 	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
-	begun := func() { fmt.Fprintln(sh.stderr, sayListens.In(sh.lang, plain(c.Device))) }
+	begun := func() { fmt.Fprintln(sh.stderr, msgListens.In(sh.lang, plain(c.Device))) }
 	if c.Out == "" {
 		_, err = r.listen(ctx, c.Device, sh.stdout, begun)
 		return listenEnd(ctx, err)
@@ -57,10 +54,10 @@ func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 		return err
 	}
 	if n == 0 {
-		return talk.Say{Zh: "没有听到任何声音，所以没有写入 %s", En: "nothing was heard, so %s was not written"}.Wrong(c.Out)
+		return i18n.Message("nothing was heard, so %s was not written").Errorf(c.Out)
 	}
 	got := recording{c.Out, "audio/ogg", n}
-	return sh.result(got, func() { sh.say(sayRecorded, got.File, got.MIME, got.Bytes) })
+	return sh.result(got, func() { sh.say(msgRecorded, got.File, got.MIME, got.Bytes) })
 }
 
 // listenEnd returns nil if err only means that the user stopped listening.

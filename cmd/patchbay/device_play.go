@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type devicePlayCmd struct {
@@ -71,11 +71,10 @@ func readSound(name string) ([]byte, error) {
 		return nil, err
 	case !bytes.HasPrefix(sound, []byte("OggS")) && !(bytes.HasPrefix(sound, []byte("RIFF")) && len(sound) >= 12 &&
 		string(sound[8:12]) == "WAVE"):
-		return nil, talk.Say{Zh: "%s 既不是 Ogg 也不是 WAV 文件；转换：ffmpeg -i %s -ac 1 -c:a libopus sound.ogg",
-			En: "%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg"}.Wrong(name, quoteWord(name))
+		return nil, i18n.Message("%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg").Errorf(name, quoteWord(name))
 	case len(sound) > maxPlayed:
-		return nil, talk.Say{Zh: "%s 超过 %d MiB；请让设备从网址播放",
-			En: "%s is larger than %d MiB; let the device play it from an address"}.Wrong(name, maxPlayed>>20)
+		return nil, i18n.Message("%s is larger than %d MiB; let the device play it from an address").Errorf(name,
+			maxPlayed>>20)
 	}
 	return sound, nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/api"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -37,12 +37,12 @@ type recording struct {
 	Bytes int64  `json:"bytes"`
 }
 
-var sayRecorded = talk.Say{Zh: "%s：%s，%d 字节", En: "%s: %s, %d bytes"}
+const msgRecorded = i18n.Message("%s: %s, %d bytes")
 
 // Run records the sound.
 func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Seconds < 1 {
-		return usage(talk.Say{Zh: "--seconds 是 %d；至少是 1", En: "--seconds is %d; it has to be 1 at least"}, c.Seconds)
+		return usage(i18n.Message("--seconds is %d; it has to be 1 at least"), c.Seconds)
 	}
 	if err := checkWait(c.Wait); err != nil {
 		return err
@@ -60,18 +60,18 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if end.Result.IsError {
-		return talk.Say{Zh: "%s 说它失败了：%s", En: "%s says that it failed: %s"}.Wrong(toolRecord,
+		return i18n.Message("%s says that it failed: %s").Errorf(toolRecord,
 			plain(end.Result.PlainText()))
 	}
 	i := slices.IndexFunc(blocks, func(b content) bool { return b.Type == "audio" && len(b.Data) > 0 })
 	if i < 0 {
-		return talk.Say{Zh: "设备没有录到声音：%s", En: "the device recorded no sound: %s"}.Wrong(plain(end.Result.PlainText()))
+		return i18n.Message("the device recorded no sound: %s").Errorf(plain(end.Result.PlainText()))
 	}
 	if err := os.WriteFile(c.Out, blocks[i].Data, 0o600); err != nil {
 		return err
 	}
 	got := recording{c.Out, blocks[i].MIME, int64(len(blocks[i].Data))}
-	return sh.result(got, func() { sh.say(sayRecorded, got.File, label("audio", got.MIME), got.Bytes) })
+	return sh.result(got, func() { sh.say(msgRecorded, got.File, label("audio", got.MIME), got.Bytes) })
 }
 
 // recordWait is how long one call of the tool waits for somebody to talk.

@@ -5,8 +5,8 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type deviceRenameCmd struct {
@@ -24,11 +24,11 @@ Examples:
     patchbay device rename kitchen "living room"`
 }
 
-var sayRenamed = talk.Say{Zh: "设备 %d 现在叫 %s。", En: "Device %d is called %s now."}
+const msgRenamed = i18n.Message("Device %d is called %s now.")
 
 // Run renames the device.
 func (c *deviceRenameCmd) Run(ctx context.Context, sh *shell) error {
 	return c.change(ctx, sh, api.DeviceChange{Name: &c.Name},
 		func(b *app.Base, d store.Device) error { return b.Accounts.RenameDevice(ctx, d.Number, c.Name) },
-		func(r deviceRow) { sh.say(sayRenamed, r.Number, r.Name) })
+		func(r deviceRow) { sh.say(msgRenamed, r.Number, r.Name) })
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type deviceRmCmd struct {
@@ -24,9 +24,9 @@ Examples:
     patchbay device rm 3 --yes`
 }
 
-var (
-	sayRemoveDevice  = talk.Say{Zh: "移除设备 %d（%s）？", En: "Remove device %d (%s)?"}
-	sayDeviceRemoved = talk.Say{Zh: "设备 %d（%s）已移除。", En: "Device %d (%s) is removed."}
+const (
+	msgRemoveDevice  = i18n.Message("Remove device %d (%s)?")
+	msgDeviceRemoved = i18n.Message("Device %d (%s) is removed.")
 )
 
 // Run removes the device.
@@ -45,15 +45,15 @@ func (c *deviceRmCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 func (c *deviceRmCmd) remove(ctx context.Context, sh *shell, d store.Device, do func() error) error {
-	if !c.Yes && !sh.confirm(ctx, sayRemoveDevice, d.Number, d.Name) {
+	if !c.Yes && !sh.confirm(ctx, msgRemoveDevice, d.Number, d.Name) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return talk.Say{Zh: "没有移除任何东西；请回答 y，或加上 --yes", En: "nothing was removed; answer y, or give --yes"}.Wrong()
+		return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
 	}
 	if err := do(); err != nil {
 		return err
 	}
 	return sh.result(map[string]any{"id": d.Number, "removed": true},
-		func() { sh.say(sayDeviceRemoved, d.Number, d.Name) })
+		func() { sh.say(msgDeviceRemoved, d.Number, d.Name) })
 }

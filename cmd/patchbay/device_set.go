@@ -8,8 +8,8 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type deviceSetCmd struct {
@@ -27,8 +27,7 @@ Examples:
     patchbay device set kitchen transport=default`
 }
 
-var sayDeviceSet = talk.Say{Zh: "设备 %d（%s）下次开机后的连接方式：%s。",
-	En: "Device %d (%s) connects by this when it is turned on the next time: %s."}
+const msgDeviceSet = i18n.Message("Device %d (%s) connects by this when it is turned on the next time: %s.")
 
 // Run changes the device.
 func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
@@ -38,7 +37,7 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if name != "transport" {
-			return usage(talk.Say{Zh: "设备没有设置 %q；有 transport", En: "a device has no setting %q; there is transport"},
+			return usage(i18n.Message("a device has no setting %q; there is transport"),
 				name)
 		}
 	}
@@ -49,5 +48,5 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 	chosen := cmp.Or(transport, api.DefaultTransport)
 	return c.change(ctx, sh, api.DeviceChange{Transport: &chosen},
 		func(b *app.Base, d store.Device) error { return b.Store.Devices.SetTransport(ctx, d.Number, transport) },
-		func(r deviceRow) { sh.say(sayDeviceSet, r.Number, r.Name, chosen) })
+		func(r deviceRow) { sh.say(msgDeviceSet, r.Number, r.Name, chosen) })
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -87,7 +87,7 @@ func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v devic
 	case ctx.Err() != nil:
 		return v, ctx.Err()
 	case err != nil:
-		v.Problem = talk.Localize(err, sh.lang)
+		v.Problem = i18n.Localize(err, sh.lang)
 	case end.Code == tool.Offline: // Online says so
 	case end.Error != "":
 		v.Problem = toolError(end).Error()
@@ -103,40 +103,37 @@ func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v devic
 	return v, nil
 }
 
-var (
-	sayHeadDevice  = talk.Say{Zh: "设备 %d：%s（%s，%s）", En: "Device %d: %s (%s, %s)"}
-	sayItsOwner    = talk.Say{Zh: "主人", En: "owner"}
-	sayItsBot      = talk.Say{Zh: "机器人", En: "bot"}
-	sayItsHardware = talk.Say{Zh: "硬件地址", En: "hardware"}
-	sayItsArticle  = talk.Say{Zh: "型号", En: "what"}
-	sayItsFamily   = talk.Say{Zh: "固件系列", En: "family"}
-	sayItsFirmware = talk.Say{Zh: "固件版本", En: "firmware"}
-	sayItsLanguage = talk.Say{Zh: "语言", En: "language"}
-	sayItsWay      = talk.Say{Zh: "连接方式", En: "transport"}
-	sayItsAddress  = talk.Say{Zh: "IP 地址", En: "address"}
-	sayItsApproval = talk.Say{Zh: "批准于", En: "approved"}
-	sayItsLast     = talk.Say{Zh: "最近出现", En: "last seen"}
-	sayHeadStatus  = talk.Say{Zh: "\n状态", En: "\nStatus"}
-	sayClaimed     = talk.Say{
-		Zh: "有设备以它的硬件地址出现，正显示验证码：它被抹除过，或另有设备冒充它。如果是你做的：patchbay device approve 验证码",
-		En: "Something with its hardware address shows a code: it was erased, or something pretends to be it. If it was you: patchbay device approve CODE",
-	}
+const (
+	msgHeadDevice  = i18n.Message("Device %d: %s (%s, %s)")
+	msgItsOwner    = i18n.Message("owner")
+	msgItsBot      = i18n.Message("bot")
+	msgItsHardware = i18n.Message("hardware")
+	msgItsArticle  = i18n.Message("what")
+	msgItsFamily   = i18n.Message("family")
+	msgItsFirmware = i18n.Message("firmware")
+	msgItsLanguage = i18n.Message("language")
+	msgItsWay      = i18n.Message("transport")
+	msgItsAddress  = i18n.Message("address")
+	msgItsApproval = i18n.Message("time\x04approved")
+	msgItsLast     = i18n.Message("last seen")
+	msgHeadStatus  = i18n.Message("\nStatus")
+	msgClaimed     = i18n.Message("Something with its hardware address shows a code: it was erased, or something pretends to be it. If it was you: patchbay device approve CODE")
 )
 
 func (sh *shell) showDevice(v deviceView) {
-	sh.say(sayHeadDevice, v.Number, v.Name, v.Kind, sh.deviceState(v.deviceRow))
+	sh.say(msgHeadDevice, v.Number, v.Name, v.Kind, sh.deviceState(v.deviceRow))
 	if v.Waiting {
-		sh.say(sayClaimed)
+		sh.say(msgClaimed)
 	}
 	var rows [][]string
 	for _, line := range []struct {
-		name  talk.Say
+		name  i18n.Message
 		value string
 	}{
-		{sayItsOwner, v.OwnerName}, {sayItsBot, v.BotName}, {sayItsHardware, v.Hardware}, {sayItsArticle, v.Article},
-		{sayItsFamily, v.Family},
-		{sayItsFirmware, v.Version}, {sayItsLanguage, v.Language}, {sayItsWay, v.Uses}, {sayItsAddress, v.Address},
-		{sayItsApproval, sh.when(v.Approved)}, {sayItsLast, sh.when(v.Seen)},
+		{msgItsOwner, v.OwnerName}, {msgItsBot, v.BotName}, {msgItsHardware, v.Hardware}, {msgItsArticle, v.Article},
+		{msgItsFamily, v.Family},
+		{msgItsFirmware, v.Version}, {msgItsLanguage, v.Language}, {msgItsWay, v.Uses}, {msgItsAddress, v.Address},
+		{msgItsApproval, sh.when(v.Approved)}, {msgItsLast, sh.when(v.Seen)},
 	} {
 		if line.value != "" {
 			rows = append(rows, []string{line.name.In(sh.lang), plain(line.value)})
@@ -154,7 +151,7 @@ func (sh *shell) showStatus(v deviceView) {
 	if len(v.Status) == 0 {
 		return
 	}
-	sh.say(sayHeadStatus)
+	sh.say(msgHeadStatus)
 	sh.fields("", v.Status, 0)
 }
 

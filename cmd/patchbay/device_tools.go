@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"patchbay/internal/api"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type deviceToolsCmd struct {
@@ -23,9 +23,9 @@ Examples:
     patchbay device tools kitchen --json`
 }
 
-var (
-	sayFullName      = talk.Say{Zh: "对程序的名称", En: "FOR PROGRAMS"}
-	sayNoDeviceTools = talk.Say{Zh: "还不知道它有哪些工具：它还没有连接过。", En: "No tools of it are known: it has not connected yet."}
+const (
+	msgFullName      = i18n.Message("FOR PROGRAMS")
+	msgNoDeviceTools = i18n.Message("No tools of it are known: it has not connected yet.")
 )
 
 // Run lists the device's tools.
@@ -44,13 +44,13 @@ func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.result(list, func() {
 		switch {
 		case len(list) == 0:
-			sh.say(sayNoDeviceTools)
+			sh.say(msgNoDeviceTools)
 		case c.Schemas:
 			for i, t := range list {
 				if i > 0 {
 					sh.printf("\n")
 				}
-				sh.say(sayHeadTool, plain(t.Own), sh.toolState(t.Tool), provider(t.Tool))
+				sh.say(msgHeadTool, plain(t.Own), sh.toolState(t.Tool), provider(t.Tool))
 				sh.aboutTool(&t.Tool)
 			}
 		default:
@@ -68,5 +68,5 @@ func (sh *shell) deviceToolTable(list []api.DeviceTool) {
 		}
 		rows = append(rows, []string{plain(t.Own), sh.toolState(t.Tool), short(what, whatWidth), t.Name})
 	}
-	sh.table([]talk.Say{sayTool, sayState, sayWhat, sayFullName}, rows)
+	sh.table([]i18n.Message{msgTool, msgState, msgWhat, msgFullName}, rows)
 }

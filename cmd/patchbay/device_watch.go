@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"patchbay/internal/api"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type deviceWatchCmd struct {
@@ -27,7 +27,7 @@ Examples:
     patchbay device watch kitchen --json`
 }
 
-var sayWatches = talk.Say{Zh: "正在等待设备的消息，按 Ctrl-C 结束。", En: "Waiting for what devices tell; Ctrl-C ends it."}
+const msgWatches = i18n.Message("Waiting for what devices tell; Ctrl-C ends it.")
 
 // Run prints notices until ctx ends, which is not an error.
 func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
@@ -45,12 +45,12 @@ func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	defer resp.Body.Close()
 	if !sh.json {
-		fmt.Fprintln(sh.stderr, sayWatches.In(sh.lang))
+		fmt.Fprintln(sh.stderr, msgWatches.In(sh.lang))
 	}
 	for lines := json.NewDecoder(resp.Body); ; {
 		var l api.NoticeLine
 		if err := lines.Decode(&l); err != nil {
-			return listenEnd(ctx, talk.Say{Zh: "连接中断", En: "the connection broke"}.Wrong())
+			return listenEnd(ctx, i18n.Message("the connection broke").Errorf())
 		}
 		switch n := l.Notice; {
 		case n == nil: // a heartbeat

@@ -8,8 +8,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type doctorCmd struct {
@@ -72,12 +72,12 @@ func (c *doctorCmd) Run(ctx context.Context, sh *shell) error {
 func (d *doctor) runChecks(ctx context.Context, flags dataFlags) {
 	var err error
 	if d.settings, err = flags.load(d.sh); err != nil {
-		d.fail(sayCheckSettings, singleLine(d.errorText(err)),
-			talk.Say{Zh: "修正后再运行 patchbay config check%s。", En: "Correct that, then run patchbay config check%s."},
+		d.fail(msgCheckSettings.With(), singleLine(d.errorText(err)),
+			i18n.Message("Correct that, then run patchbay config check%s."),
 			d.retryFlags)
 		return
 	}
-	d.ok(sayCheckSettings, saySettingsGood)
+	d.ok(msgCheckSettings.With(), msgSettingsGood)
 	d.checkDataFolder()
 	d.checkDiskSpace()
 	d.key()
@@ -85,29 +85,28 @@ func (d *doctor) runChecks(ctx context.Context, flags dataFlags) {
 	d.server(ctx)
 	d.publicURL(ctx)
 	if !hasData(d.settings) && !app.FolderUsed(d.settings.Data) {
-		d.warn(sayCheckDatabase, sayNothingYet.In(d.sh.lang), sayBegin, d.retryFlags)
+		d.warn(msgCheckDatabase.With(), msgNothingYet.In(d.sh.lang), msgBegin, d.retryFlags)
 		return
 	}
 	b, err := app.OpenBase(ctx, d.settings, thisBuild().Version, d.sh.logger())
 	if app.IsSecretWrong(err) {
-		d.fail(sayCheckKey, d.errorText(err), adviceKey)
+		d.fail(msgCheckKey.With(), d.errorText(err), adviceKey)
 		return
 	}
 	switch _, gone := errors.AsType[app.DataGoneError](err); {
 	case gone:
-		d.fail(sayCheckDatabase, d.errorText(err), talk.Say{Zh: "改正地址，或恢复备份。",
-			En: "Correct the address, or restore a backup."})
+		d.fail(msgCheckDatabase.With(), d.errorText(err), i18n.Message("Correct the address, or restore a backup."))
 		return
 	case errors.Is(err, store.ErrNewer):
-		d.fail(sayCheckDatabase, d.errorText(err), talk.Say{Zh: "升级这个程序。", En: "Upgrade this program."})
+		d.fail(msgCheckDatabase.With(), d.errorText(err), i18n.Message("Upgrade this program."))
 		return
 	case store.ClassifyError(err) == store.ErrDamaged:
 		d.reportDamaged(err)
 		return
 	}
 	if err != nil {
-		d.fail(sayCheckDatabase, d.errorText(err), talk.Say{Zh: "检查数据库地址、权限和密钥。",
-			En: "See whether its address, its rights and the secret key are right."})
+		d.fail(msgCheckDatabase.With(), d.errorText(err),
+			i18n.Message("See whether its address, its rights and the secret key are right."))
 		return
 	}
 	defer b.Close() //nolint:errcheck // nothing was written
@@ -124,33 +123,30 @@ func (d *doctor) runChecks(ctx context.Context, flags dataFlags) {
 }
 
 // The names of the checks.
-var (
-	sayCheckSettings = talk.Say{Zh: "设置", En: "settings"}
-	sayCheckDatabase = talk.Say{Zh: "数据库", En: "database"}
-	sayNothingYet    = talk.Say{Zh: "还没有数据", En: "there is nothing yet"}
-	sayBegin         = talk.Say{
-		Zh: "开始使用：patchbay serve%[1]s，再用浏览器打开它显示的地址；或 patchbay user add 名称%[1]s。",
-		En: "Begin with: patchbay serve%[1]s, and open the address it prints in a browser; or patchbay user add NAME%[1]s",
-	}
+const (
+	msgCheckSettings = i18n.Message("settings")
+	msgCheckDatabase = i18n.Message("database")
+	msgNothingYet    = i18n.Message("there is nothing yet")
+	msgBegin         = i18n.Message("Begin with: patchbay serve%[1]s, and open the address it prints in a browser; or patchbay user add NAME%[1]s")
 )
 
-func (d *doctor) add(check talk.Say, v verdict, found, advice string) {
+func (d *doctor) add(check i18n.Text, v verdict, found, advice string) {
 	name := check.In(d.sh.lang)
 	if d.sh.json {
-		name = check.En
+		name = check.String()
 	}
 	d.findings = append(d.findings, finding{Check: name, State: v, Found: found, Advice: advice})
 }
 
-func (d *doctor) ok(check, found talk.Say, args ...any) {
+func (d *doctor) ok(check i18n.Text, found i18n.Message, args ...any) {
 	d.add(check, good, found.In(d.sh.lang, args...), "")
 }
 
-func (d *doctor) warn(check talk.Say, found string, advice talk.Say, args ...any) {
+func (d *doctor) warn(check i18n.Text, found string, advice i18n.Message, args ...any) {
 	d.add(check, warn, found, advice.In(d.sh.lang, args...))
 }
 
-func (d *doctor) fail(check talk.Say, found string, advice talk.Say, args ...any) {
+func (d *doctor) fail(check i18n.Text, found string, advice i18n.Message, args ...any) {
 	d.add(check, bad, singleLine(found), advice.In(d.sh.lang, args...))
 }
 
@@ -158,7 +154,7 @@ func (d *doctor) fail(check talk.Say, found string, advice talk.Say, args ...any
 func (d *doctor) errorText(err error) string {
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
-		return talk.Localize(app.Explain(err), d.sh.lang)
+		return i18n.Localize(app.Explain(err), d.sh.lang)
 	}
 	var lines []string
 	for _, p := range problems {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -17,11 +17,11 @@ const (
 	auditPatience = 10 * time.Second
 )
 
-var (
-	sayCheckAudit  = talk.Say{Zh: "调用记录", En: "audit trail"}
-	sayAuditNewest = talk.Say{Zh: "最新的 %d 个链节无误", En: "the newest %d links are right"}
-	sayAuditBroken = talk.Say{Zh: "最新的链节里有 %d 处问题", En: "%d problem(s) in the newest links"}
-	adviceAudit    = talk.Say{Zh: "查看是哪些：patchbay audit verify%s", En: "See which: patchbay audit verify%s"}
+const (
+	msgCheckAudit  = i18n.Message("audit trail")
+	msgAuditNewest = i18n.Message("the newest %d links are right")
+	msgAuditBroken = i18n.Message("%d problem(s) in the newest links")
+	adviceAudit    = i18n.Message("See which: patchbay audit verify%s")
 )
 
 // audit verifies the newest entries of the audit trail.
@@ -31,10 +31,10 @@ func (d *doctor) audit(ctx context.Context, b *app.Base) {
 	s, err := b.Store.Audit.Verify(ctx, store.AuditQuery{Newest: auditNewest})
 	switch {
 	case err != nil:
-		d.fail(sayCheckAudit, d.errorText(err), adviceLook)
+		d.fail(msgCheckAudit.With(), d.errorText(err), adviceLook)
 	case s.ProblemCount > 0:
-		d.fail(sayCheckAudit, sayAuditBroken.In(d.sh.lang, s.ProblemCount), adviceAudit, d.retryFlags)
+		d.fail(msgCheckAudit.With(), msgAuditBroken.In(d.sh.lang, s.ProblemCount), adviceAudit, d.retryFlags)
 	default:
-		d.ok(sayCheckAudit, sayAuditNewest, s.Links)
+		d.ok(msgCheckAudit.With(), msgAuditNewest, s.Links)
 	}
 }

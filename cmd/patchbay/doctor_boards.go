@@ -17,39 +17,31 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // staleAfter is after how long without contact a board is reported. Boards in use connect each time
 // they are turned on.
 const staleAfter = 30 * 24 * time.Hour
 
-var (
-	sayCheckBoards    = talk.Say{Zh: "语音设备", En: "voice boards"}
-	sayBoardsGood     = talk.Say{Zh: "已批准 %d 台，在线 %d 台", En: "%d approved, %d awake"}
-	sayBoardsApproved = talk.Say{Zh: "已批准 %d 台", En: "%d approved"}
-	sayBoardsWaiting  = talk.Say{Zh: "有 %d 台正在显示验证码", En: "boards that show a code: %d"}
-	sayBoardsUnseen   = talk.Say{Zh: "有 %d 台超过 30 天没有出现，例如 %s",
-		En: "boards that were not seen for 30 days: %d, such as %s"}
-	sayBoardsUnbound = talk.Say{Zh: "有 %d 台没有绑定机器人，例如 %s", En: "boards that no bot answers: %d, such as %s"}
-	sayBoardsNoMQTT  = talk.Say{Zh: "有 %d 台设为用 MQTT，但没有 MQTT 端口，例如 %s",
-		En: "boards that are set to MQTT, which is not on: %d, such as %s"}
+const (
+	msgCheckBoards    = i18n.Message("voice boards")
+	msgBoardsGood     = i18n.Message("%d approved, %d awake")
+	msgBoardsApproved = i18n.Message("%d approved")
+	msgBoardsWaiting  = i18n.Message("boards that show a code: %d")
+	msgBoardsUnseen   = i18n.Message("boards that were not seen for 30 days: %d, such as %s")
+	msgBoardsUnbound  = i18n.Message("boards that no bot answers: %d, such as %s")
+	msgBoardsNoMQTT   = i18n.Message("boards that are set to MQTT, which is not on: %d, such as %s")
 
-	adviceApprove = talk.Say{Zh: "输入屏幕上的六位数字：patchbay device approve 验证码%s",
-		En: "Type in the six digits on its display: patchbay device approve CODE%s"}
-	adviceUnseen = talk.Say{Zh: "打开它，或移除：patchbay device rm %d%s",
-		En: "Turn it on, or remove it: patchbay device rm %d%s"}
-	adviceUnbound = talk.Say{Zh: "绑定一个：patchbay device bind %d 机器人%s",
-		En: "Give it one: patchbay device bind %d BOT%s"}
-	adviceNoMQTT = talk.Say{Zh: "设置 xiaozhi.mqtt 和 xiaozhi.audio，或改回：patchbay device set %d transport=default%s",
-		En: "Set xiaozhi.mqtt and xiaozhi.audio, or take it back: patchbay device set %d transport=default%s"}
-	adviceBoardURL = talk.Say{Zh: "设备会改连到它访问服务时用的地址；请给 public_url 一个名称或 IPv4 地址。",
-		En: "Boards are told the address at which they found the server instead; give public_url a name or an IPv4 address."}
-	adviceBoardConf = talk.Say{Zh: "否则服务无法启动；见 docs/boards.zh-CN.md。",
-		En: "The server does not start with this; see docs/boards.md."}
+	adviceApprove   = i18n.Message("Type in the six digits on its display: patchbay device approve CODE%s")
+	adviceUnseen    = i18n.Message("Turn it on, or remove it: patchbay device rm %d%s")
+	adviceUnbound   = i18n.Message("Give it one: patchbay device bind %d BOT%s")
+	adviceNoMQTT    = i18n.Message("Set xiaozhi.mqtt and xiaozhi.audio, or take it back: patchbay device set %d transport=default%s")
+	adviceBoardURL  = i18n.Message("Boards are told the address at which they found the server instead; give public_url a name or an IPv4 address.")
+	adviceBoardConf = i18n.Message("The server does not start with this; see docs/boards.md.")
 )
 
 // boards checks what concerns boards. Without any board or setting for them there is nothing to
@@ -57,12 +49,12 @@ var (
 func (d *doctor) boards(ctx context.Context, b *app.Base) {
 	rows, err := localDevices(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckBoards, d.errorText(err), adviceLook)
+		d.fail(msgCheckBoards.With(), d.errorText(err), adviceLook)
 		return
 	}
 	waiting, err := b.Store.Devices.Waiting(ctx, time.Now())
 	if err != nil {
-		d.fail(sayCheckBoards, d.errorText(err), adviceLook)
+		d.fail(msgCheckBoards.With(), d.errorText(err), adviceLook)
 		return
 	}
 	x := d.settings.XiaoZhi
@@ -88,22 +80,22 @@ func (d *doctor) boardList(rows []deviceRow, waiting int) {
 		}
 	}
 	if known {
-		d.ok(sayCheckBoards, sayBoardsGood, len(rows), awake)
+		d.ok(msgCheckBoards.With(), msgBoardsGood, len(rows), awake)
 	} else {
-		d.ok(sayCheckBoards, sayBoardsApproved, len(rows))
+		d.ok(msgCheckBoards.With(), msgBoardsApproved, len(rows))
 	}
 	if waiting > 0 {
-		d.warn(sayCheckBoards, sayBoardsWaiting.In(d.sh.lang, waiting), adviceApprove, d.retryFlags)
+		d.warn(msgCheckBoards.With(), msgBoardsWaiting.In(d.sh.lang, waiting), adviceApprove, d.retryFlags)
 	}
 	for _, c := range []struct {
-		found, advice talk.Say
+		found, advice i18n.Message
 		is            func(deviceRow) bool
 	}{
-		{sayBoardsUnseen, adviceUnseen, func(r deviceRow) bool {
+		{msgBoardsUnseen, adviceUnseen, func(r deviceRow) bool {
 			return time.Since(r.Seen) > staleAfter && (r.Online == nil || !*r.Online)
 		}},
-		{sayBoardsUnbound, adviceUnbound, func(r deviceRow) bool { return r.Bot == 0 }},
-		{sayBoardsNoMQTT, adviceNoMQTT, func(r deviceRow) bool {
+		{msgBoardsUnbound, adviceUnbound, func(r deviceRow) bool { return r.Bot == 0 }},
+		{msgBoardsNoMQTT, adviceNoMQTT, func(r deviceRow) bool {
 			return r.Transport == store.TransportMQTT && !hasMQTT(d.settings) && (r.Online == nil || !*r.Online)
 		}},
 	} {
@@ -114,7 +106,7 @@ func (d *doctor) boardList(rows []deviceRow, waiting int) {
 			}
 		}
 		if len(with) > 0 {
-			d.warn(sayCheckBoards, c.found.In(d.sh.lang, len(with), with[0].Name), c.advice, with[0].Number,
+			d.warn(msgCheckBoards.With(), c.found.In(d.sh.lang, len(with), with[0].Name), c.advice, with[0].Number,
 				d.retryFlags)
 		}
 	}
@@ -125,18 +117,15 @@ func hasMQTT(c *config.Config) bool {
 	return c.XiaoZhi.MQTT+c.XiaoZhi.MQTTTLS+c.XiaoZhi.Broker+c.XiaoZhi.Join != ""
 }
 
-var (
-	sayCheckHome   = talk.Say{Zh: "设备的服务器地址", En: "address for boards"}
-	sayBoardsAt    = talk.Say{Zh: "在设备的 Wi-Fi 页面填入 %s", En: "%s is for the Wi-Fi page of boards"}
-	sayHomeHere    = talk.Say{Zh: "服务只监听 %s，设备连不上", En: "the server listens on %s only, which boards cannot reach"}
-	sayHomeAway    = talk.Say{Zh: "%s 的回答不对：%s", En: "%s does not answer as it should: %s"}
-	sayHomeCert    = talk.Say{Zh: "设备不信任证书：%s", En: "boards do not trust the certificate: %s"}
-	adviceHomeHere = talk.Say{Zh: "运行 patchbay serve --listen :3000%s，或设置反向代理和 public_url。",
-		En: "Run patchbay serve --listen :3000%s, or set a reverse proxy up, and public_url."}
-	adviceHomeAway = talk.Say{Zh: "设备不跟随跳转，只接受状态 200；检查反向代理。",
-		En: "Boards follow no redirect and take the status 200 alone; see what the reverse proxy does."}
-	adviceBoardCert = talk.Say{Zh: "设备只信任公共机构签发的证书；局域网里可以用 http。",
-		En: "They trust those of public authorities alone; within a network of your own, http will do."}
+const (
+	msgCheckHome    = i18n.Message("address for boards")
+	msgBoardsAt     = i18n.Message("%s is for the Wi-Fi page of boards")
+	msgHomeHere     = i18n.Message("the server listens on %s only, which boards cannot reach")
+	msgHomeAway     = i18n.Message("%s does not answer as it should: %s")
+	msgHomeCert     = i18n.Message("boards do not trust the certificate: %s")
+	adviceHomeHere  = i18n.Message("Run patchbay serve --listen :3000%s, or set a reverse proxy up, and public_url.")
+	adviceHomeAway  = i18n.Message("Boards follow no redirect and take the status 200 alone; see what the reverse proxy does.")
+	adviceBoardCert = i18n.Message("They trust those of public authorities alone; within a network of your own, http will do.")
 )
 
 // checkBoardAddress checks the address that boards connect to, by the server's own rules. A running
@@ -149,8 +138,8 @@ func (d *doctor) checkBoardAddress(ctx context.Context, b *app.Base, awake bool)
 	}
 	if c.PublicURL != "" {
 		if err := xiaozhi.CheckPublicURL(c.PublicURL); err != nil {
-			d.fail(sayCheckHome, talk.Say{Zh: "语音设备不能使用公开网址：%v",
-				En: "boards cannot use the public URL: %v"}.In(d.sh.lang, err), adviceBoardURL)
+			d.fail(msgCheckHome.With(), i18n.Message("boards cannot use the public URL: %v").In(d.sh.lang, err),
+				adviceBoardURL)
 			return
 		}
 	}
@@ -158,11 +147,11 @@ func (d *doctor) checkBoardAddress(ctx context.Context, b *app.Base, awake bool)
 		Accounts: b.Accounts, Logger: d.sh.logger(), PublicURL: c.PublicURL, Transport: c.XiaoZhi.Transport, MQTT: told,
 	})
 	if err != nil {
-		d.fail(sayCheckHome, d.errorText(err), adviceBoardConf)
+		d.fail(msgCheckHome.With(), d.errorText(err), adviceBoardConf)
 		return
 	}
 	if err := checkCertificate(c, time.Now()); err != nil {
-		d.warn(sayCheckHome, sayHomeCert.In(d.sh.lang, singleLine(d.errorText(err))), adviceBoardCert)
+		d.warn(msgCheckHome.With(), msgHomeCert.In(d.sh.lang, singleLine(d.errorText(err))), adviceBoardCert)
 	}
 	if c.PublicURL != "" {
 		d.checkBoardEndpoint(ctx, strings.TrimRight(c.PublicURL, "/")+xiaozhi.OTAPath)
@@ -177,7 +166,7 @@ func (d *doctor) checkBoardAddress(ctx context.Context, b *app.Base, awake bool)
 		return // the check of the server reports it
 	}
 	if !awake && isLoopback(listen) {
-		d.warn(sayCheckHome, sayHomeHere.In(d.sh.lang, listen), adviceHomeHere, d.retryFlags)
+		d.warn(msgCheckHome.With(), msgHomeHere.In(d.sh.lang, listen), adviceHomeHere, d.retryFlags)
 		return
 	}
 	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
@@ -187,7 +176,7 @@ func (d *doctor) checkBoardAddress(ctx context.Context, b *app.Base, awake bool)
 	if c.TLS.Cert != "" {
 		scheme = "https://"
 	}
-	d.ok(sayCheckHome, sayBoardsAt, scheme+net.JoinHostPort(host, port)+xiaozhi.OTAPath)
+	d.ok(msgCheckHome.With(), msgBoardsAt, scheme+net.JoinHostPort(host, port)+xiaozhi.OTAPath)
 }
 
 // isLoopback reports whether a listen address can be reached only from this machine.
@@ -231,21 +220,21 @@ func (d *doctor) checkBoardEndpoint(ctx context.Context, address string) {
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		d.fail(sayCheckHome, d.errorText(err), adviceHomeAway)
+		d.fail(msgCheckHome.With(), d.errorText(err), adviceHomeAway)
 		return
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		d.warn(sayCheckHome, sayHomeAway.In(d.sh.lang, address, singleLine(unwrapURL(err).Error())), adviceAway)
+		d.warn(msgCheckHome.With(), msgHomeAway.In(d.sh.lang, address, singleLine(unwrapURL(err).Error())), adviceAway)
 		return
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // missing content shows below
 	if resp.StatusCode != http.StatusOK || !strings.Contains(string(text), "boards call home here") {
-		d.warn(sayCheckHome, sayHomeAway.In(d.sh.lang, address, resp.Status), adviceHomeAway)
+		d.warn(msgCheckHome.With(), msgHomeAway.In(d.sh.lang, address, resp.Status), adviceHomeAway)
 		return
 	}
-	d.ok(sayCheckHome, sayBoardsAt, address)
+	d.ok(msgCheckHome.With(), msgBoardsAt, address)
 }
 
 // ownAddress returns an address of this machine in its network.
@@ -259,25 +248,18 @@ func ownAddress() string {
 	return "IP"
 }
 
-var (
-	sayCheckMQTT = talk.Say{Zh: "设备的 MQTT", En: "MQTT for boards"}
-	sayMQTTOff   = talk.Say{Zh: "没有打开：设备只在对话时可达",
-		En: "is off: boards can be reached only while somebody talks with them"}
-	sayMQTTGood  = talk.Say{Zh: "设备连接端口 %d", En: "boards connect to port %d"}
-	sayMQTTTLS   = talk.Say{Zh: "设备用 TLS 连接端口 %d", En: "boards connect to port %d with TLS"}
-	sayMQTTPlain = talk.Say{Zh: "设备会不加密地连接 TLS 端口 %d",
-		En: "boards would speak without TLS to the port %d, which wants it"}
-	sayMQTTSecret = talk.Say{Zh: "设备会用 TLS 连接 8883 端口，而那里没有 TLS",
-		En: "boards would speak TLS to port 8883, which has none"}
-	sayMQTTMute = talk.Say{Zh: "没有声音用的 UDP 端口，用 MQTT 的设备不能说话",
-		En: "there is no UDP port for sound: boards on MQTT cannot talk"}
-	sayPortHere = talk.Say{Zh: "%s 只有本机能连", En: "%s can be reached from this machine only"}
-	advicePort  = talk.Say{Zh: "设备要能连到：只写端口，例如 :1883。",
-		En: "Boards have to reach it: give the port alone, such as :1883."}
-	adviceMQTTTLS = talk.Say{Zh: "设备只在 8883 端口用 TLS：mqtt_tls 用 :8883 加公共证书，mqtt 用别的端口。",
-		En: "Boards use TLS on port 8883 alone: give mqtt_tls :8883 and a public certificate, and mqtt another port."}
-	adviceAudio = talk.Say{Zh: "例如 xiaozhi.audio: \":8884\"，防火墙放行 UDP。",
-		En: "Set xiaozhi.audio, such as :8884, and let UDP through the firewall."}
+const (
+	msgCheckMQTT  = i18n.Message("MQTT for boards")
+	msgMQTTOff    = i18n.Message("is off: boards can be reached only while somebody talks with them")
+	msgMQTTGood   = i18n.Message("boards connect to port %d")
+	msgMQTTTLS    = i18n.Message("boards connect to port %d with TLS")
+	msgMQTTPlain  = i18n.Message("boards would speak without TLS to the port %d, which wants it")
+	msgMQTTSecret = i18n.Message("boards would speak TLS to port 8883, which has none")
+	msgMQTTMute   = i18n.Message("there is no UDP port for sound: boards on MQTT cannot talk")
+	msgPortHere   = i18n.Message("%s can be reached from this machine only")
+	advicePort    = i18n.Message("Boards have to reach it: give the port alone, such as :1883.")
+	adviceMQTTTLS = i18n.Message("Boards use TLS on port 8883 alone: give mqtt_tls :8883 and a public certificate, and mqtt another port.")
+	adviceAudio   = i18n.Message("Set xiaozhi.audio, such as :8884, and let UDP through the firewall.")
 )
 
 // mqttPort returns the port that the server announces to boards.
@@ -319,7 +301,7 @@ func (d *doctor) boardMQTT(wanted bool) {
 	c, x := d.settings, d.settings.XiaoZhi
 	if !hasMQTT(c) {
 		if x.Transport != store.TransportMQTT && !wanted { // reported elsewhere
-			d.ok(sayCheckMQTT, sayMQTTOff)
+			d.ok(msgCheckMQTT.With(), msgMQTTOff)
 		}
 		return
 	}
@@ -327,29 +309,26 @@ func (d *doctor) boardMQTT(wanted bool) {
 	theirs := x.Broker != "" || x.Join != "" // the broker may have any settings
 	switch {
 	case x.MQTTTLS != "" && port != tlsPort && !theirs:
-		d.fail(sayCheckMQTT, sayMQTTPlain.In(d.sh.lang, port), adviceMQTTTLS)
+		d.fail(msgCheckMQTT.With(), msgMQTTPlain.In(d.sh.lang, port), adviceMQTTTLS)
 	case x.MQTTTLS == "" && port == tlsPort && !theirs:
-		d.fail(sayCheckMQTT, sayMQTTSecret.In(d.sh.lang), adviceMQTTTLS)
+		d.fail(msgCheckMQTT.With(), msgMQTTSecret.In(d.sh.lang), adviceMQTTTLS)
 	case x.Audio == "":
-		d.fail(sayCheckMQTT, sayMQTTMute.In(d.sh.lang), adviceAudio)
+		d.fail(msgCheckMQTT.With(), msgMQTTMute.In(d.sh.lang), adviceAudio)
 	case !theirs && x.MQTTTLS == "" && isLoopback(x.MQTT):
-		d.warn(sayCheckMQTT, sayPortHere.In(d.sh.lang, x.MQTT), advicePort)
+		d.warn(msgCheckMQTT.With(), msgPortHere.In(d.sh.lang, x.MQTT), advicePort)
 	case port == tlsPort:
-		d.ok(sayCheckMQTT, sayMQTTTLS, port)
+		d.ok(msgCheckMQTT.With(), msgMQTTTLS, port)
 	default:
-		d.ok(sayCheckMQTT, sayMQTTGood, port)
+		d.ok(msgCheckMQTT.With(), msgMQTTGood, port)
 	}
 }
 
-var (
-	sayCheckSound   = talk.Say{Zh: "设备的声音", En: "sound of boards"}
-	saySoundNowhere = talk.Say{Zh: "设备连的是别人的 MQTT 服务器，不知道把声音送到哪里",
-		En: "boards connect to another MQTT server, and cannot be told where their sound goes"}
-	saySoundNAT = talk.Say{Zh: "%s 不是本机的地址（NAT 或代理），设备会被告知内部地址",
-		En: "%s is not an address of this machine (NAT, or a proxy): boards would be told an inner one"}
-	saySoundGood = talk.Say{Zh: "UDP %s", En: "UDP %s"}
-	adviceSound  = talk.Say{Zh: "设置 xiaozhi.audio_host：设备能把 UDP 送到的 IPv4 地址。",
-		En: "Set xiaozhi.audio_host to the IPv4 address at which boards reach the UDP port."}
+const (
+	msgCheckSound   = i18n.Message("sound of boards")
+	msgSoundNowhere = i18n.Message("boards connect to another MQTT server, and cannot be told where their sound goes")
+	msgSoundNAT     = i18n.Message("%s is not an address of this machine (NAT, or a proxy): boards would be told an inner one")
+	msgSoundGood    = i18n.Message("UDP %s")
+	adviceSound     = i18n.Message("Set xiaozhi.audio_host to the IPv4 address at which boards reach the UDP port.")
 )
 
 // boardSound checks that boards can be given an address for audio.
@@ -359,19 +338,19 @@ func (d *doctor) boardSound(ctx context.Context) {
 		return
 	}
 	if isLoopback(x.Audio) {
-		d.warn(sayCheckSound, sayPortHere.In(d.sh.lang, x.Audio), advicePort)
+		d.warn(msgCheckSound.With(), msgPortHere.In(d.sh.lang, x.Audio), advicePort)
 		return
 	}
 	if x.Join != "" && x.AudioHost == "" {
-		d.fail(sayCheckSound, saySoundNowhere.In(d.sh.lang), adviceSound)
+		d.fail(msgCheckSound.With(), msgSoundNowhere.In(d.sh.lang), adviceSound)
 		return
 	}
 	if u, err := url.Parse(d.settings.PublicURL); err == nil && x.AudioHost == "" && d.settings.PublicURL != "" &&
 		isOtherHost(ctx, u.Hostname()) {
-		d.warn(sayCheckSound, saySoundNAT.In(d.sh.lang, u.Hostname()), adviceSound)
+		d.warn(msgCheckSound.With(), msgSoundNAT.In(d.sh.lang, u.Hostname()), adviceSound)
 		return
 	}
-	d.ok(sayCheckSound, saySoundGood, net.JoinHostPort(x.AudioHost, strconv.Itoa(soundPort(x))))
+	d.ok(msgCheckSound.With(), msgSoundGood, net.JoinHostPort(x.AudioHost, strconv.Itoa(soundPort(x))))
 }
 
 // soundPort returns the port for audio that is announced to boards.
@@ -399,15 +378,13 @@ func isOtherHost(ctx context.Context, host string) bool {
 	})
 }
 
-var (
-	sayCheckFirmware = talk.Say{Zh: "设备固件", En: "firmware for boards"}
-	sayFirmwareFiles = talk.Say{Zh: "%d 个文件", En: "files: %d"}
-	sayFirmwareNone  = talk.Say{Zh: "%s 里没有固件文件", En: "there is none in %s"}
-	sayFirmwareBad   = talk.Say{Zh: "%s 不会提供给任何设备", En: "%s is offered to no board"}
-	adviceFirmware   = talk.Say{Zh: "文件名要像 bread-compact-wifi-2.4.3.bin：系列、短横线、数字和点；不能是空文件。",
-		En: "A name is like bread-compact-wifi-2.4.3.bin: family, dash, digits and dots; and the file is not empty."}
-	adviceFirmwareDir = talk.Say{Zh: "检查 xiaozhi.firmware，并让运行服务的账户可以读。",
-		En: "See whether xiaozhi.firmware is right, and let the account that runs the server read it."}
+const (
+	msgCheckFirmware  = i18n.Message("firmware for boards")
+	msgFirmwareFiles  = i18n.Message("files: %d")
+	msgFirmwareNone   = i18n.Message("there is none in %s")
+	msgFirmwareBad    = i18n.Message("%s is offered to no board")
+	adviceFirmware    = i18n.Message("A name is like bread-compact-wifi-2.4.3.bin: family, dash, digits and dots; and the file is not empty.")
+	adviceFirmwareDir = i18n.Message("See whether xiaozhi.firmware is right, and let the account that runs the server read it.")
 )
 
 // boardFirmware checks the directory with firmware.
@@ -418,7 +395,7 @@ func (d *doctor) boardFirmware() {
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		d.fail(sayCheckFirmware, d.errorText(err), adviceFirmwareDir)
+		d.fail(msgCheckFirmware.With(), d.errorText(err), adviceFirmwareDir)
 		return
 	}
 	usable := 0
@@ -428,14 +405,14 @@ func (d *doctor) boardFirmware() {
 		case isOfferable(e):
 			usable++
 		default:
-			d.warn(sayCheckFirmware, sayFirmwareBad.In(d.sh.lang, e.Name()), adviceFirmware)
+			d.warn(msgCheckFirmware.With(), msgFirmwareBad.In(d.sh.lang, e.Name()), adviceFirmware)
 		}
 	}
 	if usable == 0 {
-		d.warn(sayCheckFirmware, sayFirmwareNone.In(d.sh.lang, folder), adviceFirmware)
+		d.warn(msgCheckFirmware.With(), msgFirmwareNone.In(d.sh.lang, folder), adviceFirmware)
 		return
 	}
-	d.ok(sayCheckFirmware, sayFirmwareFiles, usable)
+	d.ok(msgCheckFirmware.With(), msgFirmwareFiles, usable)
 }
 
 // isOfferable reports whether a file can be offered to boards, by the server's rules.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
 
@@ -36,8 +37,9 @@ func (d *desk) found(check string) string {
 func TestDoctorOnBoards(t *testing.T) {
 	d := withParrot(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
-	for _, check := range []string{sayCheckBoards.En, sayCheckHome.En, sayCheckMQTT.En, sayCheckSound.En,
-		sayCheckFirmware.En} {
+	for _, check := range []string{msgCheckBoards.In(i18n.English), msgCheckHome.In(i18n.English),
+		msgCheckMQTT.In(i18n.English), msgCheckSound.In(i18n.English),
+		msgCheckFirmware.In(i18n.English)} {
 		if got := d.found(check); got != "" {
 			t.Errorf("without boards %s is %q", check, got)
 		}
@@ -47,7 +49,7 @@ func TestDoctorOnBoards(t *testing.T) {
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	shows(t, b, "aa:bb:cc:00:00:02", "client-2")
 	d.ok("device", "set", "kitchen", "transport=mqtt")
-	got := d.found(sayCheckBoards.En)
+	got := d.found(msgCheckBoards.In(i18n.English))
 	for _, want := range []string{
 		"ok 1 approved → ", "warn boards that show a code: 1 → Type in the six digits",
 		"warn boards that no bot answers: 1, such as kitchen → Give it one: patchbay device bind 1 BOT",
@@ -66,7 +68,7 @@ func TestDoctorOnBoards(t *testing.T) {
 		Client: "client-1", At: time.Now().Add(-31 * 24 * time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	got = d.found(sayCheckBoards.En)
+	got = d.found(msgCheckBoards.In(i18n.English))
 	if !strings.Contains(got,
 		"not seen for 30 days: 1, such as kitchen → Turn it on, or remove it: patchbay device rm 1") ||
 		strings.Contains(got, "MQTT") || strings.Contains(got, "no bot") {
@@ -74,7 +76,7 @@ func TestDoctorOnBoards(t *testing.T) {
 	}
 
 	d.serve()
-	if got := d.found(sayCheckBoards.En); !strings.Contains(got, "ok 1 approved, 0 awake") {
+	if got := d.found(msgCheckBoards.In(i18n.English)); !strings.Contains(got, "ok 1 approved, 0 awake") {
 		t.Errorf("on a server:\n%s", got)
 	}
 }

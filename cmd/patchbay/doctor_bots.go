@@ -7,51 +7,48 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/openai"
 	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // modelLimit is the timeout of a test request to a model.
 const modelLimit = 20 * time.Second
 
-var (
-	sayCheckBots    = talk.Say{Zh: "机器人", En: "bots"}
-	sayCheckBot     = talk.Say{Zh: "机器人 %d（%s）", En: "bot %d (%s)"}
-	sayBotGood      = talk.Say{Zh: "设置有效", En: "its settings are valid"}
-	sayBotAnswers   = talk.Say{Zh: "模型可用", En: "the model can be asked"}
-	sayModelBefore  = talk.Say{Zh: "现在可以连接，但服务上次遇到：%s", En: "it can be asked now, but the server has met this: %s"}
-	sayBotConnected = talk.Say{Zh: "已连接", En: "is connected"}
-	sayBotAway      = talk.Say{Zh: "没有连接", En: "is not connected"}
-	sayBotUnknown   = talk.Say{Zh: "服务没有运行，不知道是否连接", En: "whether it is connected is known only while the server runs"}
-	adviceAddBot    = talk.Say{Zh: "接入一个：patchbay bot add --name 小龙虾 --kind echo%s",
-		En: "Plug one in: patchbay bot add --name lobster --kind echo%s"}
-	adviceSettings = talk.Say{Zh: "修改：patchbay bot set %d 名称=值%s",
-		En: "Change them with: patchbay bot set %d name=value%s"}
-	adviceConnect = talk.Say{Zh: "检查它那边的令牌、地址和网络。",
-		En: "See whether its far side has the token and the address, and a network."}
-	adviceBotSide    = talk.Say{Zh: "在机器人那一侧解决。", En: "That is to be solved on its side."}
-	adviceStartFirst = talk.Say{Zh: "启动服务后再检查。", En: "Start the server and look again."}
+const (
+	msgCheckBots     = i18n.Message("bots")
+	msgCheckBot      = i18n.Message("bot %d (%s)")
+	msgBotGood       = i18n.Message("its settings are valid")
+	msgBotAnswers    = i18n.Message("the model can be asked")
+	msgModelBefore   = i18n.Message("it can be asked now, but the server has met this: %s")
+	msgBotConnected  = i18n.Message("is connected")
+	msgBotAway       = i18n.Message("is not connected")
+	msgBotUnknown    = i18n.Message("whether it is connected is known only while the server runs")
+	adviceAddBot     = i18n.Message("Plug one in: patchbay bot add --name lobster --kind echo%s")
+	adviceSettings   = i18n.Message("Change them with: patchbay bot set %d name=value%s")
+	adviceConnect    = i18n.Message("See whether its far side has the token and the address, and a network.")
+	adviceBotSide    = i18n.Message("That is to be solved on its side.")
+	adviceStartFirst = i18n.Message("Start the server and look again.")
 )
 
 // bots checks every bot.
 func (d *doctor) bots(ctx context.Context, b *app.Base) {
 	rows, err := localRows(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckBots, d.errorText(err), adviceLook)
+		d.fail(msgCheckBots.With(), d.errorText(err), adviceLook)
 		return
 	}
 	if len(rows) == 0 {
-		d.warn(sayCheckBots, sayNothingYet.In(d.sh.lang), adviceAddBot, d.retryFlags)
+		d.warn(msgCheckBots.With(), msgNothingYet.In(d.sh.lang), adviceAddBot, d.retryFlags)
 		return
 	}
 	for _, r := range rows {
 		bot, err := b.Store.Bots.ByNumber(ctx, r.Number)
 		if err != nil {
-			d.fail(sayCheckBots, d.errorText(err), adviceLook)
+			d.fail(msgCheckBots.With(), d.errorText(err), adviceLook)
 			return
 		}
 		r.Bot = bot
@@ -60,7 +57,7 @@ func (d *doctor) bots(ctx context.Context, b *app.Base) {
 }
 
 func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
-	name := localizeBoth(sayCheckBot, r.Number, r.Name)
+	name := msgCheckBot.With(r.Number, r.Name)
 	if err := checkSettings(b, r.Bot); err != nil {
 		d.fail(name, d.errorText(err), adviceSettings, r.Number, d.retryFlags)
 		return
@@ -73,25 +70,25 @@ func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
 	case r.Kind == agents.KindName:
 		d.agent(ctx, b, name, r)
 	default:
-		d.ok(name, sayBotGood)
+		d.ok(name, msgBotGood)
 	}
 }
 
-func (d *doctor) connected(name talk.Say, r botRow) {
+func (d *doctor) connected(name i18n.Text, r botRow) {
 	switch {
 	case r.Online == nil:
-		d.warn(name, sayBotUnknown.In(d.sh.lang), adviceStartFirst)
+		d.warn(name, msgBotUnknown.In(d.sh.lang), adviceStartFirst)
 	case r.Problem != "":
 		d.fail(name, r.Problem, adviceBotSide)
 	case !*r.Online:
-		d.warn(name, sayBotAway.In(d.sh.lang), adviceConnect)
+		d.warn(name, msgBotAway.In(d.sh.lang), adviceConnect)
 	default:
-		d.ok(name, sayBotConnected)
+		d.ok(name, msgBotConnected)
 	}
 }
 
 // model checks that a model answers.
-func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, r botRow) {
+func (d *doctor) model(ctx context.Context, b *app.Base, name i18n.Text, r botRow) {
 	ctx, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
 	var s openai.Settings
@@ -107,9 +104,9 @@ func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, r botRow
 	case err != nil:
 		d.fail(name, d.errorText(err), adviceSettings, r.Number, d.retryFlags)
 	case r.Problem != "": // known by the server; may be about something else
-		d.warn(name, sayModelBefore.In(d.sh.lang, r.Problem), adviceAgentAsk, r.Number, d.retryFlags)
+		d.warn(name, msgModelBefore.In(d.sh.lang, r.Problem), adviceAgentAsk, r.Number, d.retryFlags)
 	default:
-		d.ok(name, sayBotAnswers)
+		d.ok(name, msgBotAnswers)
 	}
 }
 
@@ -130,7 +127,7 @@ func checkSettings(b *app.Base, bot store.Bot) error {
 		}
 		if v, ok := s.(interface{ Validate() error }); ok {
 			if err := v.Validate(); err != nil {
-				return talk.Say{Zh: "设置：%v", En: "settings: %v"}.Wrong(err)
+				return i18n.Message("settings: %v").Errorf(err)
 			}
 		}
 	}

@@ -6,38 +6,34 @@ import (
 	"slices"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var (
-	sayCheckLearn   = talk.Say{Zh: "学习 %s", En: "learn %s"}
-	sayLearnGood    = talk.Say{Zh: "%d 个知识点，今天要复习 %d 个，时区 %s", En: "%d points, %d to review today, time zone %s"}
-	sayDoctorHeld   = talk.Say{Zh: "今天到期的还有 %d 个超出每日上限", En: "%d more are due today than the daily limits let through"}
-	sayLearnNoBot   = talk.Say{Zh: "负责评判的机器人 %s 不存在", En: "the bot that judges recalls, %s, does not exist"}
-	sayLearnNoWay   = talk.Say{Zh: "提醒设在 %s，却没有写怎么送到", En: "reminders are set for %s, but nothing says by which way"}
-	sayLearnNoHook  = talk.Say{Zh: "提醒要发到网址，却没有写网址", En: "reminders go to a webhook, but there is no address"}
-	sayCheckVectors = talk.Say{Zh: "向量", En: "embeddings"}
-	sayVectorsBad   = talk.Say{Zh: "接口没有回答：%s", En: "their API does not answer: %s"}
-	sayVectorsGood  = talk.Say{Zh: "%s 能用，向量长 %d", En: "%s works, vectors have length %d"}
+const (
+	msgCheckLearn   = i18n.Message("learn %s")
+	msgLearnGood    = i18n.Message("%d points, %d to review today, time zone %s")
+	msgDoctorHeld   = i18n.Message("%d more are due today than the daily limits let through")
+	msgLearnNoBot   = i18n.Message("the bot that judges recalls, %s, does not exist")
+	msgLearnNoWay   = i18n.Message("reminders are set for %s, but nothing says by which way")
+	msgLearnNoHook  = i18n.Message("reminders go to a webhook, but there is no address")
+	msgCheckVectors = i18n.Message("embeddings")
+	msgVectorsBad   = i18n.Message("their API does not answer: %s")
+	msgVectorsGood  = i18n.Message("%s works, vectors have length %d")
 
-	adviceLearnLimits = talk.Say{Zh: "每天想多复习就提高上限：patchbay learn set --reviews-per-day 400%s",
-		En: "To do more a day: patchbay learn set --reviews-per-day 400%s"}
-	adviceLearnBot = talk.Say{Zh: "另选一个：patchbay learn set --bot 名字%s",
-		En: "Choose another: patchbay learn set --bot NAME%s"}
-	adviceLearnVia = talk.Say{Zh: "例如：patchbay learn set --via glasses%s",
-		En: "Such as: patchbay learn set --via glasses%s"}
-	adviceLearnHook = talk.Say{Zh: "patchbay learn set --webhook 网址%s", En: "patchbay learn set --webhook ADDRESS%s"}
-	adviceVectors   = talk.Say{Zh: "检查 learn.embeddings_url、_key 和 _model；没有它，查找只看字词。",
-		En: "See whether learn.embeddings_url, _key and _model are right; without it, points are found by their words."}
+	adviceLearnLimits = i18n.Message("To do more a day: patchbay learn set --reviews-per-day 400%s")
+	adviceLearnBot    = i18n.Message("Choose another: patchbay learn set --bot NAME%s")
+	adviceLearnVia    = i18n.Message("Such as: patchbay learn set --via glasses%s")
+	adviceLearnHook   = i18n.Message("patchbay learn set --webhook ADDRESS%s")
+	adviceVectors     = i18n.Message("See whether learn.embeddings_url, _key and _model are right; without it, points are found by their words.")
 )
 
 // learning checks what concerns knowledge points.
 func (d *doctor) learning(ctx context.Context, b *app.Base) {
 	o, err := app.LearnOptions(b, d.sh.logger())
 	if err != nil {
-		d.fail(sayCheckVectors, d.errorText(err), adviceVectors)
+		d.fail(msgCheckVectors.With(), d.errorText(err), adviceVectors)
 		return
 	}
 	d.vectors(ctx, o.Embedder)
@@ -57,15 +53,15 @@ func (d *doctor) vectors(ctx context.Context, e learn.Embedder) {
 	}
 	list, err := e.Embed(ctx, []string{"patchbay"})
 	if err != nil {
-		d.fail(sayCheckVectors, sayVectorsBad.In(d.sh.lang, err), adviceVectors)
+		d.fail(msgCheckVectors.With(), msgVectorsBad.In(d.sh.lang, err), adviceVectors)
 		return
 	}
-	d.ok(sayCheckVectors, sayVectorsGood, e.Model(), len(list[0]))
+	d.ok(msgCheckVectors.With(), msgVectorsGood, e.Model(), len(list[0]))
 }
 
 // learner checks the learning data of one person. Without points there is nothing to check.
 func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p store.Person) {
-	name := localizeBoth(sayCheckLearn, p.Name)
+	name := msgCheckLearn.With(p.Name)
 	st, err := s.Stats(ctx, p.ID, 1, 0)
 	if err != nil {
 		d.fail(name, d.errorText(err), adviceLook)
@@ -79,20 +75,20 @@ func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p s
 		d.fail(name, d.errorText(err), adviceLook)
 		return
 	}
-	d.ok(name, sayLearnGood, st.Points, st.Left.Total(), st.Zone)
+	d.ok(name, msgLearnGood, st.Points, st.Left.Total(), st.Zone)
 	if st.Left.HeldBack > 0 {
-		d.warn(name, sayDoctorHeld.In(d.sh.lang, st.Left.HeldBack), adviceLearnLimits, d.retryFlags)
+		d.warn(name, msgDoctorHeld.In(d.sh.lang, st.Left.HeldBack), adviceLearnLimits, d.retryFlags)
 	}
 	if bot := l.Profile.Bot; bot != "" && bot != "none" {
 		if _, err := b.Registry.Find(ctx, p.ID, bot); errors.Is(err, store.ErrNotFound) {
-			d.warn(name, sayLearnNoBot.In(d.sh.lang, bot), adviceLearnBot, d.retryFlags)
+			d.warn(name, msgLearnNoBot.In(d.sh.lang, bot), adviceLearnBot, d.retryFlags)
 		}
 	}
 	switch r := l.Profile.Remind; {
 	case r.At == "":
 	case len(r.Via) == 0:
-		d.warn(name, sayLearnNoWay.In(d.sh.lang, r.At), adviceLearnVia, d.retryFlags)
+		d.warn(name, msgLearnNoWay.In(d.sh.lang, r.At), adviceLearnVia, d.retryFlags)
 	case slices.Contains(r.Via, "webhook") && r.Webhook == "":
-		d.warn(name, sayLearnNoHook.In(d.sh.lang), adviceLearnHook, d.retryFlags)
+		d.warn(name, msgLearnNoHook.In(d.sh.lang), adviceLearnHook, d.retryFlags)
 	}
 }

@@ -12,34 +12,28 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var (
-	sayCheckNodes  = talk.Say{Zh: "OpenClaw 节点", En: "OpenClaw nodes"}
-	sayNodesPaired = talk.Say{Zh: "已配对的节点 %d 个，操作程序 %d 个", En: "paired nodes: %d, operators: %d"}
-	sayNodesGood   = talk.Say{Zh: "地址 %s；已配对的节点 %d 个，在线 %d 个；操作程序 %d 个",
-		En: "%s; paired nodes: %d, connected: %d; operators: %d"}
-	sayNodesMute    = talk.Say{Zh: "%s 没有像网关那样应答：%s", En: "%s does not greet as a gateway does: %s"}
-	sayPairsWait    = talk.Say{Zh: "有 %d 个程序等待配对，例如 %s", En: "programs that ask to be paired: %d, such as %s"}
-	saySurfacesWait = talk.Say{Zh: "有 %d 个节点的命令等待批准，例如 %s",
-		En: "nodes whose commands wait to be approved: %d, such as %s"}
-	sayAllowUseless = talk.Say{Zh: "没有节点声明 %s", En: "no node declares %s"}
-	sayNodesNoTLS   = talk.Say{Zh: "%s 没有加密，OpenClaw 的程序只对附近的地址这样连接",
-		En: "%s is not encrypted, which OpenClaw's programs accept from addresses nearby alone"}
-	sayNodesNoSocket = talk.Say{Zh: "WebSocket 到不了 %s：%s", En: "WebSockets do not get to %s: %s"}
+const (
+	msgCheckNodes    = i18n.Message("OpenClaw nodes")
+	msgNodesPaired   = i18n.Message("paired nodes: %d, operators: %d")
+	msgNodesGood     = i18n.Message("%s; paired nodes: %d, connected: %d; operators: %d")
+	msgNodesMute     = i18n.Message("%s does not greet as a gateway does: %s")
+	msgPairsWait     = i18n.Message("programs that ask to be paired: %d, such as %s")
+	msgSurfacesWait  = i18n.Message("nodes whose commands wait to be approved: %d, such as %s")
+	msgAllowUseless  = i18n.Message("no node declares %s")
+	msgNodesNoTLS    = i18n.Message("%s is not encrypted, which OpenClaw's programs accept from addresses nearby alone")
+	msgNodesNoSocket = i18n.Message("WebSockets do not get to %s: %s")
 
-	advicePairApprove = talk.Say{Zh: "批准：patchbay pair approve %s%s", En: "Approve it with: patchbay pair approve %s%s"}
-	adviceNodeList    = talk.Say{Zh: "检查拼写；各节点声明了什么：patchbay node list%s",
-		En: "See whether it is spelt right, and what nodes declare: patchbay node list%s"}
-	adviceNodesTLS = talk.Say{Zh: "在前面加上 TLS，然后：patchbay serve --public-url https://主机名%s",
-		En: "Put TLS in front, then: patchbay serve --public-url https://HOST%s"}
-	adviceNodesSocket = talk.Say{Zh: "让反向代理转发 Upgrade 头，再检查：patchbay doctor%s",
-		En: "Have the reverse proxy pass the header Upgrade on, and look again: patchbay doctor%s"}
-	adviceNodesMute = talk.Say{Zh: "重新启动服务：patchbay serve%s", En: "Start the server anew: patchbay serve%s"}
+	advicePairApprove = i18n.Message("Approve it with: patchbay pair approve %s%s")
+	adviceNodeList    = i18n.Message("See whether it is spelt right, and what nodes declare: patchbay node list%s")
+	adviceNodesTLS    = i18n.Message("Put TLS in front, then: patchbay serve --public-url https://HOST%s")
+	adviceNodesSocket = i18n.Message("Have the reverse proxy pass the header Upgrade on, and look again: patchbay doctor%s")
+	adviceNodesMute   = i18n.Message("Start the server anew: patchbay serve%s")
 )
 
 // peersAtOnce is how many peers are read at once.
@@ -50,7 +44,7 @@ const peersAtOnce = 1000
 func (d *doctor) nodes(ctx context.Context, b *app.Base) {
 	peers, asks, wanted, err := nodeState(ctx, b)
 	if err != nil {
-		d.fail(sayCheckNodes, d.errorText(err), adviceLook)
+		d.fail(msgCheckNodes.With(), d.errorText(err), adviceLook)
 		return
 	}
 	if len(peers)+len(asks) == 0 && !wanted {
@@ -58,8 +52,8 @@ func (d *doctor) nodes(ctx context.Context, b *app.Base) {
 	}
 	d.checkOwnNodes(ctx, peers)
 	d.checkNodeEndpoint(ctx)
-	d.reportPending(asks, store.RequestDevice, sayPairsWait)
-	d.reportPending(asks, store.RequestSurface, saySurfacesWait)
+	d.reportPending(asks, store.RequestDevice, msgPairsWait)
+	d.reportPending(asks, store.RequestSurface, msgSurfacesWait)
 	d.allowed(peers, asks)
 }
 
@@ -107,17 +101,17 @@ func (d *doctor) checkOwnNodes(ctx context.Context, peers []store.Peer) {
 	}
 	r, err := findRunning(ctx, d.sh, d.settings)
 	if err != nil || r == nil { // the check of the server reports it
-		d.ok(sayCheckNodes, sayNodesPaired, len(nodes), operators)
+		d.ok(msgCheckNodes.With(), msgNodesPaired, len(nodes), operators)
 		return
 	}
 	address := "ws" + strings.TrimPrefix(r.url, "http")
 	if err := probeGateway(ctx, address, localTransport()); err != nil {
-		d.fail(sayCheckNodes, sayNodesMute.In(d.sh.lang, address, err), adviceNodesMute, d.retryFlags)
+		d.fail(msgCheckNodes.With(), msgNodesMute.In(d.sh.lang, address, err), adviceNodesMute, d.retryFlags)
 		return
 	}
 	var list wire.NodeList
 	if err := r.do(ctx, http.MethodGet, "/api/v1/nodes", nil, &list); err != nil {
-		d.fail(sayCheckNodes, d.errorText(err), adviceLook)
+		d.fail(msgCheckNodes.With(), d.errorText(err), adviceLook)
 		return
 	}
 	connected := 0
@@ -126,7 +120,7 @@ func (d *doctor) checkOwnNodes(ctx context.Context, peers []store.Peer) {
 			connected++
 		}
 	}
-	d.ok(sayCheckNodes, sayNodesGood, address, len(nodes), connected, operators)
+	d.ok(msgCheckNodes.With(), msgNodesGood, address, len(nodes), connected, operators)
 }
 
 // checkNodeEndpoint checks that remote nodes can use the public URL.
@@ -137,16 +131,16 @@ func (d *doctor) checkNodeEndpoint(ctx context.Context) {
 	}
 	address, err := client.ParseURL(address)
 	if err != nil {
-		d.warn(sayCheckNodes, sayNodesNoTLS.In(d.sh.lang, d.settings.PublicURL), adviceNodesTLS, d.retryFlags)
+		d.warn(msgCheckNodes.With(), msgNodesNoTLS.In(d.sh.lang, d.settings.PublicURL), adviceNodesTLS, d.retryFlags)
 		return
 	}
 	if err := probeGateway(ctx, address, nil); err != nil {
-		d.warn(sayCheckNodes, sayNodesNoSocket.In(d.sh.lang, address, err), adviceNodesSocket, d.retryFlags)
+		d.warn(msgCheckNodes.With(), msgNodesNoSocket.In(d.sh.lang, address, err), adviceNodesSocket, d.retryFlags)
 	}
 }
 
 // reportPending reports pending requests of a kind.
-func (d *doctor) reportPending(asks []store.PeerRequest, kind string, found talk.Say) {
+func (d *doctor) reportPending(asks []store.PeerRequest, kind string, found i18n.Message) {
 	n := 0
 	var first store.PeerRequest
 	for _, r := range asks {
@@ -157,7 +151,7 @@ func (d *doctor) reportPending(asks []store.PeerRequest, kind string, found talk
 		}
 	}
 	if n > 0 {
-		d.warn(sayCheckNodes, found.In(d.sh.lang, n, sanitize(cmp.Or(first.Ask.Name, first.Ask.ClientID))),
+		d.warn(msgCheckNodes.With(), found.In(d.sh.lang, n, sanitize(cmp.Or(first.Ask.Name, first.Ask.ClientID))),
 			advicePairApprove, first.ID, d.retryFlags)
 	}
 }
@@ -184,12 +178,12 @@ func (d *doctor) allowed(peers []store.Peer, asks []store.PeerRequest) {
 		}
 	}
 	if nodes && len(useless) > 0 {
-		d.warn(talk.Say{Zh: "nodes.allow", En: "nodes.allow"}, sayAllowUseless.In(d.sh.lang, join(useless)),
+		d.warn(i18n.Message("nodes.allow").With(), msgAllowUseless.In(d.sh.lang, join(useless)),
 			adviceNodeList, d.retryFlags)
 	}
 }
 
-var errNotGateway = talk.Say{Zh: "那里应答的不是 OpenClaw 网关", En: "what answers there is no gateway of OpenClaw"}.Wrong()
+var errNotGateway = i18n.Message("what answers there is no gateway of OpenClaw").Errorf()
 
 // probeGateway returns an error unless an address responds like a gateway. It does not identify
 // itself. transport may be nil.
@@ -202,7 +196,7 @@ func probeGateway(ctx context.Context, address string, transport http.RoundTripp
 	}})
 	if err != nil {
 		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-			return talk.Say{Zh: "得到的是状态 %s，而不是 WebSocket", En: "status %s instead of a WebSocket"}.Wrong(resp.Status)
+			return i18n.Message("status %s instead of a WebSocket").Errorf(resp.Status)
 		}
 		return unwrapURL(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
@@ -285,7 +286,7 @@ func TestDoctorOnShims(t *testing.T) {
 func TestDoctorOnNodes(t *testing.T) {
 	d := withParrot(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t), "PATCHBAY_NODES_ALLOW=camera.snap,lamp.dim")
-	check := sayCheckNodes.En
+	check := msgCheckNodes.In(i18n.English)
 	if got := d.found(check); !strings.HasPrefix(got, "ok paired nodes: 0, operators: 0") ||
 		d.found("nodes.allow") != "" {
 		t.Errorf("before the beginning: %s", got)

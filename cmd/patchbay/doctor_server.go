@@ -13,20 +13,20 @@ import (
 	"time"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // probeLimit is the timeout of a probe.
 const probeLimit = 5 * time.Second
 
-var (
-	sayCheckServer  = talk.Say{Zh: "服务", En: "server"}
-	sayServing      = talk.Say{Zh: "运行在 %s", En: "runs at %s"}
-	sayNotReady     = talk.Say{Zh: "%s 没有就绪：%s", En: "%s is not ready: %s"}
-	sayGone         = talk.Say{Zh: "%s 没有应答，进程可能已崩溃", En: "%s does not answer; it may have crashed"}
-	sayNotServing   = talk.Say{Zh: "没有运行，%s 空闲", En: "does not run; %s is free"}
-	sayCannotListen = talk.Say{Zh: "无法监听 %s：%v", En: "cannot listen on %s: %v"}
-	adviceServe     = talk.Say{Zh: "启动：patchbay serve%s", En: "Start it with: patchbay serve%s"}
+const (
+	msgCheckServer  = i18n.Message("server")
+	msgServing      = i18n.Message("runs at %s")
+	msgNotReady     = i18n.Message("%s is not ready: %s")
+	msgGone         = i18n.Message("%s does not answer; it may have crashed")
+	msgNotServing   = i18n.Message("does not run; %s is free")
+	msgCannotListen = i18n.Message("cannot listen on %s: %v")
+	adviceServe     = i18n.Message("Start it with: patchbay serve%s")
 )
 
 // server checks the server that runs on the data directory, or whether one could run.
@@ -36,7 +36,7 @@ func (d *doctor) server(ctx context.Context) {
 	case errors.Is(err, app.ErrNotRunning):
 		d.port()
 	case err != nil:
-		d.fail(sayCheckServer, d.errorText(err), adviceServe, d.retryFlags)
+		d.fail(msgCheckServer.With(), d.errorText(err), adviceServe, d.retryFlags)
 	default:
 		d.ready(ctx, at.URL)
 	}
@@ -47,12 +47,12 @@ func (d *doctor) port() {
 	l, err := net.Listen("tcp", d.settings.Listen)
 	if err != nil {
 		cause, advice := app.ExplainListen("--listen", err)
-		d.fail(sayCheckServer, sayCannotListen.In(d.sh.lang, d.settings.Listen, cause), talk.Say{Zh: "%v。", En: "%v."},
+		d.fail(msgCheckServer.With(), msgCannotListen.In(d.sh.lang, d.settings.Listen, cause), i18n.Message("%v."),
 			advice)
 		return
 	}
 	l.Close()
-	d.warn(sayCheckServer, sayNotServing.In(d.sh.lang, d.settings.Listen), adviceServe, d.retryFlags)
+	d.warn(msgCheckServer.With(), msgNotServing.In(d.sh.lang, d.settings.Listen), adviceServe, d.retryFlags)
 }
 
 // ready checks that a running server is ready.
@@ -65,11 +65,11 @@ func (d *doctor) ready(ctx context.Context, address string) {
 	err := probe(ctx, client, address+"/readyz", &answer)
 	switch {
 	case err != nil:
-		d.fail(sayCheckServer, sayGone.In(d.sh.lang, address), adviceServe, d.retryFlags)
+		d.fail(msgCheckServer.With(), msgGone.In(d.sh.lang, address), adviceServe, d.retryFlags)
 	case !answer.Ready:
-		d.fail(sayCheckServer, sayNotReady.In(d.sh.lang, address, join(answer.Failing)), adviceLook)
+		d.fail(msgCheckServer.With(), msgNotReady.In(d.sh.lang, address, join(answer.Failing)), adviceLook)
 	default:
-		d.ok(sayCheckServer, sayServing, address)
+		d.ok(msgCheckServer.With(), msgServing, address)
 	}
 }
 
@@ -86,22 +86,20 @@ func probe(ctx context.Context, client *http.Client, address string, into any) e
 	defer resp.Body.Close()
 	const maxProbe = 64 << 10
 	if json.NewDecoder(io.LimitReader(resp.Body, maxProbe)).Decode(into) != nil {
-		return talk.Say{Zh: "不是 Patchbay 的回答（%s）", En: "no answer of Patchbay (%s)"}.Wrong(resp.Status)
+		return i18n.Message("no answer of Patchbay (%s)").Errorf(resp.Status)
 	}
 	return nil
 }
 
-var (
-	sayCheckPublic   = talk.Say{Zh: "公网地址", En: "public_url"}
-	sayPublicUnset   = talk.Say{Zh: "未设置", En: "is not set"}
-	sayPublicPrivate = talk.Say{Zh: "%s 只在本机或内网可达", En: "%s is an address of this machine or network only"}
-	sayPublicPlain   = talk.Say{Zh: "%s 未加密", En: "%s is not encrypted"}
-	sayPublicAway    = talk.Say{Zh: "从本机访问 %s 失败：%s", En: "%s cannot be reached from here: %s"}
-	sayPublicGood    = talk.Say{Zh: "%s 有应答", En: "%s answers"}
-	advicePublic     = talk.Say{Zh: "眼镜的平台从外网访问：请设置一个能到达本服务的 https 地址。",
-		En: "The platform of the glasses calls from outside: set an https address that leads here."}
-	adviceAway = talk.Say{Zh: "从外网试一试；有的路由器不允许从内网访问自己的公网地址。",
-		En: "Try it from outside; some routers do not lead back in."}
+const (
+	msgCheckPublic   = i18n.Message("public_url")
+	msgPublicUnset   = i18n.Message("is not set")
+	msgPublicPrivate = i18n.Message("%s is an address of this machine or network only")
+	msgPublicPlain   = i18n.Message("%s is not encrypted")
+	msgPublicAway    = i18n.Message("%s cannot be reached from here: %s")
+	msgPublicGood    = i18n.Message("server\x04%s answers")
+	advicePublic     = i18n.Message("The platform of the glasses calls from outside: set an https address that leads here.")
+	adviceAway       = i18n.Message("Try it from outside; some routers do not lead back in.")
 )
 
 // publicURL checks that the public URL leads to the server, as far as that can be tested from
@@ -109,26 +107,26 @@ var (
 func (d *doctor) publicURL(ctx context.Context) {
 	address := d.settings.PublicURL
 	if address == "" {
-		d.warn(sayCheckPublic, sayPublicUnset.In(d.sh.lang), advicePublic)
+		d.warn(msgCheckPublic.With(), msgPublicUnset.In(d.sh.lang), advicePublic)
 		return
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		d.fail(sayCheckPublic, d.errorText(err), advicePublic)
+		d.fail(msgCheckPublic.With(), d.errorText(err), advicePublic)
 		return
 	case isPrivate(u.Hostname()):
-		d.warn(sayCheckPublic, sayPublicPrivate.In(d.sh.lang, address), advicePublic)
+		d.warn(msgCheckPublic.With(), msgPublicPrivate.In(d.sh.lang, address), advicePublic)
 		return
 	case u.Scheme != "https":
-		d.warn(sayCheckPublic, sayPublicPlain.In(d.sh.lang, address), advicePublic)
+		d.warn(msgCheckPublic.With(), msgPublicPlain.In(d.sh.lang, address), advicePublic)
 		return
 	}
 	if err := probe(ctx, &http.Client{Timeout: probeLimit}, address+"/healthz", &struct{}{}); err != nil {
-		d.warn(sayCheckPublic, sayPublicAway.In(d.sh.lang, address, singleLine(d.errorText(err))), adviceAway)
+		d.warn(msgCheckPublic.With(), msgPublicAway.In(d.sh.lang, address, singleLine(d.errorText(err))), adviceAway)
 		return
 	}
-	d.ok(sayCheckPublic, sayPublicGood, address)
+	d.ok(msgCheckPublic.With(), msgPublicGood, address)
 }
 
 // isPrivate reports whether a host cannot be reached from the internet.

@@ -10,47 +10,36 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-var (
-	sayCheckTools    = talk.Say{Zh: "工具", En: "tools"}
-	sayCheckUpstream = talk.Say{Zh: "上游 %s", En: "upstream %s"}
-	sayCheckRule     = talk.Say{Zh: "规则 %s", En: "rule %s"}
-	sayCheckKeyRule  = talk.Say{Zh: "密钥 %s", En: "key %s"}
-	sayToolsGood     = talk.Say{Zh: "可用 %d 个，禁用或未放行 %d 个", En: "%d allowed, %d denied or dangerous"}
-	sayUpstreamGood  = talk.Say{Zh: "已连接，%d 个工具", En: "is connected, tools: %d"}
-	sayUpstreamAway  = talk.Say{Zh: "没有连接", En: "is not connected"}
-	sayUpstreamCut   = talk.Say{Zh: "工具太多，只接入了 %d 个", En: "has more tools than are taken over: %d"}
-	sayUpstreamSkips = talk.Say{Zh: "有 %d 个工具的名称或参数说明无效，已跳过",
-		En: "has tools whose names or schemas cannot be used: %d"}
-	sayUpstreamUnseen = talk.Say{Zh: "服务还不知道它", En: "the server does not know it yet"}
-	sayRuleUseless    = talk.Say{Zh: "目前没有符合的工具", En: "matches no tool at the moment"}
-	sayKeyUseless     = talk.Say{Zh: "它的规则 %s 目前没有符合的工具", En: "its rules name %s, which matches no tool at the moment"}
-	sayBotOpen        = talk.Say{Zh: "mcp_open 已打开：能访问这台服务的任何人都能向它提问",
-		En: "mcp_open is on: anybody who reaches the server can ask it"}
+const (
+	msgCheckTools     = i18n.Message("tools")
+	msgCheckUpstream  = i18n.Message("upstream %s")
+	msgCheckRule      = i18n.Message("rule %s")
+	msgCheckKeyRule   = i18n.Message("key %s")
+	msgToolsGood      = i18n.Message("%d allowed, %d denied or dangerous")
+	msgUpstreamGood   = i18n.Message("is connected, tools: %d")
+	msgUpstreamAway   = i18n.Message("is not connected")
+	msgUpstreamCut    = i18n.Message("has more tools than are taken over: %d")
+	msgUpstreamSkips  = i18n.Message("has tools whose names or schemas cannot be used: %d")
+	msgUpstreamUnseen = i18n.Message("the server does not know it yet")
+	msgRuleUseless    = i18n.Message("matches no tool at the moment")
+	msgKeyUseless     = i18n.Message("its rules name %s, which matches no tool at the moment")
+	msgBotOpen        = i18n.Message("mcp_open is on: anybody who reaches the server can ask it")
 
-	adviceUpstream = talk.Say{Zh: "解决后再检查：patchbay upstream check %s%s",
-		En: "When that is solved, see: patchbay upstream check %s%s"}
-	adviceLookAgain = talk.Say{Zh: "稍后再检查；还是这样就查看服务日志。",
-		En: "Look again in a moment; if that stays so, see the server's log."}
-	adviceDialsIn = talk.Say{Zh: "检查那边的地址和令牌；新令牌：patchbay upstream rotate %s%s",
-		En: "See whether its far side has the address and the token; patchbay upstream rotate %s%s makes a new one."}
-	adviceCloud = talk.Say{Zh: "检查服务的地址：patchbay upstream set %s url=@文件%s",
-		En: "See whether the service's address is still good: patchbay upstream set %s url=@FILE%s"}
-	adviceUpstreamCut = talk.Say{Zh: "用 allow 选择，或提高 max_tools：patchbay upstream set %s max_tools=5000%s",
-		En: "Choose with allow, or raise max_tools: patchbay upstream set %s max_tools=5000%s"}
-	adviceUpstreamSkip = talk.Say{Zh: "告诉那个服务器的作者；日志里有细节。",
-		En: "Tell those who wrote that server; the log has the details."}
-	adviceRule = talk.Say{Zh: "检查拼写，或取消它：patchbay tool reset %s%s",
-		En: "See whether it is spelt right, or take it back: patchbay tool reset %s%s"}
-	adviceKeyRule = talk.Say{Zh: "检查拼写：patchbay key rules %s%s",
-		En: "See whether it is spelt right: patchbay key rules %s%s"}
-	adviceBotOpen = talk.Say{Zh: "如果不是有意的：patchbay bot set %d mcp_open=%s",
-		En: "If that is not meant: patchbay bot set %d mcp_open=%s"}
+	adviceUpstream     = i18n.Message("When that is solved, see: patchbay upstream check %s%s")
+	adviceLookAgain    = i18n.Message("Look again in a moment; if that stays so, see the server's log.")
+	adviceDialsIn      = i18n.Message("See whether its far side has the address and the token; patchbay upstream rotate %s%s makes a new one.")
+	adviceCloud        = i18n.Message("See whether the service's address is still good: patchbay upstream set %s url=@FILE%s")
+	adviceUpstreamCut  = i18n.Message("Choose with allow, or raise max_tools: patchbay upstream set %s max_tools=5000%s")
+	adviceUpstreamSkip = i18n.Message("Tell those who wrote that server; the log has the details.")
+	adviceRule         = i18n.Message("See whether it is spelt right, or take it back: patchbay tool reset %s%s")
+	adviceKeyRule      = i18n.Message("See whether it is spelt right: patchbay key rules %s%s")
+	adviceBotOpen      = i18n.Message("If that is not meant: patchbay bot set %d mcp_open=%s")
 )
 
 // tools checks what concerns tools.
@@ -58,7 +47,7 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 	d.openBots(ctx, b)
 	rows, live, err := localUpstreams(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckTools, d.errorText(err), adviceLook)
+		d.fail(msgCheckTools.With(), d.errorText(err), adviceLook)
 		return
 	}
 	var away []control.Upstream
@@ -81,7 +70,7 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 	}
 	list, err := r.tools(ctx, "", "")
 	if err != nil {
-		d.fail(sayCheckTools, d.errorText(err), adviceLook)
+		d.fail(msgCheckTools.With(), d.errorText(err), adviceLook)
 		return
 	}
 	usable := 0
@@ -90,7 +79,7 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 			usable++
 		}
 	}
-	d.ok(sayCheckTools, sayToolsGood, usable, len(list)-usable)
+	d.ok(msgCheckTools.With(), msgToolsGood, usable, len(list)-usable)
 	d.rules(ctx, b, list, away)
 }
 
@@ -103,40 +92,35 @@ func (d *doctor) openBots(ctx context.Context, b *app.Base) {
 	for _, bot := range all {
 		var s bots.Settings
 		if b.Registry.Settings(bot, &s) == nil && s.MCPOpen {
-			d.warn(localizeBoth(sayCheckBot, bot.Number, bot.Name), sayBotOpen.In(d.sh.lang), adviceBotOpen, bot.Number,
+			d.warn(msgCheckBot.With(bot.Number, bot.Name), msgBotOpen.In(d.sh.lang), adviceBotOpen, bot.Number,
 				d.retryFlags)
 		}
 	}
 }
 
-// localizeBoth formats a message in both languages.
-func localizeBoth(s talk.Say, args ...any) talk.Say {
-	return talk.Say{Zh: s.In(talk.Chinese, args...), En: s.In(talk.English, args...)}
-}
-
 func (d *doctor) upstream(u control.Upstream, live bool) {
-	name := localizeBoth(sayCheckUpstream, u.Slug)
+	name := msgCheckUpstream.With(u.Slug)
 	switch {
 	case !live:
-		d.warn(name, sayBotUnknown.In(d.sh.lang), adviceStartFirst)
+		d.warn(name, msgBotUnknown.In(d.sh.lang), adviceStartFirst)
 	case u.State == "":
-		d.warn(name, sayUpstreamUnseen.In(d.sh.lang), adviceLookAgain)
+		d.warn(name, msgUpstreamUnseen.In(d.sh.lang), adviceLookAgain)
 	case u.State == control.UpstreamReady && u.Cut:
-		d.warn(name, sayUpstreamCut.In(d.sh.lang, u.Tools), adviceUpstreamCut, u.Slug, d.retryFlags)
+		d.warn(name, msgUpstreamCut.In(d.sh.lang, u.Tools), adviceUpstreamCut, u.Slug, d.retryFlags)
 	case u.State == control.UpstreamReady && u.Skipped > 0:
-		d.warn(name, sayUpstreamSkips.In(d.sh.lang, u.Skipped), adviceUpstreamSkip)
+		d.warn(name, msgUpstreamSkips.In(d.sh.lang, u.Skipped), adviceUpstreamSkip)
 	case u.State == control.UpstreamElsewhere, u.Kind == app.UpstreamCloud && u.State == control.UpstreamReady:
-		d.ok(name, sayBotConnected)
+		d.ok(name, msgBotConnected)
 	case u.State == control.UpstreamReady:
-		d.ok(name, sayUpstreamGood, u.Tools)
+		d.ok(name, msgUpstreamGood, u.Tools)
 	default:
 		d.reportAway(name, u)
 	}
 }
 
 // reportAway reports an upstream that is not connected, and why.
-func (d *doctor) reportAway(name talk.Say, u control.Upstream) {
-	found := sayUpstreamAway.In(d.sh.lang)
+func (d *doctor) reportAway(name i18n.Text, u control.Upstream) {
+	found := msgUpstreamAway.In(d.sh.lang)
 	if u.Problem != "" {
 		found = problemText(u.Problem, u.Cause)
 	}
@@ -159,18 +143,18 @@ func (d *doctor) reportAway(name talk.Say, u control.Upstream) {
 func (d *doctor) rules(ctx context.Context, b *app.Base, tools []api.Tool, away []control.Upstream) {
 	rules, err := b.Store.ToolRules.All(ctx)
 	if err != nil {
-		d.fail(sayCheckTools, d.errorText(err), adviceLook)
+		d.fail(msgCheckTools.With(), d.errorText(err), adviceLook)
 		return
 	}
 	for _, r := range rules {
 		if countMatches(toolsOf(r.Owner, tools), r.Tool) == 0 && !mayBeAway(away, r.Owner, r.Tool) {
-			d.warn(localizeBoth(sayCheckRule, r.Tool), sayRuleUseless.In(d.sh.lang), adviceRule, quoteWord(r.Tool),
+			d.warn(msgCheckRule.With(r.Tool), msgRuleUseless.In(d.sh.lang), adviceRule, quoteWord(r.Tool),
 				d.retryFlags)
 		}
 	}
 	keys, err := b.Store.Keys.ByPerson(ctx, "")
 	if err != nil {
-		d.fail(sayCheckTools, d.errorText(err), adviceLook)
+		d.fail(msgCheckTools.With(), d.errorText(err), adviceLook)
 		return
 	}
 	for _, k := range keys {
@@ -201,12 +185,12 @@ func (d *doctor) keyRules(k store.Key, tools []api.Tool, away []control.Upstream
 	}
 	rules, err := hub.ParseRules(k.Rules)
 	if err != nil {
-		d.fail(localizeBoth(sayCheckKeyRule, k.Name), d.errorText(err), adviceKeyRule, k.ID, d.retryFlags+" --clear")
+		d.fail(msgCheckKeyRule.With(k.Name), d.errorText(err), adviceKeyRule, k.ID, d.retryFlags+" --clear")
 		return
 	}
 	for _, pattern := range slices.Concat(rules.Allow, rules.Deny, rules.Dangerous) {
 		if countMatches(tools, pattern) == 0 && !mayBeAway(away, k.Person, pattern) {
-			d.warn(localizeBoth(sayCheckKeyRule, k.Name), sayKeyUseless.In(d.sh.lang, pattern), adviceKeyRule, k.ID,
+			d.warn(msgCheckKeyRule.With(k.Name), msgKeyUseless.In(d.sh.lang, pattern), adviceKeyRule, k.ID,
 				d.retryFlags)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type drainCmd struct {
@@ -25,13 +25,11 @@ Examples:
     patchbay drain --undo`
 }
 
-var (
-	sayDrains = talk.Say{Zh: "实例 %s 正在排空：设备会转到其他实例。",
-		En: "The instance %s is draining: its devices go to the others."}
-	sayDrainsOff = talk.Say{Zh: "实例 %s 重新接受设备。", En: "The instance %s takes devices again."}
-	sayDrainsTo  = talk.Say{Zh: "其他实例：%s", En: "Other instances: %s"}
-	sayDrainsTo0 = talk.Say{Zh: "没有其他实例：在它重新启动之前，设备连接不上。",
-		En: "There is no other instance: devices have nowhere to go until it is started again."}
+const (
+	msgDrains    = i18n.Message("The instance %s is draining: its devices go to the others.")
+	msgDrainsOff = i18n.Message("The instance %s takes devices again.")
+	msgDrainsTo  = i18n.Message("Other instances: %s")
+	msgDrainsTo0 = i18n.Message("There is no other instance: devices have nowhere to go until it is started again.")
 )
 
 // Run drains a server.
@@ -50,8 +48,7 @@ func (c *drainCmd) Run(ctx context.Context, sh *shell) error {
 		}
 	}
 	if r == nil {
-		return talk.Say{Zh: "这个数据文件夹上没有运行服务；请给出 --server",
-			En: "no server runs on this data folder; give --server"}.Wrong()
+		return i18n.Message("no server runs on this data folder; give --server").Errorf()
 	}
 	method := http.MethodPost
 	if c.Undo {
@@ -64,13 +61,13 @@ func (c *drainCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.result(s, func() {
 		switch {
 		case c.Undo:
-			sh.say(sayDrainsOff, s.Instance)
+			sh.say(msgDrainsOff, s.Instance)
 		case len(s.Others) == 0:
-			sh.say(sayDrains, s.Instance)
-			sh.say(sayDrainsTo0)
+			sh.say(msgDrains, s.Instance)
+			sh.say(msgDrainsTo0)
 		default:
-			sh.say(sayDrains, s.Instance)
-			sh.say(sayDrainsTo, strings.Join(s.Others, ", "))
+			sh.say(msgDrains, s.Instance)
+			sh.say(msgDrainsTo, strings.Join(s.Others, ", "))
 		}
 	})
 }

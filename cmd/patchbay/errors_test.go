@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"patchbay/internal/bus"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -203,7 +203,7 @@ func TestErrorsEndInAdvice(t *testing.T) {
 			"总线（NATS）拒绝连接；请检查 bus.url"},
 		{store.ErrNewer, "the data is of a newer version", "数据来自更新版本的 Patchbay"},
 	} {
-		for lang, want := range map[talk.Lang]string{talk.English: c.en, talk.Chinese: c.zh} {
+		for lang, want := range map[i18n.Lang]string{i18n.English: c.en, i18n.Chinese: c.zh} {
 			var stderr bytes.Buffer
 			sh := newShell(nil, io.Discard, &stderr, nil)
 			sh.lang = lang

@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type keyAddCmd struct {
@@ -35,11 +35,11 @@ Examples:
     patchbay key add --user ada --name laptop --scope operator --expires 90d --json`
 }
 
-var (
-	sayKeyAdded   = talk.Say{Zh: "%s 的密钥“%s”（%s）：", En: "The key “%[2]s” of %[1]s (%[3]s):"}
-	sayKeyOnce    = talk.Say{Zh: "请现在保存，之后不会再显示。", En: "Keep it now; it is not shown again."}
-	sayItsRules   = talk.Say{Zh: "规则：%s。", En: "Its rules: %s."}
-	sayKeyExpires = talk.Say{Zh: "有效期至 %s。", En: "It is good until %s."}
+const (
+	msgKeyAdded   = i18n.Message("The key “%[2]s” of %[1]s (%[3]s):")
+	msgKeyOnce    = i18n.Message("Keep it now; it is not shown again.")
+	msgItsRules   = i18n.Message("Its rules: %s.")
+	msgKeyExpires = i18n.Message("It is good until %s.")
 )
 
 // Run creates the key.
@@ -76,15 +76,15 @@ func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
 			ID  string `json:"id"`
 			Key string `json:"key"`
 		}{k.ID, secret}, func() {
-			sh.say(sayKeyAdded, p.Name, k.Name, join(k.Scopes))
+			sh.say(msgKeyAdded, p.Name, k.Name, join(k.Scopes))
 			sh.printf("  %s\n", secret)
 			if text := sh.rules(rules); text != "" {
-				sh.say(sayItsRules, text)
+				sh.say(msgItsRules, text)
 			}
 			if !k.Expires.IsZero() {
-				sh.say(sayKeyExpires, sh.when(k.Expires))
+				sh.say(msgKeyExpires, sh.when(k.Expires))
 			}
-			sh.say(sayKeyOnce)
+			sh.say(msgKeyOnce)
 		})
 	})
 }
@@ -95,8 +95,7 @@ func (c *keyAddCmd) expires() (time.Duration, error) {
 	}
 	d, err := config.ParseDuration(c.Expires)
 	if err != nil || d <= 0 {
-		return 0, usage(talk.Say{Zh: "--expires 是 %q；请写成 12h 或 90d 这样的时间",
-			En: "--expires is %q; give a time such as 12h or 90d"}, c.Expires)
+		return 0, usage(i18n.Message("--expires is %q; give a time such as 12h or 90d"), c.Expires)
 	}
 	return d, nil
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type keyListCmd struct {
@@ -24,19 +24,19 @@ func (keyListCmd) Help() string {
     patchbay key list --user ada --json`
 }
 
-var (
-	sayUser      = talk.Say{Zh: "用户", En: "USER"}
-	sayScopes    = talk.Say{Zh: "权限", En: "SCOPES"}
-	sayBot       = talk.Say{Zh: "机器人", En: "BOT"}
-	sayHint      = talk.Say{Zh: "开头", En: "BEGINS"}
-	sayUsed      = talk.Say{Zh: "最近使用", En: "LAST USED"}
-	sayState     = talk.Say{Zh: "状态", En: "STATE"}
-	sayRulesHead = talk.Say{Zh: "工具规则", En: "TOOLS"}
-	sayAny       = talk.Say{Zh: "任意", En: "any"}
-	sayGood      = talk.Say{Zh: "有效", En: "good"}
-	sayGoodTil   = talk.Say{Zh: "有效至 %s", En: "until %s"}
-	sayExpired   = talk.Say{Zh: "已过期", En: "expired"}
-	sayRevoked   = talk.Say{Zh: "已吊销", En: "revoked"}
+const (
+	msgUser      = i18n.Message("USER")
+	msgScopes    = i18n.Message("SCOPES")
+	msgBot       = i18n.Message("BOT")
+	msgHint      = i18n.Message("BEGINS")
+	msgUsed      = i18n.Message("LAST USED")
+	msgState     = i18n.Message("STATE")
+	msgRulesHead = i18n.Message("TOOLS")
+	msgAny       = i18n.Message("any")
+	msgGood      = i18n.Message("good")
+	msgGoodTil   = i18n.Message("until %s")
+	msgExpired   = i18n.Message("expired")
+	msgRevoked   = i18n.Message("revoked")
 )
 
 // Run lists the keys.
@@ -72,15 +72,15 @@ func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
 				rows = append(rows, []string{k.ID, people[k.Person], k.Name, join(k.Scopes), keyBot(sh, k.Key), k.Hint,
 					sh.when(k.Used), keyState(sh, k.Key), sh.rules(k.Rules)})
 			}
-			sh.table([]talk.Say{{Zh: "ID", En: "ID"}, sayUser, sayName, sayScopes, sayBot, sayHint, sayUsed, sayState,
-				sayRulesHead}, rows)
+			sh.table([]i18n.Message{"ID", msgUser, msgName, msgScopes, msgBot, msgHint, msgUsed, msgState,
+				msgRulesHead}, rows)
 		})
 	})
 }
 
 func keyBot(sh *shell, k store.Key) string {
 	if k.Bot == 0 {
-		return sayAny.In(sh.lang)
+		return msgAny.In(sh.lang)
 	}
 	return strconv.FormatInt(k.Bot, 10)
 }
@@ -88,13 +88,13 @@ func keyBot(sh *shell, k store.Key) string {
 func keyState(sh *shell, k store.Key) string {
 	switch {
 	case !k.Revoked.IsZero():
-		return sayRevoked.In(sh.lang)
+		return msgRevoked.In(sh.lang)
 	case k.Expires.IsZero():
-		return sayGood.In(sh.lang)
+		return msgGood.In(sh.lang)
 	case k.Expires.Before(time.Now()):
-		return sayExpired.In(sh.lang)
+		return msgExpired.In(sh.lang)
 	}
-	return sayGoodTil.In(sh.lang, sh.when(k.Expires))
+	return msgGoodTil.In(sh.lang, sh.when(k.Expires))
 }
 
 func join(words []string) string { return strings.Join(words, ", ") }

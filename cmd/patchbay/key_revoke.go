@@ -7,8 +7,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type keyRevokeCmd struct {
@@ -25,7 +25,7 @@ Example:
     patchbay key revoke 0198c4d2-7a51-7c3e-9d2f-0d6a3b1f5e77`
 }
 
-var sayKeyRevoked = talk.Say{Zh: "密钥 %s 已吊销。", En: "The key %s is revoked."}
+const msgKeyRevoked = i18n.Message("The key %s is revoked.")
 
 // Run revokes the key.
 func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
@@ -35,8 +35,7 @@ func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
 			err = b.Store.Keys.Revoke(ctx, c.ID, time.Now())
 		}
 		if errors.Is(err, store.ErrNotFound) {
-			return talk.Say{Zh: "没有 id 为 %q 的密钥；patchbay key list 会列出现有的",
-				En: "there is no key with the id %q; patchbay key list shows those there are"}.Wrong(c.ID)
+			return i18n.Message("there is no key with the id %q; patchbay key list shows those there are").Errorf(c.ID)
 		}
 		if err != nil {
 			return err
@@ -50,6 +49,6 @@ func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
 				return err
 			}
 		}
-		return sh.result(map[string]any{"id": c.ID, "revoked": true}, func() { sh.say(sayKeyRevoked, c.ID) })
+		return sh.result(map[string]any{"id": c.ID, "revoked": true}, func() { sh.say(msgKeyRevoked, c.ID) })
 	})
 }

@@ -6,8 +6,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // keyRuleFlags say which tools a key may call.
@@ -77,9 +77,9 @@ type keyRow struct {
 	Rules hub.Rules `json:"rules,omitzero"`
 }
 
-var (
-	sayKeyRules = talk.Say{Zh: "密钥“%s”（%s）：%s", En: "The key “%s” (%s): %s"}
-	sayAllTools = talk.Say{Zh: "可调用其主人的全部工具", En: "all tools of its owner"}
+const (
+	msgKeyRules = i18n.Message("The key “%s” (%s): %s")
+	msgAllTools = i18n.Message("all tools of its owner")
 )
 
 // Run shows or changes the rules.
@@ -107,9 +107,9 @@ func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
 		return sh.result(row, func() {
 			rules := sh.rules(row.Rules)
 			if rules == "" {
-				rules = sayAllTools.In(sh.lang)
+				rules = msgAllTools.In(sh.lang)
 			}
-			sh.say(sayKeyRules, k.Name, k.ID, rules)
+			sh.say(msgKeyRules, k.Name, k.ID, rules)
 		})
 	})
 }
@@ -117,7 +117,7 @@ func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
 func readKeyRow(k store.Key) (keyRow, error) {
 	rules, err := hub.ParseRules(k.Rules)
 	if err != nil {
-		err = talk.Say{Zh: "密钥 %s：%v", En: "key %s: %v"}.Wrong(k.ID, err)
+		err = i18n.Message("key %s: %v").Errorf(k.ID, err)
 	}
 	return keyRow{k, rules}, err
 }
@@ -143,37 +143,36 @@ func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
 	}
 	switch len(found) {
 	case 0:
-		return store.Key{}, talk.Say{Zh: "没有密钥 %q；patchbay key list 会列出现有的",
-			En: "there is no key %q; patchbay key list shows those there are"}.Wrong(ref)
+		return store.Key{}, i18n.Message("there is no key %q; patchbay key list shows those there are").Errorf(ref)
 	case 1:
 		return found[0], nil
 	}
-	return store.Key{}, talk.Say{Zh: "这可能指好几个密钥；请多写几位 id，key list 会显示它",
-		En: "several keys are meant by that; give more of the id, as key list shows it"}.Wrong()
+	return store.Key{}, i18n.Message("several keys are meant by that; give more of the id, as key list shows it").
+		Errorf()
 }
 
-var (
-	sayRuleOnly   = talk.Say{Zh: "仅 %s", En: "only %s"}
-	sayRuleNot    = talk.Say{Zh: "禁 %s", En: "not %s"}
-	sayRuleAlso   = talk.Say{Zh: "含危险 %s", En: "dangerous %s"}
-	sayRulePeople = talk.Say{Zh: "也可调用供人使用的工具", En: "also tools for people"}
-	sayRuleRate   = talk.Say{Zh: "%d 次/分", En: "%d/min"}
-	sayRuleKeeps  = talk.Say{Zh: "留存参数", En: "arguments kept"}
+const (
+	msgRuleOnly   = i18n.Message("only %s")
+	msgRuleNot    = i18n.Message("not %s")
+	msgRuleAlso   = i18n.Message("dangerous %s")
+	msgRulePeople = i18n.Message("also tools for people")
+	msgRuleRate   = i18n.Message("%d/min")
+	msgRuleKeeps  = i18n.Message("arguments kept")
 )
 
 // rules formats a key's rules briefly; empty if there are none.
 func (sh *shell) rules(r hub.Rules) string {
 	var parts []string
-	add := func(given bool, s talk.Say, args ...any) {
+	add := func(given bool, s i18n.Message, args ...any) {
 		if given {
 			parts = append(parts, s.In(sh.lang, args...))
 		}
 	}
-	add(len(r.Allow) > 0, sayRuleOnly, strings.Join(r.Allow, " "))
-	add(len(r.Deny) > 0, sayRuleNot, strings.Join(r.Deny, " "))
-	add(r.People, sayRulePeople)
-	add(len(r.Dangerous) > 0, sayRuleAlso, strings.Join(r.Dangerous, " "))
-	add(r.PerMinute > 0, sayRuleRate, r.PerMinute)
-	add(r.KeepArgs, sayRuleKeeps)
+	add(len(r.Allow) > 0, msgRuleOnly, strings.Join(r.Allow, " "))
+	add(len(r.Deny) > 0, msgRuleNot, strings.Join(r.Deny, " "))
+	add(r.People, msgRulePeople)
+	add(len(r.Dangerous) > 0, msgRuleAlso, strings.Join(r.Dangerous, " "))
+	add(r.PerMinute > 0, msgRuleRate, r.PerMinute)
+	add(r.KeepArgs, msgRuleKeeps)
 	return join(parts)
 }

@@ -12,9 +12,9 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -65,10 +65,9 @@ func (f learnFlags) remoteServer(sh *shell) (*learnRemote, error) {
 		_, err := serverFlags{Key: f.Key}.remote(sh)
 		return nil, err
 	case key == "":
-		return nil, usage(talk.Say{Zh: "缺少服务器的密钥；请用 --key 或 PATCHBAY_KEY 给出（在那里运行 patchbay key add --name laptop --scope learn 可生成）", En: "a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn makes one there)"})
+		return nil, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn makes one there)"))
 	case f.User != "":
-		return nil, usage(talk.Say{Zh: "服务器在别处时 --user 没有用：密钥已说明知识点是谁的",
-			En: "--user is of no use with a server elsewhere: the key says whose the knowledge points are"})
+		return nil, usage(i18n.Message("--user is of no use with a server elsewhere: the key says whose the knowledge points are"))
 	}
 	// Clients of Learn are often configured with the URL of its endpoint.
 	r, err := serverFlags{Server: strings.TrimSuffix(strings.TrimRight(address, "/"), learnEndpoint),
@@ -216,7 +215,7 @@ func (l *learnLocalServer) call(ctx context.Context, name string, args, into any
 	case end.Error != "":
 		return toolError(end)
 	case end.Result == nil:
-		return talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？", En: "the server gave no result; is it of another version?"}.Wrong()
+		return i18n.Message("the server gave no result; is it of another version?").Errorf()
 	}
 	return learnResult(end.Result, into)
 }
@@ -237,8 +236,7 @@ func learnResult(res *tool.Result, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(res.Structured, into); err != nil {
-		return talk.Say{Zh: "结果读不了；服务器是别的版本吗？%v",
-			En: "the result cannot be read; is the server of another version? %v"}.Wrong(err)
+		return i18n.Message("the result cannot be read; is the server of another version? %v").Errorf(err)
 	}
 	return nil
 }
@@ -250,8 +248,7 @@ type learnRemote struct{ *remote }
 const learnEndpoint = "/api/mcp"
 
 // errLearnKey explains an invalid key.
-var errLearnKey = talk.Say{Zh: "服务器拒绝了密钥；它需要 learn 权限（在那里运行 patchbay key add --name laptop --scope learn 可生成），且不能已吊销",
-	En: "the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked"}.Wrong()
+var errLearnKey = i18n.Message("the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked").Errorf()
 
 func (l *learnRemote) call(ctx context.Context, name string, args, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, learnLimit)
@@ -270,13 +267,13 @@ func (l *learnRemote) call(ctx context.Context, name string, args, into any) err
 		} `json:"error"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&answer); err != nil {
-		return talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
+		return i18n.Message("%s does not answer as a Patchbay server does").Errorf(l.url)
 	}
 	switch {
 	case answer.Error != nil:
 		return &learnError{text: answer.Error.Message}
 	case answer.Result == nil:
-		return talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
+		return i18n.Message("%s does not answer as a Patchbay server does").Errorf(l.url)
 	}
 	return learnResult(answer.Result, into)
 }

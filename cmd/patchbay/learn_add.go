@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnAddCmd struct {
@@ -34,22 +34,20 @@ Examples:
     printf 'der Hund\tthe dog\ndie Katze\tthe cat\n' | patchbay learn add --file - --deck German`
 }
 
-var (
-	sayLearnAdded  = talk.Say{Zh: "已添加（%s）：%s", En: "Added (%s): %s"}
-	sayLearnAddedN = talk.Say{Zh: "已添加 %d 个，未添加 %d 个。", En: "Added: %d, left out: %d."}
+const (
+	msgLearnAdded  = i18n.Message("Added (%s): %s")
+	msgLearnAddedN = i18n.Message("Added: %d, left out: %d.")
 )
 
 // Run adds the points.
 func (c *learnAddCmd) Run(ctx context.Context, sh *shell) error {
 	switch {
 	case c.File != "" && c.Question != "":
-		return usage(talk.Say{Zh: "请给出问题和答案，或者 --file，不要两样都给",
-			En: "give a question with its answer, or --file, not both"})
+		return usage(i18n.Message("give a question with its answer, or --file, not both"))
 	case c.File != "" && c.NoPlan:
-		return usage(talk.Say{Zh: "--no-plan 只用于单个知识点", En: "--no-plan is for a single knowledge point"})
+		return usage(i18n.Message("--no-plan is for a single knowledge point"))
 	case c.File == "" && (c.Question == "" || c.Answer == ""):
-		return usage(talk.Say{Zh: "请给出问题和答案，各用引号括起来，或者 --file",
-			En: "give a question and its answer, both in quotes, or --file"})
+		return usage(i18n.Message("give a question and its answer, both in quotes, or --file"))
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		if c.File != "" {
@@ -70,7 +68,7 @@ func (c *learnAddCmd) Run(ctx context.Context, sh *shell) error {
 		if err := json.Unmarshal(row, &p); err != nil {
 			return err
 		}
-		return sh.result(row, func() { sh.say(sayLearnAdded, learnShort(p.ID), learnHeading(p.Question)) })
+		return sh.result(row, func() { sh.say(msgLearnAdded, learnShort(p.ID), learnHeading(p.Question)) })
 	})
 }
 
@@ -117,7 +115,7 @@ func (c *learnAddCmd) addLines(ctx context.Context, sh *shell, l learnCaller) er
 	}
 	out := learnAdded{Created: []string{}, Errors: []learnLine{}}
 	err := c.eachPack(ctx, l, in, &out)
-	shown := sh.result(out, func() { sh.say(sayLearnAddedN, len(out.Created), len(out.Errors)) })
+	shown := sh.result(out, func() { sh.say(msgLearnAddedN, len(out.Created), len(out.Errors)) })
 	for _, bad := range out.Errors {
 		fmt.Fprintf(sh.stderr, "line %d: %s\n", bad.Line, plain(bad.Error))
 	}
@@ -129,7 +127,7 @@ func (c *learnAddCmd) addLines(ctx context.Context, sh *shell, l learnCaller) er
 	case len(out.Created) == 0 && len(out.Errors) > 0:
 		return errReported
 	case len(out.Created) == 0:
-		return talk.Say{Zh: "没有可添加的行", En: "there is no line to add"}.Wrong()
+		return i18n.Message("there is no line to add").Errorf()
 	}
 	return nil
 }
@@ -159,7 +157,7 @@ func (c *learnAddCmd) eachPack(ctx context.Context, l learnCaller, in io.Reader,
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return talk.Say{Zh: "读取各行时出错：%v", En: "read the lines: %v"}.Wrong(err)
+		return i18n.Message("read the lines: %v").Errorf(err)
 	}
 	if len(pack) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnDeckCmd struct {
@@ -33,11 +33,10 @@ Examples:
     patchbay learn deck Geography --rm`
 }
 
-var (
-	sayDeckSaved   = talk.Say{Zh: "牌组 %s：%s", En: "The deck %s: %s"}
-	sayDeckRemoved = talk.Say{Zh: "牌组 %s 已删除，其中的知识点移到了默认牌组。",
-		En: "The deck %s is deleted; its knowledge points are in the default one."}
-	sayDeckCommon = talk.Say{Zh: "设置与所有牌组相同", En: "has the settings of all decks"}
+const (
+	msgDeckSaved   = i18n.Message("The deck %s: %s")
+	msgDeckRemoved = i18n.Message("The deck %s is deleted; its knowledge points are in the default one.")
+	msgDeckCommon  = i18n.Message("has the settings of all decks")
 )
 
 // Run lists the decks, or changes one.
@@ -49,9 +48,9 @@ func (c *learnDeckCmd) Run(ctx context.Context, sh *shell) error {
 	change := c.New || c.Rename != "" || len(rules) > 0
 	switch {
 	case c.Name == "" && (change || c.Rm):
-		return usage(talk.Say{Zh: "请说明是哪个牌组", En: "say which deck"})
+		return usage(i18n.Message("say which deck"))
 	case c.Rm && change:
-		return usage(talk.Say{Zh: "--rm 要单独使用", En: "--rm stands alone"})
+		return usage(i18n.Message("--rm stands alone"))
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		switch {
@@ -59,7 +58,7 @@ func (c *learnDeckCmd) Run(ctx context.Context, sh *shell) error {
 			if err := l.call(ctx, "delete_deck", map[string]any{"name": c.Name}, nil); err != nil {
 				return err
 			}
-			return sh.result(map[string]any{"name": c.Name, "removed": true}, func() { sh.say(sayDeckRemoved, c.Name) })
+			return sh.result(map[string]any{"name": c.Name, "removed": true}, func() { sh.say(msgDeckRemoved, c.Name) })
 		case change:
 			return c.save(ctx, sh, l, rules)
 		}
@@ -85,7 +84,7 @@ func (c *learnDeckCmd) save(ctx context.Context, sh *shell, l learnCaller, rules
 		return err
 	}
 	return sh.result(raw, func() {
-		sh.say(sayDeckSaved, plain(d.Name), cmp.Or(ownSettings(d.Own), sayDeckCommon.In(sh.lang)))
+		sh.say(msgDeckSaved, plain(d.Name), cmp.Or(ownSettings(d.Own), msgDeckCommon.In(sh.lang)))
 	})
 }
 
@@ -110,8 +109,8 @@ func (c *learnDeckCmd) find(ctx context.Context, l learnCaller) (json.RawMessage
 			return raw, nil
 		}
 	}
-	return nil, talk.Say{Zh: "没有牌组 %q；--new 可新建它，patchbay learn deck 会列出现有的",
-		En: "there is no deck %q; --new makes it, and patchbay learn deck lists those there are"}.Wrong(c.Name)
+	return nil, i18n.Message("there is no deck %q; --new makes it, and patchbay learn deck lists those there are").
+		Errorf(c.Name)
 }
 
 func (c *learnDeckCmd) list(ctx context.Context, sh *shell, l learnCaller) error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnEditCmd struct {
@@ -32,14 +32,13 @@ Examples:
     patchbay learn edit 3b1f5e77 --confirm`
 }
 
-var sayLearnChanged = talk.Say{Zh: "已更改（%s，%s）：%s", En: "Changed (%s, %s): %s"}
+const msgLearnChanged = i18n.Message("Changed (%s, %s): %s")
 
 // Run changes a point.
 func (c *learnEditCmd) Run(ctx context.Context, sh *shell) error {
 	args := c.changes()
 	if len(args) == 0 {
-		return usage(talk.Say{Zh: "没有要更改的内容；请看：patchbay learn edit --help",
-			En: "there is nothing to change; see: patchbay learn edit --help"})
+		return usage(i18n.Message("there is nothing to change; see: patchbay learn edit --help"))
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		id, err := learnID(ctx, l, c.ID)
@@ -56,7 +55,7 @@ func (c *learnEditCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		return sh.result(row, func() {
-			sh.say(sayLearnChanged, learnShort(p.ID), sh.learnState(p.State),
+			sh.say(msgLearnChanged, learnShort(p.ID), sh.learnState(p.State),
 				learnHeading(p.Question))
 		})
 	})

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
-	"patchbay/internal/talk"
 )
 
 type learnExportCmd struct {
@@ -32,9 +32,9 @@ Examples:
     patchbay learn export --format csv | less`
 }
 
-var (
-	sayExported  = talk.Say{Zh: "已写入 %s，共 %d 个知识点。", En: "Written to %s: %d knowledge points."}
-	sayExportedN = talk.Say{Zh: "已写入 %s。", En: "Written to %s."}
+const (
+	msgExported  = i18n.Message("Written to %s: %d knowledge points.")
+	msgExportedN = i18n.Message("Written to %s.")
 )
 
 // unknownPoints means that the number of points is not known.
@@ -54,8 +54,7 @@ func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
 	write := func(w io.Writer) (int, error) { return c.write(ctx, sh, remoteLearn, format, w) }
 	if toOutput {
 		if _, ok := terminal(sh.stdout); ok && format == "apkg" {
-			return usage(talk.Say{Zh: "Anki 包不能在终端里看；请写一个文件名",
-				En: "an Anki package is nothing to read on a terminal; name a file"})
+			return usage(i18n.Message("an Anki package is nothing to read on a terminal; name a file"))
 		}
 		_, err := write(sh.stdout)
 		sh.endProgress()
@@ -68,10 +67,10 @@ func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	return sh.result(exported(c.File, format, n), func() {
 		if n == unknownPoints {
-			sh.say(sayExportedN, c.File)
+			sh.say(msgExportedN, c.File)
 			return
 		}
-		sh.say(sayExported, c.File, n)
+		sh.say(msgExported, c.File, n)
 	})
 }
 
@@ -97,8 +96,8 @@ func (c *learnExportCmd) format(toOutput bool) (string, error) {
 	case ".markdown":
 		return "md", nil
 	}
-	return "", usage(talk.Say{Zh: "从名称 %s 看不出要写什么格式；请用 --format json、csv、md 或 apkg",
-		En: "the name %s does not say what to write; give --format json, csv, md or apkg"}, c.File)
+	return "", usage(i18n.Message("the name %s does not say what to write; give --format json, csv, md or apkg"),
+		c.File)
 }
 
 // write writes the points.
@@ -127,7 +126,7 @@ func (l *learnRemote) exportFile(ctx context.Context, sh *shell, format, deck st
 	defer resp.Body.Close()
 	if _, err = io.Copy(w, &progressReader{from: resp.Body, size: max(0, resp.ContentLength),
 		report: sh.showProgress}); err != nil {
-		return talk.Say{Zh: "文件没有传完：%v", En: "the file did not come whole: %v"}.Wrong(err)
+		return i18n.Message("the file did not come whole: %v").Errorf(err)
 	}
 	return nil
 }

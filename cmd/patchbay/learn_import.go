@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/transfer"
-	"patchbay/internal/talk"
 )
 
 type learnImportCmd struct {
@@ -37,14 +37,12 @@ Examples:
     cat backup.json | patchbay learn import - --format json`
 }
 
-var (
-	sayImported = talk.Say{Zh: "已导入（%s）：新增 %d，更改 %d，未变 %d。",
-		En: "Imported (%s): %d added, %d changed, %d as they were."}
-	sayWouldImport = talk.Say{Zh: "将导入（%s）：新增 %d，更改 %d，未变 %d。",
-		En: "It would import (%s): %d added, %d changed, %d as they were."}
-	sayDecksMade  = talk.Say{Zh: "新的牌组：%s", En: "New decks: %s"}
-	sayImportRow  = talk.Say{Zh: "第 %d 条：%s", En: "row %d: %s"}
-	sayImportMore = talk.Say{Zh: "……另有 %d 处。", En: "… and %d more."}
+const (
+	msgImported    = i18n.Message("Imported (%s): %d added, %d changed, %d as they were.")
+	msgWouldImport = i18n.Message("It would import (%s): %d added, %d changed, %d as they were.")
+	msgDecksMade   = i18n.Message("New decks: %s")
+	msgImportRow   = i18n.Message("row %d: %s")
+	msgImportMore  = i18n.Message("… and %d more.")
 )
 
 // maxRowErrors is how many invalid rows are printed; --json prints all.
@@ -68,10 +66,9 @@ func (c *learnImportCmd) Run(ctx context.Context, sh *shell) error {
 	case out.Done || c.DryRun:
 		return nil
 	case len(out.RowErrors) > 0 && !c.SkipBad:
-		return talk.Say{Zh: "没有导入任何内容，因为有 %d 处不对；请改正，或用 --skip-bad 略过",
-			En: "nothing was imported, as something is wrong in %d places; mend them, or leave them out with --skip-bad"}.Wrong(len(out.RowErrors))
+		return i18n.Message("nothing was imported, as something is wrong in %d places; mend them, or leave them out with --skip-bad").Errorf(len(out.RowErrors))
 	}
-	return talk.Say{Zh: "没有导入任何内容", En: "nothing was imported"}.Wrong()
+	return i18n.Message("nothing was imported").Errorf()
 }
 
 // runImport imports the file where the points are.
@@ -127,7 +124,7 @@ func (c *learnImportCmd) file(sh *shell) (f *os.File, done func(), err error) {
 	}
 	n, err := io.Copy(f, io.LimitReader(sh.stdin, transfer.MaxSize+1))
 	if err == nil && n > transfer.MaxSize {
-		err = talk.Say{Zh: "标准输入超过 %d MiB", En: "standard input has more than %d MiB"}.Wrong(transfer.MaxSize >> 20)
+		err = i18n.Message("standard input has more than %d MiB").Errorf(transfer.MaxSize >> 20)
 	}
 	if err != nil {
 		done()
@@ -141,7 +138,7 @@ func sizeOf(f *os.File) (int64, error) {
 	case err != nil:
 		return 0, err
 	case info.IsDir():
-		return 0, talk.Say{Zh: "%s 是文件夹", En: "%s is a folder"}.Wrong(f.Name())
+		return 0, i18n.Message("%s is a folder").Errorf(f.Name())
 	}
 	return info.Size(), nil
 }
@@ -150,23 +147,23 @@ func sizeOf(f *os.File) (int64, error) {
 func (sh *shell) showImported(out *learn.ImportResult, dry bool) {
 	switch {
 	case dry:
-		sh.say(sayWouldImport, out.Format, out.Added, out.Changed, out.Unchanged)
+		sh.say(msgWouldImport, out.Format, out.Added, out.Changed, out.Unchanged)
 	case out.Done:
-		sh.say(sayImported, out.Format, out.Added, out.Changed, out.Unchanged)
+		sh.say(msgImported, out.Format, out.Added, out.Changed, out.Unchanged)
 	}
 	if len(out.Decks) > 0 && (out.Done || dry) {
-		sh.say(sayDecksMade, plain(join(out.Decks)))
+		sh.say(msgDecksMade, plain(join(out.Decks)))
 	}
 	for i, bad := range out.RowErrors {
 		if i == maxRowErrors {
-			sh.say(sayImportMore, len(out.RowErrors)-maxRowErrors)
+			sh.say(msgImportMore, len(out.RowErrors)-maxRowErrors)
 			break
 		}
 		text := bad.In(sh.lang)
 		if bad.What != "" {
 			text = short(bad.What, maxHeading) + ": " + text
 		}
-		sh.say(sayImportRow, bad.Row, singleLine(plain(text)))
+		sh.say(msgImportRow, bad.Row, singleLine(plain(text)))
 	}
 }
 
@@ -210,8 +207,7 @@ func (l *learnRemote) importFile(ctx context.Context, sh *shell, c *learnImportC
 	defer resp.Body.Close()
 	var out learn.ImportResult
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
-		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器",
-			En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
+		return nil, i18n.Message("%s does not answer as a Patchbay server does").Errorf(l.url)
 	}
 	return &out, nil
 }
@@ -249,7 +245,7 @@ func (l *learnRemote) file(ctx context.Context, method, what string, query url.V
 	}
 	resp, err := l.client.Do(req)
 	if err != nil {
-		return nil, talk.Say{Zh: "无法连接 %s：%v", En: "%s cannot be reached: %v"}.Wrong(l.url, unwrapURL(err))
+		return nil, i18n.Message("%s cannot be reached: %v").Errorf(l.url, unwrapURL(err))
 	}
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnprocessableEntity {
 		return resp, nil // the body of the second has the error of the file in the same format

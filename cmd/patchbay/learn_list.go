@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnListCmd struct {
@@ -30,12 +30,12 @@ Examples:
     patchbay learn list --all --json`
 }
 
-var (
-	sayLearnDue      = talk.Say{Zh: "到期", En: "DUE"}
-	sayLearnDeck     = talk.Say{Zh: "牌组", En: "DECK"}
-	sayLearnQuestion = talk.Say{Zh: "问题", En: "QUESTION"}
-	sayLearnNothing  = talk.Say{Zh: "没有知识点。", En: "There are none."}
-	sayLearnMore     = talk.Say{Zh: "还有更多；--all 全部列出。", En: "There are more; --all lists them."}
+const (
+	msgLearnDue      = i18n.Message("DUE")
+	msgLearnDeck     = i18n.Message("DECK")
+	msgLearnQuestion = i18n.Message("QUESTION")
+	msgLearnNothing  = i18n.Message("knowledge points\x04There are none.")
+	msgLearnMore     = i18n.Message("There are more; --all lists them.")
 )
 
 const (
@@ -50,11 +50,10 @@ const (
 // Run lists the points.
 func (c *learnListCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 1 {
-		return usage(talk.Say{Zh: "--limit 是 %d；至少是 1", En: "--limit is %d; it must be at least 1"}, c.Limit)
+		return usage(i18n.Message("--limit is %d; it must be at least 1"), c.Limit)
 	}
 	if c.Trash && c.learnFilter != (learnFilter{}) {
-		return usage(talk.Say{Zh: "--trash 会列出所有已删除的内容；不能同时给出 --deck 和 --tag",
-			En: "--trash lists all that was deleted; --deck and --tag cannot be given with it"})
+		return usage(i18n.Message("--trash lists all that was deleted; --deck and --tag cannot be given with it"))
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		rows, more, err := c.rows(ctx, l)
@@ -103,13 +102,13 @@ func (c *learnListCmd) rows(ctx context.Context, l learnCaller) (rows []json.Raw
 // learnTable prints points in the width of the terminal.
 func (sh *shell) learnTable(rows []json.RawMessage, more bool) {
 	if len(rows) == 0 {
-		sh.say(sayLearnNothing)
+		sh.say(msgLearnNothing)
 		return
 	}
 	points := make([]learnPoint, 0, len(rows))
 	cells := make([][]string, 0, len(rows))
-	widths := [4]int{learnShortID, columns(sayState.In(sh.lang)), columns(sayLearnDue.In(sh.lang)),
-		columns(sayLearnDeck.In(sh.lang))}
+	widths := [4]int{learnShortID, columns(msgState.In(sh.lang)), columns(msgLearnDue.In(sh.lang)),
+		columns(msgLearnDeck.In(sh.lang))}
 	for _, row := range rows {
 		var p learnPoint
 		if json.Unmarshal(row, &p) != nil {
@@ -128,8 +127,8 @@ func (sh *shell) learnTable(rows []json.RawMessage, more bool) {
 	for i, p := range points {
 		cells[i] = append(cells[i], short(p.Question, max(room, leastQuestion)))
 	}
-	sh.table([]talk.Say{sayID, sayState, sayLearnDue, sayLearnDeck, sayLearnQuestion}, cells)
+	sh.table([]i18n.Message{msgID, msgState, msgLearnDue, msgLearnDeck, msgLearnQuestion}, cells)
 	if more {
-		sh.say(sayLearnMore)
+		sh.say(msgLearnMore)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp/stdio"
-	"patchbay/internal/talk"
 )
 
 type learnMcpCmd struct {
@@ -48,8 +48,7 @@ func (c *learnMcpCmd) Run(ctx context.Context, sh *shell) error {
 	flags := learnFlags{Server: c.Server, Key: c.Key, dataFlags: c.dataFlags}
 	key := flags.key(sh)
 	if key == "" {
-		return usage(talk.Say{Zh: "缺少密钥；生成一个：patchbay key add --name desktop --scope learn%s，然后用 PATCHBAY_KEY 给出",
-			En: "a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"}, c.retryFlags())
+		return usage(i18n.Message("a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"), c.retryFlags())
 	}
 	address, err := c.address(ctx, sh)
 	if err != nil {
@@ -78,10 +77,7 @@ func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
 		return "", err
 	}
 	if r == nil {
-		return "", talk.Say{
-			Zh: "这个数据文件夹上没有运行服务；启动服务：patchbay serve%s，或用 --server 或 PATCHBAY_SERVER 指定一个",
-			En: "no server runs on the data folder; start one with: patchbay serve%s, or name one with --server or PATCHBAY_SERVER",
-		}.Wrong(c.retryFlags())
+		return "", i18n.Message("no server runs on the data folder; start one with: patchbay serve%s, or name one with --server or PATCHBAY_SERVER").Errorf(c.retryFlags())
 	}
 	return r.url, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // learnPoint is a knowledge point as returned by the tools.
@@ -95,8 +95,7 @@ func learnFind(ctx context.Context, l learnCaller, list, id string) (string, err
 		return id, nil
 	}
 	if len(id) < learnLeastID {
-		return "", usage(talk.Say{Zh: "%q 作为 id 太短；请至少写出它的最后 %d 个字母，learn list 会显示它们",
-			En: "%q is too short for an id; give at least %d of its last letters, as learn list shows them"}, id,
+		return "", usage(i18n.Message("%q is too short for an id; give at least %d of its last letters, as learn list shows them"), id,
 			learnLeastID)
 	}
 	var found []string
@@ -115,14 +114,11 @@ func learnFind(ctx context.Context, l learnCaller, list, id string) (string, err
 	case err != nil:
 		return "", err
 	case len(found) == 0 && list == learnTrash:
-		return "", talk.Say{Zh: "回收站里没有 %q；patchbay learn list --trash 会列出里面有什么",
-			En: "there is no %q in the trash; patchbay learn list --trash shows what is"}.Wrong(id)
+		return "", i18n.Message("there is no %q in the trash; patchbay learn list --trash shows what is").Errorf(id)
 	case len(found) == 0:
-		return "", talk.Say{Zh: "没有知识点 %q；patchbay learn list 会列出现有的",
-			En: "there is no knowledge point %q; patchbay learn list shows those there are"}.Wrong(id)
+		return "", i18n.Message("there is no knowledge point %q; patchbay learn list shows those there are").Errorf(id)
 	case len(found) > 1:
-		return "", talk.Say{Zh: "以 %q 结尾的 id 有 %d 个；请多写几位",
-			En: "%q are the last letters of %d ids; give more of them"}.Wrong(id, len(found))
+		return "", i18n.Message("%q are the last letters of %d ids; give more of them").Errorf(id, len(found))
 	}
 	return found[0], nil
 }
@@ -132,15 +128,15 @@ func learnID(ctx context.Context, l learnCaller, id string) (string, error) {
 	return learnFind(ctx, l, "list_knowledge_points", id)
 }
 
-var learnStates = map[string]talk.Say{
-	"draft":       {Zh: "草稿", En: "draft"},
-	"not in plan": {Zh: "不复习", En: "not in plan"},
-	"suspended":   {Zh: "暂停", En: "suspended"},
-	"new":         {Zh: "新", En: "new"},
-	"learning":    {Zh: "学习中", En: "learning"},
-	"review":      {Zh: "复习", En: "review"},
-	"relearning":  {Zh: "重学中", En: "relearning"},
-	"done":        {Zh: "已完成", En: "done"},
+var learnStates = map[string]i18n.Message{
+	"draft":       "draft",
+	"not in plan": "not in plan",
+	"suspended":   "suspended",
+	"new":         "new",
+	"learning":    "learning",
+	"review":      "review",
+	"relearning":  "relearning",
+	"done":        "done",
 }
 
 // learnState returns the name of a point's state.

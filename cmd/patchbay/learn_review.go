@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnReviewCmd struct {
@@ -36,7 +36,7 @@ Examples:
 // Run runs a review session.
 func (c *learnReviewCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 0 {
-		return usage(talk.Say{Zh: "--limit 是 %d；不能是负数", En: "--limit is %d; it must not be negative"}, c.Limit)
+		return usage(i18n.Message("--limit is %d; it must not be negative"), c.Limit)
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		s := &learnSession{sh: sh, out: sh.stdout, learnCaller: l, keys: newKeyReader(sh), learnFilter: c.learnFilter,
@@ -97,7 +97,7 @@ func (s *learnSession) run(ctx context.Context) error {
 		return err
 	}
 	if s.card != nil {
-		s.say(sayReviewKeys)
+		s.say(msgReviewKeys)
 	}
 	for s.card != nil {
 		if n, _ := s.reviews(); s.limit > 0 && n >= s.limit {
@@ -213,7 +213,7 @@ func (s *learnSession) grade(ctx context.Context, a *givenAnswer) error {
 			grade = a.grade
 		}
 		if grade == "" {
-			s.say(sayReviewKeys)
+			s.say(msgReviewKeys)
 			continue
 		}
 		kept, err := s.submit(ctx, a, grade)
@@ -226,7 +226,7 @@ func (s *learnSession) grade(ctx context.Context, a *givenAnswer) error {
 			return err
 		}
 		// It is unknown whether the review arrived. Sent again, it counts once.
-		s.say(sayReviewLost, singleLine(talk.Localize(err, s.sh.lang)))
+		s.say(msgReviewLost, singleLine(i18n.Localize(err, s.sh.lang)))
 	}
 }
 
@@ -257,9 +257,9 @@ func (s *learnSession) submit(ctx context.Context, a *givenAnswer, grade string)
 		return false, err
 	}
 	s.steps = append(s.steps, learnStep{point: s.card.Point, review: a.id, grade: done.Grade})
-	s.say(sayReviewKept, s.sh.learnGrade(done.Grade), s.sh.learnDue(done.Due))
+	s.say(msgReviewKept, s.sh.learnGrade(done.Grade), s.sh.learnDue(done.Due))
 	if done.Leech {
-		s.say(sayReviewLeech)
+		s.say(msgReviewLeech)
 	}
 	s.card, s.left = done.Next, done.Left
 	if s.card == nil { // nothing is left, or the next question could not be loaded
@@ -273,9 +273,9 @@ func (s *learnSession) submit(ctx context.Context, a *givenAnswer, grade string)
 func (s *learnSession) alreadyReviewed(ctx context.Context, t *learnError) error {
 	was := s.card.Point
 	if t.reason == "already_reviewed" {
-		s.say(sayReviewAlready)
+		s.say(msgReviewAlready)
 	} else {
-		s.say(sayReviewRefused, singleLine(plain(t.text)))
+		s.say(msgReviewRefused, singleLine(plain(t.text)))
 	}
 	if err := s.next(ctx); err != nil {
 		return err
@@ -302,9 +302,9 @@ func (s *learnSession) set(ctx context.Context, step learnStep) error {
 	}
 	s.steps = append(s.steps, step)
 	if step.rests {
-		s.say(sayReviewRests, learnShort(step.point), s.again)
+		s.say(msgReviewRests, learnShort(step.point), s.again)
 	} else {
-		s.say(sayReviewDeleted, learnShort(step.point), s.again)
+		s.say(msgReviewDeleted, learnShort(step.point), s.again)
 	}
 	return s.next(ctx)
 }
@@ -312,7 +312,7 @@ func (s *learnSession) set(ctx context.Context, step learnStep) error {
 // undo undoes the last step and asks that question again.
 func (s *learnSession) undo(ctx context.Context) error {
 	if len(s.steps) == 0 {
-		s.say(sayReviewNoStep)
+		s.say(msgReviewNoStep)
 		return nil
 	}
 	step := s.steps[len(s.steps)-1]
@@ -326,14 +326,14 @@ func (s *learnSession) undo(ctx context.Context) error {
 		err = s.call(ctx, "restore_knowledge_point", map[string]any{"id": step.point}, nil)
 	}
 	if t := asLearnError(err); t != nil {
-		s.say(sayReviewRefused, singleLine(plain(t.text)))
+		s.say(msgReviewRefused, singleLine(plain(t.text)))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	s.steps = s.steps[:len(s.steps)-1]
-	s.say(sayReviewBack)
+	s.say(msgReviewBack)
 	if err := s.next(ctx); err != nil { // for the number of points left
 		return err
 	}
@@ -351,7 +351,7 @@ func (s *learnSession) judge(ctx context.Context, a *givenAnswer) {
 	err := s.call(ctx, "analyze_recall", map[string]any{"knowledge_point_id": s.card.Point, "recall_text": a.recall},
 		&j)
 	if err != nil {
-		s.say(sayReviewUnjudged, singleLine(talk.Localize(err, s.sh.lang)))
+		s.say(msgReviewUnjudged, singleLine(i18n.Localize(err, s.sh.lang)))
 		return
 	}
 	s.verdict(&j)
@@ -361,11 +361,11 @@ func (s *learnSession) judge(ctx context.Context, a *givenAnswer) {
 	}
 }
 
-var learnGrades = map[string]talk.Say{
-	"again": {Zh: "重来", En: "again"},
-	"hard":  {Zh: "困难", En: "hard"},
-	"good":  {Zh: "良好", En: "good"},
-	"easy":  {Zh: "简单", En: "easy"},
+var learnGrades = map[string]i18n.Message{
+	"again": "again",
+	"hard":  "hard",
+	"good":  "good",
+	"easy":  "easy",
 }
 
 // learnGrade returns the name of a grade.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // learnAnswer is a question with its answer, and the effect of each grade.
@@ -28,36 +28,31 @@ type learnJudgement struct {
 	Why     string   `json:"note"`
 }
 
-var (
-	sayReviewKeys = talk.Say{Zh: "回车显示答案；然后 a 重来 · h 困难 · g 良好 · e 简单 · u 撤销 · s 暂停 · d 删除 · q 结束",
-		En: "Enter shows the answer; then a again · h hard · g good · e easy · u undo · s suspend · d delete · q quit"}
-	sayReviewLeft  = talk.Say{Zh: "还剩 %d（新 %d）· %s", En: "%d left (%d new) · %s"}
-	sayReviewKept  = talk.Say{Zh: "%s → %s", En: "%s → %s"}
-	sayReviewLeech = talk.Say{Zh: "这个知识点总是忘记：改写、拆分或暂停它会更好。",
-		En: "This one is forgotten again and again: better write it anew, split it, or suspend it."}
-	sayReviewLost = talk.Say{Zh: "没能保存：%s。再按一次重试，不会重复计数；q 结束。",
-		En: "It could not be kept: %s. Press it again to try again, which counts once; q ends."}
-	sayReviewAlready = talk.Say{Zh: "它已在别的设备上复习过了。", En: "It was reviewed on another device meanwhile."}
-	sayReviewRefused = talk.Say{Zh: "没有完成：%s", En: "That did not work: %s"}
-	sayReviewRests   = talk.Say{Zh: "已暂停。恢复：patchbay learn edit %s --resume%s",
-		En: "It rests until: patchbay learn edit %s --resume%s"}
-	sayReviewDeleted = talk.Say{Zh: "已删除。30 天内可恢复：patchbay learn rm --undo %s%s",
-		En: "It is deleted. Within 30 days this brings it back: patchbay learn rm --undo %s%s"}
-	sayReviewNoStep   = talk.Say{Zh: "还没有可以撤销的。", En: "There is nothing to take back yet."}
-	sayReviewBack     = talk.Say{Zh: "已撤销，再来一次：", En: "Taken back; once more:"}
-	sayReviewUnjudged = talk.Say{Zh: "没有评判：%s", En: "Nobody judged it: %s"}
-	sayReviewVerdict  = talk.Say{Zh: "%d 分：%s", En: "%d of 100: %s"}
-	sayReviewMissing  = talk.Say{Zh: "缺少：%s", En: "Missing: %s"}
-	sayReviewWrong    = talk.Say{Zh: "错误：%s", En: "Wrong: %s"}
-	sayReviewByWords  = talk.Say{Zh: "（只比较了文字）", En: "(words compared only)"}
-	sayReviewNothing  = talk.Say{Zh: "现在没有要复习的。", En: "Nothing is left to review now."}
-	sayReviewLater    = talk.Say{Zh: "今天稍后还有 %d 个。", En: "Later today: %d."}
-	sayReviewNextDay  = talk.Say{Zh: "下一批：%s，%d 个。", En: "The next are due on %s: %d."}
-	sayReviewSum      = talk.Say{Zh: "复习了 %d 个，忘记 %d 个，用时 %s。", En: "Reviewed: %d, of these again: %d, in %s."}
-	sayReviewRest     = talk.Say{Zh: "还剩 %d 个。", En: "Left: %d."}
+const (
+	msgReviewKeys     = i18n.Message("Enter shows the answer; then a again · h hard · g good · e easy · u undo · s suspend · d delete · q quit")
+	msgReviewLeft     = i18n.Message("%d left (%d new) · %s")
+	msgReviewKept     = i18n.Message("%s → %s")
+	msgReviewLeech    = i18n.Message("This one is forgotten again and again: better write it anew, split it, or suspend it.")
+	msgReviewLost     = i18n.Message("It could not be kept: %s. Press it again to try again, which counts once; q ends.")
+	msgReviewAlready  = i18n.Message("It was reviewed on another device meanwhile.")
+	msgReviewRefused  = i18n.Message("That did not work: %s")
+	msgReviewRests    = i18n.Message("It rests until: patchbay learn edit %s --resume%s")
+	msgReviewDeleted  = i18n.Message("It is deleted. Within 30 days this brings it back: patchbay learn rm --undo %s%s")
+	msgReviewNoStep   = i18n.Message("There is nothing to take back yet.")
+	msgReviewBack     = i18n.Message("Taken back; once more:")
+	msgReviewUnjudged = i18n.Message("Nobody judged it: %s")
+	msgReviewVerdict  = i18n.Message("%d of 100: %s")
+	msgReviewMissing  = i18n.Message("Missing: %s")
+	msgReviewWrong    = i18n.Message("Wrong: %s")
+	msgReviewByWords  = i18n.Message("(words compared only)")
+	msgReviewNothing  = i18n.Message("Nothing is left to review now.")
+	msgReviewLater    = i18n.Message("Later today: %d.")
+	msgReviewNextDay  = i18n.Message("The next are due on %s: %d.")
+	msgReviewSum      = i18n.Message("Reviewed: %d, of these again: %d, in %s.")
+	msgReviewRest     = i18n.Message("Left: %d.")
 )
 
-func (s *learnSession) say(line talk.Say, args ...any) {
+func (s *learnSession) say(line i18n.Message, args ...any) {
 	fmt.Fprintln(s.out, line.In(s.sh.lang, args...))
 }
 
@@ -67,7 +62,7 @@ func (s *learnSession) newline() { fmt.Fprintln(s.out) }
 // ask shows the question.
 func (s *learnSession) ask() {
 	about := append([]string{s.sh.learnState(s.card.State), plain(s.card.Deck)}, s.card.Tags...)
-	head := sayReviewLeft.In(s.sh.lang, s.left.total(), s.left.New, plain(strings.Join(about, " · ")))
+	head := msgReviewLeft.In(s.sh.lang, s.left.total(), s.left.New, plain(strings.Join(about, " · ")))
 	fmt.Fprintf(s.out, "\n%s\n%s\n> ", s.style.faint(head), s.style.bold(strings.TrimSpace(plain(s.card.Question))))
 }
 
@@ -90,9 +85,9 @@ func (s *learnSession) show(a *learnAnswer) {
 
 // verdict prints the comparison of a recall.
 func (s *learnSession) verdict(j *learnJudgement) {
-	line := sayReviewVerdict.In(s.sh.lang, j.Score, singleLine(plain(j.Verdict)))
+	line := msgReviewVerdict.In(s.sh.lang, j.Score, singleLine(plain(j.Verdict)))
 	if j.By == "comparison" {
-		line += " " + sayReviewByWords.In(s.sh.lang)
+		line += " " + msgReviewByWords.In(s.sh.lang)
 	}
 	if j.Grade == "again" {
 		line = s.style.bad(line)
@@ -101,10 +96,10 @@ func (s *learnSession) verdict(j *learnJudgement) {
 	}
 	fmt.Fprintln(s.out, line)
 	if len(j.Missing) > 0 {
-		s.say(sayReviewMissing, singleLine(plain(strings.Join(j.Missing, "; "))))
+		s.say(msgReviewMissing, singleLine(plain(strings.Join(j.Missing, "; "))))
 	}
 	if len(j.Wrong) > 0 {
-		s.say(sayReviewWrong, singleLine(plain(strings.Join(j.Wrong, "; "))))
+		s.say(msgReviewWrong, singleLine(plain(strings.Join(j.Wrong, "; "))))
 	}
 }
 
@@ -118,11 +113,11 @@ func (s *learnSession) summary(ctx context.Context) error {
 	}
 	s.newline()
 	if n > 0 {
-		s.say(sayReviewSum, n, again, spent.Round(time.Second))
+		s.say(msgReviewSum, n, again, spent.Round(time.Second))
 	}
 	switch {
 	case s.card != nil && s.left.total() > 0:
-		s.say(sayReviewRest, s.left.total())
+		s.say(msgReviewRest, s.left.total())
 	case s.card == nil && ctx.Err() == nil:
 		s.nothing(ctx)
 	}
@@ -131,12 +126,12 @@ func (s *learnSession) summary(ctx context.Context) error {
 
 // nothing prints that nothing is left, and when the next point is due.
 func (s *learnSession) nothing(ctx context.Context) {
-	s.say(sayReviewNothing)
+	s.say(msgReviewNothing)
 	if s.left.Steps > 0 {
-		s.say(sayReviewLater, s.left.Steps)
+		s.say(msgReviewLater, s.left.Steps)
 	}
 	if s.left.Held > 0 {
-		s.say(sayLearnHeld, s.left.Held)
+		s.say(msgLearnHeld, s.left.Held)
 	}
 	var st learnStats
 	if s.call(ctx, "learning_stats", map[string]any{"days": maxDays}, &st) != nil {
@@ -144,7 +139,7 @@ func (s *learnSession) nothing(ctx context.Context) {
 	}
 	for _, day := range st.Forecast {
 		if day.Day > st.Today && day.Due > 0 {
-			s.say(sayReviewNextDay, day.Day, day.Due)
+			s.say(msgReviewNextDay, day.Day, day.Due)
 			return
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnRmCmd struct {
@@ -23,10 +23,9 @@ Examples:
     patchbay learn rm --undo 3b1f5e77`
 }
 
-var (
-	sayLearnRemoved = talk.Say{Zh: "已删除：%s。30 天内可恢复：patchbay learn rm --undo %s%s",
-		En: "Deleted: %s. Within 30 days this brings it back: patchbay learn rm --undo %s%s"}
-	sayLearnRestored = talk.Say{Zh: "已恢复（%s）：%s", En: "Back again (%s): %s"}
+const (
+	msgLearnRemoved  = i18n.Message("Deleted: %s. Within 30 days this brings it back: patchbay learn rm --undo %s%s")
+	msgLearnRestored = i18n.Message("Back again (%s): %s")
 )
 
 // Run deletes or restores points. An error with one point does not stop the others.
@@ -71,7 +70,7 @@ func (c *learnRmCmd) remove(ctx context.Context, sh *shell, l learnCaller, id st
 		return id, err
 	}
 	if !sh.json {
-		sh.say(sayLearnRemoved, learnHeading(p.Question), learnShort(id), c.retryFlags())
+		sh.say(msgLearnRemoved, learnHeading(p.Question), learnShort(id), c.retryFlags())
 	}
 	return id, nil
 }
@@ -86,7 +85,7 @@ func (c *learnRmCmd) restore(ctx context.Context, sh *shell, l learnCaller, id s
 		return whole, err
 	}
 	if !sh.json {
-		sh.say(sayLearnRestored, sh.learnState(p.State), learnHeading(p.Question))
+		sh.say(msgLearnRestored, sh.learnState(p.State), learnHeading(p.Question))
 	}
 	return whole, nil
 }

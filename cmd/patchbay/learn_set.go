@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // learnRules are the scheduling settings. They are strings, so that an empty one can remove a
@@ -54,7 +54,7 @@ func (r learnRules) changes() (map[string]any, error) {
 		default:
 			v, err := s.read(*s.text)
 			if err != nil {
-				return nil, usage(talk.Say{Zh: "--%s 是 %q；%v", En: "--%s is %q; %v"}, s.flag, *s.text, err)
+				return nil, usage(i18n.Message("--%s is %q; %v"), s.flag, *s.text, err)
 			}
 			out[s.name] = v
 		}
@@ -67,7 +67,7 @@ func readWord(text string) (any, error) { return text, nil }
 func readShare(text string) (any, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v > 0 && v < 1) {
-		return nil, talk.Say{Zh: "请写成 0.9 这样的比例", En: "give a share such as 0.9"}.Wrong()
+		return nil, i18n.Message("give a share such as 0.9").Errorf()
 	}
 	return v, nil
 }
@@ -75,7 +75,7 @@ func readShare(text string) (any, error) {
 func readCount(text string) (any, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return nil, talk.Say{Zh: "请写成 20 这样的数字", En: "give a number such as 20"}.Wrong()
+		return nil, i18n.Message("give a number such as 20").Errorf()
 	}
 	return n, nil
 }
@@ -88,7 +88,7 @@ func readMinutes(text string) (any, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < 1 {
-			return nil, talk.Say{Zh: "请写成 1,10 这样的分钟数，或者不写", En: "give minutes such as 1,10, or none"}.Wrong()
+			return nil, i18n.Message("give minutes such as 1,10, or none").Errorf()
 		}
 		list = append(list, n)
 	}
@@ -102,7 +102,7 @@ func readYes(text string) (any, error) {
 	case "no", "false", "off":
 		return false, nil
 	}
-	return nil, talk.Say{Zh: "请写 yes 或 no", En: "say yes or no"}.Wrong()
+	return nil, i18n.Message("say yes or no").Errorf()
 }
 
 func readDays(text string) (any, error) {
@@ -111,7 +111,7 @@ func readDays(text string) (any, error) {
 		day, percent, _ := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.Atoi(percent)
 		if err != nil {
-			return nil, talk.Say{Zh: "请写成 sat=50,sun=0 这样", En: "give days such as sat=50,sun=0"}.Wrong()
+			return nil, i18n.Message("give days such as sat=50,sun=0").Errorf()
 		}
 		days[strings.ToLower(day)] = n
 	}
@@ -172,22 +172,22 @@ type learnRemind struct {
 	Webhook string   `json:"webhook,omitempty"`
 }
 
-var (
-	sayLearnZone      = talk.Say{Zh: "时区", En: "Time zone"}
-	sayLearnDayStart  = talk.Say{Zh: "一天开始于", En: "Day begins at"}
-	sayLearnRemind    = talk.Say{Zh: "提醒", En: "Reminder"}
-	sayLearnJudge     = talk.Say{Zh: "评判的机器人", En: "Bot that judges"}
-	sayLearnStrict    = talk.Say{Zh: "评判", En: "Judges"}
-	sayLearnSchedule  = talk.Say{Zh: "方法", En: "SCHEDULE"}
-	sayLearnScheduled = talk.Say{Zh: "复习方法", En: "Schedule"}
-	sayLearnRetention = talk.Say{Zh: "目标记忆率", En: "Retention"}
-	sayLearnPerDay    = talk.Say{Zh: "每天新学", En: "New per day"}
-	sayLearnReviews   = talk.Say{Zh: "每天复习", En: "Reviews per day"}
-	sayLearnInterval  = talk.Say{Zh: "最长间隔（天）", En: "Longest interval (days)"}
-	sayLearnSteps     = talk.Say{Zh: "新知识点的步骤（分钟）", En: "Steps of new points (min)"}
-	sayLearnRelearn   = talk.Say{Zh: "忘记后的步骤（分钟）", En: "Steps after forgetting (min)"}
-	sayLearnLeech     = talk.Say{Zh: "难点的忘记次数", En: "Lapses of a leech"}
-	sayLearnFirst     = talk.Say{Zh: "第一个模型", En: "the first model there is"}
+const (
+	msgLearnZone      = i18n.Message("Time zone")
+	msgLearnDayStart  = i18n.Message("Day begins at")
+	msgLearnRemind    = i18n.Message("Reminder")
+	msgLearnJudge     = i18n.Message("Bot that judges")
+	msgLearnStrict    = i18n.Message("Judges")
+	msgLearnSchedule  = i18n.Message("SCHEDULE")
+	msgLearnScheduled = i18n.Message("Schedule")
+	msgLearnRetention = i18n.Message("Retention")
+	msgLearnPerDay    = i18n.Message("New per day")
+	msgLearnReviews   = i18n.Message("Reviews per day")
+	msgLearnInterval  = i18n.Message("Longest interval (days)")
+	msgLearnSteps     = i18n.Message("Steps of new points (min)")
+	msgLearnRelearn   = i18n.Message("Steps after forgetting (min)")
+	msgLearnLeech     = i18n.Message("Lapses of a leech")
+	msgLearnFirst     = i18n.Message("the first model there is")
 )
 
 // Run prints or changes the settings.
@@ -255,13 +255,13 @@ func (c *learnSetCmd) remind() map[string]any {
 }
 
 func (sh *shell) learnProfile(p learnProfile) {
-	remind := sayNever.In(sh.lang)
+	remind := msgNever.In(sh.lang)
 	if p.Remind.At != "" {
 		remind = strings.TrimSpace(p.Remind.At + " " + strings.Join(p.Remind.Via, ", ") + " " + p.Remind.Webhook)
 	}
 	judge := p.Bot
 	if judge == "" {
-		judge = sayLearnFirst.In(sh.lang)
+		judge = msgLearnFirst.In(sh.lang)
 	}
 	strictness := p.Strictness
 	if strictness == "" {
@@ -269,16 +269,16 @@ func (sh *shell) learnProfile(p learnProfile) {
 	}
 	s := p.Settings
 	rows := []struct {
-		name  talk.Say
+		name  i18n.Message
 		value string
 	}{
-		{sayLearnZone, p.Zone}, {sayLearnDayStart, p.DayStart}, {sayLearnRemind, remind}, {sayLearnJudge, judge},
-		{sayLearnStrict, strictness},
-		{sayLearnScheduled, s.Schedule}, {sayLearnRetention, strconv.FormatFloat(s.Retention, 'g', 4, 64)},
-		{sayLearnPerDay, strconv.Itoa(s.New)}, {sayLearnReviews, strconv.Itoa(s.Reviews)},
-		{sayLearnInterval, strconv.Itoa(s.Max)},
-		{sayLearnSteps, minutes(s.Steps)}, {sayLearnRelearn, minutes(s.Relearn)},
-		{sayLearnLeech, strconv.Itoa(s.Leech)},
+		{msgLearnZone, p.Zone}, {msgLearnDayStart, p.DayStart}, {msgLearnRemind, remind}, {msgLearnJudge, judge},
+		{msgLearnStrict, strictness},
+		{msgLearnScheduled, s.Schedule}, {msgLearnRetention, strconv.FormatFloat(s.Retention, 'g', 4, 64)},
+		{msgLearnPerDay, strconv.Itoa(s.New)}, {msgLearnReviews, strconv.Itoa(s.Reviews)},
+		{msgLearnInterval, strconv.Itoa(s.Max)},
+		{msgLearnSteps, minutes(s.Steps)}, {msgLearnRelearn, minutes(s.Relearn)},
+		{msgLearnLeech, strconv.Itoa(s.Leech)},
 	}
 	wide := 0
 	for _, r := range rows {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnShowCmd struct {
@@ -36,21 +36,21 @@ type learnReview struct {
 	Channel string    `json:"channel"`
 }
 
-var (
-	sayLearnAbout = talk.Say{Zh: "%s · %s · 牌组 %s", En: "%s · %s · deck %s"}
-	sayLearnComes = talk.Say{Zh: "到期：%s", En: "Due: %s"}
-	sayLearnTags  = talk.Say{Zh: "标签：%s", En: "Tags: %s"}
-	sayLearnPlan  = talk.Say{Zh: "计划", En: "Plan"}
-	sayLearnOpen  = talk.Say{Zh: "待复习", En: "to come"}
-	sayLearnDone  = talk.Say{Zh: "%s 完成", En: "done %s"}
-	sayLearnPast  = talk.Say{Zh: "历史", En: "History"}
-	sayNoHistory  = talk.Say{Zh: "还没有复习过。", En: "It was never reviewed."}
+const (
+	msgLearnAbout = i18n.Message("%s · %s · deck %s")
+	msgLearnComes = i18n.Message("Due: %s")
+	msgLearnTags  = i18n.Message("Tags: %s")
+	msgLearnPlan  = i18n.Message("Plan")
+	msgLearnOpen  = i18n.Message("to come")
+	msgLearnDone  = i18n.Message("done %s")
+	msgLearnPast  = i18n.Message("History")
+	msgNoHistory  = i18n.Message("It was never reviewed.")
 )
 
-var learnKinds = map[string]talk.Say{
-	"review":     {Zh: "复习", En: "review"},
-	"undo":       {Zh: "撤销", En: "undo"},
-	"reschedule": {Zh: "改期", En: "another date"},
+var learnKinds = map[string]i18n.Message{
+	"review":     "review",
+	"undo":       "undo",
+	"reschedule": "another date",
 }
 
 // Run prints a point.
@@ -98,26 +98,26 @@ func learnHistory(ctx context.Context, l learnCaller, id string) ([]json.RawMess
 }
 
 func (sh *shell) learnPoint(p learnPoint, history []json.RawMessage) {
-	sh.say(sayLearnAbout, p.ID, sh.learnState(p.State), plain(p.Deck))
+	sh.say(msgLearnAbout, p.ID, sh.learnState(p.State), plain(p.Deck))
 	if p.Due != "" {
-		sh.say(sayLearnComes, sh.learnDue(p.Due))
+		sh.say(msgLearnComes, sh.learnDue(p.Due))
 	}
 	if len(p.Tags) > 0 {
-		sh.say(sayLearnTags, plain(strings.Join(p.Tags, ", ")))
+		sh.say(msgLearnTags, plain(strings.Join(p.Tags, ", ")))
 	}
 	ink := sh.newStyle(sh.stdout)
 	sh.printf("\n%s\n\n%s\n\n%s\n", ink.bold(strings.TrimSpace(plain(p.Question))), ink.markdown(p.Answer),
-		sayLearnPlan.In(sh.lang))
+		msgLearnPlan.In(sh.lang))
 	for _, row := range p.Plan {
-		state := sayLearnOpen.In(sh.lang)
+		state := msgLearnOpen.In(sh.lang)
 		if row.Completed {
-			state = sayLearnDone.In(sh.lang, sh.when(row.At))
+			state = msgLearnDone.In(sh.lang, sh.when(row.At))
 		}
 		sh.printf("  %2d  %s  %s\n", row.Number, row.Day, state)
 	}
-	sh.printf("\n%s\n", sayLearnPast.In(sh.lang))
+	sh.printf("\n%s\n", msgLearnPast.In(sh.lang))
 	if len(history) == 0 {
-		sh.printf("  %s\n", sayNoHistory.In(sh.lang))
+		sh.printf("  %s\n", msgNoHistory.In(sh.lang))
 	}
 	for _, row := range history {
 		var r learnReview

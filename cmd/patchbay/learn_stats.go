@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnStatsCmd struct {
@@ -76,22 +76,21 @@ const (
 	maxBarWidth = 60
 )
 
-var (
-	sayLearnLeft = talk.Say{Zh: "今天还剩 %d 个（新 %d）。", En: "Left for today: %d (%d new)."}
-	sayLearnHeld = talk.Say{Zh: "另有 %d 个超出了每日上限（patchbay learn set --new-per-day N --reviews-per-day N）。",
-		En: "Held back by the limits of the day: %d (patchbay learn set --new-per-day N --reviews-per-day N)."}
-	sayLearnToday  = talk.Say{Zh: "今天完成 %d 次（新 %d，忘记 %d），%d 分钟。", En: "Done today: %d (%d new, %d again), %d min."}
-	sayLearnStreak = talk.Say{Zh: "连续 %d 天。", En: "Days in a row: %d."}
-	sayLearnKept   = talk.Say{Zh: "30 天内复习 %d 次，记住 %.0f%%。", En: "In 30 days: %d reviews, %.0f%% remembered."}
-	sayLearnAhead  = talk.Say{Zh: "接下来（时区 %s）", En: "Coming (time zone %s)"}
-	sayLearnPoints = talk.Say{Zh: "知识点", En: "POINTS"}
-	sayLearnNew    = talk.Say{Zh: "新", En: "NEW"}
+const (
+	msgLearnLeft   = i18n.Message("Left for today: %d (%d new).")
+	msgLearnHeld   = i18n.Message("Held back by the limits of the day: %d (patchbay learn set --new-per-day N --reviews-per-day N).")
+	msgLearnToday  = i18n.Message("Done today: %d (%d new, %d again), %d min.")
+	msgLearnStreak = i18n.Message("Days in a row: %d.")
+	msgLearnKept   = i18n.Message("In 30 days: %d reviews, %.0f%% remembered.")
+	msgLearnAhead  = i18n.Message("Coming (time zone %s)")
+	msgLearnPoints = i18n.Message("POINTS")
+	msgLearnNew    = i18n.Message("NEW")
 )
 
 // Run prints the statistics.
 func (c *learnStatsCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Days < 1 || c.Days > maxDays {
-		return usage(talk.Say{Zh: "--days 是 %d；请选择 1 到 %d", En: "--days is %d; choose from 1 to %d"}, c.Days, maxDays)
+		return usage(i18n.Message("--days is %d; choose from 1 to %d"), c.Days, maxDays)
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		var raw json.RawMessage
@@ -107,16 +106,16 @@ func (c *learnStatsCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 func (sh *shell) learnStats(s learnStats) {
-	sh.say(sayLearnLeft, s.Left.total(), s.Left.New)
+	sh.say(msgLearnLeft, s.Left.total(), s.Left.New)
 	if s.Left.Held > 0 {
-		sh.say(sayLearnHeld, s.Left.Held)
+		sh.say(msgLearnHeld, s.Left.Held)
 	}
-	sh.say(sayLearnToday, s.Done.Reviews, s.Done.New, s.Done.Again, s.Done.Minutes)
-	sh.say(sayLearnStreak, s.Streak)
+	sh.say(msgLearnToday, s.Done.Reviews, s.Done.New, s.Done.Again, s.Done.Minutes)
+	sh.say(msgLearnStreak, s.Streak)
 	if s.Reviews > 0 {
-		sh.say(sayLearnKept, s.Reviews, 100*s.Retention)
+		sh.say(msgLearnKept, s.Reviews, 100*s.Retention)
 	}
-	sh.printf("\n%s\n", sayLearnAhead.In(sh.lang, plain(s.Zone)))
+	sh.printf("\n%s\n", msgLearnAhead.In(sh.lang, plain(s.Zone)))
 	sh.bars(s.Forecast)
 	sh.printf("\n")
 	sh.learnDecks(s.Decks, false)
@@ -141,9 +140,9 @@ func (sh *shell) bars(days []learnDay) {
 
 // learnDecks prints decks, with their settings on request.
 func (sh *shell) learnDecks(decks []learnDeckRow, how bool) {
-	heads := []talk.Say{sayLearnDeck, sayLearnPoints, sayLearnNew, sayLearnDue}
+	heads := []i18n.Message{msgLearnDeck, msgLearnPoints, msgLearnNew, msgLearnDue}
 	if how {
-		heads = append(heads, sayLearnSchedule, talk.Say{})
+		heads = append(heads, msgLearnSchedule, "")
 	}
 	var rows [][]string
 	for _, d := range decks {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type learnUndoCmd struct {
@@ -22,9 +22,9 @@ Examples:
     patchbay learn undo --review 0198c4d2-7a51-7c3e-9d2f-0d6a3b1f5e77`
 }
 
-var (
-	sayLearnUndone  = talk.Say{Zh: "已撤销“%s”：%s", En: "Taken back (%s): %s"}
-	sayLearnAlready = talk.Say{Zh: "之前已经撤销：%s", En: "It was taken back before: %s"}
+const (
+	msgLearnUndone  = i18n.Message("Taken back (%s): %s")
+	msgLearnAlready = i18n.Message("It was taken back before: %s")
 )
 
 // Run undoes a review.
@@ -44,10 +44,10 @@ func (c *learnUndoCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(raw, func() {
 			if undone.Already {
-				sh.say(sayLearnAlready, learnHeading(undone.Card.Question))
+				sh.say(msgLearnAlready, learnHeading(undone.Card.Question))
 				return
 			}
-			sh.say(sayLearnUndone, sh.learnGrade(undone.Grade), learnHeading(undone.Card.Question))
+			sh.say(msgLearnUndone, sh.learnGrade(undone.Grade), learnHeading(undone.Card.Question))
 		})
 	})
 }

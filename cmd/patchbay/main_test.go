@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store/storetest"
 )
 
@@ -89,7 +90,7 @@ func (d *desk) failing(code int, stdin string, args []string, want ...string) {
 		d.t.Errorf("patchbay %s: exit code %d, want %d; stderr %q", strings.Join(args, " "), o.code, code, o.stderr)
 	}
 	lines := strings.Split(strings.TrimSuffix(o.stderr, "\n"), "\n")
-	if strings.Contains(lines[0], sayYes.En) {
+	if strings.Contains(lines[0], msgYes.In(i18n.English)) {
 		lines = lines[1:]
 	}
 	if len(lines) != 1 || !strings.HasPrefix(lines[0], "patchbay: ") {

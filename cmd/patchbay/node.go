@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // targetFlags say where to look for nodes and their requests.
@@ -226,20 +226,18 @@ func localNode(ctx context.Context, b *app.Base, ref string) (nodeRow, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nodeRow{}, talk.Say{Zh: "没有节点 %q；patchbay node list 会列出现有的",
-			En: "there is no node %q; patchbay node list shows those there are"}.Wrong(ref)
+		return nodeRow{}, i18n.Message("there is no node %q; patchbay node list shows those there are").Errorf(ref)
 	}
-	return nodeRow{}, talk.Say{Zh: "有 %d 个节点可能是 %q；请写出其中一个的 id",
-		En: "%d nodes may be meant by %q; give the id of one"}.Wrong(len(found), ref)
+	return nodeRow{}, i18n.Message("%d nodes may be meant by %q; give the id of one").Errorf(len(found), ref)
 }
 
-var (
-	sayNodeHere      = talk.Say{Zh: "已连接", En: "connected"}
-	sayNodeAway      = talk.Say{Zh: "未连接", En: "away"}
-	sayNodeApproved  = talk.Say{Zh: "已批准", En: "approved"}
-	sayNodePending   = talk.Say{Zh: "待批准", En: "to be approved"}
-	sayNodeRepending = talk.Say{Zh: "要求更多", En: "wants more"}
-	sayNodeRejected  = talk.Say{Zh: "已拒绝", En: "rejected"}
+const (
+	msgNodeHere      = i18n.Message("connected")
+	msgNodeAway      = i18n.Message("away")
+	msgNodeApproved  = i18n.Message("approved")
+	msgNodePending   = i18n.Message("to be approved")
+	msgNodeRepending = i18n.Message("wants more")
+	msgNodeRejected  = i18n.Message("rejected")
 )
 
 // nodeState returns a text about whether a node is connected, as far as known.
@@ -248,22 +246,22 @@ func (sh *shell) nodeState(n nodeRow) string {
 	case n.Connected == nil:
 		return "–"
 	case *n.Connected:
-		return sayNodeHere.In(sh.lang)
+		return msgNodeHere.In(sh.lang)
 	}
-	return sayNodeAway.In(sh.lang)
+	return msgNodeAway.In(sh.lang)
 }
 
 // nodeApproval says how much of what a node offers is approved.
 func (sh *shell) nodeApproval(n nodeRow) string {
 	switch n.Approval {
 	case wire.Approved:
-		return sayNodeApproved.In(sh.lang)
+		return msgNodeApproved.In(sh.lang)
 	case wire.PendingApproval:
-		return sayNodePending.In(sh.lang)
+		return msgNodePending.In(sh.lang)
 	case wire.PendingReapproval:
-		return sayNodeRepending.In(sh.lang)
+		return msgNodeRepending.In(sh.lang)
 	case wire.Unapproved:
-		return sayNodeRejected.In(sh.lang)
+		return msgNodeRejected.In(sh.lang)
 	}
 	return "–"
 }
@@ -276,7 +274,7 @@ func (n *nodeRow) seen() time.Time {
 // nodeError explains an error of the database about a node that existed a moment ago.
 func nodeError(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return talk.Say{Zh: "节点刚刚被移除", En: "the node was removed just now"}.Wrong()
+		return i18n.Message("the node was removed just now").Errorf()
 	}
 	return err
 }

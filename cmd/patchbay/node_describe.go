@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 type nodeDescribeCmd struct {
@@ -41,32 +41,28 @@ func (c *nodeDescribeCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.result(row, func() { sh.showNode(row, c.retryFlags()) })
 }
 
-var (
-	sayHeadNode     = talk.Say{Zh: "节点 %s：%s", En: "Node %s: %s"}
-	sayItsID        = talk.Say{Zh: "ID", En: "id"}
-	sayItsPlatform  = talk.Say{Zh: "系统", En: "platform"}
-	sayItsProgram   = talk.Say{Zh: "程序", En: "program"}
-	sayItsCaps      = talk.Say{Zh: "能力", En: "can"}
-	sayItsSince     = talk.Say{Zh: "连接于", En: "connected"}
-	sayItsSurface   = talk.Say{Zh: "批准", En: "approval"}
-	sayItsMachine   = talk.Say{Zh: "机器", En: "machine"}
-	sayHeadCommands = talk.Say{Zh: "\n可以调用的命令", En: "\nCommands that can be called"}
-	sayHeadPending  = talk.Say{Zh: "\n等待批准（patchbay pair approve %s%s）",
-		En: "\nTo be approved (patchbay pair approve %s%s)"}
-	sayHeadTools  = talk.Say{Zh: "\n工具", En: "\nTools"}
-	sayNoCommands = talk.Say{Zh: "\n没有可以调用的命令。", En: "\nThere is no command that can be called."}
-	sayCallTool   = talk.Say{
-		Zh: "调用：patchbay node invoke %s %s server=服务器 tool=工具 arguments='{}'%s",
-		En: "To call one: patchbay node invoke %s %s server=SERVER tool=TOOL arguments='{}'%s",
-	}
-	sayMarked = talk.Say{Zh: "%s（危险）", En: "%s (dangerous)"}
+const (
+	msgHeadNode     = i18n.Message("Node %s: %s")
+	msgItsID        = i18n.Message("id")
+	msgItsPlatform  = i18n.Message("platform")
+	msgItsProgram   = i18n.Message("program")
+	msgItsCaps      = i18n.Message("can")
+	msgItsSince     = i18n.Message("time\x04connected")
+	msgItsSurface   = i18n.Message("approval")
+	msgItsMachine   = i18n.Message("machine")
+	msgHeadCommands = i18n.Message("\nCommands that can be called")
+	msgHeadPending  = i18n.Message("\nTo be approved (patchbay pair approve %s%s)")
+	msgHeadTools    = i18n.Message("\nTools")
+	msgNoCommands   = i18n.Message("\nThere is no command that can be called.")
+	msgCallTool     = i18n.Message("To call one: patchbay node invoke %s %s server=SERVER tool=TOOL arguments='{}'%s")
+	msgMarked       = i18n.Message("%s (dangerous)")
 )
 
 // commandLabel returns a command's name, with a warning if it is dangerous.
 func (sh *shell) commandLabel(command string) string {
 	name := short(command, maxCommand)
 	if gateway.IsDangerous(command) {
-		return sayMarked.In(sh.lang, name)
+		return msgMarked.In(sh.lang, name)
 	}
 	return name
 }
@@ -79,7 +75,7 @@ const (
 )
 
 func (sh *shell) showNode(n nodeRow, again string) {
-	sh.say(sayHeadNode, n.called(), sh.nodeState(n))
+	sh.say(msgHeadNode, n.called(), sh.nodeState(n))
 	platform := n.Platform
 	if n.DeviceFamily != "" && !strings.EqualFold(n.DeviceFamily, n.Platform) {
 		platform += " (" + n.DeviceFamily + ")"
@@ -90,14 +86,14 @@ func (sh *shell) showNode(n nodeRow, again string) {
 	}
 	var rows [][]string
 	for _, line := range []struct {
-		name  talk.Say
+		name  i18n.Message
 		value string
 	}{
-		{sayItsID, n.NodeID}, {sayItsPlatform, platform}, {sayItsProgram,
-			strings.TrimSpace(n.ClientID + " " + n.Version)}, {sayItsAddress, n.RemoteIP},
-		{sayItsCaps, join(n.Caps)}, {sayItsSurface, approval}, {sayItsSince, sh.whenMillis(n.ConnectedAtMS)},
-		{sayItsLast, sh.whenMillis(millisOf(n.seen()))},
-		{sayItsMachine, string(n.HostStats)},
+		{msgItsID, n.NodeID}, {msgItsPlatform, platform}, {msgItsProgram,
+			strings.TrimSpace(n.ClientID + " " + n.Version)}, {msgItsAddress, n.RemoteIP},
+		{msgItsCaps, join(n.Caps)}, {msgItsSurface, approval}, {msgItsSince, sh.whenMillis(n.ConnectedAtMS)},
+		{msgItsLast, sh.whenMillis(millisOf(n.seen()))},
+		{msgItsMachine, string(n.HostStats)},
 	} {
 		if line.value != "" {
 			rows = append(rows, []string{line.name.In(sh.lang), singleLine(plain(line.value))})
@@ -106,21 +102,21 @@ func (sh *shell) showNode(n nodeRow, again string) {
 	sh.grid("  ", rows)
 	sh.showCommands(n, again)
 	if len(n.PluginTools) > 0 {
-		sh.say(sayHeadTools)
+		sh.say(msgHeadTools)
 		var tools [][]string
 		for _, t := range n.PluginTools {
 			tools = append(tools, []string{short(toolOwnName(t), maxCommand), short(t.Description, maxAbout)})
 		}
 		sh.grid("  ", tools)
-		sh.say(sayCallTool, shortID(n.NodeID, shortNode), wire.CommandTool, again)
+		sh.say(msgCallTool, shortID(n.NodeID, shortNode), wire.CommandTool, again)
 	}
 }
 
 func (sh *shell) showCommands(n nodeRow, again string) {
 	if len(n.Commands) == 0 {
-		sh.say(sayNoCommands)
+		sh.say(msgNoCommands)
 	} else {
-		sh.say(sayHeadCommands)
+		sh.say(msgHeadCommands)
 	}
 	for _, command := range n.Commands {
 		sh.printf("  %s\n", sh.commandLabel(command))
@@ -128,7 +124,7 @@ func (sh *shell) showCommands(n nodeRow, again string) {
 	if n.PendingRequest == "" {
 		return
 	}
-	sh.say(sayHeadPending, shortID(n.PendingRequest, shortRequest), again)
+	sh.say(msgHeadPending, shortID(n.PendingRequest, shortRequest), again)
 	for _, command := range n.PendingCmds {
 		if !slices.Contains(n.Commands, command) {
 			sh.printf("  %s\n", sh.commandLabel(command))

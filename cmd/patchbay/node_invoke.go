@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"patchbay/internal/api"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 type nodeInvokeCmd struct {
@@ -43,7 +43,7 @@ Examples:
 // Run calls the command.
 func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Timeout <= 0 {
-		return usage(talk.Say{Zh: "--timeout 是 %s；要写成 2m 这样的时间", En: "--timeout is %s; it has to be a time such as 2m"},
+		return usage(i18n.Message("--timeout is %s; it has to be a time such as 2m"),
 			c.Timeout)
 	}
 	params, err := c.params(sh)
@@ -55,8 +55,8 @@ func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if r == nil {
-		return talk.Say{Zh: "服务运行时才能调用节点；启动服务：patchbay serve%s",
-			En: "nodes can be called only while a server runs; start one with: patchbay serve%s"}.Wrong(c.dataFlags.retryFlags())
+		return i18n.Message("nodes can be called only while a server runs; start one with: patchbay serve%s").
+			Errorf(c.dataFlags.retryFlags())
 	}
 	answer, err := r.invoke(ctx, c.Node, api.NodeCall{Command: c.Command, Params: params,
 		Timeout: c.Timeout.Milliseconds(), Once: c.Once}, c.Timeout)
@@ -87,8 +87,7 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	text := []byte(strings.TrimSpace(given))
 	switch {
 	case c.Params != "" && !json.Valid(text):
-		return nil, usage(talk.Say{Zh: `--params 要是 JSON，例如 {"bins":["git"]}`,
-			En: `--params has to be JSON, such as {"bins":["git"]}`})
+		return nil, usage(i18n.Message(`--params has to be JSON, such as {"bins":["git"]}`))
 	case len(set) == 0 && c.Params == "":
 		return nil, nil
 	case len(set) == 0:
@@ -96,8 +95,7 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	}
 	params := map[string]json.RawMessage{}
 	if c.Params != "" && (json.Unmarshal(text, &params) != nil || params == nil) {
-		return nil, usage(talk.Say{Zh: "同时有 名称=值 这样的参数时，--params 要是 JSON 对象",
-			En: "--params has to be a JSON object if there are parameters as name=value too"})
+		return nil, usage(i18n.Message("--params has to be a JSON object if there are parameters as name=value too"))
 	}
 	for name, value := range set {
 		if params[name], err = argument(nil, value); err != nil {
@@ -133,10 +131,9 @@ func (r *remote) invoke(ctx context.Context, ref string, call api.NodeCall,
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, talk.Say{Zh: "回答还没结束，连接就中断了", En: "the connection broke before the answer was finished"}.Wrong()
+		return nil, i18n.Message("the connection broke before the answer was finished").Errorf()
 	case len(answer) > maxInvoked || !json.Valid(answer):
-		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器",
-			En: "%s does not answer as a Patchbay server does"}.Wrong(r.url)
+		return nil, i18n.Message("%s does not answer as a Patchbay server does").Errorf(r.url)
 	}
 	return answer, nil
 }
@@ -157,11 +154,11 @@ func (c *nodeInvokeCmd) explainError(ctx context.Context, r *remote, err error) 
 	told := strings.TrimSuffix(plain(e.Error()), ".")
 	switch {
 	case d.Reason == wire.NotAllowlisted:
-		return talk.Say{Zh: "%s；服务器的设置 nodes.allow 和 nodes.deny 决定可以让节点执行哪些命令",
-			En: "%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told"}.Wrong(told)
+		return i18n.Message("%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told").
+			Errorf(told)
 	case d.Reason == wire.NotDeclared:
-		return talk.Say{Zh: "%s；patchbay node describe %s%s 会列出它能做什么",
-			En: "%s; patchbay node describe %s%s shows what it can do"}.Wrong(told, quoteWord(c.Node), c.retryFlags())
+		return i18n.Message("%s; patchbay node describe %s%s shows what it can do").Errorf(told, quoteWord(c.Node),
+			c.retryFlags())
 	case d.Reason != wire.NothingDeclared && d.Code != wire.DetailPairChanged && d.Code != wire.DetailNotConnected:
 		return err
 	}
@@ -170,16 +167,16 @@ func (c *nodeInvokeCmd) explainError(ctx context.Context, r *remote, err error) 
 	case lookErr != nil:
 		return err
 	case n.PendingRequest != "":
-		return talk.Say{Zh: "%s 要运行的内容需要先批准：patchbay pair approve %s%s",
-			En: "what %s wants to run has to be approved first: patchbay pair approve %s%s"}.Wrong(n.called(),
-			shortID(n.PendingRequest, shortRequest), c.retryFlags())
+		return i18n.Message("what %s wants to run has to be approved first: patchbay pair approve %s%s").
+			Errorf(n.called(),
+				shortID(n.PendingRequest, shortRequest), c.retryFlags())
 	case n.Approval == wire.Unapproved:
-		return talk.Say{Zh: "%s 要运行的内容已被拒绝；它下次连接时会再次请求",
-			En: "what %s wants to run was rejected; it asks again when it connects the next time"}.Wrong(n.called())
+		return i18n.Message("what %s wants to run was rejected; it asks again when it connects the next time").
+			Errorf(n.called())
 	case !*n.Connected && n.seen().IsZero():
-		return talk.Say{Zh: "%s 没有连接", En: "%s is not connected"}.Wrong(n.called())
+		return i18n.Message("%s is not connected").Errorf(n.called())
 	case !*n.Connected:
-		return talk.Say{Zh: "%s 没有连接；最后一次在线是 %s", En: "%s is not connected; it was seen last at %s"}.Wrong(n.called(),
+		return i18n.Message("%s is not connected; it was seen last at %s").Errorf(n.called(),
 			n.seen().Local().Format("2006-01-02 15:04:05"))
 	}
 	return err
@@ -201,14 +198,14 @@ type payload struct {
 	Base64 []byte `json:"base64"`
 }
 
-var sayNodeDone = talk.Say{Zh: "已执行；没有返回内容。", En: "It is done; nothing came back."}
+const msgNodeDone = i18n.Message("It is done; nothing came back.")
 
 // showInvoked prints the result of a call, and saves what cannot be printed to the file out, if
 // given.
 func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error {
 	var in invokeResult
 	if err := json.Unmarshal(answer, &in); err != nil {
-		return talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？", En: "the server gave no result; is it of another version?"}.Wrong()
+		return i18n.Message("the server gave no result; is it of another version?").Errorf()
 	}
 	blocks, p := readPayload(in.Payload)
 	switch {
@@ -216,7 +213,7 @@ func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error 
 	case blocks != nil:
 		sh.showContent(blocks, p.Structured, out == "")
 	case len(in.Payload) == 0:
-		sh.say(sayNodeDone)
+		sh.say(msgNodeDone)
 	default:
 		var b bytes.Buffer
 		if json.Indent(&b, in.Payload, "", "  ") == nil {
@@ -229,7 +226,7 @@ func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error 
 		}
 	}
 	if p.IsError {
-		return talk.Say{Zh: "%s 说它失败了", En: "%s says that it failed"}.Wrong(command)
+		return i18n.Message("%s says that it failed").Errorf(command)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type nodeListCmd struct {
@@ -39,15 +39,12 @@ func (c *nodeListCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.nodeTable(rows, c.retryFlags())
 }
 
-var (
-	sayPlatform     = talk.Say{Zh: "系统", En: "PLATFORM"}
-	sayApproval     = talk.Say{Zh: "批准", En: "APPROVAL"}
-	sayCommandCount = talk.Say{Zh: "命令", En: "COMMANDS"}
-	sayNoNodes      = talk.Say{
-		Zh: "还没有节点。给节点一个密钥：patchbay key add --name 节点 --scope node；然后让它连接本服务；试一试：patchbay simulate node",
-		En: "There are no nodes yet. Make a key for one (patchbay key add --name node --scope node) and let it connect to this server; to try it: patchbay simulate node",
-	}
-	sayToApprove = talk.Say{Zh: "批准：patchbay pair approve %s%s", En: "approve it: patchbay pair approve %s%s"}
+const (
+	msgPlatform     = i18n.Message("PLATFORM")
+	msgApproval     = i18n.Message("APPROVAL")
+	msgCommandCount = i18n.Message("COMMANDS")
+	msgNoNodes      = i18n.Message("There are no nodes yet. Make a key for one (patchbay key add --name node --scope node) and let it connect to this server; to try it: patchbay simulate node")
+	msgToApprove    = i18n.Message("approve it: patchbay pair approve %s%s")
 )
 
 func (sh *shell) nodeTable(rows []nodeRow, again string) error {
@@ -56,14 +53,14 @@ func (sh *shell) nodeTable(rows []nodeRow, again string) error {
 	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
-			sh.say(sayNoNodes)
+			sh.say(msgNoNodes)
 			return
 		}
 		var cells [][]string
 		for _, n := range rows {
 			note, seen := "", "–"
 			if n.PendingRequest != "" {
-				note = sayToApprove.In(sh.lang, shortID(n.PendingRequest, shortRequest), again)
+				note = msgToApprove.In(sh.lang, shortID(n.PendingRequest, shortRequest), again)
 			}
 			if t := n.seen(); !t.IsZero() {
 				seen = sh.when(t)
@@ -74,6 +71,7 @@ func (sh *shell) nodeTable(rows []nodeRow, again string) error {
 				strconv.Itoa(len(n.Commands)), seen, note,
 			})
 		}
-		sh.table([]talk.Say{sayID, sayName, sayPlatform, sayState, sayApproval, sayCommandCount, sayHeard, {}}, cells)
+		sh.table([]i18n.Message{msgID, msgName, msgPlatform, msgState, msgApproval, msgCommandCount, msgHeard,
+			i18n.Message("")}, cells)
 	})
 }

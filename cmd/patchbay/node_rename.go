@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type nodeRenameCmd struct {
@@ -23,13 +23,13 @@ Examples:
     patchbay node rename Desktop "study computer"`
 }
 
-var sayNodeRenamed = talk.Say{Zh: "节点 %s 现在叫 %s。", En: "The node %s is called %s now."}
+const msgNodeRenamed = i18n.Message("The node %s is called %s now.")
 
 // Run renames the node.
 func (c *nodeRenameCmd) Run(ctx context.Context, sh *shell) error {
 	told := func(n nodeRow) error {
 		return sh.result(map[string]string{"nodeId": n.NodeID, "displayName": c.Name},
-			func() { sh.say(sayNodeRenamed, shortID(n.NodeID, shortNode), c.Name) })
+			func() { sh.say(msgNodeRenamed, shortID(n.NodeID, shortNode), c.Name) })
 	}
 	return c.resolve(ctx, sh, func(r *remote, n nodeRow) error {
 		if err := r.do(ctx, http.MethodPatch, nodePath(n.NodeID), map[string]string{"name": c.Name},

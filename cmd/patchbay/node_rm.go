@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type nodeRmCmd struct {
@@ -23,9 +23,9 @@ Examples:
     patchbay node rm 3f2a91c0 --yes`
 }
 
-var (
-	sayRemoveNode  = talk.Say{Zh: "移除节点 %s（%s）？", En: "Remove the node %s (%s)?"}
-	sayNodeRemoved = talk.Say{Zh: "节点 %s（%s）已移除。", En: "The node %s (%s) is removed."}
+const (
+	msgRemoveNode  = i18n.Message("Remove the node %s (%s)?")
+	msgNodeRemoved = i18n.Message("The node %s (%s) is removed.")
 )
 
 // Run removes the node.
@@ -42,15 +42,15 @@ func (c *nodeRmCmd) Run(ctx context.Context, sh *shell) error {
 
 func (c *nodeRmCmd) remove(ctx context.Context, sh *shell, n nodeRow, do func() error) error {
 	id := shortID(n.NodeID, shortNode)
-	if !c.Yes && !sh.confirm(ctx, sayRemoveNode, n.called(), id) {
+	if !c.Yes && !sh.confirm(ctx, msgRemoveNode, n.called(), id) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return talk.Say{Zh: "没有移除任何东西；请回答 y，或加上 --yes", En: "nothing was removed; answer y, or give --yes"}.Wrong()
+		return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
 	}
 	if err := do(); err != nil {
 		return err
 	}
 	return sh.result(map[string]any{"nodeId": n.NodeID, "removed": true},
-		func() { sh.say(sayNodeRemoved, n.called(), id) })
+		func() { sh.say(msgNodeRemoved, n.called(), id) })
 }

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/text/width"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // result prints v as JSON if requested, and calls text otherwise.
@@ -28,7 +28,7 @@ func (sh *shell) writeJSON(v any, indent string) error {
 }
 
 // table prints rows under headings, in columns as wide as their widest cell.
-func (sh *shell) table(headings []talk.Say, rows [][]string) {
+func (sh *shell) table(headings []i18n.Message, rows [][]string) {
 	head := make([]string, len(headings))
 	for i, h := range headings {
 		head[i] = h.In(sh.lang)
@@ -74,12 +74,12 @@ func columns(text string) int {
 	return n
 }
 
-var sayNever = talk.Say{Zh: "从未", En: "never"}
+const msgNever = i18n.Message("never")
 
 // when formats a time in the local time zone; the zero time is never.
 func (sh *shell) when(t time.Time) string {
 	if t.IsZero() {
-		return sayNever.In(sh.lang)
+		return msgNever.In(sh.lang)
 	}
 	return t.Local().Format("2006-01-02 15:04")
 }

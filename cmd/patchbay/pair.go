@@ -10,9 +10,9 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // pairing lists the pending requests.
@@ -74,15 +74,15 @@ func (p *pairing) find(ref string) (app.PairRef, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return app.PairRef{}, talk.Say{Zh: "没有等待中的请求 %q；patchbay pair list 会列出等待中的。已过期的请求会在设备重试时再次出现",
-			En: "no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again"}.Wrong(ref)
+		return app.PairRef{},
+			i18n.Message("no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again").Errorf(ref)
 	}
 	ids := make([]string, len(found))
 	for i, f := range found {
 		ids[i] = shortID(f.ID, shortRequest)
 	}
-	return app.PairRef{}, talk.Say{Zh: "有 %d 个请求可能是 %q；请写出其中一个的 id：%s",
-		En: "%d requests may be meant by %q; give the id of one: %s"}.Wrong(len(found), ref, join(ids))
+	return app.PairRef{}, i18n.Message("%d requests may be meant by %q; give the id of one: %s").Errorf(len(found), ref,
+		join(ids))
 }
 
 // decision is the decision about a request.
@@ -182,14 +182,11 @@ func decideLocal(ctx context.Context, b *app.Base, d *decision) error {
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return talk.Say{Zh: "请求刚刚过期；设备重试时会再次出现",
-			En: "the request has expired just now; it comes again when the device tries again"}.Wrong()
+		return i18n.Message("the request has expired just now; it comes again when the device tries again").Errorf()
 	case errors.Is(err, store.ErrOccupied):
-		return talk.Say{Zh: "设备已与别人配对；要由对方先移除：patchbay node rm 节点",
-			En: "the device is paired with somebody else; that one has to remove it first: patchbay node rm NODE"}.Wrong()
+		return i18n.Message("the device is paired with somebody else; that one has to remove it first: patchbay node rm NODE").Errorf()
 	case errors.Is(err, store.ErrFull):
-		return talk.Say{Zh: "已配对的设备太多；请移除一些：patchbay node rm 节点",
-			En: "too many devices are paired already; remove some: patchbay node rm NODE"}.Wrong()
+		return i18n.Message("too many devices are paired already; remove some: patchbay node rm NODE").Errorf()
 	}
 	return err
 }
@@ -200,23 +197,23 @@ func (sh *shell) requestedAccess(roles, scopes []string) string {
 	if len(scopes) > 0 {
 		what += " (" + join(scopes) + ")"
 	}
-	return sayWantsIn.In(sh.lang, plain(what))
+	return msgWantsIn.In(sh.lang, plain(what))
 }
 
 // requestedCommands describes the commands that a node wants to run.
 func (sh *shell) requestedCommands(commands []string) string {
 	if len(commands) == 0 {
-		return sayWantsNothing.In(sh.lang)
+		return msgWantsNothing.In(sh.lang)
 	}
 	names := make([]string, len(commands))
 	for i, c := range commands {
 		names[i] = sh.commandLabel(c)
 	}
-	return sayWantsRun.In(sh.lang, strings.Join(names, ", "))
+	return msgWantsRun.In(sh.lang, strings.Join(names, ", "))
 }
 
-var (
-	sayWantsIn      = talk.Say{Zh: "作为 %s 连接", En: "to connect as %s"}
-	sayWantsRun     = talk.Say{Zh: "运行命令：%s", En: "to run the commands %s"}
-	sayWantsNothing = talk.Say{Zh: "成为没有命令的节点", En: "to be a node without commands"}
+const (
+	msgWantsIn      = i18n.Message("to connect as %s")
+	msgWantsRun     = i18n.Message("to run the commands %s")
+	msgWantsNothing = i18n.Message("to be a node without commands")
 )

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 type pairApproveCmd struct {
@@ -24,19 +24,13 @@ Examples:
     patchbay pair approve Desktop --server https://board.example.org --key $KEY --json`
 }
 
-var (
-	sayMayConnect = talk.Say{Zh: "%s（%s）可以作为 %s 连接了。", En: "%s (%s) may connect as %s now."}
-	sayNextAsks   = talk.Say{
-		Zh: "它连接后（等待中的会在半分钟内连接），它要运行的命令还需批准：patchbay pair approve %s%s",
-		En: "Once it has connected, within half a minute if it is waiting, what it wants to run has to be approved too: patchbay pair approve %s%s",
-	}
-	sayMayRun     = talk.Say{Zh: "%s（%s）可以运行这些命令了：%s", En: "%s (%s) may run these commands now: %s"}
-	sayMayNothing = talk.Say{Zh: "节点 %s（%s）已批准；它没有命令。", En: "The node %s (%s) is approved; it has no commands."}
-	sayKeptOff    = talk.Say{
-		Zh: "设置 nodes.allow 和 nodes.deny 仍不允许：%s",
-		En: "The settings nodes.allow and nodes.deny keep these from being called: %s",
-	}
-	sayNowInvoke = talk.Say{Zh: "调用：patchbay node invoke %s 命令%s", En: "To call one: patchbay node invoke %s COMMAND%s"}
+const (
+	msgMayConnect = i18n.Message("%s (%s) may connect as %s now.")
+	msgNextAsks   = i18n.Message("Once it has connected, within half a minute if it is waiting, what it wants to run has to be approved too: patchbay pair approve %s%s")
+	msgMayRun     = i18n.Message("%s (%s) may run these commands now: %s")
+	msgMayNothing = i18n.Message("The node %s (%s) is approved; it has no commands.")
+	msgKeptOff    = i18n.Message("The settings nodes.allow and nodes.deny keep these from being called: %s")
+	msgNowInvoke  = i18n.Message("To call one: patchbay node invoke %s COMMAND%s")
 )
 
 // Run approves the request.
@@ -51,9 +45,9 @@ func (c *pairApproveCmd) Run(ctx context.Context, sh *shell) error {
 func (sh *shell) approvedPair(d decision, again string) {
 	name, id := called(d.Name, d.Node), shortID(d.Node, shortNode)
 	if !d.surface {
-		sh.say(sayMayConnect, name, id, plain(join(d.Roles)))
+		sh.say(msgMayConnect, name, id, plain(join(d.Roles)))
 		if slices.Contains(d.Roles, wire.RoleNode) && !d.again {
-			sh.say(sayNextAsks, id, again)
+			sh.say(msgNextAsks, id, again)
 		}
 		return
 	}
@@ -62,12 +56,12 @@ func (sh *shell) approvedPair(d decision, again string) {
 		for i, command := range d.Commands {
 			names[i] = sh.commandLabel(command)
 		}
-		sh.say(sayMayRun, name, id, join(names))
-		sh.say(sayNowInvoke, id, again)
+		sh.say(msgMayRun, name, id, join(names))
+		sh.say(msgNowInvoke, id, again)
 	} else {
-		sh.say(sayMayNothing, name, id)
+		sh.say(msgMayNothing, name, id)
 	}
 	if len(d.Kept) > 0 {
-		sh.say(sayKeptOff, plain(join(d.Kept)))
+		sh.say(msgKeptOff, plain(join(d.Kept)))
 	}
 }

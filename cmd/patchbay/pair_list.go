@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type pairListCmd struct {
@@ -38,25 +38,19 @@ func (c *pairListCmd) Run(ctx context.Context, sh *shell) error {
 	return sh.result(p, func() { sh.pairTable(p, c.retryFlags()) })
 }
 
-var (
-	sayRequest    = talk.Say{Zh: "请求", En: "REQUEST"}
-	sayComesFrom  = talk.Say{Zh: "来自", En: "FROM"}
-	sayAsked      = talk.Say{Zh: "时间", En: "SINCE"}
-	sayWants      = talk.Say{Zh: "想要", En: "WANTS"}
-	sayNobodyAsks = talk.Say{Zh: "没有等待批准的请求。", En: "Nobody waits to be approved."}
-	sayDecide     = talk.Say{
-		Zh: "批准：patchbay pair approve 请求%[1]s；拒绝：patchbay pair reject 请求%[1]s",
-		En: "To approve one: patchbay pair approve REQUEST%[1]s. To reject one: patchbay pair reject REQUEST%[1]s",
-	}
-	sayCodes = talk.Say{
-		Zh: "另有 %d 台语音设备显示验证码：patchbay device approve 验证码%s",
-		En: "Voice boards that show a code: %d. Approve one by it: patchbay device approve CODE%s",
-	}
+const (
+	msgRequest    = i18n.Message("REQUEST")
+	msgComesFrom  = i18n.Message("FROM")
+	msgAsked      = i18n.Message("SINCE")
+	msgWants      = i18n.Message("WANTS")
+	msgNobodyAsks = i18n.Message("Nobody waits to be approved.")
+	msgDecide     = i18n.Message("To approve one: patchbay pair approve REQUEST%[1]s. To reject one: patchbay pair reject REQUEST%[1]s")
+	msgCodes      = i18n.Message("Voice boards that show a code: %d. Approve one by it: patchbay device approve CODE%s")
 )
 
 func (sh *shell) pairTable(p pairing, again string) {
 	if len(p.Devices)+len(p.Nodes) == 0 {
-		sh.say(sayNobodyAsks)
+		sh.say(msgNobodyAsks)
 	} else {
 		var cells [][]string
 		row := func(request, peer, name, platform, from, wants string, ms int64) {
@@ -73,10 +67,10 @@ func (sh *shell) pairTable(p pairing, again string) {
 		for _, r := range p.Nodes {
 			row(r.RequestID, r.NodeID, r.DisplayName, r.Platform, r.RemoteIP, sh.requestedCommands(r.Commands), r.TS)
 		}
-		sh.table([]talk.Say{sayRequest, sayID, sayName, sayPlatform, sayComesFrom, sayAsked, sayWants}, cells)
-		sh.say(sayDecide, again)
+		sh.table([]i18n.Message{msgRequest, msgID, msgName, msgPlatform, msgComesFrom, msgAsked, msgWants}, cells)
+		sh.say(msgDecide, again)
 	}
 	if p.Codes > 0 {
-		sh.say(sayCodes, p.Codes, again)
+		sh.say(msgCodes, p.Codes, again)
 	}
 }

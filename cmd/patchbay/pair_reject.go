@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 type pairRejectCmd struct {
@@ -22,9 +22,9 @@ Examples:
     patchbay pair reject Desktop --json`
 }
 
-var (
-	sayNotLetIn  = talk.Say{Zh: "%s（%s）的连接请求已拒绝。", En: "The request of %s (%s) to connect is rejected."}
-	sayMayNotRun = talk.Say{Zh: "%s（%s）运行命令的请求已拒绝。", En: "The request of %s (%s) to run commands is rejected."}
+const (
+	msgNotLetIn  = i18n.Message("The request of %s (%s) to connect is rejected.")
+	msgMayNotRun = i18n.Message("The request of %s (%s) to run commands is rejected.")
 )
 
 // Run rejects the request.
@@ -34,9 +34,9 @@ func (c *pairRejectCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	return sh.result(d, func() {
-		said := sayNotLetIn
+		said := msgNotLetIn
 		if d.surface {
-			said = sayMayNotRun
+			said = msgMayNotRun
 		}
 		sh.say(said, called(d.Name, d.Node), shortID(d.Node, shortNode))
 	})

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // maxValue is the maximum size of a value read from a file, in bytes. It protects against a wrong
@@ -21,10 +21,10 @@ func (sh *shell) pairs(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usage(talk.Say{Zh: "%q 不是设置；请写成 名称=值", En: "%q is no setting; write name=value"}, text)
+			return nil, usage(i18n.Message("%q is no setting; write name=value"), text)
 		}
 		if _, twice := set[name]; twice {
-			return nil, usage(talk.Say{Zh: "%s 给了两次", En: "%s is given twice"}, name)
+			return nil, usage(i18n.Message("%s is given twice"), name)
 		}
 		value, err := sh.value(value)
 		if err != nil {
@@ -59,7 +59,7 @@ func readValue(r io.Reader) (string, error) {
 		return "", err
 	}
 	if len(b) > maxValue {
-		return "", talk.Say{Zh: "文件超过 %d 字节", En: "the file is larger than %d bytes"}.Wrong(maxValue)
+		return "", i18n.Message("the file is larger than %d bytes").Errorf(maxValue)
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }

@@ -13,12 +13,12 @@ import (
 	"unicode"
 
 	"patchbay/internal/config"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // Every message of internal/config about a setting has a Chinese translation. The test collects the
 // messages from its source, with a … for inserted values.
-func TestProblemsInChinese(t *testing.T) {
+func TestProblemTranslations(t *testing.T) {
 	files, err := filepath.Glob("../../internal/config/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -47,8 +47,10 @@ func TestProblemsInChinese(t *testing.T) {
 				return !said
 			}
 			texts++
-			if got := phraseInChinese(text); got == text {
-				t.Errorf("%s: cmd/patchbay/problems_zh.txt does not have %q", filepath.Base(file), text)
+			for _, l := range i18n.Languages()[1:] {
+				if got := translatePhrase(l, text); got == text {
+					t.Errorf("%s: %s.po does not have %q", filepath.Base(file), l, text)
+				}
 			}
 			return false
 		})
@@ -106,18 +108,18 @@ func TestWrongSettingsInChinese(t *testing.T) {
 	}
 	var lines []string
 	for _, p := range problems {
-		lines = append(lines, (&shell{lang: talk.Chinese}).problem(p))
-		if got := (&shell{lang: talk.English}).problem(p); got != p.Error() {
+		lines = append(lines, (&shell{lang: i18n.Chinese}).problem(p))
+		if got := (&shell{lang: i18n.English}).problem(p); got != p.Error() {
 			t.Errorf("in English it is %q", got)
 		}
 	}
 	got := strings.Join(lines, "\n")
 	for _, want := range []string{
-		`turn.idle（` + file + `，第 3 行） 是 "soon"：请给出 时长，例如 7s、10m 或 30d，从 100ms 到 1h`,
-		"colour（" + file + "，第 6 行） 是未知的设置：",
-		"log（" + file + "，第 7 行） 是一组设置，不是一个值：请把其中的设置各写一行",
-		`listen（` + file + `，第 1 行） 是 "nowhere"：请给出地址和端口`, "PATCHBAY_LISTEM 是未知的环境变量：您是不是想写 PATCHBAY_LISTEN？",
-		`limits.calls（` + file + `，第 5 行） 是 0：请给出 整数，例如 10，从 1 到 1000000`, `bus.name（--bus-name） 是 "a b"：请用至多 64 个字母`,
+		`turn.idle（` + file + `，第 3 行）是 "soon"：请给出 时长，例如 7s、10m 或 30d，从 100ms 到 1h`,
+		"colour（" + file + "，第 6 行）是未知的设置：",
+		"log（" + file + "，第 7 行）是一组设置，不是一个值：请把其中的设置各写一行",
+		`listen（` + file + `，第 1 行）是 "nowhere"：请给出地址和端口`, "PATCHBAY_LISTEM 是未知的环境变量：您是不是想写 PATCHBAY_LISTEN？",
+		`limits.calls（` + file + `，第 5 行）是 0：请给出 整数，例如 10，从 1 到 1000000`, `bus.name（--bus-name）是 "a b"：请用至多 64 个字母`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
@@ -138,7 +140,7 @@ func TestSettingsPageInChinese(t *testing.T) {
 		t.Fatalf("%s has no line %q", name, mark)
 	}
 	var want strings.Builder
-	if err := writeDocInChinese(&want); err != nil {
+	if err := writeDoc(&want, i18n.Chinese); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(want.String()) {

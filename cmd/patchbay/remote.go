@@ -18,8 +18,8 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // serverFlags name a server other than the one of the data directory.
@@ -39,18 +39,16 @@ func (f serverFlags) remote(sh *shell) (*remote, error) {
 	}
 	if address == "" {
 		if f.Key != "" {
-			return nil, usage(talk.Say{Zh: "给了 --key，却没有 --server", En: "--key is given without --server"})
+			return nil, usage(i18n.Message("--key is given without --server"))
 		}
 		return nil, nil
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, usage(talk.Say{Zh: "服务器的地址要像 https://board.example.org 这样",
-			En: "the server's address has to look like https://board.example.org"})
+		return nil, usage(i18n.Message("the server's address has to look like https://board.example.org"))
 	}
 	if key == "" {
-		return nil, usage(talk.Say{Zh: "缺少服务器的密钥；请用 --key 或 PATCHBAY_KEY 给出（patchbay key add --scope operator 可生成）",
-			En: "a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"})
+		return nil, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"))
 	}
 	return newRemote(strings.TrimRight(address, "/"), key, sh), nil
 }
@@ -93,8 +91,7 @@ func localTransport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 }
 
-var errUnauthorized = talk.Say{Zh: "服务器拒绝了密钥；它需要 operator 或 admin 权限，且不能已吊销",
-	En: "the server refuses the key; it needs scope operator or admin, and must not be revoked"}.Wrong()
+var errUnauthorized = i18n.Message("the server refuses the key; it needs scope operator or admin, and must not be revoked").Errorf()
 
 const (
 	// callLimit is the timeout of a call that is not a question.
@@ -113,7 +110,7 @@ func (r *remote) do(ctx context.Context, method, path string, body, into any) er
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(into); err != nil {
-		return talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(r.url)
+		return i18n.Message("%s does not answer as a Patchbay server does").Errorf(r.url)
 	}
 	return nil
 }
@@ -134,7 +131,7 @@ func (r *remote) send(ctx context.Context, method, path string, body any) (*http
 	req.Header.Set("User-Agent", "patchbay")
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, talk.Say{Zh: "无法连接 %s：%v", En: "%s cannot be reached: %v"}.Wrong(r.url, unwrapURL(err))
+		return nil, i18n.Message("%s cannot be reached: %v").Errorf(r.url, unwrapURL(err))
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
@@ -158,7 +155,7 @@ func (r *remote) refusal(resp *http.Response) error {
 	}
 	var said api.NodeFailure // a superset of every error response
 	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Error == "" {
-		return talk.Say{Zh: "%s 的回答是 %s；它是 Patchbay 服务器吗？", En: "%s answers %s; is it a Patchbay server?"}.Wrong(r.url,
+		return i18n.Message("%s answers %s; is it a Patchbay server?").Errorf(r.url,
 			resp.Status)
 	}
 	return &serverError{said, resp.StatusCode}
@@ -201,7 +198,7 @@ func stream[T any](ctx context.Context, r *remote, path string, body any, line f
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return talk.Say{Zh: "回答还没结束，连接就中断了", En: "the connection broke before the answer was finished"}.Wrong()
+			return i18n.Message("the connection broke before the answer was finished").Errorf()
 		}
 		if last, err := line(l); err != nil || last {
 			return err

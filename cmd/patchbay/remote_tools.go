@@ -8,7 +8,7 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // findServer returns the server that was named or runs on the data directory; nil if there is none.
@@ -31,8 +31,8 @@ func findServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*re
 func findToolServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
 	r, err := findServer(ctx, sh, d, f)
 	if r == nil && err == nil {
-		err = talk.Say{Zh: "服务运行时才知道有哪些工具；启动服务：patchbay serve%s",
-			En: "tools are known only while a server runs; start one with: patchbay serve%s"}.Wrong(d.retryFlags())
+		err = i18n.Message("tools are known only while a server runs; start one with: patchbay serve%s").
+			Errorf(d.retryFlags())
 	}
 	return r, err
 }
@@ -41,8 +41,8 @@ func findToolServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) 
 func findDeviceServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
 	r, err := findServer(ctx, sh, d, f)
 	if r == nil && err == nil {
-		err = talk.Say{Zh: "服务运行时才能联系设备；启动服务：patchbay serve%s",
-			En: "devices can be reached only while a server runs; start one with: patchbay serve%s"}.Wrong(d.retryFlags())
+		err = i18n.Message("devices can be reached only while a server runs; start one with: patchbay serve%s").
+			Errorf(d.retryFlags())
 	}
 	return r, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"patchbay/internal/config"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // Exit codes of every command.
@@ -47,13 +47,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	command.Bind(sh)
 	err = command.Run()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintln(stderr, "patchbay:", sayInterrupted.In(sh.lang))
+		fmt.Fprintln(stderr, "patchbay:", msgInterrupted.In(sh.lang))
 		return exitInterrupted
 	}
 	return sh.fail(err)
 }
 
-var sayInterrupted = talk.Say{Zh: "已中断", En: "interrupted"}
+const msgInterrupted = i18n.Message("interrupted")
 
 // newParser returns the parser of the command line. It calls exit after printing help; what follows
 // then does not matter.
@@ -62,7 +62,8 @@ func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 	c.Config.Check.Settings = newSettings()
 	k, err := kong.New(c,
 		kong.Name("patchbay"),
-		kong.Description("Plugs glasses and other devices, and the agents that answer them, into one board."),
+		kong.Description("Plugs glasses and other devices, and the agents that answer them, into one hub."),
+		kong.Vars{"languages": languageList()},
 		kong.Writers(sh.stdout, sh.stderr),
 		kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
@@ -72,6 +73,15 @@ func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 		translateHelp(k, sh.lang)
 	}
 	return k, err
+}
+
+// languageList returns the codes of all languages, separated by commas.
+func languageList() string {
+	var list []string
+	for _, l := range i18n.Languages() {
+		list = append(list, string(l))
+	}
+	return strings.Join(list, ",")
 }
 
 // helpWidth is the maximum width of help texts on wide terminals.

@@ -5,7 +5,7 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type secretForgetCmd struct {
@@ -21,9 +21,9 @@ Example:
     patchbay secret forget`
 }
 
-var (
-	saySecretForgotten = talk.Say{Zh: "旧密钥已失效：%d 个。", En: "Old secrets that were dropped: %d."}
-	saySecretNoneOld   = talk.Say{Zh: "没有旧密钥。", En: "There is no old secret."}
+const (
+	msgSecretForgotten = i18n.Message("Old secrets that were dropped: %d.")
+	msgSecretNoneOld   = i18n.Message("There is no old secret.")
 )
 
 // Run deletes the old secrets.
@@ -37,10 +37,10 @@ func (c *secretForgetCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(map[string]any{"dropped": old}, func() {
 			if old == 0 {
-				sh.say(saySecretNoneOld)
+				sh.say(msgSecretNoneOld)
 				return
 			}
-			sh.say(saySecretForgotten, old)
+			sh.say(msgSecretForgotten, old)
 		})
 	})
 }

@@ -7,8 +7,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
-	"patchbay/internal/talk"
 )
 
 type secretRotateCmd struct {
@@ -31,17 +31,12 @@ Examples:
     patchbay secret rotate --from /run/secrets/new --config /etc/patchbay.yaml`
 }
 
-var (
-	saySecretRotated = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥到 %s 失效（立即失效：patchbay secret forget%s）。",
-		En: "The installation has a new secret, and %d values were sealed anew here. The old one holds until %s; to drop it at once: patchbay secret forget%s"}
-	saySecretOnlyOne = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥已失效。请重新启动语音板，并重新配对节点。",
-		En: "The installation has a new secret, and %d values were sealed anew here. The old one is worth nothing any more: switch boards off and on, and pair nodes anew."}
-	saySecretConfig = talk.Say{Zh: "请在每个实例的设置里把 secret 换成下面这一行，然后重启；在此之前旧的继续有效。",
-		En: "Put this line as secret into the settings of every instance and restart them; until then the old one holds."}
-	saySecretNowHand = talk.Say{Zh: "secret 在设置里，要先换上新的才能撤掉旧的：先不带 --now 运行，改好设置并重启，再运行 patchbay secret forget",
-		En: "secret is in the settings, where the new one has to be before the old one can go: run this without --now, change the settings, restart, and run patchbay secret forget"}
-	saySecretReplaced = talk.Say{Zh: "已换上新的密钥。以前密封的内容读不出来了，请重新输入机器人、工具服务器和网关的密钥，并重启所有实例。",
-		En: "There is a new secret. What was sealed before cannot be read any more: give the keys of bots, tool servers and gateways once more, and restart all instances."}
+const (
+	msgSecretRotated  = i18n.Message("The installation has a new secret, and %d values were sealed anew here. The old one holds until %s; to drop it at once: patchbay secret forget%s")
+	msgSecretOnlyOne  = i18n.Message("The installation has a new secret, and %d values were sealed anew here. The old one is worth nothing any more: switch boards off and on, and pair nodes anew.")
+	msgSecretConfig   = i18n.Message("Put this line as secret into the settings of every instance and restart them; until then the old one holds.")
+	msgSecretNowHand  = i18n.Message("secret is in the settings, where the new one has to be before the old one can go: run this without --now, change the settings, restart, and run patchbay secret forget")
+	msgSecretReplaced = i18n.Message("There is a new secret. What was sealed before cannot be read any more: give the keys of bots, tool servers and gateways once more, and restart all instances.")
 )
 
 // Run replaces the secret of the installation.
@@ -52,7 +47,7 @@ func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 	return c.withData(ctx, sh, func(b *app.Base) error {
 		configured := b.Config.Secret != ""
 		if configured && c.Now {
-			return saySecretNowHand.Wrong()
+			return msgSecretNowHand.Errorf()
 		}
 		var next *seal.Key
 		if c.From != "" {
@@ -82,12 +77,12 @@ func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(out, func() {
 			if c.Now {
-				sh.say(saySecretOnlyOne, n)
+				sh.say(msgSecretOnlyOne, n)
 				return
 			}
-			sh.say(saySecretRotated, n, sh.when(time.Now().Add(app.SecretLife)), c.retryFlags())
+			sh.say(msgSecretRotated, n, sh.when(time.Now().Add(app.SecretLife)), c.retryFlags())
 			if configured {
-				sh.say(saySecretConfig)
+				sh.say(msgSecretConfig)
 			}
 			if out.Secret != "" {
 				sh.printf("%s\n", out.Secret)
@@ -119,6 +114,6 @@ func (c *secretRotateCmd) replaceLost(ctx context.Context, sh *shell) error {
 		if err := recordAdminEvent(ctx, b, control.EventSecretLost, b.Box.Key().ID); err != nil {
 			return err
 		}
-		return sh.result(rotatedSecret{Secrets: b.Secrets.State()}, func() { sh.say(saySecretReplaced) })
+		return sh.result(rotatedSecret{Secrets: b.Secrets.State()}, func() { sh.say(msgSecretReplaced) })
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"patchbay/internal/app"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type secretShowCmd struct {
@@ -22,14 +22,14 @@ Examples:
     patchbay secret show --reveal`
 }
 
-var (
-	sayHeadSecret  = talk.Say{Zh: "密钥", En: "SECRET"}
-	sayHeadMade    = talk.Say{Zh: "生成于", En: "MADE"}
-	sayHeadHow     = talk.Say{Zh: "状态", En: "STATE"}
-	saySecretUsed  = talk.Say{Zh: "在用", En: "in use"}
-	saySecretUntil = talk.Say{Zh: "有效至 %s", En: "holds until %s"}
-	saySecretWaits = talk.Say{Zh: "等待启用", En: "waits to be put to use"}
-	saySecretOwn   = talk.Say{Zh: "%s，这里启动时使用", En: "%s; this instance starts with it"}
+const (
+	msgHeadSecret  = i18n.Message("SECRET")
+	msgHeadMade    = i18n.Message("MADE")
+	msgHeadHow     = i18n.Message("STATE")
+	msgSecretUsed  = i18n.Message("in use")
+	msgSecretUntil = i18n.Message("holds until %s")
+	msgSecretWaits = i18n.Message("waits to be put to use")
+	msgSecretOwn   = i18n.Message("%s; this instance starts with it")
 )
 
 // shownSecrets is the output of secret show.
@@ -52,19 +52,19 @@ func (c *secretShowCmd) Run(ctx context.Context, sh *shell) error {
 			}
 			var rows [][]string
 			for i, x := range out.Secrets {
-				state := saySecretUsed.In(sh.lang)
+				state := msgSecretUsed.In(sh.lang)
 				switch {
 				case x.Used.IsZero():
-					state = saySecretWaits.In(sh.lang)
+					state = msgSecretWaits.In(sh.lang)
 				case i > 0:
-					state = saySecretUntil.In(sh.lang, sh.when(x.Until))
+					state = msgSecretUntil.In(sh.lang, sh.when(x.Until))
 				}
 				if x.Own {
-					state = saySecretOwn.In(sh.lang, state)
+					state = msgSecretOwn.In(sh.lang, state)
 				}
 				rows = append(rows, []string{x.ID, sh.when(x.Made), state})
 			}
-			sh.table([]talk.Say{sayHeadSecret, sayHeadMade, sayHeadHow}, rows)
+			sh.table([]i18n.Message{msgHeadSecret, msgHeadMade, msgHeadHow}, rows)
 		})
 	})
 }

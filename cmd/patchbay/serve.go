@@ -12,8 +12,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type serveCmd struct {
@@ -50,7 +50,7 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 		Version: thisBuild().Version, Demo: c.Demo, New: c.New, Lang: sh.lang, Logs: sh.stderr, Terminal: watched,
 		Ready: func(url string, b *app.Base) {
 			if watched && !c.Demo {
-				fmt.Fprintln(sh.stderr, sayServes.In(sh.lang, url, b.Config.Data))
+				fmt.Fprintln(sh.stderr, msgServes.In(sh.lang, url, b.Config.Data))
 			}
 			c.printStartup(ctx, sh, url, b)
 			if c.Demo {
@@ -61,8 +61,8 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	err = app.Serve(ctx, settings, options)
 	_, typed := terminal(sh.stdin)
 	if _, gone := errors.AsType[app.DataGoneError](err); gone && typed && watched {
-		fmt.Fprintln(sh.stderr, talk.Localize(err, sh.lang))
-		if !sh.confirm(ctx, sayBeginAnew) {
+		fmt.Fprintln(sh.stderr, i18n.Localize(err, sh.lang))
+		if !sh.confirm(ctx, msgBeginAnew) {
 			return errReported
 		}
 		options.New = true
@@ -71,16 +71,16 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	return err
 }
 
-var sayBeginAnew = talk.Say{Zh: "重新开始，用一个空的数据库？", En: "Begin anew, with an empty database?"}
+const msgBeginAnew = i18n.Message("Begin anew, with an empty database?")
 
 // printStartup prints that the server is ready, and what to do next.
 func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *app.Base) {
 	if code, err := b.Accounts.SetupCode(ctx); err == nil && code != "" {
-		fmt.Fprintln(sh.stderr, sayNobody.In(sh.lang, url, code, quoteWord(b.Config.Data)))
+		fmt.Fprintln(sh.stderr, msgNobody.In(sh.lang, url, code, quoteWord(b.Config.Data)))
 	}
 	if people, err := b.Store.People.All(ctx); err == nil && len(people) > 0 &&
 		!slices.ContainsFunc(people, canSignIn) {
-		fmt.Fprintln(sh.stderr, sayLockedOut.In(sh.lang, url, quoteWord(people[0].Name), quoteWord(b.Config.Data)))
+		fmt.Fprintln(sh.stderr, msgLockedOut.In(sh.lang, url, quoteWord(people[0].Name), quoteWord(b.Config.Data)))
 	}
 	switch {
 	case sh.json:
@@ -90,7 +90,7 @@ func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *a
 		if bot, err := b.Store.Bots.ByNumber(ctx, 1); err == nil { // an earlier start may have named it
 			name = bot.Name
 		}
-		sh.say(sayDemoServer, url, name, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard,
+		sh.say(msgDemoServer, url, name, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard,
 			"ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
 	}
 }
@@ -98,32 +98,8 @@ func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *a
 // canSignIn reports whether somebody can sign in to the console.
 func canSignIn(p store.Person) bool { return p.Password != "" }
 
-var (
-	sayDemoServer = talk.Say{
-		Zh: `Patchbay 演示服务：%[1]s （在浏览器中打开；用户名 %[7]s，密码 %[8]s）
-机器人 1 叫 %[2]s，会重复你说的话；密钥是 %[3]s。
-像眼镜一样提问：
-
-curl -N -X POST %[1]s/sse/rokid \
-  -H "Authorization: Bearer %[3]s" \
-  -H "Content-Type: application/json" \
-  -d '{
-    "message_id": "1021",
-    "agent_id": "1",
-    "message": [
-      {"role": "user", "type": "text", "text": "你好"}
-    ]
-  }'
-
-或者：patchbay simulate glasses --url %[1]s --key %[3]s --agent-id 1
-      patchbay ask 1 "你好" --data %[4]s
-
-还插着一块模拟的语音板，叫 %[5]s：
-
-patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
-
-OpenClaw 的节点和命令行连到 %[6]s；给它们一个密钥：patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
-		En: `The demo of Patchbay is at %[1]s (open it in a browser; name %[7]s, password %[8]s)
+const (
+	msgDemoServer = i18n.Message(`The demo of Patchbay is at %[1]s (open it in a browser; name %[7]s, password %[8]s)
 Bot 1 is called %[2]s and says back what it is told; the key is %[3]s.
 Ask as glasses do:
 
@@ -145,18 +121,8 @@ A simulated voice board is plugged in too, called %[5]s:
 
 patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 
-OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
-	}
-	sayServes = talk.Say{
-		Zh: "\n  Patchbay 已启动：%s\n  数据在 %s；按 Ctrl-C 停止。\n",
-		En: "\n  Patchbay is running at %s\n  Its data is in %s. Press Ctrl-C to stop it.\n",
-	}
-	sayLockedOut = talk.Say{
-		Zh: "没有人能在 %s 登录：账户都没有密码。在另一个终端里设置：patchbay user passwd %s --data %s",
-		En: "Nobody can sign in at %s: no account has a password. Set one in another terminal: patchbay user passwd %s --data %s",
-	}
-	sayNobody = talk.Say{
-		Zh: "还没有账户。用浏览器打开 %s ，设置码是 %s\n也可以在另一个终端里开始：patchbay user add 名字 --data %s",
-		En: "There is no account yet. Open %s in a browser; the setup code is %s\nOr begin in another terminal: patchbay user add NAME --data %s",
-	}
+OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`)
+	msgServes    = i18n.Message("\n  Patchbay is running at %s\n  Its data is in %s. Press Ctrl-C to stop it.\n")
+	msgLockedOut = i18n.Message("Nobody can sign in at %s: no account has a password. Set one in another terminal: patchbay user passwd %s --data %s")
+	msgNobody    = i18n.Message("There is no account yet. Open %s in a browser; the setup code is %s\nOr begin in another terminal: patchbay user add NAME --data %s")
 )

@@ -13,7 +13,7 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // shell is the environment of a command: its input, output and language.
@@ -21,19 +21,17 @@ type shell struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            []string
-	lang           talk.Lang
+	lang           i18n.Lang
 	json           bool
 
 	reads chan read // lines of stdin; created on first use
 }
 
 func newShell(stdin io.Reader, stdout, stderr io.Writer, env []string) *shell {
-	sh := &shell{stdin: stdin, stdout: stdout, stderr: stderr, env: env, lang: talk.English}
+	sh := &shell{stdin: stdin, stdout: stdout, stderr: stderr, env: env, lang: i18n.English}
 	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
 		if v := sh.getenv(name); v != "" {
-			if strings.HasPrefix(strings.ToLower(v), "zh") {
-				sh.lang = talk.Chinese
-			}
+			sh.lang = i18n.ParseLang(v, i18n.English)
 			break
 		}
 	}
@@ -51,7 +49,7 @@ func (sh *shell) getenv(name string) string {
 }
 
 // say prints a message on a line of its own.
-func (sh *shell) say(s talk.Say, args ...any) {
+func (sh *shell) say(s i18n.Message, args ...any) {
 	fmt.Fprintln(sh.stdout, s.In(sh.lang, args...))
 }
 
@@ -69,7 +67,7 @@ func (sh *shell) fail(err error) int {
 		}
 		return exitCode(err)
 	}
-	fmt.Fprintln(sh.stderr, "patchbay:", singleLine(talk.Localize(app.Explain(err), sh.lang)))
+	fmt.Fprintln(sh.stderr, "patchbay:", singleLine(i18n.Localize(app.Explain(err), sh.lang)))
 	return exitCode(err)
 }
 
@@ -130,15 +128,15 @@ func readLines(r io.Reader, to chan<- read) {
 		to <- read{line: lines.Text()}
 	}
 	if err := lines.Err(); err != nil {
-		to <- read{err: talk.Say{Zh: "标准输入：%v", En: "standard input: %v"}.Wrong(err)}
+		to <- read{err: i18n.Message("standard input: %v").Errorf(err)}
 	}
 }
 
-var sayYes = talk.Say{Zh: "（输入 y 确认）", En: "[type y to go on] "}
+const msgYes = i18n.Message("[type y to go on] ")
 
 // confirm asks whether to continue. No answer means no.
-func (sh *shell) confirm(ctx context.Context, question talk.Say, args ...any) bool {
-	fmt.Fprint(sh.stderr, question.In(sh.lang, args...)+" "+sayYes.In(sh.lang))
+func (sh *shell) confirm(ctx context.Context, question i18n.Message, args ...any) bool {
+	fmt.Fprint(sh.stderr, question.In(sh.lang, args...)+" "+msgYes.In(sh.lang))
 	answer, err := sh.readLine(ctx)
 	if err != nil {
 		fmt.Fprintln(sh.stderr) // the user has not ended the line

@@ -9,8 +9,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // shimFlags name a joined gateway.
@@ -64,14 +64,13 @@ func onlyShim[T any](all []T, name string, upstream func(T) store.Upstream) (fou
 	case n == 1:
 		return found, nil
 	case n > 1:
-		return found, usage(talk.Say{Zh: "有 %d 个人加入了名为 %s 的网关；请用 --user 名称 说明是谁的",
-			En: "%d people have joined a gateway named %s; say whose with --user NAME"}, n, name)
+		return found, usage(i18n.Message("%d people have joined a gateway named %s; say whose with --user NAME"), n,
+			name)
 	case other != "":
-		return found, talk.Say{Zh: "%s 是 %s 这种上游；请看：patchbay upstream show %s",
-			En: "%s is an upstream of kind %s; see: patchbay upstream show %s"}.Wrong(name, other, name)
+		return found, i18n.Message("%s is an upstream of kind %s; see: patchbay upstream show %s").Errorf(name, other,
+			name)
 	}
-	return found, talk.Say{Zh: "没有加入名为 %q 的网关；patchbay shim list 会列出已加入的",
-		En: "no gateway named %q was joined; patchbay shim list shows those that were"}.Wrong(name)
+	return found, i18n.Message("no gateway named %q was joined; patchbay shim list shows those that were").Errorf(name)
 }
 
 // onlyShims removes upstreams of other kinds.
@@ -119,32 +118,27 @@ func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration
 	}
 }
 
-var (
-	sayShimPairing  = talk.Say{Zh: "等待接受", En: "to be let in"}
-	sayShimApproval = talk.Say{Zh: "待批准", En: "to be approved"}
-	sayDevice       = talk.Say{Zh: "设备", En: "DEVICE"}
-	sayNode         = talk.Say{Zh: "节点", En: "NODE"}
-	sayTaken        = talk.Say{Zh: "已接受", En: "TAKEN"}
-	sayAllDevices   = talk.Say{Zh: "全部", En: "all"}
-	sayShimNoNodes  = talk.Say{Zh: "还没有设备加入：没有符合 devices 的设备。",
-		En: "No device has joined: there is none that fits the setting devices."}
-	sayShimUnknown = talk.Say{Zh: "只有服务运行时才知道节点的状态：patchbay serve%s",
-		En: "How its nodes are is known only while a server runs: patchbay serve%s"}
-	sayShimOther = talk.Say{Zh: "它由另一个实例连接，或服务还没有接手。",
-		En: "Another instance has joined it, or the server has not taken it up yet."}
-	sayRunHere = talk.Say{Zh: "如果那个网关是 Patchbay：patchbay pair list",
-		En: "If that gateway is a Patchbay: patchbay pair list"}
-	sayRunThere = talk.Say{Zh: "\n请网关的主人在网关的机器上运行：",
-		En: "\nThe gateway's owner has to run this on the gateway's machine:"}
+const (
+	msgShimPairing  = i18n.Message("to be let in")
+	msgShimApproval = i18n.Message("to be approved")
+	msgDevice       = i18n.Message("DEVICE")
+	msgNode         = i18n.Message("NODE")
+	msgTaken        = i18n.Message("TAKEN")
+	msgAllDevices   = i18n.Message("all")
+	msgShimNoNodes  = i18n.Message("No device has joined: there is none that fits the setting devices.")
+	msgShimUnknown  = i18n.Message("How its nodes are is known only while a server runs: patchbay serve%s")
+	msgShimOther    = i18n.Message("Another instance has joined it, or the server has not taken it up yet.")
+	msgRunHere      = i18n.Message("If that gateway is a Patchbay: patchbay pair list")
+	msgRunThere     = i18n.Message("\nThe gateway's owner has to run this on the gateway's machine:")
 )
 
 // shimState returns the name of a state of a node at a gateway.
 func (sh *shell) shimState(state string) string {
 	switch state {
 	case control.NodePairing:
-		return sayShimPairing.In(sh.lang)
+		return msgShimPairing.In(sh.lang)
 	case control.NodeApproval:
-		return sayShimApproval.In(sh.lang)
+		return msgShimApproval.In(sh.lang)
 	}
 	return sh.upstreamState(state)
 }
@@ -153,13 +147,13 @@ func (sh *shell) shimState(state string) string {
 func (sh *shell) showShimNodes(u control.Upstream, again string) {
 	switch {
 	case u.State == "":
-		sh.say(sayShimUnknown, again)
+		sh.say(msgShimUnknown, again)
 		return
 	case u.State == control.UpstreamElsewhere:
-		sh.say(sayShimOther)
+		sh.say(msgShimOther)
 		return
 	case len(u.Nodes) == 0:
-		sh.say(sayShimNoNodes)
+		sh.say(msgShimNoNodes)
 		return
 	}
 	var cells [][]string
@@ -167,14 +161,14 @@ func (sh *shell) showShimNodes(u control.Upstream, again string) {
 	for _, n := range u.Nodes {
 		device := n.Device
 		if device == "" {
-			device = sayAllDevices.In(sh.lang)
+			device = msgAllDevices.In(sh.lang)
 		}
 		note := n.Problem
 		if n.Command != "" {
 			note = "" // the state and the command to run say it
 		}
 		if !n.NextTry.IsZero() {
-			note = strings.TrimSpace(note + " " + sayNextTry.In(sh.lang, n.NextTry.Local().Format("15:04:05")))
+			note = strings.TrimSpace(note + " " + msgNextTry.In(sh.lang, n.NextTry.Local().Format("15:04:05")))
 		}
 		cells = append(cells, []string{
 			plain(n.Name), plain(device), shortID(n.Node, shortNode), sh.shimState(n.State), fmt.Sprint(n.Tools),
@@ -184,14 +178,14 @@ func (sh *shell) showShimNodes(u control.Upstream, again string) {
 			run = append(run, n.Command)
 		}
 	}
-	sh.table([]talk.Say{sayName, sayDevice, sayNode, sayState, sayToolCount, sayTaken, {}}, cells)
+	sh.table([]i18n.Message{msgName, msgDevice, msgNode, msgState, msgToolCount, msgTaken, i18n.Message("")}, cells)
 	if len(run) > 0 {
-		sh.say(sayRunThere)
+		sh.say(msgRunThere)
 	}
 	for _, command := range run {
 		sh.printf("  %s\n", plain(command))
 	}
 	if len(run) > 0 {
-		sh.say(sayRunHere)
+		sh.say(msgRunHere)
 	}
 }

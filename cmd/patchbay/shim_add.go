@@ -8,8 +8,8 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/shim"
-	"patchbay/internal/talk"
 )
 
 type shimAddCmd struct {
@@ -46,12 +46,10 @@ type shimAdded struct {
 	Nodes []control.ShimNode `json:"nodes,omitempty"`
 }
 
-var (
-	sayShimAdded = talk.Say{Zh: "网关 %s 已添加。", En: "The gateway %s is added."}
-	sayShimLater = talk.Say{Zh: "服务启动后会加入它：patchbay serve%s",
-		En: "It is joined as soon as a server runs: patchbay serve%s"}
-	sayShimNext = talk.Say{Zh: "之后查看：patchbay shim status %s%s",
-		En: "To see how it goes on: patchbay shim status %s%s"}
+const (
+	msgShimAdded = i18n.Message("The gateway %s is added.")
+	msgShimLater = i18n.Message("It is joined as soon as a server runs: patchbay serve%s")
+	msgShimNext  = i18n.Message("To see how it goes on: patchbay shim status %s%s")
 )
 
 // Run adds the gateway, and waits for the result.
@@ -82,8 +80,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 		row := control.Upstream{Upstream: u}
 		r, err := findRunning(ctx, sh, b.Config)
 		if err != nil {
-			return talk.Say{Zh: "网关已添加，但不知道情况如何：%v",
-				En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
+			return i18n.Message("the gateway is added, but how it goes is not known: %v").Errorf(err)
 		}
 		if r != nil {
 			seen, err := r.awaitShim(ctx, u.Number, c.Wait)
@@ -91,8 +88,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case err != nil:
-				return talk.Say{Zh: "网关已添加，但不知道情况如何：%v",
-					En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
+				return i18n.Message("the gateway is added, but how it goes is not known: %v").Errorf(err)
 			case seen != nil:
 				row, added.State, added.Nodes = *seen, seen.State, seen.Nodes
 			}
@@ -105,8 +101,8 @@ func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
 	s = &app.ShimSettings{Mode: shim.Mode(c.Mode), Title: c.Title, Devices: c.Devices, Notices: c.Notices}
 	if s.Mode == shim.EachDevice {
 		if s.Mode = ""; c.Title != "" {
-			return nil, usage(talk.Say{Zh: "--title 要和 --mode one 一起用；否则每个设备用自己的名称",
-				En: "--title goes with --mode one; each board is called by its own name otherwise"})
+			return nil,
+				usage(i18n.Message("--title goes with --mode one; each board is called by its own name otherwise"))
 		}
 	}
 	if s.URL, err = sh.value(c.URL); err != nil {
@@ -119,13 +115,13 @@ func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
 }
 
 func (c *shimAddCmd) show(sh *shell, u control.Upstream, served bool) {
-	sh.say(sayShimAdded, c.Name)
+	sh.say(msgShimAdded, c.Name)
 	if !served {
-		sh.say(sayShimLater, c.retryFlags())
+		sh.say(msgShimLater, c.retryFlags())
 		return
 	}
 	sh.showShimNodes(u, c.retryFlags())
 	if u.State != control.UpstreamReady || !isSettled(&u) {
-		sh.say(sayShimNext, c.Name, c.retryFlags())
+		sh.say(msgShimNext, c.Name, c.retryFlags())
 	}
 }

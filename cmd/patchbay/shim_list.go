@@ -7,7 +7,7 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type shimListCmd struct {
@@ -53,17 +53,14 @@ func (f targetFlags) shims(ctx context.Context, sh *shell) ([]control.Upstream, 
 	return rows, err
 }
 
-var (
-	sayNodeCount = talk.Say{Zh: "节点", En: "NODES"}
-	sayNoShims   = talk.Say{
-		Zh: "还没有加入网关。加入一个：patchbay shim add --help",
-		En: "No gateway was joined yet. To join one: patchbay shim add --help",
-	}
+const (
+	msgNodeCount = i18n.Message("NODES")
+	msgNoShims   = i18n.Message("No gateway was joined yet. To join one: patchbay shim add --help")
 )
 
 func (sh *shell) shimTable(rows []control.Upstream) {
 	if len(rows) == 0 {
-		sh.say(sayNoShims)
+		sh.say(msgNoShims)
 		return
 	}
 	var cells [][]string
@@ -75,7 +72,7 @@ func (sh *shell) shimTable(rows []control.Upstream) {
 		cells = append(cells, []string{u.Slug, u.OwnerName, u.Where, sh.upstreamState(u.State), nodes, tools,
 			u.Problem})
 	}
-	sh.table([]talk.Say{sayName, sayOwner, sayWhere, sayState, sayNodeCount, sayToolCount, {}}, cells)
+	sh.table([]i18n.Message{msgName, msgOwner, msgWhere, msgState, msgNodeCount, msgToolCount, i18n.Message("")}, cells)
 }
 
 // readyNodes returns the number of nodes at a gateway that are ready.
@@ -95,21 +92,21 @@ func (sh *shell) shimTitle(u control.Upstream) {
 	if u.ServerVersion != "" {
 		server = u.Server + " " + u.ServerVersion
 	}
-	sh.say(sayHeadShim, u.Slug, u.OwnerName, sh.upstreamState(u.State))
-	rows := [][]string{{sayItsAddressThere.In(sh.lang), plain(u.Where)}}
+	sh.say(msgHeadShim, u.Slug, u.OwnerName, sh.upstreamState(u.State))
+	rows := [][]string{{msgItsAddressThere.In(sh.lang), plain(u.Where)}}
 	if server != "" {
-		rows = append(rows, []string{sayItsServerThere.In(sh.lang), plain(server)})
+		rows = append(rows, []string{msgItsServerThere.In(sh.lang), plain(server)})
 	}
 	if len(u.Nodes) > 0 {
-		rows = append(rows, []string{sayItsNodes.In(sh.lang),
+		rows = append(rows, []string{msgItsNodes.In(sh.lang),
 			strconv.Itoa(readyNodes(u)) + "/" + strconv.Itoa(len(u.Nodes))})
 	}
 	sh.grid("  ", rows)
 }
 
-var (
-	sayHeadShim        = talk.Say{Zh: "网关 %s（属于 %s）：%s", En: "Gateway %s (of %s): %s"}
-	sayItsAddressThere = talk.Say{Zh: "地址", En: "address"}
-	sayItsServerThere  = talk.Say{Zh: "程序", En: "program"}
-	sayItsNodes        = talk.Say{Zh: "就绪的节点", En: "nodes ready"}
+const (
+	msgHeadShim        = i18n.Message("Gateway %s (of %s): %s")
+	msgItsAddressThere = i18n.Message("address")
+	msgItsServerThere  = i18n.Message("program")
+	msgItsNodes        = i18n.Message("nodes ready")
 )

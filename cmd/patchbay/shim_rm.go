@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type shimRmCmd struct {
@@ -23,24 +23,24 @@ Examples:
     patchbay shim rm home --yes`
 }
 
-var (
-	sayLeaveShim   = talk.Say{Zh: "离开网关 %s？", En: "Leave the gateway %s?"}
-	sayShimRemoved = talk.Say{Zh: "已离开网关 %s。", En: "The gateway %s is left."}
+const (
+	msgLeaveShim   = i18n.Message("Leave the gateway %s?")
+	msgShimRemoved = i18n.Message("The gateway %s is left.")
 )
 
 // Run leaves the gateway.
 func (c *shimRmCmd) Run(ctx context.Context, sh *shell) error {
 	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		if !c.Yes && !sh.confirm(ctx, sayLeaveShim, u.Slug) {
+		if !c.Yes && !sh.confirm(ctx, msgLeaveShim, u.Slug) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return talk.Say{Zh: "没有移除任何东西；请回答 y，或加上 --yes", En: "nothing was removed; answer y, or give --yes"}.Wrong()
+			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
 		}
 		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
 			return err
 		}
 		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true},
-			func() { sh.say(sayShimRemoved, u.Slug) })
+			func() { sh.say(msgShimRemoved, u.Slug) })
 	})
 }

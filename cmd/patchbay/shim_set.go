@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type shimSetCmd struct {
@@ -24,7 +24,7 @@ Examples:
     patchbay shim set home mode=one title=Boards devices=`
 }
 
-var sayShimChanged = talk.Say{Zh: "网关 %s 已更新。", En: "The gateway %s is changed."}
+const msgShimChanged = i18n.Message("The gateway %s is changed.")
 
 // Run changes the settings of the gateway.
 func (c *shimSetCmd) Run(ctx context.Context, sh *shell) error {
@@ -38,7 +38,7 @@ func (c *shimSetCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		return sh.result(changedUpstream{u, dropped}, func() {
-			sh.say(sayShimChanged, u.Slug)
+			sh.say(msgShimChanged, u.Slug)
 			sh.showDropped(dropped)
 		})
 	})

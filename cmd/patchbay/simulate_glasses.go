@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/rokid/sim"
 	"patchbay/internal/talk"
 )
@@ -58,8 +59,7 @@ func (c *simulateGlassesCmd) Run(ctx context.Context, sh *shell) error {
 		err = w.session(ctx)
 	}
 	if err == nil && w.violations > 0 {
-		err = talk.Say{Zh: "回答有 %d 处违反平台的协议，见上",
-			En: "the answers break the platform's protocol in %d ways, see above"}.Wrong(w.violations)
+		err = i18n.Message("the answers break the platform's protocol in %d ways, see above").Errorf(w.violations)
 	}
 	return err
 }
@@ -85,8 +85,7 @@ func (d dataFlags) serverAddress(sh *shell, given, path string) (string, error) 
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usage(talk.Say{Zh: "--url 要像 https://board.example.org 这样",
-			En: "--url has to look like https://board.example.org"})
+		return "", usage(i18n.Message("--url has to look like https://board.example.org"))
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = path
@@ -103,27 +102,23 @@ type glassesSession struct {
 	photos     int // number of photos sent
 }
 
-var (
-	sayPrompt  = talk.Say{Zh: "› ", En: "› "}
-	saySession = talk.Say{
-		Zh: "用户 %s，智能体 %s。每行一句话；/photo 文件、/new、/quit。",
-		En: "Wearer %s, agent %s. Each line is a turn; /photo FILE, /new, /quit.",
-	}
-	sayFigure = talk.Say{Zh: "  首段 %s，共 %s，%d 段，%d 条注释",
-		En: "  first piece after %s, end after %s, %d pieces, %d comments"}
-	sayBroken = talk.Say{Zh: "违反协议：%s", En: "against the protocol: %s"}
-	sayCamera = talk.Say{Zh: "照片文件（直接回车：一张编出来的照片）：", En: "File of the photo (empty: an invented one): "}
+const (
+	msgPrompt  = i18n.Message("› ")
+	msgSession = i18n.Message("Wearer %s, agent %s. Each line is a turn; /photo FILE, /new, /quit.")
+	msgFigure  = i18n.Message("  first piece after %s, end after %s, %d pieces, %d comments")
+	msgBroken  = i18n.Message("against the protocol: %s")
+	msgCamera  = i18n.Message("File of the photo (empty: an invented one): ")
 )
 
 // session reads what the wearer says from standard input.
 func (w *glassesSession) session(ctx context.Context) error {
 	_, live := terminal(w.sh.stdin)
 	if live {
-		fmt.Fprintln(w.sh.stderr, saySession.In(w.sh.lang, w.UserID, w.AgentID))
+		fmt.Fprintln(w.sh.stderr, msgSession.In(w.sh.lang, w.UserID, w.AgentID))
 	}
 	for ctx.Err() == nil {
 		if live {
-			fmt.Fprint(w.sh.stderr, sayPrompt.In(w.sh.lang))
+			fmt.Fprint(w.sh.stderr, msgPrompt.In(w.sh.lang))
 		}
 		line, err := w.sh.readLine(ctx)
 		if errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(line) == "/quit" {
@@ -233,14 +228,14 @@ func (w *glassesSession) reportAnswer(ctx context.Context, said string, a sim.An
 		}
 	}
 	if w.cmd.Verbose && !w.sh.json {
-		w.sh.say(sayFigure, took(a.First), took(a.Total), a.Pieces, a.Comments)
+		w.sh.say(msgFigure, took(a.First), took(a.Total), a.Pieces, a.Comments)
 	}
 	for _, v := range a.Violations {
-		fmt.Fprintln(w.sh.stderr, sayBroken.In(w.sh.lang, v))
+		fmt.Fprintln(w.sh.stderr, msgBroken.In(w.sh.lang, v))
 	}
 	w.violations += len(a.Violations)
 	if a.Err != "" {
-		return talk.Say{Zh: "服务器拒绝：%s", En: "the server refuses: %s"}.Wrong(a.Err)
+		return i18n.Message("the server refuses: %s").Errorf(a.Err)
 	}
 	for _, c := range a.Commands {
 		if c.Name == talk.CommandTakePhoto {
@@ -253,11 +248,11 @@ func (w *glassesSession) reportAnswer(ctx context.Context, said string, a sim.An
 // takePhoto takes and sends the photo that a bot has requested.
 func (w *glassesSession) takePhoto(ctx context.Context, photos int) error {
 	if photos <= 0 {
-		return talk.Say{Zh: "机器人不停地要照片", En: "the bot wants photo after photo"}.Wrong()
+		return i18n.Message("the bot wants photo after photo").Errorf()
 	}
 	file := w.cmd.Image
 	if _, live := terminal(w.sh.stdin); file == "" && live && w.cmd.Text == "" {
-		fmt.Fprint(w.sh.stderr, sayCamera.In(w.sh.lang))
+		fmt.Fprint(w.sh.stderr, msgCamera.In(w.sh.lang))
 		var err error
 		if file, err = w.sh.readLine(ctx); err != nil {
 			return err

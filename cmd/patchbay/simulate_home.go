@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/sim"
-	"patchbay/internal/talk"
 )
 
 type simulateHomeCmd struct {
@@ -23,9 +23,9 @@ Examples:
     patchbay simulate home --dial @address.txt`
 }
 
-var (
-	sayHomeAt   = talk.Say{Zh: "工具服务器在 %s", En: "The tool server is at %s"}
-	sayHomeDone = talk.Say{Zh: "已连接；按 Ctrl-C 结束。", En: "Connected; Ctrl-C ends it."}
+const (
+	msgHomeAt   = i18n.Message("The tool server is at %s")
+	msgHomeDone = i18n.Message("Connected; Ctrl-C ends it.")
 )
 
 // Run serves until it is interrupted or the connection ends.
@@ -38,7 +38,7 @@ func (c *simulateHomeCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	defer home.Close()
-	if err := sh.result(map[string]string{"url": home.URL}, func() { sh.say(sayHomeAt, home.URL) }); err != nil {
+	if err := sh.result(map[string]string{"url": home.URL}, func() { sh.say(msgHomeAt, home.URL) }); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -53,16 +53,16 @@ func (c *simulateHomeCmd) dial(ctx context.Context, sh *shell) error {
 	home, err := sim.Dial(ctx, address)
 	if err != nil {
 		// err contains the URL, which holds a secret
-		return talk.Say{Zh: "这个地址无法连接，或者拒绝了令牌", En: "the address cannot be connected to, or refuses the token"}.Wrong()
+		return i18n.Message("the address cannot be connected to, or refuses the token").Errorf()
 	}
 	defer home.Close()
-	if err := sh.result(map[string]bool{"connected": true}, func() { sh.say(sayHomeDone) }); err != nil {
+	if err := sh.result(map[string]bool{"connected": true}, func() { sh.say(msgHomeDone) }); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-home.Done():
-		return talk.Say{Zh: "连接已结束", En: "the connection has ended"}.Wrong()
+		return i18n.Message("the connection has ended").Errorf()
 	}
 }

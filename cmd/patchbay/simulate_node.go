@@ -14,10 +14,10 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 type simulateNodeCmd struct {
@@ -64,21 +64,24 @@ func (c *simulateNodeCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	whole := ctx
-	if c.For > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.For)
-		defer cancel()
-	}
 	if c.Count > 0 {
-		err = c.many(ctx, sh, p, ids)
-	} else {
-		err = newDesktopNode(sh, c, p, ids).runUntilDone(ctx)
+		return c.many(ctx, sh, p, ids)
 	}
-	if whole.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	limited, cancel := c.limited(ctx)
+	defer cancel()
+	err = newDesktopNode(sh, c, p, ids).runUntilDone(limited)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return nil // the requested duration is over
 	}
 	return err
+}
+
+// limited returns a context that ends when the requested duration is over.
+func (c *simulateNodeCmd) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.For > 0 {
+		return context.WithTimeout(ctx, c.For)
+	}
+	return ctx, func() {}
 }
 
 // maxNodes is the maximum of --count: each node has a connection.
@@ -89,12 +92,12 @@ func (c *simulateNodeCmd) validate() error {
 	c.perSecond = rate
 	switch {
 	case err != nil || !(rate > 0 && rate < 1e6):
-		return usage(talk.Say{Zh: "--ramp 是 %q；要写成 50/s 这样", En: "--ramp is %q; it has to look like 50/s"}, c.Ramp)
+		return usage(i18n.Message("--ramp is %q; it has to look like 50/s"), c.Ramp)
 	case c.Count < 0 || c.Count > maxNodes:
-		return usage(talk.Say{Zh: "--count 是 %d；要在 1 到 %d 之间", En: "--count is %d; it has to be between 1 and %d"},
+		return usage(i18n.Message("--count is %d; it has to be between 1 and %d"),
 			c.Count, maxNodes)
 	case c.For < 0:
-		return usage(talk.Say{Zh: "--for 是 %s；要写成 5m 这样的时间", En: "--for is %s; it has to be a time such as 5m"}, c.For)
+		return usage(i18n.Message("--for is %s; it has to be a time such as 5m"), c.For)
 	}
 	return nil
 }
@@ -128,7 +131,7 @@ func (c *simulateNodeCmd) target(ctx context.Context, sh *shell) (*nodeTarget, e
 	}
 	if c.Server != "" {
 		if p.url, err = client.ParseURL(c.Server); err != nil {
-			return nil, usage(talk.Say{Zh: "--server：%v", En: "--server: %v"}, err)
+			return nil, usage(i18n.Message("--server: %v"), err)
 		}
 		return p, nil
 	}
@@ -137,8 +140,7 @@ func (c *simulateNodeCmd) target(ctx context.Context, sh *shell) (*nodeTarget, e
 		return nil, err
 	}
 	if r == nil {
-		return nil, talk.Say{Zh: "这个数据文件夹上没有运行服务；用 patchbay serve%s 启动，或给出 --server",
-			En: "no server runs on this data folder; start one with patchbay serve%s, or give --server"}.Wrong(c.retryFlags())
+		return nil, i18n.Message("no server runs on this data folder; start one with patchbay serve%s, or give --server").Errorf(c.retryFlags())
 	}
 	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.url, "http"), localTransport()
 	p.make = func(ctx context.Context) (string, func(context.Context) error, error) {
@@ -171,15 +173,17 @@ func (c *simulateNodeCmd) makeKey(ctx context.Context, sh *shell,
 }
 
 // needKey creates a key if there is none.
-func (p *nodeTarget) needKey(ctx context.Context) (err error) {
+func (p *nodeTarget) needKey(ctx context.Context) error {
 	switch {
 	case p.key != "":
 		return nil
 	case p.make == nil:
-		return usage(talk.Say{Zh: "缺少 --key：需要 node 权限的密钥（patchbay key add --name node --scope node 可生成），或网关的令牌",
-			En: "--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token"})
+		return usage(i18n.Message("--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token"))
 	}
-	p.key, p.revoke, err = p.make(ctx)
+	key, revoke, err := p.make(ctx)
+	if err == nil {
+		p.key, p.revoke = key, revoke
+	}
 	return err
 }
 

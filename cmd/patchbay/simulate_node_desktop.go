@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 // desktopNode is a simulated node with its output in the terminal.
@@ -50,7 +50,7 @@ type nodeEvent struct {
 }
 
 // report prints an event, as text or as JSON.
-func (d *desktopNode) report(e nodeEvent, s talk.Say, args ...any) {
+func (d *desktopNode) report(e nodeEvent, s i18n.Message, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.sh.json {
@@ -69,23 +69,18 @@ func (d *desktopNode) firstTime(what string) bool {
 	return !again
 }
 
-var (
-	saySimIs        = talk.Say{Zh: "节点 %s（%s）→ %s", En: "Node %s (%s) → %s"}
-	saySimConnected = talk.Say{Zh: "  已连接", En: "  connected"}
-	saySimLost      = talk.Say{Zh: "  连接断开（%s），正在重连", En: "  disconnected (%s); it connects again"}
-	saySimNobody    = talk.Say{Zh: "  连不上：%s；会继续尝试", En: "  it cannot connect: %s; it keeps trying"}
-	saySimWaits     = talk.Say{Zh: "  等待允许连接：%s", En: "  waits to be let in: %s"}
-	saySimWaitsToo  = talk.Say{Zh: "  它要运行的命令等待批准：%s", En: "  what it wants to run waits to be approved: %s"}
-	saySimReady     = talk.Say{Zh: "  就绪；按 Ctrl-C 结束", En: "  ready; Ctrl-C ends it"}
-	saySimToolsGood = talk.Say{Zh: "  就绪，%d 个工具已被接受；按 Ctrl-C 结束",
-		En: "  ready, and its tools are taken: %d; Ctrl-C ends it"}
-	saySimToolsLeft = talk.Say{
-		Zh: "  就绪，但只有 %d 个工具被接受，共 %d 个；可能还有要批准的：patchbay pair list%s",
-		En: "  ready, but %d of its %d tools are taken; perhaps something new has to be approved: patchbay pair list%s",
-	}
-	saySimNo = talk.Say{Zh: "  它要运行的命令被拒绝；重新连接时会再问",
-		En: "  what it wants to run was rejected; it asks again when it connects"}
-	saySimCalled = talk.Say{Zh: "  被调用：%s %s → %s", En: "  is called: %s %s → %s"}
+const (
+	msgSimIs        = i18n.Message("Node %s (%s) → %s")
+	msgSimConnected = i18n.Message("  connected")
+	msgSimLost      = i18n.Message("  disconnected (%s); it connects again")
+	msgSimNobody    = i18n.Message("  it cannot connect: %s; it keeps trying")
+	msgSimWaits     = i18n.Message("  waits to be let in: %s")
+	msgSimWaitsToo  = i18n.Message("  what it wants to run waits to be approved: %s")
+	msgSimReady     = i18n.Message("  ready; Ctrl-C ends it")
+	msgSimToolsGood = i18n.Message("  ready, and its tools are taken: %d; Ctrl-C ends it")
+	msgSimToolsLeft = i18n.Message("  ready, but %d of its %d tools are taken; perhaps something new has to be approved: patchbay pair list%s")
+	msgSimNo        = i18n.Message("  what it wants to run was rejected; it asks again when it connects")
+	msgSimCalled    = i18n.Message("  is called: %s %s → %s")
 )
 
 const (
@@ -104,7 +99,7 @@ func (d *desktopNode) runUntilDone(ctx context.Context) error {
 		return err
 	}
 	id := me.Identity.ID()
-	d.report(nodeEvent{Event: "begins", Node: id, Name: name, URL: url}, saySimIs, name, shortID(id, shortNode), url)
+	d.report(nodeEvent{Event: "begins", Node: id, Name: name, URL: url}, msgSimIs, name, shortID(id, shortNode), url)
 	for {
 		if me.Tokens[url] == "" {
 			if err := d.target.needKey(ctx); err != nil {
@@ -144,10 +139,9 @@ func (d *desktopNode) endError(ctx context.Context) error {
 func connectError(e *wire.Error) error {
 	switch e.Detail() {
 	case wire.DetailTokenMismatch, wire.DetailTokenMissing, wire.DetailDeviceToken:
-		return talk.Say{Zh: "服务器拒绝了密钥；再生成一个：patchbay key add --name node --scope node",
-			En: "the server refuses the key; make another one with: patchbay key add --name node --scope node"}.Wrong()
+		return i18n.Message("the server refuses the key; make another one with: patchbay key add --name node --scope node").Errorf()
 	}
-	return talk.Say{Zh: "服务器不接受这个节点：%s", En: "the server turns the node away: %s"}.Wrong(plain(e.Message))
+	return i18n.Message("the server turns the node away: %s").Errorf(plain(e.Message))
 }
 
 // connect keeps the node connected until ctx ends or it does not retry, and returns the reason.
@@ -166,18 +160,18 @@ func (d *desktopNode) connect(ctx context.Context, me nodeIdentity) *wire.Error 
 		d.saveToken(s.Token, me)
 		if s.ConnectCount != times {
 			times = s.ConnectCount
-			d.report(nodeEvent{Event: "connected", Node: n.ID()}, saySimConnected)
+			d.report(nodeEvent{Event: "connected", Node: n.ID()}, msgSimConnected)
 			work.Go(func() { d.sendNodeInfo(ctx, n) })
 		}
 		if connected && !s.Connected {
-			d.report(nodeEvent{Event: "disconnected", Error: reason(s.Err)}, saySimLost, reason(s.Err))
+			d.report(nodeEvent{Event: "disconnected", Error: reason(s.Err)}, msgSimLost, reason(s.Err))
 		}
 		connected = s.Connected
 		switch {
 		case s.Refused.Detail() == wire.DetailPairing:
-			d.reportPending("waits", saySimWaits, requestIn(s.Refused), "openclaw devices approve ")
+			d.reportPending("waits", msgSimWaits, requestIn(s.Refused), "openclaw devices approve ")
 		case !connected && times == 0 && s.Err != nil && s.Refused == nil && d.firstTime("nobody"):
-			d.report(nodeEvent{Event: "unreachable", Error: reason(s.Err)}, saySimNobody, reason(s.Err))
+			d.report(nodeEvent{Event: "unreachable", Error: reason(s.Err)}, msgSimNobody, reason(s.Err))
 		}
 		if s.Paused {
 			return s.Refused
@@ -197,7 +191,7 @@ func (d *desktopNode) saveToken(token string, me nodeIdentity) {
 	}
 	d.ids.token(d.cmd.Name, d.target.url, token)
 	if err := d.ids.save(); err != nil {
-		d.sh.fail(talk.Say{Zh: "没能保存节点的令牌：%v", En: "the node's token is not kept: %v"}.Wrong(err))
+		d.sh.fail(i18n.Message("the node's token is not kept: %v").Errorf(err))
 	}
 }
 
@@ -220,7 +214,7 @@ func requestIn(e *wire.Error) string {
 
 // reportPending prints once that a request is pending, and which command to run. there is the
 // equivalent command of OpenClaw.
-func (d *desktopNode) reportPending(event string, s talk.Say, request, there string) {
+func (d *desktopNode) reportPending(event string, s i18n.Message, request, there string) {
 	if !d.firstTime(event + request) {
 		return
 	}
@@ -263,7 +257,7 @@ func (d *desktopNode) sendNodeInfo(ctx context.Context, n *sim.Node) {
 		request, waits := pendingSurface(e)
 		if waits {
 			if request != "" {
-				d.reportPending("waits-for-commands", saySimWaitsToo, request, "openclaw nodes approve ")
+				d.reportPending("waits-for-commands", msgSimWaitsToo, request, "openclaw nodes approve ")
 			}
 			if !d.awaitDecision(ctx, nodeAsks) {
 				return
@@ -291,7 +285,7 @@ func (d *desktopNode) awaitDecision(ctx context.Context, most time.Duration) boo
 	case <-late:
 	case verdict := <-d.resolved:
 		if verdict == wire.DecisionRejected {
-			d.report(nodeEvent{Event: "rejected"}, saySimNo)
+			d.report(nodeEvent{Event: "rejected"}, msgSimNo)
 		}
 	}
 	return true
@@ -316,11 +310,11 @@ func (d *desktopNode) publish(ctx context.Context, n *sim.Node) bool {
 	e := nodeEvent{Event: "ready", Tools: len(taken.Tools)}
 	switch {
 	case len(taken.Tools) < len(tools):
-		d.report(e, saySimToolsLeft, len(taken.Tools), len(tools), d.target.again)
+		d.report(e, msgSimToolsLeft, len(taken.Tools), len(tools), d.target.again)
 	case len(tools) > 0:
-		d.report(e, saySimToolsGood, len(tools))
+		d.report(e, msgSimToolsGood, len(tools))
 	default:
-		d.report(e, saySimReady)
+		d.report(e, msgSimReady)
 	}
 	return true
 }
@@ -348,6 +342,6 @@ func (d *desktopNode) execute(ctx context.Context, command string, params json.R
 	if err != nil {
 		e.Error, text = err.Error(), err.Error()
 	}
-	d.report(e, saySimCalled, short(command, maxCommand), short(string(params), maxParams), short(text, maxParams))
+	d.report(e, msgSimCalled, short(command, maxCommand), short(string(params), maxParams), short(text, maxParams))
 	return result, err
 }

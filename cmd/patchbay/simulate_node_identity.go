@@ -12,8 +12,8 @@ import (
 	"slices"
 	"sync"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 // nodeIdentity is the persistent identity of a simulated node. It is a secret.
@@ -55,8 +55,7 @@ func readIdentities(file string) (map[string]nodeIdentity, error) {
 		return nil, err
 	}
 	if len(text) > maxIdentities || json.Unmarshal(text, &all) != nil || all == nil {
-		return nil, talk.Say{Zh: "%s 里没有模拟节点的密钥；请移除它，或用 --identity 给出别的文件",
-			En: "%s holds no keys of simulated nodes; remove it, or give another file with --identity"}.Wrong(file)
+		return nil, i18n.Message("%s holds no keys of simulated nodes; remove it, or give another file with --identity").Errorf(file)
 	}
 	return all, nil
 }

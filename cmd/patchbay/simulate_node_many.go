@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 // nodeGroup is a group of simulated nodes.
@@ -37,16 +37,10 @@ type nodeFigures struct {
 	Error   string  `json:"error,omitempty"` // why the first unconnected node is not connected
 }
 
-var (
-	sayNodeFleet = talk.Say{
-		Zh: "%s  节点 %d，已连接 %d，等待允许 %d，断线重连 %d，调用 %d",
-		En: "%s  nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d",
-	}
-	sayNodesDone = talk.Say{
-		Zh: "节点 %d，已连接 %d，等待允许 %d，断线重连 %d，调用 %d",
-		En: "Nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d",
-	}
-	sayNodesAfter = talk.Say{Zh: "全部连接用时 %.1f 秒", En: "All were connected after %.1f s"}
+const (
+	msgNodeFleet  = i18n.Message("%s  nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d")
+	msgNodesDone  = i18n.Message("Nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d")
+	msgNodesAfter = i18n.Message("All were connected after %.1f s")
 )
 
 // many connects many nodes, and keeps them connected until ctx ends.
@@ -65,6 +59,8 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodeTarget, id
 	if err := ids.save(); err != nil {
 		return err
 	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
 	began, all := time.Now(), time.Duration(0)
 	m.startAll(ctx, began)
 	next := began.Add(manyEvery)
@@ -75,7 +71,7 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodeTarget, id
 		}
 		if time.Now().After(next) {
 			next = next.Add(manyEvery)
-			fmt.Fprintln(sh.stderr, sayNodeFleet.In(sh.lang, time.Since(began).Round(time.Second), f.Nodes, f.Connected,
+			fmt.Fprintln(sh.stderr, msgNodeFleet.In(sh.lang, time.Since(began).Round(time.Second), f.Nodes, f.Connected,
 				f.Waiting, f.Lost, f.Calls))
 		}
 	}
@@ -91,16 +87,16 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodeTarget, id
 		return err
 	}
 	if err := sh.result(f, func() {
-		sh.say(sayNodesDone, f.Nodes, f.Connected, f.Waiting, f.Lost, f.Calls)
+		sh.say(msgNodesDone, f.Nodes, f.Connected, f.Waiting, f.Lost, f.Calls)
 		if f.Seconds > 0 {
-			sh.say(sayNodesAfter, f.Seconds)
+			sh.say(msgNodesAfter, f.Seconds)
 		}
 	}); err != nil {
 		return err
 	}
 	if f.Connected < f.Nodes {
-		return talk.Say{Zh: "%d 个节点没有连接，共 %d 个；第一个的原因：%s",
-			En: "%d of %d nodes are not connected; of the first: %s"}.Wrong(f.Nodes-f.Connected, f.Nodes, f.Error)
+		return i18n.Message("%d of %d nodes are not connected; of the first: %s").Errorf(f.Nodes-f.Connected, f.Nodes,
+			f.Error)
 	}
 	return nil
 }

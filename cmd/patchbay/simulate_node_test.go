@@ -68,10 +68,14 @@ func TestSimulateManyNodes(t *testing.T) {
 	d.serve()
 	var f nodeFigures
 	for range 2 { // the second time with tokens of their own
-		// It prints its progress to standard error every five seconds.
-		o := d.do("", "simulate", "node", "--count", "20", "--ramp", "1000/s", "--for", "5s", "--tools", "--json")
-		if err := json.Unmarshal([]byte(o.stdout), &f); err != nil || o.code != exitOK {
-			t.Fatalf("exit code %d, %v: %q, %q", o.code, err, o.stdout, o.stderr)
+		s := d.node("--count", "20", "--ramp", "1000/s", "--for", "2m", "--tools", "--json")
+		s.errs.await(t, "connected 20,") // it prints its progress to standard error every five seconds
+		s.stop()
+		if code := <-s.ended; code != exitOK {
+			t.Fatalf("exit code %d: %q, %q", code, s.out.String(), s.errs.String())
+		}
+		if err := json.Unmarshal([]byte(s.out.String()), &f); err != nil {
+			t.Fatalf("%v: %q", err, s.out.String())
 		}
 		if f.Nodes != 20 || f.Connected != 20 || f.Lost != 0 || f.Seconds <= 0 || f.Error != "" {
 			t.Errorf("they are %+v", f)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
-	"patchbay/internal/talk"
 )
 
 type simulateXiaozhiCmd struct {
@@ -99,33 +99,30 @@ func (c *simulateXiaozhiCmd) validate() error {
 	c.perSecond = rate
 	switch {
 	case err != nil || !(rate > 0 && rate < 1e6):
-		return usage(talk.Say{Zh: "--ramp 是 %q；要写成 50/s 这样", En: "--ramp is %q; it has to look like 50/s"}, c.Ramp)
+		return usage(i18n.Message("--ramp is %q; it has to look like 50/s"), c.Ramp)
 	case c.Count < 0 || c.Count > maxBoards:
-		return usage(talk.Say{Zh: "--count 是 %d；要在 1 到 %d 之间", En: "--count is %d; it has to be between 1 and %d"},
+		return usage(i18n.Message("--count is %d; it has to be between 1 and %d"),
 			c.Count, maxBoards)
 	case c.Talk < 0 || c.Talk > max(c.Count, 0):
-		return usage(talk.Say{Zh: "--talk 是 %d；要在 0 到 --count 之间",
-			En: "--talk is %d; it has to be between 0 and what --count is"}, c.Talk)
+		return usage(i18n.Message("--talk is %d; it has to be between 0 and what --count is"), c.Talk)
 	case c.Stay < 0 || c.For < 0 || c.Slack < 0:
-		return usage(talk.Say{Zh: "时间不能是负数", En: "a time cannot be negative"})
+		return usage(i18n.Message("a time cannot be negative"))
 	case c.Count > 0 && (c.MAC != "" || c.UUID != "" || c.Check || c.Once):
-		return usage(talk.Say{Zh: "--count 不能和 --mac、--uuid、--check 或 --once 一起用",
-			En: "--count does not go together with --mac, --uuid, --check or --once"})
+		return usage(i18n.Message("--count does not go together with --mac, --uuid, --check or --once"))
 	case c.Check && c.Once:
-		return usage(talk.Say{Zh: "--check 不能和 --once 一起用", En: "--check does not go together with --once"})
+		return usage(i18n.Message("--check does not go together with --once"))
 	}
 	if c.MAC != "" {
 		mac, err := net.ParseMAC(c.MAC)
 		if err != nil || len(mac) != 6 {
-			return usage(talk.Say{Zh: "--mac 是 %q；要像 02:00:00:12:34:56 这样",
-				En: "--mac is %q; it has to look like 02:00:00:12:34:56"}, c.MAC)
+			return usage(i18n.Message("--mac is %q; it has to look like 02:00:00:12:34:56"), c.MAC)
 		}
 		c.MAC = mac.String()
 	}
 	if c.UUID != "" {
 		id, err := uuid.Parse(c.UUID)
 		if err != nil {
-			return usage(talk.Say{Zh: "--uuid 是 %q，不是 UUID", En: "--uuid is %q, which is no UUID"}, c.UUID)
+			return usage(i18n.Message("--uuid is %q, which is no UUID"), c.UUID)
 		}
 		c.UUID = id.String()
 	}
@@ -141,14 +138,11 @@ func (c *simulateXiaozhiCmd) options(sh *shell) (opt sim.Options, err error) {
 		return opt, err
 	}
 	opt.MAC, opt.UUID, opt.Mode, opt.Slack, opt.Picture = c.MAC, c.UUID, c.Mode, c.Slack, sampleJPEG()
-	if sh.lang != talk.Chinese {
-		opt.Lang = "en-US"
-	}
+	opt.Lang = deviceLang(sh.lang)
 	if c.Picture != "" {
 		if opt.Picture, err = readPicture(c.Picture); err == nil &&
 			!bytes.HasPrefix(opt.Picture, []byte{0xff, 0xd8, 0xff}) {
-			err = talk.Say{Zh: "%s 不是 JPEG 文件，而语音设备的摄像头只拍 JPEG",
-				En: "%s is no JPEG file, and cameras of boards take nothing else"}.Wrong(c.Picture)
+			err = i18n.Message("%s is no JPEG file, and cameras of boards take nothing else").Errorf(c.Picture)
 		}
 	}
 	if c.Insecure {
@@ -171,7 +165,7 @@ func (c *simulateXiaozhiCmd) speech() (all [][][]byte, err error) {
 		}
 		packets, err := sim.ParseSpeech(data)
 		if err == nil && len(packets) == 0 {
-			err = talk.Say{Zh: "没有说任何话", En: "nothing is said"}.Wrong()
+			err = i18n.Message("nothing is said").Errorf()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

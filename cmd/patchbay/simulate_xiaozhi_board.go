@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
-	"patchbay/internal/talk"
 )
 
 // desktopBoard is a simulated board with its output in the terminal.
@@ -33,31 +33,24 @@ func newDesktopBoard(sh *shell, c *simulateXiaozhiCmd, opt sim.Options, speech [
 	return b
 }
 
-var (
-	sayBoardIs    = talk.Say{Zh: "设备 %s（%s，%s）", En: "Board %s (%s, %s)"}
-	sayBoardLines = talk.Say{
-		Zh: "/wake、/press、/hold、/release、/say、/abort、/drop、/vanish、/boot、/quit；其他内容作为文字发送。",
-		En: "/wake, /press, /hold, /release, /say, /abort, /drop, /vanish, /boot, /quit; anything else is sent as typed text.",
-	}
-	sayBoardCode = talk.Say{
-		Zh: "屏幕上显示验证码 %[1]s。认领它：patchbay device approve %[1]s",
-		En: "It shows the code %[1]s. Make it yours with: patchbay device approve %[1]s",
-	}
-	sayBoardPlayed = talk.Say{Zh: "  播放 %.1f 秒，%s 后首音", En: "  it played %.1f s, the first sound after %s"}
-	sayBoardAsleep = talk.Say{Zh: "不在通话中；用 /wake 或 /press 开始。",
-		En: "There is no conversation; /wake or /press begins one."}
+const (
+	msgBoardIs     = i18n.Message("Board %s (%s, %s)")
+	msgBoardLines  = i18n.Message("/wake, /press, /hold, /release, /say, /abort, /drop, /vanish, /boot, /quit; anything else is sent as typed text.")
+	msgBoardCode   = i18n.Message("It shows the code %[1]s. Make it yours with: patchbay device approve %[1]s")
+	msgBoardPlayed = i18n.Message("  it played %.1f s, the first sound after %s")
+	msgBoardAsleep = i18n.Message("There is no conversation; /wake or /press begins one.")
 )
 
 // boardEvents are the events that are printed. Others are printed only with -v.
-var boardEvents = map[sim.EventKind]talk.Say{
-	sim.EventTranscript:   {Zh: "  服务器听到：%s", En: "  understood: %s"},
-	sim.EventSentence:     {Zh: "  字幕：%s", En: "  says: %s"},
-	sim.EventEmotion:      {Zh: "  表情：%s", En: "  makes a face: %s"},
-	sim.EventAlert:        {Zh: "  提醒：%s", En: "  alert: %s"},
-	sim.EventCall:         {Zh: "  被调用：%s", En: "  is called: %s"},
-	sim.EventNotification: {Zh: "  播放通知：%s", En: "  plays a notification: %s"},
-	sim.EventDisconnected: {Zh: "  断开：%s", En: "  disconnected: %s"},
-	sim.EventUpgrade:      {Zh: "  升级固件到 %s", En: "  takes firmware %s"},
+var boardEvents = map[sim.EventKind]i18n.Message{
+	sim.EventTranscript:   "  understood: %s",
+	sim.EventSentence:     "  says: %s",
+	sim.EventEmotion:      "  makes a face: %s",
+	sim.EventAlert:        "  alert: %s",
+	sim.EventCall:         "  is called: %s",
+	sim.EventNotification: "  plays a notification: %s",
+	sim.EventDisconnected: "  disconnected: %s",
+	sim.EventUpgrade:      "  takes firmware %s",
 }
 
 // watch prints an event.
@@ -77,14 +70,14 @@ func (b *desktopBoard) watch(e sim.Event) {
 	if s, ok := boardEvents[e.Kind]; ok {
 		b.sh.say(s, text)
 	} else if e.Kind == sim.EventCode {
-		b.sh.say(sayBoardCode, text)
+		b.sh.say(msgBoardCode, text)
 	} else if e.Kind == sim.EventViolation {
-		fmt.Fprintln(b.sh.stderr, sayBroken.In(b.sh.lang, text))
+		fmt.Fprintln(b.sh.stderr, msgBroken.In(b.sh.lang, text))
 	}
 }
 
 // printLine prints a line between events.
-func (b *desktopBoard) printLine(s talk.Say, args ...any) {
+func (b *desktopBoard) printLine(s i18n.Message, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.sh.json {
@@ -97,7 +90,7 @@ const boardAskLimit = 2 * time.Minute
 
 // askOnce asks once and prints the result.
 func (b *desktopBoard) askOnce(ctx context.Context) error {
-	b.printLine(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	b.printLine(msgBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
 	if err := b.Boot(ctx); err != nil {
 		return err
 	}
@@ -105,13 +98,13 @@ func (b *desktopBoard) askOnce(ctx context.Context) error {
 	a, err := b.Ask(limited, b.speech[0])
 	cancel()
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = talk.Say{Zh: "%v 内没有得到回答", En: "there was no answer within %v"}.Wrong(boardAskLimit)
+		err = i18n.Message("there was no answer within %v").Errorf(boardAskLimit)
 	}
 	if err != nil && ctx.Err() == nil {
 		return errors.Join(err, b.violationError())
 	}
 	if a.Packets > 0 {
-		b.printLine(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+		b.printLine(msgBoardPlayed, playedSeconds(a), took(a.FirstAudio))
 	}
 	b.waitForCalls(ctx)
 	if err := b.report(&a); err != nil {
@@ -124,14 +117,14 @@ func playedSeconds(a sim.Answer) float64 {
 	return (time.Duration(a.Packets) * wire.DownlinkFrame).Seconds()
 }
 
-var sayBoardStays = talk.Say{Zh: "可以调用它，%s；按 Ctrl-C 结束。", En: "It can be called now, for %s; Ctrl-C ends that."}
+const msgBoardStays = i18n.Message("It can be called now, for %s; Ctrl-C ends that.")
 
 // waitForCalls waits for tool calls for a while.
 func (b *desktopBoard) waitForCalls(ctx context.Context) {
 	if b.cmd.Stay == 0 {
 		return
 	}
-	b.printLine(sayBoardStays, b.cmd.Stay)
+	b.printLine(msgBoardStays, b.cmd.Stay)
 	timer := time.NewTimer(b.cmd.Stay)
 	defer timer.Stop()
 	select {
@@ -149,17 +142,16 @@ func brokenRules(v []sim.Violation) error {
 	if len(v) == 0 {
 		return nil
 	}
-	return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上",
-		En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(v))
+	return i18n.Message("the server breaks the boards' protocol in %d ways, see above").Errorf(len(v))
 }
 
 // session runs the lines of standard input.
 func (b *desktopBoard) session(ctx context.Context) error {
-	b.printLine(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	b.printLine(msgBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
 	if err := b.Boot(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintln(b.sh.stderr, sayBoardLines.In(b.sh.lang))
+	fmt.Fprintln(b.sh.stderr, msgBoardLines.In(b.sh.lang))
 	following, stop := context.WithCancel(ctx)
 	var follows sync.WaitGroup
 	follows.Go(func() { b.follow(following) })
@@ -176,7 +168,7 @@ func (b *desktopBoard) session(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, sim.ErrIdle):
-			fmt.Fprintln(b.sh.stderr, sayBoardAsleep.In(b.sh.lang))
+			fmt.Fprintln(b.sh.stderr, msgBoardAsleep.In(b.sh.lang))
 		case err != nil && ctx.Err() == nil:
 			b.sh.fail(err) // and continue
 		}
@@ -192,7 +184,7 @@ func (b *desktopBoard) follow(ctx context.Context) {
 		}
 		seen = v.Answers
 		if a := b.LastAnswer(); a.Packets > 0 {
-			b.printLine(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+			b.printLine(msgBoardPlayed, playedSeconds(a), took(a.FirstAudio))
 		}
 	}
 }
@@ -224,7 +216,7 @@ func (b *desktopBoard) do(ctx context.Context, line string) error {
 		return b.Boot(ctx)
 	}
 	if strings.HasPrefix(command, "/") {
-		return talk.Say{Zh: "没有 %s；%s", En: "there is no %s; %s"}.Wrong(plain(command), sayBoardLines.In(b.sh.lang))
+		return i18n.Message("there is no %s; %s").Errorf(plain(command), msgBoardLines.In(b.sh.lang))
 	}
 	return b.typed(ctx, line)
 }
@@ -236,7 +228,7 @@ func (b *desktopBoard) say(ctx context.Context, number string) (err error) {
 		n, err = strconv.Atoi(number)
 	}
 	if err != nil || n < 1 || n > len(b.speech) {
-		return talk.Say{Zh: "没有录音 %s；一共有 %d 个", En: "there is no recording %s; there are %d"}.Wrong(plain(number),
+		return i18n.Message("there is no recording %s; there are %d").Errorf(plain(number),
 			len(b.speech))
 	}
 	manual := b.cmd.Mode == wire.ModeManual

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
-	"patchbay/internal/talk"
 )
 
 // checkRow is a rule, and whether the server conforms to it.
@@ -24,27 +24,27 @@ type checkRow struct {
 // boardChecks are the rules in the order of their numbers.
 var boardChecks = []struct {
 	check string
-	about talk.Say
+	about i18n.Message
 }{
-	{"C1", talk.Say{Zh: "上线请求的应答", En: "the answer to the call home"}},
-	{"C2", talk.Say{Zh: "拒绝错误的令牌", En: "wrong tokens are refused"}},
-	{"C3", talk.Say{Zh: "握手", En: "the hello"}},
-	{"C4", talk.Say{Zh: "音频帧", En: "frames of sound"}},
-	{"C5", talk.Say{Zh: "工具的请求", En: "requests for tools"}},
-	{"C6", talk.Say{Zh: "音频在 start 与 stop 之间", En: "sound is between start and stop"}},
-	{"C7", talk.Say{Zh: "发送节奏", En: "the pace of sending"}},
-	{"C8", talk.Say{Zh: "stop 的时机", En: "the moment of stop"}},
-	{"C9", talk.Say{Zh: "打断", En: "interrupting"}},
-	{"C10", talk.Say{Zh: "忍受异常音频", En: "odd sound is put up with"}},
-	{"C11", talk.Say{Zh: "唤醒词不是提问", En: "the wake word is no question"}},
-	{"C12", talk.Say{Zh: "会话如何结束", En: "how a conversation ends"}},
-	{"C13", talk.Say{Zh: "以最新的连接为准", En: "the newest connection counts"}},
-	{"C14", talk.Say{Zh: "不因没有 pong 而断开", En: "a missing pong is no reason to hang up"}},
-	{"C15", talk.Say{Zh: "MQTT", En: "MQTT"}},
-	{"C16", talk.Say{Zh: "数据报", En: "datagrams"}},
-	{"C17", talk.Say{Zh: "照片", En: "photos"}},
-	{"C18", talk.Say{Zh: "忍受异常消息", En: "odd messages are put up with"}},
-	{"C20", talk.Say{Zh: "固件", En: "firmware"}},
+	{"C1", i18n.Message("the answer to the call home")},
+	{"C2", i18n.Message("wrong tokens are refused")},
+	{"C3", i18n.Message("the hello")},
+	{"C4", i18n.Message("frames of sound")},
+	{"C5", i18n.Message("requests for tools")},
+	{"C6", i18n.Message("sound is between start and stop")},
+	{"C7", i18n.Message("the pace of sending")},
+	{"C8", i18n.Message("the moment of stop")},
+	{"C9", i18n.Message("interrupting")},
+	{"C10", i18n.Message("odd sound is put up with")},
+	{"C11", i18n.Message("the wake word is no question")},
+	{"C12", i18n.Message("how a conversation ends")},
+	{"C13", i18n.Message("the newest connection counts")},
+	{"C14", i18n.Message("a missing pong is no reason to hang up")},
+	{"C15", i18n.Message("MQTT")},
+	{"C16", i18n.Message("datagrams")},
+	{"C17", i18n.Message("photos")},
+	{"C18", i18n.Message("odd messages are put up with")},
+	{"C20", i18n.Message("firmware")},
 }
 
 // checkLimit is the timeout of the whole script. Servers end conversations after up to two minutes
@@ -75,18 +75,17 @@ func (b *desktopBoard) check(ctx context.Context) error {
 	return errors.Join(broke, err, b.violationError())
 }
 
-var sayStep = talk.Say{Zh: "• %s", En: "• %s"}
+const msgStep = i18n.Message("• %s")
 
 // Steps of the script.
-var (
-	sayStepBoot   = talk.Say{Zh: "开机，试错误的令牌", En: "turn on, try wrong tokens"}
-	sayStepAsk    = talk.Say{Zh: "问两次", En: "ask twice"}
-	sayStepOdd    = talk.Say{Zh: "发送异常消息和音频，再问一次", En: "send odd messages and sound, and ask again"}
-	sayStepAbort  = talk.Say{Zh: "打断回答", En: "interrupt an answer"}
-	sayStepCall   = talk.Say{Zh: "被服务器调用：音量、照片", En: "be called by the server: volume, photo"}
-	sayStepVanish = talk.Say{Zh: "断网重连，再问一次", En: "vanish, come back, and ask again"}
-	sayStepSilent = talk.Say{Zh: "沉默，直到服务器结束会话（最多 %s）",
-		En: "say nothing until the server ends the conversation (%s at most)"}
+const (
+	msgStepBoot   = i18n.Message("turn on, try wrong tokens")
+	msgStepAsk    = i18n.Message("ask twice")
+	msgStepOdd    = i18n.Message("send odd messages and sound, and ask again")
+	msgStepAbort  = i18n.Message("interrupt an answer")
+	msgStepCall   = i18n.Message("be called by the server: volume, photo")
+	msgStepVanish = i18n.Message("vanish, come back, and ask again")
+	msgStepSilent = i18n.Message("say nothing until the server ends the conversation (%s at most)")
 )
 
 // runChecks simulates the behaviour of people and networks.
@@ -96,8 +95,8 @@ func (b *desktopBoard) runChecks(ctx context.Context, tried map[string]bool) err
 			tried[c] = true
 		}
 	}
-	b.printLine(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
-	b.step(sayStepBoot)
+	b.printLine(msgBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	b.step(msgStepBoot)
 	if err := b.Boot(ctx); err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (b *desktopBoard) runChecks(ctx context.Context, tried map[string]bool) err
 	if b.View().Online {
 		try("C15", "C16")
 	}
-	b.step(sayStepAsk)
+	b.step(msgStepAsk)
 	for range 2 {
 		if err := b.checkAnswer(ctx); err != nil {
 			return err
@@ -119,12 +118,12 @@ func (b *desktopBoard) runChecks(ctx context.Context, tried map[string]bool) err
 	if b.cmd.Profile != sim.C3.Name { // the C3 does not send the wake word
 		try("C11")
 	}
-	b.step(sayStepOdd)
+	b.step(msgStepOdd)
 	if err := b.sendUnusualInput(ctx); err != nil {
 		return err
 	}
 	try("C10", "C18")
-	b.step(sayStepAbort)
+	b.step(msgStepAbort)
 	if err := b.interrupt(ctx); err != nil {
 		return fmt.Errorf("interrupt: %w", err)
 	}
@@ -136,7 +135,7 @@ func (b *desktopBoard) runChecks(ctx context.Context, tried map[string]bool) err
 	if photo {
 		try("C17")
 	}
-	b.step(sayStepVanish)
+	b.step(msgStepVanish)
 	if err := b.reconnectAfterFailure(ctx); err != nil {
 		return fmt.Errorf("come back: %w", err)
 	}
@@ -147,7 +146,7 @@ func (b *desktopBoard) runChecks(ctx context.Context, tried map[string]bool) err
 	if b.cmd.Mode == wire.ModeManual {
 		return nil // a server may wait for the button without limit
 	}
-	b.printLine(sayStep, sayStepSilent.In(b.sh.lang, maxSilence))
+	b.printLine(msgStep, msgStepSilent.In(b.sh.lang, maxSilence))
 	silent, cancel := context.WithTimeout(ctx, maxSilence)
 	defer cancel()
 	if _, err := b.Await(silent, func(v sim.View) bool {
@@ -162,7 +161,7 @@ func (b *desktopBoard) runChecks(ctx context.Context, tried map[string]bool) err
 	return nil
 }
 
-func (b *desktopBoard) step(s talk.Say) { b.printLine(sayStep, s.In(b.sh.lang)) }
+func (b *desktopBoard) step(s i18n.Message) { b.printLine(msgStep, s.In(b.sh.lang)) }
 
 // checkAnswer asks a question, and fails if the answer has no sound.
 func (b *desktopBoard) checkAnswer(ctx context.Context) error {
@@ -171,13 +170,13 @@ func (b *desktopBoard) checkAnswer(ctx context.Context) error {
 	a, err := b.Ask(limited, b.speech[0])
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return talk.Say{Zh: "%v 内没有得到回答", En: "there was no answer within %v"}.Wrong(boardAskLimit)
+		return i18n.Message("there was no answer within %v").Errorf(boardAskLimit)
 	case err != nil:
 		return err
 	case a.Packets == 0:
 		return errors.New("the answer has no sound")
 	}
-	b.printLine(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+	b.printLine(msgBoardPlayed, playedSeconds(a), took(a.FirstAudio))
 	return nil
 }
 
@@ -248,7 +247,7 @@ func (b *desktopBoard) checkToolCalls(ctx context.Context) (photo bool, err erro
 	if r == nil || err != nil {
 		return false, err
 	}
-	b.step(sayStepCall)
+	b.step(msgStepCall)
 	for _, c := range []struct{ tool, args string }{
 		{"self.audio_speaker.set_volume", `{"volume":30}`}, {"self.camera.take_photo", `{"question":"What is there?"}`},
 	} {
@@ -288,22 +287,22 @@ func (b *desktopBoard) checks(tried map[string]bool) []checkRow {
 	return rows
 }
 
-var (
-	sayCheckKept   = talk.Say{Zh: "通过", En: "ok"}
-	sayCheckBroken = talk.Say{Zh: "违反", En: "broken"}
-	sayCheckNot    = talk.Say{Zh: "未试", En: "not tried"}
+const (
+	msgCheckKept   = i18n.Message("ok")
+	msgCheckBroken = i18n.Message("broken")
+	msgCheckNot    = i18n.Message("not tried")
 )
 
 // checks prints the rules and results.
 func (sh *shell) checks(rows []checkRow) {
 	var table [][]string
 	for _, r := range rows {
-		how := sayCheckNot
+		how := msgCheckNot
 		switch {
 		case len(r.Broken) > 0:
-			how = sayCheckBroken
+			how = msgCheckBroken
 		case r.Tried:
-			how = sayCheckKept
+			how = msgCheckKept
 		}
 		table = append(table, []string{r.Check, how.In(sh.lang), r.About})
 		for _, what := range r.Broken {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/sim"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -64,14 +64,13 @@ func (c *simulateXiaozhiCmd) many(ctx context.Context, sh *shell, opt sim.Option
 		return err
 	}
 	for _, v := range f.Violations {
-		fmt.Fprintln(sh.stderr, sayBroken.In(sh.lang, plain(sim.Violation(v).String())))
+		fmt.Fprintln(sh.stderr, msgBroken.In(sh.lang, plain(sim.Violation(v).String())))
 	}
 	if m.why != nil {
-		return talk.Say{Zh: "有 %d 处失败；第一处：%v", En: "%d things failed; the first: %v"}.Wrong(m.failed.Load(), m.why)
+		return i18n.Message("%d things failed; the first: %v").Errorf(m.failed.Load(), m.why)
 	}
 	if len(f.Violations) > 0 {
-		return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上",
-			En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(f.Violations))
+		return i18n.Message("the server breaks the boards' protocol in %d ways, see above").Errorf(len(f.Violations))
 	}
 	return nil
 }
@@ -154,10 +153,7 @@ func (m *boardGroup) fail(err error) {
 	}
 }
 
-var sayMany = talk.Say{
-	Zh: "%s  在线 %d，失败 %d，通话中 %d，回答 %d，发 %d 包，收 %d 包，断音 %d",
-	En: "%s  on %d, failed %d, talking %d, answers %d, packets sent %d, received %d, gaps %d",
-}
+const msgMany = i18n.Message("%s  on %d, failed %d, talking %d, answers %d, packets sent %d, received %d, gaps %d")
 
 // progress prints the progress until ctx ends.
 func (m *boardGroup) progress(ctx context.Context) {
@@ -171,7 +167,7 @@ func (m *boardGroup) progress(ctx context.Context) {
 			return
 		}
 		f := m.figures()
-		fmt.Fprintln(m.sh.stderr, sayMany.In(m.sh.lang, time.Since(began).Round(time.Second), m.on.Load(),
+		fmt.Fprintln(m.sh.stderr, msgMany.In(m.sh.lang, time.Since(began).Round(time.Second), m.on.Load(),
 			m.failed.Load(), m.asking.Load(),
 			f.Answers, f.Sent, f.Received, f.Underruns))
 	}

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/sim"
-	"patchbay/internal/talk"
 )
 
 // boardFigures are the figures of one board or many in the JSON output. Times are in milliseconds.
@@ -71,44 +71,44 @@ func figuresOf(t *sim.Total) boardFigures {
 	return f
 }
 
-var (
-	sayRowBoards  = talk.Say{Zh: "设备", En: "boards"}
-	sayRowHome    = talk.Say{Zh: "上线请求", En: "calls home"}
-	sayRowHello   = talk.Say{Zh: "会话握手", En: "hellos"}
-	sayRowAnswers = talk.Say{Zh: "回答", En: "answers"}
-	sayRowSent    = talk.Say{Zh: "发出的包", En: "packets sent"}
-	sayRowCame    = talk.Say{Zh: "收到的包", En: "packets received"}
-	sayRowGap     = talk.Say{Zh: "包间隔", En: "between packets"}
-	sayRowJitter  = talk.Say{Zh: "抖动", En: "jitter"}
-	sayRowCalls   = talk.Say{Zh: "被调用", En: "calls"}
-	sayRowFailed  = talk.Say{Zh: "失败", En: "failed"}
+const (
+	msgRowBoards  = i18n.Message("boards")
+	msgRowHome    = i18n.Message("calls home")
+	msgRowHello   = i18n.Message("hellos")
+	msgRowAnswers = i18n.Message("answers")
+	msgRowSent    = i18n.Message("packets sent")
+	msgRowCame    = i18n.Message("packets received")
+	msgRowGap     = i18n.Message("between packets")
+	msgRowJitter  = i18n.Message("jitter")
+	msgRowCalls   = i18n.Message("calls")
+	msgRowFailed  = i18n.Message("failed")
 
-	saySpread   = talk.Say{Zh: "p50 %s，p95 %s，p99 %s，最大 %s", En: "p50 %s, p95 %s, p99 %s, max %s"}
-	sayUnsent   = talk.Say{Zh: "另有 %d 个未能发出", En: "%d more could not be sent"}
-	sayDroppeds = talk.Say{Zh: "丢弃 %d 个，断音 %d 次", En: "%d dropped, %d times nothing to play"}
-	sayPhotosOf = talk.Say{Zh: "照片 %d 张，通知 %d 条", En: "%d photos, %d notifications"}
+	msgSpread   = i18n.Message("p50 %s, p95 %s, p99 %s, max %s")
+	msgUnsent   = i18n.Message("%d more could not be sent")
+	msgDroppeds = i18n.Message("%d dropped, %d times nothing to play")
+	msgPhotosOf = i18n.Message("%d photos, %d notifications")
 )
 
 // figures prints the figures as a table.
 func (sh *shell) figures(f *boardFigures) {
 	ms := func(v float64) string { return took(time.Duration(v * float64(time.Millisecond))) }
-	wide := func(s spread) string { return saySpread.In(sh.lang, ms(s.P50), ms(s.P95), ms(s.P99), ms(s.Max)) }
+	wide := func(s spread) string { return msgSpread.In(sh.lang, ms(s.P50), ms(s.P95), ms(s.P99), ms(s.Max)) }
 	rows := [][]string{
-		{sayRowHome.In(sh.lang), strconv.Itoa(f.Boots), wide(f.CallHome)},
-		{sayRowHello.In(sh.lang), strconv.Itoa(f.Conversations), wide(f.Hello)},
-		{sayRowAnswers.In(sh.lang), strconv.Itoa(f.Answers), wide(f.FirstSound)},
-		{sayRowSent.In(sh.lang), strconv.Itoa(f.Sent), sayUnsent.In(sh.lang, f.Unsent)},
-		{sayRowCame.In(sh.lang), strconv.Itoa(f.Received), sayDroppeds.In(sh.lang, f.Dropped, f.Underruns)},
+		{msgRowHome.In(sh.lang), strconv.Itoa(f.Boots), wide(f.CallHome)},
+		{msgRowHello.In(sh.lang), strconv.Itoa(f.Conversations), wide(f.Hello)},
+		{msgRowAnswers.In(sh.lang), strconv.Itoa(f.Answers), wide(f.FirstSound)},
+		{msgRowSent.In(sh.lang), strconv.Itoa(f.Sent), msgUnsent.In(sh.lang, f.Unsent)},
+		{msgRowCame.In(sh.lang), strconv.Itoa(f.Received), msgDroppeds.In(sh.lang, f.Dropped, f.Underruns)},
 	}
 	if f.Received > 0 {
-		rows = append(rows, []string{sayRowGap.In(sh.lang), "", wide(f.Interval)},
-			[]string{sayRowJitter.In(sh.lang), "", wide(f.Jitter)})
+		rows = append(rows, []string{msgRowGap.In(sh.lang), "", wide(f.Interval)},
+			[]string{msgRowJitter.In(sh.lang), "", wide(f.Jitter)})
 	}
-	rows = append(rows, []string{sayRowCalls.In(sh.lang), strconv.Itoa(f.Calls),
-		sayPhotosOf.In(sh.lang, f.Photos, f.Notices)})
+	rows = append(rows, []string{msgRowCalls.In(sh.lang), strconv.Itoa(f.Calls),
+		msgPhotosOf.In(sh.lang, f.Photos, f.Notices)})
 	if f.Boards > 1 {
-		rows = append([][]string{{sayRowBoards.In(sh.lang), strconv.Itoa(f.Boards), ""}}, rows...)
-		rows = append(rows, []string{sayRowFailed.In(sh.lang), strconv.Itoa(f.Failed), ""})
+		rows = append([][]string{{msgRowBoards.In(sh.lang), strconv.Itoa(f.Boards), ""}}, rows...)
+		rows = append(rows, []string{msgRowFailed.In(sh.lang), strconv.Itoa(f.Failed), ""})
 	}
 	sh.grid("", rows)
 }

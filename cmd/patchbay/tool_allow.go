@@ -22,5 +22,5 @@ Examples:
 
 // Run allows the tool.
 func (c *toolAllowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.set(ctx, sh, hub.RuleAllow, sayRuleAllow)
+	return c.set(ctx, sh, hub.RuleAllow, msgRuleAllow)
 }

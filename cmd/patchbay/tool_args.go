@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // toolArguments builds the arguments of a call: the given object, overlaid with name=value pairs.
@@ -15,8 +15,7 @@ func toolArguments(schema json.RawMessage, object string, set map[string]string)
 	args := map[string]json.RawMessage{}
 	if object != "" {
 		if err := json.Unmarshal([]byte(object), &args); err != nil || args == nil {
-			return nil, usage(talk.Say{Zh: `--args 要是 JSON 对象，例如 {"city":"Paris"}`,
-				En: `--args has to be a JSON object, such as {"city":"Paris"}`})
+			return nil, usage(i18n.Message(`--args has to be a JSON object, such as {"city":"Paris"}`))
 		}
 	}
 	var root any
@@ -27,7 +26,7 @@ func toolArguments(schema json.RawMessage, object string, set map[string]string)
 	for name, text := range set {
 		value, err := argument(typesOf(root, properties[name]), text)
 		if err != nil {
-			return nil, usage(talk.Say{Zh: "%s：%v", En: "%s: %v"}, name, err)
+			return nil, usage(i18n.Message("%s: %v"), name, err)
 		}
 		args[name] = value
 	}
@@ -49,7 +48,7 @@ func argument(types map[string]bool, text string) (json.RawMessage, error) {
 	case len(types) == 0:
 		return quoted, nil
 	}
-	return nil, talk.Say{Zh: "%q 要是 JSON：%s", En: "%q has to be JSON: %s"}.Wrong(text,
+	return nil, i18n.Message("%q has to be JSON: %s").Errorf(text,
 		strings.Join(slices.Sorted(maps.Keys(types)), " or "))
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"patchbay/internal/api"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -82,7 +82,7 @@ func (sh *shell) readArguments(pairs []string, object string) (g givenArguments,
 		return g, fmt.Errorf("--args: %w", err)
 	}
 	if object != "" && g.object == "" {
-		return g, usage(talk.Say{Zh: "--args 是空的；请给出 JSON 对象", En: "--args is empty; give a JSON object"})
+		return g, usage(i18n.Message("--args is empty; give a JSON object"))
 	}
 	return g, nil
 }
@@ -148,7 +148,7 @@ func (sh *shell) showCall(end api.ToolLine, tool, out string) error {
 		}
 	}
 	if end.Result.IsError {
-		return talk.Say{Zh: "%s 说它失败了", En: "%s says that it failed"}.Wrong(tool)
+		return i18n.Message("%s says that it failed").Errorf(tool)
 	}
 	return nil
 }
@@ -159,8 +159,7 @@ func callContent(end api.ToolLine) ([]content, error) {
 		return nil, toolError(end)
 	}
 	if end.Result == nil {
-		return nil, talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？",
-			En: "the server gave no result; is it of another version?"}.Wrong()
+		return nil, i18n.Message("the server gave no result; is it of another version?").Errorf()
 	}
 	return readContent(end.Result.Content)
 }

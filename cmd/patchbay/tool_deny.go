@@ -22,5 +22,5 @@ Examples:
 
 // Run denies the tool.
 func (c *toolDenyCmd) Run(ctx context.Context, sh *shell) error {
-	return c.set(ctx, sh, hub.RuleDeny, sayRuleDeny)
+	return c.set(ctx, sh, hub.RuleDeny, msgRuleDeny)
 }

@@ -6,7 +6,7 @@ import (
 	"unicode"
 
 	"patchbay/internal/api"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type toolListCmd struct {
@@ -28,18 +28,16 @@ Examples:
     patchbay tool list --server https://board.example.org --key $KEY`
 }
 
-var (
-	sayTool    = talk.Say{Zh: "工具", En: "TOOL"}
-	sayWhat    = talk.Say{Zh: "说明", En: "WHAT IT DOES"}
-	sayFrom    = talk.Say{Zh: "来自", En: "FROM"}
-	sayNoTools = talk.Say{Zh: "没有可用的工具。接入一个工具服务器：patchbay upstream add --help",
-		En: "There is no tool that may be used. Plug a server of tools in: patchbay upstream add --help"}
-	sayHiddenTools = talk.Say{Zh: "另有 %d 个被禁用，或是危险而未放行；用 --all 查看。",
-		En: "Denied, or dangerous and not allowed: %d more; --all shows them."}
-	sayAllowed   = talk.Say{Zh: "可用", En: "allowed"}
-	sayDenied    = talk.Say{Zh: "已禁用", En: "denied"}
-	sayForPeople = talk.Say{Zh: "供人使用", En: "for people"}
-	sayDangerous = talk.Say{Zh: "危险，未放行", En: "dangerous"}
+const (
+	msgTool        = i18n.Message("TOOL")
+	msgWhat        = i18n.Message("WHAT IT DOES")
+	msgFrom        = i18n.Message("FROM")
+	msgNoTools     = i18n.Message("There is no tool that may be used. Plug a server of tools in: patchbay upstream add --help")
+	msgHiddenTools = i18n.Message("Denied, or dangerous and not allowed: %d more; --all shows them.")
+	msgAllowed     = i18n.Message("allowed")
+	msgDenied      = i18n.Message("denied")
+	msgForPeople   = i18n.Message("for people")
+	msgDangerous   = i18n.Message("dangerous")
 )
 
 // Run lists the tools.
@@ -62,10 +60,10 @@ func (c *toolListCmd) Run(ctx context.Context, sh *shell) error {
 		if len(shown) > 0 {
 			sh.toolTable(shown)
 		} else {
-			sh.say(sayNoTools)
+			sh.say(msgNoTools)
 		}
 		if hidden := len(all) - len(shown); hidden > 0 {
-			sh.say(sayHiddenTools, hidden)
+			sh.say(msgHiddenTools, hidden)
 		}
 	})
 }
@@ -82,7 +80,7 @@ func (sh *shell) toolTable(tools []api.Tool) {
 		}
 		rows = append(rows, []string{t.Name, sh.toolState(t), t.OwnerName, provider(t), short(what, whatWidth)})
 	}
-	sh.table([]talk.Say{sayTool, sayState, sayOwner, sayFrom, sayWhat}, rows)
+	sh.table([]i18n.Message{msgTool, msgState, msgOwner, msgFrom, msgWhat}, rows)
 }
 
 // provider returns the displayed name of a tool's provider.
@@ -96,13 +94,13 @@ func provider(t api.Tool) string {
 func (sh *shell) toolState(t api.Tool) string {
 	switch {
 	case t.State == api.ToolAllowed && t.For == "user":
-		return sayForPeople.In(sh.lang)
+		return msgForPeople.In(sh.lang)
 	case t.State == api.ToolAllowed:
-		return sayAllowed.In(sh.lang)
+		return msgAllowed.In(sh.lang)
 	case t.State == api.ToolDenied:
-		return sayDenied.In(sh.lang)
+		return msgDenied.In(sh.lang)
 	case t.State == api.ToolDangerous:
-		return sayDangerous.In(sh.lang)
+		return msgDangerous.In(sh.lang)
 	}
 	return t.State
 }

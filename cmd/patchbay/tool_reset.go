@@ -18,5 +18,5 @@ Examples:
 
 // Run removes a rule.
 func (c *toolResetCmd) Run(ctx context.Context, sh *shell) error {
-	return c.set(ctx, sh, "", sayRuleReset)
+	return c.set(ctx, sh, "", msgRuleReset)
 }

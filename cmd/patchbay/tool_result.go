@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // content is an MCP content block.
@@ -29,8 +29,7 @@ type content struct {
 func readContent(raw json.RawMessage) ([]content, error) {
 	var blocks []content
 	if len(raw) > 0 && json.Unmarshal(raw, &blocks) != nil {
-		return nil, talk.Say{Zh: "结果读不了；--json 会原样显示",
-			En: "the result cannot be read; --json shows it as it is"}.Wrong()
+		return nil, i18n.Message("the result cannot be read; --json shows it as it is").Errorf()
 	}
 	return blocks, nil
 }
@@ -49,7 +48,7 @@ func (sh *shell) showContent(blocks []content, structured json.RawMessage, unsav
 		mime, data := c.bytes()
 		switch {
 		case len(data) > 0 && unsaved:
-			sh.say(sayUnsaved, label(c.Type, mime), len(data))
+			sh.say(msgUnsaved, label(c.Type, mime), len(data))
 		case len(data) > 0: // printed when it is saved
 		case c.Resource != nil && c.Resource.Text != "":
 			sh.text(c.Resource.Text)
@@ -67,7 +66,7 @@ func (sh *shell) showContent(blocks []content, structured json.RawMessage, unsav
 	}
 }
 
-var sayUnsaved = talk.Say{Zh: "[%s，%d 字节；用 --out 文件名 保存]", En: "[%s, %d bytes; --out FILE saves it]"}
+const msgUnsaved = i18n.Message("[%s, %d bytes; --out FILE saves it]")
 
 // label describes a block.
 func label(kind, mime string) string {
@@ -109,8 +108,7 @@ func (sh *shell) save(blocks []content, file string) error {
 		fmt.Fprintf(sh.stderr, "%s: %s, %d bytes\n", name, label(c.Type, mime), len(data))
 	}
 	if n == 0 {
-		return talk.Say{Zh: "结果里没有图片、声音或文件，所以没有写入 %s",
-			En: "the result holds no picture, sound or file, so %s was not written"}.Wrong(file)
+		return i18n.Message("the result holds no picture, sound or file, so %s was not written").Errorf(file)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -37,24 +37,19 @@ type ruleSet struct {
 	unasked bool   // servers may run elsewhere and were not informed
 }
 
-var (
-	sayRuleAllow = talk.Say{Zh: "%s：已放行，即使它是危险的。", En: "%s is allowed, even if it is dangerous."}
-	sayRuleDeny  = talk.Say{Zh: "%s：已对所有程序和机器人禁用。", En: "%s is denied to all programs and bots."}
-	sayRuleReset = talk.Say{Zh: "%s：规则已取消；不危险的工具可用。",
-		En: "The rule for %s is taken back: what is not dangerous is allowed."}
-	sayMatches = talk.Say{Zh: "目前符合的工具有 %d 个。", En: "Tools that it matches now: %d."}
-	sayStays   = talk.Say{Zh: "但规则 %[1]s 仍然禁用它；取消那条规则：patchbay tool reset %[2]s",
-		En: "The rule %[1]s denies it still; take that back with: patchbay tool reset %[2]s"}
-	sayUnaware = talk.Say{Zh: "这些实例还没有确认：%s。它们会自行更新，在那之前规则在那里不生效。",
-		En: "These instances have not confirmed it: %s. They update by themselves; until then the rule does not hold there."}
-	sayUnasked = talk.Say{Zh: "这里没有服务在运行，所以没有确认。在别处运行的服务几秒内会更新。",
-		En: "No server runs here that could confirm it. Servers that run elsewhere update within seconds."}
-	sayRuleNobody = talk.Say{Zh: "没有关于 %s 的规则；patchbay tool rules 会列出现有的",
-		En: "there is no rule for %s; patchbay tool rules shows those there are"}
+const (
+	msgRuleAllow  = i18n.Message("%s is allowed, even if it is dangerous.")
+	msgRuleDeny   = i18n.Message("%s is denied to all programs and bots.")
+	msgRuleReset  = i18n.Message("The rule for %s is taken back: what is not dangerous is allowed.")
+	msgMatches    = i18n.Message("Tools that it matches now: %d.")
+	msgStays      = i18n.Message("The rule %[1]s denies it still; take that back with: patchbay tool reset %[2]s")
+	msgUnaware    = i18n.Message("These instances have not confirmed it: %s. They update by themselves; until then the rule does not hold there.")
+	msgUnasked    = i18n.Message("No server runs here that could confirm it. Servers that run elsewhere update within seconds.")
+	msgRuleNobody = i18n.Message("there is no rule for %s; patchbay tool rules shows those there are")
 )
 
 // set sets the rule, and waits until it is in effect.
-func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done talk.Say) error {
+func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done i18n.Message) error {
 	if err := hub.CheckPattern(f.Tool); err != nil {
 		return err
 	}
@@ -79,16 +74,16 @@ func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done talk.S
 		return sh.result(out, func() {
 			sh.say(done, f.Tool)
 			if out.Matches != nil && rule != "" {
-				sh.say(sayMatches, *out.Matches)
+				sh.say(msgMatches, *out.Matches)
 			}
 			if out.denying != "" && rule == hub.RuleAllow {
-				sh.say(sayStays, out.denying, quoteWord(out.denying)+f.retryFlags())
+				sh.say(msgStays, out.denying, quoteWord(out.denying)+f.retryFlags())
 			}
 			if len(out.Unconfirmed) > 0 {
-				sh.say(sayUnaware, strings.Join(out.Unconfirmed, ", "))
+				sh.say(msgUnaware, strings.Join(out.Unconfirmed, ", "))
 			}
 			if out.unasked {
-				sh.say(sayUnasked)
+				sh.say(msgUnasked)
 			}
 		})
 	})
@@ -101,7 +96,7 @@ func (f *ruleFlags) decide(ctx context.Context, r *remote, p store.Person, rule 
 	err := r.do(ctx, http.MethodPost, "/api/v1/tools/"+url.PathEscape(f.Tool)+"/rule",
 		control.ToolDecision{Rule: rule, User: p.Name}, &made)
 	if refused, ok := errors.AsType[*serverError](err); ok && refused.status == http.StatusNotFound {
-		err = sayRuleNobody.Wrong(f.Tool)
+		err = msgRuleNobody.Errorf(f.Tool)
 	}
 	return ruleSet{User: p.Name, Tool: f.Tool, Rule: rule, Matches: &made.Matches, Unconfirmed: made.Unconfirmed,
 		denying: made.Denying}, err
@@ -111,7 +106,7 @@ func (f *ruleFlags) decide(ctx context.Context, r *remote, p store.Person, rule 
 func (f *ruleFlags) write(ctx context.Context, b *app.Base, p store.Person, rule string) (ruleSet, error) {
 	err := b.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: f.Tool, Rule: rule, Created: time.Now()})
 	if errors.Is(err, store.ErrNotFound) {
-		err = sayRuleNobody.Wrong(f.Tool)
+		err = msgRuleNobody.Errorf(f.Tool)
 	}
 	if err != nil {
 		return ruleSet{}, err

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type toolRulesCmd struct {
@@ -27,10 +27,10 @@ type ruleRow struct {
 	OwnerName string `json:"owner_name"`
 }
 
-var (
-	sayRule    = talk.Say{Zh: "规则", En: "RULE"}
-	sayDecided = talk.Say{Zh: "始于", En: "SINCE"}
-	sayNoRules = talk.Say{Zh: "没有规则：不危险的工具都可用。", En: "There are no rules: every tool is allowed that is not dangerous."}
+const (
+	msgRule    = i18n.Message("RULE")
+	msgDecided = i18n.Message("SINCE")
+	msgNoRules = i18n.Message("There are no rules: every tool is allowed that is not dangerous.")
 )
 
 // Run lists the rules.
@@ -57,14 +57,14 @@ func (c *toolRulesCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(rows, func() {
 			if len(rows) == 0 {
-				sh.say(sayNoRules)
+				sh.say(msgNoRules)
 				return
 			}
 			var cells [][]string
 			for _, r := range rows {
 				cells = append(cells, []string{r.Tool, r.Rule, r.OwnerName, sh.when(r.Created)})
 			}
-			sh.table([]talk.Say{sayTool, sayRule, sayOwner, sayDecided}, cells)
+			sh.table([]i18n.Message{msgTool, msgRule, msgOwner, msgDecided}, cells)
 		})
 	})
 }

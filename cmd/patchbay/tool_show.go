@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"patchbay/internal/api"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type toolShowCmd struct {
@@ -38,8 +38,7 @@ func (c *toolShowCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if t == nil {
-		return talk.Say{Zh: "没有工具 %q；patchbay tool list --all 会列出现有的",
-			En: "there is no tool %q; patchbay tool list --all shows those there are"}.Wrong(c.Tool)
+		return i18n.Message("there is no tool %q; patchbay tool list --all shows those there are").Errorf(c.Tool)
 	}
 	return sh.result(t, func() { sh.showTool(t) })
 }
@@ -51,26 +50,25 @@ func (r *remote) tool(ctx context.Context, user, name string) (*api.Tool, error)
 		return nil, err
 	}
 	if len(list) > 1 {
-		return nil, usage(talk.Say{Zh: "有 %d 个人的工具叫 %s；请用 --user 名称 说明是谁的",
-			En: "%d people have a tool named %s; say whose with --user NAME"}, len(list), name)
+		return nil, usage(i18n.Message("%d people have a tool named %s; say whose with --user NAME"), len(list), name)
 	}
 	return &list[0], nil
 }
 
-var (
-	sayHeadTool    = talk.Say{Zh: "%s（%s，来自 %s）", En: "%s (%s, from %s)"}
-	sayToolOwner   = talk.Say{Zh: "属于 %s。", En: "It belongs to %s."}
-	sayReadOnly    = talk.Say{Zh: "只读取，不改变任何东西。", En: "It only reads; it changes nothing."}
-	sayHeadArgs    = talk.Say{Zh: "\n参数", En: "\nArguments"}
-	sayHeadResult  = talk.Say{Zh: "\n结果", En: "\nResult"}
-	adviceLetTool  = talk.Say{Zh: "要放行它：patchbay tool allow %s", En: "To allow it: patchbay tool allow %s"}
-	adviceSeeRules = talk.Say{Zh: "查看规则：patchbay tool rules", En: "The rules are shown by: patchbay tool rules"}
+const (
+	msgHeadTool    = i18n.Message("%s (%s, from %s)")
+	msgToolOwner   = i18n.Message("It belongs to %s.")
+	msgReadOnly    = i18n.Message("It only reads; it changes nothing.")
+	msgHeadArgs    = i18n.Message("\nArguments")
+	msgHeadResult  = i18n.Message("\nResult")
+	adviceLetTool  = i18n.Message("To allow it: patchbay tool allow %s")
+	adviceSeeRules = i18n.Message("The rules are shown by: patchbay tool rules")
 )
 
 func (sh *shell) showTool(t *api.Tool) {
-	sh.say(sayHeadTool, t.Name, sh.toolState(*t), provider(*t))
+	sh.say(msgHeadTool, t.Name, sh.toolState(*t), provider(*t))
 	if t.OwnerName != "" {
-		sh.say(sayToolOwner, t.OwnerName)
+		sh.say(msgToolOwner, t.OwnerName)
 	}
 	sh.aboutTool(t)
 }
@@ -83,7 +81,7 @@ func (sh *shell) aboutTool(t *api.Tool) {
 		}
 	}
 	if t.ReadOnly {
-		sh.say(sayReadOnly)
+		sh.say(msgReadOnly)
 	}
 	switch t.State {
 	case api.ToolDangerous:
@@ -91,11 +89,11 @@ func (sh *shell) aboutTool(t *api.Tool) {
 	case api.ToolDenied:
 		sh.say(adviceSeeRules)
 	}
-	sh.schema(sayHeadArgs, t.Input)
-	sh.schema(sayHeadResult, t.Output)
+	sh.schema(msgHeadArgs, t.Input)
+	sh.schema(msgHeadResult, t.Output)
 }
 
-func (sh *shell) schema(head talk.Say, schema json.RawMessage) {
+func (sh *shell) schema(head i18n.Message, schema json.RawMessage) {
 	var b bytes.Buffer
 	if len(schema) == 0 || json.Indent(&b, schema, "", "  ") != nil {
 		return

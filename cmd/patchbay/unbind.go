@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type unbindCmd struct {
@@ -25,7 +25,7 @@ func (unbindCmd) Help() string {
     patchbay unbind 1 --all`
 }
 
-var sayUnbound = talk.Say{Zh: "已从 %[2]s 解除 %[1]d 个绑定。", En: "%d unbound from %s."}
+const msgUnbound = i18n.Message("%d unbound from %s.")
 
 // Run unbinds one wearer or all.
 func (c *unbindCmd) Run(ctx context.Context, sh *shell) error {
@@ -49,7 +49,7 @@ func (c *unbindCmd) Run(ctx context.Context, sh *shell) error {
 			}
 		}
 		return sh.result(map[string]any{"bot": bot.Number, "unbound": len(chosen)},
-			func() { sh.say(sayUnbound, len(chosen), bot.Name) })
+			func() { sh.say(msgUnbound, len(chosen), bot.Name) })
 	})
 }
 
@@ -58,10 +58,10 @@ func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Bind
 	if c.UserID == "" {
 		switch {
 		case len(wearers) == 0:
-			return nil, talk.Say{Zh: "%s 没有绑定任何人", En: "nobody is bound to %s"}.Wrong(bot.Name)
+			return nil, i18n.Message("nobody is bound to %s").Errorf(bot.Name)
 		case len(wearers) > 1 && !c.All:
-			return nil, usage(talk.Say{Zh: "有 %d 位佩戴者绑定了 %s；请用 --user-id 说明是哪位（patchbay bind %d --list 会列出），或用 --all",
-				En: "%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all"}, len(wearers), bot.Name, bot.Number)
+			return nil,
+				usage(i18n.Message("%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all"), len(wearers), bot.Name, bot.Number)
 		}
 		return wearers, nil
 	}
@@ -72,9 +72,9 @@ func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Bind
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, talk.Say{Zh: "没有 id 为 %q 的人绑定了 %s；patchbay bind %d --list 会列出有谁",
-			En: "nobody with the id %q is bound to %s; patchbay bind %d --list shows who is"}.Wrong(c.UserID, bot.Name,
-			bot.Number)
+		return nil, i18n.Message("nobody with the id %q is bound to %s; patchbay bind %d --list shows who is").
+			Errorf(c.UserID, bot.Name,
+				bot.Number)
 	}
 	return chosen, nil
 }

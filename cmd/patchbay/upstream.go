@@ -9,9 +9,9 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // upstreamFlags name an upstream.
@@ -54,13 +54,11 @@ func findUpstream(ctx context.Context, b *app.Base, user, name string) (u store.
 	}
 	switch n {
 	case 0:
-		return u, talk.Say{Zh: "没有上游 %q；patchbay upstream list 会列出现有的",
-			En: "there is no upstream %q; patchbay upstream list shows those there are"}.Wrong(name)
+		return u, i18n.Message("there is no upstream %q; patchbay upstream list shows those there are").Errorf(name)
 	case 1:
 		return u, nil
 	}
-	return u, usage(talk.Say{Zh: "有 %d 个人的上游叫 %s；请用 --user 名称 说明是谁的",
-		En: "%d people have an upstream named %s; say whose with --user NAME"}, n, name)
+	return u, usage(i18n.Message("%d people have an upstream named %s; say whose with --user NAME"), n, name)
 }
 
 // serverFound is the result of checking a server.
@@ -107,14 +105,11 @@ func problemText(told, cause string) string {
 	return told + " (" + plain(singleLine(cause)) + ")"
 }
 
-var (
-	sayFoundServer = talk.Say{Zh: "已连接到 %s（MCP %s，%s）：%d 个工具。", En: "Connected to %s (MCP %s, %s): tools: %d."}
-	sayFoundHidden = talk.Say{Zh: "另有 %d 个被设置 allow 或 deny 排除。",
-		En: "Left out by its settings allow and deny: %d more."}
-	sayFoundBad = talk.Say{Zh: "另有 %d 个无法使用（名称或参数说明无效），已跳过。",
-		En: "Skipped, since their names or schemas cannot be used: %d more."}
-	sayFoundCut = talk.Say{Zh: "工具太多，没有全部接入；用 allow 选择，或提高 max_tools。",
-		En: "It has more tools than are taken over; choose with allow, or raise max_tools."}
+const (
+	msgFoundServer = i18n.Message("Connected to %s (MCP %s, %s): tools: %d.")
+	msgFoundHidden = i18n.Message("Left out by its settings allow and deny: %d more.")
+	msgFoundBad    = i18n.Message("Skipped, since their names or schemas cannot be used: %d more.")
+	msgFoundCut    = i18n.Message("It has more tools than are taken over; choose with allow, or raise max_tools.")
 )
 
 // toolsNamed is how many tools are listed by name after a check.
@@ -125,7 +120,7 @@ func (sh *shell) showFound(f *serverFound) {
 	if name == "" {
 		name = "?"
 	}
-	sh.say(sayFoundServer, name, f.Protocol, f.Transport, len(f.Tools))
+	sh.say(msgFoundServer, name, f.Protocol, f.Transport, len(f.Tools))
 	for i, t := range f.Tools {
 		if i == toolsNamed {
 			sh.printf("  …\n")
@@ -138,13 +133,13 @@ func (sh *shell) showFound(f *serverFound) {
 
 func (sh *shell) showLeftOut(hidden, skipped int, cut bool) {
 	if hidden > 0 {
-		sh.say(sayFoundHidden, hidden)
+		sh.say(msgFoundHidden, hidden)
 	}
 	if skipped > 0 {
-		sh.say(sayFoundBad, skipped)
+		sh.say(msgFoundBad, skipped)
 	}
 	if cut {
-		sh.say(sayFoundCut)
+		sh.say(msgFoundCut)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type upstreamAddCmd struct {
@@ -53,16 +53,11 @@ type upstreamAdded struct {
 	Found *serverFound `json:"found,omitempty"`
 }
 
-var (
-	sayUpstreamAdded = talk.Say{Zh: "上游 %s 已添加，它的工具名以 %s_ 开头。",
-		En: "The upstream %s is added; the names of its tools begin with %s_."}
-	sayTakenUp     = talk.Say{Zh: "运行中的服务会在几秒内连接它。", En: "A running server connects to it within seconds."}
-	sayEndpointURL = talk.Say{Zh: "把这个地址交给工具服务器（含令牌，请现在保存，之后不会再显示）：",
-		En: "Give this address to the tool server (it holds the token; keep it now, it is not shown again):"}
-	sayCloudAdded = talk.Say{
-		Zh: "上游 %s 已添加。从现在起，%s 的服务可以调用这些工具：%s。收回：patchbay upstream rm %s%s",
-		En: "The upstream %s is added. From now on the service at %s can call these tools: %s. To end that: patchbay upstream rm %s%s",
-	}
+const (
+	msgUpstreamAdded = i18n.Message("The upstream %s is added; the names of its tools begin with %s_.")
+	msgTakenUp       = i18n.Message("A running server connects to it within seconds.")
+	msgEndpointURL   = i18n.Message("Give this address to the tool server (it holds the token; keep it now, it is not shown again):")
+	msgCloudAdded    = i18n.Message("The upstream %s is added. From now on the service at %s can call these tools: %s. To end that: patchbay upstream rm %s%s")
 )
 
 // Run adds the upstream.
@@ -94,8 +89,7 @@ func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				return talk.Say{Zh: "%v 没有保存任何内容；--no-check 仍会保存",
-					En: "%v Nothing was saved; --no-check saves it nevertheless"}.Wrong(err)
+				return i18n.Message("%v Nothing was saved; --no-check saves it nevertheless").Errorf(err)
 			}
 		}
 		u, token, err := b.AddUpstream(ctx, p, c.Name, kind, settings)
@@ -115,7 +109,7 @@ func (c *upstreamAddCmd) checkNameFree(ctx context.Context, b *app.Base, p store
 	mine, err := b.Store.Upstreams.ByOwner(ctx, p.ID)
 	for _, u := range mine {
 		if u.Slug == c.Name {
-			return talk.Say{Zh: "已经有一个叫 %s 的上游了", En: "there is an upstream named %s already"}.Wrong(c.Name)
+			return i18n.Message("there is an upstream named %s already").Errorf(c.Name)
 		}
 	}
 	return err
@@ -131,19 +125,15 @@ func (c *upstreamAddCmd) checkFlags() error {
 	}
 	switch {
 	case ways != 1:
-		return usage(talk.Say{Zh: "请说明怎样连接：--url 网址、-- 命令、--endpoint 或 --cloud 网址，只选其一",
-			En: "say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them"})
+		return usage(i18n.Message("say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them"))
 	case c.URL == "" && (c.Token != "" || len(c.Header) > 0):
-		return usage(talk.Say{Zh: "--token 和 --header 要和 --url 一起用；命令的密钥请用 --env 给出",
-			En: "--token and --header go with --url; give a command its secrets by --env"})
+		return usage(i18n.Message("--token and --header go with --url; give a command its secrets by --env"))
 	case len(c.Command) == 0 && len(c.Env) > 0:
-		return usage(talk.Say{Zh: "--env 要和命令一起用", En: "--env goes with a command"})
+		return usage(i18n.Message("--env goes with a command"))
 	case c.Cloud == "" && len(c.Tools) > 0:
-		return usage(talk.Say{Zh: "--tools 要和 --cloud 一起用；用 --set allow=… 选择服务器的工具",
-			En: "--tools goes with --cloud; --set allow=… chooses among the tools of a server"})
+		return usage(i18n.Message("--tools goes with --cloud; --set allow=… chooses among the tools of a server"))
 	case c.Cloud != "" && len(c.Tools) == 0:
-		return usage(talk.Say{Zh: "缺少 --tools：请说明该服务可以调用哪些工具，例如 --tools 'lamp_*'",
-			En: "--tools is missing: say which tools the service may call, such as --tools 'lamp_*'"})
+		return usage(i18n.Message("--tools is missing: say which tools the service may call, such as --tools 'lamp_*'"))
 	}
 	return nil
 }
@@ -187,8 +177,7 @@ func (sh *shell) headers(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, usage(talk.Say{Zh: "--header 要像 'X-API-Key: 值' 这样",
-				En: "--header has to look like 'X-API-Key: value'"})
+			return nil, usage(i18n.Message("--header has to look like 'X-API-Key: value'"))
 		}
 		value, err := sh.value(strings.TrimSpace(value))
 		if err != nil {
@@ -205,13 +194,13 @@ func (c *upstreamAddCmd) show(sh *shell, added upstreamAdded, where string) {
 	}
 	switch added.Kind {
 	case app.UpstreamCloud:
-		sh.say(sayCloudAdded, c.Name, where, join(c.Tools), c.Name, c.retryFlags())
+		sh.say(msgCloudAdded, c.Name, where, join(c.Tools), c.Name, c.retryFlags())
 	case app.UpstreamDialsIn:
-		sh.say(sayUpstreamAdded, c.Name, c.Name)
-		sh.say(sayEndpointURL)
+		sh.say(msgUpstreamAdded, c.Name, c.Name)
+		sh.say(msgEndpointURL)
 		sh.printf("  %s\n", added.URL)
 	default:
-		sh.say(sayUpstreamAdded, c.Name, c.Name)
-		sh.say(sayTakenUp)
+		sh.say(msgUpstreamAdded, c.Name, c.Name)
+		sh.say(msgTakenUp)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type upstreamCheckCmd struct {
@@ -32,9 +32,9 @@ func (c *upstreamCheckCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		m, ok := s.(*upstream.Settings)
 		if !ok {
-			return talk.Say{Zh: "%s 的连接情况只有运行中的服务知道；请看：patchbay upstream list%s",
-				En: "only a running server knows how %s is connected; see: patchbay upstream list%s"}.Wrong(u.Slug,
-				c.retryFlags())
+			return i18n.Message("only a running server knows how %s is connected; see: patchbay upstream list%s").
+				Errorf(u.Slug,
+					c.retryFlags())
 		}
 		owner, err := b.Store.People.ByID(ctx, u.Owner)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type upstreamListCmd struct {
@@ -48,15 +48,14 @@ func (c *upstreamListCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-var (
-	sayWhere       = talk.Say{Zh: "位置", En: "WHERE"}
-	sayToolCount   = talk.Say{Zh: "工具", En: "TOOLS"}
-	sayNoUpstreams = talk.Say{Zh: "还没有上游。接入一个工具服务器：patchbay upstream add --help",
-		En: "There are no upstreams yet. Plug a server of tools in: patchbay upstream add --help"}
-	sayConnecting  = talk.Say{Zh: "连接中", En: "connecting"}
-	sayWaits       = talk.Say{Zh: "等待中", En: "waiting"}
-	sayElsewhere   = talk.Say{Zh: "由另一实例连接", En: "by another instance"}
-	sayFailedState = talk.Say{Zh: "失败", En: "failed"}
+const (
+	msgWhere       = i18n.Message("WHERE")
+	msgToolCount   = i18n.Message("TOOLS")
+	msgNoUpstreams = i18n.Message("There are no upstreams yet. Plug a server of tools in: patchbay upstream add --help")
+	msgConnecting  = i18n.Message("connecting")
+	msgWaits       = i18n.Message("waiting")
+	msgElsewhere   = i18n.Message("by another instance")
+	msgFailedState = i18n.Message("failed")
 )
 
 func (sh *shell) upstreamTable(rows []control.Upstream) error {
@@ -65,7 +64,7 @@ func (sh *shell) upstreamTable(rows []control.Upstream) error {
 	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
-			sh.say(sayNoUpstreams)
+			sh.say(msgNoUpstreams)
 			return
 		}
 		var cells [][]string
@@ -73,7 +72,7 @@ func (sh *shell) upstreamTable(rows []control.Upstream) error {
 			cells = append(cells, []string{u.Slug, u.Kind, u.OwnerName, u.Where, sh.upstreamState(u.State),
 				toolCount(u), u.Problem})
 		}
-		sh.table([]talk.Say{sayName, sayKind, sayOwner, sayWhere, sayState, sayToolCount, {}}, cells)
+		sh.table([]i18n.Message{msgName, msgKind, msgOwner, msgWhere, msgState, msgToolCount, i18n.Message("")}, cells)
 	})
 }
 
@@ -83,15 +82,15 @@ func (sh *shell) upstreamState(state string) string {
 	case "":
 		return "–"
 	case control.UpstreamConnecting:
-		return sayConnecting.In(sh.lang)
+		return msgConnecting.In(sh.lang)
 	case control.UpstreamReady:
-		return sayReady.In(sh.lang)
+		return msgReady.In(sh.lang)
 	case control.UpstreamWaiting:
-		return sayWaits.In(sh.lang)
+		return msgWaits.In(sh.lang)
 	case control.UpstreamElsewhere:
-		return sayElsewhere.In(sh.lang)
+		return msgElsewhere.In(sh.lang)
 	case control.UpstreamFailed:
-		return sayFailedState.In(sh.lang)
+		return msgFailedState.In(sh.lang)
 	}
 	return state
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type upstreamRmCmd struct {
@@ -23,24 +23,24 @@ Examples:
     patchbay upstream rm files --yes`
 }
 
-var (
-	sayRemoveUpstream  = talk.Say{Zh: "移除上游 %s？", En: "Remove the upstream %s?"}
-	sayUpstreamRemoved = talk.Say{Zh: "上游 %s 已移除。", En: "The upstream %s is removed."}
+const (
+	msgRemoveUpstream  = i18n.Message("Remove the upstream %s?")
+	msgUpstreamRemoved = i18n.Message("The upstream %s is removed.")
 )
 
 // Run removes the upstream.
 func (c *upstreamRmCmd) Run(ctx context.Context, sh *shell) error {
 	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		if !c.Yes && !sh.confirm(ctx, sayRemoveUpstream, u.Slug) {
+		if !c.Yes && !sh.confirm(ctx, msgRemoveUpstream, u.Slug) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return talk.Say{Zh: "没有移除任何东西；请回答 y，或加上 --yes", En: "nothing was removed; answer y, or give --yes"}.Wrong()
+			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
 		}
 		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
 			return err
 		}
 		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true},
-			func() { sh.say(sayUpstreamRemoved, u.Slug) })
+			func() { sh.say(msgUpstreamRemoved, u.Slug) })
 	})
 }

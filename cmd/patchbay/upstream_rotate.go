@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type upstreamRotateCmd struct {
@@ -21,8 +21,7 @@ Example:
     patchbay upstream rotate robot`
 }
 
-var sayUpstreamRotated = talk.Say{Zh: "上游 %s 有了新令牌，旧令牌已失效。",
-	En: "The upstream %s has a new token; the old one is refused."}
+const msgUpstreamRotated = i18n.Message("The upstream %s has a new token; the old one is refused.")
 
 // Run replaces the token of the upstream.
 func (c *upstreamRotateCmd) Run(ctx context.Context, sh *shell) error {
@@ -33,8 +32,8 @@ func (c *upstreamRotateCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		out := upstreamAdded{ID: u.Number, Name: u.Slug, Kind: u.Kind, Token: token, URL: endpointURL(b.Config, token)}
 		return sh.result(out, func() {
-			sh.say(sayUpstreamRotated, u.Slug)
-			sh.say(sayEndpointURL)
+			sh.say(msgUpstreamRotated, u.Slug)
+			sh.say(msgEndpointURL)
 			sh.printf("  %s\n", out.URL)
 		})
 	})

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type upstreamSetCmd struct {
@@ -27,7 +27,7 @@ Examples:
     patchbay upstream set xiaozhi 'allow=lamp_*,weather_now' most=16`
 }
 
-var sayUpstreamChanged = talk.Say{Zh: "上游 %s 已更新。", En: "The upstream %s is changed."}
+const msgUpstreamChanged = i18n.Message("The upstream %s is changed.")
 
 // changedUpstream is an upstream that was changed.
 type changedUpstream struct {
@@ -48,7 +48,7 @@ func (c *upstreamSetCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		return sh.result(changedUpstream{u, dropped}, func() {
-			sh.say(sayUpstreamChanged, u.Slug)
+			sh.say(msgUpstreamChanged, u.Slug)
 			sh.showDropped(dropped)
 		})
 	})

@@ -8,8 +8,8 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type upstreamShowCmd struct {
@@ -52,48 +52,47 @@ func (c *upstreamShowCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-var (
-	sayHeadUpstream = talk.Say{Zh: "上游 %s（%s，属于 %s）：%s", En: "Upstream %s (%s, of %s): %s"}
-	sayUpSince      = talk.Say{Zh: "自 %s 起", En: "since %s"}
-	sayItsServer    = talk.Say{Zh: "服务器：%s %s（MCP %s，%s）", En: "Its server: %s %s (MCP %s, %s)"}
-	sayItsTools     = talk.Say{Zh: "工具：%d 个", En: "Its tools: %d"}
-	sayNextTry      = talk.Say{Zh: "下次重试：%s", En: "It is tried again at %s"}
-	sayItsLines     = talk.Say{Zh: "\n命令最后的输出", En: "\nWhat the command said last"}
-	sayShimSee      = talk.Say{Zh: "这是一个 OpenClaw 网关；它的节点：patchbay shim status %s",
-		En: "It is an OpenClaw gateway. How the nodes there are: patchbay shim status %s"}
-	sayCloudCalls = talk.Say{Zh: "这个服务可以调用 allow 里的工具。", En: "This service can call the tools of allow."}
+const (
+	msgHeadUpstream = i18n.Message("Upstream %s (%s, of %s): %s")
+	msgUpSince      = i18n.Message("since %s")
+	msgItsServer    = i18n.Message("Its server: %s %s (MCP %s, %s)")
+	msgItsTools     = i18n.Message("Its tools: %d")
+	msgNextTry      = i18n.Message("It is tried again at %s")
+	msgItsLines     = i18n.Message("\nWhat the command said last")
+	msgShimSee      = i18n.Message("It is an OpenClaw gateway. How the nodes there are: patchbay shim status %s")
+	msgCloudCalls   = i18n.Message("This service can call the tools of allow.")
 )
 
 func (sh *shell) showUpstream(v upstreamView) {
-	sh.say(sayHeadUpstream, v.Slug, v.Kind, v.OwnerName, sh.upstreamState(v.State))
+	sh.say(msgHeadUpstream, v.Slug, v.Kind, v.OwnerName, sh.upstreamState(v.State))
 	if !v.Since.IsZero() {
-		sh.say(sayUpSince, sh.when(v.Since))
+		sh.say(msgUpSince, sh.when(v.Since))
 	}
 	if v.Kind == app.UpstreamCloud {
-		sh.say(sayCloudCalls)
+		sh.say(msgCloudCalls)
 	}
 	if v.Kind == app.UpstreamShim {
-		sh.say(sayShimSee, v.Slug)
+		sh.say(msgShimSee, v.Slug)
 	}
 	if v.Problem != "" {
 		sh.printf("%s\n", problemText(v.Problem, v.Cause))
 	}
 	if !v.NextTry.IsZero() {
-		sh.say(sayNextTry, v.NextTry.Local().Format("15:04:05"))
+		sh.say(msgNextTry, v.NextTry.Local().Format("15:04:05"))
 	}
 	if v.Protocol != "" {
-		sh.say(sayItsServer, plain(v.Server), plain(v.ServerVersion), v.Protocol, v.Transport)
-		sh.say(sayItsTools, v.Tools)
+		sh.say(msgItsServer, plain(v.Server), plain(v.ServerVersion), v.Protocol, v.Transport)
+		sh.say(msgItsTools, v.Tools)
 		sh.showLeftOut(v.Hidden, v.Skipped, v.Cut)
 	}
 	if len(v.Settings) > 0 {
-		sh.say(sayHeadSettings)
+		sh.say(msgHeadSettings)
 		for _, name := range slices.Sorted(maps.Keys(v.Settings)) {
 			sh.printf("  %s = %s\n", name, plainJSON(v.Settings[name]))
 		}
 	}
 	if len(v.Stderr) > 0 {
-		sh.say(sayItsLines)
+		sh.say(msgItsLines)
 		for _, line := range v.Stderr {
 			sh.printf("  %s\n", plain(line))
 		}

@@ -7,14 +7,14 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type userAddCmd struct {
 	Name          string `arg:"" help:"What the person is called."`
 	Role          string `help:"What they may do: admin (everything) or member (their own bots and keys). The first person is admin." enum:"admin,member" default:"member"`
-	Lang          string `help:"Language they are spoken to in: zh or en; without it, that of this terminal." enum:"zh,en," default:""`
+	Lang          string `help:"Language of the person, such as en; without it, that of this terminal." enum:"${languages}," default:""`
 	PasswordStdin bool   `help:"Read a password from standard input instead of asking for it in the terminal. Without one they cannot sign in to the console, but own bots and keys."`
 	dataFlags     `embed:""`
 }
@@ -27,16 +27,10 @@ func (userAddCmd) Help() string {
     echo "$PASSWORD" | patchbay user add bob --role member --password-stdin`
 }
 
-var (
-	sayPersonAdded  = talk.Say{Zh: "已为 %s 开通账户（%s）。", En: "%s has an account now (%s)."}
-	sayPasswordWhat = talk.Say{
-		Zh: "给 %s 设一个密码，用来在网页上登录（至少 8 个字符；直接按回车则不设）。",
-		En: "A password for %s to sign in to the console with (at least 8 characters; none: press Enter).",
-	}
-	sayCannotSignIn = talk.Say{
-		Zh: "%s 还没有密码，不能登录网页；设置密码：patchbay user passwd %s%s",
-		En: "%s has no password and cannot sign in to the console; set one: patchbay user passwd %s%s",
-	}
+const (
+	msgPersonAdded  = i18n.Message("%s has an account now (%s).")
+	msgPasswordWhat = i18n.Message("A password for %s to sign in to the console with (at least 8 characters; none: press Enter).")
+	msgCannotSignIn = i18n.Message("%s has no password and cannot sign in to the console; set one: patchbay user passwd %s%s")
 )
 
 // Run creates the account, and the data directory if there is none.
@@ -69,9 +63,9 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		return sh.result(p, func() {
-			sh.say(sayPersonAdded, p.Name, p.Role)
+			sh.say(msgPersonAdded, p.Name, p.Role)
 			if password == "" {
-				sh.say(sayCannotSignIn, p.Name, quoteWord(p.Name), c.retryFlags())
+				sh.say(msgCannotSignIn, p.Name, quoteWord(p.Name), c.retryFlags())
 			}
 			sh.next(ctx, b, settings, p, c.retryFlags())
 		})
@@ -83,16 +77,13 @@ func (c *userAddCmd) ask(ctx context.Context, sh *shell, b *app.Base) (string, e
 	if _, err := b.Store.People.ByName(ctx, c.Name); err == nil {
 		return "", nil
 	}
-	fmt.Fprintln(sh.stderr, sayPasswordWhat.In(sh.lang, c.Name))
+	fmt.Fprintln(sh.stderr, msgPasswordWhat.In(sh.lang, c.Name))
 	return sh.askPassword(ctx)
 }
 
-var (
-	sayNextBot = talk.Say{
-		Zh: "下一步，接入一个机器人：\n  patchbay bot add --name 小龙虾 --kind echo%s",
-		En: "Next, plug in a bot:\n  patchbay bot add --name lobster --kind echo%s",
-	}
-	sayThenServe = talk.Say{Zh: "然后启动服务：\n  patchbay serve%s", En: "and start the server:\n  patchbay serve%s"}
+const (
+	msgNextBot   = i18n.Message("Next, plug in a bot:\n  patchbay bot add --name lobster --kind echo%s")
+	msgThenServe = i18n.Message("and start the server:\n  patchbay serve%s")
 )
 
 // next tells somebody without a bot what to do next.
@@ -100,8 +91,8 @@ func (sh *shell) next(ctx context.Context, b *app.Base, c *config.Config, p stor
 	if bots, err := b.Store.Bots.ByOwner(ctx, p.ID); err != nil || len(bots) > 0 {
 		return
 	}
-	sh.say(sayNextBot, again)
+	sh.say(msgNextBot, again)
 	if r, err := findRunning(ctx, sh, c); r == nil && err == nil {
-		sh.say(sayThenServe, again)
+		sh.say(msgThenServe, again)
 	}
 }

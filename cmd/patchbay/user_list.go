@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 type userListCmd struct {
@@ -19,14 +19,14 @@ func (userListCmd) Help() string {
     patchbay user list`
 }
 
-var (
-	sayName     = talk.Say{Zh: "名称", En: "NAME"}
-	sayRole     = talk.Say{Zh: "角色", En: "ROLE"}
-	sayLang     = talk.Say{Zh: "语言", En: "LANG"}
-	sayPassword = talk.Say{Zh: "密码", En: "PASSWORD"}
-	sayCreated  = talk.Say{Zh: "创建于", En: "CREATED"}
-	saySet      = talk.Say{Zh: "已设置", En: "set"}
-	sayNone     = talk.Say{Zh: "无", En: "none"}
+const (
+	msgName     = i18n.Message("NAME")
+	msgRole     = i18n.Message("ROLE")
+	msgLang     = i18n.Message("LANG")
+	msgPassword = i18n.Message("PASSWORD")
+	msgCreated  = i18n.Message("CREATED")
+	msgSet      = i18n.Message("set")
+	msgNone     = i18n.Message("none")
 )
 
 // Run lists the accounts.
@@ -42,13 +42,13 @@ func (c *userListCmd) Run(ctx context.Context, sh *shell) error {
 		return sh.result(people, func() {
 			var rows [][]string
 			for _, p := range people {
-				password := saySet
+				password := msgSet
 				if p.Password == "" {
-					password = sayNone
+					password = msgNone
 				}
 				rows = append(rows, []string{p.Name, p.Role, p.Lang, password.In(sh.lang), sh.when(p.Created)})
 			}
-			sh.table([]talk.Say{sayName, sayRole, sayLang, sayPassword, sayCreated}, rows)
+			sh.table([]i18n.Message{msgName, msgRole, msgLang, msgPassword, msgCreated}, rows)
 		})
 	})
 }

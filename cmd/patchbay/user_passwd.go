@@ -10,7 +10,7 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 type userPasswdCmd struct {
@@ -27,10 +27,10 @@ func (userPasswdCmd) Help() string {
     echo "$PASSWORD" | patchbay user passwd ada --password-stdin`
 }
 
-var (
-	sayNewPassword = talk.Say{Zh: "新密码：", En: "New password: "}
-	sayAgain       = talk.Say{Zh: "再输入一次：", En: "Once more: "}
-	sayPasswordSet = talk.Say{Zh: "已更新 %s 的密码。", En: "%s has a new password."}
+const (
+	msgNewPassword = i18n.Message("New password: ")
+	msgAgain       = i18n.Message("Once more: ")
+	msgPasswordSet = i18n.Message("%s has a new password.")
 )
 
 // Run sets the password.
@@ -50,7 +50,7 @@ func (c *userPasswdCmd) Run(ctx context.Context, sh *shell) error {
 		if err := recordAdminEvent(ctx, b, control.EventPersonPassword, p.Name); err != nil {
 			return err
 		}
-		return sh.result(p, func() { sh.say(sayPasswordSet, p.Name) })
+		return sh.result(p, func() { sh.say(msgPasswordSet, p.Name) })
 	})
 }
 
@@ -65,7 +65,7 @@ func (c *userPasswdCmd) password(ctx context.Context, sh *shell) (string, error)
 func (sh *shell) readPassword(ctx context.Context) (string, error) {
 	password, err := sh.readLine(ctx)
 	if errors.Is(err, io.EOF) || err == nil && password == "" {
-		return "", talk.Say{Zh: "标准输入里没有密码", En: "no password came on standard input"}.Wrong()
+		return "", i18n.Message("no password came on standard input").Errorf()
 	}
 	return password, err
 }
@@ -75,16 +75,15 @@ func (sh *shell) readPassword(ctx context.Context) (string, error) {
 func (sh *shell) askPassword(ctx context.Context) (string, error) {
 	fd, ok := terminal(sh.stdin)
 	if !ok {
-		return "", usage(talk.Say{Zh: "标准输入不是终端，无法询问密码；请用 --password-stdin",
-			En: "standard input is no terminal to ask for a password on; use --password-stdin"})
+		return "", usage(i18n.Message("standard input is no terminal to ask for a password on; use --password-stdin"))
 	}
-	return sh.askTwice(ctx, fd, sayNewPassword)
+	return sh.askTwice(ctx, fd, msgNewPassword)
 }
 
 // askTwice asks for a new secret as [shell.askPassword] does for a password.
-func (sh *shell) askTwice(ctx context.Context, fd int, first talk.Say) (string, error) {
+func (sh *shell) askTwice(ctx context.Context, fd int, first i18n.Message) (string, error) {
 	var typed [2]string
-	for i, prompt := range []talk.Say{first, sayAgain} {
+	for i, prompt := range []i18n.Message{first, msgAgain} {
 		secret, err := sh.askSecret(ctx, fd, prompt)
 		if err != nil {
 			return "", err
@@ -94,14 +93,14 @@ func (sh *shell) askTwice(ctx context.Context, fd int, first talk.Say) (string, 
 		}
 	}
 	if typed[0] != typed[1] {
-		return "", talk.Say{Zh: "两次输入不一样；没有作任何改动", En: "the two are not the same; nothing was changed"}.Wrong()
+		return "", i18n.Message("the two are not the same; nothing was changed").Errorf()
 	}
 	return typed[0], nil
 }
 
 // askSecret asks for a secret once, without echo. Echo is switched off before the prompt, because
 // people type as soon as they see it. When ctx ends, echo is restored.
-func (sh *shell) askSecret(ctx context.Context, fd int, prompt talk.Say) (string, error) {
+func (sh *shell) askSecret(ctx context.Context, fd int, prompt i18n.Message) (string, error) {
 	shown, err := term.MakeRaw(fd)
 	if err != nil {
 		return "", err

@@ -15,9 +15,9 @@ import (
 	"github.com/alexedwards/argon2id"
 	"github.com/google/uuid"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Scopes of keys.
@@ -40,13 +40,13 @@ const (
 )
 
 // Messages about invalid input for a person or a key.
-var (
-	sayRole        = talk.Say{Zh: "角色是 %s 或 %s，不能是 %q", En: "a role is %s or %s, not %q"}
-	sayPersonThere = talk.Say{Zh: "%v：%q 已有账户", En: "%v: %q already has an account"}
-	sayNeedsScope  = talk.Say{Zh: "密钥至少要有一个权限：%s", En: "a key needs a scope: %s"}
-	sayNoScope     = talk.Say{Zh: "没有名为 %q 的权限；有 %s", En: "no scope is called %q; there are %s"}
-	sayExpires     = talk.Say{Zh: "密钥不能在过去失效", En: "a key cannot expire in the past"}
-	sayKeyOf       = talk.Say{Zh: "密钥所属的人或机器人不存在", En: "the person or the bot of the key does not exist"}
+const (
+	msgRole        = i18n.Message("a role is %s or %s, not %q")
+	msgPersonThere = i18n.Message("%v: %q already has an account")
+	msgNeedsScope  = i18n.Message("a key needs a scope: %s")
+	msgNoScope     = i18n.Message("no scope is called %q; there are %s")
+	msgExpires     = i18n.Message("a key cannot expire in the past")
+	msgKeyOf       = i18n.Message("the person or the bot of the key does not exist")
 )
 
 // Reasons why a key is refused. The client gets only the refusal; the log has the reason.
@@ -108,7 +108,7 @@ func (s *Service) addPerson(ctx context.Context, p store.Person, password string
 			p.Role = RoleAdmin
 		}
 		if p.Role != RoleAdmin && p.Role != RoleMember {
-			return sayRole.Wrong(RoleAdmin, RoleMember, p.Role)
+			return msgRole.Errorf(RoleAdmin, RoleMember, p.Role)
 		}
 		if err := may(others); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (s *Service) addPerson(ctx context.Context, p store.Person, password string
 		return looksAlike(p, others)
 	})
 	if errors.Is(err, ErrPersonName) || errors.Is(err, store.ErrExists) {
-		err = sayPersonThere.Wrong(ErrPersonName, p.Name)
+		err = msgPersonThere.Errorf(ErrPersonName, p.Name)
 	}
 	if err != nil {
 		return store.Person{}, err
@@ -191,15 +191,15 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 		return store.Key{}, "", err
 	}
 	if len(n.Scopes) == 0 {
-		return store.Key{}, "", sayNeedsScope.Wrong(strings.Join(Scopes, ", "))
+		return store.Key{}, "", msgNeedsScope.Errorf(strings.Join(Scopes, ", "))
 	}
 	for _, scope := range n.Scopes {
 		if !slices.Contains(Scopes, scope) {
-			return store.Key{}, "", sayNoScope.Wrong(scope, strings.Join(Scopes, ", "))
+			return store.Key{}, "", msgNoScope.Errorf(scope, strings.Join(Scopes, ", "))
 		}
 	}
 	if n.Expires < 0 {
-		return store.Key{}, "", sayExpires.Wrong()
+		return store.Key{}, "", msgExpires.Errorf()
 	}
 	secret := n.Secret
 	if secret == "" {
@@ -215,7 +215,7 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 	}
 	switch err := s.db.Keys.Add(ctx, k); {
 	case errors.Is(err, store.ErrNotFound):
-		return store.Key{}, "", sayKeyOf.Wrong()
+		return store.Key{}, "", msgKeyOf.Errorf()
 	case err != nil:
 		return store.Key{}, "", err
 	}

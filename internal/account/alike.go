@@ -6,15 +6,15 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // ErrNameAlike means that a name looks like another person's. Whoever approves, shares or removes
 // something could not tell the two apart.
-var ErrNameAlike = talk.Say{Zh: "名称看起来太像了", En: "the name looks too much like another"}.Wrong()
+var ErrNameAlike = i18n.Message("the name looks too much like another").Errorf()
 
-var sayNameAlike = talk.Say{Zh: "%v：已经有人叫 %q，请换一个", En: "%v: somebody is called %q; choose another"}
+const msgNameAlike = i18n.Message("%v: somebody is called %q; choose another")
 
 // looksAlike returns an error if the name of p is, or looks like, the name of another person. A
 // name that p has already may stay.
@@ -33,7 +33,7 @@ func looksAlike(p store.Person, others []store.Person) error {
 		}
 		if a, b := foldLookalikes(o.Name), foldLookalikes(p.Name); strings.EqualFold(a, b) ||
 			singleStroke.Replace(a) == singleStroke.Replace(b) {
-			return sayNameAlike.Wrong(ErrNameAlike, o.Name)
+			return msgNameAlike.Errorf(ErrNameAlike, o.Name)
 		}
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -26,11 +26,11 @@ const (
 
 // Reasons why a wearer is not bound.
 var (
-	ErrInvitationUnknown = talk.Say{Zh: "没有这个邀请", En: "no such invitation"}.Wrong()
-	ErrInvitationUsed    = talk.Say{Zh: "邀请已被使用", En: "the invitation was used"}.Wrong()
-	ErrInvitationExpired = talk.Say{Zh: "邀请已过期", En: "the invitation has expired"}.Wrong()
-	ErrBotTaken          = talk.Say{Zh: "机器人已绑定另一位佩戴者", En: "the bot has another wearer"}.Wrong()
-	ErrTooManyTries      = talk.Say{Zh: "尝试的次数太多", En: "too many tries"}.Wrong()
+	ErrInvitationUnknown = i18n.Message("no such invitation").Errorf()
+	ErrInvitationUsed    = i18n.Message("the invitation was used").Errorf()
+	ErrInvitationExpired = i18n.Message("the invitation has expired").Errorf()
+	ErrBotTaken          = i18n.Message("the bot has another wearer").Errorf()
+	ErrTooManyTries      = i18n.Message("too many tries").Errorf()
 )
 
 // BoundElsewhere is returned for a wearer who is bound to a bot already.
@@ -62,7 +62,7 @@ func (s *Service) Invite(ctx context.Context, bot int64) (Invitation, error) {
 			return inv, err
 		}
 	}
-	return Invitation{}, talk.Say{Zh: "未使用的邀请太多；请等五分钟", En: "too many invitations are open; wait five minutes"}.Wrong()
+	return Invitation{}, i18n.Message("too many invitations are open; wait five minutes").Errorf()
 }
 
 // InvitationUsed reports whether an invitation has been redeemed.

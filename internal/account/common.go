@@ -5,12 +5,11 @@ import (
 	"strings"
 	"unicode"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // ErrPasswordCommon means that a password is among those that attackers try first.
-var ErrPasswordCommon = talk.Say{Zh: "这个密码太常见，别人一猜就中；请换一个",
-	En: "the password is too common, and guessed first; choose another"}.Wrong()
+var ErrPasswordCommon = i18n.Message("the password is too common, and guessed first; choose another").Errorf()
 
 // commonWords are the words that common passwords consist of, in lower case. Words of fewer than
 // eight characters become passwords with characters put before and after.

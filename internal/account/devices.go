@@ -17,9 +17,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -39,13 +39,11 @@ const (
 
 // Reasons why a device is not approved, or not bound.
 var (
-	ErrCodeUnknown = talk.Say{Zh: "没有设备显示这个验证码", En: "no device shows this code"}.Wrong()
-	ErrDeviceTaken = talk.Say{Zh: "这个设备属于别人，要由对方先移除",
-		En: "the device belongs to somebody else, who has to remove it first"}.Wrong()
-	ErrDeviceName  = talk.Say{Zh: "另一个设备已经叫这个名称", En: "another device has this name"}.Wrong()
-	ErrNoBot       = talk.Say{Zh: "设备的主人没有这个机器人", En: "the owner of the device has no such bot"}.Wrong()
-	ErrDeviceVague = talk.Say{Zh: "有好几个设备叫这个名称；请说明编号",
-		En: "several devices are called this; say the number of one"}.Wrong()
+	ErrCodeUnknown = i18n.Message("no device shows this code").Errorf()
+	ErrDeviceTaken = i18n.Message("the device belongs to somebody else, who has to remove it first").Errorf()
+	ErrDeviceName  = i18n.Message("another device has this name").Errorf()
+	ErrNoBot       = i18n.Message("the owner of the device has no such bot").Errorf()
+	ErrDeviceVague = i18n.Message("several devices are called this; say the number of one").Errorf()
 )
 
 // DeviceID is the identity that a device claims.

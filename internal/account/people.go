@@ -7,32 +7,30 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Reasons why a person is not changed.
 var (
 	// ErrLastAdmin means that the change would leave the installation without an administrator.
-	ErrLastAdmin = talk.Say{Zh: "这里总得有人管理，否则就没有管理员了",
-		En: "somebody has to run this installation, and there would be nobody"}.Wrong()
+	ErrLastAdmin = i18n.Message("somebody has to run this installation, and there would be nobody").Errorf()
 	// ErrPersonName means that another person has the name; see [ErrNameAlike] for names that only
 	// look like it.
-	ErrPersonName = talk.Say{Zh: "这个名称已被使用", En: "the name is taken"}.Wrong()
+	ErrPersonName = i18n.Message("the name is taken").Errorf()
 	// ErrZone means that a time zone is unknown.
-	ErrZone = talk.Say{Zh: "没有这个时区；时区的名称像 Europe/Berlin 或 Asia/Shanghai",
-		En: "there is no such time zone; they are called Europe/Berlin or Asia/Shanghai"}.Wrong()
+	ErrZone = i18n.Message("there is no such time zone; they are called Europe/Berlin or Asia/Shanghai").Errorf()
 )
 
 // Reasons why a chosen name or password is invalid.
 var (
-	ErrNameEmpty     = talk.Say{Zh: "名称不能为空", En: "a name cannot be empty"}.Wrong()
-	ErrNameLong      = talk.Say{Zh: "名称最多 60 个字符", En: "a name may have 60 characters at most"}.Wrong()
-	ErrNameControl   = talk.Say{Zh: "名称里不能有控制字符", En: "a name cannot have control characters"}.Wrong()
-	ErrPasswordEmpty = talk.Say{Zh: "密码不能为空", En: "a password cannot be empty"}.Wrong()
-	ErrPasswordShort = talk.Say{Zh: "密码至少要有 8 个字符", En: "a password needs at least 8 characters"}.Wrong()
-	ErrPasswordLong  = talk.Say{Zh: "密码最多 1024 字节", En: "a password may have 1,024 bytes at most"}.Wrong()
+	ErrNameEmpty     = i18n.Message("a name cannot be empty").Errorf()
+	ErrNameLong      = i18n.Message("a name may have 60 characters at most").Errorf()
+	ErrNameControl   = i18n.Message("a name cannot have control characters").Errorf()
+	ErrPasswordEmpty = i18n.Message("a password cannot be empty").Errorf()
+	ErrPasswordShort = i18n.Message("a password needs at least 8 characters").Errorf()
+	ErrPasswordLong  = i18n.Message("a password may have 1,024 bytes at most").Errorf()
 )
 
 // SetProfile replaces a person's name, language and time zone. The error is [ErrPersonName],
@@ -58,7 +56,7 @@ func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
 // SetRole changes a person's role. For the last admin the error is [ErrLastAdmin].
 func (s *Service) SetRole(ctx context.Context, person, role string) error {
 	if role != RoleAdmin && role != RoleMember {
-		return sayRole.Wrong(RoleAdmin, RoleMember, role)
+		return msgRole.Errorf(RoleAdmin, RoleMember, role)
 	}
 	err := s.db.People.SetRole(ctx, person, role, RoleAdmin)
 	if errors.Is(err, store.ErrLast) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -30,12 +30,11 @@ const (
 // Reasons why nobody is signed in.
 var (
 	// ErrPassword means a wrong password or an unknown name. It does not tell which of the two.
-	ErrPassword = talk.Say{Zh: "名称或密码不对", En: "the name or the password is wrong"}.Wrong()
+	ErrPassword = i18n.Message("the name or the password is wrong").Errorf()
 	// ErrSetupCode means a wrong code for the first account.
-	ErrSetupCode = talk.Say{Zh: "设置码不对；服务启动时会在终端里显示它",
-		En: "the setup code is wrong; the server shows it in the terminal when it starts"}.Wrong()
+	ErrSetupCode = i18n.Message("the setup code is wrong; the server shows it in the terminal when it starts").Errorf()
 	// ErrSetUp means that the first account exists already.
-	ErrSetUp = talk.Say{Zh: "这里已经设置好了；请登录", En: "this installation is set up already; sign in"}.Wrong()
+	ErrSetUp = i18n.Message("this installation is set up already; sign in").Errorf()
 	// ErrSignedOut means that the sign-in of a browser has ended.
 	ErrSignedOut = errors.New("signed out")
 )

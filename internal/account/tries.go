@@ -13,9 +13,9 @@ import (
 
 	"github.com/alexedwards/argon2id"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Limits on password checks. A try is counted before it is made, so that concurrent checks, here or
@@ -35,9 +35,8 @@ const (
 
 // Reasons why a password is not checked.
 var (
-	ErrTries = talk.Say{Zh: "尝试次数太多，请稍后再试", En: "too many tries; wait a while and try again"}.Wrong()
-	ErrBusy  = talk.Say{Zh: "现在正在检查太多密码，请过几秒再试",
-		En: "too many passwords are being checked now; try again in a few seconds"}.Wrong()
+	ErrTries = i18n.Message("too many tries; wait a while and try again").Errorf()
+	ErrBusy  = i18n.Message("too many passwords are being checked now; try again in a few seconds").Errorf()
 )
 
 // hashLane allows one password hash at a time, because each takes 64 MiB of memory, and a bounded

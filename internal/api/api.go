@@ -1,5 +1,5 @@
-// Package api is how programs run the board over HTTP: /api/v1. The command line
-// uses it to reach a running server.
+// Package api serves /api/v1, the HTTP API for programs. The command line uses it to reach a
+// running server.
 package api
 
 import (
@@ -16,33 +16,33 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/seal"
-	"patchbay/internal/talk"
 )
 
-// Options make a server.
+// Options configures a [Server].
 type Options struct {
 	Control *control.Service
 	Guard   *account.Guard
-	Streams *account.Streams // counts requests, and ends those of keys that do not hold; may be nil
+	Streams *account.Streams // counts requests, and ends those of revoked keys; may be nil
 	Logger  *slog.Logger
 	Address func(*http.Request) netip.Addr
-	// Elsewhere is what others do below /api/v1, to be described with the rest.
+	// Elsewhere are operations below /api/v1 that others serve, for the description.
 	Elsewhere []Operation
 }
 
-// Server is /api/v1. It is safe for concurrent use.
+// Server serves /api/v1. It is safe for concurrent use.
 type Server struct {
 	*control.Service
 	Options
 	mux        *http.ServeMux
 	operations []Operation
 	openAPI    []byte
-	key        string // of this process; good from this machine only
+	key        string // of this process; valid only from this machine
 }
 
-// New makes a server, with a key of its own for the command line on this machine.
+// New returns a server, with a key of its own for the command line on this machine.
 func New(o Options) (*Server, error) {
 	s := &Server{Service: o.Control, Options: o, mux: http.NewServeMux(), key: "pb_local_" + seal.NewToken(32)}
 	s.instanceOperations()
@@ -60,17 +60,17 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Key is the process's own key.
+// Key returns the process's own key.
 func (s *Server) Key() string { return s.key }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store") // keys, tokens, and what belongs to somebody
+	w.Header().Set("Cache-Control", "no-store") // responses contain keys, tokens and personal data
 	s.mux.ServeHTTP(w, r)
 }
 
 var errForeign = errors.New("the local key is good on this machine only")
 
-// scopes are those of keys that open an operation, which may name one of its own.
+// scopes are the scopes of keys that may call all operations; an operation may accept another one.
 func scopes(own string) []string {
 	if own == "" {
 		return []string{account.ScopeOperator, account.ScopeAdmin}
@@ -78,8 +78,8 @@ func scopes(own string) []string {
 	return []string{own, account.ScopeOperator, account.ScopeAdmin}
 }
 
-// withKeyLifetime counts in a request, which ends when its key does not hold any more. The key of
-// this process has no end.
+// withKeyLifetime counts a request, and cancels it when its key becomes invalid. The key of this
+// process never does.
 func (s *Server) withKeyLifetime(ctx context.Context, who account.Principal) (in context.Context, leave func(),
 	err error) {
 	if who.Key.ID == "" {
@@ -88,8 +88,8 @@ func (s *Server) withKeyLifetime(ctx context.Context, who account.Principal) (in
 	return s.Streams.Key(ctx, who)
 }
 
-// caller finds out who calls, with a key of one of some scopes. Who is nobody for the key
-// of this process.
+// caller authenticates a request with a key that has one of the scopes. The caller of the key of
+// this process has no account.
 func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who account.Principal, err error) {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	from := s.Address(r)
@@ -116,24 +116,23 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 	}, p, nil
 }
 
-// forPeople are a key's rules here.
+// forPeople returns a key's rules for this API.
 func forPeople(rules string) string {
 	r, err := hub.ParseRules(rules)
 	if err != nil {
-		return rules // whoever uses them says what is wrong
+		return rules // the caller of the rules reports the error
 	}
 	r.People = true
 	return r.String()
 }
 
-// AllowsAdmin reports whether a request shows a good key of somebody who runs the
-// installation, with scope admin.
+// AllowsAdmin reports whether a request has a valid key of an administrator with scope admin.
 func (s *Server) AllowsAdmin(r *http.Request) bool {
 	c, _, err := s.caller(r, scopes(""))
 	return err == nil && c.Admin
 }
 
-// guarded lets those through who show a key of scope operator or admin, or of one more.
+// guarded requires a key of scope operator or admin, or of one more.
 func (s *Server) guarded(scope string, next func(http.ResponseWriter, *http.Request, control.Caller)) http.HandlerFunc {
 	open := scopes(scope)
 	wanted := "a key with scope " + strings.Join(open[:len(open)-1], ", ") + " or " + open[len(open)-1] + " is needed"
@@ -168,12 +167,12 @@ func (s *Server) guarded(scope string, next func(http.ResponseWriter, *http.Requ
 	}
 }
 
-// lang is the language that a caller wants to be told things in.
-func lang(r *http.Request) talk.Lang {
-	return talk.ParseLang(r.Header.Get("Accept-Language"), talk.English)
+// lang returns the language that a caller prefers.
+func lang(r *http.Request) i18n.Lang {
+	return i18n.ParseLang(r.Header.Get("Accept-Language"), i18n.English)
 }
 
-// internalError answers what is our own fault.
+// internalError responds to an internal error.
 func (s *Server) internalError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -185,11 +184,11 @@ func (s *Server) internalError(w http.ResponseWriter, r *http.Request, err error
 
 func reply(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	json.NewEncoder(w).Encode(v) //nolint:errcheck // the caller has gone
+	json.NewEncoder(w).Encode(v) //nolint:errcheck // the caller has disconnected
 }
 
 func fail(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]string{"error": message}) //nolint:errcheck // the caller has gone
+	json.NewEncoder(w).Encode(map[string]string{"error": message}) //nolint:errcheck // the caller has disconnected
 }

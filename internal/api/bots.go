@@ -9,10 +9,11 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
-// botOperations are about bots.
+// botOperations adds the operations on bots.
 func (s *Server) botOperations() {
 	operate(s, "GET /api/v1/bots", "List the bots, and how they are", s.Bots)
 	operate(s, "POST /api/v1/bots", "Add a bot", s.AddBot)
@@ -35,8 +36,8 @@ func (s *Server) botOperations() {
 	s.document("POST /api/v1/ask", "Put a question to a bot", "application/x-ndjson", Question{}, Line{}, s.ask)
 }
 
-// disconnect ends a bot's connections. The bot may be gone already, and with it
-// whose it was: so this is for those who run the installation.
+// disconnect closes a bot's connections. The bot may be removed already, and its owner unknown, so
+// it is for admins.
 func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	bot, err := strconv.ParseInt(r.PathValue("bot"), 10, 64)
 	switch {
@@ -51,24 +52,24 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, c control.Ca
 	}
 }
 
-var sayStopped = talk.Say{Zh: "回答已被停止。", En: "The answer was stopped."}
+const msgStopped = i18n.Message("The answer was stopped.")
 
 // Question is the body of /api/v1/ask.
 type Question = control.Question
 
-// Line is one line of the answer of /api/v1/ask: an event, or the end.
+// Line is one line of the response of /api/v1/ask: an event, or the end.
 type Line struct {
 	Event   *talk.Event `json:"event,omitempty"`
 	End     bool        `json:"end,omitempty"`
 	Turn    string      `json:"turn,omitempty"`
-	Error   string      `json:"error,omitempty"` // what a person is told
-	Failure string      `json:"cause,omitempty"` // what the owner is told
+	Error   string      `json:"error,omitempty"` // for the person who asks
+	Failure string      `json:"cause,omitempty"` // for the bot's owner
 }
 
-// maxQuestion is a picture of 8 MiB in base64, and the text.
+// maxQuestion allows a picture of 8 MiB in base64, and the text.
 const maxQuestion = 12 << 20
 
-// ask puts a question to a bot and streams the answer, a JSON object a line.
+// ask asks a bot a question and streams the answer as JSON lines.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	var q Question
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion)).Decode(&q); err != nil {
@@ -86,7 +87,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	lines := json.NewEncoder(w)
 	control := http.NewResponseController(w)
 	err = s.Hub.Answer(r.Context(), turn, func(e talk.Event) error {
-		control.SetWriteDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // not every connection has one
+		control.SetWriteDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // not every connection supports deadlines
 		if err := lines.Encode(Line{Event: &e}); err != nil {
 			return err
 		}
@@ -94,9 +95,9 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	})
 	last := Line{End: true, Turn: turn.ID}
 	if errors.Is(err, hub.ErrStopped) {
-		last.Error, last.Failure = sayStopped.In(turn.Lang), err.Error()
+		last.Error, last.Failure = msgStopped.In(turn.Lang), err.Error()
 	} else if f := talk.AsFailure(err); f != nil {
 		last.Error, last.Failure = f.Sentence(turn.Lang), f.Error()
 	}
-	lines.Encode(last) //nolint:errcheck // the caller has gone
+	lines.Encode(last) //nolint:errcheck // the caller has disconnected
 }

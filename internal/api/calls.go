@@ -8,7 +8,7 @@ import (
 	"patchbay/internal/control"
 )
 
-// recordOperations are about what has happened, and what is kept of it.
+// recordOperations adds the operations on records.
 func (s *Server) recordOperations() {
 	s.document("GET /api/v1/calls", "List the calls of tools, newest first", "", callsQuery{}, control.CallPage{},
 		s.calls)
@@ -20,7 +20,7 @@ func (s *Server) recordOperations() {
 		s.Forget)
 }
 
-// keyOperations are about keys of programs.
+// keyOperations adds the operations on keys of programs.
 func (s *Server) keyOperations() {
 	operate(s, "GET /api/v1/keys", "List keys, newest first", s.Keys)
 	operate(s, "POST /api/v1/keys", "Make a key, whose secret is told this once", s.AddKey)
@@ -29,7 +29,7 @@ func (s *Server) keyOperations() {
 	operate(s, "DELETE /api/v1/keys/{key}", "Revoke a key", s.RevokeKey)
 }
 
-// callsQuery is what can be asked for.
+// callsQuery is the query of the list of calls.
 type callsQuery struct {
 	Tool    string    `query:"tool"` // * stands for any text
 	Key     string    `query:"key"`
@@ -43,7 +43,7 @@ type callsQuery struct {
 	User    string    `query:"user"`
 }
 
-// defaultCalls is how many calls are listed if nothing else is asked for.
+// defaultCalls is the default length of a list of calls.
 const defaultCalls = 50
 
 func (s *Server) calls(w http.ResponseWriter, r *http.Request, c control.Caller) {

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// DeviceTool is a tool of a device as /api/v1/devices/{device}/tools lists it.
+// DeviceTool is a tool of a device in /api/v1/devices/{device}/tools.
 type DeviceTool struct {
 	// Own is the tool's name at its device, such as self.audio_speaker.set_volume.
 	Own string `json:"own_name"`
@@ -24,7 +24,7 @@ type DeviceTools struct {
 
 type deviceToolsOf struct {
 	control.DeviceRef
-	Schemas bool `query:"schemas"` // list their schemas too
+	Schemas bool `query:"schemas"` // include their schemas
 }
 
 // deviceTools lists a device's tools, with ?schemas=true their schemas too.
@@ -53,12 +53,11 @@ func (s *Server) deviceTools(w http.ResponseWriter, r *http.Request, c control.C
 
 type deviceCall struct {
 	control.DeviceRef
-	Tool string `path:"tool"` // its name at the device, or its full one
+	Tool string `path:"tool"` // its name at the device, or its full name
 	ToolCall
 }
 
-// callDevice calls a tool of a device by the name that it has there, or by its full
-// one, on behalf of the device's owner.
+// callDevice calls a tool of a device, by its own or its full name, for the device's owner.
 func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	d, ok := s.device(w, r, c)
 	if !ok {
@@ -75,14 +74,14 @@ func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c control.Ca
 		Tool: r.PathValue("tool"), Args: q.Arguments, Channel: "cli", Agent: r.UserAgent(),
 		Progress: func(p tool.Progress) {
 			if lines.write(ToolLine{Progress: &p}) != nil {
-				cancel() // nobody reads
+				cancel() // the client has disconnected
 			}
 		},
 	})
 	lines.end(res, err)
 }
 
-// listen streams what a device hears, as audio/ogg, until the caller leaves.
+// listen streams what a device hears as audio/ogg, until the client disconnects.
 func (s *Server) listen(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	d, ok := s.device(w, r, c)
 	if !ok {
@@ -91,13 +90,13 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, c control.Caller
 	begun, err := s.StreamSound(w, r, c, d, control.SoundOgg)
 	switch {
 	case err != nil && begun:
-		panic(http.ErrAbortHandler) // the caller is not to take it for the end
+		panic(http.ErrAbortHandler) // so that the response does not look complete
 	case err != nil:
 		s.listenFails(w, r, err)
 	}
 }
 
-// listenFails answers who cannot listen.
+// listenFails responds to a client that cannot listen.
 func (s *Server) listenFails(w http.ResponseWriter, r *http.Request, err error) {
 	e, told := errors.AsType[*tool.Error](err)
 	if !told {

@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// What the operations about devices take and give.
+// Inputs and outputs of the operations on devices.
 type (
 	Device       = control.Device
 	Devices      = control.Devices
@@ -20,16 +20,16 @@ type (
 	DeviceChange = control.DeviceChange
 )
 
-// The words that a [DeviceChange] has for nothing.
+// Values of a [DeviceChange] that reset a field.
 const (
 	DefaultTransport = control.DefaultTransport
 	NoBot            = control.NoBot
 )
 
-// maxDeviceBody is what a change of a device may have, in bytes.
+// maxDeviceBody limits the body of a change of a device, in bytes.
 const maxDeviceBody = 64 << 10
 
-// deviceOperations are about devices, what they can do and what they tell.
+// deviceOperations adds the operations on devices, their tools and their notices.
 func (s *Server) deviceOperations() {
 	type ref = control.DeviceRef
 	s.document("GET /api/v1/notices", "Hear what devices tell by themselves", "application/x-ndjson", noticesOf{},
@@ -52,23 +52,23 @@ func (s *Server) deviceOperations() {
 	s.document("GET /api/v1/devices/{device}/listen", "Listen to a device", "audio/ogg", ref{}, nil, s.listen)
 }
 
-// devices lists the caller's devices by number, or everybody's for admins, by pages.
-// Only admins choose how long those are: one person's devices are few.
+// devices lists the caller's devices by number, or everybody's for admins, in pages. Only admins
+// choose the length of a page, because one person has few devices.
 func (s *Server) devices(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	query := r.URL.Query()
 	q := control.DeviceQuery{Text: query.Get("text")}
-	q.After, _ = strconv.ParseInt(query.Get("after"), 10, 64) // what is no number is as 0
+	q.After, _ = strconv.ParseInt(query.Get("after"), 10, 64) // 0 if it is not a number
 	if c.Owner() == "" {
 		q.Limit, _ = strconv.Atoi(query.Get("limit"))
 	}
 	out, err := s.Service.Devices(r.Context(), c, q)
 	if n := len(out.Devices); n > 0 && n == q.Limit {
-		out.Next = out.Devices[n-1].Number // whether anything follows is seen then
+		out.Next = out.Devices[n-1].Number // the client learns from the next page whether anything follows
 	}
 	s.answer(w, r, out, err)
 }
 
-// answer answers with what an operation gave.
+// answer responds with the result of an operation.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, out any, err error) {
 	if err != nil {
 		s.deviceFails(w, r, err)
@@ -77,10 +77,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, out any, err err
 	reply(w, out)
 }
 
-// ShowsCode reports whether a device shows a code now.
+// ShowsCode reports whether a device shows a pairing code now.
 func ShowsCode(d store.Device) bool { return control.ShowsCode(d) }
 
-// approve makes the device that shows a code the caller's.
+// approve gives the device that shows a pairing code to the caller.
 func (s *Server) approve(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	var a Approval
 	if !readBody(w, r, &a, `{"code":"123456"}`) {
@@ -90,7 +90,7 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request, c control.Calle
 	s.answer(w, r, d, err)
 }
 
-// deviceChanged is a [DeviceChange] and what it is about.
+// deviceChanged is a [DeviceChange] with its device.
 type deviceChanged struct {
 	control.DeviceRef
 	DeviceChange
@@ -110,10 +110,10 @@ func (s *Server) changeDevice(w http.ResponseWriter, r *http.Request, c control.
 	s.answer(w, r, changed, err)
 }
 
-// ParseTransport reads a transport as owners write it.
+// ParseTransport parses a transport as owners write it.
 func ParseTransport(text string) (string, error) { return control.ParseTransport(text) }
 
-// removed is the answer to whoever removed a device.
+// removed is the response to the removal of a device.
 type removed struct {
 	ID      int64 `json:"id"`
 	Removed bool  `json:"removed"`
@@ -124,7 +124,7 @@ func (s *Server) removeDevice(ctx context.Context, c control.Caller, in control.
 	return removed{number, err == nil}, err
 }
 
-// device finds the device that a request names. If it is false, the caller has been told.
+// device returns the device that a request names. If it returns false, it has responded.
 func (s *Server) device(w http.ResponseWriter, r *http.Request, c control.Caller) (store.Device, bool) {
 	d, err := s.FindDevice(r.Context(), c, r.PathValue("device"))
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request, c control.Caller
 	return d, true
 }
 
-// deviceFails answers a device that is not approved, found or changed.
+// deviceFails responds to an error about a device.
 func (s *Server) deviceFails(w http.ResponseWriter, r *http.Request, err error) {
 	if e := control.AsError(err); e != nil && e.Reason == control.TooMany {
 		w.Header().Set("Retry-After", "600")
@@ -144,8 +144,8 @@ func (s *Server) deviceFails(w http.ResponseWriter, r *http.Request, err error) 
 	s.fails(w, r, err)
 }
 
-// DeviceErrorStatus says what a person can do about an error of the accounts that
-// concerns a device, and the status that goes with it, which is 0 for all others.
+// DeviceErrorStatus returns the message and the status for an error of the accounts about a device
+// that a person can act on; the status is 0 for all others.
 func DeviceErrorStatus(err error) (status int, text string) {
 	e := control.DeviceError(err)
 	if e == nil {
@@ -154,8 +154,7 @@ func DeviceErrorStatus(err error) (status int, text string) {
 	return statusOf[e.Reason], e.Error()
 }
 
-// readBody reads a small body of JSON. If it is false, the caller has been told what
-// is wanted.
+// readBody reads a small JSON body. If it returns false, it has responded.
 func readBody(w http.ResponseWriter, r *http.Request, into any, wanted string) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDeviceBody))
 	if err != nil || json.Unmarshal(body, into) != nil {

@@ -1,6 +1,6 @@
 package api
 
-// homeOperations are about all that is somebody's, and what they talk about with bots.
+// homeOperations adds the overview and the conversations of a person.
 func (s *Server) homeOperations() {
 	operate(s, "GET /api/v1/overview", "Get an overview of your bots, devices and records", s.Overview)
 	operate(s, "GET /api/v1/guide/{path}", "Get the last activity of your glasses, boards or agents", s.LastActivity)

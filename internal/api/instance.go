@@ -8,7 +8,7 @@ import (
 	"patchbay/internal/control"
 )
 
-// instanceOperations are about the installation and its people.
+// instanceOperations adds the operations on the installation and its people.
 func (s *Server) instanceOperations() {
 	operate(s, "GET /api/v1/status",
 		"Tell which version runs, on which database, whether it is ready, and which other instances there are",
@@ -47,13 +47,13 @@ func (s *Server) instanceOperations() {
 }
 
 const (
-	// backupKind is the type of a backup, and sealedKind of one that is encrypted.
+	// backupKind is the media type of a backup, and sealedKind of an encrypted one.
 	backupKind, sealedKind = "application/gzip", "application/octet-stream"
-	// passphraseHeader has the passphrase of a backup: addresses are in logs.
+	// passphraseHeader has the passphrase of a backup; a URL would appear in logs.
 	passphraseHeader = "Patchbay-Passphrase"
 )
 
-// backup sends a backup. If it breaks off in the middle, so does the answer.
+// backup sends a backup. If it fails halfway, the response is aborted.
 func (s *Server) backup(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	began, kind := false, backupKind
 	passphrase := r.Header.Get(passphraseHeader)
@@ -70,13 +70,13 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request, c control.Caller
 	case err == nil:
 	case began:
 		s.Logger.WarnContext(r.Context(), "a backup broke off", "error", err)
-		panic(http.ErrAbortHandler) // whoever downloads must not take it for whole
+		panic(http.ErrAbortHandler) // so that the download does not look complete
 	default:
 		s.fails(w, r, control.AboutBackup(err))
 	}
 }
 
-// restore takes a backup.
+// restore receives a backup.
 func (s *Server) restore(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	out, err := s.Restore(r.Context(), c, r.Header.Get(passphraseHeader),
 		http.MaxBytesReader(w, r.Body, backup.MaxSize))

@@ -2,8 +2,8 @@ package api
 
 import "patchbay/internal/account"
 
-// learnOperations are about knowledge points. They are for keys of scope learn too; and
-// files, and a calendar, are elsewhere.
+// learnOperations adds the operations on knowledge points. Keys of scope learn may call them, too.
+// Files and the calendar are served elsewhere.
 func (s *Server) learnOperations() {
 	const learn = account.ScopeLearn
 	do := s.Learning()

@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 const (
-	// maxInvoke bounds the body of a call of a node's command, in bytes: what a frame of
-	// OpenClaw's may have.
+	// maxInvoke limits the body of a call of a node's command, in bytes: the size of a frame of
+	// OpenClaw's.
 	maxInvoke = 25 << 20
-	// maxInvokeTime bounds how long a caller may wait for a node.
+	// maxInvokeTime limits how long a caller may wait for a node.
 	maxInvokeTime = 10 * time.Minute
 )
 
-// nodeOperations are about OpenClaw's nodes.
+// nodeOperations adds the operations on OpenClaw's nodes.
 func (s *Server) nodeOperations() {
 	none := struct{}{}
 	for _, o := range []struct {
@@ -42,7 +42,7 @@ func (s *Server) nodeOperations() {
 	}
 }
 
-// What is in the addresses and bodies of these operations.
+// Path parameters and bodies of these operations.
 type (
 	nodeRef struct {
 		Node string `path:"node" json:"-"`
@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// onNodes answers by an act, whose body is read by read, if it has one.
+// onNodes returns a handler for an action, whose body read parses, if it has one.
 func (s *Server) onNodes(act string, read func([]byte, *control.NodeAction) error) func(http.ResponseWriter,
 	*http.Request, control.Caller) {
 	return func(w http.ResponseWriter, r *http.Request, c control.Caller) {
@@ -70,7 +70,7 @@ func (s *Server) onNodes(act string, read func([]byte, *control.NodeAction) erro
 				err = read(body, &a)
 			}
 			if err != nil {
-				fail(w, http.StatusBadRequest, talk.Localize(err, lang(r)))
+				fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
 				return
 			}
 		}
@@ -79,19 +79,19 @@ func (s *Server) onNodes(act string, read func([]byte, *control.NodeAction) erro
 		switch {
 		case err == nil:
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
-			w.Write(out) //nolint:errcheck // the caller has gone
+			w.Write(out) //nolint:errcheck // the caller has disconnected
 		case errors.Is(err, context.Canceled):
 		case errors.As(err, &e):
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
 			w.WriteHeader(e.Status)
-			json.NewEncoder(w).Encode(NodeFailure{e.Message, e.Code, e.Details}) //nolint:errcheck // the caller has gone
+			json.NewEncoder(w).Encode(NodeFailure{e.Message, e.Code, e.Details}) //nolint:errcheck // the caller has disconnected
 		default:
 			s.internalError(w, r, err)
 		}
 	}
 }
 
-// NodeFailure is the answer about nodes that is none.
+// NodeFailure is the response to a failed operation on nodes.
 type NodeFailure struct {
 	Error   string          `json:"error"`
 	Code    string          `json:"code,omitempty"`
@@ -110,15 +110,14 @@ type NodeCall struct {
 func readInvoke(body []byte, a *control.NodeAction) error {
 	var c NodeCall
 	if err := json.Unmarshal(body, &c); err != nil {
-		return talk.Say{Zh: `内容要像 {"command":"system.which","params":{"bins":["git"]}} 这样`,
-			En: `the body has to look like {"command":"system.which","params":{"bins":["git"]}}`}.Wrong()
+		return i18n.Message(`the body has to look like {"command":"system.which","params":{"bins":["git"]}}`).Errorf()
 	}
 	if c.Command == "" {
-		return talk.Say{Zh: "command 没有填写：要节点做什么？", En: "command is missing: what is the node to do?"}.Wrong()
+		return i18n.Message("command is missing: what is the node to do?").Errorf()
 	}
 	a.Command, a.Params, a.Once, a.Timeout = c.Command, c.Params, c.Once, time.Duration(c.Timeout)*time.Millisecond
 	if a.Timeout < 0 || a.Timeout > maxInvokeTime {
-		return talk.Say{Zh: "timeout_ms 要在 0 到 600000 之间", En: "timeout_ms has to be between 0 and 600000"}.Wrong()
+		return i18n.Message("timeout_ms has to be between 0 and 600000").Errorf()
 	}
 	return nil
 }
@@ -126,7 +125,7 @@ func readInvoke(body []byte, a *control.NodeAction) error {
 func readRename(body []byte, a *control.NodeAction) error {
 	var c nodeName
 	if err := json.Unmarshal(body, &c); err != nil || c.Name == "" {
-		return talk.Say{Zh: `内容要像 {"name":"Desktop"} 这样`, En: `the body has to look like {"name":"Desktop"}`}.Wrong()
+		return i18n.Message(`the body has to look like {"name":"Desktop"}`).Errorf()
 	}
 	a.Name = c.Name
 	return nil

@@ -9,22 +9,22 @@ import (
 	"patchbay/internal/hub"
 )
 
-// NoticeLine is one line of the answer of /api/v1/notices: what a device or another
-// provider has told by itself, or nothing but a heartbeat.
+// NoticeLine is one line of the response of /api/v1/notices: a notification of a device or another
+// provider, or an empty line as a heartbeat.
 type NoticeLine struct {
 	Notice *hub.Notice `json:"notice,omitempty"`
 }
 
 type noticesOf struct {
-	Device string `query:"device"` // number, name or hardware address of the only one; empty: all
+	Device string `query:"device"` // number, name or hardware address; empty: all devices
 }
 
-// keepAliveInterval is how often whoever waits for notices is sent a heartbeat, so that
-// proxies, and the server, notice who has gone.
+// keepAliveInterval is the interval of heartbeats, by which proxies and the server notice that a
+// client has disconnected.
 const keepAliveInterval = 20 * time.Second
 
-// notices streams what the caller's devices tell by themselves, a JSON object a line,
-// until the caller leaves: those of one device, if the query names it.
+// notices streams the notifications of the caller's devices, or of one device, as JSON lines until
+// the client disconnects.
 func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	if c.Only != 0 {
 		fail(w, http.StatusForbidden, "this key is for one bot, and not for devices")
@@ -48,9 +48,9 @@ func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Calle
 	control := http.NewResponseController(w)
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
-	line := NoticeLine{} // the first says that it has begun
+	line := NoticeLine{} // the first line shows that the stream has begun
 	for {
-		control.SetWriteDeadline(time.Now().Add(lineLimit)) //nolint:errcheck // not every connection has one
+		control.SetWriteDeadline(time.Now().Add(lineLimit)) //nolint:errcheck // not every connection supports deadlines
 		if lines.Encode(line) != nil || control.Flush() != nil {
 			return
 		}

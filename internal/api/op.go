@@ -13,29 +13,29 @@ import (
 	"strings"
 
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
-// Operation is something that /api/v1 does, for whoever lists or documents them all.
+// Operation describes an operation of /api/v1.
 type Operation struct {
-	Method, Path string // Path has wildcards as [http.ServeMux] knows them
-	Summary      string // what it does, a sentence without its full stop
-	// In and Out are the types of what is given and what is answered. Fields of In
-	// tagged path or query are in the address, the others in the body; nil: nothing.
+	Method, Path string // Path has wildcards of [http.ServeMux]
+	Summary      string // a sentence without its full stop
+	// In and Out are the types of the input and of the output. Fields of In tagged path or query
+	// are in the URL, the others in the body; nil: nothing.
 	In, Out reflect.Type
-	// Kind is the type of the answer, if it is not JSON, and Takes that of the body.
+	// Kind is the media type of the response, if it is not JSON, and Takes that of the body.
 	Kind, Takes string
-	// Headers are those that it looks at, beside the key.
+	// Headers are the request headers that it reads, except the key's.
 	Headers []string
 	Open    bool // needs no key
-	// Scope is what keys may have too that open it, beside operator and admin.
+	// Scope is a further scope of keys that may call it, beside operator and admin.
 	Scope string
 }
 
-// maxBody bounds the body of an operation, in bytes.
+// maxBody limits the body of an operation, in bytes.
 const maxBody = 1 << 20
 
-// operate adds an operation that answers with what f gives.
+// operate adds an operation that responds with the result of f.
 func operate[In, Out any](s *Server, pattern, summary string,
 	f func(context.Context, control.Caller, In) (Out, error)) {
 	operateFor(s, "", pattern, summary, f)
@@ -52,7 +52,7 @@ func operateFor[In, Out any](s *Server, scope, pattern, summary string,
 	s.mux.HandleFunc(pattern, s.guarded(scope, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		var in In
 		if err := readInput(w, r, &in); err != nil {
-			fail(w, http.StatusBadRequest, talk.Localize(err, lang(r)))
+			fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
 			return
 		}
 		out, err := f(r.Context(), c, in)
@@ -64,9 +64,9 @@ func operateFor[In, Out any](s *Server, scope, pattern, summary string,
 	}))
 }
 
-// document adds an operation with a handler of its own. In and out are values of the
-// types of its input and its answer; nil: nothing, or nothing in JSON. What it returns is
-// good until the next operation is added.
+// document adds an operation with its own handler. In and out are values of the types of its input
+// and output; nil: nothing, or nothing in JSON. The returned pointer is valid until the next
+// operation is added.
 func (s *Server) document(pattern, summary, kind string, in, out any,
 	handler func(http.ResponseWriter, *http.Request, control.Caller)) *Operation {
 	method, path, _ := strings.Cut(pattern, " ")
@@ -77,10 +77,10 @@ func (s *Server) document(pattern, summary, kind string, in, out any,
 	return &s.operations[len(s.operations)-1]
 }
 
-// Operations lists what there is, in the order in which it was added.
+// Operations lists the operations in the order in which they were added.
 func (s *Server) Operations() []Operation { return s.operations }
 
-// statusOf are the statuses of the reasons why something is not done.
+// statusOf maps reasons to HTTP statuses.
 var statusOf = map[control.Reason]int{
 	control.Invalid: http.StatusBadRequest, control.Refused: http.StatusForbidden, control.Missing: http.StatusNotFound,
 	control.Conflict: http.StatusConflict, control.TooMany: http.StatusTooManyRequests,
@@ -88,7 +88,7 @@ var statusOf = map[control.Reason]int{
 	control.Away:     http.StatusServiceUnavailable, control.Late: http.StatusGatewayTimeout,
 }
 
-// fails answers an error: with its words, or that it is our own fault.
+// fails responds to an error, with its message or as an internal error.
 func (s *Server) fails(w http.ResponseWriter, r *http.Request, err error) {
 	e := control.AsError(err)
 	if e == nil {
@@ -101,7 +101,7 @@ func (s *Server) fails(w http.ResponseWriter, r *http.Request, err error) {
 	fail(w, statusOf[e.Reason], e.In(lang(r)))
 }
 
-// readInput fills the fields of *in from the address and the body of a request.
+// readInput fills the fields of *in from the URL and the body of a request.
 func readInput(w http.ResponseWriter, r *http.Request, in any) error {
 	v := reflect.ValueOf(in).Elem()
 	if v.Kind() != reflect.Struct {
@@ -117,16 +117,16 @@ func readInput(w http.ResponseWriter, r *http.Request, in any) error {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	d.DisallowUnknownFields()
 	switch err := d.Decode(in); {
-	case errors.Is(err, io.EOF): // nothing is given
+	case errors.Is(err, io.EOF): // empty body
 		return nil
 	case err != nil:
-		return talk.Say{Zh: "请求的内容不对：%v", En: "the body is not what is wanted: %v"}.Wrong(err)
+		return i18n.Message("the body is not what is wanted: %v").Errorf(err)
 	}
 	return nil
 }
 
-// readAddress fills the fields of a struct, and of those in it, that are in the address,
-// and reports whether there are others.
+// readAddress fills the fields of a struct, and of embedded ones, that are in the URL, and reports
+// whether there are others.
 func readAddress(r *http.Request, query url.Values, v reflect.Value) (body bool, err error) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -153,13 +153,13 @@ func readAddress(r *http.Request, query url.Values, v reflect.Value) (body bool,
 			continue
 		}
 		if err := setText(v.Field(i), text); err != nil {
-			return false, talk.Say{Zh: "%s 是 %q；%v", En: "%s is %q; %v"}.Wrong(name, text, err)
+			return false, i18n.Message("%s is %q; %v").Errorf(name, text, err)
 		}
 	}
 	return body, nil
 }
 
-// setText reads a text of an address into a field.
+// setText parses a text of the URL into a field.
 func setText(v reflect.Value, text string) error {
 	switch v.Kind() {
 	case reflect.String:
@@ -167,13 +167,13 @@ func setText(v reflect.Value, text string) error {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return talk.Say{Zh: "它要是 true 或 false", En: "it is true or false"}.Wrong()
+			return i18n.Message("it is true or false").Errorf()
 		}
 		v.SetBool(b)
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return talk.Say{Zh: "它要是数字", En: "it is a number"}.Wrong()
+			return i18n.Message("it is a number").Errorf()
 		}
 		v.SetInt(n)
 	default:

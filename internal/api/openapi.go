@@ -11,15 +11,15 @@ import (
 	"unicode"
 )
 
-// object is a JSON object; written, its names are in order, so that a description of
-// the same things is the same bytes.
+// object is a JSON object. It is encoded with sorted names, so that equal descriptions are equal
+// bytes.
 type object = map[string]any
 
-// openAPIPath is where the description of all operations is.
+// openAPIPath is the path of the OpenAPI description.
 const openAPIPath = "/api/v1/openapi.json"
 
-// describe has the description of all operations served. It is for everybody: it tells
-// what the program can do, and nothing about the installation.
+// describe serves the description of all operations. It needs no key, because it describes the
+// program and not the installation.
 func (s *Server) describe() {
 	s.operations = append(s.operations, Operation{
 		Method: http.MethodGet, Path: openAPIPath, Summary: "Describe this API as OpenAPI",
@@ -29,7 +29,7 @@ func (s *Server) describe() {
 		s.Elsewhere...))
 	s.mux.HandleFunc(http.MethodGet+" "+openAPIPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		w.Write(s.openAPI) //nolint:errcheck // the caller has gone
+		w.Write(s.openAPI) //nolint:errcheck // the caller has disconnected
 	})
 }
 
@@ -71,12 +71,12 @@ func openAPI(version, url string, operations []Operation) []byte {
 		},
 	}, "", " ")
 	if err != nil {
-		panic(err) // it is made of texts
+		panic(err) // it consists of encodable values
 	}
 	return append(text, '\n')
 }
 
-// plainPath is a path of [http.ServeMux] as OpenAPI has it, with its wildcards.
+// plainPath converts a path of [http.ServeMux] with wildcards for OpenAPI.
 func plainPath(path string) (plain string, wildcards []string) {
 	path = strings.ReplaceAll(strings.ReplaceAll(path, "{$}", ""), "...}", "}")
 	for part := range strings.SplitSeq(path, "/") {
@@ -95,7 +95,7 @@ type description struct {
 
 func jsonOf(schema object) object { return object{"application/json": object{"schema": schema}} }
 
-// operation describes one.
+// operation describes one operation.
 func (d *description) operation(o Operation, path string, wildcards []string) object {
 	parameters := []object{}
 	declared := map[string]bool{}
@@ -107,7 +107,7 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 				continue
 			}
 			if f.in == "path" && !slices.Contains(wildcards, f.name) {
-				continue // it is of a type that others share
+				continue // it is in a shared type
 			}
 			declared[f.name] = true
 			parameters = append(parameters, object{"name": f.name, "in": f.in, "required": f.in == "path",
@@ -157,7 +157,7 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 	return out
 }
 
-// operationID names an operation for programs that are made of the description.
+// operationID returns the name of an operation for generated clients.
 func operationID(method, path string) string {
 	id := strings.ToLower(method)
 	for word := range strings.FieldsFuncSeq(strings.TrimPrefix(path, "/api/v1"),
@@ -167,14 +167,14 @@ func operationID(method, path string) string {
 	return id
 }
 
-// tag is what an operation is about.
+// tag returns the group of an operation.
 func tag(path string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/api/v1/"), "/")
 	first, _, _ = strings.Cut(first, ".")
 	return first
 }
 
-// maybe is the schema of a type that need not be known.
+// maybe returns the schema of a type that may be nil.
 func (d *description) maybe(t reflect.Type) object {
 	if t == nil {
 		return object{}
@@ -182,17 +182,17 @@ func (d *description) maybe(t reflect.Type) object {
 	return d.schema(t)
 }
 
-// field is a field of a struct as it is read and written.
+// field is a field of a struct in JSON.
 type field struct {
 	name     string
 	in       string // path or query; empty: the body
 	typ      reflect.Type
 	optional bool
-	text     bool // a number that is written as a text
+	text     bool // a number that is encoded as a string
 }
 
-// fields lists the fields of a struct, those of embedded ones too: of two with the same
-// name the outer one counts.
+// fields lists the fields of a struct and of its embedded structs. Of two with the same name the
+// outer one counts.
 func fields(t reflect.Type) (list []field) {
 	at := map[string]int{}
 	var inner []field
@@ -243,13 +243,13 @@ var (
 	ownType    = reflect.TypeFor[json.Marshaler]()
 )
 
-// schema describes a type. A struct that has a name is described once, and named.
+// schema describes a type. A named struct is described once and referred to.
 func (d *description) schema(t reflect.Type) object {
 	switch {
 	case t == timeType:
 		return object{"type": "string", "format": "date-time"}
 	case t == rawType:
-		return object{} // whatever it is
+		return object{} // any type
 	case t == numberType:
 		return object{"type": "number"}
 	case t.Kind() == reflect.Pointer:
@@ -282,7 +282,7 @@ func (d *description) schema(t reflect.Type) object {
 	return object{}
 }
 
-// named is a reference to the schema of a struct.
+// named returns a reference to the schema of a struct.
 func (d *description) named(t reflect.Type) object {
 	if t.Name() == "" {
 		return d.properties(t)
@@ -291,14 +291,13 @@ func (d *description) named(t reflect.Type) object {
 	if !ok {
 		name = d.free(t)
 		d.names[t] = name
-		d.schemas[name] = object{} // what it contains may contain it
+		d.schemas[name] = object{} // it may contain itself
 		d.schemas[name] = d.properties(t)
 	}
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-// free is a name for a type that no other has: two packages may each have one of that
-// name.
+// free returns an unused name for a type: two packages may have types of the same name.
 func (d *description) free(t reflect.Type) string {
 	name, _, _ := strings.Cut(t.Name(), "[")
 	name = strings.ToUpper(name[:1]) + name[1:]
@@ -327,7 +326,7 @@ func (d *description) properties(t reflect.Type) object {
 		if !f.optional {
 			required = append(required, f.name)
 			switch f.typ.Kind() {
-			case reflect.Pointer, reflect.Slice, reflect.Map: // nothing is written as null
+			case reflect.Pointer, reflect.Slice, reflect.Map: // nil is left out
 				if len(s) > 0 {
 					s = object{"anyOf": []object{s, {"type": "null"}}}
 				}

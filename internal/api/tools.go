@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// toolOperations are about tools, and the servers they come from.
+// toolOperations adds the operations on tools and upstreams.
 func (s *Server) toolOperations() {
 	operate(s, "GET /api/v1/tools", "List tools; with name or schemas, also what they take", s.ListTools)
 	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line",
@@ -26,10 +26,10 @@ func (s *Server) toolOperations() {
 	s.upstreamOperations()
 }
 
-// Tool is a tool as /api/v1/tools lists it.
+// Tool is a tool in the list of /api/v1/tools.
 type Tool = control.Tool
 
-// The states of a [Tool].
+// States of a [Tool].
 const (
 	ToolAllowed   = control.ToolAllowed
 	ToolDenied    = control.ToolDenied
@@ -37,7 +37,7 @@ const (
 	ToolPersonal  = control.ToolPersonal
 )
 
-// names are the people's names by id.
+// names returns the names of people by id.
 func (s *Server) names(ctx context.Context) (map[string]string, error) {
 	people, err := s.Hub.Store.People.All(ctx)
 	byID := make(map[string]string, len(people))
@@ -47,8 +47,8 @@ func (s *Server) names(ctx context.Context) (map[string]string, error) {
 	return byID, err
 }
 
-// person finds whom a request names. Only admins name others. If it is false,
-// the caller has been told why.
+// person returns the person that a request names, which only admins may do for others. If it
+// returns false, it has responded.
 func (s *Server) person(w http.ResponseWriter, r *http.Request, c control.Caller, name string) (store.Person, bool) {
 	p, err := s.Hub.Store.People.ByName(r.Context(), name)
 	switch {
@@ -64,8 +64,8 @@ func (s *Server) person(w http.ResponseWriter, r *http.Request, c control.Caller
 	return p, false
 }
 
-// subjects lists whom a request is about: whom it names, or who calls. The key of
-// this machine is about everybody if nobody is named.
+// subjects returns the people that a request is about: the one it names, or the caller. With the
+// key of this machine it is everybody if nobody is named.
 func (s *Server) subjects(w http.ResponseWriter, r *http.Request, c control.Caller,
 	name string) ([]store.Person, bool) {
 	if name != "" {
@@ -91,30 +91,29 @@ func (s *Server) subjects(w http.ResponseWriter, r *http.Request, c control.Call
 type ToolCall struct {
 	Name      string          `path:"name" json:"-"`
 	Arguments json.RawMessage `json:"arguments,omitempty"` // an object
-	// User is for whom an admin calls.
+	// User is the person for whom an admin calls.
 	User string `json:"user,omitempty"`
 }
 
-// ToolLine is one line of the answer of /api/v1/tools/{name}/call: how far the
-// work is, or the end.
+// ToolLine is one line of the response of /api/v1/tools/{name}/call: progress, or the end.
 type ToolLine struct {
 	Progress *tool.Progress `json:"progress,omitempty"`
 	End      bool           `json:"end,omitempty"`
 	Result   *tool.Result   `json:"result,omitempty"`
-	Error    string         `json:"error,omitempty"` // what the caller is told
+	Error    string         `json:"error,omitempty"` // for the caller
 	Code     tool.Code      `json:"code,omitempty"`
-	Cause    string         `json:"cause,omitempty"` // what the owner is told
+	Cause    string         `json:"cause,omitempty"` // for the tool's owner
 }
 
 const (
-	// maxToolCall bounds the arguments of a call, as at the MCP endpoints.
+	// maxToolCall limits the arguments of a call, as at the MCP endpoints.
 	maxToolCall = 4 << 20
-	// lineLimit is how long a line may take to be written: who reads no more is
-	// taken for gone.
+	// lineLimit limits the time to write a line. A client that does not read for that long is
+	// disconnected.
 	lineLimit = 10 * time.Second
 )
 
-// call calls a tool and streams how it goes, a JSON object a line.
+// call calls a tool and streams its progress and result as JSON lines.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	q, ok := readToolCall(w, r)
 	if !ok {
@@ -132,10 +131,9 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, c control.Caller) 
 	s.stream(w, r, access(r, c, people[0].ID), r.PathValue("name"), q.Arguments)
 }
 
-// readToolCall reads the body of a call. If it is false, the caller has been told
-// what is wanted.
+// readToolCall reads the body of a call. If it returns false, it has responded.
 func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) {
-	// All of it is read, so that the server notices when the caller leaves.
+	// All of it is read, so that the server notices when the client disconnects.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxToolCall))
 	if err != nil {
 		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body may have %d MiB", maxToolCall>>20))
@@ -148,7 +146,7 @@ func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) 
 	return q, true
 }
 
-// access is what a caller may do with somebody's tools.
+// access returns the rights of a caller on somebody's tools.
 func access(r *http.Request, c control.Caller, person string) hub.Access {
 	return hub.Access{Rules: c.Rules, Caller: tool.Caller{
 		Person: person, Actor: c.ActsFor(person), Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
@@ -156,7 +154,7 @@ func access(r *http.Request, c control.Caller, person string) hub.Access {
 	}}
 }
 
-// stream calls a tool by its full name and writes how it goes.
+// stream calls a tool by its full name and writes its progress.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, who hub.Access, name string, args json.RawMessage) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -164,7 +162,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, who hub.Access, 
 	res, err := s.Hub.Call(ctx, who, name, &tool.Call{
 		Args: args, Progress: func(p tool.Progress) {
 			if lines.write(ToolLine{Progress: &p}) != nil {
-				cancel() // nobody reads
+				cancel() // the client has disconnected
 			}
 		},
 	})
@@ -174,7 +172,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, who hub.Access, 
 	lines.end(res, err)
 }
 
-// toolLines writes the lines of an answer as they come.
+// toolLines writes the lines of a response as they arrive.
 type toolLines struct {
 	lines   *json.Encoder
 	control *http.ResponseController
@@ -189,18 +187,18 @@ func newToolLines(w http.ResponseWriter) *toolLines {
 }
 
 func (l *toolLines) write(line ToolLine) error {
-	l.control.SetWriteDeadline(time.Now().Add(lineLimit)) //nolint:errcheck // not every connection has one
+	l.control.SetWriteDeadline(time.Now().Add(lineLimit)) //nolint:errcheck // not every connection supports deadlines
 	if err := l.lines.Encode(line); err != nil {
 		return err
 	}
 	return l.control.Flush()
 }
 
-// end writes the last line: the result, or why there is none.
+// end writes the last line: the result or the error.
 func (l *toolLines) end(res *tool.Result, err error) {
 	last := ToolLine{End: true, Result: res}
 	if e := tool.AsError(err); e != nil {
 		last = ToolLine{End: true, Error: e.Told, Code: e.Code, Cause: e.Cause}
 	}
-	l.write(last) //nolint:errcheck // the caller has gone
+	l.write(last) //nolint:errcheck // the caller has disconnected
 }

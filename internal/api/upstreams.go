@@ -1,7 +1,7 @@
 package api
 
-// upstreamOperations are about servers whose tools join the board, services that call
-// tools, and gateways that devices join.
+// upstreamOperations adds the operations on upstreams: MCP servers, services that call tools, and
+// gateways that devices join.
 func (s *Server) upstreamOperations() {
 	operate(s, "GET /api/v1/upstreams", "List tool servers, services and gateways, with how their connections are",
 		s.ListUpstreams)

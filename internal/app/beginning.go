@@ -9,27 +9,24 @@ import (
 	"strings"
 
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // installationFile is the file in the data folder that holds the id of its installation.
 const installationFile = "installation"
 
-var (
-	sayDataGone = talk.Say{
-		Zh: "%[1]s 曾属于一个已有的服务，而 %[2]s 是空的。如果弄错了地址或文件夹，请改正；如果数据丢了，请先用 patchbay backup restore 文件 恢复备份。确实要重新开始：patchbay serve --new",
-		En: "%[1]s belongs to an installation, but %[2]s is empty. If the address or the folder is wrong, correct it; if the data is lost, restore a backup first with patchbay backup restore FILE. To begin anew all the same: patchbay serve --new",
-	}
-	sayInURL = talk.Say{Zh: "database.url 的数据库", En: "the database of database.url"}
+const (
+	msgDataGone = i18n.Message("%[1]s belongs to an installation, but %[2]s is empty. If the address or the folder is wrong, correct it; if the data is lost, restore a backup first with patchbay backup restore FILE. To begin anew all the same: patchbay serve --new")
+	msgInURL    = i18n.Message("the database of database.url")
 )
 
 // DataGoneError means that the database is empty although the data folder has been used.
 type DataGoneError struct{ error }
 
 // In returns the error in a language.
-func (e DataGoneError) In(l talk.Lang) string { return talk.Localize(e.error, l) }
+func (e DataGoneError) In(l i18n.Lang) string { return i18n.Localize(e.error, l) }
 
 // Unwrap returns the localizable error.
 func (e DataGoneError) Unwrap() error { return e.error }
@@ -45,9 +42,9 @@ func refuseLoss(ctx context.Context, c *config.Config, o store.Options) error {
 		return nil //nolint:nilerr // opening it reports the problem
 	}
 	if c.Database.URL != "" {
-		return DataGoneError{sayDataGone.Wrong(c.Data, sayInURL)}
+		return DataGoneError{msgDataGone.Errorf(c.Data, msgInURL)}
 	}
-	return DataGoneError{sayDataGone.Wrong(c.Data, filepath.Join(c.Data, store.FileName))}
+	return DataGoneError{msgDataGone.Errorf(c.Data, filepath.Join(c.Data, store.FileName))}
 }
 
 // FolderUsed reports whether a data folder has been used by an installation.

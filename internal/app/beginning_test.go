@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
-	"patchbay/internal/talk"
 )
 
 func openAt(t *testing.T, o store.Options) (*Base, error) {
@@ -57,7 +57,7 @@ func TestDataGone(t *testing.T) {
 		for range 2 { // checking does not create the database
 			_, err := openAt(t, o)
 			if _, gone := errors.AsType[DataGoneError](err); !gone || !strings.Contains(err.Error(), "serve --new") ||
-				!strings.Contains(talk.Localize(err, talk.Chinese), "serve --new") {
+				!strings.Contains(i18n.Localize(err, i18n.Chinese), "serve --new") {
 				t.Fatalf("it says %v", err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestNewerTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err = openAt(t, o); !errors.Is(err, store.ErrNewer) ||
-			!strings.Contains(talk.Localize(err, talk.English), "newer version of Patchbay") {
+			!strings.Contains(i18n.Localize(err, i18n.English), "newer version of Patchbay") {
 			t.Errorf("it says %v", err)
 		}
 	})

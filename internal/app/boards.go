@@ -22,6 +22,7 @@ import (
 	"patchbay/internal/bus"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/broker"
@@ -29,7 +30,6 @@ import (
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/voice/opus"
 )
 
@@ -101,7 +101,7 @@ func newVoiceBoards(ctx context.Context, at deps) (v *voiceBoards, err error) {
 	}
 	v.photos = xiaozhi.NewPhotos(xiaozhi.PhotosOptions{
 		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, Address: v.addresses.ClientAddress, Guard: v.guard,
-		Describe: v.boards.DescribePhoto, Lang: talk.Lang(c.Lang),
+		Describe: v.boards.DescribePhoto, Lang: i18n.Lang(c.Lang),
 	})
 	if err := v.discovery(ctx, c); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (v *voiceBoards) register(c *config.Config) (err error) {
 	o := xiaozhi.Options{
 		Accounts: v.base.Accounts, Store: v.base.Store, Hub: v.hub, Logger: v.log, Registerer: v.reg, Guard: v.guard,
 		Address: v.addresses.ClientAddress,
-		Lang:    talk.Lang(c.Lang), Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL,
+		Lang:    i18n.Lang(c.Lang), Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL,
 		Secure:         c.TLS.Cert != "",
 		SilenceTimeout: c.XiaoZhi.Silence, ButtonTimeout: c.XiaoZhi.Linger, MaxSockets: c.XiaoZhi.Sockets,
 		WakeWords: c.XiaoZhi.WakeWords,
@@ -224,7 +224,7 @@ func (v *voiceBoards) listen(c *config.Config) (err error) {
 func (v *voiceBoards) discovery(ctx context.Context, c *config.Config) (err error) {
 	x := c.XiaoZhi
 	o := xiaozhi.DiscoveryOptions{
-		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
+		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, PublicURL: c.PublicURL, Lang: i18n.Lang(c.Lang),
 		Transport: x.Transport, Framing: wire.Framing(x.Framing), MQTT: v.endpoint(x),
 		PerBoardTopics: x.Join != "", Keepalive: x.Keepalive,
 		FirmwareFolder: x.Firmware, Address: v.addresses.ClientAddress,

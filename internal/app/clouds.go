@@ -4,7 +4,7 @@ import (
 	"net/url"
 
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 const (
@@ -27,18 +27,11 @@ type CloudSettings struct {
 }
 
 // Messages about invalid cloud settings.
-var (
-	sayCloudURL = talk.Say{
-		Zh: "url 要像 wss://api.example.com/mcp/?token=… 这样；请从该服务的控制台复制",
-		En: "url has to look like wss://api.example.com/mcp/?token=…; copy it from the service's console",
-	}
-	sayCloudAllow = talk.Say{
-		Zh: "allow 没有填写：请写出该服务可以调用的工具，例如 lamp_*；* 允许全部",
-		En: "allow is missing: name the tools that the service may call, such as lamp_*; * allows all",
-	}
-	sayCloudPatterns = talk.Say{Zh: "allow 和 deny 各最多 %d 个模式；* 代表任意文本",
-		En: "allow and deny take %d patterns each; * stands for any text"}
-	sayCloudMost = talk.Say{Zh: "most 是 %d；请选择 1 到 %d", En: "most is %d; choose between 1 and %d"}
+const (
+	msgCloudURL      = i18n.Message("url has to look like wss://api.example.com/mcp/?token=…; copy it from the service's console")
+	msgCloudAllow    = i18n.Message("allow is missing: name the tools that the service may call, such as lamp_*; * allows all")
+	msgCloudPatterns = i18n.Message("allow and deny take %d patterns each; * stands for any text")
+	msgCloudMost     = i18n.Message("most is %d; choose between 1 and %d")
 )
 
 // Validate returns what is wrong with the settings. The error contains no secret.
@@ -46,13 +39,13 @@ func (s *CloudSettings) Validate() error {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme != "wss" && u.Scheme != "ws" || u.Host == "" || u.User != nil {
 		// Do not show the address: it contains a token.
-		return sayCloudURL.Wrong()
+		return msgCloudURL.Errorf()
 	}
 	if len(s.Allow) == 0 {
-		return sayCloudAllow.Wrong()
+		return msgCloudAllow.Errorf()
 	}
 	if len(s.Allow) > maxCloudPatterns || len(s.Deny) > maxCloudPatterns {
-		return sayCloudPatterns.Wrong(maxCloudPatterns)
+		return msgCloudPatterns.Errorf(maxCloudPatterns)
 	}
 	for _, list := range [][]string{s.Allow, s.Deny} {
 		for _, p := range list {
@@ -62,7 +55,7 @@ func (s *CloudSettings) Validate() error {
 		}
 	}
 	if s.Most < 0 || s.Most > mostCloudTools {
-		return sayCloudMost.Wrong(s.Most, mostCloudTools)
+		return msgCloudMost.Errorf(s.Most, mostCloudTools)
 	}
 	return nil
 }

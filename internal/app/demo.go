@@ -10,9 +10,9 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Accounts, keys and devices of serve --demo. The manual's examples use them.
@@ -39,33 +39,27 @@ func demoConfig(c *config.Config) *config.Config {
 	return &demo
 }
 
-var (
-	sayDemoBot      = talk.Say{Zh: "小龙虾", En: "Lobster"}
-	sayDemoBotDoes  = talk.Say{Zh: "一个智能助手，会重复你说的话", En: "An assistant that says back what it is told"}
-	sayDemoLoopback = talk.Say{
-		Zh: "--demo 的密钥人人皆知，因此只在本机监听；请用 --listen 127.0.0.1:3000，或去掉 --demo",
-		En: "--demo listens on loopback only, since everybody knows its key; use --listen 127.0.0.1:3000, or leave --demo out",
-	}
-	sayDemoFolder = talk.Say{
-		Zh: "--demo 的数据放在单独的文件夹里；请去掉数据库地址",
-		En: "--demo keeps its data in a folder of its own; leave the database URL out",
-	}
+const (
+	msgDemoBot      = i18n.Message("Lobster")
+	msgDemoBotDoes  = i18n.Message("An assistant that says back what it is told")
+	msgDemoLoopback = i18n.Message("--demo listens on loopback only, since everybody knows its key; use --listen 127.0.0.1:3000, or leave --demo out")
+	msgDemoFolder   = i18n.Message("--demo keeps its data in a folder of its own; leave the database URL out")
 )
 
 // demoAllowed returns an error unless the demo listens on loopback and uses its own database.
 func demoAllowed(c *config.Config, addr net.Addr) error {
 	if a, ok := addr.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
-		return sayDemoLoopback.Wrong()
+		return msgDemoLoopback.Errorf()
 	}
 	if c.Database.URL != "" {
-		return sayDemoFolder.Wrong()
+		return msgDemoFolder.Errorf()
 	}
 	return nil
 }
 
 // seedDemo creates the demo's person, bot and key if they are missing. The bot is named in lang,
 // and keeps that name.
-func seedDemo(ctx context.Context, b *Base, lang talk.Lang) error {
+func seedDemo(ctx context.Context, b *Base, lang i18n.Lang) error {
 	p, err := b.Store.People.ByName(ctx, DemoPerson)
 	if errors.Is(err, store.ErrNotFound) {
 		// With an empty language the console uses that of the browser.
@@ -76,7 +70,7 @@ func seedDemo(ctx context.Context, b *Base, lang talk.Lang) error {
 	}
 	if _, err = b.Store.Bots.ByNumber(ctx, 1); errors.Is(err, store.ErrNotFound) {
 		_, _, err = b.Registry.Add(ctx, hub.NewBot{
-			Owner: p.ID, Name: sayDemoBot.In(lang), Kind: "echo", Description: sayDemoBotDoes.In(lang),
+			Owner: p.ID, Name: msgDemoBot.In(lang), Kind: "echo", Description: msgDemoBotDoes.In(lang),
 			Set: map[string]string{"mcp_open": "true", "learn": "true"},
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // drainLimit is how long active turns may take to end when the server stops, and lastWords how long
@@ -20,7 +20,7 @@ const (
 // drainRetry is the Retry-After (RFC 9110 §10.2.3), in seconds, while the server stops.
 const drainRetry = "5"
 
-var sayDraining = talk.Say{Zh: "服务正在停止，请稍后再试", En: "the server is stopping; try again in a moment"}
+const msgDraining = i18n.Message("the server is stopping; try again in a moment")
 
 // refuseWhileDraining rejects new work once the server is stopping. Until its active turns have
 // ended the server still accepts connections, so that clients get a reason instead of a closed
@@ -38,10 +38,10 @@ func refuseWhileDraining(ready *atomic.Bool, next http.Handler) http.Handler {
 		}
 		w.Header().Set("Retry-After", drainRetry)
 		if strings.Contains(r.Header.Get("Accept"), "text/html") { // a browser
-			http.Error(w, sayDraining.In(langOf(r)), http.StatusServiceUnavailable)
+			http.Error(w, msgDraining.In(langOf(r)), http.StatusServiceUnavailable)
 			return
 		}
-		writeInvalid(w, r, http.StatusServiceUnavailable, sayDraining.Wrong())
+		writeInvalid(w, r, http.StatusServiceUnavailable, msgDraining.Errorf())
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/sim"
@@ -316,7 +317,8 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 	health := func(i *instance) control.UpstreamHealth {
 		return upstreamHealth(i.base, i.Hub, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)(u)
 	}
-	if h := health(here); h.State != control.UpstreamWaiting || !strings.Contains(h.Problem.En, "not connected yet") {
+	if h := health(here); h.State != control.UpstreamWaiting ||
+		!strings.Contains(h.Problem.In(i18n.English), "not connected yet") {
 		t.Errorf("before it connects its health is %+v", h)
 	}
 

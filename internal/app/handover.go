@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/bus"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // handover moves the devices of this instance to other instances: it tells connected boards, nodes,
@@ -271,8 +271,7 @@ func (h *handover) wait(d time.Duration) bool {
 	}
 }
 
-var sayElsewhere = talk.Say{Zh: "这个实例暂时不接受设备，请稍后重新连接",
-	En: "this instance takes no devices at the moment; connect again in some seconds"}
+const msgElsewhere = i18n.Message("this instance takes no devices at the moment; connect again in some seconds")
 
 // refuse rejects devices that connect while they have to go elsewhere. While draining it closes the
 // connections of other clients, whose next one may reach another instance.
@@ -280,7 +279,7 @@ func (h *handover) refuse(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.refuses() && r.Header.Get("Upgrade") != "" {
 			w.Header().Set("Retry-After", drainRetry)
-			writeInvalid(w, r, http.StatusServiceUnavailable, sayElsewhere.Wrong())
+			writeInvalid(w, r, http.StatusServiceUnavailable, msgElsewhere.Errorf())
 			return
 		}
 		if h.Draining() {

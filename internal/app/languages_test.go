@@ -8,8 +8,8 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Validation errors of upstreams of every kind exist in both languages, and begin with the name of
@@ -62,7 +62,7 @@ func TestUpstreamWrongInBothLanguages(t *testing.T) {
 				t.Errorf("%s %.80s: %v", kind, text, err)
 				continue
 			}
-			zh, en := e.In(talk.Chinese), e.In(talk.English)
+			zh, en := e.In(i18n.Chinese), e.In(i18n.English)
 			if !han.MatchString(zh) || han.MatchString(en) || strings.Contains(en+zh, "secret@") {
 				t.Errorf("%s %.80s: %q in Chinese, %q in English", kind, text, zh, en)
 			}
@@ -74,7 +74,7 @@ func TestUpstreamWrongInBothLanguages(t *testing.T) {
 	}
 	_, _, err := b.changedSettings(store.Person{Role: account.RoleMember}, store.Upstream{Kind: UpstreamMCP},
 		map[string]json.RawMessage{"command": json.RawMessage(`"npx"`)})
-	if e := control.AsError(err); e == nil || e.Reason != control.Refused || !han.MatchString(e.In(talk.Chinese)) {
+	if e := control.AsError(err); e == nil || e.Reason != control.Refused || !han.MatchString(e.In(i18n.Chinese)) {
 		t.Errorf("a member may have a command: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/embed"
 	"patchbay/internal/plug/learn/transfer"
@@ -88,7 +89,7 @@ func newModel(h *hub.Hub) learn.Model {
 			return "", err
 		}
 		turn := &talk.Turn{
-			Bot: bot.Number, Channel: learnChannel, Person: "learn:" + person, Lang: talk.Chinese, Depth: 1,
+			Bot: bot.Number, Channel: learnChannel, Person: "learn:" + person, Lang: i18n.Chinese, Depth: 1,
 			// Every question is a conversation of its own.
 			Conversation: uuid.NewString(), Parts: []talk.Part{{Text: p.Text}},
 		}
@@ -200,11 +201,11 @@ func (f *learnFiles) person(w http.ResponseWriter, r *http.Request, name string)
 		account.ScopeAdmin)
 	switch {
 	case err == nil && p.Key.Bot != 0 && !slices.Contains(p.Key.Scopes, account.ScopeLearn):
-		writeInvalid(w, r, http.StatusForbidden, sayKeyOfBot.Wrong())
+		writeInvalid(w, r, http.StatusForbidden, msgKeyOfBot.Errorf())
 	case err == nil && !f.allows(p, name):
 		f.log.WarnContext(r.Context(), "a key's rules refused a file", "channel", channelFiles, "key", p.Key.ID,
 			"tool", name)
-		writeInvalid(w, r, http.StatusForbidden, sayKeyRules.Wrong(name))
+		writeInvalid(w, r, http.StatusForbidden, msgKeyRules.Errorf(name))
 	case err == nil:
 		return p, true
 	case account.Refused(err):
@@ -212,15 +213,15 @@ func (f *learnFiles) person(w http.ResponseWriter, r *http.Request, name string)
 			"address", f.address(r))
 		if f.guard.Refuse(f.address(r)) {
 			w.Header().Set("Retry-After", "60")
-			writeInvalid(w, r, http.StatusTooManyRequests, sayManyRefused.Wrong())
+			writeInvalid(w, r, http.StatusTooManyRequests, msgManyRefused.Errorf())
 			return account.Principal{}, false
 		}
 		w.Header().Add("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
 		w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
-		writeInvalid(w, r, http.StatusUnauthorized, sayLearnKey.Wrong())
+		writeInvalid(w, r, http.StatusUnauthorized, msgLearnKey.Errorf())
 	default:
 		f.log.ErrorContext(r.Context(), "a key could not be checked", "error", err)
-		writeInvalid(w, r, http.StatusServiceUnavailable, sayKeyUnchecked.Wrong())
+		writeInvalid(w, r, http.StatusServiceUnavailable, msgKeyUnchecked.Errorf())
 	}
 	return account.Principal{}, false
 }
@@ -260,30 +261,27 @@ const (
 )
 
 // Error messages about keys, files and server failures.
-var (
-	sayKeyOfBot = talk.Say{Zh: "这个密钥只用于一个机器人，不能用于知识点",
-		En: "this key is for one bot alone, and not for knowledge points"}
-	sayKeyRules    = talk.Say{Zh: "这个密钥的规则不允许 %s", En: "the rules of this key do not allow %s"}
-	sayManyRefused = talk.Say{Zh: "这个地址被拒绝的密钥太多；请等一分钟", En: "too many refused keys from this address; wait a minute"}
-	sayLearnKey    = talk.Say{Zh: "需要权限为 learn、operator 或 admin 的密钥，写成 Authorization: Bearer …",
-		En: "a key with scope learn, operator or admin is needed, as Authorization: Bearer …"}
-	sayKeyUnchecked = talk.Say{Zh: "无法检查密钥；请稍后再试", En: "the key could not be checked; try again later"}
-	sayFileLarge    = talk.Say{Zh: "文件超过 %d MiB（设置 learn.import_size）",
-		En: "the file is larger than %d MiB (setting learn.import_size)"}
-	sayImportsBusy = talk.Say{Zh: "正在导入别的文件；请稍后再试", En: "other files are being imported; try again in a moment"}
-	sayFileBroken  = talk.Say{Zh: "文件没有传完", En: "the file broke off"}
-	sayFileFormat  = talk.Say{Zh: "格式是 json、csv、md 或 apkg", En: "the format is json, csv, md or apkg"}
-	sayOurFault    = talk.Say{Zh: "出了点问题；日志里有说明", En: "something went wrong; the log says what"}
+const (
+	msgKeyOfBot     = i18n.Message("this key is for one bot alone, and not for knowledge points")
+	msgKeyRules     = i18n.Message("the rules of this key do not allow %s")
+	msgManyRefused  = i18n.Message("too many refused keys from this address; wait a minute")
+	msgLearnKey     = i18n.Message("a key with scope learn, operator or admin is needed, as Authorization: Bearer …")
+	msgKeyUnchecked = i18n.Message("the key could not be checked; try again later")
+	msgFileLarge    = i18n.Message("the file is larger than %d MiB (setting learn.import_size)")
+	msgImportsBusy  = i18n.Message("other files are being imported; try again in a moment")
+	msgFileBroken   = i18n.Message("the file broke off")
+	msgFileFormat   = i18n.Message("the format is json, csv, md or apkg")
+	msgOurFault     = i18n.Message("something went wrong; the log says what")
 )
 
 // langOf returns the language that a request asks for.
-func langOf(r *http.Request) talk.Lang {
-	return talk.ParseLang(r.Header.Get("Accept-Language"), talk.English)
+func langOf(r *http.Request) i18n.Lang {
+	return i18n.ParseLang(r.Header.Get("Accept-Language"), i18n.English)
 }
 
 // writeInvalid writes an error response in the language that the request asks for.
 func writeInvalid(w http.ResponseWriter, r *http.Request, status int, err error) {
-	writeJSON(w, status, map[string]string{"error": talk.Localize(err, langOf(r))})
+	writeJSON(w, status, map[string]string{"error": i18n.Localize(err, langOf(r))})
 }
 
 // transferTime is how long a transfer may take in either direction.
@@ -298,7 +296,7 @@ func (f *learnFiles) upload(w http.ResponseWriter, r *http.Request) {
 	release, ok := f.service.ReserveImport()
 	if !ok {
 		w.Header().Set("Retry-After", "10")
-		writeInvalid(w, r, http.StatusServiceUnavailable, sayImportsBusy.Wrong())
+		writeInvalid(w, r, http.StatusServiceUnavailable, msgImportsBusy.Errorf())
 		return
 	}
 	defer release()
@@ -314,10 +312,10 @@ func (f *learnFiles) upload(w http.ResponseWriter, r *http.Request) {
 	defer file.Close()
 	size, err := file.ReadFrom(http.MaxBytesReader(w, r.Body, f.most))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		writeInvalid(w, r, http.StatusRequestEntityTooLarge, sayFileLarge.Wrong(f.most>>20))
+		writeInvalid(w, r, http.StatusRequestEntityTooLarge, msgFileLarge.Errorf(f.most>>20))
 		return
 	} else if err != nil {
-		writeInvalid(w, r, http.StatusBadRequest, sayFileBroken.Wrong())
+		writeInvalid(w, r, http.StatusBadRequest, msgFileBroken.Errorf())
 		return
 	}
 	q := r.URL.Query()
@@ -352,7 +350,7 @@ func (f *learnFiles) failed(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	f.log.ErrorContext(r.Context(), "a file of knowledge points failed", "error", err)
-	writeInvalid(w, r, http.StatusInternalServerError, sayOurFault.Wrong())
+	writeInvalid(w, r, http.StatusInternalServerError, msgOurFault.Errorf())
 }
 
 // contentTypes are the content types and extensions of files, by format.
@@ -375,7 +373,7 @@ func (f *learnFiles) download(w http.ResponseWriter, r *http.Request) {
 	}
 	kind, known := contentTypes[format]
 	if !known {
-		writeInvalid(w, r, http.StatusBadRequest, sayFileFormat.Wrong())
+		writeInvalid(w, r, http.StatusBadRequest, msgFileFormat.Errorf())
 		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's deadline applies

@@ -13,6 +13,7 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openai"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/store"
@@ -117,7 +118,7 @@ func TestModelStateIsKept(t *testing.T) {
 	row, err := other.Store.Bots.ByNumber(t.Context(), b.Number)
 	d.must(err)
 	if h := other.models.health(row); h.State != control.BotFailing ||
-		!strings.Contains(h.Problem.En, "cannot be reached") {
+		!strings.Contains(h.Problem.In(i18n.English), "cannot be reached") {
 		t.Errorf("another instance knows %+v", h)
 	}
 	_, err = other.Registry.Change(t.Context(), b.Number, hub.Changes{Set: map[string]string{"model": "n"}})

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/learn/remind"
@@ -127,9 +128,9 @@ func (f *learnFiles) calendar(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	person := key.Person.ID
-	lang := talk.Chinese
+	lang := i18n.Chinese
 	if p, err := f.service.Store.People.ByID(r.Context(), person); err == nil {
-		lang = talk.ParseLang(p.Lang, talk.Chinese)
+		lang = i18n.ParseLang(p.Lang, i18n.Chinese)
 	}
 	feed, err := remind.NewFeed(r.Context(), f.service, person, lang)
 	if err != nil {

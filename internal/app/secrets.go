@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"patchbay/internal/config"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -27,34 +27,19 @@ const (
 	secretWaits = 24 * time.Hour
 )
 
-var (
-	sayStrangeSecret = talk.Say{
-		Zh: "secret（或数据文件夹里的 secret.key）不是这个服务的：数据是用另一个密钥密封的。请改回原来的值，或从备份、其他实例恢复 secret.key。确实丢了：patchbay secret rotate --lost",
-		En: "secret (or secret.key in the data folder) is not the one of this installation: the data was sealed with another. Bring the right one back, from a backup or from another instance. If it is lost for good: patchbay secret rotate --lost",
-	}
-	sayNoSecret = talk.Say{
-		Zh: "数据文件夹里没有 secret.key，而数据是用它密封的。请从备份或其他实例恢复它。确实丢了：patchbay secret rotate --lost",
-		En: "there is no secret.key in the data folder, and the data was sealed with it. Bring it back, from a backup or from another instance. If it is lost for good: patchbay secret rotate --lost",
-	}
-	sayOldSecret = talk.Say{
-		Zh: "设置里的 secret 还是旧的，撤掉它以后服务就起不来了。请先在每个实例的设置里换上新的（patchbay secret show --reveal），重启，再试",
-		En: "the secret in the settings is the old one still, and no instance could start with it. Configure the new one on every instance (patchbay secret show --reveal), restart them, and try again",
-	}
-	sayAnotherWaits = talk.Say{
-		Zh: "上次更换密钥没有完成，用的是另一个新密钥；请不带 --from 再运行一次，先完成它",
-		En: "another change of the secret was begun and has not ended; finish it first, by the same command without --from",
-	}
-	saySecretThere = talk.Say{
-		Zh: "密钥没有丢：现有的能打开数据。要更换它，请不带 --lost 再运行一次",
-		En: "the secret is not lost: the one that is here opens the data. To change it, run the same command without --lost",
-	}
-	saySecretHere = talk.Say{Zh: "这个密钥已经在用了", En: "this secret is in use already"}
+const (
+	msgStrangeSecret = i18n.Message("secret (or secret.key in the data folder) is not the one of this installation: the data was sealed with another. Bring the right one back, from a backup or from another instance. If it is lost for good: patchbay secret rotate --lost")
+	msgNoSecret      = i18n.Message("there is no secret.key in the data folder, and the data was sealed with it. Bring it back, from a backup or from another instance. If it is lost for good: patchbay secret rotate --lost")
+	msgOldSecret     = i18n.Message("the secret in the settings is the old one still, and no instance could start with it. Configure the new one on every instance (patchbay secret show --reveal), restart them, and try again")
+	msgAnotherWaits  = i18n.Message("another change of the secret was begun and has not ended; finish it first, by the same command without --from")
+	msgSecretThere   = i18n.Message("the secret is not lost: the one that is here opens the data. To change it, run the same command without --lost")
+	msgSecretHere    = i18n.Message("this secret is in use already")
 )
 
 // Errors of [OpenBase].
 var (
-	errStrangeSecret = sayStrangeSecret.Wrong()
-	errNoSecret      = sayNoSecret.Wrong()
+	errStrangeSecret = msgStrangeSecret.Errorf()
+	errNoSecret      = msgNoSecret.Errorf()
 )
 
 // IsSecretWrong reports whether an error of [OpenBase] means that the secret is missing, or is not
@@ -323,9 +308,9 @@ func (s *Secrets) begin(ctx context.Context, next *seal.Key) (id string, err err
 	for _, x := range s.State() {
 		switch {
 		case next != nil && x.ID == next.ID && !x.Used.IsZero():
-			return "", saySecretHere.Wrong()
+			return "", msgSecretHere.Errorf()
 		case x.Used.IsZero() && next != nil && x.ID != next.ID:
-			return "", sayAnotherWaits.Wrong()
+			return "", msgAnotherWaits.Errorf()
 		case x.Used.IsZero():
 			return x.ID, nil
 		}
@@ -396,7 +381,7 @@ func (s *Secrets) Forget(ctx context.Context) error {
 		return err
 	}
 	if list := s.State(); !list[0].Own {
-		return sayOldSecret.Wrong()
+		return msgOldSecret.Errorf()
 	}
 	// A slow instance may have sealed a value with the old secret in the meantime.
 	if _, err := s.reseal(ctx); err != nil {
@@ -434,7 +419,7 @@ func DiscardSecret(ctx context.Context, c *config.Config, log *slog.Logger) erro
 	_, err = openSecrets(ctx, c, db, own, log)
 	switch {
 	case err == nil:
-		err = saySecretThere.Wrong()
+		err = msgSecretThere.Errorf()
 	case errors.Is(err, errNoSecret), errors.Is(err, errStrangeSecret):
 		if err = db.Secrets.Discard(ctx); err == nil {
 			var s *Secrets

@@ -26,6 +26,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/eyeclaw"
@@ -49,7 +50,7 @@ type Options struct {
 	New bool
 	// Lang is the language of the person who starts the server, used for the name of the demo's
 	// bot. Empty means English.
-	Lang talk.Lang
+	Lang i18n.Lang
 	// Logs is where log lines are written. Terminal means that it is a terminal.
 	Logs     io.Writer
 	Terminal bool
@@ -166,7 +167,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	glasses := rokid.New(rokid.Options{
 		Streams:  streams,
 		Accounts: base.Accounts, Hub: h, Guard: guard, Photos: photos, BindingPhotos: bindingPhotos,
-		Logger: log, Registerer: registry, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
+		Logger: log, Registerer: registry, PublicURL: c.PublicURL, Lang: i18n.Lang(c.Lang),
 		HTTPErrors: c.Lingzhu.ErrorStyle == "http", QuietStart: c.Lingzhu.QuietStart, Heartbeat: c.Turn.Heartbeat,
 		WaitingText: c.Lingzhu.WaitingText, WaitingAfter: c.Lingzhu.WaitingAfter, Binding: c.Lingzhu.Binding,
 		ImagesPerHour: c.Lingzhu.ImagesPerHour, MaxBody: int64(c.Limits.Body), MaxImageBody: int64(c.Limits.BodyImages),
@@ -274,7 +275,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	pages := console.New(console.Options{
 		Registerer: registry,
 		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.ClientAddress,
-		Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
+		Lang: i18n.Lang(c.Lang), Version: o.Version, Logger: log,
 		Learn: points, LearnFile: int64(c.Learn.ImportSize),
 		Secure: byHTTPS(c),
 	})

@@ -14,11 +14,11 @@ import (
 
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -48,34 +48,31 @@ const (
 )
 
 // Messages about invalid shim settings.
-var (
-	sayShimURL = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789",
-		En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
-	sayShimToken = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制",
-		En: "token has a space or a line break at an end; copy it again"}
-	sayShimMode = talk.Say{Zh: "mode 是 %q；每个设备各是一个节点请选 each，所有设备合为一个节点请选 one",
-		En: "mode is %q; choose each, if every device is a node, or one, if all of them are one"}
-	sayShimTitle   = talk.Say{Zh: "title 有 %d 字节；最多 %d 字节", En: "title has %d bytes; %d are the most"}
-	sayShimDevices = talk.Say{Zh: "devices 最多 %d 个模式；* 代表任意文本", En: "devices takes %d patterns; * stands for any text"}
+const (
+	msgShimURL     = i18n.Message("url is missing: give the address of the gateway, for example ws://127.0.0.1:18789")
+	msgShimToken   = i18n.Message("token has a space or a line break at an end; copy it again")
+	msgShimMode    = i18n.Message("mode is %q; choose each, if every device is a node, or one, if all of them are one")
+	msgShimTitle   = i18n.Message("title has %d bytes; %d are the most")
+	msgShimDevices = i18n.Message("devices takes %d patterns; * stands for any text")
 )
 
 // Validate returns what is wrong with the settings. The error contains no secret.
 func (s *ShimSettings) Validate() error {
 	if strings.TrimSpace(s.URL) == "" {
-		return sayShimURL.Wrong()
+		return msgShimURL.Errorf()
 	}
 	if _, err := client.ParseURL(s.URL); err != nil {
 		return err
 	}
 	switch {
 	case strings.TrimSpace(s.Token) != s.Token:
-		return sayShimToken.Wrong()
+		return msgShimToken.Errorf()
 	case s.Mode != "" && s.Mode != shim.EachDevice && s.Mode != shim.OneNode:
-		return sayShimMode.Wrong(s.Mode)
+		return msgShimMode.Errorf(s.Mode)
 	case len(s.Title) > maxShimTitle:
-		return sayShimTitle.Wrong(len(s.Title), maxShimTitle)
+		return msgShimTitle.Errorf(len(s.Title), maxShimTitle)
 	case len(s.Devices) > maxShimDevices:
-		return sayShimDevices.Wrong(maxShimDevices)
+		return msgShimDevices.Errorf(maxShimDevices)
 	}
 	for _, p := range s.Devices {
 		if err := hub.CheckPattern(p); err != nil {

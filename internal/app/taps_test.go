@@ -22,6 +22,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/rokid"
@@ -69,7 +70,7 @@ func newTapper(t *testing.T) *tapper {
 	server := httptest.NewServer(rokid.New(rokid.Options{
 		Accounts: p.Accounts, Hub: p.Hub, Guard: account.NewGuard(10, nil), Logger: quiet,
 		Registerer: prometheus.NewRegistry(),
-		Lang:       talk.Chinese, Address: func(*http.Request) netip.Addr { return netip.Addr{} },
+		Lang:       i18n.Chinese, Address: func(*http.Request) netip.Addr { return netip.Addr{} },
 	}))
 	t.Cleanup(server.Close)
 	p.url = server.URL

@@ -16,9 +16,9 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // maxConcurrentChecks bounds the concurrent checks of servers. Each check opens a connection or
@@ -26,12 +26,12 @@ import (
 const maxConcurrentChecks = 8
 
 // Messages about invalid settings.
-var (
-	sayNoSetting    = talk.Say{Zh: "没有名为 %q 的设置；有 %s", En: "no setting is called %q; there are %s"}
-	saySettingUnfit = talk.Say{Zh: "%s 不合适：它不能是 JSON 的 %s", En: "%s does not fit: it cannot be a JSON %s"}
+const (
+	msgNoSetting    = i18n.Message("no setting is called %q; there are %s")
+	msgSettingUnfit = i18n.Message("%s does not fit: it cannot be a JSON %s")
 )
 
-var sayManyLooks = talk.Say{Zh: "正在查看的服务器太多，请稍等再试。", En: "Too many servers are being looked at; try again in a moment."}
+const msgManyLooks = i18n.Message("Too many servers are being looked at; try again in a moment.")
 
 // newUpstreamActions provides the operations on upstreams for the console and the API.
 func newUpstreamActions(b *Base, log *slog.Logger) control.UpstreamActions {
@@ -59,7 +59,7 @@ func newUpstreamActions(b *Base, log *slog.Logger) control.UpstreamActions {
 			case looking <- struct{}{}:
 				defer func() { <-looking }()
 			default:
-				return control.UpstreamFound{}, control.Fail(control.TooMany, sayManyLooks)
+				return control.UpstreamFound{}, control.Fail(control.TooMany, msgManyLooks)
 			}
 			f, err := b.found(ctx, owner, u, s, log)
 			f.Dropped = dropped
@@ -108,7 +108,7 @@ func overlay(s UpstreamSettings, set map[string]json.RawMessage) (dropped []stri
 	for name, value := range set {
 		switch {
 		case !slices.Contains(names, name): // matched exactly; the decoder would ignore case
-			return nil, sayNoSetting.Wrong(name, strings.Join(names, ", "))
+			return nil, msgNoSetting.Errorf(name, strings.Join(names, ", "))
 		case string(bytes.TrimSpace(value)) == "null":
 			delete(raw, name)
 		default:
@@ -122,7 +122,7 @@ func overlay(s UpstreamSettings, set map[string]json.RawMessage) (dropped []stri
 	fresh := reflect.New(reflect.TypeOf(s).Elem())
 	if err := json.Unmarshal(text, fresh.Interface()); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return nil, saySettingUnfit.Wrong(wrong.Field, wrong.Value)
+			return nil, msgSettingUnfit.Errorf(wrong.Field, wrong.Value)
 		}
 		return nil, err
 	}

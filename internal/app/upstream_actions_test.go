@@ -11,9 +11,9 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/sim"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // people is an installation as its people see it.
@@ -44,7 +44,7 @@ func newPeople(t *testing.T) *people {
 
 // as returns the caller of a person's browser.
 func as(p store.Person) control.Caller {
-	return control.Caller{Person: p.ID, Rules: control.PeoplesRules, Program: "console", Lang: talk.English}
+	return control.Caller{Person: p.ID, Rules: control.PeoplesRules, Program: "console", Lang: i18n.English}
 }
 
 func home(t *testing.T) *sim.ToolServer {

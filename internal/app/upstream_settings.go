@@ -16,7 +16,6 @@ import (
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // EndpointSettings are the settings of a tool server that connects to us: those of
@@ -230,7 +229,7 @@ func cloudHealth(s mcp.CloudStatus) control.UpstreamHealth {
 		h.State = control.UpstreamReady
 	case s.OnOtherInstance:
 		h.State = control.UpstreamElsewhere
-	case s.Problem != talk.Say{}:
+	case !s.Problem.IsZero():
 		h.State = control.UpstreamWaiting
 	}
 	return h

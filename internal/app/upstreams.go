@@ -15,12 +15,12 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -38,16 +38,12 @@ const (
 
 // errCommand prevents people who are not administrators from running programs on the server's
 // machine.
-var errCommand = talk.Say{
-	Zh: "只有管理员可以添加命令，因为它会在服务器的机器上运行",
-	En: "only an admin may add a command, since it runs on the server's machine",
-}.Wrong()
+var errCommand = i18n.Message("only an admin may add a command, since it runs on the server's machine").Errorf()
 
 // Messages about invalid input for an upstream.
-var (
-	sayUpstreamThere   = talk.Say{Zh: "已经有一个叫 %s 的上游了", En: "there is an upstream named %s already"}
-	sayUpstreamNoToken = talk.Say{Zh: "%s 不会连接到本服务器，所以没有令牌",
-		En: "%s does not connect to this server, so it has no token"}
+const (
+	msgUpstreamThere   = i18n.Message("there is an upstream named %s already")
+	msgUpstreamNoToken = i18n.Message("%s does not connect to this server, so it has no token")
 )
 
 // AddUpstream adds an upstream of an owner. Settings have the kind's type and are valid. For a kind
@@ -70,7 +66,7 @@ func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind s
 	}
 	u, err = b.Store.Upstreams.Add(ctx, u)
 	if errors.Is(err, store.ErrExists) {
-		err = sayUpstreamThere.Wrong(slug)
+		err = msgUpstreamThere.Errorf(slug)
 	}
 	return u, token, err
 }
@@ -86,7 +82,7 @@ func (b *Base) SetUpstream(ctx context.Context, u store.Upstream, settings any) 
 // RotateUpstream gives an upstream that connects to us a new token.
 func (b *Base) RotateUpstream(ctx context.Context, u store.Upstream) (token string, err error) {
 	if u.TokenHash == "" {
-		return "", sayUpstreamNoToken.Wrong(u.Slug)
+		return "", msgUpstreamNoToken.Errorf(u.Slug)
 	}
 	token = "pbt_" + seal.NewToken(32)
 	u.TokenHash = seal.Hash(token)

@@ -9,7 +9,7 @@
 //	default  text of the default; empty means the zero value
 //	doc      what the setting does, for the person who runs the server
 //	min, max smallest and largest value, in the text form of the type
-//	oneof    the allowed values, separated by commas
+//	oneof    the allowed values, separated by commas; or "languages"
 //	secret   "true": never printed, and can be read from a file of its own
 //	path     "true": a file or folder; "~" and relative paths are resolved
 //
@@ -29,7 +29,7 @@ type Config struct {
 	Listen    string   `key:"listen" default:"127.0.0.1:3000" doc:"Address and port that the server listens on; :3000 means every address of this machine."`
 	PublicURL string   `key:"public_url" doc:"Address under which the outside reaches this server, such as https://board.example.org; empty means it is not known."`
 	Data      string   `key:"data" path:"true" doc:"Folder that holds everything the server keeps; empty means patchbay in the platform's data home (Linux ~/.local/share/patchbay, macOS ~/Library/Application Support/Patchbay, Windows %LocalAppData%\\Patchbay)."`
-	Lang      string   `key:"lang" default:"zh" oneof:"zh,en" doc:"Language for people whose device does not tell theirs."`
+	Lang      string   `key:"lang" default:"zh" oneof:"languages" doc:"Language for people whose device does not tell theirs."`
 	Secret    string   `key:"secret" secret:"true" doc:"Key of at least 32 bytes, as hex or base64, that seals the credentials kept for other services; empty means one is made and kept in the data folder. Several instances need the same one."`
 	Proxies   []string `key:"proxies" doc:"Addresses or ranges of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, such as 127.0.0.1 or 10.0.0.0/8; empty means none."`
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"patchbay/internal/i18n"
 )
 
 // Environment variables that have the prefix of settings but are none: the path of the file, and
@@ -122,7 +124,9 @@ func newKey(path string, f reflect.StructField, index []int) *Key {
 		index:  index,
 	}
 	if choices := f.Tag.Get("oneof"); choices != "" {
-		k.oneOf = strings.Split(choices, ",")
+		if k.oneOf = strings.Split(choices, ","); choices == "languages" {
+			k.oneOf = languages()
+		}
 		k.Range = joinOr(k.oneOf)
 	}
 	k.Default = k.text(k.must(f.Tag.Get("default")))
@@ -131,6 +135,15 @@ func newKey(path string, f reflect.StructField, index []int) *Key {
 		k.Range = k.text(k.min) + " to " + k.text(k.max)
 	}
 	return k
+}
+
+// languages returns the codes of the languages that there is a translation into.
+func languages() []string {
+	var list []string
+	for _, l := range i18n.Languages() {
+		list = append(list, string(l))
+	}
+	return list
 }
 
 // must parses a value in a tag.

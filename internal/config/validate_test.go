@@ -113,7 +113,7 @@ func TestValidate(t *testing.T) {
 			"turn.late is -1s: give a duration such as 7s, 10m or 30d, from 100ms to 1d"},
 		{"zero", func(c *Config) { c.History.Turns = 0 },
 			"history.turns is 0: give a whole number such as 10, from 1 to 1000"},
-		{"choice in other letters", func(c *Config) { c.Lang = "ZH" }, `lang is "ZH": give zh or en`},
+		{"choice in other letters", func(c *Config) { c.Lang = "ZH" }, `lang is "ZH": give ` + joinOr(languages())},
 		{"style", func(c *Config) { c.Lingzhu.ErrorStyle = "json" }, `lingzhu.error_style is "json": give sse or http`},
 
 		{"rare heartbeat", func(c *Config) { c.Turn.Heartbeat = c.Turn.FirstPiece },

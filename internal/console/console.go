@@ -33,8 +33,8 @@ import (
 	"patchbay/internal/console/settings"
 	"patchbay/internal/console/tools"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	learning "patchbay/internal/plug/learn"
-	"patchbay/internal/talk"
 )
 
 // Options configures a [Server]. All fields are required unless noted otherwise.
@@ -42,7 +42,7 @@ type Options struct {
 	Accounts *account.Service
 	Control  *control.Service
 	Address  func(*http.Request) netip.Addr
-	Lang     talk.Lang // for visitors who have not chosen a language
+	Lang     i18n.Lang // for visitors who have not chosen a language
 	Version  string
 	Secure   bool         // browsers reach the pages over https
 	Logger   *slog.Logger // nil discards

@@ -17,8 +17,8 @@ import (
 	"patchbay/internal/console"
 	"patchbay/internal/control"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // rig is a console with a client.
@@ -51,7 +51,7 @@ func newRig(t *testing.T, empty bool) *rig {
 	mux := http.NewServeMux()
 	pages := console.New(console.Options{
 		Accounts: b.Accounts, Control: control.New(control.Options{Hub: b.Hub, Accounts: b.Accounts,
-			Upstreams: control.UpstreamActions{Check: look}}), Lang: talk.English, Version: "test",
+			Upstreams: control.UpstreamActions{Check: look}}), Lang: i18n.English, Version: "test",
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	})
 	for _, path := range pages.Paths() {

@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/console"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // discarded is a response writer that keeps only the status.
@@ -35,7 +35,7 @@ func TestManyGuesses(t *testing.T) {
 	r.Accounts.Addresses = account.NewGuard(10, nil)
 	pages := console.New(console.Options{
 		Accounts: r.Accounts, Control: control.New(control.Options{Hub: r.Hub, Accounts: r.Accounts}),
-		Lang: talk.English, Version: "test",
+		Lang: i18n.English, Version: "test",
 		Address: func(r *http.Request) netip.Addr { return netip.MustParseAddr(r.Header.Get("X-Test-Address")) },
 	})
 	signIn := func(w http.ResponseWriter, address netip.Addr, password string, cookies ...*http.Cookie) {

@@ -10,8 +10,8 @@ import (
 
 	"patchbay/internal/console"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Wrong passwords and signing out are recorded with account and address. Ten thousand guesses do
@@ -20,7 +20,7 @@ func TestRefusalsLeaveRows(t *testing.T) {
 	r := newRig(t, false)
 	service := control.New(control.Options{Hub: r.Hub, Accounts: r.Accounts})
 	pages := console.New(console.Options{
-		Accounts: r.Accounts, Control: service, Lang: talk.English, Version: "test",
+		Accounts: r.Accounts, Control: service, Lang: i18n.English, Version: "test",
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	})
 	post := func(path string, form url.Values, cookies ...*http.Cookie) *http.Response {

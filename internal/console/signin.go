@@ -45,7 +45,7 @@ func (s *Server) createFirstAccount(v *page.Visit) {
 		v.Redirect("/signin")
 	case errors.Is(err, account.ErrSetupCode):
 		s.countRefused(v, "setup", "")
-		showForm(http.StatusForbidden, v.Say(sayWrongCode))
+		showForm(http.StatusForbidden, v.Text(msgWrongCode))
 	case s.handleUnchecked(v, err, showForm):
 	case err != nil:
 		showForm(http.StatusUnprocessableEntity, control.Said(control.Invalid, err).In(v.Lang))
@@ -77,7 +77,7 @@ func (s *Server) signIn(v *page.Visit) {
 	switch {
 	case errors.Is(err, account.ErrPassword):
 		s.countRefused(v, "signin", f.Name)
-		showForm(http.StatusForbidden, v.Say(sayWrongPassword))
+		showForm(http.StatusForbidden, v.Text(msgWrongPassword))
 	case s.handleUnchecked(v, err, showForm):
 		if errors.Is(err, account.ErrTries) {
 			s.recordRefused(v, f.Name)
@@ -149,11 +149,11 @@ func (s *Server) handleUnchecked(v *page.Visit, err error, showForm func(int, st
 	case errors.Is(err, account.ErrTries):
 		s.signIns.WithLabelValues("too_many").Inc()
 		v.W.Header().Set("Retry-After", "60")
-		showForm(http.StatusTooManyRequests, v.Say(sayTooManyTries))
+		showForm(http.StatusTooManyRequests, v.Text(msgTooManyTries))
 	case errors.Is(err, account.ErrBusy):
 		s.signIns.WithLabelValues("busy").Inc()
 		v.W.Header().Set("Retry-After", "5")
-		showForm(http.StatusServiceUnavailable, v.Say(sayBusy))
+		showForm(http.StatusServiceUnavailable, v.Text(msgBusy))
 	default:
 		return err != nil && v.Context().Err() != nil // the browser has disconnected
 	}
@@ -200,7 +200,7 @@ func (s *Server) confirm(v *page.Visit) {
 	switch {
 	case errors.Is(err, account.ErrPassword):
 		s.countRefused(v, "confirm", "")
-		showForm(http.StatusForbidden, v.Say(sayWrongPasswordOnly))
+		showForm(http.StatusForbidden, v.Text(msgWrongPasswordOnly))
 	case s.handleUnchecked(v, err, showForm):
 	case errors.Is(err, account.ErrSignedOut): // signed out in the meantime
 		v.Redirect("/signin?next=" + url.QueryEscape(c.Next))

@@ -3,34 +3,31 @@ package control
 import (
 	"context"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-// maxAuditProblems bounds how many links of a chain are checked for one request, and auditUsual is
-// how many are if nothing is said: a second of one core, or a tenth.
+// Links of a chain that one request checks: at most maxAuditProblems, a second of one core, and
+// auditUsual by default, a tenth of that.
 const maxAuditProblems, auditUsual = 100_000, 10_000
 
-// AuditQuery says how much of the audit trail is checked.
+// AuditQuery limits a verification of the audit trail.
 type AuditQuery struct {
-	Newest int    `query:"newest" json:"-"` // so many links of each chain; 0: 10,000
-	Expect string `query:"expect" json:"-"` // a head that has to be in its chain
+	Newest int    `query:"newest" json:"-"` // number of links of each chain; 0: 10,000
+	Expect string `query:"expect" json:"-"` // a head that must be in its chain
 }
 
-var sayBadHead = talk.Say{
-	Zh: "%q 不是链头；链头形如 1.4711.5f2c…，由 patchbay audit verify 打印",
-	En: "%q is not a head; one looks like 1.4711.5f2c…, as patchbay audit verify prints it",
-}
+const msgBadHead = i18n.Message("%q is not a head; one looks like 1.4711.5f2c…, as patchbay audit verify prints it")
 
-// AuditHead reads a head of the audit trail's chains that somebody has kept.
+// AuditHead parses a head of one of the audit trail's chains.
 func AuditHead(text string) (h store.AuditHead, err error) {
 	if h.UnmarshalText([]byte(text)) != nil {
-		return h, sayBadHead.Wrong(text)
+		return h, msgBadHead.Errorf(text)
 	}
 	return h, nil
 }
 
-// VerifyAudit checks the newest of the audit trail.
+// VerifyAudit verifies the newest links of the audit trail.
 func (s *Service) VerifyAudit(ctx context.Context, c Caller, in AuditQuery) (store.AuditState, error) {
 	if err := admin(c); err != nil {
 		return store.AuditState{}, err
@@ -42,7 +39,7 @@ func (s *Service) VerifyAudit(ctx context.Context, c Caller, in AuditQuery) (sto
 	if in.Expect != "" {
 		h, err := AuditHead(in.Expect)
 		if err != nil {
-			return store.AuditState{}, Fail(Invalid, sayBadHead, in.Expect)
+			return store.AuditState{}, Fail(Invalid, msgBadHead, in.Expect)
 		}
 		q.Expect = []store.AuditHead{h}
 	}

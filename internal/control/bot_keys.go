@@ -5,25 +5,25 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var sayNoKeyOfBot = talk.Say{Zh: "这个机器人没有这样的密钥。", En: "This bot has no such key."}
+const msgNoKeyOfBot = i18n.Message("This bot has no such key.")
 
-// BotKeyList is the keys that open one bot alone.
+// BotKeyList is a list of keys for a single bot.
 type BotKeyList struct {
 	Keys []store.Key `json:"keys"` // oldest first
 }
 
-// BotKeys lists the caller's keys that open one bot alone.
+// BotKeys lists the caller's keys for a single bot.
 func (s *Service) BotKeys(ctx context.Context, c Caller, in BotRef) (BotKeyList, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
 		return BotKeyList{}, err
 	}
 	if c.Only != 0 {
-		return BotKeyList{}, Fail(Refused, sayWholeKey)
+		return BotKeyList{}, Fail(Refused, msgWholeKey)
 	}
 	all, err := s.Hub.Store.Keys.ByBot(ctx, b.Number)
 	out := BotKeyList{Keys: []store.Key{}}
@@ -35,22 +35,22 @@ func (s *Service) BotKeys(ctx context.Context, c Caller, in BotRef) (BotKeyList,
 	return out, err
 }
 
-// NewGlassesKey says what key for the platform of glasses is wanted.
+// NewGlassesKey describes a key for the glasses' platform.
 type NewGlassesKey struct {
 	Bot  string `path:"bot" json:"-"`
 	Name string `json:"name"`
-	// Only has everybody who shows the key talk to the bot, without being bound.
-	// Otherwise wearers are bound to a bot each.
+	// Only lets everybody with the key talk to the bot, without a binding. Otherwise each wearer is
+	// bound to a bot.
 	Only bool `json:"only"`
 }
 
-// AddedKey is a new key with its secret, which is told this once.
+// AddedKey is a new key with its secret, which is returned only here.
 type AddedKey struct {
 	store.Key
 	Secret string `json:"key"`
 }
 
-// AddGlassesKey makes a key by which the platform of glasses asks for the bot's owner.
+// AddGlassesKey creates a key with which the glasses' platform asks for the bot's owner.
 func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey) (AddedKey, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -82,13 +82,13 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	return AddedKey{k, secret}, nil
 }
 
-// BotKeyRef names a key of a bot.
+// BotKeyRef identifies a key of a bot.
 type BotKeyRef struct {
 	Bot string `path:"bot"`
 	Key string `path:"key"`
 }
 
-// RevokeBotKey ends a key that opens a bot alone.
+// RevokeBotKey revokes a key for a single bot.
 func (s *Service) RevokeBotKey(ctx context.Context, c Caller, in BotKeyRef) (store.Key, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) RevokeBotKey(ctx context.Context, c Caller, in BotKeyRef) (sto
 	}
 	k, err := s.Key(ctx, c, KeyRef{in.Key})
 	if e := AsError(err); e != nil && e.Reason == Missing || err == nil && k.Bot != b.Number {
-		return store.Key{}, Fail(Missing, sayNoKeyOfBot)
+		return store.Key{}, Fail(Missing, msgNoKeyOfBot)
 	}
 	if err == nil {
 		err = s.revoke(ctx, c, &k)

@@ -6,20 +6,20 @@ import (
 	"patchbay/internal/hub"
 )
 
-// BotKind is a kind of bots, and what can be set about them.
+// BotKind is a kind of bot with its settings.
 type BotKind struct {
 	Name string `json:"name"`
-	// Connects says that the far side dials in, with a token.
+	// Connects reports whether the peer initiates the connection, with a token.
 	Connects bool          `json:"connects"`
 	Settings []hub.Setting `json:"settings"`
 }
 
-// BotKindList is the kinds of bots that there are.
+// BotKindList is the list of kinds of bots.
 type BotKindList struct {
 	Kinds []BotKind `json:"kinds"`
 }
 
-// BotKinds lists the kinds of bots that there are.
+// BotKinds lists the kinds of bots.
 func (s *Service) BotKinds(_ context.Context, _ Caller, _ struct{}) (BotKindList, error) {
 	var out BotKindList
 	for _, name := range s.Hub.Registry.Kinds() {
@@ -32,8 +32,8 @@ func (s *Service) BotKinds(_ context.Context, _ Caller, _ struct{}) (BotKindList
 	return out, nil
 }
 
-// BotSettings are what can be set about a bot, with what is set: texts as
-// [Service.ChangeBot] takes them, but for secrets, which are empty if they are there.
+// BotSettings returns the settings of a bot with their values, as texts that [Service.ChangeBot]
+// accepts. Secrets that are set have empty values.
 func (s *Service) BotSettings(ctx context.Context, c Caller,
 	in BotRef) (list []hub.Setting, set map[string]string, err error) {
 	b, err := s.FindBot(ctx, c, in.Bot)

@@ -8,22 +8,23 @@ import (
 
 	"github.com/google/uuid"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
-// Trial is how a bot answered a question that was put to it to see whether it does.
+// Trial is the result of a test question to a bot.
 type Trial struct {
-	// Asked is what it was asked.
+	// Asked is the question.
 	Asked string `json:"asked"`
-	// Notes are words about the work, and Text is the answer, so far.
+	// Notes are progress notes, and Text is the answer so far.
 	Notes []string `json:"notes,omitempty"`
 	Text  string   `json:"text,omitempty"`
-	// First and Total are how long it took to the first piece, and to the end.
+	// First and Total are the times to the first piece and to the end.
 	First time.Duration `json:"first"`
 	Total time.Duration `json:"total"`
 	Ended bool          `json:"ended"`
-	// Problem is why there is no complete answer, and Do what helps, in words for the
-	// bot's owner. Cause is more about it. Command is what is to be run at the far side.
+	// Problem explains why there is no complete answer, and Do the remedy, for the bot's owner.
+	// Cause has details. Command is a command to run on the peer's machine.
 	Problem string    `json:"problem,omitempty"`
 	Do      string    `json:"do,omitempty"`
 	Cause   string    `json:"cause,omitempty"`
@@ -31,53 +32,46 @@ type Trial struct {
 	Code    talk.Code `json:"code,omitempty"`
 }
 
-// OK says that the bot has answered.
+// OK reports whether the bot has answered.
 func (t *Trial) OK() bool { return t.Ended && t.Code == "" }
 
-// trialText bounds how much of an answer is kept of a trial, in bytes.
+// trialText limits the kept text of a trial's answer, in bytes.
 const trialText = 4 << 10
 
-var sayTrial = talk.Say{Zh: "你好！这是一次连接测试，请用一句话回答。",
-	En: "Hello! This is a test of the connection. Please answer in one sentence."}
+const msgTrial = i18n.Message("Hello! This is a test of the connection. Please answer in one sentence.")
 
-// Why a bot does not answer, and what its owner can do, by the kind of failure.
-var (
-	sayWhyOffline = talk.Say{Zh: "机器人没有连接到这里。", En: "The bot is not connected here."}
-	sayDoPlugin   = talk.Say{Zh: "在运行 OpenClaw 的电脑上看看网关是否在运行，插件里的地址和令牌是否正确；令牌丢了可以在设置里换一个。",
-		En: "At the computer where OpenClaw runs, see whether the gateway runs and whether the plugin has the right address and token; if the token is lost, make another in the settings."}
-	sayDoGateway = talk.Say{Zh: "看看那个网关是否在运行，设置里的地址和令牌是否正确。",
-		En: "See whether that gateway runs, and whether its address and token in the settings are right."}
-	sayWhyTimeout = talk.Say{Zh: "等了太久也没有回答。", En: "No answer came for too long."}
-	sayDoTimeout  = talk.Say{Zh: "模型第一次加载可能很慢：过一会儿再试，或在设置里把等待时间调长。",
-		En: "A model can be slow while it is loaded: try again in a moment, or allow more time in the settings."}
-	sayWhyBusy = talk.Say{Zh: "有太多问题在排队。", En: "Too many questions are waiting."}
-	sayDoBusy  = talk.Say{Zh: "过一会儿再试，或在设置里允许同时回答更多问题。",
-		En: "Try again in a moment, or let the bot answer more at a time in the settings."}
-	sayWhyLost = talk.Say{Zh: "回答到一半时连接断了。", En: "The connection broke in the middle of the answer."}
-	sayDoAgain = talk.Say{Zh: "再试一次。如果总是这样，看看它那边的网络和日志。",
-		En: "Try again. If that happens each time, look at its network and its log."}
-	sayWhyNoAnswer    = talk.Say{Zh: "机器人结束了，却一个字也没有说。", En: "The bot ended without a word."}
-	sayWhyStopping    = talk.Say{Zh: "服务正在重启。", En: "The server is restarting."}
-	sayDoSoon         = talk.Say{Zh: "稍等一会儿再试。", En: "Try again in a moment."}
-	sayWhyInternal    = talk.Say{Zh: "我们这边出了问题。", En: "Something is wrong on our side."}
-	sayDoInternal     = talk.Say{Zh: "日志里有原因。", En: "The log of the server tells what."}
-	sayWhyUnreachable = talk.Say{Zh: "我们连不上机器人。", En: "We cannot connect to the bot."}
-	sayWhyFailed      = talk.Say{Zh: "机器人报告出错：%s", En: "The bot reported an error: %s"}
-	sayWhyFailed0     = talk.Say{Zh: "机器人报告出错，没有说明原因。", En: "The bot reported an error without saying which."}
-	sayDoModel        = talk.Say{Zh: "检查设置里的地址、模型名称和密钥。",
-		En: "Check the address, the name of the model and the key in the settings."}
-	sayDoFarCommand = talk.Say{Zh: "在机器人那边的电脑上运行：", En: "Run at the bot's computer:"}
+// Problems of a bot and their remedies, by the code of the failure.
+const (
+	msgWhyOffline     = i18n.Message("The bot is not connected here.")
+	msgDoPlugin       = i18n.Message("At the computer where OpenClaw runs, see whether the gateway runs and whether the plugin has the right address and token; if the token is lost, make another in the settings.")
+	msgDoGateway      = i18n.Message("See whether that gateway runs, and whether its address and token in the settings are right.")
+	msgWhyTimeout     = i18n.Message("No answer came for too long.")
+	msgDoTimeout      = i18n.Message("A model can be slow while it is loaded: try again in a moment, or allow more time in the settings.")
+	msgWhyBusy        = i18n.Message("Too many questions are waiting.")
+	msgDoBusy         = i18n.Message("Try again in a moment, or let the bot answer more at a time in the settings.")
+	msgWhyLost        = i18n.Message("The connection broke in the middle of the answer.")
+	msgDoAgain        = i18n.Message("Try again. If that happens each time, look at its network and its log.")
+	msgWhyNoAnswer    = i18n.Message("The bot ended without a word.")
+	msgWhyStopping    = i18n.Message("The server is restarting.")
+	msgDoSoon         = i18n.Message("Try again in a moment.")
+	msgWhyInternal    = i18n.Message("Something is wrong on our side.")
+	msgDoInternal     = i18n.Message("The log of the server tells what.")
+	msgWhyUnreachable = i18n.Message("We cannot connect to the bot.")
+	msgWhyFailed      = i18n.Message("The bot reported an error: %s")
+	msgWhyFailed0     = i18n.Message("The bot reported an error without saying which.")
+	msgDoModel        = i18n.Message("Check the address, the name of the model and the key in the settings.")
+	msgDoFarCommand   = i18n.Message("Run at the bot's computer:")
 )
 
-// TryBot puts a question to a bot the way that glasses do, and tells how it went. The
-// question and the answer are not remembered. step, if it is not nil, is told how far
-// it is, from one goroutine; its error ends the trial.
+// TryBot asks a bot a question as glasses do, and returns the result. The question and the answer
+// are not stored in the history. Step, if it is not nil, gets the state after each event, from one
+// goroutine; its error ends the trial.
 func (s *Service) TryBot(ctx context.Context, c Caller, in BotRef, step func(*Trial) error) (*Trial, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
 		return nil, err
 	}
-	t := &Trial{Asked: sayTrial.In(c.Lang)}
+	t := &Trial{Asked: msgTrial.In(c.Lang)}
 	if step == nil {
 		step = func(*Trial) error { return nil }
 	}
@@ -87,7 +81,7 @@ func (s *Service) TryBot(ctx context.Context, c Caller, in BotRef, step func(*Tr
 	began := time.Now()
 	turn := &talk.Turn{ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Channel: c.channel(), Asker: c.Person,
 		Address: c.Address, KeyRules: c.Bound, BotOnly: c.Only != 0, Lang: c.Lang, Parts: []talk.Part{{Text: t.Asked}}}
-	turn.Conversation = turn.ID // so that it is no repetition of the trial before
+	turn.Conversation = turn.ID // so that it does not repeat an earlier trial
 	err = s.Hub.Answer(ctx, turn, func(e talk.Event) error {
 		switch e.Kind {
 		case talk.KindText:
@@ -113,7 +107,7 @@ func (s *Service) TryBot(ctx context.Context, c Caller, in BotRef, step func(*Tr
 	t.Text = strings.ToValidUTF8(t.Text, "")
 	if f := talk.AsFailure(err); f != nil {
 		t.Code = f.Code
-		is, err := s.BotState(ctx, c, in) // not as it was before the question
+		is, err := s.BotState(ctx, c, in) // the state after the question
 		if err != nil {
 			return nil, err
 		}
@@ -122,71 +116,70 @@ func (s *Service) TryBot(ctx context.Context, c Caller, in BotRef, step func(*Tr
 	return t, step(t)
 }
 
-// explain says why a bot did not answer. What is known of its connection says more than
-// the failure.
-func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l talk.Lang) {
-	why, do := sayWhyFailed0, sayDoAgain
+// explain returns why a bot did not answer. The state of its connection says more than the failure.
+func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l i18n.Lang) {
+	why, do := msgWhyFailed0, msgDoAgain
 	switch f.Code {
 	case talk.Offline:
-		why, do = sayWhyOffline, s.connectBotAction(b)
+		why, do = msgWhyOffline, s.connectBotAction(b)
 	case talk.TimedOut:
-		why, do = sayWhyTimeout, sayDoTimeout
+		why, do = msgWhyTimeout, msgDoTimeout
 	case talk.Busy:
-		why, do = sayWhyBusy, sayDoBusy
+		why, do = msgWhyBusy, msgDoBusy
 	case talk.Lost:
-		why = sayWhyLost
+		why = msgWhyLost
 	case talk.NoAnswer:
-		why = sayWhyNoAnswer
+		why = msgWhyNoAnswer
 	case talk.Stopping:
-		why, do = sayWhyStopping, sayDoSoon
+		why, do = msgWhyStopping, msgDoSoon
 	case talk.Internal:
-		why, do = sayWhyInternal, sayDoInternal
+		why, do = msgWhyInternal, msgDoInternal
 	case talk.BotFailed:
 		do = s.connectBotAction(b)
 	case talk.Unreachable:
-		why, do = sayWhyUnreachable, s.connectBotAction(b)
+		why, do = msgWhyUnreachable, s.connectBotAction(b)
 	}
 	t.Problem, t.Do = why.In(l), do.In(l)
 	if f.Code == talk.BotFailed && f.Told != "" {
-		t.Problem = sayWhyFailed.In(l, f.Told)
+		t.Problem = msgWhyFailed.In(l, f.Told)
 	}
 	t.Cause = truncate(f.Cause)
 	if b.Problem != "" {
-		// It is made of the same cause, in the owner's language.
+		// It has the same cause, in the owner's language.
 		t.Problem, t.Do, t.Command = b.Problem, "", b.Command
-		if b.Kind != "openai" { // of a model the words name the kind of failure only
+		if b.Kind != "openai" { // the text of a model names only the kind of failure
 			t.Cause = ""
 		}
 		if t.Command != "" {
-			t.Do = sayDoFarCommand.In(l)
+			t.Do = msgDoFarCommand.In(l)
 		}
 	}
 }
 
-// connectBotAction is what helps against a far side that is not there, or answers wrongly.
-func (s *Service) connectBotAction(b BotStatus) talk.Say {
+// connectBotAction returns the remedy for a peer that is not connected or answers wrongly.
+func (s *Service) connectBotAction(b BotStatus) i18n.Message {
 	switch b.Kind {
 	case "openai":
-		return sayDoModel
+		return msgDoModel
 	case "openclaw":
-		return sayDoGateway
+		return msgDoGateway
 	}
 	if s.Hub.Registry.IsInbound(b.Kind) {
-		return sayDoPlugin
+		return msgDoPlugin
 	}
-	return sayDoAgain
+	return msgDoAgain
 }
 
-// truncate is as much of a cause as is of use to somebody.
+// truncate shortens a cause.
 func truncate(cause string) string {
-	const most = 500 // letters
+	const most = 500 // characters
 	if utf8.RuneCountInString(cause) > most {
 		return string([]rune(cause)[:most]) + "…"
 	}
 	return cause
 }
 
-// TestBot is [Service.TryBot] for who waits for the end.
+// TestBot is [Service.TryBot] without progress.
 func (s *Service) TestBot(ctx context.Context, c Caller, in BotRef) (*Trial, error) {
 	return s.TryBot(ctx, c, in, nil)
 }

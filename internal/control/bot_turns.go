@@ -7,23 +7,23 @@ import (
 	"patchbay/internal/store"
 )
 
-// BotTurnsQuery asks for the turns of a bot.
+// BotTurnsQuery selects turns of a bot.
 type BotTurnsQuery struct {
 	Bot string `path:"bot"`
-	// Before and Turn are of the last one of the page before; none: the newest.
+	// Before and Turn identify the last turn of the page before; empty: the newest.
 	Before time.Time `query:"before"`
 	Turn   string    `query:"turn"`
-	Limit  int       `query:"limit"` // 50 if it is not said, and at most
+	Limit  int       `query:"limit"` // 0: 50, which is the maximum
 }
 
-// BotTurnList is turns of a bot.
+// BotTurnList is a page of turns of a bot.
 type BotTurnList struct {
 	Turns []store.Trace `json:"turns"` // newest first
-	// More says that there are older ones.
+	// More reports whether there are older ones.
 	More bool `json:"more,omitempty"`
 }
 
-// turnsPerPage is how many turns are listed at a time.
+// turnsPerPage is the maximum number of turns on a page.
 const turnsPerPage = 50
 
 // BotTurns lists the newest turns of a bot.

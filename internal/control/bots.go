@@ -11,34 +11,34 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-// Health is how the connection of a bot is, for its owner.
+// Health is the state of a bot's connection, for its owner.
 type Health struct {
 	Connections int       `json:"connections,omitempty"`
 	Since       time.Time `json:"connected_since,omitzero"`
 	LastSeen    time.Time `json:"last_heard,omitzero"`
-	// Gateway is the version of OpenClaw at the far side, if it is known.
-	Gateway string   `json:"gateway,omitempty"`
-	Problem talk.Say `json:"-"`
-	// State is one of the Bot… states, of a bot that we connect to when it is asked.
+	// Gateway is the version of the OpenClaw gateway, if it is known.
+	Gateway string    `json:"gateway,omitempty"`
+	Problem i18n.Text `json:"-"`
+	// State is one of the Bot… states, for a bot that is connected to when it is asked.
 	State string `json:"state,omitempty"`
-	// FailingSince is when the trouble was found.
+	// FailingSince is when the problem was found.
 	FailingSince time.Time `json:"failing_since,omitzero"`
-	// Command is what the far side's owner has to run on its machine, if that helps.
+	// Command is a command for the peer's owner to run on its machine, if that helps.
 	Command string `json:"command,omitempty"`
 }
 
-// How a bot is that is connected to when it is asked.
+// States of a bot that is connected to when it is asked.
 const (
-	BotUnasked = "not_asked" // nobody has, since it was set up or its trouble was over
+	BotUnasked = "not_asked" // not asked since it was set up or since its problem ended
 	BotReady   = "ready"
 	BotFailing = "failing"
 )
 
-// BotStatus is a bot as /api/v1/bots lists it.
+// BotStatus is a bot in the list of /api/v1/bots.
 type BotStatus struct {
 	store.Bot
 	Online  bool   `json:"online"`
@@ -46,7 +46,7 @@ type BotStatus struct {
 	Health
 }
 
-// Heard is when anything came from the bot's far side, as far as is known.
+// Heard is when something last arrived from the bot's peer, if it is known.
 func (b BotStatus) Heard() time.Time {
 	if b.LastSeen.After(b.Seen) {
 		return b.LastSeen
@@ -54,53 +54,53 @@ func (b BotStatus) Heard() time.Time {
 	return b.Seen
 }
 
-// BotRef names a bot.
+// BotRef identifies a bot.
 type BotRef struct {
 	Bot string `path:"bot"` // number or name
 }
 
-// BotList is the bots of somebody.
+// BotList is a list of bots.
 type BotList struct {
 	Bots []BotStatus `json:"bots"`
 }
 
-// BotView is all about one bot, but for its secrets.
+// BotView is a bot, with secrets masked.
 type BotView struct {
 	BotStatus
 	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
 	Wearers  int                        `json:"wearers"`
-	// Dropped are the settings that a change of the address has just taken away, and
-	// Notice says so.
+	// Dropped are the settings that were removed because the address changed, which Notice
+	// explains.
 	Dropped []string `json:"dropped,omitempty"`
 	Notice  string   `json:"notice,omitempty"`
 }
 
-var (
-	sayNoBot = talk.Say{Zh: "没有机器人 %s。", En: "There is no bot %s."}
-	sayOwner = talk.Say{Zh: "新的机器人要有主人：请使用某个人的密钥。", En: "A new bot needs an owner: use a key of a person."}
-	sayOnly  = talk.Say{Zh: "这个密钥只用于一个机器人，不能添加别的。", En: "This key is for one bot alone and cannot add another."}
+const (
+	msgNoBot = i18n.Message("There is no bot %s.")
+	msgOwner = i18n.Message("A new bot needs an owner: use a key of a person.")
+	msgOnly  = i18n.Message("This key is for one bot alone and cannot add another.")
 )
 
-// FindBot finds a bot by number or name.
+// FindBot returns a bot by number or name.
 func (s *Service) FindBot(ctx context.Context, c Caller, ref string) (store.Bot, error) {
 	b, err := s.Hub.Registry.Find(ctx, c.Owner(), ref)
 	switch {
 	case errors.Is(err, store.ErrNotFound) || err == nil && c.Only != 0 && b.Number != c.Only:
-		return store.Bot{}, Fail(Missing, sayNoBot, ref)
+		return store.Bot{}, Fail(Missing, msgNoBot, ref)
 	case err != nil:
-		return store.Bot{}, typed(Conflict, err) // several people's bots have the name
+		return store.Bot{}, typed(Conflict, err) // bots of several people have the name
 	}
 	return b, nil
 }
 
-// status tells how a bot is.
-func (s *Service) status(b store.Bot, l talk.Lang) BotStatus {
+// status returns the state of a bot.
+func (s *Service) status(b store.Bot, l i18n.Lang) BotStatus {
 	var h Health
 	if s.Health != nil {
 		h = s.Health(b)
 	}
-	// A bot that we connect to can always be tried; it is no better than its last answer.
-	online := s.Hub.IsReachable(b) && (h.Problem == talk.Say{} || s.Hub.Registry.IsInbound(b.Kind))
+	// A bot that is connected to when it is asked is as good as its last answer.
+	online := s.Hub.IsReachable(b) && (h.Problem.IsZero() || s.Hub.Registry.IsInbound(b.Kind))
 	return BotStatus{Bot: b, Online: online, Health: h, Problem: h.Problem.In(l)}
 }
 
@@ -120,8 +120,8 @@ func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, erro
 	return out, nil
 }
 
-// BotsAfter lists the bots of the caller with numbers above one, by number. More says
-// that there are others behind them.
+// BotsAfter lists the bots of the caller with numbers above one, by number. More reports whether
+// others follow.
 func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
 	limit int) (list []BotStatus, more bool, err error) {
 	found, err := s.Hub.Store.Bots.After(ctx, c.Owner(), number, limit+1)
@@ -139,7 +139,7 @@ func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64,
 	return list, more, nil
 }
 
-// BotState tells how one bot is.
+// BotState returns the state of one bot.
 func (s *Service) BotState(ctx context.Context, c Caller, in BotRef) (BotStatus, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Service) BotState(ctx context.Context, c Caller, in BotRef) (BotStatus,
 	return s.status(b, c.Lang), nil
 }
 
-// Bot tells all about one bot.
+// Bot returns a bot.
 func (s *Service) Bot(ctx context.Context, c Caller, in BotRef) (BotView, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -163,21 +163,20 @@ func (s *Service) Bot(ctx context.Context, c Caller, in BotRef) (BotView, error)
 	return v, err
 }
 
-// WearerCounts says how many wearers each bot of the caller has; those without any are
-// left out.
+// WearerCounts returns the number of wearers of each bot of the caller that has some.
 func (s *Service) WearerCounts(ctx context.Context, c Caller) (map[int64]int, error) {
 	return s.Hub.Store.Bindings.Counts(ctx, c.Owner())
 }
 
-// SettingTexts are settings as people write them. In JSON they may also be numbers,
-// truths, lists and objects; null takes a setting away.
+// SettingTexts are settings as text. In JSON they may also be numbers, booleans, arrays and
+// objects; null removes a setting.
 type SettingTexts map[string]string
 
 // UnmarshalJSON reads an object.
 func (t *SettingTexts) UnmarshalJSON(b []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b, &raw); err != nil {
-		return talk.Say{Zh: "settings 要是对象", En: "settings are an object"}.Wrong()
+		return i18n.Message("settings are an object").Errorf()
 	}
 	*t = make(SettingTexts, len(raw))
 	for name, value := range raw {
@@ -192,7 +191,7 @@ func (t *SettingTexts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// NewBot says what bot is wanted.
+// NewBot describes a bot to add.
 type NewBot struct {
 	Name        string       `json:"name"`
 	Kind        string       `json:"kind"`
@@ -200,8 +199,8 @@ type NewBot struct {
 	Settings    SettingTexts `json:"settings,omitempty"`
 }
 
-// AddedBot is a new bot. SDKToken is by what its far side connects, if it does; it is
-// told this once.
+// AddedBot is a new bot. SDKToken is the token that its peer connects with, if it does; it is
+// returned only here.
 type AddedBot struct {
 	BotStatus
 	SDKToken string `json:"sdk_token,omitempty"`
@@ -211,9 +210,9 @@ type AddedBot struct {
 func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, error) {
 	switch {
 	case c.Person == "":
-		return AddedBot{}, Fail(Invalid, sayOwner)
+		return AddedBot{}, Fail(Invalid, msgOwner)
 	case c.Only != 0:
-		return AddedBot{}, Fail(Refused, sayOnly)
+		return AddedBot{}, Fail(Refused, msgOnly)
 	}
 	if err := requireUnrestrictedKey(c); err != nil {
 		return AddedBot{}, err
@@ -229,8 +228,7 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 	return AddedBot{s.status(b, c.Lang), token}, nil
 }
 
-// BotChange says what to change about a bot; what is missing stays. An empty setting is
-// taken away.
+// BotChange changes a bot. Missing fields stay; an empty setting is removed.
 type BotChange struct {
 	Bot         string       `path:"bot" json:"-"`
 	Name        *string      `json:"name,omitempty"`
@@ -238,13 +236,13 @@ type BotChange struct {
 	Settings    SettingTexts `json:"settings,omitempty"`
 }
 
-// ChangeBot changes a bot. Answers that run go on as they began.
+// ChangeBot changes a bot. Answers in progress continue with the old settings.
 func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotView, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
 		return BotView{}, err
 	}
-	if len(in.Settings) > 0 { // any of them can have it reach further: where it asks, what it calls, who asks it
+	if len(in.Settings) > 0 { // each of them can extend its reach: the address, the tools, who asks it
 		if err := requireUnrestrictedKey(c); err != nil {
 			return BotView{}, err
 		}
@@ -260,21 +258,17 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 	return v, err
 }
 
-// SayDropped tells which settings are gone since the address has changed.
-var SayDropped = talk.Say{
-	Zh: "地址换成了另一个，所以为原来的地址保存的 %s 已被移除，不会发送到新地址。如果新地址需要，请重新填写。",
-	En: "The address is another one now. So %s, which was kept for the old address, is removed and not sent to the new one. Give it again if the new address needs it.",
-}
+// MsgDropped lists the settings that were removed because the address changed.
+const MsgDropped = i18n.Message("The address is another one now. So %s, which was kept for the old address, is removed and not sent to the new one. Give it again if the new address needs it.")
 
-func droppedSettingsNotice(l talk.Lang, dropped []string) string {
+func droppedSettingsNotice(l i18n.Lang, dropped []string) string {
 	if len(dropped) == 0 {
 		return ""
 	}
-	return SayDropped.In(l, strings.Join(dropped, ", "))
+	return MsgDropped.In(l, strings.Join(dropped, ", "))
 }
 
-// typed tells what is wrong with what was typed, in the registry's words, if that is
-// what an error is about.
+// typed converts an error of the registry about input into an [Error].
 func typed(r Reason, err error) error {
 	if u, ok := errors.AsType[*hub.InputError](err); ok {
 		return said(r, u)
@@ -282,13 +276,13 @@ func typed(r Reason, err error) error {
 	return err
 }
 
-// RemovedBot is a bot that is gone.
+// RemovedBot is a bot that was removed.
 type RemovedBot struct {
 	ID      int64 `json:"id"`
 	Removed bool  `json:"removed"`
 }
 
-// RemoveBot removes a bot, with its bindings, conversations and keys of its own.
+// RemoveBot removes a bot, with its bindings, its conversations and its own keys.
 func (s *Service) RemoveBot(ctx context.Context, c Caller, in BotRef) (RemovedBot, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -303,27 +297,26 @@ func (s *Service) RemoveBot(ctx context.Context, c Caller, in BotRef) (RemovedBo
 	return RemovedBot{b.Number, true}, nil
 }
 
-// disconnectBot ends the connections of a bot.
+// disconnectBot closes the connections of a bot.
 func (s *Service) disconnectBot(bot int64) {
 	if s.Disconnect != nil {
 		s.Disconnect(bot)
 	}
 }
 
-// RotatedBot is a bot with another token, which is told this once.
+// RotatedBot is a bot with a new token, which is returned only here.
 type RotatedBot struct {
 	ID       int64  `json:"id"`
 	SDKToken string `json:"sdk_token"`
 }
 
-// RotateBot gives a bot that connects another token. Whoever is connected by the old one
-// is disconnected.
+// RotateBot gives an inbound bot a new token, and closes connections that use the old one.
 func (s *Service) RotateBot(ctx context.Context, c Caller, in BotRef) (RotatedBot, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
 		return RotatedBot{}, err
 	}
-	if err := requireUnrestrictedKey(c); err != nil { // whoever has the token is the bot
+	if err := requireUnrestrictedKey(c); err != nil { // the token gives access as the bot
 		return RotatedBot{}, err
 	}
 	token, err := s.Hub.Registry.RotateToken(ctx, b.Number)
@@ -336,8 +329,7 @@ func (s *Service) RotateBot(ctx context.Context, c Caller, in BotRef) (RotatedBo
 	return RotatedBot{b.Number, token}, nil
 }
 
-// aboutBot names a bot in the journal, and which settings are meant; not what they are,
-// which can be secret.
+// aboutBot describes a bot in admin events, with the names of settings; their values can be secret.
 func aboutBot(b store.Bot, settings ...string) string {
 	return aboutSettings(fmt.Sprintf("#%d %s", b.Number, b.Name), settings)
 }
@@ -349,10 +341,10 @@ func aboutSettings(of string, settings []string) string {
 	return of + ": " + strings.Join(settings, ", ")
 }
 
-// settingNames are the names of settings, in order.
+// settingNames returns the names of settings, sorted.
 func settingNames[V any](set map[string]V) []string { return slices.Sorted(maps.Keys(set)) }
 
-// DisconnectedBot is a bot that nothing is connected for now.
+// DisconnectedBot is a bot whose connections were closed.
 type DisconnectedBot struct {
 	ID           int64 `json:"id"`
 	Disconnected bool  `json:"disconnected"`

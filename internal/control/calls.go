@@ -9,37 +9,36 @@ import (
 	"patchbay/internal/store"
 )
 
-// Call is a row of the audit trail as it is listed, with the names of whom its ids stand
-// for, as far as they are still there.
+// Call is a record of the audit trail with the names for its ids, as far as they still exist.
 type Call struct {
 	store.Call
 	PersonName string `json:"person_name,omitempty"`
-	// ActorName is of who called, if not the person whose tool it is; empty too for whoever
-	// runs the machine.
+	// ActorName is the name of the caller if it is not the owner of the tool; empty also for the
+	// operator of the machine.
 	ActorName string `json:"actor_name,omitempty"`
-	// KeyName is of the key, or of the upstream that called.
+	// KeyName is the name of the key, or of the upstream that called.
 	KeyName string `json:"key_name,omitempty"`
 	BotName string `json:"bot_name,omitempty"`
 }
 
-// IsActorOther says that another than the owner of the tool called.
+// IsActorOther reports whether somebody other than the tool's owner called.
 func (c *Call) IsActorOther() bool { return c.Actor != "" }
 
-// IsActorMachine says that whoever runs the machine called.
+// IsActorMachine reports whether the operator of the machine called.
 func (c *Call) IsActorMachine() bool { return c.Actor == actorMachine }
 
-// Failed says that the call did not bring what it was made for.
+// Failed reports whether the call brought no good result.
 func (c *Call) Failed() bool { return c.Outcome != "done" && c.Outcome != "asked" }
 
 const (
-	// CallsMost is how many calls a page can have.
+	// CallsMost is the maximum number of calls on a page.
 	CallsMost = 1000
-	// maxCallsPage bounds the arguments on a page, which are kept as they came: a
-	// page that is full ends early.
+	// maxCallsPage limits the arguments on a page, in bytes: a page ends early when they are
+	// reached.
 	maxCallsPage = 8 << 20
 )
 
-// CallQuery says which calls are wanted. What is not said excludes nothing.
+// CallQuery selects calls. Empty fields select all.
 type CallQuery struct {
 	Person  string // id; empty: everybody's
 	Tool    string // * stands for any text
@@ -48,20 +47,20 @@ type CallQuery struct {
 	Outcome string // one of CallOutcomes, or Wrong
 	Failed  bool   // the same as Wrong
 	From    time.Time
-	Before  time.Time // itself is too late
-	After   string    // the Next of the page before
+	Before  time.Time // exclusive
+	After   string    // Next of the page before
 	Limit   int
 }
 
-// CallPage is calls, newest first.
+// CallPage is a page of calls, newest first.
 type CallPage struct {
 	Calls []Call `json:"calls"`
-	// Next, if it is not empty, is to be asked for with after= for those that follow.
+	// Next is the value of after= for the next page; empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// Calls reads the audit trail: the caller's calls, or those of whom an admin names. The
-// calls that were answered a moment ago are in it.
+// Calls returns the caller's calls from the audit trail, or those of the person an admin names. It
+// waits until the records of finished calls are stored.
 func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery, user string) (CallPage, error) {
 	if err := checkOutcome(q.Outcome, CallOutcomes); err != nil {
 		return CallPage{}, err
@@ -71,7 +70,7 @@ func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery, user string)
 		return CallPage{}, err
 	}
 	if q.Limit < 1 || q.Limit > CallsMost {
-		return CallPage{}, Fail(Invalid, sayBadLimit, CallsMost)
+		return CallPage{}, Fail(Invalid, msgBadLimit, CallsMost)
 	}
 	s.Hub.WaitForCallRecords(ctx)
 	return Calls(ctx, s.Hub.Store, q)
@@ -104,7 +103,7 @@ func Calls(ctx context.Context, db *store.DB, q CallQuery) (p CallPage, err erro
 	return p, fillCallNames(ctx, db, q.Person, p.Calls)
 }
 
-// fillCallNames fills in names.
+// fillCallNames adds the names to calls.
 func fillCallNames(ctx context.Context, db *store.DB, person string, calls []Call) error {
 	if len(calls) == 0 {
 		return nil

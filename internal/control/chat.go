@@ -9,11 +9,12 @@ import (
 
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-// Question is what somebody asks a bot.
+// Question is a question to a bot.
 type Question struct {
 	Bot          string `json:"bot"` // number or name
 	Text         string `json:"text"`
@@ -22,16 +23,16 @@ type Question struct {
 	Lang         string `json:"lang,omitempty"`
 }
 
-// MaxPicture bounds the picture of a question, in bytes. Phones take pictures of 3 to 6 MiB.
+// MaxPicture limits the picture of a question, in bytes. Phones take pictures of 3 to 6 MiB.
 const MaxPicture = 8 << 20
 
-// The channels by which people ask, as in traces.
+// Channels of questions, as in traces.
 const (
 	ChannelConsole = "console" // a browser
 	ChannelCLI     = "cli"     // the command line, and programs like it
 )
 
-// channel is by which of them a caller comes.
+// channel returns the channel of a caller.
 func (c Caller) channel() string {
 	if c.Program == ChannelConsole {
 		return ChannelConsole
@@ -39,18 +40,16 @@ func (c Caller) channel() string {
 	return ChannelCLI
 }
 
-// asker is what the hub calls a person who comes by a channel, so that bots tell them
-// apart.
+// asker returns the id by which bots tell the people apart who ask through a channel of this
+// package.
 func asker(channel, person string) string { return channel + ":" + person }
 
-var (
-	sayBadPicture = talk.Say{Zh: "图片无法读取；可以用 WebP、JPEG、PNG 和 GIF",
-		En: "the picture cannot be read; WebP, JPEG, PNG and GIF can"}
-	saySayNothing = talk.Say{Zh: "请说点什么，或者发一张图片", En: "say something, or show a picture"}
+const (
+	msgBadPicture = i18n.Message("the picture cannot be read; WebP, JPEG, PNG and GIF can")
+	msgSayNothing = i18n.Message("say something, or show a picture")
 )
 
-// Turn makes a turn of a question to one of the caller's bots, which [hub.Hub.Answer]
-// puts to it.
+// Turn returns the turn for a question to one of the caller's bots, for [hub.Hub.Answer].
 func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, error) {
 	b, err := s.FindBot(ctx, c, q.Bot)
 	if err != nil {
@@ -58,7 +57,7 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 	}
 	person := c.Person
 	if person == "" {
-		person = b.Owner // the operator of this machine asks in the owner's place
+		person = b.Owner // the operator of this machine asks as the owner
 	}
 	turn, err := NewTurn(b, q, c.channel(), person)
 	if err != nil {
@@ -68,12 +67,11 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 	return turn, nil
 }
 
-// NewTurn makes a turn of a question that a person asks through one of the Channel… of
-// this package.
+// NewTurn returns the turn for a question of a person through one of the channels of this package.
 func NewTurn(b store.Bot, q Question, channel, person string) (*talk.Turn, error) {
 	turn := &talk.Turn{
 		ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Channel: channel,
-		Lang: talk.ParseLang(q.Lang, talk.English), Conversation: q.Conversation,
+		Lang: i18n.ParseLang(q.Lang, i18n.English), Conversation: q.Conversation,
 		Commands: []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave},
 	}
 	if q.Conversation != "" {
@@ -87,45 +85,45 @@ func NewTurn(b store.Bot, q Question, channel, person string) (*talk.Turn, error
 	if len(q.Image) > 0 {
 		im, err := fetch.NewImage(q.Image)
 		if err != nil {
-			return nil, &Error{Reason: Invalid, Say: sayBadPicture, Cause: err}
+			return nil, &Error{Reason: Invalid, Say: msgBadPicture, Cause: err}
 		}
 		turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: im.MIME, Data: im.Data}})
 	}
 	if len(turn.Parts) == 0 {
-		return nil, Fail(Invalid, saySayNothing)
+		return nil, Fail(Invalid, msgSayNothing)
 	}
 	return turn, nil
 }
 
-// ChatRef names a conversation of the caller's with one of their bots.
+// ChatRef identifies a conversation of the caller with one of their bots.
 type ChatRef struct {
 	Bot string `path:"bot"` // number or name
-	// Conversation is its name; empty: the last one.
+	// Conversation is its id; empty: the last one.
 	Conversation string `query:"conversation"`
 }
 
-// Chat is a conversation, as far as it is kept.
+// Chat is a conversation, as far as it is stored.
 type Chat struct {
 	Bot          BotStatus        `json:"bot"`
 	Conversation string           `json:"conversation"`
 	Exchanges    []store.Exchange `json:"exchanges"` // oldest first
-	// Ongoing are the turns that are being answered, which are in no exchange yet.
+	// Ongoing are the active turns, which are in no exchange yet.
 	Ongoing []hub.ActiveTurn `json:"ongoing,omitempty"`
 }
 
-// maxChatTurns bounds how many exchanges of a conversation are shown.
+// maxChatTurns limits the exchanges of a conversation that are returned.
 const maxChatTurns = 50
 
-// Chat shows a conversation of the caller with one of their bots. If they have had none,
-// it is a new one, that has a name and nothing else. The last one is that in which the bot
-// is answering, if it is.
+// Chat returns a conversation of the caller with one of their bots. Without an earlier one it
+// returns a new, empty conversation. The last conversation is the one with an active turn, if there
+// is one.
 func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error) {
 	b, t, err := s.talkOf(ctx, c, ref.Bot, ref.Conversation)
 	if err != nil {
 		return Chat{}, err
 	}
 	out := Chat{Bot: s.status(b, c.Lang), Conversation: ref.Conversation, Exchanges: []store.Exchange{}}
-	// What ends now is an exchange when it is not ongoing any more, so that it is seen.
+	// A turn that ends meanwhile is found as an exchange, because active turns are read first.
 	ongoing := s.Hub.ActiveTurns(ctx, t)
 	if out.Conversation == "" && len(ongoing) > 0 {
 		out.Conversation = ongoing[len(ongoing)-1].Conversation
@@ -144,7 +142,7 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	ended := map[string]bool{}
 	for _, e := range out.Exchanges {
 		ended[e.Turn] = true
-		if err == nil && e.Undelivered { // what is shown need not be told with the next answer
+		if err == nil && e.Undelivered { // what is shown need not be repeated with the next answer
 			err = conversations.MarkDelivered(ctx, e.Turn)
 		}
 	}
@@ -156,7 +154,7 @@ func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error)
 	return out, err
 }
 
-// NewConversation makes a name for a conversation.
+// NewConversation returns the id for a new conversation.
 func NewConversation() string {
 	return time.Now().UTC().Format("20060102-150405-") + uuid.NewString()[:8]
 }

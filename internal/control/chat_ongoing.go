@@ -8,17 +8,17 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
-var (
-	sayStopGoing  = talk.Say{Zh: "已经让机器人停止，但它还没有停下来。", En: "The bot was told to stop, and has not stopped yet."}
-	sayStopUnsure = talk.Say{Zh: "另一台服务器没有回应，那里的回答可能还在继续。请再试一次。",
-		En: "Another server did not respond; an answer there may go on. Try again."}
+const (
+	msgStopGoing  = i18n.Message("The bot was told to stop, and has not stopped yet.")
+	msgStopUnsure = i18n.Message("Another server did not respond; an answer there may go on. Try again.")
 )
 
-// talkOf is what a caller has with one of their bots, as the board names it.
+// talkOf identifies a caller's conversation with one of their bots for the hub.
 func (s *Service) talkOf(ctx context.Context, c Caller, bot,
 	conversation string) (store.Bot, hub.ConversationRef, error) {
 	b, err := s.FindBot(ctx, c, bot)
@@ -27,15 +27,15 @@ func (s *Service) talkOf(ctx context.Context, c Caller, bot,
 	}
 	person := c.Person
 	if person == "" {
-		person = b.Owner // the operator of this machine asks in the owner's place
+		person = b.Owner // the operator of this machine asks as the owner
 	}
 	return b, hub.ConversationRef{Bot: b.Number, Person: asker(c.channel(), person), Conversation: conversation}, nil
 }
 
-// FollowChat hands what one of the caller's bots says in a turn that is being answered to
-// see, from its beginning: what there is, and then what comes. It returns all that was said
-// in the end, if that is kept, and how it ended, as [hub.Hub.Answer] does; of a turn
-// that has ended, just that. Early it returns if ctx ends, or see fails.
+// FollowChat passes the events of an active turn of one of the caller's bots to see: those so far,
+// and then the others as they arrive. It returns the stored answer, if content is kept, and the
+// outcome, as [hub.Hub.Answer] does. If the turn has ended it returns only these. It returns early
+// if ctx ends or see fails.
 func (s *Service) FollowChat(ctx context.Context, c Caller, ref ChatRef, turn string,
 	see func([]talk.Event) error) (said string, err error) {
 	_, t, err := s.talkOf(ctx, c, ref.Bot, ref.Conversation)
@@ -43,17 +43,17 @@ func (s *Service) FollowChat(ctx context.Context, c Caller, ref ChatRef, turn st
 		return "", err
 	}
 	if uuid.Validate(turn) != nil {
-		return "", Fail(Missing, sayNoTurn)
+		return "", Fail(Missing, msgNoTurn)
 	}
 	err = s.Hub.Observe(ctx, t, turn, see)
 	_, failed := errors.AsType[*talk.Failure](err)
 	if err != nil && !failed && !errors.Is(err, hub.ErrStopped) && !errors.Is(err, hub.ErrNotActive) {
-		return "", err // the caller has gone, mostly
+		return "", err // mostly the caller has disconnected
 	}
 	e, missing := s.Hub.Store.Conversations.ByTurn(ctx, turn)
 	switch {
 	case missing == nil && e.Bot == t.Bot && e.Person == t.Person:
-		if said = e.Answer; e.Undelivered { // it was shown, and need not be told with the next answer
+		if said = e.Answer; e.Undelivered { // it was shown, and need not be repeated with the next answer
 			if err := s.Hub.Store.Conversations.MarkDelivered(ctx, turn); err != nil {
 				return said, err
 			}
@@ -69,7 +69,7 @@ func (s *Service) FollowChat(ctx context.Context, c Caller, ref ChatRef, turn st
 		return said, err
 	}
 	if err != nil || tr.Bot != t.Bot || tr.Person != t.Person {
-		return said, talk.Fail(talk.Lost, "", errTurnGone) // nobody has written down how it ended
+		return said, talk.Fail(talk.Lost, "", errTurnGone) // there is no record of how it ended
 	}
 	if said == "" {
 		said = tr.Answer
@@ -79,7 +79,7 @@ func (s *Service) FollowChat(ctx context.Context, c Caller, ref ChatRef, turn st
 
 var errTurnGone = errors.New("the server that asked the bot has gone")
 
-// turnEnding is how a turn ended, as its record has it.
+// turnEnding returns the outcome of a recorded turn.
 func turnEnding(tr store.Trace, said string) error {
 	code, cause := talk.Code(tr.Code), strings.TrimPrefix(tr.Cause, tr.Code+": ")
 	switch {
@@ -93,14 +93,14 @@ func turnEnding(tr store.Trace, said string) error {
 	return nil
 }
 
-// ChatStop names what is to be stopped.
+// ChatStop identifies the turns to stop.
 type ChatStop struct {
 	Bot string `path:"bot"` // number or name
-	// Conversation is its name; empty: all that the caller has with the bot.
+	// Conversation is its id; empty: all of the caller's with the bot.
 	Conversation string `json:"conversation,omitempty"`
 }
 
-// StopChat stops what one of the caller's bots is saying to them, wherever it is asked.
+// StopChat stops the caller's active turns with a bot, on whichever instance they run.
 func (s *Service) StopChat(ctx context.Context, c Caller, in ChatStop) (hub.StopResult, error) {
 	_, t, err := s.talkOf(ctx, c, in.Bot, in.Conversation)
 	if err != nil {
@@ -109,9 +109,9 @@ func (s *Service) StopChat(ctx context.Context, c Caller, in ChatStop) (hub.Stop
 	out := s.Hub.StopTurns(ctx, t)
 	switch {
 	case out.Pending:
-		return out, Fail(Late, sayStopGoing)
+		return out, Fail(Late, msgStopGoing)
 	case out.Unconfirmed && out.Turns == 0:
-		return out, Fail(Away, sayStopUnsure)
+		return out, Fail(Away, msgStopUnsure)
 	}
 	return out, nil
 }

@@ -10,50 +10,49 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// recordTool is the tool with which a device records what is said near it.
+// recordTool is the tool with which a device records sound near it.
 const recordTool = "record"
 
-var (
-	sayNoEars     = talk.Say{Zh: "这台服务器没有可以收听的设备。", En: "this server has no devices that can be listened to"}
-	sayMayNotHear = talk.Say{Zh: "这里不允许使用这个设备的工具 %s，而收听需要它。",
-		En: "the tool %s of this device is not allowed here, which listening needs"}
-	saySilent = talk.Say{Zh: "设备没有传来声音。", En: "the device sent no sound"}
+const (
+	msgNoEars     = i18n.Message("this server has no devices that can be listened to")
+	msgMayNotHear = i18n.Message("the tool %s of this device is not allowed here, which listening needs")
+	msgSilent     = i18n.Message("the device sent no sound")
 )
 
-// MayListen says why somebody cannot listen to a device, if so.
+// MayListen returns why the caller may not listen to a device, or nil.
 func (s *Service) MayListen(ctx context.Context, c Caller, d store.Device) error {
 	if s.Listen == nil {
-		return Fail(Missing, sayNoEars)
+		return Fail(Missing, msgNoEars)
 	}
 	list, err := s.DeviceTools(ctx, c, d)
 	if err != nil {
 		return err
 	}
-	// Who may not record may not listen either.
+	// The right to listen is the right to record.
 	if slices.ContainsFunc(list, func(l hub.Listing) bool {
 		return l.Tool.Name == recordTool &&
 			l.State != "allowed"
 	}) {
-		return Fail(Refused, sayMayNotHear, recordTool)
+		return Fail(Refused, msgMayNotHear, recordTool)
 	}
 	return nil
 }
 
-// The kinds of sound that [Service.StreamSound] knows.
+// Media types for [Service.StreamSound].
 const (
 	SoundOgg = "audio/ogg" // Opus, for programs and files
 	SoundWAV = "audio/wav" // for browsers
 )
 
-// StreamSound answers a request with what a device hears, of a kind, until whoever
-// asked leaves or the device ends it. If there is an error and nothing has begun, it is
-// to be told: it is an *[Error], a *[tool.Error] of the device, or our own fault. If it
-// has begun, the answer is to be broken off, or it would look whole.
+// StreamSound responds with what a device hears, in a format, until the client disconnects or the
+// device ends it. If it returns an error before the response has begun, the caller has to report
+// it: an *[Error], a *[tool.Error] of the device, or an internal error. After that, the caller has
+// to abort the response, which would look complete otherwise.
 func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, d store.Device,
 	kind string) (begun bool, err error) {
 	if err := s.MayListen(r.Context(), c, d); err != nil {
@@ -79,10 +78,10 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 	err = listen(ctx, d.Number, who, out)
 	begun = out.end()
 	switch {
-	case ctx.Err() != nil, err == nil && begun: // the caller has gone, or the device has ended it
+	case ctx.Err() != nil, err == nil && begun: // the client has disconnected, or the device has ended it
 		return begun, nil
 	case err == nil:
-		return false, Fail(Conflict, saySilent)
+		return false, Fail(Conflict, msgSilent)
 	case begun:
 		s.Logger.WarnContext(r.Context(), "listening to a device broke off", "device", d.Number, "error", err)
 		return true, err
@@ -93,8 +92,8 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 	return false, err
 }
 
-// recordListening writes into the audit trail that somebody listens, when they begin: the
-// owner is to see it at once.
+// recordListening records in the audit trail that somebody begins to listen, so that the owner sees
+// it at once.
 func (s *Service) recordListening(c Caller, who tool.Caller, d store.Device, began time.Time) {
 	provider, _, _ := s.Hub.FindProvider(hub.DeviceProviderID(d.Number))
 	name := listenAction
@@ -104,20 +103,20 @@ func (s *Service) recordListening(c Caller, who tool.Caller, d store.Device, beg
 	s.Hub.RecordCall(hub.Access{Rules: c.Rules, Caller: who}, provider, name, nil, nil, nil, began)
 }
 
-// listenAction is how listening is called in the audit trail.
+// listenAction is the name of listening in the audit trail.
 const listenAction = "listen"
 
 const (
-	// soundLimit is how long somebody may take to receive a piece of sound: who reads
-	// no more is taken for gone.
+	// soundLimit limits the time to write a piece of sound. A client that does not read for that
+	// long is disconnected.
 	soundLimit = 10 * time.Second
-	// silenceLimit is how long the answer to somebody who listens may wait for the first
-	// sound. Then it begins without: a device may be silent for hours, and nobody is to
-	// take it for a server that does not answer.
+	// silenceLimit is how long the response waits for the first sound. Then its header is sent
+	// without: a device may be silent for hours, and the client must not take that for a server
+	// that does not respond.
 	silenceLimit = time.Second
 )
 
-// soundWriter sends sound as it comes, and calls it off when nobody reads.
+// soundWriter writes sound as it arrives, and cancels when the client does not read.
 type soundWriter struct {
 	control *http.ResponseController
 	gone    context.CancelFunc
@@ -129,7 +128,7 @@ type soundWriter struct {
 	over  bool
 }
 
-// open begins the answer, if nothing else has.
+// open sends the header, if it is not sent.
 func (o *soundWriter) open() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,7 +141,7 @@ func (o *soundWriter) open() {
 	}
 }
 
-// begin says what comes. With mu held.
+// begin sends the header. Requires mu.
 func (o *soundWriter) begin() {
 	o.begun = true
 	o.w.Header().Set("Content-Type", o.kind)
@@ -150,7 +149,7 @@ func (o *soundWriter) begin() {
 	o.w.Header().Set("X-Accel-Buffering", "no")
 }
 
-// end says that nothing more is written, and whether anything was.
+// end closes the writer, and reports whether anything was written.
 func (o *soundWriter) end() (begun bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -167,7 +166,7 @@ func (o *soundWriter) Write(b []byte) (int, error) {
 	if !o.begun {
 		o.begin()
 	}
-	o.control.SetWriteDeadline(time.Now().Add(soundLimit)) //nolint:errcheck // not every connection has one
+	o.control.SetWriteDeadline(time.Now().Add(soundLimit)) //nolint:errcheck // not every connection supports deadlines
 	n, err := o.w.Write(b)
 	if err == nil {
 		err = o.control.Flush()

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// plugLimit is how long a call waits for a device to be plugged in that was
-	// approved freshly: the server looks for such devices every second.
+	// plugLimit is how long a call waits for the registration of a device that was just approved:
+	// the server looks for such devices every second.
 	plugLimit = 3 * time.Second
 	fresh     = 10 * time.Second
-	// learnLimit is how long a call waits for a device that woke a moment ago to tell
-	// which tools it has: it is asked when it connects for the first time.
+	// learnLimit is how long a call waits for the tools of a device that just connected for the
+	// first time.
 	learnLimit = 3 * time.Second
 )
 
 var errToolAsks = tool.Fail(tool.Failed, "The tool asks back before it goes on, and nobody can be asked here.", nil)
 
-// awaitRegistration waits until a device is plugged in that was approved a moment ago.
+// awaitRegistration waits until a device that was just approved is registered.
 func (s *Service) awaitRegistration(ctx context.Context, d store.Device) {
 	if time.Since(d.Approved) > fresh {
 		return
@@ -48,34 +48,33 @@ func (s *Service) awaitRegistration(ctx context.Context, d store.Device) {
 	}
 }
 
-// DeviceTools lists a device's tools by their own names, with what its owner and the
-// caller's rules say about them.
+// DeviceTools lists a device's tools by their own names, with their state under the rules of the
+// owner and of the caller.
 func (s *Service) DeviceTools(ctx context.Context, c Caller, d store.Device) ([]hub.Listing, error) {
 	s.awaitRegistration(ctx, d)
 	return s.KnownTools(c, d)
 }
 
-// KnownTools is [Service.DeviceTools] as far as they are known now.
+// KnownTools is [Service.DeviceTools] without waiting.
 func (s *Service) KnownTools(c Caller, d store.Device) ([]hub.Listing, error) {
 	return s.Hub.ProviderInventory(hub.DeviceProviderID(d.Number), c.Rules)
 }
 
-// DeviceCall is a call of a tool of a device.
+// DeviceCall is a call of a device's tool.
 type DeviceCall struct {
-	// Tool is the name that it has there, or its full one.
+	// Tool is its name at the device, or its full name.
 	Tool string
 	Args json.RawMessage
-	// Channel and Agent say by what it is called, for the audit trail.
+	// Channel and Agent are those of the call, for the audit trail.
 	Channel, Agent string
-	// Progress is told how far the work is; nil: nobody wants to know.
+	// Progress gets the progress of the call; it may be nil.
 	Progress func(tool.Progress)
 }
 
-// CallDevice calls a tool of a device on behalf of the device's owner. Its error is a
-// *[tool.Error].
+// CallDevice calls a tool of a device for the device's owner. Its error is a *[tool.Error].
 func (s *Service) CallDevice(ctx context.Context, c Caller, d store.Device, q DeviceCall) (*tool.Result, error) {
-	// Not the owner's inventory, which can be that of thousands of devices: the board
-	// decides what may be called.
+	// The owner's inventory can have thousands of devices, so only this device's tools are read;
+	// the hub checks the rules.
 	s.awaitRegistration(ctx, d)
 	o := s.findTool(ctx, d, q.Tool)
 	if o == nil {
@@ -95,7 +94,7 @@ func (s *Service) CallDevice(ctx context.Context, c Caller, d store.Device, q De
 	return res, nil
 }
 
-// findTool finds a tool of a device, by the name that it has there or by its full one.
+// findTool returns a tool of a device by its own or its full name.
 func (s *Service) findTool(ctx context.Context, d store.Device, name string) *hub.RegisteredTool {
 	changes, forget := s.Hub.WatchTools()
 	defer forget()
@@ -111,7 +110,7 @@ func (s *Service) findTool(ctx context.Context, d store.Device, name string) *hu
 			return list[i]
 		}
 		if !held || slices.ContainsFunc(list, isOwnTool) {
-			return nil // it sleeps, or has told
+			return nil // it is asleep, or its tools are known
 		}
 		select {
 		case <-changes:
@@ -123,12 +122,11 @@ func (s *Service) findTool(ctx context.Context, d store.Device, name string) *hu
 	}
 }
 
-// isOwnTool reports whether a tool is one that the device itself has told of: those have
-// dots in their names.
+// isOwnTool reports whether the device itself announced the tool: the names of those have dots.
 func isOwnTool(o *hub.RegisteredTool) bool { return strings.Contains(o.Tool.Name, ".") }
 
-// noTool says why a device has no such tool. What one can do that has not been awake
-// yet is not known.
+// noTool returns the error for an unknown tool. The tools of a device that was never awake are not
+// known.
 func (s *Service) noTool(d store.Device, name string) *tool.Error {
 	switch {
 	case !s.Awake(d.Number) && s.transport(d) == store.TransportMQTT:

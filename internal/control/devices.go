@@ -10,116 +10,106 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-// Device is a device as /api/v1/devices lists it.
+// Device is a device in the list of /api/v1/devices.
 type Device struct {
 	store.Device
 	OwnerName string `json:"owner_name,omitempty"`
 	BotName   string `json:"bot_name,omitempty"`
-	// Online says that it is connected, here or at another instance. One that is not
-	// is asleep.
+	// Online reports whether it is connected, here or to another instance. Otherwise it is asleep.
 	Online bool `json:"online"`
-	// Uses is the transport that it connects by: what its owner chose, or what the server
-	// chooses otherwise.
+	// Uses is the transport that it connects with: the owner's choice, or the server's default.
 	Uses string `json:"uses,omitempty"`
-	// Waiting says that it shows a code. One that has an owner was erased, or
-	// something else pretends to be it.
+	// Waiting reports whether it shows a pairing code. A device with an owner that shows one was
+	// erased, or something else pretends to be it.
 	Waiting bool `json:"waiting,omitempty"`
 }
 
-// MaxDevices is how many devices an answer lists at most. They have some 600 bytes
-// each, so that it protects both sides from answers of many MiB.
+// MaxDevices limits the devices of a response. Each takes some 600 bytes, so both sides are
+// protected from responses of many MiB.
 const MaxDevices = 1000
 
-// DefaultTransport is what a [DeviceChange] calls the transport that the server
-// chooses.
+// DefaultTransport stands for the server's default transport in a [DeviceChange].
 const DefaultTransport = "default"
 
-// NoBot is what a [DeviceChange] names so that no bot answers a device.
+// NoBot stands for no bot in a [DeviceChange].
 const NoBot = "none"
 
-// DeviceRef names a device.
+// DeviceRef identifies a device.
 type DeviceRef struct {
 	Device string `path:"device"` // number, name or hardware address
 }
 
-// DeviceQuery says which devices are wanted.
+// DeviceQuery selects devices.
 type DeviceQuery struct {
-	After int64  `query:"after"` // the number before the first
+	After int64  `query:"after"` // the number after which the page starts
 	Limit int    `query:"limit"` // how many at most; 0: [MaxDevices]
-	Text  string `query:"text"`  // in the name or the hardware address; empty: any
+	Text  string `query:"text"`  // part of the name or of the hardware address; empty: any
 }
 
-// Devices are some of somebody's devices, by number.
+// Devices is a page of devices, by number.
 type Devices struct {
 	Devices []Device `json:"devices"`
-	// Next, if it is not 0, is to be asked for with After for those that follow.
+	// Next is the value of After for the next page; 0 on the last page.
 	Next int64 `json:"next,omitempty"`
 }
 
-// Waiting are the devices that show a code. Which ones do is for admins alone; the
-// codes are for nobody but who stands before the device.
+// Waiting are the devices that show a pairing code. Only admins get the list; nobody gets the
+// codes, which only the person at the device can read.
 type Waiting struct {
 	Count   int      `json:"count"`
 	Devices []Device `json:"devices,omitempty"`
 }
 
-// Approval says how somebody wants to have the device that shows a code.
+// Approval approves the device that shows a pairing code.
 type Approval struct {
 	Code string `json:"code"`           // spaces and dashes do not count
 	Name string `json:"name,omitempty"` // empty: the one it has, or one is made
 	Bot  string `json:"bot,omitempty"`  // number or name of one of the owner's; empty: the one it has, or none
-	User string `json:"user,omitempty"` // whose device it is to be, if an admin says so
+	User string `json:"user,omitempty"` // the new owner, if an admin names one
 }
 
-// DeviceChange is what is to be changed about a device; what is nil stays.
+// DeviceChange changes a device; nil fields stay.
 type DeviceChange struct {
 	Name *string `json:"name,omitempty"`
-	// Bot is the number or the name of one of the owner's bots, or [NoBot].
+	// Bot is the number or name of one of the owner's bots, or [NoBot].
 	Bot *string `json:"bot,omitempty"`
 	// Transport is one of the store's, or [DefaultTransport].
 	Transport *string `json:"transport,omitempty"`
 }
 
-var (
-	sayNoDevice       = talk.Say{Zh: "没有设备 %q。", En: "there is no device %q"}
-	sayNoDeviceBot    = talk.Say{Zh: "设备的主人没有机器人 %q。", En: "the owner of the device has no bot %q"}
-	sayNoDeviceChange = talk.Say{Zh: "没有说要改什么：name、bot 或 transport。",
-		En: "nothing to change is given: name, bot or transport"}
-	sayWhose = talk.Say{Zh: "这里有 %d 个人；请说明设备归谁（user，或 --user 用户名）。",
-		En: "there are %d people; say whose device it is to be (user, or --user NAME)"}
-	sayNamesOthers = talk.Say{Zh: "要指定别人，需要权限为 admin 的密钥。",
-		En: "a key with scope admin is needed to name somebody else"}
-	sayNobody      = talk.Say{Zh: "没有叫 %q 的人。", En: "there is nobody named %q"}
-	sayTransports  = talk.Say{Zh: "连接方式不能是 %q；可以是 %s、%s 或 %s。", En: "transport is %q; it can be %s, %s or %s"}
-	sayCodeUnknown = talk.Say{Zh: "没有设备显示这个验证码。验证码一刻钟内有效，请再看一眼设备。",
-		En: "no device shows this code; it is good for a quarter of an hour, so read it from the device again"}
-	sayManyCodes   = talk.Say{Zh: "试过的验证码太多了，请等十分钟。", En: "too many codes were tried; wait ten minutes"}
-	sayDeviceTaken = talk.Say{Zh: "这个设备是别人的，要由主人先移除（patchbay device rm）。",
-		En: "the device belongs to somebody else, who has to remove it first (patchbay device rm)"}
-	sayDeviceName = talk.Say{Zh: "同一个主人已有同名的设备，请换一个名字。",
-		En: "another device of the same owner has this name; choose another name"}
-	sayDeviceVague = talk.Say{Zh: "几个人都有叫这个名字的设备，请用编号。",
-		En: "several people have a device of this name; use its number"}
-	sayNotOwnersBot = talk.Say{Zh: "设备的主人没有这个机器人。", En: "the owner of the device has no such bot"}
-	sayDeviceGone   = talk.Say{Zh: "这个设备已经不在了。", En: "the device is not there any more"}
+const (
+	msgNoDevice       = i18n.Message("there is no device %q")
+	msgNoDeviceBot    = i18n.Message("the owner of the device has no bot %q")
+	msgNoDeviceChange = i18n.Message("nothing to change is given: name, bot or transport")
+	msgWhose          = i18n.Message("there are %d people; say whose device it is to be (user, or --user NAME)")
+	msgNamesOthers    = i18n.Message("a key with scope admin is needed to name somebody else")
+	msgNobody         = i18n.Message("there is nobody named %q")
+	msgTransports     = i18n.Message("transport is %q; it can be %s, %s or %s")
+	msgCodeUnknown    = i18n.Message("no device shows this code; it is good for a quarter of an hour, so read it from the device again")
+	msgManyCodes      = i18n.Message("too many codes were tried; wait ten minutes")
+	msgDeviceTaken    = i18n.Message("the device belongs to somebody else, who has to remove it first (patchbay device rm)")
+	msgDeviceName     = i18n.Message("another device of the same owner has this name; choose another name")
+	msgDeviceVague    = i18n.Message("several people have a device of this name; use its number")
+	msgNotOwnersBot   = i18n.Message("the owner of the device has no such bot")
+	msgDeviceGone     = i18n.Message("the device is not there any more")
 )
 
-// DeviceError finds the words for what a person can do something about in an error of
-// the accounts that concerns a device; nil for all others.
+// DeviceError converts an error of the accounts about a device into one that a person can act on;
+// nil for all others.
 func DeviceError(err error) *Error {
 	for _, known := range []struct {
 		err    error
 		reason Reason
-		say    talk.Say
+		say    i18n.Message
 	}{
-		{account.ErrCodeUnknown, Missing, sayCodeUnknown}, {account.ErrTooManyTries, TooMany, sayManyCodes},
-		{account.ErrDeviceTaken, Conflict, sayDeviceTaken}, {account.ErrDeviceName, Conflict, sayDeviceName},
-		{account.ErrDeviceVague, Conflict, sayDeviceVague}, {account.ErrNoBot, Missing, sayNotOwnersBot},
-		{store.ErrNotFound, Missing, sayDeviceGone},
+		{account.ErrCodeUnknown, Missing, msgCodeUnknown}, {account.ErrTooManyTries, TooMany, msgManyCodes},
+		{account.ErrDeviceTaken, Conflict, msgDeviceTaken}, {account.ErrDeviceName, Conflict, msgDeviceName},
+		{account.ErrDeviceVague, Conflict, msgDeviceVague}, {account.ErrNoBot, Missing, msgNotOwnersBot},
+		{store.ErrNotFound, Missing, msgDeviceGone},
 	} {
 		if errors.Is(err, known.err) {
 			return &Error{Reason: known.reason, Say: known.say, Cause: err}
@@ -128,7 +118,7 @@ func DeviceError(err error) *Error {
 	return nil
 }
 
-// describeDeviceError is an error about a device, in words if there are some.
+// describeDeviceError converts an error about a device, if there is a text for it.
 func describeDeviceError(err error) error {
 	if e := DeviceError(err); e != nil {
 		return e
@@ -136,11 +126,11 @@ func describeDeviceError(err error) error {
 	return err
 }
 
-// FindDevice finds a device of the caller.
+// FindDevice returns a device of the caller.
 func (s *Service) FindDevice(ctx context.Context, c Caller, ref string) (store.Device, error) {
 	d, err := s.Accounts.FindDevice(ctx, c.Owner(), ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return d, Fail(Missing, sayNoDevice, ref)
+		return d, Fail(Missing, msgNoDevice, ref)
 	}
 	if err != nil {
 		return d, describeDeviceError(err)
@@ -148,16 +138,16 @@ func (s *Service) FindDevice(ctx context.Context, c Caller, ref string) (store.D
 	return d, nil
 }
 
-// Awake reports whether a device is connected: then some instance holds it.
+// Awake reports whether a device is connected to some instance.
 func (s *Service) Awake(number int64) bool {
 	_, held, _ := s.Hub.FindProvider(hub.DeviceProviderID(number))
 	return held
 }
 
-// ShowsCode reports whether a device shows a code now.
+// ShowsCode reports whether a device shows a pairing code now.
 func ShowsCode(d store.Device) bool { return d.CodeHash != "" && time.Now().Before(d.CodeExpires) }
 
-// Devices lists the caller's devices by number, by pages.
+// Devices lists the caller's devices by number, in pages.
 func (s *Service) Devices(ctx context.Context, c Caller, q DeviceQuery) (Devices, error) {
 	if q.Limit < 1 || q.Limit > MaxDevices {
 		q.Limit = MaxDevices
@@ -176,7 +166,7 @@ func (s *Service) Devices(ctx context.Context, c Caller, q DeviceQuery) (Devices
 	return Devices{rows, next}, err
 }
 
-// Device shows one device of the caller.
+// Device returns one device of the caller.
 func (s *Service) Device(ctx context.Context, c Caller, in DeviceRef) (Device, error) {
 	d, err := s.FindDevice(ctx, c, in.Device)
 	if err != nil {
@@ -193,7 +183,7 @@ func (s *Service) deviceRow(ctx context.Context, c Caller, d store.Device) (Devi
 	return rows[0], nil
 }
 
-// deviceRows adds to devices what else is known about them.
+// deviceRows completes devices with what the hub and the plugs know about them.
 func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device) ([]Device, error) {
 	people, err := s.names(ctx)
 	if err != nil {
@@ -211,7 +201,7 @@ func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device)
 	return out, nil
 }
 
-// transport is how a device connects; empty if nobody knows.
+// transport returns the transport of a device; empty if it is not known.
 func (s *Service) transport(d store.Device) string {
 	if s.Transport == nil {
 		return d.Transport
@@ -219,7 +209,7 @@ func (s *Service) transport(d store.Device) string {
 	return s.Transport(d.Transport)
 }
 
-// WaitingDevices counts the devices that show a code, and lists them for admins.
+// WaitingDevices counts the devices that show a pairing code, and lists them for admins.
 func (s *Service) WaitingDevices(ctx context.Context, c Caller) (Waiting, error) {
 	list, err := s.Hub.Store.Devices.Waiting(ctx, time.Now())
 	out := Waiting{Count: len(list)}
@@ -229,8 +219,8 @@ func (s *Service) WaitingDevices(ctx context.Context, c Caller) (Waiting, error)
 	return out, err
 }
 
-// ApproveDevice makes the device that shows a code the caller's, or, if an admin says
-// so, somebody else's. Whoever talks to it then is bound by no key.
+// ApproveDevice gives the device that shows a pairing code to the caller or, if an admin names
+// somebody, to that person. Its turns are not restricted by a key.
 func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Device, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return Device{}, err
@@ -257,8 +247,8 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 	return s.deviceRow(ctx, c, d)
 }
 
-// deviceOwner is whose a device is to be: whom the caller names, which only admins do
-// of others, or the caller. The command line acts for the only person there is.
+// deviceOwner returns the owner of a device to approve: the person that the caller names, which
+// needs an admin, or the caller. The command line stands for the only person that exists.
 func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id string, err error) {
 	if name != "" {
 		p, err := s.Hub.Store.People.ByName(ctx, name)
@@ -266,9 +256,9 @@ func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id st
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return "", err
 		case !c.Admin && (err != nil || p.ID != c.Person):
-			return "", Fail(Refused, sayNamesOthers)
+			return "", Fail(Refused, msgNamesOthers)
 		case err != nil:
-			return "", Fail(Missing, sayNobody, name)
+			return "", Fail(Missing, msgNobody, name)
 		}
 		return p.ID, nil
 	}
@@ -280,14 +270,13 @@ func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id st
 		return "", err
 	}
 	if len(people) != 1 {
-		return "", Fail(Invalid, sayWhose, len(people))
+		return "", Fail(Invalid, msgWhose, len(people))
 	}
 	return people[0].ID, nil
 }
 
-// ChangeDevice renames and binds a device, and says how it is to connect. With its name,
-// those of its tools change, which rules are about. Nothing is
-// changed if something of it makes no sense.
+// ChangeDevice renames and binds a device and sets its transport. Renaming changes the names of its
+// tools, which rules refer to. If a part is invalid, nothing changes.
 func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change DeviceChange) (Device, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return Device{}, err
@@ -297,7 +286,7 @@ func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change
 		return Device{}, err
 	}
 	if change == (DeviceChange{}) {
-		return Device{}, Fail(Invalid, sayNoDeviceChange)
+		return Device{}, Fail(Invalid, msgNoDeviceChange)
 	}
 	steps, err := s.deviceSteps(ctx, d, change)
 	if err != nil {
@@ -315,18 +304,18 @@ func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change
 	return s.deviceRow(ctx, c, d)
 }
 
-// aboutDevice names a device in the journal.
+// aboutDevice describes a device in admin events.
 func aboutDevice(d store.Device) string {
 	return fmt.Sprintf("#%d %s (%s)", d.Number, d.Name, d.Hardware)
 }
 
-// deviceSteps are what has to be done for a change.
+// deviceSteps returns the steps of a change.
 func (s *Service) deviceSteps(ctx context.Context, d store.Device,
 	change DeviceChange) (steps []func() error, err error) {
 	if change.Transport != nil {
 		transport, ok := parseTransport(*change.Transport)
 		if !ok {
-			return nil, Fail(Invalid, sayTransports, *change.Transport, store.TransportSocket, store.TransportMQTT,
+			return nil, Fail(Invalid, msgTransports, *change.Transport, store.TransportSocket, store.TransportMQTT,
 				DefaultTransport)
 		}
 		steps = append(steps, func() error { return s.Hub.Store.Devices.SetTransport(ctx, d.Number, transport) })
@@ -342,19 +331,19 @@ func (s *Service) deviceSteps(ctx context.Context, d store.Device,
 		if err := validDeviceName(*change.Name); err != nil {
 			return nil, err
 		}
-		// First, since it is what can fail still.
+		// First, because it can still fail.
 		steps = slices.Insert(steps, 0, func() error { return s.Accounts.RenameDevice(ctx, d.Number, *change.Name) })
 	}
 	return steps, nil
 }
 
-var sayTransport = talk.Say{Zh: "transport 是 %q；它可以是 %s、%s 或 %s", En: "transport is %q; it can be %s, %s or %s"}
+const msgTransport = i18n.Message("transport is %q; it can be %s, %s or %s")
 
-// ParseTransport reads a transport as owners write it.
+// ParseTransport parses a transport as owners write it.
 func ParseTransport(text string) (string, error) {
 	transport, ok := parseTransport(text)
 	if !ok {
-		return "", sayTransport.Wrong(text, store.TransportSocket, store.TransportMQTT, DefaultTransport)
+		return "", msgTransport.Errorf(text, store.TransportSocket, store.TransportMQTT, DefaultTransport)
 	}
 	return transport, nil
 }
@@ -369,14 +358,14 @@ func parseTransport(text string) (string, bool) {
 	return "", false
 }
 
-// deviceBot finds one of an owner's bots by number or name; it is 0 for none.
+// deviceBot returns one of an owner's bots by number or name; 0 for none.
 func (s *Service) deviceBot(ctx context.Context, owner, ref string) (int64, error) {
 	if ref == "" || ref == NoBot {
 		return 0, nil
 	}
 	b, err := s.Hub.Registry.Find(ctx, owner, ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return 0, Fail(Missing, sayNoDeviceBot, ref)
+		return 0, Fail(Missing, msgNoDeviceBot, ref)
 	}
 	if err != nil {
 		return 0, err
@@ -384,8 +373,8 @@ func (s *Service) deviceBot(ctx context.Context, owner, ref string) (int64, erro
 	return b.Number, nil
 }
 
-// validDeviceName reports whether a name can be a device's. Those that cannot never come as
-// far as the account, so that its other errors are our own fault.
+// validDeviceName reports whether a name is valid for a device. Invalid ones are refused here, so
+// other errors of the account are internal.
 func validDeviceName(name string) error {
 	if err := account.CheckName(strings.TrimSpace(name)); err != nil {
 		return said(Invalid, err)
@@ -393,7 +382,8 @@ func validDeviceName(name string) error {
 	return nil
 }
 
-// RemoveDevice takes a device out. If it calls again, whoever types in its code has it.
+// RemoveDevice removes a device. When it calls home again, it belongs to whoever enters its pairing
+// code.
 func (s *Service) RemoveDevice(ctx context.Context, c Caller, ref string) (number int64, err error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return 0, err

@@ -8,46 +8,44 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var (
-	sayNotForMachines = talk.Say{Zh: "这里看的是某个人自己的东西：请使用这个人的密钥。",
-		En: "This is about what is somebody's own: use a key of that person."}
-	sayNoGuide = talk.Say{Zh: "没有名为 %s 的向导，有 glasses、board、agent。",
-		En: "There is no guide %s; there are glasses, board and agent."}
+const (
+	msgNotForMachines = i18n.Message("This is about what is somebody's own: use a key of that person.")
+	msgNoGuide        = i18n.Message("There is no guide %s; there are glasses, board and agent.")
 )
 
-// maxOverviewRecords is how many of the last turns and calls the overview has.
+// maxOverviewRecords limits the latest turns and calls of the overview.
 const maxOverviewRecords = 5
 
-// Overview is what somebody wants to know first about what is theirs.
+// Overview is a summary of what belongs to a person.
 type Overview struct {
 	Bots []BotStatus `json:"bots"`
-	// Devices counts the caller's, and Awake those that are connected.
+	// Devices counts the caller's devices, and Awake those that are connected.
 	Devices int `json:"devices"`
 	Awake   int `json:"devices_awake"`
-	// Waiting counts the devices that show a code, whoever's they will be.
+	// Waiting counts the devices that show a pairing code, of all people.
 	Waiting int `json:"devices_waiting"`
-	// Storage is what is wrong with the server's disk: disk_full, disk_errors or storage
-	// (nothing can be kept), and for admins also disk_low.
+	// Storage is the problem of the server's disk: disk_full, disk_errors or storage (nothing can
+	// be stored), and for admins also disk_low.
 	Storage string `json:"storage,omitempty"`
-	// Due is how many reviews Learn has for today; nil: it is not known.
+	// Due is the number of reviews that Learn has for today; nil if it is not known.
 	Due *int `json:"reviews_due,omitempty"`
-	// Pairings counts what waits for the caller's word at the gateway.
+	// Pairings counts the pairing requests that wait for the caller.
 	Pairings int `json:"pairings"`
-	// Upstreams are those that somebody has to look after.
+	// Upstreams are those that need attention.
 	Upstreams []Upstream       `json:"upstreams"`
-	Turns     []TurnRow        `json:"turns"` // the last ones
-	Calls     []store.Call     `json:"calls"` // the same
+	Turns     []TurnRow        `json:"turns"` // the latest
+	Calls     []store.Call     `json:"calls"` // the latest
 	Names     map[int64]string `json:"-"`     // of the bots
 }
 
-// IsEmpty says that there is nothing yet to be seen.
+// IsEmpty reports whether there is nothing to show.
 func (g *Overview) IsEmpty() bool { return len(g.Bots) == 0 && g.Devices == 0 }
 
-// Overview tells it. Admins too see what is their own.
+// Overview returns the caller's overview. For admins, too, it has only their own things.
 func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overview, err error) {
 	if s.Instance.Storage != nil {
 		if g.Storage = s.Instance.Storage(); g.Storage == "disk_low" && !c.Admin {
@@ -56,7 +54,7 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	}
 	c.Admin = false
 	if c.Person == "" {
-		return g, Fail(Invalid, sayNotForMachines)
+		return g, Fail(Invalid, msgNotForMachines)
 	}
 	db := s.Hub.Store
 	bots, err := s.Bots(ctx, c, struct{}{})
@@ -117,7 +115,7 @@ func (s *Service) Overview(ctx context.Context, c Caller, _ struct{}) (g Overvie
 	return g, nil
 }
 
-// failing lists the upstreams that somebody has to look after.
+// failing lists the upstreams that need attention.
 func (s *Service) failing(ctx context.Context, c Caller) ([]Upstream, error) {
 	all, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
 	if err != nil || s.Upstream == nil {
@@ -133,7 +131,8 @@ func (s *Service) failing(ctx context.Context, c Caller) ([]Upstream, error) {
 	return out, nil
 }
 
-// isWaiting reports whether the owner of the gateway that an upstream is has something to do.
+// isWaiting reports whether the gateway's owner has something to do for an upstream that is a
+// gateway.
 func (u *Upstream) isWaiting() bool {
 	for _, n := range u.Nodes {
 		if n.State == NodePairing || n.State == NodeApproval || n.State == UpstreamFailed {
@@ -143,51 +142,51 @@ func (u *Upstream) isWaiting() bool {
 	return false
 }
 
-// The roads by which somebody comes to use Patchbay.
+// Paths through the setup guide.
 const (
 	GuideGlasses = "glasses"
 	GuideBoard   = "board"
 	GuideAgent   = "agent"
 )
 
-// SetupPathRef names a path through the setup guide.
+// SetupPathRef identifies a path through the setup guide.
 type SetupPathRef struct {
 	Path string `path:"path"`
 }
 
-// LastActivity is the last activity on a path of the setup guide: it shows that the path was
+// LastActivity is the last activity on a path of the setup guide. It shows that the path was
 // completed.
 type LastActivity struct {
-	// Arrived says that there was one, and Near that there was another before it: somebody
-	// has to do a last thing.
+	// Arrived reports whether there was one, and Near whether the activity of the step before was
+	// seen: one step is left.
 	Arrived     bool      `json:"arrived"`
 	AlmostThere bool      `json:"near,omitempty"`
 	At          time.Time `json:"at,omitzero"`
-	// Kind is what it was: turn, key, device, code, bot, node.
+	// Kind is one of the Sign… constants.
 	Kind string `json:"kind,omitempty"`
-	// Name is the bot's, the key's, the device's or the node's.
+	// Name is that of the bot, the key, the device or the node.
 	Name string `json:"name,omitempty"`
 	Bot  int64  `json:"bot,omitempty"`
 }
 
-// The kinds of a [Sign].
+// Kinds of activity.
 const (
-	SignTurn   = "turn"   // a bot was asked, or has answered
+	SignTurn   = "turn"   // a bot was asked, or answered
 	SignKey    = "key"    // a key was used
-	SignDevice = "device" // a device has called
-	SignCode   = "code"   // some device shows a code
+	SignDevice = "device" // a device called home
+	SignCode   = "code"   // a device shows a pairing code
 	SignBot    = "bot"    // a bot has connected
-	SignNode   = "node"   // a node, or an operator, has connected
+	SignNode   = "node"   // a node or an operator connected
 )
 
-// activitySince is how far back turns are looked at for a heartbeat.
+// activitySince limits the age of turns that count as activity.
 const activitySince = 30 * 24 * time.Hour
 
-// LastActivity returns the last activity on a path, of the caller's own things.
+// LastActivity returns the last activity of the caller's own things on a path.
 func (s *Service) LastActivity(ctx context.Context, c Caller, in SetupPathRef) (LastActivity, error) {
 	c.Admin = false
 	if c.Person == "" || c.Only != 0 {
-		return LastActivity{}, Fail(Invalid, sayNotForMachines)
+		return LastActivity{}, Fail(Invalid, msgNotForMachines)
 	}
 	switch in.Path {
 	case GuideGlasses:
@@ -197,14 +196,14 @@ func (s *Service) LastActivity(ctx context.Context, c Caller, in SetupPathRef) (
 	case GuideAgent:
 		return s.agentActivity(ctx, c)
 	}
-	return LastActivity{}, Fail(Missing, sayNoGuide, in.Path)
+	return LastActivity{}, Fail(Missing, msgNoGuide, in.Path)
 }
 
-// glassesChannel is how traces name the channel of the glasses' platform.
+// glassesChannel is the channel of the glasses' platform in traces.
 const glassesChannel = "lingzhu"
 
-// glassesActivity is the last question that came from glasses, or else the last use of a key
-// for them: whoever is not bound yet asks no bot.
+// glassesActivity returns the last question from glasses, or else the last use of a key for them:
+// glasses that are not bound yet ask no bot.
 func (s *Service) glassesActivity(ctx context.Context, c Caller) (LastActivity, error) {
 	last, err := s.Hub.Store.Traces.LastOnChannel(ctx, c.Person, glassesChannel)
 	if err == nil {
@@ -228,7 +227,7 @@ func (s *Service) glassesActivity(ctx context.Context, c Caller) (LastActivity, 
 	return out, nil
 }
 
-// turnActivity is a turn as a heartbeat.
+// turnActivity returns the activity that a turn is.
 func (s *Service) turnActivity(ctx context.Context, t store.Trace) (LastActivity, error) {
 	out := LastActivity{Arrived: true, At: t.At, Kind: SignTurn, Bot: t.Bot}
 	b, err := s.Hub.Store.Bots.ByNumber(ctx, t.Bot)
@@ -239,8 +238,8 @@ func (s *Service) turnActivity(ctx context.Context, t store.Trace) (LastActivity
 	return out, err
 }
 
-// boardActivity is the caller's device that was seen last, or else that some device shows a
-// code.
+// boardActivity returns the caller's device that was seen last, or else a device that shows a
+// pairing code.
 func (s *Service) boardActivity(ctx context.Context, c Caller) (LastActivity, error) {
 	waiting, err := s.Hub.Store.Devices.Waiting(ctx, time.Now())
 	if err != nil {
@@ -258,7 +257,8 @@ func (s *Service) boardActivity(ctx context.Context, c Caller) (LastActivity, er
 	return LastActivity{}, nil
 }
 
-// agentActivity is the last of what agents do: a bot connects, a model answers, a node comes.
+// agentActivity returns the last activity of agents: a bot connected, a model answered, a node
+// connected.
 func (s *Service) agentActivity(ctx context.Context, c Caller) (LastActivity, error) {
 	var out LastActivity
 	bots, err := s.Bots(ctx, c, struct{}{})
@@ -268,7 +268,7 @@ func (s *Service) agentActivity(ctx context.Context, c Caller) (LastActivity, er
 	for _, b := range bots.Bots {
 		at := b.Heard()
 		if at.IsZero() && b.Online && s.Hub.Registry.IsInbound(b.Kind) {
-			at = time.Now() // nobody has written it down yet
+			at = time.Now() // not stored yet
 		}
 		if at.After(out.At) {
 			out = LastActivity{Arrived: true, At: at, Kind: SignBot, Name: b.Name, Bot: b.Number}
@@ -294,5 +294,5 @@ func (s *Service) agentActivity(ctx context.Context, c Caller) (LastActivity, er
 	return out, err
 }
 
-// maxActivityPeers bounds how many nodes are looked at for a heartbeat.
+// maxActivityPeers limits the nodes that are checked for activity.
 const maxActivityPeers = 50

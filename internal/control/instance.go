@@ -7,64 +7,60 @@ import (
 	"time"
 
 	"patchbay/internal/backup"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-// Instance is what the installation knows about itself.
+// Instance describes the running server.
 type Instance struct {
-	// Failing lists what keeps the server from its work, as /readyz tells it.
+	// Failing lists why the server is not ready, as /readyz does.
 	Failing func(context.Context) []string
-	// Storage tells what is wrong with the disk, as Failing does, or disk_low; empty:
-	// nothing. It may be nil.
+	// Storage returns the problem of the disk, as Failing does, or disk_low; empty if there is
+	// none. It may be nil.
 	Storage func() string
-	// Drain sends the devices of this instance to the others, or takes them again; nil:
-	// nobody can.
+	// Drain moves the devices of this instance to the others, or accepts them again; nil if this is
+	// not possible.
 	Drain func(on bool)
-	// Settings are all settings as a configuration file, without secrets.
+	// Settings returns all settings as a configuration file, without secrets.
 	Settings func() string
-	// Backup is what is backed up, and into which folder it is restored. Without a
-	// folder there are no backups.
+	// Backup describes what is backed up, and the folder that it is restored to. Without a folder
+	// there are no backups.
 	Backup backup.Source
-	// Secret is that of the installation if it is configured; empty: the one in the folder.
+	// Secret is the configured secret of the installation; empty if it is in the folder.
 	Secret string
-	// Started is when this instance began.
+	// Started is the start time of this instance.
 	Started time.Time
 }
 
-var (
-	sayBackupElsewhere = talk.Say{Zh: "数据在 PostgreSQL 里，请用 pg_dump 备份和恢复它，并妥善保管 secret。",
-		En: "The data is in PostgreSQL: back it up and restore it with pg_dump, and keep secret safe."}
-	sayBackupBusy   = talk.Say{Zh: "正在处理另一个备份，请稍候。", En: "Another backup is being made or read; wait a moment."}
-	sayNoBackup     = talk.Say{Zh: "这不是 Patchbay 的备份文件。", En: "This file is no backup of Patchbay."}
-	sayBackupBroken = talk.Say{Zh: "备份文件已损坏，没有作任何改动。", En: "The backup is damaged; nothing was changed."}
-	sayBackupNewer  = talk.Say{Zh: "备份来自更新版本的 Patchbay，请先升级。",
-		En: "The backup is of a newer version of Patchbay; upgrade first."}
-	sayBackupSecret = talk.Say{Zh: "备份里的凭据是用另一个密钥加密的。请配置当时的 secret（或放回当时的 secret.key），然后重试。",
-		En: "The credentials in the backup were sealed with another key. Configure the secret it was made with, or put its secret.key into the data folder, and try again."}
-	sayBackupSealed    = talk.Say{Zh: "备份是加密的：请给出它的口令。", En: "The backup is encrypted: give its passphrase."}
-	sayPassphraseOther = talk.Say{Zh: "口令不对，没有作任何改动。", En: "The passphrase is wrong; nothing was changed."}
-	sayPassphraseShort = talk.Say{Zh: "口令太短：至少 %d 个字符。",
-		En: "The passphrase is too short: it has to have %d characters at least."}
-	sayPassphraseLong = talk.Say{Zh: "口令太长：最多 %d 字节。", En: "The passphrase is too long: it may have %d bytes at most."}
-	sayBackupLarge    = talk.Say{Zh: "备份文件太大。", En: "The backup is too large."}
+const (
+	msgBackupElsewhere = i18n.Message("The data is in PostgreSQL: back it up and restore it with pg_dump, and keep secret safe.")
+	msgBackupBusy      = i18n.Message("Another backup is being made or read; wait a moment.")
+	msgNoBackup        = i18n.Message("This file is no backup of Patchbay.")
+	msgBackupBroken    = i18n.Message("The backup is damaged; nothing was changed.")
+	msgBackupNewer     = i18n.Message("The backup is of a newer version of Patchbay; upgrade first.")
+	msgBackupSecret    = i18n.Message("The credentials in the backup were sealed with another key. Configure the secret it was made with, or put its secret.key into the data folder, and try again.")
+	msgBackupSealed    = i18n.Message("The backup is encrypted: give its passphrase.")
+	msgPassphraseOther = i18n.Message("The passphrase is wrong; nothing was changed.")
+	msgPassphraseShort = i18n.Message("The passphrase is too short: it has to have %d characters at least.")
+	msgPassphraseLong  = i18n.Message("The passphrase is too long: it may have %d bytes at most.")
+	msgBackupLarge     = i18n.Message("The backup is too large.")
 )
 
-// Status is how an instance is.
+// Status is the state of an instance.
 type Status struct {
 	Version   string   `json:"version"`
 	Database  string   `json:"database"` // sqlite or postgres
 	Instance  string   `json:"instance"`
-	Others    []string `json:"others"` // instances that this one knows of
+	Others    []string `json:"others"` // other known instances
 	PublicURL string   `json:"public_url,omitempty"`
 	Ready     bool     `json:"ready"`
-	// Failing is what keeps it from its work, or why it is to have none: stopping, draining,
-	// database, storage, disk_full, disk_errors or bus.
+	// Failing is why the instance is not ready: stopping, draining, database, storage, disk_full,
+	// disk_errors or bus.
 	Failing []string  `json:"failing"`
 	Started time.Time `json:"started_at,omitzero"`
 }
 
-// Status tells how this instance is.
+// Status returns the state of this instance.
 func (s *Service) Status(ctx context.Context, _ Caller, _ Empty) (Status, error) {
 	out := Status{
 		Version: s.Version, Database: s.Hub.Store.Dialect(), Instance: s.Hub.Bus.Instance, Others: s.Hub.Bus.Peers(),
@@ -77,13 +73,13 @@ func (s *Service) Status(ctx context.Context, _ Caller, _ Empty) (Status, error)
 	return out, nil
 }
 
-// Drain sends the devices of this instance to the others, and says that it is not ready, so
-// that it can be stopped without anybody's noticing. Questions are answered nevertheless.
+// Drain moves the devices of this instance to the others and makes it not ready, so that it can be
+// stopped without an interruption. It continues to answer questions.
 func (s *Service) Drain(ctx context.Context, c Caller, _ Empty) (Status, error) {
 	return s.drain(ctx, c, true)
 }
 
-// Undrain takes devices again.
+// Undrain accepts devices again.
 func (s *Service) Undrain(ctx context.Context, c Caller, _ Empty) (Status, error) {
 	return s.drain(ctx, c, false)
 }
@@ -103,13 +99,13 @@ func (s *Service) drain(ctx context.Context, c Caller, on bool) (Status, error) 
 	return s.Status(ctx, c, Empty{})
 }
 
-// EffectiveConfig is the settings of this instance.
+// EffectiveConfig has the settings of this instance.
 type EffectiveConfig struct {
-	// Settings are a configuration file, without secrets.
+	// Settings is a configuration file, without secrets.
 	Settings string `json:"settings"`
 }
 
-// EffectiveConfig tells the settings of this instance.
+// EffectiveConfig returns the settings of this instance.
 func (s *Service) EffectiveConfig(_ context.Context, c Caller, _ Empty) (EffectiveConfig, error) {
 	if err := admin(c); err != nil {
 		return EffectiveConfig{}, err
@@ -122,17 +118,17 @@ func (s *Service) EffectiveConfig(_ context.Context, c Caller, _ Empty) (Effecti
 
 // canBackUp reports whether the caller may make and restore backups here.
 func (s *Service) canBackUp(c Caller) error {
-	if err := requireUnrestrictedAdmin(c); err != nil { // a backup has everything in it, and decides about everything
+	if err := requireUnrestrictedAdmin(c); err != nil { // a backup contains everything, and replaces everything
 		return err
 	}
 	if s.Instance.Backup.Folder == "" || s.Hub.Store.Dialect() != "sqlite" {
-		return Fail(Conflict, sayBackupElsewhere)
+		return Fail(Conflict, msgBackupElsewhere)
 	}
 	return nil
 }
 
-// checkBackup lets the caller make or read a backup, if they may, and keeps others from that
-// until release: each writes as much as the database has.
+// checkBackup checks that the caller may make or read a backup, and excludes others until release:
+// each backup writes as much as the database has.
 func (s *Service) checkBackup(c Caller) (release func(), err error) {
 	if err := s.canBackUp(c); err != nil {
 		return nil, err
@@ -141,12 +137,12 @@ func (s *Service) checkBackup(c Caller) (release func(), err error) {
 	case s.copying <- struct{}{}:
 		return func() { <-s.copying }, nil
 	default:
-		return nil, Fail(TooMany, sayBackupBusy)
+		return nil, Fail(TooMany, msgBackupBusy)
 	}
 }
 
-// Backup writes a backup to what begin returns, which is asked once nothing can be in
-// the way any more. Name is what the file is called. With a passphrase it is encrypted.
+// Backup writes a backup to what begin returns, which is called when nothing can fail before the
+// first byte. Name is the file name. With a passphrase the backup is encrypted.
 func (s *Service) Backup(ctx context.Context, c Caller, passphrase string, begin func(name string) io.Writer) error {
 	release, err := s.checkBackup(c)
 	if err != nil {
@@ -163,7 +159,7 @@ func (s *Service) Backup(ctx context.Context, c Caller, passphrase string, begin
 		s.Instance.Backup, now)
 }
 
-// deferredWriter asks where to write when there is something to be written.
+// deferredWriter opens its writer at the first write.
 type deferredWriter struct {
 	begin func() io.Writer
 	w     io.Writer
@@ -176,15 +172,15 @@ func (l *deferredWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// Restoring is the backup that the next start puts in place.
+// Restoring is the backup that the next start restores.
 type Restoring struct {
-	// Pending says that there is one.
+	// Pending reports whether there is one.
 	Pending bool      `json:"pending"`
 	Version string    `json:"version,omitempty"` // of the program that wrote it
 	At      time.Time `json:"at,omitzero"`       // when it was made
 }
 
-// Restoring tells what the next start restores.
+// Restoring returns the backup that the next start restores.
 func (s *Service) Restoring(_ context.Context, c Caller, _ Empty) (Restoring, error) {
 	if err := s.canBackUp(c); err != nil {
 		return Restoring{}, err
@@ -195,8 +191,8 @@ func (s *Service) Restoring(_ context.Context, c Caller, _ Empty) (Restoring, er
 	return Restoring{}, nil
 }
 
-// Restore checks a backup, and has the next start put it in place of what there is. The
-// passphrase counts if the backup is encrypted.
+// Restore checks a backup and prepares it for the next start. The passphrase is used if the backup
+// is encrypted.
 func (s *Service) Restore(ctx context.Context, c Caller, passphrase string, file io.Reader) (Restoring, error) {
 	release, err := s.checkBackup(c)
 	if err != nil {
@@ -211,17 +207,17 @@ func (s *Service) Restore(ctx context.Context, c Caller, passphrase string, file
 	return Restoring{true, m.Version, m.At}, nil
 }
 
-// AboutBackup is an error of a backup for whoever gave it, if it is the backup's fault.
+// AboutBackup converts an error of a backup file into an [Error].
 func AboutBackup(err error) error {
 	for of, e := range map[error]*Error{
-		backup.ErrNotBackup: Fail(Invalid, sayNoBackup), backup.ErrBroken: Fail(Invalid, sayBackupBroken),
-		store.ErrDamaged: Fail(Invalid, sayBackupBroken),
-		store.ErrNewer:   Fail(Invalid, sayBackupNewer), backup.ErrSecret: Fail(Conflict, sayBackupSecret),
-		backup.ErrTooLarge:  Fail(TooLarge, sayBackupLarge),
-		store.ErrNoSnapshot: Fail(Conflict, sayBackupElsewhere),
-		backup.ErrEncrypted: Fail(Invalid, sayBackupSealed), backup.ErrPassphrase: Fail(Invalid, sayPassphraseOther),
-		backup.ErrShort: Fail(Invalid, sayPassphraseShort, backup.MinPassphrase),
-		backup.ErrLong:  Fail(Invalid, sayPassphraseLong, backup.MaxPassphrase),
+		backup.ErrNotBackup: Fail(Invalid, msgNoBackup), backup.ErrBroken: Fail(Invalid, msgBackupBroken),
+		store.ErrDamaged: Fail(Invalid, msgBackupBroken),
+		store.ErrNewer:   Fail(Invalid, msgBackupNewer), backup.ErrSecret: Fail(Conflict, msgBackupSecret),
+		backup.ErrTooLarge:  Fail(TooLarge, msgBackupLarge),
+		store.ErrNoSnapshot: Fail(Conflict, msgBackupElsewhere),
+		backup.ErrEncrypted: Fail(Invalid, msgBackupSealed), backup.ErrPassphrase: Fail(Invalid, msgPassphraseOther),
+		backup.ErrShort: Fail(Invalid, msgPassphraseShort, backup.MinPassphrase),
+		backup.ErrLong:  Fail(Invalid, msgPassphraseLong, backup.MaxPassphrase),
 	} {
 		if errors.Is(err, of) {
 			e.Cause = err
@@ -231,7 +227,7 @@ func AboutBackup(err error) error {
 	return err
 }
 
-// CancelRestore forgets the backup that the next start would put in place.
+// CancelRestore cancels the prepared restore.
 func (s *Service) CancelRestore(ctx context.Context, c Caller, _ Empty) (Restoring, error) {
 	release, err := s.checkBackup(c)
 	if err != nil {

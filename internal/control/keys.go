@@ -9,41 +9,35 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
-)
-
-var (
-	sayNoKey   = talk.Say{Zh: "没有这个密钥。", En: "There is no such key."}
-	sayKeyName = talk.Say{Zh: "名称要有 1 到 60 个字符，不能有控制字符。",
-		En: "A name has 1 to 60 characters, without control characters."}
-	sayKeyScope = talk.Say{Zh: "至少选一个用途：%s。", En: "Choose at least one of what a key is good for: %s."}
-	sayNoScope  = talk.Say{Zh: "没有用途叫 %q，只有 %s。", En: "Nothing that a key is good for is called %q; there are %s."}
-	sayKeyAdmin = talk.Say{Zh: "只有管理这台服务器的人可以创建用途为 admin 的密钥。",
-		En: "Keys with scope admin are for whoever runs the installation."}
-	sayKeyExpires = talk.Say{Zh: "有效期要在以后，最长十年。", En: "A key expires in the future, within ten years."}
-	sayKeyBot     = talk.Say{Zh: "没有这个机器人。", En: "There is no such bot."}
-	sayKeyRule    = talk.Say{Zh: "“%s” 不是工具名：工具名有 1 到 64 个字母、数字、_ 和 -，* 代表任意文字。",
-		En: "“%s” is no name of a tool: names have 1 to 64 letters, digits, _ and -, and * stands for any text."}
-	sayKeyRules     = talk.Say{Zh: "每种规则最多 200 条。", En: "There may be 200 rules of each kind."}
-	sayKeyRate      = talk.Say{Zh: "每分钟次数从 0 到 1000000。", En: "A rate is 0 to 1000000 calls a minute."}
-	sayKeyIsRevoked = talk.Say{Zh: "这个密钥已吊销，规则不能再改。",
-		En: "The key is revoked, so its rules cannot be changed any more."}
-	sayTooManyKeys = talk.Say{Zh: "密钥太多了，最多 %d 个，请先吊销一些。",
-		En: "There are too many keys; revoke some, %d are the most."}
 )
 
 const (
-	// keysMost bounds the keys of one person that are good: no list of keys has more
-	// than a thousand rows.
+	msgNoKey        = i18n.Message("There is no such key.")
+	msgKeyName      = i18n.Message("A name has 1 to 60 characters, without control characters.")
+	msgKeyScope     = i18n.Message("Choose at least one of what a key is good for: %s.")
+	msgNoScope      = i18n.Message("Nothing that a key is good for is called %q; there are %s.")
+	msgKeyAdmin     = i18n.Message("Keys with scope admin are for whoever runs the installation.")
+	msgKeyExpires   = i18n.Message("A key expires in the future, within ten years.")
+	msgKeyBot       = i18n.Message("There is no such bot.")
+	msgKeyRule      = i18n.Message("“%s” is no name of a tool: names have 1 to 64 letters, digits, _ and -, and * stands for any text.")
+	msgKeyRules     = i18n.Message("There may be 200 rules of each kind.")
+	msgKeyRate      = i18n.Message("A rate is 0 to 1000000 calls a minute.")
+	msgKeyIsRevoked = i18n.Message("The key is revoked, so its rules cannot be changed any more.")
+	msgTooManyKeys  = i18n.Message("There are too many keys; revoke some, %d are the most.")
+)
+
+const (
+	// keysMost limits the valid keys of one person, so that no list has more than a thousand rows.
 	keysMost = 500
-	// keyLifeMost bounds how long a key that expires is good.
+	// keyLifeMost limits the lifetime of a key that expires.
 	keyLifeMost = 10 * 366 * 24 * time.Hour
-	// keyRateMost bounds a key's own rate.
+	// keyRateMost limits a key's own rate.
 	keyRateMost = 1_000_000
 )
 
-// KeyRow is a key with what can be read about it. The secret is not kept.
+// KeyRow is a key without its secret, which is not stored.
 type KeyRow struct {
 	store.Key
 	Rules      hub.Rules `json:"rules,omitzero"`
@@ -51,25 +45,25 @@ type KeyRow struct {
 	BotName    string    `json:"bot_name,omitempty"`
 }
 
-// IsValid reports whether the key opens anything still.
+// IsValid reports whether the key can be used.
 func (k *KeyRow) IsValid() bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || k.Expires.After(time.Now()))
 }
 
-// KeyQuery asks for keys.
+// KeyQuery selects keys.
 type KeyQuery struct {
-	User string `query:"user"` // a name; whoever runs the installation may ask for another's
+	User string `query:"user"` // a name; admins may name others
 }
 
-// KeyList is keys, the newest first.
+// KeyList is a list of keys, newest first.
 type KeyList struct {
 	Keys []KeyRow `json:"keys"`
 }
 
-// Keys lists the caller's keys, those that were revoked too.
+// Keys lists the caller's keys, including revoked ones.
 func (s *Service) Keys(ctx context.Context, c Caller, in KeyQuery) (KeyList, error) {
 	if c.Only != 0 {
-		return KeyList{}, Fail(Refused, sayWholeKey)
+		return KeyList{}, Fail(Refused, msgWholeKey)
 	}
 	whose := c.Owner()
 	if in.User != "" {
@@ -88,7 +82,7 @@ func (s *Service) Keys(ctx context.Context, c Caller, in KeyQuery) (KeyList, err
 	return KeyList{Keys: rows}, err
 }
 
-// keyRows adds what else is known about keys.
+// keyRows completes keys with what else is known about them.
 func (s *Service) keyRows(ctx context.Context, whose string, list []store.Key) ([]KeyRow, error) {
 	people, err := s.names(ctx)
 	if err != nil {
@@ -108,19 +102,19 @@ func (s *Service) keyRows(ctx context.Context, whose string, list []store.Key) (
 	return rows, nil
 }
 
-// KeyRef names a key.
+// KeyRef identifies a key.
 type KeyRef struct {
 	Key string `path:"key"` // its id
 }
 
-// Key shows one of the caller's keys.
+// Key returns one of the caller's keys.
 func (s *Service) Key(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) {
 	if c.Only != 0 {
-		return KeyRow{}, Fail(Refused, sayWholeKey)
+		return KeyRow{}, Fail(Refused, msgWholeKey)
 	}
 	k, err := s.Hub.Store.Keys.ByID(ctx, in.Key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && c.Owner() != "" && k.Person != c.Owner() {
-		return KeyRow{}, Fail(Missing, sayNoKey)
+		return KeyRow{}, Fail(Missing, msgNoKey)
 	}
 	if err != nil {
 		return KeyRow{}, err
@@ -132,25 +126,25 @@ func (s *Service) Key(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) 
 	return rows[0], nil
 }
 
-// NewKey says what key is wanted.
+// NewKey describes a key to create.
 type NewKey struct {
-	User   string    `json:"user,omitempty"` // for whom an admin makes it
+	User   string    `json:"user,omitempty"` // the owner, if an admin names one
 	Name   string    `json:"name"`
 	Scopes []string  `json:"scopes"`
-	Bot    int64     `json:"bot,omitempty"`    // the only bot that it opens
-	Days   int       `json:"days,omitempty"`   // for how long it is good; 0: for ever
+	Bot    int64     `json:"bot,omitempty"`    // the only bot that it may use
+	Days   int       `json:"days,omitempty"`   // lifetime; 0: unlimited
 	Expire time.Time `json:"expires,omitzero"` // the same, as a time
-	Rules  hub.Rules `json:"rules,omitzero"`   // which tools it may call
+	Rules  hub.Rules `json:"rules,omitzero"`   // the tools that it may call
 }
 
-// CreatedKey is a new key with its secret, which is told this once.
+// CreatedKey is a new key with its secret, which is returned only here.
 type CreatedKey struct {
 	KeyRow
 	Secret string `json:"key"`
 }
 
-// AddKey makes a key. One for everybody's things is made by those who run the
-// installation alone, and by a key only if that is one. What is made by a key ends with it.
+// AddKey creates a key. Only admins, with a key that is not narrower, create keys for all things of
+// the installation. A key that is created with a key ends with it.
 func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (CreatedKey, error) {
 	if err := checkMakesKeys(c); err != nil {
 		return CreatedKey{}, err
@@ -181,7 +175,7 @@ func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (CreatedKey, 
 	return CreatedKey{rows[0], secret}, nil
 }
 
-// parseKeyLifetime is how long a new key is good; 0: for ever.
+// parseKeyLifetime returns the lifetime of a new key; 0 means unlimited.
 func parseKeyLifetime(in NewKey) (time.Duration, error) {
 	life := time.Duration(in.Days) * 24 * time.Hour
 	if !in.Expire.IsZero() {
@@ -190,25 +184,25 @@ func parseKeyLifetime(in NewKey) (time.Duration, error) {
 		return 0, nil
 	}
 	if in.Days < 0 || in.Days > int(keyLifeMost/(24*time.Hour)) || life <= 0 || life > keyLifeMost {
-		return 0, Fail(Invalid, sayKeyExpires)
+		return 0, Fail(Invalid, msgKeyExpires)
 	}
 	return life, nil
 }
 
-// checkKey looks whether a key can be made so, and fills its rules in.
+// checkKey validates a key to create, and completes its rules.
 func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, want *account.NewKey,
 	rules hub.Rules) error {
 	if account.CheckName(want.Name) != nil {
-		return Fail(Invalid, sayKeyName)
+		return Fail(Invalid, msgKeyName)
 	}
 	if len(want.Scopes) == 0 {
-		return Fail(Invalid, sayKeyScope, strings.Join(account.Scopes, ", "))
+		return Fail(Invalid, msgKeyScope, strings.Join(account.Scopes, ", "))
 	}
 	slices.Sort(want.Scopes)
 	want.Scopes = slices.Compact(want.Scopes)
 	for _, scope := range want.Scopes {
 		if !slices.Contains(account.Scopes, scope) {
-			return Fail(Invalid, sayNoScope, scope, strings.Join(account.Scopes, ", "))
+			return Fail(Invalid, msgNoScope, scope, strings.Join(account.Scopes, ", "))
 		}
 	}
 	if slices.Contains(want.Scopes, account.ScopeAdmin) {
@@ -217,13 +211,13 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 			return err
 		}
 		if !runs || owner.Role != account.RoleAdmin {
-			return Fail(Refused, sayKeyAdmin)
+			return Fail(Refused, msgKeyAdmin)
 		}
 	}
 	if want.Bot != 0 {
 		b, err := s.Hub.Store.Bots.ByNumber(ctx, want.Bot)
 		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
-			return Fail(Invalid, sayKeyBot)
+			return Fail(Invalid, msgKeyBot)
 		} else if err != nil {
 			return err
 		}
@@ -243,25 +237,25 @@ func (s *Service) checkKey(ctx context.Context, c Caller, owner store.Person, wa
 		}
 	}
 	if good >= keysMost {
-		return Fail(Conflict, sayTooManyKeys, keysMost)
+		return Fail(Conflict, msgTooManyKeys, keysMost)
 	}
 	return nil
 }
 
-// checkRules finds rules that cannot be.
+// checkRules validates rules.
 func checkRules(r *hub.Rules) error {
 	for _, list := range [][]string{r.Allow, r.Deny, r.Dangerous} {
 		for _, pattern := range list {
 			if hub.CheckPattern(pattern) != nil {
-				return Fail(Invalid, sayKeyRule, pattern)
+				return Fail(Invalid, msgKeyRule, pattern)
 			}
 		}
 	}
 	if r.PerMinute < 0 || r.PerMinute > keyRateMost {
-		return Fail(Invalid, sayKeyRate)
+		return Fail(Invalid, msgKeyRate)
 	}
 	if r.Validate() != nil {
-		return Fail(Invalid, sayKeyRules)
+		return Fail(Invalid, msgKeyRules)
 	}
 	return nil
 }
@@ -269,10 +263,10 @@ func checkRules(r *hub.Rules) error {
 // KeyChange replaces the rules of a key.
 type KeyChange struct {
 	Key   string    `path:"key" json:"-"`
-	Rules hub.Rules `json:"rules"` // all of them; none: it may call all tools that its person may
+	Rules hub.Rules `json:"rules"` // all rules; none: it may call all tools that its owner may
 }
 
-// ChangeKey gives a key other rules.
+// ChangeKey replaces the rules of a key.
 func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow, error) {
 	if err := checkMakesKeys(c); err != nil {
 		return KeyRow{}, err
@@ -282,7 +276,7 @@ func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow
 		return KeyRow{}, err
 	}
 	if !k.Revoked.IsZero() {
-		return KeyRow{}, Fail(Conflict, sayKeyIsRevoked)
+		return KeyRow{}, Fail(Conflict, msgKeyIsRevoked)
 	}
 	if err := s.checkKeyWidening(ctx, c, k); err != nil {
 		return KeyRow{}, err
@@ -298,21 +292,20 @@ func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow
 	return k, nil
 }
 
-// checkKeyWidening refuses keys for less than the key that is to be changed: with the rules
-// gone it may do more than they.
+// checkKeyWidening refuses a change by a key with fewer rights than the changed key would have.
 func (s *Service) checkKeyWidening(ctx context.Context, c Caller, k KeyRow) error {
 	if !slices.Contains(k.Scopes, account.ScopeAdmin) {
 		return nil
 	}
 	runs, err := s.canSeeMachine(ctx, c)
 	if err == nil && !runs {
-		err = Fail(Refused, sayKeyAdmin)
+		err = Fail(Refused, msgKeyAdmin)
 	}
 	return err
 }
 
-// RevokeKey ends a key for good, with those that were made by it. Whoever uses it is refused from
-// its next use on, at the MCP endpoints within a second.
+// RevokeKey revokes a key, and those that were created with it. They are refused from the next
+// request on, at the MCP endpoints within a second.
 func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return KeyRow{}, err
@@ -325,11 +318,11 @@ func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, e
 	return k, err
 }
 
-// revoke ends a key, if it has not ended yet.
+// revoke revokes a key, if it is valid.
 func (s *Service) revoke(ctx context.Context, c Caller, k *KeyRow) error {
 	now := time.Now()
 	if err := s.Hub.Store.Keys.Revoke(ctx, k.ID, now); errors.Is(err, store.ErrNotFound) {
-		return Fail(Missing, sayNoKey) // its person has just been removed
+		return Fail(Missing, msgNoKey) // its owner was removed meanwhile
 	} else if err != nil {
 		return err
 	}
@@ -340,8 +333,7 @@ func (s *Service) revoke(ctx context.Context, c Caller, k *KeyRow) error {
 	return nil
 }
 
-// AboutKey is a key in the journal; one of somebody else than who did something with it
-// has their name.
+// AboutKey describes a key in admin events, with its owner if that is somebody else.
 func AboutKey(k store.Key, by, owner string) string {
 	about := k.Name + " (" + strings.Join(k.Scopes, ", ") + ")"
 	if k.Person != by {

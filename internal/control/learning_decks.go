@@ -5,29 +5,29 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var (
-	sayNeedDeckName = talk.Say{Zh: "牌组需要名称。", En: "A deck needs a name."}
-	sayBadDays      = talk.Say{Zh: "%s 是 0 到 %d 的数。", En: "%s is a number from 0 to %d."}
+const (
+	msgNeedDeckName = i18n.Message("A deck needs a name.")
+	msgBadDays      = i18n.Message("%s is a number from 0 to %d.")
 )
 
-// LearnDeck is a deck, and what waits in it.
+// LearnDeck is a deck with the number of points that wait in it.
 type LearnDeck struct {
-	ID       string            `json:"id,omitempty"` // the deck that everybody has has none
+	ID       string            `json:"id,omitempty"` // empty for the default deck
 	Name     string            `json:"name"`
 	Points   int               `json:"points"`
 	New      int               `json:"new"`
 	Due      int               `json:"due"`
 	Settings schedule.Settings `json:"settings"`
-	Own      json.RawMessage   `json:"own_settings,omitempty"` // what it decided for itself
+	Own      json.RawMessage   `json:"own_settings,omitempty"` // settings of the deck itself
 }
 
-// LearnDecks is a person's decks, by name, the default one first.
+// LearnDecks are a person's decks, the default deck first, the others by name.
 type LearnDecks struct {
 	Decks []LearnDeck `json:"decks"`
 }
@@ -46,12 +46,12 @@ func (p *Learning) Decks(ctx context.Context, c Caller, _ Empty) (out LearnDecks
 	return out, err
 }
 
-// LearnDeckRef names a deck, by its id or its name.
+// LearnDeckRef identifies a deck by its id or its name.
 type LearnDeckRef struct {
 	Deck string `path:"deck" json:"-"`
 }
 
-// Deck shows a deck.
+// Deck returns a deck.
 func (p *Learning) Deck(ctx context.Context, c Caller, in LearnDeckRef) (LearnDeck, error) {
 	person, err := p.person(c, "list_decks")
 	if err != nil {
@@ -72,13 +72,13 @@ func (p *Learning) deck(ctx context.Context, person, ref string) (LearnDeck, err
 			}
 		}
 	}
-	return LearnDeck{}, Fail(Missing, sayNoDeck)
+	return LearnDeck{}, Fail(Missing, msgNoDeck)
 }
 
-// NewLearnDeck is a deck that is made.
+// NewLearnDeck describes a deck to create.
 type NewLearnDeck struct {
 	Name     string          `json:"name"`
-	Settings json.RawMessage `json:"settings,omitempty"` // an object: what differs from the person's
+	Settings json.RawMessage `json:"settings,omitempty"` // an object: what differs from the person's settings
 }
 
 // LearnDeckArgs are the arguments of save_deck.
@@ -88,7 +88,7 @@ type LearnDeckArgs struct {
 	Settings json.RawMessage `json:"settings,omitempty"`
 }
 
-// AddDeck makes a deck.
+// AddDeck creates a deck.
 func (p *Learning) AddDeck(ctx context.Context, c Caller, in NewLearnDeck) (LearnDeck, error) {
 	l, err := p.learner(ctx, c, "save_deck")
 	if err != nil {
@@ -96,9 +96,9 @@ func (p *Learning) AddDeck(ctx context.Context, c Caller, in NewLearnDeck) (Lear
 	}
 	switch _, known := l.DeckID(in.Name); {
 	case in.Name == "":
-		return LearnDeck{}, Fail(Invalid, sayNeedDeckName)
+		return LearnDeck{}, Fail(Invalid, msgNeedDeckName)
 	case known:
-		return LearnDeck{}, Fail(Conflict, sayDeckThere, in.Name)
+		return LearnDeck{}, Fail(Conflict, msgDeckThere, in.Name)
 	}
 	var d store.Deck
 	err = p.recordChange(c, "save_deck", LearnDeckArgs{Name: in.Name, Settings: in.Settings}, func() (err error) {
@@ -111,15 +111,15 @@ func (p *Learning) AddDeck(ctx context.Context, c Caller, in NewLearnDeck) (Lear
 	return p.deck(ctx, l.Person, d.ID)
 }
 
-// LearnDeckChange says what changes about a deck.
+// LearnDeckChange changes a deck.
 type LearnDeckChange struct {
 	LearnDeckRef
-	Name     string          `json:"name,omitempty"`     // empty: it stays
-	Settings json.RawMessage `json:"settings,omitempty"` // an object of changes; null takes a decision back
+	Name     string          `json:"name,omitempty"`     // empty: unchanged
+	Settings json.RawMessage `json:"settings,omitempty"` // an object of changes; null resets a setting
 }
 
-// ChangeDeck renames a deck or changes its settings. Another schedule gives all its
-// points new dates, which may take a while.
+// ChangeDeck renames a deck or changes its settings. Another scheduler recalculates all due dates,
+// which may take a while.
 func (p *Learning) ChangeDeck(ctx context.Context, c Caller, in LearnDeckChange) (LearnDeck, error) {
 	l, err := p.learner(ctx, c, "save_deck")
 	if err != nil {
@@ -127,10 +127,10 @@ func (p *Learning) ChangeDeck(ctx context.Context, c Caller, in LearnDeckChange)
 	}
 	id, known := l.DeckID(in.Deck)
 	if !known {
-		return LearnDeck{}, Fail(Missing, sayNoDeck)
+		return LearnDeck{}, Fail(Missing, msgNoDeck)
 	}
 	if other, taken := l.DeckID(in.Name); in.Name != "" && taken && other != id {
-		return LearnDeck{}, Fail(Conflict, sayDeckThere, in.Name)
+		return LearnDeck{}, Fail(Conflict, msgDeckThere, in.Name)
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -145,7 +145,7 @@ func (p *Learning) ChangeDeck(ctx context.Context, c Caller, in LearnDeckChange)
 	return p.deck(ctx, l.Person, id)
 }
 
-// RemoveDeck deletes a deck. Its points move to the default one.
+// RemoveDeck deletes a deck. Its points move to the default deck.
 func (p *Learning) RemoveDeck(ctx context.Context, c Caller, in LearnDeckRef) (Done, error) {
 	l, err := p.learner(ctx, c, "delete_deck")
 	if err != nil {
@@ -153,7 +153,7 @@ func (p *Learning) RemoveDeck(ctx context.Context, c Caller, in LearnDeckRef) (D
 	}
 	id, known := l.DeckID(in.Deck)
 	if !known {
-		return Done{}, Fail(Missing, sayNoDeck)
+		return Done{}, Fail(Missing, msgNoDeck)
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -162,13 +162,13 @@ func (p *Learning) RemoveDeck(ctx context.Context, c Caller, in LearnDeckRef) (D
 	return Done{err == nil}, err
 }
 
-// LearnTagsQuery says which tags are wanted.
+// LearnTagsQuery selects tags.
 type LearnTagsQuery struct {
-	After string `query:"after"` // the next of the page before
+	After string `query:"after"` // next of the page before
 	Limit int    `query:"limit"`
 }
 
-// LearnTags is a page of tags, by name. Points in the trash have theirs still.
+// LearnTags is a page of tags, by name. The tags of deleted points are included.
 type LearnTags struct {
 	Tags []store.TagCount `json:"tags"`
 	Next string           `json:"next,omitempty"`
@@ -193,27 +193,27 @@ func (p *Learning) Tags(ctx context.Context, c Caller, in LearnTagsQuery) (out L
 	return out, err
 }
 
-// LearnTagRename is another name for a tag.
+// LearnTagRename renames a tag.
 type LearnTagRename struct {
 	Tag   string `path:"tag" json:"-"`
 	Name  string `json:"name"`
-	Merge bool   `json:"merge,omitempty"` // it may be one that other points have: the two become one
+	Merge bool   `json:"merge,omitempty"` // allows a name that other points have: the two become one
 }
 
-// LearnTagArgs are what a tag was renamed with, for the audit trail.
+// LearnTagArgs are the arguments of a renaming, for the audit trail.
 type LearnTagArgs struct {
 	Tag   string `json:"tag"`
 	Name  string `json:"name"`
 	Merge bool   `json:"merge,omitempty"`
 }
 
-// RenamedTag is what became of a tag.
+// RenamedTag is the result of a renaming.
 type RenamedTag struct {
 	Tag    string `json:"tag"`
-	Points int    `json:"points"` // that were changed
+	Points int    `json:"points"` // number of changed points
 }
 
-// RenameTag renames a tag of all points that have it.
+// RenameTag renames a tag of all its points.
 func (p *Learning) RenameTag(ctx context.Context, c Caller, in LearnTagRename) (out RenamedTag, err error) {
 	person, err := p.person(c, "update_knowledge_point")
 	if err != nil {
@@ -228,28 +228,29 @@ func (p *Learning) RenameTag(ctx context.Context, c Caller, in LearnTagRename) (
 	return out, err
 }
 
-// LearnRenameTag and LearnImport are what the audit trail calls what no tool does.
+// LearnRenameTag and LearnImport are the names of operations in the audit trail for which there is
+// no tool.
 const (
 	LearnRenameTag = "rename_tag"
 	LearnImport    = "import"
 )
 
-// LearnStatsQuery says how far statistics go.
+// LearnStatsQuery limits statistics.
 type LearnStatsQuery struct {
-	Days int `query:"days"`         // of the forecast; 14 if it is not given
+	Days int `query:"days"`         // of the forecast; 0: 14
 	Back int `query:"history_days"` // of the history
-	Week int `query:"weeks"`        // of what was remembered
+	Week int `query:"weeks"`        // of the retention figures
 }
 
-// LearnStats is how learning goes.
+// LearnStats are learning statistics.
 type LearnStats struct {
 	*learn.Stats
 	Decks []LearnDeckCount `json:"decks"`
-	// Weeks are how much of what came back on its day was still known.
+	// Weeks are the shares of due reviews that were remembered.
 	Weeks []learn.Week `json:"weeks,omitempty"`
 }
 
-// LearnDeckCount is how much waits in a deck.
+// LearnDeckCount is the number of points that wait in a deck.
 type LearnDeckCount struct {
 	Name   string `json:"name"`
 	Points int    `json:"points"`
@@ -258,15 +259,14 @@ type LearnDeckCount struct {
 }
 
 const (
-	// forecastShown is how long a forecast is if nothing else is asked for, and
-	// statsMost how long one can be, in days.
+	// Length of a forecast in days: forecastShown by default, statsMost at most.
 	forecastShown = 14
 	statsMost     = 365
-	// weeksMost bounds the weeks of what was remembered.
+	// weeksMost limits the weeks of the retention figures.
 	weeksMost = 52
 )
 
-// Stats counts.
+// Stats returns the statistics.
 func (p *Learning) Stats(ctx context.Context, c Caller, in LearnStatsQuery) (out LearnStats, err error) {
 	person, err := p.person(c, "learning_stats")
 	if err != nil {
@@ -277,7 +277,7 @@ func (p *Learning) Stats(ctx context.Context, c Caller, in LearnStatsQuery) (out
 		is, most int
 	}{{"days", in.Days, statsMost}, {"history_days", in.Back, statsMost}, {"weeks", in.Week, weeksMost}} {
 		if n.is < 0 || n.is > n.most {
-			return out, Fail(Invalid, sayBadDays, n.name, n.most)
+			return out, Fail(Invalid, msgBadDays, n.name, n.most)
 		}
 	}
 	if in.Days == 0 {
@@ -300,7 +300,7 @@ func (p *Learning) Stats(ctx context.Context, c Caller, in LearnStatsQuery) (out
 	return out, nil
 }
 
-// LearnSettings are what a person decided about learning, and what follows.
+// LearnSettings are a person's settings for learning, with the effective values.
 type LearnSettings struct {
 	learn.Profile
 	Zone     string            `json:"time_zone"`
@@ -315,7 +315,7 @@ func learnSettings(l *learn.Learner) LearnSettings {
 		l.Settings("")}
 }
 
-// Settings shows what a person decided.
+// Settings returns a person's settings.
 func (p *Learning) Settings(ctx context.Context, c Caller, _ Empty) (LearnSettings, error) {
 	l, err := p.learner(ctx, c, "get_learning_settings")
 	if err != nil {
@@ -324,18 +324,18 @@ func (p *Learning) Settings(ctx context.Context, c Caller, _ Empty) (LearnSettin
 	return learnSettings(l), nil
 }
 
-// LearnSettingsChange says what changes; null takes a decision back.
+// LearnSettingsChange changes settings; null resets one.
 type LearnSettingsChange struct {
 	Zone       json.RawMessage `json:"time_zone,omitempty"`  // such as Asia/Shanghai
 	DayStart   json.RawMessage `json:"day_start,omitempty"`  // such as 04:00
-	Bot        json.RawMessage `json:"bot,omitempty"`        // number or name of the bot that judges; none: nobody does
+	Bot        json.RawMessage `json:"bot,omitempty"`        // number or name of the bot that judges; null: none
 	Strictness json.RawMessage `json:"strictness,omitempty"` // lenient, normal, strict
-	Defaults   json.RawMessage `json:"defaults,omitempty"`   // what all decks have in common
+	Defaults   json.RawMessage `json:"defaults,omitempty"`   // settings of all decks
 	Remind     json.RawMessage `json:"remind,omitempty"`     // at, via, webhook
 }
 
-// ChangeSettings changes what a person decided. Another schedule gives points new dates,
-// which may take a while.
+// ChangeSettings changes a person's settings. Another scheduler recalculates all due dates, which
+// may take a while.
 func (p *Learning) ChangeSettings(ctx context.Context, c Caller, in LearnSettingsChange) (LearnSettings, error) {
 	person, err := p.person(c, "update_learning_settings")
 	if err != nil {

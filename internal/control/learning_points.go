@@ -4,23 +4,23 @@ import (
 	"context"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
-)
-
-var (
-	sayNoDate    = talk.Say{Zh: "请给出 date（例如 2026-12-24）或 in_days。", En: "Give date, such as 2026-12-24, or in_days."}
-	sayBadDate   = talk.Say{Zh: "%q 不是 2026-12-24 这样的日期。", En: "%q is not a date such as 2026-12-24."}
-	sayBadCursor = talk.Say{Zh: "after 不是列表给出的 next。", En: "after is not what a list gave as next."}
 )
 
 const (
-	// pointsShown is how many points are on a page if nothing else is asked for.
+	msgNoDate    = i18n.Message("Give date, such as 2026-12-24, or in_days.")
+	msgBadDate   = i18n.Message("%q is not a date such as 2026-12-24.")
+	msgBadCursor = i18n.Message("after is not what a list gave as next.")
+)
+
+const (
+	// pointsShown is the default number of points on a page.
 	pointsShown = 50
-	// pointsMost bounds a page.
+	// pointsMost limits a page.
 	pointsMost = 200
-	// pointsBytes is how much text a page has, about: a page that is full ends early.
+	// pointsBytes limits the text on a page, roughly: a page ends early when it is reached.
 	pointsBytes = 1 << 20
 )
 
@@ -32,13 +32,13 @@ type LearnPoint struct {
 	Deck      string    `json:"deck"` // name
 	Tags      []string  `json:"tags"`
 	State     string    `json:"state"`         // new, learning, review, relearning, done, draft, suspended, not in plan
-	Due       string    `json:"due,omitempty"` // a date, or a moment
+	Due       string    `json:"due,omitempty"` // a date, or a time
 	InPlan    bool      `json:"is_in_review_plan"`
 	Suspended bool      `json:"suspended"`
 	Draft     bool      `json:"draft"`
 	Created   time.Time `json:"created_at"`
 	Updated   time.Time `json:"updated_at"`
-	Deleted   time.Time `json:"deleted_at,omitzero"` // when it went into the trash
+	Deleted   time.Time `json:"deleted_at,omitzero"` // when it was moved to the trash
 }
 
 func learnPoint(l *learn.Learner, p *store.Point) LearnPoint {
@@ -54,7 +54,7 @@ func learnPoint(l *learn.Learner, p *store.Point) LearnPoint {
 	return out
 }
 
-// LearnSitting is a review of a point's plan: one that is to come, or was done.
+// LearnSitting is a review in a point's plan, planned or done.
 type LearnSitting struct {
 	ID        string    `json:"schedule_id"`
 	Day       store.Day `json:"date"`
@@ -77,35 +77,35 @@ func pointDetail(l *learn.Learner, e *learn.Entry) LearnPointDetail {
 	return out
 }
 
-// LearnPointsQuery says which points are wanted.
+// LearnPointsQuery selects points.
 type LearnPointsQuery struct {
-	Query string `query:"query"` // what they say; the best come first then, 40 at most
-	Deck  string `query:"deck"`  // name or id; "default" is the one that everybody has
+	Query string `query:"query"` // full-text search; at most 40 results, best first
+	Deck  string `query:"deck"`  // name or id; "default" is the default deck
 	Tag   string `query:"tag"`
 	State string `query:"state"` // due, learning, new, draft, leech, trash; empty: all but the trash
-	After string `query:"after"` // the next of the page before
+	After string `query:"after"` // next of the page before
 	Limit int    `query:"limit"`
 }
 
 // LearnPoints is a page of points.
 type LearnPoints struct {
 	Points []LearnPoint `json:"points"`
-	// Next, if it is not empty, is to be asked for with after= for those that follow.
+	// Next is the value of after= for the next page; empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// pointsLimit is how many points a page has.
+// pointsLimit returns the size of a page.
 func pointsLimit(n int) (int, error) {
 	switch {
 	case n == 0:
 		return pointsShown, nil
 	case n < 0 || n > pointsMost:
-		return 0, Fail(Invalid, sayBadLimit, pointsMost)
+		return 0, Fail(Invalid, msgBadLimit, pointsMost)
 	}
 	return n, nil
 }
 
-// Points lists points, newest first or as they wait, or searches them.
+// Points lists points, newest first or in the order of their due dates, or searches them.
 func (p *Learning) Points(ctx context.Context, c Caller, in LearnPointsQuery) (out LearnPoints, err error) {
 	l, err := p.learner(ctx, c, "list_knowledge_points")
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *Learning) Points(ctx context.Context, c Caller, in LearnPointsQuery) (o
 	return out, nil
 }
 
-// pointsThatFit is how many points have little enough text for a page.
+// pointsThatFit returns how many points fit into the text limit of a page.
 func pointsThatFit(list []store.Point) int {
 	size := 0
 	for i := range list {
@@ -146,12 +146,12 @@ func pointsThatFit(list []store.Point) int {
 	return len(list)
 }
 
-// LearnPointRef names a point.
+// LearnPointRef identifies a point.
 type LearnPointRef struct {
 	Point string `path:"point" json:"-"`
 }
 
-// Point shows a point.
+// Point returns a point.
 func (p *Learning) Point(ctx context.Context, c Caller, in LearnPointRef) (out LearnPointDetail, err error) {
 	l, err := p.learner(ctx, c, "get_knowledge_point")
 	if err != nil {
@@ -164,14 +164,14 @@ func (p *Learning) Point(ctx context.Context, c Caller, in LearnPointRef) (out L
 	return pointDetail(l, e), nil
 }
 
-// NewLearnPoint is a point that is added.
+// NewLearnPoint describes a point to add.
 type NewLearnPoint struct {
 	Question string   `json:"question"`
 	Answer   string   `json:"answer"`
-	Deck     string   `json:"deck,omitempty"` // name; one that does not exist is made
+	Deck     string   `json:"deck,omitempty"` // name; created if it does not exist
 	Tags     []string `json:"tags,omitempty"`
-	InPlan   *bool    `json:"is_in_review_plan,omitempty"` // false: it is kept and not reviewed
-	Draft    bool     `json:"draft,omitempty"`             // it waits for its person to confirm it
+	InPlan   *bool    `json:"is_in_review_plan,omitempty"` // false: stored without reviews
+	Draft    bool     `json:"draft,omitempty"`             // has to be confirmed before it is reviewed
 }
 
 // AddPoint adds a point.
@@ -197,7 +197,7 @@ func (p *Learning) AddPoint(ctx context.Context, c Caller, in NewLearnPoint) (ou
 	return p.pointForPage(ctx, &e)
 }
 
-// pointForPage is a point that was just changed.
+// pointForPage returns a point that was just changed.
 func (p *Learning) pointForPage(ctx context.Context, e *learn.Entry) (out LearnPointDetail, err error) {
 	l, err := p.points.Learner(ctx, e.Person)
 	if err != nil {
@@ -206,19 +206,19 @@ func (p *Learning) pointForPage(ctx context.Context, e *learn.Entry) (out LearnP
 	return pointDetail(l, e), nil
 }
 
-// LearnPointChange says what changes about a point; what is not given stays.
+// LearnPointChange changes a point; nil fields stay.
 type LearnPointChange struct {
 	LearnPointRef
 	Question  *string   `json:"question,omitempty"`
 	Answer    *string   `json:"answer,omitempty"`
-	Deck      *string   `json:"deck,omitempty"` // name; one that does not exist is made
+	Deck      *string   `json:"deck,omitempty"` // name; created if it does not exist
 	Tags      *[]string `json:"tags,omitempty"`
 	InPlan    *bool     `json:"is_in_review_plan,omitempty"`
-	Suspended *bool     `json:"suspended,omitempty"` // let it rest without taking it out of the plan
+	Suspended *bool     `json:"suspended,omitempty"` // pause it without removing its plan
 	Draft     *bool     `json:"draft,omitempty"`     // false confirms a draft
 }
 
-// LearnArgs are the arguments of a tool of Learn that concerns one point.
+// LearnArgs are the arguments of a tool of Learn for one point.
 type LearnArgs struct {
 	ID string `json:"id"`
 	*learn.Edit
@@ -232,7 +232,7 @@ func (p *Learning) ChangePoint(ctx context.Context, c Caller, in LearnPointChang
 	}
 	edit := learn.Edit{Question: in.Question, Answer: in.Answer, Deck: in.Deck, Tags: in.Tags, InPlan: in.InPlan,
 		Suspended: in.Suspended, Draft: in.Draft}
-	if _, err := p.points.Get(ctx, person, in.Point); err != nil { // before a deck is made for it
+	if _, err := p.points.Get(ctx, person, in.Point); err != nil { // before a deck is created for it
 		return out, LearnError(err)
 	}
 	var e *learn.Entry
@@ -246,7 +246,7 @@ func (p *Learning) ChangePoint(ctx context.Context, c Caller, in LearnPointChang
 	return p.pointForPage(ctx, e)
 }
 
-// DeletePoint puts a point into the trash.
+// DeletePoint moves a point to the trash.
 func (p *Learning) DeletePoint(ctx context.Context, c Caller, in LearnPointRef) (Done, error) {
 	person, err := p.person(c, "delete_knowledge_point")
 	if err != nil {
@@ -274,14 +274,14 @@ func (p *Learning) RestorePoint(ctx context.Context, c Caller, in LearnPointRef)
 	return p.pointForPage(ctx, e)
 }
 
-// LearnDue says when a point comes again.
+// LearnDue is a new due date of a point.
 type LearnDue struct {
 	LearnPointRef
 	Date   string `json:"date,omitempty"`    // such as 2026-12-24
 	InDays *int   `json:"in_days,omitempty"` // 0: today
 }
 
-// Reschedule gives a point another date.
+// Reschedule sets the due date of a point.
 func (p *Learning) Reschedule(ctx context.Context, c Caller, in LearnDue) (out LearnPointDetail, err error) {
 	l, err := p.learner(ctx, c, "reschedule_knowledge_points")
 	if err != nil {
@@ -294,12 +294,12 @@ func (p *Learning) Reschedule(ctx context.Context, c Caller, in LearnDue) (out L
 	switch {
 	case in.Date != "" && in.InDays == nil:
 		if day, err = store.ParseDay(in.Date); err != nil {
-			return out, Fail(Invalid, sayBadDate, in.Date)
+			return out, Fail(Invalid, msgBadDate, in.Date)
 		}
 	case in.Date == "" && in.InDays != nil:
 		day = l.Today + store.Day(*in.InDays)
 	default:
-		return out, Fail(Invalid, sayNoDate)
+		return out, Fail(Invalid, msgNoDate)
 	}
 	var e *learn.Entry
 	err = p.recordChange(c, "reschedule_knowledge_points", LearnMoved{[]string{in.Point}, day}, func() (err error) {
@@ -318,10 +318,10 @@ type LearnMoved struct {
 	Date store.Day `json:"date"`
 }
 
-// LearnHistoryQuery says which entries of a point's history are wanted.
+// LearnHistoryQuery selects entries of a point's history.
 type LearnHistoryQuery struct {
 	LearnPointRef
-	After string `query:"after"` // the next of the page before
+	After string `query:"after"` // next of the page before
 	Limit int    `query:"limit"`
 }
 
@@ -346,7 +346,7 @@ type LearnHistory struct {
 	Next   string       `json:"next,omitempty"`
 }
 
-// History lists what became of a point.
+// History returns the history of a point.
 func (p *Learning) History(ctx context.Context, c Caller, in LearnHistoryQuery) (out LearnHistory, err error) {
 	person, err := p.person(c, "review_history")
 	if err != nil {
@@ -363,7 +363,7 @@ func (p *Learning) History(ctx context.Context, c Caller, in LearnHistoryQuery) 
 	var after store.LogEntry
 	if in.After != "" {
 		if after, err = p.points.Store.Learn.Entry(ctx, person, in.After); err != nil {
-			return out, Fail(Invalid, sayBadCursor)
+			return out, Fail(Invalid, msgBadCursor)
 		}
 	}
 	list, err := p.points.Store.Learn.Log(ctx, person, e.Number, after.At, after.ID, limit+1)

@@ -5,23 +5,22 @@ import (
 	"encoding/json"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var (
-	sayNeedGrade = talk.Say{Zh: "请给出评分：again、hard、good、easy，或者 1 到 4。",
-		En: "Give the grade: again, hard, good, easy, or 1 to 4."}
-	sayNeedPoint = talk.Say{Zh: "请用 knowledge_point_id 说明是哪个知识点。", En: "Say which point with knowledge_point_id."}
-	sayBadScore  = talk.Say{Zh: "score 是 0 到 100 的数。", En: "score is a number from 0 to 100."}
-	sayBadTook   = talk.Say{Zh: "took_ms 是 0 到 3600000 的数。", En: "took_ms is a number from 0 to 3600000."}
+const (
+	msgNeedGrade = i18n.Message("Give the grade: again, hard, good, easy, or 1 to 4.")
+	msgNeedPoint = i18n.Message("Say which point with knowledge_point_id.")
+	msgBadScore  = i18n.Message("score is a number from 0 to 100.")
+	msgBadTook   = i18n.Message("took_ms is a number from 0 to 3600000.")
 )
 
-// checkTook bounds how long one review took.
+// checkTook validates the duration of a review.
 const checkTook = time.Hour
 
-// LearnCard is a point as it is asked: without its answer.
+// LearnCard is a point to review, without its answer.
 type LearnCard struct {
 	Point    string   `json:"knowledge_point_id"`
 	Sitting  string   `json:"schedule_id,omitempty"` // the row of its plan that the review completes
@@ -31,15 +30,15 @@ type LearnCard struct {
 	State    string   `json:"state"`
 	Number   int      `json:"review_number,omitempty"`
 	Due      string   `json:"due,omitempty"`
-	// Grades say what each grade would lead to, from again to easy.
+	// Grades are the results of each grade, from again to easy.
 	Grades []LearnGrade `json:"grades"`
 }
 
-// LearnGrade is a grade, and when the point would come again.
+// LearnGrade is a grade with the point's next due date.
 type LearnGrade struct {
 	Grade   string `json:"grade"`
-	Minutes int    `json:"minutes,omitempty"` // on its steps
-	Days    int    `json:"days,omitempty"`    // else
+	Minutes int    `json:"minutes,omitempty"` // for learning steps
+	Days    int    `json:"days,omitempty"`    // otherwise
 }
 
 func learnCard(l *learn.Learner, e *learn.Entry) *LearnCard {
@@ -58,24 +57,24 @@ func learnCard(l *learn.Learner, e *learn.Entry) *LearnCard {
 	return c
 }
 
-// LearnNextQuery narrows what is asked next.
+// LearnNextQuery limits the next question.
 type LearnNextQuery struct {
 	Deck string `query:"deck"` // name or id
 	Tag  string `query:"tag"`
 }
 
-// LearnNext is the next question, or when there will be one.
+// LearnNext is the next question, or the time of it.
 type LearnNext struct {
-	Card *LearnCard      `json:"card,omitempty"` // without it, nothing is left now
+	Card *LearnCard      `json:"card,omitempty"` // nil if nothing is due now
 	Left learn.Remaining `json:"remaining"`
-	// Later is when the next step of a point is due today; Day the next day on which
-	// something is, and Due how much.
+	// Later is the time of the next step that is due today; Day is the next day with due points,
+	// and Due their number.
 	Later time.Time `json:"later,omitzero"`
 	Day   string    `json:"next_date,omitempty"`
 	Due   int       `json:"next_due,omitempty"`
 }
 
-// Next gives the next question. It reserves nothing.
+// Next returns the next question. It reserves nothing.
 func (p *Learning) Next(ctx context.Context, c Caller, in LearnNextQuery) (out LearnNext, err error) {
 	l, err := p.learner(ctx, c, "next_review")
 	if err != nil {
@@ -108,22 +107,22 @@ func (p *Learning) next(ctx context.Context, l *learn.Learner, in LearnNextQuery
 	return out, err
 }
 
-// LearnQueueQuery says what of today's queue is wanted.
+// LearnQueueQuery selects a part of today's queue.
 type LearnQueueQuery struct {
 	LearnNextQuery
-	After string `query:"after"` // the next of the page before
+	After string `query:"after"` // next of the page before
 	Limit int    `query:"limit"`
 }
 
-// LearnQueue is what is to be reviewed now, in its order.
+// LearnQueue are the points to review now, in order.
 type LearnQueue struct {
 	Cards []LearnCard     `json:"cards"`
-	Left  learn.Remaining `json:"remaining"` // of all in the deck; tags are not heeded
+	Left  learn.Remaining `json:"remaining"` // of the whole deck; the tag is ignored
 	Later time.Time       `json:"later,omitzero"`
 	Next  string          `json:"next,omitempty"`
 }
 
-// Queue lists what is to be reviewed now.
+// Queue lists the points to review now.
 func (p *Learning) Queue(ctx context.Context, c Caller, in LearnQueueQuery) (out LearnQueue, err error) {
 	l, err := p.learner(ctx, c, "list_reviews")
 	if err != nil {
@@ -154,7 +153,7 @@ type LearnAnswer struct {
 	Recall string `json:"last_recall,omitempty"`
 }
 
-// Reveal shows the answer of a point.
+// Reveal returns the answer of a point.
 func (p *Learning) Reveal(ctx context.Context, c Caller, in LearnPointRef) (out LearnAnswer, err error) {
 	l, err := p.learner(ctx, c, "reveal_answer")
 	if err != nil {
@@ -207,21 +206,21 @@ func (g *GradeText) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(g))
 }
 
-// LearnReview is a review that somebody did.
+// LearnReview is a completed review.
 type LearnReview struct {
 	Point   string    `json:"knowledge_point_id"`
 	Grade   GradeText `json:"grade"`                 // again, hard, good, easy, or 1 to 4
-	Sitting string    `json:"schedule_id,omitempty"` // that the question came with
-	Review  string    `json:"review_id,omitempty"`   // a name of one's own: sent again, it counts once
+	Sitting string    `json:"schedule_id,omitempty"` // schedule_id of the question
+	Review  string    `json:"review_id,omitempty"`   // id of the client, which makes retries idempotent
 	Recall  string    `json:"recall_text,omitempty"` // what was recalled
 	Score   *int      `json:"score,omitempty"`       // 0 to 100, if somebody judged it
 	TookMS  int64     `json:"took_ms,omitempty"`     // how long it took
-	Early   bool      `json:"early,omitempty"`       // although it is not due yet
-	Deck    string    `json:"deck,omitempty"`        // of the question that follows
+	Early   bool      `json:"early,omitempty"`       // allows a review before the due date
+	Deck    string    `json:"deck,omitempty"`        // for the next question
 	Tag     string    `json:"tag,omitempty"`         // the same
 }
 
-// LearnOutcome is what became of a review.
+// LearnOutcome is the result of a review.
 type LearnOutcome struct {
 	Review  string `json:"review_id"`
 	Point   string `json:"knowledge_point_id"`
@@ -229,8 +228,8 @@ type LearnOutcome struct {
 	Grade   string `json:"grade"`
 	State   string `json:"state"`
 	Due     string `json:"due,omitempty"`
-	Already bool   `json:"already,omitempty"` // it was sent before, and nothing has changed now
-	Leech   bool   `json:"leech,omitempty"`   // the point is forgotten again and again
+	Already bool   `json:"already,omitempty"` // a repeated request; nothing has changed
+	Leech   bool   `json:"leech,omitempty"`   // the point is forgotten repeatedly
 }
 
 func learnOutcome(o *learn.Outcome) LearnOutcome {
@@ -241,13 +240,13 @@ func learnOutcome(o *learn.Outcome) LearnOutcome {
 	}
 }
 
-// LearnReviewed is what became of a review, and the next question.
+// LearnReviewed is the result of a review with the next question.
 type LearnReviewed struct {
 	LearnOutcome
 	Next LearnNext `json:"next"`
 }
 
-// Review takes a review, and gives the next question.
+// Review records a review, and returns the next question.
 func (p *Learning) Review(ctx context.Context, c Caller, in LearnReview) (out LearnReviewed, err error) {
 	l, err := p.learner(ctx, c, "submit_review")
 	if err != nil {
@@ -256,13 +255,13 @@ func (p *Learning) Review(ctx context.Context, c Caller, in LearnReview) (out Le
 	grade, err := learn.ParseGrade(string(in.Grade))
 	switch {
 	case err != nil || grade == store.Ungraded:
-		return out, Fail(Invalid, sayNeedGrade)
+		return out, Fail(Invalid, msgNeedGrade)
 	case in.Point == "":
-		return out, Fail(Invalid, sayNeedPoint)
+		return out, Fail(Invalid, msgNeedPoint)
 	case in.Score != nil && (*in.Score < 0 || *in.Score > 100):
-		return out, Fail(Invalid, sayBadScore)
+		return out, Fail(Invalid, msgBadScore)
 	case in.TookMS < 0 || in.TookMS > checkTook.Milliseconds():
-		return out, Fail(Invalid, sayBadTook)
+		return out, Fail(Invalid, msgBadTook)
 	}
 	follows := LearnNextQuery{in.Deck, in.Tag}
 	if _, err := deckNamed(l, in.Deck); err != nil {
@@ -285,24 +284,24 @@ func (p *Learning) Review(ctx context.Context, c Caller, in LearnReview) (out Le
 	}
 	out.LearnOutcome = learnOutcome(done)
 	if out.Next, err = p.next(ctx, l, follows); err != nil {
-		// The review is on the disk; only the look ahead failed.
+		// the review is stored; only finding the next question failed
 		p.s.Logger.WarnContext(ctx, "the next question could not be looked up", "error", err)
 	}
 	return out, nil
 }
 
-// LearnUndo says which review is taken back.
+// LearnUndo identifies the review to undo.
 type LearnUndo struct {
 	Review string `json:"review_id,omitempty"` // empty: the last one
 }
 
-// LearnUndone is what became of a review that was taken back, and its question.
+// LearnUndone is the result of an undo, with the question.
 type LearnUndone struct {
 	LearnOutcome
 	Card *LearnCard `json:"card"`
 }
 
-// Undo takes a review back.
+// Undo undoes a review.
 func (p *Learning) Undo(ctx context.Context, c Caller, in LearnUndo) (out LearnUndone, err error) {
 	l, err := p.learner(ctx, c, "undo_review")
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-// What is in the journal, as [store.AdminEvent] has it: what anybody changes about accounts, keys,
-// bots, devices, nodes, tools and records. Calls of tools are in the audit trail.
+// Actions of [store.AdminEvent]: changes of accounts, keys, bots, devices, nodes, tools and
+// records. Calls of tools are in the audit trail.
 const (
 	EventPersonAdded     = "person.added"
 	EventPersonRole      = "person.role"
@@ -58,7 +58,7 @@ const (
 	EventPairRejected    = "pair.rejected"
 )
 
-// RecordAdminEvent keeps in the journal of the installation that the caller did something.
+// RecordAdminEvent records an action of the caller as an admin event.
 func (s *Service) RecordAdminEvent(ctx context.Context, c Caller, act, about string) {
 	a := store.AdminEvent{ID: uuid.Must(uuid.NewV7()).String(), At: time.Now(), Person: c.Person, Action: act,
 		About: about, Key: c.Key, Address: c.Address, Channel: c.Program}
@@ -66,33 +66,33 @@ func (s *Service) RecordAdminEvent(ctx context.Context, c Caller, act, about str
 	if err == nil {
 		a.Name = p.Name
 	}
-	if errors.Is(err, store.ErrNotFound) || err == nil { // the command line is nobody
+	if errors.Is(err, store.ErrNotFound) || err == nil { // the command line has no account
 		err = s.Hub.Store.AdminEvents.Add(ctx, a)
 	}
 	if err != nil {
-		// It has been done, and cannot be undone because nobody could write it down.
+		// The change is done, and cannot be undone because its record failed.
 		s.Logger.ErrorContext(ctx, "an act was not kept", "act", act, "about", about, "person", c.Person, "error", err)
 	}
 	s.Logger.InfoContext(ctx, "the installation was changed", "act", act, "about", about, "person", a.Name)
 }
 
-// AdminEventsQuery says which acts are wanted: the newest before one.
+// AdminEventsQuery selects admin events.
 type AdminEventsQuery struct {
-	Before string `query:"before" json:"-"` // the id of an act; empty: from the newest on
+	Before string `query:"before" json:"-"` // the id of an event; empty: from the newest on
 	Limit  int    `query:"limit" json:"-"`  // 0: 50
 }
 
-// AdminEventPage is the journal, the newest first.
+// AdminEventPage is a page of admin events, newest first.
 type AdminEventPage struct {
 	Events []store.AdminEvent `json:"admin_events"`
-	// Next, if it is not empty, is to be asked for as Before for those that follow.
+	// Next is the value of Before for the next page; empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// maxAdminEvents bounds a list of acts.
+// maxAdminEvents bounds a page of admin events.
 const maxAdminEvents = 500
 
-// AdminEvents lists the journal of the installation.
+// AdminEvents lists the admin events of the installation.
 func (s *Service) AdminEvents(ctx context.Context, c Caller, in AdminEventsQuery) (AdminEventPage, error) {
 	if err := admin(c); err != nil {
 		return AdminEventPage{}, err
@@ -113,7 +113,7 @@ func (s *Service) AdminEvents(ctx context.Context, c Caller, in AdminEventsQuery
 	return out, err
 }
 
-// People lists who has an account.
+// People lists the accounts.
 func (s *Service) People(ctx context.Context, c Caller, _ Empty) (People, error) {
 	if err := admin(c); err != nil {
 		return People{}, err
@@ -126,12 +126,12 @@ func (s *Service) People(ctx context.Context, c Caller, _ Empty) (People, error)
 	return out, err
 }
 
-// PersonRef names a person, by id.
+// PersonRef identifies a person by id.
 type PersonRef struct {
 	Person string `path:"person" json:"-"`
 }
 
-// Member is somebody with an account, and how much is theirs.
+// Member is an account with the number of things that belong to it.
 func (s *Service) Member(ctx context.Context, c Caller, in PersonRef) (Person, error) {
 	if err := admin(c); err != nil {
 		return Person{}, err
@@ -148,23 +148,23 @@ func (s *Service) Member(ctx context.Context, c Caller, in PersonRef) (Person, e
 	return Person{Person: p, HasPassword: p.Password != "", Bots: bots, Devices: devices}, err
 }
 
-// NewPerson is an account to be opened.
+// NewPerson describes an account to create.
 type NewPerson struct {
 	Name string `json:"name"`
 	Role string `json:"role,omitempty"` // admin or member; empty: member
 	Lang string `json:"lang,omitempty"` // zh or en; empty: the caller's
-	// Password is what they sign in with first; empty: one is made, and told once.
+	// Password is the first password. If it is empty, one is generated and returned once.
 	Password string `json:"password,omitempty"`
 }
 
-// AddedPerson is an account that was opened.
+// AddedPerson is an account that was created.
 type AddedPerson struct {
 	store.Person
-	// Password was made here; it is not kept and cannot be told again.
+	// Password is the generated password, which is not stored and cannot be returned again.
 	Password string `json:"password,omitempty"`
 }
 
-// AddPerson opens an account.
+// AddPerson creates an account.
 func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedPerson, error) {
 	if err := requireUnrestrictedAdmin(c); err != nil {
 		return AddedPerson{}, err
@@ -178,8 +178,8 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 	if in.Lang == "" {
 		in.Lang = string(c.Lang)
 	}
-	if in.Lang != string(talk.Chinese) && in.Lang != string(talk.English) {
-		return AddedPerson{}, Fail(Invalid, sayNoLang)
+	if !i18n.IsLanguage(i18n.Lang(in.Lang)) {
+		return AddedPerson{}, noLang(in.Lang)
 	}
 	made := ""
 	if in.Password == "" {
@@ -194,19 +194,19 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 	return AddedPerson{p, made}, nil
 }
 
-// generatePassword is one for somebody who is going to choose another.
+// generatePassword returns a password for somebody who will replace it.
 func generatePassword() string {
 	text := seal.NewToken(12)
 	return text[:4] + "-" + text[4:8] + "-" + text[8:12]
 }
 
-// PersonChange is what is changed about somebody by who runs the installation.
+// PersonChange changes the role of an account.
 type PersonChange struct {
 	PersonRef
 	Role string `json:"role"` // admin or member
 }
 
-// ChangePerson gives somebody another role.
+// ChangePerson changes somebody's role.
 func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (Person, error) {
 	if err := requireUnrestrictedAdmin(c); err != nil {
 		return Person{}, err
@@ -216,7 +216,7 @@ func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (
 		return Person{}, err
 	}
 	if in.Role != account.RoleAdmin && in.Role != account.RoleMember {
-		return Person{}, Fail(Invalid, sayNoRole)
+		return Person{}, Fail(Invalid, msgNoRole)
 	}
 	if in.Role == was.Role {
 		return was, nil
@@ -229,15 +229,15 @@ func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (
 	return was, nil
 }
 
-var sayNoRole = talk.Say{Zh: "角色是 admin 或 member。", En: "A role is admin or member."}
+const msgNoRole = i18n.Message("A role is admin or member.")
 
-// PersonPassword is another password for somebody.
+// PersonPassword sets a password.
 type PersonPassword struct {
 	PersonRef
-	Password string `json:"password,omitempty"` // empty: one is made, and told once
+	Password string `json:"password,omitempty"` // empty: one is generated and returned once
 }
 
-// SetPersonPassword gives somebody another password, and signs them out everywhere.
+// SetPersonPassword sets somebody's password and ends all their sign-ins.
 func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPassword) (AddedPerson, error) {
 	if err := requireUnrestrictedAdmin(c); err != nil {
 		return AddedPerson{}, err
@@ -264,15 +264,15 @@ func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPass
 	return AddedPerson{p.Person, made}, nil
 }
 
-// RemovedPerson is somebody to be removed.
+// RemovedPerson identifies an account to remove.
 type RemovedPerson struct {
 	PersonRef
-	// Name is theirs, typed by whoever removes them, to be sure who it is.
+	// Name is the name of the account, as a confirmation.
 	Name string `query:"name" json:"-"`
 }
 
-// RemovePerson closes an account, with everything that is theirs: bots, devices, keys,
-// tool servers, knowledge points, records.
+// RemovePerson removes an account and all its data: bots, devices, keys, upstreams, knowledge
+// points, records.
 func (s *Service) RemovePerson(ctx context.Context, c Caller, in RemovedPerson) (Done, error) {
 	if err := requireUnrestrictedAdmin(c); err != nil {
 		return Done{}, err
@@ -282,10 +282,10 @@ func (s *Service) RemovePerson(ctx context.Context, c Caller, in RemovedPerson) 
 		return Done{}, err
 	}
 	if p.ID == c.Person {
-		return Done{}, Fail(Conflict, sayNotSelf)
+		return Done{}, Fail(Conflict, msgNotSelf)
 	}
 	if in.Name != p.Name {
-		return Done{}, Fail(Invalid, sayTypeName, p.Name)
+		return Done{}, Fail(Invalid, msgTypeName, p.Name)
 	}
 	bots, err := s.Hub.Store.Bots.ByOwner(ctx, p.ID)
 	if err != nil {
@@ -295,8 +295,8 @@ func (s *Service) RemovePerson(ctx context.Context, c Caller, in RemovedPerson) 
 	if err := aboutPerson(s.Accounts.RemovePerson(ctx, p.ID)); err != nil {
 		return Done{}, err
 	}
-	// Tools, devices and nodes are found gone by those who run them; bots' connections
-	// are not looked for.
+	// The owners of tools, devices and nodes notice the removal; connections of bots are closed
+	// here.
 	for _, b := range bots {
 		if s.Disconnect != nil {
 			s.Disconnect(b.Number)

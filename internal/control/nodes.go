@@ -9,47 +9,46 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-// The acts of a [NodeAction].
+// Actions of a [NodeAction], with the fields that they use.
 const (
-	NodeList     = "list"     // of nodes
-	NodePaired   = "paired"   // of those nodes that were paired
+	NodeList     = "list"     // lists nodes
+	NodePaired   = "paired"   // lists paired nodes
 	NodeDescribe = "describe" // Node
 	NodeInvoke   = "invoke"   // Node, Command, Params, Timeout, Once
 	NodeRename   = "rename"   // Node, Name
 	NodeRemove   = "remove"   // Node
-	PairList     = "pairs"    // of whoever asks to be let in, and what nodes want to do
+	PairList     = "pairs"    // lists pairing requests and requested commands
 	PairApprove  = "approve"  // Request
 	PairReject   = "reject"   // Request
 )
 
-// NodeAction is something that is to be done about OpenClaw's nodes.
+// NodeAction is an operation on OpenClaw's nodes.
 type NodeAction struct {
 	Action string
-	// Node is an id, the beginning of one, or a name; an id and nothing else if Exact.
+	// Node is an id, the beginning of an id, or a name; if Exact is set, an id.
 	Node, Name, Request string
 	Exact               bool
 
 	Command string
 	Params  json.RawMessage // nil: none
 	Timeout time.Duration   // 0: 30 s
-	// Once is a key by which a call is carried out once, however often it comes. Empty:
-	// each is another one.
+	// Once is an idempotency key: a call with it is executed once. Empty: each call is executed.
 	Once string
 
-	// Who does it. An empty Person is the operator of this machine.
+	// The caller. An empty Person is the operator of this machine.
 	Person, Key, Rules, Program string
 	Only                        int64
 	Admin                       bool
 }
 
-// NodeError is why it was not done, as the caller is told it.
+// NodeError is an error of the gateway with its response.
 type NodeError struct {
-	Status  int    // of HTTP
-	Code    string // as OpenClaw has it
+	Status  int    // HTTP status
+	Code    string // OpenClaw's error code
 	Message string
 	Details json.RawMessage // nil: none
 }
@@ -57,16 +56,15 @@ type NodeError struct {
 // Error implements error.
 func (e *NodeError) Error() string { return e.Message }
 
-// NodePolicy is what the settings say about commands of nodes: nodes.allow and
-// nodes.deny.
+// NodePolicy is the configured policy for commands of nodes, nodes.allow and nodes.deny.
 type NodePolicy struct {
 	Allow, Deny []string
-	// Dangerous reports whether a command is one that programs and bots get only if its
-	// owner asks for it by name.
+	// Dangerous reports whether programs and bots may use a command only if its owner allows it by
+	// name.
 	Dangerous func(command string) bool
 }
 
-// Node is an OpenClaw node, as far as people are told about it.
+// Node is an OpenClaw node.
 type Node struct {
 	ID       string     `json:"nodeId"`
 	Name     string     `json:"displayName"`
@@ -75,9 +73,9 @@ type Node struct {
 	Program  string     `json:"clientId"`
 	Version  string     `json:"version"`
 	Address  string     `json:"remoteIp"`
-	Commands []string   `json:"commands"` // those that can be called
+	Commands []string   `json:"commands"` // that can be called
 	Tools    []NodeTool `json:"nodePluginTools"`
-	// Approval is one of the Node… of this package.
+	// Approval is one of the constants below.
 	Approval    string   `json:"approvalState"`
 	Request     string   `json:"pendingRequestId"`
 	Asked       []string `json:"pendingDeclaredCommands"`
@@ -86,10 +84,10 @@ type Node struct {
 	LastMS      int64    `json:"lastConnectedAtMs"`
 	LeftMS      int64    `json:"lastDisconnectedAtMs"`
 	SeenMS      int64    `json:"lastSeenAtMs"`
-	// Refused are commands that it has and that cannot be called, with why.
+	// Refused are the node's commands that cannot be called, with the reason.
 	Refused []RefusedCommand `json:"-"`
-	// Kept says that it was paired, and is not something that is plugged in here and
-	// appears as a node.
+	// Kept reports whether the node was paired. Otherwise it stands for something that is
+	// registered here.
 	Kept bool `json:"-"`
 }
 
@@ -99,7 +97,7 @@ type NodeTool struct {
 	Description string `json:"description"`
 }
 
-// How far a node is approved.
+// Approval states of a node.
 const (
 	NodeApproved = "approved"
 	NodeAsks     = "pending-approval"
@@ -107,26 +105,26 @@ const (
 	NodeRejected = "unapproved"
 )
 
-// RefusedCommand is a command that a node has and that cannot be called.
+// RefusedCommand is a command of a node that cannot be called.
 type RefusedCommand struct {
 	Command string
-	Why     string // one of the Command… of this package
+	Why     string // one of the Command… constants
 }
 
-// Why a command of a node cannot be called.
+// Reasons why a command of a node cannot be called.
 const (
-	CommandAsked  = "asked"  // its owner has not approved it yet
-	CommandDenied = "denied" // nodes.deny names it
-	CommandUnsaid = "unsaid" // nodes.allow has to name it
+	CommandAsked  = "asked"  // not approved by its owner yet
+	CommandDenied = "denied" // denied by nodes.deny
+	CommandUnsaid = "unsaid" // not allowed by nodes.allow
 )
 
-// Since is when it connected, if it is connected.
+// Since returns the time of the connection, if it is connected.
 func (n *Node) Since() time.Time { return fromMillis(n.ConnectedMS) }
 
-// Seen is when it was heard of last.
+// Seen returns the time of the last activity.
 func (n *Node) Seen() time.Time { return fromMillis(max(n.SeenMS, n.LastMS, n.LeftMS)) }
 
-// Called is its name, or the beginning of its id.
+// Called returns its name, or the beginning of its id.
 func (n *Node) Called() string { return called(n.Name, n.ID) }
 
 func called(name, id string) string {
@@ -143,8 +141,7 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// PairRequest is the request of somebody who wants to connect to the gateway, or of a node that
-// wants to do something.
+// PairRequest is the request of a device to connect to the gateway, or of a node to offer commands.
 type PairRequest struct {
 	ID       string   `json:"requestId"`
 	Device   string   `json:"deviceId"`
@@ -157,40 +154,37 @@ type PairRequest struct {
 	Roles    []string `json:"roles"`
 	Scopes   []string `json:"scopes"`
 	Commands []string `json:"commands"`
-	Repair   bool     `json:"isRepair"` // it was in before
+	Repair   bool     `json:"isRepair"` // it was paired before
 	MS       int64    `json:"ts"`
 }
 
-// Since is when it asked.
+// Since returns the time of the request.
 func (r *PairRequest) Since() time.Time { return fromMillis(r.MS) }
 
-// Called is its name, or the beginning of its id.
+// Called returns its name, or the beginning of its id.
 func (r *PairRequest) Called() string { return called(r.Name, r.Device+r.Node) }
 
-// GatewayState is who is at the gateway, and who waits to be let in or to do something.
+// GatewayState has the nodes and the pending requests of the gateway.
 type GatewayState struct {
-	Devices []PairRequest `json:"devices"` // to be let in
-	Wishes  []PairRequest `json:"nodes"`   // to do something
+	Devices []PairRequest `json:"devices"` // requests to connect
+	Wishes  []PairRequest `json:"nodes"`   // requests to offer commands
 	Nodes   []Node        `json:"paired"`  // connected ones first
 }
 
-var (
-	sayNodeMissing = talk.Say{Zh: "没有这个节点，或它已被移除。", En: "There is no such node, or it was removed."}
-	sayPairMissing = talk.Say{Zh: "这个请求已经过期，或已有人处理过。设备再次尝试时会重新出现。",
-		En: "This request has expired, or somebody has decided about it. It comes again when the device tries again."}
-	sayNodeAway   = talk.Say{Zh: "这个节点现在没有连接。", En: "The node is not connected now."}
-	sayNodeParams = talk.Say{Zh: "参数不是 JSON。例如：{\"bins\":[\"git\"]}",
-		En: "The parameters are no JSON. They look like {\"bins\":[\"git\"]}"}
-	sayNodeName = talk.Say{Zh: "请输入名称。", En: "Give it a name."}
+const (
+	msgNodeMissing = i18n.Message("There is no such node, or it was removed.")
+	msgPairMissing = i18n.Message("This request has expired, or somebody has decided about it. It comes again when the device tries again.")
+	msgNodeAway    = i18n.Message("The node is not connected now.")
+	msgNodeParams  = i18n.Message("The parameters are no JSON. They look like {\"bins\":[\"git\"]}")
+	msgNodeName    = i18n.Message("Give it a name.")
 )
 
-// nodeActions are the acts that change something, as the journal calls them. What is invoked
-// is in the audit trail.
+// nodeActions are the actions that change something, as admin events name them. Invocations are in
+// the audit trail.
 var nodeActions = map[string]string{NodeRename: EventNodeRenamed, NodeRemove: EventNodeRemoved,
 	PairApprove: EventPairApproved, PairReject: EventPairRejected}
 
-// OnNodes is what [Options].Nodes does, written down in the journal if it has changed
-// something.
+// OnNodes calls [Options].Nodes, and records an admin event if that changed something.
 func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAction) (json.RawMessage, error) {
 	out, err := s.Nodes(ctx, a)
 	if act := nodeActions[a.Action]; act != "" && err == nil {
@@ -199,8 +193,8 @@ func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAction) (json.Raw
 	return out, err
 }
 
-// node does something about nodes for a caller.
-func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing talk.Say) (json.RawMessage, error) {
+// node executes an operation for a caller.
+func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing i18n.Message) (json.RawMessage, error) {
 	a.Person, a.Key, a.Rules, a.Program, a.Only, a.Admin, a.Exact = c.Person, c.Key, c.Rules, c.Program, c.Only,
 		c.Admin, true
 	out, err := s.OnNodes(ctx, c, a)
@@ -212,7 +206,7 @@ func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing talk
 	case http.StatusNotFound:
 		return nil, Fail(Missing, missing)
 	case http.StatusServiceUnavailable:
-		return nil, Fail(Away, sayNodeAway)
+		return nil, Fail(Away, msgNodeAway)
 	case http.StatusForbidden:
 		return nil, said(Refused, e)
 	case http.StatusConflict:
@@ -220,19 +214,19 @@ func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing talk
 	case http.StatusBadRequest:
 		return nil, said(Invalid, e)
 	}
-	return nil, said(Away, e) // the node's own fault
+	return nil, said(Away, e) // the node's own error
 }
 
-// Gateway tells who is at the gateway.
+// Gateway returns the state of the gateway.
 func (s *Service) Gateway(ctx context.Context, c Caller) (g GatewayState, err error) {
-	out, err := s.node(ctx, c, NodeAction{Action: PairList}, sayNodeMissing)
+	out, err := s.node(ctx, c, NodeAction{Action: PairList}, msgNodeMissing)
 	if err == nil {
 		err = json.Unmarshal(out, &g)
 	}
 	if err != nil {
 		return g, err
 	}
-	if out, err = s.node(ctx, c, NodeAction{Action: NodePaired}, sayNodeMissing); err == nil {
+	if out, err = s.node(ctx, c, NodeAction{Action: NodePaired}, msgNodeMissing); err == nil {
 		err = json.Unmarshal(out, &g)
 	}
 	slices.SortStableFunc(g.Nodes, func(a, b Node) int {
@@ -247,9 +241,9 @@ func (s *Service) Gateway(ctx context.Context, c Caller) (g GatewayState, err er
 	return g, err
 }
 
-// NodeDetail tells about one node, by its id.
+// NodeDetail returns a node by its id.
 func (s *Service) NodeDetail(ctx context.Context, c Caller, id string) (n Node, err error) {
-	out, err := s.node(ctx, c, NodeAction{Action: NodeDescribe, Node: id}, sayNodeMissing)
+	out, err := s.node(ctx, c, NodeAction{Action: NodeDescribe, Node: id}, msgNodeMissing)
 	if err == nil {
 		err = json.Unmarshal(out, &n)
 	}
@@ -277,39 +271,39 @@ func (s *Service) NodeDetail(ctx context.Context, c Caller, id string) (n Node, 
 	return n, err
 }
 
-// DecidePair lets somebody in, or a node do what it wants to, or not.
+// DecidePair approves or rejects a request.
 func (s *Service) DecidePair(ctx context.Context, c Caller, request string, approve bool) error {
 	act := PairReject
 	if approve {
 		act = PairApprove
 	}
-	_, err := s.node(ctx, c, NodeAction{Action: act, Request: request}, sayPairMissing)
+	_, err := s.node(ctx, c, NodeAction{Action: act, Request: request}, msgPairMissing)
 	return err
 }
 
-// RenameNode gives a node another name.
+// RenameNode renames a node.
 func (s *Service) RenameNode(ctx context.Context, c Caller, id, name string) error {
 	if strings.TrimSpace(name) == "" {
-		return Fail(Invalid, sayNodeName)
+		return Fail(Invalid, msgNodeName)
 	}
-	_, err := s.node(ctx, c, NodeAction{Action: NodeRename, Node: id, Name: strings.TrimSpace(name)}, sayNodeMissing)
+	_, err := s.node(ctx, c, NodeAction{Action: NodeRename, Node: id, Name: strings.TrimSpace(name)}, msgNodeMissing)
 	return err
 }
 
-// RemoveNode takes a node out: it has to be let in again.
+// RemoveNode removes a node, which has to be paired again.
 func (s *Service) RemoveNode(ctx context.Context, c Caller, id string) error {
-	_, err := s.node(ctx, c, NodeAction{Action: NodeRemove, Node: id}, sayNodeMissing)
+	_, err := s.node(ctx, c, NodeAction{Action: NodeRemove, Node: id}, msgNodeMissing)
 	return err
 }
 
-// InvokeNode has a node carry out a command. Params are JSON, or empty.
+// InvokeNode calls a command of a node. Params are JSON, or empty.
 func (s *Service) InvokeNode(ctx context.Context, c Caller, id, command, params string) (json.RawMessage, error) {
 	a := NodeAction{Action: NodeInvoke, Node: id, Command: command, Timeout: time.Minute}
 	if params = strings.TrimSpace(params); params != "" {
 		if !json.Valid([]byte(params)) {
-			return nil, Fail(Invalid, sayNodeParams)
+			return nil, Fail(Invalid, msgNodeParams)
 		}
 		a.Params = json.RawMessage(params)
 	}
-	return s.node(ctx, c, a, sayNodeMissing)
+	return s.node(ctx, c, a, msgNodeMissing)
 }

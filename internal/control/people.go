@@ -8,32 +8,29 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var (
-	sayAdminOnly = talk.Say{Zh: "只有管理这台服务器的人可以这样做。", En: "Only those who run the installation may do that."}
-	sayWholeKey  = talk.Say{Zh: "这个密钥只能用于一个机器人。", En: "This key is good for one bot only."}
-	sayNoAccount = talk.Say{Zh: "命令行没有账户。", En: "The command line has no account."}
-	sayNoPerson  = talk.Say{Zh: "没有这个人。", En: "There is no such person."}
-	sayLastAdmin = talk.Say{Zh: "总要有人管理这台服务器；请先让别人成为管理员。",
-		En: "Somebody has to run the installation; make somebody else an administrator first."}
-	sayNameTaken = talk.Say{Zh: "已经有人叫这个名字了。", En: "Somebody else has this name."}
-	sayNoZone    = talk.Say{Zh: "没有这个时区。时区的写法如 Asia/Shanghai 或 Europe/Berlin。",
-		En: "There is no such time zone. They are written like Asia/Shanghai or Europe/Berlin."}
-	sayNoLang        = talk.Say{Zh: "语言是 zh 或 en。", En: "A language is zh or en."}
-	sayOldPassword   = talk.Say{Zh: "原来的密码不对。", En: "The old password is wrong."}
-	sayManyPasswords = talk.Say{Zh: "尝试次数太多，请十分钟后再试。", En: "Too many tries; wait ten minutes and try again."}
-	sayPasswordsBusy = talk.Say{Zh: "现在正在检查太多密码，请过几秒再试。",
-		En: "Too many passwords are being checked now; try again in a few seconds."}
-	sayTypeName = talk.Say{Zh: "要移除 %s，请准确输入这个名字。", En: "To remove %s, type exactly that name."}
-	sayNotSelf  = talk.Say{Zh: "不能移除自己；请让另一位管理员来做。", En: "You cannot remove yourself; another administrator can."}
-	sayNoSignIn = talk.Say{Zh: "没有这个登录，也许已经退出了。", En: "There is no such sign-in; it may have ended already."}
+const (
+	msgAdminOnly     = i18n.Message("Only those who run the installation may do that.")
+	msgWholeKey      = i18n.Message("This key is good for one bot only.")
+	msgNoAccount     = i18n.Message("The command line has no account.")
+	msgNoPerson      = i18n.Message("There is no such person.")
+	msgLastAdmin     = i18n.Message("Somebody has to run the installation; make somebody else an administrator first.")
+	msgNameTaken     = i18n.Message("Somebody else has this name.")
+	msgNoZone        = i18n.Message("There is no such time zone. They are written like Asia/Shanghai or Europe/Berlin.")
+	msgNoLang        = i18n.Message("There is no language %q; there are %s.")
+	msgOldPassword   = i18n.Message("The old password is wrong.")
+	msgManyPasswords = i18n.Message("Too many tries; wait ten minutes and try again.")
+	msgPasswordsBusy = i18n.Message("Too many passwords are being checked now; try again in a few seconds.")
+	msgTypeName      = i18n.Message("To remove %s, type exactly that name.")
+	msgNotSelf       = i18n.Message("You cannot remove yourself; another administrator can.")
+	msgNoSignIn      = i18n.Message("There is no such sign-in; it may have ended already.")
 )
 
-// Person is somebody with an account, as whoever runs the installation sees them.
+// Person is an account, as admins see it.
 type Person struct {
 	store.Person
 	HasPassword bool `json:"has_password"`
@@ -41,74 +38,74 @@ type Person struct {
 	Devices     int  `json:"devices"`
 }
 
-// People is who has an account.
+// People is a list of accounts.
 type People struct {
 	People []Person `json:"people"`
 }
 
-// Empty is what is given to something that needs nothing.
+// Empty is the input of operations that have none.
 type Empty struct{}
 
-// admin refuses who does not run the installation.
+// admin refuses callers that are not admins.
 func admin(c Caller) error {
 	if !c.Admin {
-		return Fail(Refused, sayAdminOnly)
+		return Fail(Refused, msgAdminOnly)
 	}
 	return nil
 }
 
-// ownPerson is whose own account a caller may see and change.
+// ownPerson returns the id of the caller's own account.
 func (s *Service) ownPerson(ctx context.Context, c Caller) (store.Person, error) {
 	switch {
 	case c.Person == "":
-		return store.Person{}, Fail(Missing, sayNoAccount)
+		return store.Person{}, Fail(Missing, msgNoAccount)
 	case c.Only != 0:
-		return store.Person{}, Fail(Refused, sayWholeKey)
+		return store.Person{}, Fail(Refused, msgWholeKey)
 	}
 	return s.Hub.Store.People.ByID(ctx, c.Person)
 }
 
-// aboutPerson is the error for whoever typed what an account cannot have.
+// aboutPerson converts an error of the accounts about input.
 func aboutPerson(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, account.ErrLastAdmin):
-		return Fail(Conflict, sayLastAdmin)
+		return Fail(Conflict, msgLastAdmin)
 	case errors.Is(err, account.ErrPersonName):
-		return Fail(Conflict, sayNameTaken)
+		return Fail(Conflict, msgNameTaken)
 	case errors.Is(err, account.ErrTries):
-		return Fail(TooMany, sayManyPasswords)
+		return Fail(TooMany, msgManyPasswords)
 	case errors.Is(err, account.ErrBusy):
-		return Fail(TooMany, sayPasswordsBusy)
+		return Fail(TooMany, msgPasswordsBusy)
 	case errors.Is(err, account.ErrZone):
-		return Fail(Invalid, sayNoZone)
+		return Fail(Invalid, msgNoZone)
 	case errors.Is(err, store.ErrNotFound):
-		return Fail(Missing, sayNoPerson)
+		return Fail(Missing, msgNoPerson)
 	}
 	if errors.Is(err, account.ErrNameAlike) {
 		return said(Conflict, err)
 	}
-	if _, ok := errors.AsType[*talk.Wrong](err); ok {
+	if _, ok := errors.AsType[*i18n.Error](err); ok {
 		return said(Invalid, err)
 	}
 	return err
 }
 
-// Me is the account of the caller.
+// Me returns the account of the caller.
 func (s *Service) Me(ctx context.Context, c Caller, _ Empty) (Person, error) {
 	p, err := s.ownPerson(ctx, c)
 	return Person{Person: p, HasPassword: p.Password != ""}, err
 }
 
-// MeChange is what somebody changes about themselves; nil stays as it is.
+// MeChange changes the caller's account; nil fields stay.
 type MeChange struct {
 	Name *string `json:"name,omitempty"`
-	Lang *string `json:"lang,omitempty"` // zh or en
-	Zone *string `json:"zone,omitempty"` // as the IANA names it; empty: the server's
+	Lang *string `json:"lang,omitempty"` // code of a language, such as en
+	Zone *string `json:"zone,omitempty"` // IANA name; empty: the server's
 }
 
-// ChangeMe changes name, language or time zone of the caller.
+// ChangeMe changes the caller's name, language or time zone.
 func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, error) {
 	p, err := s.ownPerson(ctx, c)
 	if err != nil {
@@ -123,8 +120,8 @@ func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, 
 	if in.Zone != nil {
 		p.Zone = strings.TrimSpace(*in.Zone)
 	}
-	if in.Lang != nil && p.Lang != string(talk.Chinese) && p.Lang != string(talk.English) {
-		return Person{}, Fail(Invalid, sayNoLang)
+	if in.Lang != nil && !i18n.IsLanguage(i18n.Lang(p.Lang)) {
+		return Person{}, noLang(p.Lang)
 	}
 	if err := account.CheckName(p.Name); err != nil {
 		return Person{}, said(Invalid, err)
@@ -136,22 +133,22 @@ func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, 
 	return s.Me(ctx, c, Empty{})
 }
 
-// PasswordChange is a new password, for who knows the old one.
+// PasswordChange sets a new password, given the old one.
 type PasswordChange struct {
 	Old string `json:"old"`
 	New string `json:"new"`
-	// Keep is the sign-in that does not end.
+	// Keep identifies the sign-in that does not end.
 	Keep string `json:"-"`
 }
 
-// Changed is what became of a [PasswordChange].
+// Changed is the result of a [PasswordChange].
 type Changed struct {
 	Changed bool `json:"changed"`
-	// Token is for the browser whose sign-in was kept.
+	// Token is the new token of the browser whose sign-in was kept.
 	Token string `json:"-"`
 }
 
-// ChangePassword gives the caller another password, and signs them out elsewhere.
+// ChangePassword sets the caller's password, and ends all other sign-ins.
 func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChange) (Changed, error) {
 	p, err := s.ownPerson(ctx, c)
 	if err != nil {
@@ -159,7 +156,7 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChang
 	}
 	token, err := s.Accounts.ChangePassword(ctx, p.ID, in.Old, in.New, in.Keep)
 	if errors.Is(err, account.ErrPassword) {
-		return Changed{}, Fail(Refused, sayOldPassword)
+		return Changed{}, Fail(Refused, msgOldPassword)
 	}
 	if err == nil {
 		s.RecordAdminEvent(ctx, c, EventPersonPassword, p.Name)
@@ -167,8 +164,7 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChang
 	return Changed{err == nil, token}, aboutPerson(err)
 }
 
-// SignIn is a browser in which somebody is signed in. ID names it, and is not what the
-// browser shows.
+// SignIn is a browser's session. ID identifies it; it is not the secret that the browser sends.
 type SignIn struct {
 	ID      string    `json:"id"`
 	Agent   string    `json:"agent"`
@@ -178,16 +174,15 @@ type SignIn struct {
 	key     string
 }
 
-// IsCurrent reports whether it is a sign-in, by what the store calls it.
+// IsCurrent reports whether it has the given id of the store.
 func (x SignIn) IsCurrent(id string) bool { return x.key == id }
 
-// SignIns is where somebody is signed in.
+// SignIns are the sign-ins of a person.
 type SignIns struct {
 	SignIns []SignIn `json:"sign_ins"`
 }
 
-// SignIns lists the browsers in which the caller is signed in, the one that was used
-// last first.
+// SignIns lists the caller's sign-ins, the last used first.
 func (s *Service) SignIns(ctx context.Context, c Caller, _ Empty) (SignIns, error) {
 	p, err := s.ownPerson(ctx, c)
 	if err != nil {
@@ -202,17 +197,17 @@ func (s *Service) SignIns(ctx context.Context, c Caller, _ Empty) (SignIns, erro
 	return out, err
 }
 
-// SignInRef names a sign-in.
+// SignInRef identifies a sign-in.
 type SignInRef struct {
 	SignIn string `path:"signin" json:"-"`
 }
 
-// Done is the answer of what has nothing else to tell.
+// Done is the output of operations that have none.
 type Done struct {
 	Done bool `json:"done"`
 }
 
-// EndSignIn signs the caller out in one browser.
+// EndSignIn ends one of the caller's sign-ins.
 func (s *Service) EndSignIn(ctx context.Context, c Caller, in SignInRef) (Done, error) {
 	list, err := s.SignIns(ctx, c, Empty{})
 	if err != nil {
@@ -220,7 +215,7 @@ func (s *Service) EndSignIn(ctx context.Context, c Caller, in SignInRef) (Done, 
 	}
 	i := slices.IndexFunc(list.SignIns, func(x SignIn) bool { return x.ID == in.SignIn })
 	if i < 0 {
-		return Done{}, Fail(Missing, sayNoSignIn)
+		return Done{}, Fail(Missing, msgNoSignIn)
 	}
 	if err = s.Accounts.SignOut(ctx, c.Person, list.SignIns[i].key); err == nil {
 		s.RecordAdminEvent(ctx, c, EventSignInsEnded, "1")
@@ -228,12 +223,12 @@ func (s *Service) EndSignIn(ctx context.Context, c Caller, in SignInRef) (Done, 
 	return Done{err == nil}, err
 }
 
-// OtherSignIns are all sign-ins but one; an empty Keep are all.
+// OtherSignIns are all sign-ins except Keep.
 type OtherSignIns struct {
 	Keep string `json:"-"`
 }
 
-// EndSignIns signs the caller out in all other browsers.
+// EndSignIns ends all other sign-ins of the caller.
 func (s *Service) EndSignIns(ctx context.Context, c Caller, in OtherSignIns) (Done, error) {
 	p, err := s.ownPerson(ctx, c)
 	if err != nil {
@@ -243,4 +238,13 @@ func (s *Service) EndSignIns(ctx context.Context, c Caller, in OtherSignIns) (Do
 		s.RecordAdminEvent(ctx, c, EventSignInsEnded, "*")
 	}
 	return Done{err == nil}, err
+}
+
+// noLang returns the error about a language that there is no translation into.
+func noLang(lang string) error {
+	var list []string
+	for _, l := range i18n.Languages() {
+		list = append(list, string(l))
+	}
+	return Fail(Invalid, msgNoLang, lang, strings.Join(list, ", "))
 }

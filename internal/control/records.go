@@ -9,47 +9,45 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
-)
-
-var (
-	sayNoTurn = talk.Say{Zh: "没有这一轮的记录，或者已经过了保留期。",
-		En: "There is no record of that turn, or it was kept for as long as it is to be."}
-	sayBadPlace      = talk.Say{Zh: "after 不是列表给出的 next。", En: "after is not what a list gave as next."}
-	sayBadLimit      = talk.Say{Zh: "limit 是 1 到 %d 的数。", En: "limit is a number from 1 to %d."}
-	sayBadOutcome    = talk.Say{Zh: "没有结果叫 %q，只有 %s。", En: "No outcome is called %q; there are %s."}
-	sayNothingChosen = talk.Say{Zh: "请说明要删除什么。", En: "Say what is to be deleted."}
-	sayArgsOnly      = talk.Say{Zh: "这个密钥只用于一个机器人，不能删除其他记录。",
-		En: "This key is for one bot alone and cannot delete other records."}
 )
 
 const (
-	// recordsShown is how many records are on a page if nothing else is asked for.
+	msgNoTurn        = i18n.Message("There is no record of that turn, or it was kept for as long as it is to be.")
+	msgBadPlace      = i18n.Message("after is not what a list gave as next.")
+	msgBadLimit      = i18n.Message("limit is a number from 1 to %d.")
+	msgBadOutcome    = i18n.Message("No outcome is called %q; there are %s.")
+	msgNothingChosen = i18n.Message("Say what is to be deleted.")
+	msgArgsOnly      = i18n.Message("This key is for one bot alone and cannot delete other records.")
+)
+
+const (
+	// recordsShown is the default number of records on a page.
 	recordsShown = 50
-	// recordsMost bounds a page.
+	// recordsMost limits a page.
 	recordsMost = 200
 )
 
-// TurnOutcomes and CallOutcomes are how turns and calls end.
+// TurnOutcomes and CallOutcomes are the outcomes of turns and calls.
 var (
 	TurnOutcomes = []string{"done", "failed", "disconnected"}
 	CallOutcomes = []string{"done", "tool_error", "failed", "refused", "asked"}
 )
 
-// Wrong as an outcome that is looked for means all that did not bring what was wanted.
+// Wrong as an outcome in a query selects all outcomes without a good result.
 const Wrong = store.Wrong
 
-// TurnQuery says which turns are wanted. What is not said excludes nothing.
+// TurnQuery selects turns. Empty fields select all.
 type TurnQuery struct {
 	Bot     int64     `query:"bot"`
 	Channel string    `query:"channel"`
 	Outcome string    `query:"outcome"` // done, failed, disconnected, or wrong: the last two
 	From    time.Time `query:"from"`
-	Until   time.Time `query:"until"` // itself is too late
-	After   string    `query:"after"` // the next of the page before
+	Until   time.Time `query:"until"` // exclusive
+	After   string    `query:"after"` // next of the page before
 	Limit   int       `query:"limit"`
-	User    string    `query:"user"` // a name; whoever runs the installation may ask for another's
+	User    string    `query:"user"` // a name; admins may name others
 }
 
 // TurnRow is the record of a turn.
@@ -57,18 +55,18 @@ type TurnRow struct {
 	store.Trace
 	BotName   string `json:"bot_name,omitempty"`
 	OwnerName string `json:"owner_name,omitempty"`
-	// AskerName is who asked, if that is somebody with an account.
+	// AskerName is the name of the asker, if they have an account.
 	AskerName string `json:"asker_name,omitempty"`
 }
 
-// TurnPage is turns, newest first.
+// TurnPage is a page of turns, newest first.
 type TurnPage struct {
 	Turns []TurnRow `json:"turns"`
-	// Next, if it is not empty, is to be asked for with after= for those that follow.
+	// Next is the value of after= for the next page; empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// Turns lists records of the turns of the caller's bots, without what was said.
+// Turns lists the records of turns of the caller's bots, without their content.
 func (s *Service) Turns(ctx context.Context, c Caller, q TurnQuery) (p TurnPage, err error) {
 	f := store.TraceFilter{Bot: q.Bot, Channel: q.Channel, Outcome: q.Outcome, From: q.From, Until: q.Until}
 	if c.Only != 0 {
@@ -102,7 +100,7 @@ func (s *Service) Turns(ctx context.Context, c Caller, q TurnQuery) (p TurnPage,
 	return p, err
 }
 
-// turnRows adds names to traces.
+// turnRows adds the names to traces.
 func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace) ([]TurnRow, error) {
 	rows := make([]TurnRow, len(list))
 	if len(list) == 0 {
@@ -126,29 +124,29 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 	return rows, nil
 }
 
-// BotChoices are the caller's bots, to choose one by.
+// BotChoices returns the caller's bots, for a selection.
 func (s *Service) BotChoices(ctx context.Context, c Caller) ([]store.Bot, error) {
 	return s.Hub.Store.Bots.ByOwner(ctx, c.Owner())
 }
 
-// TurnRef names a turn.
+// TurnRef identifies a turn.
 type TurnRef struct {
 	Turn string `path:"turn"`
 }
 
-// TurnDetail is all that is recorded of a turn.
+// TurnDetail is the whole record of a turn.
 type TurnDetail struct {
 	TurnRow
-	Calls []Call `json:"calls"` // that the bot made in it, oldest first
+	Calls []Call `json:"calls"` // by the bot during the turn, oldest first
 }
 
-// TurnRecord shows the record of a turn of one of the caller's bots. What was said in
-// those of other people's bots is not shown to those who run the installation either.
+// TurnRecord returns the record of a turn of one of the caller's bots. Admins do not get the
+// content of turns of other people's bots.
 func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnDetail, err error) {
 	t, err := s.Hub.Store.Traces.ByTurn(ctx, in.Turn)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() ||
 		c.Only != 0 && t.Bot != c.Only) {
-		return d, Fail(Missing, sayNoTurn)
+		return d, Fail(Missing, msgNoTurn)
 	}
 	if err != nil {
 		return d, err
@@ -167,39 +165,38 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 	}
 	d = TurnDetail{TurnRow: rows[0], Calls: []Call{}}
 	for _, call := range calls {
-		if call.Person == t.Owner { // the bot acts for its owner; others may have named the turn
+		if call.Person == t.Owner { // the bot acts for its owner; others may have used the turn's id
 			d.Calls = append(d.Calls, Call{Call: call})
 		}
 	}
 	return d, fillCallNames(ctx, s.Hub.Store, t.Owner, d.Calls)
 }
 
-// Forgetting says which of the caller's records are to be deleted.
+// Forgetting selects which of the caller's records are deleted.
 type Forgetting struct {
-	Bot int64 `query:"bot"` // with this bot alone; 0: with all of them
-	// Said is what was asked and answered, as bots are told it again, and as records of
-	// turns have it.
+	Bot int64 `query:"bot"` // with this bot; 0: with all
+	// Said selects questions and answers: the history for bots, and the content of traces.
 	Said bool `query:"said"`
-	// Turns is the records of turns.
+	// Turns selects the traces.
 	Turns bool `query:"turns"`
-	// Arguments is those of calls; that the calls were made stays.
+	// Arguments selects the arguments of calls; the records of the calls stay.
 	Arguments bool `query:"arguments"`
 }
 
-// Forgotten is how many records were deleted.
+// Forgotten is the number of deleted records.
 type Forgotten struct {
 	Said      int64 `json:"said"`
 	Turns     int64 `json:"turns"`
 	Arguments int64 `json:"arguments"`
 }
 
-// Forget deletes records of the caller's, for good.
+// Forget deletes records of the caller, which cannot be undone.
 func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgotten, err error) {
 	switch {
 	case !in.Said && !in.Turns && !in.Arguments:
-		return f, Fail(Invalid, sayNothingChosen)
+		return f, Fail(Invalid, msgNothingChosen)
 	case c.Only != 0 && in.Bot != c.Only:
-		return f, Fail(Refused, sayArgsOnly)
+		return f, Fail(Refused, msgArgsOnly)
 	}
 	owner, err := s.singlePerson(ctx, Caller{Person: c.Person}, "")
 	if err != nil {
@@ -208,7 +205,7 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 	if in.Bot != 0 {
 		b, err := s.Hub.Store.Bots.ByNumber(ctx, in.Bot)
 		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
-			return f, Fail(Missing, sayKeyBot)
+			return f, Fail(Missing, msgKeyBot)
 		} else if err != nil {
 			return f, err
 		}
@@ -229,7 +226,7 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 		s.days.forget(owner.ID)
 	}
 	if in.Arguments {
-		s.Hub.WaitForCallRecords(ctx) // those of calls that were made a moment ago, too
+		s.Hub.WaitForCallRecords(ctx) // includes calls of a moment ago
 		if f.Arguments, err = db.Calls.ForgetArgs(ctx, owner.ID, in.Bot); err != nil {
 			return f, err
 		}
@@ -242,7 +239,7 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 	return f, nil
 }
 
-// RetentionPolicy is what is recorded, and for how long, as the settings of the installation say.
+// RetentionPolicy is what is recorded and for how long, by the settings of the installation.
 type RetentionPolicy struct {
 	Traces       time.Duration // trace.keep
 	Content      bool          // trace.content
@@ -253,8 +250,8 @@ type RetentionPolicy struct {
 	Pictures     time.Duration // media.keep
 }
 
-// recordsOwner is whose records are meant: those of whom an admin names, or of who asks; empty:
-// everybody's.
+// recordsOwner returns the owner of the requested records: the person an admin names, or the
+// caller; empty: everybody.
 func (s *Service) recordsOwner(ctx context.Context, c Caller, user string) (string, error) {
 	if user == "" {
 		return c.Owner(), nil
@@ -267,7 +264,7 @@ func checkOutcome(outcome string, known []string) error {
 	if outcome == "" || outcome == Wrong || slices.Contains(known, outcome) {
 		return nil
 	}
-	return Fail(Invalid, sayBadOutcome, outcome, strings.Join(append(slices.Clone(known), Wrong), ", "))
+	return Fail(Invalid, msgBadOutcome, outcome, strings.Join(append(slices.Clone(known), Wrong), ", "))
 }
 
 func pageBounds(limit int) (int, error) {
@@ -275,12 +272,12 @@ func pageBounds(limit int) (int, error) {
 	case limit == 0:
 		return recordsShown, nil
 	case limit < 0 || limit > recordsMost:
-		return 0, Fail(Invalid, sayBadLimit, recordsMost)
+		return 0, Fail(Invalid, msgBadLimit, recordsMost)
 	}
 	return limit, nil
 }
 
-// encodeCursor and decodeCursor are how a place on a list is named in an address.
+// encodeCursor and decodeCursor convert a position in a list into a part of a URL.
 func encodeCursor(at time.Time, id string) string {
 	return strconv.FormatInt(at.UnixMilli(), 10) + "." + id
 }
@@ -292,7 +289,7 @@ func decodeCursor(text string) (p store.RecordCursor, err error) {
 	ms, id, ok := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if !ok || err != nil {
-		return p, Fail(Invalid, sayBadPlace)
+		return p, Fail(Invalid, msgBadPlace)
 	}
 	return store.RecordCursor{At: time.UnixMilli(n).UTC(), ID: id}, nil
 }

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// maxRefusals bounds the rows that wrong passwords leave in a minute, whoever types them
-// and from wherever. What is more is one row with its number.
+// maxRefusals limits the records of wrong passwords per minute, over all accounts and addresses.
+// Further ones are one record with their number.
 const maxRefusals = 30
 
-// refusals keeps who guesses passwords from filling the journal.
+// refusals limits the admin events about wrong passwords.
 type refusals struct {
 	mu     sync.Mutex
 	minute time.Time
-	seen   map[[3]string]bool // person, address, and name that was typed
-	more   int                // in that minute, without a row of their own
+	seen   map[[3]string]bool // account, address, and typed name
+	more   int                // in that minute, without a record of their own
 	end    *time.Timer
 }
 
-// first reports whether a refusal is to be written down: the first of its account and address
-// in a minute. Flush is called for the others when the minute is over.
+// first reports whether a refusal is recorded: the first of its account and address in a minute.
+// Flush is called for the others when the minute is over.
 func (r *refusals) first(of [3]string, now time.Time, flush func(more int)) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,10 +45,9 @@ func (r *refusals) first(of [3]string, now time.Time, flush func(more int)) bool
 	return false
 }
 
-// Refused keeps in the journal that a password was wrong, or was not looked at any more. Of
-// one account and address it is one row a minute, and one more with the number of the
-// others. Name is what was typed; it is written down if an account is called so, as it may be
-// a password otherwise.
+// Refused records that a password was wrong, or was not checked any more. For one account and
+// address there is one record per minute, and one with the number of the others. Name is what was
+// typed; it is recorded only if an account has that name, because it may be a mistyped password.
 func (s *Service) Refused(ctx context.Context, c Caller, name string) {
 	of := [3]string{c.Person, c.Address, name}
 	ctx = context.WithoutCancel(ctx)

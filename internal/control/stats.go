@@ -7,56 +7,55 @@ import (
 )
 
 const (
-	// hoursShown is how many hours charts go back.
+	// hoursShown is the number of hours in charts.
 	hoursShown = 24
-	// settled is how long after an hour its turns have ended, and are written down: what
-	// was counted of it stays.
+	// settled is the time after an hour when all its turns have ended and are stored. Its counts
+	// are cached from then on.
 	settled = 30 * time.Minute
-	// daysMost bounds for how many people counted hours are remembered.
+	// daysMost limits the people whose counts are cached.
 	daysMost = 500
-	// sampleEvery is how often connected devices are counted, and samplesMost how many
-	// counts are kept: those of a day.
+	// sampleEvery is the interval at which connected devices are counted, and samplesMost the
+	// number of counts that are kept: a day.
 	sampleEvery = time.Minute
 	samplesMost = 24 * 60
 )
 
-// Hour is what happened in one hour.
+// Hour has the counts of one hour.
 type Hour struct {
-	At           time.Time `json:"at"` // when it begins
+	At           time.Time `json:"at"` // beginning
 	Done         int64     `json:"done"`
 	Failed       int64     `json:"failed"`
 	Disconnected int64     `json:"disconnected"`
-	// Pieces is how many turns had a first piece; half of them had it after Half at
-	// most, and nineteen of twenty after Most.
+	// Pieces is the number of turns with a first piece. Half is the median of its delay, and Most
+	// the 95th percentile.
 	Pieces int64         `json:"with_pieces"`
 	Half   time.Duration `json:"first_p50"`
 	Most   time.Duration `json:"first_p95"`
-	Calls  int64         `json:"calls_wrong"` // that brought no good result
+	Calls  int64         `json:"calls_wrong"` // without a good result
 }
 
-// Turns is how many there were.
+// Turns returns the number of turns.
 func (h *Hour) Turns() int64 { return h.Done + h.Failed + h.Disconnected }
 
-// Sample is how many devices were connected at a time.
+// Sample is the number of connected devices at a time.
 type Sample struct {
 	At        time.Time `json:"at"`
 	Connected int       `json:"connected"`
 }
 
-// Stats is what happened in the last day.
+// Stats has the counts of the last day.
 type Stats struct {
 	Hours []Hour `json:"hours"` // oldest first; the last one has not ended
-	// Devices are counted once a minute since this server started; oldest first.
+	// Devices has a count per minute since this server started, oldest first.
 	Devices []Sample `json:"devices"`
 }
 
-// StatsQuery asks for numbers.
+// StatsQuery selects counts.
 type StatsQuery struct {
-	User string `query:"user"` // a name; whoever runs the installation may ask for another's
+	User string `query:"user"` // a name; admins may name others
 }
 
-// Stats counts what happened in the last day: turns of the caller's bots, their calls,
-// and their devices.
+// Stats counts the last day: turns of the caller's bots, their calls, and their devices.
 func (s *Service) Stats(ctx context.Context, c Caller, in StatsQuery) (Stats, error) {
 	owner, err := s.recordsOwner(ctx, c, in.User)
 	if err != nil {
@@ -70,7 +69,7 @@ func (s *Service) Stats(ctx context.Context, c Caller, in StatsQuery) (Stats, er
 	return Stats{hours, s.samples.get(owner, time.Now().UTC(), s.Hub.HeldCounts())}, nil
 }
 
-// hours counts the last day. Hours that are over for a while are counted once.
+// hours returns the last day. Hours that are settled are counted once.
 func (s *Service) hours(ctx context.Context, owner string, now time.Time) ([]Hour, error) {
 	first := now.UTC().Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)
 	known := s.days.of(owner)
@@ -95,7 +94,7 @@ func (s *Service) hours(ctx context.Context, owner string, now time.Time) ([]Hou
 	return hours, nil
 }
 
-// count fills in hours.
+// count counts hours.
 func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
 	if len(hours) == 0 {
 		return nil
@@ -130,10 +129,10 @@ func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
 	return err
 }
 
-// days remembers hours that were counted, by person.
+// days caches counted hours, by person.
 type days struct {
 	mu    sync.Mutex
-	hours map[string]map[int64]Hour // the inner ones do not change
+	hours map[string]map[int64]Hour // the inner maps are not changed
 }
 
 func (d *days) of(owner string) map[int64]Hour {
@@ -151,7 +150,7 @@ func (d *days) keep(owner string, hours map[int64]Hour) {
 	d.hours[owner] = hours
 }
 
-// forget counts again what is somebody's, and everybody's.
+// forget drops the cached counts of a person, and of everybody.
 func (d *days) forget(owner string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,7 +158,7 @@ func (d *days) forget(owner string) {
 	delete(d.hours, "")
 }
 
-// samples are how many devices were connected, by person, minute by minute.
+// samples has the numbers of connected devices, by person, per minute.
 type samples struct {
 	mu   sync.Mutex
 	at   []time.Time // oldest first
@@ -177,8 +176,7 @@ func (a *samples) add(at time.Time, connected map[string]int) {
 	a.at, a.each = append(a.at, at), append(a.each, connected)
 }
 
-// get are the samples of one person, and how many are connected now; those of everybody
-// together for an empty one.
+// get returns the samples of one person, and the current number; of everybody for an empty person.
 func (a *samples) get(owner string, now time.Time, held map[string]int) []Sample {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,57 +11,57 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// The states of a [Tool].
+// States of a [Tool].
 const (
 	ToolAllowed   = "allowed"
-	ToolDenied    = "denied"    // by its owner, or by the key that asks
+	ToolDenied    = "denied"    // by its owner, or by the rules of the key
 	ToolDangerous = "dangerous" // refused until its owner allows it by name
-	ToolPersonal  = "personal"  // for people; the same
+	ToolPersonal  = "personal"  // for people; refused in the same way
 )
 
-// Tool is a tool as /api/v1/tools lists it.
+// Tool is a tool in the list of /api/v1/tools.
 type Tool struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description"`
-	// Provider and Kind say where it is plugged in; ProviderName is for people.
+	// Provider and Kind identify its provider; ProviderName is for people.
 	Provider     string `json:"provider"`
 	ProviderName string `json:"provider_name,omitempty"`
 	Kind         string `json:"kind"`
-	// Owner is whose tool it is; empty: everybody's.
+	// Owner is the tool's owner; empty: everybody's.
 	Owner     string `json:"owner,omitempty"`
 	OwnerName string `json:"owner_name,omitempty"`
-	// State is one of the Tool… of this package.
+	// State is one of the Tool… constants.
 	State string `json:"state"`
-	// For is "user" if it is for people: programs and bots get it only if its owner, or
-	// their rules, allow it by name.
+	// For is "user" if it is for people: programs and bots may use it only if its owner, or their
+	// rules, allow it by name.
 	For string `json:"for,omitempty"`
-	// ReadOnly says that it surely changes nothing.
+	// ReadOnly reports whether it certainly changes nothing.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// Input and Output are its schemas, if they were asked for.
+	// Input and Output are its schemas, if requested.
 	Input  json.RawMessage `json:"inputSchema,omitempty"`
 	Output json.RawMessage `json:"outputSchema,omitempty"`
 }
 
-// ToolQuery says which tools are listed.
+// ToolQuery selects tools.
 type ToolQuery struct {
-	User string `query:"user" json:"-"` // whose; only admins name others
-	Name string `query:"name" json:"-"` // those of that name alone, with their schemas
-	// Schemas lists the schemas too.
+	User string `query:"user" json:"-"` // owner; only admins name others
+	Name string `query:"name" json:"-"` // tools of that name, with their schemas
+	// Schemas includes the schemas.
 	Schemas bool `query:"schemas" json:"-"`
 }
 
-// ToolList is the answer of /api/v1/tools.
+// ToolList is the response of /api/v1/tools.
 type ToolList struct {
 	Tools []Tool `json:"tools"`
 }
 
-// ListTools lists what is offered to a person, or to everybody.
+// ListTools lists the tools of a person, or of everybody.
 func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolList, error) {
 	people, err := s.targetPeople(ctx, c, q.User)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolLis
 			if q.Name != "" && t.Name != q.Name {
 				continue
 			}
-			// What is everybody's is listed once, unless somebody has decided about it.
+			// Tools without an owner are listed once, unless somebody has a rule for them.
 			if len(people) > 1 && l.Provider().Owner == "" {
 				if key := t.Name + " " + t.State; told[key] {
 					continue
@@ -99,7 +99,7 @@ func (s *Service) ListTools(ctx context.Context, c Caller, q ToolQuery) (ToolLis
 	return ToolList{out}, nil
 }
 
-// withoutRules is the state of a tool about which nobody has decided.
+// withoutRules returns the state of a tool that no rule concerns.
 func withoutRules(l hub.Listing) string {
 	if l.Dangerous {
 		return ToolDangerous
@@ -107,7 +107,7 @@ func withoutRules(l hub.Listing) string {
 	return ToolAllowed
 }
 
-// ToolRow is a tool of somebody's as it is listed.
+// ToolRow converts a tool of the inventory for a list.
 func ToolRow(l hub.Listing, p store.Person, schemas bool) Tool {
 	at := l.Provider()
 	t := Tool{
@@ -124,27 +124,26 @@ func ToolRow(l hub.Listing, p store.Person, schemas bool) Tool {
 	return t
 }
 
-// ToolFilter says which tools somebody looks at.
+// ToolFilter selects tools for a page.
 type ToolFilter struct {
 	Text  string                   // in the name, the title, the description or the provider's name
-	Shown func(text string) string // how titles and descriptions are shown; nil: as they are
+	Shown func(text string) string // translates titles and descriptions; nil: unchanged
 	From  string                   // a provider's id
 	State string                   // one of the Tool…, or ToolWaiting
-	After int                      // how many are left out, which were shown already
+	After int                      // number of tools that were shown before
 	Limit int
 }
 
-// ToolWaiting are tools that nobody has decided about and programs do not get until then.
+// ToolWaiting selects tools that no rule concerns and programs may not use.
 const ToolWaiting = "waiting"
 
-// ToolPage is a part of the tools somebody looks at: by where they come from, and then by
-// name, in the states that they have for programs and bots.
+// ToolPage is a page of tools, by provider and then by name, with their states for programs and
+// bots.
 type ToolPage struct {
 	Tools []Tool
-	// All and Matching count them all; Next is the After of the next page, 0: there is
-	// none.
+	// All and Matching count all tools; Next is the value of After for the next page, or 0.
 	All, Matching, Next int
-	// Waiting and Denied count those in these states.
+	// Waiting and Denied count tools in these states.
 	Waiting, Denied int
 }
 
@@ -173,14 +172,14 @@ func (f *ToolFilter) matches(l *hub.Listing) bool {
 		strings.Contains(strings.ToLower(f.Shown(l.Description)), text)
 }
 
-// BrowseTools is for people who look at their tools.
+// BrowseTools returns a page of tools.
 func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p ToolPage, err error) {
 	list, err := s.Hub.Inventory(c.Person, "")
 	if err != nil {
 		return p, err
 	}
-	// Sorted by name, the tools of one place mostly lie together: runs are put in order,
-	// and not each of thousands of tools.
+	// The tools of a provider mostly follow each other, sorted by name: runs are sorted, not
+	// thousands of tools.
 	type run struct {
 		title, id string
 		from, to  int
@@ -214,7 +213,7 @@ func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p To
 	if to < p.Matching {
 		p.Next = to
 	}
-	at := 0 // how many tools come before the run
+	at := 0 // number of tools before the run
 	for _, r := range runs {
 		first, end := r.from+max(from-at, 0), r.from+min(to-at, r.to-r.from)
 		for i := first; i < end; i++ {
@@ -225,20 +224,16 @@ func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p To
 	return p, nil
 }
 
-var (
-	sayToolMissing = talk.Say{Zh: "没有叫 %s 的工具。它可能暂时离线，或已被移除。",
-		En: "There is no tool called %s. It may be offline for now, or removed."}
-	sayRuleForm = talk.Say{Zh: "%q 不是工具名；名称由 1 到 64 个字母、数字、_ 和 - 组成，* 代表任意文字。",
-		En: "%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text."}
-	sayRuleWord     = talk.Say{Zh: "规则是 allow、deny，或留空以取消。", En: "A rule is allow, deny, or empty to take one back."}
-	sayRuleMissing  = talk.Say{Zh: "没有关于 %s 的规则。", En: "There is no rule for %s."}
-	sayRulesMost    = talk.Say{Zh: "最多可以有 %d 条规则，请用 * 合并一些。", En: "There may be %d rules at most; join some with *."}
-	sayToolAsksBack = talk.Say{Zh: "这个工具还要问一些内容才能继续，而这里没有人可以回答。",
-		En: "The tool asks back before it goes on, and nobody can be asked here."}
+const (
+	msgToolMissing  = i18n.Message("There is no tool called %s. It may be offline for now, or removed.")
+	msgRuleForm     = i18n.Message("%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text.")
+	msgRuleWord     = i18n.Message("A rule is allow, deny, or empty to take one back.")
+	msgRuleMissing  = i18n.Message("There is no rule for %s.")
+	msgRulesMost    = i18n.Message("There may be %d rules at most; join some with *.")
+	msgToolAsksBack = i18n.Message("The tool asks back before it goes on, and nobody can be asked here.")
 )
 
-// FindTool finds one of the caller's tools, with its schemas, in the state that it has
-// for programs and bots.
+// FindTool returns one of the caller's tools with its schemas, and its state for programs and bots.
 func (s *Service) FindTool(ctx context.Context, c Caller, name string) (Tool, error) {
 	list, err := s.Hub.Inventory(c.Person, "")
 	if err != nil {
@@ -246,24 +241,23 @@ func (s *Service) FindTool(ctx context.Context, c Caller, name string) (Tool, er
 	}
 	i := slices.IndexFunc(list, func(l hub.Listing) bool { return l.Name == name })
 	if i < 0 {
-		return Tool{}, Fail(Missing, sayToolMissing, name)
+		return Tool{}, Fail(Missing, msgToolMissing, name)
 	}
 	return ToolRow(list[i], store.Person{ID: c.Person}, true), nil
 }
 
-// ToolUser is somebody who could call a tool, and whether it may.
+// ToolUser is a key or a bot with its access to a tool.
 type ToolUser struct {
 	Key   string // id of a key
 	Bot   int64  // number of a bot
 	Name  string
-	State string // one of the Tool…
+	State string // one of the Tool… constants
 }
 
-// maxToolUsers bounds how many keys and how many bots are looked at for one tool.
+// maxToolUsers limits the keys and the bots that are checked for one tool.
 const maxToolUsers = 50
 
-// ToolUsers lists the keys of programs, and the bots that call tools, with whether they
-// may call one.
+// ToolUsers lists the keys of programs and the bots that call tools, with their access to a tool.
 func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, error) {
 	keys, err := s.Hub.Store.Keys.ByPerson(ctx, c.Person)
 	if err != nil {
@@ -281,7 +275,7 @@ func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, 
 			continue
 		}
 		u := ToolUser{Key: k.ID, Name: k.Name}
-		if k.Bot != 0 { // it opens that bot and nothing else
+		if k.Bot != 0 { // it is only for that bot
 			continue
 		}
 		users, rules = append(users, u), append(rules, k.Rules)
@@ -307,7 +301,7 @@ func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, 
 	return users, err
 }
 
-// TryTool calls one of the caller's tools. Its error is a *[tool.Error], or an [*Error].
+// TryTool calls one of the caller's tools. Its error is a *[tool.Error] or an [*Error].
 func (s *Service) TryTool(ctx context.Context, c Caller, name string, args json.RawMessage,
 	progress func(tool.Progress)) (*tool.Result, error) {
 	who := hub.Access{Rules: c.Rules, Caller: tool.Caller{
@@ -316,26 +310,26 @@ func (s *Service) TryTool(ctx context.Context, c Caller, name string, args json.
 	}}
 	res, err := s.Hub.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
 	if err == nil && res.InputRequired != nil {
-		err = Fail(Refused, sayToolAsksBack)
+		err = Fail(Refused, msgToolAsksBack)
 	}
 	return res, err
 }
 
-// maxToolRules bounds the rules of one person, each of which is tried on every tool.
+// maxToolRules limits the rules of one person, each of which is matched against every tool.
 const maxToolRules = 1000
 
-// ToolRuleRow is a rule as /api/v1/rules lists it.
+// ToolRuleRow is a rule in the list of /api/v1/rules.
 type ToolRuleRow struct {
 	store.ToolRule
 	OwnerName string `json:"owner_name"`
 }
 
-// ToolRuleList is the answer of /api/v1/rules.
+// ToolRuleList is the response of /api/v1/rules.
 type ToolRuleList struct {
 	Rules []ToolRuleRow `json:"rules"`
 }
 
-// ListToolRules lists what was decided about tools.
+// ListToolRules lists the rules about tools.
 func (s *Service) ListToolRules(ctx context.Context, c Caller, _ struct{}) (ToolRuleList, error) {
 	rules, err := s.Hub.Store.ToolRules.All(ctx)
 	if err != nil {
@@ -351,39 +345,37 @@ func (s *Service) ListToolRules(ctx context.Context, c Caller, _ struct{}) (Tool
 	return out, err
 }
 
-// ToolDecision is what somebody decides about a tool, or about all that a pattern
-// matches.
+// ToolDecision sets a rule for a tool, or for all that match a pattern.
 type ToolDecision struct {
 	Name string `path:"name" json:"-"`
-	Rule string `json:"rule"`           // allow, deny, or empty: as if nothing was decided
-	User string `json:"user,omitempty"` // whose tools; only admins name others
+	Rule string `json:"rule"`           // allow, deny, or empty: no rule
+	User string `json:"user,omitempty"` // owner of the tools; only admins name others
 }
 
-// DecidedTool is a decision that was made.
+// DecidedTool is the result of a decision.
 type DecidedTool struct {
 	User string `json:"user"`
 	Tool string `json:"tool"`
 	Rule string `json:"rule"`
-	// Matches counts the tools that there are now.
+	// Matches is the number of matching tools now.
 	Matches int `json:"matches"`
-	// Denying is another rule, which denies the same nevertheless.
+	// Denying is another rule that still denies them.
 	Denying string `json:"denied_by,omitempty"`
-	// Unconfirmed are instances that did not confirm in time that they have taken it up. It
-	// does not hold there yet.
+	// Unconfirmed are instances that did not confirm the rule in time, and may not apply it yet.
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
-// DecideTool allows or denies tools to programs and bots, or takes that back. When it
-// returns, the decision holds on every instance that is not among the unconfirmed ones.
+// DecideTool sets or removes a rule. When it returns, all instances apply it except the unconfirmed
+// ones.
 func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (DecidedTool, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return DecidedTool{}, err
 	}
 	if err := hub.CheckPattern(in.Name); err != nil {
-		return DecidedTool{}, &Error{Reason: Invalid, Say: sayRuleForm, Args: []any{in.Name}, Cause: err}
+		return DecidedTool{}, &Error{Reason: Invalid, Say: msgRuleForm, Args: []any{in.Name}, Cause: err}
 	}
 	if in.Rule != "" && in.Rule != hub.RuleAllow && in.Rule != hub.RuleDeny {
-		return DecidedTool{}, Fail(Invalid, sayRuleWord)
+		return DecidedTool{}, Fail(Invalid, msgRuleWord)
 	}
 	p, err := s.singlePerson(ctx, c, in.User)
 	if err != nil {
@@ -405,11 +397,11 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 		}
 	}
 	if in.Rule != "" && mine >= maxToolRules {
-		return DecidedTool{}, Fail(Conflict, sayRulesMost, maxToolRules)
+		return DecidedTool{}, Fail(Conflict, msgRulesMost, maxToolRules)
 	}
 	err = s.Hub.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: in.Name, Rule: in.Rule, Created: time.Now()})
 	if errors.Is(err, store.ErrNotFound) {
-		err = Fail(Missing, sayRuleMissing, in.Name)
+		err = Fail(Missing, msgRuleMissing, in.Name)
 	}
 	if err != nil {
 		return DecidedTool{}, err

@@ -8,87 +8,76 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-// UpstreamActions is what takes knowing the kinds of upstreams. Settings are named as they
-// are kept; one that is null is taken away, one that is not given stays. Errors about
-// what was given are, or wrap, an [*Error].
+// UpstreamActions are the operations that depend on the kind of an upstream. Settings are named as
+// they are stored; null removes one, a missing one stays. Errors about input are, or wrap, an
+// [*Error].
 type UpstreamActions struct {
-	// Save keeps an upstream with changed settings, or a new one, whose number is 0.
+	// Save stores an upstream with changed settings, or a new one, with number 0.
 	Save func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (SavedUpstream,
 		error)
-	// Check connects to a server once with such settings, as the server would do for
-	// its owner. What is wrong with the server is told by what it found.
+	// Check connects to a server once with the settings, as the server would for its owner.
+	// Problems of that server are in the result.
 	Check func(ctx context.Context, owner store.Person, u store.Upstream,
 		set map[string]json.RawMessage) (UpstreamFound, error)
-	// Rotate gives one that connects to us a new token.
+	// Rotate gives an inbound upstream a new token.
 	Rotate func(context.Context, store.Upstream) (token string, err error)
-	// Shown are its settings, secrets masked.
+	// Shown returns its settings, with secrets masked.
 	Shown func(store.Upstream) (map[string]json.RawMessage, error)
 }
 
-// SavedUpstream is an upstream that was kept.
+// SavedUpstream is an upstream that was stored.
 type SavedUpstream struct {
 	store.Upstream
-	// Token is that of a new one that connects to us. It cannot be shown again.
+	// Token is that of a new inbound upstream. It is returned only here.
 	Token string
-	// Dropped are settings that were given for another address than it has now.
+	// Dropped are settings that were removed because the address changed.
 	Dropped []string
 }
 
-// maxUpstreams bounds how many upstreams one person has: each is a connection that is
-// kept, and tools that are looked through.
+// maxUpstreams limits the upstreams of one person: each is a connection, and a list of tools.
 const maxUpstreams = 100
 
-var (
-	sayUpstreamMissing = talk.Say{Zh: "没有这个工具服务器或网关。它可能已被移除。",
-		En: "There is no such tool server or gateway. It may have been removed."}
-	sayUpstreamName = talk.Say{Zh: "名称由 1 到 32 个小写字母、数字和 - 组成，并以字母或数字开头；%q 不合适。",
-		En: "A name has 1 to 32 small letters, digits and -, and begins with a letter or digit; %q does not fit."}
-	sayUpstreamTaken = talk.Say{Zh: "已经有一个叫 %s 的了，请换一个名称。",
-		En: "There is one called %s already; choose another name."}
-	sayUpstreamsMost   = talk.Say{Zh: "最多可以有 %d 个，请先移除一些。", En: "There may be %d at most; remove some first."}
-	sayUpstreamCommand = talk.Say{
-		Zh: "命令会在服务器的机器上运行，所以只有管理员（使用密钥时需要 admin 权限）可以设置。",
-		En: "A command runs on the server's machine, so only an administrator may set one, with a key only if its scope is admin.",
-	}
-	sayUpstreamNothing = talk.Say{Zh: "%s 没有保存任何内容。", En: "%s Nothing was saved."}
-	sayUpstreamNoToken = talk.Say{Zh: "它不是主动连接过来的，所以没有令牌。",
-		En: "It does not connect to this server, so it has no token."}
-	sayUpstreamNoCheck = talk.Say{Zh: "它不是可以查看的工具服务器：它会自己连接过来，或者只调用你的工具。",
-		En: "It is no server that can be looked at: it connects by itself, or calls your tools."}
-	sayUpstreamKind = talk.Say{Zh: "种类有 mcp、endpoint、cloud 和 shim；%q 不是其中之一。",
-		En: "The kinds are mcp, endpoint, cloud and shim; %q is none of them."}
-	sayWhoseUpstream  = talk.Say{Zh: "这里有 %d 个人，请用 user 说明是谁的。", En: "There are %d people; say whose it is with user."}
-	sayUpstreamNobody = talk.Say{Zh: "没有叫 %q 的人。", En: "there is nobody named %q"}
-	sayUpstreamOthers = talk.Say{Zh: "指明别人需要权限为 admin 的密钥。",
-		En: "a key with scope admin is needed to name somebody else"}
+const (
+	msgUpstreamMissing = i18n.Message("There is no such tool server or gateway. It may have been removed.")
+	msgUpstreamName    = i18n.Message("A name has 1 to 32 small letters, digits and -, and begins with a letter or digit; %q does not fit.")
+	msgUpstreamTaken   = i18n.Message("There is one called %s already; choose another name.")
+	msgUpstreamsMost   = i18n.Message("There may be %d at most; remove some first.")
+	msgUpstreamCommand = i18n.Message("A command runs on the server's machine, so only an administrator may set one, with a key only if its scope is admin.")
+	msgUpstreamNothing = i18n.Message("%s Nothing was saved.")
+	msgUpstreamNoToken = i18n.Message("It does not connect to this server, so it has no token.")
+	msgUpstreamNoCheck = i18n.Message("It is no server that can be looked at: it connects by itself, or calls your tools.")
+	msgUpstreamKind    = i18n.Message("The kinds are mcp, endpoint, cloud and shim; %q is none of them.")
+	msgWhoseUpstream   = i18n.Message("There are %d people; say whose it is with user.")
+	msgUpstreamNobody  = i18n.Message("there is nobody named %q")
+	msgUpstreamOthers  = i18n.Message("a key with scope admin is needed to name somebody else")
 )
 
-// NewUpstream is an upstream that is to be added, or looked at.
+// NewUpstream describes an upstream to add or to check.
 type NewUpstream struct {
 	Name     string                     `json:"name"`
 	Kind     string                     `json:"kind"`
 	Settings map[string]json.RawMessage `json:"settings"`
-	// Unchecked saves a server without a look at it.
+	// Unchecked stores it without a check.
 	Unchecked bool `json:"unchecked,omitempty"`
-	// User is whose it is to be, if an admin adds it for somebody.
+	// User is the owner, if an admin adds it for somebody.
 	User string `json:"user,omitempty"`
 }
 
-// AddedUpstream is what adding an upstream brought.
+// AddedUpstream is the result of adding an upstream.
 type AddedUpstream struct {
 	ID   int64  `json:"id"`
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// Token is by what one that connects to us does so. It is not shown again.
+	// Token is the token of an inbound upstream. It is returned only here.
 	Token string         `json:"token,omitempty"`
 	Found *UpstreamFound `json:"found,omitempty"`
 }
 
-// draft checks who adds an upstream, for whom, and how it is called.
+// draft validates the owner, the name and the kind of a new upstream.
 func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner store.Person, u store.Upstream,
 	err error) {
 	if err := requireUnrestrictedKey(c); err != nil {
@@ -98,41 +87,41 @@ func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner st
 		return owner, u, err
 	}
 	if !slices.Contains([]string{KindServer, KindDialsIn, KindCloud, KindShim}, in.Kind) {
-		return owner, u, Fail(Invalid, sayUpstreamKind, in.Kind)
+		return owner, u, Fail(Invalid, msgUpstreamKind, in.Kind)
 	}
 	if err := hub.CheckSlug(in.Name); err != nil {
-		return owner, u, &Error{Reason: Invalid, Say: sayUpstreamName, Args: []any{in.Name}, Cause: err}
+		return owner, u, &Error{Reason: Invalid, Say: msgUpstreamName, Args: []any{in.Name}, Cause: err}
 	}
 	mine, err := s.Hub.Store.Upstreams.ByOwner(ctx, owner.ID)
 	if err != nil {
 		return owner, u, err
 	}
 	if len(mine) >= maxUpstreams {
-		return owner, u, Fail(Conflict, sayUpstreamsMost, maxUpstreams)
+		return owner, u, Fail(Conflict, msgUpstreamsMost, maxUpstreams)
 	}
 	if slices.ContainsFunc(mine, func(u store.Upstream) bool { return u.Slug == in.Name }) {
-		return owner, u, Fail(Conflict, sayUpstreamTaken, in.Name)
+		return owner, u, Fail(Conflict, msgUpstreamTaken, in.Name)
 	}
 	return owner, store.Upstream{Owner: owner.ID, Slug: in.Name, Kind: in.Kind}, commands(c, owner, in.Settings)
 }
 
-// commands keeps those who do not run the installation from running programs on its
-// machine, also by a key that leaked and is for less.
+// commands refuses upstreams that run programs on this machine from callers that are not admins,
+// and from keys that are narrower.
 func commands(c Caller, owner store.Person, set map[string]json.RawMessage) error {
 	if text := string(set["command"]); text == "" || text == "null" || text == `""` {
 		return nil
 	}
 	if owner.Role != account.RoleAdmin || c.Key != "" && !c.Admin {
-		return Fail(Refused, sayUpstreamCommand)
+		return Fail(Refused, msgUpstreamCommand)
 	}
 	return nil
 }
 
-// singlePerson finds whom something is for: whom an admin names, or who asks.
+// singlePerson returns the person that a request is for: the one an admin names, or the caller.
 func (s *Service) singlePerson(ctx context.Context, c Caller, name string) (store.Person, error) {
 	people, err := s.targetPeople(ctx, c, name)
 	if err == nil && len(people) != 1 {
-		err = Fail(Invalid, sayWhoseUpstream, len(people))
+		err = Fail(Invalid, msgWhoseUpstream, len(people))
 	}
 	if err != nil {
 		return store.Person{}, err
@@ -140,8 +129,8 @@ func (s *Service) singlePerson(ctx context.Context, c Caller, name string) (stor
 	return people[0], nil
 }
 
-// targetPeople are those whom a request is about: whom it names, or who asks. The
-// operator of this machine asks about everybody.
+// targetPeople returns the people that a request is about: the one it names, or the caller. For the
+// operator of this machine it is everybody.
 func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]store.Person, error) {
 	all := s.Hub.Store.People
 	switch {
@@ -151,9 +140,9 @@ func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]st
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		case !c.Admin && (err != nil || p.ID != c.Person):
-			return nil, Fail(Refused, sayUpstreamOthers)
+			return nil, Fail(Refused, msgUpstreamOthers)
 		case err != nil:
-			return nil, Fail(Missing, sayUpstreamNobody, name)
+			return nil, Fail(Missing, msgUpstreamNobody, name)
 		}
 		return []store.Person{p}, nil
 	case c.Person == "":
@@ -163,7 +152,7 @@ func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]st
 	return []store.Person{p}, err
 }
 
-// CheckNewUpstream looks at a server before it is added.
+// CheckNewUpstream checks a server that is not added yet.
 func (s *Service) CheckNewUpstream(ctx context.Context, c Caller, in NewUpstream) (UpstreamFound, error) {
 	owner, u, err := s.draft(ctx, c, in)
 	if err != nil {
@@ -175,7 +164,7 @@ func (s *Service) CheckNewUpstream(ctx context.Context, c Caller, in NewUpstream
 func (s *Service) look(ctx context.Context, c Caller, owner store.Person, u store.Upstream,
 	set map[string]json.RawMessage) (UpstreamFound, error) {
 	if u.Kind != KindServer {
-		return UpstreamFound{}, Fail(Invalid, sayUpstreamNoCheck)
+		return UpstreamFound{}, Fail(Invalid, msgUpstreamNoCheck)
 	}
 	f, err := s.Upstreams.Check(ctx, owner, u, set)
 	f.Problem, f.Notice = f.Message.In(c.Lang), droppedSettingsNotice(c.Lang, f.Dropped)
@@ -189,8 +178,8 @@ func (s *Service) look(ctx context.Context, c Caller, owner store.Person, u stor
 	return f, err
 }
 
-// AddUpstream adds an upstream. A server is looked at first, and not added if it is in
-// trouble, unless that was asked for.
+// AddUpstream adds an upstream. A server is checked first, and refused if that fails, unless the
+// caller skips the check.
 func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (AddedUpstream, error) {
 	owner, u, err := s.draft(ctx, c, in)
 	if err != nil {
@@ -203,14 +192,14 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 			return AddedUpstream{}, err
 		}
 		if f.Problem != "" {
-			return AddedUpstream{}, Fail(Away, sayUpstreamNothing, f.Problem)
+			return AddedUpstream{}, Fail(Away, msgUpstreamNothing, f.Problem)
 		}
 		out.Found = &f
 	}
 	saved, err := s.Upstreams.Save(ctx, owner, u, in.Settings)
 	if err != nil {
 		if errors.Is(err, store.ErrExists) {
-			err = Fail(Conflict, sayUpstreamTaken, in.Name)
+			err = Fail(Conflict, msgUpstreamTaken, in.Name)
 		}
 		return AddedUpstream{}, err
 	}
@@ -220,8 +209,8 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 	return out, nil
 }
 
-// toolsChanged has all instances take up now what was changed, and returns those that did
-// not confirm it in time. What fails is tried again by itself.
+// toolsChanged makes all instances apply a change of tools, and returns those that did not confirm
+// it in time. They retry by themselves.
 func (s *Service) toolsChanged(ctx context.Context) (unconfirmed []string) {
 	unconfirmed, err := s.Hub.RefreshToolsEverywhere(ctx)
 	if err != nil {
@@ -240,7 +229,7 @@ type UpstreamChange struct {
 	Settings map[string]json.RawMessage `json:"settings"`
 }
 
-// changeable finds an upstream that the caller may give such settings.
+// changeable returns an upstream whose settings the caller may change.
 func (s *Service) changeable(ctx context.Context, c Caller, number int64,
 	set map[string]json.RawMessage) (owner store.Person, u store.Upstream, err error) {
 	if u, err = s.upstream(ctx, c, number); err != nil {
@@ -260,7 +249,7 @@ func (s *Service) changeable(ctx context.Context, c Caller, number int64,
 	return owner, u, nil
 }
 
-// ChangeUpstream changes settings of an upstream, which is connected anew.
+// ChangeUpstream changes settings of an upstream, which reconnects.
 func (s *Service) ChangeUpstream(ctx context.Context, c Caller, in UpstreamChange) (UpstreamDetail, error) {
 	owner, u, err := s.changeable(ctx, c, in.Upstream, in.Settings)
 	if err != nil {
@@ -277,7 +266,7 @@ func (s *Service) ChangeUpstream(ctx context.Context, c Caller, in UpstreamChang
 	return d, err
 }
 
-// CheckUpstream looks at a server that was added, with changed settings if any are
+// CheckUpstream checks an upstream, with changed settings if any are given.
 // given.
 func (s *Service) CheckUpstream(ctx context.Context, c Caller, in UpstreamChange) (UpstreamFound, error) {
 	owner, u, err := s.changeable(ctx, c, in.Upstream, in.Settings)
@@ -287,22 +276,22 @@ func (s *Service) CheckUpstream(ctx context.Context, c Caller, in UpstreamChange
 	return s.look(ctx, c, owner, u, in.Settings)
 }
 
-// RotatedUpstream is the new token of an upstream. It is not shown again.
+// RotatedUpstream is the new token of an upstream. It is returned only here.
 type RotatedUpstream struct {
 	ID    int64  `json:"id"`
 	Name  string `json:"name"`
 	Token string `json:"token"`
 }
 
-// RotateUpstream gives an upstream that connects to us a new token. Whoever has the old
-// one is cut off.
+// RotateUpstream gives an inbound upstream a new token, and closes the connection that uses the old
+// one.
 func (s *Service) RotateUpstream(ctx context.Context, c Caller, in UpstreamRef) (RotatedUpstream, error) {
 	_, u, err := s.changeable(ctx, c, in.Upstream, nil)
 	if err != nil {
 		return RotatedUpstream{}, err
 	}
 	if u.TokenHash == "" {
-		return RotatedUpstream{}, Fail(Invalid, sayUpstreamNoToken)
+		return RotatedUpstream{}, Fail(Invalid, msgUpstreamNoToken)
 	}
 	token, err := s.Upstreams.Rotate(ctx, u)
 	if err != nil {
@@ -313,7 +302,7 @@ func (s *Service) RotateUpstream(ctx context.Context, c Caller, in UpstreamRef) 
 	return RotatedUpstream{u.Number, u.Slug, token}, nil
 }
 
-// RemoveUpstream takes an upstream out.
+// RemoveUpstream removes an upstream.
 func (s *Service) RemoveUpstream(ctx context.Context, c Caller, in UpstreamRef) (RemovedUpstream, error) {
 	_, u, err := s.changeable(ctx, c, in.Upstream, nil)
 	if err != nil {
@@ -321,7 +310,7 @@ func (s *Service) RemoveUpstream(ctx context.Context, c Caller, in UpstreamRef) 
 	}
 	err = s.Hub.Store.Upstreams.Remove(ctx, u.Number)
 	if errors.Is(err, store.ErrNotFound) {
-		err = Fail(Missing, sayUpstreamMissing)
+		err = Fail(Missing, msgUpstreamMissing)
 	}
 	if err != nil {
 		return RemovedUpstream{}, err
@@ -331,8 +320,8 @@ func (s *Service) RemoveUpstream(ctx context.Context, c Caller, in UpstreamRef) 
 	return RemovedUpstream{u.Number, u.Slug, true}, nil
 }
 
-// aboutUpstream names an upstream in the journal, and which settings are meant; not what
-// they are, which can be secret.
+// aboutUpstream describes an upstream in admin events, with the names of settings; their values can
+// be secret.
 func aboutUpstream(u store.Upstream, settings ...string) string {
 	return aboutSettings(u.Slug+" ("+u.Kind+")", settings)
 }
@@ -344,6 +333,6 @@ type RemovedUpstream struct {
 	Removed bool   `json:"removed"`
 }
 
-// Said are the words of an error about what was given, for whoever fills in the functions
-// of [Options].
+// Said converts an error about input into an [Error], for those who implement the functions of
+// [Options].
 func Said(r Reason, err error) *Error { return said(r, err) }

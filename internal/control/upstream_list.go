@@ -8,7 +8,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// ListUpstreams lists the caller's upstreams with how their connections are.
+// ListUpstreams lists the caller's upstreams with the states of their connections.
 func (s *Service) ListUpstreams(ctx context.Context, c Caller, _ struct{}) (UpstreamList, error) {
 	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
 	if err != nil {
@@ -29,13 +29,13 @@ func (s *Service) ListUpstreams(ctx context.Context, c Caller, _ struct{}) (Upst
 	return out, nil
 }
 
-// UpstreamList is the answer of /api/v1/upstreams.
+// UpstreamList is the response of /api/v1/upstreams.
 type UpstreamList struct {
 	Upstreams []Upstream `json:"upstreams"`
 }
 
-// canSeeMachine reports whether the caller may know about this machine and its network: an
-// admin, also one who looks at what is their own alone, but not by a key for less.
+// canSeeMachine reports whether the caller may see details of this machine and its network: an
+// admin, without a narrower key.
 func (s *Service) canSeeMachine(ctx context.Context, c Caller) (bool, error) {
 	if c.Admin || c.Key != "" {
 		return c.Admin, nil
@@ -44,8 +44,7 @@ func (s *Service) canSeeMachine(ctx context.Context, c Caller) (bool, error) {
 	return p.Role == account.RoleAdmin, err
 }
 
-// upstreamRow is an upstream as its owner sees it. Deep adds what tells of this machine and its
-// network.
+// upstreamRow returns an upstream for its owner. Deep adds details of this machine and its network.
 func (s *Service) upstreamRow(c Caller, u store.Upstream, people map[string]string, deep bool) Upstream {
 	var h UpstreamHealth
 	if s.Upstream != nil {
@@ -60,8 +59,8 @@ func (s *Service) upstreamRow(c Caller, u store.Upstream, people map[string]stri
 	return Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Problem: h.Problem.In(c.Lang)}
 }
 
-// UpstreamsOf lists a page of the caller's upstreams of some kinds, and reports whether
-// more follow.
+// UpstreamsOf lists a page of the caller's upstreams of some kinds, and reports whether more
+// follow.
 func (s *Service) UpstreamsOf(ctx context.Context, c Caller, after int64, limit int,
 	kinds ...string) (page []Upstream, more bool, err error) {
 	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
@@ -84,7 +83,7 @@ func (s *Service) UpstreamsOf(ctx context.Context, c Caller, after int64, limit 
 	return page, false, nil
 }
 
-// upstream finds one of the caller's upstreams.
+// upstream returns one of the caller's upstreams.
 func (s *Service) upstream(ctx context.Context, c Caller, number int64) (store.Upstream, error) {
 	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
 	if err != nil {
@@ -95,15 +94,15 @@ func (s *Service) upstream(ctx context.Context, c Caller, number int64) (store.U
 			return u, nil
 		}
 	}
-	return store.Upstream{}, Fail(Missing, sayUpstreamMissing)
+	return store.Upstream{}, Fail(Missing, msgUpstreamMissing)
 }
 
-// UpstreamRef names an upstream.
+// UpstreamRef identifies an upstream.
 type UpstreamRef struct {
 	Upstream int64 `path:"upstream" json:"-"`
 }
 
-// ShowUpstream shows one upstream with its settings, secrets masked.
+// ShowUpstream returns one upstream with its settings, secrets masked.
 func (s *Service) ShowUpstream(ctx context.Context, c Caller, in UpstreamRef) (UpstreamDetail, error) {
 	u, err := s.upstream(ctx, c, in.Upstream)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Service) ShowUpstream(ctx context.Context, c Caller, in UpstreamRef) (U
 	}
 	d := UpstreamDetail{Upstream: s.upstreamRow(c, u, people, deep)}
 	if d.Settings, err = s.Upstreams.Shown(u); err != nil {
-		// It must be possible to look at what cannot be read, and to remove it.
+		// An upstream whose settings cannot be read can still be shown and removed.
 		s.Logger.WarnContext(ctx, "the settings of an upstream cannot be read", "upstream", u.Slug, "error", err)
 	}
 	return d, nil

@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
-var (
-	sayNoWearer     = talk.Say{Zh: "没有人以 %s 绑定到这个机器人。", En: "Nobody with the id %s is bound to this bot."}
-	sayNoInvitation = talk.Say{Zh: "没有这个绑定码。", En: "There is no such invitation."}
+const (
+	msgNoWearer     = i18n.Message("Nobody with the id %s is bound to this bot.")
+	msgNoInvitation = i18n.Message("There is no such invitation.")
 )
 
-// WearerList is who is bound to a bot.
+// WearerList are the bindings of a bot.
 type WearerList struct {
 	Wearers []store.Binding `json:"wearers"` // oldest first
 }
 
-// Wearers lists who is bound to a bot.
+// Wearers lists the bindings of a bot.
 func (s *Service) Wearers(ctx context.Context, c Caller, in BotRef) (WearerList, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -33,14 +33,14 @@ func (s *Service) Wearers(ctx context.Context, c Caller, in BotRef) (WearerList,
 	return WearerList{list}, err
 }
 
-// InviteWearer makes an invitation to bind glasses to a bot: a token for a QR code and
-// six digits, good once and for a few minutes.
+// InviteWearer creates an invitation to bind glasses to a bot: a token for a QR code and six
+// digits, valid once and for a few minutes.
 func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (account.Invitation, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
 		return account.Invitation{}, err
 	}
-	if err := requireUnrestrictedKey(c); err != nil { // whoever is bound asks by another key
+	if err := requireUnrestrictedKey(c); err != nil { // a wearer asks with another key
 		return account.Invitation{}, err
 	}
 	i, err := s.Accounts.Invite(ctx, b.Number)
@@ -50,21 +50,21 @@ func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (accoun
 	return i, err
 }
 
-// InvitationRef names an invitation of a bot.
+// InvitationRef identifies an invitation of a bot.
 type InvitationRef struct {
 	Bot        string `path:"bot"`
 	Invitation string `path:"invitation"`
 }
 
-// InvitationState is what has become of an invitation.
+// InvitationState is the state of an invitation.
 type InvitationState struct {
 	Used    bool      `json:"used"`
 	Expires time.Time `json:"expires_at"`
-	// UserID is who used it, if they are bound still.
+	// UserID is the wearer who used it, while they are bound.
 	UserID string `json:"user_id,omitempty"`
 }
 
-// Invitation tells whether somebody has used an invitation.
+// Invitation returns the state of an invitation.
 func (s *Service) Invitation(ctx context.Context, c Caller, in InvitationRef) (InvitationState, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) Invitation(ctx context.Context, c Caller, in InvitationRef) (I
 	}
 	t, err := s.Hub.Store.Bindings.Token(ctx, in.Invitation)
 	if errors.Is(err, store.ErrNotFound) || err == nil && t.Bot != b.Number {
-		return InvitationState{}, Fail(Missing, sayNoInvitation)
+		return InvitationState{}, Fail(Missing, msgNoInvitation)
 	}
 	out := InvitationState{Used: !t.Used.IsZero(), Expires: t.Expires}
 	if err != nil || !out.Used {
@@ -80,22 +80,22 @@ func (s *Service) Invitation(ctx context.Context, c Caller, in InvitationRef) (I
 	}
 	wearers, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
 	for _, w := range wearers {
-		if w.Created.Equal(t.Used) { // both are written as one
+		if w.Created.Equal(t.Used) { // both are written in one transaction
 			out.UserID = w.UserID
 		}
 	}
 	return out, err
 }
 
-// WearerRef names a wearer of a bot.
+// WearerRef identifies a wearer of a bot.
 type WearerRef struct {
 	Bot  string `path:"bot"`
 	User string `path:"user"`
-	// Publisher is the person by whose key the wearer came. Empty: any.
+	// Publisher is the owner of the key that the wearer came with. Empty: any.
 	Publisher string `query:"publisher"`
 }
 
-// UnboundWearers is how many wearers were unbound.
+// UnboundWearers is the number of wearers that were unbound.
 type UnboundWearers struct {
 	Bot     int64 `json:"bot"`
 	Unbound int   `json:"unbound"`
@@ -123,7 +123,7 @@ func (s *Service) Unbind(ctx context.Context, c Caller, in WearerRef) (UnboundWe
 		out.Unbound++
 	}
 	if out.Unbound == 0 {
-		return out, Fail(Missing, sayNoWearer, in.User)
+		return out, Fail(Missing, msgNoWearer, in.User)
 	}
 	s.RecordAdminEvent(ctx, c, EventBotUnbound, aboutBot(b, in.User))
 	return out, nil

@@ -8,16 +8,15 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What another instance held, and nobody holds now, stays listed for a while: its
-// instance has died or restarts, or its connection broke, and it is on its way to this or
-// another one. A model that is told of an unknown tool forgets it; one that is told that the
-// tool is offline calls again.
+// What another instance held, and no instance holds now, stays listed for a while: the instance has
+// died or restarts, or the connection broke, and the provider will connect to this or another
+// instance. A model that gets "unknown tool" forgets the tool; one that gets "offline" calls again.
 
-// AbsentRetention is how long a provider that nobody holds stays listed.
+// AbsentRetention is how long a provider that no instance holds stays listed.
 const AbsentRetention = 2 * time.Minute
 
-// absentBackend is where calls go of a provider that nobody holds. If it is plugged in here,
-// as devices are that sleep, its provider knows more.
+// absentBackend gets the calls of a provider that no instance holds. If the provider is registered
+// here, as sleeping devices are, it can give a better reason.
 type absentBackend struct {
 	catalog *catalog
 	ref     ProviderRef
@@ -34,7 +33,7 @@ func (p *absentBackend) Call(ctx context.Context, c *tool.Call) (*tool.Result, e
 	return nil, notConnected(p.ref.Title)
 }
 
-// notConnected is why something is offline that was connected a moment ago.
+// notConnected returns the error for a provider that was connected a moment ago.
 func notConnected(title string) *tool.Error {
 	if title == "" {
 		title = "This"
@@ -44,7 +43,7 @@ func notConnected(title string) *tool.Error {
 }
 
 // markAbsent keeps a provider listed for a while that an instance does not hold any more, and
-// reports whether something has changed by that. With catalog.mu held.
+// reports whether that changed something. Requires catalog.mu.
 func (x *catalogSync) markAbsent(instance, id string) bool {
 	c := x.hub.catalog
 	a := c.remote[instance][id]
@@ -63,8 +62,8 @@ func (x *catalogSync) markAbsent(instance, id string) bool {
 	return true
 }
 
-// offersAll reports whether a socket offers all tools of a list, so that nothing is missed of
-// it. With catalog.mu held.
+// offersAll reports whether a registration offers all tools of a list, so that none of them has to
+// stay listed as absent. Requires catalog.mu.
 func offersAll(s *Registration, list []tool.Tool) bool {
 	if s == nil {
 		return len(list) == 0
@@ -76,7 +75,7 @@ func offersAll(s *Registration, list []tool.Tool) bool {
 	return !slices.ContainsFunc(list, func(t tool.Tool) bool { return !have[t.Name] })
 }
 
-// expire forgets the providers that were missed for long enough.
+// expire forgets the providers that were absent for too long.
 func (x *catalogSync) expire(now time.Time) {
 	c := x.hub.catalog
 	c.mu.Lock()
@@ -97,7 +96,7 @@ func (x *catalogSync) expire(now time.Time) {
 	}
 }
 
-// dropAbsent forgets a provider that was missed: it was removed. With mu held.
+// dropAbsent forgets an absent provider because it was removed. Requires mu.
 func (c *catalog) dropAbsent(id string) {
 	if c.forgetProvider == nil {
 		return

@@ -13,11 +13,11 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Whoever opens a conversation in which a bot is answering looks on: they are shown what
-// was said so far and what comes, and can stop it, on whatever instance it is answered.
-// They are no askers. Whether one looks on, or is slow, makes no difference to the bot.
+// Whoever opens a conversation with an active turn observes it: they get the answer so far and what
+// follows, and can stop it, whichever instance runs it. Observers are not askers: whether there are
+// some, or slow ones, makes no difference to the bot.
 
-// ConversationRef is what a person has with a bot.
+// ConversationRef identifies a conversation of a person with a bot.
 type ConversationRef struct {
 	Bot          int64  `json:"bot"`
 	Person       string `json:"person"`
@@ -29,63 +29,64 @@ type ActiveTurn struct {
 	Turn         string    `json:"turn"`
 	Conversation string    `json:"conversation"`
 	At           time.Time `json:"at"`
-	Question     string    `json:"question"` // as history will have it
-	// Events is what the bot has said so far; nil if another instance has it.
+	Question     string    `json:"question"` // as in the history
+	// Events are the events so far; nil if another instance runs the turn.
 	Events []talk.Event `json:"said,omitempty"`
 }
 
-// ErrNotActive says that a turn is not being answered any more, or never was.
+// ErrNotActive means that a turn is not being answered any more, or never was.
 var ErrNotActive = errors.New("the turn is not being answered")
 
-// errStoppedByAnother is what an asker is told when somebody else has stopped the answer.
+// errStoppedByAnother is the asker's error when somebody else stopped the answer.
 var errStoppedByAnother = fmt.Errorf("%w: %w", talk.ErrDisconnected, ErrStopped)
 
 const (
-	// endedRetention is how long it is known how a turn ended, for those who ask a moment later.
+	// endedRetention is how long the end of a turn stays known to observers that ask a moment
+	// later.
 	endedRetention = 5 * time.Second
-	// maxActiveTurns bounds how many turns of a conversation are told of, the newest.
+	// maxActiveTurns limits the listed turns of a conversation, to the newest.
 	maxActiveTurns = 4
-	// observeInterval is how often somebody who looks on is told something, at most, so that
-	// bots that send single characters do not make a message of each.
+	// observeInterval is the minimum interval between two reports to an observer, so that bots that
+	// send single characters do not cause a message for each.
 	observeInterval = 60 * time.Millisecond
-	// stopTimeout bounds the wait until a bot that was told to stop has ended.
+	// stopTimeout limits the wait until a stopped bot has ended.
 	stopTimeout = 3 * time.Second
 )
 
-// A course is how a turn goes, as those who look on see it. Its lock is its own: the
-// run's is held while an asker takes a piece, which can take long.
+// activeTurn is a turn as observers see it. It has its own lock: that of the run is held while an
+// asker takes an event, which can take long.
 type activeTurn struct {
 	ActiveTurn
 	key  askerKey
-	stop func() // has the bot stop
+	stop func() // stops the bot
 
 	mu         sync.Mutex
 	transcript transcript
-	lastNote   string // the last word about the work
-	noteCount  int    // how many there have been
+	lastNote   string // the last progress note
+	noteCount  int    // number of notes
 	change     chan struct{}
-	done       bool // everything is written down
+	done       bool // everything is stored
 	stopped    bool // by somebody
 	failure    *talk.Failure
 }
 
-// observerCursor is how much of a course somebody has seen.
+// observerCursor is how much of a turn an observer has seen.
 type observerCursor struct {
 	transcriptPos
 	Notes int `json:"notes,omitempty"`
 }
 
-// progress is how a course went on.
+// progress is what happened in a turn since a cursor.
 type progress struct {
 	Events  []talk.Event   `json:"events,omitempty"`
-	Cursor  observerCursor `json:"seen"` // with them
+	Cursor  observerCursor `json:"seen"` // after these events
 	More    bool           `json:"more,omitempty"`
 	Done    bool           `json:"over,omitempty"`
 	Stopped bool           `json:"stopped,omitempty"`
 	Failure *talk.Failure  `json:"failure,omitempty"`
 }
 
-// end is how it ended, as an asker would be told.
+// end is the outcome, as an asker would get it.
 func (p *progress) end() error {
 	switch {
 	case p.Stopped:
@@ -96,7 +97,7 @@ func (p *progress) end() error {
 	return nil
 }
 
-// add takes a piece.
+// add adds an event.
 func (c *activeTurn) add(e talk.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +127,7 @@ func (c *activeTurn) text() string {
 	return c.transcript.text()
 }
 
-// end says how the turn ended, when that is written down.
+// end sets the outcome, when it is stored.
 func (c *activeTurn) end(failure *talk.Failure, stopped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +135,7 @@ func (c *activeTurn) end(failure *talk.Failure, stopped bool) {
 	c.changed()
 }
 
-// changed wakes those who look on. With mu held.
+// changed wakes the observers. Requires mu.
 func (c *activeTurn) changed() {
 	if c.change != nil {
 		close(c.change)
@@ -142,8 +143,8 @@ func (c *activeTurn) changed() {
 	}
 }
 
-// progress is what there is after what was seen, most bytes of words at the most (0: all),
-// and a channel that is closed when there is something else.
+// progress returns what happened after a cursor, with at most the given number of bytes of text (0:
+// all), and a channel that is closed when there is more.
 func (c *activeTurn) progress(from observerCursor, most int) (progress, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,14 +166,14 @@ func (c *activeTurn) ended() bool {
 	return c.done
 }
 
-// askerKey is whose turns, and which bot's.
+// askerKey identifies the turns of a person with a bot.
 type askerKey struct {
 	bot    int64
 	person string
 }
 
-// activeTurns are the turns that are answered here. Those of nobody belong to no conversation,
-// and are not among them.
+// activeTurns are the turns that run on this instance. Turns without a person belong to no
+// conversation, and are not among them.
 type activeTurns struct {
 	hub  *Hub
 	subs []*nats.Subscription
@@ -181,7 +182,7 @@ type activeTurns struct {
 	byAsker map[askerKey][]*activeTurn // in the order in which they began
 }
 
-// add makes the course of a run's turn.
+// add adds the turn of a run.
 func (cs *activeTurns) add(r *run) *activeTurn {
 	c := &activeTurn{
 		ActiveTurn: ActiveTurn{Turn: r.turn.ID, Conversation: r.turn.Conversation, At: r.started,
@@ -198,7 +199,7 @@ func (cs *activeTurns) add(r *run) *activeTurn {
 	return c
 }
 
-// removeLater lets a course go after a moment.
+// removeLater removes a turn after endedRetention.
 func (cs *activeTurns) removeLater(c *activeTurn) {
 	if c.key.person == "" {
 		return
@@ -213,7 +214,7 @@ func (cs *activeTurns) removeLater(c *activeTurn) {
 	})
 }
 
-// inConversation finds the turns of a conversation that are being answered here.
+// inConversation returns the turns of a conversation that run on this instance.
 func (cs *activeTurns) inConversation(t ConversationRef) (out []*activeTurn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -225,7 +226,7 @@ func (cs *activeTurns) inConversation(t ConversationRef) (out []*activeTurn) {
 	return out
 }
 
-// find finds a turn that is answered here, or was a moment ago.
+// find returns a turn that runs on this instance, or did a moment ago.
 func (cs *activeTurns) find(t ConversationRef, turn string) *activeTurn {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -237,9 +238,8 @@ func (cs *activeTurns) find(t ConversationRef, turn string) *activeTurn {
 	return nil
 }
 
-// ActiveTurns lists the turns of a conversation that are being answered, on any instance, in
-// the order in which they began: the last few, if there are many. How one of them ended
-// is written down when it is not listed any more.
+// ActiveTurns lists the active turns of a conversation on all instances, in the order in which they
+// began: the newest, if there are many. When a turn is not listed any more, its end is stored.
 func (h *Hub) ActiveTurns(ctx context.Context, t ConversationRef) []ActiveTurn {
 	var out []ActiveTurn
 	for _, c := range h.activeTurns.inConversation(t) {
@@ -256,11 +256,10 @@ func (h *Hub) ActiveTurns(ctx context.Context, t ConversationRef) []ActiveTurn {
 	return out[max(0, len(out)-maxActiveTurns):]
 }
 
-// Observe hands what is said in a turn to see, from its beginning: first what there is,
-// which may be nothing, and then what comes. Of notes, the last one counts. It returns how
-// the turn ended, as [Board.Answer] does, when that is written down; [ErrNotActive] if the
-// turn was not found, or its instance was lost; and why it ended early, if ctx or see did
-// that.
+// Observe passes the events of a turn to see, from its beginning: first those so far, which may be
+// none, and then the others. Of progress notes only the last one counts. It returns the outcome of
+// the turn when it is stored, as [Hub.Answer] does; [ErrNotActive] if the turn was not found, or
+// its instance was lost; and the error of ctx or see if one of them ended it early.
 func (h *Hub) Observe(ctx context.Context, t ConversationRef, turn string, see func([]talk.Event) error) error {
 	c := h.activeTurns.find(t, turn)
 	if c == nil {
@@ -289,7 +288,7 @@ func (h *Hub) Observe(ctx context.Context, t ConversationRef, turn string, see f
 	}
 }
 
-// sleep waits.
+// sleep waits, or returns early when ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -301,18 +300,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// StopResult is what became of stopping.
+// StopResult is the result of stopping turns.
 type StopResult struct {
-	Turns int `json:"turns"` // were stopped
-	// Pending says that a bot was told to stop, and has not done so yet.
+	Turns int `json:"turns"` // number of stopped turns
+	// Pending reports whether a bot was asked to stop and has not ended yet.
 	Pending bool `json:"going,omitempty"`
-	// Unconfirmed says that an instance has not answered, which may go on.
+	// Unconfirmed reports whether an instance has not replied, where turns may continue.
 	Unconfirmed bool `json:"unsure,omitempty"`
 }
 
-// StopTurns stops the bot in a conversation, on whatever instance it is being asked. What it has
-// said is what it has said; whoever waits for more is told that the answer was stopped. It
-// waits a moment until the bot has ended.
+// StopTurns stops the bot in a conversation, on whichever instance. The events so far stay; askers
+// get the error that the answer was stopped. It waits a moment until the bot has ended.
 func (h *Hub) StopTurns(ctx context.Context, t ConversationRef) StopResult {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

@@ -11,44 +11,44 @@ import (
 	"patchbay/internal/talk"
 )
 
-// What is asked of other instances about turns that they answer is an inquiry: to all of
-// them at first, and then to the one that has it. Each gets one report, at once, so that
-// nothing has to be remembered for those who look on, and nobody has to take leave.
+// Instances ask each other about active turns by an inquiry: first all of them, then the one that
+// has the turn. Each inquiry gets one report at once, so that no instance has to keep state for
+// observers, and no observer has to sign off.
 
 const (
 	inquirySubject = "ongoing"
-	// inquiryTimeout bounds the wait for reports while somebody waits for a page. All instances
-	// answer within milliseconds, but for one that is dying.
+	// inquiryTimeout limits the wait for reports while somebody waits for a page. All instances
+	// reply within milliseconds, except dying ones.
 	inquiryTimeout = 250 * time.Millisecond
-	// reportTimeout bounds the wait for one of an instance that has a turn.
+	// reportTimeout limits the wait for the report of an instance that has a turn.
 	reportTimeout = 2 * time.Second
-	// remoteObserveInterval is how often an instance that has a turn is asked what is new, and
-	// remoteStopInterval how often whether it has stopped it.
+	// remoteObserveInterval is the interval at which an instance that has a turn is asked for new
+	// events, and remoteStopInterval that for whether a turn has stopped.
 	remoteObserveInterval = 300 * time.Millisecond
 	remoteStopInterval    = 50 * time.Millisecond
-	// maxReportBytes bounds the words in a report. In JSON they can become six times as much,
-	// which still fits into a message.
+	// maxReportBytes limits the text in a report. In JSON it can become six times as long, which
+	// still fits into a message.
 	maxReportBytes = 64 << 10
-	// reportBuffer is how many reports wait to be read; more instances than that do not
-	// answer in the same moment.
+	// reportBuffer limits the reports that wait to be read. More instances than that do not reply
+	// in the same moment.
 	reportBuffer = 64
 )
 
-// inquiry asks what an instance answers of a conversation.
+// inquiry asks an instance about a conversation.
 type inquiry struct {
 	Asker        string          `json:"asker"`
 	Conversation ConversationRef `json:"talk"`
-	Stop         bool            `json:"stop,omitempty"` // it is to be stopped
-	// Turn asks for one turn, and what there is of it after From.
+	Stop         bool            `json:"stop,omitempty"` // stop its turns
+	// Turn asks for one turn, and its events after From.
 	Turn string         `json:"turn,omitempty"`
 	From observerCursor `json:"from"`
 }
 
-// report is the answer to one.
+// report is the reply to an inquiry.
 type report struct {
 	Instance string       `json:"instance"`
-	Turns    []ActiveTurn `json:"turns,omitempty"`    // that are being answered, and were stopped if that was asked
-	Progress *progress    `json:"progress,omitempty"` // of the one turn that was asked for; nil: it is not known
+	Turns    []ActiveTurn `json:"turns,omitempty"`    // active turns, or those that were stopped
+	Progress *progress    `json:"progress,omitempty"` // of the requested turn; nil: unknown
 }
 
 func instanceInquirySubject(instance string) string { return inquirySubject + "." + instance }
@@ -74,7 +74,7 @@ func (cs *activeTurns) close() {
 	}
 }
 
-// onInquiry answers an inquiry.
+// onInquiry replies to an inquiry.
 func (cs *activeTurns) onInquiry(m *nats.Msg) {
 	var in inquiry
 	if json.Unmarshal(m.Data, &in) != nil || m.Reply == "" || in.Asker == cs.hub.Bus.Instance {
@@ -110,8 +110,8 @@ func (cs *activeTurns) report(in inquiry) report {
 	return out
 }
 
-// queryPeers asks all other instances, and returns what they report. Silent says that one
-// that lives has not answered in time.
+// queryPeers sends an inquiry to all other instances, and returns their reports. Silent reports
+// whether a living instance did not reply in time.
 func (cs *activeTurns) queryPeers(ctx context.Context, in inquiry, wait time.Duration) (out []report, silent bool) {
 	bus := cs.hub.Bus
 	if bus.IsStandalone() {
@@ -150,7 +150,7 @@ func (cs *activeTurns) queryPeers(ctx context.Context, in inquiry, wait time.Dur
 			}
 			delete(waiting, r.Instance)
 			if out = append(out, r); r.Progress != nil {
-				return out, false // no other has it
+				return out, false // there is only one
 			}
 		case <-ctx.Done():
 			for name := range waiting {
@@ -162,7 +162,7 @@ func (cs *activeTurns) queryPeers(ctx context.Context, in inquiry, wait time.Dur
 	return out, false
 }
 
-// queryPeer asks the instance that has a turn.
+// queryPeer sends an inquiry to the instance that has a turn.
 func (cs *activeTurns) queryPeer(ctx context.Context, instance string, in inquiry) (*progress, error) {
 	bus := cs.hub.Bus
 	in.Asker = bus.Instance
@@ -199,7 +199,7 @@ func (cs *activeTurns) request(ctx context.Context, instance string, text []byte
 	return cs.hub.Bus.Request(ctx, instanceInquirySubject(instance), text)
 }
 
-// observeRemote follows a turn that another instance answers.
+// observeRemote observes a turn that another instance runs.
 func (cs *activeTurns) observeRemote(ctx context.Context, t ConversationRef, turn string,
 	see func([]talk.Event) error) error {
 	instance := ""
@@ -236,8 +236,8 @@ func (cs *activeTurns) observeRemote(ctx context.Context, t ConversationRef, tur
 	}
 }
 
-// waitRemoteEnd waits until a turn has ended that another instance was told to stop. It is
-// false if ctx ended before.
+// waitRemoteEnd waits until a stopped turn of another instance has ended. It returns false if ctx
+// ended before.
 func (cs *activeTurns) waitRemoteEnd(ctx context.Context, instance string, t ConversationRef, turn string) bool {
 	for {
 		p, err := cs.queryPeer(ctx, instance, inquiry{Conversation: t, Turn: turn})

@@ -10,56 +10,56 @@ import (
 )
 
 const (
-	// maxAuditQueue is how many rows can wait for the disk. When it is full, calls
-	// wait: the trail has no gaps.
+	// maxAuditQueue limits the records that wait for the database. When it is full, calls wait: the
+	// trail has no gaps.
 	maxAuditQueue = 8192
-	// auditBatchSize is how many rows share a commit.
+	// auditBatchSize is the number of records in a transaction.
 	auditBatchSize = 1024
-	// auditDelay is how long rows wait for company if nobody waits for them. With
-	// their commit they are in the database within 50 ms.
+	// auditDelay is how long records wait for others if no caller waits for them. With the commit
+	// they are in the database within 50 ms.
 	auditDelay = 25 * time.Millisecond
-	// auditRetry is when rows that the database has refused are tried again.
+	// auditRetry is the delay before records are retried that the database has refused.
 	auditRetry = time.Second
 )
 
-// maxArgsBytes bounds the arguments in a row, in bytes.
+// maxArgsBytes limits the arguments in a record, in bytes.
 const maxArgsBytes = 16 << 10
 
-// audit writes down calls, many at a time. A call that has done something is not
-// answered before its row is safe from the death of the process: in the journal or,
-// without one, in the database. The goroutine is woken once a batch, not once a row.
+// audit stores call records in batches. A call that has an effect is not answered before its record
+// survives the death of the process: in the journal or, without one, in the database. The goroutine
+// is woken once per batch, not once per record.
 //
-// Rows that the database refuses wait in the journal, and in memory no more. What
-// there is no room for any more is told in the log.
+// Records that the database refuses stay in the journal, and leave memory. Records that do not fit
+// anywhere are logged.
 type audit struct {
 	log    *slog.Logger
 	commit func(context.Context, []store.Call) error
-	wake   chan struct{} // there is a first row, a whole batch, or somebody who waits
+	wake   chan struct{} // there is a first record, a full batch, or a waiting caller
 	stop   chan struct{}
 	done   chan struct{}
 
-	// Of the goroutine.
+	// Only used by the goroutine.
 	spare     batch
-	nextRetry time.Time // when the database is asked again; zero: it takes rows
+	nextRetry time.Time // time of the next attempt; zero: the database accepts records
 
 	mu      sync.Mutex
-	notFull sync.Cond // the batch is not full any more
+	notFull sync.Cond // signals that the batch is not full any more
 	batch   batch
-	journal *journal // nil: there is none
+	journal *journal // nil: none
 	closed  bool
 }
 
-// batch are the rows that are committed next.
+// batch are the records of the next transaction.
 type batch struct {
-	unsaved   []store.Call    // that are nowhere else
-	journaled []store.Call    // that are in the journal too
-	waiting   []chan struct{} // closed when the loose ones are committed, or cannot be
+	unsaved   []store.Call    // nowhere else
+	journaled []store.Call    // also in the journal
+	waiting   []chan struct{} // closed when the unsaved ones are committed, or cannot be
 }
 
 func (b *batch) len() int { return len(b.unsaved) + len(b.journaled) }
 
-// newAudit makes a trail with a journal in a folder; without one if that is empty,
-// or cannot be used.
+// newAudit returns a trail with a journal in a folder, or without one if folder is empty or cannot
+// be used.
 func newAudit(folder string, log *slog.Logger, commit func(context.Context, []store.Call) error) *audit {
 	a := &audit{log: log, commit: commit, wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		done: make(chan struct{})}
@@ -78,9 +78,8 @@ func newAudit(folder string, log *slog.Logger, commit func(context.Context, []st
 	return a
 }
 
-// begin writes the row of a call that is about to be carried out and may change something:
-// should the process be killed before it ends, the trail has it as lost. It is for [audit.add]
-// to end it.
+// begin stores the record of a call that is about to be executed and may have an effect: if the
+// process is killed during the call, the trail has it as lost. [audit.add] ends it.
 func (a *audit) begin(row store.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,8 +88,8 @@ func (a *audit) begin(row store.Call) {
 	}
 }
 
-// add writes a row. When it returns, the row of a call that has acted is safe, or
-// that cannot be had in reasonable time, which the log tells.
+// add adds a record. When it returns, the record of a call with an effect is safe, or could not be
+// stored in reasonable time, which is logged.
 func (a *audit) add(row store.Call, acted bool) {
 	var written chan struct{}
 	a.mu.Lock()
@@ -120,7 +119,7 @@ func (a *audit) add(row store.Call, acted bool) {
 	if n == 1 || n == auditBatchSize || written != nil {
 		select {
 		case a.wake <- struct{}{}:
-		default: // it is about to look
+		default: // it is about to check
 		}
 	}
 	if written != nil {
@@ -132,13 +131,13 @@ func (a *audit) add(row store.Call, acted bool) {
 	}
 }
 
-// journalRow puts a row into the journal and the batch, and reports whether it could. With
-// mu held.
+// journalRow adds a record to the journal and the batch, and reports whether that succeeded.
+// Requires mu.
 func (a *audit) journalRow(row store.Call) bool {
 	if a.journal == nil {
 		return false
 	}
-	kept := append(a.batch.journaled, row) // where the journal can see it without another copy
+	kept := append(a.batch.journaled, row) // where the journal sees it without another copy
 	if !a.journal.append(&kept[len(kept)-1]) {
 		return false
 	}
@@ -146,7 +145,7 @@ func (a *audit) journalRow(row store.Call) bool {
 	return true
 }
 
-// waitCommitted waits until all rows that were added are committed, or cannot be.
+// waitCommitted waits until all added records are committed, or cannot be.
 func (a *audit) waitCommitted(ctx context.Context) {
 	written := make(chan struct{})
 	a.mu.Lock()
@@ -158,7 +157,7 @@ func (a *audit) waitCommitted(ctx context.Context) {
 	a.mu.Unlock()
 	select {
 	case a.wake <- struct{}{}:
-	default: // it is about to look
+	default: // it is about to check
 	}
 	select {
 	case <-written:
@@ -166,7 +165,7 @@ func (a *audit) waitCommitted(ctx context.Context) {
 	}
 }
 
-// close commits what waits and ends. Nothing may be added afterwards.
+// close commits the waiting records and stops. Nothing may be added afterwards.
 func (a *audit) close() {
 	close(a.stop)
 	<-a.done
@@ -197,8 +196,8 @@ func (a *audit) run() {
 	}
 }
 
-// waitForBatch waits until the batch is full, somebody waits for a row, or the delay is
-// over. It reports whether the trail ends here.
+// waitForBatch waits until the batch is full, a caller waits for a record, or the delay is over. It
+// reports whether the trail stops.
 func (a *audit) waitForBatch() (stopped bool) {
 	timer := time.NewTimer(auditDelay)
 	defer timer.Stop()
@@ -219,8 +218,8 @@ func (a *audit) waitForBatch() (stopped bool) {
 	}
 }
 
-// flush commits the batch, and before it what the database has refused. It says
-// whether the journal has more that can be committed at once.
+// flush commits the batch, and before it what the database has refused. It reports whether the
+// journal has more to commit at once.
 func (a *audit) flush(last bool) (more bool) {
 	a.mu.Lock()
 	b := a.batch
@@ -238,15 +237,15 @@ func (a *audit) flush(last bool) (more bool) {
 		close(written)
 	}
 	for _, rows := range [][]store.Call{b.unsaved, b.journaled} {
-		clear(rows) // they hold texts of others
+		clear(rows) // release the texts of the records
 	}
 	clear(b.waiting)
 	a.spare = batch{b.unsaved[:0], b.journaled[:0], b.waiting[:0]}
 	return more
 }
 
-// commitBatch commits a batch, and the file of the journal whose turn it is. Rows of a
-// file are taken from memory if they are all there.
+// commitBatch commits a batch, and the file of the journal whose turn it is. The records of a file
+// come from memory if they are all there.
 func (a *audit) commitBatch(old *segment, b *batch) (more bool) {
 	var err error
 	loose, done := len(b.unsaved), 0
@@ -282,14 +281,14 @@ func (a *audit) commitBatch(old *segment, b *batch) (more bool) {
 	return a.journal.hasBacklog()
 }
 
-// write commits rows that share a transaction.
+// write commits records that share a transaction.
 func (a *audit) write(rows []store.Call) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	return a.commit(ctx, rows)
 }
 
-// onCommitFailed remembers that the database takes no rows.
+// onCommitFailed remembers that the database accepts no records.
 func (a *audit) onCommitFailed(err error) {
 	switch {
 	case a.journal == nil:
@@ -302,7 +301,7 @@ func (a *audit) onCommitFailed(err error) {
 	a.nextRetry = time.Now().Add(auditRetry)
 }
 
-// journalRows leaves the rows of a file where they are, and puts loose ones into the journal.
+// journalRows leaves the records of a file in the file, and writes unsaved ones to the journal.
 func (a *audit) journalRows(old *segment, loose []store.Call) {
 	if old != nil {
 		old.onlyOnDisk = true

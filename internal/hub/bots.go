@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -78,7 +79,7 @@ func (r *Registry) Kinds() []string {
 func (r *Registry) kind(name string) (Kind, error) {
 	k, ok := r.kinds[name]
 	if !ok {
-		return Kind{}, inputError(sayNoKind.Wrong(name, strings.Join(r.Kinds(), ", ")))
+		return Kind{}, inputError(msgNoKind.Errorf(name, strings.Join(r.Kinds(), ", ")))
 	}
 	return k, nil
 }
@@ -99,20 +100,18 @@ type InputError struct{ error }
 func (u *InputError) Unwrap() error { return u.error }
 
 // Errors about the input for a bot.
-var (
-	sayNoKind   = talk.Say{Zh: "没有名为 %q 的机器人种类；有 %s", En: "no kind of bot is called %q; there are %s"}
-	sayBotThere = talk.Say{Zh: "已经有一个叫 %q 的机器人了", En: "there is a bot named %q already"}
-	sayNoOwner  = talk.Say{Zh: "机器人的主人不存在", En: "the bot's owner does not exist"}
-	sayBotClash = talk.Say{Zh: "另一个机器人已经叫这个名称，或者有人同时更改了这个机器人；请查看后重试",
-		En: "another bot has that name, or somebody else changed this one at the same moment; look again and repeat"}
-	sayNoBotToken     = talk.Say{Zh: "%s 这种机器人没有令牌", En: "bots of kind %s have no token"}
-	sayBotsNamed      = talk.Say{Zh: "有 %d 个机器人叫 %q；请使用编号", En: "%d bots are named %q; use the number"}
-	sayBotName        = talk.Say{Zh: "机器人的名称要有 1 到 60 个字符", En: "a bot's name has 1 to 60 characters"}
-	sayBotNameControl = talk.Say{Zh: "机器人的名称里不能有控制字符", En: "a bot's name cannot have control characters"}
-	sayBotDescription = talk.Say{Zh: "机器人的说明最多 2000 字节", En: "a bot's description may have 2,000 bytes at most"}
-	sayMovedOn        = talk.Say{Zh: "%s 是为另一个地址准备的，而机器人的地址已经更改", En: "%s is for another address than the bot has now"}
-	sayBotNumber      = talk.Say{Zh: "机器人的名称不能是数字，否则会被当成机器人的编号",
-		En: "a bot's name cannot be a number: it would be taken for a bot's number"}
+const (
+	msgNoKind         = i18n.Message("no kind of bot is called %q; there are %s")
+	msgBotThere       = i18n.Message("there is a bot named %q already")
+	msgNoOwner        = i18n.Message("the bot's owner does not exist")
+	msgBotClash       = i18n.Message("another bot has that name, or somebody else changed this one at the same moment; look again and repeat")
+	msgNoBotToken     = i18n.Message("bots of kind %s have no token")
+	msgBotsNamed      = i18n.Message("%d bots are named %q; use the number")
+	msgBotName        = i18n.Message("a bot's name has 1 to 60 characters")
+	msgBotNameControl = i18n.Message("a bot's name cannot have control characters")
+	msgBotDescription = i18n.Message("a bot's description may have 2,000 bytes at most")
+	msgMovedOn        = i18n.Message("%s is for another address than the bot has now")
+	msgBotNumber      = i18n.Message("a bot's name cannot be a number: it would be taken for a bot's number")
 )
 
 func inputError(err error) error {
@@ -155,9 +154,9 @@ func (r *Registry) Add(ctx context.Context, n NewBot) (b store.Bot, token string
 	b, err = r.db.Bots.Add(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return b, "", inputError(sayBotThere.Wrong(n.Name))
+		return b, "", inputError(msgBotThere.Errorf(n.Name))
 	case errors.Is(err, store.ErrNotFound):
-		return b, "", inputError(sayNoOwner.Wrong())
+		return b, "", inputError(msgNoOwner.Errorf())
 	}
 	return b, token, err
 }
@@ -206,7 +205,7 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (b Chang
 		b.SetBy = c.By
 	}
 	if err := r.db.Bots.Save(ctx, b.Bot); errors.Is(err, store.ErrExists) {
-		return b, inputError(sayBotClash.Wrong())
+		return b, inputError(msgBotClash.Errorf())
 	} else if err != nil {
 		return b, err
 	}
@@ -221,7 +220,7 @@ func (r *Registry) RotateToken(ctx context.Context, number int64) (token string,
 		return "", err
 	}
 	if k, err := r.kind(b.Kind); err != nil || !k.Inbound {
-		return "", inputError(sayNoBotToken.Wrong(b.Kind))
+		return "", inputError(msgNoBotToken.Errorf(b.Kind))
 	}
 	token = newBotToken()
 	b.TokenHash = seal.Hash(token)
@@ -259,7 +258,7 @@ func (r *Registry) Find(ctx context.Context, owner, ref string) (store.Bot, erro
 	case 1:
 		return found[0], nil
 	}
-	return store.Bot{}, inputError(sayBotsNamed.Wrong(len(found), ref))
+	return store.Bot{}, inputError(msgBotsNamed.Errorf(len(found), ref))
 }
 
 // Settings decodes a bot's settings, with secrets in clear text, into a struct such as those of a
@@ -348,7 +347,7 @@ func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string,
 			err = s.set(raw, name, text)
 		}
 		if err == nil && from != "" && f.addressField != "" && origin(before, f) != seal.Origin(from) {
-			err = sayMovedOn.Wrong(name)
+			err = msgMovedOn.Errorf(name)
 		}
 		if err != nil {
 			return nil, nil, inputError(err)
@@ -365,14 +364,14 @@ func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string,
 func checkNameAndDescription(name, description string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 60 || !utf8.ValidString(name):
-		return inputError(sayBotName.Wrong())
+		return inputError(msgBotName.Errorf())
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
-		return inputError(sayBotNameControl.Wrong())
+		return inputError(msgBotNameControl.Errorf())
 	case len(description) > 2000:
-		return inputError(sayBotDescription.Wrong())
+		return inputError(msgBotDescription.Errorf())
 	}
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
-		return inputError(sayBotNumber.Wrong())
+		return inputError(msgBotNumber.Errorf())
 	}
 	return nil
 }

@@ -15,32 +15,29 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Access is what a caller may do: who it is, and the rules of its key (as kept)
-// or of its bot.
+// Access has the rights of a caller: its identity, and the stored rules of its key or bot.
 type Access struct {
 	tool.Caller
 	Rules string
 }
 
-// The outcomes that the audit trail knows.
+// Outcomes in the audit trail.
 const (
 	callDone       = "done"
-	callToolError  = "tool_error" // carried out, and the tool said that it failed
+	callToolError  = "tool_error" // executed, and the tool reported an error
 	callFailed     = "failed"
-	callRefused    = "refused" // not carried out
-	callNeedsInput = "asked"   // the provider wants to know more first
+	callRefused    = "refused" // not executed
+	callNeedsInput = "asked"   // the provider needs more input first
 )
 
-// maxDepth bounds how many bots can stand behind one another: a bot that asks a
-// bot that asks a bot.
+// maxDepth limits the length of a chain of bots that ask bots.
 const maxDepth = 3
 
-// Call calls a tool by its full name. The call's ID, Tool and Caller are filled
-// in here. Its error is an *[tool.Error], also when ctx ended. What happened is
-// in the audit trail a moment after Call has returned, also if the process is killed
-// during it or in between, unless the tool only reads. A power cut can take what was called in
-// the last 50 ms. Without Options.Folder, the row is on the disk by the time Call
-// returns, unless the tool only reads.
+// Call calls a tool by its full name. It fills in the call's ID, Tool and Caller. Its error is an
+// *[tool.Error], also when ctx ended. The call is in the audit trail a moment after Call has
+// returned, also if the process is killed during it or in between, unless the tool only reads. A
+// power cut can lose calls of the last 50 ms. Without Options.Folder, the record is on the disk
+// when Call returns, unless the tool only reads.
 func (h *Hub) Call(ctx context.Context, who Access, name string, c *tool.Call) (*tool.Result, error) {
 	began := time.Now()
 	c.Caller = who.Caller
@@ -72,11 +69,11 @@ func (h *Hub) Call(ctx context.Context, who Access, name string, c *tool.Call) (
 	return res, nil
 }
 
-// WaitForCallRecords waits until the calls that this instance has answered are in the database, or
-// until ctx ends: who looks at the trail finds what was done a moment ago.
+// WaitForCallRecords waits until the records of finished calls of this instance are in the
+// database, or until ctx ends.
 func (h *Hub) WaitForCallRecords(ctx context.Context) { h.audit.waitCommitted(ctx) }
 
-// authorize finds a tool and decides whether it may be called so.
+// authorize finds a tool and checks whether the caller may call it.
 func (h *Hub) authorize(ctx context.Context, who Access, name string, args []byte) (*RegisteredTool, Rules, error) {
 	v, err := h.View(who.Person, who.Rules)
 	if err != nil {
@@ -105,7 +102,7 @@ func (h *Hub) authorize(ctx context.Context, who Access, name string, args []byt
 	return o, rules, nil
 }
 
-// missingToolError says why there is no such tool for a caller.
+// missingToolError returns why there is no such tool for a caller.
 func (v *View) missingToolError(name string) error {
 	switch v.hidden[name] {
 	case denied:
@@ -121,7 +118,7 @@ func (v *View) missingToolError(name string) error {
 	return tool.Fail(tool.Unknown, "Unknown tool: "+name, nil)
 }
 
-// beginCall counts a call in, unless the board is stopping or full.
+// beginCall counts a call, unless the hub is stopping or full.
 func (h *Hub) beginCall() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +142,7 @@ func (h *Hub) endCall() {
 
 var errProviderTimeout = errors.New("the provider took too long")
 
-// invoke calls the provider and sees to it that what comes back can be used.
+// invoke calls the provider and checks its result.
 func (h *Hub) invoke(ctx context.Context, o *RegisteredTool, c *tool.Call) (res *tool.Result, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.offer.Timeout, errProviderTimeout)
 	defer cancel()
@@ -182,7 +179,7 @@ func (h *Hub) invoke(ctx context.Context, o *RegisteredTool, c *tool.Call) (res 
 	return nil, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
 }
 
-// callRow is the audit row of a call, as far as it is known before it is carried out.
+// callRow returns the record of a call, as far as it is known before its execution.
 func (h *Hub) callRow(o *RegisteredTool, name string, rules Rules, c *tool.Call, began time.Time) store.Call {
 	row := store.Call{
 		ID: c.ID, At: began, Person: c.Caller.Person, Actor: c.Caller.Actor, Address: c.Caller.Address,
@@ -191,7 +188,7 @@ func (h *Hub) callRow(o *RegisteredTool, name string, rules Rules, c *tool.Call,
 		Instance: h.Bus.Instance,
 	}
 	if len(c.State) > 0 || len(c.Answers) > 0 {
-		// The same call again, with the answers to what its provider asked for.
+		// The call is repeated with the answers that its provider asked for.
 		row.ID = uuid.Must(uuid.NewV7()).String()
 	}
 	if o != nil {
@@ -203,7 +200,7 @@ func (h *Hub) callRow(o *RegisteredTool, name string, rules Rules, c *tool.Call,
 	return row
 }
 
-// record completes the audit row of a call, writes it and counts the call.
+// record completes the record of a call, stores it and counts the call.
 func (h *Hub) record(o *RegisteredTool, row store.Call, res *tool.Result, err error, ran bool) {
 	row.Took = time.Since(row.At)
 	kind := ""
@@ -232,7 +229,7 @@ func (h *Hub) record(o *RegisteredTool, row store.Call, res *tool.Result, err er
 	}
 }
 
-// clip shortens what comes from outside to what a row should hold.
+// clip shortens a text from outside for a record.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -52,20 +52,18 @@ var slugForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 var reservedSlugs = []string{"send", "get", "list", "learn", "find", "call"}
 
 // Errors about slugs.
-var (
-	saySlugForm = talk.Say{Zh: "%q 不能作为工具名称的开头：请使用 1 到 32 个小写字母、数字和 -",
-		En: "%q cannot begin the names of tools: use 1 to 32 small letters, digits and -"}
-	saySlugTaken = talk.Say{Zh: "%q 已用于 Patchbay 自己的工具；请换一个名称",
-		En: "%q is taken by Patchbay's own tools; choose another name"}
+const (
+	msgSlugForm  = i18n.Message("%q cannot begin the names of tools: use 1 to 32 small letters, digits and -")
+	msgSlugTaken = i18n.Message("%q is taken by Patchbay's own tools; choose another name")
 )
 
 // CheckSlug returns an error if a text is not a valid slug.
 func CheckSlug(slug string) error {
 	if !slugForm.MatchString(slug) {
-		return saySlugForm.Wrong(slug)
+		return msgSlugForm.Errorf(slug)
 	}
 	if slices.Contains(reservedSlugs, slug) {
-		return saySlugTaken.Wrong(slug)
+		return msgSlugTaken.Errorf(slug)
 	}
 	return nil
 }

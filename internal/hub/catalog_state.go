@@ -8,36 +8,36 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What an instance says about its providers is numbered, and now and then it says what number it
-// has come to. Whoever has missed something, or is new, sees that by the number and asks for a
-// census, which goes to whoever asked alone. So what is said while nothing changes does not
+// What an instance announces about its providers is numbered, and at intervals it announces the
+// current number. An instance that has missed something, or is new, notices that by the number and
+// requests the full state, which is sent to it alone. So the messages while nothing changes do not
 // grow with the number of devices.
 
 const (
-	// sequenceInterval is how often an instance says what number it has come to.
+	// sequenceInterval is the interval at which an instance announces its current number.
 	sequenceInterval = 2 * time.Second
-	// stateRetry is how long is waited for a census.
+	// stateRetry is how long an instance waits for a requested state.
 	stateRetry = 3 * time.Second
 )
 
-// stateRequestSubject is where an instance is asked for its census, and stateSubject where it is
-// told those of others.
+// stateRequestSubject is the subject for requests of an instance's full state, and stateSubject
+// that on which an instance receives those of others.
 func stateRequestSubject(instance string) string { return "census." + instance }
 func stateSubject(instance string) string        { return "held." + instance }
 
-// peerState is how far an instance is followed that says what it holds.
+// peerState is how far the announcements of another instance were followed.
 type peerState struct {
-	last        uint64 // the number of what was heard last
-	stale       bool   // something was not heard: a census is needed
+	last        uint64 // the last received number
+	stale       bool   // something was missed: the full state is needed
 	requestedAt time.Time
-	// receivedUntil is how far the census has come that is being heard, and whole that nothing of
+	// receivedUntil is how far the full state has arrived, and complete reports whether nothing of
 	// it was missed so far.
 	receivedUntil string
 	complete      bool
 }
 
-// trackSequence takes note of an announcement, and reports whether its instance is to be asked for
-// a census. With catalog.mu held.
+// trackSequence records an announcement, and reports whether the full state of its instance is
+// needed. Requires catalog.mu.
 func (x *catalogSync) trackSequence(a *toolsAnnouncement, now time.Time) (ask bool) {
 	f := x.peers[a.Instance]
 	if f == nil {
@@ -57,7 +57,7 @@ func (x *catalogSync) trackSequence(a *toolsAnnouncement, now time.Time) (ask bo
 		f.stale = f.stale || a.Sequence != f.last
 	default:
 		f.stale = f.stale || a.Sequence != f.last+1
-		f.complete = false // a census is not interrupted
+		f.complete = false // a state is not interrupted
 	}
 	f.last = a.Sequence
 	if !f.stale || now.Sub(f.requestedAt) < stateRetry {
@@ -67,13 +67,13 @@ func (x *catalogSync) trackSequence(a *toolsAnnouncement, now time.Time) (ask bo
 	return true
 }
 
-// empty reports whether an announcement has nothing but a number.
+// empty reports whether an announcement has only a number.
 func (a *toolsAnnouncement) empty() bool {
 	return a.IsDelta && len(a.Providers)+len(a.Removed)+len(a.Absent) == 0
 }
 
-// announceSequence says to all what number this instance has come to, so that those who are new,
-// and those who have missed something, ask.
+// announceSequence announces this instance's current number, so that instances notice what they
+// have missed.
 func (x *catalogSync) announceSequence() {
 	x.hub.catalog.mu.Lock()
 	defer x.hub.catalog.mu.Unlock()
@@ -81,7 +81,7 @@ func (x *catalogSync) announceSequence() {
 	x.wakeUp()
 }
 
-// onStateRequest hears that another instance needs a census.
+// onStateRequest handles the request of another instance for the full state.
 func (x *catalogSync) onStateRequest(m *nats.Msg) {
 	x.hub.catalog.mu.Lock()
 	defer x.hub.catalog.mu.Unlock()
@@ -89,7 +89,7 @@ func (x *catalogSync) onStateRequest(m *nats.Msg) {
 	x.wakeUp()
 }
 
-// fullState tells of all that is held here. With catalog.mu held.
+// fullState returns everything that this instance holds. Requires catalog.mu.
 func (x *catalogSync) fullState() (out []toolsAnnouncement) {
 	var all []heldProvider
 	for _, s := range x.hub.catalog.local {

@@ -10,18 +10,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Providers that one instance holds are offered on the others too. The holder says
-// on the bus what has changed, at once, and all that it holds to whoever asks; see census.go.
-// A list of tools is told by its print. Whoever does not know a list yet asks for
-// it, a page at a time, and once for all providers that offer the same: ten thousand
-// devices of one make have one list.
+// Providers that one instance holds are offered on the others too. The holder announces changes on
+// the bus at once, and its full state on request; see catalog_state.go. A list of tools is
+// announced by its hash. An instance that does not know a list requests it, a page at a time, and
+// once for all providers that offer the same: ten thousand devices of a kind have one list.
 
 const (
 	toolsSubject = "tools"
-	// maxFrameBytes bounds a message, well below what NATS takes.
+	// maxFrameBytes limits a message, well below the limit of NATS.
 	maxFrameBytes = 512 << 10
-	// maxAnnounced bounds how many providers are told of in one message, for the
-	// same reason: one takes a few hundred bytes.
+	// maxAnnounced limits the providers in one message, for the same reason: each takes a few
+	// hundred bytes.
 	maxAnnounced = 500
 )
 
@@ -29,15 +28,16 @@ const (
 type remoteProvider struct {
 	heldProvider
 	instance   string
-	offer      *offer // what is known to be offered there; nil: nothing yet
+	offer      *offer // the last known offer; nil: none yet
 	list       *toolList
-	awaitsList bool // for the list
-	current    bool // the offer is made of the list
-	// expiresAt is when the provider is forgotten, if nobody holds it any more; zero: it is held.
+	awaitsList bool // for its list of tools
+	current    bool // the offer was made from the current list
+	// expiresAt is when the provider is forgotten, if no instance holds it any more; zero: it is
+	// held.
 	expiresAt time.Time
 }
 
-// heldProvider is what an instance says about a provider of its own.
+// heldProvider describes a provider of the announcing instance.
 type heldProvider struct {
 	ProviderRef
 	Fingerprint uint64 `json:"print"`
@@ -45,48 +45,48 @@ type heldProvider struct {
 	Epoch int64 `json:"since,omitempty"`
 }
 
-// toolsAnnouncement says what an instance holds: all of it between two ids, or
-// some that has changed.
+// toolsAnnouncement is what an instance holds: everything between two ids, or changes.
 type toolsAnnouncement struct {
 	Instance string `json:"i"`
-	// Sequence counts the changes that the instance has told, to the one in this announcement.
+	// Sequence counts the announced changes of the instance, including those in this announcement.
 	Sequence  uint64         `json:"n,omitempty"`
 	Providers []heldProvider `json:"h"`
-	// After and Until bound the ids of which Held is all, in order: those from
-	// After, without it, to Until, with it. Empty: no bound.
+	// After and Until bound the ids of which Held is complete and sorted: after After, up to and
+	// including Until. Empty: no bound.
 	After string `json:"after,omitempty"`
 	Until string `json:"until,omitempty"`
-	// IsDelta says that Held and Gone are changes.
+	// IsDelta means that Held and Gone are changes.
 	IsDelta bool     `json:"part,omitempty"`
 	Removed []string `json:"gone,omitempty"`
-	// Absent is who may be back in a moment, here or elsewhere. They stay listed, see absent.go.
+	// Absent are providers that may be back in a moment, on any instance. They stay listed, see
+	// absent.go.
 	Absent []string `json:"left,omitempty"`
 }
 
-// catalogSync is the board's side of all that.
+// catalogSync synchronizes the catalog with other instances.
 type catalogSync struct {
 	hub           *Hub
 	wake          chan struct{} // something held here has changed
 	done          chan struct{}
 	subs          []*nats.Subscription
-	stopListening func() // no more announcements are heard
+	stopListening func() // unsubscribes from announcements
 	jobs          sync.WaitGroup
 
-	// With catalog.mu held.
-	dirty         map[string]bool       // providers here of which others must be told
-	sequence      uint64                // of changes that others were told of
-	announceDue   bool                  // others must be told the number
-	stateRequests map[string]bool       // instances that need a census
+	// Requires catalog.mu.
+	dirty         map[string]bool       // providers here to announce
+	sequence      uint64                // of announced changes
+	announceDue   bool                  // the current number has to be announced
+	stateRequests map[string]bool       // instances that requested the full state
 	peers         map[string]*peerState // by instance
 	lists         map[uint64]*toolList
-	queue         []listFetch // waiting; each list is there once at most
+	queue         []listFetch // waiting; each list at most once
 	fetching      int
 
 	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc // calls carried out for others
+	running map[string]context.CancelCauseFunc // calls executed for other instances
 	askers  map[string]string                  // by call
 
-	draining atomic.Bool // this instance stops: what it holds goes elsewhere
+	draining atomic.Bool // this instance stops: its providers move elsewhere
 }
 
 func newCatalogSync(h *Hub) (*catalogSync, error) {
@@ -110,7 +110,7 @@ func newCatalogSync(h *Hub) (*catalogSync, error) {
 		}
 		x.subs = append(x.subs, sub)
 	}
-	// Changes come in the order in which they were told, a census between them.
+	// Changes are sent in order, a full state between them.
 	var err error
 	if x.stopListening, err = h.Bus.SubscribeInOrder(x.onAnnouncement, toolsSubject,
 		stateSubject(h.Bus.Instance)); err != nil {
@@ -166,8 +166,8 @@ func (x *catalogSync) close() {
 	x.jobs.Wait()
 }
 
-// pendingChanges are the announcements that are due: of what has changed, and the number that says
-// whether somebody has missed something. Of those who have, askers are to be told the census.
+// pendingChanges returns the announcements that are due: changes, and the current number. Instances
+// in askers get the full state.
 func (x *catalogSync) pendingChanges(beat bool) (out, census []toolsAnnouncement, askers map[string]bool) {
 	c := x.hub.catalog
 	c.mu.Lock()
@@ -209,7 +209,7 @@ func (x *catalogSync) pendingChanges(beat bool) (out, census []toolsAnnouncement
 	return out, census, askers
 }
 
-// announcement is what other instances are told. With catalog.mu held.
+// announcement returns what is announced to other instances. Requires catalog.mu.
 func (s *Registration) announcement() heldProvider {
 	return heldProvider{s.offer.ProviderRef, s.offer.fingerprint(), s.epoch}
 }
@@ -225,7 +225,7 @@ func (x *catalogSync) publish(subject string, v any) bool {
 	return err == nil
 }
 
-// onAnnouncement takes what another instance holds.
+// onAnnouncement handles the announcement of another instance.
 func (x *catalogSync) onAnnouncement(m *nats.Msg) {
 	var a toolsAnnouncement
 	if json.Unmarshal(m.Data, &a) != nil || a.Instance == x.hub.Bus.Instance {
@@ -236,7 +236,7 @@ func (x *catalogSync) onAnnouncement(m *nats.Msg) {
 		m.provider.Moved(m.upTo)
 	}
 	if ask {
-		x.hub.Bus.Publish(stateRequestSubject(a.Instance), []byte(x.hub.Bus.Instance)) //nolint:errcheck // it is asked for again
+		x.hub.Bus.Publish(stateRequestSubject(a.Instance), []byte(x.hub.Bus.Instance)) //nolint:errcheck // it is requested again
 	}
 }
 
@@ -247,8 +247,8 @@ type movedProvider struct {
 	upTo     int64
 }
 
-// applyAnnouncement takes what another instance holds, and returns what this one has to let go of,
-// and whether it needs a census.
+// applyAnnouncement applies the announcement of another instance. It returns the providers that
+// this one has to release, and whether the full state is needed.
 func (x *catalogSync) applyAnnouncement(a toolsAnnouncement) (gave []movedProvider, ask bool) {
 	c := x.hub.catalog
 	c.mu.Lock()
@@ -288,8 +288,8 @@ func (x *catalogSync) applyAnnouncement(a toolsAnnouncement) (gave []movedProvid
 	return gave, ask
 }
 
-// releaseOlder lets go of a provider that another instance has a newer connection of. What it has
-// announced itself says who is the newer, so both decide the same. With catalog.mu held.
+// releaseOlder releases a provider of which another instance has a newer connection. The numbers of
+// the connections decide, so both instances decide the same. Requires catalog.mu.
 func (x *catalogSync) releaseOlder(instance string, h heldProvider) []movedProvider {
 	s := x.hub.catalog.local[h.ID]
 	if s == nil || !s.offer.Held || !newer(h.Epoch, instance, s.epoch, x.hub.Bus.Instance) {
@@ -302,8 +302,8 @@ func (x *catalogSync) releaseOlder(instance string, h heldProvider) []movedProvi
 	return nil
 }
 
-// updateProvider takes what an instance says about one provider, and reports whether more is
-// offered by that, or something else. With catalog.mu held.
+// updateProvider applies what an instance announces about one provider, and reports whether its
+// tools changed. Requires catalog.mu.
 func (x *catalogSync) updateProvider(instance string, h heldProvider) bool {
 	c := x.hub.catalog
 	a := c.remote[instance][h.ID]
@@ -331,8 +331,7 @@ func (x *catalogSync) updateProvider(instance string, h heldProvider) bool {
 	return false
 }
 
-// forgetProvider forgets a provider that an instance does not hold any more. With
-// catalog.mu held.
+// forgetProvider forgets a provider that an instance does not hold any more. Requires catalog.mu.
 func (x *catalogSync) forgetProvider(instance, id string) bool {
 	c := x.hub.catalog
 	a := c.remote[instance][id]
@@ -349,8 +348,7 @@ func (x *catalogSync) forgetProvider(instance, id string) bool {
 	return true
 }
 
-// updateOffer makes the offer of a provider elsewhere whose list is known. With
-// catalog.mu held.
+// updateOffer makes the offer of a remote provider whose list is known. Requires catalog.mu.
 func (x *catalogSync) updateOffer(a *remoteProvider) {
 	c, was := x.hub.catalog, a.offer
 	a.offer, _ = c.offer(a.ProviderRef, &remoteBackend{x, a.instance, a.ID, a.Title}, a.list.tools)
@@ -370,11 +368,11 @@ func (x *catalogSync) wakeUp() {
 	}
 }
 
-// instanceLost misses what an instance held that is gone, and stops what was done for it.
+// instanceLost marks the providers of a lost instance as absent, and cancels its calls.
 func (x *catalogSync) instanceLost(instance string) {
 	c := x.hub.catalog
 	c.mu.Lock()
-	delete(x.peers, instance) // if it comes back, nobody knows what was missed
+	delete(x.peers, instance) // if it comes back, it is not known what was missed
 	changed := false
 	for id := range c.remote[instance] {
 		changed = x.markAbsent(instance, id) || changed

@@ -8,32 +8,31 @@ import (
 	"patchbay/internal/store"
 )
 
-// Form is what the value of a setting looks like when it is written as text.
+// Form is the text form of a setting.
 type Form string
 
-// The forms of settings.
+// Forms of settings.
 const (
 	FormText         Form = "text"
 	FormNumber       Form = "number"
-	FormInteger      Form = "whole"  // a number without a fraction
-	FormBool         Form = "yes_no" // true or false; none means false
-	FormOptionalBool Form = "maybe"  // true, false, or none, which means something else than false
+	FormInteger      Form = "whole"  // an integer
+	FormBool         Form = "yes_no" // true or false; empty means false
+	FormOptionalBool Form = "maybe"  // true, false, or empty, which is a third value
 	FormDuration     Form = "duration"
-	FormList         Form = "list"   // texts, with commas between
+	FormList         Form = "list"   // texts, separated by commas
 	FormObject       Form = "object" // in JSON
 )
 
-// Setting is something that can be set about bots of a kind.
+// Setting describes a setting of a kind of bot.
 type Setting struct {
 	Name     string `json:"name"`
 	Form     Form   `json:"form"`
-	Secret   bool   `json:"secret,omitempty"`   // it is never shown again
-	Required bool   `json:"required,omitempty"` // a bot cannot be without
+	Secret   bool   `json:"secret,omitempty"`   // not shown again
+	Required bool   `json:"required,omitempty"` // a bot needs it
 	Shared   bool   `json:"shared,omitempty"`   // bots of every kind have it
 }
 
-// Describe lists what can be set about bots of a kind: the kind's own settings, and
-// then those that all kinds share.
+// Describe lists the settings of a kind of bot: its own, and then those of all kinds.
 func (r *Registry) Describe(kind string) ([]Setting, error) {
 	k, err := r.kind(kind)
 	if err != nil {
@@ -49,7 +48,7 @@ func (r *Registry) Describe(kind string) ([]Setting, error) {
 	return list, nil
 }
 
-// IsInbound reports whether the far side of a kind of bots dials in, with a token.
+// IsInbound reports whether the peer of a kind of bot initiates the connection, with a token.
 func (r *Registry) IsInbound(kind string) bool {
 	k, err := r.kind(kind)
 	return err == nil && k.Inbound
@@ -63,7 +62,7 @@ func describedSettings(list []Setting, settings any, shared bool) []Setting {
 	return list
 }
 
-// form is how a value of a type is written.
+// form returns the text form of a type.
 func form(t reflect.Type) Form {
 	maybe := t.Kind() == reflect.Pointer
 	for t.Kind() == reflect.Pointer {
@@ -88,8 +87,8 @@ func form(t reflect.Type) Form {
 	return FormObject
 }
 
-// SettingsText returns a bot's settings as texts, such as [Registry.Change] takes. Secrets
-// are an empty text.
+// SettingsText returns a bot's settings as texts, in the form that [Registry.Change] accepts.
+// Secrets are empty.
 func (r *Registry) SettingsText(b store.Bot) (map[string]string, error) {
 	k, err := r.kind(b.Kind)
 	if err != nil {
@@ -109,7 +108,7 @@ func (r *Registry) SettingsText(b store.Bot) (map[string]string, error) {
 	return texts, nil
 }
 
-// settingText is a value as people write it: texts without quotes, lists with commas.
+// settingText returns a value as text: strings without quotes, lists with commas.
 func settingText(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {

@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/bus"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -112,7 +113,7 @@ func ExampleKind() {
 		return
 	}
 
-	turn := &talk.Turn{Bot: bot.Number, Channel: "api", Lang: talk.English,
+	turn := &talk.Turn{Bot: bot.Number, Channel: "api", Lang: i18n.English,
 		Parts: []talk.Part{{Text: "Roll the dice."}}}
 	err = h.Answer(ctx, turn, func(e talk.Event) error {
 		fmt.Print(e.Text)

@@ -9,14 +9,14 @@ import (
 	"patchbay/internal/store"
 )
 
-// writeTimeout bounds how long the end of an answer waits for the disk. After
-// that the asker is let go, and the log says what is still to be written.
+// writeTimeout limits how long the end of an answer waits for the database. After that the asker is
+// released, and the log has what is still to be written.
 const writeTimeout = 20 * time.Second
 
-// pushTimeout bounds the delivery of a late answer.
+// pushTimeout limits the delivery of a late answer.
 const pushTimeout = 30 * time.Second
 
-// finish keeps a trace and an exchange, and that earlier answers were heard. The error is
+// finish stores a trace and an exchange, and that earlier answers were delivered. The error is
 // [errNotSaved].
 func (h *Hub) finish(tr store.Trace, e *store.Exchange, heard []store.Exchange) error {
 	h.metrics.turn(tr)
@@ -36,15 +36,15 @@ func turnIDs(list []store.Exchange) (turns []string) {
 	return turns
 }
 
-// SaveFailing reports whether the end of the last turn could be kept nowhere: neither in the
-// database nor on the disk.
+// SaveFailing reports whether the end of the last turn could not be stored, neither in the database
+// nor on the disk.
 func (h *Hub) SaveFailing() bool { return h.turnJournal.failing() }
 
-// ResetSaveFailing tells that what happens can be kept again: before the next turn shows it, since
-// an instance that is not ready may get none.
+// ResetSaveFailing records that storing works again. Otherwise only the next turn would show it,
+// and an instance that is not ready may get none.
 func (h *Hub) ResetSaveFailing() { h.turnJournal.saveFailed.Store(false) }
 
-// markDelivered notes that late answers were told.
+// markDelivered records that late answers were delivered.
 func (h *Hub) markDelivered(ctx context.Context, late []store.Exchange) {
 	for _, x := range late {
 		if err := h.Store.Conversations.MarkDelivered(ctx, x.Turn); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 	"patchbay/internal/talk"
@@ -338,7 +339,7 @@ func TestReconnectingIsTold(t *testing.T) {
 	}
 	defer r.Hub.AttachBot(bot.Number, say("back"), hub.Limits{})()
 	must(t, <-done)
-	if want := "[" + talk.SayReconnecting.In(talk.English) + "]back"; e.text() != want {
+	if want := "[" + talk.MsgReconnecting.In(i18n.English) + "]back"; e.text() != want {
 		t.Errorf("heard %q, not %q", e.text(), want)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"patchbay/internal/talk"
 )
 
-// runKey tells conversations apart.
+// runKey identifies a conversation.
 type runKey struct {
 	bot                   int64
 	channel, person, name string
 }
 
-// runKeyOf is the conversation of a turn. The turns of nobody in particular have
-// nothing in common but their request.
+// runKeyOf returns the conversation of a turn. Turns without a person have nothing in common but
+// their request.
 func runKeyOf(t *talk.Turn) (key runKey, ok bool) {
 	key = runKey{t.Bot, t.Channel, t.Person, t.Conversation}
 	if t.Person == "" {
@@ -26,12 +26,12 @@ func runKeyOf(t *talk.Turn) (key runKey, ok bool) {
 	return key, t.Person != "" || t.Request != ""
 }
 
-// errNotAsked ends a run that left the queue, since its asker had gone, before the bot was
-// asked. Whoever joined it meanwhile begins anew.
+// errNotAsked ends a run that left the queue before the bot was asked, because its asker had
+// disconnected. Askers that joined it meanwhile start a new run.
 var errNotAsked = fmt.Errorf("%w before the bot was asked", talk.ErrDisconnected)
 
-// startOrJoin finds the run that a turn repeats, or begins a new one, which is the
-// listener's own. Only the newest run of a conversation can be repeated.
+// startOrJoin returns the run that a turn repeats, or a new one. Only the newest run of a
+// conversation can be repeated.
 func (h *Hub) startOrJoin(turn *talk.Turn, d talk.Delivery, c turnContext, l *listener) (r *run, mine bool, err error) {
 	key, keyed := runKeyOf(turn)
 	h.mu.Lock()
@@ -68,8 +68,8 @@ func (h *Hub) startOrJoin(turn *talk.Turn, d talk.Delivery, c turnContext, l *li
 	return r, true, nil
 }
 
-// repeatedBy reports whether a delivery is the run's own request once more. If the
-// connection of its asker broke, the same content is: that asker has not had the answer.
+// repeatedBy reports whether a delivery repeats the run's own request. If the connection of its
+// asker broke, the same content is a repetition: that asker has not received the answer.
 func (r *run) repeatedBy(d talk.Delivery) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,9 +86,8 @@ func (r *run) repeatedBy(d talk.Delivery) bool {
 	return d.Repeats(r.delivery)
 }
 
-// resumable reports whether there is still an answer for an asker who comes back: not if
-// they wanted no more of it or were told that it took too long, nor if the bot was stopped
-// or has failed. With mu held.
+// resumable reports whether there is still an answer for an asker who comes back: not if they
+// cancelled or timed out, nor if the bot was stopped or failed. Requires mu.
 func (r *run) resumable() bool {
 	switch r.state {
 	case abandoned:
@@ -99,8 +98,8 @@ func (r *run) resumable() bool {
 	return true
 }
 
-// join hands a listener the events so far, and those to come. It is false if the
-// run has been abandoned for good in the meantime.
+// join gives a listener the events so far, and the following ones. It returns false if the run has
+// been abandoned meanwhile.
 func (r *run) join(l *listener) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +109,7 @@ func (r *run) join(l *listener) bool {
 	for _, e := range r.active.events() {
 		if l.emit(e) != nil {
 			close(l.gone)
-			return true // listen sees it at once
+			return true // listen notices it at once
 		}
 	}
 	if r.state != over {
@@ -119,7 +118,7 @@ func (r *run) join(l *listener) bool {
 	return true
 }
 
-// markDelivered notes that an answer that was kept for later has been heard.
+// markDelivered records that an answer that was kept for later has been delivered.
 func (r *run) markDelivered() {
 	r.mu.Lock()
 	unheard := r.undelivered
@@ -132,8 +131,8 @@ func (r *run) markDelivered() {
 	}
 }
 
-// detachAsker takes a listener away (nil: it is gone already) whose asker went away, or wants
-// the bot to stop. The bot does not stop while others listen.
+// detachAsker removes a listener (nil: removed already) whose asker disconnected or cancelled. The
+// bot does not stop while others listen.
 func (r *run) detachAsker(ctx context.Context, l *listener) {
 	if !errors.Is(context.Cause(ctx), ErrStopped) {
 		r.detach(l, outcomeDisconnected, "", "")
@@ -148,8 +147,8 @@ func (r *run) detachAsker(ctx context.Context, l *listener) {
 	}
 }
 
-// detach takes a listener away (nil: it is gone already). When it was the last of
-// a running turn, the turn is abandoned, and its trace is written with how.
+// detach removes a listener (nil: removed already). If it was the last one of a running turn, the
+// turn is abandoned, and its trace is stored with the outcome.
 func (r *run) detach(l *listener, outcome string, code talk.Code, cause string) {
 	r.mu.Lock()
 	for i, other := range r.listeners {
@@ -177,5 +176,5 @@ func (r *run) detach(l *listener, outcome string, code talk.Code, cause string) 
 	patience := time.AfterFunc(r.hub.LateTimeout, func() { r.cancel(errTooLate) })
 	context.AfterFunc(r.ctx, func() { patience.Stop() })
 	defer close(r.detached)
-	r.hub.finish(tr, nil, heard) //nolint:errcheck // the asker is told something else, or gone
+	r.hub.finish(tr, nil, heard) //nolint:errcheck // the asker gets another error, or has disconnected
 }

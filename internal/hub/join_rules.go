@@ -11,24 +11,23 @@ import (
 // BotToolNames are the tools that ask bots, the only ones that a key for one bot may call.
 var BotToolNames = []string{"send_message", "get_bot_info", "list_bots"}
 
-// maxJoined bounds how many rules are joined: those of a bot, of who asks, and of the bots
-// between them.
+// maxJoined limits the joined rules: those of a bot, of the caller, and of the bots between them.
 const maxJoined = 16
 
-// isNarrow reports whether the rules keep their caller from some tools of its person's.
+// isNarrow reports whether the rules exclude some tools of the owner.
 func (r *Rules) isNarrow() bool { return len(r.Allow) > 0 || len(r.Deny) > 0 || len(r.Dangerous) > 0 }
 
-// AreNarrow reports whether rules (as kept) keep their caller from some tools of its
-// person's. Rules that cannot be read keep it from all.
+// AreNarrow reports whether stored rules exclude some tools of the owner. Rules that cannot be
+// parsed exclude all.
 func AreNarrow(rules string) bool {
 	list, err := parseJoined(rules)
 	return err != nil || slices.ContainsFunc(list, func(r Rules) bool { return r.isNarrow() })
 }
 
-// JoinRules returns the rules (as kept) of a caller that acts for others: what it may use, they
-// all may use. Each of bound is the rules of one of them, or is itself such a join; those
-// that are not narrow bind nobody. Rules that cannot be read make a join that cannot be
-// read, so that nothing is allowed.
+// JoinRules returns the stored rules of a caller that acts for others: it may use what they all may
+// use. Each of bound is the rules of one of them, or itself the result of a join; rules that are
+// not narrow have no effect. If rules cannot be parsed, neither can the result, so that nothing is
+// allowed.
 func JoinRules(own string, bound ...string) string {
 	joined := []json.RawMessage{}
 	add := func(raw json.RawMessage) {
@@ -60,12 +59,12 @@ func JoinRules(own string, bound ...string) string {
 	}
 	text, err := json.Marshal(joined)
 	if err != nil {
-		return own + "?" // own is no JSON: neither is this
+		return own + "?" // own is not JSON: neither is the result
 	}
 	return string(text)
 }
 
-// parseJoined reads rules as they are kept, joined or not. The first are the caller's own.
+// parseJoined parses stored rules, joined or not. The first are the caller's own.
 func parseJoined(text string) ([]Rules, error) {
 	if len(text) == 0 || text[0] != '[' {
 		r, err := ParseRules(text)
@@ -73,10 +72,10 @@ func parseJoined(text string) ([]Rules, error) {
 	}
 	var raw []json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, sayNoRules.Wrong(err)
+		return nil, msgNoRules.Errorf(err)
 	}
 	if len(raw) == 0 || len(raw) > maxJoined {
-		return nil, sayManyPatterns.Wrong(len(raw), maxJoined)
+		return nil, msgManyPatterns.Errorf(len(raw), maxJoined)
 	}
 	list := make([]Rules, len(raw))
 	for i := range raw {
@@ -88,11 +87,11 @@ func parseJoined(text string) ([]Rules, error) {
 	return list, nil
 }
 
-// NarrowRules leaves of rules (as kept) no more than some tools.
+// NarrowRules restricts stored rules to some tools.
 func NarrowRules(text string, names []string) string {
 	rules, err := ParseRules(text)
 	if err != nil {
-		return text // whoever uses them says what is wrong
+		return text // the user of the rules reports the error
 	}
 	var allow []string
 	for _, name := range names {
@@ -101,13 +100,13 @@ func NarrowRules(text string, names []string) string {
 		}
 	}
 	if allow == nil {
-		allow = []string{"-"} // nothing: no tool has this name
+		allow = []string{"-"} // matches nothing: no tool has this name
 	}
 	rules.Allow = allow
 	return rules.String()
 }
 
-// deniesAll reports whether some of the rules deny every tool, whatever it is called.
+// deniesAll reports whether some of the rules deny every tool, regardless of its name.
 func deniesAll(rules []Rules) bool {
 	return slices.ContainsFunc(rules, func(r Rules) bool { return slices.Contains(r.Deny, "*") })
 }

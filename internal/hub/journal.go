@@ -17,39 +17,38 @@ import (
 )
 
 const (
-	// journalName is how the files of journals are called, by their number.
+	// journalName is the name of a journal's file, with its number.
 	journalName = "calls-%d.journal"
-	// maxJournalFiles bounds how many there are in a folder: two for each server that
-	// runs on it. A server that finds none left does without.
+	// maxJournalFiles limits the files in a folder: two for each server that uses it. A server that
+	// finds no free one has no journal.
 	maxJournalFiles = 64
-	// maxJournalBytes bounds a file, in bytes, while the database takes no rows: some
-	// ninety thousand. Beyond it calls wait for their commit.
+	// maxJournalBytes limits a file, in bytes, while the database accepts no records: some ninety
+	// thousand. Beyond it calls wait for their commit.
 	maxJournalBytes = 32 << 20
-	// maxLineBytes bounds a row in it, in bytes. Arguments are the most of one: 16 KiB,
-	// which are 96 KiB if each character has to be escaped.
+	// maxLineBytes limits a record in it, in bytes. Arguments take the most: 16 KiB, which are 96
+	// KiB if each character has to be escaped.
 	maxLineBytes = 256 << 10
 )
 
-// journal holds the rows of calls that have done something, until they are
-// committed. What was written to a file is there when the process is killed, so
-// that a caller need not wait for a commit; it is not on the disk yet, so that a
-// power cut can take the rows that were not committed.
+// journal holds the records of calls that had an effect, until they are committed. What was written
+// to a file survives the death of the process, so a caller need not wait for a commit; it is not
+// synced, so a power cut can lose records that were not committed.
 //
-// Two files take turns: one takes rows while those of the other are committed,
-// and then it is emptied. A file belongs to whoever holds its lock, and when a
-// process dies, to the next one that starts.
+// Two files take turns: one takes records while those of the other are committed; then that one is
+// emptied. A file belongs to the process that has locked it, and after its death to the next one
+// that starts.
 //
-// A line is the CRC-32C of a row in hex, a space, and the row in JSON: what was
-// torn by a power cut is recognized, and costs no other row.
+// A line is the CRC-32C of a record in hex, a space, and the record in JSON: a line torn by a power
+// cut is recognized, and costs no other record.
 //
-// A third file has the calls that are being carried out.
+// A third file has the calls that are being executed.
 type journal struct {
 	log        *slog.Logger
 	segments   [2]segment
 	unfinished *unfinished
-	current    int    // of segments, which takes rows
-	line       []byte // the last one
-	failing    bool   // the last row could not be written
+	current    int    // index of the segment that takes records
+	line       []byte // the last line
+	failing    bool   // the last record could not be written
 }
 
 // segment is one file of a journal.
@@ -57,25 +56,24 @@ type segment struct {
 	path string
 	file *os.File
 	size int64
-	// onlyOnDisk says that it has rows that are not in memory any more.
+	// onlyOnDisk means that it has records that are not in memory any more.
 	onlyOnDisk bool
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumPrefixLength is the length of a line's beginning: the sum in hex, and a space.
+// sumPrefixLength is the length of the checksum in hex, and a space.
 const sumPrefixLength = 2*crc32.Size + 1
 
-// errNoJournal says that others have all the files.
+// errNoJournal means that other processes have all the files.
 var errNoJournal = fmt.Errorf("more than %d servers run on this folder", maxJournalFiles/2)
 
 func newJournal(log *slog.Logger) *journal {
 	return &journal{log: log}
 }
 
-// openJournal makes a journal in a folder, and hands rows that dead processes have
-// left there to commit. Rows that it does not take are the journal's from then on, or stay
-// for the next start.
+// openJournal opens a journal in a folder, and passes the records of dead processes to commit.
+// Records that commit refuses stay in the journal, or in their file for the next start.
 func openJournal(folder string, log *slog.Logger, commit func([]store.Call) error) (*journal, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
@@ -83,9 +81,9 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 	j := newJournal(log)
 	var (
 		mine, first int
-		all         = true // were committed, or are in the segments
+		all         = true // committed, or in the segments
 		waits       bool   // some are in the segments
-		numbers     []int  // of the files that are held
+		numbers     []int  // of the locked files
 		surplus     []segment
 	)
 	for n := 1; n <= maxJournalFiles; n++ {
@@ -125,7 +123,7 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 	}
 	if all {
 		take := commit
-		if waits { // behind those
+		if waits { // after those
 			take = j.appendAllUnsaved
 		}
 		if err := recoverUnfinished(folder, numbers, log, take); err != nil {
@@ -148,8 +146,8 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 	return j, nil
 }
 
-// lockJournal opens and locks a file; nil if somebody else has it, or if it is not
-// there and not to be made.
+// lockJournal opens and locks a file; nil if another process has it, or if it does not exist and
+// create is false.
 func lockJournal(path string, create bool) (*os.File, error) {
 	flags := os.O_RDWR
 	if create {
@@ -176,14 +174,14 @@ func lockJournal(path string, create bool) (*os.File, error) {
 			}
 			return f, nil
 		}
-		f.Close() // who had it has removed it in between
+		f.Close() // its owner has removed it meanwhile
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
 	}
 }
 
-// recoverRows commits what a dead process has left in a file, and empties it.
+// recoverRows commits the records of a dead process in a file, and empties it.
 func (s *segment) recoverRows(log *slog.Logger, commit func([]store.Call) error) error {
 	there, err := s.file.Stat()
 	if err != nil || there.Size() == 0 {
@@ -201,21 +199,20 @@ func (s *segment) recoverRows(log *slog.Logger, commit func([]store.Call) error)
 	return s.clear()
 }
 
-// commit hands all rows of a file to commit, some at a time. It returns how many
-// there were, and how many lines could not be read.
+// commit passes all records of a file to commit, in batches. It returns their number, and that of
+// lines that could not be parsed.
 func (s *segment) commit(commit func([]store.Call) error) (rows, unread int, err error) {
 	return readJournal(io.NewSectionReader(s.file, 0, s.size), commit)
 }
 
-// clear empties a file whose rows are committed: there may be arguments in it. If
-// that fails, new rows overwrite the old ones, and what is left of these changes
-// nothing when it is committed again.
+// clear empties a file whose records are committed, because they may contain arguments. If that
+// fails, new records overwrite the old ones, and committing an old one again has no effect.
 func (s *segment) clear() error {
 	s.size, s.onlyOnDisk = 0, false
 	return s.file.Truncate(0)
 }
 
-// append writes a row, and reports whether it could be.
+// append writes a record, and reports whether that succeeded.
 func (j *journal) append(row *store.Call) bool {
 	if j == nil {
 		return false
@@ -223,7 +220,7 @@ func (j *journal) append(row *store.Call) bool {
 	return j.reportWrite(j.write(row))
 }
 
-// begin keeps a call that is about to be carried out, until its end.
+// begin records a call that is about to be executed, until its end.
 func (j *journal) begin(row store.Call) {
 	if j == nil {
 		return
@@ -241,14 +238,14 @@ func (j *journal) begin(row store.Call) {
 	j.reportWrite(j.unfinished.begin(row.ID, line))
 }
 
-// end forgets that a call is being carried out.
+// end removes the record of a call that has ended.
 func (j *journal) end(id string) {
 	if j != nil {
 		j.unfinished.end(id)
 	}
 }
 
-// tidy removes what is left of calls that have ended.
+// tidy removes the remains of calls that have ended.
 func (j *journal) tidy() {
 	if j == nil || len(j.unfinished.ended) == 0 {
 		return
@@ -258,8 +255,7 @@ func (j *journal) tidy() {
 	}
 }
 
-// reportWrite logs that something could not be written, or can be again, and reports whether it
-// could.
+// reportWrite logs when writing fails and when it works again, and reports whether it succeeded.
 func (j *journal) reportWrite(err error) bool {
 	switch {
 	case err != nil && !j.failing:
@@ -285,8 +281,8 @@ func (j *journal) write(row *store.Call) error {
 	case s.size+int64(len(line)) > maxJournalBytes:
 		return errJournalFull
 	}
-	// At its place, and not at the end: the next row overwrites what was written in
-	// part.
+	// At its position, and not at the end of the file: the next record overwrites an incomplete
+	// one.
 	if _, err := s.file.WriteAt(line, s.size); err != nil {
 		return err
 	}
@@ -294,7 +290,7 @@ func (j *journal) write(row *store.Call) error {
 	return nil
 }
 
-// encode makes a row's line, which holds until the next call.
+// encode returns a record's line, which is valid until the next call.
 func (j *journal) encode(row *store.Call) []byte {
 	line := append(j.line[:0], "00000000 "...)
 	line = appendRow(line, row)
@@ -304,7 +300,7 @@ func (j *journal) encode(row *store.Call) []byte {
 	return j.line
 }
 
-// appendUnsaved writes rows that are nowhere else, and returns how many it could write.
+// appendUnsaved writes records that are nowhere else, and returns the number that it could write.
 func (j *journal) appendUnsaved(rows []store.Call) (n int) {
 	for n < len(rows) && j.append(&rows[n]) {
 		n++
@@ -313,7 +309,7 @@ func (j *journal) appendUnsaved(rows []store.Call) (n int) {
 	return n
 }
 
-// appendAllUnsaved is take for all or none, as the next start tries all of them again.
+// appendAllUnsaved is appendUnsaved for all or none, as the next start retries all of them.
 func (j *journal) appendAllUnsaved(rows []store.Call) error {
 	if n := j.appendUnsaved(rows); n < len(rows) {
 		return errJournalFull
@@ -321,9 +317,9 @@ func (j *journal) appendAllUnsaved(rows []store.Call) error {
 	return nil
 }
 
-// rotate returns the file whose rows are to be committed, nil if there are none, and
-// has the other take rows from now on. If the database has refused the other's, it
-// is that one's turn again, and what is in this one will be taken from the file.
+// rotate returns the file whose records are to be committed, nil if there are none, and switches to
+// the other one. If the database has refused the other's, it is that one's turn again, and the
+// records of this one will be read from the file.
 func (j *journal) rotate() *segment {
 	if j == nil {
 		return nil
@@ -340,16 +336,16 @@ func (j *journal) rotate() *segment {
 	return now
 }
 
-// hasBacklog reports whether the file that takes rows has some that are not in memory.
+// hasBacklog reports whether the current file has records that are not in memory.
 func (j *journal) hasBacklog() bool { return j != nil && j.segments[j.current].onlyOnDisk }
 
-// hasRecovered reports whether there are rows of a dead process that wait for the database.
+// hasRecovered reports whether records of a dead process wait for the database.
 func (j *journal) hasRecovered() bool {
 	return j != nil && (j.segments[0].onlyOnDisk || j.segments[1].onlyOnDisk)
 }
 
-// close removes the files, but those with rows that are not committed, which are
-// for the next start.
+// close removes the files, except those with records that are not committed, which stay for the
+// next start.
 func (j *journal) close() {
 	if j == nil {
 		return
@@ -364,16 +360,15 @@ func (j *journal) close() {
 		case s.size == 0:
 			os.Remove(s.path)
 		default:
-			s.file.Sync() //nolint:errcheck // it outlives the process in any case
+			s.file.Sync() //nolint:errcheck // it survives the process in any case
 			j.log.Error("calls are not in the audit trail yet; they stay for the next start", "file", s.path)
 		}
-		s.file.Close() // and with it the lock goes
+		s.file.Close() // releases the lock
 	}
 }
 
-// readJournal reads rows, and hands them on some at a time. Lines that are torn, or
-// never were rows, are counted and left out. It returns the error of the reader or
-// of take.
+// readJournal reads records, and passes them on in batches. Invalid lines are counted and skipped.
+// It returns the error of the reader or of take.
 func readJournal(r io.Reader, take func([]store.Call) error) (rows, unread int, err error) {
 	lines := bufio.NewReaderSize(r, maxLineBytes)
 	var some []store.Call
@@ -390,7 +385,7 @@ func readJournal(r io.Reader, take func([]store.Call) error) (rows, unread int, 
 			unread++
 		}
 		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = lines.ReadSlice('\n') // the rest of what is no row
+			_, err = lines.ReadSlice('\n') // skip the rest of the line
 		}
 		if err != nil && err != io.EOF {
 			return rows, unread, err
@@ -419,7 +414,7 @@ func parseLine(line []byte) (row store.Call, ok bool) {
 	return row, err == nil && row.ID != ""
 }
 
-// appendSum appends the sum of a row's text.
+// appendSum appends the checksum of a record's text.
 func appendSum(to, text []byte) []byte {
 	sum := crc32.Checksum(text, castagnoli)
 	return append(to, byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum))

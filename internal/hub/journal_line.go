@@ -10,9 +10,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// appendRow appends a row in JSON, with the names of the tags of [store.Call]. A call that may
-// change something is encoded twice while its caller waits; encoding/json takes three times as
-// long.
+// appendRow appends a record in JSON, with the names of the tags of [store.Call]. A call with an
+// effect is encoded twice while its caller waits; encoding/json takes three times as long.
 func appendRow(to []byte, row *store.Call) []byte {
 	to = append(to, `{"id":`...)
 	to = appendText(to, row.ID)
@@ -67,7 +66,7 @@ func appendText(to []byte, s string) []byte {
 		s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	}
 	to = append(to, '"')
-	plain := 0 // from where on nothing was escaped
+	plain := 0 // start of the part without escapes
 	for i := range len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {

@@ -2,12 +2,12 @@ package hub
 
 import "strings"
 
-// nameSeparators are the signs between the words of tools' names. A name without one could be any
-// word, and is not looked for in descriptions.
+// nameSeparators separate the words in names of tools. A name without one could be an ordinary
+// word, and is not replaced in descriptions.
 const nameSeparators = "._-/:"
 
-// translateMentions puts the full names in place of those that a provider has for its tools,
-// where a description mentions them: a model is to call what it finds in its list.
+// translateMentions replaces the names that a provider uses for its tools in descriptions by their
+// full names, so that a model calls names that are in its list.
 func translateMentions(named []RegisteredTool) {
 	full := make(map[string]string, len(named))
 	for i := range named {
@@ -21,14 +21,14 @@ func translateMentions(named []RegisteredTool) {
 	for i := range named {
 		o := &named[i]
 		if text, changed := replaceNames(o.Description, full); changed {
-			t := *o.Tool // the list is the provider's, and is shared
+			t := *o.Tool // a copy: the list of the provider is shared
 			t.Description = text
 			o.Tool = &t
 		}
 	}
 }
 
-// replaceNames replaces whole names: no name is found inside a longer one.
+// replaceNames replaces whole names, never a part of a longer one.
 func replaceNames(text string, full map[string]string) (string, bool) {
 	var out strings.Builder
 	done := 0
@@ -41,7 +41,7 @@ func replaceNames(text string, full map[string]string) (string, bool) {
 		for end < len(text) && isNameByte(text[end]) {
 			end++
 		}
-		// A sentence may end right behind a name.
+		// A sentence may end right after a name.
 		name := strings.TrimRight(text[at:end], nameSeparators)
 		if to := full[name]; to != "" {
 			out.WriteString(text[done:at])

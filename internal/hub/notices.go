@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Notice is something that a provider told by itself: a device that a button was
-// pressed, or that it is awake.
+// Notice is a notification of a provider: a device reports that a button was pressed, or that it is
+// awake.
 type Notice struct {
 	Provider string          `json:"provider"`
 	Owner    string          `json:"owner,omitempty"` // person id
@@ -23,18 +23,18 @@ type Notice struct {
 
 const (
 	noticeSubject = "notice"
-	// noticeBuffer is how many notices wait for one who listens. When it is full, new
-	// ones are dropped for that one, and counted.
+	// noticeBuffer limits the notices that wait for a subscriber. When it is full, new ones are
+	// dropped for that subscriber, and counted.
 	noticeBuffer = 64
-	// maxNoticeBytes bounds the params of a notice, in bytes, as they go to everybody who
-	// listens. Longer ones are dropped, and counted.
+	// maxNoticeBytes limits the params of a notice, in bytes, because they go to every subscriber.
+	// Longer ones are dropped, and counted.
 	maxNoticeBytes = 16 << 10
 )
 
-// notices hands notices to those who listen, on all instances.
+// notices distributes notices to subscribers on all instances.
 type notices struct {
 	hub     *Hub
-	sub     *nats.Subscription // nil if there are no others
+	sub     *nats.Subscription // nil on a standalone instance
 	counter *prometheus.CounterVec
 
 	mu          sync.Mutex
@@ -62,7 +62,7 @@ func newNotices(h *Hub) (*notices, error) {
 	return n, err
 }
 
-// deliver hands a notice to those who listen on this instance.
+// deliver passes a notice to the subscribers on this instance.
 func (n *notices) deliver(told Notice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,9 +92,9 @@ func (n *notices) close() {
 	}
 }
 
-// SubscribeNotices returns what the providers of a person tell by themselves from now on, on
-// all instances; those of everybody for an empty person. The channel is closed by
-// forget, and when the board stops. Who does not read misses some.
+// SubscribeNotices returns the notices of a person's providers from now on, on all instances; of
+// everybody's for an empty person. The channel is closed by unsubscribe, and when the hub stops. A
+// subscriber that does not read misses some.
 func (h *Hub) SubscribeNotices(person string) (told <-chan Notice, unsubscribe func()) {
 	n := h.notices
 	subscriber := make(chan Notice, noticeBuffer)
@@ -115,15 +115,15 @@ func (h *Hub) SubscribeNotices(person string) (told <-chan Notice, unsubscribe f
 	}
 }
 
-// Notify tells whoever listens what the provider has told by itself. Params are JSON,
-// or nil. It does not wait.
+// Notify sends a notification of the provider to the subscribers. Params are JSON, or nil. It does
+// not block.
 func (s *Registration) Notify(method string, params json.RawMessage) {
 	o := s.ref()
 	s.catalog.onNotice(Notice{Provider: o.ID, Owner: o.Owner, Kind: o.Kind, Title: o.Title, Method: method,
 		Params: params, At: time.Now().UTC()})
 }
 
-// publish takes a notice of a provider on this instance.
+// publish handles a notice of a provider on this instance.
 func (n *notices) publish(told Notice) {
 	if len(told.Params) > maxNoticeBytes {
 		n.counter.WithLabelValues("too_large").Inc()

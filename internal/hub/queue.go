@@ -117,9 +117,9 @@ func (s *slot) acquire(ctx context.Context, disconnected <-chan struct{}, turn *
 	before := s.running + len(s.waiters) - 1
 	s.mu.Unlock()
 
-	say := talk.SayWaiting.In(turn.Lang, before)
+	say := talk.MsgWaiting.In(turn.Lang, before)
 	if before == 1 {
-		say = talk.SayWaitingOne.In(turn.Lang)
+		say = talk.MsgWaitingOne.In(turn.Lang)
 	}
 	if err := emit(talk.Note(say)); err != nil {
 		s.abandon(t)

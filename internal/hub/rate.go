@@ -9,17 +9,17 @@ import (
 	"patchbay/internal/tool"
 )
 
-// rates bound how often keys, and bots, call tools. They count on each instance.
+// rates limits the calls of keys and bots. Each instance counts its own.
 type rates struct {
-	perMinute int // for those without a rule of their own; 0: any number
+	perMinute int // for callers without a rule of their own; 0: no limit
 
 	mu      sync.Mutex
 	buckets map[rateKey]*bucket
 	sweptAt time.Time
 }
 
-// rateKey is whose calls are counted together: a key, a bot, or a person who comes
-// through a channel without a key.
+// rateKey identifies callers that share a limit: a key, a bot, or a person on a channel without
+// keys.
 type rateKey struct {
 	key, channel, person string
 	bot                  int64
@@ -31,8 +31,8 @@ type bucket struct {
 	usedAt    time.Time
 }
 
-// allow counts a call and reports whether it is one too many. Callers can save up a
-// tenth of a minute's calls, ten at least.
+// allow counts a call and reports whether it is within the limit. Callers can save up a tenth of a
+// minute's calls, at least ten.
 func (r *rates) allow(who tool.Caller, perMinute int) bool {
 	if perMinute == 0 {
 		perMinute = r.perMinute
@@ -54,7 +54,7 @@ func (r *rates) allow(who tool.Caller, perMinute int) bool {
 		r.sweptAt = now
 		for other, b := range r.buckets {
 			if now.Sub(b.usedAt) > time.Minute {
-				delete(r.buckets, other) // it has everything saved up again
+				delete(r.buckets, other) // its budget is full again
 			}
 		}
 	}

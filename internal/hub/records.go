@@ -7,14 +7,14 @@ import (
 	"patchbay/internal/store"
 )
 
-// records wakes those who look at records of turns and calls while they come.
+// records wakes those who watch the records of turns and calls.
 type records struct {
 	mu     sync.Mutex
 	change chan struct{} // nil while nobody waits
 }
 
-// RecordChanges returns a channel that is closed when this instance has written the next record
-// of a turn, or of calls. Those of other instances are not told of.
+// RecordChanges returns a channel that is closed when this instance has stored the next record of a
+// turn or of calls. Records of other instances do not close it.
 func (h *Hub) RecordChanges() <-chan struct{} {
 	r := &h.records
 	r.mu.Lock()
@@ -34,7 +34,7 @@ func (r *records) notify() {
 	}
 }
 
-// saveCalls writes rows of the audit trail.
+// saveCalls stores call records.
 func (h *Hub) saveCalls(ctx context.Context, rows []store.Call) error {
 	if err := h.Store.Calls.Add(ctx, rows); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (h *Hub) saveCalls(ctx context.Context, rows []store.Call) error {
 	return nil
 }
 
-// HeldCounts counts the providers that an instance holds, this one or another, by the person
-// whose they are: devices and nodes that are connected.
+// HeldCounts counts the providers that some instance holds, by owner: devices and nodes that are
+// connected.
 func (h *Hub) HeldCounts() map[string]int {
 	c := h.catalog
 	c.mu.Lock()

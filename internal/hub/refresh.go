@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// refreshInterval is how often an instance looks whether upstreams or rules about
-// tools have changed: by the command line, or on another instance.
+// refreshInterval is the interval at which an instance checks for changes of upstreams and of rules
+// about tools, by the command line or by other instances.
 const refreshInterval = time.Second
 
-// OnToolsChanged sets what is done when upstreams or rules may have changed, and does
-// it once. It returns what went wrong the first time.
+// OnToolsChanged sets the function to call when upstreams or rules may have changed, and calls it
+// once. It returns the error of that call.
 func (h *Hub) OnToolsChanged(ctx context.Context, f func(context.Context) error) error {
 	version, err := h.Store.ToolsVersion(ctx)
 	if err != nil {
@@ -49,9 +49,9 @@ func (h *Hub) pollTools(version int64) {
 	}
 }
 
-// RefreshTools takes up what was changed about upstreams and rules. It is done by
-// itself within a second; whoever has changed something need not wait that long. Of
-// several at a time, the last one has read last.
+// RefreshTools applies changes of upstreams and rules. This happens by itself within a second;
+// whoever has made a change need not wait that long. Of several concurrent calls the last one reads
+// last.
 func (h *Hub) RefreshTools(ctx context.Context) error {
 	h.refreshMu.Lock()
 	defer h.refreshMu.Unlock()

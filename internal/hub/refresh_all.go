@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// refreshTimeout bounds how long another instance is waited for. It is short enough for
-	// somebody who waits at a page or a terminal.
+	// refreshTimeout limits the wait for other instances. It is short enough for somebody who waits
+	// at a page or a terminal.
 	refreshTimeout = 5 * time.Second
-	// refreshRetry is how long an instance is waited for before it is asked again, if it
-	// lives still; refreshPause is the same for one that does not listen, since it has just
-	// started or is about to end.
+	// refreshRetry is the wait for a reply before the request is repeated, if the instance is still
+	// alive; refreshPause is the same for an instance that does not listen, because it just started
+	// or is about to end.
 	refreshRetry = time.Second
 	refreshPause = 50 * time.Millisecond
 )
 
 func refreshSubject(instance string) string { return "refresh." + instance }
 
-// RefreshToolsEverywhere is [Board.RefreshTools] on all instances. When it returns, what was
-// written before holds on each of them, apart from those that it names: they have not
-// confirmed in time, and take it up by themselves as soon as they can.
+// RefreshToolsEverywhere is [Hub.RefreshTools] on all instances. When it returns, they have applied
+// what was stored before, except the returned ones: these have not confirmed in time, and apply it
+// by themselves as soon as they can.
 func (h *Hub) RefreshToolsEverywhere(ctx context.Context) (unconfirmed []string, err error) {
 	if err := h.RefreshTools(ctx); err != nil || h.Bus.IsStandalone() {
 		return nil, err
@@ -47,8 +47,7 @@ func (h *Hub) RefreshToolsEverywhere(ctx context.Context) (unconfirmed []string,
 	return unconfirmed, nil
 }
 
-// refreshPeer has another instance refresh its tools. It reports whether that one has, or
-// is gone.
+// refreshPeer makes another instance refresh its tools. It reports whether it has, or is gone.
 func (h *Hub) refreshPeer(ctx context.Context, instance string) bool {
 	for {
 		try, cancel := context.WithTimeout(ctx, refreshRetry)
@@ -68,8 +67,7 @@ func (h *Hub) refreshPeer(ctx context.Context, instance string) bool {
 	}
 }
 
-// onRefresh refreshes the tools for another instance and confirms it: with nothing, or
-// with what went wrong.
+// onRefresh refreshes the tools for another instance and replies with the error, or nothing.
 func (x *catalogSync) onRefresh(m *nats.Msg) {
 	ctx, cancel := context.WithTimeout(x.hub.ctx, writeTimeout)
 	defer cancel()
@@ -80,5 +78,5 @@ func (x *catalogSync) onRefresh(m *nats.Msg) {
 			x.hub.Logger.Warn("what was changed about tools could not be taken up yet", "error", err)
 		}
 	}
-	x.hub.Bus.Respond(m, failed) //nolint:errcheck // the other instance says that it got no answer
+	x.hub.Bus.Respond(m, failed) //nolint:errcheck // the other instance reports that it got no reply
 }

@@ -14,18 +14,18 @@ import (
 	"patchbay/internal/tool"
 )
 
-// RegisteredTool is a tool as callers see it. There are many: what only some callers ask
-// for is made when they do.
+// RegisteredTool is a tool as callers see it. There are many, so what only some callers need is
+// computed on demand.
 type RegisteredTool struct {
-	// Name is unique among what a caller sees: the provider's slug, "_" and the
-	// tool's name, as [A-Za-z0-9_-] of 64 at most, which is what models take.
+	// Name is unique for a caller: the provider's slug, "_" and the tool's name, at most 64
+	// characters of [A-Za-z0-9_-], which model APIs accept.
 	Name string
 	*tool.Tool
 	offer *offer
-	cache atomic.Pointer[toolCache] // nil until somebody asks
+	cache atomic.Pointer[toolCache] // nil until it is needed
 }
 
-// toolCache is what was made of a tool for those who asked.
+// toolCache has what was computed for a tool.
 type toolCache struct {
 	listOnce   sync.Once
 	listed     []byte
@@ -43,10 +43,10 @@ func (o *RegisteredTool) cached() *toolCache {
 	return o.cache.Load()
 }
 
-// Provider is where the tool's provider is plugged in.
+// Provider returns the provider of the tool.
 func (o *RegisteredTool) Provider() ProviderRef { return o.offer.ProviderRef }
 
-// IsLocal reports whether the tool is offered on this instance, and not by another.
+// IsLocal reports whether the provider is registered on this instance.
 func (o *RegisteredTool) IsLocal() bool {
 	switch o.offer.backend.(type) {
 	case *remoteBackend, *absentBackend:
@@ -55,27 +55,27 @@ func (o *RegisteredTool) IsLocal() bool {
 	return true
 }
 
-// offer is a provider with what it offers at one time; immutable.
+// offer is a provider with its tools at one time. It is immutable.
 type offer struct {
 	ProviderRef
 	catalog *catalog
 	backend backend
-	list    []tool.Tool      // as the provider offers them
-	tools   []RegisteredTool // with their full names, without twins
-	// since and changes tell the state of its prompts and resources from others.
+	list    []tool.Tool      // as the provider has them
+	tools   []RegisteredTool // with their full names, without duplicates
+	// since and changes identify the state of its prompts and resources.
 	since, changes int64
-	// cachedFingerprint is the print of the list once it was needed; with catalog.mu held.
+	// cachedFingerprint is the hash of the list, once it was needed. Requires catalog.mu.
 	cachedFingerprint uint64
 }
 
-// offer makes an offer. Tools that are left out are twins of others.
+// offer returns a new offer. Tools that are left out duplicate others.
 func (c *catalog) offer(o ProviderRef, at backend, list []tool.Tool) (_ *offer, twins []string) {
 	of := &offer{ProviderRef: o, catalog: c, backend: at, list: list}
 	of.tools, twins = of.nameTools()
 	return of, twins
 }
 
-// withRef is the same offer in a provider that differs, but not in its id and slug.
+// withRef returns the same offer for a changed provider with the same id and slug.
 func (o *offer) withRef(provider ProviderRef) *offer {
 	next := *o
 	next.ProviderRef, next.tools = provider, make([]RegisteredTool, len(o.tools))
@@ -87,7 +87,7 @@ func (o *offer) withRef(provider ProviderRef) *offer {
 	return &next
 }
 
-// promptProvider and shelf are what a provider on this instance has besides tools; nil
+// promptProvider and resourceProvider return what a local provider has besides tools; nil
 // otherwise.
 func (o *offer) promptProvider() tool.PromptProvider {
 	b, _ := o.backend.(tool.PromptProvider)
@@ -99,7 +99,7 @@ func (o *offer) resourceProvider() tool.ResourceProvider {
 	return l
 }
 
-// fingerprint is [fingerprintOf] the list. With catalog.mu held.
+// fingerprint returns [fingerprintOf] the list. Requires catalog.mu.
 func (o *offer) fingerprint() uint64 {
 	if o.cachedFingerprint == 0 {
 		o.cachedFingerprint = fingerprintOf(o.list)
@@ -107,12 +107,12 @@ func (o *offer) fingerprint() uint64 {
 	return o.cachedFingerprint
 }
 
-// maxNameLength is the longest name that models' APIs take.
+// maxNameLength is the limit of model APIs for names.
 const maxNameLength = 64
 
-// fullName is how a tool is called by everybody but its provider. It depends on
-// nothing but the provider's slug and the tool's own name, so that it stays the
-// same whatever else is plugged in. Names that are too long end in a hash.
+// fullName returns the name of a tool for callers. It depends only on the provider's slug and the
+// tool's own name, so it does not change with other providers. Names that are too long end in a
+// hash.
 func fullName(slug, name string) string {
 	clean := []byte(name)
 	for i, c := range clean {
@@ -135,9 +135,8 @@ func hash8(name string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// nameTools gives the tools of a provider their full names. When two have the same,
-// those that are not spelt exactly so get a hash; twins that still are the same
-// are left out.
+// nameTools gives the tools of a provider their full names. If two are equal, those that are
+// spelled differently at the provider get a hash; further duplicates are left out.
 func (o *offer) nameTools() (named []RegisteredTool, twins []string) {
 	if len(o.list) == 0 {
 		return nil, nil
@@ -166,7 +165,7 @@ func (o *offer) nameTools() (named []RegisteredTool, twins []string) {
 	return named, twins
 }
 
-// sameTools reports whether two lists of tools are the same.
+// sameTools reports whether two lists of tools are equal.
 func sameTools(a, b []tool.Tool) bool {
 	if len(a) != len(b) {
 		return false
@@ -190,7 +189,7 @@ func sameTool(a, b *tool.Tool) bool {
 		hintBits(a.Hints) == hintBits(b.Hints)
 }
 
-// hintBits has two bits for each hint: whether it is known, and what it is.
+// hintBits returns two bits for each hint: whether it is set, and its value.
 func hintBits(h tool.Hints) (bits byte) {
 	for _, b := range []*bool{h.ReadOnly, h.Destructive, h.Idempotent, h.OpenWorld} {
 		bits <<= 2
@@ -204,8 +203,7 @@ func hintBits(h tool.Hints) (bits byte) {
 	return bits
 }
 
-// appendTool appends all that a tool is, so that different tools never are the
-// same bytes.
+// appendTool appends an unambiguous encoding of a tool.
 func appendTool(buf []byte, t *tool.Tool) []byte {
 	buf = appendParts(buf, t.Name, t.Title, t.Description, t.Audience)
 	for _, raw := range []json.RawMessage{t.Input, t.Output, t.Icons, t.Meta} {
@@ -225,9 +223,9 @@ func appendParts(buf []byte, parts ...string) []byte {
 	return buf
 }
 
-// fingerprintOf tells lists apart, on every instance in the same way. Lists with the
-// same print are shared between providers that do not trust each other, so nobody
-// must be able to make one for another's print.
+// fingerprintOf returns a hash of a list that is the same on every instance. Lists with the same
+// hash are shared between providers that do not trust each other, so it must not be possible to
+// construct a list for a given hash.
 func fingerprintOf(list []tool.Tool) uint64 {
 	h := sha256.New()
 	var buf []byte
@@ -238,10 +236,10 @@ func fingerprintOf(list []tool.Tool) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// emptySchema is what a tool that says nothing takes.
+// emptySchema is the schema of a tool without one.
 var emptySchema = json.RawMessage(`{"type":"object"}`)
 
-// ListEntry is the tool as MCP's tools/list shows it, in JSON.
+// ListEntry returns the tool as in the result of MCP's tools/list, in JSON.
 func (o *RegisteredTool) ListEntry() []byte {
 	m := o.cached()
 	m.listOnce.Do(func() {
@@ -268,26 +266,26 @@ func (o *RegisteredTool) ListEntry() []byte {
 			Meta        json.RawMessage `json:"_meta,omitempty"`
 		}{o.Name, o.Title, o.Description, input, o.Output, hints, o.Icons, o.meta()})
 		if err != nil {
-			return // a schema that is no JSON; providers see to it that none comes
+			return // not JSON; providers do not offer such a schema
 		}
 		m.listed = bytes.TrimSuffix(w.Bytes(), []byte("\n"))
 	})
 	return m.listed
 }
 
-// MetaVia is where a tool's _meta lists the installations of Patchbay that it came
-// through, so that none takes over its own tools again.
+// MetaVia is the member of a tool's _meta with the installations of Patchbay that it came through,
+// so that none of them offers its own tools again.
 const MetaVia = "patchbay/via"
 
-// meta is the tool's own, the way it came, and where it is from if its name does
-// not say it.
+// meta returns the tool's own _meta with the installations it came through, and its provider if its
+// name does not have it.
 func (o *RegisteredTool) meta() json.RawMessage {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal(o.Meta, &all) != nil || all == nil {
-		all = map[string]json.RawMessage{} // there is none, or it is no object
+		all = map[string]json.RawMessage{} // missing, or not an object
 	}
 	var via []string
-	json.Unmarshal(all[MetaVia], &via) //nolint:errcheck // what is no list is none
+	json.Unmarshal(all[MetaVia], &via) //nolint:errcheck // not a list: empty
 	all[MetaVia] = toJSON(append(via, o.offer.catalog.installation))
 	if o.offer.Slug != "" {
 		all["patchbay/provider"], all["patchbay/tool"] = toJSON(o.offer.ID), toJSON(o.Tool.Name)
@@ -298,19 +296,19 @@ func (o *RegisteredTool) meta() json.RawMessage {
 func toJSON(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return nil // raw JSON of a provider that is none
+		return nil // invalid JSON of a provider
 	}
 	return text
 }
 
 // MirroredArgument is an argument that a schema wants repeated in a header of the request
-// (x-mcp-header), for those on the way who route by it.
+// (x-mcp-header), for routing.
 type MirroredArgument struct {
 	Header string
 	Path   []string // names of properties, outermost first
 }
 
-// MirroredArguments are the arguments that callers repeat in headers.
+// MirroredArguments returns the arguments that callers repeat in headers.
 func (o *RegisteredTool) MirroredArguments() []MirroredArgument {
 	m := o.cached()
 	m.mirrorOnce.Do(func() {
@@ -321,7 +319,7 @@ func (o *RegisteredTool) MirroredArguments() []MirroredArgument {
 	return m.mirrored
 }
 
-// maxNesting is how deep mirrored arguments are looked for.
+// maxNesting limits the depth of mirrored arguments.
 const maxNesting = 8
 
 func findMirrored(text json.RawMessage, path []string) (out []MirroredArgument) {

@@ -12,10 +12,9 @@ import (
 	"patchbay/internal/tool"
 )
 
-// A call of a provider elsewhere is an order to the holder's own subject with an
-// inbox to reply to; frames come back, numbered from 1: progress and log lines, or nothing if
-// there were none for a while, then the end, in as many pieces as it needs. Cancelling goes to
-// another subject of the holder's.
+// A call of a remote provider is a request to its holder's subject with an inbox for the reply.
+// Frames come back, numbered from 1: progress and log messages, empty heartbeats, and then the
+// result, in as many parts as it needs. A cancellation goes to another subject of the holder.
 
 func callSubject(instance string) string       { return "call." + instance }
 func callCancelSubject(instance string) string { return "cancel." + instance }
@@ -32,7 +31,7 @@ type callFrame struct {
 	N        int            `json:"n"`
 	Progress *tool.Progress `json:"progress,omitempty"`
 	Log      *tool.Log      `json:"log,omitempty"`
-	Part     []byte         `json:"part,omitempty"` // of the end
+	Part     []byte         `json:"part,omitempty"` // of the result
 	End      bool           `json:"end,omitempty"`
 }
 
@@ -41,7 +40,7 @@ type callResult struct {
 	Error  *tool.Error  `json:"error,omitempty"`
 }
 
-// remoteBackend is where the calls of a provider go that another instance holds.
+// remoteBackend gets the calls of a provider that another instance holds.
 type remoteBackend struct {
 	catalogSync *catalogSync
 	instance    string
@@ -49,7 +48,7 @@ type remoteBackend struct {
 	title       string
 }
 
-// Call has the other instance carry the call out.
+// Call makes the other instance execute the call.
 func (f *remoteBackend) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	instances := f.catalogSync.hub.Bus
 	offline := notConnected(f.title)
@@ -130,7 +129,7 @@ func decodeResult(text []byte) (*tool.Result, error) {
 	return e.Result, nil
 }
 
-// serve carries out a call for another instance.
+// serve executes a call for another instance.
 func (x *catalogSync) serve(m *nats.Msg) {
 	var o callRequest
 	if err := json.Unmarshal(m.Data, &o); err != nil || m.Reply == "" {
@@ -193,7 +192,7 @@ func (x *catalogSync) deliver(ctx context.Context, s *Registration, o callReques
 	send(callFrame{Part: text, End: true})
 }
 
-// onCallCancel hears that nobody waits for a call any more.
+// onCallCancel cancels a call that nobody waits for any more.
 func (x *catalogSync) onCallCancel(m *nats.Msg) {
 	var id string
 	if json.Unmarshal(m.Data, &id) != nil {

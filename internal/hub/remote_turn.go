@@ -14,12 +14,11 @@ import (
 	"patchbay/internal/talk"
 )
 
-// A turn crosses the bus like this. The asker's instance publishes an order to
-// the bot's subject, with an inbox to reply to. Whoever holds the bot publishes
-// frames to the inbox, numbered from 1: its name first, then an event each, or nothing if there
-// was none for a while, the last one with End set. A gap in the numbers, or the holder's death or
-// silence, breaks the answer off. The asker's hanging up, and giving up, go to a subject of the
-// holder's own.
+// A turn on the bus: the asker's instance sends a request to the bot's subject, with an inbox for
+// the reply. The holder of the bot sends frames to the inbox, numbered from 1: first its name, then
+// an event each, or empty heartbeats, the last one with End set. A gap in the numbers, or the death
+// or silence of the holder, ends the answer with an error. Disconnection of the asker, and
+// cancellation, go to another subject of the holder.
 
 type turnRequest struct {
 	Asker string     `json:"asker"`
@@ -33,13 +32,13 @@ type turnFrame struct {
 	End          bool          `json:"end,omitempty"`
 	Waited       time.Duration `json:"waited,omitempty"`
 	Failure      *talk.Failure `json:"failure,omitempty"`
-	Disconnected bool          `json:"disconnected,omitempty"` // ended because the asker had gone
-	Moved        bool          `json:"moved,omitempty"`        // ended because the bot is somewhere else now
+	Disconnected bool          `json:"disconnected,omitempty"` // ended because the asker disconnected
+	Moved        bool          `json:"moved,omitempty"`        // ended because the bot is on another instance now
 }
 
 type turnCancel struct {
 	Turn string `json:"turn"`
-	Stop bool   `json:"give_up,omitempty"` // not only gone, but wants the bot stopped
+	Stop bool   `json:"give_up,omitempty"` // not only disconnected: the bot must stop
 }
 
 func turnSubject(bot int64) string             { return fmt.Sprintf("turn.%d", bot) }
@@ -48,12 +47,12 @@ func turnCancelSubject(instance string) string { return "hangup." + instance }
 var (
 	errAskerLost = errors.New("the asker's instance is gone")
 	errLostFrame = errors.New("a piece of the answer was lost on the bus")
-	// errMoving is told who asks while a bot moves from one instance to another.
+	// errMoving is the error while a bot moves from one instance to another.
 	errMoving = talk.Fail(talk.Offline, "", errors.New("no instance takes turns for the bot at the moment"))
 )
 
-// frameBuffer is how many frames of one answer may wait for a slow asker
-// before the bus drops some, which the numbers show.
+// frameBuffer limits the frames of one answer that wait for a slow asker. Beyond it the bus drops
+// some, which the numbers show.
 const frameBuffer = 8192
 
 // remoteBot is a bot that another instance holds.
@@ -81,7 +80,7 @@ func (t *remoteBot) answer(ctx context.Context, disconnected <-chan struct{}, tu
 	return t.receive(ctx, disconnected, turn.ID, frames, emit)
 }
 
-// receive takes the frames of one answer until the last.
+// receive receives the frames of one answer.
 func (t *remoteBot) receive(ctx context.Context, disconnected <-chan struct{}, turn string, frames <-chan *nats.Msg,
 	emit talk.Emit) (time.Duration, error) {
 	holder, silent := "", 0
@@ -92,7 +91,7 @@ func (t *remoteBot) receive(ctx context.Context, disconnected <-chan struct{}, t
 	for next := 1; ; {
 		gone := disconnected
 		if holder == "" {
-			gone = nil // there is nobody to be told yet
+			gone = nil // no holder to notify yet
 		}
 		select {
 		case m := <-frames:
@@ -152,8 +151,8 @@ func (t *remoteBot) receive(ctx context.Context, disconnected <-chan struct{}, t
 	}
 }
 
-// awaitHolder waits for the first frame, so that an order that is given up
-// before anybody was seen to take it does not run on unwanted.
+// awaitHolder waits for the first frame, so that a request that is cancelled before a holder has
+// replied does not run on.
 func awaitHolder(frames <-chan *nats.Msg) string {
 	timer := time.NewTimer(acceptTimeout)
 	defer timer.Stop()
@@ -181,7 +180,7 @@ func (t *remoteBot) sendCancel(holder string, f turnCancel) {
 	}
 }
 
-// remoteTurn is a turn that is answered here for an asker on another instance.
+// remoteTurn is a turn for an asker on another instance.
 type remoteTurn struct {
 	asker        string
 	disconnected chan struct{}
@@ -189,7 +188,7 @@ type remoteTurn struct {
 	gone         bool
 }
 
-// serve takes an order from the bus.
+// serve handles a request from the bus.
 func (p *presence) serve(m *nats.Msg) {
 	var o turnRequest
 	if err := json.Unmarshal(m.Data, &o); err != nil || o.Turn == nil || m.Reply == "" {
@@ -200,7 +199,7 @@ func (p *presence) serve(m *nats.Msg) {
 	defer p.mu.Unlock()
 	h := p.local[o.Turn.Bot]
 	if h == nil || p.closed {
-		p.send(m.Reply, turnFrame{N: 1, End: true, Failure: talk.Fail(talk.Offline, "", nil)}) //nolint:errcheck // send has logged it
+		p.send(m.Reply, turnFrame{N: 1, End: true, Failure: talk.Fail(talk.Offline, "", nil)}) //nolint:errcheck // send has logged the error
 		return
 	}
 	ctx, cancel := context.WithCancelCause(p.hub.ctx)
@@ -217,7 +216,7 @@ func (p *presence) serve(m *nats.Msg) {
 	})
 }
 
-// deliver lets the bot answer and sends the frames.
+// deliver makes the bot answer and sends the frames.
 func (p *presence) deliver(ctx context.Context, slot *slot, s *remoteTurn, o turnRequest, inbox string) {
 	var mu sync.Mutex
 	n := 0
@@ -228,7 +227,7 @@ func (p *presence) deliver(ctx context.Context, slot *slot, s *remoteTurn, o tur
 		x.N = n
 		return p.send(inbox, x)
 	}
-	send(turnFrame{Holder: p.hub.Bus.Instance})         //nolint:errcheck // it was logged
+	send(turnFrame{Holder: p.hub.Bus.Instance})         //nolint:errcheck // the error is logged
 	end := startHeartbeat(func() { send(turnFrame{}) }) //nolint:errcheck // as above
 	var waited time.Duration
 	err := p.hub.loadImages(ctx, o.Turn)
@@ -247,7 +246,7 @@ func (p *presence) deliver(ctx context.Context, slot *slot, s *remoteTurn, o tur
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrStopping) {
 		last.Failure = talk.Fail(talk.Lost, "", cause)
 	}
-	send(last) //nolint:errcheck // it was logged
+	send(last) //nolint:errcheck // the error is logged
 }
 
 func (p *presence) send(inbox string, x turnFrame) error {
@@ -261,7 +260,7 @@ func (p *presence) send(inbox string, x turnFrame) error {
 	return err
 }
 
-// onTurnCancel hears that an asker on another instance has gone.
+// onTurnCancel handles the disconnection of an asker on another instance.
 func (p *presence) onTurnCancel(m *nats.Msg) {
 	var f turnCancel
 	if json.Unmarshal(m.Data, &f) != nil {

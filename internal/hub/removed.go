@@ -11,13 +11,13 @@ import (
 // errRemoved ends the answer of a bot that was removed meanwhile, or whose owner was.
 var errRemoved = errors.New("the bot was removed")
 
-// runSet are those that are being answered here, as many as there are places.
+// runSet are the active runs of this instance, limited by the number of slots.
 type runSet struct {
 	mu   sync.Mutex
 	runs map[*run]bool
 }
 
-// begin notes a turn until end is called.
+// begin adds a turn until end is called.
 func (t *runSet) begin(r *run) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,7 +32,7 @@ func (t *runSet) begin(r *run) (end func()) {
 	}
 }
 
-// ofBot are the turns of a bot.
+// ofBot returns the turns of a bot.
 func (t *runSet) ofBot(bot int64) (out []*run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,8 +44,7 @@ func (t *runSet) ofBot(bot int64) (out []*run) {
 	return out
 }
 
-// endRemoved ends what a bot is answering here, if it is gone: its owner's things are
-// nobody's any more, and what it says could not be kept.
+// endRemoved ends the active turns of a bot that was removed: their records could not be stored.
 func (h *Hub) endRemoved(bot int64) {
 	turns := h.allRuns.ofBot(bot)
 	if len(turns) == 0 {
@@ -63,5 +62,5 @@ func (h *Hub) endRemoved(bot int64) {
 	}
 }
 
-// isBotRemoved reports whether that has ended the turn.
+// isBotRemoved reports whether the turn ended because of that.
 func (r *run) isBotRemoved() bool { return errors.Is(context.Cause(r.ctx), errRemoved) }

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 	"patchbay/internal/talk"
@@ -68,7 +69,7 @@ func (e *recorder) text() string {
 
 func ask(bot store.Bot, text string) *talk.Turn {
 	return &talk.Turn{
-		Bot: bot.Number, Channel: "test", Person: "wearer", Conversation: "c1", Lang: talk.English,
+		Bot: bot.Number, Channel: "test", Person: "wearer", Conversation: "c1", Lang: i18n.English,
 		Parts: []talk.Part{{Text: text}}, Commands: []string{talk.CommandTakePhoto},
 	}
 }

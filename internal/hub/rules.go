@@ -8,44 +8,41 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
-// Rules say which tools a caller may use, beyond what its person decided for all
-// callers. In patterns, * stands for any text.
+// Rules limit the tools of a caller, beyond its owner's rules for all callers. In patterns, *
+// stands for any text.
 type Rules struct {
-	Allow     []string `json:"allow,omitempty"`      // these alone; empty: all
+	Allow     []string `json:"allow,omitempty"`      // only these; empty: all
 	Deny      []string `json:"deny,omitempty"`       // never these
-	Dangerous []string `json:"dangerous,omitempty"`  // these, although they are dangerous, or for people
-	People    bool     `json:"people,omitempty"`     // those too that are for people and not for programs
-	PerMinute int      `json:"per_minute,omitempty"` // calls; 0: as the installation has it
-	KeepArgs  bool     `json:"keep_args,omitempty"`  // the audit keeps the arguments
+	Dangerous []string `json:"dangerous,omitempty"`  // these, although they are dangerous or for people
+	People    bool     `json:"people,omitempty"`     // also those for people
+	PerMinute int      `json:"per_minute,omitempty"` // limit of calls; 0: the installation's
+	KeepArgs  bool     `json:"keep_args,omitempty"`  // store the arguments in the audit trail
 }
 
-// maxPatterns keeps the look at a list of tools short.
+// maxPatterns limits the time to match a list of tools.
 const maxPatterns = 200
 
-// What is wrong with rules.
-var (
-	sayManyPatterns = talk.Say{Zh: "%d 个模式太多了；最多 %d 个", En: "%d patterns are too many; %d are the most"}
-	sayNegativeRate = talk.Say{Zh: "频率不能是负数", En: "a rate cannot be negative"}
-	sayNoPattern    = talk.Say{
-		Zh: "%q 不是工具的名称；名称由 1 到 64 个字母、数字、_ 和 - 组成，* 代表任意文本",
-		En: "%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text",
-	}
-	sayNoRules = talk.Say{Zh: "规则：%v", En: "rules: %v"}
+// Messages about invalid rules.
+const (
+	msgManyPatterns = i18n.Message("%d patterns are too many; %d are the most")
+	msgNegativeRate = i18n.Message("a rate cannot be negative")
+	msgNoPattern    = i18n.Message("%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text")
+	msgNoRules      = i18n.Message("rules: %v")
 )
 
-// patternForm is what a name of a tool, with stars, can look like.
+// patternForm matches a tool's name with stars.
 var patternForm = regexp.MustCompile(`^[A-Za-z0-9_*-]{1,64}$`)
 
-// Validate finds rules that cannot be.
+// Validate reports invalid rules.
 func (r *Rules) Validate() error {
 	for _, list := range [][]string{r.Allow, r.Deny, r.Dangerous} {
 		if len(list) > maxPatterns {
-			return sayManyPatterns.Wrong(len(list), maxPatterns)
+			return msgManyPatterns.Errorf(len(list), maxPatterns)
 		}
 		for _, p := range list {
 			if err := CheckPattern(p); err != nil {
@@ -54,20 +51,20 @@ func (r *Rules) Validate() error {
 		}
 	}
 	if r.PerMinute < 0 {
-		return sayNegativeRate.Wrong()
+		return msgNegativeRate.Errorf()
 	}
 	return nil
 }
 
-// CheckPattern finds out whether a pattern can match a tool's name.
+// CheckPattern reports a pattern that cannot match a tool's name.
 func CheckPattern(p string) error {
 	if !patternForm.MatchString(p) {
-		return sayNoPattern.Wrong(p)
+		return msgNoPattern.Errorf(p)
 	}
 	return nil
 }
 
-// String is the rules as they are kept; the zero Rules are "".
+// String returns the rules in their stored form; the zero Rules are "".
 func (r Rules) String() string {
 	text, err := json.Marshal(r)
 	if err != nil || string(text) == "{}" {
@@ -76,7 +73,7 @@ func (r Rules) String() string {
 	return string(text)
 }
 
-// ParseRules reads rules as they are kept, or as a person writes them.
+// ParseRules parses rules in their stored form, or as a person writes them.
 func ParseRules(text string) (r Rules, err error) {
 	if text == "" {
 		return r, nil
@@ -84,18 +81,18 @@ func ParseRules(text string) (r Rules, err error) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return r, sayNoRules.Wrong(err)
+		return r, msgNoRules.Errorf(err)
 	}
 	return r, r.Validate()
 }
 
-// An owner's decisions about tools.
+// Rules of an owner about tools.
 const (
-	RuleAllow = "allow" // although it is dangerous, or for people
+	RuleAllow = "allow" // although it is dangerous or for people
 	RuleDeny  = "deny"
 )
 
-// ownerRules are what one person decided for all callers.
+// ownerRules are the rules of one person for all callers.
 type ownerRules struct{ allow, deny []string }
 
 func rulesByOwner(rows []store.ToolRule) map[string]ownerRules {
@@ -113,23 +110,23 @@ func rulesByOwner(rows []store.ToolRule) map[string]ownerRules {
 	return out
 }
 
-// verdict is what the rules say about a tool.
+// verdict is the result of applying rules to a tool.
 type verdict int
 
 const (
 	allowed   verdict = iota
-	denied            // by the owner or the caller's rules
-	dangerous         // not denied, but nobody asked for it
-	personal          // for people, and nobody asked for it
+	denied            // by the owner's or the caller's rules
+	dangerous         // not denied, but not allowed by name
+	personal          // for people, and not allowed by name
 )
 
 func (v verdict) String() string { return [...]string{"allowed", "denied", "dangerous", "personal"}[v] }
 
-// audienceUser is [tool.Tool].For of tools that are not for programs and models unless
-// their owner says so.
+// audienceUser is [tool.Tool].Audience of tools that programs and models may use only if their
+// owner allows it.
 const audienceUser = "user"
 
-// evaluate applies the rules of a caller, and of those on whose behalf it calls.
+// evaluate applies the rules of a caller, and of those for whom it calls.
 func evaluate(o *RegisteredTool, owner ownerRules, rules []Rules) verdict {
 	for i := range rules {
 		if v := evaluateRules(o, owner, &rules[i]); v != allowed {
@@ -154,18 +151,17 @@ func evaluateRules(o *RegisteredTool, owner ownerRules, r *Rules) verdict {
 	return personal
 }
 
-// Listing is a tool that is offered to a person, also if it may not be used.
+// Listing is a tool of a person's inventory, with its state.
 type Listing struct {
 	*RegisteredTool
-	// State is "allowed", "denied" (by the owner or the caller's rules), "dangerous"
-	// or "personal" (for people): not denied, but nobody has asked for it by name.
+	// State is "allowed", "denied" (by the owner's or the caller's rules), "dangerous" or
+	// "personal" (for people): not denied, but not allowed by name.
 	State string
 }
 
-// Inventory lists all that is offered to a person, by name, with what the
-// person's decisions and a caller's rules (as kept) say about it. It is for
-// people who look at their tools; callers have their [Board.View]. Nobody may change
-// the list: it is kept, as views are, until what the person sees changes.
+// Inventory lists all tools that a person has, by name, with their state under the owner's rules
+// and a caller's stored rules. It is for people who look at their tools; callers use [Hub.View].
+// The list must not be changed: it is cached, like views, until the person's tools change.
 func (h *Hub) Inventory(person, rules string) ([]Listing, error) {
 	s := h.catalog.snapshot(person)
 	v, err := s.cachedView(rules)
@@ -175,7 +171,7 @@ func (h *Hub) Inventory(person, rules string) ([]Listing, error) {
 	return v.inventory(s), nil
 }
 
-// inventory is what [Board.Inventory] lists.
+// inventory is the list of [Hub.Inventory].
 func (s *snapshot) inventory(r []Rules) []Listing {
 	all := 0
 	for _, o := range s.offers {
@@ -188,9 +184,9 @@ func (s *snapshot) inventory(r []Rules) []Listing {
 			out = append(out, Listing{t, evaluate(t, s.rules, r).String()})
 		}
 	}
-	// Of twins the view has the one that is allowed first, and otherwise that of the
-	// first provider. One provider has no two of a name, so that this is the whole order: a
-	// stable sort of thousands would take twice as long.
+	// Of duplicates the view has the first that is allowed, or else that of the first provider. One
+	// provider has no duplicates, so this is the whole order: a stable sort of thousands would take
+	// twice as long.
 	slices.SortFunc(out, func(a, b Listing) int {
 		if c := strings.Compare(a.Name, b.Name); c != 0 {
 			return c
@@ -200,9 +196,8 @@ func (s *snapshot) inventory(r []Rules) []Listing {
 	return slices.Clip(slices.CompactFunc(out, func(a, b Listing) bool { return a.Name == b.Name }))
 }
 
-// ToolStates says what a person's decisions and each of some callers' rules (as kept) say
-// about a tool, as [Listing].State has it. Nobody is offered a tool that does not exist:
-// it is nil then. It is for people who want to know who may use a tool.
+// ToolStates returns the states of a tool under the owner's rules and each of some callers' stored
+// rules, as in [Listing].State; nil if the tool does not exist. It shows people who may use a tool.
 func (h *Hub) ToolStates(person, name string, rules []string) ([]string, error) {
 	s := h.catalog.snapshot(person)
 	var found *RegisteredTool
@@ -227,8 +222,8 @@ func (h *Hub) ToolStates(person, name string, rules []string) ([]string, error) 
 	return out, nil
 }
 
-// ProviderInventory is [Board.Inventory] of one provider alone, by the names that the tools have
-// there: a person may have thousands of them. It is empty if nothing is plugged in there.
+// ProviderInventory is [Hub.Inventory] of one provider, by the tools' own names, because a person
+// may have thousands of tools. It is empty if the provider is not registered.
 func (h *Hub) ProviderInventory(provider, rules string) ([]Listing, error) {
 	r, err := parseJoined(rules)
 	if err != nil {

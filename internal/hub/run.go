@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -114,7 +116,7 @@ func (r *run) askBot() error {
 		return r.causeOf(who.Answer(ctx, r.turn, r.emit))
 	}
 	onWait := sync.OnceFunc(func() {
-		r.emit(talk.Note(talk.SayReconnecting.In(r.turn.Lang))) //nolint:errcheck // no asker listens any more
+		r.emit(talk.Note(talk.MsgReconnecting.In(r.turn.Lang))) //nolint:errcheck // no asker listens any more
 	})
 	began := time.Now()
 	for {
@@ -238,7 +240,7 @@ func (r *run) sendLate() {
 	}
 	for r.lateSent < len(r.late) && len(r.listeners) > 0 {
 		e := r.late[r.lateSent]
-		r.deliver(talk.Note(talk.SayLate.In(r.turn.Lang) + e.Answer + "\n\n"))
+		r.deliver(talk.Note(talk.MsgLate.In(r.turn.Lang) + e.Answer + "\n\n"))
 		if len(r.listeners) == 0 {
 			return // no listener received it
 		}
@@ -425,7 +427,7 @@ func (r *run) exchange(answer string, unheard bool) *store.Exchange {
 	}
 }
 
-var sayImage = talk.Say{Zh: "[图片]", En: "[picture]"}
+const msgImage = i18n.Message("[picture]")
 
 // SplitImages removes the placeholders for images from the end of a stored question, and returns
 // their number. A person who typed such a placeholder at the end is counted too.
@@ -435,7 +437,7 @@ func SplitImages(question string) (text string, pictures int) {
 		if i := strings.LastIndexByte(question, '\n'); i >= 0 {
 			rest, last = question[:i], question[i+1:]
 		}
-		if last != sayImage.Zh && last != sayImage.En {
+		if !slices.ContainsFunc(i18n.Languages(), func(l i18n.Lang) bool { return last == msgImage.In(l) }) {
 			return question, pictures
 		}
 		question, pictures = rest, pictures+1
@@ -449,7 +451,7 @@ func questionText(t *talk.Turn) string {
 		if text != "" {
 			text += "\n"
 		}
-		text += sayImage.In(t.Lang)
+		text += msgImage.In(t.Lang)
 	}
 	return text
 }

@@ -12,40 +12,39 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
-	"patchbay/internal/talk"
 )
 
-// What is wrong with settings.
-var (
-	sayTime    = talk.Say{Zh: `时间要写成 "45s" 或 "10m" 这样`, En: `a time is written like "45s" or "10m"`}
-	sayAgentID = talk.Say{Zh: "agent_id 只能是 owner、anyone 或 off，不能是 %q",
-		En: "agent_id is owner, anyone or off, not %q"}
-	sayHangup    = talk.Say{Zh: "hangup 只能是 finish 或 cancel，不能是 %q", En: "hangup is finish or cancel, not %q"}
-	sayNegative  = talk.Say{Zh: "concurrent 和 waiting 不能是负数", En: "concurrent and waiting cannot be negative"}
-	sayNoSetting = talk.Say{Zh: "没有名为 %q 的设置；有 %s", En: "no setting is called %q; there are %s"}
-	sayNoFit     = talk.Say{Zh: "%s：%q 不合适（需要%s）", En: "%s: %q does not fit (%s)"}
-	sayNoText    = talk.Say{Zh: "%s 不是文本", En: "%s is not a text"}
+// Messages about invalid settings.
+const (
+	msgTime      = i18n.Message(`a time is written like "45s" or "10m"`)
+	msgAgentID   = i18n.Message("agent_id is owner, anyone or off, not %q")
+	msgHangup    = i18n.Message("hangup is finish or cancel, not %q")
+	msgNegative  = i18n.Message("concurrent and waiting cannot be negative")
+	msgNoSetting = i18n.Message("no setting is called %q; there are %s")
+	msgNoFit     = i18n.Message("%s: %q does not fit (%s)")
+	msgNoText    = i18n.Message("%s is not a text")
 
-	sayWantTime   = talk.Say{Zh: "时间，例如 45s", En: "a time such as 45s"}
-	sayWantBool   = talk.Say{Zh: " true 或 false", En: "true or false"}
-	sayWantObject = talk.Say{Zh: " JSON 对象", En: "a JSON object"}
-	sayWantList   = talk.Say{Zh: "用逗号分隔的列表", En: "a list, separated by commas"}
-	sayWantNumber = talk.Say{Zh: "数字", En: "a number"}
+	msgWantTime   = i18n.Message("a time such as 45s")
+	msgWantBool   = i18n.Message("true or false")
+	msgWantObject = i18n.Message("a JSON object")
+	msgWantList   = i18n.Message("a list, separated by commas")
+	msgWantNumber = i18n.Message("a number")
 )
 
-// Duration is a time in settings, written as "45s" or "10m".
+// Duration is a duration in settings, written as "45s" or "10m".
 type Duration time.Duration
 
-// UnmarshalJSON reads "45s".
+// UnmarshalJSON parses "45s".
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return sayTime.Wrong()
+		return msgTime.Errorf()
 	}
 	v, err := time.ParseDuration(text)
 	if err != nil || v < 0 {
-		return sayTime.Wrong()
+		return msgTime.Errorf()
 	}
 	*d = Duration(v)
 	return nil
@@ -54,49 +53,46 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes "45s".
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// Common is the settings that every bot has, whatever its kind.
+// Common has the settings of all kinds of bots.
 type Common struct {
 	account.Audience
-	// AgentID says who may ask the bot by its number: its owner's keys ("owner",
-	// also when empty), every key ("anyone") or none ("off").
+	// AgentID decides who may ask the bot by its number: keys of its owner ("owner", also when
+	// empty), any key ("anyone") or none ("off").
 	AgentID string `json:"agent_id,omitempty"`
-	// OnDisconnect says what happens when the asker goes away: the bot finishes and
-	// the answer is told later ("finish", also when empty), or it is stopped
-	// ("cancel").
+	// OnDisconnect decides what happens when the asker disconnects: the bot finishes and the answer
+	// is delivered later ("finish", also when empty), or it is stopped ("cancel").
 	OnDisconnect string `json:"hangup,omitempty"`
-	// FirstPiece and Idle override how long the asker waits for the first piece
-	// and for each next one.
+	// FirstPiece and Idle override the timeouts for the first piece and for each further one.
 	FirstPiece Duration `json:"first_piece,omitempty"`
 	Idle       Duration `json:"idle,omitempty"`
-	// Concurrent and Waiting override how many turns the bot answers at a time
-	// and how many may wait.
+	// Concurrent and Waiting override the number of concurrent and of waiting turns.
 	Concurrent int `json:"concurrent,omitempty"`
 	Waiting    int `json:"waiting,omitempty"`
-	// KeepContent reports whether traces keep what was asked and answered.
+	// KeepContent stores questions and answers in traces.
 	KeepContent *bool `json:"keep_content,omitempty"`
-	// AllowTools are the tools that the bot may call, by names and patterns with *;
-	// empty: none. DenyTools are left out of them, and DangerousTools may be called
-	// although they are dangerous.
+	// AllowTools are the tools that the bot may call, names and patterns with *; empty: none.
+	// DenyTools are excluded from them, and DangerousTools may be called although they are
+	// dangerous.
 	AllowTools     []string `json:"allow_tools,omitempty"`
 	DenyTools      []string `json:"deny_tools,omitempty"`
 	DangerousTools []string `json:"dangerous_tools,omitempty"`
 }
 
-// rules are those of the bot as a caller.
+// rules returns the rules of the bot as a caller.
 func (c *Common) rules() Rules {
 	return Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}
 }
 
-// Validate finds values that cannot be.
+// Validate reports invalid values.
 func (c *Common) Validate() error {
 	if !slices.Contains([]string{"", "owner", "anyone", "off"}, c.AgentID) {
-		return sayAgentID.Wrong(c.AgentID)
+		return msgAgentID.Errorf(c.AgentID)
 	}
 	if !slices.Contains([]string{"", "finish", "cancel"}, c.OnDisconnect) {
-		return sayHangup.Wrong(c.OnDisconnect)
+		return msgHangup.Errorf(c.OnDisconnect)
 	}
 	if c.Concurrent < 0 || c.Waiting < 0 {
-		return sayNegative.Wrong()
+		return msgNegative.Errorf()
 	}
 	r := c.rules()
 	return r.Validate()
@@ -108,12 +104,12 @@ type field struct {
 	typ      reflect.Type
 	secret   bool
 	required bool // it has no omitempty
-	// addressField is the setting with the address that the value is sent to; empty: it is sent
-	// nowhere, or not to an address among the settings.
+	// addressField is the setting with the address that the value is sent to; empty: the value is
+	// not sent to an address among the settings.
 	addressField string
 }
 
-// fields lists the settings of a struct, those of embedded structs too.
+// fields lists the settings of a struct, with those of embedded structs.
 func fields(t reflect.Type) []field {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -133,8 +129,8 @@ func fields(t reflect.Type) []field {
 	return out
 }
 
-// settingsSchema is what settings a bot of some kind can have: the fields of several
-// structs, one of the kind and those that all kinds share.
+// settingsSchema has the settings of a kind of bot: the fields of the kind's struct and of those
+// that all kinds share.
 type settingsSchema []func() any
 
 func (s settingsSchema) fields() []field {
@@ -154,10 +150,10 @@ func (s settingsSchema) find(name string) (field, error) {
 		names = append(names, f.name)
 	}
 	slices.Sort(names)
-	return field{}, sayNoSetting.Wrong(name, strings.Join(names, ", "))
+	return field{}, msgNoSetting.Errorf(name, strings.Join(names, ", "))
 }
 
-// set changes one setting, given as text, in raw; an empty text takes it away.
+// set changes one setting, given as text, in raw; an empty text removes it.
 func (s settingsSchema) set(raw map[string]json.RawMessage, name, text string) error {
 	f, err := s.find(name)
 	if err != nil {
@@ -173,10 +169,10 @@ func (s settingsSchema) set(raw map[string]json.RawMessage, name, text string) e
 			return nil
 		}
 	}
-	return sayNoFit.Wrong(name, text, expectedForm(f.typ))
+	return msgNoFit.Errorf(name, text, expectedForm(f.typ))
 }
 
-// candidates are the ways a text can be meant, best first.
+// candidates returns the possible JSON values of a text, best first.
 func candidates(t reflect.Type, text string) []json.RawMessage {
 	quoted, _ := json.Marshal(text)
 	asJSON := json.RawMessage(text)
@@ -207,24 +203,24 @@ func candidates(t reflect.Type, text string) []json.RawMessage {
 	return []json.RawMessage{quoted}
 }
 
-func expectedForm(t reflect.Type) talk.Say {
+func expectedForm(t reflect.Type) i18n.Message {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
 	case strings.HasSuffix(t.Name(), "Duration"):
-		return sayWantTime
+		return msgWantTime
 	case t.Kind() == reflect.Bool:
-		return sayWantBool
+		return msgWantBool
 	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
-		return sayWantObject
+		return msgWantObject
 	case t.Kind() == reflect.Slice:
-		return sayWantList
+		return msgWantList
 	}
-	return sayWantNumber
+	return msgWantNumber
 }
 
-// check decodes the settings into each struct and lets it validate them.
+// check decodes the settings into each struct and validates them.
 func (s settingsSchema) check(raw map[string]json.RawMessage) error {
 	text, err := json.Marshal(raw)
 	if err != nil {
@@ -244,8 +240,8 @@ func (s settingsSchema) check(raw map[string]json.RawMessage) error {
 	return nil
 }
 
-// mapSecrets runs change on every secret text among the settings. One that was sealed for
-// another address than the settings have is taken out: it must not be sent there.
+// mapSecrets calls change for every secret text among the settings. A secret that was sealed for
+// another address than the current one is removed: it must not be sent there.
 func (s settingsSchema) mapSecrets(raw map[string]json.RawMessage,
 	change func(f field, text string) (string, error)) error {
 	for _, f := range s.fields() {
@@ -265,7 +261,7 @@ func (s settingsSchema) mapSecrets(raw map[string]json.RawMessage,
 	return nil
 }
 
-// origin is where the value of a field is sent to.
+// origin returns the origin that the value of a field is sent to.
 func origin(raw map[string]json.RawMessage, f field) string {
 	var address string
 	if json.Unmarshal(raw[f.addressField], &address) != nil {
@@ -274,7 +270,7 @@ func origin(raw map[string]json.RawMessage, f field) string {
 	return seal.Origin(address)
 }
 
-// mapTexts runs change on a secret text, or on each of a secret map.
+// mapTexts calls change for a secret text, or for each of a secret map.
 func (f field) mapTexts(raw json.RawMessage, change func(field, string) (string, error)) (json.RawMessage, error) {
 	texts, isMap := map[string]string{}, f.typ.Kind() == reflect.Map
 	var err error
@@ -286,7 +282,7 @@ func (f field) mapTexts(raw json.RawMessage, change func(field, string) (string,
 		texts[""] = text
 	}
 	if err != nil {
-		return nil, sayNoText.Wrong(f.name)
+		return nil, msgNoText.Errorf(f.name)
 	}
 	for name, text := range texts {
 		if texts[name], err = change(f, text); err != nil {
@@ -299,7 +295,7 @@ func (f field) mapTexts(raw json.RawMessage, change func(field, string) (string,
 	return json.Marshal(texts[""])
 }
 
-// seal returns the settings as they are kept.
+// seal returns the settings in their stored form.
 func (s settingsSchema) seal(box *seal.Box, raw map[string]json.RawMessage) (json.RawMessage, error) {
 	err := s.mapSecrets(raw, func(f field, text string) (string, error) {
 		if f.addressField != "" {
@@ -313,7 +309,7 @@ func (s settingsSchema) seal(box *seal.Box, raw map[string]json.RawMessage) (jso
 	return json.Marshal(raw)
 }
 
-// unseal returns kept settings with their secrets readable.
+// unseal returns stored settings with decrypted secrets.
 func (s settingsSchema) unseal(box *seal.Box, kept json.RawMessage) (map[string]json.RawMessage, error) {
 	raw := map[string]json.RawMessage{}
 	if len(kept) > 0 {
@@ -329,8 +325,8 @@ func (s settingsSchema) unseal(box *seal.Box, kept json.RawMessage) (map[string]
 	})
 }
 
-// dropStaleSecrets takes out of changed settings what was given for another origin than it would
-// be sent to now, unless it is given again, and lists what that was.
+// dropStaleSecrets removes from changed settings the values that were given for another origin than
+// they would be sent to now, unless they are given again, and returns their names.
 func (s settingsSchema) dropStaleSecrets(before, after map[string]json.RawMessage,
 	given func(name string) bool) (dropped []string) {
 	for _, f := range s.fields() {
@@ -343,24 +339,23 @@ func (s settingsSchema) dropStaleSecrets(before, after map[string]json.RawMessag
 	return dropped
 }
 
-// DropStaleSecrets is for settings that no [Registry] keeps, as the fields of a struct and their
-// values before and after a change. Values that are sent to the address in another
-// setting, which is named by their tag to, are taken out of after if that address has
-// another origin now, unless they were given again; their names are returned.
+// DropStaleSecrets is for settings that are not in a [Registry]: the fields of a struct and their
+// values before and after a change. A value that is sent to the address in another setting, named
+// by its tag to, is removed from after if that address has another origin now, unless the value was
+// given again. The names of removed values are returned.
 func DropStaleSecrets(settings any, before, after map[string]json.RawMessage,
 	given func(name string) bool) (dropped []string) {
 	return settingsSchema{func() any { return settings }}.dropStaleSecrets(before, after, given)
 }
 
-// Assign sets fields of a settings struct, given as text, by their json names; an
-// empty text takes a field's value away.
+// Assign sets fields of a settings struct, given as text, by their json names; an empty text resets
+// a field.
 func Assign(into any, set map[string]string) error {
 	_, err := assign(into, set, false)
 	return err
 }
 
-// Reassign is [Assign] for settings that were kept: what [DropStaleSecrets] takes out of them is
-// returned.
+// Reassign is [Assign] for stored settings: it returns what [DropStaleSecrets] removes from them.
 func Reassign(into any, set map[string]string) (dropped []string, err error) {
 	return assign(into, set, true)
 }

@@ -30,17 +30,17 @@ type argument struct {
 	oneOf   []json.RawMessage // as it is written; nil: anything
 }
 
-// maxRequired is how many needed arguments a flat schema can have: a bit for each.
+// maxRequired limits the required arguments of a simple schema: a bit for each.
 const maxRequired = 64
 
-// jsonTypes are a set of JSON's types.
+// jsonTypes is a set of JSON types.
 type jsonTypes byte
 
 const (
 	isNull jsonTypes = 1 << iota
 	isBool
-	isInteger // a number that is written as digits
-	isNumber  // … and otherwise
+	isInteger // a number that consists of digits
+	isNumber  // any other number
 	isString
 	isArray
 	isObject
@@ -51,14 +51,13 @@ var typeNames = map[string]jsonTypes{
 	"string": isString, "array": isArray, "object": isObject,
 }
 
-// dialects are the versions of JSON Schema in which what is read here means the
-// same.
+// dialects are the versions of JSON Schema in which the supported keywords mean the same.
 var dialects = []string{
 	"http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-07/schema",
 	"https://json-schema.org/draft/2019-09/schema", "https://json-schema.org/draft/2020-12/schema",
 }
 
-// parseSimpleSchema reads a schema; nil if it says more than can be checked here.
+// parseSimpleSchema parses a schema; nil if it uses more than is supported here.
 func parseSimpleSchema(text []byte) *simpleSchema {
 	if !json.Valid(text) {
 		return nil
@@ -105,8 +104,7 @@ func (f *simpleSchema) parseProperties(text []byte) bool {
 	return true
 }
 
-// parseArgument reads the schema of one argument; not ok if it says more than can be
-// checked here.
+// parseArgument parses the schema of one argument; not ok if it uses more than is supported here.
 func parseArgument(text []byte) (a argument, ok bool) {
 	a.min, a.max = math.MinInt64, math.MaxInt64
 	for in := jsonrpc.Scan(text); in.Next(); {
@@ -134,7 +132,7 @@ func parseArgument(text []byte) (a argument, ok bool) {
 	return a, a.types != 0
 }
 
-// parseTypes reads the name of a type, or a list of such.
+// parseTypes parses the name of a type, or a list of names.
 func parseTypes(text []byte) (t jsonTypes, ok bool) {
 	t = typeNames[jsonrpc.Text(text)]
 	for _, name := range jsonrpc.Elements(text) {
@@ -147,13 +145,13 @@ func parseTypes(text []byte) (t jsonTypes, ok bool) {
 	return t, t != 0
 }
 
-// parseInteger reads a number that is written as digits.
+// parseInteger parses a number that consists of digits.
 func parseInteger(text []byte) (int64, bool) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	return n, err == nil
 }
 
-// accepts reports whether an argument surely can have a value.
+// accepts reports whether a value is certainly valid for an argument.
 func (a *argument) accepts(v []byte) bool {
 	t := typeOf(v)
 	if a.types&t == 0 {
@@ -167,7 +165,7 @@ func (a *argument) accepts(v []byte) bool {
 	return a.oneOf == nil || slices.ContainsFunc(a.oneOf, func(one json.RawMessage) bool { return bytes.Equal(one, v) })
 }
 
-// accepts reports whether arguments surely fit. They need not even be JSON.
+// accepts reports whether arguments are certainly valid. They need not even be JSON.
 func (f *simpleSchema) accepts(args []byte) bool {
 	if !utf8.Valid(args) || !json.Valid(args) {
 		return false
@@ -187,7 +185,7 @@ func (f *simpleSchema) accepts(args []byte) bool {
 	return in.IsObject() && have == 1<<len(f.required)-1
 }
 
-// typeOf is the type of a JSON value.
+// typeOf returns the type of a JSON value.
 func typeOf(v []byte) jsonTypes {
 	switch v[0] {
 	case '"':

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// fetchTimeout bounds the reading of one list.
+	// fetchTimeout limits the reading of one list.
 	fetchTimeout = 10 * time.Second
-	// maxFetches bounds how many lists are read at a time, so that an instance
-	// which has just come does not stop the others with questions.
+	// maxFetches limits the concurrent requests for lists, so that a new instance does not overload
+	// the others.
 	maxFetches = 8
 )
 
 func listSubject(instance string) string { return "tools." + instance }
 
-// toolList is a list of tools with one print, for all providers elsewhere that offer it.
+// toolList is a list of tools, identified by its hash, that remote providers share.
 type toolList struct {
 	fingerprint uint64
 	tools       []tool.Tool
 	known       bool
-	requested   bool // is being fetched, or in the queue
-	refs        int  // by how many providers
+	requested   bool // requested, or in the queue
+	refs        int  // number of providers
 	waiting     []*remoteProvider
 }
 
-// listFetch asks for a list where it is offered.
+// listFetch is a request for a list at an instance that has it.
 type listFetch struct {
 	list               *toolList
 	instance, provider string
@@ -49,8 +49,8 @@ type listPage struct {
 	Gone        bool              `json:"gone,omitempty"`
 }
 
-// acquireList finds the list that a provider elsewhere offers. It may be known from the
-// same provider here, which is asleep. With catalog.mu held.
+// acquireList returns the list of a remote provider. It may be known from the same provider here,
+// which is asleep. Requires catalog.mu.
 func (x *catalogSync) acquireList(h heldProvider) *toolList {
 	l := x.lists[h.Fingerprint]
 	if l == nil {
@@ -65,11 +65,10 @@ func (x *catalogSync) acquireList(h heldProvider) *toolList {
 	return l
 }
 
-// emptyFingerprint is that of a list without tools, which nobody has to ask for.
+// emptyFingerprint is the hash of an empty list, which need not be requested.
 var emptyFingerprint = fingerprintOf(nil)
 
-// releaseList says that a provider elsewhere does not offer its list any more. With
-// catalog.mu held.
+// releaseList records that a remote provider does not use its list any more. Requires catalog.mu.
 func (x *catalogSync) releaseList(a *remoteProvider) {
 	l := a.list
 	if l == nil {
@@ -81,7 +80,7 @@ func (x *catalogSync) releaseList(a *remoteProvider) {
 	}
 }
 
-// requestList has the list fetched that a provider elsewhere offers. With catalog.mu held.
+// requestList requests the list of a remote provider. Requires catalog.mu.
 func (x *catalogSync) requestList(a *remoteProvider) {
 	l := a.list
 	if !a.awaitsList {
@@ -94,9 +93,8 @@ func (x *catalogSync) requestList(a *remoteProvider) {
 	}
 }
 
-// listArrived gives a list that has become known to those that waited for it, if it
-// is known, and otherwise has them ask again when the next census is heard. With
-// catalog.mu held.
+// listArrived updates the providers that waited for a list, if it is known; otherwise they request
+// it again with the next full state. Requires catalog.mu.
 func (x *catalogSync) listArrived(l *toolList) {
 	l.requested = false
 	for _, a := range l.waiting {
@@ -114,8 +112,7 @@ func (x *catalogSync) listArrived(l *toolList) {
 	x.hub.catalog.notifyWatchers()
 }
 
-// fetchMore begins to read lists, as many as may be read at a time. With
-// catalog.mu held.
+// fetchMore starts as many requests for lists as are allowed at a time. Requires catalog.mu.
 func (x *catalogSync) fetchMore() {
 	for x.fetching < maxFetches && len(x.queue) > 0 && x.hub.ctx.Err() == nil {
 		f := x.queue[0]
@@ -129,7 +126,7 @@ func (x *catalogSync) fetchMore() {
 	}
 }
 
-// fetch reads a list of tools that is offered elsewhere.
+// fetch reads a list of tools from another instance.
 func (x *catalogSync) fetch(f listFetch) {
 	ctx, cancel := context.WithTimeout(x.hub.ctx, fetchTimeout)
 	defer cancel()
@@ -139,7 +136,7 @@ func (x *catalogSync) fetch(f listFetch) {
 	defer c.mu.Unlock()
 	x.fetching--
 	switch {
-	case f.list.known: // by another way
+	case f.list.known: // from elsewhere
 	case err == nil:
 		f.list.tools, f.list.known = tools, true
 	case !errors.Is(err, errUnregistered):
@@ -183,7 +180,7 @@ func (x *catalogSync) fetchPages(ctx context.Context, f listFetch) ([]tool.Tool,
 	}
 }
 
-// onListRequest answers with a page of a list.
+// onListRequest replies with a page of a list.
 func (x *catalogSync) onListRequest(m *nats.Msg) {
 	var o listRequest
 	if json.Unmarshal(m.Data, &o) != nil || m.Reply == "" {

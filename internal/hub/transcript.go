@@ -9,12 +9,11 @@ import (
 	"patchbay/internal/talk"
 )
 
-// A transcript is what a bot has said so far. Text pieces that follow one
-// another are joined, so that an answer costs its length and not its number of
-// pieces.
+// transcript is what a bot has said so far. Consecutive texts are joined, so that an answer takes
+// memory for its length and not for its number of pieces.
 type transcript struct {
 	done        []talk.Event
-	pendingText []byte // the text after the last of done
+	pendingText []byte // the text after the last event of done
 }
 
 func (t *transcript) add(e talk.Event) {
@@ -23,7 +22,7 @@ func (t *transcript) add(e talk.Event) {
 		return
 	}
 	t.flush()
-	if e.Command != nil { // it stays when its bot goes on
+	if e.Command != nil { // it stays valid when the bot goes on
 		e.Command = &talk.Command{Name: e.Command.Name, Args: maps.Clone(e.Command.Args)}
 	}
 	e.Suggest = slices.Clone(e.Suggest)
@@ -44,7 +43,7 @@ func (t *transcript) events() []talk.Event {
 	return t.done
 }
 
-// text is all the words of the answer.
+// text returns the text of the answer.
 func (t *transcript) text() string {
 	if len(t.done) == 0 {
 		return string(t.pendingText)
@@ -58,15 +57,16 @@ func (t *transcript) text() string {
 	return b.String()
 }
 
-// transcriptPos is a place in a transcript: so many events, and so many bytes of the text that is
-// the next one.
+// transcriptPos is a position in a transcript: a number of events, and of bytes of the text after
+// them.
 type transcriptPos struct {
 	Events int `json:"n"`
 	Bytes  int `json:"b,omitempty"`
 }
 
-// since is what was said after a mark, and the mark after that. Of words it is most bytes
-// (0: all), or a few less, so that no character is cut; more says that there are others.
+// since returns what follows a position, and the position after it. It has at most the given number
+// of bytes of text (0: all), or a few less so that no character is cut; more reports whether there
+// are others.
 func (t *transcript) since(m transcriptPos, most int) (said []talk.Event, next transcriptPos, more bool) {
 	left := most
 	for i := m.Events; i <= len(t.done); i++ {
@@ -97,7 +97,7 @@ func (t *transcript) since(m transcriptPos, most int) (said []talk.Event, next t
 	return said, m, false
 }
 
-// truncateUTF8 is the first n bytes of a text, without the character that they would cut.
+// truncateUTF8 returns at most the first n bytes of a text, without cutting a character.
 func truncateUTF8(text string, n int) string {
 	for cut := n; cut > max(0, n-utf8.UTFMax); cut-- {
 		if utf8.RuneStart(text[cut]) {

@@ -17,28 +17,29 @@ import (
 )
 
 const (
-	// pendingTurnsFolder is where ends of turns wait that the database has not taken.
+	// pendingTurnsFolder has the ends of turns that the database has not accepted.
 	pendingTurnsFolder = "turns.pending"
-	// saveTimeout bounds the wait for the database before the end of a turn goes to a file: it
-	// is what an asker waits longer when the database has just stopped answering.
+	// saveTimeout limits the wait for the database before the end of a turn is written to a file:
+	// the additional wait of an asker when the database just stopped responding.
 	saveTimeout = 2 * time.Second
-	// retryInterval is how often the database is asked again for those that wait.
+	// retryInterval is the interval of retries.
 	retryInterval = time.Second
-	// maxPendingTurns bounds how many wait. Beyond it askers are told that nothing is kept.
+	// maxPendingTurns limits the waiting ends. Beyond it askers get the error that nothing is
+	// stored.
 	maxPendingTurns = 100_000
 )
 
-// turnEnd is what is to be written of a turn that has ended: its trace and the exchange,
-// or, for an answer that came when nobody listened any more, what is added to both.
+// turnEnd is what has to be stored of a turn that has ended: its trace and the exchange, or, for an
+// answer that came when nobody listened any more, what is added to both.
 type turnEnd struct {
 	Trace    *store.Trace    `json:"trace,omitempty"`
 	Late     *lateEnd        `json:"late,omitempty"`
 	Exchange *store.Exchange `json:"exchange,omitempty"`
-	// Delivered are turns whose late answers were told in this one.
+	// Delivered are turns whose late answers were delivered in this one.
 	Delivered []string `json:"heard,omitempty"`
 }
 
-// lateEnd is what is added to a trace that is written already.
+// lateEnd is what is added to a stored trace.
 type lateEnd struct {
 	Turn   string        `json:"turn"`
 	After  time.Duration `json:"after"`
@@ -53,7 +54,7 @@ func (e *turnEnd) turn() string {
 	return e.Trace.Turn
 }
 
-// write puts it into the database. To do so again changes nothing.
+// write stores it in the database. It is idempotent.
 func (e *turnEnd) write(ctx context.Context, db *store.DB) error {
 	err := e.finish(ctx, db, e.Exchange)
 	if errors.Is(err, store.ErrNotFound) && e.Exchange != nil { // its bot was removed meanwhile
@@ -75,22 +76,21 @@ func (e *turnEnd) finish(ctx context.Context, db *store.DB, x *store.Exchange) e
 	return db.Traces.Finish(ctx, *e.Trace, x)
 }
 
-// turnJournal keeps what is to be written of turns safe from the death of the process and of the
-// machine while the database does not take it: each in a file of its own, which is on the
-// disk before the asker is told that the turn is done. They are written in their order,
-// by this process or by the next.
+// turnJournal keeps ends of turns safe from the death of the process and of the machine while the
+// database does not accept them: each in a file of its own, which is synced before the asker hears
+// that the turn is done. They are stored in order, by this process or by the next one.
 type turnJournal struct {
 	db     *store.DB
 	folder string // empty: there are no files
 	log    *slog.Logger
 
-	// writing is held, by many, while files are written, and by one who counts them.
+	// writing is read-locked while files are written, and locked while they are counted.
 	writing      sync.RWMutex
 	pending      atomic.Int64 // files
 	lastName     atomic.Int64 // the newest name, in nanoseconds
-	databaseDown atomic.Bool  // the database has not taken the last one that it was given
-	saveFailed   atomic.Bool  // the last end was kept nowhere
-	warned       atomic.Bool  // the log says that some wait
+	databaseDown atomic.Bool  // the database has refused the last end
+	saveFailed   atomic.Bool  // the last end could not be stored
+	warned       atomic.Bool  // the log has a line about waiting ends
 	wake         chan struct{}
 	stop         context.CancelFunc
 	work         sync.WaitGroup
@@ -108,10 +108,10 @@ func newTurnJournal(db *store.DB, folder string, log *slog.Logger) *turnJournal 
 	return e
 }
 
-// errNotSaved says that what happened in a turn is nowhere but in memory.
+// errNotSaved means that the end of a turn is only in memory.
 var errNotSaved = errors.New("neither the database nor the disk takes what has happened")
 
-// save returns when an end is in the database, or on the disk. The error is [errNotSaved].
+// save returns when an end is in the database or on the disk. The error is [errNotSaved].
 func (e *turnJournal) save(end *turnEnd) error {
 	err := e.saveOrQueue(end)
 	if was := e.saveFailed.Swap(err != nil); err != nil && !was {
@@ -125,7 +125,7 @@ func (e *turnJournal) saveOrQueue(end *turnEnd) error {
 	if e.folder == "" {
 		limit = writeTimeout
 	}
-	down := e.databaseDown.Load() // then the database is not waited for
+	down := e.databaseDown.Load() // if so, do not wait for the database
 	var refused error
 	if !down {
 		if refused = e.commit(context.Background(), end, limit); refused == nil {
@@ -152,7 +152,7 @@ func (e *turnJournal) commit(ctx context.Context, end *turnEnd, limit time.Durat
 	return err
 }
 
-// queueFile puts an end on the disk.
+// queueFile writes an end to the disk.
 func (e *turnJournal) queueFile(end *turnEnd) error {
 	if e.folder == "" {
 		return errors.New("there is no data folder")
@@ -180,12 +180,12 @@ func (e *turnJournal) queueFile(end *turnEnd) error {
 	}
 	select {
 	case e.wake <- struct{}{}:
-	default: // it looks anyway
+	default: // it is about to check
 	}
 	return nil
 }
 
-// fileName is the name of an end's file. Names are in the order in which they were given.
+// fileName returns the name of an end's file. Names sort by their time.
 func (e *turnJournal) fileName(end *turnEnd) string {
 	for {
 		last, now := e.lastName.Load(), time.Now().UnixNano()
@@ -198,7 +198,7 @@ func (e *turnJournal) fileName(end *turnEnd) string {
 	}
 }
 
-// files are the ends that wait, oldest first.
+// files returns the waiting ends, oldest first.
 func (e *turnJournal) files() []string {
 	list, err := filepath.Glob(filepath.Join(e.folder, "*.json")) // sorted
 	if err != nil {
@@ -207,7 +207,7 @@ func (e *turnJournal) files() []string {
 	return list
 }
 
-// run gives the database what waits, until ctx ends.
+// run stores waiting ends until ctx ends.
 func (e *turnJournal) run(ctx context.Context) {
 	tick := time.NewTicker(retryInterval)
 	defer tick.Stop()
@@ -224,7 +224,7 @@ func (e *turnJournal) run(ctx context.Context) {
 	}
 }
 
-// retryFiles writes what waits until the database refuses one.
+// retryFiles stores waiting ends until the database refuses one.
 func (e *turnJournal) retryFiles(ctx context.Context) {
 	written := 0
 	for _, file := range e.files() {
@@ -238,7 +238,7 @@ func (e *turnJournal) retryFiles(ctx context.Context) {
 		written++
 	}
 	e.writing.Lock()
-	e.pending.Store(int64(len(e.files()))) // other processes may have written some of them
+	e.pending.Store(int64(len(e.files()))) // other processes may have stored some of them
 	e.writing.Unlock()
 	if written > 0 {
 		e.warned.Store(false)
@@ -246,7 +246,7 @@ func (e *turnJournal) retryFiles(ctx context.Context) {
 	}
 }
 
-// retryFile gives the database one that waits. A file that is none is laid aside.
+// retryFile stores a waiting end. An invalid file is set aside.
 func (e *turnJournal) retryFile(ctx context.Context, file string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -268,10 +268,10 @@ func (e *turnJournal) retryFile(ctx context.Context, file string) error {
 	return err
 }
 
-// failing reports that the last turn could not be kept anywhere.
+// failing reports whether the last end could not be stored.
 func (e *turnJournal) failing() bool { return e.saveFailed.Load() }
 
-// close gives the database a last chance; what it does not take is for the next start.
+// close tries to store the waiting ends once more; the others wait for the next start.
 func (e *turnJournal) close() {
 	e.stop()
 	e.work.Wait()

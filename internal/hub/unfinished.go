@@ -14,30 +14,29 @@ import (
 )
 
 const (
-	// unfinishedName is how the file of running calls is called, by the number of its journal's
-	// first file, whose lock holds for it too.
+	// unfinishedName is the name of the file of running calls, with the number of its journal's
+	// first file, whose lock protects it too.
 	unfinishedName = "calls-%d-running.journal"
-	// slotSize bounds a row in it, in bytes. Without its arguments, which it is then kept
-	// without, a row has some 600.
+	// slotSize limits a record in it, in bytes. Without its arguments, which are then left out, a
+	// record has some 600.
 	slotSize = 4096
 )
 
-// emptySlot is an empty line, and nothing behind it.
+// emptySlot is an empty line.
 var emptySlot = [slotSize]byte{'\n'}
 
-// unfinished holds the rows of calls that are being carried out, as they are to be in the
-// trail if the process dies before they end: each has a slot of the file from before its
-// provider is asked until its row is in the journal or committed. A slot has a line, as
-// the journal has; an empty one is free. The line of a call that has ended is overwritten by
-// the next call, or with the next commit: should it be found before that, the call's own row
-// is there already, and wins.
+// unfinished has the records of running calls, as they will be in the trail if the process dies
+// before they end: each has a slot of the file from before its provider is called until its record
+// is in the journal or committed. A slot has a line in the format of the journal; an empty one is
+// free. The line of a call that has ended is overwritten by the next call, or with the next commit.
+// If it is found before that, the call's own record is already stored, and wins.
 type unfinished struct {
 	path  string
 	file  *os.File
-	slots map[string]int // by the id of the call
-	ended []int          // that still have the line of a call that has ended
+	slots map[string]int // by the call's id
+	ended []int          // with the line of a call that has ended
 	free  []int
-	next  int // that was never used
+	next  int // never used
 }
 
 func openUnfinished(path string) (*unfinished, error) {
@@ -51,12 +50,12 @@ func openUnfinished(path string) (*unfinished, error) {
 		f.Close()
 		return nil, err
 	}
-	// What a dead process has left and the database has not taken stays for the next start.
+	// What a dead process has left and the database has not accepted stays for the next start.
 	r.next = int((there.Size() + slotSize - 1) / slotSize)
 	return r, nil
 }
 
-// begin keeps a line for a call.
+// begin writes a line for a call.
 func (r *unfinished) begin(id string, line []byte) error {
 	slot := r.next
 	if n := len(r.ended); n > 0 {
@@ -82,7 +81,7 @@ func (r *unfinished) end(id string) {
 	}
 }
 
-// tidy removes the lines of calls that have ended: there may be arguments in them.
+// tidy clears the lines of calls that have ended, because they may contain arguments.
 func (r *unfinished) tidy() error {
 	for n := len(r.ended); n > 0; n = len(r.ended) {
 		slot := r.ended[n-1]
@@ -130,8 +129,8 @@ func readUnfinished(path string) (rows []store.Call, err error) {
 	}
 }
 
-// recoverUnfinished commits the calls that dead processes did not end, and removes the files.
-// Rows that these processes have written at their end have to be committed already.
+// recoverUnfinished commits the calls that dead processes did not end, and removes the files. The
+// records that these processes wrote for calls that ended must be committed already.
 func recoverUnfinished(folder string, numbers []int, log *slog.Logger, commit func([]store.Call) error) error {
 	for _, n := range numbers {
 		path := filepath.Join(folder, fmt.Sprintf(unfinishedName, n))
@@ -153,7 +152,7 @@ func recoverUnfinished(folder string, numbers []int, log *slog.Logger, commit fu
 	return nil
 }
 
-// asLost makes a row that of a call whose end nobody has seen.
+// asLost converts a record into that of a call whose end is unknown.
 func asLost(row store.Call) store.Call {
 	row.Outcome, row.Code = callFailed, string(tool.Lost)
 	row.Cause = "The server was killed during the call. It is not known whether the call was carried out."

@@ -11,31 +11,30 @@ import (
 	"patchbay/internal/tool"
 )
 
-// View is what one caller may use. It is immutable.
+// View has what one caller may use. It is immutable.
 type View struct {
 	Tools []*RegisteredTool // by name
-	// Fingerprint tells lists of tools apart; Rest those of everything else.
+	// Fingerprint identifies the list of tools, and Rest everything else.
 	Fingerprint, RestFingerprint uint64
 
-	rules  Rules // the caller's own
+	rules  Rules // the caller's
 	byName map[string]*RegisteredTool
 	hidden map[string]verdict
 	offers []*offer // whose prompts and resources may be used
 }
 
 const (
-	// maxSnapshots bounds for how many people what they see is kept.
+	// maxSnapshots limits the people whose snapshots are cached.
 	maxSnapshots = 16_384
-	// maxViews bounds how many views are kept of what one person sees: as many as
-	// callers with different rules.
+	// maxViews limits the cached views of one person: one for each set of rules.
 	maxViews = 256
 )
 
-// snapshot is what one person sees at one time; immutable but for the views.
+// snapshot is what one person sees at one time. It is immutable except for the views.
 type snapshot struct {
 	offers    []*offer // by provider id
 	rules     ownerRules
-	views     sync.Map // rules (as kept) → *viewing
+	views     sync.Map // stored rules → *cachedView
 	viewCount atomic.Int64
 }
 
@@ -62,7 +61,7 @@ func (c *catalog) snapshot(person string) *snapshot {
 	return s
 }
 
-// offers are what an owner's providers offer, by id. With mu held.
+// offers returns the offers of an owner's providers, by id. Requires mu.
 func (c *catalog) offers(owner string) (out []*offer) {
 	for _, id := range c.owned[owner] {
 		if o := c.find(id); o != nil && o.Owner == owner {
@@ -72,8 +71,8 @@ func (c *catalog) offers(owner string) (out []*offer) {
 	return out
 }
 
-// Providers lists what is plugged in that a person sees, by id: the person's own and
-// everybody's, whether they offer tools or not.
+// Providers lists the providers that a person sees, by id: the person's own and everybody's, with
+// or without tools.
 func (h *Hub) Providers(person string) []ProviderRef {
 	offers := h.catalog.snapshot(person).offers
 	out := make([]ProviderRef, len(offers))
@@ -83,7 +82,7 @@ func (h *Hub) Providers(person string) []ProviderRef {
 	return out
 }
 
-// View returns what a person's caller with some rules (as kept) may use now.
+// View returns what a person's caller with the stored rules may use now.
 func (h *Hub) View(person, rules string) (*View, error) {
 	s := h.catalog.snapshot(person)
 	v, err := s.cachedView(rules)
@@ -93,7 +92,7 @@ func (h *Hub) View(person, rules string) (*View, error) {
 	return v.get(s), nil
 }
 
-// cachedView is where the view of callers with some rules (as kept) is kept.
+// cachedView returns the cache entry for the stored rules.
 func (s *snapshot) cachedView(rules string) (*cachedView, error) {
 	if v, ok := s.views.Load(rules); ok {
 		return v.(*cachedView), nil
@@ -113,8 +112,8 @@ func (s *snapshot) cachedView(rules string) (*cachedView, error) {
 	return v.(*cachedView), nil
 }
 
-// cachedView is a view that is made once, however many ask for it at the same time, and so
-// is the list of all that its person is offered.
+// cachedView is a view that is computed once, however many callers need it at the same time, and so
+// is the inventory.
 type cachedView struct {
 	rules  []Rules
 	once   sync.Once
@@ -142,8 +141,8 @@ func (s *snapshot) view(rules []Rules) *View {
 	var rest maphash.Hash
 	rest.SetSeed(fingerprintSeed)
 	for _, o := range s.offers {
-		// What can be read there is for those who may use something there. Without tools
-		// it is for everybody who is not kept to some, or kept from all.
+		// Resources are for callers that may use some tool of the provider. Without tools they are
+		// for everybody whose rules are not narrow.
 		usable := len(o.tools) == 0 && !only && !deniesAll(rules)
 		for i := range o.tools {
 			t := &o.tools[i]
@@ -167,7 +166,7 @@ func (s *snapshot) view(rules []Rules) *View {
 	return v
 }
 
-// viewFingerprint tells lists apart as callers see them, without writing them out.
+// viewFingerprint returns a hash of a list as callers see it.
 func viewFingerprint(tools []*RegisteredTool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(fingerprintSeed)
@@ -180,16 +179,16 @@ func viewFingerprint(tools []*RegisteredTool) uint64 {
 	return h.Sum64()
 }
 
-// Tool finds a tool by its full name; nil if there is none for this caller.
+// Tool returns a tool by its full name; nil if this caller has none.
 func (v *View) Tool(name string) *RegisteredTool { return v.byName[name] }
 
-// ResourceSet is a provider's library, and where it is plugged in.
+// ResourceSet has the resources of a provider.
 type ResourceSet struct {
 	ProviderRef
 	tool.ResourceProvider
 }
 
-// ResourceSets are the libraries that the caller may read, in a stable order.
+// ResourceSets returns the resources that the caller may read, in a stable order.
 func (v *View) ResourceSets() []ResourceSet {
 	var out []ResourceSet
 	for _, o := range v.offers {
@@ -200,13 +199,13 @@ func (v *View) ResourceSets() []ResourceSet {
 	return out
 }
 
-// PromptSet is a provider's prompts, and where it is plugged in.
+// PromptSet has the prompts of a provider.
 type PromptSet struct {
 	ProviderRef
 	tool.PromptProvider
 }
 
-// PromptSets are the prompts that the caller may use, in a stable order.
+// PromptSets returns the prompts that the caller may use, in a stable order.
 func (v *View) PromptSets() []PromptSet {
 	var out []PromptSet
 	for _, o := range v.offers {

@@ -16,21 +16,21 @@ import (
 	"sync"
 )
 
-// While an installation gets another secret, its box has more than one key. A new key is
-// first added, so that it opens and verifies, on every instance; then it is used, so that
-// it seals; and when nothing is sealed with the old one any more, that one is dropped. So
-// nothing is refused on the way, whichever instance has come how far.
+// While the secret of an installation is rotated, its box has more than one key. The new key is
+// first added on every instance, where it opens and verifies; then it is activated and seals; when
+// nothing is sealed with the old key any more, that one is dropped. So nothing is refused
+// meanwhile, whatever step an instance has reached.
 
-// Key is what is derived from one secret. It is safe for concurrent use.
+// Key is derived from one secret. It is safe for concurrent use.
 type Key struct {
-	ID     string // tells keys apart, and gives nothing away
+	ID     string // identifies the key without revealing anything about it
 	secret string
 	aead   cipher.AEAD
 	mac    []byte
 	hashes sync.Pool // of hash.Hash, keyed with mac
 }
 
-// NewKey derives a key from a secret, as [New] takes it.
+// NewKey derives a key from a secret in a form that [New] accepts.
 func NewKey(secret string) (*Key, error) {
 	secret = strings.TrimSpace(secret)
 	raw := decodeSecret(secret)
@@ -58,7 +58,7 @@ func NewKey(secret string) (*Key, error) {
 	return k, nil
 }
 
-// Seal makes a text unreadable. The empty text stays empty.
+// Seal encrypts a text. The empty text stays empty.
 func (k *Key) Seal(plain string) string {
 	if plain == "" {
 		return ""
@@ -66,8 +66,8 @@ func (k *Key) Seal(plain string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(k.aead.Seal(nil, nil, []byte(plain), nil))
 }
 
-// Open makes a text readable that this key sealed; the error is [ErrKey] for that of
-// another. A text that is not sealed is returned as it is.
+// Open decrypts a text that this key has sealed; the error is [ErrKey] if another key has. A text
+// that is not sealed is returned unchanged.
 func (k *Key) Open(text string) (string, error) {
 	rest, ok := strings.CutPrefix(text, prefix)
 	if !ok {
@@ -84,7 +84,7 @@ func (k *Key) Open(text string) (string, error) {
 	return string(plain), nil
 }
 
-// MAC is a keyed hash in hex.
+// MAC returns a keyed hash in hex.
 func (k *Key) MAC(text string) string {
 	h := hmac.New(sha256.New, k.mac)
 	h.Write([]byte(text))
@@ -94,8 +94,7 @@ func (k *Key) MAC(text string) string {
 // tagSize is the length of a tag, in bytes.
 const tagSize = 16
 
-// Tag is a short keyed hash of a text and of data behind it, for messages, of which there
-// are many.
+// Tag returns a short keyed hash of a text and data, for messages on the bus, which are many.
 func (k *Key) Tag(text string, data []byte) []byte {
 	h, ok := k.hashes.Get().(hash.Hash)
 	if !ok {
@@ -103,22 +102,21 @@ func (k *Key) Tag(text string, data []byte) []byte {
 	}
 	defer k.hashes.Put(h)
 	h.Reset()
-	io.WriteString(h, text) //nolint:errcheck // a hash takes everything
+	io.WriteString(h, text) //nolint:errcheck // a hash does not fail
 	h.Write(data)
 	var sum [sha256.Size]byte
 	return h.Sum(sum[:0])[:tagSize]
 }
 
-// CheckTag reports whether a tag is the one of text and data.
+// CheckTag reports whether a tag is that of text and data.
 func (k *Key) CheckTag(text string, data, tag []byte) bool {
 	return hmac.Equal(k.Tag(text, data), tag)
 }
 
-// Wrap seals the secret of another key, or its own, with this one; [Key.Unwrap] takes it
-// out again.
+// Wrap encrypts the secret of a key with this one; [Key.Unwrap] decrypts it.
 func (k *Key) Wrap(other *Key) string { return k.Seal(other.secret) }
 
-// Unwrap makes a key of what [Key.Wrap] returned.
+// Unwrap returns the key that [Key.Wrap] has encrypted.
 func (k *Key) Unwrap(sealed string) (*Key, error) {
 	secret, err := k.Open(sealed)
 	if err != nil {
@@ -127,33 +125,33 @@ func (k *Key) Unwrap(sealed string) (*Key, error) {
 	return NewKey(secret)
 }
 
-// Secret is the secret that the key is derived from, for whoever has to configure it.
+// Secret returns the secret of the key, for its configuration.
 func (k *Key) Secret() string { return k.secret }
 
-// Key is the key that seals.
+// Key returns the key that seals.
 func (b *Box) Key() *Key { return (*b.keys.Load())[0] }
 
-// Tag is that of the key that seals.
+// Tag returns [Key.Tag] of the key that seals.
 func (b *Box) Tag(text string, data []byte) []byte { return b.Key().Tag(text, data) }
 
-// CheckTag reports whether a tag is one that a key of the box makes.
+// CheckTag reports whether a tag is valid for one of the keys.
 func (b *Box) CheckTag(text string, data, tag []byte) bool {
 	return slices.ContainsFunc(b.Keys(), func(k *Key) bool { return k.CheckTag(text, data, tag) })
 }
 
-// Keys are all keys, the one that seals first. The list must not be changed.
+// Keys returns all keys, the one that seals first. The slice must not be changed.
 func (b *Box) Keys() []*Key { return *b.keys.Load() }
 
-// SetKeys gives the box these keys, of which there has to be one at least. The first seals.
+// SetKeys sets the keys, at least one. The first seals.
 func (b *Box) SetKeys(keys ...*Key) {
 	keys = slices.Clone(keys)
 	b.keys.Store(&keys)
 }
 
-// sealedText is what a sealed value looks like wherever it stands.
+// sealedText matches a sealed value.
 var sealedText = regexp.MustCompile(regexp.QuoteMeta(prefix) + `[A-Za-z0-9_-]+`)
 
-// CountSealed counts the sealed values in a text that the box opens, and those that it does not.
+// CountSealed counts the sealed values in a text that the box can open, and those that it cannot.
 func (b *Box) CountSealed(text string) (opened, unopenable int) {
 	for _, value := range sealedText.FindAllString(text, -1) {
 		if _, err := b.Open(value); err == nil {
@@ -165,8 +163,8 @@ func (b *Box) CountSealed(text string) (opened, unopenable int) {
 	return opened, unopenable
 }
 
-// Reseal seals every sealed value in a text with the key that seals now, and reports
-// whether there was one that another key had sealed. What no key opens stays as it is.
+// Reseal seals every sealed value in a text with the current key, and reports whether one had
+// another key. Values that no key opens stay unchanged.
 func (b *Box) Reseal(text string) (string, bool) {
 	changed := false
 	key := b.Key()

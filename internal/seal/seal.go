@@ -1,6 +1,5 @@
-// Package seal keeps secrets that must be read again, such as the key to a
-// model's API, unreadable in the database, and makes keyed hashes of secrets
-// that are too short for a plain one.
+// Package seal encrypts secrets that must be readable again, such as the key for a model's API, and
+// computes keyed hashes of secrets that are too short for a plain hash.
 package seal
 
 import (
@@ -20,27 +19,26 @@ import (
 	"sync/atomic"
 )
 
-// FileName is where the key is in the data folder, if it is not configured.
+// FileName is the name of the key's file in the data folder, if the key is not configured.
 const FileName = "secret.key"
 
-// prefix marks a sealed text and its version.
+// prefix marks a sealed text with its version.
 const prefix = "sealed:1:"
 
-// ErrShort says that a key is too easy to guess.
+// ErrShort means that a key is too easy to guess.
 var ErrShort = errors.New("secret must have at least 32 bytes (64 hex digits); make one with: openssl rand -hex 32")
 
-// ErrKey says that a text was sealed with another key.
+// ErrKey means that a text was sealed with another key.
 var ErrKey = errors.New("sealed with another key: is secret (or secret.key in the data folder) the one it was written with?")
 
-// Box seals and opens, with one key or with several: see [Box.Add]. It is safe for
-// concurrent use.
+// Box seals and opens with one or several keys. It is safe for concurrent use.
 type Box struct {
-	// keys is never empty. The first seals, all of them open.
+	// keys is never empty. The first seals, all open.
 	keys atomic.Pointer[[]*Key]
 }
 
-// New makes a box of a secret of at least 32 bytes, in hex or base64, or of
-// any text of at least 32 characters.
+// New returns a box for a secret of at least 32 bytes, in hex or base64, or of any text of at least
+// 32 characters.
 func New(secret string) (*Box, error) {
 	k, err := NewKey(secret)
 	if err != nil {
@@ -49,7 +47,7 @@ func New(secret string) (*Box, error) {
 	return NewBox(k), nil
 }
 
-// NewBox makes a box of keys, of which there has to be one at least. The first seals.
+// NewBox returns a box for keys, of which there must be at least one. The first seals.
 func NewBox(keys ...*Key) *Box {
 	b := &Box{}
 	b.SetKeys(keys...)
@@ -66,7 +64,7 @@ func decodeSecret(s string) []byte {
 	return []byte(s)
 }
 
-// Open reads the key from the data folder, and makes it at the first start.
+// Open reads the key from the data folder, and creates it at the first start.
 func Open(folder string) (*Box, error) {
 	secret, err := ReadFile(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +76,7 @@ func Open(folder string) (*Box, error) {
 	return New(secret)
 }
 
-// ReadFile reads the secret in a data folder. [fs.ErrNotExist]: there is none.
+// ReadFile reads the secret in a data folder. The error is [fs.ErrNotExist] if there is none.
 func ReadFile(folder string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(folder, FileName))
 	if err != nil {
@@ -87,8 +85,8 @@ func ReadFile(folder string) (string, error) {
 	return string(text), nil
 }
 
-// WriteFile puts the secret of a key into a data folder. After a crash the folder has
-// either the old one or the new one, and whole.
+// WriteFile writes the secret of a key to a data folder. After a crash the folder has either the
+// old one or the new one, complete.
 func WriteFile(folder string, k *Key) error {
 	temporary, err := writeTemp(folder, k.secret)
 	if err != nil {
@@ -101,7 +99,7 @@ func WriteFile(folder string, k *Key) error {
 	return syncFolder(folder)
 }
 
-// writeTemp keeps a secret in a file of its own in a folder, on the disk.
+// writeTemp writes a secret to a temporary file in a folder, and syncs it.
 func writeTemp(folder, secret string) (file string, err error) {
 	f, err := os.CreateTemp(folder, FileName+".*")
 	if err != nil {
@@ -114,7 +112,7 @@ func writeTemp(folder, secret string) (file string, err error) {
 	return f.Name(), nil
 }
 
-// syncFolder has the names in a folder on the disk, where the system can do that.
+// syncFolder syncs a folder, where the system supports that.
 func syncFolder(folder string) error {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -127,15 +125,15 @@ func syncFolder(folder string) error {
 	return nil
 }
 
-// NewSecret is a new secret of 32 random bytes in hex.
+// NewSecret returns a new secret of 32 random bytes, in hex.
 func NewSecret() string {
 	raw := make([]byte, 32)
 	rand.Read(raw)
 	return hex.EncodeToString(raw)
 }
 
-// createFile writes a new key so that a crash leaves either none or a whole one,
-// and so that of two processes that start at once both use the same.
+// createFile creates a key's file so that after a crash there is either none or a complete one, and
+// so that two processes that start at once use the same key.
 func createFile(path string) (string, error) {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -152,11 +150,10 @@ func createFile(path string) (string, error) {
 	return ReadFile(folder)
 }
 
-// Seal makes a text unreadable. The empty text stays empty.
+// Seal encrypts a text. The empty text stays empty.
 func (b *Box) Seal(plain string) string { return b.Key().Seal(plain) }
 
-// Open makes a sealed text readable. A text that is not sealed is returned as
-// it is.
+// Open decrypts a sealed text. A text that is not sealed is returned unchanged.
 func (b *Box) Open(text string) (string, error) {
 	err := error(ErrKey)
 	for _, k := range b.Keys() {
@@ -168,7 +165,7 @@ func (b *Box) Open(text string) (string, error) {
 	return "", err
 }
 
-// ErrOrigin says that a value was sealed for another origin than it would be sent to.
+// ErrOrigin means that a value was sealed for another origin than the given one.
 var ErrOrigin = errors.New("sealed for another address")
 
 // Origin is the scheme, host and port of an address in one form, such as
@@ -192,9 +189,9 @@ func Origin(address string) string {
 	return scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// SealFor is Seal for a value that is sent to one origin, and to no other: [Box.OpenFor]
-// opens it for that one alone. The origin is sealed with it, so that nobody can pair the
-// value with another address, in the database or in a backup.
+// SealFor encrypts a value that is sent to one origin only: [Box.OpenFor] opens it for that origin
+// alone. The origin is sealed with it, so that nobody can pair the value with another address, in
+// the database or in a backup.
 func (b *Box) SealFor(origin, plain string) string {
 	if plain == "" {
 		return ""
@@ -202,8 +199,8 @@ func (b *Box) SealFor(origin, plain string) string {
 	return b.Seal(origin + "\n" + plain)
 }
 
-// OpenFor makes a text readable that was sealed for an origin. It is [ErrOrigin] if that
-// was another one. A text that is not sealed is returned as it is.
+// OpenFor decrypts a text that was sealed for an origin. The error is ErrOrigin if that was another
+// one. A text that is not sealed is returned unchanged.
 func (b *Box) OpenFor(origin, text string) (string, error) {
 	plain, err := b.Open(text)
 	if err != nil || !strings.HasPrefix(text, prefix) {
@@ -216,18 +213,17 @@ func (b *Box) OpenFor(origin, text string) (string, error) {
 	return plain, nil
 }
 
-// MAC is a keyed hash in hex, for secrets that could be guessed from a plain
-// hash, such as six digits. Whoever checks one has to try all [Box.Keys].
+// MAC returns a keyed hash in hex, for secrets that could be guessed from a plain hash, such as six
+// digits. To check one, try all [Box.Keys].
 func (b *Box) MAC(text string) string { return b.Key().MAC(text) }
 
-// Hash is the plain hash under which a secret with enough randomness of its own
-// is kept.
+// Hash returns the plain hash under which a secret with enough randomness is stored.
 func Hash(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// NewToken is a fresh secret of n random bytes in base64url.
+// NewToken returns a new secret of n random bytes, in base64url.
 func NewToken(n int) string {
 	raw := make([]byte, n)
 	rand.Read(raw)

@@ -2,13 +2,15 @@
 //
 // A channel (glasses, a voice board, the command line) makes a [Turn] of what a person said. A
 // [Bot] answers it with a sequence of [Event]s. This package does not know how turns are
-// transported, and imports no other package of the project.
+// transported, and imports no other package of the project but the catalog of texts.
 package talk
 
 import (
 	"context"
 	"encoding/json"
 	"strings"
+
+	"patchbay/internal/i18n"
 )
 
 // Bot answers turns.
@@ -57,7 +59,7 @@ type Turn struct {
 	// to other data of the bot's owner, such as Learn.
 	BotOnly bool `json:"alone,omitempty"`
 	// Lang is the language of texts for the person.
-	Lang Lang `json:"lang"`
+	Lang i18n.Lang `json:"lang"`
 	// Parts are the parts of the message, in order; never empty.
 	Parts []Part `json:"parts"`
 	// Commands are the names of the commands that the asker's device supports. Other commands

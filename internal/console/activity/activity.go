@@ -15,8 +15,8 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Routes returns the pages.
@@ -36,16 +36,16 @@ func Routes() []page.Route {
 // recordKind describes a list of records: turns or calls.
 type recordKind struct {
 	path           string // the live updates are at this path with /live appended
-	title, told    talk.Say
-	none, noneTold talk.Say // shown if there are no records
-	to             string   // path of the page where records come from
-	toName         talk.Say
+	title, told    i18n.Message
+	none, noneTold i18n.Message // shown if there are no records
+	to             string       // path of the page where records come from
+	toName         i18n.Message
 }
 
 var (
-	turnRecords = recordKind{"/activity", sayTurns, sayTurnsTold, sayNoTurns, sayNoTurnsTold, "/bots", sayToBots}
-	callRecords = recordKind{"/activity/calls", sayCalls, sayCallsTold, sayNoCalls, sayNoCallsTold,
-		"/tools", sayToTools}
+	turnRecords = recordKind{"/activity", msgTurns, msgTurnsTold, msgNoTurns, msgNoTurnsTold, "/bots", msgToBots}
+	callRecords = recordKind{"/activity/calls", msgCalls, msgCallsTold, msgNoCalls, msgNoCallsTold,
+		"/tools", msgToTools}
 )
 
 // turnRow and callRow return functions that render a record.
@@ -211,57 +211,57 @@ func calls(v *page.Visit) {
 func channelName(v *page.Visit, name string) string {
 	for _, d := range channels {
 		if d.name == name {
-			return v.Say(d.say)
+			return v.Text(d.say)
 		}
 	}
 	return name
 }
 
 // outcome returns the state and the name of a turn's outcome.
-func outcome(t store.Trace) (page.State, talk.Say) {
+func outcome(t store.Trace) (page.State, i18n.Message) {
 	switch t.Outcome {
 	case "done":
-		return page.On, sayDone
+		return page.On, msgDone
 	case "disconnected":
-		return page.Wait, sayDisconnected
+		return page.Wait, msgDisconnected
 	}
-	return page.Off, sayFailed
+	return page.Off, msgFailed
 }
 
 // callOutcome returns the state and the name of a call's outcome.
-func callOutcome(c store.Call) (page.State, talk.Say) {
+func callOutcome(c store.Call) (page.State, i18n.Message) {
 	switch c.Outcome {
 	case "done":
-		return page.On, sayCallDone
+		return page.On, msgCallDone
 	case "asked":
-		return page.Wait, sayCallAsked
+		return page.Wait, msgCallAsked
 	case "tool_error":
-		return page.Off, sayCallToolError
+		return page.Off, msgCallToolError
 	case "refused":
-		return page.Off, sayCallRefused
+		return page.Off, msgCallRefused
 	}
-	return page.Off, sayCallFailed
+	return page.Off, msgCallFailed
 }
 
 // turnOutcomes and callOutcomes are the outcomes that the filter offers.
 var (
-	turnOutcomes = []choice{{"", sayAnyOutcome}, {control.Wrong, sayWrong}, {"done", sayDone}, {"failed", sayFailed},
-		{"disconnected", sayDisconnected}}
+	turnOutcomes = []choice{{"", msgAnyOutcome}, {control.Wrong, msgWrong}, {"done", msgDone}, {"failed", msgFailed},
+		{"disconnected", msgDisconnected}}
 	callOutcomes = []choice{
-		{"", sayAnyOutcome}, {control.Wrong, sayWrong}, {"done", sayCallDone}, {"tool_error", sayCallToolError},
-		{"failed", sayCallFailed}, {"refused", sayCallRefused}, {"asked", sayCallAsked},
+		{"", msgAnyOutcome}, {control.Wrong, msgWrong}, {"done", msgCallDone}, {"tool_error", msgCallToolError},
+		{"failed", msgCallFailed}, {"refused", msgCallRefused}, {"asked", msgCallAsked},
 	}
 )
 
 type choice struct {
 	value string
-	say   talk.Say
+	say   i18n.Message
 }
 
 // botName returns the name of a bot, or its number if the bot was removed.
 func botName(v *page.Visit, name string, number int64) string {
 	if name == "" {
-		return v.Say(sayBotOf, number)
+		return v.Text(msgBotOf, number)
 	}
 	return name
 }
@@ -279,19 +279,19 @@ func formatMoment(v *page.Visit, t time.Time) string {
 func callerName(v *page.Visit, c control.Call) string {
 	switch {
 	case c.IsActorMachine():
-		return v.Say(sayByMachine)
+		return v.Text(msgByMachine)
 	case c.ActorName != "":
 		return c.ActorName
 	case c.IsActorOther():
-		return v.Say(sayGonePerson)
+		return v.Text(msgGonePerson)
 	case c.Bot != 0:
 		return botName(v, c.BotName, c.Bot)
 	case c.KeyName != "":
 		return c.KeyName
 	case c.Key != "":
-		return v.Say(sayGoneKey)
+		return v.Text(msgGoneKey)
 	case c.Person == v.Session.Person.ID:
-		return v.Say(sayPersonSelf)
+		return v.Text(msgPersonSelf)
 	}
 	return c.PersonName
 }

@@ -19,6 +19,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 	"patchbay/internal/talk"
@@ -34,7 +35,7 @@ func newRig(t testing.TB, o consoletest.Options) *consoletest.Rig {
 // asks asks a bot a question, as glasses do, and returns the turn.
 func asks(t testing.TB, r *consoletest.Rig, bot store.Bot, text string) string {
 	t.Helper()
-	turn := &talk.Turn{Bot: bot.Number, Channel: "lingzhu", Person: "w", Conversation: "c", Lang: talk.English,
+	turn := &talk.Turn{Bot: bot.Number, Channel: "lingzhu", Person: "w", Conversation: "c", Lang: i18n.English,
 		Parts: []talk.Part{{Text: text}}}
 	err := r.Hub.Answer(context.Background(), turn, func(talk.Event) error { return nil })
 	if f := talk.AsFailure(err); f != nil && f.Code != talk.BotFailed {
@@ -288,7 +289,7 @@ func leaves(t *testing.T, r *consoletest.Rig) (bot store.Bot, turn string, end f
 		<-begun
 		leave()
 	}()
-	asked := &talk.Turn{Bot: bot.Number, Channel: "lingzhu", Person: "w", Conversation: "c", Lang: talk.English,
+	asked := &talk.Turn{Bot: bot.Number, Channel: "lingzhu", Person: "w", Conversation: "c", Lang: i18n.English,
 		Parts: []talk.Part{{Text: "slow"}}}
 	if err := r.Hub.Answer(ctx, asked, func(talk.Event) error { return nil }); !errors.Is(err, talk.ErrDisconnected) {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func (b *barChartData) countText(v *page.Visit, i int) string {
 	for _, p := range b.series {
 		words = append(words, p.name+" "+page.FormatNumber(p.of(h)))
 	}
-	return v.Say(sayOneHour, hourOf(v, h.At), strings.Join(words, ", "))
+	return v.Text(msgOneHour, hourOf(v, h.At), strings.Join(words, ", "))
 }
 
 func turnsChart(v *page.Visit, hours []control.Hour) *barChartData {
@@ -104,14 +104,14 @@ func turnsChart(v *page.Visit, hours []control.Hour) *barChartData {
 		all += hours[i].Turns()
 		wrong += hours[i].Turns() - hours[i].Done
 	}
-	told := v.Say(sayPerHourTold, page.FormatNumber(all), page.FormatNumber(wrong))
+	told := v.Text(msgPerHourTold, page.FormatNumber(all), page.FormatNumber(wrong))
 	if all == 0 {
-		told = v.Say(sayNothingYet)
+		told = v.Text(msgNothingYet)
 	}
-	return (&barChartData{id: "turns", title: v.Say(sayPerHour), told: told, hours: hours, series: []series{
-		{v.Say(sayAnswered), "done", func(h *control.Hour) int64 { return h.Done }},
-		{v.Say(sayLeft), "left", func(h *control.Hour) int64 { return h.Disconnected }},
-		{v.Say(sayTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
+	return (&barChartData{id: "turns", title: v.Text(msgPerHour), told: told, hours: hours, series: []series{
+		{v.Text(msgAnswered), "done", func(h *control.Hour) int64 { return h.Done }},
+		{v.Text(msgLeft), "left", func(h *control.Hour) int64 { return h.Disconnected }},
+		{v.Text(msgTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
 	}}).trimSeries()
 }
 
@@ -121,13 +121,13 @@ func errorsChart(v *page.Visit, hours []control.Hour) *barChartData {
 		failed += hours[i].Failed
 		calls += hours[i].Calls
 	}
-	told := v.Say(sayErrorsTold, page.FormatNumber(failed), page.FormatNumber(calls))
+	told := v.Text(msgErrorsTold, page.FormatNumber(failed), page.FormatNumber(calls))
 	if failed+calls == 0 {
-		told = v.Say(sayNoErrors)
+		told = v.Text(msgNoErrors)
 	}
-	return (&barChartData{id: "errors", title: v.Say(sayErrors), told: told, hours: hours, series: []series{
-		{v.Say(sayTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
-		{v.Say(sayCallsWrong), "left", func(h *control.Hour) int64 { return h.Calls }},
+	return (&barChartData{id: "errors", title: v.Text(msgErrors), told: told, hours: hours, series: []series{
+		{v.Text(msgTurnsFailed), "wrong", func(h *control.Hour) int64 { return h.Failed }},
+		{v.Text(msgCallsWrong), "left", func(h *control.Hour) int64 { return h.Calls }},
 	}}).trimSeries()
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"patchbay/internal/i18n"
 )
 
 // Every error code of a turn or a call has a text.
@@ -19,7 +21,7 @@ func TestEveryCodeHasWords(t *testing.T) {
 			t.Errorf("%s: only %d codes were found", file, len(found))
 		}
 		for _, c := range found {
-			if codes[c[1]].Zh == "" || codes[c[1]].En == "" {
+			if codes[c[1]].In(i18n.Chinese) == "" || codes[c[1]].In(i18n.English) == "" {
 				t.Errorf("%s of %s has no words", c[1], file)
 			}
 		}

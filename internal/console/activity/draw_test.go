@@ -11,8 +11,8 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 var update = flag.Bool("update", false, "write what is drawn into testdata")
@@ -35,7 +35,7 @@ func TestWaterfall(t *testing.T) {
 			Outcome: "failed"}}},
 	} {
 		var b bytes.Buffer
-		v := &page.Visit{Lang: talk.English}
+		v := &page.Visit{Lang: i18n.English}
 		if err := waterfall(v, newWaterfall(v, d)).Render(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestWaterfall(t *testing.T) {
 
 // Bars stack up to the height of the plot, and lines break where there is no data.
 func TestCharts(t *testing.T) {
-	v := &page.Visit{Lang: talk.English}
+	v := &page.Visit{Lang: i18n.English}
 	hours := make([]control.Hour, 4)
 	hours[1] = control.Hour{Done: 6, Disconnected: 1, Failed: 3, Pieces: 7, Half: time.Second, Most: 4 * time.Second,
 		Calls: 2}

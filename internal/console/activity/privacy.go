@@ -9,33 +9,33 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // retentionRow is one line of the retention table.
 type retentionRow struct {
-	what    talk.Say
+	what    i18n.Message
 	setting string
 	now     string
 }
 
 // retentionRows returns the retention settings as rows.
 func retentionRows(v *page.Visit, k control.RetentionPolicy) []retentionRow {
-	yes := func(b bool, no talk.Say) string {
+	yes := func(b bool, no i18n.Message) string {
 		if b {
-			return v.Say(sayKeptYes)
+			return v.Text(msgKeptYes)
 		}
-		return v.Say(no)
+		return v.Text(no)
 	}
 	return []retentionRow{
-		{sayKeepTurns, "trace.keep", formatSpan(v, k.Traces)},
-		{sayKeepContent, "trace.content", yes(k.Content, sayKeptNo)},
-		{sayKeepHistory, "history.keep", formatSpan(v, k.Exchanges)},
-		{sayKeepTold, "history.turns", v.Say(sayHowMany, k.HistoryTurns)},
-		{sayKeepCalls, "audit.keep", formatSpan(v, k.Calls)},
-		{sayKeepArgs, "audit.args", yes(k.Args, sayKeptNoArgs)},
-		{sayKeepPictures, "media.keep", formatSpan(v, k.Pictures)},
+		{msgKeepTurns, "trace.keep", formatSpan(v, k.Traces)},
+		{msgKeepContent, "trace.content", yes(k.Content, msgKeptNo)},
+		{msgKeepHistory, "history.keep", formatSpan(v, k.Exchanges)},
+		{msgKeepTold, "history.turns", v.Text(msgHowMany, k.HistoryTurns)},
+		{msgKeepCalls, "audit.keep", formatSpan(v, k.Calls)},
+		{msgKeepArgs, "audit.args", yes(k.Args, msgKeptNoArgs)},
+		{msgKeepPictures, "media.keep", formatSpan(v, k.Pictures)},
 	}
 }
 
@@ -43,11 +43,11 @@ func retentionRows(v *page.Visit, k control.RetentionPolicy) []retentionRow {
 func formatSpan(v *page.Visit, d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
-		return v.Say(sayForDays, int(d/(24*time.Hour)))
+		return v.Text(msgForDays, int(d/(24*time.Hour)))
 	case d >= 2*time.Hour:
-		return v.Say(sayForHours, int(d/time.Hour))
+		return v.Text(msgForHours, int(d/time.Hour))
 	}
-	return v.Say(sayForMinutes, int(d/time.Minute))
+	return v.Text(msgForMinutes, int(d/time.Minute))
 }
 
 // botRetention lists the bots whose owner has set another retention for conversation text.
@@ -102,7 +102,7 @@ func forget(v *page.Visit) {
 		Arguments: v.FormValue("arguments") != "",
 	}}
 	if v.FormValue("sure") == "" {
-		d.Wrong = v.Say(sayConfirmFirst)
+		d.Wrong = v.Text(msgConfirmFirst)
 		showPrivacy(v, http.StatusUnprocessableEntity, d)
 		return
 	}

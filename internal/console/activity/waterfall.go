@@ -45,21 +45,21 @@ func newWaterfall(v *page.Visit, d control.TurnDetail) waterfallData {
 			f.Total = max(f.Total, until)
 		}
 	}
-	first, waiting := d.First, sayThinking
+	first, waiting := d.First, msgThinking
 	if first == 0 {
-		first, waiting = d.Total, sayWaitedInVain
+		first, waiting = d.Total, msgWaitedInVain
 	}
 	queue := min(d.Queue, first)
-	add(v.Say(sayQueue), "queue", 0, queue)
-	add(v.Say(waiting), "wait", queue, first)
+	add(v.Text(msgQueue), "queue", 0, queue)
+	add(v.Text(waiting), "wait", queue, first)
 	for _, c := range d.Calls {
 		from := max(c.At.Sub(d.At), 0)
 		add(c.Tool, "call", from, from+max(c.Took, time.Microsecond))
 	}
-	add(v.Say(sayAnswering), "answer", first, d.Total)
-	add(v.Say(sayLate), "late", d.Total, d.Late)
+	add(v.Text(msgAnswering), "answer", first, d.Total)
+	add(v.Text(msgLate), "late", d.Total, d.Late)
 	slices.SortStableFunc(f.Steps, func(a, b step) int { return cmp.Compare(a.From, b.From) })
-	f.Label = v.Say(sayWaterfallTold, page.FormatDuration(f.Total))
+	f.Label = v.Text(msgWaterfallTold, page.FormatDuration(f.Total))
 	return f
 }
 
@@ -104,7 +104,7 @@ func (f *waterfallData) summary(v *page.Visit) string {
 
 // description describes a step in words.
 func (s step) description(v *page.Visit) string {
-	return v.Say(sayFromTo, s.Name, page.FormatDuration(s.From), page.FormatDuration(s.Until))
+	return v.Text(msgFromTo, s.Name, page.FormatDuration(s.From), page.FormatDuration(s.Until))
 }
 
 // minLabelWidth is how many characters of a name fit beside its duration on a phone.

@@ -75,7 +75,7 @@ func add(v *page.Visit) {
 			v.Render(status, newPage(v, kind, f))
 		})
 	case b.SDKToken != "":
-		v.Render(http.StatusOK, tokenPage(v, b.BotStatus, b.SDKToken, v.Say(sayAdded, b.Name)))
+		v.Render(http.StatusOK, tokenPage(v, b.BotStatus, b.SDKToken, v.Text(msgAdded, b.Name)))
 	default:
 		v.Redirect(botPath(b.BotStatus, "") + "?done=added")
 	}

@@ -72,7 +72,7 @@ func botPath(b control.BotStatus, page string) string {
 // kindName returns the name of a kind in the visitor's language.
 func kindName(v *page.Visit, kind string) string {
 	if k, ok := kindWords[kind]; ok {
-		return v.Say(k.name)
+		return v.Text(k.name)
 	}
 	return kind
 }
@@ -80,7 +80,7 @@ func kindName(v *page.Visit, kind string) string {
 // doneNote returns the confirmation of the action that led to this page.
 func doneNote(v *page.Visit) string {
 	if s, ok := doneSays[v.URL.Query().Get("done")]; ok {
-		return v.Say(s)
+		return v.Text(s)
 	}
 	return ""
 }
@@ -88,7 +88,7 @@ func doneNote(v *page.Visit) string {
 // channelName returns the name of a channel in the visitor's language.
 func channelName(v *page.Visit, channel string) string {
 	if s, ok := channelNames[channel]; ok {
-		return v.Say(s)
+		return v.Text(s)
 	}
 	return channel
 }
@@ -97,14 +97,14 @@ func channelName(v *page.Visit, channel string) string {
 func outcome(v *page.Visit, name, code string) (page.State, string) {
 	switch name {
 	case "done":
-		return page.On, v.Say(sayAnswered)
+		return page.On, v.Text(msgAnswered)
 	case "disconnected":
-		return page.Wait, v.Say(sayDisconnected)
+		return page.Wait, v.Text(msgDisconnected)
 	}
 	if s, ok := codeSays[talk.Code(code)]; ok {
-		return page.Bad, v.Say(s)
+		return page.Bad, v.Text(s)
 	}
-	return page.Bad, v.Say(sayFailed)
+	return page.Bad, v.Text(msgFailed)
 }
 
 // wrong shows a form again with its error. For a missing object or an internal error it responds

@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/openai"
@@ -254,13 +255,13 @@ func TestSettings(t *testing.T) {
 
 // A trial takes the same path as a question of glasses, and failures are explained.
 func TestTry(t *testing.T) {
-	trouble := talk.Say{Zh: "聊天接口没有打开", En: "the chat endpoint is off"}
+	problem := i18n.Message("the chat endpoint is off").With()
 	var broken int64
 	r := newRig(t, control.Options{Health: func(b store.Bot) control.Health {
 		if b.Number != broken {
 			return control.Health{}
 		}
-		return control.Health{Problem: trouble, Command: "openclaw config set it"}
+		return control.Health{Problem: problem, Command: "openclaw config set it"}
 	}})
 	ada := r.SignedInAs(r.Person)
 	good := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {

@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -167,7 +168,7 @@ func TestNarrow(t *testing.T) {
 		if b.Name != "claw" {
 			return control.Health{}
 		}
-		return control.Health{Problem: talk.Say{Zh: "对话接口没有打开。", En: "Its chat endpoint is off."},
+		return control.Health{Problem: i18n.Message("Its chat endpoint is off.").With(),
 			Command: "openclaw config set gateway.http.endpoints.chatCompletions.enabled true && openclaw gateway restart"}
 	}})
 	parrot := of(t, r, r.Person, "parrot", "echo", map[string]string{"mcp_open": "true"})

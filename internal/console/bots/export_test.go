@@ -3,7 +3,7 @@ package bots
 // HasWords reports whether there are texts for a kind, and for a setting.
 func HasWords(kind, setting string) (ofKind, ofSetting bool) {
 	w := settingWords[setting]
-	return kindWords[kind].name.En != "", w.label.En != "" && w.label.Zh != ""
+	return kindWords[kind].name != "", w.label != ""
 }
 
 // Worded returns the settings that have texts.

@@ -5,7 +5,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // field is a setting in a form.
@@ -35,7 +35,7 @@ func newForm(list []hub.Setting, set map[string]string) form {
 	for _, s := range list {
 		w, ok := settingWords[s.Name]
 		if !ok { // a kind without texts
-			w = words{group: basics, label: talk.Say{Zh: s.Name, En: s.Name}}
+			w = words{group: basics, label: i18n.Message(s.Name)}
 		}
 		value, is := set[s.Name]
 		f.Fields = append(f.Fields, field{Setting: s, words: w, Value: value, Set: is})
@@ -99,7 +99,7 @@ func (f *form) setError(v *page.Visit, text string) {
 		rest, ok := strings.CutPrefix(text, x.Name)
 		if ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "：")) {
 			x.Wrong = text
-			f.Wrong = v.Say(sayWrongField, v.Say(x.label), text)
+			f.Wrong = v.Text(msgWrongField, v.Text(x.label), text)
 		}
 	}
 }

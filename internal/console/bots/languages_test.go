@@ -19,13 +19,13 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	asked "patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/openai"
 	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/rokid"
-	"patchbay/internal/talk"
 )
 
 // right holds valid settings for a bot of each kind.
@@ -117,7 +117,7 @@ func TestWrongInBothLanguages(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 					continue
 				}
-				zh, en := e.In(talk.Chinese), e.In(talk.English)
+				zh, en := e.In(i18n.Chinese), e.In(i18n.English)
 				if !han.MatchString(zh) || han.MatchString(en) || en != e.Error() {
 					t.Errorf("%s: %q in Chinese, %q in English", name, zh, en)
 				}

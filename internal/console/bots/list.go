@@ -68,7 +68,7 @@ func loadRows(ctx context.Context, v *page.Visit, after int64) (rows, error) {
 		r := row{BotStatus: b, Wearers: wearers[b.Number]}
 		r.Light, r.State = page.BotState(v, b)
 		if !b.Online && !b.Heard().IsZero() {
-			r.LastSeenText = v.Say(sayHeard, v.FormatTime(b.Heard()))
+			r.LastSeenText = v.Text(msgHeard, v.FormatTime(b.Heard()))
 		}
 		out.Rows = append(out.Rows, r)
 	}

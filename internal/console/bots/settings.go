@@ -84,7 +84,7 @@ func rotate(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Render(http.StatusOK, tokenPage(v, b, r.SDKToken, v.Say(sayRotated, b.Name)))
+	v.Render(http.StatusOK, tokenPage(v, b, r.SDKToken, v.Text(msgRotated, b.Name)))
 }
 
 // removePage asks for confirmation before a bot is removed.

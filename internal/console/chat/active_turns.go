@@ -20,7 +20,7 @@ const maxObserved = 4
 // newObservedAnswer returns an answer in progress that somebody else asked for, or the same person
 // before opening the page, with the events so far.
 func newObservedAnswer(v *page.Visit, b store.Bot, conversation, turn string, events []talk.Event) *answer {
-	a := &answer{ID: turn, Bot: b.Name, Running: true, Note: v.Say(sayOngoing), lang: v.Lang, base: base(b),
+	a := &answer{ID: turn, Bot: b.Name, Running: true, Note: v.Text(msgOngoing), lang: v.Lang, base: base(b),
 		conversation: conversation}
 	for _, e := range events {
 		a.applyEvent(e)

@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -43,7 +44,7 @@ type answer struct {
 
 	base         string // path of the bot's chat page
 	conversation string
-	lang         talk.Lang
+	lang         i18n.Lang
 	sent         answerProgress
 }
 
@@ -73,7 +74,7 @@ func (a *answer) applyEvent(e talk.Event) {
 	case talk.KindText:
 		a.Text += e.Text
 	case talk.KindNote:
-		if late, ok := strings.CutPrefix(e.Text, talk.SayLate.In(a.lang)); ok {
+		if late, ok := strings.CutPrefix(e.Text, talk.MsgLate.In(a.lang)); ok {
 			a.Late = append(a.Late, strings.TrimSpace(late))
 			return
 		}
@@ -178,34 +179,34 @@ func showWhole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
 }
 
 // commandText describes a command of the bot to glasses, for people without glasses.
-func (a *answer) commandText(c talk.Command) (does talk.Say, args []any) {
+func (a *answer) commandText(c talk.Command) (does i18n.Message, args []any) {
 	arg := func(name string) string { return c.Args[name] }
 	switch c.Name {
 	case talk.CommandTakePhoto:
-		return sayTakePhoto, nil
+		return msgTakePhoto, nil
 	case talk.CommandNavigate:
 		if arg("action") == "close" {
-			return sayNavigateEnd, nil
+			return msgNavigateEnd, nil
 		}
-		how := sayByCar
+		how := msgByCar
 		switch arg("navi_type") {
 		case "1":
-			how = sayOnFoot
+			how = msgOnFoot
 		case "2":
-			how = sayByBike
+			how = msgByBike
 		}
-		return sayNavigate, []any{arg("poi_name"), how.In(a.lang)}
+		return msgNavigate, []any{arg("poi_name"), how.In(a.lang)}
 	case talk.CommandCalendar:
 		if arg("end_time") == "" || arg("end_time") == arg("start_time") {
-			return sayCalendar, []any{arg("title"), arg("start_time")}
+			return msgCalendar, []any{arg("title"), arg("start_time")}
 		}
-		return sayCalendarTo, []any{arg("title"), arg("start_time"), arg("end_time")}
+		return msgCalendarTo, []any{arg("title"), arg("start_time"), arg("end_time")}
 	case talk.CommandLeave:
-		return sayLeave, nil
+		return msgLeave, nil
 	}
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(c.Args)) {
 		words = append(words, name+": "+c.Args[name])
 	}
-	return sayCommand, []any{c.Name, strings.Join(words, ", ")}
+	return msgCommand, []any{c.Name, strings.Join(words, ", ")}
 }

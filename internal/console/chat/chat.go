@@ -161,10 +161,10 @@ func question(v *page.Visit) (q control.Question, err error) {
 	v.Body = http.MaxBytesReader(v.W, v.Body, maxBody)
 	err = v.ParseMultipartForm(maxBody)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return q, control.Fail(control.TooLarge, sayPictureTooLarge, control.MaxPicture>>20)
+		return q, control.Fail(control.TooLarge, msgPictureTooLarge, control.MaxPicture>>20)
 	}
 	if err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return q, control.Fail(control.Invalid, sayNotUnderstood)
+		return q, control.Fail(control.Invalid, msgNotUnderstood)
 	}
 	q = control.Question{
 		Bot: v.PathValue("bot"), Conversation: v.FormValue("c"), Lang: string(v.Lang),
@@ -172,9 +172,9 @@ func question(v *page.Visit) (q control.Question, err error) {
 	}
 	switch {
 	case q.Conversation == "" || len(q.Conversation) > maxName:
-		return q, control.Fail(control.Invalid, sayNotUnderstood)
+		return q, control.Fail(control.Invalid, msgNotUnderstood)
 	case utf8.RuneCountInString(q.Text) > maxText:
-		return q, control.Fail(control.Invalid, sayTextTooLong, maxText)
+		return q, control.Fail(control.Invalid, msgTextTooLong, maxText)
 	}
 	q.Image, err = picture(v)
 	return q, err
@@ -190,7 +190,7 @@ func picture(v *page.Visit) ([]byte, error) {
 			continue
 		}
 		if h.Size > control.MaxPicture {
-			return nil, control.Fail(control.TooLarge, sayPictureTooLarge, control.MaxPicture>>20)
+			return nil, control.Fail(control.TooLarge, msgPictureTooLarge, control.MaxPicture>>20)
 		}
 		f, err := h.Open()
 		if err != nil {

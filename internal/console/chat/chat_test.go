@@ -22,6 +22,7 @@ import (
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 	"patchbay/internal/talk"
@@ -91,7 +92,7 @@ func TestTalk(t *testing.T) {
 	r := newRig(t)
 	bot := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
 		if turn.Channel != control.ChannelConsole || turn.Person != "console:"+r.Person.ID ||
-			turn.Lang != talk.English {
+			turn.Lang != i18n.English {
 			t.Errorf("the turn is %+v", turn)
 		}
 		for _, word := range []string{"<b>you\n", "said</b> ", turn.Text(), fmt.Sprint(len(turn.History))} {

@@ -17,8 +17,8 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Rig is an installation. Its Person, ada, is an administrator; Bob is a member.
@@ -48,7 +48,7 @@ func New(t testing.TB, o Options, routes func(*Rig) []page.Route) *Rig {
 	o.Control.Logger = log
 	r.Control = control.New(o.Control)
 	r.Instance = &page.Instance{
-		Accounts: r.Accounts, Control: r.Control, Lang: talk.English, Version: "test", Logger: log,
+		Accounts: r.Accounts, Control: r.Control, Lang: i18n.English, Version: "test", Logger: log,
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	}
 	if !o.NoPerson {

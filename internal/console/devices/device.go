@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // view is a device with its tools.
@@ -54,14 +54,14 @@ func (d *view) settingsKind() string {
 }
 
 // state returns the status light of a device and its text.
-func state(d *control.Device) (page.State, talk.Say) {
+func state(d *control.Device) (page.State, i18n.Message) {
 	switch {
 	case d.Waiting:
-		return page.Wait, sayShowsCode
+		return page.Wait, msgShowsCode
 	case d.Online:
-		return page.On, sayAwake
+		return page.On, msgAwake
 	}
-	return "", sayAsleep
+	return "", msgAsleep
 }
 
 // modelName returns the product name of a device, or else how the device describes itself.
@@ -228,19 +228,19 @@ func noticeText(v *page.Visit, n *hub.Notice) string {
 	}
 	switch n.Method {
 	case "patchbay/awake":
-		return v.Say(sayWoke, transportName(v, params.Via))
+		return v.Text(msgWoke, transportName(v, params.Via))
 	case "patchbay/asleep":
-		return v.Say(saySlept)
+		return v.Text(msgSlept)
 	case "patchbay/conversation_started":
-		return v.Say(sayTalks)
+		return v.Text(msgTalks)
 	case "patchbay/conversation_ended":
-		return v.Say(sayQuiet)
+		return v.Text(msgQuiet)
 	case "patchbay/photo":
-		return v.Say(sayPhotoCame, page.FormatSize(params.Bytes))
+		return v.Text(msgPhotoCame, page.FormatSize(params.Bytes))
 	case noticePlayed:
-		return v.Say(sayEars[params.What], params.Name)
+		return v.Text(msgEars[params.What], params.Name)
 	case noticeUnplayed:
-		return v.Say(sayNoEars[params.What], params.Name)
+		return v.Text(msgNoEars[params.What], params.Name)
 	}
 	text := n.Method
 	if len(n.Params) > 0 && string(n.Params) != "{}" && string(n.Params) != "null" {
@@ -260,7 +260,7 @@ func transportName(v *page.Visit, name string) string {
 	case "mqtt":
 		return "MQTT"
 	case "":
-		return v.Say(sayUnknownWay)
+		return v.Text(msgUnknownWay)
 	}
 	return name
 }

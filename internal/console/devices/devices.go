@@ -162,7 +162,7 @@ func (p *pages) approve(v *page.Visit) {
 	case text == "": // the browser has disconnected
 		return
 	case errors.Is(err, account.ErrDeviceTaken):
-		a.WrongCode = v.Say(sayTaken)
+		a.WrongCode = v.Text(msgTaken)
 	case errors.Is(err, account.ErrCodeUnknown), errors.Is(err, account.ErrTooManyTries):
 		a.WrongCode = text
 	case errors.Is(err, account.ErrDeviceName), e != nil && e.Reason == control.Invalid:

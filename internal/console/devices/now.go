@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/console/schemaform"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -48,8 +48,8 @@ type activeListener struct {
 
 // Texts for what a listener does or did, by kind.
 var (
-	sayEars   = map[string]talk.Say{"listen": sayEarsLive, "record": sayEarsFile, "photo": sayEarsPhoto}
-	sayNoEars = map[string]talk.Say{"listen": sayHeardLive, "record": sayHeardFile, "photo": sayHeardPhoto}
+	msgEars   = map[string]i18n.Message{"listen": msgEarsLive, "record": msgEarsFile, "photo": msgEarsPhoto}
+	msgNoEars = map[string]i18n.Message{"listen": msgHeardLive, "record": msgHeardFile, "photo": msgHeardPhoto}
 )
 
 // conversationStats are the audio statistics of a conversation.
@@ -93,8 +93,8 @@ type info struct {
 	} `json:"chip"`
 }
 
-var sayStates = map[string]talk.Say{
-	"asleep": sayAsleep, "idle": sayIdle, "listening": sayListening, "speaking": saySpeaking,
+var msgStates = map[string]i18n.Message{
+	"asleep": msgAsleep, "idle": msgIdle, "listening": msgListening, "speaking": msgSpeaking,
 }
 
 // showState shows the current state of a device.
@@ -155,11 +155,11 @@ type slider struct {
 func sliders(v *page.Visit, d *view) (out []slider) {
 	for _, s := range []struct {
 		id, tool, arg string
-		say           talk.Say
+		say           i18n.Message
 		value         *int
 	}{
-		{"volume", toolVolume, "volume", sayVolume, d.Now.Info.Speaker.Volume},
-		{"brightness", toolBrightness, "brightness", sayBrightness, d.Now.Info.Screen.Brightness},
+		{"volume", toolVolume, "volume", msgVolume, d.Now.Info.Speaker.Volume},
+		{"brightness", toolBrightness, "brightness", msgBrightness, d.Now.Info.Screen.Brightness},
 	} {
 		l := d.tool(s.tool)
 		if !isUsable(l) || !d.Online {
@@ -173,7 +173,7 @@ func sliders(v *page.Visit, d *view) (out []slider) {
 		if f.Min == "" || f.Max == "" {
 			f.Min, f.Max = "0", "100"
 		}
-		x := slider{ID: s.id, Label: v.Say(s.say), Tool: l, Field: f}
+		x := slider{ID: s.id, Label: v.Text(s.say), Tool: l, Field: f}
 		if s.value != nil {
 			x.Value = strconv.Itoa(*s.value)
 		}

@@ -21,10 +21,10 @@ import (
 func about(v *page.Visit, d *control.Device) string {
 	parts := []string{modelName(d)}
 	if d.Version != "" {
-		parts = append(parts, v.Say(sayFirmware, d.Version))
+		parts = append(parts, v.Text(msgFirmware, d.Version))
 	}
 	if d.BotName != "" {
-		parts = append(parts, v.Say(sayAnswers, d.BotName))
+		parts = append(parts, v.Text(msgAnswers, d.BotName))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -53,7 +53,7 @@ func transport(v *page.Visit, name string) string {
 	case store.TransportSocket, store.TransportMQTT:
 		return transportName(v, name)
 	}
-	return v.Say(sayServerChooses)
+	return v.Text(msgServerChooses)
 }
 
 // features returns what a device says about itself.
@@ -74,18 +74,18 @@ func shortResult(v *page.Visit, r *tool.Result) (text string, plain bool) {
 	if len(r.Structured) > 0 && json.Unmarshal(r.Structured, &how) == nil && how.Delivered != nil && !r.IsError {
 		switch {
 		case *how.Delivered:
-			return v.Say(sayDelivered), true
+			return v.Text(msgDelivered), true
 		case how.Waits:
-			return v.Say(sayKept), true
+			return v.Text(msgKept), true
 		}
 	}
 	switch strings.TrimSpace(r.PlainText()) {
 	case `{"stopped":true}`:
-		return v.Say(sayStopped), true
+		return v.Text(msgStopped), true
 	case `{"stopped":false}`:
-		return v.Say(sayWasQuiet), true
+		return v.Text(msgWasQuiet), true
 	case "", "true", "null", "{}":
-		return v.Say(sayDone), !r.IsError
+		return v.Text(msgDone), !r.IsError
 	}
 	return "", false
 }
@@ -171,7 +171,7 @@ func confirmToolAttrs(v *page.Visit, l *hub.Listing) templ.Attributes {
 	if !isRisky(l) {
 		return nil
 	}
-	return confirmAttrs(v.Say(sayCallSure, title(v, l)))
+	return confirmAttrs(v.Text(msgCallSure, title(v, l)))
 }
 
 // toolPage returns the path of the page where the owner sets the rules of a tool.

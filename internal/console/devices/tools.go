@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -53,9 +53,9 @@ func (o *outcome) errorText(v *page.Visit) string {
 	switch {
 	case o.Err.Code != tool.Offline || !o.Online:
 	case o.Tool != nil && o.Tool.Tool.Name == toolRecord:
-		return v.Say(sayNobodyTalked)
+		return v.Text(msgNobodyTalked)
 	case o.Tool != nil && !isFirmwareTool(o.Tool):
-		return v.Say(sayOnlyInTalk)
+		return v.Text(msgOnlyInTalk)
 	}
 	return toolresult.ErrorText(v.Lang, o.Err)
 }
@@ -76,23 +76,23 @@ func toolID(name string) string {
 	return fmt.Sprintf("t%08x", h.Sum32())
 }
 
-// sayTool maps the usual tools of boards to their names.
-var sayTool = map[string]talk.Say{
-	toolStatus: sayToolStatus, toolShow: sayShowText, "emotion": sayToolEmotion, toolAlert: sayAlert, toolPlay: sayPlay,
-	toolStop:   sayStop,
-	toolRecord: sayRecord, "audio": sayToolAudio, toolReboot: sayRebootIt,
-	toolInfo: sayToolInfo, toolVolume: sayVolume, toolBrightness: sayBrightness, toolTheme: sayTheme,
-	toolPhoto:              sayPhoto,
-	"self.get_system_info": sayToolSystem, "self.reboot": sayRebootIt, "self.upgrade_firmware": sayToolUpgrade,
-	"self.screen.get_info": sayToolScreen,
-	"self.screen.snapshot": sayToolSnapshot, "self.screen.preview_image": sayToolPreview,
-	"self.assets.set_download_url": sayToolAssets,
+// msgTool maps the usual tools of boards to their names.
+var msgTool = map[string]i18n.Message{
+	toolStatus: msgToolStatus, toolShow: msgShowText, "emotion": msgToolEmotion, toolAlert: msgAlert, toolPlay: msgPlay,
+	toolStop:   msgStop,
+	toolRecord: msgRecord, "audio": msgToolAudio, toolReboot: msgRebootIt,
+	toolInfo: msgToolInfo, toolVolume: msgVolume, toolBrightness: msgBrightness, toolTheme: msgTheme,
+	toolPhoto:              msgPhoto,
+	"self.get_system_info": msgToolSystem, "self.reboot": msgRebootIt, "self.upgrade_firmware": msgToolUpgrade,
+	"self.screen.get_info": msgToolScreen,
+	"self.screen.snapshot": msgToolSnapshot, "self.screen.preview_image": msgToolPreview,
+	"self.assets.set_download_url": msgToolAssets,
 }
 
 // title returns the name of a tool.
 func title(v *page.Visit, l *hub.Listing) string {
-	if say, known := sayTool[l.Tool.Name]; known {
-		return v.Say(say)
+	if say, known := msgTool[l.Tool.Name]; known {
+		return v.Text(say)
 	}
 	return cmp.Or(toolwords.Translate(v.Lang, l.Title), l.Tool.Name)
 }
@@ -115,7 +115,7 @@ func (p *pages) call(v *page.Visit) {
 		return
 	}
 	if err := v.ParseForm(); err != nil {
-		v.Fail(control.Fail(control.TooLarge, sayFormLarge))
+		v.Fail(control.Fail(control.TooLarge, msgFormLarge))
 		return
 	}
 	o := outcome{Form: schemaform.Read(nil), Online: d.Online}

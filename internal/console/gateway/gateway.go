@@ -129,7 +129,7 @@ func hostCommand(v *page.Visit) string {
 			host, port = rest[:i+1], rest[i+2:]
 		}
 	}
-	return "OPENCLAW_GATEWAY_TOKEN=" + v.Say(sayKeyHere) + " openclaw node run --host " + strings.Trim(host, "[]") +
+	return "OPENCLAW_GATEWAY_TOKEN=" + v.Text(msgKeyHere) + " openclaw node run --host " + strings.Trim(host, "[]") +
 		" --port " + port + tls + " --display-name study"
 }
 
@@ -137,13 +137,13 @@ func hostCommand(v *page.Visit) string {
 func nodeState(v *page.Visit, n *control.Node) (page.State, string) {
 	switch {
 	case n.Request != "":
-		return page.Wait, v.Say(sayAsks)
+		return page.Wait, v.Text(msgAsks)
 	case n.Approval == control.NodeRejected:
-		return "away", v.Say(sayNotAllowed)
+		return "away", v.Text(msgNotAllowed)
 	case n.Connected:
-		return page.On, v.Say(sayConnected)
+		return page.On, v.Text(msgConnected)
 	}
-	return "away", v.Say(sayAway)
+	return "away", v.Text(msgAway)
 }
 
 // systemName returns the operating system of a node.
@@ -163,7 +163,7 @@ func isDangerous(v *page.Visit, command string) bool {
 // policyNames formats the commands that a setting lists.
 func policyNames(v *page.Visit, names []string) string {
 	if len(names) == 0 {
-		return v.Say(sayNone)
+		return v.Text(msgNone)
 	}
 	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
 }

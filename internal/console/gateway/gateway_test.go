@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/console/gateway"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // rig serves the pages over a simulated gateway whose responses the test sets.
@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 				Where: "ws://there:18789", Server: "OpenClaw", ServerVersion: "2026.9.6", Nodes: []control.ShimNode{
 					{Device: "board:1", Name: "Desk", State: control.UpstreamReady, Tools: 11, Taken: 9},
 					{Device: "board:2", Name: "Bed", State: control.NodePairing,
-						Message: talk.Say{Zh: "请等待", En: "It has to be approved first."},
+						Message: i18n.Message("It has to be approved first.").With(),
 						Command: "openclaw devices approve 1-2"},
 				}}
 		},

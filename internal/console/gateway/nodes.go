@@ -108,23 +108,23 @@ func byReason(list []control.RefusedCommand) []control.RefusedCommand {
 func approval(v *page.Visit, n *control.Node) string {
 	switch n.Approval {
 	case control.NodeAsks:
-		return v.Say(sayAsks)
+		return v.Text(msgAsks)
 	case control.NodeAsksMore:
-		return v.Say(sayAsksMore)
+		return v.Text(msgAsksMore)
 	case control.NodeRejected:
-		return v.Say(sayRejected)
+		return v.Text(msgRejected)
 	}
-	return v.Say(sayApproved)
+	return v.Text(msgApproved)
 }
 
 func reasonText(v *page.Visit, reason string) string {
 	switch reason {
 	case control.CommandAsked:
-		return v.Say(sayWhyAsked)
+		return v.Text(msgWhyAsked)
 	case control.CommandDenied:
-		return v.Say(sayWhyDenied)
+		return v.Text(msgWhyDenied)
 	}
-	return v.Say(sayWhyUnsaid)
+	return v.Text(msgWhyUnsaid)
 }
 
 // params returns the submitted parameters of a command.

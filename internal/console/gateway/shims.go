@@ -33,11 +33,11 @@ func shim(v *page.Visit, ctx context.Context) (d control.UpstreamDetail, err err
 	if err == nil {
 		d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
 		if err == nil && d.Kind != control.KindShim {
-			err = control.Fail(control.Missing, sayNoShim)
+			err = control.Fail(control.Missing, msgNoShim)
 		}
 		return d, err
 	}
-	return d, control.Fail(control.Missing, sayNoShim)
+	return d, control.Fail(control.Missing, msgNoShim)
 }
 
 func shimPage(v *page.Visit) {
@@ -189,21 +189,21 @@ func gatewayState(v *page.Visit, u *control.Upstream) (page.State, string) {
 func shimNodeState(v *page.Visit, state string) (page.State, string) {
 	switch state {
 	case control.UpstreamReady:
-		return page.On, v.Say(sayReady)
+		return page.On, v.Text(msgReady)
 	case control.UpstreamConnecting:
-		return page.Wait, v.Say(sayConnecting)
+		return page.Wait, v.Text(msgConnecting)
 	case control.UpstreamWaiting:
-		return page.Wait, v.Say(sayTriesAgain)
+		return page.Wait, v.Text(msgTriesAgain)
 	case control.UpstreamFailed:
-		return page.Off, v.Say(sayNeedsAction)
+		return page.Off, v.Text(msgNeedsAction)
 	case control.UpstreamElsewhere:
-		return "away", v.Say(sayElsewhere)
+		return "away", v.Text(msgElsewhere)
 	case control.NodePairing:
-		return page.Wait, v.Say(sayToBeLetIn)
+		return page.Wait, v.Text(msgToBeLetIn)
 	case control.NodeApproval:
-		return page.Wait, v.Say(sayToBeApproved)
+		return page.Wait, v.Text(msgToBeApproved)
 	}
-	return "away", v.Say(sayUnknown)
+	return "away", v.Text(msgUnknown)
 }
 
 // readyNodes returns the number of nodes at a gateway that are ready.
@@ -218,9 +218,9 @@ func readyNodes(u *control.Upstream) (n int) {
 
 func (f *shimForm) title(v *page.Visit) string {
 	if f.ID == 0 {
-		return v.Say(sayJoin)
+		return v.Text(msgJoin)
 	}
-	return v.Say(sayEditShim, f.Name)
+	return v.Text(msgEditShim, f.Name)
 }
 
 func (f *shimForm) action() string {

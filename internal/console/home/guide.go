@@ -11,22 +11,22 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // setupPath is one path of the setup guide.
 type setupPath struct {
 	name        string
-	title, told talk.Say
+	title, told i18n.Message
 	icon        string // SVG path of a 24 by 24 drawing
 	// waiting says what the light waits for.
-	waiting talk.Say
+	waiting i18n.Message
 }
 
 var setupPaths = []setupPath{
-	{control.GuideGlasses, sayGlasses, sayGlassesTold, "M3 9h7v5H3zM14 9h7v5h-7zM10 10.5h4", sayGlassesWait},
-	{control.GuideBoard, sayBoard, sayBoardTold, "M8 4h8v10H8zM5 11a7 7 0 0 0 14 0M12 18v3", sayBoardWait},
-	{control.GuideAgent, sayAgent, sayAgentTold, "M6 8h12v11H6zM12 4v4M9.5 13h.01M14.5 13h.01", sayAgentWait},
+	{control.GuideGlasses, msgGlasses, msgGlassesTold, "M3 9h7v5H3zM14 9h7v5h-7zM10 10.5h4", msgGlassesWait},
+	{control.GuideBoard, msgBoard, msgBoardTold, "M8 4h8v10H8zM5 11a7 7 0 0 0 14 0M12 18v3", msgBoardWait},
+	{control.GuideAgent, msgAgent, msgAgentTold, "M6 8h12v11H6zM12 4v4M9.5 13h.01M14.5 13h.01", msgAgentWait},
 }
 
 // guide shows the setup paths.
@@ -151,19 +151,19 @@ func lastActivityText(v *page.Visit, w setupPath, s control.LastActivity) string
 	switch s.Kind {
 	case control.SignTurn:
 		if w.name == control.GuideGlasses {
-			return v.Say(sayCameQuestion, s.Name)
+			return v.Text(msgCameQuestion, s.Name)
 		}
-		return v.Say(sayCameAnswer, s.Name)
+		return v.Text(msgCameAnswer, s.Name)
 	case control.SignKey:
-		return v.Say(sayCameKey, s.Name)
+		return v.Text(msgCameKey, s.Name)
 	case control.SignDevice:
-		return v.Say(sayCameDevice, s.Name)
+		return v.Text(msgCameDevice, s.Name)
 	case control.SignCode:
-		return v.Say(sayCameCode)
+		return v.Text(msgCameCode)
 	case control.SignBot:
-		return v.Say(sayCameBot, s.Name)
+		return v.Text(msgCameBot, s.Name)
 	case control.SignNode:
-		return v.Say(sayCameNode, s.Name)
+		return v.Text(msgCameNode, s.Name)
 	}
-	return v.Say(w.waiting)
+	return v.Text(w.waiting)
 }

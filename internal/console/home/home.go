@@ -15,8 +15,8 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Routes returns the pages.
@@ -134,28 +134,28 @@ func upstreamURL(u *control.Upstream) templ.SafeURL {
 }
 
 // outcomes maps outcomes of turns and calls to texts.
-var outcomes = map[string]talk.Say{
-	"done": sayDone, "failed": sayFailed, "disconnected": sayDisconnected, "tool_error": sayToolFailed,
-	"refused": sayRefused, "asked": sayAsked,
+var outcomes = map[string]i18n.Message{
+	"done": msgDone, "failed": msgFailed, "disconnected": msgDisconnected, "tool_error": msgToolFailed,
+	"refused": msgRefused, "asked": msgAsked,
 }
 
 func outcome(v *page.Visit, o string) string {
 	if s, ok := outcomes[o]; ok {
-		return v.Say(s)
+		return v.Text(s)
 	}
 	return o
 }
 
 // channelNames maps channels to their names.
-var channelNames = map[string]talk.Say{
-	"lingzhu": sayFromGlasses, "xiaozhi": sayFromBoard, control.ChannelConsole: sayFromHere,
-	control.ChannelCLI: sayFromCommand,
-	"mcp":              sayFromProgram, "openclaw": sayFromOpenClaw, "learn": sayFromLearn,
+var channelNames = map[string]i18n.Message{
+	"lingzhu": msgFromGlasses, "xiaozhi": msgFromBoard, control.ChannelConsole: msgFromHere,
+	control.ChannelCLI: msgFromCommand,
+	"mcp":              msgFromProgram, "openclaw": msgFromOpenClaw, "learn": msgFromLearn,
 }
 
 func channelName(v *page.Visit, name string) string {
 	if s, ok := channelNames[name]; ok {
-		return v.Say(s)
+		return v.Text(s)
 	}
 	return name
 }
@@ -169,8 +169,9 @@ func calledTool(c *store.Call) string {
 }
 
 // storageText maps the states of the server's disk to texts.
-var storageText = map[string]talk.Say{"disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "storage": sayDiskErrors,
-	"disk_low": sayDiskLow}
+var storageText = map[string]i18n.Message{"disk_full": msgDiskFull, "disk_errors": msgDiskErrors,
+	"storage":  msgDiskErrors,
+	"disk_low": msgDiskLow}
 
 // needsAttention reports whether there is anything to do.
 func needsAttention(g *control.Overview) bool {

@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -38,7 +39,7 @@ func echo(t *testing.T, r *consoletest.Rig) store.Bot {
 // ask asks a bot through a channel.
 func ask(t *testing.T, r *consoletest.Rig, b store.Bot, channel string) {
 	t.Helper()
-	turn := &talk.Turn{Bot: b.Number, Channel: channel, Person: channel + ":x", Lang: talk.English,
+	turn := &talk.Turn{Bot: b.Number, Channel: channel, Person: channel + ":x", Lang: i18n.English,
 		Parts: []talk.Part{{Text: "how are you"}}}
 	if err := r.Hub.Answer(t.Context(), turn, func(talk.Event) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestFirstPage(t *testing.T) {
 	r := newRig(t, control.Options{
 		Health: func(b store.Bot) control.Health {
 			if b.Number == ailing {
-				return control.Health{Problem: talk.Say{Zh: "插件太旧", En: "the plugin is too old"}}
+				return control.Health{Problem: i18n.Message("the plugin is too old").With()}
 			}
 			return control.Health{}
 		},
@@ -107,7 +108,7 @@ func TestFirstPage(t *testing.T) {
 				return control.UpstreamHealth{State: control.UpstreamReady}
 			}
 			return control.UpstreamHealth{State: control.UpstreamFailed,
-				Problem: talk.Say{Zh: "密钥不对", En: "the key is <wrong>"}}
+				Problem: i18n.Message("the key is <wrong>").With()}
 		},
 		Due: func(_ context.Context, person string) (int, error) { return due, nil },
 	})

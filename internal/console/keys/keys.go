@@ -79,7 +79,7 @@ func (f *ruleForm) rules() (r hub.Rules, err error) {
 		KeepArgs: f.KeepArgs}
 	if f.Rate != "" {
 		if r.PerMinute, err = strconv.Atoi(f.Rate); err != nil {
-			return r, control.Fail(control.Invalid, sayRateWrong)
+			return r, control.Fail(control.Invalid, msgRateWrong)
 		}
 	}
 	return r, nil
@@ -195,25 +195,25 @@ func revoke(v *page.Visit) {
 func rulesText(v *page.Visit, r hub.Rules) string {
 	var parts []string
 	if len(r.Allow) > 0 {
-		parts = append(parts, v.Say(sayRuleOnly, strings.Join(r.Allow, " ")))
+		parts = append(parts, v.Text(msgRuleOnly, strings.Join(r.Allow, " ")))
 	}
 	if len(r.Deny) > 0 {
-		parts = append(parts, v.Say(sayRuleNot, strings.Join(r.Deny, " ")))
+		parts = append(parts, v.Text(msgRuleNot, strings.Join(r.Deny, " ")))
 	}
 	if len(r.Dangerous) > 0 {
-		parts = append(parts, v.Say(sayRuleAlso, strings.Join(r.Dangerous, " ")))
+		parts = append(parts, v.Text(msgRuleAlso, strings.Join(r.Dangerous, " ")))
 	}
 	if r.People {
-		parts = append(parts, v.Say(sayRulePeople))
+		parts = append(parts, v.Text(msgRulePeople))
 	}
 	if r.PerMinute > 0 {
-		parts = append(parts, v.Say(sayRuleRate, r.PerMinute))
+		parts = append(parts, v.Text(msgRuleRate, r.PerMinute))
 	}
 	if r.KeepArgs {
-		parts = append(parts, v.Say(sayRuleKeeps))
+		parts = append(parts, v.Text(msgRuleKeeps))
 	}
 	if len(parts) == 0 {
-		return v.Say(sayRulesNone)
+		return v.Text(msgRulesNone)
 	}
 	return strings.Join(parts, " · ")
 }
@@ -226,7 +226,7 @@ func canCallTools(k store.Key) bool {
 // botOf returns the name of the only bot of a key.
 func botOf(v *page.Visit, k control.KeyRow) string {
 	if k.BotName == "" {
-		return v.Say(sayBotGone, k.Bot)
+		return v.Text(msgBotGone, k.Bot)
 	}
 	return k.BotName
 }
@@ -235,9 +235,9 @@ func botOf(v *page.Visit, k control.KeyRow) string {
 func state(v *page.Visit, k control.KeyRow) (page.State, string) {
 	switch {
 	case !k.Revoked.IsZero():
-		return page.Off, v.Say(sayRevoked)
+		return page.Off, v.Text(msgRevoked)
 	case !k.IsValid():
-		return page.Off, v.Say(sayExpired)
+		return page.Off, v.Text(msgExpired)
 	}
-	return page.On, v.Say(sayGood)
+	return page.On, v.Text(msgGood)
 }

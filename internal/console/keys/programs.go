@@ -98,15 +98,15 @@ func indented(x any) string {
 func addressPieces(v *page.Visit, prefix, name, at, key string) []piece {
 	// The file of VS Code may be in a project folder that is shared with others, so it does not
 	// contain the key.
-	asked := input{"promptString", name + "-key", v.Say(sayKeyAsked, name), true}
+	asked := input{"promptString", name + "-key", v.Text(msgKeyAsked, name), true}
 	return []piece{
 		// For every project of the person; no shared file contains the key.
-		{prefix + "-code", "Claude Code", v.Say(sayInTerminal),
+		{prefix + "-code", "Claude Code", v.Text(msgInTerminal),
 			`claude mcp add --scope user --transport http ` + name + ` ` + at + ` --header "Authorization: Bearer ` +
 				key + `"`, false},
-		{prefix + "-cursor", "Cursor", v.Say(sayInFile, "~/.cursor/mcp.json"),
+		{prefix + "-cursor", "Cursor", v.Text(msgInFile, "~/.cursor/mcp.json"),
 			indented(map[string]any{"mcpServers": map[string]any{name: remote{"", at, bearer(key)}}}), false},
-		{prefix + "-vscode", "VS Code", v.Say(sayVSCode), indented(vsCode{[]input{asked},
+		{prefix + "-vscode", "VS Code", v.Text(msgVSCode), indented(vsCode{[]input{asked},
 			map[string]remote{name: {"http", at, bearer("${input:" + asked.ID + "}")}}}), false},
 	}
 }
@@ -126,27 +126,27 @@ func toolsSetup(v *page.Visit, at, key string) group {
 	args = append(args, "--header", "Authorization:${AUTH_HEADER}")
 	desktop := command{"npx", args, map[string]string{"AUTH_HEADER": "Bearer " + key}}
 	pieces := append(addressPieces(v, "mcp", "patchbay", endpoint, key),
-		piece{"mcp-desktop", "Claude Desktop", v.Say(sayClaudeFile),
+		piece{"mcp-desktop", "Claude Desktop", v.Text(msgClaudeFile),
 			indented(map[string]any{"mcpServers": map[string]any{"patchbay": desktop}}), false})
-	return group{v.Say(sayMCPGroup), "", pieces}
+	return group{v.Text(msgMCPGroup), "", pieces}
 }
 
 func learnSetup(v *page.Visit, at, key string) group {
 	desktop := command{"patchbay", []string{"learn", "mcp"},
 		map[string]string{"PATCHBAY_SERVER": at, "PATCHBAY_KEY": key}}
 	pieces := append(addressPieces(v, "learn", "learn", at+"/api/mcp", key),
-		piece{"learn-desktop", "Claude Desktop", v.Say(sayClaudeLearn),
+		piece{"learn-desktop", "Claude Desktop", v.Text(msgClaudeLearn),
 			indented(map[string]any{"mcpServers": map[string]any{"learn": desktop}}), false},
-		piece{"learn-hand", v.Say(sayByHand), v.Say(sayInTerminal), `curl -s ` + at + `/api/mcp \
+		piece{"learn-hand", v.Text(msgByHand), v.Text(msgInTerminal), `curl -s ` + at + `/api/mcp \
   -H "Authorization: Bearer ` + key + `" -H "Content-Type: application/json" \
   -d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"next_review","arguments":{}}}'`, false})
-	return group{v.Say(sayLearnGroup), "", pieces}
+	return group{v.Text(msgLearnGroup), "", pieces}
 }
 
 func glassesSetup(v *page.Visit, at, key string) group {
-	return group{v.Say(sayGlassesGroup), v.Say(sayLingzhuTold), []piece{
-		{"lingzhu-url", v.Say(sayLingzhuURL), "", at + "/sse/rokid", true},
-		{"lingzhu-ak", v.Say(sayLingzhuAK), "", key, true},
+	return group{v.Text(msgGlassesGroup), v.Text(msgLingzhuTold), []piece{
+		{"lingzhu-url", v.Text(msgLingzhuURL), "", at + "/sse/rokid", true},
+		{"lingzhu-ak", v.Text(msgLingzhuAK), "", key, true},
 	}}
 }
 
@@ -173,7 +173,7 @@ func nodeSetup(v *page.Visit, at, key string) group {
 	if secure {
 		text += " --tls"
 	}
-	return group{v.Say(sayNodeGroup), "", []piece{{"node-run", "openclaw node run", v.Say(sayNodeTold),
+	return group{v.Text(msgNodeGroup), "", []piece{{"node-run", "openclaw node run", v.Text(msgNodeTold),
 		text + " --display-name study", false}}}
 }
 
@@ -184,12 +184,12 @@ func operatorSetup(v *page.Visit, at, key string) group {
 		scheme = "wss"
 	}
 	socket := scheme + "://" + net.JoinHostPort(host, port)
-	return group{v.Say(sayOperGroup), "", []piece{
-		{"oper-patchbay", v.Say(sayPatchbayCLI), v.Say(sayInTerminal),
+	return group{v.Text(msgOperGroup), "", []piece{
+		{"oper-patchbay", v.Text(msgPatchbayCLI), v.Text(msgInTerminal),
 			"export PATCHBAY_SERVER=" + at + "\nexport PATCHBAY_KEY=" + key + "\npatchbay bot list", false},
-		{"oper-script", v.Say(sayByHand), v.Say(sayInTerminal),
+		{"oper-script", v.Text(msgByHand), v.Text(msgInTerminal),
 			"curl -s " + at + "/api/v1/bots -H " + strconv.Quote("Authorization: Bearer "+key), false},
-		{"oper-openclaw", v.Say(sayOpenClawCLI), v.Say(sayInTerminal),
+		{"oper-openclaw", v.Text(msgOpenClawCLI), v.Text(msgInTerminal),
 			"openclaw nodes status --url " + socket + " --token " + key, false},
 	}}
 }

@@ -51,13 +51,13 @@ func (p *pages) addDeck(v *page.Visit) {
 	}
 	switch _, known := l.DeckID(name); {
 	case name == "":
-		p.decksWith(v, http.StatusUnprocessableEntity, name, v.Say(sayNeedName))
+		p.decksWith(v, http.StatusUnprocessableEntity, name, v.Text(msgNeedName))
 		return
 	case len(name) > nameMost:
-		p.decksWith(v, http.StatusUnprocessableEntity, name, v.Say(sayNameTooLong))
+		p.decksWith(v, http.StatusUnprocessableEntity, name, v.Text(msgNameTooLong))
 		return
 	case known:
-		p.decksWith(v, http.StatusConflict, name, v.Say(sayDeckThere, name))
+		p.decksWith(v, http.StatusConflict, name, v.Text(msgDeckThere, name))
 		return
 	}
 	var d store.Deck
@@ -87,7 +87,7 @@ func (p *pages) deckForm(v *page.Visit) (*deckForm, error) {
 				Rules: ruleFormOf(d.Settings, l.Settings(d.ID), l.Settings(""), true)}, nil
 		}
 	}
-	return nil, control.Fail(control.Missing, sayNoDeck)
+	return nil, control.Fail(control.Missing, msgNoDeck)
 }
 
 // deck shows the page of a deck.
@@ -98,7 +98,7 @@ func (p *pages) deck(v *page.Visit) {
 		return
 	}
 	if v.FormValue("saved") != "" {
-		f.Note = v.Say(saySaved)
+		f.Note = v.Text(msgSaved)
 	}
 	v.Render(ok, deckPage(v, f))
 }
@@ -115,11 +115,11 @@ func (p *pages) saveDeck(v *page.Visit) {
 	id, known := f.learner.DeckID(f.Name)
 	switch {
 	case f.Name == "":
-		wrong = v.Say(sayNeedName)
+		wrong = v.Text(msgNeedName)
 	case len(f.Name) > nameMost:
-		wrong = v.Say(sayNameTooLong)
+		wrong = v.Text(msgNameTooLong)
 	case known && id != f.Deck.ID && f.Name != f.Deck.Name:
-		wrong = v.Say(sayDeckThere, f.Name)
+		wrong = v.Text(msgDeckThere, f.Name)
 	}
 	again := func(status int, wrong string) {
 		f.Wrong = wrong
@@ -180,7 +180,7 @@ func (p *pages) saveWithProgress(v *page.Visit, save func(context.Context, func(
 			text, _ := v.Wrong(err)
 			return send(savedPart("bad", text))
 		}
-		return send(savedPart("good", v.Say(saySaved)))
+		return send(savedPart("good", v.Text(msgSaved)))
 	})
 }
 

@@ -45,7 +45,7 @@ func (p *pages) newPoint(v *page.Visit) {
 		d.Deck = learning.DefaultDeck
 	}
 	if v.FormValue("added") != "" {
-		d.Note = v.Say(sayAdded)
+		d.Note = v.Text(msgAdded)
 	}
 	v.Render(ok, newPage(v, d))
 }
@@ -70,18 +70,18 @@ func returnPath(v *page.Visit) string {
 func (d *draft) missing(v *page.Visit) string {
 	switch {
 	case strings.TrimSpace(d.Question) == "":
-		return v.Say(sayNeedQuestion)
+		return v.Text(msgNeedQuestion)
 	case strings.TrimSpace(d.Answer) == "":
-		return v.Say(sayNeedAnswer)
+		return v.Text(msgNeedAnswer)
 	case len(d.Question) > learning.MaxText || len(d.Answer) > learning.MaxText:
-		return v.Say(sayTextTooLong, learning.MaxText>>10)
+		return v.Text(msgTextTooLong, learning.MaxText>>10)
 	case len(d.NewDeck) > nameMost:
-		return v.Say(sayNameTooLong)
+		return v.Text(msgNameTooLong)
 	}
 	tags := tagsOf(d.Tags)
 	if len(tags) > tagsMost || slices.ContainsFunc(tags,
 		func(tag string) bool { return len(strings.TrimSpace(tag)) > tagMost }) {
-		return v.Say(sayTooManyTags, tagsMost, tagMost)
+		return v.Text(msgTooManyTags, tagsMost, tagMost)
 	}
 	return ""
 }
@@ -112,7 +112,7 @@ func (p *pages) addPoint(v *page.Visit) {
 		return
 	}
 	if _, known := l.DeckID(d.Deck); !known && d.NewDeck == "" {
-		again(http.StatusUnprocessableEntity, v.Say(sayNoDeck))
+		again(http.StatusUnprocessableEntity, v.Text(msgNoDeck))
 		return
 	}
 	var made []learning.CreateResult
@@ -155,9 +155,9 @@ func (p *pages) point(v *page.Visit) {
 	d.Back = returnPath(v)
 	switch {
 	case v.FormValue("saved") != "":
-		d.Note = v.Say(saySaved)
+		d.Note = v.Text(msgSaved)
 	case v.FormValue("back-again") != "":
-		d.Note = v.Say(sayRestored)
+		d.Note = v.Text(msgRestored)
 	}
 	v.Render(ok, pointPage(v, d))
 }
@@ -207,7 +207,7 @@ func (p *pages) savePoint(v *page.Visit) {
 		return
 	}
 	if _, known := d.Learner.DeckID(d.Deck); !known && d.NewDeck == "" {
-		again(http.StatusUnprocessableEntity, v.Say(sayNoDeck))
+		again(http.StatusUnprocessableEntity, v.Text(msgNoDeck))
 		return
 	}
 	deck, tags := d.deck(), tagsOf(d.Tags)
@@ -254,7 +254,7 @@ func (p *pages) reschedule(v *page.Visit) {
 	}
 	day, err := store.ParseDay(v.FormValue("due"))
 	if err != nil || day < d.Learner.Today || day > d.Learner.Today+36500 {
-		d.Wrong = v.Say(sayBadDay, d.Learner.Today.String())
+		d.Wrong = v.Text(msgBadDay, d.Learner.Today.String())
 		v.Render(http.StatusUnprocessableEntity, pointPage(v, d))
 		return
 	}
@@ -309,11 +309,11 @@ func (p *pages) restorePoint(v *page.Visit) {
 func kindText(v *page.Visit, e *store.LogEntry) string {
 	switch e.Kind {
 	case store.LogUndo:
-		return v.Say(sayWasUndone)
+		return v.Text(msgWasUndone)
 	case store.LogReschedule:
-		return v.Say(sayWasMoved)
+		return v.Text(msgWasMoved)
 	}
 	return gradeName(v, e.Grade)
 }
 
-var errNoRoom = control.Fail(control.TooMany, sayImportBusy)
+var errNoRoom = control.Fail(control.TooMany, msgImportBusy)

@@ -30,8 +30,8 @@ const (
 
 // formats are the formats of imports; the first means detection.
 var formats = []choiceSay{
-	{"", sayFindOut}, {transfer.CSV, sayFormatCSV}, {transfer.Anki, sayFormatAnki},
-	{transfer.Markdown, sayFormatMarkdown}, {transfer.JSON, sayFormatJSON}, {transfer.Rows, sayFormatRows},
+	{"", msgFindOut}, {transfer.CSV, msgFormatCSV}, {transfer.Anki, msgFormatAnki},
+	{transfer.Markdown, msgFormatMarkdown}, {transfer.JSON, msgFormatJSON}, {transfer.Rows, msgFormatRows},
 }
 
 // written maps the formats of exports to content types and file name extensions.
@@ -137,7 +137,7 @@ func (p *pages) receive(v *page.Visit, u *upload) error {
 	v.Body = http.MaxBytesReader(v.W, v.Body, p.Largest+64<<10)
 	parts, err := v.MultipartReader()
 	if err != nil {
-		return control.Fail(control.Invalid, sayNoFile)
+		return control.Fail(control.Invalid, msgNoFile)
 	}
 	for {
 		part, err := parts.NextPart()
@@ -148,17 +148,17 @@ func (p *pages) receive(v *page.Visit, u *upload) error {
 			err = p.part(u, part)
 		}
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return control.Fail(control.TooLarge, sayFileTooLarge, p.Largest>>20)
+			return control.Fail(control.TooLarge, msgFileTooLarge, p.Largest>>20)
 		}
 		if control.AsError(err) != nil {
 			return err
 		}
 		if err != nil {
-			return &control.Error{Reason: control.Invalid, Say: sayBrokeOff, Cause: err}
+			return &control.Error{Reason: control.Invalid, Say: msgBrokeOff, Cause: err}
 		}
 	}
 	if u.file == nil || u.size == 0 {
-		return control.Fail(control.Invalid, sayNoFile)
+		return control.Fail(control.Invalid, msgNoFile)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (p *pages) part(u *upload, part *multipart.Part) error {
 		u.file, u.name = file, part.FileName()
 		u.size, err = io.Copy(file, io.LimitReader(part, p.Largest+1))
 		if err == nil && u.size > p.Largest {
-			err = control.Fail(control.TooLarge, sayFileTooLarge, p.Largest>>20)
+			err = control.Fail(control.TooLarge, msgFileTooLarge, p.Largest>>20)
 		}
 		return err
 	}
@@ -235,11 +235,11 @@ func fileError(err error) error {
 	var unreadable *transfer.UnreadableError
 	switch {
 	case errors.As(err, &tooMany):
-		return control.Fail(control.TooLarge, sayTooManyItems, tooMany.Max)
+		return control.Fail(control.TooLarge, msgTooManyItems, tooMany.Max)
 	case errors.Is(err, transfer.ErrFormat):
-		return control.Fail(control.Invalid, sayNoFormat)
+		return control.Fail(control.Invalid, msgNoFormat)
 	case errors.As(err, &unreadable):
-		return control.Fail(control.Invalid, sayUnreadable, unreadable.Why)
+		return control.Fail(control.Invalid, msgUnreadable, unreadable.Why)
 	}
 	return err
 }
@@ -249,7 +249,7 @@ func (p *pages) exportFile(v *page.Visit) {
 	format := v.FormValue("format")
 	kind, known := written[format]
 	if !known {
-		v.Fail(control.Fail(control.Invalid, sayNoFormat))
+		v.Fail(control.Fail(control.Invalid, msgNoFormat))
 		return
 	}
 	http.NewResponseController(v.W).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // otherwise the server's timeout applies

@@ -10,20 +10,20 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"patchbay/internal/console/page"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"strings"
 )
 
 var tabs = []struct {
 	path string
-	name talk.Say
+	name i18n.Message
 }{
-	{"/learn", sayToday},
-	{"/learn/points", sayPoints},
-	{"/learn/decks", sayDecks},
-	{"/learn/stats", sayStats},
-	{"/learn/import", sayFiles},
-	{"/learn/settings", saySettings},
+	{"/learn", msgToday},
+	{"/learn/points", msgPoints},
+	{"/learn/decks", msgDecks},
+	{"/learn/stats", msgStats},
+	{"/learn/import", msgFiles},
+	{"/learn/settings", msgSettings},
 }
 
 func isCurrent(path, tab string) bool {
@@ -69,9 +69,9 @@ func frame(v *page.Visit, title string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
-			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(sayLearn))
+			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Text(msgLearn))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/frame.templ`, Line: 28, Col: 48}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/frame.templ`, Line: 28, Col: 49}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
@@ -110,9 +110,9 @@ func frame(v *page.Visit, title string) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var5 string
-				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(v.Say(t.name))
+				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(v.Text(t.name))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/frame.templ`, Line: 35, Col: 20}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `learn/frame.templ`, Line: 35, Col: 21}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 				if templ_7745c5c3_Err != nil {

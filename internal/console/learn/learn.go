@@ -110,7 +110,7 @@ func deckOf(l *learning.Learner, param string) (*string, error) {
 	}
 	id, ok := l.DeckID(param)
 	if !ok {
-		return nil, control.Fail(control.Missing, sayNoDeck)
+		return nil, control.Fail(control.Missing, msgNoDeck)
 	}
 	return &id, nil
 }
@@ -118,7 +118,7 @@ func deckOf(l *learning.Learner, param string) (*string, error) {
 // deckName returns the displayed name of a deck.
 func deckName(v *page.Visit, name string) string {
 	if name == learning.DefaultDeck || name == "" {
-		return v.Say(sayDefaultDeck)
+		return v.Text(msgDefaultDeck)
 	}
 	return name
 }
@@ -132,13 +132,13 @@ func tagsOf(text string) []string {
 func dayText(v *page.Visit, today, d store.Day) string {
 	switch n := int(d - today); {
 	case n < 0:
-		return v.Say(sayDaysAgo, -n)
+		return v.Text(msgDaysAgo, -n)
 	case n == 0:
-		return v.Say(sayToday)
+		return v.Text(msgToday)
 	case n == 1:
-		return v.Say(sayTomorrow)
+		return v.Text(msgTomorrow)
 	case n < 30:
-		return v.Say(sayInDays, n)
+		return v.Text(msgInDays, n)
 	}
 	return d.String()
 }
@@ -154,7 +154,7 @@ type choice struct {
 
 // deckChoices returns a person's decks as options.
 func deckChoices(v *page.Visit, l *learning.Learner) []choice {
-	out := []choice{{learning.DefaultDeck, v.Say(sayDefaultDeck)}}
+	out := []choice{{learning.DefaultDeck, v.Text(msgDefaultDeck)}}
 	for _, d := range l.Decks {
 		out = append(out, choice{d.ID, d.Name})
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/i18n"
 	learning "patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // pageMost is the number of points on a page.
@@ -17,14 +17,14 @@ const pageMost = 50
 
 // states are the states by which a list can be filtered.
 var states = []state{
-	{"", sayAllStates}, {learning.StateDue, sayDue}, {learning.StateLearning, sayLearning}, {learning.StateNew, sayNew},
-	{learning.StateDraft, sayDrafts},
-	{learning.StateLeech, sayLeeches}, {learning.StateTrash, sayTrash},
+	{"", msgAllStates}, {learning.StateDue, msgDue}, {learning.StateLearning, msgLearning}, {learning.StateNew, msgNew},
+	{learning.StateDraft, msgDrafts},
+	{learning.StateLeech, msgLeeches}, {learning.StateTrash, msgTrash},
 }
 
 type state struct {
 	value string
-	name  talk.Say
+	name  i18n.Message
 }
 
 // list is one page of points.
@@ -91,27 +91,27 @@ func (p *pages) points(v *page.Visit) {
 func stateText(v *page.Visit, l *learning.Learner, p *store.Point) string {
 	switch {
 	case !p.Deleted.IsZero():
-		return v.Say(sayTrash)
+		return v.Text(msgTrash)
 	case p.Draft:
-		return v.Say(sayDraft)
+		return v.Text(msgDraft)
 	case !p.InPlan:
-		return v.Say(sayNotAsked)
+		return v.Text(msgNotAsked)
 	case p.Suspended:
-		return v.Say(sayResting)
+		return v.Text(msgResting)
 	}
 	switch p.Queue() {
 	case store.QueueNew:
 		if p.Card.Buried > l.Today {
-			return v.Say(sayNewOn, dayText(v, l.Today, p.Card.Buried))
+			return v.Text(msgNewOn, dayText(v, l.Today, p.Card.Buried))
 		}
-		return v.Say(sayNew)
+		return v.Text(msgNew)
 	case store.QueueSteps:
-		return v.Say(sayLearningAt, p.Card.DueAt.In(l.Calendar.Zone).Format("15:04"))
+		return v.Text(msgLearningAt, p.Card.DueAt.In(l.Calendar.Zone).Format("15:04"))
 	case store.QueueDay:
 		if p.Card.Due <= l.Today {
-			return v.Say(sayDueNow)
+			return v.Text(msgDueNow)
 		}
-		return v.Say(sayDueOn, dayText(v, l.Today, p.Card.Due))
+		return v.Text(msgDueOn, dayText(v, l.Today, p.Card.Due))
 	}
-	return v.Say(sayDone)
+	return v.Text(msgDone)
 }

@@ -87,7 +87,7 @@ func (p *pages) nextDay(v *page.Visit, l *learning.Learner) (string, error) {
 	if err != nil || n == 0 {
 		return "", err
 	}
-	return v.Say(sayNextDay, dayText(v, l.Today, first), n), nil
+	return v.Text(msgNextDay, dayText(v, l.Today, first), n), nil
 }
 
 // current returns the card of a submitted form: the question that was shown, with the typed recall.
@@ -182,7 +182,7 @@ func (p *pages) grade(v *page.Visit) {
 	s.Notice = ""
 	grade, err := learning.ParseGrade(v.FormValue("grade"))
 	if err != nil || grade == store.Ungraded {
-		v.Fail(control.Fail(control.Invalid, sayNoGrade))
+		v.Fail(control.Fail(control.Invalid, msgNoGrade))
 		return
 	}
 	in := learning.Submission{

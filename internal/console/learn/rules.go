@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
-	"patchbay/internal/talk"
 )
 
 // rule is a scheduling setting of one deck or of all.
 type rule struct {
 	name        string
-	label, hint talk.Say
+	label, hint i18n.Message
 	// read converts the submitted text to a JSON value.
 	read func(string) (any, bool)
 	// shown formats the value for the input.
@@ -28,50 +28,50 @@ type rule struct {
 
 type choiceSay struct {
 	value string
-	name  talk.Say
+	name  i18n.Message
 }
 
-var yesNo = []choiceSay{{"true", sayYes}, {"false", sayNo}}
+var yesNo = []choiceSay{{"true", msgYes}, {"false", msgNo}}
 
 // rules are the settings in the order of the form; those of weekdays follow.
 var rules = []rule{
 	{
-		name: "schedule", label: saySchedule, hint: sayScheduleHint, read: readWord,
+		name: "schedule", label: msgSchedule, hint: msgScheduleHint, read: readWord,
 		shown:   func(s schedule.Settings) string { return s.Schedule },
-		choices: []choiceSay{{schedule.FSRS, sayFSRS}, {schedule.Classic, sayClassic}},
+		choices: []choiceSay{{schedule.FSRS, msgFSRS}, {schedule.Classic, msgClassic}},
 	},
-	{name: "retention", label: sayRetentionWanted, hint: sayRetentionHint, read: readPercent, kind: "number", least: 80,
+	{name: "retention", label: msgRetentionWanted, hint: msgRetentionHint, read: readPercent, kind: "number", least: 80,
 		most: 97, shown: func(s schedule.Settings) string {
 			return strconv.FormatFloat(s.Retention*100, 'g', 4, 64)
 		}},
-	{name: "new_per_day", label: sayNewPerDay, hint: sayNewPerDayHint, read: readCount(0, 9999),
+	{name: "new_per_day", label: msgNewPerDay, hint: msgNewPerDayHint, read: readCount(0, 9999),
 		kind: "number", least: 0, most: 9999,
 		shown: func(s schedule.Settings) string { return strconv.Itoa(s.NewPerDay) }},
-	{name: "reviews_per_day", label: sayReviewsPerDay, hint: sayReviewsPerDayHint, read: readCount(0, 9999),
+	{name: "reviews_per_day", label: msgReviewsPerDay, hint: msgReviewsPerDayHint, read: readCount(0, 9999),
 		kind: "number", least: 0, most: 9999,
 		shown: func(s schedule.Settings) string { return strconv.Itoa(s.ReviewsPerDay) }},
-	{name: "steps", label: saySteps, hint: sayStepsHint, read: readMinutes,
+	{name: "steps", label: msgSteps, hint: msgStepsHint, read: readMinutes,
 		kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Steps) }},
-	{name: "relearn", label: sayRelearn, hint: sayRelearnHint, read: readMinutes,
+	{name: "relearn", label: msgRelearn, hint: msgRelearnHint, read: readMinutes,
 		kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Relearn) }},
-	{name: "max_interval", label: sayMaxInterval, hint: sayMaxIntervalHint, read: readCount(1, 36500),
+	{name: "max_interval", label: msgMaxInterval, hint: msgMaxIntervalHint, read: readCount(1, 36500),
 		kind: "number", least: 1, most: 36500,
 		shown: func(s schedule.Settings) string { return strconv.Itoa(s.MaxInterval) }},
-	{name: "leech", label: sayLeechAfter, hint: sayLeechHint, read: readCount(0, 99), kind: "number", least: 0,
+	{name: "leech", label: msgLeechAfter, hint: msgLeechHint, read: readCount(0, 99), kind: "number", least: 0,
 		most: 99, shown: func(s schedule.Settings) string { return strconv.Itoa(s.Leech) }},
-	{name: "leech_suspend", label: sayLeechSuspend, hint: sayLeechSuspendHint, read: readYes, choices: yesNo,
+	{name: "leech_suspend", label: msgLeechSuspend, hint: msgLeechSuspendHint, read: readYes, choices: yesNo,
 		shown: func(s schedule.Settings) string { return strconv.FormatBool(s.LeechSuspend) }},
-	{name: "bury", label: sayBury, hint: sayBuryHint, read: readYes, choices: yesNo,
+	{name: "bury", label: msgBury, hint: msgBuryHint, read: readYes, choices: yesNo,
 		shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Bury) }},
-	{name: "balance", label: sayBalance, hint: sayBalanceHint, read: readYes, choices: yesNo,
+	{name: "balance", label: msgBalance, hint: msgBalanceHint, read: readYes, choices: yesNo,
 		shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Balance) }},
-	{name: "weights", label: sayWeights, hint: sayWeightsHint, read: readNumbers, kind: "text", wide: true,
+	{name: "weights", label: msgWeights, hint: msgWeightsHint, read: readNumbers, kind: "text", wide: true,
 		shown: func(s schedule.Settings) string { return numbers(s.Weights) }},
 }
 
 // days are the weekdays as named in the settings.
-var days = []choiceSay{{"mon", sayMonday}, {"tue", sayTuesday}, {"wed", sayWednesday}, {"thu", sayThursday},
-	{"fri", sayFriday}, {"sat", saySaturday}, {"sun", saySunday}}
+var days = []choiceSay{{"mon", msgMonday}, {"tue", msgTuesday}, {"wed", msgWednesday}, {"thu", msgThursday},
+	{"fri", msgFriday}, {"sat", msgSaturday}, {"sun", msgSunday}}
 
 func readWord(text string) (any, bool) { return text, true }
 
@@ -170,7 +170,7 @@ func (f *ruleForm) readChanges(v *page.Visit) (changes map[string]any, wrong str
 		}
 		value, fine := r.read(text)
 		if !fine && wrong == "" {
-			wrong = v.Say(sayBadRule, v.Say(r.label), v.Say(r.hint))
+			wrong = v.Text(msgBadRule, v.Text(r.label), v.Text(r.hint))
 		}
 		changes[r.name] = value
 	}
@@ -184,7 +184,7 @@ func (f *ruleForm) readChanges(v *page.Visit) (changes map[string]any, wrong str
 		}
 		percent, err := strconv.Atoi(text)
 		if (err != nil || percent < 0 || percent > 100) && wrong == "" {
-			wrong = v.Say(sayBadRule, v.Say(d.name), v.Say(sayEasyDaysHint))
+			wrong = v.Text(msgBadRule, v.Text(d.name), v.Text(msgEasyDaysHint))
 		}
 		easy[d.value] = percent
 	}
@@ -200,11 +200,11 @@ func (f *ruleForm) defaultText(v *page.Visit, r rule) string {
 	text := r.shown(f.Defaults)
 	for _, c := range r.choices {
 		if c.value == text {
-			text = v.Say(c.name)
+			text = v.Text(c.name)
 		}
 	}
 	if f.Deck {
-		return v.Say(sayAsAll, text)
+		return v.Text(msgAsAll, text)
 	}
-	return v.Say(sayUsually, text)
+	return v.Text(msgUsually, text)
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/i18n"
 	learning "patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // session is the state of a review session. The pages carry it in their forms, so that the server
@@ -31,9 +31,9 @@ type session struct {
 }
 
 // tellings are the notices above a question.
-var tellings = map[string]talk.Say{
-	"elsewhere": sayElsewhere, "early": sayNotDue, "gone": sayGone, "unplanned": sayUnplanned, "back": sayBackAgain,
-	"rests": sayRestsNow, "tomorrow": sayTomorrowNow, "leech": sayLeechNow, "stuck": sayNotUndone,
+var tellings = map[string]i18n.Message{
+	"elsewhere": msgElsewhere, "early": msgNotDue, "gone": msgGone, "unplanned": msgUnplanned, "back": msgBackAgain,
+	"rests": msgRestsNow, "tomorrow": msgTomorrowNow, "leech": msgLeechNow, "stuck": msgNotUndone,
 }
 
 func sessionOf(v *page.Visit) session {
@@ -137,29 +137,29 @@ func (c *card) Number() int { return c.session.Done + 1 }
 // Whole returns the expected number of questions.
 func (c *card) Whole() int { return max(c.session.Done+c.Left.Total(), c.Number()) }
 
-var gradeNames = [...]talk.Say{sayAgain, sayHard, sayGood, sayEasy}
+var gradeNames = [...]i18n.Message{msgAgain, msgHard, msgGood, msgEasy}
 
 // gradeName returns the name of a grade.
 func gradeName(v *page.Visit, g store.Grade) string {
 	if g < store.Again || g > store.Easy {
-		return v.Say(sayUngraded)
+		return v.Text(msgUngraded)
 	}
-	return v.Say(gradeNames[g-1])
+	return v.Text(gradeNames[g-1])
 }
 
 // waitText describes when a point would be due again.
 func waitText(v *page.Visit, wait time.Duration, days int) string {
 	switch {
 	case wait > 0 && wait < time.Hour:
-		return v.Say(sayWaitMinutes, int(wait.Round(time.Minute).Minutes()))
+		return v.Text(msgWaitMinutes, int(wait.Round(time.Minute).Minutes()))
 	case wait > 0:
-		return v.Say(sayWaitHours, int(wait.Round(time.Hour).Hours()))
+		return v.Text(msgWaitHours, int(wait.Round(time.Hour).Hours()))
 	case days < 60:
-		return v.Say(sayWaitDays, days)
+		return v.Text(msgWaitDays, days)
 	case days < 730:
-		return v.Say(sayWaitMonths, float64(days)/30.4)
+		return v.Text(msgWaitMonths, float64(days)/30.4)
 	}
-	return v.Say(sayWaitYears, float64(days)/365)
+	return v.Text(msgWaitYears, float64(days)/365)
 }
 
 // Minutes returns how long the session has taken.

@@ -38,10 +38,10 @@ var zones = []string{
 }
 
 // strictnesses are the levels of judging recalls.
-var strictnesses = []choiceSay{{"", sayNormal}, {"lenient", sayLenient}, {"strict", sayStrict}}
+var strictnesses = []choiceSay{{"", msgNormal}, {"lenient", msgLenient}, {"strict", msgStrict}}
 
 // vias are the ways to deliver reminders.
-var vias = []choiceSay{{"glasses", sayByGlasses}, {"webhook", sayByWebhook}, {"calendar", sayByCalendar}}
+var vias = []choiceSay{{"glasses", msgByGlasses}, {"webhook", msgByWebhook}, {"calendar", msgByCalendar}}
 
 func (p *pages) settingsForm(v *page.Visit) (*settingsForm, error) {
 	l, err := p.Points.Learner(v.Context(), personID(v))
@@ -59,7 +59,7 @@ func (p *pages) settingsForm(v *page.Visit) (*settingsForm, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Bots = []choice{{"", v.Say(sayFirstModel)}, {"none", v.Say(sayNobody)}}
+	f.Bots = []choice{{"", v.Text(msgFirstModel)}, {"none", v.Text(msgNobody)}}
 	known := f.Bot == "" || f.Bot == "none"
 	for _, b := range bots {
 		number := strconv.FormatInt(b.Number, 10)
@@ -82,7 +82,7 @@ func (p *pages) settings(v *page.Visit) {
 		return
 	}
 	if v.FormValue("saved") != "" {
-		f.Note = v.Say(saySaved)
+		f.Note = v.Text(msgSaved)
 	}
 	v.Render(ok, settingsPage(v, f))
 }
@@ -101,14 +101,14 @@ func (p *pages) saveSettings(v *page.Visit) {
 	rules, wrong := f.Rules.readChanges(v)
 	if f.Zone != "" {
 		if _, err := time.LoadLocation(f.Zone); err != nil || f.Zone == "Local" {
-			wrong = v.Say(sayNoZone, f.Zone)
+			wrong = v.Text(msgNoZone, f.Zone)
 		}
 	}
 	if f.Webhook != "" && !strings.HasPrefix(f.Webhook, "https://") && !strings.HasPrefix(f.Webhook, "http://") {
-		wrong = v.Say(sayBadWebhook)
+		wrong = v.Text(msgBadWebhook)
 	}
 	if slices.Contains(f.Via, "webhook") && f.Webhook == "" {
-		wrong = v.Say(sayNeedWebhook)
+		wrong = v.Text(msgNeedWebhook)
 	}
 	again := func(status int, wrong string) {
 		f.Wrong = wrong

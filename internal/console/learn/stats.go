@@ -77,19 +77,19 @@ func percent(part, whole int) string {
 }
 
 func forecastChart(v *page.Visit, s *learning.Stats) chart {
-	c := chart{ID: "forecast", Title: v.Say(sayForecast), Heads: [2]string{v.Say(sayDay), v.Say(sayDue)}}
+	c := chart{ID: "forecast", Title: v.Text(msgForecast), Heads: [2]string{v.Text(msgDay), v.Text(msgDue)}}
 	sum := 0
 	for _, d := range s.Forecast {
 		c.Values = append(c.Values, value{Label: d.Day.String(), Short: shortDay(d.Day), N: float64(d.Due),
 			Text: strconv.Itoa(d.Due)})
 		sum += d.Due
 	}
-	c.Told = v.Say(sayForecastTold, len(s.Forecast), sum)
+	c.Told = v.Text(msgForecastTold, len(s.Forecast), sum)
 	return c.bars()
 }
 
 func historyChart(v *page.Visit, s *learning.Stats) chart {
-	c := chart{ID: "history", Title: v.Say(sayReviewsChart), Heads: [2]string{v.Say(sayDay), v.Say(sayReviewsHead)}}
+	c := chart{ID: "history", Title: v.Text(msgReviewsChart), Heads: [2]string{v.Text(msgDay), v.Text(msgReviewsHead)}}
 	done := map[store.Day]int{}
 	for _, h := range s.History {
 		done[h.Day] = h.Reviews
@@ -100,19 +100,19 @@ func historyChart(v *page.Visit, s *learning.Stats) chart {
 			Text: strconv.Itoa(done[d])})
 		sum += done[d]
 	}
-	c.Told = v.Say(sayReviewsTold, historyDays, sum)
+	c.Told = v.Text(msgReviewsTold, historyDays, sum)
 	return c.bars()
 }
 
 // retentionChart shows the share of due points that were still known, by week.
 func retentionChart(v *page.Visit, today store.Day, recalls []store.DayRecalls) chart {
-	c := chart{ID: "retention", Title: v.Say(sayRetentionChart), Told: v.Say(sayRetentionTold),
-		Heads: [2]string{v.Say(sayWeekFrom), v.Say(sayRecalled)}}
+	c := chart{ID: "retention", Title: v.Text(msgRetentionChart), Told: v.Text(msgRetentionTold),
+		Heads: [2]string{v.Text(msgWeekFrom), v.Text(msgRecalled)}}
 	for _, w := range learning.Weeks(today, recalls, recallWeeks) {
 		one := value{Label: w.From.String(), Short: shortDay(w.From), N: -1, Text: "–"}
 		if w.Reviews > 0 {
 			one.N = 100 * float64(w.Reviews-w.Again) / float64(w.Reviews)
-			one.Text = v.Say(sayRecalledOf, percent(w.Reviews-w.Again, w.Reviews), w.Reviews)
+			one.Text = v.Text(msgRecalledOf, percent(w.Reviews-w.Again, w.Reviews), w.Reviews)
 		}
 		c.Values = append(c.Values, one)
 	}

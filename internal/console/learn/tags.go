@@ -67,7 +67,7 @@ func (p *pages) tag(v *page.Visit) {
 		return
 	}
 	if v.FormValue("saved") != "" {
-		f.Note = v.Say(saySaved)
+		f.Note = v.Text(msgSaved)
 	}
 	v.Render(ok, tagPage(v, f))
 }
@@ -92,7 +92,7 @@ func (p *pages) renameTag(v *page.Visit) {
 	}
 	name, err := learning.NormalizeTag(typed)
 	if err != nil || len(tagsOf(typed)) > 1 {
-		again(http.StatusUnprocessableEntity, v.Say(sayBadTag, tagMost))
+		again(http.StatusUnprocessableEntity, v.Text(msgBadTag, tagMost))
 		return
 	}
 	f.Name = name
@@ -143,6 +143,6 @@ func (p *pages) renameWithProgress(v *page.Visit, f *tagForm, save func(context.
 		if err != nil {
 			v.Wrong(err) // logged; the tag is renamed all the same
 		}
-		return send(renamedPart(v, &tagForm{Tag: f.Name, Points: n, Name: f.Name, Note: v.Say(saySaved)}))
+		return send(renamedPart(v, &tagForm{Tag: f.Name, Points: n, Name: f.Name, Note: v.Text(msgSaved)}))
 	})
 }

@@ -2,17 +2,17 @@ package page
 
 import (
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
-var (
-	sayBotReady          = talk.Say{Zh: "就绪", En: "Ready"}
-	sayBotUnasked        = talk.Say{Zh: "还没有问过", En: "Not asked yet"}
-	sayBotConnected      = talk.Say{Zh: "已连接", En: "Connected"}
-	sayBotConnectedTimes = talk.Say{Zh: "已连接 ×%d", En: "Connected ×%d"}
-	sayBotFailing        = talk.Say{Zh: "有问题", En: "Failing"}
-	sayBotAwaited        = talk.Say{Zh: "等待第一次连接", En: "Waiting for its first connection"}
-	sayBotAway           = talk.Say{Zh: "没有连接", En: "Not connected"}
+const (
+	msgBotReady          = i18n.Message("Ready")
+	msgBotUnasked        = i18n.Message("Not asked yet")
+	msgBotConnected      = i18n.Message("Connected")
+	msgBotConnectedTimes = i18n.Message("Connected ×%d")
+	msgBotFailing        = i18n.Message("Failing")
+	msgBotAwaited        = i18n.Message("Waiting for its first connection")
+	msgBotAway           = i18n.Message("Not connected")
 )
 
 // BotState returns the status light of a bot and its text, the same on every page.
@@ -20,18 +20,18 @@ func BotState(v *Visit, b control.BotStatus) (State, string) {
 	connects := v.Instance.Control.Hub.Registry.IsInbound(b.Kind)
 	switch {
 	case b.Problem != "":
-		return Bad, v.Say(sayBotFailing)
+		return Bad, v.Text(msgBotFailing)
 	case b.State == control.BotUnasked:
-		return Off, v.Say(sayBotUnasked)
+		return Off, v.Text(msgBotUnasked)
 	case b.Online && !connects && b.Connections == 0:
-		return On, v.Say(sayBotReady)
+		return On, v.Text(msgBotReady)
 	case b.Online && b.Connections > 1:
-		return On, v.Say(sayBotConnectedTimes, b.Connections)
+		return On, v.Text(msgBotConnectedTimes, b.Connections)
 	case b.Online:
-		return On, v.Say(sayBotConnected)
+		return On, v.Text(msgBotConnected)
 	case b.Heard().IsZero():
-		return Wait, v.Say(sayBotAwaited)
+		return Wait, v.Text(msgBotAwaited)
 	default:
-		return Off, v.Say(sayBotAway)
+		return Off, v.Text(msgBotAway)
 	}
 }

@@ -22,8 +22,8 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Instance holds the dependencies of all pages. It is safe for concurrent use.
@@ -31,7 +31,7 @@ type Instance struct {
 	Accounts *account.Service
 	Control  *control.Service
 	Address  func(*http.Request) netip.Addr
-	Lang     talk.Lang // for visitors who have not chosen a language
+	Lang     i18n.Lang // for visitors who have not chosen a language
 	Version  string
 	Logger   *slog.Logger
 	Streams  *account.Streams // ends live pages of browsers that are signed out; may be nil
@@ -133,7 +133,7 @@ func (h *Instance) authorize(v *Visit, a Access) bool {
 		return false
 	}
 	if (a == Admins || a == AdminsConfirmed) && !v.IsAdmin() {
-		v.Fail(control.Fail(control.Refused, sayAdminsOnly))
+		v.Fail(control.Fail(control.Refused, msgAdminsOnly))
 		return false
 	}
 	return a != Confirmed && a != AdminsConfirmed || v.RequireConfirmation(v.currentPath())

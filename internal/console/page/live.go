@@ -89,7 +89,7 @@ func (v *Visit) Live(f func(ctx context.Context, send Send) error) {
 	person := v.Session.Person.ID
 	if !v.Instance.live.acquire(person) {
 		v.W.Header().Set("Retry-After", "10")
-		v.Fail(control.Fail(control.TooMany, sayTooManyPages))
+		v.Fail(control.Fail(control.TooMany, msgTooManyPages))
 		return
 	}
 	defer v.Instance.live.release(person)

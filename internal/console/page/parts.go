@@ -8,24 +8,24 @@ import (
 // FormatTime formats a time for reading: how long ago, or the date.
 func (v *Visit) FormatTime(t time.Time) string {
 	if t.IsZero() {
-		return v.Say(sayNever)
+		return v.Text(msgNever)
 	}
 	now := time.Now()
 	switch d := now.Sub(t); {
 	case d < -24*time.Hour || d >= 24*time.Hour:
 		return v.FormatDate(t)
 	case d <= -time.Hour:
-		return v.Say(sayInHours, int(-d/time.Hour))
+		return v.Text(msgInHours, int(-d/time.Hour))
 	case d <= -time.Minute:
-		return v.Say(sayInMins, int(-d/time.Minute))
+		return v.Text(msgInMins, int(-d/time.Minute))
 	case d < 0:
-		return v.Say(sayTomorrow)
+		return v.Text(msgTomorrow)
 	case d < time.Minute:
-		return v.Say(sayJustNow)
+		return v.Text(msgJustNow)
 	case d < time.Hour:
-		return v.Say(sayMinutes, int(d/time.Minute))
+		return v.Text(msgMinutes, int(d/time.Minute))
 	default:
-		return v.Say(sayHours, int(d/time.Hour))
+		return v.Text(msgHours, int(d/time.Hour))
 	}
 }
 

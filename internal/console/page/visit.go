@@ -11,9 +11,9 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Visit is one request of a browser, with its session, language and theme.
@@ -22,7 +22,7 @@ type Visit struct {
 	W        http.ResponseWriter
 	Instance *Instance
 
-	Lang  talk.Lang
+	Lang  i18n.Lang
 	Theme string // light, dark, or empty for the browser's own preference
 	// Session is the visitor's session; zero if nobody is signed in.
 	Session account.SignedIn
@@ -130,8 +130,7 @@ func (v *Visit) SavePreferences(lang, theme string) {
 	case "auto":
 		v.setCookie(cookieTheme, "", 0)
 	}
-	switch talk.Lang(lang) {
-	case talk.Chinese, talk.English:
+	if i18n.IsLanguage(i18n.Lang(lang)) {
 		v.setCookie(cookieLang, lang, preferenceLife)
 	}
 }
@@ -144,26 +143,18 @@ func (v *Visit) loadPreferences() {
 	}
 	switch {
 	case v.cookie(cookieLang) != "":
-		v.Lang = talk.ParseLang(v.cookie(cookieLang), v.Instance.Lang)
+		v.Lang = i18n.ParseLang(v.cookie(cookieLang), v.Instance.Lang)
 	case v.IsSignedIn() && v.Session.Person.Lang != "":
-		v.Lang = talk.ParseLang(v.Session.Person.Lang, v.Instance.Lang)
+		v.Lang = i18n.ParseLang(v.Session.Person.Lang, v.Instance.Lang)
 	default:
 		first, _, _ := strings.Cut(v.Header.Get("Accept-Language"), ",")
 		tag, _, _ := strings.Cut(first, ";")
-		v.Lang = talk.ParseLang(tag, v.Instance.Lang)
+		v.Lang = i18n.ParseLang(tag, v.Instance.Lang)
 	}
 }
 
-// Say returns a message in the visitor's language.
-func (v *Visit) Say(s talk.Say, args ...any) string { return s.In(v.Lang, args...) }
-
-// htmlLang returns the language as the value of the HTML attribute lang.
-func (v *Visit) htmlLang() string {
-	if v.Lang == talk.Chinese {
-		return "zh-CN"
-	}
-	return "en"
-}
+// Text returns a message in the visitor's language.
+func (v *Visit) Text(m i18n.Message, args ...any) string { return m.In(v.Lang, args...) }
 
 // IsPartial reports whether a script requests a part of a page, and not a whole one.
 func (v *Visit) IsPartial() bool { return v.Header.Get("HX-Request") == "true" }
@@ -218,26 +209,26 @@ func (v *Visit) Wrong(err error) (text string, status int) {
 		return e.In(v.Lang), reasonStatus[e.Reason]
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return v.Say(sayMissingTold), http.StatusNotFound
+		return v.Text(msgMissingTold), http.StatusNotFound
 	}
 	if errors.Is(err, context.Canceled) && v.Context().Err() != nil {
 		return "", 0
 	}
 	v.Instance.Logger.ErrorContext(v.Context(), "console", "path", v.URL.Path, "error", err)
-	return v.Say(sayBrokenTold, observe.RequestID(v.Context())), http.StatusInternalServerError
+	return v.Text(msgBrokenTold, observe.RequestID(v.Context())), http.StatusInternalServerError
 }
 
 // NotFound responds that the page or object does not exist.
-func (v *Visit) NotFound() { v.Fail(control.Fail(control.Missing, sayMissingTold)) }
+func (v *Visit) NotFound() { v.Fail(control.Fail(control.Missing, msgMissingTold)) }
 
-func statusTitle(status int) talk.Say {
+func statusTitle(status int) i18n.Message {
 	switch status {
 	case http.StatusNotFound:
-		return sayMissing
+		return msgMissing
 	case http.StatusInternalServerError:
-		return sayBroken
+		return msgBroken
 	}
-	return sayNotDone
+	return msgNotDone
 }
 
 // Zone returns the visitor's time zone.

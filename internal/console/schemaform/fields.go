@@ -46,17 +46,17 @@ func hint(v *page.Visit, f *Field) string {
 	}
 	switch f.Kind {
 	case Lines:
-		parts = append(parts, v.Say(sayEachLine))
+		parts = append(parts, v.Text(msgEachLine))
 	case JSON:
-		parts = append(parts, v.Say(sayAsJSON))
+		parts = append(parts, v.Text(msgAsJSON))
 	case Number:
 		switch {
 		case f.Min != "" && f.Max != "":
-			parts = append(parts, v.Say(sayFromTo, f.Min, f.Max))
+			parts = append(parts, v.Text(msgFromTo, f.Min, f.Max))
 		case f.Min != "":
-			parts = append(parts, v.Say(sayFrom, f.Min))
+			parts = append(parts, v.Text(msgFrom, f.Min))
 		case f.Max != "":
-			parts = append(parts, v.Say(sayUpTo, f.Max))
+			parts = append(parts, v.Text(msgUpTo, f.Max))
 		}
 	}
 	return strings.Join(parts, " ")
@@ -66,9 +66,9 @@ func hint(v *page.Visit, f *Field) string {
 func optionLabel(v *page.Visit, o Option) string {
 	switch {
 	case o.Value == "true" && o.Label == "true":
-		return v.Say(sayYes)
+		return v.Text(msgYes)
 	case o.Value == "false" && o.Label == "false":
-		return v.Say(sayNo)
+		return v.Text(msgNo)
 	}
 	return o.Label
 }

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // Kind is the type of a field in the form.
@@ -284,7 +284,7 @@ func (f *Field) setValue(v json.RawMessage) {
 	case Line, Text:
 		f.Value = text(v)
 	case Number, Slider:
-		if s, wrong := f.readNumber(string(v)); wrong == (talk.Say{}) {
+		if s, wrong := f.readNumber(string(v)); wrong == (i18n.Message("")) {
 			f.Value = s
 		}
 	case Switch:

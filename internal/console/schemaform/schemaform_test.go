@@ -9,7 +9,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/schemaform"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // property returns a schema with one argument, x.
@@ -108,7 +108,7 @@ func TestFields(t *testing.T) {
 		if x.Kind != c.kind || x.Value != c.value || x.Label != "x" {
 			t.Errorf("%s gives a field %s with %q, want %s with %q", c.schema, x.Kind, x.Value, c.kind, c.value)
 		}
-		args, ok := f.Parse(talk.English, c.typed)
+		args, ok := f.Parse(i18n.English, c.typed)
 		switch {
 		case ok && string(args) != c.want:
 			t.Errorf("%s with %v gives %s, want %s", c.schema, c.typed, args, c.want)
@@ -135,7 +135,7 @@ func TestOrderAndReferences(t *testing.T) {
 	if f.Get("z").Label != "Zed" || f.Get("hue").Hint != "A hue" || len(f.Get("hue").Options) != 2 {
 		t.Errorf("there is %+v", f)
 	}
-	args, ok := f.Parse(talk.Chinese, url.Values{"arg.a": {"<"}, "arg.hue": {`"red"`}, "arg.z": {"1"},
+	args, ok := f.Parse(i18n.Chinese, url.Values{"arg.a": {"<"}, "arg.hue": {`"red"`}, "arg.z": {"1"},
 		"arg.unheard of": {"[ ]"}})
 	if want := `{"z":1,"hue":"red","a":"<","unheard of":[]}`; !ok || string(args) != want {
 		t.Errorf("got %s, want %s", args, want)
@@ -157,7 +157,7 @@ func TestRest(t *testing.T) {
 			t.Errorf("%s has no field for the rest", c.schema)
 			continue
 		}
-		args, ok := f.Parse(talk.English, url.Values{"arg.a": {"5"}, "rest": {c.typed}})
+		args, ok := f.Parse(i18n.English, url.Values{"arg.a": {"5"}, "rest": {c.typed}})
 		if ok && string(args) != c.want || !ok && !strings.Contains(f.Rest.Wrong, c.want) {
 			t.Errorf("%s gives %s, %q; want %s", c.schema, args, f.Rest.Wrong, c.want)
 		}
@@ -193,9 +193,9 @@ func TestPage(t *testing.T) {
 		"hue":{"enum":["red","blue"]},"on":{"type":"boolean","default":true},"some":{"type":"array","items":{"enum":[1,2]}},
 		"list":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},"more":{"type":"object"},"n":{"type":"number","minimum":2}},
 		"required":["volume","n"],"additionalProperties":{}}`))
-	f.Parse(talk.English, url.Values{"arg.volume": {"55"}, "arg.n": {"1"}, "arg.some": {"2"}})
+	f.Parse(i18n.English, url.Values{"arg.volume": {"55"}, "arg.n": {"1"}, "arg.some": {"2"}})
 	var b bytes.Buffer
-	v := &page.Visit{Lang: talk.English}
+	v := &page.Visit{Lang: i18n.English}
 	if err := schemaform.Fields(v, "t", f).Render(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func FuzzRead(f *testing.F) {
 			given[x.Name] = []string{value}
 		}
 		for _, values := range []url.Values{defaults(form), given} {
-			args, ok := form.Parse(talk.English, values)
+			args, ok := form.Parse(i18n.English, values)
 			var object map[string]any
 			if ok && json.Unmarshal(args, &object) != nil {
 				t.Errorf("%q with %v gives %q", schema, values, args)
@@ -249,7 +249,7 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("%q with %v is refused without a word", schema, values)
 			}
 		}
-		if err := schemaform.Fields(&page.Visit{Lang: talk.English}, "t", form).Render(t.Context(),
+		if err := schemaform.Fields(&page.Visit{Lang: i18n.English}, "t", form).Render(t.Context(),
 			&bytes.Buffer{}); err != nil {
 			t.Error(err)
 		}

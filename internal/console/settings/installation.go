@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/backup"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // backupForm is the data of the page about backups.
@@ -61,7 +61,7 @@ func (p pages) download(v *page.Visit) {
 	began, kind := false, "application/gzip"
 	passphrase := v.FormValue("passphrase")
 	if passphrase != v.FormValue("again") {
-		p.showBackup(v, http.StatusUnprocessableEntity, v.Say(sayOtherPassphrase))
+		p.showBackup(v, http.StatusUnprocessableEntity, v.Text(msgOtherPassphrase))
 		return
 	}
 	if passphrase != "" {
@@ -106,21 +106,21 @@ func (p pages) restore(v *page.Visit) {
 func upload(r *http.Request) (file *multipart.Part, passphrase string, err error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return nil, "", control.Fail(control.Invalid, sayNoFile)
+		return nil, "", control.Fail(control.Invalid, msgNoFile)
 	}
 	for {
 		part, err := parts.NextPart()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, "", control.Fail(control.Invalid, sayNoFile)
+			return nil, "", control.Fail(control.Invalid, msgNoFile)
 		case err != nil:
-			return nil, "", control.Fail(control.Invalid, sayHalfFile)
+			return nil, "", control.Fail(control.Invalid, msgHalfFile)
 		case part.FormName() == "file" && part.FileName() != "":
 			return part, passphrase, nil
 		case part.FormName() == "passphrase":
 			text, err := io.ReadAll(io.LimitReader(part, backup.MaxPassphrase+1))
 			if err != nil {
-				return nil, "", control.Fail(control.Invalid, sayHalfFile)
+				return nil, "", control.Fail(control.Invalid, msgHalfFile)
 			}
 			passphrase = string(text)
 		}
@@ -151,8 +151,8 @@ func (p pages) installation(v *page.Visit) {
 }
 
 // statusText maps the reasons why a server is not ready to texts.
-var statusText = map[string]talk.Say{"stopping": sayStopping, "draining": sayDraining, "database": sayNoDatabase,
-	"storage": sayNoStorage, "disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "bus": sayNoBus}
+var statusText = map[string]i18n.Message{"stopping": msgStopping, "draining": msgDraining, "database": msgNoDatabase,
+	"storage": msgNoStorage, "disk_full": msgDiskFull, "disk_errors": msgDiskErrors, "bus": msgNoBus}
 
 // maxEventsShown is how many entries of the audit trail's hash chain the page verifies; it takes
 // some hundredths of a second.
@@ -174,52 +174,52 @@ func (p pages) adminEvents(v *page.Visit) {
 }
 
 // adminEventText maps the names of admin events to texts.
-var adminEventText = map[string]talk.Say{
-	control.EventPersonAdded:     sayActAdded,
-	control.EventPersonRole:      sayActRole,
-	control.EventPersonPassword:  sayActPassword,
-	control.EventPersonRemoved:   sayActRemoved,
-	control.EventBackupTaken:     sayActBackup,
-	control.EventBackupStaged:    sayActStaged,
-	control.EventBackupCancelled: sayActCancelled,
-	control.EventDrained:         sayActDrained,
-	control.EventUndrained:       sayActUndrained,
-	control.EventSecretRotated:   sayActSecret,
-	control.EventSecretForgotten: sayActForgotten,
-	control.EventSecretLost:      sayActLost,
-	control.EventKeyMade:         sayActKeyMade,
-	control.EventKeyRules:        sayActKeyRules,
-	control.EventKeyRevoked:      sayActKeyRevoked,
-	control.EventRecordsDeleted:  sayActDeleted,
-	control.EventSignedIn:        sayActSignedIn,
-	control.EventProfile:         sayActProfile,
-	control.EventSignInsEnded:    sayActSignedOut,
-	control.EventSignInRefused:   sayActRefused,
-	control.EventBotAdded:        sayActBotAdded,
-	control.EventBotChanged:      sayActBotChanged,
-	control.EventBotRemoved:      sayActBotRemoved,
-	control.EventBotToken:        sayActBotToken,
-	control.EventBotInvited:      sayActBotInvited,
-	control.EventBotUnbound:      sayActBotUnbound,
-	control.EventBotDisconnected: sayActBotCut,
-	control.EventUpstreamAdded:   sayActUpAdded,
-	control.EventUpstreamChanged: sayActUpChanged,
-	control.EventUpstreamToken:   sayActUpToken,
-	control.EventUpstreamRemoved: sayActUpRemoved,
-	control.EventToolRule:        sayActToolRule,
-	control.EventDeviceApproved:  sayActDevApproved,
-	control.EventDeviceChanged:   sayActDevChanged,
-	control.EventDeviceRemoved:   sayActDevRemoved,
-	control.EventNodeRenamed:     sayActNodeRenamed,
-	control.EventNodeRemoved:     sayActNodeRemoved,
-	control.EventPairApproved:    sayActPairApproved,
-	control.EventPairRejected:    sayActPairRejected,
+var adminEventText = map[string]i18n.Message{
+	control.EventPersonAdded:     msgActAdded,
+	control.EventPersonRole:      msgActRole,
+	control.EventPersonPassword:  msgActPassword,
+	control.EventPersonRemoved:   msgActRemoved,
+	control.EventBackupTaken:     msgActBackup,
+	control.EventBackupStaged:    msgActStaged,
+	control.EventBackupCancelled: msgActCancelled,
+	control.EventDrained:         msgActDrained,
+	control.EventUndrained:       msgActUndrained,
+	control.EventSecretRotated:   msgActSecret,
+	control.EventSecretForgotten: msgActForgotten,
+	control.EventSecretLost:      msgActLost,
+	control.EventKeyMade:         msgActKeyMade,
+	control.EventKeyRules:        msgActKeyRules,
+	control.EventKeyRevoked:      msgActKeyRevoked,
+	control.EventRecordsDeleted:  msgActDeleted,
+	control.EventSignedIn:        msgActSignedIn,
+	control.EventProfile:         msgActProfile,
+	control.EventSignInsEnded:    msgActSignedOut,
+	control.EventSignInRefused:   msgActRefused,
+	control.EventBotAdded:        msgActBotAdded,
+	control.EventBotChanged:      msgActBotChanged,
+	control.EventBotRemoved:      msgActBotRemoved,
+	control.EventBotToken:        msgActBotToken,
+	control.EventBotInvited:      msgActBotInvited,
+	control.EventBotUnbound:      msgActBotUnbound,
+	control.EventBotDisconnected: msgActBotCut,
+	control.EventUpstreamAdded:   msgActUpAdded,
+	control.EventUpstreamChanged: msgActUpChanged,
+	control.EventUpstreamToken:   msgActUpToken,
+	control.EventUpstreamRemoved: msgActUpRemoved,
+	control.EventToolRule:        msgActToolRule,
+	control.EventDeviceApproved:  msgActDevApproved,
+	control.EventDeviceChanged:   msgActDevChanged,
+	control.EventDeviceRemoved:   msgActDevRemoved,
+	control.EventNodeRenamed:     msgActNodeRenamed,
+	control.EventNodeRemoved:     msgActNodeRemoved,
+	control.EventPairApproved:    msgActPairApproved,
+	control.EventPairRejected:    msgActPairRejected,
 }
 
 // adminEventName returns the text of an admin event, or its name if it has none.
 func adminEventName(v *page.Visit, event string) string {
 	if s, ok := adminEventText[event]; ok {
-		return v.Say(s)
+		return v.Text(s)
 	}
 	return event
 }

@@ -45,7 +45,7 @@ func (p pages) addPerson(v *page.Visit) {
 		v.Redirect("/settings/people/" + out.ID + "?added=1")
 		return
 	}
-	v.Render(http.StatusOK, passwordPage(v, sayAdded, out))
+	v.Render(http.StatusOK, passwordPage(v, msgAdded, out))
 }
 
 // personForm is the data of an account's page, with notices and errors.
@@ -66,11 +66,11 @@ func (p pages) showPerson(v *page.Visit, status int, f personForm) {
 	if status == http.StatusOK {
 		switch {
 		case v.FormValue("added") == "1":
-			f.Told = v.Say(sayAdded, f.Name)
+			f.Told = v.Text(msgAdded, f.Name)
 		case v.FormValue("saved") == "1":
-			f.Told = v.Say(saySaved)
+			f.Told = v.Text(msgSaved)
 		case v.FormValue("changed") == "1":
-			f.Told = v.Say(sayPasswordGiven, f.Name)
+			f.Told = v.Text(msgPasswordGiven, f.Name)
 		}
 	}
 	v.Render(status, personPage(v, f))
@@ -104,7 +104,7 @@ func (p pages) setPassword(v *page.Visit) {
 			p.showPerson(v, status, personForm{WrongPassword: wrong})
 		}
 	case out.Password != "":
-		v.Render(http.StatusOK, passwordPage(v, sayPasswordGiven, out))
+		v.Render(http.StatusOK, passwordPage(v, msgPasswordGiven, out))
 	default:
 		v.Redirect("/settings/people/" + v.PathValue("person") + "?changed=1")
 	}

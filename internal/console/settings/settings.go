@@ -15,7 +15,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // pages holds the dependencies of the pages.
@@ -56,17 +56,17 @@ func Routes(c *control.Service) []page.Route {
 // tab is an entry of the tab bar.
 type tab struct {
 	path string
-	name talk.Say
+	name i18n.Message
 	all  bool // visible to everybody, not only to administrators
 }
 
 var tabs = []tab{
-	{"/settings", sayTabMe, true},
-	{"/settings/browsers", sayTabBrowsers, true},
-	{"/settings/people", sayTabPeople, false},
-	{"/settings/backup", sayTabBackup, false},
-	{"/settings/installation", sayTabInstallation, false},
-	{"/settings/admin-events", sayTabActs, false},
+	{"/settings", msgTabMe, true},
+	{"/settings/browsers", msgTabBrowsers, true},
+	{"/settings/people", msgTabPeople, false},
+	{"/settings/backup", msgTabBackup, false},
+	{"/settings/installation", msgTabInstallation, false},
+	{"/settings/admin-events", msgTabActs, false},
 }
 
 // profileForm is the data of the profile page.
@@ -116,7 +116,7 @@ func (p pages) changePassword(v *page.Visit) {
 		v.Render(status, profilePage(v, profileForm{Person: me, WrongPassword: wrong}))
 	}
 	if v.FormValue("new") != v.FormValue("again") {
-		again(http.StatusUnprocessableEntity, v.Say(sayNotSame))
+		again(http.StatusUnprocessableEntity, v.Text(msgNotSame))
 		return
 	}
 	out, err := p.ChangePassword(v.Context(), v.Caller(), control.PasswordChange{Old: v.FormValue("old"),
@@ -186,12 +186,12 @@ func browserName(v *page.Visit, text string) string {
 	name, on := find(browserNames), find(systemNames)
 	switch {
 	case name != "" && on != "":
-		return v.Say(sayAgentOn, name, on)
+		return v.Text(msgAgentOn, name, on)
 	case name != "" || on != "":
 		return name + on
 	case text != "":
 		first, _, _ := strings.Cut(text, " ")
 		return first
 	}
-	return v.Say(sayAgentUnknown)
+	return v.Text(msgAgentUnknown)
 }

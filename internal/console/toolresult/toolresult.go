@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -173,19 +173,19 @@ func sameJSON(text string, other json.RawMessage) bool {
 		a.String() == b.String()
 }
 
-var saysOf = map[tool.Code]talk.Say{
-	tool.Unknown: sayUnknown, tool.BadArgs: sayBadArgs, tool.Denied: sayDenied, tool.RateLimited: sayTooMany,
-	tool.Busy:     sayBusy,
-	tool.Stopping: sayStopping, tool.Offline: sayOffline, tool.Lost: sayLost, tool.TimedOut: sayTimedOut,
-	tool.Cancelled: sayCancelled, tool.Garbled: sayGarbled,
-	tool.TooLarge: sayTooLarge, tool.Refused: sayRefused, tool.Failed: sayFailed,
+var saysOf = map[tool.Code]i18n.Message{
+	tool.Unknown: msgUnknown, tool.BadArgs: msgBadArgs, tool.Denied: msgDenied, tool.RateLimited: msgTooMany,
+	tool.Busy:     msgBusy,
+	tool.Stopping: msgStopping, tool.Offline: msgOffline, tool.Lost: msgLost, tool.TimedOut: msgTimedOut,
+	tool.Cancelled: msgCancelled, tool.Garbled: msgGarbled,
+	tool.TooLarge: msgTooLarge, tool.Refused: msgRefused, tool.Failed: msgFailed,
 }
 
 // ErrorText says why a call failed.
-func ErrorText(l talk.Lang, e *tool.Error) string {
+func ErrorText(l i18n.Lang, e *tool.Error) string {
 	say, known := saysOf[e.Code]
 	if !known {
-		say = sayFailed
+		say = msgFailed
 	}
 	return say.In(l)
 }

@@ -8,7 +8,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/toolresult"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -41,7 +41,7 @@ func TestShow(t *testing.T) {
 		{tool.ErrorResult("no paper"), `role="alert"`, ""},
 	} {
 		var b bytes.Buffer
-		if err := toolresult.Show(&page.Visit{Lang: talk.English}, c.r).Render(t.Context(), &b); err != nil {
+		if err := toolresult.Show(&page.Visit{Lang: i18n.English}, c.r).Render(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 		if text := b.String(); !strings.Contains(text, c.has) || c.lack != "" && strings.Contains(text, c.lack) {
@@ -58,7 +58,7 @@ func TestFailure(t *testing.T) {
 		tool.Cancelled,
 		tool.Garbled, tool.TooLarge, tool.Refused, tool.Failed,
 	} {
-		for _, l := range []talk.Lang{talk.English, talk.Chinese} {
+		for _, l := range []i18n.Lang{i18n.English, i18n.Chinese} {
 			words := toolresult.ErrorText(l, tool.Fail(code, "told", nil))
 			if other, twice := said[words]; twice || words == "" {
 				t.Errorf("%s is told as %s: %q", code, other, words)
@@ -68,7 +68,7 @@ func TestFailure(t *testing.T) {
 	}
 	var b bytes.Buffer
 	odd := tool.Fail("odd", "The <lamp> is odd.", nil)
-	if err := toolresult.Failure(&page.Visit{Lang: talk.English}, odd).Render(t.Context(), &b); err != nil {
+	if err := toolresult.Failure(&page.Visit{Lang: i18n.English}, odd).Render(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "The tool failed.") || !strings.Contains(b.String(), "The &lt;lamp&gt; is odd.") {

@@ -106,7 +106,7 @@ func (s *settings) list(name, text string) {
 func (s *settings) number(name, text string, value func(int) any) {
 	n, err := strconv.Atoi(text)
 	if text != "" && (err != nil || n < 1) {
-		s.wrong = control.Fail(control.Invalid, sayNumber, text)
+		s.wrong = control.Fail(control.Invalid, msgNumber, text)
 		return
 	}
 	s.put(name, value(n), text != "")
@@ -126,7 +126,7 @@ func (s *settings) pairs(name, text, between string, forget bool) {
 	for _, line := range list {
 		key, value, ok := strings.Cut(line, between)
 		if key = strings.TrimSpace(key); !ok || key == "" {
-			s.wrong = control.Fail(control.Invalid, sayPairs, between)
+			s.wrong = control.Fail(control.Invalid, msgPairs, between)
 			return
 		}
 		values[key] = strings.TrimSpace(value)

@@ -11,7 +11,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // seconds formats a duration for the form.
@@ -63,12 +63,12 @@ type setting struct{ Name, Value string }
 // settingNames are the displayed settings, in their order.
 var settingNames = []struct {
 	name string
-	say  talk.Say
+	say  i18n.Message
 }{
-	{"command", sayCommand}, {"args", sayArgs}, {"dir", sayDir}, {"env", sayEnv}, {"token", sayToken},
-	{"headers", sayHeaders}, {"transport", sayTransport},
-	{"allow", sayOnly}, {"deny", sayNot}, {"timeout", sayTimeout}, {"concurrent", sayConcurrent},
-	{"max_tools", sayMaxTools}, {"most", sayMost},
+	{"command", msgCommand}, {"args", msgArgs}, {"dir", msgDir}, {"env", msgEnv}, {"token", msgToken},
+	{"headers", msgHeaders}, {"transport", msgTransport},
+	{"allow", msgOnly}, {"deny", msgNot}, {"timeout", msgTimeout}, {"concurrent", msgConcurrent},
+	{"max_tools", msgMaxTools}, {"most", msgMost},
 }
 
 // settingList returns the settings of a server for display, with masked secrets.
@@ -79,9 +79,9 @@ func settingList(v *page.Visit, d *control.UpstreamDetail) (out []setting) {
 			continue
 		}
 		if s.name == "allow" && d.Kind == control.KindCloud {
-			s.say = sayOffer
+			s.say = msgOffer
 		}
-		out = append(out, setting{v.Say(s.say), readable(s.name, raw)})
+		out = append(out, setting{v.Text(s.say), readable(s.name, raw)})
 	}
 	return out
 }

@@ -4,15 +4,15 @@ import (
 	"strings"
 
 	"patchbay/internal/console/page"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 func (f *serverForm) title(v *page.Visit) string {
 	if f.ID != 0 {
-		return v.Say(sayChangeServer, f.Name)
+		return v.Text(msgChangeServer, f.Name)
 	}
-	return v.Say(map[string]talk.Say{byURL: sayByURL, byCommand: sayByCommand, byEndpoint: sayByEndpoint,
-		byCloud: sayByCloud}[f.Way])
+	return v.Text(map[string]i18n.Message{byURL: msgByURL, byCommand: msgByCommand, byEndpoint: msgByEndpoint,
+		byCloud: msgByCloud}[f.Way])
 }
 
 // back returns the path of the page that the form was opened from.
@@ -27,24 +27,24 @@ func (f *serverForm) back() string {
 func addressTip(v *page.Visit, f *serverForm) string {
 	switch {
 	case f.HasHiddenQuery || f.Way == byCloud && f.ID != 0:
-		return v.Say(sayAddressKept)
+		return v.Text(msgAddressKept)
 	case f.Way == byCloud:
-		return v.Say(sayCloudTip)
+		return v.Text(msgCloudTip)
 	}
-	return v.Say(sayAddressTip)
+	return v.Text(msgAddressTip)
 }
 
 func secretTip(v *page.Visit, kept bool) string {
 	if kept {
-		return v.Say(saySecretKept)
+		return v.Text(msgSecretKept)
 	}
-	return v.Say(sayTokenTip)
+	return v.Text(msgTokenTip)
 }
 
 // pairsTip returns the hint of the field with named secrets; kept are the names of stored ones.
-func pairsTip(v *page.Visit, tip talk.Say, kept []string) string {
+func pairsTip(v *page.Visit, tip i18n.Message, kept []string) string {
 	if len(kept) > 0 {
-		return v.Say(sayNamesKept, strings.Join(kept, ", "))
+		return v.Text(msgNamesKept, strings.Join(kept, ", "))
 	}
-	return v.Say(tip)
+	return v.Text(tip)
 }

@@ -65,9 +65,9 @@ func groupTools(v *page.Visit, list []control.Tool) (out []group) {
 func providerName(v *page.Visit, t control.Tool) string {
 	switch t.Kind {
 	case "learn":
-		return v.Say(sayLearn)
+		return v.Text(msgLearn)
 	case "bots":
-		return v.Say(sayBots)
+		return v.Text(msgBots)
 	}
 	if t.ProviderName == "" {
 		return t.Provider
@@ -80,15 +80,15 @@ func providerKind(v *page.Visit, t control.Tool) (kind, link string) {
 	name, number, _ := strings.Cut(t.Provider, ":")
 	switch {
 	case t.Kind == "upstream":
-		return v.Say(sayToolServer), "/tools/upstreams/" + number
+		return v.Text(msgToolServer), "/tools/upstreams/" + number
 	case name == "board":
-		return v.Say(sayBoard), "/devices/" + number
+		return v.Text(msgBoard), "/devices/" + number
 	case name == "node":
-		return v.Say(sayNode), "/gateway"
+		return v.Text(msgNode), "/gateway"
 	case t.Kind == "learn":
-		return v.Say(sayPart), "/learn"
+		return v.Text(msgPart), "/learn"
 	case t.Kind == "bots":
-		return v.Say(sayPart), "/bots"
+		return v.Text(msgPart), "/bots"
 	}
 	return t.Kind, ""
 }
@@ -192,7 +192,7 @@ func try(v *page.Visit) {
 	status := http.StatusOK
 	args, ok := tr.Form.Parse(v.Lang, v.PostForm)
 	if !ok {
-		status, tr.Wrong = http.StatusUnprocessableEntity, v.Say(sayLookAgain)
+		status, tr.Wrong = http.StatusUnprocessableEntity, v.Text(msgLookAgain)
 	} else if tr.Result, err = v.Instance.Control.TryTool(v.Context(), v.Caller(), t.Name, args, nil); err != nil {
 		if v.Context().Err() != nil {
 			return
@@ -214,13 +214,13 @@ func try(v *page.Visit) {
 func stateWords(v *page.Visit, state string) string {
 	switch state {
 	case control.ToolDenied:
-		return v.Say(sayDenied)
+		return v.Text(msgDenied)
 	case control.ToolDangerous:
-		return v.Say(sayDangerous)
+		return v.Text(msgDangerous)
 	case control.ToolPersonal:
-		return v.Say(sayPersonal)
+		return v.Text(msgPersonal)
 	}
-	return v.Say(sayAllowed)
+	return v.Text(msgAllowed)
 }
 
 // stateLight returns the status light of a state.
@@ -238,13 +238,13 @@ func stateLight(state string) page.State {
 func stateDescription(v *page.Visit, state string) string {
 	switch state {
 	case control.ToolDenied:
-		return v.Say(sayTellDenied)
+		return v.Text(msgTellDenied)
 	case control.ToolDangerous:
-		return v.Say(sayTellDangerous)
+		return v.Text(msgTellDangerous)
 	case control.ToolPersonal:
-		return v.Say(sayTellPersonal)
+		return v.Text(msgTellPersonal)
 	}
-	return v.Say(sayTellAllowed)
+	return v.Text(msgTellAllowed)
 }
 
 // titleOf returns the title of a tool's page.

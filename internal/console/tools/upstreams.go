@@ -52,11 +52,11 @@ func upstreamURL(id int64) string { return "/tools/upstreams/" + strconv.FormatI
 func findUpstream(ctx context.Context, v *page.Visit) (d control.UpstreamDetail, err error) {
 	id, err := strconv.ParseInt(v.PathValue("upstream"), 10, 64)
 	if err != nil {
-		return d, control.Fail(control.Missing, sayNoServer)
+		return d, control.Fail(control.Missing, msgNoServer)
 	}
 	d, err = v.Instance.Control.ShowUpstream(ctx, v.Caller(), control.UpstreamRef{Upstream: id})
 	if err == nil && d.Kind == control.KindShim {
-		err = control.Fail(control.Missing, sayNoServer)
+		err = control.Fail(control.Missing, msgNoServer)
 	}
 	return d, err
 }
@@ -110,31 +110,31 @@ func removeUpstream(v *page.Visit) {
 func connectionLight(v *page.Visit, u *control.Upstream) (page.State, string) {
 	switch u.State {
 	case control.UpstreamReady:
-		return page.On, v.Say(sayReady)
+		return page.On, v.Text(msgReady)
 	case control.UpstreamConnecting:
-		return page.Wait, v.Say(sayConnecting)
+		return page.Wait, v.Text(msgConnecting)
 	case control.UpstreamWaiting:
 		if u.Kind == control.KindDialsIn {
-			return page.Wait, v.Say(sayAwaited)
+			return page.Wait, v.Text(msgAwaited)
 		}
-		return page.Wait, v.Say(sayTriesAgain)
+		return page.Wait, v.Text(msgTriesAgain)
 	case control.UpstreamFailed:
-		return page.Off, v.Say(sayNeedsAction)
+		return page.Off, v.Text(msgNeedsAction)
 	case control.UpstreamElsewhere:
-		return page.On, v.Say(sayElsewhere)
+		return page.On, v.Text(msgElsewhere)
 	}
-	return page.Wait, v.Say(sayUnknown)
+	return page.Wait, v.Text(msgUnknown)
 }
 
 // kindWords returns the name of an upstream's kind.
 func kindWords(v *page.Visit, u *control.Upstream) string {
 	switch {
 	case u.Kind == control.KindDialsIn:
-		return v.Say(sayKindEndpoint)
+		return v.Text(msgKindEndpoint)
 	case u.Kind == control.KindCloud:
-		return v.Say(sayKindCloud)
+		return v.Text(msgKindCloud)
 	case u.Transport == "stdio":
-		return v.Say(sayKindCommand)
+		return v.Text(msgKindCommand)
 	}
-	return v.Say(sayKindURL)
+	return v.Text(msgKindURL)
 }

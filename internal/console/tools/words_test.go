@@ -11,9 +11,9 @@ import (
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/console/toolwords/wordstest"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/learn"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -31,7 +31,7 @@ func TestOwnToolsInTheReadersLanguage(t *testing.T) {
 	ours := slices.Concat(learn.Tools(), bots.Tools())
 	wordstest.Check(t, ours)
 	browser := r.SignedInAs(r.Person)
-	for _, lang := range []talk.Lang{talk.English, talk.Chinese} {
+	for _, lang := range []i18n.Lang{i18n.English, i18n.Chinese} {
 		get := func(path string) string {
 			p := browser.Get(path, "Cookie", "patchbay-lang="+string(lang))
 			return raw.ReplaceAllString(html.UnescapeString(p.Text), "")
@@ -56,9 +56,9 @@ func TestOwnToolsInTheReadersLanguage(t *testing.T) {
 			!strings.Contains(theirs, "提交复习") {
 			t.Errorf("the %s page about a tool of others changes its words: %s", lang, theirs)
 		}
-		query := map[talk.Lang]string{talk.English: "/tools?q=lists+what+is", talk.Chinese: "/tools?q=回收站"}[lang]
-		if !strings.Contains(get(query), map[talk.Lang]string{talk.English: "list_reviews",
-			talk.Chinese: "restore_knowledge_point"}[lang]) {
+		query := map[i18n.Lang]string{i18n.English: "/tools?q=lists+what+is", i18n.Chinese: "/tools?q=回收站"}[lang]
+		if !strings.Contains(get(query), map[i18n.Lang]string{i18n.English: "list_reviews",
+			i18n.Chinese: "restore_knowledge_point"}[lang]) {
 			t.Errorf("nothing is found at %s", query)
 		}
 	}

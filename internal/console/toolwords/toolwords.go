@@ -3,50 +3,44 @@
 package toolwords
 
 import (
-	_ "embed"
 	"regexp"
 	"strings"
 	"sync"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
-// words has each text in English and, on the next line after a tab, in Chinese. It covers titles
-// and descriptions of tools and descriptions of arguments: the same text has the same translation
-// everywhere.
-//
-//go:embed words.txt
-var words string
+// context is that of the texts in the translations: titles and descriptions of tools, and
+// descriptions of arguments. The same text has the same translation everywhere.
+const context = "tool" + i18n.ContextEnd
 
-// table maps both texts of a pair to the pair.
-var table = sync.OnceValue(func() map[string]talk.Say {
-	pairs := map[string]talk.Say{}
-	english := ""
-	for line := range strings.Lines(words) {
-		line = strings.TrimSuffix(line, "\n")
-		if chinese, ok := strings.CutPrefix(line, "\t"); ok {
-			pair := talk.Say{Zh: chinese, En: english}
-			pairs[english], pairs[chinese] = pair, pair
-		} else {
-			english = line
+// chineseTexts maps the texts that are Chinese at their source to their messages.
+var chineseTexts = sync.OnceValue(func() map[string]i18n.Message {
+	list := map[string]i18n.Message{}
+	for m, chinese := range i18n.Translations(i18n.Chinese) {
+		if strings.HasPrefix(string(m), context) {
+			list[chinese] = m
 		}
 	}
-	return pairs
+	return list
 })
 
 // Description of a node's command that nothing is known about.
 var (
-	sayCommand = talk.Say{Zh: "节点的命令 %s。", En: "The command %s of the node."}
+	msgCommand = i18n.Message("The command %s of the node.")
 	command    = regexp.MustCompile(`^The command (\S+) of the node\.$`)
 )
 
 // Translate returns a text of a tool in a language. Unknown texts stay unchanged.
-func Translate(lang talk.Lang, text string) string {
-	if pair, ok := table()[text]; ok {
-		return pair.In(lang)
+func Translate(lang i18n.Lang, text string) string {
+	if m, ok := chineseTexts()[text]; ok {
+		return m.In(lang)
+	}
+	if translated, ok := i18n.Lookup(lang, i18n.Message(context+text)); ok {
+		return translated
 	}
 	if m := command.FindStringSubmatch(text); m != nil {
-		return sayCommand.In(lang, m[1])
+		return msgCommand.In(lang, m[1])
 	}
 	return text
 }

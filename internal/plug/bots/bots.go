@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -250,7 +251,7 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 	turn := &talk.Turn{
 		Bot: bot.Number, Channel: "mcp", Person: person(c.Caller, a), Conversation: a.Conversation,
 		Depth: c.Caller.Depth, KeyRules: c.Caller.KeyRules, Address: c.Caller.Address,
-		Lang: talk.ParseLang(c.Caller.Lang, talk.Chinese), Parts: []talk.Part{{Text: a.Message}},
+		Lang: i18n.ParseLang(c.Caller.Lang, i18n.Chinese), Parts: []talk.Part{{Text: a.Message}},
 	}
 	told := SendResult{Status: "answered", BotID: bot.Number, BotName: bot.Name, Message: a.Message}
 	if a.Wait != nil && !*a.Wait {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -59,7 +60,7 @@ var phrases = []struct {
 	}},
 }
 
-var sayPicture = talk.Say{Zh: "我看到一张图片（%s，%d 字节）。", En: "I see a picture (%s, %d bytes)."}
+const msgPicture = i18n.Message("I see a picture (%s, %d bytes).")
 
 // Answer implements [talk.Bot]: it emits a command for a known phrase, otherwise the text of the
 // turn and a description of each image.
@@ -78,7 +79,7 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 		if text != "" && !strings.HasSuffix(text, " ") {
 			text += " "
 		}
-		text += sayPicture.In(turn.Lang, im.MIME, len(im.Data))
+		text += msgPicture.In(turn.Lang, im.MIME, len(im.Data))
 	}
 	return b.emitSlowly(ctx, text, emit)
 }

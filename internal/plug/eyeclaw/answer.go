@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -329,9 +330,9 @@ type lingzhuMessage struct {
 	ImageURL *string `json:"image_url"`
 }
 
-var (
-	sayPhoto   = talk.Say{Zh: "用户拍了一张照片：%s", En: "The user took a photo: %s"}
-	sayNoPhoto = talk.Say{Zh: "用户拍了一张照片，但照片无法转发。", En: "The user took a photo, but it cannot be passed on."}
+const (
+	msgPhoto   = i18n.Message("The user took a photo: %s")
+	msgNoPhoto = i18n.Message("The user took a photo, but it cannot be passed on.")
 )
 
 func (h *pluginBot) question(c *conn, asked *talk.Turn) commandMessage {
@@ -348,11 +349,11 @@ func (h *pluginBot) question(c *conn, asked *talk.Turn) commandMessage {
 		}
 		m := lingzhuMessage{Role: "user", Type: "image"}
 		if p.Image.Media == "" {
-			lines = append(lines, sayNoPhoto.In(asked.Lang))
+			lines = append(lines, msgNoPhoto.In(asked.Lang))
 		} else {
 			address := base + "/media/" + p.Image.Media
 			m.ImageURL = &address
-			lines = append(lines, sayPhoto.In(asked.Lang, address))
+			lines = append(lines, msgPhoto.In(asked.Lang, address))
 		}
 		full = append(full, m)
 	}

@@ -117,7 +117,7 @@ func (c *conn) read() {
 		}
 		if err != nil {
 			if errors.Is(err, websocket.ErrMessageTooBig) {
-				c.bot.recordError(errOversize)
+				c.bot.recordError(errOversize.With())
 				c.terminate(endOversize)
 			}
 			return
@@ -173,7 +173,7 @@ func (c *conn) writeFrame(o outbound) bool {
 
 // dropSlowClient drops a client that does not read what it is sent.
 func (c *conn) dropSlowClient() {
-	c.bot.recordError(errSlow)
+	c.bot.recordError(errSlow.With())
 	c.terminate(endSlow)
 }
 

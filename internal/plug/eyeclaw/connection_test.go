@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/eyeclaw/sim"
 	"patchbay/internal/talk"
 )
@@ -136,11 +137,12 @@ func TestPlugin_endpointOff(t *testing.T) {
 		return errors.New("OpenClaw API error: 404 - Not Found")
 	})
 	f := r.ask(t.Context(), r.attachedBot(), "t1", "hi").fails(t, talk.BotFailed)
-	if f.Told != sayReported.En && f.Told != sayReported.Zh || f.Cause != "OpenClaw API error: 404 - Not Found" {
+	if f.Told != msgReported.In(i18n.English) && f.Told != msgReported.In(i18n.Chinese) ||
+		f.Cause != "OpenClaw API error: 404 - Not Found" {
 		t.Errorf("the person hears %q", f.Told)
 	}
 	st, _ := r.s.Status(7)
-	if st.LastError != errEndpoint || !strings.Contains(st.Command, "chatCompletions.enabled true") {
+	if st.LastError.Message != errEndpoint || !strings.Contains(st.Command, "chatCompletions.enabled true") {
 		t.Errorf("status: %+v", st)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -126,11 +127,11 @@ func FuzzExplain(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		failure, _ := explain(s, talk.English)
+		failure, _ := explain(s, i18n.English)
 		if n := utf8.RuneCountInString(failure.Told); n > maxPublicMessage {
 			t.Errorf("%d characters: %q", n, failure.Told)
 		}
-		if len(failure.Cause) > maxCause+len(errIncompatible.Zh)+len(errIncompatible.En)+8 || failure.Cause == "" {
+		if len(failure.Cause) > maxCause+len(errIncompatible)+8 || failure.Cause == "" {
 			t.Errorf("cause of %d bytes", len(failure.Cause))
 		}
 		if strings.ContainsAny(failure.Told, "\n\r\x00\x1b") || utf8.ValidString(s) && !utf8.ValidString(failure.Told) {

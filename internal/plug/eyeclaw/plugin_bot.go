@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // pluginBot is one bot over all its sockets. It is the talk.Bot that is attached.
@@ -32,7 +32,7 @@ type pluginBot struct {
 	totals      Totals
 	lastSeen    time.Time // of sockets that are gone
 	lastAnswer  time.Time
-	lastError   talk.Say
+	lastError   i18n.Text
 	lastErrorAt time.Time
 }
 
@@ -118,7 +118,7 @@ func (h *pluginBot) hasRoom() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.conns) >= maxConns {
-		h.recordErrorLocked(errTooMany)
+		h.recordErrorLocked(errTooMany.With())
 		return false
 	}
 	return true

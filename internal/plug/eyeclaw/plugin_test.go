@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/eyeclaw/sim"
 	"patchbay/internal/talk"
 )
@@ -24,7 +25,7 @@ func TestPlugin_baseline(t *testing.T) {
 	if r.limits != [2]int{1, 3} {
 		t.Errorf("attached with limits %v, want one at a time and three waiting", r.limits)
 	}
-	turn := &talk.Turn{ID: "019a-turn", Bot: 7, Channel: "lingzhu", Person: "lingzhu:pub:U", Lang: talk.Chinese,
+	turn := &talk.Turn{ID: "019a-turn", Bot: 7, Channel: "lingzhu", Person: "lingzhu:pub:U", Lang: i18n.Chinese,
 		Parts: []talk.Part{{Text: "帮我看看日程"}}, AgentID: "agent", UserID: "U",
 		Metadata: json.RawMessage(`{"battery":"28"}`)}
 	start(t.Context(), b, turn).ends(t, "嘿。🦞怎么样？")
@@ -101,17 +102,17 @@ func TestPlugin_images(t *testing.T) {
 	image := func(media string) talk.Part { return talk.Part{Image: &talk.Image{MIME: "image/webp", Media: media}} }
 	for _, c := range []struct {
 		name   string
-		lang   talk.Lang
+		lang   i18n.Lang
 		public string
 		parts  []talk.Part
 		want   string // %s is the server's own address
 	}{
-		{"zh", talk.Chinese, "", []talk.Part{image("abc")}, "用户拍了一张照片：%s/media/abc"},
-		{"en", talk.English, "", []talk.Part{image("abc")}, "The user took a photo: %s/media/abc"},
-		{"public", talk.Chinese, "https://hub.example/x/", []talk.Part{image("abc")},
+		{"zh", i18n.Chinese, "", []talk.Part{image("abc")}, "用户拍了一张照片：%s/media/abc"},
+		{"en", i18n.English, "", []talk.Part{image("abc")}, "The user took a photo: %s/media/abc"},
+		{"public", i18n.Chinese, "https://hub.example/x/", []talk.Part{image("abc")},
 			"用户拍了一张照片：https://hub.example/x/media/abc"},
-		{"text too", talk.Chinese, "", []talk.Part{{Text: "这是什么？"}, image("abc")}, "这是什么？\n用户拍了一张照片：%s/media/abc"},
-		{"not stored", talk.English, "", []talk.Part{image("")}, "The user took a photo, but it cannot be passed on."},
+		{"text too", i18n.Chinese, "", []talk.Part{{Text: "这是什么？"}, image("abc")}, "这是什么？\n用户拍了一张照片：%s/media/abc"},
+		{"not stored", i18n.English, "", []talk.Part{image("")}, "The user took a photo, but it cannot be passed on."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, func(o *Options) { o.PublicURL = c.public })
@@ -200,7 +201,7 @@ func TestPlugin_errorThenChat(t *testing.T) {
 	s.fail("bad", "OpenClaw API error: 500 - boom")
 	a := r.ask(t.Context(), b, "t1", "bad")
 	f := a.fails(t, talk.BotFailed)
-	if a.said() != "c0 c1 " || f.Told != sayReported.En && f.Told != sayReported.Zh ||
+	if a.said() != "c0 c1 " || f.Told != msgReported.In(i18n.English) && f.Told != msgReported.In(i18n.Chinese) ||
 		f.Cause != "OpenClaw API error: 500 - boom" {
 		t.Errorf("said %q, failed with %+v", a.said(), f)
 	}
@@ -212,7 +213,7 @@ func TestPlugin_errorThenChat(t *testing.T) {
 		t.Errorf("%v irregularities", n)
 	}
 	st, _ := r.s.Status(7)
-	if !strings.Contains(st.LastError.In(talk.English), "500 - boom") || st.LastAnswer.Before(st.LastErrorAt) {
+	if !strings.Contains(st.LastError.In(i18n.English), "500 - boom") || st.LastAnswer.Before(st.LastErrorAt) {
 		t.Errorf("status: %+v", st)
 	}
 
@@ -329,7 +330,7 @@ func TestPlugin_incompatible(t *testing.T) {
 			r := newRig(t)
 			r.plugin(func(context.Context, sim.Chat, func(string)) error { return errors.New(text) })
 			f := r.ask(t.Context(), r.attachedBot(), "t1", "hi").fails(t, talk.BotFailed)
-			for _, want := range []string{text, "2026.3.2", "不兼容", "does not work with"} {
+			for _, want := range []string{text, "2026.3.2", "does not work with"} {
 				if !strings.Contains(f.Cause, want) {
 					t.Errorf("cause lacks %q: %s", want, f.Cause)
 				}
@@ -338,7 +339,7 @@ func TestPlugin_incompatible(t *testing.T) {
 				t.Errorf("the person hears %q", f.Told)
 			}
 			st, _ := r.s.Status(7)
-			if st.LastError != errIncompatible || st.Totals.Failures != 1 {
+			if st.LastError.Message != errIncompatible || st.Totals.Failures != 1 {
 				t.Errorf("status: %+v", st)
 			}
 		})

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -194,7 +195,7 @@ func hasLabel(m *dto.Metric, label string) bool {
 
 // ask starts a turn and returns at once.
 func (r *rig) ask(ctx context.Context, b talk.Bot, id, text string) *answer {
-	return start(ctx, b, &talk.Turn{ID: id, Bot: 7, Channel: "lingzhu", Person: "lingzhu:p:u", Lang: talk.Chinese,
+	return start(ctx, b, &talk.Turn{ID: id, Bot: 7, Channel: "lingzhu", Person: "lingzhu:p:u", Lang: i18n.Chinese,
 		Parts: []talk.Part{{Text: text}}})
 }
 

@@ -20,7 +20,7 @@ func TestOversizeFrame(t *testing.T) {
 	c.raw(`{"command":"` + strings.Repeat("x", maxFrame) + `"}`)
 	c.closed()
 	eventually(t, "the socket being counted", func() bool { return r.metric("closed_total", "reason=oversize") == 1 })
-	if st, _ := r.s.Status(7); st.LastError != errOversize {
+	if st, _ := r.s.Status(7); st.LastError.Message != errOversize {
 		t.Errorf("status: %+v", st)
 	}
 }
@@ -60,7 +60,7 @@ func TestSlowConsumer(t *testing.T) {
 	if n := r.metric("closed_total", "reason=slow_consumer"); n != 1 {
 		t.Errorf("%v of %v sockets were closed for being slow", n, r.metric("closed_total", ""))
 	}
-	if st, _ := r.s.Status(7); st.LastError != errSlow {
+	if st, _ := r.s.Status(7); st.LastError.Message != errSlow {
 		t.Errorf("status: %+v", st)
 	}
 }
@@ -146,7 +146,7 @@ func TestTooManySockets(t *testing.T) {
 		t.Errorf("got %v", f)
 	}
 	c.closed()
-	if st, _ := r.s.Status(7); st.Connections != maxConns || st.LastError != errTooMany {
+	if st, _ := r.s.Status(7); st.Connections != maxConns || st.LastError.Message != errTooMany {
 		t.Errorf("status: %+v", st)
 	}
 	if n := r.metric("connections", ""); n != maxConns {

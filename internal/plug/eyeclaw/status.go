@@ -3,7 +3,7 @@ package eyeclaw
 import (
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // Status is how a bot's plugin is doing, for its owner.
@@ -23,7 +23,7 @@ type Status struct {
 	// LastError is what went wrong last, in plain words, and LastErrorAt when.
 	// They stay until something else goes wrong: an error older than LastAnswer
 	// is over.
-	LastError   talk.Say
+	LastError   i18n.Text
 	LastErrorAt time.Time
 	// Command is what the owner has to run where OpenClaw is, if that helps against it.
 	Command string
@@ -80,12 +80,12 @@ func (s *Server) Status(bot int64) (Status, bool) {
 }
 
 // recordError notes what went wrong, for the owner.
-func (h *pluginBot) recordError(what talk.Say) {
+func (h *pluginBot) recordError(what i18n.Text) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recordErrorLocked(what)
 }
 
-func (h *pluginBot) recordErrorLocked(what talk.Say) {
+func (h *pluginBot) recordErrorLocked(what i18n.Text) {
 	h.lastError, h.lastErrorAt = what, time.Now()
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -90,11 +91,11 @@ func TestExplain(t *testing.T) {
 		{"id " + strings.Repeat("0f", 32), "id …", "id …"},
 		{strings.Repeat("很长", 100), strings.Repeat("很长", 39) + "很…", strings.Repeat("很长", 100)},
 	} {
-		f, owner := explain(c.text, talk.Chinese)
-		if f.Code != talk.BotFailed || f.Told != sayReported.Zh || f.Cause != c.cause {
+		f, owner := explain(c.text, i18n.Chinese)
+		if f.Code != talk.BotFailed || f.Told != msgReported.In(i18n.Chinese) || f.Cause != c.cause {
 			t.Errorf("%.60q: told %q, cause %q", c.text, f.Told, f.Cause)
 		}
-		if !strings.Contains(owner.In(talk.English), c.short) || owner.In(talk.Chinese) == owner.In(talk.English) {
+		if !strings.Contains(owner.In(i18n.English), c.short) || owner.In(i18n.Chinese) == owner.In(i18n.English) {
 			t.Errorf("%.60q: the owner reads %v", c.text, owner)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -14,7 +15,7 @@ import (
 // and delivered is guarded by hub.mu.
 type turn struct {
 	id   string
-	lang talk.Lang
+	lang i18n.Lang
 	wake chan struct{} // holds one; there is something new for Answer
 
 	conn           *conn       // by which the plugin was last heard, nil while that socket is gone

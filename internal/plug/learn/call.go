@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -132,11 +132,11 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 const cliChannel = "cli"
 
 // langOf returns the language of error messages for a call.
-func langOf(c *tool.Call) talk.Lang {
+func langOf(c *tool.Call) i18n.Lang {
 	if c.Caller.Channel == cliChannel {
-		return talk.ParseLang(c.Caller.Lang, talk.English)
+		return i18n.ParseLang(c.Caller.Lang, i18n.English)
 	}
-	return talk.English
+	return i18n.English
 }
 
 // errorResult turns an error into the result that the caller gets.
@@ -346,7 +346,7 @@ func decodeCursor(s string) (store.PointKey, error) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	var ms, number int64
 	if _, bad := fmt.Sscanf(string(text), "%d.%d", &ms, &number); err != nil || bad != nil || number == 0 {
-		return store.PointKey{}, invalid(sayNoCursor)
+		return store.PointKey{}, invalid(msgNoCursor)
 	}
 	return store.PointKey{At: time.UnixMilli(ms), Number: number}, nil
 }
@@ -418,7 +418,7 @@ func (s *Service) callCreateMany(ctx context.Context, c *tool.Call, a *arguments
 	}{Created: []string{}, Errors: []bad{}}
 	for i, m := range made {
 		if m.Err != nil {
-			out.Errors = append(out.Errors, bad{i, talk.Localize(m.Err, langOf(c))})
+			out.Errors = append(out.Errors, bad{i, i18n.Localize(m.Err, langOf(c))})
 		} else {
 			out.Created = append(out.Created, m.Entry.ID)
 		}

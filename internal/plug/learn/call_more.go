@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -150,13 +150,13 @@ func (s *Service) callConfigure(ctx context.Context, c *tool.Call, _ *arguments)
 }
 
 // lang returns the language to answer in: the requested one, or else the person's.
-func (s *Service) lang(ctx context.Context, c *tool.Call) talk.Lang {
+func (s *Service) lang(ctx context.Context, c *tool.Call) i18n.Lang {
 	if c.Caller.Lang == "" {
 		if p, err := s.Store.People.ByID(ctx, c.Caller.Person); err == nil {
-			return talk.ParseLang(p.Lang, talk.Chinese)
+			return i18n.ParseLang(p.Lang, i18n.Chinese)
 		}
 	}
-	return talk.ParseLang(c.Caller.Lang, talk.Chinese)
+	return i18n.ParseLang(c.Caller.Lang, i18n.Chinese)
 }
 
 func (s *Service) callJudge(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
@@ -169,8 +169,7 @@ func (s *Service) callJudge(ctx context.Context, c *tool.Call, a *arguments) (*t
 		in.Question, in.Answer = e.Question, e.Answer
 	}
 	if strings.TrimSpace(in.Answer) == "" {
-		return nil, invalid(talk.Say{Zh: "请给出 knowledge_point_id，或者问题和答案",
-			En: "give knowledge_point_id, or question and answer"})
+		return nil, invalid(i18n.Message("give knowledge_point_id, or question and answer"))
 	}
 	j, err := s.Judge(ctx, c.Caller.Person, in)
 	if err != nil {

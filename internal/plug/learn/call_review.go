@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -215,12 +215,12 @@ func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments
 	switch {
 	case a.Date != "" && a.InDays == nil:
 		if due, err = store.ParseDay(a.Date); err != nil {
-			return nil, invalid(sayPlain, err)
+			return nil, invalid(msgPlain, err)
 		}
 	case a.InDays != nil && a.Date == "":
 		due = l.Today + store.Day(*a.InDays)
 	default:
-		return nil, invalid(talk.Say{Zh: "请给出 date 或 in_days", En: "give date or in_days"})
+		return nil, invalid(i18n.Message("give date or in_days"))
 	}
 	out := struct {
 		Due   string            `json:"due"`
@@ -273,7 +273,7 @@ func (s *Service) callHistory(ctx context.Context, c *tool.Call, a *arguments) (
 	var after store.LogEntry
 	if a.Cursor != "" {
 		if after, err = s.Store.Learn.Entry(ctx, c.Caller.Person, a.Cursor); err != nil {
-			return nil, invalid(sayNoCursor)
+			return nil, invalid(msgNoCursor)
 		}
 	}
 	list, err := s.Store.Learn.Log(ctx, c.Caller.Person, e.Number, after.At, after.ID, pageLimit(a.Limit)+1)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 const (
@@ -41,24 +41,22 @@ type Source struct {
 }
 
 // Texts of answers.
-var (
-	sayUnknown = talk.Say{Zh: "知识库里没有找到相关内容，以下不是来自知识库：",
-		En: "Nothing in the knowledge base is about this. What follows is not from it:"}
-	sayQuotes = talk.Say{Zh: "%s。最接近的知识点是：",
-		En: "No answer was written, because %s. The closest knowledge points are:"}
-	sayNoMatch = talk.Say{Zh: "知识库里没有找到相关内容，而且%s。", En: "Nothing in the knowledge base is about this, and %s."}
+const (
+	msgUnknown = i18n.Message("Nothing in the knowledge base is about this. What follows is not from it:")
+	msgQuotes  = i18n.Message("No answer was written, because %s. The closest knowledge points are:")
+	msgNoMatch = i18n.Message("Nothing in the knowledge base is about this, and %s.")
 )
 
 // Ask answers a question from a person's points. The person's model writes the answer and cites the
 // points that support it; without a model, or if the model fails, Ask quotes the points that fit
 // best. The error is an *[Invalid] or an error of the database.
-func (s *Service) Ask(ctx context.Context, person, question string, l talk.Lang) (*Reply, error) {
+func (s *Service) Ask(ctx context.Context, person, question string, l i18n.Lang) (*Reply, error) {
 	question = strings.TrimSpace(question)
 	switch {
 	case question == "":
-		return nil, invalid(sayNoQuestion)
+		return nil, invalid(msgNoQuestion)
 	case len(question) > MaxText:
-		return nil, invalid(sayLongQuestion, MaxText>>10)
+		return nil, invalid(msgLongQuestion, MaxText>>10)
 	}
 	who, err := s.Learner(ctx, person)
 	if err != nil {
@@ -83,14 +81,14 @@ func (s *Service) Ask(ctx context.Context, person, question string, l talk.Lang)
 	}
 	text = truncateRunes(text, maxAnswerText)
 	if len(sources) == 0 {
-		text = sayUnknown.In(l) + "\n\n" + text
+		text = msgUnknown.In(l) + "\n\n" + text
 	}
 	cite(text, sources)
 	return &Reply{Text: text, Sources: sources, By: ByModel}, nil
 }
 
 // askPrompt builds the prompt for an answer. Question and sources come last, as data.
-func askPrompt(question string, sources []Source, l talk.Lang) string {
+func askPrompt(question string, sources []Source, l i18n.Lang) string {
 	type source struct {
 		Number   int    `json:"number"`
 		Question string `json:"question"`
@@ -153,14 +151,14 @@ func relevantSources(asked string, sources []Source) []Source {
 }
 
 // quoteSources builds the answer when no model wrote one.
-func quoteSources(sources []Source, why string, l talk.Lang) *Reply {
+func quoteSources(sources []Source, why string, l i18n.Lang) *Reply {
 	r := &Reply{By: ByComparison, Why: why, Sources: sources[:min(len(sources), maxQuotes)]}
 	if len(r.Sources) == 0 {
-		r.Text = sayNoMatch.In(l, why)
+		r.Text = msgNoMatch.In(l, why)
 		return r
 	}
 	var b strings.Builder
-	b.WriteString(sayQuotes.In(l, why))
+	b.WriteString(msgQuotes.In(l, why))
 	for i := range r.Sources {
 		v := &r.Sources[i]
 		v.Cited = true

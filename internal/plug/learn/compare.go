@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // The comparison judges a recall when no model does. It compares words, not meanings:
@@ -42,9 +42,9 @@ const (
 )
 
 // Texts of comparisons.
-var (
-	sayShare  = talk.Say{Zh: "说到了答案的约 %d%%。", En: "You said about %d%% of the answer."}
-	sayNumber = talk.Say{Zh: "答案里的数字没有说到。", En: "A number in the answer was not said."}
+const (
+	msgShare  = i18n.Message("You said about %d%% of the answer.")
+	msgNumber = i18n.Message("A number in the answer was not said.")
 )
 
 // comparedText is a text prepared for comparison with others.
@@ -92,12 +92,12 @@ func compare(ctx context.Context, in Recall, strictness string) (*Judgement, err
 	}
 	share := coverage(in.Answer, question, recall, brief)
 	score := int(math.Round(100 * math.Pow(share, 0.75)))
-	verdict := sayShare.In(in.Lang, int(math.Round(100*share)))
+	verdict := msgShare.In(in.Lang, int(math.Round(100*share)))
 	if brief && newComparedText(in.Answer).negated != recall.negated {
 		score = min(score, t.good-1)
 	}
 	if brief && !recall.hasNumbers(numbers(in.Answer, false)) {
-		score, verdict = min(score, t.hard-1), sayNumber.In(in.Lang)
+		score, verdict = min(score, t.hard-1), msgNumber.In(in.Lang)
 	}
 	grade := min(t.grade(score), store.Good)
 	j := &Judgement{Score: score, Grade: GradeName(grade), Right: []string{}, Missing: []string{}, Wrong: []string{},
@@ -118,9 +118,9 @@ func compare(ctx context.Context, in Recall, strictness string) (*Judgement, err
 	}
 	switch grade {
 	case store.Again:
-		j.Advice = sayAdviceAgain.In(in.Lang)
+		j.Advice = msgAdviceAgain.In(in.Lang)
 	case store.Hard:
-		j.Advice = sayAdviceHard.In(in.Lang)
+		j.Advice = msgAdviceHard.In(in.Lang)
 	}
 	j.Missing = leastCovered(parts, shares)
 	j.Analysis = j.analysis(in.Lang)

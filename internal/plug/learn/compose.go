@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -27,24 +28,23 @@ const (
 )
 
 // Texts about drafts.
-var (
-	sayWhatIs      = talk.Say{Zh: "%s是什么？", En: "What is %s?"}
-	sayWhatAre     = talk.Say{Zh: "%s是什么？", En: "What are %s?"}
-	sayNothingSeen = talk.Say{Zh: "没有在照片里看到可以记下来的内容，请再拍一张。",
-		En: "I found nothing to note in the picture. Please take another one."}
+const (
+	msgWhatIs      = i18n.Message("What is %s?")
+	msgWhatAre     = i18n.Message("What are %s?")
+	msgNothingSeen = i18n.Message("I found nothing to note in the picture. Please take another one.")
 )
 
 // Compose makes drafts of points from a note: text, a picture, or both. The person's model writes
 // them. Without a model, simple rules turn text into drafts, and a picture fails with [ErrNoModel].
 // All drafts wait for confirmation. Other errors are *[Invalid], *[talk.Failure], an error of the
 // model, and an error of the database.
-func (s *Service) Compose(ctx context.Context, person, text string, image *talk.Image, l talk.Lang) ([]Draft, error) {
+func (s *Service) Compose(ctx context.Context, person, text string, image *talk.Image, l i18n.Lang) ([]Draft, error) {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, ""))
 	switch {
 	case text == "" && image == nil:
-		return nil, invalid(sayNothing)
+		return nil, invalid(msgNothing)
 	case len(text) > MaxText:
-		return nil, invalid(sayTooLong, MaxText>>10)
+		return nil, invalid(msgTooLong, MaxText>>10)
 	}
 	who, err := s.Learner(ctx, person)
 	if err != nil {
@@ -65,13 +65,13 @@ func (s *Service) Compose(ctx context.Context, person, text string, image *talk.
 	case why == errModelDisabled:
 		return nil, ErrNoModel
 	case why == errUnusable:
-		return nil, talk.Fail(talk.Unreadable, sayNothingSeen.In(l), why)
+		return nil, talk.Fail(talk.Unreadable, msgNothingSeen.In(l), why)
 	}
 	return nil, err
 }
 
 // composePrompt builds the prompt for drafts. The note comes last, as data.
-func composePrompt(text string, picture bool, l talk.Lang) string {
+func composePrompt(text string, picture bool, l i18n.Lang) string {
 	what := `what a person wants to remember`
 	if picture {
 		what = `a picture of what a person wants to remember, and perhaps words about it`
@@ -231,16 +231,16 @@ var (
 // definition parses "A是B" and "A is B".
 func definition(text string) (question, answer string) {
 	if a, b := definitionZh(text); a != "" {
-		return sayWhatIs.In(talk.Chinese, a), b
+		return msgWhatIs.In(i18n.Chinese, a), b
 	}
 	m := isA.FindStringSubmatch(text)
 	if m == nil || noSubject.MatchString(m[1]) || utf8.RuneCountInString(m[1]) > 2*maxSubject {
 		return "", ""
 	}
 	if strings.EqualFold(m[2], "are") {
-		return sayWhatAre.In(talk.English, m[1]), strings.TrimSpace(m[3])
+		return msgWhatAre.In(i18n.English, m[1]), strings.TrimSpace(m[3])
 	}
-	return sayWhatIs.In(talk.English, m[1]), strings.TrimSpace(m[3])
+	return msgWhatIs.In(i18n.English, m[1]), strings.TrimSpace(m[3])
 }
 
 // definitionZh finds the first 是 that defines something.

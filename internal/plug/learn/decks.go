@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // findOrAddDeck finds a deck by name, or creates it.
@@ -31,8 +31,7 @@ func (s *Service) addDeck(ctx context.Context, l *Learner, name string, settings
 		return store.Deck{}, err
 	}
 	if len(l.Decks) >= maxDecks {
-		return store.Deck{}, invalid(talk.Say{Zh: "已经有 %d 个牌组，不能再多了",
-			En: "there are %d decks already, which is the most"}, maxDecks)
+		return store.Deck{}, invalid(i18n.Message("there are %d decks already, which is the most"), maxDecks)
 	}
 	if len(settings) == 0 {
 		settings = json.RawMessage("{}")
@@ -58,12 +57,11 @@ func deckName(name string) (string, error) {
 	name = strings.Join(strings.Fields(name), " ")
 	switch {
 	case name == "":
-		return "", invalid(talk.Say{Zh: "牌组需要名称", En: "a deck needs a name"})
+		return "", invalid(i18n.Message("a deck needs a name"))
 	case len(name) > maxName:
-		return "", invalid(talk.Say{Zh: "牌组名称最多 %d 字节", En: "the name of a deck has %d bytes at most"}, maxName)
+		return "", invalid(i18n.Message("the name of a deck has %d bytes at most"), maxName)
 	case strings.EqualFold(name, DefaultDeck):
-		return "", invalid(talk.Say{Zh: "%q 是每个人都有的牌组，请换一个名称",
-			En: "%q is the deck that everybody has; take another name"}, name)
+		return "", invalid(i18n.Message("%q is the deck that everybody has; take another name"), name)
 	}
 	return name, nil
 }
@@ -85,8 +83,8 @@ func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit,
 	}
 	id, known := l.DeckID(e.Name)
 	if known && id == "" {
-		return store.Deck{}, invalid(talk.Say{Zh: "默认牌组用的是全部牌组共同的设置，请改那些设置",
-			En: "the default deck has the settings that all decks have in common: change those instead"})
+		return store.Deck{},
+			invalid(i18n.Message("the default deck has the settings that all decks have in common: change those instead"))
 	}
 	var was store.Deck
 	before := l.common
@@ -99,7 +97,7 @@ func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit,
 	}
 	after, err := l.common.With(patch)
 	if err != nil {
-		return store.Deck{}, invalid(sayPlain, err)
+		return store.Deck{}, invalid(msgPlain, err)
 	}
 	if !known {
 		return s.addDeck(ctx, l, e.Name, patch)
@@ -111,7 +109,7 @@ func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit,
 			return d, err
 		}
 	}
-	taken := invalid(talk.Say{Zh: "已经有牌组 %q", En: "there is a deck %q already"}, d.Name)
+	taken := invalid(i18n.Message("there is a deck %q already"), d.Name)
 	if slices.ContainsFunc(l.Decks, func(other store.Deck) bool { return other.Name == d.Name && other.ID != id }) {
 		return d, taken
 	}
@@ -143,7 +141,7 @@ func mergePatch(base, changes json.RawMessage) (json.RawMessage, error) {
 	if len(changes) > 0 {
 		var more map[string]json.RawMessage
 		if err := json.Unmarshal(changes, &more); err != nil {
-			return nil, invalid(talk.Say{Zh: "设置必须是一个 JSON 对象", En: "settings must be a JSON object"})
+			return nil, invalid(i18n.Message("settings must be a JSON object"))
 		}
 		for name, value := range more {
 			if string(value) == "null" {
@@ -162,7 +160,7 @@ func mergeInside(merged, was, changes json.RawMessage, names ...string) (json.Ra
 	var out, old, change map[string]json.RawMessage
 	for text, into := range map[*json.RawMessage]any{&merged: &out, &was: &old, &changes: &change} {
 		if err := json.Unmarshal(*text, into); err != nil {
-			return nil, invalid(talk.Say{Zh: "设置必须是一个 JSON 对象", En: "settings must be a JSON object"})
+			return nil, invalid(i18n.Message("settings must be a JSON object"))
 		}
 	}
 	for _, name := range names {
@@ -189,7 +187,7 @@ func (s *Service) RemoveDeck(ctx context.Context, person, name string) error {
 		return l.DeckNotFound(name)
 	}
 	if id == "" {
-		return invalid(talk.Say{Zh: "默认牌组不能删除", En: "the default deck stays"})
+		return invalid(i18n.Message("the default deck stays"))
 	}
 	before := l.Settings(id).Schedule
 	if before != l.common.Schedule {
@@ -230,7 +228,7 @@ func (s *Service) SaveProfile(ctx context.Context, person string, changes json.R
 	dec := json.NewDecoder(strings.NewReader(string(merged)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&p); err != nil {
-		return nil, invalid(talk.Say{Zh: "设置：%s", En: "settings: %s"}, strings.TrimPrefix(err.Error(), "json: "))
+		return nil, invalid(i18n.Message("settings: %s"), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if err := p.validate(); err != nil {
 		return nil, err
@@ -241,7 +239,7 @@ func (s *Service) SaveProfile(ctx context.Context, person string, changes json.R
 	}
 	next := *l
 	if next.common, err = schedule.Default().With(p.Defaults); err != nil {
-		return nil, invalid(sayPlain, err)
+		return nil, invalid(msgPlain, err)
 	}
 	for _, deck := range append([]store.Deck{{}}, l.Decks...) {
 		if to := next.Settings(deck.ID); l.Settings(deck.ID).Schedule != to.Schedule {

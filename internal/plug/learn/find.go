@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // States by which a list of points can be filtered.
@@ -64,8 +64,8 @@ func (s *Service) Find(ctx context.Context, l *Learner, w PointQuery) (points []
 	case StateLeech:
 		f.Tag = leechTag
 	default:
-		return nil, "", invalid(talk.Say{Zh: "state 是 due、learning、new、draft、leech 或 trash，不是 %q",
-			En: "state is due, learning, new, draft, leech or trash, not %q"}, truncateBytes(w.State, 30))
+		return nil, "", invalid(i18n.Message("state is due, learning, new, draft, leech or trash, not %q"),
+			truncateBytes(w.State, 30))
 	}
 	if waits.Queue != store.QueueNone {
 		var key store.QueueKey
@@ -110,12 +110,12 @@ func decodePageKey(text string, key any) error {
 		err = json.Unmarshal(raw, key)
 	}
 	if err != nil {
-		return invalid(sayNoCursor)
+		return invalid(msgNoCursor)
 	}
 	return nil
 }
 
-var sayNoCursor = talk.Say{Zh: "这个游标不是我们给出的", En: "this cursor is not one of ours"}
+const msgNoCursor = i18n.Message("this cursor is not one of ours")
 
 // Week counts the reviews of seven days: how many points came back on their day, and how many of
 // them were forgotten.

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/plug/learn/transfer"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // importBatch is how many points of an import are written in one transaction, so that other writers
@@ -51,17 +51,16 @@ type ImportResult struct {
 }
 
 // Localize translates the errors of the rows.
-func (i *ImportResult) Localize(l talk.Lang) {
+func (i *ImportResult) Localize(l i18n.Lang) {
 	for n := range i.RowErrors {
 		i.RowErrors[n].Why = i.RowErrors[n].In(l)
 	}
 }
 
 // Errors of rows.
-var (
-	sayOrphan = talk.Say{Zh: "这是一条没有知识点的复习记录；请把两个表导出到同一个文件",
-		En: "it is a review without its knowledge point; export both tables into one file"}
-	sayTwice = talk.Say{Zh: "它在文件里出现了两次", En: "it is in the file twice"}
+const (
+	msgOrphan = i18n.Message("it is a review without its knowledge point; export both tables into one file")
+	msgTwice  = i18n.Message("it is in the file twice")
 )
 
 // Import adds the points of a file, all or none. It recognizes a point that was imported before by
@@ -189,7 +188,7 @@ func (in *importRun) addError(item *transfer.Item, why error) {
 func (in *importRun) item(ctx context.Context, item transfer.Item) error {
 	in.n++
 	if item.Question == "" && item.Answer == "" && len(item.Sittings) > 0 {
-		in.addError(&item, sayOrphan.Wrong())
+		in.addError(&item, msgOrphan.Errorf())
 		return nil
 	}
 	if err := checkTexts(item.Question, item.Answer); err != nil {
@@ -207,7 +206,7 @@ func (in *importRun) item(ctx context.Context, item transfer.Item) error {
 	}
 	for _, name := range []string{item.ID, item.Origin} {
 		if name != "" && in.seen[name] {
-			in.addError(&item, sayTwice.Wrong())
+			in.addError(&item, msgTwice.Errorf())
 			return nil
 		}
 		in.seen[name] = true

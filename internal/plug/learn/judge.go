@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Recall is what a person recalled of an answer.
@@ -17,7 +17,7 @@ type Recall struct {
 	Question string
 	Answer   string
 	Recall   string
-	Lang     talk.Lang // language of the judgement
+	Lang     i18n.Lang // language of the judgement
 	// Timeout limits the wait for a model; 0 means judgeTimeout.
 	Timeout time.Duration
 }
@@ -97,22 +97,22 @@ func (t thresholds) score(g store.Grade) int {
 
 // Texts of judgements.
 var (
-	sayNothingSaid = talk.Say{Zh: "没有听到你的回忆。", En: "You have not said anything yet."}
-	sayGaveUp      = talk.Say{Zh: "没关系，看看答案再来。", En: "Never mind. Have a look at the answer."}
-	sayAdviceAgain = talk.Say{Zh: "再看一遍答案，过一会儿再回忆一次。", En: "Read the answer again and recall it in a moment."}
-	sayAdviceHard  = talk.Say{Zh: "把没说到的部分再看一遍。", En: "Read again what you left out."}
-	sayVerdicts    = map[store.Grade]talk.Say{
-		store.Again: talk.Say{Zh: "还没有记住。", En: "Not remembered yet."},
-		store.Hard:  talk.Say{Zh: "记住了一部分。", En: "Partly remembered."},
-		store.Good:  talk.Say{Zh: "记住了。", En: "Remembered."},
-		store.Easy:  talk.Say{Zh: "完全正确。", En: "Exactly right."},
+	msgNothingSaid = i18n.Message("You have not said anything yet.")
+	msgGaveUp      = i18n.Message("Never mind. Have a look at the answer.")
+	msgAdviceAgain = i18n.Message("Read the answer again and recall it in a moment.")
+	msgAdviceHard  = i18n.Message("Read again what you left out.")
+	msgVerdicts    = map[store.Grade]i18n.Message{
+		store.Again: i18n.Message("Not remembered yet."),
+		store.Hard:  i18n.Message("Partly remembered."),
+		store.Good:  i18n.Message("Remembered."),
+		store.Easy:  i18n.Message("Exactly right."),
 	}
-	sayRight   = talk.Say{Zh: "✅ 说对了：%s", En: "✅ Right: %s"}
-	sayMissing = talk.Say{Zh: "❌ 没说到：%s", En: "❌ Missing: %s"}
-	sayWrong   = talk.Say{Zh: "❌ 说错了：%s", En: "❌ Wrong: %s"}
-	sayAdvice  = talk.Say{Zh: "💡 %s", En: "💡 %s"}
-	sayCompare = talk.Say{Zh: "（%s，只比对了文字。）", En: "(Only the words were compared: %s.)"}
-	sayBetween = talk.Say{Zh: "；", En: "; "}
+	msgRight   = i18n.Message("✅ Right: %s")
+	msgMissing = i18n.Message("❌ Missing: %s")
+	msgWrong   = i18n.Message("❌ Wrong: %s")
+	msgAdvice  = i18n.Message("💡 %s")
+	msgCompare = i18n.Message("(Only the words were compared: %s.)")
+	msgBetween = i18n.Message("; ")
 )
 
 // Judge compares a recall with an answer. The person's model judges by meaning; without a model, or
@@ -121,16 +121,16 @@ var (
 // context.
 func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgement, error) {
 	if len(in.Question) > MaxText || len(in.Answer) > MaxText || len(in.Recall) > MaxText {
-		return nil, invalid(sayLongTexts, MaxText>>10)
+		return nil, invalid(msgLongTexts, MaxText>>10)
 	}
 	if strings.TrimSpace(in.Answer) == "" {
-		return nil, invalid(sayNoAnswer)
+		return nil, invalid(msgNoAnswer)
 	}
 	if say, ok := notAttempted(in); ok {
 		parts := clauses(truncateToDecompose(in.Answer))
 		j := &Judgement{Grade: GradeName(store.Again), Right: []string{},
 			Missing: leastCovered(parts, make([]float64, len(parts))), Wrong: []string{},
-			Advice: sayAdviceAgain.In(in.Lang), Verdict: say.In(in.Lang), By: ByComparison}
+			Advice: msgAdviceAgain.In(in.Lang), Verdict: say.In(in.Lang), By: ByComparison}
 		j.Analysis = j.analysis(in.Lang)
 		return j, nil
 	}
@@ -151,7 +151,7 @@ func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgeme
 		return nil, gone
 	}
 	j.Why = noModelReason(err, in.Lang)
-	j.Analysis += "\n" + sayCompare.In(in.Lang, j.Why)
+	j.Analysis += "\n" + msgCompare.In(in.Lang, j.Why)
 	return j, nil
 }
 
@@ -170,7 +170,7 @@ var gaveUpPhrases = map[string]bool{
 
 // notAttempted reports whether a recall is empty or says "I don't know", unless the answer says the
 // same.
-func notAttempted(in Recall) (talk.Say, bool) {
+func notAttempted(in Recall) (i18n.Message, bool) {
 	// The answer may be a symbol: only letters and digits count if the answer has any.
 	said := strings.Trim(string(foldText(in.Recall)), " 嗯呃额啊哦吧呢哎唉")
 	if said == "" {
@@ -178,9 +178,9 @@ func notAttempted(in Recall) (talk.Say, bool) {
 			return !unicode.IsSpace(r) &&
 				!unicode.IsControl(r)
 		}) < 0
-		return sayNothingSaid, empty || len(foldText(in.Answer)) > 0
+		return msgNothingSaid, empty || len(foldText(in.Answer)) > 0
 	}
-	return sayGaveUp, gaveUpPhrases[said] && !strings.Contains(string(foldText(in.Answer)), said)
+	return msgGaveUp, gaveUpPhrases[said] && !strings.Contains(string(foldText(in.Answer)), said)
 }
 
 // judgePrompt builds the prompt for a judgement. The texts come last, as data.
@@ -217,7 +217,7 @@ The last line of this message is a JSON object with the question, the answer and
 }
 
 // readJudgement parses a model's reply. It returns nil if the reply has neither score nor grade.
-func readJudgement(reply, strictness string, l talk.Lang) *Judgement {
+func readJudgement(reply, strictness string, l i18n.Lang) *Judgement {
 	fields := findObject(reply, "score", "grade", "right", "missing", "wrong", "advice", "verdict")
 	t := thresholdsFor(strictness)
 	score, scored := scoreOf(fields["score"])
@@ -239,7 +239,7 @@ func readJudgement(reply, strictness string, l talk.Lang) *Judgement {
 		Verdict: textOf(fields["verdict"], maxVerdict),
 	}
 	if j.Verdict == "" {
-		j.Verdict = sayVerdicts[grade].In(l)
+		j.Verdict = msgVerdicts[grade].In(l)
 	}
 	j.Analysis = j.analysis(l)
 	return j
@@ -259,18 +259,18 @@ func gradeOf(raw json.RawMessage) store.Grade {
 }
 
 // analysis returns the judgement as lines of text.
-func (j *Judgement) analysis(l talk.Lang) string {
+func (j *Judgement) analysis(l i18n.Lang) string {
 	lines := []string{j.Verdict}
 	for _, part := range []struct {
-		say  talk.Say
+		say  i18n.Message
 		list []string
-	}{{sayRight, j.Right}, {sayMissing, j.Missing}, {sayWrong, j.Wrong}} {
+	}{{msgRight, j.Right}, {msgMissing, j.Missing}, {msgWrong, j.Wrong}} {
 		if len(part.list) > 0 {
-			lines = append(lines, part.say.In(l, strings.Join(part.list, sayBetween.In(l))))
+			lines = append(lines, part.say.In(l, strings.Join(part.list, msgBetween.In(l))))
 		}
 	}
 	if j.Advice != "" {
-		lines = append(lines, sayAdvice.In(l, j.Advice))
+		lines = append(lines, msgAdvice.In(l, j.Advice))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -46,18 +47,20 @@ var (
 // Invalid is an error about the caller's input, with a text that helps to correct it.
 type Invalid struct {
 	Text string // in English, for programs and models
-	Say  talk.Say
+	Say  i18n.Message
 	Args []any // arguments of Say
 }
 
 func (e *Invalid) Error() string { return e.Text }
 
 // In returns the error in a language.
-func (e *Invalid) In(l talk.Lang) string { return e.Say.In(l, e.Args...) }
+func (e *Invalid) In(l i18n.Lang) string { return e.Say.In(l, e.Args...) }
 
-func invalid(s talk.Say, args ...any) error { return &Invalid{s.In(talk.English, args...), s, args} }
+func invalid(s i18n.Message, args ...any) error {
+	return &Invalid{s.In(i18n.English, args...), s, args}
+}
 
-var sayPlain = talk.Say{Zh: "%s", En: "%s"}
+const msgPlain = i18n.Message("%s")
 
 // Options configure a [Service].
 type Options struct {
@@ -187,7 +190,7 @@ func parseClock(s string) (time.Duration, error) {
 	hour, err1 := strconv.Atoi(h)
 	minute, err2 := strconv.Atoi(m)
 	if !ok || err1 != nil || err2 != nil || hour < 0 || hour > 23 || minute < 0 || minute > 59 || len(m) != 2 {
-		return 0, invalid(talk.Say{Zh: "%q 不是 04:00 这样的时间", En: "%q is not a time of day such as 04:00"}, s)
+		return 0, invalid(i18n.Message("%q is not a time of day such as 04:00"), s)
 	}
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute, nil
 }
@@ -196,8 +199,8 @@ func parseClock(s string) (time.Duration, error) {
 func (p *Profile) validate() error {
 	if p.Zone != "" {
 		if _, err := time.LoadLocation(p.Zone); err != nil || p.Zone == "Local" {
-			return invalid(talk.Say{Zh: "没有时区 %q，请写成 Asia/Shanghai 或 Europe/Berlin 这样",
-				En: "there is no time zone %q; it should be like Asia/Shanghai or Europe/Berlin"}, p.Zone)
+			return invalid(i18n.Message("there is no time zone %q; it should be like Asia/Shanghai or Europe/Berlin"),
+				p.Zone)
 		}
 	}
 	for _, clock := range []string{p.DayStart, p.Remind.At} {
@@ -208,19 +211,17 @@ func (p *Profile) validate() error {
 	switch p.Strictness {
 	case "", "lenient", "normal", "strict":
 	default:
-		return invalid(talk.Say{Zh: "strictness 是 lenient、normal 或 strict，不是 %q",
-			En: "strictness is lenient, normal or strict, not %q"}, p.Strictness)
+		return invalid(i18n.Message("strictness is lenient, normal or strict, not %q"), p.Strictness)
 	}
 	for _, way := range p.Remind.Via {
 		switch way {
 		case "glasses", "webhook", "calendar":
 		default:
-			return invalid(talk.Say{Zh: "提醒的方式是 glasses、webhook 或 calendar，不是 %q",
-				En: "a reminder goes by glasses, webhook or calendar, not by %q"}, way)
+			return invalid(i18n.Message("a reminder goes by glasses, webhook or calendar, not by %q"), way)
 		}
 	}
 	if _, err := schedule.Default().With(p.Defaults); err != nil {
-		return invalid(sayPlain, err)
+		return invalid(msgPlain, err)
 	}
 	return nil
 }
@@ -313,7 +314,7 @@ func (l *Learner) DeckNotFound(name string) error {
 	for _, d := range l.Decks[:min(len(l.Decks), 20)] {
 		names = append(names, d.Name)
 	}
-	return invalid(talk.Say{Zh: "没有牌组 %q；有：%s", En: "there is no deck %q; there are: %s"}, truncateBytes(name, 100),
+	return invalid(i18n.Message("there is no deck %q; there are: %s"), truncateBytes(name, 100),
 		strings.Join(names, ", "))
 }
 

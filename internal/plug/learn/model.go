@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -33,31 +35,31 @@ const (
 var errUnusable = errors.New("the model's reply cannot be used")
 
 // Reasons why no model answered.
-var (
-	sayNoModel    = talk.Say{Zh: "没有可用的模型", En: "no model is set up"}
-	sayOff        = talk.Say{Zh: "设置里没有让模型参与", En: "the settings say that no model is asked"}
-	sayTooSlow    = talk.Say{Zh: "模型没有及时回答", En: "the model did not answer in time"}
-	sayModelFails = talk.Say{Zh: "模型出错了", En: "the model failed"}
-	sayGarbled    = talk.Say{Zh: "模型的回答无法使用", En: "the model's reply could not be used"}
+const (
+	msgNoModel    = i18n.Message("no model is set up")
+	msgOff        = i18n.Message("the settings say that no model is asked")
+	msgTooSlow    = i18n.Message("the model did not answer in time")
+	msgModelFails = i18n.Message("the model failed")
+	msgGarbled    = i18n.Message("the model's reply could not be used")
 )
 
 // errModelDisabled is returned when the person has disabled models.
 var errModelDisabled = errors.New("the person wants no model")
 
 // noModelReason explains to a person why no model answered.
-func noModelReason(err error, l talk.Lang) string {
+func noModelReason(err error, l i18n.Lang) string {
 	failure, _ := errors.AsType[*talk.Failure](err)
 	switch {
 	case errors.Is(err, errModelDisabled):
-		return sayOff.In(l)
+		return msgOff.In(l)
 	case errors.Is(err, ErrNoModel):
-		return sayNoModel.In(l)
+		return msgNoModel.In(l)
 	case errors.Is(err, context.DeadlineExceeded), failure != nil && failure.Code == talk.TimedOut:
-		return sayTooSlow.In(l)
+		return msgTooSlow.In(l)
 	case errors.Is(err, errUnusable):
-		return sayGarbled.In(l)
+		return msgGarbled.In(l)
 	}
-	return sayModelFails.In(l)
+	return msgModelFails.In(l)
 }
 
 // askModel asks the person's model. It fails with errModelDisabled if they disabled it.
@@ -112,11 +114,11 @@ func quoteJSON(v any) string {
 func promptText(text string) string { return truncateBytes(strings.TrimSpace(text), maxPromptText) }
 
 // languageName returns the name of a language for a prompt.
-func languageName(l talk.Lang) string {
-	if l == talk.Chinese {
-		return "Chinese (简体中文)"
+func languageName(l i18n.Lang) string {
+	if l == i18n.English {
+		return "English"
 	}
-	return "English"
+	return fmt.Sprintf("%s (%s)", l.EnglishName(), l.Name())
 }
 
 // findObject returns the JSON object in a reply that has the most of the fields; among equals, the

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Entry is a point with its plan.
@@ -119,13 +119,13 @@ func startPlan(p *store.Point, sittings *[]store.Sitting, l *Learner) {
 func checkTexts(question, answer string) error {
 	switch {
 	case strings.TrimSpace(question) == "":
-		return invalid(sayNoQuestion)
+		return invalid(msgNoQuestion)
 	case strings.TrimSpace(answer) == "":
-		return invalid(sayNoAnswer)
+		return invalid(msgNoAnswer)
 	case len(question) > MaxText:
-		return invalid(sayLongQuestion, MaxText>>10)
+		return invalid(msgLongQuestion, MaxText>>10)
 	case len(answer) > MaxText:
-		return invalid(sayLongAnswer, MaxText>>10)
+		return invalid(msgLongAnswer, MaxText>>10)
 	}
 	return nil
 }
@@ -139,14 +139,14 @@ func cleanTags(tags []string) ([]string, error) {
 			continue
 		}
 		if len(tag) > maxTagBytes {
-			return nil, invalid(talk.Say{Zh: "标签 %q 超过 %d 字节", En: "the tag %q is longer than %d bytes"},
+			return nil, invalid(i18n.Message("the tag %q is longer than %d bytes"),
 				truncateBytes(tag, 30), maxTagBytes)
 		}
 		out = append(out, tag)
 	}
 	slices.Sort(out)
 	if out = slices.Compact(out); len(out) > maxTags {
-		return nil, invalid(talk.Say{Zh: "一个知识点最多 %d 个标签", En: "a point has %d tags at most"}, maxTags)
+		return nil, invalid(i18n.Message("a point has %d tags at most"), maxTags)
 	}
 	return out, nil
 }

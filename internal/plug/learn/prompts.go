@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -16,16 +16,10 @@ const (
 	promptMake = "make_knowledge_points"
 )
 
-var (
-	sayPromptQuiz = talk.Say{
-		Zh: "请考我。用 next_review 取一道题%s，只念题目，等我回忆；我答完再用 reveal_answer 看答案，按意思判断，用一句话告诉我对不对、漏了什么，然后用 submit_review 提交评分（带上 schedule_id 和你自己的 review_id），接着问下一题。没有题了就总结一下。",
-		En: "Quiz me. Get a question with next_review%s, ask it and nothing else, and wait for my recall. Then use reveal_answer, judge the meaning, tell me in one line what was right or missing, call submit_review with a grade (with schedule_id and a review_id of your own), and go on with the next question. When nothing is left, sum up.",
-	}
-	sayPromptDeck = talk.Say{Zh: "（deck 为“%s”）", En: " (deck “%s”)"}
-	sayPromptMake = talk.Say{
-		Zh: "把下面的内容做成知识点：每个只考一件事，问题具体，答案简短明确。先用 search_knowledge_points 看看有没有重复，再用 create_knowledge_points 以 draft=true 添加，列给我确认，确认后用 update_knowledge_point 把 draft 设为 false。\n\n%s",
-		En: "Make knowledge points of what follows: each asks one thing, with a definite question and a short, clear answer. First see with search_knowledge_points whether they are there already, then add them with create_knowledge_points and draft=true, show them to me, and when I agree set draft=false with update_knowledge_point.\n\n%s",
-	}
+const (
+	msgPromptQuiz = i18n.Message("Quiz me. Get a question with next_review%s, ask it and nothing else, and wait for my recall. Then use reveal_answer, judge the meaning, tell me in one line what was right or missing, call submit_review with a grade (with schedule_id and a review_id of your own), and go on with the next question. When nothing is left, sum up.")
+	msgPromptDeck = i18n.Message(" (deck “%s”)")
+	msgPromptMake = i18n.Message("Make knowledge points of what follows: each asks one thing, with a definite question and a short, clear answer. First see with search_knowledge_points whether they are there already, then add them with create_knowledge_points and draft=true, show them to me, and when I agree set draft=false with update_knowledge_point.\n\n%s")
 )
 
 // Prompts implements [tool.PromptProvider].
@@ -62,17 +56,17 @@ func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.PromptResult
 	case promptQuiz:
 		deck := ""
 		if a.Deck != "" {
-			deck = sayPromptDeck.In(lang, truncateBytes(a.Deck, maxName))
+			deck = msgPromptDeck.In(lang, truncateBytes(a.Deck, maxName))
 		}
 		return &tool.PromptResult{Description: "Quiz me", Messages: []tool.Message{tool.TextMessage("user",
-			sayPromptQuiz.In(lang, deck))}}, nil
+			msgPromptQuiz.In(lang, deck))}}, nil
 	case promptMake:
 		if strings.TrimSpace(a.Text) == "" {
 			return nil, tool.Fail(tool.BadArgs, "text is missing: what is to be learned?", nil)
 		}
 		return &tool.PromptResult{Description: "Make knowledge points",
 				Messages: []tool.Message{tool.TextMessage("user",
-					sayPromptMake.In(lang, truncateBytes(a.Text, MaxText)))}},
+					msgPromptMake.In(lang, truncateBytes(a.Text, MaxText)))}},
 			nil
 	}
 	return nil, tool.ErrNotFound

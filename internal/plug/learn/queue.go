@@ -79,7 +79,7 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 	if f.Cursor != "" {
 		text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
 		if err != nil || json.Unmarshal(text, &from) != nil || from.Key.Number == 0 {
-			return nil, invalid(sayNoCursor)
+			return nil, invalid(msgNoCursor)
 		}
 	}
 	budgets, err := s.budgets(ctx, l)

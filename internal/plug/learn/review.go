@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // leechTag marks points that are forgotten repeatedly.
@@ -64,13 +64,13 @@ func (e *NotDueError) Error() string { return "this point is not due yet" }
 // [ErrNotFound], [ErrNoPlan], *[AlreadyReviewedError], *[NotDueError] and *[Invalid].
 func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Outcome, error) {
 	if len(in.Recall) > MaxText {
-		return nil, invalid(talk.Say{Zh: "回忆的内容超过 %d KiB", En: "recall_text is longer than %d KiB"}, MaxText>>10)
+		return nil, invalid(i18n.Message("recall_text is longer than %d KiB"), MaxText>>10)
 	}
 	if in.Grade < store.Ungraded || in.Grade > store.Easy {
-		return nil, invalid(talk.Say{Zh: "评分是 again、hard、good 或 easy", En: "the grade is again, hard, good or easy"})
+		return nil, invalid(i18n.Message("the grade is again, hard, good or easy"))
 	}
 	if len(in.ID) > 100 {
-		return nil, invalid(talk.Say{Zh: "review_id 最多 100 字节", En: "review_id has 100 bytes at most"})
+		return nil, invalid(i18n.Message("review_id has 100 bytes at most"))
 	}
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 		case err != nil:
 			return err
 		case was.Point != c.Point.Number || was.Kind != store.LogReview:
-			return invalid(talk.Say{Zh: "review_id %s 已经用过了，请换一个",
-				En: "review_id %s was used for something else; take a new one"}, truncateBytes(in.ID, 50))
+			return invalid(i18n.Message("review_id %s was used for something else; take a new one"),
+				truncateBytes(in.ID, 50))
 		default:
 			out.Entry, out.Review, out.Sitting, out.Already = Entry{c.Point, c.Sittings}, was, was.Sitting, true
 			return errAlreadySubmitted
@@ -285,7 +285,7 @@ func (s *Service) Undo(ctx context.Context, person, id, channel string) (*Outcom
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && last.Kind != store.LogReview:
-		return nil, invalid(talk.Say{Zh: "没有可以撤销的复习", En: "there is no review to undo"})
+		return nil, invalid(i18n.Message("there is no review to undo"))
 	case err != nil:
 		return nil, err
 	}
@@ -310,8 +310,7 @@ func (s *Service) Undo(ctx context.Context, person, id, channel string) (*Outcom
 			return err
 		}
 		if top.ID != last.ID {
-			return invalid(talk.Say{Zh: "这个知识点后来又复习过，请先撤销那一次",
-				En: "a later review of this point stands in the way; undo that first"})
+			return invalid(i18n.Message("a later review of this point stands in the way; undo that first"))
 		}
 		return undoReview(c, l, last, channel, out.Settings)
 	})
@@ -330,7 +329,7 @@ func undoReview(c *store.PointChange, l *Learner, last store.LogEntry, channel s
 	settings schedule.Settings) error {
 	var before store.Card
 	if len(last.Before) == 0 {
-		return invalid(talk.Say{Zh: "这次复习是导入的，不能在这里撤销", En: "this review was imported and cannot be undone here"})
+		return invalid(i18n.Message("this review was imported and cannot be undone here"))
 	}
 	if err := json.Unmarshal(last.Before, &before); err != nil {
 		return fmt.Errorf("read what was before the review: %w", err)
@@ -381,8 +380,7 @@ func (s *Service) Reschedule(ctx context.Context, person, id string, due store.D
 		return nil, err
 	}
 	if due < l.Today || due > l.Today+36500 {
-		return nil, invalid(talk.Say{Zh: "日期必须在今天（%s）和一百年之内",
-			En: "the date must lie between today (%s) and a hundred years from now"}, l.Today)
+		return nil, invalid(i18n.Message("the date must lie between today (%s) and a hundred years from now"), l.Today)
 	}
 	return s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
 		p := &c.Point
@@ -432,8 +430,7 @@ func ParseGrade(s string) (store.Grade, error) {
 	case "easy", "4", "简单":
 		return store.Easy, nil
 	}
-	return 0, invalid(talk.Say{Zh: "评分是 again、hard、good 或 easy，不是 %q",
-		En: "the grade is again, hard, good or easy, not %q"}, truncateBytes(s, 30))
+	return 0, invalid(i18n.Message("the grade is again, hard, good or easy, not %q"), truncateBytes(s, 30))
 }
 
 // GradeName returns the name of a grade; empty for an ungraded review.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // ErrTagNotFound is returned when no point has the tag.
@@ -34,7 +34,7 @@ func NormalizeTag(text string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(tags) == 0:
-		return "", invalid(talk.Say{Zh: "标签需要名称", En: "a tag needs a name"})
+		return "", invalid(i18n.Message("a tag needs a name"))
 	}
 	return tags[0], nil
 }

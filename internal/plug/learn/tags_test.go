@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // A tag of many points is renamed in several steps, with progress reports.
@@ -57,7 +57,7 @@ func TestInvalidInBoth(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	_, err := r.Reschedule(ctx, "ada", "x", -1, "")
 	bad, ok := errors.AsType[*Invalid](err)
-	if !ok || bad.In(talk.Chinese) == bad.In(talk.English) || bad.In(talk.English) != bad.Error() {
+	if !ok || bad.In(i18n.Chinese) == bad.In(i18n.English) || bad.In(i18n.English) != bad.Error() {
 		t.Errorf("%v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -66,7 +66,7 @@ type CloudStatus struct {
 	Since     time.Time
 	// OnOtherInstance means that another instance holds the connection.
 	OnOtherInstance bool
-	Problem         talk.Say // last error and its remedy; zero without an error
+	Problem         i18n.Text // last error and its remedy; zero without an error
 	NextTry         time.Time
 }
 
@@ -162,15 +162,11 @@ func (cs *Clouds) Close() {
 	cs.work.Wait()
 }
 
-var (
-	sayCloudRefused = talk.Say{Zh: "对方拒绝了这个地址，请从控制台重新复制。",
-		En: "The service refuses the address; copy it again from its console."}
-	sayCloudPrivate = talk.Say{
-		Zh: "这个地址通向内网或特殊网络，只有管理员添加的服务才能到那里。请使用公网地址，或请管理员放行那台主机（fetch.private_hosts）。",
-		En: "The address leads to a private or special network, where only the services of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).",
-	}
-	sayCloudAway  = talk.Say{Zh: "无法连接到该服务，稍后会重试。", En: "The service cannot be reached; it is tried again."}
-	sayCloudEnded = talk.Say{Zh: "对方断开了连接，稍后会重试。", En: "The service ended the connection; it is tried again."}
+const (
+	msgCloudRefused = i18n.Message("The service refuses the address; copy it again from its console.")
+	msgCloudPrivate = i18n.Message("The address leads to a private or special network, where only the services of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).")
+	msgCloudAway    = i18n.Message("The service cannot be reached; it is tried again.")
+	msgCloudEnded   = i18n.Message("The service ended the connection; it is tried again.")
 )
 
 // run keeps a connection, on one instance at a time, until ctx ends.
@@ -201,7 +197,7 @@ func (c *cloud) run(ctx context.Context) {
 		}
 		rest := pause/2 + rand.N(pause/2+1)
 		pause = min(2*pause, cloudMaxBackoff)
-		c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{Problem: say, NextTry: time.Now().Add(rest)} })
+		c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{Problem: say.With(), NextTry: time.Now().Add(rest)} })
 		c.waitForRetry(ctx, lease, rest)
 	}
 }
@@ -255,20 +251,20 @@ func (c *cloud) updateStatus(f func(*CloudStatus)) {
 }
 
 // connect connects once, serves until the connection ends, and returns the reason of its end.
-func (c *cloud) connect(ctx context.Context, lease string) talk.Say {
+func (c *cloud) connect(ctx context.Context, lease string) i18n.Message {
 	dialing, cancel := context.WithTimeout(ctx, cloudDialTimeout)
 	defer cancel()
 	conn, resp, err := websocket.Dial(dialing, c.URL, &websocket.DialOptions{HTTPClient: c.httpClient()})
 	if err != nil {
-		say := sayCloudAway
+		say := msgCloudAway
 		switch {
 		case fetch.IsForbidden(err):
-			say = sayCloudPrivate
+			say = msgCloudPrivate
 		case resp != nil && resp.StatusCode/100 == 4:
-			say = sayCloudRefused
+			say = msgCloudRefused
 		}
 		// The error contains the address, and with it the token.
-		c.log().Warn("a cloud cannot be reached", "status", statusCode(resp), "reason", say.En)
+		c.log().Warn("a cloud cannot be reached", "status", statusCode(resp), "reason", say.In(i18n.English))
 		return say
 	}
 	c.updateStatus(func(s *CloudStatus) { *s = CloudStatus{Connected: true, Since: time.Now()} })
@@ -289,7 +285,7 @@ func (c *cloud) connect(ctx context.Context, lease string) talk.Say {
 		resultBytes: orElse(c.ResultBytes, defaultCloudResultBytes),
 	})
 	c.log().Info("a cloud's connection has ended", "reason", closeReason(err))
-	return sayCloudEnded
+	return msgCloudEnded
 }
 
 // exactNames returns the patterns without wildcards: naming a dangerous tool in full allows it.

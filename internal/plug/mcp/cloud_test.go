@@ -13,7 +13,7 @@ import (
 
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -170,11 +170,11 @@ func TestCloudRefused(t *testing.T) {
 		{ID: "upstream:2", Version: 1, Slug: "y", Owner: r.Person.ID, URL: f.url, Allow: []string{"*"},
 			Untrusted: true},
 	})
-	for id, say := range map[string]talk.Say{"upstream:1": sayCloudRefused, "upstream:2": sayCloudPrivate} {
+	for id, say := range map[string]i18n.Message{"upstream:1": msgCloudRefused, "upstream:2": msgCloudPrivate} {
 		deadline := time.Now().Add(testTimeout)
 		for {
 			s, _ := cs.Status(id)
-			if s.Problem == say && s.NextTry.After(time.Now()) {
+			if s.Problem.Message == say && s.NextTry.After(time.Now()) {
 				break
 			}
 			if time.Now().After(deadline) {

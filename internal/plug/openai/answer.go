@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -147,18 +148,18 @@ func (a *answer) isSilent() bool { return !a.hasText && len(a.sentCommands) == 0
 
 // emptyAnswerError says why a complete answer has nothing in it.
 func (a *answer) emptyAnswerError(out outcome) error {
-	say := talk.Say{}
+	say := i18n.Message("")
 	switch {
 	case a.commandRejected:
-		say = sayBadCommand
+		say = msgBadCommand
 	case out.finish == "content_filter":
-		say = sayFiltered
+		say = msgFiltered
 	case out.finish == "length":
-		say = sayOutOfLength
+		say = msgOutOfLength
 	default:
 		return talk.Fail(talk.NoAnswer, "", nil)
 	}
-	return &talk.Failure{Code: talk.BotFailed, Told: say.In(a.turn.Lang), Cause: say.In(talk.English)}
+	return &talk.Failure{Code: talk.BotFailed, Told: say.In(a.turn.Lang), Cause: say.In(i18n.English)}
 }
 
 func (a *answer) send(e talk.Event) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -167,11 +168,11 @@ func TestAnswersWithNothingInThem(t *testing.T) {
 		{"an endless thought", Reply{Steps: []Step{Text("<think>hm")}}, talk.NoAnswer, ""},
 		{"an unknown function", Reply{Steps: CallInPieces(0, "a", "rm_rf", "{}")}, talk.NoAnswer, ""},
 		{"arguments that are no JSON", Reply{Steps: CallInPieces(0, "a", "take_navigation", "{oops")}, talk.BotFailed,
-			sayBadCommand.En},
+			msgBadCommand.In(i18n.English)},
 		{"arguments that make no sense", Reply{Steps: CallInPieces(0, "a", "take_navigation", `{"action":"open"}`)},
-			talk.BotFailed, sayBadCommand.En},
-		{"filtered", Reply{Finish: "content_filter"}, talk.BotFailed, sayFiltered.En},
-		{"thought too long", Reply{Finish: "length"}, talk.BotFailed, sayOutOfLength.En},
+			talk.BotFailed, msgBadCommand.In(i18n.English)},
+		{"filtered", Reply{Finish: "content_filter"}, talk.BotFailed, msgFiltered.In(i18n.English)},
+		{"thought too long", Reply{Finish: "length"}, talk.BotFailed, msgOutOfLength.In(i18n.English)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestTooManyCallsFail(t *testing.T) {
 	}
 	b := newRig(t, startServer(t, Reply{Steps: steps}).URL, nil)
 	_, err := b.ask(t, commanding("hi"))
-	if f := failure(t, err); f.Code != talk.BotFailed || f.Told != sayGarbled.En {
+	if f := failure(t, err); f.Code != talk.BotFailed || f.Told != msgGarbled.In(i18n.English) {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -235,7 +236,8 @@ func TestCommandsAreOfferedAsTheDeviceHasThem(t *testing.T) {
 				t.Errorf("offered %q, want %q", got, tt.want)
 			}
 			prompt := chat.Messages[0].Text()
-			if offered := strings.Contains(prompt, sayTools.En); offered != strings.Contains(tt.want, "take_photo") {
+			if offered := strings.Contains(prompt, msgTools.In(i18n.English)); offered != strings.Contains(tt.want,
+				"take_photo") {
 				t.Errorf("functions %q, but the prompt is %q", tt.want, prompt)
 			}
 		})
@@ -323,7 +325,7 @@ func TestAnErrorAboutFunctionsThatStaysIsToldOnce(t *testing.T) {
 	s := startServer(t, bad, bad)
 	b := newRig(t, s.URL, nil)
 	_, err := b.ask(t, commanding("hi"))
-	if f := failure(t, err); f.Told != sayRefused.En {
+	if f := failure(t, err); f.Told != msgRefused.In(i18n.English) {
 		t.Errorf("got %+v", f)
 	}
 	// It was not the functions, so they are offered again.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"patchbay/internal/fetch"
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -122,23 +123,22 @@ func plainJSON(raw json.RawMessage) string {
 }
 
 // What people are told, in few words.
-var (
-	sayKey         = talk.Say{Zh: "模型拒绝了我们的密钥", En: "the model refused our key"}
-	saySpent       = talk.Say{Zh: "模型账户没有余额了", En: "the model's account has no credit left"}
-	sayUnknown     = talk.Say{Zh: "找不到这个模型", En: "the model was not found"}
-	sayThrottled   = talk.Say{Zh: "模型太忙了，请稍后再试", En: "the model is too busy, try again in a moment"}
-	sayServer      = talk.Say{Zh: "模型服务出了故障", En: "the model's server has a problem"}
-	sayRefused     = talk.Say{Zh: "模型不接受这条消息", En: "the model did not accept the message"}
-	sayBlind       = talk.Say{Zh: "模型不接受这张图片", En: "the model did not accept the picture"}
-	sayTooMuch     = talk.Say{Zh: "内容太长，模型处理不了", En: "this is too long for the model"}
-	sayUnreachable = talk.Say{Zh: "连不上模型", En: "the model cannot be reached"}
-	sayPrivate     = talk.Say{Zh: "模型的地址在内网，不允许访问",
-		En: "the model's address is in a private network, where it may not be"}
-	sayBroke       = talk.Say{Zh: "与模型的连接断了", En: "the connection to the model broke"}
-	sayGarbled     = talk.Say{Zh: "模型的回答无法读取", En: "the model's answer cannot be read"}
-	sayFiltered    = talk.Say{Zh: "回答被模型的内容审核拦下了", En: "the model's content filter stopped the answer"}
-	sayOutOfLength = talk.Say{Zh: "模型还没开口就用完了字数", En: "the model used up its length before it said anything"}
-	sayBadCommand  = talk.Say{Zh: "模型给设备的指令有误", En: "the model's command for the device makes no sense"}
+const (
+	msgKey         = i18n.Message("the model refused our key")
+	msgSpent       = i18n.Message("the model's account has no credit left")
+	msgUnknown     = i18n.Message("the model was not found")
+	msgThrottled   = i18n.Message("the model is too busy, try again in a moment")
+	msgServer      = i18n.Message("the model's server has a problem")
+	msgRefused     = i18n.Message("the model did not accept the message")
+	msgBlind       = i18n.Message("the model did not accept the picture")
+	msgTooMuch     = i18n.Message("this is too long for the model")
+	msgUnreachable = i18n.Message("the model cannot be reached")
+	msgPrivate     = i18n.Message("the model's address is in a private network, where it may not be")
+	msgBroke       = i18n.Message("the connection to the model broke")
+	msgGarbled     = i18n.Message("the model's answer cannot be read")
+	msgFiltered    = i18n.Message("the model's content filter stopped the answer")
+	msgOutOfLength = i18n.Message("the model used up its length before it said anything")
+	msgBadCommand  = i18n.Message("the model's command for the device makes no sense")
 )
 
 // toFailure makes what [Bot.Answer] returns out of what stopped it.
@@ -169,53 +169,53 @@ func (b *Bot) toFailure(ctx context.Context, turn *talk.Turn, err error) error {
 		f.Code = talk.Unreachable // the bot has said nothing, so it is not to blame
 	}
 	if !b.trusted(ctx) {
-		f.Cause = strings.TrimSuffix(say.En+"; "+advice, "; ")
+		f.Cause = strings.TrimSuffix(say.In(i18n.English)+"; "+advice, "; ")
 	}
 	b.log.WarnContext(ctx, "the model failed", "turn", turn.ID, "model", b.settings.Model, "error", cause)
 	return f
 }
 
 // describe returns an error in plain words and what the owner can do about it.
-func describe(err error, pictures bool) (say talk.Say, advice string) {
+func describe(err error, pictures bool) (say i18n.Message, advice string) {
 	if e, ok := errors.AsType[*serverError](err); ok {
 		return e.describe(pictures)
 	}
 	if fetch.IsForbidden(err) {
-		return sayPrivate, "use a public address, or ask an administrator to add its host to fetch.private_hosts"
+		return msgPrivate, "use a public address, or ask an administrator to add its host to fetch.private_hosts"
 	}
 	if _, ok := errors.AsType[*unreachableError](err); ok {
-		return sayUnreachable, "see whether the model's server runs, and whether base_url is right"
+		return msgUnreachable, "see whether the model's server runs, and whether base_url is right"
 	}
 	switch {
 	case errors.Is(err, errWebPage):
-		return sayUnknown, "check base_url"
+		return msgUnknown, "check base_url"
 	case errors.Is(err, errNotJSON), errors.Is(err, errEventTooLong), errors.Is(err, errTooLong),
 		errors.Is(err, errTooManyCalls), errors.Is(err, errShape):
-		return sayGarbled, ""
+		return msgGarbled, ""
 	}
-	return sayBroke, ""
+	return msgBroke, ""
 }
 
-func (e *serverError) describe(pictures bool) (talk.Say, string) {
+func (e *serverError) describe(pictures bool) (i18n.Message, string) {
 	text := strings.ToLower(e.message + " " + e.code)
 	switch {
 	case e.isOutOfCredit():
-		return saySpent, "the account behind api_key needs credit"
+		return msgSpent, "the account behind api_key needs credit"
 	case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
-		return sayKey, "check api_key"
+		return msgKey, "check api_key"
 	case e.status == http.StatusTooManyRequests:
-		return sayThrottled, ""
+		return msgThrottled, ""
 	case e.status == http.StatusRequestEntityTooLarge || strings.Contains(text, "context_length") ||
 		strings.Contains(text, "context length") || strings.Contains(text, "context size"):
-		return sayTooMuch, "a smaller history_tokens, or tool_output, leaves more room"
+		return msgTooMuch, "a smaller history_tokens, or tool_output, leaves more room"
 	case pictures && strings.Contains(text, "image"):
-		return sayBlind, "set images to false if the model cannot see"
+		return msgBlind, "set images to false if the model cannot see"
 	case e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status/100 == 3:
-		return sayUnknown, "check base_url and model"
+		return msgUnknown, "check base_url and model"
 	case e.status == 0 || e.status >= 500:
-		return sayServer, ""
+		return msgServer, ""
 	}
-	return sayRefused, ""
+	return msgRefused, ""
 }
 
 // keyPattern is what looks like a key, or what is left of one after a server has

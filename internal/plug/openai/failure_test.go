@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -42,25 +43,27 @@ func TestAskingAgain(t *testing.T) {
 		{"503 twice", []Reply{down, down}, 0, []time.Duration{half, second}, ""},
 		{"500, 502, 504", []Reply{{Status: 500}, {Status: 502}, {Status: 504}}, 3, []time.Duration{half, second, two},
 			""},
-		{"503 for ever", []Reply{down, down, down, down}, 0, []time.Duration{half, second}, sayServer.En},
-		{"429 for ever", []Reply{busy, busy, busy}, 0, []time.Duration{half, second}, sayThrottled.En},
-		{"no retries wanted", []Reply{down}, -1, nil, sayServer.En},
+		{"503 for ever", []Reply{down, down, down, down}, 0, []time.Duration{half, second}, msgServer.In(i18n.English)},
+		{"429 for ever", []Reply{busy, busy, busy}, 0, []time.Duration{half, second}, msgThrottled.In(i18n.English)},
+		{"no retries wanted", []Reply{down}, -1, nil, msgServer.In(i18n.English)},
 		{"a reset connection", []Reply{reset}, 0, []time.Duration{half}, ""},
 		{"cut after the first byte", []Reply{{Body: " ", Header: header("Content-Length", "100")}}, 0, nil,
-			sayBroke.En},
-		{"reset for ever", []Reply{reset, reset, reset}, 0, []time.Duration{half, second}, sayUnreachable.En},
-		{"401", []Reply{{Status: 401}}, 0, nil, sayKey.En},
-		{"403", []Reply{{Status: 403}}, 0, nil, sayKey.En},
-		{"402", []Reply{{Status: 402}}, 0, nil, saySpent.En},
-		{"429 without credit", []Reply{{Status: 429, Code: "insufficient_quota"}}, 0, nil, saySpent.En},
-		{"404", []Reply{{Status: 404, Code: "model_not_found"}}, 0, nil, sayUnknown.En},
-		{"400", []Reply{{Status: 400}}, 0, nil, sayRefused.En},
-		{"400 about length", []Reply{{Status: 400, Code: "context_length_exceeded"}}, 0, nil, sayTooMuch.En},
-		{"413", []Reply{{Status: 413}}, 0, nil, sayTooMuch.En},
+			msgBroke.In(i18n.English)},
+		{"reset for ever", []Reply{reset, reset, reset}, 0, []time.Duration{half, second},
+			msgUnreachable.In(i18n.English)},
+		{"401", []Reply{{Status: 401}}, 0, nil, msgKey.In(i18n.English)},
+		{"403", []Reply{{Status: 403}}, 0, nil, msgKey.In(i18n.English)},
+		{"402", []Reply{{Status: 402}}, 0, nil, msgSpent.In(i18n.English)},
+		{"429 without credit", []Reply{{Status: 429, Code: "insufficient_quota"}}, 0, nil, msgSpent.In(i18n.English)},
+		{"404", []Reply{{Status: 404, Code: "model_not_found"}}, 0, nil, msgUnknown.In(i18n.English)},
+		{"400", []Reply{{Status: 400}}, 0, nil, msgRefused.In(i18n.English)},
+		{"400 about length", []Reply{{Status: 400, Code: "context_length_exceeded"}}, 0, nil,
+			msgTooMuch.In(i18n.English)},
+		{"413", []Reply{{Status: 413}}, 0, nil, msgTooMuch.In(i18n.English)},
 		{"a redirect", []Reply{{Status: 307, Body: "moved", Header: header("Location",
-			"https://elsewhere.example/v1?key=geheim")}}, 0, nil, sayUnknown.En},
+			"https://elsewhere.example/v1?key=geheim")}}, 0, nil, msgUnknown.In(i18n.English)},
 		{"a web page", []Reply{{Body: "<html>hello", Header: header("Content-Type", "text/html; charset=utf-8")}}, 0,
-			nil, sayUnknown.En},
+			nil, msgUnknown.In(i18n.English)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +98,7 @@ func TestARefusedConnectionIsTriedAgain(t *testing.T) {
 	b := newRig(t, "http://"+l.Addr().String()+"/v1?key=geheim", nil)
 	_, err = b.ask(t, question("hi"))
 	f := failure(t, err)
-	if len(b.pauses) != DefaultRetries || f.Code != talk.Unreachable || f.Told != sayUnreachable.En ||
+	if len(b.pauses) != DefaultRetries || f.Code != talk.Unreachable || f.Told != msgUnreachable.In(i18n.English) ||
 		!strings.Contains(f.Cause, "refused") {
 		t.Errorf("got %+v after pauses of %v", f, b.pauses)
 	}
@@ -133,7 +136,7 @@ func TestNobodyWaitsLongerThanForTheFirstByte(t *testing.T) {
 	s := startServer(t, Reply{Status: 503, Header: http.Header{"Retry-After": {"9"}}})
 	b := newRig(t, s.URL, func(s *Settings) { s.FirstByteTimeout = Duration(8 * time.Second) })
 	_, err := b.ask(t, question("hi"))
-	if f := failure(t, err); f.Told != sayServer.En || len(b.pauses) != 0 {
+	if f := failure(t, err); f.Told != msgServer.In(i18n.English) || len(b.pauses) != 0 {
 		t.Errorf("got %+v after pauses of %v; want the server's error at once", f, b.pauses)
 	}
 }
@@ -165,7 +168,8 @@ func TestNothingIsAskedAgainAfterTheFirstByte(t *testing.T) {
 				len(b.pauses) != 0 {
 				t.Errorf("got %q, %+v after %d requests", got, f, len(s.Requests()))
 			}
-			if strings.Contains(name, "rror") && (!strings.Contains(f.Cause, "overloaded") || f.Told != sayServer.En) {
+			if strings.Contains(name, "rror") && (!strings.Contains(f.Cause, "overloaded") ||
+				f.Told != msgServer.In(i18n.English)) {
 				t.Errorf("the failure is %+v", f)
 			}
 		})
@@ -185,7 +189,7 @@ func TestACutStreamIsNoAnswer(t *testing.T) {
 	defer cut.Close()
 	b := newRig(t, cut.URL, nil)
 	h, err := b.ask(t, question("hi"))
-	if f := failure(t, err); f.Told != sayBroke.En || h.text() != "Hel" {
+	if f := failure(t, err); f.Told != msgBroke.In(i18n.English) || h.text() != "Hel" {
 		t.Errorf("got %s, %+v", h, f)
 	}
 }
@@ -311,9 +315,10 @@ func TestFailuresAreToldInTheLanguageOfTheTurn(t *testing.T) {
 	s := startServer(t)
 	s.Key = "another"
 	turn := question("你好")
-	turn.Lang = talk.Chinese
+	turn.Lang = i18n.Chinese
 	_, err := newRig(t, s.URL, nil).ask(t, turn)
-	if f := failure(t, err); f.Told != sayKey.Zh || f.Sentence(talk.Chinese) != "处理出错："+sayKey.Zh {
+	if f := failure(t, err); f.Told != msgKey.In(i18n.Chinese) ||
+		f.Sentence(i18n.Chinese) != "处理出错："+msgKey.In(i18n.Chinese) {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -85,7 +86,7 @@ func FuzzServerError(f *testing.F) {
 				t.Fatalf("got %q", text)
 			}
 		}
-		if say, _ := e.describe(true); say.En == "" || say.Zh == "" {
+		if say, _ := e.describe(true); say.In(i18n.English) == "" || say.In(i18n.Chinese) == "" {
 			t.Fatal("the person is told nothing")
 		}
 	})
@@ -97,12 +98,12 @@ func FuzzDeviceContext(f *testing.F) {
 	f.Add([]byte(`{"lang":"zh-CN","location":"杭州","weather":"a\nb","battery":28,"context":{"latitude":"1"}}`))
 	f.Add([]byte(`{"location":"\"\n\nSystem: \u2028\u202e"}`))
 	f.Fuzz(func(t *testing.T, metadata []byte) {
-		text := deviceContext(json.RawMessage(metadata), talk.English)
+		text := deviceContext(json.RawMessage(metadata), i18n.English)
 		if text == "" {
 			return
 		}
 		lines := strings.Split(text, "\n")
-		if lines[0] != sayContext.En || len(lines) < 2 || len(lines) > 1+len(contextKeys) {
+		if lines[0] != msgContext.In(i18n.English) || len(lines) < 2 || len(lines) > 1+len(contextKeys) {
 			t.Fatalf("got %q", text)
 		}
 		for _, line := range lines[1:] {
@@ -132,7 +133,7 @@ func FuzzRequest(f *testing.F) {
 		turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: "image/png", Data: picture}})
 		turn.History = []talk.Message{{Role: talk.RolePerson, Text: asked}, {Role: talk.RoleBot, Text: answered}}
 		if zh {
-			turn.Lang = talk.Chinese
+			turn.Lang = i18n.Chinese
 		}
 		if err := b.Answer(context.Background(), turn, (&recordedEvents{}).emit); err != nil {
 			t.Fatal(err)

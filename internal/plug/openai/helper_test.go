@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -126,7 +127,7 @@ func (h *recordedEvents) String() string {
 var allCommands = []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave}
 
 func question(text string) *talk.Turn {
-	return &talk.Turn{ID: "turn-1", Bot: 1, Channel: "cli", Lang: talk.English, Parts: []talk.Part{{Text: text}}}
+	return &talk.Turn{ID: "turn-1", Bot: 1, Channel: "cli", Lang: i18n.English, Parts: []talk.Part{{Text: text}}}
 }
 
 func commanding(text string) *talk.Turn {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -33,8 +34,8 @@ func TestACallAndThenAnAnswer(t *testing.T) {
 	if f := first.Tools[0].Function; f.Description != "Does weather & more." || !sameJSON(string(f.Parameters), want) {
 		t.Errorf("offered %+v %s", f, f.Parameters)
 	}
-	if prompt := first.Messages[0].Text(); !strings.Contains(prompt, sayToolbox.En) ||
-		strings.Contains(prompt, sayTools.En) || prompt != second.Messages[0].Text() {
+	if prompt := first.Messages[0].Text(); !strings.Contains(prompt, msgToolbox.In(i18n.English)) ||
+		strings.Contains(prompt, msgTools.In(i18n.English)) || prompt != second.Messages[0].Text() {
 		t.Errorf("the prompt is %q", prompt)
 	}
 	m := second.Messages
@@ -74,7 +75,7 @@ func TestWithoutToolsNothingIsDifferent(t *testing.T) {
 			if got := b.mustAsk(t, commanding("hi")).String(); got != `"Hm."` || len(s.Requests()) != 1 {
 				t.Errorf("got %s after %d requests", got, len(s.Requests()))
 			}
-			if strings.Contains(s.Requests()[0].Chat.Messages[0].Text(), sayToolbox.En) {
+			if strings.Contains(s.Requests()[0].Chat.Messages[0].Text(), msgToolbox.In(i18n.English)) {
 				t.Error("the prompt speaks of functions that are not there")
 			}
 			if told := strings.Contains(b.log.String(), "locked"); told != (box.listErr != nil) ||

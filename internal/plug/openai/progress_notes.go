@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
@@ -25,9 +26,9 @@ var defaultNoteInterval = noteInterval{delay: 2 * time.Second, interval: 8 * tim
 // maxNote bounds what a tool says about its progress, in characters.
 const maxNote = 80
 
-var (
-	sayUsing = talk.Say{Zh: "正在使用“%s”…", En: "Using %s…"}
-	sayStill = talk.Say{Zh: "还在使用“%s”…", En: "Still using %s…"}
+const (
+	msgUsing = i18n.Message("Using %s…")
+	msgStill = i18n.Message("Still using %s…")
 )
 
 // progressNotes is what is known of the calls that run. It is safe for concurrent use.
@@ -76,7 +77,7 @@ func (n *progressNotes) hasPending() bool {
 }
 
 // note is what the person is told now; empty if nothing runs.
-func (n *progressNotes) note(first bool, lang talk.Lang) string {
+func (n *progressNotes) note(first bool, lang i18n.Lang) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -86,9 +87,9 @@ func (n *progressNotes) note(first bool, lang talk.Lang) string {
 	case len(n.running) == 0:
 		return ""
 	case first:
-		return sayUsing.In(lang, n.running[0].title)
+		return msgUsing.In(lang, n.running[0].title)
 	}
-	return sayStill.In(lang, n.running[0].title)
+	return msgStill.In(lang, n.running[0].title)
 }
 
 // reportProgress tells the person what goes on until the calls are over or ctx ends. It

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -81,7 +82,7 @@ func TestAPersonWhoWaitsIsToldSo(t *testing.T) {
 	})
 	t.Run("in Chinese", func(t *testing.T) {
 		turn := question("你好")
-		turn.Lang = talk.Chinese
+		turn.Lang = i18n.Chinese
 		h, _, _ := slowTurn(t, turn, noteInterval{ms, ms, ms}, 2, nil)
 		if got := still.ReplaceAllString(h.String(), "$1"); got != `(正在使用“天气”…) (还在使用“天气”…) "Done."` {
 			t.Errorf("got %s", got)

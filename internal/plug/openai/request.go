@@ -75,11 +75,11 @@ func (b *Bot) currentParts(turn *talk.Turn) []talk.Part {
 		case b.settings.images() && len(p.Image.Data) > 0:
 			out, picture = append(out, p), true
 		default:
-			out = append(out, talk.Part{Text: sayUnseen.In(turn.Lang)})
+			out = append(out, talk.Part{Text: msgUnseen.In(turn.Lang)})
 		}
 	}
 	if picture && !words {
-		out = append([]talk.Part{{Text: sayPhoto.In(turn.Lang)}}, out...)
+		out = append([]talk.Part{{Text: msgPhoto.In(turn.Lang)}}, out...)
 	}
 	return out
 }

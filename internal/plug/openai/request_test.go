@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 )
@@ -70,7 +71,7 @@ func TestTheRequest(t *testing.T) {
 		t.Errorf("the messages are %s", r.Body)
 	}
 	prompt := c.Messages[0].Text()
-	if !strings.HasPrefix(prompt, sayPrompt.En) || !strings.HasSuffix(prompt, "\n\nCall me Captain.") {
+	if !strings.HasPrefix(prompt, msgPrompt.In(i18n.English)) || !strings.HasSuffix(prompt, "\n\nCall me Captain.") {
 		t.Errorf("the prompt is %q", prompt)
 	}
 	if tool := []byte(`"tools"`); bytes.Contains(r.Body, tool) {
@@ -101,10 +102,11 @@ func TestTheLengthOfAnswersIsLimitedUnderTheNameTheServerKnows(t *testing.T) {
 
 func TestThePromptIsInTheLanguageOfTheTurn(t *testing.T) {
 	turn := commanding("你好")
-	turn.Lang = talk.Chinese
+	turn.Lang = i18n.Chinese
 	turn.Metadata = json.RawMessage(`{"battery":"28"}`)
 	prompt := sent(t, turn, nil).Chat.Messages[0].Text()
-	for _, want := range []string{sayPrompt.Zh, sayTools.Zh, sayContext.Zh, `设备电量（%）: "28"`} {
+	for _, want := range []string{msgPrompt.In(i18n.Chinese), msgTools.In(i18n.Chinese), msgContext.In(i18n.Chinese),
+		`设备电量（%）: "28"`} {
 		if !strings.Contains(prompt, want) {
 			t.Errorf("%q is not in %q", want, prompt)
 		}
@@ -127,13 +129,16 @@ func TestPictures(t *testing.T) {
 	}{
 		{"in order", []talk.Part{{Text: "this"}, {Image: webp}, {Text: "or that?"}, {Image: png}}, nil,
 			[]string{"this", uri(webp), "or that?", uri(png)}},
-		{"alone", []talk.Part{{Image: webp}}, nil, []string{sayPhoto.En, uri(webp)}},
-		{"with blank words", []talk.Part{{Text: " "}, {Image: webp}}, nil, []string{sayPhoto.En, uri(webp)}},
-		{"two alone", []talk.Part{{Image: webp}, {Image: png}}, nil, []string{sayPhoto.En, uri(webp), uri(png)}},
+		{"alone", []talk.Part{{Image: webp}}, nil, []string{msgPhoto.In(i18n.English), uri(webp)}},
+		{"with blank words", []talk.Part{{Text: " "}, {Image: webp}}, nil,
+			[]string{msgPhoto.In(i18n.English), uri(webp)}},
+		{"two alone", []talk.Part{{Image: webp}, {Image: png}}, nil,
+			[]string{msgPhoto.In(i18n.English), uri(webp), uri(png)}},
 		{"unseen", []talk.Part{{Text: "what is that?"}, {Image: webp}}, blind,
-			[]string{"what is that?\n" + sayUnseen.En}},
-		{"unseen and alone", []talk.Part{{Image: webp}}, blind, []string{sayUnseen.En}},
-		{"lost", []talk.Part{{Text: "what is that?"}, {Image: lost}}, nil, []string{"what is that?\n" + sayUnseen.En}},
+			[]string{"what is that?\n" + msgUnseen.In(i18n.English)}},
+		{"unseen and alone", []talk.Part{{Image: webp}}, blind, []string{msgUnseen.In(i18n.English)}},
+		{"lost", []talk.Part{{Text: "what is that?"}, {Image: lost}}, nil,
+			[]string{"what is that?\n" + msgUnseen.In(i18n.English)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -222,7 +227,7 @@ func TestEstimate(t *testing.T) {
 }
 
 func TestDeviceContext(t *testing.T) {
-	head := sayContext.En + "\n"
+	head := msgContext.In(i18n.English) + "\n"
 	tests := []struct{ name, metadata, want string }{
 		{"none", ``, ""},
 		{"null", `null`, ""},
@@ -248,7 +253,7 @@ func TestDeviceContext(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := deviceContext(json.RawMessage(tt.metadata), talk.English); got != tt.want {
+			if got := deviceContext(json.RawMessage(tt.metadata), i18n.English); got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 		})

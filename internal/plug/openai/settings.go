@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // What holds where the settings are silent.
@@ -109,73 +109,39 @@ type Settings struct {
 }
 
 // What is wrong with settings.
-var (
-	sayNoDuration  = talk.Say{Zh: `%s 不是时长；要带单位，例如 "30s"`, En: `%s is not a duration; write it with a unit, like "30s"`}
-	sayBadDuration = talk.Say{Zh: `%q 不是时长；要写成 "30s" 或 "1m30s" 这样`,
-		En: `%q is not a duration; write it like "30s" or "1m30s"`}
-	sayHasToBe = talk.Say{Zh: "%s 要是%s，不能是 %s", En: "%s has to be %s, not a %s"}
-	sayTruth   = talk.Say{Zh: " true 或 false", En: "true or false"}
-	sayWhole   = talk.Say{Zh: "整数", En: "a whole number"}
-	sayNumber  = talk.Say{Zh: "数字", En: "a number"}
-	sayText    = talk.Say{Zh: "文本", En: "text"}
-	sayObject  = talk.Say{Zh: "对象", En: "an object"}
+const (
+	msgNoDuration  = i18n.Message(`%s is not a duration; write it with a unit, like "30s"`)
+	msgBadDuration = i18n.Message(`%q is not a duration; write it like "30s" or "1m30s"`)
+	msgHasToBe     = i18n.Message("%s has to be %s, not a %s")
+	msgTruth       = i18n.Message("true or false")
+	msgWhole       = i18n.Message("a whole number")
+	msgNumber      = i18n.Message("a number")
+	msgText        = i18n.Message("text")
+	msgObject      = i18n.Message("an object")
 
-	sayNoModel = talk.Say{
-		Zh: "model 没有填写：请写出回答的模型，例如 gpt-4o-mini 或 qwen3:8b",
-		En: "model is missing: name the model that answers, for example gpt-4o-mini or qwen3:8b",
-	}
-	sayBadKey = talk.Say{
-		Zh: "api_key 里有换行、首尾空格或其他密钥不会有的字符；请重新复制",
-		En: "api_key has a line break, a space at an end or another character that no key has; copy it again",
-	}
-	sayLongSystem = talk.Say{
-		Zh: "system 有 %d 字节；最多 %d 字节，因为每次提问都会发送它",
-		En: "system has %d bytes; %d are the most, because it is sent with every question",
-	}
-	sayHistory = talk.Say{Zh: "history_tokens 是 %d；最多选择 %d（-1 表示不发送历史）",
-		En: "history_tokens is %d; choose at most %d (-1 sends no history)"}
-	sayMaxTokens = talk.Say{Zh: "max_tokens 是 %d；至少选择 1，或者不填",
-		En: "max_tokens is %d; choose at least 1, or leave it out"}
-	sayTemperature = talk.Say{Zh: "temperature 是 %v；请选择 0 到 2，或者不填",
-		En: "temperature is %v; choose between 0 and 2, or leave it out"}
-	sayFirstByte = talk.Say{Zh: `first_byte_timeout 是负数；请写成 "30s" 这样`,
-		En: `first_byte_timeout is negative; choose something like "30s"`}
-	sayIdle = talk.Say{Zh: `idle_timeout 是负数；请写成 "60s" 这样`,
-		En: `idle_timeout is negative; choose something like "60s"`}
-	sayRetries = talk.Say{Zh: "retries 是 %d；最多选择 %d（-1 表示不再重试）",
-		En: "retries is %d; choose at most %d (-1 never asks again)"}
-	sayToolSteps = talk.Say{Zh: "tool_steps 是 %d；请选择 1 到 %d，或者不填，即 %d",
-		En: "tool_steps is %d; choose 1 to %d, or leave it out for %d"}
-	sayToolTime = talk.Say{Zh: `tool_time 是 %s；请写成 "30s" 这样，最多 %s`,
-		En: `tool_time is %s; choose something like "30s", %s at most`}
-	sayToolOutput = talk.Say{Zh: "tool_output 是 %d；请选择 %d 到 %d 字节，或者不填，即 %d",
-		En: "tool_output is %d; choose %d to %d bytes, or leave it out for %d"}
-	sayToolsMost = talk.Say{Zh: "tools_most 是 %d；请选择 1 到 %d，或者不填，即 %d",
-		En: "tools_most is %d; choose 1 to %d, or leave it out for %d"}
-	sayHeaderName  = talk.Say{Zh: "headers：%q 不能作为请求头的名称", En: "headers: %q cannot be the name of a header"}
-	sayHeaderOwn   = talk.Say{Zh: "headers：%s 不能设置；请去掉", En: "headers: %s cannot be set; take it out"}
-	sayHeaderValue = talk.Say{Zh: "headers：%s 的值里有换行或控制字符",
-		En: "headers: the value of %s has a line break or a control character"}
-	sayExtraOwn    = talk.Say{Zh: "extra：%s 不能在这里设置；请去掉", En: "extra: %s cannot be set there; take it out"}
-	sayExtraLength = talk.Say{
-		Zh: "extra：回答的长度已由 max_tokens 限制；两者请只保留一个",
-		En: "extra: the length of an answer is limited by max_tokens already; keep one of the two",
-	}
-	sayExtraTemperature = talk.Say{Zh: "extra：temperature 另有设置；两者请只保留一个",
-		En: "extra: temperature has a setting of its own; keep one of the two"}
-	sayExtraJSON = talk.Say{Zh: "extra：不能写成 JSON", En: "extra: cannot be written as JSON"}
-	sayNoBase    = talk.Say{
-		Zh: "base_url 没有填写：请填写 API 的地址，例如 https://api.openai.com/v1",
-		En: "base_url is missing: give the address of the API, for example https://api.openai.com/v1",
-	}
-	sayBadBase = talk.Say{
-		Zh: "base_url 不是网址；它要像 https://api.openai.com/v1 这样",
-		En: "base_url is not a web address; it has to look like https://api.openai.com/v1",
-	}
-	sayBaseUser = talk.Say{
-		Zh: "base_url 里有用户名或密码；请把密钥填在 api_key 里",
-		En: "base_url holds a user name or password; put the key in api_key instead",
-	}
+	msgNoModel          = i18n.Message("model is missing: name the model that answers, for example gpt-4o-mini or qwen3:8b")
+	msgBadKey           = i18n.Message("api_key has a line break, a space at an end or another character that no key has; copy it again")
+	msgLongSystem       = i18n.Message("system has %d bytes; %d are the most, because it is sent with every question")
+	msgHistory          = i18n.Message("history_tokens is %d; choose at most %d (-1 sends no history)")
+	msgMaxTokens        = i18n.Message("max_tokens is %d; choose at least 1, or leave it out")
+	msgTemperature      = i18n.Message("temperature is %v; choose between 0 and 2, or leave it out")
+	msgFirstByte        = i18n.Message(`first_byte_timeout is negative; choose something like "30s"`)
+	msgIdle             = i18n.Message(`idle_timeout is negative; choose something like "60s"`)
+	msgRetries          = i18n.Message("retries is %d; choose at most %d (-1 never asks again)")
+	msgToolSteps        = i18n.Message("tool_steps is %d; choose 1 to %d, or leave it out for %d")
+	msgToolTime         = i18n.Message(`tool_time is %s; choose something like "30s", %s at most`)
+	msgToolOutput       = i18n.Message("tool_output is %d; choose %d to %d bytes, or leave it out for %d")
+	msgToolsMost        = i18n.Message("tools_most is %d; choose 1 to %d, or leave it out for %d")
+	msgHeaderName       = i18n.Message("headers: %q cannot be the name of a header")
+	msgHeaderOwn        = i18n.Message("headers: %s cannot be set; take it out")
+	msgHeaderValue      = i18n.Message("headers: the value of %s has a line break or a control character")
+	msgExtraOwn         = i18n.Message("extra: %s cannot be set there; take it out")
+	msgExtraLength      = i18n.Message("extra: the length of an answer is limited by max_tokens already; keep one of the two")
+	msgExtraTemperature = i18n.Message("extra: temperature has a setting of its own; keep one of the two")
+	msgExtraJSON        = i18n.Message("extra: cannot be written as JSON")
+	msgNoBase           = i18n.Message("base_url is missing: give the address of the API, for example https://api.openai.com/v1")
+	msgBadBase          = i18n.Message("base_url is not a web address; it has to look like https://api.openai.com/v1")
+	msgBaseUser         = i18n.Message("base_url holds a user name or password; put the key in api_key instead")
 )
 
 // Duration is a time.Duration that is written "30s" in JSON.
@@ -190,11 +156,11 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
-		return sayNoDuration.Wrong(data)
+		return msgNoDuration.Errorf(data)
 	}
 	v, err := time.ParseDuration(strings.TrimSpace(text))
 	if err != nil {
-		return sayBadDuration.Wrong(text)
+		return msgBadDuration.Errorf(text)
 	}
 	*d = Duration(v)
 	return nil
@@ -208,7 +174,7 @@ func ParseSettings(data []byte) (Settings, error) {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
 		if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return s, sayHasToBe.Wrong(mismatch.Field, expectedType(mismatch.Type), mismatch.Value)
+			return s, msgHasToBe.Errorf(mismatch.Field, expectedType(mismatch.Type), mismatch.Value)
 		}
 		return s, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -216,18 +182,18 @@ func ParseSettings(data []byte) (Settings, error) {
 }
 
 // expectedType is a type in words that owners know.
-func expectedType(t reflect.Type) talk.Say {
+func expectedType(t reflect.Type) i18n.Message {
 	switch t.Kind() {
 	case reflect.Bool:
-		return sayTruth
+		return msgTruth
 	case reflect.Int:
-		return sayWhole
+		return msgWhole
 	case reflect.Float64:
-		return sayNumber
+		return msgNumber
 	case reflect.String:
-		return sayText
+		return msgText
 	}
-	return sayObject
+	return msgObject
 }
 
 // Validate finds what is wrong with the settings and says what to do about it.
@@ -241,11 +207,11 @@ func (s *Settings) Validate() error {
 func (s *Settings) checkTexts() error {
 	switch {
 	case strings.TrimSpace(s.Model) == "":
-		return sayNoModel.Wrong()
+		return msgNoModel.Errorf()
 	case !httpguts.ValidHeaderFieldValue(s.APIKey) || strings.TrimSpace(s.APIKey) != s.APIKey:
-		return sayBadKey.Wrong()
+		return msgBadKey.Errorf()
 	case len(s.System) > maxSystem:
-		return sayLongSystem.Wrong(len(s.System), maxSystem)
+		return msgLongSystem.Errorf(len(s.System), maxSystem)
 	}
 	return nil
 }
@@ -253,17 +219,17 @@ func (s *Settings) checkTexts() error {
 func (s *Settings) checkNumbers() error {
 	switch {
 	case s.HistoryTokens > maxHistoryTokens:
-		return sayHistory.Wrong(s.HistoryTokens, maxHistoryTokens)
+		return msgHistory.Errorf(s.HistoryTokens, maxHistoryTokens)
 	case s.MaxTokens != nil && *s.MaxTokens < 1:
-		return sayMaxTokens.Wrong(*s.MaxTokens)
+		return msgMaxTokens.Errorf(*s.MaxTokens)
 	case s.Temperature != nil && !(*s.Temperature >= 0 && *s.Temperature <= 2):
-		return sayTemperature.Wrong(*s.Temperature)
+		return msgTemperature.Errorf(*s.Temperature)
 	case s.FirstByteTimeout < 0:
-		return sayFirstByte.Wrong()
+		return msgFirstByte.Errorf()
 	case s.IdleTimeout < 0:
-		return sayIdle.Wrong()
+		return msgIdle.Errorf()
 	case s.Retries > maxRetries:
-		return sayRetries.Wrong(s.Retries, maxRetries)
+		return msgRetries.Errorf(s.Retries, maxRetries)
 	}
 	return nil
 }
@@ -271,13 +237,13 @@ func (s *Settings) checkNumbers() error {
 func (s *Settings) checkTools() error {
 	switch {
 	case s.ToolSteps < 0 || s.ToolSteps > maxToolSteps:
-		return sayToolSteps.Wrong(s.ToolSteps, maxToolSteps, DefaultToolSteps)
+		return msgToolSteps.Errorf(s.ToolSteps, maxToolSteps, DefaultToolSteps)
 	case s.ToolTime < 0 || time.Duration(s.ToolTime) > maxToolTime:
-		return sayToolTime.Wrong(time.Duration(s.ToolTime), maxToolTime)
+		return msgToolTime.Errorf(time.Duration(s.ToolTime), maxToolTime)
 	case s.ToolOutput < 0 || s.ToolOutput > 0 && s.ToolOutput < minToolOutput || s.ToolOutput > maxToolOutput:
-		return sayToolOutput.Wrong(s.ToolOutput, minToolOutput, maxToolOutput, DefaultToolOutput)
+		return msgToolOutput.Errorf(s.ToolOutput, minToolOutput, maxToolOutput, DefaultToolOutput)
 	case s.MaxTools < 0 || s.MaxTools > toolsLimit:
-		return sayToolsMost.Wrong(s.MaxTools, toolsLimit, DefaultMaxTools)
+		return msgToolsMost.Errorf(s.MaxTools, toolsLimit, DefaultMaxTools)
 	}
 	return nil
 }
@@ -290,11 +256,11 @@ func (s *Settings) checkHeaders() error {
 	for name, value := range s.Headers {
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
-			return sayHeaderName.Wrong(name)
+			return msgHeaderName.Errorf(name)
 		case slices.Contains(reservedHeaders, strings.ToLower(name)):
-			return sayHeaderOwn.Wrong(name)
+			return msgHeaderOwn.Errorf(name)
 		case !httpguts.ValidHeaderFieldValue(value):
-			return sayHeaderValue.Wrong(name)
+			return msgHeaderValue.Errorf(name)
 		}
 	}
 	return nil
@@ -306,17 +272,17 @@ var reservedFields = []string{"messages", "model", "stream", "tools", "functions
 func (s *Settings) checkExtra() error {
 	for name := range s.Extra {
 		if slices.Contains(reservedFields, name) {
-			return sayExtraOwn.Wrong(name)
+			return msgExtraOwn.Errorf(name)
 		}
 	}
 	if s.MaxTokens != nil && (s.Extra["max_tokens"] != nil || s.Extra["max_completion_tokens"] != nil) {
-		return sayExtraLength.Wrong()
+		return msgExtraLength.Errorf()
 	}
 	if s.Temperature != nil && s.Extra["temperature"] != nil {
-		return sayExtraTemperature.Wrong()
+		return msgExtraTemperature.Errorf()
 	}
 	if _, err := json.Marshal(s.Extra); err != nil {
-		return sayExtraJSON.Wrong()
+		return msgExtraJSON.Errorf()
 	}
 	return nil
 }
@@ -380,15 +346,15 @@ const chatPath = "/chat/completions"
 func parseEndpoint(base string) (endpoint, error) {
 	base = strings.TrimSpace(base)
 	if base == "" {
-		return endpoint{}, sayNoBase.Wrong()
+		return endpoint{}, msgNoBase.Errorf()
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		// Not shown: an address that cannot be parsed may hold a key.
-		return endpoint{}, sayBadBase.Wrong()
+		return endpoint{}, msgBadBase.Errorf()
 	}
 	if u.User != nil {
-		return endpoint{}, sayBaseUser.Wrong()
+		return endpoint{}, msgBaseUser.Errorf()
 	}
 	u.Fragment, u.RawFragment = "", ""
 	root := strings.TrimRight(u.Path, "/")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/internal/i18n"
 	. "patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -197,7 +198,7 @@ func TestARefusalAfterACall(t *testing.T) {
 		Reply{Status: 400, Message: "this tool is not supported, see schema of 'a'"})
 	b := newRigWithToolbox(t, s, echoBox("a"), nil)
 	_, err := b.ask(t, question("hi"))
-	if f := failure(t, err); f.Told != sayRefused.En {
+	if f := failure(t, err); f.Told != msgRefused.In(i18n.English) {
 		t.Errorf("got %+v", f)
 	}
 	if b.mustAsk(t, question("hi")); len(s.Requests()) != 3 || offeredIn(s, 3) != "a" {
@@ -269,7 +270,8 @@ func FuzzRounds(f *testing.F) {
 		}
 		b.toolbox = box
 		err := b.Answer(context.Background(), commanding("hi"), (&recordedEvents{}).emit)
-		if f, ok := err.(*talk.Failure); err != nil && (!ok || f.Code != talk.NoAnswer && f.Told != sayBadCommand.En) {
+		if f, ok := err.(*talk.Failure); err != nil && (!ok ||
+			f.Code != talk.NoAnswer && f.Told != msgBadCommand.In(i18n.English)) {
 			t.Fatal(err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -49,7 +50,7 @@ func TestACertificateThatNobodyKnows(t *testing.T) {
 	defer s.Close()
 	b := newRig(t, s.URL, nil)
 	_, err := b.ask(t, question("hi"))
-	if f := failure(t, err); f.Told != sayUnreachable.En || len(b.pauses) != 0 {
+	if f := failure(t, err); f.Told != msgUnreachable.In(i18n.English) || len(b.pauses) != 0 {
 		t.Errorf("got %+v after pauses of %v", f, b.pauses)
 	}
 }
@@ -79,7 +80,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 		})})
 		n := 0
 		f := failure(t, b.Answer(testContext(t), question("hi"), counting(&n)))
-		if f.Code != talk.BotFailed || f.Told != sayGarbled.En {
+		if f.Code != talk.BotFailed || f.Told != msgGarbled.In(i18n.English) {
 			t.Errorf("%s: got %+v", name, f)
 		}
 	}

@@ -37,9 +37,9 @@ func (h *Handler) askForPhoto(ctx context.Context, c *call) {
 	h.metrics.bindings.WithLabelValues("asked").Inc()
 	site := h.PublicURL
 	if site == "" {
-		site = sayOurSite.In(c.lang)
+		site = msgOurSite.In(c.lang)
 	}
-	c.stream.text(sayBindFirst.In(c.lang, site))                      //nolint:errcheck // finish follows either way
+	c.stream.text(msgBindFirst.In(c.lang, site))                      //nolint:errcheck // finish follows either way
 	c.stream.command(&talk.Command{Name: talk.CommandTakePhoto}, nil) //nolint:errcheck // the same
 	c.stream.finish("", nil)
 }
@@ -77,7 +77,7 @@ func (h *Handler) bindByPhoto(ctx context.Context, c *call) {
 		h.Logger.InfoContext(ctx, "no QR code was found in a photo", "cause", err, "bytes", len(im.Data),
 			"type", im.MIME)
 		h.metrics.bindings.WithLabelValues("unreadable").Inc()
-		c.reply(sayNotRead.In(c.lang))
+		c.reply(msgNotRead.In(c.lang))
 	default:
 		h.askForPhoto(ctx, c)
 	}
@@ -88,28 +88,28 @@ func (h *Handler) reportBinding(ctx context.Context, c *call, bot store.Bot, err
 	if err == nil {
 		h.metrics.bindings.WithLabelValues("bound").Inc()
 		h.Logger.InfoContext(ctx, "a wearer was bound", "bot", bot.Number, "publisher", c.wearer.Publisher)
-		c.reply(sayBound.In(c.lang, bot.Name))
+		c.reply(msgBound.In(c.lang, bot.Name))
 		return
 	}
 	if ctx.Err() != nil {
 		c.stream.stop()
 		return
 	}
-	say, outcome := sayBindFailed.In(c.lang), "failed"
+	say, outcome := msgBindFailed.In(c.lang), "failed"
 	elsewhere, isElsewhere := errors.AsType[*account.BoundElsewhere](err)
 	switch {
 	case errors.Is(err, account.ErrInvitationUnknown):
-		say, outcome = sayBadToken.In(c.lang), "unknown"
+		say, outcome = msgBadToken.In(c.lang), "unknown"
 	case errors.Is(err, account.ErrInvitationUsed):
-		say, outcome = sayUsedToken.In(c.lang), "used"
+		say, outcome = msgUsedToken.In(c.lang), "used"
 	case errors.Is(err, account.ErrInvitationExpired):
-		say, outcome = sayOldToken.In(c.lang), "expired"
+		say, outcome = msgOldToken.In(c.lang), "expired"
 	case errors.Is(err, account.ErrBotTaken):
-		say, outcome = sayBotTaken.In(c.lang), "taken"
+		say, outcome = msgBotTaken.In(c.lang), "taken"
 	case errors.Is(err, account.ErrTooManyTries):
-		say, outcome = sayTooMany.In(c.lang), "too_many"
+		say, outcome = msgTooMany.In(c.lang), "too_many"
 	case isElsewhere:
-		say, outcome = sayBoundBefore.In(c.lang, elsewhere.Bot.Name), "bound_before"
+		say, outcome = msgBoundBefore.In(c.lang, elsewhere.Bot.Name), "bound_before"
 	}
 	h.metrics.bindings.WithLabelValues(outcome).Inc()
 	h.Logger.WarnContext(ctx, "a wearer was not bound", "cause", err)
@@ -134,20 +134,20 @@ func (h *Handler) wearerCommand(ctx context.Context, c *call, bot store.Bot) boo
 	case spokenCode(c.Text) != "":
 		h.reportBinding(ctx, c, bot, &account.BoundElsewhere{Bot: bot})
 	case unbindPhrase.MatchString(said):
-		c.reply(sayUnbindSure.In(c.lang))
+		c.reply(msgUnbindSure.In(c.lang))
 	case confirmPhrase.MatchString(said):
 		if err := h.Accounts.Unbind(ctx, c.wearer); err != nil && !errors.Is(err, store.ErrNotFound) {
 			h.internalError(ctx, c, err)
 			return true
 		}
 		h.metrics.bindings.WithLabelValues("unbound").Inc()
-		c.reply(sayUnbound.In(c.lang, bot.Name))
+		c.reply(msgUnbound.In(c.lang, bot.Name))
 	case statusPhrase.MatchString(said):
-		state := sayOnline
+		state := msgOnline
 		if !h.Hub.IsReachable(bot) {
-			state = sayAway
+			state = msgAway
 		}
-		c.reply(sayStatus.In(c.lang, bot.Name, state.In(c.lang)))
+		c.reply(msgStatus.In(c.lang, bot.Name, state.In(c.lang)))
 	default:
 		return h.switchBot(ctx, c, bot)
 	}
@@ -165,11 +165,11 @@ func (h *Handler) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
 	case errors.Is(err, store.ErrNotFound):
 		return false // "switch to plan B" may well be meant for the bot
 	case errors.Is(err, account.ErrBotTaken):
-		c.reply(sayBotTaken.In(c.lang))
+		c.reply(msgBotTaken.In(c.lang))
 	case err != nil:
 		h.internalError(ctx, c, err)
 	default:
-		c.reply(saySwitched.In(c.lang, other.Name))
+		c.reply(msgSwitched.In(c.lang, other.Name))
 	}
 	return true
 }

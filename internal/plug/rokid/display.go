@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/fetch"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/rokid/hud"
 	"patchbay/internal/talk"
 )
@@ -39,26 +40,25 @@ type Settings struct {
 var plainNames = []string{"markdown", "urls", "code", "emoji", "none"}
 
 // Messages for invalid settings.
-var (
-	sayPlainNames = talk.Say{Zh: "plain 是由 markdown、urls、code、emoji 组成的列表，或者是 none",
-		En: "plain is a list of markdown, urls, code, emoji, or none"}
-	sayMaxChars = talk.Say{Zh: "max_chars 是 0 表示不限，否则至少是 10", En: "max_chars is 0 for no limit, or at least 10"}
+const (
+	msgPlainNames = i18n.Message("plain is a list of markdown, urls, code, emoji, or none")
+	msgMaxChars   = i18n.Message("max_chars is 0 for no limit, or at least 10")
 )
 
 // Validate returns an error for the first invalid value.
 func (s *Settings) Validate() error {
 	for _, p := range s.Plain {
 		if !slices.Contains(plainNames, p) {
-			return sayPlainNames.Wrong()
+			return msgPlainNames.Errorf()
 		}
 	}
 	if s.MaxChars < 0 || s.MaxChars > 0 && s.MaxChars < 10 {
-		return sayMaxChars.Wrong()
+		return msgMaxChars.Errorf()
 	}
 	return nil
 }
 
-func (s *Settings) filter(lang talk.Lang) *hud.Filter {
+func (s *Settings) filter(lang i18n.Lang) *hud.Filter {
 	plain := s.Plain
 	if len(plain) == 0 {
 		plain = []string{"markdown", "code"}
@@ -75,7 +75,7 @@ func (s *Settings) filter(lang talk.Lang) *hud.Filter {
 // display writes a bot's events to the stream in the form that the glasses show.
 type display struct {
 	stream    *stream
-	lang      talk.Lang
+	lang      i18n.Lang
 	filter    *hud.Filter
 	pager     *hud.Pager
 	recall    *bool
@@ -122,7 +122,7 @@ func (p *display) finish() (words, rest string) {
 	words = p.pager.Write(p.filter.Flush()) + p.pager.Flush()
 	rest = p.pager.Rest()
 	if rest != "" {
-		words += sayMore.In(p.lang)
+		words += msgMore.In(p.lang)
 	}
 	return words + p.trailer.String(), rest
 }
@@ -152,7 +152,7 @@ func (h *Handler) nextPage(ctx context.Context, c *call, bot int64, person strin
 func (h *Handler) loadImage(ctx context.Context, c *call, from *fetch.Fetcher, addr string) (*talk.Image, string) {
 	if !h.quota.allow(c.person()) {
 		h.metrics.refused.WithLabelValues("pictures").Inc()
-		return nil, sayEnough.In(c.lang)
+		return nil, msgEnough.In(c.lang)
 	}
 	get := func() (*fetch.Image, error) { return from.Image(ctx, addr) }
 	if fetch.IsDataURI(addr) {
@@ -163,13 +163,13 @@ func (h *Handler) loadImage(ctx context.Context, c *call, from *fetch.Fetcher, a
 		return &talk.Image{MIME: im.MIME, Data: im.Data}, ""
 	}
 	h.Logger.WarnContext(ctx, "a picture was not fetched", "cause", err, "key", c.principal.Key.ID)
-	say := sayNoPicture
+	say := msgNoPicture
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		switch e.Reason {
 		case fetch.NotAnImage:
-			say = sayBadImage
+			say = msgBadImage
 		case fetch.TooLarge:
-			say = sayBigImage
+			say = msgBigImage
 		}
 	}
 	return nil, say.In(c.lang)

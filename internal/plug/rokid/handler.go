@@ -26,6 +26,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -46,7 +47,7 @@ type Options struct {
 	Registerer            prometheus.Registerer
 
 	PublicURL     string        // shown to wearers who are not bound yet
-	Lang          talk.Lang     // for devices that send no language
+	Lang          i18n.Lang     // for devices that send no language
 	HTTPErrors    bool          // answer a bad key with 401 instead of an error event
 	QuietStart    bool          // send no comment before the first event
 	Heartbeat     time.Duration // between comments while the bot thinks; 0: 7 s
@@ -98,7 +99,7 @@ func New(o Options) *Handler {
 // call is the state of one request.
 type call struct {
 	request
-	lang       talk.Lang
+	lang       i18n.Lang
 	principal  account.Principal
 	wearer     store.Wearer // with an empty UserID if the platform sent none
 	requestID  string       // of the HTTP request; see [talk.Turn]
@@ -241,11 +242,11 @@ func (h *Handler) refuse(ctx context.Context, c *call, err error) {
 	bad, isJSON := errors.AsType[*errJSON](err)
 	switch {
 	case errors.Is(err, errTooLarge): // most likely a photo of the wearer
-		c.reply(sayBigImage.In(c.lang))
+		c.reply(msgBigImage.In(c.lang))
 	case errors.Is(err, errTooLong):
-		c.reply(sayTooLong.In(c.lang))
+		c.reply(msgTooLong.In(c.lang))
 	case errors.Is(err, errIncompleteBody):
-		c.reply(sayCutOff.In(c.lang))
+		c.reply(msgCutOff.In(c.lang))
 	case isJSON:
 		c.stream.fail(bad.Error(), false)
 	case errors.Is(err, errMissing):
@@ -301,7 +302,7 @@ func (h *Handler) askBot(ctx context.Context, c *call, to destination) {
 	}
 	c.handOverToBot()
 	if c.Text == "" && len(c.Images) == 0 {
-		c.reply(sayNotHeard.In(c.lang))
+		c.reply(msgNotHeard.In(c.lang))
 		return
 	}
 	turn := &talk.Turn{
@@ -365,7 +366,7 @@ func (h *Handler) finishAnswer(ctx context.Context, c *call, turn *talk.Turn, sh
 		f := talk.AsFailure(err)
 		switch {
 		case f.Code == talk.TimedOut && show.hasAnswered():
-			show.appendTrailer(talk.SayCut.In(c.lang))
+			show.appendTrailer(talk.MsgCut.In(c.lang))
 		case show.hasAnswered():
 			show.appendTrailer("\n" + f.Sentence(c.lang))
 		default:

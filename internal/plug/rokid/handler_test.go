@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/talk"
 )
@@ -244,7 +245,7 @@ func TestRealBodies(t *testing.T) {
 	}
 	listen(t, d.send(t, ctx, key, turn(agent, wearer, sessionKey, "again", "")).Body)
 	got := last.Load()
-	if got.Person != "lingzhu:"+d.Person.ID+":"+wearer || got.Conversation != sessionKey || got.Lang != talk.Chinese ||
+	if got.Person != "lingzhu:"+d.Person.ID+":"+wearer || got.Conversation != sessionKey || got.Lang != i18n.Chinese ||
 		len(got.History) != 2 {
 		t.Errorf("turn %+v", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/rokid/hud"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -55,7 +56,7 @@ type Notice struct {
 	UserID  string // of the wearer
 	AgentID string // by which the wearer reaches the bot
 	Text    string
-	Lang    talk.Lang
+	Lang    i18n.Lang
 }
 
 // Push shows a notice on a wearer's glasses, in the name of a bot.
@@ -84,7 +85,7 @@ func (p *pusher) pushLate(ctx context.Context, bot store.Bot, l hub.Late) error 
 		return ErrNoPushKey
 	}
 	return p.send(ctx, bot, Notice{ID: l.Turn.ID, UserID: l.Turn.UserID, AgentID: l.Turn.AgentID,
-		Text: talk.SayLate.In(l.Turn.Lang) + l.Answer, Lang: l.Turn.Lang})
+		Text: talk.MsgLate.In(l.Turn.Lang) + l.Answer, Lang: l.Turn.Lang})
 }
 
 // send sends a notice, as often as it takes.

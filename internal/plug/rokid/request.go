@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // request is what the platform posts: one turn of one wearer.
@@ -290,4 +290,4 @@ func shortJSONError(err error) string {
 }
 
 // lang is the language the wearer is spoken to in.
-func (r *request) lang(otherwise talk.Lang) talk.Lang { return talk.ParseLang(r.Lang, otherwise) }
+func (r *request) lang(otherwise i18n.Lang) i18n.Lang { return i18n.ParseLang(r.Lang, otherwise) }

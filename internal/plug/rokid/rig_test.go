@@ -22,6 +22,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/fetch"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/rokid"
@@ -63,7 +64,7 @@ func newHandlerRig(t testing.TB, o options) *handlerRig {
 		Photos:        fetch.New(fetch.Options{AllowNets: loopback, Timeout: time.Second}),
 		BindingPhotos: fetch.New(fetch.Options{AllowNets: loopback}),
 		Logger:        d.Hub.Logger, Registerer: prometheus.NewRegistry(), PublicURL: "https://board.example.org",
-		Lang: talk.Chinese, Binding: true, Address: observe.Addresses{}.ClientAddress,
+		Lang: i18n.Chinese, Binding: true, Address: observe.Addresses{}.ClientAddress,
 	}
 	if o.change != nil {
 		o.change(&opts)

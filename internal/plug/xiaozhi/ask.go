@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/pace"
@@ -16,14 +17,14 @@ import (
 const Channel = "xiaozhi"
 
 // newTurn returns a turn of the person who talks to a board, without parts.
-func newTurn(d store.Device, lang talk.Lang) *talk.Turn {
+func newTurn(d store.Device, lang i18n.Lang) *talk.Turn {
 	return &talk.Turn{
 		Bot: d.Bot, Channel: Channel, Address: d.Address, Person: Kind + ":" + d.Hardware,
 		Conversation: Kind + ":" + d.Hardware, Lang: lang,
 	}
 }
 
-var sayNobody = talk.Say{Zh: "这台设备还没有绑定智能体。", En: "No bot answers this board yet."}
+const msgNobody = i18n.Message("No bot answers this board yet.")
 
 // maxTyped limits a typed question, in runes.
 const maxTyped = 4000
@@ -64,7 +65,7 @@ func (c *Conversation) answer(ctx context.Context, question string, words *textS
 	d := c.board.device
 	c.board.mu.Unlock()
 	if d.Bot == 0 {
-		words.send(ctx, sayNobody.In(c.lang))
+		words.send(ctx, msgNobody.In(c.lang))
 		return
 	}
 	turn := newTurn(d, c.lang)

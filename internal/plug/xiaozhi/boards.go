@@ -20,9 +20,9 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/voice/opus"
 )
 
@@ -58,7 +58,7 @@ type Options struct {
 	Registerer prometheus.Registerer // nil keeps the metrics unregistered
 	Guard      *account.Guard        // counts refused tokens by address; nil: no limit
 	Address    func(*http.Request) netip.Addr
-	Lang       talk.Lang // for boards that report no language; empty: English
+	Lang       i18n.Lang // for boards that report no language; empty: English
 
 	// Transport is how boards connect whose owner chose nothing; empty: store.TransportSocket.
 	Transport string
@@ -121,7 +121,7 @@ func NewBoards(o Options) (*Boards, error) {
 		o.MaxSockets = DefaultMaxSockets
 	}
 	if o.Lang == "" {
-		o.Lang = talk.English
+		o.Lang = i18n.English
 	}
 	if o.Address == nil {
 		o.Address = remoteAddress

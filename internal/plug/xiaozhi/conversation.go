@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 	"patchbay/internal/voice/opus"
 	"patchbay/internal/voice/pace"
 )
@@ -56,7 +56,7 @@ type Conversation struct {
 	output         wire.Audio // what the server's hello announced
 	transport      transport
 	began          time.Time
-	lang           talk.Lang
+	lang           i18n.Lang
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
 	attached       bool // it was the board's conversation; guarded by board.mu
@@ -108,7 +108,7 @@ func newConversation(b *Board, device store.Device, id, via string, hello wire.H
 	c := &Conversation{
 		board: b, device: device, id: id, via: via, hello: hello, output: out, transport: ch, began: time.Now(),
 		silenceTimeout: h.SilenceTimeout,
-		lang:           talk.ParseLang(device.Language, h.Lang), speakToken: make(chan struct{}, 1),
+		lang:           i18n.ParseLang(device.Language, h.Lang), speakToken: make(chan struct{}, 1),
 		events: newEventQueue(),
 		player: pace.NewPlayer(pace.Options{Frame: out.Frame()}),
 	}
@@ -137,7 +137,7 @@ func (c *Conversation) ID() string { return c.id }
 func (c *Conversation) Device() store.Device { return c.device }
 
 // Lang returns the language of the board.
-func (c *Conversation) Lang() talk.Lang { return c.lang }
+func (c *Conversation) Lang() i18n.Lang { return c.lang }
 
 // Frame returns the length of each packet for the board.
 func (c *Conversation) Frame() time.Duration { return c.output.Frame() }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/wire"
-	"patchbay/internal/talk"
 	"patchbay/internal/voice"
 	"patchbay/internal/voice/endpoint"
 	"patchbay/internal/voice/opus"
@@ -16,9 +16,9 @@ import (
 // maxEchoPackets limits what is repeated at once, in packets: a minute at 60 ms.
 const maxEchoPackets = 1000
 
-var (
-	sayHeard  = talk.Say{Zh: "听到 %s 秒", En: "%s s of speech"}
-	sayRepeat = talk.Say{Zh: "还没有设置语音引擎。我听到的是：", En: "No speech engine is set up yet. This is what I heard:"}
+const (
+	msgHeard  = i18n.Message("%s s of speech")
+	msgRepeat = i18n.Message("No speech engine is set up yet. This is what I heard:")
 )
 
 // EchoVoice is the [Voice] of a server without speech engines: boards play back what they heard, as
@@ -153,7 +153,7 @@ func (p *echoSession) playBack(ctx context.Context) {
 		return
 	}
 	generation := c.Generation()
-	if err := c.ShowTranscript(sayHeard.In(c.lang, fmt.Sprintf("%.1f", spoke.Seconds()))); err != nil {
+	if err := c.ShowTranscript(msgHeard.In(c.lang, fmt.Sprintf("%.1f", spoke.Seconds()))); err != nil {
 		return
 	}
 	packets := reframe(&p.said, c.Frame())
@@ -161,7 +161,7 @@ func (p *echoSession) playBack(ctx context.Context) {
 		return
 	}
 	p.speak(func() error {
-		_, err := c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: sayRepeat.In(c.lang)})
+		_, err := c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: msgRepeat.In(c.lang)})
 		return err
 	})
 }

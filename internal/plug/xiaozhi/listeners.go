@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/wire"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -30,14 +30,14 @@ type Listener struct {
 
 // What a board shows when a listener begins, in its owner's language.
 var (
-	sayEars = map[string]talk.Say{
-		listenLive:      {Zh: "%s 正在收听", En: "%s is listening"},
-		listenRecording: {Zh: "%s 正在录音", En: "%s is recording"},
-		listenPhoto:     {Zh: "%s 正在拍照", En: "%s is taking a photo"},
+	msgEars = map[string]i18n.Message{
+		listenLive:      "%s is listening",
+		listenRecording: "%s is recording",
+		listenPhoto:     "%s is taking a photo",
 	}
-	sayAttention = talk.Say{Zh: "注意", En: "Attention"}
-	sayMachine   = talk.Say{Zh: "服务器管理员", En: "Whoever runs the server"}
-	saySomebody  = talk.Say{Zh: "有人", En: "Somebody"}
+	msgAttention = i18n.Message("Attention")
+	msgMachine   = i18n.Message("Whoever runs the server")
+	msgSomebody  = i18n.Message("Somebody")
 )
 
 // activeListener is a [Listener] of a board that has not ended.
@@ -55,7 +55,7 @@ func (b *Board) addListener(who tool.Caller, what string) *activeListener {
 	lang, name := b.listenerName(who)
 	e := &activeListener{board: b, Listener: Listener{Name: name, What: what,
 		Since: time.Now().UTC().Truncate(time.Millisecond)},
-		title: sayAttention.In(lang), text: sayEars[what].In(lang, name)}
+		title: msgAttention.In(lang), text: msgEars[what].In(lang, name)}
 	b.mu.Lock()
 	b.activeListeners = append(b.activeListeners, e)
 	b.mu.Unlock()
@@ -65,16 +65,16 @@ func (b *Board) addListener(who tool.Caller, what string) *activeListener {
 }
 
 // listenerName returns the language of the board's owner, and the caller's name in it.
-func (b *Board) listenerName(who tool.Caller) (talk.Lang, string) {
+func (b *Board) listenerName(who tool.Caller) (i18n.Lang, string) {
 	ctx, cancel := context.WithTimeout(b.ctx, nameTimeout)
 	defer cancel()
 	b.mu.Lock()
 	owner := b.device.Owner
 	b.mu.Unlock()
-	lang, db := talk.Chinese, b.boards.Store
+	lang, db := i18n.Chinese, b.boards.Store
 	p, err := db.People.ByID(ctx, owner)
-	if err == nil && p.Lang == string(talk.English) {
-		lang = talk.English
+	if err == nil {
+		lang = i18n.ParseLang(p.Lang, lang)
 	}
 	switch {
 	case who.Bot != 0:
@@ -82,7 +82,7 @@ func (b *Board) listenerName(who tool.Caller) (talk.Lang, string) {
 			return lang, bot.Name
 		}
 	case who.Actor == "-":
-		return lang, sayMachine.In(lang)
+		return lang, msgMachine.In(lang)
 	case who.Actor != "" || who.Person != "":
 		id := who.Actor
 		if id == "" {
@@ -92,7 +92,7 @@ func (b *Board) listenerName(who tool.Caller) (talk.Lang, string) {
 			return lang, p.Name
 		}
 	}
-	return lang, saySomebody.In(lang)
+	return lang, msgSomebody.In(lang)
 }
 
 // show shows the alert on the board, once per conversation, since a new conversation clears the

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/mqtt"
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // MQTTConn is a board's connection to an MQTT broker, built in or external.
@@ -154,7 +154,7 @@ func (x *mqttSession) onHello(payload []byte) {
 		return // the board gives up after 10 s without an answer
 	}
 	// The transport can only be UDP, whatever the hello says: older documents say "mqtt".
-	if refusal := rejectFormat(&hello, talk.ParseLang(x.lang(), h.Lang)); refusal != nil {
+	if refusal := rejectFormat(&hello, i18n.ParseLang(x.lang(), h.Lang)); refusal != nil {
 		h.metrics.refused.WithLabelValues("format").Inc()
 		h.Logger.Warn("a board wants to talk in a format that is not spoken", "device", b.number,
 			"format", hello.Audio.Format)

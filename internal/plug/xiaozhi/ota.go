@@ -28,9 +28,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Kind is the device kind of XiaoZhi boards.
@@ -57,8 +57,8 @@ const (
 	mqttTopic = "device-server"
 )
 
-// sayCode is what a board shows with its code; it speaks the digits.
-var sayCode = talk.Say{Zh: "请在 %s 输入验证码\n%s", En: "Enter this code at %s\n%s"}
+// msgCode is what a board shows with its code; it speaks the digits.
+const msgCode = i18n.Message("Enter this code at %s\n%s")
 
 // DiscoveryOptions configure a Discovery. Accounts and Logger are required.
 type DiscoveryOptions struct {
@@ -69,7 +69,7 @@ type DiscoveryOptions struct {
 	// PublicURL is where boards reach the server, such as https://board.example.org. If it is
 	// empty, that is the address of the request.
 	PublicURL string
-	Lang      talk.Lang      // for boards that report no language; empty: English
+	Lang      i18n.Lang      // for boards that report no language; empty: English
 	Zone      *time.Location // of the boards' clocks; nil: time.Local
 
 	// Transport is how boards connect whose owner has not chosen: store.TransportSocket (also if it
@@ -132,7 +132,7 @@ func NewDiscovery(o DiscoveryOptions) (*Discovery, error) {
 		d.Zone = time.Local
 	}
 	if d.Lang == "" {
-		d.Lang = talk.English
+		d.Lang = i18n.English
 	}
 	if d.Framing == 0 {
 		d.Framing = wire.FramingBare
@@ -385,9 +385,9 @@ func (d *Discovery) buildAnswer(ctx context.Context, c store.DeviceCall,
 		Firmware: wire.Firmware{Version: safeVersion(c.Version)},
 	}
 	if code != "" {
-		lang := talk.ParseLang(c.Language, d.Lang)
+		lang := i18n.ParseLang(c.Language, d.Lang)
 		a.Activation = &wire.Activation{
-			Code: code, Message: sayCode.In(lang, p.host, code), Challenge: rand.Text(),
+			Code: code, Message: msgCode.In(lang, p.host, code), Challenge: rand.Text(),
 			TimeoutMS: int(activationTimeout.Milliseconds()),
 		}
 		return a, "waiting", nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -23,7 +24,7 @@ type pendingPhoto struct {
 
 var (
 	errNoVisionBot = errors.New("no bot answers this board")
-	sayAttached    = talk.Say{Zh: "照片已附在结果里。", En: "The photo is attached to this result."}
+	msgAttached    = i18n.Message("The photo is attached to this result.")
 )
 
 // photograph has the board take a photo. The result is what the board returns, which is the bot's
@@ -91,14 +92,14 @@ func (h *Boards) DescribePhoto(ctx context.Context, p Photo) (string, error) {
 	s, d := b.pendingPhoto, b.device
 	b.mu.Unlock()
 	b.publishNotice(NoticePhoto, map[string]int{"bytes": len(p.JPEG)})
-	lang := talk.ParseLang(d.Language, h.Lang)
+	lang := i18n.ParseLang(d.Language, h.Lang)
 	asked := tool.Caller{Depth: -1} // no tool call: the turn has depth 0
 	if s != nil {
 		s.mu.Lock()
 		s.jpeg = p.JPEG
 		s.mu.Unlock()
 		if s.caller.Bot != 0 {
-			return sayAttached.In(lang), nil
+			return msgAttached.In(lang), nil
 		}
 		asked = s.caller
 	}
@@ -107,13 +108,13 @@ func (h *Boards) DescribePhoto(ctx context.Context, p Photo) (string, error) {
 		if !errors.Is(err, errNoVisionBot) {
 			h.Logger.Warn("the bot of a board did not say what it sees", "device", d.Number, "bot", d.Bot, "error", err)
 		}
-		return sayAttached.In(lang), nil // the caller gets the photo
+		return msgAttached.In(lang), nil // the caller gets the photo
 	}
 	return said, err
 }
 
 // askAboutPhoto has the board's bot describe a photo, with the depth and rules of the caller.
-func (h *Boards) askAboutPhoto(ctx context.Context, d store.Device, p Photo, lang talk.Lang,
+func (h *Boards) askAboutPhoto(ctx context.Context, d store.Device, p Photo, lang i18n.Lang,
 	asked tool.Caller) (string, error) {
 	if d.Bot == 0 {
 		return "", errNoVisionBot

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -55,17 +56,12 @@ const (
 )
 
 // Messages for a board's model about photos that were not described.
-var (
-	sayPhotosMany = talk.Say{Zh: "这一分钟拍的照片太多了，请稍等片刻再拍。",
-		En: "Too many photos in this minute. Please wait a moment before you take the next one."}
-	sayPhotosFull = talk.Say{Zh: "现在要看的照片太多了，请稍后再拍一次。",
-		En: "Too many photos are being looked at right now. Please take it again in a moment."}
-	sayPhotoEmpty = talk.Say{Zh: "摄像头发来的照片是空的，请再拍一次。",
-		En: "The camera sent an empty photo. Please take it again."}
-	sayPhotoNoJPEG = talk.Say{Zh: "摄像头发来的不是 JPEG 照片，而是 %s，无法识别。",
-		En: "The camera did not send a JPEG photo but %s, which cannot be used."}
-	sayPhotoQuestionLong = talk.Say{Zh: "关于照片的问题太长了，请缩短到 %d 字节以内。",
-		En: "The question about the photo is too long. Please keep it to %d bytes."}
+const (
+	msgPhotosMany        = i18n.Message("Too many photos in this minute. Please wait a moment before you take the next one.")
+	msgPhotosFull        = i18n.Message("Too many photos are being looked at right now. Please take it again in a moment.")
+	msgPhotoEmpty        = i18n.Message("The camera sent an empty photo. Please take it again.")
+	msgPhotoNoJPEG       = i18n.Message("The camera did not send a JPEG photo but %s, which cannot be used.")
+	msgPhotoQuestionLong = i18n.Message("The question about the photo is too long. Please keep it to %d bytes.")
 )
 
 // Photo is a photo that a board uploaded.
@@ -97,7 +93,7 @@ type PhotosOptions struct {
 	Describe func(ctx context.Context, p Photo) (answer string, err error)
 
 	PerMinute int              // limit of photos per board; 0: 20
-	Lang      talk.Lang        // for boards that report no language; empty: English
+	Lang      i18n.Lang        // for boards that report no language; empty: English
 	Now       func() time.Time // nil: time.Now
 }
 
@@ -133,7 +129,7 @@ func NewPhotos(o PhotosOptions) *Photos {
 		o.PerMinute = photosPerMinute
 	}
 	if o.Lang == "" {
-		o.Lang = talk.English
+		o.Lang = i18n.English
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -178,12 +174,12 @@ func (p *Photos) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.releaseBoard(device.Number)
-	lang := talk.ParseLang(device.Language, p.Lang)
+	lang := i18n.ParseLang(device.Language, p.Lang)
 	switch {
 	case !within:
-		p.decline(w, r, "too_many", sayPhotosMany.In(lang))
+		p.decline(w, r, "too_many", msgPhotosMany.In(lang))
 	case !p.acquireSlot():
-		p.decline(w, r, "full", sayPhotosFull.In(lang))
+		p.decline(w, r, "full", msgPhotosFull.In(lang))
 	default:
 		defer p.releaseSlot()
 		p.receive(w, r, Photo{Device: device, Session: session}, lang)
@@ -293,7 +289,7 @@ func (p *Photos) decline(w http.ResponseWriter, r *http.Request, outcome, why st
 }
 
 // receive reads a photo and has it described.
-func (p *Photos) receive(w http.ResponseWriter, r *http.Request, photo Photo, lang talk.Lang) {
+func (p *Photos) receive(w http.ResponseWriter, r *http.Request, photo Photo, lang i18n.Lang) {
 	f, err := readPhotoForm(r.Header.Get("Content-Type"), http.MaxBytesReader(w, r.Body, maxPhotoBody))
 	if err != nil {
 		p.refuseBody(w, r, err)
@@ -302,11 +298,11 @@ func (p *Photos) receive(w http.ResponseWriter, r *http.Request, photo Photo, la
 	kind := http.DetectContentType(f.file)
 	switch {
 	case len(f.file) == 0:
-		p.respond(w, r, "empty", false, sayPhotoEmpty.In(lang))
+		p.respond(w, r, "empty", false, msgPhotoEmpty.In(lang))
 	case kind != "image/jpeg":
-		p.respond(w, r, "no_jpeg", false, sayPhotoNoJPEG.In(lang, kind))
+		p.respond(w, r, "no_jpeg", false, msgPhotoNoJPEG.In(lang, kind))
 	case len(f.question) > maxPhotoQuestion:
-		p.respond(w, r, "question", false, sayPhotoQuestionLong.In(lang, maxPhotoQuestion))
+		p.respond(w, r, "question", false, msgPhotoQuestionLong.In(lang, maxPhotoQuestion))
 	default:
 		photo.Question, photo.JPEG = strings.ToValidUTF8(f.question, ""), f.file
 		p.describe(w, r, photo, lang)
@@ -314,7 +310,7 @@ func (p *Photos) receive(w http.ResponseWriter, r *http.Request, photo Photo, la
 }
 
 // describe calls Describe and answers with the result.
-func (p *Photos) describe(w http.ResponseWriter, r *http.Request, photo Photo, lang talk.Lang) {
+func (p *Photos) describe(w http.ResponseWriter, r *http.Request, photo Photo, lang i18n.Lang) {
 	size, began := len(photo.JPEG), time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), p.describeTimeout)
 	defer cancel()

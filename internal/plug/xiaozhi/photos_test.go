@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -277,7 +278,7 @@ func TestNothingSeen(t *testing.T) {
 			}
 			c.photos.SetTimeouts(photoPatience, looking)
 			said := c.dial(t, d, c.token(d)).chunks(filePart(photo) + lastPart).end().words()
-			if want := (photoReply{Message: talk.Fail(test.code, "", nil).Sentence(talk.Chinese)}); said != want {
+			if want := (photoReply{Message: talk.Fail(test.code, "", nil).Sentence(i18n.Chinese)}); said != want {
 				t.Errorf("%+v, want %+v", said, want)
 			}
 			if c.value(test.outcome) == 0 {

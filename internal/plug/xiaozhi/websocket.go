@@ -18,9 +18,9 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/account"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -217,7 +217,7 @@ func (s *webSocket) run(b *Board) {
 		s.Close(false)
 		return
 	}
-	if refusal := rejectFormat(&hello, talk.ParseLang(s.device.Language, s.boards.Lang)); refusal != nil {
+	if refusal := rejectFormat(&hello, i18n.ParseLang(s.device.Language, s.boards.Lang)); refusal != nil {
 		s.boards.metrics.refused.WithLabelValues("format").Inc()
 		s.boards.Logger.Warn("a board wants to talk in a format that is not spoken", "device", b.number,
 			"format", hello.Audio.Format)

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"patchbay/internal/console/toolwords"
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -21,9 +21,9 @@ func Check(t *testing.T, list []tool.Tool) {
 	}
 	for i := range list {
 		for _, text := range Texts(&list[i]) {
-			zh, en := toolwords.Translate(talk.Chinese, text), toolwords.Translate(talk.English, text)
+			zh, en := toolwords.Translate(i18n.Chinese, text), toolwords.Translate(i18n.English, text)
 			if !chinese(zh) || en == "" || chinese(en) || text != zh && text != en {
-				t.Errorf("words.txt does not have, of %s: %s", list[i].Name, text)
+				t.Errorf("the Chinese translations do not have, of %s: %s", list[i].Name, text)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ package fsrs
 import (
 	"math"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // Grades of a review. Other values count as the nearest grade.
@@ -56,13 +56,13 @@ var bounds = [len(Weights{})][2]float64{
 	{0.1, 0.8},
 }
 
-var sayWeight = talk.Say{Zh: "w%d 是 %v；要在 %v 到 %v 之间", En: "w%d is %v; it must be from %v to %v"}
+const msgWeight = i18n.Message("w%d is %v; it must be from %v to %v")
 
 // Validate returns an error that names the first weight outside its range.
 func (w *Weights) Validate() error {
 	for i, b := range bounds {
 		if !(w[i] >= b[0] && w[i] <= b[1]) { // so that NaN fails
-			return sayWeight.Wrong(i, w[i], b[0], b[1])
+			return msgWeight.Errorf(i, w[i], b[0], b[1])
 		}
 	}
 	return nil

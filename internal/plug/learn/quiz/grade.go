@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -55,9 +55,9 @@ func (t *turnHandler) judgeRecall(ctx context.Context) error {
 			t.Logger.WarnContext(ctx, "a recall was not judged", "person", t.person, "error", err)
 		}
 		s.Step, s.Recall = stepShown, said
-		t.reply.say(sayNotJudged.In(t.lang), sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang)),
-			sayHowWell.In(t.lang))
-		t.reply.offer = []talk.Say{tipForgot, tipHard, tipGood}
+		t.reply.say(msgNotJudged.In(t.lang), msgAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang)),
+			msgHowWell.In(t.lang))
+		t.reply.offer = []i18n.Message{tipForgot, tipHard, tipGood}
 		return nil
 	}
 	line := shorten(j.Verdict, verdictChars, t.lang)
@@ -66,10 +66,10 @@ func (t *turnHandler) judgeRecall(ctx context.Context) error {
 	}
 	wanting := g <= store.Hard || len(j.Missing) > 0 || len(j.Wrong) > 0
 	if s.Peeked && g > store.Hard {
-		g, line, wanting = store.Hard, sayPeeked.In(t.lang), false
+		g, line, wanting = store.Hard, msgPeeked.In(t.lang), false
 	}
 	if wanting {
-		line += "\n" + sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang))
+		line += "\n" + msgAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang))
 	}
 	return t.submit(ctx, g, said, j.Score, line)
 }
@@ -77,7 +77,7 @@ func (t *turnHandler) judgeRecall(ctx context.Context) error {
 // submitGrade submits a grade that the person chose.
 func (t *turnHandler) submitGrade(ctx context.Context, g store.Grade) error {
 	s := t.state
-	line := sayMarked.In(t.lang, gradeName(g, t.lang))
+	line := msgMarked.In(t.lang, gradeName(g, t.lang))
 	if s.Step == stepAsked { // forgotten before the answer was shown
 		e, err := t.Service.Get(ctx, t.person, s.Point)
 		if errors.Is(err, learn.ErrNotFound) {
@@ -86,7 +86,7 @@ func (t *turnHandler) submitGrade(ctx context.Context, g store.Grade) error {
 		if err != nil {
 			return err
 		}
-		line = sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang))
+		line = msgAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang))
 	}
 	return t.submit(ctx, g, s.Recall, unjudged, line)
 }
@@ -102,7 +102,7 @@ func (t *turnHandler) submit(ctx context.Context, g store.Grade, recall string, 
 	err := t.submitReview(ctx, last)
 	switch {
 	case isGone(err):
-		t.reply.say(sayElsewhere.In(t.lang))
+		t.reply.say(msgElsewhere.In(t.lang))
 		return t.next(ctx)
 	case err != nil:
 		return err
@@ -118,7 +118,7 @@ func (t *turnHandler) submit(ctx context.Context, g store.Grade, recall string, 
 		return err
 	}
 	if s.isReviewing() && g <= store.Hard {
-		t.reply.offer = []talk.Say{tipAnswer, tipSkip, tipToGood}
+		t.reply.offer = []i18n.Message{tipAnswer, tipSkip, tipToGood}
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func isGone(err error) bool {
 func (t *turnHandler) regrade(ctx context.Context, g store.Grade) error {
 	s := t.state
 	if s.Last == nil {
-		t.reply.say(sayNoLast.In(t.lang))
+		t.reply.say(msgNoLast.In(t.lang))
 		return t.repeatIfReviewing(ctx)
 	}
 	if was := s.Last.Grade; was != g {
@@ -158,7 +158,7 @@ func (t *turnHandler) regrade(ctx context.Context, g store.Grade) error {
 		_, refused := errors.AsType[*learn.Invalid](err)
 		switch {
 		case refused || isGone(err):
-			t.reply.say(sayTooLate.In(t.lang))
+			t.reply.say(msgTooLate.In(t.lang))
 			return t.repeatIfReviewing(ctx)
 		case err != nil:
 			return err
@@ -166,7 +166,7 @@ func (t *turnHandler) regrade(ctx context.Context, g store.Grade) error {
 		s.Last = &changed
 		s.Again += countForgotten(g) - countForgotten(was)
 	}
-	t.reply.say(sayChanged.In(t.lang, gradeName(g, t.lang)))
+	t.reply.say(msgChanged.In(t.lang, gradeName(g, t.lang)))
 	return t.repeatIfReviewing(ctx)
 }
 
@@ -181,7 +181,7 @@ func countForgotten(g store.Grade) int {
 func (t *turnHandler) undoLast(ctx context.Context) error {
 	s := t.state
 	if s.Last == nil {
-		t.reply.say(sayNoLast.In(t.lang))
+		t.reply.say(msgNoLast.In(t.lang))
 		return t.repeatIfReviewing(ctx)
 	}
 	out, err := t.Service.Undo(ctx, t.person, s.Last.id(), quizChannel)
@@ -189,7 +189,7 @@ func (t *turnHandler) undoLast(ctx context.Context) error {
 	switch {
 	case refused || isGone(err):
 		s.Last = nil
-		t.reply.say(sayTooLate.In(t.lang))
+		t.reply.say(msgTooLate.In(t.lang))
 		return t.repeatIfReviewing(ctx)
 	case err != nil:
 		return err
@@ -205,7 +205,7 @@ func (t *turnHandler) undoLast(ctx context.Context) error {
 	s.Again -= countForgotten(s.Last.Grade)
 	s.Last = nil
 	s.clearQuestion()
-	t.reply.say(sayUndone.In(t.lang))
+	t.reply.say(msgUndone.In(t.lang))
 	t.askQuestion(&out.Entry, queue.Left)
 	return nil
 }

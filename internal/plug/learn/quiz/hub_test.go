@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/store"
@@ -31,7 +32,7 @@ func TestAReviewThroughTheHub(t *testing.T) {
 		say := func(text string) (heard string, kind string) {
 			t.Helper()
 			turn := &talk.Turn{Bot: bot.Number, Channel: "lingzhu", Person: "lingzhu:" + r.Person.ID + ":U",
-				Conversation: "1774245909000", Lang: talk.English, Parts: []talk.Part{{Text: text}}}
+				Conversation: "1774245909000", Lang: i18n.English, Parts: []talk.Part{{Text: text}}}
 			var b strings.Builder
 			err := r.Hub.Answer(ctx, turn, func(e talk.Event) error {
 				b.WriteString(e.Text)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/talk"
 )
@@ -28,11 +29,11 @@ func (t *turnHandler) awaitNote(ctx context.Context) error {
 	t.state.Step = stepContent
 	if t.turn.Can(talk.CommandTakePhoto) && refersToView(t.utterance.tight) {
 		t.reply.command = &talk.Command{Name: talk.CommandTakePhoto}
-		t.reply.say(sayLook.In(t.lang))
+		t.reply.say(msgLook.In(t.lang))
 		return nil
 	}
-	t.reply.say(sayWhat.In(t.lang))
-	t.reply.offer = []talk.Say{tipCancel}
+	t.reply.say(msgWhat.In(t.lang))
+	t.reply.offer = []i18n.Message{tipCancel}
 	return nil
 }
 
@@ -54,10 +55,10 @@ func (t *turnHandler) takeNote(ctx context.Context) error {
 	switch {
 	case photo:
 	case v == verdictDiscard || c == commandStop:
-		t.reply.say(sayDiscarded.In(t.lang))
+		t.reply.say(msgDiscarded.In(t.lang))
 		return t.resumeReview(ctx)
 	case c == commandNoise:
-		t.reply.say(sayWhat.In(t.lang))
+		t.reply.say(msgWhat.In(t.lang))
 		return nil
 	}
 	return t.composeNote(ctx, strings.TrimSpace(t.turn.Text()))
@@ -114,23 +115,23 @@ func (t *turnHandler) composeError(err error) string {
 	f, failed := errors.AsType[*talk.Failure](err)
 	switch {
 	case errors.Is(err, learn.ErrNoModel):
-		return sayNoPhotoModel.In(t.lang)
+		return msgNoPhotoModel.In(t.lang)
 	case failed && f.Code == talk.Unreadable:
 		return f.Sentence(t.lang)
 	}
-	return sayNotComposed.In(t.lang)
+	return msgNotComposed.In(t.lang)
 }
 
 // showDraft shows a draft and asks whether it is right.
 func (t *turnHandler) showDraft(e *learn.Entry) {
 	question, answer := shorten(e.Question, draftChars, t.lang), shorten(e.Answer, draftChars, t.lang)
 	if n := len(t.state.Drafts); n > 1 {
-		t.reply.say(sayDrafts.In(t.lang, n, question, answer))
+		t.reply.say(msgDrafts.In(t.lang, n, question, answer))
 	} else {
-		t.reply.say(sayDraft.In(t.lang, question, answer))
+		t.reply.say(msgDraft.In(t.lang, question, answer))
 	}
-	t.reply.say(sayConfirm.In(t.lang))
-	t.reply.offer = []talk.Say{tipSave, tipCancel}
+	t.reply.say(msgConfirm.In(t.lang))
+	t.reply.offer = []i18n.Message{tipSave, tipCancel}
 }
 
 // handleDrafts handles a turn that may be about drafts; done is false if it is not. Drafts without
@@ -147,7 +148,7 @@ func (t *turnHandler) handleDrafts(ctx context.Context) (done bool, err error) {
 				return true, err
 			}
 		}
-		t.reply.say(sayDiscarded.In(t.lang))
+		t.reply.say(msgDiscarded.In(t.lang))
 		return true, t.resumeReview(ctx)
 	case verdictCorrect:
 		return true, t.editDraft(ctx, learn.Edit{Answer: &text})
@@ -173,9 +174,9 @@ func (t *turnHandler) confirmDrafts(ctx context.Context) error {
 		}
 	}
 	if n > 0 {
-		t.reply.say(saySaved.In(t.lang, n))
+		t.reply.say(msgSaved.In(t.lang, n))
 	} else {
-		t.reply.say(sayGone.In(t.lang))
+		t.reply.say(msgGone.In(t.lang))
 	}
 	return t.resumeReview(ctx)
 }
@@ -183,18 +184,18 @@ func (t *turnHandler) confirmDrafts(ctx context.Context) error {
 // editDraft changes the draft and shows it. An empty edit only shows it.
 func (t *turnHandler) editDraft(ctx context.Context, e learn.Edit) error {
 	if len(t.state.Drafts) != 1 && e != (learn.Edit{}) {
-		t.reply.say(sayOneByOne.In(t.lang), sayConfirm.In(t.lang))
-		t.reply.offer = []talk.Say{tipSave, tipCancel}
+		t.reply.say(msgOneByOne.In(t.lang), msgConfirm.In(t.lang))
+		t.reply.offer = []i18n.Message{tipSave, tipCancel}
 		return nil
 	}
 	entry, err := t.Service.Update(ctx, t.person, t.state.Drafts[0], e)
 	_, refused := errors.AsType[*learn.Invalid](err)
 	switch {
 	case errors.Is(err, learn.ErrNotFound):
-		t.reply.say(sayGone.In(t.lang))
+		t.reply.say(msgGone.In(t.lang))
 		return t.resumeReview(ctx)
 	case refused:
-		t.reply.say(sayNotComposed.In(t.lang), sayConfirm.In(t.lang))
+		t.reply.say(msgNotComposed.In(t.lang), msgConfirm.In(t.lang))
 		return nil
 	case err != nil:
 		return err

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -35,7 +36,7 @@ type Service interface {
 	Delete(ctx context.Context, person, id string) error
 	Stats(ctx context.Context, person string, days, back int) (*learn.Stats, error)
 	Judge(ctx context.Context, person string, in learn.Recall) (*learn.Judgement, error)
-	Compose(ctx context.Context, person, text string, image *talk.Image, lang talk.Lang) ([]learn.Draft, error)
+	Compose(ctx context.Context, person, text string, image *talk.Image, lang i18n.Lang) ([]learn.Draft, error)
 }
 
 var _ Service = (*learn.Service)(nil)
@@ -187,7 +188,7 @@ var deckWords = map[string]bool{"": true, "吧": true, "卡组": true, "牌组":
 // reply is the reply to a turn.
 type reply struct {
 	lines   []string
-	offer   []talk.Say
+	offer   []i18n.Message
 	command *talk.Command
 }
 
@@ -262,7 +263,7 @@ type turnHandler struct {
 	*Quiz
 	person        string
 	turn          *talk.Turn
-	lang          talk.Lang
+	lang          i18n.Lang
 	utterance     utterance
 	state         *state // nil: no conversation, or it ends
 	reply         reply
@@ -307,7 +308,7 @@ func (t *turnHandler) handle(ctx context.Context) error {
 		return t.awaitNote(ctx)
 	}
 	if t.state == nil {
-		t.reply.say(sayOver.In(t.lang))
+		t.reply.say(msgOver.In(t.lang))
 		return nil
 	}
 	switch t.state.Step {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
@@ -133,7 +134,7 @@ func (r *rig) reps(id string) int {
 func turn(text string) *talk.Turn {
 	return &talk.Turn{
 		ID: "t", Bot: 7, Channel: "lingzhu", Person: "lingzhu:ada:U1", Conversation: "1774245909000",
-		Lang: talk.English, Parts: []talk.Part{{Text: text}},
+		Lang: i18n.English, Parts: []talk.Part{{Text: text}},
 		Commands: []string{talk.CommandTakePhoto, talk.CommandCalendar},
 	}
 }
@@ -476,7 +477,7 @@ func TestChinese(t *testing.T) {
 	zh := func(text string) string {
 		r.pass(8 * time.Second)
 		turn := turn(text)
-		turn.Lang = talk.Chinese
+		turn.Lang = i18n.Chinese
 		return ask(t, r.Quiz, r.bot, turn)
 	}
 	for _, c := range [][2]string{

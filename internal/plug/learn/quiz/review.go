@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -65,14 +66,14 @@ func (t *turnHandler) showQuestion(e *learn.Entry, left learn.Remaining) {
 	s := t.state
 	text := shorten(e.Question, questionChars, t.lang)
 	if more := left.Total() - 1 - len(s.Skipped); more > 0 {
-		t.reply.say(sayQuestion.In(t.lang, s.Asked, more, text))
+		t.reply.say(msgQuestion.In(t.lang, s.Asked, more, text))
 	} else {
-		t.reply.say(sayLastQuestion.In(t.lang, s.Asked, text))
+		t.reply.say(msgLastQuestion.In(t.lang, s.Asked, text))
 	}
-	t.reply.offer = []talk.Say{tipAnswer, tipSkip, tipStop}
+	t.reply.offer = []i18n.Message{tipAnswer, tipSkip, tipStop}
 	if s.Step == stepShown {
-		t.reply.say(sayHowWell.In(t.lang))
-		t.reply.offer = []talk.Say{tipForgot, tipHard, tipGood}
+		t.reply.say(msgHowWell.In(t.lang))
+		t.reply.offer = []i18n.Message{tipForgot, tipHard, tipGood}
 	}
 }
 
@@ -108,20 +109,20 @@ func (t *turnHandler) finish(ctx context.Context, queue *learn.Queue) error {
 	switch {
 	case stats.Points == 0:
 		t.state = nil
-		t.reply.say(sayNoPoints.In(t.lang))
+		t.reply.say(msgNoPoints.In(t.lang))
 		return nil
 	case s.Asked == 0:
 		t.state = nil
-		t.reply.say(sayNothing.In(t.lang))
+		t.reply.say(msgNothing.In(t.lang))
 	default:
 		s.Step = stepOver
-		t.reply.say(sayFinished.In(t.lang, s.Done, s.Again))
-		t.reply.offer = []talk.Say{tipUndo, tipDueToday}
+		t.reply.say(msgFinished.In(t.lang, s.Done, s.Again))
+		t.reply.offer = []i18n.Message{tipUndo, tipDueToday}
 		if t.turn.Can(talk.CommandCalendar) {
-			t.reply.offer = []talk.Say{tipUndo, tipRemindMe}
+			t.reply.offer = []i18n.Message{tipUndo, tipRemindMe}
 		}
 		if n := len(s.Skipped); n > 0 {
-			t.reply.say(sayPassed.In(t.lang, n))
+			t.reply.say(msgPassed.In(t.lang, n))
 		}
 	}
 	t.showNextDue(stats, queue.Left.HeldBack, queue)
@@ -131,14 +132,14 @@ func (t *turnHandler) finish(ctx context.Context, queue *learn.Queue) error {
 // showNextDue reports how many points are held back, and what is due next.
 func (t *turnHandler) showNextDue(stats *learn.Stats, held int, queue *learn.Queue) {
 	if held > 0 {
-		t.reply.say(sayHeld.In(t.lang, held))
+		t.reply.say(msgHeld.In(t.lang, held))
 	}
 	if queue != nil && !queue.NextStepDue.IsZero() && queue.Learner.Calendar.Day(queue.NextStepDue) == stats.Today {
-		t.reply.say(sayNextAt.In(t.lang, clock(queue.NextStepDue, queue.Learner.Calendar.Zone)))
+		t.reply.say(msgNextAt.In(t.lang, clock(queue.NextStepDue, queue.Learner.Calendar.Zone)))
 		return
 	}
 	if day, n := nextDue(stats); n > 0 {
-		t.reply.say(sayNext.In(t.lang, dayName(day, stats.Today, t.lang), n))
+		t.reply.say(msgNext.In(t.lang, dayName(day, stats.Today, t.lang), n))
 	}
 }
 
@@ -153,17 +154,17 @@ func (t *turnHandler) showDue(ctx context.Context) error {
 	}
 	switch n := stats.Left.Total(); {
 	case stats.Points == 0:
-		t.reply.say(sayNoPoints.In(t.lang))
+		t.reply.say(msgNoPoints.In(t.lang))
 	case n == 0:
-		t.reply.say(sayNothing.In(t.lang))
+		t.reply.say(msgNothing.In(t.lang))
 		t.showNextDue(stats, stats.Left.HeldBack, nil)
 	default:
-		t.reply.say(sayDue.In(t.lang, n, stats.Left.New))
+		t.reply.say(msgDue.In(t.lang, n, stats.Left.New))
 		if stats.Left.HeldBack > 0 {
-			t.reply.say(sayHeld.In(t.lang, stats.Left.HeldBack))
+			t.reply.say(msgHeld.In(t.lang, stats.Left.HeldBack))
 		}
-		t.reply.say(sayBegin.In(t.lang))
-		t.reply.offer = []talk.Say{tipBegin}
+		t.reply.say(msgBegin.In(t.lang))
+		t.reply.offer = []i18n.Message{tipBegin}
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func (t *turnHandler) showRemaining(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.reply.say(sayLeft.In(t.lang, queue.Left.Total()))
+	t.reply.say(msgLeft.In(t.lang, queue.Left.Total()))
 	return t.repeat(ctx)
 }
 
@@ -190,11 +191,11 @@ func (t *turnHandler) review(ctx context.Context) error {
 	case c == commandStop:
 		return t.stop(ctx)
 	case !s.isReviewing():
-		t.reply.say(sayOver.In(t.lang))
+		t.reply.say(msgOver.In(t.lang))
 		return nil
 	case c == commandNoise:
 		if len(t.turn.Images()) > 0 {
-			t.reply.say(sayJustSpeak.In(t.lang))
+			t.reply.say(msgJustSpeak.In(t.lang))
 		}
 		return t.repeat(ctx)
 	}
@@ -230,8 +231,8 @@ func (t *turnHandler) reveal(ctx context.Context) error {
 		return err
 	}
 	t.state.Step, t.state.Peeked = stepShown, true
-	t.reply.say(sayAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang)), sayHowWell.In(t.lang))
-	t.reply.offer = []talk.Say{tipForgot, tipHard, tipGood}
+	t.reply.say(msgAnswer.In(t.lang, shorten(e.Answer, answerChars, t.lang)), msgHowWell.In(t.lang))
+	t.reply.offer = []i18n.Message{tipForgot, tipHard, tipGood}
 	return nil
 }
 
@@ -244,14 +245,14 @@ func (t *turnHandler) stop(ctx context.Context) error {
 	}
 	s.clearQuestion()
 	s.Step = stepOver
-	t.reply.say(sayStopped.In(t.lang, s.Done, s.Again, queue.Left.Total()))
+	t.reply.say(msgStopped.In(t.lang, s.Done, s.Again, queue.Left.Total()))
 	if queue.Left.HeldBack > 0 {
-		t.reply.say(sayHeld.In(t.lang, queue.Left.HeldBack))
+		t.reply.say(msgHeld.In(t.lang, queue.Left.HeldBack))
 	}
 	if s.Last != nil {
-		t.reply.offer = []talk.Say{tipBegin, tipUndo}
+		t.reply.offer = []i18n.Message{tipBegin, tipUndo}
 	} else {
-		t.reply.offer = []talk.Say{tipBegin}
+		t.reply.offer = []i18n.Message{tipBegin}
 	}
 	return nil
 }
@@ -265,7 +266,7 @@ const remindFor = 15 * time.Minute
 // remind puts the next review into the device's calendar.
 func (t *turnHandler) remind(ctx context.Context) error {
 	if !t.turn.Can(talk.CommandCalendar) {
-		t.reply.say(sayNoCalendar.In(t.lang))
+		t.reply.say(msgNoCalendar.In(t.lang))
 		return nil
 	}
 	l, err := t.Service.Learner(ctx, t.person)
@@ -289,7 +290,7 @@ func (t *turnHandler) remind(ctx context.Context) error {
 		return d.Time().Add(clock)
 	}
 	day, n := stats.Today, stats.Left.Total()
-	name := sayToday.In(t.lang)
+	name := msgToday.In(t.lang)
 	here := l.Now.In(l.Calendar.Zone)
 	now := time.Date(here.Year(), here.Month(), here.Day(), here.Hour(), here.Minute(), 0, 0, time.UTC)
 	if n == 0 || !wall(day).After(now) {
@@ -297,15 +298,15 @@ func (t *turnHandler) remind(ctx context.Context) error {
 		name = dayName(day, stats.Today, t.lang)
 	}
 	if n == 0 {
-		t.reply.say(sayNoNext.In(t.lang))
+		t.reply.say(msgNoNext.In(t.lang))
 		return nil
 	}
 	const layout = "2006-01-02 15:04"
 	start := wall(day)
 	t.reply.command = &talk.Command{Name: talk.CommandCalendar, Args: map[string]string{
-		"action": "create", "title": sayRemindTitle.In(t.lang, n), "start_time": start.Format(layout),
+		"action": "create", "title": msgRemindTitle.In(t.lang, n), "start_time": start.Format(layout),
 		"end_time": start.Add(remindFor).Format(layout),
 	}}
-	t.reply.say(sayInCalendar.In(t.lang, name, start.Format("15:04")))
+	t.reply.say(msgInCalendar.In(t.lang, name, start.Format("15:04")))
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -25,16 +25,16 @@ const (
 	lineBytes = 75
 )
 
-var (
-	sayCalendar = talk.Say{Zh: "复习", En: "Reviews"}
-	sayEvent    = talk.Say{Zh: "复习 %d 题", En: "To review: %d"}
-	sayEventMay = talk.Say{Zh: "到期 %d 题；之前复习过的不再算。", En: "Due: %d, unless they are reviewed before."}
+const (
+	msgCalendar = i18n.Message("Reviews")
+	msgEvent    = i18n.Message("To review: %d")
+	msgEventMay = i18n.Message("Due: %d, unless they are reviewed before.")
 )
 
 // Feed is the content of a calendar.
 type Feed struct {
 	Person   string
-	Lang     talk.Lang
+	Lang     i18n.Lang
 	Calendar schedule.Calendar
 	At       string // time of the reminders, such as "20:00"; empty: defaultFeedTime
 	Now      time.Time
@@ -49,7 +49,7 @@ type FeedDay struct {
 
 // NewFeed loads the content of a person's calendar: the reviews left today and those of the
 // following thirteen days.
-func NewFeed(ctx context.Context, s Service, person string, lang talk.Lang) (Feed, error) {
+func NewFeed(ctx context.Context, s Service, person string, lang i18n.Lang) (Feed, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
 		return Feed{}, err
@@ -83,8 +83,8 @@ func ICS(f Feed) []byte {
 	w.add("PRODID:-//Patchbay//Learn//EN")
 	w.add("CALSCALE:GREGORIAN")
 	w.add("METHOD:PUBLISH")
-	w.text("NAME", sayCalendar.In(f.Lang))
-	w.text("X-WR-CALNAME", sayCalendar.In(f.Lang))
+	w.text("NAME", msgCalendar.In(f.Lang))
+	w.text("X-WR-CALNAME", msgCalendar.In(f.Lang))
 	w.add("REFRESH-INTERVAL;VALUE=DURATION:PT1H")
 	w.add("X-PUBLISHED-TTL:PT1H")
 	for _, d := range f.Days {
@@ -97,13 +97,13 @@ func ICS(f Feed) []byte {
 		w.add("DTSTAMP:" + stamp)
 		w.add("DTSTART:" + at.UTC().Format("20060102T150405Z"))
 		w.add("DTEND:" + at.Add(feedEventLength).UTC().Format("20060102T150405Z"))
-		w.text("SUMMARY", sayEvent.In(f.Lang, d.Due))
-		w.text("DESCRIPTION", sayEventMay.In(f.Lang, d.Due))
+		w.text("SUMMARY", msgEvent.In(f.Lang, d.Due))
+		w.text("DESCRIPTION", msgEventMay.In(f.Lang, d.Due))
 		w.add("TRANSP:TRANSPARENT")
 		w.add("BEGIN:VALARM")
 		w.add("ACTION:DISPLAY")
 		w.add("TRIGGER:PT0S")
-		w.text("DESCRIPTION", sayEvent.In(f.Lang, d.Due))
+		w.text("DESCRIPTION", msgEvent.In(f.Lang, d.Due))
 		w.add("END:VALARM")
 		w.add("END:VEVENT")
 	}

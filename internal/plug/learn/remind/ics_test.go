@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -24,9 +24,9 @@ func TestICS(t *testing.T) {
 	}
 	first, _ := store.ParseDay("2026-10-24")
 	for name, f := range map[string]Feed{
-		"testdata/en.ics": {Person: "ada", Lang: talk.English,
+		"testdata/en.ics": {Person: "ada", Lang: i18n.English,
 			At: "20:00", Days: []FeedDay{{first, 12}, {first + 1, 0}, {first + 2, 3}}},
-		"testdata/zh.ics": {Person: "ada", Lang: talk.Chinese, Days: []FeedDay{{first, 1000}}},
+		"testdata/zh.ics": {Person: "ada", Lang: i18n.Chinese, Days: []FeedDay{{first, 1000}}},
 	} {
 		f.Calendar = schedule.Calendar{Zone: berlin, Start: 4 * time.Hour}
 		f.Now = time.Date(2026, 10, 24, 9, 0, 0, 0, time.UTC)
@@ -86,7 +86,7 @@ func TestFeedOf(t *testing.T) {
 	r.must(err)
 	out, err := r.Submit(ctx, "ada", learn.Submission{Point: q.Entries[0].ID, Grade: store.Easy, Score: -1})
 	r.must(err)
-	f, err := NewFeed(ctx, r.Service, "ada", talk.English)
+	f, err := NewFeed(ctx, r.Service, "ada", i18n.English)
 	r.must(err)
 	if len(f.Days) != 14 || f.Days[0].Day.String() != "2026-11-20" || f.Days[0].Due != 2 ||
 		f.Days[out.Entry.Card.Due-f.Days[0].Day].Due != 1 {
@@ -97,7 +97,7 @@ func TestFeedOf(t *testing.T) {
 		strings.Contains(text, "ada") {
 		t.Fatalf("%s", text)
 	}
-	retryDelay, err := NewFeed(ctx, r.Service, "ada", talk.English)
+	retryDelay, err := NewFeed(ctx, r.Service, "ada", i18n.English)
 	r.must(err)
 	if string(ICS(retryDelay)) != text {
 		t.Error("the same calendar is written in another way")

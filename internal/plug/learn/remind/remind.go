@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Service is the part of [learn.Service] that reminders use.
@@ -32,7 +32,7 @@ type Message struct {
 	// ID is the same for all senders of one reminder, and unique to it.
 	ID     string
 	Person string
-	Lang   talk.Lang
+	Lang   i18n.Lang
 	Title  string
 	Text   string
 	Due    int // points to be asked today, new ones included
@@ -71,10 +71,9 @@ type Options struct {
 	Interval time.Duration    // time between checks; 0: one minute
 }
 
-var (
-	sayTitle = talk.Say{Zh: "该复习了", En: "Time to review"}
-	sayDue   = talk.Say{Zh: "今天有 %d 题要复习，其中 %d 题是新的。说“开始复习”就开始。",
-		En: "%d to review today, %d of them new. Say “quiz me” to begin."}
+const (
+	msgTitle = i18n.Message("Time to review")
+	msgDue   = i18n.Message("%d to review today, %d of them new. Say “quiz me” to begin.")
 )
 
 // Run reminds people until ctx ends, and then returns nil.
@@ -164,10 +163,10 @@ func (o *Options) remind(ctx context.Context, p store.Learner) error {
 	if err != nil {
 		return err
 	}
-	lang := talk.ParseLang(who.Lang, talk.Chinese)
+	lang := i18n.ParseLang(who.Lang, i18n.Chinese)
 	o.send(ctx, l.Profile.Remind.Via, Message{
-		ID: fmt.Sprintf("learn-%s-%s", today, p.Person), Person: p.Person, Lang: lang, Title: sayTitle.In(lang),
-		Text: sayDue.In(lang, queue.Left.Total(), queue.Left.New),
+		ID: fmt.Sprintf("learn-%s-%s", today, p.Person), Person: p.Person, Lang: lang, Title: msgTitle.In(lang),
+		Text: msgDue.In(lang, queue.Left.Total(), queue.Left.New),
 		Due:  queue.Left.Total(), New: queue.Left.New, Webhook: l.Profile.Remind.Webhook,
 	})
 	return nil

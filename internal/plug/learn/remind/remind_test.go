@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
-	"patchbay/internal/talk"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }
@@ -166,9 +166,9 @@ func TestWhatIsSaid(t *testing.T) {
 	r.must(o.remindDue(ctx))
 	slices.SortFunc(r.sent, func(a, b Message) int { return int(a.Person[0]) - int(b.Person[0]) })
 	want := []Message{
-		{"learn-2026-11-20-ada", "ada", talk.Chinese, "该复习了", "今天有 3 题要复习，其中 3 题是新的。说“开始复习”就开始。", 3, 3,
+		{"learn-2026-11-20-ada", "ada", i18n.Chinese, "该复习了", "今天有 3 题要复习，其中 3 题是新的。说“开始复习”就开始。", 3, 3,
 			"https://example.com/hook"},
-		{"learn-2026-11-20-bob", "bob", talk.English, "Time to review",
+		{"learn-2026-11-20-bob", "bob", i18n.English, "Time to review",
 			"1 to review today, 1 of them new. Say “quiz me” to begin.", 1, 1, ""},
 	}
 	if !slices.Equal(r.sent, want) {

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/fsrs"
-	"patchbay/internal/talk"
 )
 
 // Limits of settings. Values outside are most likely typing errors, and some would make a deck that
@@ -26,60 +26,58 @@ const (
 )
 
 // Errors of settings.
-var (
-	sayRange     = talk.Say{Zh: "%s 是 %d；要在 %d 到 %d 之间", En: "%s is %d; it must be from %d to %d"}
-	saySchedule  = talk.Say{Zh: "schedule 是 %.20q；要是 %q 或 %q", En: "schedule is %.20q; it must be %q or %q"}
-	sayRetention = talk.Say{Zh: "retention 是 %v；要在 %.2f 到 %.2f 之间", En: "retention is %v; it must be from %.2f to %.2f"}
-	sayManySteps = talk.Say{Zh: "%s 有 %d 个；最多 %d 个", En: "%s are %d; there may be at most %d"}
-	sayStep      = talk.Say{Zh: "%s 里有一步是 %d 分钟；每一步要在 1 到 %d 之间",
-		En: "%s has a step of %d minutes; each must be from 1 to %d"}
-	sayWeights = talk.Say{Zh: "weights 有 %d 个数字；要有 %d 个，或者一个也没有，即用公开的那些",
-		En: "weights are %d numbers; there must be %d, or none for the published ones"}
-	sayWeight    = talk.Say{Zh: "weights：%v", En: "weights: %v"}
-	sayEasyDay   = talk.Say{Zh: "easy_days 里有 %.20q；星期要写成 %s", En: "easy_days has %.20q; the days are %s"}
-	sayObject    = talk.Say{Zh: "设置要是 JSON 对象：%v", En: "settings must be a JSON object: %v"}
-	sayNoSetting = talk.Say{Zh: "没有设置 %.40q；有 %s", En: "there is no setting %.40q; there are %s"}
-	sayMustBe    = talk.Say{Zh: "%s 要是%s", En: "%s must be %s"}
+const (
+	msgRange     = i18n.Message("%s is %d; it must be from %d to %d")
+	msgSchedule  = i18n.Message("schedule is %.20q; it must be %q or %q")
+	msgRetention = i18n.Message("retention is %v; it must be from %.2f to %.2f")
+	msgManySteps = i18n.Message("%s are %d; there may be at most %d")
+	msgStep      = i18n.Message("%s has a step of %d minutes; each must be from 1 to %d")
+	msgWeights   = i18n.Message("weights are %d numbers; there must be %d, or none for the published ones")
+	msgWeight    = i18n.Message("weights: %v")
+	msgEasyDay   = i18n.Message("easy_days has %.20q; the days are %s")
+	msgObject    = i18n.Message("settings must be a JSON object: %v")
+	msgNoSetting = i18n.Message("there is no setting %.40q; there are %s")
+	msgMustBe    = i18n.Message("%s must be %s")
 
-	sayWholes  = talk.Say{Zh: "整数的列表", En: "a list of whole numbers"}
-	sayNumbers = talk.Say{Zh: "数字的列表", En: "a list of numbers"}
-	sayDays    = talk.Say{Zh: `对象，例如 {"sat": 50, "sun": 0}`, En: `an object such as {"sat": 50, "sun": 0}`}
-	sayText    = talk.Say{Zh: "文本", En: "a text"}
-	sayTruth   = talk.Say{Zh: " true 或 false", En: "true or false"}
-	sayWhole   = talk.Say{Zh: "整数", En: "a whole number"}
-	sayNumber  = talk.Say{Zh: "数字", En: "a number"}
+	msgWholes  = i18n.Message("a list of whole numbers")
+	msgNumbers = i18n.Message("a list of numbers")
+	msgDays    = i18n.Message(`an object such as {"sat": 50, "sun": 0}`)
+	msgText    = i18n.Message("a text")
+	msgTruth   = i18n.Message("true or false")
+	msgWhole   = i18n.Message("a whole number")
+	msgNumber  = i18n.Message("a number")
 )
 
 // Validate returns an error with one line per invalid setting.
 func (s Settings) Validate() error {
 	var errs []error
-	bad := func(s talk.Say, args ...any) { errs = append(errs, s.Wrong(args...)) }
+	bad := func(s i18n.Message, args ...any) { errs = append(errs, s.Errorf(args...)) }
 	number := func(name string, n, least, most int) {
 		if n < least || n > most {
-			bad(sayRange, name, n, least, most)
+			bad(msgRange, name, n, least, most)
 		}
 	}
 	if s.Schedule != Classic && s.Schedule != FSRS {
-		bad(saySchedule, s.Schedule, FSRS, Classic)
+		bad(msgSchedule, s.Schedule, FSRS, Classic)
 	}
 	if !(s.Retention >= minRetention && s.Retention <= maxRetention) { // so that NaN fails
-		bad(sayRetention, s.Retention, minRetention, maxRetention)
+		bad(msgRetention, s.Retention, minRetention, maxRetention)
 	}
 	number("max_interval", s.MaxInterval, 1, maxMaxInterval)
 	minutes := func(name string, steps []int) {
 		if len(steps) > maxSteps {
-			bad(sayManySteps, name, len(steps), maxSteps)
+			bad(msgManySteps, name, len(steps), maxSteps)
 		}
 		if i := slices.IndexFunc(steps, func(n int) bool { return n < 1 || n > maxStep }); i >= 0 {
-			bad(sayStep, name, steps[i], maxStep)
+			bad(msgStep, name, steps[i], maxStep)
 		}
 	}
 	minutes("steps", s.Steps)
 	minutes("relearn", s.Relearn)
 	if n := len(s.Weights); n != 0 && n != len(fsrs.Weights{}) {
-		bad(sayWeights, n, len(fsrs.Weights{}))
+		bad(msgWeights, n, len(fsrs.Weights{}))
 	} else if err := s.weights().Validate(); err != nil {
-		bad(sayWeight, err)
+		bad(msgWeight, err)
 	}
 	number("new_per_day", s.NewPerDay, 0, maxPerDay)
 	number("reviews_per_day", s.ReviewsPerDay, 0, maxPerDay)
@@ -94,7 +92,7 @@ func (s Settings) Validate() error {
 	if known < len(s.EasyDays) { // report only one; there may be thousands
 		for _, name := range slices.Sorted(maps.Keys(s.EasyDays)) {
 			if !slices.Contains(weekdays[:], name) {
-				bad(sayEasyDay, name, strings.Join(weekdays[:], ", "))
+				bad(msgEasyDay, name, strings.Join(weekdays[:], ", "))
 				break
 			}
 		}
@@ -112,14 +110,14 @@ func (s Settings) With(patch []byte) (Settings, error) {
 	}
 	var changes map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &changes); err != nil {
-		return s, sayObject.Wrong(err)
+		return s, msgObject.Errorf(err)
 	}
 	next, def := s, Default()
 	to, from := reflect.ValueOf(&next).Elem(), reflect.ValueOf(def)
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		i := slices.Index(names, name)
 		if i < 0 {
-			return s, sayNoSetting.Wrong(name, strings.Join(names, ", "))
+			return s, msgNoSetting.Errorf(name, strings.Join(names, ", "))
 		}
 		field := to.Field(i)
 		if string(changes[name]) == "null" {
@@ -130,7 +128,7 @@ func (s Settings) With(patch []byte) (Settings, error) {
 		// other settings share.
 		fresh := reflect.New(field.Type())
 		if err := json.Unmarshal(changes[name], fresh.Interface()); err != nil {
-			return s, sayMustBe.Wrong(name, expectedType(field.Type()))
+			return s, msgMustBe.Errorf(name, expectedType(field.Type()))
 		}
 		field.Set(fresh.Elem())
 	}
@@ -150,21 +148,21 @@ var names = func() (list []string) {
 }()
 
 // expectedType describes the JSON type of a Go type.
-func expectedType(t reflect.Type) talk.Say {
+func expectedType(t reflect.Type) i18n.Message {
 	switch t.Kind() {
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Int {
-			return sayWholes
+			return msgWholes
 		}
-		return sayNumbers
+		return msgNumbers
 	case reflect.Map:
-		return sayDays
+		return msgDays
 	case reflect.String:
-		return sayText
+		return msgText
 	case reflect.Bool:
-		return sayTruth
+		return msgTruth
 	case reflect.Int:
-		return sayWhole
+		return msgWhole
 	}
-	return sayNumber
+	return msgNumber
 }

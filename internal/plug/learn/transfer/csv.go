@@ -213,11 +213,11 @@ func (t *table) next(in *itemReader) (row int, cells []string, err error) {
 		var broken *csv.ParseError
 		switch {
 		case errors.As(err, &broken):
-			why := sayQuoteInside
+			why := msgQuoteInside
 			if errors.Is(broken.Err, csv.ErrQuote) {
-				why = sayQuoteOpen
+				why = msgQuoteOpen
 			}
-			in.reject(t.lines+broken.StartLine, strings.Join(cells, " "), why.Wrong())
+			in.reject(t.lines+broken.StartLine, strings.Join(cells, " "), why.Errorf())
 			continue
 		case err != nil:
 			return 0, nil, err
@@ -240,11 +240,11 @@ func (t *table) findHeader(in *itemReader) error {
 		t.header = h
 		return nil
 	case h.question() >= 0:
-		return unreadable(sayNoAnswers)
+		return unreadable(msgNoAnswers)
 	case h.answer() >= 0:
-		return unreadable(sayNoAsking)
+		return unreadable(msgNoAsking)
 	case len(cells) != 2:
-		return unreadable(sayNoHeader, len(cells))
+		return unreadable(msgNoHeader, len(cells))
 	}
 	t.header, t.first, t.row = header{"question": 0, "answer": 1}, cells, row
 	return nil
@@ -294,10 +294,10 @@ func (t *table) item(in *itemReader, row int, cells []string) Item {
 		Tags: splitTags(get("tags")), InPlan: !isNo(get("in_plan")), Suspended: isYes(get("suspended"))}
 	var ok bool
 	if it.Created, ok = parseTime(get("created_at"), in.o.Zone); !ok {
-		in.reject(row, get("created_at"), sayTimeLeft.Wrong("created_at"))
+		in.reject(row, get("created_at"), msgTimeLeft.Errorf("created_at"))
 	}
 	if it.Updated, ok = parseTime(get("updated_at"), in.o.Zone); !ok {
-		in.reject(row, get("updated_at"), sayTimeLeft.Wrong("updated_at"))
+		in.reject(row, get("updated_at"), msgTimeLeft.Errorf("updated_at"))
 	}
 	return it
 }

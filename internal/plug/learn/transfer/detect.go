@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn/transfer/apkg"
-	"patchbay/internal/talk"
 )
 
 // ankiNames are the file name extensions of Anki's packages and databases.
@@ -108,7 +108,7 @@ func checkText(ctx context.Context, r io.ReaderAt, size int64) error {
 			whole = part[:lastRuneStart(part)]
 		}
 		if !utf8.Valid(whole) {
-			return unreadable(encodingOf(r, size, at-int64(len(part))), saySaveAsUTF8)
+			return unreadable(encodingOf(r, size, at-int64(len(part))), msgSaveAsUTF8)
 		}
 		kept = copy(buf, part[len(whole):])
 	}
@@ -130,12 +130,12 @@ func lastRuneStart(b []byte) int {
 }
 
 // encodingOf names the probable encoding of a file, in a message with a placeholder for the remedy.
-func encodingOf(r io.ReaderAt, size, at int64) talk.Say {
+func encodingOf(r io.ReaderAt, size, at int64) i18n.Message {
 	sample := make([]byte, min(size, 64<<10))
 	n, _ := r.ReadAt(sample, 0)
 	sample = sample[:n]
 	if bytes.HasPrefix(sample, []byte("\xff\xfe")) || bytes.HasPrefix(sample, []byte("\xfe\xff")) {
-		return sayUTF16
+		return msgUTF16
 	}
 	// The bytes that are not UTF-8 may be far into the file.
 	if utf8.Valid(sample[:lastRuneStart(sample)]) {
@@ -146,9 +146,9 @@ func encodingOf(r io.ReaderAt, size, at int64) talk.Say {
 		}
 	}
 	if looksLikeGB18030(sample) {
-		return sayGB18030
+		return msgGB18030
 	}
-	return sayNoUTF8
+	return msgNoUTF8
 }
 
 // looksLikeGB18030 reports whether all non-ASCII bytes form valid characters of two or four bytes

@@ -30,7 +30,7 @@ func (in *itemReader) reject(row int, what string, why error) {
 	case len(in.rowErrors) < MaxRowErrors-1:
 		in.rowErrors = append(in.rowErrors, newRowError(row, shorten(what), why))
 	case len(in.rowErrors) == MaxRowErrors-1:
-		in.rowErrors = append(in.rowErrors, newRowError(row, "", sayMore.Wrong()))
+		in.rowErrors = append(in.rowErrors, newRowError(row, "", msgMore.Errorf()))
 	}
 }
 
@@ -49,7 +49,7 @@ func (in *itemReader) item(row int, it Item) error {
 		return nil
 	}
 	if it.Tags = cleanTags(it.Tags); len(it.Tags) > MaxTags {
-		in.reject(row, it.Question, sayManyTags.Wrong(MaxTags))
+		in.reject(row, it.Question, msgManyTags.Errorf(MaxTags))
 		return nil
 	}
 	if it.Deck = cleanDeck(it.Deck); it.Deck == "" {
@@ -76,15 +76,15 @@ func (in *itemReader) item(row int, it Item) error {
 func validateItem(it Item) error {
 	switch {
 	case strings.TrimSpace(it.Question) == "" && strings.TrimSpace(it.Answer) == "":
-		return sayEmpty.Wrong()
+		return msgEmpty.Errorf()
 	case strings.TrimSpace(it.Question) == "":
-		return sayNoQuestion.Wrong()
+		return msgNoQuestion.Errorf()
 	case strings.TrimSpace(it.Answer) == "":
-		return sayNoAnswer.Wrong()
+		return msgNoAnswer.Errorf()
 	case len(it.Question) > MaxText:
-		return sayLongAsking.Wrong()
+		return msgLongAsking.Errorf()
 	case len(it.Answer) > MaxText:
-		return sayLongAnswer.Wrong()
+		return msgLongAnswer.Errorf()
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (in *itemReader) readJSON(r io.ReaderAt, size int64) error {
 				return err
 			}
 			if version > jsonVersion {
-				return unreadable(sayNewer)
+				return unreadable(msgNewer)
 			}
 		case "decks":
 			return s.listed(in.jsonDeck)
@@ -107,7 +107,7 @@ func (in *itemReader) readJSON(r io.ReaderAt, size int64) error {
 		return nil
 	})
 	if err == nil && !points {
-		return unreadable(sayNoPoints)
+		return unreadable(msgNoPoints)
 	}
 	return err
 }
@@ -115,7 +115,7 @@ func (in *itemReader) readJSON(r io.ReaderAt, size int64) error {
 func (in *itemReader) jsonDeck(row int, raw []byte) error {
 	var d Deck
 	if err := json.Unmarshal(raw, &d); err != nil {
-		in.reject(row, string(raw), sayDeckFault.Wrong(describeJSONError(err)))
+		in.reject(row, string(raw), msgDeckFault.Errorf(describeJSONError(err)))
 		return nil
 	}
 	if d.Name = cleanDeck(d.Name); d.Name == "" || in.o.Decks == nil {
@@ -131,7 +131,7 @@ func (in *itemReader) jsonPoint(row int, raw []byte) error {
 		return nil
 	}
 	if p.Question == nil || p.Answer == nil {
-		in.reject(row, string(raw), sayNeeds.Wrong())
+		in.reject(row, string(raw), msgNeeds.Errorf())
 		return nil
 	}
 	return in.item(row, p.item())
@@ -165,9 +165,9 @@ func describeJSONError(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		if kind.Field == "" {
-			return sayShould.Wrong(kindOf(kind.Value))
+			return msgShould.Errorf(kindOf(kind.Value))
 		}
-		return sayFieldKind.Wrong(kind.Field, kindOf(kind.Value))
+		return msgFieldKind.Errorf(kind.Field, kindOf(kind.Value))
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
@@ -191,11 +191,11 @@ func (s *jsonStream) wrapError(err error) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return unreadable(sayCutOff)
+		return unreadable(msgCutOff)
 	case errors.As(err, &syntax):
-		return unreadable(saySyntax, s.dec.InputOffset(), syntax)
+		return unreadable(msgSyntax, s.dec.InputOffset(), syntax)
 	case errors.As(err, &kind):
-		return unreadable(sayMisplaced, s.dec.InputOffset(), kindOf(kind.Value))
+		return unreadable(msgMisplaced, s.dec.InputOffset(), kindOf(kind.Value))
 	}
 	return err
 }
@@ -211,7 +211,7 @@ func (s *jsonStream) open() (array bool, err error) {
 	case token == json.Delim('{'):
 		return false, nil
 	}
-	return false, unreadable(sayNoJSON)
+	return false, unreadable(msgNoJSON)
 }
 
 // object calls f for each key of an open object; f reads the value.
@@ -257,7 +257,7 @@ func (s *jsonStream) listed(f func(row int, raw []byte) error) error {
 	case token == nil:
 		return nil
 	case token != json.Delim('['):
-		return unreadable(sayNoArray, s.dec.InputOffset())
+		return unreadable(msgNoArray, s.dec.InputOffset())
 	}
 	return s.array(f)
 }

@@ -39,7 +39,7 @@ func (in *itemReader) readMarkdown(r io.ReaderAt, size int64) error {
 		return err
 	}
 	if m.items == 0 && m.stray > 0 && len(in.rowErrors) == 0 {
-		in.reject(m.stray, "", sayStray.Wrong())
+		in.reject(m.stray, "", msgStray.Errorf())
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func (in *rowsReader) walk(s *jsonStream, f func(row int, raw []byte) error) err
 		return s.listed(f)
 	})
 	if err == nil && !known {
-		return unreadable(sayTables)
+		return unreadable(msgTables)
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (in *rowsReader) point(row int, raw []byte) error {
 		p = *p.Point
 	}
 	if p.Question == nil || p.Answer == nil || p.ID == "" {
-		in.reject(row, string(raw), sayNoPoint.Wrong())
+		in.reject(row, string(raw), msgNoPoint.Errorf())
 		return nil
 	}
 	sittings := in.sittings[p.ID]
@@ -190,9 +190,9 @@ func (p *rowPoint) sitting() (s store.Sitting, why error) {
 	day, err := store.ParseDay(date)
 	switch {
 	case err != nil:
-		return s, sayReviewDate.Wrong(date)
+		return s, msgReviewDate.Errorf(date)
 	case p.Number < 0 || p.Number > 10_000:
-		return s, sayImpossible.Wrong()
+		return s, msgImpossible.Errorf()
 	}
 	s = store.Sitting{ID: p.ID, Day: day, Number: p.Number, Created: p.Created.Time}
 	if p.Recall != nil {
@@ -239,7 +239,7 @@ func (in *rowsReader) readCSVRows(r io.ReaderAt, size int64) error {
 		return err
 	}
 	if t.header.index("id") < 0 {
-		return unreadable(sayColumnID)
+		return unreadable(msgColumnID)
 	}
 	schedules := t.header.index("knowledge_point_id") >= 0
 	for {
@@ -280,18 +280,18 @@ func (t *table) rowPoint(cells []string) (p rowPoint, why error) {
 	if number := get("review_number"); number != "" {
 		var err error
 		if p.Number, err = strconv.Atoi(number); err != nil {
-			return p, sayNumber.Wrong()
+			return p, msgNumber.Errorf()
 		}
 	}
 	for name, into := range map[string]*time.Time{"created_at": &p.Created.Time, "updated_at": &p.Updated.Time,
 		"completed_at": &p.CompletedAt.Time} {
 		var ok bool
 		if *into, ok = parseTime(get(name), time.UTC); !ok {
-			return p, sayNoTime.Wrong(name)
+			return p, msgNoTime.Errorf(name)
 		}
 	}
 	if t.header.index("knowledge_point_id") >= 0 && p.PointID == "" {
-		return p, sayNoPointID.Wrong()
+		return p, msgNoPointID.Errorf()
 	}
 	return p, nil
 }

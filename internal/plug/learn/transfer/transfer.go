@@ -19,8 +19,8 @@ import (
 	"io"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // The formats. Rows can only be read.
@@ -101,11 +101,11 @@ func newRowError(row int, what string, why error) RowError {
 }
 
 // In returns the error in a language.
-func (b RowError) In(l talk.Lang) string {
+func (b RowError) In(l i18n.Lang) string {
 	if b.Wrong == nil {
 		return b.Why
 	}
-	return talk.Localize(b.Wrong, l)
+	return i18n.Localize(b.Wrong, l)
 }
 
 func (b RowError) String() string {
@@ -147,34 +147,34 @@ type WriteOptions struct {
 }
 
 // ErrUnreadable is wrapped by every [*UnreadableError].
-var ErrUnreadable = sayUnreadable.Wrong()
+var ErrUnreadable = msgUnreadable.Errorf()
 
 // UnreadableError is an error in the file itself, with a text for the person who chose it.
 type UnreadableError struct{ Why error }
 
 // Error implements error.
-func (e *UnreadableError) Error() string { return e.In(talk.English) }
+func (e *UnreadableError) Error() string { return e.In(i18n.English) }
 
 // In returns the error in a language.
-func (e *UnreadableError) In(l talk.Lang) string { return sayWhy.In(l, ErrUnreadable, e.Why) }
+func (e *UnreadableError) In(l i18n.Lang) string { return msgWhy.In(l, ErrUnreadable, e.Why) }
 
 // Unwrap returns [ErrUnreadable] and the reason.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Why} }
 
 // ErrFormat is returned for unknown formats, and for writing a read-only format.
-var ErrFormat = sayFormat.Wrong()
+var ErrFormat = msgFormat.Errorf()
 
 // TooManyError is returned when a file has more items than allowed. All items up to the limit have
 // been delivered.
 type TooManyError struct{ Max int }
 
-func (e *TooManyError) Error() string { return e.In(talk.English) }
+func (e *TooManyError) Error() string { return e.In(i18n.English) }
 
 // In returns the error in a language.
-func (e *TooManyError) In(l talk.Lang) string { return sayTooMany.In(l, e.Max) }
+func (e *TooManyError) In(l i18n.Lang) string { return msgTooMany.In(l, e.Max) }
 
 // unreadable returns an [*UnreadableError].
-func unreadable(s talk.Say, args ...any) error { return &UnreadableError{s.Wrong(args...)} }
+func unreadable(s i18n.Message, args ...any) error { return &UnreadableError{s.Errorf(args...)} }
 
 // Read calls each for every item of a file, in order, and returns the rows it left out. An empty
 // format is detected from the contents. An error stops the reading; items delivered before remain
@@ -182,7 +182,7 @@ func unreadable(s talk.Say, args ...any) error { return &UnreadableError{s.Wrong
 func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadOptions,
 	each func(Item) error) ([]RowError, error) {
 	if size > MaxSize {
-		return nil, unreadable(sayLarge, MaxSize>>20)
+		return nil, unreadable(msgLarge, MaxSize>>20)
 	}
 	if format == "" {
 		head := make([]byte, min(size, 64<<10))
@@ -194,7 +194,7 @@ func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadO
 			if err := checkText(ctx, r, size); err != nil {
 				return nil, err
 			}
-			return nil, unreadable(sayUnknown)
+			return nil, unreadable(msgUnknown)
 		}
 	}
 	in := &itemReader{ctx: ctx, o: o, each: each, format: format}
@@ -212,7 +212,7 @@ func (in *itemReader) read(format string, r io.ReaderAt, size int64) error {
 	read := map[string]func(io.ReaderAt, int64) error{JSON: in.readJSON, Rows: in.readRows, CSV: in.readCSV,
 		Markdown: in.readMarkdown}[format]
 	if read == nil {
-		return sayQuoted.Wrong(ErrFormat, format)
+		return msgQuoted.Errorf(ErrFormat, format)
 	}
 	if err := checkText(in.ctx, r, size); err != nil {
 		return err
@@ -242,5 +242,5 @@ func NewWriter(format string, w io.Writer, o WriteOptions) (Writer, error) {
 	case Anki:
 		return newAnkiWriter(w, o)
 	}
-	return nil, sayQuoted.Wrong(ErrFormat, format)
+	return nil, msgQuoted.Errorf(ErrFormat, format)
 }

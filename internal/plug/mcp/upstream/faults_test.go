@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -340,7 +341,8 @@ func TestNoConnection(t *testing.T) {
 			}
 			r := newRig(t, c.settings, times).start()
 			st := r.state(c.state)
-			if !strings.Contains(st.Err.Message.En, c.want) || st.Err.Message.Zh == "" || st.NextTry.IsZero() {
+			if !strings.Contains(st.Err.Message.In(i18n.English), c.want) || st.Err.Message.In(i18n.Chinese) == "" ||
+				st.NextTry.IsZero() {
 				t.Errorf("status %+v: %v", st, st.Err)
 			}
 			lacks(t, "the status", st.Err.Error(), "secret", "resource_metadata", "/meta")

@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/time/rate"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 const (
@@ -39,19 +39,10 @@ var (
 )
 
 // Errors of an inbound server, as shown to its owner.
-var (
-	sayNotYet = talk.Say{
-		Zh: "它还没有连接过。请在它那边填写本服务器的地址和它的令牌。",
-		En: "It has not connected yet. Give it the address of this server, and its token.",
-	}
-	sayNotNow = talk.Say{
-		Zh: "它现在没有连接。请确认它在运行，它会自己重新连接。",
-		En: "It is not connected. See whether it is running; it has to connect again by itself.",
-	}
-	sayMoved = talk.Say{
-		Zh: "它已连接到另一个实例。",
-		En: "It has connected to another instance.",
-	}
+const (
+	msgNotYet = i18n.Message("It has not connected yet. Give it the address of this server, and its token.")
+	msgNotNow = i18n.Message("It is not connected. See whether it is running; it has to connect again by itself.")
+	msgMoved  = i18n.Message("It has connected to another instance.")
 )
 
 // inbound holds the connections of a server that connects to this side.
@@ -274,7 +265,7 @@ func (u *upstream) awaitInbound(away *<-chan time.Time) *inboundConn {
 			a, moved := u.takeInbound()
 			if moved {
 				*away = nil
-				u.setState(Waiting, newConnectionError(sayMoved, ""), time.Time{})
+				u.setState(Waiting, newConnectionError(msgMoved, ""), time.Time{})
 				u.withdraw()
 			}
 			if a != nil {
@@ -340,7 +331,7 @@ func (u *upstream) inboundEnded(err error, wasConnected bool) {
 		u.log.Info("upstream: the connection has ended", "reason", err)
 		return // the newer connection has woken run
 	}
-	t := newConnectionError(sayNotNow, clip(u.redact(err.Error()), maxCause))
+	t := newConnectionError(msgNotNow, clip(u.redact(err.Error()), maxCause))
 	if !wasConnected {
 		t = explain(err, u.redact)
 	}
@@ -353,6 +344,6 @@ func (u *upstream) inboundEnded(err error, wasConnected bool) {
 }
 
 // newConnectionError returns a ConnectionError whose message takes no arguments.
-func newConnectionError(s talk.Say, cause string) *ConnectionError {
-	return &ConnectionError{Message: s, Cause: cause}
+func newConnectionError(s i18n.Message, cause string) *ConnectionError {
+	return &ConnectionError{Message: s.With(), Cause: cause}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -19,7 +20,8 @@ import (
 func TestDialsIn(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	st := r.state(Waiting)
-	if !strings.Contains(st.Err.Message.En, "has not connected yet") || st.Err.Message.Zh == "" ||
+	if !strings.Contains(st.Err.Message.In(i18n.English), "has not connected yet") ||
+		st.Err.Message.In(i18n.Chinese) == "" ||
 		!st.NextTry.IsZero() {
 		t.Errorf("before it connects the status is %+v: %v", st, st.Err)
 	}
@@ -71,7 +73,8 @@ func TestComesBack(t *testing.T) {
 	for range 3 {
 		f.conn.Close(websocket.StatusGoingAway, "good\nnight")
 		st := r.state(Waiting)
-		if !strings.Contains(st.Err.Message.En, "not connected") || !strings.Contains(st.Err.Cause, "1001") ||
+		if !strings.Contains(st.Err.Message.In(i18n.English), "not connected") ||
+			!strings.Contains(st.Err.Cause, "1001") ||
 			st.Tools != 1 {
 			t.Errorf("status %+v: %v", st, st.Err)
 		}
@@ -302,9 +305,9 @@ func TestUnfit(t *testing.T) {
 				t.Errorf("it was closed with %d", code)
 			}
 			st := r.status("told", func(st Status) bool {
-				return st.State == c.state && st.Err != nil && strings.Contains(st.Err.Message.En, c.want)
+				return st.State == c.state && st.Err != nil && strings.Contains(st.Err.Message.In(i18n.English), c.want)
 			})
-			if st.Err.Message.Zh == "" || r.hub.registered != 0 {
+			if st.Err.Message.In(i18n.Chinese) == "" || r.hub.registered != 0 {
 				t.Errorf("status %v, %d plugged in", st.Err, r.hub.registered)
 			}
 			// The next one may do better.
@@ -365,7 +368,7 @@ func TestMoved(t *testing.T) {
 	}
 	r.hub.await(t, "it is unplugged", func(b *fakeHub) bool { return len(b.registrations) == 0 })
 	r.status("moved", func(st Status) bool {
-		return st.State == Waiting && strings.Contains(st.Err.Message.En, "another instance")
+		return st.State == Waiting && strings.Contains(st.Err.Message.In(i18n.English), "another instance")
 	})
 	// What is left of it goes too.
 	f = dialInbound(t, url, nil)

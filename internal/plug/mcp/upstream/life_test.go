@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"patchbay/internal/fetch"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -404,13 +405,13 @@ func TestGuarded(t *testing.T) {
 			r.m.opt.Dial = fetch.New(fetch.Options{}).Dial
 			_, err := Check(t.Context(), r.spec, r.m.opt)
 			if tr, ok := errors.AsType[*ConnectionError](err); !ok || !tr.Lasting ||
-				!strings.Contains(tr.Message.En, "private or special network") ||
-				!strings.Contains(tr.Message.Zh, "内网") {
+				!strings.Contains(tr.Message.In(i18n.English), "private or special network") ||
+				!strings.Contains(tr.Message.In(i18n.Chinese), "内网") {
 				t.Errorf("a private address is refused with %v", err)
 			}
 			forbidden := newRig(t, r.spec.Settings, fastTimings())
 			forbidden.spec.Untrusted, forbidden.m.opt.Dial = true, r.m.opt.Dial
-			if st := forbidden.start().state(Failed); st.Err.Message != sayPrivate {
+			if st := forbidden.start().state(Failed); st.Err.Message.Message != msgPrivate {
 				t.Errorf("the status is %v", st.Err)
 			}
 		})
@@ -418,7 +419,7 @@ func TestGuarded(t *testing.T) {
 	t.Run("command", func(t *testing.T) {
 		r := newRig(t, command("misc"), fastTimings())
 		r.spec.Untrusted = true
-		if st := r.start().state(Failed); !strings.Contains(st.Err.Message.En, "who runs this server") {
+		if st := r.start().state(Failed); !strings.Contains(st.Err.Message.In(i18n.English), "who runs this server") {
 			t.Errorf("status %v", st.Err)
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -22,30 +22,15 @@ const (
 // promptUse is the name of an upstream's only prompt.
 const promptUse = "use"
 
-var (
-	sayUse     = talk.Say{Zh: "使用 %s", En: "Use %s"}
-	sayUseWhat = talk.Say{Zh: "用 %s 的工具达成一个目标。", En: "Reach a goal with the tools of %s."}
-	sayGoal    = talk.Say{Zh: "要达成什么", En: "What is to be reached"}
-	sayGoalDo  = talk.Say{
-		Zh: "请用 %s 的工具达成这个目标：%s",
-		En: "Reach this goal with the tools of %s: %s",
-	}
-	sayPrefix = talk.Say{
-		Zh: "这些工具的名称以 %s 开头。",
-		En: "The names of these tools begin with %s.",
-	}
-	sayHas = talk.Say{
-		Zh: "%s 提供：",
-		En: "%s offers:",
-	}
-	sayMore = talk.Say{
-		Zh: "还有 %d 个。",
-		En: "and %d more.",
-	}
-	sayHow = talk.Say{
-		Zh: "只调用你的工具列表里有的工具。先查看，再改动；做不到的，请说明原因。最后告诉我做了什么。",
-		En: "Call only tools that are in your list of tools. Look before you change anything, say why if something cannot be done, and tell me at the end what was done.",
-	}
+const (
+	msgUse     = i18n.Message("Use %s")
+	msgUseWhat = i18n.Message("Reach a goal with the tools of %s.")
+	msgGoal    = i18n.Message("What is to be reached")
+	msgGoalDo  = i18n.Message("Reach this goal with the tools of %s: %s")
+	msgPrefix  = i18n.Message("The names of these tools begin with %s.")
+	msgHas     = i18n.Message("%s offers:")
+	msgMore    = i18n.Message("and %d more.")
+	msgHow     = i18n.Message("Call only tools that are in your list of tools. Look before you change anything, say why if something cannot be done, and tell me at the end what was done.")
 )
 
 // Prompts implements [tool.PromptProvider].
@@ -53,10 +38,10 @@ func (u *upstream) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, e
 	if len(u.tools()) == 0 {
 		return nil, nil
 	}
-	lang := talk.ParseLang(who.Lang, talk.English)
+	lang := i18n.ParseLang(who.Lang, i18n.English)
 	return []tool.Prompt{{
-		Name: promptUse, Title: sayUse.In(lang, u.spec.name()), Description: sayUseWhat.In(lang, u.spec.name()),
-		Arguments: []tool.Argument{{Name: "goal", Description: sayGoal.In(lang), Required: true}},
+		Name: promptUse, Title: msgUse.In(lang, u.spec.name()), Description: msgUseWhat.In(lang, u.spec.name()),
+		Arguments: []tool.Argument{{Name: "goal", Description: msgGoal.In(lang), Required: true}},
 	}}, nil
 }
 
@@ -76,22 +61,22 @@ func (u *upstream) Prompt(_ context.Context, c *tool.Call) (*tool.PromptResult, 
 	if json.Unmarshal(c.Args, &args) != nil || strings.TrimSpace(args.Goal) == "" || len(args.Goal) > maxGoal {
 		return nil, tool.Fail(tool.BadArgs, "goal is needed: what is to be reached, in a few sentences", nil)
 	}
-	lang := talk.ParseLang(c.Caller.Lang, talk.English)
+	lang := i18n.ParseLang(c.Caller.Lang, i18n.English)
 	return &tool.PromptResult{
-		Description: sayUse.In(lang, u.spec.name()),
+		Description: msgUse.In(lang, u.spec.name()),
 		Messages:    []tool.Message{tool.TextMessage("user", u.promptText(lang, strings.TrimSpace(args.Goal)))},
 	}, nil
 }
 
 // promptText returns the instruction to a model for using the tools.
-func (u *upstream) promptText(lang talk.Lang, goal string) string {
+func (u *upstream) promptText(lang i18n.Lang, goal string) string {
 	var b strings.Builder
 	name := u.spec.name()
-	b.WriteString(sayGoalDo.In(lang, name, goal) + "\n\n")
+	b.WriteString(msgGoalDo.In(lang, name, goal) + "\n\n")
 	if u.spec.Slug != "" {
-		b.WriteString(sayPrefix.In(lang, u.spec.Slug+"_") + " ")
+		b.WriteString(msgPrefix.In(lang, u.spec.Slug+"_") + " ")
 	}
-	b.WriteString(sayHas.In(lang, name) + "\n")
+	b.WriteString(msgHas.In(lang, name) + "\n")
 	told, more := 0, 0
 	for _, t := range u.tools() {
 		switch {
@@ -104,9 +89,9 @@ func (u *upstream) promptText(lang talk.Lang, goal string) string {
 		}
 	}
 	if more > 0 {
-		b.WriteString("- " + sayMore.In(lang, more) + "\n")
+		b.WriteString("- " + msgMore.In(lang, more) + "\n")
 	}
-	b.WriteString("\n" + sayHow.In(lang))
+	b.WriteString("\n" + msgHow.In(lang))
 	return b.String()
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 	"patchbay/internal/tool"
 )
 
@@ -77,52 +77,28 @@ type Settings struct {
 }
 
 // Validation errors of settings.
-var (
-	sayNoDuration  = talk.Say{Zh: `%s 不是时长；要带单位，例如 "30s"`, En: `%s is not a duration; write it with a unit, like "30s"`}
-	sayBadDuration = talk.Say{Zh: `%q 不是时长；要写成 "30s" 或 "1m30s" 这样`,
-		En: `%q is not a duration; write it like "30s" or "1m30s"`}
-	sayTransport = talk.Say{Zh: "transport 是 %q；请选择 http、sse 或 stdio，或者不填",
-		En: "transport is %q; choose http, sse or stdio, or leave it out"}
-	sayDialsIn = talk.Say{
-		Zh: "服务器会自己连接过来；请去掉 transport、url、token、headers、command、args、env 和 dir",
-		En: "the server connects to this one; take out transport, url, token, headers, command, args, env and dir",
-	}
-	sayBoth = talk.Say{Zh: "同时给了地址和命令；请只保留 url 或 command",
-		En: "both an address and a command are given; keep url or command"}
-	sayNoURL = talk.Say{
-		Zh: "url 没有填写：请填写服务器的地址，例如 https://example.com/mcp，或者要启动的命令",
-		En: "url is missing: give the server's address, for example https://example.com/mcp, or a command to start",
-	}
-	sayBadURL = talk.Say{Zh: "url 不是网址；它要像 https://example.com/mcp 这样",
-		En: "url is not a web address; it has to look like https://example.com/mcp"}
-	sayURLUser = talk.Say{Zh: "url 里有用户名或密码；请把密钥填在 token 或 headers 里",
-		En: "url holds a user name or password; put a key in token or headers instead"}
-	sayToken = talk.Say{
-		Zh: "token 里有换行、首尾空格或其他令牌不会有的字符；请重新复制",
-		En: "token has a line break, a space at an end or another character that no token has; copy it again",
-	}
-	sayHeaderName  = talk.Say{Zh: "headers：%q 不能作为请求头的名称", En: "headers: %q cannot be the name of a header"}
-	sayHeaderOwn   = talk.Say{Zh: "headers：%s 不能设置；请去掉", En: "headers: %s cannot be set; take it out"}
-	sayHeaderValue = talk.Say{Zh: "headers：%s 的值里有换行或控制字符",
-		En: "headers: the value of %s has a line break or a control character"}
-	sayCommandMissing = talk.Say{
-		Zh: "command 没有填写：请写出要启动的程序，例如 npx 或 /usr/bin/python3",
-		En: "command is missing: name the program to start, for example npx or /usr/bin/python3",
-	}
-	sayForWeb = talk.Say{Zh: "token 和 headers 只用于网址；命令的密钥请放在 env 里",
-		En: "token and headers are for web addresses; give a command its secrets in env"}
-	sayZeroByte = talk.Say{Zh: "command、args 或 dir 里有零字节；请去掉",
-		En: "command, args or dir hold a zero byte; take it out"}
-	sayEnv = talk.Say{Zh: "env：%q 不能设置；名称里不能有 =，值里不能有零字节",
-		En: "env: %q cannot be set; names have no = and values no zero byte"}
-	sayTimeout = talk.Say{Zh: `timeout 是 %v；请写成 "30s" 这样，最多 %v`,
-		En: `timeout is %v; choose something like "30s", at most %v`}
-	sayConcurrent = talk.Say{Zh: "concurrent 是 %d；请选择 1 到 %d", En: "concurrent is %d; choose between 1 and %d"}
-	sayMaxTools   = talk.Say{Zh: "max_tools 是 %d；请选择 1 到 %d", En: "max_tools is %d; choose between 1 and %d"}
-	sayPatterns   = talk.Say{Zh: "%s 有 %d 个模式；最多 %d 个，* 代表任意文本",
-		En: "%s has %d patterns; %d are the most, and * stands for anything"}
-	sayNoPattern = talk.Say{Zh: "%s 里有空的模式；请去掉，或者写 * 表示所有工具",
-		En: "%s has an empty pattern; take it out, or write * for all tools"}
+const (
+	msgNoDuration     = i18n.Message(`%s is not a duration; write it with a unit, like "30s"`)
+	msgBadDuration    = i18n.Message(`%q is not a duration; write it like "30s" or "1m30s"`)
+	msgTransport      = i18n.Message("transport is %q; choose http, sse or stdio, or leave it out")
+	msgDialsIn        = i18n.Message("the server connects to this one; take out transport, url, token, headers, command, args, env and dir")
+	msgBoth           = i18n.Message("both an address and a command are given; keep url or command")
+	msgNoURL          = i18n.Message("url is missing: give the server's address, for example https://example.com/mcp, or a command to start")
+	msgBadURL         = i18n.Message("url is not a web address; it has to look like https://example.com/mcp")
+	msgURLUser        = i18n.Message("url holds a user name or password; put a key in token or headers instead")
+	msgToken          = i18n.Message("token has a line break, a space at an end or another character that no token has; copy it again")
+	msgHeaderName     = i18n.Message("headers: %q cannot be the name of a header")
+	msgHeaderOwn      = i18n.Message("headers: %s cannot be set; take it out")
+	msgHeaderValue    = i18n.Message("headers: the value of %s has a line break or a control character")
+	msgCommandMissing = i18n.Message("command is missing: name the program to start, for example npx or /usr/bin/python3")
+	msgForWeb         = i18n.Message("token and headers are for web addresses; give a command its secrets in env")
+	msgZeroByte       = i18n.Message("command, args or dir hold a zero byte; take it out")
+	msgEnv            = i18n.Message("env: %q cannot be set; names have no = and values no zero byte")
+	msgTimeout        = i18n.Message(`timeout is %v; choose something like "30s", at most %v`)
+	msgConcurrent     = i18n.Message("concurrent is %d; choose between 1 and %d")
+	msgMaxTools       = i18n.Message("max_tools is %d; choose between 1 and %d")
+	msgPatterns       = i18n.Message("%s has %d patterns; %d are the most, and * stands for anything")
+	msgNoPattern      = i18n.Message("%s has an empty pattern; take it out, or write * for all tools")
 )
 
 // Duration is a time.Duration that is "30s" in JSON.
@@ -137,11 +113,11 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
-		return sayNoDuration.Wrong(data)
+		return msgNoDuration.Errorf(data)
 	}
 	v, err := time.ParseDuration(strings.TrimSpace(text))
 	if err != nil {
-		return sayBadDuration.Wrong(text)
+		return msgBadDuration.Errorf(text)
 	}
 	*d = Duration(v)
 	return nil
@@ -157,7 +133,7 @@ func (s *Settings) Validate() error {
 	case HTTP, SSE:
 		where = s.checkURL()
 	default:
-		where = sayTransport.Wrong(s.Transport)
+		where = msgTransport.Errorf(s.Transport)
 	}
 	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
 }
@@ -168,7 +144,7 @@ func (s *Settings) ValidateInbound() error {
 	var where error
 	if s.Transport != "" || s.URL != "" || s.Token != "" || len(s.Headers) > 0 || s.Command != "" || len(s.Args) > 0 ||
 		len(s.Env) > 0 || s.Dir != "" {
-		where = sayDialsIn.Wrong()
+		where = msgDialsIn.Errorf()
 	}
 	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
 }
@@ -189,21 +165,21 @@ func (s *Settings) transport() string {
 
 func (s *Settings) checkURL() error {
 	if s.Command != "" {
-		return sayBoth.Wrong()
+		return msgBoth.Errorf()
 	}
 	if strings.TrimSpace(s.URL) == "" {
-		return sayNoURL.Wrong()
+		return msgNoURL.Errorf()
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		// Do not show it: an address that cannot be parsed may hold a secret.
-		return sayBadURL.Wrong()
+		return msgBadURL.Errorf()
 	}
 	if u.User != nil {
-		return sayURLUser.Wrong()
+		return msgURLUser.Errorf()
 	}
 	if !httpguts.ValidHeaderFieldValue(s.Token) || strings.TrimSpace(s.Token) != s.Token {
-		return sayToken.Wrong()
+		return msgToken.Errorf()
 	}
 	return s.checkHeaders()
 }
@@ -217,11 +193,11 @@ func (s *Settings) checkHeaders() error {
 	for name, value := range s.Headers {
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
-			return sayHeaderName.Wrong(name)
+			return msgHeaderName.Errorf(name)
 		case slices.Contains(ownHeaders, strings.ToLower(name)):
-			return sayHeaderOwn.Wrong(name)
+			return msgHeaderOwn.Errorf(name)
 		case !httpguts.ValidHeaderFieldValue(value):
-			return sayHeaderValue.Wrong(name)
+			return msgHeaderValue.Errorf(name)
 		}
 	}
 	return nil
@@ -230,20 +206,20 @@ func (s *Settings) checkHeaders() error {
 func (s *Settings) checkCommand() error {
 	switch {
 	case s.URL != "":
-		return sayBoth.Wrong()
+		return msgBoth.Errorf()
 	case strings.TrimSpace(s.Command) == "":
-		return sayCommandMissing.Wrong()
+		return msgCommandMissing.Errorf()
 	case s.Token != "" || len(s.Headers) > 0:
-		return sayForWeb.Wrong()
+		return msgForWeb.Errorf()
 	}
 	for _, text := range append([]string{s.Command, s.Dir}, s.Args...) {
 		if strings.ContainsRune(text, 0) {
-			return sayZeroByte.Wrong()
+			return msgZeroByte.Errorf()
 		}
 	}
 	for name, value := range s.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return sayEnv.Wrong(name)
+			return msgEnv.Errorf(name)
 		}
 	}
 	return nil
@@ -252,11 +228,11 @@ func (s *Settings) checkCommand() error {
 func (s *Settings) checkNumbers() error {
 	switch {
 	case s.Timeout < 0 || time.Duration(s.Timeout) > maxTimeout:
-		return sayTimeout.Wrong(time.Duration(s.Timeout), maxTimeout)
+		return msgTimeout.Errorf(time.Duration(s.Timeout), maxTimeout)
 	case s.Concurrent < 0 || s.Concurrent > maxConcurrent:
-		return sayConcurrent.Wrong(s.Concurrent, maxConcurrent)
+		return msgConcurrent.Errorf(s.Concurrent, maxConcurrent)
 	case s.MaxTools < 0 || s.MaxTools > maxToolsLimit:
-		return sayMaxTools.Wrong(s.MaxTools, maxToolsLimit)
+		return msgMaxTools.Errorf(s.MaxTools, maxToolsLimit)
 	}
 	return nil
 }
@@ -264,10 +240,10 @@ func (s *Settings) checkNumbers() error {
 func (s *Settings) checkPatterns() error {
 	for name, list := range map[string][]string{"allow": s.Allow, "deny": s.Deny} {
 		if len(list) > maxPatterns {
-			return sayPatterns.Wrong(name, len(list), maxPatterns)
+			return msgPatterns.Errorf(name, len(list), maxPatterns)
 		}
 		if slices.Contains(list, "") {
-			return sayNoPattern.Wrong(name)
+			return msgNoPattern.Errorf(name)
 		}
 	}
 	return nil

@@ -108,7 +108,7 @@ func newUpstream(m *Manager, spec Spec) *upstream {
 	if spec.Inbound {
 		u.inbound = newInbound()
 		u.lastTransport.transport = WebSocket
-		u.status.State, u.status.Err = Waiting, newConnectionError(sayNotYet, "")
+		u.status.State, u.status.Err = Waiting, newConnectionError(msgNotYet, "")
 	}
 	return u
 }

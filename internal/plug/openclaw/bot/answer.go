@@ -155,7 +155,7 @@ func (a *answer) message(c *client.Conn) (*wire.ChatSend, error) {
 	most := c.Hello().MaxImage
 	for i, im := range a.turn.Images() {
 		if most > 0 && int64(len(im.Data)) > most {
-			return nil, talk.Fail(talk.Unreadable, sayLarge.In(a.turn.Lang),
+			return nil, talk.Fail(talk.Unreadable, msgLarge.In(a.turn.Lang),
 				fmt.Errorf("a picture of %d bytes; the gateway takes %d", len(im.Data), most))
 		}
 		_, kind, _ := strings.Cut(im.MIME, "/")
@@ -297,7 +297,7 @@ func (a *answer) emitNew() (over bool, err error) {
 			return false, nil
 		}
 		a.rewrites++
-		if err := a.emit(talk.Note(sayRewritten.In(a.turn.Lang))); err != nil {
+		if err := a.emit(talk.Note(msgRewritten.In(a.turn.Lang))); err != nil {
 			return true, &emitError{err}
 		}
 		more = "\n\n" + text
@@ -318,7 +318,7 @@ func (a *answer) emitNew() (over bool, err error) {
 func (a *answer) endError(end *wire.ChatEvent) error {
 	switch end.State {
 	case wire.ChatAborted:
-		return talk.Fail(talk.BotFailed, sayAborted.In(a.turn.Lang),
+		return talk.Fail(talk.BotFailed, msgAborted.In(a.turn.Lang),
 			fmt.Errorf("the run was aborted (%s)", clip(end.StopReason)))
 	case wire.ChatError:
 		return runFailure(a.turn.Lang, end)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
@@ -199,20 +200,22 @@ func TestEnds(t *testing.T) {
 		"aborted": {func(c *conversation) {
 			c.delta("O", "O")
 			c.tell(wire.ChatEvent{State: wire.ChatAborted, Message: content("One")})
-		}, talk.BotFailed, sayAborted.En, "One"},
-		"rate limit": {errorEvent("rate_limit", nil), talk.BotFailed, sayThrottled.En, ""},
-		"refusal":    {errorEvent("refusal", nil), talk.BotFailed, sayDeclined.En, ""},
-		"context":    {errorEvent("context_length", nil), talk.BotFailed, sayContext.En, ""},
+		}, talk.BotFailed, msgAborted.In(i18n.English), "One"},
+		"rate limit": {errorEvent("rate_limit", nil), talk.BotFailed, msgThrottled.In(i18n.English), ""},
+		"refusal":    {errorEvent("refusal", nil), talk.BotFailed, msgDeclined.In(i18n.English), ""},
+		"context":    {errorEvent("context_length", nil), talk.BotFailed, msgContext.In(i18n.English), ""},
 		"timeout":    {errorEvent("timeout", nil), talk.TimedOut, "", ""},
-		"unknown":    {errorEvent("unknown", nil), talk.BotFailed, sayFailed.En, ""},
-		"billing": {errorEvent("", &wire.ErrorDetail{Failover: "billing"}), talk.BotFailed, saySpent.En,
+		"unknown":    {errorEvent("unknown", nil), talk.BotFailed, msgFailed.In(i18n.English), ""},
+		"billing": {errorEvent("", &wire.ErrorDetail{Failover: "billing"}), talk.BotFailed, msgSpent.In(i18n.English),
 			""},
-		"by its status":       {errorEvent("", &wire.ErrorDetail{HTTPStatus: 503}), talk.BotFailed, sayServer.En, ""},
-		"wrong key by status": {errorEvent("", &wire.ErrorDetail{HTTPStatus: 403}), talk.BotFailed, sayKey.En, ""},
+		"by its status": {errorEvent("", &wire.ErrorDetail{HTTPStatus: 503}), talk.BotFailed,
+			msgServer.In(i18n.English), ""},
+		"wrong key by status": {errorEvent("", &wire.ErrorDetail{HTTPStatus: 403}), talk.BotFailed,
+			msgKey.In(i18n.English), ""},
 		"twice, as OpenClaw does": {func(c *conversation) {
 			errorEvent("", &wire.ErrorDetail{Failover: "format"})(c)
 			errorEvent("", nil)(c)
-		}, talk.BotFailed, sayRefused.En, ""},
+		}, talk.BotFailed, msgRefused.In(i18n.English), ""},
 		"rewritten too often": {func(c *conversation) {
 			for _, text := range []string{"a", "b", "c", "d", "e"} {
 				c.delta(text, text)
@@ -315,10 +318,10 @@ func TestRefused(t *testing.T) {
 		e    *wire.Error
 		told string
 	}{
-		"agent":     {wire.Invalid(`Agent "nope" no longer exists in configuration`), sayNoAgent.En},
-		"message":   {wire.Invalid("message or attachment required"), sayNotTaken.En},
-		"busy":      {&wire.Error{Code: wire.Unavailable, Message: "The server is busy"}, sayStarting.En},
-		"forbidden": {wire.MissingScope(wire.ScopeWrite), sayNotIn.En},
+		"agent":     {wire.Invalid(`Agent "nope" no longer exists in configuration`), msgNoAgent.In(i18n.English)},
+		"message":   {wire.Invalid("message or attachment required"), msgNotTaken.In(i18n.English)},
+		"busy":      {&wire.Error{Code: wire.Unavailable, Message: "The server is busy"}, msgStarting.In(i18n.English)},
+		"forbidden": {wire.MissingScope(wire.ScopeWrite), msgNotIn.In(i18n.English)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
@@ -367,7 +370,7 @@ func TestPictures(t *testing.T) {
 	turn = said("p", "and this?")
 	turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: "image/webp", Data: []byte("0123456789a")}})
 	f := talk.AsFailure(begin(t, h.bot, turn).end())
-	if f == nil || f.Code != talk.Unreadable || f.Told != sayLarge.En {
+	if f == nil || f.Code != talk.Unreadable || f.Told != msgLarge.In(i18n.English) {
 		t.Errorf("%+v", f)
 	}
 	if f := talk.AsFailure(begin(t, h.bot, said("p", " ")).end()); f == nil || f.Code != talk.Unreadable {
@@ -395,12 +398,13 @@ func TestUnpaired(t *testing.T) {
 		return wire.PairingRequired(wire.PairNew, "c6159fb2-1", c.Device.ID, wire.RoleOperator, false)
 	}}, Options{}, nil)
 	f := talk.AsFailure(begin(t, h.bot, said("p", "hello")).end())
-	if f == nil || f.Code != talk.Offline || f.Told != sayUnpaired.En {
+	if f == nil || f.Code != talk.Offline || f.Told != msgUnpaired.In(i18n.English) {
 		t.Errorf("%+v", f)
 	}
 	s, _ := h.bots.Status(1)
 	if s.Connected || s.Paired || s.Command != "openclaw devices approve c6159fb2-1" ||
-		!strings.Contains(s.Problem.En, s.Command) || !strings.Contains(s.Problem.Zh, s.Command) {
+		!strings.Contains(s.Problem.In(i18n.English), s.Command) ||
+		!strings.Contains(s.Problem.In(i18n.Chinese), s.Command) {
 		t.Errorf("%+v", s)
 	}
 	if err := h.bot.Check(t.Context()); err == nil || !strings.Contains(err.Error(), s.Command) {
@@ -451,7 +455,7 @@ func TestKeys(t *testing.T) {
 	}
 	h.bot = other
 	a := begin(t, other, said("p", "hello"))
-	if f := talk.AsFailure(a.end()); f == nil || f.Code != talk.Offline || f.Told != sayNotIn.En {
+	if f := talk.AsFailure(a.end()); f == nil || f.Code != talk.Offline || f.Told != msgNotIn.In(i18n.English) {
 		t.Errorf("%+v", f) // the device's own token is not what this gateway wants
 	}
 	for _, c := range h.gate.Attempts() {
@@ -462,9 +466,9 @@ func TestKeys(t *testing.T) {
 }
 
 func TestConnectionErrors(t *testing.T) {
-	for p, want := range map[client.Problem]talk.Say{
-		client.Pairing: sayUnpaired, client.Token: sayNotIn, client.Starting: sayStarting,
-		client.Unreachable: sayNoGateway,
+	for p, want := range map[client.Problem]i18n.Message{
+		client.Pairing: msgUnpaired, client.Token: msgNotIn, client.Starting: msgStarting,
+		client.Unreachable: msgNoGateway,
 	} {
 		if got := connectionErrorMessage(&client.ConnectionError{Problem: p}); got != want {
 			t.Errorf("%s: %v", p, got)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -147,7 +148,7 @@ type Status struct {
 	Paired bool
 	// Problem is the last error with its remedy; zero if there was none since the last connect.
 	// Command is what the gateway's owner has to run; the text contains it too.
-	Problem talk.Say
+	Problem i18n.Text
 	Command string
 	Device  string // device id in the gateway's list; "" before the first use
 	Version string // of the gateway, if it is known

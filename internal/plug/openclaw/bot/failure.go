@@ -5,33 +5,33 @@ import (
 	"errors"
 	"strings"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 )
 
 // Short texts for askers.
-var (
-	sayNoGateway = talk.Say{Zh: "连不上 OpenClaw 网关", En: "the OpenClaw gateway cannot be reached"}
-	sayNotIn     = talk.Say{Zh: "OpenClaw 网关不让我们进去", En: "the OpenClaw gateway does not let us in"}
-	sayUnpaired  = talk.Say{Zh: "OpenClaw 网关的主人还没有批准我们", En: "the OpenClaw gateway's owner has not approved us yet"}
-	sayStarting  = talk.Say{Zh: "OpenClaw 网关正在启动", En: "the OpenClaw gateway is starting"}
-	sayNoAgent   = talk.Say{Zh: "网关里没有这个智能体", En: "the gateway has no such agent"}
-	sayNotTaken  = talk.Say{Zh: "网关不接受这条消息", En: "the gateway did not accept the message"}
-	sayLarge     = talk.Say{Zh: "图片太大，网关不接受", En: "the picture is too large for the gateway"}
-	sayTooMuch   = talk.Say{Zh: "消息太大，网关不接受", En: "the message is too large for the gateway"}
-	sayAborted   = talk.Say{Zh: "回答被中止了", En: "the answer was stopped"}
-	sayVanished  = talk.Say{Zh: "网关重启，回答丢失了，请再问一次",
-		En: "the gateway restarted and the answer is lost, please ask again"}
-	sayKey       = talk.Say{Zh: "模型拒绝了网关的密钥", En: "the model refused the gateway's key"}
-	saySpent     = talk.Say{Zh: "模型账户没有余额了", En: "the model's account has no credit left"}
-	sayThrottled = talk.Say{Zh: "模型太忙了，请稍后再试", En: "the model is too busy, try again in a moment"}
-	sayServer    = talk.Say{Zh: "模型服务出了故障", En: "the model's server has a problem"}
-	sayRefused   = talk.Say{Zh: "模型不接受这条消息", En: "the model did not accept the message"}
-	sayDeclined  = talk.Say{Zh: "模型拒绝回答", En: "the model declined to answer"}
-	sayContext   = talk.Say{Zh: "对话太长，模型处理不了", En: "the conversation is too long for the model"}
-	sayFailed    = talk.Say{Zh: "智能体出错了", En: "the agent failed"}
-	sayRewritten = talk.Say{Zh: "（智能体改写了回答：）", En: "(the agent has rewritten its answer:)"}
+const (
+	msgNoGateway = i18n.Message("the OpenClaw gateway cannot be reached")
+	msgNotIn     = i18n.Message("the OpenClaw gateway does not let us in")
+	msgUnpaired  = i18n.Message("the OpenClaw gateway's owner has not approved us yet")
+	msgStarting  = i18n.Message("the OpenClaw gateway is starting")
+	msgNoAgent   = i18n.Message("the gateway has no such agent")
+	msgNotTaken  = i18n.Message("the gateway did not accept the message")
+	msgLarge     = i18n.Message("the picture is too large for the gateway")
+	msgTooMuch   = i18n.Message("the message is too large for the gateway")
+	msgAborted   = i18n.Message("the answer was stopped")
+	msgVanished  = i18n.Message("the gateway restarted and the answer is lost, please ask again")
+	msgKey       = i18n.Message("the model refused the gateway's key")
+	msgSpent     = i18n.Message("the model's account has no credit left")
+	msgThrottled = i18n.Message("the model is too busy, try again in a moment")
+	msgServer    = i18n.Message("the model's server has a problem")
+	msgRefused   = i18n.Message("the model did not accept the message")
+	msgDeclined  = i18n.Message("the model declined to answer")
+	msgContext   = i18n.Message("the conversation is too long for the model")
+	msgFailed    = i18n.Message("the agent failed")
+	msgRewritten = i18n.Message("(the agent has rewritten its answer:)")
 )
 
 // maxCause limits the gateway's text in a log, in characters.
@@ -62,7 +62,7 @@ func (b *Bot) answerError(ctx context.Context, turn *talk.Turn, err error) error
 }
 
 // failure converts an error for the asker.
-func failure(l talk.Lang, err error) *talk.Failure {
+func failure(l i18n.Lang, err error) *talk.Failure {
 	if f, ok := errors.AsType[*talk.Failure](err); ok {
 		return f
 	}
@@ -70,24 +70,24 @@ func failure(l talk.Lang, err error) *talk.Failure {
 		return &talk.Failure{Code: talk.Offline, Told: connectionErrorMessage(t).In(l), Cause: t.Error()}
 	}
 	if e, ok := errors.AsType[*wire.Error](err); ok {
-		say := sayNotTaken
+		say := msgNotTaken
 		switch {
 		case strings.HasPrefix(e.Message, "Agent "):
-			say = sayNoAgent
+			say = msgNoAgent
 		case e.Code == wire.Unavailable:
-			say = sayStarting
+			say = msgStarting
 		case e.Code == wire.Forbidden || e.Code == wire.NotPaired:
-			say = sayNotIn
+			say = msgNotIn
 		}
 		return &talk.Failure{Code: talk.BotFailed, Told: say.In(l), Cause: clip(e.Error())}
 	}
 	switch {
 	case errors.Is(err, client.ErrTooLarge):
-		return talk.Fail(talk.Unreadable, sayTooMuch.In(l), err)
+		return talk.Fail(talk.Unreadable, msgTooMuch.In(l), err)
 	case errors.Is(err, errTakenForCommand):
 		return talk.Fail(talk.NoAnswer, "", err)
 	case errors.Is(err, errRunUnknown):
-		return talk.Fail(talk.Lost, sayVanished.In(l), err)
+		return talk.Fail(talk.Lost, msgVanished.In(l), err)
 	case errors.Is(err, errDeadline), errors.Is(err, context.DeadlineExceeded):
 		return talk.Fail(talk.TimedOut, "", err)
 	}
@@ -96,20 +96,20 @@ func failure(l talk.Lang, err error) *talk.Failure {
 
 // connectionErrorMessage returns the asker's text for a connection error. The remedy is for the
 // owner.
-func connectionErrorMessage(t *client.ConnectionError) talk.Say {
+func connectionErrorMessage(t *client.ConnectionError) i18n.Message {
 	switch t.Problem {
 	case client.Pairing:
-		return sayUnpaired
+		return msgUnpaired
 	case client.Token, client.Scopes, client.Identity, client.Version, client.Refused, client.Removed:
-		return sayNotIn
+		return msgNotIn
 	case client.Starting:
-		return sayStarting
+		return msgStarting
 	}
-	return sayNoGateway
+	return msgNoGateway
 }
 
 // runFailure returns the failure for a failed run.
-func runFailure(l talk.Lang, e *wire.ChatEvent) *talk.Failure {
+func runFailure(l i18n.Lang, e *wire.ChatEvent) *talk.Failure {
 	f := &talk.Failure{Code: talk.BotFailed, Told: runErrorMessage(e).In(l), Cause: clip(e.ErrorMessage)}
 	if e.ErrorKind == "timeout" {
 		f.Code, f.Told = talk.TimedOut, ""
@@ -117,42 +117,42 @@ func runFailure(l talk.Lang, e *wire.ChatEvent) *talk.Failure {
 	return f
 }
 
-func runErrorMessage(e *wire.ChatEvent) talk.Say {
+func runErrorMessage(e *wire.ChatEvent) i18n.Message {
 	switch e.ErrorKind {
 	case "refusal":
-		return sayDeclined
+		return msgDeclined
 	case "rate_limit":
-		return sayThrottled
+		return msgThrottled
 	case "context_length":
-		return sayContext
+		return msgContext
 	}
 	d := e.ErrorDetail
 	if d == nil {
-		return sayFailed
+		return msgFailed
 	}
 	switch d.Failover {
 	case "auth", "auth_permanent":
-		return sayKey
+		return msgKey
 	case "billing":
-		return saySpent
+		return msgSpent
 	case "rate_limit", "overloaded":
-		return sayThrottled
+		return msgThrottled
 	case "format":
-		return sayRefused
+		return msgRefused
 	case "server_error", "timeout":
-		return sayServer
+		return msgServer
 	case "context_overflow":
-		return sayContext
+		return msgContext
 	}
 	switch s := d.HTTPStatus; {
 	case s == 401 || s == 403:
-		return sayKey
+		return msgKey
 	case s == 429:
-		return sayThrottled
+		return msgThrottled
 	case s >= 500:
-		return sayServer
+		return msgServer
 	case s >= 400:
-		return sayRefused
+		return msgRefused
 	}
-	return sayFailed
+	return msgFailed
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
 
@@ -19,7 +20,7 @@ const testTimeout = 5 * time.Minute
 func said(person, text string) *talk.Turn {
 	return &talk.Turn{
 		ID: uuid.Must(uuid.NewV7()).String(), Bot: 1, Channel: "cli", Person: person,
-		Conversation: "c", Lang: talk.English,
+		Conversation: "c", Lang: i18n.English,
 		Parts: []talk.Part{{Text: text}},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 )
@@ -170,8 +171,9 @@ func TestRecording(t *testing.T) {
 	}
 	want := map[string]int{
 		"fine": 11, "no_answer": 3, "timeout": 1, "none": 1,
-		"bot_failed: " + sayAborted.En: 3, "bot_failed: " + sayRefused.En: 1, "bot_failed: " + sayServer.En: 1,
-		"bot_failed: " + sayKey.En: 1,
+		"bot_failed: " + msgAborted.In(i18n.English): 3, "bot_failed: " + msgRefused.In(i18n.English): 1,
+		"bot_failed: " + msgServer.In(i18n.English): 1,
+		"bot_failed: " + msgKey.In(i18n.English):    1,
 	}
 	for what, n := range ends {
 		if want[what] != n {

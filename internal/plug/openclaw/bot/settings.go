@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 // Defaults of the settings.
@@ -56,44 +56,35 @@ var (
 )
 
 // Validation errors of the settings.
-var (
-	sayNoURL = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789",
-		En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
-	sayToken = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制",
-		En: "token has a space or a line break at an end; copy it again"}
-	sayAgent = talk.Say{Zh: "agent 是 %q；智能体的 id 只有字母、数字、- 和 _",
-		En: "agent is %q; an agent's id has letters, digits, - and _"}
-	sayPrefix = talk.Say{Zh: "session_prefix 是 %q；请使用小写字母、数字、- 和 _",
-		En: "session_prefix is %q; use small letters, digits, - and _"}
-	sayThinking = talk.Say{Zh: "thinking 是 %q；请选择 off、low、medium 或 high，或者不填",
-		En: "thinking is %q; choose off, low, medium or high, or leave it out"}
-	sayDeadline = talk.Say{Zh: `deadline 是 %s；请写成 "2m" 这样，从 %s 到 %s`,
-		En: `deadline is %s; choose something like "2m", %s to %s`}
-	sayIdentity = talk.Say{
-		Zh: "device_identity 不是在这里生成的；不要填写，就会生成新的",
-		En: "device_identity is not what was made here; leave it out, and a new one is made",
-	}
+const (
+	msgNoURL    = i18n.Message("url is missing: give the address of the gateway, for example ws://127.0.0.1:18789")
+	msgToken    = i18n.Message("token has a space or a line break at an end; copy it again")
+	msgAgent    = i18n.Message("agent is %q; an agent's id has letters, digits, - and _")
+	msgPrefix   = i18n.Message("session_prefix is %q; use small letters, digits, - and _")
+	msgThinking = i18n.Message("thinking is %q; choose off, low, medium or high, or leave it out")
+	msgDeadline = i18n.Message(`deadline is %s; choose something like "2m", %s to %s`)
+	msgIdentity = i18n.Message("device_identity is not what was made here; leave it out, and a new one is made")
 )
 
 // Validate returns the first error in the settings, with its remedy.
 func (s *Settings) Validate() error {
 	if strings.TrimSpace(s.URL) == "" {
-		return sayNoURL.Wrong()
+		return msgNoURL.Errorf()
 	}
 	if _, err := client.ParseURL(s.URL); err != nil {
 		return err
 	}
 	switch d := time.Duration(s.Deadline); {
 	case strings.TrimSpace(s.Token) != s.Token:
-		return sayToken.Wrong()
+		return msgToken.Errorf()
 	case s.Agent != "" && !agentPattern.MatchString(s.Agent):
-		return sayAgent.Wrong(s.Agent)
+		return msgAgent.Errorf(s.Agent)
 	case s.SessionPrefix != "" && !prefixPattern.MatchString(s.SessionPrefix):
-		return sayPrefix.Wrong(s.SessionPrefix)
+		return msgPrefix.Errorf(s.SessionPrefix)
 	case s.Thinking != "" && !thinkingPattern.MatchString(s.Thinking):
-		return sayThinking.Wrong(s.Thinking)
+		return msgThinking.Errorf(s.Thinking)
 	case d != 0 && d < minDeadline || d > maxDeadline:
-		return sayDeadline.Wrong(d, minDeadline, maxDeadline)
+		return msgDeadline.Errorf(d, minDeadline, maxDeadline)
 	}
 	_, err := readDevice(s.DeviceIdentity)
 	return err
@@ -127,7 +118,7 @@ func readDevice(text string) (device, error) {
 	}
 	if json.Unmarshal([]byte(text), &d) != nil || d.Identity == nil || d.Identity.ID() == "" {
 		// Do not show it: it is a secret.
-		return device{}, sayIdentity.Wrong()
+		return device{}, msgIdentity.Errorf()
 	}
 	return d, nil
 }

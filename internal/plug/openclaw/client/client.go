@@ -241,7 +241,7 @@ func (c *Conn) setEndCause(err error) {
 	case c.closeCause != nil:
 		err = c.closeCause
 	case !bye:
-		err = newConnectionError(Broken, sayBroken, err)
+		err = newConnectionError(Broken, msgBroken.With(), err)
 	}
 	c.cancel(err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/fetch"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
@@ -260,7 +261,7 @@ func TestRefusals(t *testing.T) {
 			_, err := client.Connect(t.Context(), &o)
 			var tr *client.ConnectionError
 			if !errors.As(err, &tr) || tr.Problem != c.problem || tr.Lasting() != c.lasting ||
-				!strings.Contains(tr.Error(), c.told) || tr.Message.Zh == "" {
+				!strings.Contains(tr.Error(), c.told) || tr.Message.In(i18n.Chinese) == "" {
 				t.Errorf("%+v", err)
 			}
 			if strings.Contains(err.Error(), clienttest.Token) {

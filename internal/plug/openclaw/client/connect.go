@@ -16,8 +16,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -33,19 +33,11 @@ const (
 )
 
 // Errors in the address of a gateway.
-var (
-	sayNoAddress = talk.Say{
-		Zh: "url 不是网关的地址；它要像 wss://gateway.example.com 或 ws://127.0.0.1:18789 这样",
-		En: "url is no address of a gateway; it looks like wss://gateway.example.com or ws://127.0.0.1:18789",
-	}
-	sayScheme = talk.Say{Zh: "url 要以 wss:// 开头；附近的网关也可以用 ws://",
-		En: "url begins with wss://, or with ws:// for a gateway nearby"}
-	sayUserInfo = talk.Say{Zh: "url 里有用户名或密码；网关的令牌另有设置",
-		En: "url holds a user name or password; the gateway's token is a setting of its own"}
-	sayReadable = talk.Say{
-		Zh: "url 是 ws://，去往 %s 的路上谁都能读到内容；请使用 wss://",
-		En: "url is ws://, which everybody on the way to %s can read; use wss://",
-	}
+const (
+	msgNoAddress = i18n.Message("url is no address of a gateway; it looks like wss://gateway.example.com or ws://127.0.0.1:18789")
+	msgScheme    = i18n.Message("url begins with wss://, or with ws:// for a gateway nearby")
+	msgUserInfo  = i18n.Message("url holds a user name or password; the gateway's token is a setting of its own")
+	msgReadable  = i18n.Message("url is ws://, which everybody on the way to %s can read; use wss://")
 )
 
 // ParseURL validates the address of a gateway and returns it as [Options] need it. It allows
@@ -54,7 +46,7 @@ func ParseURL(raw string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Opaque != "" {
 		// Do not show it: an address that cannot be parsed may hold a token.
-		return "", sayNoAddress.Wrong()
+		return "", msgNoAddress.Errorf()
 	}
 	switch u.Scheme {
 	case "https":
@@ -63,13 +55,13 @@ func ParseURL(raw string) (string, error) {
 		u.Scheme = "ws"
 	case "ws", "wss":
 	default:
-		return "", sayScheme.Wrong()
+		return "", msgScheme.Errorf()
 	}
 	if u.User != nil {
-		return "", sayUserInfo.Wrong()
+		return "", msgUserInfo.Errorf()
 	}
 	if u.Scheme == "ws" && !isNearby(u.Hostname()) {
-		return "", sayReadable.Wrong(u.Hostname())
+		return "", msgReadable.Errorf(u.Hostname())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u.String(), nil
@@ -102,7 +94,7 @@ func Connect(ctx context.Context, o *Options) (*Conn, error) {
 	if o.LoadToken != nil {
 		var err error
 		if own, err = o.LoadToken(ctx); err != nil {
-			return nil, newConnectionError(Broken, sayBroken, fmt.Errorf("the device's token: %w", err))
+			return nil, newConnectionError(Broken, msgBroken.With(), fmt.Errorf("the device's token: %w", err))
 		}
 	}
 	c, err := o.attempt(ctx, own, o.Token == "")
@@ -272,5 +264,5 @@ func (o *Options) checkScopes(h *Hello) error {
 	if i < 0 {
 		return nil
 	}
-	return newConnectionError(Scopes, say(sayScopes, o.Connect.Scopes[i]), nil)
+	return newConnectionError(Scopes, msgScopes.With(o.Connect.Scopes[i]), nil)
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -16,8 +15,8 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/fetch"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 // Problem is a kind of connection error.
@@ -46,7 +45,7 @@ const (
 type ConnectionError struct {
 	Problem Problem
 	// Message is the text for the owner, with a remedy if one is known.
-	Message talk.Say
+	Message i18n.Text
 	// Command is a command for the gateway's owner to run on its machine, if that helps.
 	Command string
 	// RetryAfter is the delay the gateway requests; 0: none.
@@ -59,9 +58,9 @@ type ConnectionError struct {
 
 func (t *ConnectionError) Error() string {
 	if t.Cause == "" {
-		return t.Message.En
+		return t.Message.String()
 	}
-	return t.Message.En + " (" + t.Cause + ")"
+	return t.Message.String() + " (" + t.Cause + ")"
 }
 
 // Unwrap returns the underlying error.
@@ -77,100 +76,37 @@ func (t *ConnectionError) Lasting() bool {
 }
 
 // Texts for the owner.
-var (
-	sayUnreachable = talk.Say{
-		Zh: "连不上网关：那个地址没有回应。请确认 OpenClaw 网关正在运行，地址和端口正确。",
-		En: "The gateway cannot be reached. See whether OpenClaw's gateway is running, and its address and port are right.",
-	}
-	sayNoHost = talk.Say{
-		Zh: "找不到网关的主机名。请检查地址的拼写。",
-		En: "There is no host of the gateway's name. See whether the address is spelt right.",
-	}
-	sayPrivate = talk.Say{
-		Zh: "网关的地址通向内网或特殊网络，只有管理员添加的网关才能在那里。请使用公网地址，或请管理员放行那台主机（fetch.private_hosts）。",
-		En: "The gateway's address leads to a private or special network, where only the gateways of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).",
-	}
-	sayInsecure = talk.Say{
-		Zh: "无法与网关建立加密连接：证书不可信，或它不使用 TLS。",
-		En: "No secure connection to the gateway: its certificate cannot be trusted, or it does not speak TLS.",
-	}
-	sayNoGateway = talk.Say{
-		Zh: "那个地址上不是 OpenClaw 网关。请检查地址。",
-		En: "What answers at that address is no OpenClaw gateway. See whether the address is right.",
-	}
-	sayForbidden = talk.Say{
-		Zh: "网关前面的代理没有放行。请把它加入网关的 gateway.trustedProxies。",
-		En: "The gateway does not trust the proxy in front of it. Put the proxy into the gateway's gateway.trustedProxies.",
-	}
-	saySilent = talk.Say{
-		Zh: "网关没有应答，正在重新连接。",
-		En: "The gateway does not answer, so it is connected to anew.",
-	}
-	sayStarting = talk.Say{
-		Zh: "网关正在启动或重启，请稍等。",
-		En: "The gateway is starting or restarting; one moment.",
-	}
-	sayToken = talk.Say{
-		Zh: "网关不接受令牌。请把网关设置里的 gateway.auth.token 填到 token。",
-		En: "The gateway does not accept the token. Set token to what the gateway's settings have as gateway.auth.token.",
-	}
-	sayNoToken = talk.Say{
-		Zh: "网关需要令牌。请把网关设置里的 gateway.auth.token 填到 token。",
-		En: "The gateway wants a token. Set token to what the gateway's settings have as gateway.auth.token.",
-	}
-	sayLimited = talk.Say{
-		Zh: "网关因为错误的令牌太多，暂时不再接受连接。",
-		En: "The gateway takes no connections for a while, because there were too many wrong tokens.",
-	}
-	sayPairing = talk.Say{
-		Zh: "网关的主人需要先批准 Patchbay。请在网关的机器上运行：%s",
-		En: "The gateway's owner has to approve Patchbay first. Run this on the gateway's machine: %s",
-	}
-	sayScopes = talk.Say{
-		Zh: "网关不允许 Patchbay 使用 %s。请在网关上批准这台设备的权限。",
-		En: "The gateway does not let Patchbay have %s. Approve this device's scopes at the gateway.",
-	}
-	sayIdentity = talk.Say{
-		Zh: "网关不接受设备的签名。请检查两台机器的时间是否一致。",
-		En: "The gateway does not accept the device's signature. See whether the clocks of both machines are right.",
-	}
-	sayVersion = talk.Say{
-		Zh: "网关使用另一个版本的协议。请升级 OpenClaw 或 Patchbay。",
-		En: "The gateway speaks another version of the protocol. Update OpenClaw, or Patchbay.",
-	}
-	sayRefused = talk.Say{
-		Zh: "网关拒绝了连接：%s",
-		En: "The gateway refused the connection: %s",
-	}
-	sayRemoved = talk.Say{
-		Zh: "网关移除了这台设备，或更换了令牌。",
-		En: "The gateway has removed this device, or its token was changed.",
-	}
-	sayBroken = talk.Say{
-		Zh: "与网关的连接断了。",
-		En: "The connection to the gateway broke.",
-	}
-	sayClosed = talk.Say{
-		Zh: "连接已经关闭。",
-		En: "The connection is closed.",
-	}
+const (
+	msgUnreachable = i18n.Message("The gateway cannot be reached. See whether OpenClaw's gateway is running, and its address and port are right.")
+	msgNoHost      = i18n.Message("There is no host of the gateway's name. See whether the address is spelt right.")
+	msgPrivate     = i18n.Message("The gateway's address leads to a private or special network, where only the gateways of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).")
+	msgInsecure    = i18n.Message("No secure connection to the gateway: its certificate cannot be trusted, or it does not speak TLS.")
+	msgNoGateway   = i18n.Message("What answers at that address is no OpenClaw gateway. See whether the address is right.")
+	msgForbidden   = i18n.Message("The gateway does not trust the proxy in front of it. Put the proxy into the gateway's gateway.trustedProxies.")
+	msgSilent      = i18n.Message("The gateway does not answer, so it is connected to anew.")
+	msgStarting    = i18n.Message("The gateway is starting or restarting; one moment.")
+	msgToken       = i18n.Message("The gateway does not accept the token. Set token to what the gateway's settings have as gateway.auth.token.")
+	msgNoToken     = i18n.Message("The gateway wants a token. Set token to what the gateway's settings have as gateway.auth.token.")
+	msgLimited     = i18n.Message("The gateway takes no connections for a while, because there were too many wrong tokens.")
+	msgPairing     = i18n.Message("The gateway's owner has to approve Patchbay first. Run this on the gateway's machine: %s")
+	msgScopes      = i18n.Message("The gateway does not let Patchbay have %s. Approve this device's scopes at the gateway.")
+	msgIdentity    = i18n.Message("The gateway does not accept the device's signature. See whether the clocks of both machines are right.")
+	msgVersion     = i18n.Message("The gateway speaks another version of the protocol. Update OpenClaw, or Patchbay.")
+	msgRefused     = i18n.Message("The gateway refused the connection: %s")
+	msgRemoved     = i18n.Message("The gateway has removed this device, or its token was changed.")
+	msgBroken      = i18n.Message("The connection to the gateway broke.")
+	msgClosed      = i18n.Message("The connection is closed.")
 )
 
 // maxCause limits the gateway's text in a log, in characters.
 const maxCause = 300
 
 var (
-	errSilent = newConnectionError(Silent, saySilent, errors.New("no tick in time"))
-	errClosed = newConnectionError(Closed, sayClosed, nil)
+	errSilent = newConnectionError(Silent, msgSilent.With(), errors.New("no tick in time"))
+	errClosed = newConnectionError(Closed, msgClosed.With(), nil)
 )
 
-// say fills in the arguments of a message.
-func say(s talk.Say, args ...any) talk.Say {
-	s.Zh, s.En = fmt.Sprintf(s.Zh, args...), fmt.Sprintf(s.En, args...)
-	return s
-}
-
-func newConnectionError(p Problem, told talk.Say, err error) *ConnectionError {
+func newConnectionError(p Problem, told i18n.Text, err error) *ConnectionError {
 	t := &ConnectionError{Problem: p, Message: told, Err: err}
 	if err != nil {
 		t.Cause = clip(err.Error())
@@ -197,19 +133,19 @@ func asConnectionError(err error) *ConnectionError {
 	}
 	if e, ok := errors.AsType[*statusError](err); ok {
 		if e.status == http.StatusForbidden {
-			return newConnectionError(NoGateway, sayForbidden, err)
+			return newConnectionError(NoGateway, msgForbidden.With(), err)
 		}
 		if e.status >= 500 {
-			return newConnectionError(Starting, sayStarting, err)
+			return newConnectionError(Starting, msgStarting.With(), err)
 		}
-		return newConnectionError(NoGateway, sayNoGateway, err)
+		return newConnectionError(NoGateway, msgNoGateway.With(), err)
 	}
 	if e, ok := errors.AsType[websocket.CloseError](err); ok {
 		return closeFrameError(e)
 	}
 	if errors.Is(err, wire.ErrChallenge) || errors.Is(err, wire.ErrHello) || errors.Is(err, wire.ErrFrame) ||
 		errors.Is(err, wire.ErrSyntax) {
-		return newConnectionError(NoGateway, sayNoGateway, err)
+		return newConnectionError(NoGateway, msgNoGateway.With(), err)
 	}
 	return networkError(err)
 }
@@ -217,23 +153,23 @@ func asConnectionError(err error) *ConnectionError {
 // networkError converts an error below the WebSocket.
 func networkError(err error) *ConnectionError {
 	if fetch.IsForbidden(err) {
-		return newConnectionError(Private, sayPrivate, err)
+		return newConnectionError(Private, msgPrivate.With(), err)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return newConnectionError(Unreachable, sayNoHost, err)
+		return newConnectionError(Unreachable, msgNoHost.With(), err)
 	}
 	_, op := errors.AsType[*net.OpError](err)
 	switch {
 	case isTLS(err):
-		return newConnectionError(Insecure, sayInsecure, err)
+		return newConnectionError(Insecure, msgInsecure.With(), err)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return newConnectionError(Unreachable, sayUnreachable, err)
+		return newConnectionError(Unreachable, msgUnreachable.With(), err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return newConnectionError(Silent, saySilent, err)
+		return newConnectionError(Silent, msgSilent.With(), err)
 	case op:
-		return newConnectionError(Unreachable, sayUnreachable, err)
+		return newConnectionError(Unreachable, msgUnreachable.With(), err)
 	}
-	return newConnectionError(Broken, sayBroken, err)
+	return newConnectionError(Broken, msgBroken.With(), err)
 }
 
 func isTLS(err error) bool {
@@ -253,43 +189,43 @@ func isTLS(err error) bool {
 func closeFrameError(e websocket.CloseError) *ConnectionError {
 	switch e.Code {
 	case wire.CloseRestart, wire.CloseStarting:
-		return newConnectionError(Starting, sayStarting, e)
+		return newConnectionError(Starting, msgStarting.With(), e)
 	case wire.CloseRemoved:
-		return newConnectionError(Removed, sayRemoved, e)
+		return newConnectionError(Removed, msgRemoved.With(), e)
 	case wire.CloseProtocol:
-		return newConnectionError(Version, sayVersion, e)
+		return newConnectionError(Version, msgVersion.With(), e)
 	case wire.ClosePolicy:
 		if e.Reason == wire.SlowConsumer.Message {
-			return newConnectionError(Broken, sayBroken, e)
+			return newConnectionError(Broken, msgBroken.With(), e)
 		}
-		return newConnectionError(Refused, say(sayRefused, clip(e.Reason)), e)
+		return newConnectionError(Refused, msgRefused.With(clip(e.Reason)), e)
 	}
-	return newConnectionError(Broken, sayBroken, e)
+	return newConnectionError(Broken, msgBroken.With(), e)
 }
 
 // refusalError converts an error response to connect.
 func refusalError(e *wire.Error) *ConnectionError {
-	t := newConnectionError(Refused, say(sayRefused, clip(e.Message)), e)
+	t := newConnectionError(Refused, msgRefused.With(clip(e.Message)), e)
 	switch code := e.Detail(); {
 	case code == wire.DetailPairing:
 		t.Problem, t.Command = Pairing, approvalCommand(e)
-		t.Message = say(sayPairing, t.Command)
+		t.Message = msgPairing.With(t.Command)
 	case code == wire.DetailTokenMissing:
-		t.Problem, t.Message = Token, sayNoToken
+		t.Problem, t.Message = Token, msgNoToken.With()
 	case code == wire.DetailRateLimited:
-		t.Problem, t.Message = Starting, sayLimited
+		t.Problem, t.Message = Starting, msgLimited.With()
 	case code == wire.DetailScopeMismatch:
 		t.Problem = Scopes
 	case strings.HasPrefix(code, "AUTH_"):
-		t.Problem, t.Message = Token, sayToken
+		t.Problem, t.Message = Token, msgToken.With()
 	case strings.HasPrefix(code, "DEVICE_AUTH_"):
-		t.Problem, t.Message = Identity, sayIdentity
+		t.Problem, t.Message = Identity, msgIdentity.With()
 	case code == wire.DetailIdentity:
 		t.Problem = Identity
 	case code == wire.DetailProtocol:
-		t.Problem, t.Message = Version, sayVersion
+		t.Problem, t.Message = Version, msgVersion.With()
 	case e.Code == wire.Unavailable || e.Retryable:
-		t.Problem, t.Message = Starting, sayStarting
+		t.Problem, t.Message = Starting, msgStarting.With()
 	}
 	t.RetryAfter = e.RetryAfter
 	return t

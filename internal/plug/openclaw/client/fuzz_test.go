@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -41,7 +42,8 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		tr := asConnectionError(err)
-		if tr.Message.En == "" || tr.Message.Zh == "" || len([]rune(tr.Cause)) > maxCause+1 ||
+		if tr.Message.In(i18n.English) == "" || tr.Message.In(i18n.Chinese) == "" ||
+			len([]rune(tr.Cause)) > maxCause+1 ||
 			strings.ContainsAny(tr.Error(), "\r\n") {
 			t.Errorf("%+v", tr)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -139,7 +140,7 @@ type question struct {
 func (q *question) turn() *talk.Turn {
 	return &talk.Turn{
 		Bot: q.session.bot.Number, Channel: channel, Address: q.address, Person: asker(q.owner), KeyRules: q.bound,
-		BotOnly: q.singleBot, Conversation: q.session.name, Lang: talk.ParseLang(q.lang, talk.English), Parts: q.parts,
+		BotOnly: q.singleBot, Conversation: q.session.name, Lang: i18n.ParseLang(q.lang, i18n.English), Parts: q.parts,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 )
@@ -267,7 +268,7 @@ func (n *run) finish(ctx context.Context, err error) {
 	case n.g.ctx.Err() != nil:
 		n.end(&wire.ChatEvent{State: wire.ChatAborted, StopReason: "aborted", Message: n.message()})
 	default:
-		kind, lang := "unknown", talk.ParseLang(n.question.lang, talk.English)
+		kind, lang := "unknown", i18n.ParseLang(n.question.lang, i18n.English)
 		failure := talk.AsFailure(err)
 		switch {
 		case ctx.Err() != nil || failure.Code == talk.TimedOut:

@@ -160,7 +160,7 @@ func (s *joinedGateway) status() []Status {
 	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.Device, b.Device) })
 	for _, d := range many {
 		list = append(list, Status{Device: d.ID, Name: cmp.Or(d.Title, d.Slug), State: Failed,
-			Message: say(sayTooMany, maxNodes)})
+			Message: msgTooMany.With(maxNodes)})
 	}
 	return list
 }

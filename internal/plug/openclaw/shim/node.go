@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 // saveTimeout limits reading or storing a node's key.
@@ -83,7 +83,7 @@ func (n *node) run() {
 		if err := n.ensureIdentity(); err != nil {
 			if n.ctx.Err() == nil {
 				n.log.Error("openclaw: a node's key cannot be read or kept", "error", err)
-				n.setStatus(Waiting, sayNoKey, "")
+				n.setStatus(Waiting, msgNoKey.With(), "")
 				sleep(n.ctx, n.gateway.m.opt.times.retryDelay)
 			}
 			continue
@@ -234,7 +234,7 @@ func (n *node) onStateChange(s client.State) {
 	switch {
 	case s.Connected: // the session sets the status
 	case t == nil:
-		n.setStatusLocked(Connecting, talk.Say{}, "")
+		n.setStatusLocked(Connecting, i18n.Text{}, "")
 	case t.Problem == client.Closed: // by the session, which set the reason
 		n.setStatusLocked(Waiting, n.status.Message, "")
 	case t.Problem == client.Pairing:
@@ -250,14 +250,14 @@ func (n *node) onStateChange(s client.State) {
 }
 
 // setStatus sets the node's status.
-func (n *node) setStatus(state State, told talk.Say, command string) {
+func (n *node) setStatus(state State, told i18n.Text, command string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.setStatusLocked(state, told, command)
 }
 
 // setStatusLocked is setStatus with mu held.
-func (n *node) setStatusLocked(state State, told talk.Say, command string) {
+func (n *node) setStatusLocked(state State, told i18n.Text, command string) {
 	if n.status.State != state {
 		n.status.State, n.status.Since = state, time.Now()
 	}

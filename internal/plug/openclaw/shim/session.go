@@ -12,9 +12,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 )
 
 const (
@@ -63,7 +63,7 @@ func newSession(n *node, c *client.Conn) *session {
 func (s *session) run() {
 	defer s.end()
 	times := &s.n.gateway.m.opt.times
-	s.setStatus(Connecting, talk.Say{}, "")
+	s.setStatus(Connecting, i18n.Text{}, "")
 	s.checkApproval("")
 	if !s.approved { // publishing takes effect after the approval
 		s.publish(true)
@@ -110,7 +110,7 @@ func (s *session) end() {
 }
 
 // setStatus sets the node's status while connected; afterwards the link does.
-func (s *session) setStatus(state State, told talk.Say, command string) {
+func (s *session) setStatus(state State, told i18n.Text, command string) {
 	s.whileConnected(func() { s.n.setStatusLocked(state, told, command) })
 }
 
@@ -172,11 +172,11 @@ func (s *session) checkApproval(decision string) {
 	case refused && e.Code == wire.Unavailable:
 		s.approved = false
 		if decision == wire.DecisionRejected {
-			s.setStatus(Failed, sayRejected, "")
+			s.setStatus(Failed, msgRejected.With(), "")
 			return
 		}
 		command := approvalCommand(e.Message)
-		s.setStatus(Approval, say(sayApproval, command), command)
+		s.setStatus(Approval, msgApproval.With(command), command)
 	default:
 		// Gateways without this method have no such approval, or show it by accepting tools.
 		first := !s.approved
@@ -204,7 +204,7 @@ func approvalCommand(message string) string {
 // elsewhere. The link then waits longer before it reconnects.
 func (s *session) closeReplaced() {
 	s.n.log.Warn("openclaw: the same node has connected to the gateway from elsewhere")
-	s.setStatus(Waiting, sayReplaced, "")
+	s.setStatus(Waiting, msgReplaced.With(), "")
 	s.conn.Close()
 }
 
@@ -223,7 +223,7 @@ func (s *session) publish(anyway bool) {
 		case refused && e.Detail() == wire.DetailPairChanged:
 			s.closeReplaced()
 		case refused && s.approved:
-			s.setStatus(Ready, say(sayNotTaken, clip(e.Message, maxRemoteText)), "")
+			s.setStatus(Ready, msgNotTaken.With(clip(e.Message, maxRemoteText)), "")
 		}
 		return
 	}
@@ -241,13 +241,13 @@ func (s *session) recordAccepted(o *surface, taken int) {
 	if !s.approved {
 		return
 	}
-	told, command := talk.Say{}, ""
+	told, command := i18n.Text{}, ""
 	switch {
 	case o.publishedCount > 0 && taken == 0:
 		command = "openclaw nodes pending"
-		told = say(sayNoneTaken, command)
+		told = msgNoneTaken.With(command)
 	case o.omittedCount > 0:
-		told = say(sayCut, o.omittedCount, maxPublished)
+		told = msgCut.With(o.omittedCount, maxPublished)
 	}
 	s.setStatus(Ready, told, command)
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/hub"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
-	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -184,7 +184,7 @@ type Status struct {
 	Since time.Time
 	// Message is the error and its remedy, and Command what the gateway's owner has to run. Both
 	// may be empty.
-	Message talk.Say
+	Message i18n.Text
 	Command string
 	// Tools counts the published tools, Accepted those that the gateway has accepted, and
 	// Omitted those beyond its limit.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/tool"
@@ -54,7 +55,8 @@ func TestEach(t *testing.T) {
 			t.Errorf("%s publishes %+v", name, tools)
 		}
 		st := await(t, m, want.device, Ready)
-		if st.Tools != 1 || st.Accepted != 1 || st.Omitted != 0 || st.Message.En != "" || st.Node != c.Device.ID ||
+		if st.Tools != 1 || st.Accepted != 1 || st.Omitted != 0 || st.Message.In(i18n.English) != "" ||
+			st.Node != c.Device.ID ||
 			st.Name != name || st.Gateway != "2026.9.6" {
 			t.Errorf("%+v", st)
 		}
@@ -99,8 +101,9 @@ func TestPairing(t *testing.T) {
 	s := spec(g)
 	m.Set([]Spec{s})
 	st := await(t, m, "board:1", Pairing)
-	if st.Command != "openclaw devices approve c6159fb2-1" || !strings.Contains(st.Message.En, st.Command) ||
-		!strings.Contains(st.Message.Zh, st.Command) || st.NextTry.IsZero() {
+	if st.Command != "openclaw devices approve c6159fb2-1" ||
+		!strings.Contains(st.Message.In(i18n.English), st.Command) ||
+		!strings.Contains(st.Message.In(i18n.Chinese), st.Command) || st.NextTry.IsZero() {
 		t.Errorf("%+v", st)
 	}
 
@@ -114,8 +117,9 @@ func TestPairing(t *testing.T) {
 	p.Fail(p.Next(wire.MethodRunnerInventory), wire.SurfacePending("707cc003-2"))
 	publishes(t, p)
 	st = await(t, m, "board:1", Approval)
-	if st.Command != "openclaw nodes approve 707cc003-2" || !strings.Contains(st.Message.En, st.Command) ||
-		!strings.Contains(st.Message.Zh, st.Command) {
+	if st.Command != "openclaw nodes approve 707cc003-2" || !strings.Contains(st.Message.In(i18n.English),
+		st.Command) ||
+		!strings.Contains(st.Message.In(i18n.Chinese), st.Command) {
 		t.Errorf("%+v", st)
 	}
 	decide := func(node, decision string) {
@@ -125,12 +129,12 @@ func TestPairing(t *testing.T) {
 	decide(p.Connect.Device.ID, wire.DecisionRejected)
 	p.Fail(p.Next(wire.MethodRunnerInventory), &wire.Error{Code: wire.Unavailable,
 		Message: "node runner inventory publication is not current; retry after pairing completes"})
-	if st := await(t, m, "board:1", Failed); st.Message != sayRejected || st.Command != "" {
+	if st := await(t, m, "board:1", Failed); st.Message.Message != msgRejected || st.Command != "" {
 		t.Errorf("%+v", st)
 	}
 	decide(p.Connect.Device.ID, wire.DecisionApproved)
 	approve(t, p)
-	if st := await(t, m, "board:1", Ready); st.Command != "" || st.Message.En != "" {
+	if st := await(t, m, "board:1", Ready); st.Command != "" || st.Message.In(i18n.English) != "" {
 		t.Errorf("%+v", st)
 	}
 }
@@ -188,7 +192,7 @@ func TestChanges(t *testing.T) {
 	h.change(func() { h.devices = []Device{grown} })
 	p.Fail(p.Next(wire.MethodPluginTools), wire.Invalid("no such thing"))
 	if st := awaitStatus(t, m, "glasses:1",
-		"refused", func(s Status) bool { return s.Message.En != "" }); !strings.Contains(st.Message.En,
+		"refused", func(s Status) bool { return s.Message.In(i18n.English) != "" }); !strings.Contains(st.Message.In(i18n.English),
 		"no such thing") {
 		t.Errorf("%+v", st)
 	}
@@ -197,7 +201,10 @@ func TestChanges(t *testing.T) {
 	if tools := publishes(t, p).Tools; len(tools) != 1 {
 		t.Errorf("%+v", tools)
 	}
-	awaitStatus(t, m, "glasses:1", "well again", func(s Status) bool { return s.Message.En == "" && s.State == Ready })
+	awaitStatus(t, m, "glasses:1", "well again", func(s Status) bool {
+		return s.Message.In(i18n.English) == "" &&
+			s.State == Ready
+	})
 
 	// What cannot be listed stays as it is until it can.
 	h.change(func() { h.fails = errTest })
@@ -243,7 +250,7 @@ func TestReconnect(t *testing.T) {
 	}
 	p.SendEvent(wire.EventShutdown, json.RawMessage(`{"reason":"gateway stopping"}`))
 	p.Close(wire.CloseRestart, "service restart")
-	if st := await(t, m, "glasses:1", Waiting); st.Message.En == "" || st.Accepted != 0 {
+	if st := await(t, m, "glasses:1", Waiting); st.Message.In(i18n.English) == "" || st.Accepted != 0 {
 		t.Errorf("%+v", st)
 	}
 	p = g.Peer()
@@ -281,13 +288,13 @@ func TestReplaced(t *testing.T) {
 	approve(t, p)
 	h.change(func() { h.devices[0].Tools = nil })
 	p.Fail(p.Next(wire.MethodPluginTools), wire.PairingReplaced)
-	if st := await(t, m, "glasses:1", Waiting); st.Message != sayReplaced {
+	if st := await(t, m, "glasses:1", Waiting); st.Message.Message != msgReplaced {
 		t.Errorf("%+v", st)
 	}
 	p.CloseCode()
 	if st := awaitStatus(t, m, "glasses:1",
 		"waiting", func(s Status) bool { return !s.NextTry.IsZero() }); st.State != Waiting ||
-		st.Message != sayReplaced {
+		st.Message.Message != msgReplaced {
 		t.Errorf("%+v", st)
 	}
 }
@@ -299,7 +306,7 @@ func TestKeyIsKeptFirst(t *testing.T) {
 	h.keeps = errTest
 	m := newManager(t, h, nil)
 	m.Set([]Spec{spec(g)})
-	if st := await(t, m, "glasses:1", Waiting); st.Message != sayNoKey || st.Node != "" {
+	if st := await(t, m, "glasses:1", Waiting); st.Message.Message != msgNoKey || st.Node != "" {
 		t.Errorf("%+v", st)
 	}
 	if len(g.Attempts()) != 0 {
@@ -342,7 +349,7 @@ func TestTooMany(t *testing.T) {
 	m := newManager(t, h, nil)
 	m.Set([]Spec{spec(g)})
 	st := await(t, m, "board:065", Failed)
-	if !strings.Contains(st.Message.En, "64") || !strings.Contains(st.Message.Zh, "64") {
+	if !strings.Contains(st.Message.In(i18n.English), "64") || !strings.Contains(st.Message.In(i18n.Chinese), "64") {
 		t.Errorf("%+v", st)
 	}
 	await(t, m, "board:063", Connecting)

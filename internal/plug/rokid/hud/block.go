@@ -227,7 +227,7 @@ func (f *Filter) openFence(l window) bool {
 	if !f.opt.Code {
 		f.fence.skip = f.indent
 	} else if end < len(l.b) {
-		f.writeString(sayCodeLeftOut.In(f.opt.Lang))
+		f.writeString(msgCodeLeftOut.In(f.opt.Lang))
 	}
 	f.advance(min(end+1, len(l.b)))
 	bullets := f.bullets // behind which code goes on

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // maxLookahead is how many bytes a [Filter] looks ahead at the most, and so how many
@@ -18,8 +18,8 @@ import (
 // is written.
 const maxLookahead = 512
 
-// sayCodeLeftOut stands for a block of code.
-var sayCodeLeftOut = talk.Say{Zh: "（代码略）", En: "(code left out)"}
+// msgCodeLeftOut stands for a block of code.
+const msgCodeLeftOut = i18n.Message("(code left out)")
 
 // Options say what is taken out. The zero Options take out nothing; only bytes
 // that are not UTF-8 become U+FFFD then, as they always do.
@@ -35,7 +35,7 @@ type Options struct {
 	// Emoji takes out emoji, with all that they can be made of.
 	Emoji bool
 	// Lang is the language of those few words.
-	Lang talk.Lang
+	Lang i18n.Lang
 }
 
 // Filter takes out of a text what a head-up display cannot show. Use it from one

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
-var all = Options{Markdown: true, URLs: true, Code: true, Emoji: true, Lang: talk.Chinese}
+var all = Options{Markdown: true, URLs: true, Code: true, Emoji: true, Lang: i18n.Chinese}
 
 // filtered is what a filter makes of a text that comes in pieces of n bytes; 0
 // means in one piece.
@@ -165,7 +165,7 @@ func TestFilter_code(t *testing.T) {
 		opt        Options
 		text, want string
 	}{
-		"left out": {Options{Code: true, Lang: talk.Chinese}, "前\n```go\nx\n# y\n```\n后 **z**",
+		"left out": {Options{Code: true, Lang: i18n.Chinese}, "前\n```go\nx\n# y\n```\n后 **z**",
 			"前\n（代码略）\n后 **z**"},
 		"in English":       {Options{Code: true}, "```\nx\n```", "(code left out)"},
 		"without an end":   {all, "看：\n```py\nx\n\ny", "看：\n（代码略）"},

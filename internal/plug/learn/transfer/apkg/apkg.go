@@ -14,7 +14,7 @@ package apkg
 import (
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // Limits when reading. A small package may unpack to a huge size.
@@ -46,15 +46,15 @@ const (
 )
 
 // ErrBroken is wrapped by errors about damaged or hostile packages.
-var ErrBroken = sayBroken.Wrong()
+var ErrBroken = msgBroken.Errorf()
 
 // TooManyError is returned when a package has more cards than the caller accepts.
 type TooManyError struct{ Max int }
 
-func (e *TooManyError) Error() string { return e.In(talk.English) }
+func (e *TooManyError) Error() string { return e.In(i18n.English) }
 
 // In returns the error in a language.
-func (e *TooManyError) In(l talk.Lang) string { return sayTooMany.In(l, e.Max) }
+func (e *TooManyError) In(l i18n.Lang) string { return msgTooMany.In(l, e.Max) }
 
 // Phase is the learning phase of a card in Anki.
 type Phase int

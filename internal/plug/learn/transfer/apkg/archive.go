@@ -38,9 +38,9 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 	archive, err := zip.NewReader(list, size)
 	switch {
 	case errors.Is(err, zip.ErrFormat):
-		return "", broken(sayNoZIP)
+		return "", broken(msgNoZIP)
 	case err != nil:
-		return "", sayWhy.Wrong(ErrBroken, err)
+		return "", msgWhy.Errorf(ErrBroken, err)
 	}
 	list.remaining = -1
 	file, err := findCollection(archive)
@@ -49,7 +49,7 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 	}
 	in, err := file.Open()
 	if err != nil {
-		return "", broken(sayInside, file.Name, err)
+		return "", broken(msgInside, file.Name, err)
 	}
 	defer in.Close()
 	var data io.Reader = in
@@ -57,7 +57,7 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDatabase),
 			zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
-			return "", broken(sayInside, file.Name, err)
+			return "", broken(msgInside, file.Name, err)
 		}
 		defer z.Close()
 		data = z
@@ -79,9 +79,9 @@ func copyOut(ctx context.Context, data io.Reader, name, temp string, limit int64
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case n > limit:
-		err = broken(sayLarge, name, limit>>20)
+		err = broken(msgLarge, name, limit>>20)
 	case err != nil:
-		err = broken(sayInside, name, err)
+		err = broken(msgInside, name, err)
 	}
 	if err != nil {
 		_ = os.Remove(out.Name())
@@ -107,22 +107,22 @@ func findCollection(archive *zip.Reader) (*zip.File, error) {
 	found := make(map[string]*zip.File)
 	for _, f := range archive.File {
 		if strings.ContainsAny(f.Name, `\:`) || strings.HasPrefix(f.Name, "/") || strings.Contains(f.Name, "..") {
-			return nil, broken(sayElsewhere, cut(f.Name, 100))
+			return nil, broken(msgElsewhere, cut(f.Name, 100))
 		}
 		if found[f.Name] != nil && strings.HasPrefix(f.Name, "collection.") {
-			return nil, broken(sayTwice, f.Name)
+			return nil, broken(msgTwice, f.Name)
 		}
 		found[f.Name] = f
 	}
 	for _, name := range collections {
 		if f := found[name]; f != nil {
 			if f.UncompressedSize64 > maxDatabase {
-				return nil, broken(sayLarge, name, maxDatabase>>20)
+				return nil, broken(msgLarge, name, maxDatabase>>20)
 			}
 			return f, nil
 		}
 	}
-	return nil, broken(sayNoCollection)
+	return nil, broken(msgNoCollection)
 }
 
 // limitedReaderAt limits how much of the archive's directory is read into memory, whatever size the
@@ -135,7 +135,7 @@ type limitedReaderAt struct {
 func (m *limitedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	if m.remaining >= 0 {
 		if m.remaining < len(p) {
-			return 0, sayContents.Wrong(maxContents >> 20)
+			return 0, msgContents.Errorf(maxContents >> 20)
 		}
 		m.remaining -= len(p)
 	}

@@ -96,7 +96,7 @@ func (c *collection) broken(ctx context.Context, err error) error {
 	case errors.Is(err, ErrBroken):
 		return err
 	}
-	return sayWhy.Wrong(ErrBroken, err)
+	return msgWhy.Errorf(ErrBroken, err)
 }
 
 func (c *collection) load(ctx context.Context, o Options) error {
@@ -104,7 +104,7 @@ func (c *collection) load(ctx context.Context, o Options) error {
 		if ok, err := c.plainTable(ctx, table); err != nil {
 			return err
 		} else if !ok {
-			return sayNoTable.Wrong(table)
+			return msgNoTable.Errorf(table)
 		}
 	}
 	c.types, c.decks = make(map[int64]*noteType), make(map[int64]string)
@@ -152,7 +152,7 @@ func (c *collection) plainTable(ctx context.Context, name string) (bool, error) 
 		return false, err
 	}
 	if kind != "table" || computed > 0 || strings.Contains(strings.ToUpper(cut(text, 200)), "VIRTUAL") {
-		return false, sayStrangeTable.Wrong(name)
+		return false, msgStrangeTable.Errorf(name)
 	}
 	return true, nil
 }
@@ -223,14 +223,14 @@ func (c *collection) loadOld(ctx context.Context) (settings, error) {
 	_ = json.Unmarshal(conf, &s) // other programs write incomplete packages
 	var types map[int64]oldType
 	if err := json.Unmarshal(models, &types); err != nil {
-		return s, sayTypes.Wrong(err)
+		return s, msgTypes.Errorf(err)
 	}
 	for id, old := range types {
 		c.types[id] = old.noteType()
 	}
 	var names map[int64]oldDeck
 	if err := json.Unmarshal(decks, &names); err != nil {
-		return s, sayDecks.Wrong(err)
+		return s, msgDecks.Errorf(err)
 	}
 	for id, deck := range names {
 		c.decks[id] = deck.Name
@@ -254,7 +254,7 @@ func (c *collection) loadModern(ctx context.Context) (settings, error) {
 	var s settings
 	for _, table := range []string{"fields", "templates", "decks", "config"} {
 		if ok, err := c.plainTable(ctx, table); err != nil || !ok {
-			return s, errors.Join(err, sayNoTable.Wrong(table))
+			return s, errors.Join(err, msgNoTable.Errorf(table))
 		}
 	}
 	var id int64
@@ -262,7 +262,7 @@ func (c *collection) loadModern(ctx context.Context) (settings, error) {
 	var config []byte
 	if err := c.each(ctx, "SELECT CAST(id AS INTEGER), CAST(config AS BLOB) FROM notetypes", func() error {
 		if len(c.types) == maxTypes {
-			return sayManyTypes.Wrong()
+			return msgManyTypes.Errorf()
 		}
 		kind, err := protoNumber(config, 1)
 		c.types[id] = &noteType{cloze: kind == 1}

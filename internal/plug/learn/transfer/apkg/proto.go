@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 )
 
-var errProto = sayProto.Wrong()
+var errProto = msgProto.Errorf()
 
 // protoField returns a field of a protobuf message; if it occurs several times, the last one, as
 // the protobuf encoding requires. A number is returned as number, bytes as data.

@@ -87,7 +87,7 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 			return c.broken(ctx, err)
 		}
 		if c.work += len(row.fields); c.work > maxAllWork {
-			return broken(sayHours)
+			return broken(msgHours)
 		}
 		card, why := c.card(&row)
 		if why != nil {
@@ -120,13 +120,13 @@ func (c *collection) card(row *cardRow) (card Card, why error) {
 	t := c.types[row.noteType]
 	switch {
 	case row.guid == "" && row.fields == "":
-		return card, sayNoNote.Wrong()
+		return card, msgNoNote.Errorf()
 	case t == nil:
-		return card, sayNoType.Wrong()
+		return card, msgNoType.Errorf()
 	case row.order < 0 || row.order > math.MaxInt16:
-		return card, sayOrder.Wrong()
+		return card, msgOrder.Errorf()
 	case len(row.fields) > maxFields:
-		return card, sayLongNote.Wrong()
+		return card, msgLongNote.Errorf()
 	}
 	deck, due := row.deck, row.due
 	if row.home != 0 { // temporarily in a filtered deck
@@ -153,9 +153,9 @@ func (c *collection) card(row *cardRow) (card Card, why error) {
 	case err != nil:
 		return card, err
 	case card.Question == "":
-		return card, sayNoFront.Wrong()
+		return card, msgNoFront.Errorf()
 	case card.Answer == "":
-		return card, sayNoBack.Wrong()
+		return card, msgNoBack.Errorf()
 	}
 	c.state(&card, row, due)
 	return card, nil

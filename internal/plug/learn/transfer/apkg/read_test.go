@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 // start is the date from which the packages of old and modern count, in days since 1970: 2020-01-01
@@ -189,7 +189,7 @@ func TestBadCards(t *testing.T) {
 	}
 	for i, w := range want {
 		if !strings.Contains(bad[i].Why.Error(), w) || bad[i].Row != i+1 ||
-			!han.MatchString(talk.Localize(bad[i].Why, talk.Chinese)) {
+			!han.MatchString(i18n.Localize(bad[i].Why, i18n.Chinese)) {
 			t.Errorf("%+v does not say %q, or not in Chinese", bad[i], w)
 		}
 	}
@@ -268,7 +268,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := read(t, c.b, Options{}); !errors.Is(err, ErrBroken) ||
-				!strings.Contains(err.Error(), c.says) || !han.MatchString(talk.Localize(err, talk.Chinese)) {
+				!strings.Contains(err.Error(), c.says) || !han.MatchString(i18n.Localize(err, i18n.Chinese)) {
 				t.Errorf("it says %v, want %q, and in Chinese too", err, c.says)
 			}
 		})

@@ -5,7 +5,7 @@ import (
 )
 
 // errTemplateTooLarge is the error of cards whose templates repeat their fields too often.
-var errTemplateTooLarge = sayHuge.Wrong()
+var errTemplateTooLarge = msgHuge.Errorf()
 
 // noteType defines how a note's fields form questions and answers.
 type noteType struct {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/internal/talk"
+	"patchbay/internal/i18n"
 )
 
 var han = regexp.MustCompile(`\p{Han}`)
@@ -36,13 +36,13 @@ func TestBadInBothLanguages(t *testing.T) {
 			t.Errorf("%.60q: %v, %v", c.text, bad, err)
 		}
 		for _, b := range bad {
-			if zh := b.In(talk.Chinese); !han.MatchString(zh) || han.MatchString(b.Why) || b.In(talk.English) != b.Why {
+			if zh := b.In(i18n.Chinese); !han.MatchString(zh) || han.MatchString(b.Why) || b.In(i18n.English) != b.Why {
 				t.Errorf("%.60q is %q in Chinese and %q in English", c.text, zh, b.Why)
 			}
 		}
 	}
-	if b := (RowError{Why: "as it was sent"}); b.In(talk.Chinese) != b.Why {
-		t.Errorf("%q", b.In(talk.Chinese))
+	if b := (RowError{Why: "as it was sent"}); b.In(i18n.Chinese) != b.Why {
+		t.Errorf("%q", b.In(i18n.Chinese))
 	}
 }
 
@@ -72,7 +72,7 @@ func TestUnreadableInBothLanguages(t *testing.T) {
 			t.Errorf("%q is taken", c.text)
 			continue
 		}
-		zh, en := talk.Localize(err, talk.Chinese), talk.Localize(err, talk.English)
+		zh, en := i18n.Localize(err, i18n.Chinese), i18n.Localize(err, i18n.English)
 		if !han.MatchString(zh) || han.MatchString(en) || en != err.Error() {
 			t.Errorf("%q is %q in Chinese and %q in English", c.text, zh, en)
 		}
@@ -81,11 +81,11 @@ func TestUnreadableInBothLanguages(t *testing.T) {
 			continue
 		}
 		if !errors.As(err, &e) || !strings.HasPrefix(en, "the file cannot be read: ") ||
-			!han.MatchString(talk.Localize(e.Why, talk.Chinese)) {
+			!han.MatchString(i18n.Localize(e.Why, i18n.Chinese)) {
 			t.Errorf("%q: %q", c.text, en)
 		}
 	}
-	if err := (&TooManyError{7}); !han.MatchString(talk.Localize(err, talk.Chinese)) {
-		t.Errorf("%q", talk.Localize(err, talk.Chinese))
+	if err := (&TooManyError{7}); !han.MatchString(i18n.Localize(err, i18n.Chinese)) {
+		t.Errorf("%q", i18n.Localize(err, i18n.Chinese))
 	}
 }

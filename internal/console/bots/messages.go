@@ -1,0 +1,219 @@
+package bots
+
+import "patchbay/internal/i18n"
+import "patchbay/internal/talk"
+
+// kind holds the texts about a kind of bot.
+type kind struct {
+	name, told i18n.Message
+	needs      i18n.Message // what one needs to add a bot
+}
+
+// kindOrder is the order in which kinds are listed.
+var kindOrder = []string{"openai", "openclaw", "eyeclaw", "echo"}
+
+var kindWords = map[string]kind{
+	"echo": {
+		name:  i18n.Message("Echo"),
+		told:  i18n.Message("Says everything back. Use it first, to see that the way to it works."),
+		needs: i18n.Message("Needs nothing."),
+	},
+	"openai": {
+		name:  i18n.Message("Language model"),
+		told:  i18n.Message("Any model with an OpenAI-compatible API: Ollama, llama.cpp, vLLM, OpenAI, DeepSeek …"),
+		needs: i18n.Message("Needs an address and the model's name, and perhaps a key."),
+	},
+	"eyeclaw": {
+		name:  i18n.Message("OpenClaw, by the EyeClaw plugin"),
+		told:  i18n.Message("A plugin inside OpenClaw connects to here. Good for a computer at home that nobody can reach."),
+		needs: i18n.Message("Needs some commands on that computer."),
+	},
+	"openclaw": {
+		name:  i18n.Message("OpenClaw agent"),
+		told:  i18n.Message("This server connects to an OpenClaw gateway, whose agent answers. No plugin is needed."),
+		needs: i18n.Message("Needs the gateway's address and token."),
+	},
+}
+
+const (
+	msgBots     = i18n.Message("Bots")
+	msgAdd      = i18n.Message("Add a bot")
+	msgNone     = i18n.Message("There are no bots yet")
+	msgNoneTold = i18n.Message("A bot is what answers you: a model, an OpenClaw agent, or an echo to begin with.")
+	msgNumber   = i18n.Message("number %d")
+	msgWearers  = i18n.Message("%d wearers")
+	msgWearer   = i18n.Message("1 wearer")
+	msgHeard    = i18n.Message("last heard %s")
+
+	msgAwaitedTold = i18n.Message("Its far side has never connected. Set up the plugin at the computer where OpenClaw runs; if you need another token, make one in the settings.")
+	msgAwayTold    = i18n.Message("Its far side is not connected. See whether that computer and OpenClaw run, and whether it has a network.")
+	msgTimesTold   = i18n.Message("%d plugins use the same token; questions go to the newest. If you do not know the other one, make another token.")
+	msgUnaskedTold = i18n.Message("Nobody has asked it since it was set up, or since it could not be reached. Try it to see whether it answers.")
+	msgRunThere    = i18n.Message("Run at its computer:")
+	msgCommand     = i18n.Message("Command")
+
+	msgTabs     = i18n.Message("This bot")
+	msgOverview = i18n.Message("Overview")
+	msgChat     = i18n.Message("Chat")
+	msgSettings = i18n.Message("Settings")
+	msgGlasses  = i18n.Message("Glasses")
+	msgTurns    = i18n.Message("Keys and turns")
+
+	msgKind         = i18n.Message("Kind")
+	msgBotNumber    = i18n.Message("Number")
+	msgBound        = i18n.Message("Wearers")
+	msgFailingSince = i18n.Message("Since")
+	msgSince        = i18n.Message("Connected since")
+	msgLastHeard    = i18n.Message("Last heard")
+	msgGateway      = i18n.Message("OpenClaw version")
+	msgAbout        = i18n.Message("What it is for")
+	msgNow          = i18n.Message("How it is")
+
+	msgTry        = i18n.Message("Try it")
+	msgTryTold    = i18n.Message("Asks it a question the way glasses do, to see whether it answers. Neither is remembered.")
+	msgTryNow     = i18n.Message("Ask it a question")
+	msgTalkToIt   = i18n.Message("Talk to it")
+	msgAsked      = i18n.Message("Asked: %s")
+	msgAsking     = i18n.Message("Waiting for the first words …")
+	msgFirstAfter = i18n.Message("first words after %s")
+	msgEndAfter   = i18n.Message("complete after %s")
+	msgWorks      = i18n.Message("It answers. All is well.")
+	msgCause      = i18n.Message("The cause in detail")
+
+	msgRecent     = i18n.Message("Recent turns")
+	msgNoTurns    = i18n.Message("Nobody has asked it yet")
+	msgNoTurnTold = i18n.Message("Try it, talk to it, or bind your glasses.")
+	msgAllTurns   = i18n.Message("All turns")
+	msgTook       = i18n.Message("%s in all")
+
+	msgAnswered     = i18n.Message("Answered")
+	msgDisconnected = i18n.Message("The asker left")
+	msgFailed       = i18n.Message("Failed")
+
+	msgName       = i18n.Message("Name")
+	msgNameTip    = i18n.Message("Wearers say it to switch; 60 characters at most.")
+	msgAboutTip   = i18n.Message("For yourself, and for other bots that may ask it.")
+	msgChooseKind = i18n.Message("What is to answer?")
+	msgOtherKind  = i18n.Message("Another kind")
+	msgNewOf      = i18n.Message("Add: %s")
+	msgSave       = i18n.Message("Save")
+	msgCancel     = i18n.Message("Cancel")
+	msgSecretIs   = i18n.Message("it is set; empty keeps it")
+	msgTakeAway   = i18n.Message("Take away: %s")
+	msgNotMade    = i18n.Message("There is none yet.")
+	msgAsUsual    = i18n.Message("as usual")
+	msgYes        = i18n.Message("yes")
+	msgNo         = i18n.Message("no")
+	msgWrongField = i18n.Message("“%s” is not right: %s")
+
+	msgToken      = i18n.Message("Its token")
+	msgTokenTold  = i18n.Message("Keep it now: it is not shown again. If it is lost, make another.")
+	msgThere      = i18n.Message("At the computer where OpenClaw runs")
+	msgThereTold  = i18n.Message("Run these commands one after the other. The last restarts the gateway; the plugin connects to here then, and the light below turns green.")
+	msgAdded      = i18n.Message("%s is added")
+	msgToBot      = i18n.Message("To its page")
+	msgRotated    = i18n.Message("%s has another token")
+	msgRotate     = i18n.Message("Make another token")
+	msgRotateTold = i18n.Message("The old one is refused from then on, and the plugin that uses it is disconnected.")
+
+	msgRemove     = i18n.Message("Remove this bot")
+	msgRemoveName = i18n.Message("Remove %s?")
+	msgRemoveTold = i18n.Message("Its bindings (%d), all its conversations and the keys that open only it go with it; the records of its turns stay until they are old. Its number is not given again.")
+	msgRemoveNow  = i18n.Message("Remove it")
+	msgKeepIt     = i18n.Message("Keep it")
+
+	msgForm        = i18n.Message("The form of the Lingzhu platform")
+	msgFormTold    = i18n.Message("Create a 三方智能体 (third-party agent) on the Lingzhu platform, and copy these into its form one by one.")
+	msgVendor      = i18n.Message("三方厂商 (vendor)")
+	msgAgentID     = i18n.Message("三方智能体ID (agent id)")
+	msgURL         = i18n.Message("智能体SSE接口地址 (URL)")
+	msgAK          = i18n.Message("三方智能体AK (key)")
+	msgInputs      = i18n.Message("入参类型 (inputs)")
+	msgMakeKey     = i18n.Message("Make a key")
+	msgMakeKeyTold = i18n.Message("It is shown once, after you have typed your password.")
+	msgNoPublic    = i18n.Message("This server does not know yet how the platform reaches it. Give it an https address that can be reached from the internet, and tell it: patchbay serve --public-url https://…")
+
+	msgWhoBound    = i18n.Message("Bound wearers")
+	msgNobody      = i18n.Message("Nobody is bound yet")
+	msgNobodyTold  = i18n.Message("Once glasses are bound, this bot answers whoever wears them.")
+	msgBind        = i18n.Message("Bind glasses")
+	msgBoundAt     = i18n.Message("bound %s")
+	msgUnbind      = i18n.Message("Unbind")
+	msgUnbindName  = i18n.Message("Unbind %s")
+	msgUnbindSure  = i18n.Message("Unbind %s? They have to scan a code again to use this bot.")
+	msgOneOnly     = i18n.Message("This bot takes one wearer at a time. To let more use it, turn on “More than one wearer” in the settings.")
+	msgOlderMCP    = i18n.Message("The older MCP")
+	msgOlderTold   = i18n.Message("For programs that were written against the platform's first tools. New ones use the address on the page “Tools”.")
+	msgOlderURL    = i18n.Message("Address of the older MCP")
+	msgOpenAll     = i18n.Message("Anybody who reaches this server may ask this bot by its number %d, without a key.")
+	msgOpenDevice  = i18n.Message("The device %s alone may ask this bot by its number %d, without a key.")
+	msgOpenNobody  = i18n.Message("It is not open to strangers: a key with scope mcp is needed. The settings can change that.")
+	msgToSettings  = i18n.Message("To the settings")
+	msgBindTitle   = i18n.Message("Bind glasses to %s")
+	msgBindSteps   = i18n.Message("Say anything to the glasses, which take a photo then; have the code in view. Or say the six digits.")
+	msgQRAlt       = i18n.Message("QR code that binds glasses; the six digits beside it do the same")
+	msgSayCode     = i18n.Message("Or say to the glasses")
+	msgBindPhrase  = i18n.Message("bind %s")
+	msgRenews      = i18n.Message("Good for five minutes; a fresh one appears before that is over.")
+	msgWaitBind    = i18n.Message("Waiting for the glasses …")
+	msgIsBound     = i18n.Message("Bound")
+	msgIsBoundTold = i18n.Message("%s uses %s now.")
+	msgSomebody    = i18n.Message("A wearer")
+	msgBindMore    = i18n.Message("Bind another pair")
+	msgBindRests   = i18n.Message("Nobody has used the code for a long time, so it is not renewed any more.")
+	msgBindAgain   = i18n.Message("Show a fresh code")
+
+	msgKeyTitle    = i18n.Message("Make a key for %s")
+	msgKeyTold     = i18n.Message("The Lingzhu platform asks by it on your behalf: the AK of its form.")
+	msgKeyName     = i18n.Message("Name")
+	msgKeyNameTip  = i18n.Message("So that you know it later.")
+	msgKeyWho      = i18n.Message("Who answers")
+	msgKeyBinding  = i18n.Message("The bot that each wearer is bound to (recommended)")
+	msgKeyOnly     = i18n.Message("Always this bot, without binding")
+	msgKeyMade     = i18n.Message("The key is made")
+	msgKeyMadeTold = i18n.Message("Copy it into the platform's form now: it is not shown again.")
+	msgBackToForm  = i18n.Message("Back to the form")
+
+	msgKeys       = i18n.Message("Keys that open this bot alone")
+	msgNoKeys     = i18n.Message("There are none. Your other keys are on the page “Keys”.")
+	msgAllKeys    = i18n.Message("All keys")
+	msgKeyUsed    = i18n.Message("last used %s")
+	msgKeyRevoked = i18n.Message("revoked")
+	msgRevoke     = i18n.Message("Revoke")
+	msgRevokeName = i18n.Message("Revoke %s")
+	msgRevokeSure = i18n.Message("Revoke %s? Whoever uses it is refused from then on, for good.")
+	msgOlderTurns = i18n.Message("Older")
+)
+
+// doneSays maps the names in a URL to confirmations of the action before.
+var doneSays = map[string]i18n.Message{
+	"added":   i18n.Message("The bot is added. Try it."),
+	"saved":   i18n.Message("Saved. It holds from the next question on."),
+	"removed": i18n.Message("The bot is removed."),
+	"unbound": i18n.Message("The wearer is unbound."),
+	"revoked": i18n.Message("The key is revoked."),
+}
+
+var channelNames = map[string]i18n.Message{
+	"lingzhu":   i18n.Message("Glasses"),
+	"cli":       i18n.Message("Command line"),
+	"console":   i18n.Message("This console"),
+	"xiaozhi":   i18n.Message("Voice board"),
+	"mcp":       i18n.Message("Program"),
+	"rokid-mcp": i18n.Message("Older MCP"),
+	"learn":     i18n.Message("Learn"),
+}
+
+var codeSays = map[talk.Code]i18n.Message{
+	talk.Offline:     i18n.Message("It was not connected"),
+	talk.Busy:        i18n.Message("It was too busy"),
+	talk.TimedOut:    i18n.Message("It took too long"),
+	talk.BotFailed:   i18n.Message("The bot failed"),
+	talk.Unreachable: i18n.Message("We could not connect to it"),
+	talk.Lost:        i18n.Message("The connection broke"),
+	talk.NoAnswer:    i18n.Message("It said nothing"),
+	talk.Unreadable:  i18n.Message("The question could not be read"),
+	talk.NotSaved:    i18n.Message("It could not be kept"),
+	talk.Stopping:    i18n.Message("The server was restarting"),
+	talk.Internal:    i18n.Message("Our own fault"),
+}

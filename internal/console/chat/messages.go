@@ -1,0 +1,50 @@
+package chat
+
+import "patchbay/internal/i18n"
+
+const (
+	msgChatWith = i18n.Message("Talk with %s")
+	msgSettings = i18n.Message("Settings")
+	msgNew      = i18n.Message("New chat")
+
+	msgNothingYet     = i18n.Message("Say hello")
+	msgNothingYetTold = i18n.Message("What you say goes to the bot as it would from glasses. You can send pictures too.")
+	msgLog            = i18n.Message("Conversation")
+	msgYou            = i18n.Message("You: ")
+	msgBotSays        = i18n.Message("%s: ")
+	msgMessage        = i18n.Message("Your message")
+	msgPlaceholder    = i18n.Message("Say something…")
+	msgEnter          = i18n.Message("Enter sends, Shift+Enter begins a new line.")
+	msgSend           = i18n.Message("Send")
+	msgStop           = i18n.Message("Stop")
+	msgAttach         = i18n.Message("Picture")
+	msgCamera         = i18n.Message("Camera")
+	msgPicture        = i18n.Message("[picture]")
+	msgPictureGone    = i18n.Message("A picture was sent. Conversations do not keep pictures.")
+	msgChosen         = i18n.Message("The picture that will be sent")
+	msgRemove         = i18n.Message("Leave it out")
+
+	msgEarlier = i18n.Message("Your earlier question has an answer:")
+	msgAskNext = i18n.Message("You could ask")
+	msgOngoing = i18n.Message("Being answered…")
+	msgStopped = i18n.Message("Stopped.")
+	msgCut     = i18n.Message("(unfinished)")
+	msgCause   = i18n.Message("Cause")
+	msgGlasses = i18n.Message("Glasses would do this:")
+	msgDoPhoto = i18n.Message("Take a photo")
+
+	msgTakePhoto   = i18n.Message("The bot would like to see a photo")
+	msgNavigate    = i18n.Message("Show the way to %s (%s)")
+	msgNavigateEnd = i18n.Message("Stop showing the way")
+	msgByCar       = i18n.Message("by car")
+	msgOnFoot      = i18n.Message("on foot")
+	msgByBike      = i18n.Message("by bike")
+	msgCalendar    = i18n.Message("Put into the calendar: %s, %s")
+	msgCalendarTo  = i18n.Message("Put into the calendar: %s, %s to %s")
+	msgLeave       = i18n.Message("Leave the bot")
+	msgCommand     = i18n.Message("%s (%s)")
+
+	msgPictureTooLarge = i18n.Message("The picture is too large; it may have %d MiB.")
+	msgTextTooLong     = i18n.Message("That is too long; it may have %d characters.")
+	msgNotUnderstood   = i18n.Message("What the browser sent makes no sense; open the page again.")
+)

@@ -1,0 +1,127 @@
+package i18n
+
+import (
+	"embed"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/leonelquinteros/gotext"
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+)
+
+//go:embed translations/*.po
+var files embed.FS
+
+// catalog is a PO file.
+type catalog struct {
+	tag   string // of BCP 47
+	texts map[Message]string
+}
+
+// catalogs has a catalog for each language but English. A catalog is parsed when it is needed
+// first.
+var catalogs = sync.OnceValue(func() map[Lang]func() *catalog {
+	names, err := files.ReadDir("translations")
+	if err != nil {
+		panic(err) // embedded
+	}
+	list := map[Lang]func() *catalog{}
+	for _, f := range names {
+		list[Lang(strings.TrimSuffix(f.Name(), ".po"))] = sync.OnceValue(func() *catalog {
+			text, err := files.ReadFile(path.Join("translations", f.Name()))
+			if err != nil {
+				panic(err) // embedded
+			}
+			return parse(text)
+		})
+	}
+	return list
+})
+
+// parse reads a PO file. Messages without a translation are left out.
+func parse(text []byte) *catalog {
+	po := gotext.NewPo()
+	po.Parse(text)
+	c := &catalog{strings.ReplaceAll(po.Language, "_", "-"), map[Message]string{}}
+	for id, t := range po.GetDomain().GetTranslations() {
+		if t.IsTranslated() && id != "" {
+			c.texts[Message(id)] = t.Get()
+		}
+	}
+	for context, list := range po.GetDomain().GetCtxTranslations() {
+		for id, t := range list {
+			if t.IsTranslated() {
+				c.texts[Message(context+ContextEnd+id)] = t.Get()
+			}
+		}
+	}
+	return c
+}
+
+// languages are all languages: English, and the others by code.
+var languages = sync.OnceValue(func() []Lang {
+	list := []Lang{English}
+	for lang := range catalogs() {
+		list = append(list, lang)
+	}
+	slices.Sort(list[1:])
+	return list
+})
+
+// Languages returns all languages that there is a translation into: English first, and the others
+// by code.
+func Languages() []Lang { return slices.Clone(languages()) }
+
+// IsLanguage reports whether there is a translation into a language.
+func IsLanguage(l Lang) bool { return slices.Contains(languages(), l) }
+
+// Lookup returns the translation of a message into a language, if there is one. It is for texts
+// that are not constants of the program.
+func Lookup(l Lang, m Message) (text string, ok bool) {
+	if l == English {
+		return m.english(), true
+	}
+	if c := catalogs()[l]; c != nil {
+		text, ok = c().texts[m]
+	}
+	return text, ok
+}
+
+// Translations returns the texts of all messages in a language, but English.
+func Translations(l Lang) iter.Seq2[Message, string] {
+	if c := catalogs()[l]; c != nil {
+		return maps.All(c().texts)
+	}
+	return maps.All(map[Message]string(nil))
+}
+
+// english returns the text of a message without its context.
+func (m Message) english() string {
+	if _, text, found := strings.Cut(string(m), ContextEnd); found {
+		return text
+	}
+	return string(m)
+}
+
+// Name returns the name of the language in that language, such as "中文".
+func (l Lang) Name() string { return display.Self.Name(language.Make(string(l))) }
+
+// EnglishName returns the name of the language in English.
+func (l Lang) EnglishName() string { return display.English.Languages().Name(language.Make(string(l))) }
+
+// IsWide reports whether the characters of the language are about twice as wide as Latin ones.
+func (l Lang) IsWide() bool { return slices.Contains([]Lang{"ja", "ko", "zh"}, l) }
+
+// Tag returns the language as a tag of BCP 47, with the region whose form of it the translation
+// has, for the HTML attribute lang.
+func (l Lang) Tag() string {
+	if c := catalogs()[l]; c != nil {
+		return c().tag
+	}
+	return string(l)
+}
