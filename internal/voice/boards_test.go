@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/voice/pcm"
 )
 
-// BenchmarkBoards speaks to many boards at once, in real time, for six seconds: plain
-// samples are encoded and sent when it is time.
+// BenchmarkBoards plays to many boards at once, in real time, for six seconds: PCM samples are
+// encoded and sent on time.
 func BenchmarkBoards(b *testing.B) {
 	for _, complexity := range []int{0, 5} {
 		for _, boards := range []int{50, 100} {
@@ -44,7 +44,7 @@ func speak(b *testing.B, boards int, sound []byte, o Output) {
 	before, start := cpu(b), time.Now()
 	for i := range boards {
 		wg.Go(func() {
-			// They do not begin all at once.
+			// The starts are spread.
 			h := pace.Hooks{Send: func([]byte, time.Duration) error { return nil },
 				NotBefore: start.Add(200*ms + time.Duration(i)*60*ms/time.Duration(boards))}
 			src := PCM(bytes.NewReader(sound), pcm.Format{Rate: 24000, Channels: 1, Bits: 16}, o)
@@ -69,7 +69,7 @@ func speak(b *testing.B, boards int, sound []byte, o Output) {
 	b.ReportMetric(100*float64(used)/float64(time.Since(start))/float64(boards), "%cpu/board")
 }
 
-// cpu is the processor time that the program has used.
+// cpu is the processor time of the process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

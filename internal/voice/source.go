@@ -1,10 +1,10 @@
-// Package voice brings sound to voice boards and keeps what they say: it makes the
-// packets that a board wants out of whatever a speech service gives, and records the
-// packets that a board sends.
+// Package voice converts audio for voice boards: it makes the Opus packets that a board plays from
+// Ogg Opus, WAV or raw PCM, and it records the packets that a board sends.
 //
-// Opus is passed through where it can be: that costs nothing and loses nothing. The
-// packages below do the parts: opus knows packets, decodes and encodes; ogg reads and
-// writes files; pcm reads plain samples; pace sends everything in time.
+// Opus is passed through without decoding where possible, which costs no processor time and no
+// quality. Subpackages do the parts: opus parses, decodes and encodes packets; ogg reads and writes
+// files; pcm reads samples; pace sends packets on time; endpoint detects where speech begins and
+// ends.
 package voice
 
 import (
@@ -20,19 +20,19 @@ import (
 	"patchbay/internal/voice/pcm"
 )
 
-// ErrNoEncoder says that a sound would have to be encoded, and nobody can.
+// ErrNoEncoder means that a sound needs encoding and [Output] has no encoders.
 var ErrNoEncoder = errors.New("this sound has to be encoded, and there is no encoder")
 
-// Output is what a board wants.
+// Output describes the packets that a board plays.
 type Output struct {
-	// Encoding is of what has to be encoded; its Frame is the length of all packets.
+	// Encoding configures the encoder. Its Frame is the duration of all packets.
 	Encoding opus.Encoding
-	// Encoders encode. Without, only Opus can be played, and only if its frames fit.
+	// Encoders is optional. Without it only Opus can be played, and only if its frames fit.
 	Encoders *opus.EncoderPool
 }
 
-// Packets is a sound that is there already, such as a greeting: packets that each
-// last for one frame of the board. They are not changed.
+// Packets returns a source of existing packets, such as a stored greeting. Each lasts for one frame
+// of the board. The packets are not changed.
 func Packets(packets [][]byte) pace.Source { return &packetSource{packets} }
 
 type packetSource struct{ rest [][]byte }
@@ -46,33 +46,33 @@ func (r *packetSource) Next(context.Context) ([]byte, error) {
 	return p, nil
 }
 
-// WAV plays a WAV file while it comes. About r see [OggOpus].
+// WAV returns a source that plays a WAV file while it is received. For r see [OggOpus].
 func WAV(r io.Reader, o Output) pace.Source {
 	return encode(r, o, func() (samples, error) { return pcm.NewWAV(r, o.Encoding.SampleRate) })
 }
 
-// PCM plays bare samples while they come. About r see [OggOpus].
+// PCM returns a source that plays raw samples while they are received. For r see [OggOpus].
 func PCM(r io.Reader, f pcm.Format, o Output) pace.Source {
 	return encode(r, o, func() (samples, error) { return pcm.NewRaw(r, f, o.Encoding.SampleRate) })
 }
 
-// OggOpus plays Opus in Ogg while it comes. Packets are put together or taken apart
-// to last for one frame of the board; only where that cannot be, as with frames of 40
-// ms for a board that wants 60, the rest is decoded and encoded again. What the file
-// says about gain is not heeded, and neither are pre-skip and the end within the last
-// packet: together a few hundredths of a second of silence.
+// OggOpus returns a source that plays Ogg Opus while it is received. Packets are merged or split to
+// last for one frame of the board. Where that is impossible, as with frames of 40 ms for a board
+// that needs 60 ms, the rest of the stream is decoded and encoded again. The output gain, the
+// pre-skip and the end trimming of the file (RFC 7845 §5.1, §4.2, §4.4) are ignored; the latter two
+// are a few hundredths of a second of silence.
 //
-// If r is an io.Closer it is closed together with the source, and already when the
-// context of Next ends, because that is how a read that waits for the network is
-// ended. A reader that is none has to end such reads by itself.
+// If r is an io.Closer, it is closed together with the source. It is also closed when the context
+// of Next ends, because that is the only way to interrupt a blocked read from the network. A reader
+// that is no io.Closer has to end such reads by itself.
 func OggOpus(r io.Reader, o Output) pace.Source {
 	return &passthrough{stream: stream{r: r}, out: o, file: ogg.NewReader(r), framer: opus.NewFramer(o.Encoding.Frame)}
 }
 
-// stream is a reader that ends with a context.
+// stream is a reader whose reads end with a context.
 type stream struct {
 	r       io.Reader
-	ctx     context.Context // only to see that it is still the same
+	ctx     context.Context // only to detect a change
 	release func() bool
 }
 
@@ -88,7 +88,7 @@ func (s *stream) watch(ctx context.Context) {
 	s.ctx, s.release = ctx, context.AfterFunc(ctx, func() { _ = c.Close() })
 }
 
-// readError is the error of a read, or why it was ended.
+// readError returns the cause of ctx if it has ended, and err otherwise.
 func (s *stream) readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -106,7 +106,7 @@ func (s *stream) close() error {
 	return nil
 }
 
-// passthrough is Opus that is passed through.
+// passthrough is a source that forwards Opus frames without decoding them.
 type passthrough struct {
 	stream
 	out       Output
@@ -114,7 +114,7 @@ type passthrough struct {
 	framer    *opus.Framer
 	buf       []byte
 	ended     bool
-	reencoder *encodedSource // takes over where frames do not fit
+	reencoder *encodedSource // set once frames do not fit
 }
 
 func (p *passthrough) Next(ctx context.Context) ([]byte, error) {
@@ -136,7 +136,7 @@ func (p *passthrough) Next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// push takes the next packet of the file.
+// push reads the next packet of the file into the framer.
 func (p *passthrough) push() error {
 	packet, err := p.file.Next()
 	if errors.Is(err, io.EOF) {
@@ -171,17 +171,17 @@ func (p *passthrough) startReencoding(packet []byte) error {
 
 func (p *passthrough) Close() error {
 	if p.reencoder != nil {
-		_ = p.reencoder.Close() // only gives its encoder back
+		_ = p.reencoder.Close() // only returns its encoder to the pool
 	}
 	return p.close()
 }
 
-// decodedSamples is the sound of an Ogg file.
+// decodedSamples decodes the packets of an Ogg file.
 type decodedSamples struct {
 	file    *ogg.Reader
 	decoder *opus.Decoder
 	pcm     []int16
-	rest    []int16 // of pcm
+	rest    []int16 // the unread part of pcm
 }
 
 func (d *decodedSamples) Read(out []int16) (int, error) {
@@ -205,7 +205,7 @@ func (d *decodedSamples) decode(packet []byte) error {
 	return err
 }
 
-// samples are read like bytes: some are there, or there is an error.
+// samples is a stream of samples. Read returns at least one sample or an error.
 type samples interface {
 	Read(pcm []int16) (int, error)
 }
@@ -220,7 +220,7 @@ type encodedSource struct {
 	pcm     []int16
 	buf     []byte
 	ended   bool
-	tail    int // samples of silence that push out what the encoder still holds
+	tail    int // samples of silence to append, which flush the encoder's lookahead
 }
 
 func encode(r io.Reader, o Output, open func() (samples, error)) *encodedSource {
@@ -282,19 +282,20 @@ func (e *encodedSource) Close() error {
 	return e.close()
 }
 
-// longestPause is how much silence a [Recorder] writes at a time. It protects the
-// disk from boards whose clock, or ours, jumps, and recordings from being mostly
-// nothing.
+// longestPause is the maximum silence that a [Recorder] inserts at a time. It protects the disk
+// when the clock of the board or of the server jumps, and keeps recordings from being mostly
+// silence.
 const longestPause = time.Minute
 
-// Recorder writes what a board sends, with its pauses. It is for one goroutine.
+// Recorder writes the packets that a board sends to an Ogg file, with the pauses between them. It
+// is not safe for concurrent use.
 type Recorder struct {
 	w       *ogg.Writer
 	start   time.Time
-	skipped time.Duration // of pauses that were too long
+	skipped time.Duration // the part of pauses beyond longestPause
 }
 
-// NewRecorder begins a recording.
+// NewRecorder starts a recording.
 func NewRecorder(w io.Writer, r ogg.WriterOptions) (*Recorder, error) {
 	f, err := ogg.NewWriter(w, r)
 	if err != nil {
@@ -303,12 +304,12 @@ func NewRecorder(w io.Writer, r ogg.WriterOptions) (*Recorder, error) {
 	return &Recorder{w: f}, nil
 }
 
-// Packet adds a packet that came at a time. If the recording is three packets or more
-// behind, silence comes first; packets that come in a burst follow each other.
+// Packet adds a packet that was received at the given time. If the recording is three packets or
+// more behind, silence is inserted first. Packets of a burst are written one after the other.
 func (r *Recorder) Packet(at time.Time, packet []byte) error {
 	d := opus.Duration(packet)
 	if d == 0 {
-		return r.w.Write(packet) // says what is wrong
+		return r.w.Write(packet) // returns the error
 	}
 	if r.start.IsZero() {
 		r.start = at
@@ -323,11 +324,11 @@ func (r *Recorder) Packet(at time.Time, packet []byte) error {
 	return r.w.Write(packet)
 }
 
-// Flush writes what waits, so that whoever reads while it is recorded has all of it.
+// Flush writes buffered packets, so that a concurrent reader of the file gets them.
 func (r *Recorder) Flush() error { return r.w.Flush() }
 
-// Length is how long the recording is.
+// Length is the duration of the recording.
 func (r *Recorder) Length() time.Duration { return r.w.Length() }
 
-// Close writes the rest. A recording that was not closed lacks its last second.
+// Close writes the rest. A recording that is not closed lacks up to its last second.
 func (r *Recorder) Close() error { return r.w.Close() }

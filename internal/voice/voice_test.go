@@ -28,7 +28,7 @@ var encoders = opus.NewEncoderPool(4)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	// Closing waits for encoders that somebody forgot to close.
+	// Close waits for encoders that were not closed.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := encoders.Close(ctx); err != nil {
@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// board24 is a board that wants 60 ms at 24 kHz.
+// board24 describes a board that needs 60 ms at 24 kHz.
 func board24() Output {
 	return Output{opus.Encoding{SampleRate: 24000, Frame: 60 * ms, Bitrate: 32000, Complexity: 5}, encoders}
 }
 
-// play takes all packets out of a source and closes it.
+// play reads all packets of a source and closes it.
 func play(t testing.TB, s pace.Source) (packets [][]byte, err error) {
 	t.Helper()
 	if c, ok := s.(io.Closer); ok {
@@ -61,7 +61,7 @@ func play(t testing.TB, s pace.Source) (packets [][]byte, err error) {
 	}
 }
 
-// listen decodes packets.
+// listen decodes packets to samples.
 func listen(t testing.TB, rate int, packets [][]byte) (sound []int16) {
 	t.Helper()
 	d, err := opus.NewDecoder(rate)
@@ -79,7 +79,7 @@ func listen(t testing.TB, rate int, packets [][]byte) (sound []int16) {
 	return sound
 }
 
-// sweep is a sine that rises from 200 to 1500 Hz.
+// sweep is a sine whose frequency rises from 200 to 1500 Hz.
 func sweep(rate int, d time.Duration) []int16 {
 	s := make([]int16, int(d.Seconds()*float64(rate)))
 	for i := range s {
@@ -89,7 +89,7 @@ func sweep(rate int, d time.Duration) []int16 {
 	return s
 }
 
-// likeness is the greatest correlation of two sounds over all delays below 20 ms.
+// likeness is the maximum correlation of two sounds over all delays below 20 ms.
 func likeness(rate int, a, b []int16) (best float64) {
 	for shift := range rate / 50 {
 		var ab, aa, bb float64
@@ -111,7 +111,7 @@ func wav(t testing.TB, rate int, sound []int16) *bytes.Buffer {
 	return &b
 }
 
-// oggFile is a sweep in packets of a length.
+// oggFile is a sweep in packets of the given length.
 func oggFile(t testing.TB, frame, d time.Duration) (file *bytes.Buffer, packets [][]byte) {
 	t.Helper()
 	return oggEncoded(t, opus.Encoding{SampleRate: 24000, Frame: frame, Bitrate: 32000, Complexity: 5}, d)
@@ -156,7 +156,7 @@ func TestPackets(t *testing.T) {
 func TestWAV(t *testing.T) {
 	for _, rate := range []int{16000, 24000, 44100} {
 		out, err := play(t, WAV(iotest.HalfReader(wav(t, rate, sweep(rate, 1200*ms))), board24()))
-		// 20 packets, and one for what the encoder holds back.
+		// 20 packets, and one for the encoder's lookahead.
 		if !errors.Is(err, io.EOF) || len(out) != 21 {
 			t.Fatalf("%d Hz: %d packets, %v", rate, len(out), err)
 		}
@@ -184,7 +184,7 @@ func TestPCM(t *testing.T) {
 	}
 }
 
-// TestOggOpus passes through what fits, bit by bit, and needs no encoder for it.
+// TestOggOpus checks that frames that fit are passed through unchanged, without an encoder.
 func TestOggOpus(t *testing.T) {
 	for _, frame := range []time.Duration{10 * ms, 20 * ms, 60 * ms} {
 		file, packets := oggFile(t, frame, 1200*ms)
@@ -207,7 +207,7 @@ func TestOggOpus(t *testing.T) {
 }
 
 func TestOggOpusEncodedAgain(t *testing.T) {
-	// SILK makes frames of 40 ms; the other codec would make two of 20.
+	// SILK has frames of 40 ms; CELT would use two of 20.
 	file, packets := oggEncoded(t, opus.Encoding{SampleRate: 16000, Frame: 40 * ms, Bitrate: 24000}, 1200*ms)
 	if d := opus.TOC(packets[0][0]).FrameDuration(); d != 40*ms {
 		t.Fatalf("frames of %s", d)
@@ -259,8 +259,7 @@ func TestBadSound(t *testing.T) {
 	}
 }
 
-// TestAbortWhileWaiting aborts while a service is slow: the read ends, and with it
-// the playing.
+// TestAbortWhileWaiting aborts during a blocked read: the read and the playback end.
 func TestAbortWhileWaiting(t *testing.T) {
 	file, _ := oggFile(t, 20*ms, 600*ms)
 	for name, source := range map[string]func(io.Reader) pace.Source{
@@ -277,7 +276,7 @@ func TestAbortWhileWaiting(t *testing.T) {
 				}
 				_, err := w.Write(b)
 				if err == nil {
-					_, err = w.Write(nil) // waits for a reader, or the end
+					_, err = w.Write(nil) // blocks until a read or the end
 				}
 				written <- err
 			}()
@@ -296,7 +295,7 @@ func TestAbortWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestEncodersComeBack plays more sounds than there are encoders, most not to the end.
+// TestEncodersComeBack plays more sounds than the pool has encoders, most of them not to the end.
 func TestEncodersComeBack(t *testing.T) {
 	for range 10 {
 		s := WAV(wav(t, 24000, sweep(24000, 600*ms)), board24())
@@ -352,11 +351,11 @@ func TestRecorder(t *testing.T) {
 		at(0, time.Duration(i+1)*60*ms)
 	}
 	at(300*ms, 360*ms)
-	at(100*ms, 420*ms)                       // somewhat late
-	at(20*ms, 480*ms)                        // somewhat early
+	at(100*ms, 420*ms)                       // a little late
+	at(20*ms, 480*ms)                        // a little early
 	at(500*ms, 480*ms+420*ms+60*ms)          // 440 ms of nothing: seven packets
-	at(70*ms, 1020*ms)                       // the rest is made up for
-	at(time.Hour, 1020*ms+time.Minute+60*ms) // nobody wants to hear an hour of nothing
+	at(70*ms, 1020*ms)                       // the rest is inserted here
+	at(time.Hour, 1020*ms+time.Minute+60*ms) // at most longestPause is inserted
 	at(60*ms, 1020*ms+time.Minute+120*ms)
 	if err := r.Packet(now, nil); !errors.Is(err, opus.ErrMalformed) {
 		t.Error(err)
@@ -369,8 +368,7 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// TestOthersHearTheSame has opusdec decode what our encoder made, and compares it with
-// what our decoder makes of it.
+// TestOthersHearTheSame compares opusdec's decoding of our packets with our decoder's.
 func TestOthersHearTheSame(t *testing.T) {
 	if _, err := exec.LookPath("opusdec"); err != nil {
 		missing(t)
@@ -450,7 +448,7 @@ func fromFile(t testing.TB, name string, rate int) (sound []int16) {
 	}
 }
 
-// missing skips a test that needs the tools of the Opus project, which CI installs.
+// missing skips a test without opus-tools, which CI installs.
 func missing(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

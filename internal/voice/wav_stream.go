@@ -9,14 +9,13 @@ import (
 	"patchbay/internal/voice/opus"
 )
 
-// wavStreamRate is the rate of what a [Live] writes. Browsers begin to play when some 32 KiB
-// have come: of Opus that is half a minute of speech, of samples at this rate a third of
-// a second.
+// wavStreamRate is the sample rate of a [WAVStream] in Hz. Browsers start playback after about 32
+// KiB: that is half a minute of speech as Opus, but a third of a second of samples at this rate.
 const wavStreamRate = 48000
 
-// WAVStream writes what a board sends as a WAV file that has no end, for browsers that play it
-// meanwhile. Pauses are left out: a player would be late by them from then on. It is for
-// one goroutine.
+// WAVStream writes what a board sends as a WAV file without an end, which browsers play meanwhile.
+// Pauses are left out, because each would delay playback for the rest of the stream. It is not safe
+// for concurrent use.
 type WAVStream struct {
 	w       io.Writer
 	decoder *opus.Decoder
@@ -25,28 +24,28 @@ type WAVStream struct {
 	samples int64
 }
 
-// NewWAVStream writes the head of the file.
+// NewWAVStream writes the header of the file. Its sizes are 0xffffffff, which means unknown.
 func NewWAVStream(w io.Writer) (*WAVStream, error) {
 	d, err := opus.NewDecoder(wavStreamRate)
 	if err != nil {
 		return nil, err
 	}
 	const endless = "\xff\xff\xff\xff"
-	head := []byte("RIFF" + endless + "WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00") // samples, one channel
+	head := []byte("RIFF" + endless + "WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00") // format 1 is integer PCM (RFC 2361 appendix A); one channel
 	head = binary.LittleEndian.AppendUint32(head, wavStreamRate)
 	head = binary.LittleEndian.AppendUint32(head, 2*wavStreamRate)
-	head = append(head, "\x02\x00\x10\x00data"+endless...) // of 16 bits
+	head = append(head, "\x02\x00\x10\x00data"+endless...) // 16 bits per sample
 	if _, err := w.Write(head); err != nil {
 		return nil, fmt.Errorf("begin a file without end: %w", err)
 	}
 	return &WAVStream{w: w, decoder: d, pcm: make([]int16, d.Samples(opus.MaxDuration))}, nil
 }
 
-// Packet adds a packet. One that is malformed is left out.
+// Packet adds a packet. A malformed packet is left out.
 func (l *WAVStream) Packet(_ time.Time, packet []byte) error {
 	n, err := l.decoder.Decode(packet, l.pcm)
 	if err != nil {
-		return nil //nolint:nilerr // who listens misses a moment
+		return nil //nolint:nilerr // the listener misses one packet
 	}
 	l.out = l.out[:0]
 	for _, x := range l.pcm[:n] {
@@ -57,13 +56,13 @@ func (l *WAVStream) Packet(_ time.Time, packet []byte) error {
 	return err
 }
 
-// Flush does nothing: what has come is written.
+// Flush does nothing: Packet writes at once.
 func (l *WAVStream) Flush() error { return nil }
 
-// Length is how much has come.
+// Length is the duration of the audio so far.
 func (l *WAVStream) Length() time.Duration {
 	return time.Duration(l.samples) * time.Second / wavStreamRate
 }
 
-// Close does nothing: a file without end has none.
+// Close does nothing: the file has no end.
 func (l *WAVStream) Close() error { return nil }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What a board says comes out as samples, as long as it was, without what cannot be
-// decoded and without pauses; and who reads no more is noticed.
+// TestLive checks that packets come out as samples of the same duration, without malformed packets
+// and without pauses, and that a write error is returned.
 func TestLive(t *testing.T) {
 	said, err := os.ReadFile("endpoint/testdata/04_good_morning.opk")
 	if err != nil {

@@ -1,21 +1,19 @@
-// Package endpoint hears where speech begins and ends in the packets of a voice
-// board, without decoding them.
+// Package endpoint detects where speech begins and ends in the packets of a voice board, without
+// decoding them.
 //
-// SILK says for every 20 ms whether its encoder heard a voice. A single one of these
-// flags means little: in steady noise, such as a fan's, every third is set, often
-// several in a row. Speech sets nearly all of them. So speech begins when nearly all
-// of 15 flags are set, which noise brings about once in two minutes. While somebody
-// speaks, less is enough to go on, because a word after a pause has to be heard before
-// the pause is an end: six of nine.
+// SILK has a voice activity flag for every 20 ms (RFC 6716 §4.2.3). A single flag means little:
+// steady noise, such as that of a fan, sets every third, often several in a row. Speech sets nearly
+// all of them. So speech begins when nearly all of 15 flags are set, which noise causes about once
+// in two minutes. While somebody speaks, six of nine are enough to continue, because a word after a
+// pause has to be detected before the pause counts as the end.
 //
-// Encoders need up to two seconds to get used to a noise, and take it for a voice
-// meanwhile. Voices from a television are voices.
+// Encoders need up to two seconds to adapt to a noise, and take it for a voice meanwhile. Voices
+// from a television are voices.
 //
-// CELT has no flags. There what counts is size: a packet is voice if it has more
-// than a third of the bytes of the largest one so far, and more than those of silence.
-// That works where the bit rate varies and the room is quiet. Elsewhere everything is
-// voice, from the first packet to the last, so that whoever waits for the end needs a
-// limit.
+// CELT has no flags. There a packet is voice if it has more than a third of the bytes of the
+// largest packet so far, and more than silence needs. That works if the bit rate is variable and
+// the room is quiet. Elsewhere every packet counts as voice, so the caller needs a limit for the
+// duration of speech.
 package endpoint
 
 import (
@@ -26,54 +24,54 @@ import (
 )
 
 const (
-	// flagDuration is the time that one flag is about.
+	// flagDuration is the duration that one flag covers (RFC 6716 §4.2.3).
 	flagDuration = 20 * time.Millisecond
-	// window is how many flags are looked at together when speech may begin: 300 ms.
+	// window is the number of flags that decide whether speech begins: 300 ms.
 	window = 15
-	// continueFlags of the last shortWindow flags are needed to go on.
+	// continueFlags of the last shortWindow flags have to be set for speech to continue.
 	continueFlags, shortWindow = 6, 9
-	// celtSilence is how many bytes CELT may take for 20 ms of silence, 4 kbit/s. At 24
-	// kbit/s libopus takes 3 of them, and 55 and more for all that can be heard.
+	// celtSilence is the maximum size of 20 ms of silence in CELT, in bytes; 10 are 4 kbit/s. At 24
+	// kbit/s libopus 1.5.2 makes 3 bytes of silence, and 55 and more of every audible sound.
 	celtSilence = 10
 )
 
-// Options say what is speech and what is a pause.
+// Options define what speech and what a pause is.
 type Options struct {
-	// Silence is how long nobody has to speak until speech has ended; 0 means 800 ms.
+	// Silence is the duration without voice after which speech has ended; 0 means 800 ms.
 	Silence time.Duration
-	// Speech is how many of 15 flags of 20 ms in a row have to be set for speech to
-	// begin, 1 to 15. 0 means 13: a word of a quarter of a second begins it. With 12
-	// steady noise does three times as often, and with 6 all the time.
+	// Speech is how many of 15 consecutive flags of 20 ms have to be set for speech to begin, 1 to
+	// 15. 0 means 13: a word of a quarter of a second is enough. With 12, steady noise begins
+	// speech three times as often, and with 6 all the time.
 	Speech int
 }
 
-// Event is what a packet changed.
+// Event is a state change caused by a packet.
 type Event int
 
 // The events.
 const (
 	None  Event = iota
-	Began       // somebody speaks, and began 300 ms ago or a little less
-	Ended       // nobody has spoken for as long as Options.Silence
+	Began       // speech began at most 300 ms ago
+	Ended       // there was no voice for Options.Silence
 )
 
 func (e Event) String() string { return [...]string{"none", "began", "ended"}[e] }
 
-// Detector listens to one board. Its time is that of the packets, one after the
-// other: a packet that does not come takes none, so that whoever waits for an end
-// needs a clock as well. It is for one goroutine.
+// Detector detects the speech of one board. Its clock is the duration of the packets: a packet that
+// is never received takes no time, so a caller that waits for the end of speech needs a timeout as
+// well. It is not safe for concurrent use.
 type Detector struct {
 	options  Options
 	packet   opus.Packet
-	length   time.Duration // of the packet before; 0: there was none
+	length   time.Duration // of the packet before; 0 if there was none
 	flags    uint16        // the last ones; the newest is the lowest bit
 	speaking bool
 	voiced   time.Duration
-	quiet    time.Duration // since the last voice, while speaking
-	largest  int           // bytes that CELT took for 20 ms
+	quiet    time.Duration // time since the last voice, while speaking
+	largest  int           // largest number of bytes for 20 ms of CELT
 }
 
-// New makes a detector for a board that has said nothing yet.
+// New returns a detector in its initial state.
 func New(o Options) *Detector {
 	if o.Silence <= 0 {
 		o.Silence = 800 * time.Millisecond
@@ -85,7 +83,7 @@ func New(o Options) *Detector {
 	return &Detector{options: o}
 }
 
-// Reset forgets everything, as at the start of another conversation.
+// Reset restores the initial state, as for another conversation.
 func (d *Detector) Reset() {
 	*d = Detector{options: d.options}
 }
@@ -93,18 +91,17 @@ func (d *Detector) Reset() {
 // IsSpeaking reports whether speech has begun and not ended yet.
 func (d *Detector) IsSpeaking() bool { return d.speaking }
 
-// VoicedDuration is how much voice was heard, without the pauses, since speech began. It
-// stays when speech has ended, until it begins again.
+// VoicedDuration is the duration of voice since speech began, without the pauses. It is kept after
+// speech has ended, until speech begins again.
 func (d *Detector) VoicedDuration() time.Duration { return d.voiced }
 
-// Packet hears a packet. One that is not Opus is silence, as long as the one before.
-// It does not keep the bytes for later, and allocates nothing for a packet that is
-// well-formed.
+// Packet processes a packet. A malformed packet counts as silence, as long as the packet before. It
+// does not keep data, and allocates nothing for a valid packet.
 func (d *Detector) Packet(data []byte) (e Event) {
 	active, of := d.packetFlags(data)
 	each := d.length / time.Duration(of)
-	// Which of a packet's flags are set is not asked. Voice that was there goes on
-	// from its start, and voice that was not begins towards its end.
+	// The positions of a packet's flags are ignored. Voice that was there continues from the start
+	// of the packet, and new voice begins towards its end.
 	first := 0
 	if d.flags&1 == 0 {
 		first = of - active
@@ -122,7 +119,7 @@ func (d *Detector) Packet(data []byte) (e Event) {
 	return e
 }
 
-// addFlag takes a flag. It is true when speech begins with it.
+// addFlag processes a flag. It reports whether speech begins with it.
 func (d *Detector) addFlag(set bool, each time.Duration) (began bool) {
 	d.flags = d.flags << 1 & (1<<window - 1)
 	if set {
@@ -143,7 +140,7 @@ func (d *Detector) addFlag(set bool, each time.Duration) (began bool) {
 	return false
 }
 
-// packetFlags says how many flags a packet has, one or more, and how many are set.
+// packetFlags returns the number of flags of a packet, at least one, and how many are set.
 func (d *Detector) packetFlags(data []byte) (active, of int) {
 	if err := d.packet.Parse(data); err != nil {
 		return 0, flagCount(d.length)
@@ -161,5 +158,5 @@ func (d *Detector) packetFlags(data []byte) (active, of int) {
 	return of, of
 }
 
-// flagCount is how many flags a packet without flags would have.
+// flagCount is the number of flags that a packet of this duration would have.
 func flagCount(length time.Duration) int { return max(1, int(length/flagDuration)) }

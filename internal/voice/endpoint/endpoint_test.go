@@ -43,7 +43,7 @@ func recordings(t testing.TB) []string {
 	return names
 }
 
-// moment is an event and when it was told.
+// moment is an event and its time.
 type moment struct {
 	event Event
 	at    time.Duration
@@ -60,7 +60,7 @@ func listen(d *Detector, packets [][]byte) (heard []moment) {
 	return heard
 }
 
-// boardPacket is a packet of 60 ms as a board makes it, with these three flags.
+// boardPacket is a packet of 60 ms of SILK, like a board's, with these three flags.
 func boardPacket(flags byte) []byte { return []byte{0x58, flags << 5, 1, 2, 3} }
 
 // dtx is a packet of 60 ms of silence.
@@ -68,13 +68,13 @@ var dtx = []byte{0x58}
 
 func times(n int, packets ...[]byte) [][]byte { return slices.Repeat(packets, n) }
 
-// Every phrase begins soon after its first flag, and ends once, in time after its
-// last. The first of two recordings must not change how the second is heard.
+// TestPhrases checks that every phrase begins soon after its first flag, and ends once, on time
+// after its last one. The first of two recordings must not change the result of the second.
 func TestPhrases(t *testing.T) {
 	d := New(Options{})
 	for _, name := range recordings(t) {
 		packets := recording(t, name)
-		first, last := time.Duration(-1), time.Duration(-1) // beginning and end of what is voiced
+		first, last := time.Duration(-1), time.Duration(-1) // first and last voiced packet
 		set := 0
 		for i, p := range packets {
 			for k := range 3 {
@@ -191,9 +191,9 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What a board's encoder makes of steady noise is not speech, once it got used to it.
-// What it makes of speech in that room is, and it ends. In louder noise than this
-// nothing is sure.
+// TestNoise checks that steady noise is not detected as speech once the encoder has adapted to it,
+// and that speech in that noise is detected, and ends. Detection is unreliable in louder noise than
+// this.
 func TestNoise(t *testing.T) {
 	decoder, err := opus.NewDecoder(16000)
 	if err != nil {
@@ -215,8 +215,8 @@ func TestNoise(t *testing.T) {
 		}
 	})
 	const second, adapts, length = 16000, 2, 30
-	for _, colour := range []float64{0, 0.95} { // of a low-pass filter
-		for _, level := range []float64{-60, -50, -40, -35} { // dB of full scale
+	for _, colour := range []float64{0, 0.95} { // coefficient of a low-pass filter
+		for _, level := range []float64{-60, -50, -40, -35} { // dBFS
 			t.Run(fmt.Sprintf("%g dB, %g", level, colour), func(t *testing.T) {
 				random := rand.New(rand.NewPCG(1, 2))
 				pcm := make([]int16, length*second)
@@ -282,8 +282,8 @@ func BenchmarkPacket(b *testing.B) {
 	}
 }
 
-// FuzzPacket gives a detector packets that were put together like recordings.
-// Whatever comes, events take turns, and there is not more voice than sound.
+// FuzzPacket feeds arbitrary packets to a detector. Began and Ended must alternate, and there is
+// never more voice than audio.
 func FuzzPacket(f *testing.F) {
 	for _, name := range recordings(f) {
 		b, err := os.ReadFile(name)

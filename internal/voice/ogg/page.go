@@ -1,11 +1,11 @@
-// Package ogg reads and writes Opus sound in Ogg files (RFC 3533, RFC 7845): what
-// speech services send, and what recordings are kept in.
+// Package ogg reads and writes Opus audio in Ogg files (RFC 3533, RFC 7845), the format of speech
+// services and of recordings.
 //
-// An Ogg file is a row of pages, each with a checksum. A page holds pieces of
-// packets; a packet may go over several pages, and a page may end several packets.
-// Positions ("granules") count samples at 48 kHz and belong to the end of the last
-// packet that ends on a page. The first packet of a stream is OpusHead, the second
-// OpusTags; then comes sound. Streams may follow each other in one file.
+// An Ogg file is a sequence of pages, each with a checksum (RFC 3533 §6). A page holds segments of
+// packets; a packet may span several pages, and several packets may end on one page. The granule
+// position of a page counts samples at 48 kHz up to the end of the last packet that ends on that
+// page (RFC 7845 §4). The first packet of a stream is OpusHead, the second OpusTags, and the rest
+// is audio (RFC 7845 §3). Streams may follow each other in one file (RFC 3533 §4, "chained").
 package ogg
 
 import (
@@ -16,12 +16,12 @@ import (
 	"io"
 )
 
-// ErrMalformed is found by errors.Is in every error about bytes that are not Ogg
-// Opus. Errors of the reader below are passed on as they are.
+// ErrMalformed is found by errors.Is in every error about bytes that are not Ogg Opus. Errors of
+// the underlying reader are returned as they are.
 var ErrMalformed = errors.New("malformed Ogg Opus")
 
-// Rate is how many samples a second has in all positions and in the pre-skip,
-// whatever rate the sound had before.
+// Rate is the number of samples per second in all positions and in the pre-skip, whatever the
+// sample rate of the input was (RFC 7845 §4).
 const Rate = 48000
 
 const (
@@ -29,25 +29,25 @@ const (
 	maxSegments = 255
 	maxPage     = headerSize + maxSegments + maxSegments*255
 
-	flagContinued = 1 // the first piece belongs to the packet before
-	flagFirst     = 2 // of a stream
-	flagLast      = 4 // of a stream
+	flagContinued = 1 // header_type, RFC 3533 §6: the first segment continues a packet
+	flagFirst     = 2 // first page of a stream
+	flagLast      = 4 // last page of a stream
 
-	noGranule = -1 // no packet ends on the page
+	noGranule = -1 // no packet ends on the page (RFC 3533 §6)
 )
 
-// page is one page, taken apart. Its slices point into the reader's buffer.
+// page is a parsed page. Its slices point into the reader's buffer.
 type page struct {
 	flags    byte
 	granule  int64
 	serial   uint32
 	sequence uint32
-	lacing   []byte // lengths of the pieces; 255 means that the packet goes on
+	lacing   []byte // segment lengths; 255 means that the packet continues in the next segment
 	body     []byte
 }
 
-// readPage reads the next page into buf, which has room for maxPage. At the end of
-// the file it returns io.EOF; inside of a page, io.ErrUnexpectedEOF.
+// readPage reads the next page into buf, which has room for maxPage bytes. At the end of the file
+// it returns io.EOF; within a page, io.ErrUnexpectedEOF.
 func readPage(r *bufio.Reader, buf []byte) (page, error) {
 	head := buf[:headerSize]
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -95,7 +95,7 @@ func fill(r io.Reader, b []byte) error {
 	return err
 }
 
-// append writes the page to dst, with its checksum.
+// append appends the page with its checksum to dst.
 func (p *page) append(dst []byte) []byte {
 	at := len(dst)
 	dst = append(dst, 'O', 'g', 'g', 'S', 0, p.flags)
@@ -108,8 +108,8 @@ func (p *page) append(dst []byte) []byte {
 	return dst
 }
 
-// crcTable is for CRC-32 with the polynomial 04c11db7, highest bit first; hash/crc32
-// has only the lowest first.
+// crcTable is for CRC-32 with the polynomial 04c11db7, most significant bit first (RFC 3533 §6).
+// hash/crc32 supports only least significant bit first.
 var crcTable = func() (table [256]uint32) {
 	for i := range table {
 		r := uint32(i) << 24

@@ -9,91 +9,90 @@ import (
 	"strings"
 )
 
-// Limits on what strangers send.
+// Limits on input from untrusted sources.
 const (
-	// maxPacket protects the buffer in which a packet is put together: the longest
-	// packet of sound there can be is 61298 bytes, and tags may hold a picture.
+	// maxPacket bounds the buffer in which a packet is assembled. The longest audio packet is
+	// [opus.MaxPacket], 61298 bytes; a comment header may hold a picture.
 	maxPacket = 256 << 10
-	// maxTags protects who keeps the tags: so many, and none longer than that; others
-	// are left out.
+	// maxTags is the maximum number of tags that are kept, and maxTagLength the maximum length of
+	// each in bytes. Others are left out.
 	maxTags      = 64
 	maxTagLength = 4 << 10
 )
 
-// Header is what OpusHead says about a stream.
+// Header is the content of OpusHead (RFC 7845 §5.1).
 type Header struct {
 	Channels  int     // 1 or 2
-	PreSkip   int     // samples at [Rate] to leave out at the start
-	InputRate int     // of the sound before it was encoded; 0 if unknown
-	Gain      float64 // in dB, to be applied by whoever plays
+	PreSkip   int     // samples at [Rate] to drop at the start
+	InputRate int     // Hz, before encoding; 0 if unknown
+	Gain      float64 // in dB, to be applied by the player
 }
 
-// Tag is a name and a value, such as "TITLE" and what it is called.
+// Tag is a user comment of OpusTags, such as TITLE=… (RFC 7845 §5.2).
 type Tag struct{ Name, Value string }
 
 // Packet is an Opus packet of a stream.
 type Packet struct {
 	// Data is valid until the next call of [Reader.Next].
 	Data []byte
-	// End is the position of the end of the packet where the file says it: on the last
-	// packet of a page. Otherwise it is -1.
+	// End is the position of the end of the packet if the file has it, which is on the last packet
+	// of a page. Otherwise it is -1.
 	End int64
-	// First is true for the first packet of a stream, when [Reader.Head] and
-	// [Reader.Tags] are those of a new one.
+	// First is true for the first packet of a stream. [Reader.Header] and [Reader.Tags] have
+	// changed.
 	First bool
-	// Last is true if the file says that the stream ends here. End may then be less
-	// than the packets add up to: what goes beyond it is not to be heard.
+	// Last is true if the file marks the end of the stream here. End may then be less than the sum
+	// of the packets; samples beyond it are not to be played (RFC 7845 §4.4).
 	Last bool
 	// Lost is true if something before this packet is missing in the file.
 	Lost bool
 }
 
-// Reader reads the Opus packets of a file or a stream as they come. Streams that
-// follow each other are read one after the other; among streams side by side, the
-// first one with Opus is read. It is for one goroutine.
+// Reader reads the Opus packets of a file or a stream as they are received. Chained streams are
+// read one after the other; of multiplexed streams, the first one with Opus is read. It is not safe
+// for concurrent use.
 type Reader struct {
 	r      *bufio.Reader
 	header Header
 	tags   []Tag
 
 	page   page
-	pieces []byte // lacing of page that is not used yet
-	body   []byte // body of page that is not used yet
+	pieces []byte // unused part of page.lacing
+	body   []byte // unused part of page.body
 
-	expect   int    // what the next packet of the stream is
-	started  bool   // more than the first page of the stream was read
-	serial   uint32 // of the stream
-	sequence uint32 // of the page that comes next
-	packet   []byte // put together so far
-	partial  bool   // packet began and has not ended
-	skip     bool   // what continues is of a packet whose beginning is missing
-	first    bool   // for the next packet
-	lost     bool   // for the next packet
+	expect   int    // kind of the next packet
+	started  bool   // a page after the first was read
+	serial   uint32 // serial number of the stream
+	sequence uint32 // number of the next page
+	packet   []byte // assembled so far
+	partial  bool   // packet is incomplete
+	skip     bool   // the continued packet has lost its beginning
+	first    bool   // Packet.First of the next packet
+	lost     bool   // Packet.Lost of the next packet
 	buf      [maxPage]byte
 }
 
 const (
-	expectHead = iota // and nothing is a part of the stream before
+	expectHead = iota // no stream has begun
 	expectTags
 	expectSound
 )
 
-// NewReader reads from r, in pieces of up to 64 KiB; a page is used as soon as it is
-// there. Nothing is read before [Reader.Next] is called.
+// NewReader returns a Reader of r. It reads up to 64 KiB at a time, and uses a page as soon as it
+// is complete. It reads nothing before the first call of [Reader.Next].
 func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 4<<10)}
 }
 
-// Header is the head of the stream to which the last packet belongs.
+// Header returns the header of the stream to which the last packet belongs.
 func (r *Reader) Header() Header { return r.header }
 
-// Tags are the tags of the stream to which the last packet belongs.
+// Tags returns the tags of the stream to which the last packet belongs.
 func (r *Reader) Tags() []Tag { return r.tags }
 
-// Next returns the next packet of sound. Its error is io.EOF at the end of the file,
-// io.ErrUnexpectedEOF if the file ends too early, and [ErrMalformed] if this is not
-// Ogg Opus. Errors of the reader below are returned as they are. After an error it
-// is over.
+// Next returns the next audio packet. Its error is io.EOF at the end of the file,
+// io.ErrUnexpectedEOF if the file is truncated, and [ErrMalformed] if it is not Ogg Opus. Errors of
+// the underlying reader are returned as they are. The Reader cannot be used after an error.
 func (r *Reader) Next() (Packet, error) {
 	for {
 		data, err := r.nextPacket()
@@ -107,18 +106,18 @@ func (r *Reader) Next() (Packet, error) {
 			r.expect, r.first = expectSound, true
 			continue
 		case len(data) == 0:
-			continue // allowed nowhere, and harmless
+			continue // invalid (RFC 6716 §3.1, R1), but harmless
 		}
 		p := Packet{Data: data, End: noGranule, First: r.first, Lost: r.lost}
 		r.first, r.lost = false, false
-		if !endsPacket(r.pieces) { // it is the last that ends on this page
+		if !endsPacket(r.pieces) { // the last packet that ends on this page
 			p.End, p.Last = r.page.granule, r.page.flags&flagLast != 0
 		}
 		return p, nil
 	}
 }
 
-// endsPacket reports whether any of these pieces ends a packet.
+// endsPacket reports whether any of these segments ends a packet.
 func endsPacket(lacing []byte) bool {
 	for _, l := range lacing {
 		if l < 255 {
@@ -128,7 +127,7 @@ func endsPacket(lacing []byte) bool {
 	return false
 }
 
-// nextPacket puts the next packet of the stream together.
+// nextPacket assembles the next packet of the stream.
 func (r *Reader) nextPacket() ([]byte, error) {
 	r.packet = r.packet[:0]
 	for {
@@ -159,7 +158,7 @@ func (r *Reader) nextPacket() ([]byte, error) {
 	}
 }
 
-// nextPage reads the next page of the stream, or the first of the stream after.
+// nextPage reads the next page of the stream, or the first page of the next stream.
 func (r *Reader) nextPage() error {
 	for {
 		var err error
@@ -168,7 +167,7 @@ func (r *Reader) nextPage() error {
 		}
 		switch {
 		case r.page.flags&flagFirst != 0:
-			// Streams side by side all begin before any of them goes on.
+			// All multiplexed streams begin before any of them continues (RFC 3533 §4).
 			if r.expect != expectHead && !r.started && r.page.serial != r.serial {
 				continue
 			}
@@ -182,7 +181,7 @@ func (r *Reader) nextPage() error {
 	}
 }
 
-// beginStream begins a stream, if its first page holds an OpusHead.
+// beginStream starts a stream if its first page holds an OpusHead.
 func (r *Reader) beginStream() (entered bool, err error) {
 	if !strings.HasPrefix(string(r.page.body[:min(8, len(r.page.body))]), "OpusHead") {
 		return false, nil
@@ -197,8 +196,7 @@ func (r *Reader) beginStream() (entered bool, err error) {
 	return true, nil
 }
 
-// usePage makes the pieces of the page the next ones, and notices what is missing
-// between it and the page before.
+// usePage makes the page's segments the next ones, and detects gaps between it and the page before.
 func (r *Reader) usePage() {
 	r.started = true
 	r.pieces, r.body = r.page.lacing, r.page.body
@@ -231,12 +229,12 @@ func parseHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// parseTags reads OpusTags. Tags that are too many or too long are left out.
+// parseTags parses OpusTags (RFC 7845 §5.2). Tags beyond the limits are left out.
 func parseTags(b []byte) ([]Tag, error) {
 	if !strings.HasPrefix(string(b), "OpusTags") {
 		return nil, fmt.Errorf("%w: OpusTags is missing", ErrMalformed)
 	}
-	_, rest, ok := parseSized(b[8:]) // who made it
+	_, rest, ok := parseSized(b[8:]) // the vendor string
 	if !ok || len(rest) < 4 {
 		return nil, fmt.Errorf("%w: OpusTags is cut off", ErrMalformed)
 	}
@@ -256,7 +254,7 @@ func parseTags(b []byte) ([]Tag, error) {
 	return tags, nil
 }
 
-// parseSized cuts a string with its length before it off b.
+// parseSized cuts a string that its length precedes off b.
 func parseSized(b []byte) (s, rest []byte, ok bool) {
 	if len(b) < 4 {
 		return nil, nil, false

@@ -31,7 +31,7 @@ func all(r io.Reader) (packets []Packet, heads []Header, err error) {
 	}
 }
 
-// fromOpusenc is 0.7 s at 24 kHz, as the program opusenc wrote it.
+// fromOpusenc is 0.7 s at 24 kHz, as opusenc wrote it.
 func fromOpusenc(t testing.TB) []byte {
 	t.Helper()
 	b, err := os.ReadFile("testdata/opusenc.opus")
@@ -41,7 +41,7 @@ func fromOpusenc(t testing.TB) []byte {
 	return b
 }
 
-// board is what a voice board sent: a short word in packets of 60 ms.
+// board is a recording of a voice board: a short word in packets of 60 ms.
 func board(t testing.TB) (packets [][]byte) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/08_yes.opk")
@@ -89,7 +89,7 @@ func TestReadOfOpusenc(t *testing.T) {
 	}
 }
 
-// pages makes a file of pages whose packets are given; the rest counts itself.
+// pages builds a file from pages whose packets are given. It sets the other fields itself.
 type pages struct {
 	b   []byte
 	seq map[uint32]uint32 // by serial number
@@ -192,7 +192,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// endless is a packet that does not end.
+// endless is a packet that never ends.
 func endless() []byte {
 	p := new(pages).open(1)
 	for i := range 5 {
@@ -201,7 +201,7 @@ func endless() []byte {
 	return p.b
 }
 
-// TestEndless has streams begin again and again, with nothing in them.
+// TestEndless reads streams that begin again and again and hold nothing.
 func TestEndless(t *testing.T) {
 	one := new(pages).add(1, flagFirst, 0, []byte{19}, headMono).b
 	if _, _, err := all(bytes.NewReader(bytes.Repeat(one, 100_000))); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -226,7 +226,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestLostPage takes pages out of the middle.
+// TestLostPage removes pages from the middle.
 func TestLostPage(t *testing.T) {
 	long := "\x48" + strings.Repeat("x", 299)
 	whole := func(without int) []byte {
@@ -267,8 +267,8 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
-// TestDamage changes every byte, and cuts at every byte: never a panic, never a
-// packet that was not there, and always an error.
+// TestDamage changes every byte, and truncates at every byte: the reader never panics, never
+// returns a packet that was not in the file, and always returns an error.
 func TestDamage(t *testing.T) {
 	file := fromOpusenc(t)
 	want, _, err := all(bytes.NewReader(file))
@@ -320,7 +320,7 @@ func FuzzReader(f *testing.F) {
 	f.Add(new(pages).open(1).add(1, flagLast, 960, []byte{2}, "\x48a").open(2).add(2, flagLast, 960, []byte{2},
 		"\x48b").b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// Checksums are made right, or nothing behind them would ever be tried.
+		// Checksums are corrected, because the reader stops at a wrong one.
 		b = bytes.Clone(b)
 		for rest := b; len(rest) >= headerSize && string(rest[:4]) == "OggS"; {
 			n := headerSize + int(rest[26])

@@ -11,41 +11,39 @@ import (
 	"patchbay/internal/voice/opus"
 )
 
-// maxPagePackets is when a page is written without being asked to: a second of packets of
-// 20 ms. The lengths of the greatest packets still fit.
+// maxPagePackets is the number of packets after which a page is written: one second of packets of
+// 20 ms. The segment table has room for the lengths of the largest of them.
 const maxPagePackets = 50
 
-// WriterOptions says what is written.
+// WriterOptions describes the stream to write.
 type WriterOptions struct {
 	Channels  int // 1 or 2
-	InputRate int // of the sound before it was encoded, for whoever is curious
-	PreSkip   int // samples at [Rate] that players leave out at the start
-	// Serial tells streams in one file apart; 0 means any.
+	InputRate int // Hz, before encoding; informational
+	PreSkip   int // samples at [Rate] that players drop at the start
+	// Serial identifies the stream in its file; 0 means a random one.
 	Serial uint32
-	Vendor string // who made the file
+	Vendor string // the program that writes the file
 	Tags   []Tag
-	// PageInterval is after how much sound a page is written at the latest; 0 means one
-	// second. A program that is killed loses what came after the last page, and the
-	// file can be played up to there.
+	// PageInterval is the maximum duration of a page; 0 means one second. If the program is killed,
+	// the packets after the last page are lost, and the file can be played up to there.
 	PageInterval time.Duration
 }
 
-// Writer writes one stream of packets. Where nothing was received, silence is
-// written, so that the file lasts as long as what it is a recording of. It is for
-// one goroutine.
+// Writer writes one stream of packets. Silence can be inserted where nothing was received, so that
+// the file lasts as long as the recorded event. It is not safe for concurrent use.
 type Writer struct {
 	w               io.Writer
 	pageSamples     int64
 	page            page
-	position        int64 // position after all packets
-	flushedPosition int64 // position after the page that was written last
+	position        int64 // after all packets
+	flushedPosition int64 // after the last page that was written
 	toc             opus.TOC
 	count           int // packets on the page
 	buf             []byte
 	err             error
 }
 
-// NewWriter writes the head and the tags to w, each page with one call of Write.
+// NewWriter writes OpusHead and OpusTags to w. Each page is written by one call of Write.
 func NewWriter(w io.Writer, r WriterOptions) (*Writer, error) {
 	if r.Channels < 1 || r.Channels > 2 || r.PreSkip < 0 || r.PreSkip > 0xffff || r.InputRate < 0 {
 		return nil, fmt.Errorf("ogg writer: %d channels, pre-skip %d, %d Hz", r.Channels, r.PreSkip, r.InputRate)
@@ -54,13 +52,13 @@ func NewWriter(w io.Writer, r WriterOptions) (*Writer, error) {
 		r.PageInterval = time.Second
 	}
 	if r.Serial == 0 {
-		r.Serial = 1 + rand.Uint32N(1<<31) // some tools do not like 0
+		r.Serial = 1 + rand.Uint32N(1<<31) // some tools reject 0
 	}
 	o := &Writer{w: w, pageSamples: samples(r.PageInterval), page: page{serial: r.Serial}}
 	head := append([]byte("OpusHead\x01"), byte(r.Channels))
 	head = binary.LittleEndian.AppendUint16(head, uint16(r.PreSkip))
 	head = binary.LittleEndian.AppendUint32(head, uint32(r.InputRate))
-	o.add(append(head, 0, 0, 0)) // no gain, one stream
+	o.add(append(head, 0, 0, 0)) // output gain 0, mapping family 0 (RFC 7845 §5.1)
 	o.page.flags = flagFirst
 	if err := o.flush(0); err != nil {
 		return nil, err
@@ -81,11 +79,11 @@ func appendSized(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// samples is how many samples at [Rate] d is.
+// samples converts d to samples at [Rate].
 func samples(d time.Duration) int64 { return int64(d) * Rate / int64(time.Second) }
 
-// Write adds a packet, right after the one before. What is not an Opus packet is
-// refused, and the file stays good.
+// Write adds a packet after the one before. Bytes that are no Opus packet are rejected, and the
+// file stays valid.
 func (w *Writer) Write(packet []byte) error {
 	d := opus.Duration(packet)
 	if d == 0 || len(packet) > opus.MaxPacket {
@@ -94,8 +92,8 @@ func (w *Writer) Write(packet []byte) error {
 	if w.err != nil {
 		return w.err
 	}
-	// A page holds 255 pieces of 255 bytes. Packets are not cut, so that every page
-	// can be played without the next.
+	// A page holds 255 segments of 255 bytes (RFC 3533 §6). Packets are not split across pages, so
+	// that every page can be played without the next.
 	if len(w.page.lacing)+len(packet)/255+1 > maxSegments {
 		if err := w.Flush(); err != nil {
 			return err
@@ -110,17 +108,17 @@ func (w *Writer) Write(packet []byte) error {
 	return nil
 }
 
-// Skip adds d of silence, for packets that were lost or never sent, in steps of the
-// packets before it; what does not fill a step is left out. Before the first packet
-// the steps are of 20 ms.
+// Skip adds silence of duration d, for packets that were lost or never sent. It consists of packets
+// as long as those before, or of 20 ms at the beginning; a remainder is left out.
 func (w *Writer) Skip(d time.Duration) error {
 	toc := w.toc &^ 3
 	if w.toc == 0 && w.position == 0 {
-		toc = 9 << 3 // SILK, wideband, 20 ms
+		toc = 9 << 3 // SILK, wideband, 20 ms (RFC 6716 §3.1, table 2)
 	}
 	step := toc.FrameDuration()
 	for ; d >= step && w.err == nil; d -= step {
-		// One byte is a frame that was not sent.
+		// A packet of only its TOC byte holds an empty frame, which means DTX or loss (RFC 6716
+		// §3.2.1).
 		if err := w.Write([]byte{byte(toc)}); err != nil {
 			return err
 		}
@@ -128,10 +126,10 @@ func (w *Writer) Skip(d time.Duration) error {
 	return w.err
 }
 
-// Length is how long the sound is so far, pre-skip included.
+// Length is the duration of the audio so far, pre-skip included.
 func (w *Writer) Length() time.Duration { return time.Duration(w.position) * time.Second / Rate }
 
-// Flush writes what is waiting. What was flushed can be played whatever happens next.
+// Flush writes the incomplete page. What is flushed can be played whatever happens next.
 func (w *Writer) Flush() error {
 	if w.count == 0 {
 		return w.err
@@ -139,8 +137,8 @@ func (w *Writer) Flush() error {
 	return w.flush(w.position)
 }
 
-// Close writes the rest and says that the stream ends. It does not close the writer
-// below. A stream that is not closed can be played as well.
+// Close writes the rest and marks the end of the stream. It does not close the underlying writer. A
+// stream that is not closed can be played as well.
 func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err
@@ -157,7 +155,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// add puts a packet on the page.
+// add appends a packet to the page.
 func (w *Writer) add(packet []byte) {
 	n := len(packet)
 	for ; n >= 255; n -= 255 {

@@ -24,7 +24,7 @@ func TestWriteAndRead(t *testing.T) {
 	packets := board(t)
 	for i, p := range packets {
 		if i == 10 {
-			if err := w.Skip(250 * time.Millisecond); err != nil { // four packets and a bit
+			if err := w.Skip(250 * time.Millisecond); err != nil { // four packets and a remainder
 				t.Fatal(err)
 			}
 			want = append(want, []byte{0x58}, []byte{0x58}, []byte{0x58}, []byte{0x58})
@@ -64,8 +64,7 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// TestKilled looks at what is in the file after every packet: at most a second is
-// missing, and it can be read.
+// TestKilled checks the file after every packet: it is readable and lacks at most one second.
 func TestKilled(t *testing.T) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, WriterOptions{Channels: 1, PageInterval: 300 * time.Millisecond})
@@ -146,8 +145,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// TestOthersReadIt has the tools of the Opus project check and decode a recording,
-// one that was closed and one that was not.
+// TestOthersReadIt checks and decodes a recording with opus-tools, closed and not closed.
 func TestOthersReadIt(t *testing.T) {
 	for _, tool := range []string{"opusinfo", "opusdec"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -186,7 +184,7 @@ func TestOthersReadIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		info, err := exec.CommandContext(t.Context(), "opusinfo", name).CombinedOutput()
-		if err != nil && closed { // it does not like files without an end
+		if err != nil && closed { // opusinfo warns about files without an end
 			t.Errorf("opusinfo: %v", err)
 		}
 		warned := regexp.MustCompile(`(?i)warning|error|hole|invalid`).Find(info)
@@ -209,7 +207,7 @@ func TestOthersReadIt(t *testing.T) {
 	}
 }
 
-// missing skips a test that needs the tools of the Opus project, which CI installs.
+// missing skips a test without opus-tools, which CI installs.
 func missing(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// shared makes the encoders of most tests; one of it, as in a program.
+// shared is the encoder pool of most tests.
 var shared = NewEncoderPool(4)
 
 func TestMain(m *testing.M) {
@@ -79,8 +79,8 @@ func sweep(rate int, from, to float64, d time.Duration) []int16 {
 	return pcm
 }
 
-// likeness is the greatest correlation of two sounds, -1 to 1, over all delays of up
-// to most samples, and the delay.
+// likeness is the maximum correlation of two sounds, -1 to 1, over all delays of up to most
+// samples, and that delay.
 func likeness(a, b []int16, most int) (best float64, at int) {
 	for shift := range most {
 		var ab, aa, bb float64
@@ -126,8 +126,8 @@ func TestEncodeAndDecode(t *testing.T) {
 	}
 }
 
-// TestEncodeEverything tries all that can be asked for, with noise, which costs the
-// most stack, and then what was said before.
+// TestEncodeEverything encodes with all options. It uses noise, which needs the most stack, and
+// then repeats an earlier sound.
 func TestEncodeEverything(t *testing.T) {
 	for _, rate := range []int{8000, 12000, 16000, 24000, 48000} {
 		for _, ms := range []int{10, 20, 40, 60} {
@@ -166,7 +166,7 @@ func TestDTX(t *testing.T) {
 	}
 }
 
-// TestFEC looks for the flag that says that a packet repeats the one before.
+// TestFEC checks the flag of packets that repeat the one before (LBRR, RFC 6716 §4.2.3).
 func TestFEC(t *testing.T) {
 	repeats := func(fec bool) (n int) {
 		e := Encoding{SampleRate: 16000, Frame: ms20, Bitrate: 24000, FEC: fec, Loss: 20}
@@ -202,7 +202,7 @@ func TestEncodingIsChecked(t *testing.T) {
 	}
 }
 
-// TestEncodersAreBounded opens all there are, and one more.
+// TestEncodersAreBounded opens all encoders of a pool, and one more.
 func TestEncodersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewEncoderPool(2)
@@ -249,7 +249,7 @@ func TestEncodersAreBounded(t *testing.T) {
 	})
 }
 
-// TestEncodersAreApart encodes two different sounds at once, each as if alone.
+// TestEncodersAreApart checks that two encoders that run at the same time do not affect each other.
 func TestEncodersAreApart(t *testing.T) {
 	e := Encoding{SampleRate: 16000, Frame: ms60, Bitrate: 24000}
 	low, high := sweep(16000, 100, 300, time.Second), sweep(16000, 1000, 3000, time.Second)
@@ -296,7 +296,7 @@ func TestDecode(t *testing.T) {
 		{[]byte{0x4b, 0x00}, 0, false},      // no frames
 		{[]byte{0x48, 1, 2, 3}, 320, true},  // 20 ms of something
 		{nil, 320, true},                    // lost, as long as the one before
-		{[]byte{0x4b, 0x03, 1}, 0, false},   // cut off
+		{[]byte{0x4b, 0x03, 1}, 0, false},   // truncated
 		{[]byte{0x4b, 0x06}, 6 * 320, true}, // 120 ms
 	} {
 		if n, err := d.Decode(c.packet, pcm); n != c.n || (err == nil) != c.ok {
@@ -331,7 +331,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestModuleIsWhatWasBuilt holds the committed module to its checksum.
+// TestModuleIsWhatWasBuilt compares the committed module with its checksum.
 func TestModuleIsWhatWasBuilt(t *testing.T) {
 	sums, err := os.ReadFile("libopus/SHA256SUMS")
 	if err != nil {

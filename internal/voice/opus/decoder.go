@@ -7,7 +7,7 @@ import (
 	pion "github.com/pion/opus"
 )
 
-// Decoder turns the packets of one stream into mono sound. It is for one goroutine.
+// Decoder decodes the packets of one stream into mono samples. It is not safe for concurrent use.
 type Decoder struct {
 	rate   int
 	inner  pion.Decoder
@@ -15,8 +15,8 @@ type Decoder struct {
 	last   int // samples of the packet before
 }
 
-// NewDecoder makes a decoder whose samples come at rate per second: 8000, 12000,
-// 16000, 24000 or 48000. Streams of any rate can be decoded at any of these.
+// NewDecoder returns a decoder whose output has rate samples per second: 8000, 12000, 16000, 24000
+// or 48000. Each of these can decode streams of any rate.
 func NewDecoder(rate int) (*Decoder, error) {
 	inner, err := pion.NewDecoderWithOutput(rate, 1)
 	if err != nil {
@@ -25,14 +25,14 @@ func NewDecoder(rate int) (*Decoder, error) {
 	return &Decoder{rate: rate, inner: inner}, nil
 }
 
-// Samples is how many samples d of sound are at the decoder's rate.
+// Samples returns the number of samples that the given duration has at the decoder's rate.
 func (d *Decoder) Samples(of time.Duration) int {
 	return int(of * time.Duration(d.rate) / time.Second)
 }
 
-// Decode writes the sound of a packet to pcm and says how many samples that is; room
-// for [MaxDuration] is always enough. A packet that was lost is said as nil: it
-// sounds as long as the one before, silent. A malformed packet changes nothing.
+// Decode writes the samples of a packet to pcm and returns their number; room for [MaxDuration] is
+// always enough. A nil packet stands for a lost one: it yields silence as long as the packet
+// before. A malformed packet changes nothing.
 func (d *Decoder) Decode(packet []byte, pcm []int16) (n int, err error) {
 	if packet == nil {
 		n = min(d.last, len(pcm))
@@ -46,11 +46,11 @@ func (d *Decoder) Decode(packet []byte, pcm []int16) (n int, err error) {
 		return 0, fmt.Errorf("opus decoder: %d samples of room for %d", len(pcm), n)
 	}
 	defer func() {
-		// Strangers write these bytes, and the decoder is young. One bad packet must
-		// not end the program; the stream goes on with a fresh state.
+		// The packets come from untrusted sources, and the decoder is young. A packet that makes it
+		// panic must not end the program; the stream goes on with a fresh state.
 		if r := recover(); r != nil {
 			n, err = 0, fmt.Errorf("%w: the decoder gave up: %v", ErrMalformed, r)
-			_ = d.inner.Init(d.rate, 1) // the same arguments were good before
+			_ = d.inner.Init(d.rate, 1) // NewDecoder used the same arguments
 		}
 	}()
 	if n, err = d.inner.DecodeToInt16(packet, pcm[:n]); err != nil {

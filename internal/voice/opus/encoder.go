@@ -16,33 +16,32 @@ import (
 //go:embed libopus/encoder.wasm
 var libopus []byte
 
-// maxIdle is how many encoders are kept for the next one who asks. Each holds 256 KiB;
-// starting another takes less than a millisecond.
+// maxIdle is the number of idle encoders that are kept for reuse. Each holds 256 KiB; starting
+// another takes less than a millisecond.
 const maxIdle = 16
 
-// ErrClosed is the error of encoders whose [Encoders] were closed.
+// ErrClosed is the error of encoders whose [EncoderPool] is closed.
 var ErrClosed = errors.New("opus encoders are closed")
 
-// Encoding says how sound is made into packets. Only SampleRate and Frame are needed.
+// Encoding configures an encoder. Only SampleRate and Frame are required.
 type Encoding struct {
-	SampleRate int           // 8000, 12000, 16000, 24000 or 48000 per second, mono
+	SampleRate int           // Hz: 8000, 12000, 16000, 24000 or 48000; mono
 	Frame      time.Duration // 10, 20, 40 or 60 ms
 	// Complexity is 0 to 10: more is better and slower.
 	Complexity int
 	// Bitrate is in bits per second, 6000 to 128000; 0 lets the encoder choose.
 	Bitrate int
-	// Music tunes for music; otherwise for speech.
+	// Music optimizes for music instead of speech.
 	Music bool
-	// DTX sends single bytes while there is silence.
+	// DTX makes packets of a single byte during silence (discontinuous transmission).
 	DTX bool
-	// FEC repeats speech, at a lower quality, in the packet after; Loss is the
-	// percentage of packets that get lost, for which it prepares. Only for transports
-	// that lose packets.
+	// FEC repeats speech at a lower quality in the next packet (forward error correction), for
+	// transports that lose packets. Loss is the expected percentage of lost packets.
 	FEC  bool
 	Loss int
 }
 
-// Samples is how many samples make a frame.
+// Samples is the number of samples of a frame.
 func (e Encoding) Samples() int { return int(e.Frame * time.Duration(e.SampleRate) / time.Second) }
 
 func (e Encoding) check() error {
@@ -65,16 +64,15 @@ func (e Encoding) check() error {
 	return nil
 }
 
-// EncoderPool makes encoders: at most a given number at a time, so that a crowd waits
-// instead of eating the processor. The code of libopus is translated for the
-// processor once, when the first encoder is asked for; that takes about 0.1 s, and
-// longer and slower encoding where there is no such translation (anything but amd64
-// and arm64). It is safe for concurrent use. A program needs one.
+// EncoderPool opens at most a given number of encoders at a time, so that many streams wait instead
+// of overloading the processor. It compiles libopus once, when the first encoder is opened; that
+// takes about 0.1 s. On processors other than amd64 and arm64 libopus is interpreted, which is
+// slower. An EncoderPool is safe for concurrent use. A program needs one.
 type EncoderPool struct {
-	slots chan struct{} // one in it per open encoder
+	slots chan struct{} // holds one element per open encoder
 	done  chan struct{} // closed by Close
 
-	once    sync.Once // translates
+	once    sync.Once // of compile
 	runtime wazero.Runtime
 	code    wazero.CompiledModule
 	err     error
@@ -84,13 +82,13 @@ type EncoderPool struct {
 	closed bool
 }
 
-// NewEncoderPool allows most encoders to be open at a time.
+// NewEncoderPool returns a pool of at most the given number of open encoders.
 func NewEncoderPool(most int) *EncoderPool {
 	return &EncoderPool{slots: make(chan struct{}, max(1, most)), done: make(chan struct{})}
 }
 
-// Open starts a stream. It waits while too many others are open, until ctx ends.
-// The encoder has to be closed.
+// Open starts a stream. It waits while too many others are open, until ctx ends. The encoder has to
+// be closed.
 func (s *EncoderPool) Open(ctx context.Context, e Encoding) (*Encoder, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -116,7 +114,7 @@ func (s *EncoderPool) Open(ctx context.Context, e Encoding) (*Encoder, error) {
 	return &Encoder{from: s, in: in, encoding: e}, nil
 }
 
-// acquire finds an idle instance or makes one.
+// acquire returns an idle instance or starts one.
 func (s *EncoderPool) acquire() (*instance, error) {
 	s.once.Do(s.compile)
 	s.mu.Lock()
@@ -134,8 +132,8 @@ func (s *EncoderPool) acquire() (*instance, error) {
 	return newInstance(s.runtime, s.code)
 }
 
-// compile compiles the module. It is not tied to anybody's context, because
-// everybody after needs its result.
+// compile compiles the module. It uses no caller's context, because all later callers need its
+// result.
 func (s *EncoderPool) compile() {
 	ctx := context.Background()
 	s.mu.Lock()
@@ -143,14 +141,14 @@ func (s *EncoderPool) compile() {
 	if s.closed {
 		return
 	}
-	// 16 pages are 1 MiB: four times what the module asks for.
+	// 16 pages are 1 MiB: four times what the module needs.
 	s.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(16))
 	if s.code, s.err = s.runtime.CompileModule(ctx, libopus); s.err != nil {
 		s.err = fmt.Errorf("translate libopus: %w", s.err)
 	}
 }
 
-// release takes an instance back, and frees its seat.
+// release keeps or discards an instance, and frees its slot.
 func (s *EncoderPool) release(in *instance) {
 	s.mu.Lock()
 	keep := !s.closed && in.broken == nil && len(s.idle) < maxIdle
@@ -164,9 +162,8 @@ func (s *EncoderPool) release(in *instance) {
 	<-s.slots
 }
 
-// Close refuses whoever asks from now on, waits for the open encoders until ctx ends,
-// and frees everything. If ctx ends first, its error is returned and what is still
-// in use is left alone.
+// Close rejects new encoders, waits for the open ones until ctx ends, and frees everything. If ctx
+// ends first, its error is returned, and open encoders stay usable.
 func (s *EncoderPool) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closed {
@@ -192,18 +189,18 @@ func (s *EncoderPool) Close(ctx context.Context) error {
 	return s.runtime.Close(context.WithoutCancel(ctx))
 }
 
-// Encoder makes the packets of one stream. It is for one goroutine.
+// Encoder makes the packets of one stream. It is not safe for concurrent use.
 type Encoder struct {
 	from     *EncoderPool
 	in       *instance
 	encoding Encoding
 }
 
-// Encoding is what the encoder was opened with.
+// Encoding is the configuration that the encoder was opened with.
 func (e *Encoder) Encoding() Encoding { return e.encoding }
 
-// Lookahead is by how many samples the sound is delayed: so many come before the
-// first of the stream when it is decoded. It is 0 after Close.
+// Lookahead is the delay of the encoder: the number of samples that precede the first input sample
+// in the decoded stream. It is 0 after Close.
 func (e *Encoder) Lookahead() int {
 	if e.in == nil {
 		return 0
@@ -211,8 +208,8 @@ func (e *Encoder) Lookahead() int {
 	return e.in.lookahead
 }
 
-// Encode appends the packet for one frame of samples to out, which may be nil. pcm
-// holds exactly [Encoding.Samples]. After an error the encoder is of no more use.
+// Encode appends the packet for one frame of samples to out, which may be nil. pcm holds exactly
+// [Encoding.Samples]. The encoder cannot be used after an error.
 func (e *Encoder) Encode(pcm []int16, out []byte) ([]byte, error) {
 	if e.in == nil {
 		return out, ErrClosed
@@ -223,7 +220,7 @@ func (e *Encoder) Encode(pcm []int16, out []byte) ([]byte, error) {
 	return e.in.encode(pcm, out)
 }
 
-// Close gives the encoder back. It may be called more than once.
+// Close returns the encoder to its pool. It may be called more than once.
 func (e *Encoder) Close() {
 	if in := e.in; in != nil {
 		e.in = nil
@@ -231,20 +228,20 @@ func (e *Encoder) Close() {
 	}
 }
 
-// instance is one running module, with memory of its own.
+// instance is a running WebAssembly module with memory of its own.
 type instance struct {
 	module      api.Module
 	memory      api.Memory
 	fn          struct{ start, encode, lookahead api.Function }
-	pcm, packet uint32    // where samples are put and the packet is found
+	pcm, packet uint32    // addresses of the samples and of the packet
 	stack       [8]uint64 // arguments and results of calls
-	broken      error     // after a trap
+	broken      error     // set by a trap
 
-	lookahead int // of the present stream
+	lookahead int // of the current stream
 }
 
 func newInstance(r wazero.Runtime, code wazero.CompiledModule) (*instance, error) {
-	// No name: instances of one name exclude each other.
+	// Without a name: instances of one name exclude each other.
 	m, err := r.InstantiateModule(context.Background(), code, wazero.NewModuleConfig().WithName(""))
 	if err != nil {
 		return nil, fmt.Errorf("start libopus: %w", err)
@@ -262,7 +259,7 @@ func newInstance(r wazero.Runtime, code wazero.CompiledModule) (*instance, error
 	return in, nil
 }
 
-// call runs a function, without allocating. A trap leaves the instance broken.
+// call runs a function without allocating. After a trap the instance cannot be used.
 func (in *instance) call(f api.Function, args ...uint64) (int32, error) {
 	if in.broken != nil {
 		return 0, in.broken

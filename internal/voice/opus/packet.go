@@ -1,14 +1,11 @@
-// Package opus knows Opus packets (RFC 6716): what can be told about one without
-// decoding it, how frames are moved from packet to packet, a decoder and an encoder.
+// Package opus parses, repacketizes, decodes and encodes Opus packets (RFC 6716).
 //
-// A packet is one byte of contents (the TOC) and 1 to 48 frames of equal duration,
-// together at most 120 ms. Voice boards send 60 ms of SILK per packet, and packets
-// of a single byte while nobody speaks; speech services give packets of 20 ms in any
-// mode.
+// A packet is one byte of configuration (the TOC, §3.1) and 1 to 48 frames of equal duration,
+// together at most 120 ms (§3.2). Voice boards send 60 ms of SILK per packet, and packets of a
+// single byte during silence; speech services send packets of 20 ms in any mode.
 //
-// The decoder is github.com/pion/opus. The encoder is libopus, compiled to
-// WebAssembly (folder libopus) and run by github.com/tetratelabs/wazero, so that
-// the program stays one static binary.
+// The decoder is github.com/pion/opus. The encoder is libopus, compiled to WebAssembly (folder
+// libopus) and run by github.com/tetratelabs/wazero, so that the program stays one static binary.
 package opus
 
 import (
@@ -17,26 +14,26 @@ import (
 	"time"
 )
 
-// Limits of the format.
+// Limits of the format (RFC 6716 §3.2.1, §3.2.5, §3.4).
 const (
 	MaxFrames   = 48                     // frames in a packet
 	MaxFrame    = 1275                   // bytes in a frame
 	MaxDuration = 120 * time.Millisecond // of a packet
 )
 
-// MaxPacket is the greatest packet that [Parse] takes: 48 frames with two bytes of
-// length each, and the two bytes before them. It protects whoever buffers packets;
-// padding beyond it says nothing.
+// MaxPacket is the maximum size of a packet that [Packet.Parse] accepts, in bytes: 48 frames with
+// two bytes of length each, and the two bytes before them. It protects whoever buffers packets;
+// only padding could make a packet longer.
 const MaxPacket = MaxFrames*(MaxFrame+2) + 2
 
-// ErrMalformed is found by errors.Is in every error about a packet that breaks the
-// rules of framing.
+// ErrMalformed is found by errors.Is in every error about a packet that violates the framing rules
+// (RFC 6716 §3.4).
 var ErrMalformed = errors.New("malformed Opus packet")
 
-// Mode is which of the two codecs made a frame.
+// Mode is the codec of a frame.
 type Mode uint8
 
-// The modes: SILK for speech, CELT for everything, or both at once.
+// The modes: SILK for speech, CELT for everything, or both at once (RFC 6716 §2).
 const (
 	SILK Mode = iota
 	Hybrid
@@ -45,10 +42,10 @@ const (
 
 func (m Mode) String() string { return [...]string{"SILK", "hybrid", "CELT"}[m] }
 
-// Bandwidth is how much of the sound is in a frame, in Hz.
+// Bandwidth is the audio bandwidth of a frame, in Hz (RFC 6716 §2, table 1).
 type Bandwidth int
 
-// The bandwidths, from the telephone's to all that can be heard.
+// The bandwidths, from that of the telephone to the full audible range.
 const (
 	Narrowband    Bandwidth = 4000
 	Mediumband    Bandwidth = 6000
@@ -57,7 +54,7 @@ const (
 	Fullband      Bandwidth = 20000
 )
 
-// TOC is the first byte of a packet.
+// TOC is the first byte of a packet (RFC 6716 §3.1).
 type TOC byte
 
 // Config is the number of mode, bandwidth and frame duration, 0 to 31.
@@ -66,7 +63,8 @@ func (t TOC) Config() int { return int(t >> 3) }
 // Stereo reports whether the frames hold two channels.
 func (t TOC) Stereo() bool { return t&4 != 0 }
 
-// Code says how frames are laid out: 0 one, 1 two of equal length, 2 two, 3 counted.
+// Code is the layout of the frames: 0 one frame, 1 two of equal length, 2 two of different lengths,
+// 3 any number.
 func (t TOC) Code() int { return int(t & 3) }
 
 // Mode is the codec of the frames.
@@ -92,7 +90,7 @@ func (t TOC) Bandwidth() Bandwidth {
 	}
 }
 
-// FrameDuration is how long each frame lasts: 2.5, 5, 10, 20, 40 or 60 ms.
+// FrameDuration is the duration of each frame: 2.5, 5, 10, 20, 40 or 60 ms.
 func (t TOC) FrameDuration() time.Duration {
 	const ms = time.Millisecond
 	switch c := t.Config(); {
@@ -105,20 +103,20 @@ func (t TOC) FrameDuration() time.Duration {
 	}
 }
 
-// withoutCode is the TOC without its code: frames can share a packet when it is equal.
+// withoutCode is the TOC without its code. Frames can share a packet if it is equal.
 func (t TOC) withoutCode() TOC { return t &^ 3 }
 
-// Packet is a packet taken apart. Its frames point into the bytes it was parsed from.
-// It is large; keep one and parse into it again and again.
+// Packet is a parsed packet. Its frames point into the bytes it was parsed from. It is large; keep
+// one and parse into it repeatedly.
 type Packet struct {
 	TOC     TOC
-	Padding int // bytes that say nothing
+	Padding int // bytes of padding
 	n       int
 	frames  [MaxFrames][]byte
 }
 
-// Parse takes data apart and checks all rules of framing. It keeps data, does not
-// change it, and allocates nothing unless it fails.
+// Parse parses data and validates the framing rules. It keeps data, does not change it, and
+// allocates only if it fails.
 func (p *Packet) Parse(data []byte) error {
 	p.n, p.Padding = 0, 0
 	if len(data) == 0 {
@@ -145,7 +143,7 @@ func (p *Packet) Parse(data []byte) error {
 	return p.counted(body)
 }
 
-// counted reads a packet of code 3.
+// counted parses a packet of code 3 (RFC 6716 §3.2.5).
 func (p *Packet) counted(body []byte) error {
 	if len(body) == 0 {
 		return fmt.Errorf("%w: the number of frames is missing", ErrMalformed)
@@ -185,8 +183,8 @@ func (p *Packet) counted(body []byte) error {
 	return p.lengths()
 }
 
-// unpad takes the padding off the end of body. Each length byte of 255 means 254
-// bytes and that another length byte follows.
+// unpad removes the padding at the end of body. A length byte of 255 means 254 bytes of padding and
+// another length byte (RFC 6716 §3.2.5).
 func (p *Packet) unpad(body []byte) ([]byte, bool) {
 	for {
 		if len(body) == 0 {
@@ -205,7 +203,7 @@ func (p *Packet) unpad(body []byte) ([]byte, bool) {
 	return body[:len(body)-p.Padding], true
 }
 
-// equal cuts body into n frames of one length.
+// equal splits body into n frames of equal length.
 func (p *Packet) equal(body []byte, n int) error {
 	if len(body)%n != 0 {
 		return fmt.Errorf("%w: %d bytes are not %d equal frames", ErrMalformed, len(body), n)
@@ -218,7 +216,7 @@ func (p *Packet) equal(body []byte, n int) error {
 	return p.lengths()
 }
 
-// lengths checks that no frame is longer than frames may be.
+// lengths checks that no frame exceeds MaxFrame (RFC 6716 §3.4, R2).
 func (p *Packet) lengths() error {
 	for i, f := range p.frames[:p.n] {
 		if len(f) > MaxFrame {
@@ -229,7 +227,7 @@ func (p *Packet) lengths() error {
 	return nil
 }
 
-// frameSize reads a length of one or two bytes.
+// frameSize parses a frame length of one or two bytes (RFC 6716 §3.2.1).
 func frameSize(b []byte) (size int, rest []byte, ok bool) {
 	switch {
 	case len(b) == 0:
@@ -244,15 +242,15 @@ func frameSize(b []byte) (size int, rest []byte, ok bool) {
 // Count is the number of frames, 1 to 48, or 0 if [Packet.Parse] failed.
 func (p *Packet) Count() int { return p.n }
 
-// Frame is the i-th frame. An empty frame was not sent: the listener makes up the
-// sound, usually silence.
+// Frame is the i-th frame. An empty frame was not sent (DTX or loss); the decoder conceals it,
+// usually with silence.
 func (p *Packet) Frame(i int) []byte { return p.frames[:p.n][i] }
 
-// Duration is how long the packet lasts, at most 120 ms.
+// Duration is the duration of the packet, at most 120 ms.
 func (p *Packet) Duration() time.Duration { return time.Duration(p.n) * p.TOC.FrameDuration() }
 
-// IsSilent says that nothing was sent because nothing was to be heard: all frames are
-// empty. Encoders that save transmission (DTX) make such packets, of one byte.
+// IsSilent reports whether all frames are empty. Encoders with discontinuous transmission (DTX)
+// make such packets, of one byte, during silence.
 func (p *Packet) IsSilent() bool {
 	for _, f := range p.frames[:p.n] {
 		if len(f) > 0 {
@@ -262,10 +260,10 @@ func (p *Packet) IsSilent() bool {
 	return true
 }
 
-// VoiceFlags reads what the encoder thought about every 20 ms of a packet: in active of
-// them somebody spoke. SILK writes these flags before anything else in a frame, so
-// they cost nothing to read. CELT has none: then of is 0, and only the sound itself
-// can tell. In stereo the middle channel counts.
+// VoiceFlags returns the number of voice activity flags in a packet, one per 20 ms, and how many of
+// them are set. SILK writes these flags first in a frame (RFC 6716 §4.2.3), so reading them needs
+// no decoding. CELT has none: then of is 0, and only the decoded audio tells. In stereo, the flags
+// of the mid channel are used.
 func (p *Packet) VoiceFlags() (active, of int) {
 	if p.TOC.Mode() == CELT {
 		return 0, 0
@@ -280,8 +278,8 @@ func (p *Packet) VoiceFlags() (active, of int) {
 	return active, of
 }
 
-// Duration is how long a packet lasts that is not looked at any further. It is 0
-// for one that cannot be right.
+// Duration returns the duration of a packet that is not parsed any further. It is 0 for a packet
+// that cannot be valid.
 func Duration(packet []byte) time.Duration {
 	if len(packet) == 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// recording reads the packets of a file: two bytes of length and a packet, again and
-// again, as a voice board sent them.
+// recording reads the packets of a voice board from a file: repeatedly two bytes of length and a
+// packet.
 func recording(t testing.TB, name string) (packets [][]byte) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -28,7 +28,7 @@ func recording(t testing.TB, name string) (packets [][]byte) {
 	return packets
 }
 
-// TestTOC goes through the table of RFC 6716, section 3.1.
+// TestTOC checks the table of RFC 6716 §3.1.
 func TestTOC(t *testing.T) {
 	table := []struct {
 		mode      Mode
@@ -140,7 +140,7 @@ func make48Frames(s string) (frames []string) {
 	return frames
 }
 
-// TestBoard looks at what a board really sends.
+// TestBoard parses packets that an encoder with a board's settings made.
 func TestBoard(t *testing.T) {
 	silent, flags, active := 0, 0, 0
 	packets := recording(t, "02_please_take_a_photo.opk")
@@ -167,8 +167,8 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// TestVoiceIsSpeech compares the flags with the sound itself: what is loud is speech,
-// and what is silent is not.
+// TestVoiceIsSpeech compares the flags with the decoded audio: loud packets are speech, silent ones
+// are not.
 func TestVoiceIsSpeech(t *testing.T) {
 	for _, name := range []string{"02_please_take_a_photo.opk", "08_yes.opk", "09_no.opk"} {
 		d, err := NewDecoder(16000)

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// ErrFrameDuration says that the frames of a stream do not add up to the wanted
-// duration, and that only decoding and encoding again would help.
+// ErrFrameDuration means that the frames of a stream do not add up to the wanted duration. The
+// stream has to be decoded and encoded again.
 var ErrFrameDuration = errors.New("the frames do not add up to the wanted duration")
 
-// Append appends a packet that holds frames to dst. The mode, the bandwidth and the
-// duration of the frames are those of toc, whose code does not matter. It chooses
-// the shortest layout.
+// Append appends a packet that holds frames to dst. The mode, the bandwidth and the frame duration
+// are those of toc, whose code is ignored. It chooses the shortest layout.
 func Append(dst []byte, toc TOC, frames ...[]byte) ([]byte, error) {
 	n := len(frames)
 	if n == 0 || n > MaxFrames || time.Duration(n)*toc.FrameDuration() > MaxDuration {
@@ -55,14 +54,14 @@ func appendSize(dst []byte, n int) []byte {
 	return append(dst, byte(first), byte((n-first)/4))
 }
 
-// Framer turns a stream of packets into packets of one duration, without decoding:
-// three of 20 ms become one of 60 ms, and the other way round.
+// Framer turns a stream of packets into packets of one duration without decoding: three of 20 ms
+// become one of 60 ms, and the other way round.
 //
-// Frames share a packet only if mode, bandwidth and channels are the same. Where a
-// stream changes them in the middle of a packet, the packet is filled up with empty
-// frames, for which the listener makes up at most one packet's length of sound.
+// Frames share a packet only if mode, bandwidth and channels are the same. Where a stream changes
+// them within a packet, the packet is completed with empty frames, which the decoder conceals: at
+// most one packet's length of audio.
 //
-// It is for one goroutine. After its first packets it allocates nothing.
+// A Framer is not safe for concurrent use. After its first packets it allocates nothing.
 type Framer struct {
 	want   time.Duration
 	parsed Packet
@@ -76,16 +75,16 @@ type Framer struct {
 type frameGroup struct {
 	toc TOC
 	n   int
-	end bool // nothing will be added
+	end bool // no frames will be added
 }
 
-// NewFramer makes a Framer whose packets last for d: 2.5 to 120 ms.
+// NewFramer returns a Framer whose packets last for d: 2.5 to 120 ms.
 func NewFramer(d time.Duration) *Framer { return &Framer{want: d} }
 
-// Push takes the frames of a packet. The bytes are copied. Its error is
-// [ErrMalformed], or [ErrFrameDuration] when frames of this length do not fit; then
-// nothing was taken. Whoever pushes calls [Framer.Pop] until it has no more, so at
-// most one packet and one packet's length wait here.
+// Push adds the frames of a packet. The bytes are copied. Its error is [ErrMalformed], or
+// [ErrFrameDuration] if the frames do not fit; then nothing was added. The caller calls
+// [Framer.Pop] until it has no more packets, so that at most one packet and one packet's length are
+// buffered.
 func (f *Framer) Push(packet []byte) error {
 	if err := f.parsed.Parse(packet); err != nil {
 		return err
@@ -108,15 +107,14 @@ func (f *Framer) Push(packet []byte) error {
 	return nil
 }
 
-// Flush says that what waits will not be followed by more of its kind: Pop gives it
-// out, filled up.
+// Flush ends the current group of frames: Pop returns the buffered frames, completed to a packet.
 func (f *Framer) Flush() {
 	if n := len(f.groups); n > 0 {
 		f.groups[n-1].end = true
 	}
 }
 
-// Pop appends the next packet to dst. It is not ok if more frames are needed first.
+// Pop appends the next packet to dst. ok is false if more frames are needed first.
 func (f *Framer) Pop(dst []byte) (packet []byte, ok bool) {
 	if len(f.groups) == 0 {
 		return dst, false
@@ -135,7 +133,7 @@ func (f *Framer) Pop(dst []byte) (packet []byte, ok bool) {
 		}
 	}
 	packet, err := Append(dst, g.toc, f.frames[:need]...)
-	if err != nil { // the frames came out of valid packets, and their number was checked
+	if err != nil { // impossible: the frames are valid, and their number was checked
 		panic(err)
 	}
 	f.bytes = append(f.bytes[:0], f.bytes[at:]...)

@@ -12,7 +12,7 @@ const (
 	ms60 = 60 * time.Millisecond
 )
 
-// drain takes everything out of a framer.
+// drain pops all packets of a framer.
 func drain(f *Framer) (packets [][]byte) {
 	for {
 		p, ok := f.Pop(nil)
@@ -85,7 +85,7 @@ func TestFramerRefuses(t *testing.T) {
 	}
 }
 
-// TestFramerSound repacks a stream and listens: nothing may change.
+// TestFramerSound repackets a stream and decodes it: the audio is unchanged.
 func TestFramerSound(t *testing.T) {
 	for _, e := range []Encoding{
 		{SampleRate: 16000, Frame: ms20, Bitrate: 24000}, {SampleRate: 24000, Frame: ms20, Bitrate: 32000,

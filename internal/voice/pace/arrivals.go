@@ -7,27 +7,27 @@ import (
 	"patchbay/internal/voice/opus"
 )
 
-// ArrivalStats are what came from a board so far.
+// ArrivalStats are the measurements of the packets that a board has sent.
 type ArrivalStats struct {
 	Packets   int
 	Bytes     int
-	Sound     time.Duration // of all packets
+	Sound     time.Duration // total duration of the packets
 	Silent    int           // packets of silence, of one byte
 	Malformed int           // packets that are not Opus
-	Dropped   int           // packets that we had no use or no room for
-	Missing   int           // packets that the transport says were lost
-	// Gaps counts pauses of two packets and more between packets.
+	Dropped   int           // packets for which there was no use or no room
+	Missing   int           // packets that the transport reported as lost
+	// Gaps counts pauses that are two packets or more longer than usual.
 	Gaps int
-	// Bursts counts packets that came right after the one before: kept back, by the
-	// network or because they are what was said before the board had a connection.
+	// Bursts counts packets that came right after the one before: the network delayed them, or the
+	// board recorded them before it had a connection.
 	Bursts int
-	// Jitter has how much the others came before or after their time, and Average
-	// what RFC 3550 calls the interarrival jitter.
+	// Jitter has the deviations of all other packets from their expected time, and Average is the
+	// interarrival jitter of RFC 3550 §6.4.1.
 	Jitter  Histogram
 	Average time.Duration
 }
 
-// SilentShare is which part of the packets, 0 to 1, is silence.
+// SilentShare is the share of silent packets, 0 to 1.
 func (a ArrivalStats) SilentShare() float64 {
 	if a.Packets == 0 {
 		return 0
@@ -35,17 +35,16 @@ func (a ArrivalStats) SilentShare() float64 {
 	return float64(a.Silent) / float64(a.Packets)
 }
 
-// ArrivalCounter counts the packets that come from one board in one session. It is safe for
-// concurrent use, by the goroutine that receives and those that want to know.
+// ArrivalCounter measures the packets of one board in one session. It is safe for concurrent use.
 type ArrivalCounter struct {
 	mu     sync.Mutex
 	stats  ArrivalStats
 	parsed opus.Packet
-	last   time.Time     // when the packet before came; zero if it does not matter
-	length time.Duration // of the packet before
+	last   time.Time     // when the packet before came; zero after a pause
+	length time.Duration // duration of the packet before
 }
 
-// Packet counts a packet that came at a time. It reports whether it is one.
+// Packet counts a packet that came at the given time. It reports whether the packet is valid.
 func (in *ArrivalCounter) Packet(at time.Time, packet []byte) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -66,13 +65,13 @@ func (in *ArrivalCounter) Packet(at time.Time, packet []byte) bool {
 	return true
 }
 
-// interval counts the time since the packet before.
+// interval records the time since the packet before.
 func (in *ArrivalCounter) interval(d time.Duration) {
 	switch {
 	case d < in.length/4:
 		in.stats.Bursts++
 		return
-	case d >= 3*in.length: // two packets are missing
+	case d >= 3*in.length: // at least two packets are missing
 		in.stats.Gaps++
 		return
 	}
@@ -81,29 +80,29 @@ func (in *ArrivalCounter) interval(d time.Duration) {
 	in.stats.Average += (off - in.stats.Average) / 16
 }
 
-// Pause says that the board stops sending, as it should. The time until the next
-// packet is no gap.
+// Pause marks an expected end of transmission. The time until the next packet does not count as a
+// gap.
 func (in *ArrivalCounter) Pause() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.last = time.Time{}
 }
 
-// Dropped counts packets that we had no use or no room for.
+// Dropped counts packets for which there was no use or no room.
 func (in *ArrivalCounter) Dropped(n int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.stats.Dropped += n
 }
 
-// Missing counts packets that the transport says were lost.
+// Missing counts packets that the transport reported as lost.
 func (in *ArrivalCounter) Missing(n int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.stats.Missing += n
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (in *ArrivalCounter) Stats() ArrivalStats {
 	in.mu.Lock()
 	defer in.mu.Unlock()

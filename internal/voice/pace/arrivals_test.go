@@ -16,19 +16,19 @@ func TestIntake(t *testing.T) {
 			t.Errorf("%x: %t", packet, !ok)
 		}
 	}
-	for range 10 { // what was said before there was a connection
+	for range 10 { // recorded before there was a connection
 		at(0, speech, true)
 	}
 	in.Pause()
-	at(5*time.Second, speech, true) // was expected
+	at(5*time.Second, speech, true) // a pause that was announced
 	at(60*ms, speech, true)
 	at(64*ms, silence, true)
 	at(56*ms, silence, true)
 	at(0, nil, false)
 	at(0, []byte{0x5b, 0}, false)
 	at(100*ms, silence, true)
-	at(200*ms, speech, true) // more than two are missing
-	at(5*ms, speech, true)   // comes after it
+	at(200*ms, speech, true) // more than two packets are missing
+	at(5*ms, speech, true)   // right after the one before
 	in.Missing(2)
 	in.Dropped(3)
 	got := in.Stats()

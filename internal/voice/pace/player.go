@@ -1,16 +1,17 @@
-// Package pace sends sound to voice boards in time, and counts what comes from them.
+// Package pace sends audio packets to voice boards on time, and measures the packets they send.
 //
-// A board plays one packet after the other, out of a queue that is short: what comes
-// too early is dropped, and on small boards a burst is their end; what comes too late
-// is a gap. So every packet has its time. If the board begins to play packet 0 at t0,
-// then it begins packet i at t0 + i·frame, and the packet is sent two frames earlier:
+// A board plays packets from a short queue. Packets that arrive too early are dropped
+// (xiaozhi-esp32 main/audio/audio_service.cc), and a burst crashes small boards
+// (xiaozhi-esp32-server issue 3349); packets that arrive too late cause a gap. So every packet has
+// a due time. If the board begins to play packet 0 at t0, it begins packet i at t0 + i·frame, and
+// the packet is sent a few frames earlier:
 //
 //	send(i) = t0 + (i − ahead)·frame
 //
-// All times are counted from t0 and none from the packet before, so errors do not add
-// up. Only when the source was so slow that the board ran dry does t0 move: to the
-// moment when sound is there again. A source that is late by less is caught up with,
-// which never makes more than ahead frames wait at the board.
+// All times derive from t0 and none from the packet before, so errors do not accumulate. t0 changes
+// only if the source is so slow that the board runs out of packets: it moves to the time of the
+// next packet. After a shorter delay the player catches up, which never makes more than ahead
+// frames wait at the board.
 package pace
 
 import (
@@ -22,69 +23,69 @@ import (
 	"time"
 )
 
-// What is usual.
+// Defaults of [Options]. The reference server of the boards' author is two frames ahead as well
+// (xiaozhi-esp32 issue 545).
 const (
 	DefaultFrame = 60 * time.Millisecond
 	DefaultAhead = 2
 	DefaultTail  = 150 * time.Millisecond
 )
 
-// lateThreshold is from when a packet counts as late: half of what boards bear.
+// lateThreshold is the delay from which a packet counts as late.
 const lateThreshold = 20 * time.Millisecond
 
 var (
-	// ErrAborted is the error of what was stopped by [Player.Abort].
+	// ErrAborted is the error of playback that [Player.Abort] stopped.
 	ErrAborted = errors.New("playing was aborted")
-	// ErrBusy is the error of playing while the same player plays.
+	// ErrBusy is the error of Play while the same player plays.
 	ErrBusy = errors.New("something is playing already")
 )
 
-// Source gives the packets of some sound, each lasting for one frame.
+// Source returns the packets of a sound, each of which lasts for one frame.
 //
-// Next waits for the next packet; at the end its error is io.EOF. When ctx ends it
-// has to return soon. The packet is valid until the next call. A Source that is an
-// io.Closer is closed by whoever was told to play it.
+// Next waits for the next packet; at the end its error is io.EOF. It returns soon after ctx ends.
+// The packet is valid until the next call. A Source that is an io.Closer is closed by whoever plays
+// it.
 type Source interface {
 	Next(ctx context.Context) (packet []byte, err error)
 }
 
-// TextSource is a [Source] that knows the words.
+// TextSource is a [Source] that has the text of its sound.
 type TextSource interface {
-	// Text is what begins to be said with the packet that Next returned last.
+	// Text returns the text that begins with the packet that Next returned last.
 	Text() (text string, ok bool)
 }
 
-// Hooks do the sending. They are called by the goroutine that called Play, one at a
-// time, and never after Play has returned. An error of theirs ends the playing.
+// Hooks send packets and text. They are called by the goroutine that called Play, one at a time,
+// and never after Play has returned. An error of a hook ends the playback.
 type Hooks struct {
-	// Send sends a packet. at is where it is in the sound, pauses not counted. It must
-	// not keep packet, and has to have a deadline of its own: while it waits, nothing
-	// else happens.
+	// Send sends a packet. at is its position in the sound, without pauses. Send must not keep
+	// packet, and needs a deadline of its own: the player waits for it.
 	Send func(packet []byte, at time.Duration) error
-	// Text shows the words that the packet sent next begins. It may be nil.
+	// Text shows the text that begins with the next packet. It may be nil.
 	Text func(text string) error
-	// NotBefore is when the first packet may be sent, or zero: boards drop sound that
-	// comes before they have understood that they are to speak.
+	// NotBefore is the earliest time of the first packet, or zero. Boards drop packets that arrive
+	// before they have changed to the speaking state (xiaozhi-esp32 main/application.cc).
 	NotBefore time.Time
 }
 
-// Options are how a board wants its packets. What is zero is the default.
+// Options configure a [Player]. Zero values mean the defaults.
 type Options struct {
-	Frame time.Duration // how long each packet lasts
-	Ahead int           // frames that are sent before they are needed; negative for none
-	Tail  time.Duration // after the sound, before Play returns; negative for none
+	Frame time.Duration // duration of each packet
+	Ahead int           // number of frames sent before they are due at the board; negative for none
+	Tail  time.Duration // wait after the sound, before Play returns; negative for none
 }
 
-// Player plays to one board, one thing at a time. It is safe for concurrent use.
+// Player plays to one board, one sound at a time. It is safe for concurrent use.
 type Player struct {
 	frame, lead, tail time.Duration
 
 	mu         sync.Mutex
 	generation uint64
-	stop       context.CancelCauseFunc // of what plays, or nil
+	stop       context.CancelCauseFunc // cancels the current playback, or nil
 }
 
-// NewPlayer makes a player.
+// NewPlayer returns a player.
 func NewPlayer(o Options) *Player {
 	if o.Frame <= 0 {
 		o.Frame = DefaultFrame
@@ -98,17 +99,17 @@ func NewPlayer(o Options) *Player {
 	return &Player{frame: o.Frame, lead: time.Duration(max(o.Ahead, 0)) * o.Frame, tail: max(o.Tail, 0)}
 }
 
-// Generation is a number for [Player.Play]. Who prepares an answer takes it at the
-// beginning; if Abort is called before the answer is ready, it will not be played.
+// Generation returns a number for [Player.Play]. A caller that prepares an answer gets it at the
+// beginning; if Abort is called before the answer is ready, Play rejects the answer.
 func (p *Player) Generation() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.generation
 }
 
-// Abort stops what plays, and everything that was prepared before now. It does not
-// wait: at most a packet that is being sent is still sent, and when Play has returned
-// nothing is. It reports whether something played.
+// Abort stops the current playback and invalidates all earlier generations. It does not wait: a
+// packet that is being sent may still be sent, but none after Play has returned. It reports whether
+// something was playing.
 func (p *Player) Abort() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,13 +121,13 @@ func (p *Player) Abort() bool {
 	return true
 }
 
-// Play sends the sound of src and returns when the board has played all of it, and a
-// moment has passed; then the board can be told that it is over. If it was aborted or
-// ctx ended, it returns at once, with the cause. If src failed, the board still plays
-// what was sent before Play returns the error.
+// Play sends the packets of src. It returns when the board has played all of them and Options.Tail
+// has passed, so that the caller can end the board's speaking state. After an abort, or when ctx
+// ends, it returns at once with the cause. If src fails, Play returns the error after the board has
+// played what was sent.
 func (p *Player) Play(ctx context.Context, generation uint64, src Source, h Hooks) (Stats, error) {
 	if c, ok := src.(io.Closer); ok {
-		defer c.Close() // it was only read from
+		defer c.Close() // read-only: the error does not matter
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -162,19 +163,19 @@ func (p *Player) Play(ctx context.Context, generation uint64, src Source, h Hook
 	return r.stats, err
 }
 
-// hookError is an error of sending, after which waiting makes no sense.
+// hookError is an error of a hook. There is no reason to wait for the board after it.
 type hookError struct{ error }
 
 func (e hookError) Unwrap() error { return e.error }
 
-// playback is what one call of Play keeps in mind.
+// playback is the state of one call of Play.
 type playback struct {
 	frame, lead time.Duration
 	hooks       Hooks
 	texts       TextSource
 	timer       *time.Timer
-	base        time.Time // when the sound began, or began again
-	ends        time.Time // when the board will have played what it has
+	base        time.Time // when the board began to play, or began again after a gap
+	ends        time.Time // when the board will have played all sent packets
 	stats       Stats
 }
 
@@ -190,7 +191,7 @@ func (r *playback) play(ctx context.Context, src Source) error {
 		due := r.due(time.Now())
 		r.wait(ctx, due)
 		if ctx.Err() != nil {
-			return nil // the caller knows
+			return nil // the caller checks ctx
 		}
 		if err := r.text(); err != nil {
 			return err
@@ -205,7 +206,7 @@ func (r *playback) play(ctx context.Context, src Source) error {
 	}
 }
 
-// text shows the words that begin with the packet at hand.
+// text calls the Text hook if a text begins with the current packet.
 func (r *playback) text() error {
 	if r.texts == nil {
 		return nil
@@ -224,7 +225,7 @@ func (r *playback) text() error {
 	return nil
 }
 
-// due is when the packet that is there now is to be sent.
+// due returns the time at which the current packet is to be sent.
 func (r *playback) due(now time.Time) time.Time {
 	if r.stats.Frames == 0 {
 		if now.Before(r.hooks.NotBefore) {
@@ -240,7 +241,7 @@ func (r *playback) due(now time.Time) time.Time {
 		return now
 	}
 	due := r.ends.Add(-r.lead)
-	if due.Before(r.base) { // the frames ahead are sent at once
+	if due.Before(r.base) { // the first frames are sent at once
 		due = r.base
 	}
 	if now.Sub(due) >= r.frame {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// script is a source that takes its time: before packet i it waits for wait[i].
+// script is a source that waits for wait[i] before packet i.
 type script struct {
 	n, i   int
 	wait   map[int]time.Duration
@@ -42,7 +42,7 @@ func (s *script) Next(ctx context.Context) ([]byte, error) {
 
 func (s *script) Close() error { s.closed++; return nil }
 
-// sentLog writes down when what was sent, in ms since it began.
+// sentLog records what was sent when, in ms since its start.
 type sentLog struct {
 	start time.Time
 	lines []string
@@ -67,8 +67,8 @@ func (l *sentLog) hooks() Hooks {
 
 const ms = time.Millisecond
 
-// simulateBoard plays like a board: it says how many packets wait at most, and how long it
-// had none while sound was still to come.
+// simulateBoard plays like a board. It returns the maximum number of packets that waited, and for
+// how long the board had none before the end of the sound.
 func simulateBoard(sent []time.Duration, frame time.Duration) (most int, silent time.Duration) {
 	var ends time.Duration
 	for i, t := range sent {
@@ -79,7 +79,7 @@ func simulateBoard(sent []time.Duration, frame time.Duration) (most int, silent 
 			ends = t
 		}
 		ends += frame
-		// Of what it has, one is being played.
+		// One of the packets is being played.
 		most = max(most, int((ends-t-1)/frame))
 	}
 	return most, silent
@@ -105,10 +105,10 @@ func TestPlay(t *testing.T) {
 		"slow, and nobody hears it": {Options{}, &script{n: 6,
 			wait: map[int]time.Duration{3: 50 * ms, 4: 50 * ms, 5: 50 * ms}},
 			"[0:0 0:1 0:2 60:3 120:4 180:5]", 360*ms + 150*ms, Stats{Frames: 6}},
-		// Packet 3 is due at 60 and comes at 100; it would be needed at 180.
+		// Packet 3 is due at 60 and comes at 100; the board needs it at 180.
 		"late, and nobody hears it": {Options{}, &script{n: 6, wait: map[int]time.Duration{3: 100 * ms}},
 			"[0:0 0:1 0:2 100:3 120:4 180:5]", 360*ms + 150*ms, Stats{Frames: 6, Late: 1, MaxLateness: 40 * ms}},
-		// It comes at 170. What follows is caught up with, and the end stays where it was.
+		// It comes at 170. The player catches up, and the end does not move.
 		"a stall that is caught up with": {Options{}, &script{n: 8, wait: map[int]time.Duration{3: 170 * ms}},
 			"[0:0 0:1 0:2 170:3 170:4 180:5 240:6 300:7]", 480*ms + 150*ms,
 			Stats{Frames: 8, Stalls: 1, Late: 2, MaxLateness: 110 * ms}},
@@ -151,7 +151,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestErrorsDoNotAddUp plays ten minutes while every send is a bit slow.
+// TestErrorsDoNotAddUp plays ten minutes while every send is slow by a little.
 func TestErrorsDoNotAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPlayer(Options{})
@@ -182,7 +182,7 @@ func TestNotBefore(t *testing.T) {
 	})
 }
 
-// TestAbort stops at every millisecond: nothing is sent from then on.
+// TestAbort aborts at every millisecond: nothing is sent afterwards.
 func TestAbort(t *testing.T) {
 	for after := range 300 * ms / ms {
 		synctest.Test(t, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestGenerations aborts what was not yet ready, and plays what was begun after.
+// TestGenerations aborts before Play, and plays a newer generation.
 func TestGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l := NewPlayer(Options{}), newSentLog()
@@ -239,7 +239,7 @@ func TestGenerations(t *testing.T) {
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the board is gone")
-		for _, after := range []time.Duration{0, 100 * ms, 400 * ms} { // before, while playing, in the tail
+		for _, after := range []time.Duration{0, 100 * ms, 400 * ms} { // before, during the playback, in the tail
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(after, func() { cancel(gone) })
 			if after == 0 {
@@ -258,12 +258,12 @@ func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		p, l := NewPlayer(Options{}), newSentLog()
-		// What the board has got is played although no more comes.
+		// The sent packets are played even if no more come.
 		if _, err := p.Play(t.Context(), 0, &script{n: 4, err: broken}, l.hooks()); !errors.Is(err, broken) ||
 			time.Since(l.start) != 240*ms+150*ms {
 			t.Errorf("%v after %s", err, time.Since(l.start))
 		}
-		// If sending fails there is nobody to wait for.
+		// After an error of Send, Play does not wait for the board.
 		start, n := time.Now(), 0
 		if _, err := p.Play(t.Context(), 0, &script{n: 9}, Hooks{Send: func([]byte, time.Duration) error {
 			if n++; n == 4 {
@@ -319,8 +319,8 @@ func TestSpeech(t *testing.T) {
 	})
 }
 
-// TestSpeechAborted aborts while a writer waits: everything is closed, and the writer
-// hears of it.
+// TestSpeechAborted aborts while a writer waits: all sounds are closed, and the writer gets an
+// error.
 func TestSpeechAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l, s := NewPlayer(Options{}), newSentLog(), NewSpeech(2)

@@ -8,12 +8,11 @@ import (
 	"sync"
 )
 
-// ErrEnded is the error of saying more after [Speech.End].
+// ErrEnded is the error of [Speech.Say] after [Speech.End].
 var ErrEnded = errors.New("the speech has ended")
 
-// Speech is a [Source] that says sentence after sentence, while later ones are still
-// being written. The writer is one goroutine, which calls Say and at last End; the
-// player is another.
+// Speech is a [Source] that plays sentence after sentence while later ones are still being
+// generated. One goroutine writes: it calls Say and at last End. Another one plays.
 type Speech struct {
 	queue chan sentence
 	end   sync.Once
@@ -21,10 +20,10 @@ type Speech struct {
 	done  chan struct{} // closed by Close
 	close sync.Once
 
-	// Of the player:
+	// These fields belong to the player.
 	current sentence
-	started bool // a packet of now was given
-	atStart bool // by the call of Next before
+	started bool // a packet of current was returned
+	atStart bool // the last packet is the first of current
 }
 
 type sentence struct {
@@ -32,14 +31,14 @@ type sentence struct {
 	source Source
 }
 
-// NewSpeech makes a Speech in which up to ahead sentences wait.
+// NewSpeech returns a Speech that buffers up to ahead sentences.
 func NewSpeech(ahead int) *Speech {
 	return &Speech{queue: make(chan sentence, max(ahead, 1)), ended: make(chan struct{}), done: make(chan struct{})}
 }
 
-// Say adds a sentence and its sound, which is closed in the end, whatever happens.
-// While too many sentences wait, so does Say, until ctx ends. Words without any sound
-// are not shown. After the speech was aborted the error is [ErrAborted].
+// Say adds a sentence and its sound, which is closed in any case. While the buffer is full, Say
+// waits until ctx ends. The text of a sound without packets is not shown. After the speech was
+// aborted, the error is [ErrAborted].
 func (s *Speech) Say(ctx context.Context, text string, sound Source) error {
 	one := sentence{text, sound}
 	select {
@@ -51,7 +50,7 @@ func (s *Speech) Say(ctx context.Context, text string, sound Source) error {
 	select {
 	case s.queue <- one:
 		select {
-		case <-s.done: // and whoever closed it may not have seen this one
+		case <-s.done: // Close may have missed this sentence
 			s.drain()
 			return ErrAborted
 		default:
@@ -66,10 +65,10 @@ func (s *Speech) Say(ctx context.Context, text string, sound Source) error {
 	}
 }
 
-// End says that nothing will be added.
+// End marks the end: no sentence will be added.
 func (s *Speech) End() { s.end.Do(func() { close(s.ended) }) }
 
-// Next is the next packet.
+// Next returns the next packet.
 func (s *Speech) Next(ctx context.Context) ([]byte, error) {
 	for {
 		if s.current.source == nil {
@@ -104,7 +103,7 @@ func (s *Speech) take(ctx context.Context) (sentence, error) {
 	case one := <-s.queue:
 		return one, nil
 	case <-s.ended:
-		select { // what was added just before
+		select { // a sentence that was added just before
 		case one := <-s.queue:
 			return one, nil
 		default:
@@ -115,10 +114,10 @@ func (s *Speech) take(ctx context.Context) (sentence, error) {
 	}
 }
 
-// Text is the sentence that the last packet began.
+// Text returns the sentence that begins with the last packet.
 func (s *Speech) Text() (string, bool) { return s.current.text, s.atStart && s.current.text != "" }
 
-// Close stops everything that waits. The player calls it.
+// Close closes all sounds. The player calls it.
 func (s *Speech) Close() error {
 	s.close.Do(func() {
 		close(s.done)
@@ -140,9 +139,9 @@ func (s *Speech) drain() {
 	}
 }
 
-// stop closes the sound.
+// stop closes the sound of the sentence.
 func (s sentence) stop() {
 	if c, ok := s.source.(io.Closer); ok {
-		_ = c.Close() // it was only read from
+		_ = c.Close() // read-only: the error does not matter
 	}
 }

@@ -2,24 +2,25 @@ package pace
 
 import "time"
 
-// Stats are what happened while something was played.
+// Stats are the measurements of one playback.
 type Stats struct {
 	Frames int
 	Texts  int
-	// Stalls counts packets that came from the source a frame or more after they were
-	// due, while the board still had sound.
+	// Stalls counts packets that the source returned a frame or more after they were due, while the
+	// board still had packets.
 	Stalls int
-	// Gaps counts how often the board ran dry, and Silence for how long altogether.
+	// Gaps counts how often the board ran out of packets, and Silence is the total duration of
+	// that.
 	Gaps    int
 	Silence time.Duration
-	// Late counts packets that were sent more than 20 ms after they were due. Jitter
-	// has how much after, of all of them, and Latest the worst.
+	// Late counts packets that were sent more than 20 ms after they were due. Jitter has the delays
+	// of all packets, and MaxLateness the longest.
 	Late        int
 	MaxLateness time.Duration
 	Jitter      Histogram
 }
 
-// recordSent counts a packet that was sent this much after it was due.
+// recordSent records a packet that was sent with the given delay.
 func (s *Stats) recordSent(after time.Duration) {
 	if after > lateThreshold {
 		s.Late++
@@ -28,13 +29,13 @@ func (s *Stats) recordSent(after time.Duration) {
 	s.Jitter.Add(after)
 }
 
-// Bounds are the upper ends of the steps of a [Histogram]; its last step has none.
+// Bounds are the upper bounds of the buckets of a [Histogram]; its last bucket has none.
 var Bounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
 	20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond, 160 * time.Millisecond,
 }
 
-// Histogram counts durations by steps.
+// Histogram counts durations in buckets.
 type Histogram [len(Bounds) + 1]uint64
 
 // Add counts a duration.
@@ -46,14 +47,14 @@ func (h *Histogram) Add(d time.Duration) {
 	h[i]++
 }
 
-// Merge adds the counts of another.
+// Merge adds the counts of another histogram.
 func (h *Histogram) Merge(other Histogram) {
 	for i, n := range other {
 		h[i] += n
 	}
 }
 
-// Count is how many durations were counted.
+// Count is the number of durations.
 func (h *Histogram) Count() (n uint64) {
 	for _, c := range h {
 		n += c
@@ -61,9 +62,8 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Quantile is the upper end of the step in which the q-th part of the durations ends:
-// 0.99 gives what 99 % did not exceed. It is an hour for the last step, and 0 if
-// nothing was counted.
+// Quantile returns the upper bound of the bucket with the q-th quantile: 0.99 returns what 99 % did
+// not exceed. It is an hour for the last bucket, and 0 if the histogram is empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	all := h.Count()
 	var n uint64

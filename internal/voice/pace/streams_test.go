@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkStreams plays many streams at once, in real time, for ten seconds each,
-// and says how late packets are and what a stream costs.
+// BenchmarkStreams plays many streams at once, in real time, for ten seconds each. It reports how
+// late the packets are and what a stream costs.
 func BenchmarkStreams(b *testing.B) {
 	for _, streams := range []int{1, 200, 1000} {
 		b.Run(fmt.Sprint(streams), func(b *testing.B) {
@@ -22,7 +22,7 @@ func BenchmarkStreams(b *testing.B) {
 				for i := range streams {
 					wg.Go(func() {
 						p := NewPlayer(Options{Tail: -1})
-						// They do not begin all at once.
+						// The starts are spread.
 						h := Hooks{Send: func([]byte, time.Duration) error { return nil },
 							NotBefore: start.Add(time.Duration(i) * 60 * ms / time.Duration(streams))}
 						stats, err := p.Play(b.Context(), 0, &script{n: frames}, h)
@@ -53,7 +53,7 @@ func BenchmarkStreams(b *testing.B) {
 	}
 }
 
-// cpu is the processor time that the program has used.
+// cpu is the processor time of the process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

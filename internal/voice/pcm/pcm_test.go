@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// tone is a sine of half the greatest loudness.
+// tone is a sine of half the maximum amplitude.
 func tone(rate int, hz float64, n int) []float32 {
 	s := make([]float32, n)
 	for i := range s {
@@ -21,7 +21,7 @@ func tone(rate int, hz float64, n int) []float32 {
 	return s
 }
 
-// chirp rises from 50 Hz to a frequency within n samples.
+// chirp is a sine that rises from 50 Hz to the given frequency within n samples.
 func chirp(rate int, to float64, n int) []float32 {
 	s, d := make([]float32, n), float64(n)/float64(rate)
 	for i := range s {
@@ -31,7 +31,7 @@ func chirp(rate int, to float64, n int) []float32 {
 	return s
 }
 
-// resample runs all of it, in pieces of odd sizes.
+// resample resamples a sound in pieces of odd sizes.
 func resample(t testing.TB, in, out int, sound []float32) (pcm []int16) {
 	t.Helper()
 	r, err := NewResampler(in, out)
@@ -55,8 +55,8 @@ func resample(t testing.TB, in, out int, sound []float32) (pcm []int16) {
 	return pcm
 }
 
-// noise is what got differs from want, in dB below it. The ends are left out, where
-// the sound begins and ends at once.
+// noise is the difference of got and want, in dB below want. The ends, where the sound starts and
+// stops abruptly, are left out.
 func noise(got []int16, want []float32, ends int) float64 {
 	var signal, wrong float64
 	for i := ends; i < min(len(got), len(want))-ends; i++ {
@@ -67,8 +67,8 @@ func noise(got []int16, want []float32, ends int) float64 {
 	return 10 * math.Log10(signal/(wrong+1e-20))
 }
 
-// TestResampleSweep compares with the same sweep made at the wanted rate, which rises
-// to 43 % of the lower rate.
+// TestResampleSweep compares a resampled sweep with one generated at the output rate. It rises to
+// 43 % of the lower rate.
 func TestResampleSweep(t *testing.T) {
 	for _, c := range [][2]int{
 		{8000, 16000}, {11025, 16000}, {16000, 16000}, {22050, 16000}, {24000, 16000}, {32000, 16000}, {44100, 16000},
@@ -91,8 +91,7 @@ func TestResampleSweep(t *testing.T) {
 	}
 }
 
-// TestResampleStops has tones that cannot be told at the wanted rate: they must go,
-// and not come back as others.
+// TestResampleStops checks that tones above half the output rate disappear, without aliases.
 func TestResampleStops(t *testing.T) {
 	for _, c := range []struct {
 		in, out int
@@ -134,7 +133,7 @@ func TestRatesAreChecked(t *testing.T) {
 	}
 }
 
-// file makes a WAV file. Chunks come before the sound; size is that of the sound.
+// file builds a WAV file. chunks come before the data chunk, whose size is size.
 func file(f Format, kind uint16, size uint32, chunks string, data []byte) []byte {
 	b := append([]byte("RIFF\x00\x00\x00\x00WAVE"), chunks...)
 	var format []byte

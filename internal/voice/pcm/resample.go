@@ -1,5 +1,5 @@
-// Package pcm reads plain sound: WAV files and bare samples, of any rate and number
-// of channels, as one channel at the rate that is wanted. It also writes WAV.
+// Package pcm reads PCM audio from WAV files and raw samples, of any rate and number of channels,
+// and converts it to one channel at a given rate. It also writes WAV.
 package pcm
 
 import (
@@ -7,41 +7,41 @@ import (
 	"math"
 )
 
-// Limits of rates, in samples per second. They bound the table of a resampler: at
-// worst 512 filters of 4600 taps, 9 MB; among usual rates below 0.5 MB.
+// Limits of sample rates in Hz. They bound the table of a resampler: at most 512 filters of 4600
+// taps, 9 MB; for usual rates less than 0.5 MB.
 const (
 	MinRate = 4000
 	MaxRate = 192000
 )
 
 const (
-	// zeros is how many zero crossings of the sinc are on each side. With a Kaiser
-	// window for 80 dB the filter falls from nothing to 80 dB within 5 % of the lower
-	// rate: at 16 kHz what is below 7.2 kHz stays.
+	// zeros is the number of zero crossings of the sinc function on each side. With a Kaiser window
+	// for 80 dB, the filter falls from 0 to −80 dB within 5 % of the lower rate: at 16 kHz,
+	// everything below 7.2 kHz is kept.
 	zeros  = 48
 	kaiser = 7.857
-	// exact is up to how many phases a ratio has a filter for each; other ratios lie
-	// between two of coarse many.
+	// exact is the maximum number of phases for which each has its own filter. Other ratios
+	// interpolate between the filters of coarse phases.
 	exact  = 1024
 	coarse = 512
 )
 
-// Resampler changes the rate of one channel of sound, without delay: the first
-// sample stays the first. It is for one goroutine.
+// Resampler changes the sample rate of one channel without delay: the first sample stays the first.
+// It is not safe for concurrent use.
 type Resampler struct {
 	in, out int
-	step    int // in/out without common factors: steps of one sample out, in 1/unit samples in
+	step    int // in/out reduced: one output sample advances the input by step/unit samples
 	unit    int
 	phases  int
 	half    int // taps on each side
 	table   [][]float32
 
-	buf     []float32 // input around the present; it begins half before the next sample
+	buf     []float32 // input around the current position; starts half before the next sample
 	phase   int       // of the next sample, in 1/unit
 	flushed bool
 }
 
-// NewResampler makes sound of in samples per second into out.
+// NewResampler returns a resampler from in to out, both in Hz.
 func NewResampler(in, out int) (*Resampler, error) {
 	if min(in, out) < MinRate || max(in, out) > MaxRate {
 		return nil, fmt.Errorf("resample from %d Hz to %d Hz: rates are %d to %d", in, out, MinRate, MaxRate)
@@ -55,7 +55,7 @@ func NewResampler(in, out int) (*Resampler, error) {
 	if r.phases > exact {
 		r.phases = coarse
 	}
-	// When the rate falls, the filter gets as much wider, to cut at the new one.
+	// When downsampling, the filter is wider by the ratio, so that it cuts at the lower rate.
 	low := float64(min(in, out)) / float64(in)
 	r.half = int(math.Ceil(zeros / low))
 	r.table = make([][]float32, r.phases+1)
@@ -66,14 +66,14 @@ func NewResampler(in, out int) (*Resampler, error) {
 	return r, nil
 }
 
-// taps is the filter for a sample that lies shift after one of the input. Its sum is
-// 1, so that what is constant stays what it is.
+// taps returns the filter for an output sample that lies shift after an input sample. Its sum is 1,
+// so that a constant signal is preserved.
 func taps(shift, low float64, half int) []float32 {
-	const pass = 0.474 // the middle of the slope, as a part of the lower rate
+	const pass = 0.474 // the middle of the slope, as a fraction of the lower rate
 	h := make([]float64, 2*half)
 	var sum float64
 	for i := range h {
-		x := float64(i-half+1) - shift // from the wanted point to this sample
+		x := float64(i-half+1) - shift // distance of this sample from the output sample
 		s := 1.0
 		if a := 2 * math.Pi * pass * low * x; a != 0 {
 			s = math.Sin(a) / a
@@ -92,7 +92,7 @@ func taps(shift, low float64, half int) []float32 {
 	return t
 }
 
-// bessel is the modified Bessel function of order zero.
+// bessel is the modified Bessel function of the first kind of order zero.
 func bessel(x float64) float64 {
 	sum, term := 1.0, 1.0
 	for k := 1.0; term > 1e-10*sum; k++ {
@@ -109,10 +109,10 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Push adds sound, from -1 to 1. It grows without bound if nothing is pulled.
+// Push adds samples from -1 to 1. The buffer grows without bound if nothing is pulled.
 func (r *Resampler) Push(samples []float32) { r.buf = append(r.buf, samples...) }
 
-// Flush says that the sound is over. What is still inside can be pulled.
+// Flush marks the end of the sound. The buffered rest can then be pulled.
 func (r *Resampler) Flush() {
 	if !r.flushed {
 		r.flushed = true
@@ -120,7 +120,7 @@ func (r *Resampler) Flush() {
 	}
 }
 
-// Pull writes what is ready, and says how many samples that is.
+// Pull writes the samples that are ready and returns their number.
 func (r *Resampler) Pull(pcm []int16) (n int) {
 	if r.in == r.out {
 		n = min(len(pcm), len(r.buf))
@@ -130,8 +130,8 @@ func (r *Resampler) Pull(pcm []int16) (n int) {
 		r.buf = append(r.buf[:0], r.buf[n:]...)
 		return n
 	}
-	at := 0 // of the window in buf
-	// The window begins half-1 samples before the point; buf begins half before it.
+	at := 0 // position of the window in buf
+	// The window begins half-1 samples before the output sample; buf begins half samples before it.
 	for ; n < len(pcm) && at+2*r.half < len(r.buf); n++ {
 		pcm[n] = quantize(r.filter(r.buf[at+1 : at+1+2*r.half]))
 		r.phase += r.step
@@ -142,7 +142,7 @@ func (r *Resampler) Pull(pcm []int16) (n int) {
 	return n
 }
 
-// filter is the sound at the present point.
+// filter returns the output sample at the current phase.
 func (r *Resampler) filter(window []float32) float32 {
 	if r.phases == r.unit {
 		return dot(r.table[r.phase], window)
@@ -153,7 +153,7 @@ func (r *Resampler) filter(window []float32) float32 {
 	return (1-f)*dot(r.table[i], window) + f*dot(r.table[i+1], window)
 }
 
-// dot has four sums so that the processor need not wait for each.
+// dot is the dot product. Four sums avoid waiting for each addition.
 func dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float32
@@ -170,7 +170,7 @@ func dot(a, b []float32) float32 {
 	return s0 + s1 + s2 + s3
 }
 
-// quantize rounds, and cuts off what is too loud.
+// quantize rounds to 16 bits, and clips.
 func quantize(v float32) int16 {
 	switch v *= 32768; {
 	case v >= 32767:

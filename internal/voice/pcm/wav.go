@@ -9,22 +9,21 @@ import (
 	"math"
 )
 
-// ErrMalformed is found by errors.Is in every error about bytes that are not a WAV
-// file of a kind that can be read.
+// ErrMalformed is found by errors.Is in every error about bytes that are not a supported WAV file.
 var ErrMalformed = errors.New("malformed WAV")
 
 const (
-	maxChannels = 8       // more is not sound that somebody says
-	maxSkipped  = 1 << 20 // bytes of other chunks before the sound: pictures, texts
-	block       = 4 << 10 // bytes that are read at once
+	maxChannels = 8       // speech has fewer
+	maxSkipped  = 1 << 20 // bytes of other chunks before the audio: pictures, texts
+	block       = 4 << 10 // bytes per read
 )
 
-// Format is how samples are written.
+// Format is the encoding of samples.
 type Format struct {
-	Rate     int  // per second and channel
+	Rate     int  // Hz
 	Channels int  // 1 to 8, mixed to one
-	Bits     int  // 8 (from 0), 16, 24 or 32; 32 or 64 if Float
-	Float    bool // from -1 to 1
+	Bits     int  // 8 (unsigned), 16, 24 or 32; 32 or 64 if Float
+	Float    bool // values from -1 to 1
 }
 
 func (f Format) check() error {
@@ -39,21 +38,19 @@ func (f Format) check() error {
 	return nil
 }
 
-// SampleReader is a stream of samples: one channel at the rate that was asked for. It is
-// for one goroutine.
+// SampleReader reads samples as one channel at a given rate. It is not safe for concurrent use.
 type SampleReader struct {
 	r         io.Reader
 	format    Format
 	resampler *Resampler
 	raw       []byte
-	pending   int // bytes of raw that are a part of a sample
+	pending   int // bytes of an incomplete sample in raw
 	mono      []float32
-	err       error // of r, for when the rest was given out
+	err       error // error of r, returned after the rest
 }
 
-// NewWAV reads the head of a WAV file and gives its sound at rate. The sizes of
-// files that were not yet finished when they were sent (0 or 0xffffffff) are taken
-// as "to the end".
+// NewWAV reads the header of a WAV file and returns its samples at rate. A data size of 0 or
+// 0xffffffff, which streamed files have, means "to the end".
 func NewWAV(r io.Reader, rate int) (*SampleReader, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -80,7 +77,7 @@ func NewWAV(r io.Reader, rate int) (*SampleReader, error) {
 		if skipped += int(size) + 8; skipped > maxSkipped {
 			return nil, fmt.Errorf("%w: more than %d bytes before the sound", ErrMalformed, maxSkipped)
 		}
-		chunk := make([]byte, size+size&1) // to an even length
+		chunk := make([]byte, size+size&1) // chunks are padded to an even length
 		if _, err := io.ReadFull(r, chunk); err != nil {
 			return nil, asMalformed(err)
 		}
@@ -93,7 +90,7 @@ func NewWAV(r io.Reader, rate int) (*SampleReader, error) {
 	}
 }
 
-// asMalformed names the end of a file that ends too early.
+// asMalformed turns an unexpected end of the file into [ErrMalformed].
 func asMalformed(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is cut off", ErrMalformed)
@@ -102,6 +99,8 @@ func asMalformed(err error) error {
 }
 
 func parseFormat(b []byte) (Format, error) {
+	// Format tags: RFC 2361 appendix A, and WAVE_FORMAT_EXTENSIBLE of mmreg.h, whose SubFormat GUID
+	// begins with the tag at offset 24.
 	const integer, float, extensible = 1, 3, 0xfffe
 	if len(b) < 16 {
 		return Format{}, fmt.Errorf("%w: a format of %d bytes", ErrMalformed, len(b))
@@ -122,7 +121,7 @@ func parseFormat(b []byte) (Format, error) {
 	return f, f.check()
 }
 
-// NewRaw gives the sound of bare samples at rate.
+// NewRaw returns raw samples at rate.
 func NewRaw(r io.Reader, f Format, rate int) (*SampleReader, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -134,9 +133,8 @@ func NewRaw(r io.Reader, f Format, rate int) (*SampleReader, error) {
 	return &SampleReader{r: r, format: f, resampler: resampler, raw: make([]byte, block)}, nil
 }
 
-// Read fills pcm with what is there, at least one sample. At the end it returns
-// io.EOF; a sample that is cut off there is left out. Errors of the reader below are
-// returned as they are.
+// Read writes the available samples to pcm, at least one. At the end it returns io.EOF; an
+// incomplete sample there is left out. Errors of the underlying reader are returned as they are.
 func (s *SampleReader) Read(pcm []int16) (int, error) {
 	if len(pcm) == 0 {
 		return 0, nil
@@ -174,7 +172,7 @@ func (s *SampleReader) push(b []byte) {
 	s.resampler.Push(s.mono)
 }
 
-// sample is the first sample in b, from -1 to 1.
+// sample returns the first sample in b, from -1 to 1.
 func (s *SampleReader) sample(b []byte) float32 {
 	switch {
 	case s.format.Float && s.format.Bits == 32:
@@ -191,8 +189,8 @@ func (s *SampleReader) sample(b []byte) float32 {
 	return float32(int32(binary.LittleEndian.Uint32(b))) / (1 << 31)
 }
 
-// clampSample keeps what is not a number, or much too loud, away from the filter, where
-// it would spoil what is around it.
+// clampSample bounds a value and turns NaN into 0: other values would distort the neighbouring
+// samples in the filter.
 func clampSample(v float64) float32 {
 	if math.IsNaN(v) {
 		return 0
@@ -200,8 +198,7 @@ func clampSample(v float64) float32 {
 	return float32(min(max(v, -1), 1))
 }
 
-// WriteWAV writes one channel of sound as a WAV file of 16 bits, with one call of
-// Write.
+// WriteWAV writes one channel of 16-bit samples as a WAV file, with one call of Write.
 func WriteWAV(w io.Writer, rate int, samples []int16) error {
 	size := 2 * len(samples)
 	if size > math.MaxInt32 {
