@@ -28,7 +28,8 @@ import (
 
 const (
 	// DefaultSilenceTimeout is the silence after which a conversation ends. In auto and realtime
-	// mode boards listen until the server ends it (xiaozhi-esp32 main/application.cc).
+	// mode boards listen until the server ends it (xiaozhi-esp32 main/application.cc,
+	// Application::HandleStateChangedEvent).
 	DefaultSilenceTimeout = 60 * time.Second
 	// DefaultButtonTimeout is the same for boards in manual mode, which wait for their button
 	// and can be reached meanwhile.

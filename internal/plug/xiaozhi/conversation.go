@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// startLead is the time between tts/start and the first packet: a board takes up to 20 ms
-	// to change its state, and drops audio that arrives before (xiaozhi-esp32
-	// main/application.cc). Over UDP it is longer, since datagrams overtake the message.
+	// startLead is the time between tts/start and the first packet: a board takes up to 20 ms to
+	// change its state, and drops audio that arrives before (xiaozhi-esp32 main/application.cc,
+	// Application::InitializeProtocol, OnIncomingAudio). Over UDP it is longer, since datagrams
+	// overtake the message.
 	startLead, startLeadUDP = 80 * time.Millisecond, 140 * time.Millisecond
 	// abortTimeout is how long the end of a conversation waits for active playback to stop.
 	abortTimeout = time.Second
 	// keepAlive is how long the server sends nothing before it sends a message without effect:
-	// boards give a connection up after 120 s without data (xiaozhi-esp32
-	// main/protocols/protocol.cc).
+	// boards give a connection up after 120 s without data (wire.ChannelTimeout).
 	keepAlive = 90 * time.Second
 )
 
@@ -204,7 +204,7 @@ func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.So
 		Send: c.transport.Audio, Text: c.ShowText, NotBefore: time.Now().Add(c.lead()),
 	})
 	// After an abort too: the board stays in the speaking state until tts/stop (xiaozhi-esp32
-	// main/application.cc).
+	// main/application.cc, Application::AbortSpeaking).
 	stopErr := c.sendSpeakState(false)
 	c.addPlayed(stats, errors.Is(err, pace.ErrAborted))
 	return stats, errors.Join(err, stopErr)
@@ -341,7 +341,8 @@ func (c *Conversation) watchSilence() {
 			return
 		}
 		if quiet <= 0 {
-			// Any message will do. Boards ignore tts/sentence_end.
+			// Any message will do. Boards ignore tts/sentence_end (xiaozhi-esp32
+			// main/application.cc, Application::InitializeProtocol).
 			_ = c.send(&wire.Message{Type: wire.TypeTTS, State: wire.TTSSentenceEnd}) // the reader sees errors
 			quiet = keepAlive
 		}

@@ -87,7 +87,7 @@ func firmwareName(name string) (family, version string, ok bool) {
 }
 
 // ServeFirmware serves the file that the URL path ends in, with a Content-Length: boards refuse an
-// upgrade without one (xiaozhi-esp32 main/ota.cc).
+// upgrade without one (xiaozhi-esp32 main/ota.cc, Ota::Upgrade).
 func (d *Discovery) ServeFirmware(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET")

@@ -3,9 +3,10 @@
 // response has the time, newer firmware if there is some, and where to connect with which
 // credentials, or, as long as no owner has approved the board, a code to show.
 //
-// The firmware (xiaozhi-esp32 main/ota.cc) restricts the responses: they have exactly the status
-// 200 and fewer than 8 KiB, offer either WebSocket or MQTT and never both, and always have a
-// challenge beside the code. Package wire checks each before it is sent.
+// The firmware (xiaozhi-esp32 main/ota.cc, Ota::CheckVersion and Activate) restricts the responses:
+// they have exactly the status 200 and fewer than 8 KiB (wire.MaxHTTPBody), offer either WebSocket
+// or MQTT and never both, and always have a challenge beside the code. Package wire checks each
+// before it is sent, and names the revisions of the sources that comments cite.
 //
 // Nothing in the protocol authenticates the request: a hardware address and a client id are all
 // there is, so a client that knows both of an approved board gets its credentials.
@@ -50,10 +51,11 @@ const (
 	maxDiscarded = 1 << 20
 	// readTimeout is how long a board may take to send a request.
 	readTimeout = 30 * time.Second
-	// activationTimeout is sent in each activation; firmware ignores it (xiaozhi-esp32
-	// main/ota.cc).
+	// activationTimeout is sent in each activation; firmware stores and ignores it (xiaozhi-esp32
+	// main/ota.cc, activation_timeout_ms_).
 	activationTimeout = 30 * time.Second
-	// mqttTopic is the topic that all boards publish to. Their logins tell them apart.
+	// mqttTopic is the topic that all boards publish to; see mqtt.DefaultTopic. Their logins tell
+	// them apart.
 	mqttTopic = "device-server"
 )
 
@@ -103,7 +105,8 @@ type DiscoveryOptions struct {
 	// for a household of boards behind one router that all boot at once.
 	CallsPerMinute int
 	// ActivationsPerMinute limits activation requests from one address; 0: 600. A board that waits
-	// for approval sends 20.
+	// for approval sends 20: one every 3 s (xiaozhi-esp32 main/application.cc,
+	// Application::CheckNewVersion).
 	ActivationsPerMinute int
 	// Address returns a request's client address, also behind trusted proxies. Nil: the peer of the
 	// connection.
@@ -189,9 +192,9 @@ func NewDiscovery(o DiscoveryOptions) (*Discovery, error) {
 	return d, nil
 }
 
-// ServeHTTP serves OTA requests, and activation requests at a path that ends in /activate. Route it
-// with and without a slash at the end: boards follow no redirects. A GET, by which people check the
-// address in a browser, gets a plain text.
+// ServeHTTP serves OTA requests, and activation requests at a path that ends in /activate
+// (xiaozhi-esp32 main/ota.cc, Ota::Activate). Route it with and without a slash at the end: boards
+// follow no redirects. A GET, by which people check the address in a browser, gets a plain text.
 func (d *Discovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	activate := strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "/activate")
 	switch {
@@ -272,8 +275,9 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// refuse answers with an error status, after which boards try again later. A response without a
-// protocol section would make them continue with their stored configuration.
+// refuse answers with an error status, after which boards try again later (xiaozhi-esp32
+// main/application.cc, Application::CheckNewVersion). A response without a protocol section would
+// make them continue with their stored configuration.
 func (d *Discovery) refuse(w http.ResponseWriter, r *http.Request, counter *prometheus.CounterVec, outcome string,
 	status int) {
 	counter.WithLabelValues(outcome).Inc()
@@ -435,7 +439,7 @@ func (d *Discovery) logCall(ctx context.Context, c store.DeviceCall, device stor
 }
 
 // safeVersion returns the version that a board is told it has. Firmware aborts on one that is not
-// digits and dots, even its own (xiaozhi-esp32 main/ota.cc).
+// digits and dots, even its own (xiaozhi-esp32 main/ota.cc, Ota::ParseVersion).
 func safeVersion(version string) string {
 	if _, err := wire.Newer(version, "0"); err != nil {
 		return "0"

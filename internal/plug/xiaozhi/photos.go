@@ -37,7 +37,8 @@ const (
 	// maxPhotoQuestion limits the question about a photo, in bytes. It is a sentence of a model.
 	maxPhotoQuestion = 4 << 10
 	// maxPhotoParts limits the parts of the form, so that a body of millions of empty parts is not
-	// read through. Boards send two (xiaozhi-esp32 main/boards/common/esp32_camera.cc).
+	// read through. Boards send two (xiaozhi-esp32 main/boards/common/esp32_camera.cc,
+	// Esp32Camera::Explain).
 	maxPhotoParts = 8
 	// maxBoundary is the maximum length of a boundary (RFC 2046 §5.1.1).
 	maxBoundary = 70
@@ -101,9 +102,9 @@ type PhotosOptions struct {
 // concurrent use.
 //
 // A board passes the body of the response to its model unchanged, but only with the status 200
-// (xiaozhi-esp32 main/boards/common/esp32_camera.cc). So every message for a person has that
-// status, and is sent after the whole photo was read, since a board that still sends reads nothing.
-// Other statuses are for clients that are not an approved board.
+// (xiaozhi-esp32 main/boards/common/esp32_camera.cc, Esp32Camera::Explain). So every message for a
+// person has that status, and is sent after the whole photo was read, since a board that still
+// sends reads nothing. Other statuses are for clients that are not an approved board.
 type Photos struct {
 	PhotosOptions
 	slots    chan struct{} // holds a token for each photo in memory

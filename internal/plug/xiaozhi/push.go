@@ -374,7 +374,7 @@ func (b *Board) canNotify(l *connection) bool {
 }
 
 // playNotification has a board fetch and play a sound without a conversation. The board does not
-// acknowledge it (xiaozhi-esp32 docs/notify.md).
+// acknowledge it (xiaozhi-esp32 docs/notify.md at 77500b8).
 func (b *Board) playNotification(ctx context.Context, l *connection, a toolArgs) (*tool.Result, error) {
 	file, err := b.openSound(ctx, a)
 	if err != nil {

@@ -48,7 +48,8 @@ func (d *Discovery) serverURL(r *http.Request) (serverURL, error) {
 }
 
 // newServerURL makes a URL that boards parse correctly: they take the first colon after :// for the
-// port separator (esp-ml307 web_socket.cc), so a path with a colon needs an explicit port.
+// port separator (esp-ml307 src/web_socket.cc, WebSocket::Connect), so a path with a colon needs an
+// explicit port.
 func newServerURL(secure bool, host, path string) (serverURL, error) {
 	p := serverURL{secure: secure, host: host, path: path}
 	if strings.Contains(path, ":") && !strings.Contains(host, ":") {

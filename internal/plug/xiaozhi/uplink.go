@@ -10,11 +10,12 @@ import (
 
 const (
 	// wakeAudioDelay is how long packets of the wake word may arrive after listen/start, which can
-	// overtake datagrams. A microphone needs 120 ms to start.
+	// overtake datagrams. A microphone needs 120 ms to start (xiaozhi-esp32
+	// main/audio/audio_service.cc, audio_input_need_warmup_).
 	wakeAudioDelay = 100 * time.Millisecond
 	// minWakePackets is the minimum number of packets in the sound of a wake word. Boards send up
-	// to two seconds of it at once; a running microphone has made only two packets of 60 ms when
-	// wakeAudioDelay is over.
+	// to two seconds of it at once (xiaozhi-esp32 main/audio/wake_words/); a running microphone has
+	// made only two packets of 60 ms when wakeAudioDelay is over.
 	minWakePackets = 4
 	// wakeAudioTTL is how long the sound of a wake word counts for the listen/detect that names it.
 	// Boards send both together; TCP may have to retransmit the message.
@@ -53,7 +54,8 @@ func (c *Conversation) onMessage(m *wire.Message) {
 }
 
 // onDetect handles listen/detect: a wake word, or a whole question, which web pages and py-xiaozhi
-// send by it. Boards send the sound of the wake word before.
+// send by it. Boards send the sound of the wake word before (xiaozhi-esp32 main/application.cc,
+// Application::ContinueWakeWordInvoke).
 func (c *Conversation) onDetect(text string) {
 	now := time.Now()
 	known := strings.TrimSpace(text) == "" || c.board.boards.isWakeWord(text) // an empty text is not a question

@@ -27,7 +27,7 @@ const (
 	// writeTimeout is how long writing a frame may take before the board counts as disconnected.
 	writeTimeout = 5 * time.Second
 	// closeTimeout is how long a board may take to answer a Close frame. Firmware does not answer,
-	// and waits for the connection to end.
+	// and waits for the connection to end (esp-ml307 src/web_socket.cc, WebSocket::OnTcpData).
 	closeTimeout = 250 * time.Millisecond
 	// maxFrame limits a frame of a board, in bytes. Firmware cannot send more than wire.MaxText.
 	maxFrame = wire.MaxText + 16
@@ -122,7 +122,7 @@ func (h *Boards) ServeSocket(w http.ResponseWriter, r *http.Request) {
 func (h *Boards) requestServerURL(r *http.Request, local net.Addr) serverURL {
 	secure := r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 	host := r.Host
-	// Boards omit the port in the Host header (esp-ml307 web_socket.cc).
+	// Boards omit the port in the Host header (esp-ml307 src/web_socket.cc, WebSocket::Connect).
 	if a, ok := local.(*net.TCPAddr); ok && !strings.Contains(host, ":") && h.Port != "" && a.Port != 80 &&
 		a.Port != 443 {
 		host = net.JoinHostPort(host, h.Port)

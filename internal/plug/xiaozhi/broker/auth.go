@@ -26,8 +26,9 @@ type authRequest struct {
 // ServeAuth authenticates the broker's clients, as EMQX's HTTP authentication: a POST with JSON
 // that has clientid, username, password and perhaps peerhost, and the header "Authorization: Bearer
 // " with AuthSecret. The response is 200 with the result "allow" or "deny": with another status,
-// the broker would ask its next authenticator. Boards are allowed as Auth says, and only if their
-// client id contains their MAC address; this client itself is allowed with its own password.
+// the broker would ask its next authenticator (EMQX 5 documentation, "Use HTTP Service" in
+// access-control/authn). Boards are allowed as Auth says, and only if their client id contains
+// their MAC address; this client itself is allowed with its own password.
 func (c *Client) ServeAuth(w http.ResponseWriter, r *http.Request) {
 	q, ok := c.readAuthRequest(w, r)
 	if !ok {
@@ -53,9 +54,10 @@ func (c *Client) ServeAuth(w http.ResponseWriter, r *http.Request) {
 	c.respond(w, "login", err == nil && who == id)
 }
 
-// ServeACL authorizes actions of the broker's clients, as EMQX's HTTP authorization: like
-// ServeAuth, with topic and action. A board may publish to its own topic, and subscribe to the
-// topic of its messages. The broker must have authenticated the client id.
+// ServeACL authorizes actions of the broker's clients, as EMQX's HTTP authorization (EMQX 5
+// documentation, "Use HTTP Service" in access-control/authz): like ServeAuth, with topic and
+// action. A board may publish to its own topic, and subscribe to the topic of its messages. The
+// broker must have authenticated the client id.
 func (c *Client) ServeACL(w http.ResponseWriter, r *http.Request) {
 	if q, ok := c.readAuthRequest(w, r); ok {
 		c.respond(w, "acl", c.isAllowed(q))

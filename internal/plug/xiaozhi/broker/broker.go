@@ -4,9 +4,9 @@
 //
 // A board's client id is part of its topics: the board publishes to PublishPrefix/<client id>, and
 // receives what is published to PushPrefix/<client id>. The broker has to subscribe it to that
-// topic, since boards never subscribe (xiaozhi-esp32 main/protocols/mqtt_protocol.cc). So the
-// broker can confine each board to its own topics, and the topic of a message identifies its
-// sender.
+// topic, since boards never subscribe (xiaozhi-esp32 main/protocols/mqtt_protocol.cc,
+// MqttProtocol::StartMqttClient). So the broker can confine each board to its own topics, and the
+// topic of a message identifies its sender.
 //
 //	Client      keeps one connection to the broker, and the boards behind it.
 //	Conn        one board: a queue, and a goroutine that calls the session.
@@ -20,6 +20,8 @@
 // All messages of a board must reach the instance that has its conversation, but shared
 // subscriptions distribute single messages. So only one instance at a time is connected: see
 // Options.AcquireLease.
+//
+// Package wire names the revisions of the sources that comments cite.
 package broker
 
 import (
@@ -42,14 +44,15 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// Default prefixes of the topics.
+// Default prefixes of the topics: mqtt.DefaultTopic, and mqtt.TopicPrefix without the slash.
 const (
 	DefaultPublishPrefix = "device-server"
 	DefaultPushPrefix    = "devices/p2p"
 )
 
-// DefaultProbePayload makes a board answer: a request of a method that no board has, with an id
-// that nothing else uses.
+// DefaultProbePayload makes a board answer: a request of a method that no board has, which boards
+// answer with an error (xiaozhi-esp32 main/mcp_server.cc, McpServer::ParseMessage). The id is
+// wire.MaxID, which nothing else uses.
 const DefaultProbePayload = `{"session_id":"","type":"mcp","payload":{"jsonrpc":"2.0","id":2147483647,"method":"ping","params":{}}}`
 
 const (
@@ -106,8 +109,9 @@ type Options struct {
 
 	// PublishPrefix and PushPrefix are the topics without the client id and the slash before it.
 	PublishPrefix, PushPrefix string
-	// Events subscribes to presence events below $SYS/brokers, as EMQX has them. Other brokers may
-	// refuse the subscription, which is harmless, or close the connection.
+	// Events subscribes to presence events below $SYS/brokers, as EMQX has them (EMQX 5
+	// documentation, "System Topic"). Other brokers may refuse the subscription, which is harmless,
+	// or close the connection.
 	Events bool
 
 	// IsApproved reports whether a board is approved: id is its MAC address with colons, name its

@@ -13,11 +13,12 @@ import (
 	"patchbay/internal/plug/xiaozhi/mqtt"
 )
 
-// eventPrefix is the prefix of EMQX's presence events; the broker's node name follows.
+// eventPrefix is the prefix of EMQX's presence events; the broker's node name follows (EMQX 5
+// documentation, "System Topic", "Client Online and Offline Events").
 const eventPrefix = "$SYS/brokers/"
 
 // separator separates the parts of a board's client id: a group, the MAC address with underscores,
-// and a UUID.
+// and a UUID (mqtt-gateway app.js, handleConnect).
 const separator = "@@@"
 
 // identify returns the MAC address in a client id, with colons. The client id may also consist of
@@ -131,7 +132,7 @@ func (c *Client) endAllLocked(why error) {
 	}
 }
 
-// presenceEvent is the payload of a presence event.
+// presenceEvent is the payload of a presence event (EMQX 5 documentation, "System Topic").
 type presenceEvent struct {
 	ClientID       string `json:"clientid"`
 	IP             string `json:"ipaddress"`

@@ -11,7 +11,8 @@ import (
 var errPacketTooLong = errors.New("the broker sends a packet that is too long")
 
 // sizeFilter drops messages that are too long before memory is allocated for them: the MQTT library
-// would allocate up to 256 MiB. Messages have QoS 0, so they may get lost.
+// would allocate up to 256 MiB, the maximum remaining length (MQTT 3.1.1 §2.2.3). Messages have QoS
+// 0, so they may get lost.
 type sizeFilter struct {
 	net.Conn
 	limit  int // maximum remaining length of a packet, in bytes

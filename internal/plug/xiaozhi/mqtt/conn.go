@@ -252,7 +252,8 @@ func (c *Conn) authenticate(ctx context.Context, p connectPacket) error {
 	return nil
 }
 
-// sendConnAck writes a CONNACK. Session Present is never set, since sessions are not kept.
+// sendConnAck writes a CONNACK (MQTT 3.1.1 §3.2). Session Present is never set, since sessions are
+// not kept.
 func (c *Conn) sendConnAck(code Refusal) {
 	_, _ = c.rw.Write([]byte{kindConnAck << 4, 2, 0, byte(code)})
 }

@@ -32,7 +32,7 @@ var ErrProtocol = errors.New("not MQTT as it is spoken here")
 
 func protocolError(what string) error { return fmt.Errorf("%w: %s", ErrProtocol, what) }
 
-// head is the fixed header of a packet.
+// head is the fixed header of a packet (MQTT 3.1.1 §2.2).
 type head struct {
 	kind, flags byte
 	length      int // remaining length
@@ -102,7 +102,7 @@ func (f *bodyReader) uint16() uint16 {
 
 func (f *bodyReader) bytes() []byte { return f.take(int(f.uint16())) }
 
-// text returns a UTF-8 string of at most limit bytes.
+// text returns a UTF-8 string of at most limit bytes (MQTT 3.1.1 §1.5.3).
 func (f *bodyReader) text(limit int) string {
 	b := f.bytes()
 	if len(b) > limit || !utf8.Valid(b) {
@@ -122,8 +122,8 @@ type connectPacket struct {
 	clientID, username, password string
 }
 
-// parseConnect parses a CONNECT. The error is a [Refusal] if it calls for a CONNACK, and
-// [ErrProtocol] if the connection must be closed.
+// parseConnect parses a CONNECT (MQTT 3.1.1 §3.1). The error is a [Refusal] if it calls for a
+// CONNACK, and [ErrProtocol] if the connection must be closed.
 func parseConnect(body []byte) (connectPacket, error) {
 	var p connectPacket
 	f := bodyReader{rest: body}
@@ -160,7 +160,7 @@ func parseConnect(body []byte) (connectPacket, error) {
 	return p, nil
 }
 
-// publishPacket is a message. Its slices share memory with the packet.
+// publishPacket is a message (MQTT 3.1.1 §3.3). Its slices share memory with the packet.
 type publishPacket struct {
 	qos            byte
 	id             uint16 // only with QoS 1
@@ -186,8 +186,8 @@ func parsePublish(flags byte, body []byte) (publishPacket, error) {
 	return p, nil
 }
 
-// appendSubAck appends the SUBACK for a SUBSCRIBE: it grants the client's own topic, and nothing
-// else.
+// appendSubAck appends the SUBACK for a SUBSCRIBE (MQTT 3.1.1 §3.8, §3.9): it grants the client's
+// own topic, and nothing else.
 func appendSubAck(b []byte, flags byte, body []byte, own string) ([]byte, error) {
 	f := bodyReader{rest: body}
 	id := f.uint16()
@@ -208,7 +208,8 @@ func appendSubAck(b []byte, flags byte, body []byte, own string) ([]byte, error)
 	return append(binary.BigEndian.AppendUint16(b, id), codes...), nil
 }
 
-// appendUnsubAck appends the UNSUBACK for an UNSUBSCRIBE, which has no effect.
+// appendUnsubAck appends the UNSUBACK for an UNSUBSCRIBE, which has no effect (MQTT 3.1.1 §3.10,
+// §3.11).
 func appendUnsubAck(b []byte, flags byte, body []byte) ([]byte, error) {
 	f := bodyReader{rest: body}
 	id := f.uint16()
@@ -223,7 +224,7 @@ func appendUnsubAck(b []byte, flags byte, body []byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint16(appendHead(b, kindUnsubAck, 0, 2), id), nil
 }
 
-// appendPublish appends a PUBLISH with QoS 0.
+// appendPublish appends a PUBLISH with QoS 0 (MQTT 3.1.1 §3.3).
 func appendPublish(b []byte, topic string, payload []byte) []byte {
 	b = appendHead(b, kindPublish, 0, 2+len(topic)+len(payload))
 	b = append(binary.BigEndian.AppendUint16(b, uint16(len(topic))), topic...)

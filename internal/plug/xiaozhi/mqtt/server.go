@@ -3,8 +3,8 @@
 // nothing between clients.
 //
 // Boards do not subscribe, but get what is pushed on their connection, and all of them publish to
-// the same topic (xiaozhi-esp32 main/protocols/mqtt_protocol.cc). So only the connection identifies
-// the sender of a message.
+// the same topic (xiaozhi-esp32 main/protocols/mqtt_protocol.cc, MqttProtocol::StartMqttClient and
+// SendText). So only the connection identifies the sender of a message.
 //
 //	Server           listens, authenticates, and keeps one connection per board.
 //	Conn             one connection: a goroutine that reads, and calls the session.
@@ -13,6 +13,8 @@
 //
 // An idle connection is a goroutine that waits for two bytes. Buffers are taken when a packet has
 // begun.
+//
+// Package wire names the revisions of the sources that comments cite.
 package mqtt
 
 import (
@@ -29,11 +31,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultTopic is the default topic that boards publish to.
+// DefaultTopic is the default topic that boards publish to (mqtt-gateway utils/mqtt_config_v2.js,
+// publish_topic).
 const DefaultTopic = "device-server"
 
 // TopicPrefix is the prefix of the topic of messages to a board; the board's id follows, with
-// underscores for colons.
+// underscores for colons (mqtt-gateway app.js, replyTo).
 const TopicPrefix = "devices/p2p/"
 
 const (
@@ -54,7 +57,8 @@ const (
 	maxID = 128
 	// packetTimeout limits the time for the rest of a packet, which occupies a buffer.
 	packetTimeout = 10 * time.Second
-	// defaultIdleTimeout is the idle timeout of a client without keepalive. Boards have one.
+	// defaultIdleTimeout is the idle timeout of a client without keepalive. Boards have one; see
+	// wire.DefaultKeepalive.
 	defaultIdleTimeout = time.Hour
 )
 
@@ -152,14 +156,16 @@ type Options struct {
 	// MaxPending limits the connections before authentication, so that strangers cannot use all;
 	// 1,000.
 	MaxPending int
-	// MaxMessage limits a message of a board, in bytes; 8 KiB, at most [MaxPacket]. Longer ones are
-	// dropped, and the connection stays.
+	// MaxMessage limits a message of a board, in bytes; 8 KiB, as in mqtt-gateway mqtt-protocol.js
+	// (max_mqtt_payload_size), and at most [MaxPacket]. Longer ones are dropped, and the connection
+	// stays.
 	MaxMessage int
 	// Rate is the number of packets per second that are read from a connection, and Burst how many
 	// at once; 50 and 200. Faster clients are slowed down.
 	Rate  float64
 	Burst int
-	// ConnectTimeout limits everything up to the CONNACK; 10 s, the timeout of boards.
+	// ConnectTimeout limits everything up to the CONNACK; 10 s, the timeout of boards (esp-ml307
+	// src/esp/esp_mqtt.h, MQTT_CONNECT_TIMEOUT_MS).
 	ConnectTimeout time.Duration
 	// WriteTimeout limits how long a board's socket may not take queued bytes; 10 s.
 	WriteTimeout time.Duration

@@ -88,7 +88,7 @@ func callError(err error, o *outgoingRequest) error {
 
 // cleanArgs rewrites arguments for the firmware: without null, with whole numbers without a
 // fraction, and without names that are not in the schema, since cJSON ignores case and takes the
-// first match.
+// first match (cJSON_GetObjectItem, in xiaozhi-esp32 main/mcp_server.cc, McpServer::DoToolCall).
 func cleanArgs(args, input []byte) []byte {
 	s := readSchema(input)
 	var names []string
@@ -118,8 +118,9 @@ func cleanArgs(args, input []byte) []byte {
 	return append(b, '}')
 }
 
-// badArgs are the beginnings of the firmware's errors about arguments: up to 2.4, and since 2.5
-// (xiaozhi-esp32 main/mcp_server.cc).
+// badArgs are the beginnings of the firmware's errors about arguments: up to 2.4 (xiaozhi-esp32
+// main/mcp_server.cc, McpServer::DoToolCall, and main/mcp_server.h, Property), and since 2.5 (the
+// same at 77500b8).
 var badArgs = []string{
 	"Missing valid argument:", "Missing required argument:", "Invalid type for argument:",
 	"Value is below minimum allowed:", "Value exceeds maximum allowed:", "Invalid arguments",

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxTool limits the JSON of a tool, in bytes. Firmware cannot list a tool longer than a page.
+	// maxTool limits the JSON of a tool, in bytes. Firmware cannot list a tool longer than a page
+	// (wire.MaxList).
 	maxTool = 16 << 10
 	// maxName limits the name of a tool or of an argument, in bytes.
 	maxName = 128
@@ -166,7 +167,8 @@ func readBool(raw []byte) *bool {
 }
 
 // dangerWords are words in the names of tools that can make a board unusable for its owner:
-// self.reboot, self.upgrade_firmware, self.system.reconfigure_wifi.
+// self.reboot, self.upgrade_firmware (xiaozhi-esp32 main/mcp_server.cc,
+// McpServer::AddUserOnlyTools), self.system.reconfigure_wifi (main/boards/).
 var dangerWords = []string{"reboot", "restart", "shutdown", "upgrade", "ota", "reconfigure", "factory", "erase"}
 
 func isDangerous(name string) bool {

@@ -36,8 +36,9 @@ type boardError struct {
 func (r *boardError) Error() string { return "the board refuses: " + r.text }
 
 // Start sends initialize with the vision URL and token, and lists the board's tools the first time;
-// see [Options].Known. It reports whether the tools have changed. Boards forget the vision URL when
-// they restart, so Start is called for each connection, and again when the token changes.
+// see [Options].Known. It reports whether the tools have changed. Boards keep the vision URL in
+// memory (xiaozhi-esp32 main/mcp_server.cc, McpServer::ParseCapabilities) and forget it when they
+// restart, so Start is called for each connection, and again when the token changes.
 //
 // The error is ctx's, or wraps [ErrSilent], [ErrClosed], the error of Send, or the board's error.
 // The known tools stay usable after an error, unless the firmware has changed.
@@ -66,7 +67,8 @@ func (c *Client) Refresh(ctx context.Context) (changed bool, err error) {
 	return c.listTools(ctx, Catalog{Board: old.Board, Firmware: old.Firmware, Build: old.Build}, true)
 }
 
-// Ping checks whether the board answers, by a request with an unknown method. It waits for the
+// Ping checks whether the board answers, by a request with an unknown method, which boards answer
+// with an error (xiaozhi-esp32 main/mcp_server.cc, McpServer::ParseMessage). It waits for the
 // board's current request. The error is ctx's, or wraps [ErrSilent], [ErrClosed] or the error of
 // Send.
 func (c *Client) Ping(ctx context.Context) error {
@@ -172,7 +174,7 @@ func (c *Client) keepOld(next *Catalog) (changed bool) {
 
 // listPage lists one page, adds its tools, and returns the next cursor. withUserTools is set on
 // every page, since the cursor depends on it; firmware before 2.0 ignores it (xiaozhi-esp32
-// main/mcp_server.cc).
+// main/mcp_server.cc, McpServer::GetToolsList).
 func (c *Client) listPage(ctx context.Context, next *Catalog, cursor string) (more string, err error) {
 	params := append(jsonrpc.AppendText([]byte(`{"cursor":`), cursor), `,"withUserTools":true}`...)
 	raw, err := c.askWithRetry(ctx, "tools/list", params)

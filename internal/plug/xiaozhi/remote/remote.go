@@ -1,17 +1,18 @@
 // Package remote calls the MCP tools of XiaoZhi voice boards. A board is an MCP server with quirks,
 // and a [Client] is the MCP client of one board, independent of the transport.
 //
-// General MCP clients do not work with the firmware's quirks (xiaozhi-esp32 main/mcp_server.cc):
+// General MCP clients do not work with the firmware's quirks (xiaozhi-esp32 main/mcp_server.cc and
+// main/mcp_server.h; package wire names the revision):
 //
 //   - Ids must be whole numbers below 2³¹. Requests with other ids, or with null for an object,
-//     get no response.
+//     get no response (McpServer::ParseMessage).
 //   - There is no cancellation and no progress. One loop handles one request after the other,
-//     and a photo takes half a minute.
+//     and a photo takes half a minute (McpServer::DoToolCall).
 //   - Before firmware 2.5, errors have no code, and their messages are not escaped: the
-//     response may be invalid JSON.
+//     response may be invalid JSON (McpServer::ReplyError).
 //   - User-only tools can be called without having been listed. The caller has to restrict
-//     calls.
-//   - Images have a format of their own.
+//     calls (McpServer::DoToolCall).
+//   - Images have a format of their own (McpTool::Call).
 //
 // So there is one request at a time. A caller that gives up returns at once, but the next request
 // waits until the board has answered or the timeout is over.
@@ -38,10 +39,10 @@ const (
 	// DefaultTimeout is the timeout of a call.
 	DefaultTimeout = 30 * time.Second
 	// DefaultPhotoTimeout is the timeout of a call that takes a photo: the board uploads it, waits
-	// up to 30 s for the response, and does nothing else meanwhile.
+	// up to 30 s for the response (wire.VisionTimeout), and does nothing else meanwhile.
 	DefaultPhotoTimeout = 45 * time.Second
-	// maxMessage limits a message of a board, in bytes. Firmware cannot send more than 64 KiB;
-	// programs that stand in for boards can.
+	// maxMessage limits a message of a board, in bytes. Firmware cannot send more than 64 KiB
+	// (wire.MaxText); programs that stand in for boards can.
 	maxMessage = 1 << 20
 )
 

@@ -89,7 +89,8 @@ func object(text []byte) json.RawMessage {
 	return b.Bytes()
 }
 
-// picture is an image block of MCP, and the firmware's JSON string in such a block.
+// picture is an image block of MCP, and the firmware's JSON string in such a block (xiaozhi-esp32
+// main/mcp_server.h, ImageContent and McpTool::Call).
 type picture struct {
 	Type string `json:"type"`
 	MIME string `json:"mimeType"`

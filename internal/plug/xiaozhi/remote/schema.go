@@ -120,7 +120,7 @@ func readProperty(name string, raw []byte) property {
 	k := readKeywords(raw, 0)
 	if s := jsonrpc.Text(k.def); isAddress(name) && s != "" && !strings.Contains(s, "://") {
 		// Firmware passes the description of a URL as its default value (xiaozhi-esp32
-		// main/mcp_server.cc): a call without it would fetch that sentence.
+		// main/mcp_server.cc, self.upgrade_firmware): a call without it would fetch that sentence.
 		k.def, p.required = nil, true
 		if k.description == "" {
 			k.description = s

@@ -48,7 +48,8 @@ type audioChannel struct {
 // provokedFor is how long after odd input the end of a conversation is attributed to it.
 const provokedFor = 2 * time.Second
 
-// Time limits for the server, to which Options.Slack is added.
+// Time limits for the server, to which Options.Slack is added. They are this package's: boards wait
+// longer (wire.HelloTimeout).
 const (
 	helloLimit = 500 * time.Millisecond
 	closeLimit = time.Second // from the Close frame to the end of the connection

@@ -3,19 +3,27 @@
 // that real boards depend on. It serves tests, trials of a server, and load tests: an idle board
 // costs some KiB.
 //
-// The quirks, from the sources of xiaozhi-esp32 and esp-ml307:
+// The quirks, from the sources of xiaozhi-esp32 and esp-ml307 (package wire names the revisions):
 //
-//   - It never subscribes over MQTT, and uses MQTT whenever the OTA response offers it.
-//   - Configuration that it received once stays until it is replaced.
+//   - It never subscribes over MQTT (main/protocols/mqtt_protocol.cc), and uses MQTT whenever the
+//     OTA response offers it (main/application.cc, Application::InitializeProtocol).
+//   - Configuration that it received once stays until it is replaced (main/ota.cc,
+//     Ota::CheckVersion).
 //   - One loop handles messages, some milliseconds after their arrival. Audio is judged at
 //     arrival: audio that arrives while the board is not in the speaking state is dropped, and
-//     so is audio that does not fit into the queue.
-//   - It ends a WebSocket by dropping the TCP connection, and does not answer a Close frame.
-//   - After an abort it stays in the speaking state until tts/stop.
-//   - Wake word audio is sent in one burst, before the first listen/start.
-//   - While it takes a photo it does nothing else.
-//   - Silence is sent as packets of one byte (DTX).
-//   - Up to firmware 2.4, error messages are not escaped in JSON, and errors have no code.
+//     so is audio that does not fit into the queue (main/application.cc,
+//     Application::InitializeProtocol and Schedule; main/audio/audio_service.cc).
+//   - It ends a WebSocket by dropping the TCP connection, and does not answer a Close frame
+//     (esp-ml307 src/web_socket.cc, WebSocket::OnTcpData).
+//   - After an abort it stays in the speaking state until tts/stop (main/application.cc,
+//     Application::AbortSpeaking).
+//   - Wake word audio is sent in one burst, before the first listen/start (main/application.cc,
+//     Application::ContinueWakeWordInvoke).
+//   - While it takes a photo it does nothing else (main/mcp_server.cc, McpServer::DoToolCall).
+//   - Silence is sent as packets of one byte (DTX; main/audio/audio_service.h,
+//     AS_OPUS_ENC_CONFIG).
+//   - Up to firmware 2.4, error messages are not escaped in JSON, and errors have no code
+//     (main/mcp_server.cc, McpServer::ReplyError).
 package sim
 
 import (
@@ -70,7 +78,8 @@ type Options struct {
 	// Scale multiplies the waits of OTA requests, of the activation and between MQTT connections:
 	// 0.01 makes a test fast. 0 means 1.
 	Scale float64
-	// Tries is how often the OTA request is tried; 0 means once. Firmware tries ten times.
+	// Tries is how often the OTA request is tried; 0 means once. Firmware tries ten times
+	// (xiaozhi-esp32 main/application.cc, Application::CheckNewVersion).
 	Tries int
 	// Slack is added to the time limits of checks, for busy machines.
 	Slack time.Duration
@@ -117,7 +126,7 @@ type Crash struct{ Why string }
 
 func (c *Crash) Error() string { return "the board crashed: " + c.Why }
 
-// State is the state of a board (xiaozhi-esp32 main/device_state_machine.cc).
+// State is the state of a board (xiaozhi-esp32 main/device_state.h).
 type State int8
 
 // The states of a board.

@@ -16,14 +16,17 @@ import (
 )
 
 const (
-	// otaTimeout is how long a board waits for an OTA response, and otaLatencyLimit the response
-	// time above which the server is at fault.
+	// otaTimeout is how long a board waits for an OTA response (esp-ml307 include/http_client.h,
+	// timeout_ms_), and otaLatencyLimit the response time above which the server is at fault, which
+	// is this package's.
 	otaTimeout      = 30 * time.Second
 	otaLatencyLimit = 300 * time.Millisecond
-	// otaRetryPause is the first pause between two tries; each next one is twice as long.
+	// otaRetryPause is the first pause between two tries; each next one is twice as long
+	// (xiaozhi-esp32 main/application.cc, Application::CheckNewVersion).
 	otaRetryPause = 10 * time.Second
 	// activatePolls is the number of activation requests before the next OTA request; the pauses
-	// follow a status 202 and an error.
+	// follow a status 202 and an error (xiaozhi-esp32 main/application.cc,
+	// Application::CheckNewVersion).
 	activatePolls = 10
 	pauseNotYet   = 3 * time.Second
 	pauseError    = 10 * time.Second
@@ -224,7 +227,8 @@ func (b *Board) activate(ctx context.Context, a wire.Activation) (bool, error) {
 	return false, nil
 }
 
-// proof returns the response to an activation challenge.
+// proof returns the response to an activation challenge (xiaozhi-esp32 main/ota.cc,
+// Ota::GetActivationPayload).
 func (b *Board) proof(challenge string) []byte {
 	if b.opt.Serial == "" {
 		return []byte("{}")
@@ -236,7 +240,8 @@ func (b *Board) proof(challenge string) []byte {
 	return body
 }
 
-// upgrade installs firmware if it is newer or forced. It reports whether the firmware is newer now.
+// upgrade installs firmware if it is newer or forced (xiaozhi-esp32 main/ota.cc,
+// Ota::CheckVersion). It reports whether the firmware is newer now.
 func (b *Board) upgrade(ctx context.Context, f wire.Firmware) (bool, error) {
 	newer, err := wire.Newer(f.Version, b.firmware)
 	if err != nil {

@@ -16,7 +16,8 @@ type flash struct{ websocket, mqtt []setting }
 type setting struct{ key, value string }
 
 // merge stores a section of an OTA response. A key longer than wire.MaxKey or a value longer than
-// wire.MaxValue makes the firmware abort at every boot (xiaozhi-esp32 main/settings.cc).
+// wire.MaxValue makes the firmware abort at every boot (xiaozhi-esp32 main/settings.cc,
+// Settings::SetString).
 func merge(into *[]setting, section json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if len(section) == 0 || json.Unmarshal(section, &members) != nil {

@@ -69,7 +69,7 @@ func (b *Board) onLoop(ctx context.Context, task func(context.Context) error) er
 }
 
 // transitions are the state changes that firmware allows (xiaozhi-esp32
-// main/device_state_machine.cc).
+// main/device_state_machine.cc, DeviceStateMachine::IsValidTransition).
 var transitions = map[State][]State{
 	Starting:   {Activating},
 	Activating: {Idle, Upgrading},

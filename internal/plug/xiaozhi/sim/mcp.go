@@ -16,7 +16,7 @@ import (
 )
 
 // pageRoom is the reserve at the end of a page of tools, in bytes (xiaozhi-esp32
-// main/mcp_server.cc).
+// main/mcp_server.cc, McpServer::GetToolsList).
 const pageRoom = 30
 
 // rpc is a JSON-RPC message as the firmware reads it.
@@ -27,8 +27,8 @@ type rpc struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// onMCP handles an MCP request of the server. What the firmware silently drops is a violation.
-// Requires b.mu.
+// onMCP handles an MCP request of the server (xiaozhi-esp32 main/mcp_server.cc,
+// McpServer::ParseMessage). What the firmware silently drops is a violation. Requires b.mu.
 func (b *Board) onMCP(ch *audioChannel, m wire.Message) {
 	var in rpc
 	if m.Payload == nil || json.Unmarshal(m.Payload, &in) != nil {
@@ -252,7 +252,7 @@ func (b *Board) reply(id int, result []byte) {
 }
 
 // replyError has the loop send an error; before firmware 2.5 it has no code, and the message is not
-// escaped (xiaozhi-esp32 main/mcp_server.cc). Requires b.mu.
+// escaped (xiaozhi-esp32 main/mcp_server.cc, McpServer::ReplyError). Requires b.mu.
 func (b *Board) replyError(id, code int, message string) {
 	payload := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"error":{"message":"%s"}}`, id, message)
 	if b.opt.Profile.Codes {

@@ -9,9 +9,11 @@ import (
 
 const (
 	realtime = wire.ModeRealtime
-	// micWarmup is the delay of the microphone's first packet.
+	// micWarmup is the delay of the microphone's first packet (xiaozhi-esp32
+	// main/audio/audio_service.cc, audio_input_need_warmup_).
 	micWarmup = 120 * time.Millisecond
-	// maxSendQueue is how many packets a board queues for sending; then it drops the oldest.
+	// maxSendQueue is how many packets a board queues for sending; then it drops the oldest
+	// (xiaozhi-esp32 main/audio/audio_service.h, MAX_SEND_PACKETS_IN_QUEUE).
 	maxSendQueue = 40
 )
 

@@ -27,14 +27,16 @@ const (
 const (
 	// maxPacket limits a packet of the broker, in bytes.
 	maxPacket = 256 << 10
-	// reconnectAfter is the pause before the board connects again.
+	// reconnectAfter is the pause before the board connects again: the default of ESP-IDF's MQTT
+	// client.
 	reconnectAfter = 10 * time.Second
 	// mqttBuffer is the size of the read buffer: small, for many boards in one process.
 	mqttBuffer = 256
 )
 
 // mqttConn is an MQTT connection like that of the firmware: it publishes with QoS 0, pings, and
-// subscribes to nothing (xiaozhi-esp32 main/protocols/mqtt_protocol.cc).
+// subscribes to nothing (xiaozhi-esp32 main/protocols/mqtt_protocol.cc; esp-ml307
+// src/esp/esp_mqtt.cc).
 type mqttConn struct {
 	b            *Board
 	conn         net.Conn

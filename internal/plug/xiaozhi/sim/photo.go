@@ -13,12 +13,15 @@ import (
 )
 
 const (
-	// photoChunk is the chunk size of an upload, in bytes, and photoTime the minimum time of
-	// encoding and sending.
+	// photoChunk is the chunk size of an upload, in bytes (xiaozhi-esp32
+	// main/boards/common/esp_video.cc, comment in EspVideo::Explain), and photoTime the minimum
+	// time of encoding and sending.
 	photoChunk = 512
 	photoTime  = 500 * time.Millisecond
 )
 
+// Boundaries of the forms (xiaozhi-esp32 main/boards/common/esp32_camera.cc, Esp32Camera::Explain;
+// main/mcp_server.cc, self.screen.snapshot).
 const (
 	cameraBoundary = "----ESP32_CAMERA_BOUNDARY"
 	screenBoundary = "----ESP32_SCREEN_SNAPSHOT_BOUNDARY"

@@ -2,7 +2,8 @@ package sim
 
 import "time"
 
-// pcmAhead is how many packets are decoded before they are due.
+// pcmAhead is how many packets are decoded before they are due (xiaozhi-esp32
+// main/audio/audio_service.h, MAX_PLAYBACK_TASKS_IN_QUEUE).
 const pcmAhead = 2
 
 // playback models the playback of a board: a queue of packets, of which two are decoded in advance
@@ -48,7 +49,7 @@ func (p *playback) reset(now time.Time) int {
 	return int((left + p.frame/2) / p.frame)
 }
 
-// Limits for the server's audio. Options.Slack is added to all of them.
+// Limits for the server's audio, which are this package's. Options.Slack is added to all of them.
 const (
 	startGap    = 20 * time.Millisecond  // from tts/start to the first audio: the board needs it
 	startGrace  = 5 * time.Millisecond   // tolerance of startGap, for network jitter

@@ -28,7 +28,11 @@ type Profile struct {
 	CutTail   bool // clears the playback queue at tts/stop
 }
 
-// Profiles of firmware versions and chips.
+// Profiles of firmware versions and chips. The queues are in package wire. User-only tools came
+// with 2.0 and threads of tool calls (stackSize) were in 1.7 to 1.9.4; codes and notifications came
+// with 2.5 (xiaozhi-esp32 main/mcp_server.cc and docs/notify.md, at those versions). Boards with an
+// ESP32-C3 answer no pings (issue #3348 of xinnan-tech/xiaozhi-esp32-server), crash on bursts
+// (issue #3349) and do not set CONFIG_SEND_WAKE_WORD_DATA (xiaozhi-esp32 main/Kconfig.projbuild).
 var (
 	FW194 = Profile{Name: "fw194", Version: "1.9.4", Queue: wire.QueueOld, Ahead: 3, Threads: true, WakeAudio: true,
 		Pong: true, CutTail: true}

@@ -45,7 +45,8 @@ func percent(name string) Arg { return Arg{Name: name, Type: "integer", Bounded:
 func text(name string) Arg { return Arg{Name: name, Type: "string"} }
 
 // standardTools are the tools of every board with a display. The descriptions are as long as the
-// firmware's (xiaozhi-esp32 main/mcp_server.cc), so that the pages of the list are realistic.
+// firmware's (xiaozhi-esp32 main/mcp_server.cc, McpServer::AddCommonTools), so that the pages of
+// the list are realistic.
 var standardTools = []Tool{
 	{Name: "self.get_device_status",
 		Description: "Provides the real-time information of the device, including the current status of the audio speaker, screen, battery, network, etc.\nUse this tool for: \n1. Answering questions about current condition (e.g. what is the current volume of the audio speaker?)\n2. As the first step to control the device (e.g. turn up / down the volume of the audio speaker, etc.)", builtin: (*Board).status},
@@ -85,7 +86,7 @@ func userTools() []Tool {
 			Description: "Upgrade firmware from a specific URL. This will download and install the firmware, then reboot the device.", UserOnly: true,
 			restarts: true,
 			// The firmware passes the description of the argument as its default value
-			// (xiaozhi-esp32 main/mcp_server.cc).
+			// (xiaozhi-esp32 main/mcp_server.cc, McpServer::AddUserOnlyTools).
 			Args: []Arg{{Name: "url", Type: "string",
 				Default: "The URL of the firmware binary file to download and install"}},
 			builtin: func(b *Board, ctx context.Context, a Args) (string, error) {
@@ -176,8 +177,8 @@ func appendTool(b []byte, t *Tool) []byte {
 	return append(b, '}')
 }
 
-// read validates arguments as the firmware does, with its error texts, which differ in firmware
-// 2.5.
+// read validates arguments as the firmware does (xiaozhi-esp32 main/mcp_server.cc,
+// McpServer::DoToolCall), with its error texts, which differ in firmware 2.5.
 func (t *Tool) read(given map[string]json.RawMessage, codes bool) (Args, error) {
 	out := Args{}
 	for _, a := range t.Args {

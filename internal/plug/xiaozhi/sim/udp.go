@@ -182,7 +182,8 @@ func (u *udpIn) read(conn net.Conn) {
 	}
 }
 
-// take handles one datagram.
+// take handles one datagram (xiaozhi-esp32 main/protocols/mqtt_protocol.cc,
+// MqttProtocol::OpenAudioChannel).
 func (u *udpIn) take(d []byte) {
 	at := time.Now()
 	b := u.b

@@ -42,7 +42,7 @@ const (
 var errTooLong = errors.New("the frame is longer than 65535 bytes")
 
 // webSocket is a WebSocket like that of the firmware: one masked frame per message, no extensions,
-// no Close frame (esp-ml307 web_socket.cc).
+// no Close frame (esp-ml307 src/web_socket.cc).
 type webSocket struct {
 	conn    net.Conn
 	in      *bufio.Reader
@@ -130,7 +130,8 @@ func (b *Board) connectSocket(ctx context.Context, plan wire.WebSocketConfig, wh
 	return s, nil
 }
 
-// readHandshake reads the handshake response. Like boards, it checks nothing but the status.
+// readHandshake reads the handshake response. Like boards, it checks nothing but the status
+// (esp-ml307 src/web_socket.cc, WebSocket::OnTcpData).
 func (s *webSocket) readHandshake() error {
 	status, err := s.in.ReadString('\n')
 	if err != nil {
@@ -274,7 +275,8 @@ func (b *Board) readSocket(ch *audioChannel, s *webSocket) {
 		case opPong:
 			continue
 		case opClose:
-			// The board goes idle, but neither answers nor closes (esp-ml307 web_socket.cc).
+			// The board goes idle, but neither answers nor closes (esp-ml307 src/web_socket.cc,
+			// WebSocket::OnTcpData).
 			closing = true
 			_ = s.conn.SetReadDeadline(at.Add(closeLimit + b.opt.Slack))
 			b.mu.Lock()

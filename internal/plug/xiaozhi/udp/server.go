@@ -10,6 +10,8 @@
 // One goroutine reads all datagrams. It never blocks, and allocates nothing per datagram: a
 // datagram of a board takes a quarter of a microsecond and most garbage a tenth of that, less than
 // the system call.
+//
+// Package wire names the revisions of the sources that comments cite.
 package udp
 
 import (
@@ -58,7 +60,8 @@ var (
 // Options configure a [Server]. A zero field means its default.
 type Options struct {
 	// PublicHost is the server's address for boards: IPv4, or a name that resolves to it. Boards
-	// accept datagrams from no other address. If it is empty, the caller of Open sets it in the
+	// accept datagrams from no other address, since their socket is connected (esp-ml307
+	// src/esp/esp_udp.cc, EspUdp::Connect). If it is empty, the caller of Open sets it in the
 	// [Session.Link].
 	PublicHost string
 	// PublicPort is the server's port for boards; default: that of the socket.

@@ -13,8 +13,9 @@ import (
 )
 
 // queueLength is how many packets of a board wait for Receive: almost four seconds. It must hold
-// the wake word, up to 33 packets at once. When the queue is full, the oldest packet is dropped and
-// counted, since current speech matters more.
+// the wake word, up to 33 packets at once: two seconds of sound (xiaozhi-esp32
+// main/audio/engines/afe_audio_engine.cc, wake_word_audio_cache_). When the queue is full, the
+// oldest packet is dropped and counted, since current speech matters more.
 const queueLength = 64
 
 // slotSize is the initial capacity of a queue slot, in bytes. Speech rarely needs more.

@@ -4,8 +4,9 @@ package udp
 const windowSize = 64
 
 // maxAhead is how many packets may be missing before an accepted one. It is twice what a board
-// sends in the 120 s after which it gives up. Without this limit, one forged datagram with a high
-// sequence would end a conversation, since all datagrams of the board would be too old.
+// sends in the 120 s after which it gives up (wire.ChannelTimeout). Without this limit, one forged
+// datagram with a high sequence would end a conversation, since all datagrams of the board would be
+// too old.
 const maxAhead = 4000
 
 // window records which sequences were received.

@@ -19,7 +19,8 @@ type Address struct {
 func (a Address) HostPort() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
 // ParseSocketURL parses a WebSocket URL as boards do. Their parser takes the first colon for the
-// port separator, wherever it is, and supports neither userinfo nor IPv6 (esp-ml307 web_socket.cc).
+// port separator, wherever it is, and supports neither userinfo nor IPv6 (esp-ml307
+// src/web_socket.cc, WebSocket::Connect).
 func ParseSocketURL(s string) (Address, error) {
 	var a Address
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -88,7 +89,7 @@ func (a *Address) fill(rest string, firstColon bool) error {
 
 // ParseEndpoint parses the address of an MQTT broker: a host, perhaps with a port. Boards use TLS
 // on port 8883, which is the default, and on no other port (xiaozhi-esp32
-// main/protocols/mqtt_protocol.cc).
+// main/protocols/mqtt_protocol.cc, MqttProtocol::StartMqttClient).
 func ParseEndpoint(s string) (a Address, err error) {
 	host, port, ok := strings.Cut(s, ":")
 	a.Host, a.Port = host, 8883

@@ -9,15 +9,18 @@ import (
 )
 
 // HeaderSize is the length of a datagram's header, in bytes. It is sent in the clear, and is the
-// initial counter block of the cipher (xiaozhi-esp32 main/protocols/mqtt_protocol.cc).
+// initial counter block of the cipher (xiaozhi-esp32 main/protocols/mqtt_protocol.cc, comment in
+// MqttProtocol::OpenAudioChannel, and CryptAesCtr).
 const HeaderSize = 16
 
 // DatagramType is the first byte of every datagram, and therefore of the nonce in the server's
-// hello, which the board copies.
+// hello, which the board copies (xiaozhi-esp32 main/protocols/mqtt_protocol.cc,
+// MqttProtocol::SendAudio and OpenAudioChannel).
 const DatagramType = 1
 
-// DownlinkFlags is the flags byte of a server's datagrams. Boards ignore it, but it keeps the key
-// streams of the two directions apart.
+// DownlinkFlags is the flags byte of a server's datagrams. Boards check neither flags nor SSRC
+// (xiaozhi-esp32 main/protocols/mqtt_protocol.cc, MqttProtocol::OpenAudioChannel), but the byte
+// keeps the key streams of the two directions apart.
 const DownlinkFlags = 0x80
 
 // ErrDatagram reports data that is not a board's datagram.
@@ -47,7 +50,8 @@ func ParseHeader(datagram []byte) (Header, error) {
 }
 
 // Nonce returns the nonce in a server's hello, from which a board makes the headers of its
-// datagrams.
+// datagrams: it overwrites length, timestamp and sequence (xiaozhi-esp32
+// main/protocols/mqtt_protocol.cc, MqttProtocol::SendAudio).
 func Nonce(ssrc uint32) [HeaderSize]byte {
 	var n [HeaderSize]byte
 	n[0] = DatagramType

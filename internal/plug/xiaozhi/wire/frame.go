@@ -6,10 +6,12 @@ import (
 )
 
 // Framing is the framing of audio in the binary frames of a WebSocket. The OTA response sets it,
-// and the board names it in its handshake (xiaozhi-esp32 main/protocols/websocket_protocol.cc).
+// and the board names it in its handshake (xiaozhi-esp32 main/protocols/websocket_protocol.cc,
+// WebsocketProtocol::OpenAudioChannel).
 type Framing int
 
-// The framings. FramingBare is the default of boards.
+// The framings. FramingBare is the default of boards. FramingTimed and FramingShort are
+// BinaryProtocol2 and BinaryProtocol3 in xiaozhi-esp32 main/protocols/protocol.h.
 const (
 	FramingBare  Framing = 1 // the Opus packet and nothing else
 	FramingTimed Framing = 2 // a header of 16 bytes with a timestamp
@@ -41,7 +43,8 @@ func (f Framing) Header() int {
 
 // Append appends a frame. Only FramingTimed uses timestamp, in milliseconds. A packet longer than
 // [MaxPacket] is not appended: its length does not fit into the header, and boards do not check the
-// length that they read.
+// length that they read (xiaozhi-esp32 main/protocols/websocket_protocol.cc,
+// WebsocketProtocol::OpenAudioChannel).
 func (f Framing) Append(b []byte, timestamp uint32, opus []byte) []byte {
 	if len(opus) > MaxPacket {
 		return b

@@ -11,12 +11,13 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// Hello is the first message of a board, and the server's response.
+// Hello is the first message of a board, and the server's response (xiaozhi-esp32
+// docs/websocket.md, docs/mqtt-udp.md).
 type Hello struct {
 	// Version is 3 over MQTT, in both directions, and the Framing in a board's hello over a
 	// WebSocket.
 	Version   int
-	Transport string // WebSocket or UDP; boards crash without it
+	Transport string // WebSocket or UDP; boards crash without it (websocket_protocol.cc, ParseServerHello)
 	SessionID string // from the server; without one, boards keep an old one
 	Audio     Audio  // format of the sender's audio
 
@@ -35,7 +36,7 @@ type Features struct {
 	GlyphPush bool `json:"glyph_push"` // it accepts glyphs that its font lacks
 }
 
-// Font is the font of a board's display.
+// Font is the font of a board's display (xiaozhi-esp32 docs/glyph-push.md).
 type Font struct {
 	Bundle  string `json:"bundle"`
 	Charset string `json:"charset"`
@@ -43,7 +44,8 @@ type Font struct {
 	BPP     int    `json:"bpp"`
 }
 
-// Audio is an audio format. Zero fields were absent.
+// Audio is an audio format. Zero fields were absent. The names are those of audio_params
+// (xiaozhi-esp32 main/protocols/websocket_protocol.cc, WebsocketProtocol::GetHelloMessage).
 type Audio struct {
 	Format        string `json:"format"` // "opus"
 	SampleRate    int    `json:"sample_rate"`
@@ -83,7 +85,7 @@ type Link struct {
 }
 
 // Secrets returns key and nonce as bytes. It fails if a board would ignore the hello because of the
-// link (xiaozhi-esp32 main/protocols/mqtt_protocol.cc).
+// link (xiaozhi-esp32 main/protocols/mqtt_protocol.cc, MqttProtocol::ParseServerHello).
 func (l *Link) Secrets() (key, nonce [HeaderSize]byte, err error) {
 	switch {
 	case l.Server == "":

@@ -9,7 +9,8 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// Types of messages.
+// Types of messages. Boards handle those of the server in xiaozhi-esp32 main/application.cc,
+// Application::InitializeProtocol, and write their own in main/protocols/protocol.cc.
 const (
 	TypeHello   = "hello"   // both directions, see [Hello]
 	TypeListen  = "listen"  // from the board: it listens, or stops listening
@@ -23,24 +24,24 @@ const (
 	TypeSystem  = "system"  // from the server: reboot
 	TypeAlert   = "alert"   // from the server: show a text and make a noise
 	TypeCustom  = "custom"  // from the server: only for custom firmware
-	TypeNotify  = "notify"  // from the server, since 2.5: play a sound without a conversation
+	TypeNotify  = "notify"  // from the server: play a sound without a conversation; since 2.5 (docs/notify.md)
 )
 
-// States of a listen message.
+// States of a listen message (xiaozhi-esp32 main/protocols/protocol.cc).
 const (
 	ListenStart  = "start"
 	ListenStop   = "stop"   // the button was released; only in mode manual
-	ListenDetect = "detect" // the wake word was heard; not sent by all boards
+	ListenDetect = "detect" // the wake word was heard; only with CONFIG_SEND_WAKE_WORD_DATA
 )
 
-// Modes of listen/start.
+// Modes of listen/start (xiaozhi-esp32 main/protocols/protocol.cc, Protocol::SendStartListening).
 const (
 	ModeAuto     = "auto"     // the server detects the end of speech
 	ModeManual   = "manual"   // the button ends the speech
 	ModeRealtime = "realtime" // the board also records while it plays
 )
 
-// States of a tts message.
+// States of a tts message (xiaozhi-esp32 main/application.cc, Application::InitializeProtocol).
 const (
 	TTSStart         = "start"
 	TTSStop          = "stop"
@@ -48,10 +49,12 @@ const (
 	TTSSentenceEnd   = "sentence_end"   // boards ignore it
 )
 
-// AbortWakeWord is the reason of an abort by the wake word. An abort by button has no reason.
+// AbortWakeWord is the reason of an abort by the wake word. An abort by button has no reason
+// (xiaozhi-esp32 main/protocols/protocol.cc, Protocol::SendAbortSpeaking).
 const AbortWakeWord = "wake_word_detected"
 
-// CommandReboot is the only command of a system message that boards execute.
+// CommandReboot is the only command of a system message that boards execute (xiaozhi-esp32
+// main/application.cc, Application::InitializeProtocol).
 const CommandReboot = "reboot"
 
 // Emotions are the emotions that boards can show; they ignore others.
@@ -89,8 +92,9 @@ type Message struct {
 	// Things are the descriptors or states of an iot message.
 	Things json.RawMessage
 
-	// Repaired reports that the message was not valid JSON: firmware does not escape wake words,
-	// and before 2.5 not error messages either (xiaozhi-esp32 main/mcp_server.cc).
+	// Repaired reports that the message was not valid JSON: firmware does not escape wake words
+	// (xiaozhi-esp32 main/protocols/protocol.cc, Protocol::SendWakeWordDetected), and before 2.5
+	// not error messages either (main/mcp_server.cc, McpServer::ReplyError).
 	Repaired bool
 }
 
@@ -148,8 +152,8 @@ func object(v json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// repair parses the two messages in which firmware does not escape a text. Firmware always writes
-// them in the same form, so the text is what is between the fixed parts.
+// repair parses the two messages in which firmware does not escape a text; see [Message].Repaired.
+// Firmware always writes them in the same form, so the text is what is between the fixed parts.
 func repair(data []byte) (Message, error) {
 	data = bytes.TrimSpace(data)
 	m := Message{Repaired: true, SessionID: between(data, `"session_id":"`, `"`)}

@@ -9,7 +9,8 @@ import (
 var ErrOpus = errors.New("no Opus packet")
 
 // Duration returns the duration of an Opus packet, from its first two bytes (RFC 6716 §3.1). A
-// packet of one byte is silence, which boards send by DTX. The error is [ErrOpus].
+// packet of one byte is silence, which boards send by DTX (xiaozhi-esp32
+// main/audio/audio_service.h, AS_OPUS_ENC_CONFIG). The error is [ErrOpus].
 func Duration(opus []byte) (time.Duration, error) {
 	if len(opus) == 0 {
 		return 0, ErrOpus

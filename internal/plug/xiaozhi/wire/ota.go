@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// OTARequest is the body of a board's OTA request (xiaozhi-esp32 main/boards/common/board.cc).
-// Older firmware omits many members.
+// OTARequest is the body of a board's OTA request (xiaozhi-esp32 main/boards/common/board.cc,
+// Board::GetSystemInfoJson). Older firmware omits many members.
 type OTARequest struct {
 	Version     int         `json:"version"`
 	Language    string      `json:"language"`
@@ -41,7 +41,7 @@ type OTARequest struct {
 type Application struct {
 	Name        string `json:"name"`
 	Version     string `json:"version"`
-	CompileTime string `json:"compile_time"` // "Aug  6 2026T10:00:00Z"
+	CompileTime string `json:"compile_time"` // "Aug  6 2026T10:00:00Z": not RFC 3339
 	IDF         string `json:"idf_version"`
 	SHA256      string `json:"elf_sha256"`
 }
@@ -61,9 +61,10 @@ func ParseOTARequest(body []byte) OTARequest {
 	return b
 }
 
-// OTAResponse is the response to an OTA request. A board that is offered MQTT never uses the
-// WebSocket. A board keeps a stored value until it is replaced: to remove a token, send an empty
-// one.
+// OTAResponse is the response to an OTA request (xiaozhi-esp32 main/ota.cc, Ota::CheckVersion). A
+// board that is offered MQTT never uses the WebSocket (main/application.cc,
+// Application::InitializeProtocol). A board keeps a stored value until it is replaced: to remove a
+// token, send an empty one.
 type OTAResponse struct {
 	Time       *ServerTime      `json:"server_time,omitempty"`
 	Firmware   Firmware         `json:"firmware"`
@@ -80,7 +81,7 @@ type ServerTime struct {
 
 // Firmware is the available firmware. An empty URL means no update.
 type Firmware struct {
-	Version string `json:"version"` // digits and dots; boards abort on anything else
+	Version string `json:"version"` // digits and dots; boards abort on anything else (Ota::ParseVersion)
 	URL     string `json:"url"`
 	Force   int    `json:"force,omitempty"` // 1: even if it is not newer
 }
@@ -92,19 +93,20 @@ type WebSocketConfig struct {
 	Version Framing `json:"version"`
 }
 
-// MQTTConfig is the MQTT broker for a board.
+// MQTTConfig is the MQTT broker for a board (xiaozhi-esp32 main/protocols/mqtt_protocol.cc,
+// MqttProtocol::StartMqttClient).
 type MQTTConfig struct {
 	Endpoint  string `json:"endpoint"` // see [ParseEndpoint]
 	ClientID  string `json:"client_id"`
 	Username  string `json:"username"`
 	Password  string `json:"password"`
 	Publish   string `json:"publish_topic"`
-	Subscribe string `json:"subscribe_topic"` // ignored by boards; other clients require it
+	Subscribe string `json:"subscribe_topic"` // ignored by boards; py-xiaozhi requires it
 	Keepalive int    `json:"keepalive"`       // in seconds
 }
 
 // Activation makes a board show a code until it is approved. Without a challenge, boards do not
-// send activation requests (xiaozhi-esp32 main/ota.cc).
+// send activation requests (xiaozhi-esp32 main/ota.cc, Ota::Activate).
 type Activation struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`
@@ -200,7 +202,8 @@ func checkSection(name string, section json.RawMessage) []string {
 }
 
 // Newer reports whether a version is newer than another, as boards compare them: part by part, as
-// numbers (xiaozhi-esp32 main/ota.cc). It fails if boards abort on the offered version.
+// numbers (xiaozhi-esp32 main/ota.cc, Ota::IsNewVersionAvailable). It fails if boards abort on the
+// offered version.
 func Newer(offered, running string) (bool, error) {
 	a, err := parts(offered)
 	if err != nil {
@@ -230,7 +233,8 @@ func parts(version string) ([]int64, error) {
 	return out, nil
 }
 
-// ActivationProof is the body of an activation request.
+// ActivationProof is the body of an activation request (xiaozhi-esp32 main/ota.cc,
+// Ota::GetActivationPayload).
 type ActivationProof struct {
 	Algorithm string `json:"algorithm,omitempty"` // "hmac-sha256"
 	Serial    string `json:"serial_number,omitempty"`
