@@ -11,20 +11,20 @@ import (
 	"patchbay/internal/talk"
 )
 
-// emitError is an error of whoever takes the events, to be told from our own.
+// emitError wraps an error of emit, to distinguish it from other errors.
 type emitError struct{ err error }
 
 func (e *emitError) Error() string { return e.err.Error() }
 func (e *emitError) Unwrap() error { return e.err }
 
-// Answer asks the model and emits what it says as it says it. What it calls of the
-// [Toolbox] is carried out, and it is asked again with the results, until it has
-// answered or must not call any more.
+// Answer asks the model and emits its output as it arrives. It executes the calls of functions of
+// the [Toolbox] and sends the results in another request, until the model has answered or may not
+// make further calls.
 //
-// Its errors are ctx's, emit's, or a *talk.Failure: TimedOut for a model that is
-// silent, NoAnswer for one that ends without a word, Unreadable for a turn in
-// which nothing is said, BotFailed for everything else. The request is given up as
-// soon as ctx ends or emit fails; calls are told to stop, and waited for.
+// It returns the error of ctx, the error of emit, or a *talk.Failure: TimedOut for a model that is
+// silent, NoAnswer for an empty answer, Unreadable for a turn without content, Unreachable if no
+// connection was made, BotFailed for everything else. The request is cancelled as soon as ctx ends
+// or emit fails; running calls are cancelled, and Answer waits for them.
 func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 	a := answer{bot: b, turn: turn, emit: emit, functions: b.commands(turn)}
 	a.functions = append(a.functions, b.toolboxFunctions(ctx, turn, a.functions)...)
@@ -40,47 +40,46 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 	return nil
 }
 
-// answer is the work on one turn.
+// answer is the state of one turn.
 type answer struct {
 	bot  *Bot
 	turn *talk.Turn
 	emit talk.Emit
-	// functions are those that the model is told of.
+	// functions are the functions that the model knows of.
 	functions []function
-	// closed says that nothing can be called any more: the functions are not
-	// offered, or, for servers that insist on them, offered not to be called.
+	// closed means that no further calls are possible. The functions are not offered any more, or,
+	// with sendDisabled, offered with tool_choice "none" for servers that require them.
 	closed, sendDisabled bool
-	step                 step       // the round that runs
-	thread               callThread // the rounds before
+	step                 step       // the current round
+	thread               callThread // the earlier rounds
 	stats                callStats
 	failures             map[string]failureCount
-	lastNoteAt           time.Time // when the person was last told about calls
-	// hasText and done say that such events were emitted.
+	lastNoteAt           time.Time // time of the last progress note
+	// hasText reports whether text was emitted.
 	hasText         bool
-	endsLine        bool // the last text ended a line
+	endsLine        bool // the last text ended with a line break
 	sentCommands    []talk.Command
 	suggest         []string
-	commandRejected bool // a command was dropped because of its arguments
-	// refusal and unfit are what the server did not want to be offered, as long as
-	// it is not sure that it was that.
+	commandRejected bool // a command was dropped because of invalid arguments
+	// refusal and suspects are the last refusal by the server and the functions that it may be
+	// about. They count only once a request without them succeeds.
 	refusal  *serverError
 	suspects []function
 }
 
-// step is what the model says and calls in one round.
+// step is the model's output in one round.
 type step struct {
 	text    strings.Builder
 	hasText bool
 	calls   []*pendingCall
-	// needsRun says that the toolbox has to carry something out.
+	// needsRun reports whether a call is to be executed by the toolbox.
 	needsRun bool
 }
 
 func (a *answer) run(ctx context.Context) error {
 	out, err := a.runRounds(ctx)
 	if err == nil && a.isSilent() && len(a.suggest) > 0 {
-		// Some models take the suggestions for the answer. Without the function
-		// they answer.
+		// Some models treat the suggestions as the answer. Without the function they answer.
 		a.functions = withoutFunction(a.functions, toolSuggest)
 		out, err = a.runRounds(ctx)
 	}
@@ -96,8 +95,8 @@ func (a *answer) run(ctx context.Context) error {
 	return nil
 }
 
-// runRounds asks until there is nothing left to be carried out. It ends, since
-// follow closes the turn to calls in the end.
+// runRounds sends requests until no call is left to execute. It terminates, because runCalls closes
+// the turn to further calls in the end.
 func (a *answer) runRounds(ctx context.Context) (outcome, error) {
 	for {
 		out, err := a.ask(ctx)
@@ -110,7 +109,7 @@ func (a *answer) runRounds(ctx context.Context) (outcome, error) {
 	}
 }
 
-// runRound asks once, with the functions as they are now.
+// runRound sends one request with the current functions.
 func (a *answer) runRound(ctx context.Context) (outcome, error) {
 	b := a.bot
 	messages, err := b.conversation(a.turn, a.functions)
@@ -135,7 +134,7 @@ func (a *answer) runRound(ctx context.Context) (outcome, error) {
 	return out, err
 }
 
-// offeredFunctions are the functions that the model can call now.
+// offeredFunctions returns the functions that the model can call now.
 func (a *answer) offeredFunctions() []function {
 	if a.closed {
 		return nil
@@ -143,10 +142,10 @@ func (a *answer) offeredFunctions() []function {
 	return a.functions
 }
 
-// isSilent says that the person got nothing yet.
+// isSilent reports whether nothing was sent to the person yet.
 func (a *answer) isSilent() bool { return !a.hasText && len(a.sentCommands) == 0 }
 
-// emptyAnswerError says why a complete answer has nothing in it.
+// emptyAnswerError returns the error for a complete answer without content.
 func (a *answer) emptyAnswerError(out outcome) error {
 	say := i18n.Message("")
 	switch {
@@ -174,14 +173,14 @@ func (a *answer) onText(text string) error {
 		a.step.text.WriteString(clip(text, maxEcho-a.step.text.Len()))
 	}
 	if a.hasText && !a.step.hasText && !a.endsLine {
-		text = "\n" + text // not in one line with what was said before the calls
+		text = "\n" + text // text after calls begins on a new line
 	}
 	a.hasText, a.step.hasText, a.endsLine = true, true, strings.HasSuffix(text, "\n")
 	return a.send(talk.Text(text))
 }
 
-// onCalls takes what the model called. Commands for the device go out at once; what
-// the toolbox has to carry out waits until the model is finished.
+// onCalls processes the calls of the model. Commands for the device are sent at once; calls of the
+// toolbox wait until the response is complete.
 func (a *answer) onCalls(ctx context.Context, made []call) error {
 	_, _, toolbox := functionKinds(a.offeredFunctions())
 	for _, c := range made {
@@ -199,8 +198,8 @@ func (a *answer) onCalls(ctx context.Context, made []call) error {
 	return nil
 }
 
-// onCommand passes on what the device is asked to do. What makes no sense is logged
-// and left out; the rest of the answer may well be good.
+// onCommand sends a command to the device. An invalid command is logged and dropped; the rest of
+// the answer may still be good.
 func (a *answer) onCommand(ctx context.Context, e *pendingCall) error {
 	event, err := a.toEvent(e.call)
 	switch {
@@ -237,7 +236,7 @@ func (a *answer) toEvent(c call) (talk.Event, error) {
 	return event, err
 }
 
-// isRepeated says that a device was asked to do exactly that in this answer.
+// isRepeated reports whether the same command was already sent in this answer.
 func (a *answer) isRepeated(c *talk.Command) bool {
 	for i := range a.sentCommands {
 		if reflect.DeepEqual(a.sentCommands[i], *c) {

@@ -20,7 +20,7 @@ func TestEachPieceIsPassedOnBeforeTheNextIsSent(t *testing.T) {
 	b := newRig(t, s.URL, nil)
 	var got []string
 	err := b.Answer(testContext(t), question("hi"), func(e talk.Event) error {
-		// The server sends the next piece only after this one was heard.
+		// The server sends the next chunk only after this one has arrived.
 		close(gates[len(got)])
 		got = append(got, e.Text)
 		return nil
@@ -328,7 +328,7 @@ func TestAnErrorAboutFunctionsThatStaysIsToldOnce(t *testing.T) {
 	if f := failure(t, err); f.Told != msgRefused.In(i18n.English) {
 		t.Errorf("got %+v", f)
 	}
-	// It was not the functions, so they are offered again.
+	// The functions were not the reason, so they are offered again.
 	b.mustAsk(t, commanding("hi"))
 	if r := s.Requests(); len(r) != 3 || len(r[2].Chat.Tools) != 4 {
 		t.Errorf("the third request offers %d functions", len(r[2].Chat.Tools))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxArguments bounds the arguments of one call: commands need some 200 bytes, and
-// what is written for a tool is written word by word while a person waits.
+// maxArguments limits the arguments of one call, in bytes. Commands need some 200 bytes, and
+// arguments for a tool are written word by word while a person waits.
 const maxArguments = 16 << 10
 
 var (
@@ -16,8 +16,8 @@ var (
 	errLongArguments = errors.New("the arguments are too long")
 )
 
-// parseArguments reads the arguments of a call as [normalizeArguments] does. Numbers
-// become json.Number.
+// parseArguments parses the arguments of a call after [normalizeArguments]. Numbers become
+// json.Number.
 func parseArguments(text string) (map[string]any, error) {
 	text, err := normalizeArguments(text)
 	if err != nil {
@@ -32,9 +32,9 @@ func parseArguments(text string) (map[string]any, error) {
 	return args, nil
 }
 
-// normalizeArguments is the JSON object that a model wrote as the arguments of a call,
-// as it is written. What models often get wrong is put right: nothing or null for
-// no arguments, an object that was encoded twice, and a code fence around it.
+// normalizeArguments returns the arguments of a call as a JSON object. It accepts common mistakes
+// of models: nothing or null for no arguments, an object that was encoded twice, and a code fence
+// around the object.
 func normalizeArguments(text string) (string, error) {
 	if len(text) > maxArguments {
 		return "", errLongArguments
@@ -56,7 +56,7 @@ func normalizeArguments(text string) (string, error) {
 	return text, nil
 }
 
-// unfence takes ```json … ``` away.
+// unfence removes a surrounding ```json … ```.
 func unfence(text string) string {
 	inner, ok := strings.CutPrefix(text, "```")
 	if !ok {
@@ -70,8 +70,8 @@ func unfence(text string) string {
 	return strings.TrimSpace(inner)
 }
 
-// isCompleteObject reports whether arguments that came in pieces are surely complete: an
-// object cannot go on after its closing brace.
+// isCompleteObject reports whether streamed arguments are certainly complete: a JSON object cannot
+// continue after its closing brace.
 func isCompleteObject(arguments []byte) bool {
 	arguments = bytes.TrimSpace(arguments)
 	return len(arguments) > 1 && arguments[0] == '{' && arguments[len(arguments)-1] == '}' && json.Valid(arguments)

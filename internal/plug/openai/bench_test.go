@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// streamOf is an answer of n pieces as OpenAI sends it.
+// streamOf returns a stream of n chunks as OpenAI sends it.
 func streamOf(n int) [][]byte {
 	piece := "data: " + usual["OpenAI"] + "\n\n"
 	var out [][]byte
@@ -24,7 +24,8 @@ func streamOf(n int) [][]byte {
 	return append(out, []byte("data: "+end+"\n\n"), []byte("data: [DONE]\n\n"))
 }
 
-// inMemory answers without a connection, so that only our own work is measured.
+// inMemory returns a client that responds without a connection, so that only our own work is
+// measured.
 func inMemory(stream []byte) *http.Client {
 	return &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
@@ -48,8 +49,8 @@ func benchBot(b testing.TB, url string, client *http.Client) *Bot {
 
 const deltas = 200
 
-// BenchmarkAnswer is a turn with an answer of 200 pieces. "memory" has our own
-// work only; "socket" has a server in the same process that flushes each piece.
+// BenchmarkAnswer measures a turn with an answer of 200 chunks: in memory, our own work only; over
+// a socket, with a server in the same process that flushes each chunk.
 func BenchmarkAnswer(b *testing.B) {
 	stream := streamOf(deltas)
 	run := func(b *testing.B, bot *Bot) {
@@ -83,7 +84,7 @@ func BenchmarkAnswer(b *testing.B) {
 	})
 }
 
-// BenchmarkDecode compares the two ways to read a piece.
+// BenchmarkDecode compares the two ways to decode a chunk.
 func BenchmarkDecode(b *testing.B) {
 	for _, server := range []string{"OpenAI", "Ollama"} {
 		data := []byte(usual[server])
@@ -104,7 +105,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestAPieceCostsOneAllocation holds us to it: the text itself.
+// TestAPieceCostsOneAllocation checks that a chunk costs one allocation, for the text itself.
 func TestAPieceCostsOneAllocation(t *testing.T) {
 	cost := func(n int) float64 {
 		bot := benchBot(t, "http://memory/v1", inMemory(bytes.Join(streamOf(n), nil)))

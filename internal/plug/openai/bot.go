@@ -98,8 +98,8 @@ func New(s Settings, o Options) (*Bot, error) {
 	if client == nil {
 		client, b.ownsClient = NewClient(), true
 	}
-	// A redirect would send the question, and headers with keys, to another server. The owner is
-	// shown its target instead.
+	// The client does not follow redirects, which would send the question, and headers with keys,
+	// to another server. The owner is shown the target instead.
 	still := *client
 	still.Timeout = 0
 	still.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -179,8 +179,9 @@ func (s *Settings) opening(host string) (opening []byte, choices map[string]json
 	return body[:len(body)-1], choices, nil
 }
 
-// lengthField returns the name of the field that limits an answer. OpenAI's newer models refuse the
-// old name; other servers do not support the new one.
+// lengthField returns the name of the field that limits the length of an answer. OpenAI's o-series
+// and newer models reject max_tokens, which the API reference (Create chat completion, max_tokens)
+// calls deprecated; other servers do not support max_completion_tokens.
 func lengthField(host string) string {
 	if host == "api.openai.com" {
 		return "max_completion_tokens"

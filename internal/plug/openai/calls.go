@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// maxCalls bounds how many calls one answer can make.
+// maxCalls limits the calls of one answer.
 const maxCalls = 16
 
-// maxExtra bounds the extra_content of a call; signatures have some KiB.
+// maxExtra limits the extra_content of a call, in bytes. Signatures have some KiB.
 const maxExtra = 16 << 10
 
 var errTooManyCalls = errors.New("the model called too many functions at once")
@@ -17,8 +17,8 @@ var errTooManyCalls = errors.New("the model called too many functions at once")
 type call struct {
 	id, name  string
 	arguments string
-	// extra is the call's extra_content: Gemini takes results only along with the
-	// signature that came there.
+	// extra is the call's extra_content. Gemini 3 accepts results only together with the thought
+	// signature in it (ai.google.dev/gemini-api/docs/thought-signatures).
 	extra json.RawMessage
 }
 
@@ -26,16 +26,17 @@ type call struct {
 type fragment struct {
 	index     *int
 	id, name  string
-	arguments []byte // valid during the call that gets it
+	arguments []byte // valid only during add
 	extra     json.RawMessage
 }
 
-// callAssembler puts the calls of an answer together. The zero value is ready.
+// callAssembler assembles the calls of an answer from their fragments. The zero value is ready to
+// use.
 //
-// By the book, the first piece of a call has its index, id and name and the
-// others only the index. But there are servers that send whole calls at once,
-// all with index 0 or with none, without ids, with the name repeated in every
-// piece, or with a new id in every piece.
+// In OpenAI's API, the first fragment of a call has index, id and name, and the others have only
+// the index. Other servers send whole calls at once, all with index 0 (ollama/ollama, issue 15457)
+// or without an index (ollama/ollama, issue 7881, and Gemini's compatible endpoint), without ids,
+// with the name repeated in every fragment, or with a new id in every fragment.
 type callAssembler struct {
 	open []openCall
 }
@@ -65,19 +66,19 @@ func (c *callAssembler) add(f fragment) error {
 	if o.extra == nil && len(f.extra) <= maxExtra && string(f.extra) != "null" {
 		o.extra = f.extra
 	}
-	// One byte more than allowed is kept, so that it shows.
+	// One byte more than allowed is kept, so that the excess is detected.
 	room := maxArguments + 1 - len(o.arguments)
 	o.arguments = append(o.arguments, f.arguments[:min(room, len(f.arguments))]...)
 	return nil
 }
 
-// pick finds the call that a piece belongs to; nil means that it begins one.
+// pick returns the call that a fragment belongs to, or nil if it begins a new one.
 func (c *callAssembler) pick(f fragment) *openCall {
 	o := c.last(f)
 	if o == nil || f.name == "" || o.name == "" {
 		return o
 	}
-	// A name where there is one already: a repetition or the next call.
+	// The call has a name already: a repetition or the next call.
 	switch {
 	case f.name != o.name:
 		return nil
@@ -89,8 +90,8 @@ func (c *callAssembler) pick(f fragment) *openCall {
 	return o
 }
 
-// last is the newest call that a piece could belong to: by its index, without
-// one by its id, without a known id the newest of all.
+// last returns the newest call that a fragment may belong to: by index; without an index, by id;
+// without a known id, the newest call of all.
 func (c *callAssembler) last(f fragment) *openCall {
 	for i := len(c.open) - 1; i >= 0; i-- {
 		o := &c.open[i]
@@ -107,7 +108,7 @@ func (c *callAssembler) last(f fragment) *openCall {
 	return &c.open[len(c.open)-1]
 }
 
-// isComplete reports whether there are calls and all of them surely are complete.
+// isComplete reports whether there are calls and all of them are certainly complete.
 func (c *callAssembler) isComplete() bool {
 	for i := range c.open {
 		if c.open[i].name == "" || !isCompleteObject(c.open[i].arguments) {
@@ -117,8 +118,8 @@ func (c *callAssembler) isComplete() bool {
 	return len(c.open) > 0
 }
 
-// take returns the calls and forgets them. Pieces that never got a name are left
-// out: nothing can be done with them.
+// take returns the calls and forgets them. Calls without a name are dropped, because they cannot be
+// executed.
 func (c *callAssembler) take() []call {
 	var out []call
 	for i := range c.open {
@@ -130,8 +131,8 @@ func (c *callAssembler) take() []call {
 	return out
 }
 
-// argumentBytes is what the "arguments" of a call hold: by the book a string
-// with JSON in it, from some servers the JSON itself.
+// argumentBytes returns the "arguments" of a call. In OpenAI's API they are a string that contains
+// JSON; some servers send the JSON itself.
 func argumentBytes(raw json.RawMessage) []byte {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil

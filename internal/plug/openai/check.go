@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	// listTimeout is how long a server may take to list its models.
+	// listTimeout is the timeout of a request for the list of models.
 	listTimeout = 15 * time.Second
-	// maxList bounds such a list; the longest known one has some 500 KiB.
+	// maxList limits the list of models, in bytes. The longest known list has some 500 KiB.
 	maxList = 4 << 20
-	// maxNamesShown is how many models an error mentions.
+	// maxNamesShown limits how many models an error names.
 	maxNamesShown = 8
 )
 
-// Check finds out whether the model can be asked: the server can be reached, the
-// key is accepted, the model is known. It says what is wrong in words for the
-// owner. Where the list of models does not settle that (many servers have none,
-// some show it to everybody), the model is asked for one word.
+// Check tests whether the model can be used: the server can be reached, the key is accepted, the
+// model exists. Its error is a text for the owner. If the list of models is not conclusive (many
+// servers have none, some show it to everybody), it asks the model for one word.
 func (b *Bot) Check(ctx context.Context) error {
 	names, status, err := b.list(ctx, true)
 	switch {
@@ -47,9 +46,9 @@ func (b *Bot) Check(ctx context.Context) error {
 	return nil
 }
 
-// Probe finds out what a connection tells about the model, and costs nothing: it asks for
-// the list of models. An empty problem is none; proven reports whether the model is in the
-// list. What is told of refusals by the list alone says little: many servers have none.
+// Probe tests the connection to the model. It only requests the list of models, so it costs
+// nothing. An empty problem means none was found; proven reports whether the model is in the list.
+// Most refusals of the list are ignored, because many servers have no list.
 func (b *Bot) Probe(ctx context.Context) (p Problem, proven bool) {
 	names, status, err := b.list(ctx, true)
 	switch {
@@ -59,7 +58,7 @@ func (b *Bot) Probe(ctx context.Context) (p Problem, proven bool) {
 		return ProblemPrivateAddress, false
 	case status == 0:
 		return ProblemUnreachable, false
-	case status == http.StatusUnauthorized: // 403 can be a key that may ask, and not list
+	case status == http.StatusUnauthorized: // 403 may be a key that may ask but not list
 		return ProblemKey, false
 	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable ||
 		status == http.StatusGatewayTimeout:
@@ -68,8 +67,8 @@ func (b *Bot) Probe(ctx context.Context) (p Problem, proven bool) {
 	return "", false
 }
 
-// listNeedsKey says that the list of models is good as a proof of the key: there is no
-// key, or the list is not to be had without it.
+// listNeedsKey reports whether the list of models proves that the key is valid: there is no key, or
+// the list is refused without it.
 func (b *Bot) listNeedsKey(ctx context.Context) bool {
 	if b.settings.APIKey == "" {
 		return true
@@ -78,8 +77,8 @@ func (b *Bot) listNeedsKey(ctx context.Context) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// list fetches the names of the models, with our key or without. The status is 0
-// if there was no answer.
+// list returns the names of the models, requested with our key or without. The status is 0 if there
+// was no response.
 func (b *Bot) list(ctx context.Context, signed bool) (names []string, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -113,8 +112,8 @@ func (b *Bot) list(ctx context.Context, signed bool) (names []string, status int
 	return names, resp.StatusCode, nil
 }
 
-// isListed reports whether a model is in a list. Ollama lists "name:latest" for what
-// is asked for as "name".
+// isListed reports whether a model is in a list. Ollama lists "name:latest" for the model "name",
+// as latest is its default tag (ollama, docs/api.md, Model names).
 func isListed(names []string, model string) bool {
 	for _, name := range names {
 		if name == model || name == model+":latest" {
@@ -124,7 +123,7 @@ func isListed(names []string, model string) bool {
 	return false
 }
 
-// askOneWord asks the model and waits for the first piece of an answer.
+// askOneWord asks the model and waits for the first chunk of the answer.
 func (b *Bot) askOneWord(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -168,7 +167,7 @@ func (b *Bot) keyRefused(err error) error {
 	return fmt.Errorf("%s does not accept the key; check api_key (%s)", b.endpoint.host, b.redact(err.Error()))
 }
 
-// explain says why the model could not be asked, for the owner.
+// explain returns an error for the owner that explains why the model cannot be used.
 func (b *Bot) explain(ctx context.Context, err error, names []string) error {
 	why := b.redact(err.Error())
 	if e, ok := errors.AsType[*serverError](err); ok {
@@ -202,7 +201,7 @@ func (b *Bot) explain(ctx context.Context, err error, names []string) error {
 	return fmt.Errorf("%s was asked, but %s", b.endpoint.display, why)
 }
 
-// joinFirst lists the first names.
+// joinFirst returns the first names as a list.
 func joinFirst(names []string) string {
 	shown := make([]string, 0, maxNamesShown)
 	for _, name := range names[:min(len(names), maxNamesShown)] {

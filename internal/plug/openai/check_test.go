@@ -18,8 +18,8 @@ func TestCheck(t *testing.T) {
 		name   string
 		server func(*Server)
 		change func(*Settings)
-		asked  int    // how many questions it takes
-		want   string // "" if all is well
+		asked  int    // number of questions it takes
+		want   string // "" if the check succeeds
 	}{
 		{"all is well", func(s *Server) { s.Key, s.Models = key, []string{"other", "test-model"} }, nil, 0, ""},
 		{"no key needed", func(s *Server) { s.Models = []string{"test-model"} }, func(s *Settings) { s.APIKey = "" }, 0,

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// chunk is what we use of an answer: of a piece of a streamed one and of a whole
-// one, which has message where the others have delta.
+// chunk holds the used fields of a response: of one chunk of a stream, or of a whole response,
+// which has message instead of delta.
 type chunk struct {
 	Choices []choice        `json:"choices"`
 	Error   json.RawMessage `json:"error"`
 	Usage   *usage          `json:"usage"`
-	// Object and Message are how some servers write an error.
+	// Object and Message are the form of an error {"object":"error","message":…}, as Mistral's API
+	// and vLLM send it (jackmpcollins/magentic, issue 276; microsoft/autogen, issue 1037).
 	Object  string          `json:"object"`
 	Message json.RawMessage `json:"message"`
 }
@@ -31,8 +32,8 @@ type message struct {
 	Refusal      content       `json:"refusal"`
 	ToolCalls    []toolCall    `json:"tool_calls"`
 	FunctionCall *functionCall `json:"function_call"`
-	// Reasoning is what the model thought. DeepSeek wants it back with the results
-	// of calls.
+	// Reasoning is the model's reasoning. DeepSeek requires it back with the results of calls
+	// (api-docs.deepseek.com/guides/thinking_mode, Tool Calls).
 	Reasoning content `json:"reasoning_content"`
 }
 
@@ -53,7 +54,7 @@ type usage struct {
 	Completion int `json:"completion_tokens"`
 }
 
-// content is text, or a list of parts of which some are text.
+// content is a string, or the text parts of a list of parts.
 type content string
 
 func (c *content) UnmarshalJSON(data []byte) error {
@@ -85,20 +86,20 @@ var (
 	errShape   = errors.New("the server sent JSON of another shape")
 )
 
-// delta is what a piece of an answer brings. It is used again for the next one.
+// delta is the content of one chunk. It is reused for the next chunk.
 type delta struct {
 	text string
 	// thought is a piece of the reasoning_content.
 	thought string
 	finish  string
 	calls   []fragment
-	// complete says that this is a complete message, not a piece of one.
+	// complete reports whether this is a complete message, not a piece of one.
 	complete bool
 	usage    *usage
 }
 
-// decode reads a piece of an answer, or a whole one. An error that the server
-// reports inside becomes a [*serverError].
+// decode reads a chunk or a whole response. An error that the server reports in it is returned as a
+// [*serverError].
 func (d *delta) decode(data []byte) error {
 	*d = delta{calls: d.calls[:0]}
 	if text, finish, ok := quickDelta(data); ok {

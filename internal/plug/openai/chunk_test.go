@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// usual are pieces of answers as servers in use write them.
+// usual are chunks as servers in use write them.
 var usual = map[string]string{
 	"OpenAI":    `{"id":"chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT","object":"chat.completion.chunk","created":1741569952,"model":"gpt-4o-2024-08-06","service_tier":"default","system_fingerprint":"fp_44709d6fcb","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"aB3"}`,
 	"DeepSeek":  `{"id":"1f633d8bfc032625086f14113c411638","choices":[{"index":0,"delta":{"content":" word","role":"assistant"},"finish_reason":null,"logprobs":null}],"created":1718345013,"model":"deepseek-chat","system_fingerprint":"fp_a49d71b8a1","object":"chat.completion.chunk","usage":null}`,
@@ -98,8 +98,7 @@ func TestPiecesThatAreNone(t *testing.T) {
 	}
 }
 
-// FuzzQuickDelta checks that whatever the quick way reads, encoding/json reads
-// the same.
+// FuzzQuickDelta checks that encoding/json reads the same as the fast path.
 func FuzzQuickDelta(f *testing.F) {
 	for _, data := range usual {
 		f.Add([]byte(data))
@@ -119,8 +118,8 @@ func FuzzQuickDelta(f *testing.F) {
 	})
 }
 
-// FuzzThinking checks that cutting a text into pieces makes no difference, and
-// that nothing of what follows the thoughts is lost.
+// FuzzThinking checks that the split of a text into chunks makes no difference, and that no text
+// after the reasoning is lost.
 func FuzzThinking(f *testing.F) {
 	f.Add("<think>a</think> b", uint8(3))
 	f.Add("<thin", uint8(1))

@@ -18,24 +18,22 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer on the wire: 100,000 pieces of 300 bytes, more
-	// than models write or think in one go.
+	// maxAnswer limits a response on the wire, in bytes: 100,000 chunks of 300 bytes, more than a
+	// model writes or reasons in one response.
 	maxAnswer = 32 << 20
-	// maxWhole bounds an answer that comes in one, which is held in memory.
+	// maxWhole limits a response that is not streamed, in bytes. It is held in memory.
 	maxWhole = 8 << 20
-	// maxErrorBody is how much of an error page is read.
+	// maxErrorBody limits how much of an error response is read, in bytes.
 	maxErrorBody = 64 << 10
-	// maxRetryDelay caps what a server may ask for with Retry-After: a person is
-	// waiting.
+	// maxRetryDelay caps the delay that a server requests with Retry-After: a person is waiting.
 	maxRetryDelay = 10 * time.Second
-	// firstRetryDelay is the pause before the second try; it doubles with each.
+	// firstRetryDelay is the delay before the first retry. It doubles with each retry.
 	firstRetryDelay = 500 * time.Millisecond
-	// tailTimeout is how long we wait for the end of the stream after the model
-	// said that it is finished: for numbers of tokens, and because a connection
-	// is used again only if its answer was read to the end.
+	// tailTimeout is how long the end of the stream is awaited after a finish_reason: the usage may
+	// still come, and a connection is reused only if its response was read to the end.
 	tailTimeout = 500 * time.Millisecond
-	// drainTimeout is how long we wait for the end of the body after the end of
-	// the stream, to the same purpose. The end of the answer waits for it.
+	// drainTimeout is how long the end of the body is awaited after the end of the stream, so that
+	// the connection can be reused. The end of the answer waits for it.
 	drainTimeout = 100 * time.Millisecond
 )
 
@@ -47,16 +45,16 @@ var (
 	errWebPage   = errors.New("a web page came instead of an answer")
 )
 
-// reply is an answer that has begun.
+// reply is a response that has begun.
 type reply struct {
 	body   io.Closer
 	in     *bufio.Reader
 	pace   *timedReader
-	events *events // nil for an answer in one piece
+	events *events // nil for a response that is not streamed
 	done   bool
 }
 
-// next reads the next piece into d; io.EOF is the end.
+// next reads the next chunk into d. It returns io.EOF at the end.
 func (r *reply) next(d *delta) error {
 	if r.done {
 		return io.EOF
@@ -85,8 +83,8 @@ func (r *reply) next(d *delta) error {
 	return d.decode(data)
 }
 
-// close ends the reply. A stream that is over is read to its end first, so that
-// the connection can be used again.
+// close closes the response. The body of a complete stream is read to its end first, so that the
+// connection can be reused.
 func (r *reply) close() {
 	if r.done {
 		r.pace.limit(drainTimeout, errTail)
@@ -95,8 +93,8 @@ func (r *reply) close() {
 	r.body.Close()
 }
 
-// timedReader is the body of an answer that may not pause for too long or grow without
-// end. Only waiting for the server counts, not what is done between reads.
+// timedReader reads the body of a response. It limits the length of the body and the time without
+// data. Only the time spent waiting for the server counts, not the time between reads.
 type timedReader struct {
 	body      io.Reader
 	remaining int64
@@ -105,7 +103,8 @@ type timedReader struct {
 	cancel    context.CancelCauseFunc
 }
 
-// limit sets how long each of the next reads may take, and what ends it.
+// limit sets the timeout of each of the following reads, and the error with which a timeout cancels
+// the request.
 func (p *timedReader) limit(d time.Duration, why error) {
 	p.idle = d
 	p.timer = time.AfterFunc(d, func() { p.cancel(why) })
@@ -123,8 +122,8 @@ func (p *timedReader) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// openReply asks, as often as is allowed, until an answer begins. What ctx is
-// cancelled with when the server is too slow is the cause of the error.
+// openReply sends the request, and retries until a response begins or a retry is pointless. If the
+// server is too slow, it cancels ctx with a cause that explains it.
 func (b *Bot) openReply(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
 	limit := b.settings.firstByte()
 	until := time.Now().Add(limit)
@@ -147,7 +146,7 @@ func (b *Bot) openReply(ctx context.Context, cancel context.CancelCauseFunc, bod
 	}
 }
 
-// attempt asks once.
+// attempt sends the request once and waits for the first byte of the body.
 func (b *Bot) attempt(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.endpoint.chat, bytes.NewReader(body))
 	if err != nil {
@@ -183,7 +182,7 @@ func (b *Bot) attempt(ctx context.Context, cancel context.CancelCauseFunc, body 
 	return r, nil
 }
 
-// setHeaders adds the key and the owner's headers.
+// setHeaders adds the API key and the owner's headers.
 func (b *Bot) setHeaders(req *http.Request) {
 	req.Header.Set("User-Agent", "patchbay")
 	if b.settings.APIKey != "" {
@@ -194,14 +193,13 @@ func (b *Bot) setHeaders(req *http.Request) {
 	}
 }
 
-// unreachableError is a connection that could not be made or broke before the
-// server had answered.
+// unreachableError means that a connection failed before the server had responded.
 type unreachableError struct{ err error }
 
 func (e *unreachableError) Error() string { return e.err.Error() }
 func (e *unreachableError) Unwrap() error { return e.err }
 
-// unreachable leaves the address out of the error: it may hold a secret.
+// unreachable wraps a connection error without the URL, which may contain a secret.
 func unreachable(err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
@@ -209,7 +207,7 @@ func unreachable(err error) error {
 	return &unreachableError{err}
 }
 
-// responseError makes an error of an answer other than 200.
+// responseError returns the error for a response with a status other than 200.
 func responseError(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	e := readServerError(body)
@@ -223,7 +221,9 @@ func responseError(resp *http.Response) error {
 	return e
 }
 
-// retryAfter is how long a server asks to wait, negative if it does not say.
+// retryAfter returns how long a server asks to wait (Retry-After, RFC 9110 §10.2.3), or a negative
+// duration if it does not ask. The non-standard Retry-After-Ms takes precedence, as in OpenAI's own
+// client (openai-python, _base_client.py, _parse_retry_after_header). Fractions are accepted.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -238,7 +238,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return -1
 }
 
-// retryDelay reports whether asking again makes sense, and when.
+// retryDelay returns the delay before the next attempt, and reports whether to retry at all.
 func (b *Bot) retryDelay(err error, try int) (time.Duration, bool) {
 	if try >= b.settings.retries() {
 		return 0, false
@@ -260,7 +260,7 @@ func (b *Bot) retryDelay(err error, try int) (time.Duration, bool) {
 	return 0, false
 }
 
-// isPermanent says that an error of the connection will not go away by itself.
+// isPermanent reports whether a retry cannot succeed after a connection error.
 func isPermanent(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return true

@@ -20,22 +20,20 @@ import (
 )
 
 const (
-	// maxCause bounds what of a server's error gets into a log, in characters.
+	// maxCause limits a server's error text in the log, in characters.
 	maxCause = 300
-	// maxMessage bounds it before secrets are taken out, so that none is cut in
-	// two and missed.
+	// maxMessage limits it before secrets are removed, so that no secret is split and missed.
 	maxMessage = 4096
 )
 
-// serverError is an error that the server reports, with a status or inside a
-// stream (status 0).
+// serverError is an error that the server reports, with a status or in a stream (status 0).
 type serverError struct {
 	status     int
 	message    string
 	kind, code string
 	// param is the field of the request that the error is about.
 	param string
-	// retryAfter is how long the server asks to wait, negative if it does not.
+	// retryAfter is how long the server asks to wait, negative if it does not ask.
 	retryAfter time.Duration
 }
 
@@ -66,11 +64,11 @@ func (e *serverError) isOutOfCredit() bool {
 	return e.status == http.StatusPaymentRequired || e.code == "insufficient_quota" || e.kind == "insufficient_quota"
 }
 
-// isAboutTools reports whether the server or the model refuses functions, in the words
-// of Ollama ("does not support tools"), llama.cpp ("Unsupported param: tools",
-// "tools param requires --jinja flag"), vLLM (`"auto" tool choice requires
-// --enable-auto-tool-choice`) and OpenRouter ("No endpoints found that support
-// tool use").
+// isAboutTools reports whether the server or the model refuses functions. The texts are those of
+// Ollama ("does not support tools", server/images.go), llama.cpp ("Unsupported param: tools",
+// "tools param requires --jinja flag", in the parameter parsing of its server), vLLM (`"auto" tool
+// choice requires --enable-auto-tool-choice`, entrypoints/openai/serving_chat.py) and OpenRouter
+// ("No endpoints found that support tool use").
 func (e *serverError) isAboutTools() bool {
 	switch e.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError,
@@ -84,8 +82,8 @@ func (e *serverError) isAboutTools() bool {
 		func(word string) bool { return strings.Contains(text, word) })
 }
 
-// readServerError understands {"error":{"message":…}}, {"error":"…"},
-// {"message":…}, {"detail":…} and plain text.
+// readServerError parses the body of an error: {"error":{"message":…}}, {"error":"…"},
+// {"message":…}, {"detail":…} or plain text.
 func readServerError(body []byte) *serverError {
 	e := &serverError{retryAfter: -1}
 	var outer map[string]json.RawMessage
@@ -110,7 +108,7 @@ func readServerError(body []byte) *serverError {
 	return e
 }
 
-// plainJSON is a string or any other value as one line.
+// plainJSON returns a JSON string, or any other value, as one line.
 func plainJSON(raw json.RawMessage) string {
 	var text string
 	switch {
@@ -122,7 +120,7 @@ func plainJSON(raw json.RawMessage) string {
 	return oneLine(text, maxMessage)
 }
 
-// What people are told, in few words.
+// Short error texts for people.
 const (
 	msgKey         = i18n.Message("the model refused our key")
 	msgSpent       = i18n.Message("the model's account has no credit left")
@@ -141,7 +139,7 @@ const (
 	msgBadCommand  = i18n.Message("the model's command for the device makes no sense")
 )
 
-// toFailure makes what [Bot.Answer] returns out of what stopped it.
+// toFailure converts an error to the error that [Bot.Answer] returns.
 func (b *Bot) toFailure(ctx context.Context, turn *talk.Turn, err error) error {
 	if e, ok := errors.AsType[*emitError](err); ok {
 		return e.err
@@ -166,7 +164,7 @@ func (b *Bot) toFailure(ctx context.Context, turn *talk.Turn, err error) error {
 	}
 	f := &talk.Failure{Code: talk.BotFailed, Told: say.In(turn.Lang), Cause: cause}
 	if isConnectError(err) {
-		f.Code = talk.Unreachable // the bot has said nothing, so it is not to blame
+		f.Code = talk.Unreachable // the bot itself did not fail
 	}
 	if !b.trusted(ctx) {
 		f.Cause = strings.TrimSuffix(say.In(i18n.English)+"; "+advice, "; ")
@@ -175,7 +173,7 @@ func (b *Bot) toFailure(ctx context.Context, turn *talk.Turn, err error) error {
 	return f
 }
 
-// describe returns an error in plain words and what the owner can do about it.
+// describe returns the error text for people, and advice for the owner.
 func describe(err error, pictures bool) (say i18n.Message, advice string) {
 	if e, ok := errors.AsType[*serverError](err); ok {
 		return e.describe(pictures)
@@ -218,11 +216,10 @@ func (e *serverError) describe(pictures bool) (i18n.Message, string) {
 	return msgRefused, ""
 }
 
-// keyPattern is what looks like a key, or what is left of one after a server has
-// masked a part of it.
+// keyPattern matches what looks like a key, also if the server has masked a part of it.
 var keyPattern = regexp.MustCompile(`(?i)\b(?:bearer\s+|(?:sk|pk|key|api)[-_])[a-z0-9*._~+/=-]{6,}`)
 
-// redact makes a text that came from outside short and free of secrets.
+// redact returns an external text as one short line without secrets.
 func (b *Bot) redact(text string) string {
 	for _, secret := range b.secrets {
 		text = strings.ReplaceAll(text, secret, "[hidden]")
@@ -230,7 +227,7 @@ func (b *Bot) redact(text string) string {
 	return oneLine(keyPattern.ReplaceAllString(text, "[hidden]"), maxCause)
 }
 
-// isConnectError reports whether an error is that no connection was made.
+// isConnectError reports whether no connection was made.
 func isConnectError(err error) bool {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return true

@@ -231,7 +231,7 @@ func TestTheSilenceOfTheModel(t *testing.T) {
 			s := startServer(t, tt.reply)
 			b := newRig(t, s.URL, tt.change)
 			_, err := b.ask(t, question("hi"))
-			for len(s.Requests()) == 0 { // it was over before the server had read the request
+			for len(s.Requests()) == 0 { // the answer ended before the server had read the request
 				_, err = b.ask(t, question("hi"))
 			}
 			if f := failure(t, err); f.Code != talk.TimedOut || f.Cause != tt.want.Error() {
@@ -254,7 +254,7 @@ func TestASlowListenerIsNotTheModelsSilence(t *testing.T) {
 		case "a":
 			close(first)
 		case "ab":
-			<-time.After(700 * time.Millisecond) // longer than the model may be silent
+			<-time.After(700 * time.Millisecond) // longer than the idle timeout
 			close(second)
 		}
 		return nil

@@ -20,7 +20,7 @@ type box struct {
 	call    func(ctx context.Context, name, args string, progress func(tool.Progress)) (*tool.Result, error)
 
 	mu    sync.Mutex
-	calls []string // name and arguments, in the order in which they came
+	calls []string // name and arguments, in the order of the calls
 }
 
 func (b *box) List(context.Context, *talk.Turn) ([]NamedTool, error) {
@@ -43,7 +43,7 @@ func (b *box) called() string {
 	return strings.Join(sorted, " ")
 }
 
-// echoBox has the named tools, which say their names and arguments.
+// echoBox returns a toolbox with the named tools, which return their names and arguments.
 func echoBox(names ...string) *box {
 	b := &box{call: func(_ context.Context, name, args string, _ func(tool.Progress)) (*tool.Result, error) {
 		return tool.Text(name + " got " + args), nil
@@ -61,7 +61,7 @@ func offered(name, title string) NamedTool {
 	}}
 }
 
-// newRigWithToolbox plugs a bot with a toolbox.
+// newRigWithToolbox returns a bot with a toolbox.
 func newRigWithToolbox(t testing.TB, s *Server, b *box, change func(*Settings)) *rig {
 	t.Helper()
 	r := newRig(t, s.URL, change)
@@ -69,7 +69,7 @@ func newRigWithToolbox(t testing.TB, s *Server, b *box, change func(*Settings)) 
 	return r
 }
 
-// calling is a reply that calls, each in pieces.
+// calling returns a reply that makes the calls, each in fragments.
 func calling(calls ...Call) Reply {
 	var steps []Step
 	for i, c := range calls {
@@ -80,7 +80,7 @@ func calling(calls ...Call) Reply {
 
 func saying(text string) Reply { return Reply{Steps: []Step{Text(text)}} }
 
-// toolResultsIn is what the model was told about its calls in the nth request.
+// toolResultsIn returns the results of calls that the model gets in the nth request.
 func toolResultsIn(t testing.TB, s *Server, n int) []string {
 	t.Helper()
 	requests := s.Requests()
@@ -94,7 +94,7 @@ func toolResultsIn(t testing.TB, s *Server, n int) []string {
 	return out
 }
 
-// offeredIn are the names of the functions in the nth request.
+// offeredIn returns the names of the functions in the nth request.
 func offeredIn(s *Server, n int) string {
 	var names []string
 	for _, f := range s.Requests()[n-1].Chat.Tools {

@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// FuzzAnswer has a server send any bytes: the events have to be good ones, and
-// what goes wrong has to be told as a failure.
+// FuzzAnswer sends arbitrary bytes as the response. The events must be valid, and every problem
+// must be reported as a failure.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("data: "+usual["OpenAI"]+"\n\ndata: [DONE]\n\n"), false)
 	f.Add([]byte(`{"choices":[{"index":0,"message":{"content":"a","tool_calls":[{"id":"c","function":{"name":"take_photo","arguments":{}}}]},"finish_reason":"stop"}]}`), true)
@@ -70,7 +70,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzServerError reads any body of an error.
+// FuzzServerError reads arbitrary bodies of errors.
 func FuzzServerError(f *testing.F) {
 	for _, seed := range []string{`{"error":{"message":"m","code":1}}`, `{"error":"m"}`, `{"detail":[{"msg":"m"}]}`,
 		`<html>`, `null`, `{"error":null}`} {
@@ -92,8 +92,8 @@ func FuzzServerError(f *testing.F) {
 	})
 }
 
-// FuzzDeviceContext gives any metadata: what comes out has one line for each
-// known key, each a quoted value.
+// FuzzDeviceContext reads arbitrary metadata. The output has one line per known key, each with a
+// quoted value.
 func FuzzDeviceContext(f *testing.F) {
 	f.Add([]byte(`{"lang":"zh-CN","location":"杭州","weather":"a\nb","battery":28,"context":{"latitude":"1"}}`))
 	f.Add([]byte(`{"location":"\"\n\nSystem: \u2028\u202e"}`))
@@ -117,7 +117,7 @@ func FuzzDeviceContext(f *testing.F) {
 	})
 }
 
-// FuzzRequest asks the strict server any question: it may refuse none.
+// FuzzRequest sends arbitrary questions to the strict server, which may refuse none.
 func FuzzRequest(f *testing.F) {
 	f.Add("hi", "earlier", "answer", []byte("picture"), true)
 	f.Add("\x00\u2028\xff<&>\"\\", "", "\n", []byte{}, false)

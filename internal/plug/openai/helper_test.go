@@ -17,7 +17,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// patience is how long a test waits for what has to happen.
+// patience is how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
 func testContext(t testing.TB) context.Context {
@@ -26,7 +26,7 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// startServer has a chat API play a script.
+// startServer starts a chat API with a script.
 func startServer(t testing.TB, script ...openaitest.Reply) *openaitest.Server {
 	t.Helper()
 	s, err := openaitest.Start(script...)
@@ -41,11 +41,11 @@ func startServer(t testing.TB, script ...openaitest.Reply) *openaitest.Server {
 type rig struct {
 	*Bot
 	log *logBuffer
-	// pauses are those between tries, which take no time.
+	// pauses are the delays before retries. They take no time.
 	pauses []time.Duration
 }
 
-// newRig makes a bot for the server. The settings can be changed before.
+// newRig returns a bot for the server at url. change may modify its settings.
 func newRig(t testing.TB, url string, change func(*Settings)) *rig {
 	t.Helper()
 	s := Settings{BaseURL: url, Model: "test-model", APIKey: "sk-secret-0123456789"}
@@ -103,8 +103,8 @@ func (h *recordedEvents) text() string {
 	return b.String()
 }
 
-// String is the events in short: text in quotes, commands with their arguments, notes
-// in brackets.
+// String returns the events in short form: text in quotes, commands with their arguments, notes in
+// parentheses.
 func (h *recordedEvents) String() string {
 	var out []string
 	for _, e := range h.events {
@@ -123,7 +123,7 @@ func (h *recordedEvents) String() string {
 	return strings.Join(out, " ")
 }
 
-// allCommands are those that glasses know.
+// allCommands are the commands of the glasses.
 var allCommands = []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave}
 
 func question(text string) *talk.Turn {
@@ -153,7 +153,7 @@ func (r *rig) mustAsk(t testing.TB, turn *talk.Turn) *recordedEvents {
 	return h
 }
 
-// failure is the failure in err; the test ends if there is none.
+// failure returns the failure in err, and ends the test if there is none.
 func failure(t testing.TB, err error) *talk.Failure {
 	t.Helper()
 	f, ok := errors.AsType[*talk.Failure](err)

@@ -4,15 +4,14 @@ import (
 	"unicode/utf8"
 )
 
-// quickDelta reads the one shape that nearly all pieces of an answer have,
+// quickDelta decodes the one shape that nearly all chunks have,
 //
 //	{…, "choices":[{…, "delta":{"content":"text"}, "finish_reason":null}], …}
 //
-// without building anything but the text: a seventh of the time that encoding/json
-// takes and one allocation instead of fifteen, for every word that anybody is told
-// (see BenchmarkDecode). Whatever it is not sure about (errors, calls, thoughts, several choices,
-// keys in another case, keys twice, escapes beyond the common ones, anything malformed) is not ok
-// and left to encoding/json, with which it agrees otherwise.
+// and builds nothing but the text. It takes a seventh of the time of encoding/json, and one
+// allocation instead of fifteen, for every chunk (see BenchmarkDecode). Everything uncertain is not
+// ok and left to encoding/json: errors, calls, reasoning, several choices, keys in another case,
+// repeated keys, rare escapes, malformed input. Otherwise the result is that of encoding/json.
 func quickDelta(data []byte) (text, finish string, ok bool) {
 	w := jsonScanner{data: data}
 	choices := false
@@ -36,7 +35,7 @@ func quickDelta(data []byte) (text, finish string, ok bool) {
 	return text, finish, ok && choices && w.at == len(w.data)
 }
 
-// oneChoice reads [{…}] and no other number of choices.
+// oneChoice reads an array with exactly one choice.
 func (w *jsonScanner) oneChoice(text, finish *string) bool {
 	if !w.accept('[') {
 		return false
@@ -99,15 +98,15 @@ func (w *jsonScanner) delta(text *string) bool {
 	})
 }
 
-// jsonScanner goes through JSON that it accepts only if it is sure of it. After a
-// method returned false nothing more can be read.
+// jsonScanner reads JSON that it fully understands, and rejects all other input. After a method has
+// returned false, the scanner cannot be used any more.
 type jsonScanner struct {
 	data []byte
 	at   int
 	buf  []byte
 }
 
-// maxDepth bounds the nesting that skip follows; what is deeper is not common.
+// maxDepth limits the nesting that skip follows. Deeper nesting is rare.
 const maxDepth = 8
 
 func (w *jsonScanner) space() {
@@ -130,7 +129,7 @@ func (w *jsonScanner) accept(c byte) bool {
 	return false
 }
 
-// literal reads one word, which has to end there.
+// literal reads a word that ends there, such as null.
 func (w *jsonScanner) literal(word string) bool {
 	w.space()
 	end := w.at + len(word)
@@ -145,8 +144,8 @@ func (w *jsonScanner) literal(word string) bool {
 	return false
 }
 
-// object calls field with each key, to read the value. Keys with capital letters
-// are refused: encoding/json would match them with the same in small ones.
+// object calls field with each key to read the value. It rejects keys with capital letters, because
+// encoding/json ignores case in keys.
 func (w *jsonScanner) object(field func(key []byte) bool) bool {
 	if !w.accept('{') {
 		return false
@@ -229,7 +228,7 @@ func (w *jsonScanner) text() (string, bool) {
 	return "", false
 }
 
-// unescape is what a character means after a backslash, 0 if that is not simple.
+// unescape returns the character that an escaped character stands for, or 0 if it is not simple.
 func unescape(c byte) byte {
 	switch c {
 	case '"', '\\', '/':
@@ -248,7 +247,7 @@ func unescape(c byte) byte {
 	return 0
 }
 
-// skip passes over any value.
+// skip skips any value.
 func (w *jsonScanner) skip(depth int) bool {
 	w.space()
 	if w.at == len(w.data) || depth > maxDepth {
@@ -288,7 +287,7 @@ func (w *jsonScanner) skipList(depth int) bool {
 	return false
 }
 
-// number passes over digits with a fraction; signs and exponents are not common.
+// number skips digits with an optional fraction. Signs and exponents are rare and rejected.
 func (w *jsonScanner) number() bool {
 	start := w.at
 	digits := func() int {

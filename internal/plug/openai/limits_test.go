@@ -27,7 +27,7 @@ func TestNoMoreThanEightCallsRunAtOnce(t *testing.T) {
 		defer running.Add(-1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 		}
-		if n == 8 { // a ninth would have the time to come
+		if n == 8 { // a ninth would have time to arrive
 			once.Do(func() { time.AfterFunc(100*time.Millisecond, func() { close(open) }) })
 		}
 		select {
@@ -44,8 +44,8 @@ func TestNoMoreThanEightCallsRunAtOnce(t *testing.T) {
 	}
 }
 
-// A model that never stops calling is stopped: after the steps that are allowed
-// it is asked without functions, and what it calls then is nothing.
+// TestTheStepsAreLimited checks that a model that never stops calling is stopped: after the allowed
+// rounds it is asked without functions, and its further calls are ignored.
 func TestTheStepsAreLimited(t *testing.T) {
 	n := 0
 	s := startServer(t)

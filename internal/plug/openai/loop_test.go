@@ -94,7 +94,7 @@ func TestWithoutToolsNothingIsDifferent(t *testing.T) {
 	})
 }
 
-// Each of the calls returns only when the other one runs too.
+// TestCallsRunAtTheSameTime has calls that return only when all of them run.
 func TestCallsRunAtTheSameTime(t *testing.T) {
 	s := startServer(t, calling(Call{ID: "1", Name: "a", Arguments: `{}`}, Call{ID: "2", Name: "b", Arguments: `{}`}),
 		saying("Done."))
@@ -361,7 +361,7 @@ func TestSuggestionsInsteadOfAnAnswerAfterACall(t *testing.T) {
 	}
 }
 
-// Servers are known to write calls in all these ways.
+// TestCallsInOtherForms covers the forms in which servers are known to send calls.
 func TestCallsInOtherForms(t *testing.T) {
 	event := func(delta string) Step { return Raw(`data: {"choices":[{"delta":` + delta + `}]}` + "\n\n") }
 	for name, reply := range map[string]Reply{
@@ -404,8 +404,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// DeepSeek refuses results without the thoughts before the calls, Gemini without
-// the signatures of the calls.
+// TestThoughtsAndSignaturesGoBack checks what DeepSeek and Gemini require: results come with the
+// reasoning before the calls and with the signatures of the calls.
 func TestThoughtsAndSignaturesGoBack(t *testing.T) {
 	event := func(delta string) Step { return Raw(`data: {"choices":[{"delta":` + delta + `}]}` + "\n\n") }
 	s := startServer(t, Reply{Steps: []Step{

@@ -6,17 +6,17 @@ import (
 	"patchbay/internal/talk"
 )
 
-// messageOverhead is what a chat template puts around a message (role and
-// separators): three to five tokens with the usual ones.
+// messageOverhead is the number of tokens that a chat template adds to a message for its role and
+// separators. The usual templates add three to five.
 const messageOverhead = 4
 
-// estimate guesses how many tokens a text has: one for each character from the
-// Hangul Jamo block upwards (which covers Chinese, Japanese and Korean) and one
-// for every four bytes of anything else, rounded up.
+// estimate returns the estimated number of tokens of a text: one for each character from the Hangul
+// Jamo block upwards (which covers Chinese, Japanese and Korean), and one for every four bytes of
+// anything else, rounded up.
 //
-// The tokenizers in use need 0.6 to 1 token for a Chinese character and one for
-// four English letters, so that this is seldom too low for what people say. It
-// needs no vocabulary and takes a nanosecond per character.
+// The tokenizers in use need 0.6 to 1 token for a Chinese character and one for four English
+// letters, so the estimate is seldom too low for speech. It needs no vocabulary and takes a
+// nanosecond per character.
 func estimate(text string) int {
 	const firstWide = 0x1100
 	wide, other := 0, 0
@@ -30,9 +30,9 @@ func estimate(text string) int {
 	return wide + (other+3)/4
 }
 
-// remember picks the newest part of a history that fits in a number of tokens,
-// oldest first. It never begins with the bot, since models and chat templates
-// expect a person to begin, and no message is cut.
+// remember returns the newest part of a history that fits into budget tokens, oldest message first.
+// The result never begins with a message of the bot, since models and chat templates expect the
+// person to begin. No message is truncated.
 func remember(history []talk.Message, budget int) []talk.Message {
 	first := len(history)
 	for first > 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxParallelCalls bounds how many calls of one answer run at a time.
+	// maxParallelCalls limits the calls of one answer that run at the same time.
 	maxParallelCalls = 8
 	// maxRepeatedFailures is how often the same call may fail in the same way in a turn.
 	maxRepeatedFailures = 3
@@ -36,7 +36,7 @@ type pendingCall struct {
 // setError marks the call as failed, with the text for the model.
 func (e *pendingCall) setError(told string) { e.done, e.failed, e.result = true, true, told }
 
-// key is the same for the same call with the same arguments.
+// key returns a key of the call that is equal for calls with the same function and arguments.
 func (e *pendingCall) key() string {
 	object, err := normalizeArguments(e.arguments)
 	if err != nil {
@@ -51,13 +51,13 @@ type callStats struct {
 	took                  time.Duration
 }
 
-// failureCount is how often a call has failed in the same way.
+// failureCount counts how often a call failed in the same way.
 type failureCount struct {
 	result string
 	count  int
 }
 
-// runCalls carries out what the model called and puts the results into the thread.
+// runCalls executes the calls of a round and adds the results to the thread.
 func (a *answer) runCalls(ctx context.Context, out outcome) error {
 	pending := a.step.calls
 	for _, e := range pending {
@@ -93,7 +93,7 @@ func (a *answer) runCalls(ctx context.Context, out outcome) error {
 	return nil
 }
 
-// prepare looks whether a call can be carried out at all.
+// prepare validates a call and marks it as failed if it cannot be executed.
 func (a *answer) prepare(e *pendingCall) {
 	f, ok := find(a.functions, e.name)
 	object, err := normalizeArguments(e.arguments)
@@ -110,8 +110,8 @@ func (a *answer) prepare(e *pendingCall) {
 	}
 }
 
-// countFailure counts how often a call failed in the same way, and tells the model
-// to stop when that is enough.
+// countFailure counts how often a call failed in the same way. At [maxRepeatedFailures] it adds a
+// note for the model to stop.
 func (a *answer) countFailure(e *pendingCall) {
 	if a.failures == nil {
 		a.failures = map[string]failureCount{}
@@ -127,8 +127,8 @@ func (a *answer) countFailure(e *pendingCall) {
 	}
 }
 
-// execute makes the calls, some at a time, and returns when all of them have
-// returned. An error of emit ends them.
+// execute runs the calls, at most [maxParallelCalls] at a time, and returns after all of them have
+// returned. An error of emit cancels them.
 func (a *answer) execute(ctx context.Context, pending []*pendingCall) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,7 +163,7 @@ func (a *answer) execute(ctx context.Context, pending []*pendingCall) error {
 	return err
 }
 
-// callTool carries out one call.
+// callTool executes one call.
 func (a *answer) callTool(ctx context.Context, e *pendingCall, limit int, n *progressNotes) {
 	b := a.bot
 	n.begin(e)

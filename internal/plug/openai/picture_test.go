@@ -89,7 +89,7 @@ func TestOnlyTheNewestPicturesAreShown(t *testing.T) {
 			}
 		}
 	}
-	// The first round's message has no picture any more, so it is one text.
+	// The first round's message has no picture any more, so its content is one text.
 	if shown != 4 || gone != 0 || strings.Count(string(s.Requests()[3].Body), droppedText) != 2 {
 		t.Errorf("%d are shown: %s", shown, s.Requests()[3].Body)
 	}

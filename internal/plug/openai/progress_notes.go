@@ -11,19 +11,18 @@ import (
 	"patchbay/internal/tool"
 )
 
-// noteInterval says when a person who waits for calls is told what goes on.
+// noteInterval defines when a person who waits for calls gets a progress note.
 type noteInterval struct {
-	delay        time.Duration // from the beginning of the calls to the first note
-	interval     time.Duration // between notes, at least
-	idleInterval time.Duration // between notes if there is nothing new
+	delay        time.Duration // from the start of the calls to the first note
+	interval     time.Duration // minimum between notes
+	idleInterval time.Duration // between notes without news
 }
 
-// defaultNoteInterval keeps well within the minute after which askers give up on a bot that
-// is silent.
+// defaultNoteInterval stays well below the minute after which askers give up on a silent bot.
 var defaultNoteInterval = noteInterval{delay: 2 * time.Second, interval: 8 * time.Second,
 	idleInterval: 20 * time.Second}
 
-// maxNote bounds what a tool says about its progress, in characters.
+// maxNote limits a progress message of a tool, in characters.
 const maxNote = 80
 
 const (
@@ -31,13 +30,13 @@ const (
 	msgStill = i18n.Message("Still using %s…")
 )
 
-// progressNotes is what is known of the calls that run. It is safe for concurrent use.
+// progressNotes tracks the running calls and their progress. It is safe for concurrent use.
 type progressNotes struct {
 	mu       sync.Mutex
 	running  []*pendingCall
-	message  string        // the newest word of a tool about its progress
-	lastNote string        // the one before that the person has heard
-	updated  chan struct{} // has room for one
+	message  string        // the newest progress message that was not sent
+	lastNote string        // the progress message that was sent last
+	updated  chan struct{} // capacity 1
 }
 
 func newProgressNotes() *progressNotes { return &progressNotes{updated: make(chan struct{}, 1)} }
@@ -54,7 +53,7 @@ func (n *progressNotes) end(e *pendingCall) {
 	n.running = slices.DeleteFunc(n.running, func(other *pendingCall) bool { return other == e })
 }
 
-// progress takes a word of a tool. Only the newest is kept.
+// progress stores a progress message of a tool. Only the newest is kept.
 func (n *progressNotes) progress(p tool.Progress) {
 	message := oneLine(p.Message, maxNote)
 	n.mu.Lock()
@@ -65,18 +64,18 @@ func (n *progressNotes) progress(p tool.Progress) {
 	n.message = message
 	select {
 	case n.updated <- struct{}{}:
-	default: // it is known already that there are news
+	default: // already signalled
 	}
 }
 
-// hasPending reports whether there is a word that the person has not heard.
+// hasPending reports whether there is a progress message that was not sent.
 func (n *progressNotes) hasPending() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.message != ""
 }
 
-// note is what the person is told now; empty if nothing runs.
+// note returns the next note for the person, or "" if nothing runs.
 func (n *progressNotes) note(first bool, lang i18n.Lang) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,8 +91,8 @@ func (n *progressNotes) note(first bool, lang i18n.Lang) string {
 	return msgStill.In(lang, n.running[0].title)
 }
 
-// reportProgress tells the person what goes on until the calls are over or ctx ends. It
-// is the only one that emits meanwhile.
+// reportProgress emits progress notes until the calls are over or ctx ends. Nothing else emits in
+// the meantime.
 func (a *answer) reportProgress(ctx context.Context, n *progressNotes, over <-chan struct{}) error {
 	p := a.bot.noteInterval
 	began, first := time.Now(), true
@@ -116,7 +115,7 @@ func (a *answer) reportProgress(ctx context.Context, n *progressNotes, over <-ch
 		}
 		a.lastNoteAt = time.Now()
 		if note := n.note(first, a.turn.Lang); note != "" {
-			// Channels show notes in one line with what was said.
+			// Channels append notes to the text before them.
 			note += "\n"
 			if a.hasText && !a.endsLine {
 				note = "\n" + note

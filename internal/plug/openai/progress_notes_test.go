@@ -16,8 +16,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// slowTurn asks a bot whose tool works until the person has heard that many
-// notes. It returns what was heard and when, and the time at which the call began.
+// slowTurn asks a bot whose tool runs until the person has got the given number of notes. It
+// returns the output, the times of the notes, and the time at which the call began.
 func slowTurn(t *testing.T, turn *talk.Turn, p noteInterval, notes int,
 	work func(progress func(tool.Progress), enough <-chan struct{})) (*recordedEvents, []time.Time, time.Time) {
 	t.Helper()
@@ -57,13 +57,13 @@ func slowTurn(t *testing.T, turn *talk.Turn, p noteInterval, notes int,
 	return h, at, began
 }
 
-// still is the same note again and again: a busy machine lets the tool end late.
+// still matches repetitions of a note: on a busy machine the tool may end late.
 var still = regexp.MustCompile(`(\((?:Still using 天气|还在使用“天气”)…\))(?: \((?:Still using 天气|还在使用“天气”)…\))+`)
 
 func TestAPersonWhoWaitsIsToldSo(t *testing.T) {
 	const ms = time.Millisecond
 	pace := noteInterval{delay: 30 * ms, interval: 60 * ms, idleInterval: 120 * ms}
-	// A busy machine may let us look at the clock late.
+	// A busy machine may look at the clock late.
 	const slack = 30 * ms
 
 	t.Run("what is used, and that it still is", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestAPersonWhoWaitsIsToldSo(t *testing.T) {
 	t.Run("in the words of the tool, if it has some", func(t *testing.T) {
 		long := "step\n" + strings.Repeat("长", 200)
 		h, at, _ := slowTurn(t, question("hi"), pace, 4, func(progress func(tool.Progress), enough <-chan struct{}) {
-			// Much more often than anybody wants to hear, and sometimes without words.
+			// Much more often than notes are sent, and sometimes without text.
 			for i := 0; ; i++ {
 				select {
 				case <-enough:
@@ -104,7 +104,7 @@ func TestAPersonWhoWaitsIsToldSo(t *testing.T) {
 		})
 		for i, e := range h.events[:4] {
 			if i == 0 && e.Text == "Using 天气…\n" {
-				continue // the tool was slow to speak
+				continue // the tool reported late
 			}
 			if text := strings.TrimSuffix(e.Text, "\n"); e.Kind != talk.KindNote ||
 				!strings.Contains(text, "step; 长") || strings.Contains(text, "\n") ||

@@ -3,28 +3,29 @@ package openai
 import "strings"
 
 const (
+	// Tags around the reasoning of DeepSeek R1 and models with the same template.
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
 )
 
-// reasoningFilter takes what a model thinks aloud out of an answer: white space and
-// <think>…</think> blocks at its beginning. Nothing is held back but what may
-// still become "<think>". The zero value is ready.
+// reasoningFilter removes a model's reasoning from an answer: white space and <think>…</think>
+// blocks at the beginning. It holds back only what may become "<think>". The zero value is ready to
+// use.
 //
-// Templates that put <think> into the prompt make servers send only the closing
-// mark; what comes before that cannot be told from an answer without waiting for
-// the end, and is let through.
+// Some chat templates end the prompt with <think>, so that the response has only the closing tag
+// (vllm-project/vllm, issue 12999). Such reasoning cannot be distinguished from an answer without
+// waiting for its end, and passes through.
 type reasoningFilter struct {
 	state thinkState
-	// held is a beginning that may become a mark.
+	// held is text that may become a tag.
 	held string
 }
 
 type thinkState uint8
 
 const (
-	thinkLeading thinkState = iota // nothing of the answer was seen yet
-	thinkInside                    // between the marks
+	thinkLeading thinkState = iota // before the answer
+	thinkInside                    // between the tags
 	thinkOver                      // in the answer
 )
 
@@ -58,8 +59,7 @@ func (t *reasoningFilter) pass(text string) string {
 	}
 }
 
-// rest is what was held back and turned out to be no mark, at the end of the
-// answer.
+// rest returns text that was held back and turned out to be no tag, at the end of the answer.
 func (t *reasoningFilter) rest() string {
 	if t.state != thinkLeading {
 		return ""
@@ -67,7 +67,7 @@ func (t *reasoningFilter) rest() string {
 	return t.held
 }
 
-// tail is the longest end of text that mark begins with.
+// tail returns the longest suffix of text that is a prefix of mark.
 func tail(text, mark string) string {
 	for n := min(len(text), len(mark)-1); n > 0; n-- {
 		if strings.HasPrefix(mark, text[len(text)-n:]) {

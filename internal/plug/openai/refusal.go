@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// maxDropped is how many functions are given up one by one in a turn before all
-// of the toolbox's are: each costs the person a request.
+// maxDropped is the number of functions that are dropped one by one in a turn before all functions
+// of the toolbox are dropped. Each retry delays the answer by a request.
 const maxDropped = 4
 
-// ask asks once. What the server refuses to take is given up, and it is asked
-// again without; a refusal comes before the first word, so nothing is said twice.
+// ask runs a round. If the server refuses a part of the request, it retries without that part. A
+// refusal comes before any output, so nothing is repeated.
 func (a *answer) ask(ctx context.Context) (outcome, error) {
 	out, err := a.runRound(ctx)
 	for err != nil {
@@ -40,8 +40,8 @@ func (a *answer) ask(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// dropRefused takes back what the server refuses. It is false if there is nothing to
-// take back; every time it is true there is less.
+// dropRefused removes the part of the request that the server refuses. It returns false if there is
+// nothing to remove. Each call that returns true leaves less to remove.
 func (a *answer) dropRefused(ctx context.Context, e *serverError) bool {
 	_, _, toolbox := functionKinds(a.functions)
 	switch {
@@ -51,8 +51,8 @@ func (a *answer) dropRefused(ctx context.Context, e *serverError) bool {
 			"the model does not take the pictures of tools; set images to false if it cannot see",
 			"turn", a.turn.ID, "model", a.bot.settings.Model, "error", a.bot.redact(e.Error()))
 	case a.closed:
-		// Gateways to Anthropic's models want the functions as long as there are
-		// calls in the conversation.
+		// Gateways to Anthropic's models require functions as long as the conversation has calls
+		// (LiteLLM's UnsupportedParamsError; earendil-works/pi, issue 149).
 		if a.sendDisabled || len(a.functions) == 0 || !e.isAboutTools() {
 			return false
 		}
@@ -71,8 +71,8 @@ func (a *answer) dropRefused(ctx context.Context, e *serverError) bool {
 	return true
 }
 
-// dropNamed takes back the function of the toolbox that an error names, or all of
-// them if it has named many.
+// dropNamed removes the function of the toolbox that an error names, or all of them after
+// [maxDropped] such errors.
 func (a *answer) dropNamed(ctx context.Context, e *serverError) bool {
 	bad := e.functionIndex(a.functions)
 	if bad < 0 || a.functions[bad].event != nil {
@@ -101,8 +101,7 @@ func (a *answer) dropFunctions(ctx context.Context, e *serverError, which func(f
 		"tools", joinFirst(names), "error", a.bot.redact(e.Error()))
 }
 
-// mentions says that the server refuses the request for a reason in which there is
-// that word.
+// mentions reports whether the server refuses the request with a text that contains the word.
 func (e *serverError) mentions(word string) bool {
 	switch e.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError,
@@ -112,11 +111,13 @@ func (e *serverError) mentions(word string) bool {
 	return false
 }
 
+// toolsIndex matches the position of a function in an error of OpenAI
+// ("tools[26].function.parameters", makenotion/notion-mcp-server, issue 102) or Anthropic
+// ("tools.73.custom.input_schema", nspady/google-calendar-mcp, issue 39).
 var toolsIndex = regexp.MustCompile(`\btools(?:\[|\.)(\d+)`)
 
-// functionIndex is the place of the function that the error is about: by its place among
-// the tools ("tools[26].function.parameters") or its name in quotes. It is -1 if
-// the error names none.
+// functionIndex returns the index of the function that the error names by its position
+// ("tools[26].function.parameters") or by its quoted name, or -1 if it names none.
 func (e *serverError) functionIndex(functions []function) int {
 	if !e.mentions("") {
 		return -1

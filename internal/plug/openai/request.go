@@ -11,19 +11,19 @@ import (
 	"patchbay/internal/talk"
 )
 
-// promptMessage is a message for the model.
+// promptMessage is a message of the request.
 type promptMessage struct {
 	role  string
 	parts []talk.Part
-	// calls are what the model called along with saying it, and thought is what it
-	// thought before.
+	// calls are the calls that the model made in this message, and reasoning is the
+	// reasoning_content that came with them.
 	calls     []call
 	reasoning string
-	// toolCallID is the id of the call whose result this is.
+	// toolCallID is the id of the call whose result this message is.
 	toolCallID string
 }
 
-// The roles of messages.
+// Roles of messages.
 const (
 	roleSystem    = "system"
 	roleUser      = "user"
@@ -31,10 +31,10 @@ const (
 	roleTool      = "tool"
 )
 
-// conversation is what the model is told in a turn: the system prompt, what was
-// said before, and what is said now. Neighbours of one role are put together,
-// because there are chat templates that insist on turns; a person speaks twice
-// in a row when a command (take a photo) was all the answer they got.
+// conversation returns the messages of a turn's first request: the system prompt, the history and
+// the turn itself. Consecutive messages of one role are merged, because some chat templates reject
+// them ("Conversation roles must alternate user/assistant", such as Gemma 3's). A person speaks
+// twice in a row when the only answer was a command such as take_photo.
 func (b *Bot) conversation(turn *talk.Turn, functions []function) ([]promptMessage, error) {
 	now := b.currentParts(turn)
 	if len(now) == 0 {
@@ -62,7 +62,7 @@ func (b *Bot) conversation(turn *talk.Turn, functions []function) ([]promptMessa
 	return out, nil
 }
 
-// currentParts are the parts of the turn as the model gets them.
+// currentParts returns the parts of the turn in the form in which the model gets them.
 func (b *Bot) currentParts(turn *talk.Turn) []talk.Part {
 	var out []talk.Part
 	words, picture := false, false
@@ -84,8 +84,7 @@ func (b *Bot) currentParts(turn *talk.Turn) []talk.Part {
 	return out
 }
 
-// request writes the body of a request. Unless it is empty, choice is the
-// tool_choice instead of the owner's.
+// request returns the body of a request. A choice other than "" replaces the owner's tool_choice.
 func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []function, choice string) []byte {
 	var w bytes.Buffer
 	w.Grow(len(b.opening) + messagesSize(messages) + functionsSize(functions) + 256)
@@ -109,8 +108,9 @@ func (b *Bot) request(turn *talk.Turn, messages []promptMessage, functions []fun
 	return w.Bytes()
 }
 
-// writeFunctions writes the functions and what the owner says about them, which
-// servers refuse where there are none.
+// writeFunctions writes the functions and the owner's settings for them. OpenAI rejects these
+// settings in a request without functions ("'tool_choice' is only allowed when 'tools' are
+// specified").
 func (b *Bot) writeFunctions(w *bytes.Buffer, functions []function, choice string) {
 	for i, f := range functions {
 		if i == 0 {
@@ -141,13 +141,13 @@ func functionsSize(functions []function) int {
 	return n
 }
 
-// pseudonym is the same for the same person and tells nothing else about them.
+// pseudonym returns an identifier that is the same for the same person and reveals nothing else.
 func pseudonym(person string) string {
 	sum := sha256.Sum256([]byte("patchbay user " + person))
 	return "pb-" + hex.EncodeToString(sum[:16])
 }
 
-// messagesSize is about how many bytes messages take, escapes aside.
+// messagesSize estimates the number of bytes that messages take as JSON.
 func messagesSize(messages []promptMessage) int {
 	n := 0
 	for _, m := range messages {
@@ -183,11 +183,11 @@ func writeMessage(w *bytes.Buffer, m promptMessage) {
 	w.WriteByte('}')
 }
 
-// writeContent writes the content as a plain string if it can: not every server
-// takes a list of parts.
+// writeContent writes the content as a plain string where possible, because not every server
+// accepts a list of parts.
 func writeContent(w *bytes.Buffer, m promptMessage) {
 	if len(m.parts) == 0 {
-		w.WriteString("null") // as the API itself says that there were only calls
+		w.WriteString("null") // the API itself uses null for a message that only has calls
 		return
 	}
 	var texts []string
@@ -243,8 +243,7 @@ func writeParts(w *bytes.Buffer, parts []talk.Part) {
 	w.WriteByte(']')
 }
 
-// writeString writes a JSON string without HTML escapes, which would cost six
-// bytes for each < and &.
+// writeString writes a JSON string without HTML escapes, which take six bytes for each < and &.
 func writeString(w *bytes.Buffer, text string) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

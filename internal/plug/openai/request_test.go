@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// countDials says how many new connections a bot has made since.
+// countDials returns a function that returns the number of new connections since.
 func countDials(b *Bot) func() int64 {
 	var n atomic.Int64
 	inner := b.client.Transport
@@ -34,8 +34,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// sent asks a friendly server and returns the request that it got. The server
-// refuses what the API would refuse.
+// sent asks a server and returns the request that it got. The server refuses what the API would
+// refuse.
 func sent(t *testing.T, turn *talk.Turn, change func(*Settings)) *openaitest.Request {
 	t.Helper()
 	s := startServer(t)

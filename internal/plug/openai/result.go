@@ -11,11 +11,11 @@ import (
 	"patchbay/internal/tool"
 )
 
-// maxPicture bounds one picture of a tool. It is what the largest photo of the
-// glasses has, and goes out with every request of the rest of the turn.
+// maxPicture limits one picture of a tool, in bytes: the largest photos of the glasses are about as
+// large. The picture is part of every further request of the turn.
 const maxPicture = 4 << 20
 
-// What the model is told about calls that came to nothing or went to the device.
+// Texts for the model about calls that failed or that went to the device.
 const (
 	resultSent            = `{"ok":true,"info":"sent to the device"}`
 	resultShown           = `{"ok":true}`
@@ -29,8 +29,8 @@ const (
 	noteLastRound         = "\n[No more calls are possible in this turn. Answer now with what you have.]"
 )
 
-// resultText is what the model is told about a result, limit bytes at most beside the
-// note that some was cut.
+// resultText returns a result as text for the model, at most limit bytes plus a note about the
+// truncation.
 func resultText(r *tool.Result, limit int) (told string, failed bool) {
 	switch {
 	case r == nil:
@@ -56,7 +56,7 @@ func truncateResult(text string, limit int) string {
 	return fmt.Sprintf("%s\n[%d of %d bytes were cut off here]", kept, len(text)-len(kept), len(text))
 }
 
-// pictures are the first pictures of a result that models can be shown.
+// pictures returns the first pictures of a result that models accept.
 func pictures(r *tool.Result) []*talk.Image {
 	if r == nil || r.InputRequired != nil {
 		return nil
@@ -74,8 +74,9 @@ func pictures(r *tool.Result) []*talk.Image {
 		if err != nil || len(data) > maxPicture {
 			continue
 		}
-		// What the tool says it is may be wrong, and a server that is sent such a
-		// picture refuses the whole question.
+		// The type that the tool declares may be wrong, and a server rejects the whole request
+		// because of such a picture. OpenAI accepts these four types (guide "Images and vision",
+		// image input requirements).
 		switch mime := http.DetectContentType(data); mime {
 		case "image/png", "image/jpeg", "image/gif", "image/webp":
 			out = append(out, &talk.Image{MIME: mime, Data: data})

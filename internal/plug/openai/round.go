@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// sink takes what a model says in one round, in the order in which it says it.
+// sink receives the output of a model in one round, in the model's order.
 type sink struct {
 	text  func(string) error
 	calls func([]call) error
@@ -14,21 +14,19 @@ type sink struct {
 
 // outcome is how a round ended.
 type outcome struct {
-	// finish is the reason the server gave, "" if it gave none.
+	// finish is the finish_reason of the server, or "" if there was none.
 	finish string
 	usage  *usage
-	// thought is the reasoning_content, cut at maxThought.
+	// thought is the reasoning_content, truncated to maxThought.
 	thought string
 }
 
-// maxThought bounds what is kept of a model's reasoning, which goes back to the
-// server along with the results of calls. Servers that want it look whether it is
-// there.
+// maxThought limits how much of a model's reasoning is kept, in bytes. It is sent back to the
+// server with the results of calls. Servers that require it check that it is present.
 const maxThought = 64 << 10
 
-// round sends one request and forwards the answer. It returns the error of a
-// sink as it is, and otherwise what kept the answer from being complete; ctx's
-// error is not told apart from others.
+// round sends one request and forwards the response. It returns the error of a sink unchanged, and
+// otherwise the reason why the response is incomplete. The caller has to check ctx itself.
 func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -41,7 +39,7 @@ func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) 
 			return in.out, nil
 		}
 	}
-	// A limit that was exceeded shows up as a cancelled read.
+	// An exceeded limit shows up as a cancelled read.
 	if cause := context.Cause(ctx); cause != nil {
 		if _, ours := err.(*emitError); !ours {
 			err = cause
@@ -50,7 +48,7 @@ func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) 
 	return outcome{}, err
 }
 
-// answerReader goes through one answer.
+// answerReader reads one response.
 type answerReader struct {
 	to        sink
 	reply     *reply
@@ -71,7 +69,7 @@ func (l *answerReader) read() error {
 		}
 		if err != nil {
 			if l.out.finish != "" {
-				break // the model was finished, only the end of the stream is missing
+				break // the model has finished; only the end of the stream is missing
 			}
 			return err
 		}
@@ -87,7 +85,7 @@ func (l *answerReader) take(d *delta) error {
 		l.out.usage = d.usage
 	}
 	if d.complete && l.hasText {
-		d.text = "" // a repetition of all pieces at the end
+		d.text = "" // the last event repeats the whole answer
 	}
 	if !d.complete || l.thoughts.Len() == 0 {
 		l.thoughts.WriteString(clip(d.thought, maxThought-l.thoughts.Len()))
@@ -98,8 +96,8 @@ func (l *answerReader) take(d *delta) error {
 		}
 	}
 	if text := l.reasoning.pass(d.text); text != "" {
-		// Glasses ignore commands after text, so a command that is complete goes
-		// first.
+		// A complete command is sent before the text. With the EasyAR bridge, the platform was
+		// reported to ignore a command that comes after text.
 		if d.complete || l.calls.isComplete() {
 			if err := l.emitCalls(); err != nil {
 				return err
@@ -118,7 +116,7 @@ func (l *answerReader) take(d *delta) error {
 	return l.finish()
 }
 
-// finish passes on what was held back.
+// finish forwards what was held back.
 func (l *answerReader) finish() error {
 	if rest := l.reasoning.rest(); rest != "" {
 		l.reasoning = reasoningFilter{state: thinkOver}

@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/i18n"
 )
 
-// What holds where the settings are silent.
+// Default values of settings.
 const (
 	DefaultHistoryTokens    = 3000
 	DefaultFirstByteTimeout = 30 * time.Second
@@ -28,87 +28,81 @@ const (
 )
 
 const (
-	// maxRetries keeps a person from waiting for a server that is down: with the
-	// longest pauses, ten tries are more than anybody waits for.
+	// maxRetries limits the retries. With the longest delays, ten retries take longer than anybody
+	// waits.
 	maxRetries = 10
-	// maxSystem bounds the owner's prompt, which is sent with every turn.
+	// maxSystem limits the owner's prompt, in bytes. It is sent with every turn.
 	maxSystem = 32 << 10
-	// maxHistoryTokens is above what any board keeps; it catches a number in
-	// the wrong unit.
+	// maxHistoryTokens is above every stored history. It catches values in the wrong unit.
 	maxHistoryTokens = 1_000_000
-	// maxToolSteps keeps a model that calls for ever from costing its owner more
-	// than 33 requests for one question.
+	// maxToolSteps limits the cost of a model that never stops calling to 33 requests per question.
 	maxToolSteps = 32
-	// maxToolTime is how long answers are waited for that come late.
+	// maxToolTime is as long as a late answer is awaited.
 	maxToolTime = 10 * time.Minute
-	// maxToolOutput is about half of [maxToolText], which [shareOf] deals out.
+	// maxToolOutput is about half of [maxToolText], which [shareOf] divides.
 	maxToolOutput = 96 << 10
-	// minToolOutput is what a failure needs to be understood.
+	// minToolOutput is enough for an error text.
 	minToolOutput = 256
-	// toolsLimit is how many functions OpenAI and others take.
+	// toolsLimit is the maximum number of functions of OpenAI's API (API reference, Create chat
+	// completion, tools: "A max of 128 functions are supported").
 	toolsLimit = 128
 )
 
-// Settings say which model answers and how it is asked. Only BaseURL and Model
-// are needed.
+// Settings define the model and how it is asked. BaseURL and Model are required.
 type Settings struct {
-	// BaseURL is where the API lives, "https://api.openai.com/v1" or
-	// "http://localhost:11434/v1". A trailing slash or the whole address of the
-	// chat endpoint is understood too, and a query (?api-version=…) is kept.
+	// BaseURL is the address of the API, "https://api.openai.com/v1" or
+	// "http://localhost:11434/v1". A trailing slash and the full address of the chat endpoint are
+	// accepted too. A query (?api-version=…) is kept.
 	BaseURL string `json:"base_url"`
 	// APIKey is sent as a bearer token. Local models need none.
 	APIKey string `json:"api_key,omitempty" secret:"true" to:"base_url"`
 	// Model is the model's name as the server knows it.
 	Model string `json:"model"`
-	// System is what the owner adds to the system prompt.
+	// System is the owner's addition to the system prompt.
 	System string `json:"system,omitempty"`
-	// Images reports whether the model can see. Null means yes. If it cannot, it is
-	// told in words that a picture came.
+	// Images reports whether the model can see. Null means yes. A model that cannot see gets a note
+	// that a picture came.
 	Images *bool `json:"images,omitempty"`
-	// Tools reports whether the model is offered functions: device commands, and the
-	// tools that its owner allows. Null means yes.
+	// Tools reports whether the model is offered functions: device commands, and the tools that the
+	// owner allows. Null means yes.
 	Tools *bool `json:"tools,omitempty"`
-	// ToolSteps is in how many rounds of a turn the model may call tools before it
-	// has to answer with what it has. 0 means 8; 32 are the most.
+	// ToolSteps is the number of rounds of a turn in which the model may call tools; then it has to
+	// answer. 0 means 8; the maximum is 32.
 	ToolSteps int `json:"tool_steps,omitempty"`
-	// ToolTime is how long the calls of tools in a turn may take, all together. 0
-	// means 2 min; 10 min are the most.
+	// ToolTime limits the total time of the calls of a turn. 0 means 2 min; the maximum is 10 min.
 	ToolTime Duration `json:"tool_time,omitempty"`
-	// ToolOutput is how much of one tool's result the model gets, in bytes. 0 means
-	// 16 KiB; 96 KiB are the most.
+	// ToolOutput is how much of one result the model gets, in bytes. 0 means 16 KiB; the maximum is
+	// 96 KiB.
 	ToolOutput int `json:"tool_output,omitempty"`
-	// MaxTools is how many functions the model is offered at most, device commands
-	// included. 0 means 64; 128 are the most.
+	// MaxTools limits the number of functions offered, device commands included. 0 means 64; the
+	// maximum is 128.
 	MaxTools int `json:"tools_most,omitempty"`
-	// HistoryTokens is how much of the conversation so far is sent along, in
-	// tokens as [estimate] counts them. 0 means 3000, negative means nothing.
+	// HistoryTokens limits the history that is sent, in tokens as [estimate] counts them. 0 means
+	// 3000, negative means no history.
 	HistoryTokens int `json:"history_tokens,omitempty"`
 	// MaxTokens limits the length of an answer. Null leaves it to the server.
 	MaxTokens *int `json:"max_tokens,omitempty"`
-	// Temperature is passed on. Null leaves it to the server.
+	// Temperature is sent as it is. Null leaves it to the server.
 	Temperature *float64 `json:"temperature,omitempty"`
-	// FirstByteTimeout is how long the model may take to begin an answer, all
-	// tries together. 0 means 30 s.
+	// FirstByteTimeout limits the time until a response begins, retries included. 0 means 30 s.
 	FirstByteTimeout Duration `json:"first_byte_timeout,omitempty"`
-	// IdleTimeout is how long a server that has begun may be silent. Keep-alive
-	// comments are heartbeats too. 0 means 60 s.
+	// IdleTimeout limits the time without data in a response. Comments of the stream count as data.
+	// 0 means 60 s.
 	IdleTimeout Duration `json:"idle_timeout,omitempty"`
-	// Retries is how often a question is asked again when the server is busy,
-	// failing or unreachable and has not begun to answer. 0 means 2, negative
-	// means never.
+	// Retries is the number of retries when the server is busy, failing or unreachable and has not
+	// begun to respond. 0 means 2, negative means none.
 	Retries int `json:"retries,omitempty"`
-	// Headers are sent with every request, after and instead of our own.
+	// Headers are sent with every request. They override our own.
 	Headers map[string]string `json:"headers,omitempty" secret:"true" to:"base_url"`
 	// Extra is merged into the body of every request ("reasoning_effort": "low").
 	Extra map[string]any `json:"extra,omitempty"`
-	// User sends a stable pseudonym of the person as "user": some servers keep
-	// a session of their own by it.
+	// User sends a stable pseudonym of the person as "user", by which some servers keep a session.
 	User bool `json:"user,omitempty"`
-	// Suggest lets the model offer next questions.
+	// Suggest lets the model offer follow-up questions.
 	Suggest bool `json:"suggest,omitempty"`
 }
 
-// What is wrong with settings.
+// Texts about invalid settings.
 const (
 	msgNoDuration  = i18n.Message(`%s is not a duration; write it with a unit, like "30s"`)
 	msgBadDuration = i18n.Message(`%q is not a duration; write it like "30s" or "1m30s"`)
@@ -144,7 +138,7 @@ const (
 	msgBaseUser         = i18n.Message("base_url holds a user name or password; put the key in api_key instead")
 )
 
-// Duration is a time.Duration that is written "30s" in JSON.
+// Duration is a time.Duration with the JSON form "30s".
 type Duration time.Duration
 
 // MarshalJSON writes the duration as Go does ("1m30s").
@@ -166,8 +160,8 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ParseSettings decodes and validates the settings of a bot. A key that nobody
-// knows is an error, since it is most likely a misspelt one.
+// ParseSettings decodes and validates the settings of a bot. An unknown key is an error, since it
+// is most likely misspelt.
 func ParseSettings(data []byte) (Settings, error) {
 	var s Settings
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -181,7 +175,7 @@ func ParseSettings(data []byte) (Settings, error) {
 	return s, s.Validate()
 }
 
-// expectedType is a type in words that owners know.
+// expectedType returns a type in words for owners.
 func expectedType(t reflect.Type) i18n.Message {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -196,7 +190,7 @@ func expectedType(t reflect.Type) i18n.Message {
 	return msgObject
 }
 
-// Validate finds what is wrong with the settings and says what to do about it.
+// Validate returns an error that explains what is invalid and how to fix it.
 func (s *Settings) Validate() error {
 	if _, err := parseEndpoint(s.BaseURL); err != nil {
 		return err
@@ -248,7 +242,7 @@ func (s *Settings) checkTools() error {
 	return nil
 }
 
-// reservedHeaders are made from the body or steer the connection.
+// reservedHeaders are headers that are derived from the body or control the connection.
 var reservedHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding",
 	"accept-encoding"}
 
@@ -266,7 +260,7 @@ func (s *Settings) checkHeaders() error {
 	return nil
 }
 
-// reservedFields of the request belong to the turn or to another setting.
+// reservedFields are request fields that belong to the turn or to another setting.
 var reservedFields = []string{"messages", "model", "stream", "tools", "functions", "user", "n"}
 
 func (s *Settings) checkExtra() error {
@@ -336,11 +330,13 @@ func (s *Settings) idle() time.Duration {
 // endpoint holds the addresses of an API.
 type endpoint struct {
 	chat, models string
-	// display is the chat address without its query, which may hold a secret.
+	// display is the chat address without its query, which may contain a secret.
 	display string
 	host    string
 }
 
+// chatPath is the path of the chat endpoint below the base URL (OpenAI API reference, Create chat
+// completion).
 const chatPath = "/chat/completions"
 
 func parseEndpoint(base string) (endpoint, error) {
@@ -350,7 +346,7 @@ func parseEndpoint(base string) (endpoint, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		// Not shown: an address that cannot be parsed may hold a key.
+		// The address is not shown: one that cannot be parsed may contain a key.
 		return endpoint{}, msgBadBase.Errorf()
 	}
 	if u.User != nil {

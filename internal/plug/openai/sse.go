@@ -8,30 +8,30 @@ import (
 	"io"
 )
 
-// maxEvent bounds one event of a stream, and so what a stream makes us hold. A
-// usual one has 200 to 400 bytes; some servers send a whole answer or a whole
-// call in one.
+// maxEvent limits one event of a stream, in bytes, and thereby the memory that a stream needs. A
+// usual event has 200 to 400 bytes; some servers send a whole answer or a whole call in one.
 const maxEvent = 1 << 20
 
 var errEventTooLong = errors.New("an event of the stream is longer than 1 MiB")
 
+// doneMark ends a stream (OpenAI API reference, Create chat completion, stream).
 var doneMark = []byte("[DONE]")
 
-// events reads a stream of server-sent events as chat servers write them. It
-// keeps to the standard, except that
-//   - a line "error: …", which llama.cpp sent until the end of 2025, is an event
-//     named error,
-//   - an event without the empty line after it counts at the end of the stream,
-//     or when another one begins and its data are complete,
-//   - a carriage return alone does not end a line.
+// events reads a stream of server-sent events (HTML Living Standard §9.2.6) as chat servers write
+// them. It differs from the standard in three points:
+//   - A line "error: …" is an event named error. llama.cpp sent such lines until late 2025
+//     (ggml-org/llama.cpp, issue 16104 and pull request 16109).
+//   - An event without the empty line after it counts at the end of the stream, and also when
+//     another event begins and its data are complete.
+//   - A carriage return alone does not end a line.
 type events struct {
 	r *bufio.Reader
-	// data is what the event has so far; name is its type.
+	// data and name are the data and the type of the event so far.
 	data []byte
 	name []byte
-	// lines is how many lines data holds.
+	// lines is the number of lines in data.
 	lines int
-	// next is the first data line of the event after, if it was read already.
+	// next is the first data line of the following event, if it was read already.
 	next      []byte
 	nextError bool
 	hasNext   bool
@@ -40,9 +40,9 @@ type events struct {
 
 func newEvents(r *bufio.Reader) *events { return &events{r: r} }
 
-// read returns the next event that has data. The data are valid until the next
-// call. isError tells that the server marked the event as an error. The error is
-// io.EOF at the end of the stream.
+// read returns the next event that has data. The data are valid until the next call. isError
+// reports whether the server marked the event as an error. The error is io.EOF at the end of the
+// stream.
 func (e *events) read() (data []byte, isError bool, err error) {
 	e.data, e.name, e.lines = e.data[:0], e.name[:0], 0
 	if e.hasNext {
@@ -76,7 +76,7 @@ func (e *events) read() (data []byte, isError bool, err error) {
 	}
 }
 
-// field takes a line in. ready tells that the event before it was complete.
+// field adds a line to the event. ready reports whether the event before the line was complete.
 func (e *events) field(line []byte) (ready bool, err error) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -85,7 +85,7 @@ func (e *events) field(line []byte) (ready bool, err error) {
 		e.name = append(e.name[:0], value...)
 	case "data", "error":
 		isError := string(name) == "error"
-		// Only once for each event: it looks at all of the data.
+		// Checked only once per event, because it scans all of the data.
 		if e.lines == 1 && json.Valid(e.data) {
 			e.next, e.nextError, e.hasNext = append(e.next[:0], value...), isError, true
 			return true, nil
@@ -104,7 +104,7 @@ func (e *events) field(line []byte) (ready bool, err error) {
 	return false, nil
 }
 
-// line returns a line without its end, valid until the next call.
+// line returns the next line without its end. It is valid until the next call.
 func (e *events) line() ([]byte, error) {
 	line, err := e.r.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
@@ -122,7 +122,7 @@ func (e *events) line() ([]byte, error) {
 	return line, nil
 }
 
-// longLine collects a line that does not fit in the reader's buffer.
+// longLine reads the rest of a line that does not fit in the reader's buffer.
 func (e *events) longLine(start []byte) ([]byte, error) {
 	line := bytes.Clone(start)
 	for {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// readEvents reads all events of a stream, those marked as errors with a "!" in
-// front.
+// readEvents returns all events of a stream. Errors have a "!" in front.
 func readEvents(r io.Reader) ([]string, error) {
 	e := newEvents(bufio.NewReaderSize(r, 64))
 	var out []string
@@ -96,8 +95,7 @@ func TestEventsThatAreTooLong(t *testing.T) {
 }
 
 func TestEventsOfManyLinesAreReadInTime(t *testing.T) {
-	// A beginning that is valid up to its end, for which each look would take as
-	// long as it is.
+	// The prefix is valid up to its end, so each validation would take as long as the prefix.
 	stream := "data: [" + strings.Repeat("0,", maxEvent/4) + "\n" + strings.Repeat("data: 0,\n", maxEvent/8)
 	begun := time.Now()
 	if got, err := readEvents(strings.NewReader(stream)); err != nil || len(got) != 1 {
@@ -116,8 +114,8 @@ func TestEventsPassErrorsOn(t *testing.T) {
 	}
 }
 
-// FuzzEvents reads any bytes, whole and one by one: the events have to be the
-// same, and none may hold more than the limit.
+// FuzzEvents reads arbitrary bytes, as a whole and one by one. The events must be the same, and
+// none may exceed the limit.
 func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		"data: {\"a\":1}\n\ndata: [DONE]\n\n", "data:{}\r\n\r\n", ": c\n\nevent: error\ndata: x\n\n", "error: {}\n\n",

@@ -9,31 +9,30 @@ import (
 )
 
 const (
-	// maxToolText bounds what calls and their results add to a request, in bytes:
-	// models that take more than 50,000 tokens beside the rest are few.
+	// maxToolText limits what calls and their results add to a request, in bytes. Few models accept
+	// more than 50,000 tokens on top of the rest.
 	maxToolText = 200 << 10
-	// maxEcho bounds what goes back of the words that the model said before it
-	// called.
+	// maxEcho limits the text before a call that is sent back to the model, in bytes.
 	maxEcho = 16 << 10
-	// maxID bounds the id of a call. OpenAI's have 29 characters, but there are
-	// gateways that put a signature into it.
+	// maxID limits the id of a call, in bytes. OpenAI's ids have 29 characters, but some gateways
+	// put a signature into the id.
 	maxID = 8 << 10
-	// maxPictures is how many pictures of tools the model sees at a time.
+	// maxPictures is the maximum number of pictures of tools in a request.
 	maxPictures = 4
 )
 
-// droppedText stands for the results that have no room any more.
+// droppedText replaces results that no longer fit.
 const droppedText = "[dropped]"
 
-// callThread is what came after the question in a turn: what the model said and
-// called, and what it was told about that. The zero value is ready.
+// callThread holds the messages after the question in a turn: the model's calls and their results.
+// The zero value is ready to use.
 type callThread struct {
 	messages []promptMessage
 	ids      map[string]bool
-	madeIDs  int // how many ids were made up
+	madeIDs  int // number of generated ids
 }
 
-// add takes in a round.
+// add appends a round. The text last is added to the last result.
 func (t *callThread) add(text, thought string, pending []*pendingCall, last string) {
 	spoke := promptMessage{role: roleAssistant, reasoning: thought}
 	if text != "" {
@@ -66,8 +65,9 @@ func (t *callThread) add(text, thought string, pending []*pendingCall, last stri
 	t.dropTexts(newest)
 }
 
-// id is the call's own id if it has one that no other call of the turn has, and
-// otherwise one of nine letters and digits, as Mistral wants them.
+// id returns the id of a call. A missing, too long or repeated id is replaced by one of nine
+// letters and digits, the only form that Mistral's API accepts ("must be a-z, A-Z, 0-9, with a
+// length of 9"; anomalyco/opencode, issue 1680).
 func (t *callThread) id(id string) string {
 	for id == "" || len(id) > maxID || t.ids[id] {
 		t.madeIDs++
@@ -80,7 +80,7 @@ func (t *callThread) id(id string) string {
 	return id
 }
 
-// callableName is the name that the model called, such that servers take it back.
+// callableName returns the name of a called function in a form that servers accept back.
 func callableName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && functionName.MatchString(string(r)) {
@@ -91,8 +91,9 @@ func callableName(name string) string {
 	return name[:min(len(name), 64)]
 }
 
-// repairArguments are the arguments such that servers take them back: vLLM, llama.cpp
-// and others refuse a conversation in which there are some that are no object.
+// repairArguments returns the arguments of a call in a form that servers accept back. vLLM and
+// llama.cpp reject a conversation with arguments that are not a JSON object (vllm-project/vllm,
+// pull request 48922; ggml-org/llama.cpp, issue 25510).
 func repairArguments(arguments string) string {
 	object, err := normalizeArguments(arguments)
 	if err != nil {
@@ -101,7 +102,7 @@ func repairArguments(arguments string) string {
 	return object
 }
 
-// hasPictures reports whether there are any.
+// hasPictures reports whether a message has a picture.
 func (t *callThread) hasPictures() bool {
 	for _, m := range t.messages {
 		for _, p := range m.parts {
@@ -113,7 +114,7 @@ func (t *callThread) hasPictures() bool {
 	return false
 }
 
-// dropPictures keeps only the newest pictures.
+// dropPictures keeps only the newest pictures and replaces the others by text.
 func (t *callThread) dropPictures(keep int) {
 	for i := len(t.messages) - 1; i >= 0; i-- {
 		parts := t.messages[i].parts
@@ -128,9 +129,9 @@ func (t *callThread) dropPictures(keep int) {
 	}
 }
 
-// dropTexts makes room if it has to: by the oldest results, then by what the
-// model said and wrote into calls. The results of the newest round, which begins
-// at newest, stay: [shareOf] lets them have half of the room at most.
+// dropTexts keeps the size within maxToolText: it first drops the oldest results, then the texts,
+// reasoning and arguments of the model. The results of the newest round, which begins at newest,
+// stay; [shareOf] limits them to half of maxToolText.
 func (t *callThread) dropTexts(newest int) {
 	over := t.size() - maxToolText
 	for i := range t.messages[:newest] {
@@ -151,15 +152,14 @@ func (t *callThread) dropTexts(newest int) {
 	}
 }
 
-// shareOf is how many bytes each of n results of a round may have, if each may
-// have most.
+// shareOf returns the limit for each of n results of a round, in bytes, at most the given maximum.
 func shareOf(n, most int) int { return min(most, maxToolText/2/max(n, 1)) }
 
-// minReasoning is what is left of thoughts at least: servers that want them look
-// whether they are there.
+// minReasoning is the number of bytes of reasoning that are never dropped. Servers that require
+// reasoning check that it is present.
 const minReasoning = 100
 
-// size is how many bytes of texts and arguments there are.
+// size returns the number of bytes of all texts and arguments.
 func (t *callThread) size() int {
 	n := 0
 	for i := range t.messages {
@@ -179,8 +179,7 @@ func (m *promptMessage) size() int {
 	return n
 }
 
-// clip is the beginning of a text, at most limit bytes of it, without half a
-// character at the end.
+// clip returns the beginning of a text, at most limit bytes, without a partial character.
 func clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text

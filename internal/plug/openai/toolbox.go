@@ -17,47 +17,48 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Toolbox is what a bot may call beyond the device of the person who asks. It is
-// used by many turns at once, and a turn uses it from several goroutines.
+// Toolbox provides the functions that a bot may call besides device commands. It is used by many
+// turns at once, and by several goroutines of a turn.
 type Toolbox interface {
-	// List returns what the bot may call in a turn, in a stable order. It is asked
-	// once in a turn, before the model is, and given five seconds.
+	// List returns the functions for a turn, in a stable order. It is called once per turn, before
+	// the first request, with a timeout of five seconds.
 	List(ctx context.Context, turn *talk.Turn) ([]NamedTool, error)
-	// Call carries out one call and returns when there is a result, or soon after
-	// ctx has ended. The name is one that List returned and args are a JSON object;
-	// nothing else is checked. An error that is, or wraps, a *[tool.Error] is told
-	// to the model as it says. It may call progress from any goroutine until it
-	// returns; progress does not block.
+	// Call executes one call. It returns when there is a result, or soon after ctx has ended. The
+	// name is one that List returned, and args is a JSON object; nothing else is validated. The
+	// model gets the text of an error that is or wraps a *[tool.Error]. Call may call progress from
+	// any goroutine until it returns; progress does not block.
 	Call(ctx context.Context, turn *talk.Turn, name string, args json.RawMessage,
 		progress func(tool.Progress)) (*tool.Result, error)
 }
 
-// NamedTool is a tool under the name by which the model calls it, which is unique
-// in its list and made of one to 64 letters, digits, hyphens and underscores. It
-// shadows the name that the tool has at its provider.
+// NamedTool is a tool with the name by which the model calls it. The name is unique in its list and
+// has 1 to 64 letters, digits, hyphens and underscores. It shadows the provider's name of the tool.
 type NamedTool struct {
 	Name string
 	tool.Tool
 }
 
 const (
-	// listToolsTimeout is how long a person waits for the list of tools.
+	// listToolsTimeout limits how long a turn waits for the list of tools.
 	listToolsTimeout = 5 * time.Second
-	// maxDescription is how much of a description OpenAI takes, in characters.
+	// maxDescription is the maximum length of a function's description at OpenAI, in characters
+	// ("Expected a string with maximum length 1024"; rusiaaman/wcgw, issue 51).
 	maxDescription = 1024
-	// maxSchema bounds the schema of a tool's arguments, which is sent with every
-	// request. Large ones in use have some 5 KiB.
+	// maxSchema limits the schema of a tool's arguments, in bytes. It is part of every request.
+	// Large schemas in use have some 5 KiB.
 	maxSchema = 16 << 10
-	// maxTitle bounds what a tool is called in notes, in characters.
+	// maxTitle limits the display name of a tool in notes, in characters.
 	maxTitle = 40
-	// maxNamesLogged is how many of the tools that are left out are named in the log.
+	// maxNamesLogged limits how many omitted tools are named in the log.
 	maxNamesLogged = 20
 )
 
+// functionName matches the names that OpenAI's API accepts (API reference, Create chat completion,
+// tools.function.name).
 var functionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// toolboxFunctions are the functions of the toolbox that fit in beside our own.
-// A list that cannot be had leaves the model without them.
+// toolboxFunctions returns the functions of the toolbox that can be offered besides our own. If the
+// list fails, the model is asked without them.
 func (b *Bot) toolboxFunctions(ctx context.Context, turn *talk.Turn, own []function) []function {
 	if b.toolbox == nil || !b.settings.tools() || b.withoutTools.Load() {
 		return nil
@@ -89,7 +90,7 @@ func (b *Bot) toolboxFunctions(ctx context.Context, turn *talk.Turn, own []funct
 	return out
 }
 
-// toFunction makes a function of a tool, or says why it cannot be one.
+// toFunction converts a tool to a function, or returns why it cannot be offered.
 func (b *Bot) toFunction(o *NamedTool, own, others []function) (function, error) {
 	if !functionName.MatchString(o.Name) {
 		return function{}, errors.New("a name that models cannot call")
@@ -114,7 +115,7 @@ func (b *Bot) toFunction(o *NamedTool, own, others []function) (function, error)
 	return f, nil
 }
 
-// displayName is what people call a tool.
+// displayName returns the name of a tool for people.
 func displayName(o *NamedTool) string {
 	for _, name := range []string{o.Title, o.Tool.Name, o.Name} {
 		if name = oneLine(name, maxTitle); name != "" {
@@ -124,9 +125,10 @@ func displayName(o *NamedTool) string {
 	return ""
 }
 
-// parameters makes a schema such that chat servers take it: OpenAI and others
-// want an object with properties, if only none, and no alternatives at the top.
-// What is lost is checked when the tool is called.
+// parameters returns a schema that chat servers accept. OpenAI requires an object with properties,
+// which may be empty, and rejects alternatives at the top level ("schema must have type 'object'
+// and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"; langchain-ai/langchainjs,
+// issue 9804). The removed constraints are checked when the tool is called.
 func parameters(input json.RawMessage) (json.RawMessage, error) {
 	if len(input) > maxSchema {
 		return nil, fmt.Errorf("a schema of more than %d bytes", maxSchema)
@@ -157,7 +159,7 @@ func parameters(input json.RawMessage) (json.RawMessage, error) {
 	return encodeJSON(fields), nil
 }
 
-// functionSchema is an element of the request's "tools".
+// functionSchema returns an element of "tools" in the request.
 func functionSchema(name, description string, parameters json.RawMessage) json.RawMessage {
 	type definition struct {
 		Name        string          `json:"name"`
@@ -173,7 +175,7 @@ func functionSchema(name, description string, parameters json.RawMessage) json.R
 	}{"function", definition{name, description, parameters}})
 }
 
-// encodeJSON writes JSON without HTML escapes, of values that can be written.
+// encodeJSON returns a value as JSON without HTML escapes. The value must be encodable.
 func encodeJSON(v any) json.RawMessage {
 	var w bytes.Buffer
 	enc := json.NewEncoder(&w)
@@ -182,21 +184,20 @@ func encodeJSON(v any) json.RawMessage {
 	return bytes.TrimSuffix(w.Bytes(), []byte("\n"))
 }
 
-// omittedFunctions is what a bot remembers from turn to turn about functions that it does
-// not offer. The zero value is ready.
+// omittedFunctions remembers across turns which functions are not offered. The zero value is ready
+// to use.
 type omittedFunctions struct {
 	mu         sync.Mutex
 	lastLogged string
-	// schemas are those that the server has refused, by the function's name.
+	// schemas are the refused schemas by function name.
 	schemas map[string]string
 }
 
-// maxRefused bounds how many refused schemas are remembered; when there are more,
-// they are forgotten and found out again.
+// maxRefused limits how many refused schemas are remembered. If there are more, all are forgotten
+// and found out again.
 const maxRefused = 256
 
-// changed is what has to be logged: what is left out, unless it is what was left
-// out before.
+// changed returns the omitted functions as text for the log, or "" if they are the same as before.
 func (l *omittedFunctions) changed(left []string) string {
 	now := strings.Join(left[:min(len(left), maxNamesLogged)], ", ")
 	if more := len(left) - maxNamesLogged; more > 0 {

@@ -104,8 +104,8 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// The server refuses one function after the other, each in another way of saying
-// which.
+// TestAServerThatRefusesSomeFunctions has a server that refuses one function after the other, and
+// names each in another form.
 func TestAServerThatRefusesSomeFunctions(t *testing.T) {
 	refuse := func(body string) Reply { return Reply{Status: 400, Body: body} }
 	s := startServer(t,
@@ -124,7 +124,7 @@ func TestAServerThatRefusesSomeFunctions(t *testing.T) {
 			t.Errorf("request %d offers %s", n+1, got)
 		}
 	}
-	// It is remembered, but not beyond a change of the schema.
+	// The refusal is remembered until the schema changes.
 	box.list[1].Description = "Now quite different."
 	b.mustAsk(t, commanding("hi"))
 	if got := offeredIn(s, 5); got != own+" b c" {
@@ -192,7 +192,8 @@ func TestAServerThatRefusesFunctionsAltogether(t *testing.T) {
 	}
 }
 
-// What is refused after calls were made was taken before them.
+// TestARefusalAfterACall checks that functions stay when a request after calls is refused: they
+// were accepted before.
 func TestARefusalAfterACall(t *testing.T) {
 	s := startServer(t, calling(Call{Name: "a", Arguments: `{}`}),
 		Reply{Status: 400, Message: "this tool is not supported, see schema of 'a'"})
@@ -206,8 +207,8 @@ func TestARefusalAfterACall(t *testing.T) {
 	}
 }
 
-// Gateways to Anthropic's models refuse a conversation with calls in it when no
-// functions are offered.
+// TestAServerThatInsistsOnFunctions has a server like gateways to Anthropic's models, which refuse
+// a conversation with calls if no functions are offered.
 func TestAServerThatInsistsOnFunctions(t *testing.T) {
 	insist := Reply{Status: 400,
 		Message: "litellm.UnsupportedParamsError: Anthropic doesn't support tool calling without `tools=` param specified."}
@@ -229,14 +230,14 @@ func TestAServerThatInsistsOnFunctions(t *testing.T) {
 	if got := strings.Join(choices, " "); got != `1"auto"true 0false 1"none"true` {
 		t.Errorf("the choices were %s", got)
 	}
-	// That was no reason to offer none from now on.
+	// Functions are still offered in later turns.
 	if b.mustAsk(t, question("hi")); offeredIn(s, 4) != "a" {
 		t.Errorf("the next turn offers %q", offeredIn(s, 4))
 	}
 }
 
-// FuzzRounds has a model call anything with any arguments under any id, and its
-// tool return anything: the strict server may refuse nothing that is sent back.
+// FuzzRounds has a model call anything with any arguments and id, and a tool return anything. The
+// strict server must accept everything that is sent back.
 func FuzzRounds(f *testing.F) {
 	f.Add("a", `{"q":1}`, "call_1", `[{"type":"text","text":"fine"}]`, "Let me look.", false)
 	f.Add("no such thing", `{`, "", `[{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}]`, "", true)
@@ -254,7 +255,7 @@ func FuzzRounds(f *testing.F) {
 	s.Answer = func(*Request) Reply { return reply }
 	f.Fuzz(func(t *testing.T, name, arguments, id, content, text string, isError bool) {
 		if len([]rune(id)) > 40 {
-			return // the server would not take its own id back
+			return // the server would not accept its own id
 		}
 		reply = Reply{Steps: []Step{Calls(Call{ID: id, Name: name, Arguments: arguments},
 			Call{Index: 1, ID: id, Name: "a", Arguments: "{}"})}}
@@ -277,7 +278,7 @@ func FuzzRounds(f *testing.F) {
 	})
 }
 
-// FuzzSchema makes a function of any schema: servers have to take it.
+// FuzzSchema converts arbitrary schemas to functions, which servers must accept.
 func FuzzSchema(f *testing.F) {
 	for _, seed := range []string{``, `null`, `{"type":"object","properties":{"a":{}},"required":["a","b"],"oneOf":[]}`,
 		`{"properties":null}`, "{\"\xff\":1}"} {
@@ -312,7 +313,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// FuzzResult reads any content of a result.
+// FuzzResult reads arbitrary content of a result.
 func FuzzResult(f *testing.F) {
 	for _, seed := range []string{
 		``, `[]`, `[{"type":"text","text":"a"}]`, `[{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}]`,

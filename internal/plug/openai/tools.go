@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// maxArgument bounds a single argument of a command, in characters: a place
-	// or a title has to fit on the glasses.
+	// maxArgument limits one argument of a command, in characters. A place or a title has to fit on
+	// the display of the glasses.
 	maxArgument = 200
-	// maxSuggestions is how many next questions glasses show.
+	// maxSuggestions is the number of suggestions that glasses show.
 	maxSuggestions = 3
-	// maxSuggestionLength bounds each, in characters.
+	// maxSuggestionLength limits one suggestion, in characters.
 	maxSuggestionLength = 60
 )
 
-// toolSuggest is the function by which a model offers next questions.
+// toolSuggest is the name of the function with which a model suggests questions.
 const toolSuggest = "suggest_questions"
 
-// function is something that a model is offered to call.
+// function is a function that is offered to the model.
 type function struct {
 	name string
-	// schema is the element of the request's "tools".
+	// schema is the function's element of "tools" in the request.
 	schema json.RawMessage
-	// event makes what the asker gets out of a call's arguments. It is nil for what
-	// the toolbox carries out.
+	// event converts the arguments of a call to the event for the asker. It is nil for functions of
+	// the toolbox.
 	event func(args map[string]any) (talk.Event, error)
-	// title is what people call it, if it is the toolbox's.
+	// title is the display name of a function of the toolbox.
 	title string
 }
 
-// commands are our own functions in a turn: the device commands that its device
-// can carry out, in the device's order, and suggestions if the owner wants them.
+// commands returns the built-in functions of a turn: the commands that the device supports, in the
+// device's order, and suggestions if the owner enabled them.
 func (b *Bot) commands(turn *talk.Turn) []function {
 	if !b.settings.tools() || b.withoutTools.Load() {
 		return nil
@@ -53,8 +53,8 @@ func (b *Bot) commands(turn *talk.Turn) []function {
 	return out
 }
 
-// functionKinds reports whether there are device commands, suggestions and functions of the
-// toolbox among functions.
+// functionKinds reports whether functions contains device commands, suggestions and functions of
+// the toolbox.
 func functionKinds(functions []function) (device, suggest, toolbox bool) {
 	for _, f := range functions {
 		switch {
@@ -147,9 +147,9 @@ func navigateArguments(args map[string]any) (map[string]string, error) {
 		nil
 }
 
-// naviType is the platform's digit for a way to travel. What it does not know
-// becomes a car, the platform's first: a person who is shown the way by car is
-// better off than one who is shown nothing.
+// naviType returns the platform's digit for a means of travel: 0 car, 1 walk, 2 bike (navi_type in
+// the tool_call of EyeClaw's description of the Lingzhu SSE API). Unknown means become the
+// platform's first, the car: directions by car are better than none.
 func naviType(how string) string {
 	switch strings.ToLower(how) {
 	case "1", "walk", "walking", "foot", "on foot", "pedestrian", "步行", "走路":
@@ -182,11 +182,12 @@ func calendarArguments(args map[string]any) (map[string]string, error) {
 	}, nil
 }
 
-// calendarLayout is "YYYY-MM-DD HH:mm".
+// calendarLayout is "YYYY-MM-DD HH:mm", the form that davexxx1214/openclaw-lingzhu-skill sends. The
+// platform does not document the format of start_time and end_time.
 const calendarLayout = "2006-01-02 15:04"
 
-// clockLayouts are the ways models write a time, T already replaced by a space
-// and slashes by dashes. Go accepts a fraction of a second after 05 by itself.
+// clockLayouts are the forms in which models write a time, with T replaced by a space and slashes
+// by dashes. Go accepts a fraction of a second after 05 by itself.
 var clockLayouts = []string{
 	"2006-1-2 15:04", "2006-1-2 15:04:05",
 	"2006-1-2 15:04Z07:00", "2006-1-2 15:04:05Z07:00", "2006-1-2 15:04:05Z0700",
@@ -195,9 +196,8 @@ var clockLayouts = []string{
 	"2006-1-2",
 }
 
-// wallClock reads a time as the clock on the wall shows it. A zone is accepted
-// and ignored: the device tells its local time without one, so a model that
-// writes one has made it up. A date alone means its first minute.
+// wallClock parses a local time. A zone is accepted and ignored: the device reports its local time
+// without a zone, so a model that writes one has invented it. A date alone means its first minute.
 func wallClock(text string) (time.Time, bool) {
 	text = strings.ReplaceAll(text, "/", "-")
 	if i := strings.IndexAny(text, "Tt"); i > 0 {
@@ -230,8 +230,8 @@ func suggestArguments(args map[string]any) ([]string, error) {
 	return out, nil
 }
 
-// shortText is an argument as one short line: models write numbers where text is
-// wanted. Anything but text and numbers is "".
+// shortText returns an argument as one short line. Models write numbers where text is expected.
+// Values of other types become "".
 func shortText(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -96,7 +96,7 @@ func TestArgumentsThatAreTooLong(t *testing.T) {
 	if n := utf8.RuneCountInString(e.Command.Args["poi_name"]); err != nil || n != maxArgument {
 		t.Errorf("a name of %d characters, %v", n, err)
 	}
-	// What is streamed in pieces is cut where it cannot be good any more.
+	// Streamed arguments are truncated where they cannot be valid any more.
 	var c callAssembler
 	for range 100 {
 		_ = c.add(fragment{index: new(0), name: "take_photo", arguments: []byte(strings.Repeat("y", 1000))})
@@ -164,8 +164,8 @@ func TestTheSchemasAreGood(t *testing.T) {
 	}
 }
 
-// FuzzArguments gives every tool any arguments: what comes out has to be short,
-// on one line, of the right form, and to mean the same when it is read again.
+// FuzzArguments gives every tool arbitrary arguments. The output must be short, on one line, in the
+// right form, and unchanged when it is read again.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{}`, `"{}"`, "```json\n{}\n```", `{"action":"open","poi_name":"西湖","navi_type":1}`,

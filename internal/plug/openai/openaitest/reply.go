@@ -9,37 +9,36 @@ import (
 	"time"
 )
 
-// created is the time at which every answer was made, in seconds.
+// created is the creation time of every answer, in seconds since 1970.
 const created = 1_760_000_000
 
-// Reply is what one request gets. The zero Reply is an empty answer.
+// Reply is the response to one request. The zero Reply is an empty answer.
 type Reply struct {
-	// Status other than 0 and 200 sends an error: Body if there is one, or the
-	// published form with Message and Code.
+	// Status other than 0 and 200 sends an error: Body if it is set, or an error in OpenAI's form
+	// with Message and Code.
 	Status        int
 	Message, Code string
-	// Header is added to ours.
+	// Header is added to the response's own headers.
 	Header http.Header
-	// Body is sent as it is, instead of an answer, as application/json unless
-	// Header says otherwise.
+	// Body is sent unchanged instead of an answer, as application/json unless Header has another
+	// type.
 	Body string
-	// Steps are what happens in a streamed answer, in order.
+	// Steps are the steps of a streamed answer, in order.
 	Steps []Step
-	// Finish is the finish_reason; empty means tool_calls if there were calls,
-	// otherwise stop, and "-" means that none is sent.
+	// Finish is the finish_reason. Empty means tool_calls if there are calls, otherwise stop; "-"
+	// means that none is sent.
 	Finish string
 	// NoDone leaves out [DONE] at the end.
 	NoDone bool
-	// Whole sends the answer in one piece though a stream was asked for.
+	// Whole sends the answer unstreamed although a stream was requested.
 	Whole bool
-	// Hold, if not nil, keeps everything back, headers included, until it can be
-	// received from.
+	// Hold, if not nil, delays the response, headers included, until a receive from it succeeds.
 	Hold <-chan struct{}
-	// Reset breaks the connection before anything was sent.
+	// Reset breaks the connection before anything is sent.
 	Reset bool
 }
 
-// Step is one thing that happens in a streamed answer.
+// Step is one step of a streamed answer.
 type Step struct {
 	text  *string
 	calls []Call
@@ -49,21 +48,21 @@ type Step struct {
 	reset bool
 }
 
-// Call is a call of a function, or a piece of one.
+// Call is a call of a function, or a fragment of one.
 type Call struct {
 	Index     int
-	ID, Name  string // only in the first piece
+	ID, Name  string // only in the first fragment
 	Arguments string
 }
 
-// Text is a piece of the answer.
+// Text returns a step that sends a piece of the answer.
 func Text(text string) Step { return Step{text: &text} }
 
-// Calls are pieces of calls in one event.
+// Calls returns a step that sends fragments of calls in one event.
 func Calls(calls ...Call) Step { return Step{calls: calls} }
 
-// CallInPieces is a call the way the API streams it: the name first, then the
-// arguments in pieces.
+// CallInPieces returns a call as OpenAI streams it: the name first, then the arguments in
+// fragments.
 func CallInPieces(index int, id, name string, arguments ...string) []Step {
 	steps := []Step{Calls(Call{Index: index, ID: id, Name: name})}
 	for _, a := range arguments {
@@ -72,19 +71,19 @@ func CallInPieces(index int, id, name string, arguments ...string) []Step {
 	return steps
 }
 
-// Raw is sent as it is.
+// Raw returns a step that sends bytes unchanged.
 func Raw(bytes string) Step { return Step{raw: bytes} }
 
-// Wait goes on when ch can be received from; a nil channel is not waited for.
+// Wait returns a step that waits until a receive from ch succeeds. A nil channel does not wait.
 func Wait(ch <-chan struct{}) Step { return Step{wait: ch} }
 
-// Delay goes on after a while, for demonstrations.
+// Delay returns a step that waits for d, for demonstrations.
 func Delay(d time.Duration) Step { return Step{delay: d} }
 
-// Reset breaks the connection.
+// Reset returns a step that breaks the connection.
 func Reset() Step { return Step{reset: true} }
 
-// Words is a text as a stream of words, with a gap before each.
+// Words returns a text as a stream of words, with a gap before each.
 func Words(text string, gap time.Duration) []Step {
 	var steps []Step
 	for _, word := range strings.SplitAfter(text, " ") {
@@ -96,7 +95,7 @@ func Words(text string, gap time.Duration) []Step {
 	return steps
 }
 
-// write sends the reply and reports whether it got to its end.
+// write sends the reply and reports whether all of it was sent.
 func (p *Reply) write(w http.ResponseWriter, r *http.Request, c *Chat) bool {
 	if p.Hold != nil {
 		select {
@@ -144,7 +143,7 @@ func (p *Reply) fail(w http.ResponseWriter) {
 	fail(w, p.Status, e)
 }
 
-// finish is the finish_reason, null if there is none.
+// finish returns the finish_reason, nil if there is none.
 func (p *Reply) finish() *string {
 	switch p.Finish {
 	case "-":
@@ -183,7 +182,7 @@ type tokens struct {
 	Total      int `json:"total_tokens"`
 }
 
-// writeWhole sends the answer in one piece.
+// writeWhole sends the answer unstreamed.
 func (p *Reply) writeWhole(w http.ResponseWriter, c *Chat) bool {
 	m := message{Role: "assistant"}
 	for _, s := range p.Steps {
@@ -212,7 +211,7 @@ func (p *Reply) writeWhole(w http.ResponseWriter, c *Chat) bool {
 	}) == nil
 }
 
-// stream sends the answer in pieces, each flushed.
+// stream sends the answer as chunks, each flushed.
 func (p *Reply) stream(w http.ResponseWriter, r *http.Request, c *Chat) bool {
 	if w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -268,7 +267,7 @@ func (o *stream) piece(delta map[string]any, finish *string) bool {
 		nil))
 }
 
-// step does one step; false ends the reply.
+// step executes one step. It returns false if the reply ends there.
 func (o *stream) step(r *http.Request, s Step) bool {
 	switch {
 	case s.text != nil:
@@ -311,7 +310,7 @@ func pieces(calls []Call) []toolCall {
 	return out
 }
 
-// reset breaks the connection so that the other side gets an error, not an end.
+// reset breaks the connection such that the client gets an error instead of an end.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

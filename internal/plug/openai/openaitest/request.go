@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Chat is the body of a request for an answer, as far as it is looked at.
+// Chat has the inspected fields of a request.
 type Chat struct {
 	Model         string          `json:"model"`
 	Messages      []Message       `json:"messages"`
@@ -21,12 +21,12 @@ type Chat struct {
 	ToolChoice    json.RawMessage `json:"tool_choice"`
 	User          string          `json:"user"`
 	Temperature   *float64        `json:"temperature"`
-	// MaxTokens is the old name of MaxCompletionTokens.
+	// MaxTokens is the deprecated name of MaxCompletionTokens.
 	MaxTokens           *int `json:"max_tokens"`
 	MaxCompletionTokens *int `json:"max_completion_tokens"`
 }
 
-// StreamOptions say what a stream has besides the answer.
+// StreamOptions define what a stream contains besides the answer.
 type StreamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
@@ -48,21 +48,21 @@ type Part struct {
 	} `json:"image_url"`
 }
 
-// Parts are the parts of a message's content; plain text is one of type text.
+// Parts returns the parts of a message's content. A plain string is one part of type text.
 func (m *Message) Parts() []Part {
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil {
 		return []Part{{Type: "text", Text: text}}
 	}
 	var parts []Part
-	_ = json.Unmarshal(m.Content, &parts) // checked when it came in
+	_ = json.Unmarshal(m.Content, &parts) // validated by parse
 	return parts
 }
 
-// Calls are the calls in a message of the assistant, whole.
+// Calls returns the calls in a message of the assistant.
 func (m *Message) Calls() []Call {
 	var list []toolCall
-	_ = json.Unmarshal(m.ToolCalls, &list) // checked when it came in
+	_ = json.Unmarshal(m.ToolCalls, &list) // validated by parse
 	var out []Call
 	for i, t := range list {
 		out = append(out, Call{Index: i, ID: t.ID, Name: t.Function.Name, Arguments: t.Function.Arguments})
@@ -70,7 +70,7 @@ func (m *Message) Calls() []Call {
 	return out
 }
 
-// Text is the text of a message, parts joined by line breaks.
+// Text returns the text of a message, with its parts joined by line breaks.
 func (m *Message) Text() string {
 	var texts []string
 	for _, p := range m.Parts() {
@@ -81,7 +81,7 @@ func (m *Message) Text() string {
 	return strings.Join(texts, "\n")
 }
 
-// Tool is a function that the model is offered.
+// Tool is a function that is offered to the model.
 type Tool struct {
 	Type     string `json:"type"`
 	Function struct {
@@ -91,7 +91,7 @@ type Tool struct {
 	} `json:"function"`
 }
 
-// Last is the last message of the person.
+// Last returns the last message of the person.
 func (c *Chat) Last() *Message {
 	for i := len(c.Messages) - 1; i >= 0; i-- {
 		if c.Messages[i].Role == "user" {
@@ -101,11 +101,11 @@ func (c *Chat) Last() *Message {
 	return &Message{}
 }
 
-// Results are the messages about the calls of the round before this request.
+// Results returns the results of the calls of the previous round.
 func (c *Chat) Results() []Message {
 	end := len(c.Messages)
 	for end > 0 && c.Messages[end-1].Role == "user" {
-		end-- // pictures, which tools cannot return
+		end-- // pictures, which tool messages cannot contain
 	}
 	start := end
 	for start > 0 && c.Messages[start-1].Role == "tool" {
@@ -114,14 +114,14 @@ func (c *Chat) Results() []Message {
 	return c.Messages[start:end]
 }
 
-// knownFields are the fields that the API has.
+// knownFields are the fields of a request (OpenAI API reference, Create chat completion).
 var knownFields = strings.Fields(`
 	messages model audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens
 	metadata modalities n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention
 	reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature
 	tool_choice tools top_logprobs top_p user verbosity web_search_options`)
 
-// parse reads a request as strictly as the API does.
+// parse validates a request as strictly as OpenAI's API and with its error texts.
 func parse(body []byte, c *Chat) *apiError {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil {
@@ -275,7 +275,7 @@ func (t *Tool) check(i int) *apiError {
 			"': schema must be a JSON Schema of 'type: \"object\"' with properties.")
 	}
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(t.Function.Parameters, &fields) // it can be read, see above
+	_ = json.Unmarshal(t.Function.Parameters, &fields) // valid, see above
 	for _, name := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
 		if fields[name] != nil {
 			return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+

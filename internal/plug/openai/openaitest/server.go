@@ -1,8 +1,7 @@
-// Package openaitest is a chat API of OpenAI's kind whose answers are written in
-// advance, for tests and demonstrations. It keeps to the published API: it is
-// as strict about requests as the original is, and its answers have all the
-// fields of the original's. What other servers do differently is scripted with
-// [Raw], [Reply.Body] and the like.
+// Package openaitest is a chat API in the form of OpenAI's with scripted answers, for tests and
+// demonstrations. It follows the published API (OpenAI API reference, Create chat completion): it
+// validates requests as strictly as the original, and its answers have all fields of the
+// original's. Deviations of other servers are scripted with [Raw], [Reply.Body] and the like.
 package openaitest
 
 import (
@@ -19,23 +18,23 @@ import (
 	"time"
 )
 
-// maxBody bounds a request; pictures make them large.
+// maxBody limits a request, in bytes. Pictures make requests large.
 const maxBody = 64 << 20
 
-// Server is a chat API on a loopback port. It is safe for concurrent use; the
-// fields are to be set before the first request.
+// Server is a chat API on a loopback port. It is safe for concurrent use; the fields must be set
+// before the first request.
 type Server struct {
 	// URL is the base_url: "http://127.0.0.1:…/v1".
 	URL string
-	// Key is the only key that is accepted; empty accepts everybody.
+	// Key is the only accepted key. Empty accepts every request.
 	Key string
-	// Models are those that exist; empty means that any name is good.
+	// Models are the existing models. Empty accepts every name.
 	Models []string
 	// NoModels answers requests for the list of models with 404.
 	NoModels bool
-	// OpenModels shows the list of models to those without a key too.
+	// OpenModels returns the list of models without a key too.
 	OpenModels bool
-	// Answer makes the reply when the script is used up. Nil says "Hello there."
+	// Answer returns the reply when the script is used up. Nil answers "Hello there."
 	Answer func(*Request) Reply
 
 	http *http.Server
@@ -44,14 +43,14 @@ type Server struct {
 	mu       sync.Mutex
 	script   []Reply
 	requests []*Request
-	arrived  chan struct{} // closed and replaced when a request comes
+	arrived  chan struct{} // closed and replaced when a request arrives
 }
 
-// Request is a request for an answer, as it came.
+// Request is a received request for an answer.
 type Request struct {
 	Header http.Header
 	Query  string
-	// Body is the JSON as it was sent, Chat what it says.
+	// Body is the JSON as it was sent, Chat the parsed form.
 	Body []byte
 	Chat Chat
 
@@ -59,17 +58,17 @@ type Request struct {
 	disconnected bool
 }
 
-// Done is closed when the request was served, or given up by its sender.
+// Done returns a channel that is closed when the request was served or its sender gave up.
 func (r *Request) Done() <-chan struct{} { return r.done }
 
-// Disconnected reports whether the sender went away before the reply was at its end. It
-// is to be asked after Done.
+// Disconnected reports whether the client disconnected before the end of the reply. It waits for
+// Done.
 func (r *Request) Disconnected() bool {
 	<-r.done
 	return r.disconnected
 }
 
-// Start makes a server and has it listen. The caller has to Close it.
+// Start starts a server with a script. The caller must Close it.
 func Start(script ...Reply) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -98,27 +97,27 @@ func Start(script ...Reply) (*Server, error) {
 	return s, nil
 }
 
-// Close breaks all connections and waits for the listener to be gone.
+// Close breaks all connections and waits until the listener is closed.
 func (s *Server) Close() {
 	s.http.Close()
 	<-s.done
 }
 
-// Script appends replies, one for each request to come.
+// Script appends replies, one for each future request.
 func (s *Server) Script(replies ...Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.script = append(s.script, replies...)
 }
 
-// Requests are those that came so far, in the order in which they came.
+// Requests returns the requests so far, in order of arrival.
 func (s *Server) Requests() []*Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Await waits until n requests have come and returns the nth.
+// Await waits for the nth request and returns it.
 func (s *Server) Await(ctx context.Context, n int) (*Request, error) {
 	for {
 		s.mu.Lock()
@@ -136,7 +135,7 @@ func (s *Server) Await(ctx context.Context, n int) (*Request, error) {
 	}
 }
 
-// record remembers a request and finds its reply.
+// record stores a request and returns its reply.
 func (s *Server) record(r *Request) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *Server) record(r *Request) Reply {
 	return Reply{Steps: []Step{Text("Hello"), Text(" there.")}}
 }
 
-// apiError is the published form of an error.
+// apiError is OpenAI's form of an error.
 type apiError struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
@@ -201,7 +200,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkKey checks the key.
+// checkKey reports whether the key is valid, and writes the error otherwise.
 func (s *Server) checkKey(w http.ResponseWriter, r *http.Request) bool {
 	sent := r.Header.Get("Authorization")
 	switch {
@@ -211,7 +210,7 @@ func (s *Server) checkKey(w http.ResponseWriter, r *http.Request) bool {
 		fail(w, http.StatusUnauthorized, apiError{Message: "You didn't provide an API key.",
 			Type: "invalid_request_error"})
 	default:
-		// The original shows a part of the key too.
+		// The original repeats a part of the key too.
 		fail(w, http.StatusUnauthorized, apiError{
 			Message: "Incorrect API key provided: " + strings.TrimPrefix(sent, "Bearer ") + ".",
 			Type:    "invalid_request_error", Code: new("invalid_api_key"),

@@ -20,7 +20,7 @@ func start(t *testing.T, script ...Reply) *Server {
 	return s
 }
 
-// do sends a request and returns the status and the body of the answer.
+// do sends a request and returns the status and the body of the response.
 func do(t *testing.T, method, url, key, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

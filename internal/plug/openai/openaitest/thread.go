@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	maxTools = 128 // functions in a request
-	maxID    = 40  // characters of a call's id
+	maxTools = 128 // functions in a request (API reference, Create chat completion, tools)
+	maxID    = 40  // characters of a call's id, as OpenAI's error says (see checkCalls)
 )
 
-// checkCalls checks the calls that a message of the assistant repeats.
+// checkCalls validates the calls in a message of the assistant.
 func (m *Message) checkCalls(i int) *apiError {
 	param := fmt.Sprintf("messages[%d].tool_calls", i)
 	if m.Role != "assistant" {
@@ -48,17 +48,18 @@ func (m *Message) checkCalls(i int) *apiError {
 			return invalid(at+".function.name", "Invalid '"+at+
 				".function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.")
 		case !json.Valid([]byte(*c.Function.Arguments)) || (*c.Function.Arguments)[0] != '{':
-			// OpenAI takes any text; vLLM, SGLang and llama.cpp do not.
+			// OpenAI accepts any text. vLLM and llama.cpp reject text that is no JSON object
+			// (vllm-project/vllm, pull request 48922; ggml-org/llama.cpp, issue 25510).
 			return invalid(at+".function.arguments", "Invalid '"+at+".function.arguments': expected a JSON object.")
 		}
 	}
 	return nil
 }
 
-// checkOrder checks that each call is answered once, at once, and in the order of
-// the calls. Other servers go by the order; OpenAI itself does not look at it.
+// checkOrder checks that each call has one result, directly after it and in the order of the calls.
+// OpenAI does not check the order; other servers rely on it.
 func checkOrder(messages []Message) *apiError {
-	var open, done []string // ids of the calls before
+	var open, done []string // ids of the preceding calls
 	from := 0
 	for i := range messages {
 		m := &messages[i]
