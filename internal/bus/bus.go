@@ -1,6 +1,6 @@
-// Package bus carries messages between instances of Patchbay, over NATS. With
-// no address given it starts a NATS server inside the process that listens
-// nowhere, so that one instance and many run the same code.
+// Package bus carries messages between the instances of an installation, over NATS. Without an
+// address it starts a NATS server in the process, which listens on no port, so that one instance
+// and many run the same code.
 package bus
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Options say where the bus is.
+// Options configure the connection to the bus.
 type Options struct {
-	// Installation is whose bus it is: others on the same servers have subjects of their
-	// own. Empty only in process.
+	// Installation is the id of the installation. Other installations on the same servers use other
+	// subjects. It may be empty only for a bus in the process.
 	Installation string
-	// Signer signs messages, and what it has not signed is not heard. Nil only in process,
-	// where nothing is signed.
+	// Signer signs messages; received messages without a valid signature are dropped. It may be nil
+	// only for a bus in the process, where nothing is signed.
 	Signer Signer
-	// URL is one NATS address or several, separated by commas; empty: in process.
+	// URL is one NATS address or several, separated by commas. Empty means a server in the process.
 	URL string
-	// Name of this instance; empty: made up.
+	// Name is the name of this instance; empty means a random one.
 	Name string
-	// Cert, Key and CA are files for a bus that wants TLS.
+	// Cert, Key and CA are the files for a bus with TLS.
 	Cert, Key, CA string
 	Logger        *slog.Logger
 }
@@ -40,21 +40,21 @@ type Options struct {
 // Bus is a connection to the bus. It is safe for concurrent use.
 type Bus struct {
 	conn   *nats.Conn
-	prefix string // of all subjects
+	prefix string // prefix of all subjects
 	signer Signer
-	// rejected counts messages that no key of the installation has signed.
+	// rejected counts messages without a valid signature.
 	rejected atomic.Uint64
-	warned   atomic.Int64 // when that was logged last, in Unix seconds
-	// Instance is the name of this instance, unique on the bus: the given name
-	// and a random part, so that a restarted instance is not taken for its
-	// former self.
+	warned   atomic.Int64 // time of the last warning about those, in Unix seconds
+	// Instance is the name of this instance, unique on the bus: the given name and a random part,
+	// so that a restarted instance is not mistaken for its predecessor.
 	Instance string
 
 	server *server.Server
 	log    *slog.Logger
 
-	// missedHeartbeats counts the pulses since this instance has heard one of its own: those come
-	// back to it only by way of the bus, and a connection that is mute is noticed by that.
+	// missedHeartbeats counts the heartbeat intervals since this instance received one of its own
+	// heartbeats. They come back only through the bus, which detects a connection that delivers
+	// nothing.
 	missedHeartbeats atomic.Int64
 
 	mu           sync.Mutex
@@ -66,10 +66,9 @@ type Bus struct {
 }
 
 const (
-	// heartbeatInterval is how often an instance says that it lives, and silence how long
-	// it may say nothing before the others take it for dead. A person whose
-	// answer breaks off is to be told within 2 s: that is one silence, the wait
-	// for the next pulse to notice it, and half a second to spare.
+	// heartbeatInterval is the interval of heartbeats, and peerTimeout the time without one after
+	// which an instance counts as dead. A person whose answer breaks off is notified within 2 s:
+	// one peerTimeout, the wait for the next interval to detect it, and half a second of reserve.
 	heartbeatInterval = 250 * time.Millisecond
 	peerTimeout       = 1200 * time.Millisecond
 
@@ -79,7 +78,7 @@ const (
 	connectTimeout   = 10 * time.Second
 )
 
-// Open connects, or starts the server inside.
+// Open connects to the bus, or starts the server in the process.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -140,13 +139,13 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// Why the servers of a bus cannot be used, for whoever starts an instance.
+// Errors of [Open] about the servers of the bus.
 var (
 	ErrUnreachable = errors.New("it cannot be reached")
 	ErrRefused     = errors.New("it refuses the user, the password or the token")
 )
 
-// connectionError marks an error of a connection that was never there with what it means.
+// connectionError wraps an error of the first connection with [ErrUnreachable] or [ErrRefused].
 func connectionError(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout):
@@ -182,7 +181,7 @@ func tlsOptions(o Options) ([]nats.Option, error) {
 	return []nats.Option{nats.Secure(c)}, nil
 }
 
-// startEmbedded runs a server that listens on no port.
+// startEmbedded starts a server that listens on no port.
 func (b *Bus) startEmbedded(opts []nats.Option) error {
 	s, err := server.NewServer(&server.Options{ServerName: b.Instance, DontListen: true, NoLog: true, NoSigs: true,
 		MaxPayload: 8 << 20})
@@ -202,12 +201,12 @@ func (b *Bus) startEmbedded(opts []nats.Option) error {
 	return nil
 }
 
-// IsStandalone says that no other instance can be on this bus.
+// IsStandalone reports whether no other instance can be on this bus.
 func (b *Bus) IsStandalone() bool { return b.server != nil }
 
-// DisconnectedFor is for how long this instance has been cut off from the bus, so that others
-// cannot reach what is connected to it; 0 while it is not. It is counted in pulses, so that a
-// process that stood still does not take that for a cut.
+// DisconnectedFor is the time since this instance was cut off from the bus, during which others
+// cannot reach what is connected to it; 0 while it is not. It is counted in heartbeat intervals, so
+// that a suspended process does not count as a cut.
 func (b *Bus) DisconnectedFor() time.Duration {
 	if d := time.Duration(b.missedHeartbeats.Load()) * heartbeatInterval; d > peerTimeout {
 		return d
@@ -215,18 +214,17 @@ func (b *Bus) DisconnectedFor() time.Duration {
 	return 0
 }
 
-// OnPeerLost asks to be told when another instance has gone silent or has said
-// leave message. It must be called before the first message comes, and f must not
-// block.
+// OnPeerLost registers f to be called when another instance has timed out or has sent a leave
+// message. It must be called before the first message arrives, and f must not block.
 func (b *Bus) OnPeerLost(f func(instance string)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.onPeerLost = append(b.onPeerLost, f)
 }
 
-// OnPeerJoined asks to be told when some instance may not know what this one has said before:
-// another one has come, or come back, or this one has come back to the bus. What they have
-// to know is to be said again then. f must not block.
+// OnPeerJoined registers f to be called when another instance may have missed earlier announcements
+// of this one: another instance has joined or has come back, or this one has reconnected. f repeats
+// the announcements. It must not block.
 func (b *Bus) OnPeerJoined(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,15 +240,15 @@ func (b *Bus) peerJoined() {
 	}
 }
 
-// RequestAnnouncements has all other instances say again what they have said, since this one has
-// not heard it.
+// RequestAnnouncements makes all other instances repeat their announcements, because this one has
+// missed them.
 func (b *Bus) RequestAnnouncements() {
 	if !b.IsStandalone() {
-		b.Publish(helloSubject, []byte(b.Instance)) //nolint:errcheck // what is said now and then makes up for it
+		b.Publish(helloSubject, []byte(b.Instance)) //nolint:errcheck // announcements are repeated anyway
 	}
 }
 
-// IsAlive reports whether another instance was heard of lately.
+// IsAlive reports whether another instance has not timed out. It is true for this instance.
 func (b *Bus) IsAlive(instance string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +256,7 @@ func (b *Bus) IsAlive(instance string) bool {
 	return ok || instance == b.Instance
 }
 
-// Peers are the other instances that were heard of lately.
+// Peers returns the other instances that have not timed out.
 func (b *Bus) Peers() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -269,7 +267,7 @@ func (b *Bus) Peers() []string {
 	return out
 }
 
-// startHeartbeat says that this instance lives, and watches that the others do.
+// startHeartbeat sends heartbeats and monitors those of the others.
 func (b *Bus) startHeartbeat() error {
 	_, err := b.Subscribe(heartbeatSubject, func(m *nats.Msg) {
 		name := string(m.Data)
@@ -307,7 +305,7 @@ func (b *Bus) startHeartbeat() error {
 		defer tick.Stop()
 		for {
 			if b.IsConnected() {
-				b.Publish(heartbeatSubject, []byte(b.Instance)) //nolint:errcheck // the next pulse tries again
+				b.Publish(heartbeatSubject, []byte(b.Instance)) //nolint:errcheck // the next heartbeat tries again
 			}
 			select {
 			case <-tick.C:
@@ -321,7 +319,7 @@ func (b *Bus) startHeartbeat() error {
 	return nil
 }
 
-// expirePeers forgets the instances that have been silent for too long.
+// expirePeers removes the instances that have timed out.
 func (b *Bus) expirePeers() {
 	now := time.Now()
 	var gone []string
@@ -348,16 +346,16 @@ func (b *Bus) removePeer(name string) {
 	}
 }
 
-// Abort ends the connection without a word, as the death of the process does. Close has to
-// follow.
+// Abort closes the connection without a leave message, as the death of the process does. Close has
+// to follow.
 func (b *Bus) Abort() { b.conn.Close() }
 
-// Close says leave message and disconnects. What was published before is sent.
+// Close sends a leave message and disconnects. Earlier messages are sent first.
 func (b *Bus) Close() {
 	close(b.stop)
 	b.done.Wait()
 	if !b.IsStandalone() && b.IsConnected() {
-		b.Publish(leaveSubject, []byte(b.Instance)) //nolint:errcheck // they notice the silence anyway
+		b.Publish(leaveSubject, []byte(b.Instance)) //nolint:errcheck // the others time out anyway
 		b.FlushTimeout(time.Second)                 //nolint:errcheck // as above
 	}
 	b.conn.Close()

@@ -73,7 +73,7 @@ func TestInstancesFindEachOther(t *testing.T) {
 	if !here.IsAlive(there.Instance) || !here.IsAlive(here.Instance) || here.IsAlive("nobody") {
 		t.Error("who lives is wrong")
 	}
-	// It dies without a word.
+	// It closes the connection without a leave message.
 	there.Abort()
 	died := time.Now()
 	if got := <-lost; got != there.Instance || here.IsAlive(got) {
@@ -82,7 +82,7 @@ func TestInstancesFindEachOther(t *testing.T) {
 	t.Logf("noticed after %v", time.Since(died))
 	there.Close()
 
-	// Another says leave message, which is noticed at once.
+	// Another one sends a leave message, which has an immediate effect.
 	polite := open(t, urls[2], "polite")
 	for !here.IsAlive(polite.Instance) {
 		<-tick.C
@@ -106,8 +106,9 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// Two installations on the same servers do not hear of each other; and one that says it is
-// the other, without its secret, is heard by nobody, whatever it asks.
+// TestInstallationsAreStrangers checks that two installations on the same servers are separate, and
+// that messages of an instance that claims to belong to the other installation, without its secret,
+// are rejected.
 func TestInstallationsAreStrangers(t *testing.T) {
 	url := bustest.Cluster(t, 1)
 	here, brother := openOf(t, url, "here", "one", key(t, "ab")), openOf(t, url, "brother", "one", key(t, "ab"))
@@ -118,7 +119,7 @@ func TestInstallationsAreStrangers(t *testing.T) {
 	heard := make(chan string, 100)
 	for _, b := range []*bus.Bus{here, stranger, liar} {
 		_, err := b.Subscribe("turn.1", func(m *nats.Msg) {
-			if b != liar || string(m.Data) != brother.Instance { // that is its own
+			if b != liar || string(m.Data) != brother.Instance { // the liar's own message
 				heard <- b.Instance + " " + string(m.Data)
 			}
 			b.Respond(m, []byte("answer of "+b.Instance)) //nolint:errcheck // the test fails then
@@ -139,7 +140,7 @@ func TestInstallationsAreStrangers(t *testing.T) {
 	if got := <-heard; got != here.Instance+" question" {
 		t.Errorf("heard by %q", got)
 	}
-	// What the liar says comes before the next question, as both go through one server.
+	// The messages of the liar arrive before the next request, as both go through one server.
 	for _, subject := range []string{"turn.1", "alive", "leave"} {
 		if err := errors.Join(liar.Publish(subject, []byte(brother.Instance)),
 			liar.FlushTimeout(10*time.Second)); err != nil {
@@ -166,7 +167,7 @@ func TestInstallationsAreStrangers(t *testing.T) {
 	}
 }
 
-// While the installation gets another secret, what either has signed is heard.
+// TestTwoSecrets checks that signatures of both secrets are valid while the secret is replaced.
 func TestTwoSecrets(t *testing.T) {
 	url := bustest.Cluster(t, 1)
 	old, young := openOf(t, url, "old", "one", key(t, "ab"), key(t, "cd")), openOf(t, url, "young", "one", key(t, "cd"),
@@ -203,8 +204,8 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// What one sender has sent comes in its order, over several subjects and servers. Nothing that
-// others have signed comes, and nothing after the end.
+// TestSeveralSubjectsInOrder checks that the messages of one sender arrive in order, across several
+// subjects and servers. No message with another signature arrives, and none after stop.
 func TestSeveralSubjectsInOrder(t *testing.T) {
 	const messages = 2000
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
@@ -224,7 +225,7 @@ func TestSeveralSubjectsInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The other server has to know of both subscriptions first.
+	// The other server has to know both subscriptions first.
 	for i := range 2 {
 		for heard := false; !heard; {
 			send(there, i, "ready "+strconv.Itoa(i))

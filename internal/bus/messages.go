@@ -10,16 +10,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A message is what nats.go has for one, and comes with its contents alone. On the wire
-// they end in a signature of its subject, the subject for replies, and the contents: the
-// servers of a bus may be shared with others, who must not be able to ask as if they were
-// an instance. A message that is sent again later by somebody who has heard it is not
-// told from a new one.
+// Messages are those of nats.go; receivers get their contents without the signature. On the wire
+// the contents are followed by a signature of the subject, the subject for replies, and the
+// contents: the servers of a bus may be shared with others, who must not be able to send requests
+// in the name of an instance. A replayed message is not distinguished from a new one.
 
-// Signer makes and checks tags of messages, with the secret of an installation. It has to
-// be safe for concurrent use.
+// Signer makes and validates tags of messages with the secret of an installation. It has to be safe
+// for concurrent use.
 type Signer interface {
-	// Tag is a keyed hash, of [TagSize] bytes, of a text and the contents behind it.
+	// Tag is a keyed hash, of [TagSize] bytes, of a text followed by data.
 	Tag(text string, data []byte) []byte
 	CheckTag(text string, data, tag []byte) bool
 }
@@ -27,10 +26,10 @@ type Signer interface {
 // TagSize is the length of a tag, in bytes.
 const TagSize = 16
 
-// signedText is the text that is signed for a message, before its contents.
+// signedText is the text that is signed before the contents of a message.
 func signedText(subject, reply string) string { return "bus\n" + subject + "\n" + reply + "\n" }
 
-// subject is a subject as the servers know it. Those for replies are given whole.
+// subject returns the subject on the servers. Reply subjects have the prefix already.
 func (b *Bus) subject(name string) string {
 	if strings.HasPrefix(name, b.prefix) {
 		return name
@@ -43,12 +42,12 @@ func (b *Bus) Publish(subject string, data []byte) error {
 	return b.PublishRequest(subject, "", data)
 }
 
-// ErrDisconnected says that there is no connection to the bus at the moment.
+// ErrDisconnected means that there is no connection to the bus.
 var ErrDisconnected = errors.New("this instance is cut off from the bus")
 
-// PublishRequest sends a message whose answers go to an inbox. While there is no connection
-// it returns [ErrDisconnected]: other messages are sent when it is back, but whoever asks has gone
-// by then, and must not have something done.
+// PublishRequest sends a message whose responses go to an inbox. Without a connection it returns
+// [ErrDisconnected]: nats.go buffers messages until the connection is back, but by then the
+// requester has given up, and the request must not be carried out.
 func (b *Bus) PublishRequest(subject, inbox string, data []byte) error {
 	if inbox != "" && !b.conn.IsConnected() {
 		return ErrDisconnected
@@ -58,7 +57,7 @@ func (b *Bus) PublishRequest(subject, inbox string, data []byte) error {
 	return b.conn.PublishMsg(m)
 }
 
-// Respond answers a message.
+// Respond sends a response to a message.
 func (b *Bus) Respond(m *nats.Msg, data []byte) error {
 	if m.Reply == "" {
 		return nats.ErrMsgNoReply
@@ -66,8 +65,8 @@ func (b *Bus) Respond(m *nats.Msg, data []byte) error {
 	return b.Publish(m.Reply, data)
 }
 
-// Request sends a message and waits for the first answer. The error is
-// [nats.ErrNoResponders] if nobody listens to the subject.
+// Request sends a message and waits for the first response. The error is [nats.ErrNoResponders] if
+// nothing is subscribed to the subject.
 func (b *Bus) Request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
 	answers := make(chan *nats.Msg, 1)
 	inbox, sub, err := b.Inbox(answers)
@@ -89,28 +88,27 @@ func (b *Bus) Request(ctx context.Context, subject string, data []byte) (*nats.M
 	}
 }
 
-// IsNoResponders reports whether a message is the bus's own answer, that nobody listens to the
-// subject of a request.
+// IsNoResponders reports whether a message is the server's own response to a request on a subject
+// without subscribers (status 503: noResponders in nats.go v1.55.0 nats.go).
 func IsNoResponders(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("Status") == "503" }
 
-// Subscribe has f called with each message, one after another. A subject may end in ".*",
-// for all that have one part more.
+// Subscribe calls f with each message, one after another. A subject may end in ".*", which matches
+// one further token.
 func (b *Bus) Subscribe(subject string, f nats.MsgHandler) (*nats.Subscription, error) {
 	return b.conn.Subscribe(b.subject(subject), b.verified(f))
 }
 
-// QueueSubscribe is Subscribe for messages each of which one member of a group gets.
+// QueueSubscribe is Subscribe for messages each of which goes to one member of a group.
 func (b *Bus) QueueSubscribe(subject, group string, f nats.MsgHandler) (*nats.Subscription, error) {
 	return b.conn.QueueSubscribe(b.subject(subject), group, b.verified(f))
 }
 
-// orderedBuffer is how many messages may wait in [Bus.SubscribeInOrder]. Those for which there is
-// no room are dropped, and logged.
+// orderedBuffer is the number of messages that [Bus.SubscribeInOrder] buffers. Further ones are
+// dropped and logged.
 const orderedBuffer = 4096
 
-// SubscribeInOrder has f called with each message of several subjects, one after another: what
-// one sender has sent comes in the order in which it was sent, whatever the subjects are. Stop
-// ends that, and waits for f.
+// SubscribeInOrder calls f with each message of several subjects, one after another: the messages
+// of one sender keep their order across the subjects. stop unsubscribes and waits for f.
 func (b *Bus) SubscribeInOrder(f nats.MsgHandler, subjects ...string) (stop func(), err error) {
 	came, end := make(chan *nats.Msg, orderedBuffer), make(chan struct{})
 	var subs []*nats.Subscription
@@ -145,8 +143,8 @@ func (b *Bus) SubscribeInOrder(f nats.MsgHandler, subjects ...string) (stop func
 	}, nil
 }
 
-// Inbox subscribes to a new subject for replies. Messages for which there is no room in to
-// are dropped, and logged.
+// Inbox subscribes to a new subject for replies. Messages for which to has no room are dropped and
+// logged.
 func (b *Bus) Inbox(to chan<- *nats.Msg) (inbox string, sub *nats.Subscription, err error) {
 	inbox = b.conn.NewInbox()
 	sub, err = b.Subscribe(inbox, func(m *nats.Msg) {
@@ -159,19 +157,19 @@ func (b *Bus) Inbox(to chan<- *nats.Msg) (inbox string, sub *nats.Subscription, 
 	return inbox, sub, err
 }
 
-// HasSubject reports whether a message came by a subject.
+// HasSubject reports whether a message has the given subject.
 func (b *Bus) HasSubject(m *nats.Msg, subject string) bool { return m.Subject == b.subject(subject) }
 
-// FlushTimeout waits until the bus knows of all that was sent and subscribed.
+// FlushTimeout waits until the server has processed all earlier messages and subscriptions.
 func (b *Bus) FlushTimeout(limit time.Duration) error { return b.conn.FlushTimeout(limit) }
 
-// IsConnected reports whether there is a connection at this moment.
+// IsConnected reports whether there is a connection to the bus.
 func (b *Bus) IsConnected() bool { return b.conn.IsConnected() }
 
-// RejectedCount counts messages that no key of the installation had signed.
+// RejectedCount is the number of messages without a valid signature.
 func (b *Bus) RejectedCount() uint64 { return b.rejected.Load() }
 
-// sign returns data with the signature of the message that it is the contents of.
+// sign returns data, the contents of m, followed by the signature of m.
 func (b *Bus) sign(m *nats.Msg, data []byte) []byte {
 	if b.signer == nil {
 		return data
@@ -180,7 +178,7 @@ func (b *Bus) sign(m *nats.Msg, data []byte) []byte {
 	return append(append(out, data...), b.signer.Tag(signedText(m.Subject, m.Reply), data)...)
 }
 
-// verified hands messages on that the installation has signed.
+// verified passes on only messages with a valid signature.
 func (b *Bus) verified(f nats.MsgHandler) nats.MsgHandler {
 	if b.signer == nil {
 		return f
@@ -198,7 +196,7 @@ func (b *Bus) verified(f nats.MsgHandler) nats.MsgHandler {
 	}
 }
 
-// verify takes the signature off a message, and reports whether it is good.
+// verify removes the signature from a message, and reports whether it is valid.
 func (b *Bus) verify(m *nats.Msg) bool {
 	at := len(m.Data) - TagSize
 	if at < 0 {

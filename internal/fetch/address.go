@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// maxURL bounds an address in bytes. Signed links of object stores have up to
-	// 2 KB.
+	// maxURL is the maximum length of an address, in bytes. Signed links of object stores have up
+	// to 2 KB.
 	maxURL = 4096
-	// maxHost is the longest name that the DNS knows.
+	// maxHost is the maximum length of a host name (RFC 1035 §2.3.4, without the bytes of the wire
+	// format).
 	maxHost = 253
-	// maxAnswers bounds the addresses that a name may have: more are an attempt
-	// to keep us busy.
+	// maxAnswers is the maximum number of addresses of a name. It bounds the work that a hostile
+	// DNS server can cause.
 	maxAnswers = 64
-	// minDial is the least time given to each address of a host when it has
-	// several.
+	// minDial is the minimum time for each address of a host that has several.
 	minDial = 2 * time.Second
-	// dialLimit is how long an address may take to answer, whoever waits for it.
+	// dialLimit is the timeout for a connection to one address.
 	dialLimit = 10 * time.Second
 )
 
-// Resolver finds the addresses of a host; *net.Resolver is one. It is asked
-// exactly once per connection, and the connection goes to what it said.
+// Resolver looks up the addresses of a host; *net.Resolver implements it. It is called once per
+// connection, and the connection goes to an address that it returned.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// guard decides where connections may go.
+// guard decides which addresses may be connected to.
 type guard struct {
-	hosts    []string // lower-case patterns; empty: any
+	hosts    []string // patterns in lower case; empty: any host
 	nets     []netip.Prefix
 	resolver Resolver
-	// dial connects to an address that was checked.
+	// dial connects to a validated address.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -57,8 +57,8 @@ func newGuard(hosts []string, nets []netip.Prefix, r Resolver) *guard {
 	return g
 }
 
-// CheckHosts says which of some patterns for [Options].AllowHosts is none: they
-// are host names or IP addresses, or "*." and a name for everything below it.
+// CheckHosts validates patterns for [Options].AllowHosts: host names, IP addresses, or "*." and a
+// name for all its subdomains.
 func CheckHosts(patterns []string) error {
 	for _, p := range patterns {
 		name := strings.TrimPrefix(p, "*.")
@@ -69,15 +69,15 @@ func CheckHosts(patterns []string) error {
 	return nil
 }
 
-// parse reads an address and refuses what is ill-formed or ambiguous, and what
-// the list of hosts does not have. It asks no resolver.
+// parse parses an address. It rejects malformed and ambiguous addresses, and hosts that are not
+// allowed. It resolves nothing.
 func (g *guard) parse(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, fail(BadAddress, "longer than %d bytes", maxURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, fail(BadAddress, "cannot be parsed") // the parser's error repeats the address
+		return nil, fail(BadAddress, "cannot be parsed") // the parser's error contains the address
 	}
 	return u, g.check(u)
 }
@@ -101,8 +101,8 @@ func (g *guard) check(u *url.URL) error {
 	if !g.isHostAllowed(host) {
 		return &Error{Reason: ForbiddenAddress, URL: redacted(u), Err: errors.New("host is not on the list")}
 	}
-	// Refused here already, so that a picture of such an address that is in the
-	// cache, or a name that looks like one, needs no second thought.
+	// Rejected here already: a cached image needs no connection, so connect would not check its
+	// address.
 	if ip, err := netip.ParseAddr(host); err == nil && !g.isAllowed(ip) {
 		return &Error{Reason: ForbiddenAddress, URL: redacted(u), Err: errForbidden}
 	}
@@ -111,11 +111,10 @@ func (g *guard) check(u *url.URL) error {
 
 var errForbidden = errors.New("leads to a private or special network")
 
-// checkHost accepts IP addresses in their usual form and names of letters,
-// digits, hyphens and underscores. Names in other scripts come in Punycode. A
-// host whose last part is a number is an IP address to some programs and a name
-// to others (2130706433, 0x7f.1, 127.1, 0177.0.0.1), so it has to be an address
-// that everybody reads in the same way.
+// checkHost accepts IP addresses in their usual form, and names of letters, digits, hyphens and
+// underscores; internationalized names have to be in Punycode. A host whose last label is a number
+// is an IP address to some programs and a name to others (2130706433, 0x7f.1, 127.1, 0177.0.0.1),
+// so it has to be an address that every program parses in the same way.
 func checkHost(host string) error {
 	if host == "" || len(host) > maxHost {
 		return errors.New("no host, or too long a one")
@@ -149,7 +148,7 @@ func isNumber(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
 
-// isHostAllowed looks a lower-case host up in the list.
+// isHostAllowed reports whether the list of hosts allows a host in lower case.
 func (g *guard) isHostAllowed(host string) bool {
 	if len(g.hosts) == 0 {
 		return true
@@ -166,43 +165,43 @@ func (g *guard) isHostAllowed(host string) bool {
 	return false
 }
 
-// specialIPv4 are the IPv4 networks that are not the public internet, by the
-// registries of IANA (RFC 6890 and successors), and one address that answers
-// with a machine's secrets inside of a public cloud.
+// specialIPv4 are the IPv4 networks outside the public internet, from the IANA IPv4 Special-Purpose
+// Address Registry (RFC 6890, RFC 8190), and one address that serves secrets of a virtual machine
+// within a public cloud.
 var specialIPv4 = prefixes(
 	"0.0.0.0/8",        // this network
 	"10.0.0.0/8",       // private
-	"100.64.0.0/10",    // carrier NAT; also metadata of Alibaba Cloud
+	"100.64.0.0/10",    // carrier NAT (RFC 6598); also the metadata service of Alibaba Cloud
 	"127.0.0.0/8",      // loopback
-	"168.63.129.16/32", // the host agent of Azure
-	"169.254.0.0/16",   // link-local; metadata of most clouds
+	"168.63.129.16/32", // the host agent of Azure ("What is IP address 168.63.129.16?")
+	"169.254.0.0/16",   // link-local; the metadata service of most clouds
 	"172.16.0.0/12",    // private
-	"192.0.0.0/24",     // protocol assignments; metadata of Oracle
-	"192.0.2.0/24",     // documentation
+	"192.0.0.0/24",     // protocol assignments; the metadata service of Oracle Cloud
+	"192.0.2.0/24",     // documentation (RFC 5737)
 	"192.31.196.0/24",  // AS112
 	"192.52.193.0/24",  // AMT
 	"192.88.99.0/24",   // 6to4 relays
 	"192.168.0.0/16",   // private
 	"192.175.48.0/24",  // AS112
 	"198.18.0.0/15",    // benchmarks
-	"198.51.100.0/24",  // documentation
-	"203.0.113.0/24",   // documentation
+	"198.51.100.0/24",  // documentation (RFC 5737)
+	"203.0.113.0/24",   // documentation (RFC 5737)
 	"224.0.0.0/4",      // multicast
 	"240.0.0.0/4",      // reserved, broadcast
 )
 
-// global is the part of IPv6 that is in use as the public internet; special6 are
-// the parts of it that are not. Outside of it are loopback, private and
-// link-local addresses, multicast, and IPv4 addresses in disguise (mapped,
-// compatible, NAT64).
+// globalIPv6 is the IPv6 space for global unicast addresses (RFC 4291 §2.4, IANA IPv6 Address
+// Space); specialIPv6 are the parts of it that are not public (IANA IPv6 Special-Purpose Address
+// Registry, RFC 6890). Outside of it are loopback, private and link-local addresses, multicast, and
+// embedded IPv4 addresses (mapped, compatible, NAT64).
 var (
 	globalIPv6  = netip.MustParsePrefix("2000::/3")
 	specialIPv6 = prefixes(
 		"2001::/23",         // protocol assignments: Teredo, benchmarks, ORCHID
-		"2001:db8::/32",     // documentation
-		"2002::/16",         // 6to4: contains an IPv4 address
+		"2001:db8::/32",     // documentation (RFC 3849)
+		"2002::/16",         // 6to4: contains an IPv4 address (RFC 3056)
 		"2620:4f:8000::/48", // AS112
-		"3fff::/20",         // documentation
+		"3fff::/20",         // documentation (RFC 9637)
 	)
 )
 
@@ -236,20 +235,19 @@ func (g *guard) isAllowed(ip netip.Addr) bool {
 	return isPublic(ip) || inAnyPrefix(ip, g.nets)
 }
 
-// requestKey is the key of a request's own context among its values.
+// requestKey is the context key of a request's own context.
 type requestKey struct{}
 
-// withRequest makes ctx known to connect. The transport detaches the context that
-// it dials with from the request's, so as to keep the connection for another
-// request; here there is none, and a forgotten dial would go on for minutes.
+// withRequest passes ctx to connect. http.Transport dials with a context that is detached from the
+// request's, to keep the connection for another request. This transport keeps no connections, and
+// an abandoned dial would go on for minutes.
 func withRequest(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestKey{}, ctx)
 }
 
-// connect is the transport's way to connect. It resolves the host, refuses it if
-// any of its addresses is off limits, and connects to one of those addresses: a
-// name that changes its mind afterwards changes nothing. The connection is closed
-// when the context of the request ends.
+// connect is the transport's DialContext. It resolves the host, rejects it if any of its addresses
+// is forbidden, and connects to one of those addresses, so a later change of the name has no effect
+// (DNS rebinding). The connection is closed when the context of the request ends.
 func (g *guard) connect(ctx context.Context, _, address string) (net.Conn, error) {
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request
@@ -288,7 +286,7 @@ func (g *guard) dialHost(ctx context.Context, address string) (net.Conn, error) 
 	return nil, err
 }
 
-// dialOne gives one of several addresses its share of the time that is left.
+// dialOne connects to one of several addresses within its share of the remaining time.
 func (g *guard) dialOne(ctx context.Context, ip netip.Addr, port string, left int) (net.Conn, error) {
 	if end, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
@@ -298,7 +296,7 @@ func (g *guard) dialOne(ctx context.Context, ip netip.Addr, port string, left in
 	return g.dial(ctx, "tcp", net.JoinHostPort(ip.String(), port))
 }
 
-// resolve finds the addresses of a host and checks all of them.
+// resolve looks up the addresses of a host and checks all of them.
 func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	var ips []netip.Addr
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -307,7 +305,7 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 		return nil, err
 	} else {
 		for i := range ips {
-			ips[i] = ips[i].Unmap() // resolvers like to hand out IPv4 in this form
+			ips[i] = ips[i].Unmap() // resolvers may return IPv4-mapped addresses
 		}
 	}
 	if len(ips) == 0 || len(ips) > maxAnswers {
@@ -321,8 +319,7 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return ips, nil
 }
 
-// control looks at the address that the system is about to connect to: the last
-// word, should anything above be wrong.
+// control checks the address that the system is about to connect to, as a second line of defence.
 func (g *guard) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil || !isPrivateAllowed(ctx) && !g.isAllowed(ap.Addr()) {

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Nothing in this table may lead to a connection: the resolver says what a
-// careless one would say, and the server listens on every form of 127.0.0.1.
+// TestAddressesRefused checks that no address of this table leads to a connection: the resolver
+// returns what a careless one would, and the server listens on every form of 127.0.0.1.
 func TestAddressesRefused(t *testing.T) {
 	base, connections := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write(pngBytes(t)) })
 	p := port(t, base)
@@ -173,7 +173,7 @@ func TestCheckHosts(t *testing.T) {
 	}
 }
 
-// A name whose answer changes between the check and the connection.
+// TestRebinding resolves a name whose addresses change between the check and the connection.
 func TestRebinding(t *testing.T) {
 	base, connections := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write(pngBytes(t)) })
 	names := resolving("rebind.test", "8.8.8.8").add("rebind.test", "127.0.0.1")
@@ -199,7 +199,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// Should a forbidden address ever get as far as the dialer, the dialer refuses.
+// TestDialerHasTheLastWord checks that the dialer rejects a forbidden address that no earlier check
+// has rejected.
 func TestDialerHasTheLastWord(t *testing.T) {
 	base, connections := serve(t, func(w http.ResponseWriter, r *http.Request) {})
 	f := New(Options{})
@@ -242,7 +243,7 @@ func TestRedirects(t *testing.T) {
 	inside, inner := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write(pngBytes(t)) })
 	tests := []struct {
 		name, path, to string
-		reason         Reason // empty: fine
+		reason         Reason // empty: no error
 	}{
 		{"three hops", "/3", "", ""},
 		{"four hops", "/go", "/3", HTTPStatus},
@@ -323,5 +324,5 @@ func TestNoWayBackToPlainHTTP(t *testing.T) {
 		t.Errorf("http to https: %v", err)
 	}
 	_, err = New(Options{AllowNets: loopback}).Image(t.Context(), s.URL)
-	wantReason(t, err, Network) // its certificate is not known
+	wantReason(t, err, Network) // its certificate is not trusted
 }

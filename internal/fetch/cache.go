@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cache keeps the pictures that were used last, bounded in bytes and in time. A
-// limit of 0 bytes keeps nothing. It is safe for concurrent use.
+// cache holds the most recently used images, bounded in bytes and in time. A limit of 0 bytes
+// disables it. It is safe for concurrent use.
 type cache struct {
 	limit int64
 	ttl   time.Duration
@@ -15,7 +15,7 @@ type cache struct {
 	mu    sync.Mutex
 	bytes int64
 	byURL map[string]*list.Element
-	order list.List // of *cached, the last used first
+	order list.List // of *cacheEntry, most recently used first
 }
 
 type cacheEntry struct {
@@ -24,7 +24,7 @@ type cacheEntry struct {
 	until time.Time
 }
 
-// entryOverhead is what an entry costs besides its address and its picture.
+// entryOverhead is the approximate memory of an entry besides its address and its image, in bytes.
 const entryOverhead = 256
 
 func (c *cacheEntry) size() int64 { return int64(len(c.url) + cap(c.image.Data) + entryOverhead) }
@@ -33,7 +33,7 @@ func newCache(limit int64, ttl time.Duration) *cache {
 	return &cache{limit: limit, ttl: ttl, byURL: map[string]*list.Element{}}
 }
 
-// get is a picture that is kept and not out of date, or nil.
+// get returns an image that has not expired, or nil.
 func (c *cache) get(url string) *Image {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *cache) get(url string) *Image {
 	return e.image
 }
 
-// put keeps a picture, and lets go of those not used for longest.
+// put stores an image, and evicts the least recently used ones.
 func (c *cache) put(url string, m *Image) {
 	e := &cacheEntry{url: url, image: m, until: time.Now().Add(c.ttl)}
 	if e.size() > c.limit {
@@ -68,7 +68,7 @@ func (c *cache) put(url string, m *Image) {
 	}
 }
 
-// drop must be called with mu held.
+// drop removes an entry. Requires mu.
 func (c *cache) drop(el *list.Element) {
 	e := c.order.Remove(el).(*cacheEntry)
 	delete(c.byURL, e.url)

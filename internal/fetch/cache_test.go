@@ -21,8 +21,8 @@ func TestCacheBounds(t *testing.T) {
 		for _, url := range []string{"a", "b", "c"} {
 			c.put(url, picture(1000))
 		}
-		c.get("a")                // b is now the one not used for longest
-		c.put("d", picture(1000)) // takes its place
+		c.get("a")                // b is now the least recently used
+		c.put("d", picture(1000)) // evicts b
 		for url, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
 			if got := c.get(url) != nil; got != want {
 				t.Errorf("%s is kept: %v, want %v", url, got, want)
@@ -35,11 +35,11 @@ func TestCacheBounds(t *testing.T) {
 		if c.get("a") == nil {
 			t.Error("a picture larger than the cache emptied it")
 		}
-		c.put("a", picture(10)) // replaces
+		c.put("a", picture(10)) // replaces a
 		if want := int64(2*(1000+1+entryOverhead) + 10 + 1 + entryOverhead); c.bytes != want {
 			t.Errorf("cache counts %d bytes, want %d", c.bytes, want)
 		}
-		time.Sleep(time.Hour - time.Second) // of the bubble's clock
+		time.Sleep(time.Hour - time.Second) // on the bubble's clock
 		if c.get("a") == nil {
 			t.Error("gone before its time")
 		}
@@ -67,7 +67,7 @@ func TestCacheIsUsed(t *testing.T) {
 	})
 	f := New(Options{AllowNets: loopback})
 	_, err := f.Image(t.Context(), base+"/a")
-	wantReason(t, err, HTTPStatus) // a failure is not kept
+	wantReason(t, err, HTTPStatus) // failures are not cached
 	first, err := f.Image(t.Context(), base+"/a")
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func TestCacheIsUsed(t *testing.T) {
 	}
 }
 
-// inMemory lets a Fetcher dial a server without sockets, so that synctest can
-// tell when everybody waits. Each request hangs until it is released.
+// inMemory lets a Fetcher connect to a server without sockets, so that synctest can detect when all
+// goroutines wait. Each request blocks until it is released.
 type inMemory struct {
 	requests atomic.Int64
 	release  chan struct{}
@@ -107,7 +107,7 @@ func (s *inMemory) dial(context.Context, string, string) (net.Conn, error) {
 }
 
 func (s *inMemory) fetcher(o Options) *Fetcher {
-	o.CacheBytes = -1 // what is shared below is not shared by the cache
+	o.CacheBytes = -1 // sharing does not come from the cache
 	o.AllowNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	f := New(o)
 	f.guard.dial = s.dial
@@ -147,7 +147,7 @@ func TestSameAddressAtTheSameTime(t *testing.T) {
 	})
 }
 
-// The one who downloads goes away: another one takes over.
+// TestDownloadIsTakenOver checks that another caller downloads after the first one has given up.
 func TestDownloadIsTakenOver(t *testing.T) {
 	picture := pngBytes(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestDownloadIsTakenOver(t *testing.T) {
 	})
 }
 
-// Somebody who waits for another one's download may leave, and the time for it
-// runs out for all at once.
+// TestWaitingEnds checks that a caller that waits for another one's download can give up, and that
+// a timeout of the download ends all calls.
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &inMemory{release: make(chan struct{})}

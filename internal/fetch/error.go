@@ -11,26 +11,26 @@ import (
 	"os"
 )
 
-// Reason says why a picture did not come, for programs and for metrics.
+// Reason is the class of a failure, for programs and for metrics.
 type Reason string
 
-// The reasons why a picture does not come.
+// The reasons of failures.
 const (
 	BadAddress       Reason = "bad_address"       // not an address that can be fetched
-	ForbiddenAddress Reason = "forbidden_address" // leads to a host or network that is off limits
-	TooLarge         Reason = "too_large"         // too many bytes or too many pixels
-	NotAnImage       Reason = "not_an_image"      // not WebP, JPEG, PNG or GIF, whatever it is called
+	ForbiddenAddress Reason = "forbidden_address" // leads to a host or network that is not allowed
+	TooLarge         Reason = "too_large"         // too many bytes or pixels
+	NotAnImage       Reason = "not_an_image"      // not WebP, JPEG, PNG or GIF (by content)
 	Timeout          Reason = "timeout"           // not complete in time
-	HTTPStatus       Reason = "http_status"       // the far side refused, or kept redirecting
-	Network          Reason = "network"           // the far side could not be reached, or broke off
-	Canceled         Reason = "canceled"          // whoever wanted the picture does not want it any more
+	HTTPStatus       Reason = "http_status"       // error status, or too many redirects
+	Network          Reason = "network"           // unreachable, or connection closed
+	Canceled         Reason = "canceled"          // the caller cancelled
 )
 
-// Error is why a picture did not come. Its text holds no path, query or
-// credentials of the address, as those of a photo are secrets.
+// Error is the failure of a download. Its text contains no path, query or credentials of the
+// address, because those of a photo are secrets.
 type Error struct {
 	Reason Reason
-	// URL is scheme and host of the address, as far as it has them.
+	// URL is the scheme and the host of the address, if known.
 	URL string
 	// Status is the HTTP status for [HTTPStatus], else 0.
 	Status int
@@ -53,25 +53,25 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// IsForbidden reports whether an error says that an address leads to a host or a network that
-// connections of this kind may not reach.
+// IsForbidden reports whether an error means that an address leads to a host or a network that is
+// not allowed.
 func IsForbidden(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Reason == ForbiddenAddress
 }
 
-// fail makes an Error.
+// fail returns an Error.
 func fail(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// redacted is what may be told of an address.
+// redacted returns the part of an address that is not secret.
 func redacted(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
-// netError gives what went wrong on the way its reason.
+// netError assigns a Reason to an error of the network or of the context.
 func netError(ctx context.Context, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -88,8 +88,8 @@ func netError(ctx context.Context, err error) *Error {
 	return &Error{Reason: Network, Err: safeCause(err)}
 }
 
-// safeCause lets errors of the network through. Others may quote what the far side
-// said, and the far side may have said the address that it was asked for.
+// safeCause passes errors of the network. Other errors may quote the server's response, which may
+// contain the requested address.
 func safeCause(err error) error {
 	var network net.Error
 	var certificate *tls.CertificateVerificationError

@@ -1,11 +1,9 @@
-// Package fetch downloads pictures whose addresses came from outside, and from
-// nowhere but the public internet.
+// Package fetch downloads images from untrusted addresses, only from the public internet.
 //
-// Whoever can talk to us can name an address: of our own database, of the
-// router, of the cloud's metadata service. So every address is checked after the
-// name was resolved, the connection goes to exactly the addresses that were
-// checked, and each redirect starts over. Size, time and kind of what comes back
-// are limited too.
+// Any sender of a message can name an address: of our own database, of the router, of the cloud's
+// metadata service (server-side request forgery). So every address is checked after the name was
+// resolved, the connection goes only to the checked addresses, and each redirect is checked anew.
+// The size, the duration and the type of a download are limited too.
 package fetch
 
 import (
@@ -27,66 +25,62 @@ import (
 
 // Limits and defaults of a [Fetcher].
 const (
-	// DefaultMaxBytes is the largest picture unless Options say otherwise; a
-	// photo of the glasses has less than 1 MiB.
+	// DefaultMaxBytes is the default maximum size of an image; a photo of the glasses has less than
+	// 1 MiB.
 	DefaultMaxBytes int64 = 5 << 20
-	// MaxBytesLimit is the most that Options can ask for: a picture is held in
-	// memory.
+	// MaxBytesLimit is the upper bound of Options.MaxBytes: an image is held in memory.
 	MaxBytesLimit int64 = 20 << 20
-	// DefaultTimeout is the time for everything: resolving, connecting,
-	// redirects, the whole body.
+	// DefaultTimeout is the time for the whole download: resolving, connecting, redirects and body.
 	DefaultTimeout = 15 * time.Second
-	// DefaultMaxRedirects is how often an address may send us on.
+	// DefaultMaxRedirects is the maximum number of redirects.
 	DefaultMaxRedirects = 3
-	// DefaultCacheBytes and DefaultCacheTTL bound what is kept. A platform that
-	// asks again about the same photo does so within minutes, and its links are
-	// dead after some.
+	// DefaultCacheBytes and DefaultCacheTTL bound the cache. A platform that repeats a question
+	// about the same photo does so within minutes, and its links expire soon.
 	DefaultCacheBytes int64 = 64 << 20
 	DefaultCacheTTL         = time.Hour
 
-	// maxHeader bounds the head of a response in bytes.
+	// maxHeader is the maximum size of a response header, in bytes.
 	maxHeader = 64 << 10
-	// maxConcurrent is how many downloads run at the same time; it bounds memory to
-	// maxConcurrent times MaxBytes. More wait, within their time.
+	// maxConcurrent is the maximum number of concurrent downloads; it bounds the memory to
+	// maxConcurrent times MaxBytes. More wait, within their timeout.
 	maxConcurrent = 16
 )
 
-// Options for a [Fetcher]. The zero value of each field means its default.
+// Options configure a [Fetcher]. The zero value of each field means its default.
 type Options struct {
-	// AllowHosts are the hosts that may be asked: names, IP addresses, or
-	// "*.example.com" for everything below a name (but not the name itself); see
-	// [CheckHosts]. Empty means any. Redirects have to stay within, too.
+	// AllowHosts are the allowed hosts: names, IP addresses, or "*.example.com" for all subdomains
+	// (but not the name itself); see [CheckHosts]. Empty means any. Redirects are checked too.
 	AllowHosts []string
-	// AllowNets are networks that may be connected to although they are not
-	// public, for example 192.168.1.0/24.
+	// AllowNets are networks that are allowed although they are not public, for example
+	// 192.168.1.0/24.
 	AllowNets []netip.Prefix
-	// PrivateHosts are hosts that [Fetcher.Dial] connects to although they may not be
-	// public, written like AllowHosts. Pictures are not fetched from them.
+	// PrivateHosts are hosts that [Fetcher.Dial] may connect to although they are not public,
+	// written like AllowHosts. Images are not downloaded from them.
 	PrivateHosts []string
-	// MaxBytes is the largest picture, up to [MaxBytesLimit].
+	// MaxBytes is the maximum size of an image, up to [MaxBytesLimit].
 	MaxBytes int64
-	// Timeout is the time for one picture, all in all.
+	// Timeout is the time for one whole download.
 	Timeout time.Duration
-	// MaxRedirects is how many redirects are followed; negative means none.
+	// MaxRedirects is the maximum number of redirects; negative means none.
 	MaxRedirects int
-	// CacheBytes is how much is kept in memory; negative means nothing.
+	// CacheBytes is the size of the cache; negative means no cache.
 	CacheBytes int64
-	// CacheTTL is how long a picture is kept.
+	// CacheTTL is the lifetime of a cached image.
 	CacheTTL time.Duration
-	// Resolver finds the addresses of hosts. Default: [net.DefaultResolver].
+	// Resolver looks up the addresses of hosts. Default: [net.DefaultResolver].
 	Resolver Resolver
 	// Logger gets a line at level debug for each failure. Default: none.
 	Logger *slog.Logger
-	// Registerer gets the counter patchbay_fetch_total. Several Fetchers on one
+	// Registerer gets the counter patchbay_fetch_total. Several Fetchers with the same Registerer
 	// share it. Default: none.
 	Registerer prometheus.Registerer
 }
 
-// Fetcher downloads pictures. It is safe for concurrent use and needs no closing:
-// whatever a call started ends with it.
+// Fetcher downloads images. It is safe for concurrent use and needs no Close: everything that a
+// call starts ends with it.
 type Fetcher struct {
 	guard        *guard
-	privateGuard *guard // whose list has the private hosts; nil: there are none
+	privateGuard *guard // whose list has the private hosts; nil if there are none
 	transport    *http.Transport
 	maxBytes     int64
 	timeout      time.Duration
@@ -100,7 +94,7 @@ type Fetcher struct {
 	flights map[string]*flight
 }
 
-// New makes a Fetcher.
+// New returns a Fetcher.
 func New(o Options) *Fetcher {
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
@@ -123,11 +117,11 @@ func New(o Options) *Fetcher {
 		f.privateGuard = newGuard(o.PrivateHosts, o.AllowNets, o.Resolver)
 	}
 	f.transport = &http.Transport{
-		// No proxy, whatever the environment says: it would resolve the name
-		// again, and connect to where it likes.
+		// No proxy, whatever the environment says: it would resolve the name again and connect to
+		// any address.
 		DialContext:            f.guard.connect,
-		DisableKeepAlives:      true, // each request is checked as the first one was
-		DisableCompression:     true, // pictures are compressed; a small body cannot become a large one
+		DisableKeepAlives:      true, // each request is checked like the first one
+		DisableCompression:     true, // a small body cannot expand to a large one
 		MaxResponseHeaderBytes: maxHeader,
 		TLSHandshakeTimeout:    10 * time.Second,
 	}
@@ -141,8 +135,8 @@ func orDefault[T int | int64 | time.Duration](v, otherwise T) T {
 	return max(v, 0)
 }
 
-// newTotal counts pictures by how they ended: ok, cached (also: another caller
-// was downloading it already) or a Reason.
+// newTotal counts images by result: ok, cached (or shared with another caller's download) or a
+// Reason.
 func newTotal(r prometheus.Registerer) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "patchbay_fetch_total",
@@ -158,7 +152,7 @@ func newTotal(r prometheus.Registerer) *prometheus.CounterVec {
 		}
 	}
 	if err != nil {
-		panic(err) // the name belongs to something else: a mistake in the program
+		panic(err) // the name is used by another metric: a programming error
 	}
 	return c
 }
@@ -168,14 +162,13 @@ type flight struct {
 	done  chan struct{}
 	image *Image
 	err   error
-	// abandoned means that whoever downloaded gave up before it was done, which
-	// says nothing about the picture.
+	// abandoned means that the downloading caller gave up before the end. The result does not count
+	// for the others.
 	abandoned bool
 }
 
-// Image downloads the picture at an http or https address, or takes it from the
-// cache. Callers that want the same address at the same time share one download.
-// The error is an *[Error].
+// Image downloads the image at an http or https address, or returns it from the cache. Concurrent
+// calls for the same address share one download. The error is an *[Error].
 func (f *Fetcher) Image(ctx context.Context, rawURL string) (*Image, error) {
 	m, result, err := f.image(ctx, rawURL)
 	if err != nil {
@@ -220,8 +213,7 @@ func (f *Fetcher) image(ctx context.Context, rawURL string) (*Image, string, err
 	}
 }
 
-// joinFlight finds the download that is under way, or starts one that the caller has
-// to complete.
+// joinFlight returns the flight of an address, or a new one that the caller has to complete.
 func (f *Fetcher) joinFlight(key string) (fl *flight, first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -233,9 +225,9 @@ func (f *Fetcher) joinFlight(key string) (fl *flight, first bool) {
 	return fl, true
 }
 
-// runFlight downloads in the caller's goroutine and lands the flight.
+// runFlight downloads in the caller's goroutine and completes the flight.
 func (f *Fetcher) runFlight(ctx context.Context, fl *flight, key string, u *url.URL) {
-	fl.abandoned = true // should this goroutine not get to the end
+	fl.abandoned = true // in case of a panic
 	defer func() {
 		f.mu.Lock()
 		delete(f.flights, key)
@@ -249,7 +241,7 @@ func (f *Fetcher) runFlight(ctx context.Context, fl *flight, key string, u *url.
 	fl.abandoned = fl.err != nil && ctx.Err() != nil
 }
 
-// download follows redirects to a picture.
+// download requests an image within the timeout, and returns an *Error.
 func (f *Fetcher) download(ctx context.Context, u *url.URL) (*Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -264,7 +256,7 @@ func (f *Fetcher) download(ctx context.Context, u *url.URL) (*Image, error) {
 	return nil, &e
 }
 
-// follow returns the address that it was at in any case.
+// follow follows redirects. It always returns the last address.
 func (f *Fetcher) follow(ctx context.Context, u *url.URL) (*Image, *url.URL, error) {
 	select {
 	case f.slots <- struct{}{}:
@@ -290,7 +282,7 @@ func (f *Fetcher) follow(ctx context.Context, u *url.URL) (*Image, *url.URL, err
 	}
 }
 
-// request makes one request, and returns a picture or where to look for it.
+// request makes one request, and returns an image or the address of a redirect.
 func (f *Fetcher) request(ctx context.Context, u *url.URL) (*Image, *url.URL, error) {
 	req, err := http.NewRequestWithContext(withRequest(ctx), http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -298,8 +290,7 @@ func (f *Fetcher) request(ctx context.Context, u *url.URL) (*Image, *url.URL, er
 	}
 	req.Header.Set("User-Agent", "patchbay")
 	req.Header.Set("Accept", "image/webp,image/jpeg,image/png,image/gif")
-	// The transport rather than a client: no cookies, no Referer, and no redirect
-	// that we have not looked at.
+	// The transport instead of a client: no cookies, no Referer, and no redirect without a check.
 	resp, err := f.transport.RoundTrip(req)
 	if err != nil {
 		return nil, nil, err
@@ -320,8 +311,8 @@ func (f *Fetcher) request(ctx context.Context, u *url.URL) (*Image, *url.URL, er
 	return nil, nil, &Error{Reason: HTTPStatus, Status: resp.StatusCode}
 }
 
-// read takes the picture out of a response. What the headers say about its kind
-// does not count, and what does not begin as a picture is not read on.
+// read reads the image of a response. The Content-Type is ignored, and a body that does not begin
+// like an image is not read further.
 func (f *Fetcher) read(resp *http.Response) (*Image, error) {
 	if resp.ContentLength > f.maxBytes {
 		return nil, fail(TooLarge, "%d bytes", resp.ContentLength)
@@ -344,8 +335,8 @@ func (f *Fetcher) read(resp *http.Response) (*Image, error) {
 	return NewImage(data)
 }
 
-// Dial connects to an address that came from outside, if it is public, in AllowNets, or
-// that of one of PrivateHosts. The connection is the caller's.
+// Dial connects to an untrusted address if it is public, in AllowNets, or that of one of
+// PrivateHosts. The caller owns the connection.
 func (f *Fetcher) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err == nil && f.privateGuard != nil && f.privateGuard.isHostAllowed(strings.ToLower(strings.TrimSuffix(host,

@@ -40,7 +40,7 @@ func encoded(t testing.TB, encode func(io.Writer, image.Image) error) []byte {
 
 func pngBytes(t testing.TB) []byte { return encoded(t, png.Encode) }
 
-// webpBytes is a whole lossless WebP of 1×1 pixels.
+// webpBytes is a complete lossless WebP of 1×1 pixels.
 func webpBytes(t testing.TB) []byte {
 	t.Helper()
 	data, err := base64.StdEncoding.DecodeString("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
@@ -50,7 +50,7 @@ func webpBytes(t testing.TB) []byte {
 	return data
 }
 
-// hugePNG says that it has 50,000×50,000 pixels.
+// hugePNG is the header of a PNG of 50,000×50,000 pixels.
 func hugePNG(t testing.TB) []byte {
 	data := pngBytes(t)
 	binary.BigEndian.PutUint32(data[16:], 50_000)
@@ -59,8 +59,8 @@ func hugePNG(t testing.TB) []byte {
 	return data
 }
 
-// answers is a resolver with a fixed list; each look-up of a name takes the next
-// of its answers, and the last one for ever.
+// answers is a resolver with a fixed list; each lookup of a name returns its next answer, and at
+// the end always the last one.
 type answers struct {
 	of    map[string][][]netip.Addr
 	asked atomic.Int64
@@ -117,7 +117,7 @@ func port(t testing.TB, base string) string {
 	return p
 }
 
-// wantReason fails unless err is an *Error of that reason.
+// wantReason fails the test unless err is an *Error with this reason.
 func wantReason(t testing.TB, err error, want Reason) *Error {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)
@@ -147,7 +147,7 @@ func TestImageFormats(t *testing.T) {
 			want{"image/gif", 12, 7}},
 	}
 	base, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain") // a lie
+		w.Header().Set("Content-Type", "text/plain") // wrong on purpose
 		w.Write(bodies[r.URL.Path].data)
 	})
 	f := New(Options{AllowNets: loopback})
@@ -259,7 +259,7 @@ func TestBodiesRefused(t *testing.T) {
 func TestExactlyMaxBytes(t *testing.T) {
 	data := append(pngBytes(t), make([]byte, 1000)...)
 	base, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.(http.Flusher).Flush() // no Content-Length
+		w.(http.Flusher).Flush() // sends no Content-Length
 		w.Write(data)
 	})
 	f := New(Options{AllowNets: loopback, MaxBytes: int64(len(data))})
@@ -322,11 +322,11 @@ func TestCallerGoesAway(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v does not wrap context.Canceled", err)
 	}
-	<-gone // the connection is closed
+	<-gone // the connection was closed
 }
 
-// A far side that accepts and then says nothing must not keep a handshake going
-// after the caller left.
+// TestHandshakeEndsWithCaller checks that a TLS handshake with a server that accepts and then stays
+// silent ends when the caller gives up.
 func TestHandshakeEndsWithCaller(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -342,9 +342,9 @@ func TestHandshakeEndsWithCaller(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		c.Read(make([]byte, 1)) // the client's first byte is here: it waits for ours
+		c.Read(make([]byte, 1)) // the client has sent its first byte, and waits for the server
 		cancel()
-		c.SetReadDeadline(time.Now().Add(5 * time.Second)) // well within the transport's own limit
+		c.SetReadDeadline(time.Now().Add(5 * time.Second)) // less than the transport's own timeout
 		_, err = io.Copy(io.Discard, c)
 		closed <- err
 	}()

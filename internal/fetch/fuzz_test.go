@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// inside judges an address in other ways than the code under test does: by the
+// inside reports whether an address is not public, in other ways than the tested code: with the
 // methods of net.IP and by bytes.
 func inside(ip net.IP) bool {
 	if ip.IsLoopback() || ip.IsPrivate() || ip.IsUnspecified() || ip.IsMulticast() ||
@@ -28,14 +28,14 @@ func inside(ip net.IP) bool {
 		ip[0] == 0x20 && ip[1] == 0x01 && ip[2] == 0x0d && ip[3] == 0xb8
 }
 
-// scripted answers every look-up with the same addresses.
+// scripted is a resolver that always returns the same addresses.
 type scripted []netip.Addr
 
 func (s scripted) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return append([]netip.Addr(nil), s...), nil
 }
 
-// addrs makes addresses of bytes: a first byte that says how many follow.
+// addrs parses bytes as addresses: the lowest bit of a first byte selects the length.
 func addrs(b []byte) scripted {
 	var out scripted
 	for len(b) > 0 && len(out) < 8 {
@@ -55,8 +55,8 @@ func addrs(b []byte) scripted {
 
 var errNoDial = errors.New("no dialling here")
 
-// Whatever the address, and whatever the resolver says, nothing inside is ever
-// dialled, and errors do not tell the secret parts of the address.
+// FuzzAddress checks that whatever the address is and the resolver returns, nothing private is ever
+// dialled, and errors do not contain the secret parts of the address.
 func FuzzAddress(f *testing.F) {
 	public := []byte{0, 8, 8, 8, 8}
 	local := []byte{0, 127, 0, 0, 1}
@@ -108,8 +108,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// The same property for addresses alone, so that the fuzzer spends its time on
-// them.
+// FuzzPublic checks the same property for addresses alone, so that the fuzzer concentrates on them.
 func FuzzPublic(f *testing.F) {
 	for _, s := range []string{"8.8.8.8", "10.1.2.3", "100.64.0.1", "169.254.169.254", "::1", "64:ff9b::1", "2002::1",
 		"2001:0::1", "2606:4700::1111", "fd00::1", "3fff::1"} {

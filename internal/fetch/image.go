@@ -14,28 +14,30 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// MaxPixels bounds a picture: whoever unpacks 40 megapixels as RGBA needs 160 MB
-// for them.
+// MaxPixels is the maximum number of pixels of an image: decoding 40 megapixels as RGBA takes 160
+// MB.
 const MaxPixels = 40_000_000
 
-// Image is a picture that was checked: its bytes begin as such a picture does,
-// and its size is known. Data may be shared with others and is read-only.
+// Image is a validated image: its first bytes are those of its type, and its dimensions are known.
+// Data may be shared with others and is read-only.
 type Image struct {
 	// MIME is image/webp, image/jpeg, image/png or image/gif.
 	MIME string
-	// Data is the encoded picture.
+	// Data is the encoded image.
 	Data []byte
 	// Width and Height are in pixels.
 	Width, Height int
 }
 
-// format is a kind of picture that we know.
+// format is a supported file format.
 type format struct {
 	mime   string
-	magic  string // "?" stands for any byte
+	magic  string // "?" matches any byte
 	config func(io.Reader) (image.Config, error)
 }
 
+// The magic numbers: WebP, RFC 9649 §2.4; JPEG, ITU-T T.81 §B.1.1.3 (SOI, and the first byte of the
+// next marker); PNG, RFC 2083 §3.1; GIF, the GIF89a specification §17.
 var formats = []format{
 	{"image/webp", "RIFF????WEBPVP8", webp.DecodeConfig},
 	{"image/jpeg", "\xff\xd8\xff", jpeg.DecodeConfig},
@@ -44,7 +46,7 @@ var formats = []format{
 	{"image/gif", "GIF89a", gif.DecodeConfig},
 }
 
-// maxMagic is the longest magic, in bytes.
+// maxMagic is the length of the longest magic number, in bytes.
 const maxMagic = 15
 
 func (f *format) matches(data []byte) bool {
@@ -59,7 +61,7 @@ func (f *format) matches(data []byte) bool {
 	return true
 }
 
-// sniff finds the format of something from its first bytes.
+// sniff detects the format from the first bytes.
 func sniff(data []byte) *format {
 	for i := range formats {
 		if formats[i].matches(data) {
@@ -69,10 +71,9 @@ func sniff(data []byte) *format {
 	return nil
 }
 
-// NewImage checks an encoded picture that came from somewhere else: that it is
-// WebP, JPEG, PNG or GIF, and that it has no more than [MaxPixels]. It keeps
-// data. It does not unpack it, so the picture may still turn out to be broken.
-// The error is an *[Error].
+// NewImage validates an encoded image from another source: it has to be WebP, JPEG, PNG or GIF, and
+// may have at most [MaxPixels]. It keeps data. It reads only the header, so the image may still be
+// corrupt. The error is an *[Error].
 func NewImage(data []byte) (*Image, error) {
 	f := sniff(data)
 	if f == nil {
@@ -91,15 +92,14 @@ func NewImage(data []byte) (*Image, error) {
 	return &Image{MIME: f.mime, Data: data, Width: conf.Width, Height: conf.Height}, nil
 }
 
-// IsDataURI reports whether an address carries its content in itself.
+// IsDataURI reports whether an address is a data URI (RFC 2397).
 func IsDataURI(raw string) bool {
 	return len(raw) >= 5 && strings.EqualFold(raw[:5], "data:")
 }
 
-// DataURI reads a picture out of an address of the form
-// data:image/…;base64,…. It may have up to maxBytes (0 means [DefaultMaxBytes])
-// and is checked like any other: what it says it is does not count. The error is
-// an *[Error].
+// DataURI decodes an image from an address of the form data:image/…;base64,… (RFC 2397). It may
+// have up to maxBytes (0 means [DefaultMaxBytes]) and is validated like any other; its media type
+// is ignored. The error is an *[Error].
 func DataURI(raw string, maxBytes int64) (*Image, error) {
 	if maxBytes <= 0 {
 		maxBytes = DefaultMaxBytes
@@ -115,7 +115,7 @@ func DataURI(raw string, maxBytes int64) (*Image, error) {
 	if !strings.HasPrefix(head, "image/") || !strings.HasSuffix(head, ";base64") {
 		return nil, fail(BadAddress, "data: address is not a picture in base64")
 	}
-	// Escapes triple the length of a byte at the most.
+	// Percent-encoding at most triples the length.
 	if int64(len(body)) > 3*(maxBytes/3*4+4) {
 		return nil, fail(TooLarge, "more than %d bytes", maxBytes)
 	}

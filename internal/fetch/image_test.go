@@ -13,7 +13,7 @@ func TestDataURI(t *testing.T) {
 	for _, good := range []string{
 		"data:image/png;base64," + b64,
 		"DATA:image/png;Base64," + b64,
-		"data:image/webp;base64," + b64, // a lie
+		"data:image/webp;base64," + b64, // wrong on purpose
 		"data:image/png;charset=x;base64," + strings.TrimRight(b64, "="),
 		"data:image/png;base64," + url.QueryEscape(b64),
 	} {

@@ -1,7 +1,7 @@
 package jsonrpc
 
-// Depth is how many arrays and objects stand within one another. It reads what is no
-// JSON as well as it can: nothing is parsed yet when the depth is asked for.
+// Depth returns the nesting depth of arrays and objects. It accepts invalid JSON, because it is
+// called before parsing.
 func Depth(b []byte) (deepest int) {
 	depth := 0
 	for i := 0; i < len(b); i++ {

@@ -1,5 +1,5 @@
-// Package jsonrpc reads and writes JSON-RPC 2.0 messages without taking their
-// contents apart: ids, parameters and results stay the bytes they are.
+// Package jsonrpc parses and writes JSON-RPC 2.0 messages (https://www.jsonrpc.org/specification).
+// Ids, params and results are kept as raw bytes.
 package jsonrpc
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// The error codes of the specification.
+// Error codes (JSON-RPC 2.0 §5.1).
 const (
 	ParseError     = -32700
 	InvalidRequest = -32600
@@ -17,32 +17,31 @@ const (
 	InternalError  = -32603
 )
 
-// Message is a request, a notification (no ID), or the answer to a request (no
-// Method). What is not there is nil. The fields share memory with what was
-// parsed.
+// Message is a request, a notification (no ID), or a response (no Method). Missing members are nil.
+// The fields share memory with the parsed data.
 type Message struct {
-	ID     json.RawMessage // a string or a number
+	ID     json.RawMessage // string or number; not null, as in MCP (schema 2025-11-25, RequestId)
 	Method string
 	Params json.RawMessage // an object or an array
 	Result json.RawMessage
 	Error  json.RawMessage // an object
-	Raw    json.RawMessage // the whole message, as it came
+	Raw    json.RawMessage // the whole message as received
 }
 
-// IsRequest reports whether the message is a request, which wants an answer.
+// IsRequest reports whether the message is a request, which needs a response.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 
 // IsNotification reports whether the message is a notification.
 func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 
-// Why something is no message.
+// Errors of [Parse].
 var (
 	ErrSyntax  = errors.New("this is no JSON")
 	ErrMessage = errors.New("this is no JSON-RPC 2.0 message")
 )
 
-// Parse reads one message. It returns [ErrSyntax] or [ErrMessage]; with the
-// latter, the message's ID is set if there is a good one.
+// Parse parses one message. It returns [ErrSyntax] or [ErrMessage]; with the latter, the message's
+// ID is set if it is valid.
 func Parse(data []byte) (Message, error) {
 	var m Message
 	if !json.Valid(data) {
@@ -84,7 +83,7 @@ func Parse(data []byte) (Message, error) {
 	return m, nil
 }
 
-// isValid reports whether the fields belong together.
+// isValid reports whether the combination of members is valid (JSON-RPC 2.0 §4, §5).
 func (m *Message) isValid(method bool) bool {
 	if method {
 		return m.Method != "" && m.Result == nil && m.Error == nil &&
@@ -93,12 +92,12 @@ func (m *Message) isValid(method bool) bool {
 	return m.ID != nil && (m.Result == nil) != (m.Error == nil) && (m.Error == nil || m.Error[0] == '{')
 }
 
-// isID reports whether a value can be an id: a string or a number.
+// isID reports whether a value is a valid id: a string or a number.
 func isID(v []byte) bool {
 	return v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9'
 }
 
-// Text is the text of a JSON string, or "" if the value is none.
+// Text returns the value of a JSON string, or "" if v is no string.
 func Text(v []byte) string {
 	if b, ok := unescapedText(v); ok {
 		return string(b)
@@ -110,8 +109,8 @@ func Text(v []byte) string {
 	return s
 }
 
-// TextBytes is the text of a JSON string, or nothing if the value is none. It shares
-// memory with the value if it can.
+// TextBytes returns the value of a JSON string, or nil if v is no string. It shares memory with v
+// if the string has no escapes.
 func TextBytes(v []byte) []byte {
 	if b, ok := unescapedText(v); ok {
 		return b
@@ -119,8 +118,8 @@ func TextBytes(v []byte) []byte {
 	return []byte(Text(v))
 }
 
-// unescapedText is the text of a JSON string that is spelled as it is meant, and nothing of a
-// value that is no string.
+// unescapedText returns the value of a JSON string without escapes, or nil if v is no string. ok is
+// false if the string needs decoding.
 func unescapedText(v []byte) (text []byte, ok bool) {
 	if len(v) < 2 || v[0] != '"' {
 		return nil, true
@@ -134,7 +133,7 @@ func unescapedText(v []byte) (text []byte, ok bool) {
 	return inner, true
 }
 
-// AppendText appends a text as a JSON string.
+// AppendText appends s as a JSON string.
 func AppendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
@@ -147,7 +146,7 @@ func AppendText(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// Error is the error object of an answer.
+// Error is the error object of a response (JSON-RPC 2.0 §5.1).
 type Error struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
@@ -156,7 +155,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// AppendResult appends the answer to a request.
+// AppendResult appends a successful response.
 func AppendResult(b []byte, id, result []byte) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, id...)
@@ -165,8 +164,8 @@ func AppendResult(b []byte, id, result []byte) []byte {
 	return append(b, '}')
 }
 
-// AppendError appends the answer to a request that failed. Without an id, which
-// could not be read then, there is none in the answer.
+// AppendError appends an error response. A nil id, for a request whose id could not be read, is
+// left out.
 func AppendError(b []byte, id []byte, e *Error) []byte {
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != nil {
@@ -185,8 +184,7 @@ func AppendError(b []byte, id []byte, e *Error) []byte {
 	return append(b, "}}"...)
 }
 
-// AppendRequest appends a request, or with a nil id a notification. Params may be
-// nil.
+// AppendRequest appends a request, or with a nil id a notification. params may be nil.
 func AppendRequest(b []byte, id []byte, method string, params []byte) []byte {
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != nil {

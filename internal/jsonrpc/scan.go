@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 )
 
-// Scanner goes through the members of a JSON object.
+// Scanner iterates over the members of a JSON object.
 type Scanner struct {
-	// Key and Value are the member that Next found. Value is the JSON without the
-	// space around it.
+	// Key and Value are the current member. Value is the raw JSON without surrounding whitespace.
 	Key, Value []byte
 
 	rest   []byte
 	object bool
 }
 
-// Scan begins to go through an object. The text must be valid JSON; if it is no
-// object, it has no members.
+// Scan returns a scanner of an object. The text must be valid JSON; another value has no members.
 func Scan(valid []byte) Scanner {
 	rest := skipSpace(valid)
 	if len(rest) == 0 || rest[0] != '{' {
@@ -28,14 +26,14 @@ func Scan(valid []byte) Scanner {
 // IsObject reports whether the text is an object.
 func (s *Scanner) IsObject() bool { return s.object }
 
-// Next finds the next member; false means that there is none.
+// Next advances to the next member. It reports whether there is one.
 func (s *Scanner) Next() bool {
 	if len(s.rest) == 0 || s.rest[0] == '}' {
 		return false
 	}
 	n := stringEnd(s.rest)
 	s.Key = unquote(s.rest[:n])
-	s.rest = skipSpace(skipSpace(s.rest[n:])[1:]) // the colon
+	s.rest = skipSpace(skipSpace(s.rest[n:])[1:]) // skips the colon
 	n = valueEnd(s.rest)
 	s.Value = s.rest[:n]
 	s.rest = skipSpace(s.rest[n:])
@@ -45,7 +43,8 @@ func (s *Scanner) Next() bool {
 	return true
 }
 
-// Elements are the elements of a JSON array, or nil. The text must be valid.
+// Elements returns the elements of a JSON array, or nil for another value. The text must be valid
+// JSON.
 func Elements(valid []byte) []json.RawMessage {
 	rest := skipSpace(valid)
 	if len(rest) == 0 || rest[0] != '[' {
@@ -70,7 +69,7 @@ func skipSpace(b []byte) []byte {
 	return b
 }
 
-// stringEnd is where the string at the beginning ends.
+// stringEnd returns the end of the string at the start of b.
 func stringEnd(b []byte) int {
 	n := bytes.IndexByte(b[1:], '"') + 2
 	if bytes.IndexByte(b[1:n], '\\') < 0 {
@@ -86,7 +85,7 @@ func stringEnd(b []byte) int {
 	}
 }
 
-// valueEnd is where the value at the beginning ends.
+// valueEnd returns the end of the value at the start of b.
 func valueEnd(b []byte) int {
 	switch b[0] {
 	case '"':
@@ -115,7 +114,7 @@ func valueEnd(b []byte) int {
 	return len(b)
 }
 
-// unquote is the text of a string, without a copy if it has no escapes.
+// unquote returns the value of a string. It copies only strings with escapes.
 func unquote(b []byte) []byte {
 	if bytes.IndexByte(b, '\\') >= 0 {
 		return []byte(Text(b))

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Addresses finds out from where a request comes.
+// Addresses determines the address of a request's client.
 type Addresses struct {
-	// Proxies are the reverse proxies whose X-Forwarded-For is believed.
+	// Proxies are the reverse proxies whose X-Forwarded-For header is trusted.
 	Proxies []netip.Prefix
 }
 
-// ClientAddress is the address of a request's client. Behind trusted proxies that is the
-// last address in X-Forwarded-For that is not a trusted proxy itself: what
-// stands before it was written by the client.
+// ClientAddress returns the address of a request's client. Behind trusted proxies that is the last
+// address in X-Forwarded-For that is not a trusted proxy itself: the client may have written
+// everything before it.
 func (a Addresses) ClientAddress(r *http.Request) netip.Addr {
 	at := remoteAddress(r)
 	if !a.trusted(at) {
@@ -44,8 +44,8 @@ func (a Addresses) trusted(addr netip.Addr) bool {
 	return false
 }
 
-// IsForwarded says that a request came through a proxy, trusted or not, so that
-// its socket says nothing of where it is from.
+// IsForwarded reports whether a request came through a proxy, trusted or not, so that its socket
+// does not tell its origin (X-Forwarded-For, or Forwarded of RFC 7239).
 func IsForwarded(r *http.Request) bool {
 	return r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
 }
@@ -62,8 +62,8 @@ func remoteAddress(r *http.Request) netip.Addr {
 	return addr.Unmap()
 }
 
-// IsLocalHost reports whether a request names this machine itself as its host. A page of
-// somebody else, whose name was made to lead here, does not.
+// IsLocalHost reports whether the Host header of a request is this machine itself. It is not for a
+// page whose host name was made to resolve to this machine (DNS rebinding).
 func IsLocalHost(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -7,33 +7,33 @@ import (
 )
 
 const (
-	// BodyGrace is how long a request's body may take to begin to come. It is also how
-	// long the server waits for the head of a request.
+	// BodyGrace is the maximum wait for the first bytes of a request's body. It is also the
+	// server's timeout for the header of a request.
 	BodyGrace = 10 * time.Second
-	// minBodyRate is how many bytes a second of it have to come from then on: a slow mobile
-	// network has as much. Who sends less holds a connection for nothing.
+	// minBodyRate is the minimum average rate of the body from then on, in bytes per second: slow
+	// mobile networks reach it. A slower client would hold a connection for nothing.
 	minBodyRate = 16 << 10
-	// deadlineStep is how far the limit moves before it is set again.
+	// deadlineStep is the minimum change of the deadline that is applied to the connection.
 	deadlineStep = time.Second
 )
 
-// deadlineBody is a request's body that has to come in time. A handler can set a nearer limit
-// with [http.ResponseController]; one that is further away, or none, does not help.
+// deadlineBody is the body of a request that has to arrive in time. A handler can set an earlier
+// deadline with [http.ResponseController]; a later one, or none, has no effect.
 type deadlineBody struct {
 	io.ReadCloser
-	limits *http.ResponseController // of the connection
+	limits *http.ResponseController // sets the deadline of the connection
 
 	grace           time.Duration
 	began           time.Time
 	read            int64
-	deadline        time.Time // the limit as it is set
-	handlerDeadline time.Time // what the handler wants; zero: nothing
+	deadline        time.Time // the deadline that is applied
+	handlerDeadline time.Time // the deadline set by the handler; zero: none
 	done            bool
 }
 
-// withBodyDeadline makes the body of a request come in time. The server's own limit for a whole
-// request, which is BodyGrace, holds until then; it is taken away at once from a request
-// without a body, and otherwise at the end of the body: answers may last.
+// withBodyDeadline applies deadlines to the body of a request. Until then the server's own timeout
+// for a whole request holds, which is BodyGrace. The deadline is removed at once from a request
+// without a body, and otherwise at the end of the body, because responses may take long.
 func withBodyDeadline(w http.ResponseWriter, r *http.Request) *deadlineBody {
 	b := &deadlineBody{ReadCloser: r.Body, limits: http.NewResponseController(w), grace: BodyGrace}
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
@@ -49,11 +49,11 @@ func withBodyDeadline(w http.ResponseWriter, r *http.Request) *deadlineBody {
 func (b *deadlineBody) end() {
 	if !b.done {
 		b.done = true
-		b.limits.SetReadDeadline(b.handlerDeadline) //nolint:errcheck // not every connection has one
+		b.limits.SetReadDeadline(b.handlerDeadline) //nolint:errcheck // may be unsupported
 	}
 }
 
-// nextDeadline is until when the next bytes have to come.
+// nextDeadline is the deadline for the next bytes.
 func (b *deadlineBody) nextDeadline() time.Time {
 	at := b.began.Add(b.grace + time.Duration(b.read)*time.Second/minBodyRate)
 	if !b.handlerDeadline.IsZero() && b.handlerDeadline.Before(at) {
@@ -64,7 +64,7 @@ func (b *deadlineBody) nextDeadline() time.Time {
 
 func (b *deadlineBody) Read(p []byte) (int, error) {
 	if b.read == 0 && b.handlerDeadline.IsZero() {
-		// What a handler does before it reads does not count.
+		// The time that a handler takes before it reads does not count.
 		if now := time.Now(); now.Sub(b.began) > deadlineStep {
 			b.began = now
 		}
@@ -81,7 +81,7 @@ func (b *deadlineBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// setHandlerDeadline sets what the handler wants.
+// setHandlerDeadline sets the deadline of the handler.
 func (b *deadlineBody) setHandlerDeadline(at time.Time) error {
 	b.handlerDeadline = at
 	if !b.done {

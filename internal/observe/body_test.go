@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// slowServer waits for bodies as ours does, but not as long.
+// slowServer applies body deadlines with a shorter grace.
 func slowServer(t *testing.T, grace time.Duration, handler http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(HandleRequests(slog.New(slog.DiscardHandler), prometheus.NewRegistry(),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,8 @@ func slowServer(t *testing.T, grace time.Duration, handler http.HandlerFunc) *ht
 	return s
 }
 
-// Connections on which a body trickles are ended, and each handler hears of it.
+// TestTrickle checks that connections whose body trickles are closed, and that the handlers get an
+// error.
 func TestTrickle(t *testing.T) {
 	const senders = 200
 	var ended sync.WaitGroup
@@ -61,8 +62,8 @@ func TestTrickle(t *testing.T) {
 	ended.Wait()
 }
 
-// Who sends steadily may take longer than the grace, answers may last longer, with a body
-// and without, and a connection is good for the next request.
+// TestStreamsOutlastBodies checks that a steady body may take longer than the grace, that responses
+// may take longer, with a body and without, and that the connection can be reused.
 func TestStreamsOutlastBodies(t *testing.T) {
 	const grace = 500 * time.Millisecond
 	s := slowServer(t, grace, func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +79,7 @@ func TestStreamsOutlastBodies(t *testing.T) {
 			case <-time.After(grace / 2):
 			}
 			fmt.Fprintln(w, n)
-			http.NewResponseController(w).Flush() //nolint:errcheck // the test sees what is missing
+			http.NewResponseController(w).Flush() //nolint:errcheck // the test detects missing data
 		}
 	})
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -91,9 +92,9 @@ func TestStreamsOutlastBodies(t *testing.T) {
 		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
 		parts := 1 + min(3, size/100_000)
 		for part := range parts {
-			io.WriteString(conn, strings.Repeat("x", size*(part+1)/parts-size*part/parts)) //nolint:errcheck // the answer tells
+			io.WriteString(conn, strings.Repeat("x", size*(part+1)/parts-size*part/parts)) //nolint:errcheck // the response shows it
 			if parts > 1 {
-				<-time.After(grace / 2) // which adds up to more than the grace
+				<-time.After(grace / 2) // adds up to more than the grace
 			}
 		}
 		res, err := http.ReadResponse(in, nil)
@@ -107,10 +108,10 @@ func TestStreamsOutlastBodies(t *testing.T) {
 	}
 }
 
-// A handler's own limit counts if it is nearer.
+// TestOwnLimit checks that an earlier deadline of a handler holds.
 func TestOwnLimit(t *testing.T) {
 	s := slowServer(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(50 * time.Millisecond)) //nolint:errcheck // the test sees it
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(50 * time.Millisecond)) //nolint:errcheck // the test detects it
 		if _, err := io.ReadAll(r.Body); err == nil {
 			t.Error("a body was read that never came")
 		}

@@ -1,5 +1,4 @@
-// Package observe is how an operator sees what goes on: logs, metrics, and an id
-// for each request that joins the two.
+// Package observe provides logging, HTTP metrics, and a request id that joins the two.
 package observe
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NewLogger makes the process's logger. Level is debug, info, warn or error,
-// format is text, json, or terminal, which is for people who watch.
+// NewLogger returns the logger of the process. level is debug, info, warn or error; format is text,
+// json, or terminal, which is for people.
 func NewLogger(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -36,13 +35,13 @@ func NewLogger(w io.Writer, level, format string) *slog.Logger {
 
 type requestIDKey struct{}
 
-// RequestID is the id of the request that ctx belongs to, or "".
+// RequestID returns the id of the request that ctx belongs to, or "".
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
 }
 
-// withRequestID adds the request's id to every line logged with its context.
+// withRequestID adds the request id to every line that is logged with its context.
 type withRequestID struct{ slog.Handler }
 
 func (h withRequestID) Handle(ctx context.Context, r slog.Record) error {
@@ -57,9 +56,9 @@ func (h withRequestID) WithAttrs(a []slog.Attr) slog.Handler {
 }
 func (h withRequestID) WithGroup(n string) slog.Handler { return withRequestID{h.Handler.WithGroup(n)} }
 
-// HandleRequests gives each request an id (X-Request-Id in the answer), logs it
-// without its query, which may hold secrets, counts it by route, and turns a
-// panic into a plain 500.
+// HandleRequests gives each request an id (X-Request-Id in the response), logs it without its
+// query, which may contain secrets, counts it by route, and turns a panic into status 500 without
+// details.
 func HandleRequests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) http.Handler {
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "patchbay_http_request_seconds",
@@ -95,7 +94,7 @@ func HandleRequests(log *slog.Logger, reg prometheus.Registerer, next http.Handl
 	})
 }
 
-// route is the pattern that served the request: a bounded set, unlike paths.
+// route is the pattern that matched the request: a bounded set, unlike paths.
 func route(r *http.Request) string {
 	if r.Pattern == "" {
 		return "none"
@@ -103,15 +102,15 @@ func route(r *http.Request) string {
 	return r.Pattern
 }
 
-// statusRecorder remembers the status of an answer. http.ResponseController reaches
-// what is below through Unwrap.
+// statusRecorder records the status of a response. http.ResponseController reaches the underlying
+// writer through Unwrap.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int
 	body   *deadlineBody
 }
 
-// SetReadDeadline is what a handler sets by [http.ResponseController].
+// SetReadDeadline implements [http.ResponseController.SetReadDeadline].
 func (r *statusRecorder) SetReadDeadline(at time.Time) error { return r.body.setHandlerDeadline(at) }
 
 func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -40,8 +40,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A panic is the server's fault: it is logged with its cause, and the caller
-// learns nothing but an id.
+// TestRequests checks that a panic is logged with its cause, and that the response contains only
+// the request id.
 func TestRequests(t *testing.T) {
 	var logs bytes.Buffer
 	mux := http.NewServeMux()

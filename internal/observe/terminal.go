@@ -10,13 +10,13 @@ import (
 	"sync"
 )
 
-// terminalHandler writes log lines for a person who watches: the time of day, the level if
-// it is none of every day, the message, and what belongs to it.
+// terminalHandler writes log lines for people: the time of day, the level unless it is info, the
+// message, and the attributes.
 type terminalHandler struct {
 	mu    *sync.Mutex
 	w     io.Writer
 	level slog.Level
-	attrs string // written already
+	attrs string // formatted already
 	group string
 }
 
@@ -57,8 +57,8 @@ func (h *terminalHandler) WithGroup(name string) slog.Handler {
 	return &more
 }
 
-// attr is an attribute as " name=value"; its value is quoted if it has blanks, or what a
-// terminal would take for a command.
+// attr formats an attribute as " name=value". The value is quoted if it has whitespace or
+// characters that control a terminal.
 func attr(group string, a slog.Attr) string {
 	v := a.Value.Resolve()
 	if a.Equal(slog.Attr{}) {
@@ -84,7 +84,8 @@ func attr(group string, a slog.Attr) string {
 	return " " + group + a.Key + "=" + value
 }
 
-// oneLine keeps a message from looking like several, and from commanding the terminal.
+// oneLine removes control characters, so that a message stays one line and cannot control the
+// terminal.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -1,5 +1,5 @@
-// Package proxytest puts a TCP proxy between two programs that fails as networks do: it cuts,
-// it goes mute, it is slow. It is for tests and for the chaos rig.
+// Package proxytest provides a TCP proxy that fails like a network: it closes connections, delivers
+// nothing, or is slow. It is for tests and for test/chaos.
 package proxytest
 
 import (
@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// mode is what a proxy does with what it reads.
+// mode is how a proxy treats connections and data.
 type mode int
 
 const (
 	passing  mode = iota
 	refusing      // connections are refused
-	muting        // connections are taken, and nothing goes through
+	muting        // connections are accepted, and nothing is delivered
 )
 
-// Proxy passes TCP connections on to one address. It is safe for concurrent use.
+// Proxy forwards TCP connections to one address. It is safe for concurrent use.
 type Proxy struct {
 	to       string
 	listener net.Listener
@@ -29,20 +29,20 @@ type Proxy struct {
 	mu      sync.Mutex
 	mode    mode
 	delay   time.Duration
-	changed chan struct{} // closed when mode, delay or closed change
+	changed chan struct{} // closed and replaced when mode, delay or closed change
 	closed  bool
 	conns   map[*conn]bool
 }
 
-// conn is one connection and its other half.
+// conn is a connection of a client and the one to the server.
 type conn struct {
 	from, to net.Conn // to is nil until it is connected
-	muted    bool     // stays mute, whatever the proxy does
+	muted    bool     // delivers nothing, whatever the mode
 	ended    chan struct{}
 	end      sync.Once
 }
 
-// New starts a proxy to an address, which ends with the test.
+// New starts a proxy to an address. It ends with the test.
 func New(t testing.TB, to string) *Proxy {
 	t.Helper()
 	p, err := Start(to)
@@ -53,7 +53,7 @@ func New(t testing.TB, to string) *Proxy {
 	return p
 }
 
-// Start starts a proxy to an address, on a port of 127.0.0.1. Close it.
+// Start starts a proxy to an address, on a port of 127.0.0.1. The caller closes it.
 func Start(to string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,22 +64,22 @@ func Start(to string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where it listens: host and port.
+// Addr is the address of the proxy: host and port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Pass lets everything through, as at the start. Connections that were mute go on with what
-// was held up, but for those of [Proxy.MuteExisting].
+// Pass delivers everything, as in the beginning. Muted connections continue with the data that was
+// held back, except those of [Proxy.MuteExisting].
 func (p *Proxy) Pass() { p.set(passing, 0) }
 
-// Slow passes everything on so much later.
+// Slow delivers everything with a delay.
 func (p *Proxy) Slow(delay time.Duration) { p.set(passing, delay) }
 
-// Mute takes connections and data, and passes nothing on, as a network does that loses
-// everything: nobody is told.
+// Mute accepts connections and data, and delivers nothing, like a network that loses all packets:
+// neither side gets an error.
 func (p *Proxy) Mute() { p.set(muting, 0) }
 
-// MuteExisting makes the connections that there are mute for ever, as after a failover to another
-// machine, and passes new ones on.
+// MuteExisting mutes the current connections permanently, as after a failover to another machine,
+// and delivers the data of new ones.
 func (p *Proxy) MuteExisting() {
 	p.mu.Lock()
 	for c := range p.conns {
@@ -89,13 +89,13 @@ func (p *Proxy) MuteExisting() {
 	p.set(passing, 0)
 }
 
-// Cut ends all connections, and refuses new ones.
+// Cut closes all connections and refuses new ones.
 func (p *Proxy) Cut() {
 	p.set(refusing, 0)
 	p.Drop()
 }
 
-// Drop ends all connections. New ones are treated as the others were.
+// Drop closes all connections. The mode stays the same for new ones.
 func (p *Proxy) Drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Proxy) Drop() {
 	}
 }
 
-// Close ends the proxy and all connections.
+// Close stops the proxy and closes all connections.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -142,7 +142,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve connects a connection with its other half, and passes on what comes.
+// serve connects to the server and forwards data in both directions.
 func (p *Proxy) serve(c *conn) {
 	defer func() {
 		c.from.Close()
@@ -164,7 +164,7 @@ func (p *Proxy) serve(c *conn) {
 	c.to = to
 	p.mu.Unlock()
 	select {
-	case <-c.ended: // between the two: nobody else closes it
+	case <-c.ended: // ended before c.to was set: nothing else closes it
 		reset(to)
 		return
 	default:
@@ -175,7 +175,7 @@ func (p *Proxy) serve(c *conn) {
 	both.Wait()
 }
 
-// pass copies one way until an end, which the other side is told.
+// pass copies one direction until its end, and then half-closes the other side.
 func (p *Proxy) pass(c *conn, to, from net.Conn) {
 	data := make([]byte, 64<<10)
 	for {
@@ -191,10 +191,10 @@ func (p *Proxy) pass(c *conn, to, from net.Conn) {
 		}
 		switch {
 		case err == nil:
-		case !p.wait(c): // a mute network tells of no end either
+		case !p.wait(c): // a muted connection does not deliver the end either
 			return
 		case errors.Is(err, io.EOF):
-			to.(*net.TCPConn).CloseWrite() //nolint:errcheck // it is gone already
+			to.(*net.TCPConn).CloseWrite() //nolint:errcheck // it is closed already
 			return
 		default:
 			c.reset()
@@ -203,7 +203,7 @@ func (p *Proxy) pass(c *conn, to, from net.Conn) {
 	}
 }
 
-// wait waits until something may go through. It reports whether the connection still exists.
+// wait waits until data may be delivered. It reports whether the connection still exists.
 func (p *Proxy) wait(c *conn) bool {
 	late := false
 	for {
@@ -228,7 +228,7 @@ func (p *Proxy) wait(c *conn) bool {
 	}
 }
 
-// reset ends both halves at once, and what was not sent yet is lost.
+// reset closes both connections at once; unsent data is lost.
 func (c *conn) reset() {
 	c.end.Do(func() {
 		close(c.ended)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// echo is a server that says back what it hears.
+// echo is a server that returns what it receives.
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -25,7 +25,7 @@ func echo(t *testing.T) string {
 			}
 			go func() {
 				defer c.Close()
-				io.Copy(c, c) //nolint:errcheck // the proxy ends it
+				io.Copy(c, c) //nolint:errcheck // the proxy closes it
 			}()
 		}
 	}()
@@ -58,7 +58,7 @@ func hear(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// silent checks that nothing comes for a while.
+// silent checks that nothing arrives for a while.
 func silent(t *testing.T, c net.Conn) {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(30 * time.Millisecond)) //nolint:errcheck // TCP has it
@@ -120,7 +120,7 @@ func TestProxy(t *testing.T) {
 	ended(t, again)
 }
 
-// What was sent before an end arrives before it.
+// TestOrderlyEnd checks that data sent before a close arrives before it.
 func TestOrderlyEnd(t *testing.T) {
 	p := New(t, echo(t))
 	c := dial(t, p)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkDecode measures whole photos, as they come from the glasses.
+// BenchmarkDecode measures whole photos, like those of the glasses.
 func BenchmarkDecode(b *testing.B) {
 	busy := scene{turn: 7, pitch: 10, noise: 6, blur: 0.8, bright: 0.7}
 	for _, bb := range []struct {

@@ -1,4 +1,4 @@
-// Package qr reads QR codes out of photos and draws them.
+// Package qr reads QR codes (ISO/IEC 18004) from photos and draws them.
 package qr
 
 import (
@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/gif" // the containers that photos come in
+	_ "image/gif" // the formats of photos
 	_ "image/jpeg"
 	_ "image/png"
 	"io"
@@ -16,27 +16,25 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// Limits of what [Decode] takes. A photo of the glasses has 12 megapixels at the
-// most and well under 4 MiB.
+// Limits of [Decode]. A photo of the glasses has at most 12 megapixels and well under 4 MiB.
 const (
-	// MaxBytes is the largest encoded picture.
+	// MaxBytes is the maximum size of an encoded image.
 	MaxBytes = 8 << 20
-	// MaxPixels and MaxSide bound the memory that a small file can ask for: 24
-	// megapixels take 96 MB as RGBA, and up to four times that while a
-	// progressive JPEG or a PNG of 16 bits is unpacked.
+	// MaxPixels and MaxSide bound the memory that a small file can demand: 24 megapixels take 96 MB
+	// as RGBA, and up to four times that while a progressive JPEG or a PNG of 16 bits is decoded.
 	MaxPixels = 24_000_000
 	MaxSide   = 12_000
-	// Budget is the longest time spent on one picture, apart from the first and
-	// simplest way of looking at it, which is always taken.
+	// Budget is the maximum time for one image, except for the first step of the plan, which always
+	// runs.
 	Budget = 2500 * time.Millisecond
-	// maxConcurrent is how many pictures are unpacked and searched at the same time; it
-	// bounds memory. More wait for their turn.
+	// maxConcurrent is the maximum number of images that are decoded and searched at the same time;
+	// it bounds memory. More wait.
 	maxConcurrent = 2
 )
 
-// Reasons why [Decode] finds nothing.
+// Errors of [Decode].
 var (
-	// ErrNotImage means that the bytes are not a complete WebP, JPEG, PNG or GIF.
+	// ErrNotImage means that the data is not a complete WebP, JPEG, PNG or GIF.
 	ErrNotImage = errors.New("qr: not a picture that can be read")
 	// ErrTooLarge means more than [MaxBytes], [MaxPixels] or [MaxSide].
 	ErrTooLarge = errors.New("qr: picture is too large")
@@ -46,22 +44,21 @@ var (
 
 var decodeSlots = make(chan struct{}, maxConcurrent)
 
-// budget is Budget. Tests of what can be read have more, as they may run on a
-// busy machine and under the race detector.
+// budget is Budget. Tests increase it, because they may run on a busy machine and under the race
+// detector.
 var budget = Budget
 
-// Decode reads the QR codes in a photo: WebP (not animated), JPEG, PNG or the
-// first picture of a GIF. The code may be turned, tilted, dark, blurred,
-// inverted or a small part of the photo. The texts come without repeats; there
-// is at least one unless err is set. A photo with several codes yields those
-// that are readable in the same way as the first one found.
+// Decode reads the QR codes in a photo: WebP (not animated), JPEG, PNG or the first frame of a GIF.
+// A code may be rotated, tilted, dark, blurred, inverted or a small part of the photo. The texts
+// are unique; there is at least one unless err is set. Of several codes, Decode returns those that
+// are readable in the same step as the first one found.
 //
-// It gives up after [Budget], which starts when one of a few turns is free, or
-// when ctx ends. The error is or wraps [ErrNotImage], [ErrTooLarge], [ErrNoCode]
-// or the context's. It is safe for concurrent use and never panics.
+// It gives up when ctx ends or after [Budget], which does not include the wait for other images.
+// The error is or wraps [ErrNotImage], [ErrTooLarge], [ErrNoCode] or the error of ctx. It is safe
+// for concurrent use and never panics.
 func Decode(ctx context.Context, data []byte) (texts []string, err error) {
 	defer func() {
-		// The last resort: no photo is worth the program.
+		// The last resort: an image must not end the program.
 		if p := recover(); p != nil {
 			texts, err = nil, fmt.Errorf("%w: %v", ErrNoCode, p)
 		}
@@ -92,7 +89,7 @@ func decode(ctx, budgetCtx context.Context, data []byte) ([]string, error) {
 	return nil, ErrNoCode
 }
 
-// unpack decodes the container after checking what it asks for.
+// unpack checks the dimensions and decodes the image.
 func unpack(ctx context.Context, data []byte) (m image.Image, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -124,10 +121,9 @@ func unpack(ctx context.Context, data []byte) (m image.Image, err error) {
 	return m, nil
 }
 
-// cancelableReader ends reading when the context does. The decoders know no contexts, and
-// a few megabytes of progressive JPEG can keep one busy for minutes: a scan over
-// all of the picture takes 33 bytes. It hands out pieces of about that size so
-// that decoders come back after each scan.
+// cancelableReader ends a read when its context ends. The decoders take no context, and a few
+// megabytes of progressive JPEG can take minutes: a scan of the whole image needs only 33 bytes.
+// Each read returns about that many bytes, so that the decoder reads again after each scan.
 type cancelableReader struct {
 	ctx context.Context
 	r   io.Reader

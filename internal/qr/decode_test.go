@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// The scenes that photos must be readable in. Random ones, and how many of them
-// were read, are in TestRandomScenes.
+// scenes are photos that must be readable. Random ones, and how many of them are read, are in
+// TestRandomScenes.
 var scenes = []scene{
 	{name: "plain"},
 	{name: "turned 7", turn: 7},
@@ -77,8 +77,8 @@ var scenes = []scene{
 		moire: 0.15, fall: 0.3},
 }
 
-// The plan is run to its end here, however slow the machine: what it can read
-// must not depend on the budget.
+// TestScenes runs the whole plan, however slow the machine: the results must not depend on the
+// budget.
 func TestScenes(t *testing.T) {
 	for i, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestScenes(t *testing.T) {
 	}
 }
 
-// A sample of what may come, from easy to hopeless. It is the same each time, so
-// the plan must not get worse at it.
+// TestRandomScenes decodes a fixed sample of scenes, from easy to hopeless. The plan must not get
+// worse at it.
 func TestRandomScenes(t *testing.T) {
 	const scenes, mustRead = 40, 35
 	switch {
@@ -130,7 +130,7 @@ func TestRandomScenes(t *testing.T) {
 	t.Logf("read %d of %d", len(read), scenes)
 }
 
-// EXIF says which way is up; codes do not care.
+// TestEXIF checks photos with an EXIF orientation, which makes no difference.
 func TestEXIF(t *testing.T) {
 	photo := scene{turn: 90}.photo(t)
 	exif := "\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
@@ -158,7 +158,7 @@ func TestSeveralCodes(t *testing.T) {
 	}
 }
 
-// Every kind of picture that the standard library unpacks.
+// TestPixelFormats decodes every image type of the standard library.
 func TestPixelFormats(t *testing.T) {
 	c, err := Encode(sceneText)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestPixelFormats(t *testing.T) {
 		draw.Draw(m, b, from, image.Point{}, draw.Src)
 		pictures[name] = m
 	}
-	part := image.Rect(15, 15, b.Dx()-15, b.Dy()-15) // less of the quiet zone, and other bounds
+	part := image.Rect(15, 15, b.Dx()-15, b.Dy()-15) // less quiet zone, and other bounds
 	for name, m := range pictures {
 		type subber interface {
 			SubImage(image.Rectangle) image.Image
@@ -198,7 +198,7 @@ func TestPixelFormats(t *testing.T) {
 	}
 }
 
-// withPNGSize changes what a PNG says about its size.
+// withPNGSize changes the dimensions in the header of a PNG.
 func withPNGSize(data []byte, w, h uint32) []byte {
 	data = bytes.Clone(data)
 	binary.BigEndian.PutUint32(data[16:], w)
@@ -227,7 +227,7 @@ func TestRefused(t *testing.T) {
 		{"too many bytes", append(small, make([]byte, MaxBytes)...), ErrTooLarge},
 		{"too many pixels", withPNGSize(small, 5000, 4801), ErrTooLarge},
 		{"too wide", withPNGSize(small, MaxSide+1, 1), ErrTooLarge},
-		{"enormous", withPNGSize(small, 1<<31-1, 1<<31-1), ErrNotImage}, // the PNG decoder itself refuses
+		{"enormous", withPNGSize(small, 1<<31-1, 1<<31-1), ErrNotImage}, // rejected by the decoder
 		{"one pixel", asPNG(t, image.NewGray(image.Rect(0, 0, 1, 1))), ErrNoCode},
 		{"a line", asPNG(t, image.NewGray(image.Rect(0, 0, 5000, 1))), ErrNoCode},
 		{"a column", asPNG(t, image.NewGray(image.Rect(0, 0, 1, 5000))), ErrNoCode},
@@ -258,8 +258,8 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// endless is a picture that nobody would get to the end of: a progressive JPEG
-// whose scans, a few bytes each, go over 24 megapixels again and again.
+// endless is an image that takes too long to decode: a progressive JPEG whose scans, a few bytes
+// each, cover 24 megapixels again and again.
 func endless(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -270,7 +270,8 @@ func endless(t testing.TB) []byte {
 	b.Write([]byte{0xff, 0xd8})
 	segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...)
 	segment(0xc2, 8, 0x0f, 0xa0, 0x17, 0x70, 1, 1, 0x11, 0) // 6000×4000, one component
-	// One code of one bit: 0 is a run of 2^14 blocks (EOB14), with 14 more bits.
+	// One Huffman code of one bit: 0 is a run of 2^14 blocks (EOB14, ITU-T T.81 §G.1.2.2), with 14
+	// more bits.
 	segment(0xc4, append(append([]byte{0x10}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 0xe0)...)
 	const blocks = 750 * 500
 	var bits strings.Builder
@@ -312,7 +313,7 @@ func TestUnpackingIsCutShort(t *testing.T) {
 	}
 }
 
-// Pictures wait for their turn, and stop waiting when nobody wants them.
+// TestTurns checks that images wait for others, and stop waiting when their context ends.
 func TestTurns(t *testing.T) {
 	for range maxConcurrent {
 		decodeSlots <- struct{}{}

@@ -13,24 +13,24 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode/encoder"
 )
 
-// QuietZone is the empty border that a code needs, in modules.
+// QuietZone is the width of the empty border of a code, in modules (ISO/IEC 18004, "Quiet zone").
 const QuietZone = 4
 
-// maxScale keeps the largest code, 185 modules with its border, under 10 MB.
+// maxScale is the maximum scale. It keeps the largest code, 185 modules with its border, below 10
+// MB.
 const maxScale = 16
 
 // ErrNotEncodable means that a text is empty or too long for a code.
 var ErrNotEncodable = errors.New("qr: text does not fit into a code")
 
-// Code is a QR code: a square of dark and light modules, without its quiet zone.
-// It is immutable.
+// Code is a QR code: a square of dark and light modules, without the quiet zone. It is immutable.
 type Code struct {
 	size int
 	dark []bool
 }
 
-// Encode makes the smallest code for a text, with error correction M, which
-// survives the loss of 15 % of the area. A code holds at most 2,331 bytes. The
+// Encode returns the smallest code for a text, with error correction level M, which recovers 15 %
+// of the codewords. A code holds at most 2,331 bytes (ISO/IEC 18004, capacity of version 40-M). The
 // error is or wraps [ErrNotEncodable].
 func Encode(text string) (*Code, error) {
 	if text == "" {
@@ -38,8 +38,8 @@ func Encode(text string) (*Code, error) {
 	}
 	hints := map[gozxing.EncodeHintType]any{}
 	if !isASCII(text) {
-		// Costs a few bits that say so; plain ASCII does without, as some readers
-		// do not know them.
+		// The character set (ECI) costs a few bits. ASCII needs none, and some readers do not
+		// support it.
 		hints[gozxing.EncodeHintType_CHARACTER_SET] = "UTF-8"
 	}
 	drawn, err := encoder.Encoder_encode(text, decoder.ErrorCorrectionLevel_M, hints)
@@ -66,13 +66,13 @@ func isASCII(s string) bool {
 // Size is the number of modules along one side: 21 to 177.
 func (c *Code) Size() int { return c.size }
 
-// Dark reports whether a module is dark. Outside of the code all is light.
+// Dark reports whether a module is dark. Everything outside of the code is light.
 func (c *Code) Dark(x, y int) bool {
 	return x >= 0 && y >= 0 && x < c.size && y < c.size && c.dark[y*c.size+x]
 }
 
-// Image draws the code, black on white, with its quiet zone. scale is the side of
-// a module in pixels, 1 to 16; what lies outside is taken for the nearest.
+// Image draws the code in black on white with its quiet zone. scale is the side of a module in
+// pixels; it is clamped to 1 to 16.
 func (c *Code) Image(scale int) image.Image {
 	scale = min(max(scale, 1), maxScale)
 	side := (c.size + 2*QuietZone) * scale
@@ -88,7 +88,7 @@ func (c *Code) Image(scale int) image.Image {
 	return m
 }
 
-// PNG writes what [Code.Image] draws.
+// PNG writes [Code.Image] as PNG.
 func (c *Code) PNG(w io.Writer, scale int) error {
 	if err := png.Encode(w, c.Image(scale)); err != nil {
 		return fmt.Errorf("qr: writing PNG: %w", err)

@@ -79,8 +79,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// screen draws what a terminal shows, 4×8 pixels to a character, on its own
-// colours unless the text brings others.
+// screen renders terminal output, 4×8 pixels per character. ink and paper are the default colours.
 func screen(t *testing.T, printed string, ink, paper color.Gray) image.Image {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")

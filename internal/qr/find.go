@@ -9,41 +9,40 @@ import (
 	"github.com/makiuchi-d/gozxing"
 )
 
-// A QR code is found by the squares in three of its corners: black, white, black,
-// white, black in the widths 1:1:3:1:1 across the middle, in every direction.
+// A QR code is found by its three finder patterns: black, white, black, white, black in the ratio
+// 1:1:3:1:1 across the middle, in every direction (ISO/IEC 18004, "Finder pattern").
 //
-// gozxing has a search for them too, but it compares all squares with all others
-// three deep (somebody could send a picture of ten thousand squares), takes one
-// guess (a page of text and icons leads it astray), and expects a code that is
-// seen almost from the front. So the search is ours; reading is gozxing's.
+// gozxing has a finder too, but it compares all triples of patterns, which an image of ten thousand
+// patterns makes too slow; it returns one guess, which a page of text and icons misleads; and it
+// expects a code that is seen almost from the front. So this package has its own finder, and
+// gozxing reads the codes.
 const (
-	// maxCorners bounds the squares that are looked for in one picture. Each one
-	// that is seen is compared with those known already.
+	// maxCorners is the maximum number of finder patterns in one image. Each match is compared with
+	// the known ones.
 	maxCorners = 300
-	// keptCorners bounds the squares that are combined with one another:
-	// 40 make 9,880 triples.
+	// keptCorners is the number of finder patterns that are combined: 40 make 9,880 triples.
 	keptCorners = 40
-	// maxGuesses bounds the triples that reading is tried with, best first.
+	// maxGuesses is the number of triples that are tried, best first.
 	maxGuesses = 12
-	// rowStep is the distance of the rows that are searched: the middle of the
-	// smallest square that can be read is three pixels high.
+	// rowStep is the distance of the rows that are searched: the centre of the smallest readable
+	// finder pattern is three pixels high.
 	rowStep = 2
-	// ctxRows is how many searched rows lie between two looks at the context.
+	// ctxRows is the number of searched rows between two checks of the context.
 	ctxRows = 64
 )
 
-// corner is the middle of a square that may be a corner of a code.
+// corner is the centre of a candidate for a finder pattern.
 type corner struct {
 	x, y   float64
-	module float64 // the width of a module there, in pixels; too large if the code is turned
-	seen   int     // in how many rows
+	module float64 // width of a module there, in pixels; too large if the code is rotated
+	seen   int     // number of rows in which it was found
 }
 
-// GetX and GetY make a corner known to gozxing.
+// GetX and GetY implement gozxing.ResultPoint.
 func (c *corner) GetX() float64 { return c.x }
 func (c *corner) GetY() float64 { return c.y }
 
-// corners are the likeliest ones in a picture, those seen most often first.
+// corners returns the likeliest finder patterns of an image, those found in most rows first.
 func corners(ctx context.Context, m *gozxing.BitMatrix) []*corner {
 	var found []*corner
 	for y := rowStep - 1; y < m.GetHeight() && len(found) < maxCorners; y += rowStep {
@@ -56,7 +55,7 @@ func corners(ctx context.Context, m *gozxing.BitMatrix) []*corner {
 	return found[:min(len(found), keptCorners)]
 }
 
-// cornersInRow looks at five neighbouring runs of one colour at a time.
+// cornersInRow checks each five consecutive runs of a row.
 func cornersInRow(found []*corner, m *gozxing.BitMatrix, y int) []*corner {
 	var last runs
 	black, width := false, m.GetWidth()
@@ -79,7 +78,7 @@ func cornersInRow(found []*corner, m *gozxing.BitMatrix, y int) []*corner {
 	return found
 }
 
-// addCorner counts a corner that was seen before, or keeps a new one.
+// addCorner adds a new corner, or counts another row of a known one.
 func addCorner(found []*corner, c *corner) []*corner {
 	for _, f := range found {
 		if math.Abs(f.x-c.x) <= f.module && math.Abs(f.y-c.y) <= f.module &&
@@ -93,11 +92,10 @@ func addCorner(found []*corner, c *corner) []*corner {
 	return append(found, c)
 }
 
-// confirm looks up and down from a place in the middle of five runs that look
-// right from left to right, then from left to right again from the middle of
-// what it found, then along a diagonal.
+// confirm checks a candidate that was found in a row: vertically, then horizontally through the new
+// centre, and then along a diagonal.
 func confirm(m *gozxing.BitMatrix, x, y, across int) *corner {
-	const flattest = 2 // how much wider than high a tilted square may look
+	const flattest = 2 // maximum ratio of width and height of a tilted pattern
 	down, ok := scanRuns(m, x, y, 0, 1, flattest*across)
 	if !ok || !down.square(0.5) || down.total()*flattest < across {
 		return nil
@@ -117,14 +115,14 @@ func confirm(m *gozxing.BitMatrix, x, y, across int) *corner {
 	return &corner{x: cx, y: cy, module: float64(over.total()+down.total()) / 14, seen: 1}
 }
 
-// runs are the lengths of five neighbouring runs of one colour, in pixels. In
-// what look returns, run 5 is the part of the middle one before the start.
+// runs are the lengths of five consecutive runs, in pixels. In results of scanRuns, element 5 is
+// the part of the middle run before the start.
 type runs [6]int
 
 func (r *runs) total() int { return r[0] + r[1] + r[2] + r[3] + r[4] }
 
-// square reports whether the runs are in the ratio 1:1:3:1:1, give or take a part
-// of a module for each of the five modules' worth.
+// square reports whether the runs have the ratio 1:1:3:1:1. tolerance is a fraction of a module,
+// per module of a run.
 func (r *runs) square(tolerance float64) bool {
 	total := r.total()
 	if total < 7 || r[0] == 0 || r[1] == 0 || r[2] == 0 || r[3] == 0 || r[4] == 0 {
@@ -136,14 +134,13 @@ func (r *runs) square(tolerance float64) bool {
 	return near(r[0], 1) && near(r[1], 1) && near(r[2], 3) && near(r[3], 1) && near(r[4], 1)
 }
 
-// middle is the coordinate of the middle, when looking started from a pixel.
+// middle returns the coordinate of the centre, for a scan that started at from.
 func (r *runs) middle(from int) float64 {
 	return float64(from-r[5]) + float64(r[2])/2
 }
 
-// scanRuns measures the five runs along a line, from a black pixel in the middle
-// one. It fails beyond limit pixels in a run, at the edge of the picture, or if
-// the pixel is white.
+// scanRuns measures the five runs along a line, from a black pixel in the middle one. ok is false
+// if a run is longer than limit or reaches the edge of the image, or if the pixel is white.
 func scanRuns(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r runs, ok bool) {
 	before, ok1 := scanRunsOneWay(m, x-dx, y-dy, -dx, -dy, limit)
 	after, ok2 := scanRunsOneWay(m, x, y, dx, dy, limit)
@@ -151,7 +148,7 @@ func scanRuns(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r runs, ok bool) {
 	return r, ok1 && ok2 && after[0] > 0
 }
 
-// scanRunsOneWay measures the rest of the black run, the white one, the black one.
+// scanRunsOneWay measures the rest of the black run, the white run, and the next black one.
 func scanRunsOneWay(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r [3]int, ok bool) {
 	w, h := m.GetWidth(), m.GetHeight()
 	for i := range r {
@@ -165,24 +162,24 @@ func scanRunsOneWay(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r [3]int, ok
 	return r, r[2] > 0
 }
 
-// triple is three corners that may belong to one code.
+// triple is three finder patterns that may belong to one code.
 type triple struct {
 	a, b, c *corner
-	odd     float64 // how far from a right angle with equal legs; 0 is perfect
+	odd     float64 // deviation from a right angle with equal legs; 0 is perfect
 }
 
-// Bounds of what a code looks like whose corner squares are equal and stand at a
-// right angle, when it is tilted.
+// Bounds for the appearance of a tilted code. Untilted, its finder patterns have equal size and
+// form a right angle.
 const (
-	maxRatio = 2.2 // between the widths of modules at two corners
-	maxOdd   = 1.3 // of triple.odd
-	// between two corners of the smallest code; a turned code's module looks up to 1.4 times its
-	// width, a tilted one's legs are shorter
+	maxRatio = 2.2 // ratio of the module widths at two corners
+	maxOdd   = 1.3 // maximum of triple.odd
+	// Distance of two corners of the smallest code, in modules. A rotated code's module looks up to
+	// 1.4 times as wide, and a tilted code's legs are shorter.
 	minModules = (21 - 7) / 2
-	maxModules = (177 - 7) * 13 / 10 // of the largest
+	maxModules = (177 - 7) * 13 / 10 // of the largest code
 )
 
-// triples are the likeliest combinations, best first.
+// triples returns the likeliest combinations, best first.
 func triples(found []*corner) []triple {
 	var out []triple
 	for i, a := range found {
@@ -208,7 +205,7 @@ func similar(a, b *corner) bool {
 	return a.module < b.module*maxRatio && b.module < a.module*maxRatio
 }
 
-// plausible judges the shape and sets odd.
+// plausible reports whether the shape is possible, and sets odd.
 func (t *triple) plausible() bool {
 	module := (t.a.module + t.b.module + t.c.module) / 3
 	sides := []float64{square(distance(t.a, t.b)), square(distance(t.b, t.c)), square(distance(t.c, t.a))}

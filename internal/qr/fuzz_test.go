@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Whatever the bytes, decoding neither panics (Decode would hide it) nor takes
-// much longer than it may, and says either texts or a reason.
+// FuzzDecode checks that for any data decoding does not panic (Decode would hide it), takes little
+// longer than its budget, and returns either texts or an error.
 func FuzzDecode(f *testing.F) {
 	c, err := Encode("x")
 	if err != nil {
@@ -36,7 +36,8 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// A little time is enough to unpack; what comes after is the same for all.
+		// The short timeout is enough for decoding the image; the search is the same for all
+		// images.
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		texts, err := decode(ctx, ctx, data)
@@ -59,8 +60,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Black and white pictures, so that the fuzzer need not get through a container:
-// w says how wide the picture is.
+// FuzzReadCodes searches black and white images, so that the fuzzer does not have to build a
+// container format. w selects the width of the image.
 func FuzzReadCodes(f *testing.F) {
 	c, err := Encode("x")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// grey is a picture of luminances, 0 black to 255 white, row by row.
+// grey is a greyscale image, 0 black to 255 white, row by row.
 type grey struct {
 	w, h int
 	pix  []byte
@@ -22,8 +22,7 @@ func (g *grey) row(y int) []byte { return g.pix[y*g.w : (y+1)*g.w] }
 // longSide is the length of the longer side.
 func (g *grey) longSide() int { return max(g.w, g.h) }
 
-// toGrey takes the luminances of a picture. What is transparent becomes white,
-// as on a sheet of paper.
+// toGrey converts an image to greyscale. Transparency becomes white.
 func toGrey(m image.Image) *grey {
 	b := m.Bounds()
 	g := newGrey(b.Dx(), b.Dy())
@@ -67,7 +66,7 @@ func toGrey(m image.Image) *grey {
 				g.row(y)[x] = shades[src[x]]
 			}
 		}
-	case image.RGBA64Image: // PNG of 16 bits, JPEG for print
+	case image.RGBA64Image: // PNG of 16 bits, JPEG with CMYK
 		for y := range g.h {
 			for x := range g.row(y) {
 				c := m.RGBA64At(b.Min.X+x, b.Min.Y+y)
@@ -90,7 +89,7 @@ func copyRows(g *grey, src []byte, offset, stride int) {
 	}
 }
 
-// luma weighs 8-bit primaries as JPEG does (BT.601).
+// luma is the luminance of 8-bit RGB, with the weights of JPEG (ITU-R BT.601).
 func luma(r, g, b uint32) uint32 { return (299*r + 587*g + 114*b + 500) / 1000 }
 
 func overWhite(v, alpha uint32) byte { return byte((v*alpha + 255*(255-alpha) + 127) / 255) }
@@ -100,8 +99,8 @@ func shade(c color.Color) byte {
 	return overWhite(luma(uint32(n.R), uint32(n.G), uint32(n.B)), uint32(n.A))
 }
 
-// scaled is the picture with its longer side changed to long pixels: areas are
-// averaged when it shrinks, pixels interpolated when it grows.
+// scaled returns the image scaled so that its longer side has the given length. It averages areas
+// to shrink, and interpolates to grow.
 func (g *grey) scaled(long int) *grey {
 	f := float64(long) / float64(g.longSide())
 	w, h := max(1, int(math.Round(float64(g.w)*f))), max(1, int(math.Round(float64(g.h)*f)))
@@ -114,8 +113,8 @@ func (g *grey) scaled(long int) *grey {
 	return g.shrunk(w, h)
 }
 
-// shrunk averages areas, for w ≤ g.w and h ≤ g.h. It works on columns first,
-// with the share of a pixel that straddles two areas in 1/256.
+// shrunk averages areas, for w ≤ g.w and h ≤ g.h. It averages columns first, and weighs a pixel
+// that belongs to two areas in 1/256.
 func (g *grey) shrunk(w, h int) *grey {
 	out := newGrey(w, h)
 	xs := shares(g.w, w)
@@ -153,7 +152,7 @@ func (g *grey) averageRow(y int, xs []share, line []uint32) {
 	}
 }
 
-// share says which source pixels a pixel is made of, and with what weights.
+// share is the range of source pixels of a pixel, and their weights.
 type share struct {
 	first, last int    // the first and last source pixel
 	head, tail  uint32 // their weights; those between weigh 256
@@ -189,8 +188,8 @@ func shares(from, to int) []share {
 	return out
 }
 
-// rotated is the picture turned about its middle; the corners that come in from
-// outside repeat the nearest pixel of the edge.
+// rotated returns the image rotated about its centre. New corners repeat the nearest pixel of the
+// edge.
 func (g *grey) rotated(degrees float64) *grey {
 	sin, cos := math.Sincos(degrees * math.Pi / 180)
 	sin, cos = math.Abs(sin), math.Abs(cos)
@@ -199,16 +198,15 @@ func (g *grey) rotated(degrees float64) *grey {
 	return g.warped(max(1, w), max(1, h), 1, degrees)
 }
 
-// warped draws the picture, turned about its middle, into one of w×h pixels,
-// each of which is step source pixels wide. It interpolates with 8 bits of
-// fraction.
+// warped rotates the image about its centre, into one of w×h pixels, each step source pixels wide.
+// It interpolates with 8 bits of fraction.
 func (g *grey) warped(w, h int, step, degrees float64) *grey {
 	out := newGrey(w, h)
 	sin, cos := math.Sincos(degrees * math.Pi / 180)
 	dx, dy := int(math.Round(step*cos*65536)), int(math.Round(step*sin*65536))
 	for y := range h {
-		// Source position of the middle of the row's first pixel, less half a
-		// pixel: the point between four source pixels that is interpolated.
+		// The source position of the centre of the row's first pixel, minus half a pixel: the point
+		// between the four source pixels of the interpolation.
 		u, v := (0.5-float64(w)/2)*step, (float64(y)+0.5-float64(h)/2)*step
 		fx := int((u*cos - v*sin + float64(g.w)/2 - 0.5) * 65536)
 		fy := int((u*sin + v*cos + float64(g.h)/2 - 0.5) * 65536)
@@ -233,7 +231,7 @@ func (g *grey) interpolate(fx, fy int) byte {
 	return byte((top*(256-ay) + bottom*ay + 1<<15) >> 16)
 }
 
-// crop copies a part out of the picture; r lies within it.
+// crop returns a copy of a part of the image; r lies within it.
 func (g *grey) crop(r image.Rectangle) *grey {
 	out := newGrey(r.Dx(), r.Dy())
 	for y := range out.h {
@@ -242,7 +240,7 @@ func (g *grey) crop(r image.Rectangle) *grey {
 	return out
 }
 
-// negative swaps black and white.
+// negative inverts the image.
 func (g *grey) negative() *grey {
 	out := newGrey(g.w, g.h)
 	for i, v := range g.pix {
@@ -251,8 +249,7 @@ func (g *grey) negative() *grey {
 	return out
 }
 
-// blurred averages each pixel with its neighbours within radius, in both
-// directions.
+// blurred averages each pixel with its neighbours within radius, in both directions.
 func (g *grey) blurred(radius int) *grey {
 	if g.w <= 2*radius || g.h <= 2*radius {
 		return g
@@ -270,8 +267,8 @@ func (g *grey) blurred(radius int) *grey {
 	return out
 }
 
-// sharpened exaggerates, by a strength of 1 and more, how each pixel differs from
-// its surroundings.
+// sharpened multiplies the difference of each pixel from its surroundings. A strength of 1 doubles
+// it.
 func (g *grey) sharpened(radius, strength int) *grey {
 	out := g.blurred(radius)
 	if out == g {
@@ -284,15 +281,14 @@ func (g *grey) sharpened(radius, strength int) *grey {
 	return out
 }
 
-// integralImage is a summed-area table: the sum over any rectangle in four reads.
+// integralImage is a summed-area table: four reads give the sum of any rectangle.
 type integralImage struct {
 	stride int
 	at     []uint32
 }
 
-// integral makes the table. 32 bits suffice up to 16.8 million pixels, and beyond
-// that differences still come out right as long as one window does not sum up
-// to more.
+// integral computes the table. 32 bits are enough for 16.8 million pixels. Beyond that, sums
+// overflow, but differences are still correct as long as the sum of one window does not.
 func (g *grey) integral() *integralImage {
 	s := &integralImage{stride: g.w + 1, at: make([]uint32, (g.w+1)*(g.h+1))}
 	for y := range g.h {
@@ -312,8 +308,8 @@ func (s *integralImage) sum(left, top, right, bottom int) uint32 {
 	return b[right] - b[left] - t[right] + t[left]
 }
 
-// tiles cuts a w×h area into n×n parts that overlap by a quarter of their size,
-// those in the middle first: that is where people aim.
+// tiles divides a w×h area into n×n tiles that overlap by a quarter of their size. The central ones
+// come first, because people point the camera at the code.
 func tiles(w, h, n int) []image.Rectangle {
 	tw, th := 4*w/(3*n+1), 4*h/(3*n+1)
 	var out []image.Rectangle

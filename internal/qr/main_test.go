@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// What can be read must not depend on how busy the machine is that runs the
-// tests.
+// TestMain increases the budget: results must not depend on the load of the machine.
 func TestMain(m *testing.M) {
 	budget = 2 * time.Minute
 	os.Exit(m.Run())

@@ -4,12 +4,12 @@ import (
 	"github.com/makiuchi-d/gozxing"
 )
 
-// masker tells black from white. It returns nil when the picture has nothing to
-// tell apart.
+// masker converts a greyscale image to black and white. It returns nil for an image without
+// contrast.
 type masker func(*grey) *gozxing.BitMatrix
 
-// byBlocks judges blocks of 8×8 pixels by their surroundings and takes blocks
-// without contrast for background.
+// byBlocks compares blocks of 8×8 pixels with their surroundings, and treats blocks without
+// contrast as background.
 func byBlocks(g *grey) *gozxing.BitMatrix {
 	m, err := gozxing.NewHybridBinarizer(source{g}).GetBlackMatrix()
 	if err != nil {
@@ -18,7 +18,7 @@ func byBlocks(g *grey) *gozxing.BitMatrix {
 	return m
 }
 
-// byHistogram uses one threshold for the whole picture.
+// byHistogram uses one threshold for the whole image.
 func byHistogram(g *grey) *gozxing.BitMatrix {
 	m, err := gozxing.NewGlobalHistgramBinarizer(source{g}).GetBlackMatrix()
 	if err != nil {
@@ -27,9 +27,8 @@ func byHistogram(g *grey) *gozxing.BitMatrix {
 	return m
 }
 
-// byMean compares each pixel with the mean of a square around it, whose side is
-// 1/parts of the longer side of the picture. A pixel is black if it is darker
-// than the mean by margin percent of the mean.
+// byMean compares each pixel with the mean of a square around it, whose side is 1/parts of the
+// longer side of the image. A pixel is black if it is darker than the mean by margin percent.
 func byMean(parts, margin int) masker {
 	return func(g *grey) *gozxing.BitMatrix {
 		m, err := gozxing.NewBitMatrix(g.w, g.h)
@@ -53,7 +52,7 @@ func byMean(parts, margin int) masker {
 	}
 }
 
-// source shows a grey picture to gozxing.
+// source implements gozxing.LuminanceSource for a grey image.
 type source struct{ g *grey }
 
 func (s source) GetRow(y int, row []byte) ([]byte, error) {

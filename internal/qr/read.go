@@ -10,8 +10,7 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode/detector"
 )
 
-// readCodes reads the codes in a black and white picture, without repeats. None
-// is not an error.
+// readCodes reads the codes of a black and white image, without duplicates.
 func readCodes(ctx context.Context, m *gozxing.BitMatrix) []string {
 	var texts []string
 	used := map[*corner]bool{}
@@ -32,10 +31,10 @@ func readCodes(ctx context.Context, m *gozxing.BitMatrix) []string {
 	return texts
 }
 
-// read is the text of the code between the three corners, or nothing.
+// read returns the text of the code at the three corners, or "".
 func (t *triple) read(m *gozxing.BitMatrix) (text string) {
-	// gozxing is a faithful port of a library that relies on exceptions for what
-	// lies outside of arrays.
+	// gozxing is a port of ZXing, a Java library that relies on exceptions for indexes out of
+	// range.
 	defer func() {
 		if recover() != nil {
 			text = ""
@@ -51,19 +50,19 @@ func (t *triple) read(m *gozxing.BitMatrix) (text string) {
 	return ""
 }
 
-// frame is three corners of a code whose roles are known.
+// frame is three finder patterns with known roles.
 type frame struct {
 	m          *gozxing.BitMatrix
 	bl, tl, tr *corner
 }
 
-// maxLegs is how much two counts of the modules along equal sides may differ.
+// maxLegs is the maximum ratio of the module counts along the two sides.
 const maxLegs = 1.4
 
-// sizes are the likeliest numbers of modules along a side, best first.
+// sizes returns the likeliest numbers of modules along a side, best first.
 func (f *frame) sizes() []int {
 	right, down := f.modules(f.tl, f.tr), f.modules(f.tl, f.bl)
-	if !(right < down*maxLegs && down < right*maxLegs) { // also if one is not a number
+	if !(right < down*maxLegs && down < right*maxLegs) { // NaN fails too
 		return nil
 	}
 	between := (right + down) / 2
@@ -81,8 +80,8 @@ func (f *frame) sizes() []int {
 	return out
 }
 
-// modules is how many modules lie between the middles of two corners. The width
-// of a module changes on the way if the code is tilted.
+// modules returns the number of modules between the centres of two finder patterns. The width of a
+// module varies along the way if the code is tilted.
 func (f *frame) modules(a, b *corner) float64 {
 	wa, wb := f.width(a, b), f.width(b, a)
 	switch {
@@ -94,15 +93,15 @@ func (f *frame) modules(a, b *corner) float64 {
 	return distance(a, b) * (7/wa + 7/wb) / 2
 }
 
-// width measures the square around a along the line to b, in pixels.
+// width measures the finder pattern around a along the line to b, in pixels.
 func (f *frame) width(a, b *corner) float64 {
 	d := distance(a, b)
 	dx, dy := (b.x-a.x)/d, (b.y-a.y)/d
 	return f.edge(a, dx, dy) + f.edge(a, -dx, -dy)
 }
 
-// edge is the distance from the middle of a square to its outer edge: through
-// black, white, black.
+// edge returns the distance from the centre of a finder pattern to its outer edge: through black,
+// white, black.
 func (f *frame) edge(c *corner, dx, dy float64) float64 {
 	const step = 0.25
 	limit := 8 * c.module
@@ -117,9 +116,9 @@ func (f *frame) edge(c *corner, dx, dy float64) float64 {
 	return at
 }
 
-// readSize reads the code, supposing its size. The fourth corner has no square of
-// its own, but most codes have a small one near it that tells how the code is
-// tilted. The first thing that looks like it may be something else.
+// readSize reads the code, assuming its size. The fourth corner has no finder pattern, but most
+// codes have an alignment pattern near it, which shows how the code is tilted. The first match may
+// be something else.
 func (f *frame) readSize(size int) string {
 	tried := map[gozxing.ResultPoint]bool{}
 	if size > 21 {
@@ -137,10 +136,11 @@ func (f *frame) readSize(size int) string {
 	return f.decode(size, nil)
 }
 
-// alignment looks for the small square near the fourth corner, within some
-// modules of where it would be if the code were not tilted.
+// alignment searches the alignment pattern near the fourth corner, within some modules of its place
+// in an untilted code.
 func (f *frame) alignment(size int, modules float64) *detector.AlignmentPattern {
-	// It is three modules closer to the first corner than a large square would be.
+	// It is three modules closer to the first corner than a finder pattern would be (ISO/IEC 18004,
+	// "Alignment pattern").
 	part := 1 - 3/float64(size-7)
 	x := f.tl.x + part*(f.tr.x+f.bl.x-2*f.tl.x)
 	y := f.tl.y + part*(f.tr.y+f.bl.y-2*f.tl.y)

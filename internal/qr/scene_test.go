@@ -17,20 +17,20 @@ type scene struct {
 	name   string
 	text   string  // default: sceneText
 	w, h   int     // of the photo; default 1280×960
-	side   float64 // of the code in the photo, in pixels; default 400. Negative: no code at all
+	side   float64 // of the code in the photo, in pixels; default 400. Negative: no code
 	turn   float64 // degrees in the plane of the photo
 	pitch  float64 // degrees the screen leans back
-	yaw    float64 // degrees it turns away
-	offX   float64 // where the middle of the code is, in pixels off the photo's middle
+	yaw    float64 // degrees the screen turns away
+	offX   float64 // offset of the code's centre from the photo's, in pixels
 	offY   float64
-	bright float64 // of white; default 1
-	black  float64 // of black, as a part of white: stray light; default 0.05
+	bright float64 // brightness of white; default 1
+	black  float64 // brightness of black relative to white (stray light); default 0.05
 	noise  float64 // standard deviation, in 1/255 of full scale
 	blur   float64 // standard deviation in pixels
-	moire  float64 // amplitude as a part of white
+	moire  float64 // amplitude relative to white
 	fall   float64 // how much darker one side is than the other, 0 to 1
-	glare  float64 // strength of a spot of light beside the middle, as a part of white
-	dark   bool    // page in dark mode: code in negative
+	glare  float64 // strength of a spot of light beside the centre, relative to white
+	dark   bool    // page in dark mode: inverted code
 	seed   uint64
 	encode func(testing.TB, image.Image) []byte // default: JPEG, quality 85
 }
@@ -66,16 +66,16 @@ func (s scene) photo(t testing.TB) []byte {
 	return s.encode(t, s.render(t))
 }
 
-// page is what the screen shows, drawn with perModule pixels per module of the
-// code, 0 black to 1 white; the code begins at (margin, margin).
+// page is the content of the screen, with perModule pixels per module of the code, 0 black to 1
+// white; the code begins at (margin, margin).
 type page struct {
-	n, side int // modules of the code and of the whole page
+	n, side int // size of the code and of the whole page, in modules
 	light   []float32
 }
 
 const (
 	perModule = 6
-	margin    = 26 // modules of page around the code
+	margin    = 26 // margin around the code, in modules
 	desk      = 0.25
 )
 
@@ -89,7 +89,7 @@ func newPage(t testing.TB, s scene, rnd *rand.Rand) *page {
 	p.light = make([]float32, p.side*p.side*perModule*perModule)
 	n := float64(p.n)
 	p.fill(-margin, -margin, float64(p.side), float64(p.side), 1)
-	// Lines of text above and below, made of bars and little squares.
+	// Lines of text above and below, made of bars and small squares.
 	for _, y := range []float64{-14, -11, -8, n + 7, n + 10, n + 13, n + 16} {
 		for x := -n / 2; x < n*1.5; {
 			w := 0.3 + rnd.Float64()*1.2
@@ -98,7 +98,7 @@ func newPage(t testing.TB, s scene, rnd *rand.Rand) *page {
 		}
 	}
 	p.fill(n+8, 2, 12, 4, 0.45) // a button
-	p.fill(-16, 3, 7, 7, 0.1)   // an icon that looks like a corner of a code
+	p.fill(-16, 3, 7, 7, 0.1)   // an icon that looks like a finder pattern
 	p.fill(-15, 4, 5, 5, 1)
 	p.fill(-14, 5, 3, 3, 0.1)
 	for i := range p.n * p.n {
@@ -124,7 +124,7 @@ func (p *page) fill(x, y, w, h, v float64) {
 	}
 }
 
-// at is the light of a place, in modules from the code's corner.
+// at is the brightness at a position, in modules from the code's corner.
 func (p *page) at(x, y float64) float64 {
 	px, py := int((x+margin)*perModule), int((y+margin)*perModule)
 	if x < -margin || y < -margin || px >= p.side*perModule || py >= p.side*perModule {
@@ -133,11 +133,11 @@ func (p *page) at(x, y float64) float64 {
 	return float64(p.light[py*p.side*perModule+px])
 }
 
-// render takes the photo with a pinhole camera.
+// render renders the photo of a pinhole camera.
 func (s scene) render(t testing.TB) image.Image {
 	rnd := rand.New(rand.NewPCG(s.seed, 7))
 	p := newPage(t, s, rnd)
-	module := math.Abs(s.side) / float64(p.n) // pixels
+	module := math.Abs(s.side) / float64(p.n) // pixels per module
 	light := make([]float64, s.w*s.h)
 	see := s.camera()
 	sub := 3
@@ -172,15 +172,15 @@ func (s scene) render(t testing.TB) image.Image {
 	return out
 }
 
-// camera gives the place on the screen, in pixels of an untilted photo, that is
-// seen at a pixel; the screen leans about the middle of the code.
+// camera returns the mapping of photo pixels to screen positions, in pixels of an untilted photo.
+// The screen is tilted about the centre of the code.
 func (s scene) camera() func(x, y float64) (u, v float64, ok bool) {
 	rad := math.Pi / 180
 	st, ct := math.Sincos(s.turn * rad)
 	sp, cp := math.Sincos(s.pitch * rad)
 	sy, cy := math.Sincos(s.yaw * rad)
 	f := 1.1 * float64(max(s.w, s.h)) // focal length = distance of the screen
-	// Directions on the screen in camera coordinates.
+	// Axes of the screen in camera coordinates.
 	ax, ay, az := ct*cy, st, -ct*sy
 	bx, by, bz := -st*cy, ct, st*sy
 	ay, az = ay*cp-az*sp, ay*sp+az*cp
@@ -197,7 +197,7 @@ func (s scene) camera() func(x, y float64) (u, v float64, ok bool) {
 	}
 }
 
-// expose is how bright a point of the photo gets.
+// expose is the brightness of a point of the photo.
 func (s scene) expose(v, x, y float64) float64 {
 	w, h := float64(s.w), float64(s.h)
 	v = s.black + (1-s.black)*v
@@ -214,7 +214,7 @@ func (s scene) expose(v, x, y float64) float64 {
 
 func clamp(v float64) uint8 { return uint8(min(max(v+0.5, 0), 255)) }
 
-// blurLight blurs with a Gaussian kernel.
+// blurLight applies a Gaussian blur.
 func blurLight(p []float64, w, h int, sigma float64) {
 	if sigma <= 0 {
 		return
@@ -274,7 +274,7 @@ func asGIF(t testing.TB, m image.Image) []byte {
 	return b.Bytes()
 }
 
-// randomScene is a photo as it may come: some are beyond reading.
+// randomScene is a random photo; some are unreadable.
 func randomScene(i uint64) scene {
 	r := rand.New(rand.NewPCG(i, 99))
 	u := func(a, b float64) float64 { return a + (b-a)*r.Float64() }

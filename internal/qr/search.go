@@ -5,28 +5,26 @@ import (
 	"image"
 )
 
-// step is one way to look at a photo. Each is tried as it is and in negative.
+// step is one attempt to read a photo. It is tried with the image and its inverse.
 type step struct {
-	parts         int     // the photo is cut into parts×parts overlapping parts
-	side          int     // each part is scaled to this length of its longer side, in pixels
-	sharpen       int     // how strongly; 0 not at all
-	sharpenRadius int     // radius of the surroundings that sharpening looks at, in 1/1000 of side
-	turn          float64 // degrees
-	mask          masker  // tells black from white
+	parts         int     // the photo is divided into parts×parts overlapping tiles
+	side          int     // each tile is scaled so that its longer side has this many pixels
+	sharpen       int     // strength of the sharpening; 0 means none
+	sharpenRadius int     // radius of the sharpening, in 1/1000 of side
+	turn          float64 // rotation in degrees
+	mask          masker  // conversion to black and white
 }
 
-// maxGrowth is how much larger than it is a part may be made. Beyond that there
-// is nothing to be seen any more.
+// maxGrowth is the maximum factor by which a tile is enlarged. A larger factor shows nothing more.
 const maxGrowth = 3
 
-// plan is the order in which a photo is looked at. It was found by trying many
-// steps on a few hundred random scenes, as TestRandomScenes makes them, and taking
-// next, each time, the step that read most of what was left for its time:
-//   - small pictures first: they are quick, and averaging removes noise and moiré;
-//   - one threshold for all reads most, thresholds that adapt read gradients and
-//     glare;
+// plan is the order of the steps. It was found by trying many steps on a few hundred random scenes
+// of TestRandomScenes, and appending, each time, the step that read most of the remaining scenes
+// per time:
+//   - small images first: they are fast, and averaging removes noise and moiré;
+//   - one global threshold reads most codes, adaptive thresholds read gradients and glare;
 //   - sharpening undoes blur, at the cost of noise;
-//   - parts last, for codes that are a small part of a large photo.
+//   - tiles last, for codes that are a small part of a large photo.
 var plan = []step{
 	{parts: 1, side: 480, mask: byHistogram},
 	{parts: 1, side: 480, mask: byBlocks, sharpen: 3, sharpenRadius: 8},
@@ -46,13 +44,12 @@ var plan = []step{
 	{parts: 3, side: 1400, mask: byMean(4, 4)},
 }
 
-// minSymbolSize is the side of the smallest code, in modules: nothing smaller than so
-// many pixels need be looked at.
+// minSymbolSize is the side of the smallest code, in modules (ISO/IEC 18004, version 1). Smaller
+// images are skipped.
 const minSymbolSize = 21
 
-// search looks at a photo until it finds a code, the plan ends, or one of the
-// contexts does. The first step, which finds most codes, is taken however little
-// time is left within the budget: a busy machine must not make a good photo
+// search runs the plan until it finds a code, the plan ends, or one of the contexts ends. The first
+// step, which finds most codes, ignores the budget: a busy machine must not make a good photo
 // unreadable.
 func search(ctx, budgetCtx context.Context, g *grey) []string {
 	if min(g.w, g.h) < minSymbolSize {
@@ -99,8 +96,8 @@ func (s *step) search(ctx context.Context, p *photo) []string {
 	return nil
 }
 
-// photo is a picture in several sizes, each half of the one before, so that small
-// views of a large photo need not go over all of it.
+// photo is an image in several sizes, each half of the one before, so that small versions of a
+// large photo do not have to process all of its pixels.
 type photo struct{ levels []*grey }
 
 func newPhoto(g *grey) *photo {
@@ -114,7 +111,7 @@ func newPhoto(g *grey) *photo {
 
 func (p *photo) full() *grey { return p.levels[0] }
 
-// part is a part of the photo, its longer side scaled to side pixels.
+// part returns a tile of the photo, its longer side scaled to side pixels.
 func (p *photo) part(r image.Rectangle, side int) *grey {
 	n := 0
 	for n+1 < len(p.levels) && max(r.Dx(), r.Dy())>>(n+1) >= side && min(r.Dx(), r.Dy())>>(n+1) > 0 {

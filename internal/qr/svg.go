@@ -5,8 +5,8 @@ import "strconv"
 // Side is the width of the code with its quiet zone, in modules.
 func (c *Code) Side() int { return c.size + 2*QuietZone }
 
-// Path is the dark modules as the path of an SVG that is [Code.Side] units wide: each
-// run of modules in a line is a rectangle. What is around them has to be white.
+// Path returns the dark modules as the path of an SVG that is [Code.Side] units wide: each run of
+// modules in a row is a rectangle. The background has to be white.
 func (c *Code) Path() string {
 	var out []byte
 	for y := range c.size {

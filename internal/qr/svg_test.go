@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What is drawn as a path can be read like any other code.
+// TestPath renders a path and reads the code in it.
 func TestPath(t *testing.T) {
 	const text = "Zm9vYmFyYmF6cXV4cXV1eA"
 	code, err := Encode(text)

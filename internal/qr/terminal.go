@@ -6,27 +6,26 @@ import (
 	"strings"
 )
 
-// TerminalOptions say how [Code.Terminal] prints.
+// TerminalOptions configure [Code.Terminal].
 type TerminalOptions struct {
-	// Plain does without colours: for NO_COLOR, and for what is no terminal.
-	// It prints light modules as filled blocks, which is right where text is light
-	// on dark; elsewhere the code comes out in negative, which most readers take,
-	// [Decode] among them.
+	// Plain means no colours: for NO_COLOR, and for output that is no terminal. Light modules are
+	// printed as filled blocks, which is correct for light text on a dark background. Elsewhere the
+	// code is inverted, which most readers accept, including [Decode].
 	Plain bool
 }
 
-// Black on white from the fixed part of the 256 colours: the first sixteen are
-// often changed by themes.
+// Black on white, from the fixed part of the 256 colours (xterm): themes often change the first
+// sixteen.
 const (
 	blackOnWhite = "\x1b[38;5;16;48;5;231m"
 	resetColours = "\x1b[0m"
 )
 
-// Terminal prints the code with its quiet zone, two modules to a character, so
-// that it comes out square: Size()+8 columns by half as many lines. Unless it is
-// plain, colours make it black on white on dark and light terminals alike.
+// Terminal prints the code with its quiet zone, two modules per character, so that it is square:
+// Size()+8 columns and half as many lines. Unless Plain is set, it is black on white on dark and
+// light terminals alike.
 func (c *Code) Terminal(w io.Writer, o TerminalOptions) error {
-	// What is inked is drawn in the text's own colour.
+	// Inked modules are drawn in the foreground colour.
 	inked, before, after := c.Dark, blackOnWhite, resetColours
 	if o.Plain {
 		inked, before, after = func(x, y int) bool { return !c.Dark(x, y) }, "", ""

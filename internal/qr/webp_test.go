@@ -12,11 +12,11 @@ import (
 
 var update = flag.Bool("update", false, "make testdata/*.webp anew with cwebp")
 
-// webps are the files in testdata: Go has no WebP encoder.
+// webps are the files in testdata, because Go has no WebP encoder.
 var webps = []struct {
 	file   string
 	scene  scene
-	glass  bool // light is transparent
+	glass  bool // light pixels are transparent
 	option []string
 }{
 	{"lossy.webp", scene{turn: 12, pitch: 10, noise: 2, side: 300}, false, []string{"-q", "40"}},
@@ -27,8 +27,7 @@ var webps = []struct {
 	{"lossless_alpha.webp", scene{w: 480, h: 480, turn: 270, side: 200}, true, []string{"-lossless", "-m", "6"}},
 }
 
-// onGlass makes a picture black where it was dark and transparent where it was
-// light.
+// onGlass makes dark pixels black and light ones transparent.
 func onGlass(m image.Image) image.Image {
 	out := image.NewNRGBA(m.Bounds())
 	for y := range m.Bounds().Dy() {

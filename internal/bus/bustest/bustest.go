@@ -1,5 +1,5 @@
-// Package bustest gives tests a bus that several instances can share: a cluster
-// of NATS servers inside the test.
+// Package bustest provides a bus for tests with several instances: a cluster of NATS servers in the
+// test process.
 package bustest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Cluster starts n NATS servers that form a cluster, and returns their addresses,
-// separated by commas. They stop when the test ends.
+// Cluster starts a cluster of n NATS servers and returns their addresses, separated by commas. The
+// servers stop when the test ends.
 func Cluster(t testing.TB, n int) string {
 	t.Helper()
 	servers := make([]*server.Server, n)
