@@ -36,9 +36,9 @@ const (
 	msgUnseen = i18n.Message("(The person sent a picture, but you cannot see pictures. Tell them so.)")
 )
 
-// contextKeys are the only values of a device that reach the model: the platform's names (Context
-// Object in EyeClaw's description of the Lingzhu SSE API; lang as the real platform sends it, see
-// the request logs of jiehui87/lingzhu-skill at 055da8f), and their names in the prompt.
+// contextKeys are the only values of a device that reach the model: the platform's names
+// (sengmitnick/eyeclaw at 9fa98ce, docs/ROKID_LINGZHU_SSE_API.md, Context Object; lang is in the
+// request log of the same repository), and their names in the prompt.
 var contextKeys = []struct {
 	key   string
 	label i18n.Message
@@ -79,8 +79,8 @@ func (b *Bot) systemPrompt(turn *talk.Turn, functions []function) string {
 // deviceContext returns the values that the device reported as quoted data, one per line, or "" if
 // there are none.
 //
-// The platform sends the values at the top level; its document shows them inside "context". Values
-// inside "context" take precedence.
+// The platform sends the values at the top level; its documentation shows them inside "context".
+// Values inside "context" take precedence.
 func deviceContext(metadata json.RawMessage, lang i18n.Lang) string {
 	if len(metadata) == 0 || len(metadata) > maxMetadata {
 		return ""

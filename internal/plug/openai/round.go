@@ -96,8 +96,9 @@ func (l *answerReader) take(d *delta) error {
 		}
 	}
 	if text := l.reasoning.pass(d.text); text != "" {
-		// A complete command is sent before the text. With the EasyAR bridge, the platform was
-		// reported to ignore a command that comes after text.
+		// A complete command is sent before the text, because the platform of the glasses was seen
+		// to ignore a command after text (davexxx1214/openclaw-lingzhu-skill at 176fde9,
+		// EasyAR-WebAR-Demo/lingzhu-server/README.md).
 		if d.complete || l.calls.isComplete() {
 			if err := l.emitCalls(); err != nil {
 				return err

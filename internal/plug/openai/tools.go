@@ -147,9 +147,9 @@ func navigateArguments(args map[string]any) (map[string]string, error) {
 		nil
 }
 
-// naviType returns the platform's digit for a means of travel: 0 car, 1 walk, 2 bike (navi_type in
-// the tool_call of EyeClaw's description of the Lingzhu SSE API). Unknown means become the
-// platform's first, the car: directions by car are better than none.
+// naviType returns the platform's digit for a means of travel: 0 car, 1 walk, 2 bike
+// (sengmitnick/eyeclaw at 9fa98ce, docs/ROKID_LINGZHU_SSE_API.md, Tool Object). Unknown means
+// become the platform's first, the car: directions by car are better than none.
 func naviType(how string) string {
 	switch strings.ToLower(how) {
 	case "1", "walk", "walking", "foot", "on foot", "pedestrian", "步行", "走路":
@@ -182,8 +182,8 @@ func calendarArguments(args map[string]any) (map[string]string, error) {
 	}, nil
 }
 
-// calendarLayout is "YYYY-MM-DD HH:mm", the form that davexxx1214/openclaw-lingzhu-skill sends. The
-// platform does not document the format of start_time and end_time.
+// calendarLayout is "YYYY-MM-DD HH:mm", as in davexxx1214/openclaw-lingzhu-skill at 3ec283a,
+// skill/extension/src/lingzhu-tools.ts. The platform does not document the format.
 const calendarLayout = "2006-01-02 15:04"
 
 // clockLayouts are the forms in which models write a time, with T replaced by a space and slashes

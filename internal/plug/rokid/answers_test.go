@@ -20,7 +20,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// A whitespace-only piece is part of the answer.
+// TestPiecesArriveAsTheyAre checks that a whitespace-only piece is part of the answer.
 func TestPiecesArriveAsTheyAre(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	bot := d.AddScript(t, map[string]string{"plain": "none"}, say("一。", "\n\n", "   ", "二。", "🦞"))
@@ -119,8 +119,8 @@ func TestQuietStart(t *testing.T) {
 	}
 }
 
-// When the glasses hang up, nothing of the request stays behind, and the answer
-// is told at the next turn.
+// TestDisconnect checks that nothing of a request is left after the glasses disconnect, and that
+// the answer comes with the next turn.
 func TestDisconnect(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	release, ended := make(chan struct{}), make(chan struct{})
@@ -150,7 +150,7 @@ func TestDisconnect(t *testing.T) {
 	close(release)
 	<-ended
 	h := listen(t, d.send(t, ctx, key, turn(agent, wearer, sessionKey, "快", "")).Body)
-	for h.text == "快的" { // the late answer is being written down
+	for h.text == "快的" { // the late answer is being stored
 		h = listen(t, d.send(t, ctx, key, turn(agent, wearer, fmt.Sprint(time.Now().UnixNano()), "快", "")).Body)
 	}
 	if h.text != "上次的问题有结果了：慢的\n\n快的" {
@@ -166,10 +166,10 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// Many answers at a time: every piece of each arrives, once, in order.
+// TestManyAnswersAtOnce checks that every piece of every answer arrives, once and in order.
 func TestManyAnswersAtOnce(t *testing.T) {
 	answers, pieces := 100, 200
-	if os.Getenv("CHECK_ALL") != "" { // a busy machine takes longer than anybody waits for a piece
+	if os.Getenv("CHECK_ALL") != "" { // on a busy machine a piece takes longer than its timeout
 		answers = 500
 	}
 	d := newHandlerRig(t, options{})

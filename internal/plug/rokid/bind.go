@@ -12,8 +12,9 @@ import (
 	"patchbay/internal/talk"
 )
 
-// bind leads a wearer whom nobody knows to a bot: they are asked for a photo of
-// the QR code that the bot's owner shows, or say the six digits beside it.
+// bind binds an unknown wearer to a bot. The wearer photographs the QR code that the bot's owner
+// shows, or says the six digits beside it. The dialogue follows EyeClaw
+// (docs/SECURE_BINDING_FLOW.md).
 func (h *Handler) bind(ctx context.Context, c *call) {
 	c.stream.start(h.QuietStart)
 	if code := spokenCode(c.Text); code != "" {
@@ -28,7 +29,7 @@ func (h *Handler) bind(ctx context.Context, c *call) {
 	h.askForPhoto(ctx, c)
 }
 
-// askForPhoto tells a wearer what to do and has the glasses take the photo.
+// askForPhoto tells a wearer what to do and makes the glasses take the photo.
 func (h *Handler) askForPhoto(ctx context.Context, c *call) {
 	if err := h.Accounts.AwaitPhoto(ctx, c.wearer, c.AgentID, c.MessageID); err != nil {
 		h.internalError(ctx, c, err)
@@ -44,9 +45,8 @@ func (h *Handler) askForPhoto(ctx context.Context, c *call) {
 	c.stream.finish("", nil)
 }
 
-// bindByPhoto reads the QR code of a photo. A photo that nobody asked for, and
-// that shows no code of ours, is answered as any first turn: it may come from a
-// wearer who has just been unbound.
+// bindByPhoto reads the QR code of a photo. An unrequested photo without a code of ours is answered
+// like any first turn: it may come from a wearer who has just been unbound.
 func (h *Handler) bindByPhoto(ctx context.Context, c *call) {
 	asked, err := h.Accounts.TakePhotoWait(ctx, c.wearer, c.AgentID, c.MessageID)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Handler) bindByPhoto(ctx context.Context, c *call) {
 		}
 	}
 	switch {
-	case len(texts) > 0: // a code, but none of ours
+	case len(texts) > 0: // a code, but not one of ours
 		h.reportBinding(ctx, c, store.Bot{}, account.ErrInvitationUnknown)
 	case asked:
 		h.Logger.InfoContext(ctx, "no QR code was found in a photo", "cause", err, "bytes", len(im.Data),
@@ -83,7 +83,7 @@ func (h *Handler) bindByPhoto(ctx context.Context, c *call) {
 	}
 }
 
-// reportBinding tells how a try to bind ended.
+// reportBinding answers with the result of an attempt to bind.
 func (h *Handler) reportBinding(ctx context.Context, c *call, bot store.Bot, err error) {
 	if err == nil {
 		h.metrics.bindings.WithLabelValues("bound").Inc()
@@ -116,8 +116,8 @@ func (h *Handler) reportBinding(ctx context.Context, c *call, bot store.Bot, err
 	c.reply(say)
 }
 
-// What a bound wearer can say to the hub itself. Only whole sentences count,
-// so that a question that begins like one of them still reaches the bot.
+// Commands of a bound wearer to the hub itself. They match whole sentences only, so that a question
+// that begins like one of them still reaches the bot.
 var (
 	bindPhrase    = regexp.MustCompile(`(?i)^(?:请)?(?:绑定|bind)(?:码|code)?[:：是为]?(\d{6})$`)
 	unbindPhrase  = regexp.MustCompile(`(?i)^(?:解绑|解除绑定|unbind)$`)
@@ -154,7 +154,7 @@ func (h *Handler) wearerCommand(ctx context.Context, c *call, bot store.Bot) boo
 	return true
 }
 
-// switchBot binds the wearer to another bot, if they named one they may have.
+// switchBot binds the wearer to another bot if they named one that they may use.
 func (h *Handler) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
 	m := switchPhrase.FindStringSubmatch(strings.TrimRight(strings.TrimSpace(c.Text), "。.!！"))
 	if m == nil {
@@ -163,7 +163,7 @@ func (h *Handler) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
 	other, err := h.Accounts.SwitchBot(ctx, c.wearer, bot, strings.TrimSpace(m[1]))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return false // "switch to plan B" may well be meant for the bot
+		return false // "switch to plan B" may be meant for the bot
 	case errors.Is(err, account.ErrBotTaken):
 		c.reply(msgBotTaken.In(c.lang))
 	case err != nil:
@@ -174,8 +174,8 @@ func (h *Handler) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
 	return true
 }
 
-// spokenCode finds the six digits in "绑定 123456" or "bind 123456", as speech
-// recognition may write them, or in digits alone; "" if there are none.
+// spokenCode returns the six digits in "绑定 123456" or "bind 123456", in any form that speech
+// recognition may write, or "" if there are none.
 func spokenCode(text string) string {
 	said := normalizeSpeech(text)
 	if m := bindPhrase.FindStringSubmatch(said); m != nil {
@@ -184,8 +184,8 @@ func spokenCode(text string) string {
 	return ""
 }
 
-// normalizeSpeech takes out what speech recognition adds at will: spaces, punctuation
-// at the end, and digits in words.
+// normalizeSpeech removes differences that speech recognition introduces: spaces, punctuation and
+// digits written as words.
 func normalizeSpeech(text string) string {
 	var b strings.Builder
 	for _, r := range text {

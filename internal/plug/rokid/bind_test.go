@@ -24,7 +24,7 @@ func dataURI(b []byte) string {
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(b)
 }
 
-// photo is a picture of a screen that shows a QR code, as the glasses take it.
+// photo returns a picture of a screen with a QR code, as the glasses take it.
 func photo(t testing.TB, text string) string {
 	t.Helper()
 	code, err := qr.Encode(text)
@@ -107,8 +107,7 @@ func TestBindingOutcomes(t *testing.T) {
 	step(t, "U3", photo(t, d.invite(t, 1).Token), "绑定成功！您现在可以使用 "+d.bot(t, 1).Name+" 了。")
 	step(t, "U4", photo(t, d.invite(t, 1).Token), "此 Bot 已被其他用户绑定，请先解绑后再试。")
 
-	// A photo that nobody asked for binds if it shows a good code, and otherwise
-	// begins the story.
+	// An unrequested photo binds if it shows a valid code; otherwise it starts the dialogue.
 	if h := d.ask(t, "U5", "", blank); h.text != askedForPhoto {
 		t.Errorf("unasked photo: %q", h.text)
 	}
@@ -147,7 +146,7 @@ func TestBindBySpokenCode(t *testing.T) {
 	if h := d.ask(t, wearer, "绑定 "+spaced+"。", ""); !strings.HasPrefix(h.text, "绑定成功") {
 		t.Fatalf("the good code: %q", h.text)
 	}
-	// Somebody else may try five times in ten minutes.
+	// Another wearer may try five times in ten minutes.
 	other := d.invite(t, d.Add(t, "echo", nil).Number)
 	for range 5 {
 		d.ask(t, "guesser", "绑定"+wrong, "")
@@ -189,8 +188,8 @@ func TestWearerCommands(t *testing.T) {
 	}
 }
 
-// The same user id under another publisher is somebody else: whoever holds any
-// key can claim any user id.
+// TestBindingsBelongToAPublisher checks that the same user id under another publisher is another
+// wearer: whoever holds any key can claim any user id.
 func TestBindingsBelongToAPublisher(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	d.ask(t, wearer, "", photo(t, d.invite(t, 1).Token))
@@ -226,7 +225,7 @@ func TestTwoWearersAtOnce(t *testing.T) {
 	}
 }
 
-// A restart between the request for a photo and the photo.
+// TestBindingSurvivesARestart restarts between the request for a photo and the photo.
 func TestBindingSurvivesARestart(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		var inv account.Invitation

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// What a wearer can bring about by a large photo or a bad network is told in words that
-// glasses show, with the ids as far as they came.
+// TestBodiesThatCannotBeUsedAreToldToTheWearer checks that a wearer gets a text, with the ids as
+// far as they arrived, when a large photo or a bad network breaks the body.
 func TestBodiesThatCannotBeUsedAreToldToTheWearer(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	for told, body := range map[string]string{
 		"说的内容太长了，请说短一点。": turn("1", "", sessionKey, strings.Repeat("x", 1<<20), ""),
-		// in the platform's order
+		// in the platform's order of keys
 		"图片太大了，请再拍一次。": `{"metadata":{"lang":"zh-CN"},"agent_id":"1","user_id":"","message_id":"` + sessionKey +
 			`","message":[{"role":"user","type":"image","image_url":"data:image/jpeg;base64,` +
 			strings.Repeat("x", 9<<20) + `"}]}`,
@@ -34,7 +34,7 @@ func TestBodiesThatCannotBeUsedAreToldToTheWearer(t *testing.T) {
 	}
 }
 
-// A body that ends before it is whole.
+// TestACutOffBodyIsToldToTheWearer sends a body that is incomplete.
 func TestACutOffBodyIsToldToTheWearer(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	at, err := url.Parse(d.url)

@@ -22,18 +22,19 @@ type Settings struct {
 	// MaxChars is the page size in characters; the wearer says "more" for the next page. 0 means
 	// no limit.
 	MaxChars int `json:"max_chars,omitempty"`
-	// QuietStart sends no comment before the first event, for bots whose answers
-	// begin with navigation: some versions of the app ignore a command that
-	// follows anything else. Nil: as the server is configured.
+	// QuietStart sends no comment before the first event. It is for bots whose answers begin with
+	// navigation: the platform was seen to ignore take_navigation after a comment or an answer
+	// event (davexxx1214/openclaw-lingzhu-skill at 176fde9,
+	// EasyAR-WebAR-Demo/lingzhu-server/README.md). Nil means the server's setting.
 	QuietStart *bool `json:"quiet_start,omitempty"`
-	// WaitingText is said once when the first piece takes long. Nil: as the
-	// server is configured.
+	// WaitingText is sent once if the first piece takes long. Nil means the server's setting.
 	WaitingText *string `json:"waiting_text,omitempty"`
-	// Recall adds handling_required and is_recall to commands, which some
-	// bridges send and the platform's documents do not know.
+	// Recall adds handling_required and is_recall to commands. Some bridges send them (davexxx1214/
+	// openclaw-lingzhu-skill at 3ec283a, skill/extension/src/transform.ts); the documentation does
+	// not have them.
 	Recall *bool `json:"recall,omitempty"`
-	// PushKey is the owner's key to the platform's push service. With it, late
-	// answers are pushed to the glasses.
+	// PushKey is the owner's key for the platform's push service. With it, late answers are pushed
+	// to the glasses.
 	PushKey string `json:"push_key,omitempty" secret:"true"`
 }
 

@@ -7,6 +7,11 @@
 //
 // The platform shows a wearer only the text of an answer. Therefore a failure that a wearer can
 // cause is answered with text; only the mistakes of a program are answered with an error event.
+//
+// The protocol is that of docs/ROKID_LINGZHU_SSE_API.md in sengmitnick/eyeclaw at 9fa98ce, called
+// "the documentation" in this package. What the platform sends in practice is known from request
+// logs, called "the logs": a production log of 2026-02-27 in the same repository, and
+// skill/extension/logs in jiehui87/lingzhu-skill at 055da8f.
 package rokid
 
 import (

@@ -21,7 +21,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// The examples of the platform's document, as they are written there.
+// TestDocumentedRequests sends the examples of docs/ROKID_LINGZHU_SSE_API.md in
+// sengmitnick/eyeclaw, "请求示例" and "测试命令", unchanged.
 func TestDocumentedRequests(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	cases := map[string]struct{ body, file string }{
@@ -66,7 +67,7 @@ func TestDocumentedRequests(t *testing.T) {
 	}
 }
 
-// The document's own picture example has the address in text.
+// TestPictures includes the documentation's example of a picture, which has the address in text.
 func TestPictures(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	picture := pngBytes(t)
@@ -86,7 +87,7 @@ func TestPictures(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	}))
-	t.Cleanup(files.Close) // when the cases, which run side by side, have ended
+	t.Cleanup(files.Close) // after the parallel cases
 	inText := func(addr string) string {
 		return fmt.Sprintf(`{"message_id":"1022","agent_id":"1","message":[{"role":"user","type":"image","text":%q}]}`,
 			addr)
@@ -126,8 +127,8 @@ func TestPicturesAreRationed(t *testing.T) {
 	}
 }
 
-// What programs do wrong is answered as an error, at once, in the documented
-// form, and never with more than the caller should know.
+// TestRefusals checks that mistakes of programs are answered at once with an error in the
+// documented form that reveals no more than the caller should know.
 func TestRefusals(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	revoked := d.Key(t, account.NewKey{Scopes: []string{account.ScopeLingzhu}})
@@ -197,8 +198,8 @@ func TestHTTPErrors(t *testing.T) {
 	}
 }
 
-// Guessing keys is slowed down; a good key from the same address still works,
-// since many wearers come through one cloud.
+// TestGuessingKeys checks that guessing is slowed down while a valid key from the same address
+// still works, since many wearers come through one cloud.
 func TestGuessingKeys(t *testing.T) {
 	d := newHandlerRig(t, options{})
 	for i := range 10 {
@@ -309,7 +310,7 @@ func TestPush(t *testing.T) {
 	<-started
 	hangUp()
 	res.Body.Close()
-	// The handler must have seen that the glasses are gone before the bot ends.
+	// The handler must have noticed the disconnect before the bot ends.
 	awaitTrace(t, d, bot.Number)
 	close(release)
 	p := <-got

@@ -24,42 +24,45 @@ type pusher struct {
 	registry   *hub.Registry
 	url        string
 	client     *http.Client
-	retryDelay time.Duration // before the second try; doubled for the third
+	retryDelay time.Duration // before the first retry; doubled for the second
 }
 
 const (
+	// The push service of the platform, as @yodaos-pkg/cloud-integration on npm calls it
+	// (sendNotification): POST /metis/callback/message with the account's SK as bearer token. A
+	// response with code 1 and data.success means success.
 	pushPath        = "/metis/callback/message"
 	maxPushAttempts = 3
-	maxPushChars    = 500      // of an answer; more is told at the next turn's "more"
-	maxPushReply    = 64 << 10 // bytes of the service's reply that are read
+	maxPushChars    = 500      // of an answer; the rest is available in the next turn as "more"
+	maxPushReply    = 64 << 10 // bytes of the service's response that are read
 	pushTimeout     = 10 * time.Second
 )
 
 func newPusher(o Options) *pusher {
 	client := &http.Client{
 		Timeout: pushTimeout,
-		// A redirect would carry the bot's push_key, and the answer, to somebody else.
+		// A redirect would send the bot's push_key, and the answer, to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &pusher{registry: o.Hub.Registry, url: strings.TrimRight(o.PushURL, "/") + pushPath, client: client,
 		retryDelay: time.Second}
 }
 
-// ErrNoPushKey says that nothing can be pushed: the bot has no push_key, or the
-// service has no address.
+// ErrNoPushKey means that nothing can be pushed: the bot has no push_key, the service has no
+// address, or the wearer has no user id.
 var ErrNoPushKey = errors.New("the bot has no push_key")
 
-// Notice is something to show on glasses that did not ask.
+// Notice is a text to show on glasses without a request.
 type Notice struct {
-	// ID is the same in every try; the service drops a repeated one.
+	// ID is the same in every attempt. The service drops repeated ids.
 	ID      string
 	UserID  string // of the wearer
-	AgentID string // by which the wearer reaches the bot
+	AgentID string // with which the wearer reaches the bot
 	Text    string
 	Lang    i18n.Lang
 }
 
-// Push shows a notice on a wearer's glasses, in the name of a bot.
+// Push shows a notice on a wearer's glasses in the name of a bot.
 func (h *Handler) Push(ctx context.Context, bot store.Bot, n Notice) error {
 	if h.pusher == nil || n.UserID == "" {
 		return ErrNoPushKey
@@ -68,7 +71,7 @@ func (h *Handler) Push(ctx context.Context, bot store.Bot, n Notice) error {
 }
 
 type pushMessage struct {
-	MessageID string      `json:"message_id"` // the service drops a repeated one
+	MessageID string      `json:"message_id"` // the service drops repeated ids
 	AccountID string      `json:"account_id"`
 	Message   pushContent `json:"message"`
 }
@@ -78,8 +81,7 @@ type pushContent struct {
 	Content string `json:"content"`
 }
 
-// pushLate sends a late answer. Its id is the turn's, so that a retry is not shown
-// twice.
+// pushLate pushes a late answer. Its id is that of the turn, so that a retry is not shown twice.
 func (p *pusher) pushLate(ctx context.Context, bot store.Bot, l hub.Late) error {
 	if l.Turn.UserID == "" {
 		return ErrNoPushKey
@@ -88,7 +90,7 @@ func (p *pusher) pushLate(ctx context.Context, bot store.Bot, l hub.Late) error 
 		Text: talk.MsgLate.In(l.Turn.Lang) + l.Answer, Lang: l.Turn.Lang})
 }
 
-// send sends a notice, as often as it takes.
+// send sends a notice, with up to [maxPushAttempts] attempts.
 func (p *pusher) send(ctx context.Context, bot store.Bot, n Notice) error {
 	var s Settings
 	if err := p.registry.Settings(bot, &s); err != nil {
@@ -122,7 +124,7 @@ func (p *pusher) send(ctx context.Context, bot store.Bot, n Notice) error {
 	}
 }
 
-// post makes one try. Final says that another would end the same.
+// post makes one attempt. final reports whether a retry is pointless.
 func (p *pusher) post(ctx context.Context, key string, body []byte) (final bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 )
 
 const (
-	// repeatWindow is how long a request that the network delivers again is known, as the
-	// board knows its turns.
+	// repeatWindow is how long a request is remembered to detect that the network delivers it
+	// again. The hub uses the same time for turns.
 	repeatWindow = 2 * time.Second
-	// maxRequests bounds the requests that are known. What is beyond is carried out each
-	// time that it arrives.
+	// maxRequests limits the remembered requests. Requests beyond it are executed on each delivery.
 	maxRequests = 20_000
 )
 
@@ -28,17 +27,17 @@ type recentRequests struct {
 // sessionKey identifies a conversation of this handler.
 type sessionKey struct{ key, person, name string }
 
-// trackedRequest is a request that was, or is being, answered.
+// trackedRequest is a request that was answered or is being answered.
 type trackedRequest struct {
 	delivery   talk.Delivery
-	decided    chan struct{} // closed when it is known whether, and what, the handler answers
+	decided    chan struct{} // closed once reply and botAnswers are set
 	reply      []byte        // all of the handler's own answer; nil if there is none
 	botAnswers bool          // a bot answers
 	once       sync.Once
 }
 
-// decide says what the handler itself has answered, if anything, or that a bot answers. Only
-// the first time counts.
+// decide sets whether a bot answers and, if not, what the handler itself has answered. Only the
+// first call counts.
 func (h *trackedRequest) decide(said []byte, bots bool) {
 	h.once.Do(func() {
 		h.reply, h.botAnswers = said, bots
@@ -46,8 +45,8 @@ func (h *trackedRequest) decide(said []byte, bots bool) {
 	})
 }
 
-// handleOnce answers a request, and one that the network delivers again as it was answered
-// before, unless the hub joins it.
+// handleOnce answers a request. A request that the network delivers again gets the same answer as
+// before, unless the hub joins it to the running turn.
 func (h *Handler) handleOnce(ctx context.Context, c *call) {
 	at := sessionKey{c.principal.Key.ID, c.person(), c.MessageID}
 	c.tracked = &trackedRequest{delivery: h.delivery(c), decided: make(chan struct{})}
@@ -77,7 +76,8 @@ func (c *call) handOverToBot() {
 	c.tracked.decide(nil, true)
 }
 
-// delivery is how a request arrived, pictures by their addresses.
+// delivery returns the identity of a request for the detection of repeats. Pictures count by their
+// addresses.
 func (h *Handler) delivery(c *call) talk.Delivery {
 	t := &talk.Turn{KeyRules: c.principal.Key.Rules, Metadata: c.Metadata, Request: c.requestID,
 		Parts: []talk.Part{{Text: c.Text}}}
@@ -87,8 +87,7 @@ func (h *Handler) delivery(c *call) talk.Delivery {
 	return talk.NewDelivery(t, h.Hub.Now())
 }
 
-// findOrAdd finds the request that this one repeats, or keeps it as the last of its
-// conversation.
+// findOrAdd returns the request that h repeats, or stores h as the last of its conversation.
 func (r *recentRequests) findOrAdd(at sessionKey, h *trackedRequest) *trackedRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +105,7 @@ func (r *recentRequests) findOrAdd(at sessionKey, h *trackedRequest) *trackedReq
 	return nil
 }
 
-// expire forgets a request a while after it was answered.
+// expire forgets a request after [repeatWindow].
 func (r *recentRequests) expire(at sessionKey, h *trackedRequest) {
 	time.AfterFunc(repeatWindow, func() {
 		r.mu.Lock()

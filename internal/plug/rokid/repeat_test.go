@@ -15,8 +15,8 @@ import (
 	"patchbay/internal/plug/rokid"
 )
 
-// What the handler does itself is done once, and told again as it was, if the network
-// delivers a request again; a person who says the same once more means it.
+// TestRepeatsAreAnsweredAndNotDoneAgain checks that a request that the network delivers again gets
+// the same answer but is executed once, and that a repetition by the person is executed.
 func TestRepeatsAreAnsweredAndNotDoneAgain(t *testing.T) {
 	var clock atomic.Int64
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }
@@ -40,8 +40,8 @@ func TestRepeatsAreAnsweredAndNotDoneAgain(t *testing.T) {
 		return raw(t, res)
 	}
 	named := 0
-	// twice says something, which the network delivers again, soon: with a name or, within
-	// 300 ms, without.
+	// twice sends a request that the network soon delivers again: with a request id, or within 300
+	// ms without one.
 	twice := func(text, want string) {
 		t.Helper()
 		clock.Add(1000)
@@ -59,7 +59,7 @@ func TestRepeatsAreAnsweredAndNotDoneAgain(t *testing.T) {
 			t.Errorf("%s: told first %q, and then %q", text, first.text, again.text)
 		}
 	}
-	for range 2 { // with names, and without
+	for range 2 { // with ids, and without
 		code := d.invite(t, 1).Code
 		twice("绑定 "+code, "绑定成功")
 		twice("切换到 "+other.Name, "已切换到 "+other.Name)
@@ -74,7 +74,7 @@ func TestRepeatsAreAnsweredAndNotDoneAgain(t *testing.T) {
 		{"继续", "第一句话。第二句话。…"}} {
 		twice(page[0], page[1])
 	}
-	// One that is delivered again while it is answered waits for the answer.
+	// A request that is delivered again while it runs waits for the answer.
 	clock.Add(1000)
 	told := make([]string, 8)
 	var all sync.WaitGroup

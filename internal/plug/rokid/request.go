@@ -11,21 +11,22 @@ import (
 	"patchbay/internal/i18n"
 )
 
-// request is what the platform posts: one turn of one wearer.
+// request is the body of a request of the platform: one turn of one wearer.
 type request struct {
-	// MessageID is, in spite of its name, the id of a session: the platform
-	// sends the same for every turn until the wearer leaves the agent.
+	// MessageID is, in spite of its name, the id of a session: the platform sends the same id in
+	// every turn until the wearer leaves the agent (see the logs; the photo that answers take_photo
+	// has it too).
 	MessageID string
 	AgentID   string
 	UserID    string          // stable per account of the platform; may be empty
 	Metadata  json.RawMessage // verbatim; nil if none
-	Lang      string          // tag from the metadata; may be empty
+	Lang      string          // language tag from the metadata; may be empty
 	Text      string
 	Images    []string // addresses or data: URIs, in order
 }
 
-// msgMissing and msgInvalidJSON are what the caller is told, to the letter of the
-// platform's documents.
+// msgMissing and msgInvalidJSON are the error texts for callers, as EyeClaw writes them
+// (app/controllers/rokid_sse_controller.rb).
 const (
 	msgMissing     = "Missing required parameters: message_id, agent_id, or message"
 	msgInvalidJSON = "Invalid JSON: "
@@ -33,28 +34,28 @@ const (
 
 var (
 	errMissing = errors.New("missing message_id, agent_id, or message")
-	// errTooLarge and errIncompleteBody are what wearers can bring about, and hear of.
+	// errTooLarge and errIncompleteBody can be caused by wearers, who therefore get a text.
 	errTooLarge       = errors.New("the body is too large")
 	errTooLong        = errors.New("the body is too large, and has no picture in it")
 	errIncompleteBody = errors.New("the body did not arrive")
 )
 
-// errJSON is a body that cannot be read.
+// errJSON means that the body is invalid JSON or has an invalid field.
 type errJSON struct{ short string }
 
 func (e *errJSON) Error() string { return msgInvalidJSON + e.short }
 
 const (
-	maxID    = 256      // bytes of an id; real ones have 13 or 32
-	maxText  = 32 << 10 // bytes of what was said; a minute of speech has about 1 KiB
+	maxID    = 256      // bytes of an id; those in the logs have 13 or 32
+	maxText  = 32 << 10 // bytes of the text; a minute of speech has about 1 KiB
 	maxParts = 16       // pictures of one turn
-	maxItems = 256      // elements of message, of which the last count
+	maxItems = 256      // elements of message; only the last ones are used
 )
 
-// parseRequest reads a body in any of the forms that are seen or documented:
-// metadata flat, nested in context, null or absent; ids as texts or numbers;
-// what was said in text or in content; a picture's address in image_url or, as
-// the documents' own example has it, in text.
+// parseRequest parses a body in any of the forms in the documentation, in the logs and in the code
+// of other bridges: metadata flat (logs), nested in context (documentation), null or absent; ids as
+// strings or numbers; the words in text or, as EyeClaw's controller accepts, in content; the
+// address of a picture in image_url or, as in the documentation's own example, in text.
 //
 // On an error the request has the ids as far as they are known.
 func parseRequest(body []byte) (request, error) {
@@ -66,7 +67,7 @@ func parseRequest(body []byte) (request, error) {
 		Message    json.RawMessage `json:"message"`
 		FirstImage string          `json:"first_round_image"`
 	}
-	body = bytes.TrimPrefix(body, []byte("\ufeff")) // some programs begin with a byte-order mark
+	body = bytes.TrimPrefix(body, []byte("\ufeff")) // some programs write a byte-order mark
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return request{}, &errJSON{shortJSONError(err)}
 	}
@@ -94,8 +95,8 @@ func parseRequest(body []byte) (request, error) {
 	return r, nil
 }
 
-// parsePrefix is what the beginning of a body tells: the platform sends the ids and what
-// the device says of itself before the words and the picture.
+// parsePrefix parses the beginning of a truncated body. The platform sends the metadata and the ids
+// before the message (order of keys in the logs).
 func parsePrefix(body []byte) (r request) {
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -125,8 +126,8 @@ func parsePrefix(body []byte) (r request) {
 	}
 }
 
-// selectLastTurn keeps what the wearer said last: the run of user elements at the end,
-// all pictures of it, and its last words.
+// selectLastTurn keeps the wearer's last input: of the run of user elements at the end, all
+// pictures and the last text.
 func (r *request) selectLastTurn(items []item) {
 	last := -1
 	for i, it := range items {
@@ -168,7 +169,7 @@ type item struct {
 	ImageURL imageURL `json:"image_url"`
 }
 
-// isUser: an element without a role is the wearer's.
+// isUser reports whether the element is the wearer's. An element without a role is.
 func (it item) isUser() bool { return it.Role == "" || strings.EqualFold(it.Role, "user") }
 
 func (it item) content() (text, image string) {
@@ -192,7 +193,7 @@ func isAddress(s string) bool {
 	return false
 }
 
-// parseItems reads message: an array, or a single element.
+// parseItems parses message: an array or a single element.
 func parseItems(raw json.RawMessage) ([]item, error) {
 	if isNull(raw) {
 		return nil, nil
@@ -212,7 +213,7 @@ func parseItems(raw json.RawMessage) ([]item, error) {
 	return items, nil
 }
 
-// scalar is a text that may come as a number or null.
+// scalar is a string that may come as a number or null.
 type scalar string
 
 func (s *scalar) UnmarshalJSON(b []byte) error {
@@ -229,7 +230,7 @@ func (s *scalar) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// imageURL is an address that may come alone or in an object with url.
+// imageURL is an address that may come as a string or as an object with url.
 type imageURL string
 
 func (u *imageURL) UnmarshalJSON(b []byte) error {
@@ -250,8 +251,8 @@ func (u *imageURL) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// metadataLang finds the language, in metadata or in the context in it. Metadata
-// of another form is not an error: it is the device's own.
+// metadataLang returns the language in metadata or in its context. Other forms of metadata are not
+// an error, since the content is the device's.
 func metadataLang(raw json.RawMessage) string {
 	var m struct {
 		Lang    scalar `json:"lang"`
@@ -268,7 +269,7 @@ func metadataLang(raw json.RawMessage) string {
 	return string(m.Context.Lang)
 }
 
-// asDataURI makes an address of base64 that comes without one.
+// asDataURI returns a data URI for base64 that comes without one.
 func asDataURI(b64 string) string {
 	if isAddress(b64) {
 		return b64
@@ -278,7 +279,7 @@ func asDataURI(b64 string) string {
 
 func isNull(b []byte) bool { return len(b) == 0 || bytes.Equal(b, []byte("null")) }
 
-// shortJSONError says what is wrong without naming our types or quoting the body.
+// shortJSONError describes a JSON error without naming Go types or quoting the body.
 func shortJSONError(err error) string {
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("syntax error at byte %d", e.Offset)
@@ -289,5 +290,5 @@ func shortJSONError(err error) string {
 	return "not the expected form"
 }
 
-// lang is the language the wearer is spoken to in.
+// lang returns the language for texts to the wearer.
 func (r *request) lang(otherwise i18n.Lang) i18n.Lang { return i18n.ParseLang(r.Lang, otherwise) }

@@ -43,7 +43,7 @@ type handlerRig struct {
 	key string
 }
 
-// options of a handler under test: what may differ from a plain one.
+// options are the settings of a handler under test that may differ from the defaults.
 type options struct {
 	rig    hubtest.Options
 	change func(*rokid.Options)
@@ -99,7 +99,7 @@ func (d *handlerRig) send(t testing.TB, ctx context.Context, key, body string) *
 	return res
 }
 
-// raw reads a whole answer.
+// raw reads a whole response.
 func raw(t testing.TB, res *http.Response) string {
 	t.Helper()
 	b, err := io.ReadAll(res.Body)
@@ -113,18 +113,18 @@ type event struct {
 	data map[string]any
 }
 
-// streamResult is an answer as the platform would take it.
+// streamResult is an answer as the platform would read it.
 type streamResult struct {
 	events   []event
-	text     string // all of answer_stream
+	text     string // all answer_stream texts
 	commands []string
 	followUp []string
 	errors   []string
 	comments int
 }
 
-// listen reads an answer and checks what holds for every one: JSON in each
-// event, one last message, and done as the last event.
+// listen reads an answer and checks what holds for every answer: each event is JSON, one message is
+// the last, and done is the last event.
 func listen(t testing.TB, body io.Reader) streamResult {
 	t.Helper()
 	h, err := parse(body, nil)
@@ -147,7 +147,7 @@ func listen(t testing.TB, body io.Reader) streamResult {
 	return h
 }
 
-// parse reads events until the stream ends, telling each to seen.
+// parse reads events until the stream ends, and passes each to seen.
 func parse(body io.Reader, seen func(event)) (streamResult, error) {
 	var h streamResult
 	var e event
@@ -194,7 +194,7 @@ func (h *streamResult) add(e event) {
 	}
 }
 
-// turn is a body as the platform sends it.
+// turn returns a body in the form of the platform's requests (invented values).
 func turn(agent, user, session, text, image string) string {
 	msg := map[string]any{"role": "user", "type": "text", "text": text, "image_url": nil}
 	if image != "" {
@@ -217,7 +217,7 @@ const (
 	sessionKey = "1774245909000"
 )
 
-// golden compares with a file in testdata.
+// golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -238,7 +238,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// say makes a bot that says words.
+// say returns a bot that emits the words.
 func say(words ...string) hubtest.Func {
 	return func(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
 		for _, w := range words {
@@ -250,7 +250,7 @@ func say(words ...string) hubtest.Func {
 	}
 }
 
-// keyFor makes a key that opens one bot.
+// keyFor returns a key for one bot.
 func (d *handlerRig) keyFor(t testing.TB, bot int64) string {
 	return d.Key(t, account.NewKey{Scopes: []string{account.ScopeLingzhu}, Bot: bot})
 }

@@ -20,7 +20,8 @@ type destination struct {
 // route returns the destination of a request, in this order: the bot of the key, the bot that the
 // wearer is bound to, the bot whose number is the agent id, and binding for an unknown wearer.
 //
-// The agent ids of the platform have 32 hex digits, so a plain number always means a bot number.
+// The agent ids of the platform have 32 hex digits (see the logs), so a plain number is always
+// taken as a bot number.
 func (h *Handler) route(ctx context.Context, c *call) (destination, error) {
 	db := h.Hub.Store
 	if n := c.principal.Key.Bot; n != 0 {

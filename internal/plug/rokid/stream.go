@@ -10,13 +10,11 @@ import (
 	"patchbay/internal/talk"
 )
 
-// writeTimeout is how long the platform may take to accept one write. A reader
-// that is slower has gone.
+// writeTimeout limits one write. A reader that is slower is treated as gone.
 const writeTimeout = 10 * time.Second
 
-// stream writes one answer as server-sent events. Each piece is one write and
-// one flush, made under mu by whoever has something to say: the bot, the
-// heartbeat, the handler.
+// stream writes one answer as server-sent events. Each piece is one write and one flush under mu,
+// by the bot, the heartbeat or the handler.
 type stream struct {
 	w                 http.ResponseWriter
 	control           *http.ResponseController
@@ -26,7 +24,7 @@ type stream struct {
 
 	mu             sync.Mutex
 	buf            []byte
-	headerSent     bool // the head has been written
+	headerSent     bool // the header has been written
 	closed         bool
 	answered       bool // a piece of text was sent
 	err            error
@@ -34,18 +32,19 @@ type stream struct {
 	deadline       time.Time
 	heartbeatTimer *time.Timer
 	heartbeats     int
-	recorded       []byte // all that was written, also if the connection broke
-	recording      bool   // what is said
+	recorded       []byte // everything that was written, even if the connection broke
+	recording      bool   // whether to record
 	finished       bool
 }
 
 const (
+	// The events of an answer (documentation, "SSE Event Types").
 	eventMessage = "event: message\ndata: "
 	eventDone    = "event: done\ndata: "
 	eventEnd     = "\n\n"
 )
 
-// newStream makes a stream for one request. Nothing is written yet.
+// newStream returns a stream for one request. It writes nothing yet.
 func newStream(w http.ResponseWriter, messageID, agentID string, heartbeatInterval time.Duration) *stream {
 	s := &stream{w: w, control: http.NewResponseController(w), heartbeatInterval: heartbeatInterval, recording: true}
 	s.answerPrefix = []byte(eventMessage + `{"role":"agent","type":"answer","answer_stream":`)
@@ -56,8 +55,9 @@ func newStream(w http.ResponseWriter, messageID, agentID string, heartbeatInterv
 	return s
 }
 
-// start sends the head and, unless quiet, a comment, so that the platform knows
-// at once that somebody is there; then it keeps the connection awake.
+// start sends the header and, unless quiet, a comment, so that the platform gets a response at
+// once. Then it starts the heartbeat. The platform ignores comments (EyeClaw sends ": connected"
+// first).
 func (s *stream) start(quiet bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,12 +81,12 @@ func (s *stream) sendHeader() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold pieces back
+	h.Set("X-Accel-Buffering", "no") // nginx buffers responses otherwise (ngx_http_proxy_module, proxy_buffering)
 	s.w.WriteHeader(http.StatusOK)
 	s.lastWrite = time.Now()
 }
 
-// heartbeat writes a comment when nothing else was written for a while.
+// heartbeat writes a comment if nothing else was written during the interval.
 func (s *stream) heartbeat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,12 +142,12 @@ func (s *stream) command(c *talk.Command, recall *bool) error {
 	return s.send()
 }
 
-// commandArgs are the fields of a tool_call beside its command.
+// commandArgs are the fields of a tool_call besides command (documentation, "Tool Object").
 var commandArgs = []string{"action", "poi_name", "navi_type", "title", "start_time", "end_time"}
 
-// finish ends the answer: one message that is the last, with the suggestions if
-// there are any, and done. Done carries no text: some versions of the app would
-// show it again.
+// finish ends the answer with one message that has is_finish, with the suggestions if there are
+// any, and with done. The done event has no text, because the glasses show such a text a second
+// time (sengmitnick/eyeclaw, docs/BUGFIX_DUPLICATE_ERROR_MESSAGE.md).
 func (s *stream) finish(lastWords string, suggest []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *stream) finish(lastWords string, suggest []string) {
 	s.close()
 }
 
-// finishedAnswer is all of an answer that was finished, or nil.
+// finishedAnswer returns all bytes of a finished answer, or nil.
 func (s *stream) finishedAnswer() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,14 +184,14 @@ func (s *stream) finishedAnswer() []byte {
 	return s.recorded
 }
 
-// stopRecording keeps nothing of what is said, from now on.
+// stopRecording drops the recording and stops it.
 func (s *stream) stopRecording() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.recorded, s.recording = nil, false
 }
 
-// replay answers as a request was answered before.
+// replay sends the recorded answer of an earlier request.
 func (s *stream) replay(said []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,8 +201,9 @@ func (s *stream) replay(said []byte) {
 	s.close()
 }
 
-// fail ends the stream with an error for the program that called, in the form
-// of the documents. It is not for wearers: glasses show no event of this type.
+// fail ends the stream with an error for the calling program, in the documentation's form ("错误响应").
+// It is not for wearers: the platform's own types are answer, tool_call and follow_up only, and the
+// glasses do not show an error.
 func (s *stream) fail(message string, withIDs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +223,7 @@ func (s *stream) fail(message string, withIDs bool) {
 	s.close()
 }
 
-// stop ends the stream without another word, when nobody reads it any more.
+// stop ends the stream without further output, because nobody reads it any more.
 func (s *stream) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,14 +251,14 @@ func (s *stream) appendSuffix(last bool) {
 	s.buf = append(s.buf, eventEnd...)
 }
 
-// send writes what was built and flushes it.
+// send writes and flushes the buffer.
 func (s *stream) send() error {
 	if s.recording {
 		s.recorded = append(s.recorded, s.buf...)
 	}
 	if s.err == nil {
 		now := time.Now()
-		// Moving the deadline costs more than the write; once in a while is enough.
+		// Setting the deadline costs more than the write, so it is not done for every write.
 		if s.deadline.Sub(now) < writeTimeout/2 {
 			s.deadline = now.Add(writeTimeout)
 			s.control.SetWriteDeadline(s.deadline) //nolint:errcheck // not every writer has one
@@ -285,8 +286,8 @@ func appendBool(b []byte, v bool) []byte {
 
 const hex = "0123456789abcdef"
 
-// appendString appends s as a JSON string. Text stays as it is, apart from what
-// JSON forbids and the two line separators that JavaScript once did.
+// appendString appends s as a JSON string (RFC 8259 §7). It escapes only what JSON requires, and
+// U+2028 and U+2029, which JavaScript string literals did not allow before ES2019.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0

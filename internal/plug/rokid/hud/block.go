@@ -2,15 +2,15 @@ package hud
 
 import "bytes"
 
-// fence is a block of code that has begun.
+// fence is an open block of code (CommonMark 0.31.2 §4.5).
 type fence struct {
-	c      byte // ` or ~; its length n is that of the mark that began it
+	c      byte // ` or ~; n is the length of the opening fence
 	n      int
-	quoted bool // each of its lines begins with >
-	skip   int  // spaces of its first line that are shown already
+	quoted bool // every line begins with >
+	skip   int  // spaces of its first line that were already shown
 }
 
-// block reads what can only be at the start of a line.
+// block processes marks that are possible only at the start of a line.
 func (f *Filter) block(l window) bool {
 	switch c := l.b[0]; {
 	case isBlank(c):
@@ -37,7 +37,7 @@ func (f *Filter) block(l window) bool {
 	return f.prefixEnd()
 }
 
-// prefixEnd is the end of what marks the start of a line.
+// prefixEnd ends the block marks of a line.
 func (f *Filter) prefixEnd() bool {
 	f.atLineStart = false
 	f.tableRows = 0
@@ -45,8 +45,8 @@ func (f *Filter) prefixEnd() bool {
 	return true
 }
 
-// margin reads the space in front of a line. It is shown at once, except after
-// as many blank lines as there may be: the line may be one more of them.
+// margin processes the space at the start of a line. The space is shown at once, except after the
+// maximum number of blank lines, because the line may be another blank one.
 func (f *Filter) margin(l window) bool {
 	n := leadingBlanks(l.b)
 	if f.hasMaxBlankLines() {
@@ -65,7 +65,7 @@ func (f *Filter) margin(l window) bool {
 	return true
 }
 
-// leadingBlanks is how many bytes of space b begins with.
+// leadingBlanks returns the number of bytes of space at the start of b.
 func leadingBlanks(b []byte) int {
 	n := 0
 	for n < len(b) && isBlank(b[n]) {
@@ -74,8 +74,9 @@ func leadingBlanks(b []byte) int {
 	return n
 }
 
-// heading also takes ## without a space before a character that is not ASCII:
-// models write that, and it cannot be a #tag.
+// heading processes a heading: 1 to 6 # and a space (CommonMark 0.31.2 §4.2). Models also write ##
+// without a space; before a character that is not ASCII this is a heading too, since it cannot be a
+// #tag.
 func (f *Filter) heading(l window) bool {
 	n, ok := l.run(0, '#')
 	if !ok {
@@ -96,8 +97,8 @@ func (f *Filter) heading(l window) bool {
 	return f.prefixEnd()
 }
 
-// ruleOrBullet reads a line across the page, the line below a heading or a
-// table's head, or the mark of a list.
+// ruleOrBullet processes a thematic break, the line below a heading or a table's header, or a list
+// marker.
 func (f *Filter) ruleOrBullet(l window) bool {
 	c, i, marks, spaces, bars := l.b[0], 0, 0, 0, 0
 scan:
@@ -135,14 +136,13 @@ scan:
 	return f.prefixEnd()
 }
 
-// trailingBlanks is how many bytes of space b ends with.
+// trailingBlanks returns the number of bytes of space at the end of b.
 func trailingBlanks(b []byte) int { return len(b) - len(bytes.TrimRight(b, " \t\r")) }
 
 // endsLine reports whether a line ends at i.
 func (l window) endsLine(i int) bool { return i < len(l.b) && l.b[i] == '\n' || i == len(l.b) && l.end }
 
-// dropLine goes past n bytes that are the rest of a line, and past its break if
-// the line shows nothing.
+// dropLine skips n bytes, the rest of a line, and the line break too if the line shows nothing.
 func (f *Filter) dropLine(n int) {
 	if f.lastShown == '\n' && f.pos+n < len(f.buf) {
 		n++
@@ -153,8 +153,7 @@ func (f *Filter) dropLine(n int) {
 	f.advance(n)
 }
 
-// tableRow reads the first | of a line. A line such as |x| < 3 is none of a
-// table.
+// tableRow processes a | at the start of a line. A line such as |x| < 3 is not part of a table.
 func (f *Filter) tableRow(l window) bool {
 	i, dashes := 0, 0
 	for i < len(l.b) && bytes.IndexByte([]byte("|-: \t\r"), l.b[i]) >= 0 {
@@ -196,7 +195,7 @@ func isRow(line []byte) bool {
 	return bytes.HasSuffix(line, []byte("|")) && bytes.Count(line, []byte("|")) > 2
 }
 
-// openFence reads the line before a block of code.
+// openFence processes the line that opens a block of code.
 func (f *Filter) openFence(l window) bool {
 	if !f.opt.Markdown && !f.opt.Code {
 		return f.prefixEnd()
@@ -214,7 +213,7 @@ func (f *Filter) openFence(l window) bool {
 		end = len(l.b)
 	}
 	if c == '`' && bytes.IndexByte(l.b[n:end], '`') >= 0 {
-		return f.prefixEnd() // code within the line
+		return f.prefixEnd() // a code span
 	}
 	if end == len(l.b) && l.more {
 		return false
@@ -230,14 +229,14 @@ func (f *Filter) openFence(l window) bool {
 		f.writeString(msgCodeLeftOut.In(f.opt.Lang))
 	}
 	f.advance(min(end+1, len(l.b)))
-	bullets := f.bullets // behind which code goes on
+	bullets := f.bullets // list items can contain code
 	f.nextLine()
 	f.bullets = bullets
 	f.trimSpaces = f.trimSpaces && bullets > 0
 	return true
 }
 
-// inFence reads a block of code.
+// inFence processes text in a block of code.
 func (f *Filter) inFence(l window) bool {
 	if f.atLineStart {
 		return f.fenceLine(l)
@@ -254,8 +253,7 @@ func (f *Filter) inFence(l window) bool {
 	return true
 }
 
-// fenceLine reads the start of a line in a block of code, which may be the end
-// of the block.
+// fenceLine processes the start of a line in a block of code, which may be the closing fence.
 func (f *Filter) fenceLine(l window) bool {
 	body := 0
 	if f.fence.quoted {
@@ -264,7 +262,7 @@ func (f *Filter) fenceLine(l window) bool {
 		case i == len(l.b) && l.more:
 			return false
 		case i == len(l.b) || l.b[i] != '>':
-			f.closeFence() // the quote is over, and all that is in it
+			f.closeFence() // the quote has ended, and everything in it
 			return true
 		}
 		body = i + 1
@@ -296,8 +294,8 @@ func (f *Filter) fenceLine(l window) bool {
 	return true
 }
 
-// closeFence ends a block of code. Its marks were lines of their own and leave
-// none; what stands in its place does.
+// closeFence ends a block of code. The lines of the fences disappear; the text that replaces the
+// code has a line of its own.
 func (f *Filter) closeFence() {
 	f.fence = fence{}
 	if f.opt.Code {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// emojiState records whether an emoji was just taken out, and whether a joiner
-// binds the next character to it.
+// emojiState records whether an emoji was just removed, and whether a joiner binds the next
+// character to it.
 type emojiState uint8
 
 const (
@@ -15,16 +15,15 @@ const (
 	joined
 )
 
-// emojiClass says what a character is as a part of an emoji.
+// emojiClass classifies a character as a part of an emoji (UTS #51 §1.4).
 type emojiClass uint8
 
 const (
 	notEmoji emojiClass = iota
 	alwaysEmoji
-	// maybeEmoji is a sign like ❤ or ™, which is an emoji if what follows makes
-	// it one.
+	// maybeEmoji is a sign like ❤ or ™, which is an emoji if the following character makes it one.
 	maybeEmoji
-	selector // chooses how the character before it looks
+	selector // selects the presentation of the character before it
 	joiner
 )
 
@@ -35,7 +34,8 @@ const (
 	selectedKeycap = "\ufe0f\u20e3"
 )
 
-// emojiRanges are ranges of characters, in order.
+// emojiRanges are ranges of characters, in ascending order: the emoji of Unicode's emoji-data.txt
+// (UTS #51), with gaps between maybeEmoji closed, since a selector has to follow those.
 var emojiRanges = []struct {
 	from, to rune
 	kind     emojiClass
@@ -91,7 +91,7 @@ var emojiRanges = []struct {
 	{0x1f300, 0x1f64f, alwaysEmoji}, {0x1f680, 0x1f6ff, alwaysEmoji}, {0x1f7e0, 0x1f7eb, alwaysEmoji},
 	{0x1f7f0, 0x1f7f0, alwaysEmoji},
 	{0x1f90c, 0x1f9ff, alwaysEmoji}, {0x1fa70, 0x1faff, alwaysEmoji},
-	{0xe0020, 0xe007f, selector}, // spell the region of a flag
+	{0xe0020, 0xe007f, selector}, // tags that spell the region of a flag
 }
 
 func emojiClassOf(r rune) emojiClass {
@@ -107,7 +107,7 @@ func emojiClassOf(r rune) emojiClass {
 
 func isSkinTone(r rune) bool { return r >= 0x1f3fb && r <= 0x1f3ff }
 
-// nonASCII reads a character that is not ASCII.
+// nonASCII processes a character that is not ASCII.
 func (f *Filter) nonASCII(l window) bool {
 	r, ok := l.rune(0)
 	if !ok {
@@ -131,7 +131,7 @@ func (f *Filter) nonASCII(l window) bool {
 		f.dropEmoji(n)
 		return true
 	case selector:
-		f.pos += n // it is no character of its own
+		f.pos += n // not a character of its own
 		return true
 	case joiner:
 		if f.emoji != noEmoji {
@@ -153,14 +153,14 @@ func (f *Filter) nonASCII(l window) bool {
 	return true
 }
 
-// dropEmoji goes past n bytes that are an emoji, or a part of one.
+// dropEmoji skips n bytes that are an emoji or a part of one.
 func (f *Filter) dropEmoji(n int) {
 	f.noteRemoved()
 	f.advance(n)
 	f.emoji = afterEmoji
 }
 
-// keycap is the length of the emoji 1️⃣ or one like it, 0 if there is none.
+// keycap returns the length of an emoji such as 1️⃣, or 0 if there is none.
 func (l window) keycap() (n int, ok bool) {
 	rest := window{l.b[1:], l.more, l.end}
 	for _, s := range []string{keycap, selectedKeycap} {

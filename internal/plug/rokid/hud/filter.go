@@ -1,9 +1,9 @@
-// Package hud makes answers fit on a head-up display: a [Filter] takes out what
-// such a display cannot show, a [Pager] ends a page where a sentence ends.
+// Package hud fits answers to a head-up display: a [Filter] removes what the display cannot show,
+// and a [Pager] splits text into pages at the ends of sentences.
 //
-// Both work on a stream. What they make of a text does not depend on how it was
-// cut into pieces, because every decision is made from what came before and from
-// a bounded number of bytes that follow, and is put off until those are there.
+// Both work on a stream. Their output does not depend on how the text was split into pieces: every
+// decision depends only on the text before and a bounded number of following bytes, and waits until
+// those have arrived.
 package hud
 
 import (
@@ -13,78 +13,76 @@ import (
 	"patchbay/internal/i18n"
 )
 
-// maxLookahead is how many bytes a [Filter] looks ahead at the most, and so how many
-// it ever keeps from the wearer: a link whose address is longer is shown as it
-// is written.
+// maxLookahead is how many bytes a [Filter] looks ahead at most, and therefore how many bytes it
+// holds back at most. A link with a longer address is shown as it is written.
 const maxLookahead = 512
 
-// msgCodeLeftOut stands for a block of code.
+// msgCodeLeftOut replaces a block of code.
 const msgCodeLeftOut = i18n.Message("(code left out)")
 
-// Options say what is taken out. The zero Options take out nothing; only bytes
-// that are not UTF-8 become U+FFFD then, as they always do.
+// Options define what is removed. The zero Options remove nothing; only bytes that are not UTF-8
+// become U+FFFD, as always.
 type Options struct {
-	// Markdown takes out marks and keeps words: headings, emphasis, quotes, rules,
-	// tables, fences, the addresses of links and images, HTML tags. Bullets become
-	// "· ". Of more than two blank lines two are left.
+	// Markdown removes marks and keeps words: headings, emphasis, quotes, rules, tables, fences,
+	// the addresses of links and images, and HTML tags. Bullets become "· ". More than two blank
+	// lines become two.
 	Markdown bool
-	// URLs takes out addresses that begin with http://, https:// or www.
+	// URLs removes addresses that begin with http://, https:// or www.
 	URLs bool
-	// Code puts a few words in the place of a block of code.
+	// Code replaces a block of code by a short text.
 	Code bool
-	// Emoji takes out emoji, with all that they can be made of.
+	// Emoji removes emoji, with their modifiers and joiners.
 	Emoji bool
-	// Lang is the language of those few words.
+	// Lang is the language of that text.
 	Lang i18n.Lang
 }
 
-// Filter takes out of a text what a head-up display cannot show. Use it from one
-// goroutine at a time.
+// Filter removes from a text what a head-up display cannot show. It is not safe for concurrent use.
 type Filter struct {
 	opt   Options
 	text  bytesTable // outside of code
 	code  bytesTable // inside
-	buf   []byte     // what is not decided on yet, from pos
+	buf   []byte     // undecided bytes, from pos
 	pos   int
 	out   []byte
 	final bool
 	state
 }
 
-// state is all that the past means for what comes.
+// state is everything that earlier text means for later text.
 type state struct {
-	// What was read.
-	prev        rune // the last one; a line break at the start
-	atLineStart bool // the line has had nothing but space and block marks
+	// Input.
+	prev        rune // the last character; a line break at the start
+	atLineStart bool // only spaces and block marks so far in the line
 	quoted      bool // the line began as a quote
 	indent      int  // spaces before the first mark of the line
 
-	// What was let out.
+	// Shown text.
 	lastShown rune
 	blank     bool // the line shows nothing yet
-	breaks    int  // line breaks since the last line that shows something
+	breaks    int  // line breaks since the last line with content
 
-	// What is under way.
-	bullets         int  // that the line shows if it shows anything
-	trimSpaces      bool // spaces are dropped until something else comes
-	dropSpace       bool // one space is dropped: what was before it is gone
+	// Open constructs.
+	bullets         int  // to show if the line has content
+	trimSpaces      bool // spaces are dropped up to the next other character
+	dropSpace       bool // one space is dropped, because the text before it was removed
 	italic          bool
 	bold            boldness
-	underscoreCount int  // how many _ began what is emphasised
+	underscoreCount int  // number of _ that opened the emphasis
 	strikethrough   bool // after ~~
-	ticks           int  // how many ` began a code span
+	ticks           int  // number of ` that opened the code span
 	fence           fence
 	inTableRow      bool // the line is a row of a table
-	cellGap         bool // a row has had space since it last showed something
-	tableRows       int  // rows of the table up to now
-	looseTable      bool // the rows of the table need not begin with |
+	cellGap         bool // a row has had space since its last output
+	tableRows       int  // rows of the table so far
+	looseTable      bool // rows need not begin with |
 	address         address
 	emoji           emojiState
 }
 
-// boldness: whoever writes forgets the second ** at times, or puts a space
-// before it. What opened on an earlier line, or may have been closed, is in
-// doubt, and the next ** decides.
+// boldness is the state of bold text. Models sometimes forget the second ** or put a space before
+// it. Bold text that was opened on an earlier line, or may have been closed, is uncertain, and the
+// next ** decides.
 type boldness uint8
 
 const (
@@ -93,7 +91,7 @@ const (
 	maybeBold
 )
 
-// NewFilter makes a filter that is at the beginning of a text.
+// NewFilter returns a filter at the beginning of a text.
 func NewFilter(opt Options) *Filter {
 	f := &Filter{opt: opt}
 	f.text, f.code = tables(opt)
@@ -106,9 +104,8 @@ func (f *Filter) reset() {
 	f.state = state{prev: '\n', lastShown: '\n', atLineStart: true, blank: true, breaks: 1}
 }
 
-// Write takes in the next piece of the text, which may begin and end within a
-// character, and returns what may be shown now. It keeps back only what the next
-// bytes may still give another meaning, 512 bytes of it at the most.
+// Write adds a piece of the text, which may begin and end within a character, and returns what can
+// be shown now. It holds back only bytes whose meaning depends on the following bytes, at most 512.
 func (f *Filter) Write(piece string) string {
 	if f.canPassThrough(piece) {
 		return piece
@@ -123,8 +120,8 @@ func (f *Filter) Write(piece string) string {
 	return string(f.out)
 }
 
-// Flush ends the text and returns what was kept back. The filter is then at the
-// beginning of another text.
+// Flush ends the text and returns what was held back. The filter is then at the beginning of
+// another text.
 func (f *Filter) Flush() string {
 	f.out = f.out[:0]
 	f.final = true
@@ -134,8 +131,7 @@ func (f *Filter) Flush() string {
 	return string(f.out)
 }
 
-// canPassThrough lets through a piece in which nothing can have a meaning, without
-// copying it for the reader.
+// canPassThrough reports whether a piece has no special meaning and can be returned without a copy.
 func (f *Filter) canPassThrough(piece string) bool {
 	if len(f.buf) > 0 || len(piece) == 0 || len(piece) > maxLookahead || f.atLineStart || f.trimSpaces || f.dropSpace ||
 		f.inTableRow || f.bullets > 0 ||
@@ -152,7 +148,7 @@ func (f *Filter) canPassThrough(piece string) bool {
 	return whole
 }
 
-// run decides on as much as can be decided on.
+// run processes as many bytes as it can decide about.
 func (f *Filter) run() {
 	for f.pos < len(f.buf) && f.step() {
 	}
@@ -160,8 +156,8 @@ func (f *Filter) run() {
 	f.buf, f.pos = f.buf[:n], 0
 }
 
-// step decides on at least one byte, or changes what the next one means. It
-// returns false if that takes more bytes than there are.
+// step processes at least one byte, or changes the meaning of the next one. It returns false if it
+// needs more bytes than there are.
 func (f *Filter) step() bool {
 	l := f.window()
 	switch {
@@ -175,11 +171,11 @@ func (f *Filter) step() bool {
 	return f.inline(l)
 }
 
-// window is what may be seen when deciding about its first byte. A decision that
-// was made on less of it must hold on more of it.
+// window is the text that a decision about its first byte may depend on. A decision made on a
+// shorter window must also hold on a longer one.
 type window struct {
 	b    []byte
-	more bool // there will be more to see
+	more bool // more text will follow
 	end  bool // the text ends after b
 }
 
@@ -191,8 +187,8 @@ func (f *Filter) window() window {
 	return window{b: b, more: !f.final, end: f.final}
 }
 
-// rune is the one at i, a line break at the end. It is not ok if it has to be
-// waited for.
+// rune returns the character at i, or a line break at the end. It is not ok if more bytes are
+// needed.
 func (l window) rune(i int) (r rune, ok bool) {
 	if i >= len(l.b) {
 		return '\n', !l.more
@@ -204,8 +200,7 @@ func (l window) rune(i int) (r rune, ok bool) {
 	return r, true
 }
 
-// run is how many bytes c the window has from i on. It is not ok if there may be
-// more of them.
+// run returns the number of bytes c from i on. It is not ok if more of them may follow.
 func (l window) run(i int, c byte) (n int, ok bool) {
 	for i+n < len(l.b) && l.b[i+n] == c {
 		n++
@@ -213,8 +208,7 @@ func (l window) run(i int, c byte) (n int, ok bool) {
 	return n, i+n < len(l.b) || !l.more
 }
 
-// prefix reports whether what is seen begins with want. It is not ok if that has to
-// be waited for.
+// prefix reports whether the window begins with want. It is not ok if more bytes are needed.
 func (l window) prefix(want string) (yes, ok bool) {
 	n := min(len(l.b), len(want))
 	if string(l.b[:n]) != want[:n] {
@@ -223,7 +217,7 @@ func (l window) prefix(want string) (yes, ok bool) {
 	return n == len(want), n == len(want) || !l.more
 }
 
-// advance goes past n bytes.
+// advance skips n bytes of input.
 func (f *Filter) advance(n int) {
 	if n == 0 {
 		return
@@ -233,20 +227,18 @@ func (f *Filter) advance(n int) {
 	f.emoji = noEmoji
 }
 
-// emit lets n bytes out and goes past them. No line break is among them.
+// emit outputs n bytes, which contain no line break, and skips them.
 func (f *Filter) emit(n int) {
 	f.write(f.buf[f.pos : f.pos+n])
 	f.advance(n)
 }
 
-// remove takes the bytes from i to j, counted from where we are, out of what is
-// still to be read.
+// remove deletes the bytes from i to j, relative to the current position, from the unread input.
 func (f *Filter) remove(i, j int) {
 	f.buf = append(f.buf[:f.pos+i], f.buf[f.pos+j:]...)
 }
 
-// write lets out what is left after the spaces that are to be dropped. No line
-// break is in it.
+// write outputs b, which contains no line break, without the spaces that are to be dropped.
 func (f *Filter) write(b []byte) {
 	if f.trimSpaces {
 		for len(b) > 0 && isBlank(b[0]) {
@@ -275,8 +267,8 @@ func (f *Filter) write(b []byte) {
 	f.noteShown(b)
 }
 
-// writeCells lets out a part of a row. Columns are padded with spaces in the
-// source; here one is enough.
+// writeCells outputs a part of a table row. Runs of spaces, which pad columns in the source, become
+// one space.
 func (f *Filter) writeCells(b []byte) {
 	for i, c := range b {
 		if isBlank(c) {
@@ -296,7 +288,7 @@ func (f *Filter) writeString(s string) {
 	f.write([]byte(s))
 }
 
-// noteShown notes what is shown.
+// noteShown updates the state for shown bytes.
 func (f *Filter) noteShown(b []byte) {
 	f.lastShown, _ = utf8.DecodeLastRune(b)
 	for i := 0; f.blank && i < len(b); i++ {
@@ -304,14 +296,13 @@ func (f *Filter) noteShown(b []byte) {
 	}
 }
 
-// noteRemoved notes that something was taken out: of the spaces on its two sides one
-// goes with it.
+// noteRemoved updates the state for removed text: one of the spaces around it is removed too.
 func (f *Filter) noteRemoved() { f.dropSpace = f.dropSpace || f.blank || f.lastShown == ' ' }
 
-// maxBreaks is two blank lines.
+// maxBreaks is the number of line breaks of two blank lines.
 const maxBreaks = 3
 
-// newline ends a line, in what is read and in what is shown.
+// newline ends a line in the input and in the output.
 func (f *Filter) newline() {
 	if f.bold == bold {
 		f.bold = maybeBold
@@ -333,18 +324,18 @@ func (f *Filter) newline() {
 	f.lastShown, f.blank, f.breaks = '\n', true, f.breaks+1
 }
 
-// nextLine makes what is read begin a line.
+// nextLine begins a line of the input.
 func (f *Filter) nextLine() {
 	f.prev, f.atLineStart, f.quoted, f.indent, f.bullets = '\n', true, false, 0, 0
 }
 
-// hasMaxBlankLines says that there are as many blank lines as there may be.
+// hasMaxBlankLines reports whether no further blank line may be shown.
 func (f *Filter) hasMaxBlankLines() bool { return f.opt.Markdown && f.blank && f.breaks >= maxBreaks }
 
-// isBlank is space within a line.
+// isBlank reports whether c is space within a line.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 
-// isWord is what 3*4 and snake_case are made of.
+// isWord reports whether r can be part of words such as 3*4 and snake_case.
 func isWord(r rune) bool {
 	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }

@@ -28,8 +28,8 @@ func options(mask uint8) Options {
 	return Options{Markdown: mask&1 != 0, URLs: mask&2 != 0, Code: mask&4 != 0, Emoji: mask&8 != 0}
 }
 
-// FuzzFilter sees that what is shown does not depend on how the text was cut,
-// that it is UTF-8, and that no more than maxLookahead bytes are kept back.
+// FuzzFilter checks that the output does not depend on how the text was split, that it is UTF-8,
+// and that at most maxLookahead bytes are held back.
 func FuzzFilter(f *testing.F) {
 	for i, s := range seeds(f) {
 		f.Add(s, uint8(15), uint64(i))
@@ -63,7 +63,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// FuzzFilter_plain sees that a text without marks passes as it is.
+// FuzzFilter_plain checks that a text without marks is unchanged.
 func FuzzFilter_plain(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s)
@@ -93,7 +93,7 @@ func FuzzFilter_plain(f *testing.F) {
 	})
 }
 
-// blankLines is the longest run of blank lines.
+// blankLines returns the length of the longest run of blank lines.
 func blankLines(text string) int {
 	most, run := 0, 0
 	for line := range strings.SplitSeq(text, "\n") {
@@ -105,8 +105,8 @@ func blankLines(text string) int {
 	return most
 }
 
-// FuzzFilter_words sees that nothing but marks is taken out where there is no
-// link, no tag and no block of code: letters and digits all stay.
+// FuzzFilter_words checks that only marks are removed from a text without links, tags and blocks of
+// code: all letters and digits stay.
 func FuzzFilter_words(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s)
@@ -130,9 +130,8 @@ func FuzzFilter_words(f *testing.F) {
 	})
 }
 
-// TestFilter_cutsDoNotMatter is what FuzzFilter does, with texts made of marks
-// and of stretches about as long as the filter looks ahead, which a fuzzer
-// seldom finds.
+// TestFilter_cutsDoNotMatter is like FuzzFilter, with texts of marks and of stretches about as long
+// as the lookahead, which a fuzzer seldom finds.
 func TestFilter_cutsDoNotMatter(t *testing.T) {
 	marks := []string{
 		"*", "**", "***", "****", "_", "__", "~~", "`", "``", "```", "~~~", "[", "](", "](http://a.b \"c\")", ")", "![",

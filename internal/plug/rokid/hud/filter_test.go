@@ -10,8 +10,7 @@ import (
 
 var all = Options{Markdown: true, URLs: true, Code: true, Emoji: true, Lang: i18n.Chinese}
 
-// filtered is what a filter makes of a text that comes in pieces of n bytes; 0
-// means in one piece.
+// filtered returns the output of a filter for a text in pieces of n bytes; 0 means one piece.
 func filtered(opt Options, text string, n int) string {
 	f := NewFilter(opt)
 	if n == 0 {
@@ -227,7 +226,8 @@ func TestFilter_notUTF8(t *testing.T) {
 	}
 }
 
-// What cannot mean anything is shown at once, and so is space.
+// TestFilter_keepsBackOnlyWhatIsOpen checks that text without a special meaning, and space, is
+// shown at once.
 func TestFilter_keepsBackOnlyWhatIsOpen(t *testing.T) {
 	type step struct{ piece, shows string }
 	for name, steps := range map[string][]step{

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// tags are the HTML tags that are taken out, and what stands in the place of the
-// tag at the beginning and at the end. Other things in angle brackets are text.
+// tags are the HTML tags that are removed, with the texts that replace the opening and the closing
+// tag. Other text in angle brackets is kept.
 var tags = map[string][2]string{
 	"br": {"\n", "\n"}, "hr": {"\n", "\n"},
 	"p": {"", "\n"}, "div": {"", "\n"}, "tr": {"", "\n"}, "ul": {}, "ol": {}, "li": {"· ", "\n"},
@@ -19,7 +19,7 @@ var tags = map[string][2]string{
 	"span": {}, "font": {}, "small": {}, "big": {}, "mark": {}, "kbd": {}, "code": {}, "img": {},
 }
 
-// tag reads a <.
+// tag processes a <.
 func (f *Filter) tag(l window) bool {
 	if comment, ok := l.prefix("<!--"); !ok {
 		return false
@@ -65,7 +65,7 @@ func (f *Filter) tag(l window) bool {
 	return true
 }
 
-// insert shows what stands in the place of a tag.
+// insert outputs the text that replaces a tag.
 func (f *Filter) insert(s string) {
 	switch {
 	case s == "\n" && f.inTableRow:
@@ -77,7 +77,7 @@ func (f *Filter) insert(s string) {
 	}
 }
 
-// areAttributes reports whether b can follow a tag's name: a<b and c>d has no tag.
+// areAttributes reports whether b can follow a tag's name: a<b and c>d contains no tag.
 func areAttributes(b []byte) bool {
 	b = bytes.TrimSpace(bytes.TrimSuffix(b, []byte("/")))
 	return len(b) == 0 || bytes.IndexByte(b, '=') > 0
@@ -96,7 +96,7 @@ func (f *Filter) comment(l window) bool {
 	return true
 }
 
-// autolink reads an address in angle brackets, of which only the address stays.
+// autolink processes an address in angle brackets (CommonMark 0.31.2 §6.5) and keeps the address.
 func (f *Filter) autolink(l window) bool {
 	i := bytes.IndexAny(l.b[1:], " <>\n")
 	if i < 0 && l.more {
@@ -115,7 +115,7 @@ var entities = []struct{ name, shows string }{
 	{"&nbsp;", " "}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", `"`}, {"&#39;", "'"},
 }
 
-// entity reads a &.
+// entity processes an &.
 func (f *Filter) entity(l window) bool {
 	for _, e := range entities {
 		yes, ok := l.prefix(e.name)
@@ -132,17 +132,17 @@ func (f *Filter) entity(l window) bool {
 	return true
 }
 
-// address is one that is being read. It is taken out, or copied as it is: what
-// is in it is no markup.
+// address is an address that is being read. It is removed or copied unchanged, without looking for
+// markup in it.
 type address struct {
 	on    bool
-	depth int  // of parentheses in it
-	paren rune // the parenthesis it is in, which goes with it
+	depth int  // of nested parentheses
+	paren rune // the parenthesis around it, which is removed too
 }
 
 var addressBeginnings = []string{"http://", "https://", "www."}
 
-// address reports whether one begins at i.
+// address reports whether an address begins at i.
 func (l window) address(i int) (yes, ok bool) {
 	for _, begin := range addressBeginnings {
 		n := 0
@@ -168,8 +168,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// beginAddress reads a character of so many bytes that may begin an address, or
-// be the parenthesis around one.
+// beginAddress processes a character of size bytes that may begin an address or be the parenthesis
+// around one.
 func (f *Filter) beginAddress(l window, size int) bool {
 	paren, _ := utf8.DecodeRune(l.b)
 	at := size
@@ -192,8 +192,7 @@ func (f *Filter) beginAddress(l window, size int) bool {
 	return true
 }
 
-// inAddress reads a part of an address. Punctuation belongs to it if more of it
-// follows.
+// inAddress processes a part of an address. Punctuation is part of it only if more of it follows.
 func (f *Filter) inAddress(l window) bool {
 	n := 0
 	for n < len(l.b) && f.address.accepts(l.b[n]) {
@@ -235,7 +234,7 @@ func (f *Filter) inAddress(l window) bool {
 	return true
 }
 
-// accepts reports whether an address has c in it, and counts its parentheses.
+// accepts reports whether c is part of an address, and counts its parentheses.
 func (a *address) accepts(c byte) bool {
 	switch {
 	case c == '(':
@@ -248,8 +247,8 @@ func (a *address) accepts(c byte) bool {
 	return isWord(rune(c)) || strings.IndexByte("-/@#$%&=+", c) >= 0
 }
 
-// endAddress shows the parenthesis that was kept back with an address that does
-// not fill it.
+// endAddress ends an address. It outputs the parenthesis that was held back if the address did not
+// fill it.
 func (f *Filter) endAddress() {
 	if f.address.paren != 0 {
 		f.writeString(string(f.address.paren))

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// bytesTable says what a byte can be the start of.
+// bytesTable maps each byte to what it can begin.
 type bytesTable [256]uint8
 
 const (
 	plainByte  uint8 = iota
-	otherByte        // of something
-	wordByte         // of an address, unless it goes on a word
-	keycapByte       // of an emoji
-	bangByte         // of an image
-	parenByte        // of an address in parentheses
+	otherByte        // other markup
+	wordByte         // an address, unless it continues a word
+	keycapByte       // a keycap emoji
+	bangByte         // an image
+	parenByte        // an address in parentheses
 )
 
 func tables(opt Options) (text, code bytesTable) {
@@ -47,11 +47,10 @@ func tables(opt Options) (text, code bytesTable) {
 	return text, code
 }
 
-// isInCode says that marks mean nothing here.
+// isInCode reports whether the text is in code, where marks have no meaning.
 func (f *Filter) isInCode() bool { return f.ticks > 0 || f.fence.n > 0 }
 
-// plainPrefix is how many bytes b begins with that cannot mean anything, whatever
-// follows.
+// plainPrefix returns the length of the prefix of b that has no special meaning, whatever follows.
 func (f *Filter) plainPrefix(b []byte) int {
 	table := &f.text
 	if f.isInCode() {
@@ -76,7 +75,7 @@ func (f *Filter) plainPrefix(b []byte) int {
 	return i
 }
 
-// isPlainHere says that the byte at i is plain after all, for what is beside it.
+// isPlainHere reports whether the byte at i is plain because of its neighbours.
 func (f *Filter) isPlainHere(b []byte, i int, kind uint8) bool {
 	switch kind {
 	case wordByte:
@@ -98,8 +97,7 @@ func (f *Filter) isPlainHere(b []byte, i int, kind uint8) bool {
 	return false
 }
 
-// plainRune is the length of the character that b begins with, 0 if there is
-// more to say about it.
+// plainRune returns the length of the character at the start of b, or 0 if it may have a meaning.
 func (f *Filter) plainRune(b []byte) int {
 	r, n := utf8.DecodeRune(b)
 	switch {
@@ -113,7 +111,7 @@ func (f *Filter) plainRune(b []byte) int {
 	return n
 }
 
-// inline reads what can be anywhere in a line.
+// inline processes markup that is possible anywhere in a line.
 func (f *Filter) inline(l window) bool {
 	if n := f.plainPrefix(l.b); n > 0 {
 		f.emit(n)
@@ -148,7 +146,7 @@ func (f *Filter) inline(l window) bool {
 	return true
 }
 
-// markup reads a byte that may be a mark.
+// markup processes a byte that may be a mark.
 func (f *Filter) markup(l window) bool {
 	switch l.b[0] {
 	case '*', '_', '~':
@@ -180,8 +178,8 @@ func (f *Filter) markup(l window) bool {
 	return true
 }
 
-// escape reads a backslash. Only in front of a mark it is one: there are more
-// backslashes in file names and formulas.
+// escape processes a backslash. It is an escape only before a mark, because backslashes are common
+// in file names and formulas.
 func (f *Filter) escape(l window) bool {
 	if len(l.b) == 1 && l.more {
 		return false
@@ -193,8 +191,8 @@ func (f *Filter) escape(l window) bool {
 	return true
 }
 
-// maxEmphasis is how far ahead the end of *emphasis* is looked for, in bytes.
-// What has none is text: a footnote, a multiplication, a file name.
+// maxEmphasis is how far ahead the end of *emphasis* is searched, in bytes. Without an end the mark
+// is text: a footnote, a multiplication, a file name.
 const maxEmphasis = 256
 
 func (f *Filter) emphasis(l window) bool {
@@ -228,7 +226,7 @@ func (f *Filter) emphasis(l window) bool {
 	return true
 }
 
-// stars decides whether n stars are a mark.
+// stars reports whether n stars are a mark.
 func (f *Filter) stars(l window, n int, next rune) (mark, ok bool) {
 	afterSpace, beforeSpace := unicode.IsSpace(f.prev), unicode.IsSpace(next)
 	inWord := isWord(f.prev) && isWord(next) // 3*4, 2**8
@@ -276,8 +274,7 @@ func (f *Filter) stars(l window, n int, next rune) (mark, ok bool) {
 	return false, true
 }
 
-// underscores decides whether n underscores are a mark. Within a word they are
-// not, in any script.
+// underscores reports whether n underscores are a mark. Within a word, in any script, they are not.
 func (f *Filter) underscores(l window, n int, next rune) (mark, ok bool) {
 	if f.underscoreCount == n {
 		if unicode.IsSpace(f.prev) || isLetter(next) {
@@ -296,7 +293,7 @@ func (f *Filter) underscores(l window, n int, next rune) (mark, ok bool) {
 	return mark, ok
 }
 
-// tildes decides whether two tildes are a mark.
+// tildes reports whether two tildes are a mark.
 func (f *Filter) tildes(l window, next rune) (mark, ok bool) {
 	if f.strikethrough {
 		f.strikethrough = unicode.IsSpace(f.prev)
@@ -309,8 +306,8 @@ func (f *Filter) tildes(l window, next rune) (mark, ok bool) {
 	return f.strikethrough, ok
 }
 
-// closed reports whether what the n marks c at the start of the window would begin
-// has an end, on the same line and not too far away.
+// closed reports whether the emphasis that the n marks c at the start of the window begin has an
+// end, on the same line and within [maxEmphasis].
 func (l window) closed(c byte, n int) (yes, ok bool) {
 	if len(l.b) >= maxEmphasis {
 		l = window{b: l.b[:maxEmphasis]}
@@ -356,13 +353,13 @@ func closes(c byte, n, m int, before, after rune) bool {
 
 func isPunct(r rune) bool { return r > ' ' && r <= '~' && !isWord(r) }
 
-// beginsWord reports whether emphasised text begins with r: *.txt and *) are not.
+// beginsWord reports whether emphasised text can begin with r: *.txt and *) are no emphasis.
 func beginsWord(r rune) bool {
 	return r > ' ' && (!isPunct(r) || strings.ContainsRune("\"'([{<`*_~$\\", r))
 }
 
-// beginTicks reads the ticks before code. Without the same number of them after
-// it, on the same line, they are text.
+// beginTicks processes the backticks before a code span (CommonMark 0.31.2 §6.1). Without the same
+// number of backticks later on the line, they are text.
 func (f *Filter) beginTicks(l window) bool {
 	n, ok := l.run(0, '`')
 	if !ok {
@@ -396,7 +393,7 @@ func (f *Filter) beginTicks(l window) bool {
 	content := l.b[n:end]
 	last := len(content) - 1
 	padded := last > 1 && content[0] == ' ' && content[last] == ' ' && len(bytes.TrimSpace(content)) > 0
-	apart := padded && content[last-1] == '`' // the space tells them from the mark
+	apart := padded && content[last-1] == '`' // the space separates it from the mark
 	f.advance(n)
 	if padded && !apart {
 		f.remove(last, last+1)
@@ -407,7 +404,7 @@ func (f *Filter) beginTicks(l window) bool {
 	return true
 }
 
-// endTicks reads ticks in code, which may be its end.
+// endTicks processes backticks in code, which may end it.
 func (f *Filter) endTicks(l window) bool {
 	n, ok := l.run(0, '`')
 	if !ok {
@@ -422,8 +419,8 @@ func (f *Filter) endTicks(l window) bool {
 	return true
 }
 
-// link reads what begins with open bytes, [ or ![. If it is a link or an image,
-// its address is taken out, and its text is read like any other.
+// link processes a [ or ![ of open bytes. The address of a link or an image is removed, and its
+// text is processed like other text.
 func (f *Filter) link(l window, open int) bool {
 	end, ok := l.bracket(open, '[', ']')
 	if !ok {
@@ -454,8 +451,8 @@ func (f *Filter) link(l window, open int) bool {
 	return true
 }
 
-// bracket finds the end of what is in brackets from i on, -1 if the line has
-// none.
+// bracket returns the position of the closing bracket for text that starts at i, or -1 if the line
+// has none.
 func (l window) bracket(i int, open, end byte) (at int, ok bool) {
 	for depth := 1; i < len(l.b); i++ {
 		switch l.b[i] {
@@ -474,8 +471,7 @@ func (l window) bracket(i int, open, end byte) (at int, ok bool) {
 	return -1, !l.more
 }
 
-// isTarget reports whether b is an address, perhaps with a title; otherwise it is a
-// remark in parentheses.
+// isTarget reports whether b is an address, possibly with a title, and not a remark in parentheses.
 func isTarget(b []byte) bool {
 	b = bytes.TrimSpace(b)
 	if bytes.HasPrefix(b, []byte("<")) || bytes.HasPrefix(b, []byte("http")) {

@@ -6,43 +6,41 @@ import (
 	"unicode/utf8"
 )
 
-// maxRest bounds, in bytes, what a [Pager] keeps for later pages. It is fifty
-// pages and more of a display; what comes after it is dropped.
+// maxRest limits the text that a [Pager] keeps for later pages, in bytes: more than fifty pages of
+// a display. Text beyond it is dropped.
 const maxRest = 64 << 10
 
 // Pager ends a text where its first page is full, and keeps the rest.
 //
-// Most of a page is shown as it comes. In its last quarter only whole sentences
-// are shown, since the page may have to end before the next one. If no sentence
-// ends there, the page ends at a comma, else between two words, else between two
-// characters.
+// Most of a page is shown as it arrives. In the last quarter only whole sentences are shown, since
+// the page may have to end before the next one. If no sentence ends there, the page ends at a
+// comma, otherwise between two words, otherwise between two characters.
 //
-// Pieces are whole characters of UTF-8. Use a Pager from one goroutine at a time.
+// Pieces must be whole UTF-8 characters. A Pager is not safe for concurrent use.
 type Pager struct {
 	max, near   int
 	count       int         // characters shown
-	sentenceEnd sentenceEnd // whether what was read ends a sentence
+	sentenceEnd sentenceEnd // whether the text read so far ends a sentence
 	prev        rune
-	lastShown   rune // the last one shown
+	lastShown   rune // the last character shown
 
-	// held is what was read in the last quarter and not shown yet, runes its
-	// length. Up to solid (solidRunes) it does not end with space.
+	// held is text of the last quarter that is not shown yet, and runes its length in characters.
+	// Its first solid bytes (solidRunes characters) do not end with space.
 	held              []byte
 	runes             int
 	solid, solidRunes int
-	canEnd            bool // the page can end where it is
+	canEnd            bool // the page can end at the current position
 
 	full bool
 	rest []byte
 }
 
-// NewPager makes a pager for pages of up to max characters; 0 means that
-// everything is one page.
+// NewPager returns a pager for pages of up to max characters; 0 means no limit.
 func NewPager(max int) *Pager {
 	return &Pager{max: max, near: max - max/4}
 }
 
-// Write takes in the next piece and returns what may be shown now.
+// Write adds a piece and returns what can be shown now.
 func (p *Pager) Write(text string) (show string) {
 	switch {
 	case p.max <= 0:
@@ -77,15 +75,15 @@ func (p *Pager) Write(text string) (show string) {
 	return show
 }
 
-// Flush ends the text: it returns what still fits on the page and was kept back
-// for the end of its sentence. Without it, that counts as the rest.
+// Flush ends the text and returns the held text that still fits on the page. Without Flush, that
+// text is part of the rest.
 func (p *Pager) Flush() string {
 	if p.full {
 		return ""
 	}
 	show := p.held
 	if p.count+p.runes > p.max {
-		show = show[:p.solid] // the others are space
+		show = show[:p.solid] // the remainder is space
 	}
 	p.held = nil
 	return string(show)
@@ -94,8 +92,8 @@ func (p *Pager) Flush() string {
 // Full reports whether the text is longer than a page.
 func (p *Pager) Full() bool { return p.full }
 
-// Rest is what does not fit on the page, without the space around the cut. It
-// ends after 64 KiB.
+// Rest returns the text that does not fit on the page, at most 64 KiB, without the space around the
+// cut.
 func (p *Pager) Rest() string {
 	rest := p.rest
 	if !p.full {
@@ -104,8 +102,8 @@ func (p *Pager) Rest() string {
 	return strings.TrimLeftFunc(string(rest), unicode.IsSpace)
 }
 
-// Page returns the first page of a text, as a [Pager] shows it, and all that is
-// left for others. A max of 0 means that everything is one page.
+// Page returns the first page of a text, as a [Pager] shows it, and the rest. A max of 0 means no
+// limit.
 func Page(text string, max int) (page, rest string) {
 	p := NewPager(max)
 	page = p.Write(text) + p.Flush()
@@ -115,7 +113,7 @@ func Page(text string, max int) (page, rest string) {
 	return page, rest
 }
 
-// hold keeps back a character.
+// hold holds back a character.
 func (p *Pager) hold(text string, r rune) {
 	p.observe(r)
 	if p.count+p.runes >= p.max && len(p.held) >= maxRest {
@@ -128,7 +126,7 @@ func (p *Pager) hold(text string, r rune) {
 	}
 }
 
-// release shows n bytes of what is held.
+// release returns n held bytes to be shown.
 func (p *Pager) release(n, runes int) string {
 	show := string(p.held[:n])
 	p.held = append(p.held[:0], p.held[n:]...)
@@ -150,7 +148,7 @@ func (p *Pager) endPage(next rune) string {
 	return show
 }
 
-// appendRest adds to the rest what there is room for.
+// appendRest adds text to the rest, up to [maxRest].
 func (p *Pager) appendRest(text string) {
 	if n := maxRest - len(p.rest); len(text) > n {
 		for n = max(n, 0); n > 0 && !utf8.RuneStart(text[n]); {
@@ -161,13 +159,13 @@ func (p *Pager) appendRest(text string) {
 	p.rest = append(p.rest, text...)
 }
 
-// sentenceEnd reports whether a sentence has ended.
+// sentenceEnd is how a sentence may have ended.
 type sentenceEnd uint8
 
 const (
 	notEnded  sentenceEnd = iota
-	fullStop              // in any case
-	latinStop             // if space or another script follows: not in 3.14 or patchbay.dev
+	fullStop              // ends a sentence in any case
+	latinStop             // ends a sentence before space or another script: not in 3.14 or patchbay.dev
 )
 
 const (
@@ -177,8 +175,8 @@ const (
 	commas    = "，、：,:;"
 )
 
-// observe notes a character that was read. A stop behind a digit ends no sentence:
-// it is more often the mark of a list.
+// observe updates the state for a character that was read. A full stop after a digit does not end a
+// sentence: it is more often a list marker.
 func (p *Pager) observe(r rune) {
 	switch {
 	case r == '\n' || strings.ContainsRune(fullStops, r):
@@ -194,7 +192,7 @@ func (p *Pager) observe(r rune) {
 	p.prev = r
 }
 
-// endsSentence reports whether a sentence has ended when next comes.
+// endsSentence reports whether a sentence ends before next.
 func (p *Pager) endsSentence(next rune) bool {
 	switch {
 	case next == '\n':
@@ -205,9 +203,9 @@ func (p *Pager) endsSentence(next rune) bool {
 	return p.sentenceEnd == fullStop || unicode.IsSpace(next) || next >= utf8.RuneSelf
 }
 
-// lastBreak is the best place to end a page in text, where no sentence ends: at a
-// comma, else between two words, else between two characters. The characters
-// before and next are on its two sides.
+// lastBreak returns the best position to end a page in a text without the end of a sentence: at a
+// comma, otherwise between two words, otherwise between two characters. before and next are the
+// characters around the text.
 func lastBreak(before rune, text []byte, next rune) int {
 	at := [...]int{-1, -1, -1, -1}
 	solid := 0
@@ -234,7 +232,7 @@ func lastBreak(before rune, text []byte, next rune) int {
 	return 0
 }
 
-// How good a place between two characters is for ending a page.
+// Quality of a position between two characters for ending a page, ascending.
 const (
 	noBreak = iota
 	betweenCharacters
@@ -245,7 +243,7 @@ const (
 func breakBetween(a, b rune) int {
 	switch {
 	case unicode.In(b, unicode.M) || b == zwj || a == zwj || isSkinTone(b) || isRegional(a) && isRegional(b):
-		return noBreak // one character to the eye
+		return noBreak // one visible character (grapheme cluster)
 	case strings.ContainsRune(commas, a) && (a >= utf8.RuneSelf || unicode.IsSpace(b)):
 		return betweenClauses
 	case unicode.IsSpace(a) || unicode.IsSpace(b):
@@ -258,8 +256,9 @@ func breakBetween(a, b rune) int {
 	return betweenCharacters
 }
 
-// isWide reports whether r belongs to a script that is written without spaces.
+// isWide reports whether r belongs to a script that is written without spaces: CJK Radicals
+// Supplement (U+2E80) and above.
 func isWide(r rune) bool { return r >= 0x2e80 }
 
-// isRegional reports whether r is one of the two letters of a flag.
+// isRegional reports whether r is a regional indicator, two of which make a flag.
 func isRegional(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }

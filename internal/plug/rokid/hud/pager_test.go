@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// paged is what a pager makes of a text that comes in pieces of n characters.
+// paged returns the output of a pager for a text in pieces of n characters.
 func paged(text string, max, n int) (page, rest string, full bool) {
 	p := NewPager(max)
 	var b strings.Builder
@@ -118,7 +118,7 @@ func TestPager_restIsBounded(t *testing.T) {
 	}
 }
 
-// squeezed is text without space.
+// squeezed returns text without space.
 func squeezed(s string) string { return strings.Join(strings.Fields(s), "") }
 
 func FuzzPage(f *testing.F) {

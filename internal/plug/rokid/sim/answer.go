@@ -16,7 +16,7 @@ import (
 
 // Event is one event of an answer.
 type Event struct {
-	Name     string        // message or done, or what the server made up
+	Name     string        // message or done, or another name that the server sent
 	Type     string        // answer, tool_call, follow_up or error
 	Text     string        // of answer_stream
 	Command  *talk.Command // of tool_call
@@ -24,44 +24,43 @@ type Event struct {
 	Err      string        // of an event of type error
 	Finish   bool          // is_finish
 	At       time.Duration // since the turn was sent
-	Data     string        // the JSON as it came
+	Data     string        // the JSON as received
 }
 
-// Answer is what came of a turn.
+// Answer is the result of a turn.
 type Answer struct {
-	// Text is what the glasses show: all pieces, one after the other.
+	// Text is the text that the glasses show: all pieces concatenated.
 	Text     string
 	Commands []talk.Command
 	FollowUp []string
-	// Err is what an event of type error said. The platform's documents have no
-	// such type, and glasses do not show it.
+	// Err is the message of an event of type error. The platform has no such type, and glasses do
+	// not show it.
 	Err      string
-	Comments int // lines that say nothing but that the server is there
-	Pieces   int // events with text in them
-	// First is when the first text or command came, Total when the stream ended,
-	// from the moment the turn was sent. First is 0 if none came.
+	Comments int // comment lines
+	Pieces   int // events with text
+	// First is the time of the first text or command, and Total that of the end of the stream,
+	// since the turn was sent. First is 0 if there was none.
 	First, Total time.Duration
-	// Finished says that the platform got to know of the end: by a message that
-	// is the last, and by done.
+	// Finished reports whether the platform was told of the end: by a message with is_finish, and
+	// by done.
 	Finished bool
-	// Violations are what is wrong with the stream, in words; none if it is as
-	// the platform wants it.
+	// Violations describe the protocol violations of the stream.
 	Violations []string
-	Raw        []byte // the stream as it came, if that was asked for
+	Raw        []byte // the stream as received, if requested
 }
 
-// maxViolations bounds what is kept of an endless bad stream.
+// maxViolations limits the violations that are kept of an endless bad stream.
 const maxViolations = 100
 
-// maxSuggestions is how many next questions the platform shows.
+// maxSuggestions is the number of suggestions that the platform shows.
 const maxSuggestions = 3
 
-// reader reads and judges one answer.
+// reader reads and validates one answer.
 type reader struct {
 	answer    Answer
 	begin     time.Time
 	onEvent   func(Event)
-	messageID string // that has to be echoed, empty if unknown
+	messageID string // to be echoed; empty if unknown
 	agentID   string
 	text      strings.Builder
 
@@ -73,8 +72,8 @@ type reader struct {
 	grace       *time.Timer
 }
 
-// newReader makes a reader for the answer to a body. When done has come, onDone
-// starts a clock.
+// newReader returns a reader for the answer to a body. When done arrives, it calls onDone, which
+// starts a timer.
 func newReader(body []byte, each func(Event), onDone func() *time.Timer) *reader {
 	r := &reader{begin: time.Now(), onEvent: each, onDone: onDone}
 	var ids struct {
@@ -89,7 +88,7 @@ func newReader(body []byte, each func(Event), onDone func() *time.Timer) *reader
 	return r
 }
 
-// scalar is a text, or a number as a text.
+// scalar returns a string, or a number as a string.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -112,7 +111,7 @@ func (r *reader) violation(format string, args ...any) {
 	}
 }
 
-// eventViolation is a violation by the present event.
+// eventViolation records a violation by the current event.
 func (r *reader) eventViolation(format string, args ...any) {
 	r.violation("event %d: %s", r.events, fmt.Sprintf(format, args...))
 }
@@ -123,7 +122,7 @@ func (r *reader) checkContentType(header string) {
 	}
 }
 
-// read reads the stream to its end, for which there is no error.
+// read reads the stream to its end, for which it returns no error.
 func (r *reader) read(body io.Reader, keep bool) error {
 	buf := make([]byte, 4<<10)
 	for total := 0; ; {
@@ -147,7 +146,7 @@ func (r *reader) read(body io.Reader, keep bool) error {
 	}
 }
 
-// checkStream judges the stream as a whole.
+// checkStream validates the stream as a whole.
 func (r *reader) checkStream() {
 	r.answer.Total = time.Since(r.begin)
 	r.answer.Text = r.text.String()
@@ -164,7 +163,7 @@ func (r *reader) checkStream() {
 	}
 }
 
-// event judges one event and adds it to the answer.
+// event validates one event and adds it to the answer.
 func (r *reader) event(f frame) {
 	r.events++
 	e := Event{Name: f.name, Data: string(f.data), At: time.Since(r.begin)}
@@ -211,7 +210,7 @@ func (r *reader) event(f frame) {
 	}
 }
 
-// message judges a part of the answer.
+// message validates a part of the answer.
 func (r *reader) message(d *object, e *Event) {
 	if r.finishCount > 0 {
 		r.eventViolation("a message after the last one")
@@ -246,7 +245,8 @@ func (r *reader) noteFirst(e *Event) {
 	}
 }
 
-// done judges the end. Some versions of the app show a text in it once more.
+// done validates the end. It must not have a text, because glasses show such a text a second time
+// (sengmitnick/eyeclaw at 9fa98ce, docs/BUGFIX_DUPLICATE_ERROR_MESSAGE.md).
 func (r *reader) done(d *object, e *Event) {
 	r.checkCommon(d, e)
 	if !e.Finish {
@@ -259,8 +259,8 @@ func (r *reader) done(d *object, e *Event) {
 
 var types = []string{"answer", "tool_call", "follow_up", "error"}
 
-// checkCommon judges what all events have. Errors need not have ids, since there may
-// be none to echo.
+// checkCommon validates the fields of all events. Errors need no ids, since there may be none to
+// echo.
 func (r *reader) checkCommon(d *object, e *Event) {
 	if role := d.required("role"); role != "agent" {
 		r.eventViolation("role is %q", role)
@@ -286,8 +286,7 @@ func (r *reader) checkEcho(d *object, e *Event, name, want string) {
 	}
 }
 
-// object is the data of an event, and what is wrong with the fields that were
-// asked for.
+// object is the data of an event, with the problems of the fields that were read.
 type object struct {
 	fields   map[string]json.RawMessage
 	problems []string
@@ -297,7 +296,7 @@ func (d *object) addProblem(format string, args ...any) {
 	d.problems = append(d.problems, fmt.Sprintf(format, args...))
 }
 
-// required is a text that has to be there.
+// required returns a string field that must be present.
 func (d *object) required(name string) string {
 	if _, ok := d.fields[name]; !ok {
 		d.addProblem("no %s", name)
@@ -339,8 +338,8 @@ func (d *object) suggestions() []string {
 	return list
 }
 
-// arguments are the fields of a tool_call by command, and the values they can
-// have if not any.
+// arguments are the fields of a tool_call by command, with their allowed values, or nil for any
+// value (sengmitnick/eyeclaw at 9fa98ce, docs/ROKID_LINGZHU_SSE_API.md, Tool Object).
 var arguments = map[string]map[string][]string{
 	talk.CommandTakePhoto: {},
 	talk.CommandNavigate:  {"action": {"open", "close"}, "poi_name": nil, "navi_type": {"0", "1", "2"}},
@@ -348,8 +347,9 @@ var arguments = map[string]map[string][]string{
 	talk.CommandLeave:     {},
 }
 
-// command reads tool_call. Its fields handling_required and is_recall, which are
-// in no document, are what some bridges send.
+// command reads tool_call. It accepts handling_required and is_recall, which are not documented but
+// sent by some bridges (davexxx1214/openclaw-lingzhu-skill at 3ec283a,
+// skill/extension/src/transform.ts).
 func (d *object) command() *talk.Command {
 	var call object
 	if json.Unmarshal(d.fields["tool_call"], &call.fields) != nil || call.fields == nil {

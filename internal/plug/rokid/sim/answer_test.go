@@ -26,7 +26,7 @@ const (
 	failed = `{"role":"agent","type":"error","message":"Bot not found: 999","is_finish":true}`
 )
 
-// event is a message with the given fields beside those that all have.
+// event returns a message with the given fields and those that every message has.
 func event(typ, fields string, finish bool) string {
 	return `event: message` + "\n" + `data: {"role":"agent","type":"` + typ + `",` + fields + `,` + ids +
 		`,"is_finish":` + strconv.FormatBool(finish) + "}\n\n"
@@ -212,7 +212,7 @@ func TestAnswer_endless(t *testing.T) {
 	}
 }
 
-// stays is a script that sends a text and then nothing until the client is gone.
+// stays returns a script that sends a text and then nothing until the client is gone.
 func stays(text string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, text)
@@ -309,7 +309,8 @@ func TestAnswer_noStream(t *testing.T) {
 	}
 }
 
-// Events come while the stream is open, and pieces cut anywhere are put together.
+// TestAnswer_isReadAsItComes checks that events arrive while the stream is open, and that pieces
+// may be split anywhere.
 func TestAnswer_isReadAsItComes(t *testing.T) {
 	next := make(chan struct{})
 	stream := []byte(": connected\r\n\r\n" + hello + strings.ReplaceAll(hello, "\n", "\r\n") + last + done)

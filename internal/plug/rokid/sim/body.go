@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// turnBody is a request as the platform sends it. The order of the fields is that of
-// the platform.
+// turnBody is a request in the platform's form and order of keys (the logs of the package comment).
 type turnBody struct {
 	Metadata  metadata  `json:"metadata"`
 	AgentID   string    `json:"agent_id"`
@@ -22,13 +21,13 @@ type metadata struct {
 	CompanyID   int    `json:"company_id"`
 	Latitude    string `json:"latitude"`
 	Longitude   string `json:"longitude"`
-	CurrentTime string `json:"currentTime"` // at the device, no zone
+	CurrentTime string `json:"currentTime"` // local time of the device, without zone
 	Weather     string `json:"weather"`
 	Battery     string `json:"battery"`
 	RunningApp  string `json:"runningApp"`
 }
 
-// message has words or a picture; the other is null.
+// message has text or a picture; the other is null.
 type message struct {
 	Role     string  `json:"role"`
 	Type     string  `json:"type"`
@@ -47,7 +46,7 @@ func (g *Glasses) body(m message) []byte {
 	})
 }
 
-// documentedBody is a request as the documents of EyeClaw have it.
+// documentedBody is a request in the form of docs/ROKID_LINGZHU_SSE_API.md in sengmitnick/eyeclaw.
 type documentedBody struct {
 	MessageID string              `json:"message_id"`
 	AgentID   string              `json:"agent_id"`
@@ -62,22 +61,22 @@ type documentedMessage struct {
 	Text string `json:"text"`
 }
 
-// DocumentedText is a body for [Glasses.Post] as in the documents' simplest
-// example: no wearer, nothing about the device.
+// DocumentedText returns a body for [Glasses.Post] as in the documentation's simplest example:
+// without a wearer and without metadata.
 func DocumentedText(messageID, agentID, text string) []byte {
 	return encode(documentedBody{MessageID: messageID, AgentID: agentID,
 		Message: []documentedMessage{{"user", "text", text}}})
 }
 
-// DocumentedImage is a body as in the documents' example of a picture: its
-// address is the text.
+// DocumentedImage returns a body as in the documentation's example of a picture, whose address is
+// in text.
 func DocumentedImage(messageID, agentID, address string) []byte {
 	return encode(documentedBody{MessageID: messageID, AgentID: agentID,
 		Message: []documentedMessage{{"user", "image", address}}})
 }
 
-// DocumentedContext is a body as in the documents' full example: what the device
-// tells about itself is in a context of its own.
+// DocumentedContext returns a body as in the documentation's full example, with metadata nested in
+// context.
 func DocumentedContext(messageID, agentID, userID, text string) []byte {
 	type context struct {
 		Location    string `json:"location"`
@@ -96,13 +95,13 @@ func DocumentedContext(messageID, agentID, userID, text string) []byte {
 	})
 }
 
-// encode leaves <, > and & as they are, as the platform does.
+// encode encodes JSON without HTML escapes, as the platform does.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // only texts and numbers are in it
+		panic(err) // only strings and numbers are in it
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -1,17 +1,18 @@
-// Package sim is a stand-in for Rokid glasses and for the Lingzhu cloud behind
-// them: it posts turns to an agent's address as the platform does, reads the
-// answer as the platform does, and says where the answer breaks the platform's
-// rules. It is there for tests, for the demo and for trying a server out.
+// Package sim simulates Rokid glasses and the Lingzhu cloud behind them. It posts turns to an
+// agent's address as the platform does, reads the answer as the platform does, and reports where
+// the answer violates the platform's rules. It is for tests, for the demo and for trying out a
+// server.
 //
-// What the platform does, seen in its traffic:
+// Behaviour of the platform, from request logs (a production log of 2026-02-27 in
+// sengmitnick/eyeclaw at 9fa98ce; skill/extension/logs in jiehui87/lingzhu-skill at 055da8f):
 //
-//   - One POST is one turn, and carries nothing of the turns before.
-//   - message_id is the moment at which the wearer opened the agent, in
-//     milliseconds. It is the same for all turns until the wearer opens it again,
-//     for the photo that answers take_photo too.
-//   - user_id is the wearer's account, the same for ever; agent_id is the
-//     platform's own id of the agent, not what its form calls the agent's id.
-//   - It accepts anything, as far as the Accept header goes.
+//   - One POST is one turn, and contains nothing of earlier turns.
+//   - message_id is the time at which the wearer opened the agent, in milliseconds since 1970. It
+//     is the same for all turns until the wearer opens the agent again, also for the photo that
+//     answers take_photo.
+//   - user_id is the wearer's account and never changes. agent_id is the platform's own id of the
+//     agent, not the agent id in the platform's form.
+//   - The Accept header is */*.
 package sim
 
 import (
@@ -30,56 +31,55 @@ import (
 )
 
 const (
-	// userAgent is what the platform calls itself.
+	// userAgent is the platform's User-Agent (logs).
 	userAgent = "ReactorNetty/1.1.13"
-	// defaultTimeout is the longest time after which the platform was reported to
-	// give up.
+	// defaultTimeout is the longest reported timeout of the platform
+	// (neochou/rokid-lingzhu-openclaw at b6070b0, CHANGELOG.md: "~30-60s").
 	defaultTimeout = time.Minute
 	// closeGrace is how long a server may take to close a stream after done.
 	closeGrace = 2 * time.Second
-	// maxStream bounds an answer, in bytes. A long one has some hundred KiB.
+	// maxStream limits an answer, in bytes. A long one has some hundred KiB.
 	maxStream = 4 << 20
-	// maxErrorBody bounds what is kept of the body of an HTTP error.
+	// maxErrorBody limits how much of an HTTP error's body is kept, in bytes.
 	maxErrorBody = 4 << 10
 )
 
-// Options describe a pair of glasses, and the agent that its wearer opened. Only
-// URL is required. What is left empty gets an invented value.
+// Options describe a pair of glasses and the agent that its wearer opened. URL is required. Empty
+// fields get invented values.
 type Options struct {
-	// URL is the full address of the handler, such as
-	// http://127.0.0.1:3000/sse/rokid.
+	// URL is the address of the handler, such as http://127.0.0.1:3000/sse/rokid.
 	URL string
-	// Key is the agent's AK. Without one there is no Authorization header.
+	// Key is the agent's AK. If it is empty, no Authorization header is sent.
 	Key string
-	// UserID is the wearer: 32 upper-case hex digits.
+	// UserID is the wearer's id: 32 upper-case hex digits.
 	UserID string
-	// AgentID is the agent at the platform: 32 lower-case hex digits. With a bot's
-	// number in it the glasses behave as the documents' examples.
+	// AgentID is the platform's id of the agent: 32 lower-case hex digits. With a bot number,
+	// requests are like those in the documentation's examples.
 	AgentID string
 
-	// What the glasses tell about themselves.
+	// Metadata that the glasses send.
 	Lang                string // "zh-CN"
 	Location            string
 	Latitude, Longitude string
 	Weather             string
 	Battery             string // in percent, without the sign
-	RunningApp          string // stays empty
-	CompanyID           int    // 1
+	RunningApp          string // empty in the logs
+	CompanyID           int    // 1 in the logs
 
-	// Client carries the requests. The default one sends no Accept-Encoding, as the
-	// platform, and follows no redirect.
+	// Client sends the requests. The default client sends no Accept-Encoding and follows no
+	// redirect.
 	Client *http.Client
-	// Timeout is for a whole answer; 0 means a minute.
+	// Timeout limits a whole answer; 0 means a minute.
 	Timeout time.Duration
-	// ServeImages has photos fetched from a small server on 127.0.0.1. Otherwise
-	// they are sent as data: addresses. The platform offers addresses.
+	// ServeImages serves photos from a small server on 127.0.0.1, as the platform sends addresses.
+	// Otherwise they are sent as data: URIs.
 	ServeImages bool
-	// KeepRaw keeps the answers as they came.
+	// KeepRaw keeps the answers as received.
 	KeepRaw bool
 }
 
-// Glasses are one pair of glasses. The fields may be changed while nothing is
-// asked; its methods may be used from several goroutines.
+// Glasses are one pair of glasses. The fields may be changed while no request runs; the methods may
+// be used from several goroutines.
 type Glasses struct {
 	Options
 	ownTransport *http.Transport // of the default client
@@ -89,7 +89,7 @@ type Glasses struct {
 	images  *imageServer
 }
 
-// New makes glasses, and opens a session.
+// New returns glasses with an open session.
 func New(opt Options) *Glasses {
 	fill(&opt.UserID, strings.ToUpper(randomHex()))
 	fill(&opt.AgentID, randomHex())
@@ -124,15 +124,14 @@ func fill(s *string, value string) {
 	}
 }
 
-// randomHex is 32 lower-case hex digits.
+// randomHex returns 32 lower-case hex digits.
 func randomHex() string {
 	var b [16]byte
 	rand.Read(b[:]) //nolint:errcheck // it never fails
 	return hex.EncodeToString(b[:])
 }
 
-// Close ends what the glasses have running: the server of their photos and idle
-// connections of the default client.
+// Close stops the server of the photos and closes idle connections of the default client.
 func (g *Glasses) Close() {
 	g.mu.Lock()
 	images := g.images
@@ -146,8 +145,8 @@ func (g *Glasses) Close() {
 	}
 }
 
-// NewSession opens the agent anew and returns the message_id of the turns to
-// come, which no earlier session of these glasses had.
+// NewSession opens the agent again and returns the message_id of the following turns, which no
+// earlier session of these glasses had.
 func (g *Glasses) NewSession() (messageID string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,21 +154,21 @@ func (g *Glasses) NewSession() (messageID string) {
 	return strconv.FormatInt(g.session, 10)
 }
 
-// MessageID is the id of the present session.
+// MessageID returns the id of the current session.
 func (g *Glasses) MessageID() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return strconv.FormatInt(g.session, 10)
 }
 
-// Ask says something to the agent and reads its answer. See [Glasses.Post] for
-// each and for the error.
+// Ask sends a text to the agent and reads the answer. See [Glasses.Post] for each and for the
+// error.
 func (g *Glasses) Ask(ctx context.Context, text string, each func(Event)) (Answer, error) {
 	return g.Post(ctx, g.body(message{Role: "user", Type: "text", Text: &text}), each)
 }
 
-// Photo sends a photo, encoded as WebP, PNG, JPEG or GIF, as it is taken when
-// the agent asks for one: without a word.
+// Photo sends a photo, encoded as WebP, PNG, JPEG or GIF, without text, as when the agent has asked
+// for one.
 func (g *Glasses) Photo(ctx context.Context, data []byte, each func(Event)) (Answer, error) {
 	if !g.ServeImages {
 		return g.PhotoURL(ctx, dataURI(data), each)
@@ -181,15 +180,15 @@ func (g *Glasses) Photo(ctx context.Context, data []byte, each func(Event)) (Ans
 	return g.PhotoURL(ctx, address, each)
 }
 
-// PhotoURL is Photo for one that can be found at an address.
+// PhotoURL is like Photo for a photo at an address.
 func (g *Glasses) PhotoURL(ctx context.Context, address string, each func(Event)) (Answer, error) {
 	return g.Post(ctx, g.body(message{Role: "user", Type: "image", ImageURL: &address}), each)
 }
 
-// StatusError is an answer that is no stream.
+// StatusError is a response that is not a stream.
 type StatusError struct {
-	Code int    // of HTTP
-	Body string // its first 4 KiB
+	Code int    // HTTP status
+	Body string // the first 4 KiB
 }
 
 func (e *StatusError) Error() string {
@@ -201,12 +200,12 @@ var (
 	errNotClosed = errors.New("the stream stays open after done")
 )
 
-// Post sends a body as it is and reads the answer to it. The function each,
-// which may be nil, is called for every event when it comes, from this goroutine.
+// Post sends a body unchanged and reads the answer. It calls each, which may be nil, for every
+// event as it arrives, on this goroutine.
 //
-// There is an error if no stream came: a *[StatusError], or what went wrong
-// before; and if ctx ended, with what had come by then. Whatever is wrong with a
-// stream, its end included, is among the answer's violations.
+// It returns an error if there is no stream: a *[StatusError] or an earlier error; and if ctx has
+// ended, together with what had arrived by then. Problems of a stream, its end included, are
+// violations of the answer.
 func (g *Glasses) Post(ctx context.Context, body []byte, each func(Event)) (Answer, error) {
 	stream, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

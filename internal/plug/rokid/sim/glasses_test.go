@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// fakeServer is a server that answers with a script and keeps what it was asked.
+// fakeServer answers with a script and records the requests.
 type fakeServer struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ func glasses(t *testing.T, opt Options) *Glasses {
 	return g
 }
 
-// says is a script that sends a text.
+// says returns a script that sends a text.
 func says(text string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }
 }
@@ -221,7 +221,7 @@ func TestDocumented(t *testing.T) {
 }
 
 func TestGlasses_severalTurnsAtOnce(t *testing.T) {
-	here := make(chan struct{}) // one turn meets the other
+	here := make(chan struct{}) // the two turns run at the same time
 	d := newFakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case here <- struct{}{}:

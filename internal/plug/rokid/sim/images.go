@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// maxImages is how many photos a server keeps; the platform's addresses do not
-// last long either.
+// maxImages is the number of photos that a server keeps. The platform's addresses expire as well.
 const maxImages = 16
 
-// imageServer offers photos at addresses that look like the platform's.
+// imageServer serves photos at addresses that look like the platform's.
 type imageServer struct {
 	base string
 	srv  *http.Server
@@ -88,9 +87,8 @@ func dataURI(data []byte) string {
 	return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// format is what the platform would say that a photo is. It does not look at
-// what glasses send, and they send WebP; so that is what anything else is said
-// to be.
+// format returns the type that the platform would declare for a photo. The glasses send WebP, so
+// unknown data is declared as WebP.
 func format(data []byte) (mime, extension string) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):

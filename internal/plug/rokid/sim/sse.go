@@ -5,27 +5,27 @@ import (
 	"errors"
 )
 
-// maxEvent bounds one event of a stream, in bytes.
+// maxEvent limits one event of a stream, in bytes.
 const maxEvent = 1 << 20
 
 var errEventTooLong = errors.New("an event is longer than 1 MiB")
 
-// frame is one event as it is on the wire. Data is valid until the call to which
-// it is given returns; it is nil if the event has no data line.
+// frame is one event as received. data is valid until the call that gets the frame returns. It is
+// nil if the event has no data line.
 type frame struct {
-	name string // "message" unless the stream says otherwise
+	name string // "message" by default
 	data []byte
 }
 
-// parser splits a stream of server-sent events, however it is cut, as the
-// standard says: lines end with CR, LF or both, a space after a colon does not
-// count, an event ends with an empty line.
+// parser splits a stream of server-sent events by the standard (HTML Living Standard §9.2.6),
+// however the stream is cut: lines end with CR, LF or CRLF, a space after the colon is ignored, and
+// an empty line ends an event.
 type parser struct {
 	comments int
 
 	line      []byte
-	cr        bool // the last line ended with CR, and LF may belong to it
-	started   bool // there was a line
+	cr        bool // the last line ended with CR, so that a following LF belongs to it
+	started   bool // at least one line was read
 	name      []byte
 	data      []byte
 	hasFields bool // the event has a name or data
@@ -34,8 +34,8 @@ type parser struct {
 
 var byteOrderMark = []byte("\ufeff")
 
-// feed takes in the next bytes and calls each for every event that ends in them.
-// After an error the parser cannot be used any more.
+// feed adds bytes and calls each for every event that ends in them. After an error the parser
+// cannot be used any more.
 func (p *parser) feed(b []byte, each func(frame)) error {
 	for len(b) > 0 {
 		if p.cr {
@@ -69,7 +69,7 @@ func (p *parser) tooLong() error {
 	return nil
 }
 
-// isUnfinished says that an event or a line has begun and not ended.
+// isUnfinished reports whether an event or a line has begun and not ended.
 func (p *parser) isUnfinished() bool { return p.hasFields || len(p.line) > 0 }
 
 func (p *parser) parseLine(line []byte, each func(frame)) {

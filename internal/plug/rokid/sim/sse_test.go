@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// frames is what a parser makes of a stream that comes in parts of n bytes.
+// frames returns the events that a parser reads from a stream in parts of n bytes.
 func frames(stream []byte, n int) (list []string, comments int, unfinished bool, err error) {
 	var p parser
 	for len(stream) > 0 && err == nil {
@@ -86,8 +86,8 @@ func FuzzParser(f *testing.F) {
 	})
 }
 
-// FuzzAnswer sees that whatever a server sends is judged, and that nothing that
-// is short of an end is said to be right.
+// FuzzAnswer checks that any answer of a server is judged, and that an incomplete one is never
+// accepted.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		hello + last + done, event("tool_call", `"tool_call":{"command":"take_photo","x":1}`, false),
