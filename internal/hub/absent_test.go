@@ -13,8 +13,9 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What was held by an instance that dies, or that stops, stays listed and is offline, until
-// somebody holds it again or two minutes have passed. What was removed is unknown at once.
+// TestAbsentStaysListed checks that tools of an instance that dies or stops stay listed and are
+// offline, until another instance holds their provider or two minutes have passed. Removed tools
+// are unknown at once.
 func TestAbsentStaysListed(t *testing.T) {
 	url, folder := bustest.Cluster(t, 1), t.TempDir()
 	at := func(name string) *hubtest.Rig {
@@ -27,7 +28,7 @@ func TestAbsentStaysListed(t *testing.T) {
 	sleeps := providerFunc(func(context.Context, *tool.Call) (*tool.Result, error) {
 		return nil, tool.Fail(tool.Offline, "It sleeps.", nil)
 	})
-	register(t, near.Hub, lamp, sleeps) // which does not know the tools that it has now
+	register(t, near.Hub, lamp, sleeps) // without the tools that it has now
 	what := func(name string) string {
 		res, err := near.Hub.Call(t.Context(), access(near, ""), name, &tool.Call{})
 		if e := tool.AsError(err); e != nil {
@@ -60,13 +61,13 @@ func TestAbsentStaysListed(t *testing.T) {
 	far := at("far")
 	hold(far)
 	both("fine", "fine")
-	far.Hub.Bus.Abort() // it dies
+	far.Hub.Bus.Abort() // without a leave message
 	both(offline, "offline: It sleeps.")
 
 	other := at("other")
 	first, second := hold(other)
 	both("fine", "fine")
-	other.Hub.Drain(t.Context()) // it stops
+	other.Hub.Drain(t.Context()) // an orderly stop
 	first.Unregister()
 	second.Unregister()
 	both(offline, "offline: It sleeps.")

@@ -15,19 +15,19 @@ import (
 	"patchbay/internal/talk"
 )
 
-// observed is somebody who looks on.
+// observed is an observer of a turn.
 type observed struct {
 	*recorder
 	end chan error
 }
 
-// observe looks on at a turn.
+// observe observes a turn.
 func observe(r *hubtest.Rig, t hub.ConversationRef, turn string) observed {
 	f := observed{newRecorder(), make(chan error, 1)}
 	go func() {
 		f.end <- r.Hub.Observe(ctx, t, turn, func(events []talk.Event) error {
 			for _, e := range events {
-				f.emit(e) //nolint:errcheck // it takes all
+				f.emit(e) //nolint:errcheck // it never fails
 			}
 			return nil
 		})
@@ -35,8 +35,8 @@ func observe(r *hubtest.Rig, t hub.ConversationRef, turn string) observed {
 	return f
 }
 
-// spoken makes a bot that says what it is given, until that is closed, and tells why it was
-// stopped if it was.
+// spoken returns a bot that emits the given events until words is closed. If the bot is stopped,
+// cause gets the reason.
 func spoken() (f hubtest.Func, words chan talk.Event, cause chan error) {
 	words, cause = make(chan talk.Event), make(chan error, 1)
 	return func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
@@ -57,15 +57,15 @@ func spoken() (f hubtest.Func, words chan talk.Event, cause chan error) {
 	}, words, cause
 }
 
-// answering begins a turn, and returns it and how it ends for its asker.
-func answering(r *hubtest.Rig, turn *talk.Turn, asking context.Context) chan error { //nolint:revive // the context is of one of two
+// answering starts a turn, and returns a channel for its result.
+func answering(r *hubtest.Rig, turn *talk.Turn, asking context.Context) chan error { //nolint:revive // one of two contexts
 	end := make(chan error, 1)
 	turn.ID = "turn-" + turn.Text()
 	go func() { end <- r.Hub.Answer(asking, turn, newRecorder().emit) }()
 	return end
 }
 
-// waitActive waits for what is being answered.
+// waitActive waits until a conversation has n active turns.
 func waitActive(t *testing.T, r *hubtest.Rig, about hub.ConversationRef, n int) (list []hub.ActiveTurn) {
 	t.Helper()
 	await(t, "as many turns are being answered", func() bool {
@@ -75,8 +75,8 @@ func waitActive(t *testing.T, r *hubtest.Rig, about hub.ConversationRef, n int) 
 	return list
 }
 
-// Who opens a conversation in which the bot is answering sees what was said and what
-// comes, also when the asker has left, and is told how it ends.
+// TestObserve checks that an observer of an active turn gets the earlier and the new events, also
+// after the asker has left, and the end of the turn.
 func TestObserve(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		r := hubtest.New(t, hubtest.Options{DB: o})
@@ -123,7 +123,7 @@ func TestObserve(t *testing.T) {
 				t.Errorf("%v, %q", err, f.text())
 			}
 		}
-		// What is not listed any more is written down; what ended just now is known still.
+		// A turn that is no longer listed is saved; a recently ended one can still be observed.
 		if list := r.Hub.ActiveTurns(ctx, mine); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
@@ -138,8 +138,8 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// Whoever looks on can stop the bot: it stops, its asker is told so, and what it had said
-// is kept, whether the asker is there or has left.
+// TestStoppedByObserver checks that an observer can stop the bot: the bot stops, the asker gets a
+// note, and the partial answer is saved, whether the asker is still there or not.
 func TestStoppedByObserver(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		r := hubtest.New(t, hubtest.Options{DB: o})
@@ -190,7 +190,7 @@ func TestStoppedByObserver(t *testing.T) {
 	})
 }
 
-// A bot that does not stop is told of.
+// TestStoppingTakesNoLongerThanItMay checks that StopTurns reports a bot that does not stop.
 func TestStoppingTakesNoLongerThanItMay(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	began, enough := make(chan struct{}), make(chan struct{})
@@ -212,7 +212,7 @@ func TestStoppingTakesNoLongerThanItMay(t *testing.T) {
 	}
 }
 
-// Who is at another instance sees and stops the same.
+// TestObserveFromAnotherInstance checks that turns of another instance can be observed and stopped.
 func TestObserveFromAnotherInstance(t *testing.T) {
 	here, there := newPair(t, hub.Options{})
 	await(t, "the instances know each other", func() bool {
@@ -225,7 +225,7 @@ func TestObserveFromAnotherInstance(t *testing.T) {
 
 	turn := ask(bot, "a story")
 	asked := answering(there, turn, ctx)
-	long := strings.Repeat("长", 100_000) // more than a report has
+	long := strings.Repeat("长", 100_000) // more than fits into a report
 	words <- talk.Text("once ")
 	words <- talk.Note("let me think")
 	words <- talk.Text(long)
@@ -272,7 +272,7 @@ func TestObserveFromAnotherInstance(t *testing.T) {
 		t.Errorf("with nothing to stop: %+v", out)
 	}
 
-	// An instance that is lost takes what it was asked with it.
+	// Active turns of an instance that is lost are lost with it.
 	f, words, _ = spoken()
 	bot = there.AddScript(t, nil, f)
 	mine.Bot = bot.Number
@@ -288,18 +288,18 @@ func TestObserveFromAnotherInstance(t *testing.T) {
 	}
 }
 
-// An instance that lives and does not answer is told of.
+// TestStoppingAsksEverybody checks that StopTurns reports an instance that does not confirm.
 func TestStoppingAsksEverybody(t *testing.T) {
 	here, there := newPair(t, hub.Options{})
 	await(t, "the instances know each other", func() bool { return len(here.Hub.Bus.Peers()) == 1 })
-	there.Hub.Close() // its bus goes on saying that it lives
+	there.Hub.Close() // its bus still sends heartbeats
 	if out := here.Hub.StopTurns(ctx, hub.ConversationRef{Bot: 1,
 		Person: "wearer"}); out != (hub.StopResult{Unconfirmed: true}) {
 		t.Errorf("%+v", out)
 	}
 }
 
-// History has words for pictures.
+// TestSplitImages checks the placeholders for images in the history.
 func TestSplitImages(t *testing.T) {
 	for question, want := range map[string]struct {
 		text     string

@@ -15,9 +15,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// BenchmarkCall measures calls of a tool that does something, with SQLite on the
-// disk, one after the other and 32 at a time: with a journal, and without one, where
-// calls wait for their commit.
+// BenchmarkCall measures calls of a tool that changes something, with SQLite on the disk, one after
+// the other and 32 at a time: with a journal, and without one, where calls wait for their commit.
 func BenchmarkCall(b *testing.B) {
 	for _, at := range []int{1, 32} {
 		b.Run("waits/"+strconv.Itoa(at), func(b *testing.B) { callMany(b, at, hub.Options{}) })

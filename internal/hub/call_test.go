@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// providerFunc is a provider made of a function.
+// providerFunc is a function as a provider.
 type providerFunc func(context.Context, *tool.Call) (*tool.Result, error)
 
 func (f providerFunc) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) { return f(ctx, c) }
@@ -50,7 +50,7 @@ func names(v *hub.View) string {
 	return strings.Join(out, " ")
 }
 
-// code is why a call brought no result, or "".
+// code returns the error code of a call, or "".
 func code(err error) tool.Code {
 	if e := tool.AsError(err); e != nil {
 		return e.Code
@@ -58,7 +58,7 @@ func code(err error) tool.Code {
 	return ""
 }
 
-// Names are unique and fit what models take, and lead back to the tool.
+// TestNamesOfTools checks that names are unique, are accepted by models, and identify the tool.
 func TestNamesOfTools(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	long := strings.Repeat("x", 80)
@@ -142,7 +142,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("a denied tool: %v", err)
 	}
 
-	// What the owner decides holds for all callers, without a restart.
+	// Rules of the owner apply to all callers, without a restart.
 	changes, unsubscribe := r.Hub.WatchTools()
 	defer unsubscribe()
 	for tool, rule := range map[string]string{"lamp_reboot": "allow", "lamp_off": "deny"} {
@@ -192,15 +192,15 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: %v (carried out: %t), want %q", args, err, ran, want)
 		}
 	}
-	// A schema that names files is not followed; its provider checks for itself.
+	// A schema that refers to a file is ignored; its provider validates the arguments.
 	if _, err := r.Hub.Call(t.Context(), access(r, ""), "odd",
 		&tool.Call{Args: json.RawMessage(`{"x":1}`)}); err != nil {
 		t.Error(err)
 	}
 }
 
-// Whatever a provider does, its caller hears about it in words, in bounded time,
-// and the trail has it.
+// TestBadProviders checks that, whatever a provider does, the caller gets a message in bounded
+// time, and the call is recorded.
 func TestBadProviders(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	register(t, r.Hub, hub.ProviderRef{ID: "a", Kind: "k", Timeout: 50 * time.Millisecond},
@@ -273,7 +273,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Arguments are kept only if somebody wants them.
+// TestAuditOfArguments checks that arguments are recorded only if a setting asks for it.
 func TestAuditOfArguments(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	register(t, r.Hub, hub.ProviderRef{ID: "a", Kind: "k"}, echoProvider, tool.Tool{Name: "x"})
@@ -289,7 +289,7 @@ func TestAuditOfArguments(t *testing.T) {
 	}
 }
 
-// Many calls at once: each is in the trail, once.
+// TestAuditIsComplete makes many concurrent calls: each is recorded once.
 func TestAuditIsComplete(t *testing.T) {
 	each := func(t *testing.T, o store.Options, journal string) {
 		r := hubtest.New(t, hubtest.Options{DB: o, Hub: hub.Options{Folder: journal}})
@@ -315,7 +315,7 @@ func TestAuditIsComplete(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		r.Hub.Close() // writes what still waits
+		r.Hub.Close() // writes buffered records
 		rows, err := r.Store.Calls.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 10_000)
 		if err != nil || len(rows) != callers*calls {
 			t.Errorf("%d rows, %v", len(rows), err)
@@ -329,8 +329,8 @@ func TestAuditIsComplete(t *testing.T) {
 	})
 }
 
-// With a journal, a call that has done something is in the database soon after it was
-// answered.
+// TestAuditComesSoon checks that with a journal the record of a call with effects is in the
+// database soon after its response.
 func TestAuditComesSoon(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{Hub: hub.Options{Folder: t.TempDir()}})
 	register(t, r.Hub, hub.ProviderRef{ID: "a", Kind: "k"}, echoProvider, tool.Tool{Name: "x"})
@@ -354,8 +354,8 @@ func TestAuditComesSoon(t *testing.T) {
 	}
 }
 
-// A device that one instance holds is called from the other: with its list, its
-// progress, large results and cancellation, and its loss is told.
+// TestHeldElsewhere calls a device of another instance: its list, progress, large results,
+// cancellation, and the error when it is lost.
 func TestHeldElsewhere(t *testing.T) {
 	url := bustest.Cluster(t, 1)
 	folder := t.TempDir()
@@ -378,7 +378,7 @@ func TestHeldElsewhere(t *testing.T) {
 		return nil, &tool.Error{Code: tool.Refused, Told: "no", RPC: -5}
 	})
 	tools := []tool.Tool{{Name: "progress"}, {Name: "large"}, {Name: "hangs"}, {Name: "no"}}
-	for i := range 1500 { // more than one message takes
+	for i := range 1500 { // more than fits into one message
 		tools = append(tools, tool.Tool{Name: fmt.Sprintf("t%d", i), Description: strings.Repeat("d", 500)})
 	}
 	changes, unsubscribe := near.Hub.WatchTools()

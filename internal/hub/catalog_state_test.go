@@ -11,8 +11,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What an instance says while nothing changes does not grow with what it holds, and another one
-// that has come later knows all of it.
+// TestLittleIsSaidWhileNothingChanges checks that the size of periodic announcements does not grow
+// with the number of providers, and that an instance that joins later gets all of them.
 func TestLittleIsSaidWhileNothingChanges(t *testing.T) {
 	const providers, most = 1200, 500
 	near, far := newNamedPair(t)
@@ -30,7 +30,7 @@ func TestLittleIsSaidWhileNothingChanges(t *testing.T) {
 		if json.Unmarshal(m.Data, &a) == nil && a.I == far.Hub.Bus.Instance {
 			select {
 			case said <- len(m.Data):
-			default: // enough was heard
+			default: // enough announcements
 			}
 		}
 	})
@@ -48,7 +48,8 @@ func TestLittleIsSaidWhileNothingChanges(t *testing.T) {
 	}
 }
 
-// Who has missed a change sees that by the numbers, and asks for a census.
+// TestAMissedChangeIsAskedFor checks that an instance detects a missed change by the sequence
+// number of an announcement, and requests a census.
 func TestAMissedChangeIsAskedFor(t *testing.T) {
 	near, _ := newNamedPair(t)
 	provider := func(n int) string {
@@ -64,18 +65,18 @@ func TestAMissedChangeIsAskedFor(t *testing.T) {
 	must(t, err)
 	defer sub.Unsubscribe() //nolint:errcheck // the connection is closed next
 	lists, err := bus.Subscribe("tools.ghost", func(m *nats.Msg) {
-		bus.Respond(m, []byte(`{"tools":[]}`)) //nolint:errcheck // nobody waits then
+		bus.Respond(m, []byte(`{"tools":[]}`)) //nolint:errcheck // no requester
 	})
 	must(t, err)
 	defer lists.Unsubscribe() //nolint:errcheck // as above
-	// answer waits until near asks, and says that the ghost holds so many.
+	// answer waits until near requests a census, and responds with boards providers.
 	answer := func(what string, number, boards int) {
 		t.Helper()
 		for {
 			select {
 			case who := <-asked:
 				if who != bus.Instance {
-					continue // the other one
+					continue // the request of the other instance
 				}
 			case <-t.Context().Done():
 				t.Fatalf("nobody asks: %s", what)

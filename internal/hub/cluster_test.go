@@ -18,8 +18,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// newPair makes two instances on one PostgreSQL database and a cluster of three
-// NATS servers.
+// newPair returns two instances on one PostgreSQL database and a cluster of three NATS servers.
 func newPair(t *testing.T, o hub.Options) (here, there *hubtest.Rig) {
 	t.Helper()
 	db := storetest.Postgres(t)
@@ -30,7 +29,7 @@ func newPair(t *testing.T, o hub.Options) (here, there *hubtest.Rig) {
 	return here, there
 }
 
-// await waits until something is true, which takes a message on the bus.
+// await waits until a condition is true that depends on messages of the bus.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -49,7 +48,7 @@ func TestABotOnAnotherInstance(t *testing.T) {
 	bot := here.Add(t, "plugin", nil)
 	wantCode(t, here.Hub.Answer(ctx, ask(bot, "nobody there"), newRecorder().emit), talk.Offline)
 
-	picture := bytes.Repeat([]byte("x"), 3<<20) // more than the bus takes in one message
+	picture := bytes.Repeat([]byte("x"), 3<<20) // more than fits into one message of the bus
 	detach := there.Hub.AttachBot(bot.Number, hubtest.Func(func(_ context.Context, turn *talk.Turn,
 		emit talk.Emit) error {
 		if im := turn.Images(); len(im) > 0 && !bytes.Equal(im[0].Data, picture) {
@@ -85,8 +84,8 @@ func TestABotOnAnotherInstance(t *testing.T) {
 	wantCode(t, here.Hub.Answer(ctx, ask(bot, "gone"), newRecorder().emit), talk.Offline)
 }
 
-// The newer of two connections takes the turns, and the older steps in when it
-// is gone.
+// TestTheNewerConnectionWins checks that the newer of two connections takes the turns, and that the
+// older one takes over when the newer one is closed.
 func TestTheNewerConnectionWins(t *testing.T) {
 	here, there := newPair(t, hub.Options{ReconnectGrace: time.Second})
 	bot := here.Add(t, "plugin", nil)
@@ -168,7 +167,7 @@ func TestDisconnectCrossesTheBus(t *testing.T) {
 	}
 }
 
-// When the holder stops in an orderly way, the asker is told at once.
+// TestAStoppingHolder checks that the asker gets an error at once when the holder stops in order.
 func TestAStoppingHolder(t *testing.T) {
 	here, there := newPair(t, hub.Options{})
 	bot := here.Add(t, "plugin", nil)
@@ -191,7 +190,8 @@ func TestAStoppingHolder(t *testing.T) {
 	}
 }
 
-// A bot that is unplugged at one instance is cut off at the other.
+// TestDisconnectBotReachesEveryInstance checks that a bot that is disconnected at one instance
+// loses its connection to another.
 func TestDisconnectBotReachesEveryInstance(t *testing.T) {
 	here, there := newPair(t, hub.Options{})
 	bot := there.Add(t, "plugin", nil)
@@ -202,7 +202,7 @@ func TestDisconnectBotReachesEveryInstance(t *testing.T) {
 		if cut.Load() == bot.Number {
 			return true
 		}
-		here.Hub.DisconnectBot(bot.Number) // the servers may not have known of the listener yet
+		here.Hub.DisconnectBot(bot.Number) // in case the subscription was late
 		return false
 	})
 }

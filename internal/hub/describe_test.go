@@ -21,8 +21,8 @@ type describedSettings struct {
 	Extra   map[string]string `json:"extra,omitempty"`
 }
 
-// A form can be made of what a kind says of its settings, and what was written into it
-// is found again.
+// TestDescribe checks that the description of a kind lists its settings, and that stored settings
+// can be read back as text.
 func TestDescribe(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{Kinds: []hub.Kind{{Name: "oven", Inbound: true,
 		Settings: func() any { return new(describedSettings) }}}})
@@ -56,7 +56,7 @@ func TestDescribe(t *testing.T) {
 	if !reflect.DeepEqual(written, set) {
 		t.Errorf("written as %v", written)
 	}
-	// What is found is what can be set.
+	// Settings that were read back can be set again.
 	delete(written, "secret")
 	again, err := r.Registry.Change(t.Context(), b.Number, hub.Changes{Set: written})
 	if err != nil {

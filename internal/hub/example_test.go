@@ -42,7 +42,7 @@ func newExampleHub(kinds ...hub.Kind) (_ *exampleHub, close func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	local, err := bus.Open(context.Background(), bus.Options{}) // within this process
+	local, err := bus.Open(context.Background(), bus.Options{}) // in the process
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,7 +67,7 @@ type diceBot struct{ sides int }
 
 func (d diceBot) Answer(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
 	if err := emit(talk.Text("You rolled ")); err != nil {
-		return err // the asker has gone
+		return err // the asker has left
 	}
 	return emit(talk.Text(fmt.Sprint(d.sides, "."))) // loaded, for the sake of the example
 }
@@ -94,7 +94,7 @@ var diceKind = hub.Kind{
 	},
 }
 
-// A kind of bot that the hub builds from its settings whenever somebody asks it.
+// A kind of bot that the hub creates from its settings for each question.
 func ExampleKind() {
 	ctx := context.Background()
 	h, close, err := newExampleHub(diceKind)
@@ -123,7 +123,7 @@ func ExampleKind() {
 	// Output: You rolled 20.<nil>
 }
 
-// A bot that connects to this instance by itself, as a plugin does.
+// A bot that connects to this instance, like a plugin.
 func ExampleHub_AttachBot() {
 	ctx := context.Background()
 	h, close, err := newExampleHub(hub.Kind{Name: "dialing", Inbound: true})
@@ -138,12 +138,12 @@ func ExampleHub_AttachBot() {
 		fmt.Println(err)
 		return
 	}
-	known, err := h.Registry.ByToken(ctx, token) // what the plugin presents when it connects
+	known, err := h.Registry.ByToken(ctx, token) // the token that the plugin presents
 	fmt.Println(known.Number == bot.Number, err)
 
 	detach := h.AttachBot(bot.Number, diceBot{6}, hub.Limits{})
 	fmt.Println(h.IsOnline(bot.Number))
-	detach() // when the connection ends
+	detach() // at the end of the connection
 	fmt.Println(h.IsOnline(bot.Number))
 	// Output:
 	// true <nil>

@@ -2,8 +2,8 @@ package hub
 
 import "time"
 
-// AdvanceEpochs has the clock that numbers connections be ahead.
+// AdvanceEpochs advances the clock that numbers connections.
 func AdvanceEpochs(h *Hub, by time.Duration) { h.epochs.observe(time.Now().Add(by).UnixMilli()) }
 
-// Expire says that what nobody holds has been listed for long enough.
+// Expire removes absent providers whose retention has passed at now.
 func Expire(h *Hub, now time.Time) { h.catalogSync.expire(now) }

@@ -95,7 +95,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A bot that is slow but not silent must not be cut, however long it takes.
+// TestIdleIsMeasuredFromTheLastPiece checks that a slow bot that keeps emitting is not stopped,
+// however long it takes.
 func TestIdleIsMeasuredFromTheLastPiece(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{Hub: hub.Options{FirstPieceTimeout: 200 * time.Millisecond,
 		IdleTimeout: 200 * time.Millisecond}})
@@ -163,8 +164,8 @@ func TestLateAnswerIsToldAtTheNextTurn(t *testing.T) {
 	})
 }
 
-// A command must stay the first thing a device gets, so earlier answers come
-// behind it.
+// TestLateAnswerFollowsACommand checks that a late answer follows a command: a device has to get
+// the command first.
 func TestLateAnswerFollowsACommand(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	bot := r.AddScript(t, nil, func(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
@@ -230,8 +231,8 @@ func TestDisconnectCancelsIfConfigured(t *testing.T) {
 	}
 }
 
-// Whoever stops an answer stops the bot, which would go on if they had just left. What it
-// had said by then is remembered, and nobody is told it later.
+// TestAnAskerStopsTheBot checks that the bot stops when the asker stops the answer; it would
+// continue if the asker had only left. The partial answer is saved, and is not delivered later.
 func TestAnAskerStopsTheBot(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	cause := make(chan error, 1)
@@ -293,7 +294,7 @@ func TestARepeatedRequestJoinsTheRunningTurn(t *testing.T) {
 	<-two.heard
 	close(release)
 	wg.Wait()
-	three := newRecorder() // even when the turn has just ended
+	three := newRecorder() // even if the turn has just ended
 	must(t, r.Hub.Answer(ctx, again(), three.emit))
 	for i, e := range []*recorder{one, two, three} {
 		if got := e.text(); got != "first second <take_photo>" {
@@ -325,7 +326,8 @@ func TestUnknownCommandsAreDropped(t *testing.T) {
 	}
 }
 
-// The asker of a bot whose connection just broke hears that the hub waits for it.
+// TestReconnectingIsTold checks that the asker of a bot whose connection has just broken gets a
+// note that the hub waits for it.
 func TestReconnectingIsTold(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{Hub: hub.Options{ReconnectGrace: time.Hour, ReconnectNotice: time.Millisecond}})
 	bot := r.Add(t, "plugin", nil)
@@ -358,7 +360,7 @@ func TestConnectedBots(t *testing.T) {
 		t.Fatalf("heard %q, online %t", e.text(), r.Hub.IsOnline(bot.Number))
 	}
 	detach()
-	// Gone a moment ago: the asker waits, and is served when it comes back.
+	// The bot disconnected a moment ago: the asker waits, and gets an answer when it reconnects.
 	done := make(chan error, 1)
 	back := newRecorder()
 	go func() { done <- r.Hub.Answer(ctx, ask(bot, "back?"), back.emit) }()

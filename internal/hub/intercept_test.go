@@ -14,7 +14,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// interceptWith answers turns that begin with "!" in place of whichever bot is asked.
+// interceptWith returns an interceptor that answers turns that begin with "!".
 func interceptWith(who talk.Bot) hub.Interceptor {
 	return func(_ context.Context, _ store.Bot, turn *talk.Turn) talk.Bot {
 		if strings.HasPrefix(turn.Text(), "!") {
@@ -53,7 +53,8 @@ func TestSomebodyElseAnswers(t *testing.T) {
 	})
 }
 
-// Whoever answers in its place neither needs the bot nor waits for it.
+// TestSomebodyElseAnswersWithoutTheBot checks that an interceptor neither needs the bot nor waits
+// for it.
 func TestSomebodyElseAnswersWithoutTheBot(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{Hub: hub.Options{ReconnectGrace: time.Minute}})
 	r.Hub.Intercept("other", interceptWith(say("here")))
@@ -83,7 +84,8 @@ func TestSomebodyElseAnswersWithoutTheBot(t *testing.T) {
 	must(t, <-done)
 }
 
-// A late answer is the bot's to tell: it is neither told in between, nor lost.
+// TestLateAnswersWaitForTheBot checks that a late answer of the bot is not delivered with an
+// interceptor's answer, and is not lost.
 func TestLateAnswersWaitForTheBot(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	bot := r.AddScript(t, nil, say("bot"))
@@ -107,8 +109,8 @@ func TestLateAnswersWaitForTheBot(t *testing.T) {
 	}
 }
 
-// What nobody heard of an answer in the bot's place is not told later, and not
-// pushed: by then it says nothing to anybody.
+// TestInterceptedAnswerIsNeverLate checks that an undelivered answer of an interceptor is neither
+// delivered later nor pushed, because it is obsolete by then.
 func TestInterceptedAnswerIsNeverLate(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	r.Hub.OnLate("test", func(_ context.Context, _ store.Bot, l hub.Late) error {
@@ -164,7 +166,8 @@ func TestInterceptedAnswerFailure(t *testing.T) {
 	}
 }
 
-// A request that the network repeats is answered once, whoever answers.
+// TestRepeatedRequestJoinsInterceptedAnswer checks that a request that the network repeats is
+// answered once, also by an interceptor.
 func TestRepeatedRequestJoinsInterceptedAnswer(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	n := 0

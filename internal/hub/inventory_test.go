@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// An owner sees what callers do not: what is denied, and what is dangerous.
+// TestInventory checks that an owner sees tools that callers do not: denied and dangerous ones.
 func TestInventory(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	for _, rule := range []store.ToolRule{{Tool: "lamp_off", Rule: hub.RuleDeny},
@@ -32,7 +32,7 @@ func TestInventory(t *testing.T) {
 	register(t, r.Hub, hub.ProviderRef{ID: "2", Slug: "door", Kind: "k", Owner: "somebody else"}, echoProvider,
 		tool.Tool{Name: "open"})
 	register(t, r.Hub, hub.ProviderRef{ID: "3", Kind: "k"}, echoProvider, tool.Tool{Name: "ask"})
-	// A twin: the one that may be used counts.
+	// Two tools of one name: the one that may be used counts.
 	register(t, r.Hub, hub.ProviderRef{ID: "4", Kind: "k"}, echoProvider, tool.Tool{Name: "ask", Dangerous: true})
 	for _, c := range []struct{ person, rules, want string }{
 		{r.Person.ID, "", "ask allowed, lamp_burn dangerous, lamp_off denied, lamp_on allowed, lamp_reset_all allowed"},
@@ -58,7 +58,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("with rules %q there is %q, want %q", c.rules, got, c.want)
 		}
 	}
-	// The list is kept only as long as it is right.
+	// The list is cached until something changes.
 	register(t, r.Hub, hub.ProviderRef{ID: "5", Slug: "a", Kind: "k", Owner: r.Person.ID}, echoProvider,
 		tool.Tool{Name: "new"})
 	if list, err := r.Hub.Inventory(r.Person.ID, ""); err != nil || len(list) != 6 || list[0].Name != "a_new" {

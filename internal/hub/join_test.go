@@ -24,7 +24,7 @@ func (c *tapClock) options() hubtest.Options {
 	return hubtest.Options{Hub: hub.Options{Now: c.now}}
 }
 
-// When the same words are the same request, and when they are said twice.
+// TestRepeatedRequests checks which repeated words are the same request and which are a new one.
 func TestRepeatedRequests(t *testing.T) {
 	var clock tapClock
 	clock.at.Store(time.Now().UnixMilli())
@@ -98,8 +98,9 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-// A request whose connection broke is asked again by the network: it gets the answer from
-// its beginning, the bot is asked once, and nobody is told the answer later.
+// TestABrokenConnectionIsTakenUpAgain checks that a request that the network repeats after a broken
+// connection gets the answer from its beginning. The bot is asked once, and the answer is not
+// delivered again later.
 func TestABrokenConnectionIsTakenUpAgain(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	var asked atomic.Int32
@@ -154,8 +155,8 @@ func TestABrokenConnectionIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// What broke off before its bot was asked is asked anew: a place in the queue is left when
-// its asker goes.
+// TestABrokenConnectionInTheQueue checks that a repeated request is queued anew if its connection
+// broke before the bot was asked: its first place in the queue is released.
 func TestABrokenConnectionInTheQueue(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	started, release := make(chan struct{}), make(chan struct{})
@@ -184,7 +185,7 @@ func TestABrokenConnectionInTheQueue(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-again.heard // it waits
+	<-again.heard // it is queued
 	close(release)
 	wg.Wait()
 	if got := again.text(); got != "[One before you, one moment…]waits" &&

@@ -15,12 +15,12 @@ import (
 	"patchbay/internal/store"
 )
 
-// database stands in for the table of calls: it takes rows, or refuses them.
+// database is a fake for the table of calls. It stores rows, or refuses them.
 type database struct {
 	mu      sync.Mutex
 	rows    map[string]store.Call
 	refuses error
-	tries   chan struct{} // gets one for each commit that was tried
+	tries   chan struct{} // gets an element for each attempted commit
 }
 
 func newDatabase() *database {
@@ -48,7 +48,7 @@ func (d *database) refuse(err error) {
 	d.refuses = err
 }
 
-// has waits until as many rows are there, and no more.
+// has waits until there are exactly as many rows as wanted.
 func (d *database) has(t *testing.T, want int) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -67,7 +67,7 @@ func (d *database) has(t *testing.T, want int) {
 	}
 }
 
-// lines is a log to look into.
+// lines is a log whose lines can be counted.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -92,7 +92,7 @@ func row(n int) store.Call {
 		Tool: "lamp_on", Args: "{\"x\":\"\n\u2028<亮>\"}", Took: time.Millisecond, Outcome: "done"}
 }
 
-// journals are the files in a folder, and their contents.
+// journals returns the contents of the journal files in a folder, by path.
 func journals(t testing.TB, folder string) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "calls-*[0-9].journal"))
@@ -110,7 +110,7 @@ func journals(t testing.TB, folder string) map[string]string {
 	return out
 }
 
-// written is the text of a journal with some rows.
+// written returns the contents of a journal with the given rows.
 func written(t testing.TB, rows ...store.Call) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -21,8 +21,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// A row is in the file before its caller is told, and until it is committed; then
-// the file is emptied, and at the end it is gone.
+// TestJournalHoldsWhatIsNotCommitted checks that a row is in the file before its caller gets the
+// result, and until it is committed. Then the file is emptied, and removed at the end.
 func TestJournalHoldsWhatIsNotCommitted(t *testing.T) {
 	folder, db, log := filepath.Join(t.TempDir(), "new"), newDatabase(), &lines{}
 	var inside sync.Mutex
@@ -65,8 +65,8 @@ func TestJournalHoldsWhatIsNotCommitted(t *testing.T) {
 	}
 }
 
-// What a dead process has left is committed at the start, whatever its files look
-// like.
+// TestJournalOfTheDead checks that the journals of a dead process are committed at the start,
+// whatever their contents.
 func TestJournalOfTheDead(t *testing.T) {
 	text := written(t, row(1), row(2), row(3))
 	last := strings.LastIndex(text[:len(text)-1], "\n") + 1
@@ -121,8 +121,8 @@ func TestJournalOfTheDead(t *testing.T) {
 	}
 }
 
-// A database that refuses rows gets them later, each once: those in the journal, and
-// those of calls that only read.
+// TestJournalOfARefusingDatabase checks that a database that refuses rows gets them later, each
+// once: those in the journal, and those of read-only calls.
 func TestJournalOfARefusingDatabase(t *testing.T) {
 	folder, db, log := t.TempDir(), newDatabase(), &lines{}
 	a := newAudit(folder, log.logger(), db.commit)
@@ -151,7 +151,8 @@ func TestJournalOfARefusingDatabase(t *testing.T) {
 	}
 }
 
-// What the database has not taken when the server stops, it gets at the next start.
+// TestJournalStaysForTheNextStart checks that rows that the database has not stored when the server
+// stops are committed at the next start.
 func TestJournalStaysForTheNextStart(t *testing.T) {
 	folder, db, log := t.TempDir(), newDatabase(), &lines{}
 	db.refuse(errors.New("away"))
@@ -167,7 +168,7 @@ func TestJournalStaysForTheNextStart(t *testing.T) {
 	if log.count("for the next start") == 0 || log.count("missing") > 0 {
 		t.Errorf("logged is %s", &log.text)
 	}
-	a = newAudit(folder, log.logger(), db.commit) // it is still away
+	a = newAudit(folder, log.logger(), db.commit) // still unavailable
 	a.add(row(rows), true)
 	a.close()
 	db.refuse(nil)
@@ -179,8 +180,8 @@ func TestJournalStaysForTheNextStart(t *testing.T) {
 	}
 }
 
-// A journal that takes no more rows lets calls wait for their commit, and tells so
-// once.
+// TestJournalIsFull checks that with a full journal calls wait for their commit, and that this is
+// logged once.
 func TestJournalIsFull(t *testing.T) {
 	t.Run("of rows", func(t *testing.T) {
 		folder, db, log := t.TempDir(), newDatabase(), &lines{}
@@ -257,7 +258,7 @@ func TestJournalIsFull(t *testing.T) {
 	})
 }
 
-// Where there can be no journal, calls wait for their commit.
+// TestNoJournal checks that calls wait for their commit if no journal can be created.
 func TestNoJournal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -279,8 +280,8 @@ func TestNoJournal(t *testing.T) {
 	}
 }
 
-// Servers that share a folder have files of their own, and take over only those of
-// the dead.
+// TestJournalOfAnother checks that servers that share a folder use files of their own, and take
+// over only those of dead servers.
 func TestJournalOfAnother(t *testing.T) {
 	folder := t.TempDir()
 	other, out := StartChild(t, "server", folder)
@@ -317,8 +318,8 @@ func TestJournalOfAnother(t *testing.T) {
 	}
 }
 
-// StartChild starts this program again as what TestMain knows by a name, until the test
-// ends or it is killed.
+// StartChild starts this program again as the child that TestMain knows by name, until the test
+// ends or the child is killed.
 func StartChild(t *testing.T, name string, args ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	self, err := os.Executable()
@@ -327,7 +328,7 @@ func StartChild(t *testing.T, name string, args ...string) (*exec.Cmd, io.Reader
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), "PATCHBAY_TEST_CHILD="+name), os.Stderr
-	in, err := cmd.StdinPipe() // which ends with this process
+	in, err := cmd.StdinPipe() // closed at the end of this process
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,8 +347,8 @@ func StartChild(t *testing.T, name string, args ...string) (*exec.Cmd, io.Reader
 	return cmd, out
 }
 
-// RunOtherServer is another server for [TestJournalOfAnother], until its input ends: it
-// has a row that the database does not take.
+// RunOtherServer is another server for [TestJournalOfAnother], until its input ends: it has a row
+// that the database refuses.
 func RunOtherServer(folder string) {
 	db := newDatabase()
 	db.refuse(errors.New("away"))
@@ -357,7 +358,7 @@ func RunOtherServer(folder string) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// More servers than there are files do without.
+// TestJournalsRunOut checks that further servers work without a journal if all files are in use.
 func TestJournalsRunOut(t *testing.T) {
 	folder, log := t.TempDir(), slog.New(slog.DiscardHandler)
 	var all []*journal
@@ -379,7 +380,7 @@ func TestJournalsRunOut(t *testing.T) {
 	}
 }
 
-// A line has every field of a row.
+// TestJournalLine checks that a line has every field of a row.
 func TestJournalLine(t *testing.T) {
 	var row store.Call
 	v := reflect.ValueOf(&row).Elem()
@@ -420,7 +421,7 @@ func FuzzJournal(f *testing.F) {
 		return got, unread
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// What was written before is there, whatever follows.
+		// Earlier lines are intact, whatever follows.
 		got, unread := read(t, append([]byte(whole), data...))
 		if len(got) < 2 || got[0] != row(1) || got[1] != row(2) {
 			t.Fatalf("%+v", got)
@@ -428,7 +429,7 @@ func FuzzJournal(f *testing.F) {
 		if most := bytes.Count(data, []byte("\n")) + 1; len(got)-2+unread > most {
 			t.Fatalf("%d rows and %d others of %d lines", len(got)-2, unread, most)
 		}
-		// What is read from a line whose sum is right stays the same when it is written
+		// A row that is read from a line with a valid checksum stays the same when it is written
 		// and read again.
 		line := append(hex.AppendEncode(nil, appendSum(nil, data)), ' ')
 		got, _ = read(t, append(append(line, data...), '\n'))

@@ -24,8 +24,9 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Each call that was carried out is in the trail after kill -9, once, though it did not
-// wait for the disk: as what it was if it was answered, and as lost if its end was never seen.
+// TestKillLosesNoCall checks that each call that was carried out is recorded once after kill -9,
+// although it did not wait for the disk: with its result if it was answered, and as lost if its end
+// is unknown.
 func TestKillLosesNoCall(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		began, answered, stuck := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -39,7 +40,7 @@ func TestKillLosesNoCall(t *testing.T) {
 				seen[what]++
 				if what != "began" && seen["answered"] >= 3000 && seen["stuck"] == stuckCalls && !killed {
 					killed = true
-					must(t, caller.Process.Kill()) // and read what it has still said
+					must(t, caller.Process.Kill()) // the rest of its output is read
 				}
 			}
 		}
@@ -77,11 +78,11 @@ func TestKillLosesNoCall(t *testing.T) {
 	})
 }
 
-// stuckCalls is how many calls of a caller never end.
+// stuckCalls is the number of calls of a caller that never end.
 const stuckCalls = 5
 
-// callUntilKilled is a server for [TestKillLosesNoCall]. It says the ids of
-// calls that are carried out, never end, and were answered.
+// callUntilKilled is a server for [TestKillLosesNoCall]. It prints the ids of calls that have
+// begun, never end, or were answered.
 func callUntilKilled(folder, url string) {
 	check := func(err error) {
 		if err != nil {
@@ -91,7 +92,7 @@ func callUntilKilled(folder, url string) {
 	}
 	db, err := store.Open(ctx, store.Options{Folder: folder, URL: url})
 	check(err)
-	// Of who has no account nothing is recorded. The second and the third child find it.
+	// Calls without an account are not recorded. The second and the third child find it.
 	if err := db.People.Add(ctx, store.Person{ID: "p", Name: "p", Role: account.RoleMember,
 		Created: time.Now()}); !errors.Is(err, store.ErrExists) {
 		check(err)
@@ -106,7 +107,7 @@ func callUntilKilled(folder, url string) {
 	})
 	check(err)
 	tell := func(what, id string) {
-		_, err := os.Stdout.WriteString(what + " " + id + "\n") // at once, and whole
+		_, err := os.Stdout.WriteString(what + " " + id + "\n") // unbuffered, in one write
 		check(err)
 	}
 	s, err := h.Register(hub.ProviderRef{ID: "a", Kind: "k", Timeout: time.Hour},

@@ -20,7 +20,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// deviceTools are as many as a voice board has, with schemas of their own.
+// deviceTools returns as many tools as a voice board has, with schemas of their own.
 func deviceTools() []tool.Tool {
 	var tools []tool.Tool
 	for i := range 14 {
@@ -33,7 +33,7 @@ func deviceTools() []tool.Tool {
 	return tools
 }
 
-// live is how many bytes are in use when all garbage is gone.
+// live returns the size of the heap after garbage collection, in bytes.
 func live() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -42,8 +42,8 @@ func live() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkTenThousandProviders plugs in devices of five thousand people, while
-// somebody looks at the tools of one of them after every change.
+// BenchmarkTenThousandProviders registers devices of five thousand people, while a watcher lists
+// the tools of one person after every change.
 func BenchmarkTenThousandProviders(b *testing.B) {
 	const providers, people = 10_000, 5_000
 	tools := deviceTools()
@@ -100,7 +100,7 @@ func BenchmarkTenThousandProviders(b *testing.B) {
 	}
 }
 
-// Devices that nobody looks at cost little, however many there are.
+// TestProviderMemory checks that a device whose tools are not listed takes little memory.
 func TestProviderMemory(t *testing.T) {
 	const providers, most = 1000, 3 << 10
 	r := hubtest.New(t, hubtest.Options{})
@@ -119,7 +119,7 @@ func TestProviderMemory(t *testing.T) {
 	}
 }
 
-// A view is kept until something changes that its person sees.
+// TestViewsAreKept checks that a view is cached until something changes that its person sees.
 func TestViewsAreKept(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	mine := register(t, r.Hub, hub.ProviderRef{ID: "a", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, echoProvider,
@@ -141,7 +141,7 @@ func TestViewsAreKept(t *testing.T) {
 		name          string
 		do            func()
 		wakes, anew   bool
-		offered, told string // what is offered then, and whether lists and prints differ
+		offered, told string // tools offered then, and whether the fingerprints differ
 	}{
 		{"the same again", func() { mine.SetTools([]tool.Tool{{Name: "on", Input: json.RawMessage(`{}`)}}) }, false,
 			false, "door_open lamp_on", "same"},
@@ -183,7 +183,7 @@ func rename(t *testing.T, s *hub.Registration, slug, title string) {
 	}
 }
 
-// Slugs that are in use cannot be taken, and are free again afterwards.
+// TestRename checks that slugs in use cannot be taken, and are free again after a change.
 func TestRename(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	a := register(t, r.Hub, hub.ProviderRef{ID: "a", Slug: "lamp", Kind: "k", Title: "Lamp", Owner: r.Person.ID},
@@ -236,7 +236,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// newNamedPair is two boards on one bus.
+// newNamedPair returns two hubs on one bus.
 func newNamedPair(t *testing.T) (near, far *hubtest.Rig) {
 	t.Helper()
 	url, folder := bustest.Cluster(t, 1), t.TempDir()
@@ -245,7 +245,7 @@ func newNamedPair(t *testing.T) (near, far *hubtest.Rig) {
 	return near, far
 }
 
-// waitUntil waits for a change after which something is true.
+// waitUntil waits until a change of the tools makes a condition true.
 func waitUntil(t *testing.T, r *hubtest.Rig, what string, is func() bool) {
 	t.Helper()
 	changes, unsubscribe := r.Hub.WatchTools()
@@ -260,7 +260,8 @@ func waitUntil(t *testing.T, r *hubtest.Rig, what string, is func() bool) {
 	}
 }
 
-// A device is plugged in everywhere, and called where it is connected.
+// TestAHolderBeatsWhoeverSleeps registers a device on both instances, and checks that calls go to
+// the instance that it is connected to.
 func TestAHolderBeatsWhoeverSleeps(t *testing.T) {
 	near, far := newNamedPair(t)
 	at := hub.ProviderRef{ID: "board:1", Slug: "kitchen", Kind: "k", Owner: near.Person.ID}
@@ -291,7 +292,7 @@ func TestAHolderBeatsWhoeverSleeps(t *testing.T) {
 	if a, b := who(near), who(far); a != "far" || b != "far" {
 		t.Errorf("held by far, %s and %s answer", a, b)
 	}
-	here.Hold(true) // the newer one, of which far hears
+	here.Hold(true) // the newer connection, which far is informed of
 	if a := who(near); a != "near" {
 		t.Errorf("held by both, %s answers near", a)
 	}
@@ -299,7 +300,7 @@ func TestAHolderBeatsWhoeverSleeps(t *testing.T) {
 	if _, held, tools := far.Hub.FindProvider("board:1"); !held || len(tools) != 14 || !tools[0].Provider().Held {
 		t.Errorf("held: %t, %d tools", held, len(tools))
 	}
-	there.Hold(false) // its connection ends: it is not the holder by now
+	there.Hold(false) // its connection closes; it is no longer the holder
 	rename(t, here, "bath", "Bath")
 	name = "bath_self_audio_speaker_set_0"
 	waitUntil(t, far, "far knows the new name", func() bool { return who(far) == "near" })
@@ -310,8 +311,8 @@ func TestAHolderBeatsWhoeverSleeps(t *testing.T) {
 	}
 }
 
-// More devices than one message can tell of are known everywhere, and devices of
-// one make share one list.
+// TestManyHeldElsewhere checks that more devices than fit into one announcement are known
+// everywhere, and that devices of the same model share one list of tools.
 func TestManyHeldElsewhere(t *testing.T) {
 	near, far := newNamedPair(t)
 	const providers = 1234
@@ -344,8 +345,8 @@ func TestManyHeldElsewhere(t *testing.T) {
 	waitUntil(t, near, "the others have fewer tools", known(providers/2, 2))
 }
 
-// What an instance says about some of its providers leaves the others alone, and a
-// list is asked for once, however many offer it.
+// TestAnnouncementsInParts checks that an announcement of some providers does not change the
+// others, and that a list is requested once, however many providers share it.
 func TestAnnouncementsInParts(t *testing.T) {
 	near := hubtest.New(t, hubtest.Options{BusURL: bustest.Cluster(t, 1), Name: "near"})
 	var asked atomic.Int64
@@ -353,7 +354,7 @@ func TestAnnouncementsInParts(t *testing.T) {
 	list.Store(`{"tools":[{"name":"x","description":"","inputSchema":{}}],"print":7}`)
 	sub, err := near.Hub.Bus.Subscribe("tools.ghost", func(m *nats.Msg) {
 		asked.Add(1)
-		near.Hub.Bus.Respond(m, []byte(list.Load().(string))) //nolint:errcheck // nobody waits then
+		near.Hub.Bus.Respond(m, []byte(list.Load().(string))) //nolint:errcheck // no requester
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -380,8 +381,7 @@ func TestAnnouncementsInParts(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("the list was asked for %d times", n)
 	}
-	// A list that has changed before it could be read is not taken for the one
-	// that was announced.
+	// A list that has changed before it could be read is not used for the announced fingerprint.
 	list.Store(`{"tools":[{"name":"y","description":"","inputSchema":{}}],"print":9}`)
 	for _, print := range []int{8, 9} {
 		if err := near.Hub.Bus.Publish("tools", []byte(`{"i":"ghost","h":[`+provider(2, print)+`,`+provider(6, 9)+

@@ -6,8 +6,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// A description mentions tools by the names under which they are listed, each whole; what
-// the provider offers is not changed.
+// TestMentionsAreTranslated checks that mentions of tools in a description are replaced by the
+// names under which they are listed, only whole names, and that the provider's tool is not changed.
 func TestMentionsAreTranslated(t *testing.T) {
 	list := []tool.Tool{
 		{Name: "self.get_device_status", Description: "Status."},

@@ -30,8 +30,8 @@ func next(t *testing.T, told <-chan hub.Notice) hub.Notice {
 	return hub.Notice{}
 }
 
-// What a provider tells reaches those who may hear it, on all instances, and nobody
-// else; who does not read misses some, and holds nobody up.
+// TestNotices checks that a notice of a provider reaches exactly the permitted subscribers, on all
+// instances. A subscriber that does not read misses notices, and delays no one.
 func TestNotices(t *testing.T) {
 	url := bustest.Cluster(t, 1)
 	here := hubtest.New(t, hubtest.Options{BusURL: url, Name: "a"})
@@ -70,7 +70,7 @@ func TestNotices(t *testing.T) {
 	if _, open := <-far; open {
 		t.Error("somebody who has stopped to listen hears something")
 	}
-	// Too long, and too many.
+	// Notices that are too long, and too many.
 	mine.Notify("long", json.RawMessage(`"`+strings.Repeat("x", 20<<10)+`"`))
 	for range 1000 {
 		mine.Notify("many", nil)
@@ -79,7 +79,7 @@ func TestNotices(t *testing.T) {
 		t.Errorf("%s was told", n.Method)
 	}
 	here.Hub.Close()
-	for n := range near { // and it ends
+	for n := range near { // the channel is closed
 		if n.Method != "many" {
 			t.Errorf("%s was told", n.Method)
 		}

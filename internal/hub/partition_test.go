@@ -20,10 +20,10 @@ import (
 	"patchbay/internal/tool"
 )
 
-// device is a provider whose far side has one connection, to one instance.
+// device is a provider that has one connection, to one instance.
 type device struct {
 	name string
-	dead atomic.Bool // its connection is broken, which nobody has noticed
+	dead atomic.Bool // its connection is broken, undetected
 	gave atomic.Int64
 }
 
@@ -37,7 +37,7 @@ func (d *device) Call(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 
 func (d *device) Moved(upTo int64) { d.gave.Store(upTo) }
 
-// newBehindProxy makes two instances, the first of which reaches the bus through a proxy.
+// newBehindProxy returns two instances. The first one reaches the bus through a proxy.
 func newBehindProxy(t *testing.T, o hub.Options) (proxy *proxytest.Proxy, here, there *hubtest.Rig) {
 	t.Helper()
 	bus := bustest.Cluster(t, 1)
@@ -55,7 +55,7 @@ func areDisconnected(one, other *hubtest.Rig) bool {
 	return !one.Hub.Bus.IsAlive(other.Hub.Bus.Instance) && !other.Hub.Bus.IsAlive(one.Hub.Bus.Instance)
 }
 
-// eventually waits until something is true that takes a connection to the bus, or pulses.
+// eventually waits until a condition is true that depends on reconnects or heartbeats.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.After(90 * time.Second)
@@ -70,9 +70,9 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A device and a bot that went to another instance while the instances could not hear each
-// other have one holder when they can again, which is the newer one on both of them; the
-// older lets go, and is not waited for. The clock of the older one is ahead.
+// TestOneHolderAfterAPartition moves a device and a bot to another instance during a network
+// partition. Afterwards both instances know the newer connection as the only holder; the older one
+// releases them without delay. The clock of the older one is ahead.
 func TestOneHolderAfterAPartition(t *testing.T) {
 	for name, part := range map[string]func(*proxytest.Proxy){"cut": (*proxytest.Proxy).Cut,
 		"mute": (*proxytest.Proxy).Mute} {
@@ -136,8 +136,8 @@ func TestOneHolderAfterAPartition(t *testing.T) {
 	}
 }
 
-// What is asked of another instance while there is no connection is refused at once, and not
-// done later.
+// TestNoRequestsWhileDisconnected checks that requests to another instance fail at once without a
+// connection, and are not carried out later.
 func TestNoRequestsWhileDisconnected(t *testing.T) {
 	proxy, here, there := newBehindProxy(t, hub.Options{})
 	var done atomic.Int64
@@ -165,8 +165,9 @@ func TestNoRequestsWhileDisconnected(t *testing.T) {
 	}
 }
 
-// The end of a call or of an answer that is lost on the bus is not waited for, although both
-// instances live: the asker lost its connection for a moment. What takes long is waited for.
+// TestLostEndIsNoticed checks that a caller does not wait for the end of a call or an answer that
+// was lost on the bus, although both instances live: the caller's connection broke for a moment. A
+// long call is waited for.
 func TestLostEndIsNoticed(t *testing.T) {
 	t.Parallel()
 	proxy, here, there := newBehindProxy(t, hub.Options{ReconnectGrace: time.Minute})

@@ -9,8 +9,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What is for people is hidden from programs until somebody allows it: for one key by
-// its rules, or for all by name.
+// TestToolsForPeople checks that tools for people are hidden from programs until they are allowed:
+// for one key by its rules, or for all by name.
 func TestToolsForPeople(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	registration, err := r.Hub.Register(hub.ProviderRef{ID: "board:1", Owner: r.Person.ID,

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// mostProcessorTime is what a request may use of the processor after its caller has left.
+// mostProcessorTime is the maximum processor time of a request after its caller has left.
 const mostProcessorTime = slowdown * 250 * time.Millisecond
 
-// processorTime is what this process has used, however busy the machine is.
+// processorTime is the processor time of this process, independent of the load of the machine.
 func processorTime() time.Duration {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {

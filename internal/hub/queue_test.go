@@ -43,7 +43,7 @@ func TestQueue(t *testing.T) {
 	put("c")
 	<-ears["c"].heard
 	wantCode(t, r.Hub.Answer(ctx, ask(bot, "d"), newRecorder().emit), talk.Busy)
-	// Somebody who waits and goes away leaves the line, unasked.
+	// An asker that leaves while it waits leaves the queue; the bot is not asked.
 	release <- struct{}{}
 	if next := <-asked; next != "b" {
 		t.Fatalf("%s was asked before b", next)
@@ -73,8 +73,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A bot that hangs must not block those behind it for ever, and what it still
-// says goes to nobody else.
+// TestHungBotReleasesItsSlot checks that a bot that hangs does not block the queue, and that its
+// later events go to no other asker.
 func TestHungBotReleasesItsSlot(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{Hub: hub.Options{FirstPieceTimeout: 50 * time.Millisecond,
 		IdleTimeout: 50 * time.Millisecond}})
@@ -92,7 +92,7 @@ func TestHungBotReleasesItsSlot(t *testing.T) {
 	defer leave()
 	go r.Hub.Answer(leaving, ask(bot, "hang"), newRecorder().emit)
 	var e *recorder
-	for { // until the hanging turn has taken the seat
+	for { // until the hanging turn has taken the slot
 		e = newRecorder()
 		turn := ask(bot, fmt.Sprint("next ", time.Now().UnixNano()))
 		must(t, r.Hub.Answer(ctx, turn, e.emit))

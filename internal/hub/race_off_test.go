@@ -2,5 +2,5 @@
 
 package hub
 
-// slowdown is how much more the race detector makes everything take.
+// slowdown is the factor by which the race detector slows tests down.
 const slowdown = 1

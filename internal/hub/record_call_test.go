@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What was done beside the tools is in the trail like a call, with arguments only if
-// somebody wants them kept.
+// TestRecordCall checks that an action beside the tools is recorded like a call, with arguments
+// only if a setting asks for it.
 func TestRecordCall(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	provider := hub.ProviderRef{ID: "notes", Kind: "notes"}
@@ -51,7 +51,8 @@ func TestRecordCall(t *testing.T) {
 	}
 }
 
-// Who does by itself what a tool does is let in by the rules, and at the rate, of calls.
+// TestAuthorizeTool checks that the rules and the rate limit of calls apply to actions beside the
+// tools.
 func TestAuthorizeTool(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	registration, err := r.Hub.Register(hub.ProviderRef{ID: "notes", Kind: "notes"}, nil)

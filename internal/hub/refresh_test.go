@@ -18,8 +18,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// A rule holds on every instance when the refresh returns, and an instance that does not
-// confirm it is named.
+// TestRefreshEverywhere checks that a rule applies on every instance when the refresh returns, and
+// that an instance that does not confirm it is reported.
 func TestRefreshEverywhere(t *testing.T) {
 	urls := strings.Split(bustest.Cluster(t, 2), ",")
 	db := store.Options{Folder: t.TempDir()}
@@ -50,7 +50,7 @@ func TestRefreshEverywhere(t *testing.T) {
 		}
 	}
 
-	// One that lives and says nothing, and one that fails.
+	// One instance that does not respond, and one that fails.
 	mute := peer(t, urls[0], "mute", func(*bus.Bus, *nats.Msg) {})
 	broken := peer(t, urls[1], "broken", func(b *bus.Bus, m *nats.Msg) { b.Respond(m, []byte("the disk is full")) }) //nolint:errcheck // the test fails then
 	await(t, "it knows them", func() bool { return len(here.Hub.Bus.Peers()) == 3 })
@@ -60,7 +60,7 @@ func TestRefreshEverywhere(t *testing.T) {
 	if want := []string{broken.Instance, mute.Instance}; err != nil || !slices.Equal(unconfirmed, want) {
 		t.Errorf("not confirmed by %v (%v), want %v", unconfirmed, err, want)
 	}
-	// One that is gone is not waited for.
+	// Instances that have left are not waited for.
 	mute.Close()
 	broken.Close()
 	if unconfirmed, err := here.Hub.RefreshToolsEverywhere(t.Context()); err != nil || len(unconfirmed) > 0 {
@@ -68,7 +68,7 @@ func TestRefreshEverywhere(t *testing.T) {
 	}
 }
 
-// peer is another instance, of which there is no more than its connection to the bus.
+// peer returns the bus of a fake instance, which only handles refresh requests.
 func peer(t *testing.T, url, name string, refresh func(*bus.Bus, *nats.Msg)) *bus.Bus {
 	t.Helper()
 	box, err := seal.New(hubtest.Secret)

@@ -8,7 +8,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Whatever differs between two tools is noticed, here and on other instances.
+// TestWhatMakesToolsDiffer checks that every difference between two tools is detected, here and on
+// other instances.
 func TestWhatMakesToolsDiffer(t *testing.T) {
 	yes, no := true, false
 	base := func() tool.Tool {

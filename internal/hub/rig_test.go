@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// recorder collects what an asker hears.
+// recorder collects the events of an asker.
 type recorder struct {
 	mu     sync.Mutex
 	events []talk.Event
-	heard  chan struct{} // gets one for each event
+	heard  chan struct{} // gets an element for each event
 }
 
 func newRecorder() *recorder { return &recorder{heard: make(chan struct{}, 10_000)} }
@@ -47,7 +47,7 @@ func (e *recorder) emit(ev talk.Event) error {
 	return nil
 }
 
-// text is all that was said, notes in brackets.
+// text returns the text of all events, with notes in brackets.
 func (e *recorder) text() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

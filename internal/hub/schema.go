@@ -19,30 +19,30 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// schema checks arguments. One that cannot be compiled, or would take too long to be,
-// checks nothing, since its provider will check for itself.
+// schema validates arguments. A schema that cannot be compiled, or whose compilation would be too
+// costly, accepts everything: the provider validates its arguments itself.
 type schema struct {
 	text     []byte
-	simple   *simpleSchema // approves of most arguments; nil if the schema is no simple one
+	simple   *simpleSchema // accepts most arguments; nil if the schema is not a simple one
 	once     sync.Once
-	compiled *jsonschema.Schema // nil: everything fits
+	compiled *jsonschema.Schema // nil: everything is valid
 }
 
-// validator is the schema as the library has it. It is compiled when somebody asks:
-// it takes more memory than all else about a tool.
+// validator returns the schema compiled by the library. It is compiled on first use, because it
+// takes more memory than the rest of a tool.
 func (s *schema) validator() *jsonschema.Schema {
 	s.once.Do(func() { s.compiled, _ = compile(s.text) })
 	return s.compiled
 }
 
-// schemas are those in use, by their text: devices of one make have the same.
+// schemas are the schemas in use, by text: devices of the same model share them.
 type schemas struct {
 	mu     sync.Mutex
 	byText map[string]*schema
 }
 
-// maxSchemas bounds how many schemas are shared; beyond it all are forgotten,
-// and live on where they are in use.
+// maxSchemas is the maximum number of shared schemas. Beyond it the map is cleared; schemas in use
+// stay valid.
 const maxSchemas = 1024
 
 func (s *schemas) of(text []byte) *schema {
@@ -59,7 +59,7 @@ func (s *schemas) of(text []byte) *schema {
 	return made
 }
 
-// noLoader keeps schemas from naming files or addresses for us to read.
+// noLoader prevents schemas from referring to files or URLs.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
@@ -72,7 +72,7 @@ func compile(text []byte) (*jsonschema.Schema, error) {
 	}
 	var top map[string]any
 	if json.Unmarshal(text, &top) == nil && len(top) == 1 && top["type"] == "object" {
-		return nil, nil // says no more than what every call is checked for
+		return nil, nil // every call is checked for that anyway
 	}
 	doc, err := readSchemaDoc(text)
 	if err != nil {
@@ -89,17 +89,16 @@ func compile(text []byte) (*jsonschema.Schema, error) {
 }
 
 const (
-	// maxSchemaShown is the largest schema that a refused caller is shown.
+	// maxSchemaShown is the maximum size of a schema that is quoted in an error.
 	maxSchemaShown = 2 << 10
-	// maxViolationLength is how long one reason may be: some of them quote the schema.
+	// maxViolationLength is the maximum length of one violation; some of them quote the schema.
 	maxViolationLength = 500
-	// maxReasons is how many reasons are looked through for those that are told.
+	// maxReasons is the maximum number of validation errors that are inspected.
 	maxReasons = 200
 )
 
-// check finds out whether arguments fit the tool's schema. The error says what
-// is wrong in words from which a model can repair its call; it is that of ctx if that
-// has ended.
+// check validates arguments against the tool's schema. The error describes all violations so that a
+// model can correct its call; it is that of ctx if ctx has ended.
 func (o *RegisteredTool) check(ctx context.Context, args []byte) error {
 	if jsonrpc.Depth(args) > maxArgsDepth {
 		return asSentence(errTooDeep)
@@ -143,18 +142,17 @@ func (o *RegisteredTool) check(ctx context.Context, args []byte) error {
 	return errors.New(text)
 }
 
-// asSentence is why arguments are refused that were not looked at more closely.
+// asSentence formats an error of the cost limits as a sentence.
 func asSentence(err error) error {
 	return errors.New(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + ".")
 }
 
-// maxViolations is how many things a caller is told at once.
+// maxViolations is the maximum number of violations in an error.
 const maxViolations = 8
 
 var plainEnglish = message.NewPrinter(language.English)
 
-// violations are the innermost reasons of a failed validation, one for each
-// place.
+// violations returns the innermost errors of a failed validation, without duplicates.
 func violations(e *jsonschema.ValidationError) []string {
 	var out []string
 	reasons := 0
@@ -177,7 +175,7 @@ func violations(e *jsonschema.ValidationError) []string {
 	return out
 }
 
-// describeViolation says what is wrong at one place.
+// describeViolation describes one validation error.
 func describeViolation(e *jsonschema.ValidationError) string {
 	at := strings.Join(e.InstanceLocation, ".")
 	inside := ""

@@ -14,28 +14,29 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// The library can be stopped neither while it compiles a schema nor while it holds
-// arguments against one. So what both would cost is bounded before they begin. Together
-// the bounds keep a check well below a quarter of a second on a small machine.
+// The library can be interrupted neither while it compiles a schema nor while it validates
+// arguments. So the cost of both is bounded in advance. Together the limits keep a check well below
+// a quarter of a second on a small machine.
 const (
-	// maxSchemaSize, maxSchemaDepth and maxSchemaValues bound the schemas that are
-	// compiled: the library compares each part with all others.
+	// maxSchemaSize, maxSchemaDepth and maxSchemaValues bound schemas: compilation compares each
+	// part with all others.
 	maxSchemaSize, maxSchemaDepth, maxSchemaValues = 128 << 10, 64, 4000
-	// maxPattern is how long a regular expression may be that is compiled, and
-	// maxProgram how many instructions it may have then.
+	// maxPattern is the maximum length of a regular expression, and maxProgram the maximum number
+	// of its instructions.
 	maxPattern, maxProgram = 1 << 10, 2000
-	// maxArgsDepth bounds arguments. Parsers of other programs give up at 64 levels.
+	// maxArgsDepth is the maximum nesting of arguments. Parsers of other programs stop at 64
+	// levels.
 	maxArgsDepth = 64
-	// maxDigits bounds a number as it is written, and maxExponent its exponent: numbers
-	// are compared exactly, and a short text can stand for a million digits.
+	// maxDigits is the maximum length of a number, and maxExponent the maximum of its exponent:
+	// numbers are compared exactly, and a short text can stand for a million digits.
 	maxDigits, maxExponent = 400, 400
-	// maxSteps is how much work a check may be: 10,000 values against 20 rules.
+	// maxSteps is the maximum cost of a check: 10,000 values against 20 rules.
 	maxSteps = 200_000
-	// maxChain is how many schemas may refer to one another at one value.
+	// maxChain is the maximum number of nested schemas that apply to one value.
 	maxChain = 128
-	// bytesPerStep is how much of a text is looked at in the time of one step.
+	// bytesPerStep is the number of bytes of a string that take as long as one step.
 	bytesPerStep = 64
-	// ctxCheckSteps is after how many steps the caller is looked for.
+	// ctxCheckSteps is the number of steps between two checks of the context.
 	ctxCheckSteps = 4096
 )
 
@@ -48,7 +49,7 @@ var (
 	errPatternTooLarge = errors.New("the regular expression is too large")
 )
 
-// readSchemaDoc parses a schema, unless it would be too much work to compile.
+// readSchemaDoc parses a schema, unless its compilation would be too costly.
 func readSchemaDoc(text []byte) (any, error) {
 	if len(text) > maxSchemaSize || jsonrpc.Depth(text) > maxSchemaDepth {
 		return nil, errSchemaTooLarge
@@ -66,6 +67,7 @@ func readSchemaDoc(text []byte) (any, error) {
 		switch v := v.(type) {
 		case map[string]any:
 			for key, inner := range v {
+				// JSON Schema 2020-12 core §8.2.3.2 and 2019-09 core §8.2.4.2.2.
 				if key == "$dynamicRef" || key == "$recursiveRef" {
 					return errDynamicRef
 				}
@@ -104,13 +106,13 @@ func isExact(n json.Number) bool {
 	return true
 }
 
-// pattern is a regular expression of which is known how large it is.
+// pattern is a regular expression with its number of instructions.
 type pattern struct {
 	*regexp.Regexp
 	program int
 }
 
-// compilePattern is the library's engine for regular expressions.
+// compilePattern is the regular expression engine for the library.
 func compilePattern(text string) (jsonschema.Regexp, error) {
 	if len(text) > maxPattern {
 		return nil, errPatternTooLarge
@@ -133,13 +135,13 @@ func compilePattern(text string) (jsonschema.Regexp, error) {
 	return &pattern{compiled, len(program.Inst)}, nil
 }
 
-// meter adds up how much work the library would have with arguments, in steps, of which
-// one is a schema at a value. It goes the same ways and takes no short ones, so that it
-// never counts too little; err says why it stopped.
+// meter estimates the library's cost of a validation in steps, each of which is one schema applied
+// to one value. It follows the same paths without shortcuts, so that it never underestimates. err
+// is the reason why it stopped.
 type meter struct {
 	ctx  context.Context
 	left int
-	next int // at how many steps left the caller is looked for
+	next int // value of left at which the context is checked next
 	err  error
 }
 
@@ -147,7 +149,7 @@ func newMeter(ctx context.Context) *meter {
 	return &meter{ctx: ctx, left: maxSteps, next: maxSteps}
 }
 
-// spend counts steps, and reports whether the meter goes on.
+// spend adds steps, and reports whether the meter continues.
 func (m *meter) spend(steps int) bool {
 	m.left -= steps
 	switch {
@@ -161,7 +163,7 @@ func (m *meter) spend(steps int) bool {
 	return m.err == nil
 }
 
-// values counts the values within a value.
+// values returns the number of values within a value.
 func (m *meter) values(v any) (n int) {
 	if !m.spend(1) {
 		return 0
@@ -186,7 +188,8 @@ func (m *meter) values(v any) (n int) {
 	return n
 }
 
-// check counts a schema at a value, to which chain other schemas led.
+// check adds the cost of a schema for a value. chain is the number of outer schemas for the same
+// value.
 func (m *meter) check(s *jsonschema.Schema, v any, chain int) {
 	if s == nil || !m.spend(1+chain/8) || s.Bool != nil {
 		return
@@ -293,7 +296,7 @@ func (m *meter) array(s *jsonschema.Schema, array []any) {
 	}
 }
 
-// typeSet is the type of a value. A number may be a whole one.
+// typeSet returns the JSON types of a value. A number may be an integer too.
 func typeSet(v any) (t jsonschema.Types) {
 	switch v.(type) {
 	case nil:

@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// offeredWith is a tool with a schema that is left to the library.
+// offeredWith returns a tool whose schema is validated only by the library.
 func offeredWith(text string) *RegisteredTool {
 	o := &RegisteredTool{Tool: &tool.Tool{Input: []byte(text)}}
 	o.cached().schema = &schema{text: []byte(text)}
@@ -20,12 +20,12 @@ func offeredWith(text string) *RegisteredTool {
 	return o
 }
 
-// nested is JSON within JSON.
+// nested returns nested JSON.
 func nested(open, inner, end string, deep int) string {
 	return strings.Repeat(open, deep) + inner + strings.Repeat(end, deep)
 }
 
-// each writes n pieces with commas between them.
+// each joins n pieces with commas.
 func each(n int, piece func(i int) string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -34,7 +34,7 @@ func each(n int, piece func(i int) string) string {
 	return strings.Join(list, ",")
 }
 
-// costly are schemas and arguments that were made to burn a processor.
+// costly are schemas and arguments that are designed to consume processor time.
 func costly() map[string][2]string {
 	number := func(i int) string { return fmt.Sprint(i) }
 	text := func(i int) string { return fmt.Sprintf(`"%030d"`, i) }
@@ -100,8 +100,8 @@ func costly() map[string][2]string {
 	}
 }
 
-// Checks that a caller waits for are short, whatever a schema says, and those whose
-// caller has left end.
+// TestCostlySchemas checks that a check takes a short time, whatever the schema, and ends when its
+// caller has left.
 func TestCostlySchemas(t *testing.T) {
 	for name, pair := range costly() {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestCostlySchemas(t *testing.T) {
 	}
 }
 
-// Schemas as they are written for real tools are still checked.
+// TestReasonableSchemas checks that schemas like those of real tools are still validated.
 func TestReasonableSchemas(t *testing.T) {
 	o := offeredWith(`{"$defs":{"block":{"oneOf":[
 		{"type":"object","properties":{"type":{"const":"list"},"items":{"type":"array","items":{"$ref":"#/$defs/block"}}},"required":["type","items"]},

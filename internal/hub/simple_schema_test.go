@@ -8,7 +8,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// A flat schema approves of what the library approves of, or leaves it to it.
+// TestSimpleSchema checks that a simple schema accepts only arguments that the library accepts, or
+// leaves them to the library.
 func TestSimpleSchema(t *testing.T) {
 	const echo = `{"type":"object","properties":{"text":{"type":"string","description":"what"},"n":{"type":["integer","null"]}},"required":["text"]}`
 	const volume = `{"type":"object","properties":{"a":{"type":["integer","null"],"minimum":0,"maximum":100}}}`
@@ -68,8 +69,7 @@ func TestSimpleSchema(t *testing.T) {
 	}
 }
 
-// Whatever the schema and the arguments, a flat schema never approves of what the
-// library refuses.
+// FuzzSimpleSchema checks that a simple schema never accepts arguments that the library refuses.
 func FuzzSimpleSchema(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`), []byte(`{"a":1}`))
 	f.Add([]byte(`{"type":"object","properties":{"a":{"type":["string","null"]}},"additionalProperties":false}`),
@@ -86,10 +86,10 @@ func FuzzSimpleSchema(f *testing.F) {
 		}
 		compiled, err := compile(text)
 		if err != nil || compiled == nil {
-			return // everything fits
+			return // everything is valid
 		}
 		o := &RegisteredTool{Tool: &tool.Tool{Input: text}}
-		o.cached().schema = &schema{text: text} // leaves it to the library
+		o.cached().schema = &schema{text: text} // only the library validates
 		o.cached().schemaOnce.Do(func() {})
 		if err := o.check(t.Context(), args); err != nil {
 			t.Errorf("schema %s, arguments %s: %v", text, args, err)

@@ -20,7 +20,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// blocked keeps the database of a folder from taking anything until release is called.
+// blocked makes the database of a folder refuse writes until release is called.
 func blocked(t *testing.T, folder string) (release func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: filepath.Join(folder, store.FileName),
@@ -46,9 +46,9 @@ func waiting(t *testing.T, folder string) []string {
 	return list
 }
 
-// While the database takes nothing, askers hear answers to their end; what happened is on
-// the disk before they do, also if the process ends then, and in the database as soon as
-// that takes it.
+// TestDeliveredIsSaved checks that askers get complete answers while the database refuses writes.
+// Turns are on the disk before that, also if the process is killed then, and in the database as
+// soon as it accepts writes.
 func TestDeliveredIsSaved(t *testing.T) {
 	folder := t.TempDir()
 	o := hubtest.Options{DB: store.Options{Folder: folder}, Hub: hub.Options{Folder: folder}}
@@ -80,7 +80,7 @@ func TestDeliveredIsSaved(t *testing.T) {
 		t.Error("it says that what happens is not kept")
 	}
 
-	// The process ends without a word; the next finds what it has left.
+	// The process is killed; the next one finds the files that it has left.
 	saved := t.TempDir()
 	must(t, os.CopyFS(filepath.Join(saved, "turns.pending"), os.DirFS(filepath.Join(folder, "turns.pending"))))
 	must(t, os.WriteFile(filepath.Join(saved, "turns.pending", "00000000000000000000-x.json"), []byte("{"), 0o600))
@@ -113,7 +113,7 @@ func TestDeliveredIsSaved(t *testing.T) {
 		t.Errorf("%d turns wait although the database takes them", n)
 	}
 
-	another := store.Options{Folder: t.TempDir()} // that knows the person, and not the bot
+	another := store.Options{Folder: t.TempDir()} // has the person, but not the bot
 	must(t, storetest.Open(t, another).People.Add(ctx, r.Person))
 	next := hubtest.New(t, hubtest.Options{DB: another, Hub: hub.Options{Folder: saved}})
 	kept(next, saved)
@@ -122,8 +122,8 @@ func TestDeliveredIsSaved(t *testing.T) {
 	}
 }
 
-// If neither the database nor the disk takes what happened, its asker hears that, and the
-// instance says so until it is over.
+// TestSaveFailing checks that the asker gets an error if neither the database nor the disk stores a
+// turn, and that the instance reports the failure until it is over.
 func TestSaveFailing(t *testing.T) {
 	folder := t.TempDir()
 	r := hubtest.New(t, hubtest.Options{DB: store.Options{Folder: folder}, Hub: hub.Options{Folder: folder}})
@@ -133,7 +133,7 @@ func TestSaveFailing(t *testing.T) {
 	})
 	must(t, r.Hub.Answer(ctx, ask(bot, "before"), newRecorder().emit))
 	release := blocked(t, folder)
-	must(t, os.WriteFile(filepath.Join(folder, "turns.pending"), nil, 0o600)) // no folder can be there
+	must(t, os.WriteFile(filepath.Join(folder, "turns.pending"), nil, 0o600)) // blocks the folder
 	e := newRecorder()
 	wantCode(t, r.Hub.Answer(ctx, ask(bot, "meanwhile"), e.emit), talk.NotSaved)
 	if e.text() != "yes" || !r.Hub.SaveFailing() {

@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// unfinishedFiles are the files of running calls in a folder.
+// unfinishedFiles returns the files of running calls in a folder.
 func unfinishedFiles(t *testing.T, folder string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "calls-*-running.journal"))
@@ -21,8 +21,8 @@ func unfinishedFiles(t *testing.T, folder string) []string {
 	return names
 }
 
-// A call has a slot while it runs. Its slot is used again, and what has ended is not found
-// by the next start.
+// TestUnfinishedCalls checks that a call has a slot while it runs, that the slot is reused, and
+// that the next start does not find ended calls.
 func TestUnfinishedCalls(t *testing.T) {
 	folder, log := t.TempDir(), slog.New(slog.DiscardHandler)
 	dead, err := openJournal(folder, log, nil)
@@ -36,10 +36,10 @@ func TestUnfinishedCalls(t *testing.T) {
 	long := row(3)
 	long.Args = strings.Repeat("x", slotSize)
 	dead.begin(long)
-	dead.end("call-1") // which has ended already, and does not take the slot of another
+	dead.end("call-1") // has ended already, and does not free the slot of another call
 	own := row(0)
 	dead.append(&own)
-	dead.end("call-0") // whose line is still there
+	dead.end("call-0") // its line is still there
 	endless := row(4)
 	endless.Tool = strings.Repeat("x", slotSize)
 	dead.begin(endless)
@@ -47,7 +47,7 @@ func TestUnfinishedCalls(t *testing.T) {
 		t.Errorf("three calls at a time have %d slots, of which %v are taken", dead.unfinished.next,
 			dead.unfinished.slots)
 	}
-	for i := range dead.segments { // so ends a process that is killed
+	for i := range dead.segments { // as when the process is killed
 		dead.segments[i].file.Close()
 	}
 	dead.unfinished.file.Close()
@@ -81,8 +81,8 @@ func TestUnfinishedCalls(t *testing.T) {
 	}
 }
 
-// Calls that the database does not take at the start are tried again. What a call's own end
-// says is not overwritten by its being lost.
+// TestUnfinishedCallsWait checks that calls that the database refuses at the start are tried again,
+// and that a recorded end of a call is not replaced by its loss.
 func TestUnfinishedCallsWait(t *testing.T) {
 	folder, log := t.TempDir(), slog.New(slog.DiscardHandler)
 	dead, err := openJournal(folder, log, nil)
@@ -95,7 +95,7 @@ func TestUnfinishedCallsWait(t *testing.T) {
 	dead.append(&ended)
 	dead.current = 1
 	other := row(2)
-	dead.append(&other) // and here it is killed
+	dead.append(&other) // here it is killed
 	for i := range dead.segments {
 		dead.segments[i].file.Close()
 	}

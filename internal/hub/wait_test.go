@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Who looks at the trail finds what was done a moment ago.
+// TestWaitForCallRecords checks that the call records contain calls that have just ended.
 func TestWaitForCallRecords(t *testing.T) {
 	for _, folder := range []string{"", t.TempDir()} {
 		r := hubtest.New(t, hubtest.Options{Hub: hub.Options{Folder: folder}})
@@ -20,7 +20,7 @@ func TestWaitForCallRecords(t *testing.T) {
 		s.SetTools([]tool.Tool{{Name: "look", Hints: tool.ReadOnlyHints()}, {Name: "do"}})
 		for range 20 {
 			for _, name := range []string{"look", "do"} {
-				r.Hub.Call(t.Context(), hub.Access{Caller: tool.Caller{Person: r.Person.ID}}, name, &tool.Call{}) //nolint:errcheck // it gives no result
+				r.Hub.Call(t.Context(), hub.Access{Caller: tool.Caller{Person: r.Person.ID}}, name, &tool.Call{}) //nolint:errcheck // it has no result
 			}
 		}
 		r.Hub.WaitForCallRecords(t.Context())
