@@ -14,8 +14,9 @@ const (
 	// main/audio/audio_service.cc, audio_input_need_warmup_).
 	wakeAudioDelay = 100 * time.Millisecond
 	// minWakePackets is the minimum number of packets in the sound of a wake word. Boards send up
-	// to two seconds of it at once (xiaozhi-esp32 main/audio/wake_words/); a running microphone has
-	// made only two packets of 60 ms when wakeAudioDelay is over.
+	// to two seconds of it at once (xiaozhi-esp32 main/audio/engines/afe_audio_engine.cc,
+	// wake_word_audio_cache_); a running microphone has made only two packets of 60 ms when
+	// wakeAudioDelay is over.
 	minWakePackets = 4
 	// wakeAudioTTL is how long the sound of a wake word counts for the listen/detect that names it.
 	// Boards send both together; TCP may have to retransmit the message.

@@ -27,8 +27,8 @@ const (
 const (
 	// maxPacket limits a packet of the broker, in bytes.
 	maxPacket = 256 << 10
-	// reconnectAfter is the pause before the board connects again: the default of ESP-IDF's MQTT
-	// client.
+	// reconnectAfter is the pause before the board connects again: the default of ESP-MQTT
+	// (mqtt_client.h, network.reconnect_timeout_ms).
 	reconnectAfter = 10 * time.Second
 	// mqttBuffer is the size of the read buffer: small, for many boards in one process.
 	mqttBuffer = 256

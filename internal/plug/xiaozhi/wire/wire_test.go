@@ -82,10 +82,10 @@ func TestNoAllocation(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-// Seal and Open agree with vectors that OpenSSL computed: "openssl enc -aes-128-ctr" with the
-// header as -iv.
 }
 
+// Seal and Open agree with vectors that OpenSSL computed: "openssl enc -aes-128-ctr" with the
+// header as -iv.
 func TestDatagram(t *testing.T) {
 	key, _ := hex.DecodeString("000102030405060708090a0b0c0d0e0f")
 	payload := bytes.Repeat([]byte{0xa5}, 40)
