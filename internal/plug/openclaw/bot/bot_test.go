@@ -20,7 +20,7 @@ import (
 
 var storeBot = store.Bot{Number: 1}
 
-// fakeGateway is a bot at a gateway that the test plays.
+// fakeGateway is a bot with a gateway whose responses come from the test.
 type fakeGateway struct {
 	t    *testing.T
 	gate *clienttest.Gateway
@@ -43,7 +43,7 @@ func newFakeGateway(t *testing.T, g clienttest.Options, o Options, change func(*
 	return h
 }
 
-// conversation is an answer that the test gives.
+// conversation is a turn whose answer comes from the test.
 type conversation struct {
 	*asked
 	t    *testing.T
@@ -51,7 +51,7 @@ type conversation struct {
 	sent wire.ChatSend
 }
 
-// ask puts a turn to the bot, and takes its message.
+// ask passes a turn to the bot, and accepts its message.
 func (h *fakeGateway) ask(turn *talk.Turn) *conversation {
 	h.t.Helper()
 	c := &conversation{asked: begin(h.t, h.bot, turn), t: h.t, peer: h.gate.Peer()}
@@ -130,7 +130,7 @@ func TestAnswer(t *testing.T) {
 	c.await("Soup")
 	c.delta(" is", "Soup is")
 	c.await("Soup is")
-	c.delta(" here.", "Soup was lost;") // what was said cannot be taken back
+	c.delta(" here.", "Soup was lost;") // emitted text cannot be taken back
 	c.await("lost;")
 	c.delta(" here.", "Soup was lost; soup is here.")
 	c.final("Soup was lost; soup is here.")
@@ -144,9 +144,9 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// The next turn of the same conversation needs no subscription.
+	// The next turn of the same conversation does not subscribe again.
 	next := begin(t, h.bot, said("lingzhu:1:2", "more"))
-	r := c.peer.Next(wire.MethodSubscribe) // another channel, so another conversation
+	r := c.peer.Next(wire.MethodSubscribe) // another channel, and so another conversation
 	c.peer.Answer(r, json.RawMessage(`{}`))
 	c.asked = next
 	c.accept()
@@ -170,7 +170,7 @@ func TestSession(t *testing.T) {
 		{ID: "2", Channel: "cli", Person: "a", Conversation: "c"},
 		{ID: "3", Channel: "cli", Person: "ab", Conversation: ""},
 		{ID: "4", Channel: "mcp", Person: "a", Conversation: "b"},
-		{ID: "5", Channel: "cli"}, // strangers have nothing in common
+		{ID: "5", Channel: "cli"}, // unidentified people share no conversation
 		{ID: "6", Channel: "cli"},
 	} {
 		key := b.session(turn)
@@ -185,7 +185,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// How answers end.
+// The ends of answers.
 func TestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		say  func(*conversation)
@@ -251,7 +251,7 @@ func errorEvent(kind string, d *wire.ErrorDetail) func(*conversation) {
 	}
 }
 
-// Nobody wants the answer any more: the gateway is told.
+// A canceled turn is aborted at the gateway.
 func TestAbort(t *testing.T) {
 	refused := errors.New("no more")
 	for name, c := range map[string]struct {
@@ -312,7 +312,7 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// What the gateway refuses is said in words.
+// Errors of the gateway become messages for the asker.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		e    *wire.Error
@@ -338,7 +338,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Some words stop what is running, and get no answer.
+// Stop words abort the active run and get no answer.
 func TestTakenForCommand(t *testing.T) {
 	h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
 	conv := &conversation{asked: begin(t, h.bot, said("p", "stop")), t: t, peer: h.gate.Peer()}
@@ -392,7 +392,7 @@ const (
 	recordEnded = `{"messages":[{"role":"user","content":"x","idempotencyKey":"RUN:user"},{"role":"assistant","content":[{"type":"text","text":"One two three."}],"stopReason":"stop","__openclaw":{"runId":"RUN"}}]}`
 )
 
-// Who is not let in is told so, and the owner what to do about it.
+// If the device is not paired, the asker gets a message, and the owner a remedy.
 func TestUnpaired(t *testing.T) {
 	h := newFakeGateway(t, clienttest.Options{Admit: func(c *wire.Connect) *wire.Error {
 		return wire.PairingRequired(wire.PairNew, "c6159fb2-1", c.Device.ID, wire.RoleOperator, false)
@@ -412,8 +412,8 @@ func TestUnpaired(t *testing.T) {
 	}
 }
 
-// Keys are made once, kept, and used again; connections are shared as long as
-// nothing about them has changed.
+// Device keys are created once, stored and reused; a connection is shared as long as its settings
+// do not change.
 func TestKeys(t *testing.T) {
 	var mu sync.Mutex
 	var kept []string
@@ -456,7 +456,7 @@ func TestKeys(t *testing.T) {
 	h.bot = other
 	a := begin(t, other, said("p", "hello"))
 	if f := talk.AsFailure(a.end()); f == nil || f.Code != talk.Offline || f.Told != msgNotIn.In(i18n.English) {
-		t.Errorf("%+v", f) // the device's own token is not what this gateway wants
+		t.Errorf("%+v", f) // the device token belongs to another gateway
 	}
 	for _, c := range h.gate.Attempts() {
 		if c.Device.ID != d.id() {

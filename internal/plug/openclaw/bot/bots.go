@@ -1,11 +1,13 @@
 // Package bot implements the bot kind "openclaw": an agent of an OpenClaw gateway answers.
 //
 // [Bot.Answer] gets the connection (gatewaylink.go), subscribes to the asker's conversation and
-// sends the message (answer.go). The events of the answer go to its run (run.go), which holds
-// the answer so far instead of a queue: each event repeats the whole answer, so that a slow
-// asker blocks nothing and the next event makes up for a lost one. If the connection breaks, or
-// no event comes for a while, the gateway's history of the conversation tells how the answer
-// continued (history.go).
+// sends the message (answer.go). The events of the answer go to its run (run.go), which holds the
+// answer so far instead of a queue: each event repeats the whole answer, so that a slow asker
+// blocks nothing and the next event makes up for a lost one. If the connection breaks, or no event
+// comes for a while, the gateway's history of the conversation tells how the answer continued
+// (history.go).
+//
+// Package wire names the version of OpenClaw that comments cite.
 package bot
 
 import (

@@ -7,12 +7,13 @@ import (
 )
 
 // commandPattern matches what gateways interpret as commands and settings anywhere in a text:
-// "/status", or an attack such as "/exec security=full".
+// "/status", or an attack such as "/exec security=full"
+// (src/gateway/server-methods/chat-send-user-turn.ts).
 var commandPattern = regexp.MustCompile(`(^|\s)/(\S)`)
 
-// stopWords are the words that stop OpenClaw's agent without an answer. Here they are meant for
-// the agent, for example to pause the music, and any message interrupts the active answer
-// anyway.
+// stopWords are the words that stop OpenClaw's agent without an answer
+// (src/auto-reply/reply/abort-trigger-text.ts). Here they are meant for the agent, for example to
+// pause the music, and any message interrupts the active answer anyway.
 var stopWords = wordSet(`stop, esc, abort, exit, interrupt, halt, stopp, anhalten, aufhören, hoer auf, detente, deten, detén, pare,
 	arrete, arrête, 停止, 停下来, 暂停, やめて, 止めて, रुको, توقف, стоп, остановись, останови, остановить, прекрати,
 	stop openclaw, openclaw stop, stop action, stop current action, stop run, stop current run, stop agent, stop the agent,

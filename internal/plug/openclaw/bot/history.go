@@ -26,8 +26,9 @@ const (
 	runEnded                      // it has been answered
 )
 
-// restartTool marks a history message of the gateway itself: after a restart it asks the agent
-// to resume the interrupted work, in another run.
+// restartTool marks a history message of the gateway itself: after a restart it asks the agent to
+// resume the interrupted work, in another run (src/sessions/input-provenance.ts,
+// MAIN_SESSION_RESTART_RECOVERY_SOURCE_TOOL).
 const restartTool = "main_session_restart_recovery"
 
 // fetchState fetches the state of a run from the gateway.

@@ -32,7 +32,7 @@ func TestLook(t *testing.T) {
 		defer mu.Unlock()
 		return slices.Clone(kept)
 	}
-	var old atomic.Bool // the gateway does not know the method
+	var old atomic.Bool // the gateway does not support the method
 	list := `{"defaultId":"main","agents":[{"id":"main","name":"Main"},{"id":"cook"},{"id":"; rm -rf /"},{}]}`
 	h := newFakeGateway(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.DeviceToken = "own" }}, o,
 		func(s *Settings) { s.Agent = "Cook" })
@@ -49,14 +49,14 @@ func TestLook(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	first := keeps()
-	if len(first) != 2 || !strings.Contains(first[1], `"token":"own"`) { // the key, and what the gateway gave for it
+	if len(first) != 2 || !strings.Contains(first[1], `"token":"own"`) { // the key, and the token that the gateway issued for it
 		t.Errorf("kept is %q", first)
 	}
 	if _, ok := h.bots.Status(1); !ok {
 		t.Error("there is no status")
 	}
 
-	// What was kept is who it is the next time.
+	// The stored key identifies the device the next time.
 	again, err := h.bots.Build(store.Bot{Number: 2}, Settings{URL: h.gate.URL, Token: clienttest.Token,
 		Agent: "nobody", DeviceIdentity: first[1]})
 	if err != nil {
@@ -72,7 +72,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A look does not wait for a gateway that is not there, and knows who we are.
+// A probe does not wait for an unreachable gateway, and returns the device id.
 func TestLookInVain(t *testing.T) {
 	for problem, o := range map[client.Problem]clienttest.Options{
 		client.Token: {Admit: func(*wire.Connect) *wire.Error { return wire.TokenMismatch(true) }},
@@ -97,7 +97,7 @@ func TestLookInVain(t *testing.T) {
 	}
 }
 
-// figures returns the numbers about the bots, as name{outcome}.
+// figures returns the metrics of the bots, as name{outcome}.
 func (h *fakeGateway) figures() map[string]float64 {
 	h.t.Helper()
 	reg := prometheus.NewRegistry()
@@ -144,13 +144,13 @@ func TestMetrics(t *testing.T) {
 		}
 		peer.Fail(r, wire.UnknownMethod(r.Method))
 	}
-	h.bots.Close() // which waits for what was told
+	h.bots.Close() // waits for pending notifications
 	if f := h.figures(); f["aborts_total told"] != 1 || f["connections"] != 0 {
 		t.Errorf("closed: %v", f)
 	}
 }
 
-// A connection that was given up says nothing any more, and the next one counts.
+// A closed connection has no effect on the status, and the next one is counted.
 func TestStatusAfterIdle(t *testing.T) {
 	h := newFakeGateway(t, clienttest.Options{}, Options{}, nil)
 	c := h.ask(said("p", "hello"))

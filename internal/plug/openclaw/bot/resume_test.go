@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// history answers the next question about what became of a run.
+// history answers the next request for the state of a run.
 func (c *conversation) history(record string) {
 	c.t.Helper()
 	r := c.peer.Next(wire.MethodChatHistory)
@@ -21,10 +21,10 @@ func (c *conversation) history(record string) {
 	c.peer.Answer(r, json.RawMessage(strings.ReplaceAll(record, "RUN", c.sent.IdempotencyKey)))
 }
 
-// A connection that breaks in mid-answer.
+// A connection is lost in the middle of an answer.
 func TestResume(t *testing.T) {
 	for name, c := range map[string]struct {
-		begun bool // something was said before
+		begun bool // text was emitted before
 		then  func(*conversation)
 		text  string
 		code  talk.Code
@@ -97,7 +97,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// An answer that says nothing for long is looked for.
+// The state of an answer that is silent for long is fetched.
 func TestQuiet(t *testing.T) {
 	h := newFakeGateway(t, clienttest.Options{}, Options{silenceTimeout: 50 * time.Millisecond}, nil)
 	conv := h.ask(said("p", "count"))

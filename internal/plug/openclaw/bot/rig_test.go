@@ -13,7 +13,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// testTimeout is how long a test waits for what has to happen.
+// testTimeout limits each wait of a test.
 const testTimeout = 5 * time.Minute
 
 // said returns a turn of a person.
@@ -25,7 +25,7 @@ func said(person, text string) *talk.Turn {
 	}
 }
 
-// asked is a turn that is being answered.
+// asked is a turn whose answer is in progress.
 type asked struct {
 	t      *testing.T
 	cancel context.CancelFunc
@@ -35,10 +35,10 @@ type asked struct {
 	mu     sync.Mutex
 	events []talk.Event
 	came   chan struct{}
-	refuse error // what emit returns
+	refuse error // result of emit
 }
 
-// begin puts a turn to a bot.
+// begin passes a turn to a bot.
 func begin(t *testing.T, b talk.Bot, turn *talk.Turn) *asked {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,7 +113,7 @@ func (a *asked) await(text string) {
 	}
 }
 
-// end waits until the answer has ended, and returns how.
+// end waits for the end of the answer, and returns its error.
 func (a *asked) end() error {
 	a.t.Helper()
 	select {

@@ -17,7 +17,8 @@ const maxText = 9 << 20
 // OpenClaw keeps 500,000 characters.
 const minTruncated = 100_000
 
-// stopRestart is the stop reason of a run aborted by a gateway restart.
+// stopRestart is the stop reason of a run aborted by a gateway restart
+// (packages/normalization-core/src/agent-run-terminal-outcome.ts).
 const stopRestart = "restart"
 
 // run is an active answer. It is safe for concurrent use.

@@ -66,7 +66,7 @@ func chatDelta(text, all string, replace bool) *wire.ChatEvent {
 }
 
 func content(text string) json.RawMessage {
-	// it can be
+	// cannot fail
 	m, _ := json.Marshal(map[string]any{"role": "assistant",
 		"content": []map[string]string{{"type": "text", "text": text}}})
 	return m
@@ -124,8 +124,7 @@ func recording(t testing.TB) []recordedLine {
 	return lines
 }
 
-// What a real gateway has said makes the answers that it has given, and nothing is
-// told twice.
+// The recorded events of a real gateway result in the recorded answers, without repetitions.
 func TestRecording(t *testing.T) {
 	runs, known := map[string]*run{}, map[string]string{}
 	for _, l := range recording(t) {
@@ -185,7 +184,7 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// What a real gateway has on record tells what became of each run.
+// The recorded history of a real gateway gives the state of each run.
 func TestRecord(t *testing.T) {
 	var all []json.RawMessage
 	for _, l := range recording(t) {

@@ -11,9 +11,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Everything that a bot tells a gateway is what OpenClaw has published: it looks,
-// subscribes, sends words and pictures, asks what became of an answer, and calls one
-// off.
+// All requests of a bot match the published schema: it probes, subscribes, sends text and pictures,
+// fetches the state of an answer, and aborts one.
 func TestPublishedFrames(t *testing.T) {
 	schema := openclawtest.LoadSchema(t)
 	h := newFakeGateway(t, clienttest.Options{RecordFrames: true}, Options{silenceTimeout: 300 * time.Millisecond},
@@ -39,7 +38,7 @@ func TestPublishedFrames(t *testing.T) {
 		t.Error(err)
 	}
 
-	// There are too many conversations: one that nobody has goes.
+	// Above the limit of conversations, an unused one is unsubscribed.
 	l := h.bot.gateway
 	l.subscribeLock <- struct{}{}
 	for len(l.subscribed) < maxSubscribed {
@@ -56,7 +55,7 @@ func TestPublishedFrames(t *testing.T) {
 	next.cancel()
 	_ = next.end()
 	r := peer.NextAny()
-	for ; r.Method == wire.MethodChatHistory; r = peer.NextAny() { // on a machine that is busy
+	for ; r.Method == wire.MethodChatHistory; r = peer.NextAny() { // on a busy machine
 		peer.Answer(r, map[string]any{"messages": []any{}})
 	}
 	if r.Method != wire.MethodChatAbort {

@@ -17,7 +17,7 @@ func TestSettings(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*Settings)
-		wrong  string // what the complaint is about; empty: nothing is wrong
+		wrong  string // part of the error; empty: valid
 	}{
 		"fine": {func(*Settings) {}, ""},
 		"everything": {func(s *Settings) {
@@ -50,7 +50,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What the settings hold decodes as the hub decodes it.
+// The settings decode in the form in which the hub stores them.
 func TestKind(t *testing.T) {
 	b := New(Options{})
 	t.Cleanup(b.Close)

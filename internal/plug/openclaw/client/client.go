@@ -4,6 +4,8 @@
 //
 // A gateway that refuses a client gives a reason, and usually its owner has to act: that is a
 // [ConnectionError], with a text for the owner.
+//
+// Package wire names the version of OpenClaw that comments cite.
 package client
 
 import (
@@ -24,7 +26,8 @@ import (
 )
 
 const (
-	// callTimeout limits the wait for a response if ctx has no deadline.
+	// callTimeout limits the wait for a response if ctx has no deadline
+	// (packages/gateway-client/src/timeouts.ts, DEFAULT_GATEWAY_REQUEST_TIMEOUT_MS).
 	callTimeout = 30 * time.Second
 	// writeTimeout limits one write; it ends a connection to a gateway that does not read.
 	writeTimeout = 15 * time.Second

@@ -21,7 +21,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// as returns an operator with a device.
+// as returns the options of an operator with a device.
 func as(g *clienttest.Gateway) client.Options {
 	return client.Options{
 		URL: g.URL, Token: clienttest.Token, Identity: new(wire.NewIdentity()),
@@ -93,7 +93,7 @@ func TestCalls(t *testing.T) {
 		h.Server.Version != "2026.9.6" {
 		t.Errorf("%+v", h)
 	}
-	// Answers come in any order.
+	// Responses arrive in any order.
 	var calls sync.WaitGroup
 	for _, method := range []string{"a", "b"} {
 		calls.Go(func() {
@@ -113,7 +113,7 @@ func TestCalls(t *testing.T) {
 	p.SendEvent("first", nil)
 	for _, r := range requests {
 		p.Answer(r, r.Params)
-		p.Answer(r, r.Params) // some requests have two answers
+		p.Answer(r, r.Params) // some requests get two responses
 	}
 	calls.Wait()
 	p.SendEvent("last", nil)
@@ -168,7 +168,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A gateway that promises ticks and sends none is gone.
+// A gateway that announces ticks and sends none counts as disconnected.
 func TestTicks(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{Tick: 30 * time.Millisecond, Mute: true})
 	c := connect(t, as(g))
@@ -196,7 +196,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// Every way to be refused is told in words that help.
+// Each kind of refusal has a message with a remedy.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		gateway clienttest.Options
@@ -280,7 +280,7 @@ func say(ws *websocket.Conn, frame string) {
 	_, _, _ = ws.Read(context.Background())
 }
 
-// The device's own token is kept, and shown when the gateway's is no longer valid.
+// The device token is stored, and sent when the shared token is no longer valid.
 func TestDeviceToken(t *testing.T) {
 	const own = "own-token"
 	var saved []string

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// connectTimeout limits connecting up to the hello response. A gateway that has received
-	// wrong tokens answers up to 5 seconds more slowly.
+	// connectTimeout limits connecting up to the hello response. A gateway that has received wrong
+	// tokens answers up to 5 seconds more slowly (src/gateway/auth-rate-limit.ts,
+	// LOOPBACK_FAILURE_DELAY_MAX_MS).
 	connectTimeout = 20 * time.Second
 	// dialTimeout limits the TCP connect.
 	dialTimeout = 10 * time.Second
@@ -40,8 +41,9 @@ const (
 	msgReadable  = i18n.Message("url is ws://, which everybody on the way to %s can read; use wss://")
 )
 
-// ParseURL validates the address of a gateway and returns it as [Options] need it. It allows
-// ws:// only on this machine and in private networks.
+// ParseURL validates the address of a gateway and returns it as [Options] need it. It allows ws://
+// only on this machine and in private networks, as OpenClaw's clients do
+// (src/gateway/connection-details.ts).
 func ParseURL(raw string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Opaque != "" {

@@ -9,8 +9,8 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// Whatever a gateway answers to connect, there are words for it, nothing of its words can be run
-// by who copies the command, and it cannot make us wait forever.
+// Whatever a gateway answers to connect, there is a message for it, the command for its owner
+// contains nothing that a shell would execute, and the delay is limited.
 func FuzzAnswer(f *testing.F) {
 	for _, e := range []*wire.Error{
 		wire.PairingRequired(wire.PairNew, "c6159fb2-77", "device", wire.RoleOperator, true),

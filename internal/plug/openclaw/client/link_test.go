@@ -26,8 +26,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// A connection that is lost is made again, and everything that has to be done on a
-// new one is done before anybody gets it.
+// A lost connection is re-established, and OnConnect has returned before any caller gets the new
+// one.
 func TestLink(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	o := as(g)
@@ -54,7 +54,7 @@ func TestLink(t *testing.T) {
 	p.Close(wire.CloseRestart, "service restart")
 	<-first.Done()
 	p = g.Peer()
-	p.Fail(p.Next("prepare"), wire.Starting) // it is tried again
+	p.Fail(p.Next("prepare"), wire.Starting) // it is retried
 	p = g.Peer()
 	p.Answer(p.Next("prepare"), nil)
 	second, err := l.Conn(within(t))
@@ -71,8 +71,8 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// Nobody waits for trouble to go away that does not go by itself, and nobody makes
-// the gateway be asked in a hurry.
+// Callers do not wait for an error that only a person can fix, and do not trigger attempts in quick
+// succession.
 func TestLinkRefused(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{Admit: refuse(wire.TokenMismatch(false))})
 	l := open(t, as(g))
@@ -90,7 +90,7 @@ func TestLinkRefused(t *testing.T) {
 	}
 }
 
-// A gateway that is not there yet is waited for, as long as the caller wants.
+// Callers wait for an unreachable gateway as long as their context lasts.
 func TestLinkWaits(t *testing.T) {
 	var ready atomic.Bool
 	g := clienttest.Start(t, clienttest.Options{Admit: func(*wire.Connect) *wire.Error {
@@ -112,7 +112,7 @@ func TestLinkWaits(t *testing.T) {
 	}
 }
 
-// An owner who approves the device needs to do nothing else.
+// After the owner has approved the device, the link connects by itself.
 func TestLinkApproved(t *testing.T) {
 	var approved atomic.Bool
 	g := clienttest.Start(t, clienttest.Options{Admit: func(c *wire.Connect) *wire.Error {

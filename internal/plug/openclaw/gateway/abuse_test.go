@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// What somebody has overheard of a connection lets nobody in a second time, neither
-// beside it nor after it.
+// A recorded connect request is refused at another connection, during the original one and after
+// it.
 func TestReplay(t *testing.T) {
 	r := newRig(t, nil)
 	ws, challenge := r.raw()
@@ -41,7 +41,7 @@ func TestReplay(t *testing.T) {
 	replay("after it")
 }
 
-// Whoever changes what was signed has not signed it.
+// A connect request that was changed after it was signed is refused.
 func TestTampered(t *testing.T) {
 	r := newRig(t, nil)
 	admin := r.Key(t, account.NewKey{Scopes: []string{account.ScopeAdmin}})
@@ -67,8 +67,7 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// A frame that is larger than was agreed ends the connection before all of it was
-// read, and costs nobody else anything.
+// A frame above the limit ends the connection before all of it was read, without effect on others.
 func TestTooLarge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves 100 MB")
@@ -80,7 +79,7 @@ func TestTooLarge(t *testing.T) {
 		encode(t, sim.Operator(r.token, allScopes...)))))
 	_, _, err := ws.Read(limited(t))
 	must(t, err)
-	// As large as it may be: it is no request, but it is read.
+	// A frame at the limit is read, although it is not a valid request.
 	fits := []byte(`{"type":"req","id":"2","method":"what.ever","params":{"x":"` +
 		strings.Repeat("a", wire.MaxFrame-100) + `"}}`)
 	must(t, ws.Write(limited(t), websocket.MessageText, fits))
@@ -91,12 +90,12 @@ func TestTooLarge(t *testing.T) {
 			break
 		}
 	}
-	// it may not get to the end
+	// the connection may end before
 	_ = ws.Write(limited(t), websocket.MessageText, append(fits, bytes.Repeat([]byte(" "), 200)...))
 	if _, e := last(t, ws); int(e.Code) != wire.CloseTooLarge {
 		t.Errorf("closed with %v", e)
 	}
-	// Frames that are no text are none of ours.
+	// Frames that are not text are ignored.
 	must(t, other.Client.Write(limited(t), []byte("\x00\xff{")))
 	call[m](other, wire.MethodHealth, m{})
 	must(t, eventually(t, func() bool { return r.g.Status().Operators == 1 }))

@@ -36,7 +36,7 @@ func (r *rig) listed(device, command string) string {
 	return ""
 }
 
-// which asks a node where programs are, as a program does.
+// which calls the command system.which of a node, as a program does.
 func (r *rig) which(device string) error {
 	r.t.Helper()
 	name := r.listed(device, "system.which")
@@ -62,8 +62,8 @@ func whichNode(me wire.Identity) sim.Options {
 		}}
 }
 
-// What was approved of a node stays listed while it is away, also after a restart, and
-// calls say that it is not connected; what was never approved, or was removed, does not.
+// The approved commands of a disconnected node stay listed, also after a restart, and calls fail
+// with "not connected". Commands that were not approved, or of a removed node, are not listed.
 func TestNodeAway(t *testing.T) {
 	often := func(o *gateway.Options) { o.Timings.PeerRefresh = 50 * time.Millisecond }
 	r := newRig(t, often)
@@ -104,7 +104,7 @@ func TestNodeAway(t *testing.T) {
 	must(t, r.Accounts.RenamePeer(t.Context(), me.ID(), "Cellar"))
 	must(t, eventually(t, func() bool { return strings.HasPrefix(r.listed(me.ID(), "system.which"), "node-cellar-") }))
 
-	n = r.node(whichNode(me), false) // is back
+	n = r.node(whichNode(me), false) // connects again
 	must(t, eventually(t, func() bool { return r.which(me.ID()) == nil }))
 	n.Close()
 	must(t, eventually(t, func() bool { return r.isAway(me.ID()) }))
@@ -113,14 +113,14 @@ func TestNodeAway(t *testing.T) {
 	n = r.node(more, true)
 	n.Close()
 	must(t, eventually(t, func() bool { return r.isAway(me.ID()) }))
-	must(t, r.Store.Peers.Remove(t.Context(), me.ID())) // by another program
+	must(t, r.Store.Peers.Remove(t.Context(), me.ID())) // as another program would do
 	must(t, eventually(t, func() bool { return r.listed(me.ID(), "system.which") == "" }))
 	if e := tool.AsError(r.which(me.ID())); e == nil || e.Code != tool.Unknown {
 		t.Error(e)
 	}
 }
 
-// A node that is away is listed by every instance, and is found wherever it comes back.
+// A disconnected node is listed by every instance, and can connect to any of them.
 func TestNodeAwayOnInstances(t *testing.T) {
 	here, there := two(t)
 	me := wire.NewIdentity()
@@ -142,7 +142,7 @@ func TestNodeAwayOnInstances(t *testing.T) {
 	both(func(r *rig) bool { return r.listed(me.ID(), "system.which") == "" })
 }
 
-// What a node costs that is away. PATCHBAY_NODES=10000 measures that many.
+// The memory of a disconnected node. PATCHBAY_NODES=10000 measures with that many.
 func TestManyAway(t *testing.T) {
 	count := 200
 	if s := os.Getenv("PATCHBAY_NODES"); s != "" {
@@ -184,8 +184,8 @@ func TestManyAway(t *testing.T) {
 	t.Logf("looking at all of them again takes %v", time.Since(began).Round(time.Millisecond))
 }
 
-// What a node publishes stays listed while it connects again: who calls it is told that it
-// is offline, also between the connection and what it publishes then.
+// The published tools of a node stay listed while it reconnects: callers get "offline", also
+// between the connect and the next publication.
 func TestPublishedToolsStay(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) {
 		o.Timings.Tick, o.Timings.PublishedToolsTTL = 20*time.Millisecond,
@@ -215,7 +215,7 @@ func TestPublishedToolsStay(t *testing.T) {
 	if code := refusal(); code != tool.Offline {
 		t.Errorf("while it is away: %q", code)
 	}
-	n = r.node(sim.Options{Identity: identity, SkipIntro: true}, false) // it says nothing of itself
+	n = r.node(sim.Options{Identity: identity, SkipIntro: true}, false) // it publishes nothing
 	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return n.Connected }))
 	if code := refusal(); code != tool.Offline {
 		t.Errorf("before it publishes: %q", code)
@@ -230,7 +230,8 @@ func TestPublishedToolsStay(t *testing.T) {
 	}
 }
 
-// A node that does not come back, or publishes nothing any more, is not waited for long.
+// The published tools of a node that does not reconnect, or no longer publishes, are withdrawn
+// after a short time.
 func TestPublishedToolsLapse(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) {
 		o.Timings.Tick, o.Timings.PublishedToolsTTL = 20*time.Millisecond, 50*time.Millisecond

@@ -15,9 +15,9 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// BenchmarkInvoke measures calls of a command through the gateway, from a real
-// operator socket to a real node socket and back, one after the other and 32 at a
-// time. A command that only reads does not wait for its audit row.
+// BenchmarkInvoke measures calls of a command through the gateway, from a real operator socket to a
+// real node socket and back, one after the other and 32 at a time. A command that only reads does
+// not wait for its audit row.
 func BenchmarkInvoke(b *testing.B) {
 	answer := json.RawMessage(`{"content":[{"type":"text","text":"0123456789012345678901234567890"}]}`)
 	for _, command := range []string{"mcp.tools.list", "mcp.tools.call"} {

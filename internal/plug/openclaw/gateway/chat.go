@@ -26,10 +26,12 @@ const mainAgent = "main"
 const (
 	// maxMessage limits one message, in bytes.
 	maxMessage = 1 << 20
-	// maxPicture limits a picture, in bytes; maxPictures the pictures of a message.
+	// maxPicture limits a picture, in bytes, as OpenClaw does (docs/gateway/protocol/versioning.md,
+	// "Client constants"); maxPictures the pictures of a message.
 	maxPicture  = 6 << 20
 	maxPictures = 10
-	// maxHistory limits the messages of one history response.
+	// maxHistory limits the messages of one history response
+	// (packages/gateway-protocol/src/schema/logs-chat.ts, ChatHistoryParams).
 	maxHistory = 1000
 )
 
@@ -336,7 +338,8 @@ func (g *Gateway) agentWait(ctx context.Context, c *conn, params []byte) (any, *
 		"terminalReply": map[string]string{"disposition": "visible", "text": text}}, nil
 }
 
-// duplicateWindow is how long a repeated transcript of a node counts as the same question.
+// duplicateWindow is how long a repeated transcript of a node counts as the same question
+// (src/gateway/server-node-events.ts, VOICE_TRANSCRIPT_DEDUPE_WINDOW_MS).
 const duplicateWindow = 1500 * time.Millisecond
 
 // transcript sends a node's voice transcript to the bot. The node gets the answer if it has

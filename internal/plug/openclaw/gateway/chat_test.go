@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// said waits for a chat event of a run in a state.
+// said waits for a chat event of a run with a given state.
 func (o *operator) said(run, state string) wire.ChatEvent {
 	o.t.Helper()
 	p := o.await(wire.EventChat, func(p json.RawMessage) bool {
@@ -27,8 +27,7 @@ func (o *operator) said(run, state string) wire.ChatEvent {
 	return e
 }
 
-// A conversation with the first bot: pieces, the end, history, and a question that is
-// sent twice.
+// A conversation with the first bot: deltas, the final event, the history, and a repeated message.
 func TestChat(t *testing.T) {
 	r := newRig(t, nil)
 	let := make(chan struct{})
@@ -119,7 +118,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// Answers that fail, are aborted, or are interrupted.
+// Answers fail, are aborted, or are interrupted.
 func TestChatEnds(t *testing.T) {
 	r := newRig(t, nil)
 	began := make(chan string, 10)
@@ -151,7 +150,7 @@ func TestChatEnds(t *testing.T) {
 	}
 	send("2", "wait", "")
 	op.said("2", wire.ChatDelta)
-	send("3", "quick", wire.QueueFollowup) // waits for the other one
+	send("3", "quick", wire.QueueFollowup) // waits for the first one
 	if got := call[wire.AbortResult](op, wire.MethodChatAbort,
 		m{"sessionKey": "agent:main:s", "runId": "2"}); !got.Aborted || got.RunIDs[0] != "2" {
 		t.Errorf("%+v", got)
@@ -184,7 +183,7 @@ func TestChatEnds(t *testing.T) {
 	}
 }
 
-// agent is answered twice.
+// The method agent has two responses.
 func TestAgent(t *testing.T) {
 	r := newRig(t, nil)
 	bot := r.AddScript(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
@@ -220,7 +219,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// A node talks, and hears the answer.
+// A node sends a transcript, and receives the answer.
 func TestVoice(t *testing.T) {
 	r := newRig(t, nil)
 	turns := make(chan string, 10)

@@ -29,7 +29,7 @@ func two(t *testing.T) (here, there *rig) {
 		b := hubtest.New(t, hubtest.Options{DB: db, BusURL: url, Name: name, Hub: hub.Options{Installation: "test"}})
 		return rigOn(t, b, func(o *gateway.Options) {
 			bus := b.Hub.Bus
-			o.Timings.PeerRefresh = time.Hour // only what instances tell each other
+			o.Timings.PeerRefresh = time.Hour // changes arrive by broadcast only
 			o.Broadcast = func(data []byte) error { return bus.Publish("test.openclaw."+bus.Instance, data) }
 			o.Subscribe = func(handle func([]byte)) error {
 				_, err := bus.Subscribe("test.openclaw.*", func(m *nats.Msg) {
@@ -70,7 +70,7 @@ func TestInstances(t *testing.T) {
 	}
 	var got invoked
 	var err error
-	// the list of tools is on its way
+	// the tool list arrives a moment later
 	must(t, eventually(t, func() bool { got, err = call1(m{"a": "<b>"}); return err == nil }))
 	if string(got.Payload) != `{"a":"\u003cb\u003e"}` || got.PayloadJSON != nil {
 		t.Errorf("%+v %s", got, got.Payload)
@@ -91,7 +91,7 @@ func TestInstances(t *testing.T) {
 		t.Errorf("%v", p)
 	}
 
-	second := here.node(sim.Options{Identity: me}, false) // comes to the other instance
+	second := here.node(sim.Options{Identity: me}, false) // connects to the other instance
 	must(t, eventually(t, func() bool {
 		_, err := n.SendEvent(t.Context(), "x", m{})
 		return err != nil && err.Error() == wire.PairingReplaced.Error()
@@ -106,7 +106,7 @@ func TestInstances(t *testing.T) {
 	call[m](boss, wire.MethodNodeRemove, m{"nodeId": me.ID()})
 	must(t, third.Await(limited(t), func(s sim.State) bool { return s.ConnectCount > 1 }))
 
-	// What a bot says is heard on all instances.
+	// Clients of all instances receive a bot's answer.
 	there.AddScript(t, nil, func(_ context.Context, _ *talk.Turn,
 		emit talk.Emit) error {
 		return emit(talk.Text("hello"))

@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// eventually waits for something that no event tells of.
+// eventually waits for a condition that no event reports.
 func eventually(t testing.TB, is func() bool) error {
 	t.Helper()
 	return eventuallyIn(t, 3*testTimeout, is)
@@ -39,7 +39,7 @@ func eventuallyIn(t testing.TB, limit time.Duration, is func() bool) error {
 	return nil
 }
 
-// What comes through a proxy that is not trusted is not from this machine.
+// A request through an untrusted proxy does not count as local.
 func TestProxies(t *testing.T) {
 	r := newRig(t, nil)
 	_, res, err := websocket.Dial(limited(t), r.url,
@@ -57,7 +57,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// When the gateway stops, everybody hears it, and nothing is left.
+// When the gateway stops, all clients are notified, and no goroutine is left.
 func TestShutdown(t *testing.T) {
 	r := newRig(t, nil)
 	began := make(chan struct{}, 1)
@@ -79,7 +79,7 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("%+v %v", f, e)
 	}
 	must(t, <-done)
-	_, _ = op.AwaitAnswer(op.ctx, answers) // whether it was answered before or not
+	_, _ = op.AwaitAnswer(op.ctx, answers) // with or without a response
 	if s := r.g.Status(); s != (gateway.Status{}) {
 		t.Errorf("%+v is left", s)
 	}
@@ -88,12 +88,12 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// An operator that does not read is cut off, and is told why if it reads again.
+// An operator that does not read is disconnected, and finds the reason when it reads again.
 func TestSlowConsumer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves 100 MB")
 	}
-	// a busy machine moves it slowly
+	// a busy machine is slow at moving the data
 	r := newRig(t, func(o *gateway.Options) { o.Timings.SlowClientGrace = time.Minute })
 	large := json.RawMessage(`"` + strings.Repeat("a", 4<<20) + `"`)
 	n := r.node(sim.Options{Handler: func(context.Context, string, json.RawMessage) (json.RawMessage,
@@ -137,7 +137,7 @@ func TestSlowConsumer(t *testing.T) {
 	must(t, eventually(t, func() bool { return r.g.Status().Buffered == 0 }))
 }
 
-// holding is a connection whose owner does not read for a while.
+// holding is a connection on which nothing is read while held is set.
 type holding struct {
 	net.Conn
 	held atomic.Bool
@@ -151,7 +151,7 @@ func (h *holding) Read(p []byte) (int, error) {
 	return h.Conn.Read(p)
 }
 
-// A client whose network is gone is noticed.
+// A client that lost its network is disconnected.
 func TestSilence(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Timings.Ping = 100 * time.Millisecond })
 	alive := r.operator(r.token)
@@ -169,7 +169,7 @@ func TestSilence(t *testing.T) {
 	must(t, ws.Write(limited(t), websocket.MessageText, wire.AppendRequest(nil, "1", wire.MethodConnect,
 		encode(t, sim.Operator(r.token, allScopes...)))))
 	must(t, eventually(t, func() bool { return r.g.Status().Operators == 2 }))
-	hold.held.Store(true) // from now on it answers no ping
+	hold.held.Store(true) // from now on it does not answer pings
 	must(t, eventually(t, func() bool { return r.g.Status().Operators == 1 }))
 	call[m](alive, wire.MethodHealth, m{})
 }

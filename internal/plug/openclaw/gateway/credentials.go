@@ -117,7 +117,8 @@ func (c *conn) rejectCredential(ctx context.Context, p *wire.Connect, cause erro
 }
 
 const (
-	// maxDelay is the longest delay of a refusal.
+	// maxDelay is the longest delay of a refusal (src/gateway/auth-rate-limit.ts,
+	// LOOPBACK_FAILURE_DELAY_MAX_MS).
 	maxDelay = 5 * time.Second
 	// delayTTL is how long an address with refused tokens is remembered.
 	delayTTL = time.Minute
@@ -175,9 +176,9 @@ func (s *refusalDelays) reset(from netip.Addr) {
 }
 
 // grantedScopes returns the scopes of an operator: those it requests, limited to those of its
-// credential. A request for operator.admin means all of them, as OpenClaw's command line sends
-// it to approve a node. A program without a device must be one of those that people start
-// themselves.
+// credential. A request for operator.admin means all of them, as OpenClaw's command line sends it
+// to approve a node. A program without a device must be one of those that people start themselves;
+// see [wire.MayKeepScopes].
 func grantedScopes(p *wire.Connect, may []string) []string {
 	out := []string{}
 	if p.Role == wire.RoleNode || p.Device == nil && !wire.MayKeepScopes(p.Client) {

@@ -13,8 +13,8 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// farNodes are nodes that say hello and then nothing: sockets without goroutines, so
-// that what the gateway needs can be seen.
+// farNodes are nodes that only connect: sockets without goroutines, so that the measured memory is
+// that of the gateway.
 type farNodes struct {
 	t        testing.TB
 	r        *rig
@@ -66,7 +66,7 @@ func (f *farNodes) connect() {
 	}
 }
 
-// readFrame reads a frame of a server.
+// readFrame reads a WebSocket frame of a server (RFC 6455 §5.2).
 func readFrame(t testing.TB, in *bufio.Reader) []byte {
 	t.Helper()
 	var head [2]byte
@@ -85,7 +85,7 @@ func readFrame(t testing.TB, in *bufio.Reader) []byte {
 	return data
 }
 
-// maskedFrame makes a frame of a client, with a mask of zeros.
+// maskedFrame makes a WebSocket frame of a client, with a mask of zeros (RFC 6455 §5.3).
 func maskedFrame(data []byte) []byte {
 	head := []byte{0x81, 0x80 | byte(len(data))}
 	if len(data) > 125 {

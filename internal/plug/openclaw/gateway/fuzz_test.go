@@ -16,9 +16,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// FuzzFrames sends lines as frames, as an operator, as a node, and as somebody who has
-// not said hello. Whatever they are, the gateway stays, others are served, and what it
-// says are frames.
+// FuzzFrames sends lines as frames, as an operator, as a node, and before the handshake. The
+// gateway keeps running, serves others, and sends valid frames.
 func FuzzFrames(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"req","id":"1","method":"health"}`,

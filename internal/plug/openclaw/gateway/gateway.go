@@ -1,7 +1,7 @@
 // Package gateway implements an OpenClaw gateway, so that OpenClaw's command line, apps and node
 // hosts can use Patchbay as their control plane: operators list nodes and call their commands,
-// nodes are registered with the hub as tool providers, and every other provider of the hub
-// appears as a virtual node.
+// nodes are registered with the hub as tool providers, and every other provider of the hub appears
+// as a virtual node.
 //
 //	conn      one WebSocket: a goroutine that reads; outbox.go writes
 //	handshake authentication and admission (credentials.go, admission.go)
@@ -13,13 +13,15 @@
 //	chat      conversations with the bots
 //	events    delivery of events, here and on other instances
 //
-// A call takes this path: node.invoke finds the node's provider and calls the hub like every
-// other caller, so that rules, rates and the audit trail are the same for all. The hub calls the
-// node's provider, on this instance or another one, which sends node.invoke.request and waits
-// for the result.
+// A call takes this path: node.invoke finds the node's provider and calls the hub like every other
+// caller, so that rules, rates and the audit trail are the same for all. The hub calls the node's
+// provider, on this instance or another one, which sends node.invoke.request and waits for the
+// result.
 //
-// A paired device belongs to the person who paired it; others neither see nor reach it.
-// Operators with the scope operator.admin, which only administrators get, reach everything.
+// A paired device belongs to the person who paired it; others neither see nor reach it. Operators
+// with the scope operator.admin, which only administrators get, reach everything.
+//
+// Package wire names the version of OpenClaw that comments cite.
 package gateway
 
 import (
@@ -92,7 +94,7 @@ type Timings struct {
 	Ping            time.Duration // between WebSocket pings, and until an unanswered one ends the connection
 	Health          time.Duration // between health events
 	PeerRefresh     time.Duration // between polls for changed peers
-	DeltaInterval   time.Duration // for which pieces of an answer are coalesced
+	DeltaInterval   time.Duration // for which pieces of an answer are coalesced (src/gateway/server-chat.ts, LIVE_TEXT_PACING_MS)
 	RefusalDelay    time.Duration // before the first wrong token is answered; doubled for each
 	Write           time.Duration // for one write to a client
 	SlowClientGrace time.Duration // for a client over its queue limit to catch up before it is disconnected

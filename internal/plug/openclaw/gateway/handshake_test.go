@@ -21,7 +21,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// raw returns a WebSocket without anything.
+// raw opens a WebSocket and reads the challenge.
 func (r *rig) raw() (*websocket.Conn, wire.Challenge) {
 	r.t.Helper()
 	c, _, err := websocket.Dial(limited(r.t), r.url, nil)
@@ -37,7 +37,7 @@ func (r *rig) raw() (*websocket.Conn, wire.Challenge) {
 	return c, ch
 }
 
-// last reads what comes until the connection ends.
+// last reads until the connection ends. It returns the last frame and the Close frame.
 func last(t testing.TB, c *websocket.Conn) (*wire.Frame, websocket.CloseError) {
 	t.Helper()
 	var f *wire.Frame
@@ -56,7 +56,7 @@ func last(t testing.TB, c *websocket.Conn) (*wire.Frame, websocket.CloseError) {
 	}
 }
 
-// Who is refused, in what order of checks, in what words, and how the connection ends.
+// Each refusal has the right error, order of checks and close code.
 func TestRefusals(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Timings.RefusalDelay = time.Millisecond })
 	mcp := r.Key(t, account.NewKey{Scopes: []string{account.ScopeMCP}})
@@ -66,10 +66,10 @@ func TestRefusals(t *testing.T) {
 	taken := wire.NewIdentity()
 	r.node(sim.Options{Identity: taken}, false)
 	for name, c := range map[string]struct {
-		hello  func(*wire.Connect) // before it is signed
-		spoil  func(*wire.Connect) // afterwards
+		hello  func(*wire.Connect) // before signing
+		spoil  func(*wire.Connect) // after signing
 		me     wire.Identity
-		nobody bool // has no device
+		nobody bool // without a device
 		code   wire.Code
 		detail string
 		words  string
@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// First frames that are no connect.
+// First frames other than connect.
 func TestFirstFrames(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Timings.Handshake = 300 * time.Millisecond })
 	for name, c := range map[string]struct {
@@ -184,7 +184,7 @@ func TestFirstFrames(t *testing.T) {
 	}
 }
 
-// What a client hears after the handshake, and how strange frames are answered.
+// The hello response and the first events, and the errors for invalid requests.
 func TestGreeting(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) {
 		o.Timings.Tick, o.Timings.Health = 20*time.Millisecond,
@@ -236,7 +236,7 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
-// Frames that are no requests are answered, and the connection stays.
+// Frames that are not requests get an error, and the connection stays open.
 func TestBadFrames(t *testing.T) {
 	r := newRig(t, nil)
 	ws, challenge := r.raw()
@@ -271,7 +271,7 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// A device comes back with its own token, in every way in which programs show it.
+// A device reconnects with its device token, in every form in which programs send it.
 func TestDeviceToken(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) {
 		o.Timings.RefusalDelay, o.Timings.PeerRefresh = time.Millisecond, 10*time.Millisecond
@@ -323,7 +323,7 @@ func TestDeviceToken(t *testing.T) {
 	}
 }
 
-// A key that is revoked ends what was opened with it.
+// Revoking a key ends the connections that were opened with it.
 func TestRevokedKey(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Timings.Ping = 50 * time.Millisecond })
 	k, secret, err := r.Accounts.AddKey(t.Context(), account.NewKey{Person: r.Person.ID,
@@ -336,8 +336,8 @@ func TestRevokedKey(t *testing.T) {
 	}
 }
 
-// Programs without a device keep what they ask for if they are known to be started by
-// people, and no key gives more than it is for.
+// Programs without a device keep the requested scopes if people start them themselves, and no key
+// grants more than its own scopes.
 func TestScopes(t *testing.T) {
 	r := newRig(t, nil)
 	hello := sim.Operator(r.token, wire.ScopeRead, wire.ScopeAdmin, wire.ScopeApprovals)
@@ -360,7 +360,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// Strangers cannot keep many connections open, and guessing takes longer each time.
+// Strangers cannot keep many connections open, and each wrong token is answered later.
 func TestStrangers(t *testing.T) {
 	var from atomic.Int32
 	r := newRig(t, func(o *gateway.Options) {
@@ -384,7 +384,7 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("attempt %d: %v", i, e)
 		}
 	}
-	r.operator(r.token) // a good one is never held up
+	r.operator(r.token) // a valid one is never delayed
 	from.Store(1)
 	var open []*websocket.Conn
 	const most = 200
@@ -400,14 +400,14 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	from.Store(2)
-	r.operator(r.token) // from elsewhere
+	r.operator(r.token) // from another address
 	for _, ws := range open {
 		ws.CloseNow()
 	}
 	must(t, eventually(t, func() bool { return r.g.Status().HalfOpen == 0 }))
 }
 
-// What OpenClaw's own programs were recorded saying is understood.
+// The recorded connect requests of OpenClaw's own programs are accepted.
 func TestRecordedHello(t *testing.T) {
 	data, err := os.ReadFile("testdata/hellos.jsonl")
 	must(t, err)

@@ -23,7 +23,7 @@ func encode(t testing.TB, v any) []byte {
 	return data
 }
 
-// blocking returns a handle that waits until it is given up, and tells when it begins.
+// blocking returns a handler that waits until it is cancelled, and reports when it begins.
 func blocking(began chan<- struct{}) sim.CommandHandler {
 	return func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 		began <- struct{}{}
@@ -32,7 +32,7 @@ func blocking(began chan<- struct{}) sim.CommandHandler {
 	}
 }
 
-// Every way in which a call fails, as OpenClaw's gateway tells it.
+// Each failure of a call has the error of OpenClaw's gateway.
 func TestInvokeErrors(t *testing.T) {
 	r := newRig(t, nil)
 	var ready atomic.Int32
@@ -69,7 +69,7 @@ func TestInvokeErrors(t *testing.T) {
 		params  m
 		code    wire.Code
 		message string
-		detail  string // a piece of the details
+		detail  string // part of the details
 	}{
 		"coded": {m{"command": "kitchen.echo", "params": "coded"}, wire.Unavailable, "BURNT: it is black",
 			`{"nodeError":{"code":"BURNT","message":"it is black"},"nodeCommandDispatched":true}`},
@@ -145,7 +145,7 @@ func awaitRow(op *operator, id string, fits func(wire.NodeDetail) bool) error {
 	}
 }
 
-// A call that is made again with its key is carried out once.
+// A call that is repeated with its idempotency key is executed once.
 func TestIdempotency(t *testing.T) {
 	r := newRig(t, nil)
 	var times atomic.Int32
@@ -196,7 +196,7 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// A node that goes away ends what runs on it.
+// When a node disconnects, its running commands fail.
 func TestNodeGoes(t *testing.T) {
 	r := newRig(t, nil)
 	began := make(chan struct{}, 2)
@@ -227,8 +227,7 @@ func TestNodeGoes(t *testing.T) {
 	}
 }
 
-// Commands and published tools of a node are tools of the hub, with its rules and its
-// audit trail.
+// Commands and published tools of a node are tools of the hub, with its rules and its audit trail.
 func TestNodeAsProvider(t *testing.T) {
 	r := newRig(t, nil)
 	ref := wire.ToolRef{Server: "stove", Tool: "self.heat.set"}
@@ -277,7 +276,7 @@ func TestNodeAsProvider(t *testing.T) {
 	}
 }
 
-// What else is plugged in appears as a node.
+// Other providers of the hub appear as nodes.
 func TestVirtualNodes(t *testing.T) {
 	r := newRig(t, nil)
 	lamp := &lampTool{}
@@ -362,7 +361,7 @@ func TestVirtualNodes(t *testing.T) {
 	}
 }
 
-// lampTool tells how it was called.
+// lampTool returns its name and arguments.
 type lampTool struct{}
 
 func (*lampTool) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {

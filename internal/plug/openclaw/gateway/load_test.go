@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// Whoever invents devices fills no more than the list of requests.
+// Clients with many invented devices fill no more than the list of requests.
 func TestInventedDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("connects a thousand times")
@@ -56,8 +56,8 @@ func TestInventedDevices(t *testing.T) {
 	must(t, eventually(t, func() bool { return r.g.Status() == gateway.Status{} }))
 }
 
-// Each of many calls at the same time gets its own answer, and events stay in order; when the
-// gateway stops meanwhile, nobody waits forever.
+// Each of many concurrent calls gets its own result, and events stay in order. When the gateway
+// stops meanwhile, no caller waits forever.
 func TestConcurrentCalls(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick = 5 * time.Millisecond })
 	n := r.node(sim.Options{}, true)
@@ -110,7 +110,7 @@ func TestConcurrentCalls(t *testing.T) {
 	work.Wait()
 }
 
-// What an idle node costs. PATCHBAY_NODES=5000 measures that many.
+// The memory of an idle node. PATCHBAY_NODES=5000 measures with that many.
 func TestIdleNodes(t *testing.T) {
 	count := 300
 	if s := os.Getenv("PATCHBAY_NODES"); s != "" {
@@ -133,20 +133,20 @@ func TestIdleNodes(t *testing.T) {
 		must(t, eventuallyIn(t, time.Minute+time.Duration(all)*20*time.Millisecond,
 			func() bool { return r.g.Status().Nodes == all }))
 	}
-	connect(100) // what the first ones cost is shared by all: pools, prepared statements, the page cache
+	connect(100) // the cost of the first ones is shared by all: pools, prepared statements, the page cache
 	before := memory()
 	began := time.Now()
 	connect(count)
 	t.Logf("%d nodes connected in %v", count, time.Since(began).Round(time.Millisecond))
 	each := (memory() - before) / int64(count)
 	t.Logf("each costs %d bytes, its own end included", each)
-	const most, end = 20 << 10, 3 << 10 // what the far end keeps, see farNodes
+	const most, end = 20 << 10, 3 << 10 // end: the memory of the client's side, see farNodes
 	if each > most+end {
 		t.Errorf("an idle node costs %d bytes", each)
 	}
 }
 
-// memory returns what is in use, of heap and stacks.
+// memory returns the memory in use, of heap and stacks, in bytes.
 func memory() int64 {
 	for range 4 { // stacks shrink by half each time
 		runtime.GC()

@@ -140,8 +140,8 @@ func (n *node) publish(params []byte) ([]byte, *wire.Error) {
 	return encoded(map[string]any{"nodeId": n.id, "tools": accepted}), nil
 }
 
-// handleEvent handles an event of the node. Unsupported events are acknowledged as such and
-// ignored.
+// handleEvent handles an event of the node. Unsupported events are acknowledged as such and ignored
+// (src/gateway/server-node-events.ts).
 func (n *node) handleEvent(params []byte) ([]byte, *wire.Error) {
 	ev, e := wire.ParseNodeEvent(params)
 	if e != nil {

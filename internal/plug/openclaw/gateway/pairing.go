@@ -222,8 +222,8 @@ func (g *Gateway) deviceApprove(ctx context.Context, c *conn, params []byte) (an
 	if e != nil {
 		return nil, e
 	}
-	// A node may be able to run anything, so OpenClaw requires operator.admin, and its command
-	// line retries with it.
+	// A node may be able to run anything, so OpenClaw requires operator.admin, and its command line
+	// retries with it (src/gateway/server-methods/devices.ts, src/cli/devices-cli.runtime.ts).
 	need := r.Ask.Scopes
 	if slices.Contains(r.Ask.Roles, wire.RoleNode) {
 		need = append(slices.Clone(need), wire.ScopeAdmin)

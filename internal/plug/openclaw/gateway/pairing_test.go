@@ -19,7 +19,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// A node comes, is approved, is called, is renamed, and is removed.
+// A node connects, is approved, called, renamed and removed.
 func TestNodeStory(t *testing.T) {
 	r := newRig(t, nil)
 	op := r.operator(r.token)
@@ -79,7 +79,7 @@ func TestNodeStory(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	call[m](op, wire.MethodNodeRemove, m{"nodeId": n.ID()})
-	must(t, n.Await(limited(t), func(s sim.State) bool { return s.ConnectCount > 1 })) // it comes again, with the key
+	must(t, n.Await(limited(t), func(s sim.State) bool { return s.ConnectCount > 1 })) // it reconnects with the key
 	again := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested, nil))
 	if again.NodeID != n.ID() || again.RequestID == asked.RequestID {
 		t.Errorf("%+v", again)
@@ -100,7 +100,7 @@ func decoded[T any](t testing.TB, data []byte) T {
 	return v
 }
 
-// Without automatic approval a device waits, and is let in by its owner alone.
+// Without automatic approval a device waits, and only its owner can approve it.
 func TestDevicePairing(t *testing.T) {
 	r := newRig(t, func(o *gateway.Options) { o.AutoApproveLocal = false })
 	op := r.operator(r.token)
@@ -149,15 +149,14 @@ func TestDevicePairing(t *testing.T) {
 	}
 }
 
-// Who is let in while it tries to connect, and is allowed what it can do while it tries
-// again, leaves nothing behind that waits to be decided.
+// Approving a device and its surface while it tries to connect leaves no pending request.
 func TestApprovedWhileConnecting(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db store.Options) {
 		r := rigOn(t, hubtest.New(t, hubtest.Options{DB: db, Hub: hub.Options{Installation: "test"}}),
 			func(o *gateway.Options) { o.AutoApproveLocal = false })
 		op := r.operator(r.token, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin)
-		// Whether somebody looks before a decision, and asks after it, is up to chance:
-		// with so many it has happened.
+		// The race between the lookup and the new request is a matter of chance. With so many
+		// attempts it occurs.
 		for range 12 {
 			me := wire.NewIdentity()
 			load := newReconnector(r, &me, 6)
@@ -182,7 +181,7 @@ func TestApprovedWhileConnecting(t *testing.T) {
 	})
 }
 
-// reconnector is one node that connects many times at once, again and again.
+// reconnector is one node that connects repeatedly, several times at once.
 type reconnector struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -213,13 +212,13 @@ func newReconnector(r *rig, me *wire.Identity, size int) *reconnector {
 	return c
 }
 
-// end waits until nobody connects any more.
+// end stops connecting, and waits for the goroutines.
 func (c *reconnector) end() {
 	c.stop()
 	c.wg.Wait()
 }
 
-// A member approves what their own node can do, if their program asks for the right.
+// A member can approve the surface of their own node, with a program that requests the scope.
 func TestMemberApproves(t *testing.T) {
 	r := newRig(t, nil)
 	_, key := r.person("bob", account.ScopeOperator, account.ScopeNode)
@@ -244,7 +243,8 @@ func TestMemberApproves(t *testing.T) {
 	if !slices.Equal(cli.Hello.Auth.Scopes, []string{wire.ScopePairing, wire.ScopeRead, wire.ScopeWrite}) {
 		t.Errorf("a member was granted %v", cli.Hello.Auth.Scopes)
 	}
-	// OpenClaw's command line lets devices in as operator.admin alone.
+	// OpenClaw's command line approves devices with operator.admin alone
+	// (src/cli/devices-cli.runtime.ts).
 	alone := r.operator(key, wire.ScopeAdmin)
 	call[wire.DevicePairs](alone, wire.MethodDevicePairList, m{})
 	if e := alone.refused(wire.MethodNodeRemove, m{"nodeId": wire.NewIdentity().
@@ -262,7 +262,7 @@ func TestMemberApproves(t *testing.T) {
 	}
 }
 
-// What a node may do more has to be approved; what it does less does not.
+// A wider surface needs approval; a narrower one does not.
 func TestSurfaceChanges(t *testing.T) {
 	r := newRig(t, nil)
 	me := wire.NewIdentity()
@@ -275,8 +275,8 @@ func TestSurfaceChanges(t *testing.T) {
 		!slices.Equal(row.PendingCmds, []string{"kitchen.echo", "kitchen.fail"}) {
 		t.Errorf("%+v", row)
 	}
-	// It has been greeted a moment before it is plugged in: until then operators are told to
-	// try again.
+	// Its hello response is sent a moment before it is registered; until then, operators get a
+	// retryable error.
 	for again := true; again; {
 		err := op.Call(op.ctx, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{}), nil)
 		e, refused := errors.AsType[*wire.Error](err)
@@ -299,7 +299,7 @@ func TestSurfaceChanges(t *testing.T) {
 	}
 }
 
-// A second connection of a device takes the place of the first.
+// A second connection of a device replaces the first.
 func TestSecondConnection(t *testing.T) {
 	r := newRig(t, nil)
 	me := wire.NewIdentity()

@@ -106,8 +106,8 @@ type command struct {
 	Session string          `json:"session,omitempty"`
 }
 
-// notReadyDelays are the delays before a command is retried on a node that answered
-// NODE_NOT_READY.
+// notReadyDelays are the delays before a command is retried on a node that answered NODE_NOT_READY
+// (src/gateway/node-invoke-readiness.ts, READINESS_RETRY_DELAYS_MS).
 var notReadyDelays = [...]time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second}
 

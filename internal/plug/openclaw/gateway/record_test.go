@@ -15,11 +15,11 @@ import (
 // recordedFrame is a frame between a client and the gateway.
 type recordedFrame struct {
 	conn int
-	up   bool // the client has said it
+	up   bool // sent by the client
 	data []byte
 }
 
-// listener stands between clients and a gateway, and hears what they say.
+// listener is a relay between clients and a gateway that records their frames.
 type listener struct {
 	to   string
 	work sync.WaitGroup
@@ -29,7 +29,7 @@ type listener struct {
 	frames []recordedFrame
 }
 
-// listenIn has everybody who connects from now on overheard.
+// listenIn records the frames of all connections from now on.
 func (r *rig) listenIn() *listener {
 	r.t.Helper()
 	l := &listener{to: r.url}
@@ -69,8 +69,8 @@ func (l *listener) relay(ctx context.Context, w http.ResponseWriter, req *http.R
 	up.Wait()
 }
 
-// pass hands on what one side says, until it leaves, which the other side is told in
-// the same words.
+// pass forwards frames of one side until it disconnects, and then closes the other side with the
+// same code and reason.
 func (l *listener) pass(ctx context.Context, to, from *websocket.Conn, conn int, up bool) {
 	from.SetReadLimit(-1)
 	for {
@@ -86,7 +86,7 @@ func (l *listener) pass(ctx context.Context, to, from *websocket.Conn, conn int,
 		case err == nil:
 			continue
 		case errors.As(err, &closing):
-			_ = to.Close(closing.Code, closing.Reason) // it may have left, too
+			_ = to.Close(closing.Code, closing.Reason) // it may have disconnected too
 		default:
 			_ = to.CloseNow()
 		}
@@ -94,7 +94,7 @@ func (l *listener) pass(ctx context.Context, to, from *websocket.Conn, conn int,
 	}
 }
 
-// heard is everything so far, in order.
+// heard returns all frames so far, in order.
 func (l *listener) heard() []recordedFrame {
 	l.mu.Lock()
 	defer l.mu.Unlock()

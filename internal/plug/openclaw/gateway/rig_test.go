@@ -26,17 +26,17 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// testTimeout is how long anything may take on a machine that is busy with other tests.
+// testTimeout limits each wait, on a machine that is busy with other tests.
 const testTimeout = 20 * time.Second
 
-// rig is a gateway on a board.
+// rig is a gateway with a hub.
 type rig struct {
 	*hubtest.Rig
 	t       testing.TB
 	g       *gateway.Gateway
 	server  *httptest.Server
 	url     string
-	token   string // opens everything of Person, who is an administrator
+	token   string // grants all scopes to Person, who is an administrator
 	metrics *prometheus.Registry
 }
 
@@ -93,7 +93,7 @@ func limited(t testing.TB) context.Context {
 	return ctx
 }
 
-// operator is an operator that remembers what it heard.
+// operator is an operator that records received events.
 type operator struct {
 	*sim.Client
 	t      testing.TB
@@ -105,7 +105,7 @@ type operator struct {
 
 var allScopes = []string{wire.ScopeRead, wire.ScopeWrite, wire.ScopePairing}
 
-// operator connects as a program without a device.
+// operator connects an operator without a device.
 func (r *rig) operator(token string, scopes ...string) *operator {
 	r.t.Helper()
 	if scopes == nil {
@@ -132,7 +132,7 @@ func (r *rig) dial(hello wire.Connect, device *wire.Identity) (*operator, error)
 	return o, err
 }
 
-// await waits for an event that fits, and takes it and everything before out.
+// await waits for a matching event, and removes it and all earlier events.
 func (o *operator) await(name string, fits func(json.RawMessage) bool) json.RawMessage {
 	o.t.Helper()
 	for {
@@ -177,7 +177,7 @@ func (o *operator) refused(method string, params any) *wire.Error {
 
 type m = map[string]any
 
-// handle returns what the nodes of the tests do.
+// handle executes the commands of the tests' nodes.
 func handle(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	switch command {
 	case "kitchen.echo":
@@ -195,7 +195,7 @@ func handle(ctx context.Context, command string, params json.RawMessage) (json.R
 	return nil, sim.NotSupported
 }
 
-// node connects a node, whose owner has approved it if approve is set.
+// node connects a node. With approve, its surface is approved.
 func (r *rig) node(o sim.Options, approve bool) *sim.Node {
 	r.t.Helper()
 	o.URL = r.url
@@ -224,7 +224,7 @@ func (r *rig) node(o sim.Options, approve bool) *sim.Node {
 	return n
 }
 
-// approve approves what a node can do.
+// approve approves the surface of a node.
 func (r *rig) approve(node string) {
 	r.t.Helper()
 	op := r.operator(r.token, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin)
@@ -238,7 +238,7 @@ func (r *rig) approve(node string) {
 	r.t.Fatalf("node %s does not wait for anything", node)
 }
 
-// invoked is the answer to node.invoke.
+// invoked is the response to node.invoke.
 type invoked struct {
 	OK          bool            `json:"ok"`
 	NodeID      string          `json:"nodeId"`
@@ -252,7 +252,7 @@ var keys struct {
 	n int
 }
 
-// invokeParams are parameters with a key of their own.
+// invokeParams returns the parameters of node.invoke, with a new idempotency key.
 func invokeParams(node, command string, params any) m {
 	keys.Lock()
 	defer keys.Unlock()
@@ -265,7 +265,7 @@ func invokeParams(node, command string, params any) m {
 	return p
 }
 
-// person makes another person with a key of these scopes.
+// person makes another person, with a key with these scopes.
 func (r *rig) person(name string, scopes ...string) (store.Person, string) {
 	r.t.Helper()
 	p, err := r.Accounts.AddPerson(r.t.Context(), name, account.RoleMember, "en", "")
@@ -273,7 +273,7 @@ func (r *rig) person(name string, scopes ...string) (store.Person, string) {
 	return p, r.Key(r.t, account.NewKey{Person: p.ID, Scopes: scopes})
 }
 
-// awaitClose is with what a connection was closed.
+// awaitClose waits for the Close frame of a connection.
 func awaitClose(t testing.TB, c *sim.Client) websocket.CloseError {
 	t.Helper()
 	select {

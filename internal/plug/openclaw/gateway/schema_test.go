@@ -13,11 +13,11 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// publishedSchema is where OpenClaw's schema is, for the names of its definitions.
+// publishedSchema is the path of OpenClaw's schema, for the names of its definitions.
 const publishedSchema = "../../../../test/peers/openclaw/node_modules/@openclaw/gateway-protocol/protocol.schema.json"
 
-// The answers and the events for which nothing is published. What is published for
-// the others is named like NodeEventResult and TickEvent.
+// Responses and events that the schema does not define. The definitions of the others are named
+// like NodeEventResult and TickEvent.
 var (
 	unpublishedResults = []string{
 		wire.MethodStatus, wire.MethodNodeList, wire.MethodNodeDescribe, wire.MethodNodeInvoke, wire.MethodNodeRename,
@@ -31,14 +31,14 @@ var (
 		wire.MethodSkills, wire.MethodRunnerInventory, "node.pluginSurface.refresh", "node.pending.pull",
 		"node.pending.ack",
 		wire.MethodHealth, wire.MethodSystemPresence, // but see published
-		gateway.MethodNotificationsSubscribe, // is ours alone
+		gateway.MethodNotificationsSubscribe, // Patchbay's own
 	}
 	unpublishedEvents = []string{
 		wire.EventChallenge, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventHostStats,
 		wire.EventHealth, wire.EventPresence, // but see published
-		gateway.EventNotification, // is ours alone
+		gateway.EventNotification, // Patchbay's own
 	}
-	// unpublishedParams are the methods with parameters for which nothing is published.
+	// unpublishedParams are the methods whose parameters the schema does not define.
 	unpublishedParams = []string{
 		wire.MethodHealth, wire.MethodStatus, wire.MethodSystemPresence, wire.MethodRunnerInventory,
 		"node.pluginSurface.refresh", "node.pending.pull",
@@ -46,7 +46,7 @@ var (
 	}
 )
 
-// published are definitions of what is within a payload, or named otherwise.
+// published are definitions of parts of a payload, or with other names.
 var published = []struct{ kind, path, definition string }{
 	{"result connect", "", "HelloOk"},
 	{"result health", "", "Snapshot/properties/health"},
@@ -60,11 +60,11 @@ var published = []struct{ kind, path, definition string }{
 	{"refused MISSING_SCOPE", "", "MissingScopeErrorDetails"},
 }
 
-// deviation is something in which OpenClaw's gateway does not keep to its own schema,
-// and we do as it does, because its programs know no other.
+// deviation is a difference between the frames of OpenClaw's gateway and its own schema. Patchbay's
+// gateway has it too, because programs expect it.
 type deviation struct {
 	kind, definition, why string
-	// mend makes of it what is published, and reports whether there was anything to do.
+	// mend changes a value to match the schema. It reports whether it changed anything.
 	mend func(map[string]any) bool
 }
 
@@ -108,8 +108,7 @@ func without(name string) func(map[string]any) bool {
 	}
 }
 
-// knownNames are all kinds of frames that come in the story: with fewer, it is not told
-// to its end.
+// knownNames are all kinds of frames in the story. If one is missing, the story is incomplete.
 var knownNames = strings.Fields(`
 	event:connect.challenge event:tick event:health event:presence event:shutdown event:agent
 	event:chat:status event:chat:delta event:chat:final event:chat:aborted event:chat:error
@@ -134,7 +133,7 @@ var knownNames = strings.Fields(`
 	refused:node.runnerInventory.update:UNAVAILABLE refused:node.pluginSurface.refresh:UNAVAILABLE refused:node.invoke.result:INVALID_REQUEST
 	refused:device.pair.approve:INVALID_REQUEST refused:chat.send:INVALID_REQUEST refused:what.ever:INVALID_REQUEST refused:?:INVALID_REQUEST`)
 
-// Everything that clients get is what OpenClaw has published.
+// All frames for clients match the published schema.
 func TestPublishedFrames(t *testing.T) {
 	c := newChecker(t)
 	r := newRig(t, quick)
@@ -159,8 +158,8 @@ type checker struct {
 	params  map[string]json.RawMessage
 	greeted map[int]wire.Features
 	seen    map[string]int
-	within  map[string]int // by kind and path of published
-	used    map[int]int    // by place in deviations
+	within  map[string]int // number by kind and path of published
+	used    map[int]int    // number by index of deviations
 	known   map[string]bool
 }
 
@@ -182,7 +181,7 @@ func newChecker(t *testing.T) *checker {
 	return c
 }
 
-// defined returns the name of a definition: NodeEvent and Result for node.event.
+// defined returns the name of a definition: NodeEventResult for node.event and Result.
 func defined(name, suffix string) string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '.' || r == '-' }) {
@@ -191,7 +190,7 @@ func defined(name, suffix string) string {
 	return b.String() + suffix
 }
 
-// asked notes a request. What is asked is checked when it was taken.
+// asked records a request. Its parameters are checked when it has succeeded.
 func (c *checker) asked(f recordedFrame) {
 	var req struct {
 		ID     json.RawMessage `json:"id"`
@@ -208,7 +207,7 @@ func (c *checker) asked(f recordedFrame) {
 	c.methods[key], c.params[key] = req.Method, req.Params
 }
 
-// told checks what a client got.
+// told checks a frame for a client.
 func (c *checker) told(f recordedFrame) {
 	frame := decoded[struct {
 		Type    string          `json:"type"`
@@ -283,15 +282,16 @@ func (c *checker) result(conn int, method string, payload json.RawMessage) {
 	}
 }
 
-// taken checks parameters that the gateway has taken: a story of what no program says
-// would show nothing.
+// taken checks parameters that the gateway has accepted, so that the story contains only what real
+// programs send.
 func (c *checker) taken(method string, params json.RawMessage) {
 	if len(params) > 0 && c.publishes(method, defined(method, "Params"), unpublishedParams) {
 		c.fits("params "+method, defined(method, "Params"), params)
 	}
 }
 
-// publishes reports whether there is a definition, and notices if that has changed.
+// publishes reports whether a definition exists. The test fails if that differs from the list of
+// unpublished names.
 func (c *checker) publishes(name, definition string, unpublished []string) bool {
 	if listed := slices.Contains(unpublished, name); listed == c.has[definition] {
 		c.once("there is a definition %s: %t, and the test says otherwise", definition, c.has[definition])
@@ -300,7 +300,7 @@ func (c *checker) publishes(name, definition string, unpublished []string) bool 
 	return c.has[definition]
 }
 
-// parts checks what is within a payload.
+// parts checks parts of a payload.
 func (c *checker) parts(kind string, payload json.RawMessage) {
 	for _, p := range published {
 		if p.kind != kind {
@@ -313,7 +313,7 @@ func (c *checker) parts(kind string, payload json.RawMessage) {
 	}
 }
 
-// pieces returns what is at a path, on which * is every element of a list.
+// pieces returns the values at a path, in which * stands for every element of a list.
 func pieces(v any, path string) []any {
 	if path == "" {
 		return []any{v}
@@ -331,13 +331,13 @@ func pieces(v any, path string) []any {
 	return all
 }
 
-// fits checks a value with a definition, apart from known deviations.
+// fits checks a value with a definition, except for known deviations.
 func (c *checker) fits(kind, definition string, value json.RawMessage) {
 	err := c.schema.Check(c.t, definition, value)
 	if err == nil {
 		return
 	}
-	// mended is the value without its deviations but one, and which those are.
+	// mended returns the value without all its deviations but one, and their indexes.
 	mended := func(but int) (rest json.RawMessage, used []int) {
 		var members map[string]any
 		if json.Unmarshal(value, &members) != nil {
@@ -364,7 +364,7 @@ func (c *checker) fits(kind, definition string, value json.RawMessage) {
 	}
 }
 
-// once says something once.
+// once reports an error once.
 func (c *checker) once(format string, args ...any) {
 	if said := fmt.Sprintf(format, args...); !c.known[said] {
 		c.known[said] = true
@@ -372,7 +372,7 @@ func (c *checker) once(format string, args ...any) {
 	}
 }
 
-// conclude fails if something has not come that the test is about.
+// conclude fails if something that the test is about did not occur.
 func (c *checker) conclude() {
 	for _, kind := range knownNames {
 		if c.seen[kind] == 0 {
@@ -412,7 +412,7 @@ func (c *checker) conclude() {
 	}
 }
 
-// mustCome fails if something that clients are told of is not in the story.
+// mustCome fails if an announced method or event does not occur in the story.
 func (c *checker) mustCome(what string, kinds ...string) {
 	for kind := range c.seen {
 		for _, k := range kinds {

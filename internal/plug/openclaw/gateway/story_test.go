@@ -19,21 +19,21 @@ import (
 	"patchbay/internal/tool"
 )
 
-// quick has everything come soon, and asks before anybody is let in.
+// quick shortens the intervals, and requires an approval of every device.
 func quick(o *gateway.Options) {
 	o.AutoApproveLocal = false
 	o.Timings.Tick, o.Timings.Health, o.Timings.RefusalDelay = 50*time.Millisecond, 70*time.Millisecond,
 		time.Millisecond
 }
 
-// story is everything that happens at a gateway.
+// story is a sequence of everything that happens at a gateway.
 type story struct {
 	*rig
 	op, boss *operator
-	bobs     string // another person's key
+	bobs     string // key of another person
 }
 
-// tellStory has everything happen.
+// tellStory executes the story.
 func tellStory(t *testing.T, r *rig) {
 	t.Helper()
 	s := &story{rig: r, op: r.operator(r.token), boss: r.operator(r.token, wire.ScopePairing, wire.ScopeWrite,
@@ -62,7 +62,7 @@ func tellStory(t *testing.T, r *rig) {
 	}
 }
 
-// waits has what comes by itself come.
+// waits waits for the periodic events.
 func (s *story) waits() {
 	s.t.Helper()
 	for _, event := range []string{wire.EventTick, wire.EventHealth, wire.EventPresence} {
@@ -76,8 +76,8 @@ func (s *story) waits() {
 	}
 }
 
-// device connects a node, which its owner lets in, and returns it with the request
-// for what it can do.
+// device connects a node and approves its device. It returns the node and the request for its
+// surface.
 func (s *story) device(name string, me wire.Identity) (*sim.Node, string) {
 	s.t.Helper()
 	n := sim.NewNode(sim.Options{
@@ -102,14 +102,14 @@ func (s *story) device(name string, me wire.Identity) (*sim.Node, string) {
 	return nil, ""
 }
 
-// storyTools are what the story's nodes publish.
+// storyTools are the published tools of the story's nodes.
 var storyTools = []wire.PluginTool{{
 	PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats",
 	Parameters: json.RawMessage(`{"type":"object"}`),
 	Command:    wire.CommandTool, MCP: &wire.ToolRef{Server: "stove", Tool: "self.heat.set"},
 }}
 
-// storyHandle returns what the story's nodes do.
+// storyHandle executes the commands of the story's nodes.
 func storyHandle(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
 	if string(params) == `"mute"` {
 		return nil, sim.ErrNoAnswer
@@ -117,7 +117,7 @@ func storyHandle(ctx context.Context, command string, params json.RawMessage) (j
 	return handle(ctx, command, params)
 }
 
-// surface has what a node can do approved.
+// surface approves the surface of a node.
 func (s *story) surface(n *sim.Node, request string) {
 	s.t.Helper()
 	call[wire.NodeList](s.op, wire.MethodNodeList, m{})
@@ -132,7 +132,7 @@ func (s *story) surface(n *sim.Node, request string) {
 	call[m](s.op, wire.MethodNodeRename, m{"nodeId": n.ID(), "displayName": "Stove"})
 }
 
-// rejected has a device and a node rejected, and removed.
+// rejected rejects and removes a device and a node.
 func (s *story) rejected() {
 	s.t.Helper()
 	n, request := s.device("Cellar", wire.NewIdentity())
@@ -140,14 +140,14 @@ func (s *story) rejected() {
 	s.op.await(wire.EventNodeResolved, nil)
 	describe(s.op, n.ID())
 	call[m](s.boss, wire.MethodDeviceRemove, m{"deviceId": n.ID()})
-	asked := decoded[wire.DeviceRequest](s.t, s.op.await(wire.EventDeviceRequested, nil)) // it comes again
+	asked := decoded[wire.DeviceRequest](s.t, s.op.await(wire.EventDeviceRequested, nil)) // it retries
 	n.Close()
 	call[wire.DevicePairs](s.op, wire.MethodDevicePairList, m{})
 	call[m](s.op, wire.MethodDeviceReject, m{"requestId": asked.RequestID})
 	s.op.await(wire.EventDeviceResolved, nil)
 }
 
-// calls has a node called.
+// calls calls commands of a node.
 func (s *story) calls(n *sim.Node) {
 	s.t.Helper()
 	op, id := s.op, n.ID()
@@ -171,17 +171,17 @@ func (s *story) calls(n *sim.Node) {
 	op.refused(wire.MethodNodeList, m{"more": 1})
 	op.refused("what.ever", m{})
 	must(s.t, op.Write(op.ctx, []byte(`{"type":"req","id":5,"method":"health"}`)))
-	call[m](op, wire.MethodHealth, m{}) // the answer comes after that one
+	call[m](op, wire.MethodHealth, m{}) // its response follows that of the frame above
 }
 
-// virtual has what else is plugged in called.
+// virtual calls commands of a virtual node.
 func (s *story) virtual() {
 	s.t.Helper()
 	socket, err := s.Hub.Register(hub.ProviderRef{ID: "upstream:7", Owner: s.Person.ID,
 		Slug: "lamp", Kind: "upstream", Title: "Lamp"}, &lampTool{})
 	must(s.t, err)
 	socket.SetTools([]tool.Tool{
-		// says nothing of itself
+		// has no description
 		{Name: "self.lamp.set", Input: json.RawMessage(`{"type":"object","properties":{"on":{"type":"boolean"}}}`)},
 		{Name: "self.fail", Description: "Fails", Input: json.RawMessage(`{"type":"object"}`)},
 	})
@@ -205,7 +205,7 @@ func (s *story) virtual() {
 	s.op.await(gateway.EventNotification, nil)
 }
 
-// tells has a node tell everything that nodes tell.
+// tells has a node send everything that nodes send.
 func (s *story) tells(n *sim.Node) {
 	s.t.Helper()
 	for _, e := range []wire.NodeEvent{
@@ -244,7 +244,7 @@ func (s *story) tells(n *sim.Node) {
 	s.mustFail(n, wire.MethodNodeEvent, `{"event":"e","more":1}`)
 }
 
-// may has a node call something that it may.
+// may has a node call a method, which must succeed.
 func (s *story) may(n *sim.Node, method, params string) {
 	s.t.Helper()
 	if _, err := n.Request(limited(s.t), method, []byte(params)); err != nil {
@@ -252,7 +252,7 @@ func (s *story) may(n *sim.Node, method, params string) {
 	}
 }
 
-// mustFail has a node call something that is refused.
+// mustFail has a node call a method, which must fail.
 func (s *story) mustFail(n *sim.Node, method, params string) {
 	s.t.Helper()
 	if _, err := n.Request(limited(s.t), method, []byte(params)); !errors.As(err, new(*wire.Error)) {
@@ -260,7 +260,7 @@ func (s *story) mustFail(n *sim.Node, method, params string) {
 	}
 }
 
-// chats has a bot asked, and answer in every way.
+// chats has a bot answer in every way.
 func (s *story) chats(n *sim.Node) {
 	s.t.Helper()
 	s.AddScript(s.t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
@@ -288,7 +288,7 @@ func (s *story) chats(n *sim.Node) {
 	send("1", "hello", 0)
 	s.op.said("1", wire.ChatFinal)
 	scoped.said("1", wire.ChatFinal)
-	send("1", "hello", 0) // again
+	send("1", "hello", 0) // repeated
 	send("2", "fail", 0)
 	s.op.said("2", wire.ChatError)
 	send("3", "wait", 50)
@@ -306,7 +306,7 @@ func (s *story) chats(n *sim.Node) {
 	s.op.said("", wire.ChatFinal)
 }
 
-// agents has the agent asked, which is answered twice.
+// agents calls the method agent, which has two responses.
 func (s *story) agents() {
 	s.t.Helper()
 	for id, text := range map[string]string{"a": "hello", "b": "fail"} {
@@ -324,13 +324,13 @@ func (s *story) agents() {
 	call[m](s.op, wire.MethodAgentsList, m{})
 }
 
-// strangers has those come who are refused.
+// strangers connects clients that are refused.
 func (s *story) strangers(taken wire.Identity) {
 	s.t.Helper()
 	for detail, c := range map[string]struct {
 		me     wire.Identity
 		change func(*wire.Connect)
-		spoil  func(*wire.Connect) // after it was signed
+		spoil  func(*wire.Connect) // after signing
 	}{
 		wire.DetailTokenMismatch: {me: wire.NewIdentity(),
 			change: func(c *wire.Connect) { c.Auth.Token = "wrong" }},
@@ -367,7 +367,7 @@ func (s *story) strangers(taken wire.Identity) {
 	s.wantsMore()
 }
 
-// wantsMore has an operator come back that wants to do more than its own token is for.
+// wantsMore connects an operator that requests more scopes than its device token has.
 func (s *story) wantsMore() {
 	s.t.Helper()
 	me := wire.NewIdentity()
@@ -395,7 +395,7 @@ func (s *story) wantsMore() {
 	})
 }
 
-// ends has the node leave, and the gateway stop.
+// ends disconnects the node, and stops the gateway.
 func (s *story) ends(n *sim.Node) {
 	s.t.Helper()
 	n.Close()

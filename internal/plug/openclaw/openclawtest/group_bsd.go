@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// ownGroup has the command lead a group of processes, so that those it starts
-// can be ended with it.
+// ownGroup makes the command lead a process group, so that its child processes can be ended with
+// it.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -5,9 +5,8 @@ import (
 	"syscall"
 )
 
-// ownGroup has the command lead a group of processes, so that those it starts
-// can be ended with it. It ends by itself if the test is killed, which would
-// otherwise leave 800 MB behind.
+// ownGroup makes the command lead a process group, so that its child processes can be ended with
+// it. It ends by itself if the test is killed, which would otherwise leave 800 MB in use.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -4,8 +4,7 @@ package openclawtest
 
 import "os/exec"
 
-// There are no groups of processes here: the command alone is ended, and what it
-// has started has to notice by itself.
+// ownGroup does nothing, since there are no process groups here: only the command itself is ended.
 func ownGroup(*exec.Cmd) {}
 
 func stopGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

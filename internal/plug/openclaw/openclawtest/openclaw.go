@@ -12,18 +12,17 @@ import (
 	"testing"
 )
 
-// Options say how a gateway is set up. The zero Options have no model and allow
-// nothing beyond what OpenClaw allows anyway.
+// Options configure a gateway. The zero Options have no model, and allow only what OpenClaw allows
+// by default.
 type Options struct {
-	// Allow and Deny are names of nodes' commands.
+	// Allow and Deny are names of node commands.
 	Allow, Deny []string
-	// Model is the base URL of a chat API such as that of openaitest, with a model
-	// fake-1; empty: there is none.
+	// Model is the base URL of a chat API such as that of openaitest, with a model fake-1; empty:
+	// none.
 	Model string
-	// Manual keeps devices waiting until somebody approves them, even those on this
-	// machine.
+	// Manual requires an approval of every device, even of those on this machine.
 	Manual bool
-	// Settings are put over the others, member by member.
+	// Settings are merged into the other settings, member by member.
 	Settings map[string]any
 }
 
@@ -35,9 +34,8 @@ type RealGateway struct {
 	Token string // the shared secret
 }
 
-// Gateway starts a real gateway, waits until it is ready, and stops it when the test
-// ends. It takes 20 seconds and 800 MB of memory: tests should share it with their
-// subtests.
+// Gateway starts a real gateway, waits until it is ready, and stops it when the test ends. That
+// takes 20 seconds and 800 MB of memory, so tests should share it among their subtests.
 func Gateway(t testing.TB, o Options) *RealGateway {
 	t.Helper()
 	port := freePort(t)
@@ -51,7 +49,7 @@ func Gateway(t testing.TB, o Options) *RealGateway {
 	return g
 }
 
-// mustBeReady asks the gateway itself.
+// mustBeReady checks the gateway's own readiness endpoint.
 func (g *RealGateway) mustBeReady(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
@@ -70,18 +68,18 @@ func (g *RealGateway) mustBeReady(t testing.TB) {
 	}
 }
 
-// CLI runs OpenClaw's command line on the gateway and returns what it prints. The
-// test fails if it does.
+// CLI runs OpenClaw's command line with the gateway and returns its output. If it fails, the test
+// fails.
 func (g *RealGateway) CLI(t testing.TB, args ...string) []byte {
 	t.Helper()
 	return CLI(t, g.URL, g.Token, args...)
 }
 
-// settings returns what stands in openclaw.json.
+// settings returns the content of openclaw.json.
 func (o Options) settings(g *RealGateway) map[string]any {
 	type m = map[string]any
 	list := func(l []string) []string { return append([]string{}, l...) }
-	pairing := m{"sshVerify": false} // it would log in to whoever connects
+	pairing := m{"sshVerify": false} // it would log in to every connecting host
 	if o.Manual {
 		pairing["autoApproveLocal"] = false
 	}
@@ -100,8 +98,8 @@ func (o Options) settings(g *RealGateway) map[string]any {
 			"models": m{"mode": "merge", "providers": m{"fake": m{
 				"baseUrl": o.Model, "apiKey": "sk-fake", "api": "openai-completions",
 				"models": []m{{
-					// What a node's owner says is answered with little thinking, and a model
-					// that cannot think at all is not even asked.
+					// A voice transcript is answered with thinking level low; OpenClaw does not
+					// call a model without thinking for it.
 					"id": "fake-1", "name": "Fake", "reasoning": true, "input": []string{"text"},
 					"contextWindow": 128000, "maxTokens": 4096,
 					"cost": m{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
@@ -114,7 +112,7 @@ func (o Options) settings(g *RealGateway) map[string]any {
 	return all
 }
 
-// merge puts settings over others.
+// merge merges settings into others.
 func merge(to, from map[string]any) {
 	for name, v := range maps.All(from) {
 		inner, ok := v.(map[string]any)
@@ -127,9 +125,8 @@ func merge(to, from map[string]any) {
 	}
 }
 
-// CLI runs OpenClaw's command line on the gateway at a URL and returns what it
-// prints. The test fails if it does. Do not run "gateway probe", which looks for
-// gateways in the whole network.
+// CLI runs OpenClaw's command line with the gateway at a URL and returns its output. If it fails,
+// the test fails. Do not run "gateway probe", which searches the whole network for gateways.
 func CLI(t testing.TB, url, token string, args ...string) []byte {
 	t.Helper()
 	out, err := TryCLI(t, url, token, args...)
@@ -139,8 +136,8 @@ func CLI(t testing.TB, url, token string, args ...string) []byte {
 	return out
 }
 
-// TryCLI is CLI for calls that may fail. The error says with what code the command
-// line has ended, and then the output includes its complaints.
+// TryCLI is CLI for calls that may fail. The error has the exit code, and the output then includes
+// stderr.
 func TryCLI(t testing.TB, url, token string, args ...string) ([]byte, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
@@ -155,19 +152,19 @@ func TryCLI(t testing.TB, url, token string, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// HostOptions say how a node host is set up.
+// HostOptions configure a node host.
 type HostOptions struct {
-	Name string // what its owner calls it
-	// Servers are MCP servers that it publishes, as the member nodeHost.mcp.servers of
-	// its settings has them: {"demo": {"command": "…", "args": […]}}.
+	Name string // display name
+	// Servers are the MCP servers that it publishes, in the form of the setting
+	// nodeHost.mcp.servers: {"demo": {"command": "…", "args": […]}}.
 	Servers map[string]any
-	// Settings are put over the others.
+	// Settings are merged into the other settings.
 	Settings map[string]any
 }
 
-// NodeHost starts OpenClaw's node host, which connects to the gateway on a port of
-// the loopback interface. That takes ten seconds: wait for it at the gateway. It is
-// stopped when the test ends.
+// NodeHost starts OpenClaw's node host, which connects to the gateway on a port of the loopback
+// interface. It connects after ten seconds; wait for it at the gateway. It is stopped when the test
+// ends.
 func NodeHost(t testing.TB, port int, token string, o HostOptions) *Program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // Stop ends it
@@ -192,8 +189,8 @@ func LampServer(t testing.TB) map[string]any {
 	return map[string]any{"command": nodeProgram(t), "args": []string{filepath.Join(peersFolder(t), "tools.mjs")}}
 }
 
-// freePort finds a port that nobody listens on. Somebody else might take it before
-// the gateway does, and then the test fails.
+// freePort returns an unused port. If another process takes it before the gateway does, the test
+// fails.
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

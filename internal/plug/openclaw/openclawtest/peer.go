@@ -1,10 +1,9 @@
-// Package openclawtest runs a real OpenClaw in tests: its gateway, its command line
-// and its node host, each with a home of its own and nothing that it could reach
-// beyond this machine, and checks what we say with the schema that OpenClaw
-// publishes.
+// Package openclawtest runs a real OpenClaw in tests: its gateway, its command line and its node
+// host, each with a home directory of its own and without access beyond this machine. It also
+// checks JSON with the schema that OpenClaw publishes.
 //
-// The programs are in test/peers/openclaw, installed with `npm ci` there. Tests skip
-// themselves without them, but not with CI=true.
+// The programs are in test/peers/openclaw, installed with `npm ci` there. Without them, tests are
+// skipped, but with CI=true they fail.
 package openclawtest
 
 import (
@@ -22,18 +21,18 @@ import (
 	"time"
 )
 
-// Timeout is how long one of the programs may take for anything. The gateway takes
-// 20 seconds to start, and several times that on a machine that is busy with other
-// tests.
+// Timeout limits everything that one of the programs does. The gateway takes 20 seconds to start,
+// and several times that on a machine that is busy with other tests.
 const Timeout = 3 * time.Minute
 
 // stopTimeout is how long a program may take to stop before it is killed.
 const stopTimeout = 15 * time.Second
 
-// maxLog bounds what is kept of what a program prints.
+// maxLog limits the recorded output of a program, in bytes.
 const maxLog = 1 << 20
 
-// skipOrFail skips a test for lack of something, but not in continuous integration.
+// skipOrFail skips a test because something is missing; in continuous integration it fails the
+// test.
 func skipOrFail(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -42,7 +41,7 @@ func skipOrFail(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// peersFolder finds test/peers/openclaw, with everything installed. Without, the test is
+// peersFolder returns test/peers/openclaw if everything is installed there. Otherwise the test is
 // skipped.
 func peersFolder(t testing.TB) string {
 	t.Helper()
@@ -66,8 +65,8 @@ func peersFolder(t testing.TB) string {
 	}
 }
 
-// nodeProgram finds the Node.js that was installed with OpenClaw, which needs a newer one
-// than most machines have.
+// nodeProgram returns the Node.js installed with OpenClaw, which needs a newer one than most
+// machines have.
 func nodeProgram(t testing.TB) string {
 	t.Helper()
 	own, _ := filepath.Glob(filepath.Join(peersFolder(t), "node_modules", "node-*", "bin", "node"))
@@ -77,10 +76,10 @@ func nodeProgram(t testing.TB) string {
 	return own[0]
 }
 
-// homeDir is a place for a program's settings and whatever it remembers.
+// homeDir is the home directory of a program, for its settings and its state.
 type homeDir struct{ dir string }
 
-// newHomeDir makes a home with settings, which are written as JSON.
+// newHomeDir makes a home directory with settings, written as JSON.
 func newHomeDir(t testing.TB, settings map[string]any) homeDir {
 	t.Helper()
 	h := homeDir{t.TempDir()}
@@ -99,8 +98,8 @@ func newHomeDir(t testing.TB, settings map[string]any) homeDir {
 
 func (h homeDir) state() string { return filepath.Join(h.dir, ".openclaw") }
 
-// command returns a command line of OpenClaw. It looks for no updates, tells nobody about
-// itself, and finds nobody on the network.
+// command returns a command line of OpenClaw. It does not look for updates, sends no telemetry, and
+// does no discovery.
 func (h homeDir) command(t testing.TB, ctx context.Context, args ...string) *exec.Cmd {
 	t.Helper()
 	program := nodeProgram(t)
@@ -130,17 +129,17 @@ type Program struct {
 	t    testing.TB
 	name string
 	cmd  *exec.Cmd
-	done chan struct{} // it has ended, and everything it said was read
+	done chan struct{} // closed when it has ended and all its output was read
 	stop sync.Once
 
 	mu            sync.Mutex
 	log           strings.Builder
-	outputChanged chan struct{} // closed and replaced when it says something
-	err           error         // how it has ended
+	outputChanged chan struct{} // closed and replaced at each output
+	err           error         // result of Wait
 }
 
-// run starts a program and reads what it says. It is stopped when the test ends,
-// and shows what it said if the test has failed.
+// run starts a program and reads its output. The program is stopped when the test ends; if the test
+// has failed, its output is logged.
 func run(t testing.TB, name string, cmd *exec.Cmd) *Program {
 	t.Helper()
 	p := &Program{t: t, name: name, cmd: cmd, done: make(chan struct{}), outputChanged: make(chan struct{})}
@@ -163,7 +162,7 @@ func run(t testing.TB, name string, cmd *exec.Cmd) *Program {
 	go func() {
 		defer close(p.done)
 		err := cmd.Wait()
-		// What it has started may keep the pipe open.
+		// Child processes may keep the pipe open.
 		killGroup(cmd)
 		select {
 		case <-read:
@@ -204,15 +203,15 @@ func (p *Program) read(out io.Reader) {
 	}
 }
 
-// Log returns what the program has said so far.
+// Log returns the program's output so far.
 func (p *Program) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// AwaitOutput waits until the program has said something. The test fails if it ends
-// before, or takes longer than [Patience].
+// AwaitOutput waits until the output contains a text. The test fails if the program ends before, or
+// after [Timeout].
 func (p *Program) AwaitOutput(text string) {
 	p.t.Helper()
 	late := time.NewTimer(Timeout)
@@ -240,11 +239,11 @@ func (p *Program) AwaitOutput(text string) {
 // Done is closed when the program has ended.
 func (p *Program) Done() <-chan struct{} { return p.done }
 
-// Stop stops the program with everything it has started, and waits for that.
+// Stop stops the program and its child processes, and waits for their end.
 func (p *Program) Stop() {
 	p.stop.Do(func() {
 		select {
-		case <-p.done: // its number may be another account's by now
+		case <-p.done: // its process id may be reused by now
 			return
 		default:
 		}

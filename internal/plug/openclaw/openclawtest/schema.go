@@ -14,8 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schema checks JSON with the schema that OpenClaw publishes. It is safe for
-// concurrent use.
+// Schema checks JSON with the schema that OpenClaw publishes (npm package
+// @openclaw/gateway-protocol). It is safe for concurrent use.
 type Schema struct {
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
@@ -23,7 +23,7 @@ type Schema struct {
 
 const schemaURL = "https://openclaw.ai/protocol.schema.json"
 
-// LoadSchema reads the schema. Without it the test is skipped.
+// LoadSchema reads the schema. If it is not installed, the test is skipped.
 func LoadSchema(t testing.TB) *Schema {
 	t.Helper()
 	path := filepath.Join(peersFolder(t), "node_modules", "@openclaw", "gateway-protocol", "protocol.schema.json")
@@ -44,8 +44,8 @@ func LoadSchema(t testing.TB) *Schema {
 	return s
 }
 
-// compilePattern makes a regular expression. Go has no words for some of the schema's, of
-// approvals, skills and updates; they match everything here.
+// compilePattern compiles a regular expression. Go does not support some of those for approvals,
+// skills and updates; they match everything here.
 func compilePattern(spelled string) (jsonschema.Regexp, error) {
 	if p, err := regexp.Compile(spelled); err == nil {
 		return p, nil
@@ -53,8 +53,8 @@ func compilePattern(spelled string) (jsonschema.Regexp, error) {
 	return regexp.MustCompile(""), nil
 }
 
-// Check returns what is wrong with a value of a definition such as ConnectParams, or nil. The
-// test fails if there is no such definition.
+// Check returns the errors in a value of a definition such as ConnectParams, or nil. If the
+// definition does not exist, the test fails.
 func (s *Schema) Check(t testing.TB, definition string, value []byte) error {
 	t.Helper()
 	s.mu.Lock()
@@ -70,22 +70,22 @@ func (s *Schema) Check(t testing.TB, definition string, value []byte) error {
 	return schema.Validate(v)
 }
 
-// Validation asks OpenClaw's own validators about a value of a definition, without
-// the Params at its end where other names have none: ConnectParams, RequestFrame.
+// Validation is a value for one of OpenClaw's own validators, which the definition names:
+// ConnectParams, RequestFrame.
 type Validation struct {
 	Check string          `json:"check"`
 	Value json.RawMessage `json:"value"`
 }
 
-// ValidationErrors returns the sentences in which OpenClaw's own validators complain about
-// values, "" where they do not.
+// ValidationErrors returns the error messages of OpenClaw's own validators for values, "" for valid
+// ones.
 func ValidationErrors(t testing.TB, questions []Validation) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	var in bytes.Buffer
 	for _, q := range questions {
-		data, err := json.Marshal(q) // in one line
+		data, err := json.Marshal(q) // on one line
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func TestOne(t *testing.T) {
 			t.Errorf("%s: %+v %s", params, r.Error, r.Payload)
 		}
 	}
-	if r := invoke(t, p, "3", "audio.stop", ""); r.Error == nil || r.Error.Code != codeBadParams { // which of two?
+	if r := invoke(t, p, "3", "audio.stop", ""); r.Error == nil || r.Error.Code != codeBadParams { // ambiguous
 		t.Errorf("%+v", r)
 	}
 	if len(h.calls) != 0 {
@@ -81,7 +81,7 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// Everything that a gateway can call, and what it is told.
+// All commands of a node, with their results.
 func TestCommands(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	h := newFakeSource(speaker(1))
@@ -181,7 +181,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Pages are told one after the other, and hold every tool once.
+// The pages of a list together contain every tool once.
 func TestPages(t *testing.T) {
 	d := lamp()
 	d.Tools = nil
@@ -218,7 +218,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Whatever tools are called and say of themselves, a gateway takes the list.
+// Whatever the names and descriptions of tools are, a gateway accepts the list.
 func TestPublishable(t *testing.T) {
 	d := Device{ID: "x", Slug: "lamp", Tools: []tool.Tool{
 		{Name: "a", Description: " \n "}, {Name: "b", Title: "Title", Description: "", Input: json.RawMessage(`[]`)},
@@ -248,7 +248,7 @@ func TestPublishable(t *testing.T) {
 	}
 }
 
-// Calls end with their connection, when they are cancelled, and when their time is over.
+// Calls end with their connection, when they are canceled, and at their timeout.
 func TestCallsEnd(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	h := newFakeSource(lamp())
@@ -290,11 +290,11 @@ func TestCallsEnd(t *testing.T) {
 	if cause := <-causes; cause != context.Canceled {
 		t.Error(cause)
 	}
-	m.Close() // waits for all of it
+	m.Close() // waits for all goroutines
 }
 
-// More calls than are carried out at a time are sent back, and what is too large is
-// said to be.
+// Calls above the concurrency limit are refused as retryable, and results that are too long become
+// an error.
 func TestLimits(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{Policy: `{"maxPayload":4096}`})
 	h := newFakeSource(lamp())
@@ -314,7 +314,7 @@ func TestLimits(t *testing.T) {
 		dispatch(p, fmt.Sprint(i), cmdCall, `{"name":"light"}`)
 		<-h.calls
 	}
-	dispatch(p, "0", cmdCall, `{"name":"light"}`) // is running
+	dispatch(p, "0", cmdCall, `{"name":"light"}`) // occupies a slot
 	dispatch(p, "one more", cmdCall, `{"name":"light"}`)
 	for range 2 {
 		if r := resulting(t, p); r.Error == nil || r.Error.Code != wire.NodeNotReady {
@@ -327,7 +327,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// A slot is free when the gateway has acknowledged a result, a moment after it was sent.
+	// A slot is free after the gateway has acknowledged the result, a moment after it was sent.
 	var r wire.InvokeResult
 	for n := 0; ; n++ {
 		r = invoke(t, p, fmt.Sprint("large ", n), cmdCall, `{"name":"light","arguments":{"large":true}}`)
@@ -340,8 +340,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What devices tell by themselves is passed on if the owner wants it, and not too
-// often.
+// Notifications of devices are forwarded if the owner enabled that, within the rate limit.
 func TestNotices(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	h := newFakeSource(lamp(), speaker(1))
@@ -353,7 +352,7 @@ func TestNotices(t *testing.T) {
 	approve(t, p)
 	await(t, m, "glasses:1", Ready)
 
-	h.tell(hub.Notice{Provider: "board:1", Method: "notifications/button"}) // of a device that has not joined
+	h.tell(hub.Notice{Provider: "board:1", Method: "notifications/button"}) // a device that has not joined
 	h.tell(hub.Notice{Provider: "glasses:1", Title: "Lamp", Method: "patchbay/awake"})
 	for i, n := range []struct{ method, params, text string }{
 		{"notifications/button", `{"pressed":true}`, `button {"pressed":true}`},
@@ -370,15 +369,15 @@ func TestNotices(t *testing.T) {
 		}
 		p.Answer(r, wire.EventAck{OK: true})
 	}
-	h.tell(hub.Notice{Provider: "glasses:1", Title: "Lamp", Method: "notifications/button"}) // one too many
+	h.tell(hub.Notice{Provider: "glasses:1", Title: "Lamp", Method: "notifications/button"}) // above the rate limit
 	h.change(func() { h.devices = []Device{{ID: "glasses:1", Slug: "lamp", Title: "Lamp"}} })
-	publishes(t, p) // and nothing before
+	publishes(t, p) // the first request
 	if !p.HasNoRequest() {
 		t.Error("there is more")
 	}
 }
 
-// The gateway is told how the machine is, as soon as it takes that.
+// The machine's load is reported as soon as the gateway accepts it.
 func TestStats(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	m := newManager(t, newFakeSource(lamp()), func(o *Options) {

@@ -11,7 +11,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// Whatever a gateway calls is answered with what gateways take.
+// Every call of a gateway gets a result that gateways accept.
 func FuzzInvoke(f *testing.F) {
 	o := newSurface("x", []Device{speaker(1), speaker(2), lamp()})
 	h := newFakeSource()
@@ -58,7 +58,7 @@ func FuzzInvoke(f *testing.F) {
 	})
 }
 
-// Whatever a device tells, a gateway gets a notification of it.
+// Every notification of a device becomes a valid notification for the gateway.
 func FuzzNotice(f *testing.F) {
 	f.Add("notifications/button", []byte(`{"pressed":true}`), "Lamp")
 	f.Add("", []byte(`{"text":5,"message":"x"}`), "")

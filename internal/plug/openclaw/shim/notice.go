@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxNoticeText limits the title and the text of a notification, in characters, as gateways
-	// do.
+	// maxNoticeText limits the title and the text of a notification, in characters, as gateways do
+	// (src/gateway/server-node-events.ts, MAX_NOTIFICATION_EVENT_TEXT_CHARS).
 	maxNoticeText = 120
 	// ownNoticePrefix is the prefix of Patchbay's own notifications, such as a device waking up.
 	// They are no reason to wake an agent.
 	ownNoticePrefix = "patchbay/"
 )
 
-// notification is the payload of notifications.changed, the closest event that gateways have. It
-// appears in the agent's next turn.
+// notification is the payload of notifications.changed, the closest event that gateways have
+// (src/gateway/server-node-events.ts). It appears in the agent's next turn.
 type notification struct {
 	Change string `json:"change"`
 	Key    string `json:"key"`

@@ -18,11 +18,11 @@ import (
 	"patchbay/internal/tool"
 )
 
-// fastTimings are timings for tests. What happens every so often does not happen.
+// fastTimings are timings for tests, without periodic work.
 var fastTimings = timings{refreshDelay: 20 * time.Millisecond, retryDelay: 20 * time.Millisecond,
 	approvalInterval: time.Hour, statsInterval: time.Hour, noticeInterval: time.Hour}
 
-// fakeSource is a Source, and keeps what is to be kept.
+// fakeSource is a Source that stores node secrets in memory.
 type fakeSource struct {
 	calls  chan Call
 	answer func(context.Context, Call) (*tool.Result, error) // nil: "done"
@@ -81,7 +81,7 @@ func (h *fakeSource) Call(ctx context.Context, _ Spec, c Call) (*tool.Result, er
 	return tool.Text("done"), nil
 }
 
-// change changes the devices, and tells that.
+// change changes the devices, and notifies the watchers.
 func (h *fakeSource) change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +122,7 @@ func (h *fakeSource) held(key string) NodeSecret {
 
 const volume = "self.audio_speaker.set_volume"
 
-// speaker returns a voice board with a tool of its own, and two that are nobody's business.
+// speaker returns a voice board with a tool of its own, and two that must not be published.
 func speaker(id int) Device {
 	return Device{
 		ID: fmt.Sprint("board:", id), Slug: fmt.Sprint("speaker-", id), Title: fmt.Sprint("Speaker ", id), Audio: true,
@@ -140,7 +140,7 @@ func lamp() Device {
 		Tools: []tool.Tool{{Name: "light", Description: "Turns it on.", Input: json.RawMessage(`{"type":"object"}`)}}}
 }
 
-// newManager makes a manager that ends with the test.
+// newManager makes a manager that is closed when the test ends.
 func newManager(t testing.TB, h *fakeSource, change func(*Options)) *Manager {
 	t.Helper()
 	o := Options{Source: h, Load: h.load, Save: h.save, Version: "1.2.3", Registerer: prometheus.NewRegistry(),
@@ -153,12 +153,12 @@ func newManager(t testing.TB, h *fakeSource, change func(*Options)) *Manager {
 	return m
 }
 
-// spec returns a gateway of a test.
+// spec returns the Spec of a test's gateway.
 func spec(g *clienttest.Gateway) Spec {
 	return Spec{ID: "gw:1", URL: g.URL, Token: clienttest.Token, Owner: "p1", Version: 1}
 }
 
-// await waits until a node is as wanted. In mode One the device is "".
+// await waits until a node has a state. In mode OneNode, the device is "".
 func await(t testing.TB, m *Manager, device string, want State) Status {
 	t.Helper()
 	return awaitStatus(t, m, device, string(want), func(st Status) bool { return st.State == want })
@@ -189,15 +189,15 @@ func awaitWithin(t testing.TB, limit time.Duration, m *Manager, device, what str
 	}
 }
 
-// approve lets a node through that has just connected: it asks whether it is
-// approved, and publishes its tools, which are returned.
+// approve answers a node that has just connected: its approval check, and its published tools,
+// which are returned.
 func approve(t testing.TB, p *clienttest.Peer) wire.PluginTools {
 	t.Helper()
 	p.Answer(p.Next(wire.MethodRunnerInventory), json.RawMessage(`{"nodeId":"x"}`))
 	return publishes(t, p)
 }
 
-// publishes takes all the tools of a node.
+// publishes accepts all published tools of a node.
 func publishes(t testing.TB, p *clienttest.Peer) wire.PluginTools {
 	t.Helper()
 	r := p.Next(wire.MethodPluginTools)
@@ -209,7 +209,7 @@ func publishes(t testing.TB, p *clienttest.Peer) wire.PluginTools {
 	return tools
 }
 
-// invoke calls a command of a node and returns what it answers.
+// invoke calls a command of a node and returns the result.
 func invoke(t testing.TB, p *clienttest.Peer, id, command, params string) wire.InvokeResult {
 	t.Helper()
 	dispatch(p, id, command, params)

@@ -14,8 +14,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Everything that a node tells a gateway is what OpenClaw has published: it joins,
-// publishes, is called, and tells how the machine and its devices are.
+// All requests of a node match the published schema: it joins, publishes, is called, and reports
+// the machine's load and notifications.
 func TestPublishedFrames(t *testing.T) {
 	schema := openclawtest.LoadSchema(t)
 	g := clienttest.Start(t, clienttest.Options{RecordFrames: true})

@@ -1,5 +1,5 @@
-// Package shim lets an owner's devices join an OpenClaw gateway as nodes, so that the agents
-// there use their tools.
+// Package shim lets an owner's devices join an OpenClaw gateway as nodes, so that the agents there
+// use their tools.
 //
 //	joined    a gateway with its nodes
 //	node      a node: its key, and the link that reconnects
@@ -8,13 +8,15 @@
 //	invoke    calls of node commands; commands.go executes them
 //	notice    notifications of devices
 //
-// A gateway's owner has to approve a node twice: first the device, then its surface. [Status]
-// holds the command for that.
+// A gateway's owner has to approve a node twice: first the device, then its surface. [Status] holds
+// the command for that.
 //
-// The tools are published as those of MCP servers behind the node, one server per device,
-// because a gateway's agents get such tools without any configuration. The commands
-// mcp.tools.list, mcp.tools.call and so on serve programs that call nodes themselves; the
-// gateway's owner has to allow them by name.
+// The tools are published as those of MCP servers behind the node, one server per device, because a
+// gateway's agents get such tools without any configuration. The commands mcp.tools.list,
+// mcp.tools.call and so on serve programs that call nodes themselves; the gateway's owner has to
+// allow them by name.
+//
+// Package wire names the version of OpenClaw that comments cite.
 package shim
 
 import (

@@ -19,7 +19,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Each device is a node of its own, with its own key, and its tools.
+// Each device is a node with its own key and tools.
 func TestEach(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	h := newFakeSource(speaker(1), lamp(), Device{ID: "board:9", Slug: "attic"})
@@ -72,7 +72,7 @@ func TestEach(t *testing.T) {
 		t.Error("there is a gateway that nobody has added")
 	}
 
-	// A device that is not there any more leaves; the other stays.
+	// A removed device leaves; the other stays.
 	h.change(func() { h.devices = h.devices[:1] })
 	if code := peers["Lamp"].CloseCode(); code != wire.CloseNormal {
 		t.Errorf("it has left with %d", code)
@@ -86,8 +86,8 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// The owner is told with which command the device is let in, and then with which one
-// what it can do is approved.
+// The status has the command that approves the device, and then the command that approves its
+// surface.
 func TestPairing(t *testing.T) {
 	var in atomic.Bool
 	g := clienttest.Start(t, clienttest.Options{Admit: func(c *wire.Connect) *wire.Error {
@@ -109,7 +109,7 @@ func TestPairing(t *testing.T) {
 
 	in.Store(true)
 	s.Version++
-	m.Set([]Spec{s}) // rather than to wait for the next try
+	m.Set([]Spec{s}) // avoids waiting for the next attempt
 	p := g.Peer()
 	if got := g.Attempts(); got[0].Device.ID != p.Connect.Device.ID {
 		t.Error("the node has another key")
@@ -139,7 +139,7 @@ func TestPairing(t *testing.T) {
 	}
 }
 
-// A gateway that has not said that the node is approved is asked again.
+// A node that is not approved checks again.
 func TestAskedAgain(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	m := newManager(t, newFakeSource(lamp()), func(o *Options) { o.times.approvalInterval = 20 * time.Millisecond })
@@ -152,7 +152,7 @@ func TestAskedAgain(t *testing.T) {
 		"asked again", func(s Status) bool { return s.Command == "openclaw nodes pending" }); st.State != Approval {
 		t.Errorf("%+v", st)
 	}
-	// One that does not know the question has nothing against it.
+	// A gateway without this method has no such approval.
 	p.Fail(p.Next(wire.MethodRunnerInventory), wire.UnknownMethod(wire.MethodRunnerInventory))
 	r := p.Next(wire.MethodPluginTools)
 	p.Answer(r, wire.PluginTools{Tools: []wire.PluginTool{}})
@@ -162,7 +162,7 @@ func TestAskedAgain(t *testing.T) {
 	}
 }
 
-// Tools that change are published anew, once; other commands need a new connection.
+// Changed tools are published once per change; changed commands need a new connection.
 func TestChanges(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	h := newFakeSource(lamp())
@@ -172,14 +172,14 @@ func TestChanges(t *testing.T) {
 	approve(t, p)
 	await(t, m, "glasses:1", Ready)
 
-	h.change(func() {}) // nothing
+	h.change(func() {}) // no change
 	grown := lamp()
 	for i := range 3 {
 		grown.Tools = append(slices.Clip(grown.Tools), tool.Tool{Name: fmt.Sprint("blink", i),
 			Description: "x", Input: json.RawMessage(`{"type":"object"}`)})
 		h.change(func() { h.devices = []Device{grown} })
 	}
-	for n := 0; n != 4; { // as many lists as there were changes, at most
+	for n := 0; n != 4; { // at most one list per change
 		n = len(publishes(t, p).Tools)
 	}
 	awaitStatus(t, m, "glasses:1", "grown", func(s Status) bool { return s.Tools == 4 && s.Accepted == 4 })
@@ -187,7 +187,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%+v", r.Error)
 	}
 
-	// A list that is refused is told, and what is right again is published.
+	// A refused list is shown in the status, and a valid one is published again.
 	grown.Tools = slices.Clone(grown.Tools[:2])
 	h.change(func() { h.devices = []Device{grown} })
 	p.Fail(p.Next(wire.MethodPluginTools), wire.Invalid("no such thing"))
@@ -206,7 +206,7 @@ func TestChanges(t *testing.T) {
 			s.State == Ready
 	})
 
-	// What cannot be listed stays as it is until it can.
+	// If the devices cannot be read, the node stays unchanged until they can.
 	h.change(func() { h.fails = errTest })
 	h.change(func() {
 		h.fails = nil
@@ -226,7 +226,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A gateway that restarts is come back to, with the token that it gave.
+// After a restart of the gateway, a node reconnects with its device token.
 func TestReconnect(t *testing.T) {
 	const own = "token-of-the-device"
 	g := clienttest.Start(t, clienttest.Options{
@@ -262,8 +262,7 @@ func TestReconnect(t *testing.T) {
 	}
 	await(t, m, "glasses:1", Ready)
 
-	// What was kept is used by the next process; the token is none of another gateway's
-	// business.
+	// The stored secret is used by the next process. Another gateway does not get the token.
 	m.Close()
 	next := newManager(t, h, nil)
 	next.Set([]Spec{s})
@@ -278,7 +277,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// A node that has connected from elsewhere too is told, and gives way.
+// A node that has also connected elsewhere shows that in its status, and closes its connection.
 func TestReplaced(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	h := newFakeSource(lamp())
@@ -299,7 +298,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// A key that cannot be kept is not used: the gateway's owner would approve it in vain.
+// A key that cannot be stored is not used: the gateway's owner would approve it in vain.
 func TestKeyIsKeptFirst(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	h := newFakeSource(lamp())
@@ -317,7 +316,7 @@ func TestKeyIsKeptFirst(t *testing.T) {
 	await(t, m, "glasses:1", Ready)
 }
 
-// Guarded gateways are dialled by the guard, others are not.
+// Untrusted gateways are dialed by Options.Dial, others are not.
 func TestGuard(t *testing.T) {
 	g := clienttest.Start(t, clienttest.Options{})
 	m := newManager(t, newFakeSource(lamp()), func(o *Options) {
@@ -335,12 +334,12 @@ func TestGuard(t *testing.T) {
 	approve(t, g.Peer())
 }
 
-// More devices than may join are told that they have not.
+// Devices above the limit have a status.
 func TestTooMany(t *testing.T) {
 	var shown atomic.Int32
 	g := clienttest.Start(t, clienttest.Options{Raw: func(ws *websocket.Conn) {
 		shown.Add(1)
-		_, _, _ = ws.Read(context.Background()) // until it goes
+		_, _, _ = ws.Read(context.Background()) // until the connection ends
 	}})
 	h := newFakeSource()
 	for i := range maxNodes + 2 {
@@ -353,7 +352,7 @@ func TestTooMany(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	await(t, m, "board:063", Connecting)
-	// One that has joined is not driven out by one that sorts before it.
+	// A joined device keeps its place when a new one sorts before it.
 	h.change(func() { h.devices = append(h.devices, Device{ID: "board:!", Slug: "new"}) })
 	await(t, m, "board:!", Failed)
 	if list, _ := m.Status("gw:1"); len(list) != maxNodes+3 {

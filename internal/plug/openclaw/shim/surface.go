@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// maxPublished is how many tools a gateway accepts from one node, in order of their
-	// published names; it silently drops the rest.
+	// maxPublished is how many tools a gateway accepts from one node, in order of their published
+	// names; it silently drops the rest (src/gateway/node-plugin-tool-snapshot.ts,
+	// NODE_PLUGIN_TOOL_MAX_DESCRIPTORS).
 	maxPublished = 128
-	// maxDescription limits a description, in characters. Gateways cut it after 1024.
+	// maxDescription limits a description, in characters. Gateways cut it after 1024
+	// (src/gateway/node-plugin-tool-snapshot.ts, NODE_PLUGIN_TOOL_DESCRIPTION_MAX_LENGTH).
 	maxDescription = 1000
 	// maxPublishedBytes limits the list, well below the frame limit.
 	maxPublishedBytes = 4 << 20
@@ -72,7 +74,8 @@ func newSurface(name string, devices []Device) *surface {
 		for j := range d.Tools {
 			t := &d.Tools[j]
 			ref := wire.ToolRef{Server: d.Slug, Tool: t.Name}
-			// Gateways trim names, and a trimmed name would not be found again.
+			// Gateways trim names, and a trimmed name would not be found again
+			// (src/gateway/node-plugin-tool-snapshot.ts).
 			if t.Dangerous || t.Audience == "user" || t.Name == "" || strings.TrimSpace(t.Name) != t.Name ||
 				o.tools[ref] != nil {
 				continue

@@ -1,5 +1,5 @@
-// Package sim is a node and an operator of an OpenClaw gateway, for tests, load and
-// the demo. They say what OpenClaw's own programs say, and are as patient as those.
+// Package sim simulates a node and an operator of an OpenClaw gateway, for tests, load tests and
+// the demo. They send the same messages as OpenClaw's own programs, and have the same timeouts.
 package sim
 
 import (
@@ -24,15 +24,15 @@ var ErrClosed = errors.New("the connection to the gateway has ended")
 
 // Client is a connection to a gateway. It is safe for concurrent use.
 type Client struct {
-	// Hello is how the gateway greeted.
+	// Hello is the gateway's hello response.
 	Hello wire.Hello
 
 	conn         *websocket.Conn
 	event        func(wire.Frame)
 	ids          atomic.Int64
 	lastReceived atomic.Int64  // Unix nanoseconds
-	done         chan struct{} // closed when everything that came was handed on
-	err          error         // how it ended; to be read after gone
+	done         chan struct{} // closed when all received frames were passed on
+	err          error         // why the connection ended; valid after done is closed
 
 	mu      sync.Mutex
 	pending map[string]chan wire.Frame
@@ -60,7 +60,7 @@ func dial(ctx context.Context, transport http.RoundTripper, url string, hello wi
 	conn.SetReadLimit(wire.MaxFrame)
 	c := &Client{conn: conn, event: event, done: make(chan struct{}), pending: map[string]chan wire.Frame{}}
 	if c.Hello, err = c.handshake(ctx, hello, device); err != nil {
-		_ = conn.CloseNow() // it says so itself
+		_ = conn.CloseNow() // frees its memory
 		return nil, err
 	}
 	c.lastReceived.Store(time.Now().UnixNano())
@@ -134,7 +134,7 @@ func (c *Client) read() {
 			if answer != nil {
 				select {
 				case answer <- f:
-				default: // nobody wants a second one
+				default: // the caller expects only one
 				}
 			}
 		case c.event != nil:
@@ -153,32 +153,32 @@ func (c *Client) end(err error) {
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err returns how the connection ended. It is to be asked after Gone is closed.
+// Err returns why the connection ended. It is valid after Done is closed.
 func (c *Client) Err() error { return c.err }
 
-// SinceLastFrame is for how long the gateway has said nothing.
+// SinceLastFrame returns the time since the last frame of the gateway.
 func (c *Client) SinceLastFrame() time.Duration {
 	return time.Since(time.Unix(0, c.lastReceived.Load()))
 }
 
 // Close closes the connection and waits for its end.
 func (c *Client) Close() {
-	_ = c.conn.Close(websocket.StatusNormalClosure, "") // whether the gateway answers or not
+	_ = c.conn.Close(websocket.StatusNormalClosure, "") // the gateway need not answer
 	<-c.done
 }
 
-// Cut ends the connection without a word, as a network does.
+// Cut closes the connection without a Close frame, as a network failure does.
 func (c *Client) Cut() {
-	_ = c.conn.CloseNow() // that it has ended is the point
+	_ = c.conn.CloseNow() // the error has no meaning here
 	<-c.done
 }
 
-// Write sends a frame as it is.
+// Write sends a frame unchanged.
 func (c *Client) Write(ctx context.Context, frame []byte) error {
 	return c.conn.Write(ctx, websocket.MessageText, frame)
 }
 
-// Request calls a method with parameters in JSON, nil for none. A refusal is a
+// Request calls a method with parameters in JSON, nil for none. An error response is returned as a
 // *wire.Error.
 func (c *Client) Request(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
 	answers, forget, err := c.StartRequest(ctx, method, params)
@@ -189,8 +189,8 @@ func (c *Client) Request(ctx context.Context, method string, params []byte) (jso
 	return c.AwaitAnswer(ctx, answers)
 }
 
-// StartRequest calls a method that may be answered several times. Forget is to be called when
-// nothing more is expected.
+// StartRequest calls a method that may have several responses. Call forget when no more are
+// expected.
 func (c *Client) StartRequest(ctx context.Context, method string,
 	params []byte) (answers <-chan wire.Frame, forget func(), err error) {
 	id := strconv.FormatInt(c.ids.Add(1), 10)
@@ -214,7 +214,7 @@ func (c *Client) StartRequest(ctx context.Context, method string,
 	return ch, forget, nil
 }
 
-// AwaitAnswer waits for an answer.
+// AwaitAnswer waits for a response.
 func (c *Client) AwaitAnswer(ctx context.Context, answers <-chan wire.Frame) (json.RawMessage, error) {
 	var f wire.Frame
 	select {
@@ -234,8 +234,8 @@ func (c *Client) AwaitAnswer(ctx context.Context, answers <-chan wire.Frame) (js
 	return f.Payload, nil
 }
 
-// Call calls a method with parameters that can be encoded, and decodes the payload of
-// the answer, unless into is nil.
+// Call calls a method with parameters that are encoded to JSON, and decodes the payload of the
+// response unless into is nil.
 func (c *Client) Call(ctx context.Context, method string, params, into any) error {
 	data, err := json.Marshal(params)
 	if err != nil {

@@ -15,38 +15,38 @@ import (
 )
 
 // CommandHandler executes a command. Parameters are JSON, or nil for none. A [*CommandError] is
-// sent as it is; for other errors, the gateway gets the text.
+// sent as it is; of other errors the gateway gets the text.
 type CommandHandler func(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error)
 
-// Options make a [Node]. URL, Token and Handle are required.
+// Options configure a [Node]. URL, Token and Handler are required.
 type Options struct {
 	URL         string
-	Token       string // the gateway's; once paired, the node has its own
-	DeviceToken string // its own, from an earlier time; empty: none
+	Token       string // the gateway's shared secret; a paired node has its own
+	DeviceToken string // its own, from an earlier connection; empty: none
 	Identity    wire.Identity
 	Name        string
 	Platform    string // empty: linux
-	Family      string // empty: Linux, if the platform is
+	Family      string // empty: Linux, if Platform is linux
 	Caps        []string
 	Commands    []string
 	Handler     CommandHandler
 	Tools       []wire.PluginTool // published after every connection
 	Logger      *slog.Logger      // nil discards
-	// Serial has commands carried out one after the other, by the goroutine that reads:
-	// it saves one for each. Handle must be quick then.
+	// Serial executes commands one after the other in the goroutine that reads, which saves a
+	// goroutine per command. Handler must be quick then.
 	Serial bool
-	// MinBackoff and MaxBackoff are the pauses before it connects again; 0: as OpenClaw
-	// does.
+	// MinBackoff and MaxBackoff are the first and the longest delay before a reconnect; 0:
+	// OpenClaw's.
 	MinBackoff, MaxBackoff time.Duration
 	// SkipIntro omits what a node host sends after every connect, except Tools.
 	SkipIntro bool
 	// OnEvent handles events of the gateway other than commands and ticks.
 	OnEvent func(wire.Frame)
-	// Transport is what connections are made over; nil: the usual transport of HTTP.
+	// Transport makes the connections; nil: the default HTTP transport.
 	Transport http.RoundTripper
 }
 
-// Node is a node that stays connected until it is closed, or turned away for good. It
+// Node is a node that reconnects until it is closed, or until the gateway refuses it for good. It
 // is safe for concurrent use.
 type Node struct {
 	o      Options
@@ -58,14 +58,14 @@ type Node struct {
 	mu           sync.Mutex
 	client       *Client // nil: not connected
 	changed      chan struct{}
-	token        string // its own
+	token        string // its device token
 	refused      *wire.Error
 	paused       bool
-	connectCount int   // that it has connected
-	err          error // of the last connection, or the last attempt
+	connectCount int   // number of connects
+	err          error // of the last connection or attempt
 }
 
-// NewNode makes a node, which begins to connect. Close ends it.
+// NewNode makes a node and starts connecting. Close ends it.
 func NewNode(o Options) *Node {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -94,13 +94,13 @@ func NewNode(o Options) *Node {
 // ID returns the node's id.
 func (n *Node) ID() string { return n.o.Identity.ID() }
 
-// Close disconnects, and waits until nothing runs any more.
+// Close disconnects, and waits until all goroutines have ended.
 func (n *Node) Close() {
 	n.cancel()
 	<-n.done
 }
 
-// Cut ends the connection without a word, as a network does. The node connects again.
+// Cut closes the connection without a Close frame, as a network failure does. The node reconnects.
 func (n *Node) Cut() {
 	n.mu.Lock()
 	c := n.client
@@ -110,24 +110,24 @@ func (n *Node) Cut() {
 	}
 }
 
-// State is how a node is.
+// State is the state of a node.
 type State struct {
 	Connected    bool
-	ConnectCount int         // that it has connected
-	Refused      *wire.Error // the last time
-	Paused       bool        // it does not try again
-	Token        string      // its own; empty: none yet
-	Err          error       // why it is not connected; nil: it is, or tries for the first time
+	ConnectCount int         // number of connects
+	Refused      *wire.Error // the last refusal
+	Paused       bool        // it does not retry
+	Token        string      // its device token; empty: none yet
+	Err          error       // why it is not connected; nil: connected, or the first attempt
 }
 
-// State returns the node's state. The channel is closed when it changes.
+// State returns the node's state. The channel is closed at the next change.
 func (n *Node) State() (State, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return State{n.client != nil, n.connectCount, n.refused, n.paused, n.token, n.err}, n.changed
 }
 
-// Await waits until the node is as it is wanted.
+// Await waits until the state satisfies a condition.
 func (n *Node) Await(ctx context.Context, is func(State) bool) error {
 	for {
 		s, changed := n.State()
@@ -176,7 +176,7 @@ func (n *Node) Request(ctx context.Context, method string, params []byte) (json.
 	return c.Request(ctx, method, params)
 }
 
-// Write sends a frame as it is.
+// Write sends a frame unchanged.
 func (n *Node) Write(ctx context.Context, frame []byte) error {
 	n.mu.Lock()
 	c := n.client
@@ -187,7 +187,7 @@ func (n *Node) Write(ctx context.Context, frame []byte) error {
 	return c.Write(ctx, frame)
 }
 
-// run connects again and again.
+// run connects repeatedly.
 func (n *Node) run() {
 	defer close(n.done)
 	defer n.jobs.Wait()
@@ -223,7 +223,8 @@ func (n *Node) run() {
 	}
 }
 
-// shouldRetry reports whether a node host tries again that was refused.
+// shouldRetry reports whether a node host retries after a refusal
+// (packages/gateway-client/src/reconnect-policy.ts).
 func shouldRetry(e *wire.Error) bool {
 	switch e.Detail() {
 	case wire.DetailPairing:
@@ -253,7 +254,7 @@ func (n *Node) connectParams() wire.Connect {
 	return h
 }
 
-// serve returns one connection.
+// serve makes one connection and serves it until it ends.
 func (n *Node) serve() error {
 	var c *Client
 	ready := make(chan struct{})
@@ -271,7 +272,7 @@ func (n *Node) serve() error {
 			again := n.token != ""
 			n.token = ""
 			n.mu.Unlock()
-			if again { // its own was not good any more
+			if again { // the device token was invalid
 				return ErrClosed
 			}
 		}
@@ -290,7 +291,7 @@ func (n *Node) serve() error {
 	return c.Err()
 }
 
-// watchTicks ends the connection when the gateway has said nothing for too long.
+// watchTicks closes the connection when the gateway has been silent for too long.
 func (n *Node) watchTicks(c *Client) {
 	interval := time.Duration(c.Hello.Policy.TickIntervalMS) * time.Millisecond
 	tick := time.NewTicker(interval)
@@ -304,13 +305,14 @@ func (n *Node) watchTicks(c *Client) {
 			return
 		case <-tick.C:
 			if c.SinceLastFrame() > 2*interval {
-				_ = c.conn.Close(wire.CloseNoTick, "tick timeout") // it is not there anyway
+				_ = c.conn.Close(wire.CloseNoTick, "tick timeout") // the gateway does not answer anyway
 			}
 		}
 	}
 }
 
-// sendIntro sends what a node host sends after every connect. Errors are ignored.
+// sendIntro sends what a node host sends after every connect (src/node-host/runner.ts). Errors are
+// ignored.
 func (n *Node) sendIntro(c *Client) {
 	ctx, cancel := context.WithTimeout(n.ctx, wire.InvokeTimeout)
 	defer cancel()

@@ -2,8 +2,7 @@ package wire
 
 import "testing"
 
-// BenchmarkInvoke is everything a gateway reads and writes for one call of a node's
-// command.
+// BenchmarkInvoke measures all reading and writing of a gateway for one call of a node's command.
 func BenchmarkInvoke(b *testing.B) {
 	ask := AppendRequest(nil, "7:31574c09", MethodNodeInvoke,
 		[]byte(`{"nodeId":"31574c09","command":"mcp.tools.call.v1","params":{"server":"kitchen","tool":"self.lamp.set","arguments":{"on":true}},"idempotencyKey":"7b1c"}`))

@@ -8,7 +8,8 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// The queue modes: how a message is handled while its conversation has an active run.
+// The queue modes: how a message is handled while its conversation has an active run
+// (packages/gateway-protocol/src/schema/logs-chat.ts, QUEUE_MODES).
 const (
 	QueueSteer     = "steer"     // added to the active run: one answer to both
 	QueueFollowup  = "followup"  // answered afterwards, in a run that is not announced
@@ -31,9 +32,9 @@ type ChatSend struct {
 	QueueMode      string `json:"queueMode,omitempty"` // empty: steer
 	Deliver        *bool  `json:"deliver,omitempty"`
 	TimeoutMS      int64  `json:"timeoutMs,omitempty"`
-	// NoCommands keeps a leading slash from being interpreted as a command, which is never meant
-	// in speech. OpenClaw allows it only with [ScopeAdmin], and refuses the whole message
-	// otherwise.
+	// NoCommands keeps a leading slash from being interpreted as a command, which is never meant in
+	// speech. OpenClaw allows it only with [ScopeAdmin], and refuses the whole message otherwise
+	// (src/gateway/server-methods/chat-send-request.ts).
 	NoCommands  bool         `json:"suppressCommandInterpretation,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 }
@@ -61,7 +62,8 @@ type Run struct {
 	} `json:"result,omitempty"`
 }
 
-// Agent are the parameters of agent: chat.send with additional instructions.
+// Agent are the parameters of agent: chat.send with additional instructions
+// (packages/gateway-protocol/src/schema/agent.ts).
 type Agent struct {
 	Message        string `json:"message"`
 	IdempotencyKey string `json:"idempotencyKey"`
@@ -119,7 +121,7 @@ type HistoryMessage struct {
 	Key       string          `json:"idempotencyKey,omitempty"`
 }
 
-// The states of a chat event.
+// The states of a chat event (packages/gateway-protocol/src/schema/logs-chat.ts).
 const (
 	ChatStatus  = "status" // progress, see Phase
 	ChatDelta   = "delta"
@@ -157,8 +159,8 @@ type ErrorDetail struct {
 	HTTPStatus int    `json:"httpStatus,omitempty"`
 }
 
-// IsLast reports whether the event ends its run. OpenClaw sends a second error for failed runs;
-// ignore it.
+// IsLast reports whether the event ends its run. OpenClaw sends a second error for failed runs
+// (recorded in ../bot/testdata/chats.jsonl); ignore it.
 func (e *ChatEvent) IsLast() bool {
 	return e.State == ChatFinal || e.State == ChatAborted || e.State == ChatError
 }

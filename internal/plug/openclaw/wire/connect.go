@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Challenge is the gateway's first event. Clients that sign refuse one without a time.
+// Challenge is the gateway's first event (docs/gateway/protocol/handshake.md, "Handshake"). Clients
+// that sign refuse one without a time.
 type Challenge struct {
 	Nonce string `json:"nonce"`
 	TS    int64  `json:"ts"` // milliseconds since 1970
@@ -115,7 +116,8 @@ func ParseConnect(params []byte) (*Connect, *Error) {
 	return p, nil
 }
 
-// supportsProtocol reports whether client and gateway have a version in common.
+// supportsProtocol reports whether client and gateway have a version in common
+// (src/gateway/server/ws-connection/connect-admission.ts).
 func (c *Connect) supportsProtocol() bool {
 	least := int64(Protocol)
 	switch {
@@ -127,7 +129,8 @@ func (c *Connect) supportsProtocol() bool {
 	return c.MinProtocol <= Protocol && c.MaxProtocol >= least && c.MinProtocol <= c.MaxProtocol
 }
 
-// Credential returns the token that a client shows and has signed: passwords are not signed.
+// Credential returns the token that a client shows and has signed: passwords are not signed
+// (src/gateway/server/ws-connection/handshake-auth-helpers.ts).
 func (c *Connect) Credential() string {
 	if c.Auth == nil {
 		return ""

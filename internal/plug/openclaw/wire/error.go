@@ -13,7 +13,7 @@ import (
 // Code is an error code. The list is closed; the code within the details is more specific.
 type Code string
 
-// The codes of errors.
+// The codes of errors (packages/gateway-protocol/src/schema/error-codes.ts).
 const (
 	InvalidRequest   Code = "INVALID_REQUEST"
 	Unavailable      Code = "UNAVAILABLE"

@@ -8,8 +8,8 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// The node events that gateways handle and that are used here. The list is closed: other events
-// are accepted and ignored.
+// The node events that gateways handle and that are used here (src/gateway/server-node-events.ts).
+// The list is closed: other events are accepted and ignored.
 const (
 	NodeStats         = "node.host.stats"
 	NodeAlive         = "node.presence.alive"
@@ -78,8 +78,9 @@ func UnsupportedEvent(event string) EventAck {
 	return EventAck{OK: true, Event: event, Handled: new(false), Reason: "unsupported_event"}
 }
 
-// Transcript is the payload of voice.transcript: speech recognized by a node. The answer is sent
-// as chat events to nodes that have subscribed to the conversation.
+// Transcript is the payload of voice.transcript: speech recognized by a node. The answer is sent as
+// chat events to nodes that have subscribed to the conversation
+// (src/gateway/server-node-events.ts).
 type Transcript struct {
 	Text       string `json:"text"`
 	SessionKey string `json:"sessionKey,omitempty"`

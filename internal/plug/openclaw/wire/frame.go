@@ -11,15 +11,15 @@ import (
 	"patchbay/internal/jsonrpc"
 )
 
-// The types of frames.
+// The types of frames (packages/gateway-protocol/src/schema/frames.ts).
 const (
 	TypeRequest  = "req"
 	TypeResponse = "res"
 	TypeEvent    = "event"
 )
 
-// ErrSyntax means that a frame is not JSON. Gateways ignore such a frame, or close with
-// CloseNormal if it is the first.
+// ErrSyntax means that a frame is not JSON. Gateways ignore such a frame, or close with CloseNormal
+// if it is the first (src/gateway/server/ws-connection/message-handler.ts).
 var ErrSyntax = errors.New("this is no JSON")
 
 // ErrFrame means that the input is not a gateway frame.

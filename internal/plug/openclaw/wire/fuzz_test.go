@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// seeds adds what the recordings say in one direction.
+// seeds adds the recorded contents of one direction.
 func seeds(f *testing.F, to string, methods ...string) {
 	f.Helper()
 	for _, r := range lines[recorded](f, "frames.jsonl") {

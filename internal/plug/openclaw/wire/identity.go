@@ -35,7 +35,8 @@ func identity(key ed25519.PrivateKey) Identity {
 	return Identity{key, DeviceID(key.Public().(ed25519.PublicKey))}
 }
 
-// DeviceID returns the device id for a public key.
+// DeviceID returns the device id for a public key: its SHA-256 in hex
+// (docs/gateway/protocol/auth.md, "Device identity and pairing").
 func DeviceID(public []byte) string {
 	sum := sha256.Sum256(public)
 	return hex.EncodeToString(sum[:])
@@ -89,7 +90,9 @@ func (i Identity) Sign(c *Connect, challenge Challenge) {
 	d.Signature = b64.EncodeToString(ed25519.Sign(i.key, signedPayload(c, true)))
 }
 
-// signedPayload returns the signed text: version 3, or version 2, which older devices sign.
+// signedPayload returns the signed text: version 3, or version 2, which older devices sign
+// (packages/gateway-client/src/device-auth.ts, buildDeviceAuthPayloadV3 and
+// buildDeviceAuthPayload).
 func signedPayload(c *Connect, v3 bool) []byte {
 	version := "v2"
 	if v3 {
@@ -109,7 +112,8 @@ func signedPayload(c *Connect, v3 bool) []byte {
 	return []byte(strings.Join(parts, "|"))
 }
 
-// lowerASCII returns a text in its signed form: trimmed, and with ASCII letters in lower case.
+// lowerASCII returns a text in its signed form: trimmed, and with ASCII letters in lower case
+// (packages/gateway-client/src/device-auth.ts, normalizeDeviceMetadataForAuth).
 func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -134,8 +138,9 @@ func deviceRefusal(message, code, reason string) *Error {
 	return refusal(InvalidRequest, message, details(code, "reason", reason))
 }
 
-// Verify checks a client's device signature, in OpenClaw's order of checks. It returns nil if it
-// is valid, otherwise the response. nonce is that of the challenge. Without a device it returns
+// Verify checks a client's device signature, in OpenClaw's order of checks
+// (src/gateway/server/ws-connection/connect-device-proof.ts). It returns nil if it is valid,
+// otherwise the response. nonce is that of the challenge. Without a device it returns
 // [IdentityRequired].
 func (c *Connect) Verify(nonce string, now time.Time) *Error {
 	d := c.Device

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// seven returns a device with a key that everybody knows.
+// seven returns a device with a well-known key.
 func seven() Identity { return identity(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))) }
 
 func sevenConnect() *Connect {
@@ -22,7 +22,7 @@ func sevenConnect() *Connect {
 
 var sevenChallenge = Challenge{"11111111-2222-3333-4444-555555555555", 1700000000000}
 
-// A real gateway has accepted these signatures.
+// A real gateway has accepted signatures of the same code. The key is public.
 func TestVectors(t *testing.T) {
 	i, c := seven(), sevenConnect()
 	if i.PublicKey() != "6kpsY-KcUgq-9VB7Ey7F-ZVHdq6-vnuSQh7qaRRG0iw" ||
@@ -54,7 +54,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// What is wrong is found in OpenClaw's order: everything after it is wrong too.
+// Errors are found in OpenClaw's order: each case also has all errors that come later.
 func TestVerifyOrder(t *testing.T) {
 	now := time.UnixMilli(sevenChallenge.TS)
 	other := NewIdentity()
@@ -95,7 +95,7 @@ func TestVerifyOrder(t *testing.T) {
 	}
 }
 
-// Everything that is signed is signed: changing any of it spoils the signature.
+// A change of any signed member invalidates the signature.
 func TestSignedMembers(t *testing.T) {
 	now := time.UnixMilli(sevenChallenge.TS)
 	for name, change := range map[string]func(*Connect){

@@ -2,7 +2,8 @@ package wire
 
 import "encoding/json"
 
-// Constant errors of node.invoke.
+// Constant errors of node.invoke (src/gateway/server-methods/nodes.shared.ts,
+// src/gateway/node-registry.ts).
 var (
 	// PairingChanged is the response to a call of a node that does not exist or has nothing
 	// approved. Its text is literally true only in some cases.

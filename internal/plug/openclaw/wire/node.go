@@ -16,7 +16,9 @@ type Invoke struct {
 	Params  json.RawMessage `json:"params,omitempty"` // anything; nil: none
 	// TimeoutMS limits the call, in ms; nil: [InvokeTimeout], 0: no limit.
 	TimeoutMS *int64 `json:"timeoutMs,omitempty"`
-	// IdempotencyKey is passed on to the node. Gateways do nothing with it.
+	// IdempotencyKey is passed on to the node. Gateways do nothing with it
+	// (docs/gateway/protocol/rpc-devices-nodes-and-approvals.md, "Node pairing, invoke, and pending
+	// work").
 	IdempotencyKey string `json:"idempotencyKey"`
 	SessionKey     string `json:"sessionKey,omitempty"`
 }
@@ -157,14 +159,16 @@ type NodeError struct {
 
 // The NodeError codes that gateways and agents interpret. A node may use others.
 const (
-	// NodeNotReady means that nothing was executed: gateways retry, four times.
+	// NodeNotReady means that nothing was executed: gateways retry, four times
+	// (src/gateway/node-invoke-readiness.ts, READINESS_RETRY_DELAYS_MS).
 	NodeNotReady = "NODE_NOT_READY"
-	// NodeTimeout and NodeDisconnected stand for a missing result.
+	// NodeTimeout and NodeDisconnected stand for a missing result (src/gateway/node-registry.ts).
 	NodeTimeout      = "TIMEOUT"
 	NodeDisconnected = "DISCONNECTED"
-	// NodeUnavailable is the answer to a command that the node does not have.
+	// NodeUnavailable is the answer to a command that the node does not have
+	// (src/node-host/invoke.ts).
 	NodeUnavailable = "UNAVAILABLE"
-	// NodeNoServer means that an MCP server is out of reach.
+	// NodeNoServer means that an MCP server is out of reach (src/gateway/node-registry.ts).
 	NodeNoServer = "MCP_SERVER_UNAVAILABLE"
 )
 

@@ -54,7 +54,7 @@ type NodePairs struct {
 	Paired  []Node        `json:"paired"`
 }
 
-// The approval states of a node.
+// The approval states of a node (src/gateway/node-catalog.ts).
 const (
 	Approved          = "approved"
 	PendingApproval   = "pending-approval"

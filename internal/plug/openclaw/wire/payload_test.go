@@ -16,8 +16,8 @@ func through[T any](t *testing.T, body []byte) []byte {
 	return mustJSON(v)
 }
 
-// reencode decodes and encodes what a frame carries; false if it is of no kind that
-// we write.
+// reencode decodes and encodes the contents of a frame. It returns false for contents that this
+// package does not write.
 func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 	t.Helper()
 	switch r.To + " " + r.Method {
@@ -28,7 +28,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 		}
 		var has map[string]json.RawMessage
 		_ = json.Unmarshal(body, &has)
-		if has["capabilities"] != nil { // which we do not send
+		if has["capabilities"] != nil { // not sent by this package
 			return mustJSON(struct {
 				Challenge
 				Capabilities json.RawMessage `json:"capabilities"`
@@ -41,7 +41,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 			return nil, false // TestHandshakes
 		}
 		again := mustJSON(c)
-		for _, name := range []string{"caps", "scopes"} { // an empty list is as good as none
+		for _, name := range []string{"caps", "scopes"} { // an empty list is equal to an absent one
 			if bytes.Contains(body, []byte(`"`+name+`":[]`)) {
 				again = restored(again, body, name)
 			}
@@ -53,7 +53,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 	case "client connect":
 		var h Hello
 		if json.Unmarshal(body, &h) != nil || h.Snapshot.Sessions != nil || h.Features.Capabilities != nil {
-			return nil, false // a real gateway says more, see TestHello
+			return nil, false // a real gateway's has more members, see TestHello
 		}
 		return h.JSON(), true
 	case "client node.list":
@@ -92,7 +92,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 			t.Error(e)
 		}
 		var has map[string]json.RawMessage
-		if _ = json.Unmarshal(body, &has); has["payload"] != nil { // as an object, which we do not write
+		if _ = json.Unmarshal(body, &has); has["payload"] != nil { // an object, which this package does not write
 			return mustJSON(map[string]any{"event": p.Event, "payload": p.Payload}), true
 		}
 		return p.Append(nil), true
@@ -124,7 +124,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 	case "client agent":
 		e, err := ParseAgent(body)
 		if err != nil {
-			return nil, false // the answer to the method of that name
+			return nil, false // the response to the method agent
 		}
 		var more map[string]json.RawMessage
 		_ = json.Unmarshal(body, &more)
@@ -138,7 +138,7 @@ func reencode(t *testing.T, r recorded, body json.RawMessage) ([]byte, bool) {
 	return nil, false
 }
 
-// restored takes over members that we do not write.
+// restored copies members that this package does not write.
 func restored(ours, theirs []byte, names ...string) []byte {
 	var a, b map[string]json.RawMessage
 	_ = json.Unmarshal(ours, &a)
@@ -151,8 +151,7 @@ func restored(ours, theirs []byte, names ...string) []byte {
 	return mustJSON(a)
 }
 
-// withoutStats leaves out rows with members that a simulated gateway of the
-// recordings did not have.
+// withoutStats skips rows from a simulated gateway in the recordings, which lack some members.
 func withoutStats(t *testing.T, body []byte, again func(*testing.T, []byte) []byte) ([]byte, bool) {
 	t.Helper()
 	var rows []map[string]json.RawMessage

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The platforms that a gateway distinguishes.
+// The platforms that a gateway distinguishes (src/gateway/node-command-policy.ts).
 const (
 	IOS             = "ios"
 	WatchOS         = "watchos"
@@ -30,15 +30,15 @@ type Surface struct {
 	Approved []string // commands its owner has approved
 }
 
-// Policy is what a gateway's owner has decided about commands, beyond the platform defaults.
-// Names are exact, without patterns.
+// Policy is what a gateway's owner has decided about commands, beyond the platform defaults. Names
+// are exact, without patterns (docs/nodes/command-policy.md).
 type Policy struct {
 	Allow []string
 	Deny  []string // takes precedence
 }
 
-// desktopCommands are commands with deep access to a computer. A desktop may declare them, and
-// they are allowed once approved.
+// desktopCommands are commands with deep access to a computer. A desktop may declare them, and they
+// are allowed once approved (src/gateway/node-command-policy.ts).
 var desktopCommands = nameSet(
 	"system.run.prepare", "system.run", "system.which", "system.execApprovals.get", "system.execApprovals.set",
 	"fs.listDir",
@@ -46,7 +46,8 @@ var desktopCommands = nameSet(
 	"screen.snapshot", "desktop.stream",
 )
 
-// dangerousCommands may be declared, and are executed only if they are in Allow.
+// dangerousCommands may be declared, and are executed only if they are in Allow
+// (src/gateway/node-command-policy.ts, DEFAULT_DANGEROUS_NODE_COMMANDS).
 var dangerousCommands = nameSet(
 	"camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "contacts.add", "calendar.add",
 	"reminders.add",
@@ -61,7 +62,9 @@ var internalCommands = nameSet(
 	"worker.desktop.launch.v1", "worker.desktop.computer.v1", "worker.portal.stream.v1",
 )
 
-// adminInvokeCommands require operator.admin to call, and adminApprovalCommands to approve.
+// adminInvokeCommands require operator.admin to call (docs/gateway/operator-scopes.md, "Method
+// scope is only the first gate"), and adminApprovalCommands to approve
+// (src/infra/node-pairing-authz.ts, resolveNodePairApprovalScopes).
 var (
 	adminInvokeCommands   = nameSet("browser.proxy", "browser.proxy.upload.v1", "fs.listDir", "terminal.upload")
 	adminApprovalCommands = nameSet(
@@ -71,11 +74,11 @@ var (
 	)
 )
 
-// talkCommands are for nodes with voice.
+// talkCommands are for nodes with voice (src/gateway/node-command-policy.ts, TALK_PTT_COMMANDS).
 var talkCommands = []string{"talk.ptt.start", "talk.ptt.stop", "talk.ptt.cancel", "talk.ptt.once"}
 
-// platformCommands are the default commands of a platform. Desktops have desktopCommands in
-// addition.
+// platformCommands are the default commands of a platform (src/gateway/node-command-policy.ts,
+// PLATFORM_DEFAULTS). Desktops have desktopCommands in addition.
 var platformCommands = map[string][]string{
 	IOS: {
 		"camera.list", "location.get", "device.info", "device.status", "contacts.search", "calendar.events",
@@ -105,13 +108,15 @@ var platformCommands = map[string][]string{
 	UnknownPlatform: {"camera.list", "location.get", "system.notify"},
 }
 
-// platformFamilies are the device families that confirm a platform's name.
+// platformFamilies are the device families that confirm a platform's name
+// (src/gateway/node-command-policy.ts).
 var platformFamilies = map[string][]string{
 	IOS: {"", "iphone", "ipad", "ios"}, WatchOS: {"apple watch", "watchos"}, Android: {"", "android"},
 	MacOS: {"mac"}, Windows: {"windows"}, Linux: {"linux"},
 }
 
-// platformLabels are the platform names that their own programs use.
+// platformLabels are the platform names that their own programs use
+// (src/gateway/node-command-policy.ts).
 var platformLabels = []struct {
 	platform string
 	label    *regexp.Regexp
@@ -122,7 +127,8 @@ var platformLabels = []struct {
 	{Android, regexp.MustCompile(`^android \d+(?: \(sdk \d+\))?$`)},
 }
 
-// familyGuesses map a device family to a platform, for nodes that name none.
+// familyGuesses map a device family to a platform, for nodes that name none
+// (src/gateway/node-command-policy.ts).
 var familyGuesses = []struct{ part, platform string }{
 	{"iphone", IOS}, {"ipad", IOS}, {"ios", IOS}, {"apple watch", WatchOS}, {"watchos", WatchOS}, {"android", Android},
 	{"mac", MacOS}, {"windows", Windows}, {"linux", Linux},
@@ -155,7 +161,7 @@ func PlatformOf(platform, family string) string {
 }
 
 // foldAccents returns a text in lower case and without accents, the form in which platforms are
-// compared.
+// compared (src/gateway/node-command-policy.ts, normalizeDeviceMetadataForPolicy).
 func foldAccents(s string) string {
 	marks := func(r rune) rune {
 		if unicode.Is(unicode.M, r) {
@@ -253,7 +259,7 @@ func (p Policy) Effective(s *Surface) []string {
 	return slices.DeleteFunc(p.Declarable(s), func(c string) bool { return !slices.Contains(s.Approved, c) })
 }
 
-// Reasons of a refusal, in the details of [Policy.Refuse].
+// Reasons of a refusal, in the details of [Policy.Refuse] (src/gateway/node-command-policy.ts).
 const (
 	NotAllowlisted  = "command not allowlisted"
 	NotDeclared     = "command not declared by node"

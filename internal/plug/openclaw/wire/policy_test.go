@@ -32,7 +32,8 @@ func TestPlatformOf(t *testing.T) {
 	}
 }
 
-// A real gateway, with mcp.tools.list allowed, left these of what an esp32 declared.
+// Of the commands that an esp32 node declared, a real gateway with mcp.tools.list allowed kept
+// these.
 func TestDeclarable(t *testing.T) {
 	s := &Surface{Platform: "esp32", Declared: []string{
 		"camera.list", "camera.snap", "location.get", "system.notify", "system.run", "talk.ptt.start", "mcp.tools.list",
@@ -74,7 +75,7 @@ func TestRefuse(t *testing.T) {
 		approved []string
 		command  string
 		scopes   []string
-		want     string // a part of the words; empty: it is allowed
+		want     string // part of the message; empty: allowed
 	}{
 		{"a desktop's, approved", Policy{}, all, CommandTool, write, ""},
 		{"a desktop's, not approved", Policy{}, []string{"system.notify"}, CommandTool, write,

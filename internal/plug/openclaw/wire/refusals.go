@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Detail codes by which a client decides what to do next.
+// Detail codes by which a client decides what to do next
+// (packages/gateway-protocol/src/connect-error-details.ts).
 const (
 	DetailTokenMissing  = "AUTH_TOKEN_MISSING"
 	DetailTokenMismatch = "AUTH_TOKEN_MISMATCH"
@@ -22,7 +23,8 @@ const (
 	DetailNotConnected  = "NOT_CONNECTED"
 )
 
-// Next steps that a gateway recommends to a refused client.
+// Next steps that a gateway recommends to a refused client
+// (packages/gateway-protocol/src/connect-error-details.ts).
 const (
 	NextWait             = "wait_then_retry"
 	NextRetryDeviceToken = "retry_with_device_token"
@@ -36,7 +38,8 @@ func refusal(code Code, message string, details json.RawMessage) *Error {
 	return &Error{Code: code, Message: message, Details: details, Close: ClosePolicy}
 }
 
-// Constant errors of connect.
+// Constant errors of connect (src/gateway/server/ws-connection/message-handler.ts,
+// auth-messages.ts).
 var (
 	// ConnectRequired is the response to a first request other than connect.
 	ConnectRequired = refusal(InvalidRequest, "invalid handshake: first request must be connect", nil)
@@ -81,7 +84,7 @@ var (
 	}
 )
 
-// Errors about pairing.
+// Errors about pairing (src/gateway/server-methods/devices.ts, nodes.ts).
 var (
 	// UnknownRequest is the response to a decision about an unknown request.
 	UnknownRequest = Invalid("unknown requestId")
@@ -93,7 +96,7 @@ var (
 )
 
 // SurfacePending returns the response to a node that publishes tools before its surface was
-// approved.
+// approved (src/gateway/server-methods/nodes.read.ts).
 func SurfacePending(request string) *Error {
 	return &Error{Code: Unavailable, Retryable: true,
 		Message: "node capability surface is awaiting operator approval; run `openclaw nodes approve " +
@@ -143,7 +146,8 @@ func ProtocolMismatch(least, most int64) *Error {
 	}
 }
 
-// Reasons for a required approval, in [PairingRequired].
+// Reasons for a required approval, in [PairingRequired]
+// (packages/gateway-protocol/src/connect-error-details.ts).
 const (
 	PairNew      = "not-paired"
 	PairRole     = "role-upgrade"
@@ -161,9 +165,9 @@ var pairMessages = map[string]struct{ why, hint string }{
 		"Review the refreshed device details, then approve the pending request."},
 }
 
-// PairingRequired returns the response to a device that its owner has to approve first. why is
-// one of the Pair constants. With wait, OpenClaw's node host keeps retrying; without, it stays
-// idle until it is restarted.
+// PairingRequired returns the response to a device that its owner has to approve first. why is one
+// of the Pair constants. With wait, OpenClaw's node host keeps retrying; without, it stays idle
+// until it is restarted (packages/gateway-client/src/reconnect-policy.ts, src/node-host/runner.ts).
 func PairingRequired(why, request, device, role string, wait bool) *Error {
 	words, ok := pairMessages[why]
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// What we write is what OpenClaw has published.
+// What this package writes matches the published schema.
 func TestPublishedSchema(t *testing.T) {
 	s := openclawtest.LoadSchema(t)
 	check := func(definition string, value []byte) {
@@ -63,8 +63,8 @@ func TestPublishedSchema(t *testing.T) {
 
 	check("NodeInvokeParams", encode(wire.Invoke{NodeID: "n", Command: "c", IdempotencyKey: "k",
 		TimeoutMS: new(int64(5)), Params: []byte(`{}`), SessionKey: "s"}))
-	// A request that carries no parameters has null there, as a real gateway's has,
-	// which the schema does not know; nor does it know the session.
+	// Requests without parameters, which are null in a real gateway's, and with a session are left
+	// out: the schema has neither.
 	check("NodeInvokeRequestEvent", (&wire.InvokeRequest{ID: "i", NodeID: "n", Command: "c",
 		Params: []byte(`{"a":"\\u003c\n"}`), Timeout: time.Second, IdempotencyKey: "k"}).Append(nil))
 	for _, r := range []wire.InvokeResult{
@@ -102,8 +102,8 @@ func TestPublishedSchema(t *testing.T) {
 		ErrorMessage: "m", ErrorKind: "timeout", ErrorDetail: &wire.ErrorDetail{HTTPStatus: 500}}))
 }
 
-// OpenClaw's validators still say what was recorded of them, which TestComplaints
-// compares with ours.
+// OpenClaw's validators still return the recorded errors, with which TestComplaints compares those
+// of this package.
 func TestRecordedComplaints(t *testing.T) {
 	data, err := os.ReadFile("testdata/complaints.jsonl")
 	if err != nil {

@@ -2,7 +2,8 @@ package wire
 
 import "slices"
 
-// The scopes of operators. Admin includes all, and write includes read.
+// The scopes of operators. Admin includes all, and write includes read
+// (docs/gateway/operator-scopes.md, "Scope levels").
 const (
 	ScopeRead      = "operator.read"
 	ScopeWrite     = "operator.write"
@@ -11,7 +12,7 @@ const (
 	ScopeApprovals = "operator.approvals"
 )
 
-// nodeMethods are the methods that only nodes may call.
+// nodeMethods are the methods that only nodes may call (src/gateway/methods/core-descriptors.ts).
 var nodeMethods = map[string]bool{
 	MethodInvokeResult: true, MethodInvokeProgress: true, MethodNodeEvent: true, MethodPluginTools: true,
 	MethodSkills:          true,
@@ -20,7 +21,8 @@ var nodeMethods = map[string]bool{
 	"node.pending.drain": true, "skills.bins": true,
 }
 
-// methodScopes maps methods to the scope that an operator needs.
+// methodScopes maps methods to the scope that an operator needs
+// (src/gateway/methods/core-descriptors.ts).
 var methodScopes = map[string]string{
 	MethodHealth: ScopeRead, MethodStatus: ScopeRead, MethodSystemPresence: ScopeRead,
 	MethodNodeList: ScopeRead, MethodNodeDescribe: ScopeRead,
@@ -57,13 +59,15 @@ func HasScope(scopes []string, scope string) bool {
 		scope == ScopeRead && slices.Contains(scopes, ScopeWrite)
 }
 
-// MayKeepScopes reports whether a client without a device, with a valid token and on the
-// loopback interface, gets the scopes it requests. Others get none.
+// MayKeepScopes reports whether a client without a device, with a valid token and on the loopback
+// interface, gets the scopes it requests. Others get none
+// (src/gateway/server/ws-connection/handshake-auth-helpers.ts).
 func MayKeepScopes(c Client) bool {
 	return c.ID == ClientGateway && c.Mode == ModeBackend || c.ID == ClientCLI && c.Mode == ModeCLI
 }
 
-// ApproveScopes returns the scopes that an operator needs to approve a node with these commands.
+// ApproveScopes returns the scopes that an operator needs to approve a node with these commands
+// (src/infra/node-pairing-authz.ts, resolveNodePairApprovalScopes).
 func ApproveScopes(commands []string) []string {
 	switch {
 	case len(commands) == 0:

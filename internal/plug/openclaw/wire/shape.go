@@ -11,7 +11,8 @@ import (
 )
 
 // Shape is the schema of a method's parameters. Its errors have the words of OpenClaw's own
-// validation.
+// validation (packages/gateway-protocol/src/validation-errors.ts; recorded in
+// testdata/complaints.jsonl).
 type Shape struct {
 	name   string
 	fields []field

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// toolName is the pattern of a published tool's name.
+// toolName is the pattern of a published tool's name (src/gateway/node-plugin-tool-snapshot.ts,
+// NODE_PLUGIN_TOOL_NAME_RE).
 var toolName = &pattern{`^[A-Za-z][A-Za-z0-9_-]{0,63}$`, IsValidToolName}
 
 // skillName is the pattern of a published skill's name.
@@ -68,8 +69,8 @@ var requestFrame = &Shape{"", []field{
 	anyText("expectedProfileId"),
 }}
 
-// The shapes of requests to gateways. For members that no known client sends, only the names are
-// checked.
+// The shapes of requests to gateways (packages/gateway-protocol/src/schema/). For members that no
+// known client sends, only the names are checked.
 var (
 	ShapeConnect = &Shape{MethodConnect, []field{
 		intField("minProtocol").atLeast(1).makeRequired(), intField("maxProtocol").atLeast(1).makeRequired(),

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// MaxToolName limits the name of a published tool, in characters.
+// MaxToolName limits the name of a published tool, in characters
+// (src/gateway/node-plugin-tool-snapshot.ts, NODE_PLUGIN_TOOL_NAME_RE).
 const MaxToolName = 64
 
 // PluginTool is a tool that a node publishes to the agents of a gateway.
@@ -23,8 +24,8 @@ type PluginTool struct {
 	MCP         *ToolRef        `json:"mcp,omitempty"`
 }
 
-// PluginMCP is the plugin id of tools of MCP servers behind a node. OpenClaw requires
-// CommandTool and MCP for them.
+// PluginMCP is the plugin id of tools of MCP servers behind a node. OpenClaw requires CommandTool
+// and MCP for them (src/gateway/node-plugin-tool-snapshot.ts).
 const PluginMCP = "node-mcp"
 
 // ToolRef identifies a tool of a server behind a node.
@@ -34,7 +35,8 @@ type ToolRef struct {
 }
 
 // PluginTools are the parameters of node.pluginTools.update. They replace the node's published
-// tools, and are dropped when it disconnects.
+// tools, and are dropped when it disconnects (docs/nodes/mcp-and-skills.md, "Node-hosted MCP
+// servers").
 type PluginTools struct {
 	Tools []PluginTool `json:"tools"`
 }

@@ -10,7 +10,7 @@ import (
 func TestNameTools(t *testing.T) {
 	refs := []ToolRef{
 		{"kitchen", "self.audio_speaker.set_volume"},
-		// three of one name
+		// three with the same name
 		{"kitchen", "self.audio.speaker"}, {"kitchen", "self.audio_speaker"}, {"kitchen_self", "audio.speaker"},
 		{"厨房", "状态"}, {"厨房", "重启"},
 		{"7", "x"}, {"kitchen", strings.Repeat("long.", 20)}, {"kitchen", strings.Repeat("long.", 20) + "er"},
@@ -34,7 +34,7 @@ func TestNameTools(t *testing.T) {
 			t.Errorf("%v, %q, %v", r, name, back)
 		}
 	}
-	// Somebody makes tools that look like the hashes of others.
+	// Tools that are named like the hashes of others.
 	evil := slices.Clone(refs)
 	for range 5 {
 		m := NewNames(evil)
@@ -44,7 +44,7 @@ func TestNameTools(t *testing.T) {
 	if r, _ := m.Tool(m.Name(refs[1])); r != refs[1] || len(m.byName) != len(m.byRef) || len(m.byRef) != len(evil)-1 {
 		t.Errorf("%d names of %d tools", len(m.byName), len(evil)-1)
 	}
-	// The order does not matter.
+	// The order has no effect.
 	for range 20 {
 		rand.Shuffle(len(evil), func(i, j int) { evil[i], evil[j] = evil[j], evil[i] })
 		again := NewNames(evil)

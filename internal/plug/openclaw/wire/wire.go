@@ -5,11 +5,17 @@
 // The gateway side validates as strictly as OpenClaw and uses the same error texts, because
 // programs depend on them: see [ParseRequest] and [Shape]. The client side is lenient, because
 // gateways add members with every release.
+//
+// Comments here and in the other packages for OpenClaw cite version 2026.9.6 (npm package
+// openclaw): source files below src/ and packages/, and pages below docs/. The texts of errors, and
+// what has no other source, are in the recordings of that version in testdata, which SOURCE.txt
+// there describes.
 package wire
 
 import "time"
 
-// The versions of the protocol.
+// The versions of the protocol (packages/gateway-protocol/src/version.ts;
+// docs/gateway/protocol/versioning.md).
 const (
 	// Protocol is the protocol version implemented here.
 	Protocol = 4
@@ -23,53 +29,64 @@ const (
 // Limits and timeouts of both sides.
 const (
 	// MaxHandshake limits a frame before authentication, in bytes: it bounds the memory that
-	// strangers can use.
+	// strangers can use (src/gateway/server-constants.ts, MAX_PREAUTH_PAYLOAD_BYTES).
 	MaxHandshake = 64 << 10
 	// MaxFrame limits every other frame, in bytes. A longer one ends the connection with
-	// CloseTooLarge.
+	// CloseTooLarge (src/gateway/server-constants.ts, MAX_PAYLOAD_BYTES).
 	MaxFrame = 25 << 20
-	// MaxBuffered limits the data queued for one client, in bytes. A slower client is
-	// disconnected.
+	// MaxBuffered limits the data queued for one client, in bytes. A slower client is disconnected
+	// (src/gateway/server-constants.ts, MAX_BUFFERED_BYTES).
 	MaxBuffered = 50 << 20
 	// MaxReason limits the reason in a Close frame, in bytes (RFC 6455 §5.5: 125 bytes with the
 	// code).
 	MaxReason = 123
-	// MaxUnauthorized is how many consecutive calls outside its role a client may make before it
-	// is disconnected.
+	// MaxUnauthorized is how many consecutive calls outside its role a client may make before it is
+	// disconnected (src/gateway/server/ws-connection/unauthorized-flood-guard.ts,
+	// DEFAULT_CLOSE_AFTER).
 	MaxUnauthorized = 10
-	// MaxProgress limits a piece of a streamed result, in characters.
+	// MaxProgress limits a piece of a streamed result, in characters
+	// (packages/gateway-protocol/src/schema/nodes.ts, NodeInvokeProgressParams).
 	MaxProgress = 16384
-	// MaxTranscript bounds what a node's owner said, in characters.
+	// MaxTranscript limits a voice transcript and the message of an agent.request, in characters
+	// (src/gateway/server-node-events.ts).
 	MaxTranscript = 20000
-	// MaxSessionKey limits the key of a conversation, in characters.
+	// MaxSessionKey limits the key of a conversation, in characters
+	// (packages/gateway-protocol/src/schema/primitives.ts, ChatSendSessionKeyString).
 	MaxSessionKey = 512
 
-	// HandshakeTimeout is how long a gateway waits for connect.
+	// HandshakeTimeout is how long a gateway waits for connect
+	// (packages/gateway-client/src/timeouts.ts, DEFAULT_PREAUTH_HANDSHAKE_TIMEOUT_MS).
 	HandshakeTimeout = 15 * time.Second
-	// TickInterval is how often a gateway sends a tick. Clients disconnect after twice that time
-	// without a frame; pings do not count.
+	// TickInterval is how often a gateway sends a tick (src/gateway/server-constants.ts,
+	// TICK_INTERVAL_MS). Clients disconnect after twice that time without a frame; pings do not
+	// count (packages/gateway-client/src/client.ts; docs/gateway/protocol/versioning.md, "Client
+	// constants").
 	TickInterval = 30 * time.Second
-	// PingInterval is how often a gateway pings, and how long it waits for the pong.
+	// PingInterval is how often a gateway pings, and how long it waits for the pong
+	// (src/gateway/websocket-keepalive.ts).
 	PingInterval = 25 * time.Second
 	// MaxClockSkew is the allowed difference between the time of a signature and the gateway's
-	// clock.
+	// clock (src/gateway/server/ws-connection/connect-device-proof.ts, DEVICE_SIGNATURE_SKEW_MS).
 	MaxClockSkew = 2 * time.Minute
-	// InvokeTimeout is the default timeout of a call of a node's command; ToolTimeout is that of
-	// a tool called by a model.
+	// InvokeTimeout is the default timeout of a call of a node's command
+	// (src/gateway/node-registry-private.ts); ToolTimeout is that of a tool called by a model
+	// (src/agents/node-plugin-tools.ts, NODE_MCP_TOOL_CALL_TIMEOUT_MS).
 	InvokeTimeout = 30 * time.Second
 	ToolTimeout   = 120 * time.Second
-	// DevicePairTTL is how long a gateway keeps a pairing request after the device's last
-	// attempt.
+	// DevicePairTTL is how long a gateway keeps a pairing request after the device's last attempt
+	// (src/infra/device-pairing-state.kernel.ts, DEVICE_PAIRING_PENDING_TTL_MS).
 	DevicePairTTL = 5 * time.Minute
-	// RunTTL is how long the idempotency key of a message prevents a second answer.
+	// RunTTL is how long the idempotency key of a message prevents a second answer
+	// (src/gateway/server-constants.ts, DEDUPE_TTL_MS).
 	RunTTL = 5 * time.Minute
-	// MinBackoff and MaxBackoff are the first and the longest delay before a client reconnects;
-	// the delay doubles each time.
+	// MinBackoff and MaxBackoff are the first and the longest delay before a client reconnects; the
+	// delay doubles each time (packages/gateway-client/src/client.ts, GATEWAY_RECONNECT_POLICY).
 	MinBackoff = time.Second
 	MaxBackoff = 30 * time.Second
 )
 
-// Close codes.
+// Close codes (RFC 6455 §7.4.1). Those from 4000 are OpenClaw's:
+// packages/gateway-client/src/client.ts and src/gateway/server-request-context.ts.
 const (
 	CloseNormal   = 1000 // also: no connect in time, or invalid JSON
 	CloseProtocol = 1002 // no common version
@@ -81,7 +98,7 @@ const (
 	CloseRemoved  = 4001 // the device was removed, or its credentials changed
 )
 
-// The roles of clients.
+// The roles of clients (docs/gateway/protocol/handshake.md, "Roles and scopes").
 const (
 	RoleOperator = "operator"
 	RoleNode     = "node"
@@ -102,17 +119,19 @@ const (
 	ModeProbe   = "probe"
 )
 
-// ClientIDs are the allowed client ids; others are refused.
+// ClientIDs are the allowed client ids; others are refused
+// (packages/gateway-protocol/src/client-info.ts, GATEWAY_CLIENT_IDS).
 var ClientIDs = []string{
 	"webchat-ui", "openclaw-control-ui", "openclaw-browser-copilot", "openclaw-tui", "webchat", ClientCLI,
 	ClientGateway, "openclaw-macos", "openclaw-linux", "openclaw-ios", "openclaw-watchos", "openclaw-android",
 	ClientNode, "openclaw-worker", "test", "fingerprint", "openclaw-probe",
 }
 
-// Modes are the allowed client modes; others are refused.
+// Modes are the allowed client modes; others are refused
+// (packages/gateway-protocol/src/client-info.ts).
 var Modes = []string{"webchat", ModeCLI, "ui", ModeBackend, ModeNode, "worker", ModeProbe, "test"}
 
-// The methods.
+// The methods (src/gateway/methods/core-descriptors.ts).
 const (
 	MethodConnect = "connect"
 
@@ -153,7 +172,7 @@ const (
 	MethodRunnerInventory = "node.runnerInventory.update"
 )
 
-// The events.
+// The events (docs/gateway/protocol/rpc-bootstrap-and-events.md, "Common event families").
 const (
 	EventChallenge       = "connect.challenge"
 	EventTick            = "tick"
@@ -171,7 +190,8 @@ const (
 	EventDeviceResolved  = "device.pair.resolved"
 )
 
-// Client capabilities in connect.
+// Client capabilities in connect (packages/gateway-protocol/src/client-info.ts;
+// docs/gateway/clients.md, "Advertise client capabilities").
 const (
 	// CapSessionScoped limits an operator's chat events to the conversations that it subscribed
 	// to.
@@ -182,6 +202,6 @@ const (
 	CapMCP = "mcp"
 )
 
-// CommandTool is the command with which a gateway calls a tool published by a node. See
-// [ToolCall].
+// CommandTool is the command with which a gateway calls a tool published by a node
+// (src/infra/node-commands.ts, NODE_MCP_TOOLS_CALL_COMMAND). See [ToolCall].
 const CommandTool = "mcp.tools.call.v1"

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lines reads a file of testdata with a JSON value a line.
+// lines reads a file of testdata with one JSON value per line.
 func lines[T any](t testing.TB, name string) []T {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
@@ -38,13 +38,13 @@ type recorded struct {
 	Frame  json.RawMessage `json:"frame"`
 }
 
-// same reports whether two JSON texts mean the same.
+// same reports whether two JSON texts are equivalent.
 func same(a, b []byte) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// Every frame of the recordings, read and written again, says the same.
+// Every recorded frame is equivalent after parsing and writing.
 func TestFrames(t *testing.T) {
 	for _, r := range lines[recorded](t, "frames.jsonl") {
 		var again []byte
@@ -66,7 +66,7 @@ func TestFrames(t *testing.T) {
 			f, err := Parse(r.Frame)
 			switch {
 			case err != nil && bytes.Contains(r.Frame, []byte(`"id":5`)):
-				continue // an id that we would not send
+				continue // an id that this package does not send
 			case err != nil:
 				t.Errorf("%s: %v", r.Frame, err)
 				continue
@@ -91,7 +91,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// What the recordings say in detail, read and written again, says the same.
+// The contents of recorded frames are equivalent after parsing and writing.
 func TestPayloads(t *testing.T) {
 	seen := map[string]int{}
 	for _, r := range lines[recorded](t, "frames.jsonl") {
@@ -166,7 +166,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// OpenClaw's own validators say the same.
+// The errors of shapes are those of OpenClaw's own validators, as recorded.
 func TestComplaints(t *testing.T) {
 	shapes := map[string]*Shape{
 		"RequestFrame": requestFrame, "ConnectParams": ShapeConnect, "NodeInvokeParams": ShapeInvoke,
@@ -187,7 +187,7 @@ func TestComplaints(t *testing.T) {
 	}
 }
 
-// What a real gateway made of a first frame, we make of it.
+// First frames have the same outcome as at a real gateway, as recorded.
 func TestHandshakes(t *testing.T) {
 	type handshake struct {
 		Name      string          `json:"name"`
@@ -232,7 +232,7 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// receive returns a gateway with the token test-token-123.
+// receive handles a first frame like a gateway with the token test-token-123.
 func receive(first []byte, nonce string, now time.Time) *Error {
 	q, err := ParseRequest(first)
 	if err != nil {
@@ -259,7 +259,7 @@ func receive(first []byte, nonce string, now time.Time) *Error {
 	return TokenMismatch(c.Device != nil)
 }
 
-// The errors of calls, in the words of the recordings.
+// The errors of calls have the recorded texts.
 func TestInvokeErrors(t *testing.T) {
 	wanted := map[string]string{}
 	for _, r := range lines[recorded](t, "frames.jsonl") {

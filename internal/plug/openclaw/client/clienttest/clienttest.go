@@ -1,5 +1,5 @@
-// Package clienttest is a gateway that tests of clients tell what to say. It checks
-// who comes as OpenClaw does, and everything else is the test's.
+// Package clienttest is a gateway for tests of clients. It does the handshake as OpenClaw does; the
+// test answers all further requests.
 package clienttest
 
 import (
@@ -21,32 +21,31 @@ import (
 // Token is the gateway's shared secret.
 const Token = "token-of-a-test"
 
-// Timeout is how long a test waits for what has to happen.
+// Timeout limits each wait of a test.
 const Timeout = 20 * time.Second
 
-// Options say how a gateway behaves. The zero Options let everybody with the token
-// in.
+// Options configure a gateway. The zero Options accept every client with the token.
 type Options struct {
-	// Admit decides about a client whose signature is good; nil error: it is let in.
-	// Nil: by the token.
+	// Admit decides about a client whose signature is valid; a nil error accepts it. Nil: the token
+	// decides.
 	Admit func(*wire.Connect) *wire.Error
-	// Hello changes the greeting.
+	// Hello changes the hello response.
 	Hello func(*wire.Hello)
-	// Policy is put over the greeting's policy.
+	// Policy is merged into the policy of the hello response.
 	Policy string
-	// Tick is how often ticks come, and are promised; 0: every 30 s. Mute: they are
-	// promised, and do not come.
+	// Tick is the announced and actual interval of ticks; 0: 30 s. With Mute, ticks are announced
+	// but not sent.
 	Tick time.Duration
 	Mute bool
-	// Raw, if not nil, has a connection to itself before anything was said.
+	// Raw, if not nil, handles each connection instead, before the challenge.
 	Raw func(*websocket.Conn)
-	// Status answers with an HTTP status instead.
+	// Status is an HTTP status to respond with instead of the upgrade; 0: none.
 	Status int
-	// RecordFrames keeps everything that clients say, for [Gateway.Check].
+	// RecordFrames records all frames of clients, for [Gateway.Check].
 	RecordFrames bool
 }
 
-// Gateway is such a gateway.
+// Gateway is a gateway for tests of clients.
 type Gateway struct {
 	URL string
 
@@ -63,7 +62,7 @@ type Gateway struct {
 	closed   bool
 }
 
-// Start starts a gateway that ends with the test.
+// Start starts a gateway. It ends with the test.
 func Start(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	g := &Gateway{t: t, opt: o, peers: make(chan *Peer, 100)}
@@ -82,14 +81,14 @@ func Start(t testing.TB, o Options) *Gateway {
 	return g
 }
 
-// Attempts returns what clients have said about themselves so far.
+// Attempts returns the connect parameters of all clients so far.
 func (g *Gateway) Attempts() []wire.Connect {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]wire.Connect{}, g.attempts...)
 }
 
-// Peer waits for the next client that was let in.
+// Peer waits for the next accepted client.
 func (g *Gateway) Peer() *Peer {
 	g.t.Helper()
 	select {
@@ -152,7 +151,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit returns the handshake.
+// admit does the handshake.
 func (g *Gateway) admit(ctx context.Context, p *Peer) bool {
 	const nonce = "11111111-2222-3333-4444-555555555555"
 	p.write(wire.AppendChallenge(nil, nonce, time.Now()))
@@ -210,11 +209,11 @@ func (g *Gateway) hello(c *wire.Connect) json.RawMessage {
 		g.t.Error(err)
 	}
 	all["policy"] = json.RawMessage(g.opt.Policy)
-	data, _ := json.Marshal(all) // of JSON
+	data, _ := json.Marshal(all) // cannot fail: the values are JSON
 	return data
 }
 
-// Peer is a client that was let in.
+// Peer is an accepted client.
 type Peer struct {
 	Connect *wire.Connect
 
@@ -251,7 +250,7 @@ func (p *Peer) NextAny() wire.Request {
 	return wire.Request{}
 }
 
-// HasNoRequest reports whether no request has come that was not asked for with Next.
+// HasNoRequest reports whether there is no request that Next has not returned.
 func (p *Peer) HasNoRequest() bool { return len(p.requests) == 0 }
 
 // Params decodes the parameters of a request.
@@ -264,13 +263,13 @@ func Params[T any](t testing.TB, r wire.Request) T {
 	return v
 }
 
-// Answer answers a request; the payload is JSON if it is a json.RawMessage, and
-// encoded otherwise.
+// Answer sends the response to a request. A json.RawMessage is sent as it is; other payloads are
+// encoded.
 func (p *Peer) Answer(r wire.Request, payload any) {
 	p.write(wire.AppendResult(nil, r.ID, p.encode(payload)))
 }
 
-// Fail refuses a request.
+// Fail sends an error response.
 func (p *Peer) Fail(r wire.Request, e *wire.Error) { p.write(wire.AppendFailure(nil, r.ID, e)) }
 
 // SendEvent sends an event.
@@ -278,7 +277,7 @@ func (p *Peer) SendEvent(event string, payload any) {
 	p.write(wire.AppendEvent(nil, event, p.encode(payload), 0))
 }
 
-// SendRaw sends anything.
+// SendRaw sends a text frame unchanged.
 func (p *Peer) SendRaw(frame string) { p.write([]byte(frame)) }
 
 func (p *Peer) encode(v any) []byte {
@@ -313,13 +312,13 @@ func (p *Peer) tick(every time.Duration, stop chan struct{}) {
 	}
 }
 
-// Close closes the connection as a gateway does.
+// Close closes the connection with a Close frame, as a gateway does.
 func (p *Peer) Close(code int, reason string) {
 	_ = p.ws.Close(websocket.StatusCode(code), reason)
 	<-p.done
 }
 
-// Cut cuts the connection.
+// Cut closes the connection without a Close frame.
 func (p *Peer) Cut() {
 	_ = p.ws.CloseNow()
 	<-p.done

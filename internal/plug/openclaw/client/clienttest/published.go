@@ -8,13 +8,13 @@ import (
 	"patchbay/internal/plug/openclaw/wire"
 )
 
-// withoutSchema are the methods for whose parameters OpenClaw publishes no definition.
-// The gateway's own test of the schema notices when there is one.
+// withoutSchema are the methods whose parameters the published schema does not define. The schema
+// test of package gateway fails when it does.
 var withoutSchema = []string{wire.MethodRunnerInventory}
 
-// Check checks everything that clients have said so far with the schema that OpenClaw
-// publishes, connect included, and tells how often they have said it: by method, and
-// of what nodes tell, by event as well. The gateway must have the option Keep.
+// Check checks all recorded frames of clients, connect included, with the published schema. It
+// returns their number by method, and for node events by method and event. It requires
+// Options.RecordFrames.
 func (g *Gateway) Check(s *openclawtest.Schema) map[string]int {
 	g.t.Helper()
 	if !g.opt.RecordFrames {
@@ -50,7 +50,8 @@ func (g *Gateway) checkSchema(s *openclawtest.Schema, definition string, value [
 	}
 }
 
-// definition returns how the parameters of a method are called: ChatSendParams of chat.send.
+// definition returns the schema's name for the parameters of a method: ChatSendParams for
+// chat.send.
 func definition(method string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(method, ".") {
@@ -59,7 +60,7 @@ func definition(method string) string {
 	return b.String() + "Params"
 }
 
-// record keeps what a client has said, if that is wanted.
+// record records a frame of a client if Options.RecordFrames is set.
 func (g *Gateway) record(frame []byte) {
 	if !g.opt.RecordFrames {
 		return

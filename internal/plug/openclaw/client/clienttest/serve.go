@@ -2,11 +2,11 @@ package clienttest
 
 import "patchbay/internal/plug/openclaw/wire"
 
-// Serve has all requests of all clients answered by answer, until the test ends. It is
-// called by a goroutine for each client. Peers are not to be waited for then.
+// Serve passes all requests of all clients to answer until the test ends. answer is called by one
+// goroutine per client. Do not call Peer after Serve.
 func (g *Gateway) Serve(answer func(*Peer, wire.Request)) {
 	over := make(chan struct{})
-	g.t.Cleanup(func() { close(over) }) // before the gateway waits for its work
+	g.t.Cleanup(func() { close(over) }) // runs before the gateway's own cleanup
 	g.work.Go(func() {
 		for {
 			select {
