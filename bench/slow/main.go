@@ -66,7 +66,7 @@ const spareFiles = 500
 // affordable is how many senders there can be: both ends of each are here.
 func affordable(senders int) (int, error) {
 	var l syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil { // Go has raised it to l.Max
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil { // Go sets it to l.Max
 		return 0, err
 	}
 	most := (int(min(l.Cur, 1<<30)) - spareFiles) / 2

@@ -22,8 +22,8 @@ const (
 )
 
 // MaxPacket is the maximum size of a packet that [Packet.Parse] accepts, in bytes: 48 frames with
-// two bytes of length each, and the two bytes before them. It protects whoever buffers packets;
-// only padding could make a packet longer.
+// two bytes of length each, and the two bytes before them. It bounds buffers for packets; only
+// padding could make a packet longer.
 const MaxPacket = MaxFrames*(MaxFrame+2) + 2
 
 // ErrMalformed is found by errors.Is in every error about a packet that violates the framing rules

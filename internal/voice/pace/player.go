@@ -44,8 +44,7 @@ var (
 // Source returns the packets of a sound, each of which lasts for one frame.
 //
 // Next waits for the next packet; at the end its error is io.EOF. It returns soon after ctx ends.
-// The packet is valid until the next call. A Source that is an io.Closer is closed by whoever plays
-// it.
+// The packet is valid until the next call. The player closes a Source that is an io.Closer.
 type Source interface {
 	Next(ctx context.Context) (packet []byte, err error)
 }
