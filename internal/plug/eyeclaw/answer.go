@@ -17,9 +17,8 @@ import (
 
 var errOffline = errors.New("the plugin is not connected")
 
-// Answer implements [talk.Bot]: it asks the plugin and emits what comes. It has
-// no patience of its own except for a plugin that is gone: that may take the
-// grace time to come back.
+// Answer implements [talk.Bot]: it sends the question to the plugin and emits the answer. It has no
+// timeout of its own except for a disconnected plugin, which may reconnect within the grace time.
 func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit) error {
 	if strings.TrimSpace(asked.Text()) == "" && len(asked.Images()) == 0 {
 		return talk.Fail(talk.Unreadable, "", errors.New("the question is empty"))
@@ -58,8 +57,7 @@ func (h *pluginBot) Answer(ctx context.Context, asked *talk.Turn, emit talk.Emit
 	}
 }
 
-// wait returns when there may be something new: at the latest after the given
-// time, if that is not zero.
+// wait returns when there may be news, at the latest after recheckAfter if that is not zero.
 func (t *turn) wait(ctx context.Context, recheckAfter time.Duration) error {
 	var timer <-chan time.Time
 	if recheckAfter > 0 {
@@ -74,8 +72,8 @@ func (t *turn) wait(ctx context.Context, recheckAfter time.Duration) error {
 	return nil
 }
 
-// isUnwanted says that the context ended because nobody wants the answer, rather
-// than because the program stops.
+// isUnwanted reports whether the context ended because nobody wants the answer, rather than because
+// the program stops.
 func isUnwanted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, talk.ErrDisconnected) || errors.Is(cause, context.DeadlineExceeded) {
@@ -99,7 +97,7 @@ func (h *pluginBot) openTurn(asked *talk.Turn) (*turn, error) {
 	return t, nil
 }
 
-// closeTurn ends our interest. If the plugin has not ended the turn, it goes on
+// closeTurn ends the interest in a turn. If the plugin has not ended it, the plugin goes on
 // collecting its text.
 func (h *pluginBot) closeTurn(t *turn) {
 	h.mu.Lock()
@@ -120,13 +118,13 @@ func (h *pluginBot) closeTurn(t *turn) {
 		"summary", t.summary != nil, "overlapped", t.overlapped, "dropped", t.connLost, "failed", t.err != nil)
 }
 
-// step is what Answer does next.
+// step is the next action of Answer.
 type step struct {
 	piece        string
 	done         bool
 	err          error
-	resend       bool          // the command never left and has to be sent again
-	recheckAfter time.Duration // when to look again, if nothing happens before; zero if not
+	resend       bool          // the command was never sent and has to be sent again
+	recheckAfter time.Duration // when to check again if nothing happens before; zero for never
 }
 
 func (h *pluginBot) next(t *turn) step {
@@ -174,8 +172,8 @@ func (h *pluginBot) next(t *turn) step {
 	return step{recheckAfter: recheckAfter}
 }
 
-// applySummary ends an answer: what the summary has more is put behind what was
-// received. The caller holds h.mu.
+// applySummary ends an answer: the text that the summary has in addition is appended to the
+// received text. The caller holds h.mu.
 func (h *pluginBot) applySummary(t *turn) {
 	t.settled = true
 	text := t.text.String()
@@ -195,7 +193,7 @@ func (h *pluginBot) applySummary(t *turn) {
 	more := utf8.RuneCountInString(rest) - utf8.RuneCountInString(held)
 	h.totals.Compensated += int64(more)
 	h.s.metrics.compensated.Add(float64(more))
-	// The builder begins anew: what was told stays counted, the rest is the truth.
+	// The text is rebuilt: the emitted part stays, and the rest replaces the buffered part.
 	told := text[:t.emittable]
 	t.text.Reset()
 	t.text.WriteString(told)
@@ -208,8 +206,8 @@ func (h *pluginBot) recordAnomaly(kind string) {
 	h.s.metrics.anomalies.WithLabelValues(kind).Inc()
 }
 
-// sendQuestion sends the question over the best socket. If there is none, it waits
-// for the plugin to come back, as long as the grace time lasts.
+// sendQuestion sends the question over the best socket. If there is none, it waits up to the grace
+// time for the plugin to reconnect.
 func (h *pluginBot) sendQuestion(ctx context.Context, t *turn, asked *talk.Turn) error {
 	for {
 		c, ident, err := h.dispatch(ctx, t)
@@ -222,14 +220,14 @@ func (h *pluginBot) sendQuestion(ctx context.Context, t *turn, asked *talk.Turn)
 		}
 		if c.send(outbound{frame: messageFrame(ident, question), written: &t.delivered}) {
 			if c.silentFor() > h.s.opt.Timings.Ping {
-				c.probe() // a socket that fell silent shows itself before the person gives up
+				c.probe() // a dead socket is detected before the person gives up
 			}
 			return nil
 		}
 	}
 }
 
-// dispatch picks the socket and notes that the turn runs on it.
+// dispatch picks the socket and records that the turn runs on it.
 func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJSON, err error) {
 	for {
 		h.mu.Lock()
@@ -240,7 +238,7 @@ func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJS
 		if c = h.pickConn(); c != nil {
 			t.conn, t.sent, t.disconnectedAt = c, true, time.Time{}
 			t.leftover = h.leftover.copy()
-			// each plugin has leavings of its own
+			// each plugin has leftover text of its own
 			t.leftover.uncertain = t.leftover.uncertain || len(h.subscribedConns()) > 1
 			h.markInProgress(t.id)
 			ident = c.ident
@@ -257,7 +255,7 @@ func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJS
 		case !h.disconnectedAt.IsZero():
 			left = time.Until(h.disconnectedAt.Add(h.s.opt.Grace))
 		case len(h.subscribedConns()) > 0:
-			left = h.s.opt.Grace // they are dead and about to leave
+			left = h.s.opt.Grace // they are dead and about to be removed
 		}
 		h.mu.Unlock()
 		if left <= 0 {
@@ -276,8 +274,8 @@ func (h *pluginBot) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJS
 	}
 }
 
-// cancel tells the plugin that nobody wants the answer. EyeClaw's own plugin
-// does not know the word and goes on; other connectors may stop.
+// cancel sends the plugin a cancel message for the turn. EyeClaw's plugin has no such message and
+// ignores it; other connectors may stop.
 func (h *pluginBot) cancel(t *turn) {
 	h.mu.Lock()
 	c := t.conn
@@ -292,12 +290,13 @@ func (h *pluginBot) cancel(t *turn) {
 	}
 	select {
 	case c.out <- outbound{frame: messageFrame(ident, cancelMessage{"cancel", t.id})}:
-	default: // it is a courtesy, not worth waiting for
+	default: // optional, so it does not wait
 	}
 }
 
-// commandMessage asks the plugin a question. Of all this, EyeClaw's plugin uses
-// params.message, session_id and openclaw_session_id; the rest is for others.
+// commandMessage is a question to the plugin, in the form of EyeClaw's
+// app/controllers/rokid_sse_controller.rb. EyeClaw's plugin uses only params.message, session_id
+// and openclaw_session_id (sdk/src/websocket-client.ts); the rest is for other connectors.
 type commandMessage struct {
 	Type      string          `json:"type"`
 	Command   string          `json:"command"`
@@ -321,8 +320,8 @@ type commandMetadata struct {
 	TraceID          string           `json:"trace_id"`
 }
 
-// lingzhuMessage is a message in the shape in which the glasses' platform sends
-// it.
+// lingzhuMessage is a message in the form of the glasses' platform (EyeClaw,
+// docs/ROKID_LINGZHU_SSE_API.md, Message Object).
 type lingzhuMessage struct {
 	Role     string  `json:"role"`
 	Type     string  `json:"type"`
@@ -379,9 +378,8 @@ func (h *pluginBot) question(c *conn, asked *talk.Turn) commandMessage {
 	}
 }
 
-// contextKey names whose context a question belongs to, which OpenClaw keeps.
-// Without a person it is the conversation's, and at worst the question's alone:
-// strangers never share one.
+// contextKey returns the key of the context in OpenClaw that a question belongs to: the person's,
+// or the conversation's, or the question's own, so that strangers never share a context.
 func contextKey(asked *talk.Turn) string {
 	switch {
 	case asked.Person != "":
@@ -392,7 +390,7 @@ func contextKey(asked *talk.Turn) string {
 	return asked.ID
 }
 
-// shortHash is a name's hash in 16 hex digits.
+// shortHash returns the hash of a name in 16 hex digits.
 func shortHash(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])

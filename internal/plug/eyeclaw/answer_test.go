@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// Whichever way pieces are addressed, they reach the right turn.
+// TestFrames_addressing checks that chunks reach their turn in every form of addressing.
 func TestFrames_addressing(t *testing.T) {
 	r := newRig(t)
 	c := r.connect()
@@ -37,7 +37,7 @@ func TestFrames_addressing(t *testing.T) {
 	c.send(`{"type":"stream_chunk","content":"second"}`)
 	other.saying(t, "second")
 
-	// Another socket of the bot may go on with it.
+	// Another socket of the bot may continue the turn.
 	c2 := r.subscribed()
 	c2.send(`{"type":"stream_chunk","content":"!","session_id":"t2"}`)
 	other.saying(t, "second!")
@@ -47,7 +47,7 @@ func TestFrames_addressing(t *testing.T) {
 	if n := r.metric("dropped_frames_total", "reason=unknown_turn"); n != 2 {
 		t.Errorf("%v frames without a turn, want 2", n)
 	}
-	c.send(`{"type":"stream_end","session_id":"t1"}`) // plugin 2.3 says it twice
+	c.send(`{"type":"stream_end","session_id":"t1"}`) // plugin 2.3 sends it twice
 	c.send(`{"action":"ping"}`)
 	c.expectMessage("pong")
 	if n := r.metric("dropped_frames_total", "reason=unknown_turn"); n != 3 {
@@ -179,8 +179,8 @@ func TestAnswer_tooLong(t *testing.T) {
 	}
 }
 
-// A plugin that outlived a restart of the server goes on with a turn that we do
-// not know. What it says is dropped, and it spoils the summary of ours.
+// TestFrames_strangerInMidAnswer has a plugin that continues a turn from before a restart of the
+// server. Its chunks are dropped, and they spoil the summary of the next turn.
 func TestFrames_strangerInMidAnswer(t *testing.T) {
 	r := newRig(t)
 	c := r.subscribed()

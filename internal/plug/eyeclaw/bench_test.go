@@ -12,7 +12,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// one is a board and a token store for a single bot.
+// one is a registry and a token store for a single bot.
 type one struct{ bot chan talk.Bot }
 
 func (o one) BotByToken(context.Context, string) (Bot, error) {
@@ -22,8 +22,8 @@ func (o one) BotByToken(context.Context, string) (Bot, error) {
 func (o one) Attach(_ int64, b talk.Bot, _, _ int) func() { o.bot <- b; return func() {} }
 func (one) Renew(int64)                                   {}
 
-// BenchmarkPiece is the way of one piece from the plugin's write to emit,
-// through a real socket; the acknowledgement goes back meanwhile.
+// BenchmarkPiece measures the way of a chunk from the plugin's write to emit, through a real
+// socket. The acknowledgement is sent in the meantime.
 func BenchmarkPiece(b *testing.B) {
 	o := one{make(chan talk.Bot, 1)}
 	s := New(Options{Registry: o, Tokens: o})

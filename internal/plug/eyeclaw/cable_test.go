@@ -76,7 +76,7 @@ func TestSubscribe(t *testing.T) {
 	c := r.connect()
 	c.expect("welcome")
 
-	// Keys in the client's order, spaces and escapes as the client likes them.
+	// Keys, spaces and escapes are the client's choice.
 	c.ident = `"{ \"bot_id\":\"999\", \"channel\":\"BotChannel\",\"x\":\"\u4f60\/<\"}"`
 	c.raw(`{"command":"subscribe","identifier":` + c.ident + `}`)
 	m := c.expectMessage("connected")
@@ -104,7 +104,7 @@ func TestSubscribe(t *testing.T) {
 	c.raw(`{"command":"subscribe","identifier":"{\"channel\":\"BotChannel\",\"n\":99}"}`)
 	c.expect("reject_subscription")
 
-	// One question, one command, however many subscriptions.
+	// One question causes one command, however many subscriptions there are.
 	a := r.ask(t.Context(), r.attachedBot(), "t1", "hi")
 	if f := c.next(); f["identifier"] != want {
 		t.Errorf("the command came as %v", f)
@@ -166,7 +166,7 @@ func TestVocabulary(t *testing.T) {
 			t.Errorf("%s answered by %.300s, without %s", x.say, got, x.has)
 		}
 	}
-	// No answer to these, and none to what follows but the pong.
+	// These get no answer, and what follows only the pong.
 	for _, silent := range []string{
 		`{"type":"pong"}`, `{"action":"command_result","command":"x","result":{},"error":null}`,
 		`{"action":"response","content":"","session_id":"s"}`, `{"type":"stream_chunk","content":"x","session_id":"s"}`,

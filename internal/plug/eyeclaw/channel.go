@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Why a frame was of no use, for metrics.
+// Reasons why a frame was dropped, for metrics.
 const (
 	dropBinary       = "binary"
 	dropMalformed    = "malformed"
@@ -14,13 +14,13 @@ const (
 	dropUnsubscribed = "unsubscribed"
 	dropType         = "unknown_type"
 	dropLate         = "late"         // of a turn that nobody waits for any more
-	dropUnknownTurn  = "unknown_turn" // of a turn that we never heard of, or that the plugin had ended
+	dropUnknownTurn  = "unknown_turn" // of a turn that is unknown or that the plugin had ended
 )
 
-// maxLogEcho bounds what a plugin's log lines make us send back.
+// maxLogEcho limits what is echoed of a plugin's log lines, in bytes.
 const maxLogEcho = 4 << 10
 
-// handle does what one frame asks for. It runs in the reader goroutine.
+// handle executes one frame. It runs in the reader goroutine.
 func (c *conn) handle(b []byte) {
 	f, err := parseFrame(b)
 	if err != nil {
@@ -39,9 +39,8 @@ func (c *conn) handle(b []byte) {
 	}
 }
 
-// subscribe lets the client into its bot's channel. A repeated subscription is
-// not answered again: a second confirmation makes clients start their timers
-// twice.
+// subscribe subscribes the client to its bot's channel. A repeated subscription gets no answer:
+// after a second confirmation, the plugin starts a second ping timer.
 func (c *conn) subscribe(raw rawJSON) {
 	key, ch, err := parseIdentifier(raw)
 	if err != nil || len(raw) > maxIdentifier {
@@ -67,7 +66,7 @@ func (c *conn) subscribe(raw rawJSON) {
 		"connected", c.bot.info.Number, c.session, "Successfully connected to EyeClaw"})})
 	c.send(outbound{frame: subscriptionFrame(ident, "confirm_subscription")})
 	if len(c.subs) == 1 {
-		// One question goes to one subscription, or it would be answered twice.
+		// A question is sent to one subscription only, or it would be answered twice.
 		c.bot.onSubscribed(c, ident)
 	}
 }
@@ -116,7 +115,7 @@ func (c *conn) handleMessage(f frame) {
 	case "ping":
 		c.reply(ident, pongMessage{"pong", timestamp()})
 	case "pong":
-		// A client's answer to nothing; it shows that the client lives.
+		// An unsolicited pong. It shows that the client is alive.
 	case "status":
 		c.reply(ident, c.bot.statusMessage(c))
 	case "log":
@@ -125,14 +124,14 @@ func (c *conn) handleMessage(f frame) {
 	case "execute_command":
 		c.reply(ident, receivedMessage{Type: "command_received", Command: m.Command, Status: "processing"})
 	case "command_result":
-		// Nobody asked for it: we send chats only.
+		// Unsolicited: the server sends chats only.
 	default:
 		c.recordDropped(dropType)
 	}
 }
 
-// subscription finds a subscription by its identifier, which clients spell the
-// same way each time.
+// subscription returns the subscription with an identifier. Clients write it the same way each
+// time.
 func (c *conn) subscription(raw rawJSON) (ident rawJSON, ok bool) {
 	for _, ident := range c.subs {
 		if bytes.Equal(ident, raw) {
@@ -147,8 +146,8 @@ func (c *conn) subscription(raw rawJSON) (ident rawJSON, ok bool) {
 	return ident, ok
 }
 
-// handleChunk acknowledges at once, whatever becomes of the piece: a plugin that
-// misses acknowledgements ends each answer two seconds late.
+// handleChunk acknowledges a chunk at once, even if it is dropped: the plugin waits two seconds for
+// missing acknowledgements before it ends an answer (sdk/src/websocket-client.ts, waitForAllAcks).
 func (c *conn) handleChunk(ident rawJSON, m *message) {
 	if seq := m.sequence(); seq >= 0 {
 		session := orDefault(string(m.SessionID), c.session)
@@ -157,7 +156,7 @@ func (c *conn) handleChunk(ident rawJSON, m *message) {
 	c.recordUnmatched(c.bot.onChunk(c, string(m.SessionID), m.text(), m.sequence()))
 }
 
-// handleResponse is a whole answer in one message.
+// handleResponse handles a whole answer in one message.
 func (c *conn) handleResponse(ident rawJSON, m *message) {
 	if m.Content == "" || m.SessionID == "" {
 		c.recordDropped(dropMalformed)
@@ -175,7 +174,7 @@ func (c *conn) reply(ident rawJSON, v any) {
 	c.send(outbound{frame: messageFrame(ident, v)})
 }
 
-// recordUnmatched counts a frame that found no turn.
+// recordUnmatched counts a frame without a turn.
 func (c *conn) recordUnmatched(dropped string) {
 	if dropped != "" {
 		c.recordDropped(dropped)
@@ -195,7 +194,7 @@ func (h *pluginBot) statusMessage(c *conn) statusMessage {
 	}
 }
 
-// orDefault is v, or what to take if that is its zero value.
+// orDefault returns v, or otherwise if v is the zero value.
 func orDefault[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
@@ -204,7 +203,7 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// truncate cuts a text to at most n bytes, between characters.
+// truncate returns at most n bytes of a text, without a partial character.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -13,18 +13,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Why a socket ended, for metrics.
+// Reasons why a socket ended, for metrics.
 const (
-	endClosed   = "closed"        // the far side closed it, or the network did
-	endSlow     = "slow_consumer" // it does not read what we send
+	endClosed   = "closed"        // the client or the network closed it
+	endSlow     = "slow_consumer" // the client does not read
 	endPong     = "pong_timeout"
 	endWrite    = "write_failed"
 	endOversize = "oversize"
-	endGraceful = "goodbye" // we closed it in order
+	endGraceful = "goodbye" // the server closed it after a disconnect frame
 	endShutdown = "shutdown"
 )
 
-// closeReason is how we take leave of a client.
+// closeReason is a reason to disconnect a client: the disconnect frame's reason and reconnect flag
+// (Rails, actioncable/lib/action_cable.rb, INTERNAL), and the status code of the WebSocket close
+// frame (RFC 6455 §7.4.1).
 type closeReason struct {
 	reason    string
 	reconnect bool
@@ -41,37 +43,37 @@ var (
 // conn is one socket of a bot.
 type conn struct {
 	s           *Server
-	draining    bool // it is about to be closed, and nobody is asked by it. With hub.mu held
+	draining    bool // it will be closed soon and gets no questions; guarded by pluginBot.mu
 	bot         *pluginBot
 	ws          socket
 	log         *slog.Logger
-	baseURL     string // scheme and host by which the far side reached us
-	session     string // our name for the socket, told in "connected"
+	baseURL     string // scheme and host with which the client reached the server
+	session     string // the server's name for the socket, sent in "connected"
 	connectedAt time.Time
 
 	out           chan outbound
 	closeRequests chan closeReason
-	done          chan struct{} // closed when the socket is gone
+	done          chan struct{} // closed when the socket has ended
 	closeOnce     sync.Once
 
-	lastSeen   atomic.Int64 // when the last frame or pong came, in Unix nanoseconds
-	pingSentAt atomic.Int64 // when the WebSocket ping went out that is not answered yet, or 0
+	lastSeen   atomic.Int64 // time of the last frame or pong, in Unix nanoseconds
+	pingSentAt atomic.Int64 // time of the unanswered WebSocket ping, in Unix nanoseconds, or 0
 
-	// Of the reader goroutine alone:
-	subs      map[string]rawJSON // by decoded identifier, as the client spelled it
-	lastProbe time.Time          // when the beat last probed (of the beat goroutine alone)
+	// Used by the reader goroutine only:
+	subs      map[string]rawJSON // identifiers as the client wrote them, by decoded identifier
+	lastProbe time.Time          // last probe (used by the heartbeat goroutine only)
 	dropLog   logThrottle
 
-	// ident is the identifier under which commands are sent, empty while the
-	// client has not subscribed. Guarded by hub.mu.
+	// ident is the identifier for commands, empty until the client has subscribed. Guarded by
+	// pluginBot.mu.
 	ident rawJSON
 }
 
-// outbound is a frame that waits to be written.
+// outbound is a queued frame.
 type outbound struct {
 	frame []byte
-	// written, if not nil, is set when the frame is being written, and taken back if
-	// the socket did not take all of it: then the far side cannot have read it.
+	// written, if not nil, is set when the frame is being written, and cleared if the socket did
+	// not accept all of it: then the client cannot have read it.
 	written *atomic.Bool
 }
 
@@ -97,7 +99,7 @@ func newConn(h *pluginBot, ws socket, ip, base string) *conn {
 	return c
 }
 
-// read handles what the client sends, frame by frame, until the socket ends.
+// read handles the client's frames in order until the socket ends.
 func (c *conn) read() {
 	c.log.Info("cable: plugin connected")
 	defer func() {
@@ -108,8 +110,8 @@ func (c *conn) read() {
 	}()
 	var buf bytes.Buffer
 	for {
-		// The context never ends: kill closes the socket, which ends the read, and
-		// costs nothing per frame.
+		// The context never ends: terminate closes the socket, which ends the read and costs
+		// nothing per frame.
 		typ, r, err := c.ws.Reader(context.Background())
 		if err == nil {
 			buf.Reset()
@@ -130,7 +132,7 @@ func (c *conn) read() {
 			c.recordDropped(dropBinary)
 		}
 		if buf.Cap() > 64<<10 {
-			buf = bytes.Buffer{} // one large summary must not stay with the socket
+			buf = bytes.Buffer{} // do not keep the memory of one large summary
 		}
 	}
 }
@@ -156,7 +158,8 @@ func (c *conn) writeFrame(o outbound) bool {
 	if o.written != nil {
 		o.written.Store(true)
 	}
-	// Ending the socket ends the write, and says why before the reader can.
+	// A timeout ends the socket and thereby the write, and records its reason before the reader
+	// can.
 	slow := time.AfterFunc(c.s.opt.Timings.Write, c.dropSlowClient)
 	err := c.ws.Write(context.Background(), websocket.MessageText, o.frame)
 	slow.Stop()
@@ -171,13 +174,13 @@ func (c *conn) writeFrame(o outbound) bool {
 	return true
 }
 
-// dropSlowClient drops a client that does not read what it is sent.
+// dropSlowClient terminates the socket of a client that does not read.
 func (c *conn) dropSlowClient() {
 	c.bot.recordError(errSlow.With())
 	c.terminate(endSlow)
 }
 
-// closeGracefully writes what is queued, then the disconnect frame, and closes.
+// closeGracefully writes the queued frames and the disconnect frame, and closes.
 func (c *conn) closeGracefully(b closeReason) {
 	for {
 		select {
@@ -196,11 +199,11 @@ func (c *conn) closeGracefully(b closeReason) {
 	}
 }
 
-// requestClose asks the writer to take leave. It does not wait.
+// requestClose makes the writer close gracefully. It does not wait.
 func (c *conn) requestClose(b closeReason) {
 	select {
 	case c.closeRequests <- b:
-	default: // it is leaving already
+	default: // it is closing already
 	}
 }
 
@@ -216,10 +219,9 @@ func (c *conn) terminate(reason string) {
 	})
 }
 
-// send queues a frame. If the queue is full it waits as long as one write may
-// take: a peer that does not read for so long is dropped. The reader goroutine
-// may wait here too, as a client that does not read its acknowledgements need
-// not be read either. It reports whether the frame was queued.
+// send queues a frame and reports whether it was queued. If the queue is full, it waits as long as
+// one write may take, and then drops the client. The reader goroutine may wait here too: a client
+// that does not read its acknowledgements need not be read either.
 func (c *conn) send(o outbound) bool {
 	if c.isDone() {
 		return false
@@ -242,8 +244,9 @@ func (c *conn) send(o outbound) bool {
 	}
 }
 
-// heartbeat is called every few seconds by one goroutine for all sockets, so it never
-// waits. A ping is left out if the queue is full: there are frames enough.
+// heartbeat queues a ping frame and probes the socket from time to time. One goroutine calls it for
+// all sockets, so it never waits. The ping is omitted if the queue is full, since other frames
+// reach the client.
 func (c *conn) heartbeat(ping []byte, now time.Time) {
 	select {
 	case c.out <- outbound{frame: ping}:
@@ -255,8 +258,7 @@ func (c *conn) heartbeat(ping []byte, now time.Time) {
 	}
 }
 
-// probe sends a WebSocket ping, unless one is on its way, and drops the socket
-// if the answer does not come in time.
+// probe sends a WebSocket ping, unless one is unanswered, and drops the socket if the pong is late.
 func (c *conn) probe() {
 	if !c.pingSentAt.CompareAndSwap(0, time.Now().UnixNano()) {
 		return
@@ -265,7 +267,7 @@ func (c *conn) probe() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.s.opt.Timings.ProbeWait)
 		defer cancel()
 		if err := c.ws.Ping(ctx); err != nil {
-			c.terminate(endPong) // no effect if the socket has ended otherwise
+			c.terminate(endPong) // no effect if the socket has already ended
 			return
 		}
 		c.lastSeen.Store(time.Now().UnixNano())
@@ -276,7 +278,7 @@ func (c *conn) probe() {
 	}
 }
 
-// isHealthy reports whether no ping has been waiting for an unusual time.
+// isHealthy reports whether the socket is open and no ping has been unanswered unusually long.
 func (c *conn) isHealthy() bool {
 	at := c.pingSentAt.Load()
 	return !c.isDone() && (at == 0 || time.Since(time.Unix(0, at)) < c.s.opt.Timings.ProbeWait/3)
@@ -296,7 +298,7 @@ func (c *conn) silentFor() time.Duration {
 	return time.Since(time.Unix(0, c.lastSeen.Load()))
 }
 
-// recordDropped counts a frame that is of no use, and says so from time to time.
+// recordDropped counts a dropped frame and logs it from time to time.
 func (c *conn) recordDropped(reason string) {
 	c.s.metrics.dropped.WithLabelValues(reason).Inc()
 	if suppressed, ok := c.dropLog.allow(); ok {

@@ -13,8 +13,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// 4 of 14 pieces arrive, then the socket is lost, and the plugin finishes on the
-// next one.
+// TestPlugin_dropInMidAnswer loses the socket after 4 of 14 chunks. The plugin finishes on the next
+// one.
 func TestPlugin_dropInMidAnswer(t *testing.T) {
 	r := newRig(t)
 	s := newScript("long")
@@ -42,8 +42,8 @@ func TestPlugin_dropInMidAnswer(t *testing.T) {
 	}
 }
 
-// The plugin is back before the answer is over: what was lost with the socket
-// leaves a hole, and what follows waits for the summary.
+// TestPlugin_holeInMidAnswer has a plugin that reconnects during the answer: the lost chunks leave
+// a gap, and the following chunks wait for the summary.
 func TestPlugin_holeInMidAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -130,7 +130,7 @@ func TestPlugin_askedWhileAway(t *testing.T) {
 	}
 }
 
-// OpenClaw's chat endpoint is off until somebody turns it on: its owner is told how.
+// TestPlugin_endpointOff checks that the owner learns how to turn on OpenClaw's chat endpoint.
 func TestPlugin_endpointOff(t *testing.T) {
 	r := newRig(t)
 	r.plugin(func(context.Context, sim.Chat, func(string)) error {
@@ -147,8 +147,8 @@ func TestPlugin_endpointOff(t *testing.T) {
 	}
 }
 
-// Two plugins with one token: the newer one is asked, the older one is kept, and
-// takes over when the newer one is gone.
+// TestTwoPlugins connects two plugins with one token: the newer one gets the questions, and the
+// older one stays and takes over when the newer one has gone.
 func TestTwoPlugins(t *testing.T) {
 	r := newRig(t)
 	older := r.plugin(pieces("older"))

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// What can be wrong with a plugin, in words for its owner.
+// Errors of a plugin, in words for its owner.
 const (
 	errIncompatible = i18n.Message("The EyeClaw plugin up to 2.4.0 does not work with OpenClaw 2026.3.2 and newer: OpenClaw removed the interface by which the plugin registers its own address, " +
 		"so the plugin gets a 404 from itself and every question fails. " +
@@ -23,8 +23,8 @@ const (
 	errTooMany            = i18n.Message("There are too many connections with this bot's token, so a new one was refused. See whether several plugins use it.")
 )
 
-// fixCommand is what the owner has to run where OpenClaw is, if that helps against
-// something that is wrong.
+// fixCommand returns a command for the owner to run where OpenClaw is, if one helps against an
+// error.
 func fixCommand(fault i18n.Text) string {
 	if fault.Message == errEndpoint {
 		return "openclaw config set gateway.http.endpoints.chatCompletions.enabled true && openclaw gateway restart"
@@ -32,28 +32,30 @@ func fixCommand(fault i18n.Text) string {
 	return ""
 }
 
-// msgIncompatible is what the person hears of errIncompatible.
+// msgIncompatible is the text for the person about errIncompatible.
 const msgIncompatible = i18n.Message("the plugin does not fit this version of OpenClaw; please tell the bot's owner")
 
-// msgReported is what the person hears of every other error. The plugin's own words are
-// for the owner: they are in English and name the inside of programs.
+// msgReported is the text for the person about every other error. The plugin's own text is for the
+// owner: it is in English and names internals.
 const msgReported = i18n.Message("OpenClaw could not answer; try again later, the bot's owner can see why")
 
-// incompatiblePattern is what the plugin says when OpenClaw has no route for it: its
-// request to itself gets 404, or 405 from the control page.
+// incompatiblePattern matches the plugin's error when its request to its own route in OpenClaw
+// fails (sdk/src/websocket-client.ts). OpenClaw 2026.3.2 removed api.registerHttpHandler, so the
+// route does not exist and gives 404 (openclaw/openclaw, issue 32316); in 2026.3.1 the Control UI
+// answers 405.
 var incompatiblePattern = regexp.MustCompile(`^HTTP error: (404|405)\b`)
 
-// endpointOffPattern is what the plugin says when OpenClaw has no address for chats.
+// endpointOffPattern matches the plugin's error when OpenClaw's chat endpoint is off
+// (sdk/src/http-handler.ts).
 var endpointOffPattern = regexp.MustCompile(`^OpenClaw API error: (404|405)\b`)
 
-// Lengths of what is passed on of an error.
+// Limits of the parts of an error that are passed on.
 const (
-	maxPublicMessage = 80      // characters, of a status
+	maxPublicMessage = 80      // characters, in a status
 	maxCause         = 2 << 10 // bytes
 )
 
-// explain makes a failure of what a plugin reported, and a sentence for the
-// owner.
+// explain converts an error that a plugin reported to a failure, and to a sentence for the owner.
 func explain(text string, lang i18n.Lang) (*talk.Failure, i18n.Text) {
 	text = oneLine(text)
 	cause := truncate(hideSecrets(text), maxCause)
@@ -80,14 +82,13 @@ var (
 	addressPattern = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b|(^|\s)(/[\w.@-]+){2,}`)
 )
 
-// hideSecrets replaces what looks like a key.
+// hideSecrets replaces text that looks like a key.
 func hideSecrets(s string) string { return secretPattern.ReplaceAllString(s, "${3}…") }
 
-// publicMessage shortens an error to what fits a status: no keys, no addresses,
-// no markup.
+// publicMessage shortens an error for a status, without keys, addresses and markup.
 func publicMessage(s string) string {
 	if i := strings.Index(s, "<"); i >= 0 {
-		s = s[:i] // an error page
+		s = s[:i] // an HTML error page
 	}
 	s = addressPattern.ReplaceAllString(hideSecrets(s), "${3}…")
 	s = strings.TrimRight(strings.TrimSpace(s), " -:,")
@@ -97,7 +98,7 @@ func publicMessage(s string) string {
 	return s
 }
 
-// oneLine makes one line of a text.
+// oneLine returns a text as one line.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

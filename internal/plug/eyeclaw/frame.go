@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// rawJSON is JSON as the far side spelled it.
+// rawJSON is JSON exactly as the client wrote it.
 type rawJSON = json.RawMessage
 
 // frame is a command of the client.
 type frame struct {
 	Command    string  `json:"command"`
-	Identifier rawJSON `json:"identifier"` // a JSON string that holds JSON
-	Data       rawJSON `json:"data"`       // likewise; our own connectors may send the object itself
+	Identifier rawJSON `json:"identifier"` // a JSON string that contains JSON
+	Data       rawJSON `json:"data"`       // likewise; connectors of our own may send the object itself
 }
 
-// channelIdentifier is what an identifier holds.
+// channelIdentifier is the content of an identifier.
 type channelIdentifier struct {
 	Channel string        `json:"channel"`
 	BotID   lenientString `json:"bot_id"`
 }
 
-// message is a client's message to a channel. Type names a plugin's message, Action a method that
-// any client may call.
+// message is a client's message to a channel. Type names a message of a plugin, Action a method
+// that any client may call (EyeClaw, app/channels/bot_channel.rb).
 type message struct {
 	Type   string `json:"type"`
 	Action string `json:"action"`
 
 	SessionID    lenientString `json:"session_id"`
 	Content      lenientString `json:"content"`
-	Chunk        lenientString `json:"chunk"` // an older name of content
+	Chunk        lenientString `json:"chunk"` // older name of content
 	Sequence     rawJSON       `json:"sequence"`
 	TotalContent lenientString `json:"total_content"`
 	TotalChunks  lenientString `json:"total_chunks"`
@@ -43,8 +43,8 @@ type message struct {
 	Message lenientString `json:"message"`
 }
 
-// lenientString is a string that may come as a number, or as anything else, which is
-// then taken as it is spelled. Null is empty.
+// lenientString is a string that may come as a number, or as any other JSON, which is then kept as
+// written. Null becomes "".
 type lenientString string
 
 func (w *lenientString) UnmarshalJSON(b []byte) error {
@@ -67,7 +67,7 @@ func parseFrame(b []byte) (frame, error) {
 	return f, err
 }
 
-// parseIdentifier reads an identifier and the string that it is.
+// parseIdentifier parses an identifier and returns it as a string too.
 func parseIdentifier(raw rawJSON) (key string, ch channelIdentifier, err error) {
 	if err = json.Unmarshal(raw, &key); err != nil {
 		return "", ch, err
@@ -91,7 +91,7 @@ func parseMessage(data rawJSON) (message, error) {
 	return m, json.Unmarshal(data, &m)
 }
 
-// text is the piece of the answer that a chunk carries.
+// text returns the piece of the answer in a chunk.
 func (m *message) text() string {
 	if m.Content != "" {
 		return string(m.Content)
@@ -99,7 +99,7 @@ func (m *message) text() string {
 	return string(m.Chunk)
 }
 
-// sequence is the number of a chunk within its answer, or -1.
+// sequence returns the number of a chunk within its answer, or -1.
 func (m *message) sequence() int {
 	if len(m.Sequence) == 0 || len(m.Sequence) > 9 {
 		return -1
@@ -107,7 +107,7 @@ func (m *message) sequence() int {
 	return parseCount(string(m.Sequence))
 }
 
-// parseCount reads a count. What is none gives -1.
+// parseCount parses a count and returns -1 if it is invalid.
 func parseCount(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
@@ -116,7 +116,7 @@ func parseCount(s string) int {
 	return n
 }
 
-// Frames of the server.
+// Frames of the server (Rails, actioncable/lib/action_cable.rb, INTERNAL).
 
 var welcomeFrame = []byte(`{"type":"welcome"}`)
 
@@ -133,8 +133,8 @@ func (b closeReason) frame() []byte {
 	}{"disconnect", b.reason, b.reconnect})
 }
 
-// subscriptionFrame confirms or rejects. Identifiers go back byte for byte, as
-// Rails clients compare them as strings.
+// subscriptionFrame confirms or rejects a subscription. It echoes the identifier byte for byte,
+// because Rails clients compare identifiers as strings.
 func subscriptionFrame(ident rawJSON, typ string) []byte {
 	b := make([]byte, 0, len(ident)+64)
 	b = append(b, `{"identifier":`...)
@@ -144,7 +144,7 @@ func subscriptionFrame(ident rawJSON, typ string) []byte {
 	return append(b, `"}`...)
 }
 
-// messageFrame is a message of the channel.
+// messageFrame returns a message of the channel.
 func messageFrame(ident rawJSON, v any) []byte {
 	body := encode(v)
 	b := make([]byte, 0, len(ident)+len(body)+32)
@@ -155,9 +155,8 @@ func messageFrame(ident rawJSON, v any) []byte {
 	return append(b, '}')
 }
 
-// encode writes JSON without spelling <, > and & out, which doubles addresses.
-// The values are ours and can always be encoded, except what a device put into
-// its metadata, which has been checked.
+// encode returns JSON without HTML escapes, which double the length of addresses. All values can be
+// encoded: they are ours, except for a device's metadata, which is validated before.
 func encode(v any) []byte {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
@@ -168,7 +167,7 @@ func encode(v any) []byte {
 	return bytes.TrimRight(buf.Bytes(), "\n")
 }
 
-// Messages of the bot channel.
+// Messages of the bot channel (EyeClaw, app/channels/bot_channel.rb).
 
 type connectedMessage struct {
 	Type      string `json:"type"`

@@ -11,8 +11,7 @@ import (
 	"patchbay/internal/talk"
 )
 
-// FuzzFrame feeds one inbound message through everything that reads it, on a
-// socket that is subscribed and has two turns running.
+// FuzzFrame handles one arbitrary message on a subscribed socket with two running turns.
 func FuzzFrame(f *testing.F) {
 	ident := `"{\"channel\":\"BotChannel\",\"bot_id\":\"7\"}"`
 	for _, data := range []string{
@@ -93,8 +92,8 @@ type nobody struct{}
 func (nobody) Attach(int64, talk.Bot, int, int) func() { return func() {} }
 func (nobody) Renew(int64)                             {}
 
-// FuzzSettle checks what must hold of any receipt and any summary: nothing is
-// lost that was received, and what is told more is in the summary.
+// FuzzSettle checks what must hold for every receipt and summary: no received text is lost, and
+// additional text is in the summary.
 func FuzzSettle(f *testing.F) {
 	f.Add("told", "held", "left", "lefttoldmissingheld", uint8(2), int8(3), false, false)
 	f.Add("", "", "", "all of it", uint8(0), int8(3), false, true)
@@ -120,7 +119,7 @@ func FuzzSettle(f *testing.F) {
 	})
 }
 
-// FuzzExplain checks that what a person is told is short and printable.
+// FuzzExplain checks that texts for people are short and printable.
 func FuzzExplain(f *testing.F) {
 	for _, s := range []string{"", "HTTP error: 404 - Not Found", "OpenClaw API error: 500 - <html>", "Bearer x",
 		"https://u:p@h/p?token=1", "a\x00b\xff", strings.Repeat("很", 200)} {

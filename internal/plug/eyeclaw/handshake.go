@@ -13,13 +13,15 @@ import (
 	"github.com/coder/websocket"
 )
 
-// subprotocol is chosen if the client offers it, and otherwise no choice is
-// sent: Rails clients insist on it, and a plugin that offered nothing breaks
-// (under Node's own WebSocket its whole process does) if it is told one.
+// subprotocol is selected only if the client offers it. @rails/actioncable requires it
+// (actioncable/app/javascript/action_cable/internal.js, protocols). The EyeClaw plugin offers none,
+// and a client that offered none fails the connection if the server selects one (RFC 6455 §4.1):
+// the ws package reconnects forever, and with Node's own WebSocket the process dies of an
+// exception.
 const subprotocol = "actioncable-v1-json"
 
-// ServeHTTP answers GET /cable?sdk_token=…. The bot_id that plugins add is
-// ignored: the token decides.
+// ServeHTTP handles GET /cable?sdk_token=…. It ignores the bot_id that plugins add, as EyeClaw does
+// (app/channels/application_cable/connection.rb): the token decides.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.ctx.Err() != nil {
 		w.Header().Set("Retry-After", "2")
@@ -47,7 +49,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.acceptConn(w, r, bot, ip)
 }
 
-// lookup asks who has the token, unless the answer was "nobody" a moment ago.
+// lookup returns the bot of a token, unless the token was unknown a moment ago.
 func (s *Server) lookup(ctx context.Context, token string) (Bot, error) {
 	if token == "" || s.badTokens.isKnownBad(token) {
 		return Bot{}, ErrUnknownToken
@@ -57,9 +59,9 @@ func (s *Server) lookup(ctx context.Context, token string) (Bot, error) {
 	return s.opt.Tokens.BotByToken(ctx, token)
 }
 
-// refuseToken turns a bad token away in the way that Rails clients understand,
-// or, if too many came, in the way that costs us least. A good token from the
-// same address is never turned away.
+// refuseToken refuses a bad token with a disconnect frame, which Rails clients understand, or,
+// after too many, with an HTTP error, which costs least. A valid token from the same address is
+// never refused.
 func (s *Server) refuseToken(w http.ResponseWriter, r *http.Request, ip, token string) {
 	s.metrics.badTokens.Inc()
 	v := s.badTokens.record(ip, token)
@@ -81,14 +83,13 @@ type socket struct {
 	raw net.Conn
 }
 
-// abort ends the socket at once. CloseNow alone would wait for a closing handshake
-// that is under way.
+// abort ends the socket at once. CloseNow alone would wait for a closing handshake in progress.
 func (s socket) abort() {
 	_ = s.raw.Close()
 	_ = s.CloseNow()
 }
 
-// hijackRecorder remembers the connection that is taken over through it.
+// hijackRecorder records the connection that is hijacked through it.
 type hijackRecorder struct {
 	http.ResponseWriter
 	raw net.Conn
@@ -102,8 +103,8 @@ func (h *hijackRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // upgrade upgrades the request, or answers it with an error.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) (socket, error) {
-	// A peer that does not read must not hold the handler. The deadline falls away
-	// when the connection is taken over; otherwise it must not outlast the answer.
+	// A client that does not read must not block the handler. The deadline ends when the connection
+	// is hijacked; otherwise it must not outlast the response.
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(s.opt.Timings.Handshake))
 	h := &hijackRecorder{ResponseWriter: w}
@@ -120,15 +121,15 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) (socket, error)
 	return socket{ws, h.raw}, nil
 }
 
-// refuse upgrades, says why the client cannot stay, and closes.
+// refuse upgrades, sends the disconnect frame and closes.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, b closeReason) {
 	ws, err := s.upgrade(w, r)
 	if err != nil {
 		return
 	}
 	ok := s.start(func() {
-		// The far side has the same time to answer the close as it would have for
-		// a write, and Shutdown does not wait longer for it.
+		// The client has as much time to answer the close frame as for a write. Shutdown waits no
+		// longer.
 		ctx, cancel := context.WithTimeout(s.ctx, s.opt.Timings.Write)
 		defer cancel()
 		stop := context.AfterFunc(ctx, ws.abort)
@@ -144,8 +145,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, b closeReason) {
 	}
 }
 
-// acceptConn upgrades and lets the socket in. The handler returns; the socket lives
-// on in its own goroutines.
+// acceptConn upgrades and starts the socket. The handler returns; the socket runs in goroutines of
+// its own.
 func (s *Server) acceptConn(w http.ResponseWriter, r *http.Request, bot Bot, ip string) {
 	h := s.pluginBot(bot)
 	if h == nil {
@@ -168,7 +169,7 @@ func (s *Server) acceptConn(w http.ResponseWriter, r *http.Request, bot Bot, ip 
 	}
 }
 
-// startConn makes the socket known to the heartbeat and its hub, and starts it.
+// startConn adds the socket to the heartbeat and to its bot, and starts it.
 func (s *Server) startConn(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +183,7 @@ func (s *Server) startConn(c *conn) bool {
 	return true
 }
 
-// removeConn is the end of admit.
+// removeConn undoes startConn.
 func (s *Server) removeConn(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
@@ -190,8 +191,8 @@ func (s *Server) removeConn(c *conn) {
 	s.metrics.connections.Dec()
 }
 
-// baseURLOf is the address by which the far side reached us. It goes back only to
-// that same far side, so its word is good enough.
+// baseURLOf returns the address with which the client reached the server. It is sent only to the
+// same client, so the client's own headers are good enough.
 func baseURLOf(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {

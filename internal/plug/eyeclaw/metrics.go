@@ -13,7 +13,7 @@ type metrics struct {
 	badTokens   prometheus.Counter
 }
 
-// newMetrics makes the metrics and registers them, if there is where.
+// newMetrics returns the metrics and registers them if reg is not nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "patchbay", Subsystem: "cable", Name: name, Help: help}

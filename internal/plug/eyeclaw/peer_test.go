@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// peer is a process of test/peers/actioncable: Rails' own client, or the ws
-// package alone.
+// peer is a process of test/peers/actioncable: Rails' own client, or the ws package alone.
 type peer struct {
 	t      *testing.T
 	in     io.WriteCloser
@@ -24,8 +23,8 @@ type peer struct {
 
 type event map[string]any
 
-// peerScript finds the script. Without its modules the test is skipped, but not
-// in continuous integration.
+// peerScript returns the paths of node and the script. Without its modules the test is skipped, but
+// not in continuous integration.
 func peerScript(t *testing.T) (node, script string) {
 	t.Helper()
 	missing := func(what string) {
@@ -159,7 +158,7 @@ func (p *peer) received(typ string) map[string]any {
 	return m
 }
 
-// quiet fails if anything happens within that time.
+// quiet fails if an event occurs within that time.
 func (p *peer) quiet(d time.Duration) {
 	p.t.Helper()
 	select {
@@ -184,7 +183,7 @@ func TestRails(t *testing.T) {
 	p := r.peer("rails", goodToken, "2")
 	p.do("subscribe", botChannel)
 	p.upgraded()
-	p.received("connected") // before the confirmation, as Rails does
+	p.received("connected") // before the confirmation, as in Rails
 	if e := p.expect("connected"); e["reconnected"] != false {
 		t.Errorf("got %v", e)
 	}
@@ -207,8 +206,7 @@ func TestRails(t *testing.T) {
 	p.do("send", `{"data":{"type":"stream_summary","session_id":"t1","total_content":"一。\n\n🦞","total_chunks":2}}`)
 	a.ends(t, "一。\n\n🦞")
 
-	// Pings keep it from thinking that the connection is stale: it would look
-	// after 2 to 4 s.
+	// Pings keep the client from treating the connection as stale. It checks every 2 to 4 s.
 	p.quiet(4500 * time.Millisecond)
 
 	p.do("unsubscribe", "")
@@ -220,7 +218,7 @@ func TestRails_staleWithoutPings(t *testing.T) {
 	p := r.peer("rails", goodToken, "0.5")
 	p.do("subscribe", botChannel)
 	p.upgraded()
-	// A busy machine may make it lose patience before it is confirmed, too.
+	// On a busy machine it may also time out before the confirmation.
 	p.until("disconnected", func(e event) bool { return e["willAttemptReconnect"] == true })
 	p.until("connected", func(e event) bool { return e["reconnected"] == true })
 }
@@ -246,7 +244,7 @@ func TestRails_unauthorized(t *testing.T) {
 	if e := p.expect("disconnected"); e["willAttemptReconnect"] != false {
 		t.Errorf("got %v", e)
 	}
-	p.quiet(2500 * time.Millisecond) // it would look after 1 to 2 s
+	p.quiet(2500 * time.Millisecond) // it checks every 1 to 2 s
 	if n := r.metric("bad_tokens_total", ""); n != 1 {
 		t.Errorf("it came %v times", n)
 	}
@@ -266,10 +264,11 @@ func TestRails_restart(t *testing.T) {
 	if e := p.expect("disconnected"); e["willAttemptReconnect"] != true {
 		t.Errorf("got %v", e)
 	}
-	p.expect("socket") // it tries again
+	p.expect("socket") // it reconnects
 }
 
-// The plugin's own WebSocket offers no subprotocol and breaks if it gets one.
+// TestPlainWS checks that a client that offers no subprotocol, like the plugin's WebSocket, gets
+// none.
 func TestPlainWS(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Timings.Ping, o.Timings.Probe = 50*time.Millisecond, 100*time.Millisecond })
 	p := r.peer("plain", goodToken)

@@ -8,21 +8,21 @@ import (
 	"patchbay/internal/i18n"
 )
 
-// pluginBot is one bot over all its sockets. It is the talk.Bot that is attached.
+// pluginBot is one bot over all its sockets. It is the talk.Bot that is registered.
 type pluginBot struct {
 	s    *Server
 	info Bot
 
-	ctx  context.Context // ends when the server shuts down or the bot is unplugged
+	ctx  context.Context // ends when the server shuts down or the bot is disconnected
 	stop context.CancelFunc
 
 	mu             sync.Mutex
-	changed        chan struct{}        // closed and replaced whenever presence changes
+	changed        chan struct{}        // closed and replaced when presence changes
 	conns          []*conn              // in order of arrival
-	turns          map[string]*turn     // that somebody waits for, by id
-	inProgress     map[string]time.Time // turns that the plugin works on, and since when
+	turns          map[string]*turn     // with somebody waiting, by id
+	inProgress     map[string]time.Time // start times of the turns that the plugin works on
 	leftover       leftover
-	disconnectedAt time.Time // when the last subscribed socket went; zero while there is one, and before the first
+	disconnectedAt time.Time // when the last subscribed socket closed; zero if there is one or was none
 
 	retired    bool
 	registered bool
@@ -30,7 +30,7 @@ type pluginBot struct {
 	detached   chan struct{} // closed when the bot is detached for good
 
 	totals      Totals
-	lastSeen    time.Time // of sockets that are gone
+	lastSeen    time.Time // of closed sockets
 	lastAnswer  time.Time
 	lastError   i18n.Text
 	lastErrorAt time.Time
@@ -49,8 +49,8 @@ func newPluginBot(s *Server, bot Bot) *pluginBot {
 	return h
 }
 
-// maintainRegistration attaches the bot when its first socket has subscribed, and detaches it
-// when none has been there for the grace time.
+// maintainRegistration attaches the bot when its first socket has subscribed, and detaches it when
+// no socket was subscribed for the grace time.
 func (h *pluginBot) maintainRegistration() {
 	defer close(h.detached)
 	for h.await(h.isPresent) {
@@ -64,9 +64,8 @@ func (h *pluginBot) maintainRegistration() {
 	}
 }
 
-// await waits until cond holds. Besides changes of presence it looks when the
-// time that cond gives has passed (zero: none). It reports false if the hub
-// ended first.
+// await waits until cond holds. It checks cond after each change of presence and after the time
+// that cond returns (zero: never). It returns false if h.ctx ended first.
 func (h *pluginBot) await(cond func() (ok bool, again time.Duration)) bool {
 	for {
 		h.mu.Lock()
@@ -89,10 +88,10 @@ func (h *pluginBot) await(cond func() (ok bool, again time.Duration)) bool {
 	}
 }
 
-// isPresent is a condition of await.
+// isPresent is a condition for await: a socket is subscribed.
 func (h *pluginBot) isPresent() (bool, time.Duration) { return len(h.subscribedConns()) > 0, 0 }
 
-// isGraceOver is a condition of await: the grace time has passed.
+// isGraceOver is a condition for await: the grace time has passed.
 func (h *pluginBot) isGraceOver() (bool, time.Duration) {
 	if h.disconnectedAt.IsZero() {
 		return false, 0
@@ -101,7 +100,7 @@ func (h *pluginBot) isGraceOver() (bool, time.Duration) {
 	return left <= 0, left
 }
 
-// notifyChange wakes whoever waits for presence. The caller holds h.mu.
+// notifyChange wakes all waiters for presence. The caller holds h.mu.
 func (h *pluginBot) notifyChange() {
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -113,7 +112,7 @@ func (h *pluginBot) setRegistered(yes bool) {
 	h.mu.Unlock()
 }
 
-// hasRoom reports whether one more socket may come.
+// hasRoom reports whether the bot may have another socket.
 func (h *pluginBot) hasRoom() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +123,7 @@ func (h *pluginBot) hasRoom() bool {
 	return true
 }
 
-// addConn adds a socket. It is of no use yet: it has to subscribe first.
+// addConn adds a socket. The socket gets no questions until it has subscribed.
 func (h *pluginBot) addConn(c *conn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +135,7 @@ func (h *pluginBot) addConn(c *conn) bool {
 	return true
 }
 
-// onSubscribed makes the socket one by which the bot can be asked.
+// onSubscribed records that the socket can get questions.
 func (h *pluginBot) onSubscribed(c *conn, ident rawJSON) {
 	h.mu.Lock()
 	c.ident = ident
@@ -146,8 +145,8 @@ func (h *pluginBot) onSubscribed(c *conn, ident rawJSON) {
 	h.s.opt.Registry.Renew(h.info.Number)
 }
 
-// Moved says that the plugin has connected to another instance. Turns for which there is no
-// socket here are asked there.
+// Moved records that the plugin has connected to another instance. Turns without a socket here are
+// sent there.
 func (h *pluginBot) Moved(int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,14 +157,14 @@ func (h *pluginBot) Moved(int64) {
 	}
 }
 
-// onUnsubscribed takes that back: the client unsubscribed.
+// onUnsubscribed records that the client has unsubscribed.
 func (h *pluginBot) onUnsubscribed(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.connLost(c)
 }
 
-// removeConn removes a socket that has ended.
+// removeConn removes a closed socket.
 func (h *pluginBot) removeConn(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,8 +180,8 @@ func (h *pluginBot) removeConn(c *conn) {
 	h.connLost(c)
 }
 
-// connLost notes that nothing more comes from the socket. The turns that ran on it
-// go on elsewhere if the plugin comes back in time. The caller holds h.mu.
+// connLost records that nothing more comes from the socket. Its turns continue on another socket if
+// the plugin reconnects in time. The caller holds h.mu.
 func (h *pluginBot) connLost(c *conn) {
 	was := c.ident != nil
 	c.ident = nil
@@ -193,7 +192,7 @@ func (h *pluginBot) connLost(c *conn) {
 			t.notify()
 		}
 	}
-	// What the plugin says meanwhile of turns that nobody waits for goes by unseen.
+	// Chunks of turns that nobody waits for are missed in the meantime.
 	for id := range h.inProgress {
 		if h.turns[id] == nil {
 			h.leftover.uncertain = true
@@ -208,8 +207,7 @@ func (h *pluginBot) connLost(c *conn) {
 	h.notifyChange()
 }
 
-// subscribedConns are the sockets that have subscribed, in order of arrival. The caller
-// holds h.mu.
+// subscribedConns returns the subscribed sockets in order of arrival. The caller holds h.mu.
 func (h *pluginBot) subscribedConns() []*conn {
 	var list []*conn
 	for _, c := range h.conns {
@@ -220,9 +218,9 @@ func (h *pluginBot) subscribedConns() []*conn {
 	return list
 }
 
-// pickConn picks the socket for the next command: the newest one that is healthy,
-// or else the newest. Older ones stay open as spares: a plugin that is thrown
-// out comes back at once, and two of them would throw each other out for ever.
+// pickConn returns the socket for the next command: the newest healthy one, otherwise the newest.
+// Older sockets stay open as spares: a plugin reconnects after every close (measured with plugin
+// 2.4.0), so two plugins with one token would displace each other forever. The caller holds h.mu.
 func (h *pluginBot) pickConn() *conn {
 	list := h.subscribedConns()
 	for i := len(list) - 1; i >= 0; i-- {
@@ -238,7 +236,7 @@ func (h *pluginBot) pickConn() *conn {
 	return nil
 }
 
-// abortTurns ends all turns, and those to come: the server stops.
+// abortTurns ends all current and future turns, because the server stops.
 func (h *pluginBot) abortTurns() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,8 +248,7 @@ func (h *pluginBot) abortTurns() {
 	h.notifyChange()
 }
 
-// retire is abandon for a bot whose token is no longer valid. It returns when
-// the bot is detached.
+// retire ends the bot because its token is no longer valid. It returns when the bot is detached.
 func (h *pluginBot) retire() {
 	h.abortTurns()
 	h.mu.Lock()

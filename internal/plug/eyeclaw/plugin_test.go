@@ -133,7 +133,7 @@ func TestPlugin_images(t *testing.T) {
 	})
 }
 
-// Two chats at once share the plugin's numbers and its collected text.
+// TestPlugin_overlap runs two chats at once, which share the plugin's counter and collected text.
 func TestPlugin_overlap(t *testing.T) {
 	r := newRig(t)
 	s := newScript("A", "B")
@@ -163,7 +163,7 @@ func TestPlugin_overlap(t *testing.T) {
 	}
 }
 
-// The board gives up a hung turn and sends the next one: chunks of both come,
+// TestPlugin_overlapAndDrop gives up a hung turn and starts the next one: chunks of both arrive,
 // and after a drop the mixed summary looks as if it completed the second.
 func TestPlugin_overlapAndDrop(t *testing.T) {
 	r := newRig(t)
@@ -205,7 +205,7 @@ func TestPlugin_errorThenChat(t *testing.T) {
 		f.Cause != "OpenClaw API error: 500 - boom" {
 		t.Errorf("said %q, failed with %+v", a.said(), f)
 	}
-	// The next summary begins with what the failed answer left behind.
+	// The next summary begins with the text of the failed answer.
 	s.say("good", "嘿。", "🦞", "怎么样？")
 	s.end("good")
 	r.ask(t.Context(), b, "t2", "good").ends(t, "嘿。🦞怎么样？")
@@ -285,7 +285,7 @@ func TestPlugin_burst(t *testing.T) {
 	}
 }
 
-// A slow asker holds up nobody but himself.
+// TestAnswer_slowAsker checks that a slow asker delays no other turn.
 func TestAnswer_slowAsker(t *testing.T) {
 	r := newRig(t)
 	s := newScript("slow")
@@ -309,7 +309,7 @@ func TestAnswer_slowAsker(t *testing.T) {
 		s.say("slow", "more ")
 	}
 	s.end("slow")
-	p.wait(sim.Answered) // with every piece acknowledged, while the asker still has the first
+	p.wait(sim.Answered) // with every chunk acknowledged, while the asker still has the first
 	close(release)
 	if err := <-done; err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ const (
 	patience   = 20 * time.Second // for anything that a test waits for
 )
 
-// rig is a server with a board and a token store that tests look into.
+// rig is a server with a registry and a token store that tests inspect.
 type rig struct {
 	t    *testing.T
 	s    *Server
@@ -40,7 +40,7 @@ type rig struct {
 	tokens   map[string]Bot
 	lookups  int
 	storeErr error
-	bot      talk.Bot // what is attached, nil if nothing
+	bot      talk.Bot // the attached bot, or nil
 	limits   [2]int
 	attached int
 	detached int
@@ -60,7 +60,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		changes: make(chan struct{}, 100),
 	}
 	opt := Options{Registry: r, Tokens: r, Registerer: r.reg, Grace: patience}
-	opt.Timings.SettleWait = patience // a busy machine must not change the outcome
+	opt.Timings.SettleWait = patience // a busy machine must not change the result
 	for _, c := range change {
 		c(&opt)
 	}
@@ -113,7 +113,7 @@ func (r *rig) Renew(int64) {
 	r.renewed++
 }
 
-// await waits until cond holds; cond is called with r.mu held.
+// await waits until cond holds. It calls cond with r.mu held.
 func (r *rig) await(what string, cond func() bool) {
 	r.t.Helper()
 	limit := time.After(patience)
@@ -140,14 +140,14 @@ func (r *rig) attachedBot() talk.Bot {
 	return b
 }
 
-// pluginBot is bot 7's.
+// pluginBot returns the pluginBot of bot 7.
 func (r *rig) pluginBot() *pluginBot {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	return r.s.bots[7]
 }
 
-// eventually waits for what nothing announces.
+// eventually waits for a condition that nothing announces.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -162,8 +162,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// metric is the value of one of the server's metrics. label is "name=value" or
-// empty, in which case all are added up.
+// metric returns the value of one of the server's metrics. label is "name=value", or empty for the
+// sum over all labels.
 func (r *rig) metric(name, label string) float64 {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -199,7 +199,7 @@ func (r *rig) ask(ctx context.Context, b talk.Bot, id, text string) *answer {
 		Parts: []talk.Part{{Text: text}}})
 }
 
-// answer is what comes of a turn.
+// answer is the result of a turn.
 type answer struct {
 	id   string
 	done chan struct{}
@@ -261,7 +261,7 @@ func (a *answer) end(t *testing.T) (string, error) {
 	}
 }
 
-// ends waits for a complete answer of that text.
+// ends waits for a complete answer with that text.
 func (a *answer) ends(t *testing.T, want string) {
 	t.Helper()
 	got, err := a.end(t)
@@ -270,7 +270,7 @@ func (a *answer) ends(t *testing.T, want string) {
 	}
 }
 
-// fails waits for a failure of that code.
+// fails waits for a failure with that code.
 func (a *answer) fails(t *testing.T, code talk.Code) *talk.Failure {
 	t.Helper()
 	_, err := a.end(t)
@@ -281,7 +281,7 @@ func (a *answer) fails(t *testing.T, code talk.Code) *talk.Failure {
 	return f
 }
 
-// client is a socket without habits of its own.
+// client is a socket that does nothing on its own.
 type client struct {
 	t      *testing.T
 	ws     *websocket.Conn
@@ -295,7 +295,7 @@ func (r *rig) dial(query string, opt *websocket.DialOptions) (*websocket.Conn, *
 	return websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.http.URL, "http")+"/cable"+query, opt)
 }
 
-// connect dials with the good token, and reads whatever comes.
+// connect connects with the valid token and reads all frames.
 func (r *rig) connect() *client {
 	r.t.Helper()
 	ws, _, err := r.dial("?bot_id=1&sdk_token="+goodToken, nil)
@@ -328,7 +328,7 @@ func (r *rig) connect() *client {
 	return c
 }
 
-// subscribed is connect plus a subscription.
+// subscribed is connect with a subscription.
 func (r *rig) subscribed() *client {
 	r.t.Helper()
 	c := r.connect()
@@ -336,7 +336,7 @@ func (r *rig) subscribed() *client {
 	c.raw(`{"command":"subscribe","identifier":` + c.ident + `}`)
 	c.expectMessage("connected")
 	c.expect("confirm_subscription")
-	c.send(`{"action":"ping"}`) // it can be asked a moment after the confirmation
+	c.send(`{"action":"ping"}`) // it gets questions a moment after the confirmation
 	c.expectMessage("pong")
 	return c
 }
@@ -350,7 +350,7 @@ func (c *client) raw(frame string) {
 	}
 }
 
-// send sends a message of the channel; v is JSON.
+// send sends a message to the channel; v is JSON.
 func (c *client) send(v string, args ...any) {
 	c.t.Helper()
 	data, _ := json.Marshal(fmt.Sprintf(v, args...))
@@ -371,7 +371,7 @@ func (c *client) next() map[string]any {
 	}
 }
 
-// expect reads the next frame, which must be of that type.
+// expect reads the next frame, which must have that type.
 func (c *client) expect(typ string) map[string]any {
 	c.t.Helper()
 	f := c.next()
@@ -381,7 +381,7 @@ func (c *client) expect(typ string) map[string]any {
 	return f
 }
 
-// expectMessage reads the next frame, which must carry a message of that type.
+// expectMessage reads the next frame, which must contain a message of that type.
 func (c *client) expectMessage(typ string) map[string]any {
 	c.t.Helper()
 	f := c.next()
@@ -408,8 +408,7 @@ func (c *client) closed() {
 	}
 }
 
-// nothingLeft fails the test if goroutines of the server or of its sockets are
-// still there.
+// nothingLeft fails the test if goroutines of the server or of its sockets still run.
 func nothingLeft(t *testing.T) {
 	t.Helper()
 	var stacks bytes.Buffer
@@ -429,7 +428,7 @@ func nothingLeft(t *testing.T) {
 		}
 		return false
 	}
-	// A goroutine has told that it is done a moment before it is gone.
+	// A goroutine signals that it is done a moment before it ends.
 	for begin := time.Now(); left(); runtime.Gosched() {
 		if time.Since(begin) > 5*time.Second {
 			t.Errorf("goroutines are left:\n%s", stacks.String())

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/plug/eyeclaw/sim"
 )
 
-// plugin is a simulated plugin whose doings a test can wait for.
+// plugin is a simulated plugin whose notices a test can wait for.
 type plugin struct {
 	*sim.Plugin
 	t       *testing.T
@@ -18,8 +18,8 @@ type plugin struct {
 	stop    func()
 }
 
-// plugin starts one that is a hundred times as fast as the real one, so that it
-// is back after some 20 ms.
+// plugin starts a plugin that is a hundred times as fast as the real one, so that it reconnects
+// after some 20 ms.
 func (r *rig) plugin(up sim.Upstream) *plugin {
 	r.t.Helper()
 	return r.pluginAt(0.01, up)
@@ -39,7 +39,7 @@ func (r *rig) pluginAt(scale float64, up sim.Upstream) *plugin {
 	return p
 }
 
-// away cuts the plugin's socket, calls f, and lets the plugin come back.
+// away cuts the plugin's socket, calls f, and lets the plugin reconnect.
 func (r *rig) away(p *plugin, f func()) {
 	r.t.Helper()
 	closed := func(err error) {
@@ -71,7 +71,7 @@ func (p *plugin) wait(kind sim.NoticeKind) sim.Notice {
 	}
 }
 
-// pieces is an upstream that says always the same.
+// pieces returns an upstream that always sends the same pieces.
 func pieces(list ...string) sim.Upstream {
 	return func(_ context.Context, _ sim.Chat, piece func(string)) error {
 		for _, s := range list {
@@ -81,7 +81,7 @@ func pieces(list ...string) sim.Upstream {
 	}
 }
 
-// script is an upstream whose chats a test conducts, by question.
+// script is an upstream whose answers a test controls, by question.
 type script struct {
 	chats map[string]chan func(piece func(string)) (done bool, err error)
 }
@@ -94,14 +94,14 @@ func newScript(questions ...string) *script {
 	return s
 }
 
-// say plays pieces of the answer to a question, one after the other.
+// say sends pieces of the answer to a question, in order.
 func (s *script) say(question string, list ...string) {
 	for _, text := range list {
 		s.chats[question] <- func(piece func(string)) (bool, error) { piece(text); return false, nil }
 	}
 }
 
-// spoken waits until all of it is out, wherever it went.
+// spoken waits until all pieces have been sent, wherever they went.
 func (s *script) spoken(t *testing.T, question string) {
 	t.Helper()
 	out := make(chan struct{})

@@ -1,20 +1,24 @@
-// Package eyeclaw is the ActionCable server at /cable, by which an EyeClaw
-// plugin that runs inside somebody's OpenClaw is plugged in as a bot.
+// Package eyeclaw connects EyeClaw plugins: it is the ActionCable server at /cable to which a
+// plugin that runs inside somebody's OpenClaw connects, and through which it answers as a bot.
 //
-// The plugin dials in with its bot's token, subscribes to BotChannel and waits
-// for execute_command messages. It answers with stream_chunk messages, then
-// stream_end and stream_summary, or with stream_error.
+// The plugin connects with its bot's token, subscribes to BotChannel and waits for execute_command
+// messages. It answers with stream_chunk messages, then stream_end and stream_summary, or with
+// stream_error.
 //
-//	conn   one socket: a reader, a writer, the subscriptions. It dies quickly.
-//	hub    one bot: the turns that run, the sockets by which it is reachable. It
-//	       outlives its sockets, so that an answer survives a reconnect.
-//	turn   one question and what was received of its answer.
+//	conn       one socket: a reader, a writer, the subscriptions. It is short-lived.
+//	pluginBot  one bot: its running turns and its sockets. It outlives its sockets, so that an
+//	           answer survives a reconnect.
+//	turn       one question and the received part of its answer.
 //
-// Every socket has one reader goroutine, which handles frames in the order of
-// their arrival and never waits for the person who asked: pieces go into the
-// turn's buffer, and the goroutine that called Answer takes them out. What a hub
-// and its turns hold is guarded by the hub's mutex; no lock is held while
-// anything is written, emitted or attached.
+// Every socket has one reader goroutine, which handles frames in order of arrival and never waits
+// for the person who asked: chunks go into the turn's buffer, and the goroutine that called Answer
+// takes them out. A pluginBot and its turns are guarded by pluginBot.mu. No lock is held during a
+// write, a call of emit or an attachment.
+//
+// The protocol is Rails' Action Cable (actioncable/lib and actioncable/app/javascript in
+// rails/rails, 8.1) with the channel of sengmitnick/eyeclaw at 9fa98ce: app/channels/bot_channel.rb
+// is the server, sdk/src/websocket-client.ts the plugin, version 2.4.0. File names in this package
+// refer to that repository. Package sim lists what was measured with the plugin.
 package eyeclaw
 
 import (
@@ -34,83 +38,83 @@ import (
 // Kind is the kind of bot that answers through this package.
 const Kind = "eyeclaw"
 
-// The plugin numbers its pieces and collects its text per process, not per
-// question: a second question in mid-answer makes both unreadable to it. So
-// there is one at a time, and few wait.
+// The plugin counts its chunks and collects its text per process, not per question (chunkSequence
+// and accumulatedContent in sdk/src/websocket-client.ts): a second question during an answer mixes
+// up both. Therefore a bot has one turn at a time and a short queue.
 const (
 	maxConcurrent = 1
 	maxWaiting    = 3
 )
 
-// Limits that protect this instance from one bot's plugin, or from somebody who
-// has a bot's token.
+// Limits that protect this instance from one bot's plugin, or from somebody with a bot's token.
 const (
-	maxConns      = 8       // sockets per bot; a healthy owner has one, or two while moving house
+	maxConns      = 8       // sockets per bot; usual is one, or two during a move to another machine
 	maxSubs       = 4       // subscriptions per socket; a plugin has one
 	maxFrame      = 1 << 20 // bytes of one inbound message; the largest is a summary with the whole answer
-	maxQueue      = 256     // outbound frames that wait for a slow socket, some 200 bytes each
-	maxAnswer     = 8 << 20 // bytes of one answer, which are all kept until it ends
-	maxIdentifier = 4 << 10 // bytes of a subscription's identifier, echoed in every frame
+	maxQueue      = 256     // queued outbound frames of a socket, some 200 bytes each
+	maxAnswer     = 8 << 20 // bytes of one answer, all of which are kept until it ends
+	maxIdentifier = 4 << 10 // bytes of a subscription's identifier, which is echoed in every frame
 )
 
-// BotRegistry is where connected bots are plugged in.
+// BotRegistry registers connected bots.
 type BotRegistry interface {
-	// Attach makes the bot reachable, with so many turns at once and so many
-	// waiting for their turn; the returned function unplugs it.
+	// Attach makes the bot reachable, with the given numbers of concurrent and waiting turns. The
+	// returned function detaches it.
 	Attach(bot int64, b talk.Bot, concurrent, waiting int) (detach func())
-	// Renew says that the bot has connected again here, if it is attached: of two
-	// instances that it is connected to, this is the newer.
+	// Renew records that the bot has connected here again, if it is attached: of two instances that
+	// it is connected to, this is the newer.
 	Renew(bot int64)
 }
 
-// Tokens finds the bot that a token belongs to. It returns [ErrUnknownToken]
-// if there is none; any other error means that it could not find out.
+// Tokens finds the bot of a token. It returns [ErrUnknownToken] if there is none; any other error
+// means that the lookup failed.
 type Tokens interface {
 	BotByToken(ctx context.Context, token string) (Bot, error)
 }
 
-// Bot is whom a token belongs to.
+// Bot is the bot of a token.
 type Bot struct {
 	Number int64
 	Name   string
 	Kind   string
 }
 
-// ErrUnknownToken says that a token belongs to no bot.
+// ErrUnknownToken means that a token belongs to no bot.
 var ErrUnknownToken = errors.New("no bot has this token")
 
-// Options say how a [Server] works. Plug and Tokens are required.
+// Options configure a [Server]. Registry and Tokens are required.
 type Options struct {
 	Registry BotRegistry
 	Tokens   Tokens
-	// Logger is told what happens, never what was said. Nil discards.
+	// Logger logs events, never messages. Nil discards.
 	Logger *slog.Logger
-	// Registerer gets the metrics. Nil keeps them private.
+	// Registerer registers the metrics. Nil leaves them unregistered.
 	Registerer prometheus.Registerer
-	// PublicURL is the address under which the far side reaches this server's
-	// /media/, without a trailing slash. Empty means: as the plugin itself
-	// reached us.
+	// PublicURL is the address under which clients reach this server's /media/, without a trailing
+	// slash. Empty means the address with which the plugin itself reached the server.
 	PublicURL string
-	// ClientIP is who is at the other end of a request, for the throttling of
-	// bad tokens. Nil takes the address of the socket, which is wrong behind a
-	// proxy.
+	// ClientIP returns the client address of a request, for the throttling of bad tokens. Nil uses
+	// the address of the socket, which is wrong behind a proxy.
 	ClientIP func(*http.Request) string
-	// Grace is how long a bot whose last socket went stays plugged in. Zero means
-	// 45 s: a plugin that was dropped five times needs up to 37 s to come back.
+	// Grace is how long a bot stays attached after its last socket has closed. Zero means 45 s: a
+	// plugin that was dropped five times needs up to 37 s to reconnect (2^n s ± 25 %, at most 30 s
+	// ± 25 %; the delay is not reset after success).
 	Grace time.Duration
-	// Timings are there for tests; the zero value is right.
+	// Timings is for tests; the zero value means the defaults.
 	Timings Timings
 }
 
-// Timings are the waits of a [Server]. A zero field means its default.
+// Timings are the intervals and timeouts of a [Server]. A zero field means its default. Ping is
+// that of Rails (actioncable/lib/action_cable/server/connections.rb, BEAT_INTERVAL);
+// @rails/actioncable reconnects after 6 s without a frame (connection_monitor.js, staleThreshold).
 type Timings struct {
-	Ping       time.Duration // between ping frames; 3 s, as Rails clients give up after 6 s of silence
+	Ping       time.Duration // between ping frames; 3 s
 	Probe      time.Duration // between WebSocket pings; 20 s
-	ProbeWait  time.Duration // until an unanswered WebSocket ping ends the socket; 10 s
-	Write      time.Duration // for one frame to be written, or to get into a full queue; 10 s
-	Handshake  time.Duration // for the upgrade and the token lookup; 10 s
-	SettleWait time.Duration // between stream_end and stream_summary; 300 ms
-	GapWait    time.Duration // that pieces behind a hole are kept back for the summary to fill it; 20 s
+	ProbeWait  time.Duration // timeout of a WebSocket ping; 10 s
+	Write      time.Duration // timeout of writing a frame, or of queueing it; 10 s
+	Handshake  time.Duration // timeout of the upgrade and the token lookup; 10 s
+	SettleWait time.Duration // from stream_end to stream_summary, at most; 300 ms
+	GapWait    time.Duration // how long chunks after a gap are held back for the summary; 20 s
 	Window     time.Duration // over which bad tokens are counted; 1 min
 }
 
@@ -131,8 +135,7 @@ func (t Timings) withDefaults() Timings {
 	return t
 }
 
-// Server is the ActionCable server. Its methods may be called from many
-// goroutines.
+// Server is the ActionCable server. Its methods are safe for concurrent use.
 type Server struct {
 	opt       Options
 	log       *slog.Logger
@@ -142,15 +145,15 @@ type Server struct {
 
 	ctx  context.Context // ends when Shutdown begins
 	stop context.CancelFunc
-	wg   sync.WaitGroup // every goroutine that this package starts
+	wg   sync.WaitGroup // all goroutines of this package
 
 	mu      sync.Mutex
 	closing bool
 	conns   map[*conn]struct{}
-	bots    map[int64]*pluginBot // of every bot that ever connected, until Unplug
+	bots    map[int64]*pluginBot // every bot that ever connected, until DisconnectBot
 }
 
-// New makes a server and starts its heartbeat. It ends with [Server.Shutdown].
+// New returns a server and starts its heartbeat. [Server.Shutdown] stops it.
 func New(opt Options) *Server {
 	if opt.Grace <= 0 {
 		opt.Grace = 45 * time.Second
@@ -178,8 +181,8 @@ func New(opt Options) *Server {
 	return s
 }
 
-// start runs f in a goroutine that Shutdown waits for. It reports false, and
-// runs nothing, once Shutdown has begun.
+// start runs f in a goroutine that Shutdown waits for. It returns false, and runs nothing, once
+// Shutdown has begun.
 func (s *Server) start(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +193,7 @@ func (s *Server) start(f func()) bool {
 	return true
 }
 
-// heartbeat sends the ping frames of all sockets, and looks for dead ones.
+// heartbeat sends the ping frames of all sockets and detects dead sockets.
 func (s *Server) heartbeat() {
 	tick := time.NewTicker(s.opt.Timings.Ping)
 	defer tick.Stop()
@@ -207,7 +210,7 @@ func (s *Server) heartbeat() {
 	}
 }
 
-// openConns lists the sockets of the moment.
+// openConns returns the open sockets.
 func (s *Server) openConns() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,8 +221,8 @@ func (s *Server) openConns() []*conn {
 	return list
 }
 
-// pluginBot finds the hub of a bot, or makes it. It returns nil once Shutdown has
-// begun.
+// pluginBot returns the pluginBot of a bot and creates it if necessary. It returns nil once
+// Shutdown has begun.
 func (s *Server) pluginBot(bot Bot) *pluginBot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,9 +238,8 @@ func (s *Server) pluginBot(bot Bot) *pluginBot {
 	return h
 }
 
-// Shutdown tells every plugin that the server restarts, ends the running
-// answers and waits until all goroutines are gone. When ctx ends first, the
-// sockets that are still open are cut, and its error is returned.
+// Shutdown sends every plugin a disconnect frame (server_restart), ends the running answers and
+// waits for all goroutines. If ctx ends first, it closes the open sockets and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
@@ -271,9 +273,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// DrainFuncs has a function for each plugin that is connected, which tells it to connect
-// again, to whichever instance it finds then. While it answers it is left alone, unless at
-// once is true; the function is false then.
+// DrainFuncs returns a function for each connected plugin that makes the plugin reconnect, possibly
+// to another instance. The function returns false and does nothing while the plugin answers, unless
+// atOnce is true.
 func (s *Server) DrainFuncs() []func(atOnce bool) bool {
 	var out []func(bool) bool
 	for _, c := range s.openConns() {
@@ -288,8 +290,8 @@ func (s *Server) DrainFuncs() []func(atOnce bool) bool {
 	return out
 }
 
-// tryDrain reports whether nobody waits for an answer by this connection, or that does not
-// matter, and has nobody ask by it any more.
+// tryDrain marks the connection as draining, so that it gets no further questions, and reports
+// whether it did. It does nothing while a turn runs on the connection, unless atOnce is true.
 func (c *conn) tryDrain(atOnce bool) bool {
 	h := c.bot
 	h.mu.Lock()
@@ -303,8 +305,8 @@ func (c *conn) tryDrain(atOnce bool) bool {
 	return true
 }
 
-// DisconnectBot disconnects a bot's plugins for good: the bot was removed, or its token
-// was replaced. Running answers break off.
+// DisconnectBot disconnects a bot's plugins for good, because the bot was removed or its token
+// replaced. Running answers are interrupted.
 func (s *Server) DisconnectBot(bot int64) {
 	s.mu.Lock()
 	h := s.bots[bot]

@@ -25,7 +25,7 @@ func TestOversizeFrame(t *testing.T) {
 	}
 }
 
-// connectDeaf dials with small buffers and never reads.
+// connectDeaf connects with small buffers and never reads.
 func (r *rig) connectDeaf() *websocket.Conn {
 	r.t.Helper()
 	tr := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -81,7 +81,8 @@ func TestSilentPeer(t *testing.T) {
 	eventually(t, "one socket being left", func() bool { st, _ := r.s.Status(7); return st.Connections == 1 })
 }
 
-// A newer socket that has fallen silent is not asked while there is another.
+// TestUnhealthySocketIsPassedOver checks that a newer silent socket gets no questions while there
+// is another one.
 func TestUnhealthySocketIsPassedOver(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Timings.ProbeWait = patience })
 	older, newer := r.subscribed(), r.subscribed()
@@ -103,7 +104,7 @@ func TestUnhealthySocketIsPassedOver(t *testing.T) {
 	a.ends(t, "newer")
 }
 
-// A command that never reached a socket is sent by another one.
+// TestCommandIsSentAgain checks that a command that was never written is sent over another socket.
 func TestCommandIsSentAgain(t *testing.T) {
 	r := newRig(t)
 	older, _ := r.subscribed(), r.subscribed()
@@ -176,7 +177,7 @@ func TestUnplug(t *testing.T) {
 		t.Error("the bot is still known")
 	}
 	r.s.DisconnectBot(7)
-	r.subscribed() // with a token that is good
+	r.subscribed() // with a valid token
 	r.await("the bot being attached again", func() bool { return r.attached == 2 })
 }
 

@@ -6,46 +6,45 @@ import (
 	"patchbay/internal/i18n"
 )
 
-// Status is how a bot's plugin is doing, for its owner.
+// Status is the state of a bot's plugin, for its owner.
 type Status struct {
-	// Online says that the bot is plugged in, which it stays for the grace time
-	// after its last socket went.
+	// Online reports whether the bot is registered. It stays so for the grace time after its last
+	// socket has closed.
 	Online bool
-	// Connections is the number of open sockets. Two mean that two plugins have
-	// the same token: the newer one is asked.
+	// Connections is the number of open sockets. Two mean that two plugins have the same token; the
+	// newer one gets the questions.
 	Connections int
-	// Since is when the oldest of them came; zero if there is none.
+	// Since is when the oldest of them connected; zero if there is none.
 	Since time.Time
-	// LastSeen is when anything was last heard; zero if never.
+	// LastSeen is when the last frame or pong arrived; zero if never.
 	LastSeen time.Time
 	// LastAnswer is when an answer was last complete; zero if never.
 	LastAnswer time.Time
-	// LastError is what went wrong last, in plain words, and LastErrorAt when.
-	// They stay until something else goes wrong: an error older than LastAnswer
-	// is over.
+	// LastError describes the last error, and LastErrorAt is its time. They stay until the next
+	// error: an error older than LastAnswer is over.
 	LastError   i18n.Text
 	LastErrorAt time.Time
-	// Command is what the owner has to run where OpenClaw is, if that helps against it.
+	// Command is a command for the owner to run where OpenClaw is, if one helps against the error.
 	Command string
-	// Reconnecting says that no socket is there but the plugin is expected back
-	// until ReconnectBy.
+	// Reconnecting means that there is no socket, but the plugin is expected back until
+	// ReconnectBy.
 	Reconnecting bool
 	ReconnectBy  time.Time
 	Totals       Totals
 }
 
-// Totals count since this instance started.
+// Totals are counters since this instance started.
 type Totals struct {
-	Connections int64 // sockets that came
+	Connections int64 // sockets that connected
 	Answers     int64 // complete answers
 	Failures    int64 // questions that were sent and not answered completely
 	Chunks      int64 // pieces of answers
-	Compensated int64 // characters taken from summaries, because they were lost on the way
+	Compensated int64 // characters taken from summaries because they were lost in transit
 	Anomalies   int64
 }
 
-// Status reports on a bot. It is false for a bot whose plugin never connected
-// to this instance.
+// Status returns the state of a bot. It returns false for a bot whose plugin never connected to
+// this instance.
 func (s *Server) Status(bot int64) (Status, bool) {
 	s.mu.Lock()
 	h := s.bots[bot]
@@ -79,7 +78,7 @@ func (s *Server) Status(bot int64) (Status, bool) {
 	return st, true
 }
 
-// recordError notes what went wrong, for the owner.
+// recordError stores an error for the owner.
 func (h *pluginBot) recordError(what i18n.Text) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// What bad tokens may do in one window. A plugin whose token was replaced tries
-// about four times in the first minute and twice in each later one, for ever;
-// whatever is above that is not a plugin.
+// Limits of bad tokens per window. A plugin whose token was replaced retries about four times in
+// the first minute and twice in each later one, forever (back-off in sdk/src/websocket-client.ts;
+// it ignores the reconnect flag). More attempts do not come from a plugin.
 const (
 	maxBadPerToken = 6
 	maxBadPerIP    = 30
-	// maxLimiterEntries bounds each of the four tables: 4,096 entries of some 100 bytes.
+	// maxLimiterEntries limits each of the four tables: 4,096 entries of some 100 bytes.
 	maxLimiterEntries = 4096
 )
 
-// unknownTokenTTL is how long an unknown token is believed to stay unknown.
+// unknownTokenTTL is how long the result that a token is unknown is cached.
 const unknownTokenTTL = 5 * time.Second
 
-// badTokenLimiter counts bad tokens by token and by address. Tokens are kept as hashes.
+// badTokenLimiter counts bad tokens by token and by address. Tokens are stored as hashes.
 type badTokenLimiter struct {
 	mu      sync.Mutex
 	byToken windowCounter[[32]byte]
@@ -27,7 +27,7 @@ type badTokenLimiter struct {
 }
 
 type badTokenEntry struct {
-	lookedUpAt time.Time // when the store was last asked for it
+	lookedUpAt time.Time // time of the last lookup in the store
 	count      int
 }
 
@@ -58,14 +58,14 @@ func (s *badTokenLimiter) isKnownBad(token string) bool {
 	return false
 }
 
-// badTokenResult is what follows from one more bad token.
+// badTokenResult is the result of recording a bad token.
 type badTokenResult struct {
-	first   bool // of its address in this window
-	before  int  // bad tokens of its address in the window before
+	first   bool // first of its address in this window
+	before  int  // bad tokens of its address in the previous window
 	tooMany bool
 }
 
-// record counts one bad (or missing) token.
+// record counts one bad or missing token.
 func (s *badTokenLimiter) record(ip, token string) badTokenResult {
 	now := time.Now()
 	s.mu.Lock()
@@ -79,9 +79,8 @@ func (s *badTokenLimiter) record(ip, token string) badTokenResult {
 	return v
 }
 
-// windowCounter counts per window, and remembers the window before. When it is full a
-// new window begins early: somebody with thousands of addresses can lift the
-// throttling, nothing more.
+// windowCounter counts per window and remembers the previous window. A full table begins a new
+// window early, so somebody with thousands of addresses can lift the throttling, but nothing more.
 type windowCounter[K comparable] struct {
 	window   time.Duration
 	since    time.Time
@@ -89,7 +88,7 @@ type windowCounter[K comparable] struct {
 	previous map[K]badTokenEntry
 }
 
-// find returns a key's entries of this window and of the one before.
+// find returns a key's entries of this window and of the previous one.
 func (l *windowCounter[K]) find(key K, now time.Time) (k, before badTokenEntry) {
 	age := now.Sub(l.since)
 	if l.current == nil || age > l.window || len(l.current) >= maxLimiterEntries {

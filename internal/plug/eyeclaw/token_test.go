@@ -42,7 +42,7 @@ func logged(l *logbook) func(*Options) {
 	}
 }
 
-// turnedAway reads the only frame that a refused client gets, and its close.
+// turnedAway reads the only frame that a refused client gets, and its close frame.
 func turnedAway(t *testing.T, ws *websocket.Conn, want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -172,8 +172,8 @@ func TestLedger_windows(t *testing.T) {
 	}
 }
 
-// A token that was unknown is asked for again after a while, however often it
-// is tried meanwhile: it may have become valid.
+// TestStrikes_askAgain checks that an unknown token is looked up again after a while, however often
+// it is tried in the meantime: it may have become valid.
 func TestStrikes_askAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBadTokenLimiter(time.Minute)
@@ -191,7 +191,7 @@ func TestStrikes_askAgain(t *testing.T) {
 	})
 }
 
-// Neither what was said nor the token is ever logged.
+// TestLogsAreDiscreet checks that neither messages nor the token are logged.
 func TestLogsAreDiscreet(t *testing.T) {
 	var book logbook
 	r := newRig(t, logged(&book))

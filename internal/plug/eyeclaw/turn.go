@@ -11,53 +11,53 @@ import (
 	"patchbay/internal/talk"
 )
 
-// turn is one question and what was received of its answer. All of it but wake
-// and delivered is guarded by hub.mu.
+// turn is one question and the received part of its answer. All fields but wake and delivered are
+// guarded by pluginBot.mu.
 type turn struct {
 	id   string
 	lang i18n.Lang
-	wake chan struct{} // holds one; there is something new for Answer
+	wake chan struct{} // capacity 1; there is news for Answer
 
-	conn           *conn       // by which the plugin was last heard, nil while that socket is gone
+	conn           *conn       // socket of the plugin's last frame; nil while that socket is gone
 	sent           bool        // the command was queued
-	delivered      atomic.Bool // the command left, or is leaving; else it may be sent again
-	disconnectedAt time.Time   // when conn went and the plugin has not been heard since
+	delivered      atomic.Bool // the command was or is being written; otherwise it may be sent again
+	disconnectedAt time.Time   // when conn was lost, if no frame came since
 
-	text         strings.Builder // all that was received
+	text         strings.Builder // everything received
 	emittable    int             // bytes of it that may be emitted
-	emitted      int             // bytes of it that were
+	emitted      int             // bytes of it that were emitted
 	chunkCount   int             // chunks
-	nextSequence int             // the sequence number to expect
-	buffering    bool            // behind a hole, pieces wait for the summary
+	nextSequence int             // expected sequence number
+	buffering    bool            // after a gap, chunks are held back for the summary
 	bufferUntil  time.Time
 
-	connLost         bool // a socket went while the turn ran
-	overlapped       bool // the plugin worked on another turn meanwhile
+	connLost         bool // a socket was lost during the turn
+	overlapped       bool // the plugin worked on another turn at the same time
 	leftover         leftover
-	leftoverRecorded bool // its text was added to the hub's spill
+	leftoverRecorded bool // its text was added to pluginBot.leftover
 
 	ended          bool
 	summary        *summary
-	settleDeadline time.Time // once ended or summed: when to stop waiting for the other
+	settleDeadline time.Time // when to stop waiting for the summary, or for the end
 	settled        bool
 	err            error
 }
 
-// summary is what a plugin says it has sent.
+// summary is the plugin's summary of what it has sent.
 type summary struct {
 	content string
-	chunks  int // -1 if it does not say
+	chunks  int // -1 if missing
 }
 
-// leftover is text of earlier answers that the plugin has not cleared away: it
-// collects what it sends until it sends a summary, and after an error there is
-// none. The next summary begins with it.
+// leftover is text of earlier answers that the plugin has not cleared: it collects what it sends
+// until it sends a summary, and it sends none after an error (measured with plugin 2.4.0). The next
+// summary begins with this text.
 type leftover struct {
 	text      []byte
-	uncertain bool // there may be other text than that
+	uncertain bool // there may be other text
 }
 
-// maxLeftover bounds how much of it we remember.
+// maxLeftover limits the leftover text that is stored, in bytes.
 const maxLeftover = 256 << 10
 
 func (s *leftover) add(text string) {
@@ -73,13 +73,12 @@ func (s *leftover) copy() leftover {
 	return leftover{append([]byte(nil), s.text...), s.uncertain}
 }
 
-// Turns that the plugin still works on, as far as we know, although nobody
-// waits for them.
+// Limits of the turns that the plugin still works on although nobody waits for them.
 const (
 	maxInProgress = 64
-	// An upstream that says nothing is given up by Node's fetch after 5 minutes.
+	// Node's fetch gives up a silent upstream after 5 minutes (undici, bodyTimeout).
 	inProgressTTL = 15 * time.Minute
-	// maxID bounds the ids that are remembered; ours have 36 bytes.
+	// maxID limits the ids that are remembered, in bytes; ours have 36.
 	maxID = 128
 )
 
@@ -97,7 +96,7 @@ func (t *turn) fail(err error) {
 	t.notify()
 }
 
-// isDone reports whether the turn has failed or settled, so that later frames do not matter.
+// isDone reports whether the turn has failed or settled, so that later frames have no effect.
 func (t *turn) isDone() bool { return t.err != nil || t.settled }
 
 // interruptedError returns the failure of a turn whose plugin has disconnected.
@@ -109,9 +108,9 @@ func (t *turn) interruptedError(cause string) error {
 	return talk.Fail(code, "", errors.New(cause))
 }
 
-// find returns the turn that a frame belongs to. Whichever socket of the bot it comes
-// by, its session id decides; without one it is the only turn that runs on that
-// socket. The second result says why there is none. The caller holds h.mu.
+// find returns the turn of a frame. The session id decides, whichever socket of the bot the frame
+// comes from; without one it is the only turn that runs on that socket. dropped is the reason if
+// there is no turn. The caller holds h.mu.
 func (h *pluginBot) find(c *conn, session string) (t *turn, dropped string) {
 	if session != "" && session != c.session {
 		t = h.turns[session]
@@ -129,7 +128,7 @@ func (h *pluginBot) find(c *conn, session string) (t *turn, dropped string) {
 	return t, ""
 }
 
-// onlyTurn is the single turn that frames without a session id can mean.
+// onlyTurn returns the single turn that a frame without a session id can belong to, or nil.
 func (h *pluginBot) onlyTurn(c *conn) *turn {
 	var found *turn
 	for _, t := range h.turns {
@@ -145,8 +144,8 @@ func (h *pluginBot) onlyTurn(c *conn) *turn {
 	return found
 }
 
-// markInProgress notes that the plugin works on a turn from now on. Whatever else it works
-// on at the same time gets mixed up with it. The caller holds h.mu.
+// markInProgress records that the plugin works on a turn. Other turns that it works on at the same
+// time get mixed up with it. The caller holds h.mu.
 func (h *pluginBot) markInProgress(id string) {
 	now := time.Now()
 	var oldest string
@@ -173,7 +172,7 @@ func (h *pluginBot) markInProgress(id string) {
 	}
 }
 
-// onChunk adds a piece of an answer. seq is -1 if the piece has no number.
+// onChunk adds a chunk to its turn. seq is -1 if the chunk has no number.
 func (h *pluginBot) onChunk(c *conn, session, text string, seq int) (dropped string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,14 +202,13 @@ func (h *pluginBot) onChunk(c *conn, session, text string, seq int) (dropped str
 	return ""
 }
 
-// onSequenceGap is a sequence number that was not expected. Order of arrival counts
-// all the same, with one exception: after a lost socket it shows that pieces
-// were lost with it. What follows is then kept back for a moment, as the
-// summary has it all, and a person who was told the end of a sentence cannot be
-// told its middle.
+// onSequenceGap handles an unexpected sequence number. The order of arrival still counts, with one
+// exception: after a lost socket, the gap shows that chunks were lost with it. The following chunks
+// are then held back for [Timings].GapWait, because the summary contains the lost text, and text
+// cannot be inserted before text that was emitted.
 func (h *pluginBot) onSequenceGap(t *turn) {
 	if t.overlapped {
-		return // the plugin counts for all its turns together
+		return // the plugin has one counter for all its turns
 	}
 	h.recordAnomaly(anomalySequence)
 	if t.connLost && !t.buffering && t.bufferUntil.IsZero() {
@@ -218,7 +216,7 @@ func (h *pluginBot) onSequenceGap(t *turn) {
 	}
 }
 
-// onStrayChunk is a piece that no turn takes. The plugin collects it nevertheless.
+// onStrayChunk handles a chunk without a turn. The plugin collects its text nevertheless.
 func (h *pluginBot) onStrayChunk(session, text string) {
 	h.leftover.add(text)
 	if _, known := h.inProgress[session]; !known && session != "" && len(session) <= maxID {
@@ -226,7 +224,7 @@ func (h *pluginBot) onStrayChunk(session, text string) {
 	}
 }
 
-// onStreamEnd ends an answer, whose summary may still follow.
+// onStreamEnd ends an answer. Its summary may still follow.
 func (h *pluginBot) onStreamEnd(c *conn, session string) (dropped string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -241,11 +239,11 @@ func (h *pluginBot) onStreamEnd(c *conn, session string) (dropped string) {
 	return ""
 }
 
-// onSummary records a summary. It also ends the answer if stream_end is missing.
+// onSummary stores a summary. It also ends the answer if stream_end is missing.
 func (h *pluginBot) onSummary(c *conn, session string, s *summary) (dropped string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leftover = leftover{} // the plugin has begun anew
+	h.leftover = leftover{} // the plugin has cleared its text
 	t, dropped := h.find(c, session)
 	if t == nil {
 		delete(h.inProgress, session)
@@ -278,7 +276,7 @@ func (h *pluginBot) startSettling(t *turn) {
 	t.notify()
 }
 
-// onError records an error that the plugin, or OpenClaw behind it, reported.
+// onError handles an error that the plugin, or OpenClaw behind it, reported.
 func (h *pluginBot) onError(c *conn, session, text string) (dropped string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -295,7 +293,7 @@ func (h *pluginBot) onError(c *conn, session, text string) (dropped string) {
 	return ""
 }
 
-// recordLeftover notes that the plugin keeps a turn's text, having sent no summary.
+// recordLeftover records that the plugin keeps a turn's text, because it sent no summary.
 func (h *pluginBot) recordLeftover(t *turn) {
 	if t.leftoverRecorded || t.summary != nil {
 		return

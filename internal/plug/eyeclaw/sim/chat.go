@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// inbound is what the plugin looks at in a frame of the server.
+// inbound has the fields of a server's frame that the plugin reads.
 type inbound struct {
 	Type       string `json:"type"`
 	Identifier string `json:"identifier"`
@@ -28,7 +28,7 @@ type inbound struct {
 	} `json:"message"`
 }
 
-// receive handles one frame. Frames that it cannot read are passed over.
+// receive handles one frame. It ignores frames that it cannot parse.
 func (p *Plugin) receive(ctx, sctx context.Context, data []byte, pings *sync.WaitGroup) {
 	var f struct {
 		Type string `json:"type"`
@@ -72,13 +72,13 @@ func (p *Plugin) receive(ctx, sctx context.Context, data []byte, pings *sync.Wai
 	}
 }
 
-// chat asks upstream and passes on what it says. It outlives the socket.
+// chat asks upstream and forwards the answer. It continues when the socket closes.
 func (p *Plugin) chat(ctx context.Context, text string, metadata json.RawMessage) {
 	var about struct {
 		Session *string `json:"session_id"`
 		User    string  `json:"openclaw_session_id"`
 	}
-	_ = json.Unmarshal(metadata, &about) // what is missing stays empty, as it does there
+	_ = json.Unmarshal(metadata, &about) // missing fields stay empty, as in the plugin
 	if about.User == "" {
 		about.User = "bot_" + p.opt.BotID
 	}
@@ -95,7 +95,7 @@ func (p *Plugin) chat(ctx context.Context, text string, metadata json.RawMessage
 	err := p.opt.Upstream(ctx, c, func(s string) { p.sendPiece(about.Session, s) })
 	switch {
 	case ctx.Err() != nil:
-		return // the process ends; nothing is said any more
+		return // the process ends without sending anything
 	case err != nil:
 		p.sendMessage(struct {
 			Type    string  `json:"type"`
@@ -110,8 +110,8 @@ func (p *Plugin) chat(ctx context.Context, text string, metadata json.RawMessage
 	}
 }
 
-// sendPiece numbers, collects and sends one piece. Empty ones do not exist for the
-// plugin; whitespace does.
+// sendPiece numbers, collects and sends one piece. The plugin ignores empty pieces, but not
+// whitespace.
 func (p *Plugin) sendPiece(session *string, text string) {
 	if text == "" {
 		return
@@ -143,7 +143,7 @@ func (p *Plugin) awaitAcks(ctx context.Context) time.Duration {
 	}
 }
 
-// finish sends the end and the summary of everything collected, in one go.
+// finish sends the end and the summary of all collected text together.
 func (p *Plugin) finish(session *string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,9 +195,8 @@ func (p *Plugin) send(c command) {
 	p.sendLocked(c)
 }
 
-// sendLocked hands a frame to the open socket, and otherwise forgets it. It never
-// waits. The caller holds p.mu, so that frames leave in the order in which they
-// were made.
+// sendLocked queues a frame for the open socket, and drops it if there is none. It never waits. The
+// caller holds p.mu, so that frames leave in the order of their creation.
 func (p *Plugin) sendLocked(c command) {
 	l := p.conn
 	if l == nil {
@@ -215,8 +214,7 @@ func (p *Plugin) sendLocked(c command) {
 	}
 }
 
-// openConn is an open socket and what waits to be written to it. Plugin.mu guards
-// all but ws and wake.
+// openConn is an open socket with its queue of frames. Plugin.mu guards all fields but ws and wake.
 type openConn struct {
 	ws     *websocket.Conn
 	wake   chan struct{}
@@ -225,7 +223,7 @@ type openConn struct {
 	full   bool
 }
 
-// write writes what is handed to the socket until that ends.
+// write writes the queued frames until the socket ends.
 func (p *Plugin) write(ctx context.Context, l *openConn) {
 	for {
 		select {
@@ -244,13 +242,13 @@ func (p *Plugin) write(ctx context.Context, l *openConn) {
 			}
 		}
 		if over {
-			_ = l.ws.CloseNow() // the reader sees it, and reconnects
+			_ = l.ws.CloseNow() // the reader notices and reconnects
 			return
 		}
 	}
 }
 
-// stringify is JSON.stringify, which does not spell out <, > and &.
+// stringify encodes like JSON.stringify, which does not escape <, > and &.
 func stringify(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -261,8 +259,8 @@ func stringify(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Hash is the plugin's content_hash: 31·h + c over UTF-16 code units in 32 bits,
-// in hex with a sign.
+// Hash returns the plugin's content_hash: 31·h + c over UTF-16 code units in 32 bits, in hex with a
+// sign (hashCode in sdk/src/websocket-client.ts).
 func Hash(s string) string {
 	var h int32
 	for _, c := range utf16.Encode([]rune(s)) {

@@ -1,22 +1,22 @@
-// Package sim is a stand-in for the EyeClaw plugin 2.4.0 as it runs inside
-// OpenClaw: it dials a cable server as that does, and has the same habits, good
-// and bad. It is there for tests, for the demo and for trying a server out.
+// Package sim simulates the EyeClaw plugin 2.4.0 (sengmitnick/eyeclaw at 9fa98ce,
+// sdk/src/websocket-client.ts) as it runs inside OpenClaw: it connects to a cable server and
+// behaves like the plugin, faults included. It is for tests, for the demo and for trying out a
+// server.
 //
-// The habits, all measured on the real plugin:
+// Behaviour, measured with the real plugin:
 //
-//   - It offers no subprotocol, and an extension that it need not get.
-//   - It subscribes when welcomed and pings its channel every 60 s once confirmed;
-//     a second confirmation starts a second ping timer.
-//   - It numbers its pieces, and collects their text, once for all chats. A chat
-//     that starts while another runs resets the numbers of both.
+//   - It offers no subprotocol, and permessage-deflate, which it does not need.
+//   - It subscribes after welcome and pings its channel every 60 s after the confirmation. A second
+//     confirmation starts a second ping timer.
+//   - It numbers its chunks, and collects their text, once for all chats. A chat that starts while
+//     another runs resets the numbers of both.
 //   - It collects text until it sends a summary. After an error it sends none.
-//   - Before the end it waits up to 2 s for all pieces to be acknowledged, looking
-//     every 50 ms.
-//   - What it has to send while no socket is open is lost, but collected.
-//   - It comes back after 2, 4, 8, 16, 30, 30, … s, each ±25 %, and a success does
-//     not set that back. After ten failures in a row it pauses for 60 s.
+//   - Before the end it waits up to 2 s until all chunks are acknowledged, and checks every 50 ms.
+//   - What it sends while no socket is open is lost, but collected.
+//   - It reconnects after 2, 4, 8, 16, 30, 30, … s, each ±25 %; a success does not reset the delay.
+//     After ten failures in a row it pauses for 60 s.
 //   - It ignores messages of unknown types, and the reconnect flag.
-//   - When OpenClaw says nothing, it says nothing.
+//   - When OpenClaw sends nothing, it sends nothing.
 package sim
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// The plugin's times, at scale 1.
+// The plugin's times at scale 1 (sdk/src/websocket-client.ts).
 const (
 	firstBackoff    = time.Second // doubled before each attempt
 	maxBackoff      = 30 * time.Second
@@ -45,68 +45,66 @@ const (
 	ackPollInterval = 50 * time.Millisecond
 )
 
-// maxBuffer bounds what waits to be written, in bytes. A plugin's socket takes
-// whatever it is given; here a server that does not read loses the connection
-// before the memory is gone.
+// maxBuffer limits the frames that wait to be written, in bytes. The plugin's socket has no limit;
+// here a server that does not read loses the connection before the memory is exhausted.
 const maxBuffer = 64 << 20
 
-// maxFrame is the largest message taken from the server. The real plugin takes
-// 100 MiB; nothing comes near either.
+// maxFrame limits a message of the server, in bytes. The plugin accepts 100 MiB (maxPayload of
+// npm's ws); real messages are far smaller.
 const maxFrame = 4 << 20
 
-// Upstream plays OpenClaw. It calls piece for each piece of the answer and
-// returns nil at its end, or an error whose text is what the plugin would report
-// (such as "OpenClaw API error: 500 - boom"). To hang it waits for ctx, which
-// ends with the plugin. Chats run at the same time if the server starts them so.
+// Upstream plays OpenClaw. It calls piece for each piece of the answer and returns nil at the end,
+// or an error whose text is what the plugin would report (such as "OpenClaw API error: 500 -
+// boom"). To hang it waits for ctx, which ends with the plugin. Chats run concurrently if the
+// server starts them so.
 type Upstream func(ctx context.Context, chat Chat, piece func(string)) error
 
-// Chat is one question as it reaches OpenClaw, and what came with it.
+// Chat is one question as OpenClaw gets it, with the server's metadata.
 type Chat struct {
-	Message   string          // what the model is asked
+	Message   string          // the message to the model
 	SessionID string          // the server's id of the question
-	User      string          // whose context it belongs to, as OpenClaw is told
-	Metadata  json.RawMessage // all that the server sent along
+	User      string          // the OpenClaw context
+	Metadata  json.RawMessage // the server's metadata
 }
 
-// Options describe a plugin. Server, Token and Upstream are required.
+// Options configure a plugin. Server, Token and Upstream are required.
 type Options struct {
 	Server   string // http://host:port or https://…
 	Token    string
-	BotID    string // told to the server, which need not care; "1" if empty
+	BotID    string // sent to the server, which may ignore it; "1" if empty
 	Upstream Upstream
-	// Scale multiplies all of the plugin's waits: 0.01 makes a test fast. Zero
-	// means 1.
+	// Scale multiplies all of the plugin's times: 0.01 makes a test fast. Zero means 1.
 	Scale float64
-	// Watch, if not nil, is told what happens, from one goroutine at a time. It
-	// must not call the plugin.
+	// Watch, if not nil, is called for each notice, by one goroutine at a time. It must not call
+	// the plugin.
 	Watch func(Notice)
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Notice is something that happened to a plugin.
+// Notice is an event of a plugin.
 type Notice struct {
 	Kind   NoticeKind
-	Detail string        // an error, a session id
-	After  time.Duration // how long it took, or will take
+	Detail string        // an error or a session id
+	After  time.Duration // how long it took or will take
 }
 
-// NoticeKind names what happened.
+// NoticeKind is the kind of a notice.
 type NoticeKind string
 
-// The kinds of notice.
+// Kinds of notices.
 const (
 	Opened       NoticeKind = "opened"       // the socket is open
-	Subscribed   NoticeKind = "subscribed"   // the server confirmed
+	Subscribed   NoticeKind = "subscribed"   // the server confirmed the subscription
 	Rejected     NoticeKind = "rejected"     // the server rejected the subscription; the plugin stays idle
-	Closed       NoticeKind = "closed"       // the socket is gone
-	Reconnecting NoticeKind = "reconnecting" // it will try again, After so long
+	Closed       NoticeKind = "closed"       // the socket has closed
+	Reconnecting NoticeKind = "reconnecting" // the plugin reconnects in After
 	Asked        NoticeKind = "asked"        // a chat began; Detail is its session id
-	Answered     NoticeKind = "answered"     // it ended; After is how long the acknowledgements took
-	Failed       NoticeKind = "failed"       // it ended with an error
+	Answered     NoticeKind = "answered"     // the chat ended; After is how long the acknowledgements took
+	Failed       NoticeKind = "failed"       // the chat ended with an error
 )
 
-// Plugin is one running plugin. Run it once.
+// Plugin is one plugin. Run may be called once.
 type Plugin struct {
 	opt   Options
 	ident string
@@ -114,7 +112,7 @@ type Plugin struct {
 
 	watchMu sync.Mutex
 
-	// The plugin's JavaScript runs on one thread; so does what this guards.
+	// mu guards what the plugin's single JavaScript thread owns.
 	mu        sync.Mutex
 	conn      *openConn // nil while there is no open socket
 	sequence  int
@@ -123,7 +121,7 @@ type Plugin struct {
 	collected strings.Builder
 }
 
-// New makes a plugin that does nothing until [Plugin.Run].
+// New returns a plugin, which does nothing until [Plugin.Run].
 func New(opt Options) *Plugin {
 	if opt.Scale <= 0 {
 		opt.Scale = 1
@@ -141,8 +139,8 @@ func New(opt Options) *Plugin {
 	return &Plugin{opt: opt, ident: ident, acked: make(map[int]bool)}
 }
 
-// Run connects, answers, and reconnects until ctx ends; then it waits for what
-// it has started. It returns ctx's error.
+// Run connects, answers and reconnects until ctx ends. Then it waits for its goroutines and returns
+// ctx's error.
 func (p *Plugin) Run(ctx context.Context) error {
 	defer p.chats.Wait()
 	address, err := p.address()
@@ -173,13 +171,13 @@ func (p *Plugin) address() (string, error) {
 	return "ws" + strings.TrimPrefix(strings.TrimSuffix(p.opt.Server, "/"), "http") + "/cable?" + q.Encode(), nil
 }
 
-// session is the life of one socket. It reports whether the socket ever opened.
+// session runs one socket. It reports whether the socket was opened.
 func (p *Plugin) session(ctx context.Context, address string) (opened bool) {
 	ws, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
 		CompressionMode: websocket.CompressionContextTakeover, // offered; the server may decline
 	})
 	if err != nil {
-		// The error would name the address, and so the token.
+		// The error contains the address, and therefore the token.
 		detail := "cannot connect"
 		if resp != nil {
 			detail = resp.Status
@@ -212,7 +210,7 @@ func (p *Plugin) session(ctx context.Context, address string) (opened bool) {
 	}
 }
 
-// disconnect makes what is sent from now on go nowhere.
+// disconnect drops all frames that are sent from now on.
 func (p *Plugin) disconnect(l *openConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,8 +226,7 @@ func closeDetail(err error) string {
 	return "connection lost"
 }
 
-// Drop cuts the open socket, as a lost network does. Without one it does
-// nothing.
+// Drop cuts the open socket, as a lost network does. Without an open socket it does nothing.
 func (p *Plugin) Drop() {
 	p.mu.Lock()
 	l := p.conn
@@ -254,7 +251,7 @@ func (p *Plugin) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * p.opt.Scale)
 }
 
-// backoff is the plugin's reckoning of when to come back.
+// backoff computes the plugin's reconnect delays.
 type backoff struct {
 	scale    float64
 	last     time.Duration
@@ -272,7 +269,7 @@ func (b *backoff) next() time.Duration {
 	return time.Duration(b.scale * (float64(pause) + float64(b.last)*jitter))
 }
 
-// sleep reports whether the time passed before ctx ended.
+// sleep waits for d and reports whether ctx has not ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -38,7 +38,7 @@ func TestBackoff(t *testing.T) {
 	for _, want := range []time.Duration{2, 4, 8, 16, 30, 30} {
 		within(b.next(), want*time.Second)
 	}
-	b.attempts = 0 // a socket opened; that does not shorten the waits
+	b.attempts = 0 // a socket opened, which does not shorten the delays
 	for range maxAttempts {
 		within(b.next(), 30*time.Second)
 	}
@@ -49,7 +49,7 @@ func TestBackoff(t *testing.T) {
 	within((&backoff{scale: 0.01}).next(), 20*time.Millisecond)
 }
 
-// cable is a server that does just what a test says.
+// cable is a server that does exactly what a test says.
 type cable struct {
 	t     *testing.T
 	url   string
@@ -161,7 +161,7 @@ func (s *serverConn) next() map[string]any {
 	}
 }
 
-// expect reads the next message, which must be exactly that.
+// expect reads the next message, which must be exactly want.
 func (s *serverConn) expect(want string) {
 	s.t.Helper()
 	f := s.next()
@@ -173,7 +173,7 @@ func (s *serverConn) expect(want string) {
 	}
 }
 
-// stepped is an upstream that says one piece per value, by question.
+// stepped returns an upstream that sends one piece per channel value, by question.
 func stepped(questions ...string) (map[string]chan string, Upstream) {
 	m := map[string]chan string{}
 	for _, q := range questions {
