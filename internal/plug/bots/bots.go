@@ -1,6 +1,10 @@
 // Package bots provides the bots as tools: programs and other bots can send them messages and read
 // their status. It also provides conversations, traces and call records as resources, and a few
 // prompts.
+//
+// The names of send_message and get_bot_info, of their arguments botId, message and deviceId, and
+// of the fields of [Info] except kind are those of docs/ROKID_MCP_API.md in sengmitnick/eyeclaw at
+// 9fa98ce.
 package bots
 
 import (
@@ -27,7 +31,8 @@ type Settings struct {
 	// MCP channel for the Rokid platform.
 	MCPOpen bool `json:"mcp_open,omitempty"`
 	// RokidDeviceID is the only device that may ask the bot; empty means any. It is checked for
-	// anonymous callers, for the channel "rokid-mcp", and for calls that name a device.
+	// anonymous callers, for the channel "rokid-mcp", and for calls that name a device, as
+	// rokid_device_id in EyeClaw (docs/ROKID_MCP_API.md).
 	RokidDeviceID string `json:"rokid_device_id,omitempty"`
 }
 

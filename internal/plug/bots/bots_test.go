@@ -140,7 +140,8 @@ func TestSendMessageFails(t *testing.T) {
 	}
 }
 
-// The bots that a caller reaches depend on its key and on each bot's MCPOpen setting.
+// TestWhoReachesWhom checks that the bots that a caller reaches depend on its key and on each bot's
+// MCPOpen setting.
 func TestWhoReachesWhom(t *testing.T) {
 	r := newRig(t)
 	r.script(t, map[string]string{"mcp_open": "true"}, ping)
@@ -203,7 +204,7 @@ func TestWhoReachesWhom(t *testing.T) {
 	}
 }
 
-// A caller sees only its own account's resources, one page at a time.
+// TestLibrary checks that a caller sees only its own account's resources, one page at a time.
 func TestLibrary(t *testing.T) {
 	r := newRig(t)
 	r.script(t, nil, ping)

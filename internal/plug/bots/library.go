@@ -70,7 +70,8 @@ func conversationURI(c store.Conversation) string {
 	return fmt.Sprintf("%s%d/%s/%s", uriConversation, c.Bot, escapeSegment(c.Person), escapeSegment(c.Conversation))
 }
 
-// escapeSegment encodes text as one URI segment, in base64url; "-" stands for the empty text.
+// escapeSegment encodes text as one URI segment, in base64url (RFC 4648 §5) without padding; "-"
+// stands for the empty text.
 func escapeSegment(text string) string {
 	if text == "" {
 		return "-"

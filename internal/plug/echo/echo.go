@@ -39,7 +39,9 @@ type Bot struct {
 	Pace time.Duration // pause between two characters; 0 means no pause
 }
 
-// phrases are the messages that Answer replies to with a command, if the device supports it.
+// phrases are the messages that Answer replies to with a command, if the device supports it. The
+// arguments are those of the glasses' platform (sengmitnick/eyeclaw at 9fa98ce,
+// docs/ROKID_LINGZHU_SSE_API.md, Tool Object); navi_type 1 is walking.
 var phrases = []struct {
 	match   *regexp.Regexp
 	command func(words []string) talk.Command
