@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
@@ -63,7 +64,7 @@ func TestKeyCommands(t *testing.T) {
 		"--expires", "90d")
 	b := d.base()
 	p, err := b.Accounts.Authenticate(t.Context(), made.Key, account.ScopeMCP)
-	if err != nil || p.Person.Name != "ada" || p.Key.Bot != 1 || p.Key.Expires.Sub(p.Key.Created).Hours() != 90*24 {
+	if err != nil || p.Person.Name != "ada" || p.Key.Bot != 1 || p.Key.Expires.Sub(p.Key.Created).Round(time.Hour) != 90*24*time.Hour {
 		t.Fatalf("the key speaks for %+v (%v)", p, err)
 	}
 	shown := d.ok("key", "add", "--name", "laptop", "--scope", "operator")

@@ -45,7 +45,7 @@ const maxPicture = 8 << 20
 
 // Run asks the bot and prints the answer.
 func (c *askCmd) Run(ctx context.Context, sh *shell) error {
-	q := api.Question{Bot: c.Bot, Text: c.Text, Conversation: c.Conversation, Lang: string(sh.lang)}
+	q := control.Question{Bot: c.Bot, Text: c.Text, Conversation: c.Conversation, Lang: string(sh.lang)}
 	if c.Image != "" {
 		picture, err := readPicture(c.Image)
 		if err != nil {
@@ -91,7 +91,7 @@ func readPicture(name string) ([]byte, error) {
 }
 
 // askLocal asks a bot in this process, without a server.
-func askLocal(ctx context.Context, b *app.Base, q api.Question, line func(api.Line) error) error {
+func askLocal(ctx context.Context, b *app.Base, q control.Question, line func(api.Line) error) error {
 	bot, err := findBot(ctx, b, q.Bot)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type botAddCmd struct {
@@ -55,7 +54,7 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 				sh.say(msgTryBot, bot.Number, c.retryFlags())
 				return
 			}
-			sh.showToken(b.Config, bot, token)
+			sh.showToken(outsideURL(b.Config), bot.Number, token)
 		})
 	})
 }
@@ -68,7 +67,7 @@ const (
 )
 
 // showToken prints the token of an inbound bot, and how to configure its peer.
-func (sh *shell) showToken(c *config.Config, bot store.Bot, token string) {
+func (sh *shell) showToken(url string, bot int64, token string) {
 	sh.say(msgToken)
 	sh.printf("  %s\n", token)
 	sh.say(msgPlugin)
@@ -78,7 +77,7 @@ func (sh *shell) showToken(c *config.Config, bot store.Bot, token string) {
   openclaw config set plugins.entries.eyeclaw.config.serverUrl %s
   openclaw config set gateway.http.endpoints.chatCompletions.enabled true
   openclaw gateway restart
-`, token, bot.Number, outsideURL(c))
+`, token, bot, url)
 }
 
 // outsideURL returns the URL by which others reach the server, as far as known.

@@ -2,15 +2,17 @@ package main
 
 import (
 	"context"
+	"strconv"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
 type botRmCmd struct {
-	Bot       string `arg:"" help:"Number or name of the bot."`
-	Yes       bool   `short:"y" help:"Do not ask."`
-	dataFlags `embed:""`
+	Bot         string `arg:"" help:"Number or name of the bot."`
+	Yes         bool   `short:"y" help:"Do not ask."`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -30,26 +32,26 @@ const (
 
 // Run removes the bot.
 func (c *botRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		bot, err := findBot(ctx, b, c.Bot)
+	return c.connect(ctx, sh, func(at *conn) error {
+		bot, err := at.findBot(ctx, c.Bot)
 		if err != nil {
 			return err
 		}
-		wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
+		ref := control.BotRef{Bot: strconv.FormatInt(bot.Number, 10)}
+		wearers, err := api.Wearers.Call(ctx, at.Client, ref)
 		if err != nil {
 			return err
 		}
-		if !c.Yes && !sh.confirm(ctx, msgRemoveBot, bot.Number, bot.Name, len(wearers)) {
+		if !c.Yes && !sh.confirm(ctx, msgRemoveBot, bot.Number, bot.Name, len(wearers.Wearers)) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
 		}
-		if err := b.Store.Bots.Remove(ctx, bot.Number); err != nil {
+		removed, err := api.RemoveBot.Call(ctx, at.Client, ref)
+		if err != nil {
 			return err
 		}
-		sh.disconnect(ctx, b.Config, bot)
-		return sh.result(map[string]any{"id": bot.Number, "removed": true},
-			func() { sh.say(msgBotRemoved, bot.Number, bot.Name) })
+		return sh.result(removed, func() { sh.say(msgBotRemoved, bot.Number, bot.Name) })
 	})
 }

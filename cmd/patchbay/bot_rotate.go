@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
+	"strconv"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
 type botRotateCmd struct {
-	Bot       string `arg:"" help:"Number or name of the bot."`
-	dataFlags `embed:""`
+	Bot         string `arg:"" help:"Number or name of the bot."`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -25,22 +27,18 @@ const msgRotated = i18n.Message("Bot %d (%s) has a new token; the old one is ref
 
 // Run replaces the token of the bot.
 func (c *botRotateCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		bot, err := findBot(ctx, b, c.Bot)
+	return c.connect(ctx, sh, func(at *conn) error {
+		bot, err := at.findBot(ctx, c.Bot)
 		if err != nil {
 			return err
 		}
-		token, err := b.Registry.RotateToken(ctx, bot.Number)
+		rotated, err := api.RotateBot.Call(ctx, at.Client, control.BotRef{Bot: strconv.FormatInt(bot.Number, 10)})
 		if err != nil {
 			return err
 		}
-		sh.disconnect(ctx, b.Config, bot)
-		return sh.result(struct {
-			ID       int64  `json:"id"`
-			SDKToken string `json:"sdk_token"`
-		}{bot.Number, token}, func() {
+		return sh.result(rotated, func() {
 			sh.say(msgRotated, bot.Number, bot.Name)
-			sh.showToken(b.Config, bot, token)
+			sh.showToken(at.publicURL(ctx), bot.Number, rotated.SDKToken)
 		})
 	})
 }

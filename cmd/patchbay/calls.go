@@ -5,9 +5,8 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
@@ -16,8 +15,7 @@ type callsCmd struct {
 	Limit       int    `help:"How many, at most 1000." default:"50" placeholder:"N"`
 	User        string `help:"Whose calls; without it, everybody's." placeholder:"NAME"`
 	Failed      bool   `help:"Only those that did not succeed."`
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -37,27 +35,8 @@ func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 		return usage(i18n.Message("--limit is %d; choose from 1 to %d"), c.Limit,
 			control.CallsMost)
 	}
-	r, err := c.remote(sh)
-	if err != nil {
-		return err
-	}
-	if r != nil {
-		calls, err := r.calls(ctx, c.User, c.Limit, c.Failed)
-		if err != nil {
-			return err
-		}
-		return sh.callTable(calls)
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		q := control.CallQuery{Before: time.Now().Add(time.Minute), Limit: c.Limit, Failed: c.Failed}
-		if c.User != "" {
-			p, err := person(ctx, b, c.User)
-			if err != nil {
-				return err
-			}
-			q.Person = p.ID
-		}
-		page, err := control.Calls(ctx, b.Store, q)
+	return c.connect(ctx, sh, func(at *conn) error {
+		page, err := api.Calls.Call(ctx, at.Client, control.CallQuery{User: c.User, Limit: c.Limit, Failed: c.Failed})
 		if err != nil {
 			return err
 		}

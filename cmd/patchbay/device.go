@@ -13,6 +13,7 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
@@ -49,7 +50,7 @@ func (f *deviceFlags) resolve(ctx context.Context, sh *shell, there func(*remote
 }
 
 // change changes the device on the server or locally, and prints that it did.
-func (f *deviceFlags) change(ctx context.Context, sh *shell, c api.DeviceChange,
+func (f *deviceFlags) change(ctx context.Context, sh *shell, c control.DeviceChange,
 	here func(*app.Base, store.Device) error, told func(deviceRow)) error {
 	var row deviceRow
 	err := f.resolve(ctx, sh, func(r *remote) error {
@@ -78,20 +79,20 @@ func (f *deviceFlags) change(ctx context.Context, sh *shell, c api.DeviceChange,
 
 // deviceError returns an error of the accounts with a message that says what to do.
 func deviceError(err error) error {
-	if status, text := api.DeviceErrorStatus(err); status != 0 {
-		return errors.New(text)
+	if e := control.DeviceError(err); e != nil {
+		return e
 	}
 	return err
 }
 
 // deviceRow is a device in the list.
 type deviceRow struct {
-	api.Device
+	control.Device
 	// Online is nil if unknown.
 	Online *bool `json:"online,omitempty"`
 }
 
-func liveDevice(d api.Device) deviceRow { return deviceRow{Device: d, Online: &d.Online} }
+func liveDevice(d control.Device) deviceRow { return deviceRow{Device: d, Online: &d.Online} }
 
 // deviceRows adds what else is known to devices of a data directory.
 func deviceRows(ctx context.Context, b *app.Base, list []store.Device) ([]deviceRow, error) {
@@ -109,8 +110,8 @@ func deviceRows(ctx context.Context, b *app.Base, list []store.Device) ([]device
 	}
 	rows := make([]deviceRow, len(list))
 	for i, d := range list {
-		rows[i] = deviceRow{Device: api.Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot],
-			Uses: app.BoardTransport(b.Config, d.Transport), Waiting: api.ShowsCode(d)}}
+		rows[i] = deviceRow{Device: control.Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot],
+			Uses: app.BoardTransport(b.Config, d.Transport), Waiting: control.ShowsCode(d)}}
 	}
 	return rows, nil
 }
@@ -222,10 +223,10 @@ func (r *remote) awaitDevice(ctx context.Context, ref string, pause time.Duratio
 func devicePath(ref string) string { return "/api/v1/devices/" + url.PathEscape(ref) }
 
 // devices lists the devices that the key may see.
-func (r *remote) devices(ctx context.Context) (all []api.Device, err error) {
-	var page api.Devices
+func (r *remote) devices(ctx context.Context) (all []control.Device, err error) {
+	var page control.Devices
 	for after := int64(0); ; after = page.Next {
-		page = api.Devices{}
+		page = control.Devices{}
 		if err := r.do(ctx, http.MethodGet, "/api/v1/devices?after="+strconv.FormatInt(after, 10), nil,
 			&page); err != nil {
 			return nil, err
@@ -237,20 +238,20 @@ func (r *remote) devices(ctx context.Context) (all []api.Device, err error) {
 	}
 }
 
-func (r *remote) device(ctx context.Context, ref string) (d api.Device, err error) {
+func (r *remote) device(ctx context.Context, ref string) (d control.Device, err error) {
 	err = r.do(ctx, http.MethodGet, devicePath(ref), nil, &d)
 	return d, err
 }
 
-func (r *remote) changeDevice(ctx context.Context, ref string, c api.DeviceChange) (d api.Device, err error) {
+func (r *remote) changeDevice(ctx context.Context, ref string, c control.DeviceChange) (d control.Device, err error) {
 	err = r.do(ctx, http.MethodPatch, devicePath(ref), c, &d)
 	return d, err
 }
 
 // deviceTools lists a device's tools, with their schemas on request.
-func (r *remote) deviceTools(ctx context.Context, ref string, schemas bool) ([]api.DeviceTool, error) {
+func (r *remote) deviceTools(ctx context.Context, ref string, schemas bool) ([]control.DeviceTool, error) {
 	var out struct {
-		Tools []api.DeviceTool `json:"tools"`
+		Tools []control.DeviceTool `json:"tools"`
 	}
 	err := r.do(ctx, http.MethodGet, devicePath(ref)+"/tools?schemas="+strconv.FormatBool(schemas), nil, &out)
 	return out.Tools, err

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
@@ -47,9 +47,9 @@ func (c *deviceApproveCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if r != nil {
-		var d api.Device
+		var d control.Device
 		if err := r.do(ctx, http.MethodPost, "/api/v1/devices/approve",
-			api.Approval{Code: code, Name: c.Name, Bot: c.Bot, User: c.User}, &d); err != nil {
+			control.Approval{Code: code, Name: c.Name, Bot: c.Bot, User: c.User}, &d); err != nil {
 			return err
 		}
 		return sh.approved(liveDevice(d))

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
@@ -32,7 +32,7 @@ const (
 
 // Run binds the device.
 func (c *deviceBindCmd) Run(ctx context.Context, sh *shell) error {
-	return c.change(ctx, sh, api.DeviceChange{Bot: &c.Bot}, func(b *app.Base, d store.Device) error {
+	return c.change(ctx, sh, control.DeviceChange{Bot: &c.Bot}, func(b *app.Base, d store.Device) error {
 		bot, err := deviceBot(ctx, b, d.Owner, c.Bot)
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func (c *deviceBindCmd) Run(ctx context.Context, sh *shell) error {
 
 // deviceBot finds a bot of a device's owner by number or name; it returns 0 for none.
 func deviceBot(ctx context.Context, b *app.Base, owner, ref string) (int64, error) {
-	if ref == "" || ref == api.NoBot {
+	if ref == "" || ref == control.NoBot {
 		return 0, nil
 	}
 	bot, err := b.Registry.Find(ctx, owner, ref)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -59,9 +59,9 @@ func (c *deviceCallCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		// Unknown tools are reported by the response.
-		if i := slices.IndexFunc(list, func(t api.DeviceTool) bool { return t.Own == c.Tool }); i >= 0 {
+		if i := slices.IndexFunc(list, func(t control.DeviceTool) bool { return t.Own == c.Tool }); i >= 0 {
 			schema = list[i].Input
-		} else if i := slices.IndexFunc(list, func(t api.DeviceTool) bool { return t.Name == c.Tool }); i >= 0 {
+		} else if i := slices.IndexFunc(list, func(t control.DeviceTool) bool { return t.Name == c.Tool }); i >= 0 {
 			schema = list[i].Input
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
@@ -55,7 +55,7 @@ func (c *deviceListCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-func liveDevices(list []api.Device) []deviceRow {
+func liveDevices(list []control.Device) []deviceRow {
 	rows := make([]deviceRow, len(list))
 	for i, d := range list {
 		rows[i] = liveDevice(d)
@@ -133,7 +133,7 @@ func (sh *shell) deviceTable(rows []deviceRow) error {
 // showWaiting lists the devices that show a pairing code, from a server if there is one.
 func (c *deviceListCmd) showWaiting(ctx context.Context, sh *shell, r *remote) error {
 	if r != nil {
-		var w api.Waiting
+		var w control.Waiting
 		if err := r.do(ctx, http.MethodGet, "/api/v1/devices/waiting", nil, &w); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (c *deviceListCmd) showWaiting(ctx context.Context, sh *shell, r *remote) e
 		if err != nil {
 			return err
 		}
-		w := api.Waiting{Count: len(rows)}
+		w := control.Waiting{Count: len(rows)}
 		for _, row := range rows {
 			w.Devices = append(w.Devices, row.Device)
 		}
@@ -156,7 +156,7 @@ func (c *deviceListCmd) showWaiting(ctx context.Context, sh *shell, r *remote) e
 	})
 }
 
-func (sh *shell) waitingTable(w api.Waiting) error {
+func (sh *shell) waitingTable(w control.Waiting) error {
 	return sh.result(w, func() {
 		switch {
 		case w.Count == 0:

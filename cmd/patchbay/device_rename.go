@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
@@ -28,7 +28,7 @@ const msgRenamed = i18n.Message("Device %d is called %s now.")
 
 // Run renames the device.
 func (c *deviceRenameCmd) Run(ctx context.Context, sh *shell) error {
-	return c.change(ctx, sh, api.DeviceChange{Name: &c.Name},
+	return c.change(ctx, sh, control.DeviceChange{Name: &c.Name},
 		func(b *app.Base, d store.Device) error { return b.Accounts.RenameDevice(ctx, d.Number, c.Name) },
 		func(r deviceRow) { sh.say(msgRenamed, r.Number, r.Name) })
 }

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
@@ -41,12 +41,12 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 				name)
 		}
 	}
-	transport, err := api.ParseTransport(set["transport"])
+	transport, err := control.ParseTransport(set["transport"])
 	if err != nil {
 		return usageError{err}
 	}
-	chosen := cmp.Or(transport, api.DefaultTransport)
-	return c.change(ctx, sh, api.DeviceChange{Transport: &chosen},
+	chosen := cmp.Or(transport, control.DefaultTransport)
+	return c.change(ctx, sh, control.DeviceChange{Transport: &chosen},
 		func(b *app.Base, d store.Device) error { return b.Store.Devices.SetTransport(ctx, d.Number, transport) },
 		func(r deviceRow) { sh.say(msgDeviceSet, r.Number, r.Name, chosen) })
 }

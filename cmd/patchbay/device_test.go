@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"patchbay/internal/account"
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/hub/hubtest"
 	"patchbay/internal/store"
 )
@@ -55,7 +55,7 @@ func TestDeviceCommands(t *testing.T) {
 		t.Errorf("without one that waits the list is %q", got)
 	}
 	code := shows(t, b, kitchenMAC, "client-1")
-	var waiting api.Waiting
+	var waiting control.Waiting
 	d.json(&waiting, "device", "list", "--waiting")
 	if waiting.Count != 1 || waiting.Devices[0].Hardware != kitchenMAC {
 		t.Errorf("waiting are %+v", waiting)

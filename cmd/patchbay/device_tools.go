@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -39,7 +39,7 @@ func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if list == nil {
-		list = []api.DeviceTool{}
+		list = []control.DeviceTool{}
 	}
 	return sh.result(list, func() {
 		switch {
@@ -59,7 +59,7 @@ func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-func (sh *shell) deviceToolTable(list []api.DeviceTool) {
+func (sh *shell) deviceToolTable(list []control.DeviceTool) {
 	var rows [][]string
 	for _, t := range list {
 		what := t.Title

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"testing"
 
 	"patchbay/internal/plug/eyeclaw/sim"
@@ -43,36 +42,5 @@ func TestRotateCutsTheOldConnection(t *testing.T) {
 			stop()
 			<-done
 		})
-	}
-}
-
-func TestDisconnectIsForThoseWhoRunTheInstallation(t *testing.T) {
-	d := withParrot(t)
-	var operator, admin struct{ Key string }
-	d.json(&operator, "key", "add", "--name", "o", "--scope", "operator")
-	d.json(&admin, "key", "add", "--name", "a", "--scope", "admin")
-	s := d.serve()
-	for _, c := range []struct {
-		key, path string
-		status    int
-	}{
-		{"wrong", "/api/v1/bots/1/disconnect", http.StatusUnauthorized},
-		{operator.Key, "/api/v1/bots/1/disconnect", http.StatusForbidden},
-		{admin.Key, "/api/v1/bots/1/disconnect", http.StatusOK},
-		{admin.Key, "/api/v1/bots/parrot/disconnect", http.StatusNotFound},
-	} {
-		req, err := http.NewRequest(http.MethodPost, s.URL+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+c.key)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != c.status {
-			t.Errorf("%s is answered with %d, want %d", c.path, resp.StatusCode, c.status)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
@@ -75,7 +74,7 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 	}
 	usable := 0
 	for _, t := range list {
-		if t.State == api.ToolAllowed {
+		if t.State == control.ToolAllowed {
 			usable++
 		}
 	}
@@ -140,7 +139,7 @@ func (d *doctor) reportAway(name i18n.Text, u control.Upstream) {
 
 // rules reports rules that match no tool, usually typing errors. Rules that may match tools of a
 // disconnected upstream are not reported.
-func (d *doctor) rules(ctx context.Context, b *app.Base, tools []api.Tool, away []control.Upstream) {
+func (d *doctor) rules(ctx context.Context, b *app.Base, tools []control.Tool, away []control.Upstream) {
 	rules, err := b.Store.ToolRules.All(ctx)
 	if err != nil {
 		d.fail(msgCheckTools.With(), d.errorText(err), adviceLook)
@@ -163,8 +162,8 @@ func (d *doctor) rules(ctx context.Context, b *app.Base, tools []api.Tool, away 
 }
 
 // toolsOf returns the tools of a person.
-func toolsOf(person string, tools []api.Tool) []api.Tool {
-	return slices.DeleteFunc(slices.Clone(tools), func(t api.Tool) bool { return t.Owner != "" && t.Owner != person })
+func toolsOf(person string, tools []control.Tool) []control.Tool {
+	return slices.DeleteFunc(slices.Clone(tools), func(t control.Tool) bool { return t.Owner != "" && t.Owner != person })
 }
 
 // mayBeAway reports whether a pattern may match tools of an upstream that is not connected.
@@ -179,7 +178,7 @@ func mayBeAway(away []control.Upstream, owner, pattern string) bool {
 	return false
 }
 
-func (d *doctor) keyRules(k store.Key, tools []api.Tool, away []control.Upstream) {
+func (d *doctor) keyRules(k store.Key, tools []control.Tool, away []control.Upstream) {
 	if !k.Revoked.IsZero() || !k.Expires.IsZero() && k.Expires.Before(time.Now()) {
 		return
 	}
@@ -197,7 +196,7 @@ func (d *doctor) keyRules(k store.Key, tools []api.Tool, away []control.Upstream
 }
 
 // countMatches counts the tools whose names a pattern matches.
-func countMatches(list []api.Tool, pattern string) int {
+func countMatches(list []control.Tool, pattern string) int {
 	n := 0
 	for _, t := range list {
 		if tool.Match(pattern, t.Name) {

@@ -82,9 +82,9 @@ func TestErrorsInChinese(t *testing.T) {
 			[]string{"url 是 ws://，去往 example.com 的路上"}},
 		{exitFailed, "", []string{"bot", "add", "--name", "parrot", "--kind", "echo"},
 			[]string{`已经有一个叫 "parrot" 的机器人了`}},
-		{exitFailed, "", []string{"user", "add", "ada"}, []string{`这个名称已被使用："ada" 已有账户`}},
+		{exitFailed, "", []string{"user", "add", "ada"}, []string{`已经有人叫这个名字了`}},
 		{exitFailed, "short\n", []string{"user", "add", "bob", "--password-stdin"}, []string{"密码至少要有 8 个字符"}},
-		{exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "fly"}, []string{`没有名为 "fly" 的权限`}},
+		{exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "fly"}, []string{`没有用途叫 "fly"`}},
 		{exitFailed, "", []string{"upstream", "add", "home", "--url", "example.com"}, []string{"url 不是网址"}},
 		{exitFailed, "", []string{"shim", "add", "home", "--url", "gateway"}, []string{"url 不是网关的地址"}},
 		{exitFailed, "question,answer\n,a\n", []string{"learn", "import", "-"}, []string{"没有导入任何内容，因为有 1 处不对"}},
@@ -128,7 +128,7 @@ func TestErrors(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		{"", []string{"user", "add", "ada"}, []string{`"ada" already`}},
+		{"", []string{"user", "add", "ada"}, []string{"Somebody else has this name"}},
 		{"", []string{"user", "add", " "}, []string{"cannot be empty"}},
 		{"", []string{"user", "add", "bob", "--password-stdin"}, []string{"no password"}},
 		{"short\n", []string{"user", "add", "bob", "--password-stdin"}, []string{"at least 8"}},

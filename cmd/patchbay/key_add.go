@@ -4,11 +4,9 @@ import (
 	"context"
 	"time"
 
-	"patchbay/internal/account"
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/config"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 )
 
@@ -19,7 +17,7 @@ type keyAddCmd struct {
 	Bot          string   `help:"The only bot that it opens, by number or name." placeholder:"BOT"`
 	Expires      string   `help:"How long it is good for, such as 12h or 90d; without it, for ever." placeholder:"TIME"`
 	keyRuleFlags `embed:""`
-	dataFlags    `embed:""`
+	targetFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -44,41 +42,34 @@ const (
 
 // Run creates the key.
 func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
-	expires, err := c.expires()
+	in := control.NewKey{User: c.User, Name: c.Name, Scopes: c.Scope}
+	lifetime, err := c.expires()
 	if err != nil {
 		return err
 	}
-	var rules hub.Rules
-	if err := c.change(&rules); err != nil {
-		return err
+	if lifetime > 0 {
+		in.Expire = time.Now().Add(lifetime)
 	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		p, err := person(ctx, b, c.User)
-		if err != nil {
-			return err
-		}
-		n := account.NewKey{Person: p.ID, Name: c.Name, Scopes: c.Scope, Expires: expires, Rules: rules.String()}
+	c.change(&in.Rules)
+	return c.connect(ctx, sh, func(at *conn) error {
 		if c.Bot != "" {
-			bot, err := findBot(ctx, b, c.Bot)
+			bot, err := at.findBot(ctx, c.Bot)
 			if err != nil {
 				return err
 			}
-			n.Bot = bot.Number
+			in.Bot = bot.Number
 		}
-		k, secret, err := b.Accounts.AddKey(ctx, n)
+		k, err := api.AddKey.Call(ctx, at.Client, in)
 		if err != nil {
-			return err
-		}
-		if err := recordAdminEvent(ctx, b, control.EventKeyMade, control.AboutKey(k, "", p.Name)); err != nil {
 			return err
 		}
 		return sh.result(struct {
 			ID  string `json:"id"`
 			Key string `json:"key"`
-		}{k.ID, secret}, func() {
-			sh.say(msgKeyAdded, p.Name, k.Name, join(k.Scopes))
-			sh.printf("  %s\n", secret)
-			if text := sh.rules(rules); text != "" {
+		}{k.ID, k.Secret}, func() {
+			sh.say(msgKeyAdded, k.PersonName, k.Name, join(k.Scopes))
+			sh.printf("  %s\n", k.Secret)
+			if text := sh.rules(k.Rules); text != "" {
 				sh.say(msgItsRules, text)
 			}
 			if !k.Expires.IsZero() {

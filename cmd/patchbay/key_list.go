@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type keyListCmd struct {
-	User      string `help:"Whose keys; without it, everybody's." placeholder:"NAME"`
-	dataFlags `embed:""`
+	User        string `help:"Whose keys; without it, everybody's." placeholder:"NAME"`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -41,36 +41,16 @@ const (
 
 // Run lists the keys.
 func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		whose := ""
-		if c.User != "" {
-			p, err := person(ctx, b, c.User)
-			if err != nil {
-				return err
-			}
-			whose = p.ID
-		}
-		keys, err := b.Store.Keys.ByPerson(ctx, whose)
+	return c.connect(ctx, sh, func(at *conn) error {
+		list, err := api.Keys.Call(ctx, at.Client, control.KeyQuery{User: c.User})
 		if err != nil {
 			return err
 		}
-		people, err := names(ctx, b)
-		if err != nil {
-			return err
-		}
-		list := []keyRow{}
-		for _, k := range keys {
-			row, err := readKeyRow(k)
-			if err != nil {
-				return err
-			}
-			list = append(list, row)
-		}
-		return sh.result(list, func() {
+		return sh.result(list.Keys, func() {
 			var rows [][]string
-			for _, k := range list {
-				rows = append(rows, []string{k.ID, people[k.Person], k.Name, join(k.Scopes), keyBot(sh, k.Key), k.Hint,
-					sh.when(k.Used), keyState(sh, k.Key), sh.rules(k.Rules)})
+			for _, k := range list.Keys {
+				rows = append(rows, []string{k.ID, k.PersonName, k.Name, join(k.Scopes), keyBot(sh, k), k.Hint,
+					sh.when(k.Used), keyState(sh, k), sh.rules(k.Rules)})
 			}
 			sh.table([]i18n.Message{"ID", msgUser, msgName, msgScopes, msgBot, msgHint, msgUsed, msgState,
 				msgRulesHead}, rows)
@@ -78,14 +58,14 @@ func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-func keyBot(sh *shell, k store.Key) string {
+func keyBot(sh *shell, k control.KeyRow) string {
 	if k.Bot == 0 {
 		return msgAny.In(sh.lang)
 	}
 	return strconv.FormatInt(k.Bot, 10)
 }
 
-func keyState(sh *shell, k store.Key) string {
+func keyState(sh *shell, k control.KeyRow) string {
 	switch {
 	case !k.Revoked.IsZero():
 		return msgRevoked.In(sh.lang)

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
-	"time"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type keyRevokeCmd struct {
-	ID        string `arg:"" name:"id" help:"The key's id, as key list shows it."`
-	dataFlags `embed:""`
+	ID          string `arg:"" name:"id" help:"The key's id, as key list shows it."`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -29,25 +26,13 @@ const msgKeyRevoked = i18n.Message("The key %s is revoked.")
 
 // Run revokes the key.
 func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		k, err := b.Store.Keys.ByID(ctx, c.ID)
-		if err == nil {
-			err = b.Store.Keys.Revoke(ctx, c.ID, time.Now())
-		}
-		if errors.Is(err, store.ErrNotFound) {
+	return c.connect(ctx, sh, func(at *conn) error {
+		_, err := api.RevokeKey.Call(ctx, at.Client, control.KeyRef{Key: c.ID})
+		if isMissing(err) {
 			return i18n.Message("there is no key with the id %q; patchbay key list shows those there are").Errorf(c.ID)
 		}
 		if err != nil {
 			return err
-		}
-		if k.Revoked.IsZero() {
-			p, err := b.Store.People.ByID(ctx, k.Person)
-			if err != nil {
-				return err
-			}
-			if err := recordAdminEvent(ctx, b, control.EventKeyRevoked, control.AboutKey(k, "", p.Name)); err != nil {
-				return err
-			}
 		}
 		return sh.result(map[string]any{"id": c.ID, "revoked": true}, func() { sh.say(msgKeyRevoked, c.ID) })
 	})

@@ -4,10 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"patchbay/internal/app"
-	"patchbay/internal/hub"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 // keyRuleFlags say which tools a key may call.
@@ -27,7 +26,7 @@ func (f *keyRuleFlags) given() bool {
 }
 
 // change applies the flags to rules: given values replace the old ones.
-func (f *keyRuleFlags) change(r *hub.Rules) error {
+func (f *keyRuleFlags) change(r *control.Rules) {
 	for _, list := range []struct {
 		given []string
 		into  *[]string
@@ -48,14 +47,13 @@ func (f *keyRuleFlags) change(r *hub.Rules) error {
 	if f.KeepArgs != nil {
 		r.KeepArgs = *f.KeepArgs
 	}
-	return r.Validate()
 }
 
 type keyRulesCmd struct {
 	ID           string `arg:"" name:"key" help:"The key: its id, the beginning of that, or its name."`
 	Clear        bool   `help:"Take all its rules back first."`
 	keyRuleFlags `embed:""`
-	dataFlags    `embed:""`
+	targetFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -71,12 +69,6 @@ Examples:
     patchbay key rules 0198c4d2 --clear`
 }
 
-// keyRow is a key with readable rules.
-type keyRow struct {
-	store.Key
-	Rules hub.Rules `json:"rules,omitzero"`
-}
-
 const (
 	msgKeyRules = i18n.Message("The key “%s” (%s): %s")
 	msgAllTools = i18n.Message("all tools of its owner")
@@ -84,28 +76,22 @@ const (
 
 // Run shows or changes the rules.
 func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		k, err := findKey(ctx, b, c.ID)
+	return c.connect(ctx, sh, func(at *conn) error {
+		k, err := findKey(ctx, at, c.ID)
 		if err != nil {
 			return err
 		}
-		row, err := readKeyRow(k)
-		if err != nil && !c.Clear {
-			return err
-		}
 		if c.Clear {
-			row.Rules = hub.Rules{}
+			k.Rules = control.Rules{}
 		}
-		if err := c.change(&row.Rules); err != nil {
-			return err
-		}
+		c.change(&k.Rules)
 		if c.Clear || c.given() {
-			if err := b.Store.Keys.SetRules(ctx, k.ID, row.Rules.String()); err != nil {
+			if k, err = api.ChangeKey.Call(ctx, at.Client, control.KeyChange{Key: k.ID, Rules: k.Rules}); err != nil {
 				return err
 			}
 		}
-		return sh.result(row, func() {
-			rules := sh.rules(row.Rules)
+		return sh.result(k, func() {
+			rules := sh.rules(k.Rules)
 			if rules == "" {
 				rules = msgAllTools.In(sh.lang)
 			}
@@ -114,25 +100,17 @@ func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-func readKeyRow(k store.Key) (keyRow, error) {
-	rules, err := hub.ParseRules(k.Rules)
-	if err != nil {
-		err = i18n.Message("key %s: %v").Errorf(k.ID, err)
-	}
-	return keyRow{k, rules}, err
-}
-
 // leastPrefix is the minimum length of the prefix of an ID that names a key.
 const leastPrefix = 4
 
 // findKey finds a valid key by ID, by prefix of its ID, or by name.
-func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
-	keys, err := b.Store.Keys.ByPerson(ctx, "")
+func findKey(ctx context.Context, at *conn, ref string) (control.KeyRow, error) {
+	list, err := api.Keys.Call(ctx, at.Client, control.KeyQuery{})
 	if err != nil {
-		return store.Key{}, err
+		return control.KeyRow{}, err
 	}
-	var found []store.Key
-	for _, k := range keys {
+	var found []control.KeyRow
+	for _, k := range list.Keys {
 		switch {
 		case k.ID == ref:
 			return k, nil
@@ -143,12 +121,12 @@ func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
 	}
 	switch len(found) {
 	case 0:
-		return store.Key{}, i18n.Message("there is no key %q; patchbay key list shows those there are").Errorf(ref)
+		return control.KeyRow{}, i18n.Message("there is no key %q; patchbay key list shows those there are").Errorf(ref)
 	case 1:
 		return found[0], nil
 	}
-	return store.Key{}, i18n.Message("several keys are meant by that; give more of the id, as key list shows it").
-		Errorf()
+	return control.KeyRow{},
+		i18n.Message("several keys are meant by that; give more of the id, as key list shows it").Errorf()
 }
 
 const (
@@ -161,7 +139,7 @@ const (
 )
 
 // rules formats a key's rules briefly; empty if there are none.
-func (sh *shell) rules(r hub.Rules) string {
+func (sh *shell) rules(r control.Rules) string {
 	var parts []string
 	add := func(given bool, s i18n.Message, args ...any) {
 		if given {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"patchbay/internal/control"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ func TestKeyRules(t *testing.T) {
 	if list := d.ok("key", "list"); !strings.Contains(list, all) {
 		t.Errorf("the list is\n%s", list)
 	}
-	var rows []keyRow
+	var rows []control.KeyRow
 	d.json(&rows, "key", "list")
 	id := rows[0].ID
 	if rows[0].Rules.PerMinute != 60 || len(rows[0].Rules.Allow) != 2 {
@@ -42,11 +43,13 @@ func TestKeyRules(t *testing.T) {
 			t.Errorf("key rules %q says %q, want %q", c.args, got, c.want)
 		}
 	}
-	d.failing(exitFailed, "", []string{"key", "rules", "editor", "--allow-tool", "a b"}, `"a b"`)
-	d.failing(exitFailed, "", []string{"key", "rules", "editor", "--rate=-1"}, "negative")
+	d.failing(exitFailed, "", []string{"key", "rules", "editor", "--allow-tool", "a b"}, "a b", "no name of a tool")
+	d.failing(exitFailed, "", []string{"key", "rules", "editor", "--rate=-1"}, "0 to 1000000")
 	d.failing(exitFailed, "", []string{"key", "rules", "nobody"}, `no key "nobody"`, "key list")
 	d.failing(exitFailed, "", []string{"key", "rules", id[:3]}, "no key")
-	d.failing(exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "mcp", "--deny-tool", "a.b"}, `"a.b"`)
+	d.failing(exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "mcp", "--deny-tool", "a.b"}, "a.b", "no name of a tool")
+	d.failing(exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "mcp", "--expires", "20000d"}, "ten years")
+	d.failing(exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "mcp", "--rate", "5000000"}, "1000000")
 	d.ok("key", "add", "--name", "editor", "--scope", "mcp")
 	d.failing(exitFailed, "", []string{"key", "rules", "editor"}, "several keys", "key list")
 	// A revoked key does not make the name ambiguous.

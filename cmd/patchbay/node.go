@@ -15,22 +15,6 @@ import (
 	"patchbay/internal/store"
 )
 
-// targetFlags say where to look for nodes and their requests.
-type targetFlags struct {
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
-}
-
-// retryFlags returns the flags to append to a suggested command, so that it uses the same target.
-// The key is left out.
-func (f targetFlags) retryFlags() string {
-	suffix := f.dataFlags.retryFlags()
-	if f.Server != "" {
-		suffix += " --server " + quoteWord(f.Server)
-	}
-	return suffix
-}
-
 // withTarget calls there with the server that was named or runs on the data directory; if there is
 // none, it calls here with the data.
 func (f targetFlags) withTarget(ctx context.Context, sh *shell, there func(*remote) error,

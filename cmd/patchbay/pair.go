@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
@@ -27,7 +27,7 @@ func (r *remote) pairs(ctx context.Context) (p pairing, err error) {
 	if err = r.do(ctx, http.MethodGet, "/api/v1/pairs", nil, &p.Pairs); err != nil {
 		return p, err
 	}
-	var w api.Waiting
+	var w control.Waiting
 	err = r.do(ctx, http.MethodGet, "/api/v1/devices/waiting", nil, &w)
 	p.Codes = w.Count
 	return p, err

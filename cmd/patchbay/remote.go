@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -19,7 +18,6 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 // serverFlags name a server other than the one of the data directory.
@@ -153,8 +151,8 @@ func (r *remote) refusal(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnauthorized {
 		return errUnauthorized
 	}
-	var said api.NodeFailure // a superset of every error response
-	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Error == "" {
+	var said api.Failure // a superset of every error response
+	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Message == "" {
 		return i18n.Message("%s answers %s; is it a Patchbay server?").Errorf(r.url,
 			resp.Status)
 	}
@@ -163,11 +161,11 @@ func (r *remote) refusal(resp *http.Response) error {
 
 // serverError is an error response of a server.
 type serverError struct {
-	api.NodeFailure
+	api.Failure
 	status int // HTTP status
 }
 
-func (e *serverError) Error() string { return e.NodeFailure.Error }
+func (e *serverError) Error() string { return e.Message }
 
 // bots lists the bots that the key may see.
 func (r *remote) bots(ctx context.Context) ([]control.BotStatus, error) {
@@ -179,7 +177,7 @@ func (r *remote) bots(ctx context.Context) ([]control.BotStatus, error) {
 }
 
 // ask asks a bot and calls line with the lines of the answer as they arrive.
-func (r *remote) ask(ctx context.Context, q api.Question, line func(api.Line) error) error {
+func (r *remote) ask(ctx context.Context, q control.Question, line func(api.Line) error) error {
 	return stream(ctx, r, "/api/v1/ask", q, func(l api.Line) (bool, error) { return l.End, line(l) })
 }
 
@@ -203,20 +201,5 @@ func stream[T any](ctx context.Context, r *remote, path string, body any, line f
 		if last, err := line(l); err != nil || last {
 			return err
 		}
-	}
-}
-
-// disconnect tells the running server, if any, to close a bot's connections: the bot was removed or
-// has a new token.
-func (sh *shell) disconnect(ctx context.Context, c *config.Config, bot store.Bot) {
-	if !isInbound(bot) {
-		return
-	}
-	r, err := findRunning(ctx, sh, c)
-	if err == nil && r != nil {
-		err = r.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/bots/%d/disconnect", bot.Number), nil, &struct{}{})
-	}
-	if err != nil {
-		fmt.Fprintf(sh.stderr, "patchbay: what is connected stays connected until the server restarts: %v\n", err)
 	}
 }

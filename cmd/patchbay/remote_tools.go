@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"patchbay/internal/api"
 	"patchbay/internal/control"
@@ -48,7 +47,7 @@ func findDeviceServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags
 }
 
 // tools lists the tools that the key may see, filtered by person and, with their schemas, by name.
-func (r *remote) tools(ctx context.Context, user, name string) ([]api.Tool, error) {
+func (r *remote) tools(ctx context.Context, user, name string) ([]control.Tool, error) {
 	query := url.Values{}
 	if user != "" {
 		query.Set("user", user)
@@ -57,7 +56,7 @@ func (r *remote) tools(ctx context.Context, user, name string) ([]api.Tool, erro
 		query.Set("name", name)
 	}
 	var out struct {
-		Tools []api.Tool `json:"tools"`
+		Tools []control.Tool `json:"tools"`
 	}
 	err := r.do(ctx, http.MethodGet, "/api/v1/tools?"+query.Encode(), nil, &out)
 	return out.Tools, err
@@ -76,17 +75,4 @@ func (r *remote) upstreams(ctx context.Context) ([]control.Upstream, error) {
 	}
 	err := r.do(ctx, http.MethodGet, "/api/v1/upstreams", nil, &out)
 	return out.Upstreams, err
-}
-
-// calls lists the newest calls.
-func (r *remote) calls(ctx context.Context, user string, limit int, failed bool) ([]control.Call, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}, "failed": {strconv.FormatBool(failed)}}
-	if user != "" {
-		query.Set("user", user)
-	}
-	var out struct {
-		Calls []control.Call `json:"calls"`
-	}
-	err := r.do(ctx, http.MethodGet, "/api/v1/calls?"+query.Encode(), nil, &out)
-	return out.Calls, err
 }

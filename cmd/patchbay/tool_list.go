@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -50,9 +50,9 @@ func (c *toolListCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	shown := []api.Tool{}
+	shown := []control.Tool{}
 	for _, t := range all {
-		if c.All || t.State == api.ToolAllowed {
+		if c.All || t.State == control.ToolAllowed {
 			shown = append(shown, t)
 		}
 	}
@@ -71,7 +71,7 @@ func (c *toolListCmd) Run(ctx context.Context, sh *shell) error {
 // whatWidth is how many columns of a description are shown.
 const whatWidth = 60
 
-func (sh *shell) toolTable(tools []api.Tool) {
+func (sh *shell) toolTable(tools []control.Tool) {
 	var rows [][]string
 	for _, t := range tools {
 		what := t.Title
@@ -84,22 +84,22 @@ func (sh *shell) toolTable(tools []api.Tool) {
 }
 
 // provider returns the displayed name of a tool's provider.
-func provider(t api.Tool) string {
+func provider(t control.Tool) string {
 	if t.ProviderName != "" {
 		return plain(t.ProviderName)
 	}
 	return t.Provider
 }
 
-func (sh *shell) toolState(t api.Tool) string {
+func (sh *shell) toolState(t control.Tool) string {
 	switch {
-	case t.State == api.ToolAllowed && t.For == "user":
+	case t.State == control.ToolAllowed && t.For == "user":
 		return msgForPeople.In(sh.lang)
-	case t.State == api.ToolAllowed:
+	case t.State == control.ToolAllowed:
 		return msgAllowed.In(sh.lang)
-	case t.State == api.ToolDenied:
+	case t.State == control.ToolDenied:
 		return msgDenied.In(sh.lang)
-	case t.State == api.ToolDangerous:
+	case t.State == control.ToolDangerous:
 		return msgDangerous.In(sh.lang)
 	}
 	return t.State

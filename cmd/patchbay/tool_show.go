@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -44,7 +44,7 @@ func (c *toolShowCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 // tool returns a tool with its schemas; nil if there is none of that name.
-func (r *remote) tool(ctx context.Context, user, name string) (*api.Tool, error) {
+func (r *remote) tool(ctx context.Context, user, name string) (*control.Tool, error) {
 	list, err := r.tools(ctx, user, name)
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -65,7 +65,7 @@ const (
 	adviceSeeRules = i18n.Message("The rules are shown by: patchbay tool rules")
 )
 
-func (sh *shell) showTool(t *api.Tool) {
+func (sh *shell) showTool(t *control.Tool) {
 	sh.say(msgHeadTool, t.Name, sh.toolState(*t), provider(*t))
 	if t.OwnerName != "" {
 		sh.say(msgToolOwner, t.OwnerName)
@@ -74,7 +74,7 @@ func (sh *shell) showTool(t *api.Tool) {
 }
 
 // aboutTool prints the description of a tool and its arguments.
-func (sh *shell) aboutTool(t *api.Tool) {
+func (sh *shell) aboutTool(t *control.Tool) {
 	for _, text := range []string{t.Title, t.Description} {
 		if text = strings.TrimSpace(plain(text)); text != "" {
 			sh.printf("%s\n", text)
@@ -84,9 +84,9 @@ func (sh *shell) aboutTool(t *api.Tool) {
 		sh.say(msgReadOnly)
 	}
 	switch t.State {
-	case api.ToolDangerous:
+	case control.ToolDangerous:
 		sh.say(adviceLetTool, t.Name)
-	case api.ToolDenied:
+	case control.ToolDenied:
 		sh.say(adviceSeeRules)
 	}
 	sh.schema(msgHeadArgs, t.Input)

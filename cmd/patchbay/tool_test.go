@@ -25,11 +25,11 @@ func withLamp(t *testing.T) (*desk, *server) {
 }
 
 // states returns the tools of a list by name.
-func (d *desk) states(args ...string) map[string]api.Tool {
+func (d *desk) states(args ...string) map[string]control.Tool {
 	d.t.Helper()
-	var list []api.Tool
+	var list []control.Tool
 	d.json(&list, append([]string{"tool", "list"}, args...)...)
-	all := map[string]api.Tool{}
+	all := map[string]control.Tool{}
 	for _, t := range list {
 		all[t.Name] = t
 	}
@@ -46,13 +46,13 @@ func TestToolsAreKnownToAServer(t *testing.T) {
 func TestToolList(t *testing.T) {
 	d, s := withLamp(t)
 	got := d.states()
-	if _, there := got["lamp_burn"]; there || got["lamp_set"].State != api.ToolAllowed ||
-		got["send_message"].State != api.ToolAllowed {
+	if _, there := got["lamp_burn"]; there || got["lamp_set"].State != control.ToolAllowed ||
+		got["send_message"].State != control.ToolAllowed {
 		t.Errorf("listed are %+v", got)
 	}
 	got = d.states("--all")
 	lamp := got["lamp_state"]
-	if got["lamp_burn"].State != api.ToolDangerous || lamp.OwnerName != "ada" || lamp.Provider != "upstream:1" ||
+	if got["lamp_burn"].State != control.ToolDangerous || lamp.OwnerName != "ada" || lamp.Provider != "upstream:1" ||
 		lamp.Kind != "upstream" || !lamp.ReadOnly {
 		t.Errorf("listed are %+v", got)
 	}
@@ -67,7 +67,7 @@ func TestToolList(t *testing.T) {
 	var key struct{ Key string }
 	d.json(&key, "key", "add", "--name", "o", "--scope", "operator")
 	elsewhere := blankDesk(t)
-	if got := elsewhere.states("--server", s.URL, "--key", key.Key); got["lamp_set"].State != api.ToolAllowed {
+	if got := elsewhere.states("--server", s.URL, "--key", key.Key); got["lamp_set"].State != control.ToolAllowed {
 		t.Errorf("from elsewhere there are %+v", got)
 	}
 }
@@ -84,7 +84,7 @@ func TestToolShow(t *testing.T) {
 	if got := d.ok("tool", "show", "lamp_burn"); !strings.Contains(got, "patchbay tool allow lamp_burn") {
 		t.Errorf("a dangerous tool is shown as\n%s", got)
 	}
-	var shown api.Tool
+	var shown control.Tool
 	d.json(&shown, "tool", "show", "lamp_set")
 	if !json.Valid(shown.Input) || shown.Name != "lamp_set" {
 		t.Errorf("shown is %+v", shown)
@@ -208,7 +208,7 @@ func TestToolRules(t *testing.T) {
 		*set.Matches != 1 {
 		t.Errorf("set is %+v", set)
 	}
-	if state := d.states()["lamp_burn"].State; state != api.ToolAllowed { // in effect at once
+	if state := d.states()["lamp_burn"].State; state != control.ToolAllowed { // in effect at once
 		t.Errorf("what was just allowed is %q", state)
 	}
 	if got := d.ok("tool", "call", "lamp_burn"); got != "burnt\n" {
@@ -227,7 +227,7 @@ func TestToolRules(t *testing.T) {
 	}
 	d.ok("tool", "reset", "lamp_*")
 	d.ok("tool", "reset", "lamp_burn")
-	if state := d.states("--all")["lamp_burn"].State; state != api.ToolDangerous {
+	if state := d.states("--all")["lamp_burn"].State; state != control.ToolDangerous {
 		t.Errorf("without a rule it is %q", state)
 	}
 	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_*"}, "no rule for lamp_*", "tool rules")
@@ -250,20 +250,20 @@ func TestToolsOfOthers(t *testing.T) {
 	d.json(&operator, "key", "add", "--user", "bob", "--name", "o", "--scope", "operator")
 	d.json(&admin, "key", "add", "--user", "ada", "--name", "a", "--scope", "admin")
 	d.json(&rest, "key", "add", "--user", "ada", "--name", "r", "--scope", "operator", "--deny-tool", "lamp_*")
-	if state := d.states("--all", "--user", "bob")["send_message"].State; state != api.ToolDenied {
+	if state := d.states("--all", "--user", "bob")["send_message"].State; state != control.ToolDenied {
 		t.Errorf("what was just denied is %q", state)
 	}
 
 	key := func(key string, args ...string) []string { return append(args, "--server", s.URL, "--key", key) }
 	if got := d.states(key(operator.Key, "--all")...); got["lamp_set"].Name != "" ||
-		got["send_message"].State != api.ToolDenied || got["list_bots"].Name == "" {
+		got["send_message"].State != control.ToolDenied || got["list_bots"].Name == "" {
 		t.Errorf("bob sees %+v", got)
 	}
-	if got := d.states(key(rest.Key, "--all")...); got["lamp_set"].State != api.ToolDenied ||
-		got["send_message"].State != api.ToolAllowed {
+	if got := d.states(key(rest.Key, "--all")...); got["lamp_set"].State != control.ToolDenied ||
+		got["send_message"].State != control.ToolAllowed {
 		t.Errorf("a key with rules sees %+v", got)
 	}
-	if got := d.states(key(admin.Key)...); got["lamp_set"].State != api.ToolAllowed ||
+	if got := d.states(key(admin.Key)...); got["lamp_set"].State != control.ToolAllowed ||
 		got["lamp_set"].OwnerName != "ada" {
 		t.Errorf("ada sees %+v", got)
 	}
@@ -280,7 +280,7 @@ func TestToolsOfOthers(t *testing.T) {
 	}
 
 	// A tool that everybody has is listed once, and again for each person with a rule about it.
-	var all []api.Tool
+	var all []control.Tool
 	d.json(&all, "tool", "list", "--all")
 	count := map[string]int{}
 	for _, tool := range all {

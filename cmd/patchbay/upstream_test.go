@@ -317,7 +317,7 @@ func TestToolsOverTheAPI(t *testing.T) {
 			"MiB"},
 		{"GET", "/api/v1/upstreams", "wrong", "", http.StatusUnauthorized, "a key"},
 		{"GET", "/api/v1/calls", "wrong", "", http.StatusUnauthorized, "a key"},
-		{"GET", "/api/v1/calls?limit=0", key.Key, "", http.StatusBadRequest, "limit"},
+		{"GET", "/api/v1/calls?limit=-1", key.Key, "", http.StatusBadRequest, "limit"},
 		{"GET", "/api/v1/calls?before=yesterday", key.Key, "", http.StatusBadRequest, "before"},
 		{"GET", "/api/v1/calls?before=2020-01-01T00:00:00Z", key.Key, "", http.StatusOK, `{"calls":[]}`},
 	} {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"patchbay/internal/app"
-	"patchbay/internal/config"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type userAddCmd struct {
@@ -16,7 +14,7 @@ type userAddCmd struct {
 	Role          string `help:"What they may do: admin (everything) or member (their own bots and keys). The first person is admin." enum:"admin,member" default:"member"`
 	Lang          string `help:"Language of the person, such as en; without it, that of this terminal." enum:"${languages}," default:""`
 	PasswordStdin bool   `help:"Read a password from standard input instead of asking for it in the terminal. Without one they cannot sign in to the console, but own bots and keys."`
-	dataFlags     `embed:""`
+	targetFlags   `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -35,46 +33,40 @@ const (
 
 // Run creates the account, and the data directory if there is none.
 func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
-	lang := c.Lang
-	if lang == "" {
-		lang = string(sh.lang)
+	in := control.NewPerson{Name: c.Name, Role: c.Role, Lang: c.Lang}
+	if in.Lang == "" {
+		in.Lang = string(sh.lang)
 	}
-	settings, err := c.load(sh)
-	if err != nil {
-		return err
-	}
-	password := ""
+	var err error
 	if c.PasswordStdin {
-		if password, err = sh.readPassword(ctx); err != nil {
+		if in.Password, err = sh.readPassword(ctx); err != nil {
 			return err
 		}
 	}
-	return withBase(ctx, sh, settings, func(b *app.Base) error {
+	return c.connectNew(ctx, sh, func(at *conn) error {
 		if _, ok := terminal(sh.stdin); ok && !c.PasswordStdin {
-			if password, err = c.ask(ctx, sh, b); err != nil {
+			if in.Password, err = c.ask(ctx, sh, at); err != nil {
 				return err
 			}
 		}
-		p, err := b.Accounts.AddPerson(ctx, c.Name, c.Role, lang, password)
+		in.NoPassword = in.Password == ""
+		p, err := api.AddPerson.Call(ctx, at.Client, in)
 		if err != nil {
 			return err
 		}
-		if err := recordAdminEvent(ctx, b, control.EventPersonAdded, p.Name); err != nil {
-			return err
-		}
-		return sh.result(p, func() {
+		return sh.result(p.Person, func() {
 			sh.say(msgPersonAdded, p.Name, p.Role)
-			if password == "" {
+			if in.NoPassword {
 				sh.say(msgCannotSignIn, p.Name, quoteWord(p.Name), c.retryFlags())
 			}
-			sh.next(ctx, b, settings, p, c.retryFlags())
+			sh.next(ctx, at, p.ID, c.retryFlags())
 		})
 	})
 }
 
 // ask asks for a password in the terminal, unless the name is already taken.
-func (c *userAddCmd) ask(ctx context.Context, sh *shell, b *app.Base) (string, error) {
-	if _, err := b.Store.People.ByName(ctx, c.Name); err == nil {
+func (c *userAddCmd) ask(ctx context.Context, sh *shell, at *conn) (string, error) {
+	if _, err := findPerson(ctx, at, c.Name); err == nil {
 		return "", nil
 	}
 	fmt.Fprintln(sh.stderr, msgPasswordWhat.In(sh.lang, c.Name))
@@ -87,12 +79,12 @@ const (
 )
 
 // next tells somebody without a bot what to do next.
-func (sh *shell) next(ctx context.Context, b *app.Base, c *config.Config, p store.Person, again string) {
-	if bots, err := b.Store.Bots.ByOwner(ctx, p.ID); err != nil || len(bots) > 0 {
+func (sh *shell) next(ctx context.Context, at *conn, person, again string) {
+	if p, err := api.Member.Call(ctx, at.Client, control.PersonRef{Person: person}); err != nil || p.Bots > 0 {
 		return
 	}
 	sh.say(msgNextBot, again)
-	if r, err := findRunning(ctx, sh, c); r == nil && err == nil {
+	if at.local {
 		sh.say(msgThenServe, again)
 	}
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type userListCmd struct {
-	dataFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -31,19 +31,16 @@ const (
 
 // Run lists the accounts.
 func (c *userListCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		people, err := b.Store.People.All(ctx)
+	return c.connect(ctx, sh, func(at *conn) error {
+		list, err := api.People.Call(ctx, at.Client, control.Empty{})
 		if err != nil {
 			return err
 		}
-		if people == nil {
-			people = []store.Person{}
-		}
-		return sh.result(people, func() {
+		return sh.result(list.People, func() {
 			var rows [][]string
-			for _, p := range people {
+			for _, p := range list.People {
 				password := msgSet
-				if p.Password == "" {
+				if !p.HasPassword {
 					password = msgNone
 				}
 				rows = append(rows, []string{p.Name, p.Role, p.Lang, password.In(sh.lang), sh.when(p.Created)})
@@ -51,4 +48,19 @@ func (c *userListCmd) Run(ctx context.Context, sh *shell) error {
 			sh.table([]i18n.Message{msgName, msgRole, msgLang, msgPassword, msgCreated}, rows)
 		})
 	})
+}
+
+// findPerson finds an account by name.
+func findPerson(ctx context.Context, at *conn, name string) (control.Person, error) {
+	list, err := api.People.Call(ctx, at.Client, control.Empty{})
+	if err != nil {
+		return control.Person{}, err
+	}
+	for _, p := range list.People {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return control.Person{},
+		i18n.Message("there is nobody named %q; patchbay user list shows who there is").Errorf(name)
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/term"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
@@ -16,7 +16,7 @@ import (
 type userPasswdCmd struct {
 	Name          string `arg:"" help:"Whose password."`
 	PasswordStdin bool   `help:"Read the password from standard input instead of asking for it."`
-	dataFlags     `embed:""`
+	targetFlags   `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -35,19 +35,19 @@ const (
 
 // Run sets the password.
 func (c *userPasswdCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		p, err := person(ctx, b, c.Name)
+	return c.connect(ctx, sh, func(at *conn) error {
+		p, err := findPerson(ctx, at, c.Name)
 		if err != nil {
 			return err
 		}
-		password, err := c.password(ctx, sh)
-		if err != nil {
+		in := control.PersonPassword{PersonRef: control.PersonRef{Person: p.ID}}
+		if in.Password, err = c.password(ctx, sh); err != nil {
 			return err
 		}
-		if err := b.Accounts.SetPassword(ctx, p.ID, password); err != nil {
-			return err
+		if in.Password == "" {
+			return i18n.Message("a password cannot be empty").Errorf()
 		}
-		if err := recordAdminEvent(ctx, b, control.EventPersonPassword, p.Name); err != nil {
+		if _, err := api.SetPersonPassword.Call(ctx, at.Client, in); err != nil {
 			return err
 		}
 		return sh.result(p, func() { sh.say(msgPasswordSet, p.Name) })

@@ -6,50 +6,8 @@ import (
 	"net/http"
 
 	"patchbay/internal/control"
-	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
-
-// DeviceTool is a tool of a device in /api/v1/devices/{device}/tools.
-type DeviceTool struct {
-	// Own is the tool's name at its device, such as self.audio_speaker.set_volume.
-	Own string `json:"own_name"`
-	Tool
-}
-
-// DeviceTools are the tools of a device.
-type DeviceTools struct {
-	Tools []DeviceTool `json:"tools"`
-}
-
-type deviceToolsOf struct {
-	control.DeviceRef
-	Schemas bool `query:"schemas"` // include their schemas
-}
-
-// deviceTools lists a device's tools, with ?schemas=true their schemas too.
-func (s *Server) deviceTools(w http.ResponseWriter, r *http.Request, c control.Caller) {
-	d, ok := s.device(w, r, c)
-	if !ok {
-		return
-	}
-	list, err := s.DeviceTools(r.Context(), c, d)
-	if err != nil {
-		s.internalError(w, r, err)
-		return
-	}
-	people, err := s.names(r.Context())
-	if err != nil {
-		s.internalError(w, r, err)
-		return
-	}
-	owner := store.Person{ID: d.Owner, Name: people[d.Owner]}
-	out := make([]DeviceTool, len(list))
-	for i, l := range list {
-		out[i] = DeviceTool{l.Tool.Name, control.ToolRow(l, owner, r.URL.Query().Get("schemas") == "true")}
-	}
-	reply(w, DeviceTools{out})
-}
 
 type deviceCall struct {
 	control.DeviceRef

@@ -13,6 +13,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/tool"
 )
@@ -40,7 +41,7 @@ func TestDeviceTools(t *testing.T) {
 		{h.operator, "reboot=dangerous record=allowed self.audio_speaker.set_volume=allowed status=allowed"},
 		{limited, "reboot=dangerous record=allowed self.audio_speaker.set_volume=denied status=allowed"},
 	} {
-		var out struct{ Tools []api.DeviceTool }
+		var out struct{ Tools []control.DeviceTool }
 		h.ok(&out, c.key, "GET", "/kettle/tools", "")
 		var got []string
 		for _, tool := range out.Tools {
@@ -54,7 +55,7 @@ func TestDeviceTools(t *testing.T) {
 			t.Errorf("there are %v, want %s", got, c.want)
 		}
 	}
-	var out struct{ Tools []api.DeviceTool }
+	var out struct{ Tools []control.DeviceTool }
 	h.ok(&out, h.operator, "GET", "/1/tools?schemas=true", "")
 	if !strings.Contains(string(out.Tools[2].Input), `"volume"`) {
 		t.Errorf("with schemas there is %s", out.Tools[2].Input)
@@ -135,7 +136,7 @@ func TestCallDevice(t *testing.T) {
 func TestCallFreshDevice(t *testing.T) {
 	h := newTestServer(t)
 	code := h.shows("aa:aa:aa:aa:aa:03", "c3")
-	var d api.Device
+	var d control.Device
 	h.ok(&d, h.operator, "POST", "/approve", `{"code":"`+code+`","name":"radio"}`)
 	h.asked = make(chan struct{}, 1)
 	done := make(chan answer, 1)

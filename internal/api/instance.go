@@ -8,42 +8,41 @@ import (
 	"patchbay/internal/control"
 )
 
+// Operations.
+var (
+	Status            = define("GET /api/v1/status", "Tell which version runs, on which database, whether it is ready, and which other instances there are", (*control.Service).Status)
+	EffectiveConfig   = define("GET /api/v1/settings", "Tell the settings of the instance, without secrets", (*control.Service).EffectiveConfig)
+	Drain             = define("POST /api/v1/drain", "Send the devices of this instance to the others, before it is stopped", (*control.Service).Drain)
+	Undrain           = define("DELETE /api/v1/drain", "Take devices again", (*control.Service).Undrain)
+	Me                = define("GET /api/v1/me", "Tell whose key this is", (*control.Service).Me)
+	ChangeMe          = define("PATCH /api/v1/me", "Change your name, language or time zone", (*control.Service).ChangeMe)
+	ChangePassword    = define("POST /api/v1/me/password", "Change your password, and sign out all browsers", (*control.Service).ChangePassword)
+	SignIns           = define("GET /api/v1/signins", "List the browsers in which you are signed in", (*control.Service).SignIns)
+	EndSignIns        = define("DELETE /api/v1/signins", "Sign out all browsers", (*control.Service).EndSignIns)
+	EndSignIn         = define("DELETE /api/v1/signins/{signin}", "Sign out a browser", (*control.Service).EndSignIn)
+	People            = define("GET /api/v1/people", "List who has an account", (*control.Service).People)
+	AddPerson         = define("POST /api/v1/people", "Open an account", (*control.Service).AddPerson)
+	Member            = define("GET /api/v1/people/{person}", "Tell about a person", (*control.Service).Member)
+	ChangePerson      = define("PATCH /api/v1/people/{person}", "Change the role of a person", (*control.Service).ChangePerson)
+	SetPersonPassword = define("POST /api/v1/people/{person}/password", "Give a person another password, and sign them out everywhere", (*control.Service).SetPersonPassword)
+	RemovePerson      = define("DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", (*control.Service).RemovePerson)
+	AdminEvents       = define("GET /api/v1/admin-events", "List the journal of the installation", (*control.Service).AdminEvents)
+	VerifyAudit       = define("GET /api/v1/audit/verify", "Check whether the newest calls and the journal are as they were written", (*control.Service).VerifyAudit)
+	Restoring         = define("GET /api/v1/restore", "Tell which backup the next start restores", (*control.Service).Restoring)
+	CancelRestore     = define("DELETE /api/v1/restore", "Forget the backup that the next start would restore", (*control.Service).CancelRestore)
+)
+
 // instanceOperations adds the operations on the installation and its people.
 func (s *Server) instanceOperations() {
-	operate(s, "GET /api/v1/status",
-		"Tell which version runs, on which database, whether it is ready, and which other instances there are",
-		s.Status)
-	operate(s, "GET /api/v1/settings", "Tell the settings of the instance, without secrets", s.EffectiveConfig)
-
-	operate(s, "POST /api/v1/drain", "Send the devices of this instance to the others, before it is stopped", s.Drain)
-	operate(s, "DELETE /api/v1/drain", "Take devices again", s.Undrain)
-
-	operate(s, "GET /api/v1/me", "Tell whose key this is", s.Me)
-	operate(s, "PATCH /api/v1/me", "Change your name, language or time zone", s.ChangeMe)
-	operate(s, "POST /api/v1/me/password", "Change your password, and sign out all browsers", s.ChangePassword)
-	operate(s, "GET /api/v1/signins", "List the browsers in which you are signed in", s.SignIns)
-	operate(s, "DELETE /api/v1/signins", "Sign out all browsers", s.EndSignIns)
-	operate(s, "DELETE /api/v1/signins/{signin}", "Sign out a browser", s.EndSignIn)
-
-	operate(s, "GET /api/v1/people", "List who has an account", s.People)
-	operate(s, "POST /api/v1/people", "Open an account", s.AddPerson)
-	operate(s, "GET /api/v1/people/{person}", "Tell about a person", s.Member)
-	operate(s, "PATCH /api/v1/people/{person}", "Change the role of a person", s.ChangePerson)
-	operate(s, "POST /api/v1/people/{person}/password", "Give a person another password, and sign them out everywhere",
-		s.SetPersonPassword)
-	operate(s, "DELETE /api/v1/people/{person}",
-		"Remove a person with everything that is theirs; the query has their name again", s.RemovePerson)
-	operate(s, "GET /api/v1/admin-events", "List the journal of the installation", s.AdminEvents)
-	operate(s, "GET /api/v1/audit/verify", "Check whether the newest calls and the journal are as they were written",
-		s.VerifyAudit)
+	s.operate(Status, EffectiveConfig, Drain, Undrain, Me, ChangeMe, ChangePassword, SignIns, EndSignIns,
+		EndSignIn, People, AddPerson, Member, ChangePerson, SetPersonPassword, RemovePerson, AdminEvents,
+		VerifyAudit, Restoring, CancelRestore)
 
 	s.document("GET /api/v1/backup", "Download a backup of everything, encrypted if the header has a passphrase",
 		backupKind, nil, nil, s.backup).Headers = []string{passphraseHeader}
-	operate(s, "GET /api/v1/restore", "Tell which backup the next start restores", s.Restoring)
 	o := s.document("POST /api/v1/restore", "Check a backup, which is the body, and have the next start restore it",
 		"", nil, control.Restoring{}, s.restore)
 	o.Takes, o.Headers = backupKind, []string{passphraseHeader}
-	operate(s, "DELETE /api/v1/restore", "Forget the backup that the next start would restore", s.CancelRestore)
 }
 
 const (

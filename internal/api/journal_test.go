@@ -174,7 +174,6 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"POST /api/v1/bots/{bot}/rotate", bot, ""},
 		{"POST /api/v1/bots/{bot}/invite", bot, ""},
 		{"POST /api/v1/bots/{bot}/keys", "1", `{"name":"glasses"}`},
-		{"POST /api/v1/bots/{bot}/disconnect", bot, ""},
 		{"DELETE /api/v1/bots/{bot}/keys/{key}", "1", ""},
 		{"DELETE /api/v1/bots/{bot}", bot, ""},
 		{"POST /api/v1/devices/approve", "", `{"code":"` + code + `"}`},

@@ -3,9 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"net/http"
 	"time"
 
 	"patchbay/internal/control"
@@ -20,113 +17,97 @@ const (
 	maxInvokeTime = 10 * time.Minute
 )
 
-// nodeOperations adds the operations on OpenClaw's nodes.
-func (s *Server) nodeOperations() {
-	none := struct{}{}
-	for _, o := range []struct {
-		pattern, summary, act string
-		in                    any
-		read                  func([]byte, *control.NodeAction) error
-	}{
-		{"GET /api/v1/nodes", "List nodes", control.NodeList, none, nil},
-		{"GET /api/v1/nodes/{node}", "Describe a node", control.NodeDescribe, nodeRef{}, nil},
-		{"POST /api/v1/nodes/{node}/invoke", "Have a node carry out a command", control.NodeInvoke, NodeCall{},
-			readInvoke},
-		{"PATCH /api/v1/nodes/{node}", "Rename a node", control.NodeRename, nodeName{}, readRename},
-		{"DELETE /api/v1/nodes/{node}", "Remove a node", control.NodeRemove, nodeRef{}, nil},
-		{"GET /api/v1/pairs", "List who waits to be let in, and what nodes want to do", control.PairList, none, nil},
-		{"POST /api/v1/pairs/{request}/approve", "Approve such a request", control.PairApprove, pairRef{}, nil},
-		{"POST /api/v1/pairs/{request}/reject", "Reject such a request", control.PairReject, pairRef{}, nil},
-	} {
-		s.document(o.pattern, o.summary, "", o.in, json.RawMessage{}, s.onNodes(o.act, o.read))
-	}
-}
-
-// Path parameters and bodies of these operations.
-type (
-	nodeRef struct {
-		Node string `path:"node" json:"-"`
-	}
-	nodeName struct {
-		Node string `path:"node" json:"-"`
-		Name string `json:"name"`
-	}
-	pairRef struct {
-		Request string `path:"request" json:"-"`
-	}
+// Operations on OpenClaw's nodes. Their output is that of OpenClaw's methods.
+var (
+	Nodes        = onNodes("GET /api/v1/nodes", "List nodes", control.NodeList, noInput)
+	DescribeNode = onNodes("GET /api/v1/nodes/{node}", "Describe a node", control.NodeDescribe, NodeRef.action)
+	InvokeNode   = onNodes("POST /api/v1/nodes/{node}/invoke", "Have a node carry out a command", control.NodeInvoke,
+		NodeCall.action).taking(maxInvoke).lasting(maxInvokeTime + callLimit)
+	RenameNode = onNodes("PATCH /api/v1/nodes/{node}", "Rename a node", control.NodeRename, NodeName.action)
+	RemoveNode = onNodes("DELETE /api/v1/nodes/{node}", "Remove a node", control.NodeRemove, NodeRef.action)
+	Pairs      = onNodes("GET /api/v1/pairs", "List who waits to be let in, and what nodes want to do",
+		control.PairList, noInput)
+	ApprovePair = onNodes("POST /api/v1/pairs/{request}/approve", "Approve such a request", control.PairApprove,
+		PairRef.action)
+	RejectPair = onNodes("POST /api/v1/pairs/{request}/reject", "Reject such a request", control.PairReject,
+		PairRef.action)
 )
 
-// onNodes returns a handler for an action, whose body read parses, if it has one.
-func (s *Server) onNodes(act string, read func([]byte, *control.NodeAction) error) func(http.ResponseWriter,
-	*http.Request, control.Caller) {
-	return func(w http.ResponseWriter, r *http.Request, c control.Caller) {
-		a := control.NodeAction{
-			Action: act, Node: r.PathValue("node"), Request: r.PathValue("request"),
-			Person: c.Person, Key: c.Key, Rules: c.Rules, Only: c.Only, Admin: c.Admin, Program: "api",
-		}
-		if read != nil {
-			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxInvoke))
-			if err == nil {
-				err = read(body, &a)
-			}
+// nodeOperations adds the operations on OpenClaw's nodes.
+func (s *Server) nodeOperations() {
+	s.operate(Nodes, DescribeNode, InvokeNode, RenameNode, RemoveNode, Pairs, ApprovePair, RejectPair)
+}
+
+// onNodes returns an operation on nodes, whose input is completed by action.
+func onNodes[In any](pattern, summary, act string,
+	action func(In) (control.NodeAction, error)) *Op[In, json.RawMessage] {
+	return define(pattern, summary,
+		func(s *control.Service, ctx context.Context, c control.Caller, in In) (json.RawMessage, error) {
+			a, err := action(in)
 			if err != nil {
-				fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
-				return
+				return nil, err
 			}
-		}
-		out, err := s.OnNodes(r.Context(), c, a)
-		var e *control.NodeError
-		switch {
-		case err == nil:
-			w.Header().Set("Content-Type", "application/json; charset=utf-8")
-			w.Write(out) //nolint:errcheck // the caller has disconnected
-		case errors.Is(err, context.Canceled):
-		case errors.As(err, &e):
-			w.Header().Set("Content-Type", "application/json; charset=utf-8")
-			w.WriteHeader(e.Status)
-			json.NewEncoder(w).Encode(NodeFailure{e.Message, e.Code, e.Details}) //nolint:errcheck // the caller has disconnected
-		default:
-			s.internalError(w, r, err)
-		}
+			a.Action = act
+			a.Person, a.Key, a.Rules, a.Only, a.Admin, a.Program = c.Person, c.Key, c.Rules, c.Only, c.Admin, c.Program
+			return s.OnNodes(ctx, c, a)
+		})
+}
+
+func noInput(control.Empty) (control.NodeAction, error) { return control.NodeAction{}, nil }
+
+// NodeRef identifies a node.
+type NodeRef struct {
+	Node string `path:"node" json:"-"` // its id, the beginning of it, or its name
+}
+
+func (n NodeRef) action() (control.NodeAction, error) { return control.NodeAction{Node: n.Node}, nil }
+
+// NodeName renames a node.
+type NodeName struct {
+	Node string `path:"node" json:"-"`
+	Name string `json:"name"`
+}
+
+func (n NodeName) action() (control.NodeAction, error) {
+	if n.Name == "" {
+		return control.NodeAction{}, control.Fail(control.Invalid, msgNodeName)
 	}
+	return control.NodeAction{Node: n.Node, Name: n.Name}, nil
 }
 
-// NodeFailure is the response to a failed operation on nodes.
-type NodeFailure struct {
-	Error   string          `json:"error"`
-	Code    string          `json:"code,omitempty"`
-	Details json.RawMessage `json:"details,omitempty"`
+// PairRef identifies a request.
+type PairRef struct {
+	Request string `path:"request" json:"-"`
 }
 
-// NodeCall is the body of /api/v1/nodes/{node}/invoke.
+func (p PairRef) action() (control.NodeAction, error) {
+	return control.NodeAction{Request: p.Request}, nil
+}
+
+// NodeCall is the input of [InvokeNode].
 type NodeCall struct {
 	Node    string          `path:"node" json:"-"`
 	Command string          `json:"command"`
 	Params  json.RawMessage `json:"params,omitempty"`
 	Timeout int64           `json:"timeout_ms,omitempty"`
-	Once    string          `json:"idempotency_key,omitempty"`
+	// Once is an idempotency key.
+	Once string `json:"idempotency_key,omitempty"`
 }
 
-func readInvoke(body []byte, a *control.NodeAction) error {
-	var c NodeCall
-	if err := json.Unmarshal(body, &c); err != nil {
-		return i18n.Message(`the body has to look like {"command":"system.which","params":{"bins":["git"]}}`).Errorf()
-	}
-	if c.Command == "" {
-		return i18n.Message("command is missing: what is the node to do?").Errorf()
-	}
-	a.Command, a.Params, a.Once, a.Timeout = c.Command, c.Params, c.Once, time.Duration(c.Timeout)*time.Millisecond
-	if a.Timeout < 0 || a.Timeout > maxInvokeTime {
-		return i18n.Message("timeout_ms has to be between 0 and 600000").Errorf()
-	}
-	return nil
-}
+const (
+	msgNodeName    = i18n.Message(`the body has to look like {"name":"Desktop"}`)
+	msgNoCommand   = i18n.Message("command is missing: what is the node to do?")
+	msgNodeTimeout = i18n.Message("timeout_ms has to be between 0 and 600000")
+)
 
-func readRename(body []byte, a *control.NodeAction) error {
-	var c nodeName
-	if err := json.Unmarshal(body, &c); err != nil || c.Name == "" {
-		return i18n.Message(`the body has to look like {"name":"Desktop"}`).Errorf()
+func (n NodeCall) action() (control.NodeAction, error) {
+	a := control.NodeAction{Node: n.Node, Command: n.Command, Params: n.Params, Once: n.Once,
+		Timeout: time.Duration(n.Timeout) * time.Millisecond}
+	switch {
+	case n.Command == "":
+		return a, control.Fail(control.Invalid, msgNoCommand)
+	case a.Timeout < 0 || a.Timeout > maxInvokeTime:
+		return a, control.Fail(control.Invalid, msgNodeTimeout)
 	}
-	a.Name = c.Name
-	return nil
+	return a, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
@@ -30,38 +32,70 @@ type Operation struct {
 	Open    bool // needs no key
 	// Scope is a further scope of keys that may call it, beside operator and admin.
 	Scope string
+	// limit is how long a [Client] waits for the response; 0: callLimit.
+	limit time.Duration
+	// body is the maximum size of the body in bytes; 0: maxBody.
+	body int64
+}
+
+// Op is an operation with typed input and output. The [Server] serves it, and a [Client] calls it.
+type Op[In, Out any] struct {
+	Operation
+	do useCase[In, Out]
+}
+
+// useCase is a method of the control service.
+type useCase[In, Out any] func(*control.Service, context.Context, control.Caller, In) (Out, error)
+
+// define returns the operation that does a use case. The pattern is its method and path.
+func define[In, Out any](pattern, summary string, do useCase[In, Out]) *Op[In, Out] {
+	method, path, _ := strings.Cut(pattern, " ")
+	return &Op[In, Out]{Operation{Method: method, Path: path, Summary: summary, In: reflect.TypeFor[In](),
+		Out: reflect.TypeFor[Out]()}, do}
+}
+
+// lasting sets how long clients wait for the response.
+func (o *Op[In, Out]) lasting(limit time.Duration) *Op[In, Out] {
+	o.limit = limit
+	return o
+}
+
+// taking sets the maximum size of the body in bytes.
+func (o *Op[In, Out]) taking(body int64) *Op[In, Out] {
+	o.body = body
+	return o
 }
 
 // maxBody limits the body of an operation, in bytes.
 const maxBody = 1 << 20
 
-// operate adds an operation that responds with the result of f.
-func operate[In, Out any](s *Server, pattern, summary string,
-	f func(context.Context, control.Caller, In) (Out, error)) {
-	operateFor(s, "", pattern, summary, f)
+// operation is an [Op] of any types.
+type operation interface{ serve(s *Server) }
+
+// operate serves operations.
+func (s *Server) operate(list ...operation) {
+	for _, o := range list {
+		o.serve(s)
+	}
 }
 
-// operateFor is operate for keys of one more scope.
-func operateFor[In, Out any](s *Server, scope, pattern, summary string,
-	f func(context.Context, control.Caller, In) (Out, error)) {
-	method, path, _ := strings.Cut(pattern, " ")
-	s.operations = append(s.operations, Operation{
-		Method: method, Path: path, Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
-		Scope: scope,
-	})
-	s.mux.HandleFunc(pattern, s.guarded(scope, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
-		var in In
-		if err := readInput(w, r, &in); err != nil {
-			fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
-			return
-		}
-		out, err := f(r.Context(), c, in)
-		if err != nil {
-			s.fails(w, r, err)
-			return
-		}
-		reply(w, out)
-	}))
+// serve adds the operation to a server.
+func (o *Op[In, Out]) serve(s *Server) {
+	s.operations = append(s.operations, o.Operation)
+	s.mux.HandleFunc(o.Method+" "+o.Path,
+		s.guarded(o.Scope, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
+			var in In
+			if err := readInput(w, r, &in, cmp.Or(o.body, maxBody)); err != nil {
+				fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
+				return
+			}
+			out, err := o.do(s.Service, r.Context(), c, in)
+			if err != nil {
+				s.fails(w, r, err)
+				return
+			}
+			reply(w, out)
+		}))
 }
 
 // document adds an operation with its own handler. In and out are values of the types of its input
@@ -90,19 +124,25 @@ var statusOf = map[control.Reason]int{
 
 // fails responds to an error, with its message or as an internal error.
 func (s *Server) fails(w http.ResponseWriter, r *http.Request, err error) {
+	if e, ok := errors.AsType[*control.NodeError](err); ok {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(e.Status)
+		json.NewEncoder(w).Encode(Failure{e.Message, e.Code, e.Details}) //nolint:errcheck // the caller has disconnected
+		return
+	}
 	e := control.AsError(err)
 	if e == nil {
 		s.internalError(w, r, err)
 		return
 	}
-	if e.Reason == control.TooMany {
-		w.Header().Set("Retry-After", "60")
+	if retry := e.Retry; retry > 0 || e.Reason == control.TooMany {
+		w.Header().Set("Retry-After", strconv.Itoa(int(cmp.Or(retry, time.Minute).Seconds())))
 	}
 	fail(w, statusOf[e.Reason], e.In(lang(r)))
 }
 
 // readInput fills the fields of *in from the URL and the body of a request.
-func readInput(w http.ResponseWriter, r *http.Request, in any) error {
+func readInput(w http.ResponseWriter, r *http.Request, in any, most int64) error {
 	v := reflect.ValueOf(in).Elem()
 	if v.Kind() != reflect.Struct {
 		return nil
@@ -114,7 +154,7 @@ func readInput(w http.ResponseWriter, r *http.Request, in any) error {
 	if !body || r.Method == http.MethodGet || r.Method == http.MethodDelete {
 		return nil
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	d.DisallowUnknownFields()
 	switch err := d.Decode(in); {
 	case errors.Is(err, io.EOF): // empty body
@@ -157,6 +197,14 @@ func readAddress(r *http.Request, query url.Values, v reflect.Value) (body bool,
 		}
 	}
 	return body, nil
+}
+
+// Failure is the response to an operation that failed.
+type Failure struct {
+	Message string `json:"error"`
+	// Code and Details are OpenClaw's, of operations on nodes.
+	Code    string          `json:"code,omitempty"`
+	Details json.RawMessage `json:"details,omitempty"`
 }
 
 // setText parses a text of the URL into a field.

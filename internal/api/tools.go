@@ -15,36 +15,19 @@ import (
 	"patchbay/internal/tool"
 )
 
-// toolOperations adds the operations on tools and upstreams.
-func (s *Server) toolOperations() {
-	operate(s, "GET /api/v1/tools", "List tools; with name or schemas, also what they take", s.ListTools)
-	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line",
-		"application/x-ndjson", ToolCall{}, ToolLine{}, s.call)
-	operate(s, "POST /api/v1/tools/{name}/rule",
-		"Allow or deny a tool, or all that a pattern matches, to programs and bots", s.DecideTool)
-	operate(s, "GET /api/v1/rules", "List what was decided about tools", s.ListToolRules)
-	s.upstreamOperations()
-}
-
-// Tool is a tool in the list of /api/v1/tools.
-type Tool = control.Tool
-
-// States of a [Tool].
-const (
-	ToolAllowed   = control.ToolAllowed
-	ToolDenied    = control.ToolDenied
-	ToolDangerous = control.ToolDangerous
-	ToolPersonal  = control.ToolPersonal
+// Operations.
+var (
+	ListTools     = define("GET /api/v1/tools", "List tools; with name or schemas, also what they take", (*control.Service).ListTools)
+	DecideTool    = define("POST /api/v1/tools/{name}/rule", "Allow or deny a tool, or all that a pattern matches, to programs and bots", (*control.Service).DecideTool)
+	ListToolRules = define("GET /api/v1/rules", "List what was decided about tools", (*control.Service).ListToolRules)
 )
 
-// names returns the names of people by id.
-func (s *Server) names(ctx context.Context) (map[string]string, error) {
-	people, err := s.Hub.Store.People.All(ctx)
-	byID := make(map[string]string, len(people))
-	for _, p := range people {
-		byID[p.ID] = p.Name
-	}
-	return byID, err
+// toolOperations adds the operations on tools and upstreams.
+func (s *Server) toolOperations() {
+	s.operate(ListTools, DecideTool, ListToolRules)
+	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line",
+		"application/x-ndjson", ToolCall{}, ToolLine{}, s.call)
+	s.upstreamOperations()
 }
 
 // person returns the person that a request names, which only admins may do for others. If it

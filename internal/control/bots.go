@@ -343,9 +343,3 @@ func aboutSettings(of string, settings []string) string {
 
 // settingNames returns the names of settings, sorted.
 func settingNames[V any](set map[string]V) []string { return slices.Sorted(maps.Keys(set)) }
-
-// DisconnectedBot is a bot whose connections were closed.
-type DisconnectedBot struct {
-	ID           int64 `json:"id"`
-	Disconnected bool  `json:"disconnected"`
-}

@@ -40,17 +40,20 @@ const (
 
 // CallQuery selects calls. Empty fields select all.
 type CallQuery struct {
-	Person  string // id; empty: everybody's
-	Tool    string // * stands for any text
-	Key     string // id
-	Bot     int64
-	Outcome string // one of CallOutcomes, or Wrong
-	Failed  bool   // the same as Wrong
-	From    time.Time
-	Before  time.Time // exclusive
-	After   string    // Next of the page before
-	Limit   int
+	User    string    `query:"user"` // a name; admins may name others
+	Tool    string    `query:"tool"` // * stands for any text
+	Key     string    `query:"key"`  // id
+	Bot     int64     `query:"bot"`
+	Outcome string    `query:"outcome"` // one of CallOutcomes, or Wrong
+	Failed  bool      `query:"failed"`  // the same as Wrong
+	From    time.Time `query:"from"`
+	Before  time.Time `query:"before"` // exclusive
+	After   string    `query:"after"`  // Next of the page before
+	Limit   int       `query:"limit"`  // 0: defaultCalls
 }
+
+// defaultCalls is the default length of a page of calls.
+const defaultCalls = 50
 
 // CallPage is a page of calls, newest first.
 type CallPage struct {
@@ -61,32 +64,29 @@ type CallPage struct {
 
 // Calls returns the caller's calls from the audit trail, or those of the person an admin names. It
 // waits until the records of finished calls are stored.
-func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery, user string) (CallPage, error) {
+func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery) (p CallPage, err error) {
 	if err := checkOutcome(q.Outcome, CallOutcomes); err != nil {
-		return CallPage{}, err
+		return p, err
 	}
-	var err error
-	if q.Person, err = s.recordsOwner(ctx, c, user); err != nil {
-		return CallPage{}, err
+	if q.Limit == 0 {
+		q.Limit = defaultCalls
 	}
 	if q.Limit < 1 || q.Limit > CallsMost {
-		return CallPage{}, Fail(Invalid, msgBadLimit, CallsMost)
+		return p, Fail(Invalid, msgBadLimit, CallsMost)
 	}
-	s.Hub.WaitForCallRecords(ctx)
-	return Calls(ctx, s.Hub.Store, q)
-}
-
-// Calls reads the audit trail of a database.
-func Calls(ctx context.Context, db *store.DB, q CallQuery) (p CallPage, err error) {
-	f := store.CallFilter{Person: q.Person, Tool: strings.TrimSpace(q.Tool), Key: q.Key, Bot: q.Bot, Outcome: q.Outcome,
-		From: q.From, Until: q.Before}
+	f := store.CallFilter{Tool: strings.TrimSpace(q.Tool), Key: q.Key, Bot: q.Bot, Outcome: q.Outcome, From: q.From,
+		Until: q.Before}
 	if q.Failed {
 		f.Outcome = Wrong
+	}
+	if f.Person, err = s.recordsOwner(ctx, c, q.User); err != nil {
+		return p, err
 	}
 	if f.After, err = decodeCursor(q.After); err != nil {
 		return p, err
 	}
-	rows, err := db.Calls.Find(ctx, f, q.Limit+1)
+	s.Hub.WaitForCallRecords(ctx)
+	rows, err := s.Hub.Store.Calls.Find(ctx, f, q.Limit+1)
 	if err != nil {
 		return p, err
 	}
@@ -100,7 +100,7 @@ func Calls(ctx context.Context, db *store.DB, q CallQuery) (p CallPage, err erro
 		}
 		p.Calls = append(p.Calls, Call{Call: row})
 	}
-	return p, fillCallNames(ctx, db, q.Person, p.Calls)
+	return p, fillCallNames(ctx, s.Hub.Store, f.Person, p.Calls)
 }
 
 // fillCallNames adds the names to calls.

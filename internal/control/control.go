@@ -147,6 +147,8 @@ type Error struct {
 	Say    i18n.Message
 	Args   []any // of Say
 	Cause  error // for the log; may be nil
+	// Retry is when to try again, of [TooMany] and [Away]; 0: a minute, if it is [TooMany].
+	Retry time.Duration
 }
 
 // Error implements error, in English.

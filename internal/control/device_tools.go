@@ -60,6 +60,45 @@ func (s *Service) KnownTools(c Caller, d store.Device) ([]hub.Listing, error) {
 	return s.Hub.ProviderInventory(hub.DeviceProviderID(d.Number), c.Rules)
 }
 
+// DeviceTool is a tool of a device.
+type DeviceTool struct {
+	// Own is the tool's name at its device, such as self.audio_speaker.set_volume.
+	Own string `json:"own_name"`
+	Tool
+}
+
+// DeviceToolList are the tools of a device.
+type DeviceToolList struct {
+	Tools []DeviceTool `json:"tools"`
+}
+
+// DeviceToolsQuery selects the tools of a device.
+type DeviceToolsQuery struct {
+	DeviceRef
+	Schemas bool `query:"schemas"` // include their schemas
+}
+
+// ListDeviceTools lists the tools of a device.
+func (s *Service) ListDeviceTools(ctx context.Context, c Caller, q DeviceToolsQuery) (DeviceToolList, error) {
+	d, err := s.FindDevice(ctx, c, q.Device)
+	if err != nil {
+		return DeviceToolList{}, err
+	}
+	list, err := s.DeviceTools(ctx, c, d)
+	if err != nil {
+		return DeviceToolList{}, err
+	}
+	people, err := s.names(ctx)
+	if err != nil {
+		return DeviceToolList{}, err
+	}
+	out := make([]DeviceTool, len(list))
+	for i, l := range list {
+		out[i] = DeviceTool{l.Tool.Name, ToolRow(l, store.Person{ID: d.Owner, Name: people[d.Owner]}, q.Schemas)}
+	}
+	return DeviceToolList{out}, nil
+}
+
 // DeviceCall is a call of a device's tool.
 type DeviceCall struct {
 	// Tool is its name at the device, or its full name.

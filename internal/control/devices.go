@@ -45,9 +45,11 @@ type DeviceRef struct {
 
 // DeviceQuery selects devices.
 type DeviceQuery struct {
-	After int64  `query:"after"` // the number after which the page starts
-	Limit int    `query:"limit"` // how many at most; 0: [MaxDevices]
-	Text  string `query:"text"`  // part of the name or of the hardware address; empty: any
+	After int64 `query:"after"` // the number after which the page starts
+	// Limit is how many a page has at most; 0: [MaxDevices]. Only admins choose it, because one
+	// person has few devices.
+	Limit int    `query:"limit"`
+	Text  string `query:"text"` // part of the name or of the hardware address; empty: any
 }
 
 // Devices is a page of devices, by number.
@@ -74,7 +76,8 @@ type Approval struct {
 
 // DeviceChange changes a device; nil fields stay.
 type DeviceChange struct {
-	Name *string `json:"name,omitempty"`
+	Device string  `path:"device" json:"-"` // number, name or hardware address
+	Name   *string `json:"name,omitempty"`
 	// Bot is the number or name of one of the owner's bots, or [NoBot].
 	Bot *string `json:"bot,omitempty"`
 	// Transport is one of the store's, or [DefaultTransport].
@@ -112,7 +115,11 @@ func DeviceError(err error) *Error {
 		{store.ErrNotFound, Missing, msgDeviceGone},
 	} {
 		if errors.Is(err, known.err) {
-			return &Error{Reason: known.reason, Say: known.say, Cause: err}
+			e := &Error{Reason: known.reason, Say: known.say, Cause: err}
+			if known.reason == TooMany {
+				e.Retry = 10 * time.Minute
+			}
+			return e
 		}
 	}
 	return nil
@@ -149,7 +156,7 @@ func ShowsCode(d store.Device) bool { return d.CodeHash != "" && time.Now().Befo
 
 // Devices lists the caller's devices by number, in pages.
 func (s *Service) Devices(ctx context.Context, c Caller, q DeviceQuery) (Devices, error) {
-	if q.Limit < 1 || q.Limit > MaxDevices {
+	if q.Limit < 1 || q.Limit > MaxDevices || c.Program == "api" && c.Owner() != "" {
 		q.Limit = MaxDevices
 	}
 	list, err := s.Hub.Store.Devices.Search(ctx, store.DeviceSearch{Owner: c.Owner(), Text: strings.TrimSpace(q.Text),
@@ -210,7 +217,7 @@ func (s *Service) transport(d store.Device) string {
 }
 
 // WaitingDevices counts the devices that show a pairing code, and lists them for admins.
-func (s *Service) WaitingDevices(ctx context.Context, c Caller) (Waiting, error) {
+func (s *Service) WaitingDevices(ctx context.Context, c Caller, _ Empty) (Waiting, error) {
 	list, err := s.Hub.Store.Devices.Waiting(ctx, time.Now())
 	out := Waiting{Count: len(list)}
 	if err == nil && c.Admin {
@@ -277,15 +284,15 @@ func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id st
 
 // ChangeDevice renames and binds a device and sets its transport. Renaming changes the names of its
 // tools, which rules refer to. If a part is invalid, nothing changes.
-func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change DeviceChange) (Device, error) {
+func (s *Service) ChangeDevice(ctx context.Context, c Caller, change DeviceChange) (Device, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
 		return Device{}, err
 	}
-	d, err := s.FindDevice(ctx, c, ref)
+	d, err := s.FindDevice(ctx, c, change.Device)
 	if err != nil {
 		return Device{}, err
 	}
-	if change == (DeviceChange{}) {
+	if change.Name == nil && change.Bot == nil && change.Transport == nil {
 		return Device{}, Fail(Invalid, msgNoDeviceChange)
 	}
 	steps, err := s.deviceSteps(ctx, d, change)
@@ -382,20 +389,26 @@ func validDeviceName(name string) error {
 	return nil
 }
 
+// RemovedDevice is the response to the removal of a device.
+type RemovedDevice struct {
+	ID      int64 `json:"id"`
+	Removed bool  `json:"removed"`
+}
+
 // RemoveDevice removes a device. When it calls home again, it belongs to whoever enters its pairing
 // code.
-func (s *Service) RemoveDevice(ctx context.Context, c Caller, ref string) (number int64, err error) {
+func (s *Service) RemoveDevice(ctx context.Context, c Caller, in DeviceRef) (RemovedDevice, error) {
 	if err := requireUnrestrictedKey(c); err != nil {
-		return 0, err
+		return RemovedDevice{}, err
 	}
-	d, err := s.FindDevice(ctx, c, ref)
+	d, err := s.FindDevice(ctx, c, in.Device)
 	if err != nil {
-		return 0, err
+		return RemovedDevice{}, err
 	}
 	if err := s.Hub.Store.Devices.Remove(ctx, d.Number); err != nil {
-		return 0, describeDeviceError(err)
+		return RemovedDevice{}, describeDeviceError(err)
 	}
 	s.Logger.InfoContext(ctx, "a device was removed", "device", d.Number, "person", c.Person, "key", c.Key)
 	s.RecordAdminEvent(ctx, c, EventDeviceRemoved, aboutDevice(d))
-	return d.Number, nil
+	return RemovedDevice{d.Number, true}, nil
 }

@@ -55,7 +55,7 @@ type Status struct {
 	PublicURL string   `json:"public_url,omitempty"`
 	Ready     bool     `json:"ready"`
 	// Failing is why the instance is not ready: stopping, draining, database, storage, disk_full,
-	// disk_errors or bus.
+	// disk_errors, bus, or not_running if no server runs on the data.
 	Failing []string  `json:"failing"`
 	Started time.Time `json:"started_at,omitzero"`
 }

@@ -37,6 +37,9 @@ const (
 	keyRateMost = 1_000_000
 )
 
+// Rules are the tools that a key may call.
+type Rules = hub.Rules
+
 // KeyRow is a key without its secret, which is not stored.
 type KeyRow struct {
 	store.Key

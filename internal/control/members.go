@@ -43,7 +43,6 @@ const (
 	EventBotToken        = "bot.token"
 	EventBotInvited      = "bot.invited"
 	EventBotUnbound      = "bot.unbound"
-	EventBotDisconnected = "bot.disconnected"
 	EventUpstreamAdded   = "upstream.added"
 	EventUpstreamChanged = "upstream.changed"
 	EventUpstreamToken   = "upstream.token"
@@ -153,8 +152,10 @@ type NewPerson struct {
 	Name string `json:"name"`
 	Role string `json:"role,omitempty"` // admin or member; empty: member
 	Lang string `json:"lang,omitempty"` // zh or en; empty: the caller's
-	// Password is the first password. If it is empty, one is generated and returned once.
-	Password string `json:"password,omitempty"`
+	// Password is the first password. If it is empty, one is generated and returned once, unless
+	// NoPassword is set: then the person cannot sign in, but has bots and keys.
+	Password   string `json:"password,omitempty"`
+	NoPassword bool   `json:"no_password,omitempty"`
 }
 
 // AddedPerson is an account that was created.
@@ -182,7 +183,7 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 		return AddedPerson{}, noLang(in.Lang)
 	}
 	made := ""
-	if in.Password == "" {
+	if in.Password == "" && !in.NoPassword {
 		made = generatePassword()
 		in.Password = made
 	}

@@ -184,7 +184,7 @@ func (f *filter) calls(v *page.Visit, limit int) (control.CallPage, error) {
 	return v.Instance.Control.Calls(v.Context(), f.caller(v), control.CallQuery{
 		Tool: f.Tool, Key: f.Key, Bot: f.Bot, Outcome: f.Outcome, From: f.from, Before: f.until, After: f.After,
 		Limit: limit,
-	}, "")
+	})
 }
 
 func calls(v *page.Visit) {

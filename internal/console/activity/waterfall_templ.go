@@ -5,10 +5,12 @@ package activity
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import (
+	"patchbay/internal/console/page"
 
-import "patchbay/internal/console/page"
+	"github.com/a-h/templ"
+	templruntime "github.com/a-h/templ/runtime"
+)
 
 // waterfall draws where the time of a turn went, and says the same in words.
 func waterfall(v *page.Visit, f waterfallData) templ.Component {

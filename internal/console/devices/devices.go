@@ -89,7 +89,7 @@ func (p *pages) loadList(ctx context.Context, v *page.Visit) (l deviceList, err 
 		return l, err
 	}
 	if v.IsAdmin() {
-		w, err := p.control.WaitingDevices(ctx, v.Caller())
+		w, err := p.control.WaitingDevices(ctx, v.Caller(), control.Empty{})
 		if err != nil {
 			return l, err
 		}
@@ -135,7 +135,7 @@ func (p *pages) showApproval(v *page.Visit, status int, a approval) {
 	bots, err := p.control.Bots(v.Context(), v.Caller(), struct{}{})
 	if err == nil && v.IsAdmin() {
 		var w control.Waiting
-		w, err = p.control.WaitingDevices(v.Context(), v.Operator())
+		w, err = p.control.WaitingDevices(v.Context(), v.Operator(), control.Empty{})
 		a.Waiting = w.Devices
 	}
 	if err != nil {

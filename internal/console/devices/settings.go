@@ -51,8 +51,9 @@ func (p *pages) change(v *page.Visit) {
 	}
 	s := settings{Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"),
 		Transport: v.FormValue("transport")}
-	change := control.DeviceChange{Name: &s.Name, Bot: &s.Bot, Transport: &s.Transport}
-	_, err := p.control.ChangeDevice(v.Context(), v.Caller(), strconv.FormatInt(d.Number, 10), change)
+	change := control.DeviceChange{Device: strconv.FormatInt(d.Number, 10),
+		Name: &s.Name, Bot: &s.Bot, Transport: &s.Transport}
+	_, err := p.control.ChangeDevice(v.Context(), v.Caller(), change)
 	if err == nil {
 		v.Redirect(d.path("/settings?saved"))
 		return
@@ -71,7 +72,7 @@ func (p *pages) change(v *page.Visit) {
 
 // remove removes a device.
 func (p *pages) remove(v *page.Visit) {
-	if _, err := p.control.RemoveDevice(v.Context(), v.Caller(), v.PathValue("device")); err != nil {
+	if _, err := p.control.RemoveDevice(v.Context(), v.Caller(), control.DeviceRef{Device: v.PathValue("device")}); err != nil {
 		v.Fail(err)
 		return
 	}

@@ -201,7 +201,6 @@ var adminEventText = map[string]i18n.Message{
 	control.EventBotToken:        msgActBotToken,
 	control.EventBotInvited:      msgActBotInvited,
 	control.EventBotUnbound:      msgActBotUnbound,
-	control.EventBotDisconnected: msgActBotCut,
 	control.EventUpstreamAdded:   msgActUpAdded,
 	control.EventUpstreamChanged: msgActUpChanged,
 	control.EventUpstreamToken:   msgActUpToken,

@@ -157,7 +157,6 @@ const (
 	msgActBotToken     = i18n.Message("gave a bot another token")
 	msgActBotInvited   = i18n.Message("invited glasses to a bot")
 	msgActBotUnbound   = i18n.Message("unbound glasses from a bot")
-	msgActBotCut       = i18n.Message("ended the connections of a bot")
 	msgActUpAdded      = i18n.Message("added a tool server")
 	msgActUpChanged    = i18n.Message("changed a tool server")
 	msgActUpToken      = i18n.Message("gave a tool server another token")

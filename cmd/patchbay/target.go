@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/control"
+	"patchbay/internal/i18n"
+)
+
+// targetFlags say which server a command uses: the named one, the one that runs on the data folder,
+// or, without any, this process on the data folder.
+type targetFlags struct {
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// retryFlags returns the flags to append to a suggested command, so that it uses the same target.
+// The key is left out.
+func (f targetFlags) retryFlags() string {
+	suffix := f.dataFlags.retryFlags()
+	if f.Server != "" {
+		suffix += " --server " + quoteWord(f.Server)
+	}
+	return suffix
+}
+
+// conn is a connection to a server.
+type conn struct {
+	*api.Client
+	// settings are those of the data folder; nil with a named server.
+	settings *config.Config
+	// local reports whether this process does the operations, because no server runs.
+	local bool
+}
+
+// connect calls use with a client for the target. The data folder has to have data.
+func (f targetFlags) connect(ctx context.Context, sh *shell, use func(*conn) error) error {
+	return f.open(ctx, sh, false, use)
+}
+
+// connectNew is connect for commands that may create the data folder.
+func (f targetFlags) connectNew(ctx context.Context, sh *shell, use func(*conn) error) error {
+	return f.open(ctx, sh, true, use)
+}
+
+func (f targetFlags) open(ctx context.Context, sh *shell, create bool, use func(*conn) error) error {
+	named, err := f.named(sh)
+	if err != nil {
+		return err
+	}
+	if named != nil {
+		return use(&conn{Client: named})
+	}
+	settings, err := f.load(sh)
+	if err != nil {
+		return err
+	}
+	if !create && !hasData(settings) {
+		return f.noData(settings)
+	}
+	var running *api.Client
+	if f.DatabaseURL == "" { // the server may use another database
+		if running, err = connectRunning(ctx, sh, settings); err != nil {
+			return err
+		}
+	}
+	if running != nil {
+		return use(&conn{Client: running, settings: settings})
+	}
+	return withBase(ctx, sh, settings, func(b *app.Base) error {
+		l, err := app.NewLocal(ctx, b, sh.logger())
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		return use(&conn{Client: l.Client(sh.lang), settings: settings, local: true})
+	})
+}
+
+// connectRunning returns a client for the server that runs on a data folder, or nil if none
+// responds there.
+func connectRunning(ctx context.Context, sh *shell, c *config.Config) (*api.Client, error) {
+	at, err := app.FindRunning(c.Data)
+	if errors.Is(err, app.ErrNotRunning) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := api.NewClient(at.URL, at.Key, sh.lang)
+	r.HTTP.Transport = localTransport()
+	_, err = api.Status.Call(ctx, r, control.Empty{})
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, api.ErrUnauthorized) {
+		return nil, nil // it crashed, and another program may have its port now
+	}
+	return r, err
+}
+
+// named returns a client for the named server, or nil if none was named.
+func (f serverFlags) named(sh *shell) (*api.Client, error) {
+	address, key := f.Server, f.Key
+	if address == "" {
+		address = sh.getenv(config.EnvServer)
+	}
+	if key == "" {
+		key = sh.getenv(config.EnvKey)
+	}
+	if address == "" {
+		if f.Key != "" {
+			return nil, usage(i18n.Message("--key is given without --server"))
+		}
+		return nil, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, usage(i18n.Message("the server's address has to look like https://board.example.org"))
+	}
+	if key == "" {
+		return nil, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"))
+	}
+	return api.NewClient(address, key, sh.lang), nil
+}
+
+// isMissing reports whether a server says that something does not exist.
+func isMissing(err error) bool {
+	e, ok := errors.AsType[*api.ServerError](err)
+	return ok && e.Status == http.StatusNotFound
+}
+
+// publicURL returns the URL by which others reach the server, as far as known.
+func (c *conn) publicURL(ctx context.Context) string {
+	if s, err := api.Status.Call(ctx, c.Client, control.Empty{}); err == nil && s.PublicURL != "" {
+		return s.PublicURL
+	}
+	if c.local {
+		return "http://" + c.settings.Listen
+	}
+	return c.URL
+}
+
+// findBot returns a bot by number or name.
+func (c *conn) findBot(ctx context.Context, ref string) (control.BotView, error) {
+	bot, err := api.Bot.Call(ctx, c.Client, control.BotRef{Bot: ref})
+	if isMissing(err) {
+		err = i18n.Message("there is no bot %q; patchbay bot list shows those there are").Errorf(ref)
+	}
+	return bot, err
+}

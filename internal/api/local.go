@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+
+	"patchbay/internal/i18n"
+)
+
+// localURL is the URL of a server in this process, which nothing resolves.
+const localURL = "http://patchbay.local"
+
+// NewLocalClient returns a client for a handler in this process. Responses are streamed as over a
+// network.
+func NewLocalClient(handler http.Handler, key string, lang i18n.Lang) *Client {
+	c := NewClient(localURL, key, lang)
+	c.HTTP.Transport = localTransport{handler}
+	return c
+}
+
+// localTransport has a handler answer requests.
+type localTransport struct{ handler http.Handler }
+
+// RoundTrip implements [http.RoundTripper]. The handler runs until it returns, and its context ends
+// with that of the request, or when the body of the response is closed.
+func (t localTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	r := req.Clone(ctx)
+	r.RequestURI, r.RemoteAddr = req.URL.RequestURI(), "127.0.0.1:0"
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	body, to := io.Pipe()
+	w := &localResponse{header: http.Header{}, to: to, begun: make(chan struct{})}
+	go func() { // ends with the handler, which ends with ctx
+		defer func() {
+			if broken := recover(); broken != nil {
+				if broken != http.ErrAbortHandler { //nolint:errorlint // it is that value
+					panic(broken)
+				}
+				to.CloseWithError(io.ErrUnexpectedEOF)
+			}
+			w.WriteHeader(http.StatusOK)
+			to.Close()
+		}()
+		t.handler.ServeHTTP(w, r)
+		w.Flush()
+	}()
+	select {
+	case <-w.begun:
+	case <-ctx.Done():
+		cancel()
+		body.CloseWithError(ctx.Err())
+		return nil, req.Context().Err()
+	}
+	return &http.Response{
+		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.header.Clone(), Body: &localBody{body, cancel}, ContentLength: -1, Request: req,
+	}, nil
+}
+
+// localBody ends the handler when it is closed.
+type localBody struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (b *localBody) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}
+
+// localResponse is the [http.ResponseWriter] of such a handler.
+type localResponse struct {
+	header http.Header
+	once   sync.Once
+	status int
+	begun  chan struct{}
+	to     *io.PipeWriter
+}
+
+func (w *localResponse) Header() http.Header { return w.header }
+
+func (w *localResponse) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status = status
+		close(w.begun)
+	})
+}
+
+func (w *localResponse) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.to.Write(p)
+}
+
+// Flush implements [http.Flusher]. Nothing is buffered.
+func (w *localResponse) Flush() { w.WriteHeader(http.StatusOK) }
