@@ -15,7 +15,7 @@ type rawJSON = json.RawMessage
 type frame struct {
 	Command    string  `json:"command"`
 	Identifier rawJSON `json:"identifier"` // a JSON string that contains JSON
-	Data       rawJSON `json:"data"`       // likewise; connectors of our own may send the object itself
+	Data       rawJSON `json:"data"`       // likewise; our own connectors may send an object
 }
 
 // channelIdentifier is the content of an identifier.

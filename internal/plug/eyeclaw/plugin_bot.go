@@ -22,7 +22,7 @@ type pluginBot struct {
 	turns          map[string]*turn     // with somebody waiting, by id
 	inProgress     map[string]time.Time // start times of the turns that the plugin works on
 	leftover       leftover
-	disconnectedAt time.Time // when the last subscribed socket closed; zero if there is one or was none
+	disconnectedAt time.Time // when the last subscribed socket closed; zero while there is one
 
 	retired    bool
 	registered bool

@@ -48,9 +48,9 @@ const (
 
 // Limits that protect this instance from one bot's plugin, or from somebody with a bot's token.
 const (
-	maxConns      = 8       // sockets per bot; usual is one, or two during a move to another machine
+	maxConns      = 8       // sockets per bot; usual is one, or two during a move
 	maxSubs       = 4       // subscriptions per socket; a plugin has one
-	maxFrame      = 1 << 20 // bytes of one inbound message; the largest is a summary with the whole answer
+	maxFrame      = 1 << 20 // bytes of one inbound message; the largest is a summary
 	maxQueue      = 256     // queued outbound frames of a socket, some 200 bytes each
 	maxAnswer     = 8 << 20 // bytes of one answer, all of which are kept until it ends
 	maxIdentifier = 4 << 10 // bytes of a subscription's identifier, which is echoed in every frame

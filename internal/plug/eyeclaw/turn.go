@@ -20,7 +20,7 @@ type turn struct {
 
 	conn           *conn       // socket of the plugin's last frame; nil while that socket is gone
 	sent           bool        // the command was queued
-	delivered      atomic.Bool // the command was or is being written; otherwise it may be sent again
+	delivered      atomic.Bool // the command was or is being written; else it may be sent again
 	disconnectedAt time.Time   // when conn was lost, if no frame came since
 
 	text         strings.Builder // everything received

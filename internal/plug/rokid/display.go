@@ -29,9 +29,9 @@ type Settings struct {
 	QuietStart *bool `json:"quiet_start,omitempty"`
 	// WaitingText is sent once if the first piece takes long. Nil means the server's setting.
 	WaitingText *string `json:"waiting_text,omitempty"`
-	// Recall adds handling_required and is_recall to commands. Some bridges send them (davexxx1214/
-	// openclaw-lingzhu-skill at 3ec283a, skill/extension/src/transform.ts); the documentation does
-	// not have them.
+	// Recall adds handling_required and is_recall to commands. Some bridges send them
+	// (davexxx1214/openclaw-lingzhu-skill at 3ec283a, skill/extension/src/transform.ts); the
+	// documentation does not have them.
 	Recall *bool `json:"recall,omitempty"`
 	// PushKey is the owner's key for the platform's push service. With it, late answers are pushed
 	// to the glasses.

@@ -78,6 +78,9 @@ type Handler struct {
 
 // New returns a Handler. If PushURL is set, it registers for late answers at the hub.
 func New(o Options) *Handler {
+	// The platform is reported to time out after 30 to 60 s (neochou/rokid-lingzhu-openclaw at
+	// b6070b0, CHANGELOG.md). 7 s is the interval of EyeClaw's plugin (sdk/src/http-handler.ts) and
+	// of davexxx1214/openclaw-lingzhu-skill.
 	if o.Heartbeat == 0 {
 		o.Heartbeat = 7 * time.Second
 	}
@@ -167,6 +170,7 @@ func (h *Handler) authenticate(w http.ResponseWriter, r *http.Request) (account.
 	tooMany := h.Guard.Refuse(addr)
 	h.Logger.WarnContext(r.Context(), "a key was refused", "channel", ChannelName, "cause", err, "address", addr,
 		"too_many", tooMany)
+	// The texts are those of the documentation ("错误处理") and of EyeClaw's controller.
 	message := "Invalid authentication token"
 	if errors.Is(err, account.ErrNoKey) {
 		message = "Missing Authorization header"

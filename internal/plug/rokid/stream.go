@@ -81,7 +81,7 @@ func (s *stream) sendHeader() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // nginx buffers responses otherwise (ngx_http_proxy_module, proxy_buffering)
+	h.Set("X-Accel-Buffering", "no") // against buffering in nginx (proxy_buffering)
 	s.w.WriteHeader(http.StatusOK)
 	s.lastWrite = time.Now()
 }

@@ -96,12 +96,12 @@ type NoticeKind string
 const (
 	Opened       NoticeKind = "opened"       // the socket is open
 	Subscribed   NoticeKind = "subscribed"   // the server confirmed the subscription
-	Rejected     NoticeKind = "rejected"     // the server rejected the subscription; the plugin stays idle
+	Rejected     NoticeKind = "rejected"     // the server rejected it; the plugin stays idle
 	Closed       NoticeKind = "closed"       // the socket has closed
 	Reconnecting NoticeKind = "reconnecting" // the plugin reconnects in After
 	Asked        NoticeKind = "asked"        // a chat began; Detail is its session id
-	Answered     NoticeKind = "answered"     // the chat ended; After is how long the acknowledgements took
-	Failed       NoticeKind = "failed"       // the chat ended with an error
+	Answered     NoticeKind = "answered"     // it ended; After is the wait for acknowledgements
+	Failed       NoticeKind = "failed"       // it ended with an error
 )
 
 // Plugin is one plugin. Run may be called once.

@@ -164,8 +164,8 @@ type sentenceEnd uint8
 
 const (
 	notEnded  sentenceEnd = iota
-	fullStop              // ends a sentence in any case
-	latinStop             // ends a sentence before space or another script: not in 3.14 or patchbay.dev
+	fullStop              // in any case
+	latinStop             // only before space or another script: not in 3.14 or patchbay.dev
 )
 
 const (
