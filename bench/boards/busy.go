@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// warmup is for how long boards talk before they are measured.
+	// warmup is the duration of conversations before the measurement.
 	warmup = 5 * time.Second
-	// clip is how long the sound is that is played again and again: less than what a
-	// server plays at most.
+	// clip is the duration of the sound that is played repeatedly. It is shorter than the server's
+	// maximum.
 	clip = 4 * time.Minute
 )
 
-// speechPackets are the packets of somebody who makes no pauses.
+// speechPackets are packets of speech without pauses.
 func speechPackets() (packets [][]byte) {
 	for _, p := range sim.GoodMorning() {
 		if len(p) > 40 {
@@ -37,7 +37,7 @@ func speechPackets() (packets [][]byte) {
 	return packets
 }
 
-// sound makes an Ogg-Opus file that lasts for a time.
+// sound returns an Ogg Opus file of the given length.
 func sound(length time.Duration) ([]byte, error) {
 	var file bytes.Buffer
 	w, err := ogg.NewWriter(&file, ogg.WriterOptions{Channels: 1, InputRate: wire.UplinkRate, Vendor: "bench"})
@@ -54,7 +54,7 @@ func sound(length time.Duration) ([]byte, error) {
 	return file.Bytes(), err
 }
 
-// serveSound serves a file on this machine, and says where.
+// serveSound serves a file on this machine, and returns its URL.
 func serveSound(ctx context.Context, file []byte) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,14 +62,14 @@ func serveSound(ctx context.Context, file []byte) (string, error) {
 	}
 	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
-		w.Write(file) //nolint:errcheck // who fetched it has gone
+		w.Write(file) //nolint:errcheck // the client has left
 	})}
 	context.AfterFunc(ctx, func() { s.Close() })
 	go s.Serve(l) //nolint:errcheck // ends with ctx
 	return "http://" + l.Addr().String() + "/sound", nil
 }
 
-// measureBusy prints what boards cost that talk, and are talked to.
+// measureBusy prints the cost of boards in conversations with sound in both directions.
 func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -132,7 +132,7 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	if err := <-profiled; err != nil {
 		return err
 	}
-	pause(ctx, time.Second) // what is played is counted when it has ended, and so are conversations
+	pause(ctx, time.Second) // playbacks and conversations are counted when they end
 	late, err := statuses(ctx, s, client, f)
 	if err != nil {
 		return err
@@ -168,14 +168,14 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	return w.Flush()
 }
 
-// busy is a board to which somebody speaks, and on which something is played, until
-// ctx ends. It begins after a while, so that not all boards have the same beat.
+// busy sends speech from a board and plays sound on it until ctx ends. It begins after a random
+// time, so that the boards do not send in step.
 func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sound string, after time.Duration) error {
 	if pause(ctx, after); ctx.Err() != nil {
 		return nil
 	}
 	err := b.Press(ctx)
-	pause(ctx, time.Second) // the board has heard that there is a conversation; soon the server knows it, too
+	pause(ctx, time.Second) // the server learns of the conversation after the board
 	var speaks sync.WaitGroup
 	defer speaks.Wait()
 	speaks.Go(func() {
@@ -191,10 +191,10 @@ func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sou
 	return err
 }
 
-// lateness is what the server says of the packets that it sent, in milliseconds.
+// lateness are the server's measurements of sent packets, in milliseconds.
 type lateness struct{ median, worst, latest float64 }
 
-// statuses asks the server how all conversations have gone.
+// statuses requests the statistics of all conversations from the server.
 func statuses(ctx context.Context, s *server, client *http.Client, f *fleet) (l lateness, err error) {
 	var all []float64
 	for _, b := range f.boards {

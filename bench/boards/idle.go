@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// booters is how many boards are turned on at a time.
+	// booters is the number of boards that boot at a time.
 	booters = 64
-	// toolsTimeout is how long the server may take to ask all of them for their tools.
+	// toolsTimeout is the maximum time for the server to request the tools of all boards.
 	toolsTimeout = 2 * time.Minute
-	// maxHellos is how many boards begin a conversation, to see how soon they are
-	// answered.
+	// maxHellos is the number of boards that begin a conversation, to measure the delay of the
+	// hello.
 	maxHellos = 300
 )
 
-// newBoard makes a board that does at once what it is told: how long a board's own
-// loop takes is no matter of the server.
+// newBoard returns a board that reacts at once: the delay of a real board's event loop does not
+// concern the server.
 func newBoard(s *server, number int, mode string) *sim.Board {
 	return sim.New(sim.Options{
 		OTA: s.URL + xiaozhi.OTAPath, MAC: fmt.Sprintf("02:be:00:%02x:%02x:%02x", number>>16&0xff, number>>8&0xff,
 			number&0xff), UUID: fmt.Sprintf("be000000-0000-4000-8000-%012x", number), Mode: mode,
 		Profile: sim.FW25, Dial: sim.DialFrom(number), Latency: func() time.Duration { return 0 },
-		Slack: time.Minute, // what is late is measured here, and no rule that is broken
+		Slack: time.Minute, // lateness is measured here, and is no violation
 	})
 }
 
-// fleet are boards that were turned on.
+// fleet holds boards that were booted.
 type fleet struct {
 	boards []*sim.Board
-	took   time.Duration // for all of them
+	took   time.Duration // time to boot all of them
 	failed int
-	why    error // of the first that failed
+	why    error // error of the first one that failed
 }
 
-// boot makes boards and turns them on.
+// boot creates boards and boots them.
 func boot(ctx context.Context, s *server, first, n int, mode string) *fleet {
 	f := &fleet{}
 	for i := range n {
@@ -55,7 +55,7 @@ func boot(ctx context.Context, s *server, first, n int, mode string) *fleet {
 	return f
 }
 
-// turnOn turns all boards on, or off and on.
+// turnOn boots all boards, or reboots them.
 func (f *fleet) turnOn(ctx context.Context) {
 	start := time.Now()
 	var next atomic.Int64
@@ -86,7 +86,7 @@ func (f *fleet) close() {
 	wg.Wait()
 }
 
-// total sums up what the boards saw.
+// total sums up the statistics of the boards.
 func (f *fleet) total() *sim.Total {
 	t := &sim.Total{}
 	for _, b := range f.boards {
@@ -95,14 +95,14 @@ func (f *fleet) total() *sim.Total {
 	return t
 }
 
-// measureIdle prints what boards cost that are only connected.
+// measureIdle prints the cost of boards that are only connected.
 func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	s, err := start(ctx, "mqtt")
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	warm := boot(ctx, s, 1<<20, 10, "") // what is made once is not counted
+	warm := boot(ctx, s, 1<<20, 10, "") // excludes what is created once
 	defer warm.close()
 	if warm.failed > 0 {
 		return warm.why
@@ -153,7 +153,7 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	if f.failed > 0 {
 		return fmt.Errorf("%d boards could not be turned on again; the first: %w", f.failed, f.why)
 	}
-	pause(ctx, 2*time.Second) // they are asked for their tools
+	pause(ctx, 2*time.Second) // the server requests their tools
 	t = f.total()
 	fmt.Fprintf(w, "known ones\t%.0f a second\tcall home p50 %v, p99 %v; the server used %.2f ms each, the boards %.2f ms\n", n/f.took.Seconds(),
 		short(sim.Quantile(t.OTATimes, .5)), short(sim.Quantile(t.OTATimes, .99)), millis(s.cpu()-cpu)/n,
@@ -171,7 +171,7 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	fmt.Fprintf(w, "hello\tp50 %v\tp99 %v\n", short(sim.Quantile(hellos, .5)), short(sim.Quantile(hellos, .99)))
 	w.Flush() //nolint:errcheck // standard output
 	if o.profile != "" {
-		go s.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".calls") //nolint:errcheck // it is not there then
+		go s.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".calls") //nolint:errcheck // profiles are optional
 	}
 	cpu, own = s.cpu(), cpuOf(os.Getpid())
 	calls, err := f.calls(ctx, s, o)
@@ -188,7 +188,7 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	return w.Flush()
 }
 
-// awaitTools waits until the server has asked all boards for their tools.
+// awaitTools waits until the server has requested the tools of all boards.
 func (f *fleet) awaitTools(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, toolsTimeout)
 	defer cancel()
@@ -199,11 +199,11 @@ func (f *fleet) awaitTools(ctx context.Context) error {
 			}
 		}
 	}
-	pause(ctx, time.Second) // the last one's answers
+	pause(ctx, time.Second) // for the last responses
 	return ctx.Err()
 }
 
-// hellos has boards begin conversations, and returns how long the hellos took.
+// hellos begins conversations on boards, and returns the delays of the hellos.
 func (f *fleet) hellos(ctx context.Context) (took []time.Duration, err error) {
 	for range min(maxHellos, len(f.boards)) {
 		b := f.boards[rand.IntN(len(f.boards))]
@@ -218,7 +218,7 @@ func (f *fleet) hellos(ctx context.Context) (took []time.Duration, err error) {
 	return took, nil
 }
 
-// calls calls tools of random boards, and returns how long each call took.
+// calls calls tools of random boards, and returns the durations.
 func (f *fleet) calls(ctx context.Context, s *server, o options) ([]time.Duration, error) {
 	client := callers(o.callers)
 	until := time.Now().Add(o.span)
@@ -252,7 +252,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// share is which part of one processor was used, in percent.
+// share is the percentage of one processor that was used.
 func share(used, span time.Duration) float64 { return 100 * float64(used) / float64(span) }
 
 func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }

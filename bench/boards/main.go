@@ -1,21 +1,20 @@
-// Command boards measures what voice boards cost a server: those that are only
-// connected, and those that talk.
+// Command boards measures the cost of voice boards for a server: of those that are only connected,
+// and of those in a conversation.
 //
 //	go run ./bench/boards [-idle 10000] [-d 10s] [-calls 16]
 //	go run ./bench/boards -busy 200 [-for 5m] [-transport websocket|mqtt]
 //
-// The server is a process of its own, wired as "patchbay serve --demo" is, on a
-// folder of its own, and the boards are simulated ones in this process, whose
-// processor time is told too: on a small machine both want the same processors, so
-// that a packet which comes late may be late because of the boards.
+// The server is a process of its own, wired like "patchbay serve --demo", with a folder of its own.
+// The boards are simulated in this process, whose processor time is printed too: on a small machine
+// both compete for the processors, so that a packet may be late because of the boards.
 //
-// With -busy sound goes both ways all the time: somebody speaks to each board in
-// realtime mode without a pause, which the server takes apart packet by packet, and
-// the server plays a long sound on it, fetched over HTTP and sent 16.7 times a second.
+// With -busy there is sound in both directions all the time: each board sends speech in realtime
+// mode without a pause, which the server parses packet by packet, and the server plays a long sound
+// on it, fetched over HTTP and sent in 16.7 packets per second.
 //
-// Each board has an address of its own in 127.0.0.0/8, as a server bounds how often
-// one address may call. That works on Linux. 10,000 boards need as many open files,
-// here and in the server: see ulimit -n.
+// Each board has an address of its own in 127.0.0.0/8, because a server limits the OTA requests of
+// one address. That works on Linux. 10,000 boards need as many open files, here and in the server:
+// see ulimit -n.
 package main
 
 import (
@@ -28,12 +27,12 @@ import (
 	"time"
 )
 
-// options are the command line.
+// options are the options of the command line.
 type options struct {
 	idle, busy int
-	span       time.Duration // of the measurements with idle boards
+	span       time.Duration // duration of the measurements with idle boards
 	callers    int
-	long       time.Duration // of the talks
+	long       time.Duration // duration of the conversations
 	transport  string
 	profile    string
 }
@@ -82,10 +81,10 @@ func parse() (o options, err error) {
 	return o, filesFor(max(o.idle, o.busy))
 }
 
-// spareFiles is what a process has open beside its boards.
+// spareFiles is the number of open files of a process besides its boards.
 const spareFiles = 200
 
-// filesFor reports whether so many boards can be connected.
+// filesFor returns an error if the limit of open files is too low for the boards.
 func filesFor(boards int) error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

@@ -10,7 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // the server is asked for profiles
+	_ "net/http/pprof" // serves profiles of the server
 	"os"
 	"os/exec"
 	"runtime"
@@ -23,21 +23,21 @@ import (
 	"patchbay/internal/config"
 )
 
-// serveFlag makes this program the server; it is for itself only.
+// serveFlag makes this program the server. It is for internal use.
 const serveFlag = "-serve"
 
-// server is the server in a process of its own, and what it says of itself.
+// server is the server in a process of its own, and what it prints when it is ready.
 type server struct {
 	URL   string `json:"url"`
 	Key   string `json:"key"`   // of an admin, for /api/v1
-	Debug string `json:"debug"` // where profiles are
+	Debug string `json:"debug"` // address of the profiles
 
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	folder string
 }
 
-// serve is the server, until standard input ends. Args are its folder and transport.
+// serve runs the server until standard input ends. args are its folder and transport.
 func serve(args []string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -56,7 +56,7 @@ func serve(args []string) error {
 	http.HandleFunc("GET /memory", serveMemory)
 	go http.Serve(side, nil) //nolint:errcheck,gosec // ends with the process
 	go func() {
-		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // only its end matters
 		stop()
 	}()
 	return app.Serve(ctx, settings, app.Options{Version: "bench", Demo: true, Logs: os.Stderr,
@@ -72,26 +72,26 @@ func serve(args []string) error {
 		}})
 }
 
-// memory is what the server's runtime says.
+// memory holds the runtime statistics of the server.
 type memory struct {
 	Heap       uint64 `json:"heap"` // live, in bytes
 	Stacks     uint64 `json:"stacks"`
 	Goroutines int    `json:"goroutines"`
 }
 
-// serveMemory collects the garbage, and tells what is left.
+// serveMemory runs the garbage collector, and returns what is left.
 func serveMemory(w http.ResponseWriter, _ *http.Request) {
-	for range 4 { // each halves the stacks that were deep once, at most
+	for range 4 { // each run at most halves stacks that were deep once
 		runtime.GC()
 	}
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	json.NewEncoder(w).Encode(memory{Heap: m.HeapAlloc, Stacks: m.StackInuse, Goroutines: runtime.NumGoroutine()}) //nolint:errcheck // who asked has gone
+	json.NewEncoder(w).Encode(memory{Heap: m.HeapAlloc, Stacks: m.StackInuse, Goroutines: runtime.NumGoroutine()}) //nolint:errcheck // the client has left
 }
 
-// start starts the server and waits until it answers. It ends with its standard
-// input, or with ctx.
+// start starts the server and waits until it is ready. It ends with its standard input, or with
+// ctx.
 func start(ctx context.Context, transport string) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -124,16 +124,16 @@ func start(ctx context.Context, transport string) (*server, error) {
 	return s, nil
 }
 
-// stop ends the server.
+// stop stops the server.
 func (s *server) stop() {
 	s.in.Close()
 	force := time.AfterFunc(30*time.Second, func() { s.cmd.Process.Kill() }) //nolint:errcheck // it has ended
 	defer force.Stop()
-	s.cmd.Wait() //nolint:errcheck // how it ends is of no interest
+	s.cmd.Wait() //nolint:errcheck // its exit status does not matter
 	os.RemoveAll(s.folder)
 }
 
-// cpuOf is the processor time that a process has used; 0 where there is no /proc.
+// cpuOf is the processor time of a process; 0 without /proc.
 func cpuOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -142,12 +142,12 @@ func cpuOf(pid int) time.Duration {
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // Linux counts hundredths of a second
+	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 (proc(5))
 }
 
 func (s *server) cpu() time.Duration { return cpuOf(s.cmd.Process.Pid) }
 
-// rss is the server's memory, in bytes; 0 where there is no /proc.
+// rss is the server's resident memory, in bytes; 0 without /proc.
 func (s *server) rss() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid))
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *server) memory(ctx context.Context) (m memory, err error) {
 	return m, err
 }
 
-// saveProfile writes a profile of the server to a file; no name, no profile.
+// saveProfile writes a profile of the server to a file, unless the name is empty.
 func (s *server) saveProfile(ctx context.Context, what, file string) error {
 	if file == "" {
 		return nil
@@ -177,8 +177,8 @@ func (s *server) saveProfile(ctx context.Context, what, file string) error {
 	return err
 }
 
-// numbers are the server's metrics by name, with their labels summed up, and with
-// each set of labels on its own.
+// numbers returns the server's metrics, both by name with all labels summed up, and for each set of
+// labels.
 func (s *server) numbers(ctx context.Context) (map[string]float64, error) {
 	text, err := s.get(ctx, s.URL+"/metrics")
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *server) numbers(ctx context.Context) (map[string]float64, error) {
 	return all, nil
 }
 
-// get fetches something from the server. A profile takes as long as it takes.
+// get requests a page of the server. It has no timeout: a profile takes long.
 func (s *server) get(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -216,12 +216,12 @@ func (s *server) get(ctx context.Context, url string) ([]byte, error) {
 	return text, err
 }
 
-// callers keeps connections to the server, one for each that calls at a time.
+// callers returns a client with connections for n concurrent calls.
 func callers(n int) *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}, Timeout: 10 * time.Minute}
 }
 
-// call calls a tool of a board, and returns what the last line of the answer has.
+// call calls a tool of a board, and returns the last line of the response.
 func (s *server) call(ctx context.Context, client *http.Client, mac, tool, args string) (json.RawMessage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		s.URL+"/api/v1/devices/"+mac+"/tools/"+tool+"/call", strings.NewReader(`{"arguments":`+args+`}`))

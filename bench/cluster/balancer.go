@@ -12,32 +12,32 @@ import (
 	"patchbay/test/built"
 )
 
-// Where devices believe that the installation is. Nothing is there: they are connected to an
-// instance.
+// Addresses of the installation in the devices' settings. Nothing listens there: the dialer
+// connects to an instance.
 const (
 	homeAddress   = "127.0.0.1:80"
 	brokerAddress = "127.0.0.1:1883"
 )
 
-// checkInterval is how often it is looked which instances are ready: twice as often as the manual
-// asks for.
+// checkInterval is the interval of readiness checks: half of what the manual asks for.
 const checkInterval = time.Second
 
-// connCounts are what became of connections.
+// connCounts count connections by result.
 type connCounts struct {
-	Connects int `json:"connects"` // that were answered as they have to be
-	Refused  int `json:"refused"`  // that were answered with a refusal
-	Broken   int `json:"broken"`   // that were cut off without an answer
-	// Unreached are those that no instance took, although one had said that it is ready.
+	Connects int `json:"connects"` // with the expected response
+	Refused  int `json:"refused"`  // with a refusal
+	Broken   int `json:"broken"`   // closed without a response
+	// Unreached counts connections that no instance accepted, although one had reported to be
+	// ready.
 	Unreached int `json:"unreached"`
 }
 
-// balancer chooses an instance for each connection.
+// balancer selects an instance for each connection.
 type balancer struct {
 	mu       sync.Mutex
 	backends []backend
 	ready    []bool
-	load     []int // connections
+	load     []int // connections per instance
 	count    connCounts
 }
 
@@ -49,7 +49,7 @@ func newBalancer(ctx context.Context, backends []backend) *balancer {
 	return b
 }
 
-// watch looks again and again which instances are ready.
+// watch checks periodically which instances are ready.
 func (b *balancer) watch(ctx context.Context) {
 	var work sync.WaitGroup
 	for i := range b.backends {
@@ -72,8 +72,8 @@ func (b *balancer) counted() connCounts {
 	return b.count
 }
 
-// choose chooses the instance for a connection that was not tried before: the pinned one if it
-// is ready (none: -1), or the one with the fewest connections; -1 if none is left.
+// choose returns an instance that was not tried before: the pinned one if it is ready (-1: not
+// pinned), or the one with the fewest connections; -1 if none is left.
 func (b *balancer) choose(pin int, tried []bool) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,10 +89,10 @@ func (b *balancer) choose(pin int, tried []bool) int {
 	return best
 }
 
-// errNobody says that no instance is there for a connection.
+// errNobody means that no instance is available for a connection.
 var errNobody = errors.New("no instance is ready")
 
-// dialer makes the connections of one device.
+// dialer returns the dial function of one device.
 func (b *balancer) dialer(number, pin int) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := sim.DialFrom(number)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -112,7 +112,7 @@ func (b *balancer) dialer(number, pin int) func(ctx context.Context, network, ad
 			}
 			c, err := dial(ctx, network, to)
 			if err != nil {
-				continue // as a load balancer does
+				continue // like a load balancer
 			}
 			b.mu.Lock()
 			b.load[i]++
@@ -122,12 +122,12 @@ func (b *balancer) dialer(number, pin int) func(ctx context.Context, network, ad
 	}
 }
 
-// conn is a connection whose first answer is looked at.
+// conn is a connection whose first response is counted.
 type conn struct {
 	net.Conn
 	b    *balancer
 	at   int
-	read bool // with its reader alone
+	read bool // used by the reader only
 	once sync.Once
 }
 
@@ -140,14 +140,14 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// judge counts a connection by what is heard on it first.
+// judge counts a connection by its first response.
 func (b *balancer) judge(first []byte, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case len(first) == 0 && err != nil:
 		b.count.Broken++
-	case bytes.HasPrefix(first, []byte{0x20, 2}) && len(first) == 4 && first[3] != 0: // CONNACK
+	case bytes.HasPrefix(first, []byte{0x20, 2}) && len(first) == 4 && first[3] != 0: // CONNACK, MQTT 3.1.1 §3.2
 		b.count.Refused++
 	case bytes.HasPrefix(first, []byte("HTTP/1.1 ")) && !bytes.HasPrefix(first[9:], []byte("101")) &&
 		!bytes.HasPrefix(first[9:], []byte("200")):

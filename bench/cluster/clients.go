@@ -20,37 +20,37 @@ import (
 	"patchbay/internal/plug/xiaozhi/sim"
 )
 
-// clientsFlag makes this program a process with devices; it is for itself only.
+// clientsFlag makes this program a process with devices. It is for internal use.
 const clientsFlag = "-clients"
 
 const (
-	// openers is how many devices of a process connect for the first time at a time.
+	// openers is the number of devices of a process that connect for the first time at a time.
 	openers = 24
-	// reportInterval is how often a process tells how its devices are.
+	// reportInterval is the interval of a process's reports.
 	reportInterval = 200 * time.Millisecond
-	// bootAgain is the pause after a call home that failed.
+	// bootAgain is the pause after a failed OTA request.
 	bootAgain = time.Second
-	// echoSubject is where a process answers bare requests.
+	// echoSubject is the subject on which a process answers bare requests.
 	echoSubject = "bench.echo"
 )
 
-// clientConfig is what a process with devices is told, in one line of JSON. It ends with its
-// standard input.
+// clientConfig is the configuration of a process with devices, which it reads as one line of JSON.
+// It ends with its standard input.
 type clientConfig struct {
 	Backends []backend `json:"places"`
 	// Boards and Nodes are ranges of numbers: from, to.
 	Boards    [2]int `json:"boards"`
 	Nodes     [2]int `json:"nodes"`
 	NodesFile string `json:"nodes_file"`
-	Echo      string `json:"echo,omitempty"` // the NATS server on which it answers bare requests
+	Echo      string `json:"echo,omitempty"` // the NATS server for answering bare requests
 }
 
-// report is what a process tells again and again.
+// report is the periodic report of a process.
 type report struct {
-	Boards int `json:"boards"` // that are connected
+	Boards int `json:"boards"` // connected ones
 	Nodes  int `json:"nodes"`
 	connCounts
-	Why string `json:"why,omitempty"` // of what went wrong last
+	Why string `json:"why,omitempty"` // of the last failure
 }
 
 func (r *report) add(o report) {
@@ -86,12 +86,12 @@ var (
 type simClients struct {
 	*balancer
 	boards []*sim.Board
-	nodes  []*openclaw.Node           // nil: not made yet; with mu held
-	made   func(i int) *openclaw.Node // makes a node, which connects at once
-	failed atomic.Value               // string: what went wrong last
+	nodes  []*openclaw.Node           // nil: not created yet; guarded by mu
+	made   func(i int) *openclaw.Node // creates a node, which connects at once
+	failed atomic.Value               // string: the last failure
 }
 
-// clients is a process with devices.
+// clients runs a process with devices.
 func clients(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	text, err := lines.ReadBytes('\n')
@@ -105,7 +105,7 @@ func clients(in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() {
-		io.Copy(io.Discard, lines) //nolint:errcheck // its end is all that counts
+		io.Copy(io.Discard, lines) //nolint:errcheck // only its end matters
 		stop()
 	}()
 	if o.Echo != "" {
@@ -119,7 +119,7 @@ func clients(in io.Reader, out io.Writer) error {
 	if err := f.create(o); err != nil {
 		return err
 	}
-	go f.watch(ctx)  // it ends with the process, as all devices do
+	go f.watch(ctx)  // ends with the process, like all devices
 	go f.turnOn(ctx) // as above
 	tick := time.NewTicker(reportInterval)
 	defer tick.Stop()
@@ -135,20 +135,20 @@ func clients(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// answerBare answers requests with what they have brought.
+// answerBare answers requests with their own data.
 func answerBare(url string) (*nats.Conn, error) {
 	conn, err := nats.Connect(url)
 	if err != nil {
 		return nil, err
 	}
-	_, err = conn.Subscribe(echoSubject, func(m *nats.Msg) { m.Respond(m.Data) }) //nolint:errcheck // who asks notices
+	_, err = conn.Subscribe(echoSubject, func(m *nats.Msg) { m.Respond(m.Data) }) //nolint:errcheck // the requester notices
 	if err == nil {
 		err = conn.Flush()
 	}
 	return conn, err
 }
 
-// create makes the boards, which do nothing yet, and learns who the nodes are.
+// create creates the boards, which do nothing yet, and reads the identities of the nodes.
 func (f *simClients) create(o clientConfig) error {
 	for i := o.Boards[0]; i < o.Boards[1]; i++ {
 		mac, client := boardID(i)
@@ -159,7 +159,7 @@ func (f *simClients) create(o clientConfig) error {
 		f.boards = append(f.boards, sim.New(sim.Options{
 			OTA: "http://" + homeAddress + xiaozhi.OTAPath, MAC: mac, UUID: client, Profile: sim.FW25,
 			Dial: f.dialer(i, pin),
-			// what is late is measured here, and no rule that is broken
+			// Lateness is measured here, and is no violation.
 			Latency: func() time.Duration { return 0 }, Slack: time.Hour,
 		}))
 	}
@@ -189,7 +189,7 @@ func markNothing(context.Context, string, json.RawMessage) (json.RawMessage, err
 	return json.RawMessage(`{"content":[]}`), nil
 }
 
-// turnOn turns all devices on for the first time.
+// turnOn starts all devices for the first time.
 func (f *simClients) turnOn(ctx context.Context) {
 	var next atomic.Int64
 	var work sync.WaitGroup
@@ -226,13 +226,13 @@ func (f *simClients) join(ctx context.Context, i int) {
 	f.mu.Unlock()
 	limit, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if n.AwaitConnected(limit) != nil { // it goes on trying
+	if n.AwaitConnected(limit) != nil { // it keeps trying
 		s, _ := n.State()
 		f.failed.Store(fmt.Sprint("a node: ", s.Err))
 	}
 }
 
-// report counts who is connected.
+// report counts the connected devices.
 func (f *simClients) report() report {
 	r := report{connCounts: f.counted()}
 	for _, b := range f.boards {

@@ -29,16 +29,16 @@ import (
 
 const (
 	instances = 3
-	// perPerson is how many devices one person has.
+	// perPerson is the number of devices of one person.
 	perPerson = 5
-	// fillers is how many devices are added at a time, before anything runs.
+	// fillers is the number of devices that are added at a time, before anything runs.
 	fillers = 8
-	// pinned boards connect to the instance of their number, so that it is known who holds
-	// them, and belong to whoever calls them.
+	// pinned is the number of boards that connect to the instance given by their number, so that
+	// their holder is known. They belong to the caller.
 	pinned = 4 * instances
 )
 
-// cluster is everything that runs.
+// cluster is the installation with all its processes.
 type cluster struct {
 	options
 	dir      string
@@ -48,16 +48,16 @@ type cluster struct {
 	inst     [instances]*built.Instance
 	backends []backend
 	fleet    *fleet
-	key      string // of whoever owns the pinned boards
+	key      string // of the owner of the pinned boards
 }
 
-// backend is where an instance is found.
+// backend holds the addresses of an instance.
 type backend struct {
 	HTTP string `json:"http"`
 	MQTT string `json:"mqtt"`
 }
 
-// openCluster starts the databases, and makes instances that do not run yet.
+// openCluster starts the databases, and creates instances that do not run yet.
 func openCluster(ctx context.Context, o options) (t *cluster, err error) {
 	t = &cluster{options: o}
 	defer func() {
@@ -152,19 +152,19 @@ func (t *cluster) start(ctx context.Context) error {
 	return nil
 }
 
-// device is a node with what it needs to connect.
+// device is a node with its identity and credentials.
 type device struct {
 	Identity wire.Identity `json:"identity"`
 	Token    string        `json:"token"`
 }
 
-// fill adds all devices as their owners would have, and writes down who the nodes are.
+// fill adds all devices as their owners would, and writes the identities of the nodes to a file.
 func (t *cluster) fill(ctx context.Context) error {
-	// What the owners have done is not measured, so nobody waits for the disk.
+	// These changes are not measured, so commits do not wait for the disk.
 	if _, err := t.db.ExecContext(ctx, `ALTER DATABASE postgres SET synchronous_commit = off`); err != nil {
 		return err
 	}
-	defer t.db.Exec(`ALTER DATABASE postgres RESET synchronous_commit`) //nolint:errcheck // commits would seem to be quicker
+	defer t.db.Exec(`ALTER DATABASE postgres RESET synchronous_commit`) //nolint:errcheck // otherwise commits would seem faster
 	base, err := t.openBase(ctx)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (t *cluster) fill(ctx context.Context) error {
 	return os.WriteFile(t.nodesFile(), text, 0o600)
 }
 
-// openBase opens what the instances stand on, as commands do.
+// openBase opens the base of the instances, like commands do.
 func (t *cluster) openBase(ctx context.Context) (*app.Base, error) {
 	c, _, err := config.Load(config.Sources{Env: t.inst[0].Env})
 	if err != nil {
@@ -227,7 +227,7 @@ func addBoard(ctx context.Context, base *app.Base, number int, owner string) err
 	return err
 }
 
-// addNode has a node let in, and what it can do approved.
+// addNode pairs a node, and approves its commands.
 func addNode(ctx context.Context, base *app.Base, number int, owner string) (device, error) {
 	d := device{Identity: wire.NewIdentity()}
 	peers := base.Store.Peers
@@ -258,7 +258,7 @@ func addNode(ctx context.Context, base *app.Base, number int, owner string) (dev
 	return d, err
 }
 
-// each does something n times, several at a time.
+// each calls do n times, several at a time.
 func each(ctx context.Context, n int, do func(i int) error) error {
 	var next atomic.Int64
 	errs := make([]error, fillers)

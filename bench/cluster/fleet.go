@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// spareFiles is what a process has open beside its devices.
+	// spareFiles is the number of open files of a process besides its devices.
 	spareFiles = 500
-	// perProcess is how many devices a process has at most.
+	// perProcess is the maximum number of devices of a process.
 	perProcess = 10_000
 )
 
-// fleet are all devices, in processes of their own.
+// fleet holds all devices, in processes of their own.
 type fleet struct {
 	processes []*exec.Cmd
 	ins       []io.WriteCloser
 	readers   sync.WaitGroup
 
 	mu   sync.Mutex
-	last []report // of each process
+	last []report // the last report of each process
 	gone bool     // a process has ended
 }
 
@@ -40,7 +40,8 @@ func startFleet(ctx context.Context, t *cluster) (f *fleet, err error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return nil, err
 	}
-	// Go has raised it to what is allowed. While one instance is away the others have its devices.
+	// Go has raised the soft limit to the hard limit. While one instance is away, the others have
+	// its devices.
 	if need := uint64(max((t.boards+t.nodes)/n, (t.boards+t.nodes)/(instances-1)) + spareFiles); l.Cur < need {
 		return nil, fmt.Errorf("%d devices need %d open files in one process, and %d are allowed; try: ulimit -n %d",
 			t.boards+t.nodes, need, l.Cur, need)
@@ -100,7 +101,7 @@ func (f *fleet) add(ctx context.Context, program string, i int, o clientConfig) 
 	return json.NewEncoder(in).Encode(o)
 }
 
-// stop ends the processes.
+// stop kills the processes.
 func (f *fleet) stop() {
 	for i, p := range f.processes {
 		f.ins[i].Close()
@@ -112,7 +113,7 @@ func (f *fleet) stop() {
 	}
 }
 
-// report is that of all together.
+// report returns the sum of all reports.
 func (f *fleet) report() (sum report, gone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +130,7 @@ func (f *fleet) cpu() (sum time.Duration) {
 	return sum
 }
 
-// backLimit is how long devices may take to connect.
+// backLimit is the maximum time for all devices to connect.
 const backLimit = 10 * time.Minute
 
 // awaitAll waits until all devices are connected.

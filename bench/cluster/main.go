@@ -1,30 +1,30 @@
-// Command cluster measures what devices cost an installation of three instances.
+// Command cluster measures the cost of devices for an installation of three instances.
 //
 //	go run ./bench/cluster                              24,000 boards and 6,000 nodes
 //	go run ./bench/cluster -boards 800 -nodes 200       a trial
 //
-// It starts three instances of the program, a PostgreSQL and a NATS server, and connects
-// idle voice boards over MQTT, and OpenClaw nodes, which spread over the instances. Then it
-// tells:
+// It starts three instances of the program, PostgreSQL and a NATS server, and connects idle voice
+// boards over MQTT and OpenClaw nodes, which are distributed over the instances. Then it prints:
 //
 //   - memory: of a device that is only known, which is on every instance, and of one that is
 //     connected, on all instances together;
-//   - traffic while nothing happens, and for each connection: messages and bytes on the bus, as
-//     the NATS server counts them, and transactions of PostgreSQL;
-//   - what it costs everybody that one more board is approved;
-//   - how long it takes until all devices are back after one instance was restarted, after all
-//     were, one after the other, and after one was killed; and how many were refused meanwhile;
-//   - a call of a board's tool at the instance that holds the board, the same at another
-//     instance, and a bare request and answer of the same size over the same NATS server.
+//   - traffic without activity, and per connection: messages and bytes on the bus, as the NATS
+//     server counts them, and transactions of PostgreSQL;
+//   - the cost of approving one more board, for all instances;
+//   - the time until all devices are back after one instance was restarted, after all were
+//     restarted one after the other, and after one was killed, and how many connections were
+//     refused meanwhile;
+//   - calls of a board's tool at the instance that holds the board and at another instance, and a
+//     bare request and response of the same size over the same NATS server.
 //
-// The devices are in processes of their own, two or more, since each connection needs an open
-// file, and a process may have only so many (ulimit -n). Each device has an address of its own
-// in 127.0.0.0/8, which works on Linux. There is no load balancer: a device connects to the
-// instance that has the fewest of its process's devices, of those whose /readyz says that
-// they are ready, as a load balancer in front would have it.
+// The devices are in two or more processes of their own, because each connection needs an open
+// file, and the number of open files per process is limited (ulimit -n). Each device has an address
+// of its own in 127.0.0.0/8, which works on Linux. There is no load balancer: as with one, a device
+// connects to the instance that has the fewest of its process's devices, of those whose /readyz
+// reports that they are ready.
 //
-// On a small machine everything shares the same processors: PostgreSQL, NATS and the devices
-// too. Read the processor time, which is told for each of them.
+// On a small machine everything shares the same processors, including PostgreSQL, NATS and the
+// devices. Compare the processor times, which are printed for each of them.
 package main
 
 import (
@@ -38,7 +38,7 @@ import (
 	"time"
 )
 
-// options are the command line.
+// options are the options of the command line.
 type options struct {
 	boards, nodes int
 	span          time.Duration
@@ -80,7 +80,7 @@ func parse() (o options) {
 	return o
 }
 
-// row is one thing that was measured.
+// row is the result of one measurement.
 type row struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
@@ -98,7 +98,7 @@ func (o *options) print(what string, value float64, unit, note string, args ...a
 	fmt.Printf("%-44s %12.2f %-18s %s\n", r.What, r.Value, r.Unit, r.Note)
 }
 
-// measure measures one thing after the other.
+// measure runs the measurements one after the other.
 func measure(ctx context.Context, o options) (err error) {
 	t, err := openCluster(ctx, o)
 	if err != nil {
@@ -133,5 +133,5 @@ func pause(ctx context.Context, d time.Duration) {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// share is which part of one processor was used, in percent.
+// share is the percentage of one processor that was used.
 func share(used, span time.Duration) float64 { return 100 * float64(used) / float64(span) }

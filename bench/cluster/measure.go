@@ -16,8 +16,8 @@ import (
 	"patchbay/test/built"
 )
 
-// measureMemory starts the installation when nobody is known, when all devices are known, and
-// connects them.
+// measureMemory measures the memory of the installation without devices, with all devices known,
+// and with all of them connected.
 func (t *cluster) measureMemory(ctx context.Context) error {
 	if err := t.start(ctx); err != nil {
 		return err
@@ -93,8 +93,7 @@ func (t *cluster) measureMemory(ctx context.Context) error {
 	return nil
 }
 
-// measureIdle looks what is used while nothing happens, and what is used beside that when
-// something has changed.
+// measureIdle measures what is used without activity, and the additional cost of a change.
 func (t *cluster) measureIdle(ctx context.Context) error {
 	was, err := t.usage(ctx)
 	if err != nil {
@@ -117,14 +116,14 @@ func (t *cluster) measureIdle(ctx context.Context) error {
 }
 
 const (
-	// approvals are how many boards are approved, one each approveEvery, to see what a change
-	// costs that every instance has to hear of.
+	// approvals is the number of boards that are approved, one each approveEvery, to measure the
+	// cost of a change that every instance has to apply.
 	approvals    = 5
 	approveEvery = 3 * time.Second
 )
 
-// measureApprovals approves boards while all others are connected. Idle is what was used
-// meanwhile, in a second.
+// measureApprovals approves boards while all others are connected. idle is the usage per second
+// without that.
 func (t *cluster) measureApprovals(ctx context.Context, idle usage) error {
 	base, err := t.openBase(ctx)
 	if err != nil {
@@ -135,8 +134,8 @@ func (t *cluster) measureApprovals(ctx context.Context, idle usage) error {
 	if err != nil {
 		return err
 	}
-	// With the first one, each instance takes over what boards have told to the others when they
-	// were turned on: it reads each of them once.
+	// With the first approval, each instance reads once what boards have reported to other
+	// instances when they booted.
 	if err := addBoard(ctx, base, t.boards, ada.ID); err != nil {
 		return err
 	}
@@ -164,13 +163,14 @@ func (t *cluster) measureApprovals(ctx context.Context, idle usage) error {
 }
 
 const (
-	// bareBytes is about what a call and its end take on the bus.
+	// bareBytes is the approximate size of a call and its end on the bus.
 	bareBytes = 512
-	// callPatience is how long a first call may fail: the server has to know the tools.
+	// callPatience is the time in which a first call may fail, because the server has to get the
+	// tools.
 	callPatience = time.Minute
 )
 
-// measureCalls calls boards here and elsewhere, and the bus alone, in turns.
+// measureCalls calls boards at their instance and at another one, and the bare echo, in turns.
 func (t *cluster) measureCalls(ctx context.Context) error {
 	conn, err := nats.Connect(t.bus.ClientURL())
 	if err != nil {
@@ -189,7 +189,7 @@ func (t *cluster) measureCalls(ctx context.Context) error {
 		}
 	}
 	kinds := []func(i int) error{at(0), at(1), bare}
-	for i := range pinned * instances { // connections are made, and tools learned
+	for i := range pinned * instances { // creates connections, and loads the tools
 		for end := time.Now().Add(callPatience); ; pause(ctx, 100*time.Millisecond) {
 			err := at(i / pinned)(i)
 			if err == nil {
@@ -269,7 +269,7 @@ func (t *cluster) measureRestarts(ctx context.Context) error {
 	return t.measureBack(ctx, "an instance is killed", syscall.SIGKILL, t.inst[1])
 }
 
-// measureBack ends instances, starts each again at once, and waits for all devices each time.
+// measureBack stops instances, restarts each at once, and waits for all devices each time.
 func (t *cluster) measureBack(ctx context.Context, what string, how syscall.Signal, which ...*built.Instance) error {
 	was, err := t.usage(ctx)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"patchbay/test/built"
 )
 
-// usage is what was used until a moment.
+// usage is the cumulative usage at a time.
 type usage struct {
 	at                            time.Time
-	servers, own, clients, tables time.Duration // of processors; own is that of NATS, mostly
+	servers, own, clients, tables time.Duration // processor time; own is mostly that of NATS
 	in, out, bytesIn, bytesOut    float64       // on the bus
 	commits, wal                  float64       // of PostgreSQL; reads are transactions too
 	connCounts
 }
 
-// usage looks at everything. What a process had used that has ended is lost.
+// usage reads all counters. The processor time of ended processes is lost.
 func (t *cluster) usage(ctx context.Context) (u usage, err error) {
 	u = usage{at: time.Now(), own: built.CPU(os.Getpid()), tables: cpuOfPostgres()}
 	for _, n := range t.inst {
@@ -44,7 +44,7 @@ func (t *cluster) usage(ctx context.Context) (u usage, err error) {
 		Scan(&u.commits, &u.wal)
 }
 
-// since is what was used since a moment.
+// since returns the difference to an earlier usage.
 func (u usage) since(was usage) usage {
 	return usage{
 		at: u.at, servers: u.servers - was.servers, own: u.own - was.own, clients: u.clients - was.clients,
@@ -58,10 +58,10 @@ func (u usage) since(was usage) usage {
 }
 
 // cpuOfPostgres is the processor time of the server that this process has started, and of its
-// children that run.
+// running children.
 func cpuOfPostgres() (sum time.Duration) {
 	parents := map[int]int{}
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") //nolint:errcheck // the pattern is good
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") //nolint:errcheck // the pattern is valid
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(text, []byte("(postgres)")) {
@@ -79,15 +79,14 @@ func cpuOfPostgres() (sum time.Duration) {
 	return sum
 }
 
-// memory is that of all instances together.
+// memory is the memory of all instances together.
 type memory struct {
-	// in bytes; live is what the garbage collector has left, as good as that can be told from
-	// outside
+	// In bytes; live is the estimated heap after garbage collection.
 	rss, live  float64
 	goroutines float64
 }
 
-// settle is how long memory may settle before it is looked at: garbage is collected meanwhile.
+// settle is the wait before memory is measured; meanwhile garbage is collected.
 const settle = 15 * time.Second
 
 func (t *cluster) memory(ctx context.Context) (m memory, err error) {
@@ -98,13 +97,13 @@ func (t *cluster) memory(ctx context.Context) (m memory, err error) {
 		if err != nil {
 			return m, err
 		}
-		m.live += numbers["go_memstats_next_gc_bytes"] / 2 // with GOGC=100
+		m.live += numbers["go_memstats_next_gc_bytes"] / 2 // half of it is live with GOGC=100
 		m.goroutines += numbers["go_goroutines"]
 	}
 	return m, nil
 }
 
-// metrics are the numbers of an instance, those without labels.
+// metrics returns the metrics of an instance that have no labels.
 func metrics(ctx context.Context, address string) (map[string]float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {

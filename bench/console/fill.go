@@ -20,7 +20,7 @@ import (
 	"patchbay/internal/store"
 )
 
-// amount is how much there is.
+// amount is the number of boards, points and turns.
 type amount struct{ boards, points, turns int }
 
 // filler fills a server.
@@ -59,8 +59,7 @@ func (f *filler) fill(ctx context.Context) (err error) {
 	return nil
 }
 
-// fillBoards adds voice boards that are asleep. What they can do is what a simulated
-// one has told.
+// fillBoards adds sleeping voice boards. Their tools are those that a simulated board has reported.
 func (f *filler) fillBoards(ctx context.Context) error {
 	if f.boards == 0 {
 		return nil
@@ -88,12 +87,12 @@ func (f *filler) fillBoards(ctx context.Context) error {
 	return nil
 }
 
-// firstBoard turns a simulated board on, and returns what the server learned about it.
+// firstBoard boots a simulated board, and returns what the server has stored about it.
 func (f *filler) firstBoard(ctx context.Context) (json.RawMessage, error) {
 	var device store.Device
 	b := sim.New(sim.Options{OTA: f.url + "/xiaozhi/ota/", Scale: 0.01, Slack: time.Minute, OnEvent: func(e sim.Event) {
 		if e.Kind == sim.EventCode {
-			// without, it is never approved
+			// On an error the board is never approved.
 			device, _ = f.Accounts.ApproveByCode(ctx, account.NewDevice{Person: f.person.ID, Code: e.Text,
 				Name: "Board 1", Bot: f.bots[0].Number})
 		}
@@ -124,8 +123,8 @@ func (f *filler) firstBoard(ctx context.Context) (json.RawMessage, error) {
 
 var subjects = strings.Fields("recall spacing photosynthesis algebra poetry chemistry economics systems grammar vocabulary thermodynamics biology history geography physics probability networks compilers")
 
-// fillPoints adds knowledge points, of which two thirds have been reviewed and some
-// hundred are due.
+// fillPoints adds knowledge points, two thirds of which have been reviewed and some hundred are
+// due.
 func (f *filler) fillPoints(ctx context.Context) error {
 	var decks []string
 	for i := range 10 {
@@ -182,11 +181,10 @@ func (f *filler) point(i int, deck string) store.NewPoint {
 	return n
 }
 
-// writers is how many write turns at a time, which share what it takes to have them on
-// the disk.
+// writers is the number of concurrent writers of turns, which share commits.
 const writers = 64
 
-// fillTurns adds turns, one each six seconds, of which one in fifty failed.
+// fillTurns adds turns, one every six seconds, of which one in fifty has failed.
 func (f *filler) fillTurns(ctx context.Context) error {
 	todo, errs := make(chan int), make(chan error, writers)
 	ctx, cancel := context.WithCancel(ctx)

@@ -1,12 +1,12 @@
-// Command console measures how long pages take, with very much on them: a running
-// server with 1,000 voice boards, 100,000 knowledge points, turns and calls, all of one
-// person, and one browser that goes to one page after the other, then eight at once.
+// Command console measures the response times of pages with a large amount of data: a running
+// server with 1,000 voice boards, 100,000 knowledge points, turns and calls, all of one person,
+// first with one browser that requests one page after the other, then with eight at once.
 //
 //	go run ./bench/console [-boards 1000] [-points 100000] [-turns 100000]
 //	  [-db sqlite,postgres] [-visits 400] [-only /learn] [-json]
 //
-// The pages are those that can be reached by links from the menu, one of each kind. The
-// last column is the 99th percentile of one after the other, over the budget of 20 ms.
+// The pages are those that links lead to from the menu, one of each kind. The last column is the
+// ratio of the 99th percentile with one browser and the budget of 20 ms.
 package main
 
 import (
@@ -26,10 +26,10 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// budget is what a page may take, 99 times out of 100.
+// budget is the maximum of a page's 99th percentile.
 const budget = 20 * time.Millisecond
 
-// together is how many browsers there are in the second half.
+// together is the number of browsers in the second half.
 const together = 8
 
 type options struct {
@@ -82,7 +82,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// line is what was measured of a page.
+// line is the result of a page.
 type line struct {
 	DB     string        `json:"db"`
 	Page   string        `json:"page"`
@@ -138,11 +138,11 @@ func measure(ctx context.Context, o options, db, url string) error {
 	return table.Flush()
 }
 
-// warmup is how many visits of a page are not counted: those that prepare statements.
+// warmup is the number of visits of a page that are not measured, because they prepare statements.
 const warmup = 5
 
-// visit goes to a page so often, with so many browsers at once, and returns how long
-// each visit took, and how large the page is.
+// visit requests a page the given number of times, with several browsers at once, and returns the
+// durations and the size of the page.
 func (s *server) visit(ctx context.Context, page string, times,
 	browsers int) (took []time.Duration, size int, err error) {
 	var mu sync.Mutex
@@ -170,7 +170,7 @@ func (s *server) visit(ctx context.Context, page string, times,
 	return took, size, err
 }
 
-// at is how long so many in a hundred took at most.
+// at returns a percentile.
 func at(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"patchbay/internal/config"
 )
 
-// server is a running server with much on it, and the cookie of whoever owns all that.
+// server is a running server with a large amount of data, and its owner's cookie.
 type server struct {
 	url, cookie string
 	client      *http.Client
@@ -67,7 +67,7 @@ func start(ctx context.Context, database string, a amount) (*server, error) {
 	}
 }
 
-// get goes to a page.
+// get requests a page.
 func (s *server) get(ctx context.Context, page string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+page, nil)
 	if err != nil {
@@ -88,16 +88,16 @@ func (s *server) get(ctx context.Context, page string) (string, error) {
 
 var (
 	links = regexp.MustCompile(`<a [^>]*href="(/[^"]*)"[^>]*>`)
-	// one is a number or an id in an address: a page of one thing stands for all such.
+	// one matches a number or an id in a path: the page of one item stands for all of its kind.
 	one = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8,}|[0-9a-z]{20,}|[0-9a-f-]{36}|[a-z0-9-]+_[a-zA-Z0-9_.-]+)(/|$)`)
 )
 
-// pages are those that can be reached by links, one of each kind.
+// pages returns the pages that links lead to, one of each kind.
 func (s *server) pages(ctx context.Context) []string {
 	list, known := []string{"/"}, map[string]bool{"/": true}
 	for i := 0; i < len(list); i++ {
 		text, err := s.get(ctx, list[i])
-		if err != nil { // a link that leads nowhere
+		if err != nil { // a dead link
 			fmt.Fprintln(os.Stderr, err)
 			list = slices.Delete(list, i, i+1)
 			i--

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// resultBytes is how long the text is that a command brings.
+	// resultBytes is the length of the text in the result of a command.
 	resultBytes = 64
-	// arguments are what a command is told.
+	// arguments are the parameters of each call.
 	arguments = `{"name":"self.audio_speaker.set_volume","arguments":{"volume":50}}`
-	// approvalTime is how long a gateway may take to notice what it has approved.
+	// approvalTime is the maximum time until an approval has an effect.
 	approvalTime = 5 * time.Second
 )
 
@@ -31,7 +31,7 @@ type client struct {
 	ids int64
 }
 
-// hello shakes hands, as a device if there is one.
+// hello performs the handshake, as a device if there is one.
 func (c *client) hello(h wire.Connect, device *wire.Identity) error {
 	data, err := c.read()
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *client) hello(h wire.Connect, device *wire.Identity) error {
 	return err
 }
 
-// request calls a method and waits for the answer. Events are left out.
+// request calls a method and waits for the response. Events are skipped.
 func (c *client) request(method string, params any) (json.RawMessage, error) {
 	data, err := json.Marshal(params)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *client) request(method string, params any) (json.RawMessage, error) {
 	}
 }
 
-// dialOperator connects an operator that may do everything.
+// dialOperator connects an operator with all scopes.
 func dialOperator(ctx context.Context, p *process) (*client, error) {
 	l, err := dial(ctx, p.URL, readBuffer)
 	if err != nil {
@@ -115,7 +115,7 @@ func dialNode(ctx context.Context, p *process, me wire.Identity, buffer int) (*c
 	return c, nil
 }
 
-// approve approves what a node can do.
+// approve approves the commands of a node.
 func (c *client) approve(node string) error {
 	list, err := c.request(wire.MethodNodePairList, struct{}{})
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *client) approve(node string) error {
 type pair struct {
 	operator, node *client
 	calls          *calls
-	served         chan error // how the node has ended
+	served         chan error // error with which the node has ended
 }
 
 // open connects a pair, and calls the command once.
@@ -200,20 +200,20 @@ func openPaired(ctx context.Context, at *process, me wire.Identity) (operator, n
 	return operator, node, err
 }
 
-// close ends both connections, and waits for the node.
+// close closes both connections, and waits for the node.
 func (p *pair) close() {
 	p.operator.close()
 	p.node.close()
 	<-p.served
 }
 
-// limit is when what is measured must be over.
+// limit sets the deadline of both connections.
 func (p *pair) limit(at time.Time) {
 	p.operator.limit(at)
 	p.node.limit(at)
 }
 
-// serveNode answers calls until the connection ends.
+// serveNode handles calls until the connection ends.
 func serveNode(c *client, node string, answer func(b, frame []byte, node string) []byte) error {
 	var b []byte
 	for {
@@ -232,7 +232,7 @@ func serveNode(c *client, node string, answer func(b, frame []byte, node string)
 	}
 }
 
-// answerInvoke appends the result of the command that a gateway asks for, or nothing.
+// answerInvoke appends the result of the command that a gateway requests, or nothing.
 func answerInvoke(b, frame []byte, node string) []byte {
 	_, rest, found := bytes.Cut(frame, []byte(`"event":"node.invoke.request","payload":{"id":"`))
 	end := bytes.IndexByte(rest, '"')
@@ -245,7 +245,7 @@ func answerInvoke(b, frame []byte, node string) []byte {
 	return append(b, "}}"...)
 }
 
-// answerBare appends what a gateway would tell the operator.
+// answerBare appends the response that a gateway would send to the operator.
 func answerBare(b, frame []byte, node string) []byte {
 	_, rest, found := bytes.Cut(frame, []byte(`"id":"`))
 	end := bytes.IndexByte(rest, '"')
@@ -258,12 +258,12 @@ func answerBare(b, frame []byte, node string) []byte {
 	return append(b, `,"payloadJSON":null}}`...)
 }
 
-// calls calls a command.
+// calls calls a command repeatedly.
 type calls struct {
 	*client
-	head, tail []byte // of requests, before and behind the idempotency key
+	head, tail []byte // of requests, before and after the idempotency key
 	began      map[int64]time.Time
-	parts      [2][]byte // of an answer that was examined, before and behind its id
+	parts      [2][]byte // of a checked response, before and after its id
 	b          []byte
 }
 
@@ -274,7 +274,7 @@ func newCalls(c *client, node, command string) *calls {
 	return &calls{client: c, head: []byte(head), tail: []byte(`"}}`), began: map[int64]time.Time{}}
 }
 
-// begin puts a call behind what is to be sent.
+// begin appends a request to the output buffer.
 func (c *calls) begin() {
 	c.ids++
 	b := append(c.b[:0], `{"type":"req","id":"`...)
@@ -286,8 +286,8 @@ func (c *calls) begin() {
 	c.put(c.b)
 }
 
-// run keeps so many calls running until a time, one at least, and returns how long
-// each of them took.
+// run keeps the given number of calls running until a time, at least one round, and returns the
+// duration of each.
 func (c *calls) run(at int, until time.Time) ([]time.Duration, error) {
 	clear(c.began)
 	for range at {
@@ -310,7 +310,7 @@ func (c *calls) run(at int, until time.Time) ([]time.Duration, error) {
 		}
 		began, ok := c.began[id]
 		if !ok {
-			continue // an event
+			continue // an unknown id
 		}
 		delete(c.began, id)
 		now := time.Now()
@@ -322,8 +322,8 @@ func (c *calls) run(at int, until time.Time) ([]time.Duration, error) {
 	return took, nil
 }
 
-// answered looks at a frame: of which call it is the answer; 0: it is none. One that
-// is but for its id the examined one need not be taken apart.
+// answered returns the id of the call to which a frame is the response, or 0. A frame that differs
+// from a checked one only in its id is not parsed.
 func (c *calls) answered(frame []byte) (int64, error) {
 	if bytes.HasPrefix(frame, []byte(`{"type":"event"`)) {
 		return 0, nil

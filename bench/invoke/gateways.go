@@ -8,7 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // the gateway is asked for profiles
+	_ "net/http/pprof" // serves profiles of the gateway
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,10 +21,10 @@ import (
 	"patchbay/internal/config"
 )
 
-// serveFlag makes this program one of the gateways; it is for itself only.
+// serveFlag makes this program one of the gateways. It is for internal use.
 const serveFlag = "-serve"
 
-// fleet are the gateways that are measured.
+// fleet holds the gateways that are measured.
 type fleet struct {
 	contenders []contender
 	processes  []*process
@@ -91,12 +91,12 @@ func startSelf(ctx context.Context, args ...string) (*process, error) {
 	return start(exec.CommandContext(ctx, self, append([]string{serveFlag}, args...)...), parseReady)
 }
 
-// serve is one of the gateways, until standard input ends.
+// serve runs one of the gateways until standard input ends.
 func serve(what string, args []string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() {
-		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // only its end matters
 		stop()
 	}()
 	side, err := net.Listen("tcp", "127.0.0.1:0")
@@ -119,7 +119,7 @@ func serve(what string, args []string) error {
 	return servePatchbay(ctx, args[0], "http://"+side.Addr().String())
 }
 
-// settingsOf are those of Patchbay in a folder.
+// settingsOf returns the settings of Patchbay in a folder.
 func settingsOf(folder string) map[string]string {
 	return map[string]string{
 		"data": folder, "listen": "127.0.0.1:0", "log.level": "warn", "limits.call_rate": "0", "limits.streams": "0",
@@ -127,7 +127,7 @@ func settingsOf(folder string) map[string]string {
 	}
 }
 
-// servePatchbay does what "patchbay serve" does, and lets itself be looked into.
+// servePatchbay does the same as "patchbay serve", and serves profiles.
 func servePatchbay(ctx context.Context, folder, side string) error {
 	settings, _, err := config.Load(config.Sources{Flags: settingsOf(folder)})
 	if err != nil {
@@ -143,15 +143,15 @@ func servePatchbay(ctx context.Context, folder, side string) error {
 
 func webSocket(url string) string { return "ws" + strings.TrimPrefix(url, "http") }
 
-// keyVariable has the key that servePatchbay hands on.
+// keyVariable names the environment variable with the key that servePatchbay prints.
 const keyVariable = "PATCHBAY_BENCH_KEY"
 
-// patchbay is the program, built for this, and a folder in which somebody has a key.
+// patchbay is the built program, and a data folder with an account and a key.
 type patchbay struct {
 	program, folder, key string
 }
 
-// build builds the program, unless there is one, and makes a key.
+// build builds the program, unless one is given, and creates a key.
 func build(ctx context.Context, folder, program string) (*patchbay, error) {
 	p := &patchbay{program: program, folder: folder}
 	if program == "" {
@@ -179,7 +179,7 @@ func build(ctx context.Context, folder, program string) (*patchbay, error) {
 	return p, nil
 }
 
-// command is a command line of the program.
+// command returns a command line of the program.
 func (p *patchbay) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.program, args...)
 	cmd.Env = os.Environ()
@@ -215,7 +215,7 @@ func startPatchbay(ctx context.Context, folder, program string) (*process, error
 	})
 }
 
-// startOpen starts the same in a process of this program, which can be looked into.
+// startOpen starts the same in a process of this program, which serves profiles.
 func startOpen(ctx context.Context, folder, program string) (*process, error) {
 	p, err := build(ctx, folder, program)
 	if err != nil {
@@ -227,18 +227,18 @@ func startOpen(ctx context.Context, folder, program string) (*process, error) {
 	return startSelf(ctx, "patchbay", folder)
 }
 
-// collect collects the garbage, and gives memory back.
+// collect runs the garbage collector, and returns memory to the system.
 func collect(w http.ResponseWriter, _ *http.Request) {
-	for range 4 { // each halves the stacks that were deep once, at most
+	for range 4 { // each run at most halves stacks that were deep once
 		runtime.GC()
 	}
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	json.NewEncoder(w).Encode(memory{Heap: m.HeapAlloc, Stacks: m.StackInuse, Goroutines: runtime.NumGoroutine()}) //nolint:errcheck // who asked has gone
+	json.NewEncoder(w).Encode(memory{Heap: m.HeapAlloc, Stacks: m.StackInuse, Goroutines: runtime.NumGoroutine()}) //nolint:errcheck // the client has left
 }
 
-// memory is what the server's runtime says.
+// memory holds the runtime statistics of the server.
 type memory struct {
 	Heap       uint64 `json:"heap"` // live, in bytes
 	Stacks     uint64 `json:"stacks"`
@@ -253,8 +253,8 @@ func startRelay(ctx context.Context, _, _ string) (*process, error) {
 	return p, err
 }
 
-// startOpenClaw starts a real OpenClaw gateway with a home of its own. It looks for no
-// updates, tells nobody about itself, and finds nobody on the network.
+// startOpenClaw starts a real OpenClaw gateway with a home folder of its own. It checks for no
+// updates, does not announce itself, and discovers nothing on the network.
 func startOpenClaw(ctx context.Context, home, _ string) (*process, error) {
 	top, err := filepath.Abs(filepath.Join("test", "peers", "openclaw"))
 	if err != nil {
@@ -273,7 +273,8 @@ func startOpenClaw(ctx context.Context, home, _ string) (*process, error) {
 	settings, err := json.Marshal(m{
 		"gateway": m{
 			"mode": "local", "port": port, "bind": "loopback", "auth": m{"mode": "token", "token": token},
-			// it would log in to whoever connects
+			// sshVerify is on by default: the gateway would log in to private addresses that
+			// connect to it.
 			"nodes": m{"commands": m{"allow": commands}, "pairing": m{"sshVerify": false}},
 		},
 		"update": m{"checkOnStart": false}, "discovery": m{"mdns": m{"mode": "off"}},
@@ -306,7 +307,7 @@ func startOpenClaw(ctx context.Context, home, _ string) (*process, error) {
 	})
 }
 
-// freePort finds a port that nobody listens on.
+// freePort returns a port that nothing listens on.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

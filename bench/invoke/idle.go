@@ -18,27 +18,26 @@ import (
 )
 
 const (
-	// openers is how many nodes connect at a time; a gateway lets one address have 50
-	// connections that have not said who they are.
+	// openers is the number of nodes that connect at a time. A gateway accepts 50 connections of
+	// one address before their handshake.
 	openers = 32
-	// warm is how many nodes connect before anything is measured, as what is made once
-	// is not counted.
+	// warm is the number of nodes that connect before anything is measured, to exclude what is
+	// created once.
 	warm = 10
-	// idleBuffer is what a node of this program reads at once, in bytes: it costs
-	// nobody but us.
+	// idleBuffer is the size of a node's read buffer, in bytes. It does not affect the server.
 	idleBuffer = 4 << 10
 )
 
-// simNodes are nodes that are connected and approved.
+// simNodes are connected and approved nodes.
 type simNodes struct {
 	at      *process
-	took    time.Duration  // to connect all of them
-	serving sync.WaitGroup // each node answers pings and calls
+	took    time.Duration  // time to connect all of them
+	serving sync.WaitGroup // one goroutine per node
 
 	mu    sync.Mutex
 	nodes []*client
 	who   []wire.Identity
-	wait  map[string]chan string // by node: who wants to know the id of its request
+	wait  map[string]chan string // by node: receives the id of its pairing request
 }
 
 // connect connects a node, which answers pings and calls from then on.
@@ -48,7 +47,7 @@ func (f *simNodes) connect(ctx context.Context, me wire.Identity) (*client, erro
 		return nil, err
 	}
 	node.limit(time.Time{})
-	f.serving.Go(func() { serveNode(node, me.ID(), answerInvoke) }) //nolint:errcheck // it is cut off in the end
+	f.serving.Go(func() { serveNode(node, me.ID(), answerInvoke) }) //nolint:errcheck // closed at the end
 	return node, nil
 }
 
@@ -60,7 +59,7 @@ func (f *simNodes) close() {
 	f.serving.Wait()
 }
 
-// each does something n times, several at a time.
+// each calls do n times, several at a time.
 func (f *simNodes) each(ctx context.Context, n int, do func(i int) error) error {
 	start := time.Now()
 	var next atomic.Int64
@@ -78,7 +77,7 @@ func (f *simNodes) each(ctx context.Context, n int, do func(i int) error) error 
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// connectAll connects nodes and has them approved.
+// connectAll connects and approves nodes.
 func (f *simNodes) connectAll(ctx context.Context, n int) error {
 	operator, err := dialOperator(ctx, f.at)
 	if err != nil {
@@ -109,8 +108,7 @@ func (f *simNodes) connectAll(ctx context.Context, n int) error {
 	})
 }
 
-// reconnectAll disconnects all of them, and connects them again when the gateway has noticed
-// that they are gone.
+// reconnectAll disconnects all nodes, and connects them again when the gateway has noticed it.
 func (f *simNodes) reconnectAll(ctx context.Context, others int) error {
 	f.close()
 	if err := f.count(ctx, others); err != nil {
@@ -129,7 +127,7 @@ func (f *simNodes) reconnectAll(ctx context.Context, others int) error {
 	return f.count(ctx, others+len(f.nodes))
 }
 
-// count waits until so many nodes are connected to the gateway.
+// count waits until the given number of nodes is connected to the gateway.
 func (f *simNodes) count(ctx context.Context, want int) error {
 	operator, err := dialOperator(ctx, f.at)
 	if err != nil {
@@ -153,7 +151,7 @@ func (f *simNodes) count(ctx context.Context, want int) error {
 	}
 }
 
-// listen hands on what nodes want, until the connection ends.
+// listen passes on pairing requests of nodes until the connection ends.
 func (f *simNodes) listen(c *client) {
 	for {
 		data, err := c.read()
@@ -172,12 +170,12 @@ func (f *simNodes) listen(c *client) {
 		wait := f.wait[r.NodeID]
 		f.mu.Unlock()
 		if wait != nil {
-			wait <- r.RequestID // it has room for one
+			wait <- r.RequestID // it has a buffer of one
 		}
 	}
 }
 
-// add connects one node, and returns the id of what it asks for.
+// add connects one node, and returns the id of its pairing request.
 func (f *simNodes) add(ctx context.Context) (request string, err error) {
 	me := wire.NewIdentity()
 	told := make(chan string, 1)
@@ -201,7 +199,7 @@ func (f *simNodes) add(ctx context.Context) (request string, err error) {
 	}
 }
 
-// measureIdle prints what nodes cost that are only connected.
+// measureIdle prints the cost of nodes that are only connected.
 func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	folder, err := os.MkdirTemp("", "patchbay-bench-")
 	if err != nil {
@@ -229,7 +227,7 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	cpu, own := at.cpu(), cpuOf(os.Getpid())
 	f := &simNodes{at: at}
 	if o.profile != "" {
-		go at.saveProfile(ctx, "profile?seconds=10", o.profile+".connect") //nolint:errcheck // it is not there then
+		go at.saveProfile(ctx, "profile?seconds=10", o.profile+".connect") //nolint:errcheck // profiles are optional
 	}
 	defer f.close()
 	if err := f.connectAll(ctx, o.idle); err != nil {
@@ -259,9 +257,9 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	f.printConnects(w, "known nodes", at.cpu()-cpu, cpuOf(os.Getpid())-own)
-	pause(ctx, 2*time.Second) // everybody is told
+	pause(ctx, 2*time.Second) // all nodes are notified
 	if o.profile != "" {
-		go at.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".idle") //nolint:errcheck // it is not there then
+		go at.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.span.Seconds()))), o.profile+".idle") //nolint:errcheck // profiles are optional
 	}
 	cpu, own = at.cpu(), cpuOf(os.Getpid())
 	pause(ctx, o.span)
@@ -279,7 +277,7 @@ func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	return w.Flush()
 }
 
-// printConnects prints how they connected.
+// printConnects prints the cost of connecting.
 func (f *simNodes) printConnects(w io.Writer, what string, server, own time.Duration) {
 	n := float64(len(f.nodes))
 	fmt.Fprintf(w, "%s\t%d in %v\t%.0f a second, %d at a time; the server used %.2f ms each, the nodes %.2f ms\n", what,
@@ -308,7 +306,7 @@ func (f *simNodes) calls(ctx context.Context, most int, span time.Duration) (too
 	return took, time.Since(start), ctx.Err()
 }
 
-// memory collects the server's garbage, and tells what is left.
+// memory runs the server's garbage collector, and returns what is left.
 func (p *process) memory(ctx context.Context) (m memory, err error) {
 	text, err := p.debug(ctx, "/collect")
 	if err == nil {
@@ -324,5 +322,5 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// share is which part of one processor was used, in percent.
+// share is the percentage of one processor that was used.
 func share(used, span time.Duration) float64 { return 100 * float64(used) / float64(span) }

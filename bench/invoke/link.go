@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// patience bounds everything that is not counted.
+	// patience is the timeout of everything that is not measured.
 	patience = 30 * time.Second
-	// readBuffer has room for a greeting, and for the answers of many calls.
+	// readBuffer has room for a greeting, and for the responses of many calls.
 	readBuffer = 64 << 10
-	// maxFrame is more than any gateway here should say at once, in bytes.
+	// maxFrame is the maximum size of a frame, in bytes. No gateway here should send more.
 	maxFrame = 4 << 20
 )
 
-// link is a WebSocket, at its client. There is no library in the way, so that on a small
-// machine the clients cost little, and what comes together is answered together.
+// link is the client side of a WebSocket (RFC 6455). It uses no library, so that on a small machine
+// the clients cost little, and requests that arrive together are answered together.
 type link struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	out    []byte
-	behind int // what is to be taken out of in before the next frame
+	behind int // bytes of in to discard before the next frame
 }
 
-// dial connects to a WebSocket. Buffer is how much is read at once, in bytes.
+// dial connects to a WebSocket. buffer is the size of the read buffer, in bytes.
 func dial(ctx context.Context, at string, buffer int) (*link, error) {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -43,7 +43,7 @@ func dial(ctx context.Context, at string, buffer int) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(patience)) // TCP has it
+	_ = conn.SetDeadline(time.Now().Add(patience)) // TCP supports deadlines
 	_, err = fmt.Fprintf(conn,
 		"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", u.RequestURI(), u.Host)
 	in := bufio.NewReaderSize(conn, buffer)
@@ -61,15 +61,15 @@ func dial(ctx context.Context, at string, buffer int) (*link, error) {
 	return &link{conn: conn, in: in}, nil
 }
 
-// limit is when reading and writing fail.
-func (l *link) limit(at time.Time) { _ = l.conn.SetDeadline(at) } // TCP has it
+// limit sets the deadline of reads and writes.
+func (l *link) limit(at time.Time) { _ = l.conn.SetDeadline(at) } // TCP supports deadlines
 
 func (l *link) close() { l.conn.Close() }
 
-// more reports whether something has come that was not read yet.
+// more reports whether received data is buffered.
 func (l *link) more() bool { return l.in.Buffered() > l.behind }
 
-// read reads a message, and answers pings. The data are good until the next one.
+// read reads a message, and answers pings. The data is valid until the next call.
 func (l *link) read() ([]byte, error) {
 	for {
 		op, data, err := l.frame()
@@ -134,7 +134,7 @@ func (l *link) frame() (op byte, data []byte, err error) {
 	return op, data[more:], err
 }
 
-// put puts a message behind what is to be sent with flush.
+// put appends a message to the output buffer, which flush sends.
 func (l *link) put(data []byte) { l.append(0x81, data) }
 
 func (l *link) append(op byte, data []byte) {
@@ -147,11 +147,11 @@ func (l *link) append(op byte, data []byte) {
 	default:
 		l.out = binary.BigEndian.AppendUint64(append(l.out, op, 0x80|127), uint64(n))
 	}
-	l.out = append(l.out, 0, 0, 0, 0) // a mask that changes nothing
+	l.out = append(l.out, 0, 0, 0, 0) // a mask of zeros (RFC 6455 §5.3) changes nothing
 	l.out = append(l.out, data...)
 }
 
-// flush sends what was put.
+// flush sends the output buffer.
 func (l *link) flush() error {
 	if len(l.out) == 0 {
 		return nil

@@ -1,28 +1,26 @@
-// Command invoke measures node.invoke: an operator calls a command of a node, over a
-// gateway and back, each on a WebSocket of its own.
+// Command invoke measures node.invoke of OpenClaw gateways: an operator calls a command of a node
+// through a gateway, each over a WebSocket of its own.
 //
 //	go run ./bench/invoke [-c 1,32] [-rounds 5] [-d 2s] [-peer] [-json]
 //	go run ./bench/invoke -idle 5000 [-d 10s]
 //
-// It compares this program ("patchbay serve", built for it, with its database on the
-// disk) with a bare hop, which passes on what each of the two clients says and looks at
-// nothing, and with -peer with a real OpenClaw gateway. One command acts, and one only
-// reads; the result has 64 bytes of text, and every answer is compared with what it
-// must be.
+// It compares this program ("patchbay serve", built for it, with its database on the disk) with a
+// bare hop, which forwards the messages of both clients without parsing them, and with -peer with a
+// real OpenClaw gateway. One command has effects, and one only reads; the result has 64 bytes of
+// text, and every response is compared with the expected one.
 //
-// Each gateway is a process of its own, and each round measures every one once, in
-// changing order, since a machine's speed drifts: read the last column, which compares
-// a gateway with the bare hop in the same round (median of the rounds). The operator
-// and the node are in this process; they write what they have to say at once when
-// nothing more has come, and so does the bare hop. What they need of the processor is
-// told as well, as on a small machine it is missing for the gateway.
+// Each gateway is a process of its own, and each round measures every one once, in random order,
+// since the speed of a machine drifts. The last column compares a gateway with the bare hop of the
+// same round (median of the rounds). The operator and the node are in this process; they write at
+// once when no more data is buffered, and so does the bare hop. The processor time of the clients
+// is printed too, because on a small machine the gateway lacks it.
 //
-// With -idle it connects nodes that are paired and approved and say nothing, and tells
-// what each costs; then an operator calls commands of some of them, chosen at random.
-// 5,000 nodes need as many open files, here and in the server: see ulimit -n.
+// With -idle it connects paired and approved nodes that send nothing, and prints the cost of each;
+// then an operator calls commands of random nodes. 5,000 nodes need as many open files, here and in
+// the server: see ulimit -n.
 //
-// OpenClaw is installed with "npm ci" in test/peers/openclaw. Start the benchmark at
-// the top of the repository.
+// OpenClaw is installed with "npm ci" in test/peers/openclaw. Start the benchmark at the top of the
+// repository.
 package main
 
 import (
@@ -43,7 +41,7 @@ import (
 	"time"
 )
 
-// options are the command line.
+// options are the options of the command line.
 type options struct {
 	at      []int
 	rounds  int
@@ -116,10 +114,10 @@ func parse() (o options, err error) {
 	return o, filesFor(o.idle)
 }
 
-// spareFiles is what a process has open beside its nodes.
+// spareFiles is the number of open files of a process besides its nodes.
 const spareFiles = 300
 
-// filesFor reports whether so many nodes can be connected.
+// filesFor returns an error if the limit of open files is too low for the nodes.
 func filesFor(nodes int) error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
@@ -139,7 +137,7 @@ type contender struct {
 	at      *process
 }
 
-// bareName is what the others are compared with.
+// bareName is the name of the gateway that the others are compared with.
 const bareName = "bare hop"
 
 // row is one measurement.
@@ -215,7 +213,7 @@ func measureRound(ctx context.Context, o options, contenders []contender, at, ro
 	return rows, nil
 }
 
-// settle is how long a gateway is under load before it is measured.
+// settle is the duration of the load before the measurement.
 const settle = 300 * time.Millisecond
 
 // measure calls a command as fast as it is answered.
@@ -251,13 +249,13 @@ func measure(ctx context.Context, c *contender, at int, span time.Duration, prof
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// quantile sorts times and returns the one at a part of them.
+// quantile sorts times and returns a quantile.
 func quantile(times []time.Duration, part float64) time.Duration {
 	slices.Sort(times)
 	return times[min(int(part*float64(len(times))), len(times)-1)].Round(time.Microsecond)
 }
 
-// printRows prints what came of the rounds.
+// printRows prints the results of the rounds.
 func printRows(out io.Writer, rows []row, at []int, contenders []contender) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table,
@@ -283,7 +281,7 @@ func printRows(out io.Writer, rows []row, at []int, contenders []contender) erro
 	return table.Flush()
 }
 
-// column is one field of all rows, sorted.
+// column returns one field of all rows, sorted.
 func column[T cmp.Ordered](rows []row, field func(row) T) []T {
 	var out []T
 	for _, r := range rows {

@@ -17,23 +17,22 @@ import (
 	"time"
 )
 
-// process is a gateway in a process of its own, and what it says of itself when it can
-// be called.
+// process is a gateway in a process of its own, and what it prints when it is ready.
 type process struct {
 	URL   string `json:"url"`
 	Key   string `json:"key"`   // for operators and nodes
-	Debug string `json:"debug"` // where net/http/pprof is; empty: nowhere
+	Debug string `json:"debug"` // address of net/http/pprof; empty: none
 
 	bare bool
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 }
 
-// stopTimeout is how long a gateway may take to stop.
+// stopTimeout is the maximum time for a gateway to stop.
 const stopTimeout = 20 * time.Second
 
-// start starts a program and reads its standard output up to a line that line likes.
-// It ends with ctx.
+// start starts a program and reads its standard output until line accepts a line. The process ends
+// with ctx.
 func start(cmd *exec.Cmd, line func(p *process, text string) (found bool, err error)) (*process, error) {
 	p := &process{cmd: cmd}
 	cmd.Stderr = os.Stderr
@@ -69,7 +68,7 @@ func start(cmd *exec.Cmd, line func(p *process, text string) (found bool, err er
 	return p, nil
 }
 
-// parseReady reads the line in which one of our own programs tells all there is to know.
+// parseReady parses the line that this program's own gateways print when they are ready.
 func parseReady(p *process, text string) (bool, error) {
 	return true, json.Unmarshal([]byte(text), p)
 }
@@ -80,10 +79,10 @@ func (p *process) stop() {
 	force := time.AfterFunc(stopTimeout, func() { p.cmd.Process.Kill() }) //nolint:errcheck // it has ended
 	defer force.Stop()
 	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
-	p.cmd.Wait()                          //nolint:errcheck // how it ends is of no interest
+	p.cmd.Wait()                          //nolint:errcheck // its exit status does not matter
 }
 
-// cpuOf is the processor time that a process has used; 0 where there is no /proc.
+// cpuOf is the processor time of a process; 0 without /proc.
 func cpuOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -92,12 +91,12 @@ func cpuOf(pid int) time.Duration {
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // Linux counts hundredths of a second
+	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 (proc(5))
 }
 
 func (p *process) cpu() time.Duration { return cpuOf(p.cmd.Process.Pid) }
 
-// rss is the gateway's memory, in MiB; 0 where there is no /proc.
+// rss is the gateway's resident memory, in MiB; 0 without /proc.
 func (p *process) rss() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {
@@ -107,7 +106,7 @@ func (p *process) rss() float64 {
 	return float64(pages) * float64(os.Getpagesize()) / (1 << 20)
 }
 
-// debug asks the process about itself. A profile takes as long as it takes.
+// debug requests a debug page of the process. It has no timeout: a profile takes long.
 func (p *process) debug(ctx context.Context, path string) ([]byte, error) {
 	if p.Debug == "" {
 		return nil, errors.New("this gateway does not tell about itself")
@@ -129,7 +128,7 @@ func (p *process) debug(ctx context.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// saveProfile writes a profile of the process to a file; no name, no profile.
+// saveProfile writes a profile of the process to a file, unless the name is empty.
 func (p *process) saveProfile(ctx context.Context, what, file string) error {
 	if file == "" {
 		return nil

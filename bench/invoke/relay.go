@@ -15,15 +15,15 @@ const (
 	nodePath     = "/node"
 )
 
-// relay is the bare hop: what one client says is told the other one, message by
-// message, and nothing is looked at.
+// relay is the bare hop: it forwards the messages of two clients to each other without parsing
+// them.
 type relay struct {
-	operators chan *websocket.Conn // that wait for a node
+	operators chan *websocket.Conn // waiting for a node
 }
 
 func newRelay() *relay { return &relay{operators: make(chan *websocket.Conn, 16)} }
 
-// ServeHTTP makes a pair of a node and the operator that came before it.
+// ServeHTTP pairs a node with the operator that came before it.
 func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	conn, err := websocket.Accept(w, req, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
@@ -40,9 +40,9 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	both.Wait()
 }
 
-// pass passes on what one says until it goes.
+// pass forwards messages in one direction until the connection ends.
 func pass(from, to *websocket.Conn) {
-	defer to.CloseNow() //nolint:errcheck // it is over
+	defer to.CloseNow() //nolint:errcheck // it has ended
 	ctx := context.Background()
 	buf := make([]byte, readBuffer)
 	for {
@@ -52,7 +52,7 @@ func pass(from, to *websocket.Conn) {
 		}
 		n, err := io.ReadFull(r, buf)
 		if err != io.ErrUnexpectedEOF || to.Write(ctx, websocket.MessageText, buf[:n]) != nil {
-			return // a full buffer is a message that is too long
+			return // a full buffer means that the message is too long
 		}
 	}
 }

@@ -1,14 +1,13 @@
-// Command learn measures Learn's tools with many knowledge points, at the endpoint that
-// programs use: a running server with its keys, rules, audit trail and database, and
-// one client that calls over HTTP, one call after the other.
+// Command learn measures the tools of Learn with a large number of knowledge points, at the MCP
+// endpoint: a running server with keys, rules, audit and a database, and one client that calls over
+// HTTP, one call after the other.
 //
 //	go run ./bench/learn [-points 1000,10000,100000] [-db sqlite,postgres] [-calls 200]
 //	  [-only next_review] [-json]
 //
-// The points are Chinese and English, in ten decks, with tags; two thirds have been
-// reviewed, and some hundred are due. Each tool is called so often as -calls says, in
-// turn, with other arguments each time. The last column is the 99th percentile over
-// the budget of 10 ms.
+// The points are in Chinese and English, in ten decks, with tags; two thirds have been reviewed,
+// and some hundred are due. The tools are called in turn, each -calls times, with different
+// arguments. The last column is the ratio of the 99th percentile and the budget of 10 ms.
 package main
 
 import (
@@ -28,7 +27,7 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-// budget is what a tool may take, 99 times out of 100, with 100,000 points.
+// budget is the maximum of a tool's 99th percentile, with 100,000 points.
 const budget = 10 * time.Millisecond
 
 type options struct {
@@ -105,7 +104,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// line is what was measured of a tool.
+// line is the result of a tool.
 type line struct {
 	DB     string        `json:"db"`
 	Points int           `json:"points"`
@@ -113,7 +112,7 @@ type line struct {
 	P50    time.Duration `json:"p50_ns"`
 	P99    time.Duration `json:"p99_ns"`
 	Max    time.Duration `json:"max_ns"`
-	Bytes  int           `json:"bytes"` // of an answer, on average
+	Bytes  int           `json:"bytes"` // of a response, on average
 }
 
 func measure(ctx context.Context, o options, db, url string, n int) error {
@@ -159,8 +158,7 @@ func measure(ctx context.Context, o options, db, url string, n int) error {
 	return table.Flush()
 }
 
-// warmup is how many calls of a tool are not counted: those that prepare
-// statements.
+// warmup is the number of calls of a tool that are not measured, because they prepare statements.
 const warmup = 5
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d)/float64(time.Millisecond)) }

@@ -33,7 +33,7 @@ func createDatabase(ctx context.Context, url, name string) error {
 	return err
 }
 
-// server is a running server with points of one person.
+// server is a running server with the points of one person.
 type server struct {
 	url, key string
 	client   *http.Client
@@ -86,7 +86,7 @@ func start(ctx context.Context, database, folder string, points int) (*server, e
 	}
 }
 
-// fill adds a person, a key and points, of which two thirds have been reviewed.
+// fill adds a person, a key and points, two thirds of which have been reviewed.
 func (s *server) fill(ctx context.Context, b *app.Base, points int) error {
 	p, err := b.Store.People.ByName(ctx, "ada")
 	known := err == nil
@@ -129,7 +129,7 @@ func (s *server) fill(ctx context.Context, b *app.Base, points int) error {
 	return in.Finish(ctx, nil)
 }
 
-// look finds the points that are there.
+// look reads the existing points.
 func (s *server) look(ctx context.Context, b *app.Base, person string) error {
 	var f store.PointFilter
 	var after store.PointKey
@@ -178,7 +178,7 @@ func (s *server) point(i int, deck string, today store.Day, created time.Time) s
 	return n
 }
 
-// call calls a tool and reads the whole answer.
+// call calls a tool and reads the whole response.
 func (s *server) call(ctx context.Context, tool string, args any) (time.Duration, int, error) {
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
 		"params": map[string]any{"name": tool, "arguments": args}})
@@ -221,15 +221,15 @@ func (s *server) call(ctx context.Context, tool string, args any) (time.Duration
 	return took, len(text), nil
 }
 
-// step is a tool and what it is called with.
+// step is a tool with its arguments.
 type step struct {
 	tool string
 	args func(i int) any
 }
 
-// story is every tool. Nobody has a model here: recalls are compared, and questions
-// answered by quoting. Deleting a deck is left out: it takes as long as the deck has
-// points, which all move.
+// story returns a call of every tool. There is no model: recalls are compared, and questions are
+// answered by quoting. Deleting a deck is left out: its duration depends on the number of points in
+// the deck, which are all moved.
 func (s *server) story() []step {
 	type m = map[string]any
 	fixed := func(args m) func(int) any { return func(int) any { return args } }

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// listening is a way in which a session hears of changes.
+// listening is a way in which a session receives notifications.
 type listening struct {
 	name string
 	wire wire
-	busy wire // how those speak that call meanwhile
+	busy wire // revision of the busy callers
 	open func(*worker, time.Duration) error
 }
 
@@ -25,14 +25,14 @@ var listenings = []listening{
 	{"subscriptions/listen", fresh, fresh, (*worker).subscribe},
 }
 
-// openers is how many sessions are opened at a time.
+// openers is the number of sessions that are opened at a time.
 const openers = 16
 
-// noticeTimeout bounds how long after a change the last session may hear of it.
+// noticeTimeout is the maximum time for a notification to reach all sessions.
 const noticeTimeout = 10 * time.Second
 
-// measureIdle prints what sessions cost that only listen, and how calls of others
-// fare beside them.
+// measureIdle prints the cost of sessions that only listen, and the results of calls by others
+// meanwhile.
 func measureIdle(ctx context.Context, out io.Writer, o options) error {
 	fmt.Fprintf(out, "%d sessions that only listen, %d that call as fast as they can for %v\n", o.idle, o.busy, o.span)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -56,7 +56,7 @@ func (l *listening) measure(ctx context.Context, out io.Writer, o options) error
 	}
 	defer server.stop()
 	c := contender{name: l.name, server: "patchbay", wire: l.wire, at: server}
-	if w, err := openWorker(c, 0, 0); err != nil { // what is made once is not counted
+	if w, err := openWorker(c, 0, 0); err != nil { // excludes what is created once
 		return err
 	} else {
 		w.close()
@@ -97,7 +97,7 @@ func (l *listening) measure(ctx context.Context, out io.Writer, o options) error
 	return nil
 }
 
-// openAll opens idle sessions and says how many could not be opened.
+// openAll opens idle sessions and returns how many could not be opened.
 func (l *listening) openAll(c contender, n int, span time.Duration) (open []*worker, failed int) {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -108,7 +108,7 @@ func (l *listening) openAll(c contender, n int, span time.Duration) (open []*wor
 				w, err := openWorker(c, 0, span)
 				if err == nil {
 					err = l.open(w, span)
-					w.link.close() // it has nothing more to say
+					w.link.close() // it is not needed any more
 				}
 				mu.Lock()
 				if err == nil {
@@ -124,7 +124,7 @@ func (l *listening) openAll(c contender, n int, span time.Duration) (open []*wor
 	return open, failed
 }
 
-// awaitNotices changes what the server offers, and waits until all sessions know.
+// awaitNotices changes the list of tools, and waits until all sessions have been notified.
 func awaitNotices(ctx context.Context, idle []*worker, server *process) (heard int, last time.Duration, err error) {
 	start := time.Now()
 	var n, latest atomic.Int64
@@ -153,7 +153,7 @@ func awaitNotices(ctx context.Context, idle []*worker, server *process) (heard i
 	return int(n.Load()), time.Duration(latest.Load()), err
 }
 
-// getNotices opens the stream of a session.
+// getNotices opens the stream of a session (MCP 2025-11-25, Streamable HTTP: GET).
 func (w *worker) getNotices(span time.Duration) (err error) {
 	if w.stream, err = dial(w.host, span); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (w *worker) getNotices(span time.Duration) (err error) {
 		w.path, w.host, w.key, w.session, w.wire))
 }
 
-// subscribe asks to hear of changes of the list of tools.
+// subscribe subscribes to changes of the list of tools (MCP 2026-07-28, subscriptions/listen).
 func (w *worker) subscribe(span time.Duration) (err error) {
 	if w.stream, err = dial(w.host, span); err != nil {
 		return err

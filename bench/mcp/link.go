@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// link is a connection that is kept alive. There is no HTTP library in the way,
-// so that on a small machine the clients cost little.
+// link is a persistent HTTP connection. It uses no HTTP library, so that on a small machine the
+// clients cost little.
 type link struct {
 	conn   net.Conn
 	in     *bufio.Reader
@@ -23,30 +23,29 @@ type link struct {
 	data   []byte
 }
 
-// dial connects. The connection lives as long as is measured, and some more.
+// dial connects. The deadline of the connection is the measured time and some reserve.
 func dial(host string, span time.Duration) (*link, error) {
 	conn, err := net.DialTimeout("tcp", host, patience)
 	if err != nil {
 		return nil, err
 	}
-	conn.SetDeadline(time.Now().Add(span + patience)) //nolint:errcheck // TCP has it
+	conn.SetDeadline(time.Now().Add(span + patience)) //nolint:errcheck // TCP supports deadlines
 	return &link{conn: conn, in: bufio.NewReaderSize(conn, 4<<10)}, nil
 }
 
 func (l *link) close() { l.conn.Close() }
 
-// answer is an HTTP answer. Its body is good until the next one.
+// answer is an HTTP response. Its body is valid until the next one.
 type answer struct {
 	status  int
 	session string
-	stream  bool // of events
+	stream  bool // an event stream
 	chunked bool
 	length  int
 	body    []byte
 }
 
-// post sends a message and reads the answer. Head ends where the number of
-// Content-Length belongs.
+// post sends a message and reads the response. head ends before the value of Content-Length.
 func (l *link) post(head, msg []byte) (answer, error) {
 	b := append(l.out[:0], head...)
 	b = strconv.AppendInt(b, int64(len(msg)), 10)
@@ -55,8 +54,8 @@ func (l *link) post(head, msg []byte) (answer, error) {
 	return l.ask(l.out)
 }
 
-// ask sends a request and reads the whole answer. If that is a stream of events,
-// its body is the last one.
+// ask sends a request and reads the whole response. For an event stream, body is the data of its
+// last event.
 func (l *link) ask(request []byte) (answer, error) {
 	if _, err := l.conn.Write(request); err != nil {
 		return answer{}, err
@@ -68,7 +67,7 @@ func (l *link) ask(request []byte) (answer, error) {
 	if a.chunked {
 		chunks := httputil.NewChunkedReader(l.in)
 		if a.body, err = io.ReadAll(chunks); err == nil {
-			_, err = l.in.ReadSlice('\n') // what follows the last chunk
+			_, err = l.in.ReadSlice('\n') // the line after the last chunk (RFC 9112 §7.1)
 		}
 	} else {
 		l.got = append(l.got[:0], make([]byte, a.length)...)
@@ -95,7 +94,7 @@ func lastEvent(body []byte) (data []byte, err error) {
 	}
 }
 
-// listen sends a request whose answer is a stream of events.
+// listen sends a request whose response is an event stream.
 func (l *link) listen(request []byte) error {
 	if _, err := l.conn.Write(request); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (l *link) listen(request []byte) error {
 	}
 	if a.status != 200 || !a.stream {
 		body := make([]byte, min(a.length, 300))
-		io.ReadFull(l.in, body) //nolint:errcheck // it is only told
+		io.ReadFull(l.in, body) //nolint:errcheck // it is only for the error
 		return fmt.Errorf("status %d, stream %t: %s", a.status, a.stream, body)
 	}
 	var in io.Reader = l.in
@@ -117,7 +116,7 @@ func (l *link) listen(request []byte) error {
 	return nil
 }
 
-// event reads the next event of a stream. Its data is good until the next one.
+// event reads the next event of a stream. Its data is valid until the next call.
 func (l *link) event() (name string, data []byte, err error) {
 	l.data = l.data[:0]
 	for {
@@ -137,7 +136,7 @@ func (l *link) event() (name string, data []byte, err error) {
 	}
 }
 
-// head reads the head of an answer.
+// head reads the header of a response.
 func (l *link) head() (a answer, err error) {
 	line, err := l.line()
 	if err != nil {
@@ -169,7 +168,7 @@ func (l *link) head() (a answer, err error) {
 	}
 }
 
-// maxAnswer is more than any server here should say.
+// maxAnswer is the maximum size of a response, in bytes. No server here should send more.
 const maxAnswer = 1 << 20
 
 func (l *link) line() ([]byte, error) {

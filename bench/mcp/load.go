@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// settle is how long a server is under load before it is measured.
+// settle is the duration of the load before the measurement.
 const settle = 300 * time.Millisecond
 
-// result is what one server did in one round.
+// result is the result of one server in one round.
 type result struct {
 	delays []time.Duration // sorted
-	rate   float64         // calls a second
-	cpu    float64         // of the server, µs a call
+	rate   float64         // calls per second
+	cpu    float64         // of the server, µs per call
 	rss    float64         // of the server, MiB
 }
 
@@ -27,9 +27,8 @@ func (r *result) at(part float64) time.Duration {
 	return r.delays[min(int(part*float64(len(r.delays))), len(r.delays)-1)].Round(time.Microsecond)
 }
 
-// runLoad lets clients call for a while, as fast as they get answers. An answer
-// that is not what it must be is an error. Profile, if not nil, is called when
-// the measured time begins.
+// runLoad makes clients call as fast as they get responses. An unexpected response is an error.
+// profile, if not nil, is called when the measurement begins.
 func runLoad(ctx context.Context, c contender, clients int, span time.Duration,
 	profile func(time.Duration) error) (*result, error) {
 	workers, err := openWorkers(c, clients, settle+span)
@@ -83,8 +82,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// work calls until stop is set and returns how long the calls took that ended
-// while they were measured.
+// work calls until stop is set, and returns the durations of calls that ended during the
+// measurement.
 func (w *worker) work(measuring, stop *atomic.Bool) ([]time.Duration, error) {
 	delays := make([]time.Duration, 0, 1<<14)
 	for !stop.Load() {

@@ -1,25 +1,21 @@
-// Command mcp measures calls of a tool that says its text back, at several MCP
-// servers: a plain net/http handler that parses, checks and answers the same JSON
-// and nothing more, the official Go SDK, mcp-go, and this project's endpoints as they
-// run in production, with keys, rules, audit trail on the disk, metrics and
-// request ids.
+// Command mcp measures calls of a tool that returns its text, at several MCP servers: a plain
+// net/http handler that only parses, validates and answers the same JSON, the official Go SDK,
+// mcp-go, and this project's endpoints as in production, with keys, rules, an audit log on the
+// disk, metrics and request ids.
 //
 //	go run ./bench/mcp [-c 1,16,64] [-rounds 5] [-d 1.5s] [-only patchbay] [-json]
 //	go run ./bench/mcp -idle 2000 [-busy 200] [-d 10s]
 //
-// Each server is a process of its own, and each round measures every server once,
-// in changing order, since a machine's speed drifts: read the last column, which
-// compares a server with the plain handler in the same round (median of the
-// rounds). The clients are plain connections, one a client, each with a session of
-// its own. Every answer is compared with what it must be; a server that answers
-// wrongly is left out, and said so.
+// Each server is a process of its own, and each round measures every server once, in random order,
+// since the speed of a machine drifts. The last column compares a server with the plain handler of
+// the same round (median of the rounds). Each client is a plain connection with a session of its
+// own. Every response is compared with the expected one; a server with wrong responses is reported
+// and left out.
 //
-// With -idle it opens sessions that only listen, in each of the three ways that
-// MCP has had for it, and lets others call tools meanwhile. At the end every idle
-// session must hear of a new tool.
+// With -idle it opens sessions that only listen, in each of the three ways of MCP, while other
+// clients call tools. At the end every idle session must be notified of a new tool.
 //
-// mcp-go is built from test/peers/mcpgo; start the benchmark at the top of the
-// repository.
+// mcp-go is built from test/peers/mcpgo; start the benchmark at the top of the repository.
 package main
 
 import (
@@ -40,7 +36,7 @@ import (
 	"time"
 )
 
-// options are the command line.
+// options are the options of the command line.
 type options struct {
 	clients  []int
 	rounds   int
@@ -102,15 +98,15 @@ func parse() (o options, err error) {
 	return o, nil
 }
 
-// contender is a server, spoken to in one revision of the protocol.
+// contender is a server and a revision of the protocol.
 type contender struct {
 	name   string
-	server string // as serve knows it
+	server string // its name for serve
 	wire   wire
 	at     *process
 }
 
-// plainName is what the others are compared with.
+// plainName is the name of the server that the others are compared with.
 const plainName = "net/http"
 
 var contenders = []contender{
@@ -207,7 +203,7 @@ func measureRound(ctx context.Context, o options, fleet *fleet, clients, round i
 	return rows, nil
 }
 
-// printRows prints what came of the rounds.
+// printRows prints the results of the rounds.
 func printRows(out io.Writer, rows []row, clients []int) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "clients\tserver\tcalls/s (best)\tp50\tp99\tCPU a call\tRSS\tof plain (rounds)\t")
@@ -234,7 +230,7 @@ func printRows(out io.Writer, rows []row, clients []int) error {
 	return table.Flush()
 }
 
-// column is one field of all rows, sorted.
+// column returns one field of all rows, sorted.
 func column[T cmp.Ordered](rows []row, field func(row) T) []T {
 	var out []T
 	for _, r := range rows {

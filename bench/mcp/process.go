@@ -17,22 +17,20 @@ import (
 	"time"
 )
 
-// serveFlag makes this program one of the servers; it is for itself only.
+// serveFlag makes this program one of the servers. It is for internal use.
 const serveFlag = "-serve"
 
-// process is a server in a process of its own, and what it says of itself when
-// it can be called.
+// process is a server in a process of its own, and what it prints when it is ready.
 type process struct {
 	URL   string `json:"url"`
-	Key   string `json:"key"`   // to be shown as a bearer token
-	Debug string `json:"debug"` // where net/http/pprof is; empty: nowhere
+	Key   string `json:"key"`   // for the bearer token
+	Debug string `json:"debug"` // address of net/http/pprof; empty: none
 
 	cmd *exec.Cmd
 	in  io.WriteCloser
 }
 
-// start starts a server and waits until it can be called. It ends with its
-// standard input, or with ctx.
+// start starts a server and waits until it is ready. It ends with its standard input, or with ctx.
 func start(ctx context.Context, program string, args ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stderr = os.Stderr
@@ -62,13 +60,13 @@ func start(ctx context.Context, program string, args ...string) (*process, error
 	return p, nil
 }
 
-// stop ends the server.
+// stop stops the server.
 func (p *process) stop() {
 	p.in.Close()
 	force := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() }) //nolint:errcheck // it has ended
 	defer force.Stop()
 	p.cmd.Process.Signal(os.Interrupt) //nolint:errcheck // it has ended
-	p.cmd.Wait()                       //nolint:errcheck // how it ends is of no interest
+	p.cmd.Wait()                       //nolint:errcheck // its exit status does not matter
 }
 
 // startOwn starts one of this program's servers.
@@ -80,15 +78,14 @@ func startOwn(ctx context.Context, name string) (*process, error) {
 	return start(ctx, self, serveFlag, name)
 }
 
-// fleet are the servers that are measured.
+// fleet holds the servers that are measured.
 type fleet struct {
 	contenders []contender
 	processes  map[string]*process
 	folder     string
 }
 
-// startAll starts the servers whose names contain one of some texts, and the
-// plain handler.
+// startAll starts the servers whose names contain one of the given texts, and the plain handler.
 func startAll(ctx context.Context, only []string) (*fleet, error) {
 	folder, err := os.MkdirTemp("", "patchbay-bench-")
 	if err != nil {
@@ -131,8 +128,7 @@ func wanted(name string, only []string) bool {
 	return len(only) == 0
 }
 
-// startPeer builds and starts the server made of mcp-go, which is a module of its
-// own.
+// startPeer builds and starts the server with mcp-go, which is a module of its own.
 func startPeer(ctx context.Context, folder string) (*process, error) {
 	program := filepath.Join(folder, "mcpgo")
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join("test", "peers", "mcpgo"), "-o", program, ".")
@@ -151,7 +147,7 @@ func (f *fleet) stop() {
 	os.RemoveAll(f.folder)
 }
 
-// cpu is the processor time that the server has used; 0 where there is no /proc.
+// cpu is the processor time of the server; 0 without /proc.
 func (p *process) cpu() time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
@@ -160,10 +156,10 @@ func (p *process) cpu() time.Duration {
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // Linux counts hundredths of a second
+	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 (proc(5))
 }
 
-// rss is the server's memory, in MiB; 0 where there is no /proc.
+// rss is the server's resident memory, in MiB; 0 without /proc.
 func (p *process) rss() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {
@@ -173,7 +169,7 @@ func (p *process) rss() float64 {
 	return float64(pages) * float64(os.Getpagesize()) / (1 << 20)
 }
 
-// goroutines is how many the server has.
+// goroutines returns the server's number of goroutines.
 func (p *process) goroutines(ctx context.Context) (n int, err error) {
 	text, err := p.debug(ctx, http.MethodGet, "/debug/pprof/goroutine?debug=1")
 	if err != nil {
@@ -183,7 +179,7 @@ func (p *process) goroutines(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// debug asks the server about itself.
+// debug requests a debug page of the server.
 func (p *process) debug(ctx context.Context, method, path string) ([]byte, error) {
 	if p.Debug == "" {
 		return nil, errors.New("this server does not tell about itself")
@@ -205,8 +201,8 @@ func (p *process) debug(ctx context.Context, method, path string) ([]byte, error
 	return text, err
 }
 
-// profilesOf is what takes profiles of a server while it is measured; nil if
-// none are wanted.
+// profilesOf returns a function that takes profiles of a server during the measurement; nil if none
+// are wanted.
 func profilesOf(ctx context.Context, c contender, folder string, clients int) func(time.Duration) error {
 	if folder == "" || c.at.Debug == "" {
 		return nil

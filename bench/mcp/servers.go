@@ -32,7 +32,7 @@ const (
 	echoSchema = `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`
 )
 
-// serve is one of the servers, until standard input ends.
+// serve runs one of the servers until standard input ends.
 func serve(name string) error {
 	switch name {
 	case "plain":
@@ -47,7 +47,7 @@ func serve(name string) error {
 	return fmt.Errorf("there is no server %q", name)
 }
 
-// serveHTTP serves until standard input ends, and says where.
+// serveHTTP serves until standard input ends, and prints its address.
 func serveHTTP(h http.Handler, key string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -70,7 +70,7 @@ func serveHTTP(h http.Handler, key string) error {
 	return err
 }
 
-// request is what the plain handler reads.
+// request is a request to the plain handler.
 type request struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -84,7 +84,7 @@ type request struct {
 	} `json:"params"`
 }
 
-// response is what the plain handler answers.
+// response is a response of the plain handler.
 type response struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -102,7 +102,7 @@ type content struct {
 	Text string `json:"text"`
 }
 
-// plain parses a call, checks it and answers it, in either era.
+// plain parses, validates and answers a call, of revisions with and without sessions.
 func plain(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var q request
@@ -125,10 +125,10 @@ func plain(w http.ResponseWriter, r *http.Request) {
 			"version": "1"}}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(a) //nolint:errcheck // the client has gone
+	json.NewEncoder(w).Encode(a) //nolint:errcheck // the client has left
 }
 
-// officialSDK is a server made of the official SDK.
+// officialSDK returns a server of the official SDK.
 func officialSDK(o *sdk.StreamableHTTPOptions) http.Handler {
 	s := sdk.NewServer(&sdk.Implementation{Name: "go-sdk", Version: "1"}, nil)
 	s.AddTool(
@@ -145,13 +145,13 @@ func officialSDK(o *sdk.StreamableHTTPOptions) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
 }
 
-// echo is a provider in the process, with a tool that says its text back.
+// echo is a provider in the process whose tool returns its text.
 type echo struct{}
 
 func (echo) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	for in := jsonrpc.Scan(c.Args); in.Next(); {
 		if string(in.Key) == "text" {
-			block := append([]byte(`[{"type":"text","text":`), in.Value...) // JSON it is, and JSON it stays
+			block := append([]byte(`[{"type":"text","text":`), in.Value...) // raw JSON is passed on
 			return &tool.Result{Content: append(block, "}]"...)}, nil
 		}
 	}
@@ -163,7 +163,7 @@ func echoTool(name string) tool.Tool {
 		Hints: tool.ReadOnlyHints()}
 }
 
-// servePatchbay serves the endpoints on a whole board, as the program does.
+// servePatchbay serves the endpoints on a whole hub, like the program.
 func servePatchbay() error {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "patchbay-bench-")
@@ -227,8 +227,7 @@ func newKey(ctx context.Context, accounts *account.Service) (string, error) {
 	return secret, err
 }
 
-// addTool lets the benchmark ask for one tool more, of which all sessions must
-// hear.
+// addTool adds a debug endpoint that adds a tool, of which all sessions must be notified.
 func addTool(s *hub.Registration) {
 	var offered atomic.Int64
 	http.HandleFunc("POST /offer", func(http.ResponseWriter, *http.Request) {

@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// wire is how a server is spoken to.
+// wire is the revision of the protocol with which a server is called.
 type wire string
 
 const (
-	bare     wire = "plain"      // a POST a call, without any handshake
-	pipes    wire = "2024-11-05" // HTTP+SSE: answers come on a stream of their own
+	bare     wire = "plain"      // a POST per call, without a handshake
+	pipes    wire = "2024-11-05" // HTTP+SSE: responses come on a separate stream
 	sessions wire = "2025-11-25" // Streamable HTTP with a session
 	fresh    wire = "2026-07-28" // without sessions
 )
 
-// patience bounds everything that is not counted: opening and closing.
+// patience is the timeout of everything that is not measured: opening and closing.
 const patience = 20 * time.Second
 
-// worker is a client: a connection, a session, and one call at a time.
+// worker is a client with a connection, a session, and one call at a time.
 type worker struct {
 	wire    wire
 	link    *link
-	stream  *link // on which answers come; nil unless the wire has it
+	stream  *link // for responses; nil unless the revision has it
 	host    string
-	path    string // to which calls are posted
+	path    string // path for calls
 	key     string
 	session string
 	head    []byte // of all calls
@@ -39,7 +39,7 @@ type worker struct {
 	body    []byte
 }
 
-// openWorker connects a client, and shakes hands if the wire has it.
+// openWorker connects a client, and performs the handshake if the revision has one.
 func openWorker(c contender, number int, span time.Duration) (*worker, error) {
 	at, err := url.Parse(c.at.URL)
 	if err != nil {
@@ -70,7 +70,7 @@ func openWorker(c contender, number int, span time.Duration) (*worker, error) {
 	return w, nil
 }
 
-// close ends the session, as clients should, and the connections.
+// close ends the session and closes the connections.
 func (w *worker) close() {
 	if w.session != "" {
 		w.link.ask(fmt.Appendf(nil, "DELETE %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nMcp-Session-Id: %s\r\n\r\n", w.path, w.host, w.key, w.session)) //nolint:errcheck // it is over anyway
@@ -81,7 +81,7 @@ func (w *worker) close() {
 	}
 }
 
-// header is the head of a POST, up to the number of its Content-Length.
+// header is the header of a POST, up to the value of Content-Length.
 func (w *worker) header(method, name string) []byte {
 	h := fmt.Appendf(nil,
 		"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n", w.path, w.host)
@@ -103,7 +103,7 @@ func (w *worker) header(method, name string) []byte {
 	return append(h, "Content-Length: "...)
 }
 
-// meta is what every request without a session carries.
+// meta is the _meta field of every request without a session (MCP 2026-07-28).
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + string(fresh) +
 	`","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`
 
@@ -114,7 +114,7 @@ func (w *worker) hello() []byte {
 
 const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-// initialize begins a session.
+// initialize starts a session.
 func (w *worker) initialize() error {
 	res, err := w.link.post(w.header("", ""), w.hello())
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *worker) initialize() error {
 	return err
 }
 
-// openPipe begins a session of HTTP+SSE.
+// openPipe starts a session of HTTP+SSE (MCP 2024-11-05).
 func (w *worker) openPipe(span time.Duration) (err error) {
 	if w.stream, err = dial(w.host, span); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (w *worker) openPipe(span time.Duration) (err error) {
 	return w.send([]byte(initialized))
 }
 
-// send posts a message whose answer, if it has one, comes on the stream.
+// send posts a message whose response, if any, comes on the stream.
 func (w *worker) send(msg []byte) error {
 	res, err := w.link.post(w.header("", ""), msg)
 	if err == nil && res.status != http.StatusAccepted {
@@ -164,7 +164,7 @@ func (w *worker) send(msg []byte) error {
 	return err
 }
 
-// call calls the tool once and looks at the answer.
+// call calls the tool once and checks the response.
 func (w *worker) call() error {
 	w.ids++
 	b := append(w.body[:0], `{"jsonrpc":"2.0","id":`...)
@@ -199,16 +199,14 @@ func (w *worker) call() error {
 	return err
 }
 
-// shape is what a server's answers look like: the texts around the id and the
-// echo. It is learnt from an answer that was examined, so that the next ones need
-// only be compared.
+// shape is a checked response, split at its id, which is also part of the echoed text. Later
+// responses are only compared with it.
 type shape struct {
-	parts [][]byte // between the places where the id stands
+	parts [][]byte // between the occurrences of the id
 	want  []byte
 }
 
-// fits reports whether an answer is, byte for byte, the examined one with another
-// id.
+// fits reports whether a response equals the checked one except for the id.
 func (s *shape) fits(answer []byte, id int) bool {
 	if s.parts == nil {
 		return false
@@ -223,7 +221,7 @@ func (s *shape) fits(answer []byte, id int) bool {
 	return bytes.Equal(s.want, answer)
 }
 
-// examine takes an answer apart and says what is wrong with it.
+// examine parses a response and validates it.
 func examine(answer []byte, id int, w wire) (shape, error) {
 	var m struct {
 		JSONRPC string          `json:"jsonrpc"`

@@ -1,11 +1,11 @@
-// Command records measures lists of turns and calls with very many of them, and what those
-// who write wait for while old ones are deleted.
+// Command records measures filtered lists of a large number of turns and calls, and the delay of
+// writes while old rows are deleted.
 //
 //	go run ./bench/records [-calls 1000000] [-turns 400000] [-db sqlite,postgres] [-data folder]
 //
-// The rows are such that filters are at their worst: what is looked for is among the oldest,
-// and there is little of it. Then everything is deleted because it is old, while turns and
-// calls are written all the time. Last come the sizes of SQLite's files.
+// The rows are the worst case for filters: the matching rows are few, and among the oldest. Then
+// all rows are deleted because of their age, while turns and calls are written. At the end it
+// prints the sizes of SQLite's files.
 package main
 
 import (
@@ -90,10 +90,10 @@ func measure(ctx context.Context, o options, at store.Options) error {
 	return deletion(ctx, db, at)
 }
 
-// person is whose the rows are.
+// person is the id of the owner of the rows.
 const person = "0199a1b2-0000-7000-8000-00000000000a"
 
-// begin is when the first of the rows was written; there is one each second.
+// begin is the time of the first row; there is one row per second.
 var begin = time.Now().Add(-30 * 24 * time.Hour)
 
 func call(i int) store.Call {
@@ -144,7 +144,7 @@ func fill(ctx context.Context, db *store.DB, o options) error {
 	}
 	var all sync.WaitGroup
 	errs := make(chan error, 128)
-	for w := range 128 { // as many share a commit
+	for w := range 128 { // that many share a commit
 		all.Go(func() {
 			for i := w; i < o.turns; i += 128 {
 				if err := db.Traces.Finish(ctx, turn(i), nil); err != nil {
@@ -232,10 +232,10 @@ func times(name string, do func() (int, error)) error {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// alone is how long others write before anything is deleted, to compare with.
+// alone is the duration of writes before anything is deleted, for comparison.
 const alone = 5 * time.Second
 
-// deletion deletes everything that is there, while others write.
+// deletion deletes all rows while others are written.
 func deletion(ctx context.Context, db *store.DB, at store.Options) error {
 	before, old := sizes(at), time.Now()
 	w := &writers{db: db, log: filepath.Join(at.Folder, store.FileName+"-wal")}
@@ -251,7 +251,7 @@ func deletion(ctx context.Context, db *store.DB, at store.Options) error {
 		return err
 	}
 	if at.URL == "" {
-		time.Sleep(5 * time.Second) // what was written is taken over
+		time.Sleep(5 * time.Second) // the write-ahead log is checkpointed
 		fmt.Printf("  files: %s before, %s after; the log was %.0f MiB at most\n", before, sizes(at),
 			float64(w.largest)/(1<<20))
 	}
@@ -263,10 +263,10 @@ type writers struct {
 	db      *store.DB
 	log     string
 	number  int
-	largest int64 // the write-ahead log
+	largest int64 // size of the write-ahead log
 }
 
-// during has them write while something is done, and tells how long that took them.
+// during writes while do runs, and prints the duration of the writes.
 func (w *writers) during(when string, do func() error) error {
 	done, failed := make(chan struct{}), make(chan error, 2)
 	var work sync.WaitGroup
@@ -307,7 +307,7 @@ func (w *writers) during(when string, do func() error) error {
 	return err
 }
 
-// later is the number of the first row that is written while others go.
+// later is the number of the first row that is written by writers.
 const later = 100_000_000
 
 func (w *writers) turn(at time.Time, i int) error {

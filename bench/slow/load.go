@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// trickle is how often a sender sends a byte.
+	// trickle is the interval between the bytes of a sender.
 	trickle = time.Second
-	// ramp is over how long the senders come, so that they are not thrown out together.
+	// ramp is the time over which the senders connect, so that they are not disconnected together.
 	ramp = 10 * time.Second
-	// keyed is of how many senders one has a good key.
+	// keyed means that one of so many senders has a valid key.
 	keyed = 10
 )
 
-// measure requests each endpoint while there are so many senders.
+// measure requests each endpoint while the senders are connected.
 func (t *target) measure(ctx context.Context, senders int, o options) ([]line, error) {
 	sending, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -65,7 +65,7 @@ func (t *target) measure(ctx context.Context, senders int, o options) ([]line, e
 	return lines, errors.Join(append(errs, ctx.Err())...)
 }
 
-// send posts a body to some endpoint until it is thrown out.
+// send posts a body to an endpoint until the server disconnects it.
 func (t *target) send(ctx context.Context, i int, here *atomic.Int64) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, byte(1+i>>16), byte(i>>8), byte(i))}}
 	conn, err := d.DialContext(ctx, "tcp", t.address)
@@ -99,12 +99,12 @@ func (t *target) send(ctx context.Context, i int, here *atomic.Int64) {
 		case <-gone:
 			return
 		case <-tick.C:
-			conn.Write([]byte(" ")) //nolint:errcheck // the reader sees the end
+			conn.Write([]byte(" ")) //nolint:errcheck // the reader gets the error
 		}
 	}
 }
 
-// request asks at an endpoint, again and again, and returns how long each answer took.
+// request requests an endpoint repeatedly, and returns the durations.
 func (t *target) request(ctx context.Context, d endpoint, o options) (took []time.Duration, err error) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -137,7 +137,7 @@ func (t *target) request(ctx context.Context, d endpoint, o options) (took []tim
 	return took, nil
 }
 
-// wait waits, but not longer than ctx.
+// wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,19 +1,18 @@
-// Command slow measures how long a server's endpoints take to answer while very many
-// connections send their bodies as slowly as they can.
+// Command slow measures the response times of a server's endpoints while thousands of connections
+// send their bodies as slowly as possible.
 //
 //	go run ./bench/slow [-senders 5000] [-for 20s] [-gap 20ms] [-json]
 //
-// The server is that of "patchbay serve --demo", in this process, which also holds the
-// senders. Each of them posts to some endpoint, one in ten with a good key, announces 100 KB,
-// sends a byte a second, and comes back when it is thrown out. Meanwhile one client after
-// the other requests the other endpoints. A bare net/http handler, which reads bodies with
-// the same limits and answers "ok", is the floor: it shows what the machine itself takes.
-// Both are measured without the senders too.
+// The server is that of "patchbay serve --demo", in this process, which also holds the senders.
+// Each of them posts to an endpoint, one in ten with a valid key, announces 100 KB, sends a byte
+// per second, and reconnects when it is disconnected. Meanwhile one client after the other requests
+// the other endpoints. A bare net/http handler, which reads bodies with the same limits and answers
+// "ok", shows what the machine itself needs. Both are measured without the senders too.
 //
-// Each sender has an address of its own in 127.0.0.0/8, which works on Linux. They need
-// two open files each; if fewer are allowed (ulimit -n), there are fewer senders, and the
-// first line says so. The exit status is 1 if the 99th percentile of an endpoint of the server
-// is over the budget of 50 ms with the senders, and was not without.
+// Each sender has an address of its own in 127.0.0.0/8, which works on Linux. It needs two open
+// files; if fewer are allowed (ulimit -n), there are fewer senders, which the first line reports.
+// The exit status is 1 if the 99th percentile of an endpoint of the server exceeds the budget of 50
+// ms with the senders, and does not without them.
 package main
 
 import (
@@ -28,7 +27,7 @@ import (
 	"time"
 )
 
-// budget is what an endpoint may take, 99 times out of 100.
+// budget is the maximum of an endpoint's 99th percentile.
 const budget = 50 * time.Millisecond
 
 type options struct {
@@ -60,10 +59,10 @@ func main() {
 	os.Exit(1)
 }
 
-// spareFiles is what the process has open beside the senders.
+// spareFiles is the number of open files of the process besides the senders.
 const spareFiles = 500
 
-// affordable is how many senders there can be: both ends of each are here.
+// affordable is the possible number of senders: this process holds both ends of each.
 func affordable(senders int) (int, error) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil { // Go sets it to l.Max
@@ -76,12 +75,12 @@ func affordable(senders int) (int, error) {
 	return min(senders, most), nil
 }
 
-// line is what was measured of an endpoint.
+// line is the result of an endpoint.
 type line struct {
 	Server   string        `json:"server"`
 	Endpoint string        `json:"endpoint"`
 	Senders  int           `json:"senders"`
-	Came     float64       `json:"came_per_second"` // senders that were thrown out and came back
+	Came     float64       `json:"came_per_second"` // reconnects of senders
 	Asked    int           `json:"requests"`
 	P50      time.Duration `json:"p50_ns"`
 	P99      time.Duration `json:"p99_ns"`
@@ -112,7 +111,7 @@ func run(ctx context.Context, o options) (within bool, err error) {
 		fmt.Fprintln(table, "server\tdoor\tsenders\tcome a second\trequests\tp50 ms\tp99 ms\tmax ms\t")
 	}
 	within = true
-	alone := map[string]time.Duration{} // what an endpoint takes without senders
+	alone := map[string]time.Duration{} // 99th percentile of an endpoint without senders
 	for _, n := range []int{0, senders} {
 		for _, t := range []*target{bare, whole} {
 			lines, err := t.measure(ctx, n, o)

@@ -24,16 +24,16 @@ type target struct {
 	name, address string
 	key           string
 	endpoints     []endpoint
-	posts         []string // where senders go
+	posts         []string // endpoints for the senders
 	stop          func()
 }
 
-// endpoint is a request that is answered with 200, and has text in its answer.
+// endpoint is a request whose response has status 200 and contains a text.
 type endpoint struct {
 	name, method, path, body, has string
 }
 
-// endpoints are those of the server: pages, questions and actions.
+// endpoints are the measured endpoints: pages, questions and actions.
 var endpoints = []endpoint{
 	{"health", http.MethodGet, "/healthz", "", `"ok"`},
 	{"question", http.MethodPost, "/sse/rokid",
@@ -85,7 +85,7 @@ func startWhole(ctx context.Context) (*target, error) {
 	}
 }
 
-// addKey makes a key for all endpoints.
+// addKey creates a key for all endpoints.
 func addKey(ctx context.Context, b *app.Base) (string, error) {
 	p, err := b.Store.People.ByName(ctx, app.DemoPerson)
 	if err != nil {
@@ -98,7 +98,7 @@ func addKey(ctx context.Context, b *app.Base) (string, error) {
 	return key, err
 }
 
-// startBare runs a handler that does nothing but to read what it is sent.
+// startBare runs a handler that only reads the request's body.
 func startBare() (*target, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,7 +109,7 @@ func startBare() (*target, error) {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				return
 			}
-			io.WriteString(w, "ok") //nolint:errcheck // whoever asked sees it
+			io.WriteString(w, "ok") //nolint:errcheck // the client detects it
 		}))
 	s := &http.Server{Handler: read, ReadHeaderTimeout: observe.BodyGrace, ReadTimeout: observe.BodyGrace}
 	done := make(chan error, 1)
@@ -121,7 +121,7 @@ func startBare() (*target, error) {
 	}, nil
 }
 
-// at is how long so many in a hundred took at most.
+// at returns a percentile.
 func at(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -1,15 +1,14 @@
-// Command stream measures what the board adds to a streamed answer: the time
-// from a bot emitting a piece to the piece being readable at the client, and the
-// pieces a second, at several numbers of answers at a time. A bare net/http
-// handler that writes the same events is measured in the same rounds, turn about,
-// since a machine's speed drifts.
+// Command stream measures what the hub adds to a streamed answer: the time between a bot emitting a
+// piece and the client reading it, and the pieces per second, for several numbers of concurrent
+// answers. A bare net/http handler that writes the same events is measured in the same rounds,
+// alternately, since the speed of a machine drifts.
 //
 //	go run ./bench/stream [-answers 1,50,500] [-pieces 200] [-rounds 3] [-gap 100ms] [-ramp 2s]
 //
-// With a gap between the pieces it measures delay at a steady rate. The questions
-// come at random moments during -ramp, as people's do; with -ramp 0 they all come
-// in the same instant, and the delays show what it costs to begin them. With
-// -gap 0 each bot emits as fast as it can, which measures throughput.
+// With a gap between the pieces it measures the delay at a steady rate. The questions come at
+// random times during -ramp, like those of people; with -ramp 0 they all come at the same time, and
+// the delays show the cost of starting them. With -gap 0 each bot emits as fast as it can, which
+// measures throughput.
 package main
 
 import (
@@ -59,17 +58,17 @@ func main() {
 	}
 }
 
-// load is what each round puts on a server.
+// load is the load of a round.
 type load struct {
 	answers, pieces int
 	gap, ramp       time.Duration
 }
 
-// result is what one round measured.
+// result is the result of a round.
 type result struct {
 	delays []time.Duration
 	took   time.Duration
-	wrong  int // pieces lost, doubled or out of order
+	wrong  int // lost, duplicate or misordered pieces
 }
 
 func run(out io.Writer, answers string, l load, rounds int) error {
@@ -127,7 +126,7 @@ type target struct {
 	stop func()
 }
 
-// round asks for many answers at once and reads them all.
+// round requests many answers at once and reads all of them.
 func (t *target) round(l load) (result, error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.answers, DisableCompression: true}}
 	defer client.CloseIdleConnections()
@@ -201,7 +200,7 @@ func (t *target) listen(client *http.Client, l load, n int) (result, error) {
 	return r, nil
 }
 
-// piece is the text of a piece: its number and the time it was emitted.
+// piece is the text of a piece: its number and the time of its emission.
 func piece(i int) string {
 	return strconv.Itoa(i) + "/" + strconv.FormatInt(time.Now().UnixNano(), 10) + " "
 }
@@ -224,7 +223,7 @@ func startBare(l load) *target {
 	}))
 }
 
-// startHub starts a whole board with a bot that emits pieces.
+// startHub starts a whole hub with a bot that emits pieces.
 func startHub(l load) (*target, error) {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "patchbay-bench-")
@@ -298,7 +297,7 @@ func (s source) Answer(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
 	return nil
 }
 
-// pause waits between two pieces.
+// pause is the wait between two pieces.
 type pause struct{ tick *time.Ticker }
 
 func newPause(gap time.Duration) pause {
