@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// openers is the number of nodes that connect at a time. A gateway accepts 50 connections of
-	// one address before their handshake.
+	// openers is the number of nodes that connect at a time. A gateway limits the unauthenticated
+	// connections of one address (maxHalfOpenPerAddr in plug/openclaw/gateway).
 	openers = 32
 	// warm is the number of nodes that connect before anything is measured, to exclude what is
 	// created once.

@@ -123,7 +123,7 @@ func filesFor(nodes int) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return err
 	}
-	if need := uint64(nodes + spareFiles); l.Cur < need { // Go has raised it to l.Max
+	if need := uint64(nodes + spareFiles); l.Cur < need { // Go sets the soft limit to l.Max
 		return fmt.Errorf("%d nodes need %d open files, and %d are allowed; try: ulimit -n %d", nodes, need, l.Cur,
 			need)
 	}

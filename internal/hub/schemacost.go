@@ -67,7 +67,7 @@ func readSchemaDoc(text []byte) (any, error) {
 		switch v := v.(type) {
 		case map[string]any:
 			for key, inner := range v {
-				// JSON Schema 2020-12 core §8.2.3.2 and 2019-09 core §8.2.4.2.2.
+				// JSON Schema core, 2020-12 §8.2.3.2 and 2019-09 §8.2.4.2.
 				if key == "$dynamicRef" || key == "$recursiveRef" {
 					return errDynamicRef
 				}

@@ -290,7 +290,7 @@ func TestDecode(t *testing.T) {
 		n      int
 		ok     bool
 	}{
-		{[]byte{0x58}, 960, true},           // silence
+		{[]byte{0x58}, 960, true},           // DTX
 		{nil, 960, true},                    // lost
 		{[]byte{}, 0, false},                // not a packet
 		{[]byte{0x4b, 0x00}, 0, false},      // no frames

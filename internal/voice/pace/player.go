@@ -64,7 +64,8 @@ type Hooks struct {
 	// Text shows the text that begins with the next packet. It may be nil.
 	Text func(text string) error
 	// NotBefore is the earliest time of the first packet, or zero. Boards drop packets that arrive
-	// before they have changed to the speaking state (xiaozhi-esp32 main/application.cc).
+	// before they have changed to the speaking state (xiaozhi-esp32 main/application.cc,
+	// OnIncomingAudio).
 	NotBefore time.Time
 }
 

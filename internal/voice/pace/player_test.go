@@ -295,7 +295,7 @@ func TestSpeech(t *testing.T) {
 			for i, sound := range sounds {
 				text := fmt.Sprintf("sentence %d", i)
 				if i == 3 {
-					text = "" // goes on without new words
+					text = "" // continues without a new text
 				}
 				if err := s.Say(t.Context(), text, sound); err != nil {
 					t.Error(err)
