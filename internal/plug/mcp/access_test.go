@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Names that a page on the internet could have are refused, and so are pages from
-// elsewhere; without a good key nobody comes in.
+// Requests with a Host that a page on the internet could have, or from pages of other origins, are
+// refused, and so are requests without a valid key.
 func TestWhoMayComeIn(t *testing.T) {
 	r := newRig(t, rigOptions{mcp: Options{PublicURL: "https://board.example.org", Hosts: []string{"nas.example.net"},
 		Origins: []string{"https://app.example.org"}}})
@@ -50,7 +50,7 @@ func TestWhoMayComeIn(t *testing.T) {
 	}
 }
 
-// A revoked key is cut off, also where it only listens.
+// A revoked key ends calls and streams.
 func TestRevokedKey(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	c := r.connect(t, r.key, "2025-11-25")
@@ -78,8 +78,8 @@ func TestRevokedKey(t *testing.T) {
 	}
 }
 
-// Too many sessions of one key: the oldest idle one makes room, and if all are
-// busy the newcomer is told.
+// If a key has too many sessions, the oldest idle one is dropped; if all are busy, a new one is
+// refused.
 func TestSessionLimits(t *testing.T) {
 	r := newRig(t, rigOptions{mcp: Options{MaxSessionsPerKey: 2}})
 	a, b := r.connect(t, r.key, "2025-11-25"), r.connect(t, r.key, "2025-11-25")
@@ -94,7 +94,7 @@ func TestSessionLimits(t *testing.T) {
 	r.connect(t, r.addKey(t, "other", ""), "2025-11-25")
 }
 
-// A client that does not read is cut off, and the others notice nothing.
+// A client that does not read is disconnected, without effect on others.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	var calls atomic.Int64
@@ -112,7 +112,7 @@ func TestSlowReader(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	buf := make([]byte, 200)
-	n, err := resp.Body.Read(buf) // the endpoint, and nothing more from now on
+	n, err := resp.Body.Read(buf) // reads the endpoint event, and nothing more from now on
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// BenchmarkCall measures one call of a tool that does nothing, from the request to
-// the answer, without the network, in both eras. The audit rows are written
-// meanwhile.
+// BenchmarkCall measures one call of a tool that does nothing, from the request to the response,
+// without the network, in both eras. The audit rows are written meanwhile.
 func BenchmarkCall(b *testing.B) {
 	r := newRig(b, rigOptions{})
 	res := tool.Text("hello")
@@ -62,7 +61,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// quiet keeps an answer.
+// quiet is a response writer that keeps the last write.
 type quiet struct {
 	header http.Header
 	body   []byte

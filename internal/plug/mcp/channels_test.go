@@ -50,7 +50,7 @@ func (c *client) ask(t *testing.T, body string) (int, string) {
 	return c.post(t, "/mcp", body, c.header)
 }
 
-// listen opens the session's stream of notices.
+// listen opens the session's notification stream.
 func (c *client) listen(t *testing.T) *seedReader {
 	t.Helper()
 	header := c.header.Clone()
@@ -74,8 +74,7 @@ func callBody(id int, name, args string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":"p%d"}}}`, id, name, args, id)
 }
 
-// A session belongs to its key, ends when its client says so, and is unknown
-// otherwise.
+// A session belongs to its key, ends when its client deletes it, and is unknown otherwise.
 func TestSessions(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	c := r.connect(t, r.key, "2025-11-25")
@@ -116,8 +115,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// A session that is not in memory goes on, be it swept, of another instance or from
-// before a restart: what it is stands in its id.
+// A session that is not in memory is restored from its id: one that was dropped, or comes from
+// another instance or from before a restart.
 func TestSessionIsInItsID(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	c := r.connect(t, r.key, "2025-03-26")
@@ -131,8 +130,8 @@ func TestSessionIsInItsID(t *testing.T) {
 	}
 }
 
-// Keys see what their owner and their rules allow, and hear of what concerns
-// them, and of nothing else.
+// Each key sees the tools that its owner and its rules allow, and is notified of their changes
+// only.
 func TestListChangedReachesTheRightSessions(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	wide, narrow := r.connect(t, r.key, "2025-11-25"), r.connect(t, r.addKey(t, "narrow", `{"allow":["lamp_*"]}`),
@@ -146,7 +145,7 @@ func TestListChangedReachesTheRightSessions(t *testing.T) {
 	wideStream.until(t, "notifications/tools/list_changed")
 	r.register(t, hub.ProviderRef{ID: "lamp", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "on"})
 	wideStream.until(t, "notifications/tools/list_changed")
-	// The narrow key hears of the lamp, for the first time.
+	// The restricted key is notified of the lamp for the first time.
 	narrowStream.until(t, "notifications/tools/list_changed")
 	if _, body := narrow.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(body, "lamp_on") ||
 		strings.Contains(body, "fan_on") {
@@ -167,7 +166,7 @@ func TestListChangedReachesTheRightSessions(t *testing.T) {
 	}
 }
 
-// A long list comes in pages, whose order holds when it changes in between.
+// A long list has pages, which stay correct when the list changes in between.
 func TestPagesOfTools(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	var tools []tool.Tool
@@ -198,7 +197,7 @@ func TestPagesOfTools(t *testing.T) {
 		if cursor = m.Result.NextCursor; cursor == "" {
 			break
 		}
-		if pages == 1 { // the tool that the cursor names goes away
+		if pages == 1 { // the tool that the cursor names is removed
 			s.SetTools(append(append([]tool.Tool{}, tools[:seen-1]...), tools[seen:]...))
 		}
 	}
@@ -212,8 +211,7 @@ func TestPagesOfTools(t *testing.T) {
 	}
 }
 
-// A client whose connection breaks in mid-call comes back for the answer, and gets
-// everything once.
+// A client whose connection breaks during a call resumes the stream, and gets every event once.
 func TestResume(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -288,8 +286,8 @@ func get(t *testing.T, url string, header http.Header) (int, http.Header) {
 	return resp.StatusCode, resp.Header
 }
 
-// A call that is cancelled, or whose client has gone without a stream to come
-// back to, stops its provider.
+// A call is canceled by its client, or when its client disconnects without being able to resume:
+// the provider's context ends.
 func TestCancel(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	begun, stopped := make(chan string, 4), make(chan error, 4)
@@ -341,7 +339,7 @@ func TestCancel(t *testing.T) {
 	wg.Wait()
 }
 
-// One bad provider is nobody else's trouble.
+// A faulty provider does not affect others.
 func TestProviderGoesAway(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	begun := make(chan struct{})

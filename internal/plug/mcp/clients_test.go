@@ -20,7 +20,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// fixtures is the suite's fixtures on a rig, and what becomes of slow calls.
+// fixtures is a rig with the suite's fixtures, and a channel of canceled slow calls.
 type fixtures struct {
 	*rig
 	socket  *hub.Registration
@@ -40,8 +40,7 @@ func newFixtures(t *testing.T) *fixtures {
 	return f
 }
 
-// Clients that others wrote go through the whole story: connect, list, call with
-// progress, hear of a change, cancel.
+// Third-party clients connect, list, call with progress, get a change notification, and cancel.
 func TestClients(t *testing.T) {
 	for name, connect := range map[string]func(t *testing.T, f *fixtures) *mcptest.Peer{
 		"TypeScript, streamable": func(t *testing.T, f *fixtures) *mcptest.Peer {
@@ -93,7 +92,7 @@ func TestClients(t *testing.T) {
 				"progress": true})
 			p.Until("progress", func(e mcptest.Event) bool { return e["tag"] == slow })
 			p.Do("cancel", map[string]any{"call": slow})
-			// With sessions over HTTP, mcp-go tells nobody that it cancels.
+			// mcp-go sends no cancellation with sessions over HTTP.
 			if name != "mcp-go, streamable" && name != "mcp-go, SSE" {
 				select {
 				case <-f.stopped:
@@ -108,8 +107,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// changeUntil changes the list of tools, again and again since a client may not
-// listen yet, until told returns.
+// changeUntil changes the tool list until reported returns: repeatedly, since a client may not
+// listen yet.
 func (f *fixtures) changeUntil(t *testing.T, reported func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -135,7 +134,7 @@ func (f *fixtures) changeUntil(t *testing.T, reported func()) {
 	<-ended
 }
 
-// The official Go SDK, which knows all eras.
+// The official Go SDK, in all revisions.
 func TestGoSDK(t *testing.T) {
 	for name, transport := range map[string]func(f *fixtures) sdk.Transport{
 		"streamable": func(f *fixtures) sdk.Transport {
@@ -223,7 +222,7 @@ func TestGoSDK(t *testing.T) {
 	}
 }
 
-// withKey returns a client that shows a key.
+// withKey returns an HTTP client that sends a key.
 func withKey(key string) *http.Client {
 	return &http.Client{Transport: keyed(key)}
 }
@@ -236,7 +235,7 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// mcp-remote, which connects clients that know standard input only.
+// mcp-remote, which connects clients that support standard input and output only.
 func TestMCPRemote(t *testing.T) {
 	for transport, path := range map[string]string{"http-only": "/mcp", "sse-only": "/mcp/sse"} {
 		t.Run(transport, func(t *testing.T) {
@@ -293,7 +292,7 @@ func TestMCPRemote(t *testing.T) {
 	}
 }
 
-// The older endpoint, in the standard dialect, with clients that others wrote.
+// Third-party clients with the Rokid endpoint, in the standard dialect.
 func TestClientsOfRokidChannel(t *testing.T) {
 	for name, connect := range map[string]func(*testing.T, *rig) *mcptest.Peer{
 		"TypeScript": func(t *testing.T, r *rig) *mcptest.Peer {
@@ -321,7 +320,7 @@ func TestClientsOfRokidChannel(t *testing.T) {
 	}
 }
 
-// The inspector's command line, in each way that it has.
+// The inspector's command line, with each transport and era.
 func TestInspector(t *testing.T) {
 	f := newFixtures(t)
 	for name, args := range map[string][]string{

@@ -22,8 +22,8 @@ import (
 )
 
 // Cloud is a service that an account offers its tools to: Patchbay dials the service, and the
-// service calls tools over that connection. XiaoZhi's cloud is one, for boards that stay
-// connected to it.
+// service calls tools over that connection. XiaoZhi's cloud is one, for boards that stay connected
+// to it (wss://api.xiaozhi.me/mcp/; github.com/78/mcp-calculator at c537f71 is its sample).
 type Cloud struct {
 	// ID is never reused; Version changes whenever anything of it does.
 	ID      string
@@ -35,7 +35,8 @@ type Cloud struct {
 	// Allow and Deny choose the tools, by full names and patterns with *.
 	Allow, Deny []string
 	// MaxTools limits the number of offered tools, because such services fail with long lists; 0
-	// means 32.
+	// means 32, the default of github.com/xinnan-tech/xiaozhi-mqtt-gateway at 93f026a (app.js,
+	// max_tools_count).
 	MaxTools int
 	// ResultBytes limits the text of a result; 0 means 1,024.
 	ResultBytes int
@@ -47,8 +48,8 @@ type Cloud struct {
 const (
 	defaultCloudTools       = 32
 	defaultCloudResultBytes = 1024
-	// The back-off between connection attempts, doubled each time, as in the service's own
-	// sample.
+	// The back-off between connection attempts, doubled each time, as in the service's own sample
+	// (github.com/78/mcp-calculator at c537f71).
 	cloudMinBackoff = time.Second
 	cloudMaxBackoff = 10 * time.Minute
 	// cloudStableAfter is how long a connection must last to reset the back-off.

@@ -17,8 +17,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// fakeCloud is a service like XiaoZhi's: others dial it, and it calls their
-// tools.
+// fakeCloud is a service like XiaoZhi's: it accepts connections and calls the peer's tools.
 type fakeCloud struct {
 	url   string
 	conns chan *websocket.Conn
@@ -57,7 +56,7 @@ func (f *fakeCloud) dialled(t *testing.T) *websocket.Conn {
 	return nil
 }
 
-// ask sends a message and returns the answer to it; others are passed over.
+// ask sends a message and returns the response with the id; it skips other messages.
 func ask(t *testing.T, c *websocket.Conn, msg, id string) map[string]any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -94,8 +93,8 @@ func (r *rig) clouds(t *testing.T, instance string) *Clouds {
 	return cs
 }
 
-// A cloud is dialled, hears of the chosen tools only, and gets short results; when
-// it ends the connection, it is dialled again, and by one instance at a time.
+// A cloud is dialed, gets the selected tools only, and short results. When it ends the connection,
+// it is dialed again, by one instance at a time.
 func TestCloud(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	says := providerFunc(func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -152,13 +151,12 @@ func TestCloud(t *testing.T) {
 		t.Error("the other instance dials too")
 	default:
 	}
-	// The instance stops; the other takes over at once, since the lease is given
-	// back.
+	// The instance stops and releases the lease, so the other one connects at once.
 	here.Close()
 	f.dialled(t)
 }
 
-// A refused address is told in words, and its token shows up nowhere.
+// The status explains a refused address, and the token appears nowhere.
 func TestCloudRefused(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	f := newFakeCloud(t)
@@ -189,7 +187,7 @@ func toText(v any) string {
 	return string(text)
 }
 
-// The same kind of address is offered here, to clients that bring a key as token.
+// This server offers the same kind of endpoint to clients with a key in the address.
 func TestWebSocketChannel(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.register(t, hub.ProviderRef{ID: "a", Kind: "k"}, providerFunc(func(_ context.Context, c *tool.Call) (*tool.Result,

@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// registerFixtures plugs the suite's fixtures in as an ordinary provider, except some of the
+// registerFixtures registers the suite's fixtures as an ordinary provider, without some of the
 // tools.
 func registerFixtures(t testing.TB, r *rig, without ...string) *mcptest.Fixtures {
 	t.Helper()
@@ -32,8 +32,8 @@ func registerFixtures(t testing.TB, r *rig, without ...string) *mcptest.Fixtures
 	return f
 }
 
-// The official conformance suite, in both eras: first as it is, then through a
-// proxy that shows a key, since the suite cannot.
+// The official conformance suite, in both eras: first directly, then through a proxy that adds a
+// key, since the suite cannot.
 func TestConformance(t *testing.T) {
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(revision, func(t *testing.T) {
@@ -55,16 +55,16 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// offeredByDevice are the tools that a device offers instead: one for each kind of
-// content, a failure, a schema that must not change, and one that reports.
+// offeredByDevice are the tools that a device offers instead: one for each kind of content, an
+// error, a schema that must stay unchanged, and one with progress.
 var offeredByDevice = []string{
 	"test_simple_text", "test_image_content", "test_audio_content", "test_embedded_resource",
 	"test_multiple_content_types",
 	"test_error_handling", "json_schema_2020_12_tool", "test_tool_with_progress",
 }
 
-// dialFixtures lets a device connect that offers its part of the suite's fixtures
-// under their own names, as a tool server does that dials in.
+// dialFixtures connects a device that offers its part of the suite's fixtures under their own
+// names, as an inbound tool server.
 func dialFixtures(t testing.TB, r *rig) {
 	t.Helper()
 	offered, forget := r.Hub.WatchTools()

@@ -11,9 +11,9 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The status of a board, as its tool gives it, comes once to programs of all revisions.
-// What a tool has promised by its outputSchema comes where programs know of that, and
-// what the text does not say is never left out.
+// The status of a board is returned once, to clients of all revisions. Structured content declared
+// by an outputSchema is returned to revisions that define it, and content that the text does not
+// have is never dropped.
 func TestResultsAreSaidOnce(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	said := map[string]*tool.Result{

@@ -11,13 +11,14 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Error codes that MCP adds to those of JSON-RPC.
+// Error codes that MCP adds to those of JSON-RPC (2026-07-28 basic/index, "Error Codes", and
+// schema, "Errors").
 const (
 	codeHeaderMismatch     = -32020
 	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
-	codeResourceNotFound   = -32002 // up to revision 2025-11-25
-	codeCancelled          = -32800 // the caller cancelled; it ignores this response
+	codeResourceNotFound   = -32002 // up to 2025-11-25 (server/resources, "Error Handling")
+	codeCancelled          = -32800 // RequestCancelled of the Language Server Protocol; the caller ignores this response
 )
 
 // exchange is one request while it is being answered.
@@ -149,8 +150,9 @@ func (x *exchange) readMeta() {
 // object is a JSON object under construction.
 type object struct{ b []byte }
 
-// beginResult starts a result. With cached, the client may cache the result for a while, for
-// this key only: what a key sees is private and may change at any time.
+// beginResult starts a result. With cached, the client may cache the result for a while, for this
+// key only: what a key sees is private and may change at any time (2026-07-28
+// server/utilities/caching).
 func (x *exchange) beginResult(size int, cached bool) object {
 	o := object{append(make([]byte, 0, size+160), '{')}
 	if x.isStateless() {
@@ -231,7 +233,8 @@ func (x *exchange) notify(method string, params []byte) {
 	}
 }
 
-// The log levels, least important first.
+// The log levels, least important first (2025-11-25 server/utilities/logging, "Log Levels"; RFC
+// 5424 §6.2.1).
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // levelOff is above all levels.

@@ -12,8 +12,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// FuzzPost posts whatever to /mcp, in both eras. Each answer is nothing, or a
-// message, or a stream of messages.
+// FuzzPost posts any body to /mcp, in both eras. Each response is empty, a message, or a stream of
+// messages.
 func FuzzPost(f *testing.F) {
 	r := newRig(f, rigOptions{open: true})
 	all := mcptest.New(mcptest.Options{})
@@ -77,8 +77,8 @@ func FuzzPost(f *testing.F) {
 	})
 }
 
-// FuzzRokidArguments reads arguments in the older words: what comes out fits the
-// tools, or the error says what is missing.
+// FuzzRokidArguments parses arguments in Rokid's dialect: the result is valid for the tools, or the
+// error names what is missing.
 func FuzzRokidArguments(f *testing.F) {
 	f.Add("send_message", []byte(`{"botId":1,"message":"x","deviceId":"d"}`))
 	f.Add("get_bot_info", []byte(`{"botId":"1"}`))
@@ -102,8 +102,7 @@ func FuzzRokidArguments(f *testing.F) {
 	})
 }
 
-// FuzzHeader holds headers against JSON values: a value written as the
-// specification says is the same, whatever it is.
+// FuzzHeader compares headers with JSON values: a value that is encoded as specified is equal.
 func FuzzHeader(f *testing.F) {
 	f.Add("x")
 	f.Add("=?base64?eA==?=")

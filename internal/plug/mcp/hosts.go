@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// hostList holds the host names under which the server may be called, and the origins of web
-// pages that may call it. It rejects pages that make a browser call the server under a name of
-// their own (DNS rebinding), and pages from other origins.
+// hostList holds the host names under which the server may be called, and the origins of web pages
+// that may call it. It rejects pages that make a browser call the server under a name of their own
+// (DNS rebinding), and pages from other origins (2026-07-28 basic/transports/streamable-http,
+// "Security & Endpoint").
 type hostList struct{ hosts, origins []string }
 
 func newHostList(publicURL string, hosts, origins []string) hostList {

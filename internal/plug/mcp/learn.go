@@ -18,7 +18,9 @@ import (
 // channelLearn is the name of the Learn endpoint in traces and metrics.
 const channelLearn = "learn"
 
-// The paths of the Learn endpoint, and what it answers to requests that are not MCP.
+// The paths of the Learn endpoint, and what it answers to requests that are not MCP. Both are those
+// of the first server at this address, github.com/MrYang2016/learn-assistant at 1c398d0, whose
+// clients are served here.
 const (
 	learnPath         = "/api/mcp"
 	learnMessagesPath = learnPath + "/messages"
@@ -41,10 +43,11 @@ var learnServerInfo = serverInfo{
 		"Go on until nothing is due.",
 }
 
-// codeLearn is the error code of the Learn endpoint's own errors.
+// codeLearn is the error code of the Learn endpoint's own errors, as in the first server.
 const codeLearn = -32000
 
-// Error texts for requests without a valid key. Clients search for these words.
+// Error texts for requests without a valid key, as in the first server. Clients search for these
+// words.
 const (
 	learnKeyMissing = "Unauthorized: API key required"
 	learnKeyInvalid = "Unauthorized: Invalid API key"
@@ -78,8 +81,8 @@ func (s *Server) ServeLearn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeLearnSSE serves GET /api/mcp/sse: Learn's tools over the HTTP+SSE transport of
-// 2024-11-05.
+// ServeLearnSSE serves GET /api/mcp/sse: Learn's tools over the HTTP+SSE transport of 2024-11-05
+// (basic/transports, "HTTP with SSE").
 func (s *Server) ServeLearnSSE(w http.ResponseWriter, r *http.Request) {
 	if !s.checkLearnRequest(w, r, "GET, OPTIONS") {
 		return

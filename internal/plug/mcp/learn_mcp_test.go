@@ -21,7 +21,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// A session belongs to the endpoint where it began, although the key opens both.
+// A session belongs to the endpoint where it began, although the key is valid for both.
 func TestLearnSessionsStay(t *testing.T) {
 	r := newLearn(t)
 	key := r.learnKey(t, "", account.ScopeMCP)
@@ -67,7 +67,7 @@ func TestLearnSessionsStay(t *testing.T) {
 	}
 }
 
-// So does a stream: what is posted at another endpoint's address does not reach it.
+// So does a stream: messages posted to another endpoint do not reach it.
 func TestLearnStreamsStay(t *testing.T) {
 	r := newLearn(t)
 	auth := http.Header{"Authorization": {"Bearer " + r.learnKey(t, "", account.ScopeMCP)}}
@@ -89,7 +89,7 @@ func TestLearnStreamsStay(t *testing.T) {
 	}
 }
 
-// Whatever else Learn has, its endpoint shows tools alone, and tells of no other change.
+// The Learn endpoint shows tools only, and notifies of no other changes.
 func TestLearnToolsAlone(t *testing.T) {
 	r := newRig(t, rigOptions{mcp: Options{LearnTools: []string{"test_echo", "test_slow"}}})
 	all := mcptest.New(mcptest.Options{})
@@ -157,7 +157,7 @@ func TestLearnToolsAlone(t *testing.T) {
 	}
 }
 
-// The stream of HTTP+SSE, as the documents have it.
+// The HTTP+SSE stream, as documented.
 func TestLearnSSE(t *testing.T) {
 	r := newLearn(t)
 	auth := http.Header{"Authorization": {"Bearer " + r.key}}
@@ -224,7 +224,7 @@ func TestLearnSSE(t *testing.T) {
 	}
 }
 
-// A key that is revoked loses its stream, and one that is good keeps it.
+// Revoking a key ends its stream; streams of valid keys stay open.
 func TestLearnListenersKeepTheirScope(t *testing.T) {
 	r := newLearn(t)
 	l := newListener(hub.Access{}, "", &hub.View{})
@@ -241,13 +241,13 @@ func TestLearnListenersKeepTheirScope(t *testing.T) {
 	if err := r.Store.Keys.Revoke(t.Context(), p.Key.ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	r.server.Accounts = account.NewRecent(r.Accounts) // it believes nothing yet
+	r.server.Accounts = account.NewRecent(r.Accounts) // without cached keys
 	if _, ok := r.server.recheckAccess(l); ok {
 		t.Error("a revoked key goes on listening")
 	}
 }
 
-// Clients that others wrote, through every transport of the endpoint.
+// Third-party clients, over every transport of the endpoint.
 func TestLearnClients(t *testing.T) {
 	for name, connect := range map[string]func(t *testing.T, r *learnRig) *mcptest.Peer{
 		"TypeScript, streamable": func(t *testing.T, r *learnRig) *mcptest.Peer {
@@ -299,7 +299,7 @@ func TestLearnClients(t *testing.T) {
 				offer := r.tools
 				p.Call("list_reviews", nil) // the stream is open by now
 				done, ended := make(chan struct{}), make(chan struct{})
-				go func() { // again and again, since a client may not listen yet
+				go func() { // repeatedly, since a client may not listen yet
 					defer close(ended)
 					tick := time.NewTicker(200 * time.Millisecond)
 					defer tick.Stop()
@@ -321,7 +321,7 @@ func TestLearnClients(t *testing.T) {
 	}
 }
 
-// The official Go SDK, which knows all eras.
+// The official Go SDK, in all revisions.
 func TestLearnGoSDK(t *testing.T) {
 	for name, transport := range map[string]func(r *learnRig) sdk.Transport{
 		"streamable": func(r *learnRig) sdk.Transport {
@@ -386,7 +386,7 @@ func TestLearnGoSDK(t *testing.T) {
 	}
 }
 
-// A plain client that disconnects ends its call.
+// When a plain client disconnects, its call is canceled.
 func TestLearnHangUp(t *testing.T) {
 	r := newLearn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -409,8 +409,8 @@ func TestLearnHangUp(t *testing.T) {
 	}
 }
 
-// FuzzLearn posts whatever to Learn's endpoint, as a plain client and as an MCP
-// client. Each answer is nothing, or a message, or several.
+// FuzzLearn posts any body to the Learn endpoint, as a plain client and as an MCP client. Each
+// response is empty, a message, or several.
 func FuzzLearn(f *testing.F) {
 	r := newLearn(f)
 	for _, c := range learnExamples {

@@ -22,11 +22,10 @@ import (
 	"patchbay/internal/tool"
 )
 
-// learnRig is a rig with Learn, whose key opens Learn's endpoint only, and with tools
-// of others.
+// learnRig is a rig with Learn and other tools. Its key is valid for the Learn endpoint only.
 type learnRig struct {
 	*rig
-	mcpKey       string // opens the other endpoints only
+	mcpKey       string // valid for the other endpoints only
 	registration *hub.Registration
 	tools        []tool.Tool
 	stopped      chan string
@@ -50,13 +49,13 @@ func (r *learnRig) learnKey(t testing.TB, rules string, scopes ...string) string
 	return r.Key(t, account.NewKey{Scopes: append(scopes, account.ScopeLearn), Rules: rules})
 }
 
-// answer is what came back for bytes that were written to a connection.
+// answer is the response to raw bytes on a connection.
 type answer struct {
 	*http.Response
 	body string
 }
 
-// write writes a request as it stands, and reads the answer.
+// write writes a request unchanged, and reads the response.
 func (r *rig) write(t testing.TB, request string) answer {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
@@ -64,7 +63,7 @@ func (r *rig) write(t testing.TB, request string) answer {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(testTimeout)) //nolint:errcheck // shows in what follows
+	conn.SetDeadline(time.Now().Add(testTimeout)) //nolint:errcheck // an error shows below
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +80,8 @@ func (r *rig) write(t testing.TB, request string) answer {
 	return answer{resp, string(text)}
 }
 
-// raw returns a request to Learn's endpoint as a hand-written client sends it: no Accept, and
-// nothing of MCP. A key "" sends none.
+// raw sends a request to the Learn endpoint as a hand-written client does: without Accept and MCP
+// headers. An empty key sends none.
 func (r *learnRig) raw(t testing.TB, method, path, key, body string) answer {
 	t.Helper()
 	auth := ""
@@ -93,8 +92,7 @@ func (r *learnRig) raw(t testing.TB, method, path, key, body string) answer {
 		fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", method, path, auth, len(body), body))
 }
 
-// The bodies of the documents' examples, spaces and all, with what has to come
-// back.
+// The bodies of the documented examples, with their white space, and the expected responses.
 var learnExamples = []struct{ name, body, want string }{
 	{"initialize", "{\n    \"jsonrpc\": \"2.0\",\n    \"id\": 1,\n    \"method\": \"initialize\",\n    \"params\": {}\n  }",
 		`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"learn-assistant","version":"1.0.0"}}}`},
@@ -127,7 +125,7 @@ func names(t *testing.T, list string) (all []string) {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// The examples of the documents, byte for byte, and by curl.
+// The documented examples, byte for byte, and with curl.
 func TestLearnExamples(t *testing.T) {
 	check := func(t *testing.T, r *learnRig, name, got, want string) {
 		t.Helper()
@@ -172,7 +170,8 @@ func TestLearnExamples(t *testing.T) {
 	})
 }
 
-// What came of each case at this address, in our version.
+// The cases that the first server at this address had (github.com/MrYang2016/learn-assistant at
+// 1c398d0), with the responses of this one.
 func TestLearnPlain(t *testing.T) {
 	r := newLearn(t)
 	const hello = `"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"learn-assistant","version":"1.0.0"}}}`
@@ -183,7 +182,7 @@ func TestLearnPlain(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		status     int
-		want       string // of the body; with … at the end, its beginning
+		want       string // of the body; with … at the end, a prefix
 	}{
 		{"id 0", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`, 200,
 			`{"jsonrpc":"2.0","id":0,` + hello},
@@ -272,8 +271,8 @@ func TestLearnPlain(t *testing.T) {
 	}
 }
 
-// A plain client knows no pages, and gets the whole list however long it is. What it
-// does is counted as at every endpoint.
+// Plain clients do not support paging, and get the whole list however long it is. Their requests
+// are counted as at every endpoint.
 func TestLearnPlainList(t *testing.T) {
 	var tools []tool.Tool
 	var all []string
@@ -305,7 +304,7 @@ func TestLearnPlainList(t *testing.T) {
 	}
 }
 
-// Every shape of a refused key, before the body is read.
+// Every form of an invalid key is refused before the body is read.
 func TestLearnKeys(t *testing.T) {
 	r := newLearn(t)
 	revoked, expired, none := r.learnKey(t,
@@ -339,7 +338,8 @@ func TestLearnKeys(t *testing.T) {
 				"DELETE /api/mcp HTTP/1.1\r\n", "GET /api/mcp HTTP/1.1\r\nAccept: text/event-stream\r\n",
 				"POST /api/mcp/messages?sessionId=x HTTP/1.1\r\n",
 			} {
-				// The body is not sent unless the server asks for it, which it must not.
+				// The client sends the body only after 100 Continue, which the server must not
+				// send.
 				got := r.write(t, head+"Host: localhost\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n"+auth+
 					"\r\n")
 				if got.StatusCode != 401 || got.body != c.want ||
@@ -389,7 +389,7 @@ func TestLearnKeys(t *testing.T) {
 	})
 }
 
-// What browsers and people who look see, without a key.
+// The responses to browsers, without a key.
 func TestLearnOpen(t *testing.T) {
 	r := newLearn(t)
 	about := `{"name":"learn-assistant","version":"1.0.0","protocol":"json-rpc-2.0","endpoint":"/api/mcp","authentication":{"type":"bearer","header":"Authorization"}}`
@@ -429,7 +429,7 @@ func TestLearnOpen(t *testing.T) {
 	}
 }
 
-// The rules of a key narrow the endpoint further, and never widen it.
+// The rules of a key restrict the endpoint further, and never extend it.
 func TestLearnRules(t *testing.T) {
 	r := newLearn(t)
 	for _, c := range []struct {

@@ -2,11 +2,14 @@
 // together with the older dialect of Rokid's platform and the Learn endpoint, which also accepts
 // plain JSON-RPC clients.
 //
-// An HTTP handler (streamable.go, sse.go, websocket.go) authenticates the caller, finds the
-// session and creates an exchange. The exchange (exchange.go) answers the request: tools in
-// tools.go, resources and prompts in resources.go. The two eras of the protocol, with sessions
-// up to 2025-11-25 and without them since 2026-07-28, differ in session.go and stateless.go.
-// Clients that want change notifications are listeners (listener.go).
+// An HTTP handler (streamable.go, sse.go, websocket.go) authenticates the caller, finds the session
+// and creates an exchange. The exchange (exchange.go) answers the request: tools in tools.go,
+// resources and prompts in resources.go. The two eras of the protocol, with sessions up to
+// 2025-11-25 and without them since 2026-07-28, differ in session.go and stateless.go. Clients that
+// want change notifications are listeners (listener.go).
+//
+// Comments cite the specification by revision and page, as in "2026-07-28 basic/versioning": the
+// pages are below docs/specification in github.com/modelcontextprotocol/modelcontextprotocol.
 package mcp
 
 import (
@@ -76,11 +79,12 @@ type Server struct {
 	work     sync.WaitGroup
 }
 
-// The protocol revisions with sessions, newest first.
+// The protocol revisions with sessions, newest first (2025-11-25 basic/lifecycle, "Version
+// Negotiation").
 var revisions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
-// statelessVersion is the first protocol revision without sessions. Revisions are dates, so that
-// strings compare in order.
+// statelessVersion is the first protocol revision without sessions (2026-07-28 basic/versioning).
+// Revisions are dates, so that strings compare in order.
 const statelessVersion = "2026-07-28"
 
 // New returns a server. Close ends its streams and calls.

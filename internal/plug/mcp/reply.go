@@ -47,7 +47,7 @@ func (r *reply) beginStream() bool {
 	r.stream = newSSEWriter(r.w)
 	if r.session != nil {
 		r.log = r.session.openLog()
-		if r.session.version >= "2025-11-25" { // older clients fail on an event without data
+		if r.session.version >= "2025-11-25" { // older clients fail on an event without data (2025-11-25 basic/transports)
 			r.stream.write([]byte("id: " + r.log.id + ".0\ndata: \n\n")) //nolint:errcheck // an error shows at the next write
 		}
 	}
@@ -138,7 +138,8 @@ func (r *reply) disconnect(ctx context.Context, cancel context.CancelCauseFunc) 
 }
 
 // closeForReconnect turns the response into a stream, tells the client when to reconnect for the
-// rest, and disconnects. It returns false if the client cannot resume.
+// rest, and disconnects (2025-11-25 basic/transports, "Sending Messages to the Server"). It returns
+// false if the client cannot resume.
 func (r *reply) closeForReconnect() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// maxCompletions limits the number of proposed values, as the MCP specification does.
+// maxCompletions limits the number of proposed values (2025-11-25 server/utilities/completion,
+// "Completion Results").
 const maxCompletions = 100
 
 // listResources lists the pages of one provider after the other. The cursor holds the provider

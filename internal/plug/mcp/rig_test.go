@@ -20,7 +20,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// rig is the endpoints on a hub, behind a real listener.
+// rig is a server with a hub, behind a real listener.
 type rig struct {
 	*hubtest.Rig
 	server *Server
@@ -29,7 +29,7 @@ type rig struct {
 }
 
 type rigOptions struct {
-	open   bool // no key is needed
+	open   bool // no key is required
 	hub    hub.Options
 	shared []func() any
 	mcp    Options
@@ -62,7 +62,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	mux.HandleFunc("/api/mcp", r.server.ServeLearn)
 	mux.HandleFunc("/api/mcp/sse", r.server.ServeLearnSSE)
 	mux.HandleFunc("/api/mcp/messages", r.server.ServeLearnMessages)
-	web := httptest.NewServer(observe.HandleRequests(o.mcp.Logger, o.mcp.Registerer, mux)) // as the program has it
+	web := httptest.NewServer(observe.HandleRequests(o.mcp.Logger, o.mcp.Registerer, mux)) // as in the program
 	r.url = web.URL
 	t.Cleanup(func() {
 		r.server.Drain()
@@ -83,7 +83,7 @@ func (r *rig) addKey(t testing.TB, name, rules string) string {
 	return secret
 }
 
-// register plugs a provider in.
+// register registers a provider.
 func (r *rig) register(t testing.TB, o hub.ProviderRef, p tool.Provider, tools ...tool.Tool) *hub.Registration {
 	t.Helper()
 	s, err := r.Hub.Register(o, p)

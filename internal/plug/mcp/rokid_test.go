@@ -15,8 +15,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// seedReader reads the older endpoint's stream as its clients do: lines that begin
-// with "data: ".
+// seedReader reads the stream of the Rokid endpoint as its clients do: lines that begin with "data:
+// ".
 type seedReader struct {
 	lines  chan string
 	cancel context.CancelFunc
@@ -67,7 +67,7 @@ func (s *seedReader) next(t *testing.T) string {
 	return ""
 }
 
-// message returns the next line that is no ping, as JSON.
+// message returns the next line that is not a ping, as JSON.
 func (s *seedReader) message(t *testing.T) map[string]any {
 	t.Helper()
 	for {
@@ -108,8 +108,7 @@ func (r *rig) post(t *testing.T, path, body string, header http.Header) (int, st
 	return resp.StatusCode, string(text)
 }
 
-// newRokid returns a rig with bots: 1 is open to anybody, 2 to one device, 3 to nobody without a
-// key.
+// newRokid returns a rig with bots: 1 is open to anybody, 2 to one device, 3 only with a key.
 func newRokid(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, rigOptions{shared: []func() any{func() any { return new(bots.Settings) }},
@@ -127,7 +126,7 @@ func newRokid(t *testing.T) *rig {
 	return r
 }
 
-// The older dialect, as its documents have it.
+// Rokid's dialect, as documented.
 func TestRokidDialect(t *testing.T) {
 	r := newRokid(t)
 	s := r.openSeed(t, "/mcp/rokid/sse", nil)
@@ -141,7 +140,7 @@ func TestRokidDialect(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		header     http.Header
-		want       string // of the answer, by JSON path = value
+		want       string // of the response, by JSON path = value
 	}{
 		{"list", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`, nil,
 			`"inputSchema":{"properties":{"botId":{"description":"Bot ID (required)","type":"string"},"deviceId":{"description":"Device ID for authentication (optional)","type":"string"},"message":{"description":"Message content to send to the bot","type":"string"}},"required":["botId","message"],"type":"object"},"name":"send_message"`},
@@ -198,7 +197,7 @@ func TestRokidDialect(t *testing.T) {
 		}
 	}
 
-	// What was sent is kept, although nobody waited for the reply.
+	// A sent message is recorded, although nobody waited for the reply.
 	deadline := time.Now().Add(testTimeout)
 	for {
 		list, err := r.Store.Traces.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 10)
@@ -211,8 +210,8 @@ func TestRokidDialect(t *testing.T) {
 	}
 }
 
-// The same address speaks the standard dialect to those who ask for events, with
-// results that both kinds of reader find.
+// The same address uses the standard dialect for clients that accept event streams, with results
+// that clients of both dialects understand.
 func TestRokidStandardDialect(t *testing.T) {
 	r := newRokid(t)
 	for path, accept := range map[string]string{"/mcp/rokid/sse": "text/event-stream",
@@ -237,8 +236,8 @@ func TestRokidStandardDialect(t *testing.T) {
 	}
 }
 
-// Without an open bot, and without a key, the endpoint is closed; with a key all of
-// its owner's bots are there. Sessions are their owner's alone.
+// Without an open bot, the endpoint requires a key, which opens all of its owner's bots. Sessions
+// belong to their key.
 func TestRokidAccess(t *testing.T) {
 	r := newRokid(t)
 	r.server.HasOpenBots = func(context.Context) (bool, error) { return false, nil }
@@ -266,8 +265,8 @@ func TestRokidAccess(t *testing.T) {
 	}
 }
 
-// A session survives a broken connection: what was said meanwhile comes when the
-// client is back.
+// A session survives a broken connection: messages sent meanwhile are delivered when the client
+// reconnects.
 func TestRokidReconnect(t *testing.T) {
 	r := newRokid(t)
 	s := r.openSeed(t, "/mcp/rokid/sse", nil)

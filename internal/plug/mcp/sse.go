@@ -91,7 +91,8 @@ func (d *dialect) postAddress(session string) string {
 
 func (d *dialect) sessionParamName() string { return cmp.Or(d.sessionParam, "session_id") }
 
-// ServeSSE serves /mcp/sse: the HTTP+SSE transport of 2024-11-05.
+// ServeSSE serves /mcp/sse: the HTTP+SSE transport of 2024-11-05 (basic/transports, "HTTP with
+// SSE").
 func (s *Server) ServeSSE(w http.ResponseWriter, r *http.Request) {
 	if c, ok := s.authenticate(w, r, channelMCP); ok {
 		s.openPipe(w, r, c, dialect{channel: channelMCP, messagesPath: "/mcp/messages"})

@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// The _meta keys that every request of the stateless era carries.
+// The _meta keys of the stateless era (2026-07-28 basic/index, "_meta").
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
@@ -90,7 +90,8 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, c caller,
 	rep.answer(statusOf(e), msg)
 }
 
-// statusOf returns the HTTP status of a response in the stateless era.
+// statusOf returns the HTTP status of a response in the stateless era (2026-07-28
+// basic/transports/streamable-http, "Sending Messages" and "Server Validation").
 func statusOf(e *jsonrpc.Error) int {
 	if e == nil {
 		return http.StatusOK
@@ -106,7 +107,8 @@ func statusOf(e *jsonrpc.Error) int {
 }
 
 // applyClientMeta reads the client's version and capabilities from the request and validates its
-// headers against its body: proxies that route by headers must see what the server sees.
+// headers against its body: proxies that route by headers must see what the server sees (2026-07-28
+// basic/transports/streamable-http, "Request Metadata").
 func (x *exchange) applyClientMeta(h http.Header) *jsonrpc.Error {
 	var version, client, capabilities, level json.RawMessage
 	for in := jsonrpc.Scan(x.meta.raw); in.Next(); {
@@ -153,7 +155,8 @@ func headerMismatch(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: codeHeaderMismatch, Message: fmt.Sprintf(format, args...)}
 }
 
-// checkHeaders validates the headers that repeat parts of the body.
+// checkHeaders validates the headers that repeat parts of the body (2026-07-28
+// basic/transports/streamable-http, "Standard Request Headers").
 func (x *exchange) checkHeaders(h http.Header) *jsonrpc.Error {
 	if got := h.Get("Mcp-Method"); got != x.msg.Method {
 		return headerMismatch("the header Mcp-Method says %q, the body %q", got, x.msg.Method)
@@ -189,7 +192,8 @@ func (x *exchange) checkHeaders(h http.Header) *jsonrpc.Error {
 	return nil
 }
 
-// checkParamHeader validates the header that repeats one argument.
+// checkParamHeader validates the header that repeats one argument (2026-07-28
+// basic/transports/streamable-http, "Server Behavior for Custom Headers").
 func (x *exchange) checkParamHeader(h http.Header, m hub.MirroredArgument) *jsonrpc.Error {
 	value := x.param("arguments")
 	for _, name := range m.Path {
@@ -218,7 +222,8 @@ func (x *exchange) checkParamHeader(h http.Header, m hub.MirroredArgument) *json
 }
 
 // decodeHeader returns the value of a header, decoded if it is base64, which carries characters
-// that headers cannot contain. It returns false for invalid base64.
+// that headers cannot contain (2026-07-28 basic/transports/streamable-http, "Value Encoding"). It
+// returns false for invalid base64.
 func decodeHeader(v string) (string, bool) {
 	inner, ok := strings.CutPrefix(v, "=?base64?")
 	if !ok {
@@ -248,7 +253,7 @@ func sameValue(value json.RawMessage, text string) bool {
 	return err1 == nil && err2 == nil && a == b && math.Abs(a) < exact
 }
 
-// discover returns the server's name, revisions and capabilities.
+// discover returns the server's name, revisions and capabilities (2026-07-28 server/discover).
 func (x *exchange) discover(context.Context) ([]byte, *jsonrpc.Error) {
 	o := x.beginResult(1024, true)
 	o.raw("supportedVersions", encode(append([]string{statelessVersion}, revisions...)))
@@ -268,7 +273,8 @@ type requestState struct {
 	Until int64  `json:"u"` // Unix seconds
 }
 
-// inputRequired returns a result that lists the input a provider needs to continue.
+// inputRequired returns a result that lists the input a provider needs to continue (2026-07-28
+// basic/patterns/mrtr).
 func (x *exchange) inputRequired(name string, n *tool.InputRequired) []byte {
 	o := object{append([]byte{}, `{"resultType":"input_required"`...)}
 	if len(n.Requests) > 0 {
@@ -322,7 +328,8 @@ func (x *exchange) verifyState(text, name string) (string, error) {
 	return c.State, nil
 }
 
-// serveSubscription sends the client the notifications it subscribed to until it disconnects.
+// serveSubscription sends the client the notifications it subscribed to until it disconnects
+// (2026-07-28 basic/patterns/subscriptions).
 func (x *exchange) serveSubscription(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter,
 	hash string) {
 	s := x.server

@@ -147,7 +147,8 @@ func (s *session) openLog() *eventLog {
 	return l
 }
 
-// resume replays the events after lastEvent and then sends new ones.
+// resume replays the events after lastEvent and then sends new ones (2025-11-25 basic/transports,
+// "Resumability and Redelivery").
 func (s *session) resume(ctx context.Context, w http.ResponseWriter, lastEvent string, keepAlive time.Duration) error {
 	id, number, _ := strings.Cut(lastEvent, ".")
 	n, err := strconv.Atoi(number)

@@ -120,7 +120,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return nil, false
 }
 
-// post handles a message. Its version header or its own contents determine its era.
+// post handles a message. Its version header or its own contents determine its era (2026-07-28
+// basic/versioning, "Backward Compatibility with Initialization-Based Versions").
 func (s *Server) post(w http.ResponseWriter, r *http.Request, c caller) {
 	body, ok := s.body(w, r)
 	if !ok {
@@ -342,7 +343,7 @@ func (s *session) run(requestCtx context.Context, c caller, m *jsonrpc.Message, 
 // maxBatch limits the messages of a batch.
 const maxBatch = 50
 
-// batch handles a batch of messages, which only revision 2025-03-26 has.
+// batch handles a batch of messages, which only revision 2025-03-26 has (2025-06-18 changelog).
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, c caller, id string, body []byte) {
 	session, ok := s.session(w, id, c)
 	if !ok {
@@ -396,7 +397,8 @@ func (s *session) answerOne(ctx context.Context, c caller, part []byte) []byte {
 	return answer
 }
 
-// get opens the notification stream of a session, or replays the rest of a response.
+// get opens the notification stream of a session, or replays the rest of a response (2025-11-25
+// basic/transports, "Listening for Messages from the Server").
 func (s *Server) get(w http.ResponseWriter, r *http.Request, c caller) {
 	id := r.Header.Get("Mcp-Session-Id")
 	if id == "" {
@@ -481,7 +483,7 @@ func (s *Server) writeNotifications(ctx context.Context, e *sseWriter, l *listen
 	}
 }
 
-// delete ends a session.
+// delete ends a session (2025-11-25 basic/transports, "Session Management").
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, c caller) {
 	id := r.Header.Get("Mcp-Session-Id")
 	if id == "" {

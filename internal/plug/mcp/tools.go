@@ -133,7 +133,7 @@ func (x *exchange) forwardProgress(c *tool.Call) {
 		reported := -1.0
 		c.Progress = func(p tool.Progress) {
 			if p.Done <= reported {
-				return // progress must increase
+				return // progress must increase (2025-11-25 basic/utilities/progress)
 			}
 			reported = p.Done
 			x.notify("notifications/progress", progressParams(token, p))
@@ -163,7 +163,8 @@ func progressParams(token json.RawMessage, p tool.Progress) []byte {
 	return append(o.b, '}')
 }
 
-// structuredSince is the first revision with structured content.
+// structuredSince is the first revision with structured content (2025-06-18 server/tools,
+// "Structured Content").
 const structuredSince = "2025-06-18"
 
 // dropDuplicate returns a result without duplicate content. Many programs pass both the text and
@@ -288,8 +289,8 @@ func abilities(capabilities json.RawMessage) (can tool.Capabilities) {
 	return can
 }
 
-// elicitsForms reports whether a client supports form elicitation: it declares it, or names no
-// mode at all, as clients did before there were several.
+// elicitsForms reports whether a client supports form elicitation: it declares it, or names no mode
+// at all, as clients did before there were several (2025-11-25 client/elicitation, "Capabilities").
 func elicitsForms(elicitation json.RawMessage) bool {
 	none := true
 	for in := jsonrpc.Scan(elicitation); in.Next(); none = false {

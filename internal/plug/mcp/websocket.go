@@ -24,8 +24,9 @@ const (
 )
 
 // ServeWebSocket serves /mcp_endpoint/call/: the tools of a key's owner for clients that speak
-// MCP over a WebSocket, one message per text frame, as XiaoZhi's relays do. The key is the token
-// in the address, because these clients set no headers.
+// MCP over a WebSocket, one message per text frame, as XiaoZhi's relays do. The path is that of
+// github.com/xinnan-tech/mcp-endpoint-server. The key is the token in the address, because these
+// clients set no headers.
 func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
 	if bearer(r) == "" {
 		if token := r.URL.Query().Get("token"); token != "" {

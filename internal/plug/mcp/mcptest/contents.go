@@ -21,7 +21,7 @@ func result(blocks ...block) *tool.Result {
 	return &tool.Result{Content: raw(blocks)}
 }
 
-// raw writes what is known to be writable.
+// raw encodes a value that can always be encoded.
 func raw(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -40,7 +40,7 @@ func embedded(uri, mime, words string) block {
 	return block{"type": "resource", "resource": block{"uri": uri, "mimeType": mime, "text": words}}
 }
 
-// picture is a red dot.
+// picture is a PNG with a red dot.
 var picture = func() []byte {
 	dot := image.NewRGBA(image.Rect(0, 0, 1, 1))
 	dot.Set(0, 0, color.RGBA{R: 255, A: 255})
@@ -71,7 +71,7 @@ var sound = func() []byte {
 	return append(w, make([]byte, samples*width)...)
 }()
 
-// respondWith returns what a tool does that answers with the same every time.
+// respondWith returns a tool function with a constant result.
 func respondWith(r *tool.Result) func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
 	return func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
 		copied := *r
@@ -79,8 +79,7 @@ func respondWith(r *tool.Result) func(context.Context, *Fixtures, *tool.Call) (*
 	}
 }
 
-// newerSchema has the keywords of JSON Schema 2020-12 that an endpoint must pass on
-// as they are.
+// newerSchema has keywords of JSON Schema 2020-12, which an endpoint must pass on unchanged.
 const newerSchema = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
 	"type": "object",
@@ -100,7 +99,7 @@ const newerSchema = `{
 	"additionalProperties": false
 }`
 
-// contentFixtures answer with every kind of content.
+// contentFixtures return every kind of content.
 var contentFixtures = []fixture{
 	newFixture("test_simple_text", "Answers with words.",
 		respondWith(tool.Text("This is a simple text response for testing."))),
@@ -134,10 +133,10 @@ var contentFixtures = []fixture{
 			"level":{"type":"integer","description":"Not repeated."}}}`),
 }
 
-// stepDelay is how long a tool that reports works between two reports.
+// stepDelay is the delay between two reports of a tool.
 const stepDelay = 50 * time.Millisecond
 
-// progressFixtures tell how they get on.
+// progressFixtures report progress.
 var progressFixtures = []fixture{
 	newFixture("test_tool_with_logging", "Logs three lines.",
 		func(ctx context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
@@ -182,7 +181,7 @@ func log(c *tool.Call, line string) {
 	}
 }
 
-// progress reports that nothing, half and all is done.
+// progress reports 0, 50 and 100 percent.
 func progress(ctx context.Context, c *tool.Call, pause time.Duration) error {
 	for i, done := range []float64{0, 50, 100} {
 		if i > 0 {

@@ -12,9 +12,9 @@ import (
 	"patchbay/internal/tool"
 )
 
-// ServeAsDevice offers the tools of these names as a device does that connects to whoever
-// calls it: an MCP server of 2024-11-05 on a WebSocket, one message in a text
-// frame. It serves until ctx or the connection ends, and says why.
+// ServeAsDevice offers the named tools as a device does that connects to its client: an MCP server
+// of 2024-11-05 on a WebSocket, one message per text frame. It serves until ctx or the connection
+// ends, and returns the reason.
 func (f *Fixtures) ServeAsDevice(ctx context.Context, url string, names ...string) error {
 	conn, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
@@ -22,7 +22,7 @@ func (f *Fixtures) ServeAsDevice(ctx context.Context, url string, names ...strin
 	}
 	d := &device{f: f, conn: conn, names: names}
 	defer d.work.Wait()
-	defer conn.CloseNow() //nolint:errcheck // it is over either way
+	defer conn.CloseNow() //nolint:errcheck // closed in any case
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for {
@@ -40,7 +40,7 @@ func (f *Fixtures) ServeAsDevice(ctx context.Context, url string, names ...strin
 	}
 }
 
-// device is one connection that fixtures made.
+// device is a connection opened by fixtures.
 type device struct {
 	f     *Fixtures
 	conn  *websocket.Conn
@@ -57,7 +57,7 @@ func (d *device) answer(ctx context.Context, m *jsonrpc.Message) {
 	d.write(ctx, msg)
 }
 
-// write sends a message. That it could not shows when reading ends.
+// write sends a message. Errors show at the next read.
 func (d *device) write(ctx context.Context, msg []byte) {
 	_ = d.conn.Write(ctx, websocket.MessageText, msg)
 }

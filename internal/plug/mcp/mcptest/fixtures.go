@@ -1,9 +1,9 @@
 // Package mcptest provides test fixtures for MCP endpoints: a provider with everything that the
-// official conformance suite asks of a server, and the suite and third-party clients as
-// processes.
+// official conformance suite (npm package @modelcontextprotocol/conformance) requires of a server,
+// and the suite and third-party clients as processes.
 //
 // The external programs are in test/peers/mcp, installed with `npm ci` there, and in
-// test/peers/mcpgo. Tests are skipped without them, except with CI=true.
+// test/peers/mcpgo. Without them, tests are skipped, but with CI=true they fail.
 package mcptest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Options are what [Fixtures] tell of changes. Each may be nil. They are called
-// by one goroutine at a time, while a call is running, and must not call back.
+// Options are callbacks of [Fixtures]. Each may be nil. They are called by one goroutine at a time,
+// during a call, and must not call back.
 type Options struct {
 	// ToolsChanged is called with all tools after a change.
 	ToolsChanged func([]tool.Tool)
@@ -30,26 +30,26 @@ type Options struct {
 	Stopped func(id string)
 }
 
-// Fixtures are the tools, resources and prompts that the suite knows by name, for
-// the revisions 2025-11-25 and 2026-07-28, and some for tests of our own:
-// test_echo, test_slow and test_trigger_resource_change.
+// Fixtures are the tools, resources and prompts that the suite expects by name, for the revisions
+// 2025-11-25 and 2026-07-28, and some for other tests: test_echo, test_slow and
+// test_trigger_resource_change.
 //
-// They are a [tool.Provider], a [tool.ResourceProvider] and a [tool.PromptProvider], for many
-// goroutines at once.
+// They are a [tool.Provider], a [tool.ResourceProvider] and a [tool.PromptProvider], and safe for
+// concurrent use.
 type Fixtures struct {
 	options Options
-	// all are the tools that are always there, in the order in which they are
-	// offered. The suite calls the first one without arguments and wants a result.
+	// all are the permanent tools, in the order of the list. The suite calls the first one without
+	// arguments and expects a result.
 	all    []fixture
 	byName map[string]fixture
 
 	mu      sync.Mutex
-	tools   int // how often the tools have changed
-	prompts int // how often the prompts have changed
-	watched int // how often the watched resource has changed
+	tools   int // number of tool changes
+	prompts int // number of prompt changes
+	watched int // number of changes of the watched resource
 }
 
-// New makes fixtures.
+// New returns the fixtures.
 func New(o Options) *Fixtures {
 	f := &Fixtures{
 		options: o,
@@ -63,7 +63,7 @@ func New(o Options) *Fixtures {
 	return f
 }
 
-// fixture is a tool and what it does.
+// fixture is a tool and its function.
 type fixture struct {
 	tool.Tool
 	call func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error)
@@ -77,20 +77,20 @@ func newFixture(name, description string, call func(context.Context, *Fixtures, 
 	return fixture{tool.Tool{Name: name, Description: description, Input: json.RawMessage(noArguments)}, call}
 }
 
-// withInput gives a tool another schema.
+// withInput returns a tool with another schema.
 func (f fixture) withInput(input string) fixture {
 	f.Input = json.RawMessage(input)
 	return f
 }
 
-// Tools returns what the provider is plugged in with, as it stands now.
+// Tools returns the current tools.
 func (f *Fixtures) Tools() []tool.Tool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.list()
 }
 
-// list needs the lock.
+// list returns the current tools. The caller holds the lock.
 func (f *Fixtures) list() []tool.Tool {
 	list := make([]tool.Tool, 0, len(f.all)+1)
 	for _, t := range f.all {
@@ -103,8 +103,8 @@ func (f *Fixtures) list() []tool.Tool {
 	return list
 }
 
-// transient names the thing that replaces its predecessor, so that two changes
-// in a row never cancel each other out.
+// transient returns the name of a temporary tool or prompt. Each change has another name, so that
+// two changes in a row do not cancel each other out.
 func transient(kind string, n int) string { return fmt.Sprintf("test_transient_%s_%d", kind, n) }
 
 // Call implements [tool.Provider].
@@ -120,8 +120,7 @@ func (f *Fixtures) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	return nil, tool.Fail(tool.Unknown, "There is no tool "+c.Tool+".", nil)
 }
 
-// Touch changes the watched resource if uri is [Watched], and tells that a
-// resource has changed.
+// Touch changes the watched resource if uri is [Watched], and reports an update of the resource.
 func (f *Fixtures) Touch(uri string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +160,7 @@ var changeFixtures = []fixture{
 		}),
 }
 
-// ownFixtures are tools that the suite does not know.
+// ownFixtures are tools that the suite does not use.
 var ownFixtures = []fixture{
 	{
 		tool.Tool{
@@ -203,7 +202,7 @@ var ownFixtures = []fixture{
 		}).withInput(`{"type":"object","properties":{"ms":{"type":"integer","minimum":0,"maximum":600000}},"required":["ms"]}`),
 }
 
-// sleep lets time pass. It returns ctx's error if that ends first.
+// sleep waits for d. It returns ctx's error if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

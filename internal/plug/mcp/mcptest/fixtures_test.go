@@ -18,7 +18,7 @@ import (
 
 var everything = tool.Capabilities{Elicit: true, Sample: true, Roots: true}
 
-// reply answers a request as a willing caller does.
+// reply answers a server request as a cooperative caller does.
 func reply(t *testing.T, r tool.Request) json.RawMessage {
 	t.Helper()
 	switch r.Method {
@@ -92,8 +92,8 @@ func TestToolsAreWellFormed(t *testing.T) {
 	}
 }
 
-// Each tool that asks comes to its end, in as many rounds as it should, with what
-// it was told.
+// Each tool that requests input finishes after the expected number of rounds, with the answers in
+// its result.
 func TestAsking(t *testing.T) {
 	tests := []struct {
 		tool, args string
@@ -150,7 +150,7 @@ func TestAsking(t *testing.T) {
 	}
 }
 
-// wrong gives wrong answers to what a tool needs: it asks again for the same.
+// wrong gives wrong answers to the requests of a tool, which must repeat them.
 func wrong(t *testing.T, f *Fixtures, c tool.Call, n *tool.InputRequired) {
 	t.Helper()
 	c.State = n.State
@@ -170,8 +170,7 @@ func wrong(t *testing.T, f *Fixtures, c tool.Call, n *tool.InputRequired) {
 	}
 }
 
-// A declined form is asked for again by a tool that needs it, and told by one
-// that only passes it on.
+// After a declined form, a tool that needs it asks again, and one that only forwards it reports it.
 func TestDeclined(t *testing.T) {
 	f := New(Options{})
 	declined := json.RawMessage(`{"action":"decline"}`)
@@ -294,7 +293,7 @@ func TestReports(t *testing.T) {
 	}
 	for _, name := range []string{"test_tool_with_progress", "test_tool_with_logging", "test_logging_tool",
 		"test_reconnection"} {
-		call(t, f, tool.Call{Tool: name}) // for somebody who wants to know nothing
+		call(t, f, tool.Call{Tool: name}) // for a caller without callbacks
 	}
 }
 
@@ -402,7 +401,7 @@ func TestChanges(t *testing.T) {
 	if !slices.Equal(updated, []string{Watched, "test://other"}) || read() == then {
 		t.Errorf("told of %v, and it says %q", updated, read())
 	}
-	// Nobody needs to be told.
+	// Callbacks are optional.
 	quiet := New(Options{})
 	for _, name := range []string{"test_trigger_tool_change", "test_trigger_prompt_change",
 		"test_trigger_resource_change"} {

@@ -12,10 +12,10 @@ import (
 	"patchbay/internal/tool"
 )
 
-// FakeLearn stands in for Learn at its endpoint: the eight original tools, and three for
-// quizzing by an assistant. It keeps its points in memory. A recall whose text is "slow" reports
-// that it has started and then blocks until its context ends. It is a [tool.Provider] and safe
-// for concurrent use.
+// FakeLearn stands in for Learn at its endpoint: the eight original tools, and three for quizzing
+// by an assistant. It keeps its points in memory. A recall whose text is "slow" reports that it has
+// started and then blocks until its context ends. It is a [tool.Provider] and safe for concurrent
+// use.
 type FakeLearn struct {
 	stopped chan string
 
@@ -24,21 +24,20 @@ type FakeLearn struct {
 	points map[string]Point
 }
 
-// Point is a knowledge point as the tools write it.
+// Point is a knowledge point in the format of the tools.
 type Point struct {
 	ID       string `json:"id"`
 	Question string `json:"question"`
 	Answer   string `json:"answer"`
 }
 
-// NewFakeLearn makes it. Stopped, if not nil, is sent the name of a tool whose context
+// NewFakeLearn makes a FakeLearn. Stopped, if not nil, receives the name of a tool whose context
 // ended.
 func NewFakeLearn(stopped chan string) *FakeLearn {
 	return &FakeLearn{stopped: stopped, points: map[string]Point{}}
 }
 
-// learnTools are the tools with what they take: the names of texts, those that are
-// needed in front.
+// learnTools are the tools with the names of their string arguments, required ones first.
 var learnTools = []struct {
 	name, description string
 	takes             []string
@@ -57,7 +56,7 @@ var learnTools = []struct {
 	{"submit_review", "Grade a recall.", []string{"id", "grade"}, 2},
 }
 
-// Tools returns the tools to plug in.
+// Tools returns the tools to register.
 func (l *FakeLearn) Tools() []tool.Tool {
 	var out []tool.Tool
 	for _, t := range learnTools {
@@ -131,7 +130,7 @@ func (l *FakeLearn) Call(ctx context.Context, c *tool.Call) (*tool.Result, error
 	return indented(map[string]any{"success": true, "id": id}), nil
 }
 
-// wait takes until ctx ends.
+// wait blocks until ctx ends.
 func (l *FakeLearn) wait(ctx context.Context, c *tool.Call) error {
 	if c.Progress != nil {
 		c.Progress(tool.Progress{Done: 1, Message: "it has begun"})
@@ -153,14 +152,14 @@ func (l *FakeLearn) sorted() []Point {
 	return out
 }
 
-// indented returns a result as this address always wrote it: JSON in a text, on many lines.
+// indented returns a result in the format of this address: indented JSON in a text.
 func indented(v any) *tool.Result {
 	var w bytes.Buffer
 	enc := json.NewEncoder(&w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
-		panic(err) // our own types
+		panic(err) // cannot fail for own types
 	}
 	return tool.Text(string(bytes.TrimSpace(w.Bytes())))
 }

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// peerTimeout is how long a far program may take to do something. Starting Node.js
-// on a busy machine takes seconds.
+// peerTimeout limits each operation of an external program. Starting Node.js on a busy machine
+// takes seconds.
 const peerTimeout = 60 * time.Second
 
-// Peer is a client that others wrote, as a process that obeys commands. What
-// these are is told in test/peers/mcp/commands.mjs. It is used by one goroutine.
+// Peer is a third-party client that runs as a process and executes commands, which
+// test/peers/mcp/commands.mjs describes. It must not be used concurrently.
 type Peer struct {
 	t      testing.TB
 	name   string
 	in     io.WriteCloser
 	events chan Event
-	seen   []Event // read while looking for another one
+	seen   []Event // events skipped by Until
 	tags   int
 }
 
-// Event is what a peer tells. Event["event"] is its name.
+// Event is an event of a peer. Event["event"] is its name.
 type Event map[string]any
 
 // Name returns the event's name.
@@ -56,9 +56,9 @@ func (e Event) Text() string {
 	return words
 }
 
-// TypeScript starts a client made of the official TypeScript SDK and connects it.
-// The way is "streamable" or "sse" for version 1, and "modern", "auto" or
-// "legacy" for version 2. The test fails if it cannot connect.
+// TypeScript starts a client of the official TypeScript SDK and connects it. The way is
+// "streamable" or "sse" for version 1, and "modern", "auto" or "legacy" for version 2. If it cannot
+// connect, the test fails.
 func TypeScript(t testing.TB, way, url, token string) *Peer {
 	t.Helper()
 	script := "ts-client.mjs"
@@ -70,8 +70,8 @@ func TypeScript(t testing.TB, way, url, token string) *Peer {
 	return start(t, "TypeScript, "+way, exec.Command(node, filepath.Join(findPeers(t, "mcp"), script), url, token, way))
 }
 
-// MCPGo starts a client made of mark3labs/mcp-go and connects it. The way is
-// "streamable", "sse" or "auto".
+// MCPGo starts a client of mark3labs/mcp-go and connects it. The way is "streamable", "sse" or
+// "auto".
 func MCPGo(t testing.TB, way, url, token string) *Peer {
 	t.Helper()
 	args := []string{url, token}
@@ -84,8 +84,8 @@ func MCPGo(t testing.TB, way, url, token string) *Peer {
 	return start(t, "mcp-go, "+way, exec.Command(MCPGoProgram(t), args...))
 }
 
-// MCPGoProgram builds the program in test/peers/mcpgo, and skips the test if its
-// libraries cannot be had.
+// MCPGoProgram builds the program in test/peers/mcpgo. If its modules are unavailable, the test is
+// skipped.
 func MCPGoProgram(t testing.TB) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mcpgo")
@@ -137,11 +137,11 @@ func start(t testing.TB, name string, cmd *exec.Cmd) *Peer {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = in.Close() // it ends with its input
+		_ = in.Close() // the process ends with its input
 		limit := time.AfterFunc(peerTimeout, func() { _ = cmd.Process.Kill() })
 		defer limit.Stop()
 		for range p.events {
-			// nobody wants them any more, and the reader must not wait
+			// discarded, so that the reader does not block
 		}
 		<-done
 		if err := cmd.Wait(); err != nil {
@@ -156,7 +156,7 @@ func start(t testing.TB, name string, cmd *exec.Cmd) *Peer {
 	return p
 }
 
-// next reads an event. The test fails if there is none.
+// next reads an event. If there is none, the test fails.
 func (p *Peer) next(wanted string) Event {
 	p.t.Helper()
 	limit := time.NewTimer(peerTimeout)
@@ -173,8 +173,8 @@ func (p *Peer) next(wanted string) Event {
 	return nil
 }
 
-// Until returns the first event of that name for which ok holds (nil: any) that
-// was not returned before. Others before it are kept for later.
+// Until returns the first event with a name for which ok returns true (nil: any). It keeps skipped
+// events for later calls.
 func (p *Peer) Until(name string, ok func(Event) bool) Event {
 	p.t.Helper()
 	fits := func(e Event) bool { return e.Name() == name && (ok == nil || ok(e)) }
@@ -193,15 +193,14 @@ func (p *Peer) Until(name string, ok func(Event) bool) Event {
 	}
 }
 
-// Connected returns what the peer told of its connection: protocol, session, server,
-// capabilities and instructions.
+// Connected returns the event of the connect: protocol, session, server, capabilities and
+// instructions.
 func (p *Peer) Connected() Event {
 	p.t.Helper()
 	return p.Until("connected", nil)
 }
 
-// Start gives a command and returns its tag. The command goes on while others
-// are given.
+// Start starts a command and returns its tag. Other commands can be started while it runs.
 func (p *Peer) Start(do string, args map[string]any) (tag string) {
 	p.t.Helper()
 	p.tags++
@@ -216,8 +215,8 @@ func (p *Peer) Start(do string, args map[string]any) (tag string) {
 	return tag
 }
 
-// Finish returns the answer of the command with that tag: the event of the
-// command's name, or the one called failed.
+// Finish returns the result of the command with a tag: the event with the command's name, or the
+// event failed.
 func (p *Peer) Finish(tag string) Event {
 	p.t.Helper()
 	answers := func(e Event) bool {
@@ -238,7 +237,7 @@ func (p *Peer) Finish(tag string) Event {
 	}
 }
 
-// Do executes a command that must not fail and returns its answer.
+// Do executes a command, which must succeed, and returns its result.
 func (p *Peer) Do(do string, args map[string]any) Event {
 	p.t.Helper()
 	e := p.Finish(p.Start(do, args))
@@ -248,7 +247,7 @@ func (p *Peer) Do(do string, args map[string]any) Event {
 	return e
 }
 
-// Call calls a tool, which must not fail.
+// Call calls a tool, which must succeed.
 func (p *Peer) Call(name string, args map[string]any) Event {
 	p.t.Helper()
 	if args == nil {

@@ -9,13 +9,13 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Codes of JSON-RPC and MCP that the suite wants to see.
+// Error codes of JSON-RPC and MCP that the suite expects.
 const (
 	invalidParams     = -32602
 	missingCapability = -32021
 )
 
-// Requests to callers.
+// Requests to callers:
 
 func elicitationRequest(message string, schema string) tool.Request {
 	return tool.Request{Method: "elicitation/create", Params: raw(map[string]any{
@@ -34,8 +34,8 @@ func rootsRequest() tool.Request {
 	return tool.Request{Method: "roots/list", Params: json.RawMessage(`{}`)}
 }
 
-// ask says that a call needs answers. It is refused if the caller cannot be
-// asked for one of them.
+// ask returns a result that requires input. It is an error if the caller does not support one of
+// the requests.
 func ask(c *tool.Call, state string, requests map[string]tool.Request) (*tool.Result, error) {
 	missing := map[string]struct{}{}
 	for _, r := range requests {
@@ -61,15 +61,14 @@ func missingCapabilityError(capabilities map[string]struct{}) error {
 	}
 }
 
-// badStateError returns what a state gets that is not as it was handed out.
+// badStateError returns the error for a state that was changed.
 func badStateError() error {
 	return &tool.Error{Code: tool.Refused, Told: "The state is not the one of this call.", RPC: invalidParams}
 }
 
-// Answers. Each is ok only if it is there and of the right shape; otherwise the
-// tool asks again.
+// Answers. Each is ok only if it is present and valid; otherwise the tool asks again.
 
-// formAnswer returns what a person has filled in.
+// formAnswer returns the content of a submitted form.
 func formAnswer(c *tool.Call, name string) (content map[string]any, ok bool) {
 	var answer struct {
 		Action  string         `json:"action"`
@@ -81,14 +80,14 @@ func formAnswer(c *tool.Call, name string) (content map[string]any, ok bool) {
 	return answer.Content, true
 }
 
-// formText returns one text that a person has filled in.
+// formText returns a text field of a submitted form.
 func formText(c *tool.Call, name, field string) (string, bool) {
 	content, _ := formAnswer(c, name)
 	value, _ := content[field].(string)
 	return value, value != ""
 }
 
-// samplingAnswer returns what a model has said.
+// samplingAnswer returns the text of a model.
 func samplingAnswer(c *tool.Call, name string) (words string, ok bool) {
 	var answer struct {
 		Role    string          `json:"role"`
@@ -112,7 +111,7 @@ func samplingAnswer(c *tool.Call, name string) (words string, ok bool) {
 	return words, len(many) > 0
 }
 
-// rootsAnswer returns which folders a caller has.
+// rootsAnswer returns the caller's roots.
 func rootsAnswer(c *tool.Call, name string) (uris []string, ok bool) {
 	var answer struct {
 		Roots []struct {
@@ -157,8 +156,8 @@ const (
 		"required":[]}`
 )
 
-// askFixtures ask the caller while they are called. The suite knows them from the
-// revisions in which that was a request of the server's.
+// askFixtures request input during a call. The suite has them from the revisions in which servers
+// sent requests.
 var askFixtures = []fixture{
 	newFixture("test_sampling", "Asks the caller's model.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
@@ -210,7 +209,7 @@ var askFixtures = []fixture{
 		}),
 }
 
-// fillIn asks with a form until there is an answer of any kind, and tells it.
+// fillIn requests a form until there is an answer of any kind, and returns it.
 func fillIn(c *tool.Call, f tool.Request) (*tool.Result, error) {
 	var answer struct {
 		Action  string          `json:"action"`

@@ -12,10 +12,10 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Watched is the resource that can change.
+// Watched is the URI of the resource that can change.
 const Watched = "test://watched-resource"
 
-// pageSize is how many resources are listed at once: fewer than there are.
+// pageSize is the number of resources per page, smaller than their number.
 const pageSize = 2
 
 var resources = []tool.Resource{
@@ -159,7 +159,7 @@ func (f *Fixtures) Prompt(ctx context.Context, c *tool.Call) (*tool.PromptResult
 	return p, nil
 }
 
-// arguments reads what the gaps of a prompt are filled with.
+// arguments returns the arguments of a prompt.
 func arguments(p tool.Prompt, c *tool.Call) (map[string]string, error) {
 	gaps := map[string]string{}
 	if len(c.Args) > 0 {

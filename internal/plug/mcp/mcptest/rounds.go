@@ -9,7 +9,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// roundFixtures ask the caller by a result that says what is missing.
+// roundFixtures request input by a result that lists it (2026-07-28 basic/patterns/mrtr).
 var roundFixtures = []fixture{
 	newFixture("test_input_required_result_elicitation", "Asks for a name.",
 		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
@@ -42,7 +42,7 @@ var roundFixtures = []fixture{
 	newFixture("test_input_required_result_capabilities", "Asks for what the caller can be asked for.", askSupported),
 }
 
-// confirmWithState asks for a confirmation that must come with the state.
+// confirmWithState requests a confirmation that must be sent with the state.
 func confirmWithState(state string) func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error) {
 	return func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 		_, ok := formAnswer(c, "confirm")
@@ -75,8 +75,8 @@ func multipleInputs(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result,
 	})
 }
 
-// multiRound asks for a name and then for a color. What it knows is in the
-// state, for it does not remember anything between two rounds.
+// multiRound requests a name and then a color. What it knows is in the state, since it remembers
+// nothing between two rounds.
 func multiRound(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
 	var state struct {
 		Round int    `json:"round"`

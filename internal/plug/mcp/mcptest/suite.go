@@ -22,14 +22,14 @@ import (
 	"time"
 )
 
-// suiteTimeout is how long a run of the conformance suite may take. It takes about
-// five seconds.
+// suiteTimeout limits a run of the conformance suite, which takes about five seconds.
 const suiteTimeout = 3 * time.Minute
 
-// minNodeVersion is what the far programs need at least.
+// minNodeVersion is the oldest version of Node.js that the external programs support.
 const minNodeVersion = "v22.19"
 
-// skipOrFail skips a test for lack of something, but not in continuous integration.
+// skipOrFail skips a test because something is missing; in continuous integration it fails the
+// test.
 func skipOrFail(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -38,7 +38,7 @@ func skipOrFail(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// findPeers finds a folder of test/peers.
+// findPeers returns a folder of test/peers.
 func findPeers(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -58,9 +58,8 @@ func findPeers(t testing.TB, name string) string {
 	}
 }
 
-// Node finds the program that runs the far programs: the one that was installed
-// with them, or the machine's own if that is new enough. Without it the test is
-// skipped.
+// Node returns the Node.js that runs the external programs: the one installed with them, or the
+// machine's own if it is new enough. Without one, the test is skipped.
 func Node(t testing.TB) string {
 	t.Helper()
 	modules := filepath.Join(findPeers(t, "mcp"), "node_modules")
@@ -99,7 +98,7 @@ func versionNumbers(version string) []int {
 	return list
 }
 
-// checkResult is one check of the suite.
+// checkResult is the result of one check of the suite.
 type checkResult struct {
 	ID           string `json:"id"`
 	Description  string `json:"description"`
@@ -109,11 +108,11 @@ type checkResult struct {
 
 func (v checkResult) isFailure() bool { return v.Status == "FAILURE" || v.Status == "WARNING" }
 
-// Conformance runs the official suite against the MCP server at a URL, which
-// must be on loopback and want no token ([Proxy] adds one), with the requirements
-// of a revision such as "2026-07-28". Nothing is expected to fail, and what the
-// specification only recommends must be so too. What the revision does not
-// require is run and logged, not judged.
+// Conformance runs the official suite against the MCP server at a URL, which must be on loopback
+// and require no token ([Proxy] adds one), with the requirements of a revision such as
+// "2026-07-28". The expected failures are empty, so that warnings, which concern recommendations of
+// the specification, fail the test too. Scenarios that the revision does not require are run and
+// logged only.
 func Conformance(t *testing.T, url, requirements string) {
 	t.Helper()
 	node := Node(t)
@@ -125,8 +124,8 @@ func Conformance(t *testing.T, url, requirements string) {
 
 	run, out, err := runSuite(t, node, suite, url, requirements, required)
 	if err != nil && t.Context().Err() == nil {
-		// Some scenarios want an answer within half a second, which a machine that
-		// is busy with other tests may miss once.
+		// Some scenarios expect a response within half a second, which can fail on a machine that
+		// is busy with other tests.
 		t.Logf("the suite is run again; at first: %q", run.failures)
 		run, out, err = runSuite(t, node, suite, url, requirements, required)
 	}
@@ -168,8 +167,8 @@ func runSuite(t *testing.T, node, suite, url, requirements string, required []st
 	return run, out, err
 }
 
-// requirementsOf reads the scenarios that a server must pass: the list below
-// "server:" in one of the suite's YAML files.
+// requirementsOf reads the required scenarios of a server: the list below "server:" in one of the
+// suite's YAML files.
 func requirementsOf(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -194,17 +193,17 @@ func requirementsOf(path string) ([]string, error) {
 	return list, nil
 }
 
-// resultsFolder is the name of a scenario's folder of results.
+// resultsFolder matches the name of a scenario's results folder.
 var resultsFolder = regexp.MustCompile(`^server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z$`)
 
-// suiteOutcome is what came of a run.
+// suiteOutcome is the outcome of a run.
 type suiteOutcome struct {
 	passed   int      // checks of required scenarios
-	failures []string // what is wrong with required scenarios
-	notes    []string // what is wrong with others
+	failures []string // failures of required scenarios
+	notes    []string // failures of others
 }
 
-// readResults reads the results of a run. It returns an error if they cannot be read.
+// readResults reads the results of a run. It fails if they cannot be read.
 func readResults(results string, required []string) (suiteOutcome, error) {
 	var run suiteOutcome
 	files, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
@@ -249,9 +248,9 @@ func readResults(results string, required []string) (suiteOutcome, error) {
 
 func tail(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
 
-// Proxy puts a server in front of target, an origin, that adds a bearer token to
-// every request, for programs that cannot. The Host and Origin headers stay as
-// they are, and events are passed on at once. It returns its own origin.
+// Proxy starts a reverse proxy for target, an origin. It adds a bearer token to every request, for
+// programs that cannot. Host and Origin headers stay unchanged, and events are forwarded at once.
+// It returns the proxy's origin.
 func Proxy(t testing.TB, target, token string) string {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -265,21 +264,20 @@ func Proxy(t testing.TB, target, token string) string {
 			r.Out.Host = r.In.Host
 			r.Out.Header.Set("Authorization", "Bearer "+token)
 		},
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of callers who hang up
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of clients that disconnect
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() == nil { // a caller that disconnected is no news
+			if r.Context().Err() == nil { // not caused by a client that disconnected
 				t.Logf("proxy: %s %s: %v", r.Method, r.URL.Path, err)
 			}
 			w.WriteHeader(http.StatusBadGateway)
 		},
 	})
-	// The suite drops answers as soon as it has read enough of them, and now and
-	// then that takes the next request on the same connection with it. It then
-	// looks as if the server had lost a notification.
+	// The suite closes responses as soon as it has read enough, which sometimes affects the next
+	// request on the same connection: then a notification seems to be lost.
 	server.Config.SetKeepAlivesEnabled(false)
 	server.Start()
 	t.Cleanup(func() {
-		server.CloseClientConnections() // streams have no end of their own
+		server.CloseClientConnections() // streams do not end by themselves
 		server.Close()
 	})
 	return server.URL
@@ -303,9 +301,8 @@ func MCPRemote(t testing.TB, url, token, transport string) *exec.Cmd {
 	return cmd
 }
 
-// Inspect runs the MCP Inspector's command line with the given arguments, such as
-// "--method", "tools/list", "--protocol-era", "modern", and returns its answer,
-// which is JSON. The test fails if the Inspector does.
+// Inspect runs the MCP Inspector's command line with arguments such as "--method", "tools/list",
+// "--protocol-era", "modern", and returns its output, which is JSON. If it fails, the test fails.
 func Inspect(t testing.TB, url, token string, args ...string) json.RawMessage {
 	t.Helper()
 	node := Node(t)
@@ -329,8 +326,7 @@ func Inspect(t testing.TB, url, token string, args ...string) json.RawMessage {
 	return out.Bytes()
 }
 
-// testLog writes what a program complains about to the log of a test, as long as
-// the test runs.
+// testLog writes the error output of a program to the log of a test, while the test runs.
 type testLog struct {
 	t    testing.TB
 	name string

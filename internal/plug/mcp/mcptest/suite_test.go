@@ -21,10 +21,10 @@ func TestProxy(t *testing.T) {
 		mu.Lock()
 		host, origin, token = r.Host, r.Header.Get("Origin"), r.Header.Get("Authorization")
 		mu.Unlock()
-		w.Header().Set("Content-Type", "text/plain") // flushed although it is no event stream
+		w.Header().Set("Content-Type", "text/plain") // flushed although it is not an event stream
 		_, _ = io.WriteString(w, "first\n")
 		_ = http.NewResponseController(w).Flush()
-		<-read // only a line that was passed on at once can be read before this
+		<-read // can only be read now if lines are forwarded at once
 		_, _ = io.WriteString(w, "second\n")
 	}))
 	defer server.Close()

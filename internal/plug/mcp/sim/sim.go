@@ -17,28 +17,28 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Temperature is what the thermometer shows.
+// Temperature is the reading of the thermometer.
 const Temperature = "21.5 °C"
 
-// ToolServer is the tool server. It is safe for concurrent use.
+// ToolServer is a tool server. It is safe for concurrent use.
 type ToolServer struct {
-	// URL is its address: "http://127.0.0.1:…/mcp"; empty if it connects itself.
+	// URL is its address: "http://127.0.0.1:…/mcp"; empty if it connects to the client.
 	URL string
 
 	http *http.Server
 	conn *websocket.Conn
-	done chan struct{} // closed when it serves no more
-	err  error         // of the end of conn; set before done is closed
+	done chan struct{} // closed when it no longer serves
+	err  error         // why conn ended; valid after done is closed
 
 	mu    sync.Mutex
 	level int
 	calls int
 }
 
-// Start starts it on a loopback port.
+// Start starts a server on a loopback port.
 func Start() (*ToolServer, error) { return Listen("127.0.0.1:0") }
 
-// Listen starts it at an address.
+// Listen starts a server at an address.
 func Listen(address string) (*ToolServer, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -50,13 +50,13 @@ func Listen(address string) (*ToolServer, error) {
 	h.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		defer close(h.done)
-		h.http.Serve(l) //nolint:errcheck // it is closed
+		h.http.Serve(l) //nolint:errcheck // Close ends it
 	}()
 	return h, nil
 }
 
-// Dial starts it without an address of its own: it connects to url ("ws://…") and
-// is called by that connection. It does not connect again; see [Home.Done].
+// Dial starts a server without an address: it connects to url ("ws://…") and serves that
+// connection. It does not reconnect; see [ToolServer.Done].
 func Dial(ctx context.Context, url string) (*ToolServer, error) {
 	conn, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
@@ -71,18 +71,18 @@ func Dial(ctx context.Context, url string) (*ToolServer, error) {
 	return h, nil
 }
 
-// Done is closed when it serves no more.
+// Done is closed when the server no longer serves.
 func (h *ToolServer) Done() <-chan struct{} { return h.done }
 
-// Err returns why its connection ended: an error with the close code of the peer in it if that
-// said one. It is for after [Home.Done].
+// Err returns why the connection ended, with the peer's close code if there is one. It is valid
+// after [ToolServer.Done] is closed.
 func (h *ToolServer) Err() error { return h.err }
 
-// Close stops it.
+// Close stops the server.
 func (h *ToolServer) Close() error {
 	var err error
 	if h.conn != nil {
-		h.conn.CloseNow() //nolint:errcheck // the far side may have been first
+		h.conn.CloseNow() //nolint:errcheck // the peer may have closed it before
 	} else {
 		err = h.http.Close()
 	}
@@ -90,14 +90,14 @@ func (h *ToolServer) Close() error {
 	return err
 }
 
-// Lamp returns how bright the lamp is, 0 to 100, and how many calls there were.
+// Lamp returns the brightness of the lamp, 0 to 100, and the number of calls.
 func (h *ToolServer) Lamp() (level, calls int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.level, h.calls
 }
 
-// maxBody bounds a request.
+// maxBody limits a request, in bytes.
 const maxBody = 1 << 20
 
 type request struct {
@@ -125,10 +125,10 @@ func (h *ToolServer) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(h.reply(&q)) //nolint:errcheck // the client has gone
+	json.NewEncoder(w).Encode(h.reply(&q)) //nolint:errcheck // the client may have disconnected
 }
 
-// serveConn answers what comes by its connection until that ends.
+// serveConn serves the connection until it ends.
 func (h *ToolServer) serveConn() error {
 	ctx := context.Background() // Close ends the connection
 	for {
@@ -180,7 +180,7 @@ func (h *ToolServer) answer(q *request) (any, error) {
 	return nil, errMethod
 }
 
-// revision returns what servers of its kind speak.
+// revision returns the protocol revision that servers of its kind use.
 func (h *ToolServer) revision() string {
 	if h.conn != nil {
 		return "2024-11-05"
@@ -188,7 +188,7 @@ func (h *ToolServer) revision() string {
 	return "2025-06-18"
 }
 
-// tools as a server lists them.
+// tools is the tool list.
 var tools = json.RawMessage(`[
 	{"name":"get_temperature","title":"Thermometer","description":"How warm it is in a room.","annotations":{"readOnlyHint":true},
 	 "inputSchema":{"type":"object","properties":{"room":{"type":"string"}},"required":["room"]}},

@@ -15,7 +15,8 @@ type event struct {
 	tooLarge bool // the data exceeded the limit and were dropped
 }
 
-// eventReader reads server-sent events of one stream, or of several that resume each other.
+// eventReader reads server-sent events (HTML standard, "Server-sent events") of one stream, or of
+// several that resume each other.
 type eventReader struct {
 	r *bufio.Reader
 	// lastID is the id of the newest event, and retry the reconnect delay; empty and 0 if the

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// FuzzEvents reads a stream in one piece and byte by byte, which is the same.
+// FuzzEvents reads a stream in one piece and byte by byte, with the same result.
 func FuzzEvents(f *testing.F) {
 	for _, text := range []string{
 		"event: message\r\nid: 1\ndata: {}\n\n", ":\n\ndata:a\ndata: b\n\nretry: 10\n\n", "id: x\ndata: y",
@@ -43,8 +43,8 @@ type oneByte struct{ r io.Reader }
 
 func (o oneByte) Read(b []byte) (int, error) { return o.r.Read(b[:min(len(b), 1)]) }
 
-// FuzzServe says whatever to a server that answers whatever. What comes out is
-// messages, one per line.
+// FuzzServe sends any input to a server with any output. The output has only messages, one per
+// line.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(hello+"\n"+call("1", "x", "{}")), []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), false, 200)
 	f.Add([]byte(call(`"a"`, "x", "{}")+"\n"+call(`"a"`, "x", "{}")),
@@ -69,7 +69,7 @@ func FuzzServe(f *testing.F) {
 				w.Header().Set("Content-Type", "text/event-stream")
 			}
 			w.WriteHeader(status)
-			w.Write(body) //nolint:errcheck // it is kept in memory
+			w.Write(body) //nolint:errcheck // in memory
 			return w.Result()
 		})}
 		if err := p.serve(); err != nil {

@@ -28,7 +28,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// server is Learn's endpoint behind a real listener, which can be started anew.
+// server is the Learn endpoint behind a real listener. It can be restarted.
 type server struct {
 	*hubtest.Rig
 	registration *hub.Registration
@@ -38,7 +38,7 @@ type server struct {
 	address      string
 	key          string
 	stop         func()
-	// endedSessions counts the sessions that were ended by their clients.
+	// endedSessions counts the sessions ended by clients.
 	endedSessions atomic.Int32
 }
 
@@ -59,7 +59,7 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
-// start starts the endpoint. With another secret it knows no session from before.
+// start starts the endpoint. With another secret, earlier sessions are unknown.
 func (s *server) start(t testing.TB, secret string) {
 	t.Helper()
 	box, err := seal.New(secret)
@@ -96,7 +96,7 @@ func (s *server) start(t testing.TB, secret string) {
 	})
 }
 
-// program is a program that speaks with a proxy over pipes.
+// program is a program that communicates with a proxy through pipes.
 type program struct {
 	t     testing.TB
 	in    io.WriteCloser
@@ -105,11 +105,11 @@ type program struct {
 	log   *log
 }
 
-// log is what was logged.
+// log records log output.
 type log struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
-	wrote chan struct{} // has room for one; nil: nobody waits
+	wrote chan struct{} // signals a write; nil: no waiter
 }
 
 func (l *log) Write(b []byte) (int, error) {
@@ -172,7 +172,7 @@ func runFor(t testing.TB, ctx context.Context, url, key string, patience time.Du
 	t.Cleanup(func() {
 		write.Close()
 		for range p.lines {
-			// it must not wait for its reader
+			// the writer must not wait for its reader
 		}
 		if t.Failed() {
 			t.Log(p.log)
@@ -190,7 +190,7 @@ func (p *program) says(lines ...string) {
 	}
 }
 
-// hears returns the next line, which is a message.
+// hears returns the next line, which must be a message.
 func (p *program) hears() string {
 	p.t.Helper()
 	select {
@@ -208,7 +208,7 @@ func (p *program) hears() string {
 	return ""
 }
 
-// until returns the first line that has a text. Those before it are left out.
+// until returns the first line that contains a text, and drops those before it.
 func (p *program) until(text string) string {
 	p.t.Helper()
 	for {

@@ -248,7 +248,7 @@ func (p *proxy) handleLine(l line) {
 		p.refuse(nil, jsonrpc.InvalidRequest, fmt.Sprintf("a message may have %d MiB", maxMessage>>20))
 	case len(text) == 0:
 	case text[0] == '[' && json.Valid(text):
-		// Revision 2025-03-26 has batches; each message is answered separately.
+		// Revision 2025-03-26 has batches (basic/transports); each message is answered separately.
 		parts := jsonrpc.Elements(text)
 		if len(parts) == 0 || len(parts) > maxBatch {
 			p.refuse(nil, jsonrpc.InvalidRequest, fmt.Sprintf("a batch has 1 to %d messages", maxBatch))
@@ -363,7 +363,7 @@ func (p *proxy) handleCancel(m *jsonrpc.Message) {
 	if a == nil {
 		return // already answered
 	}
-	if a.version != "" { // without sessions, disconnecting is the cancellation
+	if a.version != "" { // without sessions, disconnecting is the cancellation (2026-07-28 basic/patterns/cancellation)
 		a.cancel()
 		return
 	}

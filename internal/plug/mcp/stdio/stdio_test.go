@@ -21,7 +21,7 @@ import (
 
 const testTimeout = 10 * time.Second
 
-// The test binary is the program too, for clients that start it.
+// The test binary is also the program, for clients that start it.
 func TestMain(m *testing.M) {
 	if url := os.Getenv("STDIO_URL"); url != "" {
 		err := Serve(context.Background(), Options{In: os.Stdin, Out: os.Stdout, URL: url, Key: os.Getenv("STDIO_KEY"),
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The whole story by pipes: begin, list, call, hear of a change, cancel, end.
+// A whole session through pipes: initialize, list, call, change notification, cancel, end.
 func TestServe(t *testing.T) {
 	s := newServer(t)
 	p := run(t, "http://"+s.address, s.key)
@@ -58,9 +58,9 @@ func TestServe(t *testing.T) {
 		t.Errorf("a batch brings %s", l)
 	}
 
-	// What the server says on its own.
+	// Unsolicited messages of the server.
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() { // again and again, since the stream may not be open yet
+	go func() { // repeatedly, since the stream may not be open yet
 		defer close(ended)
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
@@ -77,8 +77,8 @@ func TestServe(t *testing.T) {
 	close(done)
 	<-ended
 
-	// A call that takes long tells of itself first, and does not hold up others. When
-	// it is cancelled its tool is told, and nothing comes back.
+	// A slow call reports progress, and does not delay others. When it is canceled, its tool is
+	// notified, and there is no response.
 	p.says(call("9", "submit_recall", `{"schedule_id":"x","recall_text":"slow"}`))
 	p.until(`"method":"notifications/progress","params":{"progressToken":9`)
 	p.says(call("9", "list_reviews", `{}`))
@@ -114,7 +114,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// What is no message is answered here, and nothing else than messages comes out.
+// Invalid input gets an error from the proxy, and the output has only messages.
 func TestServeRefuses(t *testing.T) {
 	s := newServer(t)
 	p := run(t, "http://"+s.address+"/api/mcp/", s.key)
@@ -136,8 +136,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// Requests that run when the input ends are still answered: a list of messages can
-// be piped in.
+// Requests that run when the input ends are still answered, so that messages can be piped in.
 func TestServeEndOfInput(t *testing.T) {
 	s := newServer(t)
 	p := run(t, "http://"+s.address, s.key)
@@ -158,18 +157,17 @@ func TestServeEndOfInput(t *testing.T) {
 	}
 }
 
-// The server goes away and comes back without its memory, which the program does
-// not notice.
+// The server restarts without its memory; the program does not notice.
 func TestServeRestart(t *testing.T) {
 	s := newServer(t)
 	p := run(t, "http://"+s.address, s.key)
 	p.says(hello, ready, call("1", "create_knowledge_point", `{"question":"q","answer":"a"}`))
 	p.until(`"id":1,"result"`)
 	s.stop()
-	p.log.until(t, "it is tried again") // it has noticed
+	p.log.until(t, "it is tried again") // the proxy has noticed
 	p.says(call("2", "list_knowledge_points", `{}`))
 	p.log.until(t, "the server cannot be reached; it is tried again")
-	s.start(t, strings.Repeat("6f", 32)) // the ids of its sessions are signed with another secret
+	s.start(t, strings.Repeat("6f", 32)) // session ids are signed with another secret
 	if l := p.until(`"id":2`); !strings.Contains(l, "point-001") {
 		t.Errorf("the call over the restart brings %s", l)
 	}
@@ -195,7 +193,7 @@ func TestServeRestart(t *testing.T) {
 	}
 }
 
-// What is wrong is told to the program, and to people.
+// Errors are reported to the program, and in the log.
 func TestServeErrors(t *testing.T) {
 	s := newServer(t)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -203,9 +201,9 @@ func TestServeErrors(t *testing.T) {
 		case "/moved/api/mcp":
 			http.Redirect(w, r, "https://other.example/", http.StatusMovedPermanently)
 		case "/text/api/mcp":
-			io.WriteString(w, "hello") //nolint:errcheck // the client has gone
+			io.WriteString(w, "hello") //nolint:errcheck // the client has disconnected
 		case "/large/api/mcp":
-			w.Write(bytes.Repeat([]byte("x"), maxMessage+1)) //nolint:errcheck // the client has gone
+			w.Write(bytes.Repeat([]byte("x"), maxMessage+1)) //nolint:errcheck // the client has disconnected
 		default:
 			http.NotFound(w, r)
 		}
@@ -248,7 +246,7 @@ func TestServeErrors(t *testing.T) {
 	}
 }
 
-// It ends with its context, and when nobody reads what it writes.
+// Serve returns when its context ends, and when its output is not read.
 func TestServeEnds(t *testing.T) {
 	s := newServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -287,7 +285,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// A stream that breaks off is continued behind the last event that came whole.
+// A broken stream is resumed after the last complete event.
 func TestServeResumes(t *testing.T) {
 	var resumed atomic.Int32
 	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -306,7 +304,7 @@ func TestServeResumes(t *testing.T) {
 		case m.Method == "tools/call":
 			w.Header().Set("Content-Type", "text/event-stream")
 			event("a.1", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"n":1}}`)
-			fmt.Fprint(w, "id: a.2\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifica") // and no more
+			fmt.Fprint(w, "id: a.2\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifica") // breaks off
 		case r.Header.Get("Last-Event-Id") == "a.1" && r.Header.Get("Mcp-Session-Id") == "s":
 			w.Header().Set("Content-Type", "text/event-stream")
 			if resumed.Add(1) == 1 {
@@ -335,8 +333,7 @@ func TestServeResumes(t *testing.T) {
 	}
 }
 
-// A call that may have been carried out is not tried again, and one that cannot
-// have been is.
+// A call that may have been executed is not retried; one that cannot have been is.
 func TestServeNeverTwice(t *testing.T) {
 	var calls, lists atomic.Int32
 	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

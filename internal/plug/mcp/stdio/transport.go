@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	// retryTimeout is how long to retry an unreachable server: longer than it takes to start
-	// one.
+	// retryTimeout is how long to retry an unreachable server: longer than it takes to start one.
 	retryTimeout = 30 * time.Second
 	// minBackoff is the first retry delay; each further one is twice as long, up to maxBackoff.
 	minBackoff = 100 * time.Millisecond
@@ -79,7 +78,7 @@ func (r *serverRefusal) Error() string {
 }
 
 // metaVersion is the _meta key with the revision of a sessionless message, as all have since
-// 2026-07-28.
+// 2026-07-28 (basic/index, "_meta").
 const metaVersion = "io.modelcontextprotocol/protocolVersion"
 
 // statelessVersion returns the revision of a sessionless message, or "".
@@ -132,7 +131,8 @@ func (p *proxy) request(ctx context.Context, method string, s session, m *jsonrp
 	return r, nil
 }
 
-// setMirrorHeaders repeats parts of a sessionless message in headers, as its revision requires.
+// setMirrorHeaders repeats parts of a sessionless message in headers, as its revision requires
+// (2026-07-28 basic/transports/streamable-http, "Standard Request Headers").
 func setMirrorHeaders(h http.Header, m *jsonrpc.Message, version string) {
 	set := func(name, value string) {
 		if value == "" {

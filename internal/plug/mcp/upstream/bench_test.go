@@ -2,8 +2,7 @@ package upstream
 
 import "testing"
 
-// BenchmarkCall is a call and its way there and back, with a server that does
-// nothing.
+// BenchmarkCall measures a call and its round trip, with a server that does nothing.
 func BenchmarkCall(b *testing.B) {
 	for name, s := range map[string]Settings{
 		"streamable": newScriptedServer(b, nil).settings(),

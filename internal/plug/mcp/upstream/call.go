@@ -148,7 +148,7 @@ func readResult(raw json.RawMessage) (*tool.Result, error) {
 		}
 		return r, nil
 	default:
-		return nil, errMalformed // the specification: an unknown resultType is an error
+		return nil, errMalformed // an unknown resultType is an error (2026-07-28 basic/index, "ResultType")
 	}
 	if !isNull(in.Content) {
 		if !isArray(in.Content) {

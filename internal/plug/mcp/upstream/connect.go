@@ -36,7 +36,8 @@ func connect(ctx context.Context, spec *Spec, opt *Options, last transportHint, 
 }
 
 // mayBeLegacy reports whether a refusal suggests that the server only knows the older transport:
-// the response was not JSON-RPC.
+// the response was not JSON-RPC (2026-07-28 basic/transports/streamable-http, "Backward
+// Compatibility").
 func mayBeLegacy(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
 	return ok && status.code/100 == 4 && !status.isAuth()

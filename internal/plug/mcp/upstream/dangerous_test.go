@@ -10,8 +10,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// A tool that its server has called destructive stays so, whatever the server says later,
-// and also after a restart.
+// A tool that its server has called destructive stays dangerous, whatever the server says later,
+// also after a restart.
 func TestHintsMakeToolsNoLessDangerous(t *testing.T) {
 	var kept []string
 	var broken error

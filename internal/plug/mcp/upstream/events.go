@@ -54,9 +54,9 @@ func (p *boundedBuffer) add(b []byte) {
 	p.tail = p.tail[max(0, len(p.tail)-keptTailBytes):]
 }
 
-// eventReader reads a stream of server-sent events. It follows the HTML standard, with two
-// exceptions: a lone carriage return does not end a line, and an event without a terminating
-// empty line counts at the end of the stream.
+// eventReader reads a stream of server-sent events. It follows the HTML standard ("Server-sent
+// events"), with two exceptions: a lone carriage return does not end a line, and an event without a
+// terminating empty line counts at the end of the stream.
 type eventReader struct {
 	r     *bufio.Reader
 	limit int

@@ -18,7 +18,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// A server that vanishes in mid-call fails the call at once.
+// If a server disconnects during a call, the call fails at once.
 func TestVanishes(t *testing.T) {
 	t.Run("streamable", func(t *testing.T) {
 		o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request,
@@ -59,7 +59,7 @@ func TestVanishes(t *testing.T) {
 	t.Run("command", func(t *testing.T) {
 		r := newRig(t, command("misc"), fastTimings()).ready()
 		r.vanishes(`{"what":"exit"}`)
-		if got := r.must("do", "{}"); got != "fine" { // it was started again
+		if got := r.must("do", "{}"); got != "fine" { // it was restarted
 			t.Errorf("the next call: %s", got)
 		}
 	})
@@ -74,12 +74,12 @@ func (r *rig) vanishes(args string) {
 	}
 }
 
-// oldServer is a server of HTTP+SSE, written by hand.
+// oldServer is a hand-written HTTP+SSE server.
 type oldServer struct {
 	t    *testing.T
 	srv  *httptest.Server
 	call func(*oldServer, *message)
-	cut  <-chan struct{} // when the stream breaks; may be nil
+	cut  <-chan struct{} // ends the stream; may be nil
 
 	out chan string
 }
@@ -138,7 +138,7 @@ func (o *oldServer) say(m *message, result string) {
 	o.out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// What comes too late is of no use to anybody, and does no harm.
+// A late response has no effect.
 func TestLateAnswer(t *testing.T) {
 	late := make(chan *message, 1)
 	old := newOldServer(t, func(o *oldServer, m *message) {
@@ -165,7 +165,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// Three calls in a row without an answer: the connection is made anew.
+// After three consecutive timeouts, the upstream reconnects.
 func TestStuck(t *testing.T) {
 	var held atomic.Bool
 	held.Store(true)
@@ -193,7 +193,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// What is wrong with an answer is told as such, and spoils no other call.
+// An invalid response has its own error, and does not affect other calls.
 func TestBadAnswers(t *testing.T) {
 	write := func(kind, format string) scriptedHandler {
 		return func(w http.ResponseWriter, _ *http.Request, m *message) string {
@@ -253,7 +253,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// The same over a channel that all calls share.
+// The same over a transport that all calls share.
 func TestBadLines(t *testing.T) {
 	r := newRig(t, command("misc"), fastTimings()).ready()
 	for what, want := range map[string]tool.Code{
@@ -273,15 +273,15 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// count returns how often a line of that kind stands in the log.
+// count returns the number of lines of a kind in the log.
 func (r *rig) count(what string) int {
 	return strings.Count(r.log.String(), `msg="upstream: `+what+`"`)
 }
 
-// Servers that do not do their part while one connects.
+// Servers with faults during the connect.
 func TestNoConnection(t *testing.T) {
 	silent, _ := hold(t)
-	deaf, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	deaf, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestNoConnection(t *testing.T) {
 	}
 }
 
-// A token that is refused later is told, and the tries become rare.
+// The status explains a token that becomes invalid, and attempts become rare.
 func TestTokenExpires(t *testing.T) {
 	var expired atomic.Bool
 	o := newScriptedServer(t, nil)
@@ -383,7 +383,7 @@ func TestTokenExpires(t *testing.T) {
 	r.must("do", "{}")
 }
 
-// Calls beyond the limit wait; those beyond the queue are refused.
+// Calls above the concurrency limit wait; calls above the queue limit are refused.
 func TestBusy(t *testing.T) {
 	wait, begun := hold(t)
 	o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": wait})
@@ -411,12 +411,12 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// A command that does not read its input is given up.
+// A command that does not read its input is stopped.
 func TestDeafCommand(t *testing.T) {
 	s := command("deaf")
 	s.Timeout = Duration(50 * time.Millisecond)
 	r := newRig(t, s, fastTimings()).ready()
-	big := `{"x":"` + strings.Repeat("y", 200_000) + `"}` // more than a pipe holds
+	big := `{"x":"` + strings.Repeat("y", 200_000) + `"}` // more than the capacity of a pipe
 	for range maxTimeouts {
 		r.fails(tool.TimedOut, "do", big)
 	}

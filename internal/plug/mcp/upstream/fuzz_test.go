@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// What comes out of messages from outside keeps to what is promised of it.
+// The results of parsing external messages satisfy their contracts.
 func FuzzMessages(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}],"structuredContent":{},"isError":true,"_meta":{}}}`,
@@ -69,7 +69,7 @@ func checkResult(t *testing.T, raw json.RawMessage) {
 	}
 }
 
-// However a stream is cut into pieces, the same events come out.
+// A stream yields the same events, however it is cut into pieces.
 func FuzzEvents(f *testing.F) {
 	for _, s := range []string{
 		"event: endpoint\r\ndata: /x\r\n\r\n", "data: a\ndata: b\nid: 1\nretry: 5\n\n: c\n\ndata:c", "\ufeffdata:x\n\n",
@@ -108,7 +108,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// Lines come out as they went in, or as their beginning and end.
+// Lines are returned unchanged, or as their beginning and end.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nb\r\n\nc"), 3)
 	f.Add([]byte(strings.Repeat("x", 40)+"\n"), 20)
@@ -141,7 +141,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// The id that is found in a message's first and last bytes is its id.
+// The id found in the first and last bytes of a message is its id.
 func FuzzIDOfHuge(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":7,"result":{"id":8}}`, `{"result":{"a":{"id":8}},"jsonrpc":"2.0","id":7}`,
@@ -162,7 +162,7 @@ func FuzzIDOfHuge(f *testing.F) {
 	})
 }
 
-// duplicateID reports whether a message has several ids, of which any may be meant.
+// duplicateID reports whether a message has several ids, any of which may be found.
 func duplicateID(data []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	depth, ids, key := 0, 0, false
@@ -190,7 +190,7 @@ func duplicateID(data []byte) bool {
 	}
 }
 
-// An address to post to is on the same server, or refused.
+// An endpoint address is on the same server, or refused.
 func FuzzEndpoint(f *testing.F) {
 	for _, s := range []string{"/post?x=1", "http://a.example/p", "//b.example/p", "http://a.example@b.example/",
 		"?s=1", "https://a.example/p", "\\\\b.example"} {

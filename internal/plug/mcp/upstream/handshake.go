@@ -31,8 +31,9 @@ type capabilities struct {
 }
 
 // handshake negotiates the protocol revision. It tries initialize first, because servers without
-// sessions refuse it at once, while others may not answer server/discover at all. If modern
-// worked last time, server/discover comes first.
+// sessions refuse it at once, while others may not answer server/discover at all (2026-07-28
+// basic/versioning, "Compatibility Matrix"). If modern worked last time, server/discover comes
+// first.
 func (s *session) handshake(ctx context.Context, modern bool) error {
 	if modern {
 		if s.discover(ctx) == nil {
@@ -152,8 +153,8 @@ func (s *session) finishHandshake(ctx context.Context) error {
 	return nil
 }
 
-// subscribe keeps a subscription to list changes open, as stateless servers offer it. It ends
-// with the session, or when the server refuses it.
+// subscribe keeps a subscription to list changes open, as stateless servers offer it (2026-07-28
+// basic/patterns/subscriptions). It ends with the session, or when the server refuses it.
 func (s *session) subscribe() {
 	for pause := newBackoff(time.Second, time.Minute); ; {
 		began := time.Now()
@@ -174,8 +175,8 @@ func (s *session) subscribe() {
 	}
 }
 
-// params returns the base parameters of a request. Stateless servers need the client's version
-// and capabilities in every request.
+// params returns the base parameters of a request. Stateless servers need the client's version and
+// capabilities in every request (2026-07-28 basic/index, "_meta").
 func (s *session) params(can map[string]any) map[string]any {
 	p := map[string]any{}
 	if s.modern {

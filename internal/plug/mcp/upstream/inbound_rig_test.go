@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// newHost returns a rig with one upstream that connects to us, and where it does.
+// newHost returns a rig with an inbound upstream, and the address for its server.
 func newHost(t testing.TB, settings Settings, times *timings) (r *rig, url string) {
 	t.Helper()
 	r = newRig(t, settings, times)
@@ -26,7 +26,7 @@ func newHost(t testing.TB, settings Settings, times *timings) (r *rig, url strin
 	return r, r.inboundURL()
 }
 
-// inboundURL returns the address of the upstream, as it is in that version now.
+// inboundURL returns the address for the server of the upstream's current version.
 func (r *rig) inboundURL() string {
 	id, version := r.spec.ID, r.spec.Version
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -44,20 +44,20 @@ func (r *rig) inboundURL() string {
 	return "ws" + strings.TrimPrefix(srv.URL, "http")
 }
 
-// inboundServer is a tool server that connects to us, written by hand: what it does with a
-// method is up to the test. What the test leaves open it does right.
+// inboundServer is a hand-written server that connects to an upstream. The test overrides single
+// methods; the others work.
 type inboundServer struct {
 	t    testing.TB
 	conn *websocket.Conn
 	on   map[string]inboundHandler
-	over chan struct{} // closed when the connection is, with why set
+	over chan struct{} // closed, with why set, when the connection has ended
 	why  error
 
 	mu   sync.Mutex
 	seen []message
 }
 
-// inboundHandler returns a result, or does everything itself and returns "".
+// inboundHandler returns a result, or "" if it has handled the message itself.
 type inboundHandler = func(f *inboundServer, m *message) string
 
 func dialInbound(t testing.TB, url string, on map[string]inboundHandler) *inboundServer {
@@ -123,11 +123,11 @@ func (f *inboundServer) answer(m *message) {
 }
 
 func (f *inboundServer) write(format string, args ...any) {
-	// the test may have ended
+	// the connection may have ended
 	_ = f.conn.Write(context.Background(), websocket.MessageText, fmt.Appendf(nil, format, args...))
 }
 
-// count returns how often a method came.
+// count returns how often a method was received.
 func (f *inboundServer) count(method string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +140,7 @@ func (f *inboundServer) count(method string) int {
 	return n
 }
 
-// told waits until the connection is closed, and returns with which code; -1 is without one.
+// told waits for the end of the connection, and returns the close code, or -1 if there is none.
 func (f *inboundServer) told() websocket.StatusCode {
 	f.t.Helper()
 	select {
@@ -151,8 +151,7 @@ func (f *inboundServer) told() websocket.StatusCode {
 	return websocket.CloseStatus(f.why)
 }
 
-// asks returns a handler that hands out the requests that come, and leaves it to the test to
-// answer them.
+// asks returns a handler that passes the ids of requests to the test, which answers them.
 func asks() (inboundHandler, <-chan json.RawMessage) {
 	ids := make(chan json.RawMessage, 100)
 	return func(_ *inboundServer, m *message) string {
@@ -161,7 +160,7 @@ func asks() (inboundHandler, <-chan json.RawMessage) {
 	}, ids
 }
 
-// socketTransport lets a server of the official library speak on a WebSocket.
+// socketTransport is a WebSocket as a transport of the official SDK.
 type socketTransport struct{ conn *websocket.Conn }
 
 func (s socketTransport) Connect(context.Context) (mcp.Connection, error) { return s, nil }

@@ -16,7 +16,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Everything works with a server of the official library that connects to us.
+// Everything works with an inbound server of the official SDK.
 func TestDialsIn(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	st := r.state(Waiting)
@@ -62,8 +62,8 @@ func TestDialsIn(t *testing.T) {
 	}
 }
 
-// A connection that comes back soon changes no list, and a call in between waits
-// for it. One that does not is unplugged, and plugged in when it returns.
+// A server that reconnects soon changes no list, and a call in between waits for it. A server that
+// does not is unregistered, and registered again when it connects.
 func TestComesBack(t *testing.T) {
 	times := fastTimings()
 	r, url := newHost(t, Settings{}, times)
@@ -115,7 +115,7 @@ func TestStaysAway(t *testing.T) {
 	if st := r.status("no tools", func(st Status) bool { return st.Tools == 0 }); st.State != Waiting || st.Err == nil {
 		t.Errorf("status %+v", st)
 	}
-	// Somebody may still hold on to what was unplugged.
+	// A caller may still have the unregistered provider.
 	if _, err := provider.Call(t.Context(), &tool.Call{Tool: "do"}); tool.AsError(err).Code != tool.Offline {
 		t.Errorf("a call after the end: %v", err)
 	}
@@ -125,7 +125,7 @@ func TestStaysAway(t *testing.T) {
 	r.must("do", "{}")
 }
 
-// A newer connection replaces the older, whose calls end at once.
+// A newer connection replaces an older one, whose calls fail at once.
 func TestReplaced(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	hold, begun := asks()
@@ -151,7 +151,7 @@ func TestReplaced(t *testing.T) {
 	if r.offers() != 1 || r.hub.registered != 1 {
 		t.Errorf("%d lists were offered, %d were plugged in", r.offers(), r.hub.registered)
 	}
-	// One that says nothing is replaced too, and one that never said anything.
+	// A silent connection is replaced too, also one that was silent from the beginning.
 	mute := dialInbound(t, url, map[string]inboundHandler{"initialize": hold})
 	<-begun
 	last := dialInbound(t, url, nil)
@@ -165,7 +165,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// A connection that breaks in mid-call fails the call at once.
+// If a connection breaks during a call, the call fails at once.
 func TestLostInMidCall(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	drop := func(f *inboundServer, _ *message) string {
@@ -190,7 +190,7 @@ func TestLostInMidCall(t *testing.T) {
 	r.vanishes("{}")
 }
 
-// Whatever changes about an upstream cuts its connection.
+// Every change of an upstream closes its connection.
 func TestCut(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	refused := func(url string, status int) {
@@ -243,7 +243,7 @@ func TestCut(t *testing.T) {
 	refused(url, http.StatusServiceUnavailable)
 }
 
-// An upstream that we connect to cannot be what connects to us.
+// An upstream that is not inbound accepts no connection.
 func TestOutboundUpstreamRefusesInbound(t *testing.T) {
 	o := newScriptedServer(t, nil)
 	r := newRig(t, o.settings(), fastTimings()).ready()
@@ -253,7 +253,7 @@ func TestOutboundUpstreamRefusesInbound(t *testing.T) {
 	}
 	r.moved()
 	r.must("do", "{}")
-	// And what is no WebSocket is answered.
+	// A request that is not a WebSocket gets an HTTP error.
 	h, url := newHost(t, Settings{}, fastTimings())
 	answer, err := http.Get(strings.Replace(url, "ws", "http", 1))
 	if err != nil {
@@ -266,7 +266,7 @@ func TestOutboundUpstreamRefusesInbound(t *testing.T) {
 	h.state(Waiting)
 }
 
-// What is wrong with a server that connects is told, to it and to its owner.
+// The faults of an inbound server are in the close reason and in the status.
 func TestUnfit(t *testing.T) {
 	nothing := func(*inboundServer, *message) string { return "" }
 	for name, c := range map[string]struct {
@@ -310,7 +310,7 @@ func TestUnfit(t *testing.T) {
 			if st.Err.Message.In(i18n.Chinese) == "" || r.hub.registered != 0 {
 				t.Errorf("status %v, %d plugged in", st.Err, r.hub.registered)
 			}
-			// The next one may do better.
+			// The next connection may succeed.
 			dialInbound(t, url, nil)
 			r.tools("tools are offered", some)
 			if st := r.state(Ready); st.Err != nil {
@@ -320,7 +320,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// Servers that share a token cannot make us busy.
+// Servers that share a token are limited in how often they connect.
 func TestTooOften(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	var all []*inboundServer
@@ -331,7 +331,7 @@ func TestTooOften(t *testing.T) {
 	if err == nil || resp == nil || resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("one more was let in: %v", err)
 	}
-	// All but one are closed: which of them came last is not known.
+	// All but one are closed; which one came last is unknown.
 	r.status("one is left", func(Status) bool {
 		open := 0
 		for _, f := range all {
@@ -347,7 +347,7 @@ func TestTooOften(t *testing.T) {
 	r.must("do", "{}")
 }
 
-// moved says that the server has connected to another instance.
+// moved reports that the server has connected to another instance.
 func (r *rig) moved() {
 	r.m.mu.Lock()
 	u := r.m.upstreams[r.spec.ID]
@@ -355,10 +355,10 @@ func (r *rig) moved() {
 	u.Moved(math.MaxInt64)
 }
 
-// A server that has gone over to another instance leaves nothing behind.
+// When a server has connected to another instance, its registration here is removed.
 func TestMoved(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
-	r.moved() // it was never here
+	r.moved() // it was not connected here
 	f := dialInbound(t, url, nil)
 	r.tools("tools are offered", some)
 	r.state(Ready)
@@ -370,7 +370,7 @@ func TestMoved(t *testing.T) {
 	r.status("moved", func(st Status) bool {
 		return st.State == Waiting && strings.Contains(st.Err.Message.In(i18n.English), "another instance")
 	})
-	// What is left of it goes too.
+	// An older connection that remains is closed too.
 	f = dialInbound(t, url, nil)
 	r.tools("tools again", some)
 	r.state(Ready)
@@ -382,7 +382,7 @@ func TestMoved(t *testing.T) {
 	r.tools("tools once more", some)
 }
 
-// Connections that come while everything changes all end.
+// Connections that arrive during concurrent changes all end.
 func TestComingAndGoing(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	var dialling sync.WaitGroup

@@ -23,7 +23,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// restartingServer is a server that can die and come back at the same address.
+// restartingServer is a server that can stop and start again at the same address.
 type restartingServer struct {
 	t    *testing.T
 	addr string
@@ -41,7 +41,7 @@ func (p *restartingServer) rise() {
 		p.t.Fatal(err)
 	}
 	p.addr = l.Addr().String()
-	p.srv = httptest.NewUnstartedServer(streamableServer(newPeer(), nil)) // it knows no session of before
+	p.srv = httptest.NewUnstartedServer(streamableServer(newPeer(), nil)) // without earlier sessions
 	p.srv.Listener.Close()
 	p.srv.Listener = l
 	p.srv.Start()
@@ -52,7 +52,7 @@ func (p *restartingServer) die() {
 	p.srv.Close()
 }
 
-// A restart is not noticed by whoever calls after it, and changes no list.
+// A restart of the server does not affect later calls, and changes no list.
 func TestRestart(t *testing.T) {
 	p := &restartingServer{t: t}
 	p.rise()
@@ -61,8 +61,8 @@ func TestRestart(t *testing.T) {
 	for range 3 {
 		p.die()
 		p.rise()
-		// A call that is written to an old connection before we hear that it is
-		// closed is lost: nobody can know whether it was carried out. There are some.
+		// A call that is written to an old connection before its end is noticed is lost: whether it
+		// was executed is unknown. This happens.
 		for try := 0; ; try++ {
 			_, err := r.call(t.Context(), "echo", "{}")
 			if err == nil {
@@ -76,7 +76,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("after the restart: %s", got)
 		}
 	}
-	// A call in between waits for the server.
+	// A call during the restart waits for the server.
 	p.die()
 	r.state(Waiting)
 	result := make(chan error, 1)
@@ -93,7 +93,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Sessions that are forgotten are made anew, whichever way a server says so.
+// A session that the server no longer knows is renewed, in whatever form the server reports it.
 func TestForgottenSession(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"404": func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
@@ -127,8 +127,8 @@ func TestForgottenSession(t *testing.T) {
 	}
 }
 
-// The tools of a server that stays away are taken back, and offered again when
-// it returns. Calls fail when they have waited long enough.
+// The tools of a server that stays away are withdrawn, and offered again when it returns. Calls
+// fail after their wait time.
 func TestGrace(t *testing.T) {
 	p := &restartingServer{t: t}
 	p.rise()
@@ -161,11 +161,11 @@ func TestGrace(t *testing.T) {
 	r.must("echo", "{}")
 }
 
-// A server that accepts everything and answers nothing any more is noticed.
+// A server that accepts connections and no longer answers is detected.
 func TestHealth(t *testing.T) {
 	wait, _ := hold(t)
 	for name, c := range map[string]struct {
-		ping    bool // it answers the first
+		ping    bool // it answers the first one
 		anew    bool
 		refused bool
 	}{
@@ -199,13 +199,13 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A stream that breaks is taken up where it broke, if the server can do that.
+// A broken stream is resumed, if the server supports that.
 func TestResume(t *testing.T) {
 	o := newScriptedServer(t, nil)
 	id := make(chan string, 1)
 	o.on = map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request, m *message) string {
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, "id: e1\nretry: 1\ndata:\n\n") // that is all, as of 2025-11-25
+		fmt.Fprint(w, "id: e1\nretry: 1\ndata:\n\n") // an event without data, as of 2025-11-25
 		id <- string(m.ID)
 		return ""
 	}}
@@ -217,7 +217,7 @@ func TestResume(t *testing.T) {
 		case "e1":
 			w.Header().Set("Content-Type", "text/event-stream")
 			if gets.Add(1) < 3 {
-				return // once more
+				return // retry
 			}
 			fmt.Fprintf(w,
 				"id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"resumed\"}]}}\n\n", <-id)
@@ -230,7 +230,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Lines of a log that come with a call belong to it; others belong to nobody.
+// Log messages on the stream of a call are forwarded to its caller; others are dropped.
 func TestLog(t *testing.T) {
 	o := newScriptedServer(t, map[string]scriptedHandler{"tools/call": func(w http.ResponseWriter, _ *http.Request,
 		m *message) string {
@@ -250,7 +250,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Sessions are ended in order.
+// Sessions are ended at the server.
 func TestGoodbye(t *testing.T) {
 	o := newScriptedServer(t, nil)
 	r := newRig(t, o.settings(), fastTimings()).ready()
@@ -260,7 +260,7 @@ func TestGoodbye(t *testing.T) {
 	}
 }
 
-// Secrets come to no log, no status and no error.
+// Secrets appear in no log, status or error.
 func TestSecrets(t *testing.T) {
 	const token, key, query = "tok-1234567", "hdr-7654321", "qry%20-abcdef"
 	echo := func(w http.ResponseWriter, r *http.Request) {
@@ -310,7 +310,7 @@ func TestSecrets(t *testing.T) {
 		s := command("dies")
 		s.Env["API_KEY"] = token
 		r := newRig(t, s, fastTimings()).start()
-		// Writing to the command can fail before all that it says is read.
+		// Writing to the command can fail before all of its output is read.
 		st := r.status("stderr", func(st Status) bool {
 			return len(st.Stderr) == maxStderrLines && st.Err != nil &&
 				slices.Contains(st.Stderr, "giving up") && slices.Contains(st.Stderr, "the key is [secret]")
@@ -325,8 +325,7 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-// A command sees nothing of ours but what it needs, and takes its children along
-// when it ends.
+// A command inherits only the necessary environment, and its children are killed with it.
 func TestCommand(t *testing.T) {
 	t.Setenv("PATCHBAY_MASTER_KEY", "ours")
 	t.Setenv("DATABASE_URL", "ours too")
@@ -353,7 +352,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// running looks whether a process is there and not a mere remainder.
+// running reports whether a process exists and is not a zombie.
 func running(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -377,8 +376,7 @@ func (r *rig) waitGone(pid string) {
 	}
 }
 
-// The upstreams of those who are not to reach everything are dialled otherwise,
-// and start no commands.
+// Untrusted upstreams are dialed by Options.Dial, and start no commands.
 func TestGuarded(t *testing.T) {
 	peer := newPeer()
 	for name, h := range map[string]http.Handler{
@@ -401,7 +399,7 @@ func TestGuarded(t *testing.T) {
 			if _, err := Check(t.Context(), r.spec, r.m.opt); err == nil {
 				t.Error("the guard said no and was not heard")
 			}
-			// The real guard: whoever is refused is told why, and not that a connection broke.
+			// With the real address guard, the error explains the refusal.
 			r.m.opt.Dial = fetch.New(fetch.Options{}).Dial
 			_, err := Check(t.Context(), r.spec, r.m.opt)
 			if tr, ok := errors.AsType[*ConnectionError](err); !ok || !tr.Lasting ||
@@ -425,7 +423,7 @@ func TestGuarded(t *testing.T) {
 	})
 }
 
-// A redirection within the server is followed, with the body and the token.
+// A redirect within the server is followed, with body and token.
 func TestRedirect(t *testing.T) {
 	o := newScriptedServer(t, nil)
 	mux := http.NewServeMux()

@@ -226,8 +226,8 @@ func inputSchema(raw json.RawMessage) (json.RawMessage, bool) {
 	return raw, string(s.Type) == `"object"`
 }
 
-// paramHeader is an argument that stateless servers want repeated in a header, so that proxies
-// can route by it.
+// paramHeader is an argument that stateless servers want repeated in a header, so that proxies can
+// route by it (2026-07-28 server/tools, "x-mcp-header").
 type paramHeader struct {
 	path []string
 	name string

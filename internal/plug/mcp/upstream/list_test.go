@@ -15,7 +15,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What a server says of its tools is passed on as it is, byte by byte.
+// Tools are passed on byte by byte.
 func TestFaithfulTools(t *testing.T) {
 	const (
 		input  = `{"type":"object", "properties":{"b":{"x-vendor":[1.50,2e3]},"a":{}},"$defs":{"π":{"const":12345678901234567890}},"required":[]}`
@@ -52,7 +52,7 @@ func TestFaithfulTools(t *testing.T) {
 	}
 }
 
-// Results are passed on as they are, with content of kinds that nobody knows.
+// Results are passed on unchanged, with unknown kinds of content.
 func TestFaithfulResults(t *testing.T) {
 	const (
 		content    = `[{"type":"hologram","depth":1.50,"voxels":[[],{}]}, {"type":"text","text":"<&> \u00e9","annotations":{"new":1}}]`
@@ -82,7 +82,7 @@ func TestFaithfulResults(t *testing.T) {
 	}
 }
 
-// What cannot be used is left out, and what can be used stays.
+// Unusable tools are skipped, and usable ones stay.
 func TestGarbageTools(t *testing.T) {
 	bad := []string{
 		`null`, `7`, `"x"`, `[]`, `{}`, `{"name":""}`, `{"name":" ","inputSchema":{"type":"object"}}`,
@@ -113,7 +113,7 @@ func TestGarbageTools(t *testing.T) {
 	}
 }
 
-// pages answers tools/list with pages of n tools each, pages of them.
+// pages answers tools/list with count pages of n tools each.
 func pages(n, count int) scriptedHandler {
 	return func(_ http.ResponseWriter, _ *http.Request, m *message) string {
 		var p struct{ Cursor string }
@@ -185,7 +185,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The official library's pages of two thousand tools.
+// Pages of two thousand tools of the official SDK.
 func TestManyTools(t *testing.T) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "many"}, &mcp.ServerOptions{PageSize: 100})
 	for i := range 2000 {
@@ -198,7 +198,7 @@ func TestManyTools(t *testing.T) {
 	}
 }
 
-// A server that has no tools says so in its own way.
+// Servers without tools answer in different ways.
 func TestNoTools(t *testing.T) {
 	o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": func(w http.ResponseWriter, _ *http.Request,
 		m *message) string {
@@ -211,7 +211,7 @@ func TestNoTools(t *testing.T) {
 	}
 }
 
-// The owner chooses among the tools, and what is left out cannot be called.
+// The owner selects tools; the others cannot be called.
 func TestChoice(t *testing.T) {
 	o := newScriptedServer(t, map[string]scriptedHandler{"tools/list": pages(3, 2)})
 	s := o.settings()
@@ -229,8 +229,8 @@ func TestChoice(t *testing.T) {
 	r.fails(tool.Unknown, "t0-1", "{}")
 }
 
-// Many words of a change are one look at the list, and a list that is the same
-// is not offered again.
+// Several change notifications cause one read of the list, and an unchanged list is not published
+// again.
 func TestChanges(t *testing.T) {
 	o := newScriptedServer(t, nil)
 	var n atomic.Int32
@@ -271,7 +271,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A server that cannot say that its list has changed is asked from time to time.
+// The list of a server without change notifications is polled.
 func TestPolling(t *testing.T) {
 	var n atomic.Int32
 	n.Store(1)

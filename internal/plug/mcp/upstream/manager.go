@@ -1,17 +1,18 @@
-// Package upstream connects to external MCP servers and makes their tools callable through the
-// hub.
+// Package upstream connects to external MCP servers and makes their tools callable through the hub.
 //
 // An owner adds a server: an address (Streamable HTTP of 2025-03-26 and later, or HTTP+SSE of
 // 2024-11-05) or a command that speaks over standard input and output. A [Manager] keeps one
-// connection to each server, registers its tools with the hub, forwards calls, and reconnects
-// for as long as the upstream exists. It supports the revisions with sessions and 2026-07-28,
-// which has none.
+// connection to each server, registers its tools with the hub, forwards calls, and reconnects for
+// as long as the upstream exists. It supports the revisions with sessions and 2026-07-28, which has
+// none.
 //
 // Some servers connect to this side instead, over a WebSocket; see [Manager.Accept].
 //
 // Schemas, arguments and results are passed on as raw JSON. For that reason, and because one
-// invalid message must not end the connection, this package implements JSON-RPC itself instead
-// of using a client library that drops unknown members.
+// invalid message must not end the connection, this package implements JSON-RPC itself instead of
+// using a client library that drops unknown members.
+//
+// Comments cite the specification by revision and page; see package mcp.
 package upstream
 
 import (

@@ -15,7 +15,7 @@ const (
 	maxResult = 8 << 20
 	// maxMessage limits one message, which may contain a whole tool list.
 	maxMessage = 16 << 20
-	// maxBatch limits a batch, which servers of 2025-03-26 may send.
+	// maxBatch limits a batch, which servers of 2025-03-26 may send (basic/transports).
 	maxBatch = 1000
 )
 
@@ -44,7 +44,7 @@ func (e *rpcError) Error() string {
 	return fmt.Sprintf("the server refused: %s (%d)", e.Message, e.Code)
 }
 
-// Error codes of JSON-RPC and of MCP.
+// Error codes of JSON-RPC (JSON-RPC 2.0 §5.1).
 const (
 	codeMethodNotFound = -32601
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// newPeer returns a server made with the official library.
+// newPeer returns a server of the official SDK.
 func newPeer(versions ...string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "peer", Version: "9"},
 		&mcp.ServerOptions{SupportedProtocolVersions: versions, PageSize: 3})
@@ -94,7 +94,7 @@ func newPeer(versions ...string) *mcp.Server {
 	return s
 }
 
-// What the wait tool does, of whichever server of this process.
+// Signals of the tool wait, from all servers of this process.
 var waiting, calledOff = make(chan struct{}, 100), make(chan struct{}, 100)
 
 func words(text string) *mcp.CallToolResult {
@@ -115,7 +115,7 @@ func streamableServer(s *mcp.Server, opt *mcp.StreamableHTTPOptions) http.Handle
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opt)
 }
 
-// peers are what the test binary can be when it is started as a command.
+// peers are the servers that the test binary can run as a command.
 var peers = map[string]func(){
 	"sdk": func() {
 		if err := newPeer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
@@ -135,7 +135,7 @@ var peers = map[string]func(){
 	"silent": func() {
 		lines(map[string]func(*message, func(string, ...any)){"initialize": func(*message, func(string, ...any)) {}})
 	},
-	"deaf": func() { // it takes nothing in after the handshake
+	"deaf": func() { // it reads nothing after the handshake
 		lines(map[string]func(*message, func(string, ...any)){
 			"tools/call": func(*message, func(string, ...any)) { select {} },
 		})
@@ -151,9 +151,9 @@ var peers = map[string]func(){
 	},
 }
 
-// misc is a server by hand whose one tool does what its argument says.
+// misc is a hand-written server; the argument of its tool selects what it does.
 func misc() {
-	fmt.Println("Welcome to the server!") // as many do
+	fmt.Println("Welcome to the server!") // a banner, as many programs print
 	fmt.Println("")
 	lines(map[string]func(*message, func(string, ...any)){
 		"tools/call": func(m *message, write func(string, ...any)) {
@@ -180,7 +180,7 @@ func misc() {
 				answer(strconv.Itoa(os.Getpid()))
 			case "child":
 				child := exec.Command("sleep", "600")
-				child.Stdout = os.Stdout // it holds on to the pipe
+				child.Stdout = os.Stdout // keeps the pipe open
 				if err := child.Start(); err != nil {
 					panic(err)
 				}

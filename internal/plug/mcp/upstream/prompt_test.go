@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Every upstream has a prompt that tells a model what there is.
+// Every upstream has a prompt that describes its tools to a model.
 func TestPrompt(t *testing.T) {
 	var list []string
 	for i := range 60 {
@@ -79,7 +79,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// Without tools there is nothing to use.
+// Without tools there is no prompt.
 func TestNoPrompt(t *testing.T) {
 	r := newRig(t, newScriptedServer(t, map[string]scriptedHandler{"tools/list": result(`{"tools":[]}`)}).settings(),
 		fastTimings()).start()

@@ -7,7 +7,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// onOffer is a socket that does something when tools have just become visible.
+// onOffer is a Registration that calls do when tools have just become visible.
 type onOffer struct {
 	Registration
 	do func()
@@ -20,7 +20,7 @@ func (o onOffer) SetTools(tools []tool.Tool) {
 	}
 }
 
-// Whoever sees the tools of a server sees that it is connected.
+// When the tools of a server are visible, its status is connected.
 func TestToolsAndStateTogether(t *testing.T) {
 	for _, dialsIn := range []bool{false, true} {
 		r := newRig(t, newScriptedServer(t, nil).settings(), fastTimings())
@@ -34,8 +34,8 @@ func TestToolsAndStateTogether(t *testing.T) {
 					seen <- st
 				}()
 				select {
-				case <-read: // what it read is what it was before
-				case <-time.After(50 * time.Millisecond): // it waits for this to end
+				case <-read: // the status is from before
+				case <-time.After(50 * time.Millisecond): // the reader waits for SetTools to return
 				}
 			}}
 		}

@@ -20,11 +20,11 @@ import (
 	"patchbay/internal/tool"
 )
 
-// testTimeout is how long a test waits for something that has to happen.
+// testTimeout limits each wait of a test.
 const testTimeout = 20 * time.Second
 
-// fastTimings are timings for tests: pauses are short, while limits that must not be
-// met by accident stay long.
+// fastTimings are timings for tests: delays are short, while limits that must not be reached by
+// accident stay long.
 func fastTimings() *timings {
 	t := defaultTimings
 	t.minBackoff, t.maxBackoff, t.maxAuthBackoff = 10*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
@@ -32,7 +32,7 @@ func fastTimings() *timings {
 	return &t
 }
 
-// fakeHub takes note of what is plugged in.
+// fakeHub records registrations.
 type fakeHub struct {
 	mu            sync.Mutex
 	changed       chan struct{}
@@ -93,7 +93,7 @@ func (s *fakeRegistration) Hold(bool) int64 {
 	return int64(s.b.holds)
 }
 
-// await waits until cond holds for the hub.
+// await waits for a condition on the hub.
 func (b *fakeHub) await(t testing.TB, what string, cond func(b *fakeHub) bool) {
 	t.Helper()
 	deadline := time.After(testTimeout)
@@ -121,7 +121,7 @@ type rig struct {
 	log  *logBuffer
 }
 
-// logBuffer keeps a log.
+// logBuffer records log output.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -173,7 +173,7 @@ func (r *rig) start() *rig {
 	return r
 }
 
-// tools waits until the upstream offers something that fits, and returns that.
+// tools waits until the upstream offers matching tools, and returns them.
 func (r *rig) tools(what string, fits func([]tool.Tool) bool) []tool.Tool {
 	r.t.Helper()
 	var got []tool.Tool
@@ -203,7 +203,7 @@ func (r *rig) offers() int {
 	return len(r.hub.registrations[r.spec.ID].offers)
 }
 
-// ready starts the upstream and waits for its tools and its connection.
+// ready starts the upstream, and waits for its tools and its connection.
 func (r *rig) ready() *rig {
 	r.t.Helper()
 	r.start().tools("tools are offered", some)
@@ -217,8 +217,7 @@ func (r *rig) state(want ...State) Status {
 	return r.status(fmt.Sprint(want), func(st Status) bool { return slices.Contains(want, st.State) })
 }
 
-// status waits until the status fits. There is nothing that tells of a change,
-// so it looks again and again.
+// status waits for a matching status. It polls, since no event reports changes.
 func (r *rig) status(what string, fits func(Status) bool) Status {
 	r.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -248,7 +247,7 @@ func (r *rig) do(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	return s.provider.Call(ctx, c)
 }
 
-// must returns a call that has to succeed; it returns the words.
+// must makes a call that must succeed, and returns its text.
 func (r *rig) must(name, args string) string {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), name, args)
@@ -258,7 +257,7 @@ func (r *rig) must(name, args string) string {
 	return res.PlainText()
 }
 
-// fails returns a call that has to fail with a code.
+// fails makes a call that must fail with a code.
 func (r *rig) fails(code tool.Code, name, args string) *tool.Error {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), name, args)
@@ -272,14 +271,13 @@ func (r *rig) fails(code tool.Code, name, args string) *tool.Error {
 	return e
 }
 
-// scriptedServer is a server written by hand, for Streamable HTTP with sessions: what it
-// does with a method is up to the test. What the test leaves open it does right.
+// scriptedServer is a hand-written Streamable HTTP server with sessions. The test overrides single
+// methods; the others work.
 type scriptedServer struct {
 	t testing.TB
-	// on answers a method. It returns a result, or does everything itself and
-	// returns "".
+	// on handles methods. A handler returns a result, or "" if it has responded itself.
 	on map[string]func(w http.ResponseWriter, r *http.Request, m *message) string
-	// get answers GET; the default is 405.
+	// get handles GET; the default is 405.
 	get http.HandlerFunc
 
 	mu      sync.Mutex
@@ -392,7 +390,7 @@ func result(text string) scriptedHandler {
 	return func(http.ResponseWriter, *http.Request, *message) string { return text }
 }
 
-// hold keeps a request until the client disconnects or the test ends.
+// hold returns a handler that blocks until the client disconnects or the test ends.
 func hold(t *testing.T) (scriptedHandler, <-chan struct{}) {
 	begun := make(chan struct{}, 100)
 	return func(_ http.ResponseWriter, r *http.Request, _ *message) string {
@@ -405,7 +403,7 @@ func hold(t *testing.T) (scriptedHandler, <-chan struct{}) {
 	}, begun
 }
 
-// TestMain makes the test binary a server when a test starts it as one.
+// TestMain runs the test binary as a server when a test starts it as one.
 func TestMain(m *testing.M) {
 	if script := os.Getenv("UPSTREAM_TEST_PEER"); script != "" {
 		peers[script]()
@@ -414,7 +412,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command returns the settings for the test binary as a server.
+// command returns the settings that start the test binary as a server.
 func command(script string) Settings {
 	self, err := os.Executable()
 	if err != nil {
@@ -423,8 +421,8 @@ func command(script string) Settings {
 	return Settings{Command: self, Env: map[string]string{"UPSTREAM_TEST_PEER": script}}
 }
 
-// lines is a server on standard input and output, written by hand: on answers what the default
-// does not, and writes lines itself.
+// lines is a hand-written server on standard input and output. Handlers in on override the default,
+// and write lines themselves.
 func lines(on map[string]func(m *message, write func(format string, args ...any))) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
@@ -455,7 +453,7 @@ func lines(on map[string]func(m *message, write func(format string, args ...any)
 	}
 }
 
-// lacks checks that a text holds none of the secrets.
+// lacks checks that a text contains none of the secrets.
 func lacks(t *testing.T, where, text string, secrets ...string) {
 	t.Helper()
 	for _, s := range secrets {

@@ -270,8 +270,9 @@ func (s *session) takePending(id int64) *pending {
 	return p
 }
 
-// cancelRequest tells the server that a request was cancelled, once the request has been sent:
-// an earlier cancellation would have no effect.
+// cancelRequest tells the server that a request was cancelled, once the request has been sent: an
+// earlier cancellation would have no effect (2025-11-25 basic/utilities/cancellation, "Timing
+// Considerations").
 func (s *session) cancelRequest(id int64, why error, sent <-chan error) {
 	if s.modern && s.wire.cancelsByDisconnect() {
 		return

@@ -12,7 +12,7 @@ func TestValidate(t *testing.T) {
 	url := "https://example.com/mcp"
 	for name, c := range map[string]struct {
 		s    Settings
-		want string // of the error; empty: none
+		want string // of the error; empty: valid
 	}{
 		"an address": {Settings{URL: url}, ""},
 		"all of it": {Settings{URL: url, Token: "t", Headers: map[string]string{"X-A": "b"},
@@ -91,7 +91,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// The pauses grow to their limit, and no two servers are asked in step.
+// The delays grow to their limit, and are random.
 func TestPause(t *testing.T) {
 	p := newBackoff(time.Second, time.Minute)
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {

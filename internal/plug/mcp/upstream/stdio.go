@@ -27,7 +27,7 @@ const (
 	maxStderrLines = 4
 )
 
-// stdio is the transport to a command: one message per line.
+// stdio is the transport to a command: one message per line (2025-11-25 basic/transports, "stdio").
 type stdio struct {
 	s         *session
 	log       *slog.Logger
@@ -213,7 +213,8 @@ func (w *stdio) listen()                   { w.s.listening.Store(true) }
 func (w *stdio) isStateless() bool         { return false }
 func (w *stdio) cancelsByDisconnect() bool { return false }
 
-// close ends the command and its children: first by closing its input, then by signals.
+// close ends the command and its children: first by closing its input, then by signals (2025-11-25
+// basic/lifecycle, "Shutdown").
 func (w *stdio) close() {
 	w.once.Do(func() {
 		w.in.Close()

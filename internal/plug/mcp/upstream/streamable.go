@@ -28,8 +28,8 @@ const (
 	maxSession = 1 << 10
 )
 
-// streamable is the Streamable HTTP transport of 2025-03-26 and later: each request is a POST,
-// and the response is a message or a stream that ends with one.
+// streamable is the Streamable HTTP transport of 2025-03-26 and later (basic/transports): each
+// request is a POST, and the response is a message or a stream that ends with one.
 type streamable struct {
 	s        *session
 	settings *Settings
@@ -96,7 +96,8 @@ func (w *streamable) request(ctx context.Context, method string, m *outgoing) (*
 	return req, nil
 }
 
-// headerValue encodes a text for a header.
+// headerValue encodes a text for a header (2026-07-28 basic/transports/streamable-http, "Value
+// Encoding").
 func headerValue(text string) string {
 	plain := strings.TrimSpace(text) == text && !strings.HasPrefix(text, "=?base64?")
 	for _, c := range []byte(text) {
@@ -162,7 +163,8 @@ func (w *streamable) handleRefusal(m *outgoing, resp *http.Response) error {
 }
 
 // isUnknownSession reports whether the server no longer knows the session. The specification
-// requires 404; older servers send 400 with a text about sessions.
+// requires 404 (2025-11-25 basic/transports, "Session Management"); older servers send 400 with a
+// text about sessions.
 func isUnknownSession(e *statusError) bool {
 	return e.code == http.StatusNotFound ||
 		e.code == http.StatusBadRequest && strings.Contains(strings.ToLower(e.text), "session")
@@ -333,7 +335,7 @@ func (w *streamable) isListenOver(err error, first bool) bool {
 	return true
 }
 
-// close ends the session at the server.
+// close ends the session at the server (2025-11-25 basic/transports, "Session Management").
 func (w *streamable) close() {
 	if w.session() != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), endSessionTimeout)

@@ -15,15 +15,15 @@ import (
 	"patchbay/internal/tool"
 )
 
-// kinds are servers of every kind that there is.
+// kinds are all kinds of servers.
 var kinds = []struct {
 	name  string
 	begin func(t *testing.T) Settings
-	// what is expected
+	// expected values
 	protocol, transport string
-	// pushes means that the server can say that its tools have changed.
+	// pushes means that the server can announce tool changes.
 	pushes bool
-	// off means that a call that is cancelled is noticed in this process.
+	// off means that the cancellation of a call is visible in this process.
 	off bool
 }{
 	{"streamable with sessions", func(t *testing.T) Settings {
@@ -65,7 +65,7 @@ var kinds = []struct {
 	{"command", func(*testing.T) Settings { return command("sdk") }, "2025-11-25", Stdio, true, false},
 }
 
-// refuseInitialize makes a server one that does not know initialize.
+// refuseInitialize makes a server reject initialize.
 func refuseInitialize(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Mcp-Method") == "" {
@@ -143,7 +143,7 @@ func checkProgress(r *rig) {
 	}
 	want := []tool.Progress{{Done: 1, Total: 3, Message: "step"}, {Done: 2, Total: 3, Message: "step"},
 		{Done: 3, Total: 3, Message: "step"}}
-	if strings.Contains(r.t.Name(), "one_piece") { // the words before go another way, and may come too late
+	if strings.Contains(r.t.Name(), "one_piece") { // progress comes on another stream, and may come too late
 		want = want[:min(len(got), len(want))]
 	}
 	if !slices.Equal(got, want) {
@@ -151,12 +151,11 @@ func checkProgress(r *rig) {
 	}
 }
 
-// checkCallOff checks that a call ends at once when its caller gives up, and
-// that the server hears of it.
+// checkCallOff checks that a canceled call returns at once, and that the server is notified.
 func checkCallOff(r *rig, noticed bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
-	for len(waiting)+len(calledOff) > 0 { // of another server
+	for len(waiting)+len(calledOff) > 0 { // from another server
 		select {
 		case <-waiting:
 		case <-calledOff:
@@ -185,7 +184,7 @@ func checkCallOff(r *rig, noticed bool) {
 	}
 }
 
-// checkNeed checks that what a server asks for gets to the caller, and back.
+// checkNeed checks that a server's request for input reaches the caller, and the answer the server.
 func checkNeed(r *rig) {
 	r.t.Helper()
 	c := &tool.Call{Tool: "need", Capabilities: tool.Capabilities{Elicit: true}}
@@ -207,7 +206,7 @@ func checkNeed(r *rig) {
 	}
 }
 
-// A server without sessions that is a command.
+// A stateless server that is a command.
 func TestModernCommand(t *testing.T) {
 	r := newRig(t, command("modern"), fastTimings()).ready()
 	if st := r.state(Ready); st.Protocol != modernVersion {
@@ -216,7 +215,7 @@ func TestModernCommand(t *testing.T) {
 	r.must("do", "{}")
 }
 
-// Check finds what an upstream would find.
+// Check returns what an upstream would have.
 func TestCheck(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -235,7 +234,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Set begins, replaces and ends upstreams, and leaves alone what did not change.
+// Set starts, replaces and stops upstreams, and does not touch unchanged ones.
 func TestSet(t *testing.T) {
 	o := newScriptedServer(t, nil)
 	b := newFakeHub()

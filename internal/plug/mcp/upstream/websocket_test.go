@@ -16,7 +16,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// What is no message is passed over; the connection stays.
+// Invalid messages are skipped; the connection stays open.
 func TestGarbageFrames(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	f := dialInbound(t, url, map[string]inboundHandler{"tools/call": func(f *inboundServer, m *message) string {
@@ -53,14 +53,14 @@ func TestGarbageFrames(t *testing.T) {
 	if n := f.count("initialize"); n != 1 || r.count("connected") != 1 {
 		t.Errorf("there were %d handshakes", n)
 	}
-	// A message without an end is not read forever.
+	// An endless message is not read forever.
 	f.write(`"%s"`, strings.Repeat("x", maxReadFrame))
 	if code := f.told(); code != websocket.StatusMessageTooBig {
 		t.Errorf("it was closed with %d", code)
 	}
 }
 
-// Frames of all sizes, in pieces, are messages.
+// Frames of all sizes, in fragments, are messages.
 func TestPiecesOfFrames(t *testing.T) {
 	r, url := newHost(t, Settings{}, fastTimings())
 	dialInbound(t, url, map[string]inboundHandler{"tools/call": func(f *inboundServer, m *message) string {
@@ -91,7 +91,7 @@ func TestPiecesOfFrames(t *testing.T) {
 	}
 }
 
-// A server with thousands of tools is taken over as far as is allowed.
+// Of a server with thousands of tools, as many are used as the limit allows.
 func TestFarTools(t *testing.T) {
 	list := func(from, to int) string {
 		var b strings.Builder
@@ -144,7 +144,7 @@ func TestFarTools(t *testing.T) {
 	}
 }
 
-// A peer that is gone without a word is noticed.
+// A peer that lost its network is detected.
 func TestGoneWithoutAWord(t *testing.T) {
 	times := fastTimings()
 	times.healthInterval, times.healthTimeout = 10*time.Millisecond, 100*time.Millisecond
@@ -154,10 +154,10 @@ func TestGoneWithoutAWord(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	dialInbound(t, url, map[string]inboundHandler{"tools/call": func(*inboundServer, *message) string {
-		cancel() // so that it is told, and that there is no work
+		cancel() // sends a cancellation, and leaves no running call
 		return ""
 	}, "notifications/cancelled": func(*inboundServer, *message) string {
-		<-stop // it reads no more, and so answers nothing, as if its cable had been pulled
+		<-stop // it no longer reads, and so answers nothing, as with an unplugged cable
 		return ""
 	}, "ping": func(*inboundServer, *message) string { return "" }})
 	r.tools("tools are offered", some)
@@ -171,8 +171,8 @@ func TestGoneWithoutAWord(t *testing.T) {
 	}
 }
 
-// A server that has work need not answer questions for a heartbeat, and one that stops to answer
-// them without work is given up.
+// A server with a running call need not answer pings; one without calls that stops answering is
+// disconnected.
 func TestBusyServer(t *testing.T) {
 	times := fastTimings()
 	times.healthInterval, times.healthTimeout = 10*time.Millisecond, 50*time.Millisecond
