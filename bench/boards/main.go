@@ -90,7 +90,7 @@ func filesFor(boards int) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return err
 	}
-	if need := uint64(boards + boards/10 + spareFiles); l.Cur < need { // Go sets the soft limit to l.Max
+	if need := uint64(boards + boards/10 + spareFiles); l.Cur < need { // set by Go to l.Max
 		return fmt.Errorf("%d boards need %d open files, and %d are allowed; try: ulimit -n %d", boards, need, l.Cur,
 			need)
 	}

@@ -147,7 +147,7 @@ func (b *balancer) judge(first []byte, err error) {
 	switch {
 	case len(first) == 0 && err != nil:
 		b.count.Broken++
-	case bytes.HasPrefix(first, []byte{0x20, 2}) && len(first) == 4 && first[3] != 0: // CONNACK, MQTT 3.1.1 §3.2
+	case bytes.HasPrefix(first, []byte{0x20, 2}) && len(first) == 4 && first[3] != 0: // MQTT 3.1.1 §3.2
 		b.count.Refused++
 	case bytes.HasPrefix(first, []byte("HTTP/1.1 ")) && !bytes.HasPrefix(first[9:], []byte("101")) &&
 		!bytes.HasPrefix(first[9:], []byte("200")):

@@ -20,7 +20,7 @@ type listening struct {
 }
 
 var listenings = []listening{
-	{"HTTP+SSE", pipes, pipes, func(*worker, time.Duration) error { return nil }}, // it has a stream already
+	{"HTTP+SSE", pipes, pipes, func(*worker, time.Duration) error { return nil }}, // it has a stream
 	{"streamable + GET", sessions, sessions, (*worker).getNotices},
 	{"subscriptions/listen", fresh, fresh, (*worker).subscribe},
 }

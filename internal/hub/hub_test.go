@@ -153,7 +153,7 @@ func TestLateAnswerIsToldAtTheNextTurn(t *testing.T) {
 			t.Fatalf("heard %q", got)
 		}
 		again := newRecorder()
-		must(t, r.Hub.Answer(ctx, ask(bot, "next"), again.emit)) // joins the turn before, or is a new one
+		must(t, r.Hub.Answer(ctx, ask(bot, "next"), again.emit)) // joins the turn before, or is new
 		later := newRecorder()
 		turn3 := ask(bot, "next")
 		turn3.Conversation = "c2"

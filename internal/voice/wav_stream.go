@@ -31,10 +31,11 @@ func NewWAVStream(w io.Writer) (*WAVStream, error) {
 		return nil, err
 	}
 	const endless = "\xff\xff\xff\xff"
-	head := []byte("RIFF" + endless + "WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00") // format 1 is integer PCM (RFC 2361 appendix A); one channel
+	// Format tag 1 is integer PCM (RFC 2361 appendix A); one channel of 16 bits.
+	head := []byte("RIFF" + endless + "WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00")
 	head = binary.LittleEndian.AppendUint32(head, wavStreamRate)
 	head = binary.LittleEndian.AppendUint32(head, 2*wavStreamRate)
-	head = append(head, "\x02\x00\x10\x00data"+endless...) // 16 bits per sample
+	head = append(head, "\x02\x00\x10\x00data"+endless...)
 	if _, err := w.Write(head); err != nil {
 		return nil, fmt.Errorf("begin a file without end: %w", err)
 	}

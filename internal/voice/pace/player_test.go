@@ -239,7 +239,7 @@ func TestGenerations(t *testing.T) {
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the board is gone")
-		for _, after := range []time.Duration{0, 100 * ms, 400 * ms} { // before, during the playback, in the tail
+		for _, after := range []time.Duration{0, 100 * ms, 400 * ms} { // before, during, in the tail
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(after, func() { cancel(gone) })
 			if after == 0 {
