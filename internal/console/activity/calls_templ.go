@@ -5,13 +5,13 @@ package activity
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
+
 import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/store"
-
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
 )
 
 func callsPage(v *page.Visit, f filter, list control.CallPage, mine []store.Bot, keys []control.KeyRow) templ.Component {

@@ -5,13 +5,13 @@ package activity
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
+
 import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"time"
-
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
 )
 
 func chartsPage(v *page.Visit, f filter, s control.Stats) templ.Component {

@@ -5,12 +5,10 @@ package activity
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"patchbay/internal/console/page"
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "patchbay/internal/console/page"
 
 // recordsPage is a list of records with its filters.
 func recordsPage(v *page.Visit, f filter, p recordKind, list templ.Component, next string) templ.Component {

@@ -5,13 +5,13 @@ package activity
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
+
 import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/store"
 	"strconv"
-
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
 )
 
 func privacyPage(v *page.Visit, rows []retentionRow, others []botRetention, mine []store.Bot, d deletion) templ.Component {

@@ -5,15 +5,15 @@ package activity
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
+
 import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"strconv"
 	"time"
-
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
 )
 
 // frame is the layout of all pages of records.

@@ -5,6 +5,9 @@ package devices
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
+
 import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/schemaform"
@@ -12,9 +15,6 @@ import (
 	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
 )
 
 // actionsPart shows the one-click actions of a device.
