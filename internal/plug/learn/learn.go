@@ -5,6 +5,9 @@
 // of [Service] (points.go, review.go, queue.go, decks.go, stats.go), and rows.go builds the result.
 // Package schedule computes the next date of a point; package fsrs estimates how well it is
 // remembered. Every change of a point goes through store.Learn.Change, in one transaction.
+//
+// The original service, in comments here and in the packages below, is
+// github.com/MrYang2016/learn-assistant at 1c398d0: its programs and exports work with Learn.
 package learn
 
 import (

@@ -10,7 +10,7 @@ import (
 	"patchbay/internal/tool"
 )
 
-// moment is a time in the format of the original service.
+// moment is a time in the format of the original service, such as 2026-11-21T07:35:32.566+00:00.
 type moment time.Time
 
 // MarshalText implements [encoding.TextMarshaler].

@@ -353,7 +353,7 @@ func fuse(orders ...[]ranked) []ranked {
 	case 1:
 		return full[0]
 	}
-	const k = 60 // damping constant of the published method
+	const k = 60 // damping constant of the published method (Cormack, Clarke and Büttcher, SIGIR 2009)
 	score := map[int64]float64{}
 	for _, order := range full {
 		for i, r := range order {

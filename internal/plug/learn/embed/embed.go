@@ -1,4 +1,5 @@
-// Package embed requests vectors of texts from a server with OpenAI's embeddings API.
+// Package embed requests vectors of texts from a server with OpenAI's embeddings API (OpenAI API
+// reference, "Create embeddings").
 package embed
 
 import (

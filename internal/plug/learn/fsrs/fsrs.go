@@ -1,11 +1,13 @@
 // Package fsrs implements FSRS-6, the memory model of open-spaced-repetition. From the grades of a
 // point's reviews it estimates how long the memory lasts and when the next review is due. It is
-// pure arithmetic, without clocks, dates or randomness. The constants follow py-fsrs
-// (fsrs/scheduler.py) and go-fsrs.
+// pure arithmetic, without clocks, dates or randomness.
 //
 // All functions are safe for concurrent use, accept any number without panicking, and return
 // numbers within the limits of [Memory]. The results are meaningful only for weights that pass
 // [Weights.Validate].
+//
+// Comments cite two implementations: py-fsrs is github.com/open-spaced-repetition/py-fsrs at
+// 3abe686 (6.3.1), go-fsrs is github.com/open-spaced-repetition/go-fsrs at 81c1d8c (4.0.0-rc1).
 package fsrs
 
 import (
@@ -14,7 +16,7 @@ import (
 	"patchbay/internal/i18n"
 )
 
-// Grades of a review. Other values count as the nearest grade.
+// Grades of a review (Rating in py-fsrs fsrs/rating.py). Other values count as the nearest grade.
 const (
 	Again = 1 // forgotten
 	Hard  = 2
@@ -22,15 +24,16 @@ const (
 	Easy  = 4
 )
 
-// Limits of a memory: STABILITY_MIN, MIN_DIFFICULTY and MAX_DIFFICULTY of py-fsrs
-// fsrs/scheduler.py; the maximum is in days, the longest interval of FSRS.
+// Limits of a memory: sMin, sMax, dMin and dMax of go-fsrs arithmetic.go; STABILITY_MIN,
+// MIN_DIFFICULTY and MAX_DIFFICULTY of py-fsrs fsrs/scheduler.py are the same. Stability is in
+// days.
 const (
 	minStability  = 0.001
 	maxStability  = 36500
 	minDifficulty = 1
 	maxDifficulty = 10
-	// minFirst is the least stability after the first review, in days. It keeps a forgotten new
-	// point from coming back every few minutes.
+	// minFirst is the least stability after the first review, in days (go-fsrs arithmetic.go,
+	// initStability). It keeps a forgotten new point from coming back every few minutes.
 	minFirst = 0.1
 )
 
@@ -83,8 +86,8 @@ func (w *Weights) First(g int) Memory {
 // Next returns the memory after a review that came elapsed whole days after the one before;
 // negative values count as 0. sameDay is for learners who repeat within minutes: reviews on the
 // same day then have a formula of their own, and the stability after forgetting is limited to a
-// slightly lower value. Without sameDay, another successful review on the same day adds no
-// stability.
+// slightly lower value (_short_term_stability and _next_forget_stability in py-fsrs
+// fsrs/scheduler.py). Without sameDay, another successful review on the same day adds no stability.
 func (w *Weights) Next(m Memory, elapsed int, g int, sameDay bool) Memory {
 	g = grade(g)
 	m.Stability, m.Difficulty = stability(m.Stability), difficulty(m.Difficulty)
@@ -113,7 +116,8 @@ func (w *Weights) Retrievability(elapsed, s float64) float64 {
 }
 
 // Interval returns the number of days after which a memory of stability s is recalled with the
-// probability retention, which lies between 0 and 1. The result is neither rounded nor limited.
+// probability retention, which lies between 0 and 1 (go-fsrs arithmetic.go, stabilityToInterval).
+// The result is neither rounded nor limited.
 func (w *Weights) Interval(s, retention float64) float64 {
 	decay := -w[20]
 	return stability(s) / w.factor() * (math.Pow(retention, 1/decay) - 1)
@@ -129,7 +133,7 @@ func (w *Weights) firstDifficulty(g int) float64 {
 
 // nextDifficulty returns the difficulty after a review. It changes less the closer it is to the
 // maximum (linear damping), and reverts slightly to the difficulty of an easy first review (mean
-// reversion).
+// reversion): _next_difficulty in py-fsrs fsrs/scheduler.py.
 func (w *Weights) nextDifficulty(d float64, g int) float64 {
 	moved := d - w[6]*float64(g-Good)*(maxDifficulty-d)/9
 	return difficulty(w[7]*w.firstDifficulty(Easy) + (1-w[7])*moved)

@@ -23,7 +23,8 @@ type vectors struct {
 	}
 }
 
-// TestVectors compares results with those of the reference implementation in Go (go-fsrs).
+// TestVectors compares results with those of the reference implementation in Go (go-fsrs), which
+// testdata/fsrs6-vectors.json has.
 func TestVectors(t *testing.T) {
 	text, err := os.ReadFile("testdata/fsrs6-vectors.json")
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 // minFuzzInterval is the shortest interval that is moved, and the shortest result, in days. FSRS
-// does not fuzz intervals below 2.5 days (py-fsrs fsrs/scheduler.py); here they are whole days.
+// does not fuzz intervals below 2.5 days (py-fsrs fsrs/scheduler.py; package fsrs names the
+// revision); here they are whole days.
 const minFuzzInterval = 3
 
 // weekdays are the names of [Settings.EasyDays], in the order of [time.Weekday].
@@ -28,7 +29,8 @@ func (s Settings) dayShare(d store.Day) int {
 
 // fuzzRange returns the range of intervals, in days, that are as good as n. To either side it
 // extends one day, plus 15 % of the part of n between 2.5 and 7 days, 10 % of the part up to 20
-// days and 5 % of the rest (FUZZ_RANGES in py-fsrs fsrs/scheduler.py).
+// days and 5 % of the rest (FUZZ_RANGES in py-fsrs fsrs/scheduler.py; package fsrs names the
+// revision).
 func fuzzRange(n, most int) (from, to int) {
 	if n < minFuzzInterval || n > most {
 		return n, n
@@ -110,7 +112,7 @@ func (s Settings) avoidEasyDays(today store.Day, n, from, to int, seed uint64) i
 	return best
 }
 
-// mix spreads seeds that lie close together (SplitMix64).
+// mix spreads seeds that lie close together (SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -3,7 +3,7 @@ package schedule
 import "patchbay/internal/store"
 
 // ClassicDays are the days of the classic course, counted from the learner's day on which the point
-// was created.
+// was created: those of the original service (github.com/MrYang2016/learn-assistant at 1c398d0).
 var ClassicDays = [4]int{1, 7, 16, 35}
 
 // ClassicDates returns the dates of the classic course of a point created on the given day.

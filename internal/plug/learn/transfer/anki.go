@@ -83,8 +83,9 @@ func (o ReadOptions) ankiItem(c *apkg.Card) Item {
 	return it
 }
 
-// Anki's default learning steps. A package tells how many steps remain; the total is only in the
-// deck options, which are rarely included.
+// Anki's default learning steps (rslib/src/deckconfig/mod.rs, learn_steps and relearn_steps). A
+// package tells how many steps remain; the total is only in the deck options, which are rarely
+// included.
 const (
 	learningSteps   = 2
 	relearningSteps = 1
@@ -126,7 +127,8 @@ func (o ReadOptions) ankiCard(c *apkg.Card) *store.Card {
 }
 
 // difficulty returns the difficulty with which FSRS, with its default weights, would lengthen the
-// interval after a review at 90 % as much as the older scheduler does with the given ease.
+// interval after a review at 90 % as much as the older scheduler does with the given ease. The
+// constants are w8 to w10 of fsrs.Published.
 func difficulty(ease, stability float64) float64 {
 	const w8, w9, w10 = 1.8722, 0.1666, 0.796
 	if ease < 1.3 {

@@ -76,7 +76,8 @@ type table struct {
 	anki   ankiText
 }
 
-// ankiText holds the header lines of Anki's text export.
+// ankiText holds the header lines of Anki's text export
+// (rslib/src/import_export/text/csv/metadata.rs).
 type ankiText struct {
 	isAnki, html                   bool
 	separator                      rune
@@ -402,9 +403,9 @@ func joinTags(tags []string) string {
 	return s
 }
 
-// escapeFormula prevents spreadsheets from running a cell as a formula: a text that begins with
-// one of = + - @ gets an apostrophe in front, which marks text in spreadsheets. If apostrophes
-// already precede such a character, the text gets one more.
+// escapeFormula prevents spreadsheets from running a cell as a formula (OWASP, "CSV Injection"): a
+// text that begins with one of = + - @ gets an apostrophe in front, which marks text in
+// spreadsheets. If apostrophes already precede such a character, the text gets one more.
 func escapeFormula(s string) string {
 	if isFormula(s) {
 		return "'" + s

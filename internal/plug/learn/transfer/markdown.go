@@ -13,7 +13,7 @@ type form int
 const (
 	headings form = iota // "# Deck", "## question", then the answer
 	letters              // "Q: …" and "A: …"
-	inline               // "question :: answer", as in Obsidian's Spaced Repetition plugin
+	inline               // "question :: answer", as in obsidian-spaced-repetition docs/docs/en/flashcards/q-and-a-cards.md
 )
 
 // marker is the first line of files that we write; such a file has headings, whatever its answers
@@ -242,7 +242,7 @@ func (m *markdownReader) inlineLine(line string, fenced bool) error {
 		return nil
 	}
 	answer, both := strings.CutPrefix(answer, ":")
-	if i := strings.Index(answer, "<!--SR:"); i >= 0 { // the plugin's schedule
+	if i := strings.Index(answer, "<!--SR:"); i >= 0 { // the plugin's schedule (docs/docs/en/data-storage.md)
 		answer = answer[:i]
 	}
 	question = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(question), "-*+ "))
@@ -268,7 +268,8 @@ func (m *markdownReader) inlineLine(line string, fenced bool) error {
 	return m.in.item(m.row, it)
 }
 
-// flashcardsDeck returns the deck in the plugin's tag #flashcards/deck/part.
+// flashcardsDeck returns the deck in the plugin's tag #flashcards/deck/part
+// (obsidian-spaced-repetition docs/docs/en/flashcards/decks.md).
 func flashcardsDeck(line string) string {
 	_, rest, found := strings.Cut(line, "#flashcards/")
 	if !found {
@@ -329,7 +330,7 @@ func cutTags(s string) (rest string, tags []string) {
 	}
 }
 
-// fence tracks fenced code blocks (``` or ~~~), in which markup is ignored.
+// fence tracks fenced code blocks (CommonMark 0.31 §4.5: ``` or ~~~), in which markup is ignored.
 type fence struct {
 	char byte
 	size int

@@ -13,7 +13,8 @@ import (
 )
 
 // rowPoint is a row of knowledge_points, perhaps with its schedules nested, or a row of
-// review_schedules, perhaps with its point nested. Embeddings and users are ignored.
+// review_schedules, perhaps with its point nested: the tables of the original service (see package
+// learn). Embeddings and users are ignored.
 type rowPoint struct {
 	ID        string     `json:"id"`
 	Question  *string    `json:"question"`

@@ -9,6 +9,9 @@
 // Packages are untrusted. No file name from a package is used on disk, all sizes are limited, and
 // the database is opened read-only; views, triggers, virtual tables and computed columns are
 // rejected.
+//
+// Comments cite Anki's sources, rslib/ and proto/, at github.com/ankitects/anki c32cb29 (August
+// 2026).
 package apkg
 
 import (
@@ -59,7 +62,7 @@ func (e *TooManyError) In(l i18n.Lang) string { return msgTooMany.In(l, e.Max) }
 // Phase is the learning phase of a card in Anki.
 type Phase int
 
-// The phases, with Anki's numbers.
+// The phases, with Anki's numbers (rslib/src/card/mod.rs, CardType).
 const (
 	New Phase = iota
 	Learning

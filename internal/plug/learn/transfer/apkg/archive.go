@@ -13,8 +13,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The databases of a package, newest first. A newer one comes with an old one that only contains
-// the note “please update”.
+// The databases of a package, newest first (rslib/src/import_export/package/meta.rs,
+// collection_filename). A newer one comes with an old one that only contains the note “please
+// update” (rslib/src/import_export/package/colpkg/export.rs, write_dummy_collection).
 var collections = []string{"collection.anki21b", "collection.anki21", "collection.anki2"}
 
 // databaseHead is the header of every SQLite database (SQLite file format §1.3).

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// maxCloze limits how deeply clozes nest; Anki's own limit is 8. Deeper ones are treated as text.
+// maxCloze limits how deeply clozes nest; Anki's own limit is 10 (rslib/src/cloze.rs). Deeper ones
+// are treated as text.
 const maxCloze = 16
 
-// clozes renders a text with {{c1::words::hint}} in it. In the question, the deletion being asked
-// shows its hint or […]; the answer shows everything.
+// clozes renders a text with {{c1::words::hint}} in it (rslib/src/cloze.rs). In the question, the
+// deletion being asked shows its hint or […]; the answer shows everything.
 func clozes(s string, ordinal int, answer bool) string {
 	var out []*strings.Builder // the text, and the content of each open cloze
 	var asked []bool

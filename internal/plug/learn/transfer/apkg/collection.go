@@ -27,7 +27,8 @@ type collection struct {
 	decks map[int64]string
 	// created is the date from which due days are counted, in days since 1970-01-01.
 	created int64
-	// oldEase means that answers while learning have three values: 1 again, 2 good, 3 easy.
+	// oldEase means that answers while learning have three values: 1 again, 2 good, 3 easy, as in
+	// the first scheduler (rslib/src/storage/revlog/v2_upgrade.sql).
 	oldEase bool
 	work    int // bytes of fields that templates have processed
 }
@@ -47,8 +48,9 @@ func openCollection(ctx context.Context, path string, o Options) (*collection, e
 	return c, nil
 }
 
-// ankiDriver is the SQLite driver with the collation of Anki's newer tables. Ours is
-// case-sensitive, which makes no difference to the queries here.
+// ankiDriver is the SQLite driver with the collation of Anki's newer tables, "unicase"
+// (rslib/src/storage/sqlite.rs). Ours is case-sensitive, which makes no difference to the queries
+// here.
 var ankiDriver = sync.OnceValue(func() *sqlite.Driver {
 	d := &sqlite.Driver{}
 	d.MustRegisterCollationUtf8("unicase", strings.Compare)
@@ -189,13 +191,15 @@ func (c *collection) each(ctx context.Context, query string, f func() error, int
 	return rows.Err()
 }
 
-// settings are the settings of a collection that affect the meaning of its numbers.
+// settings are the settings of a collection that affect the meaning of its numbers
+// (rslib/src/config/schema11.rs).
 type settings struct {
 	Scheduler float64  `json:"schedVer"`
 	Offset    *float64 `json:"creationOffset"` // minutes west of Greenwich
 }
 
-// Schema 11: JSON in the columns of the only row of col. Numbers may be strings.
+// Schema 11: JSON in the columns of the only row of col (rslib/src/storage/schema11.sql). Numbers
+// may be strings.
 type (
 	oldType struct {
 		Kind   json.RawMessage `json:"type"`
@@ -249,7 +253,9 @@ func (old oldType) noteType() *noteType {
 	return t
 }
 
-// loadModern reads the tables of schema 15 and later.
+// loadModern reads the tables of schema 15 and later
+// (rslib/src/storage/upgrades/schema15_upgrade.sql). The protobuf messages in them are those of
+// proto/anki/notetypes.proto.
 func (c *collection) loadModern(ctx context.Context) (settings, error) {
 	var s settings
 	for _, table := range []string{"fields", "templates", "decks", "config"} {

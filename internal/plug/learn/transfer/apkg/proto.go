@@ -7,7 +7,8 @@ import (
 var errProto = msgProto.Errorf()
 
 // protoField returns a field of a protobuf message; if it occurs several times, the last one, as
-// the protobuf encoding requires. A number is returned as number, bytes as data.
+// the protobuf encoding requires (protobuf.dev, "Encoding"). A number is returned as number, bytes
+// as data.
 func protoField(b []byte, want uint64) (number uint64, data []byte, err error) {
 	for len(b) > 0 {
 		key, n := binary.Uvarint(b)

@@ -162,7 +162,7 @@ func (c *collection) card(row *cardRow) (card Card, why error) {
 }
 
 // firstMoment is the smallest due value of the learning queue that is a time in seconds and not a
-// date in days.
+// date in days (rslib/src/scheduler/timing.rs, is_unix_epoch_timestamp).
 const firstMoment = 1_000_000_000
 
 func (c *collection) state(card *Card, row *cardRow, due int64) {
@@ -253,7 +253,7 @@ func (l *reviewLog) forCard(card int64) ([]ReviewEntry, error) {
 	return list, nil
 }
 
-// Kinds of rows in revlog beyond the numbers of phases.
+// Kinds of rows in revlog beyond the numbers of phases (rslib/src/revlog/mod.rs, RevlogReviewKind).
 const (
 	kindFiltered = 3 // with factor 0: a preview without effect
 	kindManual   = 4 // and above: the due date was set by hand or by a program

@@ -89,7 +89,8 @@ func TestFilteredDeck(t *testing.T) {
 	}
 }
 
-// The first scheduler had three buttons for cards being learned.
+// The first scheduler had three buttons for cards being learned
+// (rslib/src/storage/revlog/v2_upgrade.sql).
 func TestOldButtons(t *testing.T) {
 	b := old(t, `UPDATE col SET conf = '{}'`, note(1, "g", 1, "", "Q\x1fA\x1f"), card(10, 1, 5, 0, 2, 2, 1, 30, ""),
 		review(1600000000001, 10, 1, 0), review(1600000000002, 10, 2, 0), review(1600000000003, 10, 3, 2),

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// schema creates the tables of schema 11, with the column names and order that readers rely on.
+// schema creates the tables of schema 11, with the column names and order that readers rely on
+// (rslib/src/storage/schema11.sql).
 const schema = `
 CREATE TABLE col (id integer PRIMARY KEY, crt integer NOT NULL, mod integer NOT NULL, scm integer NOT NULL, ver integer NOT NULL,
 	dty integer NOT NULL, usn integer NOT NULL, ls integer NOT NULL, conf text NOT NULL, models text NOT NULL, decks text NOT NULL,
@@ -71,7 +72,7 @@ func ourDeck(id int64, name string, modified int64) object {
 	}
 }
 
-// ourOptions returns Anki's default deck options.
+// ourOptions returns Anki's default deck options (rslib/src/deckconfig/schema11.rs).
 func ourOptions() object {
 	return object{"1": object{
 		"id": 1, "name": "Default", "mod": 0, "usn": 0, "maxTaken": 60, "autoplay": true, "timer": 0, "replayq": true,

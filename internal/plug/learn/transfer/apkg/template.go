@@ -24,7 +24,7 @@ type node struct {
 	filters []string // of a field, outermost first
 }
 
-// parseTemplate splits a template at {{…}}. An unclosed tag is text.
+// parseTemplate splits a template at {{…}} (rslib/src/template.rs). An unclosed tag is text.
 func parseTemplate(s string) []node {
 	var nodes []node
 	for {
@@ -139,7 +139,7 @@ func (s *side) field(n node) string {
 	return value
 }
 
-// ruby parses "漢字[かんじ]", which begins at a space.
+// ruby parses "漢字[かんじ]", which begins at a space (rslib/src/template_filters.rs).
 func ruby(s, filter string) string {
 	var b strings.Builder
 	for s != "" {

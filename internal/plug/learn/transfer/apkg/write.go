@@ -143,8 +143,8 @@ func (p *Writer) insert(stmt *sql.Stmt, at time.Time, row func(id int64) []any) 
 	return id, nil
 }
 
-// row converts a card's state to Anki's columns. Dates are counted from 1970 until Close knows the
-// first one.
+// row converts a card's state to Anki's columns (rslib/src/card/mod.rs). Dates are counted from
+// 1970 until Close knows the first one.
 func (p *Writer) row(c *Card) cardRow {
 	r := cardRow{phase: int64(c.Phase), queue: int64(c.Phase), interval: int64(c.Interval),
 		factor: int64(c.Ease * 1000), reps: int64(c.Reps), lapses: int64(c.Lapses), data: cardData(c)}
@@ -170,7 +170,7 @@ func (p *Writer) row(c *Card) cardRow {
 	return r
 }
 
-// cardData returns the JSON that Anki keeps in the column data.
+// cardData returns the JSON that Anki keeps in the column data (rslib/src/storage/card/data.rs).
 func cardData(c *Card) string {
 	var d struct {
 		Stability  float64 `json:"s,omitempty"`
@@ -220,7 +220,8 @@ func joinTags(tags []string) string {
 	return b.String() + " "
 }
 
-// checksum returns the value by which Anki finds notes with the same first field.
+// checksum returns the value by which Anki finds notes with the same first field
+// (rslib/src/notes/mod.rs, field_checksum).
 func checksum(text string) int64 {
 	sum := sha1.Sum([]byte(text))
 	return int64(binary.BigEndian.Uint32(sum[:]))
