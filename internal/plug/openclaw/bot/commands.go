@@ -8,7 +8,7 @@ import (
 
 // commandPattern matches what gateways interpret as commands and settings anywhere in a text:
 // "/status", or an attack such as "/exec security=full"
-// (src/gateway/server-methods/chat-send-user-turn.ts).
+// (docs/tools/slash-commands.md, src/auto-reply/reply/exec/directive.ts).
 var commandPattern = regexp.MustCompile(`(^|\s)/(\S)`)
 
 // stopWords are the words that stop OpenClaw's agent without an answer

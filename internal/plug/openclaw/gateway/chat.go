@@ -31,7 +31,7 @@ const (
 	maxPicture  = 6 << 20
 	maxPictures = 10
 	// maxHistory limits the messages of one history response
-	// (packages/gateway-protocol/src/schema/logs-chat.ts, ChatHistoryParams).
+	// (packages/gateway-protocol/src/schema/chat-history-constants.ts).
 	maxHistory = 1000
 )
 

@@ -17,8 +17,7 @@ type Invoke struct {
 	// TimeoutMS limits the call, in ms; nil: [InvokeTimeout], 0: no limit.
 	TimeoutMS *int64 `json:"timeoutMs,omitempty"`
 	// IdempotencyKey is passed on to the node. Gateways do nothing with it
-	// (docs/gateway/protocol/rpc-devices-nodes-and-approvals.md, "Node pairing, invoke, and pending
-	// work").
+	// (src/gateway/node-registry-private.ts).
 	IdempotencyKey string `json:"idempotencyKey"`
 	SessionKey     string `json:"sessionKey,omitempty"`
 }

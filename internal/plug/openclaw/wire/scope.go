@@ -61,7 +61,7 @@ func HasScope(scopes []string, scope string) bool {
 
 // MayKeepScopes reports whether a client without a device, with a valid token and on the loopback
 // interface, gets the scopes it requests. Others get none
-// (src/gateway/server/ws-connection/handshake-auth-helpers.ts).
+// (src/gateway/server/ws-connection/connect-auth.ts, handshake-auth-helpers.ts).
 func MayKeepScopes(c Client) bool {
 	return c.ID == ClientGateway && c.Mode == ModeBackend || c.ID == ClientCLI && c.Mode == ModeCLI
 }
