@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
-	"patchbay/internal/account"
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type deviceApproveCmd struct {
@@ -17,8 +14,7 @@ type deviceApproveCmd struct {
 	Name        string   `help:"What to call it; without a name it gets one." placeholder:"NAME"`
 	Bot         string   `help:"Number or name of the bot that answers it." placeholder:"BOT"`
 	User        string   `help:"Whose device it is to be; may be left out while there is one person." placeholder:"NAME"`
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -41,48 +37,20 @@ const (
 
 // Run approves the device.
 func (c *deviceApproveCmd) Run(ctx context.Context, sh *shell) error {
-	code := strings.Join(c.Code, "")
-	r, err := c.remote(sh)
-	if err != nil {
-		return err
-	}
-	if r != nil {
-		var d control.Device
-		if err := r.do(ctx, http.MethodPost, "/api/v1/devices/approve",
-			control.Approval{Code: code, Name: c.Name, Bot: c.Bot, User: c.User}, &d); err != nil {
-			return err
-		}
-		return sh.approved(liveDevice(d))
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		p, err := person(ctx, b, c.User)
+	return c.connect(ctx, sh, func(at *conn) error {
+		d, err := api.ApproveDevice.Call(ctx, at.Client,
+			control.Approval{Code: strings.Join(c.Code, ""), Name: c.Name, Bot: c.Bot, User: c.User})
 		if err != nil {
 			return err
 		}
-		bot, err := deviceBot(ctx, b, p.ID, c.Bot)
-		if err != nil {
-			return err
-		}
-		d, err := b.Accounts.ApproveDevice(ctx, account.NewDevice{Person: p.ID, Code: code, Name: c.Name, Bot: bot})
-		if err != nil {
-			return deviceError(err)
-		}
-		rows, err := deviceRows(ctx, b, []store.Device{d})
-		if err != nil {
-			return err
-		}
-		return sh.approved(rows[0])
-	})
-}
-
-func (sh *shell) approved(r deviceRow) error {
-	return sh.result(r, func() {
-		sh.say(msgApproved, r.Number, r.Name, r.OwnerName)
-		if r.Bot == 0 {
-			sh.say(msgNoAnswers, r.Number)
-		} else {
-			sh.say(msgAnswersIt, r.BotName)
-		}
-		sh.say(msgRepeats)
+		return sh.result(at.deviceRow(d), func() {
+			sh.say(msgApproved, d.Number, d.Name, d.OwnerName)
+			if d.Bot == 0 {
+				sh.say(msgNoAnswers, d.Number)
+			} else {
+				sh.say(msgAnswersIt, d.BotName)
+			}
+			sh.say(msgRepeats)
+		})
 	})
 }

@@ -48,30 +48,35 @@ func (c *deviceCallCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	var schema json.RawMessage
-	if len(given.set) > 0 {
-		list, err := r.deviceTools(ctx, c.Device, true)
+	return c.reach(ctx, sh, func(at *conn) error {
+		var schema json.RawMessage
+		if len(given.set) > 0 {
+			if schema, err = c.schema(ctx, at); err != nil {
+				return err
+			}
+		}
+		args, err := toolArguments(schema, given.object, given.set)
 		if err != nil {
 			return err
 		}
-		// Unknown tools are reported by the response.
-		if i := slices.IndexFunc(list, func(t control.DeviceTool) bool { return t.Own == c.Tool }); i >= 0 {
-			schema = list[i].Input
-		} else if i := slices.IndexFunc(list, func(t control.DeviceTool) bool { return t.Name == c.Tool }); i >= 0 {
-			schema = list[i].Input
+		end, err := at.callDevice(ctx, sh, deviceCall{device: c.Device, tool: c.Tool, args: args, wait: c.Wait})
+		if err != nil {
+			return err
 		}
+		return sh.showCall(end, c.Tool, c.Out)
+	})
+}
+
+// schema returns the schema of the tool's arguments; nil for unknown tools, which the response to
+// the call reports.
+func (c *deviceCallCmd) schema(ctx context.Context, at *conn) (json.RawMessage, error) {
+	list, err := c.tools(ctx, at, true)
+	i := slices.IndexFunc(list, func(t control.DeviceTool) bool { return t.Own == c.Tool })
+	if i < 0 {
+		i = slices.IndexFunc(list, func(t control.DeviceTool) bool { return t.Name == c.Tool })
 	}
-	args, err := toolArguments(schema, given.object, given.set)
-	if err != nil {
-		return err
+	if i < 0 {
+		return nil, err
 	}
-	end, err := r.callDevice(ctx, sh, deviceCall{device: c.Device, tool: c.Tool, args: args, wait: c.Wait})
-	if err != nil {
-		return err
-	}
-	return sh.showCall(end, c.Tool, c.Out)
+	return list[i].Input, nil
 }

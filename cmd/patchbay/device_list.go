@@ -2,20 +2,16 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"strconv"
-	"time"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type deviceListCmd struct {
 	Waiting     bool `help:"Those that show a code and wait for their owner to approve them."`
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -32,22 +28,15 @@ Examples:
 
 // Run lists the devices.
 func (c *deviceListCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := c.remote(sh)
-	if err != nil {
-		return err
-	}
-	if c.Waiting {
-		return c.showWaiting(ctx, sh, r)
-	}
-	if r != nil {
-		list, err := r.devices(ctx)
-		if err != nil {
-			return err
+	return c.connect(ctx, sh, func(at *conn) error {
+		if c.Waiting {
+			w, err := api.WaitingDevices.Call(ctx, at.Client, control.Empty{})
+			if err != nil {
+				return err
+			}
+			return sh.waitingTable(w)
 		}
-		return sh.deviceTable(liveDevices(list))
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		rows, err := localDevices(ctx, sh, b)
+		rows, err := at.devices(ctx)
 		if err != nil {
 			return err
 		}
@@ -55,38 +44,21 @@ func (c *deviceListCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-func liveDevices(list []control.Device) []deviceRow {
-	rows := make([]deviceRow, len(list))
-	for i, d := range list {
-		rows[i] = liveDevice(d)
-	}
-	return rows
-}
-
-// devicesPage is how many devices are read from the database at a time.
-const devicesPage = 1000
-
-// localDevices lists the devices of a data directory, with the state from its running server, if
-// there is one.
-func localDevices(ctx context.Context, sh *shell, b *app.Base) ([]deviceRow, error) {
-	r, err := findRunning(ctx, sh, b.Config)
-	if err != nil {
-		return nil, err
-	}
-	if r != nil {
-		list, err := r.devices(ctx)
-		return liveDevices(list), err
-	}
-	var all []store.Device
-	for after := int64(0); ; after = all[len(all)-1].Number {
-		page, err := b.Store.Devices.Page(ctx, after, devicesPage)
+// devices lists all devices that the key may see.
+func (c *conn) devices(ctx context.Context) ([]deviceRow, error) {
+	rows := []deviceRow{}
+	for after := int64(0); ; {
+		page, err := api.Devices.Call(ctx, c.Client, control.DeviceQuery{After: after})
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page...)
-		if len(page) < devicesPage {
-			return deviceRows(ctx, b, all)
+		for _, d := range page.Devices {
+			rows = append(rows, c.deviceRow(d))
 		}
+		if page.Next <= after {
+			return rows, nil
+		}
+		after = page.Next
 	}
 }
 
@@ -106,9 +78,6 @@ const (
 )
 
 func (sh *shell) deviceTable(rows []deviceRow) error {
-	if rows == nil {
-		rows = []deviceRow{}
-	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
 			sh.say(msgNoDevices)
@@ -127,32 +96,6 @@ func (sh *shell) deviceTable(rows []deviceRow) error {
 		}
 		sh.table([]i18n.Message{msgID, msgName, msgOwner, msgBot, msgTransport, msgState, msgFirmware, msgHeard,
 			i18n.Message("")}, cells)
-	})
-}
-
-// showWaiting lists the devices that show a pairing code, from a server if there is one.
-func (c *deviceListCmd) showWaiting(ctx context.Context, sh *shell, r *remote) error {
-	if r != nil {
-		var w control.Waiting
-		if err := r.do(ctx, http.MethodGet, "/api/v1/devices/waiting", nil, &w); err != nil {
-			return err
-		}
-		return sh.waitingTable(w)
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		list, err := b.Store.Devices.Waiting(ctx, time.Now())
-		if err != nil {
-			return err
-		}
-		rows, err := deviceRows(ctx, b, list)
-		if err != nil {
-			return err
-		}
-		w := control.Waiting{Count: len(rows)}
-		for _, row := range rows {
-			w.Devices = append(w.Devices, row.Device)
-		}
-		return sh.waitingTable(w)
 	})
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strconv"
 
 	"patchbay/internal/i18n"
 )
@@ -28,7 +30,7 @@ Examples:
 const msgListens = i18n.Message("Listening to %s until Ctrl-C; nothing comes while nobody talks with it.")
 
 // Run listens until ctx ends, which is not an error, or the device ends it.
-func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
+func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Out == "" {
 		if sh.json {
 			return usage(i18n.Message("--json needs --out FILE, since the sound goes to standard output without it"))
@@ -37,19 +39,29 @@ func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 			return usage(i18n.Message("sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"), quoteWord(c.Device))
 		}
 	}
-	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
+	return c.reach(ctx, sh, func(at *conn) error { return c.listen(ctx, sh, at) })
+}
+
+// listen writes the sound to the file or to standard output.
+func (c *deviceListenCmd) listen(ctx context.Context, sh *shell, at *conn) (err error) {
+	d, err := c.find(ctx, at)
 	if err != nil {
-		return err
+		return listenEnd(ctx, err)
 	}
-	begun := func() { fmt.Fprintln(sh.stderr, msgListens.In(sh.lang, plain(c.Device))) }
+	sound, err := at.Listen(ctx, strconv.FormatInt(d.Number, 10))
+	if err != nil {
+		return listenEnd(ctx, err)
+	}
+	defer sound.Close()
+	fmt.Fprintln(sh.stderr, msgListens.In(sh.lang, plain(c.Device)))
 	if c.Out == "" {
-		_, err = r.listen(ctx, c.Device, sh.stdout, begun)
+		_, err = copySound(sh.stdout, sound)
 		return listenEnd(ctx, err)
 	}
 	// The file is created or overwritten only once audio arrives.
 	f := &lazyFile{name: c.Out}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	n, err := r.listen(ctx, c.Device, f, begun)
+	n, err := copySound(f, sound)
 	if err = listenEnd(ctx, err); err != nil {
 		return err
 	}
@@ -58,6 +70,28 @@ func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 	}
 	got := recording{c.Out, "audio/ogg", n}
 	return sh.result(got, func() { sh.say(msgRecorded, got.File, got.MIME, got.Bytes) })
+}
+
+// copySound copies sound to w until it ends.
+func copySound(w io.Writer, sound io.Reader) (int64, error) {
+	to := &sink{Writer: w}
+	n, err := io.Copy(to, sound)
+	if err != nil && to.err == nil {
+		err = i18n.Message("the connection broke; the sound ends here").Errorf()
+	}
+	return n, err
+}
+
+// sink records whether writing failed.
+type sink struct {
+	io.Writer
+	err error
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	n, err := s.Writer.Write(b)
+	s.err = err
+	return n, err
 }
 
 // listenEnd returns nil if err only means that the user stopped listening.

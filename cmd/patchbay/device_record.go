@@ -47,14 +47,17 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	if err := checkWait(c.Wait); err != nil {
 		return err
 	}
-	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	end, err := c.record(ctx, sh, r)
-	if err != nil {
-		return err
-	}
+	return c.reach(ctx, sh, func(at *conn) error {
+		end, err := c.record(ctx, sh, at)
+		if err != nil {
+			return err
+		}
+		return c.save(sh, end)
+	})
+}
+
+// save writes the sound of a call's result to the file.
+func (c *deviceRecordCmd) save(sh *shell, end api.ToolLine) error {
 	blocks, err := callContent(end)
 	if err != nil {
 		return err
@@ -78,10 +81,10 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 const recordWait = 4 * time.Minute
 
 // record calls the tool until somebody talks with the device, or the time is over.
-func (c *deviceRecordCmd) record(ctx context.Context, sh *shell, r *remote) (end api.ToolLine, err error) {
+func (c *deviceRecordCmd) record(ctx context.Context, sh *shell, at *conn) (end api.ToolLine, err error) {
 	call := deviceCall{device: c.Device, tool: toolRecord, wait: c.Wait}
 	if c.Wait > 0 {
-		d, err := r.device(ctx, c.Device)
+		d, err := c.find(ctx, at)
 		if err != nil {
 			return end, err
 		}
@@ -98,7 +101,7 @@ func (c *deviceRecordCmd) record(ctx context.Context, sh *shell, r *remote) (end
 		if call.args, err = json.Marshal(args); err != nil {
 			return end, err
 		}
-		if end, err = r.callDeviceOnce(ctx, sh, call); err != nil || end.Code != tool.Offline ||
+		if end, err = at.callDeviceOnce(ctx, sh, call); err != nil || end.Code != tool.Offline ||
 			time.Until(until) < wakeEvery {
 			return end, err
 		}

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type deviceRenameCmd struct {
@@ -29,6 +27,5 @@ const msgRenamed = i18n.Message("Device %d is called %s now.")
 // Run renames the device.
 func (c *deviceRenameCmd) Run(ctx context.Context, sh *shell) error {
 	return c.change(ctx, sh, control.DeviceChange{Name: &c.Name},
-		func(b *app.Base, d store.Device) error { return b.Accounts.RenameDevice(ctx, d.Number, c.Name) },
 		func(r deviceRow) { sh.say(msgRenamed, r.Number, r.Name) })
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"net/http"
+	"strconv"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type deviceRmCmd struct {
@@ -31,29 +31,22 @@ const (
 
 // Run removes the device.
 func (c *deviceRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.resolve(ctx, sh, func(r *remote) error {
-		d, err := r.device(ctx, c.Device)
+	return c.connect(ctx, sh, func(at *conn) error {
+		d, err := c.find(ctx, at)
 		if err != nil {
 			return err
 		}
-		return c.remove(ctx, sh, d.Device, func() error {
-			return r.do(ctx, http.MethodDelete, devicePath(c.Device), nil, &struct{}{})
-		})
-	}, func(b *app.Base, d store.Device) error {
-		return c.remove(ctx, sh, d, func() error { return deviceError(b.Store.Devices.Remove(ctx, d.Number)) })
-	})
-}
-
-func (c *deviceRmCmd) remove(ctx context.Context, sh *shell, d store.Device, do func() error) error {
-	if !c.Yes && !sh.confirm(ctx, msgRemoveDevice, d.Number, d.Name) {
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if !c.Yes && !sh.confirm(ctx, msgRemoveDevice, d.Number, d.Name) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
 		}
-		return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	return sh.result(map[string]any{"id": d.Number, "removed": true},
-		func() { sh.say(msgDeviceRemoved, d.Number, d.Name) })
+		removed, err := api.RemoveDevice.Call(ctx, at.Client,
+			control.DeviceRef{Device: strconv.FormatInt(d.Number, 10)})
+		if err != nil {
+			return err
+		}
+		return sh.result(removed, func() { sh.say(msgDeviceRemoved, d.Number, d.Name) })
+	})
 }

@@ -3,13 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
+	"net/http"
 	"slices"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type deviceSetCmd struct {
@@ -41,12 +42,11 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 				name)
 		}
 	}
-	transport, err := control.ParseTransport(set["transport"])
-	if err != nil {
+	chosen := cmp.Or(set["transport"], control.DefaultTransport)
+	err = c.change(ctx, sh, control.DeviceChange{Transport: &chosen},
+		func(r deviceRow) { sh.say(msgDeviceSet, r.Number, r.Name, chosen) })
+	if e, ok := errors.AsType[*api.ServerError](err); ok && e.Status == http.StatusBadRequest {
 		return usageError{err}
 	}
-	chosen := cmp.Or(transport, control.DefaultTransport)
-	return c.change(ctx, sh, control.DeviceChange{Transport: &chosen},
-		func(b *app.Base, d store.Device) error { return b.Store.Devices.SetTransport(ctx, d.Number, transport) },
-		func(r deviceRow) { sh.say(msgDeviceSet, r.Number, r.Name, chosen) })
+	return err
 }

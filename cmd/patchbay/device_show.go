@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
+	"time"
 
-	"patchbay/internal/app"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
@@ -48,44 +48,32 @@ const (
 
 // Run shows the device.
 func (c *deviceShowCmd) Run(ctx context.Context, sh *shell) error {
-	var v deviceView
-	err := c.resolve(ctx, sh, func(r *remote) (err error) {
-		v, err = r.viewDevice(ctx, sh, c.Device)
-		return err
-	}, func(b *app.Base, d store.Device) error {
-		r, err := findRunning(ctx, sh, b.Config)
+	return c.connect(ctx, sh, func(at *conn) error {
+		d, err := c.find(ctx, at)
 		if err != nil {
 			return err
 		}
-		if r != nil {
-			v, err = r.viewDevice(ctx, sh, c.Device)
-			return err
+		v := deviceView{deviceRow: at.deviceRow(d)}
+		if !at.local {
+			if err := v.ask(ctx, sh, at); err != nil {
+				return err
+			}
 		}
-		rows, err := deviceRows(ctx, b, []store.Device{d})
-		if err == nil {
-			v.deviceRow = rows[0]
-		}
-		return err
+		return sh.result(v, func() { sh.showDevice(v) })
 	})
-	if err != nil {
-		return err
-	}
-	return sh.result(v, func() { sh.showDevice(v) })
 }
 
-// viewDevice reads a device from the server, and its status from the device itself.
-func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v deviceView, err error) {
-	d, err := r.device(ctx, ref)
-	if err != nil {
-		return v, err
-	}
-	v.deviceRow = liveDevice(d)
-	limited, cancel := context.WithTimeout(ctx, callLimit)
+// statusLimit is how long a device may take to tell its status.
+const statusLimit = 15 * time.Second
+
+// ask reads the status from the device itself.
+func (v *deviceView) ask(ctx context.Context, sh *shell, at *conn) error {
+	limited, cancel := context.WithTimeout(ctx, statusLimit)
 	defer cancel()
-	end, err := r.callDevice(limited, sh, deviceCall{device: ref, tool: toolStatus})
+	end, err := at.callDevice(limited, sh, deviceCall{device: strconv.FormatInt(v.Number, 10), tool: toolStatus})
 	switch {
 	case ctx.Err() != nil:
-		return v, ctx.Err()
+		return ctx.Err()
 	case err != nil:
 		v.Problem = i18n.Localize(err, sh.lang)
 	case end.Code == tool.Offline: // Online says so
@@ -98,9 +86,9 @@ func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v devic
 		if len(v.Status) == 0 {
 			v.Status, err = json.Marshal(end.Result.PlainText())
 		}
-		return v, err
+		return err
 	}
-	return v, nil
+	return nil
 }
 
 const (

@@ -141,6 +141,11 @@ func TestDeviceCommands(t *testing.T) {
 	if got := d.ok("device", "rm", "bath", "--yes"); got != "Device 2 (bath) is removed.\n" {
 		t.Errorf("rm says %q", got)
 	}
+	events, err := b.Store.AdminEvents.Newest(t.Context(), "", 9)
+	if err != nil || len(events) != 9 || events[0].Action != control.EventDeviceRemoved ||
+		events[0].About != "#2 bath (aa:bb:cc:00:00:02)" {
+		t.Errorf("the journal has %+v (%v)", events, err)
+	}
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
 	if got := d.ok("device", "list"); !strings.Contains(got, "固件") || strings.Contains(got, "bath") {
 		t.Errorf("the list in Chinese is\n%s", got)
@@ -180,7 +185,7 @@ func TestDeviceErrors(t *testing.T) {
 		{exitFailed, []string{"approve", erased, "--user", "ada", "--bot", "bobs"}, []string{`no bot "bobs"`}},
 		{exitFailed, []string{"approve", erased, "--user", "ada", "--name", strings.Repeat("x", 61)},
 			[]string{"60 characters"}},
-		{exitUsage, []string{"approve", erased}, []string{"--user NAME"}},
+		{exitFailed, []string{"approve", erased}, []string{"--user NAME"}},
 		{exitFailed, []string{"show", "nothing"}, []string{`no device "nothing"`, "device list"}},
 		{exitFailed, []string{"bind", "kitchen", "bobs"}, []string{`no bot "bobs"`, "bot list"}},
 		{exitFailed, []string{"rename", "kitchen", ""}, []string{"cannot be empty"}},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
@@ -30,33 +31,38 @@ const (
 
 // Run lists the device's tools.
 func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	list, err := r.deviceTools(ctx, c.Device, c.Schemas)
-	if err != nil {
-		return err
-	}
-	if list == nil {
-		list = []control.DeviceTool{}
-	}
-	return sh.result(list, func() {
-		switch {
-		case len(list) == 0:
-			sh.say(msgNoDeviceTools)
-		case c.Schemas:
-			for i, t := range list {
-				if i > 0 {
-					sh.printf("\n")
-				}
-				sh.say(msgHeadTool, plain(t.Own), sh.toolState(t.Tool), provider(t.Tool))
-				sh.aboutTool(&t.Tool)
-			}
-		default:
-			sh.deviceToolTable(list)
+	return c.reach(ctx, sh, func(at *conn) error {
+		list, err := c.tools(ctx, at, c.Schemas)
+		if err != nil {
+			return err
 		}
+		return sh.result(list, func() { sh.deviceTools(list, c.Schemas) })
 	})
+}
+
+// tools lists the device's tools, with their schemas on request.
+func (f *deviceFlags) tools(ctx context.Context, at *conn, schemas bool) ([]control.DeviceTool, error) {
+	list, err := api.DeviceTools.Call(ctx, at.Client,
+		control.DeviceToolsQuery{DeviceRef: control.DeviceRef{Device: f.Device}, Schemas: schemas})
+	return list.Tools, missingDevice(err, f.Device)
+}
+
+// deviceTools prints tools.
+func (sh *shell) deviceTools(list []control.DeviceTool, schemas bool) {
+	switch {
+	case len(list) == 0:
+		sh.say(msgNoDeviceTools)
+	case schemas:
+		for i, t := range list {
+			if i > 0 {
+				sh.printf("\n")
+			}
+			sh.say(msgHeadTool, plain(t.Own), sh.toolState(t.Tool), provider(t.Tool))
+			sh.aboutTool(&t.Tool)
+		}
+	default:
+		sh.deviceToolTable(list)
+	}
 }
 
 func (sh *shell) deviceToolTable(list []control.DeviceTool) {

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
 
 	"patchbay/internal/api"
 	"patchbay/internal/i18n"
@@ -13,8 +10,7 @@ import (
 
 type deviceWatchCmd struct {
 	Device      string `arg:"" optional:"" help:"Name, number or MAC address; without it, all devices."`
-	serverFlags `embed:""`
-	dataFlags   `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -31,36 +27,23 @@ const msgWatches = i18n.Message("Waiting for what devices tell; Ctrl-C ends it."
 
 // Run prints notices until ctx ends, which is not an error.
 func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := findDeviceServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	path := "/api/v1/notices"
-	if c.Device != "" {
-		path += "?device=" + url.QueryEscape(c.Device)
-	}
-	resp, err := r.send(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return listenEnd(ctx, err)
-	}
-	defer resp.Body.Close()
-	if !sh.json {
-		fmt.Fprintln(sh.stderr, msgWatches.In(sh.lang))
-	}
-	for lines := json.NewDecoder(resp.Body); ; {
-		var l api.NoticeLine
-		if err := lines.Decode(&l); err != nil {
-			return listenEnd(ctx, i18n.Message("the connection broke").Errorf())
-		}
-		switch n := l.Notice; {
-		case n == nil: // a heartbeat
-		case sh.json:
-			if err := sh.writeJSON(n, ""); err != nil {
-				return err
+	return c.reach(ctx, sh, func(at *conn) error {
+		begun := false
+		err := at.Notices(ctx, c.Device, func(l api.NoticeLine) error {
+			if !begun && !sh.json {
+				fmt.Fprintln(sh.stderr, msgWatches.In(sh.lang))
 			}
-		default:
-			sh.printf("%s  %s  %s  %s\n", n.At.Local().Format("15:04:05"), plain(n.Title), plain(n.Method),
-				plain(string(n.Params)))
-		}
-	}
+			begun = true
+			switch n := l.Notice; {
+			case n == nil: // a heartbeat
+			case sh.json:
+				return sh.writeJSON(n, "")
+			default:
+				sh.printf("%s  %s  %s  %s\n", n.At.Local().Format("15:04:05"), plain(n.Title), plain(n.Method),
+					plain(string(n.Params)))
+			}
+			return nil
+		})
+		return listenEnd(ctx, missingDevice(err, c.Device))
+	})
 }

@@ -47,7 +47,7 @@ const (
 // boards checks what concerns boards. Without any board or setting for them there is nothing to
 // check.
 func (d *doctor) boards(ctx context.Context, b *app.Base) {
-	rows, err := localDevices(ctx, d.sh, b)
+	rows, err := d.devices(ctx, b)
 	if err != nil {
 		d.fail(msgCheckBoards.With(), d.errorText(err), adviceLook)
 		return
@@ -69,6 +69,23 @@ func (d *doctor) boards(ctx context.Context, b *app.Base) {
 	d.boardMQTT(slices.ContainsFunc(rows, func(r deviceRow) bool { return r.Transport == store.TransportMQTT }))
 	d.boardSound(ctx)
 	d.boardFirmware()
+}
+
+// devices lists all devices. Only a running server knows which are online.
+func (d *doctor) devices(ctx context.Context, b *app.Base) ([]deviceRow, error) {
+	running, err := connectRunning(ctx, d.sh, d.settings)
+	if err != nil {
+		return nil, err
+	}
+	if running != nil {
+		return (&conn{Client: running}).devices(ctx)
+	}
+	l, err := app.NewLocal(ctx, b, d.sh.logger())
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return (&conn{Client: l.Client(d.sh.lang), local: true}).devices(ctx)
 }
 
 // boardList checks each board, and reports each problem once: there may be thousands of boards.

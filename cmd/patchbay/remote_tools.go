@@ -36,16 +36,6 @@ func findToolServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) 
 	return r, err
 }
 
-// findDeviceServer is findServer for actions on a device, which only a server can reach.
-func findDeviceServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
-	r, err := findServer(ctx, sh, d, f)
-	if r == nil && err == nil {
-		err = i18n.Message("devices can be reached only while a server runs; start one with: patchbay serve%s").
-			Errorf(d.retryFlags())
-	}
-	return r, err
-}
-
 // tools lists the tools that the key may see, filtered by person and, with their schemas, by name.
 func (r *remote) tools(ctx context.Context, user, name string) ([]control.Tool, error) {
 	query := url.Values{}

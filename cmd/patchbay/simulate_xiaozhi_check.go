@@ -243,15 +243,16 @@ func (b *desktopBoard) checkToolCalls(ctx context.Context) (photo bool, err erro
 	if err != nil {
 		return false, err
 	}
-	r, err := findRunning(ctx, b.sh, settings)
-	if r == nil || err != nil {
+	running, err := connectRunning(ctx, b.sh, settings)
+	if running == nil || err != nil {
 		return false, err
 	}
 	b.step(msgStepCall)
+	at := &conn{Client: running}
 	for _, c := range []struct{ tool, args string }{
 		{"self.audio_speaker.set_volume", `{"volume":30}`}, {"self.camera.take_photo", `{"question":"What is there?"}`},
 	} {
-		end, err := r.callDeviceOnce(ctx, b.sh, deviceCall{device: b.MAC(), tool: c.tool, args: []byte(c.args)})
+		end, err := at.callDeviceOnce(ctx, b.sh, deviceCall{device: b.MAC(), tool: c.tool, args: []byte(c.args)})
 		if err == nil && end.Error != "" {
 			err = errors.New(end.Error)
 		}

@@ -194,6 +194,15 @@ func (c *Client) CallDeviceTool(ctx context.Context, device string, q ToolCall, 
 		func(l ToolLine) (bool, error) { return l.End, line(l) })
 }
 
+// Listen returns what a device hears, as an Ogg stream, until ctx ends. The caller closes it.
+func (c *Client) Listen(ctx context.Context, device string) (io.ReadCloser, error) {
+	resp, err := c.Send(ctx, http.MethodGet, "/api/v1/devices/"+url.PathEscape(device)+"/listen", nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
 // Notices calls line with the notices of all devices, or of one, until ctx ends.
 func (c *Client) Notices(ctx context.Context, device string, line func(NoticeLine) error) error {
 	path := "/api/v1/notices"

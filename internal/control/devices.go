@@ -101,9 +101,9 @@ const (
 	msgDeviceGone     = i18n.Message("the device is not there any more")
 )
 
-// DeviceError converts an error of the accounts about a device into one that a person can act on;
-// nil for all others.
-func DeviceError(err error) *Error {
+// describeDeviceError converts an error of the accounts about a device into one that a person can
+// act on; it returns all others as they are.
+func describeDeviceError(err error) error {
 	for _, known := range []struct {
 		err    error
 		reason Reason
@@ -122,14 +122,6 @@ func DeviceError(err error) *Error {
 			return e
 		}
 	}
-	return nil
-}
-
-// describeDeviceError converts an error about a device, if there is a text for it.
-func describeDeviceError(err error) error {
-	if e := DeviceError(err); e != nil {
-		return e
-	}
 	return err
 }
 
@@ -139,10 +131,7 @@ func (s *Service) FindDevice(ctx context.Context, c Caller, ref string) (store.D
 	if errors.Is(err, store.ErrNotFound) {
 		return d, Fail(Missing, msgNoDevice, ref)
 	}
-	if err != nil {
-		return d, describeDeviceError(err)
-	}
-	return d, nil
+	return d, describeDeviceError(err)
 }
 
 // Awake reports whether a device is connected to some instance.
@@ -151,8 +140,8 @@ func (s *Service) Awake(number int64) bool {
 	return held
 }
 
-// ShowsCode reports whether a device shows a pairing code now.
-func ShowsCode(d store.Device) bool { return d.CodeHash != "" && time.Now().Before(d.CodeExpires) }
+// showsCode reports whether a device shows a pairing code now.
+func showsCode(d store.Device) bool { return d.CodeHash != "" && time.Now().Before(d.CodeExpires) }
 
 // Devices lists the caller's devices by number, in pages.
 func (s *Service) Devices(ctx context.Context, c Caller, q DeviceQuery) (Devices, error) {
@@ -203,7 +192,7 @@ func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device)
 	out := make([]Device, len(list))
 	for i, d := range list {
 		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: bots[d.Bot], Uses: s.transport(d),
-			Online: s.Awake(d.Number), Waiting: ShowsCode(d)}
+			Online: s.Awake(d.Number), Waiting: showsCode(d)}
 	}
 	return out, nil
 }
@@ -344,17 +333,7 @@ func (s *Service) deviceSteps(ctx context.Context, d store.Device,
 	return steps, nil
 }
 
-const msgTransport = i18n.Message("transport is %q; it can be %s, %s or %s")
-
-// ParseTransport parses a transport as owners write it.
-func ParseTransport(text string) (string, error) {
-	transport, ok := parseTransport(text)
-	if !ok {
-		return "", msgTransport.Errorf(text, store.TransportSocket, store.TransportMQTT, DefaultTransport)
-	}
-	return transport, nil
-}
-
+// parseTransport parses a transport as owners write it.
 func parseTransport(text string) (string, bool) {
 	switch text {
 	case store.TransportSocket, store.TransportMQTT:
