@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
-	"patchbay/internal/app"
 	"patchbay/internal/backup"
-	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -18,7 +16,7 @@ type backupCreateCmd struct {
 	File           string `arg:"" optional:"" help:"File to write; without it, patchbay-DATE-TIME.tar.gz in this folder. One that is there is not overwritten."`
 	Encrypt        bool   `help:"Encrypt the file by a passphrase, which is asked for in the terminal, unless --passphrase-file or PATCHBAY_BACKUP_PASSPHRASE has it."`
 	PassphraseFile string `help:"File that has the passphrase of the backup." placeholder:"FILE"`
-	dataFlags      `embed:""`
+	targetFlags    `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -36,42 +34,21 @@ Examples:
 }
 
 const (
-	msgBackupMade     = i18n.Message("The backup is in %s. Whoever has it can read everything, so keep it safe.")
-	msgBackupSealed   = i18n.Message("The encrypted backup is in %s. If its passphrase is lost, nobody can open it.")
-	msgBackupPostgres = i18n.Message("the data is in PostgreSQL: back it up with pg_dump, and keep secret")
+	msgBackupMade   = i18n.Message("The backup is in %s. Whoever has it can read everything, so keep it safe.")
+	msgBackupSealed = i18n.Message("The encrypted backup is in %s. If its passphrase is lost, nobody can open it.")
 )
 
 // Run writes the backup.
 func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
-	now := time.Now()
-	return c.withData(ctx, sh, func(b *app.Base) (err error) {
-		if b.Store.Dialect() != "sqlite" {
-			return errors.New(msgBackupPostgres.In(sh.lang))
-		}
+	return c.connect(ctx, sh, func(at *conn) error {
 		passphrase, err := sh.newPassphrase(ctx, c.Encrypt, c.PassphraseFile)
 		if err != nil {
 			return err
 		}
 		if c.File == "" {
-			c.File = backup.FileName(now, passphrase != "")
+			c.File = backup.FileName(time.Now(), passphrase != "")
 		}
-		f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if err = errors.Join(err, f.Close()); err != nil {
-				err = errors.Join(err, ignoreNotExist(os.Remove(c.File)))
-			}
-		}()
-		err = backup.Write(ctx, f, passphrase, b.BackupSource(), now)
-		if err == nil {
-			err = f.Sync()
-		}
-		if err != nil {
-			return err
-		}
-		if err := recordAdminEvent(ctx, b, control.EventBackupTaken, filepath.Base(c.File)); err != nil {
+		if err := c.write(ctx, at, passphrase); err != nil {
 			return err
 		}
 		made := msgBackupMade
@@ -80,6 +57,28 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(map[string]any{"file": c.File, "encrypted": passphrase != ""}, func() { sh.say(made, c.File) })
 	})
+}
+
+// write writes the backup to the file, which it removes if the backup is incomplete.
+func (c *backupCreateCmd) write(ctx context.Context, at *conn, passphrase string) (err error) {
+	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, ignoreNotExist(os.Remove(c.File)))
+		}
+	}()
+	made, err := at.Backup(ctx, passphrase)
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	if _, err := io.Copy(f, made); err != nil {
+		return i18n.Message("the backup broke off: %v").Errorf(err)
+	}
+	return f.Sync()
 }
 
 func ignoreNotExist(err error) error {

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/account"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
-	"patchbay/internal/store"
 	"patchbay/internal/voice/pcm"
 )
 
@@ -44,11 +44,11 @@ const (
 // playBoard connects a board, approves and calls it, takes a photo, plays a sound, and has speech
 // echoed.
 func playBoard(ctx context.Context, st *demoRun) error {
-	bot, err := st.base.Registry.Find(ctx, "", msgQwen.In(st.sh.lang))
+	bot, err := st.find(ctx, msgQwen)
 	if err != nil {
 		return err
 	}
-	k, err := st.startKitchen(ctx, bot)
+	k, err := st.startKitchen(ctx, bot.Number)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ type demoKitchen struct {
 }
 
 // startKitchen starts a board, approves it for the person, and creates a key for a program.
-func (st *demoRun) startKitchen(ctx context.Context, bot store.Bot) (*demoKitchen, error) {
+func (st *demoRun) startKitchen(ctx context.Context, bot int64) (*demoKitchen, error) {
 	k := &demoKitchen{st: st, photo: sampleJPEG()}
 	k.Board = sim.New(sim.Options{
 		OTA: st.url + xiaozhi.OTAPath, Lang: deviceLang(st.sh.lang), Profile: sim.FW25, Picture: k.photo, Scale: 0.01,
@@ -89,14 +89,13 @@ func (st *demoRun) startKitchen(ctx context.Context, bot store.Bot) (*demoKitche
 	if err := k.bind(ctx, bot); err != nil {
 		return nil, err
 	}
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
-		Name: "kitchen", Scopes: []string{account.ScopeMCP}})
+	key, err := st.newKey(ctx, "kitchen", "mcp")
 	k.program = &demoProgram{st: st, key: key}
 	return k, err
 }
 
 // bind starts the board and approves the code that it shows.
-func (k *demoKitchen) bind(ctx context.Context, bot store.Bot) error {
+func (k *demoKitchen) bind(ctx context.Context, bot int64) error {
 	st, booted := k.st, make(chan error, 1)
 	go func() { booted <- k.Boot(ctx) }()
 	code := ""
@@ -108,8 +107,8 @@ func (k *demoKitchen) bind(ctx context.Context, bot store.Bot) error {
 	}
 	st.line("▭", msgBoardShows.In(st.sh.lang, strings.ReplaceAll(k.Displayed(), "\n", " ")))
 	name := msgKitchen.In(st.sh.lang)
-	_, err := st.base.Accounts.ApproveDevice(ctx, account.NewDevice{Person: st.person.ID, Code: code, Name: name,
-		Bot: bot.Number})
+	_, err := api.ApproveDevice.Call(ctx, st.at, control.Approval{Code: code, Name: name,
+		Bot: strconv.FormatInt(bot, 10)})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -32,7 +34,8 @@ const (
 // results of the demo.
 func playConsole(ctx context.Context, st *demoRun) error {
 	password := strings.ToLower(rand.Text()[:12])
-	if err := st.base.Accounts.SetPassword(ctx, st.person.ID, password); err != nil {
+	if _, err := api.SetPersonPassword.Call(ctx, st.at, control.PersonPassword{
+		PersonRef: control.PersonRef{Person: st.person.ID}, Password: password}); err != nil {
 		return err
 	}
 	jar, err := cookiejar.New(nil)

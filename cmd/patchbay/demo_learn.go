@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 
-	"patchbay/internal/account"
 	"patchbay/internal/i18n"
 )
 
@@ -25,8 +24,7 @@ const (
 
 // playLearn adds knowledge points as a program, and reviews them by voice with glasses.
 func playLearn(ctx context.Context, st *demoRun) error {
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
-		Name: "study", Scopes: []string{account.ScopeLearn}})
+	key, err := st.newKey(ctx, "study", "learn")
 	if err != nil {
 		return err
 	}

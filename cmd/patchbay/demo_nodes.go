@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"patchbay/internal/account"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
@@ -43,10 +42,7 @@ func playNodes(ctx context.Context, st *demoRun) error {
 	if st.kitchen == nil {
 		return errors.New("there is no board")
 	}
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{
-		Person: st.person.ID, Name: "claw", Scopes: []string{account.ScopeNode, account.ScopeOperator,
-			account.ScopeMCP},
-	})
+	key, err := st.newKey(ctx, "claw", "node", "operator", "mcp")
 	if err != nil {
 		return err
 	}
@@ -225,11 +221,11 @@ func (c *demoOpenClaw) awaitNotification(ctx context.Context) error {
 // every bot is an agent of it.
 func (c *demoOpenClaw) answer(ctx context.Context) error {
 	st := c.st
-	parrot, err := st.base.Registry.Find(ctx, "", msgParrot.In(st.sh.lang))
+	parrot, err := st.find(ctx, msgParrot)
 	if err != nil {
 		return err
 	}
-	bot, _, err := st.bot(ctx, msgClaw, "openclaw", map[string]string{"url": c.url, "token": c.key,
+	bot, err := st.bot(ctx, msgClaw, "openclaw", map[string]string{"url": c.url, "token": c.key,
 		"agent": strconv.FormatInt(parrot.Number, 10)})
 	if err != nil {
 		return err

@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/eyeclaw/sim"
-	"patchbay/internal/store"
 )
 
 // pluginScale makes the plugin reconnect after half a second instead of two.
@@ -46,7 +47,7 @@ const (
 
 // playPlugin has glasses ask a plugin that loses its connection.
 func playPlugin(ctx context.Context, st *demoRun) error {
-	bot, token, err := st.bot(ctx, msgLobster, "eyeclaw", nil)
+	bot, err := st.bot(ctx, msgLobster, "eyeclaw", nil)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func playPlugin(ctx context.Context, st *demoRun) error {
 	}
 	p := &demoPlugin{verse: verse, joined: make(chan struct{}, 8)}
 	p.Plugin = sim.New(sim.Options{
-		Server: st.url, Token: token, BotID: strconv.FormatInt(bot.Number, 10), Scale: pluginScale,
+		Server: st.url, Token: bot.SDKToken, BotID: strconv.FormatInt(bot.Number, 10), Scale: pluginScale,
 		Upstream: func(ctx context.Context, _ sim.Chat, piece func(string)) error {
 			return p.answerInPieces(ctx, st, piece)
 		},
@@ -70,7 +71,7 @@ func playPlugin(ctx context.Context, st *demoRun) error {
 	if err := p.awaitJoin(ctx); err != nil {
 		return err
 	}
-	if err := st.awaitBot(ctx, bot); err != nil {
+	if err := st.awaitBot(ctx, bot.Number); err != nil {
 		return err
 	}
 	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, msgPoem.In(st.sh.lang))
@@ -85,9 +86,9 @@ func playPlugin(ctx context.Context, st *demoRun) error {
 
 // awaitBot waits until a bot is registered, which is shortly after the server has accepted the
 // plugin.
-func (st *demoRun) awaitBot(ctx context.Context, bot store.Bot) error {
+func (st *demoRun) awaitBot(ctx context.Context, bot int64) error {
 	return await(ctx, "the plugin was not plugged in", func() (bool, error) {
-		now, err := st.base.Store.Bots.ByNumber(ctx, bot.Number)
+		now, err := api.Bot.Call(ctx, st.at, control.BotRef{Bot: strconv.FormatInt(bot, 10)})
 		return !now.Seen.IsZero(), err
 	})
 }

@@ -8,21 +8,20 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/account"
+	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/config"
-	"patchbay/internal/hub"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 // demoRun holds the server of the demo and what its steps share.
 type demoRun struct {
 	demoOutput
 	folder  string
-	url     string    // of the server
-	base    *app.Base // of the server
-	person  store.Person
+	url     string      // of the server
+	at      *api.Client // with a key of ada's
+	person  control.Person
 	key     string // for glasses
 	model   *demoModel
 	kitchen *demoKitchen
@@ -78,8 +77,8 @@ func playServe(ctx context.Context, st *demoRun) error {
 	ready, failed := make(chan struct{}), make(chan error, 1)
 	st.runInBackground(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		err := app.Serve(ctx, c, app.Options{Version: thisBuild().Version, Logs: io.Discard,
-			Ready: func(url string, b *app.Base) {
-				st.url, st.base = url, b
+			Ready: func(url string, _ *app.Base) {
+				st.url = url
 				close(ready)
 			}})
 		failed <- err
@@ -93,12 +92,34 @@ func playServe(ctx context.Context, st *demoRun) error {
 		return ctx.Err()
 	}
 	st.note = msgReadyAfter.In(st.sh.lang, st.url, took(time.Since(begin)))
-	if st.person, err = st.base.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, string(st.sh.lang), ""); err != nil {
+	return st.openAccount(ctx, c)
+}
+
+// openAccount opens the account that owns everything, with a key for glasses and one for the demo.
+func (st *demoRun) openAccount(ctx context.Context, c *config.Config) error {
+	machine, err := connectRunning(ctx, st.sh, c)
+	if err != nil {
 		return err
 	}
-	_, st.key, err = st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
-		Name: "glasses", Scopes: []string{account.ScopeLingzhu}})
+	p, err := api.AddPerson.Call(ctx, machine, control.NewPerson{Name: "ada", Role: "admin", Lang: string(st.sh.lang),
+		NoPassword: true})
+	if err != nil {
+		return err
+	}
+	st.person.Person = p.Person
+	k, err := api.AddKey.Call(ctx, machine, control.NewKey{User: p.Name, Name: "demo", Scopes: []string{"admin"}})
+	if err != nil {
+		return err
+	}
+	st.at = api.NewClient(st.url, k.Secret, st.sh.lang)
+	st.key, err = st.newKey(ctx, "glasses", "lingzhu")
 	return err
+}
+
+// newKey creates a key of ada's.
+func (st *demoRun) newKey(ctx context.Context, name string, scopes ...string) (string, error) {
+	k, err := api.AddKey.Call(ctx, st.at, control.NewKey{Name: name, Scopes: scopes})
+	return k.Secret, err
 }
 
 // await calls look repeatedly until it returns true.
@@ -122,8 +143,13 @@ const msgReadyAfter = i18n.Message("%s, ready after %s")
 
 // bot adds a bot.
 func (st *demoRun) bot(ctx context.Context, name i18n.Message, kind string,
-	set map[string]string) (store.Bot, string, error) {
-	return st.base.Registry.Add(ctx, hub.NewBot{Owner: st.person.ID, Name: name.In(st.sh.lang), Kind: kind, Set: set})
+	set map[string]string) (control.AddedBot, error) {
+	return api.AddBot.Call(ctx, st.at, control.NewBot{Name: name.In(st.sh.lang), Kind: kind, Settings: set})
+}
+
+// find returns a bot by its name.
+func (st *demoRun) find(ctx context.Context, name i18n.Message) (control.BotView, error) {
+	return api.Bot.Call(ctx, st.at, control.BotRef{Bot: name.In(st.sh.lang)})
 }
 
 // expect returns an error unless the answer contains every one of want.

@@ -7,9 +7,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/qr"
-	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // playAsk has glasses ask a bot by its number.
 func playAsk(ctx context.Context, st *demoRun) error {
-	bot, _, err := st.bot(ctx, msgParrot, "echo", map[string]string{"pace": demoPiecePause.String()})
+	bot, err := st.bot(ctx, msgParrot, "echo", map[string]string{"pace": demoPiecePause.String()})
 	if err != nil {
 		return err
 	}
@@ -52,11 +53,11 @@ const (
 
 // playBind binds an unknown user by a photo of a QR code.
 func playBind(ctx context.Context, st *demoRun) error {
-	bot, err := st.base.Registry.Find(ctx, "", msgParrot.In(st.sh.lang))
+	bot, err := st.find(ctx, msgParrot)
 	if err != nil {
 		return err
 	}
-	inv, err := st.base.Accounts.Invite(ctx, bot.Number)
+	inv, err := api.InviteWearer.Call(ctx, st.at, control.BotRef{Bot: strconv.FormatInt(bot.Number, 10)})
 	if err != nil {
 		return err
 	}
@@ -82,9 +83,12 @@ func playBind(ctx context.Context, st *demoRun) error {
 	if err != nil {
 		return err
 	}
-	have, err := st.base.Accounts.BoundBot(ctx, store.Wearer{Publisher: st.person.ID, UserID: stranger})
-	if err != nil || have.Number != bot.Number {
-		return fmt.Errorf("the wearer is bound to bot %d (%v), not to %d", have.Number, err, bot.Number)
+	bound, err := api.Wearers.Call(ctx, st.at, control.BotRef{Bot: strconv.FormatInt(bot.Number, 10)})
+	if err != nil {
+		return err
+	}
+	if len(bound.Wearers) != 1 || bound.Wearers[0].UserID != stranger {
+		return fmt.Errorf("bot %d has the wearers %+v", bot.Number, bound.Wearers)
 	}
 	text := msgAfter.In(st.sh.lang)
 	if heard, err = g.say(ctx, text); err != nil {
@@ -110,7 +114,7 @@ func playModel(ctx context.Context, st *demoRun) error {
 	}
 	st.model = m
 	st.stops = append(st.stops, func() error { m.server.Close(); return nil })
-	bot, _, err := st.bot(ctx, msgQwen, "openai", map[string]string{"base_url": m.server.URL, "model": "demo",
+	bot, err := st.bot(ctx, msgQwen, "openai", map[string]string{"base_url": m.server.URL, "model": "demo",
 		"retries": "-1"})
 	if err != nil {
 		return err
@@ -141,7 +145,7 @@ func playModel(ctx context.Context, st *demoRun) error {
 
 // playLate has the glasses disconnect and come back.
 func playLate(ctx context.Context, st *demoRun) error {
-	bot, err := st.base.Registry.Find(ctx, "", msgQwen.In(st.sh.lang))
+	bot, err := st.find(ctx, msgQwen)
 	if err != nil {
 		return err
 	}
@@ -150,11 +154,11 @@ func playLate(ctx context.Context, st *demoRun) error {
 	if err := g.disconnect(ctx, msgBookQuest.In(st.sh.lang), st.model.thinking); err != nil {
 		return err
 	}
-	if err := st.disconnectEarly(ctx, bot); err != nil {
+	if err := st.disconnectEarly(ctx, bot.Number); err != nil {
 		return err
 	}
 	close(st.model.decided)
-	if err := st.awaitPendingAnswer(ctx, bot); err != nil {
+	if err := st.awaitPendingAnswer(ctx, bot.Number); err != nil {
 		return err
 	}
 	st.note = msgLateAfter.In(st.sh.lang, took(time.Since(begin)))
@@ -168,18 +172,17 @@ func playLate(ctx context.Context, st *demoRun) error {
 const msgLateAfter = i18n.Message("the answer was on the disk, waiting, after %s")
 
 // disconnectEarly waits until the server has noticed that the client disconnected.
-func (st *demoRun) disconnectEarly(ctx context.Context, bot store.Bot) error {
+func (st *demoRun) disconnectEarly(ctx context.Context, bot int64) error {
 	return await(ctx, "the server did not notice that the glasses disconnected", func() (bool, error) {
-		newest, err := st.base.Store.Traces.Newest(ctx, bot.Owner, time.Now().Add(time.Minute), 1)
-		return len(newest) > 0 && newest[0].Bot == bot.Number && newest[0].Outcome == "disconnected", err
+		newest, err := api.Turns.Call(ctx, st.at, control.TurnQuery{Limit: 1})
+		return len(newest.Turns) > 0 && newest.Turns[0].Bot == bot && newest.Turns[0].Outcome == "disconnected", err
 	})
 }
 
 // awaitPendingAnswer waits until an answer is pending delivery.
-func (st *demoRun) awaitPendingAnswer(ctx context.Context, bot store.Bot) error {
-	who := "lingzhu:" + st.person.ID + ":" + owner
+func (st *demoRun) awaitPendingAnswer(ctx context.Context, bot int64) error {
 	return await(ctx, "the late answer was not kept", func() (bool, error) {
-		waiting, err := st.base.Store.Conversations.Undelivered(ctx, bot.Number, who)
-		return len(waiting) > 0, err
+		newest, err := api.Turns.Call(ctx, st.at, control.TurnQuery{Limit: 1})
+		return len(newest.Turns) > 0 && newest.Turns[0].Bot == bot && newest.Turns[0].Late > 0, err
 	})
 }

@@ -69,7 +69,7 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 		}, "Invalid authentication token"},
 		{"a bot that is not there", func(st *demoRun) error {
 			return playBind(t.Context(), st)
-		}, "not found"},
+		}, "no bot Parrot"},
 		{"a model that forgets", func(st *demoRun) error {
 			if err := playModel(t.Context(), st); err != nil {
 				return err
@@ -82,11 +82,11 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 			return err
 		}, `lacks "Ludwig"`},
 		{"a photo that is not the one that was taken", func(st *demoRun) error {
-			bot, err := st.base.Registry.Find(t.Context(), "", msgLobster.In(st.sh.lang))
+			bot, err := st.find(t.Context(), msgLobster)
 			if err != nil {
 				return err
 			}
-			k, err := st.startKitchen(t.Context(), bot)
+			k, err := st.startKitchen(t.Context(), bot.Number)
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 			if err := playServe(t.Context(), st); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := st.bot(t.Context(), msgLobster, "echo", nil); err != nil {
+			if _, err := st.bot(t.Context(), msgLobster, "echo", nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.play(st); err == nil || !strings.Contains(err.Error(), c.wrong) {

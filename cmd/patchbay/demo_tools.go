@@ -11,14 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"patchbay/internal/account"
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp/sim"
-	"patchbay/internal/plug/mcp/upstream"
-	"patchbay/internal/store"
 )
 
 // The tools of the demo by the names that callers use.
@@ -47,12 +44,15 @@ func playTools(ctx context.Context, st *demoRun) error {
 		return err
 	}
 	st.stops = append(st.stops, home.Close)
-	if _, _, err := st.base.AddUpstream(ctx, st.person, homeSlug, app.UpstreamMCP,
-		&upstream.Settings{URL: home.URL}); err != nil {
+	address, err := json.Marshal(home.URL)
+	if err != nil {
 		return err
 	}
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID,
-		Name: "desk", Scopes: []string{account.ScopeMCP}})
+	if _, err := api.AddUpstream.Call(ctx, st.at, control.NewUpstream{Name: homeSlug, Kind: control.KindServer,
+		Settings: map[string]json.RawMessage{"url": address}}); err != nil {
+		return err
+	}
+	key, err := st.newKey(ctx, "desk", "mcp")
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func playTools(ctx context.Context, st *demoRun) error {
 	}); err != nil {
 		return err
 	}
-	bot, _, err := st.bot(ctx, msgButler, "openai", map[string]string{
+	bot, err := st.bot(ctx, msgButler, "openai", map[string]string{
 		"base_url": st.model.server.URL, "model": "demo", "retries": "-1", "allow_tools": homeSlug + "_*",
 	})
 	if err != nil {
@@ -85,8 +85,8 @@ func playTools(ctx context.Context, st *demoRun) error {
 // checkAudit returns an error unless the audit trail contains a bot's call.
 func (st *demoRun) checkAudit(ctx context.Context, tool string, bot int64) error {
 	return await(ctx, "the audit trail lacks the bot's call of "+tool, func() (bool, error) {
-		rows, err := st.base.Store.Calls.Newest(ctx, st.person.ID, time.Now().Add(time.Minute), 10)
-		return slices.ContainsFunc(rows, func(c store.Call) bool {
+		page, err := api.Calls.Call(ctx, st.at, control.CallQuery{Limit: 10})
+		return slices.ContainsFunc(page.Calls, func(c control.Call) bool {
 			return c.Tool == tool && c.Bot == bot && c.Turn != "" && c.Outcome == "done"
 		}), err
 	})

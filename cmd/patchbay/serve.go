@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -13,7 +12,6 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type serveCmd struct {
@@ -75,28 +73,21 @@ const msgBeginAnew = i18n.Message("Begin anew, with an empty database?")
 
 // printStartup prints that the server is ready, and what to do next.
 func (c *serveCmd) printStartup(ctx context.Context, sh *shell, url string, b *app.Base) {
-	if code, err := b.Accounts.SetupCode(ctx); err == nil && code != "" {
-		fmt.Fprintln(sh.stderr, msgNobody.In(sh.lang, url, code, quoteWord(b.Config.Data)))
+	begin := b.FirstSteps(ctx)
+	if begin.SetupCode != "" {
+		fmt.Fprintln(sh.stderr, msgNobody.In(sh.lang, url, begin.SetupCode, quoteWord(b.Config.Data)))
 	}
-	if people, err := b.Store.People.All(ctx); err == nil && len(people) > 0 &&
-		!slices.ContainsFunc(people, canSignIn) {
-		fmt.Fprintln(sh.stderr, msgLockedOut.In(sh.lang, url, quoteWord(people[0].Name), quoteWord(b.Config.Data)))
+	if begin.LockedOut != "" {
+		fmt.Fprintln(sh.stderr, msgLockedOut.In(sh.lang, url, quoteWord(begin.LockedOut), quoteWord(b.Config.Data)))
 	}
 	switch {
 	case sh.json:
 		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // the reader may be gone
 	case c.Demo:
-		name := "1"
-		if bot, err := b.Store.Bots.ByNumber(ctx, 1); err == nil { // an earlier start may have named it
-			name = bot.Name
-		}
-		sh.say(msgDemoServer, url, name, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard,
+		sh.say(msgDemoServer, url, begin.FirstBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard,
 			"ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
 	}
 }
-
-// canSignIn reports whether somebody can sign in to the console.
-func canSignIn(p store.Person) bool { return p.Password != "" }
 
 const (
 	msgDemoServer = i18n.Message(`The demo of Patchbay is at %[1]s (open it in a browser; name %[7]s, password %[8]s)

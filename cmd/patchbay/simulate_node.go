@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/account"
-	"patchbay/internal/app"
-	"patchbay/internal/config"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/sim"
@@ -135,17 +134,15 @@ func (c *simulateNodeCmd) target(ctx context.Context, sh *shell) (*nodeTarget, e
 		}
 		return p, nil
 	}
-	r, err := findRunning(ctx, sh, settings)
+	r, err := connectRunning(ctx, sh, settings)
 	if err != nil {
 		return nil, err
 	}
 	if r == nil {
 		return nil, i18n.Message("no server runs on this data folder; start one with patchbay serve%s, or give --server").Errorf(c.retryFlags())
 	}
-	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.url, "http"), localTransport()
-	p.make = func(ctx context.Context) (string, func(context.Context) error, error) {
-		return c.makeKey(ctx, sh, settings)
-	}
+	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.URL, "http"), localTransport()
+	p.make = func(ctx context.Context) (string, func(context.Context) error, error) { return c.makeKey(ctx, r) }
 	return p, nil
 }
 
@@ -154,21 +151,13 @@ func (c *simulateNodeCmd) target(ctx context.Context, sh *shell) (*nodeTarget, e
 const keyLife = 24 * time.Hour
 
 // makeKey creates a key for nodes.
-func (c *simulateNodeCmd) makeKey(ctx context.Context, sh *shell,
-	settings *config.Config) (key string, revoke func(context.Context) error, err error) {
-	id := ""
-	err = withBase(ctx, sh, settings, func(b *app.Base) error {
-		p, err := person(ctx, b, c.User)
-		if err != nil {
-			return err
-		}
-		k, secret, err := b.Accounts.AddKey(ctx, account.NewKey{Person: p.ID,
-			Name: "simulated node", Scopes: []string{account.ScopeNode}, Expires: keyLife})
-		id, key = k.ID, secret
+func (c *simulateNodeCmd) makeKey(ctx context.Context, at *api.Client) (key string,
+	revoke func(context.Context) error, err error) {
+	k, err := api.AddKey.Call(ctx, at, control.NewKey{User: c.User, Name: "simulated node", Scopes: []string{"node"},
+		Expire: time.Now().Add(keyLife)})
+	return k.Secret, func(ctx context.Context) error {
+		_, err := api.RevokeKey.Call(ctx, at, control.KeyRef{Key: k.ID})
 		return err
-	})
-	return key, func(ctx context.Context) error {
-		return withBase(ctx, sh, settings, func(b *app.Base) error { return b.Store.Keys.Revoke(ctx, id, time.Now()) })
 	}, err
 }
 

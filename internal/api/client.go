@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -210,6 +211,40 @@ func (c *Client) Notices(ctx context.Context, device string, line func(NoticeLin
 		path += "?" + url.Values{"device": {device}}.Encode()
 	}
 	return stream(ctx, c, http.MethodGet, path, nil, func(l NoticeLine) (bool, error) { return false, line(l) })
+}
+
+// Backup starts a backup and returns it, encrypted if there is a passphrase. The caller closes it.
+// An error while it is read means that the backup is incomplete.
+func (c *Client) Backup(ctx context.Context, passphrase string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/api/v1/backup", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set(passphraseHeader, passphrase)
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Restore sends a backup, which the next start of the server restores. The passphrase is that of an
+// encrypted backup.
+func (c *Client) Restore(ctx context.Context, passphrase string, file io.Reader) (out control.Restoring, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/api/v1/restore", file)
+	if err != nil {
+		return out, err
+	}
+	req.Header.Set(passphraseHeader, passphrase)
+	resp, err := c.Do(req)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
+		return out, msgNotPatchbay.Errorf(c.URL)
+	}
+	return out, nil
 }
 
 // stream sends a request and calls line with the lines of its response as they arrive, until one is
