@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/hub"
+	"patchbay/internal/control"
 )
 
 type toolAllowCmd struct {
@@ -22,5 +22,5 @@ Examples:
 
 // Run allows the tool.
 func (c *toolAllowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.set(ctx, sh, hub.RuleAllow, msgRuleAllow)
+	return c.set(ctx, sh, control.RuleAllow, msgRuleAllow)
 }

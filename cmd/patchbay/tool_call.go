@@ -18,8 +18,7 @@ type toolCallCmd struct {
 	Args        string   `help:"The arguments as a JSON object, or @FILE to read it from a file (@- from standard input)." placeholder:"JSON"`
 	Out         string   `help:"Where to save the picture, sound or file that comes back." placeholder:"FILE"`
 	User        string   `help:"For whom; may be left out while there is one person." placeholder:"NAME"`
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -41,31 +40,29 @@ func (c *toolCallCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	r, err := findToolServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	var schema json.RawMessage
-	if len(given.set) > 0 {
-		t, err := r.tool(ctx, c.User, c.Tool)
+	return c.connectTools(ctx, sh, func(at *conn) error {
+		var schema json.RawMessage
+		if len(given.set) > 0 {
+			t, err := at.findTool(ctx, c.User, c.Tool)
+			if err != nil {
+				return err
+			}
+			if t != nil { // otherwise the response says so
+				schema = t.Input
+			}
+		}
+		args, err := toolArguments(schema, given.object, given.set)
 		if err != nil {
 			return err
 		}
-		if t != nil { // otherwise the response says so
-			schema = t.Input
+		var end api.ToolLine
+		err = at.CallTool(ctx, api.ToolCall{Name: c.Tool, Arguments: args, User: c.User}, sh.callLine(&end))
+		sh.clearProgress()
+		if err != nil {
+			return err
 		}
-	}
-	args, err := toolArguments(schema, given.object, given.set)
-	if err != nil {
-		return err
-	}
-	var end api.ToolLine
-	err = r.call(ctx, c.Tool, api.ToolCall{Arguments: args, User: c.User}, sh.callLine(&end))
-	sh.clearProgress()
-	if err != nil {
-		return err
-	}
-	return sh.showCall(end, c.Tool, c.Out)
+		return sh.showCall(end, c.Tool, c.Out)
+	})
 }
 
 // givenArguments are the arguments of a call on the command line.

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/hub"
+	"patchbay/internal/control"
 )
 
 type toolDenyCmd struct {
@@ -22,5 +22,5 @@ Examples:
 
 // Run denies the tool.
 func (c *toolDenyCmd) Run(ctx context.Context, sh *shell) error {
-	return c.set(ctx, sh, hub.RuleDeny, msgRuleDeny)
+	return c.set(ctx, sh, control.RuleDeny, msgRuleDeny)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
@@ -12,8 +13,7 @@ import (
 type toolListCmd struct {
 	User        string `help:"Whose tools; without it, everybody's." placeholder:"NAME"`
 	All         bool   `help:"Also those that are denied, or dangerous and not allowed."`
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -42,29 +42,38 @@ const (
 
 // Run lists the tools.
 func (c *toolListCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := findToolServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	all, err := r.tools(ctx, c.User, "")
-	if err != nil {
-		return err
-	}
-	shown := []control.Tool{}
-	for _, t := range all {
-		if c.All || t.State == control.ToolAllowed {
-			shown = append(shown, t)
+	return c.connectTools(ctx, sh, func(at *conn) error {
+		all, err := api.ListTools.Call(ctx, at.Client, control.ToolQuery{User: c.User})
+		if err != nil {
+			return err
 		}
-	}
-	return sh.result(shown, func() {
-		if len(shown) > 0 {
-			sh.toolTable(shown)
-		} else {
-			sh.say(msgNoTools)
+		shown := []control.Tool{}
+		for _, t := range all.Tools {
+			if c.All || t.State == control.ToolAllowed {
+				shown = append(shown, t)
+			}
 		}
-		if hidden := len(all) - len(shown); hidden > 0 {
-			sh.say(msgHiddenTools, hidden)
+		return sh.result(shown, func() {
+			if len(shown) > 0 {
+				sh.toolTable(shown)
+			} else {
+				sh.say(msgNoTools)
+			}
+			if hidden := len(all.Tools) - len(shown); hidden > 0 {
+				sh.say(msgHiddenTools, hidden)
+			}
+		})
+	})
+}
+
+// connectTools is connect for the tools of what is connected, which only a server knows.
+func (f targetFlags) connectTools(ctx context.Context, sh *shell, use func(*conn) error) error {
+	return f.connect(ctx, sh, func(at *conn) error {
+		if at.local {
+			return i18n.Message("tools are known only while a server runs; start one with: patchbay serve%s").
+				Errorf(f.retryFlags())
 		}
+		return use(at)
 	})
 }
 

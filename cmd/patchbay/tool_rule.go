@@ -2,39 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
-	"patchbay/internal/tool"
 )
 
 // ruleFlags name the tools of a rule.
 type ruleFlags struct {
-	Tool      string `arg:"" help:"Name of the tool, or a pattern in which * stands for any text."`
-	User      string `help:"Whose tools; may be left out while there is one person." placeholder:"NAME"`
-	dataFlags `embed:""`
+	Tool        string `arg:"" help:"Name of the tool, or a pattern in which * stands for any text."`
+	User        string `help:"Whose tools; may be left out while there is one person." placeholder:"NAME"`
+	targetFlags `embed:""`
 }
 
 // ruleSet is a rule that was set.
 type ruleSet struct {
-	User string `json:"user"`
-	Tool string `json:"tool"`
-	Rule string `json:"rule"` // allow, deny, or empty for none
+	control.DecidedTool
 	// Matches is the number of existing tools that match; nil if unknown.
 	Matches *int `json:"matches,omitempty"`
-	// Unconfirmed lists instances on which the rule may not be in effect yet.
-	Unconfirmed []string `json:"unconfirmed,omitempty"`
-
-	denying string // another rule that still denies the same tools
-	unasked bool   // servers may run elsewhere and were not informed
 }
 
 const (
@@ -50,78 +36,32 @@ const (
 
 // set sets the rule, and waits until it is in effect.
 func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done i18n.Message) error {
-	if err := hub.CheckPattern(f.Tool); err != nil {
-		return err
-	}
-	return f.withData(ctx, sh, func(b *app.Base) error {
-		p, err := person(ctx, b, f.User)
-		if err != nil {
-			return err
-		}
-		r, err := findRunning(ctx, sh, b.Config)
-		if err != nil {
-			return err
-		}
-		var out ruleSet
-		if r != nil {
-			out, err = f.decide(ctx, r, p, rule)
-		} else {
-			out, err = f.write(ctx, b, p, rule)
+	return f.connect(ctx, sh, func(at *conn) error {
+		set, err := api.DecideTool.Call(ctx, at.Client, control.ToolDecision{Name: f.Tool, Rule: rule, User: f.User})
+		if isMissing(err) && f.User == "" { // otherwise there may be no such person
+			err = msgRuleNobody.Errorf(f.Tool)
 		}
 		if err != nil {
 			return err
+		}
+		out := ruleSet{DecidedTool: set}
+		if !at.local { // only a server knows the tools
+			out.Matches = &set.Matches
 		}
 		return sh.result(out, func() {
 			sh.say(done, f.Tool)
 			if out.Matches != nil && rule != "" {
-				sh.say(msgMatches, *out.Matches)
+				sh.say(msgMatches, set.Matches)
 			}
-			if out.denying != "" && rule == hub.RuleAllow {
-				sh.say(msgStays, out.denying, quoteWord(out.denying)+f.retryFlags())
+			if set.Denying != "" && rule == control.RuleAllow {
+				sh.say(msgStays, set.Denying, quoteWord(set.Denying)+f.retryFlags())
 			}
-			if len(out.Unconfirmed) > 0 {
-				sh.say(msgUnaware, strings.Join(out.Unconfirmed, ", "))
+			if len(set.Unconfirmed) > 0 {
+				sh.say(msgUnaware, strings.Join(set.Unconfirmed, ", "))
 			}
-			if out.unasked {
+			if at.local && at.settings.Database.URL != "" {
 				sh.say(msgUnasked)
 			}
 		})
 	})
-}
-
-// decide sets the rule on a running server. It is in effect on all instances when the server
-// responds.
-func (f *ruleFlags) decide(ctx context.Context, r *remote, p store.Person, rule string) (ruleSet, error) {
-	var made control.DecidedTool
-	err := r.do(ctx, http.MethodPost, "/api/v1/tools/"+url.PathEscape(f.Tool)+"/rule",
-		control.ToolDecision{Rule: rule, User: p.Name}, &made)
-	if refused, ok := errors.AsType[*serverError](err); ok && refused.status == http.StatusNotFound {
-		err = msgRuleNobody.Errorf(f.Tool)
-	}
-	return ruleSet{User: p.Name, Tool: f.Tool, Rule: rule, Matches: &made.Matches, Unconfirmed: made.Unconfirmed,
-		denying: made.Denying}, err
-}
-
-// write sets the rule while no server runs on the data directory.
-func (f *ruleFlags) write(ctx context.Context, b *app.Base, p store.Person, rule string) (ruleSet, error) {
-	err := b.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: f.Tool, Rule: rule, Created: time.Now()})
-	if errors.Is(err, store.ErrNotFound) {
-		err = msgRuleNobody.Errorf(f.Tool)
-	}
-	if err != nil {
-		return ruleSet{}, err
-	}
-	denying, err := f.findDenyingRule(ctx, b, p)
-	return ruleSet{User: p.Name, Tool: f.Tool, Rule: rule, denying: denying, unasked: b.Config.Database.URL != ""}, err
-}
-
-// findDenyingRule finds another rule that denies the same tools.
-func (f *ruleFlags) findDenyingRule(ctx context.Context, b *app.Base, p store.Person) (string, error) {
-	rules, err := b.Store.ToolRules.All(ctx)
-	for _, r := range rules {
-		if r.Owner == p.ID && r.Rule == hub.RuleDeny && r.Tool != f.Tool && tool.Match(r.Tool, f.Tool) {
-			return r.Tool, nil
-		}
-	}
-	return "", err
 }

@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type toolRulesCmd struct {
-	User      string `help:"Whose rules; without it, everybody's." placeholder:"NAME"`
-	dataFlags `embed:""`
+	User        string `help:"Whose rules; without it, everybody's." placeholder:"NAME"`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -21,12 +21,6 @@ func (toolRulesCmd) Help() string {
     patchbay tool rules --user ada --json`
 }
 
-// ruleRow is a rule in the list.
-type ruleRow struct {
-	store.ToolRule
-	OwnerName string `json:"owner_name"`
-}
-
 const (
 	msgRule    = i18n.Message("RULE")
 	msgDecided = i18n.Message("SINCE")
@@ -35,33 +29,18 @@ const (
 
 // Run lists the rules.
 func (c *toolRulesCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		rules, err := b.Store.ToolRules.All(ctx)
+	return c.connect(ctx, sh, func(at *conn) error {
+		list, err := api.ListToolRules.Call(ctx, at.Client, control.ToolRuleQuery{User: c.User})
 		if err != nil {
 			return err
 		}
-		people, err := names(ctx, b)
-		if err != nil {
-			return err
-		}
-		if c.User != "" {
-			if _, err := person(ctx, b, c.User); err != nil {
-				return err
-			}
-		}
-		rows := []ruleRow{}
-		for _, r := range rules {
-			if c.User == "" || people[r.Owner] == c.User {
-				rows = append(rows, ruleRow{r, people[r.Owner]})
-			}
-		}
-		return sh.result(rows, func() {
-			if len(rows) == 0 {
+		return sh.result(list.Rules, func() {
+			if len(list.Rules) == 0 {
 				sh.say(msgNoRules)
 				return
 			}
 			var cells [][]string
-			for _, r := range rows {
+			for _, r := range list.Rules {
 				cells = append(cells, []string{r.Tool, r.Rule, r.OwnerName, sh.when(r.Created)})
 			}
 			sh.table([]i18n.Message{msgTool, msgRule, msgOwner, msgDecided}, cells)

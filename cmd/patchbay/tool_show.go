@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
@@ -13,8 +14,7 @@ import (
 type toolShowCmd struct {
 	Tool        string `arg:"" help:"Name of the tool."`
 	User        string `help:"Whose tool, if several people have one of that name." placeholder:"NAME"`
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -29,30 +29,28 @@ Examples:
 
 // Run prints the tool.
 func (c *toolShowCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := findToolServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	t, err := r.tool(ctx, c.User, c.Tool)
-	if err != nil {
-		return err
-	}
-	if t == nil {
-		return i18n.Message("there is no tool %q; patchbay tool list --all shows those there are").Errorf(c.Tool)
-	}
-	return sh.result(t, func() { sh.showTool(t) })
+	return c.connectTools(ctx, sh, func(at *conn) error {
+		t, err := at.findTool(ctx, c.User, c.Tool)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			return i18n.Message("there is no tool %q; patchbay tool list --all shows those there are").Errorf(c.Tool)
+		}
+		return sh.result(t, func() { sh.showTool(t) })
+	})
 }
 
-// tool returns a tool with its schemas; nil if there is none of that name.
-func (r *remote) tool(ctx context.Context, user, name string) (*control.Tool, error) {
-	list, err := r.tools(ctx, user, name)
-	if err != nil || len(list) == 0 {
+// findTool returns a tool with its schemas; nil if there is none of that name.
+func (c *conn) findTool(ctx context.Context, user, name string) (*control.Tool, error) {
+	list, err := api.ListTools.Call(ctx, c.Client, control.ToolQuery{User: user, Name: name})
+	if err != nil || len(list.Tools) == 0 {
 		return nil, err
 	}
-	if len(list) > 1 {
-		return nil, usage(i18n.Message("%d people have a tool named %s; say whose with --user NAME"), len(list), name)
+	if n := len(list.Tools); n > 1 {
+		return nil, usage(i18n.Message("%d people have a tool named %s; say whose with --user NAME"), n, name)
 	}
-	return &list[0], nil
+	return &list.Tools[0], nil
 }
 
 const (

@@ -10,7 +10,6 @@ import (
 
 	"patchbay/internal/api"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 )
 
 // withLamp returns a desk with a person, a bot, a running server, and a lamp whose tools are
@@ -204,7 +203,7 @@ func TestToolRules(t *testing.T) {
 	}
 	var set ruleSet
 	d.json(&set, "tool", "allow", "lamp_burn")
-	if set.User != "ada" || set.Tool != "lamp_burn" || set.Rule != hub.RuleAllow || set.Matches == nil ||
+	if set.User != "ada" || set.Tool != "lamp_burn" || set.Rule != control.RuleAllow || set.Matches == nil ||
 		*set.Matches != 1 {
 		t.Errorf("set is %+v", set)
 	}
@@ -220,9 +219,9 @@ func TestToolRules(t *testing.T) {
 		!strings.Contains(got, "tool reset 'lamp_*'") {
 		t.Errorf("a tool that stays denied is allowed with %q", got)
 	}
-	var rows []ruleRow
+	var rows []control.ToolRuleRow
 	d.json(&rows, "tool", "rules", "--user", "ada")
-	if len(rows) != 2 || rows[0].Tool != "lamp_*" || rows[0].Rule != hub.RuleDeny || rows[1].OwnerName != "ada" {
+	if len(rows) != 2 || rows[0].Tool != "lamp_*" || rows[0].Rule != control.RuleDeny || rows[1].OwnerName != "ada" {
 		t.Errorf("the rules are %+v", rows)
 	}
 	d.ok("tool", "reset", "lamp_*")
@@ -233,6 +232,43 @@ func TestToolRules(t *testing.T) {
 	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_*"}, "no rule for lamp_*", "tool rules")
 	d.failing(exitFailed, "", []string{"tool", "deny", "lamp set"}, `"lamp set"`, "no name of a tool")
 	d.failing(exitFailed, "", []string{"tool", "rules", "--user", "bob"}, `nobody named "bob"`)
+}
+
+// Rules are set and listed without a server, too, which leaves an admin event. The number of tools
+// is not known then.
+func TestToolRulesWithoutAServer(t *testing.T) {
+	d := withParrot(t)
+	d.ok("user", "add", "bob", "--role", "member")
+	d.failing(exitFailed, "", []string{"tool", "deny", "lamp_*"}, "2 people")
+	d.ok("tool", "deny", "lamp_*", "--user", "bob")
+	var set map[string]any
+	d.json(&set, "tool", "allow", "lamp_set", "--user", "bob")
+	if set["denied_by"] != "lamp_*" || set["user"] != "bob" || set["matches"] != nil {
+		t.Errorf("set is %v", set)
+	}
+	if got := d.ok("tool", "rules", "--user", "ada"); !strings.Contains(got, "no rules") {
+		t.Errorf("ada's rules are\n%s", got)
+	}
+	if got := d.ok("tool", "rules"); !strings.Contains(got, "lamp_*    deny   bob") {
+		t.Errorf("the rules are\n%s", got)
+	}
+	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_dim", "--user", "bob"}, "no rule for lamp_dim")
+	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_*", "--user", "eve"}, `nobody named "eve"`)
+	acts, err := d.base().Store.AdminEvents.Newest(t.Context(), "", 1)
+	if err != nil || len(acts) != 1 || acts[0].About != "bob: lamp_set → allow" {
+		t.Errorf("the admin events are %+v, %v", acts, err)
+	}
+	var key struct{ Key string }
+	d.json(&key, "key", "add", "--user", "bob", "--name", "o", "--scope", "operator")
+	at := []string{"--server", d.serve().URL, "--key", key.Key}
+	elsewhere := blankDesk(t)
+	elsewhere.ok(append([]string{"tool", "reset", "lamp_set"}, at...)...)
+	var rows []control.ToolRuleRow
+	elsewhere.json(&rows, append([]string{"tool", "rules"}, at...)...)
+	if len(rows) != 1 || rows[0].Tool != "lamp_*" || rows[0].OwnerName != "bob" {
+		t.Errorf("the rules are %+v", rows)
+	}
+	elsewhere.failing(exitFailed, "", append([]string{"tool", "rules", "--user", "ada"}, at...), "scope admin")
 }
 
 // People see only their own tools, except administrators.
@@ -274,7 +310,7 @@ func TestToolsOfOthers(t *testing.T) {
 	d.failing(exitFailed, "", key(operator.Key, "calls", "--user", "ada"), "scope admin")
 	d.failing(exitFailed, "", key(admin.Key, "tool", "call", "send_message", "--user", "bob", "--args",
 		`{"botId":"1","message":"x"}`), "denied")
-	d.failing(exitFailed, "", []string{"tool", "call", "lamp_state"}, "2 people", "--user NAME")
+	d.failing(exitFailed, "", []string{"tool", "call", "lamp_state"}, "2 people", "user")
 	if got := d.ok("tool", "call", "lamp_state", "--user", "ada"); got != "it is on\n" {
 		t.Errorf("for ada it says %q", got)
 	}

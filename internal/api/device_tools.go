@@ -25,18 +25,10 @@ func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c control.Ca
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	lines := newToolLines(w)
-	res, err := s.CallDevice(ctx, c, d, control.DeviceCall{
-		Tool: r.PathValue("tool"), Args: q.Arguments, Channel: "cli", Agent: r.UserAgent(),
-		Progress: func(p tool.Progress) {
-			if lines.write(ToolLine{Progress: &p}) != nil {
-				cancel() // the client has disconnected
-			}
-		},
+	s.streamCall(w, r, func(ctx context.Context, progress func(tool.Progress)) (*tool.Result, error) {
+		return s.CallDevice(ctx, c, d, control.DeviceCall{Tool: r.PathValue("tool"), Args: q.Arguments, Channel: "cli",
+			Agent: r.UserAgent(), Progress: progress})
 	})
-	lines.end(res, err)
 }
 
 // listen streams what a device hears as audio/ogg, until the client disconnects.

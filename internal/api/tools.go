@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
-	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
@@ -28,46 +26,6 @@ func (s *Server) toolOperations() {
 	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line",
 		"application/x-ndjson", ToolCall{}, ToolLine{}, s.call)
 	s.upstreamOperations()
-}
-
-// person returns the person that a request names, which only admins may do for others. If it
-// returns false, it has responded.
-func (s *Server) person(w http.ResponseWriter, r *http.Request, c control.Caller, name string) (store.Person, bool) {
-	p, err := s.Hub.Store.People.ByName(r.Context(), name)
-	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		s.internalError(w, r, err)
-	case !c.Admin && (err != nil || p.ID != c.Person):
-		fail(w, http.StatusForbidden, "a key with scope admin is needed to name somebody else")
-	case err != nil:
-		fail(w, http.StatusNotFound, fmt.Sprintf("there is nobody named %q", name))
-	default:
-		return p, true
-	}
-	return p, false
-}
-
-// subjects returns the people that a request is about: the one it names, or the caller. With the
-// key of this machine it is everybody if nobody is named.
-func (s *Server) subjects(w http.ResponseWriter, r *http.Request, c control.Caller,
-	name string) ([]store.Person, bool) {
-	if name != "" {
-		p, ok := s.person(w, r, c, name)
-		return []store.Person{p}, ok
-	}
-	var people []store.Person
-	var err error
-	if c.Person == "" {
-		people, err = s.Hub.Store.People.All(r.Context())
-	} else {
-		people = make([]store.Person, 1)
-		people[0], err = s.Hub.Store.People.ByID(r.Context(), c.Person)
-	}
-	if err != nil {
-		s.internalError(w, r, err)
-		return nil, false
-	}
-	return people, true
 }
 
 // ToolCall is the body of /api/v1/tools/{name}/call.
@@ -102,16 +60,32 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, c control.Caller) 
 	if !ok {
 		return
 	}
-	people, ok := s.subjects(w, r, c, q.User)
-	if !ok {
+	s.streamCall(w, r, func(ctx context.Context, progress func(tool.Progress)) (*tool.Result, error) {
+		return s.CallTool(ctx, c, control.ToolCall{Name: r.PathValue("name"), User: q.User, Args: q.Arguments,
+			Progress: progress})
+	})
+}
+
+// streamCall streams the progress and the result of a call as JSON lines.
+func (s *Server) streamCall(w http.ResponseWriter, r *http.Request,
+	call func(context.Context, func(tool.Progress)) (*tool.Result, error)) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	lines := newToolLines(w)
+	res, err := call(ctx, func(p tool.Progress) {
+		if lines.write(ToolLine{Progress: &p}) != nil {
+			cancel() // the client has disconnected
+		}
+	})
+	if e, ok := errors.AsType[*tool.Error](err); ok {
+		lines.write(ToolLine{End: true, Error: e.Told, Code: e.Code, Cause: e.Cause}) //nolint:errcheck // as above
 		return
 	}
-	if len(people) != 1 {
-		fail(w, http.StatusBadRequest, fmt.Sprintf("there are %d people; say for whom (user, or --user NAME)",
-			len(people)))
+	if err != nil { // nothing was called
+		s.fails(w, r, err)
 		return
 	}
-	s.stream(w, r, access(r, c, people[0].ID), r.PathValue("name"), q.Arguments)
+	lines.write(ToolLine{End: true, Result: res}) //nolint:errcheck // as above
 }
 
 // readToolCall reads the body of a call. If it returns false, it has responded.
@@ -127,32 +101,6 @@ func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) 
 		return q, false
 	}
 	return q, true
-}
-
-// access returns the rights of a caller on somebody's tools.
-func access(r *http.Request, c control.Caller, person string) hub.Access {
-	return hub.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: person, Actor: c.ActsFor(person), Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
-		Channel: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
-	}}
-}
-
-// stream calls a tool by its full name and writes its progress.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, who hub.Access, name string, args json.RawMessage) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	lines := newToolLines(w)
-	res, err := s.Hub.Call(ctx, who, name, &tool.Call{
-		Args: args, Progress: func(p tool.Progress) {
-			if lines.write(ToolLine{Progress: &p}) != nil {
-				cancel() // the client has disconnected
-			}
-		},
-	})
-	if err == nil && res.InputRequired != nil {
-		err = tool.Fail(tool.Failed, "The tool asks back before it goes on, and nobody can be asked here.", nil)
-	}
-	lines.end(res, err)
 }
 
 // toolLines writes the lines of a response as they arrive.
@@ -175,13 +123,4 @@ func (l *toolLines) write(line ToolLine) error {
 		return err
 	}
 	return l.control.Flush()
-}
-
-// end writes the last line: the result or the error.
-func (l *toolLines) end(res *tool.Result, err error) {
-	last := ToolLine{End: true, Result: res}
-	if e := tool.AsError(err); e != nil {
-		last = ToolLine{End: true, Error: e.Told, Code: e.Code, Cause: e.Cause}
-	}
-	l.write(last) //nolint:errcheck // the caller has disconnected
 }

@@ -315,6 +315,32 @@ func (s *Service) TryTool(ctx context.Context, c Caller, name string, args json.
 	return res, err
 }
 
+// ToolCall is a call of a tool.
+type ToolCall struct {
+	Name string
+	User string // owner; only admins name others
+	Args json.RawMessage
+	// Progress gets the progress of the call.
+	Progress func(tool.Progress)
+}
+
+// CallTool calls a tool for a program. Its error may be a *[tool.Error].
+func (s *Service) CallTool(ctx context.Context, c Caller, in ToolCall) (*tool.Result, error) {
+	p, err := s.singlePerson(ctx, c, in.User)
+	if err != nil {
+		return nil, err
+	}
+	who := hub.Access{Rules: c.Rules, Caller: tool.Caller{
+		Person: p.ID, Actor: c.ActsFor(p.ID), Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
+		Channel: "cli", Program: c.Agent, Lang: string(c.Lang),
+	}}
+	res, err := s.Hub.Call(ctx, who, in.Name, &tool.Call{Args: in.Args, Progress: in.Progress})
+	if err == nil && res.InputRequired != nil {
+		return nil, errToolAsks
+	}
+	return res, err
+}
+
 // maxToolRules limits the rules of one person, each of which is matched against every tool.
 const maxToolRules = 1000
 
@@ -329,8 +355,21 @@ type ToolRuleList struct {
 	Rules []ToolRuleRow `json:"rules"`
 }
 
+// ToolRuleQuery selects rules about tools.
+type ToolRuleQuery struct {
+	User string `query:"user"` // owner; only admins name others
+}
+
 // ListToolRules lists the rules about tools.
-func (s *Service) ListToolRules(ctx context.Context, c Caller, _ struct{}) (ToolRuleList, error) {
+func (s *Service) ListToolRules(ctx context.Context, c Caller, in ToolRuleQuery) (ToolRuleList, error) {
+	whose := c.Owner()
+	if in.User != "" {
+		p, err := s.singlePerson(ctx, c, in.User)
+		if err != nil {
+			return ToolRuleList{}, err
+		}
+		whose = p.ID
+	}
 	rules, err := s.Hub.Store.ToolRules.All(ctx)
 	if err != nil {
 		return ToolRuleList{}, err
@@ -338,12 +377,18 @@ func (s *Service) ListToolRules(ctx context.Context, c Caller, _ struct{}) (Tool
 	people, err := s.names(ctx)
 	out := ToolRuleList{Rules: []ToolRuleRow{}}
 	for _, r := range rules {
-		if c.Owner() == "" || r.Owner == c.Person {
+		if whose == "" || r.Owner == whose {
 			out.Rules = append(out.Rules, ToolRuleRow{r, people[r.Owner]})
 		}
 	}
 	return out, err
 }
+
+// Rules of a [ToolDecision].
+const (
+	RuleAllow = hub.RuleAllow
+	RuleDeny  = hub.RuleDeny
+)
 
 // ToolDecision sets a rule for a tool, or for all that match a pattern.
 type ToolDecision struct {
@@ -374,7 +419,7 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 	if err := hub.CheckPattern(in.Name); err != nil {
 		return DecidedTool{}, &Error{Reason: Invalid, Say: msgRuleForm, Args: []any{in.Name}, Cause: err}
 	}
-	if in.Rule != "" && in.Rule != hub.RuleAllow && in.Rule != hub.RuleDeny {
+	if in.Rule != "" && in.Rule != RuleAllow && in.Rule != RuleDeny {
 		return DecidedTool{}, Fail(Invalid, msgRuleWord)
 	}
 	p, err := s.singlePerson(ctx, c, in.User)

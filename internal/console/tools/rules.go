@@ -18,7 +18,7 @@ type ruleForm struct {
 func rules(v *page.Visit) { showRules(v, http.StatusOK, ruleForm{Rule: hub.RuleDeny}) }
 
 func showRules(v *page.Visit, status int, f ruleForm) {
-	l, err := v.Instance.Control.ListToolRules(v.Context(), v.Caller(), struct{}{})
+	l, err := v.Instance.Control.ListToolRules(v.Context(), v.Caller(), control.ToolRuleQuery{})
 	if err != nil {
 		v.Fail(err)
 		return
