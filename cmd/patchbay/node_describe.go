@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/internal/app"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/wire"
@@ -27,18 +26,13 @@ Examples:
 
 // Run prints the node.
 func (c *nodeDescribeCmd) Run(ctx context.Context, sh *shell) error {
-	var row nodeRow
-	err := c.resolve(ctx, sh, func(_ *remote, n nodeRow) error {
-		row = n
-		return nil
-	}, func(_ *app.Base, n nodeRow) error {
-		row = n
-		return nil
+	return c.connect(ctx, sh, func(at *conn) error {
+		n, err := at.node(ctx, c.Node)
+		if err != nil {
+			return err
+		}
+		return sh.result(n, func() { sh.showNode(n, c.retryFlags()) })
 	})
-	if err != nil {
-		return err
-	}
-	return sh.result(row, func() { sh.showNode(row, c.retryFlags()) })
 }
 
 const (

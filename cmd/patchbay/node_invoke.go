@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"net/http"
 	"strings"
 	"time"
 
@@ -50,25 +48,25 @@ func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	r, err := findServer(ctx, sh, c.dataFlags, c.serverFlags)
-	if err != nil {
-		return err
-	}
-	if r == nil {
-		return i18n.Message("nodes can be called only while a server runs; start one with: patchbay serve%s").
-			Errorf(c.dataFlags.retryFlags())
-	}
-	answer, err := r.invoke(ctx, c.Node, api.NodeCall{Command: c.Command, Params: params,
-		Timeout: c.Timeout.Milliseconds(), Once: c.Once}, c.Timeout)
-	if err != nil {
-		return c.explainError(ctx, r, err)
-	}
-	if sh.json {
-		if err := sh.writeJSON(answer, "  "); err != nil {
-			return err
+	return c.connect(ctx, sh, func(at *conn) error {
+		if at.local {
+			return i18n.Message("nodes can be called only while a server runs; start one with: patchbay serve%s").
+				Errorf(c.dataFlags.retryFlags())
 		}
-	}
-	return sh.showInvoked(answer, c.Command, c.Out)
+		within, cancel := context.WithTimeout(ctx, c.Timeout+invokeSpare)
+		defer cancel()
+		answer, err := api.InvokeNode.Call(within, at.Client, api.NodeCall{Node: c.Node, Command: c.Command,
+			Params: params, Timeout: c.Timeout.Milliseconds(), Once: c.Once})
+		if err != nil {
+			return c.explainError(ctx, at, err)
+		}
+		if sh.json {
+			if err := sh.writeJSON(answer, "  "); err != nil {
+				return err
+			}
+		}
+		return sh.showInvoked(answer, c.Command, c.Out)
+	})
 }
 
 // params returns the parameters from the command line; nil means none.
@@ -105,42 +103,12 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	return json.Marshal(params)
 }
 
-const (
-	// invokeSpare is how much longer than the node's timeout the server's response is awaited.
-	invokeSpare = 15 * time.Second
-	// maxInvoked is the maximum size of a response, in bytes: a frame of 25 MiB, which may contain
-	// the result twice.
-	maxInvoked = 64 << 20
-)
-
-// invoke calls a command of a node and returns the server's response.
-func (r *remote) invoke(ctx context.Context, ref string, call api.NodeCall,
-	limit time.Duration) (json.RawMessage, error) {
-	within, cancel := context.WithTimeout(ctx, limit+invokeSpare)
-	defer cancel()
-	resp, err := r.send(within, http.MethodPost, nodePath(ref)+"/invoke", call)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxInvoked+1))
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, i18n.Message("the connection broke before the answer was finished").Errorf()
-	case len(answer) > maxInvoked || !json.Valid(answer):
-		return nil, i18n.Message("%s does not answer as a Patchbay server does").Errorf(r.url)
-	}
-	return answer, nil
-}
+// invokeSpare is how much longer than the node's timeout the server's response is awaited.
+const invokeSpare = 15 * time.Second
 
 // explainError explains why a node was not called, and what to do about it.
-func (c *nodeInvokeCmd) explainError(ctx context.Context, r *remote, err error) error {
-	e, ok := errors.AsType[*serverError](err)
+func (c *nodeInvokeCmd) explainError(ctx context.Context, at *conn, err error) error {
+	e, ok := errors.AsType[*api.ServerError](err)
 	if !ok {
 		return err
 	}
@@ -162,7 +130,7 @@ func (c *nodeInvokeCmd) explainError(ctx context.Context, r *remote, err error) 
 	case d.Reason != wire.NothingDeclared && d.Code != wire.DetailPairChanged && d.Code != wire.DetailNotConnected:
 		return err
 	}
-	n, lookErr := r.node(ctx, c.Node)
+	n, lookErr := at.node(ctx, c.Node)
 	switch {
 	case lookErr != nil:
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"patchbay/internal/app"
 	"patchbay/internal/i18n"
 )
 
@@ -25,18 +24,13 @@ Examples:
 
 // Run lists the nodes.
 func (c *nodeListCmd) Run(ctx context.Context, sh *shell) error {
-	var rows []nodeRow
-	err := c.withTarget(ctx, sh, func(r *remote) (err error) {
-		rows, err = r.nodes(ctx)
-		return err
-	}, func(b *app.Base) (err error) {
-		rows, err = localNodes(ctx, b)
-		return err
+	return c.connect(ctx, sh, func(at *conn) error {
+		rows, err := at.nodes(ctx)
+		if err != nil {
+			return err
+		}
+		return sh.nodeTable(rows, c.retryFlags())
 	})
-	if err != nil {
-		return err
-	}
-	return sh.nodeTable(rows, c.retryFlags())
 }
 
 const (
@@ -48,9 +42,6 @@ const (
 )
 
 func (sh *shell) nodeTable(rows []nodeRow, again string) error {
-	if rows == nil {
-		rows = []nodeRow{}
-	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
 			sh.say(msgNoNodes)

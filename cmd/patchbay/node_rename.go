@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"net/http"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/i18n"
+	"patchbay/internal/plug/openclaw/wire"
 )
 
 type nodeRenameCmd struct {
@@ -27,20 +27,12 @@ const msgNodeRenamed = i18n.Message("The node %s is called %s now.")
 
 // Run renames the node.
 func (c *nodeRenameCmd) Run(ctx context.Context, sh *shell) error {
-	told := func(n nodeRow) error {
-		return sh.result(map[string]string{"nodeId": n.NodeID, "displayName": c.Name},
-			func() { sh.say(msgNodeRenamed, shortID(n.NodeID, shortNode), c.Name) })
-	}
-	return c.resolve(ctx, sh, func(r *remote, n nodeRow) error {
-		if err := r.do(ctx, http.MethodPatch, nodePath(n.NodeID), map[string]string{"name": c.Name},
-			&struct{}{}); err != nil {
+	return c.connect(ctx, sh, func(at *conn) error {
+		n, err := callNodes[wire.Node](ctx, at, api.RenameNode, api.NodeName{Node: c.Node, Name: c.Name})
+		if err != nil {
 			return err
 		}
-		return told(n)
-	}, func(b *app.Base, n nodeRow) error {
-		if err := b.Accounts.RenamePeer(ctx, n.NodeID, c.Name); err != nil {
-			return nodeError(err)
-		}
-		return told(n)
+		return sh.result(map[string]string{"nodeId": n.NodeID, "displayName": n.DisplayName},
+			func() { sh.say(msgNodeRenamed, shortID(n.NodeID, shortNode), n.DisplayName) })
 	})
 }

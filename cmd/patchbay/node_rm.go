@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"net/http"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/i18n"
 )
 
@@ -30,27 +29,22 @@ const (
 
 // Run removes the node.
 func (c *nodeRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.resolve(ctx, sh, func(r *remote, n nodeRow) error {
-		return c.remove(ctx, sh, n, func() error {
-			return r.do(ctx, http.MethodDelete, nodePath(n.NodeID), nil,
-				&struct{}{})
-		})
-	}, func(b *app.Base, n nodeRow) error {
-		return c.remove(ctx, sh, n, func() error { return nodeError(b.Store.Peers.Remove(ctx, n.NodeID)) })
-	})
-}
-
-func (c *nodeRmCmd) remove(ctx context.Context, sh *shell, n nodeRow, do func() error) error {
-	id := shortID(n.NodeID, shortNode)
-	if !c.Yes && !sh.confirm(ctx, msgRemoveNode, n.called(), id) {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	return c.connect(ctx, sh, func(at *conn) error {
+		n, err := at.node(ctx, c.Node)
+		if err != nil {
+			return err
 		}
-		return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	return sh.result(map[string]any{"nodeId": n.NodeID, "removed": true},
-		func() { sh.say(msgNodeRemoved, n.called(), id) })
+		id := shortID(n.NodeID, shortNode)
+		if !c.Yes && !sh.confirm(ctx, msgRemoveNode, n.called(), id) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
+		}
+		if _, err := api.RemoveNode.Call(ctx, at.Client, api.NodeRef{Node: n.NodeID}); err != nil {
+			return err
+		}
+		return sh.result(map[string]any{"nodeId": n.NodeID, "removed": true},
+			func() { sh.say(msgNodeRemoved, n.called(), id) })
+	})
 }

@@ -245,6 +245,7 @@ func TestNodesWithoutAServer(t *testing.T) {
 	d.ok("node", "rename", "a1a1", "Study")
 	d.failing(exitFailed, "", []string{"node", "describe", "Desktop"}, `no node "Desktop"`)
 	d.failing(exitFailed, "", []string{"node", "rename", "Study", " "}, "empty")
+	d.failing(exitFailed, "", []string{"node", "rename", "Bots", "x"}, "plugged in here")
 	ask.device("a2", "Study")
 	ask.device("b3", "Other")
 	d.ok("pair", "approve", "Study")
@@ -258,6 +259,18 @@ func TestNodesWithoutAServer(t *testing.T) {
 	var rows []nodeRow
 	if d.json(&rows, "node", "list"); len(rows) != 1 || rows[0].Connected != nil {
 		t.Errorf("the list is %+v", rows)
+	}
+	// Decisions and changes are admin events.
+	events, err := b.Store.AdminEvents.Newest(t.Context(), "", 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts := ""
+	for _, e := range events {
+		acts = e.Action + " " + acts
+	}
+	if want := "person.added pair.approved pair.approved node.renamed pair.approved pair.rejected node.removed "; acts != want {
+		t.Errorf("the admin events are %s, want %s", acts, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"patchbay/internal/api"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 )
@@ -35,11 +36,13 @@ const (
 
 // Run approves the request.
 func (c *pairApproveCmd) Run(ctx context.Context, sh *shell) error {
-	d, err := c.decide(ctx, sh, c.Request, wire.DecisionApproved)
-	if err != nil {
-		return err
-	}
-	return sh.result(d, func() { sh.approvedPair(d, c.retryFlags()) })
+	return c.connect(ctx, sh, func(at *conn) error {
+		d, err := at.decide(ctx, c.Request, api.ApprovePair, wire.DecisionApproved)
+		if err != nil {
+			return err
+		}
+		return sh.result(d, func() { sh.approvedPair(d, c.retryFlags()) })
+	})
 }
 
 func (sh *shell) approvedPair(d decision, again string) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"patchbay/internal/app"
 	"patchbay/internal/i18n"
 )
 
@@ -24,18 +23,13 @@ Examples:
 
 // Run lists the pending requests.
 func (c *pairListCmd) Run(ctx context.Context, sh *shell) error {
-	var p pairing
-	err := c.withTarget(ctx, sh, func(r *remote) (err error) {
-		p, err = r.pairs(ctx)
-		return err
-	}, func(b *app.Base) (err error) {
-		p, err = localPairs(ctx, b)
-		return err
+	return c.connect(ctx, sh, func(at *conn) error {
+		p, err := at.pairs(ctx)
+		if err != nil {
+			return err
+		}
+		return sh.result(p, func() { sh.pairTable(p, c.retryFlags()) })
 	})
-	if err != nil {
-		return err
-	}
-	return sh.result(p, func() { sh.pairTable(p, c.retryFlags()) })
 }
 
 const (

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"patchbay/internal/api"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/wire"
 )
@@ -29,15 +30,17 @@ const (
 
 // Run rejects the request.
 func (c *pairRejectCmd) Run(ctx context.Context, sh *shell) error {
-	d, err := c.decide(ctx, sh, c.Request, wire.DecisionRejected)
-	if err != nil {
-		return err
-	}
-	return sh.result(d, func() {
-		said := msgNotLetIn
-		if d.surface {
-			said = msgMayNotRun
+	return c.connect(ctx, sh, func(at *conn) error {
+		d, err := at.decide(ctx, c.Request, api.RejectPair, wire.DecisionRejected)
+		if err != nil {
+			return err
 		}
-		sh.say(said, called(d.Name, d.Node), shortID(d.Node, shortNode))
+		return sh.result(d, func() {
+			said := msgNotLetIn
+			if d.surface {
+				said = msgMayNotRun
+			}
+			sh.say(said, called(d.Name, d.Node), shortID(d.Node, shortNode))
+		})
 	})
 }

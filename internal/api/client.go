@@ -72,7 +72,7 @@ func (o *Op[In, Out]) Call(ctx context.Context, c *Client, in In) (out Out, err 
 		return out, err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, cmp.Or(o.reply, maxReply))).Decode(&out); err != nil {
 		return out, msgNotPatchbay.Errorf(c.URL)
 	}
 	return out, nil

@@ -13,6 +13,9 @@ const (
 	// maxInvoke limits the body of a call of a node's command, in bytes: the size of a frame of
 	// OpenClaw's.
 	maxInvoke = 25 << 20
+	// maxInvoked limits the response to such a call, in bytes: a frame, which may contain the result
+	// twice.
+	maxInvoked = 64 << 20
 	// maxInvokeTime limits how long a caller may wait for a node.
 	maxInvokeTime = 10 * time.Minute
 )
@@ -22,7 +25,7 @@ var (
 	Nodes        = onNodes("GET /api/v1/nodes", "List nodes", control.NodeList, noInput)
 	DescribeNode = onNodes("GET /api/v1/nodes/{node}", "Describe a node", control.NodeDescribe, NodeRef.action)
 	InvokeNode   = onNodes("POST /api/v1/nodes/{node}/invoke", "Have a node carry out a command", control.NodeInvoke,
-		NodeCall.action).taking(maxInvoke).lasting(maxInvokeTime + callLimit)
+		NodeCall.action).taking(maxInvoke).replying(maxInvoked).lasting(maxInvokeTime + callLimit)
 	RenameNode = onNodes("PATCH /api/v1/nodes/{node}", "Rename a node", control.NodeRename, NodeName.action)
 	RemoveNode = onNodes("DELETE /api/v1/nodes/{node}", "Remove a node", control.NodeRemove, NodeRef.action)
 	Pairs      = onNodes("GET /api/v1/pairs", "List who waits to be let in, and what nodes want to do",

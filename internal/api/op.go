@@ -36,6 +36,8 @@ type Operation struct {
 	limit time.Duration
 	// body is the maximum size of the body in bytes; 0: maxBody.
 	body int64
+	// reply is the maximum size of the response for a [Client], in bytes; 0: maxReply.
+	reply int64
 }
 
 // Op is an operation with typed input and output. The [Server] serves it, and a [Client] calls it.
@@ -63,6 +65,12 @@ func (o *Op[In, Out]) lasting(limit time.Duration) *Op[In, Out] {
 // taking sets the maximum size of the body in bytes.
 func (o *Op[In, Out]) taking(body int64) *Op[In, Out] {
 	o.body = body
+	return o
+}
+
+// replying sets the maximum size of the response in bytes.
+func (o *Op[In, Out]) replying(most int64) *Op[In, Out] {
+	o.reply = most
 	return o
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/internal/control"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
@@ -107,14 +108,19 @@ func (n nodeActions) run(ctx context.Context, a control.NodeAction) (json.RawMes
 	return nil, fmt.Errorf("nobody knows how to %s nodes", a.Action)
 }
 
+const (
+	msgNotPaired = i18n.Message("this is no node that was paired, but something that is plugged in here: a board (patchbay device …), a server of tools (patchbay upstream …), or a part of Patchbay")
+	msgNoNode    = i18n.Message("there is no node %q; patchbay node list shows those there are")
+	msgNodes     = i18n.Message("%d nodes may be meant by %q; give the id of one")
+	msgNoRequest = i18n.Message("no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again")
+	msgRequests  = i18n.Message("%d requests may be meant by %q; give the id of one: %s")
+)
+
 // notPaired replaces the error for a node that was found but never paired by one that explains it.
 // For an exact id, which was not searched for, the error stays.
 func notPaired(a control.NodeAction, err error) error {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.UnknownNode && !a.Exact {
-		return &control.NodeError{
-			Status:  http.StatusBadRequest,
-			Message: "this is no node that was paired, but something that is plugged in here: a board (patchbay device …), a server of tools (patchbay upstream …), or a part of Patchbay",
-		}
+		return control.Fail(control.Invalid, msgNotPaired)
 	}
 	return err
 }
@@ -152,21 +158,15 @@ func (n nodeActions) decide(ctx context.Context, ref, device, node string) (json
 	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, err
 	}
-	m := all.Find(ref)
-	if len(m) == 0 {
-		return nil, &control.NodeError{Status: http.StatusNotFound,
-			Message: "no pairing request " + ref +
-				" waits; it may have expired, and comes again when the device tries again"}
-	}
-	if len(m) > 1 {
-		return nil, &control.NodeError{Status: http.StatusConflict,
-			Message: "several pairing requests wait that " + ref + " may mean; give the id of one"}
+	r, wrong := all.Find(ref)
+	if wrong != nil {
+		return nil, wrong
 	}
 	method := device
-	if m[0].Node {
+	if r.Node {
 		method = node
 	}
-	return n.do(ctx, method, map[string]string{"requestId": m[0].ID})
+	return n.do(ctx, method, map[string]string{"requestId": r.ID})
 }
 
 // PairRef refers to a request in [Pairs].
@@ -175,9 +175,12 @@ type PairRef struct {
 	Node bool // about the capabilities of a node
 }
 
-// Find returns the requests that match ref: an id or a prefix of one, or the id or the name of a
-// device.
-func (p *Pairs) Find(ref string) []PairRef {
+// shortRequest is how many characters of an id name one of thousands of requests.
+const shortRequest = 8
+
+// Find returns the request that ref names: an id or a prefix of one, or the id or the name of a
+// device that only one request is about.
+func (p *Pairs) Find(ref string) (PairRef, *control.Error) {
 	var exact, some []PairRef
 	look := func(r PairRef, peer, name string) {
 		switch {
@@ -195,9 +198,19 @@ func (p *Pairs) Find(ref string) []PairRef {
 		look(PairRef{ID: d.RequestID, Node: true}, d.NodeID, d.DisplayName)
 	}
 	if len(exact) > 0 {
-		return exact
+		return exact[0], nil
 	}
-	return some
+	switch len(some) {
+	case 0:
+		return PairRef{}, control.Fail(control.Missing, msgNoRequest, ref)
+	case 1:
+		return some[0], nil
+	}
+	ids := make([]string, len(some))
+	for i, r := range some {
+		ids[i] = r.ID[:min(len(r.ID), shortRequest)]
+	}
+	return PairRef{}, control.Fail(control.Conflict, msgRequests, len(some), ref, strings.Join(ids, ", "))
 }
 
 // find returns the id of a node by its id, a prefix of it, or its name.
@@ -223,11 +236,9 @@ func (n nodeActions) find(ctx context.Context, ref string) (id string, err error
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", &control.NodeError{Status: http.StatusNotFound,
-			Message: fmt.Sprintf("there is no node %q; patchbay node list shows those there are", ref)}
+		return "", control.Fail(control.Missing, msgNoNode, ref)
 	}
-	return "", &control.NodeError{Status: http.StatusConflict,
-		Message: fmt.Sprintf("%d nodes may be meant by %q; give the id of one", len(found), ref)}
+	return "", control.Fail(control.Conflict, msgNodes, len(found), ref)
 }
 
 // nodeError translates an error of the gateway for /api/v1.

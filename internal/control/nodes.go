@@ -198,6 +198,9 @@ func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing i18n
 	a.Person, a.Key, a.Rules, a.Program, a.Only, a.Admin, a.Exact = c.Person, c.Key, c.Rules, c.Program, c.Only,
 		c.Admin, true
 	out, err := s.OnNodes(ctx, c, a)
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason == Missing {
+		return nil, Fail(Missing, missing)
+	}
 	e, ok := errors.AsType[*NodeError](err)
 	if !ok {
 		return out, err
@@ -209,8 +212,6 @@ func (s *Service) node(ctx context.Context, c Caller, a NodeAction, missing i18n
 		return nil, Fail(Away, msgNodeAway)
 	case http.StatusForbidden:
 		return nil, said(Refused, e)
-	case http.StatusConflict:
-		return nil, said(Conflict, e)
 	case http.StatusBadRequest:
 		return nil, said(Invalid, e)
 	}
