@@ -56,8 +56,16 @@ func TestBotCommands(t *testing.T) {
 	if o := d.do("y\n", "bot", "rm", "crab"); o.code != 0 || !strings.Contains(o.stderr, "Remove bot 3 (crab)") {
 		t.Errorf("rm said %+v", o)
 	}
-	if o := d.do("n\n", "bot", "rm", "lobster"); o.code != exitFailed {
-		t.Errorf("rm went on after no: %+v", o)
+	for _, answer := range []string{"n", "いいえ", "", "是不是"} {
+		if o := d.do(answer+"\n", "bot", "rm", "lobster"); o.code != exitFailed {
+			t.Errorf("rm went on after %q: %+v", answer, o)
+		}
+	}
+	for _, answer := range []string{"Yes", "是", "はい"} {
+		d.ok("bot", "add", "--kind", "echo", "--name", "gull")
+		if o := d.do(answer+"\n", "bot", "rm", "gull"); o.code != 0 {
+			t.Errorf("rm did not go on after %q: %+v", answer, o)
+		}
 	}
 	d.ok("bot", "rm", "lobster", "--yes")
 	var rows []botRow

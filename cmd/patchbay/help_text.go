@@ -28,7 +28,8 @@ const (
 
 // rangeIn translates the words between the values that a setting can have.
 func rangeIn(l i18n.Lang, values string) string {
-	return strings.NewReplacer(" to ", msgRangeTo.In(l), " or ", msgRangeOr.In(l)).Replace(values)
+	return strings.NewReplacer(" to ", msgRangeTo.In(l), " or ", msgRangeOr.In(l), ", ", msgComma.In(l)).
+		Replace(values)
 }
 
 // helpText translates a text of the help.

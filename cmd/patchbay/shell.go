@@ -132,7 +132,10 @@ func readLines(r io.Reader, to chan<- read) {
 	}
 }
 
-const msgYes = i18n.Message("[type y to go on] ")
+const (
+	msgYes = i18n.Message("[type y to go on] ")
+	sayYes = i18n.Message("yes")
+)
 
 // confirm asks whether to continue. No answer means no.
 func (sh *shell) confirm(ctx context.Context, question i18n.Message, args ...any) bool {
@@ -141,6 +144,5 @@ func (sh *shell) confirm(ctx context.Context, question i18n.Message, args ...any
 	if err != nil {
 		fmt.Fprintln(sh.stderr) // the user has not ended the line
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return err == nil && (answer == "y" || answer == "yes" || answer == "是")
+	return err == nil && (strings.EqualFold(strings.TrimSpace(answer), "y") || sayYes.Said(answer))
 }

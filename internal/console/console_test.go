@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -230,12 +231,19 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Every page is available in both languages and both themes, and loads nothing from other hosts.
+// Every page is available in all languages and both themes, and loads nothing from other hosts.
 func TestLooks(t *testing.T) {
 	r := newRig(t, false)
 	a := r.get("/signin", "Accept-Language", "zh-CN,zh;q=0.9")
 	if !strings.Contains(a.text, `lang="zh-CN"`) || !strings.Contains(a.text, "登录") {
 		t.Error(a.text)
+	}
+	for _, l := range i18n.Languages() {
+		a := r.get("/signin", "Accept-Language", string(l))
+		if !strings.Contains(a.text, fmt.Sprintf("<html lang=%q", l.Tag())) ||
+			!strings.Contains(a.text, i18n.Message("Password").In(l)) {
+			t.Errorf("%s: %s", l, a.text)
+		}
 	}
 	for header, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff",

@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"patchbay/internal/console/browsertest"
+	"patchbay/internal/i18n"
 )
 
 // places are the pages in the menu.
@@ -119,7 +121,7 @@ func (l look) wrong(b *browsertest.Browser) []string {
 		b.WaitUntil("document.readyState === 'complete'")
 		b.Script(settled)
 		list = browsertest.Evaluate[[]string](b, "document.readyState === 'complete' ? "+checks+"("+
-			l.in(`"zh-CN"`, `"en"`)+") : null")
+			strconv.Quote(i18n.Lang(l.lang).Tag())+") : null")
 	}
 	if l.width == phone.width {
 		for _, what := range browsertest.Evaluate[[]string](b, small) {
@@ -163,14 +165,15 @@ const runAxe = `axe.run(document, {resultTypes: ["violations"], preload: false})
 // other servers, logs nothing to the browser's console, and axe-core finds nothing serious.
 func TestEveryPage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("opens every page twice")
+		t.Skip("opens every page in every language")
 	}
 	t.Parallel()
 	axe := axeCore(t)
 	h := furnished(t)
 	list, token := pages(h.adaBrowser(phone)), h.token(ada, adaPassword)
 	t.Logf("%d pages: %s", len(list), strings.Join(list, " "))
-	for _, lang := range []string{"en", "zh"} {
+	for _, l := range i18n.Languages() {
+		lang := string(l)
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
 			everyPage(t, h.window(t, look{phone.width, lang, false}, token), list, lang, axe)

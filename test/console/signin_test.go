@@ -105,7 +105,7 @@ func chooseLook(t *testing.T, l look) {
 	if l.dark && likes != dark || !l.dark && likes != light {
 		t.Errorf("before anything is chosen the ground is %s; dark is %s, light is %s", likes, dark, light)
 	}
-	b.Click("form[action='/look'] [name=lang]")
+	b.Click(fmt.Sprintf("form[action='/look'] [name=lang][value=%s]", l.in("en", "zh")))
 	b.WaitUntil(fmt.Sprintf("document.documentElement.lang === %q", l.in("en", "zh-CN")))
 	b.WaitText("h1", l.in("Sign in", "登录"))
 	b.Open("/signin")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -180,7 +181,10 @@ func notAttempted(in Recall) (i18n.Message, bool) {
 		}) < 0
 		return msgNothingSaid, empty || len(foldText(in.Answer)) > 0
 	}
-	return msgGaveUp, gaveUpPhrases[said] && !strings.Contains(string(foldText(in.Answer)), said)
+	gaveUp := gaveUpPhrases[said] || slices.ContainsFunc(sayGaveUp, func(m i18n.Message) bool {
+		return m.Said(in.Recall)
+	})
+	return msgGaveUp, gaveUp && !strings.Contains(string(foldText(in.Answer)), said)
 }
 
 // judgePrompt builds the prompt for a judgement. The texts come last, as data.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"patchbay/internal/account"
 	"patchbay/internal/qr"
@@ -116,13 +117,15 @@ func (h *Handler) reportBinding(ctx context.Context, c *call, bot store.Bot, err
 	c.reply(say)
 }
 
-// Commands of a bound wearer to the hub itself. They match whole sentences only, so that a question
-// that begins like one of them still reaches the bot.
+// Commands of a bound wearer to the hub itself, in Chinese and English; phrases.go has the
+// translated ones. They match whole sentences only, so that a question that begins like one of them
+// still reaches the bot.
 var (
 	bindPhrase    = regexp.MustCompile(`(?i)^(?:请)?(?:绑定|bind)(?:码|code)?[:：是为]?(\d{6})$`)
 	unbindPhrase  = regexp.MustCompile(`(?i)^(?:解绑|解除绑定|unbind)$`)
 	confirmPhrase = regexp.MustCompile(`(?i)^(?:确认解绑|确认解除绑定|confirmunbind)$`)
 	switchPhrase  = regexp.MustCompile(`(?i)^(?:切换到|切换为|switch to)\s*(.{1,60})$`)
+	sixDigits     = regexp.MustCompile(`^\d{6}$`)
 	statusPhrase  = regexp.MustCompile(`(?i)^(?:状态|当前状态|status)$`)
 )
 
@@ -133,16 +136,16 @@ func (h *Handler) wearerCommand(ctx context.Context, c *call, bot store.Bot) boo
 	switch {
 	case spokenCode(c.Text) != "":
 		h.reportBinding(ctx, c, bot, &account.BoundElsewhere{Bot: bot})
-	case unbindPhrase.MatchString(said):
+	case unbindPhrase.MatchString(said) || sayUnbind.Said(c.Text):
 		c.reply(msgUnbindSure.In(c.lang))
-	case confirmPhrase.MatchString(said):
+	case confirmPhrase.MatchString(said) || sayConfirm.Said(c.Text):
 		if err := h.Accounts.Unbind(ctx, c.wearer); err != nil && !errors.Is(err, store.ErrNotFound) {
 			h.internalError(ctx, c, err)
 			return true
 		}
 		h.metrics.bindings.WithLabelValues("unbound").Inc()
 		c.reply(msgUnbound.In(c.lang, bot.Name))
-	case statusPhrase.MatchString(said):
+	case statusPhrase.MatchString(said) || sayStatus.Said(c.Text):
 		state := msgOnline
 		if !h.Hub.IsReachable(bot) {
 			state = msgAway
@@ -156,11 +159,11 @@ func (h *Handler) wearerCommand(ctx context.Context, c *call, bot store.Bot) boo
 
 // switchBot binds the wearer to another bot if they named one that they may use.
 func (h *Handler) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
-	m := switchPhrase.FindStringSubmatch(strings.TrimRight(strings.TrimSpace(c.Text), "。.!！"))
-	if m == nil {
+	name := spokenBot(c.Text)
+	if name == "" {
 		return false
 	}
-	other, err := h.Accounts.SwitchBot(ctx, c.wearer, bot, strings.TrimSpace(m[1]))
+	other, err := h.Accounts.SwitchBot(ctx, c.wearer, bot, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return false // "switch to plan B" may be meant for the bot
@@ -174,12 +177,30 @@ func (h *Handler) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
 	return true
 }
 
-// spokenCode returns the six digits in "绑定 123456" or "bind 123456", in any form that speech
-// recognition may write, or "" if there are none.
+// maxBotName is the maximum number of characters of a bot's name that is looked up.
+const maxBotName = 60
+
+// spokenBot returns the name of a bot in "switch to parrot", in any language, or "" if there is
+// none.
+func spokenBot(text string) string {
+	if m := switchPhrase.FindStringSubmatch(strings.TrimRight(strings.TrimSpace(text), "。.!！")); m != nil {
+		return strings.TrimSpace(m[1])
+	}
+	if name, ok := saySwitch.SaidWith(text); ok && utf8.RuneCountInString(name) <= maxBotName {
+		return name
+	}
+	return ""
+}
+
+// spokenCode returns the six digits in "绑定 123456" or "bind 123456", in any language and in any
+// form that speech recognition may write, or "" if there are none.
 func spokenCode(text string) string {
 	said := normalizeSpeech(text)
 	if m := bindPhrase.FindStringSubmatch(said); m != nil {
 		return m[1]
+	}
+	if code, ok := sayBind.SaidWith(text); ok && sixDigits.MatchString(normalizeSpeech(code)) {
+		return normalizeSpeech(code)
 	}
 	return ""
 }

@@ -139,7 +139,7 @@ var morePhrase = regexp.MustCompile(`(?i)^(?:继续|更多|下一页|接着说|m
 
 // nextPage returns the rest of the last answer if the wearer asks for it, otherwise "".
 func (h *Handler) nextPage(ctx context.Context, c *call, bot int64, person string) string {
-	if len(c.Images) > 0 || !morePhrase.MatchString(normalizeSpeech(c.Text)) {
+	if len(c.Images) > 0 || !morePhrase.MatchString(normalizeSpeech(c.Text)) && !sayMore.Said(c.Text) {
 		return ""
 	}
 	rest, err := h.Hub.Store.Conversations.Remainder(ctx, bot, person, time.Now().Add(-pageTTL))

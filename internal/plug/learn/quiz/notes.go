@@ -27,7 +27,7 @@ func (t *turnHandler) awaitNote(ctx context.Context) error {
 		t.state = &state{}
 	}
 	t.state.Step = stepContent
-	if t.turn.Can(talk.CommandTakePhoto) && refersToView(t.utterance.tight) {
+	if t.turn.Can(talk.CommandTakePhoto) && refersToView(t.utterance) {
 		t.reply.command = &talk.Command{Name: talk.CommandTakePhoto}
 		t.reply.say(msgLook.In(t.lang))
 		return nil
@@ -38,13 +38,13 @@ func (t *turnHandler) awaitNote(ctx context.Context) error {
 }
 
 // refersToView reports whether the words refer to what the wearer sees.
-func refersToView(tight string) bool {
+func refersToView(h utterance) bool {
 	for _, word := range []string{"这", "拍", "照", "图", "this", "page", "photo", "picture"} {
-		if strings.Contains(tight, word) {
+		if strings.Contains(h.tight, word) {
 			return true
 		}
 	}
-	return false
+	return sayNoteThis.Said(h.text)
 }
 
 // takeNote takes the turn after awaitNote as the note.

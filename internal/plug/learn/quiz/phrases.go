@@ -139,11 +139,17 @@ func parseOpening(text string) opening {
 			return opening{topic: topicDue}
 		}
 	}
+	if t, ok := translated().topics[h.tight]; ok {
+		return opening{topic: t}
+	}
 	if m := deckZh.FindStringSubmatch(h.tight); m != nil {
 		return opening{topicReviewDeck, m[1]}
 	}
 	if m := deckEn.FindStringSubmatch(h.words); m != nil {
 		return opening{topicReviewDeck, m[1]}
+	}
+	if deck, ok := sayQuizOn.SaidWith(h.text); ok {
+		return opening{topicReviewDeck, deck}
 	}
 	return opening{}
 }
@@ -167,7 +173,7 @@ func parseNote(text string) opening {
 	}
 	m := noteZh.FindStringSubmatch(text)
 	if m == nil {
-		return opening{}
+		return translatedNote(text)
 	}
 	helped, verb, mark, rest := m[1] != "", m[2], m[3], m[4]
 	switch {
@@ -268,7 +274,7 @@ func (h utterance) parseCommand(asked bool) (command, store.Grade) {
 		return commandNoise, 0
 	}
 	if !asked {
-		if g, ok := grades[h.tight]; ok {
+		if g, ok := gradeOf(h.tight); ok {
 			return commandGrade, g
 		}
 		if g, ok := digits[h.tight]; ok {
@@ -286,6 +292,9 @@ func (h utterance) parseCommand(asked bool) (command, store.Grade) {
 	if g, ok := earlyGrades[h.tight]; ok {
 		return commandGrade, g
 	}
+	if c, ok := translated().commands[h.tight]; ok {
+		return c, 0
+	}
 	for _, m := range [][]string{changeZh.FindStringSubmatch(h.tight), changeEn.FindStringSubmatch(h.words)} {
 		if m == nil {
 			continue
@@ -293,6 +302,9 @@ func (h utterance) parseCommand(asked bool) (command, store.Grade) {
 		if g, ok := grades[strings.ReplaceAll(m[1], " ", "")]; ok {
 			return commandChange, g
 		}
+	}
+	if g, ok := h.translatedChange(); ok {
+		return commandChange, g
 	}
 	return commandNone, 0
 }
@@ -331,6 +343,15 @@ func (h utterance) parseVerdict() (verdict, string) {
 		if m := p.phrase.FindStringSubmatch(h.text); m != nil && strings.TrimSpace(m[1]) != "" {
 			return p.means, strings.TrimSpace(m[1])
 		}
+	}
+	if v, ok := translated().verdicts[h.tight]; ok {
+		return v, ""
+	}
+	if question, ok := sayReword.SaidWith(h.text); ok {
+		return verdictReword, question
+	}
+	if answer, ok := sayChange.SaidWith(h.text); ok {
+		return verdictCorrect, answer
 	}
 	return verdictNone, ""
 }
