@@ -3,16 +3,16 @@ package main
 import (
 	"context"
 	"strconv"
+	"strings"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type auditVerifyCmd struct {
-	Expect    []string `help:"A head that was printed earlier, CHAIN.SEQ.HASH; it has to be in its chain still. May be given several times." placeholder:"HEAD"`
-	dataFlags `embed:""`
+	Expect      []string `help:"A head that was printed earlier, CHAIN.SEQ.HASH; it has to be in its chain still. May be given several times." placeholder:"HEAD"`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -45,27 +45,20 @@ const (
 
 // auditWords maps the kinds of problems to texts.
 var auditWords = map[string]i18n.Message{
-	store.AuditChanged:     "row changed",
-	store.AuditMissing:     "row missing, nothing says why",
-	store.AuditAdded:       "row not written by Patchbay",
-	store.AuditBroken:      "link changed or moved",
-	store.AuditGap:         "links missing from here",
-	store.AuditHeadMissing: "expected head not in the chain",
-	store.AuditClaim:       "said to be removed, but has an account",
+	control.AuditChanged:     "row changed",
+	control.AuditMissing:     "row missing, nothing says why",
+	control.AuditAdded:       "row not written by Patchbay",
+	control.AuditBroken:      "link changed or moved",
+	control.AuditGap:         "links missing from here",
+	control.AuditHeadMissing: "expected head not in the chain",
+	control.AuditClaim:       "said to be removed, but has an account",
 }
 
 // Run verifies the audit trail.
 func (c *auditVerifyCmd) Run(ctx context.Context, sh *shell) error {
-	var q store.AuditQuery
-	for _, text := range c.Expect {
-		h, err := control.AuditHead(text)
-		if err != nil {
-			return err
-		}
-		q.Expect = append(q.Expect, h)
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		s, err := b.Store.Audit.Verify(ctx, q)
+	return c.connect(ctx, sh, func(at *conn) error {
+		s, err := api.VerifyAudit.Call(ctx, at.Client,
+			control.AuditQuery{All: true, Expect: strings.Join(c.Expect, ",")})
 		if err != nil {
 			return err
 		}
@@ -80,7 +73,7 @@ func (c *auditVerifyCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 // showAuditState prints the result.
-func (sh *shell) showAuditState(s store.AuditState) {
+func (sh *shell) showAuditState(s control.AuditState) {
 	sh.say(msgAuditGood, s.Rows, s.Links)
 	if s.Unlinked > 0 {
 		sh.say(msgAuditBefore, s.Unlinked)

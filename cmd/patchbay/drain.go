@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
 type drainCmd struct {
 	Undo        bool `help:"Take devices again."`
-	serverFlags `embed:""`
-	dataFlags   `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -34,40 +33,29 @@ const (
 
 // Run drains a server.
 func (c *drainCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := c.remote(sh)
-	if err != nil {
-		return err
+	do := api.Drain
+	if c.Undo {
+		do = api.Undrain
 	}
-	if r == nil {
-		settings, err := c.load(sh)
+	return c.connect(ctx, sh, func(at *conn) error {
+		if at.local {
+			return i18n.Message("no server runs on this data folder; give --server").Errorf()
+		}
+		s, err := do.Call(ctx, at.Client, control.Empty{})
 		if err != nil {
 			return err
 		}
-		if r, err = findRunning(ctx, sh, settings); err != nil {
-			return err
-		}
-	}
-	if r == nil {
-		return i18n.Message("no server runs on this data folder; give --server").Errorf()
-	}
-	method := http.MethodPost
-	if c.Undo {
-		method = http.MethodDelete
-	}
-	var s control.Status
-	if err := r.do(ctx, method, "/api/v1/drain", nil, &s); err != nil {
-		return err
-	}
-	return sh.result(s, func() {
-		switch {
-		case c.Undo:
-			sh.say(msgDrainsOff, s.Instance)
-		case len(s.Others) == 0:
-			sh.say(msgDrains, s.Instance)
-			sh.say(msgDrainsTo0)
-		default:
-			sh.say(msgDrains, s.Instance)
-			sh.say(msgDrainsTo, strings.Join(s.Others, ", "))
-		}
+		return sh.result(s, func() {
+			switch {
+			case c.Undo:
+				sh.say(msgDrainsOff, s.Instance)
+			case len(s.Others) == 0:
+				sh.say(msgDrains, s.Instance)
+				sh.say(msgDrainsTo0)
+			default:
+				sh.say(msgDrains, s.Instance)
+				sh.say(msgDrainsTo, strings.Join(s.Others, ", "))
+			}
+		})
 	})
 }

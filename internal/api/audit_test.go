@@ -31,6 +31,10 @@ func TestVerifyAudit(t *testing.T) {
 		t.Errorf("of the newest link there is %+v", s)
 	}
 	other := strings.Replace(head, ".", ".1", 1)
+	if s = answered[store.AuditState](h, h.admin, "GET", "audit/verify?all=true&expect="+head+","+other,
+		""); !s.Complete || s.Links != 3 || s.ProblemCount != 1 {
+		t.Errorf("of all links there is %+v", s)
+	}
 	if s = answered[store.AuditState](h, h.admin, "GET", "audit/verify?expect="+other, ""); s.ProblemCount != 1 ||
 		s.Problems[0].Kind != store.AuditHeadMissing {
 		t.Errorf("for another head there is %+v", s)

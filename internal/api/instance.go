@@ -3,6 +3,7 @@ package api
 import (
 	"io"
 	"net/http"
+	"time"
 
 	"patchbay/internal/backup"
 	"patchbay/internal/control"
@@ -27,7 +28,7 @@ var (
 	SetPersonPassword = define("POST /api/v1/people/{person}/password", "Give a person another password, and sign them out everywhere", (*control.Service).SetPersonPassword)
 	RemovePerson      = define("DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", (*control.Service).RemovePerson)
 	AdminEvents       = define("GET /api/v1/admin-events", "List the journal of the installation", (*control.Service).AdminEvents)
-	VerifyAudit       = define("GET /api/v1/audit/verify", "Check whether the newest calls and the journal are as they were written", (*control.Service).VerifyAudit)
+	VerifyAudit       = define("GET /api/v1/audit/verify", "Check whether the newest calls and the journal, or all, are as they were written", (*control.Service).VerifyAudit).lasting(verifyLimit)
 	Restoring         = define("GET /api/v1/restore", "Tell which backup the next start restores", (*control.Service).Restoring)
 	CancelRestore     = define("DELETE /api/v1/restore", "Forget the backup that the next start would restore", (*control.Service).CancelRestore)
 )
@@ -44,6 +45,9 @@ func (s *Server) instanceOperations() {
 		"", nil, control.Restoring{}, s.restore)
 	o.Takes, o.Headers = backupKind, []string{passphraseHeader}
 }
+
+// verifyLimit is how long clients wait for a verification of the whole audit trail.
+const verifyLimit = time.Hour
 
 const (
 	// backupKind is the media type of a backup, and sealedKind of an encrypted one.
