@@ -70,7 +70,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	lines := json.NewEncoder(w)
 	control := http.NewResponseController(w)
-	err = s.Hub.Answer(r.Context(), turn, func(e talk.Event) error {
+	err = s.Answer(r.Context(), turn, func(e talk.Event) error {
 		control.SetWriteDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // not every connection supports deadlines
 		if err := lines.Encode(Line{Event: &e}); err != nil {
 			return err

@@ -39,7 +39,7 @@ func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Calle
 		}
 		only = hub.DeviceProviderID(d.Number)
 	}
-	told, forget := s.Hub.SubscribeNotices(c.Owner())
+	told, forget := s.Notices(c)
 	defer forget()
 	alive := time.NewTicker(keepAliveInterval)
 	defer alive.Stop()

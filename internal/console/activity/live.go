@@ -11,7 +11,6 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 )
 
 const (
@@ -28,11 +27,11 @@ const (
 // liveTail sends a list, and then its new and changed records while the page is open. Records
 // change: a turn whose client disconnects is recorded then, and again when it has ended.
 type liveTail[T any] struct {
-	hub  *hub.Hub
-	read func(limit int) ([]T, error) // newest first
-	id   func(T) string
-	row  func(T) templ.Component
-	list func([]templ.Component) templ.Component
+	records *control.Service
+	read    func(limit int) ([]T, error) // newest first
+	id      func(T) string
+	row     func(T) templ.Component
+	list    func([]templ.Component) templ.Component
 }
 
 func (l *liveTail[T]) run(ctx context.Context, send page.Send) error {
@@ -41,7 +40,7 @@ func (l *liveTail[T]) run(ctx context.Context, send page.Send) error {
 	tick := time.NewTicker(remotePollInterval)
 	defer tick.Stop()
 	for {
-		change := l.hub.RecordChanges()
+		change := l.records.RecordChanges()
 		// Every row on the page may have changed, and up to a page of new ones may have come.
 		list, err := l.read(min(len(shown)+pageSize, maxNewRows))
 		if err != nil {
@@ -82,7 +81,7 @@ func (l *liveTail[T]) run(ctx context.Context, send page.Send) error {
 			id := rowID(l.id(record))
 			shown[id] = marks[id]
 		}
-		if err := waitForChange(ctx, change, tick.C, l.hub.Bus.IsStandalone()); err != nil {
+		if err := waitForChange(ctx, change, tick.C, l.records.IsAlone()); err != nil {
 			return err
 		}
 	}
@@ -124,7 +123,7 @@ func turnsLive(v *page.Visit) {
 	f := readFilter(v)
 	f.After = ""
 	l := liveTail[control.TurnRow]{
-		hub: v.Instance.Control.Hub,
+		records: v.Instance.Control,
 		read: func(limit int) ([]control.TurnRow, error) {
 			list, err := f.turns(v, limit)
 			return list.Turns, err
@@ -140,7 +139,7 @@ func callsLive(v *page.Visit) {
 	f := readFilter(v)
 	f.After = ""
 	l := liveTail[control.Call]{
-		hub: v.Instance.Control.Hub,
+		records: v.Instance.Control,
 		read: func(limit int) ([]control.Call, error) {
 			list, err := f.calls(v, limit)
 			return list.Calls, err

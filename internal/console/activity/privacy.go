@@ -8,7 +8,6 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
@@ -58,9 +57,8 @@ type botRetention struct {
 
 func botRetentions(v *page.Visit, mine []store.Bot) (out []botRetention) {
 	for _, b := range mine {
-		var c hub.Common
-		if v.Instance.Control.Hub.Registry.Settings(b, &c) == nil && c.KeepContent != nil {
-			out = append(out, botRetention{b, *c.KeepContent})
+		if keeps := v.Instance.Control.KeepsContent(b); keeps != nil {
+			out = append(out, botRetention{b, *keeps})
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 
 // kinds returns the kinds of bots that can be added, the best known first.
 func kinds(v *page.Visit) []string {
-	there := v.Instance.Control.Hub.Registry.Kinds()
+	there := v.Instance.Control.Kinds()
 	var out []string
 	for _, name := range kindOrder {
 		if slices.Contains(there, name) {
@@ -42,7 +42,7 @@ func addPage(v *page.Visit) {
 // describe returns the settings of a kind of bot. If the kind does not exist, it has responded and
 // returns false.
 func describe(v *page.Visit, kind string) ([]hub.Setting, bool) {
-	list, err := v.Instance.Control.Hub.Registry.Describe(kind)
+	list, err := v.Instance.Control.KindSettings(kind)
 	if err != nil {
 		v.NotFound()
 		return nil, false
@@ -54,7 +54,7 @@ func describe(v *page.Visit, kind string) ([]hub.Setting, bool) {
 // token, which is shown, so the password must have been entered recently. If not, it has redirected
 // the browser.
 func isKindAllowed(v *page.Visit, kind string) bool {
-	return !v.Instance.Control.Hub.Registry.IsInbound(kind) || v.RequireConfirmation("/bots/new?kind="+kind)
+	return !v.Instance.Control.IsInbound(kind) || v.RequireConfirmation("/bots/new?kind="+kind)
 }
 
 // add adds a bot.

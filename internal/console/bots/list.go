@@ -135,7 +135,7 @@ func each(ctx context.Context, v *page.Visit, refresh func() error) error {
 	tick := time.NewTicker(refreshInterval)
 	defer tick.Stop()
 	for {
-		change := v.Instance.Control.Hub.BotChanges()
+		change := v.Instance.Control.BotChanges()
 		if err := refresh(); err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func (a *answer) streamTo(ctx context.Context, v *page.Visit, turn *talk.Turn, s
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		defer close(pieces)
-		err = v.Instance.Control.Hub.Answer(ctx, turn, func(e talk.Event) error {
+		err = v.Instance.Control.Answer(ctx, turn, func(e talk.Event) error {
 			select {
 			case pieces <- trimEvent(e):
 				return nil
@@ -167,7 +167,7 @@ func (a *answer) streamTo(ctx context.Context, v *page.Visit, turn *talk.Turn, s
 // showWhole responds to a browser without JavaScript when the answer is complete.
 func showWhole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
 	a := newAnswer(turn, chat.Bot.Bot)
-	err := v.Instance.Control.Hub.Answer(v.Context(), turn, func(e talk.Event) error {
+	err := v.Instance.Control.Answer(v.Context(), turn, func(e talk.Event) error {
 		a.applyEvent(trimEvent(e))
 		return nil
 	})

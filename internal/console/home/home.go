@@ -55,14 +55,14 @@ func first(v *page.Visit) {
 
 // firstLive updates the first page.
 func firstLive(v *page.Visit) {
-	changes, forget := v.Instance.Control.Hub.WatchTools()
+	changes, forget := v.Instance.Control.ToolChanges()
 	defer forget()
 	v.Live(func(ctx context.Context, send page.Send) error {
 		tick := time.NewTicker(refreshInterval)
 		defer tick.Stop()
 		shown := changedPart{send: send}
 		for {
-			plugs := v.Instance.Control.Hub.BotChanges()
+			plugs := v.Instance.Control.BotChanges()
 			g, err := v.Instance.Control.Overview(ctx, v.Caller(), struct{}{})
 			if err != nil {
 				return err

@@ -178,8 +178,7 @@ func (p *pages) draftOf(v *page.Visit) (*draft, error) {
 		Undone: map[string]bool{},
 	}
 	// The history of a point is short: reviews are days apart.
-	if d.Log, err = p.Points.Store.Learn.Log(v.Context(), personID(v), e.Number, e.Created.AddDate(-100, 0, 0),
-		"", 1000); err != nil {
+	if d.Log, err = p.Points.Log(v.Context(), personID(v), e); err != nil {
 		return nil, err
 	}
 	slices.Reverse(d.Log)

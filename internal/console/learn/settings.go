@@ -55,13 +55,13 @@ func (p *pages) settingsForm(v *page.Visit) (*settingsForm, error) {
 		Rules: ruleFormOf(l.Profile.Defaults, l.Settings(""), schedule.Default(), false),
 		Now:   l.Now.In(l.Calendar.Zone).Format("15:04"),
 	}
-	bots, err := p.Points.Store.Bots.ByOwner(v.Context(), personID(v))
+	bots, err := v.Instance.Control.Bots(v.Context(), v.Caller(), struct{}{})
 	if err != nil {
 		return nil, err
 	}
 	f.Bots = []choice{{"", v.Text(msgFirstModel)}, {"none", v.Text(msgNobody)}}
 	known := f.Bot == "" || f.Bot == "none"
-	for _, b := range bots {
+	for _, b := range bots.Bots {
 		number := strconv.FormatInt(b.Number, 10)
 		if f.Bot == b.Name || f.Bot == number {
 			f.Bot, known = number, true

@@ -33,7 +33,7 @@ func (p *pages) stats(v *page.Visit) {
 		return
 	}
 	f := &figures{Stats: s}
-	waiting, err := p.Points.Store.Learn.Waiting(v.Context(), personID(v), s.Today+40000)
+	waiting, err := p.Points.Waiting(v.Context(), personID(v), s.Today+40000)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -50,7 +50,7 @@ func (p *pages) stats(v *page.Visit) {
 			f.Suspended += c.N
 		}
 	}
-	recalls, err := p.Points.Store.Learn.Recalls(v.Context(), personID(v), s.Today-7*recallWeeks+1)
+	recalls, err := p.Points.Recalls(v.Context(), personID(v), s.Today-7*recallWeeks+1)
 	if err != nil {
 		v.Fail(err)
 		return

@@ -32,7 +32,7 @@ func tagPath(tag string) string { return "/learn/tags/" + url.PathEscape(tag) }
 
 // tags shows the list of tags.
 func (p *pages) tags(v *page.Visit) {
-	tags, err := p.Points.Store.Learn.Tags(v.Context(), personID(v), v.FormValue("after"), tagsPageMost+1)
+	tags, err := p.Points.Tags(v.Context(), personID(v), v.FormValue("after"), tagsPageMost+1)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -50,7 +50,7 @@ func (p *pages) tagForm(v *page.Visit) (*tagForm, error) {
 	f := &tagForm{Tag: v.PathValue("tag")}
 	f.Name = f.Tag
 	var err error
-	if f.Points, err = p.Points.Store.Learn.CountTagged(v.Context(), personID(v), f.Tag); err != nil {
+	if f.Points, err = p.Points.CountTagged(v.Context(), personID(v), f.Tag); err != nil {
 		return nil, err
 	}
 	if f.Points <= 0 {
@@ -98,7 +98,7 @@ func (p *pages) renameTag(v *page.Visit) {
 	f.Name = name
 	// The confirmation is valid only for the name that it was about.
 	merge := v.FormValue("merge") == name
-	if f.TargetPoints, err = p.Points.Store.Learn.CountTagged(v.Context(), personID(v), name); err != nil {
+	if f.TargetPoints, err = p.Points.CountTagged(v.Context(), personID(v), name); err != nil {
 		v.Fail(err)
 		return
 	}
@@ -139,7 +139,7 @@ func (p *pages) renameWithProgress(v *page.Visit, f *tagForm, save func(context.
 			text, _ := v.Wrong(learnError(err))
 			return send(savedPart("bad", text))
 		}
-		n, err := p.Points.Store.Learn.CountTagged(ctx, personID(v), f.Name)
+		n, err := p.Points.CountTagged(ctx, personID(v), f.Name)
 		if err != nil {
 			v.Wrong(err) // logged; the tag is renamed all the same
 		}

@@ -17,7 +17,7 @@ const (
 
 // BotState returns the status light of a bot and its text, the same on every page.
 func BotState(v *Visit, b control.BotStatus) (State, string) {
-	connects := v.Instance.Control.Hub.Registry.IsInbound(b.Kind)
+	connects := v.Instance.Control.IsInbound(b.Kind)
 	switch {
 	case b.Problem != "":
 		return Bad, v.Text(msgBotFailing)

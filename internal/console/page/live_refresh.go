@@ -45,7 +45,7 @@ func (v *Visit) LiveRefresh(every time.Duration, look func(context.Context, Send
 		}
 		return send(whole)
 	}
-	changes, forget := v.Instance.Control.Hub.WatchTools()
+	changes, forget := v.Instance.Control.ToolChanges()
 	defer forget()
 	if err := look(v.Context(), parts); err != nil {
 		v.Fail(err)

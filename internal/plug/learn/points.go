@@ -310,3 +310,11 @@ func (s *Service) Restore(ctx context.Context, person, id string) (*Entry, error
 func (s *Service) EmptyTrash(ctx context.Context) (int, error) {
 	return s.Store.Learn.EmptyTrash(ctx, "", s.Now().Add(-TrashRetention))
 }
+
+// maxLog limits the history of a point. It is short, because reviews are days apart.
+const maxLog = 1000
+
+// Log returns the history of a point, oldest entry first.
+func (s *Service) Log(ctx context.Context, person string, e *Entry) ([]store.LogEntry, error) {
+	return s.Store.Learn.Log(ctx, person, e.Number, e.Created.AddDate(-100, 0, 0), "", maxLog)
+}

@@ -191,3 +191,13 @@ func (s *Service) history(ctx context.Context, l *Learner, out *Stats, back int)
 	}
 	return nil
 }
+
+// Waiting counts a person's points by deck and state, as far as they are due until a day.
+func (s *Service) Waiting(ctx context.Context, person string, until store.Day) ([]store.Count, error) {
+	return s.Store.Learn.Waiting(ctx, person, until)
+}
+
+// Recalls counts a person's due reviews by day, from a day on.
+func (s *Service) Recalls(ctx context.Context, person string, from store.Day) ([]store.DayRecalls, error) {
+	return s.Store.Learn.Recalls(ctx, person, from)
+}

@@ -77,3 +77,13 @@ func (s *Service) RenameTag(ctx context.Context, person, from, to string, merge 
 		}
 	}
 }
+
+// Tags lists a person's tags by name, after one, with the number of their points.
+func (s *Service) Tags(ctx context.Context, person, after string, limit int) ([]store.TagCount, error) {
+	return s.Store.Learn.Tags(ctx, person, after, limit)
+}
+
+// CountTagged counts a person's points with a tag.
+func (s *Service) CountTagged(ctx context.Context, person, tag string) (int, error) {
+	return s.Store.Learn.CountTagged(ctx, person, tag)
+}

@@ -169,7 +169,7 @@ func TestCheckAnswer(t *testing.T) {
 		`{"mqtt":{"endpoint":"h","subscribe_topics":"x"}}`: "longer than 15",
 		// neither string nor number: not stored
 		`{"mqtt":{"endpoint":"h","a_very_long_key_x":true}}`:                          "",
-		`{"websocket":{"url":"ws://h/","token":"` + strings.Repeat("x", 4001) + `"}}`: "longer than 4000",
+		`{"websocket":{"url":"ws://h/","token":"` + strings.Repeat("x", 4000) + `"}}`: "longer than 3999",
 		`{` + socket + `,"firmware":{"version":"v3","url":""}}`:                       "firmware.version",
 		`{` + socket + `,"activation":{"code":"1"}}`:                                  "no challenge",
 		`{` + socket + `,"x":"` + strings.Repeat("x", 8192) + `"}`:                    "hang",

@@ -33,8 +33,9 @@ const (
 	// into a reboot loop (xiaozhi-esp32 main/settings.cc, Settings::SetString).
 	MaxKey = 15
 	// MaxValue is the maximum length of a string in these sections, in bytes, with the same
-	// consequence. It is the limit of NVS for a string (ESP-IDF, Non-Volatile Storage Library).
-	MaxValue = 4000
+	// consequence: NVS keeps strings of 4000 bytes, with the zero byte at their end (ESP-IDF,
+	// Non-Volatile Storage Library).
+	MaxValue = 3999
 	// MaxText is the longest text frame that a board can send, in bytes (esp-ml307
 	// src/web_socket.cc, WebSocket::Send).
 	MaxText = 65535
