@@ -13,8 +13,8 @@ const (
 	// maxInvoke limits the body of a call of a node's command, in bytes: the size of a frame of
 	// OpenClaw's.
 	maxInvoke = 25 << 20
-	// maxInvoked limits the response to such a call, in bytes: a frame, which may contain the result
-	// twice.
+	// maxInvoked limits the response to such a call, in bytes: a frame, which may contain the
+	// result twice.
 	maxInvoked = 64 << 20
 	// maxInvokeTime limits how long a caller may wait for a node.
 	maxInvokeTime = 10 * time.Minute

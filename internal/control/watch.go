@@ -41,13 +41,14 @@ func (s *Service) Kinds() []string { return s.Hub.Registry.Kinds() }
 // IsInbound reports whether bots of a kind connect to the server.
 func (s *Service) IsInbound(kind string) bool { return s.Hub.Registry.IsInbound(kind) }
 
-// KindSettings describes the settings of a kind of bots. Its error means that there is no such kind.
+// KindSettings describes the settings of a kind of bots. Its error means that there is no such
+// kind.
 func (s *Service) KindSettings(kind string) ([]hub.Setting, error) {
 	return s.Hub.Registry.Describe(kind)
 }
 
-// KeepsContent returns whether the owner of a bot has decided to keep what is said to it; nil if the
-// server's setting applies.
+// KeepsContent returns whether the owner of a bot has decided to keep what is said to it; nil if
+// the server's setting applies.
 func (s *Service) KeepsContent(b store.Bot) *bool {
 	var c hub.Common
 	if s.Hub.Registry.Settings(b, &c) != nil {

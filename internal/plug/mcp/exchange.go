@@ -18,7 +18,9 @@ const (
 	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
 	codeResourceNotFound   = -32002 // up to 2025-11-25 (server/resources, "Error Handling")
-	codeCancelled          = -32800 // RequestCancelled of the Language Server Protocol; the caller ignores this response
+	// codeCancelled is RequestCancelled of the Language Server Protocol; the caller ignores this
+	// response.
+	codeCancelled = -32800
 )
 
 // exchange is one request while it is being answered.

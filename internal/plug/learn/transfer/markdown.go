@@ -13,7 +13,9 @@ type form int
 const (
 	headings form = iota // "# Deck", "## question", then the answer
 	letters              // "Q: …" and "A: …"
-	inline               // "question :: answer", as in obsidian-spaced-repetition docs/docs/en/flashcards/q-and-a-cards.md
+	// inline is "question :: answer" (obsidian-spaced-repetition,
+	// docs/docs/en/flashcards/q-and-a-cards.md).
+	inline
 )
 
 // marker is the first line of files that we write; such a file has headings, whatever its answers

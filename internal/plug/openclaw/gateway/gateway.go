@@ -89,12 +89,14 @@ type Options struct {
 // Timings are the timeouts and intervals of a gateway. A zero field means the protocol's
 // default.
 type Timings struct {
-	Handshake       time.Duration // for a client to authenticate
-	Tick            time.Duration // between ticks
-	Ping            time.Duration // between WebSocket pings, and until an unanswered one ends the connection
-	Health          time.Duration // between health events
-	PeerRefresh     time.Duration // between polls for changed peers
-	DeltaInterval   time.Duration // for which pieces of an answer are coalesced (src/gateway/server-chat.ts, LIVE_TEXT_PACING_MS)
+	Handshake   time.Duration // for a client to authenticate
+	Tick        time.Duration // between ticks
+	Ping        time.Duration // between WebSocket pings, and until an unanswered one ends the connection
+	Health      time.Duration // between health events
+	PeerRefresh time.Duration // between polls for changed peers
+	// DeltaInterval is for which pieces of an answer are coalesced (src/gateway/server-chat.ts,
+	// LIVE_TEXT_PACING_MS).
+	DeltaInterval   time.Duration
 	RefusalDelay    time.Duration // before the first wrong token is answered; doubled for each
 	Write           time.Duration // for one write to a client
 	SlowClientGrace time.Duration // for a client over its queue limit to catch up before it is disconnected
