@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/learn"
 )
 
 type learnExportCmd struct {
@@ -32,54 +30,37 @@ Examples:
     patchbay learn export --format csv | less`
 }
 
-const (
-	msgExported  = i18n.Message("Written to %s: %d knowledge points.")
-	msgExportedN = i18n.Message("Written to %s.")
-)
-
-// unknownPoints means that the number of points is not known.
-const unknownPoints = -1
+const msgExported = i18n.Message("Written to %s: %d knowledge points.")
 
 // Run exports the points.
 func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
-	remoteLearn, err := c.remoteServer(sh)
-	if err != nil {
-		return err
-	}
 	toOutput := c.File == "" || c.File == "-"
 	format, err := c.format(toOutput)
 	if err != nil {
 		return err
 	}
-	write := func(w io.Writer) (int, error) { return c.write(ctx, sh, remoteLearn, format, w) }
+	write := func(w io.Writer) (n int, err error) {
+		err = c.open(ctx, sh, func(l learnCaller) (err error) {
+			n, err = l.export(ctx, control.LearnExport{User: c.User, Format: format, Deck: c.Deck}, w)
+			return err
+		})
+		return n, err
+	}
 	if toOutput {
 		if _, ok := terminal(sh.stdout); ok && format == "apkg" {
 			return usage(i18n.Message("an Anki package is nothing to read on a terminal; name a file"))
 		}
 		_, err := write(sh.stdout)
-		sh.endProgress()
+		sh.clearProgress()
 		return err
 	}
 	n, err := writeWhole(c.File, write)
-	sh.endProgress()
+	sh.clearProgress()
 	if err != nil {
 		return err
 	}
-	return sh.result(exported(c.File, format, n), func() {
-		if n == unknownPoints {
-			sh.say(msgExportedN, c.File)
-			return
-		}
-		sh.say(msgExported, c.File, n)
-	})
-}
-
-func exported(file, format string, n int) map[string]any {
-	out := map[string]any{"file": file, "format": format}
-	if n != unknownPoints {
-		out["points"] = n
-	}
-	return out
+	return sh.result(map[string]any{"file": c.File, "format": format, "points": n},
+		func() { sh.say(msgExported, c.File, n) })
 }
 
 // format returns the export format.
@@ -100,35 +81,17 @@ func (c *learnExportCmd) format(toOutput bool) (string, error) {
 		c.File)
 }
 
-// write writes the points.
-func (c *learnExportCmd) write(ctx context.Context, sh *shell, remoteLearn *learnRemote, format string,
-	w io.Writer) (n int, err error) {
-	if remoteLearn != nil {
-		return unknownPoints, remoteLearn.exportFile(ctx, sh, format, c.Deck, w)
-	}
-	err = c.learnWith(ctx, sh, func(s *learn.Service, person string) error {
-		n, err = s.Export(ctx, person, learn.ExportOptions{Format: format, Deck: c.Deck, Progress: sh.showProgress}, w)
-		return err
-	})
-	return n, err
-}
-
-// exportFile downloads a file from the server.
-func (l *learnRemote) exportFile(ctx context.Context, sh *shell, format, deck string, w io.Writer) error {
-	query := url.Values{"format": {format}}
-	if deck != "" {
-		query.Set("deck", deck)
-	}
-	resp, err := l.file(ctx, http.MethodGet, "export", query, nil, 0)
+// export writes a file of the server, and returns the number of its points.
+func (l learnCaller) export(ctx context.Context, in control.LearnExport, w io.Writer) (int, error) {
+	file, size, n, err := l.ExportPoints(ctx, in)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer resp.Body.Close()
-	if _, err = io.Copy(w, &progressReader{from: resp.Body, size: max(0, resp.ContentLength),
-		report: sh.showProgress}); err != nil {
-		return i18n.Message("the file did not come whole: %v").Errorf(err)
+	defer file.Close()
+	if _, err := io.Copy(w, &progressReader{from: file, size: max(0, size), report: l.sh.showProgress}); err != nil {
+		return 0, i18n.Message("the file did not come whole: %v").Errorf(err)
 	}
-	return nil
+	return n, nil
 }
 
 // writeWhole writes a temporary file beside the target and renames it when it is complete.

@@ -2,18 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/learn"
-	"patchbay/internal/plug/learn/transfer"
 )
 
 type learnImportCmd struct {
@@ -50,12 +46,12 @@ const maxRowErrors = 20
 
 // Run imports the file.
 func (c *learnImportCmd) Run(ctx context.Context, sh *shell) error {
-	remoteLearn, err := c.remoteServer(sh)
-	if err != nil {
+	var out *control.LearnImported
+	err := c.open(ctx, sh, func(l learnCaller) (err error) {
+		out, err = c.send(ctx, l)
 		return err
-	}
-	out, err := c.runImport(ctx, sh, remoteLearn)
-	sh.endProgress()
+	})
+	sh.clearProgress()
 	if err != nil {
 		return err
 	}
@@ -71,65 +67,22 @@ func (c *learnImportCmd) Run(ctx context.Context, sh *shell) error {
 	return i18n.Message("nothing was imported").Errorf()
 }
 
-// runImport imports the file where the points are.
-func (c *learnImportCmd) runImport(ctx context.Context, sh *shell,
-	remoteLearn *learnRemote) (*learn.ImportResult, error) {
-	if remoteLearn != nil && c.File == "-" {
-		return remoteLearn.importFile(ctx, sh, c, sh.stdin, -1)
-	}
-	f, done, err := c.file(sh)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	size, err := sizeOf(f)
-	if err != nil {
-		return nil, err
-	}
-	if remoteLearn != nil {
-		return remoteLearn.importFile(ctx, sh, c, f, size)
-	}
-	var out *learn.ImportResult
-	err = c.learnWith(ctx, sh, func(s *learn.Service, person string) error {
-		out, err = s.Import(ctx, person, learn.ImportFile{
-			Name: c.name(), Format: c.Format, Deck: c.Deck, Reader: f, Size: size, DryRun: c.DryRun,
-			SkipBadRows: c.SkipBad, Progress: sh.showProgress,
-		})
-		return err
-	})
-	return out, err
-}
-
-// name returns the file name, from which the format is detected.
-func (c *learnImportCmd) name() string {
-	if c.File == "-" {
-		return ""
-	}
-	return filepath.Base(c.File)
-}
-
-// file opens the file. Standard input is copied to a temporary file, since the beginning and, for
-// some formats, the end is read first. done releases it.
-func (c *learnImportCmd) file(sh *shell) (f *os.File, done func(), err error) {
+// send imports the file. The size of standard input is not known.
+func (c *learnImportCmd) send(ctx context.Context, l learnCaller) (*control.LearnImported, error) {
+	in := control.LearnImportFile{User: l.user, Format: c.Format, Deck: c.Deck, DryRun: c.DryRun, SkipBad: c.SkipBad}
+	from := &progressReader{from: l.sh.stdin, size: -1, report: l.sh.showProgress}
 	if c.File != "-" {
-		f, err = os.Open(c.File)
-		return f, func() { f.Close() }, err
+		f, err := os.Open(c.File)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if from.size, err = sizeOf(f); err != nil {
+			return nil, err
+		}
+		from.from, in.Name = f, filepath.Base(c.File)
 	}
-	if f, err = os.CreateTemp("", "patchbay-import-*"); err != nil {
-		return nil, nil, err
-	}
-	done = func() {
-		f.Close()
-		os.Remove(f.Name()) //nolint:errcheck // otherwise the system cleans up
-	}
-	n, err := io.Copy(f, io.LimitReader(sh.stdin, transfer.MaxSize+1))
-	if err == nil && n > transfer.MaxSize {
-		err = i18n.Message("standard input has more than %d MiB").Errorf(transfer.MaxSize >> 20)
-	}
-	if err != nil {
-		done()
-	}
-	return f, done, err
+	return l.ImportPoints(ctx, in, from, from.size)
 }
 
 func sizeOf(f *os.File) (int64, error) {
@@ -144,7 +97,7 @@ func sizeOf(f *os.File) (int64, error) {
 }
 
 // showImported prints the result of an import.
-func (sh *shell) showImported(out *learn.ImportResult, dry bool) {
+func (sh *shell) showImported(out *control.LearnImported, dry bool) {
 	switch {
 	case dry:
 		sh.say(msgWouldImport, out.Format, out.Added, out.Changed, out.Unchanged)
@@ -179,39 +132,6 @@ func (sh *shell) showProgress(done, total int) {
 	fmt.Fprint(sh.stderr, wipeLine+text)
 }
 
-// endProgress clears the progress line.
-func (sh *shell) endProgress() { sh.clearProgress() }
-
-// learnPath is the path for imports and exports on a server.
-const learnPath = "/api/v1/learn/"
-
-// importFile uploads a file to the server. A negative size means unknown.
-func (l *learnRemote) importFile(ctx context.Context, sh *shell, c *learnImportCmd, from io.Reader,
-	size int64) (*learn.ImportResult, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{"format": c.Format, "deck": c.Deck, "name": c.name()} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	for name, yes := range map[string]bool{"dry_run": c.DryRun, "skip_bad": c.SkipBad} {
-		if yes {
-			query.Set(name, "true")
-		}
-	}
-	resp, err := l.file(ctx, http.MethodPost, "import", query,
-		&progressReader{from: from, size: size, report: sh.showProgress}, size)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	var out learn.ImportResult
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
-		return nil, i18n.Message("%s does not answer as a Patchbay server does").Errorf(l.url)
-	}
-	return &out, nil
-}
-
 // progressReader reports how much was read.
 type progressReader struct {
 	from       io.Reader
@@ -224,32 +144,4 @@ func (c *progressReader) Read(b []byte) (int, error) {
 	c.done += int64(n)
 	c.report(int(c.done>>10), int(c.size>>10))
 	return n, err
-}
-
-// file sends a request whose body or response is a file.
-func (l *learnRemote) file(ctx context.Context, method, what string, query url.Values, body io.Reader,
-	size int64) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, l.url+learnPath+what+"?"+query.Encode(), body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+l.key)
-	req.Header.Set("Accept-Language", l.lang)
-	req.Header.Set("User-Agent", "patchbay")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/octet-stream")
-		req.ContentLength = size
-		if size == 0 {
-			req.Body = http.NoBody
-		}
-	}
-	resp, err := l.client.Do(req)
-	if err != nil {
-		return nil, i18n.Message("%s cannot be reached: %v").Errorf(l.url, unwrapURL(err))
-	}
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnprocessableEntity {
-		return resp, nil // the body of the second has the error of the file in the same format
-	}
-	defer resp.Body.Close()
-	return nil, learnRefusal(l.refusal(resp))
 }

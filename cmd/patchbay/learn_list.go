@@ -44,7 +44,7 @@ const (
 	// deckWidth is how many columns of a deck's name are shown.
 	deckWidth = 20
 	// maxSearchResults is the maximum number of results of a search.
-	maxSearchResults = 100
+	maxSearchResults = 40
 )
 
 // Run lists the points.

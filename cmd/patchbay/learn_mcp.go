@@ -72,12 +72,19 @@ func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
 	if address := sh.getenv(config.EnvServer); address != "" {
 		return address, nil
 	}
-	r, err := findServer(ctx, sh, c.dataFlags, serverFlags{})
+	settings, err := c.load(sh)
+	if err != nil {
+		return "", err
+	}
+	if !hasData(settings) {
+		return "", c.noData(settings)
+	}
+	r, err := connectRunning(ctx, sh, settings)
 	if err != nil {
 		return "", err
 	}
 	if r == nil {
 		return "", i18n.Message("no server runs on the data folder; start one with: patchbay serve%s, or name one with --server or PATCHBAY_SERVER").Errorf(c.retryFlags())
 	}
-	return r.url, nil
+	return r.URL, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"patchbay/internal/control"
 	"patchbay/internal/plug/learn"
 )
 
@@ -119,6 +120,44 @@ func TestLearnThroughAServer(t *testing.T) {
 	}
 }
 
+// The operator of the machine says whose files they are, with and without a server, and the audit
+// trail says so, too.
+func TestLearnOfSomebody(t *testing.T) {
+	d := withPoints(t)
+	d.ok("user", "add", "bob")
+	use := func() {
+		t.Helper()
+		for _, args := range [][]string{{"import", "-"}, {"export"}, {"list"}} {
+			d.failing(exitFailed, "question,answer\nq,a\n", append([]string{"learn"}, args...), "2 people")
+		}
+		d.failing(exitFailed, "", []string{"learn", "list", "--user", "eve"}, `nobody named "eve"`)
+		if o := d.do("question,answer\nq,a\n", "learn", "import", "-", "--user", "bob"); o.code != exitOK {
+			t.Errorf("importing gives %+v", o)
+		}
+		if got := d.ok("learn", "export", "--user", "bob", "--format", "csv"); !strings.Contains(got, "q,a,") ||
+			strings.Contains(got, "France") {
+			t.Errorf("bob's points are\n%s", got)
+		}
+		if got := d.points("--user", "bob"); len(got) != 1 {
+			t.Errorf("bob's points are %+v", got)
+		}
+	}
+	use()
+	d.serve()
+	use()
+	var calls []control.Call
+	d.until("the records", func() bool {
+		calls = nil
+		d.json(&calls, "calls", "--user", "bob")
+		return len(calls) == 6
+	})
+	for _, c := range calls {
+		if c.Actor != "-" || c.Outcome != "done" {
+			t.Errorf("the trail has %+v", c)
+		}
+	}
+}
+
 func TestLearnNeedsAKeyElsewhere(t *testing.T) {
 	d := blankDesk(t)
 	d.failing(exitUsage, "", []string{"learn", "list", "--server", "https://board.example.org"}, "--key",
@@ -139,12 +178,9 @@ func TestLearnReviewOverABadLine(t *testing.T) {
 	var submits []string
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var call struct {
-			Params struct {
-				Name      string
-				Arguments struct {
-					Review string `json:"review_id"`
-					Point  string `json:"knowledge_point_id"`
-				}
+			Arguments struct {
+				Review string `json:"review_id"`
+				Point  string `json:"knowledge_point_id"`
 			}
 		}
 		body := readAll(t, r.Body)
@@ -152,13 +188,13 @@ func TestLearnReviewOverABadLine(t *testing.T) {
 			t.Error(err)
 		}
 		nth := 0
-		if call.Params.Name == "submit_review" {
+		if r.URL.Path == "/api/v1/tools/submit_review/call" {
 			mu.Lock()
-			submits = append(submits, call.Params.Arguments.Review)
+			submits = append(submits, call.Arguments.Review)
 			nth = len(submits)
 			mu.Unlock()
 			if nth == 3 { // another device is faster
-				d.ok("tool", "call", "submit_review", "knowledge_point_id="+call.Params.Arguments.Point, "grade=easy")
+				d.ok("tool", "call", "submit_review", "knowledge_point_id="+call.Arguments.Point, "grade=easy")
 			}
 		}
 		req, err := http.NewRequestWithContext(r.Context(), r.Method, s.URL+r.URL.Path, strings.NewReader(string(body)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/plug/openai/openaitest"
 )
 
 // withPoints returns a desk with a person who learns two capitals.
@@ -273,6 +274,21 @@ func TestLearnReviewJudges(t *testing.T) {
 	d.json(&shown, "learn", "show", d.points()["Capital of France?"].ID)
 	if len(shown.Reviews) != 1 || shown.Reviews[0].Score == nil || *shown.Reviews[0].Score != 100 {
 		t.Errorf("its history is %+v", shown.Reviews)
+	}
+}
+
+// A model of the learner judges, also while no server runs.
+func TestLearnReviewJudgedByAModel(t *testing.T) {
+	model, err := openaitest.Start(openaitest.Reply{Steps: openaitest.Words(
+		`{"score":40,"right":[],"missing":["the city"],"wrong":[],"advice":"","verdict":"Not quite."}`, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	d := withPoints(t)
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m")
+	if talk, sum := d.review("Lyon\n\nq\n", "--judge"); sum.Reviewed != 1 || !strings.Contains(talk, "40 of 100") {
+		t.Errorf("it ends with %+v:\n%s", sum, talk)
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"patchbay/internal/api"
 	"patchbay/internal/control"
-	"patchbay/internal/i18n"
 )
 
 // findServer returns the server that was named or runs on the data directory; nil if there is none.
@@ -26,16 +24,6 @@ func findServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*re
 	return findRunning(ctx, sh, settings)
 }
 
-// findToolServer is findServer for data that only a server has; without one it fails.
-func findToolServer(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
-	r, err := findServer(ctx, sh, d, f)
-	if r == nil && err == nil {
-		err = i18n.Message("tools are known only while a server runs; start one with: patchbay serve%s").
-			Errorf(d.retryFlags())
-	}
-	return r, err
-}
-
 // tools lists the tools that the key may see, filtered by person and, with their schemas, by name.
 func (r *remote) tools(ctx context.Context, user, name string) ([]control.Tool, error) {
 	query := url.Values{}
@@ -50,12 +38,6 @@ func (r *remote) tools(ctx context.Context, user, name string) ([]control.Tool, 
 	}
 	err := r.do(ctx, http.MethodGet, "/api/v1/tools?"+query.Encode(), nil, &out)
 	return out.Tools, err
-}
-
-// call calls a tool and calls line with the lines of the response as they arrive.
-func (r *remote) call(ctx context.Context, name string, c api.ToolCall, line func(api.ToolLine) error) error {
-	return stream(ctx, r, "/api/v1/tools/"+url.PathEscape(name)+"/call", c,
-		func(l api.ToolLine) (bool, error) { return l.End, line(l) })
 }
 
 // upstreams lists the upstreams that the key may see, with their state.

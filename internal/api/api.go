@@ -28,8 +28,6 @@ type Options struct {
 	Streams *account.Streams // counts requests, and ends those of revoked keys; may be nil
 	Logger  *slog.Logger
 	Address func(*http.Request) netip.Addr
-	// Elsewhere are operations below /api/v1 that others serve, for the description.
-	Elsewhere []Operation
 }
 
 // Server serves /api/v1. It is safe for concurrent use.
@@ -70,13 +68,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errForeign = errors.New("the local key is good on this machine only")
 
-// scopes are the scopes of keys that may call all operations; an operation may accept another one.
-func scopes(own string) []string {
-	if own == "" {
-		return []string{account.ScopeOperator, account.ScopeAdmin}
-	}
-	return []string{own, account.ScopeOperator, account.ScopeAdmin}
-}
+// allScopes are the scopes of keys that may call all operations.
+var allScopes = []string{account.ScopeOperator, account.ScopeAdmin}
 
 // withKeyLifetime counts a request, and cancels it when its key becomes invalid. The key of this
 // process never does.
@@ -109,8 +102,13 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 	if p.Key.Bot != 0 {
 		rules = hub.NarrowRules(rules, hub.BotToolNames)
 	}
+	onlyLearn := !slices.ContainsFunc(p.Key.Scopes, func(s string) bool { return slices.Contains(allScopes, s) })
+	if onlyLearn {
+		rules = control.LearnRules(rules)
+	}
 	return control.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Ends: p.Key.Expires, Rules: rules, Bound: bound,
+		Learn:   onlyLearn,
 		Admin:   p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
 		Program: "api", Agent: r.UserAgent(), Address: from.String(), Lang: lang(r),
 	}, p, nil
@@ -128,15 +126,21 @@ func forPeople(rules string) string {
 
 // AllowsAdmin reports whether a request has a valid key of an administrator with scope admin.
 func (s *Server) AllowsAdmin(r *http.Request) bool {
-	c, _, err := s.caller(r, scopes(""))
+	c, _, err := s.caller(r, allScopes)
 	return err == nil && c.Admin
 }
 
-// guarded requires a key of scope operator or admin, or of one more.
-func (s *Server) guarded(scope string, next func(http.ResponseWriter, *http.Request, control.Caller)) http.HandlerFunc {
-	open := scopes(scope)
+// guarded requires a key with one of the scopes of an operation.
+func (s *Server) guarded(o Operation, next handler) http.HandlerFunc {
+	open := allScopes
+	if o.Scope != "" {
+		open = append([]string{o.Scope}, open...)
+	}
 	wanted := "a key with scope " + strings.Join(open[:len(open)-1], ", ") + " or " + open[len(open)-1] + " is needed"
 	return func(w http.ResponseWriter, r *http.Request) {
+		if _, password, ok := r.BasicAuth(); ok && o.basic {
+			r.Header.Set("Authorization", "Bearer "+password)
+		}
 		c, who, err := s.caller(r, open)
 		switch {
 		case err == nil:
@@ -159,6 +163,9 @@ func (s *Server) guarded(scope string, next func(http.ResponseWriter, *http.Requ
 				return
 			}
 			w.Header().Set("WWW-Authenticate", "Bearer")
+			if o.basic {
+				w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
+			}
 			fail(w, http.StatusUnauthorized, wanted)
 		default:
 			s.Logger.ErrorContext(r.Context(), "a key could not be checked", "error", err)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,8 +142,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	return c.Do(req)
 }
 
-// Do sends a request with the client's key. It returns what [Client.Send] does.
-func (c *Client) Do(req *http.Request) (*http.Response, error) {
+// Do sends a request with the client's key. It returns what [Client.Send] does; the response may
+// also have the other statuses.
+func (c *Client) Do(req *http.Request, others ...int) (*http.Response, error) {
 	req.Header.Set("Authorization", "Bearer "+c.Key)
 	req.Header.Set("Accept-Language", string(c.Lang))
 	req.Header.Set("User-Agent", "patchbay")
@@ -153,7 +155,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 		}
 		return nil, msgUnreachable.Errorf(c.URL, err)
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK || slices.Contains(others, resp.StatusCode) {
 		return resp, nil
 	}
 	defer resp.Body.Close()

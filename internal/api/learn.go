@@ -70,9 +70,9 @@ func learning[In, Out any](pattern, summary string,
 }
 
 // learnOperations adds the operations on knowledge points. Keys of scope learn may call them, too.
-// Files and the calendar are served elsewhere.
 func (s *Server) learnOperations() {
 	s.operate(LearnPoints, AddPoint, LearnPoint, ChangePoint, DeletePoint, RestorePoint, ReschedulePoint,
 		PointHistory, RevealAnswer, JudgeAnswer, NextQuestion, ReviewQueue, Review, UndoReview, Decks, AddDeck,
 		Deck, ChangeDeck, RemoveDeck, Tags, RenameTag, LearnStats, LearnSettings, ChangeLearnSettings)
+	s.learnFileOperations()
 }

@@ -63,6 +63,7 @@ func TestEveryChangeOfLearnLeavesARow(t *testing.T) {
 		{"DELETE /api/v1/learn/decks/{deck}", ""},
 		{"PATCH /api/v1/learn/tags/{tag}", `{"name":"u"}`},
 		{"PATCH /api/v1/learn/settings", `{"day_start":"05:00"}`},
+		{"POST /api/v1/learn/import", "question,answer\nq,a\n"},
 	} {
 		method, path, _ := strings.Cut(c.pattern, " ")
 		names := strings.NewReplacer("{point}", point, "{deck}", deck, "{tag}", "t")

@@ -32,6 +32,9 @@ type Operation struct {
 	Open    bool // needs no key
 	// Scope is a further scope of keys that may call it, beside operator and admin.
 	Scope string
+	// basic reports whether the key may also be the password of Basic authentication, which
+	// calendar programs have.
+	basic bool
 	// limit is how long a [Client] waits for the response; 0: callLimit.
 	limit time.Duration
 	// body is the maximum size of the body in bytes; 0: maxBody.
@@ -89,33 +92,38 @@ func (s *Server) operate(list ...operation) {
 
 // serve adds the operation to a server.
 func (o *Op[In, Out]) serve(s *Server) {
-	s.operations = append(s.operations, o.Operation)
-	s.mux.HandleFunc(o.Method+" "+o.Path,
-		s.guarded(o.Scope, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
-			var in In
-			if err := readInput(w, r, &in, cmp.Or(o.body, maxBody)); err != nil {
-				fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
-				return
-			}
-			out, err := o.do(s.Service, r.Context(), c, in)
-			if err != nil {
-				s.fails(w, r, err)
-				return
-			}
-			reply(w, out)
-		}))
+	s.handle(o.Operation, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
+		var in In
+		if err := readInput(w, r, &in, cmp.Or(o.body, maxBody)); err != nil {
+			fail(w, http.StatusBadRequest, i18n.Localize(err, lang(r)))
+			return
+		}
+		out, err := o.do(s.Service, r.Context(), c, in)
+		if err != nil {
+			s.fails(w, r, err)
+			return
+		}
+		reply(w, out)
+	})
+}
+
+// handler handles the requests of an operation.
+type handler = func(http.ResponseWriter, *http.Request, control.Caller)
+
+// handle adds an operation with its handler.
+func (s *Server) handle(o Operation, h handler) {
+	s.operations = append(s.operations, o)
+	s.mux.HandleFunc(o.Method+" "+o.Path, s.guarded(o, h))
 }
 
 // document adds an operation with its own handler. In and out are values of the types of its input
 // and output; nil: nothing, or nothing in JSON. The returned pointer is valid until the next
 // operation is added.
-func (s *Server) document(pattern, summary, kind string, in, out any,
-	handler func(http.ResponseWriter, *http.Request, control.Caller)) *Operation {
+func (s *Server) document(pattern, summary, kind string, in, out any, h handler) *Operation {
 	method, path, _ := strings.Cut(pattern, " ")
-	s.operations = append(s.operations, Operation{
+	s.handle(Operation{
 		Method: method, Path: path, Summary: summary, In: reflect.TypeOf(in), Out: reflect.TypeOf(out), Kind: kind,
-	})
-	s.mux.HandleFunc(pattern, s.guarded("", handler))
+	}, h)
 	return &s.operations[len(s.operations)-1]
 }
 

@@ -25,8 +25,7 @@ func (s *Server) describe() {
 		Method: http.MethodGet, Path: openAPIPath, Summary: "Describe this API as OpenAPI",
 		Out: reflect.TypeFor[json.RawMessage](), Open: true,
 	})
-	s.openAPI = openAPI(s.Version, s.PublicURL, append(s.operations[:len(s.operations):len(s.operations)],
-		s.Elsewhere...))
+	s.openAPI = openAPI(s.Version, s.PublicURL, s.operations)
 	s.mux.HandleFunc(http.MethodGet+" "+openAPIPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.Write(s.openAPI) //nolint:errcheck // the caller has disconnected

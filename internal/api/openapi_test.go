@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -35,11 +36,11 @@ func described(t *testing.T) (*hubtest.Rig, *Server, object) {
 	socket.SetTools(learn.Tools())
 	s, err := New(Options{
 		Control: control.New(control.Options{
-			Hub: r.Hub, Accounts: r.Accounts, Version: "1.2.3", Points: points,
+			Hub: r.Hub, Accounts: r.Accounts, Version: "1.2.3", Points: points, ImportSize: 1 << 20,
 			Health:   func(store.Bot) control.Health { return control.Health{} },
 			Upstream: func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
 		}),
-		Guard:   account.NewGuard(100, nil),
+		Guard: account.NewGuard(1000, nil), Logger: slog.New(slog.DiscardHandler),
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("127.0.0.1") },
 	})
 	if err != nil {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/tool"
 )
@@ -23,8 +25,10 @@ var (
 // toolOperations adds the operations on tools and upstreams.
 func (s *Server) toolOperations() {
 	s.operate(ListTools, DecideTool, ListToolRules)
-	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line",
-		"application/x-ndjson", ToolCall{}, ToolLine{}, s.call)
+	s.handle(Operation{Method: http.MethodPost, Path: "/api/v1/tools/{name}/call",
+		Summary: "Call a tool, and hear how it goes, an object a line; with a key of scope learn, one of Learn's",
+		In:      reflect.TypeFor[ToolCall](), Out: reflect.TypeFor[ToolLine](), Kind: "application/x-ndjson",
+		Scope: account.ScopeLearn}, s.call)
 	s.upstreamOperations()
 }
 

@@ -102,7 +102,7 @@ func newInstance(t *testing.T, o hubtest.Options) *instance {
 
 func testHandlers(m *mcp.Server, e http.Handler, nothing http.Handler) handlers {
 	return handlers{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing,
-		endpoint: e, learnFiles: nothing, mcp: m, pages: console.New(console.Options{})}
+		endpoint: e, mcp: m, pages: console.New(console.Options{})}
 }
 
 // add adds an upstream of the kind that connects to us.

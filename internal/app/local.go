@@ -75,21 +75,17 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 		Disconnect: func(int64) {},
 		Upstream:   func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
 		Upstreams:  newUpstreamActions(b, log),
-		Points:     points, Due: dueReviews(points),
+		Points:     points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
 		Nodes:      nodeOperations(b, nodes),
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },
 		Retention:  retentionPolicy(c),
 	})
-	server, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.ClientAddress,
-		Elsewhere: learnOperations()})
+	server, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.ClientAddress})
 	if err != nil {
 		return l, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/api/v1/", server)
-	mux.Handle("/api/v1/learn/", newLearnFiles(h, points, b, guard, log, addresses.ClientAddress, c))
-	l.handler, l.key = mux, server.Key()
+	l.handler, l.key = server, server.Key()
 	return l, nil
 }
 

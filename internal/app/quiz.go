@@ -3,15 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
-	"patchbay/internal/i18n"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/learn/remind"
@@ -114,30 +111,4 @@ func pushReminder(ctx context.Context, b *Base, glasses *rokid.Handler, person s
 		return errNoGlasses
 	}
 	return errors.Join(errs...)
-}
-
-// calendar serves GET /api/v1/learn/calendar.ics: the reviews due on the coming days, for calendar
-// programs to subscribe to. The key may also come as the password of Basic authentication, which
-// calendar programs support better than bearer tokens.
-func (f *learnFiles) calendar(w http.ResponseWriter, r *http.Request) {
-	if _, password, ok := r.BasicAuth(); ok {
-		r.Header.Set("Authorization", "Bearer "+password)
-	}
-	key, ok := f.person(w, r, toolOfFeed)
-	if !ok {
-		return
-	}
-	person := key.Person.ID
-	lang := i18n.Chinese
-	if p, err := f.service.Store.People.ByID(r.Context(), person); err == nil {
-		lang = i18n.ParseLang(p.Lang, i18n.Chinese)
-	}
-	feed, err := remind.NewFeed(r.Context(), f.service, person, lang)
-	if err != nil {
-		f.failed(w, r, fmt.Errorf("look ahead: %w", err))
-		return
-	}
-	w.Header().Set("Content-Type", "text/calendar; charset=utf-8")
-	w.Header().Set("Cache-Control", "private, max-age=300")
-	http.ServeContent(w, r, "", feed.Now, strings.NewReader(string(remind.ICS(feed))))
 }

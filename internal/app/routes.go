@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/config"
 	"patchbay/internal/console"
+	"patchbay/internal/i18n"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/xiaozhi"
 )
@@ -15,7 +16,7 @@ import (
 // handlers are the handlers that routes maps to paths.
 type handlers struct {
 	lingzhu, cable, media, api, metrics, ready http.Handler
-	endpoint, learnFiles                       http.Handler
+	endpoint                                   http.Handler
 	mcp                                        *mcp.Server
 	boards                                     *voiceBoards
 	pages                                      *console.Server
@@ -51,9 +52,6 @@ func routes(d handlers) *http.ServeMux {
 		d.boards.routes(mux)
 	}
 	mux.Handle("/api/v1/", d.api)
-	for _, path := range learnFilePaths {
-		mux.Handle(path, d.learnFiles)
-	}
 	mux.Handle("GET /metrics", d.metrics)
 	mux.Handle("GET /readyz", d.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -97,6 +95,16 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // the client has disconnected
+}
+
+// langOf returns the language that a request asks for.
+func langOf(r *http.Request) i18n.Lang {
+	return i18n.ParseLang(r.Header.Get("Accept-Language"), i18n.English)
+}
+
+// writeInvalid writes an error response in the language that the request asks for.
+func writeInvalid(w http.ResponseWriter, r *http.Request, status int, err error) {
+	writeJSON(w, status, map[string]string{"error": i18n.Localize(err, langOf(r))})
 }
 
 // byHTTPS reports whether the public address of the server is https.

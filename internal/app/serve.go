@@ -260,6 +260,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Listen:     voices.boards.ListenOgg,
 		Hear:       voices.boards.ListenWAV,
 		Points:     points,
+		ImportSize: int64(c.Learn.ImportSize),
 		Due:        dueReviews(points),
 		Nodes:      nodeOperations(base, nodes),
 		Retention:  retentionPolicy(c),
@@ -267,7 +268,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 	})
 	channel, err := api.New(api.Options{Control: people, Streams: streams, Guard: guard, Logger: log,
-		Address: addresses.ClientAddress, Elsewhere: learnOperations()})
+		Address: addresses.ClientAddress})
 	if err != nil {
 		return err
 	}
@@ -276,7 +277,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Registerer: registry,
 		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.ClientAddress,
 		Lang: i18n.Lang(c.Lang), Version: o.Version, Logger: log,
-		Learn: points, LearnFile: int64(c.Learn.ImportSize),
+		Learn:  points,
 		Secure: byHTTPS(c),
 	})
 
@@ -285,8 +286,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		mcp: programs,
 		endpoint: &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log,
 			address: addresses.ClientAddress},
-		learnFiles: newLearnFiles(h, points, base, guard, log, addresses.ClientAddress, c),
-		metrics:    metricsHandler(c, registry, channel, addresses), ready: readiness(failing), pages: pages,
+		metrics: metricsHandler(c, registry, channel, addresses), ready: readiness(failing), pages: pages,
 	})
 	server := &http.Server{
 		Handler: observe.HandleRequests(log, registry,

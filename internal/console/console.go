@@ -52,8 +52,6 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Learn stores the learning material; nil disables the pages about it.
 	Learn *learning.Service
-	// LearnFile is the maximum size of a file with knowledge points, in bytes.
-	LearnFile int64
 }
 
 // Server serves the pages. It is safe for concurrent use.
@@ -99,7 +97,7 @@ func New(o Options) *Server {
 		settings.Routes(o.Control),
 	)
 	if o.Learn != nil {
-		s.routes = append(s.routes, learn.Routes(learn.Options{Points: o.Learn, Largest: o.LearnFile})...)
+		s.routes = append(s.routes, learn.Routes(learn.Options{Points: o.Learn, Largest: o.Control.ImportSize})...)
 	}
 	s.handler = s.instance.Handler(s.routes)
 	return s

@@ -39,6 +39,8 @@ type Options struct {
 	Upstreams UpstreamActions
 	// Points is Learn; nil if there is none.
 	Points *learn.Service
+	// ImportSize is the maximum size of a file with points, in bytes.
+	ImportSize int64
 	// Due returns the number of reviews that Learn has for a person today; nil without Learn.
 	Due func(ctx context.Context, person string) (int, error)
 	// Listen writes what a device hears to w, as an Ogg stream, until ctx or the device ends it.
@@ -97,6 +99,10 @@ type Caller struct {
 	Agent, Address string
 	// Lang is the language of texts for the caller.
 	Lang i18n.Lang
+	// Learn reports whether the key reaches Learn and nothing else.
+	Learn bool
+	// actor is who calls on behalf of the person, for the audit trail; empty: the person.
+	actor string
 }
 
 // Owner returns the id of the person whose data the caller sees; empty: everybody's.

@@ -40,7 +40,7 @@ func (s *Service) Learning() *Learning { return &Learning{s, s.Points} }
 // by returns a caller as the audit trail identifies it.
 func (c Caller) by() hub.Access {
 	return hub.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: c.Person, Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound, Channel: c.Program,
+		Person: c.Person, Actor: c.actor, Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound, Channel: c.Program,
 		Program: c.Agent, Lang: string(c.Lang),
 	}}
 }
@@ -77,6 +77,9 @@ func (p *Learning) learner(ctx context.Context, c Caller, name string) (*learn.L
 	}
 	return p.points.Learner(ctx, person)
 }
+
+// LearnRules restricts the stored rules of a key to Learn's tools.
+func LearnRules(rules string) string { return hub.NarrowRules(rules, learn.ToolNames()) }
 
 // RecordLearnChange executes a change of the caller's knowledge points, and records it in the audit
 // trail as a call of the tool with that name and those arguments. It returns the error of do.

@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
+	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -335,8 +336,12 @@ func (s *Service) CallTool(ctx context.Context, c Caller, in ToolCall) (*tool.Re
 		Channel: "cli", Program: c.Agent, Lang: string(c.Lang),
 	}}
 	res, err := s.Hub.Call(ctx, who, in.Name, &tool.Call{Args: in.Args, Progress: in.Progress})
-	if err == nil && res.InputRequired != nil {
+	switch {
+	case err == nil && res.InputRequired != nil:
 		return nil, errToolAsks
+	case err != nil && c.Learn && !slices.Contains(learn.ToolNames(), in.Name):
+		// Such a key does not reveal which other tools there are.
+		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+in.Name, nil)
 	}
 	return res, err
 }
