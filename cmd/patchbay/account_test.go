@@ -7,6 +7,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
+	"patchbay/internal/check"
 	"patchbay/internal/config"
 	"patchbay/internal/store"
 )
@@ -125,12 +126,12 @@ func TestAccountWithoutPassword(t *testing.T) {
 		t.Errorf("serve says %q", got)
 	}
 	all := d.examine(exitOK)
-	want(t, all, "console", warn, "nobody can sign in")
+	want(t, all, "console", check.Warn, "nobody can sign in")
 	if got := all["console"].Advice; !strings.Contains(got, set) {
 		t.Errorf("doctor advises %q", got)
 	}
 	if o := d.do("correct horse\n", "user", "passwd", "ada", "--password-stdin"); o.code != exitOK {
 		t.Fatal(o.stderr)
 	}
-	want(t, d.examine(exitOK), "console", good, "1 can sign in")
+	want(t, d.examine(exitOK), "console", check.OK, "1 can sign in")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/internal/check"
 	"patchbay/internal/store"
 )
 
@@ -25,7 +26,7 @@ func TestAuditVerify(t *testing.T) {
 		!strings.Contains(out, "Head: "+head) {
 		t.Errorf("it says %q", out)
 	}
-	want(t, d.examine(0), "audit trail", good, "the newest 3 links are right")
+	want(t, d.examine(0), "audit trail", check.OK, "the newest 3 links are right")
 	d.failing(1, "", []string{"audit", "verify", "--expect", "1.2.x"}, `"1.2.x" is not a head`)
 
 	db, err := sql.Open("sqlite", filepath.Join(d.data, store.FileName)+"?_pragma=busy_timeout(10000)")
@@ -43,5 +44,5 @@ func TestAuditVerify(t *testing.T) {
 		!strings.Contains(o.stdout, "expected head not in the chain") {
 		t.Errorf("exit code %d, %q", o.code, o.stdout)
 	}
-	want(t, d.examine(1), "audit trail", bad, "1 problem(s)")
+	want(t, d.examine(1), "audit trail", check.Fail, "1 problem(s)")
 }

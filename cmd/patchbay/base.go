@@ -3,14 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
-	"unicode"
 
 	"patchbay/internal/app"
+	"patchbay/internal/check"
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
@@ -38,14 +34,7 @@ func (d dataFlags) retryFlags() string {
 }
 
 // quoteWord quotes a word for a shell if necessary.
-func quoteWord(word string) string {
-	if !strings.ContainsFunc(word, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func quoteWord(word string) string { return check.Quote(word) }
 
 // load loads the configuration.
 func (d dataFlags) load(sh *shell) (*config.Config, error) {
@@ -81,15 +70,8 @@ func withBase(ctx context.Context, sh *shell, c *config.Config, f func(*app.Base
 	return f(b)
 }
 
-// hasData reports whether there is data to open: a database server, or a file. The check must not
-// create a database in a misspelt directory.
-func hasData(c *config.Config) bool {
-	if c.Database.URL != "" {
-		return true
-	}
-	_, err := os.Stat(filepath.Join(c.Data, store.FileName))
-	return !errors.Is(err, fs.ErrNotExist)
-}
+// hasData reports whether there is data to open.
+func hasData(c *config.Config) bool { return app.HasData(c) }
 
 func (d dataFlags) noData(c *config.Config) error {
 	return msgNoData.Errorf(c.Data, d.retryFlags())

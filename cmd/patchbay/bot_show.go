@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/internal/app"
+	"patchbay/internal/check"
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
@@ -146,7 +147,7 @@ func (sh *shell) showBot(v botView) {
 		sh.say(msgBotSince, sh.when(v.Since), sh.when(v.LastSeen))
 	}
 	if v.Gateway != "" {
-		sh.printf("OpenClaw %s\n", sanitize(v.Gateway))
+		sh.printf("OpenClaw %s\n", check.Foreign(v.Gateway))
 	}
 	if len(v.Settings) > 0 {
 		sh.say(msgHeadSettings)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/check"
 	"patchbay/internal/control"
 	"patchbay/internal/plug/openai/openaitest"
 )
@@ -47,6 +48,6 @@ func TestStateOfModels(t *testing.T) {
 		t.Errorf("it says\n%s", got)
 	}
 	all := d.examine(exitFailed)
-	want(t, all, "bot 2 (gone)", bad, "cannot be reached")
-	want(t, all, "bot 3 (broke)", warn, "credit")
+	want(t, all, "bot 2 (gone)", check.Fail, "cannot be reached")
+	want(t, all, "bot 3 (broke)", check.Warn, "credit")
 }

@@ -97,7 +97,7 @@ func playServe(ctx context.Context, st *demoRun) error {
 
 // openAccount opens the account that owns everything, with a key for glasses and one for the demo.
 func (st *demoRun) openAccount(ctx context.Context, c *config.Config) error {
-	machine, err := connectRunning(ctx, st.sh, c)
+	machine, err := app.ConnectRunning(ctx, c, st.sh.lang)
 	if err != nil {
 		return err
 	}

@@ -10,24 +10,24 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/i18n"
+	"patchbay/internal/check"
 	"patchbay/internal/store"
 )
 
 // found returns all findings of one check, one per line.
-func (d *desk) found(check string) string {
+func (d *desk) found(name string) string {
 	d.t.Helper()
 	o := d.do("", "doctor", "--json")
-	var list []finding
+	var list []check.Finding
 	if err := json.Unmarshal([]byte(o.stdout), &list); err != nil {
 		d.t.Fatalf("doctor: %v in %q, %q", err, o.stdout, o.stderr)
 	}
 	var lines []string
 	for _, f := range list {
-		if f.Check == check {
+		if f.Check == name {
 			lines = append(lines, string(f.State)+" "+f.Found+" → "+f.Advice)
 		}
-		if f.State != good && f.Advice == "" {
+		if f.State != check.OK && f.Advice == "" {
 			d.t.Errorf("no advice about %+v", f)
 		}
 	}
@@ -37,9 +37,8 @@ func (d *desk) found(check string) string {
 func TestDoctorOnBoards(t *testing.T) {
 	d := withParrot(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
-	for _, check := range []string{msgCheckBoards.In(i18n.English), msgCheckHome.In(i18n.English),
-		msgCheckMQTT.In(i18n.English), msgCheckSound.In(i18n.English),
-		msgCheckFirmware.In(i18n.English)} {
+	for _, check := range []string{"voice boards", "address for boards", "MQTT for boards", "sound of boards",
+		"firmware for boards"} {
 		if got := d.found(check); got != "" {
 			t.Errorf("without boards %s is %q", check, got)
 		}
@@ -49,7 +48,7 @@ func TestDoctorOnBoards(t *testing.T) {
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	shows(t, b, "aa:bb:cc:00:00:02", "client-2")
 	d.ok("device", "set", "kitchen", "transport=mqtt")
-	got := d.found(msgCheckBoards.In(i18n.English))
+	got := d.found("voice boards")
 	for _, want := range []string{
 		"ok 1 approved → ", "warn boards that show a code: 1 → Type in the six digits",
 		"warn boards that no bot answers: 1, such as kitchen → Give it one: patchbay device bind 1 BOT",
@@ -68,7 +67,7 @@ func TestDoctorOnBoards(t *testing.T) {
 		Client: "client-1", At: time.Now().Add(-31 * 24 * time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	got = d.found(msgCheckBoards.In(i18n.English))
+	got = d.found("voice boards")
 	if !strings.Contains(got,
 		"not seen for 30 days: 1, such as kitchen → Turn it on, or remove it: patchbay device rm 1") ||
 		strings.Contains(got, "MQTT") || strings.Contains(got, "no bot") {
@@ -76,7 +75,7 @@ func TestDoctorOnBoards(t *testing.T) {
 	}
 
 	d.serve()
-	if got := d.found(msgCheckBoards.In(i18n.English)); !strings.Contains(got, "ok 1 approved, 0 awake") {
+	if got := d.found("voice boards"); !strings.Contains(got, "ok 1 approved, 0 awake") {
 		t.Errorf("on a server:\n%s", got)
 	}
 }

@@ -10,32 +10,33 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/check"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/store"
 )
 
 // examine runs the doctor and returns its findings by check.
-func (d *desk) examine(code int, args ...string) map[string]finding {
+func (d *desk) examine(code int, args ...string) map[string]check.Finding {
 	d.t.Helper()
 	o := d.do("", append([]string{"doctor", "--json"}, args...)...)
 	if o.code != code || o.stderr != "" {
 		d.t.Errorf("doctor: exit code %d, want %d; stderr %q", o.code, code, o.stderr)
 	}
-	var list []finding
+	var list []check.Finding
 	if err := json.Unmarshal([]byte(o.stdout), &list); err != nil {
 		d.t.Fatalf("doctor: %v in %q", err, o.stdout)
 	}
-	all := map[string]finding{}
+	all := map[string]check.Finding{}
 	for _, f := range list {
 		all[f.Check] = f
-		if f.State != good && f.Advice == "" {
+		if f.State != check.OK && f.Advice == "" {
 			d.t.Errorf("no advice about %+v", f)
 		}
 	}
 	return all
 }
 
-func want(t *testing.T, all map[string]finding, check string, v verdict, found string) {
+func want(t *testing.T, all map[string]check.Finding, check string, v check.State, found string) {
 	t.Helper()
 	if f := all[check]; f.State != v || !strings.Contains(f.Found, found) {
 		t.Errorf("%s is %+v, want %s and %q", check, f, v, found)
@@ -57,10 +58,10 @@ func TestDoctorBeforeTheBeginning(t *testing.T) {
 	d := blankDesk(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	all := d.examine(exitOK)
-	want(t, all, "data folder", warn, "does not exist")
-	want(t, all, "secret key", good, "first use")
-	want(t, all, "database", warn, "nothing yet")
-	want(t, all, "server", warn, "does not run")
+	want(t, all, "data folder", check.Warn, "does not exist")
+	want(t, all, "secret key", check.OK, "first use")
+	want(t, all, "database", check.Warn, "nothing yet")
+	want(t, all, "server", check.Warn, "does not run")
 	if _, err := os.Stat(d.data); err == nil {
 		t.Error("looking made the data folder")
 	}
@@ -79,21 +80,21 @@ func TestDoctorOnARunningServer(t *testing.T) {
 	d.ok("bot", "add", "--name", "lobster", "--kind", "eyeclaw")
 	s := d.serve()
 	all := d.examine(exitOK)
-	want(t, all, "settings", good, "")
-	want(t, all, "data folder", good, d.data)
-	want(t, all, "secret key", good, "can be read")
-	want(t, all, "database", good, "sqlite")
-	want(t, all, "people", good, "1")
-	want(t, all, "clock", good, "")
-	want(t, all, "server", good, s.URL)
-	want(t, all, "public_url", warn, "not set")
-	want(t, all, "bot 1 (parrot)", good, "valid")
-	want(t, all, "bot 2 (m)", good, "can be asked")
-	want(t, all, "bot 3 (lobster)", warn, "not connected")
+	want(t, all, "settings", check.OK, "")
+	want(t, all, "data folder", check.OK, d.data)
+	want(t, all, "secret key", check.OK, "can be read")
+	want(t, all, "database", check.OK, "sqlite")
+	want(t, all, "people", check.OK, "1")
+	want(t, all, "clock", check.OK, "")
+	want(t, all, "server", check.OK, s.URL)
+	want(t, all, "public_url", check.Warn, "not set")
+	want(t, all, "bot 1 (parrot)", check.OK, "valid")
+	want(t, all, "bot 2 (m)", check.OK, "can be asked")
+	want(t, all, "bot 3 (lobster)", check.Warn, "not connected")
 
 	d.ok("bot", "set", "m", "api_key=sk-wrong")
 	all = d.examine(exitFailed)
-	want(t, all, "bot 2 (m)", bad, "does not accept the key")
+	want(t, all, "bot 2 (m)", check.Fail, "does not accept the key")
 	if strings.Contains(all["bot 2 (m)"].Found, "sk-wrong") {
 		t.Error("the doctor shows the key")
 	}
@@ -130,11 +131,11 @@ func TestDoctorFindsProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := d.examine(exitFailed)
-	want(t, all, "server", bad, "another program has that port")
-	want(t, all, "public_url", warn, "this machine or network only")
-	want(t, all, "clock", bad, "before the newest record")
-	want(t, all, "bot 1 (parrot)", bad, "45s")
-	want(t, all, "secret key", warn, "other accounts")
+	want(t, all, "server", check.Fail, "another program has that port")
+	want(t, all, "public_url", check.Warn, "this machine or network only")
+	want(t, all, "clock", check.Fail, "before the newest record")
+	want(t, all, "bot 1 (parrot)", check.Fail, "45s")
+	want(t, all, "secret key", check.Warn, "other accounts")
 }
 
 func TestDoctorFindsALostKey(t *testing.T) {
@@ -144,7 +145,7 @@ func TestDoctorFindsALostKey(t *testing.T) {
 		"--set", "api_key=sk-x")
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
 	all := d.examine(exitFailed)
-	want(t, all, "secret key", bad, "not the one of this installation")
+	want(t, all, "secret key", check.Fail, "not the one of this installation")
 }
 
 func TestDoctorFindsADeadServer(t *testing.T) {
@@ -153,20 +154,20 @@ func TestDoctorFindsADeadServer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(d.data, "server.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(t, d.examine(exitFailed), "server", bad, "does not answer")
+	want(t, d.examine(exitFailed), "server", check.Fail, "does not answer")
 }
 
 func TestDoctorFindsWrongSettings(t *testing.T) {
 	d := blankDesk(t)
 	d.env = append(d.env, "PATCHBAY_TURN_IDLE=soon")
-	want(t, d.examine(exitFailed), "settings", bad, "PATCHBAY_TURN_IDLE")
+	want(t, d.examine(exitFailed), "settings", check.Fail, "PATCHBAY_TURN_IDLE")
 }
 
 func TestDoctorOnTools(t *testing.T) {
 	d, _ := withLamp(t)
 	all := d.examine(exitOK)
-	want(t, all, "upstream lamp", good, "tools: 7")
-	want(t, all, "tools", good, "36 allowed, 1 denied or dangerous")
+	want(t, all, "upstream lamp", check.OK, "tools: 7")
+	want(t, all, "tools", check.OK, "36 allowed, 1 denied or dangerous")
 
 	d.ok("bot", "set", "parrot", "mcp_open=true")
 	d.ok("tool", "deny", "lmap_*")
@@ -180,8 +181,8 @@ func TestDoctorOnTools(t *testing.T) {
 		t.Errorf("the report on an open bot is\n%s", list)
 	}
 	all = d.examine(exitOK)
-	want(t, all, "rule lmap_*", warn, "no tool")
-	want(t, all, "key slip", warn, "lamb_*")
+	want(t, all, "rule lmap_*", check.Warn, "no tool")
+	want(t, all, "key slip", check.Warn, "lamb_*")
 	for _, check := range []string{"rule lamp_dim", "rule lamp_burn", "key good"} {
 		if f, there := all[check]; there {
 			t.Errorf("without a reason there is %+v", f)
@@ -194,19 +195,19 @@ func TestDoctorOnTools(t *testing.T) {
 	d.ok("upstream", "add", "closed", "--url", servePeer(t, "token"), "--no-check")
 	d.ok("tool", "deny", "dead_*")
 	d.until("the trouble", func() bool {
-		all = map[string]finding{}
-		var list []finding
+		all = map[string]check.Finding{}
+		var list []check.Finding
 		if err := json.Unmarshal([]byte(d.do("", "doctor", "--json").stdout), &list); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range list {
 			all[f.Check] = f
 		}
-		return strings.Contains(all["upstream dead"].Found, "Nothing listens") && all["upstream closed"].State == bad &&
-			all["upstream lamp"].State == warn
+		return strings.Contains(all["upstream dead"].Found, "Nothing listens") &&
+			all["upstream closed"].State == check.Fail && all["upstream lamp"].State == check.Warn
 	})
-	want(t, all, "upstream closed", bad, "wants a token")
-	want(t, all, "upstream lamp", warn, "more tools than are taken over: 2")
+	want(t, all, "upstream closed", check.Fail, "wants a token")
+	want(t, all, "upstream lamp", check.Warn, "more tools than are taken over: 2")
 	if !strings.Contains(all["upstream closed"].Advice, "patchbay upstream check closed") {
 		t.Errorf("the advice is %+v", all["upstream closed"])
 	}
@@ -219,7 +220,7 @@ func TestDoctorOnUpstreamsWithoutAServer(t *testing.T) {
 	d := withParrot(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	d.ok("upstream", "add", "lamp", "--url", "http://127.0.0.1:1/mcp", "--no-check")
-	want(t, d.examine(exitOK), "upstream lamp", warn, "only while the server runs")
+	want(t, d.examine(exitOK), "upstream lamp", check.Warn, "only while the server runs")
 }
 
 // The advice of doctor about a damaged or missing file names the file.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"patchbay/internal/bus"
+	"patchbay/internal/check"
 	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -180,7 +181,7 @@ func TestErrorsEndInAdvice(t *testing.T) {
 	for _, args := range [][]string{{"serve"}, {"user", "list"}, {"user", "add", "ada"}} {
 		d.failing(exitFailed, "", args, "is damaged", "patchbay backup restore FILE")
 	}
-	want(t, d.examine(exitFailed), "database", bad, "is damaged")
+	want(t, d.examine(exitFailed), "database", check.Fail, "is damaged")
 	nowhere := free(t)
 	d.failing(exitFailed, "", []string{"ask", "1", "hi", "--server", "http://" + nowhere, "--key", "k"},
 		nowhere+" cannot be reached: nothing listens there")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
@@ -79,7 +80,7 @@ func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
 	if !hasData(settings) {
 		return "", c.noData(settings)
 	}
-	r, err := connectRunning(ctx, sh, settings)
+	r, err := app.ConnectRunning(ctx, settings, sh.lang)
 	if err != nil {
 		return "", err
 	}

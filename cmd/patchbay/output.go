@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/text/width"
 
+	"patchbay/internal/check"
 	"patchbay/internal/i18n"
 )
 
@@ -85,12 +86,4 @@ func (sh *shell) when(t time.Time) string {
 }
 
 // took formats a duration briefly enough for a column.
-func took(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(100 * time.Microsecond).String()
-	}
-	return d.Round(10 * time.Millisecond).String()
-}
+func took(d time.Duration) string { return check.Duration(d) }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/internal/check"
 	"patchbay/internal/store/storetest"
 )
 
@@ -44,7 +45,7 @@ func TestCommandsOnPostgreSQL(t *testing.T) {
 	if len(view.Traces) != 2 || view.Online == nil {
 		t.Errorf("the bot is %+v", view)
 	}
-	want(t, d.examine(exitOK), "database", good, "postgres")
+	want(t, d.examine(exitOK), "database", check.OK, "postgres")
 	d.failing(exitFailed, "", []string{"serve", "--demo"}, "--demo keeps its data in a folder of its own")
 	wrong := strings.Replace(address, "patchbay_", "nothing_", 1)
 	d.failing(exitFailed, "", []string{"user", "list", "--database-url", wrong}, "does not exist")

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -74,19 +73,12 @@ func findRunning(ctx context.Context, sh *shell, c *config.Config) (*remote, err
 		return nil, err
 	}
 	r := newRemote(at.URL, at.Key, sh)
-	r.client.Transport = localTransport()
+	r.client.Transport = app.LocalTransport()
 	err = r.do(ctx, http.MethodGet, "/api/v1/status", nil, &struct{}{})
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errUnauthorized) {
 		return nil, nil // it crashed, and another program may have its port now
 	}
 	return r, err
-}
-
-// localTransport connects to a server on this machine by its address, which is not in the server's
-// certificate. The key is valid for this server only while it runs, so it does not matter who else
-// may listen there.
-func localTransport() *http.Transport {
-	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 }
 
 var errUnauthorized = i18n.Message("the server refuses the key; it needs scope operator or admin, and must not be revoked").Errorf()

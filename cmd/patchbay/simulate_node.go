@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/internal/api"
+	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/openclaw/client"
@@ -134,14 +135,14 @@ func (c *simulateNodeCmd) target(ctx context.Context, sh *shell) (*nodeTarget, e
 		}
 		return p, nil
 	}
-	r, err := connectRunning(ctx, sh, settings)
+	r, err := app.ConnectRunning(ctx, settings, sh.lang)
 	if err != nil {
 		return nil, err
 	}
 	if r == nil {
 		return nil, i18n.Message("no server runs on this data folder; start one with patchbay serve%s, or give --server").Errorf(c.retryFlags())
 	}
-	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.URL, "http"), localTransport()
+	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.URL, "http"), app.LocalTransport()
 	p.make = func(ctx context.Context) (string, func(context.Context) error, error) { return c.makeKey(ctx, r) }
 	return p, nil
 }

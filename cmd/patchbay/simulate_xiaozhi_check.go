@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/app"
 	"patchbay/internal/i18n"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/plug/xiaozhi/wire"
@@ -243,7 +244,7 @@ func (b *desktopBoard) checkToolCalls(ctx context.Context) (photo bool, err erro
 	if err != nil {
 		return false, err
 	}
-	running, err := connectRunning(ctx, b.sh, settings)
+	running, err := app.ConnectRunning(ctx, settings, b.sh.lang)
 	if running == nil || err != nil {
 		return false, err
 	}

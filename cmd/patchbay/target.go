@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"syscall"
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
@@ -67,7 +66,7 @@ func (f targetFlags) open(ctx context.Context, sh *shell, create bool, use func(
 	}
 	var running *api.Client
 	if f.DatabaseURL == "" { // the server may use another database
-		if running, err = connectRunning(ctx, sh, settings); err != nil {
+		if running, err = app.ConnectRunning(ctx, settings, sh.lang); err != nil {
 			return err
 		}
 	}
@@ -82,25 +81,6 @@ func (f targetFlags) open(ctx context.Context, sh *shell, create bool, use func(
 		defer l.Close()
 		return use(&conn{Client: l.Client(sh.lang), settings: settings, local: true})
 	})
-}
-
-// connectRunning returns a client for the server that runs on a data folder, or nil if none
-// responds there.
-func connectRunning(ctx context.Context, sh *shell, c *config.Config) (*api.Client, error) {
-	at, err := app.FindRunning(c.Data)
-	if errors.Is(err, app.ErrNotRunning) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r := api.NewClient(at.URL, at.Key, sh.lang)
-	r.HTTP.Transport = localTransport()
-	_, err = api.Status.Call(ctx, r, control.Empty{})
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, api.ErrUnauthorized) {
-		return nil, nil // it crashed, and another program may have its port now
-	}
-	return r, err
 }
 
 // named returns a client for the named server, or nil if none was named.

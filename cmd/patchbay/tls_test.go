@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"net/http/httptest"
 	"os"
+	"patchbay/internal/check"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,8 +50,8 @@ func TestCommandsReachAServerWithTLS(t *testing.T) {
 		t.Errorf("the server was not asked: %+v", rows)
 	}
 	all := d.examine(exitOK)
-	want(t, all, "certificate", good, "is good until")
-	want(t, all, "server", good, s.URL)
+	want(t, all, "certificate", check.OK, "is good until")
+	want(t, all, "server", check.OK, s.URL)
 	// A remote server must have a trusted certificate.
 	d.failing(exitFailed, "", []string{"ask", "parrot", "hello", "--server", s.URL, "--key", "k"}, "certificate")
 }

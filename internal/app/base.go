@@ -10,6 +10,7 @@ import (
 	_ "time/tzdata" // people choose time zones, and not every machine has them
 
 	"patchbay/internal/account"
+	"patchbay/internal/check"
 	"patchbay/internal/config"
 	"patchbay/internal/hub"
 	"patchbay/internal/plug/bots"
@@ -118,6 +119,9 @@ func kinds(log *slog.Logger, base *Base) []hub.Kind {
 			Settings: func() any { return new(openai.Settings) },
 			Build: func(b store.Bot, settings any) (talk.Bot, error) {
 				return base.models.build(b, *settings.(*openai.Settings), toolbox{base.tools, b})
+			},
+			Check: func(ctx context.Context, r *check.Report, b store.Bot, settings any, state hub.BotState) {
+				openai.CheckBot(ctx, r, hub.CheckName(b), b.Number, *settings.(*openai.Settings), state.Problem)
 			},
 			// The wearers of one bot must not flood a paid service.
 			Limits: hub.Limits{Concurrent: 16, Waiting: 64},

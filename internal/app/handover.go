@@ -93,13 +93,16 @@ func newHandover(messages *bus.Bus, leases store.Leases, log *slog.Logger, reg p
 	return h
 }
 
+// failingBus is the reason of [handover.failing] that this instance is cut off from the bus.
+const failingBus = "bus"
+
 // failing returns why this instance should get no new traffic; empty means that it may.
 func (h *handover) failing() (why []string) {
 	if h.Draining() {
 		why = append(why, "draining")
 	}
 	if !h.messages.IsConnected() || h.messages.DisconnectedFor() > muteLimit {
-		why = append(why, "bus")
+		why = append(why, failingBus)
 	}
 	return why
 }

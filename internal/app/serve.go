@@ -120,10 +120,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 	}
 
-	messages, err := bus.Open(ctx, bus.Options{
-		Installation: base.Installation, Signer: base.Box, URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert,
-		Key: c.Bus.Key, CA: c.Bus.CA, Logger: log,
-	})
+	messages, err := bus.Open(ctx, busOptions(base, log))
 	if err != nil {
 		return err
 	}
@@ -373,6 +370,13 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	err = running.Wait()
 	log.Info("stopped")
 	return err
+}
+
+// busOptions returns the configured options of the bus.
+func busOptions(b *Base, log *slog.Logger) bus.Options {
+	c := b.Config.Bus
+	return bus.Options{Installation: b.Installation, Signer: b.Box, URL: c.URL, Name: c.Name, Cert: c.Cert, Key: c.Key,
+		CA: c.CA, Logger: log}
 }
 
 // serveHTTP serves until the server is shut down.

@@ -92,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 		if o.Installation == "" || o.Signer == nil {
 			return nil, errors.New("a bus with others needs the installation and its secret")
 		}
-		b.prefix, b.signer = "pb."+o.Installation+".", o.Signer
+		b.prefix, b.signer = subjectPrefix(o), o.Signer
 	}
 	opts := []nats.Option{
 		nats.CustomInboxPrefix(b.prefix + "inbox"),
@@ -155,6 +155,9 @@ func connectionError(err error) error {
 	}
 	return err
 }
+
+// subjectPrefix returns the prefix of all subjects on a bus with others.
+func subjectPrefix(o Options) string { return "pb." + o.Installation + "." }
 
 func tlsOptions(o Options) ([]nats.Option, error) {
 	if o.Cert == "" && o.Key == "" && o.CA == "" {

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/check"
 	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -33,6 +34,9 @@ type Kind struct {
 	Inbound bool
 	// Build makes a bot from its settings, decoded into the value of Settings.
 	Build func(b store.Bot, settings any) (talk.Bot, error)
+	// Check checks a bot with valid settings, decoded as for Build. State is the zero value if no
+	// server runs. Nil: valid settings are good enough.
+	Check func(ctx context.Context, r *check.Report, b store.Bot, settings any, state BotState)
 	// Limits are the default limits; the owner of a bot can set others. The zero value means
 	// no limits.
 	Limits Limits

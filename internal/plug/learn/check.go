@@ -1,20 +1,20 @@
-package main
+package learn
 
 import (
 	"context"
 	"errors"
 	"slices"
 
-	"patchbay/internal/app"
+	"patchbay/internal/check"
+	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 )
 
 const (
 	msgCheckLearn   = i18n.Message("learn %s")
 	msgLearnGood    = i18n.Message("%d points, %d to review today, time zone %s")
-	msgDoctorHeld   = i18n.Message("%d more are due today than the daily limits let through")
+	msgLearnHeld    = i18n.Message("%d more are due today than the daily limits let through")
 	msgLearnNoBot   = i18n.Message("the bot that judges recalls, %s, does not exist")
 	msgLearnNoWay   = i18n.Message("reminders are set for %s, but nothing says by which way")
 	msgLearnNoHook  = i18n.Message("reminders go to a webhook, but there is no address")
@@ -29,42 +29,42 @@ const (
 	adviceVectors     = i18n.Message("See whether learn.embeddings_url, _key and _model are right; without it, points are found by their words.")
 )
 
-// learning checks what concerns knowledge points.
-func (d *doctor) learning(ctx context.Context, b *app.Base) {
-	o, err := app.LearnOptions(b, d.sh.logger())
+// Check checks what concerns knowledge points. Err is why the configured embedder cannot be used;
+// nil: it can.
+func Check(ctx context.Context, r *check.Report, o Options, err error, bots *hub.Registry) {
 	if err != nil {
-		d.fail(msgCheckVectors.With(), d.errorText(err), adviceVectors)
+		r.Error(msgCheckVectors.With(), err, adviceVectors.With())
 		return
 	}
-	d.vectors(ctx, o.Embedder)
-	people, err := b.Store.People.All(ctx)
+	checkEmbedder(ctx, r, o.Embedder)
+	people, err := o.Store.People.All(ctx)
 	if err != nil {
 		return // the check of the people reports it
 	}
-	s := learn.New(o)
+	s := New(o)
 	for _, p := range people {
-		d.learner(ctx, b, s, p)
+		s.checkLearner(ctx, r, p, bots)
 	}
 }
 
-func (d *doctor) vectors(ctx context.Context, e learn.Embedder) {
+func checkEmbedder(ctx context.Context, r *check.Report, e Embedder) {
 	if e == nil {
 		return
 	}
 	list, err := e.Embed(ctx, []string{"patchbay"})
 	if err != nil {
-		d.fail(msgCheckVectors.With(), msgVectorsBad.In(d.sh.lang, err), adviceVectors)
+		r.Fail(msgCheckVectors.With(), msgVectorsBad.With(err), adviceVectors.With())
 		return
 	}
-	d.ok(msgCheckVectors.With(), msgVectorsGood, e.Model(), len(list[0]))
+	r.OK(msgCheckVectors.With(), msgVectorsGood.With(e.Model(), len(list[0])))
 }
 
-// learner checks the learning data of one person. Without points there is nothing to check.
-func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p store.Person) {
+// checkLearner checks the learning data of one person. Without points there is nothing to check.
+func (s *Service) checkLearner(ctx context.Context, r *check.Report, p store.Person, bots *hub.Registry) {
 	name := msgCheckLearn.With(p.Name)
 	st, err := s.Stats(ctx, p.ID, 1, 0)
 	if err != nil {
-		d.fail(name, d.errorText(err), adviceLook)
+		r.Error(name, err, check.AdviceLog.With())
 		return
 	}
 	if st.Points == 0 {
@@ -72,23 +72,23 @@ func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p s
 	}
 	l, err := s.Learner(ctx, p.ID)
 	if err != nil {
-		d.fail(name, d.errorText(err), adviceLook)
+		r.Error(name, err, check.AdviceLog.With())
 		return
 	}
-	d.ok(name, msgLearnGood, st.Points, st.Left.Total(), st.Zone)
+	r.OK(name, msgLearnGood.With(st.Points, st.Left.Total(), st.Zone))
 	if st.Left.HeldBack > 0 {
-		d.warn(name, msgDoctorHeld.In(d.sh.lang, st.Left.HeldBack), adviceLearnLimits, d.retryFlags)
+		r.Warn(name, msgLearnHeld.With(st.Left.HeldBack), adviceLearnLimits.With(r.Flags))
 	}
 	if bot := l.Profile.Bot; bot != "" && bot != "none" {
-		if _, err := b.Registry.Find(ctx, p.ID, bot); errors.Is(err, store.ErrNotFound) {
-			d.warn(name, msgLearnNoBot.In(d.sh.lang, bot), adviceLearnBot, d.retryFlags)
+		if _, err := bots.Find(ctx, p.ID, bot); errors.Is(err, store.ErrNotFound) {
+			r.Warn(name, msgLearnNoBot.With(bot), adviceLearnBot.With(r.Flags))
 		}
 	}
-	switch r := l.Profile.Remind; {
-	case r.At == "":
-	case len(r.Via) == 0:
-		d.warn(name, msgLearnNoWay.In(d.sh.lang, r.At), adviceLearnVia, d.retryFlags)
-	case slices.Contains(r.Via, "webhook") && r.Webhook == "":
-		d.warn(name, msgLearnNoHook.In(d.sh.lang), adviceLearnHook, d.retryFlags)
+	switch remind := l.Profile.Remind; {
+	case remind.At == "":
+	case len(remind.Via) == 0:
+		r.Warn(name, msgLearnNoWay.With(remind.At), adviceLearnVia.With(r.Flags))
+	case slices.Contains(remind.Via, "webhook") && remind.Webhook == "":
+		r.Warn(name, msgLearnNoHook.With(), adviceLearnHook.With(r.Flags))
 	}
 }
