@@ -44,12 +44,8 @@ func playTools(ctx context.Context, st *demoRun) error {
 		return err
 	}
 	st.stops = append(st.stops, home.Close)
-	address, err := json.Marshal(home.URL)
-	if err != nil {
-		return err
-	}
 	if _, err := api.AddUpstream.Call(ctx, st.at, control.NewUpstream{Name: homeSlug, Kind: control.KindServer,
-		Settings: map[string]json.RawMessage{"url": address}}); err != nil {
+		Settings: control.SettingTexts{"url": home.URL}}); err != nil {
 		return err
 	}
 	key, err := st.newKey(ctx, "desk", "mcp")

@@ -39,12 +39,3 @@ func (r *remote) tools(ctx context.Context, user, name string) ([]control.Tool, 
 	err := r.do(ctx, http.MethodGet, "/api/v1/tools?"+query.Encode(), nil, &out)
 	return out.Tools, err
 }
-
-// upstreams lists the upstreams that the key may see, with their state.
-func (r *remote) upstreams(ctx context.Context) ([]control.Upstream, error) {
-	var out struct {
-		Upstreams []control.Upstream `json:"upstreams"`
-	}
-	err := r.do(ctx, http.MethodGet, "/api/v1/upstreams", nil, &out)
-	return out.Upstreams, err
-}

@@ -7,75 +7,43 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 // shimFlags name a joined gateway.
 type shimFlags struct {
-	Name      string `arg:"" help:"Name of the gateway, as shim add was told it."`
-	User      string `help:"Whose, if several people have one of that name." placeholder:"NAME"`
-	dataFlags `embed:""`
+	Name        string `arg:"" help:"Name of the gateway, as shim add was told it."`
+	User        string `help:"Whose, if several people have one of that name." placeholder:"NAME"`
+	targetFlags `embed:""`
 }
 
-// resolve opens the data, finds the gateway, and calls then with both.
-func (f *shimFlags) resolve(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
-	return f.withData(ctx, sh, func(b *app.Base) error {
-		u, err := findShim(ctx, b, f.User, f.Name)
+// find connects, finds the gateway, and calls use with both.
+func (f *shimFlags) find(ctx context.Context, sh *shell, use func(*conn, control.Upstream) error) error {
+	return f.connect(ctx, sh, func(at *conn) error {
+		all, err := at.upstreams(ctx, f.User)
 		if err != nil {
 			return err
 		}
-		return then(b, u)
+		all = slices.DeleteFunc(all, func(u control.Upstream) bool { return u.Slug != f.Name })
+		some := onlyShims(slices.Clone(all))
+		switch {
+		case len(some) == 1:
+			return use(at, some[0])
+		case len(some) > 1:
+			return usage(i18n.Message("%d people have joined a gateway named %s; say whose with --user NAME"),
+				len(some), f.Name)
+		case len(all) > 0:
+			return i18n.Message("%s is an upstream of kind %s; see: patchbay upstream show %s").Errorf(f.Name,
+				all[0].Kind, f.Name)
+		}
+		return i18n.Message("no gateway named %q was joined; patchbay shim list shows those that were").Errorf(f.Name)
 	})
-}
-
-func findShim(ctx context.Context, b *app.Base, user, name string) (u store.Upstream, err error) {
-	owner := ""
-	if user != "" {
-		p, err := person(ctx, b, user)
-		if err != nil {
-			return u, err
-		}
-		owner = p.ID
-	}
-	all, err := b.Store.Upstreams.ByOwner(ctx, owner)
-	if err != nil {
-		return u, err
-	}
-	return onlyShim(all, name, func(u store.Upstream) store.Upstream { return u })
-}
-
-// onlyShim returns the only gateway with a name.
-func onlyShim[T any](all []T, name string, upstream func(T) store.Upstream) (found T, err error) {
-	n, other := 0, ""
-	for _, each := range all {
-		switch u := upstream(each); {
-		case u.Slug != name:
-		case u.Kind != app.UpstreamShim:
-			other = u.Kind
-		default:
-			found = each
-			n++
-		}
-	}
-	switch {
-	case n == 1:
-		return found, nil
-	case n > 1:
-		return found, usage(i18n.Message("%d people have joined a gateway named %s; say whose with --user NAME"), n,
-			name)
-	case other != "":
-		return found, i18n.Message("%s is an upstream of kind %s; see: patchbay upstream show %s").Errorf(name, other,
-			name)
-	}
-	return found, i18n.Message("no gateway named %q was joined; patchbay shim list shows those that were").Errorf(name)
 }
 
 // onlyShims removes upstreams of other kinds.
 func onlyShims(all []control.Upstream) []control.Upstream {
-	return slices.DeleteFunc(all, func(u control.Upstream) bool { return u.Kind != app.UpstreamShim })
+	return slices.DeleteFunc(all, func(u control.Upstream) bool { return u.Kind != control.KindShim })
 }
 
 // isSettled reports whether the state of all nodes at a gateway is known.
@@ -91,13 +59,13 @@ const shimEvery = 250 * time.Millisecond
 
 // awaitShim waits until the state of all nodes at a gateway is known or wait is over, and returns
 // the last known state.
-func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration) (*control.Upstream, error) {
+func (c *conn) awaitShim(ctx context.Context, number int64, wait time.Duration) (*control.Upstream, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	again := time.NewTicker(shimEvery)
 	defer again.Stop()
 	for {
-		all, err := r.upstreams(ctx)
+		all, err := c.upstreams(ctx, "")
 		if err != nil {
 			return nil, err
 		}

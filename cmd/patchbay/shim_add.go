@@ -5,24 +5,22 @@ import (
 	"fmt"
 	"time"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/openclaw/shim"
 )
 
 type shimAddCmd struct {
-	Name      string        `arg:"" help:"What you call the gateway: 1 to 32 small letters, digits and -."`
-	URL       string        `name:"url" help:"Address of the gateway, such as wss://gateway.example.com, or ws:// if it is nearby; @FILE reads it from a file." placeholder:"URL" required:""`
-	Token     string        `help:"The gateway's token, gateway.auth.token in its settings; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
-	Mode      string        `help:"How your boards join: each as a node of its own, or all of them as one; each unless given." enum:"each,one" default:"each" placeholder:"MODE"`
-	Devices   []string      `help:"Boards that join: names, or patterns in which * stands for any text; all unless given. Can be given again." placeholder:"PATTERN"`
-	Title     string        `help:"What the node is called there, with --mode one; Patchbay unless given." placeholder:"NAME"`
-	Notices   bool          `help:"Pass on what boards tell by themselves, which wakes the gateway's agent."`
-	Wait      time.Duration `help:"How long to wait until a running server knows how it went; 10s unless given." placeholder:"TIME" default:"10s"`
-	User      string        `help:"Whose boards; may be left out while there is one person." placeholder:"NAME"`
-	dataFlags `embed:""`
+	Name        string        `arg:"" help:"What you call the gateway: 1 to 32 small letters, digits and -."`
+	URL         string        `name:"url" help:"Address of the gateway, such as wss://gateway.example.com, or ws:// if it is nearby; @FILE reads it from a file." placeholder:"URL" required:""`
+	Token       string        `help:"The gateway's token, gateway.auth.token in its settings; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
+	Mode        string        `help:"How your boards join: each as a node of its own, or all of them as one; each unless given." enum:"each,one" default:"each" placeholder:"MODE"`
+	Devices     []string      `help:"Boards that join: names, or patterns in which * stands for any text; all unless given. Can be given again." placeholder:"PATTERN"`
+	Title       string        `help:"What the node is called there, with --mode one; Patchbay unless given." placeholder:"NAME"`
+	Notices     bool          `help:"Pass on what boards tell by themselves, which wakes the gateway's agent."`
+	Wait        time.Duration `help:"How long to wait until a running server knows how it went; 10s unless given." placeholder:"TIME" default:"10s"`
+	User        string        `help:"Whose boards; may be left out while there is one person." placeholder:"NAME"`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -57,33 +55,20 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err := checkWait(c.Wait); err != nil {
 		return err
 	}
-	if err := hub.CheckSlug(c.Name); err != nil {
-		return err
-	}
 	settings, err := c.settings(sh)
 	if err != nil {
 		return err
 	}
-	if err := settings.Validate(); err != nil {
-		return err
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		p, err := person(ctx, b, c.User)
+	return c.connect(ctx, sh, func(at *conn) error {
+		u, err := api.AddUpstream.Call(ctx, at.Client, control.NewUpstream{Name: c.Name, Kind: control.KindShim,
+			Settings: settings, User: c.User})
 		if err != nil {
 			return err
 		}
-		u, _, err := b.AddUpstream(ctx, p, c.Name, app.UpstreamShim, settings)
-		if err != nil {
-			return err
-		}
-		added := shimAdded{ID: u.Number, Name: c.Name, Kind: u.Kind}
-		row := control.Upstream{Upstream: u}
-		r, err := findRunning(ctx, sh, b.Config)
-		if err != nil {
-			return i18n.Message("the gateway is added, but how it goes is not known: %v").Errorf(err)
-		}
-		if r != nil {
-			seen, err := r.awaitShim(ctx, u.Number, c.Wait)
+		added := shimAdded{ID: u.ID, Name: u.Name, Kind: u.Kind}
+		var row control.Upstream
+		if !at.local {
+			seen, err := at.awaitShim(ctx, u.ID, c.Wait)
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
@@ -93,25 +78,35 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 				row, added.State, added.Nodes = *seen, seen.State, seen.Nodes
 			}
 		}
-		return sh.result(added, func() { c.show(sh, row, r != nil) })
+		return sh.result(added, func() { c.show(sh, row, !at.local) })
 	})
 }
 
-func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
-	s = &app.ShimSettings{Mode: shim.Mode(c.Mode), Title: c.Title, Devices: c.Devices, Notices: c.Notices}
-	if s.Mode == shim.EachDevice {
-		if s.Mode = ""; c.Title != "" {
-			return nil,
-				usage(i18n.Message("--title goes with --mode one; each board is called by its own name otherwise"))
-		}
+// settings returns the settings of the gateway.
+func (c *shimAddCmd) settings(sh *shell) (control.SettingTexts, error) {
+	const single = "one"
+	if c.Mode != single && c.Title != "" {
+		return nil, usage(i18n.Message("--title goes with --mode one; each board is called by its own name otherwise"))
 	}
-	if s.URL, err = sh.value(c.URL); err != nil {
+	url, err := sh.value(c.URL)
+	if err != nil {
 		return nil, fmt.Errorf("--url: %w", err)
 	}
-	if s.Token, err = sh.value(c.Token); err != nil {
+	token, err := sh.value(c.Token)
+	if err != nil {
 		return nil, fmt.Errorf("--token: %w", err)
 	}
-	return s, nil
+	set := control.SettingTexts{"url": url, "token": token, "title": c.Title}
+	if c.Mode == single {
+		set["mode"] = single
+	}
+	if len(c.Devices) > 0 {
+		set["devices"] = control.SettingText(c.Devices)
+	}
+	if c.Notices {
+		set["notices"] = "true"
+	}
+	return set, nil
 }
 
 func (c *shimAddCmd) show(sh *shell, u control.Upstream, served bool) {
@@ -120,7 +115,7 @@ func (c *shimAddCmd) show(sh *shell, u control.Upstream, served bool) {
 		sh.say(msgShimLater, c.retryFlags())
 		return
 	}
-	sh.showShimNodes(u, c.retryFlags())
+	sh.showShimNodes(u, c.dataFlags.retryFlags())
 	if u.State != control.UpstreamReady || !isSettled(&u) {
 		sh.say(msgShimNext, c.Name, c.retryFlags())
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
@@ -27,30 +26,14 @@ Examples:
 
 // Run lists the gateways.
 func (c *shimListCmd) Run(ctx context.Context, sh *shell) error {
-	rows, err := c.shims(ctx, sh)
-	if err != nil {
-		return err
-	}
-	return sh.result(rows, func() { sh.shimTable(rows) })
-}
-
-// shims lists the joined gateways, from a server or locally.
-func (f targetFlags) shims(ctx context.Context, sh *shell) ([]control.Upstream, error) {
-	r, err := f.remote(sh)
-	if err != nil {
-		return nil, err
-	}
-	rows := []control.Upstream{}
-	if r != nil {
-		all, err := r.upstreams(ctx)
-		return append(rows, onlyShims(all)...), err
-	}
-	err = f.withData(ctx, sh, func(b *app.Base) error {
-		all, _, err := localUpstreams(ctx, sh, b)
-		rows = append(rows, onlyShims(all)...)
-		return err
+	return c.connect(ctx, sh, func(at *conn) error {
+		all, err := at.upstreams(ctx, "")
+		if err != nil {
+			return err
+		}
+		rows := onlyShims(all)
+		return sh.result(rows, func() { sh.shimTable(rows) })
 	})
-	return rows, err
 }
 
 const (

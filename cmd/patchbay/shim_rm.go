@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type shimRmCmd struct {
@@ -30,17 +29,7 @@ const (
 
 // Run leaves the gateway.
 func (c *shimRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		if !c.Yes && !sh.confirm(ctx, msgLeaveShim, u.Slug) {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
-		}
-		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
-			return err
-		}
-		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true},
-			func() { sh.say(msgShimRemoved, u.Slug) })
+	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
+		return sh.removeUpstream(ctx, at, u, c.Yes, msgLeaveShim, msgShimRemoved)
 	})
 }

@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type shimSetCmd struct {
@@ -32,14 +31,7 @@ func (c *shimSetCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		dropped, err := b.ChangeUpstream(ctx, u, set)
-		if err != nil {
-			return err
-		}
-		return sh.result(changedUpstream{u, dropped}, func() {
-			sh.say(msgShimChanged, u.Slug)
-			sh.showDropped(dropped)
-		})
+	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
+		return sh.changeUpstream(ctx, at, u, set, msgShimChanged)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/internal/app"
 	"patchbay/internal/control"
 )
 
@@ -36,7 +35,7 @@ func TestShimCommands(t *testing.T) {
 		!strings.Contains(o.stdout, "patchbay shim status home") {
 		t.Errorf("added it says %+v", o)
 	}
-	d.failing(exitFailed, "", []string{"shim", "add", "home", "--url", gateway.URL}, "named home already")
+	d.failing(exitFailed, "", []string{"shim", "add", "home", "--url", gateway.URL}, "called home already")
 	there.ok("pair", "approve", "desk")
 	d.until("the node", func() bool { return strings.Contains(d.ok("shim", "list"), " 1/1 ") })
 	if got := d.ok("shim", "status", "home"); !strings.Contains(got, "Gateway home (of demo): ready") ||
@@ -48,7 +47,7 @@ func TestShimCommands(t *testing.T) {
 		t.Errorf("the board says %q", got)
 	}
 	var row control.Upstream
-	if d.json(&row, "shim", "status", "home"); row.Kind != app.UpstreamShim || len(row.Nodes) != 1 ||
+	if d.json(&row, "shim", "status", "home"); row.Kind != control.KindShim || len(row.Nodes) != 1 ||
 		row.Nodes[0].State != control.UpstreamReady || row.Nodes[0].Taken == 0 {
 		t.Errorf("its status is %+v", row)
 	}
@@ -109,7 +108,7 @@ func TestShimWithoutAServer(t *testing.T) {
 	if got := d.ok("shim", "status", "home"); !strings.Contains(got, "known only while a server runs: patchbay serve") {
 		t.Errorf("its status is\n%s", got)
 	}
-	var view upstreamView
+	var view control.UpstreamDetail
 	if d.json(&view, "upstream", "show", "home"); strings.Join(strings.Fields(string(view.Settings["devices"])),
 		"") != `["kitchen","bed*"]` || string(view.Settings["notices"]) != "true" || view.Settings["mode"] != nil {
 		t.Errorf("its settings are %s", view.Settings)
@@ -126,11 +125,12 @@ func TestShimWithoutAServer(t *testing.T) {
 		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--mode", "two"}, []string{"--mode", "each"}},
 		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--title", "T"},
 			[]string{"--title", "--mode one"}},
-		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1"}, []string{"--user NAME"}},
+		{exitFailed, []string{"add", "x", "--url", "ws://127.0.0.1:1"}, []string{"2 people", "user"}},
 		{exitUsage, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--wait", "-1s"}, []string{"--wait"}},
-		{exitFailed, []string{"add", "X Y", "--url", "ws://127.0.0.1:1"}, []string{"small letters"}},
-		{exitFailed, []string{"add", "x", "--url", "ws://gateway.example.com"}, []string{"use wss://"}},
-		{exitFailed, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--devices", "a b"}, []string{`"a b"`}},
+		{exitFailed, []string{"add", "X Y", "--user", "ada", "--url", "ws://127.0.0.1:1"}, []string{"small letters"}},
+		{exitFailed, []string{"add", "x", "--user", "ada", "--url", "ws://gateway.example.com"}, []string{"use wss://"}},
+		{exitFailed, []string{"add", "x", "--user", "ada", "--url", "ws://127.0.0.1:1", "--devices", "a b"},
+			[]string{`"a b"`}},
 		{exitFailed, []string{"add", "x", "--url", "ws://127.0.0.1:1", "--token", "@/does/not/exist"},
 			[]string{"--token", "/does/not/exist"}},
 		{exitUsage, []string{"status", "home"}, []string{"2 people", "--user NAME"}},

@@ -2,99 +2,43 @@ package main
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"strings"
 
-	"patchbay/internal/app"
-	"patchbay/internal/config"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/mcp/upstream"
-	"patchbay/internal/store"
 )
 
 // upstreamFlags name an upstream.
 type upstreamFlags struct {
-	Name      string `arg:"" help:"Name of the upstream."`
-	User      string `help:"Whose upstream, if several people have one of that name." placeholder:"NAME"`
-	dataFlags `embed:""`
+	Name        string `arg:"" help:"Name of the upstream."`
+	User        string `help:"Whose upstream, if several people have one of that name." placeholder:"NAME"`
+	targetFlags `embed:""`
 }
 
-// resolve opens the data, finds the upstream, and calls then with both.
-func (f *upstreamFlags) resolve(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
-	return f.withData(ctx, sh, func(b *app.Base) error {
-		u, err := findUpstream(ctx, b, f.User, f.Name)
+// find connects, finds the upstream, and calls use with both.
+func (f *upstreamFlags) find(ctx context.Context, sh *shell, use func(*conn, control.Upstream) error) error {
+	return f.connect(ctx, sh, func(at *conn) error {
+		all, err := at.upstreams(ctx, f.User)
 		if err != nil {
 			return err
 		}
-		return then(b, u)
+		all = slices.DeleteFunc(all, func(u control.Upstream) bool { return u.Slug != f.Name })
+		switch len(all) {
+		case 0:
+			return i18n.Message("there is no upstream %q; patchbay upstream list shows those there are").Errorf(f.Name)
+		case 1:
+			return use(at, all[0])
+		}
+		return usage(i18n.Message("%d people have an upstream named %s; say whose with --user NAME"), len(all), f.Name)
 	})
 }
 
-func findUpstream(ctx context.Context, b *app.Base, user, name string) (u store.Upstream, err error) {
-	owner := ""
-	if user != "" {
-		p, err := person(ctx, b, user)
-		if err != nil {
-			return u, err
-		}
-		owner = p.ID
-	}
-	all, err := b.Store.Upstreams.ByOwner(ctx, owner)
-	if err != nil {
-		return u, err
-	}
-	n := 0
-	for _, each := range all {
-		if each.Slug == name {
-			u = each
-			n++
-		}
-	}
-	switch n {
-	case 0:
-		return u, i18n.Message("there is no upstream %q; patchbay upstream list shows those there are").Errorf(name)
-	case 1:
-		return u, nil
-	}
-	return u, usage(i18n.Message("%d people have an upstream named %s; say whose with --user NAME"), n, name)
-}
-
-// serverFound is the result of checking a server.
-type serverFound struct {
-	Server    string   `json:"server"`
-	Version   string   `json:"server_version,omitempty"`
-	Protocol  string   `json:"protocol"`
-	Transport string   `json:"transport"`
-	Tools     []string `json:"tools"` // full names
-	Hidden    int      `json:"hidden,omitempty"`
-	Skipped   int      `json:"skipped,omitempty"`
-	Cut       bool     `json:"cut,omitempty"`
-}
-
-// checkUpstream connects to a server once and reads its tools.
-func checkUpstream(ctx context.Context, sh *shell, b *app.Base, owner store.Person, slug string,
-	s *upstream.Settings) (*serverFound, error) {
-	report, err := b.CheckUpstream(ctx, owner, slug, s, sh.logger(), thisBuild().Version)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if trouble, ok := errors.AsType[*upstream.ConnectionError](err); ok {
-		return nil, errors.New(problemText(trouble.Message.In(sh.lang), trouble.Cause))
-	}
-	if err != nil {
-		return nil, err
-	}
-	f := &serverFound{
-		Server: report.Server, Version: report.Version, Protocol: report.Protocol, Transport: report.Transport,
-		Tools: []string{}, Hidden: report.Hidden, Skipped: report.Skipped, Cut: report.Truncated,
-	}
-	at := hub.ProviderRef{Slug: slug}
-	for _, t := range report.Tools {
-		f.Tools = append(f.Tools, at.FullName(t.Name))
-	}
-	return f, nil
+// upstreams lists the upstreams that the caller may see, or those of a person.
+func (c *conn) upstreams(ctx context.Context, user string) ([]control.Upstream, error) {
+	list, err := api.ListUpstreams.Call(ctx, c.Client, control.UpstreamQuery{User: user})
+	return list.Upstreams, err
 }
 
 // problemText joins an error message and its cause.
@@ -115,7 +59,7 @@ const (
 // toolsNamed is how many tools are listed by name after a check.
 const toolsNamed = 5
 
-func (sh *shell) showFound(f *serverFound) {
+func (sh *shell) showFound(f *control.UpstreamFound) {
 	name := strings.TrimSpace(plain(f.Server + " " + f.Version))
 	if name == "" {
 		name = "?"
@@ -144,29 +88,6 @@ func (sh *shell) showLeftOut(hidden, skipped int, cut bool) {
 }
 
 // endpointURL returns the URL that a tool server connects to, with its token.
-func endpointURL(c *config.Config, token string) string {
-	return "ws" + strings.TrimPrefix(outsideURL(c), "http") + "/mcp_endpoint/mcp/?token=" + token
-}
-
-// localUpstreams lists the upstreams of a data directory, with the state from its running server,
-// if there is one.
-func localUpstreams(ctx context.Context, sh *shell, b *app.Base) (rows []control.Upstream, live bool, err error) {
-	r, err := findRunning(ctx, sh, b.Config)
-	if err != nil {
-		return nil, false, err
-	}
-	if r != nil {
-		rows, err = r.upstreams(ctx)
-		return rows, true, err
-	}
-	list, err := b.Store.Upstreams.ByOwner(ctx, "")
-	if err != nil {
-		return nil, false, err
-	}
-	people, err := names(ctx, b)
-	for _, u := range list {
-		rows = append(rows, control.Upstream{Upstream: u, OwnerName: people[u.Owner],
-			UpstreamHealth: control.UpstreamHealth{Where: b.UpstreamWhere(u)}})
-	}
-	return rows, false, err
+func (c *conn) endpointURL(ctx context.Context, token string) string {
+	return "ws" + strings.TrimPrefix(c.publicURL(ctx), "http") + "/mcp_endpoint/mcp/?token=" + token
 }

@@ -2,35 +2,36 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"strings"
 
-	"patchbay/internal/app"
-	"patchbay/internal/hub"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/mcp/upstream"
-	"patchbay/internal/store"
 )
 
 type upstreamAddCmd struct {
-	Name      string   `arg:"" help:"What it is called. Its tools' names begin with that: 1 to 32 small letters, digits and -."`
-	Command   []string `arg:"" optional:"" help:"A command that speaks MCP over its standard input, with its arguments, behind --."`
-	URL       string   `name:"url" help:"Address of an MCP server." placeholder:"URL"`
-	Endpoint  bool     `help:"A tool server that connects to this one; its address with a token is shown once."`
-	Cloud     string   `help:"Address (wss://…) of a service that gets to call the tools of --tools; @FILE reads it from a file." placeholder:"URL"`
-	Tools     []string `help:"Tools that the service of --cloud may call: names, or patterns in which * stands for any text. Can be given again." placeholder:"PATTERN"`
-	Token     string   `help:"Bearer token for --url; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
-	Header    []string `help:"A header for --url; 'NAME: @FILE' reads its value from a file. Can be given again." sep:"none" placeholder:"NAME:VALUE"`
-	Env       []string `help:"A variable for the command, as name=value; name=@FILE reads the value from a file. Can be given again." sep:"none" placeholder:"K=V"`
-	Set       []string `help:"Another setting as name=value. Can be given again." sep:"none" placeholder:"K=V"`
-	NoCheck   bool     `help:"Save it without a look at the server."`
-	User      string   `help:"Whose upstream; may be left out while there is one person." placeholder:"NAME"`
-	dataFlags `embed:""`
+	Name        string   `arg:"" help:"What it is called. Its tools' names begin with that: 1 to 32 small letters, digits and -."`
+	Command     []string `arg:"" optional:"" help:"A command that speaks MCP over its standard input, with its arguments, behind --."`
+	URL         string   `name:"url" help:"Address of an MCP server." placeholder:"URL"`
+	Endpoint    bool     `help:"A tool server that connects to this one; its address with a token is shown once."`
+	Cloud       string   `help:"Address (wss://…) of a service that gets to call the tools of --tools; @FILE reads it from a file." placeholder:"URL"`
+	Tools       []string `help:"Tools that the service of --cloud may call: names, or patterns in which * stands for any text. Can be given again." placeholder:"PATTERN"`
+	Token       string   `help:"Bearer token for --url; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
+	Header      []string `help:"A header for --url; 'NAME: @FILE' reads its value from a file. Can be given again." sep:"none" placeholder:"NAME:VALUE"`
+	Env         []string `help:"A variable for the command, as name=value; name=@FILE reads the value from a file. Can be given again." sep:"none" placeholder:"K=V"`
+	Set         []string `help:"Another setting as name=value. Can be given again." sep:"none" placeholder:"K=V"`
+	NoCheck     bool     `help:"Save it without a look at the server."`
+	User        string   `help:"Whose upstream; may be left out while there is one person." placeholder:"NAME"`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
 func (upstreamAddCmd) Help() string {
-	return `An upstream is a server of tools (MCP) that somebody else wrote. Its tools join the board, and programs and bots of its owner can call them. The server is looked at before it is saved. Settings are allow and deny (tools by their names there), timeout, concurrent, max_tools, transport (http, sse or stdio) and, for a command, dir. A command runs on this machine, as the account that runs the server; its secrets belong in --env, since arguments are shown.
+	return `An upstream is a server of tools (MCP) that somebody else wrote. Its tools join the board, and programs and bots of its owner can call them. The server is looked at before it is saved. Settings are allow and deny (tools by their names there), timeout, concurrent, max_tools, transport (http, sse or stdio) and, for a command, dir. A command runs on the machine of the server, as the account that runs it; its secrets belong in --env, since arguments are shown.
 
 With --cloud it is the other way round: Patchbay connects to a service, and the service calls your tools. It is offered the tools of --tools alone, dangerous ones too if you name them. Settings are deny and most (how many tools at most, 32 by default).
 
@@ -49,8 +50,8 @@ type upstreamAdded struct {
 	Kind  string `json:"kind"`
 	Token string `json:"token,omitempty"`
 	// URL is what a tool server connects to, with the token.
-	URL   string       `json:"url,omitempty"`
-	Found *serverFound `json:"found,omitempty"`
+	URL   string                 `json:"url,omitempty"`
+	Found *control.UpstreamFound `json:"found,omitempty"`
 }
 
 const (
@@ -62,9 +63,6 @@ const (
 
 // Run adds the upstream.
 func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
-	if err := hub.CheckSlug(c.Name); err != nil {
-		return err
-	}
 	if err := c.checkFlags(); err != nil {
 		return err
 	}
@@ -72,47 +70,21 @@ func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	if err := settings.Validate(); err != nil {
-		return err
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		p, err := person(ctx, b, c.User)
+	return c.connect(ctx, sh, func(at *conn) error {
+		added, err := api.AddUpstream.Call(ctx, at.Client, control.NewUpstream{Name: c.Name, Kind: kind,
+			Settings: settings, Unchecked: c.NoCheck, User: c.User})
+		if e, ok := errors.AsType[*api.ServerError](err); ok && e.Status == http.StatusServiceUnavailable {
+			return i18n.Message("%v --no-check saves it nevertheless").Errorf(err)
+		}
 		if err != nil {
 			return err
 		}
-		if err := c.checkNameFree(ctx, b, p); err != nil {
-			return err
+		out := upstreamAdded{ID: added.ID, Name: added.Name, Kind: added.Kind, Token: added.Token, Found: added.Found}
+		if out.Token != "" {
+			out.URL = at.endpointURL(ctx, out.Token)
 		}
-		added := upstreamAdded{Name: c.Name, Kind: kind}
-		if s, ok := settings.(*upstream.Settings); ok && !c.NoCheck {
-			if added.Found, err = checkUpstream(ctx, sh, b, p, c.Name, s); err != nil {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				return i18n.Message("%v Nothing was saved; --no-check saves it nevertheless").Errorf(err)
-			}
-		}
-		u, token, err := b.AddUpstream(ctx, p, c.Name, kind, settings)
-		if err != nil {
-			return err
-		}
-		added.ID, added.Token = u.Number, token
-		if token != "" {
-			added.URL = endpointURL(b.Config, token)
-		}
-		return sh.result(added, func() { c.show(sh, added, b.UpstreamWhere(u)) })
+		return sh.result(out, func() { c.show(ctx, sh, at, out) })
 	})
-}
-
-// checkNameFree fails early if the name is taken, before the server is checked.
-func (c *upstreamAddCmd) checkNameFree(ctx context.Context, b *app.Base, p store.Person) error {
-	mine, err := b.Store.Upstreams.ByOwner(ctx, p.ID)
-	for _, u := range mine {
-		if u.Slug == c.Name {
-			return i18n.Message("there is an upstream named %s already").Errorf(c.Name)
-		}
-	}
-	return err
 }
 
 // checkFlags rejects flags that exclude each other.
@@ -138,37 +110,54 @@ func (c *upstreamAddCmd) checkFlags() error {
 	return nil
 }
 
-func (c *upstreamAddCmd) settings(sh *shell) (kind string, s app.UpstreamSettings, err error) {
-	set, err := sh.pairs(c.Set)
+// settings returns the kind of the upstream and its settings.
+func (c *upstreamAddCmd) settings(sh *shell) (kind string, set control.SettingTexts, err error) {
+	set = control.SettingTexts{}
+	put := func(name string, value any, given bool) {
+		if given {
+			set[name] = control.SettingText(value)
+		}
+	}
+	others, err := sh.pairs(c.Set)
 	if err != nil {
 		return "", nil, err
 	}
 	switch {
 	case c.Endpoint:
-		s := new(app.EndpointSettings)
-		return app.UpstreamDialsIn, s, hub.Assign(s, set)
+		kind = control.KindDialsIn
 	case c.Cloud != "":
+		kind = control.KindCloud
 		address, err := sh.value(c.Cloud)
 		if err != nil {
 			return "", nil, fmt.Errorf("--cloud: %w", err)
 		}
-		s := &app.CloudSettings{URL: address, Allow: c.Tools}
-		return app.UpstreamCloud, s, hub.Assign(s, set)
+		put("url", address, true)
+		put("allow", c.Tools, true)
+	default:
+		kind = control.KindServer
+		token, err := sh.value(c.Token)
+		if err != nil {
+			return "", nil, fmt.Errorf("--token: %w", err)
+		}
+		headers, err := sh.headers(c.Header)
+		if err != nil {
+			return "", nil, err
+		}
+		env, err := sh.pairs(c.Env)
+		if err != nil {
+			return "", nil, err
+		}
+		put("url", c.URL, c.URL != "")
+		if len(c.Command) > 0 {
+			put("command", c.Command[0], true)
+			put("args", c.Command[1:], len(c.Command) > 1)
+		}
+		put("token", token, token != "")
+		put("headers", headers, len(headers) > 0)
+		put("env", env, len(env) > 0)
 	}
-	m := &upstream.Settings{URL: c.URL}
-	if len(c.Command) > 0 {
-		m.Command, m.Args = c.Command[0], c.Command[1:]
-	}
-	if m.Token, err = sh.value(c.Token); err != nil {
-		return "", nil, fmt.Errorf("--token: %w", err)
-	}
-	if m.Headers, err = sh.headers(c.Header); err != nil {
-		return "", nil, err
-	}
-	if m.Env, err = sh.pairs(c.Env); err != nil {
-		return "", nil, err
-	}
-	return app.UpstreamMCP, m, hub.Assign(m, set)
+	maps.Copy(set, others)
+	return kind, set, nil
 }
 
 // headers parses headers given as "name: value".
@@ -188,14 +177,16 @@ func (sh *shell) headers(texts []string) (map[string]string, error) {
 	return headers, nil
 }
 
-func (c *upstreamAddCmd) show(sh *shell, added upstreamAdded, where string) {
+func (c *upstreamAddCmd) show(ctx context.Context, sh *shell, at *conn, added upstreamAdded) {
 	if added.Found != nil {
 		sh.showFound(added.Found)
 	}
 	switch added.Kind {
-	case app.UpstreamCloud:
-		sh.say(msgCloudAdded, c.Name, where, join(c.Tools), c.Name, c.retryFlags())
-	case app.UpstreamDialsIn:
+	case control.KindCloud:
+		// Without an answer it is added all the same.
+		d, _ := api.ShowUpstream.Call(ctx, at.Client, control.UpstreamRef{Upstream: added.ID})
+		sh.say(msgCloudAdded, c.Name, d.Where, join(c.Tools), c.Name, c.retryFlags())
+	case control.KindDialsIn:
 		sh.say(msgUpstreamAdded, c.Name, c.Name)
 		sh.say(msgEndpointURL)
 		sh.printf("  %s\n", added.URL)

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/plug/mcp/upstream"
-	"patchbay/internal/store"
 )
 
 type upstreamCheckCmd struct {
@@ -15,7 +15,7 @@ type upstreamCheckCmd struct {
 
 // Help returns the command's detailed help with examples.
 func (upstreamCheckCmd) Help() string {
-	return `It connects to the server once, from here, and reads its list of tools. The exit code is 1 if that fails.
+	return `It connects to the server once, from where Patchbay runs, and reads its list of tools. The exit code is 1 if that fails.
 
 Examples:
 
@@ -25,25 +25,18 @@ Examples:
 
 // Run checks the server.
 func (c *upstreamCheckCmd) Run(ctx context.Context, sh *shell) error {
-	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		s, err := b.ReadUpstream(u)
-		if err != nil {
-			return err
-		}
-		m, ok := s.(*upstream.Settings)
-		if !ok {
+	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
+		if u.Kind != control.KindServer {
 			return i18n.Message("only a running server knows how %s is connected; see: patchbay upstream list%s").
-				Errorf(u.Slug,
-					c.retryFlags())
+				Errorf(u.Slug, c.retryFlags())
 		}
-		owner, err := b.Store.People.ByID(ctx, u.Owner)
+		found, err := api.CheckUpstream.Call(ctx, at.Client, control.UpstreamChange{Upstream: u.Number})
 		if err != nil {
 			return err
 		}
-		found, err := checkUpstream(ctx, sh, b, owner, u.Slug, m)
-		if err != nil {
-			return err
+		if found.Problem != "" {
+			return errors.New(problemText(found.Problem, found.Cause))
 		}
-		return sh.result(found, func() { sh.showFound(found) })
+		return sh.result(found, func() { sh.showFound(&found) })
 	})
 }

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"strconv"
 
-	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
 type upstreamListCmd struct {
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -28,19 +26,8 @@ Examples:
 
 // Run lists the upstreams.
 func (c *upstreamListCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := c.remote(sh)
-	if err != nil {
-		return err
-	}
-	if r != nil {
-		rows, err := r.upstreams(ctx)
-		if err != nil {
-			return err
-		}
-		return sh.upstreamTable(rows)
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		rows, _, err := localUpstreams(ctx, sh, b)
+	return c.connect(ctx, sh, func(at *conn) error {
+		rows, err := at.upstreams(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -59,9 +46,6 @@ const (
 )
 
 func (sh *shell) upstreamTable(rows []control.Upstream) error {
-	if rows == nil {
-		rows = []control.Upstream{}
-	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
 			sh.say(msgNoUpstreams)
@@ -98,7 +82,7 @@ func (sh *shell) upstreamState(state string) string {
 // toolCount returns the number of tools as far as known, with + if there are more.
 func toolCount(u control.Upstream) string {
 	switch {
-	case u.State == "" || u.Kind == app.UpstreamCloud:
+	case u.State == "" || u.Kind == control.KindCloud:
 		return "–"
 	case u.Cut:
 		return fmt.Sprintf("%d+", u.Tools)

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type upstreamRmCmd struct {
@@ -30,17 +30,23 @@ const (
 
 // Run removes the upstream.
 func (c *upstreamRmCmd) Run(ctx context.Context, sh *shell) error {
-	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		if !c.Yes && !sh.confirm(ctx, msgRemoveUpstream, u.Slug) {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
-		}
-		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
-			return err
-		}
-		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true},
-			func() { sh.say(msgUpstreamRemoved, u.Slug) })
+	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
+		return sh.removeUpstream(ctx, at, u, c.Yes, msgRemoveUpstream, msgUpstreamRemoved)
 	})
+}
+
+// removeUpstream removes an upstream after a question.
+func (sh *shell) removeUpstream(ctx context.Context, at *conn, u control.Upstream, yes bool,
+	ask, done i18n.Message) error {
+	if !yes && !sh.confirm(ctx, ask, u.Slug) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return i18n.Message("nothing was removed; answer y, or give --yes").Errorf()
+	}
+	removed, err := api.RemoveUpstream.Call(ctx, at.Client, control.UpstreamRef{Upstream: u.Number})
+	if err != nil {
+		return err
+	}
+	return sh.result(removed, func() { sh.say(done, u.Slug) })
 }

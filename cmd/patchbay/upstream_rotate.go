@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type upstreamRotateCmd struct {
@@ -25,12 +25,13 @@ const msgUpstreamRotated = i18n.Message("The upstream %s has a new token; the ol
 
 // Run replaces the token of the upstream.
 func (c *upstreamRotateCmd) Run(ctx context.Context, sh *shell) error {
-	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		token, err := b.RotateUpstream(ctx, u)
+	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
+		rotated, err := api.RotateUpstream.Call(ctx, at.Client, control.UpstreamRef{Upstream: u.Number})
 		if err != nil {
 			return err
 		}
-		out := upstreamAdded{ID: u.Number, Name: u.Slug, Kind: u.Kind, Token: token, URL: endpointURL(b.Config, token)}
+		out := upstreamAdded{ID: u.Number, Name: u.Slug, Kind: u.Kind, Token: rotated.Token,
+			URL: at.endpointURL(ctx, rotated.Token)}
 		return sh.result(out, func() {
 			sh.say(msgUpstreamRotated, u.Slug)
 			sh.say(msgEndpointURL)

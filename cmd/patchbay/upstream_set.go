@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type upstreamSetCmd struct {
-	Name      string   `arg:"" help:"Name of the upstream."`
-	Set       []string `arg:"" name:"k=v" help:"Settings as name=value; name= takes a setting away, name=@FILE reads the value from a file."`
-	User      string   `help:"Whose upstream, if several people have one of that name." placeholder:"NAME"`
-	dataFlags `embed:""`
+	upstreamFlags `embed:""`
+	Set           []string `arg:"" name:"k=v" help:"Settings as name=value; name= takes a setting away, name=@FILE reads the value from a file."`
 }
 
 // Help returns the command's detailed help with examples.
@@ -29,27 +27,26 @@ Examples:
 
 const msgUpstreamChanged = i18n.Message("The upstream %s is changed.")
 
-// changedUpstream is an upstream that was changed.
-type changedUpstream struct {
-	store.Upstream
-	Dropped []string `json:"dropped,omitempty"`
-}
-
 // Run changes the upstream.
 func (c *upstreamSetCmd) Run(ctx context.Context, sh *shell) error {
 	set, err := sh.pairs(c.Set)
 	if err != nil {
 		return err
 	}
-	f := upstreamFlags{Name: c.Name, User: c.User, dataFlags: c.dataFlags}
-	return f.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		dropped, err := b.ChangeUpstream(ctx, u, set)
-		if err != nil {
-			return err
-		}
-		return sh.result(changedUpstream{u, dropped}, func() {
-			sh.say(msgUpstreamChanged, u.Slug)
-			sh.showDropped(dropped)
-		})
+	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
+		return sh.changeUpstream(ctx, at, u, set, msgUpstreamChanged)
+	})
+}
+
+// changeUpstream changes settings of an upstream.
+func (sh *shell) changeUpstream(ctx context.Context, at *conn, u control.Upstream, set control.SettingTexts,
+	done i18n.Message) error {
+	changed, err := api.ChangeUpstream.Call(ctx, at.Client, control.UpstreamChange{Upstream: u.Number, Settings: set})
+	if err != nil {
+		return err
+	}
+	return sh.result(changed, func() {
+		sh.say(done, u.Slug)
+		sh.showDropped(changed.Dropped)
 	})
 }

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type upstreamShowCmd struct {
@@ -26,29 +24,14 @@ Examples:
     patchbay upstream show files --json`
 }
 
-// upstreamView is the output about an upstream.
-type upstreamView struct {
-	control.Upstream
-	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
-}
-
 // Run prints the upstream.
 func (c *upstreamShowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.resolve(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		rows, _, err := localUpstreams(ctx, sh, b)
+	return c.find(ctx, sh, func(at *conn, u control.Upstream) error {
+		d, err := api.ShowUpstream.Call(ctx, at.Client, control.UpstreamRef{Upstream: u.Number})
 		if err != nil {
 			return err
 		}
-		v := upstreamView{Upstream: control.Upstream{Upstream: u}}
-		for _, row := range rows {
-			if row.Number == u.Number {
-				v.Upstream = row
-			}
-		}
-		if v.Settings, err = b.ShownUpstream(u); err != nil {
-			return err
-		}
-		return sh.result(v, func() { sh.showUpstream(v) })
+		return sh.result(d, func() { sh.showUpstream(&d) })
 	})
 }
 
@@ -63,15 +46,15 @@ const (
 	msgCloudCalls   = i18n.Message("This service can call the tools of allow.")
 )
 
-func (sh *shell) showUpstream(v upstreamView) {
+func (sh *shell) showUpstream(v *control.UpstreamDetail) {
 	sh.say(msgHeadUpstream, v.Slug, v.Kind, v.OwnerName, sh.upstreamState(v.State))
 	if !v.Since.IsZero() {
 		sh.say(msgUpSince, sh.when(v.Since))
 	}
-	if v.Kind == app.UpstreamCloud {
+	if v.Kind == control.KindCloud {
 		sh.say(msgCloudCalls)
 	}
-	if v.Kind == app.UpstreamShim {
+	if v.Kind == control.KindShim {
 		sh.say(msgShimSee, v.Slug)
 	}
 	if v.Problem != "" {

@@ -29,14 +29,14 @@ func TestUpstreamOverHTTP(t *testing.T) {
 	var added upstreamAdded
 	d.json(&added, "upstream", "add", "lamp", "--url", address, "--token", "@"+file, "--set", "deny=wait,f*", "--set",
 		"timeout=20s")
-	if added.ID != 1 || added.Kind != app.UpstreamMCP || added.Token != "" || added.Found == nil ||
+	if added.ID != 1 || added.Kind != control.KindServer || added.Token != "" || added.Found == nil ||
 		added.Found.Server != "lamp" ||
 		added.Found.Version != "2.1" || len(added.Found.Tools) != 5 || added.Found.Tools[0] != "lamp_burn" ||
 		added.Found.Hidden != 2 {
 		t.Errorf("added is %+v with %+v", added, added.Found)
 	}
 	d.failing(exitFailed, "", []string{"upstream", "add", "lamp", "--url", "http://127.0.0.1:1"},
-		"an upstream named lamp already")
+		"one called lamp already")
 	if got := d.ok("upstream", "list"); !strings.Contains(got, "lamp  mcp   ada    "+address+"  –      –") {
 		t.Errorf("without a server the list is\n%s", got)
 	}
@@ -106,7 +106,7 @@ func TestUpstreamIsACommand(t *testing.T) {
 	if got := d.ok("tool", "call", "lamp_state"); got != "it is on\n" {
 		t.Errorf("it says %q", got)
 	}
-	var view upstreamView
+	var view control.UpstreamDetail
 	d.json(&view, "upstream", "show", "lamp")
 	var args []string
 	if err := json.Unmarshal(view.Settings["args"], &args); err != nil {
@@ -142,7 +142,7 @@ func TestUpstreamThatConnectsHere(t *testing.T) {
 	var added, rotated upstreamAdded
 	d.json(&added, "upstream", "add", "robot", "--endpoint")
 	if added.Token == "" || added.URL != "wss://board.example.org/mcp_endpoint/mcp/?token="+added.Token ||
-		added.Kind != app.UpstreamDialsIn {
+		added.Kind != control.KindDialsIn {
 		t.Errorf("added is %+v", added)
 	}
 	d.json(&rotated, "upstream", "rotate", "robot")
@@ -176,7 +176,7 @@ func TestUpstreamThatCallsOurTools(t *testing.T) {
 		t.Errorf("it is added with %q", got)
 	}
 	d.ok("upstream", "set", "cloud", "most=8", "allow=lamp_*")
-	var view upstreamView
+	var view control.UpstreamDetail
 	d.json(&view, "upstream", "show", "cloud")
 	text, err := json.Marshal(view.Settings)
 	if err != nil {
@@ -276,6 +276,20 @@ func TestUpstreamsForMembers(t *testing.T) {
 		rows[0].Cause != "" {
 		t.Errorf("a member sees %+v", rows)
 	}
+	// The other commands go to a server elsewhere too, with the rights of the key.
+	elsewhere := blankDesk(t)
+	at := func(key string, args ...string) []string {
+		return append([]string{"upstream", args[0], "--server", s.URL, "--key", key}, args[1:]...)
+	}
+	for _, args := range [][]string{{"add", "robot", "--endpoint"}, {"show", "robot"}, {"set", "robot", "timeout=1m"},
+		{"rotate", "robot"}, {"rm", "robot", "--yes"}} {
+		elsewhere.ok(at(member.Key, args...)...)
+	}
+	elsewhere.failing(exitFailed, "", at(member.Key, "add", "x", "--no-check", "--", "true"), "only an admin")
+	elsewhere.failing(exitFailed, "", at(member.Key, "add", "x", "--endpoint", "--user", "ada"), "scope admin")
+	elsewhere.failing(exitFailed, "", at(member.Key, "show", "web", "--user", "ada"), "scope admin")
+	elsewhere.failing(exitFailed, "", at(member.Key, "check", "web"), "public")
+	elsewhere.ok(at(admin.Key, "rm", "web", "--yes", "--user", "bob")...)
 }
 
 func TestToolsOverTheAPI(t *testing.T) {

@@ -81,7 +81,7 @@ func TestCallsNameWhoActed(t *testing.T) {
 func keepUpstreams(h *testServer) control.UpstreamActions {
 	return control.UpstreamActions{
 		Save: func(ctx context.Context, _ store.Person, u store.Upstream,
-			_ map[string]json.RawMessage) (control.SavedUpstream, error) {
+			_ control.SettingTexts) (control.SavedUpstream, error) {
 			if u.Number != 0 {
 				return control.SavedUpstream{Upstream: u}, nil
 			}

@@ -69,7 +69,7 @@ func (e *examination) upstreams(ctx context.Context) ([]control.Upstream, error)
 		return nil, e.serverErr
 	}
 	if e.server != nil {
-		list, err := api.ListUpstreams.Call(ctx, e.server, struct{}{})
+		list, err := api.ListUpstreams.Call(ctx, e.server, control.UpstreamQuery{})
 		return list.Upstreams, err
 	}
 	rows, err := e.base.Store.Upstreams.ByOwner(ctx, "")

@@ -52,7 +52,7 @@ func TestUpstreamWrongInBothLanguages(t *testing.T) {
 	b := &Base{}
 	for kind, list := range wrongs {
 		for _, text := range list {
-			var set map[string]json.RawMessage
+			var set control.SettingTexts
 			if err := json.Unmarshal([]byte(text), &set); err != nil {
 				t.Fatal(err)
 			}
@@ -66,14 +66,14 @@ func TestUpstreamWrongInBothLanguages(t *testing.T) {
 			if !han.MatchString(zh) || han.MatchString(en) || strings.Contains(en+zh, "secret@") {
 				t.Errorf("%s %.80s: %q in Chinese, %q in English", kind, text, zh, en)
 			}
-			if first := strings.TrimRight(strings.Fields(en)[0], ":"); name.MatchString(en) && set[first] != nil &&
+			if first := strings.TrimRight(strings.Fields(en)[0], ":"); name.MatchString(en) && set[first] != "" &&
 				!strings.HasPrefix(zh, first) {
 				t.Errorf("%s %.80s: %q does not begin with %s", kind, text, zh, first)
 			}
 		}
 	}
 	_, _, err := b.changedSettings(store.Person{Role: account.RoleMember}, store.Upstream{Kind: UpstreamMCP},
-		map[string]json.RawMessage{"command": json.RawMessage(`"npx"`)})
+		control.SettingTexts{"command": "npx"})
 	if e := control.AsError(err); e == nil || e.Reason != control.Refused || !han.MatchString(e.In(i18n.Chinese)) {
 		t.Errorf("a member may have a command: %v", err)
 	}

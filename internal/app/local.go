@@ -73,9 +73,11 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 		Instance:   localInstance(b),
 		Health:     func(store.Bot) control.Health { return control.Health{} },
 		Disconnect: func(int64) {},
-		Upstream:   func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
-		Upstreams:  newUpstreamActions(b, log),
-		Points:     points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
+		Upstream: func(u store.Upstream) control.UpstreamHealth {
+			return control.UpstreamHealth{Where: b.UpstreamWhere(u)}
+		},
+		Upstreams: newUpstreamActions(b, log),
+		Points:    points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
 		Nodes:      nodeOperations(b, nodes),
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },

@@ -272,12 +272,6 @@ func TestSecretsStayAtTheirOrigin(t *testing.T) {
 			_, told := d.send(fmt.Sprintf("/tools/upstreams/%d/look", u.Number), "url", to+"/sse")
 			return told
 		},
-		"a tool server by the command line": func(t *testing.T, to string) string {
-			dropped, err := d.base.ChangeUpstream(t.Context(), d.upstream(UpstreamMCP),
-				map[string]string{"url": to + "/mcp"})
-			d.must(err)
-			return fmt.Sprint(dropped)
-		},
 		"a gateway by /api/v1": func(t *testing.T, to string) string {
 			u := d.upstream(UpstreamShim)
 			return d.call(http.MethodPatch, fmt.Sprintf("/upstreams/%d", u.Number), d.admin,

@@ -58,7 +58,7 @@ func home(t *testing.T) *sim.ToolServer {
 }
 
 // set parses settings from JSON.
-func set(text string) (out map[string]json.RawMessage) {
+func set(text string) (out control.SettingTexts) {
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		panic(err)
 	}
@@ -212,7 +212,7 @@ func TestUpstreamsOfOthers(t *testing.T) {
 	refusal(t, err, control.Missing)
 	_, err = p.do.RemoveUpstream(ctx, bob, ref)
 	refusal(t, err, control.Missing)
-	if l, err := p.do.ListUpstreams(ctx, bob, struct{}{}); err != nil || len(l.Upstreams) != 0 {
+	if l, err := p.do.ListUpstreams(ctx, bob, control.UpstreamQuery{}); err != nil || len(l.Upstreams) != 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, settings := range []string{`{"command":"true"}`, `{"Command":"true"}`} {
@@ -232,6 +232,8 @@ func TestUpstreamsOfOthers(t *testing.T) {
 		t.Errorf("a member reaches this machine: %+v, %v", found, err)
 	}
 	_, err = p.do.AddUpstream(ctx, bob, control.NewUpstream{Name: "x", Kind: control.KindDialsIn, User: p.Person.Name})
+	refusal(t, err, control.Refused)
+	_, err = p.do.ListUpstreams(ctx, bob, control.UpstreamQuery{User: p.Person.Name})
 	refusal(t, err, control.Refused)
 	// Restricted keys cannot give themselves more rights.
 	narrow := ada

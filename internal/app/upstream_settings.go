@@ -89,33 +89,6 @@ func whereOf(s UpstreamSettings) string {
 	return ""
 }
 
-// ChangeUpstream changes settings of an upstream, given as text; an empty text removes a setting.
-// Dropped are the settings that were given for another address than the one it has now, and not
-// given again.
-func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream,
-	set map[string]string) (dropped []string, err error) {
-	s, err := b.ReadUpstream(u)
-	if err != nil {
-		return nil, err
-	}
-	if dropped, err = hub.Reassign(s, set); err != nil {
-		return nil, err
-	}
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	if m, ok := s.(*upstream.Settings); ok && m.Command != "" {
-		owner, err := b.Store.People.ByID(ctx, u.Owner)
-		if err != nil {
-			return nil, err
-		}
-		if owner.Role != account.RoleAdmin {
-			return nil, errCommand
-		}
-	}
-	return dropped, b.SetUpstream(ctx, u, s)
-}
-
 const masked = "••••••"
 
 // ShownUpstream returns the settings of an upstream for display, with masked secrets.

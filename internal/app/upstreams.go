@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -40,12 +39,6 @@ const (
 // machine.
 var errCommand = i18n.Message("only an admin may add a command, since it runs on the server's machine").Errorf()
 
-// Messages about invalid input for an upstream.
-const (
-	msgUpstreamThere   = i18n.Message("there is an upstream named %s already")
-	msgUpstreamNoToken = i18n.Message("%s does not connect to this server, so it has no token")
-)
-
 // AddUpstream adds an upstream of an owner. Settings have the kind's type and are valid. For a kind
 // that connects to us it returns the token, which is not stored and cannot be shown again.
 func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind string,
@@ -65,9 +58,6 @@ func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind s
 		u.TokenHash = seal.Hash(token)
 	}
 	u, err = b.Store.Upstreams.Add(ctx, u)
-	if errors.Is(err, store.ErrExists) {
-		err = msgUpstreamThere.Errorf(slug)
-	}
 	return u, token, err
 }
 
@@ -81,9 +71,6 @@ func (b *Base) SetUpstream(ctx context.Context, u store.Upstream, settings any) 
 
 // RotateUpstream gives an upstream that connects to us a new token.
 func (b *Base) RotateUpstream(ctx context.Context, u store.Upstream) (token string, err error) {
-	if u.TokenHash == "" {
-		return "", msgUpstreamNoToken.Errorf(u.Slug)
-	}
 	token = "pbt_" + seal.NewToken(32)
 	u.TokenHash = seal.Hash(token)
 	return token, b.Store.Upstreams.Save(ctx, u)

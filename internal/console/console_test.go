@@ -43,7 +43,7 @@ func newRig(t *testing.T, empty bool) *rig {
 	}
 	looked := make(chan string, 8)
 	look := func(_ context.Context, _ store.Person, _ store.Upstream,
-		set map[string]json.RawMessage) (control.UpstreamFound, error) {
+		set control.SettingTexts) (control.UpstreamFound, error) {
 		text, err := json.Marshal(set)
 		looked <- string(text)
 		return control.UpstreamFound{Server: "thermometer"}, err

@@ -191,6 +191,15 @@ func (t *SettingTexts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// SettingText returns a value as [SettingTexts] have it: a text as it is, others as JSON.
+func SettingText(value any) string {
+	if text, ok := value.(string); ok {
+		return text
+	}
+	text, _ := json.Marshal(value) // of texts and numbers
+	return string(text)
+}
+
 // NewBot describes a bot to add.
 type NewBot struct {
 	Name        string       `json:"name"`

@@ -13,16 +13,14 @@ import (
 )
 
 // UpstreamActions are the operations that depend on the kind of an upstream. Settings are named as
-// they are stored; null removes one, a missing one stays. Errors about input are, or wrap, an
+// they are stored; an empty text removes one, a missing one stays. Errors about input are, or wrap, an
 // [*Error].
 type UpstreamActions struct {
 	// Save stores an upstream with changed settings, or a new one, with number 0.
-	Save func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (SavedUpstream,
-		error)
+	Save func(ctx context.Context, owner store.Person, u store.Upstream, set SettingTexts) (SavedUpstream, error)
 	// Check connects to a server once with the settings, as the server would for its owner.
 	// Problems of that server are in the result.
-	Check func(ctx context.Context, owner store.Person, u store.Upstream,
-		set map[string]json.RawMessage) (UpstreamFound, error)
+	Check func(ctx context.Context, owner store.Person, u store.Upstream, set SettingTexts) (UpstreamFound, error)
 	// Rotate gives an inbound upstream a new token.
 	Rotate func(context.Context, store.Upstream) (token string, err error)
 	// Shown returns its settings, with secrets masked.
@@ -43,7 +41,6 @@ const maxUpstreams = 100
 
 const (
 	msgUpstreamMissing = i18n.Message("There is no such tool server or gateway. It may have been removed.")
-	msgUpstreamName    = i18n.Message("A name has 1 to 32 small letters, digits and -, and begins with a letter or digit; %q does not fit.")
 	msgUpstreamTaken   = i18n.Message("There is one called %s already; choose another name.")
 	msgUpstreamsMost   = i18n.Message("There may be %d at most; remove some first.")
 	msgUpstreamCommand = i18n.Message("A command runs on the server's machine, so only an administrator may set one, with a key only if its scope is admin.")
@@ -58,9 +55,9 @@ const (
 
 // NewUpstream describes an upstream to add or to check.
 type NewUpstream struct {
-	Name     string                     `json:"name"`
-	Kind     string                     `json:"kind"`
-	Settings map[string]json.RawMessage `json:"settings"`
+	Name     string       `json:"name"`
+	Kind     string       `json:"kind"`
+	Settings SettingTexts `json:"settings"`
 	// Unchecked stores it without a check.
 	Unchecked bool `json:"unchecked,omitempty"`
 	// User is the owner, if an admin adds it for somebody.
@@ -90,7 +87,7 @@ func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner st
 		return owner, u, Fail(Invalid, msgUpstreamKind, in.Kind)
 	}
 	if err := hub.CheckSlug(in.Name); err != nil {
-		return owner, u, &Error{Reason: Invalid, Say: msgUpstreamName, Args: []any{in.Name}, Cause: err}
+		return owner, u, said(Invalid, err)
 	}
 	mine, err := s.Hub.Store.Upstreams.ByOwner(ctx, owner.ID)
 	if err != nil {
@@ -107,8 +104,8 @@ func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner st
 
 // commands refuses upstreams that run programs on this machine from callers that are not admins,
 // and from keys that are narrower.
-func commands(c Caller, owner store.Person, set map[string]json.RawMessage) error {
-	if text := string(set["command"]); text == "" || text == "null" || text == `""` {
+func commands(c Caller, owner store.Person, set SettingTexts) error {
+	if set["command"] == "" {
 		return nil
 	}
 	if owner.Role != account.RoleAdmin || c.Key != "" && !c.Admin {
@@ -162,7 +159,7 @@ func (s *Service) CheckNewUpstream(ctx context.Context, c Caller, in NewUpstream
 }
 
 func (s *Service) look(ctx context.Context, c Caller, owner store.Person, u store.Upstream,
-	set map[string]json.RawMessage) (UpstreamFound, error) {
+	set SettingTexts) (UpstreamFound, error) {
 	if u.Kind != KindServer {
 		return UpstreamFound{}, Fail(Invalid, msgUpstreamNoCheck)
 	}
@@ -192,6 +189,9 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 			return AddedUpstream{}, err
 		}
 		if f.Problem != "" {
+			if f.Cause != "" {
+				f.Problem += " (" + f.Cause + ")"
+			}
 			return AddedUpstream{}, Fail(Away, msgUpstreamNothing, f.Problem)
 		}
 		out.Found = &f
@@ -225,13 +225,13 @@ func (s *Service) toolsChanged(ctx context.Context) (unconfirmed []string) {
 
 // UpstreamChange changes settings of an upstream.
 type UpstreamChange struct {
-	Upstream int64                      `path:"upstream" json:"-"`
-	Settings map[string]json.RawMessage `json:"settings"`
+	Upstream int64        `path:"upstream" json:"-"`
+	Settings SettingTexts `json:"settings"`
 }
 
 // changeable returns an upstream whose settings the caller may change.
 func (s *Service) changeable(ctx context.Context, c Caller, number int64,
-	set map[string]json.RawMessage) (owner store.Person, u store.Upstream, err error) {
+	set SettingTexts) (owner store.Person, u store.Upstream, err error) {
 	if u, err = s.upstream(ctx, c, number); err != nil {
 		return owner, u, err
 	}
@@ -242,7 +242,7 @@ func (s *Service) changeable(ctx context.Context, c Caller, number int64,
 		return owner, u, err
 	}
 	for _, name := range []string{"command", "args", "env", "dir"} {
-		if err := commands(c, owner, map[string]json.RawMessage{"command": set[name]}); err != nil {
+		if err := commands(c, owner, SettingTexts{"command": set[name]}); err != nil {
 			return owner, u, err
 		}
 	}
@@ -267,7 +267,6 @@ func (s *Service) ChangeUpstream(ctx context.Context, c Caller, in UpstreamChang
 }
 
 // CheckUpstream checks an upstream, with changed settings if any are given.
-// given.
 func (s *Service) CheckUpstream(ctx context.Context, c Caller, in UpstreamChange) (UpstreamFound, error) {
 	owner, u, err := s.changeable(ctx, c, in.Upstream, in.Settings)
 	if err != nil {

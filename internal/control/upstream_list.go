@@ -8,9 +8,22 @@ import (
 	"patchbay/internal/store"
 )
 
+// UpstreamQuery selects upstreams.
+type UpstreamQuery struct {
+	User string `query:"user"` // a name; admins may name others
+}
+
 // ListUpstreams lists the caller's upstreams with the states of their connections.
-func (s *Service) ListUpstreams(ctx context.Context, c Caller, _ struct{}) (UpstreamList, error) {
-	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, c.Owner())
+func (s *Service) ListUpstreams(ctx context.Context, c Caller, in UpstreamQuery) (UpstreamList, error) {
+	whose := c.Owner()
+	if in.User != "" {
+		p, err := s.singlePerson(ctx, c, in.User)
+		if err != nil {
+			return UpstreamList{}, err
+		}
+		whose = p.ID
+	}
+	rows, err := s.Hub.Store.Upstreams.ByOwner(ctx, whose)
 	if err != nil {
 		return UpstreamList{}, err
 	}

@@ -24,7 +24,7 @@ type rig struct {
 	mu   sync.Mutex
 	says map[string]string // responses by request
 	acts []control.NodeAction
-	sets []map[string]json.RawMessage
+	sets []control.SettingTexts
 	bad  error
 }
 
@@ -56,7 +56,7 @@ func newRig(t *testing.T) *rig {
 	}
 	o.Upstreams = control.UpstreamActions{
 		Save: func(ctx context.Context, p store.Person, u store.Upstream,
-			set map[string]json.RawMessage) (control.SavedUpstream, error) {
+			set control.SettingTexts) (control.SavedUpstream, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.sets = append(r.sets, set)
@@ -174,7 +174,7 @@ func TestShims(t *testing.T) {
 	has(t, ada.Get("/gateway/shims/new"), `name="token" type="password"`)
 	p := ada.Post("/gateway/shims", "name", "Home!", "url", "ws://there:18789", "token", "s3cret", "devices",
 		"desk\nbed*", "mode", "one", "title", "T", "notices", "1")
-	has(t, p, "A name has 1 to 32 small letters", `value="ws://there:18789"`, "desk\nbed*", `value="T"`)
+	has(t, p, "1 to 32 small letters", `value="ws://there:18789"`, "desk\nbed*", `value="T"`)
 	if strings.Contains(p.Text, "s3cret") {
 		t.Error("the token comes back")
 	}
@@ -183,7 +183,7 @@ func TestShims(t *testing.T) {
 	if p.Path != "/gateway/shims/1" {
 		t.Fatalf("%d at %s", p.Status, p.Path)
 	}
-	if text, _ := json.Marshal(r.sets[0]); string(text) != `{"devices":["desk","bed*"],"mode":null,"notices":null,"title":null,"token":"s3cret","url":"ws://there:18789"}` {
+	if text, _ := json.Marshal(r.sets[0]); string(text) != `{"devices":"[\"desk\",\"bed*\"]","mode":"","notices":"","title":"","token":"s3cret","url":"ws://there:18789"}` {
 		t.Errorf("it is added with %s", text)
 	}
 	has(t, p, "home", "ws://there:18789", "OpenClaw 2026.9.6", "tools: 11, taken there: 9", "to be let in there",
@@ -191,7 +191,7 @@ func TestShims(t *testing.T) {
 	has(t, ada.Get("/gateway"), "home", "ready: 1 of 2", "to be let in there")
 	has(t, ada.Get("/gateway/shims/1/edit"), "One is kept", "desk\nbed*", `name="untoken"`)
 	ada.Post("/gateway/shims/1/change", "url", "ws://there:18789", "mode", "one", "title", "Boards")
-	if text, _ := json.Marshal(r.sets[1]); string(text) != `{"devices":null,"mode":"one","notices":null,"title":"Boards","url":"ws://there:18789"}` {
+	if text, _ := json.Marshal(r.sets[1]); string(text) != `{"devices":"","mode":"one","notices":"","title":"Boards","url":"ws://there:18789"}` {
 		t.Errorf("it is changed by %s", text)
 	}
 	r.bad = control.Said(control.Invalid, errors.New("use wss://"))

@@ -62,18 +62,18 @@ func shimLive(v *page.Visit) {
 func newShim(v *page.Visit) { v.Render(http.StatusOK, shimFormPage(v, shimForm{})) }
 
 // readShimForm reads the form, and returns it with the settings that it stands for.
-func readShimForm(v *page.Visit) (f shimForm, set map[string]json.RawMessage) {
+func readShimForm(v *page.Visit) (f shimForm, set control.SettingTexts) {
 	f = shimForm{
 		Name: strings.TrimSpace(v.FormValue("name")), URL: strings.TrimSpace(v.FormValue("url")),
 		Single: v.FormValue("mode") == "one",
 		Title:  strings.TrimSpace(v.FormValue("title")), Devices: v.FormValue("devices"),
 		Notices: v.FormValue("notices") != "",
 	}
-	set = map[string]json.RawMessage{}
+	set = control.SettingTexts{}
 	put := func(name string, value any, given bool) {
-		set[name] = json.RawMessage("null")
+		set[name] = ""
 		if given {
-			set[name], _ = json.Marshal(value)
+			set[name] = control.SettingText(value)
 		}
 	}
 	put("url", f.URL, true)

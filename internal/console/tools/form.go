@@ -75,15 +75,15 @@ func (f *serverForm) canCheck() bool { return f.Way == byURL || f.Way == byComma
 
 // settings collects the settings of a form.
 type settings struct {
-	set   map[string]json.RawMessage
+	set   control.SettingTexts
 	wrong error
 }
 
 // put sets a setting, or removes it if given is false.
 func (s *settings) put(name string, value any, given bool) {
-	s.set[name] = json.RawMessage("null")
+	s.set[name] = ""
 	if given {
-		s.set[name], _ = json.Marshal(value)
+		s.set[name] = control.SettingText(value)
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *settings) pairs(name, text, between string, forget bool) {
 }
 
 // readServerForm reads a form, and returns it with the settings that it stands for.
-func readServerForm(v *page.Visit, way string) (f serverForm, set map[string]json.RawMessage, err error) {
+func readServerForm(v *page.Visit, way string) (f serverForm, set control.SettingTexts, err error) {
 	text := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
 	f = serverForm{
 		Way: way, Name: text("name"), URL: text("url"), Transport: text("transport"), Command: text("command"),
@@ -144,7 +144,7 @@ func readServerForm(v *page.Visit, way string) (f serverForm, set map[string]jso
 		Concurrent: text("concurrent"), MaxTools: text("max_tools"),
 		MaxResult: text("most"), Unchecked: v.FormValue("unchecked") != "",
 	}
-	s := settings{set: map[string]json.RawMessage{}}
+	s := settings{set: control.SettingTexts{}}
 	number := func(n int) any { return n }
 	s.list("deny", f.Deny)
 	s.list("allow", f.Allow)
