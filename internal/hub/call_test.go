@@ -87,6 +87,18 @@ func TestNamesOfTools(t *testing.T) {
 	}
 }
 
+// A device cannot take the name of a tool that everybody has: keys may be allowed that name alone.
+func TestOwnNameTaken(t *testing.T) {
+	r := hubtest.New(t, hubtest.Options{})
+	register(t, r.Hub, hub.ProviderRef{ID: "learn", Kind: "learn"}, echoProvider, tool.Tool{Name: "next_review"})
+	register(t, r.Hub, hub.ProviderRef{ID: "board:1", Slug: "next", Owner: r.Person.ID, Kind: "k"}, echoProvider,
+		tool.Tool{Name: "review"})
+	res, err := r.Hub.Call(t.Context(), access(r, ""), "next_review", &tool.Call{})
+	if err != nil || res.PlainText() != "next_review" {
+		t.Errorf("next_review leads to %v, %v", res, err)
+	}
+}
+
 func TestSlugs(t *testing.T) {
 	r := hubtest.New(t, hubtest.Options{})
 	register(t, r.Hub, hub.ProviderRef{ID: "a", Slug: "lamp", Owner: r.Person.ID}, echoProvider)

@@ -32,7 +32,7 @@ const (
 
 // snapshot is what one person sees at one time. It is immutable except for the views.
 type snapshot struct {
-	offers    []*offer // by provider id
+	offers    []*offer // everybody's, then the person's own, each by provider id
 	rules     ownerRules
 	views     sync.Map // stored rules → *cachedView
 	viewCount atomic.Int64
@@ -49,9 +49,8 @@ func (c *catalog) snapshot(person string) *snapshot {
 		return s.(*snapshot)
 	}
 	s := &snapshot{rules: c.rules[person], offers: c.offers("")}
-	if person != "" {
+	if person != "" { // after everybody's: of two tools with one name the first counts
 		s.offers = append(s.offers, c.offers(person)...)
-		slices.SortFunc(s.offers, func(a, b *offer) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	if c.snapshotCount >= maxSnapshots {
 		c.invalidate("")
@@ -71,8 +70,8 @@ func (c *catalog) offers(owner string) (out []*offer) {
 	return out
 }
 
-// Providers lists the providers that a person sees, by id: the person's own and everybody's, with
-// or without tools.
+// Providers lists the providers that a person sees: everybody's, then the person's own, each by
+// id, with or without tools.
 func (h *Hub) Providers(person string) []ProviderRef {
 	offers := h.catalog.snapshot(person).offers
 	out := make([]ProviderRef, len(offers))
