@@ -5,16 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"patchbay/internal/api"
-	"patchbay/internal/app"
-	"patchbay/internal/bus"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 	"patchbay/internal/talk"
 )
@@ -24,8 +18,7 @@ type askCmd struct {
 	Text         string `arg:"" optional:"" help:"What to ask."`
 	Image        string `help:"A picture to show: WebP, JPEG, PNG or GIF." placeholder:"FILE"`
 	Conversation string `help:"A name under which the bot remembers what was said before." placeholder:"ID"`
-	dataFlags    `embed:""`
-	serverFlags  `embed:""`
+	targetFlags  `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -40,9 +33,6 @@ Examples:
     patchbay ask lobster "hello" --server https://board.example.org --key $KEY`
 }
 
-// maxPicture is the maximum size of a picture, in bytes, as for glasses.
-const maxPicture = 8 << 20
-
 // Run asks the bot and prints the answer.
 func (c *askCmd) Run(ctx context.Context, sh *shell) error {
 	q := control.Question{Bot: c.Bot, Text: c.Text, Conversation: c.Conversation, Lang: string(sh.lang)}
@@ -54,27 +44,33 @@ func (c *askCmd) Run(ctx context.Context, sh *shell) error {
 		q.Image = picture
 	}
 	show := &answer{sh: sh}
-	r, err := c.remote(sh)
+	return c.connect(ctx, sh, func(at *conn) error {
+		if at.local {
+			if err := checkAskedHere(ctx, at, c.Bot); err != nil {
+				return err
+			}
+		}
+		err := at.Ask(ctx, q, show.line)
+		if ctx.Err() != nil {
+			err = ctx.Err() // instead of the failure that follows from it
+		}
+		return show.done(explainNoBot(err, c.Bot))
+	})
+}
+
+// checkAskedHere refuses bots that connect to a server, because none runs.
+func checkAskedHere(ctx context.Context, at *conn, ref string) error {
+	bot, err := at.findBot(ctx, ref)
 	if err != nil {
 		return err
 	}
-	if r != nil {
-		return show.done(r.ask(ctx, q, show.line))
+	kinds, err := api.BotKinds.Call(ctx, at.Client, struct{}{})
+	for _, k := range kinds.Kinds {
+		if k.Name == bot.Kind && k.Connects {
+			return i18n.Message("%s is asked through a running server, to which it connects; start one with: patchbay serve").Errorf(bot.Name)
+		}
 	}
-	settings, err := c.load(sh)
-	if err != nil {
-		return err
-	}
-	if !hasData(settings) {
-		return c.noData(settings)
-	}
-	if r, err = findRunning(ctx, sh, settings); err != nil {
-		return err
-	}
-	if r != nil {
-		return show.done(r.ask(ctx, q, show.line))
-	}
-	return withBase(ctx, sh, settings, func(b *app.Base) error { return show.done(askLocal(ctx, b, q, show.line)) })
+	return err
 }
 
 func readPicture(name string) ([]byte, error) {
@@ -83,56 +79,11 @@ func readPicture(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxPicture+1))
-	if err == nil && len(b) > maxPicture {
-		err = i18n.Message("%s is larger than %d MiB").Errorf(name, maxPicture>>20)
+	b, err := io.ReadAll(io.LimitReader(f, control.MaxPicture+1))
+	if err == nil && len(b) > control.MaxPicture {
+		err = i18n.Message("%s is larger than %d MiB").Errorf(name, control.MaxPicture>>20)
 	}
 	return b, err
-}
-
-// askLocal asks a bot in this process, without a server.
-func askLocal(ctx context.Context, b *app.Base, q control.Question, line func(api.Line) error) error {
-	bot, err := findBot(ctx, b, q.Bot)
-	if err != nil {
-		return err
-	}
-	if isInbound(bot) {
-		return i18n.Message("%s is asked through a running server, to which it connects; start one with: patchbay serve").Errorf(bot.Name)
-	}
-	turn, err := control.NewTurn(bot, q, control.ChannelCLI, bot.Owner)
-	if err != nil {
-		return err
-	}
-	alone, err := bus.Open(ctx, bus.Options{})
-	if err != nil {
-		return err
-	}
-	defer alone.Close()
-	h, err := hub.New(hubOptions(b, alone))
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	err = h.Answer(ctx, turn, func(e talk.Event) error { return line(api.Line{Event: &e}) })
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	last := api.Line{End: true, Turn: turn.ID}
-	if f := talk.AsFailure(err); f != nil {
-		last.Error, last.Failure = f.Sentence(turn.Lang), f.Error()
-	}
-	return line(last)
-}
-
-func hubOptions(b *app.Base, alone *bus.Bus) hub.Options {
-	t := b.Config.Turn
-	return hub.Options{
-		Store: b.Store, Registry: b.Registry, Bus: alone, Logger: slog.New(slog.DiscardHandler),
-		Registerer:        prometheus.NewRegistry(),
-		FirstPieceTimeout: t.FirstPiece, IdleTimeout: t.Idle, HistoryLength: b.Config.History.Turns,
-		KeepContent: b.Config.Trace.Content,
-		LateTimeout: -1, // this process cannot deliver late answers
-	}
 }
 
 // answer prints an answer as it arrives.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,7 +100,7 @@ func TestAskThroughTheRunningServer(t *testing.T) {
 	if !strings.Contains(numbers, `patchbay_turns_total{channel="cli",code="",kind="echo",outcome="done"} 1`) {
 		t.Error("the question did not go through the server")
 	}
-	d.failing(exitFailed, "", []string{"ask", "nobody", "hello"}, "no bot nobody")
+	d.failing(exitFailed, "", []string{"ask", "nobody", "hello"}, `no bot "nobody"`, "bot list")
 }
 
 func TestAskAServerElsewhere(t *testing.T) {
@@ -133,4 +135,40 @@ func TestAServerThatDiedIsNoServer(t *testing.T) {
 		t.Errorf("answered %q", got)
 	}
 	d.ok("bot", "list")
+}
+
+// A bot that connects is asked through a server, and one that does not exist is named with a hint.
+func TestAskWithoutAServerRefuses(t *testing.T) {
+	d := withParrot(t)
+	d.ok("bot", "add", "--name", "lobster", "--kind", "eyeclaw")
+	d.failing(exitFailed, "", []string{"ask", "lobster", "hello"}, "lobster is asked through a running server")
+	for _, name := range []string{"nobody", "", ".", "..", "a/b?c"} {
+		for _, args := range [][]string{{"ask", name, "hello"}, {"bot", "show", name}, {"bot", "set", name, "shared=true"},
+			{"bot", "rm", name}, {"bind", name}, {"unbind", name}} {
+			d.failing(exitFailed, "", args, `there is no bot "`+name+`"`, "patchbay bot list")
+		}
+	}
+	d.failing(exitFailed, "", []string{"ask", "parrot"}, "say something")
+}
+
+// An interrupted question ends as such, not as a failure of the bot.
+func TestAskInterrupted(t *testing.T) {
+	d := withParrot(t)
+	d.ok("bot", "set", "parrot", "pace=1m")
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	done := make(chan int, 1)
+	var stderr safeBuffer
+	go func() {
+		done <- run(ctx, []string{"ask", "parrot", "hello"}, strings.NewReader(""), in, &stderr, d.env)
+		in.Close()
+	}()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	go io.Copy(io.Discard, out) //nolint:errcheck // until the command ends
+	if code := <-done; code != exitInterrupted || strings.Contains(stderr.String(), "went wrong") {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
 }

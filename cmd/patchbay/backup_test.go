@@ -67,7 +67,7 @@ func TestBackupRestores(t *testing.T) {
 	base := d.base()
 	defer base.Close()
 	acts, err := base.Store.AdminEvents.Newest(context.Background(), "", 9)
-	if err != nil || len(acts) != 2 || acts[0].Action != "backup.taken" || acts[1].About != "ada" {
+	if err != nil || len(acts) != 4 || acts[1].Action != "backup.taken" || acts[3].About != "ada" {
 		t.Errorf("the journal has %+v, %v", acts, err)
 	}
 }

@@ -113,14 +113,13 @@ func names(ctx context.Context, b *app.Base) (map[string]string, error) {
 	return byID, err
 }
 
-// findBot finds a bot by number or name.
-func findBot(ctx context.Context, b *app.Base, ref string) (store.Bot, error) {
-	bot, err := b.Registry.Find(ctx, "", ref)
-	if errors.Is(err, store.ErrNotFound) {
-		return bot, i18n.Message("there is no bot %q; patchbay bot list shows those there are").Errorf(ref)
+// outsideURL returns the URL by which others reach the server, as far as known.
+func outsideURL(c *config.Config) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
 	}
-	return bot, err
+	if r, err := app.FindRunning(c.Data); err == nil {
+		return r.URL
+	}
+	return "http://" + c.Listen
 }
-
-// isInbound reports whether the peer initiates the connection, with a token.
-func isInbound(bot store.Bot) bool { return bot.TokenHash != "" }

@@ -5,21 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
-	"patchbay/internal/account"
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/qr"
-	"patchbay/internal/store"
 )
 
 type bindCmd struct {
-	Bot       string `arg:"" help:"Number or name of the bot."`
-	PNG       string `name:"png" help:"Also write the QR code as a picture." placeholder:"FILE"`
-	Wait      bool   `help:"With --json: wait until somebody is bound."`
-	List      bool   `help:"List who is bound instead."`
-	dataFlags `embed:""`
+	Bot         string `arg:"" help:"Number or name of the bot."`
+	PNG         string `name:"png" help:"Also write the QR code as a picture." placeholder:"FILE"`
+	Wait        bool   `help:"With --json: wait until somebody is bound."`
+	List        bool   `help:"List who is bound instead."`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -36,25 +36,26 @@ Examples:
 
 // Run creates an invitation and waits until it is used.
 func (c *bindCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		bot, err := findBot(ctx, b, c.Bot)
+	return c.connect(ctx, sh, func(at *conn) error {
+		bot, err := at.findBot(ctx, c.Bot)
 		if err != nil {
 			return err
 		}
+		ref := control.BotRef{Bot: strconv.FormatInt(bot.Number, 10)}
 		if c.List {
-			return listWearers(ctx, sh, b, bot)
+			return listWearers(ctx, sh, at, ref, bot.Name)
 		}
-		inv, err := b.Accounts.Invite(ctx, bot.Number)
+		inv, err := api.InviteWearer.Call(ctx, at.Client, ref)
 		if err != nil {
 			return err
 		}
-		if err := c.show(sh, bot, inv); err != nil {
+		if err := c.show(sh, bot.Name, inv); err != nil {
 			return err
 		}
 		if sh.json && !c.Wait {
 			return nil
 		}
-		return awaitWearer(ctx, sh, b, bot, inv)
+		return awaitWearer(ctx, sh, at, bot.Name, inv)
 	})
 }
 
@@ -65,7 +66,7 @@ const (
 )
 
 // show prints the invitation.
-func (c *bindCmd) show(sh *shell, bot store.Bot, inv account.Invitation) error {
+func (c *bindCmd) show(sh *shell, bot string, inv control.Invitation) error {
 	code, err := qr.Encode(inv.Token)
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (c *bindCmd) show(sh *shell, bot store.Bot, inv account.Invitation) error {
 		sh.getenv("NO_COLOR") != ""}); err != nil {
 		return err
 	}
-	sh.say(msgLook, bot.Name, inv.Code)
+	sh.say(msgLook, bot, inv.Code)
 	return nil
 }
 
@@ -103,29 +104,30 @@ func writePNG(name string, code *qr.Code) (err error) {
 	return code.PNG(f, pictureScale)
 }
 
-// pollInterval is how often the database is checked for whether the invitation was used.
+// pollInterval is how often the server is asked whether the invitation was used.
 const pollInterval = 500 * time.Millisecond
 
 // awaitWearer waits until an invitation is used or has expired.
-func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv account.Invitation) error {
+func awaitWearer(ctx context.Context, sh *shell, at *conn, bot string, inv control.Invitation) error {
 	_, live := terminal(sh.stderr)
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
+	ref := control.InvitationRef{Bot: strconv.FormatInt(inv.Bot, 10), Invitation: inv.ID}
 	for {
-		used, err := b.Accounts.InvitationUsed(ctx, inv.ID)
+		state, err := api.Invitation.Call(ctx, at.Client, ref)
 		if err != nil {
 			return err
 		}
 		left := time.Until(inv.Expires).Round(time.Second)
 		if live {
 			fmt.Fprint(sh.stderr, "\r"+msgLeft.In(sh.lang, int(left.Minutes()), int(left.Seconds())%60))
-			if used || left <= 0 {
+			if state.Used || left <= 0 {
 				fmt.Fprintln(sh.stderr)
 			}
 		}
 		switch {
-		case used:
-			return showBindings(ctx, sh, b, bot)
+		case state.Used:
+			return showWearer(ctx, sh, at, bot, ref.Bot, state.UserID)
 		case left <= 0:
 			return i18n.Message("the invitation has expired and was not used; run bind again for a new one").Errorf()
 		}
@@ -137,18 +139,21 @@ func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv
 	}
 }
 
-// showBindings prints who was bound: the newest wearer of the bot.
-func showBindings(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) error {
-	wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
-	if err != nil || len(wearers) == 0 {
-		return err
+// showWearer prints who was bound, if they still are.
+func showWearer(ctx context.Context, sh *shell, at *conn, bot, number, user string) error {
+	if !sh.json {
+		if user != "" {
+			sh.say(msgBound, user, bot)
+		}
+		return nil
 	}
-	w := wearers[len(wearers)-1]
-	if sh.json {
-		return sh.writeJSON(w, "")
+	list, err := api.Wearers.Call(ctx, at.Client, control.BotRef{Bot: number})
+	for _, w := range list.Wearers {
+		if w.UserID == user {
+			return sh.writeJSON(w, "")
+		}
 	}
-	sh.say(msgBound, w.UserID, bot.Name)
-	return nil
+	return err
 }
 
 const (
@@ -158,24 +163,21 @@ const (
 	msgNoWearers = i18n.Message("Nobody is bound to %s.")
 )
 
-func listWearers(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) error {
-	wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
+func listWearers(ctx context.Context, sh *shell, at *conn, ref control.BotRef, bot string) error {
+	list, err := api.Wearers.Call(ctx, at.Client, ref)
 	if err != nil {
 		return err
 	}
-	if wearers == nil {
-		wearers = []store.Binding{}
-	}
-	return sh.result(wearers, func() {
-		if len(wearers) == 0 {
-			sh.say(msgNoWearers, bot.Name)
+	return sh.result(list.Wearers, func() {
+		if len(list.Wearers) == 0 {
+			sh.say(msgNoWearers, bot)
 			return
 		}
-		sh.wearerTable(wearers)
+		sh.wearerTable(list.Wearers)
 	})
 }
 
-func (sh *shell) wearerTable(wearers []store.Binding) {
+func (sh *shell) wearerTable(wearers []control.Wearer) {
 	var rows [][]string
 	for _, w := range wearers {
 		rows = append(rows, []string{w.UserID, w.AgentID, sh.when(w.Created)})

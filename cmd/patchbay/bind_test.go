@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/internal/control"
 	"patchbay/internal/qr"
 	"patchbay/internal/store"
 )
@@ -45,7 +46,12 @@ func TestBindAsJSON(t *testing.T) {
 
 func ada(t *testing.T, d *desk) store.Person {
 	t.Helper()
-	p, err := d.base().Store.People.ByName(t.Context(), "ada")
+	return personNamed(t, d, "ada")
+}
+
+func personNamed(t *testing.T, d *desk, name string) store.Person {
+	t.Helper()
+	p, err := d.base().Store.People.ByName(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,17 +133,13 @@ func TestUnbind(t *testing.T) {
 func TestBindShowsTheCode(t *testing.T) {
 	d := withParrot(t)
 	b := d.base()
-	bot, err := b.Store.Bots.ByNumber(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
 	inv, err := b.Accounts.Invite(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	d.env[2] = "LANG=zh_CN"
-	if err := (&bindCmd{}).show(newShell(nil, &out, &out, d.env), bot, inv); err != nil {
+	if err := (&bindCmd{}).show(newShell(nil, &out, &out, d.env), "parrot", control.Invitation(inv)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "“绑定 "+inv.Code+"”") || !strings.Contains(out.String(), "█") {

@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
-	"patchbay/internal/config"
-	"patchbay/internal/hub"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -15,7 +14,7 @@ type botAddCmd struct {
 	Set         []string `help:"A setting as name=value, or name=@FILE to read the value from a file (@- from standard input). Can be given again." sep:"none" placeholder:"K=V"`
 	Description string   `help:"What it is for." placeholder:"TEXT"`
 	User        string   `help:"Whose bot; may be left out while there is one person." placeholder:"NAME"`
-	dataFlags   `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -35,26 +34,22 @@ func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		p, err := person(ctx, b, c.User)
-		if err != nil {
-			return err
-		}
-		bot, token, err := b.Registry.Add(ctx, hub.NewBot{Owner: p.ID, Name: c.Name, Kind: c.Kind,
-			Description: c.Description, Set: set})
+	return c.connect(ctx, sh, func(at *conn) error {
+		bot, err := api.AddBot.Call(ctx, at.Client, control.NewBot{User: c.User, Name: c.Name, Kind: c.Kind,
+			Description: c.Description, Settings: set})
 		if err != nil {
 			return err
 		}
 		return sh.result(struct {
 			ID       int64  `json:"id"`
 			SDKToken string `json:"sdk_token,omitempty"`
-		}{bot.Number, token}, func() {
+		}{bot.Number, bot.SDKToken}, func() {
 			sh.say(msgBotAdded, bot.Number, bot.Name)
-			if token == "" {
+			if bot.SDKToken == "" {
 				sh.say(msgTryBot, bot.Number, c.retryFlags())
 				return
 			}
-			sh.showToken(outsideURL(b.Config), bot.Number, token)
+			sh.showToken(at.publicURL(ctx), bot.Number, bot.SDKToken)
 		})
 	})
 }
@@ -78,15 +73,4 @@ func (sh *shell) showToken(url string, bot int64, token string) {
   openclaw config set gateway.http.endpoints.chatCompletions.enabled true
   openclaw gateway restart
 `, token, bot, url)
-}
-
-// outsideURL returns the URL by which others reach the server, as far as known.
-func outsideURL(c *config.Config) string {
-	if c.PublicURL != "" {
-		return c.PublicURL
-	}
-	if r, err := app.FindRunning(c.Data); err == nil {
-		return r.URL
-	}
-	return "http://" + c.Listen
 }

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"strconv"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type botListCmd struct {
-	dataFlags   `embed:""`
-	serverFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -29,72 +27,31 @@ Examples:
 
 // botRow is a bot in the list.
 type botRow struct {
-	store.Bot
-	control.Health
-	OwnerName string `json:"owner_name,omitempty"`
-	// Online is nil if unknown.
-	Online  *bool  `json:"online,omitempty"`
-	Problem string `json:"problem,omitempty"`
+	control.BotStatus
+	Online *bool `json:"online,omitempty"` // nil if unknown
+}
+
+// newBotRow returns a bot for output. Without a server it is unknown whether the bot is connected.
+func newBotRow(b control.BotStatus, local bool) botRow {
+	if local {
+		return botRow{BotStatus: b}
+	}
+	return botRow{b, &b.Online}
 }
 
 // Run lists the bots.
 func (c *botListCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := c.remote(sh)
-	if err != nil {
-		return err
-	}
-	if r != nil {
-		list, err := r.bots(ctx)
+	return c.connect(ctx, sh, func(at *conn) error {
+		list, err := api.Bots.Call(ctx, at.Client, struct{}{})
 		if err != nil {
 			return err
 		}
-		return sh.botTable(liveRows(list), "")
-	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		rows, err := localRows(ctx, sh, b)
-		if err != nil {
-			return err
+		rows := make([]botRow, len(list.Bots))
+		for i, b := range list.Bots {
+			rows[i] = newBotRow(b, at.local)
 		}
 		return sh.botTable(rows, c.retryFlags())
 	})
-}
-
-// localRows lists the bots of a data directory, with the state from its running server, if there is
-// one.
-func localRows(ctx context.Context, sh *shell, b *app.Base) ([]botRow, error) {
-	var rows []botRow
-	r, err := findRunning(ctx, sh, b.Config)
-	switch {
-	case err != nil:
-		return nil, err
-	case r != nil:
-		list, err := r.bots(ctx)
-		if err != nil {
-			return nil, err
-		}
-		rows = liveRows(list)
-	default:
-		bots, err := b.Store.Bots.ByOwner(ctx, "")
-		if err != nil {
-			return nil, err
-		}
-		for _, bot := range bots {
-			rows = append(rows, botRow{Bot: bot})
-		}
-	}
-	people, err := names(ctx, b)
-	for i := range rows {
-		rows[i].OwnerName = people[rows[i].Owner]
-	}
-	return rows, err
-}
-
-func liveRows(list []control.BotStatus) []botRow {
-	var rows []botRow
-	for _, s := range list {
-		rows = append(rows, botRow{Bot: s.Bot, Health: s.Health, Online: &s.Online, Problem: s.Problem})
-	}
-	return rows
 }
 
 const (
@@ -111,9 +68,6 @@ const (
 )
 
 func (sh *shell) botTable(rows []botRow, again string) error {
-	if rows == nil {
-		rows = []botRow{}
-	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
 			sh.say(msgNoBots, again)

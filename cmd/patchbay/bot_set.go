@@ -4,9 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
-	"patchbay/internal/hub"
 	"patchbay/internal/i18n"
 )
 
@@ -15,7 +14,7 @@ type botSetCmd struct {
 	Set         []string `arg:"" optional:"" name:"k=v" help:"Settings as name=value; name= takes a setting away, name=@FILE reads the value from a file."`
 	Name        *string  `help:"A new name." placeholder:"NAME"`
 	Description *string  `help:"A new description." placeholder:"TEXT"`
-	dataFlags   `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -50,17 +49,16 @@ func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		bot, err := findBot(ctx, b, c.Bot)
+	return c.connect(ctx, sh, func(at *conn) error {
+		changed, err := api.ChangeBot.Call(ctx, at.Client, control.BotChange{Bot: c.Bot, Name: c.Name,
+			Description: c.Description, Settings: set})
 		if err != nil {
-			return err
+			return explainNoBot(err, c.Bot)
 		}
-		changed, err := b.Registry.Change(ctx, bot.Number, hub.Changes{Name: c.Name, Description: c.Description,
-			Set: set})
-		if err != nil {
-			return err
-		}
-		return sh.result(changed, func() {
+		return sh.result(struct {
+			botRow
+			Dropped []string `json:"dropped,omitempty"`
+		}{newBotRow(changed.BotStatus, at.local), changed.Dropped}, func() {
 			sh.say(msgBotChanged, changed.Number, changed.Name)
 			sh.showDropped(changed.Dropped)
 		})

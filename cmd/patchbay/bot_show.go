@@ -8,18 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/check"
-	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type botShowCmd struct {
-	Bot       string `arg:"" help:"Number or name of the bot."`
-	dataFlags `embed:""`
+	Bot         string `arg:"" help:"Number or name of the bot."`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -33,9 +31,9 @@ func (botShowCmd) Help() string {
 type botView struct {
 	botRow
 	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
-	Wearers  []store.Binding            `json:"wearers"`
+	Wearers  []control.Wearer           `json:"wearers"`
 	Lingzhu  lingzhuForm                `json:"lingzhu"`
-	Traces   []store.Trace              `json:"traces"` // newest first
+	Traces   []control.TurnRow          `json:"traces"` // newest first
 }
 
 // lingzhuForm holds the values for the form of the glasses platform, with its field names.
@@ -48,74 +46,43 @@ type lingzhuForm struct {
 	Warn   string `json:"warning,omitempty"`
 }
 
+// tracesShown is how many of its last turns are shown of a bot.
+const tracesShown = 10
+
 // Run shows the bot.
 func (c *botShowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		bot, err := findBot(ctx, b, c.Bot)
+	return c.connect(ctx, sh, func(at *conn) error {
+		bot, err := at.findBot(ctx, c.Bot)
 		if err != nil {
 			return err
 		}
-		v, err := viewBot(ctx, sh, b, bot, c.retryFlags())
+		ref := strconv.FormatInt(bot.Number, 10)
+		wearers, err := api.Wearers.Call(ctx, at.Client, control.BotRef{Bot: ref})
 		if err != nil {
 			return err
 		}
+		turns, err := api.BotTurns.Call(ctx, at.Client, control.BotTurnsQuery{Bot: ref, Limit: tracesShown})
+		if err != nil {
+			return err
+		}
+		v := botView{botRow: newBotRow(bot.BotStatus, at.local), Settings: bot.Settings, Wearers: wearers.Wearers,
+			Lingzhu: c.form(ctx, sh, at, bot.Number), Traces: turns.Turns}
 		return sh.result(v, func() { sh.showBot(v) })
 	})
 }
 
-func viewBot(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, again string) (v botView, err error) {
-	rows, err := localRows(ctx, sh, b)
-	if err != nil {
-		return v, err
-	}
-	for _, r := range rows {
-		if r.Number == bot.Number {
-			v.botRow = r
-		}
-	}
-	if v.Settings, err = b.Registry.MaskedSettings(bot); err != nil {
-		return v, err
-	}
-	if v.Wearers, err = b.Store.Bindings.ByBot(ctx, bot.Number); err != nil {
-		return v, err
-	}
-	v.Lingzhu = form(sh, b.Config, bot, again)
-	v.Traces, err = lastTraces(ctx, b, bot)
-	return v, err
-}
-
 // form returns the values for the platform's form.
-func form(sh *shell, c *config.Config, bot store.Bot, again string) lingzhuForm {
+func (c *botShowCmd) form(ctx context.Context, sh *shell, at *conn, bot int64) lingzhuForm {
+	url, public := at.address(ctx)
 	f := lingzhuForm{
-		Vendor: "自定义智能体", Agent: bot.Number, URL: outsideURL(c) + "/sse/rokid",
-		AK:    fmt.Sprintf("patchbay key add --name lingzhu --scope lingzhu --bot %d%s", bot.Number, again),
+		Vendor: "自定义智能体", Agent: bot, URL: url + "/sse/rokid",
+		AK:    fmt.Sprintf("patchbay key add --name lingzhu --scope lingzhu --bot %d%s", bot, c.retryFlags()),
 		Input: "文字, 图片",
 	}
-	if c.PublicURL == "" {
+	if !public {
 		f.Warn = msgNoPublic.In(sh.lang)
 	}
 	return f
-}
-
-const (
-	tracesShown = 10
-	// tracesSearched is how many of the owner's turns are searched for those of one bot.
-	tracesSearched = 500
-)
-
-// lastTraces returns the newest turns of a bot.
-func lastTraces(ctx context.Context, b *app.Base, bot store.Bot) ([]store.Trace, error) {
-	all, err := b.Store.Traces.Newest(ctx, bot.Owner, time.Now().Add(time.Minute), tracesSearched)
-	if err != nil {
-		return nil, err
-	}
-	mine := []store.Trace{}
-	for _, t := range all {
-		if t.Bot == bot.Number && len(mine) < tracesShown {
-			mine = append(mine, t)
-		}
-	}
-	return mine, nil
 }
 
 const (
@@ -175,7 +142,7 @@ func (sh *shell) showForm(f lingzhuForm) {
 	}
 }
 
-func (sh *shell) traceTable(traces []store.Trace) {
+func (sh *shell) traceTable(traces []control.TurnRow) {
 	var rows [][]string
 	for _, t := range traces {
 		first := ""

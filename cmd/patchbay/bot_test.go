@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"patchbay/internal/plug/openai"
+	"patchbay/internal/store"
 )
 
 type newBot struct {
@@ -157,5 +158,59 @@ func TestPairsKeepWhatIsWritten(t *testing.T) {
 	text, _ := json.Marshal(set)
 	if string(text) != `{"extra":"{\"a\":\"b=c,d;e\"}","system":""}` {
 		t.Errorf("read as %s", text)
+	}
+}
+
+// Commands on a server elsewhere do what its key allows, and leave admin events.
+func TestBotsOfAServerElsewhere(t *testing.T) {
+	d := withParrot(t)
+	d.ok("user", "add", "bob")
+	d.failing(exitFailed, "", []string{"bot", "add", "--name", "x", "--kind", "echo"}, "2 people", "--user")
+	d.failing(exitFailed, "", []string{"bot", "add", "--name", "x", "--kind", "echo", "--user", "eve"},
+		`nobody named "eve"`, "user list")
+	d.ok("bot", "add", "--name", "x", "--kind", "echo", "--user", "bob")
+	var key struct{ Key string }
+	d.json(&key, "key", "add", "--user", "bob", "--name", "laptop", "--scope", "operator")
+	s := d.serve()
+	away := blankDesk(t)
+	away.env = append(away.env, "PATCHBAY_SERVER="+s.URL, "PATCHBAY_KEY="+key.Key)
+	if got := away.ok("bot", "add", "--name", "claw", "--kind", "eyeclaw"); !strings.Contains(got, "serverUrl "+s.URL) {
+		t.Errorf("added: %s", got)
+	}
+	if got := away.ok("bot", "list"); !strings.Contains(got, "bob    offline") || strings.Contains(got, "parrot") {
+		t.Errorf("the list is\n%s", got)
+	}
+	away.ok("bot", "set", "claw", "shared=true", "--description", "in the kitchen")
+	got := away.ok("bot", "show", "claw")
+	for _, want := range []string{"in the kitchen", "shared = true", s.URL + "/sse/rokid"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it is shown without %q:\n%s", want, got)
+		}
+	}
+	var inv invitation
+	away.json(&inv, "bind", "claw")
+	b, bob := d.base(), personNamed(t, d, "bob")
+	if _, err := b.Accounts.RedeemCode(t.Context(), store.Wearer{Publisher: bob.ID, UserID: "U1"}, "a", inv.Code); err != nil {
+		t.Fatal(err)
+	}
+	if got := away.ok("bind", "claw", "--list"); !strings.Contains(got, "U1") {
+		t.Errorf("bound are\n%s", got)
+	}
+	if got := away.ok("unbind", "claw"); got != "1 unbound from claw.\n" {
+		t.Errorf("unbind says %q", got)
+	}
+	away.failing(exitFailed, "", []string{"bot", "set", "parrot", "shared=true"}, `no bot "parrot"`)
+	away.failing(exitFailed, "", []string{"bind", "1"}, `no bot "1"`)
+	away.failing(exitFailed, "", []string{"bot", "add", "--name", "y", "--kind", "echo", "--user", "ada"}, "scope admin")
+	events, err := b.Store.AdminEvents.Newest(t.Context(), "", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acts []string
+	for _, e := range events {
+		acts = append(acts, e.Action+" "+e.Name)
+	}
+	if got := strings.Join(acts, ", "); got != "bot.unbound bob, bot.invited bob, bot.changed bob, bot.added bob" {
+		t.Errorf("the admin events are %s", got)
 	}
 }

@@ -162,7 +162,7 @@ func TestPersonIsNamedWhenThereAreSeveral(t *testing.T) {
 	d := blankDesk(t)
 	d.ok("user", "add", "ada")
 	d.ok("user", "add", "bob", "--role", "member")
-	d.failing(exitUsage, "", []string{"bot", "add", "--name", "x", "--kind", "echo"}, "--user NAME")
+	d.failing(exitFailed, "", []string{"bot", "add", "--name", "x", "--kind", "echo"}, "--user NAME")
 	d.ok("bot", "add", "--name", "x", "--kind", "echo", "--user", "bob")
 }
 

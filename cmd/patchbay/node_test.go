@@ -269,7 +269,8 @@ func TestNodesWithoutAServer(t *testing.T) {
 	for _, e := range events {
 		acts = e.Action + " " + acts
 	}
-	if want := "person.added pair.approved pair.approved node.renamed pair.approved pair.rejected node.removed "; acts != want {
+	if want := "person.added bot.added pair.approved pair.approved node.renamed pair.approved pair.rejected " +
+		"node.removed "; acts != want {
 		t.Errorf("the admin events are %s, want %s", acts, want)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/config"
-	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
@@ -158,40 +157,3 @@ type serverError struct {
 }
 
 func (e *serverError) Error() string { return e.Message }
-
-// bots lists the bots that the key may see.
-func (r *remote) bots(ctx context.Context) ([]control.BotStatus, error) {
-	var out struct {
-		Bots []control.BotStatus `json:"bots"`
-	}
-	err := r.do(ctx, http.MethodGet, "/api/v1/bots", nil, &out)
-	return out.Bots, err
-}
-
-// ask asks a bot and calls line with the lines of the answer as they arrive.
-func (r *remote) ask(ctx context.Context, q control.Question, line func(api.Line) error) error {
-	return stream(ctx, r, "/api/v1/ask", q, func(l api.Line) (bool, error) { return l.End, line(l) })
-}
-
-// stream sends a request and calls line with the lines of its response as they arrive, until one is
-// the last.
-func stream[T any](ctx context.Context, r *remote, path string, body any, line func(T) (last bool, err error)) error {
-	resp, err := r.send(ctx, http.MethodPost, path, body)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := json.NewDecoder(resp.Body)
-	for {
-		var l T
-		if err := lines.Decode(&l); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return i18n.Message("the connection broke before the answer was finished").Errorf()
-		}
-		if last, err := line(l); err != nil || last {
-			return err
-		}
-	}
-}

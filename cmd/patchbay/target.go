@@ -105,7 +105,18 @@ func (f serverFlags) named(sh *shell) (*api.Client, error) {
 	if key == "" {
 		return nil, usage(i18n.Message("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"))
 	}
-	return api.NewClient(address, key, sh.lang), nil
+	named := api.NewClient(address, key, sh.lang)
+	named.HTTP.Transport = explainedTransport{http.DefaultTransport}
+	return named, nil
+}
+
+// explainedTransport is a transport whose errors have advice for people.
+type explainedTransport struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (t explainedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	return resp, app.Explain(err)
 }
 
 // isMissing reports whether a server says that something does not exist.
@@ -116,20 +127,32 @@ func isMissing(err error) bool {
 
 // publicURL returns the URL by which others reach the server, as far as known.
 func (c *conn) publicURL(ctx context.Context) string {
-	if s, err := api.Status.Call(ctx, c.Client, control.Empty{}); err == nil && s.PublicURL != "" {
-		return s.PublicURL
+	url, _ := c.address(ctx)
+	return url
+}
+
+// address is publicURL, and reports whether it is a configured one.
+func (c *conn) address(ctx context.Context) (url string, public bool) {
+	s, err := api.Status.Call(ctx, c.Client, control.Empty{})
+	switch {
+	case err == nil && s.PublicURL != "":
+		return s.PublicURL, true
+	case c.local:
+		return "http://" + c.settings.Listen, false
 	}
-	if c.local {
-		return "http://" + c.settings.Listen
-	}
-	return c.URL
+	return c.URL, false
 }
 
 // findBot returns a bot by number or name.
 func (c *conn) findBot(ctx context.Context, ref string) (control.BotView, error) {
 	bot, err := api.Bot.Call(ctx, c.Client, control.BotRef{Bot: ref})
+	return bot, explainNoBot(err, ref)
+}
+
+// explainNoBot replaces the error about a bot that does not exist by one with a hint.
+func explainNoBot(err error, ref string) error {
 	if isMissing(err) {
-		err = i18n.Message("there is no bot %q; patchbay bot list shows those there are").Errorf(ref)
+		return i18n.Message("there is no bot %q; patchbay bot list shows those there are").Errorf(ref)
 	}
-	return bot, err
+	return err
 }

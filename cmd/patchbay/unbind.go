@@ -2,18 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
+	"strconv"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/store"
 )
 
 type unbindCmd struct {
-	Bot       string `arg:"" help:"Number or name of the bot."`
-	UserID    string `name:"user-id" help:"Whose glasses, as bind --list shows them; may be left out while there is one wearer." placeholder:"ID" xor:"who"`
-	All       bool   `help:"Everybody's." xor:"who"`
-	dataFlags `embed:""`
+	Bot         string `arg:"" help:"Number or name of the bot."`
+	UserID      string `name:"user-id" help:"Whose glasses, as bind --list shows them; may be left out while there is one wearer." placeholder:"ID" xor:"who"`
+	All         bool   `help:"Everybody's." xor:"who"`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -29,32 +29,33 @@ const msgUnbound = i18n.Message("%d unbound from %s.")
 
 // Run unbinds one wearer or all.
 func (c *unbindCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		bot, err := findBot(ctx, b, c.Bot)
+	return c.connect(ctx, sh, func(at *conn) error {
+		bot, err := at.findBot(ctx, c.Bot)
 		if err != nil {
 			return err
 		}
-		wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
+		ref := strconv.FormatInt(bot.Number, 10)
+		wearers, err := api.Wearers.Call(ctx, at.Client, control.BotRef{Bot: ref})
 		if err != nil {
 			return err
 		}
-		chosen, err := c.choose(bot, wearers)
+		chosen, err := c.choose(bot, wearers.Wearers)
 		if err != nil {
 			return err
 		}
 		for _, w := range chosen {
-			err := b.Accounts.Unbind(ctx, store.Wearer{Publisher: w.Publisher, UserID: w.UserID})
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
+			_, err := api.Unbind.Call(ctx, at.Client, control.WearerRef{Bot: ref, User: w.UserID, Publisher: w.Publisher})
+			if err != nil && !isMissing(err) {
 				return err
 			}
 		}
-		return sh.result(map[string]any{"bot": bot.Number, "unbound": len(chosen)},
+		return sh.result(control.UnboundWearers{Bot: bot.Number, Unbound: len(chosen)},
 			func() { sh.say(msgUnbound, len(chosen), bot.Name) })
 	})
 }
 
 // choose selects the wearers to unbind.
-func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Binding, error) {
+func (c *unbindCmd) choose(bot control.BotView, wearers []control.Wearer) ([]control.Wearer, error) {
 	if c.UserID == "" {
 		switch {
 		case len(wearers) == 0:
@@ -65,7 +66,7 @@ func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Bind
 		}
 		return wearers, nil
 	}
-	var chosen []store.Binding
+	var chosen []control.Wearer
 	for _, w := range wearers {
 		if w.UserID == c.UserID {
 			chosen = append(chosen, w) // the same ID under two publishers: both
@@ -73,8 +74,7 @@ func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Bind
 	}
 	if len(chosen) == 0 {
 		return nil, i18n.Message("nobody with the id %q is bound to %s; patchbay bind %d --list shows who is").
-			Errorf(c.UserID, bot.Name,
-				bot.Number)
+			Errorf(c.UserID, bot.Name, bot.Number)
 	}
 	return chosen, nil
 }

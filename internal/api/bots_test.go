@@ -84,9 +84,20 @@ func TestBots(t *testing.T) {
 		""); got != http.StatusBadRequest {
 		t.Errorf("a bot without a token: %d", got)
 	}
-	// The machine's own key acts for nobody, so that a new bot would have no owner.
-	if got := h.bots(nil, h.local, "POST", "", `{"name":"x","kind":"script"}`); got != http.StatusBadRequest {
-		t.Errorf("nobody's bot: %d", got)
+	// The machine's own key acts for nobody, so that with two people somebody has to be named.
+	for _, c := range []struct {
+		key, user string
+		want      int
+	}{
+		{h.local, "", http.StatusBadRequest}, {h.local, "eve", http.StatusNotFound}, {h.local, "bob", http.StatusOK},
+		{h.operator, "bob", http.StatusForbidden}, {h.bobs, "bob", http.StatusBadRequest}, // he has one named so
+		{h.admin, "nobody", http.StatusNotFound},
+	} {
+		var made control.AddedBot
+		got := h.bots(&made, c.key, "POST", "", fmt.Sprintf(`{"name":"x","kind":"script","user":%q}`, c.user))
+		if got != c.want || got == http.StatusOK && (made.Owner != h.bob.ID || made.OwnerName != "bob") {
+			t.Errorf("a bot for %q: %d %+v, want %d", c.user, got, made, c.want)
+		}
 	}
 	if got := h.bots(nil, h.operator, "DELETE", path, ""); got != http.StatusOK {
 		t.Errorf("%d", got)

@@ -50,6 +50,7 @@ const (
 	msgNotPatchbay = i18n.Message("%s does not answer as a Patchbay server does")
 	msgAnswers     = i18n.Message("%s answers %s; is it a Patchbay server?")
 	msgUnreachable = i18n.Message("%s cannot be reached: %v")
+	msgUnnamed     = i18n.Message("a name or number is missing")
 	msgBroke       = i18n.Message("the connection broke before the answer was finished")
 )
 
@@ -60,6 +61,9 @@ func (o *Op[In, Out]) Call(ctx context.Context, c *Client, in In) (out Out, err 
 	path, query := o.Path, url.Values{}
 	if v := reflect.ValueOf(in); v.Kind() == reflect.Struct {
 		path = writeAddress(v, path, query)
+	}
+	if strings.HasSuffix(path, "/") || strings.Contains(path, "//") { // no handler has an empty wildcard
+		return out, &ServerError{Failure{Message: msgUnnamed.In(c.Lang)}, http.StatusNotFound}
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -86,7 +90,7 @@ func writeAddress(v reflect.Value, path string, query url.Values) string {
 		f := v.Type().Field(i)
 		switch name, inQuery := f.Tag.Get("path"), f.Tag.Get("query"); {
 		case name != "":
-			path = strings.NewReplacer("{"+name+"}", url.PathEscape(addressText(v.Field(i)))).Replace(path)
+			path = strings.ReplaceAll(path, "{"+name+"}", escapeSegment(addressText(v.Field(i))))
 		case inQuery != "":
 			if !v.Field(i).IsZero() {
 				query.Set(inQuery, addressText(v.Field(i)))
@@ -96,6 +100,14 @@ func writeAddress(v reflect.Value, path string, query url.Values) string {
 		}
 	}
 	return path
+}
+
+// escapeSegment escapes a text for a segment of a path. Servers would resolve a bare . or .. .
+func escapeSegment(text string) string {
+	if text == "." || text == ".." {
+		return strings.ReplaceAll(text, ".", "%2E")
+	}
+	return url.PathEscape(text)
 }
 
 // addressText formats a field for the URL.

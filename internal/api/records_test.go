@@ -189,6 +189,12 @@ func TestRecords(t *testing.T) {
 	if d.Question != "" {
 		t.Error("an admin reads what bob said")
 	}
+	for key, want := range map[string]string{h.bobs: "bobs", h.local: "bobs", h.admin: ""} {
+		p := answered[control.BotTurnList](h, key, "GET", fmt.Sprintf("bots/%d/turns", h.bobsBot.Number), "")
+		if len(p.Turns) != 1 || p.Turns[0].Question != want || p.Turns[0].OwnerName != "bob" {
+			t.Errorf("the turns of bob's bot are %+v, want the question %q", p.Turns, want)
+		}
+	}
 	for path, want := range map[string]string{"calls": "c1", "calls?tool=home_*&outcome=wrong": "c1",
 		"calls?outcome=done": ""} {
 		p := answered[control.CallPage](h, h.operator, "GET", path, "")

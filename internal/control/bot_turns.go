@@ -3,8 +3,6 @@ package control
 import (
 	"context"
 	"time"
-
-	"patchbay/internal/store"
 )
 
 // BotTurnsQuery selects turns of a bot.
@@ -18,7 +16,7 @@ type BotTurnsQuery struct {
 
 // BotTurnList is a page of turns of a bot.
 type BotTurnList struct {
-	Turns []store.Trace `json:"turns"` // newest first
+	Turns []TurnRow `json:"turns"` // newest first
 	// More reports whether there are older ones.
 	More bool `json:"more,omitempty"`
 }
@@ -26,7 +24,8 @@ type BotTurnList struct {
 // turnsPerPage is the maximum number of turns on a page.
 const turnsPerPage = 50
 
-// BotTurns lists the newest turns of a bot.
+// BotTurns lists the newest turns of a bot. Admins do not get the content of turns of other people's
+// bots.
 func (s *Service) BotTurns(ctx context.Context, c Caller, in BotTurnsQuery) (BotTurnList, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
@@ -42,12 +41,13 @@ func (s *Service) BotTurns(ctx context.Context, c Caller, in BotTurnsQuery) (Bot
 	if err != nil {
 		return BotTurnList{}, err
 	}
-	out := BotTurnList{Turns: list, More: len(list) > in.Limit}
+	out := BotTurnList{More: len(list) > in.Limit}
 	if out.More {
-		out.Turns = list[:in.Limit]
+		list = list[:in.Limit]
 	}
-	if out.Turns == nil {
-		out.Turns = []store.Trace{}
+	for i := range list {
+		hideContent(c, &list[i])
 	}
-	return out, nil
+	out.Turns, err = s.turnRows(ctx, b.Owner, list)
+	return out, err
 }

@@ -41,8 +41,9 @@ const (
 // BotStatus is a bot in the list of /api/v1/bots.
 type BotStatus struct {
 	store.Bot
-	Online  bool   `json:"online"`
-	Problem string `json:"problem,omitempty"`
+	OwnerName string `json:"owner_name,omitempty"`
+	Online    bool   `json:"online"`
+	Problem   string `json:"problem,omitempty"`
 	Health
 }
 
@@ -77,7 +78,6 @@ type BotView struct {
 
 const (
 	msgNoBot = i18n.Message("There is no bot %s.")
-	msgOwner = i18n.Message("A new bot needs an owner: use a key of a person.")
 	msgOnly  = i18n.Message("This key is for one bot alone and cannot add another.")
 )
 
@@ -113,11 +113,13 @@ func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, erro
 	if c.Only != 0 {
 		list = slices.DeleteFunc(list, func(b store.Bot) bool { return b.Number != c.Only })
 	}
+	people, err := s.names(ctx)
 	out := BotList{Bots: make([]BotStatus, len(list))}
 	for i, b := range list {
 		out.Bots[i] = s.status(b, c.Lang)
+		out.Bots[i].OwnerName = people[b.Owner]
 	}
-	return out, nil
+	return out, err
 }
 
 // BotsAfter lists the bots of the caller with numbers above one, by number. More reports whether
@@ -158,6 +160,11 @@ func (s *Service) Bot(ctx context.Context, c Caller, in BotRef) (BotView, error)
 	if v.Settings, err = s.Hub.Registry.MaskedSettings(b); err != nil {
 		return BotView{}, err
 	}
+	people, err := s.names(ctx)
+	if err != nil {
+		return BotView{}, err
+	}
+	v.OwnerName = people[b.Owner]
 	wearers, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
 	v.Wearers = len(wearers)
 	return v, err
@@ -202,6 +209,7 @@ func SettingText(value any) string {
 
 // NewBot describes a bot to add.
 type NewBot struct {
+	User        string       `json:"user,omitempty"` // the owner, if an admin names one
 	Name        string       `json:"name"`
 	Kind        string       `json:"kind"`
 	Description string       `json:"description,omitempty"`
@@ -215,26 +223,29 @@ type AddedBot struct {
 	SDKToken string `json:"sdk_token,omitempty"`
 }
 
-// AddBot adds a bot of the caller.
+// AddBot adds a bot of the caller, or of the person that an admin names.
 func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, error) {
-	switch {
-	case c.Person == "":
-		return AddedBot{}, Fail(Invalid, msgOwner)
-	case c.Only != 0:
+	if c.Only != 0 {
 		return AddedBot{}, Fail(Refused, msgOnly)
 	}
 	if err := requireUnrestrictedKey(c); err != nil {
 		return AddedBot{}, err
 	}
-	b, token, err := s.Hub.Registry.Add(ctx, hub.NewBot{Owner: c.Person, Name: in.Name, Kind: in.Kind,
+	owner, err := s.singlePerson(ctx, c, in.User)
+	if err != nil {
+		return AddedBot{}, err
+	}
+	b, token, err := s.Hub.Registry.Add(ctx, hub.NewBot{Owner: owner.ID, Name: in.Name, Kind: in.Kind,
 		Description: in.Description, Set: in.Settings, By: c.Key})
 	if err != nil {
 		return AddedBot{}, typed(Invalid, err)
 	}
-	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "person", c.Person,
-		"program", c.Program)
+	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "owner", owner.ID,
+		"person", c.Person, "program", c.Program)
 	s.RecordAdminEvent(ctx, c, EventBotAdded, aboutBot(b, settingNames(in.Settings)...))
-	return AddedBot{s.status(b, c.Lang), token}, nil
+	out := AddedBot{s.status(b, c.Lang), token}
+	out.OwnerName = owner.Name
+	return out, nil
 }
 
 // BotChange changes a bot. Missing fields stay; an empty setting is removed.

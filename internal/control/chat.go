@@ -59,7 +59,7 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 	if person == "" {
 		person = b.Owner // the operator of this machine asks as the owner
 	}
-	turn, err := NewTurn(b, q, c.channel(), person)
+	turn, err := newTurn(b, q, c.channel(), person)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 	return turn, nil
 }
 
-// NewTurn returns the turn for a question of a person through one of the channels of this package.
-func NewTurn(b store.Bot, q Question, channel, person string) (*talk.Turn, error) {
+// newTurn returns the turn for a question of a person through one of the channels of this package.
+func newTurn(b store.Bot, q Question, channel, person string) (*talk.Turn, error) {
 	turn := &talk.Turn{
 		ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Channel: channel,
 		Lang: i18n.ParseLang(q.Lang, i18n.English), Conversation: q.Conversation,

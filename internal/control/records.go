@@ -151,9 +151,7 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 	if err != nil {
 		return d, err
 	}
-	if c.Person != "" && t.Owner != c.Person {
-		t.Question, t.Answer = "", ""
-	}
+	hideContent(c, &t)
 	rows, err := s.turnRows(ctx, t.Owner, []store.Trace{t})
 	if err != nil {
 		return d, err
@@ -170,6 +168,14 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 		}
 	}
 	return d, fillCallNames(ctx, s.Hub.Store, t.Owner, d.Calls)
+}
+
+// hideContent removes the content of a turn, unless the caller is the bot's owner or the operator of
+// this machine.
+func hideContent(c Caller, t *store.Trace) {
+	if c.Person != "" && t.Owner != c.Person {
+		t.Question, t.Answer = "", ""
+	}
 }
 
 // Forgetting selects which of the caller's records are deleted.

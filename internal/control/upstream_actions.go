@@ -48,8 +48,9 @@ const (
 	msgUpstreamNoToken = i18n.Message("It does not connect to this server, so it has no token.")
 	msgUpstreamNoCheck = i18n.Message("It is no server that can be looked at: it connects by itself, or calls your tools.")
 	msgUpstreamKind    = i18n.Message("The kinds are mcp, endpoint, cloud and shim; %q is none of them.")
-	msgWhoseUpstream   = i18n.Message("There are %d people; say whose it is with user.")
-	msgUpstreamNobody  = i18n.Message("there is nobody named %q")
+	msgForWhom         = i18n.Message("there are %d people; say for whom (user, or --user NAME)")
+	msgNobodyNamed     = i18n.Message("there is nobody named %q; patchbay user list shows who there is")
+	msgNobodyYet       = i18n.Message("there is nobody yet; begin with: patchbay user add NAME")
 	msgUpstreamOthers  = i18n.Message("a key with scope admin is needed to name somebody else")
 )
 
@@ -117,11 +118,13 @@ func commands(c Caller, owner store.Person, set SettingTexts) error {
 // singlePerson returns the person that a request is for: the one an admin names, or the caller.
 func (s *Service) singlePerson(ctx context.Context, c Caller, name string) (store.Person, error) {
 	people, err := s.targetPeople(ctx, c, name)
-	if err == nil && len(people) != 1 {
-		err = Fail(Invalid, msgWhoseUpstream, len(people))
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return store.Person{}, err
+	case len(people) == 0:
+		return store.Person{}, Fail(Invalid, msgNobodyYet)
+	case len(people) > 1:
+		return store.Person{}, Fail(Invalid, msgForWhom, len(people))
 	}
 	return people[0], nil
 }
@@ -139,7 +142,7 @@ func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]st
 		case !c.Admin && (err != nil || p.ID != c.Person):
 			return nil, Fail(Refused, msgUpstreamOthers)
 		case err != nil:
-			return nil, Fail(Missing, msgUpstreamNobody, name)
+			return nil, Fail(Missing, msgNobodyNamed, name)
 		}
 		return []store.Person{p}, nil
 	case c.Person == "":

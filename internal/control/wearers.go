@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"patchbay/internal/account"
 	"patchbay/internal/i18n"
 	"patchbay/internal/store"
 )
@@ -15,39 +14,57 @@ const (
 	msgNoInvitation = i18n.Message("There is no such invitation.")
 )
 
-// WearerList are the bindings of a bot.
-type WearerList struct {
-	Wearers []store.Binding `json:"wearers"` // oldest first
+// Wearer is a pair of glasses that is bound to a bot.
+type Wearer struct {
+	Publisher string    `json:"publisher"` // owner of the key that it came with
+	UserID    string    `json:"user_id"`
+	Bot       int64     `json:"bot"`
+	AgentID   string    `json:"agent_id"` // as sent by the platform when it was bound
+	Created   time.Time `json:"created_at"`
 }
 
-// Wearers lists the bindings of a bot.
+// WearerList are the wearers of a bot.
+type WearerList struct {
+	Wearers []Wearer `json:"wearers"` // oldest first
+}
+
+// Wearers lists the wearers of a bot.
 func (s *Service) Wearers(ctx context.Context, c Caller, in BotRef) (WearerList, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
 		return WearerList{}, err
 	}
 	list, err := s.Hub.Store.Bindings.ByBot(ctx, b.Number)
-	if list == nil {
-		list = []store.Binding{}
+	out := WearerList{make([]Wearer, len(list))}
+	for i, w := range list {
+		out.Wearers[i] = Wearer(w)
 	}
-	return WearerList{list}, err
+	return out, err
 }
 
-// InviteWearer creates an invitation to bind glasses to a bot: a token for a QR code and six
-// digits, valid once and for a few minutes.
-func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (account.Invitation, error) {
+// Invitation is an invitation to bind glasses to a bot, valid once and for a few minutes.
+type Invitation struct {
+	ID      string    `json:"id"`
+	Bot     int64     `json:"bot"`
+	Token   string    `json:"token"` // for the QR code
+	Code    string    `json:"code"`  // six digits, to be spoken
+	Expires time.Time `json:"expires_at"`
+}
+
+// InviteWearer creates an invitation.
+func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (Invitation, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
-		return account.Invitation{}, err
+		return Invitation{}, err
 	}
 	if err := requireUnrestrictedKey(c); err != nil { // a wearer asks with another key
-		return account.Invitation{}, err
+		return Invitation{}, err
 	}
 	i, err := s.Accounts.Invite(ctx, b.Number)
 	if err == nil {
 		s.RecordAdminEvent(ctx, c, EventBotInvited, aboutBot(b))
 	}
-	return i, err
+	return Invitation(i), err
 }
 
 // InvitationRef identifies an invitation of a bot.

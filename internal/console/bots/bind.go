@@ -7,7 +7,6 @@ import (
 
 	"github.com/a-h/templ"
 
-	"patchbay/internal/account"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/qr"
@@ -26,7 +25,7 @@ const (
 
 // invitation is a binding code for glasses, with its QR code.
 type invitation struct {
-	account.Invitation
+	control.Invitation
 	Side int    // width and height of the QR code, in modules
 	Path string // SVG path of its dark modules
 }

@@ -7,7 +7,6 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
-	"patchbay/internal/store"
 )
 
 // recentTurns is the number of turns on the page of a bot.
@@ -16,7 +15,7 @@ const recentTurns = 10
 // overview is the data of a bot's page.
 type overview struct {
 	Bot     control.BotView
-	Turns   []store.Trace
+	Turns   []control.TurnRow
 	Trial   *control.Trial // nil if no question was tried
 	Refused string         // why the trial was refused
 }
@@ -37,7 +36,7 @@ func view(v *page.Visit) (o overview, ok bool) {
 }
 
 // turns returns the newest turns of a bot.
-func turns(ctx context.Context, v *page.Visit) ([]store.Trace, error) {
+func turns(ctx context.Context, v *page.Visit) ([]control.TurnRow, error) {
 	l, err := v.Instance.Control.BotTurns(ctx, v.Caller(), control.BotTurnsQuery{Bot: v.PathValue("bot"),
 		Limit: recentTurns})
 	return l.Turns, err

@@ -6,13 +6,12 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
-	"patchbay/internal/store"
 )
 
 // wearersView is the data of the page about glasses.
 type wearersView struct {
 	Bot     control.BotStatus
-	Wearers []store.Binding
+	Wearers []control.Wearer
 	Shared  bool // more than one wearer is allowed
 	// Open means that strangers may ask through the older MCP endpoint, Device that only one device
 	// may.

@@ -15,7 +15,7 @@ import (
 type turnsView struct {
 	Bot   control.BotStatus
 	Keys  []store.Key
-	Turns []store.Trace
+	Turns []control.TurnRow
 	Next  string // path of the next page with older turns; empty if there are none
 	Older bool   // not the first page
 }
