@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
 type secretForgetCmd struct {
-	dataFlags `embed:""`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -28,26 +28,17 @@ const (
 
 // Run deletes the old secrets.
 func (c *secretForgetCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		old := len(b.Secrets.State()) - 1
-		if old > 0 {
-			if err := forgetSecrets(ctx, b); err != nil {
-				return err
-			}
+	return c.connect(ctx, sh, func(at *conn) error {
+		out, err := api.ForgetSecrets.Call(ctx, at.Client, control.Empty{})
+		if err != nil {
+			return err
 		}
-		return sh.result(map[string]any{"dropped": old}, func() {
-			if old == 0 {
+		return sh.result(out, func() {
+			if out.Dropped == 0 {
 				sh.say(msgSecretNoneOld)
 				return
 			}
-			sh.say(msgSecretForgotten, old)
+			sh.say(msgSecretForgotten, out.Dropped)
 		})
 	})
-}
-
-func forgetSecrets(ctx context.Context, b *app.Base) error {
-	if err := b.Secrets.Forget(ctx); err != nil {
-		return err
-	}
-	return recordAdminEvent(ctx, b, control.EventSecretForgotten, b.Box.Key().ID)
 }

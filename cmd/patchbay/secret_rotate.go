@@ -3,19 +3,20 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 
+	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/control"
 	"patchbay/internal/i18n"
-	"patchbay/internal/seal"
 )
 
 type secretRotateCmd struct {
-	From      string `help:"File that has the new secret; without it, one is made." placeholder:"FILE"`
-	Now       bool   `help:"Drop the old secret at once: boards have to be switched off and on, nodes to be paired anew."`
-	Lost      bool   `help:"Begin with a new secret because the old one is lost. What it sealed has to be given once more."`
-	dataFlags `embed:""`
+	From        string `help:"File that has the new secret; without it, one is made." placeholder:"FILE"`
+	Now         bool   `help:"Drop the old secret at once: boards have to be switched off and on, nodes to be paired anew."`
+	Lost        bool   `help:"Begin with a new secret because the old one is lost. What it sealed has to be given once more."`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -35,8 +36,8 @@ const (
 	msgSecretRotated  = i18n.Message("The installation has a new secret, and %d values were sealed anew here. The old one holds until %s; to drop it at once: patchbay secret forget%s")
 	msgSecretOnlyOne  = i18n.Message("The installation has a new secret, and %d values were sealed anew here. The old one is worth nothing any more: switch boards off and on, and pair nodes anew.")
 	msgSecretConfig   = i18n.Message("Put this line as secret into the settings of every instance and restart them; until then the old one holds.")
-	msgSecretNowHand  = i18n.Message("secret is in the settings, where the new one has to be before the old one can go: run this without --now, change the settings, restart, and run patchbay secret forget")
 	msgSecretReplaced = i18n.Message("There is a new secret. What was sealed before cannot be read any more: give the keys of bots, tool servers and gateways once more, and restart all instances.")
+	msgSecretLostAt   = i18n.Message("--lost is for the data folder of this machine, not for --server")
 )
 
 // Run replaces the secret of the installation.
@@ -44,44 +45,28 @@ func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Lost {
 		return c.replaceLost(ctx, sh)
 	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		configured := b.Config.Secret != ""
-		if configured && c.Now {
-			return msgSecretNowHand.Errorf()
-		}
-		var next *seal.Key
-		if c.From != "" {
-			text, err := os.ReadFile(c.From)
-			if err != nil {
-				return err
-			}
-			if next, err = seal.NewKey(string(text)); err != nil {
-				return err
-			}
-		}
-		n, err := b.Secrets.Rotate(ctx, next)
+	in := control.SecretRotation{Now: c.Now}
+	if c.From != "" {
+		text, err := os.ReadFile(c.From)
 		if err != nil {
 			return err
 		}
-		if err := recordAdminEvent(ctx, b, control.EventSecretRotated, b.Box.Key().ID); err != nil {
+		if in.Secret = strings.TrimSpace(string(text)); in.Secret == "" {
+			return i18n.Message("%s is empty").Errorf(c.From)
+		}
+	}
+	return c.connect(ctx, sh, func(at *conn) error {
+		out, err := api.RotateSecret.Call(ctx, at.Client, in)
+		if err != nil {
 			return err
-		}
-		if c.Now {
-			if err := forgetSecrets(ctx, b); err != nil {
-				return err
-			}
-		}
-		out := rotatedSecret{Secrets: b.Secrets.State(), Sealed: n}
-		if configured && next == nil {
-			out.Secret = b.Box.Key().Secret()
 		}
 		return sh.result(out, func() {
 			if c.Now {
-				sh.say(msgSecretOnlyOne, n)
+				sh.say(msgSecretOnlyOne, out.Sealed)
 				return
 			}
-			sh.say(msgSecretRotated, n, sh.when(time.Now().Add(app.SecretLife)), c.retryFlags())
-			if configured {
+			sh.say(msgSecretRotated, out.Sealed, sh.when(time.Now().Add(app.SecretLife)), c.retryFlags())
+			if out.Configured {
 				sh.say(msgSecretConfig)
 			}
 			if out.Secret != "" {
@@ -91,15 +76,16 @@ func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
 	})
 }
 
-// rotatedSecret is the result of secret rotate.
-type rotatedSecret struct {
-	Secrets []app.SecretState `json:"secrets"`
-	Sealed  int               `json:"sealed_anew"`      // number of values that this command encrypted again
-	Secret  string            `json:"secret,omitempty"` // to be configured
-}
-
-// replaceLost replaces a lost secret with a new one.
+// replaceLost replaces a lost secret with a new one. No server can run without the secret, and
+// nothing can open the data.
 func (c *secretRotateCmd) replaceLost(ctx context.Context, sh *shell) error {
+	named, err := c.named(sh)
+	if err != nil {
+		return err
+	}
+	if named != nil {
+		return usage(msgSecretLostAt)
+	}
 	settings, err := c.load(sh)
 	if err != nil {
 		return err
@@ -110,10 +96,11 @@ func (c *secretRotateCmd) replaceLost(ctx context.Context, sh *shell) error {
 	if err := app.DiscardSecret(ctx, settings, sh.logger()); err != nil {
 		return err
 	}
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		if err := recordAdminEvent(ctx, b, control.EventSecretLost, b.Box.Key().ID); err != nil {
+	return c.connect(ctx, sh, func(at *conn) error {
+		list, err := api.Secrets.Call(ctx, at.Client, control.SecretQuery{})
+		if err != nil {
 			return err
 		}
-		return sh.result(rotatedSecret{Secrets: b.Secrets.State()}, func() { sh.say(msgSecretReplaced) })
+		return sh.result(control.RotatedSecret{Secrets: list.Secrets}, func() { sh.say(msgSecretReplaced) })
 	})
 }

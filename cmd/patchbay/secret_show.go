@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/app"
+	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 )
 
 type secretShowCmd struct {
-	Reveal    bool `help:"Print the secret itself, to configure it. Whoever sees it can read everything that is sealed."`
-	dataFlags `embed:""`
+	Reveal      bool `help:"Print the secret itself, to configure it. Whoever sees it can read everything that is sealed."`
+	targetFlags `embed:""`
 }
 
 // Help returns the command's detailed help with examples.
@@ -32,18 +33,12 @@ const (
 	msgSecretOwn   = i18n.Message("%s; this instance starts with it")
 )
 
-// shownSecrets is the output of secret show.
-type shownSecrets struct {
-	Secrets []app.SecretState `json:"secrets"`
-	Secret  string            `json:"secret,omitempty"`
-}
-
 // Run prints all secrets, or only the current one.
 func (c *secretShowCmd) Run(ctx context.Context, sh *shell) error {
-	return c.withData(ctx, sh, func(b *app.Base) error {
-		out := shownSecrets{Secrets: b.Secrets.State()}
-		if c.Reveal {
-			out.Secret = b.Box.Key().Secret()
+	return c.connect(ctx, sh, func(at *conn) error {
+		out, err := api.Secrets.Call(ctx, at.Client, control.SecretQuery{Reveal: c.Reveal})
+		if err != nil {
+			return err
 		}
 		return sh.result(out, func() {
 			if c.Reveal {

@@ -59,6 +59,12 @@ func newTestServer(t *testing.T) *testServer {
 	s, err := api.New(api.Options{
 		Control: control.New(control.Options{
 			Hub: h.Hub, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
+			SecretActions: control.SecretActions{
+				State:   func() []control.SecretState { return []control.SecretState{{ID: "current"}, {ID: "old"}} },
+				Current: func() (id, secret string) { return "current", "hidden" },
+				Rotate:  func(context.Context, string) (int, error) { return 0, nil },
+				Forget:  func(context.Context) error { return nil },
+			},
 			Nodes: func(context.Context, control.NodeAction) (json.RawMessage, error) {
 				return json.RawMessage(`{}`),
 					nil

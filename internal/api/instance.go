@@ -29,6 +29,9 @@ var (
 	RemovePerson      = define("DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", (*control.Service).RemovePerson)
 	AdminEvents       = define("GET /api/v1/admin-events", "List the journal of the installation", (*control.Service).AdminEvents)
 	VerifyAudit       = define("GET /api/v1/audit/verify", "Check whether the newest calls and the journal, or all, are as they were written", (*control.Service).VerifyAudit).lasting(verifyLimit)
+	Secrets           = define("GET /api/v1/secrets", "List the secrets of the installation by their ids", (*control.Service).Secrets)
+	RotateSecret      = define("POST /api/v1/secrets", "Give the installation another secret, and seal everything anew", (*control.Service).RotateSecret).lasting(sealLimit)
+	ForgetSecrets     = define("DELETE /api/v1/secrets", "Drop the secrets from before", (*control.Service).ForgetSecrets).lasting(sealLimit)
 	Restoring         = define("GET /api/v1/restore", "Tell which backup the next start restores", (*control.Service).Restoring)
 	CancelRestore     = define("DELETE /api/v1/restore", "Forget the backup that the next start would restore", (*control.Service).CancelRestore)
 )
@@ -37,7 +40,7 @@ var (
 func (s *Server) instanceOperations() {
 	s.operate(Status, EffectiveConfig, Drain, Undrain, Me, ChangeMe, ChangePassword, SignIns, EndSignIns,
 		EndSignIn, People, AddPerson, Member, ChangePerson, SetPersonPassword, RemovePerson, AdminEvents,
-		VerifyAudit, Restoring, CancelRestore)
+		VerifyAudit, Secrets, RotateSecret, ForgetSecrets, Restoring, CancelRestore)
 
 	s.document("GET /api/v1/backup", "Download a backup of everything, encrypted if the header has a passphrase",
 		backupKind, nil, nil, s.backup).Headers = []string{passphraseHeader}
@@ -46,8 +49,12 @@ func (s *Server) instanceOperations() {
 	o.Takes, o.Headers = backupKind, []string{passphraseHeader}
 }
 
-// verifyLimit is how long clients wait for a verification of the whole audit trail.
-const verifyLimit = time.Hour
+const (
+	// verifyLimit is how long clients wait for a verification of the whole audit trail.
+	verifyLimit = time.Hour
+	// sealLimit is how long they wait until everything is sealed anew.
+	sealLimit = 10 * time.Minute
+)
 
 const (
 	// backupKind is the media type of a backup, and sealedKind of an encrypted one.

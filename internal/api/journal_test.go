@@ -188,6 +188,8 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"DELETE /api/v1/upstreams/{upstream}", upstream, ""},
 		{"POST /api/v1/drain", "", ""},
 		{"DELETE /api/v1/drain", "", ""},
+		{"POST /api/v1/secrets", "", `{"now":true}`},
+		{"DELETE /api/v1/secrets", "", ""},
 		{"POST /api/v1/keys", "", `{"name":"k","scopes":["mcp"]}`},
 		{"PATCH /api/v1/keys/{key}", key, `{"rules":{"deny":["home_*"]}}`},
 		{"DELETE /api/v1/keys/{key}", key, ""},

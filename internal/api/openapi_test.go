@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -39,6 +40,9 @@ func described(t *testing.T) (*hubtest.Rig, *Server, object) {
 			Hub: r.Hub, Accounts: r.Accounts, Version: "1.2.3", Points: points, ImportSize: 1 << 20,
 			Health:   func(store.Bot) control.Health { return control.Health{} },
 			Upstream: func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
+			SecretActions: control.SecretActions{State: func() []control.SecretState {
+				return []control.SecretState{{ID: "current", Made: time.Now(), Own: true}}
+			}},
 		}),
 		Guard: account.NewGuard(1000, nil), Logger: slog.New(slog.DiscardHandler),
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("127.0.0.1") },

@@ -76,8 +76,9 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 		Upstream: func(u store.Upstream) control.UpstreamHealth {
 			return control.UpstreamHealth{Where: b.UpstreamWhere(u)}
 		},
-		Upstreams: newUpstreamActions(b, log),
-		Points:    points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
+		Upstreams:     newUpstreamActions(b, log),
+		SecretActions: b.secretActions(),
+		Points:        points, ImportSize: int64(c.Learn.ImportSize), Due: dueReviews(points),
 		Nodes:      nodeOperations(b, nodes),
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.IsDangerous},
 		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/i18n"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -59,19 +62,10 @@ type Secrets struct {
 	log    *slog.Logger
 	settle func(context.Context) error // waits until other instances have read a change
 
+	reading sync.Mutex // held while they are read, so that an older state does not replace a newer one
+
 	mu   sync.Mutex
 	last []store.Secret // as last read
-}
-
-// SecretState describes one secret of the installation.
-type SecretState struct {
-	ID   string    `json:"id"`
-	Made time.Time `json:"made_at"`
-	Used time.Time `json:"used_at,omitzero"` // when it became the current one; zero: pending
-	// Until is when it expires; zero: it is the current one, or pending.
-	Until time.Time `json:"until,omitzero"`
-	// Own is set for the secret that this instance starts with.
-	Own bool `json:"own"`
 }
 
 // ownSecret returns the configured key, or that of the data folder, or nil if there is none.
@@ -108,8 +102,7 @@ func openSecrets(ctx context.Context, c *config.Config, db *store.DB, own *seal.
 			return nil, err
 		}
 	}
-	_, err = s.refresh(ctx)
-	return s, err
+	return s, s.refresh(ctx)
 }
 
 // newSecrets returns a Secrets with its own key. If own is nil it generates one in the data folder.
@@ -150,16 +143,18 @@ func (s *Secrets) take(ctx context.Context) error {
 		store.Secret{ID: s.own.ID, SealedBy: s.own.ID, Sealed: s.own.Wrap(s.own), Made: now, Used: now})
 }
 
-// refresh reads the secrets from the database, and reports whether the current key has changed.
-func (s *Secrets) refresh(ctx context.Context) (changed bool, err error) {
+// refresh reads the secrets from the database.
+func (s *Secrets) refresh(ctx context.Context) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	list, err := s.db.Secrets.All(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Equal(list, s.last) {
-		return false, nil
+		return nil
 	}
 	have := map[string]*seal.Key{s.own.ID: s.own}
 	for _, k := range s.Box.Keys() {
@@ -173,7 +168,7 @@ func (s *Secrets) refresh(ctx context.Context) (changed bool, err error) {
 				continue
 			}
 			if have[x.ID], err = by.Unwrap(x.Sealed); err != nil {
-				return false, err
+				return err
 			}
 			more = true
 		}
@@ -182,32 +177,30 @@ func (s *Secrets) refresh(ctx context.Context) (changed bool, err error) {
 	for _, x := range list {
 		k := have[x.ID]
 		if k == nil {
-			return false, errStrangeSecret
+			return errStrangeSecret
 		}
 		if !slices.Contains(keys, k) {
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 {
-		return false, errStrangeSecret // the table was emptied while the server runs
+		return errStrangeSecret // the table was emptied while the server runs
 	}
-	changed = keys[0].ID != s.Box.Key().ID
 	s.Box.SetKeys(keys...)
 	s.last = list
-	return changed, nil
+	return nil
 }
 
 // Run applies changes of the secret until ctx ends, and drops expired secrets.
 func (s *Secrets) Run(ctx context.Context) error {
 	tick := time.NewTicker(secretsEvery)
 	defer tick.Stop()
-	todo, failing := true, false // at the start something may be unfinished
+	followed, failing := "", false // at the start something may be unfinished
 	for {
-		changed, err := s.refresh(ctx)
-		todo = todo || changed
-		if err == nil && todo {
+		err := s.refresh(ctx)
+		if current := s.Box.Key().ID; err == nil && current != followed {
 			if err = s.follow(ctx); err == nil {
-				todo = false
+				followed = current
 			}
 		}
 		if err == nil {
@@ -255,15 +248,15 @@ func (s *Secrets) expire(ctx context.Context) error {
 }
 
 // State returns the secrets of the installation as last read, the current one first.
-func (s *Secrets) State() []SecretState {
+func (s *Secrets) State() []control.SecretState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []SecretState
+	var out []control.SecretState
 	for _, x := range s.last {
-		if slices.ContainsFunc(out, func(o SecretState) bool { return o.ID == x.ID }) {
+		if slices.ContainsFunc(out, func(o control.SecretState) bool { return o.ID == x.ID }) {
 			continue
 		}
-		state := SecretState{ID: x.ID, Made: x.Made, Used: x.Used, Own: x.ID == s.own.ID}
+		state := control.SecretState{ID: x.ID, Made: x.Made, Used: x.Used, Own: x.ID == s.own.ID}
 		if len(out) > 0 && !x.Used.IsZero() {
 			state.Until = out[0].Used.Add(SecretLife)
 		}
@@ -277,7 +270,7 @@ func (s *Secrets) State() []SecretState {
 // Rotate. A nil next means that a secret is generated. It returns how many values this call
 // resealed; other instances may have resealed some.
 func (s *Secrets) Rotate(ctx context.Context, next *seal.Key) (resealed int, err error) {
-	if _, err := s.refresh(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return 0, err
 	}
 	id, err := s.begin(ctx, next)
@@ -291,7 +284,7 @@ func (s *Secrets) Rotate(ctx context.Context, next *seal.Key) (resealed int, err
 	if err := s.db.Secrets.Use(ctx, id, time.Now()); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
 	}
-	if _, err := s.refresh(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return 0, err
 	}
 	if err := s.writeFile(); err != nil {
@@ -308,9 +301,9 @@ func (s *Secrets) begin(ctx context.Context, next *seal.Key) (id string, err err
 	for _, x := range s.State() {
 		switch {
 		case next != nil && x.ID == next.ID && !x.Used.IsZero():
-			return "", msgSecretHere.Errorf()
+			return "", control.Fail(control.Conflict, msgSecretHere)
 		case x.Used.IsZero() && next != nil && x.ID != next.ID:
-			return "", msgAnotherWaits.Errorf()
+			return "", control.Fail(control.Conflict, msgAnotherWaits)
 		case x.Used.IsZero():
 			return x.ID, nil
 		}
@@ -331,7 +324,7 @@ func (s *Secrets) begin(ctx context.Context, next *seal.Key) (id string, err err
 
 // wait gives other instances time to read a change, if there may be any.
 func (s *Secrets) wait(ctx context.Context) error {
-	if _, err := s.refresh(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return err
 	}
 	if s.db.Dialect() == "sqlite" {
@@ -377,11 +370,11 @@ func (s *Secrets) writeFile() error {
 // Forget drops all secrets but the current one. Credentials that boards, nodes and programs got
 // under an old secret become invalid.
 func (s *Secrets) Forget(ctx context.Context) error {
-	if _, err := s.refresh(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return err
 	}
 	if list := s.State(); !list[0].Own {
-		return msgOldSecret.Errorf()
+		return control.Fail(control.Conflict, msgOldSecret)
 	}
 	// A slow instance may have sealed a value with the old secret in the meantime.
 	if _, err := s.reseal(ctx); err != nil {
@@ -390,8 +383,7 @@ func (s *Secrets) Forget(ctx context.Context) error {
 	if err := s.db.Secrets.KeepOnly(ctx, s.Box.Key().ID); err != nil {
 		return err
 	}
-	_, err := s.refresh(ctx)
-	return err
+	return s.refresh(ctx)
 }
 
 // Pending returns since when a secret has been pending; zero if none is.
@@ -421,12 +413,44 @@ func DiscardSecret(ctx context.Context, c *config.Config, log *slog.Logger) erro
 	case err == nil:
 		err = msgSecretThere.Errorf()
 	case errors.Is(err, errNoSecret), errors.Is(err, errStrangeSecret):
-		if err = db.Secrets.Discard(ctx); err == nil {
-			var s *Secrets
-			if s, err = newSecrets(c, db, own, log); err == nil {
-				err = s.take(ctx)
-			}
-		}
+		err = discardSecret(ctx, c, db, own, log)
 	}
 	return errors.Join(err, db.Close())
+}
+
+func discardSecret(ctx context.Context, c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger) error {
+	if err := db.Secrets.Discard(ctx); err != nil {
+		return err
+	}
+	s, err := newSecrets(c, db, own, log)
+	if err != nil {
+		return err
+	}
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	return db.AdminEvents.Add(ctx, store.AdminEvent{ID: uuid.Must(uuid.NewV7()).String(), At: time.Now(),
+		Action: control.EventSecretLost, About: s.own.ID, Channel: "cli"})
+}
+
+// secretActions are the operations on the secrets for people.
+func (b *Base) secretActions() control.SecretActions {
+	return control.SecretActions{
+		State: b.Secrets.State,
+		Current: func() (id, secret string) {
+			k := b.Box.Key()
+			return k.ID, k.Secret()
+		},
+		Rotate: func(ctx context.Context, secret string) (int, error) {
+			if secret == "" {
+				return b.Secrets.Rotate(ctx, nil)
+			}
+			next, err := seal.NewKey(secret)
+			if err != nil {
+				return 0, control.Said(control.Invalid, err)
+			}
+			return b.Secrets.Rotate(ctx, next)
+		},
+		Forget: b.Secrets.Forget,
+	}
 }

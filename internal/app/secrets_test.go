@@ -342,7 +342,7 @@ func TestRotationIsBrokenOff(t *testing.T) {
 		"when the file is written": func(b *Base) error {
 			id, err := b.Secrets.begin(t.Context(), nil)
 			err = errors.Join(err, b.Store.Secrets.Use(t.Context(), id, time.Now()))
-			_, other := b.Secrets.refresh(t.Context())
+			other := b.Secrets.refresh(t.Context())
 			return errors.Join(err, other, b.Secrets.writeFile())
 		},
 	} {

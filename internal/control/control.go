@@ -37,6 +37,8 @@ type Options struct {
 	Upstream func(store.Upstream) UpstreamHealth
 	// Upstreams are the operations on upstreams that depend on their kind.
 	Upstreams UpstreamActions
+	// SecretActions are the operations on the secrets of the installation.
+	SecretActions SecretActions
 	// Points is Learn; nil if there is none.
 	Points *learn.Service
 	// ImportSize is the maximum size of a file with points, in bytes.
