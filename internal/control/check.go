@@ -99,7 +99,8 @@ func CheckRules(ctx context.Context, r *check.Report, db *store.DB, tools []Tool
 	}
 	for _, rule := range rules {
 		if !matches(rule.Owner, rule.Tool, tools, away) {
-			r.Warn(msgCheckRule.With(rule.Tool), msgRuleUseless.With(), adviceRule.With(check.Quote(rule.Tool), r.Flags))
+			r.Warn(msgCheckRule.With(rule.Tool), msgRuleUseless.With(),
+				adviceRule.With(check.Quote(rule.Tool), r.Flags))
 		}
 	}
 	keys, err := db.Keys.ByPerson(ctx, "")
