@@ -154,6 +154,21 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// The command line reaches data through the operations of /api/v1 only, so that permission, limits
+// and admin events are the same as through the API and the console.
+func TestCommandLineUsesOperations(t *testing.T) {
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, "patchbay/cmd/") {
+			continue
+		}
+		for _, layer := range []string{"account", "hub", "seal", "store"} {
+			if slices.Contains(p.Imports, inside+layer) {
+				t.Errorf("%s imports %s", p.ImportPath, layer)
+			}
+		}
+	}
+}
+
 // importViolation returns why one of our packages must not import another, or "".
 func importViolation(importer, here, imported string) string {
 	switch {

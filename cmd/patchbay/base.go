@@ -10,7 +10,6 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/i18n"
 	"patchbay/internal/observe"
-	"patchbay/internal/store"
 )
 
 // dataFlags say where the data is. The environment and the configuration file apply as they do for
@@ -48,18 +47,6 @@ func (d dataFlags) load(sh *shell) (*config.Config, error) {
 	return c, err
 }
 
-// withData opens existing data, calls f with it, and closes it.
-func (d dataFlags) withData(ctx context.Context, sh *shell, f func(*app.Base) error) error {
-	c, err := d.load(sh)
-	if err != nil {
-		return err
-	}
-	if !hasData(c) {
-		return d.noData(c)
-	}
-	return withBase(ctx, sh, c, f)
-}
-
 // withBase opens the data, creating it if necessary, calls f with it, and closes it.
 func withBase(ctx context.Context, sh *shell, c *config.Config, f func(*app.Base) error) (err error) {
 	b, err := app.OpenBase(ctx, c, thisBuild().Version, sh.logger())
@@ -81,45 +68,3 @@ const msgNoData = i18n.Message("there is nothing in %[1]s yet; begin with: patch
 
 // logger logs errors to standard error. Errors of bots are returned instead.
 func (sh *shell) logger() *slog.Logger { return observe.NewLogger(sh.stderr, "error", "text") }
-
-// person finds a person by name. Without a name it returns the only person there is.
-func person(ctx context.Context, b *app.Base, name string) (store.Person, error) {
-	if name != "" {
-		p, err := b.Store.People.ByName(ctx, name)
-		if errors.Is(err, store.ErrNotFound) {
-			return p, i18n.Message("there is nobody named %q; patchbay user list shows who there is").Errorf(name)
-		}
-		return p, err
-	}
-	people, err := b.Store.People.All(ctx)
-	switch {
-	case err != nil:
-		return store.Person{}, err
-	case len(people) == 0:
-		return store.Person{}, i18n.Message("there is nobody yet; begin with: patchbay user add NAME").Errorf()
-	case len(people) > 1:
-		return store.Person{}, usage(i18n.Message("there are %d people; say for whom with --user NAME"), len(people))
-	}
-	return people[0], nil
-}
-
-// names returns the names of all people by ID.
-func names(ctx context.Context, b *app.Base) (map[string]string, error) {
-	people, err := b.Store.People.All(ctx)
-	byID := make(map[string]string, len(people))
-	for _, p := range people {
-		byID[p.ID] = p.Name
-	}
-	return byID, err
-}
-
-// outsideURL returns the URL by which others reach the server, as far as known.
-func outsideURL(c *config.Config) string {
-	if c.PublicURL != "" {
-		return c.PublicURL
-	}
-	if r, err := app.FindRunning(c.Data); err == nil {
-		return r.URL
-	}
-	return "http://" + c.Listen
-}

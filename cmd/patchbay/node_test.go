@@ -369,7 +369,7 @@ func TestShowInvoked(t *testing.T) {
 // An error response of an older server, without a reason, is printed as it is.
 func TestExplained(t *testing.T) {
 	c := &nodeInvokeCmd{}
-	err := &serverError{Failure: api.Failure{Message: "no"}}
+	err := &api.ServerError{Failure: api.Failure{Message: "no"}}
 	if got := c.explainError(t.Context(), nil, err); got != error(err) {
 		t.Errorf("it is %v", got)
 	}

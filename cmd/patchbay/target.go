@@ -30,6 +30,12 @@ func (f targetFlags) retryFlags() string {
 	return suffix
 }
 
+// serverFlags name a server other than the one of the data directory.
+type serverFlags struct {
+	Server string `help:"Server to ask, wherever it runs; or PATCHBAY_SERVER." placeholder:"URL"`
+	Key    string `help:"Key with scope operator or admin for that server; better given as PATCHBAY_KEY." placeholder:"KEY"`
+}
+
 // conn is a connection to a server.
 type conn struct {
 	*api.Client

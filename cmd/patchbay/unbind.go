@@ -44,7 +44,8 @@ func (c *unbindCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		for _, w := range chosen {
-			_, err := api.Unbind.Call(ctx, at.Client, control.WearerRef{Bot: ref, User: w.UserID, Publisher: w.Publisher})
+			_, err := api.Unbind.Call(ctx, at.Client, control.WearerRef{Bot: ref, User: w.UserID,
+				Publisher: w.Publisher})
 			if err != nil && !isMissing(err) {
 				return err
 			}

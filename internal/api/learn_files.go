@@ -122,8 +122,8 @@ func (c *Client) ImportPoints(ctx context.Context, in control.LearnImportFile, f
 	return &out, nil
 }
 
-// ExportPoints returns a file, which has to be closed, its size, negative if unknown, and the number
-// of its points.
+// ExportPoints returns a file, which has to be closed, its size, negative if unknown, and the
+// number of its points.
 func (c *Client) ExportPoints(ctx context.Context, in control.LearnExport) (file io.ReadCloser, size int64,
 	points int, err error) {
 	req, err := c.fileRequest(ctx, http.MethodGet, learnExportPath, in, nil)

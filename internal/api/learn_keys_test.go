@@ -16,7 +16,8 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Keys whose only scope for this API is learn call Learn's tools, and nothing else of any operation.
+// Keys whose only scope for this API is learn call Learn's tools, and nothing else of any
+// operation.
 func TestLearnKeysReachLearnAlone(t *testing.T) {
 	r, s, _ := described(t)
 	lamp, err := r.Hub.Register(hub.ProviderRef{ID: "upstream:1", Owner: r.Person.ID, Slug: "lamp", Kind: "upstream"},
@@ -92,8 +93,8 @@ func TestLearnFilesOfSomebody(t *testing.T) {
 	if _, err := r.Accounts.AddPerson(t.Context(), "bob", account.RoleMember, "en", ""); err != nil {
 		t.Fatal(err)
 	}
-	machine := NewLocalClient(s, s.Key(), i18n.English)
-	admin := NewLocalClient(s, r.Key(t, account.NewKey{Scopes: []string{account.ScopeAdmin}}), i18n.English)
+	machine, _ := NewLocalClient(s, s.Key(), i18n.English)
+	admin, _ := NewLocalClient(s, r.Key(t, account.NewKey{Scopes: []string{account.ScopeAdmin}}), i18n.English)
 	const table = "question,answer\nq,a\n"
 	load := func(c *Client, user string) (*control.LearnImported, error) {
 		return c.ImportPoints(t.Context(), control.LearnImportFile{User: user, Format: "csv"},

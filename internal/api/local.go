@@ -13,19 +13,24 @@ import (
 const localURL = "http://patchbay.local"
 
 // NewLocalClient returns a client for a handler in this process. Responses are streamed as over a
-// network.
-func NewLocalClient(handler http.Handler, key string, lang i18n.Lang) *Client {
-	c := NewClient(localURL, key, lang)
-	c.HTTP.Transport = localTransport{handler}
-	return c
+// network. Wait waits until the handler has returned from all requests; the caller has closed the
+// bodies of all responses before.
+func NewLocalClient(handler http.Handler, key string, lang i18n.Lang) (c *Client, wait func()) {
+	c = NewClient(localURL, key, lang)
+	t := &localTransport{handler: handler}
+	c.HTTP.Transport = t
+	return c, t.running.Wait
 }
 
 // localTransport has a handler answer requests.
-type localTransport struct{ handler http.Handler }
+type localTransport struct {
+	handler http.Handler
+	running sync.WaitGroup
+}
 
 // RoundTrip implements [http.RoundTripper]. The handler runs until it returns, and its context ends
 // with that of the request, or when the body of the response is closed.
-func (t localTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *localTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	r := req.Clone(ctx)
 	r.RequestURI, r.RemoteAddr = req.URL.RequestURI(), "127.0.0.1:0"
@@ -34,7 +39,7 @@ func (t localTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	body, to := io.Pipe()
 	w := &localResponse{header: http.Header{}, to: to, begun: make(chan struct{})}
-	go func() { // ends with the handler, which ends with ctx
+	t.running.Go(func() {
 		defer func() {
 			if broken := recover(); broken != nil {
 				if broken != http.ErrAbortHandler { //nolint:errorlint // it is that value
@@ -47,7 +52,7 @@ func (t localTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}()
 		t.handler.ServeHTTP(w, r)
 		w.Flush()
-	}()
+	})
 	select {
 	case <-w.begun:
 	case <-ctx.Done():

@@ -120,7 +120,11 @@ func localInstance(b *Base) control.Instance {
 }
 
 // Client returns a client that calls the operations with the rights of this machine's operator.
-func (l *Local) Client(lang i18n.Lang) *api.Client { return api.NewLocalClient(l.handler, l.key, lang) }
+func (l *Local) Client(lang i18n.Lang) *api.Client {
+	c, wait := api.NewLocalClient(l.handler, l.key, lang)
+	l.close = append(l.close, wait)
+	return c
+}
 
 // Close ends all operations.
 func (l *Local) Close() {

@@ -24,8 +24,8 @@ type BotTurnList struct {
 // turnsPerPage is the maximum number of turns on a page.
 const turnsPerPage = 50
 
-// BotTurns lists the newest turns of a bot. Admins do not get the content of turns of other people's
-// bots.
+// BotTurns lists the newest turns of a bot. Admins do not get the content of turns of other
+// people's bots.
 func (s *Service) BotTurns(ctx context.Context, c Caller, in BotTurnsQuery) (BotTurnList, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {

@@ -40,8 +40,8 @@ func (s *Service) Learning() *Learning { return &Learning{s, s.Points} }
 // by returns a caller as the audit trail identifies it.
 func (c Caller) by() hub.Access {
 	return hub.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: c.Person, Actor: c.actor, Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound, Channel: c.Program,
-		Program: c.Agent, Lang: string(c.Lang),
+		Person: c.Person, Actor: c.actor, Address: c.Address, Key: c.Key, OnlyBot: c.Only, KeyRules: c.Bound,
+		Channel: c.Program, Program: c.Agent, Lang: string(c.Lang),
 	}}
 }
 

@@ -170,8 +170,8 @@ func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnD
 	return d, fillCallNames(ctx, s.Hub.Store, t.Owner, d.Calls)
 }
 
-// hideContent removes the content of a turn, unless the caller is the bot's owner or the operator of
-// this machine.
+// hideContent removes the content of a turn, unless the caller is the bot's owner or the operator
+// of this machine.
 func hideContent(c Caller, t *store.Trace) {
 	if c.Person != "" && t.Owner != c.Person {
 		t.Question, t.Answer = "", ""

@@ -80,8 +80,8 @@ type RotatedSecret struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-// RotateSecret gives the installation another secret and seals everything anew. Only the operator of
-// this machine is told a secret that was made.
+// RotateSecret gives the installation another secret and seals everything anew. Only the operator
+// of this machine gets a secret that was generated.
 func (s *Service) RotateSecret(ctx context.Context, c Caller, in SecretRotation) (RotatedSecret, error) {
 	if err := requireUnrestrictedAdmin(c); err != nil {
 		return RotatedSecret{}, err

@@ -13,8 +13,8 @@ import (
 )
 
 // UpstreamActions are the operations that depend on the kind of an upstream. Settings are named as
-// they are stored; an empty text removes one, a missing one stays. Errors about input are, or wrap, an
-// [*Error].
+// they are stored; an empty text removes one, a missing one stays. Errors about input are, or wrap,
+// an [*Error].
 type UpstreamActions struct {
 	// Save stores an upstream with changed settings, or a new one, with number 0.
 	Save func(ctx context.Context, owner store.Person, u store.Upstream, set SettingTexts) (SavedUpstream, error)
