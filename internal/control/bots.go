@@ -242,7 +242,7 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 	}
 	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "owner", owner.ID,
 		"person", c.Person, "program", c.Program)
-	s.RecordAdminEvent(ctx, c, EventBotAdded, aboutBot(b, settingNames(in.Settings)...))
+	s.RecordAdminEvent(ctx, c, EventBotAdded, aboutBot(b, givenNames(in.Settings)...))
 	out := AddedBot{s.status(b, c.Lang), token}
 	out.OwnerName = owner.Name
 	return out, nil
@@ -362,4 +362,9 @@ func aboutSettings(of string, settings []string) string {
 }
 
 // settingNames returns the names of settings, sorted.
-func settingNames[V any](set map[string]V) []string { return slices.Sorted(maps.Keys(set)) }
+func settingNames(set SettingTexts) []string { return slices.Sorted(maps.Keys(set)) }
+
+// givenNames returns the names of the settings that something new gets: empty texts set nothing.
+func givenNames(set SettingTexts) []string {
+	return slices.DeleteFunc(settingNames(set), func(name string) bool { return set[name] == "" })
+}

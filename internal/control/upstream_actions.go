@@ -207,7 +207,7 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 		return AddedUpstream{}, err
 	}
 	out.ID, out.Token = saved.Number, saved.Token
-	s.RecordAdminEvent(ctx, c, EventUpstreamAdded, aboutUpstream(saved.Upstream, settingNames(in.Settings)...))
+	s.RecordAdminEvent(ctx, c, EventUpstreamAdded, aboutUpstream(saved.Upstream, givenNames(in.Settings)...))
 	s.toolsChanged(ctx)
 	return out, nil
 }
