@@ -79,7 +79,7 @@ func TestOutageIsNotHeard(t *testing.T) {
 	if said := ask(key.Key); said != "" {
 		t.Errorf("a third time: %q", said)
 	}
-	direct.run(t, "key", "revoke", key.ID)
+	direct.run(t, "key", "revoke", key.ID, "--database-url", o.URL) // not through the server
 	proxy.Pass()
 	waitUntil(t, "the revoked key is refused", func() bool { return ask(key.Key) != "" })
 

@@ -182,14 +182,22 @@ func AsError(err error) *Error {
 		return &Error{Reason: Away, Say: msgDiskFull, Cause: err}
 	case store.ErrDisk:
 		return &Error{Reason: Away, Say: msgDiskBad, Cause: err}
+	case store.ErrUnreachable:
+		return &Error{Reason: Away, Say: msgDatabaseAway, Cause: err, Retry: databaseRetry}
 	}
 	return nil
 }
+
+// databaseRetry is when to try again after the database did not answer: it is connected to again
+// within that time.
+const databaseRetry = 5 * time.Second
 
 // Messages for changes that could not be stored.
 const (
 	msgDiskFull = i18n.Message("The server's disk is full, and nothing was saved. Tell whoever runs it.")
 	msgDiskBad  = i18n.Message("The server's disk reports errors, and nothing was saved. Tell whoever runs it.")
+
+	msgDatabaseAway = i18n.Message("The database does not answer just now; try again in a moment. If that was a change, look first whether it was made.")
 )
 
 // said converts an error about input into an [Error], if it is, or wraps, an [i18n.Error].
