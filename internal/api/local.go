@@ -62,7 +62,7 @@ func (t *localTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.header.Clone(), Body: &localBody{body, cancel}, ContentLength: -1, Request: req,
+		Header: w.sent, Body: &localBody{body, cancel}, ContentLength: -1, Request: req,
 	}, nil
 }
 
@@ -80,6 +80,7 @@ func (b *localBody) Close() error {
 // localResponse is the [http.ResponseWriter] of such a handler.
 type localResponse struct {
 	header http.Header
+	sent   http.Header // header as it was when the response began; the handler may still write header
 	once   sync.Once
 	status int
 	begun  chan struct{}
@@ -90,7 +91,7 @@ func (w *localResponse) Header() http.Header { return w.header }
 
 func (w *localResponse) WriteHeader(status int) {
 	w.once.Do(func() {
-		w.status = status
+		w.status, w.sent = status, w.header.Clone()
 		close(w.begun)
 	})
 }
