@@ -146,14 +146,16 @@ func (c *conn) subscription(raw rawJSON) (ident rawJSON, ok bool) {
 	return ident, ok
 }
 
-// handleChunk acknowledges a chunk at once, even if it is dropped: the plugin waits two seconds for
-// missing acknowledgements before it ends an answer (sdk/src/websocket-client.ts, waitForAllAcks).
+// handleChunk adds a chunk to its answer, and then acknowledges it, even if it is dropped: the
+// plugin waits two seconds for missing acknowledgements before it ends an answer
+// (sdk/src/websocket-client.ts, waitForAllAcks). What comes over another connection after the
+// acknowledgement finds the chunk processed.
 func (c *conn) handleChunk(ident rawJSON, m *message) {
+	c.recordUnmatched(c.bot.onChunk(c, string(m.SessionID), m.text(), m.sequence()))
 	if seq := m.sequence(); seq >= 0 {
 		session := orDefault(string(m.SessionID), c.session)
 		c.reply(ident, ackMessage{"chunk_received", m.Sequence, session, timestamp()})
 	}
-	c.recordUnmatched(c.bot.onChunk(c, string(m.SessionID), m.text(), m.sequence()))
 }
 
 // handleResponse handles a whole answer in one message.
