@@ -16,8 +16,8 @@ import (
 	"patchbay/internal/store"
 )
 
-// change is the same change through the command line, the API and the console. NAME stands for a name
-// that differs for each, and ID for the id of what before has made under that name.
+// change is the same change through the command line, the API and the console. NAME stands for a
+// name that differs for each, and ID for the id of what before has made under that name.
 type change struct {
 	what   string
 	before []string // a command; its JSON output has the id
