@@ -404,9 +404,9 @@ func TestWordsForOwners(t *testing.T) {
 		t.Errorf("a long sound for a board that sleeps: %v", err)
 	}
 	for how, use := range map[string]func(){
-		"by its owner": func() { b.via, b.device.Transport = "", store.TransportMQTT },
-		"by default":   func() { b.device.Transport, b.boards.Transport = "", store.TransportMQTT },
-		"as it was":    func() { b.boards.Transport, b.via = "", store.TransportMQTT },
+		"by its owner": func() { b.via, b.device.Transport, b.boards.Transport = "", store.TransportMQTT, "" },
+		"by default":   func() { b.via, b.device.Transport, b.boards.Transport = "", "", store.TransportMQTT },
+		"as it was":    func() { b.via, b.device.Transport, b.boards.Transport = store.TransportMQTT, "", "" },
 	} {
 		use()
 		told := []string{b.offlineError("").Told, b.offlineReason()}
