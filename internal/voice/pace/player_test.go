@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// script is a source that waits for wait[i] before packet i.
+// script is a source that waits for wait[i] before packet i, with which texts[i] begins.
 type script struct {
 	n, i   int
 	wait   map[int]time.Duration
+	texts  map[int]string
 	err    error // at the end, instead of io.EOF
 	closed int
 	packet [1]byte
@@ -38,6 +39,11 @@ func (s *script) Next(ctx context.Context) ([]byte, error) {
 	s.packet[0] = byte(s.i)
 	s.i++
 	return s.packet[:], nil
+}
+
+func (s *script) Text() (text string, ok bool) {
+	text, ok = s.texts[s.i-1]
+	return text, ok
 }
 
 func (s *script) Close() error { s.closed++; return nil }
@@ -273,86 +279,22 @@ func TestFailures(t *testing.T) {
 		}}); !errors.Is(err, broken) || time.Since(start) != 60*ms || n != 4 {
 			t.Errorf("%v after %s and %d", err, time.Since(start), n)
 		}
-		s := NewSpeech(1)
-		if err := s.Say(t.Context(), "a", &script{n: 1}); err != nil {
-			t.Fatal(err)
-		}
 		h := l.hooks()
 		h.Text = func(string) error { return broken }
-		if _, err := p.Play(t.Context(), 0, s, h); !errors.Is(err, broken) {
+		if _, err := p.Play(t.Context(), 0, &script{n: 1, texts: map[int]string{0: "a"}}, h); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 	})
 }
 
-func TestSpeech(t *testing.T) {
+func TestTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, l, s := NewPlayer(Options{}), newSentLog(), NewSpeech(1)
-		sounds := []*script{{n: 3}, {n: 0}, {n: 2}, {n: 1}}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			defer s.End()
-			for i, sound := range sounds {
-				text := fmt.Sprintf("sentence %d", i)
-				if i == 3 {
-					text = "" // continues without a new text
-				}
-				if err := s.Say(t.Context(), text, sound); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		stats, err := p.Play(t.Context(), 0, s, l.hooks())
-		wg.Wait()
-		want := []string{"0:sentence 0", "0:0", "0:1", "0:2", "60:sentence 2", "60:0", "120:1", "180:0"}
-		if err != nil || !slices.Equal(l.lines, want) || stats.Texts != 2 || stats.Frames != 6 {
+		p, l := NewPlayer(Options{}), newSentLog()
+		src := &script{n: 4, texts: map[int]string{0: "one", 3: "two"}}
+		stats, err := p.Play(t.Context(), 0, src, l.hooks())
+		want := []string{"0:one", "0:0", "0:1", "0:2", "60:two", "60:3"}
+		if err != nil || !slices.Equal(l.lines, want) || stats.Texts != 2 || stats.Frames != 4 {
 			t.Errorf("%v, %q, %+v", err, l.lines, stats)
-		}
-		for i, sound := range sounds {
-			if sound.closed != 1 {
-				t.Errorf("sound %d was closed %d times", i, sound.closed)
-			}
-		}
-		if err := s.Say(t.Context(), "more", &script{}); !errors.Is(err, ErrEnded) {
-			t.Error(err)
-		}
-	})
-}
-
-// TestSpeechAborted aborts while a writer waits: all sounds are closed, and the writer gets an
-// error.
-func TestSpeechAborted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, l, s := NewPlayer(Options{}), newSentLog(), NewSpeech(2)
-		sounds := make([]*script, 6)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for i := range sounds {
-				sounds[i] = &script{n: 10}
-				err := s.Say(t.Context(), "words", sounds[i])
-				if i <= 2 && err != nil || i > 2 && !errors.Is(err, ErrAborted) {
-					t.Errorf("sentence %d: %v", i, err)
-				}
-			}
-		})
-		time.AfterFunc(100*ms, func() { p.Abort() })
-		if _, err := p.Play(t.Context(), 0, s, l.hooks()); !errors.Is(err, ErrAborted) {
-			t.Error(err)
-		}
-		wg.Wait()
-		for i, sound := range sounds {
-			if sound.closed != 1 {
-				t.Errorf("sound %d was closed %d times", i, sound.closed)
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		full, late := NewSpeech(1), &script{}
-		if err := full.Say(ctx, "a", &script{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := full.Say(ctx, "b", late); !errors.Is(err, context.DeadlineExceeded) || late.closed != 1 {
-			t.Error(err)
 		}
 	})
 }
