@@ -2,7 +2,6 @@ package voice
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"syscall"
@@ -11,21 +10,17 @@ import (
 
 	"patchbay/internal/voice/opus"
 	"patchbay/internal/voice/pace"
-	"patchbay/internal/voice/pcm"
 )
 
-// BenchmarkBoards plays to many boards at once, in real time, for six seconds: PCM samples are
-// encoded and sent on time.
+// BenchmarkBoards plays to many boards at once, in real time, for six seconds: samples are encoded
+// and sent on time.
 func BenchmarkBoards(b *testing.B) {
 	for _, complexity := range []int{0, 5} {
 		for _, boards := range []int{50, 100} {
 			b.Run(fmt.Sprintf("c%d/%d", complexity, boards), func(b *testing.B) {
 				o := Output{opus.Encoding{SampleRate: 24000, Frame: 60 * ms, Bitrate: 24000, Complexity: complexity},
 					opus.NewEncoderPool(boards)}
-				sound, err := binary.Append(nil, binary.LittleEndian, sweep(24000, 6*time.Second))
-				if err != nil {
-					b.Fatal(err)
-				}
+				sound := wav(b, 24000, sweep(24000, 6*time.Second)).Bytes()
 				for b.Loop() {
 					speak(b, boards, sound, o)
 				}
@@ -47,7 +42,7 @@ func speak(b *testing.B, boards int, sound []byte, o Output) {
 			// The starts are spread.
 			h := pace.Hooks{Send: func([]byte, time.Duration) error { return nil },
 				NotBefore: start.Add(200*ms + time.Duration(i)*60*ms/time.Duration(boards))}
-			src := PCM(bytes.NewReader(sound), pcm.Format{Rate: 24000, Channels: 1, Bits: 16}, o)
+			src := WAV(bytes.NewReader(sound), o)
 			stats, err := pace.NewPlayer(pace.Options{Tail: -1}).Play(b.Context(), 0, src, h)
 			if err != nil {
 				b.Error(err)

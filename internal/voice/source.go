@@ -1,5 +1,5 @@
 // Package voice converts audio for voice boards: it makes the Opus packets that a board plays from
-// Ogg Opus, WAV or raw PCM, and it records the packets that a board sends.
+// Ogg Opus or WAV, and it records the packets that a board sends.
 //
 // Opus is passed through without decoding where possible, which costs no processor time and no
 // quality. Subpackages do the parts: opus parses, decodes and encodes packets; ogg reads and writes
@@ -49,11 +49,6 @@ func (r *packetSource) Next(context.Context) ([]byte, error) {
 // WAV returns a source that plays a WAV file while it is received. For r see [OggOpus].
 func WAV(r io.Reader, o Output) pace.Source {
 	return encode(r, o, func() (samples, error) { return pcm.NewWAV(r, o.Encoding.SampleRate) })
-}
-
-// PCM returns a source that plays raw samples while they are received. For r see [OggOpus].
-func PCM(r io.Reader, f pcm.Format, o Output) pace.Source {
-	return encode(r, o, func() (samples, error) { return pcm.NewRaw(r, f, o.Encoding.SampleRate) })
 }
 
 // OggOpus returns a source that plays Ogg Opus while it is received. Packets are merged or split to

@@ -3,7 +3,6 @@ package voice
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -163,24 +162,6 @@ func TestWAV(t *testing.T) {
 		if like := likeness(24000, sweep(24000, 1200*ms), listen(t, 24000, out)); like < 0.97 {
 			t.Errorf("%d Hz: likeness %.3f", rate, like)
 		}
-	}
-}
-
-func TestPCM(t *testing.T) {
-	b, err := binary.Append(nil, binary.LittleEndian, sweep(24000, 1170*ms))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := play(t, PCM(bytes.NewReader(b), pcm.Format{Rate: 24000, Channels: 1, Bits: 16}, board24()))
-	if !errors.Is(err, io.EOF) || len(out) != 20 {
-		t.Fatalf("%d packets, %v", len(out), err)
-	}
-	if like := likeness(24000, sweep(24000, 1170*ms), listen(t, 24000, out)); like < 0.97 {
-		t.Errorf("likeness %.3f", like)
-	}
-	if out, err := play(t, PCM(bytes.NewReader(nil), pcm.Format{Rate: 24000, Channels: 1, Bits: 16},
-		board24())); !errors.Is(err, io.EOF) || len(out) != 0 {
-		t.Errorf("%d packets of nothing, %v", len(out), err)
 	}
 }
 

@@ -55,8 +55,6 @@ const (
 	Ended       // there was no voice for Options.Silence
 )
 
-func (e Event) String() string { return [...]string{"none", "began", "ended"}[e] }
-
 // Detector detects the speech of one board. Its clock is the duration of the packets: a packet that
 // is never received takes no time, so a caller that waits for the end of speech needs a timeout as
 // well. It is not safe for concurrent use.

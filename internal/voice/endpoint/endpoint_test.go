@@ -43,6 +43,8 @@ func recordings(t testing.TB) []string {
 	return names
 }
 
+func (e Event) String() string { return [...]string{"none", "began", "ended"}[e] }
+
 // moment is an event and its time.
 type moment struct {
 	event Event

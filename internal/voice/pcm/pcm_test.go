@@ -262,8 +262,8 @@ func TestWriteAndRead(t *testing.T) {
 
 func TestErrorsOfTheReader(t *testing.T) {
 	broken := errors.New("connection reset")
-	s, err := NewRaw(io.MultiReader(bytes.NewReader([]byte{1, 0, 2, 0}), iotest.ErrReader(broken)),
-		Format{16000, 1, 16, false}, 16000)
+	s, err := NewWAV(io.MultiReader(bytes.NewReader(file(Format{16000, 1, 16, false}, 1, 0, "", []byte{1, 0, 2, 0})),
+		iotest.ErrReader(broken)), 16000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package pcm reads PCM audio from WAV files and raw samples, of any rate and number of channels,
-// and converts it to one channel at a given rate. It also writes WAV.
+// Package pcm reads PCM audio from WAV files of any rate and number of channels, and converts it to
+// one channel at a given rate. It also writes WAV.
 package pcm
 
 import (

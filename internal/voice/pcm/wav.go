@@ -72,7 +72,11 @@ func NewWAV(r io.Reader, rate int) (*SampleReader, error) {
 			if size != 0 && size != math.MaxUint32 {
 				r = io.LimitReader(r, int64(size))
 			}
-			return NewRaw(r, f, rate)
+			resampler, err := NewResampler(f.Rate, rate)
+			if err != nil {
+				return nil, err
+			}
+			return &SampleReader{r: r, format: f, resampler: resampler, raw: make([]byte, block)}, nil
 		}
 		if skipped += int(size) + 8; skipped > maxSkipped {
 			return nil, fmt.Errorf("%w: more than %d bytes before the sound", ErrMalformed, maxSkipped)
@@ -119,18 +123,6 @@ func parseFormat(b []byte) (Format, error) {
 	}
 	f.Float = kind == float
 	return f, f.check()
-}
-
-// NewRaw returns raw samples at rate.
-func NewRaw(r io.Reader, f Format, rate int) (*SampleReader, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	resampler, err := NewResampler(f.Rate, rate)
-	if err != nil {
-		return nil, err
-	}
-	return &SampleReader{r: r, format: f, resampler: resampler, raw: make([]byte, block)}, nil
 }
 
 // Read writes the available samples to pcm, at least one. At the end it returns io.EOF; an
