@@ -1,11 +1,9 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -106,12 +104,6 @@ type Settings struct {
 const (
 	msgNoDuration  = i18n.Message(`%s is not a duration; write it with a unit, like "30s"`)
 	msgBadDuration = i18n.Message(`%q is not a duration; write it like "30s" or "1m30s"`)
-	msgHasToBe     = i18n.Message("%s has to be %s, not a %s")
-	msgTruth       = i18n.Message("true or false")
-	msgWhole       = i18n.Message("a whole number")
-	msgNumber      = i18n.Message("a number")
-	msgText        = i18n.Message("text")
-	msgObject      = i18n.Message("an object")
 
 	msgNoModel          = i18n.Message("model is missing: name the model that answers, for example gpt-4o-mini or qwen3:8b")
 	msgBadKey           = i18n.Message("api_key has a line break, a space at an end or another character that no key has; copy it again")
@@ -158,36 +150,6 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	}
 	*d = Duration(v)
 	return nil
-}
-
-// ParseSettings decodes and validates the settings of a bot. An unknown key is an error, since it
-// is most likely misspelt.
-func ParseSettings(data []byte) (Settings, error) {
-	var s Settings
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&s); err != nil {
-		if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return s, msgHasToBe.Errorf(mismatch.Field, expectedType(mismatch.Type), mismatch.Value)
-		}
-		return s, errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return s, s.Validate()
-}
-
-// expectedType returns a type in words for owners.
-func expectedType(t reflect.Type) i18n.Message {
-	switch t.Kind() {
-	case reflect.Bool:
-		return msgTruth
-	case reflect.Int:
-		return msgWhole
-	case reflect.Float64:
-		return msgNumber
-	case reflect.String:
-		return msgText
-	}
-	return msgObject
 }
 
 // Validate returns an error that explains what is invalid and how to fix it.
