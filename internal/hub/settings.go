@@ -339,28 +339,11 @@ func (s settingsSchema) dropStaleSecrets(before, after map[string]json.RawMessag
 	return dropped
 }
 
-// DropStaleSecrets is for settings that are not in a [Registry]: the fields of a struct and their
-// values before and after a change. A value that is sent to the address in another setting, named
-// by its tag to, is removed from after if that address has another origin now, unless the value was
-// given again. The names of removed values are returned.
-func DropStaleSecrets(settings any, before, after map[string]json.RawMessage,
-	given func(name string) bool) (dropped []string) {
-	return settingsSchema{func() any { return settings }}.dropStaleSecrets(before, after, given)
-}
-
-// Assign sets fields of a settings struct, given as text, by their json names; an empty text resets
-// a field.
-func Assign(into any, set map[string]string) error {
-	_, err := assign(into, set, false)
-	return err
-}
-
-// Reassign is [Assign] for stored settings: it returns what [DropStaleSecrets] removes from them.
+// Reassign sets fields of a struct of stored settings, given as text, by their json names; an empty
+// text resets a field. A value that is sent to the address in another setting, named by its tag to,
+// is removed if that address has another origin now, unless the value is given again. The names of
+// removed values are returned.
 func Reassign(into any, set map[string]string) (dropped []string, err error) {
-	return assign(into, set, true)
-}
-
-func assign(into any, set map[string]string, kept bool) (dropped []string, err error) {
 	text, err := json.Marshal(into)
 	if err != nil {
 		return nil, err
@@ -376,9 +359,7 @@ func assign(into any, set map[string]string, kept bool) (dropped []string, err e
 			return nil, err
 		}
 	}
-	if kept {
-		dropped = s.dropStaleSecrets(before, raw, func(name string) bool { return set[name] != "" })
-	}
+	dropped = s.dropStaleSecrets(before, raw, func(name string) bool { return set[name] != "" })
 	if text, err = json.Marshal(raw); err != nil {
 		return nil, err
 	}
