@@ -20,11 +20,17 @@ import (
 
 func openAt(t *testing.T, o store.Options) (*Base, error) {
 	t.Helper()
-	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": o.Folder, "database.url": o.URL}})
+	return OpenBase(t.Context(), configOf(t, o.Folder, o.URL), "1.2.3", slog.New(slog.DiscardHandler))
+}
+
+// configOf is the default configuration, with its data elsewhere.
+func configOf(t *testing.T, folder, url string) *config.Config {
+	t.Helper()
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": folder, "database.url": url}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return OpenBase(t.Context(), c, "1.2.3", slog.New(slog.DiscardHandler))
+	return c
 }
 
 // With a lost database or a mistyped address the server does not start a new installation unless

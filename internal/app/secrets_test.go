@@ -48,14 +48,16 @@ type vault struct {
 }
 
 func newVault(t *testing.T, o store.Options, secret string) *vault {
-	v := &vault{t: t, o: o, c: config.Default(), id: account.DeviceID{Kind: "xiaozhi", Hardware: "aa:bb:cc:dd:ee:01",
-		Client: "11111111-1111-4111-8111-111111111111"}}
-	v.c.Data, v.c.Database.URL, v.c.Secret = o.Folder, o.URL, secret
+	t.Helper()
+	folder := o.Folder
 	if o.URL != "" {
-		v.c.Data = t.TempDir()
+		folder = t.TempDir()
 	} else {
-		storetest.Folder(t, v.c.Data)
+		storetest.Folder(t, folder)
 	}
+	v := &vault{t: t, o: o, c: configOf(t, folder, o.URL), id: account.DeviceID{Kind: "xiaozhi", Hardware: "aa:bb:cc:dd:ee:01",
+		Client: "11111111-1111-4111-8111-111111111111"}}
+	v.c.Secret = secret
 	b, ctx := v.open(), t.Context()
 	var err error
 	must := func(err error) {
@@ -367,8 +369,7 @@ func TestRotationIsBrokenOff(t *testing.T) {
 				t.Fatal(err)
 			}
 			elsewhere := *v
-			elsewhere.c = config.Default()
-			elsewhere.c.Data = filepath.Join(t.TempDir(), "data")
+			elsewhere.c = configOf(t, filepath.Join(t.TempDir(), "data"), "")
 			if _, err := backup.Stage(t.Context(), file, "", elsewhere.c.Data, ""); err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"patchbay/internal/account"
-	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/hub"
 	"patchbay/internal/hub/hubtest"
@@ -26,7 +25,7 @@ type people struct {
 func newPeople(t *testing.T) *people {
 	t.Helper()
 	i := newInstance(t, hubtest.Options{})
-	i.base.Config = config.Default()
+	i.base.Config = configOf(t, t.TempDir(), "")
 	i.base.Config.Fetch.AllowHosts = nil
 	if err := i.Hub.OnToolsChanged(t.Context(), i.refresh); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ package config
 
 import (
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 )
@@ -203,14 +202,6 @@ type Audit struct {
 type Metrics struct {
 	Listen string `key:"listen" doc:"Address and port for /metrics alone; empty means it is served with everything else."`
 	Open   bool   `key:"open" default:"false" doc:"Let anyone read /metrics; otherwise only loopback and holders of a key."`
-}
-
-// Default returns the configuration without any source. Its Data is the platform's data home
-// according to the environment of the process, or empty if there is none.
-func Default() *Config {
-	c := fill(defaults())
-	applyLayers(c, newLayer(envMap(os.Environ())))
-	return c
 }
 
 // String returns the configuration as YAML with masked secrets, so that a Config that is printed by

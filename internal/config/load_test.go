@@ -79,16 +79,6 @@ func TestDefaults(t *testing.T) {
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
 	}
-	t.Setenv("HOME", "/nowhere")
-	t.Setenv("XDG_DATA_HOME", "")
-	t.Setenv("USERPROFILE", "/nowhere")
-	t.Setenv("LOCALAPPDATA", "")
-	if got := Default(); !reflect.DeepEqual(got, want) {
-		t.Errorf("Default is\n%v\nwant\n%v", got, want)
-	}
-	if err := Default().Validate(); err != nil {
-		t.Errorf("Default is not valid: %v", err)
-	}
 }
 
 func TestPrecedence(t *testing.T) {

@@ -182,7 +182,7 @@ func TestValidate(t *testing.T) {
 			`proxies holds "::ffff:10.0.0.1": give addresses or ranges such as 192.168.1.7 or 10.0.0.0/8`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := Default()
+			c := fill(defaults())
 			c.Data = "/srv/patchbay"
 			tt.change(c)
 			got := ""
@@ -229,7 +229,7 @@ func TestSecretForms(t *testing.T) {
 }
 
 func TestWrongItemsEnd(t *testing.T) {
-	c := Default()
+	c := fill(defaults())
 	c.Data = "/srv/patchbay"
 	c.Proxies = strings.Split(strings.Repeat("x,", 1000), ",")
 	problems, _ := c.Validate().(Problems)

@@ -144,7 +144,7 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestWriteErrors(t *testing.T) {
 	for name, write := range map[string]func(io.Writer) error{
-		"WriteDefault": WriteDefault, "WriteDoc": WriteDoc, "WriteEffective": Default().WriteEffective,
+		"WriteDefault": WriteDefault, "WriteDoc": WriteDoc, "WriteEffective": fill(defaults()).WriteEffective,
 	} {
 		if err := write(broken{}); !errors.Is(err, errBroken) {
 			t.Errorf("%s: %v", name, err)

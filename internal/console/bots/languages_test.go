@@ -2,17 +2,13 @@ package bots_test
 
 import (
 	"html"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
-	"patchbay/internal/app"
-	"patchbay/internal/config"
 	"patchbay/internal/console/bots"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/console/page"
@@ -68,13 +64,7 @@ func TestWrongInBothLanguages(t *testing.T) {
 		Shared: []func() any{func() any { return new(rokid.Settings) }, func() any { return new(asked.Settings) },
 			func() any { return new(quiz.Settings) }},
 	}}, func(*consoletest.Rig) []page.Route { return bots.Routes() })
-	c := config.Default()
-	c.Data = filepath.Join(t.TempDir(), "data")
-	base, err := app.OpenBase(t.Context(), c, "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer base.Close()
+	base := openBase(t)
 	english, chinese := r.SignedInAs(r.Person), r.SignedInAs(r.Person)
 	site, err := url.Parse(r.URL)
 	if err != nil {

@@ -10,15 +10,24 @@ import (
 	"patchbay/internal/console/bots"
 )
 
-// Every setting of every kind of bot has texts, and every kind too; nothing else has.
-func TestWords(t *testing.T) {
-	c := config.Default()
-	c.Data = filepath.Join(t.TempDir(), "data")
+// openBase opens a new installation, whose kinds of bots are those of the program.
+func openBase(t *testing.T) *app.Base {
+	t.Helper()
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data")}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	base, err := app.OpenBase(t.Context(), c, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer base.Close()
+	t.Cleanup(func() { base.Close() })
+	return base
+}
+
+// Every setting of every kind of bot has texts, and every kind too; nothing else has.
+func TestWords(t *testing.T) {
+	base := openBase(t)
 	there := map[string]bool{}
 	for _, kind := range base.Registry.Kinds() {
 		list, err := base.Registry.Describe(kind)
