@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -55,18 +54,6 @@ func newGuard(hosts []string, nets []netip.Prefix, r Resolver) *guard {
 	d := &net.Dialer{Timeout: dialLimit, ControlContext: g.control}
 	g.dial = d.DialContext
 	return g
-}
-
-// CheckHosts validates patterns for [Options].AllowHosts: host names, IP addresses, or "*." and a
-// name for all its subdomains.
-func CheckHosts(patterns []string) error {
-	for _, p := range patterns {
-		name := strings.TrimPrefix(p, "*.")
-		if err := checkHost(strings.ToLower(name)); err != nil {
-			return fmt.Errorf("%q is not a host name: %w", p, err)
-		}
-	}
-	return nil
 }
 
 // parse parses an address. It rejects malformed and ambiguous addresses, and hosts that are not

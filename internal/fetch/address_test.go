@@ -131,9 +131,6 @@ func TestAllowHosts(t *testing.T) {
 	base, _ := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Write(pngBytes(t)) })
 	p := port(t, base)
 	hosts := []string{"*.rokidcdn.com", "Photos.Test", "127.0.0.1"}
-	if err := CheckHosts(hosts); err != nil {
-		t.Error(err)
-	}
 	tests := []struct {
 		host string
 		ok   bool
@@ -158,18 +155,6 @@ func TestAllowHosts(t *testing.T) {
 		if !tt.ok {
 			wantReason(t, err, ForbiddenAddress)
 		}
-	}
-}
-
-func TestCheckHosts(t *testing.T) {
-	for _, bad := range []string{"", "*", "*.", "https://a.test", "a.test/x", "a.test:80", "*.*.test", "a*.test",
-		"127.1", "10.0.0.0/8"} {
-		if CheckHosts([]string{"fine.test", bad}) == nil {
-			t.Errorf("%q passes", bad)
-		}
-	}
-	if err := CheckHosts([]string{"*.a.test", "b", "::1", "xn--fiqs8s"}); err != nil {
-		t.Error(err)
 	}
 }
 

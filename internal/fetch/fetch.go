@@ -49,7 +49,7 @@ const (
 // Options configure a [Fetcher]. The zero value of each field means its default.
 type Options struct {
 	// AllowHosts are the allowed hosts: names, IP addresses, or "*.example.com" for all subdomains
-	// (but not the name itself); see [CheckHosts]. Empty means any. Redirects are checked too.
+	// (but not the name itself). Empty means any. Redirects are checked too.
 	AllowHosts []string
 	// AllowNets are networks that are allowed although they are not public, for example
 	// 192.168.1.0/24.

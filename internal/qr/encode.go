@@ -63,9 +63,6 @@ func isASCII(s string) bool {
 	return true
 }
 
-// Size is the number of modules along one side: 21 to 177.
-func (c *Code) Size() int { return c.size }
-
 // Dark reports whether a module is dark. Everything outside of the code is light.
 func (c *Code) Dark(x, y int) bool {
 	return x >= 0 && y >= 0 && x < c.size && y < c.size && c.dark[y*c.size+x]

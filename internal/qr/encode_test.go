@@ -50,8 +50,8 @@ func TestImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Size() != 21 {
-		t.Errorf("size is %d, want 21", c.Size())
+	if c.size != 21 {
+		t.Errorf("size is %d, want 21", c.size)
 	}
 	for scale, want := range map[int]int{3: 29 * 3, 1: 29, 0: 29, -5: 29, 1000: 29 * maxScale} {
 		if got := c.Image(scale).Bounds(); got != image.Rect(0, 0, want, want) {
@@ -124,7 +124,7 @@ func TestTerminal(t *testing.T) {
 				t.Error("plain, and yet with escapes")
 			}
 			lines := strings.Count(b.String(), "\n")
-			if want := (c.Size() + 2*QuietZone + 1) / 2; lines != want {
+			if want := (c.size + 2*QuietZone + 1) / 2; lines != want {
 				t.Errorf("%d lines, want %d", lines, want)
 			}
 			for name, m := range map[string]image.Image{

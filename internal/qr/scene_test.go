@@ -85,7 +85,7 @@ func newPage(t testing.TB, s scene, rnd *rand.Rand) *page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &page{n: code.Size(), side: code.Size() + 2*margin}
+	p := &page{n: code.size, side: code.size + 2*margin}
 	p.light = make([]float32, p.side*p.side*perModule*perModule)
 	n := float64(p.n)
 	p.fill(-margin, -margin, float64(p.side), float64(p.side), 1)

@@ -266,15 +266,6 @@ func (f *Field) setDefault(def json.RawMessage) {
 	}
 }
 
-// SetValues fills in values from a JSON object of arguments, and ignores those that do not fit.
-func (f *Form) SetValues(args json.RawMessage) {
-	for key, v := range objectMembers(args) {
-		if x := f.Get(key); x != nil {
-			x.setValue(v)
-		}
-	}
-}
-
 // setValue fills in a value, if it fits.
 func (f *Field) setValue(v json.RawMessage) {
 	if len(v) == 0 || !json.Valid(v) {

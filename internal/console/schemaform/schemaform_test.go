@@ -174,18 +174,6 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// Known values are filled in if they fit.
-func TestPut(t *testing.T) {
-	f := schemaform.Read(json.RawMessage(`{"properties":{"volume":{"type":"integer","minimum":0,"maximum":100},"hue":{"enum":["red","blue"]},"on":{"type":"boolean","default":false},"tags":{"type":"array","items":{"type":"string"}}},"required":["volume"]}`))
-	f.SetValues(json.RawMessage(`{"volume":30,"hue":"blue","on":true,"tags":["a","b"],"other":1}`))
-	f.SetValues(json.RawMessage(`{"volume":300,"hue":"green","on":"yes"}`))
-	for key, want := range map[string]string{"volume": "30", "hue": `"blue"`, "on": "true", "tags": "a\nb"} {
-		if got := f.Get(key).Value; got != want {
-			t.Errorf("%s is %q, want %q", key, got, want)
-		}
-	}
-}
-
 // Every field has a label, and shows its error.
 func TestPage(t *testing.T) {
 	f := schemaform.Read(json.RawMessage(`{"type":"object","properties":{

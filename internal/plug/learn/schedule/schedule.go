@@ -192,15 +192,6 @@ func Replay(s Settings, cal Calendar, created time.Time, reviews []Review) store
 	return card
 }
 
-// Retrievability returns the probability, from 0 to 1, that the point is recalled today: 1 on the
-// day of its last review, 0 if it was never reviewed.
-func Retrievability(card store.Card, s Settings, today store.Day) float64 {
-	if !hasMemory(card) {
-		return 0
-	}
-	return s.weights().Retrievability(float64(Elapsed(card, today)), card.Stability)
-}
-
 // hasMemory reports whether the card has a memory state.
 func hasMemory(card store.Card) bool { return card.Stability > 0 }
 

@@ -168,9 +168,6 @@ func TestTravel(t *testing.T) {
 	if n := Elapsed(card, here.Day(at)); n != 0 {
 		t.Errorf("%d days elapsed", n)
 	}
-	if r := Retrievability(card, wholeDays(), here.Day(at)); r != 1 {
-		t.Errorf("retrievability %v", r)
-	}
 	same, err := Next(card, wholeDays(), here, Review{good, at}, 1, nil)
 	if err != nil || same.Stability != card.Stability || same.LastDay != here.Day(at) || same.Due <= same.LastDay {
 		t.Errorf("%+v after %+v: %v", same, card, err)
@@ -382,25 +379,6 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-func TestRetrievability(t *testing.T) {
-	s := Default()
-	card := store.Card{Stability: 20, Difficulty: 5, LastDay: 1000}
-	for _, c := range []struct {
-		card  store.Card
-		today store.Day
-		want  float64
-	}{
-		{store.Card{}, 1000, 0},
-		{card, 1000, 1},
-		{card, 990, 1},
-		{card, 1020, 0.9},
-	} {
-		if r := Retrievability(c.card, s, c.today); math.Abs(r-c.want) > 1e-9 {
-			t.Errorf("%v on %d: %v", c.card, c.today, r)
-		}
-	}
-}
-
 func FuzzNext(f *testing.F) {
 	zones := []string{"Europe/Berlin", "Pacific/Apia", "America/Sao_Paulo", "Asia/Shanghai"}
 	f.Add(int8(0), 0, 0.0, 0.0, int64(0), 0, int8(3), int64(1_780_000_000), byte(0), int64(1))
@@ -445,9 +423,6 @@ func FuzzNext(f *testing.F) {
 		}
 		if !(after.Stability > 0 && after.Stability <= 36500 && after.Difficulty >= 1 && after.Difficulty <= 10) {
 			t.Errorf("memory %+v", after)
-		}
-		if p := Retrievability(after, s, store.Day(lastDay)); !(p >= 0 && p <= 1) {
-			t.Errorf("retrievability %v", p)
 		}
 		today := cal.Day(r.At)
 		if after.LastDay != today {

@@ -209,15 +209,6 @@ type AgentEvent struct {
 	Heartbeat  bool            `json:"isHeartbeat,omitempty"`
 }
 
-// ParseAgent parses the payload of an agent event.
-func ParseAgent(payload []byte) (AgentEvent, error) {
-	var e AgentEvent
-	if json.Unmarshal(payload, &e) != nil || e.RunID == "" || e.Stream == "" {
-		return AgentEvent{}, ErrEvent
-	}
-	return e, nil
-}
-
 // ToolUse is the data of an agent event of [StreamTool].
 type ToolUse struct {
 	Phase      string `json:"phase"` // start, update, result

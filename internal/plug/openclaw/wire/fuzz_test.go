@@ -240,12 +240,11 @@ func FuzzNames(f *testing.F) {
 }
 
 func FuzzEvents(f *testing.F) {
-	seeds(f, "client", EventChat, EventAgent)
+	seeds(f, "client", EventChat)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if e, err := ParseChat(data); err == nil {
 			_, _ = e.IsLast(), e.Text()
 		}
-		_, _ = ParseAgent(data)
 		_ = ContentText(data)
 	})
 }

@@ -89,9 +89,6 @@ func (p *Pager) Flush() string {
 	return string(show)
 }
 
-// Full reports whether the text is longer than a page.
-func (p *Pager) Full() bool { return p.full }
-
 // Rest returns the text that does not fit on the page, at most 64 KiB, without the space around the
 // cut.
 func (p *Pager) Rest() string {

@@ -16,7 +16,7 @@ func paged(text string, max, n int) (page, rest string, full bool) {
 		runes = runes[n:]
 	}
 	b.WriteString(p.Flush())
-	return b.String(), p.Rest(), p.Full()
+	return b.String(), p.Rest(), p.full
 }
 
 func TestPage(t *testing.T) {
@@ -86,7 +86,7 @@ func TestPager_showsSentencesAtTheEndOfThePage(t *testing.T) {
 			t.Fatalf("piece %d, %q, shows %q and leaves %q, want %q and %q", i, s.piece, got, p.Rest(), s.shows, s.rest)
 		}
 	}
-	if !p.Full() || p.Flush() != "" {
+	if !p.full || p.Flush() != "" {
 		t.Error("a full page goes on")
 	}
 }
@@ -104,8 +104,8 @@ func TestPager_restIsBounded(t *testing.T) {
 	for range 10000 {
 		p.Write("          ")
 	}
-	if n := len(p.held); n > maxRest || p.Full() {
-		t.Errorf("%d bytes of space are kept; full: %v", n, p.Full())
+	if n := len(p.held); n > maxRest || p.full {
+		t.Errorf("%d bytes of space are kept; full: %v", n, p.full)
 	}
 	p = NewPager(1 << 20)
 	long := strings.Repeat("x", 1<<20)

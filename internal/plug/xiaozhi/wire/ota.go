@@ -241,17 +241,3 @@ type ActivationProof struct {
 	Challenge string `json:"challenge,omitempty"`
 	HMAC      string `json:"hmac,omitempty"` // in hex
 }
-
-// ParseActivationProof parses the body. It is empty from boards without a serial number; py-xiaozhi
-// wraps it in an object "Payload".
-func ParseActivationProof(body []byte) ActivationProof {
-	var in struct {
-		ActivationProof
-		Payload *ActivationProof `json:"Payload"`
-	}
-	unmarshalLenient(body, &in)
-	if in.Payload != nil {
-		return *in.Payload
-	}
-	return in.ActivationProof
-}

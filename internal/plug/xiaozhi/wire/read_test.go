@@ -194,12 +194,3 @@ func TestParseBoard(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
-
-func TestParseProof(t *testing.T) {
-	for in, want := range map[string]string{`{}`: "", `{"challenge":"c"}`: "c", `{"Payload":{"challenge":"c"}}`: "c",
-		`nonsense`: ""} {
-		if got := ParseActivationProof([]byte(in)); got.Challenge != want {
-			t.Errorf("%s: %+v", in, got)
-		}
-	}
-}
