@@ -14,21 +14,21 @@ import (
 
 // Operations.
 var (
-	Bots          = define("GET /api/v1/bots", "List the bots, and how they are", (*control.Service).Bots)
+	Bots          = define("GET /api/v1/bots", "List bots with their status", (*control.Service).Bots)
 	AddBot        = define("POST /api/v1/bots", "Add a bot", (*control.Service).AddBot)
-	Bot           = define("GET /api/v1/bots/{bot}", "Tell all about a bot but its secrets", (*control.Service).Bot)
-	ChangeBot     = define("PATCH /api/v1/bots/{bot}", "Change the name, the description and the settings of a bot", (*control.Service).ChangeBot)
-	RemoveBot     = define("DELETE /api/v1/bots/{bot}", "Remove a bot, with its bindings, conversations and keys", (*control.Service).RemoveBot)
-	BotKinds      = define("GET /api/v1/bot-kinds", "List the kinds of bots, and what can be set about them", (*control.Service).BotKinds)
-	RotateBot     = define("POST /api/v1/bots/{bot}/rotate", "Give a bot that connects another token", (*control.Service).RotateBot)
-	TestBot       = define("POST /api/v1/bots/{bot}/test", "Put a question to a bot, and tell how it went", (*control.Service).TestBot)
-	InviteWearer  = define("POST /api/v1/bots/{bot}/invite", "Make an invitation to bind glasses to a bot", (*control.Service).InviteWearer)
-	Invitation    = define("GET /api/v1/bots/{bot}/invite/{invitation}", "Tell whether an invitation was used", (*control.Service).Invitation)
+	Bot           = define("GET /api/v1/bots/{bot}", "Return a bot, without its secrets", (*control.Service).Bot)
+	ChangeBot     = define("PATCH /api/v1/bots/{bot}", "Update the name, description and settings of a bot", (*control.Service).ChangeBot)
+	RemoveBot     = define("DELETE /api/v1/bots/{bot}", "Delete a bot with its bindings, conversations and keys", (*control.Service).RemoveBot)
+	BotKinds      = define("GET /api/v1/bot-kinds", "List the kinds of bots with their settings", (*control.Service).BotKinds)
+	RotateBot     = define("POST /api/v1/bots/{bot}/rotate", "Create a new token for a bot that connects to this server", (*control.Service).RotateBot)
+	TestBot       = define("POST /api/v1/bots/{bot}/test", "Ask a bot a test question and return the answer with its timings", (*control.Service).TestBot)
+	InviteWearer  = define("POST /api/v1/bots/{bot}/invite", "Create an invitation to bind glasses to a bot", (*control.Service).InviteWearer)
+	Invitation    = define("GET /api/v1/bots/{bot}/invite/{invitation}", "Return whether an invitation was used", (*control.Service).Invitation)
 	Wearers       = define("GET /api/v1/bots/{bot}/wearers", "List the wearers of a bot", (*control.Service).Wearers)
 	Unbind        = define("DELETE /api/v1/bots/{bot}/wearers/{user}", "Unbind a wearer from a bot", (*control.Service).Unbind)
-	BotKeys       = define("GET /api/v1/bots/{bot}/keys", "List the keys that open a bot alone", (*control.Service).BotKeys)
-	AddGlassesKey = define("POST /api/v1/bots/{bot}/keys", "Make a key for the platform of glasses", (*control.Service).AddGlassesKey)
-	RevokeBotKey  = define("DELETE /api/v1/bots/{bot}/keys/{key}", "Revoke a key that opens a bot alone", (*control.Service).RevokeBotKey)
+	BotKeys       = define("GET /api/v1/bots/{bot}/keys", "List the keys that are restricted to a bot", (*control.Service).BotKeys)
+	AddGlassesKey = define("POST /api/v1/bots/{bot}/keys", "Create a key for the glasses platform", (*control.Service).AddGlassesKey)
+	RevokeBotKey  = define("DELETE /api/v1/bots/{bot}/keys/{key}", "Revoke a key that is restricted to a bot", (*control.Service).RevokeBotKey)
 	BotTurns      = define("GET /api/v1/bots/{bot}/turns", "List the turns of a bot, newest first", (*control.Service).BotTurns)
 )
 
@@ -36,7 +36,7 @@ var (
 func (s *Server) botOperations() {
 	s.operate(Bots, AddBot, Bot, ChangeBot, RemoveBot, BotKinds, RotateBot, TestBot, InviteWearer, Invitation,
 		Wearers, Unbind, BotKeys, AddGlassesKey, RevokeBotKey, BotTurns)
-	s.document("POST /api/v1/ask", "Put a question to a bot", "application/x-ndjson", control.Question{}, Line{}, s.ask)
+	s.document("POST /api/v1/ask", "Ask a bot a question and stream its answer as JSON lines", "application/x-ndjson", control.Question{}, Line{}, s.ask)
 }
 
 const msgStopped = i18n.Message("The answer was stopped.")

@@ -4,15 +4,15 @@ import "patchbay/internal/control"
 
 // Operations.
 var (
-	Calls      = define("GET /api/v1/calls", "List the calls of tools, newest first", (*control.Service).Calls)
-	Turns      = define("GET /api/v1/turns", "List the records of turns, newest first", (*control.Service).Turns)
-	TurnRecord = define("GET /api/v1/turns/{turn}", "Show the record of a turn, with the calls that were made in it", (*control.Service).TurnRecord)
-	Stats      = define("GET /api/v1/stats", "Count turns, failures and connected devices of the last day", (*control.Service).Stats)
-	Forget     = define("DELETE /api/v1/records", "Delete what was said, records of turns, or arguments of calls, for good", (*control.Service).Forget)
+	Calls      = define("GET /api/v1/calls", "List tool calls, newest first", (*control.Service).Calls)
+	Turns      = define("GET /api/v1/turns", "List turns, newest first", (*control.Service).Turns)
+	TurnRecord = define("GET /api/v1/turns/{turn}", "Return a turn with its tool calls", (*control.Service).TurnRecord)
+	Stats      = define("GET /api/v1/stats", "Return the numbers of turns, failures and connected devices of the last 24 hours", (*control.Service).Stats)
+	Forget     = define("DELETE /api/v1/records", "Permanently delete conversation content, turns, or arguments of tool calls", (*control.Service).Forget)
 	Keys       = define("GET /api/v1/keys", "List keys, newest first", (*control.Service).Keys)
-	AddKey     = define("POST /api/v1/keys", "Make a key, whose secret is told this once", (*control.Service).AddKey)
-	Key        = define("GET /api/v1/keys/{key}", "Show a key", (*control.Service).Key)
-	ChangeKey  = define("PATCH /api/v1/keys/{key}", "Give a key other rules", (*control.Service).ChangeKey)
+	AddKey     = define("POST /api/v1/keys", "Create a key; its secret is returned only once", (*control.Service).AddKey)
+	Key        = define("GET /api/v1/keys/{key}", "Return a key", (*control.Service).Key)
+	ChangeKey  = define("PATCH /api/v1/keys/{key}", "Update the rules of a key", (*control.Service).ChangeKey)
 	RevokeKey  = define("DELETE /api/v1/keys/{key}", "Revoke a key", (*control.Service).RevokeKey)
 )
 

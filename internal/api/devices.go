@@ -13,26 +13,26 @@ const maxDeviceBody = 64 << 10
 // Operations on devices.
 var (
 	Devices        = define("GET /api/v1/devices", "List devices", (*control.Service).Devices)
-	WaitingDevices = define("GET /api/v1/devices/waiting", "List the devices that show a code",
+	WaitingDevices = define("GET /api/v1/devices/waiting", "List devices that wait for approval",
 		(*control.Service).WaitingDevices)
-	ApproveDevice = define("POST /api/v1/devices/approve", "Approve the device that shows a code",
+	ApproveDevice = define("POST /api/v1/devices/approve", "Approve a device by its pairing code",
 		(*control.Service).ApproveDevice).taking(maxDeviceBody)
-	Device       = define("GET /api/v1/devices/{device}", "Show a device", (*control.Service).Device)
-	ChangeDevice = define("PATCH /api/v1/devices/{device}", "Rename or bind a device, or choose its transport",
+	Device       = define("GET /api/v1/devices/{device}", "Return a device", (*control.Service).Device)
+	ChangeDevice = define("PATCH /api/v1/devices/{device}", "Update the name, bot or transport of a device",
 		(*control.Service).ChangeDevice).taking(maxDeviceBody)
-	RemoveDevice = define("DELETE /api/v1/devices/{device}", "Remove a device", (*control.Service).RemoveDevice)
+	RemoveDevice = define("DELETE /api/v1/devices/{device}", "Delete a device", (*control.Service).RemoveDevice)
 	DeviceTools  = define("GET /api/v1/devices/{device}/tools", "List the tools of a device",
 		(*control.Service).ListDeviceTools)
 )
 
 // deviceOperations adds the operations on devices, their tools and their notices.
 func (s *Server) deviceOperations() {
-	s.document("GET /api/v1/notices", "Hear what devices tell by themselves", "application/x-ndjson", noticesOf{},
+	s.document("GET /api/v1/notices", "Stream device notifications as JSON lines", "application/x-ndjson", noticesOf{},
 		NoticeLine{}, s.notices)
 	s.operate(Devices, WaitingDevices, ApproveDevice, Device, ChangeDevice, RemoveDevice, DeviceTools)
-	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device",
+	s.document("POST /api/v1/devices/{device}/tools/{tool}/call", "Call a tool of a device and stream progress and result as JSON lines",
 		"application/x-ndjson", deviceCall{}, ToolLine{}, s.callDevice)
-	s.document("GET /api/v1/devices/{device}/listen", "Listen to a device", "audio/ogg", control.DeviceRef{}, nil,
+	s.document("GET /api/v1/devices/{device}/listen", "Stream the microphone of a device", "audio/ogg", control.DeviceRef{}, nil,
 		s.listen)
 }
 

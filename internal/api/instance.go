@@ -11,29 +11,29 @@ import (
 
 // Operations.
 var (
-	Status            = define("GET /api/v1/status", "Tell which version runs, on which database, whether it is ready, and which other instances there are", (*control.Service).Status)
-	EffectiveConfig   = define("GET /api/v1/settings", "Tell the settings of the instance, without secrets", (*control.Service).EffectiveConfig)
-	Drain             = define("POST /api/v1/drain", "Send the devices of this instance to the others, before it is stopped", (*control.Service).Drain)
-	Undrain           = define("DELETE /api/v1/drain", "Take devices again", (*control.Service).Undrain)
-	Me                = define("GET /api/v1/me", "Tell whose key this is", (*control.Service).Me)
-	ChangeMe          = define("PATCH /api/v1/me", "Change your name, language or time zone", (*control.Service).ChangeMe)
-	ChangePassword    = define("POST /api/v1/me/password", "Change your password, and sign out all browsers", (*control.Service).ChangePassword)
-	SignIns           = define("GET /api/v1/signins", "List the browsers in which you are signed in", (*control.Service).SignIns)
-	EndSignIns        = define("DELETE /api/v1/signins", "Sign out all browsers", (*control.Service).EndSignIns)
-	EndSignIn         = define("DELETE /api/v1/signins/{signin}", "Sign out a browser", (*control.Service).EndSignIn)
-	People            = define("GET /api/v1/people", "List who has an account", (*control.Service).People)
-	AddPerson         = define("POST /api/v1/people", "Open an account", (*control.Service).AddPerson)
-	Member            = define("GET /api/v1/people/{person}", "Tell about a person", (*control.Service).Member)
-	ChangePerson      = define("PATCH /api/v1/people/{person}", "Change the role of a person", (*control.Service).ChangePerson)
-	SetPersonPassword = define("POST /api/v1/people/{person}/password", "Give a person another password, and sign them out everywhere", (*control.Service).SetPersonPassword)
-	RemovePerson      = define("DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", (*control.Service).RemovePerson)
-	AdminEvents       = define("GET /api/v1/admin-events", "List the journal of the installation", (*control.Service).AdminEvents)
-	VerifyAudit       = define("GET /api/v1/audit/verify", "Check whether the newest calls and the journal, or all, are as they were written", (*control.Service).VerifyAudit).lasting(verifyLimit)
-	Secrets           = define("GET /api/v1/secrets", "List the secrets of the installation by their ids", (*control.Service).Secrets)
-	RotateSecret      = define("POST /api/v1/secrets", "Give the installation another secret, and seal everything anew", (*control.Service).RotateSecret).lasting(sealLimit)
-	ForgetSecrets     = define("DELETE /api/v1/secrets", "Drop the secrets from before", (*control.Service).ForgetSecrets).lasting(sealLimit)
-	Restoring         = define("GET /api/v1/restore", "Tell which backup the next start restores", (*control.Service).Restoring)
-	CancelRestore     = define("DELETE /api/v1/restore", "Forget the backup that the next start would restore", (*control.Service).CancelRestore)
+	Status            = define("GET /api/v1/status", "Return version, database, readiness and the other instances", (*control.Service).Status)
+	EffectiveConfig   = define("GET /api/v1/settings", "Return the settings of this instance, without secrets", (*control.Service).EffectiveConfig)
+	Drain             = define("POST /api/v1/drain", "Drain this instance: move its devices to other instances", (*control.Service).Drain)
+	Undrain           = define("DELETE /api/v1/drain", "End draining: accept devices again", (*control.Service).Undrain)
+	Me                = define("GET /api/v1/me", "Return the account of the key", (*control.Service).Me)
+	ChangeMe          = define("PATCH /api/v1/me", "Update the caller's name, language or time zone", (*control.Service).ChangeMe)
+	ChangePassword    = define("POST /api/v1/me/password", "Change the caller's password and sign out all browsers", (*control.Service).ChangePassword)
+	SignIns           = define("GET /api/v1/signins", "List the caller's browser sessions", (*control.Service).SignIns)
+	EndSignIns        = define("DELETE /api/v1/signins", "End all browser sessions of the caller", (*control.Service).EndSignIns)
+	EndSignIn         = define("DELETE /api/v1/signins/{signin}", "End a browser session of the caller", (*control.Service).EndSignIn)
+	People            = define("GET /api/v1/people", "List accounts", (*control.Service).People)
+	AddPerson         = define("POST /api/v1/people", "Create an account", (*control.Service).AddPerson)
+	Member            = define("GET /api/v1/people/{person}", "Return an account", (*control.Service).Member)
+	ChangePerson      = define("PATCH /api/v1/people/{person}", "Update the role of an account", (*control.Service).ChangePerson)
+	SetPersonPassword = define("POST /api/v1/people/{person}/password", "Set the password of an account and end its browser sessions", (*control.Service).SetPersonPassword)
+	RemovePerson      = define("DELETE /api/v1/people/{person}", "Delete an account with all its data; the query repeats its name as confirmation", (*control.Service).RemovePerson)
+	AdminEvents       = define("GET /api/v1/admin-events", "List admin events", (*control.Service).AdminEvents)
+	VerifyAudit       = define("GET /api/v1/audit/verify", "Verify the hash chain of the audit trail: its newest entries, or all", (*control.Service).VerifyAudit).lasting(verifyLimit)
+	Secrets           = define("GET /api/v1/secrets", "List the ids of the installation's secrets", (*control.Service).Secrets)
+	RotateSecret      = define("POST /api/v1/secrets", "Rotate the installation's secret and re-encrypt stored credentials", (*control.Service).RotateSecret).lasting(sealLimit)
+	ForgetSecrets     = define("DELETE /api/v1/secrets", "Drop all previous secrets of the installation", (*control.Service).ForgetSecrets).lasting(sealLimit)
+	Restoring         = define("GET /api/v1/restore", "Return the backup that the next start restores", (*control.Service).Restoring)
+	CancelRestore     = define("DELETE /api/v1/restore", "Cancel the restore at the next start", (*control.Service).CancelRestore)
 )
 
 // instanceOperations adds the operations on the installation and its people.
@@ -42,9 +42,9 @@ func (s *Server) instanceOperations() {
 		EndSignIn, People, AddPerson, Member, ChangePerson, SetPersonPassword, RemovePerson, AdminEvents,
 		VerifyAudit, Secrets, RotateSecret, ForgetSecrets, Restoring, CancelRestore)
 
-	s.document("GET /api/v1/backup", "Download a backup of everything, encrypted if the header has a passphrase",
+	s.document("GET /api/v1/backup", "Download a full backup, encrypted if the header contains a passphrase",
 		backupKind, nil, nil, s.backup).Headers = []string{passphraseHeader}
-	o := s.document("POST /api/v1/restore", "Check a backup, which is the body, and have the next start restore it",
+	o := s.document("POST /api/v1/restore", "Upload and check a backup, and restore it at the next start",
 		"", nil, control.Restoring{}, s.restore)
 	o.Takes, o.Headers = backupKind, []string{passphraseHeader}
 }

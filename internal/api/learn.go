@@ -13,49 +13,49 @@ var (
 		(*control.Learning).Points)
 	AddPoint = learning("POST /api/v1/learn/points", "Add a knowledge point",
 		(*control.Learning).AddPoint)
-	LearnPoint = learning("GET /api/v1/learn/points/{point}", "Show a knowledge point with its plan",
+	LearnPoint = learning("GET /api/v1/learn/points/{point}", "Return a knowledge point with its schedule",
 		(*control.Learning).Point)
-	ChangePoint = learning("PATCH /api/v1/learn/points/{point}", "Change a knowledge point; its plan and history stay",
+	ChangePoint = learning("PATCH /api/v1/learn/points/{point}", "Update a knowledge point; its schedule and history are kept",
 		(*control.Learning).ChangePoint)
-	DeletePoint = learning("DELETE /api/v1/learn/points/{point}", "Put a knowledge point into the trash",
+	DeletePoint = learning("DELETE /api/v1/learn/points/{point}", "Move a knowledge point to the trash",
 		(*control.Learning).DeletePoint)
-	RestorePoint = learning("POST /api/v1/learn/points/{point}/restore", "Take a knowledge point out of the trash",
+	RestorePoint = learning("POST /api/v1/learn/points/{point}/restore", "Restore a knowledge point from the trash",
 		(*control.Learning).RestorePoint)
-	ReschedulePoint = learning("POST /api/v1/learn/points/{point}/due", "Let a knowledge point come again on a date",
+	ReschedulePoint = learning("POST /api/v1/learn/points/{point}/due", "Set the due date of a knowledge point",
 		(*control.Learning).Reschedule)
 	PointHistory = learning("GET /api/v1/learn/points/{point}/history", "List the reviews of a knowledge point, oldest first",
 		(*control.Learning).History)
-	RevealAnswer = learning("GET /api/v1/learn/points/{point}/answer", "Show the answer of a question",
+	RevealAnswer = learning("GET /api/v1/learn/points/{point}/answer", "Return the answer of a knowledge point",
 		(*control.Learning).Reveal)
-	JudgeAnswer = learning("POST /api/v1/learn/points/{point}/judge", "Compare what somebody recalled with the answer, which changes nothing",
+	JudgeAnswer = learning("POST /api/v1/learn/points/{point}/judge", "Compare a recalled answer with the correct one, without recording a review",
 		(*control.Learning).Judge)
-	NextQuestion = learning("GET /api/v1/learn/next", "Give the next question without its answer",
+	NextQuestion = learning("GET /api/v1/learn/next", "Return the next question, without its answer",
 		(*control.Learning).Next)
-	ReviewQueue = learning("GET /api/v1/learn/queue", "List what is to be reviewed now, in its order",
+	ReviewQueue = learning("GET /api/v1/learn/queue", "List the knowledge points to review now, in review order",
 		(*control.Learning).Queue)
-	Review = learning("POST /api/v1/learn/reviews", "Take a review, and give the next question",
+	Review = learning("POST /api/v1/learn/reviews", "Record a review and return the next question",
 		(*control.Learning).Review)
-	UndoReview = learning("POST /api/v1/learn/undo", "Take a review back, the last one if none is named",
+	UndoReview = learning("POST /api/v1/learn/undo", "Undo a review; default: the last one",
 		(*control.Learning).Undo)
-	Decks = learning("GET /api/v1/learn/decks", "List decks with what waits in each, and their settings",
+	Decks = learning("GET /api/v1/learn/decks", "List decks with their due counts and settings",
 		(*control.Learning).Decks)
-	AddDeck = learning("POST /api/v1/learn/decks", "Make a deck",
+	AddDeck = learning("POST /api/v1/learn/decks", "Create a deck",
 		(*control.Learning).AddDeck)
-	Deck = learning("GET /api/v1/learn/decks/{deck}", "Show a deck",
+	Deck = learning("GET /api/v1/learn/decks/{deck}", "Return a deck",
 		(*control.Learning).Deck)
-	ChangeDeck = learning("PATCH /api/v1/learn/decks/{deck}", "Rename a deck or change its settings",
+	ChangeDeck = learning("PATCH /api/v1/learn/decks/{deck}", "Update the name or settings of a deck",
 		(*control.Learning).ChangeDeck)
-	RemoveDeck = learning("DELETE /api/v1/learn/decks/{deck}", "Delete a deck, whose points move to the default one",
+	RemoveDeck = learning("DELETE /api/v1/learn/decks/{deck}", "Delete a deck; its knowledge points move to the default deck",
 		(*control.Learning).RemoveDeck)
-	Tags = learning("GET /api/v1/learn/tags", "List tags, and how many points have each",
+	Tags = learning("GET /api/v1/learn/tags", "List tags with their numbers of knowledge points",
 		(*control.Learning).Tags)
 	RenameTag = learning("PATCH /api/v1/learn/tags/{tag}", "Rename a tag, or merge it into another",
 		(*control.Learning).RenameTag)
-	LearnStats = learning("GET /api/v1/learn/stats", "Tell how learning goes, what is due on coming days, and what was remembered",
+	LearnStats = learning("GET /api/v1/learn/stats", "Return learning statistics, due counts of the coming days, and retention",
 		(*control.Learning).Stats)
-	LearnSettings = learning("GET /api/v1/learn/settings", "Show the settings of Learn",
+	LearnSettings = learning("GET /api/v1/learn/settings", "Return the settings of Learn",
 		(*control.Learning).Settings)
-	ChangeLearnSettings = learning("PATCH /api/v1/learn/settings", "Change the settings of Learn",
+	ChangeLearnSettings = learning("PATCH /api/v1/learn/settings", "Update the settings of Learn",
 		(*control.Learning).ChangeSettings)
 )
 

@@ -30,13 +30,13 @@ const (
 // learnFileOperations adds the operations on files with knowledge points.
 func (s *Server) learnFileOperations() {
 	s.handle(Operation{Method: http.MethodPost, Path: learnImportPath,
-		Summary: "Import knowledge points from a file, which is the body",
+		Summary: "Import knowledge points from the uploaded file",
 		In:      reflect.TypeFor[control.LearnImportFile](), Out: reflect.TypeFor[control.LearnImported](),
 		Takes: fileKind, Scope: account.ScopeLearn}, s.importPoints)
-	s.handle(Operation{Method: http.MethodGet, Path: learnExportPath, Summary: "Write knowledge points to a file",
+	s.handle(Operation{Method: http.MethodGet, Path: learnExportPath, Summary: "Export knowledge points to a file",
 		In: reflect.TypeFor[control.LearnExport](), Kind: fileKind, Scope: account.ScopeLearn}, s.exportPoints)
 	s.handle(Operation{Method: http.MethodGet, Path: "/api/v1/learn/calendar.ics",
-		Summary: "Tell a calendar how much is due on which day", Kind: "text/calendar", Scope: account.ScopeLearn,
+		Summary: "Return the due counts of the coming days as an iCalendar feed", Kind: "text/calendar", Scope: account.ScopeLearn,
 		basic: true}, s.calendar)
 }
 

@@ -23,16 +23,16 @@ const (
 // Operations on OpenClaw's nodes. Their output is that of OpenClaw's methods.
 var (
 	Nodes        = onNodes("GET /api/v1/nodes", "List nodes", control.NodeList, noInput)
-	DescribeNode = onNodes("GET /api/v1/nodes/{node}", "Describe a node", control.NodeDescribe, NodeRef.action)
-	InvokeNode   = onNodes("POST /api/v1/nodes/{node}/invoke", "Have a node carry out a command", control.NodeInvoke,
+	DescribeNode = onNodes("GET /api/v1/nodes/{node}", "Return a node with its commands", control.NodeDescribe, NodeRef.action)
+	InvokeNode   = onNodes("POST /api/v1/nodes/{node}/invoke", "Run a command on a node", control.NodeInvoke,
 		NodeCall.action).taking(maxInvoke).replying(maxInvoked).lasting(maxInvokeTime + callLimit)
 	RenameNode = onNodes("PATCH /api/v1/nodes/{node}", "Rename a node", control.NodeRename, NodeName.action)
-	RemoveNode = onNodes("DELETE /api/v1/nodes/{node}", "Remove a node", control.NodeRemove, NodeRef.action)
-	Pairs      = onNodes("GET /api/v1/pairs", "List who waits to be let in, and what nodes want to do",
+	RemoveNode = onNodes("DELETE /api/v1/nodes/{node}", "Delete a node", control.NodeRemove, NodeRef.action)
+	Pairs      = onNodes("GET /api/v1/pairs", "List pending pairing requests",
 		control.PairList, noInput)
-	ApprovePair = onNodes("POST /api/v1/pairs/{request}/approve", "Approve such a request", control.PairApprove,
+	ApprovePair = onNodes("POST /api/v1/pairs/{request}/approve", "Approve a pairing request", control.PairApprove,
 		PairRef.action)
-	RejectPair = onNodes("POST /api/v1/pairs/{request}/reject", "Reject such a request", control.PairReject,
+	RejectPair = onNodes("POST /api/v1/pairs/{request}/reject", "Reject a pairing request", control.PairReject,
 		PairRef.action)
 )
 

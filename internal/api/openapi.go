@@ -49,7 +49,7 @@ func openAPI(version, url string, operations []Operation) []byte {
 		url = "/"
 	}
 	problem := object{
-		"description": "It was not done; error says why, for people.",
+		"description": "The request failed; error is a message for people.",
 		"content":     jsonOf(object{"$ref": "#/components/schemas/Error"}),
 	}
 	d.schemas["Error"] = object{"type": "object", "required": []string{"error"},
@@ -58,7 +58,7 @@ func openAPI(version, url string, operations []Operation) []byte {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Patchbay", "version": version,
-			"description": "What people do with their installation, for programs. Keys are made at /keys or with patchbay key add; one of scope operator sees what is its person's, one of scope admin of an administrator everybody's.",
+			"description": "API for managing a Patchbay installation. Create keys at /keys or with patchbay key add. A key with scope operator has access to the data of its account; a key with scope admin of an administrator has access to all accounts.",
 		},
 		"servers":  []object{{"url": url}},
 		"security": []object{{"key": []string{}}},
@@ -123,12 +123,12 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 		parameters = append(parameters, object{"name": name, "in": "header", "required": false,
 			"schema": object{"type": "string"}})
 	}
-	ok := object{"description": "It was done."}
+	ok := object{"description": "Success."}
 	switch {
 	case o.Kind == "":
 		ok["content"] = jsonOf(d.maybe(o.Out))
 	case o.Out != nil:
-		ok["description"] = "Objects of this schema, one a line."
+		ok["description"] = "Objects of this schema, one per line."
 		ok["content"] = object{o.Kind: object{"schema": d.maybe(o.Out)}}
 	default:
 		ok["content"] = object{o.Kind: object{}}
@@ -139,7 +139,7 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 			"5XX": object{"$ref": "#/components/responses/Problem"}},
 	}
 	if o.Scope != "" {
-		out["description"] = "Keys of scope " + o.Scope + " may do it too."
+		out["description"] = "Keys with scope " + o.Scope + " are also accepted."
 	}
 	if len(parameters) > 0 {
 		out["parameters"] = parameters

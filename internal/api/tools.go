@@ -17,16 +17,16 @@ import (
 
 // Operations.
 var (
-	ListTools     = define("GET /api/v1/tools", "List tools; with name or schemas, also what they take", (*control.Service).ListTools)
-	DecideTool    = define("POST /api/v1/tools/{name}/rule", "Allow or deny a tool, or all that a pattern matches, to programs and bots", (*control.Service).DecideTool)
-	ListToolRules = define("GET /api/v1/rules", "List what was decided about tools", (*control.Service).ListToolRules)
+	ListTools     = define("GET /api/v1/tools", "List tools; with name or schemas, include their input schemas", (*control.Service).ListTools)
+	DecideTool    = define("POST /api/v1/tools/{name}/rule", "Allow or deny tools, by name or pattern, for programs and bots", (*control.Service).DecideTool)
+	ListToolRules = define("GET /api/v1/rules", "List the rules of tools", (*control.Service).ListToolRules)
 )
 
 // toolOperations adds the operations on tools and upstreams.
 func (s *Server) toolOperations() {
 	s.operate(ListTools, DecideTool, ListToolRules)
 	s.handle(Operation{Method: http.MethodPost, Path: "/api/v1/tools/{name}/call",
-		Summary: "Call a tool, and hear how it goes, an object a line; with a key of scope learn, one of Learn's",
+		Summary: "Call a tool and stream progress and result as JSON lines; keys of scope learn can call Learn's tools only",
 		In:      reflect.TypeFor[ToolCall](), Out: reflect.TypeFor[ToolLine](), Kind: "application/x-ndjson",
 		Scope: account.ScopeLearn}, s.call)
 	s.upstreamOperations()
