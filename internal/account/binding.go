@@ -65,12 +65,6 @@ func (s *Service) Invite(ctx context.Context, bot int64) (Invitation, error) {
 	return Invitation{}, i18n.Message("too many invitations are open; wait five minutes").Errorf()
 }
 
-// InvitationUsed reports whether an invitation has been redeemed.
-func (s *Service) InvitationUsed(ctx context.Context, id string) (bool, error) {
-	t, err := s.db.Bindings.Token(ctx, id)
-	return !t.Used.IsZero(), err
-}
-
 // ParseToken extracts the token from the text of a QR code: either the bare token, or an address
 // that ends in /b/ and the token.
 func ParseToken(text string) (token string, ok bool) {

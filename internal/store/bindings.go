@@ -107,11 +107,6 @@ func (t Bindings) Remove(ctx context.Context, w Wearer) error {
 	return t.db.execOne(ctx, `DELETE FROM bindings WHERE publisher = $1 AND user_id = $2`, w.Publisher, w.UserID)
 }
 
-// RemoveAll unbinds all wearers of a bot and returns their number.
-func (t Bindings) RemoveAll(ctx context.Context, bot int64) (int64, error) {
-	return t.db.exec(ctx, `DELETE FROM bindings WHERE bot = $1`, bot)
-}
-
 // Switch points an existing binding to another bot.
 func (t Bindings) Switch(ctx context.Context, w Wearer, bot int64) error {
 	return t.db.execOne(ctx, `UPDATE bindings SET bot = $1 WHERE publisher = $2 AND user_id = $3`, bot, w.Publisher,
@@ -188,24 +183,9 @@ func (t Bindings) TakePhotoWait(ctx context.Context, w Wearer, agentID, messageI
 	return n > 0, err
 }
 
-// Try records an attempt of a wearer to guess a code, and returns the number of attempts since the
-// given time, including this one.
-func (t Bindings) Try(ctx context.Context, w Wearer, now, since time.Time) (n int, err error) {
-	err = t.db.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO bind_tries (publisher, user_id, tried_at) VALUES ($1, $2, $3)`,
-			w.Publisher, w.UserID, millis(now)); err != nil {
-			return err
-		}
-		return tx.QueryRowContext(ctx,
-			`SELECT COUNT(*) FROM bind_tries WHERE publisher = $1 AND user_id = $2 AND tried_at > $3`,
-			w.Publisher, w.UserID, millis(since)).Scan(&n)
-	})
-	return n, err
-}
-
-// Reserve is [Bindings.Try] for an attempt that may turn out not to be a guess; [Bindings.Release]
-// takes it back. The attempt is committed before the others are counted, so that concurrent
-// attempts all count.
+// Reserve records an attempt of a wearer to guess a code, and returns the number of attempts since
+// the given time, including this one. [Bindings.Release] takes back one that was no guess. The
+// attempt is committed before the others are counted, so that concurrent attempts all count.
 func (t Bindings) Reserve(ctx context.Context, w Wearer, now, since time.Time) (ticket string, n int, err error) {
 	ticket = rand.Text()
 	_, err = t.db.exec(ctx, `INSERT INTO bind_tries (publisher, user_id, tried_at, ticket) VALUES ($1, $2, $3, $4)`,

@@ -265,13 +265,6 @@ func (t Devices) ByCode(ctx context.Context, hash string, now time.Time) (Device
 		` FROM devices WHERE code_hash = $1 AND code_expires > $2`, hash, millis(now))
 }
 
-// ByOwner lists an owner's devices by number, or all owned devices for an empty owner, at most
-// 1,000.
-func (t Devices) ByOwner(ctx context.Context, owner string) ([]Device, error) {
-	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+
-		` FROM devices WHERE owner = $1 OR $1 = '' AND owner IS NOT NULL ORDER BY number LIMIT 1000`, owner)
-}
-
 // Page lists owned devices with numbers greater than after, by number. The last number of a page is
 // the cursor for the next.
 func (t Devices) Page(ctx context.Context, after int64, limit int) ([]Device, error) {

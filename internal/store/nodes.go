@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -15,16 +13,14 @@ const (
 	// paired without confirmation, so anybody with a key can create them: at about 2 KB each they
 	// take 20 MB.
 	MaxPeers = 10_000
-	// idsPerStatement is the number of ids in one statement, so that others can write between two
-	// of them.
+	// idsPerStatement bounds the parameters of a statement.
 	idsPerStatement = 100
 )
 
 // Ways in which a peer was approved.
 const (
-	ViaOwner     = "owner"
-	ViaSilent    = "silent"    // without confirmation: on the same machine, with a key
-	ViaBootstrap = "bootstrap" // by the person who issued its setup code
+	ViaOwner  = "owner"
+	ViaSilent = "silent" // without confirmation: on the same machine, with a key
 )
 
 // Approval states of a peer's surface. Empty: nothing was ever declared.
@@ -201,14 +197,6 @@ func (t Peers) Rename(ctx context.Context, id, name string) error {
 	})
 }
 
-// SetSettings replaces the owner's settings of a peer, a JSON object.
-func (t Peers) SetSettings(ctx context.Context, id string, settings json.RawMessage) error {
-	return t.change(ctx, func(tx *sql.Tx) error {
-		return changed(tx.ExecContext(ctx, `UPDATE peers SET settings = $1 WHERE id = $2`,
-			sanitizeArgs([]any{string(settings), id})...))
-	})
-}
-
 // Remove deletes a peer, its tokens and requests. If it connects again, it must be paired again.
 func (t Peers) Remove(ctx context.Context, id string) error {
 	return t.change(ctx, func(tx *sql.Tx) error {
@@ -309,33 +297,4 @@ func (t Peers) updateOne(ctx context.Context, query string, args ...any) error {
 		err = ErrNotFound
 	}
 	return err
-}
-
-// MarkSeen records that peers are connected at this moment. It skips peers that are gone, were seen
-// later, or are locked by another update.
-func (t Peers) MarkSeen(ctx context.Context, ids []string, at time.Time) error {
-	return t.markTimes(ctx, "seen_at", "FOR NO KEY UPDATE SKIP LOCKED", ids, at)
-}
-
-// MarkDisconnected is [Peers.Disconnected] for many peers, as when a server stops.
-func (t Peers) MarkDisconnected(ctx context.Context, ids []string, at time.Time) error {
-	return t.markTimes(ctx, "disconnected_at", "FOR NO KEY UPDATE", ids, at)
-}
-
-func (t Peers) markTimes(ctx context.Context, column, lock string, ids []string, at time.Time) error {
-	for some := range slices.Chunk(sortedUnique(ids), idsPerStatement) {
-		args := []any{millis(at)}
-		marks := make([]string, len(some))
-		for i, id := range some {
-			args = append(args, id)
-			marks[i] = "$" + strconv.Itoa(i+2)
-		}
-		// The rows are locked in one order, so that concurrent calls do not deadlock.
-		which := t.db.locking(`SELECT id FROM peers WHERE (`+column+` IS NULL OR `+column+` < $1) AND id IN (`+
-			strings.Join(marks, ", ")+`) ORDER BY id`, lock)
-		if _, err := t.db.exec(ctx, `UPDATE peers SET `+column+` = $1 WHERE id IN (`+which+`)`, args...); err != nil {
-			return err
-		}
-	}
-	return nil
 }

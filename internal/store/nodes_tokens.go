@@ -62,11 +62,6 @@ func (t Peers) Tokens(ctx context.Context, peer string) ([]PeerToken, error) {
 		peer)
 }
 
-// TokenByHash returns the token with this hash.
-func (t Peers) TokenByHash(ctx context.Context, hash string) (PeerToken, error) {
-	return one(ctx, t.db, readPeerToken, `SELECT `+peerTokenColumns+` FROM peer_tokens WHERE hash = $1`, hash)
-}
-
 // MarkTokenUsed records when a token was last used, to the minute: a use less than a minute after
 // the recorded one is not written.
 func (t Peers) MarkTokenUsed(ctx context.Context, peer, role string, at time.Time) error {

@@ -109,12 +109,6 @@ func (t Outbox) Remove(ctx context.Context, ids ...string) error {
 	})
 }
 
-// RemoveAll deletes all pushes of a device.
-func (t Outbox) RemoveAll(ctx context.Context, device int64) error {
-	_, err := t.db.exec(ctx, `DELETE FROM device_outbox WHERE device = $1`, device)
-	return err
-}
-
 // Expire deletes expired pushes and returns how many were deleted undelivered.
 func (t Outbox) Expire(ctx context.Context, now time.Time) (int64, error) {
 	return t.db.execInBatches(ctx,

@@ -29,7 +29,7 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	must(t, db.Bindings.Redeem(ctx, "invitation "+name, store.Binding{Publisher: person, UserID: w.UserID,
 		Bot: bot.Number, Created: now}, true))
 	must(t, db.Bindings.AwaitPhoto(ctx, w, "1", "m1", now.Add(time.Hour)))
-	_, err = db.Bindings.Try(ctx, w, now, now.Add(-time.Hour))
+	_, _, err = db.Bindings.Reserve(ctx, w, now, now.Add(-time.Hour))
 	must(t, err)
 	must(t, db.Traces.Finish(ctx, store.Trace{Turn: "turn " + name, Bot: bot.Number, Owner: person, At: now,
 		Question: "q of " + name},
