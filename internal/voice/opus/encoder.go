@@ -196,9 +196,6 @@ type Encoder struct {
 	encoding Encoding
 }
 
-// Encoding is the configuration that the encoder was opened with.
-func (e *Encoder) Encoding() Encoding { return e.encoding }
-
 // Lookahead is the delay of the encoder: the number of samples that precede the first input sample
 // in the decoded stream. It is 0 after Close.
 func (e *Encoder) Lookahead() int {

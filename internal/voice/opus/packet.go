@@ -42,26 +42,11 @@ const (
 
 func (m Mode) String() string { return [...]string{"SILK", "hybrid", "CELT"}[m] }
 
-// Bandwidth is the audio bandwidth of a frame, in Hz (RFC 6716 §2, table 1).
-type Bandwidth int
-
-// The bandwidths, from that of the telephone to the full audible range.
-const (
-	Narrowband    Bandwidth = 4000
-	Mediumband    Bandwidth = 6000
-	Wideband      Bandwidth = 8000
-	Superwideband Bandwidth = 12000
-	Fullband      Bandwidth = 20000
-)
-
 // TOC is the first byte of a packet (RFC 6716 §3.1).
 type TOC byte
 
 // Config is the number of mode, bandwidth and frame duration, 0 to 31.
 func (t TOC) Config() int { return int(t >> 3) }
-
-// Stereo reports whether the frames hold two channels.
-func (t TOC) Stereo() bool { return t&4 != 0 }
 
 // Code is the layout of the frames: 0 one frame, 1 two of equal length, 2 two of different lengths,
 // 3 any number.
@@ -76,18 +61,6 @@ func (t TOC) Mode() Mode {
 		return Hybrid
 	}
 	return CELT
-}
-
-// Bandwidth is the bandwidth of the frames.
-func (t TOC) Bandwidth() Bandwidth {
-	switch c := t.Config(); {
-	case c < 12:
-		return [...]Bandwidth{Narrowband, Mediumband, Wideband}[c/4]
-	case c < 16:
-		return [...]Bandwidth{Superwideband, Fullband}[(c-12)/2]
-	default:
-		return [...]Bandwidth{Narrowband, Wideband, Superwideband, Fullband}[(c-16)/4]
-	}
 }
 
 // FrameDuration is the duration of each frame: 2.5, 5, 10, 20, 40 or 60 ms.

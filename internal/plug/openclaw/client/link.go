@@ -12,7 +12,8 @@ import (
 
 const (
 	// pairingRetryDelay is how often the link checks whether the owner has approved the device. A
-	// gateway drops a pairing request that was not repeated for five minutes (wire.DevicePairTTL).
+	// gateway drops a pairing request that was not repeated for five minutes
+	// (src/infra/device-pairing-state.kernel.ts, DEVICE_PAIRING_PENDING_TTL_MS).
 	pairingRetryDelay = 10 * time.Second
 	// lastingRetryDelay is the delay after an error that only a person can fix. It is long,
 	// because gateways lock out clients that show wrong tokens.

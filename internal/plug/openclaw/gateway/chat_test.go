@@ -28,6 +28,15 @@ func (o *operator) said(run, state string) wire.ChatEvent {
 }
 
 // A conversation with the first bot: deltas, the final event, the history, and a repeated message.
+// history is the response to chat.history, with the members used here.
+type history struct {
+	Messages []struct {
+		Role    string
+		Content json.RawMessage
+	}
+	InFlight *struct{ RunID, Text string } `json:"inFlightRun"`
+}
+
 func TestChat(t *testing.T) {
 	r := newRig(t, nil)
 	let := make(chan struct{})
@@ -68,7 +77,7 @@ func TestChat(t *testing.T) {
 	if got := call[wire.Run](op, wire.MethodChatSend, send); got.Status != "in_flight" {
 		t.Errorf("%+v", got)
 	}
-	if h := call[wire.History](op, wire.MethodChatHistory, m{"sessionKey": "agent:main:dev9"}); h.InFlight == nil ||
+	if h := call[history](op, wire.MethodChatHistory, m{"sessionKey": "agent:main:dev9"}); h.InFlight == nil ||
 		h.InFlight.RunID != "run-1" || h.InFlight.Text != "Hello" {
 		t.Errorf("%+v", h)
 	}
@@ -91,7 +100,7 @@ func TestChat(t *testing.T) {
 	if got := call[wire.Run](op, wire.MethodChatSend, send); got.Status != "ok" {
 		t.Errorf("%+v", got)
 	}
-	h := call[wire.History](op, wire.MethodChatHistory, m{"sessionKey": "agent:main:dev9"})
+	h := call[history](op, wire.MethodChatHistory, m{"sessionKey": "agent:main:dev9"})
 	if len(h.Messages) != 2 || h.Messages[0].Role != "user" || wire.ContentText(h.Messages[0].Content) != "hi" ||
 		wire.ContentText(h.Messages[1].Content) != "Hello there." || h.InFlight != nil {
 		t.Errorf("%+v", h)

@@ -295,10 +295,10 @@ func (s *story) chats(n *sim.Node) {
 	s.op.said("3", wire.ChatError)
 	send("4", "wait", 0)
 	s.op.said("4", wire.ChatDelta)
-	call[wire.History](s.op, wire.MethodChatHistory, m{"sessionKey": "agent:main:s"})
+	call[history](s.op, wire.MethodChatHistory, m{"sessionKey": "agent:main:s"})
 	call[wire.AbortResult](s.op, wire.MethodChatAbort, m{"sessionKey": "agent:main:s", "runId": "4"})
 	s.op.said("4", wire.ChatAborted)
-	call[wire.History](s.op, wire.MethodChatHistory, m{"sessionKey": "agent:main:s", "limit": 5})
+	call[history](s.op, wire.MethodChatHistory, m{"sessionKey": "agent:main:s", "limit": 5})
 	call[m](scoped, wire.MethodUnsubscribe, m{"key": "agent:main:s"})
 	s.op.refused(wire.MethodChatSend, m{"sessionKey": "s", "message": " ", "idempotencyKey": "5"})
 	s.may(n, wire.MethodNodeEvent,

@@ -101,26 +101,6 @@ type ChatHistory struct {
 	Limit      int    `json:"limit,omitempty"` // at most 1000
 }
 
-// History is the response to chat.history, with the members used here.
-type History struct {
-	SessionKey string           `json:"sessionKey"`
-	SessionID  string           `json:"sessionId,omitempty"`
-	Messages   []HistoryMessage `json:"messages"`
-	// InFlight is the active run and its answer so far.
-	InFlight *struct {
-		RunID string `json:"runId"`
-		Text  string `json:"text"`
-	} `json:"inFlightRun,omitempty"`
-}
-
-// HistoryMessage is a message of a conversation.
-type HistoryMessage struct {
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"` // see [ContentText]
-	Timestamp int64           `json:"timestamp,omitempty"`
-	Key       string          `json:"idempotencyKey,omitempty"`
-}
-
 // The states of a chat event (packages/gateway-protocol/src/schema/logs-chat.ts).
 const (
 	ChatStatus  = "status" // progress, see Phase
@@ -192,8 +172,6 @@ func ParseChat(payload []byte) (ChatEvent, error) {
 const (
 	StreamLifecycle = "lifecycle" // phases start, model, finishing, end, error
 	StreamAssistant = "assistant"
-	StreamTool      = "tool"
-	StreamStatus    = "run_status"
 )
 
 // AgentEvent is the payload of an agent event, which has more detail about a run than chat
@@ -207,14 +185,6 @@ type AgentEvent struct {
 	Seq        int64           `json:"seq"`
 	TS         int64           `json:"ts"` // milliseconds since 1970
 	Heartbeat  bool            `json:"isHeartbeat,omitempty"`
-}
-
-// ToolUse is the data of an agent event of [StreamTool].
-type ToolUse struct {
-	Phase      string `json:"phase"` // start, update, result
-	Name       string `json:"name"`
-	ToolCallID string `json:"toolCallId"`
-	IsError    bool   `json:"isError,omitempty"`
 }
 
 // ContentText returns the text of a message's content, which is a string or a list of parts.

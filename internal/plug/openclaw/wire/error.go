@@ -15,11 +15,10 @@ type Code string
 
 // The codes of errors (packages/gateway-protocol/src/schema/error-codes.ts).
 const (
-	InvalidRequest   Code = "INVALID_REQUEST"
-	Unavailable      Code = "UNAVAILABLE"
-	Forbidden        Code = "FORBIDDEN"
-	NotPaired        Code = "NOT_PAIRED"
-	ApprovalNotFound Code = "APPROVAL_NOT_FOUND"
+	InvalidRequest Code = "INVALID_REQUEST"
+	Unavailable    Code = "UNAVAILABLE"
+	Forbidden      Code = "FORBIDDEN"
+	NotPaired      Code = "NOT_PAIRED"
 )
 
 // Error is the error response to a request. Programs decide by Code and [Error.Detail], never by

@@ -12,7 +12,6 @@ const (
 	DetailTokenMissing  = "AUTH_TOKEN_MISSING"
 	DetailTokenMismatch = "AUTH_TOKEN_MISMATCH"
 	DetailDeviceToken   = "AUTH_DEVICE_TOKEN_MISMATCH"
-	DetailBootstrap     = "AUTH_BOOTSTRAP_TOKEN_INVALID"
 	DetailScopeMismatch = "AUTH_SCOPE_MISMATCH"
 	DetailRateLimited   = "AUTH_RATE_LIMITED"
 	DetailProtocol      = "PROTOCOL_MISMATCH"

@@ -73,9 +73,6 @@ const (
 	// (src/agents/node-plugin-tools.ts, NODE_MCP_TOOL_CALL_TIMEOUT_MS).
 	InvokeTimeout = 30 * time.Second
 	ToolTimeout   = 120 * time.Second
-	// DevicePairTTL is how long a gateway keeps a pairing request after the device's last attempt
-	// (src/infra/device-pairing-state.kernel.ts, DEVICE_PAIRING_PENDING_TTL_MS).
-	DevicePairTTL = 5 * time.Minute
 	// RunTTL is how long the idempotency key of a message prevents a second answer
 	// (src/gateway/server-constants.ts, DEDUPE_TTL_MS).
 	RunTTL = 5 * time.Minute
@@ -196,8 +193,6 @@ const (
 	// CapSessionScoped limits an operator's chat events to the conversations that it subscribed
 	// to.
 	CapSessionScoped = "session-scoped-events"
-	// CapToolEvents subscribes an operator to the tool events of the runs it started.
-	CapToolEvents = "tool-events"
 	// CapMCP is the capability of a node with MCP servers behind it.
 	CapMCP = "mcp"
 )

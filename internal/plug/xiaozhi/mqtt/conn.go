@@ -47,9 +47,6 @@ func (s *Server) newConn(conn net.Conn, conf *tls.Config) *Conn {
 // ID returns the board's id, as returned by Auth.
 func (c *Conn) ID() string { return c.id }
 
-// ClientID returns the board's client id.
-func (c *Conn) ClientID() string { return c.client }
-
 // Topic returns the topic of messages to the board.
 func (c *Conn) Topic() string { return c.topic }
 

@@ -68,9 +68,9 @@ func TestConnect(t *testing.T) {
 				b.closed()
 			default:
 				b.expect(connAck)
-				if e := r.next("connected"); e.conn.ID() != "board" || e.conn.ClientID() != "id" ||
+				if e := r.next("connected"); e.conn.ID() != "board" || e.conn.client != "id" ||
 					!e.conn.RemoteAddr().IsValid() {
-					t.Errorf("id %q, client %q, from %v", e.conn.ID(), e.conn.ClientID(), e.conn.RemoteAddr())
+					t.Errorf("id %q, client %q, from %v", e.conn.ID(), e.conn.client, e.conn.RemoteAddr())
 				}
 				return
 			}

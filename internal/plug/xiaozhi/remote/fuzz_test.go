@@ -72,7 +72,7 @@ func sound(r *tool.Result) bool {
 
 // check validates the tools.
 func check(t *testing.T, c *Client) {
-	for _, have := range c.Tools() {
+	for _, have := range c.Catalog().Tools {
 		if have.Name != "a" {
 			checkSchema(t, have.Input)
 		}

@@ -90,12 +90,12 @@ func TestKnown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, Options{Known: c.known}, c.answer)
-			if len(r.Tools()) != 5 {
+			if len(r.Catalog().Tools) != 5 {
 				t.Error("the known tools are not there before Start")
 			}
 			changed, err := r.Start(t.Context(), Vision{})
-			if changed != c.changed || err != nil != c.fails || r.methods() != c.methods || len(r.Tools()) != c.tools {
-				t.Errorf("changed %v, %v, %s, %d tools", changed, err, r.methods(), len(r.Tools()))
+			if changed != c.changed || err != nil != c.fails || r.methods() != c.methods || len(r.Catalog().Tools) != c.tools {
+				t.Errorf("changed %v, %v, %s, %d tools", changed, err, r.methods(), len(r.Catalog().Tools))
 			}
 		})
 	}
@@ -241,8 +241,8 @@ func TestStartWithFaults(t *testing.T) {
 				n := 0
 				r := newRig(t, Options{Firmware: "2.4.2"}, func(a asked) []string { n++; return c.answer(n, a) })
 				_, err := r.Start(t.Context(), Vision{})
-				if !errors.Is(err, c.err) || r.methods() != c.methods || len(r.Tools()) != c.tools {
-					t.Errorf("%v, %s, %d tools", err, r.methods(), len(r.Tools()))
+				if !errors.Is(err, c.err) || r.methods() != c.methods || len(r.Catalog().Tools) != c.tools {
+					t.Errorf("%v, %s, %d tools", err, r.methods(), len(r.Catalog().Tools))
 				}
 			})
 		})
@@ -404,8 +404,8 @@ func TestSameVersionOtherTools(t *testing.T) {
 			r := newRig(t, Options{Build: c.build, Known: c.known}, c.board.answer)
 			changed, err := r.Start(t.Context(), Vision{})
 			lists := strings.Count(r.methods(), "tools/list")
-			if err != nil || changed != (c.tools != 100) || len(r.Tools()) != c.tools || lists != c.lists {
-				t.Errorf("changed %v, %v, %d tools, %d pages", changed, err, len(r.Tools()), lists)
+			if err != nil || changed != (c.tools != 100) || len(r.Catalog().Tools) != c.tools || lists != c.lists {
+				t.Errorf("changed %v, %v, %d tools, %d pages", changed, err, len(r.Catalog().Tools), lists)
 			}
 			// A new token does not cause a new list.
 			if r.start(); strings.Count(r.methods(), "tools/list") != lists {

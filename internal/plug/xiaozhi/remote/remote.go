@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -132,9 +131,6 @@ func (c *Client) Close(err error) {
 	}
 	c.waiting = nil
 }
-
-// Tools returns the board's tools in its order. They must not be changed.
-func (c *Client) Tools() []tool.Tool { return slices.Clone(c.Catalog().Tools) }
 
 // Catalog returns what is known about the board, for the client of its next connection. It must not
 // be changed.

@@ -130,7 +130,7 @@ func (r *rig) start() bool {
 
 func (r *rig) names() string {
 	var out []string
-	for _, t := range r.Tools() {
+	for _, t := range r.Catalog().Tools {
 		out = append(out, t.Name)
 	}
 	return strings.Join(out, " ")
