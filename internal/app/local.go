@@ -54,7 +54,7 @@ func NewLocal(ctx context.Context, b *Base, log *slog.Logger) (l *Local, err err
 	}
 	l.close = append(l.close, func() { h.Close() })
 	b.tools.hub.Store(h)
-	asked := bots.New(bots.Options{Hub: h, Logger: log, Sessions: func(store.Bot) int { return 0 }})
+	asked := bots.New(bots.Options{Hub: h, Sessions: func(store.Bot) int { return 0 }})
 	l.close = append(l.close, func() { asked.Close() })
 	points, err := l.register(b, h, asked, log)
 	if err != nil {

@@ -178,7 +178,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	h.OnDisconnectBot(cable.DisconnectBot)
 
 	base.tools.hub.Store(h)
-	asked := bots.New(bots.Options{Hub: h, Logger: log, Sessions: func(b store.Bot) int {
+	asked := bots.New(bots.Options{Hub: h, Sessions: func(b store.Bot) int {
 		return eyeclawHealth(cable,
 			b).Connections
 	}})
@@ -429,7 +429,7 @@ func (t tokens) BotByToken(ctx context.Context, token string) (eyeclaw.Bot, erro
 	if errors.Is(err, store.ErrNotFound) {
 		return eyeclaw.Bot{}, eyeclaw.ErrUnknownToken
 	}
-	return eyeclaw.Bot{Number: b.Number, Name: b.Name, Kind: b.Kind}, err
+	return eyeclaw.Bot{Number: b.Number, Kind: b.Kind}, err
 }
 
 // eyeclawHealth returns the state of a plugin's connection.

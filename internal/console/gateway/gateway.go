@@ -49,7 +49,6 @@ type overviewData struct {
 	control.GatewayState
 	From  int // index of the first node on the page
 	Shims []control.Upstream
-	More  bool // there are more gateways than shown
 }
 
 // Page returns the nodes on the page.
@@ -69,7 +68,7 @@ func loadOverview(ctx context.Context, v *page.Visit) (s overviewData, err error
 	if s.GatewayState, err = c.Gateway(ctx, v.Caller()); err != nil {
 		return s, err
 	}
-	s.Shims, s.More, err = c.UpstreamsOf(ctx, v.Caller(), 0, pageSize, control.KindShim)
+	s.Shims, _, err = c.UpstreamsOf(ctx, v.Caller(), 0, pageSize, control.KindShim)
 	return s, err
 }
 

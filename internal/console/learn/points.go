@@ -29,12 +29,12 @@ type state struct {
 
 // list is one page of points.
 type list struct {
-	Learner                *learning.Learner
-	Query, Deck, Tag       string
-	State                  string
-	Points                 []store.Point
-	Next                   string // URL of the next page; empty if there is none
-	Notice, Added, Deleted string
+	Learner          *learning.Learner
+	Query, Deck, Tag string
+	State            string
+	Points           []store.Point
+	Next             string // URL of the next page; empty if there is none
+	Deleted          string
 }
 
 // address returns the URL of the list with one parameter changed.

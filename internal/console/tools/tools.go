@@ -45,15 +45,15 @@ const pageSize = 50
 
 // group holds the tools of one provider.
 type group struct {
-	ID, Kind, Title string
-	Tools           []control.Tool
+	ID, Title string
+	Tools     []control.Tool
 }
 
 // groupTools groups tools by provider; they must be sorted by it.
 func groupTools(v *page.Visit, list []control.Tool) (out []group) {
 	for _, t := range list {
 		if len(out) == 0 || out[len(out)-1].ID != t.Provider {
-			out = append(out, group{ID: t.Provider, Kind: t.Kind, Title: providerName(v, t)})
+			out = append(out, group{ID: t.Provider, Title: providerName(v, t)})
 		}
 		g := &out[len(out)-1]
 		g.Tools = append(g.Tools, t)

@@ -12,7 +12,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,8 +37,7 @@ type Settings struct {
 
 // Options configure a Provider.
 type Options struct {
-	Hub    *hub.Hub
-	Logger *slog.Logger
+	Hub *hub.Hub
 	// Sessions returns the number of connections of a bot; nil reports 0 for every bot.
 	Sessions func(store.Bot) int
 }

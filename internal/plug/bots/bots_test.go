@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +23,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{Rig: hubtest.New(t, hubtest.Options{Shared: []func() any{func() any { return new(Settings) }}})}
-	r.p = New(Options{Hub: r.Hub, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	r.p = New(Options{Hub: r.Hub,
 		Sessions: func(store.Bot) int { return 2 }})
 	t.Cleanup(r.p.Close)
 	return r

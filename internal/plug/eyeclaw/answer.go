@@ -107,7 +107,6 @@ func (h *pluginBot) closeTurn(t *turn) {
 		return
 	}
 	if t.settled && t.err == nil {
-		h.totals.Answers++
 		h.lastAnswer = time.Now()
 	} else {
 		h.totals.Failures++
@@ -191,7 +190,6 @@ func (h *pluginBot) applySummary(t *turn) {
 		return
 	}
 	more := utf8.RuneCountInString(rest) - utf8.RuneCountInString(held)
-	h.totals.Compensated += int64(more)
 	h.s.metrics.compensated.Add(float64(more))
 	// The text is rebuilt: the emitted part stays, and the rest replaces the buffered part.
 	told := text[:t.emittable]
@@ -202,7 +200,6 @@ func (h *pluginBot) applySummary(t *turn) {
 }
 
 func (h *pluginBot) recordAnomaly(kind string) {
-	h.totals.Anomalies++
 	h.s.metrics.anomalies.WithLabelValues(kind).Inc()
 }
 

@@ -54,8 +54,8 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		t:   t,
 		reg: prometheus.NewRegistry(),
 		tokens: map[string]Bot{
-			goodToken:  {Number: 7, Name: "小龙虾", Kind: Kind},
-			otherToken: {Number: 8, Name: "other", Kind: "echo"},
+			goodToken:  {Number: 7, Kind: Kind},
+			otherToken: {Number: 8, Kind: "echo"},
 		},
 		changes: make(chan struct{}, 100),
 	}

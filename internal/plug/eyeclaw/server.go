@@ -75,7 +75,6 @@ type Tokens interface {
 // Bot is the bot of a token.
 type Bot struct {
 	Number int64
-	Name   string
 	Kind   string
 }
 

@@ -26,21 +26,16 @@ type Status struct {
 	LastErrorAt time.Time
 	// Command is a command for the owner to run where OpenClaw is, if one helps against the error.
 	Command string
-	// Reconnecting means that there is no socket, but the plugin is expected back until
-	// ReconnectBy.
+	// Reconnecting means that there is no socket, but the plugin is expected back.
 	Reconnecting bool
-	ReconnectBy  time.Time
 	Totals       Totals
 }
 
 // Totals are counters since this instance started.
 type Totals struct {
 	Connections int64 // sockets that connected
-	Answers     int64 // complete answers
 	Failures    int64 // questions that were sent and not answered completely
 	Chunks      int64 // pieces of answers
-	Compensated int64 // characters taken from summaries because they were lost in transit
-	Anomalies   int64
 }
 
 // Status returns the state of a bot. It returns false for a bot whose plugin never connected to
@@ -72,9 +67,7 @@ func (s *Server) Status(bot int64) (Status, bool) {
 			st.LastSeen = seen
 		}
 	}
-	if by := h.disconnectedAt.Add(h.s.opt.Grace); !h.disconnectedAt.IsZero() && time.Now().Before(by) {
-		st.Reconnecting, st.ReconnectBy = true, by
-	}
+	st.Reconnecting = !h.disconnectedAt.IsZero() && time.Since(h.disconnectedAt) < h.s.opt.Grace
 	return st, true
 }
 

@@ -469,13 +469,9 @@ func (s *Service) callSearch(ctx context.Context, c *tool.Call, a *arguments) (*
 	if most == 0 {
 		most = 10
 	}
-	hits, err := s.Search(ctx, l.Person, a.Query, SearchFilter{Deck: deck, Tag: a.Tag, Limit: min(most, maxRanked)})
+	entries, err := s.Search(ctx, l.Person, a.Query, SearchFilter{Deck: deck, Tag: a.Tag, Limit: min(most, maxRanked)})
 	if err != nil {
 		return nil, err
-	}
-	entries := make([]Entry, len(hits))
-	for i := range hits {
-		entries[i] = hits[i].Entry
 	}
 	entries = limitPage(entries)
 	note := ""

@@ -35,7 +35,7 @@ type Reply struct {
 
 // Source is a point that an answer is based on.
 type Source struct {
-	Hit
+	Entry
 	Cite  int  // [1] in the answer means the source whose Cite is 1
 	Cited bool // whether the answer cites it
 }
@@ -66,10 +66,10 @@ func (s *Service) Ask(ctx context.Context, person, question string, l i18n.Lang)
 	if err != nil {
 		return nil, err
 	}
-	hits = slices.DeleteFunc(hits, func(h Hit) bool { return h.Draft })
+	hits = slices.DeleteFunc(hits, func(h Entry) bool { return h.Draft })
 	sources := make([]Source, min(len(hits), maxSources))
 	for i := range sources {
-		sources[i] = Source{Hit: hits[i], Cite: i + 1}
+		sources[i] = Source{Entry: hits[i], Cite: i + 1}
 	}
 	text, err := s.askModel(ctx, who, writeTimeout, askPrompt(question, sources, l), nil)
 	if err == nil && text == "" {

@@ -58,7 +58,6 @@ const (
 	schemaGrade    = `{"enum":["again","hard","good","easy"],"description":"How well it was recalled at the first attempt: again = forgotten or wrong, hard = with effort or gaps, good = right, easy = at once. Judge the meaning, not the words."}`
 	schemaText     = `{"type":"string","maxLength":65536,"description":"主动回忆的内容"}`
 	schemaReviewID = `{"type":"string","minLength":1,"maxLength":100,"description":"A name of your own for this review, such as a UUID: sent again after a lost answer, it counts once"}`
-	schemaBool     = `{"type":"boolean"}`
 	// schemaDrafts sets no limits on single drafts, which would reject the whole call because of
 	// one: [Service.Create] reports the error of each draft.
 	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"Question or prompt (always needed; at most 64 KiB)"},` +

@@ -165,12 +165,6 @@ func hexWord(run []rune) string {
 	return "x" + hex.EncodeToString([]byte(text))
 }
 
-// Hit is a search result.
-type Hit struct {
-	Entry
-	Score float64 // higher is better; only the order is meaningful
-}
-
 // SearchFilter restricts a search.
 type SearchFilter struct {
 	Deck  *string // ID
@@ -180,7 +174,7 @@ type SearchFilter struct {
 
 // Search finds points by their text, best first: points with the words of the query and, if there
 // are vectors, points with a similar meaning.
-func (s *Service) Search(ctx context.Context, person, query string, f SearchFilter) ([]Hit, error) {
+func (s *Service) Search(ctx context.Context, person, query string, f SearchFilter) ([]Entry, error) {
 	byWords, err := s.searchWords(ctx, person, query)
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
@@ -214,12 +208,7 @@ func (s *Service) Search(ctx context.Context, person, query string, f SearchFilt
 	if f.Limit > 0 && len(points) > f.Limit {
 		points = points[:f.Limit]
 	}
-	entries, err := s.entries(ctx, points)
-	hits := make([]Hit, len(entries))
-	for i, e := range entries {
-		hits[i] = Hit{e, score[e.Number]}
-	}
-	return hits, err
+	return s.entries(ctx, points)
 }
 
 type ranked struct {

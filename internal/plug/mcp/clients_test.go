@@ -154,7 +154,7 @@ func TestGoSDK(t *testing.T) {
 			t.Run(name+" "+version, func(t *testing.T) {
 				f := newFixtures(t)
 				f.AddScript(t, nil, hubtest.Func(func(context.Context, *talk.Turn, talk.Emit) error { return nil }))
-				asked := bots.New(bots.Options{Hub: f.Hub, Logger: logger(t)})
+				asked := bots.New(bots.Options{Hub: f.Hub})
 				t.Cleanup(asked.Close)
 				f.register(t, bots.ProviderRef(), asked, bots.Tools()...)
 				changed := make(chan struct{}, 100)

@@ -120,7 +120,7 @@ func newRokid(t *testing.T) *rig {
 		{"mcp_open": "true", "rokid_device_id": "AR-G1-123456"}, {}} {
 		r.AddScript(t, set, says)
 	}
-	asked := bots.New(bots.Options{Hub: r.Hub, Logger: logger(t)})
+	asked := bots.New(bots.Options{Hub: r.Hub})
 	t.Cleanup(asked.Close)
 	r.register(t, bots.ProviderRef(), asked, bots.Tools()...)
 	return r

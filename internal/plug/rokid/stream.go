@@ -31,7 +31,6 @@ type stream struct {
 	lastWrite      time.Time
 	deadline       time.Time
 	heartbeatTimer *time.Timer
-	heartbeats     int
 	recorded       []byte // everything that was written, even if the connection broke
 	recording      bool   // whether to record
 	finished       bool
@@ -97,7 +96,6 @@ func (s *stream) heartbeat() {
 	if idle := time.Since(s.lastWrite); idle < s.heartbeatInterval {
 		next = s.heartbeatInterval - idle
 	} else {
-		s.heartbeats++
 		s.buf = append(s.buf, ": heartbeat\n\n"...)
 		s.send()
 	}

@@ -29,8 +29,7 @@ type schema struct {
 
 type property struct {
 	name     string
-	types    []string // empty: any
-	text     []byte   // the JSON Schema, without braces
+	text     []byte // the JSON Schema, without braces
 	required bool
 }
 
@@ -126,7 +125,7 @@ func readProperty(name string, raw []byte) property {
 			k.description = s
 		}
 	}
-	p.types, p.text = k.types, k.append(nil)
+	p.text = k.append(nil)
 	return p
 }
 
