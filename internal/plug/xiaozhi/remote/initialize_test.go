@@ -94,7 +94,8 @@ func TestKnown(t *testing.T) {
 				t.Error("the known tools are not there before Start")
 			}
 			changed, err := r.Start(t.Context(), Vision{})
-			if changed != c.changed || err != nil != c.fails || r.methods() != c.methods || len(r.Catalog().Tools) != c.tools {
+			if changed != c.changed || err != nil != c.fails || r.methods() != c.methods ||
+				len(r.Catalog().Tools) != c.tools {
 				t.Errorf("changed %v, %v, %s, %d tools", changed, err, r.methods(), len(r.Catalog().Tools))
 			}
 		})
