@@ -59,7 +59,7 @@ var dialects = []string{
 
 // parseSimpleSchema parses a schema; nil if it uses more than is supported here.
 func parseSimpleSchema(text []byte) *simpleSchema {
-	if !json.Valid(text) {
+	if !jsonrpc.Valid(text) {
 		return nil
 	}
 	f := &simpleSchema{arguments: map[string]argument{}}
@@ -167,7 +167,7 @@ func (a *argument) accepts(v []byte) bool {
 
 // accepts reports whether arguments are certainly valid. They need not even be JSON.
 func (f *simpleSchema) accepts(args []byte) bool {
-	if !utf8.Valid(args) || !json.Valid(args) {
+	if !utf8.Valid(args) || !jsonrpc.Valid(args) {
 		return false
 	}
 	var have uint64

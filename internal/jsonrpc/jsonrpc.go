@@ -44,7 +44,7 @@ var (
 // ID is set if it is valid.
 func Parse(data []byte) (Message, error) {
 	var m Message
-	if !json.Valid(data) {
+	if !Valid(data) {
 		return m, ErrSyntax
 	}
 	m.Raw = data

@@ -176,7 +176,7 @@ func (c *conn) handleRequest(id, name string, m method, params []byte) {
 
 // field returns a string parameter; the parameters have been validated.
 func field(params []byte, name string) string {
-	if !json.Valid(params) {
+	if !jsonrpc.Valid(params) {
 		return ""
 	}
 	for in := jsonrpc.Scan(params); in.Next(); {

@@ -93,7 +93,7 @@ func (n *node) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) 
 
 // remoteCommand returns the command of a call from an operator on another instance, or nil.
 func remoteCommand(meta json.RawMessage) *command {
-	if len(meta) == 0 || !json.Valid(meta) {
+	if len(meta) == 0 || !jsonrpc.Valid(meta) {
 		return nil
 	}
 	for in := jsonrpc.Scan(meta); in.Next(); {

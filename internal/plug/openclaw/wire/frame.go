@@ -50,7 +50,7 @@ func (b *BadRequest) AppendAnswer(to []byte) []byte {
 // ParseRequest parses a frame received by a gateway. It returns [ErrSyntax] or a [*BadRequest].
 func ParseRequest(data []byte) (Request, error) {
 	var r Request
-	if !json.Valid(data) {
+	if !jsonrpc.Valid(data) {
 		return r, ErrSyntax
 	}
 	var m members
@@ -94,7 +94,7 @@ type Frame struct {
 // Parse parses a frame received from a gateway. It returns [ErrSyntax] or [ErrFrame].
 func Parse(data []byte) (Frame, error) {
 	var f Frame
-	if !json.Valid(data) {
+	if !jsonrpc.Valid(data) {
 		return f, ErrSyntax
 	}
 	ok := false

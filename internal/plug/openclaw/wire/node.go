@@ -103,7 +103,7 @@ var ErrInvokeRequest = errors.New("this is no call of a node's command")
 // set nevertheless, if there is one, so that the call can be answered.
 func ParseInvokeRequest(payload []byte) (InvokeRequest, error) {
 	r := InvokeRequest{Timeout: InvokeTimeout}
-	if !json.Valid(payload) {
+	if !jsonrpc.Valid(payload) {
 		return r, ErrInvokeRequest
 	}
 	bad := false
@@ -118,7 +118,7 @@ func ParseInvokeRequest(payload []byte) (InvokeRequest, error) {
 		case "paramsJSON":
 			r.Params, bad = nil, false
 			if s := jsonrpc.Text(in.Value); s != "" {
-				r.Params, bad = json.RawMessage(s), !json.Valid([]byte(s))
+				r.Params, bad = json.RawMessage(s), !jsonrpc.Valid([]byte(s))
 			}
 		case "timeoutMs":
 			if n := integer(in.Value); n >= 0 {
@@ -269,7 +269,7 @@ func (r *InvokeResult) Value() json.RawMessage {
 	if r.PayloadJSON == nil || *r.PayloadJSON == "" {
 		return r.Payload
 	}
-	if s := []byte(*r.PayloadJSON); json.Valid(s) {
+	if s := []byte(*r.PayloadJSON); jsonrpc.Valid(s) {
 		return s
 	}
 	return append(appendText([]byte(`{"payloadJSON":`), *r.PayloadJSON), '}')

@@ -197,7 +197,7 @@ func readMessage(payload []byte) (m message, ok bool) {
 	} else {
 		payload = bytes.ToValidUTF8(payload, []byte("\ufffd"))
 	}
-	if !json.Valid(payload) {
+	if !jsonrpc.Valid(payload) {
 		whole := append(append([]byte(`{"type":"mcp","payload":`), payload...), '}')
 		mended, err := wire.Parse(whole)
 		if err != nil || mended.Type != wire.TypeMCP || mended.Payload == nil {

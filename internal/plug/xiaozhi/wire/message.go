@@ -125,7 +125,7 @@ type rawMessage struct {
 
 // Parse parses a message of either side. Unknown types are not an error. The error is [ErrMessage].
 func Parse(data []byte) (Message, error) {
-	if !json.Valid(data) {
+	if !jsonrpc.Valid(data) {
 		return repair(data)
 	}
 	var in rawMessage
