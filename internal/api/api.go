@@ -82,7 +82,7 @@ func (s *Server) withKeyLifetime(ctx context.Context, who account.Principal) (in
 }
 
 // caller authenticates a request with a key that has one of the scopes. The caller of the key of
-// this process has no account.
+// this process is its command line, and has no account.
 func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who account.Principal, err error) {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	from := s.Address(r)
@@ -90,7 +90,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 		if !from.IsLoopback() || observe.IsForwarded(r) {
 			return control.Caller{}, who, errForeign
 		}
-		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(),
+		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "cli", Agent: r.UserAgent(),
 			Address: from.String(), Lang: lang(r)}, who, nil
 	}
 	p, err := s.Accounts.Authenticate(r.Context(), secret, scopes...)

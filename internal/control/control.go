@@ -95,7 +95,7 @@ type Caller struct {
 	Rules string
 	// Bound are the stored rules that also apply to the bots that the caller asks.
 	Bound string
-	// Program is the channel in the audit trail: "api" or "console".
+	// Program is the channel in the audit trail: "api", "cli" or "console".
 	Program string
 	// Agent is the User-Agent of the program or browser, and Address its network address.
 	Agent, Address string

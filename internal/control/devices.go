@@ -45,11 +45,9 @@ type DeviceRef struct {
 
 // DeviceQuery selects devices.
 type DeviceQuery struct {
-	After int64 `query:"after"` // the number after which the page starts
-	// Limit is how many a page has at most; 0: [MaxDevices]. Only admins choose it, because one
-	// person has few devices.
-	Limit int    `query:"limit"`
-	Text  string `query:"text"` // part of the name or of the hardware address; empty: any
+	After int64  `query:"after"` // the number after which the page starts
+	Limit int    `query:"limit"` // how many a page has at most; 0: [MaxDevices]
+	Text  string `query:"text"`  // part of the name or of the hardware address; empty: any
 }
 
 // Devices is a page of devices, by number.
@@ -88,9 +86,6 @@ const (
 	msgNoDevice       = i18n.Message("there is no device %q")
 	msgNoDeviceBot    = i18n.Message("the owner of the device has no bot %q")
 	msgNoDeviceChange = i18n.Message("nothing to change is given: name, bot or transport")
-	msgWhose          = i18n.Message("there are %d people; say whose device it is to be (user, or --user NAME)")
-	msgNamesOthers    = i18n.Message("a key with scope admin is needed to name somebody else")
-	msgNobody         = i18n.Message("there is nobody named %q")
 	msgTransports     = i18n.Message("transport is %q; it can be %s, %s or %s")
 	msgCodeUnknown    = i18n.Message("no device shows this code; it is good for a quarter of an hour, so read it from the device again")
 	msgManyCodes      = i18n.Message("too many codes were tried; wait ten minutes")
@@ -145,7 +140,7 @@ func showsCode(d store.Device) bool { return d.CodeHash != "" && time.Now().Befo
 
 // Devices lists the caller's devices by number, in pages.
 func (s *Service) Devices(ctx context.Context, c Caller, q DeviceQuery) (Devices, error) {
-	if q.Limit < 1 || q.Limit > MaxDevices || c.Program == "api" && c.Owner() != "" {
+	if q.Limit < 1 || q.Limit > MaxDevices {
 		q.Limit = MaxDevices
 	}
 	list, err := s.Hub.Store.Devices.Search(ctx, store.DeviceSearch{Owner: c.Owner(), Text: strings.TrimSpace(q.Text),
@@ -221,7 +216,7 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 	if err := requireUnrestrictedKey(c); err != nil {
 		return Device{}, err
 	}
-	owner, err := s.deviceOwner(ctx, c, a.User)
+	owner, err := s.singlePerson(ctx, c, a.User)
 	if err != nil {
 		return Device{}, err
 	}
@@ -230,45 +225,17 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 			return Device{}, err
 		}
 	}
-	bot, err := s.deviceBot(ctx, owner, a.Bot)
+	bot, err := s.deviceBot(ctx, owner.ID, a.Bot)
 	if err != nil {
 		return Device{}, err
 	}
-	d, err := s.Accounts.ApproveDevice(ctx, account.NewDevice{Person: owner, Code: a.Code, Name: a.Name, Bot: bot})
+	d, err := s.Accounts.ApproveDevice(ctx, account.NewDevice{Person: owner.ID, Code: a.Code, Name: a.Name, Bot: bot})
 	if err != nil {
 		return Device{}, describeDeviceError(err)
 	}
 	s.Logger.InfoContext(ctx, "a device was approved", "device", d.Number, "person", c.Person, "key", c.Key)
 	s.RecordAdminEvent(ctx, c, EventDeviceApproved, aboutDevice(d))
 	return s.deviceRow(ctx, c, d)
-}
-
-// deviceOwner returns the owner of a device to approve: the person that the caller names, which
-// needs an admin, or the caller. The command line stands for the only person that exists.
-func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id string, err error) {
-	if name != "" {
-		p, err := s.Hub.Store.People.ByName(ctx, name)
-		switch {
-		case err != nil && !errors.Is(err, store.ErrNotFound):
-			return "", err
-		case !c.Admin && (err != nil || p.ID != c.Person):
-			return "", Fail(Refused, msgNamesOthers)
-		case err != nil:
-			return "", Fail(Missing, msgNobody, name)
-		}
-		return p.ID, nil
-	}
-	if c.Person != "" {
-		return c.Person, nil
-	}
-	people, err := s.Hub.Store.People.All(ctx)
-	if err != nil {
-		return "", err
-	}
-	if len(people) != 1 {
-		return "", Fail(Invalid, msgWhose, len(people))
-	}
-	return people[0].ID, nil
 }
 
 // ChangeDevice renames and binds a device and sets its transport. Renaming changes the names of its

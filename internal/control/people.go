@@ -27,6 +27,10 @@ const (
 	msgPasswordsBusy = i18n.Message("Too many passwords are being checked now; try again in a few seconds.")
 	msgTypeName      = i18n.Message("To remove %s, type exactly that name.")
 	msgNotSelf       = i18n.Message("You cannot remove yourself; another administrator can.")
+	msgForWhom       = i18n.Message("there are %d people; say for whom (user, or --user NAME)")
+	msgNobodyNamed   = i18n.Message("there is nobody named %q; patchbay user list shows who there is")
+	msgNobodyYet     = i18n.Message("there is nobody yet; begin with: patchbay user add NAME")
+	msgNamesOthers   = i18n.Message("a key with scope admin is needed to name somebody else")
 	msgNoSignIn      = i18n.Message("There is no such sign-in; it may have ended already.")
 )
 
@@ -247,4 +251,41 @@ func noLang(lang string) error {
 		list = append(list, string(l))
 	}
 	return Fail(Invalid, msgNoLang, lang, strings.Join(list, ", "))
+}
+
+// singlePerson returns the person that a request is for: the one an admin names, or the caller.
+func (s *Service) singlePerson(ctx context.Context, c Caller, name string) (store.Person, error) {
+	people, err := s.targetPeople(ctx, c, name)
+	switch {
+	case err != nil:
+		return store.Person{}, err
+	case len(people) == 0:
+		return store.Person{}, Fail(Invalid, msgNobodyYet)
+	case len(people) > 1:
+		return store.Person{}, Fail(Invalid, msgForWhom, len(people))
+	}
+	return people[0], nil
+}
+
+// targetPeople returns the people that a request is about: the one it names, or the caller. For the
+// operator of this machine it is everybody.
+func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]store.Person, error) {
+	all := s.Hub.Store.People
+	switch {
+	case name != "":
+		p, err := all.ByName(ctx, name)
+		switch {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return nil, err
+		case !c.Admin && (err != nil || p.ID != c.Person):
+			return nil, Fail(Refused, msgNamesOthers)
+		case err != nil:
+			return nil, Fail(Missing, msgNobodyNamed, name)
+		}
+		return []store.Person{p}, nil
+	case c.Person == "":
+		return all.All(ctx)
+	}
+	p, err := all.ByID(ctx, c.Person)
+	return []store.Person{p}, err
 }

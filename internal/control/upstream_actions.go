@@ -48,10 +48,6 @@ const (
 	msgUpstreamNoToken = i18n.Message("It does not connect to this server, so it has no token.")
 	msgUpstreamNoCheck = i18n.Message("It is no server that can be looked at: it connects by itself, or calls your tools.")
 	msgUpstreamKind    = i18n.Message("The kinds are mcp, endpoint, cloud and shim; %q is none of them.")
-	msgForWhom         = i18n.Message("there are %d people; say for whom (user, or --user NAME)")
-	msgNobodyNamed     = i18n.Message("there is nobody named %q; patchbay user list shows who there is")
-	msgNobodyYet       = i18n.Message("there is nobody yet; begin with: patchbay user add NAME")
-	msgUpstreamOthers  = i18n.Message("a key with scope admin is needed to name somebody else")
 )
 
 // NewUpstream describes an upstream to add or to check.
@@ -113,43 +109,6 @@ func commands(c Caller, owner store.Person, set SettingTexts) error {
 		return Fail(Refused, msgUpstreamCommand)
 	}
 	return nil
-}
-
-// singlePerson returns the person that a request is for: the one an admin names, or the caller.
-func (s *Service) singlePerson(ctx context.Context, c Caller, name string) (store.Person, error) {
-	people, err := s.targetPeople(ctx, c, name)
-	switch {
-	case err != nil:
-		return store.Person{}, err
-	case len(people) == 0:
-		return store.Person{}, Fail(Invalid, msgNobodyYet)
-	case len(people) > 1:
-		return store.Person{}, Fail(Invalid, msgForWhom, len(people))
-	}
-	return people[0], nil
-}
-
-// targetPeople returns the people that a request is about: the one it names, or the caller. For the
-// operator of this machine it is everybody.
-func (s *Service) targetPeople(ctx context.Context, c Caller, name string) ([]store.Person, error) {
-	all := s.Hub.Store.People
-	switch {
-	case name != "":
-		p, err := all.ByName(ctx, name)
-		switch {
-		case err != nil && !errors.Is(err, store.ErrNotFound):
-			return nil, err
-		case !c.Admin && (err != nil || p.ID != c.Person):
-			return nil, Fail(Refused, msgUpstreamOthers)
-		case err != nil:
-			return nil, Fail(Missing, msgNobodyNamed, name)
-		}
-		return []store.Person{p}, nil
-	case c.Person == "":
-		return all.All(ctx)
-	}
-	p, err := all.ByID(ctx, c.Person)
-	return []store.Person{p}, err
 }
 
 // CheckNewUpstream checks a server that is not added yet.

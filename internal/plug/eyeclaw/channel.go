@@ -158,18 +158,18 @@ func (c *conn) handleChunk(ident rawJSON, m *message) {
 	}
 }
 
-// handleResponse handles a whole answer in one message.
+// handleResponse handles a whole answer in one message, and then acknowledges it.
 func (c *conn) handleResponse(ident rawJSON, m *message) {
 	if m.Content == "" || m.SessionID == "" {
 		c.recordDropped(dropMalformed)
 		return
 	}
-	c.reply(ident, receivedMessage{Type: "response_received", SessionID: string(m.SessionID), Status: "success"})
 	dropped := c.bot.onChunk(c, string(m.SessionID), string(m.Content), -1)
 	if dropped == "" {
 		dropped = c.bot.onComplete(c, string(m.SessionID))
 	}
 	c.recordUnmatched(dropped)
+	c.reply(ident, receivedMessage{Type: "response_received", SessionID: string(m.SessionID), Status: "success"})
 }
 
 func (c *conn) reply(ident rawJSON, v any) {
